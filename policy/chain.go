@@ -1,0 +1,220 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A Chain judges requests in the API server's order.
+type Chain struct {
+	Kinds      Kinds
+	Validators []Validator
+}
+
+// Review judges every request, in parallel, and returns the results located
+// and sorted. The error is for cancellation and bugs.
+func (c Chain) Review(ctx context.Context, reqs []Request) ([]Result, error) {
+	perRequest := make([][]Result, len(reqs))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	const batch = 16
+	for start := 0; start < len(reqs); start += batch {
+		group.Go(func() error {
+			for i := start; i < min(start+batch, len(reqs)); i++ {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				results, err := c.review(ctx, reqs[i])
+				if err != nil {
+					return err
+				}
+				perRequest[i] = results
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	results := slices.Concat(perRequest...)
+	Sort(results)
+	return results, nil
+}
+
+func (c Chain) review(ctx context.Context, req Request) ([]Result, error) {
+	results := c.admit(&req)
+	if results == nil {
+		for _, v := range c.Validators {
+			rs, err := validate(ctx, v, &req)
+			if err != nil {
+				return nil, err
+			}
+			results = append(results, rs...)
+		}
+	}
+	for i := range results {
+		locate(&results[i], &req)
+	}
+	return results, nil
+}
+
+// admit fills in what the API server knows of a request before any policy
+// runs. Results mean that it would not get so far.
+func (c Chain) admit(req *Request) []Result {
+	subject := req.Subject()
+	req.Kind = subject.GroupVersionKind()
+	req.Resource = c.Kinds.Resource(req.Kind)
+	req.Name = subject.GetName()
+	if req.Resource.Namespaced {
+		req.Namespace = cmp.Or(subject.GetNamespace(), unitNamespace(subject), "default")
+	}
+	var err error
+	if req.Object != nil {
+		if req.Admitted, err = c.Kinds.Admit(req.Object, req.Namespace); err != nil {
+			return []Result{decodeError(req, err)}
+		}
+	}
+	if req.OldObject != nil {
+		if req.OldAdmitted, err = c.Kinds.Admit(req.OldObject, req.Namespace); err != nil {
+			return []Result{decodeError(req, err)}
+		}
+	}
+	return nil
+}
+
+func unitNamespace(o *render.Object) string {
+	if o.Unit == nil {
+		return ""
+	}
+	return o.Unit.Namespace
+}
+
+func decodeError(req *Request, err error) Result {
+	r := Result{
+		Engine: EngineSchema, Policy: req.Kind.GroupKind().String(), Rule: "decode",
+		Outcome: Fail, Action: Deny, Message: err.Error(),
+	}
+	var fe *FieldError
+	if errors.As(err, &fe) {
+		r.Fields = fe.Fields
+	}
+	return r
+}
+
+// validate turns a panic in an engine's libraries into a result, so that one
+// object can't hide the verdicts on the others.
+func validate(ctx context.Context, v Validator, req *Request) (results []Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			results = []Result{{
+				Engine: EngineCompile, Policy: fmt.Sprintf("%T", v), Rule: "panic", Outcome: Error, Action: Deny,
+				Message: fmt.Sprintf("internal error: %v", p),
+			}}
+			err = nil
+		}
+	}()
+	return v.Validate(ctx, req)
+}
+
+// locate completes a result with what the request and its object know: it is
+// the only place where JSON pointers become lines.
+func locate(r *Result, req *Request) {
+	subject := req.Subject()
+	r.Operation = req.Operation
+	r.Object = subject.Key()
+	if r.Object.Namespace == "" {
+		r.Object.Namespace = req.Namespace
+	}
+	fields := r.Fields
+	if len(fields) == 0 {
+		fields = []string{""}
+	}
+	for _, f := range fields {
+		for _, o := range subject.At(f) {
+			if !slices.Contains(r.Origins, o) {
+				r.Origins = append(r.Origins, o)
+			}
+		}
+	}
+	for _, a := range subject.Assumed {
+		if !slices.Contains(r.Assumed, a) {
+			r.Assumed = append(r.Assumed, a)
+		}
+	}
+	r.Fingerprint = r.fingerprint()
+}
+
+// Sort puts results into the report's order: by unit, object, engine, policy,
+// rule, operation, then by place and message.
+func Sort(results []Result) {
+	slices.SortStableFunc(results, func(a, b Result) int {
+		return cmp.Or(
+			strings.Compare(a.Object.Unit, b.Object.Unit),
+			compareKeys(a.Object, b.Object),
+			strings.Compare(a.Engine, b.Engine),
+			strings.Compare(a.Policy, b.Policy),
+			strings.Compare(a.Rule, b.Rule),
+			strings.Compare(string(a.Operation), string(b.Operation)),
+			comparePlaces(a, b),
+			strings.Compare(a.Message, b.Message),
+		)
+	})
+}
+
+func compareKeys(a, b render.Key) int {
+	return cmp.Or(
+		strings.Compare(a.APIVersion, b.APIVersion),
+		strings.Compare(a.Kind, b.Kind),
+		strings.Compare(a.Namespace, b.Namespace),
+		strings.Compare(a.Name, b.Name),
+	)
+}
+
+func comparePlaces(a, b Result) int {
+	x, y := a.PolicyOrigin, b.PolicyOrigin
+	if len(a.Origins) > 0 && len(b.Origins) > 0 {
+		x, y = a.Origins[0].Span, b.Origins[0].Span
+	}
+	return cmp.Or(strings.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line), cmp.Compare(x.Column, y.Column))
+}
+
+// Errors makes results of what could not be rendered or compiled, each at its
+// place. engine is EngineRender or EngineCompile; unit may be nil.
+func Errors(engine string, unit *render.Unit, err error) []Result {
+	var results []Result
+	for _, e := range render.Errors(err) {
+		r := Result{Engine: engine, Rule: e.Rule, Outcome: Error, Action: Deny, Message: e.Err.Error(), Hint: e.Hint, Operation: Create}
+		if e.Warning {
+			r.Outcome, r.Action = Fail, Warn
+		}
+		if unit != nil {
+			r.Policy, r.Object.Unit = unit.Kind, unit.Path
+		}
+		if e.Span.File != "" {
+			if engine == EngineCompile {
+				r.PolicyOrigin = e.Span
+			}
+			r.Origins = []render.Origin{{Span: e.Span, Role: render.Manifest}}
+		}
+		r.Fingerprint = r.fingerprint()
+		results = append(results, r)
+	}
+	return results
+}
+
+// ParseGroupVersion is schema.ParseGroupVersion without the error, which
+// apiVersions of rendered objects don't have.
+func ParseGroupVersion(apiVersion string) schema.GroupVersion {
+	gv, _ := schema.ParseGroupVersion(apiVersion)
+	return gv
+}

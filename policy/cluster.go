@@ -1,0 +1,59 @@
+package policy
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A Cluster is what is there besides the object under judgement: everything
+// rendered, and what was given as context. It is read-only once built and safe
+// for concurrent use.
+type Cluster struct {
+	byKind map[schema.GroupKind][]*render.Object
+}
+
+// NewCluster indexes objects. Of several with one identity the first counts.
+func NewCluster(objects ...*render.Object) *Cluster {
+	c := &Cluster{byKind: make(map[schema.GroupKind][]*render.Object)}
+	for _, o := range objects {
+		gk := o.GroupVersionKind().GroupKind()
+		c.byKind[gk] = append(c.byKind[gk], o)
+	}
+	return c
+}
+
+// Namespace returns the Namespace object of that name, preferring that of the
+// given unit (nil: any), or nil when there is none.
+func (c *Cluster) Namespace(unit *render.Unit, name string) *render.Object {
+	return c.Get(unit, schema.GroupKind{Kind: "Namespace"}, "", name)
+}
+
+// Get returns an object, preferring that of the given unit, or nil.
+func (c *Cluster) Get(unit *render.Unit, kind schema.GroupKind, namespace, name string) *render.Object {
+	if c == nil {
+		return nil
+	}
+	var found *render.Object
+	for _, o := range c.byKind[kind] {
+		if o.GetName() != name || namespace != "" && o.GetNamespace() != "" && o.GetNamespace() != namespace {
+			continue
+		}
+		if unit != nil && o.Unit == unit {
+			return o
+		}
+		if found == nil {
+			found = o
+		}
+	}
+	return found
+}
+
+// List returns the objects of a kind in the order in which they were given.
+// The caller must not change the slice.
+func (c *Cluster) List(kind schema.GroupKind) []*render.Object {
+	if c == nil {
+		return nil
+	}
+	return c.byKind[kind]
+}

@@ -1,0 +1,148 @@
+// Package policy answers what an API server would say to the rendered objects.
+//
+// In go admission [Request]s made of rendered objects ([Requests]) and the
+// engines that judge them; out come [Result]s, plain data, each with the rule,
+// the object, the outcome and the lines concerned. The root package holds
+// these types and the [Chain] that runs mutators before validators, as the API
+// server does; a child package is one engine each. Engines name JSON pointers
+// of the object ([Result.Fields]) and never a file or a line: the chain alone
+// turns pointers into places.
+package policy
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// An Operation is what a request does, in the words of admission.k8s.io.
+type Operation string
+
+// The operations that a change of a tree leads to.
+const (
+	Create Operation = "CREATE"
+	Update Operation = "UPDATE"
+	Delete Operation = "DELETE"
+)
+
+// A Request is one admission request, provenance kept.
+type Request struct {
+	Operation   Operation
+	Object      *render.Object // nil on DELETE
+	OldObject   *render.Object // nil on CREATE
+	SubResource string
+	UserInfo    UserInfo
+	DryRun      bool
+
+	// What follows is set by Chain.Review from its Kinds, and read-only.
+
+	Kind      schema.GroupVersionKind
+	Resource  Resource
+	Namespace string // of the request: "" for cluster-scoped objects
+	Name      string // "" when the API server would generate it
+	// Admitted and OldAdmitted are the objects as the API server holds them:
+	// typed, defaulted, namespace filled in. nil as Object and OldObject are.
+	Admitted, OldAdmitted map[string]any
+}
+
+// Subject is the object that the request is about: the new one, or the old
+// one of a DELETE.
+func (r *Request) Subject() *render.Object {
+	if r.Object != nil {
+		return r.Object
+	}
+	return r.OldObject
+}
+
+// UserInfo is who makes the request, as in authentication.k8s.io/v1.
+type UserInfo struct {
+	Username string
+	UID      string
+	Groups   []string
+	Extra    map[string][]string
+}
+
+// A Resource is what a kind is called in the API server's paths.
+type Resource struct {
+	schema.GroupVersionResource
+	Namespaced bool
+	Known      bool // false: neither built in nor defined by a CRD; the name is a guess
+}
+
+// Kinds knows the kinds that the API server serves: the built-in ones and
+// those of CustomResourceDefinitions. It is safe for concurrent use.
+type Kinds interface {
+	// Resource tells what the kind is called and whether it is namespaced.
+	// For an unknown kind it guesses, and Known is false.
+	Resource(schema.GroupVersionKind) Resource
+
+	// Admit returns the object as the API server holds it: decoded into its
+	// type, defaulted, in the given namespace (for a namespaced object that
+	// names none). The result shares nothing with o. The error says, as the
+	// API server does, why it can't be decoded; Fields of a *FieldError are
+	// the pointers at fault.
+	Admit(o *render.Object, namespace string) (map[string]any, error)
+
+	// Equivalent lists the other resources that serve the same objects, such
+	// as deployments in extensions/v1beta1, with their kinds.
+	Equivalent(schema.GroupVersionResource) []Version
+
+	// Convert returns an admitted object in another version of its kind.
+	Convert(admitted map[string]any, to schema.GroupVersionKind) (map[string]any, error)
+}
+
+// A Version is one of the resources by which the same objects are served.
+type Version struct {
+	Resource schema.GroupVersionResource
+	Kind     schema.GroupVersionKind
+}
+
+// A FieldError is an error about fields of an object.
+type FieldError struct {
+	Fields []string // JSON pointers
+	Err    error
+}
+
+func (e *FieldError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// A Validator judges requests by policies that it compiled once. It is safe
+// for concurrent use and does not change the request.
+type Validator interface {
+	// Validate returns what each rule that matches says. It sets Engine,
+	// Policy, Rule, Outcome, Action, Message, Fields, PolicyOrigin, Severity
+	// and Assumed; the chain sets the rest. What can't be decided is a
+	// result, not an error: the error is for cancellation and bugs.
+	Validate(context.Context, *Request) ([]Result, error)
+
+	// Rules documents every rule it would apply, in stable order.
+	Rules() []Rule
+}
+
+// Requests are the requests that bring a cluster from the base objects to the
+// head objects. With no base they are CREATEs, one an object, in order.
+func Requests(base, head []*render.Object) []Request {
+	old := make(map[render.Key]*render.Object, len(base))
+	for _, o := range base {
+		old[o.Key()] = o
+	}
+	reqs := make([]Request, 0, len(head))
+	for _, o := range head {
+		r := Request{Operation: Create, Object: o}
+		if was := old[o.Key()]; was != nil {
+			r.Operation, r.OldObject = Update, was
+			delete(old, o.Key())
+		}
+		reqs = append(reqs, r)
+	}
+	for _, o := range base {
+		if old[o.Key()] == o {
+			reqs = append(reqs, Request{Operation: Delete, OldObject: o})
+		}
+	}
+	return reqs
+}

@@ -1,0 +1,152 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// An Outcome is what a rule said.
+type Outcome string
+
+// The outcomes.
+const (
+	Pass    Outcome = "pass"    // holds
+	Fail    Outcome = "fail"    // violated; Action says what follows
+	Skip    Outcome = "skip"    // an exception or condition in the policy's own language exempts it
+	Unknown Outcome = "unknown" // hangs on something that only a live cluster knows
+	Error   Outcome = "error"   // broke while it ran, or did not render or compile
+)
+
+// Outcomes lists them all, the worst first.
+var Outcomes = []Outcome{Fail, Error, Unknown, Skip, Pass}
+
+// An Action is what follows from a failure: a binding's validationActions.
+type Action string
+
+// The actions.
+const (
+	Deny  Action = "deny"
+	Warn  Action = "warn"
+	Audit Action = "audit"
+)
+
+// Actions lists them all, the strongest first.
+var Actions = []Action{Deny, Warn, Audit}
+
+// AtLeast says whether a is as strong as b.
+func (a Action) AtLeast(b Action) bool { return a.rank() <= b.rank() }
+
+func (a Action) rank() int {
+	for i, x := range Actions {
+		if x == a {
+			return i
+		}
+	}
+	return len(Actions)
+}
+
+// A Severity is how bad a policy's author says a failure is; often empty.
+type Severity string
+
+// The severities, as PolicyReport has them.
+const (
+	Critical Severity = "critical"
+	High     Severity = "high"
+	Medium   Severity = "medium"
+	Low      Severity = "low"
+	Info     Severity = "info"
+)
+
+// Severities lists them all, the worst first.
+var Severities = []Severity{Critical, High, Medium, Low, Info}
+
+// The engines, as they stand in Result.Engine.
+const (
+	EngineAdmission   = "ValidatingAdmissionPolicy"
+	EnginePodSecurity = "PodSecurity"
+	EngineSchema      = "Schema"
+	EngineRender      = "Render"
+	EngineCompile     = "Compile"
+)
+
+// A Rule documents the smallest part of a policy that can fail alone.
+type Rule struct {
+	Engine      string      `json:"engine"`
+	Policy      string      `json:"policy"`
+	Name        string      `json:"rule"`
+	Severity    Severity    `json:"severity,omitempty"`
+	Action      Action      `json:"action,omitempty"` // the strongest it may have
+	Title       string      `json:"title,omitempty"`  // one line
+	Description string      `json:"description,omitempty"`
+	Expression  string      `json:"expression,omitempty"` // in the policy's language
+	Help        string      `json:"help,omitempty"`       // how to fix a failure, Markdown
+	URL         string      `json:"url,omitempty"`
+	Origin      render.Span `json:"policyOrigin"`
+}
+
+// A Result is what one rule said about one request. It is plain data, holds
+// no object, and is the `results` entry of the JSON report.
+type Result struct {
+	Engine       string          `json:"engine"`
+	Policy       string          `json:"policy"`
+	Rule         string          `json:"rule"`
+	Operation    Operation       `json:"operation"`
+	Object       render.Key      `json:"object"`
+	Outcome      Outcome         `json:"outcome"`
+	Action       Action          `json:"action"`
+	Severity     Severity        `json:"severity"`
+	Message      string          `json:"message"`
+	Fields       []string        `json:"fields"`  // JSON pointers, the telling one first; set by the engine
+	Origins      []render.Origin `json:"origins"` // set by the chain from Fields
+	PolicyOrigin render.Span     `json:"policyOrigin"`
+	Assumed      []string        `json:"assumed"`
+	Hint         string          `json:"hint,omitempty"` // the next step, if there is one
+	Baseline     string          `json:"baseline"`
+	Suppression  *Suppression    `json:"suppression"`
+	Fingerprint  string          `json:"fingerprint"`
+}
+
+// A Suppression is a person's decision to accept results.
+type Suppression struct {
+	Rule    string `json:"rule"`
+	Object  string `json:"object"`
+	Path    string `json:"path,omitempty"`
+	Reason  string `json:"reason"`
+	Expires string `json:"expires"`
+	Owner   string `json:"owner,omitempty"`
+}
+
+// Undecided says whether the result keeps the report from being complete.
+func (r *Result) Undecided() bool { return r.Outcome == Error || r.Outcome == Unknown }
+
+// fingerprint identifies the result by rule, object and telling field, so that
+// it survives moved lines. Results that have no object go by their place's
+// file and message.
+func (r *Result) fingerprint() string {
+	parts := []string{
+		r.Engine, r.Policy, r.Rule, r.Object.Unit,
+		group(r.Object.APIVersion), r.Object.Kind, r.Object.Namespace, r.Object.Name,
+	}
+	if len(r.Fields) > 0 {
+		parts = append(parts, r.Fields[0])
+	}
+	if r.Object.Kind == "" {
+		parts = append(parts, r.PolicyOrigin.File, r.Message)
+		if len(r.Origins) > 0 {
+			parts = append(parts, r.Origins[0].File)
+		}
+	}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:16])
+}
+
+func group(apiVersion string) string {
+	g, _, ok := strings.Cut(apiVersion, "/")
+	if !ok {
+		return ""
+	}
+	return g
+}

@@ -1,0 +1,33 @@
+package render
+
+import (
+	"context"
+	"fmt"
+	"path"
+)
+
+func (g Graph) render(ctx context.Context, src Source) *Unit {
+	u := &Unit{Source: src, Name: path.Base(src.Path)}
+	r := g.renderer(src.Kind)
+	if r == nil {
+		u.Err = &Error{Span: Span{File: src.Path}, Rule: "unknown-source", Err: fmt.Errorf("no renderer for sources of kind %q", src.Kind)}
+		return u
+	}
+	u.Objects, u.Err = r.Render(ctx, src)
+	for _, o := range u.Objects {
+		o.Unit = u
+	}
+	if n, ok := r.(interface{ Name(Source) string }); ok {
+		u.Name = n.Name(src)
+	}
+	return u
+}
+
+func (g Graph) renderer(kind string) Renderer {
+	for _, r := range g.Renderers {
+		if r.Kind() == kind {
+			return r
+		}
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package render
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// An Object is one Kubernetes object as a unit would apply it. Its value tree
+// holds nil, bool, int64, float64, string, []any and map[string]any, and is
+// read-only once rendered.
+type Object struct {
+	*unstructured.Unstructured
+	Unit       *Unit      // set by Graph.Render
+	Provenance Provenance // nil means that nothing is known
+	Assumed    []string   // what its rendering took for granted, such as an empty `lookup`
+}
+
+// A Key identifies an object in reports: what it is and which unit applies it.
+type Key struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace"`
+	Name       string `json:"name"`
+	Unit       string `json:"unit"`
+}
+
+// Key returns the object's identity. An object that goes by generateName has
+// that as its name, with a trailing "*".
+func (o *Object) Key() Key {
+	k := Key{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
+	if k.Name == "" && o.GetGenerateName() != "" {
+		k.Name = o.GetGenerateName() + "*"
+	}
+	if o.Unit != nil {
+		k.Unit = o.Unit.Path
+	}
+	return k
+}
+
+// At is Provenance.At, and nil where the object has none.
+func (o *Object) At(pointer string) []Origin {
+	if o == nil || o.Provenance == nil {
+		return nil
+	}
+	return o.Provenance.At(pointer)
+}

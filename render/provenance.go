@@ -1,0 +1,125 @@
+package render
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A Span is a place in a file of the tree. Lines and columns count from 1,
+// columns in Unicode code points; ends are exclusive. Line 0 is the whole
+// file, and the zero Span is an unknown place.
+type Span struct {
+	File      string `json:"file"` // slash-separated, from the root of the tree
+	Line      int    `json:"line"`
+	Column    int    `json:"column"`
+	EndLine   int    `json:"endLine"`
+	EndColumn int    `json:"endColumn"`
+}
+
+// String is the span's start as file:line:column, shortened where less is
+// known, and "" for the zero Span.
+func (s Span) String() string {
+	switch {
+	case s.Line == 0:
+		return s.File
+	case s.Column == 0:
+		return fmt.Sprintf("%s:%d", s.File, s.Line)
+	default:
+		return fmt.Sprintf("%s:%d:%d", s.File, s.Line, s.Column)
+	}
+}
+
+// A Role says in what way a place made a field what it is.
+type Role string
+
+// The roles, as they stand in the JSON report.
+const (
+	Manifest  Role = "manifest"  // the field itself, in plain YAML or a kustomize base
+	Value     Role = "value"     // a leaf of a values file, or a flag that stands for one
+	Template  Role = "template"  // the template line that wrote it
+	Patch     Role = "patch"     // a kustomize patch, image, replica count or other transformer
+	Generated Role = "generated" // a generator's entry
+	Reference Role = "reference" // what refers to the source: a resources entry, a HelmRelease
+)
+
+// An Origin is one place that made a field what it is.
+type Origin struct {
+	Span
+	Role Role `json:"role"`
+}
+
+// Provenance knows where the fields of one object are written. It is safe for
+// concurrent use.
+type Provenance interface {
+	// At returns the places that made the field at an RFC 6901 JSON pointer
+	// what it is, the line a person would edit first. For a field that the
+	// object lacks they are those of its nearest ancestor.
+	At(pointer string) []Origin
+}
+
+// File is the Provenance of an object of which only the file is known.
+type File Origin
+
+// At returns the file for every pointer.
+func (f File) At(string) []Origin { return []Origin{Origin(f)} }
+
+// Pointer makes an RFC 6901 JSON pointer of path elements, which are strings
+// (keys) and ints (indices).
+func Pointer(path ...any) string {
+	var b strings.Builder
+	for _, e := range path {
+		b.WriteByte('/')
+		switch e := e.(type) {
+		case int:
+			b.WriteString(strconv.Itoa(e))
+		case string:
+			b.WriteString(escape.Replace(e))
+		default:
+			fmt.Fprint(&b, e)
+		}
+	}
+	return b.String()
+}
+
+// Path splits a JSON pointer into its unescaped elements; "" has none.
+func Path(pointer string) []string {
+	if pointer == "" {
+		return nil
+	}
+	parts := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
+	for i, p := range parts {
+		if strings.Contains(p, "~") {
+			parts[i] = unescape.Replace(p)
+		}
+	}
+	return parts
+}
+
+// Lookup returns the value at a JSON pointer in a value tree.
+func Lookup(value any, pointer string) (any, bool) {
+	for _, key := range Path(pointer) {
+		switch v := value.(type) {
+		case map[string]any:
+			child, ok := v[key]
+			if !ok {
+				return nil, false
+			}
+			value = child
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(v) {
+				return nil, false
+			}
+			value = v[i]
+		default:
+			return nil, false
+		}
+	}
+	return value, true
+}
+
+var (
+	escape   = strings.NewReplacer("~", "~0", "/", "~1")
+	unescape = strings.NewReplacer("~1", "/", "~0", "~")
+)

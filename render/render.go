@@ -1,0 +1,110 @@
+// Package render answers what a tree of GitOps sources would apply, and where
+// each field of each object is written.
+//
+// In goes an [fs.FS], which is all that may be read, and the [Source]s in it:
+// charts, kustomizations, manifests. Out come [Unit]s with their [Object]s,
+// each with its [Provenance], and the [Error]s of what could not be rendered.
+// The root package holds these types, the walk that finds sources
+// ([Discover]) and plain YAML ([Parse]); a child package renders one kind of
+// source each. Nothing here opens a connection, runs a program or reads
+// outside the tree.
+package render
+
+import (
+	"context"
+	"io/fs"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// A Source is something in a tree that renders to objects.
+type Source struct {
+	FS        fs.FS  // all that may be read
+	Path      string // directory or file, slash-separated, from the root of FS
+	Kind      string // the Renderer's name for it: "helm", "kustomize", "manifest"
+	Namespace string // where namespaced objects go that name none; "" is "default"
+	Helm      *Helm  // for charts; nil is the defaults
+	Owner     *Object
+}
+
+// Helm are the parameters of a chart's release, as `helm template` takes them.
+// The zero value renders a chart with its own values.
+type Helm struct {
+	ReleaseName string   // default: the chart's name
+	ValueFiles  []string // paths from the root of the source's FS, later ones win
+	Set         []string // key=value, parsed as Helm's --set
+	SetString   []string
+	SetFile     []string // key=path
+	Values      map[string]any
+	KubeVersion string   // "1.31"; default: the newest the libraries know
+	APIVersions []string // added to the capabilities
+	SkipCRDs    bool     // leave out the chart's crds/ directory
+	SkipSchema  bool
+}
+
+// A Renderer turns one kind of source into objects. It is safe for concurrent use.
+type Renderer interface {
+	// Kind is the name of the sources it renders.
+	Kind() string
+
+	// Detect looks at the directory dir of fsys and says what it makes of it;
+	// ok is false when the directory is none of its business.
+	Detect(fsys fs.FS, dir string) (c Claim, ok bool)
+
+	// Render returns the objects of src in the order in which they are written.
+	// On error, which joins *Error values, it returns what it could render.
+	Render(ctx context.Context, src Source) ([]*Object, error)
+}
+
+// A Claim is what a Renderer makes of a directory.
+type Claim struct {
+	Unit  bool     // it is deployed by itself, unless some other claim uses it
+	Whole bool     // everything below the directory belongs to it
+	Uses  []string // files and directories that it takes in, from the root of the tree
+	Files []string // files in the directory that it reads itself, such as kustomization.yaml
+	Note  string   // why it is no unit: "library chart", "component"
+}
+
+// A Unit is one source with what it rendered to.
+type Unit struct {
+	Source
+	Name    string // the chart's, else the last element of the path
+	Cluster string // "" when the tree does not say
+	Objects []*Object
+	Err     error // joins *Error values; nil when everything was rendered
+}
+
+// Status is "rendered", "failed" (nothing came of it) or "not-rendered"
+// (what it needs is not in the tree).
+func (u *Unit) Status() string {
+	switch {
+	case u.Err == nil || len(u.Objects) > 0:
+		return "rendered"
+	case onlyMissing(u.Err):
+		return "not-rendered"
+	default:
+		return "failed"
+	}
+}
+
+// Graph renders sources by the renderers that know them.
+type Graph struct {
+	Renderers []Renderer
+}
+
+// Render renders each source by the renderer of its kind, in parallel, and
+// returns a unit for each, in the order of srcs. What could not be rendered is
+// in the units; the error is for cancellation alone.
+func (g Graph) Render(ctx context.Context, srcs ...Source) ([]*Unit, error) {
+	units := make([]*Unit, len(srcs))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, src := range srcs {
+		group.Go(func() error {
+			units[i] = g.render(ctx, src)
+			return ctx.Err()
+		})
+	}
+	return units, group.Wait()
+}
