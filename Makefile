@@ -1,0 +1,48 @@
+# preadmit: `make build` and `make test` are all there is to set up.
+
+GO ?= go
+# Tools for development, pinned here so that go.mod holds only what the program needs.
+GOFUMPT     := mvdan.cc/gofumpt@v0.9.2
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
+
+.PHONY: build test race lint vet fmt golden bench fidelity oracle offline ci hooks clean
+
+build: ## the program, static, in bin/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/preadmit ./cmd/preadmit
+
+test: ## every test that needs Go alone
+	$(GO) test ./...
+
+race:
+	$(GO) test -race ./...
+
+vet:
+	$(GO) vet ./...
+
+fmt: ## fails when a file is not gofmt'ed
+	@files=$$(gofmt -l cmd render policy report tui); test -z "$$files" || { echo "not formatted:"; echo "$$files"; exit 1; }
+
+lint: fmt vet
+	$(GO) run $(GOFUMPT) -l cmd render policy report tui
+	$(GO) run $(STATICCHECK) ./...
+	$(GO) mod tidy -diff
+
+golden: ## rewrite every golden file
+	UPDATE_GOLDEN=1 $(GO) test ./...
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+fidelity: build ## rendered objects beside those of the helm and kustomize binaries, where they are on PATH
+	$(GO) test -count=1 -run Fidelity -v ./render/... | grep -v '^=== '
+
+offline: ## the same bytes without any network
+	$(GO) test -count=1 -run TestScript/offline -v ./cmd/preadmit
+
+ci: fmt vet build test
+
+hooks: ## check what is staged before each commit
+	git config core.hooksPath .githooks
+
+clean:
+	rm -rf bin dist
