@@ -1,0 +1,407 @@
+package render
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// What aliases may add to a document. Libraries count nodes alone, and let
+// 16,000 aliases of a 50 kB scalar through.
+const (
+	maxAliasNodes = 200_000
+	maxAliasBytes = 3 << 20 // what the API server takes in one request
+	maxReports    = 100     // of oddities in one document
+)
+
+// A decoder turns the node tree of one document into a value and the places
+// of its fields.
+type decoder struct {
+	src     *source
+	line    int // of the chunk in the file, from 0
+	dialect Dialect
+	tree    tree
+	stack   []entry               // entries of the maps and lists not yet done
+	done    map[*yaml.Node]result // nodes with an anchor
+	open    map[*yaml.Node]bool   // nodes with an anchor not yet done
+	nodes   int                   // by aliases
+	size    int                   // in bytes, by aliases
+	bang    bool                  // the tag "!" may be there
+	errs    []error               // of a document that is read all the same
+}
+
+// A result is a node's value and its index in the tree.
+type result struct {
+	value any
+	node  int32
+}
+
+func newDecoder(s *source, c *chunk, d Dialect) *decoder {
+	return &decoder{
+		src: s, line: c.line, dialect: d,
+		bang: bytes.Contains(c.text, []byte("! ")) || bytes.Contains(c.text, []byte("!\n")),
+		done: make(map[*yaml.Node]result), open: make(map[*yaml.Node]bool),
+	}
+}
+
+func (d *decoder) at(n *yaml.Node) place {
+	return place{line: uint32(n.Line - 1 + d.line), column: uint32(n.Column)}
+}
+
+// errorf makes an error at a node.
+func (d *decoder) errorf(n *yaml.Node, rule, format string, args ...any) *Error {
+	from, to := d.src.token(newNode(d.at(n), n))
+	return &Error{Span: d.src.oneLine(from, to), Rule: rule, Err: fmt.Errorf(format, args...)}
+}
+
+// value decodes a node. The error is an *Error after which there is no
+// document.
+func (d *decoder) value(n *yaml.Node, depth int) (result, error) {
+	if depth > maxDepth {
+		return result{}, d.errorf(n, "too-deep", "more than %d levels", maxDepth)
+	}
+	if n.Kind == yaml.AliasNode {
+		return d.alias(n, depth)
+	}
+	if n.Anchor == "" {
+		return d.plainValue(n, depth)
+	}
+	d.open[n] = true
+	r, err := d.plainValue(n, depth)
+	delete(d.open, n)
+	d.done[n] = r
+	return r, err
+}
+
+func (d *decoder) plainValue(n *yaml.Node, depth int) (result, error) {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return d.mapping(n, depth)
+	case yaml.SequenceNode:
+		return d.sequence(n, depth)
+	case yaml.ScalarNode:
+		return d.scalar(n)
+	}
+	return result{}, d.errorf(n, "yaml-syntax", "unknown kind of node")
+}
+
+// alias gives a copy of what the anchor stands for, so that no two fields of
+// an object share a map.
+func (d *decoder) alias(n *yaml.Node, depth int) (result, error) {
+	if d.open[n.Alias] {
+		return result{}, d.errorf(n, "alias-loop", "anchor contains itself")
+	}
+	r, ok := d.done[n.Alias]
+	if !ok {
+		return d.value(n.Alias, depth)
+	}
+	v, err := d.copy(n, r.value)
+	return result{v, r.node}, err
+}
+
+func (d *decoder) copy(site *yaml.Node, v any) (any, error) {
+	if err := d.spend(site, v); err != nil {
+		return nil, err
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		c := make(map[string]any, len(v))
+		for key, e := range v {
+			d.size += len(key)
+			e, err := d.copy(site, e)
+			if err != nil {
+				return nil, err
+			}
+			c[key] = e
+		}
+		return c, nil
+	case []any:
+		c := make([]any, len(v))
+		for i, e := range v {
+			e, err := d.copy(site, e)
+			if err != nil {
+				return nil, err
+			}
+			c[i] = e
+		}
+		return c, nil
+	}
+	return v, nil
+}
+
+// spend counts what an alias adds, before it is added.
+func (d *decoder) spend(site *yaml.Node, v any) error {
+	d.nodes++
+	if s, ok := v.(string); ok {
+		d.size += len(s)
+	}
+	if d.nodes > maxAliasNodes || d.size > maxAliasBytes {
+		return d.errorf(site, "alias-expansion", "aliases make the document larger than %d nodes or %d MiB", maxAliasNodes, maxAliasBytes>>20)
+	}
+	return nil
+}
+
+func (d *decoder) scalar(n *yaml.Node) (result, error) {
+	r, err := d.resolve(n)
+	var v any
+	if err == nil {
+		v, err = jsonValue(r.value)
+	}
+	if err != nil {
+		return result{}, d.errorf(n, "invalid-value", "%w", err)
+	}
+	d.note(n, r, "value")
+	return result{v, d.tree.scalar(d.at(n), n)}, nil
+}
+
+// resolve returns what a scalar stands for. With the tag "!" it is a string,
+// but yaml.v3 keeps no trace of that tag.
+func (d *decoder) resolve(n *yaml.Node) (resolved, error) {
+	if d.bang && n.Style == 0 {
+		at := d.at(n)
+		from := d.src.offset(int(at.line), int(at.column))
+		if bytes.IndexByte(d.src.data[from:d.src.skipProperties(from)], '!') >= 0 {
+			return resolved{value: n.Value}, nil
+		}
+	}
+	return d.dialect.scalar(n)
+}
+
+// note reports what is odd about a scalar that is read all the same.
+func (d *decoder) note(n *yaml.Node, r resolved, what string) {
+	switch r.odd {
+	case ambiguous:
+		e := d.errorf(n, "ambiguous-scalar", "unquoted %s is a boolean for kubectl, Helm and Argo CD, and a string for kustomize and Flux", what)
+		e.Warning, e.Hint = true, "write true or false, or put it in quotes"
+		d.report(e)
+	case imprecise:
+		e := d.errorf(n, "imprecise-number", "number is not representable in JSON without loss")
+		e.Hint = "put it in quotes"
+		d.report(e)
+	}
+}
+
+func (d *decoder) sequence(n *yaml.Node, depth int) (result, error) {
+	list := make([]any, len(n.Content))
+	base := len(d.stack)
+	for i, child := range n.Content {
+		r, err := d.value(child, depth+1)
+		if err != nil {
+			return result{}, err
+		}
+		list[i] = r.value
+		d.stack = append(d.stack, entry{keyAt: d.at(child), node: r.node, site: d.site(child)})
+	}
+	return result{list, d.close(base, n)}, nil
+}
+
+// site is where a value stands that is written elsewhere.
+func (d *decoder) site(n *yaml.Node) place {
+	if n.Kind == yaml.AliasNode {
+		return d.at(n)
+	}
+	return place{}
+}
+
+// close makes a tree node of the entries on the stack from base on.
+func (d *decoder) close(base int, n *yaml.Node) int32 {
+	node := d.tree.collection(d.at(n), n, d.stack[base:])
+	clear(d.stack[base:])
+	d.stack = d.stack[:base]
+	return node
+}
+
+// A mapping is a map while it is decoded. Its entries stand on the decoder's
+// stack from base on.
+type mapping struct {
+	fields map[string]any
+	base   int
+	depth  int
+	index  map[string]int // of entries on the stack; made when a key comes twice
+}
+
+func (d *decoder) mapping(n *yaml.Node, depth int) (result, error) {
+	m := mapping{fields: make(map[string]any, len(n.Content)/2), base: len(d.stack), depth: depth}
+	var merge *yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, val := n.Content[i], n.Content[i+1]
+		var err error
+		if isMerge(key) {
+			if merge != nil {
+				d.report(d.errorf(key, "duplicate-key", "second merge key `<<`, the first is on line %d", merge.Line+d.line))
+			}
+			merge = key
+			err = d.merge(&m, val)
+		} else {
+			err = d.field(&m, key, val)
+		}
+		if err != nil {
+			return result{}, err
+		}
+	}
+	return result{m.fields, d.close(m.base, n)}, nil
+}
+
+// isMerge follows yaml.v2: only the plain or tagged `<<` merges.
+func isMerge(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.Value == "<<" && n.ShortTag() == "!!merge"
+}
+
+func (d *decoder) field(m *mapping, key, val *yaml.Node) error {
+	name, err := d.key(key, m.depth)
+	if err != nil {
+		return err
+	}
+	r, err := d.value(val, m.depth+1)
+	if err != nil {
+		return err
+	}
+	e := entry{key: name, keyAt: d.at(key), node: r.node, site: d.site(val)}
+	if _, twice := m.fields[name]; !twice {
+		d.push(m, e)
+	} else {
+		old := d.find(m, name)
+		if !old.merged {
+			d.report(d.errorf(key, "duplicate-key", "key is already set on line %d: kubectl takes the last, kustomize refuses both", old.keyAt.line+1))
+		}
+		*old = e
+	}
+	m.fields[name] = r.value
+	return nil
+}
+
+func (d *decoder) push(m *mapping, e entry) {
+	if m.index != nil {
+		m.index[e.key] = len(d.stack)
+	}
+	d.stack = append(d.stack, e)
+}
+
+// find returns the entry of a key that the map has.
+func (d *decoder) find(m *mapping, name string) *entry {
+	if m.index == nil {
+		m.index = make(map[string]int, len(m.fields))
+		for i := m.base; i < len(d.stack); i++ {
+			m.index[d.stack[i].key] = i
+		}
+	}
+	return &d.stack[m.index[name]]
+}
+
+// report keeps an error of a document that is read all the same.
+func (d *decoder) report(e *Error) {
+	if len(d.errs) < maxReports {
+		d.errs = append(d.errs, e)
+	}
+}
+
+func (d *decoder) key(n *yaml.Node, depth int) (string, error) {
+	scalar := n
+	if n.Kind == yaml.AliasNode {
+		scalar = n.Alias
+	} else if n.Anchor != "" && n.Kind == yaml.ScalarNode {
+		if _, err := d.value(n, depth+1); err != nil { // an alias may refer to it
+			return "", err
+		}
+	}
+	if scalar.Kind != yaml.ScalarNode {
+		return "", d.errorf(n, "invalid-key", "key is a list or a map")
+	}
+	r, err := d.resolve(scalar)
+	if err != nil {
+		return "", d.errorf(n, "invalid-key", "%w", err)
+	}
+	name, err := d.dialect.keyText(scalar, r.value)
+	if err != nil {
+		return "", d.errorf(n, "invalid-key", "%w", err)
+	}
+	if r.odd == ambiguous {
+		d.note(n, r, "key")
+	}
+	return name, nil
+}
+
+var errMerge = errors.New("merge key `<<` takes a map or a list of maps")
+
+// merge sets the fields of the map or maps that a merge key names.
+func (d *decoder) merge(m *mapping, val *yaml.Node) error {
+	maps := []*yaml.Node{val}
+	if val.Kind == yaml.SequenceNode {
+		maps = val.Content
+	}
+	for i := len(maps) - 1; i >= 0; i-- { // earlier ones win
+		target := maps[i]
+		if target.Kind == yaml.AliasNode {
+			target = target.Alias
+		}
+		if target.Kind != yaml.MappingNode {
+			return d.errorf(val, "invalid-value", "%w", errMerge)
+		}
+		if err := d.mergeOne(m, maps[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *decoder) mergeOne(m *mapping, val *yaml.Node) error {
+	r, err := d.value(val, m.depth+1)
+	if err != nil {
+		return err
+	}
+	from := r.value.(map[string]any)
+	for _, e := range d.tree.entriesOf(r.node) {
+		e.merged = true
+		if val.Kind == yaml.AliasNode {
+			e.site = d.at(val)
+		}
+		if was, twice := m.fields[e.key]; !twice {
+			d.push(m, e)
+		} else if old := d.find(m, e.key); old.merged {
+			*old = e
+		} else {
+			if !equal(was, from[e.key]) {
+				d.report(d.errorf(val, "ambiguous-merge",
+					"a merged key is already set on line %d: kubectl, Helm and Argo CD take the merged value, kustomize and Flux the other", old.keyAt.line+1))
+			}
+			if d.dialect == YAML12 {
+				continue
+			}
+			*old = e
+		}
+		m.fields[e.key] = from[e.key]
+	}
+	return nil
+}
+
+// equal compares value trees.
+func equal(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for k, v := range a {
+			w, ok := b[k]
+			if !ok || !equal(v, w) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if !equal(a[i], b[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return a == b
+}

@@ -1,0 +1,158 @@
+package render
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// maxLists is how deep a List may hold Lists.
+const maxLists = 10
+
+// Parse returns the objects of a file of plain YAML or JSON as kubectl would
+// apply them: Lists are taken apart, and pointers count from the object.
+//
+// A file in which nothing looks like an object gives neither objects nor an
+// error. In one that has objects, or half of one, each document that is no
+// object is an *[Error] with the rule "not-an-object". What can't be decoded
+// is an *[Error] too, see [Documents]. On error Parse returns the objects that
+// it could read.
+func Parse(file string, data []byte) ([]*Object, error) {
+	f := parseFile(file, data)
+	if f.foreign != "" {
+		return nil, nil
+	}
+	return f.objects, f.err
+}
+
+// Manifests renders files of plain YAML and JSON.
+type Manifests struct{}
+
+// Kind is "manifest".
+func (Manifests) Kind() string { return "manifest" }
+
+// Detect claims no directory: manifests are files.
+func (Manifests) Detect(fs.FS, string) (Claim, bool) { return Claim{}, false }
+
+// Render returns the objects of the file src.Path. A file without any is an
+// error: somebody meant it to have some.
+func (Manifests) Render(_ context.Context, src Source) ([]*Object, error) {
+	data, err := ReadFile(src.FS, src.Path)
+	if err != nil {
+		return nil, err
+	}
+	f := parseFile(src.Path, data)
+	if f.foreign != "" && f.err == nil {
+		f.err = fileError(src.Path, "no-objects", errors.New(f.foreign))
+	}
+	return f.objects, f.err
+}
+
+// A parsedFile is a file taken apart.
+type parsedFile struct {
+	objects []*Object
+	err     error
+	foreign string // why it is no manifest, "" if it is one
+}
+
+func parseFile(file string, data []byte) parsedFile {
+	docs, err := Documents(file, data, YAML11)
+	shapes := make([]shape, len(docs))
+	seen := make(map[shape]bool)
+	for i, doc := range docs {
+		shapes[i] = shapeOf(doc.Value)
+		seen[shapes[i]] = true
+	}
+	switch {
+	case seen[object] || seen[half] || hard(err) && looksLikeManifest(data):
+	case hard(err):
+		return parsedFile{err: err, foreign: "cannot be read, and does not look like a manifest"}
+	case seen[config]:
+		return parsedFile{foreign: "holds the configuration of a tool, no Kubernetes object"}
+	default:
+		return parsedFile{foreign: "holds no Kubernetes object"}
+	}
+	f := parsedFile{}
+	errs := []error{err}
+	for i, doc := range docs {
+		if shapes[i] == nothing || shapes[i] == config {
+			continue
+		}
+		objects, err := flatten(doc.Value, doc.Positions, 0)
+		f.objects = append(f.objects, objects...)
+		errs = append(errs, err)
+	}
+	f.err = errors.Join(errs...)
+	return f
+}
+
+// hard tells whether err holds more than warnings.
+func hard(err error) bool {
+	for _, e := range Errors(err) {
+		if !e.Warning {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	apiVersionLine = regexp.MustCompile(`(?m)^[ \t{,]*"?apiVersion"?[ \t]*:`)
+	kindLine       = regexp.MustCompile(`(?m)^[ \t{,]*"?kind"?[ \t]*:`)
+	bothInOneLine  = regexp.MustCompile(`\{[^\n]*"?apiVersion"?[ \t]*:[^\n]*"?kind"?[ \t]*:|\{[^\n]*"?kind"?[ \t]*:[^\n]*"?apiVersion"?[ \t]*:`)
+)
+
+// looksLikeManifest tells whether a text that can't be decoded was meant to
+// hold objects.
+func looksLikeManifest(data []byte) bool {
+	if encoding(data) != nil {
+		data = bytes.ReplaceAll(data, []byte{0}, nil)
+	}
+	if !mayHoldObjects(data) {
+		return false
+	}
+	data = bytes.ReplaceAll(data, []byte("\r"), []byte("\n"))
+	return apiVersionLine.Match(data) && kindLine.Match(data) || bothInOneLine.Match(data)
+}
+
+// flatten returns the object that v is, or those in the List that it is.
+func flatten(v any, p *Positions, depth int) ([]*Object, error) {
+	if shapeOf(v) != object {
+		return nil, notAnObject(v, p)
+	}
+	m := v.(map[string]any)
+	items, ok := listItems(m)
+	if !ok {
+		return []*Object{{Unstructured: &unstructured.Unstructured{Object: m}, Provenance: p}}, nil
+	}
+	if depth == maxLists {
+		return nil, errorAt(p, "/kind", "too-deep", "more than %d Lists in each other", maxLists)
+	}
+	var objects []*Object
+	var errs []error
+	for i, item := range items {
+		inferKind(item, m)
+		os, err := flatten(item, p.Sub(Pointer("items", i)), depth+1)
+		objects = append(objects, os...)
+		errs = append(errs, err)
+	}
+	return objects, errors.Join(errs...)
+}
+
+func errorAt(p *Positions, pointer, rule, format string, args ...any) *Error {
+	return &Error{Span: p.At(pointer)[0].Span, Rule: rule, Err: fmt.Errorf(format, args...)}
+}
+
+func notAnObject(v any, p *Positions) *Error {
+	pointer, what := missingPart(v)
+	e := errorAt(p, pointer, "not-an-object", "not a Kubernetes object: %s", what)
+	if pointer == "" && p.entry.keyAt == (place{}) {
+		e.Span = p.src.text(int(p.tree.nodes[p.entry.node].at.line))
+	}
+	return e
+}

@@ -1,0 +1,213 @@
+package render
+
+import (
+	"strconv"
+)
+
+// Positions knows where the fields of one document, or of a part of one, are
+// written. It is immutable, keeps the text of the file alive and finds the end
+// of a field only when asked for it.
+type Positions struct {
+	src   *source
+	tree  *tree
+	entry entry   // of the root; that of a document has neither key nor place
+	keyed bool    // the root's entry is a map's
+	flow  bool    // the root's entry is in flow style
+	sites []place // of aliases above the root
+}
+
+// Field returns the spans of the key and of the value at a JSON pointer. Items
+// of lists have no key, and the value of an alias is where its anchor is. A
+// scalar's span is its text: quotes included, tags and anchors left out, and
+// of a block scalar the header. The span of a collection ends with its last
+// value or its bracket. An empty value has an empty span.
+func (p *Positions) Field(pointer string) (key, value Span, ok bool) {
+	f := p.find(pointer)
+	if f.missing {
+		return Span{}, Span{}, false
+	}
+	if f.keyed {
+		key = p.src.span(p.src.keyToken(f.entry.keyAt, f.flow))
+	}
+	return key, p.src.span(p.extent(f.entry.node)), true
+}
+
+// At returns where a field is written, or its nearest ancestor. That is the
+// value of a scalar, and of a map or list the key. A field that comes by an
+// alias has the alias first. The object as a whole is at its name, else its
+// kind, else its first line.
+func (p *Positions) At(pointer string) []Origin {
+	f := p.find(pointer)
+	if f.root {
+		f = p.title()
+	}
+	var origins []Origin
+	for _, site := range append(p.sites[:len(p.sites):len(p.sites)], f.sites...) {
+		origins = append(origins, p.origin(p.src.token(node{at: site, kind: styledScalar})))
+	}
+	return append(origins, p.origin(p.telling(f)))
+}
+
+func (p *Positions) origin(from, to int) Origin {
+	return Origin{Span: p.src.oneLine(from, to), Role: Manifest}
+}
+
+// telling returns the offsets of what tells most of a field in one line.
+func (p *Positions) telling(f found) (from, to int) {
+	n := p.tree.nodes[f.entry.node]
+	scalar := n.kind == plainScalar || n.kind == styledScalar
+	if scalar && !f.missing {
+		if from, to := p.src.token(n); from < to {
+			return from, to
+		}
+	}
+	aliased := f.entry.site != place{} && !f.entry.merged
+	if f.keyed && !aliased {
+		return p.src.keyToken(f.entry.keyAt, f.flow)
+	}
+	from = p.src.skipProperties(p.src.offset(int(n.at.line), int(n.at.column)))
+	line, _ := p.src.place(from)
+	_, to = p.src.content(line - 1)
+	return from, max(from, p.src.trimRight(from, to))
+}
+
+// title finds the field that names an object.
+func (p *Positions) title() found {
+	for _, pointer := range []string{"/metadata/name", "/metadata/generateName", "/kind"} {
+		if f := p.find(pointer); !f.missing && p.scalarAt(f) {
+			return f
+		}
+	}
+	return found{entry: p.entry, keyed: p.keyed, flow: p.flow}
+}
+
+func (p *Positions) scalarAt(f found) bool {
+	return len(p.tree.entriesOf(f.entry.node)) == 0
+}
+
+// Sub returns the positions of the part of the document at a JSON pointer, and
+// nil when there is none.
+func (p *Positions) Sub(pointer string) *Positions {
+	f := p.find(pointer)
+	if f.missing {
+		return nil
+	}
+	if f.root {
+		return p
+	}
+	return &Positions{
+		src: p.src, tree: p.tree, entry: f.entry, keyed: f.keyed, flow: f.flow,
+		sites: append(p.sites[:len(p.sites):len(p.sites)], f.sites...),
+	}
+}
+
+// A found is what a pointer led to.
+type found struct {
+	entry   entry   // the last on the way
+	sites   []place // of the aliases on the way
+	root    bool    // nothing on the way was found
+	missing bool    // something on the way was not
+	keyed   bool    // entry is a map's
+	flow    bool    // entry is in flow style
+}
+
+func (p *Positions) find(pointer string) found {
+	f := found{entry: p.entry, root: true, keyed: p.keyed, flow: p.flow}
+	for _, key := range Path(pointer) {
+		parent := p.tree.nodes[f.entry.node]
+		e, ok := p.tree.child(f.entry.node, key)
+		if !ok {
+			f.missing = true
+			return f
+		}
+		f.entry, f.root, f.keyed, f.flow = e, false, parent.kind == mapNode, parent.flow
+		if e.site != (place{}) {
+			f.sites = append(f.sites, e.site)
+		}
+	}
+	return f
+}
+
+func (t *tree) child(i int32, key string) (entry, bool) {
+	entries := t.entriesOf(i)
+	switch t.nodes[i].kind {
+	case mapNode:
+		for _, e := range entries {
+			if e.key == key {
+				return e, true
+			}
+		}
+	case listNode:
+		if n, err := strconv.Atoi(key); err == nil && n >= 0 && n < len(entries) {
+			return entries[n], true
+		}
+	}
+	return entry{}, false
+}
+
+// extent returns the offsets of a value, all its lines.
+func (p *Positions) extent(i int32) (from, to int) {
+	n := p.tree.nodes[i]
+	from, to = p.src.token(n)
+	if n.kind == plainScalar || n.kind == styledScalar {
+		return from, to
+	}
+	if !n.flow {
+		to = from
+	}
+	if last, ok := p.last(i); ok {
+		to = max(to, p.entryEnd(last, n))
+	}
+	if n.flow {
+		to = p.closing(to)
+	}
+	return from, to
+}
+
+// last returns the entry of a collection that is written last.
+func (p *Positions) last(i int32) (last entry, ok bool) {
+	for _, e := range p.tree.entriesOf(i) {
+		if e.merged {
+			e = entry{keyAt: e.site, site: e.site, node: -1}
+		}
+		if !ok || e.keyAt.line > last.keyAt.line || e.keyAt.line == last.keyAt.line && e.keyAt.column > last.keyAt.column {
+			last, ok = e, true
+		}
+	}
+	return last, ok
+}
+
+func (p *Positions) entryEnd(e entry, parent node) int {
+	end := 0
+	if parent.kind == mapNode && e.node >= 0 {
+		_, end = p.src.keyToken(e.keyAt, parent.flow)
+	}
+	switch {
+	case e.site != place{}:
+		_, to := p.src.token(node{at: e.site, kind: styledScalar})
+		return max(end, to)
+	case e.node >= 0:
+		_, to := p.extent(e.node)
+		return max(end, to)
+	}
+	return end
+}
+
+// closing passes what may stand before the bracket that closes a collection.
+func (p *Positions) closing(off int) int {
+	for off < len(p.src.data) {
+		off = p.src.skipBlanks(off)
+		if off == len(p.src.data) {
+			break
+		}
+		switch p.src.data[off] {
+		case ']', '}':
+			return off + 1
+		case ',', ':', '?':
+			off++
+		default:
+			return off
+		}
+	}
+	return off
+}

@@ -1,0 +1,134 @@
+package render
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+)
+
+// Limit is the size in bytes beyond which no file is read.
+const Limit = 10 << 20
+
+// lfsPointer starts a file of which Git has only the pointer, see
+// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md.
+var lfsPointer = []byte("version https://git-lfs.github.com/spec/v1\n")
+
+// ReadFile returns the content of a regular file of at most [Limit] bytes. It
+// is the only way in which files of a tree are read. The error is an *[Error]
+// at the file, with the rule "file-too-large", "not-a-regular-file",
+// "not-found", "unreadable", "escapes-tree", "dangling-link" or "lfs-pointer";
+// errors.Is sees the fs.ErrNotExist behind it.
+func ReadFile(fsys fs.FS, name string) ([]byte, error) {
+	if !fs.ValidPath(name) {
+		return nil, fileError(name, "escapes-tree", errors.New("path leads out of the tree"))
+	}
+	// Opening a named pipe waits for a writer, so look before opening.
+	if info, err := fs.Stat(fsys, name); err != nil {
+		return nil, openError(fsys, name, err)
+	} else if !info.Mode().IsRegular() {
+		return nil, notRegular(name, info.Mode())
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, openError(fsys, name, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, openError(fsys, name, err)
+	case !info.Mode().IsRegular():
+		return nil, notRegular(name, info.Mode())
+	case info.Size() > Limit:
+		return nil, tooLarge(name)
+	}
+	return readAll(f, name, info.Size())
+}
+
+func readAll(f io.Reader, name string, size int64) ([]byte, error) {
+	data := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	n, err := data.ReadFrom(io.LimitReader(f, Limit+1))
+	switch {
+	case err != nil:
+		return nil, fileError(name, "unreadable", plain(err))
+	case n > Limit:
+		return nil, tooLarge(name)
+	case bytes.HasPrefix(data.Bytes(), lfsPointer):
+		e := fileError(name, "lfs-pointer", errors.New("content is not in the tree, only its Git LFS pointer is"))
+		e.Hint, e.Missing = "check out with LFS, such as `git lfs pull`", true
+		return nil, e
+	}
+	return data.Bytes(), nil
+}
+
+func tooLarge(name string) *Error {
+	return fileError(name, "file-too-large", fmt.Errorf("file is larger than %d MiB", Limit>>20))
+}
+
+func notRegular(name string, mode fs.FileMode) *Error {
+	return fileError(name, "not-a-regular-file", fmt.Errorf("is %s, not a regular file", describe(mode)))
+}
+
+func fileError(name, rule string, err error) *Error {
+	return &Error{Span: Span{File: name}, Rule: rule, Err: err}
+}
+
+// openError says in the user's words why name can't be opened.
+func openError(fsys fs.FS, name string, err error) *Error {
+	missing := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case escapes(err):
+		return fileError(name, "escapes-tree", errors.New("symbolic link leads out of the tree"))
+	case missing && isLink(fsys, name):
+		return fileError(name, "dangling-link", &cause{"symbolic link leads nowhere", err})
+	case missing:
+		return fileError(name, "not-found", &cause{"no such file", err})
+	}
+	return fileError(name, "unreadable", plain(err))
+}
+
+// escapes tells whether os.Root refused a path. Its error has no other sign
+// than its text (os/file.go, errPathEscapes).
+func escapes(err error) bool {
+	return plain(err).Error() == "path escapes from parent"
+}
+
+// A cause says something in our words and stays what it was for errors.Is.
+type cause struct {
+	text string
+	err  error
+}
+
+func (c *cause) Error() string { return c.text }
+func (c *cause) Unwrap() error { return c.err }
+
+// plain takes the operation and the path off an error of the file system: the
+// place of the *Error says where, in the tree's own terms.
+func plain(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+func isLink(fsys fs.FS, name string) bool {
+	info, err := fs.Lstat(fsys, name)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
+func describe(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "something else"
+}

@@ -1,0 +1,153 @@
+package render
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A shape is what a document looks like from afar.
+type shape int
+
+const (
+	foreign shape = iota // something else than Kubernetes
+	nothing              // null
+	object               // has an apiVersion and a kind
+	half                 // would be an object if it were whole
+	config               // a tool's configuration that borrows the form of an object
+)
+
+func shapeOf(v any) shape {
+	switch v := v.(type) {
+	case nil:
+		return nothing
+	case map[string]any:
+		return shapeOfMap(v)
+	case []any:
+		for _, item := range v {
+			if s := shapeOf(item); s == object || s == half {
+				return half
+			}
+		}
+	}
+	return foreign
+}
+
+func shapeOfMap(m map[string]any) shape {
+	apiVersion, kind := text(m["apiVersion"]), text(m["kind"])
+	switch {
+	case apiVersion != "" && kind != "" && isConfig(apiVersion, kind):
+		return config
+	case apiVersion != "" && kind != "":
+		return object
+	}
+	_, hasVersion := m["apiVersion"]
+	_, hasKind := m["kind"]
+	if hasVersion && hasKind {
+		return half
+	}
+	_, hasMetadata := m["metadata"]
+	_, hasSpec := m["spec"]
+	if (hasVersion || hasKind) && (hasMetadata || hasSpec) {
+		return half
+	}
+	return foreign
+}
+
+func text(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+// mayHoldObjects is a quick look that never misses an object or half of one
+// in UTF-8, unless keys are written with escapes.
+func mayHoldObjects(data []byte) bool {
+	n := 0
+	for _, word := range []string{"apiVersion", "kind", "metadata", "spec"} {
+		if bytes.Contains(data, []byte(word)) {
+			n++
+		}
+	}
+	return n >= 2 || bytes.Contains(data, []byte{0}) || bytes.Contains(data, []byte(`\u`)) || bytes.Contains(data, []byte(`\x`))
+}
+
+// missingPart says what keeps a value from being an object, and where.
+func missingPart(v any) (pointer, what string) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return "", "it is " + typeName(v)
+	}
+	var missing []string
+	for _, key := range []string{"apiVersion", "kind"} {
+		switch v, ok := m[key]; {
+		case !ok:
+			missing = append(missing, key)
+		case v == "":
+			return Pointer(key), key + " is empty"
+		case text(v) == "":
+			return Pointer(key), fmt.Sprintf("%s is %s, not a string", key, typeName(v))
+		}
+	}
+	return "", "it has no " + strings.Join(missing, " and no ")
+}
+
+func typeName(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case int64, float64:
+		return "a number"
+	case string:
+		return "a string"
+	case []any:
+		return "a list"
+	}
+	return "a map"
+}
+
+// listItems returns what a List holds. A kind that ends in List and goes by a
+// name is an object like any other.
+func listItems(m map[string]any) (items []any, ok bool) {
+	kind := text(m["kind"])
+	items, isList := m["items"].([]any)
+	if kind == "List" {
+		return items, isList || m["items"] == nil
+	}
+	if !isList || !strings.HasSuffix(kind, "List") {
+		return nil, false
+	}
+	if meta, ok := m["metadata"].(map[string]any); ok && meta["name"] != nil {
+		return nil, false
+	}
+	return items, true
+}
+
+// inferKind gives an item the kind and version that its List implies, as
+// UnstructuredJSONScheme does for a PodList. Items that say what they are, in
+// part or whole, are left alone.
+func inferKind(item any, list map[string]any) {
+	m, ok := item.(map[string]any)
+	kind := strings.TrimSuffix(text(list["kind"]), "List")
+	if !ok || kind == "" || m["kind"] != nil || m["apiVersion"] != nil {
+		return
+	}
+	m["apiVersion"], m["kind"] = list["apiVersion"], kind
+}
+
+// configGroups are groups of files that tools read and no API server serves.
+var configGroups = []string{
+	"apiserver.config.k8s.io", "audit.k8s.io", "backstage.io", "chainsaw.kyverno.io", "cli.kyverno.io", "ctlptl.dev",
+	"eksctl.io", "k3d.io", "kind.x-k8s.io", "kpt.dev", "kubeadm.k8s.io", "kubelet.config.k8s.io", "kubeproxy.config.k8s.io",
+	"kubescheduler.config.k8s.io", "kustomize.config.k8s.io", "kuttl.dev", "meta.pkg.crossplane.io", "skaffold", "test.gatekeeper.sh",
+}
+
+func isConfig(apiVersion, kind string) bool {
+	group, _, hasGroup := strings.Cut(apiVersion, "/")
+	if !hasGroup {
+		return apiVersion == "v1" && kind == "Config" // kubeconfig
+	}
+	return slices.Contains(configGroups, group)
+}

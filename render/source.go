@@ -1,0 +1,123 @@
+package render
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"unicode/utf8"
+)
+
+// A source is a file's text with an index of its lines. The documents of a
+// file share it.
+type source struct {
+	file  string
+	data  []byte
+	lines []uint32 // offsets at which lines begin
+}
+
+// newSource indexes the lines of data, which it keeps and which must not
+// change. A file that ends in a line feed has no line behind it.
+func newSource(file string, data []byte) *source {
+	s := &source{file: file, data: data, lines: make([]uint32, 0, 1+len(data)/28)}
+	for off := 0; off < len(data); {
+		s.lines = append(s.lines, uint32(off))
+		n := bytes.IndexByte(data[off:], '\n')
+		if n < 0 {
+			break
+		}
+		off += n + 1
+	}
+	return s
+}
+
+func (s *source) lineCount() int { return len(s.lines) }
+
+// lineAt returns where line i, from 0, begins and ends; its line feed belongs
+// to it. A line behind the last is empty.
+func (s *source) lineAt(i int) (from, to int) {
+	switch {
+	case i >= len(s.lines):
+		return len(s.data), len(s.data)
+	case i+1 == len(s.lines):
+		return int(s.lines[i]), len(s.data)
+	}
+	return int(s.lines[i]), int(s.lines[i+1])
+}
+
+// content returns the offsets of line i without its line break and, where it
+// has one, without its byte order mark.
+func (s *source) content(i int) (from, to int) {
+	from, to = s.lineAt(i)
+	if bytes.HasPrefix(s.data[from:to], bom) {
+		from += len(bom)
+	}
+	for to > from && (s.data[to-1] == '\n' || s.data[to-1] == '\r') {
+		to--
+	}
+	return from, to
+}
+
+// offset returns where the column (from 1, in code points) of line i (from 0)
+// stands.
+func (s *source) offset(i, column int) int {
+	from, to := s.lineAt(i)
+	if bytes.HasPrefix(s.data[from:to], bom) {
+		from += len(bom)
+	}
+	for ; column > 1 && from < to; column-- {
+		if s.data[from] < utf8.RuneSelf {
+			from++
+			continue
+		}
+		_, size := utf8.DecodeRune(s.data[from:to])
+		from += size
+	}
+	return from
+}
+
+// place returns the line and column, from 1, of an offset.
+func (s *source) place(off int) (line, column int) {
+	i, found := slices.BinarySearch(s.lines, uint32(off))
+	if !found {
+		i--
+	}
+	from, _ := s.content(max(0, i))
+	return max(0, i) + 1, 1 + utf8.RuneCount(s.data[min(from, off):off])
+}
+
+// span makes a span of offsets.
+func (s *source) span(from, to int) Span {
+	line, column := s.place(from)
+	endLine, endColumn := s.place(to)
+	return Span{File: s.file, Line: line, Column: column, EndLine: endLine, EndColumn: endColumn}
+}
+
+// text is the line i, from 0, without indentation and trailing blanks.
+func (s *source) text(i int) Span {
+	from, to := s.content(i)
+	for from < to && (s.data[from] == ' ' || s.data[from] == '\t') {
+		from++
+	}
+	return s.span(from, s.trimRight(from, to))
+}
+
+func (s *source) trimRight(from, to int) int {
+	for to > from && (s.data[to-1] == ' ' || s.data[to-1] == '\t' || s.data[to-1] == '\r') {
+		to--
+	}
+	return to
+}
+
+// errorAt makes an error that points at column (from 1) of line i (from 0) up
+// to the line's end.
+func (s *source) errorAt(i, column int, rule, sentence string) *Error {
+	from := s.offset(i, column)
+	_, to := s.content(i)
+	return &Error{Span: s.span(from, max(from, s.trimRight(from, to))), Rule: rule, Err: errors.New(sentence)}
+}
+
+// errorAtOffset makes an error that points at the character at off.
+func (s *source) errorAtOffset(off int, rule string, err error) *Error {
+	_, size := utf8.DecodeRune(s.data[off:])
+	return &Error{Span: s.span(off, off+size), Rule: rule, Err: err}
+}

@@ -1,0 +1,231 @@
+package render
+
+import (
+	"bytes"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A place is where something begins in a file: a line from 0 and a column from
+// 1, in code points. Column 0 is no place.
+type place struct{ line, column uint32 }
+
+// A tree holds the places of a document's fields. Nodes refer to each other by
+// index, and what aliases stand for is there once.
+type tree struct {
+	nodes   []node
+	entries []entry
+}
+
+// A node is a value.
+type node struct {
+	at    place
+	kind  nodeKind
+	flow  bool
+	first int32 // of its entries
+	n     int32 // how many; of a plain scalar the bytes that are no blanks
+}
+
+type nodeKind uint8
+
+const (
+	plainScalar nodeKind = iota
+	styledScalar
+	mapNode
+	listNode
+)
+
+// An entry is a field of a map or an item of a list.
+type entry struct {
+	key    string
+	keyAt  place // of an item: where it begins
+	site   place // of the alias that brought the value, or the entry, here
+	node   int32
+	merged bool // came by a merge key
+}
+
+func newNode(at place, n *yaml.Node) node {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return node{at: at, kind: mapNode, flow: n.Style&yaml.FlowStyle != 0}
+	case n.Kind == yaml.SequenceNode:
+		return node{at: at, kind: listNode, flow: n.Style&yaml.FlowStyle != 0}
+	case n.Kind == yaml.AliasNode, n.Style&^yaml.TaggedStyle != 0:
+		return node{at: at, kind: styledScalar}
+	}
+	return node{at: at, kind: plainScalar, n: int32(nonblank(n.Value))}
+}
+
+func nonblank(s string) int {
+	n := 0
+	for i := range len(s) {
+		if !blank(s[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+func blank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
+
+func (t *tree) add(n node) int32 {
+	t.nodes = append(t.nodes, n)
+	return int32(len(t.nodes) - 1)
+}
+
+func (t *tree) scalar(at place, n *yaml.Node) int32 { return t.add(newNode(at, n)) }
+
+func (t *tree) collection(at place, n *yaml.Node, entries []entry) int32 {
+	c := newNode(at, n)
+	c.first, c.n = int32(len(t.entries)), int32(len(entries))
+	t.entries = append(t.entries, entries...)
+	return t.add(c)
+}
+
+// entriesOf returns the entries of a map or list, none of a scalar.
+func (t *tree) entriesOf(i int32) []entry {
+	n := t.nodes[i]
+	if n.kind != mapNode && n.kind != listNode {
+		return nil
+	}
+	return t.entries[n.first : n.first+n.n]
+}
+
+// token returns the offsets of a scalar, of an alias, or of the bracket that
+// opens a collection in flow style. Tags and anchors before it are left out.
+func (s *source) token(n node) (from, to int) {
+	from = s.offset(int(n.at.line), int(n.at.column))
+	if n.kind == plainScalar {
+		if n.n == 0 {
+			return from, from
+		}
+		from = s.skipProperties(from)
+		return from, s.plainEnd(from, int(n.n))
+	}
+	from = s.skipProperties(from)
+	if from >= len(s.data) {
+		return from, from
+	}
+	switch s.data[from] {
+	case '"':
+		return from, s.doubleQuotedEnd(from)
+	case '\'':
+		return from, s.singleQuotedEnd(from)
+	case '[', '{':
+		return from, from + 1
+	}
+	// An alias, or the header of a block scalar.
+	to = from
+	for to < len(s.data) && !blank(s.data[to]) && bytes.IndexByte([]byte(",]}"), s.data[to]) < 0 {
+		to++
+	}
+	return from, to
+}
+
+// skipProperties passes tags and anchors, with the blanks and comments behind
+// each of them.
+func (s *source) skipProperties(off int) int {
+	for off < len(s.data) && (s.data[off] == '!' || s.data[off] == '&') {
+		for off < len(s.data) && !blank(s.data[off]) {
+			off++
+		}
+		off = s.skipBlanks(off)
+	}
+	return off
+}
+
+// skipBlanks passes blanks, line breaks and comments.
+func (s *source) skipBlanks(off int) int {
+	for off < len(s.data) {
+		switch c := s.data[off]; {
+		case blank(c):
+			off++
+		case c == '#' && (off == 0 || blank(s.data[off-1])):
+			n := bytes.IndexByte(s.data[off:], '\n')
+			if n < 0 {
+				return len(s.data)
+			}
+			off += n
+		default:
+			return off
+		}
+	}
+	return off
+}
+
+// plainEnd passes n bytes that are no blanks: line folding changes blanks
+// alone.
+func (s *source) plainEnd(off, n int) int {
+	for ; off < len(s.data) && n > 0; off++ {
+		if !blank(s.data[off]) {
+			n--
+		}
+	}
+	return off
+}
+
+func (s *source) doubleQuotedEnd(off int) int {
+	for i := off + 1; i < len(s.data); i++ {
+		switch s.data[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(s.data)
+}
+
+func (s *source) singleQuotedEnd(off int) int {
+	for i := off + 1; i < len(s.data); i++ {
+		if s.data[i] != '\'' {
+			continue
+		}
+		if i+1 < len(s.data) && s.data[i+1] == '\'' {
+			i++
+			continue
+		}
+		return i + 1
+	}
+	return len(s.data)
+}
+
+// keyToken returns the offsets of a map's key.
+func (s *source) keyToken(at place, flow bool) (from, to int) {
+	from = s.skipProperties(s.offset(int(at.line), int(at.column)))
+	if from >= len(s.data) {
+		return from, from
+	}
+	switch s.data[from] {
+	case '"':
+		return from, s.doubleQuotedEnd(from)
+	case '\'':
+		return from, s.singleQuotedEnd(from)
+	}
+	for to = from; to < len(s.data) && !s.endsKey(to, flow); to++ {
+	}
+	return from, s.trimRight(from, to)
+}
+
+func (s *source) endsKey(off int, flow bool) bool {
+	switch c := s.data[off]; c {
+	case '\n':
+		return true
+	case ':':
+		return off+1 == len(s.data) || blank(s.data[off+1]) || flow && bytes.IndexByte([]byte(",[]{}"), s.data[off+1]) >= 0
+	case '#':
+		return off > 0 && blank(s.data[off-1])
+	case ',', ']', '}', '[', '{':
+		return flow
+	}
+	return false
+}
+
+// oneLine is the span of offsets, cut at the end of its first line: those who
+// show code want regions of one line.
+func (s *source) oneLine(from, to int) Span {
+	if n := bytes.IndexByte(s.data[from:to], '\n'); n >= 0 {
+		to = s.trimRight(from, from+n)
+	}
+	return s.span(from, to)
+}

@@ -1,0 +1,151 @@
+package render
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	yaml2 "go.yaml.in/yaml/v2"
+	"go.yaml.in/yaml/v3"
+)
+
+// A Document is one document of a YAML or JSON file.
+type Document struct {
+	Value     any // nil, bool, int64, float64, string, []any or map[string]any
+	Positions *Positions
+	Span      Span // its first to its last line, without blank lines and comments around it
+	Index     int  // in the file, from 0; empty and broken documents count
+}
+
+// Documents decodes a file, cut into documents as kubectl and Helm do, and
+// keeps the place of every field. Empty documents are left out. On error,
+// which joins *[Error] values, it returns the documents that could be decoded;
+// an error about a document that is returned says what tools disagree about.
+// It keeps data, which must not change afterwards.
+func Documents(file string, data []byte, d Dialect) ([]Document, error) {
+	if len(data) > Limit {
+		return nil, tooLarge(file)
+	}
+	if err := encoding(data); err != nil {
+		return nil, &Error{Span: Span{File: file, Line: 1, Column: 1, EndLine: 1, EndColumn: 1}, Rule: "encoding", Err: err}
+	}
+	src := newSource(file, data)
+	chunks := src.split()
+	if n := len(chunks); n > maxDocuments {
+		return nil, src.errorAt(chunks[maxDocuments].line-1, 1, "too-many-documents", fmt.Sprintf("more than %d documents", maxDocuments))
+	}
+	return src.documents(chunks, d)
+}
+
+func (s *source) documents(chunks []chunk, d Dialect) ([]Document, error) {
+	var docs []Document
+	var errs []error
+	empty := 0
+	for i := range chunks {
+		doc, err := s.document(&chunks[i], d, i == 0)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if doc.Positions != nil {
+			doc.Index = i
+			docs = append(docs, doc)
+		} else if err == nil {
+			empty++
+		}
+	}
+	if empty > maxEmpty {
+		errs = append(errs, &Error{
+			Span: Span{File: s.file}, Rule: "empty-documents", Warning: true,
+			Err: fmt.Errorf("%d documents are empty", empty),
+		})
+	}
+	return docs, errors.Join(errs...)
+}
+
+// document decodes one chunk. A document without Positions is empty or, with
+// an error, broken.
+func (s *source) document(c *chunk, d Dialect, first bool) (Document, error) {
+	if c.err != nil {
+		return Document{}, c.err
+	}
+	if c.empty() || first && c.directives() {
+		return Document{}, nil
+	}
+	if err := s.check(c); err != nil {
+		return Document{}, err
+	}
+	root, err := s.parse(c)
+	if err != nil || root == nil {
+		return Document{}, err
+	}
+	dec := newDecoder(s, c, d)
+	r, err := dec.value(root, 1)
+	if err != nil {
+		return Document{}, err
+	}
+	p := &Positions{src: s, tree: &dec.tree, entry: entry{node: r.node}}
+	return Document{Value: r.value, Positions: p, Span: s.span(p.extent(r.node))}, errors.Join(dec.errs...)
+}
+
+// parse makes the node tree of a chunk, and sees to it that it is one document
+// to the end: most tools drop what follows without a word.
+func (s *source) parse(c *chunk) (*yaml.Node, error) {
+	text := bytes.TrimPrefix(c.text, bom)
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	var doc, more yaml.Node
+	if err := dec.Decode(&doc); err == io.EOF {
+		return nil, nil
+	} else if err != nil {
+		return nil, s.syntaxError(c, text, err)
+	}
+	err := dec.Decode(&more)
+	if err == io.EOF {
+		return doc.Content[0], nil
+	}
+	line := more.Line
+	if err != nil {
+		line, _ = errorLine(err)
+	}
+	return nil, s.errorAt(min(c.line+max(line, 1), s.lineCount())-1, 1, "trailing-content",
+		"content follows the end of the document: kubectl, Helm and kustomize drop it")
+}
+
+// syntaxError puts the place to an error of the YAML library. That of yaml.v3
+// is where the broken collection begins; yaml.v2 says where it breaks.
+func (s *source) syntaxError(c *chunk, text []byte, err error) *Error {
+	if err2 := yaml2.Unmarshal(text, &struct{}{}); err2 != nil && strings.HasPrefix(err2.Error(), "yaml: ") {
+		if _, wrongType := err2.(*yaml2.TypeError); !wrongType {
+			err = err2
+		}
+	}
+	line, problem := errorLine(err)
+	i := min(c.line+line, s.lineCount()) - 1
+	from, to := s.content(i)
+	indent := len(s.data[from:to]) - len(bytes.TrimLeft(s.data[from:to], " \t"))
+	return s.errorAt(i, indent+1, "yaml-syntax", problem)
+}
+
+var (
+	yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
+	// The library counts lines from 0 in its parser and from 1 in its scanner.
+	parserProblem = regexp.MustCompile(`^did not find expected (<document start>|node content|'-' indicator|key|',' or ']'|',' or '}')`)
+	quotedName    = regexp.MustCompile(`'[^' ]{2,}'`)
+)
+
+// errorLine takes an error of a YAML library apart. It leaves out names that
+// the file chose.
+func errorLine(err error) (line int, problem string) {
+	m := yamlError.FindStringSubmatch(err.Error())
+	if m == nil {
+		return 1, "not YAML"
+	}
+	line, _ = strconv.Atoi(m[1])
+	if line == 0 || parserProblem.MatchString(m[2]) {
+		line++
+	}
+	return line, quotedName.ReplaceAllString(m[2], "")
+}
