@@ -1,0 +1,231 @@
+package podsecurity
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/pod-security-admission/api"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// labelsRule is the rule that Namespaces are judged by.
+const labelsRule = "namespaceLabels"
+
+var namespaceKind = schema.GroupKind{Kind: "Namespace"}
+
+// labelKeys are the labels that the plugin reads, the one that matters most first.
+var labelKeys = []string{
+	api.EnforceLevelLabel, api.EnforceVersionLabel,
+	api.WarnLevelLabel, api.WarnVersionLabel,
+	api.AuditLevelLabel, api.AuditVersionLabel,
+}
+
+// A namespace is what a pod's namespace asks for.
+type namespace struct {
+	name   string
+	object *render.Object // nil when it is not in the tree
+	labels map[string]string
+	policy api.Policy
+}
+
+// namespace looks up that of a request.
+func (e *Engine) namespace(req *policy.Request) namespace {
+	ns := namespace{name: req.Namespace, object: e.cluster.Namespace(req.Subject().Unit, req.Namespace)}
+	if ns.object != nil {
+		ns.labels = labels(ns.object.Object)
+	}
+	// What a wrong label leads to is the plugin's answer too: it takes the
+	// strictest level. The Namespace itself gets a result for it.
+	ns.policy, _ = api.PolicyToEvaluate(ns.labels, e.defaults)
+	return ns
+}
+
+// labels are the pod-security labels of a Namespace. Others may be anything.
+func labels(tree map[string]any) map[string]string {
+	found := make(map[string]string)
+	for _, key := range labelKeys {
+		if v, ok := render.Lookup(tree, labelPointer(key)); ok {
+			if s, ok := v.(string); ok {
+				found[key] = s
+			}
+		}
+	}
+	return found
+}
+
+func labelPointer(key string) string { return render.Pointer("metadata", "labels", key) }
+
+// origin is where a label is written.
+func (ns namespace) origin(label string) render.Span {
+	if _, ok := ns.labels[label]; !ok {
+		return render.Span{}
+	}
+	if places := ns.object.At(labelPointer(label)); len(places) > 0 {
+		return places[0].Span
+	}
+	return render.Span{}
+}
+
+// A duty is a control that is in force in a namespace, or that a label there
+// has lifted.
+type duty struct {
+	control
+	level  api.LevelVersion // that asks for it
+	action policy.Action
+	label  string // that asks for it or lifts it; the pack does when the namespace lacks it
+	exempt string // why it need not hold
+	again  bool   // another revision of it is in force already
+}
+
+// result is the duty's result as long as nothing speaks against it.
+func (d duty) result(ns namespace) policy.Result {
+	r := policy.Result{
+		Engine: policy.EnginePodSecurity, Policy: string(d.level.Level), Rule: d.id,
+		Outcome: policy.Pass, Action: d.action, Severity: documents[d.id].severity,
+		PolicyOrigin: ns.origin(d.label),
+	}
+	if d.exempt != "" {
+		r.Outcome, r.Message = policy.Skip, d.exempt
+	}
+	if ns.object == nil && ns.name != "" {
+		r.Assumed = []string{fmt.Sprintf("namespace %q is not in the tree: taken to have no pod-security labels", ns.name)}
+	}
+	return r
+}
+
+// plan lists the controls for a namespace: those of the enforced level, which
+// is the pack's unless a label says another, those that its warn and audit
+// labels add, and those of the pack that the labels lift.
+func (e *Engine) plan(ns namespace) []duty {
+	pack, enforce := e.defaults.Enforce, ns.policy.Enforce
+	var p planner
+	if api.CompareLevels(enforce.Level, pack.Level) > 0 {
+		kept := api.LevelVersion{Level: pack.Level, Version: enforce.Version}
+		p.add(duty{level: kept, action: policy.Deny, label: api.EnforceLevelLabel}, e.levels.controls(kept))
+	}
+	p.add(duty{level: enforce, action: policy.Deny, label: api.EnforceLevelLabel}, e.levels.controls(enforce))
+	p.add(duty{level: ns.policy.Warn, action: policy.Warn, label: api.WarnLevelLabel}, e.levels.controls(ns.policy.Warn))
+	p.add(duty{level: ns.policy.Audit, action: policy.Audit, label: api.AuditLevelLabel}, e.levels.controls(ns.policy.Audit))
+	if api.CompareLevels(enforce.Level, pack.Level) < 0 {
+		lifted := duty{level: pack, action: policy.Deny, label: api.EnforceLevelLabel}
+		lifted.exempt = fmt.Sprintf("namespace %q is labelled %s=%s", ns.name, api.EnforceLevelLabel, enforce.Level)
+		p.add(lifted, e.levels.controls(pack))
+	}
+	return p.duties
+}
+
+// A planner gathers duties. The first that asks for a control counts, other
+// revisions of it are checked as well.
+type planner struct {
+	duties []duty
+	since  map[string][]api.Version
+}
+
+func (p *planner) add(d duty, controls []control) {
+	if p.since == nil {
+		p.since = make(map[string][]api.Version)
+	}
+	for _, c := range controls {
+		have := p.since[c.id]
+		if slices.Contains(have, c.since) || len(have) > 0 && d.exempt != "" {
+			continue
+		}
+		p.since[c.id] = append(have, c.since)
+		d.control, d.again = c, len(have) > 0
+		p.duties = append(p.duties, d)
+	}
+}
+
+// validateLabels judges a Namespace that has pod-security labels.
+func (e *Engine) validateLabels(req *policy.Request) []policy.Result {
+	if req.SubResource != "" {
+		return nil
+	}
+	found := labels(req.Object.Object)
+	if len(found) == 0 {
+		return nil
+	}
+	r := policy.Result{
+		Engine: policy.EnginePodSecurity, Policy: string(e.defaults.Enforce.Level), Rule: labelsRule,
+		Outcome: policy.Pass, Action: policy.Deny, Severity: documents[labelsRule].severity,
+	}
+	_, wrong := api.PolicyToEvaluate(found, e.defaults)
+	if len(wrong) > 0 && !e.wrongBefore(req, wrong) {
+		r.Outcome = policy.Fail
+		r.Message = limit(apierrors.NewInvalid(namespaceKind, req.Name, wrong).Error())
+		r.Fields = wrongLabels(found, e.defaults)
+	}
+	return []policy.Result{r}
+}
+
+// wrongBefore says whether the labels were as wrong before an update, which
+// the plugin lets pass.
+func (e *Engine) wrongBefore(req *policy.Request, wrong field.ErrorList) bool {
+	if req.OldObject == nil {
+		return false
+	}
+	_, before := api.PolicyToEvaluate(labels(req.OldObject.Object), e.defaults)
+	return slices.EqualFunc(wrong, before, func(a, b *field.Error) bool { return a.Error() == b.Error() })
+}
+
+// wrongLabels are the pointers of the labels that are wrong by themselves.
+func wrongLabels(found map[string]string, defaults api.Policy) []string {
+	var fields []string
+	for _, key := range labelKeys {
+		if v, ok := found[key]; ok {
+			if _, errs := api.PolicyToEvaluate(map[string]string{key: v}, defaults); len(errs) > 0 {
+				fields = append(fields, labelPointer(key))
+			}
+		}
+	}
+	return fields
+}
+
+// namespaces are the distinct policies that the tree's Namespaces ask for, and
+// the pack's own.
+func (e *Engine) namespaces() []namespace {
+	seen := map[api.Policy]bool{e.defaults: true}
+	all := []namespace{{policy: e.defaults}}
+	for _, o := range e.cluster.List(namespaceKind) {
+		ns := namespace{name: o.GetName(), object: o, labels: labels(o.Object)}
+		ns.policy, _ = api.PolicyToEvaluate(ns.labels, e.defaults)
+		if !seen[ns.policy] {
+			seen[ns.policy] = true
+			all = append(all, ns)
+		}
+	}
+	return all
+}
+
+// Rules documents the controls of the pack and those that labels of the
+// tree's Namespaces bring, by level and name.
+func (e *Engine) Rules() []policy.Rule {
+	type name struct{ level, id string }
+	actions := map[name]policy.Action{{string(e.defaults.Enforce.Level), labelsRule}: policy.Deny}
+	for _, ns := range e.namespaces() {
+		for _, d := range e.plan(ns) {
+			n := name{string(d.level.Level), d.id}
+			if was, ok := actions[n]; !ok || d.action.AtLeast(was) {
+				actions[n] = d.action
+			}
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(actions), func(a, b name) int {
+		if a.level != b.level {
+			return api.CompareLevels(api.Level(a.level), api.Level(b.level))
+		}
+		return strings.Compare(a.id, b.id)
+	})
+	rules := make([]policy.Rule, 0, len(names))
+	for _, n := range names {
+		rules = append(rules, documents[n.id].rule(n.level, n.id, actions[n]))
+	}
+	return rules
+}

@@ -1,0 +1,144 @@
+package podsecurity
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// templates says where the kinds that the plugin looks at hold their pod. The
+// place is the same in every version of a kind.
+var templates = map[schema.GroupKind]string{
+	{Kind: "Pod"}:                             "",
+	{Kind: "PodTemplate"}:                     "/template",
+	{Kind: "ReplicationController"}:           "/spec/template",
+	{Group: "apps", Kind: "ReplicaSet"}:       "/spec/template",
+	{Group: "apps", Kind: "Deployment"}:       "/spec/template",
+	{Group: "apps", Kind: "StatefulSet"}:      "/spec/template",
+	{Group: "apps", Kind: "DaemonSet"}:        "/spec/template",
+	{Group: "extensions", Kind: "ReplicaSet"}: "/spec/template",
+	{Group: "extensions", Kind: "Deployment"}: "/spec/template",
+	{Group: "extensions", Kind: "DaemonSet"}:  "/spec/template",
+	{Group: "batch", Kind: "Job"}:             "/spec/template",
+	{Group: "batch", Kind: "CronJob"}:         "/spec/jobTemplate/spec/template",
+}
+
+// ignoredSubresources of pods carry no pod.
+var ignoredSubresources = map[string]bool{
+	"exec": true, "attach": true, "binding": true, "eviction": true,
+	"log": true, "portforward": true, "proxy": true, "status": true,
+}
+
+// examined says whether the plugin looks at the request's subresource.
+func examined(req *policy.Request) bool {
+	if req.SubResource == "" {
+		return true
+	}
+	return isPod(req) && !ignoredSubresources[req.SubResource]
+}
+
+func isPod(req *policy.Request) bool { return req.Kind.GroupKind() == schema.GroupKind{Kind: "Pod"} }
+
+// A pod is what the controls look at, and where it stands in its object.
+type pod struct {
+	meta *metav1.ObjectMeta
+	spec *corev1.PodSpec
+	at   string // pointer of what holds metadata and spec: "" for a Pod
+}
+
+// extract reads the pod at a pointer of an admitted object. It is nil where
+// the object has none, as a ReplicationController may.
+func extract(tree map[string]any, at string) (*pod, error) {
+	v, ok := render.Lookup(tree, at)
+	template, isMap := v.(map[string]any)
+	if !ok || !isMap {
+		return nil, nil
+	}
+	p := &pod{meta: &metav1.ObjectMeta{}, spec: &corev1.PodSpec{}, at: at}
+	if meta, ok := template["metadata"].(map[string]any); ok {
+		p.meta.Annotations = stringMap(meta["annotations"])
+	}
+	if spec, ok := template["spec"].(map[string]any); ok {
+		clean, _ := withoutQuantities(spec).(map[string]any)
+		return p, runtime.DefaultUnstructuredConverter.FromUnstructured(clean, p.spec)
+	}
+	return p, nil
+}
+
+// stringMap takes the strings of a map; an admitted object has no others.
+func stringMap(v any) map[string]string {
+	m, _ := v.(map[string]any)
+	found := make(map[string]string, len(m))
+	for k, x := range m {
+		if s, ok := x.(string); ok {
+			found[k] = s
+		}
+	}
+	return found
+}
+
+// withoutQuantities copies a value without the fields that hold quantities. No
+// control looks at them, and parsing one such as 1e-2147483647 does not end.
+func withoutQuantities(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for k, x := range v {
+			switch k {
+			case "resources", "overhead", "sizeLimit", "divisor":
+			default:
+				m[k] = withoutQuantities(x)
+			}
+		}
+		return m
+	case []any:
+		s := make([]any, len(v))
+		for i, x := range v {
+			s[i] = withoutQuantities(x)
+		}
+		return s
+	default:
+		return v
+	}
+}
+
+// significant says whether the plugin looks at a request at all: an update of
+// a pod counts when it adds or removes containers or changes an image.
+func significant(req *policy.Request, p *pod) bool {
+	if req.Operation != policy.Update || !isPod(req) || req.OldAdmitted == nil {
+		return true
+	}
+	old, err := extract(req.OldAdmitted, p.at)
+	if err != nil || old == nil {
+		return true
+	}
+	if !sameImages(p.spec.Containers, old.spec.Containers) || !sameImages(p.spec.InitContainers, old.spec.InitContainers) {
+		return true
+	}
+	images := make(map[string]string)
+	for _, c := range old.spec.EphemeralContainers {
+		images[c.Name] = c.Image
+	}
+	for _, c := range p.spec.EphemeralContainers {
+		if was, ok := images[c.Name]; !ok || was != c.Image {
+			return true
+		}
+	}
+	return false
+}
+
+func sameImages(a, b []corev1.Container) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Image != b[i].Image {
+			return false
+		}
+	}
+	return true
+}

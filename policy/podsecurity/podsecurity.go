@@ -1,0 +1,185 @@
+// Package podsecurity judges pods by the Pod Security Standards, as the
+// PodSecurity admission plugin of the API server does.
+//
+// In go requests for pods and for everything that creates pods; out comes one
+// result a control of the level in force: the level of the pack, unless a
+// label of the Namespace says another. Verdicts and their words are those of
+// k8s.io/pod-security-admission; which fields are at fault, which that library
+// does not say, is found here (locate.go), and so is what each control is
+// about and how to satisfy it (document.go).
+//
+// The plugin refuses pods alone and only warns about workloads. Here a
+// workload whose pods would be refused is denied as well, since nothing of it
+// would run.
+package podsecurity
+
+import (
+	"context"
+	"fmt"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/pod-security-admission/api"
+	psa "k8s.io/pod-security-admission/policy"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// Options say which pack it is.
+type Options struct {
+	Level       string          // of the pack: "baseline" or "restricted"
+	KubeVersion string          // of the API server, "1.31"; "" is the newest that the library knows
+	Cluster     *policy.Cluster // where Namespaces are looked up; may be nil
+}
+
+// An Engine judges pods by one level and by the labels of their Namespaces.
+// It is safe for concurrent use.
+type Engine struct {
+	cluster  *policy.Cluster
+	defaults api.Policy
+	levels   levels
+}
+
+// New returns the engine of a pack. The error says which option is wrong.
+func New(opts Options) (*Engine, error) {
+	level := api.Level(opts.Level)
+	if level != api.LevelBaseline && level != api.LevelRestricted {
+		return nil, fmt.Errorf("pod security level must be baseline or restricted, not %q", opts.Level)
+	}
+	newest := api.LatestVersion()
+	if opts.KubeVersion != "" {
+		v, err := version.ParseGeneric(opts.KubeVersion)
+		if err != nil || v.Major() != 1 {
+			return nil, fmt.Errorf("kubernetes version must look like 1.31, not %q", opts.KubeVersion)
+		}
+		newest = api.MajorMinorVersion(1, int(v.Minor()))
+	}
+	free := api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}
+	return &Engine{
+		cluster:  opts.Cluster,
+		defaults: api.Policy{Enforce: api.LevelVersion{Level: level, Version: api.LatestVersion()}, Warn: free, Audit: free},
+		levels:   newLevels(psa.DefaultChecks(), newest),
+	}, nil
+}
+
+// Validate returns a result for each control that is in force for the pods of
+// the request's object, and for the pod-security labels of a Namespace.
+func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
+	if err := ctx.Err(); err != nil || req.Object == nil {
+		return nil, err
+	}
+	if req.Kind.GroupKind() == namespaceKind {
+		return e.validateLabels(req), nil
+	}
+	path, ok := templates[req.Kind.GroupKind()]
+	if !ok || !examined(req) {
+		return nil, nil
+	}
+	p, err := extract(req.Admitted, path)
+	if err != nil {
+		return []policy.Result{e.undecided(path, err)}, nil
+	}
+	if p == nil {
+		return nil, nil
+	}
+	ns := e.namespace(req)
+	if !significant(req, p) {
+		return e.unchanged(ns), nil
+	}
+	return e.evaluate(req, ns, p), nil
+}
+
+// evaluate judges a pod by what is in force in its namespace.
+func (e *Engine) evaluate(req *policy.Request, ns namespace, p *pod) []policy.Result {
+	var results []policy.Result
+	denied := make(map[string]bool)
+	for _, d := range e.plan(ns) {
+		verdict := psa.CheckResult{Allowed: true}
+		if d.exempt == "" {
+			verdict = d.check(p.meta, p.spec)
+		}
+		if d.again && (verdict.Allowed || denied[d.id]) {
+			continue
+		}
+		r := d.result(ns)
+		if !verdict.Allowed {
+			denied[d.id] = true
+			r.Outcome = policy.Fail
+			r.Message = limit(message(d, verdict, p))
+			r.Fields = locate(d.control, p)
+			if d.id == "hostPorts" {
+				r.Fields = defaultedPorts(r.Fields, req.Object, p)
+			}
+		}
+		results = append(results, r)
+	}
+	return results
+}
+
+// message words a refusal as the API server does.
+func message(d duty, verdict psa.CheckResult, p *pod) string {
+	all := psa.AggregateCheckResults([]psa.CheckResult{verdict})
+	if d.action != policy.Deny {
+		return fmt.Sprintf("would violate PodSecurity %q: %s", d.level, all.ForbiddenDetail())
+	}
+	m := fmt.Sprintf("violates PodSecurity %q: %s", d.level, all.ForbiddenDetail())
+	if p.at != "" {
+		m += "; its pods would be rejected"
+	}
+	return m
+}
+
+// unchanged are the results of an update that the plugin does not look at.
+func (e *Engine) unchanged(ns namespace) []policy.Result {
+	var results []policy.Result
+	for _, d := range e.plan(ns) {
+		if d.again {
+			continue
+		}
+		r := d.result(ns)
+		r.Outcome = policy.Skip
+		if d.exempt == "" {
+			r.Message = "the update changes no container and no image, so PodSecurity does not look at the pod again"
+		}
+		results = append(results, r)
+	}
+	return results
+}
+
+// undecided is the result for an object of which no pod can be made.
+func (e *Engine) undecided(path string, err error) policy.Result {
+	return policy.Result{
+		Engine: policy.EnginePodSecurity, Policy: string(e.defaults.Enforce.Level), Rule: "podSpec",
+		Outcome: policy.Error, Action: policy.Deny, Severity: policy.High,
+		Message: limit("the pod can't be read: " + err.Error()),
+		Fields:  []string{path},
+	}
+}
+
+// defaultedPorts adds the cause where host ports are not written in the
+// object: the API server sets them for pods in the host's network.
+func defaultedPorts(fields []string, o *render.Object, p *pod) []string {
+	if !p.spec.HostNetwork {
+		return fields
+	}
+	for _, f := range fields {
+		if _, written := render.Lookup(o.Object, f); !written {
+			return append([]string{p.at + "/spec/hostNetwork"}, fields...)
+		}
+	}
+	return fields
+}
+
+// limit keeps a message within what a report can bear.
+func limit(s string) string {
+	const most = 4096
+	if len(s) <= most {
+		return s
+	}
+	cut := most - len("…")
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
+}
