@@ -23,9 +23,9 @@ type Report struct {
 	Tool    Tool            `json:"tool"`
 	Units   []Unit          `json:"units"`
 	Summary Summary         `json:"summary"`
-	Notes   []string        `json:"notes"` // what was assumed for the whole run, such as the default pack
-	Rules   []policy.Rule   `json:"rules"` // every rule that was applied, sorted
 	Results []policy.Result `json:"results"`
+	Rules   []policy.Rule   `json:"rules"` // every rule that was applied, sorted
+	Notes   []string        `json:"notes"` // what was assumed for the whole run, such as the default pack
 
 	// Tree is where source lines are read from, for code frames and line
 	// hashes; nil where the tree is not at hand.

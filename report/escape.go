@@ -1,0 +1,175 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/width"
+)
+
+// What a report shows comes from other people's manifests: an object's name or
+// a policy's message may hold terminal escapes, line breaks, characters that
+// turn the reading direction, or commands for a CI runner. Every format passes
+// such text through this file.
+
+const (
+	maxMessage = 5 << 10 // bytes of a message, as the API server has it for messageExpression
+	maxName    = 253     // bytes of a name, as Kubernetes has it
+	maxMarks   = 8       // combining marks on one character
+)
+
+// prose makes a message safe to show on one line: breaks, with the blanks
+// around them, become a space, and it ends at 5 KiB.
+func prose(s string) string {
+	if strings.ContainsAny(s, "\n\r\u0085\u2028\u2029") {
+		s = strings.Join(strings.FieldsFunc(s, isBreak), "\n")
+		var lines []string
+		for line := range strings.SplitSeq(s, "\n") {
+			if line = strings.TrimSpace(line); line != "" {
+				lines = append(lines, line)
+			}
+		}
+		s = strings.Join(lines, " ")
+	}
+	return visible(strings.ReplaceAll(strings.TrimSpace(s), "\t", " "), maxMessage)
+}
+
+// name makes an identifier safe to show: breaks in it are shown as what they are.
+func name(s string) string { return visible(s, maxName) }
+
+func isBreak(r rune) bool {
+	return r == '\n' || r == '\r' || r == '\u0085' || r == '\u2028' || r == '\u2029'
+}
+
+// visible writes what can't be seen as \u{…}: controls, format characters,
+// blanks other than the space, and marks piled on one character. It cuts what
+// is longer than limit bytes, and "##[", which is a command to GitHub's runner
+// wherever it stands, is broken.
+func visible(s string, limit int) string {
+	if len(s) <= limit && plain(s) {
+		return s
+	}
+	var b strings.Builder
+	marks := 0
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if marks++; !unicode.Is(unicode.M, r) {
+			marks = 0
+		}
+		part := glyph(s[i:i+n], marks)
+		if b.Len()+len(part) > limit {
+			b.WriteString("…")
+			break
+		}
+		b.WriteString(part)
+		i += n
+	}
+	return strings.ReplaceAll(b.String(), "##[", `#\u{23}[`)
+}
+
+// glyph shows one character, which is the given number of marks after its base.
+func glyph(s string, marks int) string {
+	r, n := utf8.DecodeRuneInString(s)
+	switch {
+	case r == utf8.RuneError && n == 1:
+		return fmt.Sprintf(`\x{%x}`, s[0])
+	case unseen(r) || marks > maxMarks:
+		return fmt.Sprintf(`\u{%x}`, r)
+	default:
+		return s
+	}
+}
+
+// plain says that s is printable ASCII without a runner's command.
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return !strings.Contains(s, "##[")
+}
+
+// unseen says that a character shows nothing, or does something instead.
+func unseen(r rune) bool {
+	return !unicode.IsPrint(r) || unicode.Is(ignorable, r)
+}
+
+// ignorable are letters and marks that Unicode says to draw as nothing
+// (Default_Ignorable_Code_Point), but for the variation selectors of emoji.
+var ignorable = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{Lo: 0x034F, Hi: 0x034F, Stride: 1},
+		{Lo: 0x115F, Hi: 0x1160, Stride: 1},
+		{Lo: 0x17B4, Hi: 0x17B5, Stride: 1},
+		{Lo: 0x180B, Hi: 0x180F, Stride: 1},
+		{Lo: 0x3164, Hi: 0x3164, Stride: 1},
+		{Lo: 0xFFA0, Hi: 0xFFA0, Stride: 1},
+	},
+	R32: []unicode.Range32{{Lo: 0xE0100, Hi: 0xE01EF, Stride: 1}},
+}
+
+// cells is how many columns of a terminal a visible character takes.
+func cells(r rune) int {
+	if r < 0x300 {
+		return 1
+	}
+	if unicode.In(r, unicode.Mn, unicode.Me) {
+		return 0
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	default:
+		return 1
+	}
+}
+
+// guard keeps a line of text output from being a command to GitHub's runner:
+// one that begins with "::" after blanks, or holds "##[". Lines are made of
+// parts that are safe alone; this sees to what they make together.
+func guard(line string) string {
+	if strings.Contains(line, "##[") {
+		line = strings.ReplaceAll(line, "##[", `#\u{23}[`)
+	}
+	text := strings.TrimLeftFunc(line, unicode.IsSpace)
+	if strings.HasPrefix(text, "::") {
+		line = line[:len(line)-len(text)] + `\u{3a}` + text[1:]
+	}
+	return line
+}
+
+// jsonSafe escapes, in encoded JSON, the characters that encoding/json leaves
+// as they are and that a terminal or a runner would act on. What the JSON
+// means stays the same.
+func jsonSafe(b []byte) []byte {
+	var out []byte // nil until something has to change
+	last := 0
+	for i := 0; i < len(b); {
+		r, n := rune(b[i]), 1
+		if r >= utf8.RuneSelf {
+			r, n = utf8.DecodeRune(b[i:])
+		}
+		hash := r == '#' && i > 0 && b[i-1] == '#' && i+1 < len(b) && b[i+1] == '['
+		if hash || r >= 0x7f && unseen(r) {
+			out = append(out, b[last:i]...)
+			out = appendEscaped(out, r)
+			last = i + n
+		}
+		i += n
+	}
+	if out == nil {
+		return b
+	}
+	return append(out, b[last:]...)
+}
+
+func appendEscaped(b []byte, r rune) []byte {
+	if r > 0xFFFF {
+		r -= 0x10000
+		return fmt.Appendf(b, `\u%04x\u%04x`, 0xD800+r>>10, 0xDC00+r&0x3FF)
+	}
+	return fmt.Appendf(b, `\u%04x`, r)
+}

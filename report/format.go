@@ -1,0 +1,58 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// A Format is a way to write a report.
+type Format struct {
+	Name string
+	Doc  string // for whom, in a few words
+	// Write writes the same bytes for the same report, and changes nothing in
+	// it. Its error is the writer's, or says which option it does not know.
+	Write func(io.Writer, *Report, Options) error
+}
+
+// Formats are all there are; help, completion and documentation are made of
+// this list.
+var Formats = []Format{
+	{"text", "for people: every finding with its source line", writeText},
+	{"json", "for programs: everything, and the input of convert and triage", writeJSON},
+	{"sarif", "for GitHub code scanning and editors (SARIF 2.1.0)", writeSARIF},
+}
+
+// The SARIF profiles.
+const (
+	ProfileGitHub = "github" // what GitHub would open as an alert; no suppressed results
+	ProfileFull   = "full"   // with suppressions, baseline states and logical locations
+)
+
+// Options are a format's settings. The zero value is the default, and a format
+// ignores what does not concern it.
+type Options struct {
+	Color      bool          // text: with ANSI colours
+	Hyperlinks string        // text: URL of the tree's root that places link to (OSC 8); "" is none
+	Width      int           // text: columns; 0 is 100
+	Verbose    bool          // text: also what passed, is suppressed or unchanged, and every object
+	Quiet      bool          // text: only what fails the run or could not be looked at
+	FailOn     policy.Action // text: the least action that fails the run; "" is deny, "never" none
+	Profile    string        // sarif: ProfileGitHub, which is the default, or ProfileFull
+	Category   string        // sarif: automationDetails.id; "" is "preadmit/"
+}
+
+// Write writes r in the format of that name. For an unknown name the error
+// lists those there are.
+func Write(w io.Writer, name string, r *Report, o Options) error {
+	var names []string
+	for _, f := range Formats {
+		if f.Name == name {
+			return f.Write(w, r, o)
+		}
+		names = append(names, f.Name)
+	}
+	return fmt.Errorf("unknown output format %q: there are %s", name, strings.Join(names, ", "))
+}

@@ -1,0 +1,144 @@
+package report
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// goldens are the sample report in each format; the first of a format is its
+// default.
+var goldens = []struct {
+	file, format string
+	options      Options
+}{
+	{"text", "text", Options{}},
+	{"text-80", "text", Options{Width: 80}},
+	{"text-color", "text", Options{Color: true, Hyperlinks: "file:///repo/"}},
+	{"text-verbose", "text", Options{Verbose: true, Width: 120}},
+	{"text-quiet", "text", Options{Quiet: true, FailOn: policy.Warn}},
+	{"json", "json", Options{}},
+	{"sarif", "sarif", Options{}},
+	{"sarif-full", "sarif", Options{Profile: ProfileFull}},
+}
+
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	for _, g := range goldens {
+		t.Run(g.file, func(t *testing.T) {
+			t.Parallel()
+			golden(t, g.file, write(t, g.format, sample(t), g.options))
+		})
+	}
+}
+
+// A format without a golden is not tested.
+func TestEveryFormatHasGolden(t *testing.T) {
+	t.Parallel()
+	have := make(map[string]bool)
+	for _, g := range goldens {
+		have[g.format] = true
+	}
+	for _, f := range Formats {
+		if !have[f.Name] {
+			t.Errorf("format %s has no golden", f.Name)
+		}
+		if f.Doc == "" || f.Write == nil {
+			t.Errorf("format %s is not whole", f.Name)
+		}
+	}
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", "want."+name)
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+func write(t testing.TB, format string, r *Report, o Options) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Write(&b, format, r, o); err != nil {
+		t.Fatalf("write %s: %v", format, err)
+	}
+	return b.Bytes()
+}
+
+func TestUnknownFormat(t *testing.T) {
+	t.Parallel()
+	err := Write(&bytes.Buffer{}, "yaml", sample(t), Options{})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, f := range Formats {
+		if !strings.Contains(err.Error(), f.Name) {
+			t.Errorf("%q does not name %s", err, f.Name)
+		}
+	}
+}
+
+// What was written comes back, and every format is the same before and after.
+func TestFormatsAgreeAfterRead(t *testing.T) {
+	t.Parallel()
+	before := sample(t)
+	after, err := Read(bytes.NewReader(write(t, "json", before, Options{})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after.Tree = before.Tree
+	for _, g := range goldens {
+		if diff := cmp.Diff(string(write(t, g.format, before, g.options)), string(write(t, g.format, after, g.options))); diff != "" {
+			t.Errorf("%s (-before +after):\n%s", g.file, diff)
+		}
+	}
+}
+
+// The order of results in memory does not show, and writing changes nothing.
+func TestOrderDoesNotShow(t *testing.T) {
+	t.Parallel()
+	r, turned := sample(t), sample(t)
+	for i, j := 0, len(turned.Results)-1; i < j; i, j = i+1, j-1 {
+		turned.Results[i], turned.Results[j] = turned.Results[j], turned.Results[i]
+	}
+	for _, g := range goldens {
+		before := write(t, g.format, r, g.options)
+		if diff := cmp.Diff(string(before), string(write(t, g.format, turned, g.options))); diff != "" {
+			t.Errorf("%s (-sorted +turned):\n%s", g.file, diff)
+		}
+		if diff := cmp.Diff(sample(t).Results, r.Results); diff != "" {
+			t.Errorf("%s changed the report:\n%s", g.file, diff)
+		}
+	}
+}
+
+// A full disk is an error, whatever the format.
+func TestWriterError(t *testing.T) {
+	t.Parallel()
+	for _, f := range Formats {
+		if err := Write(full0{}, f.Name, sample(t), Options{}); err == nil {
+			t.Errorf("%s: no error", f.Name)
+		}
+	}
+}
+
+type full0 struct{}
+
+func (full0) Write([]byte) (int, error) { return 0, os.ErrPermission }

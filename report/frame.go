@@ -1,0 +1,125 @@
+package report
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// An excerpt is what is shown of a source line, and the cells under it that
+// are marked; without a mark both are 0.
+type excerpt struct {
+	text     string
+	from, to int
+}
+
+// A cut is the part of a line that can be near its mark, as it is shown, with
+// the cell at which each character begins. Minified JSON has lines of
+// megabytes, of which the rest is only counted.
+type cut struct {
+	glyphs      []string
+	cell        []int // one more than glyphs
+	left, right bool  // there is more on that side
+	from, to    int   // the marked glyphs
+}
+
+const tabCells = 4
+
+// newExcerpt shows the part of a line around the span in at most width cells.
+// A span that goes on to another line is marked to the end of this one, and a
+// column that the line does not have is not marked.
+func newExcerpt(text string, sp render.Span, width int) excerpt {
+	width = max(width, 20)
+	c := newCut(text, sp, width)
+	start, end := 0, len(c.glyphs)
+	if c.left || c.right || c.cell[end] > width {
+		start, end = c.window(width - 2)
+	}
+	var b strings.Builder
+	shift := -c.cell[start]
+	if start > 0 || c.left {
+		b.WriteString("…")
+		shift++
+	}
+	for _, g := range c.glyphs[start:end] {
+		b.WriteString(g)
+	}
+	if end < len(c.glyphs) || c.right {
+		b.WriteString("…")
+	}
+	if c.from == c.to {
+		return excerpt{text: b.String()}
+	}
+	from := c.cell[c.from] + shift
+	return excerpt{text: b.String(), from: from, to: max(from+1, c.cell[min(c.to, end)]+shift)}
+}
+
+// window is the range of glyphs to show when not all fit: from the start if
+// the mark is seen then, else with a third of the room before the mark.
+func (c *cut) window(width int) (start, end int) {
+	if c.left || c.cell[c.to] > width {
+		for c.cell[c.from]-c.cell[start] > width/3 {
+			start++
+		}
+	}
+	end = start
+	for end < len(c.glyphs) && c.cell[end+1]-c.cell[start] <= width {
+		end++
+	}
+	return start, end
+}
+
+func newCut(text string, sp render.Span, width int) cut {
+	text = strings.TrimRightFunc(text, unicode.IsSpace)
+	from, to := marked(text, sp)
+	lo, hi := max(0, from-width), from+2*width
+	c := cut{cell: []int{0}, left: lo > 0}
+	i, marks := 0, 0 // i counts code points
+	for rest := text; rest != ""; i++ {
+		r, n := utf8.DecodeRuneInString(rest)
+		if i >= hi {
+			c.right = true
+			break
+		}
+		if i >= lo {
+			if marks++; !unicode.Is(unicode.M, r) {
+				marks = 0
+			}
+			c.add(rest[:n], r, marks)
+		}
+		rest = rest[n:]
+	}
+	c.from, c.to = from-lo, min(to-lo, len(c.glyphs))
+	return c
+}
+
+func (c *cut) add(s string, r rune, marks int) {
+	g, w := glyph(s, marks), cells(r)
+	switch {
+	case r == '\t':
+		g, w = strings.Repeat(" ", tabCells), tabCells
+	case g != s:
+		w = len(g)
+	}
+	c.glyphs = append(c.glyphs, g)
+	c.cell = append(c.cell, c.cell[len(c.cell)-1]+w)
+}
+
+// marked is the range of code points, from 0, that a span marks in a line:
+// without columns what is not indentation.
+func marked(text string, sp render.Span) (from, to int) {
+	n := utf8.RuneCountInString(text)
+	if sp.Column == 0 {
+		return n - utf8.RuneCountInString(strings.TrimLeftFunc(text, unicode.IsSpace)), n
+	}
+	from, to = sp.Column-1, n
+	if from < 0 || from >= n {
+		return 0, 0
+	}
+	if (sp.EndLine == 0 || sp.EndLine == sp.Line) && sp.EndColumn > sp.Column {
+		to = min(n, sp.EndColumn-1)
+	}
+	return from, to
+}

@@ -1,0 +1,537 @@
+package report
+
+import (
+	"bufio"
+	"cmp"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report/sarif"
+)
+
+// The SARIF format, for GitHub code scanning first of all. What GitHub does
+// with a file was read in its documentation and in github/codeql-action in
+// November 2026; what follows from it here:
+//
+//   - An alert is (rule, file, line), so that is what a result is. Further
+//     objects at the line are in the message, occurrenceCount and properties.
+//   - A result without a location has the whole upload refused, and a path that
+//     is not in the repository is never shown. A result whose line is not in
+//     the tree goes to the nearest file that is; without any it becomes a
+//     notification.
+//   - Only results are shown, neither notifications nor a result's kind. So
+//     what could not be rendered, compiled or decided is a result in both
+//     profiles, and a notification for tools that read those. SARIF wants
+//     "open" of something undecided, with the level "none" (3.27.9); GitHub
+//     has no such alert, so in the github profile it is a warning (a note where
+//     the rule only audits) whose message begins with "Not decided". For absent
+//     would read as clean.
+//   - Suppressed results would be opened as alerts, and so would those that
+//     are gone: only the full profile has them.
+//   - An upload replaces the one before, so unchanged results are in it. One
+//     without results closes all alerts: results is an array even then.
+//   - executionSuccessful says that preadmit ran, not that nothing was found.
+//   - A link in message.text is the only way to show a related location, and a
+//     region of several lines is shown on a pull request only when all of
+//     them changed: every location is linked, and every region is one line.
+//   - 25,000 results, 25,000 rules or 10 MB (compressed) have a file refused,
+//     and of more than 5,000 results GitHub picks: we pick, the worst first,
+//     and say how many were left out.
+const (
+	maxAlerts        = 5000
+	maxAlertBytes    = 8 << 20 // compressed, of the 10 MB
+	maxDescriptors   = 25000
+	maxNotifications = 1000
+	maxListed        = 100 // objects in a result's properties
+	maxLinked        = 20  // related locations of a result
+	maxSARIFMessage  = 2000
+	srcRoot          = "%SRCROOT%"
+)
+
+func writeSARIF(w io.Writer, r *Report, o Options) error {
+	profile := cmp.Or(o.Profile, ProfileGitHub)
+	if profile != ProfileGitHub && profile != ProfileFull {
+		return fmt.Errorf("unknown SARIF profile %q: there are %s, %s", profile, ProfileGitHub, ProfileFull)
+	}
+	results := sortedResults(r)
+	s := &sarifRun{full: profile == ProfileFull, src: newSource(r), rules: newRuleIDs(r, results)}
+	s.baseline = slices.ContainsFunc(results, func(x policy.Result) bool { return x.Baseline != "" })
+	alerts, omitted := s.results(s.alerts(results))
+	s.units(r)
+	run := sarif.Run{
+		Tool:               sarif.Tool{Driver: s.driver(r)},
+		AutomationDetails:  sarif.AutomationDetails{ID: cmp.Or(o.Category, "preadmit/")},
+		ColumnKind:         "unicodeCodePoints",
+		OriginalURIBaseIDs: map[string]sarif.ArtifactBase{srcRoot: {Description: sarif.Text{Text: "The root of the repository."}}},
+		Invocations:        []sarif.Invocation{{ExecutionSuccessful: true, Notifications: s.capped()}},
+		Results:            alerts,
+		Properties:         sarif.RunProperties{Profile: profile, Omitted: omitted, Notes: proses(r.Notes)},
+	}
+	return encodeSARIF(w, sarif.Log{Schema: sarif.Schema, Version: sarif.Version, Runs: []sarif.Run{run}})
+}
+
+func encodeSARIF(w io.Writer, log sarif.Log) error {
+	out := bufio.NewWriterSize(w, 64<<10)
+	enc := json.NewEncoder(jsonSafeWriter{out})
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", " ")
+	if err := enc.Encode(log); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// A jsonSafeWriter gets whole documents, as json.Encoder writes them.
+type jsonSafeWriter struct{ io.Writer }
+
+func (w jsonSafeWriter) Write(b []byte) (int, error) {
+	if _, err := w.Writer.Write(jsonSafe(b)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// A sarifRun gathers one run.
+type sarifRun struct {
+	full          bool // the full profile
+	baseline      bool // the report compares with a base
+	src           *source
+	rules         *ruleIDs
+	notifications []sarif.Notification
+	notRendered   map[string]bool // units that have a notification
+}
+
+// An alert is what one rule says at one line.
+type alert struct {
+	id      string
+	at      render.Origin    // in the tree, if that is at hand
+	exact   bool             // at is where the finding is, not just near it
+	class   class            // the worst
+	results []*policy.Result // the worst first
+}
+
+type alertKey struct {
+	id         string
+	line       line
+	suppressed bool
+}
+
+// alerts joins the findings that the profile shows. Those without any place in
+// the tree become notifications.
+func (s *sarifRun) alerts(results []policy.Result) []*alert {
+	var all []*alert
+	byKey := make(map[alertKey]*alert)
+	for i := range results {
+		x := &results[i]
+		c, finding := classOf(x)
+		if !finding || !s.full && (x.Suppression != nil || x.Baseline == "absent") {
+			continue
+		}
+		id := s.rules.id(x)
+		o, exact, ok := s.src.locate(x)
+		if !ok {
+			s.notify("no-place", &alert{id: id, class: c, results: []*policy.Result{x}})
+			continue
+		}
+		key := alertKey{id, line{o.File, max(o.Line, 1)}, x.Suppression != nil}
+		a := byKey[key]
+		if a == nil {
+			a = &alert{id: id, at: o, exact: exact, class: c}
+			byKey[key] = a
+			all = append(all, a)
+		}
+		a.class = min(a.class, c)
+		a.results = append(a.results, x)
+	}
+	for _, a := range all {
+		slices.SortStableFunc(a.results, func(x, y *policy.Result) int { return cmp.Compare(mustClass(x), mustClass(y)) })
+	}
+	s.worstFirst(all)
+	return all
+}
+
+func mustClass(x *policy.Result) class {
+	c, _ := classOf(x)
+	return c
+}
+
+// worstFirst is the order in which alerts are kept: by what follows from them,
+// new ones before others, by severity, and then by rule and place.
+func (s *sarifRun) worstFirst(all []*alert) {
+	slices.SortStableFunc(all, func(a, b *alert) int {
+		return cmp.Or(
+			cmp.Compare(rankOf(a.class), rankOf(b.class)),
+			cmp.Compare(a.age(), b.age()),
+			cmp.Compare(severityRank(s.rules.severity(a.id)), severityRank(s.rules.severity(b.id))),
+			strings.Compare(a.id, b.id),
+			strings.Compare(a.at.File, b.at.File),
+			cmp.Compare(a.at.Line, b.at.Line),
+		)
+	})
+}
+
+func (a *alert) age() int {
+	if slices.ContainsFunc(a.results, open) {
+		return 0
+	}
+	return 1
+}
+
+// rankOf puts errors and denials, which have one level, into one rank.
+func rankOf(c class) int { return slices.Index(levels, levelOf(c)) }
+
+var levels = []string{"error", "warning", "note", "none"}
+
+// levelOf is the level of a class: an alert that is not decided warns.
+func levelOf(c class) string {
+	switch c {
+	case denied, broken:
+		return "error"
+	case undecided, warned:
+		return "warning"
+	default:
+		return "note"
+	}
+}
+
+// results makes the results of as many alerts as GitHub takes, and says how
+// many are left out.
+func (s *sarifRun) results(alerts []*alert) ([]sarif.Result, int) {
+	results := []sarif.Result{}
+	s.trimRules(alerts[:min(maxAlerts, len(alerts))])
+	size := newGzipSize()
+	for _, a := range alerts {
+		if a.results[0].Undecided() {
+			s.notify(descriptorOf(a.results[0]), a)
+		}
+		if len(results) == maxAlerts || size.bytes() > maxAlertBytes {
+			continue
+		}
+		result := s.result(a)
+		results = append(results, result)
+		size.add(result)
+	}
+	omitted := len(alerts) - len(results)
+	if omitted > 0 {
+		s.notifyText("omitted", "warning", fmt.Sprintf(
+			"%d of %d results are in this file, the worst first; %d are left out, since GitHub takes no more. The JSON report has them all.",
+			len(results), len(alerts), omitted))
+	}
+	return results, omitted
+}
+
+// trimRules leaves out rules that none of the alerts needs where there are more
+// than GitHub takes.
+func (s *sarifRun) trimRules(alerts []*alert) {
+	used := make(map[string]bool)
+	for _, a := range alerts {
+		used[a.id] = true
+	}
+	if n := s.rules.trim(used); n > 0 {
+		s.notifyText("omitted", "warning", fmt.Sprintf("%d rules that found nothing are left out of the list of rules", n))
+	}
+}
+
+func (s *sarifRun) result(a *alert) sarif.Result {
+	x := a.results[0]
+	res := sarif.Result{
+		RuleID: a.id, RuleIndex: s.rules.index[a.id], Level: s.level(a),
+		OccurrenceCount: len(a.results),
+		Locations:       []sarif.Location{s.src.location(a.at, x.Object)},
+		Properties:      s.properties(a),
+	}
+	res.RelatedLocations, res.Message.Text = s.message(a)
+	res.CodeFlows = s.flow(x)
+	res.PartialFingerprints = s.fingerprints(a)
+	if s.full {
+		s.fullResult(&res, a)
+	}
+	return res
+}
+
+func (s *sarifRun) level(a *alert) string {
+	if x := a.results[0]; x.Outcome == policy.Unknown && s.full {
+		return "none"
+	} else if x.Undecided() {
+		return actionLevel(x.Action, levelOf(a.class))
+	}
+	return levelOf(a.class)
+}
+
+// actionLevel lowers a level to what would follow from a failure at most.
+func actionLevel(a policy.Action, level string) string {
+	most := map[policy.Action]string{policy.Warn: "warning", policy.Audit: "note"}[a]
+	if most == "" {
+		return level
+	}
+	return levels[max(slices.Index(levels, most), slices.Index(levels, level))]
+}
+
+// fullResult adds what GitHub does not read.
+func (s *sarifRun) fullResult(res *sarif.Result, a *alert) {
+	x := a.results[0]
+	res.Kind = "fail"
+	if x.Outcome == policy.Unknown {
+		res.Kind = "open"
+	}
+	for _, k := range objects(a.results)[:min(maxListed, len(objects(a.results)))] {
+		res.Locations[0].Logical = append(res.Locations[0].Logical, sarif.LogicalLocation{
+			Name: qualified(k), FullyQualifiedName: visible(k.Unit, maxMessage) + "/" + name(k.APIVersion) + "/" + name(k.Kind) + "/" + qualified(k), Kind: "resource",
+		})
+	}
+	if s.baseline {
+		res.BaselineState = baselineOf(a)
+	}
+	if sup := x.Suppression; sup != nil {
+		why := prose(sup.Reason)
+		if sup.Expires != "" {
+			why += " (until " + name(sup.Expires) + ")"
+		}
+		res.Suppressions = []sarif.Suppression{{Kind: "external", Status: "accepted", Justification: why}}
+	}
+}
+
+// baselineOf is new if anything is; SARIF wants a state of all or none.
+func baselineOf(a *alert) string {
+	states := []string{"new", "unchanged", "absent"}
+	best := len(states) - 1
+	for _, x := range a.results {
+		best = min(best, max(slices.Index(states, x.Baseline), 0))
+	}
+	return states[best]
+}
+
+func (s *sarifRun) properties(a *alert) sarif.ResultProperties {
+	keys := objects(a.results)
+	p := sarif.ResultProperties{Outcome: string(a.results[0].Outcome), Objects: []string{}, ObjectCount: len(keys)}
+	for _, k := range keys[:min(maxListed, len(keys))] {
+		p.Objects = append(p.Objects, full(k)+inUnit(k.Unit))
+	}
+	for _, f := range a.results[0].Fields[:min(maxListed, len(a.results[0].Fields))] {
+		p.Fields = append(p.Fields, visible(f, maxMessage))
+	}
+	p.Assumed = proses(assumptions(a.results, maxListed))
+	return p
+}
+
+// fingerprints are GitHub's, which it recomputes and compares, and our own,
+// which also survives a changed line.
+func (s *sarifRun) fingerprints(a *alert) map[string]string {
+	prints := map[string]string{}
+	if f := s.src.file(a.at.File); f != nil {
+		if h := f.hash(a.at.Line); h != "" {
+			prints["primaryLocationLineHash"] = h
+		}
+	}
+	if fp := a.results[0].Fingerprint; fp != "" {
+		prints["preadmit/v1"] = name(fp)
+	}
+	return prints
+}
+
+// message is the text of an alert and the locations that it links to. Its first
+// sentence, which is the alert's title, names the object.
+func (s *sarifRun) message(a *alert) ([]sarif.Location, string) {
+	x := a.results[0]
+	m := &linked{src: s.src, object: x.Object, seen: map[line]bool{{a.at.File, a.at.Line}: true}}
+	m.sentence(s.headline(a))
+	m.sentence(others(a))
+	for _, other := range differing(a.results)[:min(maxOthers, len(differing(a.results)))] {
+		m.sentence("Also: " + unlinked(other))
+	}
+	if !a.exact {
+		m.sentence("The line is not in this repository, so this stands at the nearest file that is")
+	}
+	for _, y := range a.results {
+		m.origins(y.Origins)
+	}
+	m.link("The rule is written at", render.Origin{Span: x.PolicyOrigin})
+	if all := assumptions(a.results, maxOthers); len(all) > 0 {
+		m.sentence("Assumed: " + unlinked(strings.Join(proses(all), "; ")))
+	}
+	if x.Hint != "" {
+		m.sentence("Help: " + unlinked(visible(prose(x.Hint), maxSARIFMessage/2)))
+	}
+	return m.locations, m.text.String()
+}
+
+// headline says what is wrong, with which object.
+func (s *sarifRun) headline(a *alert) string {
+	x := a.results[0]
+	text := unlinked(visible(prose(x.Message), maxSARIFMessage))
+	if x.Object.Kind != "" {
+		text = unlinked(short(x.Object)) + ": " + text
+	}
+	switch {
+	case x.Outcome == policy.Unknown:
+		return "Not decided: " + text
+	case x.Outcome == policy.Error && x.Engine == policy.EngineRender:
+		return "Not rendered: " + text
+	case x.Outcome == policy.Error && x.Engine == policy.EngineCompile:
+		return "Not usable as a policy: " + text
+	case x.Outcome == policy.Error:
+		return "In error: " + text
+	default:
+		return text
+	}
+}
+
+func others(a *alert) string {
+	keys := objects(a.results)
+	if len(keys) < 2 {
+		return ""
+	}
+	rest := keys[1:]
+	var names []string
+	for _, k := range rest[:min(maxSpots, len(rest))] {
+		names = append(names, short(k))
+	}
+	if len(rest) > maxSpots {
+		names = append(names, "…")
+	}
+	return unlinked("And " + plural(len(rest), "more object") + ": " + strings.Join(names, ", "))
+}
+
+// differing are the messages that are not the first's, safe to show.
+func differing(results []*policy.Result) []string {
+	var all []string
+	seen := map[string]bool{results[0].Message: true}
+	for _, x := range results {
+		if !seen[x.Message] {
+			seen[x.Message] = true
+			all = append(all, visible(prose(x.Message), maxSARIFMessage/4))
+		}
+	}
+	return all
+}
+
+// assumptions are the different ones of results, as many as limit.
+func assumptions(results []*policy.Result, limit int) []string {
+	var all []string
+	for _, x := range results {
+		for _, a := range x.Assumed {
+			if len(all) < limit && !slices.Contains(all, a) {
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}
+
+func proses(texts []string) []string {
+	var all []string
+	for _, t := range texts {
+		all = append(all, prose(t))
+	}
+	return all
+}
+
+// A linked text is a message that links to locations by their ids.
+type linked struct {
+	src       *source
+	object    render.Key
+	text      strings.Builder
+	locations []sarif.Location
+	seen      map[line]bool
+}
+
+func (m *linked) sentence(s string) {
+	if s == "" {
+		return
+	}
+	if m.text.Len() > 0 {
+		m.text.WriteByte(' ')
+	}
+	m.text.WriteString(s)
+	if !strings.ContainsAny(s[len(s)-1:], ".!?") {
+		m.text.WriteByte('.')
+	}
+}
+
+// origins links the places that made the field, in sentences by role.
+func (m *linked) origins(origins []render.Origin) {
+	for _, o := range origins {
+		m.link(sentenceStart(relatedLabel(o.Role)), o)
+	}
+}
+
+func sentenceStart(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+func (m *linked) link(words string, o render.Origin) {
+	o, ok := m.src.within(o)
+	key := line{o.File, o.Line}
+	if !ok || m.seen[key] || len(m.locations) == maxLinked {
+		return
+	}
+	m.seen[key] = true
+	l := m.src.location(o, m.object)
+	l.ID = len(m.locations) + 1
+	l.Message = &sarif.Text{Text: cmp.Or(primaryLabel(o.Role), "written here")}
+	m.locations = append(m.locations, l)
+	sp := render.Span{File: visible(o.File, maxMessage), Line: o.Line}
+	m.sentence(words + " [" + linkText.Replace(sp.String()) + "](" + strconv.Itoa(l.ID) + ")")
+}
+
+// linkText escapes the words of a link (SARIF 2.1.0, 3.11.6).
+var linkText = strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`)
+
+var linkLike = regexp.MustCompile(`\]\(`)
+
+// unlinked keeps text from being a link.
+func unlinked(s string) string { return linkLike.ReplaceAllString(s, "] (") }
+
+// flow is the way of the field through the files, in the order in which they
+// act; nil for fewer than two places.
+func (s *sarifRun) flow(x *policy.Result) []sarif.CodeFlow {
+	order := []render.Role{render.Reference, render.Value, render.Generated, render.Manifest, render.Template, render.Patch}
+	var steps []sarif.FlowLocation
+	seen := make(map[line]bool)
+	for _, role := range order {
+		for _, o := range x.Origins {
+			o, ok := s.src.within(o)
+			key := line{o.File, o.Line}
+			if !ok || o.Role != role || seen[key] || len(steps) == maxLinked {
+				continue
+			}
+			seen[key] = true
+			l := s.src.location(o, x.Object)
+			l.Message = &sarif.Text{Text: cmp.Or(primaryLabel(role), "written here")}
+			steps = append(steps, sarif.FlowLocation{Location: l})
+		}
+	}
+	if len(steps) < 2 {
+		return nil
+	}
+	return []sarif.CodeFlow{{ThreadFlows: []sarif.ThreadFlow{{Locations: steps}}}}
+}
+
+// A gzipSize tells how large what was added is when compressed.
+type gzipSize struct {
+	n  int
+	gz *gzip.Writer
+}
+
+func newGzipSize() *gzipSize {
+	g := &gzipSize{}
+	g.gz, _ = gzip.NewWriterLevel(g, gzip.BestSpeed) // the level is a valid one
+	return g
+}
+
+func (g *gzipSize) Write(b []byte) (int, error) {
+	g.n += len(b)
+	return len(b), nil
+}
+
+func (g *gzipSize) bytes() int { return g.n }
+
+func (g *gzipSize) add(v any) {
+	json.NewEncoder(g.gz).Encode(v) // writes to a counter: no error
+}

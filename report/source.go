@@ -1,0 +1,251 @@
+package report
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A source reads the files that results point to, each once.
+type source struct {
+	tree  fs.FS
+	files map[string]*file // by the path as named; nil for what is not a file
+	// secret are lines that made a Secret what it is: what they hold is never shown.
+	secret map[line]bool
+}
+
+// A line is a line of a file, or with number 0 the whole file.
+type line struct {
+	file   string
+	number int
+}
+
+// A file is a regular file of the tree.
+type file struct {
+	path   string // without symbolic links
+	data   []byte
+	lines  []string // without line ends; there is always one
+	hashes []string // made when first asked for
+	secret bool     // a Secret is written in it
+}
+
+const maxSource = 16 << 20 // bytes of a file that is read for its lines
+
+// newSource reads from the tree of r. Without one it knows no file.
+func newSource(r *Report) *source {
+	s := &source{tree: r.Tree, files: make(map[string]*file), secret: make(map[line]bool)}
+	for i := range r.Results {
+		x := &r.Results[i]
+		if x.Object.Kind != "Secret" {
+			continue
+		}
+		for _, o := range x.Origins {
+			s.secret[line{o.File, o.Line}] = true
+		}
+	}
+	return s
+}
+
+// file returns the regular file of that name, following symbolic links inside
+// the tree, or nil.
+func (s *source) file(name string) *file {
+	if s.tree == nil || name == "" {
+		return nil
+	}
+	if f, ok := s.files[name]; ok {
+		return f
+	}
+	f, err := readFile(s.tree, name)
+	if err != nil {
+		f = nil
+	}
+	s.files[name] = f
+	return f
+}
+
+// line returns the text at a span's first line; ok is false where there is none.
+func (s *source) line(sp render.Span) (text string, ok bool) {
+	f := s.file(sp.File)
+	if f == nil || sp.Line < 1 || sp.Line > len(f.lines) {
+		return "", false
+	}
+	return f.lines[sp.Line-1], true
+}
+
+// hidden says that the line at sp may hold what must not be shown, for a result
+// about that object: it makes a Secret, or something that has no object yet
+// went wrong in a file or at a key where one is written.
+func (s *source) hidden(sp render.Span, object render.Key) bool {
+	if object.Kind == "Secret" || s.secret[line{sp.File, sp.Line}] {
+		return true
+	}
+	if object.Kind != "" {
+		return false
+	}
+	f := s.file(sp.File)
+	text, _ := s.line(sp)
+	return f != nil && f.secret || credential.MatchString(text)
+}
+
+var (
+	secretKind = regexp.MustCompile(`(?m)["']?\bkind["']?\s*:\s*["']?Secret\b`)
+	credential = regexp.MustCompile(`(?i)(passw|secret|token|credential|private.?key|api.?key)[^:]*:`)
+	keyOfLine  = regexp.MustCompile(`^\s*(?:- +)*(?:[A-Za-z0-9_./-]+|"[A-Za-z0-9_./-]+"|'[A-Za-z0-9_./-]+')\s*:(?:\s|$)`)
+)
+
+// mask leaves of a line its key, if it has one.
+func mask(text string) string {
+	key := keyOfLine.FindString(text)
+	if len(key) == len(text) {
+		return text
+	}
+	return key + "…"
+}
+
+// hash is the line's primaryLocationLineHash; a whole file has its first line's.
+func (f *file) hash(number int) string {
+	if f.hashes == nil {
+		f.hashes = lineHashes(f.data)
+	}
+	number = max(number, 1)
+	if number > len(f.hashes) {
+		return ""
+	}
+	return f.hashes[number-1]
+}
+
+func readFile(tree fs.FS, name string) (*file, error) {
+	p, err := resolve(tree, name)
+	if err != nil {
+		return nil, err
+	}
+	data, err := readLimited(tree, p)
+	if err != nil {
+		return nil, err
+	}
+	return &file{path: p, data: data, lines: splitLines(string(data)), secret: secretKind.Match(data)}, nil
+}
+
+func readLimited(tree fs.FS, p string) ([]byte, error) {
+	f, err := tree.Open(p)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errNotRegular
+	}
+	if info.Size() > maxSource {
+		return nil, errTooLarge
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxSource+1))
+	if err == nil && len(data) > maxSource {
+		return nil, errTooLarge
+	}
+	return data, err
+}
+
+var (
+	errNotRegular = errors.New("is not a regular file")
+	errTooLarge   = errors.New("is larger than 16 MiB")
+	errOutside    = errors.New("is outside of the tree")
+	errLinks      = errors.New("goes through too many symbolic links")
+)
+
+// resolve returns the path that name stands for once its symbolic links are
+// followed. The error says why it is none of the tree's.
+func resolve(tree fs.FS, name string) (string, error) {
+	if !fs.ValidPath(name) {
+		return "", errOutside
+	}
+	rest, done := strings.Split(name, "/"), "."
+	for links := 0; len(rest) > 0; {
+		next := path.Join(done, rest[0])
+		info, err := fs.Lstat(tree, next)
+		if err != nil {
+			return "", err
+		}
+		rest = rest[1:]
+		if info.Mode()&fs.ModeSymlink == 0 {
+			done = next
+			continue
+		}
+		if links++; links > 40 {
+			return "", errLinks
+		}
+		target, err := fs.ReadLink(tree, next)
+		if err != nil {
+			return "", err
+		}
+		target = path.Join(done, target)
+		if path.IsAbs(target) || !fs.ValidPath(target) {
+			return "", errOutside
+		}
+		rest, done = append(strings.Split(target, "/"), rest...), "."
+	}
+	return done, nil
+}
+
+// splitLines cuts at LF, CRLF and CR, as editors and GitHub count lines. After
+// a last line end comes one more line, which is empty.
+func splitLines(s string) []string {
+	lines := make([]string, 0, strings.Count(s, "\n")+1)
+	for {
+		i := strings.IndexAny(s, "\r\n")
+		if i < 0 {
+			return append(lines, s)
+		}
+		lines = append(lines, s[:i])
+		if strings.HasPrefix(s[i:], "\r\n") {
+			i++
+		}
+		s = s[i+1:]
+	}
+}
+
+// unitFile is the file that stands for a unit: itself, or the one in its
+// directory that makes it a unit, or any; "" when the tree has none.
+func (s *source) unitFile(unit string) string {
+	if s.tree == nil || unit == "" || !fs.ValidPath(unit) {
+		return ""
+	}
+	if s.file(unit) != nil {
+		return unit
+	}
+	for _, base := range []string{"Chart.yaml", "kustomization.yaml", "kustomization.yml", "Kustomization"} {
+		if p := path.Join(unit, base); s.file(p) != nil {
+			return p
+		}
+	}
+	entries, _ := fs.ReadDir(s.tree, unit) // sorted by name; without it there is no file
+	for _, e := range entries {
+		if p := path.Join(unit, e.Name()); e.Type().IsRegular() && s.file(p) != nil {
+			return p
+		}
+	}
+	return ""
+}
+
+// place is where a result is shown: the line that a person would edit first, or
+// for a policy's own fault the policy. The zero Origin is an unknown place.
+func place(x *policy.Result) render.Origin {
+	for _, o := range x.Origins {
+		if o.File != "" {
+			return o
+		}
+	}
+	if x.Undecided() || x.Object.Kind == "" {
+		return render.Origin{Span: x.PolicyOrigin}
+	}
+	return render.Origin{}
+}

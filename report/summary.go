@@ -1,0 +1,201 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+const maxUnits = 20 // units listed that were not rendered
+
+// A tally counts results as the summary shows them.
+type tally struct {
+	classes                                        [numClasses]int // those that count now
+	passed, skipped, suppressed, unchanged, absent int
+}
+
+func newTally(results []policy.Result) tally {
+	var t tally
+	for i := range results {
+		x := &results[i]
+		c, finding := classOf(x)
+		switch {
+		case x.Baseline == "absent":
+			t.absent++
+		case x.Outcome == policy.Pass:
+			t.passed++
+		case !finding:
+			t.skipped++
+		case x.Suppression != nil:
+			t.suppressed++
+		case !open(x):
+			t.unchanged++
+		default:
+			t.classes[c]++
+		}
+	}
+	return t
+}
+
+// String is "3 denied, 1 warned; 40 passed": what was denied is always said.
+func (t tally) String() string {
+	var found []string
+	for c, n := range t.classes {
+		if n > 0 || class(c) == denied {
+			found = append(found, fmt.Sprintf("%d %s", n, classes[c].count))
+		}
+	}
+	var rest []string
+	for _, other := range []struct {
+		n    int
+		word string
+	}{{t.passed, "passed"}, {t.skipped, "skipped"}, {t.suppressed, "suppressed"}, {t.unchanged, "unchanged"}, {t.absent, "gone"}} {
+		if other.n > 0 {
+			rest = append(rest, fmt.Sprintf("%d %s", other.n, other.word))
+		}
+	}
+	if len(rest) == 0 {
+		return strings.Join(found, ", ")
+	}
+	return strings.Join(found, ", ") + "; " + strings.Join(rest, ", ")
+}
+
+// summary tells what was not looked at before what was found. A quiet one says
+// nothing of a run in which nothing is amiss.
+func (p *printer) summary(r *Report, results []policy.Result) {
+	p.units(r)
+	t := newTally(results)
+	if p.Verbose {
+		p.policies(results)
+	}
+	if p.Quiet {
+		return
+	}
+	s := r.Summary
+	p.line(p.paint(bold, "judged: "), plural(s.Objects, "object"), " of ", plural(s.Rendered, "unit"), ofAll(s),
+		" by ", plural(s.Rules, "rule"), " of ", policies(s.Policies))
+	p.line(p.paint(bold, "result: "), p.paint(t.colour(), t.String()))
+	for _, n := range r.Notes {
+		p.line(p.paint(bold, "assumed: "), prose(n))
+	}
+	if s.Objects == 0 || s.Rules == 0 {
+		p.line(p.paint(yellow, "nothing was judged"), ": this says nothing about what is in the tree")
+	}
+}
+
+func (t tally) colour() string {
+	for c, n := range t.classes {
+		if n > 0 {
+			return class(c).colour()
+		}
+	}
+	return green
+}
+
+func ofAll(s Summary) string {
+	if s.Rendered == s.Units {
+		return ""
+	}
+	return fmt.Sprintf(" (%d of %d were not rendered)", s.Units-s.Rendered, s.Units)
+}
+
+func policies(n int) string {
+	if n == 1 {
+		return "1 policy"
+	}
+	return fmt.Sprintf("%d policies", n)
+}
+
+// units lists what was not rendered, or not whole.
+func (p *printer) units(r *Report) {
+	n := 0
+	for _, u := range r.Units {
+		if u.Status == "rendered" && u.Reason == "" {
+			continue
+		}
+		if n++; n > maxUnits && !p.Verbose {
+			continue
+		}
+		word := "not rendered: "
+		if u.Status == "rendered" {
+			word = "not rendered whole: "
+		}
+		p.line(p.paint(yellow, word), visible(u.Path, maxMessage), " (", name(u.Kind), ", ", name(u.Status), ")", reason(u))
+	}
+	if n > maxUnits && !p.Verbose {
+		p.line(p.paint(yellow, "not rendered: "), fmt.Sprintf("… %d others (-v lists them)", n-maxUnits))
+	}
+}
+
+func reason(u Unit) string {
+	if u.Reason == "" {
+		return ""
+	}
+	return ": " + prose(u.Reason)
+}
+
+// policies counts what passed and was skipped, policy by policy.
+func (p *printer) policies(results []policy.Result) {
+	type key struct{ engine, policy string }
+	var order []key
+	counts := make(map[key]*tally)
+	for i := range results {
+		x := &results[i]
+		if x.Outcome != policy.Pass && x.Outcome != policy.Skip || x.Baseline == "absent" {
+			continue
+		}
+		k := key{x.Engine, x.Policy}
+		if counts[k] == nil {
+			counts[k] = &tally{}
+			order = append(order, k)
+		}
+		if x.Outcome == policy.Pass {
+			counts[k].passed++
+		} else {
+			counts[k].skipped++
+		}
+	}
+	for _, k := range sortedKeys(order, func(k key) string { return k.engine + "\x00" + k.policy }) {
+		line := fmt.Sprintf("%s %s: %d passed", name(k.engine), name(k.policy), counts[k].passed)
+		if n := counts[k].skipped; n > 0 {
+			line += fmt.Sprintf(", %d skipped", n)
+		}
+		p.line(line)
+	}
+}
+
+// accepted lists, a line each, the findings that do not count now.
+func (p *printer) accepted(results []policy.Result) {
+	for i := range results {
+		x := &results[i]
+		c, finding := classOf(x)
+		if !finding || open(x) {
+			continue
+		}
+		word := "unchanged"
+		if x.Baseline == "absent" {
+			word = "gone"
+		}
+		why := ""
+		if s := x.Suppression; s != nil {
+			word = "suppressed"
+			why = " (" + prose(s.Reason) + ", until " + name(s.Expires) + ")"
+		}
+		p.line(p.paint(blue, word), ": ", classes[c].word, ": ", subject(x.Object), prose(x.Message),
+			" [", ruleName(x.Engine, x.Policy, x.Rule), "]", at(p.place(place(x).Span)), why)
+	}
+}
+
+// subject begins a line about an object or, without one, about a unit.
+func subject(k render.Key) string {
+	switch {
+	case k.Kind != "":
+		return full(k) + inUnit(k.Unit) + ": "
+	case k.Unit != "":
+		return visible(k.Unit, maxMessage) + ": "
+	default:
+		return ""
+	}
+}

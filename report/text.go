@@ -1,0 +1,355 @@
+package report
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// The text format is for people: findings as compilers show them, worst first,
+// a hundred equal ones as one, and at the end what was looked at and what was
+// not, so that the absence of a finding can't be taken for more than it is.
+//
+// Its standard output is often a GitHub runner's log, which takes lines that
+// begin with "::" or hold "##[" for commands (runner source, ActionCommand.cs,
+// November 2026): each line goes through guard.
+
+const (
+	defaultWidth = 100
+	maxNames     = 8 // objects named at one place
+	maxSpots     = 5 // further places of a finding
+	maxRelated   = 5 // other origins of a field
+	maxOthers    = 3 // further messages
+)
+
+// A printer writes lines of text. The first error stays in out.
+type printer struct {
+	Options
+	out *bufio.Writer
+	src *source
+	pad string // blanks as wide as the line numbers of the finding at hand
+}
+
+func writeText(w io.Writer, r *Report, o Options) error {
+	p := &printer{Options: o, out: bufio.NewWriterSize(w, 64<<10), src: newSource(r)}
+	p.Width = cmp.Or(p.Width, defaultWidth)
+	results := sortedResults(r)
+	for _, g := range groups(results, p.shown) {
+		p.finding(g)
+	}
+	if p.Verbose {
+		p.accepted(results)
+	}
+	p.summary(r, results)
+	return p.out.Flush()
+}
+
+// shown says whether a finding gets a frame.
+func (p *printer) shown(x *policy.Result) bool {
+	return open(x) && (!p.Quiet || x.Undecided() || p.fails(x))
+}
+
+// fails says whether a failure makes the run fail.
+func (p *printer) fails(x *policy.Result) bool {
+	return x.Outcome == policy.Fail && p.FailOn != "never" && x.Action.AtLeast(cmp.Or(p.FailOn, policy.Deny))
+}
+
+func (p *printer) line(parts ...string) {
+	line := strings.TrimRight(strings.Join(parts, ""), " ")
+	p.out.WriteString(guard(line))
+	p.out.WriteByte('\n')
+}
+
+// finding writes a group: the message, the source line, and what belongs to it.
+func (p *printer) finding(g *group) {
+	x, spots := g.first(), g.spots()
+	p.line(p.paint(g.class.colour(), classes[g.class].word), p.paint(bold, ": "+prose(x.Message)))
+	p.frame(spots[0].Origin, x)
+	p.messages(g)
+	if k := x.Object; k.Kind != "" {
+		p.note("object", full(k)+inUnit(k.Unit))
+	} else if k.Unit != "" {
+		p.note("unit", name(k.Unit))
+	}
+	p.moreObjects(spots[0])
+	p.related(x, spots[0].Origin)
+	p.note("rule", p.rule(x, spots[0].Origin))
+	p.assumed(g)
+	p.note("help", prose(x.Hint))
+	p.moreSpots(spots[1:])
+	p.line()
+}
+
+// frame writes the place and, where it can be read and may be shown, the source
+// line with the span marked.
+func (p *printer) frame(o render.Origin, x *policy.Result) {
+	p.pad = strings.Repeat(" ", len(strconv.Itoa(max(o.Line, 1))))
+	if o.File == "" {
+		p.line(p.pad, p.paint(blue, "--> "), "no line is known for this")
+		return
+	}
+	p.line(p.pad, p.paint(blue, "--> "), p.place(o.Span))
+	text, ok := p.src.line(o.Span)
+	if !ok {
+		return
+	}
+	sp := o.Span
+	if p.src.hidden(sp, x.Object) {
+		text, sp.Column = mask(text), 0
+	}
+	bar := p.paint(blue, " |")
+	e := newExcerpt(text, sp, p.Width-len(p.pad)-3)
+	p.line(p.pad, bar)
+	p.line(p.paint(blue, strconv.Itoa(o.Line)+" |"), " ", e.text)
+	if e.to > e.from {
+		mark := strings.Repeat("^", e.to-e.from) + strings.TrimRight(" "+primaryLabel(o.Role), " ")
+		p.line(p.pad, bar, " ", strings.Repeat(" ", e.from), p.paint(red, mark))
+	}
+	p.line(p.pad, bar)
+}
+
+// note writes a line below the frame; an empty text writes none.
+func (p *printer) note(label, text string) {
+	if text != "" {
+		p.line(p.pad, p.paint(blue, " = "), label, ": ", text)
+	}
+}
+
+// messages writes what the rule said at the same line in other words.
+func (p *printer) messages(g *group) {
+	seen := map[string]bool{g.first().Message: true}
+	more := 0
+	for _, x := range g.results {
+		if seen[x.Message] {
+			continue
+		}
+		seen[x.Message] = true
+		if len(seen)-1 > maxOthers && !p.Verbose {
+			more++
+			continue
+		}
+		p.note("also", prose(x.Message))
+	}
+	if more > 0 {
+		p.note("also", plural(more, "more message")+" of this rule here (-v shows them)")
+	}
+}
+
+// moreObjects names the other objects of the finding at one place.
+func (p *printer) moreObjects(s *spot) {
+	if keys := objects(s.results); len(keys) > 1 {
+		p.wrapped("and "+plural(len(keys)-1, "more object")+": ", p.names(keys[1:], keys[0].Unit))
+	}
+}
+
+// names are the objects' names, with the unit where it is another than this.
+func (p *printer) names(keys []render.Key, unit string) []string {
+	var names []string
+	for i, k := range keys {
+		if i == maxNames && !p.Verbose {
+			return append(names, fmt.Sprintf("… %d others (-v names them)", len(keys)-i))
+		}
+		if k.Unit == unit {
+			k.Unit = ""
+		}
+		names = append(names, short(k)+inUnit(k.Unit))
+	}
+	return names
+}
+
+// moreSpots names the other places of the finding.
+func (p *printer) moreSpots(spots []*spot) {
+	for i, s := range spots {
+		if i == maxSpots && !p.Verbose {
+			p.note("also", fmt.Sprintf("at %d more places (-v lists them)", len(spots)-i))
+			return
+		}
+		p.wrapped("also"+cmp.Or(at(p.place(s.Span)), " where no line is known")+": ", p.names(objects(s.results), ""))
+	}
+}
+
+// wrapped writes a note that is a list, broken at the width.
+func (p *printer) wrapped(head string, items []string) {
+	prefix, text := p.pad+p.paint(blue, " = "), head
+	used := len(p.pad) + 3 + cellsOf(head)
+	for i, item := range items {
+		if i < len(items)-1 {
+			item += ", "
+		}
+		n := cellsOf(item)
+		if used+n > p.Width && i > 0 {
+			p.line(prefix, text)
+			prefix, text, used = p.pad+"     ", "", len(p.pad)+5
+		}
+		text += item
+		used += n
+	}
+	p.line(prefix, strings.TrimSuffix(text, ": "))
+}
+
+// related writes the other places that made the field what it is.
+func (p *printer) related(x *policy.Result, primary render.Origin) {
+	more := 0
+	shown := map[line]bool{{primary.File, primary.Line}: true}
+	for _, o := range x.Origins {
+		if o.File == "" || shown[line{o.File, o.Line}] {
+			continue
+		}
+		shown[line{o.File, o.Line}] = true
+		if len(shown)-1 > maxRelated && !p.Verbose {
+			more++
+			continue
+		}
+		p.note(relatedLabel(o.Role), p.place(o.Span)+p.quote(o, x))
+	}
+	if more > 0 {
+		p.note("from", plural(more, "more place")+" (-v lists them)")
+	}
+}
+
+// quote is a related source line, for the end of its note.
+func (p *printer) quote(o render.Origin, x *policy.Result) string {
+	text, ok := p.src.line(o.Span)
+	if text = strings.TrimSpace(text); !ok || text == "" {
+		return ""
+	}
+	if p.src.hidden(o.Span, x.Object) {
+		text = mask(text)
+	}
+	room := p.Width - len(p.pad) - 3 - len(relatedLabel(o.Role)) - len(o.Span.String()) - 4
+	return ": " + newExcerpt(text, render.Span{}, room).text
+}
+
+// rule names the rule, and where it is written unless that is shown already.
+func (p *printer) rule(x *policy.Result, primary render.Origin) string {
+	text := ruleName(x.Engine, x.Policy, x.Rule)
+	if x.PolicyOrigin == primary.Span {
+		return text
+	}
+	return text + at(p.place(x.PolicyOrigin))
+}
+
+func (p *printer) assumed(g *group) {
+	var all []string
+	for _, x := range g.results {
+		for _, a := range x.Assumed {
+			if !slices.Contains(all, a) && (len(all) < maxNames || p.Verbose) {
+				all = append(all, a)
+			}
+		}
+	}
+	for _, a := range all {
+		p.note("assumed", prose(a))
+	}
+}
+
+// place is a span as file:line:column, linked if asked for.
+func (p *printer) place(sp render.Span) string {
+	target := uri(sp.File)
+	sp.File = visible(sp.File, maxMessage)
+	text := sp.String()
+	if p.Hyperlinks == "" || target == "" || text == "" {
+		return text
+	}
+	base := strings.TrimSuffix(p.Hyperlinks, "/")
+	return "\x1b]8;;" + name(base) + "/" + target + "\x1b\\" + text + "\x1b]8;;\x1b\\"
+}
+
+func at(place string) string {
+	if place == "" {
+		return ""
+	}
+	return " at " + place
+}
+
+func inUnit(unit string) string {
+	if unit == "" {
+		return ""
+	}
+	return " in " + visible(unit, maxMessage)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+func cellsOf(s string) int {
+	n := 0
+	for _, r := range s {
+		n += cells(r)
+	}
+	return n
+}
+
+// primaryLabel says what a person did at the marked line.
+func primaryLabel(r render.Role) string {
+	switch r {
+	case render.Value:
+		return "set here"
+	case render.Template:
+		return "written by this template"
+	case render.Patch:
+		return "patched here"
+	case render.Generated:
+		return "generated from this"
+	case render.Reference:
+		return "asked for here"
+	default:
+		return ""
+	}
+}
+
+func relatedLabel(r render.Role) string {
+	switch r {
+	case render.Value:
+		return "set at"
+	case render.Template:
+		return "template"
+	case render.Patch:
+		return "patch"
+	case render.Generated:
+		return "generated from"
+	case render.Reference:
+		return "asked for at"
+	default:
+		return "written at"
+	}
+}
+
+// The colours, as ANSI has them.
+const (
+	bold   = "1"
+	red    = "1;31"
+	yellow = "1;33"
+	blue   = "1;34"
+	cyan   = "1;36"
+	green  = "1;32"
+)
+
+func (p *printer) paint(colour, s string) string {
+	if !p.Color || s == "" {
+		return s
+	}
+	return "\x1b[" + colour + "m" + s + "\x1b[0m"
+}
+
+func (c class) colour() string {
+	switch c {
+	case denied, broken:
+		return red
+	case undecided, warned:
+		return yellow
+	default:
+		return cyan
+	}
+}
