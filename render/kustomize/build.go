@@ -1,0 +1,72 @@
+package kustomize
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/openapi"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// schema guards what kyaml knows of OpenAPI, which is one for the whole
+// process: a build that brings its own schema is alone, and leaves none of it
+// to the next. SetSchema alone does not take it away again, and then lists of
+// other builds are merged by the wrong keys or replaced.
+var schema sync.RWMutex
+
+// build runs kustomize on what the walk has approved. Its loader sees the
+// snapshot and nothing else. It would still open connections and run git for
+// references that look remote, which is why the walk knows all of them, gives
+// nothing to the build that it did not read itself, and lets no plugin run.
+func build(fsys *snapshot, dir string, ownSchema bool) (m resmap.ResMap, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = errPanic
+		}
+	}()
+	if ownSchema {
+		schema.Lock()
+		defer schema.Unlock()
+		openapi.ResetOpenAPI()
+		defer openapi.ResetOpenAPI()
+	} else {
+		schema.RLock()
+		defer schema.RUnlock()
+	}
+	return krusty.MakeKustomizer(options()).Run(fsys, string(confirmed(dir)))
+}
+
+// errPanic is a build that broke kustomize itself: it trusts annotations of
+// its own that anybody can write into a manifest.
+var errPanic = errors.New("kustomize broke on this input")
+
+// options are those of `kustomize build` without flags.
+func options() *krusty.Options {
+	return &krusty.Options{
+		Reorder:          krusty.ReorderOptionNone,
+		LoadRestrictions: types.LoadRestrictionsRootOnly,
+		PluginConfig:     types.DisabledPluginConfig(),
+	}
+}
+
+// object turns a resource into a value tree as printing and reading it would.
+func object(node *yaml.Node) (*unstructured.Unstructured, error) {
+	var value any
+	if err := node.Decode(&value); err != nil {
+		return nil, errors.New("object cannot be read back")
+	}
+	tree, err := plain(value)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := tree.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("object is %T", tree)
+	}
+	return &unstructured.Unstructured{Object: m}, nil
+}

@@ -1,0 +1,94 @@
+package kustomize
+
+import (
+	"encoding/json"
+	"io/fs"
+	"path"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/types"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// ours tells whether a file named kustomization.yaml is one: Flux has a kind
+// of that name too, and some keep its objects under this file name.
+func (f *file) ours() bool {
+	group, _, ok := strings.Cut(apiVersionOf(f.doc), "/")
+	return !ok || group == "kustomize.config.k8s.io" || !strings.HasSuffix(group, ".fluxcd.io")
+}
+
+func (f *file) component() bool { return f.spec.Kind == types.ComponentKind }
+
+// uses lists the paths that a kustomization takes in directly, from the root
+// of the tree, each once.
+func uses(fsys fs.FS, dir string, f *file) []string {
+	u := &usage{dir: dir, seen: map[string]bool{}}
+	for _, r := range references(&f.spec) {
+		u.add(r.text)
+		if r.kind == refPlugin && r.at[0] == "generators" {
+			u.generator(fsys, r.text)
+		}
+	}
+	k := f.spec
+	k.FixKustomization()
+	for i := range k.HelmCharts {
+		c := &chart{HelmChart: k.HelmCharts[i]}
+		if k.HelmGlobals != nil {
+			c.HelmGlobals = *k.HelmGlobals
+		}
+		u.chart(c)
+	}
+	return u.names
+}
+
+type usage struct {
+	dir   string
+	names []string
+	seen  map[string]bool
+}
+
+// add notes a path, unless it is remote, leads out of the tree or is a whole
+// document.
+func (u *usage) add(text string) {
+	if text == "" || remote(text) || strings.ContainsAny(text, "\n") {
+		return
+	}
+	name, ok := inside(u.dir, text)
+	if ok && name != u.dir && fs.ValidPath(name) && !u.seen[name] {
+		u.seen[name] = true
+		u.names = append(u.names, name)
+	}
+}
+
+func (u *usage) chart(c *chart) {
+	if c.Name != "" {
+		u.add(path.Join(c.home(), c.Name))
+	}
+	if c.ChartHome != "" {
+		u.add(c.ChartHome)
+	}
+	u.add(c.ValuesFile)
+	for _, name := range c.AdditionalValuesFiles {
+		u.add(name)
+	}
+}
+
+// generator notes the charts that a generator's file asks for.
+func (u *usage) generator(fsys fs.FS, text string) {
+	name, ok := inside(u.dir, text)
+	if !ok || remote(text) {
+		return
+	}
+	data, err := render.ReadFile(fsys, name)
+	if err != nil {
+		return
+	}
+	docs, _ := render.Documents(name, data, render.YAML12)
+	for _, doc := range docs {
+		c := &chart{}
+		if data, err := json.Marshal(doc.Value); err == nil && kindOf(doc) == helmKind && json.Unmarshal(data, c) == nil {
+			u.chart(c)
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package kustomize
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"sigs.k8s.io/kustomize/api/types"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// An explanation turns one of kustomize's errors into a sentence. Its errors
+// quote whole objects, patches and literals, secrets among them, so nothing of
+// them is passed on but what a pattern takes out: names, kinds, paths.
+type explanation struct {
+	pattern *regexp.Regexp
+	rule    string
+	format  string // takes the pattern's groups
+	field   string // of the kustomization to which it belongs
+}
+
+var explanations = []explanation{
+	{regexp.MustCompile(`no resource matches strategic merge patch "([^"]+)"`), "unmatched-patch", "no resource matches the patch for %s", "patches"},
+	{regexp.MustCompile(`no matches for Id ([^;]+); failed to find unique target for patch`), "unmatched-patch", "no resource matches the patch for %s", "patchesStrategicMerge"},
+	{regexp.MustCompile(`multiple matches for Id ([^;]+); failed to find unique target`), "unmatched-patch", "several resources match the patch for %s", "patches"},
+	{regexp.MustCompile(`may not add resource with an already registered id: (\S+)`), "duplicate-object", "two resources are %s", "resources"},
+	{regexp.MustCompile(`namespace transformation produces ID conflict`), "duplicate-object", "two resources become one by the namespace", "namespace"},
+	{regexp.MustCompile(`resource with name (\S+) does not match a config`), "unmatched-replicas", "replicas: no resource with the name %s has replicas", "replicas"},
+	{regexp.MustCompile(`Multiple Strategic-Merge Patches in one .patches. entry`), "invalid-patch", "a patch with a target must be one document", "patches"},
+	{regexp.MustCompile(`illegally qualifies as both an SM and JSON patch`), "invalid-patch", "patch could be a strategic merge patch or a JSON patch", "patches"},
+	{regexp.MustCompile(`unable to parse SM or JSON patch`), "invalid-patch", "patch is neither a strategic merge patch nor a JSON patch", "patches"},
+	{regexp.MustCompile(`must specify a target for JSON patch`), "invalid-patch", "a JSON patch needs a target", "patches"},
+	{regexp.MustCompile(`must specify the target name`), "invalid-patch", "a JSON patch needs the name of its target", "patchesJson6902"},
+	{regexp.MustCompile(`(?:must specify one of|cannot specify both|can't be set at the same time|patch appears to be empty)`), "invalid-patch", "a patch needs either a path or the patch itself", "patches"},
+	{regexp.MustCompile(`(add|remove|replace|move|copy|test) operation does not apply: doc is missing (?:path|key|from path): "?([^\s":]+)`), "invalid-patch", "JSON patch: %s does not apply, there is no %s", "patches"},
+	{regexp.MustCompile(`testing value (\S+) failed`), "invalid-patch", "JSON patch: test of %s fails", "patches"},
+	{regexp.MustCompile(`nothing selected by ([^:\s]+)`), "unmatched-replacement", "replacement: nothing is selected by %s", "replacements"},
+	{regexp.MustCompile(`multiple matches for selector ([^:\s]+)`), "unmatched-replacement", "replacement: several resources are selected by %s", "replacements"},
+	{regexp.MustCompile("fieldPath `([^`]*)` is missing for replacement source (\\S+)"), "unmatched-replacement", "replacement: %s is missing in its source %s", "replacements"},
+	{regexp.MustCompile(`unable to find (?:or create )?field "([^"]*)" in replacement target`), "unmatched-replacement", "replacement: its target has no field %s", "replacements"},
+	{regexp.MustCompile(`options.index (-?\d+) is out of bounds`), "unmatched-replacement", "replacement: options.index %s is out of bounds", "replacements"},
+	{regexp.MustCompile(`replacements must specify a source and at least one target|target must specify resources to select|must specify at least one target`), "wrong-value", "replacement needs a source and a target", "replacements"},
+	{regexp.MustCompile(`var '([^']*)' cannot be mapped`), "unmatched-var", "var %s refers to no field of a resource", "vars"},
+	{regexp.MustCompile(`field specified in var '([^']*)'`), "unmatched-var", "the field of var %s does not exist", "vars"},
+	{regexp.MustCompile(`var '([^']*)' already encountered`), "duplicate-var", "var %s is defined twice", "vars"},
+	{regexp.MustCompile(`found \d+ resId matches for var`), "unmatched-var", "a var refers to more than one resource", "vars"},
+	{regexp.MustCompile(`id resid\.ResId\{.*Kind:"([^"]*)".*Name:"([^"]*)".*\} does not exist; cannot merge or replace`), "unmatched-generator", "there is no %s %s to merge with or to replace", "configMapGenerator"},
+	{regexp.MustCompile(`id resid\.ResId\{.*Kind:"([^"]*)".*Name:"([^"]*)".*\} exists; .*behavior must be merge or replace`), "duplicate-object", "%s %s exists already: behavior must be merge or replace", "configMapGenerator"},
+	{regexp.MustCompile(`configmap (\S+) illegally repeats the key`), "duplicate-key", "generator: ConfigMap %s has a key twice", "configMapGenerator"},
+	{regexp.MustCompile(`invalid literal source|literal source`), "wrong-value", "generator: a literal is not key=value", "configMapGenerator"},
+	{regexp.MustCompile(`is not a valid key name`), "wrong-value", "generator: a key is not valid", "configMapGenerator"},
+	{regexp.MustCompile(`a (configmap|secret) must have a name`), "wrong-value", "generator: a %s must have a name", "configMapGenerator"},
+	{regexp.MustCompile(`missing (metadata\.name|kind|apiVersion) in object|[Mm]issing (metadata)`), "not-an-object", "a resource has no %s", "resources"},
+	{regexp.MustCompile(`empty item at \[([^\]]*)\]`), "empty-item", "a list in a resource has an empty item at %s", "resources"},
+	{regexp.MustCompile(`expected array in (\w+)/items`), "not-an-object", "items of a %s is not a list", "resources"},
+	{regexp.MustCompile(`mapping key .* already defined at line (\d+)`), "duplicate-key", "a key stands twice in one map, the first on line %s of its document", "resources"},
+	{regexp.MustCompile(`invalid document separator`), "document-separator", "text follows a document separator", "resources"},
+	{regexp.MustCompile(`builtin version and custom schema provided`), "wrong-value", "openapi: version and path exclude each other", "openapi"},
+	{regexp.MustCompile(`specified OpenAPI version is not built in`), "wrong-value", "openapi: this version is not built in", "openapi"},
+	{regexp.MustCompile(`sortOptions`), "wrong-value", "sortOptions are not valid", "sortOptions"},
+	{regexp.MustCompile(`error parsing regexp`), "wrong-value", "a target is not a valid regular expression", "patches"},
+	{regexp.MustCompile(`kustomize broke on this input`), "internal", "kustomize breaks on this input", ""},
+}
+
+// explain makes one clean error of what kustomize says.
+func (w *walk) explain(root *node, err error) *render.Error {
+	msg := err.Error()
+	n := w.culprit(root, msg)
+	for _, e := range explanations {
+		m := e.pattern.FindStringSubmatch(msg)
+		if m == nil {
+			continue
+		}
+		return n.error(e.rule, sentence(e.format, m[1:]), n.blame(e.field, m[1:])...)
+	}
+	return n.error("kustomize", fmt.Errorf("kustomize does not build this: %s", w.redact(msg)))
+}
+
+func sentence(format string, groups []string) error {
+	var args []any
+	for _, g := range groups {
+		if g != "" {
+			args = append(args, tidy(g))
+		}
+	}
+	return fmt.Errorf(format, args[:min(len(args), strings.Count(format, "%s"))]...)
+}
+
+var noIDs = strings.NewReplacer(".[noGrp]", "", ".[noNs]", "", ".[noVer]", "", ".[noKind]", "", ".[noName]", "", "[noKind]", "")
+
+// tidy makes kustomize's identities readable.
+func tidy(id string) string { return noIDs.Replace(id) }
+
+var accumulated = regexp.MustCompile(`path '(/[^']*)'`)
+
+// culprit is the innermost kustomization that an error names.
+func (w *walk) culprit(root *node, msg string) *node {
+	n := root
+	for _, m := range accumulated.FindAllStringSubmatch(msg, -1) {
+		dir := strings.TrimPrefix(m[1], "/")
+		if dir == "" {
+			dir = "."
+		}
+		if inner := w.nodes[dir]; inner != nil {
+			n = inner
+		}
+	}
+	return n
+}
+
+// blame finds the entry of a field of which an error speaks, by the names in
+// it; the field as a whole when that is not clear.
+func (n *node) blame(field string, groups []string) []any {
+	switch {
+	case field == "":
+		return nil
+	case field == "patches" || field == "patchesStrategicMerge" || field == "patchesJson6902":
+		return n.blamePatch(field, groups)
+	case field == "configMapGenerator" && len(n.spec.ConfigMapGenerator) == 0:
+		return []any{"secretGenerator"}
+	case field == "replicas" && len(groups) > 0:
+		i := slices.IndexFunc(n.spec.Replicas, func(r types.Replica) bool { return r.Name == groups[0] })
+		return entry(field, i)
+	case field == "vars" && len(groups) > 0:
+		i := slices.IndexFunc(n.spec.Vars, func(v types.Var) bool { return strings.Contains(groups[0], v.Name) })
+		return entry(field, i)
+	}
+	return []any{field}
+}
+
+func entry(field string, i int) []any {
+	if i < 0 {
+		return []any{field}
+	}
+	return []any{field, i}
+}
+
+// blamePatch finds the patch whose kind and name an identity has.
+func (n *node) blamePatch(field string, groups []string) []any {
+	for _, m := range n.merges {
+		if len(groups) > 0 && m.kind != "" && strings.HasPrefix(groups[0], m.kind+".") && strings.Contains(groups[0], "/"+m.name+".") {
+			return m.at
+		}
+	}
+	for _, f := range []string{field, "patches", "patchesStrategicMerge", "patchesJson6902"} {
+		if _, ok := n.keys[strings.ToLower(f)]; ok {
+			return []any{f}
+		}
+	}
+	return nil
+}
+
+const maxMessage = 300
+
+// redact keeps of an unknown error its last words, and of those nothing that
+// stands in data of the tree.
+func (w *walk) redact(msg string) string {
+	msg, _, _ = strings.Cut(msg, "\n")
+	for _, cut := range []string{" in object ", "[patch:", "with config:", "map[", "{", "`"} {
+		msg, _, _ = strings.Cut(msg, cut)
+	}
+	if i := strings.LastIndex(strings.TrimRight(msg, ": "), ": "); i >= 0 {
+		msg = msg[i+2:]
+	}
+	for _, s := range w.sensitive() {
+		msg = strings.ReplaceAll(msg, s, "…")
+	}
+	if len(msg) > maxMessage {
+		msg = msg[:maxMessage] + "…"
+	}
+	msg = strings.ToValidUTF8(strings.TrimRight(msg, ": "), "")
+	if msg == "" {
+		return "no reason is given"
+	}
+	return msg
+}
+
+// sensitive lists the values of secrets, config maps and generators, long ones
+// first.
+func (w *walk) sensitive() []string {
+	var all []string
+	add := func(s string) {
+		for line := range strings.Lines(s) {
+			if line = strings.TrimSpace(line); utf8.RuneCountInString(line) >= 3 {
+				all = append(all, line)
+			}
+		}
+	}
+	for _, docs := range w.docs {
+		for _, doc := range docs {
+			if kind := kindOf(doc); kind == "Secret" || kind == "ConfigMap" {
+				m, _ := doc.Value.(map[string]any)
+				for _, field := range []string{"data", "stringData", "binaryData"} {
+					strs(m[field], add)
+				}
+			}
+		}
+	}
+	for _, n := range w.nodes {
+		if n == nil {
+			continue
+		}
+		for _, g := range n.spec.SecretGenerator {
+			literals(g.KvPairSources, add)
+		}
+		for _, g := range n.spec.ConfigMapGenerator {
+			literals(g.KvPairSources, add)
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	return all
+}
+
+func literals(s types.KvPairSources, add func(string)) {
+	for _, text := range s.LiteralSources {
+		add(text)
+		if _, value, ok := strings.Cut(text, "="); ok {
+			add(value)
+		}
+	}
+}
+
+func strs(value any, add func(string)) {
+	switch v := value.(type) {
+	case string:
+		add(v)
+	case []any:
+		for _, e := range v {
+			strs(e, add)
+		}
+	case map[string]any:
+		for _, e := range v {
+			strs(e, add)
+		}
+	}
+}
+

@@ -1,0 +1,225 @@
+package kustomize
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/types"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A file is one kustomization file: what it says and where.
+type file struct {
+	name string // from the root of the tree
+	data []byte
+	spec types.Kustomization // as written: FixKustomization not applied
+	doc  render.Document
+	keys map[string]string // its top-level keys as written, by their lower case
+}
+
+// names returns the kustomization files of a directory, of which there should
+// be one.
+func names(fsys fs.FS, dir string) []string {
+	var found []string
+	for _, base := range konfig.RecognizedKustomizationFileNames() {
+		name := path.Join(dir, base)
+		if info, err := fs.Lstat(fsys, name); err == nil && !info.IsDir() {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+// load reads the kustomization of a directory. The file it returns with an
+// error says as much as could be read. The error joins *render.Error values.
+func load(fsys fs.FS, dir string) (*file, error) {
+	found := names(fsys, dir)
+	switch {
+	case len(found) == 0:
+		return nil, &render.Error{Span: render.Span{File: dir}, Rule: "missing-kustomization", Err: errors.New("directory has no kustomization.yaml")}
+	case len(found) > 1:
+		return nil, &render.Error{
+			Span: render.Span{File: found[1]}, Rule: "two-kustomizations",
+			Err: fmt.Errorf("directory has two kustomization files, the other is %s", path.Base(found[0])),
+		}
+	}
+	data, err := render.ReadFile(fsys, found[0])
+	if err != nil {
+		return nil, err
+	}
+	return parse(found[0], data)
+}
+
+// parse reads a kustomization as kustomize does: the first document, with
+// YAML 1.1 scalars and keys in any case (types.Kustomization.Unmarshal).
+func parse(name string, data []byte) (*file, error) {
+	f := &file{name: name, data: data}
+	docs, err := render.Documents(name, data, render.YAML11)
+	if len(docs) > 0 {
+		f.doc = docs[0]
+		f.index()
+	}
+	if err != nil && !warnings(err) {
+		return f, err
+	}
+	if uerr := f.spec.Unmarshal(data); uerr != nil {
+		return f, errors.Join(err, f.refused(uerr))
+	}
+	if len(docs) > 1 {
+		err = errors.Join(err, &render.Error{
+			Span: docs[1].Span, Rule: "second-document", Warning: true,
+			Err: errors.New("kustomize reads the first document of a kustomization and nothing after it"),
+		})
+	}
+	return f, err
+}
+
+func warnings(err error) bool {
+	return !slices.ContainsFunc(render.Errors(err), func(e *render.Error) bool { return !e.Warning })
+}
+
+func (f *file) index() {
+	m, _ := f.doc.Value.(map[string]any)
+	f.keys = make(map[string]string, len(m))
+	for key := range m {
+		f.keys[strings.ToLower(key)] = key
+	}
+}
+
+// check is what kustomize asks of a kustomization before it builds it.
+func (f *file) check() error {
+	k := f.spec
+	k.FixKustomization()
+	if err := k.CheckEmpty(); err != nil {
+		return f.error("empty-kustomization", errors.New("kustomization is empty"))
+	}
+	for _, text := range k.EnforceFields() {
+		field := "apiVersion"
+		if strings.HasPrefix(text, "kind") {
+			field = "kind"
+		}
+		return f.error("not-a-kustomization", errors.New(text), field)
+	}
+	return nil
+}
+
+// at returns where the value at a path of keys and indices is written, the
+// nearest known place above it where it is not.
+func (f *file) at(elements ...any) render.Span {
+	elements = slices.Clone(elements)
+	if len(elements) > 0 {
+		if key, ok := f.keys[strings.ToLower(fmt.Sprint(elements[0]))]; ok {
+			elements[0] = key
+		}
+	}
+	for n := len(elements); n > 0; n-- {
+		if _, value, ok := f.doc.Positions.Field(render.Pointer(elements[:n]...)); ok {
+			return value
+		}
+	}
+	return render.Span{File: f.name}
+}
+
+func (f *file) error(rule string, err error, at ...any) *render.Error {
+	return &render.Error{Span: f.at(at...), Rule: rule, Err: err}
+}
+
+var (
+	unknownField = regexp.MustCompile(`unknown field "([^"]*)"`)
+	wrongType    = regexp.MustCompile(`cannot unmarshal (\w+)(?: [^ ]+)? into Go struct field ([\w.]+) of type (\S+)`)
+)
+
+// refused says what Unmarshal holds against the kustomization, at its place.
+func (f *file) refused(err error) *render.Error {
+	if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
+		return &render.Error{Span: f.find(f.doc.Value, m[1]), Rule: "unknown-field", Err: fmt.Errorf("unknown field %q", m[1])}
+	}
+	if m := wrongType.FindStringSubmatch(err.Error()); m != nil {
+		_, field, ok := strings.Cut(m[2], ".")
+		if !ok {
+			field = m[2]
+		}
+		field = strings.TrimPrefix(field, "Kustomization.")
+		return f.error("wrong-type", fmt.Errorf("%s is %s, not %s", field, article(m[1]), wanted(m[3])), typed(field)...)
+	}
+	return f.error("yaml-syntax", errors.New("kustomization cannot be read"))
+}
+
+// typed turns the field that encoding/json names into the elements of a path.
+func typed(field string) []any {
+	var at []any
+	for e := range strings.SplitSeq(field, ".") {
+		at = append(at, e)
+	}
+	return at
+}
+
+func article(kind string) string {
+	if strings.ContainsRune("aeiou", rune(kind[0])) {
+		return "an " + kind
+	}
+	return "a " + kind
+}
+
+func wanted(goType string) string {
+	switch {
+	case strings.HasPrefix(goType, "[]"):
+		return "a list"
+	case strings.HasPrefix(goType, "map["), strings.Contains(goType, "types."):
+		return "an object"
+	case strings.HasPrefix(goType, "int"):
+		return "an integer"
+	case goType == "bool":
+		return "a boolean"
+	}
+	return "a string"
+}
+
+// find returns the place of the first key with a name, in the order in which
+// the keys sort, top level first.
+func (f *file) find(value any, key string) render.Span {
+	pointer, ok := findKey(value, key, "")
+	if !ok {
+		return render.Span{File: f.name}
+	}
+	at, _, _ := f.doc.Positions.Field(pointer)
+	return at
+}
+
+func findKey(value any, key, pointer string) (string, bool) {
+	switch v := value.(type) {
+	case map[string]any:
+		if _, ok := v[key]; ok {
+			return pointer + render.Pointer(key), true
+		}
+		for _, k := range sorted(v) {
+			if p, ok := findKey(v[k], key, pointer+render.Pointer(k)); ok {
+				return p, true
+			}
+		}
+	case []any:
+		for i, e := range v {
+			if p, ok := findKey(e, key, pointer+"/"+strconv.Itoa(i)); ok {
+				return p, true
+			}
+		}
+	}
+	return "", false
+}
+
+func sorted[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,273 @@
+package kustomize
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/types"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+const (
+	helmKind = "HelmChartInflationGenerator"
+
+	// chartDir is the component, beside the kustomization and in the snapshot
+	// alone, that holds the objects of its charts. A component joins the
+	// objects where kustomize's own generator would: behind the resources and
+	// the generated objects, before the transformers.
+	chartDir  = ".preadmit-charts"
+	chartFile = "objects.yaml"
+)
+
+// A chart is one request for a chart: an entry of helmCharts, or a generator.
+type chart struct {
+	types.HelmGlobals `json:",inline"`
+	types.HelmChart   `json:",inline"`
+	at                func(field ...any) render.Span
+}
+
+// An inflated is what a chart was rendered to.
+type inflated struct {
+	file    string // in the snapshot
+	objects []*render.Object
+}
+
+// inflateAll renders the charts of a kustomization and puts their objects in
+// the place of the charts.
+func (w *walk) inflateAll(n *node) {
+	requests := slices.Concat(n.charts(), n.generators)
+	if len(requests) == 0 {
+		return
+	}
+	var objects []*render.Object
+	for _, c := range requests {
+		objects = append(objects, w.inflate(n, c)...)
+	}
+	n.rewritten = true
+	n.build.HelmCharts, n.build.HelmGlobals = nil, nil
+	n.build.Components = append([]string{chartDir}, n.build.Components...)
+	w.publishCharts(n, objects)
+}
+
+// charts lists the requests of helmCharts, and of the fields that came before
+// it, with the namespace that kustomize gives them.
+func (n *node) charts() []*chart {
+	var all []*chart
+	for i, c := range n.build.HelmCharts {
+		request := &chart{HelmChart: c, at: n.chartPlace(i)}
+		if n.build.HelmGlobals != nil {
+			request.HelmGlobals = *n.build.HelmGlobals
+		}
+		if request.Namespace == "" {
+			request.Namespace = n.passes()
+			n.helm = n.helm || n.spec.Namespace == ""
+		}
+		all = append(all, request)
+	}
+	return all
+}
+
+func (n *node) chartPlace(i int) func(...any) render.Span {
+	field := "helmCharts"
+	if j := i - len(n.spec.HelmCharts); j >= 0 {
+		field, i = "helmChartInflationGenerator", j
+	}
+	return func(at ...any) render.Span { return n.at(append([]any{field, i}, at...)...) }
+}
+
+// generatorChart takes a chart out of the generators.
+func (w *walk) generatorChart(n *node, r ref, doc render.Document) {
+	c := &chart{at: func(at ...any) render.Span { return placed(r, doc, n, at...) }}
+	data, err := json.Marshal(doc.Value)
+	if err == nil {
+		err = json.Unmarshal(data, c)
+	}
+	if err != nil {
+		w.reject(n, r, "wrong-type", "configuration of a chart is not as it should be")
+		return
+	}
+	n.generators = append(n.generators, c)
+}
+
+// inflate renders a chart, or notes why it can't.
+func (w *walk) inflate(n *node, c *chart) []*render.Object {
+	src, err := w.chartSource(n, c)
+	if err != nil {
+		w.fail(err)
+		return nil
+	}
+	objects, err := w.helm.Render(w.ctx, src)
+	w.fail(err)
+	return c.keep(objects)
+}
+
+// keep leaves out what the request does not want, and says what it assumes.
+func (c *chart) keep(objects []*render.Object) []*render.Object {
+	var kept []*render.Object
+	for _, o := range objects {
+		hook := o.GetAnnotations()["helm.sh/hook"]
+		if c.SkipHooks && hook != "" || c.SkipTests && isTest(hook) {
+			continue
+		}
+		kept = append(kept, o)
+	}
+	return kept
+}
+
+// isTest tells whether a hook runs on `helm test`.
+func isTest(hook string) bool {
+	for event := range strings.SplitSeq(hook, ",") {
+		if event = strings.ToLower(strings.TrimSpace(event)); event == "test" || event == "test-success" {
+			return true
+		}
+	}
+	return false
+}
+
+// error makes an error at a field of the request.
+func (c *chart) error(rule, sentence string, field ...any) *render.Error {
+	return &render.Error{Span: c.at(field...), Rule: rule, Err: errors.New(sentence)}
+}
+
+// chartSource says what to render, by the rules of kustomize's
+// HelmChartInflationGenerator (api/internal/builtins).
+func (w *walk) chartSource(n *node, c *chart) (render.Source, error) {
+	if err := c.check(); err != nil {
+		return render.Source{}, err
+	}
+	if w.helm == nil {
+		return render.Source{}, c.error("unsupported", "charts are not rendered here")
+	}
+	dir, err := w.chartDir(n, c)
+	if err != nil {
+		return render.Source{}, err
+	}
+	helm, err := w.chartValues(n, c, dir)
+	if err != nil {
+		return render.Source{}, err
+	}
+	if helm.ReleaseName, err = c.release(); err != nil {
+		return render.Source{}, err
+	}
+	helm.SkipCRDs = !c.IncludeCRDs
+	helm.KubeVersion, helm.APIVersions = c.KubeVersion, c.ApiVersions
+	if d := w.src.Helm; d != nil {
+		helm.SkipSchema = d.SkipSchema
+		if helm.KubeVersion == "" {
+			helm.KubeVersion = d.KubeVersion
+		}
+		if len(helm.APIVersions) == 0 {
+			helm.APIVersions = d.APIVersions
+		}
+	}
+	return render.Source{FS: w.src.FS, Path: dir, Kind: "helm", Namespace: c.Namespace, Helm: helm, Owner: w.src.Owner}, nil
+}
+
+func (c *chart) check() error {
+	merges := []string{"", "override", "merge", "replace"}
+	switch {
+	case c.Name == "":
+		return c.error("wrong-value", "chart has no name")
+	case strings.HasPrefix(c.Name, "-"):
+		return c.error("wrong-value", "name of a chart must not start with '-'", "name")
+	case strings.HasPrefix(c.ReleaseName, "-"):
+		return c.error("wrong-value", "releaseName must not start with '-'", "releaseName")
+	case !slices.Contains(merges, c.ValuesMerge):
+		return c.error("wrong-value", "valuesMerge must be override, merge or replace", "valuesMerge")
+	}
+	return nil
+}
+
+// release is the name of the release. Helm would make one up, of the chart's
+// name and the time, when there is none.
+func (c *chart) release() (string, error) {
+	switch {
+	case c.ReleaseName != "":
+		return c.ReleaseName, nil
+	case strings.Contains(c.NameTemplate, "{{"):
+		return "", c.error("unsupported", "nameTemplate with template actions is not evaluated: give a releaseName", "nameTemplate")
+	case c.NameTemplate != "":
+		return c.NameTemplate, nil
+	}
+	return path.Base(c.Name), nil
+}
+
+// home is the directory in which a chart is looked for.
+func (c *chart) home() string {
+	home := c.ChartHome
+	if home == "" {
+		home = types.HelmDefaultHome
+	}
+	if c.Version != "" && c.Repo != "" {
+		home = path.Join(home, c.Name+"-"+c.Version)
+	}
+	return home
+}
+
+func (w *walk) chartDir(n *node, c *chart) (string, error) {
+	if remote(c.ChartHome) {
+		return "", c.error("remote-base", "chartHome is not in the tree, and nothing is fetched")
+	}
+	name, ok := inside(n.dir, path.Join(c.home(), c.Name))
+	if !ok || path.IsAbs(c.home()) {
+		return "", c.error("outside-tree", "chart home "+c.home()+" leads out of the tree")
+	}
+	p := w.tree.resolve(name)
+	if p.err == nil && p.dir {
+		return p.real, nil
+	}
+	if c.Repo == "" {
+		return "", c.error("missing-chart", fmt.Sprintf("chart %s not found at %s", c.Name, name), "name")
+	}
+	e := c.error("remote-chart", fmt.Sprintf("chart %s is not in the tree at %s, and nothing is fetched from %s", c.Name, name, withoutSecrets(c.Repo)), "name")
+	e.Missing, e.Hint = true, "vendor it: `helm pull --untar --untardir "+path.Dir(name)+"`"
+	return "", e
+}
+
+// publishCharts puts the objects of charts into the snapshot, as a component.
+// Kustomize gives objects with the annotation no namespace, since Helm did, and
+// takes the annotation off again.
+func (w *walk) publishCharts(n *node, objects []*render.Object) {
+	var data bytes.Buffer
+	for i, o := range objects {
+		text, err := json.Marshal(marked(o))
+		if err != nil {
+			w.fail(n.error("internal", fmt.Errorf("object %d of a chart is not representable in JSON", i)))
+			return
+		}
+		if i > 0 {
+			data.WriteString("---\n")
+		}
+		data.Write(text)
+		data.WriteByte('\n')
+	}
+	dir := path.Join(n.dir, chartDir)
+	name := path.Join(dir, chartFile)
+	w.snap.addFile(name, name, data.Bytes())
+	kustomization := path.Join(dir, konfig.DefaultKustomizationFileName())
+	w.snap.addFile(kustomization, kustomization,
+		fmt.Appendf(nil, "{apiVersion: %s, kind: %s, resources: [%s]}\n", types.ComponentVersion, types.ComponentKind, chartFile))
+	w.inflated = append(w.inflated, inflated{name, objects})
+	n.objects += len(objects)
+}
+
+func marked(o *render.Object) map[string]any {
+	c := o.DeepCopy()
+	annotations := c.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[konfig.HelmGeneratedAnnotation] = "true"
+	if _, ok, err := unstructured.NestedMap(c.Object, "metadata"); ok && err == nil {
+		c.SetAnnotations(annotations)
+	}
+	return c.Object
+}

@@ -1,0 +1,123 @@
+// Package kustomize renders kustomizations as `kustomize build` does, from the
+// files of a tree alone.
+//
+// In goes a directory with a kustomization file. A walk over everything it
+// refers to comes first: it reads each file once, under limits, and answers
+// with places for what is remote, missing, hostile or not evaluated. Only what
+// it approved is given to kustomize's own library, in memory. Out come the
+// objects, each with the places of its fields, which are found when first
+// asked for. Charts are rendered by the Renderer in the [Options].
+//
+// kustomize prints warnings about deprecated fields (commonLabels, vars,
+// patchesStrategicMerge, patchesJson6902) and unused vars to standard error by
+// itself. Nothing here touches that; a command that wants it clean runs the
+// rendering with its standard error elsewhere.
+package kustomize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"sigs.k8s.io/kustomize/api/resmap"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// Options are what kustomizations need beside themselves.
+type Options struct {
+	// Helm renders the charts of helmCharts; nil makes every chart an error.
+	Helm render.Renderer
+}
+
+// A Renderer renders kustomizations. It is safe for concurrent use.
+type Renderer struct {
+	options Options
+}
+
+// New returns a Renderer.
+func New(o Options) *Renderer { return &Renderer{o} }
+
+var _ render.Renderer = (*Renderer)(nil)
+
+// Kind is "kustomize".
+func (r *Renderer) Kind() string { return "kustomize" }
+
+// Render builds the kustomization at src.Path. It returns either all of its
+// objects, with errors that are warnings at most, or none. The errors of what
+// is not in the tree are Missing and complete: one for each such reference.
+func (r *Renderer) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	w := newWalk(ctx, src, r.options.Helm)
+	root := w.start()
+	if root == nil || w.failed() {
+		return nil, errors.Join(w.errs...)
+	}
+	if err := w.bounds(root); err != nil {
+		return nil, errors.Join(append(w.errs, err)...)
+	}
+	m, err := build(w.snap, root.dir, w.openapi)
+	if err != nil {
+		return nil, errors.Join(append(w.errs, w.explain(root, err))...)
+	}
+	w.fail(w.unmatched())
+	objects, err := w.objects(root, m)
+	w.fail(err)
+	return objects, errors.Join(w.errs...)
+}
+
+// start visits the kustomization that is to be built.
+func (w *walk) start() *node {
+	p := w.tree.resolve(path.Clean(w.src.Path))
+	switch {
+	case p.err != nil:
+		w.fail(&render.Error{Span: render.Span{File: w.src.Path}, Rule: "missing-kustomization", Err: errors.New("no such directory")})
+		return nil
+	case !p.dir:
+		w.fail(&render.Error{Span: render.Span{File: w.src.Path}, Rule: "missing-kustomization", Err: errors.New("is a file, not a directory")})
+		return nil
+	}
+	w.snap.addDir(p.real, p.real)
+	return w.visit(p.real, "")
+}
+
+// objects turns what kustomize built into objects.
+func (w *walk) objects(root *node, m resmap.ResMap) ([]*render.Object, error) {
+	resources := m.Resources()
+	objects := make([]*render.Object, 0, len(resources))
+	origins := newOrigins(w, root, len(resources))
+	for i, r := range resources {
+		u, err := object(r.YNode())
+		if err != nil {
+			return nil, root.error("not-representable", fmt.Errorf("%s %s: %w", r.GetKind(), r.GetName(), err))
+		}
+		objects = append(objects, &render.Object{Unstructured: u, Provenance: origins.object(i, u.Object)})
+	}
+	return objects, nil
+}
+
+// Detect claims every directory with a kustomization file. It reads that file
+// and, of what it refers to, only generators that may name charts.
+func (r *Renderer) Detect(fsys fs.FS, dir string) (render.Claim, bool) {
+	files := names(fsys, dir)
+	if len(files) == 0 {
+		return render.Claim{}, false
+	}
+	claim := render.Claim{Unit: true, Files: files}
+	f, err := load(fsys, dir)
+	if f == nil || err != nil && !warnings(err) {
+		return claim, f == nil || f.ours()
+	}
+	if !f.ours() {
+		return render.Claim{}, false
+	}
+	if f.component() {
+		claim.Unit, claim.Note = false, "component"
+	}
+	claim.Uses = uses(fsys, dir, f)
+	return claim, true
+}

@@ -1,0 +1,173 @@
+package kustomize
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// chartValues says which values a chart is rendered with. Kustomize merges
+// valuesInline with one file into a new file, and gives that to Helm before
+// the additional ones. Files stay files where nothing is merged into them, so
+// that fields can be traced to their lines.
+func (w *walk) chartValues(n *node, c *chart, dir string) (*render.Helm, error) {
+	own := c.ValuesFile == ""
+	file := path.Join(dir, "values.yaml")
+	if !own {
+		var err error
+		if file, err = w.valuesFile(n, c, c.ValuesFile, "valuesFile"); err != nil {
+			return nil, err
+		}
+	} else if !below(dir, n.dir) && c.ValuesMerge != "replace" {
+		return nil, c.error("outside-root", "chart "+c.Name+" is not below the directory of its kustomization", "name")
+	}
+	var additional []string
+	for i, name := range c.AdditionalValuesFiles {
+		extra, err := w.valuesFile(n, c, name, "additionalValuesFiles", i)
+		if err != nil {
+			return nil, err
+		}
+		additional = append(additional, extra)
+	}
+	if len(c.ValuesInline) == 0 {
+		return plainValues(w.src.FS, c, own, file, additional)
+	}
+	return w.mergedValues(c, file, additional)
+}
+
+// plainValues passes files on. Those of the chart itself are its defaults
+// anyway; kustomize insists that there are some.
+func plainValues(fsys fs.FS, c *chart, own bool, file string, additional []string) (*render.Helm, error) {
+	if !own {
+		return &render.Helm{ValueFiles: append([]string{file}, additional...)}, nil
+	}
+	if _, err := fs.Stat(fsys, file); errors.Is(err, fs.ErrNotExist) {
+		return nil, c.error("missing-values-file", "chart "+c.Name+" has no values.yaml, which kustomize asks for", "name")
+	}
+	return &render.Helm{ValueFiles: additional}, nil
+}
+
+// mergedValues does what kustomize and then Helm do to values.
+func (w *walk) mergedValues(c *chart, file string, additional []string) (*render.Helm, error) {
+	inline, err := exact(c.ValuesInline)
+	if err != nil {
+		return nil, c.error("wrong-value", "valuesInline is not representable in JSON", "valuesInline")
+	}
+	if c.ValuesMerge != "replace" {
+		values, err := w.valuesOf(file, render.YAML12)
+		if err != nil {
+			return nil, err
+		}
+		if c.ValuesMerge == "merge" {
+			inline = merge(inline, values)
+		} else {
+			inline = merge(values, inline)
+		}
+	}
+	for _, name := range additional {
+		values, err := w.valuesOf(name, render.YAML11)
+		if err != nil {
+			return nil, err
+		}
+		inline = layer(inline, values)
+	}
+	return &render.Helm{Values: inline}, nil
+}
+
+// valuesFile resolves the path of a values file, which kustomize loads under
+// the same restriction as any other file.
+func (w *walk) valuesFile(n *node, c *chart, text string, field ...any) (string, error) {
+	name, ok := inside(n.dir, text)
+	if remote(text) {
+		e := c.error("remote-base", "values file "+withoutSecrets(text)+" is not in the tree, and nothing is fetched", field...)
+		e.Missing = true
+		return "", e
+	}
+	if !ok {
+		return "", c.error("outside-tree", "values file "+text+" leads out of the tree", field...)
+	}
+	p := w.tree.resolve(name)
+	switch {
+	case p.err != nil || p.dir:
+		return "", c.error("missing-values-file", "values file "+text+" not found", field...)
+	case !below(p.real, n.dir):
+		return "", c.error("outside-root", "values file "+text+" is not in or below the directory of its kustomization", field...)
+	}
+	return p.real, nil
+}
+
+func (w *walk) valuesOf(name string, dialect render.Dialect) (map[string]any, error) {
+	data, err := render.ReadFile(w.src.FS, name)
+	if err != nil {
+		return nil, err
+	}
+	docs, err := render.Documents(name, data, dialect)
+	if err != nil && !warnings(err) {
+		return nil, err
+	}
+	w.fail(err)
+	if len(docs) == 0 {
+		return map[string]any{}, nil
+	}
+	values, ok := docs[0].Value.(map[string]any)
+	if !ok {
+		return nil, &render.Error{Span: docs[0].Span, Rule: "wrong-type", Err: errors.New("values are not an object")}
+	}
+	return values, nil
+}
+
+// exact turns the float64 that encoding/json makes of integers into int64.
+func exact(values map[string]any) (map[string]any, error) {
+	data, err := json.Marshal(values)
+	if err != nil {
+		return nil, err
+	}
+	var result map[string]any
+	return result, utiljson.Unmarshal(bytes.TrimSpace(data), &result)
+}
+
+// merge puts src over dest as kyaml's merge2 does without a schema: maps are
+// merged, null deletes, anything else replaces. Neither is changed.
+func merge(dest, src map[string]any) map[string]any {
+	result := make(map[string]any, len(dest)+len(src))
+	for key, v := range dest {
+		result[key] = v
+	}
+	for key, v := range src {
+		sub, isMap := v.(map[string]any)
+		under, wasMap := result[key].(map[string]any)
+		switch {
+		case v == nil:
+			delete(result, key)
+		case isMap && wasMap:
+			result[key] = merge(under, sub)
+		default:
+			result[key] = v
+		}
+	}
+	return result
+}
+
+// layer puts one values file over another as Helm does: null is kept, since it
+// deletes a default of the chart later.
+func layer(dest, src map[string]any) map[string]any {
+	result := make(map[string]any, len(dest)+len(src))
+	for key, v := range dest {
+		result[key] = v
+	}
+	for key, v := range src {
+		sub, isMap := v.(map[string]any)
+		under, wasMap := result[key].(map[string]any)
+		if isMap && wasMap {
+			v = layer(under, sub)
+		}
+		result[key] = v
+	}
+	return result
+}

@@ -1,0 +1,409 @@
+package kustomize
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/types"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// Limits of one build: kustomize reads a base again for every overlay that
+// names it, and takes no context that would stop it.
+const (
+	maxObjects = 20_000
+	maxLoads   = 20_000 // of kustomizations
+	maxDepth   = 100    // of kustomizations within each other
+)
+
+// A walk goes over the graph of kustomizations before kustomize does. It reads
+// every file that the build will see, once, and finds what would make the
+// build reach out, run, explode or fail without saying where.
+type walk struct {
+	ctx     context.Context
+	src     render.Source
+	helm    render.Renderer
+	tree    *tree
+	snap    *snapshot
+	nodes   map[string]*node             // by real directory
+	docs    map[string][]render.Document // of YAML files, by real path
+	stack   []string                     // directories from the root to here
+	errs    []error
+	openapi bool // some kustomization brings its own schema
+	copies  int  // JSON patch operations that copy
+	size    int  // of what was read
+
+	inflated []inflated // charts, in the order of the walk
+}
+
+// A node is one kustomization of the graph.
+type node struct {
+	*file
+	dir        string
+	namespace  string              // that charts get from overlays
+	build      types.Kustomization // as kustomize is to read it
+	rewritten  bool                // build says other than the file
+	items      []item              // its resources, in order
+	components []*node
+	generators []*chart // that generators ask for
+	patches    []*patch
+	merges     []mergePatch
+	loads      int
+	objects    int
+	helm       bool // a chart in it takes the namespace of the overlay
+}
+
+// An item is an entry of resources: a manifest file or another kustomization.
+type item struct {
+	docs []render.Document
+	node *node
+}
+
+func newWalk(ctx context.Context, src render.Source, helm render.Renderer) *walk {
+	return &walk{
+		ctx: ctx, src: src, helm: helm, tree: newTree(src.FS), snap: newSnapshot(),
+		nodes: map[string]*node{}, docs: map[string][]render.Document{},
+	}
+}
+
+// fail notes an error, which may join several.
+func (w *walk) fail(err error) {
+	if err != nil {
+		w.errs = append(w.errs, err)
+	}
+}
+
+// failed tells whether there is anything but warnings.
+func (w *walk) failed() bool {
+	return !warnings(errors.Join(w.errs...))
+}
+
+// visit reads the kustomization of a real directory and what it refers to. It
+// returns nil when there is nothing to go on with.
+func (w *walk) visit(dir, namespace string) *node {
+	if n, ok := w.nodes[dir]; ok {
+		w.sameNamespace(n, namespace)
+		return n
+	}
+	w.nodes[dir] = nil
+	f, err := w.load(dir)
+	w.fail(err)
+	if f == nil || err != nil && !warnings(err) {
+		return nil
+	}
+	n := &node{file: f, dir: dir, namespace: namespace, build: f.spec}
+	w.nodes[dir] = n
+	w.stack = append(w.stack, dir)
+	w.inspect(n)
+	w.stack = w.stack[:len(w.stack)-1]
+	return n
+}
+
+func (w *walk) inspect(n *node) {
+	n.build.FixKustomization()
+	n.rewritten = len(n.spec.Bases) > 0 || len(n.spec.ImageTags) > 0
+	w.openapi = w.openapi || n.spec.OpenAPI != nil
+	n.build.Generators = nil
+	for _, r := range references(&n.spec) {
+		w.follow(n, r)
+	}
+	w.fail(w.inlinePatches(n))
+	w.inflateAll(n)
+	n.count()
+	w.publish(n)
+}
+
+func (w *walk) load(dir string) (*file, error) {
+	f, err := load(w.src.FS, dir)
+	if f == nil {
+		return nil, err
+	}
+	w.size += len(f.data)
+	p := w.tree.resolve(f.name)
+	if p.err == nil && !below(p.real, dir) {
+		return f, errors.Join(err, f.error("outside-root", errors.New("symbolic link leads out of the directory, which kustomize does not follow")))
+	}
+	w.snap.addFile(f.name, f.name, f.data)
+	if err == nil || warnings(err) {
+		err = errors.Join(err, f.check())
+	}
+	return f, err
+}
+
+// count adds up how often kustomize will read a kustomization and what comes
+// of it, which doubles at every level when overlays share their bases.
+func (n *node) count() {
+	n.loads = 1
+	n.objects = len(n.spec.ConfigMapGenerator) + len(n.spec.SecretGenerator)
+	for _, it := range n.items {
+		for _, doc := range it.docs {
+			n.objects += objectsIn(doc.Value)
+		}
+		n.add(it.node)
+	}
+	for _, c := range n.components {
+		n.add(c)
+	}
+}
+
+func (n *node) add(child *node) {
+	if child != nil {
+		n.loads = min(n.loads+child.loads, maxLoads+1)
+		n.objects = min(n.objects+child.objects, maxObjects+1)
+		n.helm = n.helm || child.helm && n.spec.Namespace == ""
+	}
+}
+
+func objectsIn(value any) int {
+	m, _ := value.(map[string]any)
+	items, ok := m["items"].([]any)
+	if kind, _ := m["kind"].(string); !ok || !strings.HasSuffix(kind, "List") {
+		return 1
+	}
+	return len(items)
+}
+
+// bounds refuses a build that would not end in reasonable time and memory.
+func (w *walk) bounds(root *node) error {
+	switch {
+	case root.loads > maxLoads:
+		return root.error("too-large", fmt.Errorf("overlays and bases refer to each other so often that kustomize would read more than %d of them", maxLoads))
+	case root.objects > maxObjects:
+		return root.error("too-large", fmt.Errorf("more than %d objects", maxObjects))
+	case w.copies > 0 && (w.copies > 24 || w.size<<w.copies > 256<<20):
+		return root.error("too-large", errors.New("JSON patches copy so often that the objects could grow without bounds"))
+	}
+	return nil
+}
+
+// follow checks what a reference leads to and goes there.
+func (w *walk) follow(n *node, r ref) {
+	if (r.kind == refPlugin || r.kind == refMerge) && w.inline(n, r) {
+		return
+	}
+	name, ok := inside(n.dir, r.text)
+	switch {
+	case strings.TrimSpace(r.text) == "":
+		w.reject(n, r, "empty-reference", "%s is empty", nouns[r.kind])
+		return
+	case remote(r.text):
+		w.remote(n, r)
+		return
+	case !ok:
+		w.reject(n, r, "outside-tree", "%s %s leads out of the tree", nouns[r.kind], r.text)
+		return
+	}
+	p := w.tree.resolve(name)
+	switch {
+	case errors.Is(p.err, errEscapes), errors.Is(p.err, errLinks):
+		w.reject(n, r, "outside-tree", "%s %s %w", nouns[r.kind], r.text, p.err)
+	case p.err != nil && ambiguous(r.text):
+		w.reject(n, r, "missing-"+rule(r.kind), "%s %q not found: are these two entries, the second indented too far?", nouns[r.kind], r.text)
+	case errors.Is(p.err, fs.ErrNotExist):
+		w.reject(n, r, "missing-"+rule(r.kind), "%s %s not found", nouns[r.kind], r.text)
+	case p.err != nil:
+		w.reject(n, r, "unreadable", "%s %s cannot be read", nouns[r.kind], r.text)
+	case p.dir:
+		w.followDir(n, r, name, p.real)
+	default:
+		w.followFile(n, r, name, p.real)
+	}
+}
+
+func rule(kind refKind) string { return strings.ReplaceAll(nouns[kind], " ", "-") }
+
+// reject notes what is wrong with a reference.
+func (w *walk) reject(n *node, r ref, rule, format string, args ...any) {
+	w.fail(&render.Error{Span: n.place(r), Rule: rule, Err: fmt.Errorf(format, args...)})
+}
+
+func (n *node) place(r ref) render.Span {
+	if r.span != (render.Span{}) {
+		return r.span
+	}
+	return n.at(r.at...)
+}
+
+func (w *walk) remote(n *node, r ref) {
+	w.fail(&render.Error{
+		Span: n.place(r), Rule: "remote-base", Missing: true,
+		Err:  fmt.Errorf("%s %s is not in the tree, and nothing is fetched", nouns[r.kind], withoutSecrets(r.text)),
+		Hint: "vendor it: put a copy into the tree and refer to that",
+	})
+}
+
+// withoutSecrets takes user and password out of a URL.
+func withoutSecrets(text string) string {
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		return text
+	}
+	host, tail, _ := strings.Cut(rest, "/")
+	if i := strings.LastIndexByte(host, '@'); i >= 0 && strings.Contains(host[:i], ":") {
+		return scheme + "://…@" + host[i+1:] + "/" + tail
+	}
+	return text
+}
+
+// followDir goes to the kustomization of another directory.
+func (w *walk) followDir(n *node, r ref, name, real string) {
+	if r.kind != refResource && r.kind != refComponent && r.kind != refPlugin {
+		w.reject(n, r, "not-a-file", "%s %s is a directory", nouns[r.kind], r.text)
+		return
+	}
+	if ambiguous(r.text) {
+		w.reject(n, r, "ambiguous-path", "%q leads to %s: are these two entries, the second indented too far?", r.text, name)
+		return
+	}
+	if w.cycle(n, r, real) {
+		return
+	}
+	if len(names(w.src.FS, real)) == 0 {
+		w.reject(n, r, "missing-kustomization", "%s %s is a directory without kustomization.yaml", nouns[r.kind], r.text)
+		return
+	}
+	w.snap.addDir(name, real)
+	child := w.visit(real, n.passes())
+	if child == nil || !w.kindFits(n, r, child) {
+		return
+	}
+	switch r.kind {
+	case refComponent:
+		n.components = append(n.components, child)
+	case refPlugin:
+		w.pluginDir(n, r, child)
+	default:
+		n.items = append(n.items, item{node: child})
+	}
+}
+
+// cycle refuses a base that contains an overlay on the way to it, which
+// kustomize does too (errIfArgEqualOrHigher), and a chain without end.
+func (w *walk) cycle(n *node, r ref, real string) bool {
+	for _, dir := range w.stack {
+		if below(dir, real) {
+			w.reject(n, r, "cycle", "%s %s leads back to %s, which is being built from it", nouns[r.kind], r.text, path.Join(dir, "/"))
+			return true
+		}
+	}
+	if len(w.stack) >= maxDepth {
+		w.reject(n, r, "too-deep", "more than %d kustomizations within each other", maxDepth)
+		return true
+	}
+	return false
+}
+
+// passes is the namespace that charts in bases get, see accumulateDirectory in
+// kustomize's internal/target/kusttarget.go.
+func (n *node) passes() string {
+	if n.spec.Namespace != "" {
+		return n.spec.Namespace
+	}
+	return n.namespace
+}
+
+// sameNamespace refuses a base with charts whose objects would differ from one
+// overlay of the same build to the other.
+func (w *walk) sameNamespace(n *node, namespace string) {
+	if n != nil && n.helm && n.namespace != namespace {
+		w.fail(n.error("unsupported", fmt.Errorf("the charts of this kustomization are rendered for two namespaces in one build, %q and %q", n.namespace, namespace), "helmCharts"))
+	}
+}
+
+func (w *walk) kindFits(n *node, r ref, child *node) bool {
+	component := child.spec.Kind == types.ComponentKind
+	switch {
+	case component && r.kind != refComponent:
+		w.reject(n, r, "not-a-kustomization", "%s is a component: it belongs under components", r.text)
+	case !component && r.kind == refComponent:
+		w.reject(n, r, "not-a-component", "%s is no component: its kind is not Component", r.text)
+	default:
+		return true
+	}
+	return false
+}
+
+// followFile reads a file into the snapshot, as far as kustomize would read it.
+func (w *walk) followFile(n *node, r ref, name, real string) {
+	if r.kind == refComponent {
+		w.reject(n, r, "not-a-directory", "component %s is a file", r.text)
+		return
+	}
+	if !below(real, n.dir) {
+		w.reject(n, r, "outside-root", "%s %s is not in or below the directory of its kustomization", nouns[r.kind], r.text)
+		return
+	}
+	data, ok := w.read(name, real)
+	if !ok {
+		return
+	}
+	switch r.kind {
+	case refData, refValues:
+	case refSchema:
+		if !json.Valid(data) {
+			w.yaml(real, data, render.YAML11)
+		}
+	case refCRD:
+		if len(data) == 0 {
+			w.reject(n, r, "empty-file", "crd %s is empty", r.text)
+			return
+		}
+		w.yaml(real, data, render.YAML11)
+	case refResource:
+		n.items = append(n.items, item{docs: w.yaml(real, data, render.YAML12)})
+	case refPlugin:
+		w.pluginFile(n, r, w.yaml(real, data, render.YAML12))
+	case refPatch, refMerge:
+		w.patchFile(n, r, real, data)
+	default:
+		w.yaml(real, data, render.YAML12)
+	}
+}
+
+// read makes a file visible to the build.
+func (w *walk) read(name, real string) ([]byte, bool) {
+	data, ok := w.snap.files[real]
+	if !ok {
+		var err error
+		if data, err = render.ReadFile(w.src.FS, real); err != nil {
+			w.fail(err)
+			return nil, false
+		}
+		w.size += len(data)
+	}
+	w.snap.addFile(name, real, data)
+	return data, true
+}
+
+// yaml decodes a file under the limits that keep alias bombs and endless
+// nesting from kyaml, which has none, and notes what is wrong with it.
+func (w *walk) yaml(real string, data []byte, dialect render.Dialect) []render.Document {
+	if docs, ok := w.docs[real]; ok {
+		return docs
+	}
+	docs, err := render.Documents(real, data, dialect)
+	w.fail(err)
+	w.docs[real] = docs
+	return docs
+}
+
+// publish gives the build the kustomization: the file's own bytes unless it is
+// to read another. What was checked and what is built then comes of one
+// reading.
+func (w *walk) publish(n *node) {
+	if !n.rewritten {
+		return
+	}
+	data, err := json.Marshal(&n.build)
+	if err != nil {
+		w.fail(n.error("internal", errors.New("kustomization cannot be written")))
+		return
+	}
+	w.snap.addFile(n.name, n.name, data)
+}
