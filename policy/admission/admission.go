@@ -1,0 +1,232 @@
+// Package admission is the ValidatingAdmissionPolicy engine: what the API
+// server's admission plugin of that name would say.
+//
+// In go policies and bindings among the rendered objects ([New]), and requests
+// ([Engine.Validate]); out come results. Policies are decoded and compiled as
+// the API server of the wanted version does when they are written
+// (decode.go, compile.go), matched (match.go) and evaluated (run.go) as it
+// does when it admits, with its cost limits. What hangs on what only a live
+// cluster knows is an Unknown result.
+//
+// Sources: KEP 3488 and k8s.io/apiserver/pkg/admission/plugin/policy.
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	v1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render"
+)
+
+// Options are what policies are judged with besides the request.
+type Options struct {
+	Cluster *policy.Cluster // namespaces and parameters; nil has none
+	Kinds   policy.Kinds    // required
+
+	// KubeVersion is the API server's version, such as "1.31"; "" is the
+	// newest that the libraries know.
+	KubeVersion string
+
+	// AssumeBound says of a policy without a binding that it is to be judged
+	// as if it had one that denies. nil assumes nothing: such a policy gives
+	// Skip results.
+	AssumeBound func(*render.Object) bool
+
+	// Authorizer answers the `authorizer` variable; nil can't tell anything.
+	// AuthorizerAssumed is what its answers rest on, for Result.Assumed.
+	Authorizer        Authorizer
+	AuthorizerAssumed string
+}
+
+// An Engine judges requests by ValidatingAdmissionPolicies. It is safe for
+// concurrent use.
+type Engine struct {
+	options  Options
+	policies []*bound
+	frozen   sync.Map // paramKey to *param
+}
+
+// bound is a policy with its bindings.
+type bound struct {
+	*compiled
+	bindings []*binding
+	assumed  bool // none of the bindings exists
+	doubtful bool // it has a binding that is broken
+}
+
+// A binding is a ValidatingAdmissionPolicyBinding.
+type binding struct {
+	name     string
+	criteria *criteria
+	paramRef *v1.ParamRef
+	actions  []v1.ValidationAction
+	action   policy.Action // the strongest
+}
+
+var _ policy.Validator = (*Engine)(nil)
+
+// New compiles the policies among the objects, with their bindings; other
+// objects are ignored. The error joins *render.Error values, each at the place
+// in the policy or binding that it is about; what is not broken is judged all
+// the same.
+func New(objects []*render.Object, options Options) (*Engine, error) {
+	v, err := cel.ParseVersion(options.KubeVersion)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{options: options}
+	var policies []*render.Object
+	for _, o := range objects {
+		if isKind(o, policyKind) {
+			policies = append(policies, o)
+		}
+	}
+	compiled, errs := compileAll(newCompiler(v), policies)
+	for _, c := range compiled {
+		if c != nil {
+			e.policies = append(e.policies, &bound{compiled: c})
+		}
+	}
+	for _, o := range objects {
+		if isKind(o, bindingKind) {
+			errs = append(errs, e.bind(o, policies)...)
+		}
+	}
+	for _, b := range e.policies {
+		e.assume(b)
+	}
+	return e, errors.Join(errs...)
+}
+
+// compileAll compiles policies in parallel.
+func compileAll(k *compiler, policies []*render.Object) ([]*compiled, []error) {
+	all, faults := make([]*compiled, len(policies)), make([][]error, len(policies))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, o := range policies {
+		group.Go(func() error {
+			all[i], faults[i] = newPolicy(k, o)
+			return nil
+		})
+	}
+	_ = group.Wait() // its functions give no errors
+	var errs []error
+	for _, f := range faults {
+		errs = append(errs, f...)
+	}
+	return all, errs
+}
+
+func newPolicy(k *compiler, o *render.Object) (*compiled, []error) {
+	p := &v1.ValidatingAdmissionPolicy{}
+	if errs := decode(o, p, "policy"); len(errs) > 0 {
+		return nil, errs
+	}
+	defaultPolicy(p)
+	errs := checkPolicy(p).errors(o)
+	c, faults := k.compile(o, p)
+	if errs = append(errs, faults...); len(errs) > 0 {
+		return nil, errs
+	}
+	return c, nil
+}
+
+// bind attaches a binding to the policy that it names: that of its own unit if
+// there is one. policies are all there are, also broken ones.
+func (e *Engine) bind(o *render.Object, policies []*render.Object) []error {
+	b := &v1.ValidatingAdmissionPolicyBinding{}
+	errs := decode(o, b, "binding")
+	if len(errs) == 0 {
+		if b.Spec.MatchResources != nil {
+			defaultMatch(b.Spec.MatchResources)
+		}
+		errs = checkBinding(b).errors(o)
+	}
+	named := e.named(b.Spec.PolicyName, o.Unit)
+	for _, p := range named {
+		if len(errs) > 0 {
+			p.doubtful = true
+			continue
+		}
+		p.bindings = append(p.bindings, &binding{
+			name: b.Name, criteria: newCriteria(b.Spec.MatchResources), paramRef: b.Spec.ParamRef,
+			actions: b.Spec.ValidationActions, action: strongest(b.Spec.ValidationActions),
+		})
+	}
+	if len(errs) == 0 && len(named) == 0 && !exists(b.Spec.PolicyName, policies) {
+		errs = append(errs, at(o, "/spec/policyName", "binding", fmt.Errorf("binding %s: there is no ValidatingAdmissionPolicy %s", b.Name, b.Spec.PolicyName)))
+	}
+	return errs
+}
+
+func (e *Engine) named(name string, unit *render.Unit) []*bound {
+	var all, own []*bound
+	for _, p := range e.policies {
+		if p.policy.Name != name {
+			continue
+		}
+		all = append(all, p)
+		if unit != nil && p.object.Unit == unit {
+			own = append(own, p)
+		}
+	}
+	if len(own) > 0 {
+		return own
+	}
+	return all
+}
+
+func exists(name string, policies []*render.Object) bool {
+	for _, o := range policies {
+		if o.GetName() == name {
+			return true
+		}
+	}
+	return false
+}
+
+func strongest(actions []v1.ValidationAction) policy.Action {
+	action := policy.Audit
+	for _, a := range actions {
+		switch {
+		case a == v1.Deny:
+			return policy.Deny
+		case a == v1.Warn:
+			action = policy.Warn
+		}
+	}
+	return action
+}
+
+// assume gives a policy without a binding one that denies, where asked to.
+func (e *Engine) assume(b *bound) {
+	if len(b.bindings) > 0 || b.doubtful || e.options.AssumeBound == nil || !e.options.AssumeBound(b.object) {
+		return
+	}
+	b.assumed = true
+	b.bindings = []*binding{{action: policy.Deny, actions: []v1.ValidationAction{v1.Deny}}}
+}
+
+// Validate implements policy.Validator.
+func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
+	if exempt(req.Resource.GroupVersionResource) {
+		return nil, nil
+	}
+	r := newReview(ctx, e, req)
+	var all results
+	for _, p := range e.policies {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		e.judge(r, p, &all)
+	}
+	return all.list, ctx.Err()
+}

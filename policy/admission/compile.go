@@ -1,0 +1,270 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	celgo "github.com/google/cel-go/cel"
+	v1 "k8s.io/api/admissionregistration/v1"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/library"
+
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/explain"
+	"github.com/preadmit/preadmit/render"
+)
+
+// environments hands out the environments of one version, by what they
+// declare. It is safe for concurrent use.
+type environments struct {
+	version cel.Version
+	byDecl  map[declares]func() (*celgo.Env, error)
+}
+
+// declares are the variables that not all expressions have.
+type declares struct{ params, authorizer bool }
+
+func newEnvironments(v cel.Version) *environments {
+	e := &environments{version: v, byDecl: map[declares]func() (*celgo.Env, error){}}
+	for _, d := range []declares{{}, {params: true}, {authorizer: true}, {params: true, authorizer: true}} {
+		e.byDecl[d] = sync.OnceValues(func() (*celgo.Env, error) { return newEnv(v, d) })
+	}
+	return e
+}
+
+// newEnv is the environment of a policy's expressions, but for its variables
+// (k8s.io/apiserver/pkg/admission/plugin/cel).
+func newEnv(v cel.Version, d declares) (*celgo.Env, error) {
+	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
+	vars := map[string]*celgo.Type{
+		"object": celgo.DynType, "oldObject": celgo.DynType,
+		"request": request.CelType(), "namespaceObject": namespace.CelType(),
+	}
+	if d.params {
+		vars["params"] = celgo.DynType
+	}
+	if d.authorizer {
+		vars["authorizer"] = library.AuthorizerType
+		vars["authorizer.requestResource"] = library.ResourceCheckType
+	}
+	return v.Env(cel.Declarations{Variables: vars, Types: []*apiservercel.DeclType{namespace, request}})
+}
+
+// An expression is one CEL expression of a policy.
+type expression struct {
+	rule, pointer, source string
+	want                  []*celgo.Type
+	authorizer            bool // declared for it
+	ast                   *celgo.Ast
+	program               *cel.Program
+	explainer             func() *explain.Explainer // nil when it can't be explained
+	id                    int
+}
+
+// compiled is a policy that the API server would accept. It is read-only but
+// for plans, which are made on first use.
+type compiled struct {
+	object      *render.Object
+	policy      *v1.ValidatingAdmissionPolicy
+	criteria    *criteria
+	variables   []*expression
+	slots       map[string]int // of variables, by name
+	conditions  []*expression
+	validations []*expression
+	messages    []*expression // by validation; nil for those without
+	annotations []*expression
+	expressions int
+	plans       [len(buckets)]func() *plan
+}
+
+// sources lists the policy's expressions in the order in which they are
+// compiled, variables first since the others read them.
+func sources(p *v1.ValidatingAdmissionPolicy) *compiled {
+	c := &compiled{policy: p, slots: map[string]int{}}
+	add := func(e expression) *expression {
+		e.id = c.expressions
+		c.expressions++
+		return &e
+	}
+	for i, v := range p.Spec.Variables {
+		c.slots[v.Name] = i
+		c.variables = append(c.variables, add(expression{
+			rule: "variables[" + v.Name + "]", pointer: render.Pointer("spec", "variables", i, "expression"), source: v.Expression, authorizer: true,
+		}))
+	}
+	for i, m := range p.Spec.MatchConditions {
+		c.conditions = append(c.conditions, add(expression{
+			rule: "matchConditions[" + m.Name + "]", pointer: render.Pointer("spec", "matchConditions", i, "expression"), source: m.Expression,
+			want: []*celgo.Type{celgo.BoolType}, authorizer: true,
+		}))
+	}
+	for i, v := range p.Spec.Validations {
+		rule := fmt.Sprintf("validations[%d]", i)
+		c.validations = append(c.validations, add(expression{
+			rule: rule, pointer: render.Pointer("spec", "validations", i, "expression"), source: v.Expression,
+			want: []*celgo.Type{celgo.BoolType}, authorizer: true,
+		}))
+		c.messages = append(c.messages, nil)
+		if v.MessageExpression != "" {
+			c.messages[i] = add(expression{
+				rule: rule, pointer: render.Pointer("spec", "validations", i, "messageExpression"), source: v.MessageExpression,
+				want: []*celgo.Type{celgo.StringType},
+			})
+		}
+	}
+	for i, a := range p.Spec.AuditAnnotations {
+		c.annotations = append(c.annotations, add(expression{
+			rule: "auditAnnotations[" + a.Key + "]", pointer: render.Pointer("spec", "auditAnnotations", i, "valueExpression"), source: a.ValueExpression,
+			want: []*celgo.Type{celgo.StringType, celgo.NullType}, authorizer: true,
+		}))
+	}
+	return c
+}
+
+// each calls f for every expression of the policy, in order.
+func (c *compiled) each(f func(*expression)) {
+	for _, list := range [][]*expression{c.variables, c.conditions, c.validations, c.messages, c.annotations} {
+		for _, e := range list {
+			if e != nil {
+				f(e)
+			}
+		}
+	}
+}
+
+// scope checks the expressions of one policy. Not for concurrent use: its
+// variables' type grows while it compiles.
+type scope struct {
+	plain, authorizer *celgo.Env // without and with an authorizer declared
+	variables         *apiservercel.DeclType
+}
+
+func newScope(envs *environments, params bool) (*scope, error) {
+	s := &scope{variables: cel.VariablesType()}
+	var err error
+	if s.plain, err = s.extend(envs, declares{params: params}); err != nil {
+		return nil, err
+	}
+	s.authorizer, err = s.extend(envs, declares{params: params, authorizer: true})
+	return s, err
+}
+
+func (s *scope) extend(envs *environments, d declares) (*celgo.Env, error) {
+	base, err := envs.byDecl[d]()
+	if err != nil {
+		return nil, err
+	}
+	return envs.version.Extend(base, cel.Declarations{
+		Variables: map[string]*celgo.Type{"variables": s.variables.CelType()},
+		Types:     []*apiservercel.DeclType{s.variables},
+	})
+}
+
+func (s *scope) compile(e *expression) (err error) {
+	env := s.plain
+	if e.authorizer {
+		env = s.authorizer
+	}
+	if strings.TrimSpace(e.source) == "" {
+		return errors.New("expression is not specified")
+	}
+	e.ast, err = cel.Compile(env, e.source, e.want...)
+	return err
+}
+
+// all compiles every expression of a policy, the variables in their order so
+// that each may read those before it, and returns the errors by expression.
+func (s *scope) all(c *compiled) map[int]error {
+	errs := map[int]error{}
+	c.each(func(e *expression) {
+		err := s.compile(e)
+		if err != nil {
+			errs[e.id] = err
+		}
+		if e.id < len(c.variables) {
+			var t *celgo.Type
+			if err == nil {
+				t = e.ast.OutputType()
+			}
+			cel.AddVariable(s.variables, c.policy.Spec.Variables[e.id].Name, t)
+		}
+	})
+	return errs
+}
+
+// compiler compiles policies as one version of the API server does. It is safe
+// for concurrent use.
+type compiler struct {
+	version cel.Version
+	mu      sync.Mutex
+	envs    map[cel.Version]*environments
+}
+
+func newCompiler(v cel.Version) *compiler {
+	return &compiler{version: v, envs: map[cel.Version]*environments{}}
+}
+
+func (k *compiler) environments(v cel.Version) *environments {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.envs[v] == nil {
+		k.envs[v] = newEnvironments(v)
+	}
+	return k.envs[v]
+}
+
+// compile makes a policy ready to run. The errors join *render.Error values,
+// one for each expression that does not compile.
+func (k *compiler) compile(o *render.Object, p *v1.ValidatingAdmissionPolicy) (*compiled, []error) {
+	c, errs, err := k.check(k.version, p)
+	if err != nil {
+		return nil, []error{at(o, "", "policy", err)}
+	}
+	var faults []error
+	c.each(func(e *expression) {
+		if err, broken := errs[e.id]; broken {
+			faults = append(faults, at(o, e.pointer, e.rule, k.explain(p, e, err)))
+			return
+		}
+		if e.program, err = cel.Plan(e.ast); err != nil {
+			faults = append(faults, at(o, e.pointer, e.rule, err))
+		}
+	})
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	for _, e := range c.validations {
+		e.explainer = c.explainer(e)
+	}
+	c.object = o
+	c.criteria = newCriteria(p.Spec.MatchConstraints)
+	for i := range c.plans {
+		c.plans[i] = sync.OnceValue(func() *plan { return c.plan(buckets[i]) })
+	}
+	return c, nil
+}
+
+func (k *compiler) check(v cel.Version, p *v1.ValidatingAdmissionPolicy) (*compiled, map[int]error, error) {
+	s, err := newScope(k.environments(v), p.Spec.ParamKind != nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := sources(p)
+	return c, s.all(c), nil
+}
+
+// explain adds to a compile error that a newer API server would accept the
+// expression, if so.
+func (k *compiler) explain(p *v1.ValidatingAdmissionPolicy, e *expression, err error) error {
+	needed, ok := k.version.NeededVersion(func(v cel.Version) bool {
+		_, errs, err := k.check(v, p)
+		return err == nil && errs[e.id] == nil
+	})
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("needs Kubernetes %v or newer: %w", needed, err)
+}

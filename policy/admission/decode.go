@@ -1,0 +1,347 @@
+package admission
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render"
+)
+
+const (
+	group       = "admissionregistration.k8s.io"
+	policyKind  = "ValidatingAdmissionPolicy"
+	bindingKind = "ValidatingAdmissionPolicyBinding"
+)
+
+// isKind says whether o is of a kind of the group, in a version that has it.
+func isKind(o *render.Object, kind string) bool {
+	gvk := o.GroupVersionKind()
+	if gvk.Group != group || gvk.Kind != kind {
+		return false
+	}
+	return gvk.Version == "v1" || gvk.Version == "v1beta1" || gvk.Version == "v1alpha1"
+}
+
+// at is an error about the field of o at an RFC 6901 pointer.
+func at(o *render.Object, pointer, rule string, err error) *render.Error {
+	return &render.Error{Span: span(o, pointer), Rule: rule, Err: shorten(err)}
+}
+
+func span(o *render.Object, pointer string) render.Span {
+	if origins := o.At(pointer); len(origins) > 0 {
+		return origins[0].Span
+	}
+	return render.Span{}
+}
+
+const maxMessage = 4 << 10
+
+func shorten(err error) error {
+	if s := err.Error(); len(s) > maxMessage {
+		return errors.New(cel.Shorten(s, maxMessage))
+	}
+	return err
+}
+
+// decode reads o into a v1 policy or binding, which the beta and alpha
+// versions have the shape of, and refuses unknown fields as the API server does.
+func decode(o *render.Object, into any, rule string) []error {
+	data, err := json.Marshal(o.Object)
+	if err != nil {
+		return []error{at(o, "", rule, err)}
+	}
+	strict, err := kjson.UnmarshalStrict(data, into)
+	if err != nil {
+		return []error{at(o, decodePointer(err), rule, errors.New(strings.TrimPrefix(err.Error(), "json: ")))}
+	}
+	errs := make([]error, 0, len(strict))
+	for _, e := range strict {
+		errs = append(errs, at(o, fieldPointer(quoted(e.Error())), rule, e))
+	}
+	return errs
+}
+
+func decodePointer(err error) string {
+	var e *json.UnmarshalTypeError
+	if errors.As(err, &e) {
+		return fieldPointer(e.Field)
+	}
+	_, field, _ := strings.Cut(err.Error(), "Go struct field ")
+	field, _, _ = strings.Cut(field, " ")
+	if i := strings.IndexByte(field, '.'); i >= 0 {
+		return fieldPointer(field[i+1:])
+	}
+	return ""
+}
+
+// quoted is the field path in `unknown field "spec.foo"`.
+func quoted(s string) string {
+	_, rest, _ := strings.Cut(s, `"`)
+	path, _, _ := strings.Cut(rest, `"`)
+	return path
+}
+
+// fieldPointer makes a JSON pointer of a field path such as spec.rules[0].x.
+func fieldPointer(path string) string {
+	var b bytes.Buffer
+	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
+		b.WriteString(render.Pointer(part))
+	}
+	return b.String()
+}
+
+// defaultPolicy fills in what the API server does.
+func defaultPolicy(p *v1.ValidatingAdmissionPolicy) {
+	if p.Spec.FailurePolicy == nil {
+		fail := v1.Fail
+		p.Spec.FailurePolicy = &fail
+	}
+	if p.Spec.MatchConstraints != nil {
+		defaultMatch(p.Spec.MatchConstraints)
+	}
+}
+
+func defaultMatch(m *v1.MatchResources) {
+	if m.MatchPolicy == nil {
+		equivalent := v1.Equivalent
+		m.MatchPolicy = &equivalent
+	}
+	if m.NamespaceSelector == nil {
+		m.NamespaceSelector = &metav1.LabelSelector{}
+	}
+	if m.ObjectSelector == nil {
+		m.ObjectSelector = &metav1.LabelSelector{}
+	}
+}
+
+// A fault is what the API server finds wrong with a field.
+type fault struct {
+	pointer, rule string
+	err           error
+}
+
+// checker collects the faults of one object.
+type checker struct{ faults []fault }
+
+func (c *checker) add(pointer, rule, format string, args ...any) {
+	c.faults = append(c.faults, fault{pointer, rule, fmt.Errorf(format, args...)})
+}
+
+func (c *checker) errors(o *render.Object) []error {
+	var errs []error
+	for _, f := range c.faults {
+		errs = append(errs, at(o, f.pointer, f.rule, f.err))
+	}
+	return errs
+}
+
+// checkPolicy finds what the API server refuses besides expressions that do
+// not compile (k8s.io/kubernetes/pkg/apis/admissionregistration/validation).
+func checkPolicy(p *v1.ValidatingAdmissionPolicy) *checker {
+	c := &checker{}
+	if p.Name == "" {
+		c.add("/metadata", "policy", "metadata.name: required")
+	}
+	switch f := *p.Spec.FailurePolicy; f {
+	case v1.Fail, v1.Ignore:
+	default:
+		c.add("/spec/failurePolicy", "policy", "spec.failurePolicy: unsupported value %q: must be Fail or Ignore", f)
+	}
+	if k := p.Spec.ParamKind; k != nil && (k.APIVersion == "" || k.Kind == "") {
+		c.add("/spec/paramKind", "policy", "spec.paramKind: apiVersion and kind are required")
+	}
+	if p.Spec.MatchConstraints == nil {
+		c.add("/spec", "policy", "spec.matchConstraints: required")
+	} else {
+		if len(p.Spec.MatchConstraints.ResourceRules) == 0 {
+			c.add("/spec/matchConstraints", "policy", "spec.matchConstraints.resourceRules: required")
+		}
+		c.match("/spec/matchConstraints", "policy", p.Spec.MatchConstraints)
+	}
+	if len(p.Spec.Validations) == 0 && len(p.Spec.AuditAnnotations) == 0 {
+		c.add("/spec", "policy", "spec.validations: validations or auditAnnotations must be specified")
+	}
+	c.names(p)
+	c.validations(p.Spec.Validations)
+	return c
+}
+
+const maxMatchConditions = 64
+
+func (c *checker) names(p *v1.ValidatingAdmissionPolicy) {
+	if len(p.Spec.MatchConditions) > maxMatchConditions {
+		c.add("/spec/matchConditions", "policy", "spec.matchConditions: must have at most %d items", maxMatchConditions)
+	}
+	unique := map[string]bool{}
+	named := func(list, field string, i int, name string) {
+		pointer := render.Pointer("spec", list, i, field)
+		switch key := list + "/" + name; {
+		case name == "":
+			c.add(render.Pointer("spec", list, i), "policy", "spec.%s[%d].%s: required", list, i, field)
+		case unique[key]:
+			c.add(pointer, fmt.Sprintf("%s[%s]", list, name), "spec.%s[%d].%s: duplicate value %q", list, i, field, name)
+		default:
+			unique[key] = true
+		}
+	}
+	for i, m := range p.Spec.MatchConditions {
+		named("matchConditions", "name", i, m.Name)
+	}
+	for i, v := range p.Spec.Variables {
+		named("variables", "name", i, v.Name)
+		if v.Name != "" && !identifier(v.Name) {
+			c.add(render.Pointer("spec", "variables", i, "name"), "variables["+v.Name+"]", "spec.variables[%d].name: %q is not a valid CEL identifier", i, v.Name)
+		}
+	}
+	for i, a := range p.Spec.AuditAnnotations {
+		named("auditAnnotations", "key", i, a.Key)
+	}
+}
+
+// identifier says whether a variable can be read by that name.
+func identifier(name string) bool {
+	for i, r := range name {
+		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return !reserved[name]
+}
+
+var reserved = map[string]bool{
+	"true": true, "false": true, "null": true, "in": true, "as": true, "break": true, "const": true,
+	"continue": true, "else": true, "for": true, "function": true, "if": true, "import": true, "let": true,
+	"loop": true, "package": true, "namespace": true, "return": true, "var": true, "void": true, "while": true,
+}
+
+var reasons = map[metav1.StatusReason]bool{
+	metav1.StatusReasonForbidden: true, metav1.StatusReasonInvalid: true,
+	metav1.StatusReasonRequestEntityTooLarge: true, metav1.StatusReasonUnauthorized: true,
+}
+
+func (c *checker) validations(validations []v1.Validation) {
+	for i, v := range validations {
+		rule := fmt.Sprintf("validations[%d]", i)
+		add := func(field, format string, args ...any) {
+			c.add(render.Pointer("spec", "validations", i, field), rule, "spec."+rule+"."+field+": "+format, args...)
+		}
+		if v.Message != "" && strings.TrimSpace(v.Message) == "" {
+			add("message", "message must be non-empty if specified")
+		}
+		if strings.ContainsAny(strings.TrimSpace(v.Message), "\n\r") {
+			add("message", "message must not contain line breaks")
+		}
+		if v.MessageExpression != "" && strings.TrimSpace(v.MessageExpression) == "" {
+			add("messageExpression", "must be non-empty if specified")
+		}
+		if v.Reason != nil && !reasons[*v.Reason] {
+			add("reason", "unsupported value %q: must be Forbidden, Invalid, RequestEntityTooLarge or Unauthorized", *v.Reason)
+		}
+	}
+}
+
+func (c *checker) match(pointer, rule string, m *v1.MatchResources) {
+	switch *m.MatchPolicy {
+	case v1.Exact, v1.Equivalent:
+	default:
+		c.add(pointer+"/matchPolicy", rule, "matchPolicy: unsupported value %q: must be Exact or Equivalent", *m.MatchPolicy)
+	}
+	if _, err := metav1.LabelSelectorAsSelector(m.NamespaceSelector); err != nil {
+		c.add(pointer+"/namespaceSelector", rule, "namespaceSelector: %w", err)
+	}
+	if _, err := metav1.LabelSelectorAsSelector(m.ObjectSelector); err != nil {
+		c.add(pointer+"/objectSelector", rule, "objectSelector: %w", err)
+	}
+	c.rules(pointer+"/resourceRules", rule, m.ResourceRules)
+	c.rules(pointer+"/excludeResourceRules", rule, m.ExcludeResourceRules)
+}
+
+func (c *checker) rules(pointer, rule string, rules []v1.NamedRuleWithOperations) {
+	for i, r := range rules {
+		p := pointer + render.Pointer(i)
+		for field, n := range map[string]int{
+			"operations": len(r.Operations), "apiGroups": len(r.APIGroups), "apiVersions": len(r.APIVersions), "resources": len(r.Resources),
+		} {
+			if n == 0 {
+				c.add(p, rule, "%s: required", strings.ReplaceAll(strings.TrimPrefix(p, "/"), "/", ".")+"."+field)
+			}
+		}
+		for j, op := range r.Operations {
+			switch op {
+			case v1.Create, v1.Update, v1.Delete, v1.Connect, v1.OperationAll:
+			default:
+				c.add(p+render.Pointer("operations", j), rule, "unsupported operation %q", op)
+			}
+		}
+		if r.Scope != nil && *r.Scope != v1.AllScopes && *r.Scope != v1.ClusterScope && *r.Scope != v1.NamespacedScope {
+			c.add(p+"/scope", rule, "unsupported scope %q: must be Cluster, Namespaced or *", *r.Scope)
+		}
+	}
+}
+
+// checkBinding finds what the API server refuses in a binding.
+func checkBinding(b *v1.ValidatingAdmissionPolicyBinding) *checker {
+	c := &checker{}
+	const rule = "binding"
+	if b.Name == "" {
+		c.add("/metadata", rule, "metadata.name: required")
+	}
+	if b.Spec.PolicyName == "" {
+		c.add("/spec", rule, "spec.policyName: required")
+	}
+	if m := b.Spec.MatchResources; m != nil {
+		c.match("/spec/matchResources", rule, m)
+	}
+	if p := b.Spec.ParamRef; p != nil {
+		c.paramRef(p)
+	}
+	c.actions(b.Spec.ValidationActions)
+	return c
+}
+
+func (c *checker) paramRef(p *v1.ParamRef) {
+	switch {
+	case p.Name != "" && p.Selector != nil:
+		c.add("/spec/paramRef", "binding", "spec.paramRef: name and selector are mutually exclusive")
+	case p.Name == "" && p.Selector == nil:
+		c.add("/spec/paramRef", "binding", "spec.paramRef: one of name or selector must be specified")
+	}
+	if _, err := metav1.LabelSelectorAsSelector(p.Selector); err != nil {
+		c.add("/spec/paramRef/selector", "binding", "spec.paramRef.selector: %w", err)
+	}
+	switch {
+	case p.ParameterNotFoundAction == nil:
+		c.add("/spec/paramRef", "binding", "spec.paramRef.parameterNotFoundAction: required")
+	case *p.ParameterNotFoundAction != v1.AllowAction && *p.ParameterNotFoundAction != v1.DenyAction:
+		c.add("/spec/paramRef/parameterNotFoundAction", "binding", "spec.paramRef.parameterNotFoundAction: unsupported value %q: must be Allow or Deny", *p.ParameterNotFoundAction)
+	}
+}
+
+func (c *checker) actions(actions []v1.ValidationAction) {
+	const pointer = "/spec/validationActions"
+	if len(actions) == 0 {
+		c.add("/spec", "binding", "spec.validationActions: required")
+	}
+	seen := map[v1.ValidationAction]bool{}
+	for i, a := range actions {
+		switch {
+		case a != v1.Deny && a != v1.Warn && a != v1.Audit:
+			c.add(pointer+render.Pointer(i), "binding", "spec.validationActions[%d]: unsupported value %q: must be Audit, Deny or Warn", i, a)
+		case seen[a]:
+			c.add(pointer+render.Pointer(i), "binding", "spec.validationActions[%d]: duplicate value %q", i, a)
+		}
+		seen[a] = true
+	}
+	if seen[v1.Deny] && seen[v1.Warn] {
+		c.add(pointer, "binding", "spec.validationActions: Deny and Warn may not be used together")
+	}
+}

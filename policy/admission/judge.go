@@ -1,0 +1,208 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// judge adds what one policy says by its bindings.
+func (e *Engine) judge(r *review, b *bound, all *results) {
+	matches, as := b.criteria.match(r)
+	if matches == no {
+		return
+	}
+	if len(b.bindings) == 0 {
+		if !b.doubtful {
+			all.add(b, policy.Audit, verdict{
+				rule: "binding", outcome: policy.Skip,
+				message: "no ValidatingAdmissionPolicyBinding names this policy, so it is not enforced",
+			})
+		}
+		return
+	}
+	if matches == unknown {
+		all.add(b, b.strongest(), verdict{rule: "matchConstraints", pointer: "/spec/matchConstraints/namespaceSelector", outcome: policy.Unknown, message: r.unknownNamespace()})
+		return
+	}
+	said := map[*param][]verdict{} // a policy's say depends on the parameter, not on the binding
+	for _, bind := range b.bindings {
+		e.judgeBinding(r, b, bind, as, said, all)
+	}
+}
+
+func (b *bound) strongest() policy.Action {
+	action := policy.Audit
+	for _, bind := range b.bindings {
+		if bind.action.AtLeast(action) {
+			action = bind.action
+		}
+	}
+	return action
+}
+
+func (e *Engine) judgeBinding(r *review, b *bound, bind *binding, as policy.Version, said map[*param][]verdict, all *results) {
+	switch matches, _ := bind.criteria.match(r); matches {
+	case no:
+		return
+	case unknown:
+		all.add(b, bind.action, verdict{rule: "matchResources", outcome: policy.Unknown, message: fmt.Sprintf("binding %s: %s", bind.name, r.unknownNamespace())})
+		return
+	}
+	params, err := e.paramsOf(r, b, bind)
+	if err != nil {
+		x := run{policy: b.compiled, review: r}
+		v := x.broken("params", "/spec/paramKind", fmt.Errorf("failed to configure binding: %w", err))
+		v.certain, v.hint = true, "give the parameter with --with"
+		all.add(b, bind.action, v)
+		return
+	}
+	if len(params) == 0 {
+		e.withoutParams(r, b, bind, all)
+		return
+	}
+	for _, p := range params {
+		if _, done := said[p]; !done {
+			said[p] = newRun(r, b.compiled, p, as).verdicts()
+		}
+		for _, v := range said[p] {
+			all.add(b, bind.action, v)
+		}
+	}
+}
+
+// paramsOf are the binding's parameters. A binding that is assumed takes all
+// there are.
+func (e *Engine) paramsOf(r *review, b *bound, bind *binding) ([]*param, error) {
+	kind := b.policy.Spec.ParamKind
+	if !b.assumed || kind == nil {
+		return e.params(r, kind, bind.paramRef)
+	}
+	gvk := policy.ParseGroupVersion(kind.APIVersion).WithKind(kind.Kind)
+	var params []*param
+	for _, o := range e.options.Cluster.List(gvk.GroupKind()) {
+		p := e.param(o, gvk)
+		if p.err != nil {
+			return nil, p.err
+		}
+		params = append(params, p)
+	}
+	return params, nil
+}
+
+// withoutParams is the say of a policy for which there are no parameters and
+// need be none.
+func (e *Engine) withoutParams(r *review, b *bound, bind *binding, all *results) {
+	kind := b.policy.Spec.ParamKind
+	if b.assumed {
+		all.add(b, bind.action, verdict{
+			rule: "params", pointer: "/spec/paramKind", outcome: policy.Unknown,
+			message: fmt.Sprintf("needs a parameter of kind %s: give it, and a binding, with --with", kind.Kind),
+		})
+		return
+	}
+	x := run{policy: b.compiled, review: r}
+	for _, v := range x.skip(fmt.Sprintf("binding %s finds no %s, and its parameterNotFoundAction is %s", bind.name, kind.Kind, v1.AllowAction)) {
+		all.add(b, bind.action, v)
+	}
+}
+
+// results collects what policies say, one result a rule, outcome and message,
+// with the strongest action.
+type results struct {
+	list []policy.Result
+}
+
+func (rs *results) add(b *bound, action policy.Action, v verdict) {
+	action = b.actionOf(v, action)
+	r := policy.Result{
+		Engine: policy.EngineAdmission, Policy: b.policy.Name, Rule: v.rule,
+		Outcome: v.outcome, Action: action, Severity: severityOf(b.policy.Annotations),
+		Message: v.message, Reason: v.reason, Fields: v.fields, Hint: v.hint, Assumed: v.assumed,
+		PolicyOrigin: span(b.object, v.pointer),
+	}
+	if b.assumed {
+		r.Assumed = append(slices.Clip(r.Assumed), fmt.Sprintf("policy %s has no binding: judged as if bound with Deny", b.policy.Name))
+	}
+	for i := range rs.list {
+		if same(&rs.list[i], &r) {
+			if action.AtLeast(rs.list[i].Action) {
+				rs.list[i].Action = action
+			}
+			return
+		}
+	}
+	rs.list = append(rs.list, r)
+}
+
+func same(a, b *policy.Result) bool {
+	return a.Policy == b.Policy && a.Rule == b.Rule && a.Outcome == b.Outcome && a.Message == b.Message && slices.Equal(a.Fields, b.Fields)
+}
+
+// actionOf is what follows from a verdict: the binding's action, but for
+// errors what the failure policy says.
+func (b *bound) actionOf(v verdict, action policy.Action) policy.Action {
+	switch {
+	case v.outcome != policy.Error:
+		return action
+	case b.ignores():
+		return policy.Warn
+	case v.certain:
+		return policy.Deny
+	default:
+		return action
+	}
+}
+
+// severityOf reads the annotation that policies state their severity in.
+func severityOf(annotations map[string]string) policy.Severity {
+	for _, key := range []string{"preadmit.dev/severity", "policies.kyverno.io/severity"} {
+		if s := policy.Severity(annotations[key]); slices.Contains(policy.Severities, s) {
+			return s
+		}
+	}
+	return ""
+}
+
+// Rules implements policy.Validator: one rule a validation, in the order in
+// which the policies were given.
+func (e *Engine) Rules() []policy.Rule {
+	var rules []policy.Rule
+	for _, b := range e.policies {
+		for i, x := range b.validations {
+			rules = append(rules, b.rule(x, b.policy.Spec.Validations[i]))
+		}
+	}
+	return rules
+}
+
+func (b *bound) rule(x *expression, validation v1.Validation) policy.Rule {
+	r := policy.Rule{
+		Engine: policy.EngineAdmission, Policy: b.policy.Name, Name: x.rule,
+		Severity: severityOf(b.policy.Annotations), Title: title(b.policy.Annotations, validation),
+		Description: b.policy.Annotations["policies.kyverno.io/description"],
+		Expression:  validation.Expression, Origin: span(b.object, x.pointer),
+	}
+	if len(b.bindings) > 0 {
+		r.Action = b.strongest()
+	}
+	return r
+}
+
+func title(annotations map[string]string, validation v1.Validation) string {
+	for _, t := range []string{validation.Message, annotations["policies.kyverno.io/title"], validation.Expression} {
+		if t = firstLine(t); t != "" {
+			return t
+		}
+	}
+	return ""
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
+}

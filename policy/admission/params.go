@@ -1,0 +1,162 @@
+package admission
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	v1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A param is the value of the `params` variable.
+type param struct {
+	object *render.Object // nil for null
+	value  ref.Val
+	sizes  cel.Sizes
+	err    error
+}
+
+var nullParam = &param{value: types.NullValue}
+
+// errNoParams is the API server's refusal.
+var errNoParams = errors.New("no params found for policy binding with `Deny` parameterNotFoundAction")
+
+// params returns what a policy is evaluated with by a binding: one null
+// without parameters, none where they are missing and may be
+// (k8s.io/apiserver/pkg/admission/plugin/policy/generic.CollectParams).
+func (e *Engine) params(r *review, kind *v1.ParamKind, ref *v1.ParamRef) ([]*param, error) {
+	if kind == nil || ref == nil {
+		return []*param{nullParam}, nil
+	}
+	gvk := policy.ParseGroupVersion(kind.APIVersion).WithKind(kind.Kind)
+	namespace, err := e.paramNamespace(r, gvk, ref)
+	if err != nil {
+		return nil, err
+	}
+	selector := labels.Everything()
+	if ref.Selector != nil {
+		if selector, err = metav1.LabelSelectorAsSelector(ref.Selector); err != nil {
+			return nil, err
+		}
+	}
+	found := e.findParams(r, gvk.GroupKind(), namespace, func(o *render.Object) bool {
+		if ref.Name != "" {
+			return o.GetName() == ref.Name
+		}
+		return selector.Matches(labels.Set(o.GetLabels()))
+	})
+	if len(found) == 0 && ref.ParameterNotFoundAction != nil && *ref.ParameterNotFoundAction == v1.DenyAction {
+		return nil, errNoParams
+	}
+	params := make([]*param, len(found))
+	for i, o := range found {
+		if params[i] = e.param(o, gvk); params[i].err != nil {
+			return nil, params[i].err
+		}
+	}
+	return params, nil
+}
+
+// paramNamespace is where parameters are looked for, "" for cluster-scoped ones.
+func (e *Engine) paramNamespace(r *review, kind schema.GroupVersionKind, ref *v1.ParamRef) (string, error) {
+	switch namespaced := e.namespaced(kind, ref); {
+	case !namespaced && ref.Namespace != "":
+		return "", errors.New("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+	case !namespaced:
+		return "", nil
+	case ref.Namespace == "" && r.namespace == "":
+		return "", errors.New("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
+	default:
+		return cmp.Or(ref.Namespace, r.namespace), nil
+	}
+}
+
+// namespaced says whether a kind of parameters is. For one whose definition is
+// not there it goes by the objects that are.
+func (e *Engine) namespaced(kind schema.GroupVersionKind, ref *v1.ParamRef) bool {
+	if res := e.options.Kinds.Resource(kind); res.Known {
+		return res.Namespaced
+	}
+	for _, o := range e.options.Cluster.List(kind.GroupKind()) {
+		if o.GetNamespace() != "" {
+			return true
+		}
+	}
+	return ref.Namespace != ""
+}
+
+// findParams lists the objects of a kind that are wanted, one of a name, in
+// the order in which they were given. Those of the unit under judgement count
+// before those of others.
+func (e *Engine) findParams(r *review, kind schema.GroupKind, namespace string, want func(*render.Object) bool) []*render.Object {
+	var found []*render.Object
+	at := map[string]int{}
+	unit := r.req.Subject().Unit
+	for _, o := range e.options.Cluster.List(kind) {
+		in := ""
+		if namespace != "" {
+			in = effectiveNamespace(o)
+		}
+		if in != namespace || !want(o) {
+			continue
+		}
+		i, dup := at[o.GetName()]
+		switch {
+		case !dup:
+			at[o.GetName()] = len(found)
+			found = append(found, o)
+		case unit != nil && o.Unit == unit && found[i].Unit != unit:
+			found[i] = o
+		}
+	}
+	return found
+}
+
+func effectiveNamespace(o *render.Object) string {
+	unit := ""
+	if o.Unit != nil {
+		unit = o.Unit.Namespace
+	}
+	return cmp.Or(o.GetNamespace(), unit, "default")
+}
+
+// param makes a parameter's value, once for all requests.
+func (e *Engine) param(o *render.Object, kind schema.GroupVersionKind) *param {
+	key := paramKey{o, kind}
+	if p, ok := e.frozen.Load(key); ok {
+		return p.(*param)
+	}
+	p, _ := e.frozen.LoadOrStore(key, e.newParam(o, kind))
+	return p.(*param)
+}
+
+type paramKey struct {
+	object *render.Object
+	kind   schema.GroupVersionKind
+}
+
+func (e *Engine) newParam(o *render.Object, kind schema.GroupVersionKind) *param {
+	namespace := ""
+	if e.options.Kinds.Resource(o.GroupVersionKind()).Namespaced {
+		namespace = effectiveNamespace(o)
+	}
+	tree, err := e.options.Kinds.Admit(o, namespace)
+	if err == nil && o.GroupVersionKind() != kind {
+		tree, err = e.options.Kinds.Convert(tree, kind)
+	}
+	if err != nil {
+		return &param{err: fmt.Errorf("parameter %s %s: %w", kind.Kind, o.GetName(), err)}
+	}
+	p := &param{object: o}
+	p.value, p.sizes = cel.Freeze(tree)
+	return p
+}

@@ -1,0 +1,328 @@
+package admission
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/cel/library"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A review is one request under judgement: what the policies read of it, made
+// once and shared by all of them. It is not for concurrent use.
+type review struct {
+	ctx       context.Context
+	engine    *Engine
+	req       *policy.Request
+	namespace string   // as the API server has it: a Namespace is in itself
+	asked     []string // what the running expression wanted to know and can't
+	assume    string   // what an answer of the authorizer rests on
+
+	versions       []versioned
+	requests       []requestValue
+	namespaceValue ref.Val
+	namespaceSizes cel.Sizes
+	equivalent     []policy.Version
+	hasEquivalent  bool
+	authorizer     ref.Val
+	resource       ref.Val
+}
+
+// versioned is the object and the old one in one version of their kind.
+type versioned struct {
+	kind        schema.GroupVersionKind
+	object, old ref.Val
+	objectTree  map[string]any
+	oldTree     map[string]any
+	sizes       cel.Sizes
+	err         error
+}
+
+// requestValue is the `request` variable for one matched version.
+type requestValue struct {
+	as    policy.Version
+	value ref.Val
+	sizes cel.Sizes
+}
+
+func newReview(ctx context.Context, e *Engine, req *policy.Request) *review {
+	r := &review{ctx: ctx, engine: e, req: req, namespace: req.Namespace}
+	if req.Resource.GroupVersionResource == namespaces {
+		r.namespace = cmp.Or(r.namespace, req.Name)
+	}
+	return r
+}
+
+// equivalents lists the resources that serve the same objects.
+func (r *review) equivalents() []policy.Version {
+	if !r.hasEquivalent {
+		r.equivalent = r.engine.options.Kinds.Equivalent(r.req.Resource.GroupVersionResource)
+		r.hasEquivalent = true
+	}
+	return r.equivalent
+}
+
+// in returns the objects in the version of a kind.
+func (r *review) in(kind schema.GroupVersionKind) *versioned {
+	for i := range r.versions {
+		if r.versions[i].kind == kind {
+			return &r.versions[i]
+		}
+	}
+	v := versioned{kind: kind, object: types.NullValue, old: types.NullValue, objectTree: r.req.Admitted, oldTree: r.req.OldAdmitted}
+	if kind != r.req.Kind {
+		v.objectTree, v.err = r.convert(r.req.Admitted, kind)
+		if v.err == nil {
+			v.oldTree, v.err = r.convert(r.req.OldAdmitted, kind)
+		}
+	}
+	if v.err == nil {
+		v.freeze()
+	}
+	r.versions = append(r.versions, v)
+	return &r.versions[len(r.versions)-1]
+}
+
+func (v *versioned) freeze() {
+	var s cel.Sizes
+	if v.objectTree != nil {
+		v.object, v.sizes = cel.Freeze(v.objectTree)
+	}
+	if v.oldTree != nil {
+		v.old, s = cel.Freeze(v.oldTree)
+		v.sizes = v.sizes.Max(s)
+	}
+}
+
+func (r *review) convert(tree map[string]any, to schema.GroupVersionKind) (map[string]any, error) {
+	if tree == nil {
+		return nil, nil
+	}
+	converted, err := r.engine.options.Kinds.Convert(tree, to)
+	if err != nil {
+		return nil, fmt.Errorf("failed to convert object version: %w", err)
+	}
+	return converted, nil
+}
+
+// request returns the `request` variable for a policy that sees the request as
+// one of a version, and its sizes
+// (k8s.io/apiserver/pkg/admission/plugin/cel.CreateAdmissionRequest).
+func (r *review) request(as policy.Version) (ref.Val, cel.Sizes) {
+	for _, v := range r.requests {
+		if v.as == as {
+			return v.value, v.sizes
+		}
+	}
+	value, sizes := cel.Freeze(r.requestTree(as))
+	r.requests = append(r.requests, requestValue{as, value, sizes})
+	return value, sizes
+}
+
+func (r *review) requestTree(as policy.Version) map[string]any {
+	tree := map[string]any{
+		"uid":             "",
+		"kind":            kindTree(as.Kind),
+		"resource":        resourceTree(as.Resource),
+		"requestKind":     kindTree(r.req.Kind),
+		"requestResource": resourceTree(r.req.Resource.GroupVersionResource),
+		"operation":       string(r.req.Operation),
+		"userInfo":        r.userTree(),
+		"dryRun":          r.req.DryRun,
+		"options":         optionsTree(r.req.Operation),
+		"object":          nil,
+		"oldObject":       nil,
+	}
+	for key, value := range map[string]string{
+		"subResource": r.req.SubResource, "requestSubResource": r.req.SubResource,
+		"name": r.req.Name, "namespace": r.namespace,
+	} {
+		if value != "" {
+			tree[key] = value
+		}
+	}
+	return tree
+}
+
+func kindTree(k schema.GroupVersionKind) map[string]any {
+	return map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
+}
+
+func resourceTree(r schema.GroupVersionResource) map[string]any {
+	return map[string]any{"group": r.Group, "version": r.Version, "resource": r.Resource}
+}
+
+func optionsTree(op policy.Operation) map[string]any {
+	kinds := map[policy.Operation]string{policy.Create: "CreateOptions", policy.Update: "UpdateOptions", policy.Delete: "DeleteOptions"}
+	return map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": kinds[op]}
+}
+
+// userTree is request.userInfo. Of a request that names no user nothing is
+// known.
+func (r *review) userTree() any {
+	u := r.req.UserInfo
+	if u.Username == "" && u.UID == "" && len(u.Groups) == 0 && len(u.Extra) == 0 {
+		return &partial{ask: func(string) ref.Val { return r.ask("needs to know who makes the request: give the user with --as") }}
+	}
+	tree := map[string]any{}
+	if u.Username != "" {
+		tree["username"] = u.Username
+	}
+	if u.UID != "" {
+		tree["uid"] = u.UID
+	}
+	if len(u.Groups) > 0 {
+		tree["groups"] = anys(u.Groups)
+	}
+	if len(u.Extra) > 0 {
+		extra := map[string]any{}
+		for k, v := range u.Extra {
+			extra[k] = anys(v)
+		}
+		tree["extra"] = extra
+	}
+	return tree
+}
+
+func anys(list []string) []any {
+	out := make([]any, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
+}
+
+// ask records what an expression would have to know, and is the error that it
+// gets instead.
+func (r *review) ask(question string) ref.Val {
+	if !slices.Contains(r.asked, question) {
+		r.asked = append(r.asked, question)
+	}
+	return types.NewErr("%s", question)
+}
+
+const nameLabel = "kubernetes.io/metadata.name"
+
+// namespaceLabels are the labels by which a namespaceSelector goes. complete
+// is false when the namespace is not known, and only its name is.
+func (r *review) namespaceLabels() (set map[string]string, complete bool) {
+	switch {
+	case r.req.Resource.Resource == "namespaces" && r.req.SubResource == "":
+		set = labelsOf(cmpMap(r.req.Admitted, r.req.OldAdmitted))
+	default:
+		o := r.namespaceObject()
+		if o == nil {
+			return map[string]string{nameLabel: r.namespace}, false
+		}
+		set = maps.Clone(o.GetLabels())
+	}
+	if set == nil {
+		set = map[string]string{}
+	}
+	if set[nameLabel] == "" {
+		set[nameLabel] = r.namespace
+	}
+	return set, true
+}
+
+func cmpMap(a, b map[string]any) map[string]any {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+func (r *review) namespaceObject() *render.Object {
+	return r.engine.options.Cluster.Namespace(r.req.Subject().Unit, r.namespace)
+}
+
+func (r *review) unknownNamespace() string {
+	return fmt.Sprintf("labels of namespace %s are unknown: give the Namespace with --with", r.namespace)
+}
+
+// namespaceVar is the `namespaceObject` variable: null for what is in none,
+// and a map that asks where the namespace is not known.
+func (r *review) namespaceVar() (ref.Val, cel.Sizes) {
+	if r.namespaceValue == nil {
+		r.namespaceValue, r.namespaceSizes = r.newNamespace()
+	}
+	return r.namespaceValue, r.namespaceSizes
+}
+
+func (r *review) newNamespace() (ref.Val, cel.Sizes) {
+	if r.namespace == "" || r.req.Kind == namespaces.GroupVersion().WithKind("Namespace") {
+		return types.NullValue, cel.Sizes{}
+	}
+	if o := r.namespaceObject(); o != nil {
+		return cel.Freeze(namespaceTree(o, r.namespace))
+	}
+	name := types.String(r.namespace)
+	ask := func(string) ref.Val {
+		return r.ask(fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", r.namespace))
+	}
+	labels := &partial{known: map[string]ref.Val{nameLabel: name}, ask: ask}
+	metadata := &partial{known: map[string]ref.Val{"name": name, "labels": labels}, ask: ask}
+	return &partial{known: map[string]ref.Val{"metadata": metadata}, ask: ask}, cel.Sizes{Items: 1, Length: 256}
+}
+
+// namespaceTree is what the API server shows policies of a namespace, as one
+// that is in use: active.
+func namespaceTree(o *render.Object, name string) map[string]any {
+	tree := map[string]any{
+		"spec":   map[string]any{"finalizers": []any{"kubernetes"}},
+		"status": map[string]any{"phase": "Active"},
+	}
+	for _, field := range []string{"spec", "status"} {
+		if m, ok := o.Object[field].(map[string]any); ok && len(m) > 0 {
+			tree[field] = m
+		}
+	}
+	metadata := map[string]any{}
+	given, _ := o.Object["metadata"].(map[string]any)
+	for k, v := range given {
+		if k != "managedFields" && k != "ownerReferences" && k != "selfLink" {
+			metadata[k] = v
+		}
+	}
+	labels := map[string]any{nameLabel: name}
+	if all, ok := given["labels"].(map[string]any); ok {
+		maps.Copy(labels, all)
+	}
+	metadata["labels"] = labels
+	tree["metadata"] = metadata
+	return tree
+}
+
+// authorizers are the `authorizer` variable and its requestResource.
+func (r *review) authorizers() (authorizer, resource ref.Val) {
+	if r.authorizer == nil {
+		u := &user.DefaultInfo{
+			Name: r.req.UserInfo.Username, UID: r.req.UserInfo.UID,
+			Groups: r.req.UserInfo.Groups, Extra: r.req.UserInfo.Extra,
+		}
+		asking := &asking{review: r, inner: r.engine.options.Authorizer}
+		r.authorizer = library.NewAuthorizerVal(u, asking)
+		r.resource = library.NewResourceAuthorizerVal(u, asking, requestResource{r})
+	}
+	return r.authorizer, r.resource
+}
+
+// requestResource is the request as authorizer.requestResource has it.
+type requestResource struct{ *review }
+
+func (r requestResource) GetName() string        { return r.req.Name }
+func (r requestResource) GetNamespace() string   { return r.namespace }
+func (r requestResource) GetSubresource() string { return r.req.SubResource }
+func (r requestResource) GetResource() schema.GroupVersionResource {
+	return r.req.Resource.GroupVersionResource
+}

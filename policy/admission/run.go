@@ -1,0 +1,361 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	v1 "k8s.io/api/admissionregistration/v1"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+)
+
+// A verdict is what one rule of a policy said with one parameter; bindings
+// make results of it.
+type verdict struct {
+	rule, pointer string // pointer is the rule's place in the policy
+	outcome       policy.Outcome
+	message       string
+	reason        string
+	hint          string
+	assumed       []string
+	fields        []string
+	// certain verdicts deny (or warn, where the failure policy is Ignore)
+	// whatever the binding's actions are.
+	certain bool
+}
+
+// A run evaluates one policy with one parameter on one request.
+type run struct {
+	review  *review
+	policy  *compiled
+	params  *param
+	as      policy.Version
+	objects *versioned
+	plan    *plan
+	act     activation
+
+	exact     bool  // count the cost of everything
+	remaining int64 // of the budget
+	spent     int64 // by what is being evaluated
+}
+
+// errBudget is what the API server says when a group of expressions costs too much.
+var errBudget = errors.New("validation failed due to running out of cost budget, no further validation rules will be run")
+
+func newRun(r *review, c *compiled, p *param, as policy.Version) *run {
+	x := &run{review: r, policy: c, params: p, as: as, objects: r.in(as.Kind)}
+	_, request := r.request(as)
+	_, namespace := r.namespaceVar()
+	x.plan = c.planFor(x.objects.sizes.Max(request).Max(namespace).Max(p.sizes))
+	return x
+}
+
+// verdicts is the policy's say. It is one verdict a validation, but where the
+// policy as a whole is exempt or breaks.
+func (x *run) verdicts() []verdict {
+	if x.objects.err != nil {
+		return []verdict{x.broken("policy", "/spec/matchConstraints", x.objects.err)}
+	}
+	if vs, done := x.conditions(); done {
+		return vs
+	}
+	vs := x.validations()
+	return append(vs, x.annotations()...)
+}
+
+// bind binds the variables for a group of expressions.
+func (x *run) bind(namespace, authorizer bool, as policy.Version) {
+	x.act.object, x.act.oldObject, x.act.params = x.objects.object, x.objects.old, x.params.value
+	x.act.request, _ = x.review.request(as)
+	x.act.namespace = types.NullValue
+	if namespace {
+		x.act.namespace, _ = x.review.namespaceVar()
+	}
+	x.act.authorizer, x.act.requestResource = nil, nil
+	if authorizer {
+		x.act.authorizer, x.act.requestResource = x.review.authorizers()
+	}
+	x.act.variables.reset(x, len(x.policy.variables))
+}
+
+// group evaluates expressions that share a budget. bound is what those cost
+// at most that are not counted; when the others leave less than that, all are
+// counted.
+func (x *run) group(budget int64, bound uint64, f func() error) error {
+	x.exact = bound > uint64(budget)
+	if !x.exact {
+		x.remaining, x.spent = budget-int64(bound), 0
+		if err := f(); !errors.Is(err, errBudget) {
+			return err
+		}
+		x.exact = true
+	}
+	x.remaining, x.spent = budget, 0
+	return f()
+}
+
+// eval evaluates an expression. The error is errBudget, or the API server's
+// words for what went wrong with this expression alone.
+func (x *run) eval(e *expression) (ref.Val, error) {
+	x.review.asked = x.review.asked[:0]
+	x.review.assume = ""
+	v, err := x.program(e)
+	if x.spent > x.remaining {
+		return nil, errBudget
+	}
+	x.remaining -= x.spent
+	x.spent = 0
+	if err != nil {
+		return nil, fmt.Errorf("expression '%v' resulted in error: %w", e.source, err)
+	}
+	return v, nil
+}
+
+func (x *run) program(e *expression) (ref.Val, error) {
+	if x.plan.fast[e.id] && !x.exact {
+		return e.program.Eval(&x.act)
+	}
+	v, cost, err := e.program.EvalExact(x.review.ctx, &x.act)
+	x.spent += cost
+	return v, err
+}
+
+// variable evaluates a composited variable.
+func (x *run) variable(i int) ref.Val {
+	v, err := x.program(x.policy.variables[i])
+	if err != nil {
+		return types.NewErr("composited variable %q fails to evaluate: %v", x.policy.policy.Spec.Variables[i].Name, err)
+	}
+	return v
+}
+
+// conditions evaluates the match conditions. done says that the validations
+// are not to be run (k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions).
+func (x *run) conditions() (vs []verdict, done bool) {
+	if len(x.policy.conditions) == 0 {
+		return nil, false
+	}
+	err := x.group(celconfig.RuntimeCELCostBudgetMatchConditions, x.plan.conditions, func() error {
+		as := policy.Version{Resource: x.review.req.Resource.GroupVersionResource, Kind: x.as.Kind}
+		x.bind(false, true, as)
+		vs, done = nil, false
+		return x.eachCondition(&vs, &done)
+	})
+	if err != nil {
+		return []verdict{x.broken("matchConditions", "/spec/matchConditions", err)}, true
+	}
+	return vs, done
+}
+
+func (x *run) eachCondition(vs *[]verdict, done *bool) error {
+	var broken, open []verdict
+	for i, e := range x.policy.conditions {
+		v, err := x.eval(e)
+		switch {
+		case errors.Is(err, errBudget):
+			return err
+		case err != nil && len(x.review.asked) > 0:
+			open = append(open, x.open(e))
+		case err != nil:
+			broken = append(broken, x.broken(e.rule, e.pointer, err))
+		case v == types.False:
+			*vs, *done = x.exempt(x.policy.policy.Spec.MatchConditions[i].Name), true
+			return nil
+		}
+	}
+	switch {
+	case len(open) > 0:
+		*vs, *done = open, true
+	case len(broken) > 0:
+		*vs, *done = broken, true
+	}
+	return nil
+}
+
+// exempt is what becomes of a policy one of whose conditions is false.
+func (x *run) exempt(condition string) []verdict {
+	return x.skip(fmt.Sprintf("exempt by match condition %q", condition))
+}
+
+// skip says of each validation why it was not run.
+func (x *run) skip(why string) []verdict {
+	vs := make([]verdict, len(x.policy.validations))
+	for i, e := range x.policy.validations {
+		vs[i] = verdict{rule: e.rule, pointer: e.pointer, outcome: policy.Skip, message: why, assumed: x.assumed()}
+	}
+	return vs
+}
+
+// open is the verdict of an expression that hangs on what is not known.
+func (x *run) open(e *expression) verdict {
+	return verdict{rule: e.rule, pointer: e.pointer, outcome: policy.Unknown, message: strings.Join(x.review.asked, "; ")}
+}
+
+// broken is the verdict of what went wrong while it ran.
+func (x *run) broken(rule, pointer string, err error) verdict {
+	message := cel.Shorten(err.Error(), maxMessage)
+	if x.policy.ignores() {
+		message = cel.Shorten("ignored error: "+message, maxMessage)
+	}
+	return verdict{rule: rule, pointer: pointer, outcome: policy.Error, message: message, assumed: x.assumed()}
+}
+
+// ignores says whether errors let requests pass.
+func (c *compiled) ignores() bool { return *c.policy.Spec.FailurePolicy == v1.Ignore }
+
+func (x *run) assumed() []string {
+	if x.review.assume == "" {
+		return nil
+	}
+	return []string{x.review.assume}
+}
+
+// validations evaluates the validations and the messages of those that fail.
+func (x *run) validations() []verdict {
+	if len(x.policy.validations) == 0 {
+		return nil
+	}
+	var vs []verdict
+	var last *expression
+	err := x.group(celconfig.RuntimeCELCostBudget, x.plan.validations, func() error {
+		x.bind(true, true, x.as)
+		vs = make([]verdict, len(x.policy.validations))
+		for i, e := range x.policy.validations {
+			last = e
+			if err := x.validation(&vs[i], e); err != nil {
+				return err
+			}
+		}
+		return x.messages(vs)
+	})
+	if err != nil {
+		return []verdict{x.broken(last.rule, last.pointer, err)}
+	}
+	return vs
+}
+
+func (x *run) validation(v *verdict, e *expression) error {
+	val, err := x.eval(e)
+	switch {
+	case errors.Is(err, errBudget):
+		return err
+	case err != nil && len(x.review.asked) > 0:
+		*v = x.open(e)
+	case err != nil:
+		*v = x.broken(e.rule, e.pointer, err)
+		v.fields = x.blame(e)
+	case val == types.True:
+		*v = verdict{rule: e.rule, pointer: e.pointer, outcome: policy.Pass, assumed: x.assumed()}
+	default:
+		*v = verdict{rule: e.rule, pointer: e.pointer, outcome: policy.Fail, assumed: x.assumed()}
+		v.fields = x.blame(e)
+	}
+	return nil
+}
+
+// messages words the failures. Where cost is counted, the messages of passing
+// validations count too, as the API server evaluates them all.
+func (x *run) messages(vs []verdict) error {
+	bound := false
+	for i := range vs {
+		e := x.policy.messages[i]
+		if vs[i].outcome != policy.Fail && (!x.exact || e == nil) {
+			continue
+		}
+		if e != nil && !bound {
+			x.bind(true, false, x.as)
+			bound = true
+		}
+		evaluated, err := x.message(e)
+		if err != nil {
+			return x.outOfMessages(vs, err)
+		}
+		if vs[i].outcome == policy.Fail {
+			x.word(&vs[i], i, evaluated)
+		}
+	}
+	return nil
+}
+
+// message evaluates a messageExpression, to "" when there is none or it can't
+// be used. The error is errBudget.
+func (x *run) message(e *expression) (string, error) {
+	if e == nil {
+		return "", nil
+	}
+	v, err := x.eval(e)
+	if errors.Is(err, errBudget) {
+		return "", err
+	}
+	s, ok := v.(types.String)
+	text := strings.TrimSpace(string(s))
+	if err != nil || !ok || len(text) > celconfig.MaxEvaluatedMessageExpressionSizeBytes || strings.Contains(text, "\n") {
+		return "", nil
+	}
+	return text, nil
+}
+
+// outOfMessages is what the API server makes of messages that cost too much:
+// no validation that did not break by itself has a verdict.
+func (x *run) outOfMessages(vs []verdict, err error) error {
+	if !x.exact {
+		return err
+	}
+	for i, e := range x.policy.validations {
+		if vs[i].outcome != policy.Error && vs[i].outcome != policy.Unknown {
+			vs[i] = x.broken(e.rule, e.pointer, fmt.Errorf("failed messageExpression: %w", err))
+		}
+	}
+	return nil
+}
+
+// word gives a failure its message and reason.
+func (x *run) word(v *verdict, i int, evaluated string) {
+	validation := x.policy.policy.Spec.Validations[i]
+	v.message = evaluated
+	if v.message == "" {
+		v.message = strings.TrimSpace(validation.Message)
+	}
+	if v.message == "" {
+		v.message = "failed expression: " + strings.TrimSpace(validation.Expression)
+	}
+	v.message = cel.Shorten(v.message, celconfig.MaxEvaluatedMessageExpressionSizeBytes)
+	v.reason = "Invalid"
+	if validation.Reason != nil {
+		v.reason = string(*validation.Reason)
+	}
+}
+
+// annotations evaluates the audit annotations, of which only errors matter:
+// they deny the request whatever the binding's actions are.
+func (x *run) annotations() []verdict {
+	var vs []verdict
+	err := x.group(celconfig.RuntimeCELCostBudget, x.plan.annotation, func() error {
+		x.bind(true, false, x.as)
+		vs = nil
+		for _, e := range x.policy.annotations {
+			_, err := x.eval(e)
+			switch {
+			case errors.Is(err, errBudget):
+				return err
+			case err != nil && len(x.review.asked) > 0:
+				vs = append(vs, x.open(e))
+			case err != nil:
+				v := x.broken(e.rule, e.pointer, err)
+				v.certain = true
+				vs = append(vs, v)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		v := x.broken("auditAnnotations", "/spec/auditAnnotations", err)
+		return []verdict{v}
+	}
+	return vs
+}

@@ -1,0 +1,85 @@
+package cel
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+)
+
+// Declarations are the variables of an environment, and the object types that
+// these have. Fields may be added to a type while the environment is in use by
+// one goroutine, as upstream does for composited variables.
+type Declarations struct {
+	Variables map[string]*cel.Type
+	Types     []*apiservercel.DeclType
+}
+
+// fieldNamesMayBeKeywords is the environment version from which reserved words
+// may be used as field names.
+const fieldNamesMayBeKeywords Version = 32
+
+// Env is the environment in which an API server of version v checks new
+// expressions, with the given declarations.
+func (v Version) Env(d Declarations) (*cel.Env, error) {
+	return v.Extend(v.base().NewExpressionsEnv(), d)
+}
+
+// Extend adds declarations to an environment of version v.
+func (v Version) Extend(env *cel.Env, d Declarations) (*cel.Env, error) {
+	var opts []cel.EnvOption
+	for name, t := range d.Variables {
+		opts = append(opts, cel.Variable(name, t))
+	}
+	if len(d.Types) > 0 {
+		provider := apiservercel.NewDeclTypeProvider(d.Types...)
+		provider.SetRecognizeKeywordAsFieldName(v >= fieldNamesMayBeKeywords)
+		more, err := provider.EnvOptions(env.CELTypeProvider())
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, more...)
+	}
+	return env.Extend(opts...)
+}
+
+// Compile checks an expression that is to yield one of the given types, or
+// whatever when none is given. The error has the API server's words.
+func Compile(env *cel.Env, expression string, want ...*cel.Type) (*cel.Ast, error) {
+	ast, issues := env.Compile(expression)
+	if issues != nil {
+		return nil, errors.New("compilation failed: " + issues.String())
+	}
+	if !oneOf(ast.OutputType(), want) {
+		return nil, wrongType(ast.OutputType(), want)
+	}
+	return ast, nil
+}
+
+func oneOf(t *cel.Type, want []*cel.Type) bool {
+	for _, w := range want {
+		if t.IsExactType(w) {
+			return true
+		}
+	}
+	return len(want) == 0
+}
+
+func wrongType(got *cel.Type, want []*cel.Type) error {
+	if len(want) == 1 {
+		return fmt.Errorf("must evaluate to %v but got %v", want[0], got)
+	}
+	return fmt.Errorf("must evaluate to one of %v but got %v", want, got)
+}
+
+// NeededVersion looks for the first version after v that accepts what v does
+// not: compiles is asked in turn. ok is false when none does.
+func (v Version) NeededVersion(compiles func(Version) bool) (needed Version, ok bool) {
+	for w := v + 1; w <= Newest()+1; w++ {
+		if compiles(w) {
+			return w, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,238 @@
+package cel
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+)
+
+// A guard looks at the arguments of a call that could stall the process
+// without exceeding the cost limit, and returns an error to give instead of
+// its result, or nil.
+type guard func(args []ref.Val) ref.Val
+
+// guards are by function. "check" is no guard: it turns an authorizer that
+// can't tell into an error (see Undecided).
+var guards = map[string]guard{
+	"quantity": guardQuantity, "isQuantity": guardQuantity,
+	"matches": guardRegex, "find": guardRegex, "findAll": guardRegex,
+}
+
+func guardedOverloads(env *cel.Env) ([]*functions.Overload, error) {
+	var guarded []*functions.Overload
+	for name, f := range env.Functions() {
+		bindings, err := f.Bindings()
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range bindings {
+			if g, ok := guards[name]; ok {
+				guarded = append(guarded, guardOverload(b, g))
+			}
+			if name == "check" && b.Binary != nil {
+				o := *b
+				o.Binary = undecidedCheck(b.Binary, env)
+				guarded = append(guarded, &o)
+			}
+		}
+	}
+	return guarded, nil
+}
+
+func guardOverload(of *functions.Overload, g guard) *functions.Overload {
+	o := *of
+	if of.Unary != nil {
+		o.Unary = func(v ref.Val) ref.Val {
+			if err := g([]ref.Val{v}); err != nil {
+				return err
+			}
+			return of.Unary(v)
+		}
+	}
+	if of.Binary != nil {
+		o.Binary = func(x, y ref.Val) ref.Val {
+			if err := g([]ref.Val{x, y}); err != nil {
+				return err
+			}
+			return of.Binary(x, y)
+		}
+	}
+	if of.Function != nil {
+		o.Function = func(args ...ref.Val) ref.Val {
+			if err := g(args); err != nil {
+				return err
+			}
+			return of.Function(args...)
+		}
+	}
+	return &o
+}
+
+// guardQuantity keeps from the quantity parser what makes it allocate numbers
+// of billions of digits.
+func guardQuantity(args []ref.Val) ref.Val {
+	if s, ok := args[0].(types.String); ok && !SafeQuantity(string(s)) {
+		return types.NewErr("quantity out of range: more than %d characters or an exponent beyond %d", maxQuantity, maxExponent)
+	}
+	return nil
+}
+
+const (
+	maxQuantity = 64
+	maxExponent = 27
+)
+
+// SafeQuantity says whether the parser of quantities may be given s: it is
+// short, and its decimal exponent, if it has one, is small.
+func SafeQuantity(s string) bool {
+	if len(s) > maxQuantity {
+		return false
+	}
+	i := strings.LastIndexAny(s, "eE")
+	if i < 0 {
+		return true
+	}
+	digits := strings.TrimLeft(strings.TrimLeft(s[i+1:], "+-"), "0")
+	if strings.Trim(digits, "0123456789") != "" || len(digits) == 0 {
+		return true // a suffix such as Ei, or nonsense that the parser refuses
+	}
+	return len(digits) < 2 || len(digits) == 2 && digits <= "27"
+}
+
+// maxRegexWork bounds the steps of one match: instructions of the compiled
+// expression times bytes of the text, some tenths of a second.
+const maxRegexWork = 64 << 20
+
+// expansion is how many instructions a byte of a pattern can stand for: x{1000}.
+const expansion = 400
+
+func guardRegex(args []ref.Val) ref.Val {
+	if len(args) < 2 {
+		return nil
+	}
+	text, ok := args[0].(types.String)
+	pattern, ok2 := args[1].(types.String)
+	if !ok || !ok2 || len(text)*len(pattern)*expansion <= maxRegexWork {
+		return nil
+	}
+	if n := instructions(string(pattern)); n*len(text) > maxRegexWork {
+		return regexTooMuch(n, len(text))
+	}
+	return nil
+}
+
+func regexTooMuch(instructions, text int) ref.Val {
+	return types.NewErr("regular expression of %d instructions refused on a text of %d bytes", instructions, text)
+}
+
+// instructions is the size of the compiled pattern; 0 for one that does not compile.
+func instructions(pattern string) int {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return 0
+	}
+	prog, err := syntax.Compile(re.Simplify())
+	if err != nil {
+		return 0
+	}
+	return len(prog.Inst)
+}
+
+// guardedRegexes compile constant patterns once, as those of cel-go and of the
+// Kubernetes library do, which they take precedence over by overload.
+func guardedRegexes() []*interpreter.RegexOptimization {
+	return []*interpreter.RegexOptimization{
+		guardedRegex("matches", "matches", matchString),
+		guardedRegex("matches", "matches_string", matchString),
+		guardedRegex("find", "string_find_string", findString),
+		guardedRegex("findAll", "string_find_all_string", findAllString),
+		guardedRegex("findAll", "string_find_all_string_int", findAllString),
+	}
+}
+
+func guardedRegex(function, overload string, apply func(*regexp.Regexp, string, []ref.Val) ref.Val) *interpreter.RegexOptimization {
+	return &interpreter.RegexOptimization{
+		Function: function, OverloadID: overload, RegexIndex: 1,
+		Factory: func(call interpreter.InterpretableCall, pattern string) (interpreter.InterpretableCall, error) {
+			re, err := regexp.Compile(pattern)
+			if err != nil {
+				return nil, err
+			}
+			size := instructions(pattern)
+			return interpreter.NewCall(call.ID(), function, overload, call.Args(), func(args ...ref.Val) ref.Val {
+				text, ok := args[0].(types.String)
+				if !ok {
+					return types.MaybeNoSuchOverloadErr(args[0])
+				}
+				if size*len(text) > maxRegexWork {
+					return regexTooMuch(size, len(text))
+				}
+				return apply(re, string(text), args[2:])
+			}), nil
+		},
+	}
+}
+
+func matchString(re *regexp.Regexp, text string, _ []ref.Val) ref.Val {
+	return types.Bool(re.MatchString(text))
+}
+
+func findString(re *regexp.Regexp, text string, _ []ref.Val) ref.Val {
+	return types.String(re.FindString(text))
+}
+
+func findAllString(re *regexp.Regexp, text string, limit []ref.Val) ref.Val {
+	n := types.Int(-1)
+	if len(limit) > 0 {
+		var ok bool
+		if n, ok = limit[0].(types.Int); !ok {
+			return types.MaybeNoSuchOverloadErr(limit[0])
+		}
+	}
+	return types.NewStringList(types.DefaultTypeAdapter, re.FindAllString(text, int(n)))
+}
+
+// An Undecided is the error of an authorizer that can't tell, with what it
+// would need to know.
+type Undecided struct{ Question string }
+
+const undecidedMark = "undecided: "
+
+func (u *Undecided) Error() string { return undecidedMark + u.Question }
+
+// undecidedCheck makes a check whose authorizer could not tell an error, as
+// opposed to a decision that is not allowed: so `a || check` is decided when a
+// is true, and else it is not.
+func undecidedCheck(check functions.BinaryOp, env *cel.Env) functions.BinaryOp {
+	errorOf := unary(env, "error", "decision_error")
+	return func(receiver, verb ref.Val) ref.Val {
+		decision := check(receiver, verb)
+		if types.IsUnknownOrError(decision) {
+			return decision
+		}
+		if s, ok := errorOf(decision).(types.String); ok && strings.HasPrefix(string(s), undecidedMark) {
+			return types.WrapErr(fmt.Errorf("%s", s))
+		}
+		return decision
+	}
+}
+
+func unary(env *cel.Env, function, overload string) functions.UnaryOp {
+	f := env.Functions()[function]
+	bindings, err := f.Bindings()
+	if err == nil {
+		for _, b := range bindings {
+			if b.Operator == overload && b.Unary != nil {
+				return b.Unary
+			}
+		}
+	}
+	return func(ref.Val) ref.Val { return types.NullValue }
+}

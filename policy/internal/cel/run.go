@@ -1,0 +1,77 @@
+package cel
+
+import (
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/ext"
+	"github.com/google/cel-go/interpreter"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/library"
+)
+
+// runner is what programs of every version run in: the functions of the newest
+// environment, which are those of stored expressions, without its program
+// options, since these can't be taken back.
+type runner struct {
+	env    *cel.Env
+	guards []*functions.Overload // instead of functions that hostile values can stall
+}
+
+// theRunner is built on first use; it never changes.
+var theRunner = sync.OnceValues(newRunner)
+
+func newRunner() (*runner, error) {
+	env, err := cel.NewEnv(
+		cel.DefaultUTCTimeZone(true),
+		cel.CrossTypeNumericComparisons(true),
+		cel.OptionalTypes(),
+		ext.Strings(ext.StringsVersion(2)),
+		ext.Sets(),
+		ext.TwoVarComprehensions(),
+		ext.Lists(ext.ListsVersion(3)),
+		library.URLs(), library.Regex(), library.Lists(library.ListsVersion(1)),
+		library.Authz(), library.AuthzSelectors(), library.Quantity(),
+		library.IP(), library.CIDR(), library.Format(), library.SemverLib(library.SemverVersion(1)),
+		library.JSONPatch(),
+	)
+	if err != nil {
+		return nil, err
+	}
+	guards, err := guardedOverloads(env)
+	return &runner{env: env, guards: guards}, err
+}
+
+// RunEnv is the environment that programs run in, for what evaluates checked
+// expressions otherwise. Its functions are not guarded against values that
+// stall them.
+func RunEnv() (*cel.Env, error) {
+	r, err := theRunner()
+	if err != nil {
+		return nil, err
+	}
+	return r.env, nil
+}
+
+// fast plans a program that does not count its cost.
+func (r *runner) fast(ast *cel.Ast) (cel.Program, error) {
+	return r.env.Program(ast,
+		cel.EvalOptions(cel.OptOptimize), cel.OptimizeRegex(guardedRegexes()...), cel.Functions(r.guards...))
+}
+
+// exact plans a program under the API server's limit for one evaluation, which
+// can be interrupted.
+func (r *runner) exact(ast *cel.Ast) (cel.Program, error) {
+	return r.env.Program(ast,
+		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.OptimizeRegex(guardedRegexes()...), cel.Functions(r.guards...),
+		cel.CostLimit(celconfig.PerCallLimit),
+		cel.CostTracking(&library.CostEstimator{}),
+		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
+		cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+}
+
+func (r *runner) cost(ast *cel.Ast, sizes checker.CostEstimator) (checker.CostEstimate, error) {
+	return r.env.EstimateCost(ast, sizes, checker.PresenceTestHasCost(false))
+}

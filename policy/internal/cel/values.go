@@ -1,0 +1,350 @@
+package cel
+
+import (
+	"reflect"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// A Map is an immutable CEL map with string keys, in the order of its keys. It
+// is safe for concurrent use.
+type Map struct {
+	keys []string // sorted
+	vals []ref.Val
+}
+
+// A List is an immutable CEL list, safe for concurrent use.
+type List struct {
+	elems []ref.Val
+}
+
+// Sizes bounds the collections and the strings in a value: no list or map has
+// more Items, no string or key more bytes than Length.
+type Sizes struct {
+	Items, Length uint64
+}
+
+// Max is the larger of both in either respect.
+func (s Sizes) Max(t Sizes) Sizes {
+	return Sizes{max(s.Items, t.Items), max(s.Length, t.Length)}
+}
+
+// Freeze makes a CEL value of a tree of nil, bool, int64, float64, string,
+// []any and map[string]any, and measures it. The value shares nothing that
+// changes with the tree.
+func Freeze(tree any) (ref.Val, Sizes) {
+	var s Sizes
+	v := s.freeze(tree)
+	return v, s
+}
+
+func (s *Sizes) freeze(tree any) ref.Val {
+	switch t := tree.(type) {
+	case nil:
+		return types.NullValue
+	case bool:
+		return types.Bool(t)
+	case string:
+		s.Length = max(s.Length, uint64(len(t)))
+		return types.String(t)
+	case int64:
+		return types.Int(t)
+	case int:
+		return types.Int(t)
+	case int32:
+		return types.Int(t)
+	case float64:
+		return types.Double(t)
+	case float32:
+		return types.Double(t)
+	case []any:
+		return s.freezeList(t)
+	case map[string]any:
+		return s.freezeMap(t)
+	case ref.Val:
+		return t
+	default:
+		return types.NewErr("unsupported Go type for CEL: %T", tree)
+	}
+}
+
+func (s *Sizes) freezeList(list []any) *List {
+	s.Items = max(s.Items, uint64(len(list)))
+	l := &List{elems: make([]ref.Val, len(list))}
+	for i, e := range list {
+		l.elems[i] = s.freeze(e)
+	}
+	return l
+}
+
+func (s *Sizes) freezeMap(m map[string]any) *Map {
+	s.Items = max(s.Items, uint64(len(m)))
+	f := &Map{keys: make([]string, 0, len(m)), vals: make([]ref.Val, len(m))}
+	for k := range m {
+		s.Length = max(s.Length, uint64(len(k)))
+		f.keys = append(f.keys, k)
+	}
+	slices.Sort(f.keys)
+	for i, k := range f.keys {
+		f.vals[i] = s.freeze(m[k])
+	}
+	return f
+}
+
+// Lookup returns the value of a key.
+func (m *Map) Lookup(key string) (ref.Val, bool) {
+	if len(m.keys) > 8 {
+		i := sort.SearchStrings(m.keys, key)
+		if i < len(m.keys) && m.keys[i] == key {
+			return m.vals[i], true
+		}
+		return nil, false
+	}
+	for i, k := range m.keys {
+		if k == key {
+			return m.vals[i], true
+		}
+	}
+	return nil, false
+}
+
+// Find implements traits.Mapper.
+func (m *Map) Find(key ref.Val) (ref.Val, bool) {
+	k, ok := key.(types.String)
+	if !ok {
+		return nil, false
+	}
+	return m.Lookup(string(k))
+}
+
+// Get implements traits.Indexer.
+func (m *Map) Get(key ref.Val) ref.Val {
+	if v, ok := m.Find(key); ok {
+		return v
+	}
+	return types.ValOrErr(key, "no such key: %v", key)
+}
+
+// Contains implements traits.Container.
+func (m *Map) Contains(key ref.Val) ref.Val {
+	_, ok := m.Find(key)
+	return types.Bool(ok)
+}
+
+// Size implements traits.Sizer.
+func (m *Map) Size() ref.Val { return types.Int(len(m.keys)) }
+
+// IsZeroValue says whether the map is empty.
+func (m *Map) IsZeroValue() bool { return len(m.keys) == 0 }
+
+// Iterator goes over the keys in their order.
+func (m *Map) Iterator() traits.Iterator {
+	return &iterator{size: len(m.keys), at: func(i int) ref.Val { return types.String(m.keys[i]) }}
+}
+
+// Fold implements traits.Foldable, in the order of the keys.
+func (m *Map) Fold(f traits.Folder) {
+	for i, k := range m.keys {
+		if !f.FoldEntry(types.String(k), m.vals[i]) {
+			return
+		}
+	}
+}
+
+// Equal implements ref.Val.
+func (m *Map) Equal(other ref.Val) ref.Val {
+	o, ok := other.(traits.Mapper)
+	if !ok {
+		return types.False
+	}
+	if o.Size() != m.Size() {
+		return types.False
+	}
+	for i, k := range m.keys {
+		v, found := o.Find(types.String(k))
+		if !found || types.Equal(m.vals[i], v) == types.False {
+			return types.False
+		}
+	}
+	return types.True
+}
+
+// ConvertToNative implements ref.Val.
+func (m *Map) ConvertToNative(t reflect.Type) (any, error) { return m.mapper().ConvertToNative(t) }
+
+// ConvertToType implements ref.Val.
+func (m *Map) ConvertToType(t ref.Type) ref.Val {
+	if t == types.MapType {
+		return m
+	}
+	return m.mapper().ConvertToType(t)
+}
+
+// Type implements ref.Val.
+func (m *Map) Type() ref.Type { return types.MapType }
+
+// Value implements ref.Val.
+func (m *Map) Value() any { return m.mapper().Value() }
+
+func (m *Map) mapper() traits.Mapper {
+	vals := make(map[ref.Val]ref.Val, len(m.keys))
+	for i, k := range m.keys {
+		vals[types.String(k)] = m.vals[i]
+	}
+	return types.NewRefValMap(types.DefaultTypeAdapter, vals)
+}
+
+// Get implements traits.Indexer.
+func (l *List) Get(index ref.Val) ref.Val {
+	i, err := types.IndexOrError(index)
+	if err != nil {
+		return types.ValOrErr(index, "%v", err)
+	}
+	if i < 0 || i >= len(l.elems) {
+		return types.NewErr("index out of bounds: %d", i)
+	}
+	return l.elems[i]
+}
+
+// Len is the number of elements.
+func (l *List) Len() int { return len(l.elems) }
+
+// At is an element.
+func (l *List) At(i int) ref.Val { return l.elems[i] }
+
+// Contains implements traits.Container.
+func (l *List) Contains(elem ref.Val) ref.Val {
+	for _, e := range l.elems {
+		if types.Equal(elem, e) == types.True {
+			return types.True
+		}
+	}
+	return types.False
+}
+
+// Add implements traits.Adder.
+func (l *List) Add(other ref.Val) ref.Val {
+	o, ok := other.(traits.Lister)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(other)
+	}
+	if f, ok := o.(*List); ok {
+		return &List{elems: slices.Concat(l.elems, f.elems)}
+	}
+	return l.lister().Add(o)
+}
+
+// Size implements traits.Sizer.
+func (l *List) Size() ref.Val { return types.Int(len(l.elems)) }
+
+// IsZeroValue says whether the list is empty.
+func (l *List) IsZeroValue() bool { return len(l.elems) == 0 }
+
+// Iterator implements traits.Iterable.
+func (l *List) Iterator() traits.Iterator { return &listIterator{elems: l.elems} }
+
+// Fold implements traits.Foldable.
+func (l *List) Fold(f traits.Folder) {
+	for i, e := range l.elems {
+		if !f.FoldEntry(types.Int(i), e) {
+			return
+		}
+	}
+}
+
+// Equal implements ref.Val.
+func (l *List) Equal(other ref.Val) ref.Val {
+	o, ok := other.(traits.Lister)
+	if !ok {
+		return types.False
+	}
+	if o.Size() != l.Size() {
+		return types.False
+	}
+	for i, e := range l.elems {
+		if types.Equal(e, o.Get(types.Int(i))) == types.False {
+			return types.False
+		}
+	}
+	return types.True
+}
+
+// ConvertToNative implements ref.Val.
+func (l *List) ConvertToNative(t reflect.Type) (any, error) { return l.lister().ConvertToNative(t) }
+
+// ConvertToType implements ref.Val.
+func (l *List) ConvertToType(t ref.Type) ref.Val {
+	if t == types.ListType {
+		return l
+	}
+	return l.lister().ConvertToType(t)
+}
+
+// Type implements ref.Val.
+func (l *List) Type() ref.Type { return types.ListType }
+
+// Value implements ref.Val.
+func (l *List) Value() any { return l.elems }
+
+func (l *List) lister() traits.Lister {
+	return types.NewRefValList(types.DefaultTypeAdapter, l.elems)
+}
+
+// listIterator is an iterator without an indirect call per element.
+type listIterator struct {
+	unconvertible
+	elems []ref.Val
+}
+
+func (it *listIterator) HasNext() ref.Val { return types.Bool(len(it.elems) > 0) }
+
+func (it *listIterator) Next() ref.Val {
+	if len(it.elems) == 0 {
+		return types.NewErr("no more elements")
+	}
+	e := it.elems[0]
+	it.elems = it.elems[1:]
+	return e
+}
+
+type iterator struct {
+	unconvertible
+	next, size int
+	at         func(int) ref.Val
+}
+
+func (it *iterator) HasNext() ref.Val { return types.Bool(it.next < it.size) }
+
+func (it *iterator) Next() ref.Val {
+	if it.next >= it.size {
+		return types.NewErr("no more elements")
+	}
+	it.next++
+	return it.at(it.next - 1)
+}
+
+// unconvertible is what iterators are as values, which no expression sees.
+type unconvertible struct{}
+
+func (unconvertible) ConvertToNative(t reflect.Type) (any, error) {
+	return nil, types.NewErr("an iterator can't become a %v", t).(error)
+}
+func (unconvertible) ConvertToType(ref.Type) ref.Val { return types.NoSuchOverloadErr() }
+func (unconvertible) Equal(ref.Val) ref.Val          { return types.NoSuchOverloadErr() }
+func (unconvertible) Type() ref.Type                 { return types.IteratorType }
+func (unconvertible) Value() any                     { return nil }
+
+// Shorten cuts a message to what a report may hold, at most limit bytes,
+// between characters.
+func Shorten(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	const mark = " … (shortened)"
+	return strings.ToValidUTF8(s[:max(0, limit-len(mark))], "") + mark
+}

@@ -1,0 +1,56 @@
+// Package cel is what the CEL engines share: the environment of an API server
+// of a given version, compilation with its words, immutable value trees, and
+// programs that run under its cost limits.
+//
+// In go expressions, declarations and value trees ([Freeze]); out come checked
+// ASTs ([Compile]) and [Program]s that are safe for concurrent use. Expressions
+// are checked as the API server checks them when they are written, with what
+// the version before it knew (k8s.io/apiserver/pkg/cel/environment), and run
+// with what the newest knows. A program runs without cost tracking when an
+// upper bound of its cost ([Cost]) is under the limit, which gives the same
+// answer several times faster.
+package cel
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apiserver/pkg/cel/environment"
+)
+
+// A Version is a minor version of Kubernetes: 31 stands for 1.31.
+type Version uint
+
+// oldest is the first version that had CEL in the API server.
+const oldest Version = 23
+
+// Newest is the newest version that the libraries know.
+func Newest() Version {
+	return Version(environment.DefaultCompatibilityVersion().Minor()) + 1
+}
+
+// ParseVersion reads "1.31", "v1.31" or "v1.31.2"; "" is the newest. A version
+// that is newer than the libraries counts as the newest.
+func ParseVersion(s string) (Version, error) {
+	if s == "" {
+		return Newest(), nil
+	}
+	major, rest, ok := strings.Cut(strings.TrimPrefix(s, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	n, err := strconv.ParseUint(strings.TrimRight(minor, "+"), 10, 16)
+	if !ok || major != "1" || err != nil {
+		return 0, fmt.Errorf("%q is no Kubernetes version such as 1.31", s)
+	}
+	return min(max(Version(n), oldest), Newest()), nil
+}
+
+// String is the version as people write it.
+func (v Version) String() string { return "1." + strconv.FormatUint(uint64(v), 10) }
+
+// base is the environment in which an API server of this version checks new
+// expressions: that of the version before, so that it can be rolled back.
+func (v Version) base() *environment.EnvSet {
+	return environment.MustBaseEnvSet(version.MajorMinor(1, uint(v)-1))
+}
