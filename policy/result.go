@@ -103,7 +103,8 @@ type Result struct {
 	Origins      []render.Origin `json:"origins"` // set by the chain from Fields
 	PolicyOrigin render.Span     `json:"policyOrigin"`
 	Assumed      []string        `json:"assumed"`
-	Hint         string          `json:"hint,omitempty"` // the next step, if there is one
+	Hint         string          `json:"hint,omitempty"`   // the next step, if there is one
+	Reason       string          `json:"reason,omitempty"` // of the refusal, in the API server's words: "Invalid", "Forbidden"
 	Baseline     string          `json:"baseline"`
 	Suppression  *Suppression    `json:"suppression"`
 	Fingerprint  string          `json:"fingerprint"`
