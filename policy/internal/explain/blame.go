@@ -1,0 +1,315 @@
+package explain
+
+import (
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// A rank says how telling a culprit is.
+type rank uint8
+
+const (
+	strong rank = iota // the failing test's own operand
+	second             // a condition under which it is tested
+	weak               // a guard, or a candidate: only where there is no better
+)
+
+func (k rank) below() rank { return min(k+1, second) }
+
+// A finding is a place that was at fault, and the code that failed on it.
+type finding struct {
+	at   *place
+	rank rank
+	atom *node
+}
+
+// A collector walks the nodes of an evaluation for the places at fault.
+type collector struct {
+	r      *run
+	found  []finding
+	atom   *node
+	gen    uint32
+	budget int
+}
+
+const (
+	collectorBudget = 400_000
+	maxFindings     = 4096
+)
+
+func (c *collector) begin(budget int) {
+	c.r.gen++
+	c.gen, c.budget = c.r.gen, budget
+}
+
+func (c *collector) add(at *place, k rank) bool {
+	if at == nil {
+		return false
+	}
+	if at.root.class == classes["authorizer"] {
+		k = weak // there is nothing to point at in an authorizer
+	}
+	if len(c.found) < maxFindings {
+		c.found = append(c.found, finding{at, k, c.atom})
+	}
+	return true
+}
+
+// once says whether the question was not asked before; if it was, what came of
+// it. Variables are shared, so the nodes are a graph, not a tree.
+func (c *collector) once(n *node, question uint16) (first, found bool) {
+	if n.gen != c.gen {
+		n.gen, n.seen, n.hit = c.gen, 0, 0
+	}
+	if c.budget--; c.budget < 0 || n.seen&question != 0 {
+		return false, n.hit&question != 0
+	}
+	n.seen |= question
+	return true, false
+}
+
+func question(want bool, k rank) uint16 {
+	q := uint16(1) << k
+	if want {
+		q <<= 3
+	}
+	return q
+}
+
+// blame collects what kept n from being want. It says whether it found any.
+func (c *collector) blame(n *node, want bool, k rank) bool {
+	q := question(want, k)
+	first, found := c.once(n, q)
+	if !first {
+		return found
+	}
+	outer := c.atom
+	if n.x != nil {
+		c.atom = n
+	}
+	found = c.judge(n, want, k)
+	c.atom = outer
+	if found {
+		n.hit |= q
+	}
+	return found
+}
+
+func (c *collector) judge(n *node, want bool, k rank) bool {
+	if n.val == types.Bool(want) {
+		return false
+	}
+	if failed(n) {
+		return c.broken(n, want, k)
+	}
+	if n.x == nil {
+		return c.trace(n, k)
+	}
+	switch n.x.op {
+	case opAnd, opOr:
+		return c.logic(n, want, k)
+	case opNot:
+		return c.blame(n.kids[0], !want, k)
+	case opCond:
+		return c.conditional(n, want, k)
+	case opVariable, opBind:
+		return c.blame(n.via, want, k)
+	case opOr2:
+		return c.alternative(n, want, k)
+	case opEqual, opNotEqual:
+		return c.equality(n, want == (n.x.op == opEqual), k)
+	case opAll:
+		return c.every(n, want, k)
+	case opExists:
+		return c.some(n, want, k)
+	case opExistsOne:
+		return c.exactlyOne(n, want, k)
+	case opCall:
+		return c.test(n, want, k)
+	}
+	return c.trace(n, k)
+}
+
+// broken blames an error on the operand where it arose.
+func (c *collector) broken(n *node, want bool, k rank) bool {
+	if n.via != nil && failed(n.via) {
+		return c.blame(n.via, want, k)
+	}
+	found, inner := false, false
+	for i := range n.turns {
+		t := &n.turns[i]
+		for _, part := range []*node{t.test, t.body, t.last} {
+			if part != nil && failed(part) {
+				inner = true
+				found = c.blame(part, want, k) || found
+			}
+		}
+	}
+	for _, kid := range n.kids {
+		if failed(kid) {
+			inner = true
+			found = c.blame(kid, want, k) || found
+		}
+	}
+	if inner || n.via != nil {
+		return found
+	}
+	if n.at != nil {
+		return c.add(n.at, k)
+	}
+	return c.operands(n, k)
+}
+
+func (c *collector) operands(n *node, k rank) bool {
+	found := false
+	for _, kid := range n.kids {
+		found = c.trace(kid, k) || found
+	}
+	return found
+}
+
+// trace collects what n's value comes from. It says whether it found any.
+func (c *collector) trace(n *node, k rank) bool {
+	q := uint16(1) << (6 + k)
+	first, found := c.once(n, q)
+	if !first {
+		return found
+	}
+	if c.origin(n, k) {
+		n.hit |= q
+		return true
+	}
+	return false
+}
+
+func (c *collector) origin(n *node, k rank) bool {
+	if n.x == nil {
+		if n.at != nil {
+			return c.add(n.at, k)
+		}
+		return c.unplaced(n, k)
+	}
+	if b, ok := n.val.(types.Bool); ok && logical(n.x.op) {
+		return c.judge(n, !bool(b), k)
+	}
+	switch {
+	case n.x.op == opOr2:
+		return c.optional(n, k)
+	case n.at != nil:
+		return c.add(n.at, k)
+	case n.x.op == opCond && len(n.kids) == 2:
+		return c.trace(n.kids[1], k) || c.opposite(n.kids[0], k)
+	case n.via != nil:
+		return c.trace(n.via, k)
+	case n.x.op == opCall:
+		return c.result(n, k)
+	case n.turns != nil || n.x.op >= opAll:
+		return c.built(n, k)
+	}
+	return c.operands(n, k)
+}
+
+// logical says whether blame knows more of a boolean than where it comes from.
+func logical(o op) bool {
+	switch o {
+	case opAnd, opOr, opNot, opEqual, opNotEqual, opAll, opExists, opExistsOne:
+		return true
+	}
+	return false
+}
+
+// opposite blames a boolean for being what it is.
+func (c *collector) opposite(n *node, k rank) bool {
+	b, ok := n.val.(types.Bool)
+	if !ok {
+		return c.trace(n, k)
+	}
+	return c.blame(n, !bool(b), k)
+}
+
+// optional is what `a.orValue(b)` comes from: the place a was looked for at,
+// then b.
+func (c *collector) optional(n *node, k rank) bool {
+	found := c.trace(n.kids[0], k)
+	if len(n.kids) == 2 {
+		rest := k
+		if found {
+			rest = k.below()
+		}
+		found = c.trace(n.kids[1], rest) || found
+	}
+	return found
+}
+
+// unplaced is an element of a list that a function made: it comes from equal
+// elements of the function's arguments, or else from all of them.
+func (c *collector) unplaced(n *node, k rank) bool {
+	found := false
+	for _, list := range n.kids {
+		for list.via != nil {
+			list = list.via
+		}
+		for _, arg := range list.kids {
+			found = c.equal(arg, n.val, k) || found
+		}
+		if !found {
+			found = c.trace(list, k)
+		}
+	}
+	return found
+}
+
+// equal traces the elements of a list that equal v.
+func (c *collector) equal(list *node, v ref.Val, k rank) bool {
+	l, ok := list.val.(traits.Lister)
+	if !ok {
+		return false
+	}
+	found := false
+	for _, e := range c.r.elements(list, l) {
+		if e.val.Equal(v) == types.True {
+			found = c.trace(e, k) || found
+		}
+	}
+	return found
+}
+
+// result is what a function's value comes from.
+func (c *collector) result(n *node, k rank) bool {
+	switch n.x.name {
+	case "max", "min":
+		if len(n.kids) == 1 && c.equal(n.kids[0], n.val, k) {
+			return true
+		}
+	case operators.Add:
+		if _, ok := n.val.(traits.Lister); ok {
+			return c.lists(n, k)
+		}
+	case "hasValue", "value":
+		return c.trace(n.kids[0], k)
+	}
+	return c.operands(n, k)
+}
+
+// built is what the list or map of a comprehension comes from: what its
+// elements come from, or when there are none the list that was searched.
+func (c *collector) built(n *node, k rank) bool {
+	found := false
+	for i := range n.turns {
+		t := &n.turns[i]
+		if !t.kept {
+			continue
+		}
+		for _, part := range []*node{t.body, t.last} {
+			if part != nil {
+				found = c.trace(part, k) || found
+			}
+		}
+		if n.x.op == opFilter {
+			found = c.trace(t.elem, k) || found
+		}
+	}
+	return found || c.operands(n, k)
+}

@@ -1,0 +1,304 @@
+package explain
+
+import (
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// logic is && and ||. What decided is to blame: of a false && the false
+// operand, for those behind it are guarded by it; of a true || every operand
+// that is true. Otherwise all operands together are.
+func (c *collector) logic(n *node, want bool, k rank) bool {
+	conjunction := n.x.op == opAnd
+	switch {
+	case conjunction && want:
+		return c.blame(n.kids[len(n.kids)-1], want, k)
+	case !conjunction && !want:
+		found := false
+		for _, kid := range c.further(n) {
+			if kid.val == types.True {
+				found = c.blame(kid, want, k) || found
+			}
+		}
+		return found
+	}
+	return c.joint(n, conjunction, k)
+}
+
+// further evaluates the operands that CEL leaves out once one has decided.
+func (c *collector) further(n *node) []*node {
+	for len(n.kids) < len(n.x.args) {
+		n.kids = append(n.kids, c.r.eval(n.x.args[len(n.kids)], n.frame))
+	}
+	return n.kids
+}
+
+// parts flattens a tree of one operator.
+func parts(n *node, o op, to []*node) []*node {
+	if n.x == nil || n.x.op != o {
+		return append(to, n)
+	}
+	for _, kid := range n.kids {
+		to = parts(kid, o, to)
+	}
+	return to
+}
+
+// joint blames operands that decided together: those of an || that are all
+// false, or of an && that should not all be true. The last is the most
+// telling, those before it are conditions: weak if they only test for presence
+// before a ||, or if they are alternatives that another came closer to.
+func (c *collector) joint(n *node, conjunction bool, k rank) bool {
+	kids, before := parts(n, n.x.op, nil), len(c.found)
+	best, telling := 0, 0
+	for _, kid := range kids {
+		if !conjunction {
+			best = max(best, progress(kid))
+		}
+	}
+	found := false
+	for i := len(kids) - 1; i >= 0; i-- {
+		as := k
+		switch {
+		case best > 0 && progress(kids[i]) < best && isOp(kids[i], opAnd):
+			as = weak
+		case found && conjunction, best > 0 && progress(kids[i]) < best:
+			as = k.below()
+		case found:
+			as = max(k, guard(kids[i]))
+		}
+		if c.blame(kids[i], !conjunction, as) {
+			found = true
+			if as == k {
+				telling++
+			}
+		}
+	}
+	if telling > 1 { // no one of them failed alone
+		for i := range c.found[before:] {
+			if f := &c.found[before+i]; f.rank == k {
+				f.atom = n
+			}
+		}
+	}
+	return found
+}
+
+func isOp(n *node, o op) bool { return n.x != nil && n.x.op == o }
+
+// guard ranks an operand of || by its form: `!has(x) || …`, `x != y || …`.
+func guard(n *node) rank {
+	switch {
+	case n.x == nil:
+		return strong
+	case n.x.op == opNot && presence(n.kids[0]), n.x.op == opEqual && isNull(n):
+		return weak
+	case n.x.op == opNot, n.x.op == opNotEqual:
+		return second
+	}
+	return strong
+}
+
+// presence says whether n only tests that something is there.
+func presence(n *node) bool {
+	if n.x == nil {
+		return false
+	}
+	if n.x.op == opCall && n.x.name == operators.In {
+		_, ok := n.kids[len(n.kids)-1].val.(traits.Mapper)
+		return ok
+	}
+	return n.x.op == opHas || n.x.op == opCall && n.x.name == "hasValue" || n.x.op == opNotEqual && isNull(n)
+}
+
+func isNull(n *node) bool {
+	for _, kid := range n.kids {
+		if kid.x != nil && kid.x.op == opConst && kid.val == types.NullValue {
+			return true
+		}
+	}
+	return false
+}
+
+// progress counts the leading operands of && that hold, but for tests for
+// presence: how close a false conjunction came.
+func progress(n *node) int {
+	if n.x == nil || n.val != types.False || n.x.op != opAnd {
+		if n.val == types.True && !presence(n) {
+			return 1
+		}
+		return 0
+	}
+	sum := 0
+	for _, part := range parts(n, opAnd, nil) {
+		p := progress(part)
+		sum += p
+		if part.val != types.True {
+			break
+		}
+	}
+	return sum
+}
+
+// conditional blames the branch taken, or the condition if the branch is a
+// constant.
+func (c *collector) conditional(n *node, want bool, k rank) bool {
+	return c.blame(n.kids[1], want, k) || c.opposite(n.kids[0], k)
+}
+
+// alternative is `a.orValue(b)` as a boolean.
+func (c *collector) alternative(n *node, want bool, k rank) bool {
+	if len(n.kids) == 2 {
+		return c.optional(n, k)
+	}
+	if inner := content(n.kids[0]); inner != nil && c.blame(inner, want, k) {
+		return true
+	}
+	return c.trace(n.kids[0], k)
+}
+
+// content is the node of the value in an optional, if the expression made it.
+func content(n *node) *node {
+	for n != nil && n.x != nil {
+		switch {
+		case n.via != nil:
+			n = n.via
+		case n.x.op == opCall && n.x.name == "optional.of" && len(n.kids) == 1:
+			return n.kids[0]
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// equality is == and !=; wantEqual is what should have been.
+func (c *collector) equality(n *node, wantEqual bool, k rank) bool {
+	a, b := n.kids[0], n.kids[1]
+	x, boolA := a.val.(types.Bool)
+	y, boolB := b.val.(types.Bool)
+	if boolA && boolB {
+		switch {
+		case isOp(b, opConst):
+			return c.blame(a, bool(y) == wantEqual, k)
+		case isOp(a, opConst):
+			return c.blame(b, bool(x) == wantEqual, k)
+		}
+		found := c.opposite(a, k)
+		return c.opposite(b, k) || found
+	}
+	name := operators.Equals
+	if !wantEqual {
+		name = operators.NotEquals
+	}
+	return c.compared(a, b, name, k)
+}
+
+// test is a function that should have returned want.
+func (c *collector) test(n *node, want bool, k rank) bool {
+	if len(n.kids) == 2 {
+		a, b := n.kids[0], n.kids[1]
+		switch n.x.name {
+		case operators.In:
+			return c.member(n, want, k)
+		case operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
+			name := n.x.name
+			if !want {
+				name = negated[name]
+			}
+			return c.compared(a, b, name, k)
+		case "sets.contains":
+			return c.contains(a, b, want, k)
+		case "sets.intersects":
+			return c.intersects(a, b, want, k)
+		case "sets.equivalent":
+			if want {
+				found := c.contains(a, b, want, k)
+				return c.contains(b, a, want, k) || found
+			}
+		}
+	}
+	if n.via != nil {
+		return c.blame(n.via, want, k)
+	}
+	return c.operands(n, k)
+}
+
+var negated = map[string]string{
+	operators.Less: operators.GreaterEquals, operators.GreaterEquals: operators.Less,
+	operators.Greater: operators.LessEquals, operators.LessEquals: operators.Greater,
+}
+
+var mirrored = map[string]string{
+	operators.Less: operators.Greater, operators.Greater: operators.Less,
+	operators.LessEquals: operators.GreaterEquals, operators.GreaterEquals: operators.LessEquals,
+	operators.Equals: operators.Equals, operators.NotEquals: operators.NotEquals,
+}
+
+// compared blames both sides of `a name b`, which should have held.
+func (c *collector) compared(a, b *node, name string, k rank) bool {
+	found := c.side(a, b, name, k)
+	return c.side(b, a, mirrored[name], k) || found
+}
+
+// side blames a for `a name b`. Of a size, it is the elements that are too
+// many, or the candidates that are too few.
+func (c *collector) side(a, b *node, name string, k rank) bool {
+	if list := sized(a); list != nil {
+		return c.size(list, excess(a, b, name), k)
+	}
+	if l, ok := b.val.(traits.Lister); ok && isOp(b, opList) && l.Size() == types.IntZero {
+		if _, ok := a.val.(traits.Lister); ok {
+			return c.size(a, excess(a, b, name), k)
+		}
+	}
+	return c.trace(a, k)
+}
+
+// sized is the list whose size n is.
+func sized(n *node) *node {
+	for n.via != nil {
+		n = n.via
+	}
+	if n.x == nil || n.x.op != opCall || n.x.name != "size" || len(n.kids) != 1 {
+		return nil
+	}
+	if _, ok := n.kids[0].val.(traits.Lister); !ok {
+		return nil
+	}
+	return n.kids[0]
+}
+
+// An amount says what is wrong with a size.
+type amount uint8
+
+const (
+	either amount = iota
+	tooMany
+	tooFew
+)
+
+func excess(a, b *node, name string) amount {
+	switch name {
+	case operators.Less, operators.LessEquals:
+		return tooMany
+	case operators.Greater, operators.GreaterEquals:
+		return tooFew
+	case operators.NotEquals:
+		if b.val == types.IntZero || isOp(b, opList) {
+			return tooFew
+		}
+		return either
+	}
+	if isOp(b, opList) {
+		return tooMany
+	}
+	if l, ok := a.val.(traits.Comparer); ok {
+		if l.Compare(b.val) == types.IntOne {
+			return tooMany
+		}
+		return tooFew
+	}
+	return either
+}

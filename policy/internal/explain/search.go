@@ -1,0 +1,394 @@
+package explain
+
+import (
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// every is a failing all().
+func (c *collector) every(n *node, want bool, k rank) bool {
+	if len(n.turns) == 0 {
+		return c.lists(n.kids[0], k)
+	}
+	return c.each(n, want, k)
+}
+
+// each blames the elements whose test is not want. That a test broke for some
+// counts only where it should have held.
+func (c *collector) each(n *node, want bool, k rank) bool {
+	found := false
+	for i := range n.turns {
+		t := &n.turns[i]
+		if t.test == nil || t.test.val == types.Bool(want) || failed(t.test) && !want {
+			continue
+		}
+		if c.blame(t.test, want, k) || c.trace(t.elem, k) {
+			found = true
+		}
+	}
+	return found
+}
+
+// some is a failing exists().
+func (c *collector) some(n *node, want bool, k rank) bool {
+	if want {
+		return c.miss(n, k)
+	}
+	return c.each(n, false, k)
+}
+
+func (c *collector) exactlyOne(n *node, want bool, k rank) bool {
+	for i := range n.turns {
+		if n.turns[i].test.val == types.True {
+			return c.each(n, false, k)
+		}
+	}
+	return want && c.miss(n, k)
+}
+
+// miss blames a search that found nothing. If one or more candidates came
+// closest, it is what they lack. Else what was searched for is to blame, if it
+// comes from the object: the image that is in no list of allowed ones. If the
+// list does, and elements are told apart by a key, it is the list that lacks
+// one; otherwise all candidates are at fault.
+func (c *collector) miss(n *node, k rank) bool {
+	if len(n.turns) == 0 {
+		return c.nobody(n, k)
+	}
+	best, lookup := 0, true
+	for i := range n.turns {
+		if t := n.turns[i].test; t != nil {
+			best = max(best, progress(t))
+			lookup = lookup && isLookup(t, n.x.level)
+		}
+	}
+	inside, outside := c.candidates(n, best)
+	switch {
+	case len(outside) > 0 && (len(inside) == 0 || class(outside) <= class(inside)):
+		rest := weak
+		if best > 0 {
+			rest = k.below()
+		}
+		c.take(inside, rest)
+		return c.take(outside, k)
+	case best == 0 && lookup && c.absent(n, k):
+	default:
+		c.take(inside, k)
+	}
+	c.take(outside, k)
+	return len(inside)+len(outside) > 0
+}
+
+// candidates blames the turns that came closest, and sorts what it finds by
+// whether it is in the list that was searched.
+func (c *collector) candidates(n *node, best int) (inside, outside []finding) {
+	for i := range n.turns {
+		t := &n.turns[i]
+		if t.test == nil || t.test.val == types.True || progress(t.test) < best {
+			continue
+		}
+		own := []finding{{at: t.elem.at}}
+		if t.elem.at == nil {
+			own = c.apart(func() { c.trace(t.elem, strong) })
+		}
+		for _, f := range c.apart(func() { c.blame(t.test, true, strong) }) {
+			if isWithin(f.at, own) {
+				inside = append(inside, f)
+			} else {
+				outside = append(outside, f)
+			}
+		}
+		if len(inside)+len(outside) > maxFindings {
+			break
+		}
+	}
+	return inside, outside
+}
+
+func isWithin(p *place, of []finding) bool {
+	for _, f := range of {
+		if f.at != nil && p.within(f.at) {
+			return true
+		}
+	}
+	return false
+}
+
+// apart collects into a list of its own.
+func (c *collector) apart(walk func()) []finding {
+	found, gen := c.found, c.gen
+	c.found = nil
+	c.begin(c.budget)
+	walk()
+	sub := c.found
+	c.found, c.gen = found, gen
+	return sub
+}
+
+// take adds findings collected apart.
+func (c *collector) take(found []finding, k rank) bool {
+	for _, f := range found {
+		if len(c.found) < maxFindings {
+			c.found = append(c.found, finding{f.at, max(k, f.rank), f.atom})
+		}
+	}
+	return len(found) > 0
+}
+
+// class is that of the foremost root among findings.
+func class(found []finding) int {
+	best := len(classes)
+	for _, f := range found {
+		if f.rank != weak {
+			best = min(best, f.at.root.class)
+		}
+	}
+	return best
+}
+
+// isLookup says whether a test that failed compares a field of the loop's
+// variable with something else: the element sought is simply not there.
+func isLookup(t *node, level int) bool {
+	if t.x == nil || t.val != types.False {
+		return false
+	}
+	switch t.x.op {
+	case opAnd:
+		return isLookup(t.kids[len(t.kids)-1], level)
+	case opOr:
+		for _, kid := range t.kids {
+			if !isLookup(kid, level) {
+				return false
+			}
+		}
+		return true
+	case opEqual:
+		a, b := t.x.args[0], t.x.args[1]
+		return isChain(a, level) && !b.reads(level) || isChain(b, level) && !a.reads(level)
+	case opCall:
+		return t.x.name == operators.In && isChain(t.x.args[0], level) && !t.x.args[1].reads(level)
+	}
+	return false
+}
+
+// reads says whether x depends on the variables of the loop at that level.
+func (x *code) reads(level int) bool { return x.uses&(1<<min(level, 63)) != 0 }
+
+// isChain says whether x is the loop's variable or a field of it.
+func isChain(x *code, level int) bool {
+	for x.op == opSelect || x.op == opIndex {
+		x = x.args[0]
+	}
+	return x.op == opLocal && x.reads(level)
+}
+
+// absent blames the list for an element that is not there, or a map for a key.
+func (c *collector) absent(n *node, k rank) bool {
+	c.atom = n
+	rng := n.kids[0]
+	m, ok := rng.val.(traits.Mapper)
+	if !ok {
+		return c.lists(rng, k)
+	}
+	t := n.turns[0].test
+	for isOp(t, opAnd) {
+		t = t.kids[len(t.kids)-1]
+	}
+	if t.x.op == opEqual && placeOf(m) != nil {
+		for i, other := range []*node{t.kids[1], t.kids[0]} {
+			if key, ok := other.val.(types.String); ok && t.x.args[i].op == opLocal && t.x.args[i].slot == slotFirst {
+				return c.add(placeOf(m).child(string(key)), k)
+			}
+		}
+	}
+	return c.lists(rng, k)
+}
+
+// nobody blames a search among no elements: the filter that left none, or the
+// list, and what was searched for if the list is not the object's own.
+func (c *collector) nobody(n *node, k rank) bool {
+	rng := n.kids[0]
+	for rng.via != nil {
+		rng = rng.via
+	}
+	if len(rng.turns) > 0 && rng.x.args[argTest] != nil {
+		return c.miss(rng, k)
+	}
+	lists := c.apart(func() { c.lists(rng, strong) })
+	var outer []finding
+	if test := n.x.args[argTest]; test != nil {
+		outer = c.apart(func() { c.outer(test, n.x.level, &frame{up: n.frame}) })
+	}
+	if len(lists) == 0 || class(outer) < class(lists) {
+		c.take(outer, k)
+	}
+	return c.take(lists, k) || len(outer) > 0
+}
+
+// outer traces the fields of a predicate that don't depend on its loop.
+func (c *collector) outer(x *code, level int, f *frame) {
+	if !x.reads(level) && (x.op == opSelect || x.op == opIndex || x.op == opVariable) {
+		if n := c.r.eval(x, f); !failed(n) {
+			c.trace(n, strong)
+		}
+		return
+	}
+	if x.op >= opAll {
+		return // what is in here has frames of its own
+	}
+	for _, a := range x.args {
+		c.outer(a, level, f)
+	}
+}
+
+// size blames a list for its size.
+func (c *collector) size(list *node, what amount, k rank) bool {
+	n := list
+	for n.via != nil && n.at == nil {
+		n = n.via
+	}
+	if n.at == nil && n.x != nil {
+		switch {
+		case n.x.op == opFilter || n.x.op == opMap && n.x.args[argTest] != nil:
+			return c.filtered(n, what, k)
+		case n.x.op == opMap:
+			return c.size(n.kids[0], what, k)
+		case n.x.op == opCall && n.x.name == operators.Add:
+			found := c.size(n.kids[0], what, c.contribution(n.kids[0], k))
+			return c.size(n.kids[1], what, c.contribution(n.kids[1], k)) || found
+		}
+	}
+	return c.lists(n, k)
+}
+
+// filtered blames the elements that a filter let pass, or that none did.
+func (c *collector) filtered(n *node, what amount, k rank) bool {
+	found := false
+	if what != tooFew {
+		found = c.each(n, false, k)
+	}
+	if what != tooMany && !found {
+		found = c.miss(n, k)
+	}
+	return found
+}
+
+// contribution is weak for a list that adds nothing to a sum of lists.
+func (c *collector) contribution(n *node, k rank) rank {
+	if l, ok := n.val.(traits.Lister); ok && l.Size() == types.IntZero {
+		return weak
+	}
+	return k
+}
+
+// lists blames lists themselves: where they stand, or those they were made of.
+func (c *collector) lists(n *node, k rank) bool {
+	switch {
+	case n.at != nil:
+		return c.add(n.at, k)
+	case n.x == nil:
+		return c.trace(n, k)
+	case n.x.op == opCond && len(n.kids) == 2:
+		return c.lists(n.kids[1], k) || c.opposite(n.kids[0], k)
+	case n.via != nil:
+		return c.lists(n.via, k)
+	case n.x.op == opFilter, n.x.op == opMap, n.x.op == opTransform:
+		return c.lists(n.kids[0], k)
+	case n.x.op == opCall && n.x.name == operators.Add:
+		found := c.lists(n.kids[0], c.contribution(n.kids[0], k))
+		return c.lists(n.kids[1], c.contribution(n.kids[1], k)) || found
+	case n.x.op == opCall, n.x.op == opOr2:
+		found := false
+		for _, kid := range n.kids {
+			found = c.lists(kid, k) || found
+		}
+		return found
+	}
+	return c.trace(n, k)
+}
+
+// member is `a in b`.
+func (c *collector) member(n *node, want bool, k rank) bool {
+	a, b := n.kids[0], n.kids[1]
+	if m, ok := b.val.(traits.Mapper); ok {
+		return c.key(a, b, m, want, k)
+	}
+	if !want {
+		found := c.trace(a, k)
+		return c.equal(b, a.val, k) || found
+	}
+	return c.sought(c.apart(func() { c.trace(a, strong) }), b, k)
+}
+
+// sought blames a list for not having what it should, or what should be in it
+// for not being one of those that it may: whichever is more the object's.
+func (c *collector) sought(what []finding, list *node, k rank) bool {
+	lists := c.apart(func() { c.lists(list, strong) })
+	if len(what) > 0 && (len(lists) == 0 || class(what) <= class(lists)) {
+		c.take(lists, weak)
+		return c.take(what, k)
+	}
+	c.take(what, k)
+	return c.take(lists, k) || len(what) > 0
+}
+
+func (c *collector) key(a, b *node, m traits.Mapper, want bool, k rank) bool {
+	at := placeOf(m)
+	key, ok := a.val.(types.String)
+	if at == nil || !ok {
+		found := c.trace(a, k)
+		return c.trace(b, weak) || found
+	}
+	if t, ok := m.(*typedMap); ok {
+		key = types.String(t.property(key))
+	}
+	c.trace(a, k)
+	return c.add(at.child(string(key)), k)
+}
+
+// contains is sets.contains(a, b): b's elements are all in a.
+func (c *collector) contains(a, b *node, want bool, k rank) bool {
+	x, okA := a.val.(traits.Lister)
+	y, okB := b.val.(traits.Lister)
+	if !okA || !okB || !want {
+		found := c.trace(a, k)
+		return c.trace(b, k) || found
+	}
+	found := false
+	for _, e := range c.r.elements(b, y) {
+		if has(x, e.val) {
+			continue
+		}
+		found = c.sought(c.apart(func() { c.trace(e, strong) }), a, k) || found
+	}
+	return found
+}
+
+// intersects is sets.intersects(a, b): a and b have elements in common.
+func (c *collector) intersects(a, b *node, want bool, k rank) bool {
+	x, okA := a.val.(traits.Lister)
+	y, okB := b.val.(traits.Lister)
+	if !okA || !okB {
+		return false
+	}
+	found := false
+	if want {
+		found = c.lists(a, k)
+		return c.lists(b, k) || found
+	}
+	for _, e := range c.r.elements(a, x) {
+		if has(y, e.val) {
+			found = c.trace(e, k) || found
+		}
+	}
+	for _, e := range c.r.elements(b, y) {
+		if has(x, e.val) {
+			found = c.trace(e, k) || found
+		}
+	}
+	return found
+}
+
+func has(l traits.Lister, v ref.Val) bool { return l.Contains(v) == types.True }

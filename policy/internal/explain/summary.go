@@ -1,0 +1,312 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// A ranked finding is one whose place is spelled out for sorting.
+type ranked struct {
+	finding
+	path []*place
+}
+
+// reduce drops what says nothing new: weak findings beside others, doubles,
+// and of a field and what holds it the less telling one, or the one that
+// holds. It sorts by root, then by how telling they are, then as in the
+// document.
+func (c *collector) reduce() []ranked {
+	better := slices.ContainsFunc(c.found, func(f finding) bool { return f.rank != weak })
+	var all []ranked
+	for _, f := range c.found {
+		if f.rank != weak || !better {
+			all = append(all, ranked{f, f.at.steps()})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b ranked) int {
+		return firstOf(a.at.root.compare(b.at.root), compare(a.path, b.path), int(a.rank)-int(b.rank))
+	})
+	all = nested(all)
+	slices.SortStableFunc(all, func(a, b ranked) int {
+		return firstOf(a.at.root.compare(b.at.root), int(a.rank)-int(b.rank))
+	})
+	return all
+}
+
+func firstOf(orders ...int) int {
+	for _, o := range orders {
+		if o != 0 {
+			return o
+		}
+	}
+	return 0
+}
+
+// nested drops doubles, and the less telling of those that hold each other.
+func nested(sorted []ranked) []ranked {
+	var kept []ranked
+	for _, f := range sorted {
+		drop := false
+		for len(kept) > 0 {
+			last := kept[len(kept)-1]
+			if !f.at.within(last.at) {
+				break
+			}
+			if len(f.path) == len(last.path) || f.rank > last.rank {
+				drop = true
+				break
+			}
+			kept = kept[:len(kept)-1]
+		}
+		if !drop {
+			kept = append(kept, f)
+		}
+	}
+	return kept
+}
+
+func (r *run) culprits(found []ranked) []Culprit {
+	var culprits []Culprit
+	for _, f := range found {
+		value, there := f.at.value()
+		k := Culprit{
+			Root: f.at.root.name, Pointer: f.at.pointer(), Missing: !there,
+			Value: native(value), Element: element(f.path),
+		}
+		if f.atom != nil && f.atom.x != nil {
+			k.Text = cut(f.atom.x.source(), maxAtom)
+		}
+		culprits = append(culprits, k)
+	}
+	return culprits
+}
+
+// element names the list elements on a path: `containers[1] "side"`.
+func element(path []*place) string {
+	var b strings.Builder
+	for i, p := range path {
+		if p.index < 0 {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		if i > 0 && path[i-1].index < 0 {
+			b.WriteString(path[i-1].key)
+		}
+		fmt.Fprintf(&b, "[%d]", p.index)
+		if v, ok := p.value(); ok {
+			if name := nameOf(v); name != "" {
+				fmt.Fprintf(&b, " %q", name)
+			}
+		}
+	}
+	return b.String()
+}
+
+// nameOf is what people call a list element by.
+func nameOf(v any) string {
+	m, ok := native(v).(map[string]any)
+	if !ok {
+		return ""
+	}
+	for _, key := range []string{"name", "key", "host"} {
+		if s, ok := m[key].(string); ok && s != "" {
+			return cut(s, 60)
+		}
+	}
+	return ""
+}
+
+// Limits of texts, in bytes.
+const (
+	maxLine = 160
+	maxAtom = 400
+)
+
+// summary says in a line which part failed, for which elements, and with what.
+func (r *run) summary(top *node, found []ranked) string {
+	if len(found) == 0 {
+		return ""
+	}
+	first := found[0]
+	atom := first.atom
+	if atom == nil || atom.x == nil {
+		atom = top
+	}
+	if atom.x == nil {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(cut(atom.x.source(), maxLine))
+	if err, ok := atom.val.(*types.Err); ok {
+		fmt.Fprintf(&b, " fails: %s", cut(r.reason(first.at, err), maxLine))
+	} else {
+		fmt.Fprintf(&b, " is %s", shown(atom.val))
+	}
+	b.WriteString(forElements(found, atom.x))
+	if !r.secret() && !failed(atom) && atom.x.op != opHas && atom.x.op != opSelect {
+		b.WriteString(r.values(found, atom))
+	}
+	return b.String()
+}
+
+// reason is the text of an error, which may quote what must not be told.
+func (r *run) reason(at *place, err *types.Err) string {
+	_, there := at.value()
+	switch {
+	case !there && at.up != nil && at.index >= 0:
+		return "there is no element " + at.token()
+	case !there && at.up != nil:
+		return "no such key: " + at.token()
+	case r.secret():
+		return "error in evaluation"
+	}
+	return err.Error()
+}
+
+// forElements names the elements that the same code failed on.
+func forElements(found []ranked, x *code) string {
+	var names []string
+	for _, f := range found {
+		if f.atom == nil || f.atom.x != x || f.at.root != found[0].at.root {
+			continue
+		}
+		if name := element(f.path); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	const most = 3
+	if extra := len(names) - most; extra > 0 {
+		return fmt.Sprintf(" for %s and %d more", strings.Join(names[:most], ", "), extra)
+	}
+	return " for " + strings.Join(names, ", ")
+}
+
+// values tells the scalars of the first failing test.
+func (r *run) values(found []ranked, atom *node) string {
+	var told []string
+	for _, f := range found {
+		if f.atom != atom || len(told) == 3 {
+			continue
+		}
+		v, there := f.at.value()
+		switch text := scalar(v); {
+		case !there && f.at.up != nil:
+			told = append(told, dotted(f)+" is missing")
+		case text != "":
+			told = append(told, dotted(f)+" is "+text)
+		}
+	}
+	if len(told) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(told, ", ")
+}
+
+// dotted is the path below the innermost list element, or from the root.
+func dotted(f ranked) string {
+	from := 0
+	for i, p := range f.path {
+		if p.index >= 0 {
+			from = i + 1
+		}
+	}
+	var b strings.Builder
+	switch {
+	case from == 0:
+		b.WriteString(f.at.root.name)
+	case from == len(f.path):
+		for from--; from > 0 && f.path[from].index >= 0; from-- {
+		}
+	}
+	for _, p := range f.path[from:] {
+		switch {
+		case p.index >= 0:
+			fmt.Fprintf(&b, "[%d]", p.index)
+		case plainKey(p.key):
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(p.key)
+		default:
+			fmt.Fprintf(&b, "[%q]", p.key)
+		}
+	}
+	return b.String()
+}
+
+func plainKey(s string) bool {
+	for i, c := range s {
+		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// scalar shows a scalar; "" for anything else.
+func scalar(v any) string {
+	switch v := native(v).(type) {
+	case nil:
+		return "null"
+	case string:
+		return fmt.Sprintf("%q", cut(v, 80))
+	case bool, int64, int, float64, uint64:
+		return fmt.Sprint(v)
+	}
+	return ""
+}
+
+// shown is a value on one line, for people.
+func shown(v ref.Val) string {
+	switch v := v.(type) {
+	case *types.Err:
+		return cut(v.Error(), maxLine)
+	case *types.Optional:
+		if !v.HasValue() {
+			return "optional.none()"
+		}
+		return cut("optional.of("+shown(v.GetValue())+")", maxLine)
+	case types.Null:
+		return "null"
+	}
+	if s := scalar(v); s != "" {
+		return s
+	}
+	return container(v)
+}
+
+// secret says whether a root is a Secret, whose content must not be told.
+func (r *run) secret() bool {
+	for _, v := range r.input.Roots {
+		if m, ok := native(v).(map[string]any); ok && m["kind"] == "Secret" {
+			return true
+		}
+	}
+	return false
+}
+
+// cut shortens s to about n bytes, on one line and without control characters.
+func cut(s string, n int) string {
+	if len(s) > n {
+		for n > 0 && !utf8.RuneStart(s[n]) {
+			n--
+		}
+		s = s[:n] + "…"
+	}
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return ' '
+		}
+		return c
+	}, s)
+}
