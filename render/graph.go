@@ -2,6 +2,7 @@ package render
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 )
@@ -17,6 +18,7 @@ func (g Graph) render(ctx context.Context, src Source) *Unit {
 	for _, o := range u.Objects {
 		o.Unit = u
 	}
+	u.Err = errors.Join(u.Err, u.check())
 	if n, ok := r.(interface{ Name(Source) string }); ok {
 		u.Name = n.Name(src)
 	}

@@ -1,0 +1,151 @@
+package render
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// What the API server takes: a request (k8s.io/apiserver/pkg/server/config.go)
+// and all annotations of an object (k8s.io/apimachinery/pkg/api/validation).
+const (
+	maxObject      = 3 << 20
+	maxAnnotations = 256 << 10
+)
+
+// check looks at what an API server asks of every object before it knows its
+// kind. The objects are judged all the same.
+func (u *Unit) check() error {
+	var errs []error
+	first := make(map[Key]*Object)
+	for _, o := range u.Objects {
+		errs = append(errs, u.checkName(o), u.checkSize(o), u.checkTwice(o, first))
+		o.Assumed = append(o.Assumed, notes(o)...)
+	}
+	return errors.Join(errs...)
+}
+
+func (u *Unit) errorAt(o *Object, pointer, rule, format string, args ...any) *Error {
+	e := &Error{Span: Span{File: u.Path}, Rule: rule, Err: fmt.Errorf(format, args...)}
+	if origins := o.At(pointer); len(origins) > 0 {
+		e.Span = origins[0].Span
+	}
+	return e
+}
+
+// nameless are the groups whose objects are questions to the API server, which
+// have no name.
+var nameless = map[string]bool{"authorization.k8s.io": true, "authentication.k8s.io": true}
+
+func (u *Unit) checkName(o *Object) error {
+	if nameless[o.GroupVersionKind().Group] {
+		return nil
+	}
+	value, ok := o.Object["metadata"]
+	meta, isMap := value.(map[string]any)
+	if ok && value != nil && !isMap {
+		return u.errorAt(o, "/metadata", "invalid-name", "metadata is %s, not a map", typeName(value))
+	}
+	for _, key := range []string{"name", "generateName", "namespace"} {
+		if v := meta[key]; v != nil && !isString(v) {
+			return u.errorAt(o, Pointer("metadata", key), "invalid-name", "metadata.%s is %s, not a string", key, typeName(v))
+		}
+	}
+	if o.GetName() == "" && o.GetGenerateName() == "" {
+		return u.errorAt(o, "/metadata", "no-name", "%s has neither metadata.name nor metadata.generateName", o.GetKind())
+	}
+	return nil
+}
+
+func isString(v any) bool {
+	_, ok := v.(string)
+	return ok
+}
+
+func (u *Unit) checkSize(o *Object) error {
+	size := 0
+	for k, v := range o.GetAnnotations() {
+		size += len(k) + len(v)
+	}
+	if size > maxAnnotations {
+		return u.errorAt(o, "/metadata/annotations", "annotations-too-large",
+			"annotations hold %d bytes, the API server takes %d", size, maxAnnotations)
+	}
+	if roughSize(o.Object) < maxObject/6 { // no byte takes more than six in JSON
+		return nil
+	}
+	b, err := json.Marshal(o.Object)
+	if err == nil && len(b) > maxObject {
+		return u.errorAt(o, "", "object-too-large", "object holds %d bytes of JSON, the API server takes %d", len(b), maxObject)
+	}
+	return nil
+}
+
+func roughSize(v any) int {
+	size := 8
+	switch v := v.(type) {
+	case string:
+		size += len(v)
+	case map[string]any:
+		for k, e := range v {
+			size += len(k) + roughSize(e)
+		}
+	case []any:
+		for _, e := range v {
+			size += roughSize(e)
+		}
+	}
+	return size
+}
+
+// checkTwice warns of a second object with the same identity: the last wins.
+// Helm runs hooks of one name after each other.
+func (u *Unit) checkTwice(o *Object, first map[Key]*Object) error {
+	k := o.Key()
+	if o.GetName() == "" || o.GetAnnotations()["helm.sh/hook"] != "" {
+		return nil
+	}
+	gv, _ := schema.ParseGroupVersion(k.APIVersion)
+	k.APIVersion = gv.Group
+	if k.Namespace == "" {
+		k.Namespace = u.Namespace
+	}
+	if k.Namespace == "" {
+		k.Namespace = "default"
+	}
+	was, twice := first[k]
+	if !twice {
+		first[k] = o
+		return nil
+	}
+	e := u.errorAt(o, "", "duplicate-object", "%s %s is already defined%s: the cluster keeps the last", k.Kind, k.Name, whereIs(was))
+	e.Warning = true
+	return e
+}
+
+func whereIs(o *Object) string {
+	if origins := o.At(""); len(origins) > 0 {
+		return " at " + origins[0].String()
+	}
+	return ""
+}
+
+// notes says in what way somebody may leave an object out that is judged here.
+func notes(o *Object) []string {
+	var notes []string
+	for _, n := range []struct{ key, value, note string }{
+		{"config.kubernetes.io/local-config", "true", "kustomize leaves it out, kubectl applies it"},
+		{"argocd.argoproj.io/hook", "Skip", "Argo CD does not apply it, others do"},
+		{"kustomize.toolkit.fluxcd.io/reconcile", "disabled", "Flux does not apply it, others do"},
+	} {
+		if o.GetAnnotations()[n.key] == n.value {
+			notes = append(notes, fmt.Sprintf("annotation %s: %s is set: %s", n.key, n.value, n.note))
+		}
+	}
+	if o.GetDeletionTimestamp() != nil {
+		notes = append(notes, "metadata.deletionTimestamp is set: the API server ignores it on creation")
+	}
+	return notes
+}

@@ -1,0 +1,273 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Limits of a tree, see section 7 of the security study.
+const (
+	maxFiles = 200_000
+	maxLevel = 64
+	maxHops  = 8
+)
+
+// A Discovery is what paths of a tree stand for.
+type Discovery struct {
+	Sources  []Source  // in byte order of their paths
+	Skipped  []Skipped // what is not rendered, in byte order of the paths
+	NotFound []string  // given paths that are not in the tree: a bad command line
+	Err      error     // joins *Error values: what could not be looked at
+}
+
+// Skipped is a file or directory that is no source, and why.
+type Skipped struct{ Path, Reason string }
+
+// Discover finds the sources below paths, which are files and directories of
+// fsys; without any, below its root.
+//
+// Directories are walked, all but .git and what a claim takes whole. A path
+// that is given by name is a source whenever some renderer knows what to do
+// with it. One that is found is a source unless another that was found takes
+// it in; of sources that take in each other the first is one. Files named
+// .yaml, .yml or .json that hold objects, and that nobody takes in, are
+// manifests. A symbolic link stands for its target, which is judged where it
+// is.
+func (g Graph) Discover(fsys fs.FS, paths ...string) Discovery {
+	w := &walk{
+		graph: g, fsys: fsys,
+		asked: make(map[string][]claim), walked: make(map[string]bool),
+		files: make(map[string]bool), named: make(map[string]bool),
+	}
+	if len(paths) == 0 {
+		w.dir(".")
+	}
+	for _, p := range paths {
+		w.given(p)
+	}
+	for len(w.links) > 0 {
+		target := w.links[0]
+		w.links = w.links[1:]
+		w.follow(target)
+	}
+	w.units()
+	w.manifests()
+	return w.result()
+}
+
+// A walk is one Discover at work.
+type walk struct {
+	graph  Graph
+	fsys   fs.FS
+	asked  map[string][]claim // what the renderers make of a directory
+	walked map[string]bool    // directories
+	files  map[string]bool    // found files that may hold objects
+	named  map[string]bool    // directories given by name
+	links  []string           // targets of symbolic links, to be looked at
+	count  int                // of directory entries
+	out    Discovery
+	errs   []error
+}
+
+// A claim is what one renderer makes of a directory.
+type claim struct {
+	Claim
+	dir, kind string
+}
+
+func (w *walk) fail(name, rule string, err error) {
+	w.errs = append(w.errs, fileError(name, rule, err))
+}
+
+func (w *walk) skip(name, reason string) {
+	w.out.Skipped = append(w.out.Skipped, Skipped{name, reason})
+}
+
+// given looks at a path of the command line.
+func (w *walk) given(name string) {
+	clean := path.Clean(name)
+	if !fs.ValidPath(clean) {
+		w.out.NotFound = append(w.out.NotFound, name)
+		return
+	}
+	info, err := fs.Stat(w.fsys, clean)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !isLink(w.fsys, clean):
+		w.out.NotFound = append(w.out.NotFound, name)
+	case err != nil:
+		w.errs = append(w.errs, openError(w.fsys, clean, err))
+	case info.IsDir():
+		w.named[clean] = true
+		w.dir(clean)
+	default:
+		w.givenFile(clean)
+	}
+}
+
+// givenFile takes a file as what it is: a packed chart, a file that stands for
+// its directory such as kustomization.yaml, or a manifest.
+func (w *walk) givenFile(name string) {
+	if (strings.HasSuffix(name, ".tgz") || strings.HasSuffix(name, ".tar.gz")) && w.graph.renderer("helm") != nil {
+		w.source(name, "helm")
+		return
+	}
+	for _, c := range w.claims(path.Dir(name)) {
+		if c.reads(name) {
+			w.source(c.dir, c.kind)
+			return
+		}
+	}
+	w.source(name, Manifests{}.Kind())
+}
+
+func (w *walk) source(name, kind string) {
+	w.out.Sources = append(w.out.Sources, Source{FS: w.fsys, Path: name, Kind: kind})
+}
+
+// claims asks every renderer once what it makes of a directory.
+func (w *walk) claims(dir string) []claim {
+	if cs, ok := w.asked[dir]; ok {
+		return cs
+	}
+	var cs []claim
+	for _, r := range w.graph.Renderers {
+		if c, ok := r.Detect(w.fsys, dir); ok {
+			cs = append(cs, claim{Claim: c, dir: dir, kind: r.Kind()})
+		}
+	}
+	w.asked[dir] = cs
+	return cs
+}
+
+// reads tells whether the claim's own files include the file name.
+func (c *claim) reads(name string) bool {
+	return slices.ContainsFunc(c.Files, func(f string) bool { return f == name || path.Join(c.dir, f) == name })
+}
+
+// whole tells whether everything below a directory belongs to one claim.
+func (w *walk) whole(dir string) bool {
+	return slices.ContainsFunc(w.claims(dir), func(c claim) bool { return c.Whole })
+}
+
+func (w *walk) dir(name string) {
+	if w.walked[name] {
+		return
+	}
+	w.walked[name] = true
+	if w.whole(name) {
+		return
+	}
+	if strings.Count(name, "/") >= maxLevel {
+		w.fail(name, "too-deep", fmt.Errorf("directory is more than %d levels deep", maxLevel))
+		return
+	}
+	entries, err := fs.ReadDir(w.fsys, name)
+	if err != nil {
+		w.errs = append(w.errs, openError(w.fsys, name, err))
+	}
+	for _, e := range entries {
+		if w.count++; w.count > maxFiles {
+			if w.count == maxFiles+1 {
+				w.fail(name, "too-many-files", fmt.Errorf("more than %d files, the rest is not looked at", maxFiles))
+			}
+			return
+		}
+		if e.Name() != ".git" {
+			w.entry(path.Join(name, e.Name()), e.Type())
+		}
+	}
+}
+
+func (w *walk) entry(name string, mode fs.FileMode) {
+	switch {
+	case mode.IsRegular() && !hasManifestName(name):
+	case !fs.ValidPath(name):
+		w.fail(name, "invalid-name", errors.New("name is not UTF-8"))
+	case mode.IsDir():
+		w.dir(name)
+	case mode&fs.ModeSymlink != 0:
+		w.link(name)
+	case mode.IsRegular():
+		w.files[name] = true
+	case hasManifestName(name):
+		w.errs = append(w.errs, notRegular(name, mode))
+	}
+}
+
+// hasManifestName goes by the extensions that kubectl knows, in any case.
+func hasManifestName(name string) bool {
+	switch strings.ToLower(path.Ext(name)) {
+	case ".yaml", ".yml", ".json":
+		return true
+	}
+	return false
+}
+
+// link puts the target of a symbolic link on the list. One that leads nowhere
+// is an error when its name says that somebody may apply it.
+func (w *walk) link(name string) {
+	target, err := resolve(w.fsys, name)
+	manifest := hasManifestName(name)
+	switch {
+	case err != nil && manifest:
+		w.errs = append(w.errs, err)
+	case err != nil:
+		w.skip(name, err.Err.Error())
+	default:
+		if info, err := fs.Stat(w.fsys, target); err == nil && (info.IsDir() || manifest) {
+			w.links = append(w.links, target)
+			w.skip(name, "symbolic link, see "+target)
+		}
+	}
+}
+
+// resolve follows symbolic links to a path without any.
+func resolve(fsys fs.FS, name string) (string, *Error) {
+	done, rest, hops := ".", strings.Split(name, "/"), 0
+	for len(rest) > 0 {
+		next := path.Join(done, rest[0])
+		rest = rest[1:]
+		info, err := fs.Lstat(fsys, next)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return "", fileError(name, "dangling-link", errors.New("symbolic link leads nowhere"))
+		case err != nil:
+			return "", openError(fsys, name, err)
+		case info.Mode()&fs.ModeSymlink == 0:
+			done = next
+			continue
+		}
+		to, err := fs.ReadLink(fsys, next)
+		if hops++; err != nil || hops > maxHops {
+			return "", fileError(name, "dangling-link", errors.New("symbolic link can't be followed"))
+		}
+		abs := path.IsAbs(to)
+		if to = path.Join(path.Dir(next), to); abs || !fs.ValidPath(to) {
+			return "", fileError(name, "escapes-tree", errors.New("symbolic link leads out of the tree"))
+		}
+		done, rest = ".", append(strings.Split(to, "/"), rest...)
+	}
+	return done, nil
+}
+
+// follow looks at the target of a link, where it is not part of a chart or of
+// Git's own files.
+func (w *walk) follow(target string) {
+	for dir := path.Dir(target); ; dir = path.Dir(dir) {
+		if path.Base(dir) == ".git" || w.whole(dir) {
+			return
+		}
+		if dir == "." {
+			break
+		}
+	}
+	if info, err := fs.Stat(w.fsys, target); err == nil && info.IsDir() {
+		w.dir(target)
+		return
+	}
+	w.files[target] = true
+}
