@@ -73,6 +73,17 @@ func (ns namespace) origin(label string) render.Span {
 	return render.Span{}
 }
 
+// exemption says which labels lift controls of the pack.
+func (ns namespace) exemption() string {
+	var set []string
+	for _, key := range []string{api.EnforceLevelLabel, api.EnforceVersionLabel} {
+		if v, ok := ns.labels[key]; ok {
+			set = append(set, key+"="+v)
+		}
+	}
+	return fmt.Sprintf("namespace %q is labelled %s", ns.name, strings.Join(set, ", "))
+}
+
 // A duty is a control that is in force in a namespace, or that a label there
 // has lifted.
 type duty struct {
@@ -113,11 +124,7 @@ func (e *Engine) plan(ns namespace) []duty {
 	p.add(duty{level: enforce, action: policy.Deny, label: api.EnforceLevelLabel}, e.levels.controls(enforce))
 	p.add(duty{level: ns.policy.Warn, action: policy.Warn, label: api.WarnLevelLabel}, e.levels.controls(ns.policy.Warn))
 	p.add(duty{level: ns.policy.Audit, action: policy.Audit, label: api.AuditLevelLabel}, e.levels.controls(ns.policy.Audit))
-	if api.CompareLevels(enforce.Level, pack.Level) < 0 {
-		lifted := duty{level: pack, action: policy.Deny, label: api.EnforceLevelLabel}
-		lifted.exempt = fmt.Sprintf("namespace %q is labelled %s=%s", ns.name, api.EnforceLevelLabel, enforce.Level)
-		p.add(lifted, e.levels.controls(pack))
-	}
+	p.add(duty{level: pack, action: policy.Deny, label: api.EnforceLevelLabel, exempt: ns.exemption()}, e.levels.controls(pack))
 	return p.duties
 }
 
@@ -134,7 +141,7 @@ func (p *planner) add(d duty, controls []control) {
 	}
 	for _, c := range controls {
 		have := p.since[c.id]
-		if slices.Contains(have, c.since) || len(have) > 0 && d.exempt != "" {
+		if slices.Contains(have, c.since) {
 			continue
 		}
 		p.since[c.id] = append(have, c.since)

@@ -171,10 +171,24 @@ func judge(t *testing.T, comment string, content map[string]string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
+		checkDocumented(t, e.Rules(), rs)
 		fmt.Fprintf(&b, "%s %s %s/%s\n", req.Operation, req.Kind.Kind, req.Namespace, req.Name)
 		printResults(&b, rs)
 	}
 	return b.String()
+}
+
+// checkDocumented: each result is of a documented rule, and no harder.
+func checkDocumented(t *testing.T, rules []policy.Rule, rs []policy.Result) {
+	t.Helper()
+	for _, r := range rs {
+		documented := slices.ContainsFunc(rules, func(rule policy.Rule) bool {
+			return rule.Policy == r.Policy && rule.Name == r.Rule && rule.Action.AtLeast(r.Action) && rule.Severity == r.Severity
+		})
+		if !documented {
+			t.Errorf("%s %s/%s is not documented", r.Action, r.Policy, r.Rule)
+		}
+	}
 }
 
 // printResults writes a result a line, passes by their number alone.
@@ -223,13 +237,13 @@ func TestHostile(t *testing.T) {
 apiVersion: v1
 kind: Pod
 spec:
-  overhead: {cpu: 1e-2147483647}
+  overhead: {cpu: "1e-2147483647"}
   containers:
   - name: c
-    resources: {limits: {memory: 1e2147483647}}
+    resources: {limits: {memory: "1e2147483647"}}
   volumes:
   - name: v
-    emptyDir: {sizeLimit: 1e-2147483647}
+    emptyDir: {sizeLimit: "1e-2147483647"}
 `)
 	if len(endless) < 15 {
 		t.Errorf("got %v", endless)
@@ -242,6 +256,34 @@ spec:
 	for _, r := range results(t, e, policy.Create, long) {
 		if len(r.Message) > 4096 || !bytes.Equal(bytes.ToValidUTF8([]byte(r.Message), nil), []byte(r.Message)) || len(r.Fields) > maxFields {
 			t.Errorf("%s: message of %d bytes, %d fields", r.Rule, len(r.Message), len(r.Fields))
+		}
+	}
+}
+
+// TestSubresources: only those that carry a pod are looked at.
+func TestSubresources(t *testing.T) {
+	t.Parallel()
+	e, err := New(Options{Level: "baseline"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		kind, sub string
+		judged    bool
+	}{
+		{"v1\nkind: Pod", "ephemeralcontainers", true},
+		{"v1\nkind: Pod", "resize", true},
+		{"v1\nkind: Pod", "status", false},
+		{"v1\nkind: Pod", "binding", false},
+		{"apps/v1\nkind: Deployment", "scale", false},
+		{"v1\nkind: Namespace\nmetadata: {labels: {pod-security.kubernetes.io/warn: x}}", "status", false},
+	}
+	for _, test := range tests {
+		req := request(t, policy.Create, object(t, "apiVersion: "+test.kind+"\nspec: {template: {spec: {}}}\n"), nil)
+		req.SubResource = test.sub
+		rs, err := e.Validate(t.Context(), req)
+		if err != nil || len(rs) > 0 != test.judged {
+			t.Errorf("%s %s: %d results, %v", test.kind, test.sub, len(rs), err)
 		}
 	}
 }
