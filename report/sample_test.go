@@ -113,7 +113,7 @@ func otherResults() []policy.Result {
 			Message: "dependency redis is not vendored", Hint: "run `helm dependency build` and commit charts/",
 			Origins: []render.Origin{{Span: render.Span{File: "charts/db/Chart.yaml", Line: 5, Column: 3, EndLine: 5, EndColumn: 14}, Role: render.Manifest}}, Fingerprint: "ff"},
 		{Engine: policy.EngineCompile, Policy: "broken", Rule: "validations[0]", Operation: policy.Create, Outcome: policy.Error, Action: policy.Deny,
-			Message: "ERROR: <input>:1:23: Syntax error: mismatched input '<EOF>'\n | object.spec.replicas >\n | ......................^",
+			Message:      "ERROR: <input>:1:23: Syntax error: mismatched input '<EOF>'\n | object.spec.replicas >\n | ......................^",
 			PolicyOrigin: render.Span{File: "policies/broken.yaml", Line: 7, Column: 17, EndLine: 7, EndColumn: 39}, Fingerprint: "a0"},
 		{Engine: "PodSecurity", Policy: "baseline", Rule: "privileged", Operation: policy.Create, Object: web, Outcome: policy.Pass, Action: policy.Deny},
 		{Engine: "PodSecurity", Policy: "baseline", Rule: "hostNamespaces", Operation: policy.Create, Object: web, Outcome: policy.Skip, Action: policy.Deny, Message: "exempted by the namespace"},

@@ -1,0 +1,81 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A node is a value in somebody's JSON, with its JSON pointer. Nothing is
+// expected of its type: what is absent or another type is a zero.
+type node struct {
+	value any
+	at    string
+}
+
+func parseNode(data []byte) (node, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return node{}, readJSONError(data, err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return node{}, errors.New("there is more after the JSON document")
+	}
+	return node{value: v}, nil
+}
+
+func readJSONError(data []byte, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the JSON ends early")
+	}
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		line := 1 + bytes.Count(data[:min(int(syntax.Offset), len(data))], []byte("\n"))
+		return fmt.Errorf("line %d is not JSON: %w", line, err)
+	}
+	return err
+}
+
+// get walks down by keys.
+func (n node) get(keys ...string) node {
+	for _, k := range keys {
+		m, _ := n.value.(map[string]any)
+		n = node{m[k], n.at + render.Pointer(k)}
+	}
+	return n
+}
+
+func (n node) exists() bool { return n.value != nil }
+
+func (n node) list() []node {
+	values, _ := n.value.([]any)
+	nodes := make([]node, len(values))
+	for i, v := range values {
+		nodes[i] = node{v, n.at + "/" + strconv.Itoa(i)}
+	}
+	return nodes
+}
+
+func (n node) isList() bool {
+	_, ok := n.value.([]any)
+	return ok
+}
+
+func (n node) text() string {
+	s, _ := n.value.(string)
+	return s
+}
+
+// number is an integer; ok is false for anything else.
+func (n node) number() (int, bool) {
+	num, _ := n.value.(json.Number)
+	i, err := strconv.Atoi(num.String())
+	return i, err == nil
+}
