@@ -41,6 +41,8 @@ type Helm struct {
 	APIVersions []string // added to the capabilities
 	SkipCRDs    bool     // leave out the chart's crds/ directory
 	SkipSchema  bool
+	SkipTests   bool // leave out hooks that are tests
+	SkipHooks   bool // leave out all hooks
 }
 
 // A Renderer turns one kind of source into objects. It is safe for concurrent use.

@@ -1,0 +1,179 @@
+package helm
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"text/template"
+	"unicode/utf8"
+)
+
+// An execution knows which file each template came from, which is what it
+// takes to put an error of text/template at its place.
+type execution struct {
+	*run
+	files   map[string]*templateFile // by the names that Helm gives them
+	order   []string
+	defined map[string]*templateFile // by the names of the templates in them, the last wins
+	bySrc   map[*source]*templateFile
+}
+
+var (
+	parsePlace = regexp.MustCompile(`^template: ` + idPrefix + `[0-9a-f]+:(\d+)(?::(\d+))?: `)
+	execPlace  = regexp.MustCompile(`^template: (` + idPrefix + `[0-9a-f]+):(\d+):(\d+): executing "((?:[^"\\]|\\.)*)" at <`)
+	hookText   = regexp.MustCompile(` \| __(out \d+|take)`)
+)
+
+// parseError puts an error of the parser at its line.
+func parseError(f *templateFile, err error) error {
+	line := 0
+	if m := parsePlace.FindStringSubmatch(err.Error()); m != nil {
+		line, _ = strconv.Atoi(m[1])
+	}
+	return f.at.errorAt("helm-template", line, 0, plainParseError(err))
+}
+
+// plainParseError is an error of the parser without its place.
+func plainParseError(err error) error {
+	text := err.Error()
+	if m := parsePlace.FindStringIndex(text); m != nil {
+		text = text[m[1]:]
+	}
+	return errors.New(sentence(strings.ReplaceAll(text, idPrefix, "")))
+}
+
+// A stop is where and why a template stopped.
+type stop struct {
+	src          *source
+	line, column int
+	message      string
+}
+
+// failed puts the error of a file's execution at the file's own action, and
+// says where below it went wrong.
+func (x *execution) failed(f *templateFile, err error) error {
+	outer, _ := x.stop(err)
+	inner, cause := outer, err
+	if x.broken != nil {
+		inner, cause = x.stop(x.broken)
+	}
+	message := describe(cause, inner.message)
+	if t := x.fileOf(inner.src); t != nil && inner.line > 0 && (t != f || inner.line != outer.line) {
+		message += fmt.Sprintf(" (in %s:%d:%d)", t.display(f), inner.line, inner.column)
+	}
+	return f.at.errorAt("helm-template", outer.line, outer.column, errors.New(sentence(message)))
+}
+
+// fileOf returns the file that a source was read from, nil for text given to tpl.
+func (x *execution) fileOf(s *source) *templateFile {
+	if s == nil {
+		return nil
+	}
+	return x.bySrc[s]
+}
+
+// stop takes an error of text/template apart.
+func (x *execution) stop(err error) (stop, error) {
+	text := err.Error()
+	m := execPlace.FindStringSubmatchIndex(text)
+	if m == nil {
+		return stop{message: text}, err
+	}
+	s := stop{src: x.sourceOf(text[m[2]:m[3]])}
+	s.line, _ = strconv.Atoi(text[m[4]:m[5]])
+	offset, _ := strconv.Atoi(text[m[6]:m[7]])
+	s.column = offset + 1
+	if s.src != nil {
+		s.column = column(s.src.text, s.line, offset)
+	}
+	what, rest, ok := strings.Cut(text[m[1]:], ">: ")
+	if !ok {
+		rest = what
+	}
+	s.message = expression(what) + rest
+	return s, err
+}
+
+// expression is the part of a template that an error is about, without hooks.
+func expression(what string) string {
+	what = hookText.ReplaceAllString(what, "")
+	if what == "" || strings.Contains(what, "__") {
+		return ""
+	}
+	return what + ": "
+}
+
+func (x *execution) sourceOf(id string) *source {
+	for _, s := range x.byText {
+		if s.id == id {
+			return s
+		}
+	}
+	return nil
+}
+
+// column turns the byte offset within a line into a column.
+func column(text []byte, line, offset int) int {
+	for ; line > 1 && len(text) > 0; line-- {
+		_, rest, _ := strings.Cut(string(text), "\n")
+		text = []byte(rest)
+	}
+	return 1 + utf8.RuneCount(text[:min(offset, len(text))])
+}
+
+var (
+	// What text/template quotes of values, which may be secret.
+	quoted  = regexp.MustCompile(`(range can't iterate over|if/with can't use|parsing) .*`)
+	calling = regexp.MustCompile(`^(?:.*?: )?error calling (\w+): `)
+)
+
+// describe makes a sentence of an error that stopped a template.
+func describe(err error, message string) string {
+	var said *failure
+	if errors.As(err, &said) {
+		return said.message
+	}
+	if errors.Is(err, errStopped) {
+		return errStopped.Error()
+	}
+	var limit *exceeded
+	if errors.As(err, &limit) {
+		return limit.Error()
+	}
+	var exec template.ExecError
+	if !errors.As(err, &exec) {
+		return message
+	}
+	if m := calling.FindStringSubmatch(message); m != nil && strings.HasPrefix(m[1], "__") {
+		message = message[len(calling.FindString(message)):]
+	}
+	return quoted.ReplaceAllString(message, "$1 a value of this kind")
+}
+
+// An exceeded limit is an error that needs no more words than its own.
+type exceeded struct{ sentence string }
+
+func (e *exceeded) Error() string { return e.sentence }
+
+// A templateFile is a template of the release, with what it is executed on.
+type templateFile struct {
+	name   string // the name that Helm gives it, from the release's chart on
+	at     place
+	src    *source
+	values map[string]any
+	base   string // .Template.BasePath
+	text   string
+}
+
+// display is how an error at another file speaks of this one.
+func (t *templateFile) display(from *templateFile) string {
+	if t.at.file == from.at.file && t.at.entry != "" {
+		return t.at.entry
+	}
+	if t.at.entry != "" {
+		return t.at.file + "/" + t.at.entry
+	}
+	return t.at.file
+}

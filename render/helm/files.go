@@ -1,0 +1,76 @@
+package helm
+
+import (
+	"encoding/base64"
+	"path"
+	"strings"
+
+	"github.com/gobwas/glob"
+	"helm.sh/helm/v3/pkg/chart"
+)
+
+// files are a chart's files that are no templates, as templates see them:
+// .Files. The methods are Helm's.
+type files map[string][]byte
+
+func newFiles(list []*chart.File) files {
+	f := make(files, len(list))
+	for _, file := range list {
+		f[file.Name] = file.Data
+	}
+	return f
+}
+
+// GetBytes returns the content of a file of the chart, and nothing for others.
+func (f files) GetBytes(name string) []byte {
+	if data, ok := f[name]; ok {
+		return data
+	}
+	return []byte{}
+}
+
+// Get is GetBytes as a string.
+func (f files) Get(name string) string { return string(f[name]) }
+
+// Glob returns the files whose names match; an invalid pattern matches all.
+func (f files) Glob(pattern string) files {
+	g, err := glob.Compile(pattern, '/')
+	if err != nil {
+		g = glob.MustCompile("**")
+	}
+	found := files{}
+	for name, data := range f {
+		if g.Match(name) {
+			found[name] = data
+		}
+	}
+	return found
+}
+
+// AsConfig returns the files as the data of a ConfigMap. Of two files with one
+// name in different directories it has the last.
+func (f files) AsConfig() string {
+	return f.as(func(data []byte) string { return string(data) })
+}
+
+// AsSecrets returns the files as the data of a Secret.
+func (f files) AsSecrets() string { return f.as(base64.StdEncoding.EncodeToString) }
+
+func (f files) as(encode func([]byte) string) string {
+	if f == nil {
+		return ""
+	}
+	m := map[string]string{}
+	for _, name := range sortedKeys(f) {
+		m[path.Base(name)] = encode(f[name])
+	}
+	return toYAML(m)
+}
+
+// Lines returns the lines of a file.
+func (f files) Lines(name string) []string {
+	if len(f[name]) == 0 {
+		return []string{}
+	}
+	return strings.Split(strings.TrimSuffix(string(f[name]), "\n"), "\n")
+}

@@ -1,0 +1,234 @@
+package helm
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"text/template"
+
+	"github.com/BurntSushi/toml"
+	"github.com/Masterminds/sprig/v3"
+	"sigs.k8s.io/yaml"
+	goyaml "sigs.k8s.io/yaml/goyaml.v3"
+)
+
+// builtins are the functions of text/template, which exports no list of them.
+var builtins = []string{
+	"and", "call", "eq", "ge", "gt", "html", "index", "js", "le", "len", "lt", "ne", "not", "or",
+	"print", "printf", "println", "slice", "urlquery",
+}
+
+// functionNames are the names that a template may call, for the parser.
+func functionNames() map[string]any {
+	names := map[string]any{}
+	for _, name := range builtins {
+		names[name] = true
+	}
+	for name := range (&run{}).functions() {
+		names[name] = true
+	}
+	return names
+}
+
+// library are sprig's functions, but for those that look at the process.
+var library = sync.OnceValue(func() template.FuncMap {
+	fns := sprig.TxtFuncMap()
+	delete(fns, "env")
+	delete(fns, "expandenv")
+	return fns
+})
+
+// functions are what templates of the run can call: sprig's functions as Helm
+// has them, with limits on what a call can make and with placeholders for what
+// would differ from run to run.
+func (r *run) functions() template.FuncMap {
+	fns := maps.Clone(library())
+	for _, more := range []template.FuncMap{r.helmFunctions(), r.textFunctions(), r.listFunctions(), r.regexFunctions(), r.stubs(), r.hooks()} {
+		maps.Copy(fns, more)
+	}
+	return fns
+}
+
+func (r *run) hooks() template.FuncMap {
+	return template.FuncMap{
+		"__out": r.hookOut, "__take": r.hookTake, "__step": r.hookStep,
+		"__in": r.hookIn, "__leave": r.hookLeave, "__ask": r.hookAsk,
+	}
+}
+
+// helmFunctions are those that Helm adds to sprig's.
+func (r *run) helmFunctions() template.FuncMap {
+	return template.FuncMap{
+		"include":       r.include,
+		"tpl":           r.tpl,
+		"required":      required,
+		"fail":          func(message string) (string, error) { return "", &failure{message} },
+		"lookup":        r.lookup,
+		"getHostByName": r.getHostByName,
+		"toYaml":        walked(r, toYAML),
+		"toYamlPretty":  walked(r, toYAMLPretty),
+		"toJson":        walked(r, toJSON),
+		"toToml":        walked(r, toTOML),
+		"fromYaml":      fromYAML,
+		"fromYamlArray": fromYAMLArray,
+		"fromJson":      fromJSON,
+		"fromJsonArray": fromJSONArray,
+		"fromToml":      fromTOML,
+	}
+}
+
+// A failure is what a chart's author says about values, with fail or required.
+type failure struct{ message string }
+
+func (f *failure) Error() string { return f.message }
+
+func required(message string, v any) (any, error) {
+	if v == nil || v == "" {
+		return v, &failure{message}
+	}
+	return v, nil
+}
+
+func (r *run) lookup(_, _, _, _ string) map[string]any {
+	r.ask("template uses lookup, which finds nothing offline")
+	return map[string]any{}
+}
+
+func (r *run) getHostByName(string) string {
+	r.ask("template uses getHostByName, which finds nothing offline")
+	return ""
+}
+
+// walked limits a function that walks a whole value and makes text of it.
+func walked(r *run, f func(any) string) func(any) (string, error) {
+	return func(v any) (string, error) {
+		if err := r.measureAny(v); err != nil {
+			return "", err
+		}
+		return r.text(f(v))
+	}
+}
+
+func toYAML(v any) string {
+	data, err := yaml.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(string(data), "\n")
+}
+
+func toYAMLPretty(v any) string {
+	var data bytes.Buffer
+	enc := goyaml.NewEncoder(&data)
+	enc.SetIndent(2)
+	if enc.Encode(v) != nil {
+		return ""
+	}
+	return strings.TrimSuffix(data.String(), "\n")
+}
+
+func toJSON(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+func toTOML(v any) string {
+	var data bytes.Buffer
+	if err := toml.NewEncoder(&data).Encode(v); err != nil {
+		return err.Error()
+	}
+	return data.String()
+}
+
+// The from functions put an error into what they return, as Helm's do.
+
+func fromYAML(text string) (map[string]any, error) {
+	m := map[string]any{}
+	err := unmarshal(text, &m)
+	if errors.Is(err, errExpands) {
+		return nil, err
+	} else if err != nil {
+		m["Error"] = err.Error()
+	}
+	return m, nil
+}
+
+func fromYAMLArray(text string) ([]any, error) {
+	list := []any{}
+	err := unmarshal(text, &list)
+	if errors.Is(err, errExpands) {
+		return nil, err
+	} else if err != nil {
+		list = []any{err.Error()}
+	}
+	return list, nil
+}
+
+func unmarshal(text string, into any) error {
+	if _, err := guardYAML([]byte(text)); err != nil {
+		return err
+	}
+	return yaml.Unmarshal([]byte(text), into)
+}
+
+func fromJSON(text string) map[string]any {
+	m := map[string]any{}
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		m["Error"] = err.Error()
+	}
+	return m
+}
+
+func fromJSONArray(text string) []any {
+	list := []any{}
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		list = []any{err.Error()}
+	}
+	return list
+}
+
+func fromTOML(text string) map[string]any {
+	m := map[string]any{}
+	if err := toml.Unmarshal([]byte(text), &m); err != nil {
+		m["Error"] = err.Error()
+	}
+	return m
+}
+
+var (
+	errLong = &exceeded{fmt.Sprintf("function makes a string of more than %d MiB", maxString>>20)}
+	errMade = &exceeded{fmt.Sprintf("functions make more than %d MiB", maxMade>>20)}
+	errList = &exceeded{fmt.Sprintf("function makes a list of more than %d items", maxList)}
+)
+
+// text takes a string that a function made from the budget.
+func (r *run) text(s string) (string, error) {
+	r.made += len(s)
+	switch {
+	case len(s) > maxString:
+		return "", errLong
+	case r.made > maxMade:
+		return "", errMade
+	}
+	return s, nil
+}
+
+// room tells before a function runs whether what it makes is too large.
+func room(n int) error {
+	if n > maxString || n < 0 {
+		return errLong
+	}
+	return nil
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+var errCyclic = &exceeded{fmt.Sprintf("value contains itself, or is nested more than %d deep", maxValue)}

@@ -1,0 +1,131 @@
+// Package helm renders Helm charts: what `helm template` would print, and the
+// line of the chart's templates that wrote each field.
+//
+// A chart is loaded from the tree alone (load.go, archive.go, dependency.go),
+// its values are made by Helm's own library (release.go), and its templates are
+// executed by a driver of this package (template.go, run.go) which keeps within
+// limits, gives the same bytes each time, and notes in passing where each byte
+// of the output comes from (provenance.go). Helm's engine takes no part in it;
+// tests hold the driver against it.
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A Renderer renders charts: directories with a Chart.yaml, and archives of
+// them. The zero value is ready. It is safe for concurrent use and keeps parsed
+// templates, which its renderings share.
+type Renderer struct{ caches caches }
+
+// New returns a Renderer.
+func New() *Renderer { return new(Renderer) }
+
+// caches are what releases share: nothing in them depends on one of them.
+type caches struct {
+	sources sources
+	schemas schemas
+}
+
+// Kind is "helm".
+func (*Renderer) Kind() string { return "helm" }
+
+// Detect claims a directory with a Chart.yaml. It uses the charts of its
+// file:// dependencies, which are then no units of their own.
+func (*Renderer) Detect(fsys fs.FS, dir string) (render.Claim, bool) {
+	name := path.Join(dir, "Chart.yaml")
+	if info, err := fs.Stat(fsys, name); err != nil || info.IsDir() {
+		return render.Claim{}, false
+	}
+	claim := render.Claim{Unit: true, Whole: true, Files: []string{name}}
+	md, err := metadata(fsys, dir)
+	if err != nil {
+		return claim, true // Render says what is wrong with it
+	}
+	if strings.EqualFold(md.Type, "library") {
+		claim.Unit, claim.Note = false, "library chart"
+	}
+	for _, dep := range md.Dependencies {
+		if dep == nil || !strings.HasPrefix(dep.Repository, "file://") {
+			continue
+		}
+		if target, ok := localPath(dir, dep.Repository); ok && !slices.Contains(claim.Uses, target) {
+			claim.Uses = append(claim.Uses, target)
+		}
+	}
+	return claim, true
+}
+
+// metadata reads what a chart's directory says of itself.
+func metadata(fsys fs.FS, dir string) (*chart.Metadata, error) {
+	md := new(chart.Metadata)
+	for _, name := range []string{"Chart.yaml", "requirements.yaml"} {
+		data, err := render.ReadFile(fsys, path.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) && name != "Chart.yaml" {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		if _, err := guardYAML(data); err != nil {
+			return nil, err
+		}
+		if err := yaml.Unmarshal(data, md); err != nil {
+			return nil, err
+		}
+	}
+	return md, nil
+}
+
+// Name is the name of the release: the one given, else the chart's.
+func (r *Renderer) Name(src render.Source) string {
+	if name := params(src).ReleaseName; name != "" {
+		return name
+	}
+	name := strings.TrimSuffix(path.Base(src.Path), ".tgz")
+	if info, err := fs.Stat(src.FS, src.Path); err != nil || !info.IsDir() {
+		return name
+	}
+	if md, err := metadata(src.FS, src.Path); err == nil && md.Name != "" {
+		return md.Name
+	}
+	return name
+}
+
+// Render renders the chart at src.Path, with hooks and CRDs, in the order of
+// `helm template`. Errors are *[render.Error] values with the rules
+// "helm-chart", "helm-archive", "helm-values", "helm-schema", "helm-template"
+// and "helm-output", "missing-dependency", "missing-values", and those of
+// [render.ReadFile] and [render.Documents]. After an error of a template there
+// are no objects, since Helm deploys nothing of such a release.
+func (r *Renderer) Render(ctx context.Context, src render.Source) (objects []*render.Object, err error) {
+	// text/template passes panics of Go's runtime on, such as those of reflect,
+	// and Helm's engine makes errors of them as well.
+	defer func() {
+		if p := recover(); p != nil {
+			objects, err = nil, sourceError(src, "helm-template", fmt.Errorf("rendering breaks with a fault of type %T", p))
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, maxWall)
+	defer cancel()
+	rel, err := r.caches.prepare(src)
+	if err != nil {
+		return nil, err
+	}
+	outputs, err := rel.execute(ctx)
+	if err != nil {
+		return nil, errors.Join(append(rel.warnings, err)...)
+	}
+	objects, err = rel.objects(outputs)
+	return objects, errors.Join(append(rel.warnings, err)...)
+}

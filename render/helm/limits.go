@@ -1,0 +1,32 @@
+package helm
+
+import "time"
+
+// What a release may take. A chart that needs more is an error, never a hang.
+// The figures are those of Helm where it has one.
+const (
+	maxTreeBytes = 100 << 20 // a chart with everything below it, archives unpacked
+	maxEntries   = 10_000    // files of such a tree
+	maxNesting   = 4         // archives within archives
+	maxPathDepth = 64        // directories within directories
+	maxLinks     = 8         // symbolic links on the way to a file
+	maxLocal     = 8         // file:// dependencies of file:// dependencies
+	maxFile      = 5 << 20   // one file, as Helm has it
+	maxTemplate  = 1 << 20   // one template
+	maxSyntax    = 256       // blocks and parentheses within one another
+	maxInclude   = 1000      // include, tpl and template within one another
+	maxTpl       = 100       // tpl within tpl
+	maxSteps     = 10_000_000
+	maxOutput    = 256 << 20 // bytes that all templates of a release write, partials included
+	maxString    = 16 << 20  // one string that a function makes
+	maxMade      = 1 << 30   // all of them
+	maxList      = 1 << 20   // one list that a function makes
+	maxNodes     = 5_000_000 // one value that a function walks
+	maxValue     = 1000      // maps and lists within one another in it
+	maxYAMLDepth = 500
+	maxYAMLNodes = 1_000_000 // of a values file, aliases expanded
+	maxYAMLBytes = 64 << 20
+	maxSchema    = 100 // objects and lists within one another in a schema
+	maxMessage   = 4 << 10
+	maxWall      = 60 * time.Second // the backstop; the steps are meant to end it sooner
+)

@@ -1,0 +1,234 @@
+package helm
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"text/template"
+)
+
+// listFunctions are the functions that make or walk lists and maps, where that
+// can take long or gives another order each time.
+func (r *run) listFunctions() template.FuncMap {
+	return template.FuncMap{
+		"until":              func(n int) ([]int, error) { return r.untilStep(0, n, sign(n)) },
+		"untilStep":          r.untilStep,
+		"seq":                r.seq,
+		"keys":               keys,
+		"values":             values,
+		"concat":             r.concat,
+		"append":             r.push,
+		"push":               r.push,
+		"mustAppend":         r.push,
+		"mustPush":           r.push,
+		"prepend":            r.prepend,
+		"mustPrepend":        r.prepend,
+		"splitList":          r.splitList,
+		"split":              r.split,
+		"uniq":               squared(r, "uniq", library()["mustUniq"].(func(any) ([]any, error))),
+		"mustUniq":           squared(r, "uniq", library()["mustUniq"].(func(any) ([]any, error))),
+		"deepCopy":           r.deepCopy,
+		"mustDeepCopy":       r.deepCopy,
+		"merge":              r.merged("merge"),
+		"mergeOverwrite":     r.merged("mergeOverwrite"),
+		"mustMerge":          r.mustMerged("mustMerge"),
+		"mustMergeOverwrite": r.mustMerged("mustMergeOverwrite"),
+	}
+}
+
+// list takes the items of a list that a function made from the budget.
+func (r *run) list(n int) error {
+	r.made += 16 * n
+	switch {
+	case n > maxList:
+		return errList
+	case r.made > maxMade:
+		return errMade
+	}
+	return nil
+}
+
+func sign(n int) int {
+	if n < 0 {
+		return -1
+	}
+	return 1
+}
+
+// untilStep counts from start to before stop.
+func (r *run) untilStep(start, stop, step int) ([]int, error) {
+	list := []int{}
+	up := stop >= start
+	if up && step <= 0 || !up && step >= 0 {
+		return list, nil
+	}
+	for i := start; up == (i < stop) && i != stop; i += step {
+		if len(list) == maxList {
+			return nil, errList
+		}
+		list = append(list, i)
+	}
+	return list, r.list(len(list))
+}
+
+// seq is like the shell's, as sprig has it.
+func (r *run) seq(params ...int) (string, error) {
+	start, step, end := 1, 1, 0
+	switch len(params) {
+	case 1:
+		end = params[0]
+	case 2:
+		start, end = params[0], params[1]
+	case 3:
+		start, step, end = params[0], params[1], params[2]
+	default:
+		return "", nil
+	}
+	past := 1
+	if end < start {
+		past = -1
+		if len(params) < 3 {
+			step = -1
+		} else if step > 0 {
+			return "", nil
+		}
+	}
+	list, err := r.untilStep(start, end+past, step)
+	text := make([]string, len(list))
+	for i, n := range list {
+		text[i] = strconv.Itoa(n)
+	}
+	return strings.Join(text, " "), err
+}
+
+// keys are sorted, unlike sprig's, which come in another order each time.
+func keys(maps ...map[string]any) []string {
+	all := []string{}
+	for _, m := range maps {
+		all = append(all, sortedKeys(m)...)
+	}
+	return all
+}
+
+// values are in the order of their keys, see keys.
+func values(m map[string]any) []any {
+	all := []any{}
+	for _, key := range sortedKeys(m) {
+		all = append(all, m[key])
+	}
+	return all
+}
+
+func (r *run) concat(lists ...any) (any, error) {
+	var all []any
+	for _, list := range lists {
+		items, err := items(list)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.list(len(all) + items.Len()); err != nil {
+			return nil, err
+		}
+		for i := range items.Len() {
+			all = append(all, items.Index(i).Interface())
+		}
+	}
+	return all, nil
+}
+
+func items(list any) (reflect.Value, error) {
+	v := reflect.ValueOf(list)
+	if k := v.Kind(); k != reflect.Slice && k != reflect.Array {
+		return v, fmt.Errorf("wants a list, not %T", list)
+	}
+	return v, nil
+}
+
+func (r *run) push(list, item any) ([]any, error) {
+	all, err := r.concat(list)
+	if err != nil {
+		return nil, err
+	}
+	return append(all.([]any), item), nil
+}
+
+func (r *run) prepend(list, item any) ([]any, error) {
+	all, err := r.concat(list)
+	if err != nil {
+		return nil, err
+	}
+	return append([]any{item}, all.([]any)...), nil
+}
+
+func (r *run) splitList(sep, s string) ([]string, error) {
+	parts := strings.SplitN(s, sep, maxList+1)
+	return parts, r.list(len(parts))
+}
+
+func (r *run) split(sep, s string) (map[string]string, error) {
+	parts, err := r.splitList(sep, s)
+	if err != nil {
+		return nil, err
+	}
+	m := make(map[string]string, len(parts))
+	for i, part := range parts {
+		m["_"+strconv.Itoa(i)] = part
+	}
+	return m, nil
+}
+
+// squared limits a function that compares every item with every other.
+func squared(r *run, name string, f func(any) ([]any, error)) func(any) ([]any, error) {
+	return func(list any) ([]any, error) {
+		if v := reflect.ValueOf(list); v.IsValid() && v.Kind() == reflect.Slice {
+			if err := r.step(v.Len() / 64 * v.Len()); err != nil {
+				return nil, err
+			}
+		}
+		if list == nil {
+			return nil, errors.New(name + " wants a list")
+		}
+		return f(list)
+	}
+}
+
+func (r *run) deepCopy(v any) (any, error) {
+	if err := r.measureAny(v); err != nil {
+		return nil, err
+	}
+	return library()["mustDeepCopy"].(func(any) (any, error))(v)
+}
+
+func (r *run) measureMaps(dst map[string]any, srcs []map[string]any) error {
+	if err := r.measureAny(dst); err != nil {
+		return err
+	}
+	for _, src := range srcs {
+		if err := r.measureAny(src); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) merged(name string) any {
+	f := library()[name].(func(map[string]any, ...map[string]any) any)
+	return func(dst map[string]any, srcs ...map[string]any) (any, error) {
+		if err := r.measureMaps(dst, srcs); err != nil {
+			return nil, err
+		}
+		return f(dst, srcs...), nil
+	}
+}
+
+func (r *run) mustMerged(name string) any {
+	f := library()[name].(func(map[string]any, ...map[string]any) (any, error))
+	return func(dst map[string]any, srcs ...map[string]any) (any, error) {
+		if err := r.measureMaps(dst, srcs); err != nil {
+			return nil, err
+		}
+		return f(dst, srcs...)
+	}
+}

@@ -1,0 +1,268 @@
+package helm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+	"unicode"
+
+	helmrelease "helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/releaseutil"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A manifest is one document of an output.
+type manifest struct {
+	objects []*render.Object
+	kind    string // of the document, which may be a List
+	hook    bool
+	test    bool
+	dropped bool // a hook that Helm doesn't know
+}
+
+// objects takes the outputs apart and puts them in the order of `helm
+// template`: CRDs as they are, then manifests by kind, then hooks by kind.
+func (rel *release) objects(outputs []*output) ([]*render.Object, error) {
+	objects, err := rel.crds()
+	errs := []error{err}
+	sort.Slice(outputs, func(i, j int) bool { return outputs[i].file.name < outputs[j].file.name })
+	var plain, hooks []manifest
+	for _, out := range outputs {
+		if strings.HasSuffix(out.file.name, "NOTES.txt") {
+			continue
+		}
+		manifests, err := out.manifests()
+		errs = append(errs, err)
+		for _, m := range manifests {
+			switch {
+			case m.dropped:
+			case m.hook:
+				hooks = append(hooks, m)
+			default:
+				plain = append(plain, m)
+			}
+		}
+	}
+	for _, m := range append(byKind(plain), rel.wanted(byKind(hooks))...) {
+		objects = append(objects, m.objects...)
+	}
+	return objects, errors.Join(errs...)
+}
+
+// wanted leaves out the hooks that the release does without.
+func (rel *release) wanted(hooks []manifest) []manifest {
+	h := params(rel.src)
+	return slices.DeleteFunc(hooks, func(m manifest) bool { return h.SkipHooks || h.SkipTests && m.test })
+}
+
+// byKind sorts as Helm installs: known kinds first, unknown ones by name.
+func byKind(manifests []manifest) []manifest {
+	rank := func(kind string) int {
+		if i := slices.Index(releaseutil.InstallOrder, kind); i >= 0 {
+			return i
+		}
+		return len(releaseutil.InstallOrder)
+	}
+	slices.SortStableFunc(manifests, func(a, b manifest) int {
+		i, j := rank(a.kind), rank(b.kind)
+		if i == j && i == len(releaseutil.InstallOrder) {
+			return strings.Compare(a.kind, b.kind)
+		}
+		return i - j
+	})
+	return manifests
+}
+
+// crds returns the objects in the crds/ directories, which are no templates.
+func (rel *release) crds() ([]*render.Object, error) {
+	if params(rel.src).SkipCRDs {
+		return nil, nil
+	}
+	var objects []*render.Object
+	var errs []error
+	for _, crd := range rel.chart.CRDObjects() {
+		at := rel.reader.places[crd.File]
+		found, err := render.Parse(at.file, bytes.Clone(crd.File.Data))
+		if at.entry != "" {
+			for _, o := range found {
+				o.Provenance = render.File{Span: at.span(0, 0), Role: render.Manifest}
+			}
+			err = inArchive(at, err)
+		}
+		objects = append(objects, found...)
+		errs = append(errs, err)
+	}
+	return objects, errors.Join(errs...)
+}
+
+// inArchive puts errors about an entry at the archive.
+func inArchive(at place, err error) error {
+	var errs []error
+	for _, e := range render.Errors(err) {
+		moved := *at.errorAt(e.Rule, e.Span.Line, 0, e.Err)
+		moved.Hint, moved.Warning, moved.Missing = e.Hint, e.Warning, e.Missing
+		errs = append(errs, &moved)
+	}
+	return errors.Join(errs...)
+}
+
+// separator is where Helm cuts outputs into documents. It takes "---" at the
+// beginning of a line for one, whatever follows it.
+var separator = regexp.MustCompile(`(?:^|\s*\n)---\s*`)
+
+// cuts returns the offsets of the documents of an output, blanks around them
+// left out as Helm does.
+func cuts(text string) (docs [][2]int) {
+	top := len(text) - len(strings.TrimLeftFunc(text, unicode.IsSpace))
+	body := strings.TrimSpace(text)
+	from := 0
+	for _, m := range append(separator.FindAllStringIndex(body, -1), []int{len(body), len(body)}) {
+		doc := body[from:m[0]]
+		if trimmed := strings.TrimSpace(doc); trimmed != "" {
+			start := top + from + strings.Index(doc, trimmed)
+			docs = append(docs, [2]int{start, start + len(trimmed)})
+		}
+		from = m[1]
+	}
+	return docs
+}
+
+func (o *output) manifests() ([]manifest, error) {
+	var all []manifest
+	var errs []error
+	for _, cut := range cuts(o.text) {
+		m, err := o.manifest(cut[0], cut[1])
+		errs = append(errs, err)
+		if len(m.objects) > 0 {
+			all = append(all, m)
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// manifest decodes the document between two offsets. It ends in a line feed, as
+// it does in what Helm hands on.
+func (o *output) manifest(from, to int) (manifest, error) {
+	part := &part{output: o, from: from, to: to}
+	data := append([]byte(o.text[from:to]), '\n')
+	docs, err := render.Documents("", data, render.YAML11)
+	errs := []error{part.errors(err)}
+	var m manifest
+	for _, doc := range docs {
+		if doc.Value == nil {
+			continue
+		}
+		fields, _ := doc.Value.(map[string]any)
+		kind, _ := fields["kind"].(string)
+		version, _ := fields["apiVersion"].(string)
+		if kind == "" || version == "" {
+			errs = append(errs, part.errors(noObject(doc, fields)))
+			continue
+		}
+		m.kind = kind
+		objects, err := part.objects(doc, kind, data)
+		errs = append(errs, err)
+		m.objects = append(m.objects, objects...)
+		errs = append(errs, part.errors(m.hooks(doc, fields)))
+	}
+	return m, errors.Join(errs...)
+}
+
+// objects returns the object of a document, or those of the List that it is.
+func (p *part) objects(doc render.Document, kind string, data []byte) ([]*render.Object, error) {
+	var objects []*render.Object
+	var err error
+	if strings.HasSuffix(kind, "List") {
+		objects, err = render.Parse("", data)
+		err = p.errors(err)
+	}
+	if len(objects) == 0 {
+		fields := doc.Value.(map[string]any)
+		objects = []*render.Object{{Unstructured: &unstructured.Unstructured{Object: fields}, Provenance: doc.Positions}}
+	}
+	for _, o := range objects {
+		o.Provenance = &provenance{part: p, positions: o.Provenance}
+		o.Assumed = p.assumed
+	}
+	return objects, err
+}
+
+func noObject(doc render.Document, fields map[string]any) error {
+	what := "it has no apiVersion and no kind"
+	switch {
+	case fields == nil:
+		what = "it is no map"
+	case fields["kind"] != nil && fields["apiVersion"] == nil:
+		what = "it has no apiVersion"
+	case fields["kind"] == nil && fields["apiVersion"] != nil:
+		what = "it has no kind"
+	case fields["kind"] != nil:
+		what = "its apiVersion or kind is no string"
+	}
+	return &render.Error{Span: doc.Span, Rule: "not-an-object", Err: errors.New("not a Kubernetes object: " + what)}
+}
+
+// hooks finds out whether a document is a hook. One of whose events Helm knows
+// none it leaves out without a word.
+func (m *manifest) hooks(doc render.Document, fields map[string]any) error {
+	u := unstructured.Unstructured{Object: fields}
+	events, ok := u.GetAnnotations()[helmrelease.HookAnnotation]
+	if !ok {
+		return nil
+	}
+	m.hook = true
+	for _, event := range strings.Split(events, ",") {
+		event = strings.ToLower(strings.TrimSpace(event))
+		switch {
+		case event == "test" || event == "test-success":
+			m.test = true
+		case !slices.Contains(hookEvents, event):
+			m.dropped = true
+		}
+	}
+	if !m.dropped {
+		return nil
+	}
+	key, _, _ := doc.Positions.Field(render.Pointer("metadata", "annotations", helmrelease.HookAnnotation))
+	return &render.Error{
+		Span: key, Rule: "helm-output", Warning: true,
+		Err: fmt.Errorf("%s %s is a hook of an event that Helm does not know, so Helm leaves it out", sentence(m.kind), sentence(u.GetName())),
+	}
+}
+
+var hookEvents = []string{
+	"pre-install", "post-install", "pre-delete", "post-delete", "pre-upgrade", "post-upgrade", "pre-rollback", "post-rollback",
+}
+
+// errors puts errors about a document at what wrote it. Helm and whoever runs
+// it agree on what they read, so what others would see in it is at most a
+// warning.
+func (p *part) errors(err error) error {
+	var errs []error
+	for _, e := range render.Errors(err) {
+		if e.Rule == "ambiguous-scalar" {
+			continue
+		}
+		moved := *e
+		moved.Span = p.span(e.Span)
+		if p.file.at.entry != "" {
+			moved.Err = fmt.Errorf("%s: %w", path.Base(p.file.at.entry), e.Err)
+		}
+		switch e.Rule {
+		case "duplicate-key", "ambiguous-merge":
+			moved.Warning = true
+		case "yaml-syntax":
+			moved.Rule = "helm-output"
+			moved.Err = fmt.Errorf("what the template writes is not YAML: %w", moved.Err)
+		}
+		errs = append(errs, &moved)
+	}
+	return errors.Join(errs...)
+}

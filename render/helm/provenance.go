@@ -1,0 +1,199 @@
+package helm
+
+import (
+	"bytes"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A part is one document of an output.
+type part struct {
+	*output
+	from, to int // offsets in the output
+}
+
+// A provenance leads from a field of an object through the text of its document
+// to what wrote it there: the text of a template, or an action and the
+// templates that it called. Nothing is worked out before somebody asks.
+type provenance struct {
+	part      *part
+	positions render.Provenance // in the document
+}
+
+// At returns the places in templates that wrote a field, the innermost first.
+func (p *provenance) At(pointer string) []render.Origin {
+	found := p.positions.At(pointer)
+	if len(found) == 0 {
+		return []render.Origin{p.part.whole()}
+	}
+	span := found[len(found)-1].Span // those before it are aliases
+	from := p.part.offset(span.Line, span.Column)
+	to := p.part.offset(span.EndLine, span.EndColumn)
+	return p.part.origins(from, max(to, from))
+}
+
+// whole is the template file as such, for what can't be put to a line.
+func (p *part) whole() render.Origin {
+	return render.Origin{Span: p.file.at.span(0, 0), Role: render.Template}
+}
+
+// span is where an error about a document points to: the outermost template,
+// whose author sees what it calls.
+func (p *part) span(s render.Span) render.Span {
+	if s.Line == 0 {
+		return p.file.at.span(0, 0)
+	}
+	from := p.offset(s.Line, s.Column)
+	origins := p.origins(from, max(from, p.offset(s.EndLine, s.EndColumn)))
+	return origins[len(origins)-1].Span
+}
+
+// offset turns a position in the document into an offset in the output.
+func (p *part) offset(line, column int) int {
+	text := p.text[p.from:p.to]
+	off := 0
+	for ; line > 1; line-- {
+		n := strings.IndexByte(text[off:], '\n')
+		if n < 0 {
+			return p.to
+		}
+		off += n + 1
+	}
+	for ; column > 1 && off < len(text) && text[off] != '\n'; column-- {
+		_, size := utf8.DecodeRuneInString(text[off:])
+		off += size
+	}
+	return p.from + off
+}
+
+// origins returns what wrote the output between two offsets, innermost first.
+func (p *part) origins(from, to int) []render.Origin {
+	w := &writers{x: p.x}
+	w.follow(p.trace, p.written(from), p.written(to), 0)
+	if len(w.found) == 0 {
+		return []render.Origin{p.whole()}
+	}
+	for i, j := 0, len(w.found)-1; i < j; i, j = i+1, j-1 {
+		w.found[i], w.found[j] = w.found[j], w.found[i]
+	}
+	return w.found
+}
+
+// written turns an offset in the output into one in what was written, of which
+// "<no value>" has been taken out.
+func (o *output) written(off int) int {
+	return off + len(noValue)*sort.Search(len(o.cut), func(i int) bool { return o.cut[i]-i*len(noValue) > off })
+}
+
+// writers collects the places that wrote something, outermost first.
+type writers struct {
+	x     *execution
+	found []render.Origin
+}
+
+const maxHops = 32
+
+// follow finds the event that wrote a trace's text between two offsets, and
+// goes on through what its action called as long as it is certain.
+func (w *writers) follow(t *trace, from, to, depth int) {
+	i := sort.Search(len(t.events), func(i int) bool { return int(t.events[i].off) > from }) - 1
+	if i < 0 || depth > maxHops {
+		return
+	}
+	e := t.events[i]
+	start, end := int(e.off), len(t.text)
+	if i+1 < len(t.events) {
+		end = int(t.events[i+1].off)
+	}
+	if e.text {
+		w.add(e.src, int(e.pos)+from-start, int(e.pos)+min(max(to, from), end)-start)
+		return
+	}
+	s := e.src.spots[e.pos]
+	w.add(e.src, int(s.from), int(s.to))
+	for i := len(e.kids) - 1; i >= 0; i-- { // those that were given to the last come before it
+		kid := e.kids[i]
+		if a, b, ok := align(t.text[start:end], kid.text, from-start, min(to, end)-start); ok {
+			w.follow(kid, a, b, depth+1)
+			return
+		}
+	}
+}
+
+// add notes a place in a template. Texts given to tpl have none of their own,
+// and archives no lines.
+func (w *writers) add(src *source, from, to int) {
+	f := w.x.fileOf(src)
+	if f == nil || f.at.entry != "" {
+		return
+	}
+	if n := bytes.IndexByte(src.text[from:to], '\n'); n >= 0 {
+		to = from + n
+	}
+	line, column := position(src.text, from)
+	w.found = append(w.found, render.Origin{
+		Span: render.Span{File: f.at.file, Line: line, Column: column, EndLine: line, EndColumn: column + utf8.RuneCount(src.text[from:to])},
+		Role: render.Template,
+	})
+}
+
+// position is the line and column of an offset.
+func position(text []byte, off int) (line, column int) {
+	before := text[:min(off, len(text))]
+	line = 1 + bytes.Count(before, []byte("\n"))
+	return line, 1 + utf8.RuneCount(before[1+bytes.LastIndexByte(before, '\n'):])
+}
+
+// align finds the offsets within what a template wrote that correspond to those
+// within what the action printed that called it. It is certain or it is not ok:
+// the action prints the text as it is, or in one place of something larger, or
+// all its lines with other blanks before them, as indent and trim leave them.
+func align(out, inner string, from, to int) (a, b int, ok bool) {
+	core := strings.TrimSpace(inner)
+	if core == "" {
+		return 0, 0, false
+	}
+	lead := strings.Index(inner, core)
+	if at := strings.Index(out, core); at >= 0 && strings.Index(out[at+1:], core) < 0 {
+		if from < at || from > at+len(core) {
+			return 0, 0, false
+		}
+		return from - at + lead, min(to-at, len(core)) + lead, true
+	}
+	if body := strings.TrimSpace(out); body != "" {
+		if at := strings.Index(core, body); at >= 0 && strings.Index(core[at+1:], body) < 0 {
+			shift := lead + at - strings.Index(out, body)
+			return max(0, from+shift), min(to+shift, len(inner)), true
+		}
+	}
+	return alignLines(out, core, lead, from, to)
+}
+
+func alignLines(out, core string, lead, from, to int) (a, b int, ok bool) {
+	body := strings.TrimSpace(out)
+	top := strings.Index(out, body)
+	outer, lines := strings.Split(body, "\n"), strings.Split(core, "\n")
+	if len(outer) != len(lines) {
+		return 0, 0, false
+	}
+	outOff, inOff := top, lead
+	for i, line := range lines {
+		if strings.TrimSpace(line) != strings.TrimSpace(outer[i]) {
+			return 0, 0, false
+		}
+		if from >= outOff && from <= outOff+len(outer[i]) {
+			shift := indentation(line) - indentation(outer[i])
+			a = inOff + max(0, from-outOff+shift)
+			b = inOff + min(max(0, to-outOff+shift), len(line))
+			ok = true
+		}
+		outOff += len(outer[i]) + 1
+		inOff += len(line) + 1
+	}
+	return a, max(a, b), ok
+}
+
+func indentation(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }

@@ -1,0 +1,261 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"text/template"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"k8s.io/component-base/version"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A release is one chart with the values that it is rendered with.
+type release struct {
+	src    render.Source
+	reader *reader
+	cache  *caches
+	chart  *chart.Chart
+	layers []layer // the release's files of values
+	values chartutil.Values
+	// warnings are what is wrong and does not keep it from being rendered.
+	warnings []error
+}
+
+// prepare loads the chart and makes the values, as `helm template` does:
+// dependencies first, which changes the chart, then values, then the schema.
+func (c *caches) prepare(src render.Source) (*release, error) {
+	rel := &release{src: src, reader: newReader(src.FS), cache: c}
+	var err error
+	if rel.chart, err = rel.reader.load(path.Clean(src.Path), nil); err != nil {
+		return nil, err
+	}
+	at := rel.reader.manifestOf(rel.chart)
+	if t := rel.chart.Metadata.Type; t != "" && t != "application" {
+		return nil, at.errorAt("helm-chart", 0, 0, fmt.Errorf("charts of type %s can't be installed", sentence(t)))
+	}
+	user, layers, err := userValues(src)
+	if err != nil {
+		return nil, err
+	}
+	rel.layers = layers
+	rel.warnings = rel.reader.mismatched(rel.chart)
+	if err := chartutil.ProcessDependenciesWithMerge(rel.chart, user); err != nil {
+		return nil, at.errorAt("helm-values", 0, 0, errors.New("values of the chart and its subcharts don't fit together"))
+	}
+	fatal, warnings := rel.reader.unmet(rel.chart)
+	if len(fatal) > 0 {
+		return nil, errors.Join(fatal...)
+	}
+	rel.warnings = append(rel.warnings, warnings...)
+	return rel, rel.fill(user, at)
+}
+
+// fill makes the values that templates see.
+func (rel *release) fill(user map[string]any, at place) error {
+	caps, err := capabilities(params(rel.src))
+	if err != nil {
+		return sourceError(rel.src, "helm-values", err)
+	}
+	if want := rel.chart.Metadata.KubeVersion; want != "" && !chartutil.IsCompatibleRange(want, caps.KubeVersion.String()) {
+		return at.errorAt("helm-chart", line(rel.reader, rel.chart, "kubeVersion"), 0,
+			fmt.Errorf("chart asks for Kubernetes %s, which %s is not", sentence(want), caps.KubeVersion.Version))
+	}
+	opts := chartutil.ReleaseOptions{Name: rel.name(), Namespace: rel.src.Namespace, Revision: 1, IsInstall: true}
+	if opts.Namespace == "" {
+		opts.Namespace = "default"
+	}
+	if err := chartutil.ValidateReleaseName(opts.Name); err != nil && params(rel.src).ReleaseName != "" {
+		return sourceError(rel.src, "helm-values", fmt.Errorf("%s is no name for a release", sentence(opts.Name)))
+	}
+	rel.values, err = chartutil.ToRenderValuesWithSchemaValidation(rel.chart, user, opts, caps, true)
+	if err != nil {
+		return at.errorAt("helm-values", 0, 0, errors.New("values of the chart and its subcharts don't fit together"))
+	}
+	if params(rel.src).SkipSchema {
+		return nil
+	}
+	return rel.validate()
+}
+
+func (rel *release) name() string {
+	if name := params(rel.src).ReleaseName; name != "" {
+		return name
+	}
+	return rel.chart.Name()
+}
+
+// line is the line of a key in a chart's Chart.yaml, 0 if it can't be found.
+func line(r *reader, c *chart.Chart, key string) int {
+	_, data, _ := r.chartFile(c, "Chart.yaml")
+	if n := yamlPath(data, key); n != nil {
+		return n.Line
+	}
+	return 0
+}
+
+// capabilities are those of the newest Kubernetes that the libraries know,
+// unless the release says otherwise. Helm's own default is that of the oldest.
+func capabilities(h render.Helm) (*chartutil.Capabilities, error) {
+	caps := chartutil.DefaultCapabilities.Copy()
+	want := h.KubeVersion
+	if want == "" {
+		want = version.DefaultKubeBinaryVersion
+	}
+	kube, err := chartutil.ParseKubeVersion(want)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no version of Kubernetes", sentence(want))
+	}
+	caps.KubeVersion = *kube
+	caps.APIVersions = append(slices.Clone(caps.APIVersions), h.APIVersions...)
+	return caps, nil
+}
+
+// An output is what a template file rendered to.
+type output struct {
+	file    *templateFile
+	text    string
+	trace   *trace
+	cut     []int // offsets in the trace's text at which "<no value>" was taken out
+	assumed []string
+	x       *execution
+}
+
+// execute renders the templates. The first error ends it: a release of which
+// one template fails deploys nothing.
+func (rel *release) execute(ctx context.Context) ([]*output, error) {
+	x := &execution{
+		run: &run{
+			ctx: ctx, cache: &rel.cache.sources, traces: map[*byte]*trace{}, names: map[string]int{},
+			regex: map[string]*pattern{}, asked: map[string]bool{},
+		},
+		files: map[string]*templateFile{}, defined: map[string]*templateFile{}, bySrc: map[*source]*templateFile{},
+	}
+	x.collect(rel.reader, rel.chart, rel.values)
+	if err := x.parse(rel.reader); err != nil {
+		return nil, err
+	}
+	var outputs []*output
+	for _, name := range x.order {
+		if strings.HasPrefix(path.Base(name), "_") {
+			continue
+		}
+		out, err := x.file(x.files[name])
+		if err != nil {
+			return nil, err
+		}
+		outputs = append(outputs, out)
+	}
+	return outputs, nil
+}
+
+// collect finds the templates of a chart and of those below it, each with the
+// values of its own chart, and returns what they see of the chart.
+func (x *execution) collect(r *reader, c *chart.Chart, above chartutil.Values) map[string]any {
+	subcharts := map[string]any{}
+	scope := map[string]any{
+		"Chart": struct {
+			chart.Metadata
+			IsRoot bool
+		}{*c.Metadata, c.IsRoot()},
+		"Files":        newFiles(c.Files),
+		"Release":      above["Release"],
+		"Capabilities": above["Capabilities"],
+		"Values":       chartutil.Values{},
+		"Subcharts":    subcharts,
+	}
+	if c.IsRoot() {
+		scope["Values"] = above["Values"]
+	} else if values, err := above.Table("Values." + c.Name()); err == nil {
+		scope["Values"] = values
+	}
+	for _, sub := range c.Dependencies() {
+		subcharts[sub.Name()] = x.collect(r, sub, scope)
+	}
+	home := c.ChartFullPath()
+	for _, t := range c.Templates {
+		if strings.EqualFold(c.Metadata.Type, "library") && !strings.HasPrefix(path.Base(t.Name), "_") {
+			continue
+		}
+		name := path.Join(home, t.Name)
+		x.files[name] = &templateFile{name: name, at: r.places[t], values: scope, base: path.Join(home, "templates"), text: string(t.Data)}
+	}
+	return scope
+}
+
+// parse parses all templates into one set, in the order in which Helm does: a
+// template that is defined twice is the last one's.
+func (x *execution) parse(r *reader) error {
+	x.order = slices.SortedFunc(maps.Keys(x.files), deeperFirst)
+	x.set = template.New(rootName).Option("missingkey=zero").Funcs(x.functions())
+	var errs []error
+	for _, name := range x.order {
+		f := x.files[name]
+		src, err := x.cache.parse(f.text)
+		if err != nil {
+			errs = append(errs, parseError(f, err))
+			continue
+		}
+		f.src = src
+		x.add(src)
+		x.bySrc[src] = f
+		if _, err := install(x.set, name, src); err != nil {
+			errs = append(errs, parseError(f, err))
+		}
+		if len(errs) == maxErrors {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+const maxErrors = 20
+
+// deeperFirst is the order in which Helm parses and executes templates.
+func deeperFirst(a, b string) int {
+	if d := strings.Count(b, "/") - strings.Count(a, "/"); d != 0 {
+		return d
+	}
+	return strings.Compare(b, a)
+}
+
+// file executes one template file.
+func (x *execution) file(f *templateFile) (*output, error) {
+	x.run.file, x.draws = f.name, 0
+	clear(x.asked)
+	f.values["Template"] = chartutil.Values{"Name": f.name, "BasePath": f.base}
+	frame, err := x.enter()
+	if err != nil {
+		return nil, f.at.errorAt("helm-template", 0, 0, err)
+	}
+	err = x.set.ExecuteTemplate(frame, f.name, f.values)
+	t := x.leave(frame)
+	if err != nil {
+		return nil, x.failed(f, err)
+	}
+	out := &output{file: f, text: t.text, trace: t, assumed: sortedKeys(x.asked), x: x}
+	if strings.Contains(t.text, noValue) {
+		out.text = out.withoutNoValue()
+	}
+	return out, nil
+}
+
+// withoutNoValue takes out what text/template writes for a value that is not
+// there, as Helm does, and keeps where it was.
+func (o *output) withoutNoValue() string {
+	parts := strings.Split(o.trace.text, noValue)
+	off := 0
+	for _, part := range parts[:len(parts)-1] {
+		off += len(part)
+		o.cut = append(o.cut, off)
+		off += len(noValue)
+	}
+	return strings.Join(parts, "")
+}

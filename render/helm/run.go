@@ -1,0 +1,337 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sort"
+	"strings"
+	"text/template"
+	"unsafe"
+)
+
+// A run executes the templates of one release. Nothing of it outlives the
+// release but what its outputs hold.
+type run struct {
+	ctx    context.Context
+	cache  *sources
+	set    *template.Template // the templates that can be called now
+	byText []*source          // the sources by the address of their text
+	bySpot []*source          // and by the number of their first spot
+	frame  *frame
+	traces map[*byte]*trace // of strings that templates returned
+
+	steps, written, made int
+	includes, tpls       int
+	names                map[string]int // of templates being included, how often
+
+	file   string // being rendered
+	draws  int    // random values drawn for it
+	asked  map[string]bool
+	broken error // the innermost error
+	regex  map[string]*pattern
+}
+
+// An event says where in the source a part of an output comes from.
+type event struct {
+	off  int32 // in the output
+	pos  int32 // in the source: of the text, or number of the spot
+	text bool
+	src  *source
+	kids []*trace // what templates returned while an action ran
+}
+
+// A trace is what a template wrote.
+type trace struct {
+	text   string
+	events []event
+}
+
+// A frame is a template being executed, from an include, a tpl or a file.
+type frame struct {
+	run    *run
+	out    strings.Builder
+	events []event
+	kids   []*trace // since the last hook
+	next   event    // of the action about to print
+	src    *source  // of the last event
+	above  *frame
+}
+
+// Write takes what text/template writes: a text node as it is in its tree, or
+// what an action prints.
+func (f *frame) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	r := f.run
+	if r.written += len(p); r.written > maxOutput {
+		return 0, r.exceeded("templates write more than %d MiB", maxOutput>>20)
+	}
+	e := f.next
+	if src, off, ok := r.locate(f, p); ok {
+		e = event{pos: int32(off), text: true, src: src}
+	}
+	e.off = int32(f.out.Len())
+	f.events = append(f.events, e)
+	f.next, f.kids = event{}, nil
+	return f.out.Write(p)
+}
+
+// locate finds the text node that p is.
+func (r *run) locate(f *frame, p []byte) (src *source, off int, ok bool) {
+	if f.src != nil {
+		if off, ok := f.src.holds(p); ok {
+			return f.src, off, true
+		}
+	}
+	at := address(p)
+	i := sort.Search(len(r.byText), func(i int) bool { return address(r.byText[i].text) > at }) - 1
+	if i < 0 {
+		return nil, 0, false
+	}
+	if off, ok = r.byText[i].holds(p); ok {
+		f.src = r.byText[i]
+	}
+	return f.src, off, ok
+}
+
+// spot returns the source with a spot.
+func (r *run) spot(f *frame, n int) *source {
+	if s := f.src; s != nil && n >= s.base && n < s.base+len(s.spots) {
+		return s
+	}
+	i := sort.Search(len(r.bySpot), func(i int) bool { return r.bySpot[i].base > n }) - 1
+	f.src = r.bySpot[i] // an instrumented template is executed only after it was added
+	return f.src
+}
+
+// add makes a source known to the run, once.
+func (r *run) add(s *source) {
+	if len(s.spots) > 0 {
+		r.bySpot = insert(r.bySpot, s, func(s *source) uintptr { return uintptr(s.base) })
+	}
+	if len(s.text) > 0 {
+		r.byText = insert(r.byText, s, func(s *source) uintptr { return address(s.text) })
+	}
+}
+
+func insert(list []*source, s *source, key func(*source) uintptr) []*source {
+	i := sort.Search(len(list), func(i int) bool { return key(list[i]) >= key(s) })
+	if i < len(list) && list[i] == s {
+		return list
+	}
+	return slices.Insert(list, i, s)
+}
+
+// The hooks, see instrument.
+
+func (r *run) hookOut(n int, v reflect.Value) (reflect.Value, error) {
+	if err := r.step(1); err != nil {
+		return v, err
+	}
+	f := r.frame
+	src := r.spot(f, n)
+	e := event{pos: int32(n - src.base), src: src}
+	if len(f.kids) > 0 && src.spots[e.pos].carries {
+		e.kids = f.kids
+	}
+	f.kids = nil
+	switch v.Kind() {
+	case reflect.String:
+		if s := v.String(); len(s) > 1 {
+			if t, ok := r.traces[unsafe.StringData(s)]; ok && len(t.text) == len(s) {
+				e.kids = []*trace{t}
+			}
+		}
+	case reflect.Map, reflect.Slice, reflect.Array, reflect.Struct, reflect.Pointer, reflect.Interface:
+		if err := r.measure(v); err != nil {
+			return v, err
+		}
+	}
+	f.next = e
+	return v, nil
+}
+
+func (r *run) hookTake(v reflect.Value) (reflect.Value, error) {
+	r.frame.kids = nil
+	return v, r.step(1)
+}
+
+func (r *run) hookStep() (string, error) { return "", r.step(1) }
+
+func (r *run) hookIn(int) (string, error) {
+	r.includes++
+	if r.includes > maxInclude {
+		return "", r.exceeded("templates call one another more than %d deep", maxInclude)
+	}
+	return "", r.step(10)
+}
+
+func (r *run) hookLeave() string {
+	r.includes--
+	return ""
+}
+
+func (r *run) hookAsk(i int) string {
+	r.ask(questions[i].assumed)
+	return ""
+}
+
+// ask notes what the file being rendered takes for granted.
+func (r *run) ask(assumed string) { r.asked[assumed] = true }
+
+// step takes n steps from the budget, and looks now and then whether the
+// release is still wanted.
+func (r *run) step(n int) error {
+	before := r.steps
+	r.steps += n
+	if r.steps > maxSteps {
+		return r.exceeded("templates take more than %d steps", maxSteps)
+	}
+	if before>>8 != r.steps>>8 && r.ctx.Err() != nil {
+		return r.stopped()
+	}
+	return nil
+}
+
+var errStopped = errors.New("rendering takes too long")
+
+func (r *run) stopped() error {
+	if r.broken == nil {
+		r.broken = errStopped
+	}
+	return errStopped
+}
+
+func (r *run) exceeded(format string, args ...any) error {
+	return &exceeded{fmt.Sprintf(format, args...)}
+}
+
+// enter opens a frame for a template that the current one calls.
+func (r *run) enter() (*frame, error) {
+	if r.includes++; r.includes > maxInclude {
+		return nil, r.exceeded("templates call one another more than %d deep", maxInclude)
+	}
+	r.frame = &frame{run: r, above: r.frame}
+	return r.frame, r.step(10)
+}
+
+// leave closes the frame and gives what was written to the frame above.
+func (r *run) leave(f *frame) *trace {
+	r.includes--
+	r.frame = f.above
+	t := &trace{text: f.out.String(), events: f.events}
+	if r.frame != nil {
+		r.frame.kids = append(r.frame.kids, t)
+	}
+	if len(t.text) > 1 {
+		r.traces[unsafe.StringData(t.text)] = t
+	}
+	return t
+}
+
+// maxNested is how often Helm lets a template be included within itself.
+const maxNested = 1000
+
+// include is Helm's include.
+func (r *run) include(name string, data any) (string, error) {
+	if r.names[name] > maxNested {
+		return "", fmt.Errorf("template %q includes itself without end", name)
+	}
+	f, err := r.enter()
+	if err != nil {
+		return "", err
+	}
+	r.names[name]++
+	err = r.set.ExecuteTemplate(f, name, data)
+	r.names[name]--
+	t := r.leave(f)
+	return t.text, r.inner(err)
+}
+
+// inner keeps the innermost error and passes a short one on: text/template
+// would wrap it once for each template on the way out.
+func (r *run) inner(err error) error {
+	if err == nil {
+		return nil
+	}
+	if r.broken == nil {
+		r.broken = err
+	}
+	return errInner
+}
+
+var errInner = errors.New("template failed")
+
+// tpl is Helm's tpl. What the text defines is known in the text alone.
+func (r *run) tpl(text string, data any) (string, error) {
+	if !strings.Contains(text, "{{") {
+		return strings.ReplaceAll(text, noValue, ""), nil
+	}
+	if r.tpls++; r.tpls > maxTpl {
+		return "", r.exceeded("tpl calls itself more than %d deep", maxTpl)
+	}
+	defer func() { r.tpls-- }()
+	if err := r.step(100); err != nil {
+		return "", err
+	}
+	src, err := r.cache.parse(text)
+	if err != nil {
+		return "", fmt.Errorf("text given to tpl: %w", plainParseError(err))
+	}
+	r.add(src)
+	before := r.set
+	defer func() { r.set = before }()
+	t, err := r.scope(src)
+	if err != nil {
+		return "", err
+	}
+	f, err := r.enter()
+	if err != nil {
+		return "", err
+	}
+	err = t.Execute(f, data)
+	out := r.leave(f)
+	if strings.Contains(out.text, noValue) {
+		return strings.ReplaceAll(out.text, noValue, ""), r.inner(err)
+	}
+	return out.text, r.inner(err)
+}
+
+// scope returns the template of a text given to tpl. A text that defines
+// templates gets a set of its own; cloning the set for all texts, as Helm does,
+// costs more than executing them.
+func (r *run) scope(src *source) (*template.Template, error) {
+	if len(src.names) == 0 && !strings.Contains(string(src.text), rootName) {
+		t := r.set.New(r.set.Name())
+		t.Tree = src.main
+		return t, nil
+	}
+	set, err := r.set.Clone()
+	if err != nil {
+		return nil, err
+	}
+	set.Option("missingkey=zero") // Clone forgets it, https://go.dev/issue/43022
+	t, err := install(set, set.Name(), src)
+	r.set = set
+	return t, err
+}
+
+// install adds a text's templates to a set, as Template.Parse does.
+func install(set *template.Template, name string, src *source) (*template.Template, error) {
+	t := set.New(name)
+	for _, n := range src.names {
+		if _, err := t.AddParseTree(n, src.trees[n]); err != nil {
+			return nil, err
+		}
+	}
+	return t.AddParseTree(name, src.main)
+}
+
+const (
+	rootName = "gotpl" // what Helm calls the set, and tpl's texts
+	noValue  = "<no value>"
+)

@@ -1,0 +1,262 @@
+package helm
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// schemas is a bounded cache of compiled schemas by content.
+type schemas struct {
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]*compiled
+	bytes int
+}
+
+type compiled struct {
+	once   sync.Once
+	schema *jsonschema.Schema
+	remote []string // what it refers to and could not be read
+	err    error
+}
+
+func (s *schemas) compile(data []byte) *compiled {
+	key := sha256.Sum256(data)
+	s.mu.Lock()
+	c := s.known[key]
+	if c == nil {
+		if s.known == nil || s.bytes > maxCached {
+			s.known, s.bytes = map[[sha256.Size]byte]*compiled{}, 0
+		}
+		c = &compiled{}
+		s.known[key] = c
+		s.bytes += len(data)
+	}
+	s.mu.Unlock()
+	c.once.Do(func() { c.compile(data) })
+	return c
+}
+
+const schemaURL = "file:///values.schema.json"
+
+func (c *compiled) compile(data []byte) {
+	if deep(data) {
+		c.err = fmt.Errorf("schema is nested more than %d deep", maxSchema)
+		return
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		c.err = errors.New("schema is not valid JSON")
+		return
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(c)
+	if err = compiler.AddResource(schemaURL, doc); err == nil {
+		c.schema, err = compiler.Compile(schemaURL)
+	}
+	if err != nil {
+		c.err = schemaError(err)
+	}
+}
+
+// Load stands for a document that a schema refers to with one that allows
+// everything. Helm would fetch it, be it from the network or from a device.
+func (c *compiled) Load(url string) (any, error) {
+	c.remote = append(c.remote, url)
+	return true, nil
+}
+
+func schemaError(err error) error {
+	var invalid *jsonschema.SchemaValidationError
+	if errors.As(err, &invalid) {
+		return errors.New("schema is not a valid JSON schema")
+	}
+	return errors.New(sentence("schema can't be compiled: " + strings.ReplaceAll(err.Error(), schemaURL, "")))
+}
+
+// deep tells whether JSON has too many brackets within one another.
+func deep(data []byte) bool {
+	depth := 0
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			for i++; i < len(data) && data[i] != '"'; i++ {
+				if data[i] == '\\' {
+					i++
+				}
+			}
+		case '{', '[':
+			if depth++; depth > maxSchema {
+				return true
+			}
+		case '}', ']':
+			depth--
+		}
+	}
+	return false
+}
+
+// validate holds the values against the schemas of the chart and its subcharts.
+func (rel *release) validate() error {
+	values, _ := rel.values["Values"].(chartutil.Values)
+	return errors.Join(rel.validateChart(rel.chart, values, nil)...)
+}
+
+func (rel *release) validateChart(c *chart.Chart, values map[string]any, path []string) (errs []error) {
+	if c.Schema != nil {
+		errs = rel.against(c, values, path)
+	}
+	for _, sub := range c.Dependencies() {
+		below := append(path[:len(path):len(path)], sub.Name())
+		switch v := values[sub.Name()].(type) {
+		case nil:
+		case map[string]any:
+			errs = append(errs, rel.validateChart(sub, v, below)...)
+		case chartutil.Values:
+			errs = append(errs, rel.validateChart(sub, v, below)...)
+		default:
+			errs = append(errs, rel.violation(c, below, "got no map of values for the subchart"))
+		}
+	}
+	return errs
+}
+
+// against holds values against one chart's schema.
+func (rel *release) against(c *chart.Chart, values map[string]any, path []string) []error {
+	at, _, _ := rel.reader.chartFile(c, "values.schema.json")
+	schema := rel.cache.schemas.compile(c.Schema)
+	for _, url := range schema.remote {
+		e := at.errorAt("helm-schema", 0, 0, fmt.Errorf("schema refers to %s, which is not read: values are not held against it", sentence(url)))
+		e.Warning = true
+		rel.warnings = append(rel.warnings, e)
+	}
+	if schema.err != nil {
+		return []error{at.errorAt("helm-schema", 0, 0, schema.err)}
+	}
+	var invalid *jsonschema.ValidationError
+	if err := schema.schema.Validate(map[string]any(values)); err == nil {
+		return nil
+	} else if !errors.As(err, &invalid) {
+		return []error{at.errorAt("helm-schema", 0, 0, errors.New("values can't be held against the schema"))}
+	}
+	var errs []error
+	for _, leaf := range leaves(invalid) {
+		below := append(path[:len(path):len(path)], leaf.InstanceLocation...)
+		errs = append(errs, rel.violation(c, below, reason(leaf.ErrorKind)))
+		if len(errs) == maxErrors {
+			break
+		}
+	}
+	return errs
+}
+
+// leaves are the violations that have no others behind them.
+func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
+	if len(e.Causes) == 0 {
+		return []*jsonschema.ValidationError{e}
+	}
+	var all []*jsonschema.ValidationError
+	for _, cause := range e.Causes {
+		all = append(all, leaves(cause)...)
+	}
+	return all
+}
+
+// reason says what is wrong without quoting the value, which may be secret.
+func reason(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.Pattern:
+		return fmt.Sprintf("does not match the pattern %q", k.Want)
+	case *kind.Format:
+		return "is not a valid " + k.Want
+	case *kind.ContentEncoding, *kind.ContentMediaType, *kind.ContentSchema:
+		return "has not the encoding that the schema asks for"
+	}
+	return k.LocalizedString(message.NewPrinter(language.English))
+}
+
+// violation puts an error at the value that the user would change: in the last
+// file that sets it, else in the chart's own values, else at the schema.
+func (rel *release) violation(c *chart.Chart, path []string, what string) error {
+	at, _, _ := rel.reader.chartFile(c, "values.schema.json")
+	name := strings.Join(path, ".")
+	if name == "" {
+		name = "values"
+	}
+	err := fmt.Errorf("%s: %s", sentence(name), sentence(what))
+	layers := rel.valueLayers(c, path)
+	for n := range path {
+		for _, l := range layers {
+			if span, ok := l.find(len(path) - n); ok {
+				e := l.at.errorAt("helm-schema", span.Line, span.Column, err)
+				if l.at.entry == "" {
+					e.Span = span
+				}
+				return e
+			}
+		}
+	}
+	return at.errorAt("helm-schema", 0, 0, err)
+}
+
+// valueLayers are the files that may set the value at a path, the last first:
+// those of the release, the chart's own and, for a subchart, its own.
+func (rel *release) valueLayers(c *chart.Chart, path []string) (layers []layer) {
+	for i := len(rel.layers) - 1; i >= 0; i-- {
+		layers = append(layers, rel.layers[i].below(path, 0))
+	}
+	charts := []*chart.Chart{c}
+	if c != rel.chart {
+		charts = []*chart.Chart{rel.chart, c}
+	}
+	for _, c := range charts {
+		if at, data, ok := rel.reader.chartFile(c, "values.yaml"); ok {
+			layers = append(layers, layer{at: at, data: data}.below(path, len(chartPath(c))))
+		}
+	}
+	return layers
+}
+
+// chartPath is the path of a chart's values in those of the release.
+func chartPath(c *chart.Chart) []string {
+	if c.IsRoot() {
+		return nil
+	}
+	return append(chartPath(c.Parent()), c.Name())
+}
+
+// below returns the layer as it sets the value at a path, of which it leaves
+// out the first elements.
+func (l layer) below(path []string, skip int) layer {
+	l.path, l.skip = path, skip
+	l.docs, _ = render.Documents(l.at.file, bytes.Clone(l.data), render.YAML11)
+	return l
+}
+
+// find returns where the file sets the first n elements of the path.
+func (l layer) find(n int) (render.Span, bool) {
+	if n <= l.skip || len(l.docs) == 0 {
+		return render.Span{}, false
+	}
+	var steps []any
+	for _, step := range l.path[l.skip:n] {
+		steps = append(steps, step)
+	}
+	key, value, ok := l.docs[0].Positions.Field(render.Pointer(steps...))
+	if !ok || key.Line == 0 || n == len(l.path) && value.Line == value.EndLine && value.Column < value.EndColumn {
+		return value, ok
+	}
+	return key, ok
+}

@@ -1,0 +1,229 @@
+package helm
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"text/template"
+	"time"
+)
+
+// clock is what a template takes for now.
+var clock = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+
+const (
+	assumedClock  = "template uses the clock, which stands still at 2020-01-01T00:00:00Z"
+	assumedRandom = "template uses random values; rendered with fixed ones in their place"
+	assumedKeys   = "template makes keys, certificates or password hashes; rendered with fixed ones in their place"
+)
+
+// stubs stand for functions that give something else at each call: the same
+// tree must give the same objects. Whoever uses one is told so.
+func (r *run) stubs() template.FuncMap {
+	fns := r.dates()
+	for name, f := range r.certificates() {
+		fns[name] = f
+	}
+	for name, f := range map[string]any{
+		"randAlphaNum":   r.random(digits + upper + lower),
+		"randAlpha":      r.random(upper + lower),
+		"randNumeric":    r.random(digits),
+		"randAscii":      r.random(ascii()),
+		"randBytes":      r.randBytes,
+		"randInt":        r.randInt,
+		"shuffle":        r.shuffle,
+		"uuidv4":         r.uuid,
+		"bcrypt":         func(password string) string { return r.hash(password) },
+		"htpasswd":       r.htpasswd,
+		"derivePassword": r.derivePassword,
+		"encryptAES":     r.encryptAES,
+	} {
+		fns[name] = f
+	}
+	return fns
+}
+
+const (
+	digits = "0123456789"
+	upper  = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	lower  = "abcdefghijklmnopqrstuvwxyz"
+)
+
+func ascii() string {
+	var b strings.Builder
+	for c := byte(32); c < 127; c++ {
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
+// draw returns n bytes that hang on the file and on how many were drawn for it
+// before, so that a change elsewhere changes none of them.
+func (r *run) draw(n int) []byte {
+	r.draws++
+	out := make([]byte, 0, n+sha256.Size)
+	for i := 0; len(out) < n; i++ {
+		h := sha256.New()
+		fmt.Fprintf(h, "%s\x00%d\x00%d", r.file, r.draws, i)
+		out = h.Sum(out)
+	}
+	return out[:n]
+}
+
+func (r *run) random(alphabet string) func(int) (string, error) {
+	return func(n int) (string, error) {
+		r.ask(assumedRandom)
+		if n < 0 {
+			return "", nil
+		}
+		if err := room(n); err != nil {
+			return "", err
+		}
+		b := r.draw(n)
+		for i := range b {
+			b[i] = alphabet[int(b[i])%len(alphabet)]
+		}
+		return r.text(string(b))
+	}
+}
+
+func (r *run) randBytes(n int) (string, error) {
+	r.ask(assumedRandom)
+	if n < 0 {
+		return "", errors.New("randBytes takes a count that is not negative")
+	}
+	if err := room(2 * n); err != nil {
+		return "", err
+	}
+	return r.text(base64.StdEncoding.EncodeToString(r.draw(n)))
+}
+
+func (r *run) randInt(low, high int) (int, error) {
+	r.ask(assumedRandom)
+	if high <= low {
+		return 0, errors.New("randInt takes a range that is not empty")
+	}
+	n := new(big.Int).SetBytes(r.draw(8))
+	return low + int(n.Mod(n, big.NewInt(int64(high-low))).Int64()), nil
+}
+
+func (r *run) shuffle(s string) string {
+	r.ask(assumedRandom)
+	return s
+}
+
+func (r *run) uuid() string {
+	r.ask(assumedRandom)
+	b := r.draw(16)
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// hash is of the form of a bcrypt hash, at none of its cost.
+func (r *run) hash(parts ...string) string {
+	r.ask(assumedKeys)
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	text := base64.RawStdEncoding.EncodeToString(append(sum[:], sum[:8]...))
+	return "$2a$10$" + strings.NewReplacer("+", ".").Replace(text[:53])
+}
+
+func (r *run) htpasswd(user, password string) string {
+	if strings.Contains(user, ":") {
+		return fmt.Sprintf("invalid username: %s", user)
+	}
+	return user + ":" + r.hash(user, password)
+}
+
+func (r *run) derivePassword(counter uint32, kind, password, user, site string) string {
+	r.ask(assumedKeys)
+	sum := sha256.Sum256(binary.BigEndian.AppendUint32([]byte(strings.Join([]string{kind, password, user, site}, "\x00")), counter))
+	n := map[string]int{"maximum": 20, "long": 14, "medium": 8, "basic": 8, "short": 4, "pin": 4}[kind]
+	if n == 0 {
+		return fmt.Sprintf("cannot find password template %s", kind)
+	}
+	if kind == "pin" {
+		for i := range sum {
+			sum[i] = '0' + sum[i]%10
+		}
+		return string(sum[:n])
+	}
+	return base64.RawURLEncoding.EncodeToString(sum[:])[:n]
+}
+
+// encryptAES is sprig's, with an initialization vector that is always the same.
+func (r *run) encryptAES(password, text string) (string, error) {
+	r.ask(assumedKeys)
+	if text == "" {
+		return "", nil
+	}
+	key := make([]byte, 32)
+	copy(key, password)
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return "", err
+	}
+	pad := aes.BlockSize - len(text)%aes.BlockSize
+	content := append([]byte(text), strings.Repeat(string(rune(pad)), pad)...)
+	out := make([]byte, aes.BlockSize+len(content))
+	cipher.NewCBCEncrypter(block, out[:aes.BlockSize]).CryptBlocks(out[aes.BlockSize:], content)
+	return r.text(base64.StdEncoding.EncodeToString(out))
+}
+
+// dates are sprig's functions that ask for the time or the time zone.
+func (r *run) dates() template.FuncMap {
+	return template.FuncMap{
+		"now":            func() time.Time { r.ask(assumedClock); return clock },
+		"ago":            func(v any) string { r.ask(assumedClock); return clock.Sub(r.moment(v)).Round(time.Second).String() },
+		"date":           func(layout string, v any) string { return r.date(layout, v, "") },
+		"dateInZone":     r.date,
+		"date_in_zone":   r.date,
+		"htmlDate":       func(v any) string { return r.date(time.DateOnly, v, "") },
+		"htmlDateInZone": func(v any, zone string) string { return r.date(time.DateOnly, v, zone) },
+		"durationRound":  r.durationRound,
+		"toDate": func(layout, s string) time.Time {
+			t, _ := time.ParseInLocation(layout, s, time.UTC)
+			return t
+		},
+		"mustToDate": func(layout, s string) (time.Time, error) { return time.ParseInLocation(layout, s, time.UTC) },
+	}
+}
+
+// moment is what sprig takes a value for; what is no time is now.
+func (r *run) moment(v any) time.Time {
+	switch v := v.(type) {
+	case time.Time:
+		return v
+	case *time.Time:
+		return *v
+	case int64:
+		return time.Unix(v, 0)
+	case int:
+		return time.Unix(int64(v), 0)
+	case int32:
+		return time.Unix(int64(v), 0)
+	}
+	r.ask(assumedClock)
+	return clock
+}
+
+// date formats in UTC: which other zones there are hangs on the machine.
+func (r *run) date(layout string, v any, zone string) string {
+	if zone != "" && zone != "UTC" && zone != "Local" {
+		r.ask("template asks for a time zone; rendered in UTC")
+	}
+	return r.moment(v).UTC().Format(layout)
+}
+
+func (r *run) durationRound(v any) string {
+	if t, ok := v.(time.Time); ok {
+		r.ask(assumedClock)
+		v = int64(clock.Sub(t))
+	}
+	return library()["durationRound"].(func(any) string)(v)
+}

@@ -1,0 +1,363 @@
+package helm
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"text/template/parse"
+	"unsafe"
+)
+
+// A source is a template's text, parsed and prepared for execution. It is
+// immutable and shared between the releases of a process that have the same
+// text, such as the helpers of a library chart.
+type source struct {
+	id    string // the name it is parsed under, which errors give
+	text  []byte // text nodes are slices of it, so that their address tells their place
+	main  *parse.Tree
+	names []string // of the templates that it defines, sorted
+	trees map[string]*parse.Tree
+	spots []spot // of its actions, by the number in their hook
+	base  int    // number of the first spot
+}
+
+// A spot is an action in a template's text.
+type spot struct {
+	from, to int32
+	// carries is true when what the templates called in it return is part of
+	// what it prints, whatever the values are.
+	carries bool
+}
+
+// sources is a bounded cache of parsed templates by content.
+type sources struct {
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]*parsing
+	bytes int
+	names map[string]any // of functions
+}
+
+type parsing struct {
+	once sync.Once
+	src  *source
+	err  error
+}
+
+const maxCached = 64 << 20 // bytes of template text
+
+// spotNumbers hands out numbers for spots that no two sources share.
+var spotNumbers atomic.Int64
+
+// parse returns the source of a text. The error is that of the parser, or says
+// that the text is too deep.
+func (c *sources) parse(text string) (*source, error) {
+	key := sha256.Sum256([]byte(text))
+	c.mu.Lock()
+	p := c.known[key]
+	if c.names == nil {
+		c.names = functionNames()
+	}
+	if p == nil {
+		if c.known == nil || c.bytes > maxCached {
+			c.known, c.bytes = map[[sha256.Size]byte]*parsing{}, 0
+		}
+		p = &parsing{}
+		c.known[key] = p
+		c.bytes += len(text) + 256
+	}
+	c.mu.Unlock()
+	p.once.Do(func() { p.src, p.err = newSource(fmt.Sprintf("%s%x", idPrefix, key[:12]), text, c.names) })
+	return p.src, p.err
+}
+
+const idPrefix = "text@"
+
+func newSource(id, text string, functions map[string]any) (*source, error) {
+	trees, err := parse.Parse(id, text, "", "", functions)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{id: id, text: []byte(text), main: trees[id], trees: trees}
+	if s.main == nil { // nothing but definitions
+		s.main = &parse.Tree{Name: id, ParseName: id, Root: &parse.ListNode{NodeType: parse.NodeList}}
+	}
+	delete(trees, id)
+	in := instrument{src: s}
+	s.names = sortedKeys(trees)
+	for _, name := range s.names {
+		in.list(trees[name].Root, 0)
+	}
+	in.list(s.main.Root, 0)
+	s.base = int(spotNumbers.Add(int64(len(s.spots)))) - len(s.spots)
+	in.number(s.base)
+	return s, in.err
+}
+
+// holds tells whether p, which is not empty, is part of the text, and where.
+func (s *source) holds(p []byte) (off int, ok bool) {
+	if len(s.text) == 0 {
+		return 0, false
+	}
+	d := address(p) - address(s.text)
+	return int(d), d < uintptr(len(s.text))
+}
+
+// address is used to compare, never to reach what is there.
+func address(p []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(p))) }
+
+// An instrument puts hooks into a parsed template, which change nothing of what
+// it writes: `| __out N` behind an action that prints, `| __take` behind one
+// that does not, `__step` at the head of loops, `__in` and `__leave` around
+// calls, and `__ask N` before what depends on the cluster.
+type instrument struct {
+	src     *source
+	pending []*parse.NumberNode
+	err     error
+}
+
+var errDeep = fmt.Errorf("template has more than %d blocks or parentheses within one another", maxSyntax)
+
+func (in *instrument) list(l *parse.ListNode, depth int) {
+	if l == nil {
+		return
+	}
+	if depth > maxSyntax {
+		in.err = errDeep
+		return
+	}
+	nodes := make([]parse.Node, 0, len(l.Nodes)+2)
+	for _, n := range l.Nodes {
+		nodes = in.node(nodes, n, depth)
+	}
+	l.Nodes = nodes
+}
+
+// node appends n with its hooks.
+func (in *instrument) node(nodes []parse.Node, n parse.Node, depth int) []parse.Node {
+	switch n := n.(type) {
+	case *parse.TextNode:
+		in.text(n)
+	case *parse.ActionNode:
+		nodes = in.ask(nodes, n.Pipe, depth)
+		if len(n.Pipe.Decl) == 0 {
+			in.out(n.Pipe)
+		} else {
+			in.take(n.Pipe)
+		}
+	case *parse.IfNode:
+		nodes = in.branch(nodes, &n.BranchNode, depth)
+	case *parse.WithNode:
+		nodes = in.branch(nodes, &n.BranchNode, depth)
+	case *parse.RangeNode:
+		nodes = in.branch(nodes, &n.BranchNode, depth)
+		n.List.Nodes = append([]parse.Node{hook("__step", n.Position())}, n.List.Nodes...)
+	case *parse.TemplateNode:
+		if n.Pipe != nil {
+			nodes = in.ask(nodes, n.Pipe, depth)
+			in.take(n.Pipe)
+		}
+		enter := hook("__in", n.Position())
+		enter.Pipe.Cmds[0].Args = append(enter.Pipe.Cmds[0].Args, in.spot(n.Position()))
+		return append(nodes, enter, n, hook("__leave", n.Position()))
+	}
+	return append(nodes, n)
+}
+
+func (in *instrument) branch(nodes []parse.Node, n *parse.BranchNode, depth int) []parse.Node {
+	nodes = in.ask(nodes, n.Pipe, depth)
+	in.take(n.Pipe)
+	in.list(n.List, depth+1)
+	in.list(n.ElseList, depth+1)
+	return nodes
+}
+
+// text makes a node's text a slice of the source's, where they are the same.
+func (in *instrument) text(n *parse.TextNode) {
+	from, to := int(n.Pos), int(n.Pos)+len(n.Text)
+	if to <= len(in.src.text) && string(in.src.text[from:to]) == string(n.Text) {
+		n.Text = in.src.text[from:to:to]
+	}
+}
+
+// out hooks what an action prints. The hook takes and gives a reflect.Value,
+// since what is printed may depend on the value being addressable.
+func (in *instrument) out(p *parse.PipeNode) {
+	carries := carries(p)
+	p.Cmds = append(p.Cmds, command("__out", p.Position(), in.spot(p.Position())))
+	in.src.spots[len(in.src.spots)-1].carries = carries
+}
+
+// take hooks a pipeline that calls templates and prints nothing.
+func (in *instrument) take(p *parse.PipeNode) {
+	if includes(p) {
+		p.Cmds = append(p.Cmds, command("__take", p.Position()))
+	}
+}
+
+// ask puts hooks before a node whose pipeline asks for what only a cluster
+// knows, and looks how deep it is.
+func (in *instrument) ask(nodes []parse.Node, p *parse.PipeNode, depth int) []parse.Node {
+	var asked [len(questions)]bool
+	in.pipe(p, depth, &asked)
+	for i, yes := range asked {
+		if yes {
+			h := hook("__ask", p.Position())
+			h.Pipe.Cmds[0].Args = append(h.Pipe.Cmds[0].Args, number(i, p.Position()))
+			nodes = append(nodes, h)
+		}
+	}
+	return nodes
+}
+
+func (in *instrument) pipe(n parse.Node, depth int, asked *[len(questions)]bool) {
+	if depth > maxSyntax {
+		in.err = errDeep
+		return
+	}
+	switch n := n.(type) {
+	case *parse.PipeNode:
+		for _, c := range n.Cmds {
+			for _, arg := range c.Args {
+				in.pipe(arg, depth+1, asked)
+			}
+		}
+	case *parse.ChainNode:
+		note(n.Field, asked)
+		in.pipe(n.Node, depth+1, asked)
+	case *parse.FieldNode:
+		note(n.Ident, asked)
+	case *parse.VariableNode:
+		note(n.Ident, asked)
+	}
+}
+
+func note(idents []string, asked *[len(questions)]bool) {
+	for i, q := range questions {
+		for _, ident := range idents {
+			if ident == q.ident || ident == q.or {
+				asked[i] = true
+			}
+		}
+	}
+}
+
+// includes tells whether a pipeline calls a template, at any depth.
+func includes(n parse.Node) bool {
+	switch n := n.(type) {
+	case *parse.PipeNode:
+		for _, c := range n.Cmds {
+			for _, arg := range c.Args {
+				if includes(arg) {
+					return true
+				}
+			}
+		}
+	case *parse.ChainNode:
+		return includes(n.Node)
+	case *parse.IdentifierNode:
+		return n.Ident == "include" || n.Ident == "tpl"
+	}
+	return false
+}
+
+// carriers are functions of which the result holds the text they are given, or
+// a part of it.
+var carriers = map[string]bool{
+	"indent": true, "nindent": true, "trim": true, "trimSuffix": true, "trimPrefix": true, "trimAll": true, "trunc": true,
+	"quote": true, "squote": true, "toString": true, "print": true, "println": true, "printf": true, "cat": true, "replace": true,
+}
+
+// carries tells whether a pipeline calls templates and does nothing but carry
+// their text on.
+func carries(p *parse.PipeNode) bool {
+	if !includes(p) {
+		return false
+	}
+	for _, c := range p.Cmds {
+		name, ok := c.Args[0].(*parse.IdentifierNode)
+		switch {
+		case ok && (name.Ident == "include" || name.Ident == "tpl"):
+			continue
+		case ok && !carriers[name.Ident]:
+			return false
+		}
+		for _, arg := range c.Args {
+			if inner, ok := arg.(*parse.PipeNode); ok && includes(inner) && !carries(inner) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// spot makes the argument that stands for the action at pos.
+func (in *instrument) spot(pos parse.Pos) *parse.NumberNode {
+	in.src.spots = append(in.src.spots, action(in.src.text, int(pos)))
+	n := number(len(in.src.spots)-1, pos)
+	in.pending = append(in.pending, n)
+	return n
+}
+
+// number makes the spots' numbers unique.
+func (in *instrument) number(base int) {
+	for i, n := range in.pending {
+		n.Int64 = int64(base + i)
+		n.Text = strconv.Itoa(base + i)
+	}
+}
+
+// action returns where the action at pos begins and ends, delimiters included.
+func action(text []byte, pos int) spot {
+	from := min(pos, len(text))
+	for from > 0 && !(text[from-1] == '{' && from > 1 && text[from-2] == '{') {
+		from--
+	}
+	to := pos
+	for to < len(text) && !(text[to] == '}' && to+1 < len(text) && text[to+1] == '}') {
+		to = after(text, to)
+	}
+	return spot{from: int32(max(0, from-2)), to: int32(min(to+2, len(text)))}
+}
+
+// after passes one character or one quoted string.
+func after(text []byte, i int) int {
+	quote := text[i]
+	if quote != '"' && quote != '`' && quote != '\'' {
+		return i + 1
+	}
+	for i++; i < len(text); i++ {
+		switch {
+		case text[i] == '\\' && quote != '`':
+			i++
+		case text[i] == quote:
+			return i + 1
+		}
+	}
+	return i
+}
+
+func hook(name string, pos parse.Pos) *parse.ActionNode {
+	return &parse.ActionNode{
+		NodeType: parse.NodeAction, Pos: pos,
+		Pipe: &parse.PipeNode{NodeType: parse.NodePipe, Pos: pos, Cmds: []*parse.CommandNode{command(name, pos)}},
+	}
+}
+
+func command(name string, pos parse.Pos, args ...parse.Node) *parse.CommandNode {
+	call := append([]parse.Node{parse.NewIdentifier(name).SetPos(pos)}, args...)
+	return &parse.CommandNode{NodeType: parse.NodeCommand, Pos: pos, Args: call}
+}
+
+func number(i int, pos parse.Pos) *parse.NumberNode {
+	return &parse.NumberNode{NodeType: parse.NodeNumber, Pos: pos, IsInt: true, Int64: int64(i), Text: strconv.Itoa(i)}
+}
+
+// A question is what a template asks of the cluster or of the release's past.
+type question struct{ ident, or, assumed string }
+
+var questions = [...]question{
+	{"APIVersions", "", "template asks for API versions; those of Kubernetes itself and of --api-versions are taken to exist"},
+	{"IsUpgrade", "IsInstall", "template asks whether this is an upgrade; rendered as a first install"},
+}

@@ -1,0 +1,181 @@
+package helm
+
+import (
+	"encoding/base32"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"text/template"
+)
+
+// textFunctions are the functions that make text, where what they make can be
+// larger than what they are given. The others are sprig's as they are.
+func (r *run) textFunctions() template.FuncMap {
+	return template.FuncMap{
+		"print":            r.joined(fmt.Sprint),
+		"println":          r.joined(fmt.Sprintln),
+		"html":             r.joined(template.HTMLEscaper),
+		"js":               r.joined(template.JSEscaper),
+		"urlquery":         r.joined(template.URLQueryEscaper),
+		"quote":            r.joined(library()["quote"].(func(...any) string)),
+		"squote":           r.joined(library()["squote"].(func(...any) string)),
+		"cat":              r.joined(library()["cat"].(func(...any) string)),
+		"printf":           r.printf,
+		"toString":         walked(r, library()["toString"].(func(any) string)),
+		"toStrings":        r.toStrings,
+		"join":             r.join,
+		"repeat":           r.repeat,
+		"indent":           r.indent,
+		"nindent":          r.nindent,
+		"replace":          r.replace,
+		"wrap":             func(n int, s string) (string, error) { return r.wrap(n, "\n", s) },
+		"wrapWith":         r.wrap,
+		"b64enc":           func(s string) (string, error) { return r.text(base64.StdEncoding.EncodeToString([]byte(s))) },
+		"b32enc":           func(s string) (string, error) { return r.text(base32.StdEncoding.EncodeToString([]byte(s))) },
+		"snakecase":        r.grown(library()["snakecase"].(func(string) string)),
+		"kebabcase":        r.grown(library()["kebabcase"].(func(string) string)),
+		"toPrettyJson":     walked(r, library()["toPrettyJson"].(func(any) string)),
+		"toRawJson":        walked(r, library()["toRawJson"].(func(any) string)),
+		"mustToJson":       walkedMust(r, library()["mustToJson"].(func(any) (string, error))),
+		"mustToPrettyJson": walkedMust(r, library()["mustToPrettyJson"].(func(any) (string, error))),
+		"mustToRawJson":    walkedMust(r, library()["mustToRawJson"].(func(any) (string, error))),
+	}
+}
+
+// joined limits a function that makes one string of many values.
+func (r *run) joined(f func(...any) string) func(...any) (string, error) {
+	return func(args ...any) (string, error) {
+		n := 0
+		for _, arg := range args {
+			if s, ok := arg.(string); ok {
+				n += len(s)
+			} else if err := r.measureAny(arg); err != nil {
+				return "", err
+			}
+		}
+		if err := room(n); err != nil {
+			return "", err
+		}
+		return r.text(f(args...))
+	}
+}
+
+func (r *run) grown(f func(string) string) func(string) (string, error) {
+	return func(s string) (string, error) { return r.text(f(s)) }
+}
+
+func walkedMust(r *run, f func(any) (string, error)) func(any) (string, error) {
+	return func(v any) (string, error) {
+		if err := r.measureAny(v); err != nil {
+			return "", err
+		}
+		s, err := f(v)
+		if err != nil {
+			return "", err
+		}
+		return r.text(s)
+	}
+}
+
+var widths = regexp.MustCompile(`\d+|\*`)
+
+// printf is fmt.Sprintf with a limit on the widths that a format asks for.
+func (r *run) printf(format string, args ...any) (string, error) {
+	n := len(format)
+	for _, arg := range args {
+		switch arg := arg.(type) {
+		case string:
+			n += len(arg)
+		case int:
+			if strings.Contains(format, "*") {
+				n += max(arg, -arg)
+			}
+		default:
+			if err := r.measureAny(arg); err != nil {
+				return "", err
+			}
+		}
+	}
+	if strings.Contains(format, "%") {
+		for _, w := range widths.FindAllString(format, -1) {
+			if width, err := strconv.Atoi(w); err == nil {
+				n += width
+			} else if w != "*" {
+				return "", errLong
+			}
+		}
+	}
+	if err := room(n); err != nil {
+		return "", err
+	}
+	return r.text(fmt.Sprintf(format, args...))
+}
+
+func (r *run) toStrings(v any) ([]string, error) {
+	if err := r.measureAny(v); err != nil {
+		return nil, err
+	}
+	return library()["toStrings"].(func(any) []string)(v), nil
+}
+
+func (r *run) join(sep string, v any) (string, error) {
+	list, err := r.toStrings(v)
+	if err != nil {
+		return "", err
+	}
+	n := 0
+	for _, s := range list {
+		if n += len(s) + len(sep); n > maxString {
+			return "", errLong
+		}
+	}
+	return r.text(strings.Join(list, sep))
+}
+
+func (r *run) repeat(count int, s string) (string, error) {
+	if count < 0 {
+		return "", errors.New("repeat takes a count that is not negative")
+	}
+	if len(s) > 0 && count > maxString/len(s) {
+		return "", errLong
+	}
+	return r.text(strings.Repeat(s, count))
+}
+
+func (r *run) indent(spaces int, s string) (string, error) {
+	if spaces < 0 {
+		return "", errors.New("indent takes a count that is not negative")
+	}
+	lines := 1 + strings.Count(s, "\n")
+	if spaces > maxString/lines {
+		return "", errLong
+	}
+	pad := strings.Repeat(" ", spaces)
+	return r.text(pad + strings.ReplaceAll(s, "\n", "\n"+pad))
+}
+
+func (r *run) nindent(spaces int, s string) (string, error) {
+	s, err := r.indent(spaces, s)
+	return "\n" + s, err
+}
+
+func (r *run) replace(old, new, s string) (string, error) {
+	n := strings.Count(s, old)
+	if len(new) > len(old) && n > maxString/(len(new)-len(old)) {
+		return "", errLong
+	}
+	return r.text(strings.ReplaceAll(s, old, new))
+}
+
+func (r *run) wrap(width int, sep, s string) (string, error) {
+	if width < 1 {
+		width = 1
+	}
+	if len(sep) > 0 && len(s)/width > maxString/len(sep) {
+		return "", errLong
+	}
+	return r.text(library()["wrapWith"].(func(int, string, string) string)(width, sep, s))
+}

@@ -1,0 +1,169 @@
+package helm
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/strvals"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A layer is a file of values, as text so that a line in it can be found.
+type layer struct {
+	at   place
+	data []byte
+
+	// What a line is wanted of, see below.
+	docs []render.Document
+	path []string
+	skip int
+}
+
+// userValues merges what the release sets over the chart's own values: files,
+// then the values given as such, then the --set flags, later ones over earlier.
+func userValues(src render.Source) (values map[string]any, layers []layer, err error) {
+	values = map[string]any{}
+	h := params(src)
+	var errs []error
+	for _, name := range h.ValueFiles {
+		m, data, err := valuesFile(src, name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		layers = append(layers, layer{at: place{file: path.Clean(name)}, data: data})
+		values = merge(values, m)
+	}
+	values = merge(values, copyMap(h.Values))
+	for _, set := range h.Set {
+		errs = append(errs, flagError(src, "--set", strvals.ParseInto(set, values)))
+	}
+	for _, set := range h.SetString {
+		errs = append(errs, flagError(src, "--set-string", strvals.ParseIntoString(set, values)))
+	}
+	for _, set := range h.SetFile {
+		errs = append(errs, setFile(src, set, values))
+	}
+	return values, layers, errors.Join(errs...)
+}
+
+func params(src render.Source) render.Helm {
+	if src.Helm == nil {
+		return render.Helm{}
+	}
+	return *src.Helm
+}
+
+var remote = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]*::?(//|$|[^/])`)
+
+// treeFile reads a file that a parameter names.
+func treeFile(src render.Source, name string) ([]byte, error) {
+	if remote.MatchString(name) {
+		e := sourceError(src, "missing-values", fmt.Errorf("values file %s is not in the tree", sentence(name)))
+		e.Missing = true
+		return nil, e
+	}
+	clean := path.Clean(name)
+	if path.IsAbs(name) || !fs.ValidPath(clean) || strings.Contains(name, `\`) {
+		return nil, sourceError(src, "missing-values", fmt.Errorf("values file %s is outside of the tree", sentence(name)))
+	}
+	data, err := render.ReadFile(src.FS, clean)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, sourceError(src, "missing-values", fmt.Errorf("there is no values file %s", sentence(name)))
+	}
+	return data, err
+}
+
+func valuesFile(src render.Source, name string) (map[string]any, []byte, error) {
+	data, err := treeFile(src, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := map[string]any{}
+	if line, err := decodeYAML(data, &m); err != nil {
+		return nil, nil, place{file: path.Clean(name)}.errorAt("helm-values", line, 0, err)
+	}
+	return m, data, nil
+}
+
+func setFile(src render.Source, set string, values map[string]any) error {
+	var read error
+	err := strvals.ParseIntoFile(set, values, func(name []rune) (any, error) {
+		data, err := treeFile(src, string(name))
+		read = err
+		return string(data), err
+	})
+	if read != nil {
+		return read
+	}
+	return flagError(src, "--set-file", err)
+}
+
+// flagError leaves out what a flag was given, which may be a secret.
+func flagError(src render.Source, flag string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return sourceError(src, "helm-values", fmt.Errorf("%s has a value that Helm can't parse", flag))
+}
+
+// sourceError is an error at what names the source: its owner, else its chart.
+func sourceError(src render.Source, rule string, err error) *render.Error {
+	if origins := src.Owner.At("/spec"); len(origins) > 0 {
+		return &render.Error{Span: origins[0].Span, Rule: rule, Err: err}
+	}
+	return &render.Error{Span: render.Span{File: chartFile(src)}, Rule: rule, Err: err}
+}
+
+// chartFile is the file that stands for a source's chart.
+func chartFile(src render.Source) string {
+	if info, err := fs.Stat(src.FS, src.Path); err == nil && info.IsDir() {
+		return path.Join(src.Path, "Chart.yaml")
+	}
+	return src.Path
+}
+
+// merge puts over into a copy of under, map by map.
+func merge(under, over map[string]any) map[string]any {
+	out := make(map[string]any, len(under)+len(over))
+	for k, v := range under {
+		out[k] = v
+	}
+	for k, v := range over {
+		lower, isMap := out[k].(map[string]any)
+		upper, both := v.(map[string]any)
+		if isMap && both {
+			v = merge(lower, upper)
+		}
+		out[k] = v
+	}
+	return out
+}
+
+// copyMap copies values down to the leaves: they belong to the caller.
+func copyMap(m map[string]any) map[string]any {
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		out[k] = copyValue(v)
+	}
+	return out
+}
+
+func copyValue(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return copyMap(v)
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = copyValue(e)
+		}
+		return out
+	}
+	return v
+}
