@@ -1,0 +1,162 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// Limits of the API server: of a request's body (MaxRequestBodyBytes of
+// k8s.io/apiserver) and of all annotations together (TotalAnnotationSizeLimitB
+// of k8s.io/apimachinery/pkg/api/validation).
+const (
+	maxObject      = 3 << 20
+	maxAnnotations = 256 << 10
+)
+
+// Admit returns the object as the API server holds it once it is decoded and
+// defaulted, and before any admission plugin or the kind's own preparation for
+// storage. Objects of kinds that are neither built in nor defined are copied
+// as they are. The error is the API server's own, of type *policy.FieldError
+// where it is about fields.
+func (k *Kinds) Admit(o *render.Object, namespace string) (map[string]any, error) {
+	gv, err := schema.ParseGroupVersion(o.GetAPIVersion())
+	if err != nil {
+		return nil, fieldError(fmt.Errorf("apiVersion: %w", err), "/apiVersion")
+	}
+	if err := tooLarge(o.Object); err != nil {
+		return nil, err
+	}
+	gvk := gv.WithKind(o.GetKind())
+	if b := k.builtins[gvk]; b != nil {
+		return k.admitBuiltin(b, o, namespace)
+	}
+	if c := k.customs[gvk.GroupKind()]; c != nil {
+		return c.admit(o, gvk, namespace)
+	}
+	if err := k.unknown(gvk); err != nil {
+		return nil, err
+	}
+	return runtime.DeepCopyJSON(o.Object), nil
+}
+
+// unknown is the error for a kind that the API server can't serve, whatever
+// is installed in it.
+func (k *Kinds) unknown(gvk schema.GroupVersionKind) error {
+	if k.builtinGroup(gvk.Group) {
+		field := "/apiVersion"
+		if s := k.suggest(gvk); s != "" && !strings.Contains(s, " ") {
+			field = "/kind"
+		}
+		return fieldError(k.noMatch(gvk), field)
+	}
+	if s := k.suggestCustom(gvk); s != "" {
+		return fieldError(fmt.Errorf("no matches for kind %q in version %q; did you mean %s?", gvk.Kind, gvk.GroupVersion(), s), "/kind")
+	}
+	if strings.TrimSpace(gvk.Kind) != gvk.Kind || strings.ContainsAny(gvk.Group+gvk.Version, " \t\r\n") {
+		return fieldError(fmt.Errorf("no matches for kind %q in version %q", gvk.Kind, gvk.GroupVersion()), "/kind")
+	}
+	return nil
+}
+
+func (k *Kinds) admitBuiltin(b *builtin, o *render.Object, namespace string) (map[string]any, error) {
+	t := b.goType()
+	if t == nil {
+		held := runtime.DeepCopyJSON(o.Object)
+		place(held, b.namespaced, namespace)
+		return held, nil
+	}
+	typed, err := t.decode(o.Object)
+	if err != nil {
+		return nil, badRequest(b.gvk, err)
+	}
+	t.complete(k.release, typed)
+	held, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	if err != nil {
+		return nil, fmt.Errorf("%s in version %q: %w", b.gvk.Kind, b.gvk.Version, err)
+	}
+	t.unknown.prune(held)
+	if k.release < omitsNullTimestamps {
+		nullTimestamps(held, t.typ)
+	}
+	place(held, b.namespaced, namespace)
+	return held, nil
+}
+
+// badRequest says what the API server's create handler says of an object that
+// it can't decode.
+func badRequest(gvk schema.GroupVersionKind, err error) error {
+	what := fmt.Errorf("%s in version %q cannot be handled as a %s: %w", gvk.Kind, gvk.Version, gvk.Kind, err)
+	var fe *policy.FieldError
+	if errors.As(err, &fe) {
+		return &policy.FieldError{Fields: fe.Fields, Err: what}
+	}
+	return what
+}
+
+// place puts an object of a known kind into the namespace of its request, as
+// EnsureObjectNamespaceMatchesRequestNamespace of k8s.io/apiserver does: none
+// for the kinds that live in none.
+func place(held map[string]any, namespaced bool, namespace string) {
+	u := unstructured.Unstructured{Object: held}
+	switch {
+	case !namespaced && u.GetNamespace() != "":
+		u.SetNamespace("")
+	case namespaced && u.GetNamespace() == "" && namespace != "":
+		u.SetNamespace(namespace)
+	}
+}
+
+// tooLarge is the API server's answer to objects that it takes from nobody.
+func tooLarge(object map[string]any) error {
+	if weigh(object) > maxObject/4 {
+		data, err := json.Marshal(object)
+		if err != nil {
+			return err
+		}
+		if len(data) > maxObject {
+			return fmt.Errorf("Request entity too large: limit is %d", maxObject)
+		}
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	size := 0
+	for key, value := range annotations {
+		s, _ := value.(string)
+		size += len(key) + len(s)
+	}
+	if size > maxAnnotations {
+		return fieldError(fmt.Errorf("metadata.annotations: Too long: may not be more than %d bytes", maxAnnotations), "/metadata/annotations")
+	}
+	return nil
+}
+
+// weigh is about the size of a value as JSON.
+func weigh(value any) int {
+	size := 4
+	switch v := value.(type) {
+	case string:
+		size += len(v)
+	case map[string]any:
+		for key, child := range v {
+			size += len(key) + weigh(child)
+		}
+	case []any:
+		for _, child := range v {
+			size += weigh(child)
+		}
+	}
+	return size
+}
+
+func fieldError(err error, pointers ...string) error {
+	return &policy.FieldError{Fields: pointers, Err: err}
+}

@@ -1,0 +1,132 @@
+package schema
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// Equivalent lists the other resources that the API server serves from the
+// same storage. Of the built-in ones these are the versions of a resource
+// that are on by default, and events, which two groups share
+// (AddCohabitatingResources in pkg/kubeapiserver): what deployments and
+// ingresses shared with extensions is gone from all releases known here.
+func (k *Kinds) Equivalent(gvr schema.GroupVersionResource) []policy.Version {
+	if k.byName[gvr] != nil {
+		storage := storageOf(gvr.GroupResource())
+		var found []policy.Version
+		for _, b := range k.sortedKinds(func(b *builtin) bool {
+			return b.gvr() != gvr && b.byDefault() && storageOf(b.gvr().GroupResource()) == storage
+		}) {
+			found = append(found, policy.Version{Resource: b.gvr(), Kind: b.gvk})
+		}
+		return found
+	}
+	return k.equivalentCustoms(gvr)
+}
+
+// storageOf names the resource as which one is stored.
+func storageOf(gr schema.GroupResource) schema.GroupResource {
+	if gr == (schema.GroupResource{Group: "events.k8s.io", Resource: "events"}) {
+		return schema.GroupResource{Resource: "events"}
+	}
+	return gr
+}
+
+// Convert returns an admitted object in another version of its kind, as the
+// API server would for a policy that names that version. The error says that
+// it would have to ask a conversion webhook, or that preadmit doesn't know how.
+func (k *Kinds) Convert(admitted map[string]any, to schema.GroupVersionKind) (map[string]any, error) {
+	apiVersion, _ := admitted["apiVersion"].(string)
+	kind, _ := admitted["kind"].(string)
+	from := policy.ParseGroupVersion(apiVersion).WithKind(kind)
+	if from == to {
+		return runtime.DeepCopyJSON(admitted), nil
+	}
+	if c := k.customs[from.GroupKind()]; c != nil && to.GroupKind() == from.GroupKind() {
+		return c.convert(admitted, from, to)
+	}
+	a, b := k.builtins[from], k.builtins[to]
+	if a == nil || b == nil || storageOf(a.gvr().GroupResource()) != storageOf(b.gvr().GroupResource()) {
+		return nil, fmt.Errorf("%s %s is not another version of %s %s", to.GroupVersion(), to.Kind, from.GroupVersion(), from.Kind)
+	}
+	return convertBuiltin(a, b, admitted)
+}
+
+// convertBuiltin converts by types where they differ, and by the name of the
+// version where they don't.
+func convertBuiltin(from, to *builtin, admitted map[string]any) (map[string]any, error) {
+	a, b := from.goType(), to.goType()
+	if a == nil || b == nil {
+		return nil, cantConvert(from.gvk, to.gvk)
+	}
+	if sameShape(a.typ, b.typ, map[[2]reflect.Type]bool{}) {
+		converted := runtime.DeepCopyJSON(admitted)
+		converted["apiVersion"] = to.gvk.GroupVersion().String()
+		return converted, nil
+	}
+	if from.resource == "prioritylevelconfigurations" {
+		return priorityLevel(admitted, to.gvk.GroupVersion().String()), nil
+	}
+	typed, err := a.decode(admitted)
+	if err != nil {
+		return nil, err
+	}
+	converted := convertTyped(typed)
+	if reflect.TypeOf(converted) != reflect.PointerTo(b.typ) {
+		return nil, cantConvert(from.gvk, to.gvk)
+	}
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(converted)
+}
+
+func cantConvert(from, to schema.GroupVersionKind) error {
+	return fmt.Errorf("%s %s can't be converted to %s offline", from.GroupVersion(), from.Kind, to.GroupVersion())
+}
+
+// convertTyped converts an object of a kind that is served in two versions of
+// different shape: from either to the other.
+func convertTyped(typed any) any {
+	switch o := typed.(type) {
+	case *autoscalingv1.HorizontalPodAutoscaler:
+		return hpaV2(o)
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		return hpaV1(o)
+	case *corev1.Event:
+		return eventsEvent(o)
+	case *eventsv1.Event:
+		return coreEvent(o)
+	default:
+		return nil
+	}
+}
+
+// sameShape tells whether two types have the same fields of the same types,
+// names of types aside.
+func sameShape(a, b reflect.Type, seen map[[2]reflect.Type]bool) bool {
+	if a == b || seen[[2]reflect.Type{a, b}] {
+		return true
+	}
+	seen[[2]reflect.Type{a, b}] = true
+	if a.Kind() != b.Kind() {
+		return false
+	}
+	switch a.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		return sameShape(a.Elem(), b.Elem(), seen)
+	case reflect.Struct:
+		return slices.EqualFunc(fieldsOf(a), fieldsOf(b), func(x, y field) bool {
+			return x.name == y.name && sameShape(x.typ, y.typ, seen)
+		})
+	default:
+		return true
+	}
+}

@@ -1,0 +1,160 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A custom is a kind that a CustomResourceDefinition defines.
+type custom struct {
+	group, kind, plural string
+	namespaced          bool
+	served              []string // versions, as listed
+	webhook             bool     // converts between the versions
+}
+
+func isCRD(o *render.Object) bool {
+	gvk := o.GroupVersionKind()
+	return gvk.Group == "apiextensions.k8s.io" && gvk.Kind == "CustomResourceDefinition"
+}
+
+// addCustom reads a definition, of apiextensions.k8s.io/v1 or v1beta1. Of two
+// for the same kind the first counts.
+func (k *Kinds) addCustom(o *render.Object) error {
+	c, pointer, err := readCRD(o.Object)
+	if err != nil {
+		e := &render.Error{Rule: "invalid-crd", Err: fmt.Errorf("CustomResourceDefinition %s: %w", o.GetName(), err)}
+		if places := o.At(pointer); len(places) > 0 {
+			e.Span = places[0].Span
+		}
+		return e
+	}
+	gk := schema.GroupKind{Group: c.group, Kind: c.kind}
+	if k.customs[gk] == nil {
+		k.customs[gk] = c
+	}
+	return nil
+}
+
+// readCRD reads what names and serves the kind. The error is about the field
+// at the pointer.
+func readCRD(object map[string]any) (c *custom, pointer string, err error) {
+	spec, _ := object["spec"].(map[string]any)
+	if spec == nil {
+		return nil, "/spec", errors.New("has no spec")
+	}
+	c = &custom{}
+	scope := ""
+	for _, f := range []struct {
+		to   *string
+		path []string
+	}{
+		{&c.group, []string{"group"}},
+		{&c.kind, []string{"names", "kind"}},
+		{&c.plural, []string{"names", "plural"}},
+		{&scope, []string{"scope"}},
+	} {
+		text, _, _ := unstructured.NestedString(spec, f.path...)
+		if *f.to = text; text == "" {
+			return nil, "/spec/" + strings.Join(f.path, "/"), fmt.Errorf("spec.%s: Required value", strings.Join(f.path, "."))
+		}
+	}
+	if scope != "Namespaced" && scope != "Cluster" {
+		return nil, "/spec/scope", errors.New(`spec.scope: Unsupported value: supported values: "Cluster", "Namespaced"`)
+	}
+	c.namespaced = scope == "Namespaced"
+	strategy, _, _ := unstructured.NestedString(spec, "conversion", "strategy")
+	c.webhook = strategy == "Webhook"
+	if c.served = servedVersions(spec); len(c.served) == 0 {
+		return nil, "/spec/versions", errors.New("spec.versions: Required value: no version is served")
+	}
+	return c, "", nil
+}
+
+// servedVersions also reads the spec.version of v1beta1.
+func servedVersions(spec map[string]any) []string {
+	var served []string
+	versions, _ := spec["versions"].([]any)
+	for _, v := range versions {
+		v, _ := v.(map[string]any)
+		name, _ := v["name"].(string)
+		if on, _ := v["served"].(bool); on && name != "" {
+			served = append(served, name)
+		}
+	}
+	if single, _ := spec["version"].(string); single != "" && len(versions) == 0 {
+		served = append(served, single)
+	}
+	return served
+}
+
+func (c *custom) gvr(version string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: c.group, Version: version, Resource: c.plural}
+}
+
+// admit returns a custom object as it is, in its namespace: what its schema
+// fills in and drops is not done here.
+func (c *custom) admit(o *render.Object, gvk schema.GroupVersionKind, namespace string) (map[string]any, error) {
+	if !slices.Contains(c.served, gvk.Version) {
+		return nil, fieldError(fmt.Errorf("no matches for kind %q in version %q: its CustomResourceDefinition serves %s",
+			gvk.Kind, gvk.GroupVersion(), strings.Join(c.served, ", ")), "/apiVersion")
+	}
+	held := runtime.DeepCopyJSON(o.Object)
+	place(held, c.namespaced, namespace)
+	return held, nil
+}
+
+func (c *custom) convert(admitted map[string]any, from, to schema.GroupVersionKind) (map[string]any, error) {
+	if !slices.Contains(c.served, to.Version) {
+		return nil, fmt.Errorf("%s is not served in version %s", from.GroupKind(), to.Version)
+	}
+	if c.webhook {
+		return nil, fmt.Errorf("%s is converted to %s by a webhook, which can't be asked offline", from.GroupKind(), to.Version)
+	}
+	converted := runtime.DeepCopyJSON(admitted)
+	converted["apiVersion"] = to.GroupVersion().String()
+	return converted, nil
+}
+
+// equivalentCustoms lists the other served versions of a custom resource.
+func (k *Kinds) equivalentCustoms(gvr schema.GroupVersionResource) []policy.Version {
+	var found []policy.Version
+	for _, gk := range slices.SortedFunc(maps.Keys(k.customs), compareKinds) {
+		c := k.customs[gk]
+		if c.group != gvr.Group || c.plural != gvr.Resource || !slices.Contains(c.served, gvr.Version) {
+			continue
+		}
+		for _, v := range c.served {
+			if v != gvr.Version {
+				found = append(found, policy.Version{Resource: c.gvr(v), Kind: gk.WithVersion(v)})
+			}
+		}
+	}
+	return found
+}
+
+// suggestCustom names the custom kind of the group that a person may have
+// meant: the same one but for letter case and white space.
+func (k *Kinds) suggestCustom(gvk schema.GroupVersionKind) string {
+	for _, gk := range slices.SortedFunc(maps.Keys(k.customs), compareKinds) {
+		if fold(gk.Group) == fold(gvk.Group) && fold(gk.Kind) == fold(gvk.Kind) {
+			if gk.Group == gvk.Group {
+				return gk.Kind
+			}
+			return gk.Group + "/" + k.customs[gk].served[0] + " " + gk.Kind
+		}
+	}
+	return ""
+}
+
+func compareKinds(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) }

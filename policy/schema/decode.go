@@ -1,0 +1,140 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	serverjson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// A goType is a kind's type in Go and what is done with its values. It is
+// safe for concurrent use.
+type goType struct {
+	typ      reflect.Type
+	shape    *shape
+	defaults *plan
+	stored   *plan
+	unknown  *pruner
+}
+
+// newGoType returns nil for a kind that client-go has no type for: such as
+// were dropped before the version that this module requires.
+func (k *Kinds) newGoType(gvk schema.GroupVersionKind) *goType {
+	typ := typeOf(gvk)
+	if typ == nil {
+		return nil
+	}
+	t := &goType{typ: typ, shape: shapeOf(typ), stored: newPlan(typ, stored), unknown: k.newPruner(gvk, typ)}
+	if gvk.Group != "node.k8s.io" { // has no defaults, not even for the quantities of core that it holds
+		t.defaults = newPlan(typ, defaults)
+	}
+	return t
+}
+
+// typeOf finds the type of a kind: in client-go, but for the two groups that
+// other modules serve.
+func typeOf(gvk schema.GroupVersionKind) reflect.Type {
+	switch gvk {
+	case apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"):
+		return reflect.TypeFor[apiextensionsv1.CustomResourceDefinition]()
+	case schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}:
+		return reflect.TypeFor[apiService]()
+	}
+	object, err := scheme.Scheme.New(gvk)
+	if err != nil {
+		return nil
+	}
+	return reflect.TypeOf(object).Elem()
+}
+
+// decode makes a typed object, a pointer, of a value tree. What the API
+// server would refuse is a *policy.FieldError in the server's words.
+func (t *goType) decode(object map[string]any) (any, error) {
+	faults := t.shape.faults(object)
+	if faults.hostile != nil {
+		return nil, faults.hostile
+	}
+	typed, err := t.typed(object, faults.first)
+	if err != nil {
+		return nil, err
+	}
+	return typed, refuse(typed)
+}
+
+// typed is decode for an object whose quantities are harmless and in which
+// fault is the first value of a wrong type, or "".
+func (t *goType) typed(object map[string]any, fault string) (any, error) {
+	typed := reflect.New(t.typ).Interface()
+	if fault == "" {
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(object, typed) == nil {
+			return typed, nil
+		}
+		typed = reflect.New(t.typ).Interface()
+	}
+	// The words are those of the decoder that the API server uses, which also
+	// has the last one on whether something is wrong.
+	data, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	if err := serverjson.Unmarshal(data, typed); err != nil {
+		return nil, fieldError(short(err), fault)
+	}
+	return typed, nil
+}
+
+// short keeps an error that quotes its input within bounds.
+func short(err error) error {
+	const limit = 1000
+	if text := err.Error(); len(text) > limit {
+		return fmt.Errorf("%s…", text[:limit])
+	}
+	return err
+}
+
+// complete does to a decoded object what the API server does: it fills in
+// defaults, then goes by the form that the server stores.
+func (t *goType) complete(r release, typed any) {
+	value := reflect.ValueOf(typed).Elem()
+	t.defaults.apply(r, value)
+	t.stored.apply(r, value)
+}
+
+// omitsNullTimestamps is the release since which metadata without a creation
+// time is without creationTimestamp, too, rather than with a null.
+const omitsNullTimestamps release = 34
+
+// nullTimestamps gives the metadata in an object, its own and that of its
+// templates, the null creationTimestamp that older API servers show.
+func nullTimestamps(value any, typ reflect.Type) {
+	for typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	switch v := value.(type) {
+	case []any:
+		if typ.Kind() != reflect.Slice {
+			return
+		}
+		for _, child := range v {
+			nullTimestamps(child, typ.Elem())
+		}
+	case map[string]any:
+		if typ == reflect.TypeFor[metav1.ObjectMeta]() {
+			if _, ok := v["creationTimestamp"]; !ok {
+				v["creationTimestamp"] = nil
+			}
+			return
+		}
+		for _, f := range fieldsOf(typ) {
+			if child, ok := v[f.name]; ok {
+				nullTimestamps(child, f.typ)
+			}
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package schema
+
+import (
+	"slices"
+)
+
+// defaults are what API servers fill in, type by type: the SetDefaults
+// functions of k8s.io/kubernetes/pkg/apis/*/v*/defaults.go and the values of
+// +default markers, for the releases in kinds.tsv. What hangs on a feature
+// gate hangs here on the release since which the gate is open.
+var defaults = slices.Concat(
+	podDefaults, volumeDefaults, coreDefaults, workloadDefaults,
+	autoscalingDefaults, admissionDefaults, clusterDefaults, deviceDefaults,
+)
+
+// fill sets a value that is the zero value of its type.
+func fill[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// fillPtr sets a value that is absent.
+func fillPtr[T any](field **T, value T) {
+	if *field == nil {
+		*field = &value
+	}
+}

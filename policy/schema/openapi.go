@@ -1,0 +1,101 @@
+package schema
+
+import (
+	"bytes"
+	"compress/gzip"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+//go:embed openapi.json.gz
+var openapiGZ []byte
+
+// A component is a schema of the OpenAPI documents in its variants, each with
+// the bits of the releases that it is of.
+type component []struct {
+	In     uint32          `json:"in"`
+	Schema json.RawMessage `json:"schema"`
+}
+
+// components reads the embedded schemas once, when they are first asked for.
+var components = sync.OnceValues(func() (map[string]component, error) {
+	z, err := gzip.NewReader(bytes.NewReader(openapiGZ))
+	if err != nil {
+		return nil, fmt.Errorf("the embedded OpenAPI schemas: %w", err)
+	}
+	var all map[string]component
+	if err := json.NewDecoder(z).Decode(&all); err != nil {
+		return nil, fmt.Errorf("the embedded OpenAPI schemas: %w", err)
+	}
+	return all, nil
+})
+
+// Components returns the component schemas of the API server's OpenAPI v3
+// documents by name, without descriptions: "io.k8s.api.apps.v1.Deployment".
+// References between them are "#/components/schemas/NAME". The schemas of
+// Kubernetes 1.37 are those of 1.36, since no newer ones are published as a
+// module.
+func (k *Kinds) Components() (map[string]json.RawMessage, error) {
+	all, err := components()
+	if err != nil {
+		return nil, err
+	}
+	schemas := make(map[string]json.RawMessage, len(all))
+	for name, variants := range all {
+		for _, v := range variants {
+			if v.In&k.release.bit() != 0 {
+				schemas[name] = v.Schema
+			}
+		}
+	}
+	return schemas, nil
+}
+
+// ComponentOf is the name of the component that describes a built-in kind,
+// or "".
+func (k *Kinds) ComponentOf(gvk schema.GroupVersionKind) (string, error) {
+	names, err := componentNames()
+	if err != nil || k.builtins[gvk] == nil {
+		return "", err
+	}
+	return names[gvk], nil
+}
+
+// componentNames inverts x-kubernetes-group-version-kind, which all lists and
+// options carry for many kinds: those with several are passed over.
+var componentNames = sync.OnceValues(func() (map[schema.GroupVersionKind]string, error) {
+	all, err := components()
+	if err != nil {
+		return nil, err
+	}
+	names := map[schema.GroupVersionKind]string{}
+	for name, variants := range all {
+		var s struct {
+			Kinds []schema.GroupVersionKind `json:"x-kubernetes-group-version-kind"`
+		}
+		for _, v := range variants {
+			if err := json.Unmarshal(v.Schema, &s); err != nil {
+				return nil, fmt.Errorf("the embedded schema of %s: %w", name, err)
+			}
+			if len(s.Kinds) == 1 && strings.HasSuffix(name, "."+s.Kinds[0].Kind) {
+				names[s.Kinds[0]] = name
+			}
+		}
+	}
+	return names, nil
+})
+
+// Subresources are the subresources of a built-in resource that are served,
+// in order: "scale", "status".
+func (k *Kinds) Subresources(gvr schema.GroupVersionResource) []string {
+	if b := k.byName[gvr]; b != nil {
+		return slices.Clone(b.subresources)
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package schema
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// An oracleRequest and an oracleAnswer are what the nested module oracle reads
+// and writes, one a line.
+type oracleRequest struct {
+	Object map[string]any `json:"object"`
+	To     string         `json:"to,omitempty"`
+}
+
+type oracleAnswer struct {
+	Object map[string]any `json:"object,omitempty"`
+	Error  string         `json:"error,omitempty"`
+}
+
+// askOracle asks the API server's own code, which make oracle builds. Without
+// it the test is skipped.
+func askOracle(t *testing.T, requests []oracleRequest) []oracleAnswer {
+	t.Helper()
+	binary := os.Getenv("PREADMIT_ORACLE")
+	if binary == "" {
+		t.Skip("PREADMIT_ORACLE does not name the oracle's binary: see the oracle's README")
+	}
+	var in bytes.Buffer
+	for _, r := range requests {
+		data, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Write(append(data, '\n'))
+	}
+	c := exec.Command(binary)
+	c.Stdin, c.Stderr = &in, os.Stderr
+	out, err := c.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readAnswers(t, out)
+}
+
+func readAnswers(t *testing.T, out []byte) []oracleAnswer {
+	t.Helper()
+	var answers []oracleAnswer
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		var a oracleAnswer
+		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
+			t.Fatal(err)
+		}
+		answers = append(answers, a)
+	}
+	return answers
+}

@@ -1,0 +1,116 @@
+package schema
+
+import (
+	"reflect"
+)
+
+// A rule is what is done to every value of one type, wherever in an object it
+// is: what defaulter-gen makes of a function SetDefaults_T.
+type rule struct {
+	typ reflect.Type
+	do  func(r release, value any) // a pointer to the value
+}
+
+func on[T any](do func(release, *T)) rule {
+	return rule{reflect.TypeFor[T](), func(r release, value any) { do(r, value.(*T)) }}
+}
+
+// A plan is the way through a type to the values that rules apply to. Rules
+// of a type come before those of its parts.
+type plan struct {
+	rules []rule
+	into  []*plan // for a pointer or slice, of its elements
+	parts []part  // of a struct
+	busy  bool    // something is done in or below it
+}
+
+type part struct {
+	index int
+	*plan
+}
+
+// newPlan compiles the plan of a type. nil means that nothing is to be done.
+func newPlan(typ reflect.Type, rules []rule) *plan {
+	byType := map[reflect.Type][]rule{}
+	for _, r := range rules {
+		byType[r.typ] = append(byType[r.typ], r)
+	}
+	p := (&planner{rules: byType, done: map[reflect.Type]*plan{}}).plan(typ)
+	p.prune()
+	if !p.busy {
+		return nil
+	}
+	return p
+}
+
+type planner struct {
+	rules map[reflect.Type][]rule
+	done  map[reflect.Type]*plan
+}
+
+func (c *planner) plan(typ reflect.Type) *plan {
+	if p := c.done[typ]; p != nil {
+		return p
+	}
+	p := &plan{rules: c.rules[typ]}
+	p.busy = len(p.rules) > 0
+	c.done[typ] = p
+	switch typ.Kind() {
+	case reflect.Pointer, reflect.Slice:
+		child := c.plan(typ.Elem())
+		p.into = append(p.into, child)
+		p.busy = p.busy || child.busy
+	case reflect.Struct:
+		for i := range typ.NumField() {
+			if !typ.Field(i).IsExported() {
+				continue
+			}
+			child := c.plan(typ.Field(i).Type)
+			p.parts = append(p.parts, part{i, child})
+			p.busy = p.busy || child.busy
+		}
+	}
+	return p
+}
+
+// prune drops the parts in which there is nothing to do.
+func (p *plan) prune() {
+	var busy []part
+	for _, part := range p.parts {
+		if part.busy {
+			busy = append(busy, part)
+		}
+	}
+	p.parts = busy
+	for _, part := range p.parts {
+		part.prune()
+	}
+	for _, child := range p.into {
+		child.prune()
+	}
+}
+
+// apply applies the rules to a value and what it holds.
+func (p *plan) apply(r release, value reflect.Value) {
+	if p == nil || !p.busy {
+		return
+	}
+	for _, rule := range p.rules {
+		rule.do(r, value.Addr().Interface())
+	}
+	for _, part := range p.parts {
+		part.apply(r, value.Field(part.index))
+	}
+	for _, child := range p.into {
+		switch value.Kind() {
+		case reflect.Pointer:
+			if !value.IsNil() {
+				child.apply(r, value.Elem())
+			}
+		case reflect.Slice:
+			for i := range value.Len() {
+				child.apply(r, value.Index(i))
+			}
+		}
+	}
+}

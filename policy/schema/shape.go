@@ -1,0 +1,292 @@
+package schema
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A shape is what JSON values a Go type takes, as the API server's decoder
+// sees it. It is what tells the place of an error, which the decoder doesn't.
+type shape struct {
+	takes  func(any) error // of a scalar, or a type with its own decoder
+	list   *shape          // of the elements of a slice
+	object *shape          // of the values of a map
+	fields []fieldShape    // of a struct, by name
+	kind   reflect.Kind
+}
+
+type fieldShape struct {
+	name string
+	*shape
+}
+
+// shapeOf compiles the shape of a type.
+func shapeOf(typ reflect.Type) *shape { return shapes{}.of(typ) }
+
+// shapes are those under way, since types may contain themselves.
+type shapes map[reflect.Type]*shape
+
+func (c shapes) of(typ reflect.Type) *shape {
+	for typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	if s := c[typ]; s != nil {
+		return s
+	}
+	s := &shape{kind: typ.Kind()}
+	c[typ] = s
+	switch {
+	case typ == reflect.TypeFor[resource.Quantity]():
+		s.takes = takesQuantity
+	case typ == reflect.TypeFor[intstr.IntOrString]():
+		s.takes = takesIntOrString
+	case reflect.PointerTo(typ).Implements(reflect.TypeFor[json.Unmarshaler]()):
+		s.takes = takesVia(typ)
+	case typ.Kind() == reflect.Slice && typ.Elem().Kind() == reflect.Uint8:
+		s.takes = takesVia(typ)
+	case typ.Kind() == reflect.Slice || typ.Kind() == reflect.Array:
+		s.list = c.of(typ.Elem())
+	case typ.Kind() == reflect.Map:
+		s.object = c.of(typ.Elem())
+	case typ.Kind() == reflect.Struct:
+		for _, f := range fieldsOf(typ) {
+			s.fields = append(s.fields, fieldShape{f.name, c.of(f.typ)})
+		}
+	case typ.Kind() == reflect.Interface:
+		s.takes = func(any) error { return nil }
+	default:
+		s.takes = takesScalar(typ)
+	}
+	return s
+}
+
+// A field is one of a struct, or of a struct inlined in it.
+type field struct {
+	name string
+	typ  reflect.Type
+}
+
+// fieldsOf are the fields that a struct has in JSON, by name.
+func fieldsOf(typ reflect.Type) []field {
+	if typ.Kind() != reflect.Struct {
+		return nil
+	}
+	var fields []field
+	for i := range typ.NumField() {
+		f := typ.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name == "-" || !f.IsExported() && !f.Anonymous:
+		case name == "" && f.Anonymous:
+			inlined := f.Type
+			if inlined.Kind() == reflect.Pointer {
+				inlined = inlined.Elem()
+			}
+			fields = append(fields, fieldsOf(inlined)...)
+		case name == "":
+			fields = append(fields, field{f.Name, f.Type})
+		default:
+			fields = append(fields, field{name, f.Type})
+		}
+	}
+	slices.SortFunc(fields, func(a, b field) int { return strings.Compare(a.name, b.name) })
+	return fields
+}
+
+// faults are what is wrong in an object: the pointer of the first value of a
+// wrong type, and an error about a value that no library may see.
+type faults struct {
+	path    []step
+	first   string
+	hostile error
+}
+
+type step struct {
+	key   string
+	index int // if key is ""
+	keyed bool
+}
+
+func (s *shape) faults(object map[string]any) *faults {
+	f := &faults{path: make([]step, 0, 16)}
+	f.check(s, object)
+	return f
+}
+
+// check goes through a value in the order in which the API server's decoder
+// does, which gets the keys sorted.
+func (f *faults) check(s *shape, value any) {
+	if value == nil {
+		return
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		f.checkObject(s, v)
+	case []any:
+		f.checkList(s, v)
+	default:
+		if s.takes == nil {
+			f.add(errType)
+		} else if err := s.takes(value); err != nil {
+			f.add(err)
+		}
+	}
+}
+
+func (f *faults) checkObject(s *shape, v map[string]any) {
+	switch {
+	case s.takes != nil:
+		if err := s.takes(v); err != nil {
+			f.add(err)
+		}
+	case s.object != nil:
+		f.checkMap(s.object, v)
+	case s.kind == reflect.Struct:
+		for _, field := range s.fields {
+			child, ok := v[field.name]
+			if !ok {
+				continue
+			}
+			f.path = append(f.path, step{key: field.name, keyed: true})
+			f.check(field.shape, child)
+			f.path = f.path[:len(f.path)-1]
+		}
+	default:
+		f.add(errType)
+	}
+}
+
+// plain tells without a path whether a scalar is right where it is.
+func (s *shape) plain(value any) bool {
+	_, text := value.(string)
+	return text && s.kind == reflect.String && s.takes != nil
+}
+
+// checkMap checks the values of a map. Maps come in no order: of several
+// faults the one of the least key counts.
+func (f *faults) checkMap(s *shape, v map[string]any) {
+	outer, first, firstKey := f.first, "", ""
+	for key, child := range v {
+		if s.plain(child) {
+			continue
+		}
+		f.first = ""
+		f.path = append(f.path, step{key: key, keyed: true})
+		f.check(s, child)
+		f.path = f.path[:len(f.path)-1]
+		if f.first != "" && (first == "" || key < firstKey) {
+			first, firstKey = f.first, key
+		}
+	}
+	f.first = cmp.Or(outer, first)
+}
+
+func (f *faults) checkList(s *shape, v []any) {
+	if s.list == nil {
+		if s.takes == nil {
+			f.add(errType)
+		} else if err := s.takes(v); err != nil {
+			f.add(err)
+		}
+		return
+	}
+	for i, child := range v {
+		f.path = append(f.path, step{index: i})
+		f.check(s.list, child)
+		f.path = f.path[:len(f.path)-1]
+	}
+}
+
+func (f *faults) add(err error) {
+	pointer := f.pointer()
+	if hostile, ok := err.(hostileError); ok && f.hostile == nil {
+		f.hostile = fieldError(hostile, pointer)
+	}
+	if f.first == "" {
+		f.first = pointer
+	}
+}
+
+func (f *faults) pointer() string {
+	path := make([]any, len(f.path))
+	for i, s := range f.path {
+		if path[i] = s.key; !s.keyed {
+			path[i] = s.index
+		}
+	}
+	return render.Pointer(path...)
+}
+
+// errType stands for the decoder's error about a value of a wrong type.
+var errType = errors.New("wrong type")
+
+// takesScalar accepts what the decoder takes for a bool, string or number.
+func takesScalar(typ reflect.Type) func(any) error {
+	probe := reflect.Zero(typ)
+	kind := typ.Kind()
+	return func(value any) error {
+		ok := false
+		switch v := value.(type) {
+		case bool:
+			ok = kind == reflect.Bool
+		case string:
+			ok = kind == reflect.String
+		case int64:
+			ok = fitsInt(probe, v)
+		case float64:
+			ok = probe.CanFloat() || v == math.Trunc(v) && math.Abs(v) < 1<<63 && fitsInt(probe, int64(v))
+		}
+		if !ok {
+			return errType
+		}
+		return nil
+	}
+}
+
+func fitsInt(probe reflect.Value, v int64) bool {
+	switch {
+	case probe.CanInt():
+		return !probe.OverflowInt(v)
+	case probe.CanUint():
+		return v >= 0 && !probe.OverflowUint(uint64(v))
+	default:
+		return probe.CanFloat()
+	}
+}
+
+// takesVia accepts what the type's own decoder does.
+func takesVia(typ reflect.Type) func(any) error {
+	return func(value any) error {
+		data, err := json.Marshal(value)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(data, reflect.New(typ).Interface())
+	}
+}
+
+func takesIntOrString(value any) error {
+	switch v := value.(type) {
+	case string:
+		return nil
+	case int64:
+		if v == int64(int32(v)) {
+			return nil
+		}
+	case float64:
+		if v == float64(int32(v)) {
+			return nil
+		}
+	}
+	return errType
+}
