@@ -32,10 +32,18 @@ type decoder struct {
 	errs    []error               // of a document that is read all the same
 }
 
-// A result is a node's value and its index in the tree.
+// A result is a node's value, its index in the tree, and what a library that
+// expands aliases and merge keys as it meets them would have to do for it.
 type result struct {
 	value any
 	node  int32
+	nodes int
+	size  int // bytes of keys and strings
+}
+
+func (r *result) add(part result) {
+	r.nodes += part.nodes
+	r.size += part.size
 }
 
 func newDecoder(s *source, c *chunk, d Dialect) *decoder {
@@ -88,7 +96,7 @@ func (d *decoder) plainValue(n *yaml.Node, depth int) (result, error) {
 }
 
 // alias gives a copy of what the anchor stands for, so that no two fields of
-// an object share a map.
+// an object share a map. It counts before it copies.
 func (d *decoder) alias(n *yaml.Node, depth int) (result, error) {
 	if d.open[n.Alias] {
 		return result{}, d.errorf(n, "alias-loop", "anchor contains itself")
@@ -97,50 +105,31 @@ func (d *decoder) alias(n *yaml.Node, depth int) (result, error) {
 	if !ok {
 		return d.value(n.Alias, depth)
 	}
-	v, err := d.copy(n, r.value)
-	return result{v, r.node}, err
+	d.nodes += r.nodes
+	d.size += r.size
+	if d.nodes > maxAliasNodes || d.size > maxAliasBytes {
+		return result{}, d.errorf(n, "alias-expansion", "aliases make the document larger than %d nodes or %d MiB", maxAliasNodes, maxAliasBytes>>20)
+	}
+	r.value = clone(r.value)
+	return r, nil
 }
 
-func (d *decoder) copy(site *yaml.Node, v any) (any, error) {
-	if err := d.spend(site, v); err != nil {
-		return nil, err
-	}
+func clone(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		c := make(map[string]any, len(v))
 		for key, e := range v {
-			d.size += len(key)
-			e, err := d.copy(site, e)
-			if err != nil {
-				return nil, err
-			}
-			c[key] = e
+			c[key] = clone(e)
 		}
-		return c, nil
+		return c
 	case []any:
 		c := make([]any, len(v))
 		for i, e := range v {
-			e, err := d.copy(site, e)
-			if err != nil {
-				return nil, err
-			}
-			c[i] = e
+			c[i] = clone(e)
 		}
-		return c, nil
+		return c
 	}
-	return v, nil
-}
-
-// spend counts what an alias adds, before it is added.
-func (d *decoder) spend(site *yaml.Node, v any) error {
-	d.nodes++
-	if s, ok := v.(string); ok {
-		d.size += len(s)
-	}
-	if d.nodes > maxAliasNodes || d.size > maxAliasBytes {
-		return d.errorf(site, "alias-expansion", "aliases make the document larger than %d nodes or %d MiB", maxAliasNodes, maxAliasBytes>>20)
-	}
-	return nil
+	return v
 }
 
 func (d *decoder) scalar(n *yaml.Node) (result, error) {
@@ -153,7 +142,7 @@ func (d *decoder) scalar(n *yaml.Node) (result, error) {
 		return result{}, d.errorf(n, "invalid-value", "%w", err)
 	}
 	d.note(n, r, "value")
-	return result{v, d.tree.scalar(d.at(n), n)}, nil
+	return result{value: v, node: d.tree.scalar(d.at(n), n), nodes: 1, size: len(n.Value)}, nil
 }
 
 // resolve returns what a scalar stands for. With the tag "!" it is a string,
@@ -173,7 +162,7 @@ func (d *decoder) resolve(n *yaml.Node) (resolved, error) {
 func (d *decoder) note(n *yaml.Node, r resolved, what string) {
 	switch r.odd {
 	case ambiguous:
-		e := d.errorf(n, "ambiguous-scalar", "unquoted %s is a boolean for kubectl, Helm and Argo CD, and a string for kustomize and Flux", what)
+		e := d.errorf(n, "ambiguous-scalar", "%s is a boolean for kubectl, Helm and Argo CD, and a string for kustomize and Flux", what)
 		e.Warning, e.Hint = true, "write true or false, or put it in quotes"
 		d.report(e)
 	case imprecise:
@@ -185,6 +174,7 @@ func (d *decoder) note(n *yaml.Node, r resolved, what string) {
 
 func (d *decoder) sequence(n *yaml.Node, depth int) (result, error) {
 	list := make([]any, len(n.Content))
+	sum := result{value: list, nodes: 1}
 	base := len(d.stack)
 	for i, child := range n.Content {
 		r, err := d.value(child, depth+1)
@@ -192,9 +182,11 @@ func (d *decoder) sequence(n *yaml.Node, depth int) (result, error) {
 			return result{}, err
 		}
 		list[i] = r.value
+		sum.add(r)
 		d.stack = append(d.stack, entry{keyAt: d.at(child), node: r.node, site: d.site(child)})
 	}
-	return result{list, d.close(base, n)}, nil
+	sum.node = d.close(base, n)
+	return sum, nil
 }
 
 // site is where a value stands that is written elsewhere.
@@ -220,10 +212,11 @@ type mapping struct {
 	base   int
 	depth  int
 	index  map[string]int // of entries on the stack; made when a key comes twice
+	sum    result
 }
 
 func (d *decoder) mapping(n *yaml.Node, depth int) (result, error) {
-	m := mapping{fields: make(map[string]any, len(n.Content)/2), base: len(d.stack), depth: depth}
+	m := mapping{fields: make(map[string]any, len(n.Content)/2), base: len(d.stack), depth: depth, sum: result{nodes: 1}}
 	var merge *yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, val := n.Content[i], n.Content[i+1]
@@ -241,7 +234,8 @@ func (d *decoder) mapping(n *yaml.Node, depth int) (result, error) {
 			return result{}, err
 		}
 	}
-	return result{m.fields, d.close(m.base, n)}, nil
+	m.sum.value, m.sum.node = m.fields, d.close(m.base, n)
+	return m.sum, nil
 }
 
 // isMerge follows yaml.v2: only the plain or tagged `<<` merges.
@@ -258,6 +252,8 @@ func (d *decoder) field(m *mapping, key, val *yaml.Node) error {
 	if err != nil {
 		return err
 	}
+	m.sum.add(r)
+	m.sum.add(result{nodes: 1, size: len(name)})
 	e := entry{key: name, keyAt: d.at(key), node: r.node, site: d.site(val)}
 	if _, twice := m.fields[name]; !twice {
 		d.push(m, e)
@@ -351,6 +347,7 @@ func (d *decoder) mergeOne(m *mapping, val *yaml.Node) error {
 	if err != nil {
 		return err
 	}
+	m.sum.add(r)
 	from := r.value.(map[string]any)
 	for _, e := range d.tree.entriesOf(r.node) {
 		e.merged = true

@@ -122,6 +122,9 @@ func (s *source) syntaxError(c *chunk, text []byte, err error) *Error {
 			err = err2
 		}
 	}
+	if m := unknownAnchor.FindStringSubmatch(err.Error()); m != nil {
+		return s.anchorError(c, m[1])
+	}
 	line, problem := errorLine(err)
 	i := min(c.line+line, s.lineCount()) - 1
 	from, to := s.content(i)
@@ -129,10 +132,22 @@ func (s *source) syntaxError(c *chunk, text []byte, err error) *Error {
 	return s.errorAt(i, indent+1, "yaml-syntax", problem)
 }
 
+// anchorError points at the first alias of a name that no anchor has; the
+// library doesn't say where it is.
+func (s *source) anchorError(c *chunk, name string) *Error {
+	from := c.off
+	alias := regexp.MustCompile(`(?m)(?:^|[\s\[{,])(\*` + regexp.QuoteMeta(name) + `)(?:[\s\]},]|$)`)
+	if m := alias.FindSubmatchIndex(c.text); m != nil {
+		from += m[2]
+	}
+	return s.errorAtOffset(from, "yaml-syntax", errors.New("alias of an anchor that this document does not have"))
+}
+
 var (
 	yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 	// The library counts lines from 0 in its parser and from 1 in its scanner.
 	parserProblem = regexp.MustCompile(`^did not find expected (<document start>|node content|'-' indicator|key|',' or ']'|',' or '}')`)
+	unknownAnchor = regexp.MustCompile(`^yaml: unknown anchor '(.*)' referenced$`)
 	quotedName    = regexp.MustCompile(`'[^' ]{2,}'`)
 )
 
