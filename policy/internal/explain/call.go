@@ -98,10 +98,9 @@ func shortNumber(s string) bool {
 	if len(s) > 256 {
 		return false
 	}
-	if i := strings.LastIndexAny(s, "eE"); i >= 0 {
-		return len(strings.TrimLeft(s[i+1:], "+-0")) <= 4
-	}
-	return true
+	_, exponent, _ := strings.Cut(strings.ToLower(s), "e")
+	digits := strings.TrimLeft(exponent, "+-0")
+	return len(digits) <= 4 || strings.Trim(digits, "0123456789") != ""
 }
 
 // concat adds two lists, keeping what is known of their elements.
@@ -114,12 +113,36 @@ func (r *run) concat(n *node) bool {
 	if !ok {
 		return false
 	}
-	if _, typed := a.(*typedList); typed {
-		return false // sets and maps by key add differently
+	if typed, ok := a.(*typedList); ok {
+		n.val = r.merged(n, typed.Add(b))
+		return true
 	}
 	items := r.elements(n.kids[0], a)
 	n.val = newBuiltList(append(items[:len(items):len(items)], r.elements(n.kids[1], b)...))
 	return true
+}
+
+// merged is the sum of lists that are sets or maps by key, which knows by their
+// equals where its elements come from.
+func (r *run) merged(n *node, sum ref.Val) ref.Val {
+	l, ok := sum.(traits.Lister)
+	if !ok {
+		return sum
+	}
+	var items, known []*node
+	for _, kid := range n.kids {
+		known = append(known, r.elements(kid, kid.val.(traits.Lister))...)
+	}
+	for _, e := range r.elements(n, l) {
+		for _, k := range known {
+			if r.step() && k.val.Equal(unwrap(e.val)) == types.True {
+				e = k
+				break
+			}
+		}
+		items = append(items, e)
+	}
+	return &builtList{Lister: l, items: items}
 }
 
 func (r *run) elements(list *node, l traits.Lister) []*node {

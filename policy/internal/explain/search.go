@@ -210,11 +210,8 @@ func (c *collector) absent(n *node, k rank) bool {
 // list, and what was searched for if the list is not the object's own.
 func (c *collector) nobody(n *node, k rank) bool {
 	rng := n.kids[0]
-	for rng.via != nil {
-		rng = rng.via
-	}
-	if len(rng.turns) > 0 && rng.x.args[argTest] != nil {
-		return c.miss(rng, k)
+	if made := maker(rng); len(made.turns) > 0 && made.x.args[argTest] != nil {
+		return c.miss(made, k)
 	}
 	lists := c.apart(func() { c.lists(rng, strong) })
 	var outer []finding
@@ -225,6 +222,14 @@ func (c *collector) nobody(n *node, k rank) bool {
 		c.take(outer, k)
 	}
 	return c.take(lists, k) || len(outer) > 0
+}
+
+// maker is the node that made a list, behind the names given to it.
+func maker(n *node) *node {
+	for n.via != nil && n.at == nil {
+		n = n.via
+	}
+	return n
 }
 
 // outer traces the fields of a predicate that don't depend on its loop.
@@ -245,10 +250,7 @@ func (c *collector) outer(x *code, level int, f *frame) {
 
 // size blames a list for its size.
 func (c *collector) size(list *node, what amount, k rank) bool {
-	n := list
-	for n.via != nil && n.at == nil {
-		n = n.via
-	}
+	n := maker(list)
 	if n.at == nil && n.x != nil {
 		switch {
 		case n.x.op == opFilter || n.x.op == opMap && n.x.args[argTest] != nil:
@@ -256,11 +258,11 @@ func (c *collector) size(list *node, what amount, k rank) bool {
 		case n.x.op == opMap:
 			return c.size(n.kids[0], what, k)
 		case n.x.op == opCall && n.x.name == operators.Add:
-			found := c.size(n.kids[0], what, c.contribution(n.kids[0], k))
-			return c.size(n.kids[1], what, c.contribution(n.kids[1], k)) || found
+			found := c.size(n.kids[0], what, contribution(n.kids[0], k))
+			return c.size(n.kids[1], what, contribution(n.kids[1], k)) || found
 		}
 	}
-	return c.lists(n, k)
+	return c.lists(list, k)
 }
 
 // filtered blames the elements that a filter let pass, or that none did.
@@ -276,7 +278,7 @@ func (c *collector) filtered(n *node, what amount, k rank) bool {
 }
 
 // contribution is weak for a list that adds nothing to a sum of lists.
-func (c *collector) contribution(n *node, k rank) rank {
+func contribution(n *node, k rank) rank {
 	if l, ok := n.val.(traits.Lister); ok && l.Size() == types.IntZero {
 		return weak
 	}
@@ -297,8 +299,8 @@ func (c *collector) lists(n *node, k rank) bool {
 	case n.x.op == opFilter, n.x.op == opMap, n.x.op == opTransform:
 		return c.lists(n.kids[0], k)
 	case n.x.op == opCall && n.x.name == operators.Add:
-		found := c.lists(n.kids[0], c.contribution(n.kids[0], k))
-		return c.lists(n.kids[1], c.contribution(n.kids[1], k)) || found
+		found := c.lists(n.kids[0], contribution(n.kids[0], k))
+		return c.lists(n.kids[1], contribution(n.kids[1], k)) || found
 	case n.x.op == opCall, n.x.op == opOr2:
 		found := false
 		for _, kid := range n.kids {

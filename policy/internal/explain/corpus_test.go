@@ -1,0 +1,326 @@
+package explain
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
+)
+
+const corpora = "../../../../shared/corpora"
+
+func corpus(t testing.TB, name string) string {
+	t.Helper()
+	dir := filepath.Join(corpora, name)
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("no corpus %s here", name)
+	}
+	return dir
+}
+
+// TestEvaluation holds our evaluation of CEL's and Kubernetes' own conformance
+// expressions against CEL's.
+func TestEvaluation(t *testing.T) {
+	t.Parallel()
+	dir := corpus(t, "cel-expr")
+	compared := 0
+	for _, file := range []string{"cel-spec.jsonl", "k8s-cel.jsonl", "k8s-cel-cost.jsonl"} {
+		for _, expr := range expressions(t, filepath.Join(dir, file)) {
+			ast, issues := testEnv().Compile(expr)
+			if issues.Err() != nil {
+				continue
+			}
+			sameAsCEL(t, expr, ast, map[string]any{"object": nil})
+			compared++
+		}
+	}
+	t.Logf("%d expressions compared", compared)
+	if compared < 500 {
+		t.Error("too few")
+	}
+}
+
+func expressions(t *testing.T, file string) []string {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var exprs []string
+	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
+		var line struct{ Expr string }
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Fatal(err)
+		}
+		exprs = append(exprs, line.Expr)
+	}
+	return exprs
+}
+
+func sameAsCEL(t *testing.T, expr string, ast *cel.Ast, roots map[string]any) {
+	t.Helper()
+	want, err := evaluateAST(ast, roots, nil)
+	if err != nil {
+		return // does not plan
+	}
+	got := ours(t, ast, roots, nil)
+	if types.IsError(want) || types.IsError(got) {
+		if types.IsError(want) != types.IsError(got) {
+			t.Errorf("%s: %v, CEL says %v", expr, got, want)
+		}
+		return
+	}
+	if !alike(got, want) {
+		t.Errorf("%s: %v, CEL says %v", expr, got, want)
+	}
+}
+
+func alike(got, want ref.Val) bool {
+	if d, ok := want.(types.Double); ok && d != d {
+		return types.IsError(got) == types.IsError(want)
+	}
+	if o, ok := want.(*types.Optional); ok && o.HasValue() {
+		p, ok := got.(*types.Optional)
+		return ok && p.HasValue() && alike(p.GetValue(), o.GetValue())
+	}
+	return got.Type().TypeName() == want.Type().TypeName() && (got.Equal(want) == types.True || want.Equal(want) != types.True)
+}
+
+func ours(t testing.TB, ast *cel.Ast, roots map[string]any, variables []Variable) ref.Val {
+	t.Helper()
+	e, err := New(testEnv(), ast, variables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &run{
+		e: e, ctx: t.Context(), limit: defaultNodes, input: Input{Roots: roots, Want: true},
+		roots: make(map[string]*node), vars: make([]*node, len(e.variables)),
+	}
+	top := r.eval(e.code, nil)
+	r.explain(top)
+	return top.val
+}
+
+// A corpusCase is a folder of policies and of objects that they judge.
+type corpusCase struct {
+	dir     string
+	exprs   []corpusExpr
+	objects []map[string]any
+	params  any
+}
+
+type corpusExpr struct {
+	text      string
+	ast       *cel.Ast
+	variables []Variable
+}
+
+func documents(t testing.TB, file string) []map[string]any {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var docs []map[string]any
+	reader := yamlutil.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+	for {
+		var doc map[string]any
+		if err := reader.Decode(&doc); errors.Is(err, io.EOF) {
+			return docs
+		} else if err != nil {
+			return docs
+		}
+		if doc != nil {
+			docs = append(docs, integers(doc).(map[string]any))
+		}
+	}
+}
+
+func loadCase(t testing.TB, dir string) *corpusCase {
+	c := &corpusCase{dir: dir}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		for _, doc := range documents(t, path) {
+			switch {
+			case strings.Contains(path, "/policies/"):
+				c.policy(doc)
+			case strings.Contains(path, "/params/"):
+				c.params = doc
+			case strings.Contains(path, "/resources/"):
+				c.objects = append(c.objects, doc)
+			}
+		}
+		return nil
+	})
+	return c
+}
+
+// policy takes the expressions out of any kind of policy: lists of maps that
+// have an expression, in the places where the kinds keep them.
+func (c *corpusCase) policy(doc map[string]any) {
+	spec, _ := doc["spec"].(map[string]any)
+	c.block(spec, "validations")
+	rules, _, _ := unstructured.NestedSlice(doc, "spec", "rules")
+	for _, r := range rules {
+		rule, _ := r.(map[string]any)
+		block, _, _ := unstructured.NestedMap(rule, "validate", "cel")
+		c.block(block, "expressions")
+	}
+}
+
+func (c *corpusCase) block(block map[string]any, key string) {
+	var variables []Variable
+	for _, v := range items(block["variables"]) {
+		name, _ := v["name"].(string)
+		text, _ := v["expression"].(string)
+		if ast, issues := testEnv().Compile(text); issues.Err() == nil {
+			variables = append(variables, Variable{name, ast})
+		}
+	}
+	for _, v := range items(block[key]) {
+		text, _ := v["expression"].(string)
+		if ast, issues := testEnv().Compile(text); issues.Err() == nil {
+			c.exprs = append(c.exprs, corpusExpr{text, ast, variables})
+		}
+	}
+}
+
+func items(list any) []map[string]any {
+	var maps []map[string]any
+	l, _ := list.([]any)
+	for _, v := range l {
+		if m, ok := v.(map[string]any); ok {
+			maps = append(maps, m)
+		}
+	}
+	return maps
+}
+
+func (c *corpusCase) roots(object map[string]any) map[string]any {
+	f := newFixture()
+	f.roots["object"], f.roots["params"] = object, c.params
+	f.roots["request"] = map[string]any{"operation": "CREATE", "namespace": "default"}
+	f.roots["namespaceObject"] = map[string]any{"metadata": map[string]any{"name": "default"}}
+	return f.roots
+}
+
+// A tally counts what became of failures when their culprits were changed.
+type tally struct {
+	failures, explained, fixed, moved  int
+	culprits, telling                  int
+	errors, errorsExplained, disagreed int
+}
+
+// TestCorpus explains every failure of published policies on their objects:
+// our verdict is CEL's, and changing what is blamed changes the verdict or at
+// least what is blamed next.
+func TestCorpus(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"kubescape-vap", "kyverno-policies", "kaptest"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dirs, err := os.ReadDir(corpus(t, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var sum tally
+			for _, d := range dirs {
+				c := loadCase(t, filepath.Join(corpora, name, d.Name()))
+				for _, x := range c.exprs {
+					for _, o := range c.objects {
+						sum.judge(t, c, x, o)
+					}
+				}
+			}
+			sum.report(t)
+		})
+	}
+}
+
+func (s *tally) report(t *testing.T) {
+	t.Helper()
+	t.Logf("%d failures, %d explained; changing the culprits fixes %d and moves %d; %d of %d culprits tell on their own; %d errors, %d explained",
+		s.failures, s.explained, s.fixed, s.moved, s.telling, s.culprits, s.errors, s.errorsExplained)
+	if s.failures == 0 || s.disagreed > 0 {
+		t.Errorf("%d failures, %d verdicts that are not CEL's", s.failures, s.disagreed)
+	}
+	if changed := s.fixed + s.moved; changed*100 < s.explained*95 {
+		t.Errorf("changing what is blamed changes only %d of %d", changed, s.explained)
+	}
+}
+
+func (s *tally) judge(t *testing.T, c *corpusCase, x corpusExpr, object map[string]any) {
+	roots := c.roots(object)
+	want, err := evaluateAST(x.ast, roots, x.variables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ours(t, x.ast, roots, x.variables); types.IsError(got) != types.IsError(want) || !types.IsError(got) && got.Equal(want) != types.True {
+		t.Errorf("%s: %s: %v, CEL says %v", c.dir, x.text, got, want)
+		s.disagreed++
+		return
+	}
+	if want == types.True {
+		return
+	}
+	e, err := New(testEnv(), x.ast, x.variables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ex, err := e.Explain(t.Context(), Input{Roots: roots, Want: true, Steps: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if types.IsError(want) {
+		s.errors++
+		if len(ex.Culprits) > 0 {
+			s.errorsExplained++
+		} else { t.Logf("%s: error not explained: %s %v", c.dir, x.text, want) }
+		return
+	}
+	s.failures++
+	if len(ex.Culprits) == 0 {
+		t.Logf("%s: not explained: %s", c.dir, x.text)
+		return
+	}
+	s.explained++
+	if ex.Summary == "" {
+		t.Errorf("%s: no summary: %s", c.dir, x.text)
+	}
+	p := perturbation{t: t, e: e, roots: roots, before: ex}
+	switch p.try(ex.Culprits) {
+	case fixed:
+		s.fixed++
+	case moved:
+		s.moved++
+	default:
+		t.Logf("%s: changing %v does not tell: %s", c.dir, pointers(ex), x.text)
+	}
+	for _, k := range ex.Culprits {
+		s.culprits++
+		if p.try([]Culprit{k}) != unmoved {
+			s.telling++
+		} else { t.Logf("NOTTELLING %v in %v: %s", k, pointers(ex), x.text) }
+	}
+}
+
+func pointers(ex Explanation) []string {
+	var ps []string
+	for _, c := range ex.Culprits {
+		ps = append(ps, c.Root+"#"+c.Pointer)
+	}
+	return ps
+}
