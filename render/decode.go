@@ -145,10 +145,10 @@ func (d *decoder) scalar(n *yaml.Node) (result, error) {
 	return result{value: v, node: d.tree.scalar(d.at(n), n), nodes: 1, size: len(n.Value)}, nil
 }
 
-// resolve returns what a scalar stands for. With the tag "!" it is a string,
-// but yaml.v3 keeps no trace of that tag.
+// resolve returns what a scalar stands for. With the tag "!" it is a string
+// for yaml.v2, but yaml.v3 keeps no trace of that tag.
 func (d *decoder) resolve(n *yaml.Node) (resolved, error) {
-	if d.bang && n.Style == 0 {
+	if d.bang && n.Style == 0 && d.dialect == YAML11 {
 		at := d.at(n)
 		from := d.src.offset(int(at.line), int(at.column))
 		if bytes.IndexByte(d.src.data[from:d.src.skipProperties(from)], '!') >= 0 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	sigs "sigs.k8s.io/yaml"
 )
@@ -25,30 +26,69 @@ func sigsDecode(data []byte) (any, error) {
 	return v, err
 }
 
+// scalars are what people write, and what nobody should, in one place.
+var scalars = []string{
+	"", "~", "null", "Null", "NULL", "nUll", "true", "True", "TRUE", "tRue", "false", "yes", "Yes", "YES", "yEs", "no", "on", "On",
+	"off", "OFF", "y", "Y", "n", "N", "0", "-0", "+0", "1", "+1", "-1", "00", "01", "-01", "010", "0777", "0o7", "0O7", "-0o7", "08", "0b1", "0B11", "-0b1",
+	"0b", "0x1F", "0X1f", "-0x1F", "0x", "0xg", "1_000", "1__0", "1_", "_1", "0_7", "60:30", "1:2:3", "1e3", "1E3", "1e+3", "1e-3", "1e", "e1", "+1e3",
+	".5", "-.5", "+.5", "5.", ".", "..", "...x", ".5.", "1.0", "1.5", "1.50", "-1.0", "-0.0", "0.0", "1e21", "1e20", "1e19", "1e18", "123456789012345678901234567890",
+	"9007199254740993", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809", "18446744073709551615",
+	"18446744073709551616", "99999999999999999999", "1e308", "1e309", "1e400", "-1e400", "1e-400", "0.1", "3.4028235e38", "1_0.5", "1.5_0", ".1_0",
+	"2001-01-01", "2001-1-1", "2001-01-01T00:00:00Z", "2001-01-01t00:00:00z", "2001-01-01 00:00:00", "2001-13-01", "20010101", "2001-01-01T00:00:00+01:00",
+	"--", "-a", "+", "-", "+a", "~a", "a b", "a #b", "a#b", "a: b", "<<", "=", "'y'", `"y"`, `"\u00e9"`, `"\x41"`, `"a\nb"`, `"a\
+  b"`, "'it''s'", "Infinity", ".inf", "-.Inf", ".nan", "inf", "nan", "0.", "1.e3", "1..2", "0x1p4", "1e1_0", "0_x1", "0x_1", "0b_1", "0777_7",
+	"!!str 5", "!!str", "!!int '5'", "!!int 5", "!!int x", "!!int 0x10", "!!float 5", "!!float 5.5", "!!float x", "!!float 18446744073709551615", "!!bool yes", `!!bool "yes"`, "!!bool x", "!!null ''",
+	"!!null x", "!!binary aGk=", "!!binary x", "!!binary /w==", "!!timestamp 2001-01-01", "!!timestamp x", "!foo 5", "!!foo 5", "!foo", "!!map {}", "!!set {a, b}",
+	"! 5", "! yes", "[yes, 010, 'a']", "{y: n}", "{1: a, 1.5: b, true: c, 0x10: d, 1e3: e, 2001-01-01: f}", "{~: a}", "{? [a]: b}", "{a: 1, a: 2}", "{.inf: a}", "{1e21: x}", "{123456789.5: x}", "{18446744073709551615: x}",
+	"&a x", "[&a x, *a]", "[&a {x: y}, {<<: *a, z: 1}, {z: 1, x: 2, <<: *a}, {<<: [*a, {x: 3}], x: 4}, {<<: [{x: 3}, *a]}]", "{<<: {a: 1}, <<: {a: 2, b: 3}}", "{<<: 1}", "{<<: [1]}", "{<<: ~}",
+	"{'<<': 1}", "{!!merge <<: {a: 1}}", "{&k a: *k}", "[&a [*a]]", "*x", "|\n  a\n  b\n", ">-\n  a\n  b\n\n  c\n", "|2\n   a\n", "|+\n  a\n\n", "a\n  b\n  c", "'a\n\n  b'",
+	"{? a, b}", "{a b: c}", "{a: , b: }", "[a, , b]", "[,]", "{a}", "{\"a\":1}", "[a: b, c: d]", "é", "\"\\ud83d\"", "日本: 語", "a:\tb", "\"a\tb\"", "!!binary &a aGk=", "&a !!str 5", "@a", "`a", "%a", "a % b", "- a", "? a\n: b",
+}
+
 func TestDecodesAsSigs(t *testing.T) {
 	t.Parallel()
-	scalars := []string{
-		"", "~", "null", "Null", "NULL", "nUll", "true", "True", "TRUE", "tRue", "false", "yes", "Yes", "YES", "yEs", "no", "on", "On",
-		"off", "OFF", "y", "Y", "n", "N", "0", "-0", "+0", "1", "+1", "-1", "00", "01", "-01", "010", "0777", "0o7", "0O7", "-0o7", "08", "0b1", "0B11", "-0b1",
-		"0b", "0x1F", "0X1f", "-0x1F", "0x", "0xg", "1_000", "1__0", "1_", "_1", "0_7", "60:30", "1:2:3", "1e3", "1E3", "1e+3", "1e-3", "1e", "e1", "+1e3",
-		".5", "-.5", "+.5", "5.", ".", "..", "...x", ".5.", "1.0", "1.5", "1.50", "-1.0", "-0.0", "0.0", "1e21", "1e20", "1e19", "1e18", "123456789012345678901234567890",
-		"9007199254740993", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809", "18446744073709551615",
-		"18446744073709551616", "99999999999999999999", "1e308", "1e309", "1e400", "-1e400", "1e-400", "0.1", "3.4028235e38", "1_0.5", "1.5_0", ".1_0",
-		"2001-01-01", "2001-1-1", "2001-01-01T00:00:00Z", "2001-01-01t00:00:00z", "2001-01-01 00:00:00", "2001-13-01", "20010101", "2001-01-01T00:00:00+01:00",
-		"--", "-a", "+", "-", "+a", "~a", "a b", "a #b", "a#b", "a: b", "<<", "=", "'y'", `"y"`, `"\u00e9"`, `"\x41"`, `"a\nb"`, `"a\
-  b"`, "'it''s'", "Infinity", ".inf", "-.Inf", ".nan", "inf", "nan", "0.", "1.e3", "1..2", "0x1p4", "1e1_0", "0_x1", "0x_1", "0b_1", "0777_7",
-		"!!str 5", "!!str", "!!int '5'", "!!int 5", "!!int x", "!!int 0x10", "!!float 5", "!!float 5.5", "!!float x", "!!float 18446744073709551615", "!!bool yes", `!!bool "yes"`, "!!bool x", "!!null ''",
-		"!!null x", "!!binary aGk=", "!!binary x", "!!binary /w==", "!!timestamp 2001-01-01", "!!timestamp x", "!foo 5", "!!foo 5", "!foo", "!!map {}", "!!set {a, b}",
-		"! 5", "! yes", "[yes, 010, 'a']", "{y: n}", "{1: a, 1.5: b, true: c, 0x10: d, 1e3: e, 2001-01-01: f}", "{~: a}", "{? [a]: b}", "{a: 1, a: 2}", "{.inf: a}", "{1e21: x}", "{123456789.5: x}", "{18446744073709551615: x}",
-		"&a x", "[&a x, *a]", "[&a {x: y}, {<<: *a, z: 1}, {z: 1, x: 2, <<: *a}, {<<: [*a, {x: 3}], x: 4}, {<<: [{x: 3}, *a]}]", "{<<: {a: 1}, <<: {a: 2, b: 3}}", "{<<: 1}", "{<<: [1]}", "{<<: ~}",
-		"{'<<': 1}", "{!!merge <<: {a: 1}}", "{&k a: *k}", "[&a [*a]]", "*x", "|\n  a\n  b\n", ">-\n  a\n  b\n\n  c\n", "|2\n   a\n", "|+\n  a\n\n", "a\n  b\n  c", "'a\n\n  b'",
-		"{? a, b}", "{a b: c}", "{a: , b: }", "[a, , b]", "[,]", "{a}", "{\"a\":1}", "[a: b, c: d]", "é", "\"\\ud83d\"", "日本: 語", "a:\tb", "\"a\tb\"", "!!binary &a aGk=", "&a !!str 5", "@a", "`a", "%a", "a % b", "- a", "? a\n: b",
-	}
 	for _, s := range scalars {
 		for _, doc := range []string{"v: " + strings.ReplaceAll(s, "\n", "\n  ") + "\n", "- " + s + "\n", s + "\n"} {
 			compareWithSigs(t, "table.yaml", []byte(doc))
 		}
 		compareWithSigs(t, "table.yaml", []byte(s+": 1\n"))
+	}
+}
+
+// kustomizeDecode is what kustomize and Flux make of one document.
+func kustomizeDecode(data []byte) (v any, err error) {
+	if err := yaml.Unmarshal(data, &v); err != nil {
+		return nil, err
+	}
+	j, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	v = nil
+	err = utiljson.Unmarshal(j, &v)
+	return v, err
+}
+
+// Where kustomize refuses a document and we don't, it is for a map whose keys
+// are no strings, or that has one twice; Documents reports the latter.
+func TestDecodesAsKustomize(t *testing.T) {
+	t.Parallel()
+	for _, s := range scalars {
+		for _, doc := range []string{"v: " + strings.ReplaceAll(s, "\n", "\n  ") + "\n", "- " + s + "\n", s + "\n", "a: {b: 1}\n<<: {c: " + s + "}\n"} {
+			want, wantErr := kustomizeDecode([]byte(doc))
+			docs, err := Documents("table.yaml", []byte(doc), YAML12)
+			if wantErr != nil {
+				continue
+			}
+			if len(docs) == 0 && want != nil {
+				t.Errorf("%q: %v, kustomize gives %v", doc, err, want)
+			}
+			if len(docs) == 1 {
+				if d := cmp.Diff(want, docs[0].Value); d != "" {
+					t.Errorf("%q: -kustomize +ours:\n%s", doc, d)
+				}
+			}
+		}
 	}
 }
 
@@ -138,9 +178,4 @@ func TestDecodesCorporaAsSigs(t *testing.T) {
 		}
 	})
 	t.Logf("%d files, %d documents, %d errors %v", files, docs, errs, rules)
-}
-
-func dump(v any) string {
-	b, _ := json.Marshal(v)
-	return string(b)
 }
