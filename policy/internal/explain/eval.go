@@ -53,6 +53,8 @@ type run struct {
 	weight int // bytes of strings made so far
 	stop   error
 
+	incomplete bool // elements were left out once the verdict was known
+
 	slabs [][]node
 	slab  int
 	used  int
@@ -88,8 +90,11 @@ func (r *run) node(x *code) *node {
 
 // reset makes r ready for another evaluation and forgets what it held.
 func (r *run) reset() {
-	for i := range min(r.slab+1, len(r.slabs)) {
+	for i := range r.slab {
 		clear(r.slabs[i])
+	}
+	if r.slab < len(r.slabs) {
+		clear(r.slabs[r.slab][:r.used])
 	}
 	if len(r.slabs) > keptSlabs {
 		r.slabs = r.slabs[:keptSlabs]

@@ -89,8 +89,11 @@ type Explanation struct {
 	// than a wrong one.
 	Culprits []Culprit
 
-	// More is how many culprits were left out beyond MaxCulprits.
-	More int
+	// More is how many culprits were left out beyond MaxCulprits. Incomplete
+	// says that there may be others still: there were too many elements to
+	// look at them all.
+	More       int
+	Incomplete bool
 
 	Steps   []Step
 	Summary string // one line
@@ -154,7 +157,7 @@ func (e *Explainer) Explain(ctx context.Context, in Input) (Explanation, error) 
 }
 
 func (r *run) explain(top *node) Explanation {
-	var ex Explanation
+	ex := Explanation{Incomplete: r.incomplete}
 	if r.input.Steps > 0 {
 		ex.Steps = r.steps(top)
 	}

@@ -115,7 +115,7 @@ func (r *run) quantify(n *node, turns []turn, absorbing bool) {
 	var problem ref.Val
 	for i := range turns {
 		if decided && r.nodes > r.limit/2 {
-			turns = turns[:i]
+			turns, r.incomplete = turns[:i], true
 			break
 		}
 		t := &turns[i]

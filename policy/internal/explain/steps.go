@@ -49,7 +49,7 @@ func (t *tracer) walk(n *node, depth int, loop string) {
 	}
 	for i := range n.turns {
 		turn := &n.turns[i]
-		name := strings.Join(slices.DeleteFunc([]string{loop, label(n.x, turn)}, func(s string) bool { return s == "" }), ", ")
+		name := strings.Join(slices.DeleteFunc([]string{loop, t.label(n.x, turn)}, func(s string) bool { return s == "" }), ", ")
 		for _, part := range []*node{turn.test, turn.body, turn.last} {
 			if part != nil && own(n.x, part.x) {
 				t.walk(part, depth+1, name)
@@ -65,15 +65,15 @@ func own(x, sub *code) bool {
 }
 
 // label is the element that a turn is about.
-func label(x *code, t *turn) string {
+func (t *tracer) label(x *code, of *turn) string {
 	vars := x.expr.AsComprehension()
 	var parts []string
 	for i, name := range []string{vars.IterVar(), vars.IterVar2()} {
-		n := t.frame.vars[i]
+		n := of.frame.vars[i]
 		if n == nil || name == "" {
 			continue
 		}
-		text := shown(n.val)
+		text := t.value(n.val)
 		if at := placeOf(n.val); at != nil {
 			text = element(at.steps())
 			if text == "" {

@@ -172,23 +172,38 @@ func (r *run) reason(at *place, err *types.Err) string {
 
 // forElements names the elements that the same code failed on.
 func forElements(found []ranked, x *code) string {
+	const most = 3
 	var names []string
+	var last *place
+	extra := 0
 	for _, f := range found {
-		if f.atom == nil || f.atom.x != x || f.at.root != found[0].at.root {
+		of := innermost(f.path)
+		if of == nil || f.atom == nil || f.atom.x != x || f.at.root != found[0].at.root || last != nil && of.same(last) {
 			continue
 		}
-		if name := element(f.path); name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
+		if last = of; len(names) == most {
+			extra++
+			continue
 		}
+		names = append(names, element(f.path))
 	}
-	if len(names) == 0 {
+	switch {
+	case len(names) == 0:
 		return ""
-	}
-	const most = 3
-	if extra := len(names) - most; extra > 0 {
-		return fmt.Sprintf(" for %s and %d more", strings.Join(names[:most], ", "), extra)
+	case extra > 0:
+		return fmt.Sprintf(" for %s and %d more", strings.Join(names, ", "), extra)
 	}
 	return " for " + strings.Join(names, ", ")
+}
+
+// innermost is the innermost list element on a path, or nil.
+func innermost(path []*place) *place {
+	for i := len(path) - 1; i >= 0; i-- {
+		if path[i].index >= 0 {
+			return path[i]
+		}
+	}
+	return nil
 }
 
 // values tells the scalars of the first failing test.
