@@ -64,11 +64,11 @@ type bound struct {
 
 // A binding is a ValidatingAdmissionPolicyBinding.
 type binding struct {
+	object   *render.Object // nil where it is assumed
 	name     string
 	criteria *criteria
 	paramRef *v1.ParamRef
-	actions  []v1.ValidationAction
-	action   policy.Action // the strongest
+	action   policy.Action // the strongest of its actions
 }
 
 var _ policy.Validator = (*Engine)(nil)
@@ -157,8 +157,8 @@ func (e *Engine) bind(o *render.Object, policies []*render.Object) []error {
 			continue
 		}
 		p.bindings = append(p.bindings, &binding{
-			name: b.Name, criteria: newCriteria(b.Spec.MatchResources), paramRef: b.Spec.ParamRef,
-			actions: b.Spec.ValidationActions, action: strongest(b.Spec.ValidationActions),
+			object: o, name: b.Name, criteria: newCriteria(b.Spec.MatchResources), paramRef: b.Spec.ParamRef,
+			action: strongest(b.Spec.ValidationActions),
 		})
 	}
 	if len(errs) == 0 && len(named) == 0 && !exists(b.Spec.PolicyName, policies) {
@@ -212,7 +212,7 @@ func (e *Engine) assume(b *bound) {
 		return
 	}
 	b.assumed = true
-	b.bindings = []*binding{{action: policy.Deny, actions: []v1.ValidationAction{v1.Deny}}}
+	b.bindings = []*binding{{action: policy.Deny}}
 }
 
 // Validate implements policy.Validator.

@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,14 +52,17 @@ func (e *Engine) judgeBinding(r *review, b *bound, bind *binding, as policy.Vers
 	case no:
 		return
 	case unknown:
-		all.add(b, bind.action, verdict{rule: "matchResources", outcome: policy.Unknown, message: fmt.Sprintf("binding %s: %s", bind.name, r.unknownNamespace())})
+		all.add(b, bind.action, verdict{rule: "matchResources", object: bind.object, pointer: "/spec/matchResources/namespaceSelector", outcome: policy.Unknown, message: fmt.Sprintf("binding %s: %s", bind.name, r.unknownNamespace())})
 		return
 	}
 	params, err := e.paramsOf(r, b, bind)
 	if err != nil {
 		x := run{policy: b.compiled, review: r}
-		v := x.broken("params", "/spec/paramKind", fmt.Errorf("failed to configure binding: %w", err))
-		v.certain, v.hint = true, "give the parameter with --with"
+		v := x.broken("params", "/spec/paramRef", fmt.Errorf("failed to configure binding: %w", err))
+		v.certain, v.object = true, bind.object
+		if errors.Is(err, errNoParams) {
+			v.hint = "give the parameter with --with"
+		}
 		all.add(b, bind.action, v)
 		return
 	}
@@ -123,7 +128,7 @@ func (rs *results) add(b *bound, action policy.Action, v verdict) {
 		Engine: policy.EngineAdmission, Policy: b.policy.Name, Rule: v.rule,
 		Outcome: v.outcome, Action: action, Severity: severityOf(b.policy.Annotations),
 		Message: v.message, Reason: v.reason, Fields: v.fields, Hint: v.hint, Assumed: v.assumed,
-		PolicyOrigin: span(b.object, v.pointer),
+		PolicyOrigin: span(cmp.Or(v.object, b.object), v.pointer),
 	}
 	if b.assumed {
 		r.Assumed = append(slices.Clip(r.Assumed), fmt.Sprintf("policy %s has no binding: judged as if bound with Deny", b.policy.Name))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -205,10 +206,28 @@ func anys(list []string) []any {
 // ask records what an expression would have to know, and is the error that it
 // gets instead.
 func (r *review) ask(question string) ref.Val {
-	if !slices.Contains(r.asked, question) {
-		r.asked = append(r.asked, question)
-	}
+	r.record(question)
 	return types.NewErr("%s", question)
+}
+
+// maxQuestions is how many questions are kept of one expression.
+const maxQuestions = 32
+
+func (r *review) record(questions ...string) {
+	if len(r.asked) < maxQuestions {
+		r.asked = append(r.asked, questions...)
+	}
+}
+
+// questions are what the running expression wanted to know, each once.
+func (r *review) questions() string {
+	var unique []string
+	for _, q := range r.asked {
+		if !slices.Contains(unique, q) {
+			unique = append(unique, q)
+		}
+	}
+	return strings.Join(unique, "; ")
 }
 
 const nameLabel = "kubernetes.io/metadata.name"

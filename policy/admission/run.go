@@ -12,12 +12,14 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render"
 )
 
 // A verdict is what one rule of a policy said with one parameter; bindings
 // make results of it.
 type verdict struct {
-	rule, pointer string // pointer is the rule's place in the policy
+	rule, pointer string         // pointer is the rule's place in the policy
+	object        *render.Object // where pointer is, if not in the policy
 	outcome       policy.Outcome
 	message       string
 	reason        string
@@ -59,7 +61,9 @@ func newRun(r *review, c *compiled, p *param, as policy.Version) *run {
 // policy as a whole is exempt or breaks.
 func (x *run) verdicts() []verdict {
 	if x.objects.err != nil {
-		return []verdict{x.broken("policy", "/spec/matchConstraints", x.objects.err)}
+		v := x.broken("matchConstraints", "/spec/matchConstraints", fmt.Errorf("failed to configure binding: %w", x.objects.err))
+		v.certain = true
+		return []verdict{v}
 	}
 	if vs, done := x.conditions(); done {
 		return vs
@@ -193,7 +197,7 @@ func (x *run) skip(why string) []verdict {
 
 // open is the verdict of an expression that hangs on what is not known.
 func (x *run) open(e *expression) verdict {
-	return verdict{rule: e.rule, pointer: e.pointer, outcome: policy.Unknown, message: strings.Join(x.review.asked, "; ")}
+	return verdict{rule: e.rule, pointer: e.pointer, outcome: policy.Unknown, message: x.review.questions()}
 }
 
 // broken is the verdict of what went wrong while it ran.

@@ -100,7 +100,7 @@ func (v *variables) slot(i int) ref.Val {
 		s.asked = append([]string(nil), v.run.review.asked[before:]...)
 		s.busy = false
 	default:
-		v.run.review.asked = append(v.run.review.asked, s.asked...)
+		v.run.review.record(s.asked...)
 	}
 	return s.value
 }
