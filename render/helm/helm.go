@@ -92,14 +92,14 @@ func (r *Renderer) Name(src render.Source) string {
 	if name := params(src).ReleaseName; name != "" {
 		return name
 	}
-	name := strings.TrimSuffix(path.Base(src.Path), ".tgz")
-	if info, err := fs.Stat(src.FS, src.Path); err != nil || !info.IsDir() {
-		return name
+	if info, err := fs.Stat(src.FS, src.Path); err == nil && info.IsDir() {
+		if md, err := metadata(src.FS, src.Path); err == nil && md.Name != "" {
+			return md.Name
+		}
+	} else if c, err := newReader(src.FS).loadArchive(src.Path); err == nil {
+		return c.Name()
 	}
-	if md, err := metadata(src.FS, src.Path); err == nil && md.Name != "" {
-		return md.Name
-	}
-	return name
+	return strings.TrimSuffix(path.Base(src.Path), ".tgz")
 }
 
 // Render renders the chart at src.Path, with hooks and CRDs, in the order of

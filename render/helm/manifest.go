@@ -237,6 +237,9 @@ func (m *manifest) hooks(doc render.Document, fields map[string]any) error {
 	}
 }
 
+// otherLine is a line of the output, which nobody sees.
+var otherLine = regexp.MustCompile(`,? (?:the first is )?on line \d+`)
+
 var hookEvents = []string{
 	"pre-install", "post-install", "pre-delete", "post-delete", "pre-upgrade", "post-upgrade", "pre-rollback", "post-rollback",
 }
@@ -258,6 +261,7 @@ func (p *part) errors(err error) error {
 		switch e.Rule {
 		case "duplicate-key", "ambiguous-merge":
 			moved.Warning = true
+			moved.Err = errors.New(otherLine.ReplaceAllString(moved.Err.Error(), ""))
 		case "yaml-syntax":
 			moved.Rule = "helm-output"
 			moved.Err = fmt.Errorf("what the template writes is not YAML: %w", moved.Err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
@@ -24,6 +25,9 @@ import (
 func stock(dir string, src render.Source) ([]map[string]any, error) {
 	c, err := loader.Load(dir)
 	if err != nil {
+		return nil, err
+	}
+	if err := build(c, dir); err != nil {
 		return nil, err
 	}
 	values, _, err := userValues(src)
@@ -86,6 +90,22 @@ func stock(dir string, src render.Source) ([]map[string]any, error) {
 		}
 	}
 	return trees(objects), errors.Join(hard...)
+}
+
+// build adds file:// dependencies, as `helm dependency build` does.
+func build(c *chart.Chart, dir string) error {
+	for _, dep := range c.Metadata.Dependencies {
+		rel, ok := strings.CutPrefix(dep.Repository, "file://")
+		if !ok || vendored(c, dep) {
+			continue
+		}
+		sub, err := loader.Load(filepath.Join(dir, rel))
+		if err != nil {
+			return err
+		}
+		c.AddDependency(sub)
+	}
+	return nil
 }
 
 func trees(objects []*render.Object) []map[string]any {

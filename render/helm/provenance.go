@@ -32,6 +32,9 @@ func (p *provenance) At(pointer string) []render.Origin {
 	span := found[len(found)-1].Span // those before it are aliases
 	from := p.part.offset(span.Line, span.Column)
 	to := p.part.offset(span.EndLine, span.EndColumn)
+	if quoted := p.part.text[from:max(to, from)]; len(quoted) > 2 && (quoted[0] == '"' || quoted[0] == '\'') {
+		from++ // the quote says less than what is in it
+	}
 	return p.part.origins(from, max(to, from))
 }
 
@@ -108,6 +111,7 @@ func (w *writers) follow(t *trace, from, to, depth int) {
 	if i+1 < len(t.events) {
 		end = int(t.events[i+1].off)
 	}
+	w.calls(e.call)
 	if e.text {
 		w.add(e.src, int(e.pos)+from-start, int(e.pos)+min(max(to, from), end)-start)
 		return
@@ -121,6 +125,16 @@ func (w *writers) follow(t *trace, from, to, depth int) {
 			return
 		}
 	}
+}
+
+// calls notes the {{template}}s that a text is within, outermost first.
+func (w *writers) calls(c *call) {
+	if c == nil || len(w.found) > maxHops {
+		return
+	}
+	w.calls(c.above)
+	s := c.src.spots[c.pos]
+	w.add(c.src, int(s.from), int(s.to))
 }
 
 // add notes a place in a template. Texts given to tpl have none of their own,

@@ -107,7 +107,7 @@ func capabilities(h render.Helm) (*chartutil.Capabilities, error) {
 	caps := chartutil.DefaultCapabilities.Copy()
 	want := h.KubeVersion
 	if want == "" {
-		want = version.DefaultKubeBinaryVersion
+		want = version.DefaultKubeBinaryVersion + ".0"
 	}
 	kube, err := chartutil.ParseKubeVersion(want)
 	if err != nil {
@@ -213,6 +213,7 @@ func (x *execution) parse(r *reader) error {
 			break
 		}
 	}
+	slices.Reverse(errs)
 	return errors.Join(errs...)
 }
 

@@ -41,6 +41,14 @@ type event struct {
 	text bool
 	src  *source
 	kids []*trace // what templates returned while an action ran
+	call *call    // the {{template}} that it is within, if any
+}
+
+// A call is a {{template}} being executed. It writes to the frame it is in.
+type call struct {
+	src   *source
+	pos   int32 // number of the spot
+	above *call
 }
 
 // A trace is what a template wrote.
@@ -57,6 +65,7 @@ type frame struct {
 	kids   []*trace // since the last hook
 	next   event    // of the action about to print
 	src    *source  // of the last event
+	call   *call
 	above  *frame
 }
 
@@ -74,7 +83,7 @@ func (f *frame) Write(p []byte) (int, error) {
 	if src, off, ok := r.locate(f, p); ok {
 		e = event{pos: int32(off), text: true, src: src}
 	}
-	e.off = int32(f.out.Len())
+	e.off, e.call = int32(f.out.Len()), f.call
 	f.events = append(f.events, e)
 	f.next, f.kids = event{}, nil
 	return f.out.Write(p)
@@ -162,16 +171,18 @@ func (r *run) hookTake(v reflect.Value) (reflect.Value, error) {
 
 func (r *run) hookStep() (string, error) { return "", r.step(1) }
 
-func (r *run) hookIn(int) (string, error) {
-	r.includes++
-	if r.includes > maxInclude {
+func (r *run) hookIn(n int) (string, error) {
+	if r.includes++; r.includes > maxInclude {
 		return "", r.exceeded("templates call one another more than %d deep", maxInclude)
 	}
+	src := r.spot(r.frame, n)
+	r.frame.call = &call{src, int32(n - src.base), r.frame.call}
 	return "", r.step(10)
 }
 
 func (r *run) hookLeave() string {
 	r.includes--
+	r.frame.call = r.frame.call.above
 	return ""
 }
 
