@@ -1,43 +1,48 @@
 package schema
 
 import (
+	"reflect"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// An apiService is an APIService of apiregistration.k8s.io/v1, whose module
-// nothing else here needs.
-type apiService struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+var apiServiceType, apiServiceDefaults = apiService()
 
-	Spec   apiServiceSpec   `json:"spec,omitempty"`
-	Status apiServiceStatus `json:"status,omitempty"`
-}
+// apiService is the type of APIServices in apiregistration.k8s.io/v1, and the
+// only default in it, for nothing else here needs their module. The types are
+// named as there since the decoder's errors name them.
+func apiService() (reflect.Type, []rule) {
+	type ServiceReference struct {
+		Namespace string `json:"namespace,omitempty"`
+		Name      string `json:"name,omitempty"`
+		Port      *int32 `json:"port,omitempty"`
+	}
+	type APIServiceSpec struct {
+		Service               *ServiceReference `json:"service,omitempty"`
+		Group                 string            `json:"group,omitempty"`
+		Version               string            `json:"version,omitempty"`
+		InsecureSkipTLSVerify bool              `json:"insecureSkipTLSVerify,omitempty"`
+		CABundle              []byte            `json:"caBundle,omitempty"`
+		GroupPriorityMinimum  int32             `json:"groupPriorityMinimum"`
+		VersionPriority       int32             `json:"versionPriority"`
+	}
+	type APIServiceCondition struct {
+		Type               string      `json:"type"`
+		Status             string      `json:"status"`
+		LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
+		Reason             string      `json:"reason,omitempty"`
+		Message            string      `json:"message,omitempty"`
+	}
+	type APIServiceStatus struct {
+		Conditions []APIServiceCondition `json:"conditions,omitempty"`
+	}
+	type APIService struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata,omitempty"`
 
-type apiServiceSpec struct {
-	Service               *apiServiceReference `json:"service,omitempty"`
-	Group                 string               `json:"group,omitempty"`
-	Version               string               `json:"version,omitempty"`
-	InsecureSkipTLSVerify bool                 `json:"insecureSkipTLSVerify,omitempty"`
-	CABundle              []byte               `json:"caBundle,omitempty"`
-	GroupPriorityMinimum  int32                `json:"groupPriorityMinimum"`
-	VersionPriority       int32                `json:"versionPriority"`
-}
-
-type apiServiceReference struct {
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name,omitempty"`
-	Port      *int32 `json:"port,omitempty"`
-}
-
-type apiServiceStatus struct {
-	Conditions []apiServiceCondition `json:"conditions,omitempty"`
-}
-
-type apiServiceCondition struct {
-	Type               string      `json:"type"`
-	Status             string      `json:"status"`
-	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
-	Reason             string      `json:"reason,omitempty"`
-	Message            string      `json:"message,omitempty"`
+		Spec   APIServiceSpec   `json:"spec,omitempty"`
+		Status APIServiceStatus `json:"status,omitempty"`
+	}
+	port := on(func(_ release, s *ServiceReference) { fillPtr(&s.Port, httpsPort) })
+	return reflect.TypeFor[APIService](), []rule{port}
 }

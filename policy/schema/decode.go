@@ -44,7 +44,7 @@ func typeOf(gvk schema.GroupVersionKind) reflect.Type {
 	case apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"):
 		return reflect.TypeFor[apiextensionsv1.CustomResourceDefinition]()
 	case schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}:
-		return reflect.TypeFor[apiService]()
+		return apiServiceType
 	}
 	object, err := scheme.Scheme.New(gvk)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // gate hangs here on the release since which the gate is open.
 var defaults = slices.Concat(
 	podDefaults, volumeDefaults, coreDefaults, workloadDefaults,
-	autoscalingDefaults, admissionDefaults, clusterDefaults, deviceDefaults,
+	autoscalingDefaults, admissionDefaults, clusterDefaults, deviceDefaults, apiServiceDefaults,
 )
 
 // fill sets a value that is the zero value of its type.

@@ -65,7 +65,6 @@ var admissionDefaults = []rule{
 		apiextensionsv1.SetDefaults_CustomResourceDefinition(d)
 	}),
 	on(func(_ release, s *apiextensionsv1.ServiceReference) { fillPtr(&s.Port, httpsPort) }),
-	on(func(_ release, s *apiServiceReference) { fillPtr(&s.Port, httpsPort) }),
 }
 
 func selectors(namespaces, objects **metav1.LabelSelector) {
