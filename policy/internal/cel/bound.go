@@ -31,10 +31,20 @@ func Cost(a *cel.Ast, roots Roots) uint64 {
 		return math.MaxUint64
 	}
 	estimate, err := r.cost(a, &library.CostEstimator{SizeEstimator: estimator{roots}})
-	if err != nil {
+	if err != nil || calls(a, "validate") {
 		return math.MaxUint64
 	}
-	return estimate.Max
+	return mul(estimate.Max, margin)
+}
+
+// margin is for what the estimate leaves out: presence tests of computed maps.
+// The formats' validate it underestimates by more than that.
+const margin = 2
+
+// calls says whether the expression calls a function.
+func calls(a *cel.Ast, function string) bool {
+	root := ast.NavigateAST(a.NativeRep())
+	return len(ast.MatchDescendants(root, ast.FunctionMatcher(function))) > 0
 }
 
 // estimator answers for the sizes of what is read. The sizes of what is

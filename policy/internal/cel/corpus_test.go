@@ -1,0 +1,219 @@
+package cel
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// A published expression, with what it yields.
+type published struct {
+	ID, Expr, Library, K8sVersion, EnvType, Container, K8s137 string
+	NeedsProto, NeedsCustomVariables, DisableCheck            bool
+	CheckOnly, CompileOnly                                    bool
+	Value                                                     map[string]any
+	Error                                                     []string
+	ErrorPhase                                                string
+	Vars, Types                                               json.RawMessage
+}
+
+func readPublished(t *testing.T, name string) []published {
+	t.Helper()
+	f, err := os.Open("../../../../shared/corpora/cel-expr/" + name)
+	if err != nil {
+		t.Skip("../shared/corpora is absent")
+	}
+	defer f.Close()
+	var all []published
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var p published
+		if err := json.Unmarshal(lines.Bytes(), &p); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+var noInput, _ = cel.NewActivation(map[string]any{})
+
+// yields compiles and runs an expression both ways, and fails if these differ.
+func yields(t *testing.T, env *cel.Env, expression string) (ref.Val, error) {
+	t.Helper()
+	ast, err := Compile(env, expression)
+	if err != nil {
+		return nil, err
+	}
+	p, err := Plan(ast)
+	if err != nil {
+		return nil, err
+	}
+	fast, fastErr := p.Eval(noInput)
+	exact, cost, exactErr := p.EvalExact(context.Background(), noInput)
+	if (fastErr == nil) != (exactErr == nil) || fastErr == nil && types.Equal(fast, exact) == types.False && fast.Type() != types.DoubleType {
+		t.Errorf("%s: fast gives %v, %v, exact %v, %v", expression, fast, fastErr, exact, exactErr)
+	}
+	if bound := Cost(ast, Roots{}); exactErr == nil && uint64(cost) > bound {
+		t.Errorf("%s: costs %d, more than the bound %d", expression, cost, bound)
+	}
+	return fast, fastErr
+}
+
+func newestEnv(t *testing.T) *cel.Env {
+	t.Helper()
+	env, err := (Newest() + 1).Env(Declarations{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env
+}
+
+// TestCELSpec runs the published conformance expressions that the API server
+// answers as the specification does.
+func TestCELSpec(t *testing.T) {
+	t.Parallel()
+	env := newestEnv(t)
+	n := 0
+	for _, p := range readPublished(t, "cel-spec.jsonl") {
+		if p.K8s137 != "same" || p.Container != "" || p.NeedsProto || p.DisableCheck || p.CheckOnly || p.Vars != nil || p.Types != nil {
+			continue
+		}
+		v, err := yields(t, env, p.Expr)
+		checkPublished(t, p, v, err)
+		n++
+	}
+	t.Logf("%d expressions", n)
+	if n < 500 {
+		t.Errorf("only %d expressions", n)
+	}
+}
+
+// TestKubernetesLibraries runs the expressions of the API server's own tests,
+// each in the environment that it is about.
+func TestKubernetesLibraries(t *testing.T) {
+	t.Parallel()
+	n := 0
+	for _, p := range readPublished(t, "k8s-cel.jsonl") {
+		if p.NeedsCustomVariables || p.CompileOnly || strings.HasPrefix(p.Library, "vap") || p.EnvType == "StoredExpressions" {
+			continue
+		}
+		env := newestEnv(t)
+		if p.K8sVersion != "" {
+			minor, err := strconv.Atoi(strings.TrimPrefix(p.K8sVersion, "1."))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if env, err = Version(minor + 1).Env(Declarations{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v, err := yields(t, env, p.Expr)
+		checkPublished(t, p, v, err)
+		n++
+	}
+	t.Logf("%d expressions", n)
+	if n < 250 {
+		t.Errorf("only %d expressions", n)
+	}
+}
+
+func checkPublished(t *testing.T, p published, v ref.Val, err error) {
+	t.Helper()
+	switch {
+	case len(p.Error) > 0 || p.ErrorPhase != "":
+		if err == nil {
+			t.Errorf("%s: %s: want an error, got %v", p.ID, p.Expr, v)
+		}
+	case err != nil:
+		t.Errorf("%s: %s: %v", p.ID, p.Expr, err)
+	case p.Value != nil && !isPublished(v, p.Value):
+		t.Errorf("%s: %s: want %v, got %v (%T)", p.ID, p.Expr, p.Value, v, v)
+	}
+}
+
+// isPublished compares a value with its published form, {"int": "1"} and so
+// on, as far as that form has one answer.
+func isPublished(v ref.Val, want map[string]any) bool {
+	for kind, w := range want {
+		switch kind {
+		case "int", "uint", "bool", "string", "null":
+			got := fmt.Sprint(v.Value())
+			if v == types.NullValue {
+				got = "<nil>"
+			}
+			return got == fmt.Sprint(w) || kind == "null" && v == types.NullValue
+		case "double":
+			f, err := strconv.ParseFloat(fmt.Sprint(w), 64)
+			return err != nil || fmt.Sprint(float64(v.(types.Double))) == fmt.Sprint(f)
+		case "list":
+			l, ok := v.(traits.Lister)
+			list, isList := w.([]any)
+			return ok && (!isList || l.Size() == types.Int(len(list)))
+		case "map":
+			_, ok := v.(traits.Mapper)
+			return ok
+		}
+	}
+	return true
+}
+
+// TestCosts compares costs with those that the API server's own programs
+// count, and holds the bound against them.
+func TestCosts(t *testing.T) {
+	t.Parallel()
+	env := newestEnv(t)
+	n := 0
+	for _, name := range []string{"k8s-cel-cost.jsonl", "k8s-cel.jsonl", "cel-spec.jsonl"} {
+		for _, p := range readPublished(t, name) {
+			ast, err := Compile(env, p.Expr)
+			if err != nil {
+				continue // it reads variables, or is about not compiling
+			}
+			compareCost(t, env, ast, p.Expr)
+			n++
+		}
+	}
+	t.Logf("%d expressions", n)
+	if n < 1000 {
+		t.Errorf("only %d expressions", n)
+	}
+}
+
+func compareCost(t *testing.T, env *cel.Env, ast *cel.Ast, expression string) {
+	t.Helper()
+	upstream, err := env.Program(ast)
+	if err != nil {
+		return
+	}
+	program, err := Plan(ast)
+	if err != nil {
+		t.Errorf("%s: %v", expression, err)
+		return
+	}
+	want, details, wantErr := upstream.ContextEval(context.Background(), noInput)
+	got, cost, gotErr := program.EvalExact(context.Background(), noInput)
+	if fmt.Sprint(wantErr) != fmt.Sprint(gotErr) || wantErr == nil && types.Equal(want, got) == types.False && want.Type() != types.DoubleType {
+		t.Errorf("%s: want %v, %v, got %v, %v", expression, want, wantErr, got, gotErr)
+	}
+	if details == nil {
+		return
+	}
+	if actual := *details.ActualCost(); actual != uint64(cost) {
+		t.Errorf("%s: costs %d, want %d", expression, cost, actual)
+	}
+	if bound := Cost(ast, Roots{}); bound < uint64(cost) {
+		t.Errorf("%s: bound %d is less than the cost %d", expression, bound, cost)
+	}
+}
