@@ -2,7 +2,7 @@ package kustomize
 
 import (
 	"errors"
-	"fmt"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -54,10 +54,12 @@ func options() *krusty.Options {
 	}
 }
 
-// object turns a resource into a value tree as printing and reading it would.
+// object turns a resource into the value tree that printing and reading it
+// gives. kustomize prints and reads before it prints: the first does not keep
+// folded scalars with indented lines as they were.
 func object(node *yaml.Node) (*unstructured.Unstructured, error) {
 	var value any
-	if err := node.Decode(&value); err != nil {
+	if err := decode(node, &value); err != nil {
 		return nil, errors.New("object cannot be read back")
 	}
 	tree, err := plain(value)
@@ -66,7 +68,26 @@ func object(node *yaml.Node) (*unstructured.Unstructured, error) {
 	}
 	m, ok := tree.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("object is %T", tree)
+		return nil, errors.New("is not an object")
 	}
 	return &unstructured.Unstructured{Object: m}, nil
+}
+
+func decode(node *yaml.Node, value *any) error {
+	if !hasBlocks(node) {
+		return node.Decode(value)
+	}
+	text, err := yaml.String(node)
+	if err != nil {
+		return err
+	}
+	return yaml.Unmarshal([]byte(text), value)
+}
+
+// hasBlocks tells whether a node holds literal or folded scalars.
+func hasBlocks(node *yaml.Node) bool {
+	if node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		return true
+	}
+	return slices.ContainsFunc(node.Content, hasBlocks)
 }

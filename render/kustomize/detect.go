@@ -30,8 +30,7 @@ func uses(fsys fs.FS, dir string, f *file) []string {
 			u.generator(fsys, r.text)
 		}
 	}
-	k := f.spec
-	k.FixKustomization()
+	k := f.fixed()
 	for i := range k.HelmCharts {
 		c := &chart{HelmChart: k.HelmCharts[i]}
 		if k.HelmGlobals != nil {

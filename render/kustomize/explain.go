@@ -140,9 +140,12 @@ func entry(field string, i int) []any {
 
 // blamePatch finds the patch whose kind and name an identity has.
 func (n *node) blamePatch(field string, groups []string) []any {
-	for _, m := range n.merges {
-		if len(groups) > 0 && m.kind != "" && strings.HasPrefix(groups[0], m.kind+".") && strings.Contains(groups[0], "/"+m.name+".") {
-			return m.at
+	for _, p := range n.patches {
+		for _, doc := range p.docs {
+			kind, name := kindOf(doc), text(doc.Value, "metadata", "name")
+			if p.field != "" && len(groups) > 0 && kind != "" && strings.HasPrefix(groups[0], kind+".") && strings.Contains(groups[0], "/"+name+".") {
+				return p.at
+			}
 		}
 	}
 	for _, f := range []string{field, "patches", "patchesStrategicMerge", "patchesJson6902"} {

@@ -94,10 +94,19 @@ func (f *file) index() {
 	}
 }
 
+// fixed returns the kustomization with the fields of old in the place of those
+// that follow them. FixKustomization writes into the generators it is given.
+func (f *file) fixed() types.Kustomization {
+	k := f.spec
+	k.ConfigMapGenerator = slices.Clone(k.ConfigMapGenerator)
+	k.SecretGenerator = slices.Clone(k.SecretGenerator)
+	k.FixKustomization()
+	return k
+}
+
 // check is what kustomize asks of a kustomization before it builds it.
 func (f *file) check() error {
-	k := f.spec
-	k.FixKustomization()
+	k := f.fixed()
 	if err := k.CheckEmpty(); err != nil {
 		return f.error("empty-kustomization", errors.New("kustomization is empty"))
 	}

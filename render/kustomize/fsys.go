@@ -3,6 +3,7 @@ package kustomize
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"path"
 	"path/filepath"
 	"strings"
@@ -112,13 +113,9 @@ func (s *snapshot) addFile(name, real string, data []byte) {
 	s.files[real] = data
 }
 
-// clone returns a snapshot whose files can be replaced without changing s.
+// clone returns a snapshot that can be changed without changing s.
 func (s *snapshot) clone() *snapshot {
-	c := &snapshot{places: s.places, files: make(map[string][]byte, len(s.files))}
-	for name, data := range s.files {
-		c.files[name] = data
-	}
-	return c
+	return &snapshot{places: maps.Clone(s.places), files: maps.Clone(s.files)}
 }
 
 func (s *snapshot) find(name string) (place, error) {

@@ -36,6 +36,7 @@ type chart struct {
 
 // An inflated is what a chart was rendered to.
 type inflated struct {
+	owner   *node
 	file    string // in the snapshot
 	objects []*render.Object
 }
@@ -143,12 +144,12 @@ func (w *walk) chartSource(n *node, c *chart) (render.Source, error) {
 	if err := c.check(); err != nil {
 		return render.Source{}, err
 	}
-	if w.helm == nil {
-		return render.Source{}, c.error("unsupported", "charts are not rendered here")
-	}
 	dir, err := w.chartDir(n, c)
 	if err != nil {
 		return render.Source{}, err
+	}
+	if w.helm == nil {
+		return render.Source{}, c.error("unsupported", "charts are not rendered here")
 	}
 	helm, err := w.chartValues(n, c, dir)
 	if err != nil {
@@ -255,7 +256,7 @@ func (w *walk) publishCharts(n *node, objects []*render.Object) {
 	kustomization := path.Join(dir, konfig.DefaultKustomizationFileName())
 	w.snap.addFile(kustomization, kustomization,
 		fmt.Appendf(nil, "{apiVersion: %s, kind: %s, resources: [%s]}\n", types.ComponentVersion, types.ComponentKind, chartFile))
-	w.inflated = append(w.inflated, inflated{name, objects})
+	w.inflated = append(w.inflated, inflated{n, name, objects})
 	n.objects += len(objects)
 }
 

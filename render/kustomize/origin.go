@@ -1,11 +1,279 @@
 package kustomize
 
-import "github.com/preadmit/preadmit/render"
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
 
-type origins struct{ root *node }
+	"sigs.k8s.io/kustomize/kyaml/yaml"
 
-func newOrigins(w *walk, root *node, n int) *origins { return &origins{root} }
+	"github.com/preadmit/preadmit/render"
+)
+
+// Origins know where the fields of one unit's objects are written. Nothing is
+// done before the first question; then the unit is built again, see tag.go.
+type origins struct {
+	w     *walk
+	root  *node
+	count int
+
+	mu      sync.Mutex // guards all below
+	done    bool
+	byFile  map[string][]*source
+	inline  map[*patch][]*source
+	nodes   []*yaml.Node // of the tagged build, by object; none when it failed
+	tags    []tag
+	parents map[*node][]*node // kustomizations that take another in
+	objects []*provenance
+	depth   int // of replacements that lead to replacements
+}
+
+// A source is a document that objects are made of.
+type source struct {
+	doc     render.Document
+	line    int // of its text, within the file or the embedded text
+	owner   *node
+	patch   *patch         // nil for a resource
+	chart   *render.Object // when the document is an object of a chart
+	places  map[[2]int][]string
+	shifted bool // the lines of doc are those of patch.text
+}
+
+// A provenance is that of one object.
+type provenance struct {
+	o     *origins
+	i     int
+	value map[string]any
+
+	ready   bool
+	base    *source   // the resource it began as, if it is known
+	patches []*source // that may have been merged into it, the first last
+	chain   []*node   // kustomizations that it passed through, the outermost first
+}
+
+func newOrigins(w *walk, root *node, count int) *origins {
+	return &origins{w: w, root: root, count: count}
+}
 
 func (o *origins) object(i int, value map[string]any) render.Provenance {
-	return render.File{Span: render.Span{File: o.root.name}, Role: render.Reference}
+	p := &provenance{o: o, i: i, value: value}
+	o.objects = append(o.objects, p)
+	return p
+}
+
+// At implements [render.Provenance].
+func (p *provenance) At(pointer string) []render.Origin {
+	p.o.mu.Lock()
+	defer p.o.mu.Unlock()
+	return p.at(pointer)
+}
+
+func (p *provenance) at(pointer string) []render.Origin {
+	p.o.prepare()
+	p.prepare()
+	for ; pointer != ""; pointer = parent(pointer) {
+		if v, ok := render.Lookup(p.value, pointer); ok {
+			if found := p.field(pointer, v); len(found) > 0 {
+				return found
+			}
+		}
+	}
+	return p.whole()
+}
+
+func parent(pointer string) string {
+	return pointer[:max(0, strings.LastIndexByte(pointer, '/'))]
+}
+
+// field returns where one existing field is written, nil when that is not
+// known. A transformer's word is the last one, so it is asked first.
+func (p *provenance) field(pointer string, v any) []render.Origin {
+	f := &field{p: p, pointer: pointer, path: render.Path(pointer), value: v}
+	f.node, f.src, f.at = p.tagged(f.path)
+	for _, ask := range []func(*field) []render.Origin{
+		(*field).transformed, (*field).written, (*field).rebased, (*field).patched, (*field).derived, (*field).children,
+	} {
+		if found := ask(f); len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+// whole returns where the object itself is written.
+func (p *provenance) whole() []render.Origin {
+	switch {
+	case p.base != nil && p.base.chart != nil:
+		return p.base.chart.At("")
+	case p.base != nil:
+		return p.base.whole(p.base.object(p.value))
+	}
+	for _, n := range p.chain {
+		if g := n.generator(p.value); g != nil {
+			return []render.Origin{{Span: n.at(g.at...), Role: render.Generated}}
+		}
+	}
+	return []render.Origin{{Span: render.Span{File: p.o.root.name}, Role: render.Reference}}
+}
+
+// A field is the question for one field of an object.
+type field struct {
+	p       *provenance
+	pointer string
+	path    []string
+	value   any
+	node    *yaml.Node // of the tagged build
+	src     *source    // the document that node was read from
+	at      string     // where it stands in that document
+}
+
+func (f *field) last() string { return f.path[len(f.path)-1] }
+
+func (f *field) above() string {
+	if len(f.path) < 2 {
+		return ""
+	}
+	return f.path[len(f.path)-2]
+}
+
+// written answers from the line that the node was read at, when the value
+// there is still the same.
+func (f *field) written() []render.Origin {
+	if f.src == nil || !f.holds(f.src, f.at) {
+		return nil
+	}
+	if b := f.p.base; f.src.patch != nil && b != nil && f.identity() {
+		if at, ok := f.in(b); ok && f.holds(b, at) {
+			return b.origins(at)
+		}
+	}
+	return f.src.origins(f.at)
+}
+
+// identity tells whether the field is what patches name their targets by: they
+// have it too, and change nothing by it.
+func (f *field) identity() bool {
+	switch f.pointer {
+	case "/kind", "/apiVersion", "/metadata/name", "/metadata/namespace":
+		return true
+	}
+	return isIndex(f.above()) && slices.Contains(mergeKeys, f.last())
+}
+
+// holds tells whether a document has the field's value, or a map or list for
+// one, at a pointer.
+func (f *field) holds(s *source, at string) bool {
+	v, ok := render.Lookup(s.doc.Value, at)
+	if !ok {
+		return false
+	}
+	if scalar(f.value) {
+		return equal(v, f.value)
+	}
+	return !scalar(v) && (lastOf(at) == f.last() || isIndex(f.last()))
+}
+
+// in finds the field in a document that went into the object.
+func (f *field) in(s *source) (string, bool) {
+	return translate(f.path, f.p.value, s.doc.Value, s.object(f.p.value))
+}
+
+// original returns where the field was written before kustomizations changed
+// its value: in the last patch that has it, else in the resource.
+func (f *field) original() (*source, string) {
+	if f.src != nil {
+		return f.src, f.at
+	}
+	for _, s := range f.p.sources() {
+		if at, ok := f.in(s); ok {
+			return s, at
+		}
+	}
+	return nil, ""
+}
+
+// sources lists the documents that went into the object, the last first.
+func (p *provenance) sources() []*source {
+	all := slices.Clone(p.patches)
+	if p.base != nil {
+		all = append(all, p.base)
+	}
+	return all
+}
+
+func lastOf(pointer string) string {
+	path := render.Path(pointer)
+	if len(path) == 0 {
+		return ""
+	}
+	return path[len(path)-1]
+}
+
+// rebased answers for nodes without lines: by the same field in the patches
+// and in the resource, when its value is the same.
+func (f *field) rebased() []render.Origin {
+	sources := f.p.sources()
+	if f.identity() {
+		slices.Reverse(sources)
+	}
+	for _, s := range sources {
+		if at, ok := f.in(s); ok && f.holds(s, at) {
+			return s.origins(at)
+		}
+	}
+	return nil
+}
+
+// derived answers for values that are made of what is written: names with a
+// prefix, images with another tag, text with a variable.
+func (f *field) derived() []render.Origin {
+	src, at := f.original()
+	now, ok := f.value.(string)
+	if src == nil || !ok {
+		return nil
+	}
+	v, _ := render.Lookup(src.doc.Value, at)
+	was, _ := v.(string)
+	if was == "" || !strings.Contains(now, was) && !strings.Contains(was, "$(") {
+		return nil
+	}
+	return append(src.origins(at), f.affixes(now, was)...)
+}
+
+// children answers for a map or list that nobody wrote as such, by its first
+// field.
+func (f *field) children() []render.Origin {
+	switch v := f.value.(type) {
+	case map[string]any:
+		for _, key := range sorted(v) {
+			if found := f.p.field(f.pointer+render.Pointer(key), v[key]); len(found) > 0 {
+				return found
+			}
+		}
+	case []any:
+		if len(v) > 0 {
+			return f.p.field(f.pointer+"/0", v[0])
+		}
+	}
+	return nil
+}
+
+func scalar(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return true
+}
+
+// equal compares scalars as JSON does: a whole float is an integer.
+func equal(a, b any) bool {
+	if f, ok := a.(float64); ok {
+		a, _ = number(f)
+	}
+	if f, ok := b.(float64); ok {
+		b, _ = number(f)
+	}
+	return reflect.DeepEqual(a, b)
 }

@@ -1,7 +1,7 @@
 package kustomize
 
 import (
-	"errors"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/kustomize/api/types"
@@ -9,39 +9,55 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A patch is one entry of patches or patchesJson6902 that names a target.
+// A patch is one patch of a kustomization: an entry of one of its three
+// fields, or a file that a transformer names.
 type patch struct {
-	target *types.Selector
-	at     []any
+	field  string // "patches", "patchesStrategicMerge", "patchesJson6902", or "" for a transformer's
+	entry  int
+	at     []any           // where the patch, or the path to it, stands
+	span   render.Span     // the same
+	target *types.Selector // nil when it finds its targets by kind and name
+	docs   []render.Document
+	text   string // when it stands in the kustomization itself
 }
 
-// A mergePatch is a strategic merge patch that finds its target by its own
-// kind and name.
-type mergePatch struct {
-	kind, name string
-	at         []any
+// json tells whether it is a JSON patch.
+func (p *patch) json() bool {
+	return slices.ContainsFunc(p.docs, func(d render.Document) bool {
+		_, ok := d.Value.([]any)
+		return ok
+	})
 }
 
 // patchFile checks a patch in a file.
 func (w *walk) patchFile(n *node, r ref, real string, data []byte) {
-	for _, doc := range w.yaml(real, data, render.YAML12) {
-		w.copies += copiesIn(doc.Value)
-		n.merges = append(n.merges, mergePatch{kindOf(doc), text(doc.Value, "metadata", "name"), r.at})
+	p := &patch{at: r.at, span: n.place(r), docs: w.yaml(real, data, render.YAML12)}
+	if field, ok := r.at[0].(string); ok && r.span == (render.Span{}) {
+		p.field, p.entry = field, r.at[1].(int)
 	}
+	w.patch(n, p)
 }
 
-// patchText checks a patch written within another file.
-func (w *walk) patchText(n *node, at render.Span, patch string) error {
-	_, err := w.patchDocs(n, at, patch)
-	return err
+// patchText checks a patch written within another file. Its documents have the
+// lines of the text.
+func (w *walk) patchText(n *node, p *patch) {
+	docs, err := render.Documents(n.name, []byte(p.text), render.YAML12)
+	w.fail(relocate(err, p.span))
+	p.docs = docs
+	w.patch(n, p)
 }
 
-func (w *walk) patchDocs(n *node, at render.Span, patch string) ([]render.Document, error) {
-	docs, err := render.Documents(n.name, []byte(patch), render.YAML12)
-	for _, doc := range docs {
+func (w *walk) patch(n *node, p *patch) {
+	for _, doc := range p.docs {
 		w.copies += copiesIn(doc.Value)
 	}
-	return docs, relocate(err, at)
+	switch {
+	case p.field == "patches":
+		p.target = n.spec.Patches[p.entry].Target
+	case p.field == "patchesJson6902":
+		p.target = n.spec.PatchesJson6902[p.entry].Target
+	}
+	n.patches = append(n.patches, p)
 }
 
 // copiesIn counts the operations of a JSON patch that make objects grow by
@@ -57,35 +73,62 @@ func copiesIn(value any) int {
 	return n
 }
 
-// inlinePatches checks the patches that stand in the kustomization itself, and
-// notes which of them have targets.
-func (w *walk) inlinePatches(n *node) error {
-	var errs []error
+// inlinePatches checks the patches that stand in the kustomization itself.
+func (w *walk) inlinePatches(n *node) {
 	for i, p := range n.spec.Patches {
-		if p.Patch != "" {
-			docs, err := w.patchDocs(n, n.at("patches", i, "patch"), p.Patch)
-			errs = append(errs, err)
-			for _, doc := range docs {
-				n.merges = append(n.merges, mergePatch{kindOf(doc), text(doc.Value, "metadata", "name"), []any{"patches", i, "patch"}})
-			}
-		}
-		if p.Target != nil {
-			n.patches = append(n.patches, &patch{p.Target, []any{"patches", i, "target"}})
-		}
+		w.inlinePatch(n, "patches", i, p.Patch)
 	}
 	for i, p := range n.spec.PatchesJson6902 {
-		if p.Patch != "" {
-			errs = append(errs, w.patchText(n, n.at("patchesJson6902", i, "patch"), p.Patch))
-		}
-		if p.Target != nil {
-			n.patches = append(n.patches, &patch{p.Target, []any{"patchesJson6902", i, "target"}})
-		}
+		w.inlinePatch(n, "patchesJson6902", i, p.Patch)
 	}
-	return errors.Join(errs...)
 }
 
-// unmatched warns of patches with a target that selects nothing, of which
-// kustomize says nothing.
-func (w *walk) unmatched() error {
+func (w *walk) inlinePatch(n *node, field string, i int, text string) {
+	if text != "" {
+		at := []any{field, i, "patch"}
+		w.patchText(n, &patch{field: field, entry: i, at: at, span: n.at(at...), text: text})
+	}
+}
+
+// patch returns the patch of an entry.
+func (n *node) patch(field string, i int) *patch {
+	for _, p := range n.patches {
+		if p.field == field && p.entry == i {
+			return p
+		}
+	}
 	return nil
+}
+
+// shift moves a span of a patch's text to where the text stands in the
+// kustomization. What is not written there line by line, as a block scalar is,
+// is the patch as a whole.
+func (p *patch) shift(n *node, s render.Span) render.Span {
+	if p.field == "" {
+		return p.span
+	}
+	written := lineOf(string(n.data), p.span.Line+s.Line)
+	meant := lineOf(p.text, s.Line)
+	indent, ok := strings.CutSuffix(written, meant)
+	if !ok || strings.TrimSpace(indent) != "" || strings.TrimSpace(meant) == "" {
+		return p.span
+	}
+	by, columns := p.span.Line, len(indent)
+	return render.Span{
+		File: n.name, Line: s.Line + by, Column: s.Column + columns,
+		EndLine: s.EndLine + by, EndColumn: s.EndColumn + columns,
+	}
+}
+
+// lineOf returns a line of a text, from 1, without its end.
+func lineOf(text string, line int) string {
+	for ; line > 1; line-- {
+		_, rest, ok := strings.Cut(text, "\n")
+		if !ok {
+			return ""
+		}
+		text = rest
+	}
+	text, _, _ = strings.Cut(text, "\n")
+	return strings.TrimRight(text, " \t\r")
 }

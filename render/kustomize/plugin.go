@@ -36,15 +36,19 @@ func (w *walk) inline(n *node, r ref) bool {
 		w.fail(relocate(err, n.place(r)))
 		return true
 	}
+	if r.kind == refMerge {
+		field, _ := r.at[0].(string)
+		p := &patch{at: r.at, span: n.place(r), text: r.text, docs: docs}
+		if r.span == (render.Span{}) {
+			p.field, p.entry = field, r.at[1].(int)
+		}
+		w.patch(n, p)
+		return true
+	}
 	for i := range docs {
-		docs[i].Positions = nil
+		docs[i].Positions = nil // they are those of the text, not of the file
 	}
-	for _, doc := range docs {
-		n.merges = append(n.merges, mergePatch{kindOf(doc), text(doc.Value, "metadata", "name"), r.at})
-	}
-	if r.kind == refPlugin {
-		w.pluginDocs(n, r, docs)
-	}
+	w.pluginDocs(n, r, docs)
 	return true
 }
 
@@ -177,7 +181,7 @@ func (w *walk) plugin(n *node, r ref, doc render.Document) {
 			w.pluginReplacements(n, r, doc, key, m[key])
 		}
 		if text, ok := m[key].(string); ok && (strings.EqualFold(key, "patch") || strings.EqualFold(key, "patches") || strings.EqualFold(key, "jsonOp")) {
-			w.fail(w.patchText(n, placed(r, doc, n, key), text))
+			w.patchText(n, &patch{at: r.at, span: placed(r, doc, n, key), text: text})
 		}
 	}
 }

@@ -53,7 +53,7 @@ type node struct {
 	components []*node
 	generators []*chart // that generators ask for
 	patches    []*patch
-	merges     []mergePatch
+	replaces   []render.Document // files of replacements
 	loads      int
 	objects    int
 	helm       bool // a chart in it takes the namespace of the overlay
@@ -97,7 +97,7 @@ func (w *walk) visit(dir, namespace string) *node {
 	if f == nil || err != nil && !warnings(err) {
 		return nil
 	}
-	n := &node{file: f, dir: dir, namespace: namespace, build: f.spec}
+	n := &node{file: f, dir: dir, namespace: namespace, build: f.fixed()}
 	w.nodes[dir] = n
 	w.stack = append(w.stack, dir)
 	w.inspect(n)
@@ -106,14 +106,13 @@ func (w *walk) visit(dir, namespace string) *node {
 }
 
 func (w *walk) inspect(n *node) {
-	n.build.FixKustomization()
 	n.rewritten = len(n.spec.Bases) > 0 || len(n.spec.ImageTags) > 0
 	w.openapi = w.openapi || n.spec.OpenAPI != nil
 	n.build.Generators = nil
 	for _, r := range references(&n.spec) {
 		w.follow(n, r)
 	}
-	w.fail(w.inlinePatches(n))
+	w.inlinePatches(n)
 	w.inflateAll(n)
 	n.count()
 	w.publish(n)
@@ -359,6 +358,8 @@ func (w *walk) followFile(n *node, r ref, name, real string) {
 		n.items = append(n.items, item{docs: w.yaml(real, data, render.YAML12)})
 	case refPlugin:
 		w.pluginFile(n, r, w.yaml(real, data, render.YAML12))
+	case refReplacement:
+		n.replaces = append(n.replaces, w.yaml(real, data, render.YAML12)...)
 	case refPatch, refMerge:
 		w.patchFile(n, r, real, data)
 	default:

@@ -1,0 +1,191 @@
+package kustomize
+
+import (
+	"encoding/base64"
+	"maps"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/resid"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A generator is an entry of configMapGenerator or secretGenerator.
+type generator struct {
+	kind string
+	name string
+	at   []any
+	args *types.GeneratorArgs
+}
+
+// generated lists the generators of a kustomization.
+func (n *node) generated() []*generator {
+	var all []*generator
+	for i := range n.spec.ConfigMapGenerator {
+		args := &n.spec.ConfigMapGenerator[i].GeneratorArgs
+		all = append(all, &generator{"ConfigMap", args.Name, []any{"configMapGenerator", i}, args})
+	}
+	for i := range n.spec.SecretGenerator {
+		args := &n.spec.SecretGenerator[i].GeneratorArgs
+		all = append(all, &generator{"Secret", args.Name, []any{"secretGenerator", i}, args})
+	}
+	return all
+}
+
+// generator returns the generator that an object may come from: the one whose
+// name is the longest part of the object's.
+func (n *node) generator(value map[string]any) *generator {
+	var found *generator
+	for _, g := range n.generated() {
+		if g.kind != text(value, "kind") || text(value, "apiVersion") != "v1" || !strings.Contains(text(value, "metadata", "name"), g.name) {
+			continue
+		}
+		if found == nil || len(g.name) > len(found.name) {
+			found = g
+		}
+	}
+	return found
+}
+
+func (g *generator) candidate(n *node) candidate {
+	c := candidate{
+		gvk: resid.Gvk{Version: "v1", Kind: g.kind}, names: []string{g.name}, namespaces: []string{g.args.Namespace},
+		labels: []map[string]string{{}}, notes: []map[string]string{{}},
+	}
+	for _, o := range []*types.GeneratorOptions{n.spec.GeneratorOptions, g.args.Options} {
+		if o != nil {
+			maps.Copy(c.labels[0], o.Labels)
+			maps.Copy(c.notes[0], o.Annotations)
+		}
+	}
+	return c
+}
+
+// field returns where a field of a generated object is written.
+func (g *generator) field(w *walk, n *node, f *field) []render.Origin {
+	switch {
+	case len(f.path) == 2 && (f.path[0] == "data" || f.path[0] == "binaryData"):
+		value, _ := f.value.(string)
+		return g.data(w, n, f.path[1], decoded(f, value))
+	case f.pointer == "/metadata/name":
+		return append([]render.Origin{n.generatedAt(g.at, "name")}, f.affixes(text(f.p.value, "metadata", "name"), g.name)...)
+	case f.pointer == "/type" && n.isWritten(f.value, append(g.at[:2:2], "type")):
+		return []render.Origin{n.generatedAt(g.at, "type")}
+	case len(f.path) == 3 && (f.above() == "labels" || f.above() == "annotations"):
+		return n.optionAt(g, f)
+	}
+	return nil
+}
+
+// decoded is the value that a generator was given.
+func decoded(f *field, value string) string {
+	if text(f.p.value, "kind") != "Secret" && f.path[0] != "binaryData" {
+		return value
+	}
+	data, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(value, "\n", ""))
+	if err != nil {
+		return value
+	}
+	return string(data)
+}
+
+func (n *node) generatedAt(at []any, more ...any) render.Origin {
+	return render.Origin{Span: n.file.at(append(at[:len(at):len(at)], more...)...), Role: render.Generated}
+}
+
+func (n *node) isWritten(value any, at []any) bool {
+	v, ok := render.Lookup(n.doc.Value, render.Pointer(at...))
+	return ok && equal(v, value)
+}
+
+// optionAt finds a label or annotation in the options of a generator.
+func (n *node) optionAt(g *generator, f *field) []render.Origin {
+	for _, at := range [][]any{append(g.at[:2:2], "options", f.above(), f.last()), {"generatorOptions", f.above(), f.last()}} {
+		if n.isWritten(f.value, at) {
+			return []render.Origin{{Span: n.at(at...), Role: render.Generated}}
+		}
+	}
+	return nil
+}
+
+// data finds the literal, the file or the line of a file that gives a key its
+// value. In a file a person would edit the file, not the entry that names it.
+func (g *generator) data(w *walk, n *node, key, value string) []render.Origin {
+	for i, literal := range g.args.LiteralSources {
+		if k, v, ok := strings.Cut(literal, "="); ok && k == key && unquoted(v) == value {
+			return []render.Origin{n.generatedAt(g.at, "literals", i)}
+		}
+	}
+	for i, source := range g.args.FileSources {
+		k, file, ok := strings.Cut(source, "=")
+		if !ok {
+			k, file = path.Base(source), source
+		}
+		name, content, ok := w.content(n, file)
+		if ok && k == key && content == value {
+			entry := n.generatedAt(g.at, "files", i)
+			return []render.Origin{{Span: firstLine(name, content), Role: render.Generated}, {Span: entry.Span, Role: render.Reference}}
+		}
+	}
+	for i, source := range g.args.EnvSources {
+		if found := w.envLine(n, source, key, value); found.Line > 0 {
+			entry := n.generatedAt(g.at, "envs", i)
+			return []render.Origin{{Span: found, Role: render.Generated}, {Span: entry.Span, Role: render.Reference}}
+		}
+	}
+	if found := w.envLine(n, g.args.EnvSource, key, value); found.Line > 0 {
+		entry := n.generatedAt(g.at, "env")
+		return []render.Origin{{Span: found, Role: render.Generated}, {Span: entry.Span, Role: render.Reference}}
+	}
+	return nil
+}
+
+// unquoted takes one pair of quotes off a literal, as kustomize does.
+func unquoted(v string) string {
+	if len(v) >= 2 && (v[0] == '"' || v[0] == '\'') && v[len(v)-1] == v[0] {
+		return v[1 : len(v)-1]
+	}
+	return v
+}
+
+// content returns a file that a kustomization reads.
+func (w *walk) content(n *node, file string) (name, content string, ok bool) {
+	name, ok = inside(n.dir, file)
+	if !ok {
+		return "", "", false
+	}
+	p, ok := w.snap.places[name]
+	if !ok {
+		return "", "", false
+	}
+	data, ok := w.snap.files[p.real]
+	return p.real, string(data), ok
+}
+
+func firstLine(name, content string) render.Span {
+	line, _, _ := strings.Cut(content, "\n")
+	return render.Span{File: name, Line: 1, Column: 1, EndLine: 1, EndColumn: 1 + utf8.RuneCountInString(strings.TrimSuffix(line, "\r"))}
+}
+
+// envLine finds the line of a file of KEY=value lines that sets a key.
+func (w *walk) envLine(n *node, file, key, value string) render.Span {
+	name, content, ok := w.content(n, file)
+	if file == "" || !ok {
+		return render.Span{}
+	}
+	var found render.Span
+	line := 0
+	for text := range strings.Lines(content) {
+		line++
+		text = strings.TrimRight(text, "\r\n")
+		trimmed := strings.TrimLeft(text, " \t")
+		if k, v, _ := strings.Cut(trimmed, "="); k == key && v == value {
+			from := 1 + utf8.RuneCountInString(text) - utf8.RuneCountInString(trimmed)
+			found = render.Span{File: name, Line: line, Column: from, EndLine: line, EndColumn: 1 + utf8.RuneCountInString(text)}
+		}
+	}
+	return found
+}

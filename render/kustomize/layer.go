@@ -1,0 +1,238 @@
+package kustomize
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/types"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// transformed answers from the fields of kustomizations that set a value
+// whatever was there before: JSON patches, replacements, namespace, labels,
+// annotations, replicas, images and generators. The value written there is
+// compared with the object's.
+func (f *field) transformed() []render.Origin {
+	if !scalar(f.value) {
+		return nil
+	}
+	for _, n := range f.p.chain {
+		for _, ask := range []func(*field, *node) []render.Origin{
+			(*field).replacement, (*field).image, (*field).replicas, (*field).jsonPatch, (*field).label,
+			(*field).namespace, (*field).generated,
+		} {
+			if found := ask(f, n); len(found) > 0 {
+				return found
+			}
+		}
+	}
+	return nil
+}
+
+func (f *field) patchAt(n *node, at ...any) []render.Origin {
+	return []render.Origin{{Span: n.at(at...), Role: render.Patch}}
+}
+
+func (f *field) generated(n *node) []render.Origin {
+	g := n.generator(f.p.value)
+	if g == nil || f.p.base != nil && f.path[0] != "data" && f.path[0] != "binaryData" {
+		return nil
+	}
+	return g.field(f.p.o.w, n, f)
+}
+
+// namespace covers the places that kustomize's NamespaceTransformer sets.
+func (f *field) namespace(n *node) []render.Origin {
+	ns := n.spec.Namespace
+	if ns == "" || f.value != ns || f.p.base != nil && f.p.base.chart != nil {
+		return nil
+	}
+	object := f.pointer == "/metadata/namespace" || f.pointer == "/metadata/name" && text(f.p.value, "kind") == "Namespace"
+	subject := f.last() == "namespace" && (f.path[0] == "subjects" || f.above() == "service")
+	if !object && !subject {
+		return nil
+	}
+	return f.patchAt(n, "namespace")
+}
+
+func (f *field) label(n *node) []render.Origin {
+	v, ok := f.value.(string)
+	if !ok || len(f.path) < 2 {
+		return nil
+	}
+	key, above := f.last(), f.above()
+	meta := len(f.path) == 3 && f.path[0] == "metadata"
+	if above == "annotations" && n.spec.CommonAnnotations[key] == v {
+		return f.patchAt(n, "commonAnnotations", key)
+	}
+	if above != "labels" && above != "matchLabels" && above != "selector" {
+		return nil
+	}
+	if have, ok := n.spec.CommonLabels[key]; ok && have == v {
+		return f.patchAt(n, "commonLabels", key)
+	}
+	for i, l := range slices.Backward(n.spec.Labels) {
+		have, ok := l.Pairs[key]
+		reaches := meta || l.IncludeSelectors || above == "labels" && (l.IncludeTemplates || l.IncludeVolumeClaimTemplates) || len(l.FieldSpecs) > 0
+		if ok && have == v && reaches {
+			return f.patchAt(n, "labels", i, "pairs", key)
+		}
+	}
+	return nil
+}
+
+func (f *field) replicas(n *node) []render.Origin {
+	if f.pointer != "/spec/replicas" {
+		return nil
+	}
+	for i, r := range slices.Backward(n.spec.Replicas) {
+		if equal(f.value, r.Count) && slices.Contains(f.p.candidate().names, r.Name) {
+			return f.patchAt(n, "replicas", i, "count")
+		}
+	}
+	return nil
+}
+
+// image covers images: the tag or digest, or the name when that is all that is
+// new, and then the line with the image itself.
+func (f *field) image(n *node) []render.Origin {
+	image, ok := f.value.(string)
+	if !ok || f.last() != "image" && f.last() != "reference" {
+		return nil
+	}
+	src, at := f.original()
+	before := ""
+	if src != nil {
+		v, _ := render.Lookup(src.doc.Value, at)
+		before, _ = v.(string)
+	}
+	field, entries := "images", n.spec.Images
+	if len(entries) == 0 {
+		field, entries = "imageTags", n.spec.ImageTags
+	}
+	for i, im := range slices.Backward(entries) {
+		if part := imagePart(im, image, before); part != "" {
+			found := f.patchAt(n, field, i, part)
+			if src != nil {
+				found = append(found, src.origins(at)...)
+			}
+			return found
+		}
+	}
+	return nil
+}
+
+// imagePart tells which field of an entry made an image what it is.
+func imagePart(im types.Image, image, before string) string {
+	name := im.Name
+	if im.NewName != "" {
+		name = im.NewName
+	}
+	rest, ok := strings.CutPrefix(image, name)
+	if !ok || before != "" && imageName(before) != im.Name || rest != "" && rest[0] != ':' && rest[0] != '@' {
+		return ""
+	}
+	switch {
+	case im.Digest != "" && strings.HasSuffix(rest, "@"+im.Digest):
+		return "digest"
+	case im.NewTag != "" && rest == ":"+im.NewTag:
+		return "newTag"
+	case im.TagSuffix != "" && strings.HasSuffix(rest, im.TagSuffix):
+		return "tagSuffix"
+	case im.NewName != "" && im.NewTag == "" && im.Digest == "":
+		return "newName"
+	}
+	return ""
+}
+
+func imageName(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	slash := strings.LastIndexByte(image, '/')
+	if colon := strings.LastIndexByte(image, ':'); colon > slash {
+		image = image[:colon]
+	}
+	return image
+}
+
+// affixes are the namePrefix and nameSuffix entries around a name.
+func (f *field) affixes(now, was string) []render.Origin {
+	before, after, ok := strings.Cut(now, was)
+	if !ok || now == was {
+		return nil
+	}
+	var found []render.Origin
+	for _, n := range f.p.chain {
+		if s := n.spec.NamePrefix; s != "" && strings.Contains(before, s) {
+			found = append(found, f.patchAt(n, "namePrefix")...)
+		}
+		if s := n.spec.NameSuffix; s != "" && strings.Contains(after, s) {
+			found = append(found, f.patchAt(n, "nameSuffix")...)
+		}
+	}
+	return found
+}
+
+// jsonPatch finds the operation that wrote a value, by its path and value.
+func (f *field) jsonPatch(n *node) []render.Origin { return f.operation(n, exactly) }
+
+// patched is jsonPatch where later operations may have moved items of lists.
+func (f *field) patched() []render.Origin {
+	for _, n := range f.p.chain {
+		if found := f.operation(n, anyIndex); len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+func exactly(a, b string) bool { return a == b || a == "-" && isIndex(b) }
+
+func anyIndex(a, b string) bool { return a == b || (a == "-" || isIndex(a)) && isIndex(b) }
+
+func isIndex(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+func (f *field) operation(n *node, same func(a, b string) bool) []render.Origin {
+	for _, p := range slices.Backward(n.patches) {
+		if !p.json() || !f.p.selects(p) {
+			continue
+		}
+		for _, doc := range p.docs {
+			ops, _ := doc.Value.([]any)
+			for i, op := range slices.Backward(ops) {
+				if at, ok := f.writtenBy(op, same); ok {
+					s := &source{doc: doc, owner: n, patch: p, shifted: p.text != ""}
+					return s.origins(fmt.Sprint("/", i, "/value", at))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// writtenBy tells whether an operation gave the field its value, and where in
+// the operation's value it stands.
+func (f *field) writtenBy(op any, same func(a, b string) bool) (string, bool) {
+	m, _ := op.(map[string]any)
+	if kind := text(op, "op"); kind != "add" && kind != "replace" {
+		return "", false
+	}
+	path := render.Path(text(op, "path"))
+	if len(path) > len(f.path) {
+		return "", false
+	}
+	for i := range path {
+		if !same(path[i], f.path[i]) {
+			return "", false
+		}
+	}
+	at := ""
+	for _, key := range f.path[len(path):] {
+		at += render.Pointer(key)
+	}
+	v, ok := render.Lookup(m["value"], at)
+	return at, ok && (scalar(f.value) && equal(v, f.value) || !scalar(f.value) && !scalar(v))
+}

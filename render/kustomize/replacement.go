@@ -1,0 +1,181 @@
+package kustomize
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/resid"
+	"sigs.k8s.io/kustomize/kyaml/utils"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// maxSources is how many replacements are followed from one to the next.
+const maxSources = 4
+
+// replacement answers for a field that a replacement wrote: the source's own
+// line first, then the replacement.
+func (f *field) replacement(n *node) []render.Origin {
+	for _, r := range n.replacements() {
+		if !f.targeted(r.Targets) {
+			continue
+		}
+		entry := []render.Origin{{Span: r.at(), Role: render.Patch}}
+		if r.SourceValue != nil {
+			if strings.Contains(fmt.Sprint(f.value), *r.SourceValue) {
+				return append([]render.Origin{{Span: r.at("sourceValue"), Role: render.Patch}}, entry...)
+			}
+			continue
+		}
+		if found := f.from(r.Source); len(found) > 0 {
+			return append(found, entry...)
+		}
+	}
+	return nil
+}
+
+// A replacement is one of a kustomization, from itself or from a file.
+type replacement struct {
+	types.Replacement `json:",inline"`
+	at                func(field ...any) render.Span
+}
+
+// replacements lists those of a kustomization, the last first.
+func (n *node) replacements() []replacement {
+	var all []replacement
+	for i, r := range n.spec.Replacements {
+		if r.Path == "" {
+			all = append(all, replacement{r.Replacement, func(at ...any) render.Span {
+				return n.at(append([]any{"replacements", i}, at...)...)
+			}})
+		}
+	}
+	for _, doc := range n.replaces {
+		list, ok := doc.Value.([]any)
+		if !ok {
+			all = append(all, replacementsIn(doc, "", doc.Value)...)
+		}
+		for i, v := range list {
+			all = append(all, replacementsIn(doc, fmt.Sprint("/", i), v)...)
+		}
+	}
+	slices.Reverse(all)
+	return all
+}
+
+func replacementsIn(doc render.Document, at string, value any) []replacement {
+	r := replacement{at: func(field ...any) render.Span {
+		_, span, ok := doc.Positions.Field(at + render.Pointer(field...))
+		if !ok {
+			return doc.Span
+		}
+		return span
+	}}
+	data, err := json.Marshal(value)
+	if err != nil || json.Unmarshal(data, &r.Replacement) != nil {
+		return nil
+	}
+	return []replacement{r}
+}
+
+// targeted tells whether one of the targets is this field of this object.
+func (f *field) targeted(targets []*types.TargetSelector) bool {
+	for _, t := range targets {
+		if t == nil || t.Select == nil || !matches(t.Select, f.p.candidate()) {
+			continue
+		}
+		paths := t.FieldPaths
+		if len(paths) == 0 {
+			paths = []string{types.DefaultReplacementFieldPath}
+		}
+		for _, p := range paths {
+			if onPath(utils.SmarterPathSplitter(p, "."), f.path) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// onPath tells whether a field path of a replacement is, or may be, a path.
+func onPath(fieldPath, path []string) bool {
+	if len(fieldPath) != len(path) {
+		return false
+	}
+	for i, e := range fieldPath {
+		switch {
+		case e == path[i], e == "*":
+		case (strings.HasPrefix(e, "[") || e == "-") && isIndex(path[i]):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// from finds the object that a replacement takes its value from, and where
+// that is written.
+func (f *field) from(s *types.SourceSelector) []render.Origin {
+	if s == nil || f.p.o.depth > maxSources {
+		return nil
+	}
+	f.p.o.depth++
+	defer func() { f.p.o.depth-- }()
+	fieldPath := s.FieldPath
+	if fieldPath == "" {
+		fieldPath = types.DefaultReplacementFieldPath
+	}
+	for _, o := range f.p.o.objects {
+		if o == f.p || !isSource(s.ResId, o) {
+			continue
+		}
+		o.prepare()
+		pointer := ""
+		for _, e := range utils.SmarterPathSplitter(fieldPath, ".") {
+			pointer += render.Pointer(itemKey(o.value, pointer, e))
+		}
+		v, ok := render.Lookup(o.value, pointer)
+		if !ok || !scalar(v) || !f.takes(s, fmt.Sprint(v)) {
+			continue
+		}
+		return o.at(pointer)
+	}
+	return nil
+}
+
+// takes tells whether the field's value holds what the source gives.
+func (f *field) takes(s *types.SourceSelector, v string) bool {
+	if s.Options != nil && s.Options.Delimiter != "" {
+		parts := strings.Split(v, s.Options.Delimiter)
+		if i := s.Options.Index; i >= 0 && i < len(parts) {
+			v = parts[i]
+		}
+	}
+	return v != "" && strings.Contains(fmt.Sprint(f.value), v)
+}
+
+func isSource(id resid.ResId, o *provenance) bool {
+	group, version := resid.ParseGroupVersion(text(o.value, "apiVersion"))
+	name := text(o.value, "metadata", "name")
+	return (id.Kind == "" || id.Kind == text(o.value, "kind")) && (id.Group == "" || id.Group == group) &&
+		(id.Version == "" || id.Version == version) && (id.Name == "" || strings.Contains(name, id.Name))
+}
+
+// itemKey turns [name=x] into the index of the item of that name.
+func itemKey(value any, pointer, e string) string {
+	key, want, ok := strings.Cut(strings.Trim(e, "[]"), "=")
+	if !ok || !strings.HasPrefix(e, "[") {
+		return e
+	}
+	list, _ := render.Lookup(value, pointer)
+	items, _ := list.([]any)
+	for i, item := range items {
+		if m, ok := item.(map[string]any); ok && fmt.Sprint(m[key]) == want {
+			return fmt.Sprint(i)
+		}
+	}
+	return e
+}

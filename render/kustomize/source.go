@@ -1,0 +1,353 @@
+package kustomize
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// prepare collects the documents of the unit and builds it with tags, once.
+func (o *origins) prepare() {
+	if o.done {
+		return
+	}
+	o.done = true
+	o.byFile = map[string][]*source{}
+	o.inline = map[*patch][]*source{}
+	o.parents = map[*node][]*node{}
+	for _, dir := range sorted(o.w.nodes) {
+		if n := o.w.nodes[dir]; n != nil {
+			o.collect(n)
+		}
+	}
+	for _, c := range o.w.inflated {
+		o.collectChart(c)
+	}
+	o.tag()
+}
+
+func (o *origins) collect(n *node) {
+	for _, it := range n.items {
+		if it.node != nil {
+			o.parents[it.node] = append(o.parents[it.node], n)
+		}
+		for _, doc := range it.docs {
+			o.add(&source{doc: doc, line: doc.Span.Line, owner: n})
+		}
+	}
+	for _, c := range n.components {
+		o.parents[c] = append(o.parents[c], n)
+	}
+	for _, p := range n.patches {
+		for _, doc := range p.docs {
+			s := &source{doc: doc, line: doc.Span.Line, owner: n, patch: p, shifted: p.text != ""}
+			if s.shifted {
+				o.inline[p] = append(o.inline[p], s)
+			} else if !p.json() {
+				o.add(s)
+			}
+		}
+	}
+}
+
+// add notes a document of a file, once for each kustomization that reads it.
+func (o *origins) add(s *source) {
+	o.byFile[s.doc.Span.File] = append(o.byFile[s.doc.Span.File], s)
+}
+
+// collectChart notes the objects of charts, whose documents are ours.
+func (o *origins) collectChart(c inflated) {
+	docs, _ := render.Documents(c.file, o.w.snap.files[c.file], render.YAML12)
+	for i, doc := range docs {
+		if i < len(c.objects) {
+			o.add(&source{doc: doc, line: doc.Span.Line, owner: c.owner, chart: c.objects[i]})
+		}
+	}
+}
+
+// prepare finds out what an object was made of, once.
+func (p *provenance) prepare() {
+	if p.ready {
+		return
+	}
+	p.ready = true
+	seen := map[*source]int{}
+	if p.i < len(p.o.nodes) {
+		p.o.tally(p.o.nodes[p.i], seen)
+	}
+	for _, file := range sorted(p.o.byFile) {
+		for _, s := range p.o.byFile[file] {
+			if s.patch == nil && seen[s] > 0 && (p.base == nil || seen[s] > seen[p.base]) {
+				p.base = s
+			}
+		}
+	}
+	if p.base == nil {
+		p.base = p.o.guess(p.value)
+	}
+	p.chain = p.o.chain(p)
+	p.collectPatches(seen)
+}
+
+// tally counts the nodes of an object by the document they were read from.
+func (o *origins) tally(n *yaml.Node, seen map[*source]int) {
+	if s, _, ok := o.find(n); ok {
+		seen[s]++
+	}
+	for _, c := range n.Content {
+		o.tally(c, seen)
+	}
+}
+
+// guess finds the one resource that has the kind of an object, and its name up
+// to what kustomizations put around names.
+func (o *origins) guess(value map[string]any) *source {
+	var found *source
+	best := 0
+	for _, file := range sorted(o.byFile) {
+		for _, s := range o.byFile[file] {
+			if s.patch != nil {
+				continue
+			}
+			at, score := s.match(value)
+			_ = at
+			if score > best {
+				found, best = s, score
+			}
+		}
+	}
+	return found
+}
+
+// match returns where in the document the object stands, which is not its root
+// in Lists, and how much of the name agrees; 0 for another object.
+func (s *source) match(value map[string]any) (string, int) {
+	best, at := 0, ""
+	m, _ := s.doc.Value.(map[string]any)
+	if items, ok := m["items"].([]any); ok && strings.HasSuffix(kindOf(s.doc), "List") {
+		for i, item := range items {
+			if n := alike(item, value); n > best {
+				best, at = n, "/items/"+strconv.Itoa(i)
+			}
+		}
+	}
+	if n := alike(m, value); n > best {
+		return "", n
+	}
+	return at, best
+}
+
+func alike(was any, value map[string]any) int {
+	name := text(was, "metadata", "name")
+	if name == "" || text(was, "kind") != text(value, "kind") || text(was, "apiVersion") != text(value, "apiVersion") {
+		return 0
+	}
+	if strings.Contains(text(value, "metadata", "name"), name) {
+		return len(name)
+	}
+	return 0
+}
+
+// object returns where in the document an object stands.
+func (s *source) object(value map[string]any) string {
+	at, _ := s.match(value)
+	return at
+}
+
+// chain lists the kustomizations that an object passed through: the one that
+// reads it, those above, and the components of all of them.
+func (o *origins) chain(p *provenance) []*node {
+	set := map[*node]bool{}
+	var up func(*node)
+	up = func(n *node) {
+		if n == nil || set[n] {
+			return
+		}
+		set[n] = true
+		for _, c := range n.components {
+			up(c)
+		}
+		for _, above := range o.parents[n] {
+			up(above)
+		}
+	}
+	if p.base != nil {
+		for _, s := range o.byFile[p.base.doc.Span.File] {
+			up(s.owner)
+		}
+		up(p.base.owner)
+	} else {
+		for _, dir := range sorted(o.w.nodes) {
+			if n := o.w.nodes[dir]; n != nil && n.generator(p.value) != nil {
+				up(n)
+			}
+		}
+	}
+	return o.outermostFirst(set)
+}
+
+func (o *origins) outermostFirst(set map[*node]bool) []*node {
+	var order []*node
+	seen := map[*node]bool{}
+	var down func(*node)
+	down = func(n *node) {
+		if n == nil || seen[n] {
+			return
+		}
+		seen[n] = true
+		if set[n] {
+			order = append(order, n)
+		}
+		for _, c := range slices.Backward(n.components) {
+			down(c)
+		}
+		for _, it := range n.items {
+			down(it.node)
+		}
+	}
+	down(o.root)
+	return order
+}
+
+// collectPatches lists the merge patches that may have gone into the object,
+// the last first.
+func (p *provenance) collectPatches(seen map[*source]int) {
+	for _, n := range p.chain {
+		for _, patch := range slices.Backward(n.patches) {
+			if patch.json() || !p.selects(patch) {
+				continue
+			}
+			p.patches = append(p.patches, p.o.sourcesOf(patch)...)
+		}
+	}
+}
+
+func (o *origins) sourcesOf(p *patch) []*source {
+	if p.text != "" {
+		return o.inline[p]
+	}
+	var all []*source
+	for _, doc := range p.docs {
+		for _, s := range o.byFile[doc.Span.File] {
+			if s.patch == p {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// selects tells whether a patch may have been meant for the object.
+func (p *provenance) selects(patch *patch) bool {
+	if patch.target != nil {
+		return matches(patch.target, p.candidate())
+	}
+	return slices.ContainsFunc(patch.docs, func(doc render.Document) bool {
+		m, _ := doc.Value.(map[string]any)
+		return text(m, "kind") == text(p.value, "kind") && alike(m, p.value) > 0
+	})
+}
+
+// candidate is the object with the names it had.
+func (p *provenance) candidate() candidate {
+	c := candidateOf(p.value)
+	if p.base != nil {
+		was, _ := render.Lookup(p.base.doc.Value, p.base.object(p.value))
+		c.add(candidateOf(was))
+	}
+	for _, n := range p.chain {
+		if g := n.generator(p.value); g != nil {
+			c.names = append(c.names, g.name)
+		}
+	}
+	return c
+}
+
+// origins returns where a field of the document is written.
+func (s *source) origins(at string) []render.Origin {
+	if s.chart != nil {
+		return s.chart.At(at)
+	}
+	role := render.Manifest
+	if s.patch != nil {
+		role = render.Patch
+	}
+	found := slices.Clone(s.doc.Positions.At(at))
+	for i := range found {
+		found[i].Role = role
+		if s.shifted {
+			found[i].Span = s.patch.shift(s.owner, found[i].Span)
+		}
+	}
+	return found
+}
+
+// whole returns where the object that stands at a pointer is written.
+func (s *source) whole(at string) []render.Origin {
+	if sub := s.doc.Positions.Sub(at); sub != nil {
+		return sub.At("")
+	}
+	return s.origins("")
+}
+
+// tagged follows a path in the tagged build, and returns the node there with
+// the document and the pointer that it was read from.
+func (p *provenance) tagged(path []string) (*yaml.Node, *source, string) {
+	if p.i >= len(p.o.nodes) {
+		return nil, nil, ""
+	}
+	n := follow(p.o.nodes[p.i], path, p.value)
+	if n == nil {
+		return nil, nil, ""
+	}
+	s, line, ok := p.o.find(n)
+	if !ok {
+		return n, nil, ""
+	}
+	at, ok := s.pointer(line, n.Column, path)
+	if !ok {
+		return n, nil, ""
+	}
+	return n, s, at
+}
+
+// pointer returns what field begins at a line and column of a document, the
+// one most like path when aliases make it several.
+func (s *source) pointer(line, column int, path []string) (string, bool) {
+	if s.places == nil {
+		s.places = map[[2]int][]string{}
+		s.index(s.doc.Value, "")
+	}
+	found := s.places[[2]int{line, column}]
+	if len(found) == 0 {
+		return "", false
+	}
+	want := "/" + path[len(path)-1]
+	for _, at := range found {
+		if strings.HasSuffix(at, want) {
+			return at, true
+		}
+	}
+	return found[0], true
+}
+
+func (s *source) index(value any, at string) {
+	if _, span, ok := s.doc.Positions.Field(at); ok {
+		key := [2]int{span.Line, span.Column}
+		s.places[key] = append(s.places[key], at)
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		for _, key := range sorted(v) {
+			s.index(v[key], at+render.Pointer(key))
+		}
+	case []any:
+		for i, e := range v {
+			s.index(e, at+"/"+strconv.Itoa(i))
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package kustomize
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"sort"
+
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// kyaml's nodes know the line at which they were read and keep it through
+// merges and setters, but not the file. So the unit is built a second time,
+// from files in which every document is moved down by a number of lines that
+// no other document has: the line of a node then tells its document as well.
+
+const (
+	// firstTag keeps away from the lines of nodes that kustomize made itself
+	// by writing and reading an object.
+	firstTag = 2000
+	// maxPadding is how many lines may be added to a unit in all.
+	maxPadding = 16 << 20
+)
+
+// patchDir holds, in the tagged build alone, the patches that stand in the
+// kustomization itself.
+const patchDir = ".preadmit-patches"
+
+// A tag is the range of lines that stands for a document.
+type tag struct {
+	from, to int // to is exclusive
+	shift    int // from a node's line to the line in the file
+	source   *source
+}
+
+// A tagger moves documents apart.
+type tagger struct {
+	o       *origins
+	snap    *snapshot
+	tags    []tag
+	next    int
+	padding int
+}
+
+// separator is what kio splits documents at (splitDocuments in kyaml/kio).
+var separator = regexp.MustCompile(`\n---.*\n`)
+
+// file tags a file. Sources are its documents by the line on which their text
+// begins; chunks without one are left alone.
+func (t *tagger) file(name string, data []byte, sources []*source) {
+	text := bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
+	var out bytes.Buffer
+	line, from := 1, 0
+	for _, at := range append(separator.FindAllIndex(text, -1), []int{len(text), len(text)}) {
+		chunk := text[from:at[0]]
+		t.chunk(&out, chunk, line, sources)
+		out.Write(text[at[0]:at[1]])
+		line += bytes.Count(text[from:at[1]], []byte("\n"))
+		from = at[1]
+	}
+	t.snap.files[name] = out.Bytes()
+}
+
+func (t *tagger) chunk(out *bytes.Buffer, chunk []byte, line int, sources []*source) {
+	lines := bytes.Count(chunk, []byte("\n")) + 1
+	i := slices.IndexFunc(sources, func(s *source) bool { return line <= s.line && s.line < line+lines })
+	if i < 0 || bytes.HasPrefix(chunk, []byte("%")) || bytes.HasPrefix(chunk, []byte("\xef\xbb\xbf")) || t.padding+t.next > maxPadding {
+		out.Write(chunk)
+		return
+	}
+	t.padding += t.next
+	t.tags = append(t.tags, tag{from: t.next, to: t.next + lines + 1, shift: line - 1 - t.next, source: sources[i]})
+	pad := bytes.Repeat([]byte("\n"), t.next)
+	if bytes.HasPrefix(chunk, []byte("---")) {
+		end := bytes.IndexByte(chunk, '\n') + 1
+		if end == 0 {
+			end = len(chunk)
+		}
+		out.Write(chunk[:end])
+		chunk = chunk[end:]
+	}
+	out.Write(pad)
+	out.Write(chunk)
+	t.next += lines + 2
+}
+
+// find returns the document and the line in its file of a node.
+func (o *origins) find(n *yaml.Node) (*source, int, bool) {
+	i := sort.Search(len(o.tags), func(i int) bool { return o.tags[i].to > n.Line })
+	if n.Line < firstTag || i == len(o.tags) || n.Line < o.tags[i].from {
+		return nil, 0, false
+	}
+	return o.tags[i].source, n.Line + o.tags[i].shift, true
+}
+
+// tag builds the unit again with tagged files. It leaves out JSON patches,
+// which make kustomize forget the lines of the whole object, unless the build
+// needs them.
+func (o *origins) tag() {
+	for _, withJSON := range []bool{false, true} {
+		t := &tagger{o: o, snap: o.w.snap.clone(), next: o.firstTag()}
+		for _, name := range sorted(o.byFile) {
+			if data, ok := o.w.snap.files[name]; ok {
+				t.file(name, data, o.byFile[name])
+			}
+		}
+		t.kustomizations(withJSON)
+		m, err := build(t.snap, o.root.dir, o.w.openapi)
+		if err != nil || m.Size() != o.count {
+			continue
+		}
+		o.tags = t.tags
+		for _, r := range m.Resources() {
+			o.nodes = append(o.nodes, r.YNode())
+		}
+		return
+	}
+}
+
+// firstTag is beyond the lines of every document.
+func (o *origins) firstTag() int {
+	first := firstTag
+	for _, sources := range o.byFile {
+		for _, s := range sources {
+			first = max(first, 2*s.doc.Span.EndLine)
+		}
+	}
+	return first
+}
+
+// kustomizations moves patches out of the kustomizations into tagged files.
+func (t *tagger) kustomizations(withJSON bool) {
+	for _, dir := range sorted(t.o.w.nodes) {
+		n := t.o.w.nodes[dir]
+		if n == nil || len(n.spec.Patches)+len(n.spec.PatchesJson6902)+len(n.spec.PatchesStrategicMerge) == 0 {
+			continue
+		}
+		spec := n.build
+		spec.Patches = nil
+		for i, p := range n.build.Patches {
+			switch q := n.patch("patches", i); {
+			case q == nil:
+			case q.json() && !withJSON:
+				continue
+			case q.text != "" && !q.json():
+				p.Path, p.Patch = t.virtual(n, q), ""
+			}
+			spec.Patches = append(spec.Patches, p)
+		}
+		spec.PatchesStrategicMerge = slices.Clone(n.build.PatchesStrategicMerge)
+		for i := range spec.PatchesStrategicMerge {
+			if q := n.patch("patchesStrategicMerge", i); q != nil && q.text != "" {
+				spec.PatchesStrategicMerge[i] = types.PatchStrategicMerge(t.virtual(n, q))
+			}
+		}
+		if !withJSON {
+			spec.PatchesJson6902 = nil
+		}
+		if data, err := json.Marshal(&spec); err == nil {
+			t.snap.files[n.name] = data
+		}
+	}
+}
+
+// virtual makes a tagged file of an embedded patch and returns its path from
+// the kustomization.
+func (t *tagger) virtual(n *node, p *patch) string {
+	rel := path.Join(patchDir, fmt.Sprintf("%s-%d.yaml", p.field, p.entry))
+	name := path.Join(n.dir, rel)
+	t.snap.addFile(name, name, []byte(p.text))
+	t.file(name, []byte(p.text), t.o.inline[p])
+	return rel
+}

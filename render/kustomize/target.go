@@ -1,0 +1,264 @@
+package kustomize
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/resid"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A candidate is a resource as far as the target of a patch can select it,
+// with all the names and namespaces that it has had.
+type candidate struct {
+	gvk        resid.Gvk
+	names      []string
+	namespaces []string
+	labels     []map[string]string
+	notes      []map[string]string // annotations
+}
+
+func candidateOf(value any) candidate {
+	group, version := resid.ParseGroupVersion(text(value, "apiVersion"))
+	meta, _ := value.(map[string]any)
+	m, _ := meta["metadata"].(map[string]any)
+	return candidate{
+		gvk:        resid.Gvk{Group: group, Version: version, Kind: text(value, "kind")},
+		names:      []string{text(value, "metadata", "name")},
+		namespaces: []string{text(value, "metadata", "namespace")},
+		labels:     []map[string]string{texts(m["labels"])},
+		notes:      []map[string]string{texts(m["annotations"])},
+	}
+}
+
+func texts(value any) map[string]string {
+	m, _ := value.(map[string]any)
+	all := make(map[string]string, len(m))
+	for key, v := range m {
+		all[key] = fmt.Sprint(v)
+	}
+	return all
+}
+
+// add gives a candidate the names of an earlier self.
+func (c *candidate) add(was candidate) {
+	c.names = append(c.names, was.names...)
+	c.namespaces = append(c.namespaces, was.namespaces...)
+	c.labels = append(c.labels, was.labels...)
+	c.notes = append(c.notes, was.notes...)
+}
+
+// matches tells whether a target may select a candidate. It errs on the side
+// of yes.
+func matches(s *types.Selector, c candidate) bool {
+	r, err := types.NewSelectorRegex(s)
+	if err != nil {
+		return true
+	}
+	return r.MatchGvk(c.gvk) &&
+		slices.ContainsFunc(c.names, r.MatchName) &&
+		slices.ContainsFunc(c.namespaces, func(ns string) bool {
+			return r.MatchNamespace(ns) || ns == "" && r.MatchNamespace(resid.DefaultNamespace)
+		}) &&
+		selected(s.LabelSelector, c.labels) && selected(s.AnnotationSelector, c.notes)
+}
+
+func selected(selector string, sets []map[string]string) bool {
+	if selector == "" {
+		return true
+	}
+	s, err := labels.Parse(selector)
+	if err != nil {
+		return true
+	}
+	return slices.ContainsFunc(sets, func(set map[string]string) bool { return s.Matches(labels.Set(set)) })
+}
+
+// A pool is what the patches of a kustomization can select from.
+type pool struct {
+	all     []candidate
+	open    bool // it cannot be told what they are: warn of nothing
+	patched bool // labels and annotations may differ from what is written
+}
+
+// unmatched warns of patches with a target that selects nothing, of which
+// kustomize says nothing.
+func (w *walk) unmatched() error {
+	var errs []error
+	pools := &pools{w: w, out: map[*node]*pool{}}
+	for _, dir := range sorted(w.nodes) {
+		n := w.nodes[dir]
+		if n == nil {
+			continue
+		}
+		for _, p := range n.patches {
+			if p.target != nil && pools.of(n).excludes(p.target) {
+				errs = append(errs, &render.Error{
+					Span: n.at(p.field, p.entry, "target"), Rule: "unmatched-patch", Warning: true,
+					Err: errors.New("patch changes nothing: its target selects no resource here"),
+				})
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *pool) excludes(s *types.Selector) bool {
+	if p.open || p.patched && s.LabelSelector+s.AnnotationSelector != "" {
+		return false
+	}
+	return !slices.ContainsFunc(p.all, func(c candidate) bool { return matches(s, c) })
+}
+
+func (p *pool) take(q *pool) {
+	p.all = append(p.all, q.all...)
+	p.open = p.open || q.open
+	p.patched = p.patched || q.patched
+}
+
+type pools struct {
+	w   *walk
+	out map[*node]*pool
+}
+
+// of returns what a kustomization has when its patches are applied. A
+// component has what those that use it have, as well.
+func (ps *pools) of(n *node) *pool {
+	p := ps.inside(n)
+	if n.spec.Kind != types.ComponentKind {
+		return p
+	}
+	all := &pool{}
+	all.take(p)
+	for _, dir := range sorted(ps.w.nodes) {
+		if user := ps.w.nodes[dir]; user != nil && user != n && slices.Contains(user.components, n) {
+			all.take(ps.of(user))
+		}
+	}
+	return all
+}
+
+// inside returns the resources, generated objects and charts of a
+// kustomization and of its components, before it changes them.
+func (ps *pools) inside(n *node) *pool {
+	p := &pool{open: len(n.spec.Transformers)+len(n.build.Generators) > 0, patched: len(n.patches) > 0 || len(n.spec.Replacements) > 0}
+	for _, it := range n.items {
+		for _, doc := range it.docs {
+			p.all = append(p.all, flatten(doc.Value, 0)...)
+		}
+		if it.node != nil {
+			p.take(ps.outside(it.node))
+		}
+	}
+	for _, c := range ps.w.inflated {
+		for _, o := range c.objects {
+			if c.owner == n {
+				p.all = append(p.all, candidateOf(o.Object))
+			}
+		}
+	}
+	for _, g := range n.generated() {
+		p.all = append(p.all, g.candidate(n))
+	}
+	for _, c := range n.components {
+		p.take(ps.outside(c))
+	}
+	p.open = p.open || n.renames()
+	return p
+}
+
+func flatten(value any, depth int) []candidate {
+	m, _ := value.(map[string]any)
+	items, ok := m["items"].([]any)
+	if !ok || !strings.HasSuffix(text(value, "kind"), "List") || depth > 10 {
+		return []candidate{candidateOf(value)}
+	}
+	var all []candidate
+	for _, item := range items {
+		all = append(all, flatten(item, depth+1)...)
+	}
+	return all
+}
+
+// outside returns the resources of a kustomization as others get them.
+func (ps *pools) outside(n *node) *pool {
+	if p, ok := ps.out[n]; ok {
+		return p
+	}
+	p := &pool{}
+	p.take(ps.inside(n))
+	p.all = slices.Clone(p.all)
+	for i := range p.all {
+		p.all[i] = n.changed(p.all[i])
+	}
+	ps.out[n] = p
+	return p
+}
+
+// changed gives a candidate the names, namespace and labels that a
+// kustomization gives it.
+func (n *node) changed(c candidate) candidate {
+	for _, name := range slices.Clone(c.names) {
+		c.names = append(slices.Clip(c.names), n.spec.NamePrefix+name+n.spec.NameSuffix)
+	}
+	if n.spec.Namespace != "" {
+		c.namespaces = append(slices.Clip(c.namespaces), n.spec.Namespace)
+	}
+	c.labels = append(slices.Clip(c.labels), with(c.labels, n.spec.CommonLabels))
+	for _, l := range n.spec.Labels {
+		c.labels = append(slices.Clip(c.labels), with(c.labels, l.Pairs))
+	}
+	c.notes = append(slices.Clip(c.notes), with(c.notes, n.spec.CommonAnnotations))
+	return c
+}
+
+// with adds pairs to the latest of sets.
+func with(sets []map[string]string, pairs map[string]string) map[string]string {
+	all := map[string]string{}
+	if len(sets) > 0 {
+		maps.Copy(all, sets[len(sets)-1])
+	}
+	maps.Copy(all, pairs)
+	return all
+}
+
+// renames tells whether something other than prefixes may change the kinds or
+// names of resources.
+func (n *node) renames() bool {
+	for _, p := range n.spec.Patches {
+		if p.Options != nil && (p.Options.AllowNameChange || p.Options.AllowKindChange) {
+			return true
+		}
+	}
+	for _, r := range n.spec.Replacements {
+		if r.Path != "" || slices.ContainsFunc(r.Targets, func(t *types.TargetSelector) bool {
+			return t == nil || slices.ContainsFunc(t.FieldPaths, func(f string) bool { return strings.HasPrefix(f, "metadata") || f == "kind" })
+		}) {
+			return true
+		}
+	}
+	for _, p := range n.patches {
+		if p.json() && slices.ContainsFunc(p.docs, touchesIdentity) || p.field == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// touchesIdentity tells whether a JSON patch writes to kind, name or namespace.
+func touchesIdentity(doc render.Document) bool {
+	ops, _ := doc.Value.([]any)
+	return slices.ContainsFunc(ops, func(op any) bool {
+		switch text(op, "path") {
+		case "", "/kind", "/apiVersion", "/metadata", "/metadata/name", "/metadata/namespace":
+			return true
+		}
+		return false
+	})
+}
