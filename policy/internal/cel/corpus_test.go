@@ -207,8 +207,8 @@ func compareCost(t *testing.T, env *cel.Env, ast *cel.Ast, expression string) {
 	if fmt.Sprint(wantErr) != fmt.Sprint(gotErr) || wantErr == nil && types.Equal(want, got) == types.False && want.Type() != types.DoubleType {
 		t.Errorf("%s: want %v, %v, got %v, %v", expression, want, wantErr, got, gotErr)
 	}
-	if details == nil {
-		return
+	if details == nil || strings.Contains(expression, "{") && strings.Contains(expression, "(k, ") {
+		return // macros stop at some entry of a map literal, in whatever order they come
 	}
 	if actual := *details.ActualCost(); actual != uint64(cost) {
 		t.Errorf("%s: costs %d, want %d", expression, cost, actual)
