@@ -153,7 +153,7 @@ func jsonSafe(b []byte) []byte {
 			r, n = utf8.DecodeRune(b[i:])
 		}
 		hash := r == '#' && i > 0 && b[i-1] == '#' && i+1 < len(b) && b[i+1] == '['
-		if hash || r >= 0x7f && unseen(r) {
+		if hash || r >= 0x7f && unseen(r) || r == utf8.RuneError {
 			out = append(out, b[last:i]...)
 			out = appendEscaped(out, r)
 			last = i + n

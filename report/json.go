@@ -133,7 +133,7 @@ func readError(data []byte, err error) error {
 	var typ *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &syntax):
-		line := 1 + bytes.Count(data[:min(int(syntax.Offset), len(data))], []byte("\n"))
+		line := 1 + bytes.Count(data[:max(0, min(int(syntax.Offset), len(data))-1)], []byte("\n"))
 		return fmt.Errorf("this is not a preadmit report: line %d is not JSON: %s", line, prose(syntax.Error()))
 	case errors.As(err, &typ) && typ.Field == "":
 		return fmt.Errorf("this is not a preadmit report: it is a JSON %s", typ.Value)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -37,7 +38,7 @@ func readJSONError(data []byte, err error) error {
 	}
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		line := 1 + bytes.Count(data[:min(int(syntax.Offset), len(data))], []byte("\n"))
+		line := 1 + bytes.Count(data[:max(0, min(int(syntax.Offset), len(data))-1)], []byte("\n"))
 		return fmt.Errorf("line %d is not JSON: %w", line, err)
 	}
 	return err
@@ -47,9 +48,17 @@ func readJSONError(data []byte, err error) error {
 func (n node) get(keys ...string) node {
 	for _, k := range keys {
 		m, _ := n.value.(map[string]any)
-		n = node{m[k], n.at + render.Pointer(k)}
+		n = node{m[k], n.at + pointer(k)}
 	}
 	return n
+}
+
+// pointer is the part of a JSON pointer for a key.
+func pointer(key string) string {
+	if strings.ContainsAny(key, "~/") {
+		return render.Pointer(key)
+	}
+	return "/" + key
 }
 
 func (n node) exists() bool { return n.value != nil }

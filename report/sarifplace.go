@@ -45,7 +45,7 @@ func (s *source) within(o render.Origin) (_ render.Origin, ok bool) {
 		return o, uri(o.File) != ""
 	}
 	f := s.file(o.File)
-	if f == nil {
+	if f == nil || uri(f.path) == "" {
 		return o, false
 	}
 	o.File = f.path
@@ -65,7 +65,7 @@ func (s *source) nearest(p string) string {
 		return p
 	}
 	for p = path.Clean(p); ; p = path.Dir(p) {
-		if file := s.unitFile(p); file != "" {
+		if file := s.unitFile(p); file != "" && uri(s.file(file).path) != "" {
 			return s.file(file).path
 		}
 		if p == "." || strings.HasPrefix(p, "..") {

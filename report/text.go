@@ -81,6 +81,7 @@ func (p *printer) finding(g *group) {
 	p.moreObjects(spots[0])
 	p.related(x, spots[0].Origin)
 	p.note("rule", p.rule(x, spots[0].Origin))
+	p.note("reason", name(x.Reason))
 	p.assumed(g)
 	p.note("help", prose(x.Hint))
 	p.moreSpots(spots[1:])
@@ -255,7 +256,7 @@ func (p *printer) place(sp render.Span) string {
 	target := uri(sp.File)
 	sp.File = visible(sp.File, maxMessage)
 	text := sp.String()
-	if p.Hyperlinks == "" || target == "" || text == "" {
+	if p.Hyperlinks == "" || target == "" || len(target) > maxMessage {
 		return text
 	}
 	base := strings.TrimSuffix(p.Hyperlinks, "/")

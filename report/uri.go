@@ -27,7 +27,7 @@ func uri(p string) string {
 
 // validTreePath is fs.ValidPath for names that need not be UTF-8, as Git has them.
 func validTreePath(p string) bool {
-	return fs.ValidPath(strings.ToValidUTF8(p, "_"))
+	return fs.ValidPath(strings.ToValidUTF8(p, "_")) && !strings.Contains(p, "\x00")
 }
 
 // pchar are the characters of a path segment without the colon (RFC 3986, 3.3).

@@ -77,7 +77,7 @@ func uriFault(s string) string {
 		return "has a broken percent-encoding"
 	case strings.IndexFunc(s, notInURI) >= 0:
 		return "has characters that must be percent-encoded"
-	case strings.Count(decoded, "/") != strings.Count(s, "/") || strings.ContainsRune(decoded, 0):
+	case strings.Count(decoded, "/") != strings.Count(s, "/") || strings.Contains(decoded, "\x00"):
 		return "encodes a character that no file name has"
 	case !validTreePath(decoded) || decoded == ".":
 		return "is not clean: it has an empty, a \".\" or a \"..\" segment"
@@ -242,15 +242,16 @@ func (v *verifier) hasColumn(text string, column int) bool {
 }
 
 // offset is where in a line a column begins; the one after the last is its end.
+// A column of 0 is the first.
 func offset(text string, column int, width func(rune) int) (int, bool) {
 	at := 1
 	for i, r := range text {
 		if at >= column {
-			return i, true
+			return i, at == column || column == 0
 		}
 		at += width(r)
 	}
-	return len(text), at >= column
+	return len(text), at == column || column == 0
 }
 
 func (v *verifier) offsets(r node, f *file) {

@@ -1,0 +1,231 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// hostile are texts that somebody may have put into a manifest to have the
+// reader of a report, or the runner that prints it, act on them.
+var hostile = []string{
+	"x\r::add-mask::privileged",
+	"\n::stop-commands::z",
+	"a ##[add-mask]b",
+	"\u00a0::error::x",
+	"\u3000::error file=x::y",
+	"::error file=a.yaml,line=1::x",
+	"\x1b]8;;http://evil\x1b\\click\x1b]8;;\x1b\\",
+	"\x1b]52;c;aGk=\x07\x1b[2J",
+	"\u009b31m red",
+	"\u202eevil\u2066\u2069",
+	"zero\u200bwidth\ufeff\u2060",
+	"a" + strings.Repeat("\u0301", 10000),
+	"\x00\x01\x7f",
+	"bad \xff\xfe utf8 \xe2\x82",
+	"line\u2028break\u2029\u0085here",
+	"[x](9) [y](http://evil) [open",
+	"\\](1)",
+	"{0} {{1}} %s %d",
+	"<!-- </details> <script>",
+	"@org/team #1 ![x](http://evil)",
+	"## ✅ All passed\n| a | b |",
+	"##",
+	"[warning]",
+	strings.Repeat("long ", 4000),
+	"\U000e0001\U000e0041tags",
+	"\u115f\u1160\u3164",
+	"a\tb",
+	"名前 ключ 😀👨\u200d👩",
+}
+
+// unsafeLine says what in a line of output a terminal or a runner would act on.
+func unsafeLine(line string) string {
+	for _, r := range line {
+		if unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError && !strings.Contains(line, "\uFFFD") {
+			return fmt.Sprintf("it holds %U", r)
+		}
+	}
+	if !utf8.ValidString(line) {
+		return "it is not UTF-8"
+	}
+	if strings.Contains(line, "##[") {
+		return "it holds ##["
+	}
+	if strings.HasPrefix(strings.TrimLeftFunc(line, unicode.IsSpace), "::") {
+		return "it begins with ::"
+	}
+	return ""
+}
+
+// fillIn sets every string in a value to s, but for those that take words of
+// ours alone.
+func fillIn(v reflect.Value, s string) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		fillIn(v.Elem(), s)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fillIn(v.Field(i), s)
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range 2 {
+			fillIn(v.Index(i), s)
+		}
+	case reflect.String:
+		switch v.Type() {
+		case reflect.TypeFor[policy.Outcome](), reflect.TypeFor[policy.Action]():
+		default:
+			v.SetString(s)
+		}
+	case reflect.Int:
+		v.SetInt(1)
+	}
+}
+
+// hostileReport has s in every field, in results of every outcome and action.
+func hostileReport(s string) *Report {
+	r := &Report{Tree: hostileTree(s)}
+	fillIn(reflect.ValueOf(&r.Tool), s)
+	fillIn(reflect.ValueOf(&r.Units), s)
+	fillIn(reflect.ValueOf(&r.Rules), s)
+	fillIn(reflect.ValueOf(&r.Notes), s)
+	i := 0
+	for _, outcome := range policy.Outcomes {
+		for _, action := range policy.Actions {
+			for _, where := range []string{s, "plain.yaml", ""} {
+				var x policy.Result
+				fillIn(reflect.ValueOf(&x), s)
+				x.Outcome, x.Action, x.Baseline = outcome, action, ""
+				for j := range x.Origins {
+					x.Origins[j].Span = render.Span{File: where, Line: j + 1, Column: 1 + i%7, EndLine: j + 1, EndColumn: 9 + i%7}
+				}
+				if i%3 > 0 {
+					x.Suppression = nil
+				}
+				if i++; i%5 == 0 {
+					x.Object = render.Key{Unit: s}
+					x.Engine = policy.EngineRender
+				}
+				r.Results = append(r.Results, x)
+			}
+		}
+	}
+	return r
+}
+
+func hostileTree(s string) fs.FS {
+	tree := fstest.MapFS{"plain.yaml": {Data: []byte(s + "\n::error::second\n##[error]third\n")}}
+	if fs.ValidPath(s) && len(s) < 200 {
+		tree[s] = &fstest.MapFile{Data: []byte(s + "\n" + s)}
+	}
+	return tree
+}
+
+// checkSinks holds every format against what a terminal, a runner and a reader
+// of its own kind would act on.
+func checkSinks(t *testing.T, s string) {
+	t.Helper()
+	r := hostileReport(s)
+	for _, g := range goldens {
+		out := write(t, g.format, r, g.options)
+		text := string(out)
+		if g.options.Color {
+			text = ourEscapes.ReplaceAllString(text, "")
+		}
+		for i, line := range strings.Split(text, "\n") {
+			if bad := unsafeLine(line); bad != "" {
+				t.Errorf("%q: %s, line %d: %s: %.300q", s[:min(len(s), 60)], g.file, i+1, bad, line)
+				break
+			}
+		}
+		if g.format != "text" && !json.Valid(out) {
+			t.Errorf("%s is not JSON", g.file)
+		}
+		if g.format == "text" && !g.options.Verbose && len(out) > 4<<20 {
+			t.Errorf("%s has %d bytes", g.file, len(out))
+		}
+		if g.format == "sarif" {
+			for _, p := range Verify(out, r.Tree) {
+				t.Errorf("%q: %s: %s", s[:min(len(s), 60)], g.file, p)
+			}
+		}
+	}
+	agree(t, r)
+}
+
+// ourEscapes are the colours and links that the text format makes itself.
+var ourEscapes = regexp.MustCompile(`\x1b\[[0-9;]*m|\x1b\]8;;(file:///repo/[!-~]*)?\x1b\\`)
+
+// agree checks that JSON brings back what was written, and that it is written
+// the same again.
+func agree(t *testing.T, r *Report) {
+	t.Helper()
+	first := write(t, "json", r, Options{})
+	back, err := Read(bytes.NewReader(first))
+	if err != nil {
+		t.Errorf("read: %v", err)
+		return
+	}
+	if second := write(t, "json", back, Options{}); !bytes.Equal(first, second) {
+		t.Errorf("written again it differs: %s", cmp.Diff(string(first), string(second)))
+	}
+	valid := utf8.ValidString(r.Tool.Name)
+	if valid && (back.Tool != r.Tool || !reflect.DeepEqual(back.Notes, r.Notes) || !reflect.DeepEqual(back.Units, r.Units)) {
+		t.Errorf("read %+v, wrote %+v", back, r)
+	}
+}
+
+func TestHostileText(t *testing.T) {
+	t.Parallel()
+	for i, s := range hostile {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			checkSinks(t, s)
+		})
+	}
+}
+
+func FuzzSinks(f *testing.F) {
+	for _, s := range hostile {
+		if len(s) < 1000 {
+			f.Add(s)
+		}
+	}
+	f.Fuzz(func(t *testing.T, s string) { checkSinks(t, s) })
+}
+
+// Nobody's text becomes a link of a SARIF message.
+func TestSARIFLinksAreOurs(t *testing.T) {
+	t.Parallel()
+	for _, s := range hostile {
+		run := sarifOf(t, hostileReport(s), Options{})
+		for _, res := range run.Results {
+			for _, m := range link.FindAllStringSubmatch(res.Message.Text, -1) {
+				if n := fmt.Sprint(len(res.RelatedLocations)); len(m[1]) > len(n) || m[1] == "9" {
+					t.Errorf("%.60q: the message links to %q: %.200q", s, m[1], res.Message.Text)
+				}
+			}
+			if n := len(res.Message.Text); n > 16<<10 {
+				t.Errorf("%.60q: a message of %d bytes", s, n)
+			}
+		}
+	}
+}
