@@ -3,6 +3,7 @@ package explain
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -103,6 +104,7 @@ type compiler struct {
 	env       *cel.Env
 	ast       *ast.AST
 	variables map[string]int
+	needed    []int // variables that were referred to
 	scopes    []scope
 	depth     int
 	overloads map[string]*functions.Overload
@@ -118,6 +120,25 @@ const (
 	slotSecond
 	slotAccu
 )
+
+func (c *compiler) program(a *cel.Ast) (*code, error) {
+	c.ast = a.NativeRep()
+	x, err := c.compile(c.ast.Expr())
+	if err == nil && whole(x) {
+		for _, i := range c.variables {
+			c.needed = append(c.needed, i)
+		}
+	}
+	return x, err
+}
+
+// whole says whether x uses variables as a map, not by name.
+func whole(x *code) bool {
+	if x == nil || x.op == opRoot {
+		return x != nil && x.name == "variables"
+	}
+	return slices.ContainsFunc(x.args, whole)
+}
 
 func (c *compiler) compile(e ast.Expr) (*code, error) {
 	if c.depth++; c.depth > maxDepth {
@@ -230,6 +251,7 @@ func (c *compiler) variable(x *code, name string) {
 		x.op, x.val, x.args = opConst, types.True, nil
 	default:
 		x.op, x.slot, x.name, x.args = opVariable, i, name, nil
+		c.needed = append(c.needed, i)
 	}
 }
 

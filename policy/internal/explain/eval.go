@@ -67,7 +67,7 @@ const (
 	defaultNodes = 200_000
 	maxWeight    = 16 << 20
 	slabSize     = 128
-	keptSlabs    = 64
+	keptSlabs    = 16
 )
 
 var (
@@ -243,7 +243,7 @@ func (r *run) allVariables(n *node) {
 		}
 		keys, values = append(keys, k), append(values, v)
 	}
-	n.val = newBuiltMap(keys, values)
+	n.val, n.kids = newBuiltMap(keys, values), values
 }
 
 // logic is && and ||: the absorbing value wins over errors, and what comes

@@ -108,27 +108,29 @@ var ErrLimit = errors.New("expression takes too much to be explained")
 // order in which they are declared. The texts of macros are the author's when
 // the ASTs were compiled with cel.EnableMacroCallTracking.
 func New(env *cel.Env, ast *cel.Ast, variables []Variable) (*Explainer, error) {
-	e := &Explainer{provider: env.CELTypeProvider()}
-	index := make(map[string]int, len(variables))
+	e := &Explainer{provider: env.CELTypeProvider(), variables: make([]*code, len(variables))}
+	c := &compiler{
+		env: env, variables: make(map[string]int, len(variables)),
+		overloads: make(map[string]*functions.Overload), known: make(map[string]bool),
+	}
 	for i, v := range variables {
-		index[v.Name] = i
+		c.variables[v.Name] = i
 		e.names = append(e.names, v.Name)
 	}
-	overloads, known := make(map[string]*functions.Overload), make(map[string]bool)
-	compile := func(a *cel.Ast) (*code, error) {
-		c := &compiler{env: env, ast: a.NativeRep(), variables: index, overloads: overloads, known: known}
-		return c.compile(c.ast.Expr())
+	var err error
+	if e.code, err = c.program(ast); err != nil {
+		return nil, err
 	}
-	for _, v := range variables {
-		x, err := compile(v.AST)
-		if err != nil {
+	for len(c.needed) > 0 {
+		i := c.needed[0]
+		if c.needed = c.needed[1:]; e.variables[i] != nil {
+			continue
+		}
+		if e.variables[i], err = c.program(variables[i].AST); err != nil {
 			return nil, err
 		}
-		e.variables = append(e.variables, x)
 	}
-	var err error
-	e.code, err = compile(ast)
-	return e, err
+	return e, nil
 }
 
 // Explain says why the expression did not give in.Want. The error is that of
@@ -153,7 +155,11 @@ func (e *Explainer) Explain(ctx context.Context, in Input) (Explanation, error) 
 		}
 		return Explanation{}, ErrLimit
 	}
-	return r.explain(top), nil
+	ex := r.explain(top)
+	if r.stop != nil {
+		ex.Incomplete = true
+	}
+	return ex, ctx.Err()
 }
 
 func (r *run) explain(top *node) Explanation {

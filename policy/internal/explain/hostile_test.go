@@ -149,6 +149,27 @@ func TestWantFalse(t *testing.T) {
 	}
 }
 
+// TestVariablesAsMap uses variables without naming one, and only some of them.
+func TestVariablesAsMap(t *testing.T) {
+	t.Parallel()
+	f := newFixture()
+	f.roots["object"] = map[string]any{"a": int64(1), "b": int64(2)}
+	f.variables = []Variable{
+		{"a", compileExpr(t, testEnv(), "object.a")},
+		{"b", compileExpr(t, testEnv(), "object.b + variables.a")},
+	}
+	for expr, want := range map[string][]string{
+		"variables.all(k, v, v < 2)":           {"object#/a", "object#/b"},
+		"variables['a'] == 2":                  {"object#/a"},
+		"has(variables.b) && variables.b==1":   {"object#/a", "object#/b"},
+		"variables.map(k, variables[k]) == []": {"object#/a", "object#/b"},
+	} {
+		if diff := cmp.Diff(want, pointers(f.explain(t, expr, 10))); diff != "" {
+			t.Errorf("%s: %s", expr, diff)
+		}
+	}
+}
+
 // TestSecret keeps the content of Secrets out of the texts.
 func TestSecret(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"slices"
+
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -271,7 +273,11 @@ func (c *collector) filtered(n *node, what amount, k rank) bool {
 	if what != tooFew {
 		found = c.each(n, false, k)
 	}
-	if what != tooMany && !found {
+	switch {
+	case what == tooMany || found:
+	case slices.ContainsFunc(n.turns, func(t turn) bool { return t.kept }):
+		found = c.each(n, true, k)
+	default:
 		found = c.miss(n, k)
 	}
 	return found
