@@ -65,6 +65,13 @@ func (p *Positions) telling(f found) (from, to int) {
 	if f.keyed && !aliased {
 		return p.src.keyToken(f.entry.keyAt, f.flow)
 	}
+	if n.flow {
+		return p.extent(f.entry.node)
+	}
+	if entries := p.tree.entriesOf(f.entry.node); n.kind == mapNode && len(entries) > 0 && !entries[0].merged {
+		from, _ = p.src.keyToken(entries[0].keyAt, n.flow)
+		return from, p.entryEnd(entries[0], n)
+	}
 	from = p.src.skipProperties(p.src.offset(int(n.at.line), int(n.at.column)))
 	line, _ := p.src.place(from)
 	_, to = p.src.content(line - 1)

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -91,6 +92,10 @@ func textIs(text string, v any) bool {
 	case string:
 		if strings.HasPrefix(text, "|") || strings.HasPrefix(text, ">") {
 			return len(strings.Fields(text)) == 1
+		}
+		var unquoted string
+		if json.Unmarshal([]byte(text), &unquoted) == nil && unquoted == v {
+			return true
 		}
 		if text == v && (shapelessText(text)) {
 			return true

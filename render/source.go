@@ -13,12 +13,13 @@ type source struct {
 	file  string
 	data  []byte
 	lines []uint32 // offsets at which lines begin
+	ascii bool     // a column is a byte
 }
 
 // newSource indexes the lines of data, which it keeps and which must not
 // change. A file that ends in a line feed has no line behind it.
 func newSource(file string, data []byte) *source {
-	s := &source{file: file, data: data, lines: make([]uint32, 0, 1+len(data)/28)}
+	s := &source{file: file, data: data, lines: make([]uint32, 0, 1+len(data)/28), ascii: isASCII(data)}
 	for off := 0; off < len(data); {
 		s.lines = append(s.lines, uint32(off))
 		n := bytes.IndexByte(data[off:], '\n')
@@ -28,6 +29,15 @@ func newSource(file string, data []byte) *source {
 		off += n + 1
 	}
 	return s
+}
+
+func isASCII(data []byte) bool {
+	for _, b := range data {
+		if b >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *source) lineCount() int { return len(s.lines) }
@@ -61,6 +71,9 @@ func (s *source) content(i int) (from, to int) {
 // stands.
 func (s *source) offset(i, column int) int {
 	from, to := s.lineAt(i)
+	if s.ascii {
+		return min(from+column-1, to)
+	}
 	if bytes.HasPrefix(s.data[from:to], bom) {
 		from += len(bom)
 	}
@@ -82,6 +95,9 @@ func (s *source) place(off int) (line, column int) {
 		i--
 	}
 	from, _ := s.content(max(0, i))
+	if s.ascii {
+		return max(0, i) + 1, 1 + off - from
+	}
 	return max(0, i) + 1, 1 + utf8.RuneCount(s.data[min(from, off):off])
 }
 

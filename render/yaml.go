@@ -95,6 +95,9 @@ func (s *source) document(c *chunk, d Dialect, first bool) (Document, error) {
 // to the end: most tools drop what follows without a word.
 func (s *source) parse(c *chunk) (*yaml.Node, error) {
 	text := bytes.TrimPrefix(c.text, bom)
+	if n := parseJSON(text); n != nil {
+		return n, nil
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, more yaml.Node
 	if err := dec.Decode(&doc); err == io.EOF {

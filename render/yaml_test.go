@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -97,6 +98,9 @@ func compareWithSigs(t *testing.T, name string, data []byte) {
 	t.Helper()
 	docs, err := Documents(name, data, YAML11)
 	want, wantErr := sigsDecode(data)
+	if wantErr != nil && isJSON(data) {
+		wantErr = utiljson.Unmarshal(data, &want) // kubectl's way with JSON, after which sigs' is the second
+	}
 	switch {
 	case wantErr != nil && len(docs) > 0:
 		t.Errorf("%s: %q: got %v, sigs says %v", name, abbreviate(data), docs[0].Value, wantErr)
@@ -178,4 +182,10 @@ func TestDecodesCorporaAsSigs(t *testing.T) {
 		}
 	})
 	t.Logf("%d files, %d documents, %d errors %v", files, docs, errs, rules)
+}
+
+// isJSON tells what kubectl reads as JSON.
+func isJSON(data []byte) bool {
+	data = bytes.TrimSpace(data)
+	return json.Valid(data) && (data[0] == '{' || data[0] == '[')
 }
