@@ -131,12 +131,12 @@ func newPolicy(k *compiler, o *render.Object) (*compiled, []error) {
 		return nil, errs
 	}
 	defaultPolicy(p)
-	errs := checkPolicy(p).errors(o)
+	refused := checkPolicy(p).errors(o)
 	c, faults := k.compile(o, p)
-	if errs = append(errs, faults...); len(errs) > 0 {
-		return nil, errs
+	if len(refused) > 0 {
+		return nil, append(refused, faults...)
 	}
-	return c, nil
+	return c, faults
 }
 
 // bind attaches a binding to the policy that it names: that of its own unit if

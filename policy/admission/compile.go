@@ -3,6 +3,7 @@ package admission
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -56,6 +57,7 @@ func newEnv(v cel.Version, d declares) (*celgo.Env, error) {
 // An expression is one CEL expression of a policy.
 type expression struct {
 	rule, pointer, source string
+	index                 int // in its list in the policy
 	want                  []*celgo.Type
 	authorizer            bool // declared for it
 	ast                   *celgo.Ast
@@ -104,7 +106,7 @@ func sources(p *v1.ValidatingAdmissionPolicy) *compiled {
 	for i, v := range p.Spec.Validations {
 		rule := fmt.Sprintf("validations[%d]", i)
 		c.validations = append(c.validations, add(expression{
-			rule: rule, pointer: render.Pointer("spec", "validations", i, "expression"), source: v.Expression,
+			rule: rule, index: i, pointer: render.Pointer("spec", "validations", i, "expression"), source: v.Expression,
 			want: []*celgo.Type{celgo.BoolType}, authorizer: true,
 		}))
 		c.messages = append(c.messages, nil)
@@ -217,7 +219,9 @@ func (k *compiler) environments(v cel.Version) *environments {
 }
 
 // compile makes a policy ready to run. The errors join *render.Error values,
-// one for each expression that does not compile.
+// one for each expression that does not compile. A policy is judged without
+// the validations, messages and annotations that do not; without a variable or
+// a match condition it can't be, and is nil.
 func (k *compiler) compile(o *render.Object, p *v1.ValidatingAdmissionPolicy) (*compiled, []error) {
 	c, errs, err := k.check(k.version, p)
 	if err != nil {
@@ -225,26 +229,52 @@ func (k *compiler) compile(o *render.Object, p *v1.ValidatingAdmissionPolicy) (*
 	}
 	var faults []error
 	c.each(func(e *expression) {
-		if err, broken := errs[e.id]; broken {
-			faults = append(faults, at(o, e.pointer, e.rule, k.explain(p, e, err)))
-			return
+		err, broken := errs[e.id]
+		if broken {
+			err = k.explain(p, e, err)
+		} else {
+			e.program, err = cel.Plan(e.ast)
 		}
-		if e.program, err = cel.Plan(e.ast); err != nil {
+		if err != nil {
 			faults = append(faults, at(o, e.pointer, e.rule, err))
 		}
 	})
-	if len(faults) > 0 {
+	if !c.complete(c.variables) || !c.complete(c.conditions) {
 		return nil, faults
 	}
+	c.ready(o)
+	return c, faults
+}
+
+// complete says whether all expressions of a list can be run.
+func (c *compiled) complete(list []*expression) bool {
+	return !slices.ContainsFunc(list, func(e *expression) bool { return e.program == nil })
+}
+
+// ready leaves out what does not compile and prepares the rest.
+func (c *compiled) ready(o *render.Object) {
+	var messages []*expression
+	for i, m := range c.messages {
+		switch {
+		case c.validations[i].program == nil:
+			continue
+		case m != nil && m.program == nil:
+			m = nil
+		}
+		messages = append(messages, m)
+	}
+	c.messages = messages
+	broken := func(e *expression) bool { return e.program == nil }
+	c.validations = slices.DeleteFunc(c.validations, broken)
+	c.annotations = slices.DeleteFunc(c.annotations, broken)
 	for _, e := range c.validations {
 		e.explainer = c.explainer(e)
 	}
 	c.object = o
-	c.criteria = newCriteria(p.Spec.MatchConstraints)
+	c.criteria = newCriteria(c.policy.Spec.MatchConstraints)
 	for i := range c.plans {
 		c.plans[i] = sync.OnceValue(func() *plan { return c.plan(buckets[i]) })
 	}
-	return c, nil
 }
 
 func (k *compiler) check(v cel.Version, p *v1.ValidatingAdmissionPolicy) (*compiled, map[int]error, error) {

@@ -57,7 +57,7 @@ func (e *Engine) judgeBinding(r *review, b *bound, bind *binding, as policy.Vers
 	}
 	params, err := e.paramsOf(r, b, bind)
 	if err != nil {
-		x := run{policy: b.compiled, review: r}
+		x := run{policy: b.compiled, review: r, params: nullParam}
 		v := x.broken("params", "/spec/paramRef", fmt.Errorf("failed to configure binding: %w", err))
 		v.certain, v.object = true, bind.object
 		if errors.Is(err, errNoParams) {
@@ -110,7 +110,7 @@ func (e *Engine) withoutParams(r *review, b *bound, bind *binding, all *results)
 		})
 		return
 	}
-	x := run{policy: b.compiled, review: r}
+	x := run{policy: b.compiled, review: r, params: nullParam}
 	for _, v := range x.skip(fmt.Sprintf("binding %s finds no %s, and its parameterNotFoundAction is %s", bind.name, kind.Kind, v1.AllowAction)) {
 		all.add(b, bind.action, v)
 	}
@@ -178,8 +178,8 @@ func severityOf(annotations map[string]string) policy.Severity {
 func (e *Engine) Rules() []policy.Rule {
 	var rules []policy.Rule
 	for _, b := range e.policies {
-		for i, x := range b.validations {
-			rules = append(rules, b.rule(x, b.policy.Spec.Validations[i]))
+		for _, x := range b.validations {
+			rules = append(rules, b.rule(x, b.policy.Spec.Validations[x.index]))
 		}
 	}
 	return rules

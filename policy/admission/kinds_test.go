@@ -33,6 +33,7 @@ func (k testKinds) Resource(gvk schema.GroupVersionKind) policy.Resource {
 	}
 	name := strings.ToLower(gvk.Kind)
 	switch {
+	case name == "endpoints":
 	case strings.HasSuffix(name, "y"):
 		name = strings.TrimSuffix(name, "y") + "ies"
 	case strings.HasSuffix(name, "s"):

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -220,7 +221,9 @@ func compareObject(t *testing.T, e *Engine, b *bound, v validating.Validator, o 
 			param, tree := nullParam, map[string]any(nil)
 			if p != nil {
 				param = e.param(p, policy.ParseGroupVersion(b.policy.Spec.ParamKind.APIVersion).WithKind(b.policy.Spec.ParamKind.Kind))
-				tree, _ = e.options.Kinds.Admit(p, "")
+				if tree, _ = e.options.Kinds.Admit(p, ""); tree == nil {
+					continue // the API server would not hold it
+				}
 			}
 			r := newReview(context.Background(), e, &req)
 			as := policy.Version{Resource: req.Resource.GroupVersionResource, Kind: req.Kind}
@@ -232,6 +235,9 @@ func compareObject(t *testing.T, e *Engine, b *bound, v validating.Validator, o 
 				}
 				if got := ours(x.verdicts()); !cmp.Equal(withoutPanics(want, got), got) {
 					t.Errorf("%s on %s %s %s (exact %v): upstream -, ours +\n%s", b.policy.Name, req.Operation, o.GetKind(), o.GetName(), exact, cmp.Diff(want, got))
+				}
+				if spent := celconfig.RuntimeCELCostBudget - x.remaining; exact && !slices.Contains(b.plans[0]().fast, false) && uint64(spent) > b.plans[0]().annotation {
+					t.Errorf("%s on %s %s: annotations cost %d, more than their bound %d", b.policy.Name, o.GetKind(), o.GetName(), spent, b.plans[0]().annotation)
 				}
 				n += len(want)
 			}

@@ -22,7 +22,10 @@ type param struct {
 	object *render.Object // nil for null
 	value  ref.Val
 	sizes  cel.Sizes
-	err    error
+	// assumed is why it is taken as it is written, though the API server
+	// would not hold it so; err is why it can't be used.
+	assumed string
+	err     error
 }
 
 var nullParam = &param{value: types.NullValue}
@@ -149,14 +152,17 @@ func (e *Engine) newParam(o *render.Object, kind schema.GroupVersionKind) *param
 	if e.options.Kinds.Resource(o.GroupVersionKind()).Namespaced {
 		namespace = effectiveNamespace(o)
 	}
-	tree, err := e.options.Kinds.Admit(o, namespace)
-	if err == nil && o.GroupVersionKind() != kind {
-		tree, err = e.options.Kinds.Convert(tree, kind)
-	}
-	if err != nil {
-		return &param{err: fmt.Errorf("parameter %s %s: %w", kind.Kind, o.GetName(), err)}
-	}
 	p := &param{object: o}
+	tree, err := e.options.Kinds.Admit(o, namespace)
+	if err != nil {
+		tree = o.Object
+		p.assumed = cel.Shorten(fmt.Sprintf("parameter %s %s is taken as it is written: %v", kind.Kind, o.GetName(), err), maxMessage)
+	}
+	if o.GroupVersionKind() != kind {
+		if tree, err = e.options.Kinds.Convert(tree, kind); err != nil {
+			return &param{err: fmt.Errorf("parameter %s %s: %w", kind.Kind, o.GetName(), err)}
+		}
+	}
 	p.value, p.sizes = cel.Freeze(tree)
 	return p
 }

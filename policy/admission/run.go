@@ -213,10 +213,13 @@ func (x *run) broken(rule, pointer string, err error) verdict {
 func (c *compiled) ignores() bool { return *c.policy.Spec.FailurePolicy == v1.Ignore }
 
 func (x *run) assumed() []string {
-	if x.review.assume == "" {
-		return nil
+	var all []string
+	for _, a := range []string{x.review.assume, x.params.assumed} {
+		if a != "" {
+			all = append(all, a)
+		}
 	}
-	return []string{x.review.assume}
+	return all
 }
 
 // validations evaluates the validations and the messages of those that fail.
@@ -320,7 +323,7 @@ func (x *run) outOfMessages(vs []verdict, err error) error {
 
 // word gives a failure its message and reason.
 func (x *run) word(v *verdict, i int, evaluated string) {
-	validation := x.policy.policy.Spec.Validations[i]
+	validation := x.policy.policy.Spec.Validations[x.policy.validations[i].index]
 	v.message = evaluated
 	if v.message == "" {
 		v.message = strings.TrimSpace(validation.Message)

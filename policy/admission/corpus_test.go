@@ -1,0 +1,306 @@
+package admission
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+func readLines(t *testing.T, name string, line func([]byte)) {
+	t.Helper()
+	f, err := os.Open("../../../shared/corpora/" + name)
+	if err != nil {
+		t.Skip("../shared/corpora is absent")
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		line(lines.Bytes())
+	}
+}
+
+// TestMatchingTable holds matching against the API server's own table.
+func TestMatchingTable(t *testing.T) {
+	t.Parallel()
+	n := 0
+	readLines(t, "vap-tables/k8s-vap-match.jsonl", func(line []byte) {
+		var c matchCase
+		if err := json.Unmarshal(line, &c); err != nil {
+			t.Fatal(err)
+		}
+		n++
+		c.check(t)
+	})
+	if n < 15 {
+		t.Errorf("only %d cases", n)
+	}
+}
+
+type matchCase struct {
+	ID, Name, Namespace, Operation, Subresource, Error string
+	Criteria                                           v1.MatchResources
+	Kind, MatchKind                                    schema.GroupVersionKind
+	Resource, MatchResource                            schema.GroupVersionResource
+	Object                                             map[string]any
+	Matches                                            bool
+}
+
+func (c *matchCase) check(t *testing.T) {
+	t.Helper()
+	if c.Criteria.MatchPolicy == nil {
+		exact := v1.Exact // the table is about criteria that are not defaulted
+		c.Criteria.MatchPolicy = &exact
+	}
+	invalid := &checker{}
+	invalid.match("", "", &c.Criteria)
+	if c.Error != "" {
+		if len(invalid.faults) == 0 {
+			t.Errorf("%s: want an error about %q", c.ID, c.Error)
+		}
+		return
+	}
+	if strings.Contains(c.ID, "error") {
+		return // a selector that is refused when it is written
+	}
+	e := &Engine{options: Options{Kinds: tableKinds{subresource: c.Subresource}}}
+	req := &policy.Request{
+		Operation: policy.Operation(c.Operation), Kind: c.Kind, SubResource: c.Subresource, Name: c.Name, Namespace: c.Namespace,
+		Resource: policy.Resource{GroupVersionResource: c.Resource, Namespaced: true, Known: true}, Object: &render.Object{}, Admitted: map[string]any{},
+	}
+	got, as := newCriteria(&c.Criteria).match(newReview(context.Background(), e, req))
+	if (got == yes) != c.Matches {
+		t.Errorf("%s: match is %v, want %v", c.ID, got, c.Matches)
+	}
+	if c.Matches && (as.Kind != c.MatchKind || !c.MatchResource.Empty() && as.Resource != c.MatchResource) {
+		t.Errorf("%s: matches as %v, want %v %v", c.ID, as, c.MatchKind, c.MatchResource)
+	}
+}
+
+// tableKinds serves deployments in the versions of the table.
+type tableKinds struct {
+	testKinds
+	subresource string
+}
+
+func (k tableKinds) Equivalent(r schema.GroupVersionResource) []policy.Version {
+	var vs []policy.Version
+	for _, gv := range []string{"apps/v1", "apps/v1beta1", "extensions/v1beta1"} {
+		v := policy.ParseGroupVersion(gv)
+		kind := v.WithKind("Deployment")
+		if k.subresource == "scale" {
+			kind = v.WithKind("Scale")
+			if gv == "apps/v1" {
+				kind = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+			}
+		}
+		vs = append(vs, policy.Version{Resource: v.WithResource("deployments"), Kind: kind})
+	}
+	if r.Resource != "deployments" {
+		return nil
+	}
+	return vs
+}
+
+// TestPublishedOutcomes judges other people's objects by their policies and
+// compares with the outcomes that they publish.
+func TestPublishedOutcomes(t *testing.T) {
+	t.Parallel()
+	folders, _ := filepath.Glob("../../../shared/corpora/kubescape-vap/*")
+	if len(folders) == 0 {
+		t.Skip("../shared/corpora is absent")
+	}
+	n, wrong := 0, 0
+	for _, folder := range folders {
+		c := loadCase(t, folder)
+		context := append(c.objects("params"), append(c.objects("crds"), c.objects("cluster")...)...)
+		policies := append(c.objects("policies"), c.objects("bindings")...)
+		for _, want := range c.Expect {
+			if want.Operation != "CREATE" || want.OldObject != nil {
+				continue
+			}
+			n++
+			if got := c.outcome(policies, context, want); got != want.Result {
+				wrong++
+				t.Logf("%s: %s %s %s: want %s, got %s", filepath.Base(folder), want.Policy, want.Resource.File, want.Resource.Name, want.Result, got)
+			}
+		}
+	}
+	t.Logf("%d of %d outcomes as published", n-wrong, n)
+	if wrong*50 > n || n < 100 {
+		t.Errorf("%d of %d outcomes differ", wrong, n)
+	}
+}
+
+// outcome is "fail" when the policy denies the object, or breaks on it.
+func (c *publishedCase) outcome(policies, cluster []*render.Object, want publishedOutcome) string {
+	objects := c.file(want.Resource.File)
+	if want.Resource.Doc >= len(objects) {
+		return "absent"
+	}
+	kinds := testKinds{crds(cluster)}
+	e, err := New(policies, Options{Kinds: kinds, Cluster: policy.NewCluster(cluster...), AssumeBound: func(*render.Object) bool { return true }})
+	if err != nil {
+		c.t.Error(err)
+	}
+	req := policy.Request{Operation: policy.Create, Object: objects[want.Resource.Doc]}
+	req.UserInfo.Username = "alice"
+	results, err := policy.Chain{Kinds: kinds, Validators: []policy.Validator{e}}.Review(context.Background(), []policy.Request{req})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, r := range results {
+		if r.Policy == want.Policy && (r.Outcome == policy.Error || r.Outcome == policy.Fail && r.Action == policy.Deny) {
+			return "fail"
+		}
+	}
+	return "pass"
+}
+
+// TestPublishedExpressions judges by expressions alone, as kaptest does: with
+// the parameter and the user that each row names, whatever the policy matches.
+func TestPublishedExpressions(t *testing.T) {
+	t.Parallel()
+	folders, _ := filepath.Glob("../../../shared/corpora/kaptest/*")
+	if len(folders) == 0 {
+		t.Skip("../shared/corpora is absent")
+	}
+	n := 0
+	for _, folder := range folders {
+		c := loadCase(t, folder)
+		resources := c.objects("resources")
+		e, err := New(c.objects("policies"), Options{Kinds: testKinds{}, Cluster: policy.NewCluster(resources...)})
+		if err != nil {
+			t.Log(err)
+		}
+		for _, want := range c.Expect {
+			if want.OldObject != nil || want.Operation != "CREATE" {
+				continue
+			}
+			n++
+			if got := c.evaluate(e, want); got != want.Result {
+				t.Errorf("%s: %s on %s: want %s, got %s", filepath.Base(folder), want.Policy, want.Resource.Name, want.Result, got)
+			}
+		}
+	}
+	t.Logf("%d outcomes", n)
+}
+
+func (c *publishedCase) evaluate(e *Engine, want publishedOutcome) string {
+	object := c.file(want.Resource.File)[want.Resource.Doc]
+	reqs := requestsAbout(c.t, e.options.Kinds, object)
+	if len(reqs) == 0 {
+		return "undecodable"
+	}
+	req := &reqs[0]
+	if want.UserInfo != nil {
+		req.UserInfo.Username = want.UserInfo.Name
+	}
+	for _, b := range e.policies {
+		if b.policy.Name != want.Policy {
+			continue
+		}
+		param := nullParam
+		if p := want.Params; p != nil {
+			kind := policy.ParseGroupVersion(b.policy.Spec.ParamKind.APIVersion).WithKind(b.policy.Spec.ParamKind.Kind)
+			for _, o := range e.options.Cluster.List(kind.GroupKind()) {
+				if o.GetName() == p.Name && o.GetNamespace() == p.Namespace {
+					param = e.param(o, kind)
+				}
+			}
+		}
+		r := newReview(context.Background(), e, req)
+		return verdictOf(newRun(r, b.compiled, param, policy.Version{Resource: req.Resource.GroupVersionResource, Kind: req.Kind}).verdicts())
+	}
+	return "no policy"
+}
+
+func verdictOf(vs []verdict) string {
+	worst := "pass"
+	for _, v := range vs {
+		switch v.outcome {
+		case policy.Fail:
+			return "fail"
+		case policy.Error, policy.Unknown, policy.Skip:
+			worst = string(v.outcome)
+		}
+	}
+	return worst
+}
+
+// TestBudgets holds what evaluations cost against the API server's own table.
+func TestBudgets(t *testing.T) {
+	t.Parallel()
+	readLines(t, "cel-expr/k8s-cel-budget.jsonl", func(line []byte) {
+		var c struct {
+			ID                               string
+			Attrs                            struct{ Object map[string]any }
+			Budget, Remaining                int64
+			ExceedBudget, ExceedPerCallLimit bool
+			Exprs                            []string
+			Params                           map[string]any
+		}
+		if err := json.Unmarshal(line, &c); err != nil {
+			t.Fatal(err)
+		}
+		if c.Budget < 0 {
+			return // the limit for one call, see the hostile cases
+		}
+		c.Attrs.Object = runtime.DeepCopyJSON(map[string]any{"apiVersion": "v1", "kind": "Endpoints", "metadata": c.Attrs.Object["metadata"], "subsets": c.Attrs.Object["subsets"]})
+		if c.Attrs.Object["metadata"] == nil {
+			c.Attrs.Object["metadata"] = map[string]any{"name": "endpoints1"}
+		}
+		remaining, err := spend(t, c.Attrs.Object, c.Exprs, c.Params != nil, c.Budget)
+		if (err != nil) != c.ExceedBudget || err == nil && remaining != c.Remaining {
+			t.Errorf("%s: %d remain of %d, want %d: %v", c.ID, remaining, c.Budget, c.Remaining, err)
+		}
+	})
+}
+
+// spend evaluates expressions over an object, counting, and returns what
+// remains of a budget.
+func spend(t *testing.T, object map[string]any, expressions []string, params bool, budget int64) (int64, error) {
+	t.Helper()
+	var text strings.Builder
+	text.WriteString("apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: p}\nspec:\n")
+	if params {
+		text.WriteString("  paramKind: {apiVersion: v1, kind: ConfigMap}\n")
+	}
+	text.WriteString("  matchConstraints: {resourceRules: [{apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], resources: ['*']}]}\n  validations:\n")
+	for _, x := range expressions {
+		fmt.Fprintf(&text, "  - expression: %q\n", x)
+	}
+	e, err := New(parse(t, "p.yaml", []byte(text.String())), Options{Kinds: testKinds{}, Authorizer: lawyer{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := e.policies[0]
+	req := &policy.Request{
+		Operation: policy.Create, Kind: schema.GroupVersionKind{Version: "v1", Kind: "Endpoints"}, Name: "endpoints1", Namespace: "default",
+		Admitted: object, Object: &render.Object{},
+	}
+	x := newRun(newReview(context.Background(), e, req), b.compiled, nullParam, policy.Version{Kind: req.Kind})
+	x.plan = b.counting()
+	err = x.group(budget, 0, func() error {
+		x.bind(true, true, x.as)
+		for _, v := range b.validations {
+			if _, err := x.eval(v); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return x.remaining, err
+}
