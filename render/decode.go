@@ -49,7 +49,7 @@ func (r *result) add(part result) {
 func newDecoder(s *source, c *chunk, d Dialect) *decoder {
 	return &decoder{
 		src: s, line: c.line, dialect: d,
-		bang: bytes.Contains(c.text, []byte("! ")) || bytes.Contains(c.text, []byte("!\n")),
+		bang: bytes.IndexByte(c.text, '!') >= 0,
 		done: make(map[*yaml.Node]result), open: make(map[*yaml.Node]bool),
 	}
 }

@@ -156,17 +156,14 @@ func (t *tree) child(i int32, key string) (entry, bool) {
 func (p *Positions) extent(i int32) (from, to int) {
 	n := p.tree.nodes[i]
 	from, to = p.src.token(n)
-	if n.kind == plainScalar || n.kind == styledScalar {
-		return from, to
-	}
-	if !n.flow {
-		to = from
-	}
-	if last, ok := p.last(i); ok {
-		to = max(to, p.entryEnd(last, n))
-	}
-	if n.flow {
-		to = p.closing(to)
+	switch {
+	case n.flow:
+		return from, p.src.flowEnd(from)
+	case n.kind == mapNode || n.kind == listNode:
+		if last, ok := p.last(i); ok {
+			return from, max(from, p.entryEnd(last, n))
+		}
+		return from, from
 	}
 	return from, to
 }
@@ -174,8 +171,8 @@ func (p *Positions) extent(i int32) (from, to int) {
 // last returns the entry of a collection that is written last.
 func (p *Positions) last(i int32) (last entry, ok bool) {
 	for _, e := range p.tree.entriesOf(i) {
-		if e.merged {
-			e = entry{keyAt: e.site, site: e.site, node: -1}
+		if e.merged && e.site != (place{}) {
+			e.keyAt = e.site
 		}
 		if !ok || e.keyAt.line > last.keyAt.line || e.keyAt.line == last.keyAt.line && e.keyAt.column > last.keyAt.column {
 			last, ok = e, true
@@ -184,37 +181,17 @@ func (p *Positions) last(i int32) (last entry, ok bool) {
 	return last, ok
 }
 
+// entryEnd returns where an entry ends in a collection: behind its value, its
+// alias, or its key when it has no value.
 func (p *Positions) entryEnd(e entry, parent node) int {
 	end := 0
-	if parent.kind == mapNode && e.node >= 0 {
+	if parent.kind == mapNode && !e.merged {
 		_, end = p.src.keyToken(e.keyAt, parent.flow)
 	}
-	switch {
-	case e.site != place{}:
+	if e.site != (place{}) {
 		_, to := p.src.token(node{at: e.site, kind: styledScalar})
 		return max(end, to)
-	case e.node >= 0:
-		_, to := p.extent(e.node)
-		return max(end, to)
 	}
-	return end
-}
-
-// closing passes what may stand before the bracket that closes a collection.
-func (p *Positions) closing(off int) int {
-	for off < len(p.src.data) {
-		off = p.src.skipBlanks(off)
-		if off == len(p.src.data) {
-			break
-		}
-		switch p.src.data[off] {
-		case ']', '}':
-			return off + 1
-		case ',', ':', '?':
-			off++
-		default:
-			return off
-		}
-	}
-	return off
+	_, to := p.extent(e.node)
+	return max(end, to)
 }

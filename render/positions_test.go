@@ -101,7 +101,7 @@ func textIs(text string, v any) bool {
 			return true
 		}
 	}
-	for _, tag := range []string{"", "!!str ", "!!float ", "!!int ", "!!bool ", "!!binary "} {
+	for _, tag := range []string{"", "!!str ", "!!float ", "!!int ", "!!bool ", "!!null ", "!!binary "} {
 		if got, err := sigsDecode([]byte(tag + text)); err == nil && cmp.Equal(got, v) {
 			return true
 		}

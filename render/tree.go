@@ -190,6 +190,45 @@ func (s *source) singleQuotedEnd(off int) int {
 	return len(s.data)
 }
 
+// flowEnd returns the end of the collection in flow style that begins at off.
+// Quotes and # within a plain scalar are part of it, brackets never are.
+func (s *source) flowEnd(off int) int {
+	depth, plain := 0, false
+	for i := off; i < len(s.data); i++ {
+		switch c := s.data[i]; {
+		case c == '[' || c == '{':
+			depth++
+			plain = false
+		case c == ']' || c == '}':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+			plain = false
+		case c == ',', c == ':' && s.endsKey(i, true):
+			plain = false
+		case c == '#' && blank(s.data[i-1]):
+			i = s.skipBlanks(i) - 1
+		case plain || blank(c):
+		case c == '"':
+			i = s.doubleQuotedEnd(i) - 1
+		case c == '\'':
+			i = s.singleQuotedEnd(i) - 1
+		case c == '!':
+			i = s.tagEnd(i) - 1
+		default:
+			plain = true
+		}
+	}
+	return len(s.data)
+}
+
+func (s *source) tagEnd(off int) int {
+	for off < len(s.data) && !blank(s.data[off]) && bytes.IndexByte([]byte(",[]{}"), s.data[off]) < 0 {
+		off++
+	}
+	return off
+}
+
 // keyToken returns the offsets of a map's key.
 func (s *source) keyToken(at place, flow bool) (from, to int) {
 	from = s.skipProperties(s.offset(int(at.line), int(at.column)))
