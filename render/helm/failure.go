@@ -125,7 +125,8 @@ func column(text []byte, line, offset int) int {
 
 var (
 	// What text/template quotes of values, which may be secret.
-	quoted  = regexp.MustCompile(`(range can't iterate over|if/with can't use|parsing) .*`)
+	quoted  = regexp.MustCompile(`(range can't iterate over|if/with can't use) .*|(parsing) ".*`)
+	badExpr = regexp.MustCompile("(error parsing regexp: [^:`]*).*")
 	calling = regexp.MustCompile(`^(?:.*?: )?error calling (\w+): `)
 )
 
@@ -149,7 +150,8 @@ func describe(err error, message string) string {
 	if m := calling.FindStringSubmatch(message); m != nil && strings.HasPrefix(m[1], "__") {
 		message = message[len(calling.FindString(message)):]
 	}
-	return quoted.ReplaceAllString(message, "$1 a value of this kind")
+	message = badExpr.ReplaceAllString(message, "$1")
+	return quoted.ReplaceAllString(message, "$1$2 a value of this kind")
 }
 
 // An exceeded limit is an error that needs no more words than its own.
@@ -162,7 +164,7 @@ type templateFile struct {
 	name   string // the name that Helm gives it, from the release's chart on
 	at     place
 	src    *source
-	values map[string]any
+	values table
 	base   string // .Template.BasePath
 	text   string
 }

@@ -48,7 +48,7 @@ var library = sync.OnceValue(func() template.FuncMap {
 // would differ from run to run.
 func (r *run) functions() template.FuncMap {
 	fns := maps.Clone(library())
-	for _, more := range []template.FuncMap{r.helmFunctions(), r.textFunctions(), r.listFunctions(), r.regexFunctions(), r.stubs(), r.hooks()} {
+	for _, more := range []template.FuncMap{r.helmFunctions(), r.textFunctions(), r.listFunctions(), r.scalarFunctions(), r.regexFunctions(), r.stubs(), r.hooks()} {
 		maps.Copy(fns, more)
 	}
 	return fns

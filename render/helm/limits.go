@@ -16,7 +16,7 @@ const (
 	maxSyntax    = 256       // blocks and parentheses within one another
 	maxInclude   = 1000      // include, tpl and template within one another
 	maxTpl       = 100       // tpl within tpl
-	maxSteps     = 10_000_000
+	maxSteps     = 4_000_000
 	maxOutput    = 256 << 20 // bytes that all templates of a release write, partials included
 	maxString    = 16 << 20  // one string that a function makes
 	maxMade      = 1 << 30   // all of them

@@ -50,6 +50,8 @@ func (m *meter) any(v any, depth int) error {
 			}
 		}
 		return nil
+	case table:
+		return m.any(map[string]any(v), depth)
 	case []any:
 		for _, e := range v {
 			if err := m.any(e, depth+1); err != nil {

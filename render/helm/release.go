@@ -138,7 +138,7 @@ func (rel *release) execute(ctx context.Context) ([]*output, error) {
 		},
 		files: map[string]*templateFile{}, defined: map[string]*templateFile{}, bySrc: map[*source]*templateFile{},
 	}
-	x.collect(rel.reader, rel.chart, rel.values)
+	x.collect(rel.reader, rel.chart, table(rel.values))
 	if err := x.parse(rel.reader); err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (rel *release) execute(ctx context.Context) ([]*output, error) {
 
 // collect finds the templates of a chart and of those below it, each with the
 // values of its own chart, and returns what they see of the chart.
-func (x *execution) collect(r *reader, c *chart.Chart, above chartutil.Values) map[string]any {
+func (x *execution) collect(r *reader, c *chart.Chart, above table) map[string]any {
 	subcharts := map[string]any{}
 	scope := map[string]any{
 		"Chart": struct {
@@ -168,11 +168,11 @@ func (x *execution) collect(r *reader, c *chart.Chart, above chartutil.Values) m
 		"Files":        newFiles(c.Files),
 		"Release":      above["Release"],
 		"Capabilities": above["Capabilities"],
-		"Values":       chartutil.Values{},
+		"Values":       table{},
 		"Subcharts":    subcharts,
 	}
-	if c.IsRoot() {
-		scope["Values"] = above["Values"]
+	if values, ok := above["Values"].(chartutil.Values); c.IsRoot() && ok {
+		scope["Values"] = table(values)
 	} else if values, err := above.Table("Values." + c.Name()); err == nil {
 		scope["Values"] = values
 	}
@@ -231,7 +231,7 @@ func deeperFirst(a, b string) int {
 func (x *execution) file(f *templateFile) (*output, error) {
 	x.run.file, x.draws = f.name, 0
 	clear(x.asked)
-	f.values["Template"] = chartutil.Values{"Name": f.name, "BasePath": f.base}
+	f.values["Template"] = table{"Name": f.name, "BasePath": f.base}
 	frame, err := x.enter()
 	if err != nil {
 		return nil, f.at.errorAt("helm-template", 0, 0, err)
