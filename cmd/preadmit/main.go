@@ -1,30 +1,103 @@
+// Command preadmit answers what the API server would say if a change of a
+// GitOps repository were merged.
 package main
 
 import (
-	_ "github.com/Masterminds/sprig/v3"
-	_ "github.com/google/go-cmp/cmp"
-	_ "github.com/rogpeppe/go-internal/testscript"
-	_ "github.com/santhosh-tekuri/jsonschema/v6"
-	_ "github.com/spf13/cobra"
-	_ "go.yaml.in/yaml/v3"
-	_ "golang.org/x/sync/errgroup"
-	_ "helm.sh/helm/v3/pkg/chart/loader"
-	_ "helm.sh/helm/v3/pkg/chartutil"
-	_ "helm.sh/helm/v3/pkg/cli/values"
-	_ "helm.sh/helm/v3/pkg/engine"
-	_ "helm.sh/helm/v3/pkg/releaseutil"
-	_ "helm.sh/helm/v3/pkg/strvals"
-	_ "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
-	_ "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
-	_ "k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
-	_ "k8s.io/apiserver/pkg/admission/plugin/policy/validating"
-	_ "k8s.io/apiserver/pkg/cel/environment"
-	_ "k8s.io/apiserver/pkg/cel/library"
-	_ "k8s.io/client-go/kubernetes/scheme"
-	_ "k8s.io/component-helpers/auth/rbac/validation"
-	_ "k8s.io/pod-security-admission/policy"
-	_ "sigs.k8s.io/kustomize/api/krusty"
-	_ "sigs.k8s.io/yaml"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
 )
 
-func main() {}
+// The exit codes, one table for all commands.
+const (
+	exitOK          = 0   // nothing denied
+	exitDenied      = 1   // denied: a failure at or above --fail-on
+	exitUsage       = 2   // bad command line or configuration
+	exitIncomplete  = 3   // something could not be rendered, compiled or decided
+	exitInterrupted = 130 // SIGINT or SIGTERM
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is the whole program: it returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	quietLibraries()
+	code := exitOK
+	root := newRootCommand(&code)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintln(stderr, "preadmit: interrupted")
+		return exitInterrupted
+	case err != nil:
+		fmt.Fprintf(stderr, "preadmit: %s\n", plain(err.Error()))
+		return exitCode(err)
+	}
+	return code
+}
+
+// newRootCommand lists the commands. A command that ran to its end leaves its
+// exit code in code; an error is one of usage unless it says otherwise.
+func newRootCommand(code *int) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "preadmit",
+		Short:         "What would the API server say if this change were merged?",
+		Long:          rootLong,
+		Version:       version,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.AddCommand(
+		newCheckCommand(code),
+		newRenderCommand(code),
+		newConvertCommand(),
+		newVerifyCommand(code),
+		newPacksCommand(),
+		newVersionCommand(),
+	)
+	return root
+}
+
+const rootLong = `preadmit renders everything that a GitOps repository would deploy (Helm charts,
+kustomizations, plain manifests), asks every admission policy about it, offline,
+and points at the line to edit.
+
+  preadmit check            the current directory, and what policies it holds
+  preadmit check charts/web -f values-prod.yaml --pack pod-security-restricted
+
+Exit codes: 0 nothing denied, 1 denied, 2 bad command line or configuration,
+3 something could not be rendered, compiled or decided, 130 interrupted.`
+
+// An exitError is an error with an exit code of its own.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+func exitCode(err error) int {
+	var e *exitError
+	if errors.As(err, &e) {
+		return e.code
+	}
+	return exitUsage
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/admission"
+	"github.com/preadmit/preadmit/policy/podsecurity"
+	"github.com/preadmit/preadmit/policy/schema"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A bench is the judges of a run: every engine, compiled.
+type bench struct {
+	chain   policy.Chain
+	results []policy.Result // what did not compile
+	notes   []string
+}
+
+// newBench makes the engines, which are these: the one list.
+func newBench(in *input, o *checkOptions) (*bench, error) {
+	b := &bench{}
+	head, given, context := objects(in.head), objects(in.judges), objects(in.context)
+	all := slices.Concat(head, given, context)
+
+	kinds, err := schema.New(all, schema.Options{KubeVersion: o.kubeVersion})
+	if kinds == nil {
+		return nil, fmt.Errorf("--kube-version: %w", err)
+	}
+	b.broken(err)
+	b.chain.Kinds = kinds
+
+	cluster := policy.NewCluster(all...)
+	policies := given
+	if !o.noTreePolicies {
+		policies = slices.Concat(given, head)
+	}
+	b.unsupported(policies)
+	vap, err := admission.New(policies, admission.Options{
+		Cluster: cluster, Kinds: kinds, KubeVersion: o.kubeVersion,
+		AssumeBound: func(p *render.Object) bool { return slices.Contains(given, p) },
+	})
+	b.broken(err)
+	b.chain.Validators = append(b.chain.Validators, vap)
+
+	for _, name := range b.packs(o, policies) {
+		engine, err := newPack(name, o, cluster)
+		if err != nil {
+			return nil, err
+		}
+		b.chain.Validators = append(b.chain.Validators, engine)
+	}
+	return b, nil
+}
+
+// packs are the embedded packs that judge: those asked for, or the default
+// where nothing else judges.
+func (b *bench) packs(o *checkOptions, policies []*render.Object) []string {
+	if len(o.packs) > 0 || len(o.policies) > 0 || slices.ContainsFunc(policies, isPolicy) {
+		return o.packs
+	}
+	b.notes = append(b.notes, "no --policy, no --pack and no policies in the tree: the pack "+defaultPack+" judged")
+	return []string{defaultPack}
+}
+
+func isPolicy(o *render.Object) bool {
+	gvk := o.GroupVersionKind()
+	return gvk.Group == "admissionregistration.k8s.io" && gvk.Kind == "ValidatingAdmissionPolicy"
+}
+
+func newPack(name string, o *checkOptions, cluster *policy.Cluster) (policy.Validator, error) {
+	for _, p := range packs {
+		if p.name == name {
+			return podsecurity.New(podsecurity.Options{Level: p.level, KubeVersion: o.kubeVersion, Cluster: cluster})
+		}
+	}
+	return nil, checkPacks([]string{name})
+}
+
+func (b *bench) broken(err error) {
+	b.results = append(b.results, policy.Errors(policy.EngineCompile, nil, err)...)
+}
+
+// unsupported says of each policy that nothing here can evaluate that it is
+// undecided.
+func (b *bench) unsupported(policies []*render.Object) {
+	for _, p := range policies {
+		why := unsupported(p)
+		if why == "" {
+			continue
+		}
+		err := &render.Error{Rule: "unsupported-policy", Err: fmt.Errorf("%s %s: %s", p.GetKind(), p.GetName(), why)}
+		if at := p.At(""); len(at) > 0 {
+			err.Span = at[0].Span
+		}
+		b.broken(err)
+	}
+}
+
+func (b *bench) rules() []policy.Rule {
+	var rules []policy.Rule
+	for _, v := range b.chain.Validators {
+		rules = append(rules, v.Rules()...)
+	}
+	slices.SortStableFunc(rules, func(x, y policy.Rule) int {
+		return cmp.Or(strings.Compare(x.Engine, y.Engine), strings.Compare(x.Policy, y.Policy), strings.Compare(x.Name, y.Name))
+	})
+	return rules
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// configFile holds a repository's defaults for flags, under the flags' names.
+const configFile = ".preadmit/config.yaml"
+
+// configure gives flags that the command line leaves alone the values of the
+// repository's configuration file, if there is one. Paths in it count from the
+// repository's root.
+func configure(flags *pflag.FlagSet, args []string) error {
+	t, err := openTree(args)
+	if err != nil {
+		return err
+	}
+	defer t.root.Close()
+	data, err := render.ReadFile(t, configFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return fmt.Errorf("%s: %s", configFile, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if len(doc.Content) == 0 {
+		return nil
+	}
+	return configureFrom(flags, t.dir, doc.Content[0])
+}
+
+func configureFrom(flags *pflag.FlagSet, root string, config *yaml.Node) error {
+	if config.Kind != yaml.MappingNode {
+		return fmt.Errorf("%s:%d: want a mapping of flags to values", configFile, config.Line)
+	}
+	seen := make(map[string]bool)
+	for i := 0; i+1 < len(config.Content); i += 2 {
+		key, value := config.Content[i], config.Content[i+1]
+		if seen[key.Value] {
+			return fmt.Errorf("%s:%d: %s stands here twice", configFile, key.Line, key.Value)
+		}
+		seen[key.Value] = true
+		if err := setFlag(flags, root, key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func setFlag(flags *pflag.FlagSet, root string, key, value *yaml.Node) error {
+	if !slices.Contains(configurable, key.Value) {
+		return fmt.Errorf("%s:%d: unknown key %q; there are %s", configFile, key.Line, key.Value, strings.Join(configurable, ", "))
+	}
+	flag := flags.Lookup(key.Value)
+	if flag == nil || flag.Changed {
+		return nil // of another command, or overridden
+	}
+	values := []*yaml.Node{value}
+	if value.Kind == yaml.SequenceNode {
+		values = value.Content
+	}
+	for _, v := range values {
+		if v.Kind != yaml.ScalarNode {
+			return fmt.Errorf("%s:%d: %s: want a value or a list of values", configFile, v.Line, key.Value)
+		}
+		rootedValue, err := rooted(root, key.Value, v.Value)
+		if err == nil {
+			err = flag.Value.Set(rootedValue)
+		}
+		if err != nil {
+			return fmt.Errorf("%s:%d: %s: %w", configFile, v.Line, key.Value, err)
+		}
+	}
+	return nil
+}
+
+// configurable are the flags that a configuration file may set.
+var configurable = []string{
+	"api-versions", "as", "as-group", "color", "fail-on", "include-crds", "jobs", "kube-version", "namespace",
+	"no-tree-policies", "output", "pack", "policy", "quiet", "release", "set", "set-file", "set-string",
+	"timeout", "values", "verbose", "with",
+}
+
+// rooted makes a path of the configuration file one of the command line. It
+// may not lead out of the repository: a pull request can change this file.
+func rooted(root, flag, value string) (string, error) {
+	prefix, file := "", value
+	switch {
+	case slices.Contains(pathFlags, flag):
+	case flag == "set-file", flag == "output":
+		var ok bool
+		if prefix, file, ok = strings.Cut(value, "="); !ok {
+			return value, nil
+		}
+		prefix += "="
+	default:
+		return value, nil
+	}
+	if !filepath.IsLocal(filepath.FromSlash(file)) {
+		return "", fmt.Errorf("%q leads out of the repository", file)
+	}
+	real := filepath.Join(root, filepath.FromSlash(file))
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(real)); err == nil {
+		if _, ok := within(root, dir); !ok {
+			return "", fmt.Errorf("%q leads out of the repository", file)
+		}
+	}
+	if target, err := filepath.EvalSymlinks(real); err == nil {
+		if _, ok := within(root, target); !ok {
+			return "", fmt.Errorf("%q leads out of the repository", file)
+		}
+	}
+	return prefix + real, nil
+}

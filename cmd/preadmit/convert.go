@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/report"
+)
+
+func newConvertCommand() *cobra.Command {
+	var o outputs
+	var verbose bool
+	cmd := &cobra.Command{
+		Use:   "convert REPORT.json -o FORMAT[=FILE]",
+		Short: "Write a saved JSON report in another format",
+		Long: `Write a report saved by check -o json in another format. Source lines are read
+from the repository around the working directory, where the files are there.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runConvert(&o, args[0], verbose, cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	o.addFlags(cmd.Flags())
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "say more")
+	return cmd
+}
+
+func runConvert(o *outputs, file string, verbose bool, stdin io.Reader, stdout io.Writer) error {
+	outs, err := o.parse()
+	if err != nil {
+		return err
+	}
+	data, err := readArgument(file, stdin)
+	if err != nil {
+		return err
+	}
+	r, err := report.Read(bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	t, err := openTree(nil)
+	if err != nil {
+		return err
+	}
+	r.Tree = shown{t}
+	return o.write(stdout, r, outs, writing{verbose: verbose, failOn: policy.Deny})
+}
+
+func newVerifyCommand(code *int) *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify FILE.sarif",
+		Short: "Is every location, snippet, fingerprint and link of a SARIF file true in this tree?",
+		Long: `Check a SARIF file, of whatever tool, against the files of the repository around
+the working directory: each URI, line, column, snippet, line hash, link and
+limit that GitHub code scanning relies on. Exit code 1 when something is false.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			problems, err := runVerify(args[0], cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			for _, p := range problems {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", plain(p.String()))
+			}
+			if len(problems) > 0 {
+				*code = exitDenied
+				fmt.Fprintf(cmd.ErrOrStderr(), "preadmit: %d false in %s\n", len(problems), args[0])
+			}
+			return nil
+		},
+	}
+}
+
+func runVerify(file string, stdin io.Reader) ([]report.Problem, error) {
+	data, err := readArgument(file, stdin)
+	if err != nil {
+		return nil, err
+	}
+	t, err := openTree(nil)
+	if err != nil {
+		return nil, err
+	}
+	return report.Verify(data, t), nil
+}
+
+// readArgument reads a file that the command line names, "-" being standard input.
+func readArgument(file string, stdin io.Reader) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(stdin)
+	}
+	return os.ReadFile(file)
+}

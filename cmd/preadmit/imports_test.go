@@ -1,0 +1,93 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/preadmit/preadmit/"
+
+// rooms in the order in which data flows: a package imports to its left.
+var rooms = []string{"render", "policy", "report", "tui", "cmd"}
+
+// exceptions to the one rule, each with its reason.
+var exceptions = map[string]string{
+	"report report/sarif": "types alone, which would clash with the room's own names",
+}
+
+// TestImports holds the one rule: a package may import rooms to its left, its
+// own parent and its own room's internal packages; never a child, a sibling or
+// a room to its right. Only cmd may import children.
+func TestImports(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, "../../...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(lines) < len(rooms)-1 {
+		t.Fatalf("go list found %d packages only", len(lines))
+	}
+	for _, line := range lines {
+		words := strings.Fields(line)
+		from := strings.TrimPrefix(words[0], module)
+		for _, imported := range words[1:] {
+			to, ours := strings.CutPrefix(imported, module)
+			if ours && !mayImport(from, to) && exceptions[from+" "+to] == "" {
+				t.Errorf("%s imports %s", from, to)
+			}
+		}
+	}
+}
+
+func TestMayImport(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		from, to string
+		want     bool
+	}{
+		{"policy", "render", true},
+		{"policy/crd", "policy", true},
+		{"policy/crd", "render", true},
+		{"policy/crd", "policy/internal/cel", true},
+		{"policy/internal/cel", "policy", true},
+		{"cmd/preadmit", "render/helm", true},
+		{"render", "policy", false},
+		{"render", "render/helm", false},
+		{"render/helm", "render/kustomize", false},
+		{"policy/crd", "policy/rego", false},
+		{"policy", "render/helm", false},
+		{"policy/crd", "render/internal/x", false},
+		{"utils", "render", false},
+	} {
+		if got := mayImport(c.from, c.to); got != c.want {
+			t.Errorf("mayImport(%q, %q) = %v", c.from, c.to, got)
+		}
+	}
+}
+
+func mayImport(from, to string) bool {
+	fromRoom, _, fromChild := strings.Cut(from, "/")
+	toRoom, toRest, toChild := strings.Cut(to, "/")
+	l, r := room(fromRoom), room(toRoom)
+	switch {
+	case l < 0 || r < 0 || r > l:
+		return false
+	case fromRoom == "cmd":
+		return true
+	case !toChild:
+		return l > r || fromChild // a room to the left, or the parent
+	default:
+		return l == r && strings.HasPrefix(toRest, "internal/")
+	}
+}
+
+func room(name string) int {
+	for i, r := range rooms {
+		if r == name {
+			return i
+		}
+	}
+	return -1
+}

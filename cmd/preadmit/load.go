@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/helm"
+	"github.com/preadmit/preadmit/render/kustomize"
+)
+
+// renderers is the one list of what can be rendered.
+func renderers() []render.Renderer {
+	charts := helm.New()
+	return []render.Renderer{
+		charts,
+		kustomize.New(kustomize.Options{Helm: charts}),
+		render.Manifests{},
+	}
+}
+
+// An input is everything a run has rendered.
+type input struct {
+	tree    *tree
+	head    []*render.Unit // what is judged
+	judges  []*render.Unit // from --policy
+	context []*render.Unit // from --with
+	skipped []render.Skipped
+	found   []policy.Result // what went wrong on the way
+}
+
+// load renders what the command line names.
+func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) (*input, error) {
+	if len(args) == 0 {
+		args = []string{"."}
+	}
+	t, err := openTree(args)
+	if err != nil {
+		return nil, err
+	}
+	in := &input{tree: t}
+	l := loader{in: in, stdin: stdin, graph: render.Graph{Renderers: renderers()}, sources: &o.sources}
+	if in.head, err = l.render(ctx, args); err != nil {
+		return nil, err
+	}
+	if in.judges, err = l.render(ctx, o.policies); err != nil {
+		return nil, err
+	}
+	in.context, err = l.render(ctx, o.with)
+	return in, err
+}
+
+type loader struct {
+	in      *input
+	stdin   io.Reader
+	graph   render.Graph
+	sources *sources
+}
+
+func (l *loader) render(ctx context.Context, paths []string) ([]*render.Unit, error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	names := make([]string, len(paths))
+	for i, p := range paths {
+		name, err := l.in.tree.name(p, l.stdin)
+		if err != nil {
+			return nil, err
+		}
+		names[i] = name
+	}
+	found := l.graph.Discover(l.in.tree, names...)
+	if len(found.NotFound) > 0 {
+		return nil, fmt.Errorf("%s: no such file or directory", l.in.tree.display(found.NotFound[0]))
+	}
+	l.in.skipped = append(l.in.skipped, found.Skipped...)
+	l.in.found = append(l.in.found, policy.Errors(policy.EngineRender, nil, found.Err)...)
+	if err := l.sources.apply(l.in.tree, l.stdin, found.Sources); err != nil {
+		return nil, err
+	}
+	units, err := l.graph.Render(ctx, found.Sources...)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range units {
+		l.in.found = append(l.in.found, policy.Errors(policy.EngineRender, u, u.Err)...)
+	}
+	return units, nil
+}
+
+// errors are the results of what could not be rendered.
+func (in *input) errors() []policy.Result { return in.found }
+
+// unsupported lists the policy kinds that no engine here evaluates yet. They
+// would judge on the cluster, so each is said to be undecided.
+func unsupported(o *render.Object) string {
+	gvk := o.GroupVersionKind()
+	switch {
+	case gvk.Group == "kyverno.io" && (gvk.Kind == "ClusterPolicy" || gvk.Kind == "Policy"),
+		strings.HasPrefix(gvk.Group, "policies.kyverno.io") && strings.HasSuffix(gvk.Kind, "Policy"):
+		return "Kyverno policies are not evaluated yet"
+	case gvk.Group == "constraints.gatekeeper.sh",
+		gvk.Group == "templates.gatekeeper.sh" && gvk.Kind == "ConstraintTemplate":
+		return "Gatekeeper policies are not evaluated yet"
+	case gvk.Group == "admissionregistration.k8s.io" && gvk.Kind == "MutatingAdmissionPolicy":
+		return "MutatingAdmissionPolicies are not evaluated yet: validating policies see the object as it was before them"
+	}
+	return ""
+}
+
+// regoFiles are the .rego files that --policy names, which no engine here
+// evaluates yet.
+func regoFiles(t *tree, name string) ([]string, error) {
+	var files []string
+	err := fs.WalkDir(t, name, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return errors.Join(err, fs.SkipDir)
+		}
+		if d.Type().IsRegular() && strings.HasSuffix(p, ".rego") {
+			files = append(files, p)
+		}
+		return nil
+	})
+	return files, err
+}

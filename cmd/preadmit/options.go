@@ -1,0 +1,154 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"path"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// sources are the flags that say what is rendered, and how.
+type sources struct {
+	values      []string
+	set         []string
+	setString   []string
+	setFile     []string
+	release     string
+	namespace   string
+	includeCRDs bool
+	kubeVersion string
+	apiVersions []string
+
+	jobs    int
+	timeout time.Duration
+	verbose bool
+	quiet   bool
+}
+
+func (o *sources) addFlags(f *pflag.FlagSet) {
+	f.StringArrayVarP(&o.values, "values", "f", nil, "values `FILE` for the charts named, later ones win (repeatable)")
+	f.StringArrayVar(&o.set, "set", nil, "a chart value, `KEY=VALUE` as in helm (repeatable)")
+	f.StringArrayVar(&o.setString, "set-string", nil, "a chart value that is a string, `KEY=VALUE` (repeatable)")
+	f.StringArrayVar(&o.setFile, "set-file", nil, "a chart value read from a file, `KEY=FILE` (repeatable)")
+	f.StringVar(&o.release, "release", "", "the release's `NAME` (default: the chart's)")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "the `NAMESPACE` of objects that name none (default: default)")
+	f.BoolVar(&o.includeCRDs, "include-crds", true, "render charts' crds directories")
+	f.StringVar(&o.kubeVersion, "kube-version", "", "the API server's version, `X.Y` (default: the newest known)")
+	f.StringSliceVar(&o.apiVersions, "api-versions", nil, "API versions for charts' capabilities, `LIST`")
+	f.IntVarP(&o.jobs, "jobs", "j", 0, "how many `N` units and objects at once (default: the number of processors)")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "end the run after this `DURATION`")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "say more: passes, files that hold no objects")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print no summary on standard error")
+}
+
+// pathFlags are the flags whose values are paths: from the working directory
+// on the command line, from the repository's root in the configuration file.
+var pathFlags = []string{"values", "policy", "with"}
+
+// start applies what holds for the whole process.
+func (o *sources) start() {
+	if o.jobs > 0 {
+		runtime.GOMAXPROCS(o.jobs)
+	}
+}
+
+// apply gives the chart parameters of the command line to sources that are
+// charts and the namespace to all.
+func (o *sources) apply(t *tree, stdin io.Reader, srcs []render.Source) error {
+	helm := render.Helm{
+		ReleaseName: o.release, Set: o.set, SetString: o.setString,
+		KubeVersion: o.kubeVersion, APIVersions: o.apiVersions, SkipCRDs: !o.includeCRDs,
+	}
+	for _, v := range o.values {
+		name, err := t.name(v, stdin)
+		if err != nil {
+			return err
+		}
+		helm.ValueFiles = append(helm.ValueFiles, name)
+	}
+	for _, kv := range o.setFile {
+		resolved, err := setFile(t, stdin, kv)
+		if err != nil {
+			return err
+		}
+		helm.SetFile = append(helm.SetFile, resolved)
+	}
+	for i := range srcs {
+		srcs[i].Namespace = cmp.Or(srcs[i].Namespace, o.namespace)
+		if srcs[i].Kind == "helm" {
+			h := helm
+			srcs[i].Helm = &h
+		}
+	}
+	return nil
+}
+
+// judges are the flags that say by what is judged.
+type judges struct {
+	policies       []string
+	packs          []string
+	noTreePolicies bool
+	with           []string
+	as             string
+	asGroups       []string
+	failOn         failOn
+}
+
+func (o *judges) addFlags(f *pflag.FlagSet) {
+	f.StringArrayVarP(&o.policies, "policy", "p", nil, "policies: a file or directory `PATH` (repeatable)")
+	f.StringArrayVar(&o.packs, "pack", nil, "an embedded policy pack `NAME`, see preadmit packs (repeatable)")
+	f.BoolVar(&o.noTreePolicies, "no-tree-policies", false, "leave out the policies that are among the rendered objects")
+	f.StringArrayVar(&o.with, "with", nil, "objects that are on the cluster: a file or directory `PATH`; context, not evaluated (repeatable)")
+	f.StringVar(&o.as, "as", "", "request.userInfo: the `USER`")
+	f.StringArrayVar(&o.asGroups, "as-group", nil, "request.userInfo: a `GROUP` (repeatable)")
+	o.failOn = failOn(policy.Deny)
+	f.Var(&o.failOn, "fail-on", "the least action that gives exit code 1: deny, warn, audit or never")
+}
+
+// user is who makes the requests: a cluster's administrator unless told.
+func (o *judges) user() policy.UserInfo {
+	u := policy.UserInfo{Username: cmp.Or(o.as, "kubernetes-admin"), Groups: slices.Clone(o.asGroups)}
+	if o.as == "" && len(u.Groups) == 0 {
+		u.Groups = []string{"system:masters"}
+	}
+	if !slices.Contains(u.Groups, "system:authenticated") {
+		u.Groups = append(u.Groups, "system:authenticated")
+	}
+	return u
+}
+
+// failOn is the value of --fail-on: an action, or "never".
+type failOn policy.Action
+
+func (f *failOn) String() string { return string(*f) }
+func (f *failOn) Type() string   { return "ACTION" }
+
+func (f *failOn) Set(s string) error {
+	if s != "never" && !slices.Contains(policy.Actions, policy.Action(s)) {
+		return fmt.Errorf("%q is none of deny, warn, audit, never", s)
+	}
+	*f = failOn(s)
+	return nil
+}
+
+// setFile resolves the path in a --set-file value.
+func setFile(t *tree, stdin io.Reader, kv string) (string, error) {
+	for i, c := range kv {
+		if c == '=' {
+			name, err := t.name(kv[i+1:], stdin)
+			return kv[:i+1] + name, err
+		}
+	}
+	return "", fmt.Errorf("--set-file %s: want KEY=FILE", kv)
+}
+
+// base is the last element of a unit's path.
+func base(p string) string { return path.Base(p) }

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/report"
+)
+
+// outputs are the flags that say how a report is written.
+type outputs struct {
+	formats []string
+	color   string
+}
+
+func (o *outputs) addFlags(f *pflag.FlagSet) {
+	f.StringArrayVarP(&o.formats, "output", "o", nil, "`FORMAT[=FILE]` of the report: "+formatNames()+" (repeatable; default: text)")
+	f.StringVar(&o.color, "color", "auto", "colour: auto, always or never")
+}
+
+func formatNames() string {
+	var names []string
+	for _, f := range report.Formats {
+		names = append(names, f.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// writing is how one run's report is written.
+type writing struct {
+	verbose, quiet bool
+	failOn         policy.Action
+}
+
+// An output is one value of --output.
+type output struct{ format, file string }
+
+func (o *outputs) parse() ([]output, error) {
+	if !slices.Contains([]string{"auto", "always", "never"}, o.color) {
+		return nil, fmt.Errorf("--color %q is none of auto, always, never", o.color)
+	}
+	if len(o.formats) == 0 {
+		return []output{{format: "text"}}, nil
+	}
+	var outs []output
+	stdouts := 0
+	for _, f := range o.formats {
+		format, file, _ := strings.Cut(f, "=")
+		if !slices.ContainsFunc(report.Formats, func(f report.Format) bool { return f.Name == format }) {
+			return nil, fmt.Errorf("--output %q: no such format; there are %s", format, formatNames())
+		}
+		if strings.Contains(f, "=") && file == "" {
+			return nil, fmt.Errorf("--output %s: the file's name is missing", f)
+		}
+		if file == "" {
+			stdouts++
+		}
+		outs = append(outs, output{format, file})
+	}
+	if stdouts > 1 {
+		return nil, errors.New("--output: only one format can go to standard output; give the others a file, FORMAT=FILE")
+	}
+	return outs, nil
+}
+
+// write writes the report in every format asked for, files first: a reader
+// that goes away early loses none.
+func (o *outputs) write(stdout io.Writer, r *report.Report, outs []output, w writing) error {
+	slices.SortStableFunc(outs, func(a, b output) int { return len(b.file) - len(a.file) })
+	var errs []error
+	for _, out := range outs {
+		errs = append(errs, o.writeOne(stdout, r, out, w))
+	}
+	return errors.Join(errs...)
+}
+
+func (o *outputs) writeOne(stdout io.Writer, r *report.Report, out output, w writing) error {
+	opts := report.Options{Verbose: w.verbose, Quiet: w.quiet, FailOn: w.failOn, Width: 100}
+	if out.file == "" {
+		opts.Color, opts.Width = o.colored(stdout), width(stdout)
+		return brokenPipe(report.Write(stdout, out.format, r, opts))
+	}
+	var b bytes.Buffer
+	if err := report.Write(&b, out.format, r, opts); err != nil {
+		return err
+	}
+	return writeFile(out.file, b.Bytes())
+}
+
+// brokenPipe forgives a reader that has seen enough: the verdict stands.
+func brokenPipe(err error) error {
+	if errors.Is(err, errPipe) {
+		return nil
+	}
+	return err
+}
+
+// writeFile replaces a file as a whole or not at all. It does not follow a
+// link, and writes to a device or pipe directly.
+func writeFile(name string, data []byte) error {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return os.WriteFile(name, data, 0o644)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".preadmit-*")
+	if err != nil {
+		return notWritten(name, err)
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return notWritten(name, err)
+	}
+	return nil
+}
+
+func notWritten(name string, err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return &exitError{exitIncomplete, fmt.Errorf("%s: not written: %w", name, err)}
+}
+
+func (o *outputs) colored(w io.Writer) bool {
+	switch o.color {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(w)
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// width is that of the terminal; what is no terminal has 100 columns, so that
+// output does not depend on where it is made.
+func width(w io.Writer) int {
+	const standard = 100
+	f, ok := w.(*os.File)
+	if !ok {
+		return standard
+	}
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || columns <= 0 {
+		return standard
+	}
+	return columns
+}

@@ -1,0 +1,5 @@
+package main
+
+import "syscall"
+
+var errPipe error = syscall.ERROR_BROKEN_PIPE

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+func newRenderCommand(code *int) *cobra.Command {
+	var o checkOptions
+	var format string
+	cmd := &cobra.Command{
+		Use:   "render [PATH ...]",
+		Short: "Print the rendered objects, with where each came from",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := configure(cmd.Flags(), args); err != nil {
+				return err
+			}
+			c, err := runRender(cmd.Context(), &o, format, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			*code = c
+			return err
+		},
+	}
+	o.sources.addFlags(cmd.Flags())
+	cmd.Flags().StringVarP(&format, "output", "o", "yaml", "`FORMAT` of the objects: yaml or json")
+	return cmd
+}
+
+func runRender(ctx context.Context, o *checkOptions, format string, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+	if !slices.Contains([]string{"yaml", "json"}, format) {
+		return 0, fmt.Errorf("--output %q: no such format; there are yaml, json", format)
+	}
+	o.start()
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after --timeout %s", o.timeout))
+	defer cancel()
+	in, err := load(ctx, o, args, stdin)
+	if err != nil {
+		return 0, timedOut(ctx, err)
+	}
+	relabel(in.tree, in.found)
+	w := bufio.NewWriter(stdout)
+	if format == "json" {
+		err = printJSON(w, in)
+	} else {
+		err = printYAML(w, in)
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	if err := brokenPipe(err); err != nil {
+		return 0, err
+	}
+	return complain(stderr, in.found), nil
+}
+
+// complain says what could not be rendered and gives the exit code for it.
+func complain(w io.Writer, results []policy.Result) int {
+	code := exitOK
+	for _, r := range results {
+		severity := "warning"
+		if r.Undecided() {
+			severity, code = "error", exitIncomplete
+		}
+		place := ""
+		if len(r.Origins) > 0 {
+			place = r.Origins[0].String() + ": "
+		}
+		fmt.Fprintf(w, "%s%s: %s [%s]\n", plain(place), severity, plain(r.Message), r.Rule)
+		if r.Hint != "" {
+			fmt.Fprintf(w, "  help: %s\n", plain(r.Hint))
+		}
+	}
+	return code
+}
+
+func printYAML(w io.Writer, in *input) error {
+	for _, u := range in.head {
+		for _, o := range u.Objects {
+			data, err := yaml.Marshal(o.Object)
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(w, "---\n# %s %s\n%s%s", u.Kind, plain(in.tree.display(u.Path)), sourceLine(in.tree, o), data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func sourceLine(t *tree, o *render.Object) string {
+	at := o.At("")
+	if len(at) == 0 {
+		return ""
+	}
+	s := at[0].Span
+	s.File = t.display(s.File)
+	return "# Source: " + plain(s.String()) + "\n"
+}
+
+// A renderedObject is one line of render's JSON output.
+type renderedObject struct {
+	Unit    string          `json:"unit"`
+	Kind    string          `json:"kind"`
+	Origins []render.Origin `json:"origins"`
+	Assumed []string        `json:"assumed,omitempty"`
+	Object  map[string]any  `json:"object"`
+}
+
+// printJSON prints an array with an object a line.
+func printJSON(w io.Writer, in *input) error {
+	separator := "[\n"
+	for _, u := range in.head {
+		for _, o := range u.Objects {
+			r := renderedObject{Unit: in.tree.display(u.Path), Kind: u.Kind, Origins: slices.Clone(o.At("")), Assumed: o.Assumed, Object: o.Object}
+			for i := range r.Origins {
+				r.Origins[i].File = in.tree.display(r.Origins[i].File)
+			}
+			data, err := json.Marshal(r)
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(w, "%s%s", separator, data); err != nil {
+				return err
+			}
+			separator = ",\n"
+		}
+	}
+	if separator == "[\n" {
+		_, err := io.WriteString(w, "[]\n")
+		return err
+	}
+	_, err := io.WriteString(w, "\n]\n")
+	return err
+}

@@ -1,0 +1,345 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A tree is all that a run may read: the repository, and what was named on the
+// command line but lies outside of it. It is an [fs.FS] in which nothing leads
+// out, no link and no "..", and of which only regular files and directories can
+// be opened, so that a pipe or device planted in it can't block a run.
+type tree struct {
+	dir    string // of the repository, absolute, links resolved
+	root   *os.Root
+	mounts []mount
+}
+
+// A mount is a place outside of the repository, visible under outside.
+type mount struct {
+	name    string // in the tree
+	display string // in reports
+	dir     string // absolute; "" for standard input
+	fs      fs.FS
+}
+
+const outside = ".outside"
+
+// openTree opens the repository that holds the working directory or else the
+// first path: the nearest parent with .git, else the directory itself.
+func openTree(paths []string) (*tree, error) {
+	dir, err := treeRoot(paths)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &tree{dir: dir, root: root}, nil
+}
+
+func treeRoot(paths []string) (string, error) {
+	cwd, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	if cwd, err = filepath.EvalSymlinks(cwd); err != nil {
+		return "", err
+	}
+	root := repository(cwd)
+	if root == "" {
+		root = cwd
+	}
+	for _, p := range paths {
+		if p == "-" {
+			continue
+		}
+		real, err := realPath(p)
+		if err != nil {
+			return "", err
+		}
+		if _, ok := within(root, real); ok {
+			return root, nil
+		}
+		return holder(real), nil
+	}
+	return root, nil
+}
+
+// repository is the nearest directory from dir up that holds .git, or "".
+func repository(dir string) string {
+	for {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return ""
+		}
+		dir = parent
+	}
+}
+
+// holder is the directory to open for a path that lies outside of the tree.
+func holder(real string) string {
+	dir := real
+	if info, err := os.Stat(real); err == nil && !info.IsDir() {
+		dir = filepath.Dir(real)
+	}
+	if repo := repository(dir); repo != "" {
+		return repo
+	}
+	return dir
+}
+
+func realPath(p string) (string, error) {
+	abs, err := filepath.Abs(p)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s: no such file or directory", p)
+	}
+	return real, err
+}
+
+func within(dir, file string) (string, bool) {
+	rel, err := filepath.Rel(dir, file)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", false
+	}
+	return filepath.ToSlash(rel), true
+}
+
+// name gives a path of the command line as a name in the tree, and mounts what
+// lies outside.
+func (t *tree) name(p string, stdin io.Reader) (string, error) {
+	if p == "-" {
+		return t.mountStdin(stdin)
+	}
+	real, err := realPath(p)
+	if err != nil {
+		return "", err
+	}
+	if rel, ok := within(t.dir, real); ok {
+		return rel, nil
+	}
+	for _, m := range t.mounts {
+		if rel, ok := within(m.dir, real); ok && m.dir != "" {
+			return path.Join(m.name, rel), nil
+		}
+	}
+	m, err := t.mount(holder(real))
+	if err != nil {
+		return "", err
+	}
+	rel, _ := within(m.dir, real)
+	return path.Join(m.name, rel), nil
+}
+
+func (t *tree) mount(dir string) (mount, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return mount{}, err
+	}
+	display := dir
+	if rel, err := filepath.Rel(t.dir, dir); err == nil {
+		display = rel
+	}
+	m := mount{name: mountName(display), display: filepath.ToSlash(display), dir: dir, fs: confined{root}}
+	t.mounts = append(t.mounts, m)
+	return m, nil
+}
+
+// mountName is a name in the tree for a place outside: it depends on nothing
+// but the place, since fingerprints hang on it.
+func mountName(display string) string {
+	elements := strings.Split(strings.Trim(filepath.ToSlash(display), "/"), "/")
+	for i, e := range elements {
+		if e == ".." {
+			elements[i] = "_"
+		}
+	}
+	return path.Join(append([]string{outside}, elements...)...)
+}
+
+func (t *tree) mountStdin(stdin io.Reader) (string, error) {
+	for _, m := range t.mounts {
+		if m.display == "-" {
+			return m.name, nil
+		}
+	}
+	const limit = 10 << 20
+	data, err := io.ReadAll(io.LimitReader(stdin, limit+1))
+	if err != nil {
+		return "", fmt.Errorf("standard input: %w", err)
+	}
+	if len(data) > limit {
+		return "", errors.New("standard input: more than 10 MiB")
+	}
+	m := mount{name: mountName("stdin.yaml"), display: "-", fs: oneFile(data)}
+	t.mounts = append(t.mounts, m)
+	return m.name, nil
+}
+
+// display gives a name in the tree as reports show it.
+func (t *tree) display(name string) string {
+	for _, m := range t.mounts {
+		if name == m.name {
+			return m.display
+		}
+		if rest, ok := strings.CutPrefix(name, m.name+"/"); ok {
+			return path.Join(m.display, rest)
+		}
+	}
+	return name
+}
+
+// find is display's inverse.
+func (t *tree) find(display string) string {
+	for _, m := range t.mounts {
+		if display == m.display {
+			return m.name
+		}
+		if rest, ok := strings.CutPrefix(display, m.display+"/"); ok {
+			return path.Join(m.name, rest)
+		}
+	}
+	return display
+}
+
+func (t *tree) at(op, name string) (fs.FS, string, error) {
+	if !fs.ValidPath(name) {
+		return nil, "", &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
+	}
+	for _, m := range t.mounts {
+		if name == m.name {
+			return m.fs, ".", nil
+		}
+		if rest, ok := strings.CutPrefix(name, m.name+"/"); ok {
+			return m.fs, rest, nil
+		}
+	}
+	return confined{t.root}, name, nil
+}
+
+// Open opens a regular file or a directory.
+func (t *tree) Open(name string) (fs.File, error) {
+	fsys, rest, err := t.at("open", name)
+	if err != nil {
+		return nil, err
+	}
+	return fsys.Open(rest)
+}
+
+// ReadLink returns where a link points to.
+func (t *tree) ReadLink(name string) (string, error) {
+	fsys, rest, err := t.at("readlink", name)
+	if err != nil {
+		return "", err
+	}
+	return fs.ReadLink(fsys, rest)
+}
+
+// Lstat describes a name without following it if it is a link.
+func (t *tree) Lstat(name string) (fs.FileInfo, error) {
+	fsys, rest, err := t.at("lstat", name)
+	if err != nil {
+		return nil, err
+	}
+	return fs.Lstat(fsys, rest)
+}
+
+// Stat describes what a name stands for, without opening it.
+func (t *tree) Stat(name string) (fs.FileInfo, error) {
+	fsys, rest, err := t.at("stat", name)
+	if err != nil {
+		return nil, err
+	}
+	return fs.Stat(fsys, rest)
+}
+
+// confined is a directory of which nothing leads out.
+type confined struct{ root *os.Root }
+
+var errIrregular = errors.New("not a regular file")
+
+func (c confined) Open(name string) (fs.File, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	// A pipe that nobody writes to would block here for ever otherwise.
+	f, err := c.root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		err = &fs.PathError{Op: "open", Path: name, Err: errIrregular}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func (c confined) ReadLink(name string) (string, error) {
+	return c.root.Readlink(filepath.FromSlash(name))
+}
+func (c confined) Lstat(name string) (fs.FileInfo, error) {
+	return c.root.Lstat(filepath.FromSlash(name))
+}
+func (c confined) Stat(name string) (fs.FileInfo, error) {
+	return c.root.Stat(filepath.FromSlash(name))
+}
+
+// oneFile is a file system whose root is a file: standard input.
+type oneFile []byte
+
+func (f oneFile) Open(name string) (fs.File, error) {
+	if name != "." {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return &openFile{Reader: bytes.NewReader(f), size: int64(len(f))}, nil
+}
+
+func (f oneFile) Lstat(name string) (fs.FileInfo, error) { return fs.Stat(f, name) }
+func (f oneFile) ReadLink(name string) (string, error) {
+	return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
+}
+
+type openFile struct {
+	*bytes.Reader
+	size int64
+}
+
+func (f *openFile) Close() error               { return nil }
+func (f *openFile) Stat() (fs.FileInfo, error) { return fileInfo(f.size), nil }
+
+type fileInfo int64
+
+func (fileInfo) Name() string       { return "-" }
+func (i fileInfo) Size() int64      { return int64(i) }
+func (fileInfo) Mode() fs.FileMode  { return 0o444 }
+func (fileInfo) ModTime() time.Time { return time.Time{} }
+func (fileInfo) IsDir() bool        { return false }
+func (fileInfo) Sys() any           { return nil }
+
+// shown is a tree whose names are those of reports.
+type shown struct{ *tree }
+
+func (s shown) Open(name string) (fs.File, error)      { return s.tree.Open(s.find(name)) }
+func (s shown) Stat(name string) (fs.FileInfo, error)  { return s.tree.Stat(s.find(name)) }
+func (s shown) Lstat(name string) (fs.FileInfo, error) { return s.tree.Lstat(s.find(name)) }
+func (s shown) ReadLink(name string) (string, error)   { return s.tree.ReadLink(s.find(name)) }
