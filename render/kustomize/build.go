@@ -48,7 +48,7 @@ var errPanic = errors.New("kustomize broke on this input")
 // options are those of `kustomize build` without flags.
 func options() *krusty.Options {
 	return &krusty.Options{
-		Reorder:          krusty.ReorderOptionNone,
+		Reorder:          krusty.ReorderOptionUnspecified,
 		LoadRestrictions: types.LoadRestrictionsRootOnly,
 		PluginConfig:     types.DisabledPluginConfig(),
 	}

@@ -115,7 +115,7 @@ func values(objects []*render.Object) []map[string]any {
 // kustomizeBuild is `kustomize build` on disk, its output read as the API
 // server would.
 func kustomizeBuild(dir string) ([]map[string]any, error) {
-	o := &krusty.Options{LoadRestrictions: types.LoadRestrictionsRootOnly, PluginConfig: types.DisabledPluginConfig(), Reorder: krusty.ReorderOptionNone}
+	o := &krusty.Options{LoadRestrictions: types.LoadRestrictionsRootOnly, PluginConfig: types.DisabledPluginConfig(), Reorder: krusty.ReorderOptionUnspecified}
 	m, err := krusty.MakeKustomizer(o).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {
 		return nil, err

@@ -36,6 +36,7 @@ var explanations = []explanation{
 	{regexp.MustCompile(`must specify the target name`), "invalid-patch", "a JSON patch needs the name of its target", "patchesJson6902"},
 	{regexp.MustCompile(`(?:must specify one of|cannot specify both|can't be set at the same time|patch appears to be empty)`), "invalid-patch", "a patch needs either a path or the patch itself", "patches"},
 	{regexp.MustCompile(`(add|remove|replace|move|copy|test) operation does not apply: doc is missing (?:path|key|from path): "?([^\s":]+)`), "invalid-patch", "JSON patch: %s does not apply, there is no %s", "patches"},
+	{regexp.MustCompile(`error in (remove|move|copy) for path: '([^']*)'`), "invalid-patch", "JSON patch: %s does not apply, there is no %s", "patches"},
 	{regexp.MustCompile(`testing value (\S+) failed`), "invalid-patch", "JSON patch: test of %s fails", "patches"},
 	{regexp.MustCompile(`nothing selected by ([^:\s]+)`), "unmatched-replacement", "replacement: nothing is selected by %s", "replacements"},
 	{regexp.MustCompile(`multiple matches for selector ([^:\s]+)`), "unmatched-replacement", "replacement: several resources are selected by %s", "replacements"},
@@ -43,15 +44,14 @@ var explanations = []explanation{
 	{regexp.MustCompile(`unable to find (?:or create )?field "([^"]*)" in replacement target`), "unmatched-replacement", "replacement: its target has no field %s", "replacements"},
 	{regexp.MustCompile(`options.index (-?\d+) is out of bounds`), "unmatched-replacement", "replacement: options.index %s is out of bounds", "replacements"},
 	{regexp.MustCompile(`replacements must specify a source and at least one target|target must specify resources to select|must specify at least one target`), "wrong-value", "replacement needs a source and a target", "replacements"},
-	{regexp.MustCompile(`var '([^']*)' cannot be mapped`), "unmatched-var", "var %s refers to no field of a resource", "vars"},
-	{regexp.MustCompile(`field specified in var '([^']*)'`), "unmatched-var", "the field of var %s does not exist", "vars"},
+	{regexp.MustCompile(`var '\{(\S+) [^']*' cannot be mapped`), "unmatched-var", "var %s refers to no field of a resource", "vars"},
+	{regexp.MustCompile(`field specified in var '\{(\S+) `), "unmatched-var", "the field of var %s does not exist", "vars"},
 	{regexp.MustCompile(`var '([^']*)' already encountered`), "duplicate-var", "var %s is defined twice", "vars"},
 	{regexp.MustCompile(`found \d+ resId matches for var`), "unmatched-var", "a var refers to more than one resource", "vars"},
 	{regexp.MustCompile(`id resid\.ResId\{.*Kind:"([^"]*)".*Name:"([^"]*)".*\} does not exist; cannot merge or replace`), "unmatched-generator", "there is no %s %s to merge with or to replace", "configMapGenerator"},
 	{regexp.MustCompile(`id resid\.ResId\{.*Kind:"([^"]*)".*Name:"([^"]*)".*\} exists; .*behavior must be merge or replace`), "duplicate-object", "%s %s exists already: behavior must be merge or replace", "configMapGenerator"},
 	{regexp.MustCompile(`configmap (\S+) illegally repeats the key`), "duplicate-key", "generator: ConfigMap %s has a key twice", "configMapGenerator"},
 	{regexp.MustCompile(`invalid literal source|literal source`), "wrong-value", "generator: a literal is not key=value", "configMapGenerator"},
-	{regexp.MustCompile(`is not a valid key name`), "wrong-value", "generator: a key is not valid", "configMapGenerator"},
 	{regexp.MustCompile(`a (configmap|secret) must have a name`), "wrong-value", "generator: a %s must have a name", "configMapGenerator"},
 	{regexp.MustCompile(`missing (metadata\.name|kind|apiVersion) in object|[Mm]issing (metadata)`), "not-an-object", "a resource has no %s", "resources"},
 	{regexp.MustCompile(`empty item at \[([^\]]*)\]`), "empty-item", "a list in a resource has an empty item at %s", "resources"},
@@ -89,10 +89,21 @@ func sentence(format string, groups []string) error {
 	return fmt.Errorf(format, args[:min(len(args), strings.Count(format, "%s"))]...)
 }
 
-var noIDs = strings.NewReplacer(".[noGrp]", "", ".[noNs]", "", ".[noVer]", "", ".[noKind]", "", ".[noName]", "", "[noKind]", "")
+// identity is how kustomize writes a ResId: Kind.version.group/name.namespace.
+var identity = regexp.MustCompile(`^(\[?\w+\]?)\.[^/]*/(.*)\.([^.]+)$`)
 
 // tidy makes kustomize's identities readable.
-func tidy(id string) string { return noIDs.Replace(id) }
+func tidy(id string) string {
+	id = strings.TrimRight(id, `':",`)
+	m := identity.FindStringSubmatch(id)
+	switch {
+	case m == nil:
+		return id
+	case strings.HasPrefix(m[3], "["):
+		return m[1] + " " + m[2]
+	}
+	return m[1] + " " + m[2] + " in namespace " + m[3]
+}
 
 var accumulated = regexp.MustCompile(`path '(/[^']*)'`)
 
@@ -119,6 +130,8 @@ func (n *node) blame(field string, groups []string) []any {
 		return nil
 	case field == "patches" || field == "patchesStrategicMerge" || field == "patchesJson6902":
 		return n.blamePatch(field, groups)
+	case field == "resources" && len(groups) > 0:
+		return n.blameResource(groups[0])
 	case field == "configMapGenerator" && len(n.spec.ConfigMapGenerator) == 0:
 		return []any{"secretGenerator"}
 	case field == "replicas" && len(groups) > 0:
@@ -131,6 +144,20 @@ func (n *node) blame(field string, groups []string) []any {
 	return []any{field}
 }
 
+// blameResource finds the last entry of resources with an identity.
+func (n *node) blameResource(id string) []any {
+	m := identity.FindStringSubmatch(strings.TrimRight(id, `':",`))
+	at := []any{"resources"}
+	for _, it := range n.items {
+		for _, doc := range it.docs {
+			if m != nil && kindOf(doc) == m[1] && text(doc.Value, "metadata", "name") == m[2] {
+				at = it.at
+			}
+		}
+	}
+	return at
+}
+
 func entry(field string, i int) []any {
 	if i < 0 {
 		return []any{field}
@@ -141,6 +168,9 @@ func entry(field string, i int) []any {
 // blamePatch finds the patch whose kind and name an identity has.
 func (n *node) blamePatch(field string, groups []string) []any {
 	for _, p := range n.patches {
+		if slices.ContainsFunc(p.docs, func(doc render.Document) bool { return hasOperation(doc, groups) }) && p.field != "" {
+			return p.at
+		}
 		for _, doc := range p.docs {
 			kind, name := kindOf(doc), text(doc.Value, "metadata", "name")
 			if p.field != "" && len(groups) > 0 && kind != "" && strings.HasPrefix(groups[0], kind+".") && strings.Contains(groups[0], "/"+name+".") {
@@ -154,6 +184,12 @@ func (n *node) blamePatch(field string, groups []string) []any {
 		}
 	}
 	return nil
+}
+
+// hasOperation tells whether a JSON patch has an operation on a path.
+func hasOperation(doc render.Document, paths []string) bool {
+	ops, _ := doc.Value.([]any)
+	return slices.ContainsFunc(ops, func(op any) bool { return slices.Contains(paths, text(op, "path")) })
 }
 
 const maxMessage = 300
@@ -240,4 +276,3 @@ func strs(value any, add func(string)) {
 		}
 	}
 }
-

@@ -2,8 +2,10 @@ package kustomize
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -13,12 +15,13 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A generator is an entry of configMapGenerator or secretGenerator.
+// A generator is an entry of configMapGenerator or secretGenerator, or a
+// plugin that is the same.
 type generator struct {
 	kind string
 	name string
-	at   []any
 	args *types.GeneratorArgs
+	at   func(field ...any) render.Span
 }
 
 // generated lists the generators of a kustomization.
@@ -26,13 +29,38 @@ func (n *node) generated() []*generator {
 	var all []*generator
 	for i := range n.spec.ConfigMapGenerator {
 		args := &n.spec.ConfigMapGenerator[i].GeneratorArgs
-		all = append(all, &generator{"ConfigMap", args.Name, []any{"configMapGenerator", i}, args})
+		all = append(all, &generator{"ConfigMap", args.Name, args, n.places("configMapGenerator", i)})
 	}
 	for i := range n.spec.SecretGenerator {
 		args := &n.spec.SecretGenerator[i].GeneratorArgs
-		all = append(all, &generator{"Secret", args.Name, []any{"secretGenerator", i}, args})
+		all = append(all, &generator{"Secret", args.Name, args, n.places("secretGenerator", i)})
+	}
+	for _, p := range n.plugins {
+		kind, ok := strings.CutSuffix(kindOf(p.doc), "Generator")
+		if ok && (kind == "ConfigMap" || kind == "Secret") {
+			all = append(all, p.generator(kind))
+		}
 	}
 	return all
+}
+
+// places returns where the fields of an entry are written.
+func (n *node) places(entry ...any) func(...any) render.Span {
+	return func(field ...any) render.Span { return n.at(append(slices.Clip(entry), field...)...) }
+}
+
+// A plugin is the configuration of a generator or transformer.
+type plugin struct {
+	doc render.Document
+	at  func(field ...any) render.Span
+}
+
+func (p *plugin) generator(kind string) *generator {
+	args := &types.GeneratorArgs{}
+	if data, err := json.Marshal(p.doc.Value); err == nil {
+		_ = json.Unmarshal(data, args) // what does not fit, kustomize refused
+	}
+	return &generator{kind, text(p.doc.Value, "metadata", "name"), args, p.at}
 }
 
 // generator returns the generator that an object may come from: the one whose
@@ -71,9 +99,9 @@ func (g *generator) field(w *walk, n *node, f *field) []render.Origin {
 		value, _ := f.value.(string)
 		return g.data(w, n, f.path[1], decoded(f, value))
 	case f.pointer == "/metadata/name":
-		return append([]render.Origin{n.generatedAt(g.at, "name")}, f.affixes(text(f.p.value, "metadata", "name"), g.name)...)
-	case f.pointer == "/type" && n.isWritten(f.value, append(g.at[:2:2], "type")):
-		return []render.Origin{n.generatedAt(g.at, "type")}
+		return append([]render.Origin{g.origin("name")}, f.affixes(text(f.p.value, "metadata", "name"), g.name)...)
+	case f.pointer == "/type" && g.kind == "Secret" && g.at("type") != g.at():
+		return []render.Origin{g.origin("type")}
 	case len(f.path) == 3 && (f.above() == "labels" || f.above() == "annotations"):
 		return n.optionAt(g, f)
 	}
@@ -92,23 +120,26 @@ func decoded(f *field, value string) string {
 	return string(data)
 }
 
-func (n *node) generatedAt(at []any, more ...any) render.Origin {
-	return render.Origin{Span: n.file.at(append(at[:len(at):len(at)], more...)...), Role: render.Generated}
-}
-
-func (n *node) isWritten(value any, at []any) bool {
-	v, ok := render.Lookup(n.doc.Value, render.Pointer(at...))
-	return ok && equal(v, value)
+func (g *generator) origin(field ...any) render.Origin {
+	return render.Origin{Span: g.at(field...), Role: render.Generated}
 }
 
 // optionAt finds a label or annotation in the options of a generator.
 func (n *node) optionAt(g *generator, f *field) []render.Origin {
-	for _, at := range [][]any{append(g.at[:2:2], "options", f.above(), f.last()), {"generatorOptions", f.above(), f.last()}} {
-		if n.isWritten(f.value, at) {
-			return []render.Origin{{Span: n.at(at...), Role: render.Generated}}
-		}
+	if options := g.args.Options; options != nil && f.value == pairs(options, f.above())[f.last()] {
+		return []render.Origin{g.origin("options", f.above(), f.last())}
+	}
+	if options := n.spec.GeneratorOptions; options != nil && f.value == pairs(options, f.above())[f.last()] {
+		return []render.Origin{{Span: n.at("generatorOptions", f.above(), f.last()), Role: render.Generated}}
 	}
 	return nil
+}
+
+func pairs(o *types.GeneratorOptions, field string) map[string]string {
+	if field == "labels" {
+		return o.Labels
+	}
+	return o.Annotations
 }
 
 // data finds the literal, the file or the line of a file that gives a key its
@@ -116,7 +147,7 @@ func (n *node) optionAt(g *generator, f *field) []render.Origin {
 func (g *generator) data(w *walk, n *node, key, value string) []render.Origin {
 	for i, literal := range g.args.LiteralSources {
 		if k, v, ok := strings.Cut(literal, "="); ok && k == key && unquoted(v) == value {
-			return []render.Origin{n.generatedAt(g.at, "literals", i)}
+			return []render.Origin{g.origin("literals", i)}
 		}
 	}
 	for i, source := range g.args.FileSources {
@@ -126,18 +157,18 @@ func (g *generator) data(w *walk, n *node, key, value string) []render.Origin {
 		}
 		name, content, ok := w.content(n, file)
 		if ok && k == key && content == value {
-			entry := n.generatedAt(g.at, "files", i)
+			entry := g.origin("files", i)
 			return []render.Origin{{Span: firstLine(name, content), Role: render.Generated}, {Span: entry.Span, Role: render.Reference}}
 		}
 	}
 	for i, source := range g.args.EnvSources {
 		if found := w.envLine(n, source, key, value); found.Line > 0 {
-			entry := n.generatedAt(g.at, "envs", i)
+			entry := g.origin("envs", i)
 			return []render.Origin{{Span: found, Role: render.Generated}, {Span: entry.Span, Role: render.Reference}}
 		}
 	}
 	if found := w.envLine(n, g.args.EnvSource, key, value); found.Line > 0 {
-		entry := n.generatedAt(g.at, "env")
+		entry := g.origin("env")
 		return []render.Origin{{Span: found, Role: render.Generated}, {Span: entry.Span, Role: render.Reference}}
 	}
 	return nil

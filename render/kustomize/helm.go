@@ -219,16 +219,16 @@ func (w *walk) chartDir(n *node, c *chart) (string, error) {
 	}
 	name, ok := inside(n.dir, path.Join(c.home(), c.Name))
 	if !ok || path.IsAbs(c.home()) {
-		return "", c.error("outside-tree", "chart home "+c.home()+" leads out of the tree")
+		return "", c.error("outside-tree", "chart "+show(path.Join(c.home(), c.Name))+" leads out of the tree")
 	}
 	p := w.tree.resolve(name)
 	if p.err == nil && p.dir {
 		return p.real, nil
 	}
 	if c.Repo == "" {
-		return "", c.error("missing-chart", fmt.Sprintf("chart %s not found at %s", c.Name, name), "name")
+		return "", c.error("missing-chart", fmt.Sprintf("chart %s not found at %s", show(c.Name), show(name)), "name")
 	}
-	e := c.error("remote-chart", fmt.Sprintf("chart %s is not in the tree at %s, and nothing is fetched from %s", c.Name, name, withoutSecrets(c.Repo)), "name")
+	e := c.error("remote-chart", fmt.Sprintf("chart %s is not in the tree at %s, and nothing is fetched from %s", show(c.Name), show(name), show(withoutSecrets(c.Repo))), "name")
 	e.Missing, e.Hint = true, "vendor it: `helm pull --untar --untardir "+path.Dir(name)+"`"
 	return "", e
 }

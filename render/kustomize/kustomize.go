@@ -45,7 +45,8 @@ var _ render.Renderer = (*Renderer)(nil)
 // Kind is "kustomize".
 func (r *Renderer) Kind() string { return "kustomize" }
 
-// Render builds the kustomization at src.Path. It returns either all of its
+// Render builds the kustomization at src.Path. The order is that of `kustomize
+// build`: by kind, unless sortOptions say otherwise. It returns either all of its
 // objects, with errors that are warnings at most, or none. The errors of what
 // is not in the tree are Missing and complete: one for each such reference.
 func (r *Renderer) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
@@ -89,7 +90,7 @@ func (w *walk) start() *node {
 func (w *walk) objects(root *node, m resmap.ResMap) ([]*render.Object, error) {
 	resources := m.Resources()
 	objects := make([]*render.Object, 0, len(resources))
-	origins := newOrigins(w, root, len(resources))
+	origins := newOrigins(w, root)
 	for i, r := range resources {
 		u, err := object(r.YNode())
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/kustomize/kyaml/openapi"
 
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/kustomize"
@@ -22,16 +23,26 @@ import (
 // each with the text that stands there.
 func TestRender(t *testing.T) {
 	t.Parallel()
-	rendertest.Run(t, "testdata/render", func(t *testing.T, fsys fs.FS) string {
-		objects, err := renderApp(fsys)
-		sameAsKustomize(t, fsys, objects, err)
-		var b strings.Builder
-		writeErrors(&b, err)
-		for _, o := range objects {
-			writeObject(&b, fsys, o)
-		}
-		return b.String()
-	})
+	rendertest.Run(t, "testdata/render", describe)
+}
+
+// TestSchema is TestRender for trees that bring an OpenAPI schema. kustomize
+// itself, with which they are compared, keeps it for the rest of the process:
+// no other test may run beside.
+func TestSchema(t *testing.T) {
+	t.Cleanup(openapi.ResetOpenAPI)
+	rendertest.Run(t, "testdata/schema", describe)
+}
+
+func describe(t *testing.T, fsys fs.FS) string {
+	objects, err := renderApp(fsys)
+	sameAsKustomize(t, fsys, objects, err)
+	var b strings.Builder
+	writeErrors(&b, err)
+	for _, o := range objects {
+		writeObject(&b, fsys, o)
+	}
+	return b.String()
 }
 
 // TestErrors is TestRender for what must not render, or not without a word.

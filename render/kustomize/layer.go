@@ -21,7 +21,7 @@ func (f *field) transformed() []render.Origin {
 	for _, n := range f.p.chain {
 		for _, ask := range []func(*field, *node) []render.Origin{
 			(*field).replacement, (*field).image, (*field).replicas, (*field).jsonPatch, (*field).label,
-			(*field).namespace, (*field).generated,
+			(*field).namespace, (*field).generated, (*field).plugged,
 		} {
 			if found := ask(f, n); len(found) > 0 {
 				return found
@@ -41,6 +41,26 @@ func (f *field) generated(n *node) []render.Origin {
 		return nil
 	}
 	return g.field(f.p.o.w, n, f)
+}
+
+// plugged is label and namespace for transformers that are given as plugins.
+func (f *field) plugged(n *node) []render.Origin {
+	for _, p := range slices.Backward(n.plugins) {
+		var at []any
+		switch kindOf(p.doc) {
+		case "LabelTransformer":
+			at = []any{"labels", f.last()}
+		case "AnnotationsTransformer":
+			at = []any{"annotations", f.last()}
+		case "NamespaceTransformer":
+			at = []any{"metadata", "namespace"}
+		}
+		v, ok := render.Lookup(p.doc.Value, render.Pointer(at...))
+		if ok && at != nil && equal(v, f.value) && (f.pointer == "/metadata/namespace" || at[0] == "labels" && f.above() != "annotations" || f.above() == at[0]) {
+			return []render.Origin{{Span: p.at(at...), Role: render.Patch}}
+		}
+	}
+	return nil
 }
 
 // namespace covers the places that kustomize's NamespaceTransformer sets.

@@ -14,9 +14,8 @@ import (
 // Origins know where the fields of one unit's objects are written. Nothing is
 // done before the first question; then the unit is built again, see tag.go.
 type origins struct {
-	w     *walk
-	root  *node
-	count int
+	w    *walk
+	root *node
 
 	mu      sync.Mutex // guards all below
 	done    bool
@@ -52,8 +51,8 @@ type provenance struct {
 	chain   []*node   // kustomizations that it passed through, the outermost first
 }
 
-func newOrigins(w *walk, root *node, count int) *origins {
-	return &origins{w: w, root: root, count: count}
+func newOrigins(w *walk, root *node) *origins {
+	return &origins{w: w, root: root}
 }
 
 func (o *origins) object(i int, value map[string]any) render.Provenance {
@@ -111,7 +110,7 @@ func (p *provenance) whole() []render.Origin {
 	}
 	for _, n := range p.chain {
 		if g := n.generator(p.value); g != nil {
-			return []render.Origin{{Span: n.at(g.at...), Role: render.Generated}}
+			return []render.Origin{g.origin()}
 		}
 	}
 	return []render.Origin{{Span: render.Span{File: p.o.root.name}, Role: render.Reference}}
@@ -169,9 +168,17 @@ func (f *field) holds(s *source, at string) bool {
 		return false
 	}
 	if scalar(f.value) {
-		return equal(v, f.value)
+		return equal(v, f.value) || sameWords(v, f.value)
 	}
 	return !scalar(v) && (lastOf(at) == f.last() || isIndex(f.last()))
+}
+
+// sameWords compares texts but for their line breaks: kustomize adds some to
+// folded scalars with indented lines.
+func sameWords(a, b any) bool {
+	s, ok := a.(string)
+	t, also := b.(string)
+	return ok && also && strings.Contains(t, "\n") && strings.ReplaceAll(s, "\n", "") == strings.ReplaceAll(t, "\n", "")
 }
 
 // in finds the field in a document that went into the object.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"sigs.k8s.io/kustomize/api/types"
 
@@ -85,7 +87,7 @@ func (w *walk) pluginDir(n *node, r ref, child *node) {
 	if !ok {
 		w.fail(&render.Error{
 			Span: n.place(r), Rule: "plugin", Missing: true,
-			Err: fmt.Errorf("%s %s is a kustomization that changes what it refers to: not evaluated", nouns[r.kind], r.text),
+			Err: fmt.Errorf("%s %s is a kustomization that changes what it refers to: not evaluated", nouns[r.kind], show(r.text)),
 		})
 		return
 	}
@@ -163,7 +165,7 @@ const builtinVersion = "builtin"
 func (w *walk) plugin(n *node, r ref, doc render.Document) {
 	m, ok := doc.Value.(map[string]any)
 	if !ok {
-		w.reject(n, r, "not-an-object", "plugin %s is not an object", shorten(r.text))
+		w.reject(n, r, "not-an-object", "plugin %s is not an object", show(r.text))
 		return
 	}
 	if apiVersionOf(doc) != builtinVersion || isFunction(m) {
@@ -173,6 +175,7 @@ func (w *walk) plugin(n *node, r ref, doc render.Document) {
 		})
 		return
 	}
+	n.plugins = append(n.plugins, &plugin{doc, func(at ...any) render.Span { return placed(r, doc, n, at...) }})
 	for _, key := range sorted(m) {
 		if kind, ok := pathFields[strings.ToLower(key)]; ok {
 			w.pluginPaths(n, r, doc, kind, key, m[key])
@@ -188,8 +191,8 @@ func (w *walk) plugin(n *node, r ref, doc render.Document) {
 
 // placed is where a field of a plugin's configuration is written.
 func placed(r ref, doc render.Document, n *node, key ...any) render.Span {
-	if doc.Positions != nil {
-		if _, value, ok := doc.Positions.Field(render.Pointer(key...)); ok {
+	for i := len(key); i >= 0 && doc.Positions != nil; i-- {
+		if _, value, ok := doc.Positions.Field(render.Pointer(key[:i]...)); ok {
 			return value
 		}
 	}
@@ -256,10 +259,13 @@ func (w *walk) unsupported(n *node, r ref, sentence string) {
 	w.reject(n, r, "unsupported", "%s", sentence)
 }
 
-// shorten keeps what may be a whole document out of messages.
-func shorten(s string) string {
-	if line, _, more := strings.Cut(s, "\n"); more || len(line) > 100 {
+// show makes a reference fit for a message: it may be a whole document.
+func show(s string) string {
+	switch {
+	case strings.Contains(s, "\n") || len(s) > 300:
 		return "given inline"
+	case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return strconv.Quote(s)
 	}
 	return s
 }

@@ -326,13 +326,22 @@ func (s *source) pointer(line, column int, path []string) (string, bool) {
 	if len(found) == 0 {
 		return "", false
 	}
-	want := "/" + path[len(path)-1]
+	best, most := found[0], -1
 	for _, at := range found {
-		if strings.HasSuffix(at, want) {
-			return at, true
+		if n := commonEnd(render.Path(at), path); n > most {
+			best, most = at, n
 		}
 	}
-	return found[0], true
+	return best, true
+}
+
+// commonEnd counts the elements in which two paths agree, from the end.
+func commonEnd(a, b []string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	return n
 }
 
 func (s *source) index(value any, at string) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sort"
 
+	"sigs.k8s.io/kustomize/api/resmap"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
@@ -110,15 +111,28 @@ func (o *origins) tag() {
 		}
 		t.kustomizations(withJSON)
 		m, err := build(t.snap, o.root.dir, o.w.openapi)
-		if err != nil || m.Size() != o.count {
-			continue
+		if err == nil && o.same(m) {
+			o.tags = t.tags
+			for _, r := range m.Resources() {
+				o.nodes = append(o.nodes, r.YNode())
+			}
+			return
 		}
-		o.tags = t.tags
-		for _, r := range m.Resources() {
-			o.nodes = append(o.nodes, r.YNode())
-		}
-		return
 	}
+}
+
+// same tells whether a build has the same objects in the same order.
+func (o *origins) same(m resmap.ResMap) bool {
+	if m.Size() != len(o.objects) {
+		return false
+	}
+	for i, r := range m.Resources() {
+		value := o.objects[i].value
+		if r.GetKind() != text(value, "kind") || r.GetName() != text(value, "metadata", "name") {
+			return false
+		}
+	}
+	return true
 }
 
 // firstTag is beyond the lines of every document.

@@ -25,7 +25,7 @@ func (w *walk) chartValues(n *node, c *chart, dir string) (*render.Helm, error) 
 			return nil, err
 		}
 	} else if !below(dir, n.dir) && c.ValuesMerge != "replace" {
-		return nil, c.error("outside-root", "chart "+c.Name+" is not below the directory of its kustomization", "name")
+		return nil, c.error("outside-root", "chart "+show(c.Name)+" is not below the directory of its kustomization", "name")
 	}
 	var additional []string
 	for i, name := range c.AdditionalValuesFiles {
@@ -48,7 +48,7 @@ func plainValues(fsys fs.FS, c *chart, own bool, file string, additional []strin
 		return &render.Helm{ValueFiles: append([]string{file}, additional...)}, nil
 	}
 	if _, err := fs.Stat(fsys, file); errors.Is(err, fs.ErrNotExist) {
-		return nil, c.error("missing-values-file", "chart "+c.Name+" has no values.yaml, which kustomize asks for", "name")
+		return nil, c.error("missing-values-file", "chart "+show(c.Name)+" has no values.yaml, which kustomize asks for", "name")
 	}
 	return &render.Helm{ValueFiles: additional}, nil
 }
@@ -85,19 +85,19 @@ func (w *walk) mergedValues(c *chart, file string, additional []string) (*render
 func (w *walk) valuesFile(n *node, c *chart, text string, field ...any) (string, error) {
 	name, ok := inside(n.dir, text)
 	if remote(text) {
-		e := c.error("remote-base", "values file "+withoutSecrets(text)+" is not in the tree, and nothing is fetched", field...)
+		e := c.error("remote-base", "values file "+show(withoutSecrets(text))+" is not in the tree, and nothing is fetched", field...)
 		e.Missing = true
 		return "", e
 	}
 	if !ok {
-		return "", c.error("outside-tree", "values file "+text+" leads out of the tree", field...)
+		return "", c.error("outside-tree", "values file "+show(text)+" leads out of the tree", field...)
 	}
 	p := w.tree.resolve(name)
 	switch {
 	case p.err != nil || p.dir:
-		return "", c.error("missing-values-file", "values file "+text+" not found", field...)
+		return "", c.error("missing-values-file", "values file "+show(text)+" not found", field...)
 	case !below(p.real, n.dir):
-		return "", c.error("outside-root", "values file "+text+" is not in or below the directory of its kustomization", field...)
+		return "", c.error("outside-root", "values file "+show(text)+" is not in or below the directory of its kustomization", field...)
 	}
 	return p.real, nil
 }

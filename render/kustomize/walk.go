@@ -52,6 +52,7 @@ type node struct {
 	items      []item              // its resources, in order
 	components []*node
 	generators []*chart // that generators ask for
+	plugins    []*plugin
 	patches    []*patch
 	replaces   []render.Document // files of replacements
 	loads      int
@@ -61,6 +62,7 @@ type node struct {
 
 // An item is an entry of resources: a manifest file or another kustomization.
 type item struct {
+	at   []any
 	docs []render.Document
 	node *node
 }
@@ -195,19 +197,19 @@ func (w *walk) follow(n *node, r ref) {
 		w.remote(n, r)
 		return
 	case !ok:
-		w.reject(n, r, "outside-tree", "%s %s leads out of the tree", nouns[r.kind], r.text)
+		w.reject(n, r, "outside-tree", "%s %s leads out of the tree", nouns[r.kind], show(r.text))
 		return
 	}
 	p := w.tree.resolve(name)
 	switch {
 	case errors.Is(p.err, errEscapes), errors.Is(p.err, errLinks):
-		w.reject(n, r, "outside-tree", "%s %s %w", nouns[r.kind], r.text, p.err)
+		w.reject(n, r, "outside-tree", "%s %s %w", nouns[r.kind], show(r.text), p.err)
 	case p.err != nil && ambiguous(r.text):
-		w.reject(n, r, "missing-"+rule(r.kind), "%s %q not found: are these two entries, the second indented too far?", nouns[r.kind], r.text)
+		w.reject(n, r, "missing-"+rule(r.kind), "%s %q not found: are these two entries, the second indented too far?", nouns[r.kind], show(r.text))
 	case errors.Is(p.err, fs.ErrNotExist):
-		w.reject(n, r, "missing-"+rule(r.kind), "%s %s not found", nouns[r.kind], r.text)
+		w.reject(n, r, "missing-"+rule(r.kind), "%s %s not found", nouns[r.kind], show(r.text))
 	case p.err != nil:
-		w.reject(n, r, "unreadable", "%s %s cannot be read", nouns[r.kind], r.text)
+		w.reject(n, r, "unreadable", "%s %s cannot be read", nouns[r.kind], show(r.text))
 	case p.dir:
 		w.followDir(n, r, name, p.real)
 	default:
@@ -232,7 +234,7 @@ func (n *node) place(r ref) render.Span {
 func (w *walk) remote(n *node, r ref) {
 	w.fail(&render.Error{
 		Span: n.place(r), Rule: "remote-base", Missing: true,
-		Err:  fmt.Errorf("%s %s is not in the tree, and nothing is fetched", nouns[r.kind], withoutSecrets(r.text)),
+		Err:  fmt.Errorf("%s %s is not in the tree, and nothing is fetched", nouns[r.kind], show(withoutSecrets(r.text))),
 		Hint: "vendor it: put a copy into the tree and refer to that",
 	})
 }
@@ -253,18 +255,18 @@ func withoutSecrets(text string) string {
 // followDir goes to the kustomization of another directory.
 func (w *walk) followDir(n *node, r ref, name, real string) {
 	if r.kind != refResource && r.kind != refComponent && r.kind != refPlugin {
-		w.reject(n, r, "not-a-file", "%s %s is a directory", nouns[r.kind], r.text)
+		w.reject(n, r, "not-a-file", "%s %s is a directory", nouns[r.kind], show(r.text))
 		return
 	}
 	if ambiguous(r.text) {
-		w.reject(n, r, "ambiguous-path", "%q leads to %s: are these two entries, the second indented too far?", r.text, name)
+		w.reject(n, r, "ambiguous-path", "%q leads to %s: are these two entries, the second indented too far?", show(r.text), name)
 		return
 	}
 	if w.cycle(n, r, real) {
 		return
 	}
 	if len(names(w.src.FS, real)) == 0 {
-		w.reject(n, r, "missing-kustomization", "%s %s is a directory without kustomization.yaml", nouns[r.kind], r.text)
+		w.reject(n, r, "missing-kustomization", "%s %s is a directory without kustomization.yaml", nouns[r.kind], show(r.text))
 		return
 	}
 	w.snap.addDir(name, real)
@@ -278,7 +280,7 @@ func (w *walk) followDir(n *node, r ref, name, real string) {
 	case refPlugin:
 		w.pluginDir(n, r, child)
 	default:
-		n.items = append(n.items, item{node: child})
+		n.items = append(n.items, item{at: r.at, node: child})
 	}
 }
 
@@ -287,7 +289,7 @@ func (w *walk) followDir(n *node, r ref, name, real string) {
 func (w *walk) cycle(n *node, r ref, real string) bool {
 	for _, dir := range w.stack {
 		if below(dir, real) {
-			w.reject(n, r, "cycle", "%s %s leads back to %s, which is being built from it", nouns[r.kind], r.text, path.Join(dir, "/"))
+			w.reject(n, r, "cycle", "%s %s leads back to %s, which is being built from it", nouns[r.kind], show(r.text), path.Join(dir, "/"))
 			return true
 		}
 	}
@@ -319,9 +321,9 @@ func (w *walk) kindFits(n *node, r ref, child *node) bool {
 	component := child.spec.Kind == types.ComponentKind
 	switch {
 	case component && r.kind != refComponent:
-		w.reject(n, r, "not-a-kustomization", "%s is a component: it belongs under components", r.text)
+		w.reject(n, r, "not-a-kustomization", "%s is a component: it belongs under components", show(r.text))
 	case !component && r.kind == refComponent:
-		w.reject(n, r, "not-a-component", "%s is no component: its kind is not Component", r.text)
+		w.reject(n, r, "not-a-component", "%s is no component: its kind is not Component", show(r.text))
 	default:
 		return true
 	}
@@ -331,11 +333,11 @@ func (w *walk) kindFits(n *node, r ref, child *node) bool {
 // followFile reads a file into the snapshot, as far as kustomize would read it.
 func (w *walk) followFile(n *node, r ref, name, real string) {
 	if r.kind == refComponent {
-		w.reject(n, r, "not-a-directory", "component %s is a file", r.text)
+		w.reject(n, r, "not-a-directory", "component %s is a file", show(r.text))
 		return
 	}
 	if !below(real, n.dir) {
-		w.reject(n, r, "outside-root", "%s %s is not in or below the directory of its kustomization", nouns[r.kind], r.text)
+		w.reject(n, r, "outside-root", "%s %s is not in or below the directory of its kustomization", nouns[r.kind], show(r.text))
 		return
 	}
 	data, ok := w.read(name, real)
@@ -350,12 +352,12 @@ func (w *walk) followFile(n *node, r ref, name, real string) {
 		}
 	case refCRD:
 		if len(data) == 0 {
-			w.reject(n, r, "empty-file", "crd %s is empty", r.text)
+			w.reject(n, r, "empty-file", "crd %s is empty", show(r.text))
 			return
 		}
 		w.yaml(real, data, render.YAML11)
 	case refResource:
-		n.items = append(n.items, item{docs: w.yaml(real, data, render.YAML12)})
+		n.items = append(n.items, item{at: r.at, docs: w.yaml(real, data, render.YAML12)})
 	case refPlugin:
 		w.pluginFile(n, r, w.yaml(real, data, render.YAML12))
 	case refReplacement:
