@@ -48,8 +48,11 @@ func isBreak(r rune) bool {
 // is longer than limit bytes, and "##[", which is a command to GitHub's runner
 // wherever it stands, is broken.
 func visible(s string, limit int) string {
-	if len(s) <= limit && plain(s) {
-		return s
+	if plain(s[:min(len(s), limit)]) {
+		if len(s) <= limit {
+			return s
+		}
+		return s[:limit] + "…"
 	}
 	var b strings.Builder
 	marks := 0
@@ -59,12 +62,11 @@ func visible(s string, limit int) string {
 			marks = 0
 		}
 		part := glyph(s[i:i+n], marks)
-		if b.Len()+len(part) > limit {
+		b.WriteString(part)
+		if i += n; b.Len() >= limit && i < len(s) {
 			b.WriteString("…")
 			break
 		}
-		b.WriteString(part)
-		i += n
 	}
 	return strings.ReplaceAll(b.String(), "##[", `#\u{23}[`)
 }

@@ -84,8 +84,11 @@ func Read(r io.Reader) (*Report, error) {
 	if err := json.Unmarshal(data, rep); err != nil {
 		return nil, readError(data, err)
 	}
+	if err := rep.check(); err != nil {
+		return nil, err
+	}
 	rep.fill()
-	return rep, rep.check()
+	return rep, nil
 }
 
 // checkSchema looks at the document's name alone, since the rest of another

@@ -254,16 +254,23 @@ func offset(text string, column int, width func(rune) int) (int, bool) {
 	return len(text), at == column || column == 0
 }
 
+// offsets checks a region that is given by bytes or characters.
 func (v *verifier) offsets(r node, f *file) {
-	for _, o := range []struct {
-		start, length string
-		size          int
-	}{{"byteOffset", "byteLength", len(f.data)}, {"charOffset", "charLength", max(utf8.RuneCount(f.data), len(utf16.Encode([]rune(string(f.data)))))}} {
-		start, ok := r.get(o.start).number()
-		length, _ := r.get(o.length).number()
-		if ok && start >= 0 && start+max(length, 0) > o.size {
-			v.add(r.get(o.start), "the file is not that long")
+	v.offset(r.get("byteOffset"), r.get("byteLength"), func() int { return len(f.data) })
+	v.offset(r.get("charOffset"), r.get("charLength"), func() int {
+		size := 0
+		for _, r := range string(f.data) {
+			size += utf16Width(r) // the larger count, for either may be meant
 		}
+		return size
+	})
+}
+
+func (v *verifier) offset(start, length node, size func() int) {
+	from, ok := start.number()
+	n, _ := length.number()
+	if ok && from >= 0 && from+max(n, 0) > size() {
+		v.add(start, "the file is not that long")
 	}
 }
 

@@ -1,0 +1,175 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+func TestReadIsIdentity(t *testing.T) {
+	t.Parallel()
+	r := sample(t)
+	got, err := Read(bytes.NewReader(write(t, "json", r, Options{})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := sample(t)
+	want.Results, want.Rules, want.Tree = sortedResults(want), sortedRules(want), nil
+	want.fill()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-written +read):\n%s", diff)
+	}
+}
+
+// The keys and their order are a contract.
+func TestJSONContract(t *testing.T) {
+	t.Parallel()
+	top := []string{"schema", "tool", "units", "summary", "results", "rules", "notes"}
+	unit := []string{"path", "kind", "name", "cluster", "owner", "status", "objects", "reason"}
+	summary := []string{"units", "rendered", "objects", "policies", "rules", "pass", "fail", "skip", "unknown", "error", "new", "suppressed"}
+	result := []string{"engine", "policy", "rule", "operation", "object", "outcome", "action", "severity", "message", "fields", "origins", "policyOrigin", "assumed", "baseline", "suppression", "fingerprint"}
+	origin := []string{"file", "line", "column", "endLine", "endColumn", "role"}
+	optional := []string{"hint", "reason"}
+
+	r := &Report{Units: make([]Unit, 1), Results: []policy.Result{{Outcome: policy.Fail, Origins: make([]render.Origin, 1)}, {Outcome: policy.Pass}}}
+	data := write(t, "json", r, Options{})
+	var doc map[string]json.RawMessage
+	var results, units []json.RawMessage
+	for _, err := range []error{json.Unmarshal(data, &doc), json.Unmarshal(doc["results"], &results), json.Unmarshal(doc["units"], &units)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var first struct{ Origins []json.RawMessage }
+	for _, raw := range results {
+		if err := json.Unmarshal(raw, &first); err != nil || len(first.Origins) > 0 {
+			break
+		}
+	}
+	for _, c := range []struct {
+		what string
+		raw  []byte
+		want []string
+	}{
+		{"report", data, top}, {"tool", doc["tool"], []string{"name", "version"}}, {"unit", units[0], unit}, {"summary", doc["summary"], summary},
+		{"result", results[0], result}, {"origin", first.Origins[0], origin},
+	} {
+		got := slices.DeleteFunc(keys(t, c.raw), func(k string) bool { return c.what == "result" && slices.Contains(optional, k) })
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.what, diff)
+		}
+	}
+	if n := strings.Count(string(data), "null"); n != 2 || strings.Count(string(data), `"suppression":null`) != 2 {
+		t.Errorf("%d nulls in\n%s", n, data)
+	}
+}
+
+// keys are an object's, in order.
+func keys(t *testing.T, raw []byte) []string {
+	t.Helper()
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := dec.Token(); err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, key.(string))
+		var skip json.RawMessage
+		if err := dec.Decode(&skip); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// An empty report is whole too.
+func TestJSONEmpty(t *testing.T) {
+	t.Parallel()
+	data := write(t, "json", &Report{}, Options{})
+	for _, key := range []string{"units", "results", "rules", "notes"} {
+		if !bytes.Contains(data, []byte(`"`+key+`": []`)) {
+			t.Errorf("%s is no empty array in\n%s", key, data)
+		}
+	}
+	if _, err := Read(bytes.NewReader(data)); err != nil {
+		t.Error(err)
+	}
+}
+
+// HTML stays as it is, and what a terminal would act on does not.
+func TestJSONEscapes(t *testing.T) {
+	t.Parallel()
+	r := &Report{Notes: []string{"<a&b>", "\x1b\u009b\u202e\x7f\U000e0001", "##[x]", "é😀\u2028"}}
+	data := write(t, "json", r, Options{})
+	for _, want := range []string{`"<a&b>"`, `"\u001b\u009b\u202e\u007f\udb40\udc01"`, `"#\u0023[x]"`, `"é😀\u2028"`} {
+		if !bytes.Contains(data, []byte(want)) {
+			t.Errorf("%s is not in\n%s", want, data)
+		}
+	}
+	got, err := Read(bytes.NewReader(data))
+	if err != nil || !reflect.DeepEqual(got.Notes, r.Notes) {
+		t.Errorf("read %q, %v", got.Notes, err)
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	t.Parallel()
+	whole := string(write(t, "json", sample(t), Options{}))
+	for _, c := range []struct{ name, in, want string }{
+		{"empty", " \n", "the report is empty"},
+		{"yaml", "schema: preadmit.report/v1\n", "line 1 is not JSON"},
+		{"cut", whole[:len(whole)/2], "is not JSON"},
+		{"two", whole + whole, "is not JSON"},
+		{"array", "[]", "it is a JSON array"},
+		{"null", "null", "not a preadmit report"},
+		{"other-json", `{"kind":"List"}`, `it has no schema "preadmit.report/v1"`},
+		{"sarif", string(write(t, "sarif", sample(t), Options{})), "this is a SARIF file"},
+		{"test-report", `{"schema":"preadmit.test/v1"}`, "this is a preadmit.test/v1, not a preadmit.report/v1"},
+		{"other-version", `{"tool":{"name":"preadmit","version":"9.1"},"units":{},"schema":"preadmit.report/v2"}`,
+			"this report is a preadmit.report/v2 made by preadmit 9.1, and this preadmit reads preadmit.report/v1"},
+		{"schema-is-a-number", `{"schema":1}`, "it has no schema"},
+		{"hostile-schema", `{"schema":"\u001b[2J"}`, `this is a \u{1b}[2J, not`},
+		{"wrong-type", strings.Replace(whole, `"units":4`, `"units":"4"`, 1), "summary.units is a JSON string"},
+		{"outcome", strings.Replace(whole, `"outcome":"pass"`, `"outcome":"maybe"`, 1), `has the outcome "maybe", which is none of`},
+		{"no-outcome", strings.Replace(whole, `"outcome":"pass",`, ``, 1), `has the outcome ""`},
+		{"action", strings.Replace(whole, `"action":"audit"`, `"action":"shout"`, 1), `has the action "shout"`},
+	} {
+		r, err := Read(strings.NewReader(c.in))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+		if err != nil && strings.ContainsAny(err.Error(), "\x1b\n") {
+			t.Errorf("%s: %q is not safe to show", c.name, err)
+		}
+		if err != nil && r != nil {
+			t.Errorf("%s: there is a report too", c.name)
+		}
+	}
+}
+
+// What later versions add does not keep a report from being read.
+func TestReadTakes(t *testing.T) {
+	t.Parallel()
+	for name, in := range map[string]string{
+		"more-keys": `{"later":{},"schema":"preadmit.report/v1","results":[{"outcome":"fail","later":1}]}`,
+		"nulls":     `{"schema":"preadmit.report/v1","results":[{"outcome":"fail","fields":null}],"units":null}`,
+		"bom":       "\ufeff" + `{"schema":"preadmit.report/v1","results":[{"outcome":"fail"}]}`,
+	} {
+		r, err := Read(strings.NewReader(in))
+		if err != nil || len(r.Results) != 1 || r.Results[0].Fields == nil || r.Units == nil {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+}
