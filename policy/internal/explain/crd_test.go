@@ -1,0 +1,114 @@
+package explain
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"k8s.io/apimachinery/pkg/util/version"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/apiserver/pkg/cel/openapi"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// A ruleRow is a schema with the rules that the API server's own tests hold
+// against an object.
+type ruleRow struct {
+	ID     string
+	Kind   string
+	Schema spec.Schema
+	Object json.RawMessage
+	Rules  []struct {
+		Rule  string
+		Valid *bool
+	}
+}
+
+// TestRulesCorpus evaluates rules over values typed by a schema, as the API
+// server published them, and explains those that fail.
+func TestRulesCorpus(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join(corpus(t, "crd-cel"), "crd-cel.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, 1<<20)
+	rules, failures, explained := 0, 0, 0
+	for lines.Scan() {
+		var row ruleRow
+		if err := json.Unmarshal(lines.Bytes(), &row); err != nil || row.Kind != "rules" {
+			continue
+		}
+		env, self := row.self(t)
+		for _, rule := range row.Rules {
+			ast, issues := env.Compile(rule.Rule)
+			if issues.Err() != nil || rule.Valid == nil {
+				continue
+			}
+			rules++
+			e, err := New(env, ast, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ex := e.verdict(t, map[string]any{"self": self})
+			if got != *rule.Valid {
+				t.Errorf("%s: %s: %v", row.ID, rule.Rule, got)
+			}
+			if !got {
+				failures++
+				if len(ex.Culprits) > 0 {
+					explained++
+				} else {
+					t.Logf("not explained: %s", rule.Rule)
+				}
+			}
+		}
+	}
+	t.Logf("%d rules, %d failures, %d explained", rules, failures, explained)
+	if rules < 100 {
+		t.Error("too few")
+	}
+}
+
+func (e *Explainer) verdict(t *testing.T, roots map[string]any) (bool, Explanation) {
+	t.Helper()
+	ex, err := e.Explain(t.Context(), Input{Roots: roots, Want: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &run{e: e, ctx: t.Context(), limit: defaultNodes, input: Input{Roots: roots}, roots: make(map[string]*node)}
+	return r.eval(e.code, nil).val == types.True, ex
+}
+
+func (row *ruleRow) self(t *testing.T) (*cel.Env, any) {
+	t.Helper()
+	schema := &openapi.Schema{Schema: &row.Schema}
+	decl := common.SchemaDeclType(schema, false)
+	if decl == nil {
+		t.Fatal(row.ID, "has no type")
+	}
+	decl = decl.MaybeAssignTypeName("selfType")
+	provider := apiservercel.NewDeclTypeProvider(decl)
+	base := environment.MustBaseEnvSet(version.MajorMinor(1, 37)).StoredExpressionsEnv()
+	opts, err := provider.EnvOptions(base.CELTypeProvider())
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := base.Extend(append(opts, cel.Variable("self", decl.CelType()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object any
+	if err := json.Unmarshal(row.Object, &object); err != nil {
+		t.Fatal(err)
+	}
+	return env, common.UnstructuredToVal(integers(object), schema)
+}
