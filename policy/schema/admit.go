@@ -40,7 +40,7 @@ func (k *Kinds) Admit(o *render.Object, namespace string) (map[string]any, error
 		return k.admitBuiltin(b, o, namespace)
 	}
 	if c := k.customs[gvk.GroupKind()]; c != nil {
-		return c.admit(o, gvk, namespace)
+		return c.admit(k.release, o, gvk, namespace)
 	}
 	if err := k.unknown(gvk); err != nil {
 		return nil, err
@@ -83,10 +83,7 @@ func (k *Kinds) admitBuiltin(b *builtin, o *render.Object, namespace string) (ma
 	if err != nil {
 		return nil, fmt.Errorf("%s in version %q: %w", b.gvk.Kind, b.gvk.Version, err)
 	}
-	t.unknown.prune(held)
-	if k.release < omitsNullTimestamps {
-		nullTimestamps(held, t.typ)
-	}
+	t.older.adapt(held)
 	place(held, b.namespaced, namespace)
 	return held, nil
 }

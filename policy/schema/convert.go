@@ -85,7 +85,12 @@ func convertBuiltin(from, to *builtin, admitted map[string]any) (map[string]any,
 	if reflect.TypeOf(converted) != reflect.PointerTo(b.typ) {
 		return nil, cantConvert(from.gvk, to.gvk)
 	}
-	return runtime.DefaultUnstructuredConverter.ToUnstructured(converted)
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(converted)
+	if err != nil {
+		return nil, err
+	}
+	b.older.adapt(tree)
+	return tree, nil
 }
 
 func cantConvert(from, to schema.GroupVersionKind) error {

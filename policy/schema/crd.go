@@ -21,6 +21,7 @@ type custom struct {
 	namespaced          bool
 	served              []string // versions, as listed
 	webhook             bool     // converts between the versions
+	schemas             map[string]func() (*customSchema, error)
 }
 
 func isCRD(o *render.Object) bool {
@@ -75,6 +76,7 @@ func readCRD(object map[string]any) (c *custom, pointer string, err error) {
 	c.namespaced = scope == "Namespaced"
 	strategy, _, _ := unstructured.NestedString(spec, "conversion", "strategy")
 	c.webhook = strategy == "Webhook"
+	c.schemas = readSchemas(object)
 	if c.served = servedVersions(spec); len(c.served) == 0 {
 		return nil, "/spec/versions", errors.New("spec.versions: Required value: no version is served")
 	}
@@ -102,16 +104,54 @@ func (c *custom) gvr(version string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: c.group, Version: version, Resource: c.plural}
 }
 
-// admit returns a custom object as it is, in its namespace: what its schema
-// fills in and drops is not done here.
-func (c *custom) admit(o *render.Object, gvk schema.GroupVersionKind, namespace string) (map[string]any, error) {
+// readSchemas takes the schemas of the served versions from a definition in
+// apiextensions.k8s.io/v1; the ones of v1beta1 may not be structural.
+func readSchemas(object map[string]any) map[string]func() (*customSchema, error) {
+	schemas := map[string]func() (*customSchema, error){}
+	if object["apiVersion"] != "apiextensions.k8s.io/v1" {
+		return schemas
+	}
+	keepUnknown, _, _ := unstructured.NestedBool(object, "spec", "preserveUnknownFields")
+	versions, _, _ := unstructured.NestedFieldNoCopy(object, "spec", "versions")
+	list, _ := versions.([]any)
+	for _, v := range list {
+		v, _ := v.(map[string]any)
+		name, _ := v["name"].(string)
+		props, _, _ := unstructured.NestedFieldNoCopy(v, "schema", "openAPIV3Schema")
+		schema, _ := props.(map[string]any)
+		schemas[name] = compileSchema(schema, keepUnknown)
+	}
+	return schemas
+}
+
+// admit returns a custom object as its definition makes it.
+func (c *custom) admit(r release, o *render.Object, gvk schema.GroupVersionKind, namespace string) (map[string]any, error) {
 	if !slices.Contains(c.served, gvk.Version) {
 		return nil, fieldError(fmt.Errorf("no matches for kind %q in version %q: its CustomResourceDefinition serves %s",
 			gvk.Kind, gvk.GroupVersion(), strings.Join(c.served, ", ")), "/apiVersion")
 	}
 	held := runtime.DeepCopyJSON(o.Object)
+	if compile := c.schemas[gvk.Version]; compile != nil {
+		s, err := compile()
+		if err != nil {
+			return nil, fmt.Errorf("the schema of %s %s can't be read: %w", gvk.GroupVersion(), gvk.Kind, short(err))
+		}
+		if err := s.complete(held); err != nil {
+			return nil, badRequest(gvk, err)
+		}
+	}
+	if r < omitsNullTimestamps {
+		nullTimestamp(held)
+	}
 	place(held, c.namespaced, namespace)
 	return held, nil
+}
+
+// nullTimestamp gives an object the null creationTimestamp of older servers.
+func nullTimestamp(held map[string]any) {
+	if m, ok := held["metadata"].(map[string]any); ok && m["creationTimestamp"] == nil {
+		m["creationTimestamp"] = nil
+	}
 }
 
 func (c *custom) convert(admitted map[string]any, from, to schema.GroupVersionKind) (map[string]any, error) {

@@ -6,7 +6,6 @@ import (
 	"reflect"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	serverjson "k8s.io/apimachinery/pkg/util/json"
@@ -20,7 +19,7 @@ type goType struct {
 	shape    *shape
 	defaults *plan
 	stored   *plan
-	unknown  *pruner
+	older    *adapter
 }
 
 // newGoType returns nil for a kind that client-go has no type for: such as
@@ -30,7 +29,7 @@ func (k *Kinds) newGoType(gvk schema.GroupVersionKind) *goType {
 	if typ == nil {
 		return nil
 	}
-	t := &goType{typ: typ, shape: shapeOf(typ), stored: newPlan(typ, stored), unknown: k.newPruner(gvk, typ)}
+	t := &goType{typ: typ, shape: shapeOf(typ), stored: newPlan(typ, stored), older: k.newAdapter(gvk, typ)}
 	if gvk.Group != "node.k8s.io" { // has no defaults, not even for the quantities of core that it holds
 		t.defaults = newPlan(typ, defaults)
 	}
@@ -104,37 +103,4 @@ func (t *goType) complete(r release, typed any) {
 	value := reflect.ValueOf(typed).Elem()
 	t.defaults.apply(r, value)
 	t.stored.apply(r, value)
-}
-
-// omitsNullTimestamps is the release since which metadata without a creation
-// time is without creationTimestamp, too, rather than with a null.
-const omitsNullTimestamps release = 34
-
-// nullTimestamps gives the metadata in an object, its own and that of its
-// templates, the null creationTimestamp that older API servers show.
-func nullTimestamps(value any, typ reflect.Type) {
-	for typ.Kind() == reflect.Pointer {
-		typ = typ.Elem()
-	}
-	switch v := value.(type) {
-	case []any:
-		if typ.Kind() != reflect.Slice {
-			return
-		}
-		for _, child := range v {
-			nullTimestamps(child, typ.Elem())
-		}
-	case map[string]any:
-		if typ == reflect.TypeFor[metav1.ObjectMeta]() {
-			if _, ok := v["creationTimestamp"]; !ok {
-				v["creationTimestamp"] = nil
-			}
-			return
-		}
-		for _, f := range fieldsOf(typ) {
-			if child, ok := v[f.name]; ok {
-				nullTimestamps(child, f.typ)
-			}
-		}
-	}
 }

@@ -21,14 +21,20 @@ type oracleAnswer struct {
 	Error  string         `json:"error,omitempty"`
 }
 
-// askOracle asks the API server's own code, which make oracle builds. Without
-// it the test is skipped.
-func askOracle(t *testing.T, requests []oracleRequest) []oracleAnswer {
+// needOracle is the oracle's binary; without it the test is skipped.
+func needOracle(t *testing.T) string {
 	t.Helper()
 	binary := os.Getenv("PREADMIT_ORACLE")
 	if binary == "" {
-		t.Skip("PREADMIT_ORACLE does not name the oracle's binary: see the oracle's README")
+		t.Skip("PREADMIT_ORACLE does not name the oracle's binary: see oracle/README.md")
 	}
+	return binary
+}
+
+// askOracle asks the API server's own code.
+func askOracle(t *testing.T, requests []oracleRequest) []oracleAnswer {
+	t.Helper()
+	binary := needOracle(t)
 	var in bytes.Buffer
 	for _, r := range requests {
 		data, err := json.Marshal(r)

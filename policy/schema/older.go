@@ -5,47 +5,57 @@ import (
 	"reflect"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A pruner drops the fields that the types of client-go have and an older API
-// server doesn't know: it ignores them in what it reads. nil drops nothing.
-type pruner struct {
-	drop []string
-	into []namedPruner
-	each *pruner // of a list or map
+// omitsNullTimestamps is the release since which metadata without a creation
+// time is without creationTimestamp, too, rather than with a null.
+const omitsNullTimestamps release = 34
+
+// An adapter makes of an object in the types of client-go what an older API
+// server holds. It drops the fields that the older one doesn't know, which
+// ignores them in what it reads. nil does nothing.
+type adapter struct {
+	drop  []string
+	stamp bool // metadata has a null creationTimestamp rather than none
+	into  []namedAdapter
+	each  *adapter // of a list or map
 }
 
-type namedPruner struct {
+type namedAdapter struct {
 	name string
-	*pruner
+	*adapter
 }
 
-func (p *pruner) prune(value any) {
+func (p *adapter) adapt(value any) {
 	if p == nil {
 		return
 	}
 	switch v := value.(type) {
 	case []any:
 		for _, child := range v {
-			p.each.prune(child)
+			p.each.adapt(child)
 		}
 	case map[string]any:
 		for _, child := range v {
-			p.each.prune(child)
+			p.each.adapt(child)
 		}
 		for _, name := range p.drop {
 			delete(v, name)
 		}
+		if _, ok := v["creationTimestamp"]; p.stamp && !ok {
+			v["creationTimestamp"] = nil
+		}
 		for _, child := range p.into {
-			child.prune(v[child.name])
+			child.adapt(v[child.name])
 		}
 	}
 }
 
-// newPruner compares a kind's type with its schema in the release. The newest
+// newAdapter compares a kind's type with its schema in the release. The newest
 // release knows all fields.
-func (k *Kinds) newPruner(gvk apischema.GroupVersionKind, typ reflect.Type) *pruner {
+func (k *Kinds) newAdapter(gvk apischema.GroupVersionKind, typ reflect.Type) *adapter {
 	if k.release == newest {
 		return nil
 	}
@@ -57,8 +67,8 @@ func (k *Kinds) newPruner(gvk apischema.GroupVersionKind, typ reflect.Type) *pru
 	if err != nil {
 		return nil
 	}
-	c := &pruneCompiler{all, map[reflect.Type]bool{}}
-	return c.pruner(&openAPI{Ref: refPrefix + name}, typ)
+	c := &adapterCompiler{all, k.release < omitsNullTimestamps, map[reflect.Type]bool{}}
+	return c.adapter(&openAPI{Ref: refPrefix + name}, typ)
 }
 
 const refPrefix = "#/components/schemas/"
@@ -72,12 +82,13 @@ type openAPI struct {
 	Values     *openAPI            `json:"additionalProperties"`
 }
 
-type pruneCompiler struct {
+type adapterCompiler struct {
 	components map[string]json.RawMessage
+	stamp      bool
 	open       map[reflect.Type]bool // types may contain themselves
 }
 
-func (c *pruneCompiler) resolve(s *openAPI) *openAPI {
+func (c *adapterCompiler) resolve(s *openAPI) *openAPI {
 	for s != nil && (s.Ref != "" || len(s.AllOf) == 1) {
 		if len(s.AllOf) == 1 {
 			s = s.AllOf[0]
@@ -92,7 +103,7 @@ func (c *pruneCompiler) resolve(s *openAPI) *openAPI {
 	return s
 }
 
-func (c *pruneCompiler) pruner(s *openAPI, typ reflect.Type) *pruner {
+func (c *adapterCompiler) adapter(s *openAPI, typ reflect.Type) *adapter {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
@@ -113,30 +124,30 @@ func (c *pruneCompiler) pruner(s *openAPI, typ reflect.Type) *pruner {
 	return nil
 }
 
-func (c *pruneCompiler) each(s *openAPI, typ reflect.Type) *pruner {
+func (c *adapterCompiler) each(s *openAPI, typ reflect.Type) *adapter {
 	if s == nil {
 		return nil
 	}
-	if p := c.pruner(s, typ); p != nil {
-		return &pruner{each: p}
+	if p := c.adapter(s, typ); p != nil {
+		return &adapter{each: p}
 	}
 	return nil
 }
 
-func (c *pruneCompiler) fields(s *openAPI, typ reflect.Type) *pruner {
+func (c *adapterCompiler) fields(s *openAPI, typ reflect.Type) *adapter {
 	if len(s.Properties) == 0 {
 		return nil
 	}
-	p := &pruner{}
+	p := &adapter{stamp: c.stamp && typ == reflect.TypeFor[metav1.ObjectMeta]()}
 	for _, f := range fieldsOf(typ) {
 		child := s.Properties[f.name]
 		if child == nil {
 			p.drop = append(p.drop, f.name)
-		} else if below := c.pruner(child, f.typ); below != nil {
-			p.into = append(p.into, namedPruner{f.name, below})
+		} else if below := c.adapter(child, f.typ); below != nil {
+			p.into = append(p.into, namedAdapter{f.name, below})
 		}
 	}
-	if len(p.drop)+len(p.into) == 0 {
+	if len(p.drop)+len(p.into) == 0 && !p.stamp {
 		return nil
 	}
 	return p
