@@ -87,6 +87,7 @@ func (b *bench) broken(err error) {
 // unsupported says of each policy that nothing here can evaluate that it is
 // undecided.
 func (b *bench) unsupported(policies []*render.Object) {
+	said := make(map[string]bool) // overlays repeat their base's policies
 	for _, p := range policies {
 		why := unsupported(p)
 		if why == "" {
@@ -96,7 +97,10 @@ func (b *bench) unsupported(policies []*render.Object) {
 		if at := p.At(""); len(at) > 0 {
 			err.Span = at[0].Span
 		}
-		b.broken(err)
+		if !said[err.Error()] {
+			b.broken(err)
+		}
+		said[err.Error()] = true
 	}
 }
 

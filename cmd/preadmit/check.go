@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -82,8 +83,11 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	if o.verbose {
 		listSkipped(stderr, in)
 	}
-	return verdict(r, o, stderr), nil
+	return verdict(r, o, saysSo(outs), stderr), nil
 }
+
+// saysSo tells whether the verdict stands on standard output already.
+func saysSo(outs []output) bool { return slices.Contains(outs, output{format: "text"}) }
 
 // listSkipped names the files that hold nothing to judge.
 func listSkipped(w io.Writer, in *input) {
@@ -122,14 +126,16 @@ func relabel(t *tree, results []policy.Result) {
 	}
 }
 
-// verdict is the exit code, and says on standard error what it rests on.
-func verdict(r *report.Report, o *checkOptions, stderr io.Writer) int {
+// verdict is the exit code, and says on standard error what it rests on, where
+// that is not to be seen or the code stands for one of two reasons.
+func verdict(r *report.Report, o *checkOptions, said bool, stderr io.Writer) int {
 	denied := 0
 	if o.failOn != "never" {
 		denied = r.Denied(policy.Action(o.failOn))
 	}
 	undecided := r.Incomplete()
-	if !o.quiet && denied+undecided > 0 {
+	both := denied > 0 && undecided > 0
+	if !o.quiet && denied+undecided > 0 && (both || !said) {
 		fmt.Fprintf(stderr, "preadmit: %s\n", verdictLine(denied, undecided))
 	}
 	switch {

@@ -3,18 +3,25 @@ package main
 import (
 	"io"
 	"log"
+	"os"
 	"strings"
 	"unicode"
 
 	"k8s.io/klog/v2"
 )
 
-// quietLibraries keeps what libraries log out of standard error: what a reader
-// must know is a result.
-func quietLibraries() {
+// quietLibraries keeps what libraries log out of standard error, which it
+// returns: what a reader must know is a result. kustomize writes to os.Stderr
+// itself.
+func quietLibraries() *os.File {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	log.SetOutput(io.Discard)
+	stderr := os.Stderr
+	if null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0); err == nil {
+		os.Stderr = null
+	}
+	return stderr
 }
 
 // plain makes text of unknown origin fit for one line of a terminal or log.

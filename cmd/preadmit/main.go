@@ -24,15 +24,15 @@ const (
 )
 
 func main() {
+	stderr := quietLibraries()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, stderr)
 	stop()
 	os.Exit(code)
 }
 
 // run is the whole program: it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	quietLibraries()
 	code := exitOK
 	root := newRootCommand(&code)
 	root.SetArgs(args)

@@ -15,7 +15,8 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"preadmit": func() {
-			os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+			stderr := quietLibraries()
+			os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, stderr))
 		},
 	})
 }
