@@ -54,7 +54,7 @@ func (u *Unit) checkName(o *Object) error {
 		}
 	}
 	if o.GetName() == "" && o.GetGenerateName() == "" {
-		return u.errorAt(o, "/metadata", "no-name", "%s has neither metadata.name nor metadata.generateName", o.GetKind())
+		return u.errorAt(o, "/metadata", "no-name", "%.63s has neither metadata.name nor metadata.generateName", o.GetKind())
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func (u *Unit) checkTwice(o *Object, first map[Key]*Object) error {
 		first[k] = o
 		return nil
 	}
-	e := u.errorAt(o, "", "duplicate-object", "%s %s is already defined%s: the cluster keeps the last", k.Kind, k.Name, whereIs(was))
+	e := u.errorAt(o, "", "duplicate-object", "%.63s %.253s is already defined%s: the cluster keeps the last", k.Kind, k.Name, whereIs(was))
 	e.Warning = true
 	return e
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -29,21 +30,25 @@ type decoder struct {
 	nodes   int                   // by aliases
 	size    int                   // in bytes, by aliases
 	bang    bool                  // the tag "!" may be there
-	errs    []error               // of a document that is read all the same
+	last    place                 // where lastOff is
+	lastOff int
+	errs    []error // of a document that is read all the same
 }
 
 // A result is a node's value, its index in the tree, and what a library that
 // expands aliases and merge keys as it meets them would have to do for it.
 type result struct {
-	value any
-	node  int32
-	nodes int
-	size  int // bytes of keys and strings
+	value  any
+	node   int32
+	nodes  int
+	size   int // bytes of keys and strings
+	height int // levels of maps and lists
 }
 
 func (r *result) add(part result) {
 	r.nodes += part.nodes
 	r.size += part.size
+	r.height = max(r.height, part.height+1)
 }
 
 func newDecoder(s *source, c *chunk, d Dialect) *decoder {
@@ -110,6 +115,9 @@ func (d *decoder) alias(n *yaml.Node, depth int) (result, error) {
 	if d.nodes > maxAliasNodes || d.size > maxAliasBytes {
 		return result{}, d.errorf(n, "alias-expansion", "aliases make the document larger than %d nodes or %d MiB", maxAliasNodes, maxAliasBytes>>20)
 	}
+	if depth+r.height > maxDepth {
+		return result{}, d.errorf(n, "too-deep", "more than %d levels", maxDepth)
+	}
 	r.value = clone(r.value)
 	return r, nil
 }
@@ -149,8 +157,7 @@ func (d *decoder) scalar(n *yaml.Node) (result, error) {
 // for yaml.v2, but yaml.v3 keeps no trace of that tag.
 func (d *decoder) resolve(n *yaml.Node) (resolved, error) {
 	if d.bang && n.Style == 0 && d.dialect == YAML11 {
-		at := d.at(n)
-		from := d.src.offset(int(at.line), int(at.column))
+		from := d.offset(d.at(n))
 		if bytes.IndexByte(d.src.data[from:d.src.skipProperties(from)], '!') >= 0 {
 			return resolved{value: n.Value}, nil
 		}
@@ -158,17 +165,31 @@ func (d *decoder) resolve(n *yaml.Node) (resolved, error) {
 	return d.dialect.scalar(n)
 }
 
+// offset is source.offset from the last place on, which is near: a line may be
+// as long as the file.
+func (d *decoder) offset(at place) int {
+	if at.line != d.last.line || at.column < d.last.column || d.last.column == 0 {
+		d.last, d.lastOff = at, d.src.offset(int(at.line), int(at.column))
+		return d.lastOff
+	}
+	for ; d.last.column < at.column; d.last.column++ {
+		_, size := utf8.DecodeRune(d.src.data[d.lastOff:])
+		d.lastOff += size
+	}
+	return d.lastOff
+}
+
 // note reports what is odd about a scalar that is read all the same.
 func (d *decoder) note(n *yaml.Node, r resolved, what string) {
 	switch r.odd {
 	case ambiguous:
-		e := d.errorf(n, "ambiguous-scalar", "%s is a boolean for kubectl, Helm and Argo CD, and a string for kustomize and Flux", what)
-		e.Warning, e.Hint = true, "write true or false, or put it in quotes"
-		d.report(e)
+		if e := d.report(n, "ambiguous-scalar", "%s is a boolean for kubectl, Helm and Argo CD, and a string for kustomize and Flux", what); e != nil {
+			e.Warning, e.Hint = true, "write true or false, or put it in quotes"
+		}
 	case imprecise:
-		e := d.errorf(n, "imprecise-number", "number is not representable in JSON without loss")
-		e.Hint = "put it in quotes"
-		d.report(e)
+		if e := d.report(n, "imprecise-number", "number is not representable in JSON without loss"); e != nil {
+			e.Hint = "put it in quotes"
+		}
 	}
 }
 
@@ -223,7 +244,7 @@ func (d *decoder) mapping(n *yaml.Node, depth int) (result, error) {
 		var err error
 		if isMerge(key) {
 			if merge != nil {
-				d.report(d.errorf(key, "duplicate-key", "second merge key `<<`, the first is on line %d", merge.Line+d.line))
+				d.report(key, "duplicate-key", "second merge key `<<`, the first is on line %d", merge.Line+d.line)
 			}
 			merge = key
 			err = d.merge(&m, val)
@@ -260,7 +281,7 @@ func (d *decoder) field(m *mapping, key, val *yaml.Node) error {
 	} else {
 		old := d.find(m, name)
 		if !old.merged {
-			d.report(d.errorf(key, "duplicate-key", "key is already set on line %d: kubectl takes the last, kustomize refuses both", old.keyAt.line+1))
+			d.report(key, "duplicate-key", "key is already set on line %d: kubectl takes the last, kustomize refuses both", old.keyAt.line+1)
 		}
 		*old = e
 	}
@@ -286,11 +307,15 @@ func (d *decoder) find(m *mapping, name string) *entry {
 	return &d.stack[m.index[name]]
 }
 
-// report keeps an error of a document that is read all the same.
-func (d *decoder) report(e *Error) {
-	if len(d.errs) < maxReports {
-		d.errs = append(d.errs, e)
+// report keeps an error of a document that is read all the same. It returns
+// nil when there are enough of them.
+func (d *decoder) report(n *yaml.Node, rule, format string, args ...any) *Error {
+	if len(d.errs) >= maxReports {
+		return nil
 	}
+	e := d.errorf(n, rule, format, args...)
+	d.errs = append(d.errs, e)
+	return e
 }
 
 func (d *decoder) key(n *yaml.Node, depth int) (string, error) {
@@ -360,8 +385,8 @@ func (d *decoder) mergeOne(m *mapping, val *yaml.Node) error {
 			*old = e
 		} else {
 			if !equal(was, from[e.key]) {
-				d.report(d.errorf(val, "ambiguous-merge",
-					"a merged key is already set on line %d: kubectl, Helm and Argo CD take the merged value, kustomize and Flux the other", old.keyAt.line+1))
+				d.report(val, "ambiguous-merge",
+					"a merged key is already set on line %d: kubectl, Helm and Argo CD take the merged value, kustomize and Flux the other", old.keyAt.line+1)
 			}
 			if d.dialect == YAML12 {
 				continue

@@ -155,6 +155,51 @@ func TestHostileYAML(t *testing.T) {
 	}
 }
 
+// Time goes with the size of a file, whatever is in it. The limit is far above
+// what it takes, and far below what a quadratic step would.
+func TestHostileSizes(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("reads files of many megabytes")
+	}
+	keys := func(n int, format string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	head := "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
+	chain := head + "a0: &a0 " + nested("[", "]", 400) + "\n"
+	for i := 1; i < 100; i++ {
+		chain += fmt.Sprintf("a%d: &a%d %s*a%d%s\n", i, i, strings.Repeat("[", 400), i-1, strings.Repeat("]", 400))
+	}
+	for name, test := range map[string]struct{ in, want string }{
+		"many keys":             {head + "x:\n" + keys(500_000, "  k%d: v\n"), ""},
+		"the same keys":         {head + "x:\n" + keys(100_000, "  k%d: v\n") + keys(100_000, "  k%d: w\n"), "duplicate-key"},
+		"one long line":         {head + "x: {é: " + "!t a" + keys(200_000, ", k%d: v, y: yes") + "}\n", "ambiguous-scalar"},
+		"one long line of JSON": {`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"é"},"y":1` + keys(200_000, `,"k%d":1,"y":1`) + "}", "duplicate-key"},
+		"merges":                {head + "a: &a {" + keys(2_000, "k%d: v, ") + "}\n" + keys(1_000, "b%d: {<<: *a, k1: w}\n"), "alias-expansion"},
+		"deep by aliases":       {chain, "too-deep"},
+		"quotes without end":    {head + keys(100_000, "k%d: 'it''s\n"), "yaml-syntax"},
+		"comments":              {head + keys(400_000, "# %d é\n"), ""},
+		"block scalar":          {head + "x: |\n" + keys(400_000, "  line %d é\n"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			objects, err := Parse("x.yaml", []byte(test.in))
+			if took := time.Since(start); took > 30*time.Second {
+				t.Errorf("%d bytes took %v", len(test.in), took)
+			} else {
+				t.Logf("%d bytes took %v", len(test.in), took)
+			}
+			if errs := Errors(err); test.want == "" && (err != nil || len(objects) != 1) || test.want != "" && (len(errs) == 0 || errs[0].Rule != test.want || len(errs) > maxReports) {
+				t.Errorf("%d objects, %.500v", len(objects), err)
+			}
+		})
+	}
+}
+
 // No error says what is in a file, which may be a Secret.
 func TestErrorsKeepSecrets(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,7 @@
 // charts, kustomizations, manifests. Out come [Unit]s with their [Object]s,
 // each with its [Provenance], and the [Error]s of what could not be rendered.
 // The root package holds these types, the walk that finds sources
-// ([Discover]) and plain YAML ([Parse]); a child package renders one kind of
+// ([Graph.Discover]) and plain YAML ([Parse]); a child package renders one kind of
 // source each. Nothing here opens a connection, runs a program or reads
 // outside the tree.
 package render

@@ -141,7 +141,7 @@ func inferKind(item any, list map[string]any) {
 var configGroups = []string{
 	"apiserver.config.k8s.io", "audit.k8s.io", "backstage.io", "chainsaw.kyverno.io", "cli.kyverno.io", "ctlptl.dev",
 	"eksctl.io", "k3d.io", "kind.x-k8s.io", "kpt.dev", "kubeadm.k8s.io", "kubelet.config.k8s.io", "kubeproxy.config.k8s.io",
-	"kubescheduler.config.k8s.io", "kustomize.config.k8s.io", "kuttl.dev", "meta.pkg.crossplane.io", "skaffold", "test.gatekeeper.sh",
+	"kubescheduler.config.k8s.io", "kustomize.config.k8s.io", "kuttl.dev", "meta.pkg.crossplane.io", "schema.plugin.fluxcd.io", "skaffold", "test.gatekeeper.sh",
 }
 
 func isConfig(apiVersion, kind string) bool {

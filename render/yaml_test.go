@@ -164,6 +164,9 @@ func eachShared(tb testing.TB, f func(name string, data []byte)) {
 
 func TestDecodesCorporaAsSigs(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("reads every file of the corpora")
+	}
 	files, docs, errs, rules := 0, 0, 0, map[string]int{}
 	eachShared(t, func(name string, data []byte) {
 		files++
