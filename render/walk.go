@@ -94,6 +94,9 @@ func (w *walk) given(name string) {
 		w.out.NotFound = append(w.out.NotFound, name)
 		return
 	}
+	if target, err := resolve(w.fsys, clean); err == nil {
+		clean = target
+	}
 	info, err := fs.Stat(w.fsys, clean)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !isLink(w.fsys, clean):
