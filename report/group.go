@@ -166,7 +166,7 @@ func qualified(k render.Key) string {
 func ruleName(engine, pol, rule string) string {
 	switch {
 	case pol == "" && rule == "":
-		return name(engine)
+		return cmp.Or(name(engine), "unnamed")
 	case pol == "":
 		return name(strings.ToLower(engine)) + "/" + name(rule)
 	case rule == "":

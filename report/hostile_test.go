@@ -22,6 +22,7 @@ import (
 // hostile are texts that somebody may have put into a manifest to have the
 // reader of a report, or the runner that prints it, act on them.
 var hostile = []string{
+	"", " ", "\n",
 	"x\r::add-mask::privileged",
 	"\n::stop-commands::z",
 	"a ##[add-mask]b",

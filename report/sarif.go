@@ -366,7 +366,7 @@ func (s *sarifRun) message(a *alert) ([]sarif.Location, string) {
 // headline says what is wrong, with which object.
 func (s *sarifRun) headline(a *alert) string {
 	x := a.results[0]
-	text := unlinked(visible(prose(x.Message), maxSARIFMessage))
+	text := unlinked(visible(cmp.Or(prose(x.Message), "the rule gives no message"), maxSARIFMessage))
 	if x.Object.Kind != "" {
 		text = unlinked(short(x.Object)) + ": " + text
 	}
