@@ -48,8 +48,8 @@ func (c *collector) add(at *place, k rank) bool {
 	if at == nil {
 		return false
 	}
-	if at.root.class == classes["authorizer"] {
-		k = weak // there is nothing to point at in an authorizer
+	if !at.editable() {
+		k = weak
 	}
 	if len(c.found) < maxFindings {
 		c.found = append(c.found, finding{at, k, c.atom})

@@ -288,7 +288,9 @@ func (s *tally) judge(t *testing.T, c *corpusCase, x corpusExpr, object map[stri
 		s.errors++
 		if len(ex.Culprits) > 0 {
 			s.errorsExplained++
-		} else { t.Logf("%s: error not explained: %s %v", c.dir, x.text, want) }
+		} else {
+			t.Logf("%s: error not explained: %s %v", c.dir, x.text, want)
+		}
 		return
 	}
 	s.failures++
@@ -313,7 +315,9 @@ func (s *tally) judge(t *testing.T, c *corpusCase, x corpusExpr, object map[stri
 		s.culprits++
 		if p.try([]Culprit{k}) != unmoved {
 			s.telling++
-		} else { t.Logf("NOTTELLING %v in %v: %s", k, pointers(ex), x.text) }
+		} else {
+			t.Logf("NOTTELLING %v in %v: %s", k, pointers(ex), x.text)
+		}
 	}
 }
 

@@ -371,7 +371,9 @@ func (r *run) find(n, op *node, val, key ref.Val) (ref.Val, ref.Val) {
 		if err != nil {
 			return nil, types.WrapErr(err)
 		}
-		n.at = placeOf(c).item(max(i, 0))
+		if n.at = placeOf(c); i >= 0 {
+			n.at = n.at.item(i)
+		}
 		if size, ok := c.Size().(types.Int); !ok || i < 0 || i >= int(size) {
 			return nil, nil
 		}

@@ -78,7 +78,9 @@ func (g *generator) optional() string {
 		func() string { return fmt.Sprintf("%s[?%s]", g.base(), g.word("0 5 'name'")) },
 		func() string { return fmt.Sprintf("optional.of(%s)", g.value()) },
 		func() string { return fmt.Sprintf("%s.or(%s)", g.optional(), g.optional()) },
-		func() string { return g.with("o", func() string { return fmt.Sprintf("%s.optMap(o, %s)", g.optional(), g.value()) }) },
+		func() string {
+			return g.with("o", func() string { return fmt.Sprintf("%s.optMap(o, %s)", g.optional(), g.value()) })
+		},
 		func() string {
 			return g.with("o", func() string { return fmt.Sprintf("%s.optFlatMap(o, %s)", g.optional(), g.optional()) })
 		},

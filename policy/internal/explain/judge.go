@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"slices"
+
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/traits"
@@ -51,21 +53,20 @@ func parts(n *node, o op, to []*node) []*node {
 // before a ||, or if they are alternatives that another came closer to.
 func (c *collector) joint(n *node, conjunction bool, k rank) bool {
 	kids, before := parts(n, n.x.op, nil), len(c.found)
-	best, telling := 0, 0
+	best, telling, found := 0, 0, false
 	for _, kid := range kids {
 		if !conjunction {
 			best = max(best, progress(kid))
 		}
 	}
-	found := false
 	for i := len(kids) - 1; i >= 0; i-- {
 		as := k
 		switch {
 		case best > 0 && progress(kids[i]) < best && isOp(kids[i], opAnd):
 			as = weak
-		case found && conjunction, best > 0 && progress(kids[i]) < best:
+		case telling > 0 && conjunction, best > 0 && progress(kids[i]) < best:
 			as = k.below()
-		case found:
+		case telling > 0:
 			as = max(k, guard(kids[i]))
 		}
 		if c.blame(kids[i], !conjunction, as) {
@@ -75,14 +76,35 @@ func (c *collector) joint(n *node, conjunction bool, k rank) bool {
 			}
 		}
 	}
-	if telling > 1 { // no one of them failed alone
-		for i := range c.found[before:] {
-			if f := &c.found[before+i]; f.rank == k {
-				f.atom = n
-			}
-		}
+	if telling > 1 && !conjunction {
+		c.alternatives(n, before, k)
 	}
 	return found
+}
+
+// alternatives are the findings of several operands of an ||, none of which
+// failed alone: it is the whole that did. What is not there at all is less
+// telling than what is there and wrong: it is often an exemption.
+func (c *collector) alternatives(n *node, before int, k rank) {
+	found := c.found[before:]
+	exists := slices.ContainsFunc(found, func(f finding) bool { return f.rank == k && f.there() })
+	for i := range found {
+		f := &found[i]
+		if f.rank != k {
+			continue
+		}
+		if exists && !f.there() {
+			f.rank = k.below()
+		}
+		if len(n.x.source()) <= maxLine {
+			f.atom = n
+		}
+	}
+}
+
+func (f *finding) there() bool {
+	_, there := f.at.value()
+	return there
 }
 
 func isOp(n *node, o op) bool { return n.x != nil && n.x.op == o }
@@ -94,10 +116,24 @@ func guard(n *node) rank {
 		return strong
 	case n.x.op == opNot && presence(n.kids[0]), n.x.op == opEqual && isNull(n):
 		return weak
-	case n.x.op == opNot, n.x.op == opNotEqual:
+	case negative(n.x):
 		return second
 	}
 	return strong
+}
+
+// negative says whether x tests that something is not so: what comes after it
+// in a || is then what the rule demands of those for which it is.
+func negative(x *code) bool {
+	switch x.op {
+	case opNot, opNotEqual:
+		return true
+	case opAnd:
+		return negative(x.args[0]) && negative(x.args[1])
+	case opAll:
+		return negative(x.args[argTest])
+	}
+	return false
 }
 
 // presence says whether n only tests that something is there.

@@ -56,6 +56,16 @@ func (p *place) item(i int) *place {
 	return &place{root: p.root, up: p, index: i}
 }
 
+// editable says whether a person would edit p to satisfy a rule. An authorizer
+// has nothing to point at, and the kind of an object is what a rule picks
+// objects by.
+func (p *place) editable() bool {
+	if p.up == nil {
+		return p.root.class != classes["authorizer"]
+	}
+	return p.up.up != nil || p.key != "kind" && p.key != "apiVersion"
+}
+
 func (p *place) token() string {
 	if p.index >= 0 {
 		return strconv.Itoa(p.index)

@@ -11,8 +11,8 @@ import (
 
 // every is a failing all().
 func (c *collector) every(n *node, want bool, k rank) bool {
-	if len(n.turns) == 0 {
-		return c.lists(n.kids[0], k)
+	if !want {
+		return c.miss(n, false, k)
 	}
 	return c.each(n, want, k)
 }
@@ -36,7 +36,7 @@ func (c *collector) each(n *node, want bool, k rank) bool {
 // some is a failing exists().
 func (c *collector) some(n *node, want bool, k rank) bool {
 	if want {
-		return c.miss(n, k)
+		return c.miss(n, true, k)
 	}
 	return c.each(n, false, k)
 }
@@ -47,15 +47,16 @@ func (c *collector) exactlyOne(n *node, want bool, k rank) bool {
 			return c.each(n, false, k)
 		}
 	}
-	return want && c.miss(n, k)
+	return want && c.miss(n, true, k)
 }
 
-// miss blames a search that found nothing. If one or more candidates came
-// closest, it is what they lack. Else what was searched for is to blame, if it
-// comes from the object: the image that is in no list of allowed ones. If the
-// list does, and elements are told apart by a key, it is the list that lacks
-// one; otherwise all candidates are at fault.
-func (c *collector) miss(n *node, k rank) bool {
+// miss blames a search for an element whose test is want, such as a failing
+// exists(), that found none. If one or more candidates came closest, it is
+// what they lack. Else what was searched for is to blame, if it comes from the
+// object: the image that is in no list of allowed ones. If the list does, and
+// elements are told apart by a key, it is the list that lacks one; otherwise
+// all candidates are at fault.
+func (c *collector) miss(n *node, want bool, k rank) bool {
 	if len(n.turns) == 0 {
 		return c.nobody(n, k)
 	}
@@ -63,10 +64,13 @@ func (c *collector) miss(n *node, k rank) bool {
 	for i := range n.turns {
 		if t := n.turns[i].test; t != nil {
 			best = max(best, progress(t))
-			lookup = lookup && isLookup(t, n.x.level)
+			lookup = lookup && isLookup(t, want, n.x.level)
 		}
 	}
-	inside, outside := c.candidates(n, best)
+	if !want {
+		best = 0
+	}
+	inside, outside := c.candidates(n, want, best)
 	switch {
 	case len(outside) > 0 && (len(inside) == 0 || class(outside) <= class(inside)):
 		rest := weak
@@ -85,17 +89,17 @@ func (c *collector) miss(n *node, k rank) bool {
 
 // candidates blames the turns that came closest, and sorts what it finds by
 // whether it is in the list that was searched.
-func (c *collector) candidates(n *node, best int) (inside, outside []finding) {
+func (c *collector) candidates(n *node, want bool, best int) (inside, outside []finding) {
 	for i := range n.turns {
 		t := &n.turns[i]
-		if t.test == nil || t.test.val == types.True || progress(t.test) < best {
+		if t.test == nil || t.test.val == types.Bool(want) || want && progress(t.test) < best {
 			continue
 		}
 		own := []finding{{at: t.elem.at}}
 		if t.elem.at == nil {
 			own = c.apart(func() { c.trace(t.elem, strong) })
 		}
-		for _, f := range c.apart(func() { c.blame(t.test, true, strong) }) {
+		for _, f := range c.apart(func() { c.blame(t.test, want, strong) }) {
 			if isWithin(f.at, own) {
 				inside = append(inside, f)
 			} else {
@@ -150,27 +154,26 @@ func class(found []finding) int {
 	return best
 }
 
-// isLookup says whether a test that failed compares a field of the loop's
+// isLookup says whether a test that is not want compares a field of the loop's
 // variable with something else: the element sought is simply not there.
-func isLookup(t *node, level int) bool {
-	if t.x == nil || t.val != types.False {
+func isLookup(t *node, want bool, level int) bool {
+	if t.x == nil || t.val != types.Bool(!want) {
 		return false
 	}
 	switch t.x.op {
+	case opNot:
+		return isLookup(t.kids[0], !want, level)
 	case opAnd:
-		return isLookup(t.kids[len(t.kids)-1], level)
+		return want && isLookup(t.kids[len(t.kids)-1], want, level)
 	case opOr:
-		for _, kid := range t.kids {
-			if !isLookup(kid, level) {
-				return false
-			}
-		}
-		return true
-	case opEqual:
+		return want && !slices.ContainsFunc(t.kids, func(kid *node) bool { return !isLookup(kid, want, level) })
+	case opExists, opAll:
+		return (t.x.op == opExists) == want && len(t.turns) > 0 && isLookup(t.turns[0].test, want, level)
+	case opEqual, opNotEqual:
 		a, b := t.x.args[0], t.x.args[1]
-		return isChain(a, level) && !b.reads(level) || isChain(b, level) && !a.reads(level)
+		return (t.x.op == opEqual) == want && (isChain(a, level) && !b.reads(level) || isChain(b, level) && !a.reads(level))
 	case opCall:
-		return t.x.name == operators.In && isChain(t.x.args[0], level) && !t.x.args[1].reads(level)
+		return want && t.x.name == operators.In && isChain(t.x.args[0], level) && !t.x.args[1].reads(level)
 	}
 	return false
 }
@@ -213,7 +216,7 @@ func (c *collector) absent(n *node, k rank) bool {
 func (c *collector) nobody(n *node, k rank) bool {
 	rng := n.kids[0]
 	if made := maker(rng); len(made.turns) > 0 && made.x.args[argTest] != nil {
-		return c.miss(made, k)
+		return c.miss(made, true, k)
 	}
 	lists := c.apart(func() { c.lists(rng, strong) })
 	var outer []finding
@@ -278,7 +281,7 @@ func (c *collector) filtered(n *node, what amount, k rank) bool {
 	case slices.ContainsFunc(n.turns, func(t turn) bool { return t.kept }):
 		found = c.each(n, true, k)
 	default:
-		found = c.miss(n, k)
+		found = c.miss(n, true, k)
 	}
 	return found
 }
