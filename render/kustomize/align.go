@@ -58,7 +58,10 @@ func itemLike(list []any, i int, other []any) (int, bool) {
 	if m, ok := list[i].(map[string]any); ok {
 		for _, key := range mergeKeys {
 			if v, ok := m[key]; ok && scalar(v) {
-				return only(list, other, i, key)
+				if j, ok := only(list, other, i, key); ok {
+					return j, true
+				}
+				return i, len(list) == len(other) && mostAlike(m, other) == i
 			}
 		}
 	}
@@ -71,6 +74,24 @@ func itemLike(list []any, i int, other []any) (int, bool) {
 		}
 	}
 	return i, len(list) == len(other) && !scalar(list[i])
+}
+
+// mostAlike returns the index of the item that shares most fields with a map.
+func mostAlike(m map[string]any, other []any) int {
+	best, most := -1, 0
+	for j, o := range other {
+		n := 0
+		c, _ := o.(map[string]any)
+		for key, v := range m {
+			if have, ok := c[key]; ok && reflect.DeepEqual(v, have) {
+				n++
+			}
+		}
+		if n > most {
+			best, most = j, n
+		}
+	}
+	return best
 }
 
 // only finds the one item with the same key; where several have it, the one

@@ -23,7 +23,7 @@ var schema sync.RWMutex
 // snapshot and nothing else. It would still open connections and run git for
 // references that look remote, which is why the walk knows all of them, gives
 // nothing to the build that it did not read itself, and lets no plugin run.
-func build(fsys *snapshot, dir string, ownSchema bool) (m resmap.ResMap, err error) {
+func build(fsys *snapshot, dir string, ownSchema bool, order krusty.ReorderOption) (m resmap.ResMap, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = errPanic
@@ -38,17 +38,18 @@ func build(fsys *snapshot, dir string, ownSchema bool) (m resmap.ResMap, err err
 		schema.RLock()
 		defer schema.RUnlock()
 	}
-	return krusty.MakeKustomizer(options()).Run(fsys, string(confirmed(dir)))
+	return krusty.MakeKustomizer(options(order)).Run(fsys, string(confirmed(dir)))
 }
 
 // errPanic is a build that broke kustomize itself: it trusts annotations of
 // its own that anybody can write into a manifest.
 var errPanic = errors.New("kustomize broke on this input")
 
-// options are those of `kustomize build` without flags.
-func options() *krusty.Options {
+// options are those of `kustomize build` without flags, but for the order. As
+// asked for there, by nobody, it is by kind.
+func options(order krusty.ReorderOption) *krusty.Options {
 	return &krusty.Options{
-		Reorder:          krusty.ReorderOptionUnspecified,
+		Reorder:          order,
 		LoadRestrictions: types.LoadRestrictionsRootOnly,
 		PluginConfig:     types.DisabledPluginConfig(),
 	}

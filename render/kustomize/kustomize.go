@@ -21,6 +21,7 @@ import (
 	"io/fs"
 	"path"
 
+	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/resmap"
 
 	"github.com/preadmit/preadmit/render"
@@ -61,7 +62,7 @@ func (r *Renderer) Render(ctx context.Context, src render.Source) ([]*render.Obj
 	if err := w.bounds(root); err != nil {
 		return nil, errors.Join(append(w.errs, err)...)
 	}
-	m, err := build(w.snap, root.dir, w.openapi)
+	m, err := build(w.snap, root.dir, w.openapi, krusty.ReorderOptionUnspecified)
 	if err != nil {
 		return nil, errors.Join(append(w.errs, w.explain(root, err))...)
 	}

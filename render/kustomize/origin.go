@@ -1,6 +1,7 @@
 package kustomize
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -168,9 +169,18 @@ func (f *field) holds(s *source, at string) bool {
 		return false
 	}
 	if scalar(f.value) {
-		return equal(v, f.value) || sameWords(v, f.value)
+		return equal(v, f.value) || sameWords(v, f.value) || f.quoted(v)
 	}
 	return !scalar(v) && (lastOf(at) == f.last() || isIndex(f.last()))
+}
+
+// quoted tells whether the field is the text of a number or boolean, which
+// kustomize makes of labels and annotations that have forgotten their quotes.
+func (f *field) quoted(v any) bool {
+	if _, ok := v.(string); ok || v == nil || f.above() != "annotations" && f.above() != "labels" {
+		return false
+	}
+	return f.value == fmt.Sprint(v)
 }
 
 // sameWords compares texts but for their line breaks: kustomize adds some to

@@ -129,21 +129,45 @@ func (f *field) from(s *types.SourceSelector) []render.Origin {
 		fieldPath = types.DefaultReplacementFieldPath
 	}
 	for _, o := range f.p.o.objects {
-		if o == f.p || !isSource(s.ResId, o) {
+		if o == f.p || !isSource(s.ResId, o.value) {
 			continue
 		}
 		o.prepare()
-		pointer := ""
-		for _, e := range utils.SmarterPathSplitter(fieldPath, ".") {
-			pointer += render.Pointer(itemKey(o.value, pointer, e))
-		}
+		pointer := pointerTo(o.value, fieldPath)
 		v, ok := render.Lookup(o.value, pointer)
 		if !ok || !scalar(v) || !f.takes(s, fmt.Sprint(v)) {
 			continue
 		}
 		return o.at(pointer)
 	}
+	return f.fromSource(s, fieldPath)
+}
+
+// fromSource is from for objects that are not part of what is built: later
+// patches may delete them.
+func (f *field) fromSource(s *types.SourceSelector, fieldPath string) []render.Origin {
+	for _, file := range sorted(f.p.o.byFile) {
+		for _, src := range f.p.o.byFile[file] {
+			m, _ := src.doc.Value.(map[string]any)
+			if src.patch != nil || !isSource(s.ResId, m) {
+				continue
+			}
+			pointer := pointerTo(m, fieldPath)
+			if v, ok := render.Lookup(m, pointer); ok && scalar(v) && f.takes(s, fmt.Sprint(v)) {
+				return src.origins(pointer)
+			}
+		}
+	}
 	return nil
+}
+
+// pointerTo turns a field path into a pointer into a value.
+func pointerTo(value any, fieldPath string) string {
+	pointer := ""
+	for _, e := range utils.SmarterPathSplitter(fieldPath, ".") {
+		pointer += render.Pointer(itemKey(value, pointer, e))
+	}
+	return pointer
 }
 
 // takes tells whether the field's value holds what the source gives.
@@ -157,10 +181,10 @@ func (f *field) takes(s *types.SourceSelector, v string) bool {
 	return v != "" && strings.Contains(fmt.Sprint(f.value), v)
 }
 
-func isSource(id resid.ResId, o *provenance) bool {
-	group, version := resid.ParseGroupVersion(text(o.value, "apiVersion"))
-	name := text(o.value, "metadata", "name")
-	return (id.Kind == "" || id.Kind == text(o.value, "kind")) && (id.Group == "" || id.Group == group) &&
+func isSource(id resid.ResId, value map[string]any) bool {
+	group, version := resid.ParseGroupVersion(text(value, "apiVersion"))
+	name := text(value, "metadata", "name")
+	return (id.Kind == "" || id.Kind == text(value, "kind")) && (id.Group == "" || id.Group == group) &&
 		(id.Version == "" || id.Version == version) && (id.Name == "" || strings.Contains(name, id.Name))
 }
 

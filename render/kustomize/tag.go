@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sort"
 
-	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
@@ -99,40 +99,65 @@ func (o *origins) find(n *yaml.Node) (*source, int, bool) {
 }
 
 // tag builds the unit again with tagged files. It leaves out JSON patches,
-// which make kustomize forget the lines of the whole object, unless the build
-// needs them.
+// which make kustomize forget the lines of the whole object. Objects are
+// known by kind and name then, unless JSON patches change these: a third
+// build, with them, tells which object is which by the order of both.
 func (o *origins) tag() {
-	for _, withJSON := range []bool{false, true} {
-		t := &tagger{o: o, snap: o.w.snap.clone(), next: o.firstTag()}
-		for _, name := range sorted(o.byFile) {
-			if data, ok := o.w.snap.files[name]; ok {
-				t.file(name, data, o.byFile[name])
-			}
-		}
-		t.kustomizations(withJSON)
-		m, err := build(t.snap, o.root.dir, o.w.openapi)
-		if err == nil && o.same(m) {
-			o.tags = t.tags
-			for _, r := range m.Resources() {
-				o.nodes = append(o.nodes, r.YNode())
-			}
-			return
-		}
+	tags, nodes := o.tagged(false)
+	if rank, ok := o.rank(nodes); ok {
+		o.take(tags, nodes, rank)
+		return
+	}
+	_, full := o.tagged(true)
+	rank, ok := o.rank(full)
+	if ok && len(full) == len(nodes) {
+		o.take(tags, nodes, rank)
 	}
 }
 
-// same tells whether a build has the same objects in the same order.
-func (o *origins) same(m resmap.ResMap) bool {
-	if m.Size() != len(o.objects) {
-		return false
-	}
-	for i, r := range m.Resources() {
-		value := o.objects[i].value
-		if r.GetKind() != text(value, "kind") || r.GetName() != text(value, "metadata", "name") {
-			return false
+// tagged builds the unit in the order of its resources.
+func (o *origins) tagged(withJSON bool) ([]tag, []*yaml.Node) {
+	t := &tagger{o: o, snap: o.w.snap.clone(), next: o.firstTag()}
+	for _, name := range sorted(o.byFile) {
+		if data, ok := o.w.snap.files[name]; ok {
+			t.file(name, data, o.byFile[name])
 		}
 	}
-	return true
+	t.kustomizations(withJSON)
+	m, err := build(t.snap, o.root.dir, o.w.openapi, krusty.ReorderOptionNone)
+	if err != nil {
+		return nil, nil
+	}
+	var nodes []*yaml.Node
+	for _, r := range m.Resources() {
+		nodes = append(nodes, r.YNode())
+	}
+	return t.tags, nodes
+}
+
+// rank finds the node of each object; ok is false when one has none.
+func (o *origins) rank(nodes []*yaml.Node) (rank []int, ok bool) {
+	index := make(map[[4]string]int, len(nodes))
+	for i, n := range nodes {
+		r := yaml.NewRNode(n)
+		index[[4]string{r.GetApiVersion(), r.GetKind(), r.GetNamespace(), r.GetName()}] = i
+	}
+	for _, p := range o.objects {
+		v := p.value
+		i, ok := index[[4]string{text(v, "apiVersion"), text(v, "kind"), text(v, "metadata", "namespace"), text(v, "metadata", "name")}]
+		if !ok {
+			return nil, false
+		}
+		rank = append(rank, i)
+	}
+	return rank, len(nodes) == len(o.objects)
+}
+
+func (o *origins) take(tags []tag, nodes []*yaml.Node, rank []int) {
+	o.tags = tags
+	for _, i := range rank {
+		o.nodes = append(o.nodes, nodes[i])
+	}
 }
 
 // firstTag is beyond the lines of every document.
@@ -150,10 +175,11 @@ func (o *origins) firstTag() int {
 func (t *tagger) kustomizations(withJSON bool) {
 	for _, dir := range sorted(t.o.w.nodes) {
 		n := t.o.w.nodes[dir]
-		if n == nil || len(n.spec.Patches)+len(n.spec.PatchesJson6902)+len(n.spec.PatchesStrategicMerge) == 0 {
+		if n == nil || len(n.patches) == 0 && n.spec.SortOptions == nil {
 			continue
 		}
 		spec := n.build
+		spec.SortOptions = nil
 		spec.Patches = nil
 		for i, p := range n.build.Patches {
 			switch q := n.patch("patches", i); {
