@@ -2,6 +2,7 @@ package schema
 
 import (
 	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -10,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 )
 
@@ -67,6 +69,12 @@ var clusterDefaults = []rule{
 		fillPtr(&c.PreemptionPolicy, corev1.PreemptLowerPriority)
 	}),
 	on(func(_ release, s *authenticationv1.TokenRequestSpec) { fillPtr(&s.ExpirationSeconds, 60*60) }),
+	on(func(_ release, s *certificatesv1.PodCertificateRequestSpec) {
+		fillPtr(&s.MaxExpirationSeconds, 24*60*60)
+	}),
+	on(func(_ release, s *schedulingv1beta1.PodGroupSpec) {
+		fillPtr(&s.DisruptionMode, schedulingv1beta1.DisruptionMode{Single: &schedulingv1beta1.SingleDisruptionMode{}})
+	}),
 	on(func(_ release, s *certificatesv1beta1.PodCertificateRequestSpec) {
 		fillPtr(&s.MaxExpirationSeconds, 24*60*60)
 	}),
