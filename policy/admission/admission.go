@@ -51,6 +51,7 @@ type Options struct {
 type Engine struct {
 	options  Options
 	policies []*bound
+	rules    int      // how many validations they have
 	frozen   sync.Map // paramKey to *param
 }
 
@@ -59,6 +60,7 @@ type bound struct {
 	*compiled
 	bindings []*binding
 	assumed  bool // none of the bindings exists
+	namesake bool // there is another policy of its name
 	doubtful bool // it has a binding that is broken
 }
 
@@ -102,6 +104,8 @@ func New(objects []*render.Object, options Options) (*Engine, error) {
 	}
 	for _, b := range e.policies {
 		e.assume(b)
+		b.namesake = len(e.named(b.policy.Name, nil)) > 1
+		e.rules += len(b.validations)
 	}
 	return e, errors.Join(errs...)
 }
@@ -221,10 +225,13 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 		return nil, nil
 	}
 	r := newReview(ctx, e, req)
-	var all results
+	all := results{expected: e.rules}
 	for _, p := range e.policies {
 		if err := ctx.Err(); err != nil {
 			return nil, err
+		}
+		if all.since = len(all.list); p.namesake {
+			all.since = 0
 		}
 		e.judge(r, p, &all)
 	}

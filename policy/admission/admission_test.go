@@ -69,7 +69,7 @@ func judgeArchive(t *testing.T, a *txtar.Archive) string {
 	all := append(objects["cluster.yaml"], objects["object.yaml"]...)
 	options := Options{Kinds: testKinds{crds(all)}, Cluster: policy.NewCluster(all...), KubeVersion: setting["version"]}
 	if setting["unbound"] == "assume" {
-		options.AssumeBound = func(*render.Object) bool { return true }
+		options.AssumeBound = always
 	}
 	var out strings.Builder
 	e, err := New(objects["policy.yaml"], options)

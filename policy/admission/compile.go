@@ -13,6 +13,7 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/library"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/explain"
 	"github.com/preadmit/preadmit/render"
@@ -64,6 +65,7 @@ type expression struct {
 	program               *cel.Program
 	explainer             func() *explain.Explainer // nil when it can't be explained
 	id                    int
+	origin                render.Span
 }
 
 // compiled is a policy that the API server would accept. It is read-only but
@@ -80,6 +82,7 @@ type compiled struct {
 	annotations []*expression
 	expressions int
 	plans       [len(buckets)]func() *plan
+	severity    policy.Severity
 }
 
 // sources lists the policy's expressions in the order in which they are
@@ -270,7 +273,8 @@ func (c *compiled) ready(o *render.Object) {
 	for _, e := range c.validations {
 		e.explainer = c.explainer(e)
 	}
-	c.object = o
+	c.each(func(e *expression) { e.origin = span(o, e.pointer) })
+	c.object, c.severity = o, severityOf(c.policy.Annotations)
 	c.criteria = newCriteria(c.policy.Spec.MatchConstraints)
 	for i := range c.plans {
 		c.plans[i] = sync.OnceValue(func() *plan { return c.plan(buckets[i]) })

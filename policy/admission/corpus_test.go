@@ -151,7 +151,7 @@ func (c *publishedCase) outcome(policies, cluster []*render.Object, want publish
 		return "absent"
 	}
 	kinds := testKinds{crds(cluster)}
-	e, err := New(policies, Options{Kinds: kinds, Cluster: policy.NewCluster(cluster...), AssumeBound: func(*render.Object) bool { return true }})
+	e, err := New(policies, Options{Kinds: kinds, Cluster: policy.NewCluster(cluster...), AssumeBound: always})
 	if err != nil {
 		c.t.Error(err)
 	}
@@ -222,7 +222,7 @@ func (c *publishedCase) evaluate(e *Engine, want publishedOutcome) string {
 			}
 		}
 		r := newReview(context.Background(), e, req)
-		return verdictOf(newRun(r, b.compiled, param, policy.Version{Resource: req.Resource.GroupVersionResource, Kind: req.Kind}).verdicts())
+		return verdictOf(r.run.setUp(b.compiled, param, policy.Version{Resource: req.Resource.GroupVersionResource, Kind: req.Kind}).verdicts())
 	}
 	return "no policy"
 }
@@ -291,7 +291,7 @@ func spend(t *testing.T, object map[string]any, expressions []string, params boo
 		Operation: policy.Create, Kind: schema.GroupVersionKind{Version: "v1", Kind: "Endpoints"}, Name: "endpoints1", Namespace: "default",
 		Admitted: object, Object: &render.Object{},
 	}
-	x := newRun(newReview(context.Background(), e, req), b.compiled, nullParam, policy.Version{Kind: req.Kind})
+	x := newReview(context.Background(), e, req).run.setUp(b.compiled, nullParam, policy.Version{Kind: req.Kind})
 	x.plan = b.counting()
 	err = x.group(budget, 0, func() error {
 		x.bind(true, true, x.as)

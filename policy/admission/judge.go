@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,20 +20,27 @@ func (e *Engine) judge(r *review, b *bound, all *results) {
 	if len(b.bindings) == 0 {
 		if !b.doubtful {
 			all.add(b, policy.Audit, verdict{
-				rule: "binding", outcome: policy.Skip,
+				rule: "binding", origin: span(b.object, ""), outcome: policy.Skip,
 				message: "no ValidatingAdmissionPolicyBinding names this policy, so it is not enforced",
 			})
 		}
 		return
 	}
 	if matches == unknown {
-		all.add(b, b.strongest(), verdict{rule: "matchConstraints", pointer: "/spec/matchConstraints/namespaceSelector", outcome: policy.Unknown, message: r.unknownNamespace()})
+		all.add(b, b.strongest(), verdict{rule: "matchConstraints", origin: span(b.object, "/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown, message: r.unknownNamespace()})
 		return
 	}
-	said := map[*param][]verdict{} // a policy's say depends on the parameter, not on the binding
+	var said []say
 	for _, bind := range b.bindings {
-		e.judgeBinding(r, b, bind, as, said, all)
+		said = e.judgeBinding(r, b, bind, as, said, all)
 	}
+}
+
+// A say is what a policy says with a parameter. It does not depend on the
+// binding by which the parameter was found.
+type say struct {
+	param    *param
+	verdicts []verdict
 }
 
 func (b *bound) strongest() policy.Action {
@@ -47,37 +53,45 @@ func (b *bound) strongest() policy.Action {
 	return action
 }
 
-func (e *Engine) judgeBinding(r *review, b *bound, bind *binding, as policy.Version, said map[*param][]verdict, all *results) {
+func (e *Engine) judgeBinding(r *review, b *bound, bind *binding, as policy.Version, said []say, all *results) []say {
 	switch matches, _ := bind.criteria.match(r); matches {
 	case no:
-		return
+		return said
 	case unknown:
-		all.add(b, bind.action, verdict{rule: "matchResources", object: bind.object, pointer: "/spec/matchResources/namespaceSelector", outcome: policy.Unknown, message: fmt.Sprintf("binding %s: %s", bind.name, r.unknownNamespace())})
-		return
+		all.add(b, bind.action, verdict{rule: "matchResources", origin: span(bind.object, "/spec/matchResources/namespaceSelector"), outcome: policy.Unknown, message: fmt.Sprintf("binding %s: %s", bind.name, r.unknownNamespace())})
+		return said
 	}
 	params, err := e.paramsOf(r, b, bind)
 	if err != nil {
-		x := run{policy: b.compiled, review: r, params: nullParam}
-		v := x.broken("params", "/spec/paramRef", fmt.Errorf("failed to configure binding: %w", err))
-		v.certain, v.object = true, bind.object
-		if errors.Is(err, errNoParams) {
-			v.hint = "give the parameter with --with"
-		}
-		all.add(b, bind.action, v)
-		return
+		all.add(b, bind.action, b.withoutConfiguration(bind, err))
+		return said
 	}
 	if len(params) == 0 {
 		e.withoutParams(r, b, bind, all)
-		return
+		return said
 	}
 	for _, p := range params {
-		if _, done := said[p]; !done {
-			said[p] = newRun(r, b.compiled, p, as).verdicts()
+		i := slices.IndexFunc(said, func(s say) bool { return s.param == p })
+		if i < 0 {
+			i = len(said)
+			said = append(said, say{p, r.run.setUp(b.compiled, p, as).verdicts()})
 		}
-		for _, v := range said[p] {
-			all.add(b, bind.action, v)
+		for j := range said[i].verdicts {
+			all.add(b, bind.action, said[i].verdicts[j])
 		}
 	}
+	return said
+}
+
+// withoutConfiguration is the say of a policy whose parameters can't be had.
+func (b *bound) withoutConfiguration(bind *binding, err error) verdict {
+	x := run{policy: b.compiled, review: &review{}, params: nullParam}
+	v := x.broken("params", span(bind.object, "/spec/paramRef"), fmt.Errorf("failed to configure binding: %w", err))
+	v.certain = true
+	if errors.Is(err, errNoParams) {
+		v.hint = "give the parameter with --with"
+	}
+	return v
 }
 
 // paramsOf are the binding's parameters. A binding that is assumed takes all
@@ -105,7 +119,7 @@ func (e *Engine) withoutParams(r *review, b *bound, bind *binding, all *results)
 	kind := b.policy.Spec.ParamKind
 	if b.assumed {
 		all.add(b, bind.action, verdict{
-			rule: "params", pointer: "/spec/paramKind", outcome: policy.Unknown,
+			rule: "params", origin: span(b.object, "/spec/paramKind"), outcome: policy.Unknown,
 			message: fmt.Sprintf("needs a parameter of kind %s: give it, and a binding, with --with", kind.Kind),
 		})
 		return
@@ -119,33 +133,39 @@ func (e *Engine) withoutParams(r *review, b *bound, bind *binding, all *results)
 // results collects what policies say, one result a rule, outcome and message,
 // with the strongest action.
 type results struct {
-	list []policy.Result
+	list  []policy.Result
+	since int // where those of policies of this name begin, at the earliest
+
+	expected int // how many there may be
 }
 
 func (rs *results) add(b *bound, action policy.Action, v verdict) {
 	action = b.actionOf(v, action)
-	r := policy.Result{
-		Engine: policy.EngineAdmission, Policy: b.policy.Name, Rule: v.rule,
-		Outcome: v.outcome, Action: action, Severity: severityOf(b.policy.Annotations),
-		Message: v.message, Reason: v.reason, Fields: v.fields, Hint: v.hint, Assumed: v.assumed,
-		PolicyOrigin: span(cmp.Or(v.object, b.object), v.pointer),
-	}
-	if b.assumed {
-		r.Assumed = append(slices.Clip(r.Assumed), fmt.Sprintf("policy %s has no binding: judged as if bound with Deny", b.policy.Name))
-	}
-	for i := range rs.list {
-		if same(&rs.list[i], &r) {
-			if action.AtLeast(rs.list[i].Action) {
-				rs.list[i].Action = action
+	for i := rs.since; i < len(rs.list); i++ {
+		if said := &rs.list[i]; same(said, b, &v) {
+			if action.AtLeast(said.Action) {
+				said.Action = action
 			}
 			return
 		}
 	}
-	rs.list = append(rs.list, r)
+	if b.assumed {
+		v.assumed = append(slices.Clip(v.assumed), fmt.Sprintf("policy %s has no binding: judged as if bound with Deny", b.policy.Name))
+	}
+	if rs.list == nil {
+		rs.list = make([]policy.Result, 0, rs.expected)
+	}
+	rs.list = append(rs.list, policy.Result{
+		Engine: policy.EngineAdmission, Policy: b.policy.Name, Rule: v.rule,
+		Outcome: v.outcome, Action: action, Severity: b.severity,
+		Message: v.message, Reason: v.reason, Fields: v.fields, Hint: v.hint, Assumed: v.assumed,
+		PolicyOrigin: v.origin,
+	})
 }
 
-func same(a, b *policy.Result) bool {
-	return a.Policy == b.Policy && a.Rule == b.Rule && a.Outcome == b.Outcome && a.Message == b.Message && slices.Equal(a.Fields, b.Fields)
+func same(r *policy.Result, b *bound, v *verdict) bool {
+	return r.Rule == v.rule && r.Outcome == v.outcome && r.Message == v.message &&
+		r.Policy == b.policy.Name && slices.Equal(r.Fields, v.fields)
 }
 
 // actionOf is what follows from a verdict: the binding's action, but for
@@ -188,7 +208,7 @@ func (e *Engine) Rules() []policy.Rule {
 func (b *bound) rule(x *expression, validation v1.Validation) policy.Rule {
 	r := policy.Rule{
 		Engine: policy.EngineAdmission, Policy: b.policy.Name, Name: x.rule,
-		Severity: severityOf(b.policy.Annotations), Title: title(b.policy.Annotations, validation),
+		Severity: b.severity, Title: title(b.policy.Annotations, validation),
 		Description: b.policy.Annotations["policies.kyverno.io/description"],
 		Expression:  validation.Expression, Origin: span(b.object, x.pointer),
 	}

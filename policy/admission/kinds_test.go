@@ -79,3 +79,5 @@ func (k testKinds) Convert(tree map[string]any, to schema.GroupVersionKind) (map
 	out["apiVersion"] = to.GroupVersion().String()
 	return out, nil
 }
+
+func always(*render.Object) bool { return true }

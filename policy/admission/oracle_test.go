@@ -234,7 +234,7 @@ func compareObject(t *testing.T, e *Engine, b *bound, v validating.Validator, o 
 			as := policy.Version{Resource: req.Resource.GroupVersionResource, Kind: req.Kind}
 			want := decisions(t, v, &req, p, tree, namespaceOf(t, e, &req))
 			for _, exact := range []bool{false, true} {
-				x := newRun(r, b.compiled, param, as)
+				x := r.run.setUp(b.compiled, param, as)
 				if exact {
 					x.plan = b.counting()
 				}
@@ -243,7 +243,7 @@ func compareObject(t *testing.T, e *Engine, b *bound, v validating.Validator, o 
 				}
 				n += len(want)
 			}
-			holdBound(t, newRun(r, b.compiled, param, as))
+			holdBound(t, r.run.setUp(b.compiled, param, as))
 		}
 	}
 	return n

@@ -29,6 +29,7 @@ type review struct {
 	asked     []string // what the running expression wanted to know and can't
 	assume    string   // what an answer of the authorizer rests on
 
+	run            run
 	versions       []versioned
 	requests       []requestValue
 	namespaceValue ref.Val
@@ -58,6 +59,7 @@ type requestValue struct {
 
 func newReview(ctx context.Context, e *Engine, req *policy.Request) *review {
 	r := &review{ctx: ctx, engine: e, req: req, namespace: req.Namespace}
+	r.run.review = r
 	if req.Resource.GroupVersionResource == namespaces {
 		r.namespace = cmp.Or(r.namespace, req.Name)
 	}

@@ -18,20 +18,21 @@ import (
 // A verdict is what one rule of a policy said with one parameter; bindings
 // make results of it.
 type verdict struct {
-	rule, pointer string         // pointer is the rule's place in the policy
-	object        *render.Object // where pointer is, if not in the policy
-	outcome       policy.Outcome
-	message       string
-	reason        string
-	hint          string
-	assumed       []string
-	fields        []string
+	rule    string
+	origin  render.Span // of the rule
+	outcome policy.Outcome
+	message string
+	reason  string
+	hint    string
+	assumed []string
+	fields  []string
 	// certain verdicts deny (or warn, where the failure policy is Ignore)
 	// whatever the binding's actions are.
 	certain bool
 }
 
-// A run evaluates one policy with one parameter on one request.
+// A run evaluates one policy with one parameter on one request. A review has
+// one, which is set up for each policy in turn.
 type run struct {
 	review  *review
 	policy  *compiled
@@ -49,10 +50,12 @@ type run struct {
 // errBudget is what the API server says when a group of expressions costs too much.
 var errBudget = errors.New("validation failed due to running out of cost budget, no further validation rules will be run")
 
-func newRun(r *review, c *compiled, p *param, as policy.Version) *run {
-	x := &run{review: r, policy: c, params: p, as: as, objects: r.in(as.Kind)}
-	_, request := r.request(as)
-	_, namespace := r.namespaceVar()
+// setUp makes the run one of a policy with a parameter, on the request as a
+// version that the policy matches.
+func (x *run) setUp(c *compiled, p *param, as policy.Version) *run {
+	x.policy, x.params, x.as, x.objects = c, p, as, x.review.in(as.Kind)
+	_, request := x.review.request(as)
+	_, namespace := x.review.namespaceVar()
 	x.plan = c.planFor(x.objects.sizes.Max(request).Max(namespace).Max(p.sizes))
 	return x
 }
@@ -61,7 +64,7 @@ func newRun(r *review, c *compiled, p *param, as policy.Version) *run {
 // policy as a whole is exempt or breaks.
 func (x *run) verdicts() []verdict {
 	if x.objects.err != nil {
-		v := x.broken("matchConstraints", "/spec/matchConstraints", fmt.Errorf("failed to configure binding: %w", x.objects.err))
+		v := x.broken("matchConstraints", span(x.policy.object, "/spec/matchConstraints"), fmt.Errorf("failed to configure binding: %w", x.objects.err))
 		v.certain = true
 		return []verdict{v}
 	}
@@ -151,7 +154,7 @@ func (x *run) conditions() (vs []verdict, done bool) {
 		return x.eachCondition(&vs, &done)
 	})
 	if err != nil {
-		return []verdict{x.broken("matchConditions", "/spec/matchConditions", err)}, true
+		return []verdict{x.broken("matchConditions", span(x.policy.object, "/spec/matchConditions"), err)}, true
 	}
 	return vs, done
 }
@@ -166,7 +169,7 @@ func (x *run) eachCondition(vs *[]verdict, done *bool) error {
 		case err != nil && len(x.review.asked) > 0:
 			open = append(open, x.open(e))
 		case err != nil:
-			broken = append(broken, x.broken(e.rule, e.pointer, err))
+			broken = append(broken, x.broken(e.rule, e.origin, err))
 		case v == types.False:
 			*vs, *done = x.exempt(x.policy.policy.Spec.MatchConditions[i].Name), true
 			return nil
@@ -190,23 +193,23 @@ func (x *run) exempt(condition string) []verdict {
 func (x *run) skip(why string) []verdict {
 	vs := make([]verdict, len(x.policy.validations))
 	for i, e := range x.policy.validations {
-		vs[i] = verdict{rule: e.rule, pointer: e.pointer, outcome: policy.Skip, message: why, assumed: x.assumed()}
+		vs[i] = verdict{rule: e.rule, origin: e.origin, outcome: policy.Skip, message: why, assumed: x.assumed()}
 	}
 	return vs
 }
 
 // open is the verdict of an expression that hangs on what is not known.
 func (x *run) open(e *expression) verdict {
-	return verdict{rule: e.rule, pointer: e.pointer, outcome: policy.Unknown, message: x.review.questions()}
+	return verdict{rule: e.rule, origin: e.origin, outcome: policy.Unknown, message: x.review.questions()}
 }
 
 // broken is the verdict of what went wrong while it ran.
-func (x *run) broken(rule, pointer string, err error) verdict {
+func (x *run) broken(rule string, origin render.Span, err error) verdict {
 	message := cel.Shorten(err.Error(), maxMessage)
 	if x.policy.ignores() {
 		message = cel.Shorten("ignored error: "+message, maxMessage)
 	}
-	return verdict{rule: rule, pointer: pointer, outcome: policy.Error, message: message, assumed: x.assumed()}
+	return verdict{rule: rule, origin: origin, outcome: policy.Error, message: message, assumed: x.assumed()}
 }
 
 // ignores says whether errors let requests pass.
@@ -231,7 +234,9 @@ func (x *run) validations() []verdict {
 	var last *expression
 	err := x.group(celconfig.RuntimeCELCostBudget, x.plan.validations, func() error {
 		x.bind(true, true, x.as)
-		vs = make([]verdict, len(x.policy.validations))
+		if vs == nil {
+			vs = make([]verdict, len(x.policy.validations))
+		}
 		for i, e := range x.policy.validations {
 			last = e
 			if err := x.validation(&vs[i], e); err != nil {
@@ -241,7 +246,7 @@ func (x *run) validations() []verdict {
 		return x.messages(vs)
 	})
 	if err != nil {
-		return []verdict{x.broken(last.rule, last.pointer, err)}
+		return []verdict{x.broken(last.rule, last.origin, err)}
 	}
 	return vs
 }
@@ -254,12 +259,12 @@ func (x *run) validation(v *verdict, e *expression) error {
 	case err != nil && len(x.review.asked) > 0:
 		*v = x.open(e)
 	case err != nil:
-		*v = x.broken(e.rule, e.pointer, err)
+		*v = x.broken(e.rule, e.origin, err)
 		v.fields = x.blame(e)
 	case val == types.True:
-		*v = verdict{rule: e.rule, pointer: e.pointer, outcome: policy.Pass, assumed: x.assumed()}
+		*v = verdict{rule: e.rule, origin: e.origin, outcome: policy.Pass, assumed: x.assumed()}
 	default:
-		*v = verdict{rule: e.rule, pointer: e.pointer, outcome: policy.Fail, assumed: x.assumed()}
+		*v = verdict{rule: e.rule, origin: e.origin, outcome: policy.Fail, assumed: x.assumed()}
 		v.fields = x.blame(e)
 	}
 	return nil
@@ -315,7 +320,7 @@ func (x *run) outOfMessages(vs []verdict, err error) error {
 	}
 	for i, e := range x.policy.validations {
 		if vs[i].outcome != policy.Error && vs[i].outcome != policy.Unknown {
-			vs[i] = x.broken(e.rule, e.pointer, fmt.Errorf("failed messageExpression: %w", err))
+			vs[i] = x.broken(e.rule, e.origin, fmt.Errorf("failed messageExpression: %w", err))
 		}
 	}
 	return nil
@@ -341,6 +346,9 @@ func (x *run) word(v *verdict, i int, evaluated string) {
 // annotations evaluates the audit annotations, of which only errors matter:
 // they deny the request whatever the binding's actions are.
 func (x *run) annotations() []verdict {
+	if len(x.policy.annotations) == 0 {
+		return nil
+	}
 	var vs []verdict
 	err := x.group(celconfig.RuntimeCELCostBudget, x.plan.annotation, func() error {
 		x.bind(true, false, x.as)
@@ -353,7 +361,7 @@ func (x *run) annotations() []verdict {
 			case err != nil && len(x.review.asked) > 0:
 				vs = append(vs, x.open(e))
 			case err != nil:
-				v := x.broken(e.rule, e.pointer, err)
+				v := x.broken(e.rule, e.origin, err)
 				v.certain = true
 				vs = append(vs, v)
 			}
@@ -361,7 +369,7 @@ func (x *run) annotations() []verdict {
 		return nil
 	})
 	if err != nil {
-		v := x.broken("auditAnnotations", "/spec/auditAnnotations", err)
+		v := x.broken("auditAnnotations", span(x.policy.object, "/spec/auditAnnotations"), err)
 		return []verdict{v}
 	}
 	return vs

@@ -30,7 +30,8 @@ func Cost(a *cel.Ast, roots Roots) uint64 {
 	if err != nil {
 		return math.MaxUint64
 	}
-	estimate, err := r.cost(a, &library.CostEstimator{SizeEstimator: estimator{roots}})
+	m := measured(a, roots)
+	estimate, err := r.cost(a, &library.CostEstimator{SizeEstimator: estimator{m}})
 	if err != nil || calls(a, "validate") {
 		return math.MaxUint64
 	}
@@ -47,14 +48,26 @@ func calls(a *cel.Ast, function string) bool {
 	return len(ast.MatchDescendants(root, ast.FunctionMatcher(function))) > 0
 }
 
-// estimator answers for the sizes of what is read. The sizes of what is
-// computed are cel-go's to estimate.
-type estimator struct{ roots Roots }
+// ResultSizes bounds the value of an expression. ok is false when there is no
+// bound that this knows of.
+func ResultSizes(a *cel.Ast, roots Roots) (s Sizes, ok bool) {
+	s, ok = measured(a, roots).sizes[a.NativeRep().Expr().ID()]
+	return s, ok
+}
+
+// estimator answers for the sizes of what is read and made.
+type estimator struct{ *measure }
 
 func (e estimator) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
-	s, ok := e.sizes(node.Path())
+	var s Sizes
+	var ok bool
+	if x := node.Expr(); x != nil {
+		s, ok = e.sizes[x.ID()]
+	}
 	if !ok {
-		return nil
+		if s, ok = e.read(node.Path()); !ok {
+			return nil
+		}
 	}
 	n := max(s.Items, s.Length)
 	switch node.Type().Kind() {
@@ -66,11 +79,12 @@ func (e estimator) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 	return &checker.SizeEstimate{Min: 0, Max: n}
 }
 
-func (e estimator) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
+func (estimator) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
 	return nil
 }
 
-func (e estimator) sizes(path []string) (Sizes, bool) {
+// read bounds what stands at a path from a root.
+func (e estimator) read(path []string) (Sizes, bool) {
 	switch {
 	case len(path) == 0:
 		return Sizes{}, false
@@ -83,54 +97,69 @@ func (e estimator) sizes(path []string) (Sizes, bool) {
 	return s, ok
 }
 
-// ResultSizes bounds the value of an expression. ok is false when there is no
-// bound that this knows of.
-func ResultSizes(a *cel.Ast, roots Roots) (s Sizes, ok bool) {
-	m := measure{types: a.NativeRep().TypeMap(), roots: roots, ok: true}
-	s = m.expr(a.NativeRep().Expr(), nil)
-	return s, m.ok
-}
-
-// measure walks an expression and bounds its value.
+// measure walks an expression and bounds the values of its parts.
 type measure struct {
 	types map[int64]*types.Type
 	roots Roots
-	ok    bool
+	sizes map[int64]Sizes // by expression; those without a bound are not in it
+}
+
+func measured(a *cel.Ast, roots Roots) *measure {
+	m := &measure{types: a.NativeRep().TypeMap(), roots: roots, sizes: map[int64]Sizes{}}
+	m.expr(a.NativeRep().Expr(), nil)
+	return m
 }
 
 // scope holds the bounds of comprehension variables.
 type scope struct {
 	parent *scope
-	sizes  map[string]Sizes
+	bounds map[string]bound
 }
 
-func (s *scope) lookup(name string) (Sizes, bool) {
+// A bound is of a value's sizes, if there is one.
+type bound struct {
+	Sizes
+	ok bool
+}
+
+func (s *scope) lookup(name string) (bound, bool) {
 	for ; s != nil; s = s.parent {
-		if sizes, ok := s.sizes[name]; ok {
-			return sizes, true
+		if b, ok := s.bounds[name]; ok {
+			return b, true
 		}
 	}
-	return Sizes{}, false
+	return bound{}, false
 }
 
-func (m *measure) unbounded() Sizes {
-	m.ok = false
-	return Sizes{}
-}
+func bounded(s Sizes) bound { return bound{s, true} }
 
-func (m *measure) expr(e ast.Expr, in *scope) Sizes {
+func (b bound) max(c bound) bound { return bound{b.Sizes.Max(c.Sizes), b.ok && c.ok} }
+
+func (m *measure) expr(e ast.Expr, in *scope) bound {
+	b := m.value(e, in)
 	if m.scalar(e) {
-		return Sizes{Length: 64}
+		b = bounded(Sizes{Length: scalarLength})
 	}
+	delete(m.sizes, e.ID())
+	if b.ok {
+		m.sizes[e.ID()] = b.Sizes
+	}
+	return b
+}
+
+// scalarLength is how long a number or a time can be as a string.
+const scalarLength = 64
+
+func (m *measure) value(e ast.Expr, in *scope) bound {
 	switch e.Kind() {
 	case ast.LiteralKind:
-		return m.literal(e)
+		return literal(e)
 	case ast.IdentKind:
 		return m.ident(e.AsIdent(), in)
 	case ast.SelectKind:
-		return m.selection(e, in)
+		return m.selection(e.AsSelect(), in)
 	case ast.ListKind:
-		return m.list(e.AsList().Elements(), in)
+		return m.all(e.AsList().Elements(), in).max(bounded(Sizes{Items: uint64(len(e.AsList().Elements()))}))
 	case ast.MapKind:
 		return m.mapping(e.AsMap().Entries(), in)
 	case ast.CallKind:
@@ -138,85 +167,82 @@ func (m *measure) expr(e ast.Expr, in *scope) Sizes {
 	case ast.ComprehensionKind:
 		return m.comprehension(e.AsComprehension(), in)
 	default:
-		return m.unbounded()
+		return bound{}
 	}
 }
 
 // scalar says whether the expression's type has values of a fixed size only.
 func (m *measure) scalar(e ast.Expr) bool {
-	switch t := m.types[e.ID()]; {
-	case t == nil:
-		return false
-	default:
-		switch t.Kind() {
-		case types.BoolKind, types.IntKind, types.UintKind, types.DoubleKind, types.NullTypeKind,
-			types.TimestampKind, types.DurationKind, types.TypeKind:
-			return true
-		}
+	t := m.types[e.ID()]
+	if t == nil {
 		return false
 	}
+	switch t.Kind() {
+	case types.BoolKind, types.IntKind, types.UintKind, types.DoubleKind, types.NullTypeKind,
+		types.TimestampKind, types.DurationKind, types.TypeKind:
+		return true
+	}
+	return false
 }
 
-func (m *measure) literal(e ast.Expr) Sizes {
+func literal(e ast.Expr) bound {
 	switch v := e.AsLiteral().(type) {
 	case types.String:
-		return Sizes{Length: uint64(len(v))}
+		return bounded(Sizes{Length: uint64(len(v))})
 	case types.Bytes:
-		return Sizes{Length: uint64(len(v))}
+		return bounded(Sizes{Length: uint64(len(v))})
 	}
-	return Sizes{}
+	return bounded(Sizes{})
 }
 
-func (m *measure) ident(name string, in *scope) Sizes {
-	if s, ok := in.lookup(name); ok {
-		return s
+func (m *measure) ident(name string, in *scope) bound {
+	if b, ok := in.lookup(name); ok {
+		return b
 	}
 	if name == variablesRoot {
-		return m.unbounded()
+		return bound{}
 	}
-	return m.roots.Inputs
+	return bounded(m.roots.Inputs)
 }
 
-func (m *measure) selection(e ast.Expr, in *scope) Sizes {
-	sel := e.AsSelect()
+func (m *measure) selection(sel ast.SelectExpr, in *scope) bound {
+	of := m.expr(sel.Operand(), in)
 	if op := sel.Operand(); op.Kind() == ast.IdentKind && op.AsIdent() == variablesRoot {
 		s, ok := m.roots.Variables[sel.FieldName()]
-		if !ok {
-			return m.unbounded()
-		}
-		return s
+		return bound{s, ok}
 	}
-	return m.expr(sel.Operand(), in)
+	return of
 }
 
-func (m *measure) list(elements []ast.Expr, in *scope) Sizes {
-	s := Sizes{Items: uint64(len(elements))}
-	for _, e := range elements {
-		s = s.Max(m.expr(e, in))
+// all is the largest of several.
+func (m *measure) all(list []ast.Expr, in *scope) bound {
+	b := bounded(Sizes{})
+	for _, e := range list {
+		b = b.max(m.expr(e, in))
 	}
-	return s
+	return b
 }
 
-func (m *measure) mapping(entries []ast.EntryExpr, in *scope) Sizes {
-	s := Sizes{Items: uint64(len(entries))}
+func (m *measure) mapping(entries []ast.EntryExpr, in *scope) bound {
+	b := bounded(Sizes{Items: uint64(len(entries))})
 	for _, e := range entries {
-		s = s.Max(m.expr(e.AsMapEntry().Key(), in)).Max(m.expr(e.AsMapEntry().Value(), in))
+		b = b.max(m.expr(e.AsMapEntry().Key(), in)).max(m.expr(e.AsMapEntry().Value(), in))
 	}
-	return s
+	return b
 }
 
 // call bounds the functions whose results hold no more than their arguments,
 // or the sum of them.
-func (m *measure) call(c ast.CallExpr, in *scope) Sizes {
+func (m *measure) call(c ast.CallExpr, in *scope) bound {
 	args := c.Args()
 	if c.IsMemberFunction() {
 		args = append([]ast.Expr{c.Target()}, args...)
 	}
-	var largest, sum Sizes
+	largest, total := bounded(Sizes{}), Sizes{}
 	for _, a := range args {
-		s := m.expr(a, in)
-		largest = largest.Max(s)
-		sum = Sizes{add(sum.Items, s.Items), add(sum.Length, s.Length)}
+		b := m.expr(a, in)
+		largest = largest.max(b)
+		total = Sizes{add(total.Items, b.Items), add(total.Length, b.Length)}
 	}
 	switch c.FunctionName() {
 	case operators.Index, operators.OptIndex, operators.OptSelect, operators.Conditional,
@@ -225,35 +251,39 @@ func (m *measure) call(c ast.CallExpr, in *scope) Sizes {
 		"first", "last", "min", "max", "url", "getHost", "getHostname", "getPort", "getScheme", "find":
 		return largest
 	case operators.Add:
-		return sum
+		return bound{total, largest.ok}
 	case "string":
-		return Sizes{Length: max(largest.Length, 64)}
+		return largest.max(bounded(Sizes{Length: scalarLength}))
 	case "split", "findAll":
-		return Sizes{Items: add(largest.Length, 1), Length: largest.Length}
+		return bound{Sizes{Items: add(largest.Length, 1), Length: largest.Length}, largest.ok}
 	case "flatten":
-		return Sizes{Items: mul(largest.Items, largest.Items), Length: largest.Length}
+		return bound{Sizes{Items: mul(largest.Items, largest.Items), Length: largest.Length}, largest.ok}
 	default:
-		return m.unbounded()
+		return bound{}
 	}
 }
 
-// comprehension bounds what the macros make: filter, map, transformList and
-// transformMap take over or add an element for each of the range, and optMap
-// and bind-like forms yield what their body does.
-func (m *measure) comprehension(c ast.ComprehensionExpr, in *scope) Sizes {
-	over := m.expr(c.IterRange(), in)
-	init := m.expr(c.AccuInit(), in)
-	bound := map[string]Sizes{c.IterVar(): over, c.AccuVar(): init}
-	if c.HasIterVar2() {
-		bound[c.IterVar2()] = over
+// comprehension bounds what the macros make: filter, map and transformList
+// take over or add an element for each of the range, and optMap yields what
+// its body does, of a variable that is not accumulated.
+func (m *measure) comprehension(c ast.ComprehensionExpr, in *scope) bound {
+	over, made := m.expr(c.IterRange(), in), m.expr(c.AccuInit(), in)
+	inside := func(accu bound) *scope {
+		vars := map[string]bound{c.IterVar(): over, c.AccuVar(): accu}
+		if c.HasIterVar2() {
+			vars[c.IterVar2()] = over
+		}
+		return &scope{in, vars}
 	}
-	step := m.expr(c.LoopStep(), &scope{in, bound})
-	if over.Items == 0 { // bound by optMap: the body is the result
-		step = step.Max(init)
+	if c.IterRange().Kind() != ast.ListKind || c.IterRange().AsList().Size() > 0 {
+		// What a step adds is bounded without what was there before: macros
+		// do nothing with that but add to it.
+		step := m.expr(c.LoopStep(), inside(bounded(Sizes{})))
+		grown := bounded(Sizes{Items: add(made.Items, over.Items)})
+		made = made.max(step).max(over).max(grown)
 	}
-	made := Sizes{Items: max(step.Items, add(init.Items, over.Items)), Length: max(step.Length, init.Length)}
-	result := m.expr(c.Result(), &scope{in, map[string]Sizes{c.AccuVar(): made, c.IterVar(): over}})
-	return result
+	m.expr(c.LoopCondition(), inside(made))
+	return m.expr(c.Result(), inside(made))
 }
 
 func add(a, b uint64) uint64 {

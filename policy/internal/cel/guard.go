@@ -10,6 +10,7 @@ import (
 	"github.com/google/cel-go/common/functions"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
 )
 
@@ -23,6 +24,7 @@ type guard func(args []ref.Val) ref.Val
 var guards = map[string]guard{
 	"quantity": guardQuantity, "isQuantity": guardQuantity,
 	"matches": guardRegex, "find": guardRegex, "findAll": guardRegex,
+	"replace": guardReplace, "join": guardJoin,
 }
 
 func guardedOverloads(env *cel.Env) ([]*functions.Overload, error) {
@@ -197,6 +199,47 @@ func findAllString(re *regexp.Regexp, text string, limit []ref.Val) ref.Val {
 		}
 	}
 	return types.NewStringList(types.DefaultTypeAdapter, re.FindAllString(text, int(n)))
+}
+
+// maxString is how long a string may be made. What the API server stores is
+// shorter; its cost limit looks at what goes in, not at what comes out.
+const maxString = 16 << 20
+
+func guardReplace(args []ref.Val) ref.Val {
+	if len(args) < 3 {
+		return nil
+	}
+	s, ok := args[0].(types.String)
+	old, ok2 := args[1].(types.String)
+	with, ok3 := args[2].(types.String)
+	if !ok || !ok2 || !ok3 || (len(s)+1)*(len(with)+1) <= maxString {
+		return nil
+	}
+	return tooLong(len(s) + strings.Count(string(s), string(old))*len(with))
+}
+
+func guardJoin(args []ref.Val) ref.Val {
+	list, ok := args[0].(traits.Lister)
+	if !ok {
+		return nil
+	}
+	size, _ := list.Size().(types.Int)
+	total, separator := 0, types.String("")
+	if len(args) > 1 {
+		separator, _ = args[1].(types.String)
+	}
+	for i := types.Int(0); i < size && total <= maxString; i++ {
+		s, _ := list.Get(i).(types.String)
+		total += len(s) + len(separator)
+	}
+	return tooLong(total)
+}
+
+func tooLong(n int) ref.Val {
+	if n <= maxString {
+		return nil
+	}
+	return types.NewErr("a string of more than %d bytes refused", maxString)
 }
 
 // An Undecided is the error of an authorizer that can't tell, with what it

@@ -176,6 +176,8 @@ func TestHostileValues(t *testing.T) {
 		`o.matches('` + strings.Repeat("(x{900}|y{900})", 100) + `')`:    big[:60000],
 		`o.find(o) == ''`:                                                big[:10000],
 		`(o + o + o).findAll('` + strings.Repeat("x*", 100) + `') == []`: big,
+		`o.replace('x', '` + strings.Repeat("y", 99) + `') == o`:         big[:1<<20],
+		`o.split('').join('` + strings.Repeat("y", 56) + `') == o`:       big[:1<<20],
 		`[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, [1,2,3,4,5,6,7,8,9].all(d, [1,2,3,4,5,6,7,8,9].all(e, [1,2,3,4,5,6,7,8,9].all(f, [1,2,3,4,5,6,7,8,9].all(g, a+b+c+d+e+f+g > 0)))))))`: "",
 	} {
 		evalHostile(t, env, x, o)
