@@ -2,9 +2,11 @@ package helm
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -152,7 +154,7 @@ func (rel *release) against(c *chart.Chart, values map[string]any, path []string
 		return []error{at.errorAt("helm-schema", 0, 0, errors.New("values can't be held against the schema"))}
 	}
 	var errs []error
-	for _, leaf := range leaves(invalid) {
+	for _, leaf := range sorted(leaves(invalid)) {
 		below := append(path[:len(path):len(path)], leaf.InstanceLocation...)
 		errs = append(errs, rel.violation(c, below, reason(leaf.ErrorKind)))
 		if len(errs) == maxErrors {
@@ -160,6 +162,14 @@ func (rel *release) against(c *chart.Chart, values map[string]any, path []string
 		}
 	}
 	return errs
+}
+
+// sorted puts violations in an order: they come in that of a map.
+func sorted(all []*jsonschema.ValidationError) []*jsonschema.ValidationError {
+	slices.SortFunc(all, func(a, b *jsonschema.ValidationError) int {
+		return cmp.Or(slices.Compare(a.InstanceLocation, b.InstanceLocation), strings.Compare(reason(a.ErrorKind), reason(b.ErrorKind)))
+	})
+	return all
 }
 
 // leaves are the violations that have no others behind them.
