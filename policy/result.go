@@ -67,6 +67,7 @@ var Severities = []Severity{Critical, High, Medium, Low, Info}
 const (
 	EngineAdmission   = "ValidatingAdmissionPolicy"
 	EnginePodSecurity = "PodSecurity"
+	EngineCRD         = "CustomResourceDefinition"
 	EngineSchema      = "Schema"
 	EngineRender      = "Render"
 	EngineCompile     = "Compile"
@@ -122,6 +123,13 @@ type Suppression struct {
 
 // Undecided says whether the result keeps the report from being complete.
 func (r *Result) Undecided() bool { return r.Outcome == Error || r.Outcome == Unknown }
+
+// Identified returns the result with its fingerprint. The chain does this for
+// the results of engines.
+func (r Result) Identified() Result {
+	r.Fingerprint = r.fingerprint()
+	return r
+}
 
 // fingerprint identifies the result by rule, object and telling field, so that
 // it survives moved lines. Results that have no object go by their place's

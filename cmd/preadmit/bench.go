@@ -33,6 +33,7 @@ func newBench(in *input, o *checkOptions) (*bench, error) {
 	b.broken(err)
 	b.chain.Kinds = kinds
 
+	b.notes = append(b.notes, notes(kinds, head)...)
 	cluster := policy.NewCluster(all...)
 	policies := given
 	if !o.noTreePolicies {

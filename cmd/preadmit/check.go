@@ -75,7 +75,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
-	results = append(in.errors(), append(bench.results, results...)...)
+	results = slices.Concat(in.found, notFollowed(objects(in.head)), bench.results, results)
 	r := newReport(in, bench, results)
 	if err := o.write(stdout, r, outs, writing{verbose: o.verbose, quiet: o.quiet, failOn: policy.Action(o.failOn)}); err != nil {
 		return 0, err

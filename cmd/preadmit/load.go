@@ -93,9 +93,6 @@ func (l *loader) render(ctx context.Context, paths []string) ([]*render.Unit, er
 	return units, nil
 }
 
-// errors are the results of what could not be rendered.
-func (in *input) errors() []policy.Result { return in.found }
-
 // unsupported lists the policy kinds that no engine here evaluates yet. They
 // would judge on the cluster, so each is said to be undecided.
 func unsupported(o *render.Object) string {

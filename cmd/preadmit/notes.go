@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// notes say what holds for the whole run and no result says.
+func notes(kinds policy.Kinds, head []*render.Object) []string {
+	var notes []string
+	if names := unknownKinds(kinds, head); len(names) > 0 {
+		notes = append(notes, fmt.Sprintf(
+			"neither built in nor defined by a CustomResourceDefinition in the tree or --with, so judged as written: %s", few(names)))
+	}
+	if names := webhooks(head); len(names) > 0 {
+		notes = append(notes, "admission webhooks are not called: "+few(names))
+	}
+	return notes
+}
+
+// unknownKinds are the kinds whose types and scope nothing here tells.
+func unknownKinds(kinds policy.Kinds, head []*render.Object) []string {
+	var names []string
+	for _, o := range head {
+		if gvk := o.GroupVersionKind(); gvk.Group != "" && !kinds.Resource(gvk).Known {
+			names = append(names, gvk.Kind+"."+gvk.Group)
+		}
+	}
+	return unique(names)
+}
+
+func webhooks(head []*render.Object) []string {
+	var names []string
+	for _, o := range head {
+		switch o.GroupVersionKind().GroupKind().String() {
+		case "ValidatingWebhookConfiguration.admissionregistration.k8s.io", "MutatingWebhookConfiguration.admissionregistration.k8s.io":
+			names = append(names, o.GetKind()+" "+plain(o.GetName()))
+		}
+	}
+	return unique(names)
+}
+
+func unique(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// few joins the first names of many.
+func few(names []string) string {
+	const most = 8
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
