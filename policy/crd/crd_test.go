@@ -1,0 +1,94 @@
+package crd_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/crd"
+	"github.com/preadmit/preadmit/policy/schema"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
+)
+
+// TestGolden judges the objects of each archive in the API server's order and
+// compares the results, one a line. An archive holds object.yaml, old.yaml
+// (what is there before), with.yaml (context), and the file version.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	rendertest.Run(t, "testdata", func(t *testing.T, fsys fs.FS) string {
+		got := judgeTree(t, fsys)
+		if again := judgeTree(t, fsys); again != got {
+			t.Errorf("a second run differs:\n%s", again)
+		}
+		return got
+	})
+}
+
+func judgeTree(t *testing.T, fsys fs.FS) string {
+	t.Helper()
+	object, old, with := parse(t, fsys, "object.yaml"), parse(t, fsys, "old.yaml"), parse(t, fsys, "with.yaml")
+	version, _ := fs.ReadFile(fsys, "version")
+	var out strings.Builder
+	for _, r := range judge(t, strings.TrimSpace(string(version)), append(with, object...), old, object) {
+		writeResult(&out, &r)
+	}
+	return out.String()
+}
+
+// judge reviews what brings the cluster from old to objects.
+func judge(t testing.TB, version string, all, old, objects []*render.Object) []policy.Result {
+	t.Helper()
+	kinds, err := schema.New(all, schema.Options{KubeVersion: version})
+	if kinds == nil {
+		t.Fatal(err)
+	}
+	engine, err := crd.New(all, crd.Options{KubeVersion: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain := policy.Chain{Kinds: kinds, Validators: []policy.Validator{engine}}
+	results, err := chain.Review(context.Background(), policy.Requests(old, objects))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
+
+func parse(t testing.TB, fsys fs.FS, name string) []*render.Object {
+	t.Helper()
+	data, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return nil
+	}
+	objects, err := render.Parse(name, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+func writeResult(out *strings.Builder, r *policy.Result) {
+	fmt.Fprintf(out, "%s %s %s/%s: %s %s %s %s", r.Operation, r.Object.Kind, r.Object.Namespace, r.Object.Name, r.Outcome, r.Action, r.Policy, r.Rule)
+	if r.PolicyOrigin.File != "" {
+		fmt.Fprintf(out, " (%v)", r.PolicyOrigin)
+	}
+	if r.Message != "" {
+		fmt.Fprintf(out, "\n\t%s", strings.ReplaceAll(r.Message, "\n", "⏎"))
+	}
+	for _, s := range append([]string{r.Reason, r.Hint}, r.Assumed...) {
+		if s != "" {
+			fmt.Fprintf(out, " {%s}", s)
+		}
+	}
+	for i, f := range r.Fields {
+		fmt.Fprintf(out, "\n\t%s", f)
+		if i == 0 && len(r.Origins) > 0 {
+			fmt.Fprintf(out, " @ %v", r.Origins[0].Span)
+		}
+	}
+	out.WriteString("\n")
+}

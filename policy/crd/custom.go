@@ -1,0 +1,359 @@
+package crd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/api/operation"
+	metavalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/kube-openapi/pkg/validation/validate"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A review is one custom object under judgement.
+type review struct {
+	ctx         context.Context
+	req         *policy.Request
+	definition  *definition
+	version     *servedVersion
+	compiled    *compiled
+	object, old map[string]any // as they would be stored
+	ratchets    bool
+	correlated  *common.CorrelatedObject // nil where nothing is ratcheted
+	errs        field.ErrorList
+	out         collector
+}
+
+// ratcheting is on by default since 1.30 (KEP 4008).
+const ratchetingSince cel.Version = 30
+
+func (e *Engine) judgeCustom(ctx context.Context, req *policy.Request, d *definition) ([]policy.Result, error) {
+	r := &review{ctx: ctx, req: req, definition: d, ratchets: e.version >= ratchetingSince}
+	if r.version = d.version(req.Kind.Version); r.version == nil {
+		r.out.add(policy.Result{
+			Policy: d.object.GetName(), Rule: schemaRule, Outcome: policy.Error, Action: policy.Deny, Fields: []string{"/apiVersion"},
+			Message: fmt.Sprintf("no matches for kind %q in version %q", req.Kind.Kind, req.Kind.GroupVersion()),
+		})
+		return r.out.results, nil
+	}
+	var err error
+	if r.compiled, err = r.version.compile(); err != nil {
+		r.unusable(err)
+		return r.out.results, ctx.Err()
+	}
+	r.prepare()
+	r.unknownFields()
+	r.metadata()
+	r.schema()
+	r.embedded()
+	r.lists()
+	if !slices.ContainsFunc(r.out.results, func(x policy.Result) bool { return x.Outcome != policy.Pass }) {
+		r.out.add(policy.Result{Policy: d.object.GetName(), Rule: schemaRule, Outcome: policy.Pass, Action: policy.Deny, PolicyOrigin: d.span(r.version.pointer)})
+	}
+	r.rules()
+	r.more()
+	return r.out.results, ctx.Err()
+}
+
+// unusable tells that there is no schema to judge by.
+func (r *review) unusable(err error) {
+	rule := schemaRule
+	if err == errTooMuch {
+		rule = limitsRule
+	}
+	r.out.add(policy.Result{
+		Policy: r.definition.object.GetName(), Rule: rule, Outcome: policy.Error, Action: policy.Deny,
+		Message:      fmt.Sprintf("CustomResourceDefinition %s can't be used: %v", r.definition.object.GetName(), err),
+		PolicyOrigin: r.definition.span(r.version.pointer),
+	})
+}
+
+// prepare takes the objects as they would be stored: where there is a status
+// subresource, status is not for those who write the object
+// (PrepareForCreate and PrepareForUpdate of customResourceStrategy).
+func (r *review) prepare() {
+	r.object, r.old = r.req.Admitted, r.req.OldAdmitted
+	if r.compiled.status {
+		r.object, r.old = without(r.object, "status"), without(r.old, "status")
+	}
+	if r.old != nil && r.ratchets && r.compiled.structural != nil {
+		r.correlated = common.NewCorrelatedObject(r.object, r.old, r.compiled.model)
+	}
+}
+
+func without(m map[string]any, key string) map[string]any {
+	if _, ok := m[key]; !ok {
+		return m
+	}
+	m = maps.Clone(m)
+	delete(m, key)
+	return m
+}
+
+// unknownFields refuses what the schema does not know, as the API server does
+// on decoding with fieldValidation=Strict
+// (unstructuredSchemaCoercer of k8s.io/apiextensions-apiserver).
+func (r *review) unknownFields() {
+	s := r.compiled.structural
+	tree := runtime.DeepCopyJSON(r.req.Object.Object)
+	_, _, unknown, err := objectmeta.GetObjectMetaWithOptions(tree, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
+	if err != nil {
+		return // it does not decode, as the chain has said
+	}
+	if !r.compiled.keepUnknown {
+		unknown = append(unknown, pruning.PruneWithOptions(tree, s, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})...)
+	}
+	_, more := objectmeta.CoerceWithOptions(nil, tree, s, false, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
+	for _, path := range append(unknown, more...) {
+		if r.out.full() {
+			r.out.failures++
+			continue
+		}
+		pointer := find(r.req.Object.Object, path, false)
+		r.out.add(policy.Result{
+			Policy: r.definition.object.GetName(), Rule: unknownRule, Outcome: policy.Fail, Action: policy.Deny, Reason: "BadRequest",
+			Message: fmt.Sprintf("unknown field %q", path), Fields: []string{pointer},
+			PolicyOrigin: r.definition.span(r.version.pointer),
+		})
+	}
+}
+
+// metadata validates the object's metadata, name and namespace included.
+func (r *review) metadata() {
+	path := field.NewPath("metadata")
+	now, err := metaOf(r.object)
+	if err != nil {
+		r.report(metadataRule, "", field.Invalid(path, field.OmitValueType{}, err.Error()))
+		return
+	}
+	if now.Name == "" && now.GenerateName != "" {
+		now.Name = now.GenerateName + "xxxxx"
+	}
+	var errs field.ErrorList
+	if r.old == nil {
+		errs = metavalidation.ValidateObjectMetaDeclaratively(r.ctx, operation.Create, now, nil, r.definition.namespaced, metavalidation.NameIsDNSSubdomain, path, true)
+	} else if was, err := metaOf(r.old); err == nil {
+		identify(now, was)
+		errs = metavalidation.ValidateObjectMetaDeclaratively(r.ctx, operation.Update, now, was, r.definition.namespaced, nil, path, true)
+	}
+	for _, e := range errs {
+		r.report(metadataRule, "", e)
+	}
+}
+
+// identify gives both what the API server alone would know, the same.
+func identify(now, was *metav1.ObjectMeta) {
+	was.ResourceVersion, was.UID = "1", types.UID("1")
+	now.ResourceVersion, now.UID = was.ResourceVersion, was.UID
+	now.CreationTimestamp, now.Generation = was.CreationTimestamp, was.Generation
+	now.DeletionTimestamp, now.DeletionGracePeriodSeconds = was.DeletionTimestamp, was.DeletionGracePeriodSeconds
+	now.ManagedFields, was.ManagedFields = nil, nil
+}
+
+func metaOf(object map[string]any) (*metav1.ObjectMeta, error) {
+	meta := &metav1.ObjectMeta{}
+	tree, _ := object["metadata"].(map[string]any)
+	return meta, runtime.DefaultUnstructuredConverter.FromUnstructured(tree, meta)
+}
+
+// schema validates against the OpenAPI schema.
+func (r *review) schema() {
+	if r.compiled.validator == nil {
+		return
+	}
+	c := &capture{SchemaValidator: r.compiled.validator}
+	var errs field.ErrorList
+	if r.old == nil {
+		errs = validation.ValidateCustomResource(nil, r.object, c)
+	} else {
+		var options []validation.ValidationOption
+		if r.correlated != nil {
+			options = append(options, validation.WithRatcheting(r.correlated))
+		}
+		errs = validation.ValidateCustomResourceUpdate(nil, r.object, r.old, c, options...)
+	}
+	for i, e := range errs {
+		word, path := keyword(c.errors[i])
+		r.reportAt("", word, cmp.Or(path, e.Field), e)
+	}
+}
+
+// Validate implements validation.SchemaValidator.
+func (c *capture) Validate(value any, options ...validation.ValidationOption) *validate.Result {
+	result := c.SchemaValidator.Validate(value, options...)
+	c.errors = result.Errors
+	return result
+}
+
+// ValidateUpdate implements validation.SchemaValidator.
+func (c *capture) ValidateUpdate(value, old any, options ...validation.ValidationOption) *validate.Result {
+	result := c.SchemaValidator.ValidateUpdate(value, old, options...)
+	c.errors = result.Errors
+	return result
+}
+
+// embedded validates the metadata of objects within the object.
+func (r *review) embedded() {
+	for _, e := range objectmeta.Validate(r.ctx, nil, r.object, r.compiled.structural, false) {
+		r.report("", "x-kubernetes-embedded-resource", e)
+	}
+}
+
+// lists validates that sets and maps written as lists have no duplicates. One
+// that had them before may keep them.
+func (r *review) lists() {
+	s := r.compiled.structural
+	if r.old != nil && len(listtype.ValidateListSetsAndMaps(nil, s, r.old)) > 0 {
+		return
+	}
+	for _, e := range listtype.ValidateListSetsAndMaps(nil, s, r.object) {
+		r.report("", "x-kubernetes-list-type", e)
+	}
+}
+
+// report adds an error of the API server's. rule is where it is from, or "" for
+// the word of the schema.
+func (r *review) report(rule, word string, e *field.Error) { r.reportAt(rule, word, e.Field, e) }
+
+func (r *review) reportAt(rule, word, path string, e *field.Error) {
+	r.errs = append(r.errs, e)
+	if r.out.full() {
+		r.out.failures++
+		return
+	}
+	pointer := find(r.object, path, word == "required")
+	result := r.failure(e)
+	result.Fields = []string{pointer}
+	if result.Rule = rule; rule == "" {
+		at := r.version.pointer + r.spot(pointer, word)
+		result.Rule = ruleName(r.definition.object.Object, at)
+		result.PolicyOrigin = r.definition.span(at)
+	}
+	r.out.add(result)
+}
+
+func (r *review) spot(pointer, word string) string {
+	if word == "x-kubernetes-list-type" { // what is said of an element is said by its list
+		pointer = pointer[:max(0, strings.LastIndexByte(pointer, '/'))]
+	}
+	return spotOf(r.version.written, r.object, pointer, word)
+}
+
+func (r *review) failure(e *field.Error) policy.Result {
+	return policy.Result{
+		Policy: r.definition.object.GetName(), Outcome: policy.Fail, Action: policy.Deny,
+		Message: message(e), Reason: "Invalid",
+	}
+}
+
+// message is the API server's words; it has none for the object itself.
+func message(e *field.Error) string {
+	if e.Field == "<nil>" {
+		return e.ErrorBody()
+	}
+	return e.Error()
+}
+
+// blocking are the errors after which the API server does not evaluate rules
+// (hasBlockingErr of customResourceStrategy).
+var blocking = []field.ErrorType{
+	field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid,
+}
+
+const notChecked = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
+
+// rules evaluates x-kubernetes-validations.
+func (r *review) rules() {
+	if r.compiled.cel == nil {
+		return
+	}
+	if i := slices.IndexFunc(r.errs, func(e *field.Error) bool { return slices.Contains(blocking, e.Type) }); i >= 0 {
+		result := r.failure(r.errs[i])
+		result.Message = notChecked
+		result.Rule, result.Fields = schemaRule, []string{find(r.object, r.errs[i].Field, true)}
+		r.out.add(result)
+		return
+	}
+	w := &walk{
+		ctx: r.ctx, budget: celconfig.RuntimeCELCostBudget, ratchets: r.ratchets, say: r.violation,
+		held: make([]bool, len(r.compiled.rules)), broken: make([]bool, len(r.compiled.rules)),
+	}
+	var old any
+	if r.old != nil {
+		old = r.old
+	}
+	w.node(r.compiled.cel, nil, r.object, old, correlation{current: r.correlated})
+	for i, rule := range r.compiled.rules {
+		if w.held[i] && !w.broken[i] {
+			r.out.add(r.definition.ofRule(rule, policy.Result{Outcome: policy.Pass, Action: policy.Deny}))
+		}
+	}
+}
+
+func (d *definition) ofRule(r *rule, result policy.Result) policy.Result {
+	result.Policy = d.object.GetName()
+	result.Rule = ruleName(d.object.Object, r.pointer)
+	result.PolicyOrigin = d.span(r.pointer + "/rule")
+	return result
+}
+
+func (r *review) violation(v violation) {
+	if r.out.full() {
+		r.out.failures++
+		return
+	}
+	result := r.failure(v.err)
+	result.Fields = v.blame(r.ctx)
+	switch {
+	case v.undecide:
+		result.Outcome, result.Reason = policy.Error, ""
+	case v.ratchet:
+		result.Action, result.Reason = policy.Warn, ""
+		result.Message += " (only warned of: the value was there before)"
+	}
+	if v.rule == nil {
+		result.Rule = schemaRule
+	} else {
+		result = r.definition.ofRule(v.rule, result)
+	}
+	r.out.add(result)
+}
+
+// more tells of the failures that were only counted.
+func (r *review) more() {
+	if left := r.out.failures - maxFailures; left > 0 {
+		r.out.results = append(r.out.results, policy.Result{
+			Engine: policy.EngineCRD, Policy: r.definition.object.GetName(), Rule: limitsRule,
+			Outcome: policy.Fail, Action: policy.Deny, Reason: "Invalid",
+			Message: fmt.Sprintf("%d more failures of this object are not listed", left),
+		})
+	}
+}
+
+func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
+
+func pointerOf(keys []any) string { return render.Pointer(keys...) }
+
+// within says whether a pointer leads to another's value or below it.
+func within(pointer, outer string) bool {
+	rest, ok := strings.CutPrefix(pointer, outer)
+	return ok && (rest == "" || rest[0] == '/')
+}

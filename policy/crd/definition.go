@@ -1,0 +1,205 @@
+package crd
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A definitionReview is one CustomResourceDefinition under judgement.
+type definitionReview struct {
+	ctx      context.Context
+	target   cel.Version
+	written  map[string]any // the object as it was rendered
+	now, old *apiextensions.CustomResourceDefinition
+	out      collector
+	name     string
+}
+
+func (e *Engine) judgeDefinition(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
+	r := &definitionReview{ctx: ctx, target: e.version, written: req.Object.Object, name: req.Object.GetName()}
+	if req.Kind.Version != v1.SchemeGroupVersion.Version {
+		return nil, nil // the chain has said that it is not served any more
+	}
+	r.unknownFields()
+	if err := r.decode(req); err != nil {
+		r.add(policy.Result{Outcome: policy.Fail, Rule: validationRule, Message: err.Error(), Reason: "BadRequest"})
+		return r.out.results, ctx.Err()
+	}
+	if tooManyRules(r.written) {
+		r.add(policy.Result{Outcome: policy.Error, Rule: limitsRule, Fields: []string{"/spec/versions"}, Message: "not judged: " + errTooMuch.Error()})
+		return r.out.results, ctx.Err()
+	}
+	r.validate()
+	r.gate()
+	if len(r.out.results) == 0 {
+		r.add(policy.Result{Outcome: policy.Pass, Rule: validationRule})
+	}
+	r.warn()
+	if left := r.out.failures - maxFailures; left > 0 {
+		r.out.failures = 0
+		r.add(policy.Result{Outcome: policy.Fail, Rule: limitsRule, Message: fmt.Sprintf("%d more failures of this object are not listed", left), Reason: "Invalid"})
+	}
+	return r.out.results, ctx.Err()
+}
+
+func (r *definitionReview) add(result policy.Result) {
+	result.Policy = r.name
+	result.Action = cmp.Or(result.Action, policy.Deny)
+	r.out.add(result)
+}
+
+// unknownFields refuses what the type does not know, as the API server's
+// strict decoder does; it does not look into items and additionalProperties,
+// which decode themselves.
+func (r *definitionReview) unknownFields() {
+	data, err := json.Marshal(r.written)
+	if err != nil {
+		return
+	}
+	strict, err := kjson.UnmarshalStrict(data, &v1.CustomResourceDefinition{}, kjson.DisallowUnknownFields)
+	if err != nil {
+		return // it does not decode, as the chain has said
+	}
+	for _, e := range strict {
+		path, ok := strings.CutPrefix(e.Error(), `unknown field "`)
+		if !ok {
+			continue
+		}
+		r.add(policy.Result{
+			Outcome: policy.Fail, Rule: unknownRule, Message: e.Error(), Reason: "BadRequest",
+			Fields: []string{find(r.written, strings.TrimSuffix(path, `"`), false)},
+		})
+	}
+}
+
+// decode reads what is to be validated: status is the API server's, which
+// for an update is that of a definition in use.
+func (r *definitionReview) decode(req *policy.Request) (err error) {
+	if r.now, err = decode(req.Admitted); err != nil {
+		return err
+	}
+	r.now.Status = apiextensions.CustomResourceDefinitionStatus{}
+	if req.OldAdmitted != nil {
+		if r.old, err = decode(req.OldAdmitted); err != nil {
+			return err
+		}
+		r.old.Status.Conditions = []apiextensions.CustomResourceDefinitionCondition{
+			{Type: apiextensions.Established, Status: apiextensions.ConditionTrue},
+			{Type: apiextensions.NamesAccepted, Status: apiextensions.ConditionTrue},
+		}
+		r.now.Status = *r.old.Status.DeepCopy()
+		old, _ := metaOf(req.OldAdmitted)
+		identify(&r.now.ObjectMeta, old)
+		r.old.ObjectMeta = *old
+	}
+	for _, v := range r.now.Spec.Versions {
+		if v.Storage && !apiextensions.IsStoredVersion(r.now, v.Name) {
+			r.now.Status.StoredVersions = append(r.now.Status.StoredVersions, v.Name)
+			break
+		}
+	}
+	return nil
+}
+
+// contributed is said of up to four rules of those that exceed the limit for a
+// definition; which of rules that cost the same is up to the order of a map.
+const contributed = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+
+func (r *definitionReview) validate() {
+	var errs field.ErrorList
+	if r.old == nil {
+		errs = crdvalidation.ValidateCustomResourceDefinition(r.ctx, r.now)
+	} else {
+		errs = crdvalidation.ValidateCustomResourceDefinitionUpdate(r.ctx, r.now, r.old)
+	}
+	slices.SortStableFunc(errs, func(a, b *field.Error) int {
+		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Detail, b.Detail))
+	})
+	for _, e := range errs {
+		if e.Detail == contributed {
+			continue
+		}
+		r.report(e)
+	}
+}
+
+func (r *definitionReview) report(e *field.Error) {
+	result := policy.Result{Outcome: policy.Fail, Message: message(e), Reason: "Invalid"}
+	for _, path := range written(e.Field, len(versionNames(r.written))) {
+		result.Fields = append(result.Fields, find(r.written, path, false))
+	}
+	result.Rule = ruleName(r.written, result.Fields[0])
+	switch {
+	case e.Detail == "field is immutable":
+		result.Assumed = []string{"the CustomResourceDefinition of the base is established in the cluster"}
+	case strings.HasPrefix(e.Field, "status.storedVersions"):
+		result.Assumed = []string{"the cluster stores objects in the version that the base has as its storage version"}
+	case strings.Contains(e.Detail, "estimated rule cost total"):
+		result.Hint = r.mostExpensive(result.Fields[0])
+	}
+	r.add(result)
+}
+
+// written gives the paths at which a path of the internal form stands in a
+// definition as it is written: what all its versions have in common the API
+// server holds apart from them.
+func written(path string, versions int) []string {
+	path = strings.Replace(path, "JSONPath", "jsonPath", 1)
+	for _, move := range []struct{ from, to string }{
+		{"spec.conversion.webhookClientConfig", "spec.conversion.webhook.clientConfig"},
+		{"spec.conversion.conversionReviewVersions", "spec.conversion.webhook.conversionReviewVersions"},
+		{"status.storedVersions", "spec.versions"},
+	} {
+		if rest, ok := strings.CutPrefix(path, move.from); ok {
+			if move.to == "spec.versions" {
+				rest = ""
+			}
+			return []string{move.to + rest}
+		}
+	}
+	if path == "spec.version" {
+		return []string{"spec.versions[0].name"}
+	}
+	for _, move := range []struct{ from, to string }{
+		{"spec.validation", "schema"}, {"spec.schema", "schema"}, {"spec.subresources", "subresources"},
+		{"spec.additionalPrinterColumns", "additionalPrinterColumns"}, {"spec.selectableFields", "selectableFields"},
+	} {
+		rest, ok := strings.CutPrefix(path, move.from)
+		if !ok || rest != "" && rest[0] != '.' && rest[0] != '[' {
+			continue
+		}
+		paths := make([]string, versions)
+		for i := range paths {
+			paths[i] = fmt.Sprintf("spec.versions[%d].%s%s", i, move.to, rest)
+		}
+		if len(paths) > 0 {
+			return paths
+		}
+	}
+	return []string{path}
+}
+
+// versionOf is the version of a definition that a pointer leads into.
+func (r *definitionReview) versionOf(pointer string) string {
+	names := versionNames(r.written)
+	for i, name := range names {
+		if within(pointer, render.Pointer("spec", "versions", i)) {
+			return name
+		}
+	}
+	return ""
+}

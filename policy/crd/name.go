@@ -1,0 +1,263 @@
+package crd
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/kube-openapi/pkg/validation/errors"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// ruleName names a place in a definition as it is written: "validation"
+// outside the schemas, and within them the path, with the version by its name.
+func ruleName(object map[string]any, pointer string) string {
+	for i, name := range versionNames(object) {
+		rest, ok := strings.CutPrefix(pointer, schemaPointer(object, i))
+		if ok && (rest == "" || rest[0] == '/') {
+			return "spec.versions[" + name + "].schema" + schemaPath(rest)
+		}
+	}
+	return validationRule
+}
+
+const (
+	validationRule = "validation"
+	schemaRule     = "schema"
+	unknownRule    = "unknown-fields"
+	metadataRule   = "metadata"
+	limitsRule     = "limits"
+)
+
+// schemaPath writes a pointer within a schema as the API server writes paths.
+func schemaPath(pointer string) string {
+	var b strings.Builder
+	named := false // what follows is a name or number of the author's
+	for _, key := range render.Path(pointer) {
+		_, err := strconv.Atoi(key)
+		if named || err == nil {
+			fmt.Fprintf(&b, "[%s]", key)
+			named = false
+			continue
+		}
+		b.WriteString("." + key)
+		named = slices.Contains([]string{"properties", "patternProperties", "definitions", "dependencies"}, key)
+	}
+	return b.String()
+}
+
+// keywords are the schema's words for what a validation error is about.
+var keywords = map[int32]string{
+	errors.InvalidTypeCode: "type", errors.RequiredFailCode: "required", errors.EnumFailCode: "enum",
+	errors.TooLongFailCode: "maxLength", errors.TooShortFailCode: "minLength", errors.PatternFailCode: "pattern",
+	errors.MultipleOfFailCode: "multipleOf", errors.MaxFailCode: "maximum", errors.MinFailCode: "minimum",
+	errors.UniqueFailCode: "uniqueItems", errors.MaxItemsFailCode: "maxItems", errors.MinItemsFailCode: "minItems",
+	errors.TooManyPropertiesCode: "maxProperties", errors.TooFewPropertiesCode: "minProperties",
+	errors.UnallowedPropertyCode: "additionalProperties", errors.MultipleOfMustBePositiveCode: "multipleOf",
+}
+
+// keyword is the word of the schema that an error is about, "" where that can't
+// be told. An error about a combination of schemas has no field but in its
+// text, which it gives as path.
+func keyword(err error) (word, path string) {
+	text := err.Error()
+	v, ok := err.(*errors.Validation)
+	if !ok {
+		return combination(text)
+	}
+	if _, wanted, ok := strings.Cut(text, "must be of type "); ok && v.Code() == errors.InvalidTypeCode {
+		wanted, _, _ = strings.Cut(wanted, ":")
+		if first, _, _ := strings.Cut(wanted, ","); !slices.Contains(jsonTypes, first) {
+			return "format", ""
+		}
+	}
+	return keywords[v.Code()], ""
+}
+
+var jsonTypes = []string{"integer", "number", "string", "boolean", "array", "object", "null"}
+
+// combination reads a message such as
+// "spec.port" must validate at least one schema (anyOf)
+// (k8s.io/kube-openapi/pkg/validation/validate/schema_messages.go).
+func combination(text string) (word, path string) {
+	path, rest, ok := strings.Cut(strings.TrimPrefix(text, `"`), `" must`)
+	if !ok {
+		return "", ""
+	}
+	for _, word := range []string{"anyOf", "oneOf", "allOf", "not"} {
+		if strings.Contains(rest, "("+word+")") {
+			return word, path
+		}
+	}
+	return "", path
+}
+
+// A spot is a node of a schema as it is written.
+type spot struct {
+	node    map[string]any
+	pointer string
+}
+
+// maxSpots bounds how many branches of a schema are looked at for one field.
+const maxSpots = 256
+
+// spotOf finds the part of a schema that a field of an object was held
+// against: the word, where a node for the field has it. Nodes are found along
+// the structure and in its allOf, anyOf, oneOf and not.
+func spotOf(root map[string]any, object any, pointer, word string) string {
+	path := render.Path(pointer)
+	if word == "required" && len(path) > 0 {
+		path = path[:len(path)-1]
+	}
+	last := ""
+	spots := spread([]spot{{root, ""}})
+	for _, key := range path {
+		next := step(spots, object, key)
+		if len(next) == 0 {
+			break
+		}
+		spots = spread(next)
+		object, _ = render.Lookup(object, render.Pointer(key))
+	}
+	for _, s := range spots {
+		if last == "" {
+			last = s.pointer
+		}
+		for _, w := range alternatives(word) {
+			if _, ok := s.node[w]; ok {
+				return s.pointer + render.Pointer(w)
+			}
+		}
+	}
+	return last
+}
+
+// alternatives are the words that may stand behind an error.
+func alternatives(word string) []string {
+	if word == "type" {
+		return []string{"type", "x-kubernetes-int-or-string"}
+	}
+	return []string{word}
+}
+
+// spread adds the branches of each spot after it.
+func spread(spots []spot) []spot {
+	for i := 0; i < len(spots) && len(spots) < maxSpots; i++ {
+		s := spots[i]
+		for _, word := range []string{"allOf", "anyOf", "oneOf"} {
+			branches, _ := s.node[word].([]any)
+			for n, b := range branches {
+				if b, ok := b.(map[string]any); ok {
+					spots = append(spots, spot{b, s.pointer + render.Pointer(word, n)})
+				}
+			}
+		}
+		if not, ok := s.node["not"].(map[string]any); ok {
+			spots = append(spots, spot{not, s.pointer + "/not"})
+		}
+	}
+	return spots
+}
+
+func step(spots []spot, value any, key string) []spot {
+	var next []spot
+	for _, s := range spots {
+		way := []any{"items"}
+		if _, ok := value.([]any); !ok {
+			way = []any{"additionalProperties"}
+			if properties, ok := s.node["properties"].(map[string]any); ok && properties[key] != nil {
+				way = []any{"properties", key}
+			}
+		}
+		pointer := render.Pointer(way...)
+		if child, ok := render.Lookup(s.node, pointer); ok {
+			if child, ok := child.(map[string]any); ok {
+				next = append(next, spot{child, s.pointer + pointer})
+			}
+		}
+	}
+	return next
+}
+
+// rules documents what a definition demands.
+func (d *definition) rules() []policy.Rule {
+	named := func(name, title, pointer string) policy.Rule {
+		return policy.Rule{
+			Engine: policy.EngineCRD, Policy: d.object.GetName(), Name: name, Action: policy.Deny,
+			Title: title, Origin: d.span(pointer),
+		}
+	}
+	list := []policy.Rule{
+		named(schemaRule, d.kind+" objects follow their schema", ""),
+		named(unknownRule, d.kind+" objects have no fields that their schema does not know", ""),
+		named(metadataRule, d.kind+" objects have valid metadata", ""),
+	}
+	for _, s := range d.versions {
+		d.eachSpot(s, func(at spot) {
+			written, _ := at.node[validationsKey].([]any)
+			for i, r := range written {
+				r, _ := r.(map[string]any)
+				rule, _ := r["rule"].(string)
+				message, _ := r["message"].(string)
+				pointer := at.pointer + render.Pointer(validationsKey, i)
+				entry := named(ruleName(d.object.Object, pointer), firstLine(message, rule), pointer+"/rule")
+				entry.Expression = rule
+				list = append(list, entry)
+			}
+		})
+	}
+	return list
+}
+
+// eachSpot visits the nodes of a version's schema that may have rules, in
+// stable order.
+func (d *definition) eachSpot(s *servedVersion, visit func(spot)) {
+	if s.written != nil {
+		walkSpots(spot{s.written, s.pointer}, visit)
+	}
+}
+
+func walkSpots(s spot, visit func(spot)) {
+	visit(s)
+	for _, pointer := range below(s.node) {
+		if child, ok := render.Lookup(s.node, pointer); ok {
+			if child, ok := child.(map[string]any); ok {
+				walkSpots(spot{child, s.pointer + pointer}, visit)
+			}
+		}
+	}
+}
+
+// below lists the pointers to a node's child schemas in stable order.
+func below(node map[string]any) []string {
+	list := []string{"/additionalProperties", "/items"}
+	branches, _ := node["allOf"].([]any)
+	for i := range branches {
+		list = append(list, render.Pointer("allOf", i))
+	}
+	properties, _ := node["properties"].(map[string]any)
+	for _, key := range sortedKeys(properties) {
+		list = append(list, render.Pointer("properties", key))
+	}
+	return list
+}
+
+func firstLine(texts ...string) string {
+	for _, t := range texts {
+		if line, _, _ := strings.Cut(strings.TrimSpace(t), "\n"); line != "" {
+			return line
+		}
+	}
+	return ""
+}
+
+// capture keeps the errors of a schema's validation beside the field errors
+// that upstream makes of them, one for one.
+type capture struct {
+	validation.SchemaValidator
+	errors []error
+}

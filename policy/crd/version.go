@@ -1,0 +1,243 @@
+package crd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	serverjson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A definition is a CustomResourceDefinition by which objects are judged.
+type definition struct {
+	object      *render.Object
+	target      cel.Version
+	group, kind string
+	namespaced  bool
+	decoded     func() (*apiextensions.CustomResourceDefinition, error)
+	versions    []*servedVersion
+}
+
+// A servedVersion is a version of a definition with its schema.
+type servedVersion struct {
+	name    string
+	pointer string // of the schema in the definition as it is written
+	written map[string]any
+	compile func() (*compiled, error)
+}
+
+// compiled is a version's schema in the forms in which it is used. It is
+// read-only and safe for concurrent use.
+type compiled struct {
+	structural  *schema.Structural
+	model       *model.Structural
+	validator   validation.SchemaValidator
+	keepUnknown bool // spec.preserveUnknownFields
+	status      bool // has the subresource
+	cel         *node
+	rules       []*rule
+}
+
+func newDefinition(o *render.Object, target cel.Version) *definition {
+	d := &definition{object: o, target: target}
+	d.group, _, _ = unstructured.NestedString(o.Object, "spec", "group")
+	d.kind, _, _ = unstructured.NestedString(o.Object, "spec", "names", "kind")
+	scope, _, _ := unstructured.NestedString(o.Object, "spec", "scope")
+	d.namespaced = scope == string(v1.NamespaceScoped)
+	d.decoded = sync.OnceValues(func() (*apiextensions.CustomResourceDefinition, error) { return decode(o.Object) })
+	for i, name := range versionNames(o.Object) {
+		pointer := schemaPointer(o.Object, i)
+		written, _ := render.Lookup(o.Object, pointer)
+		s := &servedVersion{name: name, pointer: pointer}
+		s.written, _ = written.(map[string]any)
+		s.compile = sync.OnceValues(func() (*compiled, error) { return d.compile(s) })
+		d.versions = append(d.versions, s)
+	}
+	return d
+}
+
+func (d *definition) groupKind() apischema.GroupKind {
+	return apischema.GroupKind{Group: d.group, Kind: d.kind}
+}
+
+func (d *definition) version(name string) *servedVersion {
+	i := slices.IndexFunc(d.versions, func(s *servedVersion) bool { return s.name == name })
+	if i < 0 {
+		return nil
+	}
+	return d.versions[i]
+}
+
+// span is where a field of the definition is written.
+func (d *definition) span(pointer string) render.Span {
+	if places := d.object.At(pointer); len(places) > 0 {
+		return places[0].Span
+	}
+	return render.Span{}
+}
+
+// versionNames lists the versions of a definition as it is written; the
+// spec.version of v1beta1 stands for a list of one.
+func versionNames(object map[string]any) []string {
+	list, _, _ := unstructured.NestedFieldNoCopy(object, "spec", "versions")
+	var names []string
+	versions, _ := list.([]any)
+	for _, v := range versions {
+		v, _ := v.(map[string]any)
+		name, _ := v["name"].(string)
+		names = append(names, name)
+	}
+	if single, _, _ := unstructured.NestedString(object, "spec", "version"); single != "" && len(names) == 0 {
+		names = append(names, single)
+	}
+	return names
+}
+
+// schemaPointer is where the schema of the i-th version is written, or would
+// be. In v1beta1 all versions may share one.
+func schemaPointer(object map[string]any, i int) string {
+	own := render.Pointer("spec", "versions", i, "schema", "openAPIV3Schema")
+	const shared = "/spec/validation/openAPIV3Schema"
+	if _, ok := render.Lookup(object, own); ok {
+		return own
+	}
+	if _, ok := render.Lookup(object, shared); ok && object["apiVersion"] == v1beta1.SchemeGroupVersion.String() {
+		return shared
+	}
+	return own
+}
+
+// decode reads a definition in the internal form that the API server
+// validates, defaults filled in.
+func decode(object map[string]any) (*apiextensions.CustomResourceDefinition, error) {
+	internal := &apiextensions.CustomResourceDefinition{}
+	switch object["apiVersion"] {
+	case v1.SchemeGroupVersion.String():
+		d := &v1.CustomResourceDefinition{}
+		if err := fromTree(object, d); err != nil {
+			return nil, err
+		}
+		v1.SetObjectDefaults_CustomResourceDefinition(d)
+		return internal, v1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(d, internal, nil)
+	case v1beta1.SchemeGroupVersion.String():
+		d := &v1beta1.CustomResourceDefinition{}
+		if err := fromTree(object, d); err != nil {
+			return nil, err
+		}
+		v1beta1.SetObjectDefaults_CustomResourceDefinition(d)
+		return internal, v1beta1.Convert_v1beta1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(d, internal, nil)
+	}
+	return nil, fmt.Errorf("no matches for kind \"CustomResourceDefinition\" in version %q", object["apiVersion"])
+}
+
+// fromTree decodes as the API server does, in its words.
+func fromTree(tree map[string]any, into any) error {
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(tree, into) == nil {
+		return nil
+	}
+	data, err := json.Marshal(tree)
+	if err != nil {
+		return err
+	}
+	return serverjson.Unmarshal(data, into)
+}
+
+// errTooMuch says that a definition is refused before it is compiled.
+var errTooMuch = errors.New("its validation rules are too many to be judged")
+
+// compile makes of a version's schema what the API server makes of it when it
+// begins to serve the resource
+// (k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go).
+func (d *definition) compile(s *servedVersion) (*compiled, error) {
+	internal, err := d.decoded()
+	if err != nil {
+		return nil, err
+	}
+	if tooManyRules(d.object.Object) {
+		return nil, errTooMuch
+	}
+	c := &compiled{}
+	c.keepUnknown = internal.Spec.PreserveUnknownFields != nil && *internal.Spec.PreserveUnknownFields
+	if sub, err := apiextensions.GetSubresourcesForVersion(internal, s.name); err == nil && sub != nil {
+		c.status = sub.Status != nil
+	}
+	custom, err := apiextensions.GetSchemaForVersion(internal, s.name)
+	if err != nil || custom == nil || custom.OpenAPIV3Schema == nil {
+		return c, err
+	}
+	if c.structural, err = schema.NewStructural(custom.OpenAPIV3Schema); err != nil {
+		return nil, err
+	}
+	if err := defaulting.PruneDefaults(c.structural); err != nil {
+		return nil, err
+	}
+	c.model = &model.Structural{Structural: c.structural}
+	before := version.MajorMinor(1, uint(d.target)-1)
+	if c.validator, _, err = validation.NewSchemaValidatorForVersion(custom.OpenAPIV3Schema, before); err != nil {
+		return nil, err
+	}
+	if hasRules(c.structural) {
+		k := &compiler{env: storedEnv}
+		c.cel = k.root(c.structural, s.pointer)
+		c.rules = k.rules
+	}
+	return c, nil
+}
+
+// Limits of the rules of one definition: compiling takes about a second for
+// each 50 KB of the worst expressions.
+const (
+	maxRules       = 5_000
+	maxExpressions = 512 << 10
+)
+
+// tooManyRules says whether the rules of a definition are beyond what any real
+// one has.
+func tooManyRules(object map[string]any) bool {
+	count, size := 0, 0
+	eachRule(object["spec"], func(rule map[string]any) {
+		count++
+		for _, key := range []string{"rule", "messageExpression"} {
+			text, _ := rule[key].(string)
+			size += len(text)
+		}
+	})
+	return count > maxRules || size > maxExpressions
+}
+
+func eachRule(tree any, visit func(map[string]any)) {
+	switch t := tree.(type) {
+	case []any:
+		for _, child := range t {
+			eachRule(child, visit)
+		}
+	case map[string]any:
+		rules, _ := t[validationsKey].([]any)
+		for _, r := range rules {
+			if r, ok := r.(map[string]any); ok {
+				visit(r)
+			}
+		}
+		for _, child := range t {
+			eachRule(child, visit)
+		}
+	}
+}
+
+const validationsKey = "x-kubernetes-validations"
