@@ -8,10 +8,11 @@
 // objects, each with the places of its fields, which are found when first
 // asked for. Charts are rendered by the Renderer in the [Options].
 //
-// kustomize prints warnings about deprecated fields (commonLabels, vars,
-// patchesStrategicMerge, patchesJson6902) and unused vars to standard error by
-// itself. Nothing here touches that; a command that wants it clean runs the
-// rendering with its standard error elsewhere.
+// kustomize itself prints warnings about vars, patchesStrategicMerge and
+// patchesJson6902 to standard error, and unused vars to the standard logger.
+// Nothing here touches those globals; a command that wants them clean runs the
+// rendering with its standard error elsewhere. The other deprecated fields are
+// handed to it as those that follow them.
 package kustomize
 
 import (
@@ -62,6 +63,7 @@ func (r *Renderer) Render(ctx context.Context, src render.Source) ([]*render.Obj
 	if err := w.bounds(root); err != nil {
 		return nil, errors.Join(append(w.errs, err)...)
 	}
+	w.publishAll()
 	m, err := build(w.snap, root.dir, w.openapi, krusty.ReorderOptionUnspecified)
 	if err != nil {
 		return nil, errors.Join(append(w.errs, w.explain(root, err))...)

@@ -147,7 +147,7 @@ func (ps *pools) of(n *node) *pool {
 // inside returns the resources, generated objects and charts of a
 // kustomization and of its components, before it changes them.
 func (ps *pools) inside(n *node) *pool {
-	p := &pool{open: len(n.spec.Transformers)+len(n.build.Generators) > 0, patched: len(n.patches) > 0 || len(n.spec.Replacements) > 0}
+	p := &pool{open: len(n.spec.Transformers)+len(n.build.Generators) > 0, patched: len(n.spec.Replacements) > 0 || slices.ContainsFunc(n.patches, (*patch).relabels)}
 	for _, it := range n.items {
 		for _, doc := range it.docs {
 			p.all = append(p.all, flatten(doc.Value, 0)...)
@@ -249,6 +249,21 @@ func (n *node) renames() bool {
 		}
 	}
 	return false
+}
+
+// relabels tells whether a patch writes to labels or annotations.
+func (p *patch) relabels() bool {
+	return slices.ContainsFunc(p.docs, func(doc render.Document) bool {
+		if ops, ok := doc.Value.([]any); ok {
+			return slices.ContainsFunc(ops, func(op any) bool {
+				path := text(op, "path")
+				return path == "" || strings.HasPrefix(path, "/metadata")
+			})
+		}
+		_, labels := render.Lookup(doc.Value, "/metadata/labels")
+		_, notes := render.Lookup(doc.Value, "/metadata/annotations")
+		return labels || notes
+	})
 }
 
 // touchesIdentity tells whether a JSON patch writes to kind, name or namespace.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/kustomize/api/types"
@@ -117,7 +118,6 @@ func (w *walk) inspect(n *node) {
 	w.inlinePatches(n)
 	w.inflateAll(n)
 	n.count()
-	w.publish(n)
 }
 
 func (w *walk) load(dir string) (*file, error) {
@@ -394,6 +394,33 @@ func (w *walk) yaml(real string, data []byte, dialect render.Dialect) []render.D
 	w.fail(err)
 	w.docs[real] = docs
 	return docs
+}
+
+// publishAll gives the build the kustomizations.
+func (w *walk) publishAll() {
+	configured := false
+	for _, n := range w.nodes {
+		configured = configured || n != nil && (len(n.spec.Configurations) > 0 || n.spec.OpenAPI != nil)
+	}
+	for _, dir := range sorted(w.nodes) {
+		if n := w.nodes[dir]; n != nil {
+			if !configured {
+				n.relabel()
+			}
+			w.publish(n)
+		}
+	}
+}
+
+// relabel writes commonLabels as the last of labels, which is the same where no
+// configuration adds fields to the latter, and of which kustomize does not
+// complain on standard error. The same goes for bases and imageTags.
+func (n *node) relabel() {
+	if len(n.build.CommonLabels) > 0 {
+		n.build.Labels = append(slices.Clip(n.build.Labels), types.Label{Pairs: n.build.CommonLabels, IncludeSelectors: true})
+		n.build.CommonLabels = nil
+		n.rewritten = true
+	}
 }
 
 // publish gives the build the kustomization: the file's own bytes unless it is
