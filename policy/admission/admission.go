@@ -78,13 +78,13 @@ var _ policy.Validator = (*Engine)(nil)
 // New compiles the policies among the objects, with their bindings; other
 // objects are ignored. The error joins *render.Error values, each at the place
 // in the policy or binding that it is about; what is not broken is judged all
-// the same.
+// the same, so the engine is never nil.
 func New(objects []*render.Object, options Options) (*Engine, error) {
+	e := &Engine{options: options}
 	v, err := cel.ParseVersion(options.KubeVersion)
 	if err != nil {
-		return nil, err
+		return e, err
 	}
-	e := &Engine{options: options}
 	var policies []*render.Object
 	for _, o := range objects {
 		if isKind(o, policyKind) {
