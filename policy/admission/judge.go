@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/admissionregistration/v1"
 
@@ -181,53 +180,4 @@ func (b *bound) actionOf(v verdict, action policy.Action) policy.Action {
 	default:
 		return action
 	}
-}
-
-// severityOf reads the annotation that policies state their severity in.
-func severityOf(annotations map[string]string) policy.Severity {
-	for _, key := range []string{"preadmit.dev/severity", "policies.kyverno.io/severity"} {
-		if s := policy.Severity(annotations[key]); slices.Contains(policy.Severities, s) {
-			return s
-		}
-	}
-	return ""
-}
-
-// Rules implements policy.Validator: one rule a validation, in the order in
-// which the policies were given.
-func (e *Engine) Rules() []policy.Rule {
-	var rules []policy.Rule
-	for _, b := range e.policies {
-		for _, x := range b.validations {
-			rules = append(rules, b.rule(x, b.policy.Spec.Validations[x.index]))
-		}
-	}
-	return rules
-}
-
-func (b *bound) rule(x *expression, validation v1.Validation) policy.Rule {
-	r := policy.Rule{
-		Engine: policy.EngineAdmission, Policy: b.policy.Name, Name: x.rule,
-		Severity: b.severity, Title: title(b.policy.Annotations, validation),
-		Description: b.policy.Annotations["policies.kyverno.io/description"],
-		Expression:  validation.Expression, Origin: span(b.object, x.pointer),
-	}
-	if len(b.bindings) > 0 {
-		r.Action = b.strongest()
-	}
-	return r
-}
-
-func title(annotations map[string]string, validation v1.Validation) string {
-	for _, t := range []string{validation.Message, annotations["policies.kyverno.io/title"], validation.Expression} {
-		if t = firstLine(t); t != "" {
-			return t
-		}
-	}
-	return ""
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
-	return line
 }
