@@ -75,6 +75,12 @@ func newWalk(ctx context.Context, src render.Source, helm render.Renderer) *walk
 	}
 }
 
+// release lets go of what the objects' provenance does not need: it reads from
+// the snapshot alone.
+func (w *walk) release() {
+	w.ctx, w.src, w.helm, w.tree = nil, render.Source{}, nil, nil
+}
+
 // fail notes an error, which may join several.
 func (w *walk) fail(err error) {
 	if err != nil {
