@@ -118,9 +118,33 @@ func (c *chart) keep(objects []*render.Object) []*render.Object {
 		if c.SkipHooks && hook != "" || c.SkipTests && isTest(hook) {
 			continue
 		}
+		if c.ReleaseName == "" && c.NameTemplate == "" {
+			copied := *o
+			copied.Assumed = append(slices.Clip(o.Assumed), "release name: "+path.Base(c.Name)+", Helm would make one up")
+			o = &copied
+		}
 		kept = append(kept, o)
 	}
 	return kept
+}
+
+// assumed is what the rendering of charts took for granted about an object. It
+// is known by kind and by its name, up to what was put around that.
+func (w *walk) assumed(value map[string]any) []string {
+	var all []string
+	for _, c := range w.inflated {
+		for _, o := range c.objects {
+			if len(o.Assumed) == 0 || alike(o.Object, value) == 0 {
+				continue
+			}
+			for _, a := range o.Assumed {
+				if !slices.Contains(all, a) {
+					all = append(all, a)
+				}
+			}
+		}
+	}
+	return all
 }
 
 // isTest tells whether a hook runs on `helm test`.

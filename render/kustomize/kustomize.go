@@ -100,7 +100,9 @@ func (w *walk) objects(root *node, m resmap.ResMap) ([]*render.Object, error) {
 		if err != nil {
 			return nil, root.error("not-representable", fmt.Errorf("%s %s: %w", r.GetKind(), r.GetName(), err))
 		}
-		objects = append(objects, &render.Object{Unstructured: u, Provenance: origins.object(i, u.Object)})
+		objects = append(objects, &render.Object{
+			Unstructured: u, Provenance: origins.object(i, u.Object), Assumed: w.assumed(u.Object),
+		})
 	}
 	return objects, nil
 }

@@ -80,6 +80,9 @@ func writeErrors(b *strings.Builder, err error) {
 
 func writeObject(b *strings.Builder, fsys fs.FS, o *render.Object) {
 	fmt.Fprintf(b, "%s %s %s\n", o.GetAPIVersion(), o.GetKind(), o.GetName())
+	for _, a := range o.Assumed {
+		fmt.Fprintf(b, "    assumed: %s\n", a)
+	}
 	writeOrigins(b, fsys, o.At(""))
 	for _, pointer := range leaves(o.Object, "") {
 		v, _ := render.Lookup(o.Object, pointer)
