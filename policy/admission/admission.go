@@ -131,28 +131,31 @@ func compileAll(k *compiler, policies []*render.Object) ([]*compiled, []error) {
 
 func newPolicy(k *compiler, o *render.Object) (*compiled, []error) {
 	p := &v1.ValidatingAdmissionPolicy{}
-	if errs := decode(o, p, "policy"); len(errs) > 0 {
+	errs, ok := decode(o, p, "policy")
+	if !ok {
 		return nil, errs
 	}
 	defaultPolicy(p)
+	errs = append(errs, anyOperation(p, o)...)
 	refused := checkPolicy(p).errors(o)
 	c, faults := k.compile(o, p)
+	errs = append(append(errs, refused...), faults...)
 	if len(refused) > 0 {
-		return nil, append(refused, faults...)
+		return nil, errs
 	}
-	return c, faults
+	return c, errs
 }
 
 // bind attaches a binding to the policy that it names: that of its own unit if
 // there is one. policies are all there are, also broken ones.
 func (e *Engine) bind(o *render.Object, policies []*render.Object) []error {
 	b := &v1.ValidatingAdmissionPolicyBinding{}
-	errs := decode(o, b, "binding")
-	if len(errs) == 0 {
+	errs, ok := decode(o, b, "binding")
+	if ok {
 		if b.Spec.MatchResources != nil {
 			defaultMatch(b.Spec.MatchResources)
 		}
-		errs = checkBinding(b).errors(o)
+		errs = append(errs, checkBinding(b).errors(o)...)
 	}
 	named := e.named(b.Spec.PolicyName, o.Unit)
 	for _, p := range named {

@@ -52,21 +52,21 @@ func shorten(err error) error {
 }
 
 // decode reads o into a v1 policy or binding, which the beta and alpha
-// versions have the shape of, and refuses unknown fields as the API server does.
-func decode(o *render.Object, into any, rule string) []error {
+// versions have the shape of. Unknown fields are errors, as they are for the
+// API server, but the rest is there all the same; ok is false when it is not.
+func decode(o *render.Object, into any, rule string) (errs []error, ok bool) {
 	data, err := json.Marshal(o.Object)
 	if err != nil {
-		return []error{at(o, "", rule, err)}
+		return []error{at(o, "", rule, err)}, false
 	}
 	strict, err := kjson.UnmarshalStrict(data, into)
 	if err != nil {
-		return []error{at(o, decodePointer(err), rule, errors.New(strings.TrimPrefix(err.Error(), "json: ")))}
+		return []error{at(o, decodePointer(err), rule, errors.New(strings.TrimPrefix(err.Error(), "json: ")))}, false
 	}
-	errs := make([]error, 0, len(strict))
 	for _, e := range strict {
 		errs = append(errs, at(o, fieldPointer(quoted(e.Error())), rule, e))
 	}
-	return errs
+	return errs, true
 }
 
 func decodePointer(err error) string {
@@ -268,13 +268,10 @@ func (c *checker) match(pointer, rule string, m *v1.MatchResources) {
 func (c *checker) rules(pointer, rule string, rules []v1.NamedRuleWithOperations) {
 	for i, r := range rules {
 		p := pointer + render.Pointer(i)
-		for field, n := range map[string]int{
-			"operations": len(r.Operations), "apiGroups": len(r.APIGroups), "apiVersions": len(r.APIVersions), "resources": len(r.Resources),
-		} {
-			if n == 0 {
-				c.add(p, rule, "%s: required", strings.ReplaceAll(strings.TrimPrefix(p, "/"), "/", ".")+"."+field)
-			}
-		}
+		c.required(p, rule, "operations", len(r.Operations))
+		c.required(p, rule, "apiGroups", len(r.APIGroups))
+		c.required(p, rule, "apiVersions", len(r.APIVersions))
+		c.required(p, rule, "resources", len(r.Resources))
 		for j, op := range r.Operations {
 			switch op {
 			case v1.Create, v1.Update, v1.Delete, v1.Connect, v1.OperationAll:
@@ -286,6 +283,31 @@ func (c *checker) rules(pointer, rule string, rules []v1.NamedRuleWithOperations
 			c.add(p+"/scope", rule, "unsupported scope %q: must be Cluster, Namespaced or *", *r.Scope)
 		}
 	}
+}
+
+func (c *checker) required(pointer, rule, field string, n int) {
+	if n == 0 {
+		c.add(pointer, rule, "%s.%s: required", strings.Join(render.Path(pointer), "."), field)
+	}
+}
+
+// anyOperation makes rules without operations, which the API server refuses,
+// rules about all of them, and says so: such policies are about.
+func anyOperation(p *v1.ValidatingAdmissionPolicy, o *render.Object) []error {
+	if p.Spec.MatchConstraints == nil {
+		return nil
+	}
+	var errs []error
+	for i := range p.Spec.MatchConstraints.ResourceRules {
+		rule := &p.Spec.MatchConstraints.ResourceRules[i]
+		if len(rule.Operations) > 0 {
+			continue
+		}
+		rule.Operations = []v1.OperationType{v1.OperationAll}
+		errs = append(errs, at(o, render.Pointer("spec", "matchConstraints", "resourceRules", i), "policy",
+			fmt.Errorf("spec.matchConstraints.resourceRules[%d].operations: required; judged as if it were [\"*\"]", i)))
+	}
+	return errs
 }
 
 // checkBinding finds what the API server refuses in a binding.
