@@ -209,11 +209,15 @@ func TestSecretsAreNotShown(t *testing.T) {
 	t.Parallel()
 	r := sample(t)
 	r.Tree = fstest.MapFS{
-		"s.yaml":   {Data: []byte("apiVersion: v1\nkind: Secret\nstringData:\n  key: hunter2\n  block: |\n    hunter2\ndata: {\"a\": hunter2}\n")},
-		"v.yaml":   {Data: []byte("dbPassword: hunter2\nother: x\n")},
-		"p.yaml":   {Data: []byte("password: \"hunter2\n")},
-		"j.json":   {Data: []byte(`{"kind":"Secret","data":{"a":"hunter2"}}`)},
-		"rendered": {Data: []byte("kind: Pod\n")},
+		"s.yaml":     {Data: []byte("apiVersion: v1\nkind: Secret\nstringData:\n  key: hunter2\n  block: |\n    hunter2\ndata: {\"a\": hunter2}\n")},
+		"v.yaml":     {Data: []byte("dbPassword: hunter2\nother: x\n")},
+		"p.yaml":     {Data: []byte("password: \"hunter2\n")},
+		"j.json":     {Data: []byte(`{"kind":"Secret","data":{"a":"hunter2"}}`)},
+		"alone.yaml": {Data: []byte("kind: Secret\ndata:\n  key: hunter2\n")},
+		"file.json":  {Data: []byte(`{"a":"hunter2"}`)},
+		"unit.json":  {Data: []byte(`{"a":"hunter2"}`)},
+		"l.yaml":     {Data: []byte("v.yaml"), Mode: os.ModeSymlink},
+		"rendered":   {Data: []byte("kind: Pod\n")},
 	}
 	secret := render.Key{APIVersion: "v1", Kind: "Secret", Name: "s", Unit: "s.yaml"}
 	pod := render.Key{APIVersion: "v1", Kind: "Pod", Name: "p", Unit: "s.yaml"}
@@ -224,11 +228,14 @@ func TestSecretsAreNotShown(t *testing.T) {
 		return policy.Result{Engine: "E", Policy: "p", Rule: "r", Outcome: policy.Fail, Action: policy.Deny, Message: "m", Object: k, Origins: o}
 	}
 	broken := policy.Result{Engine: policy.EngineRender, Rule: "yaml-syntax", Outcome: policy.Error, Action: policy.Deny, Message: "m"}
+	placeless := secret
+	placeless.Unit = "unit.json"
 	r.Results = []policy.Result{
-		fail(secret, at("s.yaml", 4), at("v.yaml", 1)), fail(secret, at("s.yaml", 6)), fail(secret, at("s.yaml", 7)), fail(secret, at("j.json", 1)),
-		fail(pod, at("rendered", 1), at("v.yaml", 1)), fail(pod, at("v.yaml", 1)),
+		fail(secret, at("s.yaml", 4), at("v.yaml", 1)), fail(secret, at("gone.yaml", 4)), fail(secret, at("s.yaml", 6)), fail(secret, at("s.yaml", 7)),
+		fail(secret, at("j.json", 1)), fail(secret, at("file.json", 0)), fail(placeless),
+		fail(pod, at("rendered", 1), at("v.yaml", 1)), fail(pod, at("v.yaml", 1)), fail(pod, at("l.yaml", 1)), fail(pod, at("j.json", 0)), fail(pod, at("file.json", 1)),
 	}
-	for _, o := range []render.Origin{at("s.yaml", 6), at("p.yaml", 1), at("j.json", 1), at("v.yaml", 1)} {
+	for _, o := range []render.Origin{at("s.yaml", 6), at("alone.yaml", 3), at("p.yaml", 1), at("j.json", 1), at("v.yaml", 1)} {
 		broken.Origins = []render.Origin{o}
 		r.Results = append(r.Results, broken)
 	}

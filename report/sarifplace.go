@@ -107,7 +107,7 @@ func (s *source) region(sp render.Span, object render.Key) sarif.Region {
 		text = columns(text, r.StartColumn, r.EndColumn)
 	}
 	at := render.Span{File: sp.File, Line: r.StartLine}
-	if text != "" && len(text) <= maxSnippet && utf8.ValidString(text) && !s.hidden(at, object) && !s.hidden(sp, object) {
+	if text != "" && len(text) <= maxSnippet && utf8.ValidString(text) && !s.hidden(at, object) {
 		r.Snippet = &sarif.Text{Text: text}
 	}
 	return r

@@ -46,7 +46,7 @@ func newSource(r *Report) *source {
 			continue
 		}
 		for _, o := range x.Origins {
-			s.secret[line{o.File, o.Line}] = true
+			s.secret[s.at(o.Span)] = true
 		}
 	}
 	return s
@@ -69,6 +69,14 @@ func (s *source) file(name string) *file {
 	return f
 }
 
+// at is the line of a span, by the file's true path.
+func (s *source) at(sp render.Span) line {
+	if f := s.file(sp.File); f != nil {
+		sp.File = f.path
+	}
+	return line{sp.File, sp.Line}
+}
+
 // line returns the text at a span's first line; ok is false where there is none.
 func (s *source) line(sp render.Span) (text string, ok bool) {
 	f := s.file(sp.File)
@@ -82,7 +90,8 @@ func (s *source) line(sp render.Span) (text string, ok bool) {
 // about that object: it makes a Secret, or something that has no object yet
 // went wrong in a file or at a key where one is written.
 func (s *source) hidden(sp render.Span, object render.Key) bool {
-	if object.Kind == "Secret" || s.secret[line{sp.File, sp.Line}] {
+	at := s.at(sp)
+	if object.Kind == "Secret" || s.secret[at] || s.secret[line{at.file, 0}] {
 		return true
 	}
 	if object.Kind != "" {

@@ -125,6 +125,19 @@ func TestTextGroups(t *testing.T) {
 	}
 }
 
+// What has no place is told by its message alone.
+func TestTextWithoutPlace(t *testing.T) {
+	t.Parallel()
+	r := &Report{}
+	for _, m := range []string{"a", "b", "a"} {
+		r.Results = append(r.Results, policy.Result{Engine: "E", Policy: "p", Rule: "r", Outcome: policy.Fail, Action: policy.Deny, Object: pod(0), Message: m})
+	}
+	out := string(write(t, "text", r, Options{}))
+	if strings.Count(out, "denied: a\n") != 1 || strings.Count(out, "denied: b\n") != 1 {
+		t.Errorf("got\n%s", out)
+	}
+}
+
 // What differs in rule, action or outcome never reads as one.
 func TestTextKeepsApart(t *testing.T) {
 	t.Parallel()

@@ -83,8 +83,8 @@ func many(n int, value any) []any {
 
 type object = map[string]any
 
-// at2 is a location.
-func at2(uri string, region object) object {
+// located is a location.
+func located(uri string, region object) object {
 	return object{"physicalLocation": object{"artifactLocation": object{"uri": uri}, "region": region}}
 }
 
@@ -148,7 +148,7 @@ var lies = []struct {
 	{"column-0", result + regionAt + "/startColumn", 0, "", "no number from 1"},
 	{"ends-before-it-begins", result + regionAt, object{"startLine": 5, "endLine": 4}, result + regionAt, "ends before"},
 	{"offset-too-far", result + regionAt + "/byteOffset", 4000, "", "not that long"},
-	{"utf16-column-of-code-points", result + "/locations/0", at2("weird/%F0%9F%98%80.yaml", object{"startLine": 1, "startColumn": 7}), result + regionAt + "/startColumn", "has no column 7"},
+	{"utf16-column-of-code-points", result + "/locations/0", located("weird/%F0%9F%98%80.yaml", object{"startLine": 1, "startColumn": 7}), result + regionAt + "/startColumn", "has no column 7"},
 
 	// Snippets.
 	{"snippet-of-another-line", result + regionAt + "/snippet/text", "replicas: 2", "", "not what stands there"},
@@ -177,11 +177,11 @@ var lies = []struct {
 
 	// Rules.
 	{"rule-unknown", result + "/ruleId", "no/such", result + "/ruleIndex", `not "no/such"`},
-	{"rule-unknown-without-index", result, object{"ruleId": "no/such", "message": object{"text": "x"}, "locations": []any{at2("charts/web/values.yaml", object{"startLine": 1})}}, result + "/ruleId", "no rule"},
+	{"rule-unknown-without-index", result, object{"ruleId": "no/such", "message": object{"text": "x"}, "locations": []any{located("charts/web/values.yaml", object{"startLine": 1})}}, result + "/ruleId", "no rule"},
 	{"rule-index-of-another", result + "/ruleIndex", 0, "", "not \"require-limits/validations[0]\""},
 	{"rule-index-too-far", result + "/ruleIndex", 99, "", "no rule with the index 99"},
 	{"rule-index-negative", result + "/ruleIndex", -7, "", "no rule with the index -7"},
-	{"rule-none", result, object{"message": object{"text": "x"}, "locations": []any{at2("charts/web/values.yaml", object{"startLine": 1})}}, result + "/ruleId", "names no rule"},
+	{"rule-none", result, object{"message": object{"text": "x"}, "locations": []any{located("charts/web/values.yaml", object{"startLine": 1})}}, result + "/ruleId", "names no rule"},
 	{"rule-twice", rules + "/-", object{"id": "require-limits/validations[0]"}, rules + "/4/id", "two rules"},
 	{"rule-without-id", rules + "/0/id", nil, "", "no id"},
 	{"tags-11", rules + "/0/properties/tags", many(11, "x"), "", "keeps 10"},
@@ -207,17 +207,17 @@ var lies = []struct {
 	{"message-by-id", result + "/message", object{"id": "default"}, result + "/message/text", "no message.text"},
 	{"no-locations", result + "/locations", nil, "", "no location"},
 	{"empty-locations", result + "/locations", []any{}, "", "no location"},
-	{"too-many-locations", result + "/locations", many(1001, at2("charts/web/values.yaml", object{"startLine": 5})), "", "refuses more than 1,000"},
+	{"too-many-locations", result + "/locations", many(1001, located("charts/web/values.yaml", object{"startLine": 5})), "", "refuses more than 1,000"},
 	{"suppressed", result + "/suppressions", []any{object{"kind": "external"}}, "", "open it as an alert"},
 	{"suppression-accepted", result + "/suppressions", []any{object{"kind": "inSource", "status": "accepted"}}, "", "open it as an alert"},
 	{"absent", result + "/baselineState", "absent", "", "open it as an alert"},
 	{"same-rule-and-line", results + "/-", object{
 		"ruleId": "require-limits/validations[0]", "message": object{"text": "x"},
-		"locations": []any{at2("charts/web/values.yaml", object{"startLine": 5, "startColumn": 3})},
+		"locations": []any{located("charts/web/values.yaml", object{"startLine": 5, "startColumn": 3})},
 	}, results + "/1", "of one rule at one line"},
 	{"results-null", results, nil, "", "no array of results"},
 	{"results-is-an-object", results, object{}, "", "no array of results"},
-	{"flow-too-long", result + "/codeFlows/0/threadFlows/0/locations", many(10001, object{"location": at2("charts/web/values.yaml", object{"startLine": 5})}), "", "refuses more than 10,000"},
+	{"flow-too-long", result + "/codeFlows/0/threadFlows/0/locations", many(10001, object{"location": located("charts/web/values.yaml", object{"startLine": 5})}), "", "refuses more than 10,000"},
 
 	// Runs.
 	{"version", "/version", "2.2", "", "reads 2.1.0 alone"},
@@ -314,7 +314,7 @@ func TestVerifyTakesWhatIsTrue(t *testing.T) {
 		{"related-whole-file", result + "/relatedLocations/0/physicalLocation/region", nil},
 		{"open-without-level", result, object{
 			"ruleId": "require-limits/validations[0]", "kind": "open", "level": "none", "message": object{"text": "x"},
-			"locations": []any{at2("weird/%F0%9F%98%80.yaml", object{"startLine": 1, "startColumn": 1, "endColumn": 5})},
+			"locations": []any{located("weird/%F0%9F%98%80.yaml", object{"startLine": 1, "startColumn": 1, "endColumn": 5})},
 		}},
 		{"extension-rule", "/runs/0/tool/extensions", []any{object{"name": "pack", "rules": []any{object{"id": "x"}}}}},
 	} {
@@ -344,7 +344,7 @@ func TestVerifyColumnKinds(t *testing.T) {
 		put(t, doc, "/runs/0/columnKind", c.kind)
 		put(t, doc, "/runs/0/results", []any{object{
 			"ruleId": "require-limits/validations[0]", "message": object{"text": "x"},
-			"locations": []any{at2("weird/%F0%9F%98%80.yaml", object{"startLine": 1, "startColumn": 1, "endColumn": c.end, "snippet": object{"text": "😀"}})},
+			"locations": []any{located("weird/%F0%9F%98%80.yaml", object{"startLine": 1, "startColumn": 1, "endColumn": c.end, "snippet": object{"text": "😀"}})},
 		}})
 		if got := verified(t, doc, tree); len(got) != c.want {
 			t.Errorf("%v to column %d: %v", c.kind, c.end, got)

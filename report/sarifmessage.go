@@ -1,0 +1,164 @@
+package report
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report/sarif"
+)
+
+// message is the text of an alert and the locations that it links to. Its first
+// sentence, which is the alert's title, names the object.
+func (s *sarifRun) message(a *alert) ([]sarif.Location, string) {
+	x := a.results[0]
+	m := &linked{src: s.src, object: x.Object, seen: map[line]bool{{a.at.File, a.at.Line}: true}}
+	m.sentence(s.headline(a))
+	m.sentence(others(a))
+	for _, other := range differing(a.results)[:min(maxOthers, len(differing(a.results)))] {
+		m.sentence("Also: " + unlinked(other))
+	}
+	if !a.exact {
+		m.sentence("The line is not in this repository, so this stands at the nearest file that is")
+	}
+	for _, y := range a.results {
+		m.origins(y.Origins)
+	}
+	m.link("The rule is written at", render.Origin{Span: x.PolicyOrigin})
+	if all := assumptions(a.results, maxOthers); len(all) > 0 {
+		m.sentence("Assumed: " + unlinked(strings.Join(proses(all), "; ")))
+	}
+	if x.Hint != "" {
+		m.sentence("Help: " + unlinked(visible(prose(x.Hint), maxSARIFMessage/2)))
+	}
+	return m.locations, m.text.String()
+}
+
+// headline says what is wrong, with which object.
+func (s *sarifRun) headline(a *alert) string {
+	x := a.results[0]
+	text := unlinked(visible(cmp.Or(prose(x.Message), "the rule gives no message"), maxSARIFMessage))
+	if x.Object.Kind != "" {
+		text = unlinked(short(x.Object)) + ": " + text
+	}
+	switch {
+	case x.Outcome == policy.Unknown:
+		return "Not decided: " + text
+	case x.Outcome == policy.Error && x.Engine == policy.EngineRender:
+		return "Not rendered: " + text
+	case x.Outcome == policy.Error && x.Engine == policy.EngineCompile:
+		return "Not usable as a policy: " + text
+	case x.Outcome == policy.Error:
+		return "In error: " + text
+	default:
+		return text
+	}
+}
+
+func others(a *alert) string {
+	keys := objects(a.results)
+	if len(keys) < 2 {
+		return ""
+	}
+	rest := keys[1:]
+	var names []string
+	for _, k := range rest[:min(maxSpots, len(rest))] {
+		names = append(names, short(k))
+	}
+	if len(rest) > maxSpots {
+		names = append(names, "…")
+	}
+	return unlinked("And " + plural(len(rest), "more object") + ": " + strings.Join(names, ", "))
+}
+
+// differing are the messages that are not the first's, safe to show.
+func differing(results []*policy.Result) []string {
+	var all []string
+	seen := map[string]bool{results[0].Message: true}
+	for _, x := range results {
+		if !seen[x.Message] {
+			seen[x.Message] = true
+			all = append(all, visible(prose(x.Message), maxSARIFMessage/4))
+		}
+	}
+	return all
+}
+
+// assumptions are the different ones of results, as many as limit.
+func assumptions(results []*policy.Result, limit int) []string {
+	var all []string
+	for _, x := range results {
+		for _, a := range x.Assumed {
+			if len(all) < limit && !slices.Contains(all, a) {
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}
+
+func proses(texts []string) []string {
+	var all []string
+	for _, t := range texts {
+		all = append(all, prose(t))
+	}
+	return all
+}
+
+// A linked text is a message that links to locations by their ids.
+type linked struct {
+	src       *source
+	object    render.Key
+	text      strings.Builder
+	locations []sarif.Location
+	seen      map[line]bool
+}
+
+func (m *linked) sentence(s string) {
+	if s == "" {
+		return
+	}
+	if m.text.Len() > 0 {
+		m.text.WriteByte(' ')
+	}
+	m.text.WriteString(s)
+	if !strings.ContainsAny(s[len(s)-1:], ".!?") {
+		m.text.WriteByte('.')
+	}
+}
+
+// origins links the places that made the field, in sentences by role.
+func (m *linked) origins(origins []render.Origin) {
+	for _, o := range origins {
+		m.link(sentenceStart(relatedLabel(o.Role)), o)
+	}
+}
+
+func sentenceStart(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+func (m *linked) link(words string, o render.Origin) {
+	o, ok := m.src.within(o)
+	key := line{o.File, o.Line}
+	if !ok || m.seen[key] || len(m.locations) == maxLinked {
+		return
+	}
+	m.seen[key] = true
+	l := m.src.location(o, m.object)
+	l.ID = len(m.locations) + 1
+	l.Message = &sarif.Text{Text: cmp.Or(primaryLabel(o.Role), "written here")}
+	m.locations = append(m.locations, l)
+	sp := render.Span{File: visible(o.File, maxMessage), Line: o.Line}
+	m.sentence(words + " [" + linkText.Replace(sp.String()) + "](" + strconv.Itoa(l.ID) + ")")
+}
+
+// linkText escapes the words of a link (SARIF 2.1.0, 3.11.6).
+var linkText = strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`)
+
+var linkLike = regexp.MustCompile(`\]\(`)
+
+// unlinked keeps text from being a link.
+func unlinked(s string) string { return linkLike.ReplaceAllString(s, "] (") }
