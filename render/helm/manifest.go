@@ -113,24 +113,37 @@ func inArchive(at place, err error) error {
 	return errors.Join(errs...)
 }
 
-// separator is where Helm cuts outputs into documents. It takes "---" at the
-// beginning of a line for one, whatever follows it.
-var separator = regexp.MustCompile(`(?:^|\s*\n)---\s*`)
-
 // cuts returns the offsets of the documents of an output, blanks around them
-// left out as Helm does.
+// left out. Helm cuts at what matches (?:^|\s*\n)---\s* and trims the rest, so
+// that it takes "---" at the beginning of a line for a separator whatever
+// follows it, but for one that stands right below another.
 func cuts(text string) (docs [][2]int) {
 	top := len(text) - len(strings.TrimLeftFunc(text, unicode.IsSpace))
 	body := strings.TrimSpace(text)
-	from := 0
-	for _, m := range append(separator.FindAllStringIndex(body, -1), []int{len(body), len(body)}) {
-		doc := body[from:m[0]]
-		if trimmed := strings.TrimSpace(doc); trimmed != "" {
-			start := top + from + strings.Index(doc, trimmed)
-			docs = append(docs, [2]int{start, start + len(trimmed)})
+	add := func(from, to int) {
+		doc := strings.TrimLeftFunc(body[from:to], unicode.IsSpace)
+		from = to - len(doc)
+		if doc = strings.TrimRightFunc(doc, unicode.IsSpace); doc != "" {
+			docs = append(docs, [2]int{top + from, top + from + len(doc)})
 		}
-		from = m[1]
 	}
+	from := 0
+	for at := 0; at < len(body); {
+		n := strings.Index(body[at:], "---")
+		if n < 0 {
+			break
+		}
+		at += n
+		if at > 0 && (at == from || body[at-1] != '\n') {
+			at++
+			continue
+		}
+		add(from, at)
+		for at += len("---"); at < len(body) && strings.IndexByte(" \t\n\f\r", body[at]) >= 0; at++ {
+		}
+		from = at
+	}
+	add(from, len(body))
 	return docs
 }
 
