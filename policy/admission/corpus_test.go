@@ -208,33 +208,25 @@ func (c *publishedCase) evaluate(e *Engine, want publishedOutcome) string {
 	if want.UserInfo != nil {
 		req.UserInfo.Username = want.UserInfo.Name
 	}
-	for _, b := range e.policies {
-		if b.policy.Name != want.Policy {
-			continue
-		}
-		param := nullParam
-		if p := want.Params; p != nil {
-			kind := policy.ParseGroupVersion(b.policy.Spec.ParamKind.APIVersion).WithKind(b.policy.Spec.ParamKind.Kind)
-			for _, o := range e.options.Cluster.List(kind.GroupKind()) {
-				if o.GetName() == p.Name && o.GetNamespace() == p.Namespace {
-					param = e.param(o, kind)
-				}
+	var params *render.Object
+	if p := want.Params; p != nil {
+		for _, o := range c.objects("resources") {
+			if o.GetKind() == p.Kind && o.GetName() == p.Name && o.GetNamespace() == p.Namespace {
+				params = o
 			}
 		}
-		r := newReview(context.Background(), e, req)
-		return verdictOf(r.run.setUp(b.compiled, param, policy.Version{Resource: req.Resource.GroupVersionResource, Kind: req.Kind}).verdicts())
 	}
-	return "no policy"
-}
-
-func verdictOf(vs []verdict) string {
+	results, err := e.Evaluate(context.Background(), req, want.Policy, params)
+	if err != nil {
+		return err.Error()
+	}
 	worst := "pass"
-	for _, v := range vs {
-		switch v.outcome {
-		case policy.Fail:
+	for _, r := range results {
+		switch {
+		case r.Outcome == policy.Fail:
 			return "fail"
-		case policy.Error, policy.Unknown, policy.Skip:
-			worst = string(v.outcome)
+		case r.Outcome != policy.Pass:
+			worst = string(r.Outcome)
 		}
 	}
 	return worst
