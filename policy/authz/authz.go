@@ -1,0 +1,126 @@
+// Package authz answers the checks of CEL's `authorizer` variable offline.
+//
+// In go a mode, the objects known of the cluster or a file of rules ([New]),
+// and checks as k8s.io/apiserver puts them; out come decisions, and what they
+// rest on ([Authorizer.Assumed]). What the mode can't tell is an error that
+// says what would have to be known, which policies turn into Unknown results.
+// The modes are
+//
+//	unknown  nothing is decided
+//	allow    every check is taken to be allowed
+//	deny     every check is taken to be denied
+//	rbac     Roles, ClusterRoles and their bindings decide, as they do in the API server
+//
+// and any other mode is a file of rules, the first that matches decides:
+//
+//	default: unknown          # when none matches: unknown (the default), allow or deny
+//	rules:
+//	- user: jane              # who asks: the user's name,
+//	  groups: [admins, ops]   # the groups, of which the user has one,
+//	  serviceAccount: prod/web # or namespace/name
+//	  verb: [get, list]       # what is asked, in the words of CEL's authorizer:
+//	  group: apps             # the API group, "" is the core group
+//	  resource: deployments   # "pods/log" and "*/scale" are as in RBAC
+//	  subresource: scale      # beside a resource, none means the resource itself, unless that is "*"
+//	  namespace: team-*       # "" is a check without a namespace
+//	  name: web
+//	  fieldSelector: spec.nodeName=n1
+//	  labelSelector: app=web
+//	  decision: allow         # allow, deny, noopinion, error or unknown; required
+//	  reason: on call         # what reason() returns, of an error what error() returns
+//	- path: /healthz/*        # a check of a path; not with the keys from group to labelSelector
+//	  verb: get
+//	  decision: allow
+//
+// A key that is left out matches anything. Keys may have a list of values
+// instead of one, of which one has to match (but not selectors, decision and
+// reason), and a * in a value stands for any text. Unknown keys are errors.
+package authz
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// Modes are the modes that are no file of rules.
+var Modes = []string{"unknown", "allow", "deny", "rbac"}
+
+// Options are what an authorizer decides by.
+type Options struct {
+	// Cluster holds the Roles and bindings of the mode rbac, besides those
+	// that Kubernetes makes itself; nil has none.
+	Cluster *policy.Cluster
+
+	// Given says of an object that it is on the cluster before the change:
+	// one of the same kind, namespace and name that is not given replaces
+	// it. nil: none is.
+	Given func(*render.Object) bool
+
+	// KubeVersion is the API server's version, such as "1.31", which the
+	// default Roles depend on; "" is the newest known.
+	KubeVersion string
+
+	// Rules is the content of the file that a mode names.
+	Rules []byte
+}
+
+// An Authorizer answers checks as authorizers of k8s.io/apiserver do. It is
+// safe for concurrent use.
+type Authorizer struct {
+	decider
+	// Assumed is what its answers rest on, for Result.Assumed.
+	Assumed string
+}
+
+// A decider decides a check. A check that it can't decide is an error that
+// unwraps to *cel.Undecided.
+type decider interface {
+	Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error)
+}
+
+// New returns the authorizer of a mode: one of [Modes], "" for the first, or
+// the name of a file of rules as errors are to show it. Errors in that file
+// are joined *render.Error values with their places.
+func New(mode string, o Options) (*Authorizer, error) {
+	switch mode {
+	case "", "unknown":
+		return &Authorizer{decider: undecided{}}, nil
+	case "allow":
+		return &Authorizer{fixed{authorizer.DecisionAllow, ""}, "authorizer: every check taken to be allowed"}, nil
+	case "deny":
+		return &Authorizer{fixed{authorizer.DecisionDeny, "every check is taken to be denied"}, "authorizer: every check taken to be denied"}, nil
+	case "rbac":
+		r, err := newRBAC(o)
+		if err != nil {
+			return nil, err
+		}
+		return &Authorizer{r, r.assumed()}, nil
+	default:
+		rules, err := parseRules(mode, o.Rules)
+		if err != nil {
+			return nil, err
+		}
+		return &Authorizer{rules, "authorizer: decided by the rules of " + mode}, nil
+	}
+}
+
+// undecided can't tell anything.
+type undecided struct{}
+
+func (undecided) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	return cannotTell(a, "")
+}
+
+// A fixed decision is taken for every check.
+type fixed struct {
+	decision authorizer.Decision
+	reason   string
+}
+
+func (f fixed) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	return f.decision, f.reason, nil
+}

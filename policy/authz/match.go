@@ -1,0 +1,82 @@
+package authz
+
+import (
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// A check is what RBAC reads of a request.
+type check struct {
+	verb, group, resource, subresource, name string
+	combined                                 string // resource/subresource
+	path                                     string
+	isResource                               bool
+}
+
+func newCheck(a authorizer.Attributes) check {
+	c := check{
+		verb: a.GetVerb(), group: a.GetAPIGroup(), resource: a.GetResource(), subresource: a.GetSubresource(),
+		name: a.GetName(), path: a.GetPath(), isResource: a.IsResourceRequest(),
+	}
+	c.combined = c.resource
+	if c.subresource != "" {
+		c.combined += "/" + c.subresource
+	}
+	return c
+}
+
+// allowedBy says whether a rule allows it
+// (k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac.RuleAllows).
+func (c *check) allowedBy(r *rbacv1.PolicyRule) bool {
+	if !hasOrAll(r.Verbs, c.verb) {
+		return false
+	}
+	if !c.isResource {
+		return c.pathIn(r.NonResourceURLs)
+	}
+	return hasOrAll(r.APIGroups, c.group) && c.resourceIn(r.Resources) && (len(r.ResourceNames) == 0 || has(r.ResourceNames, c.name))
+}
+
+// resourceIn knows "*", which includes subresources, and "*/subresource".
+func (c *check) resourceIn(resources []string) bool {
+	for _, r := range resources {
+		if r == rbacv1.ResourceAll || r == c.combined {
+			return true
+		}
+		if c.subresource != "" && strings.HasPrefix(r, "*/") && r[2:] == c.subresource {
+			return true
+		}
+	}
+	return false
+}
+
+// pathIn knows paths that end in "*". As in Kubernetes, all the asterisks at
+// the end go.
+func (c *check) pathIn(urls []string) bool {
+	for _, u := range urls {
+		if u == c.path || strings.HasSuffix(u, "*") && strings.HasPrefix(c.path, strings.TrimRight(u, "*")) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasOrAll(list []string, want string) bool {
+	for _, s := range list {
+		if s == "*" || s == want {
+			return true
+		}
+	}
+	return false
+}
+
+func has(list []string, want string) bool {
+	for _, s := range list {
+		if s == want {
+			return true
+		}
+	}
+	return false
+}

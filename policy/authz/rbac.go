@@ -1,0 +1,239 @@
+package authz
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/preadmit/preadmit/policy/internal/cel"
+)
+
+// An rbac decides as k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac does,
+// by an index of who is bound to what. It is immutable.
+type rbac struct {
+	defaults int // the minor version whose default roles it has
+	bindings []binding
+	hits     map[subject][]hit
+	broken   map[string][]string // by namespace: bindings that can't be read
+}
+
+// A subject is a user (service accounts by their user name) or group for which
+// bindings of a namespace, "" for those of the cluster, count.
+type subject struct {
+	namespace, name string
+	group           bool
+}
+
+// A hit says that a binding has a subject, by their indices.
+type hit struct{ binding, subject int32 }
+
+// A binding is one that grants a role to its subjects.
+type binding struct {
+	*bindingObject
+	key  key
+	role *role
+	// Objects of one name that differ are neighbours: of is how many they
+	// are, first the index of the first of them.
+	first, of int32
+}
+
+// Authorize decides a check. RBAC only adds up what is allowed, so what allows
+// is certain; what would be denied is undecided when something that is not
+// known could allow it.
+func (r *rbac) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	u := a.GetUser()
+	if u != nil && has(u.GetGroups(), user.SystemPrivilegedGroup) {
+		return authorizer.DecisionAllow, "", nil // before RBAC is asked: authorizerfactory.NewPrivilegedGroups
+	}
+	if u == nil || u.GetName() == "" {
+		return cannotTell(a, "")
+	}
+	w := walk{rbac: r, check: newCheck(a), user: u}
+	for _, namespace := range []string{"", a.GetNamespace()} {
+		if reason, ok := w.allows(namespace); ok {
+			return authorizer.DecisionAllow, reason, nil
+		}
+		if a.GetNamespace() == "" {
+			break
+		}
+	}
+	if strings.HasPrefix(u.GetName(), "system:node:") && has(u.GetGroups(), user.NodesGroup) {
+		w.because("the Node authorizer decides as well, by what runs on the node")
+	}
+	if w.doubt != "" {
+		return cannotTell(a, w.doubt)
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// A walk is the way of one check through the bindings.
+type walk struct {
+	*rbac
+	check check
+	user  user.Info
+	memo  map[*role]answer // of roles asked before, once there are many
+	doubt string           // the first reason why more might be allowed
+}
+
+type answer struct {
+	grant grant
+	why   string
+}
+
+func (w *walk) because(why string) {
+	if w.doubt == "" {
+		w.doubt = why
+	}
+}
+
+// allows says whether bindings of a namespace allow the check, and which.
+func (w *walk) allows(namespace string) (reason string, ok bool) {
+	var buffer [16]hit
+	hits := w.hitsOf(namespace, buffer[:0])
+	if len(hits) > 64 && w.memo == nil {
+		w.memo = make(map[*role]answer)
+	}
+	name, granting := int32(-1), int32(0) // how many of one name grant it
+	for i, h := range hits {
+		b := &w.bindings[h.binding]
+		if i > 0 && hits[i-1].binding == h.binding {
+			continue
+		}
+		if b.first != name {
+			name, granting = b.first, 0
+		}
+		a := w.ask(b.role)
+		if a.grant == yes {
+			granting++
+		}
+		switch {
+		case granting == b.of:
+			return "RBAC: allowed by " + b.describe(b.subjects[h.subject]), true
+		case a.why != "":
+			w.because(fmt.Sprintf("%s grants %s, %s", b.title(), b.role.title, a.why))
+		case a.grant != no:
+			w.because(fmt.Sprintf("%s is there %d times, and they differ", b.title(), b.of))
+		}
+	}
+	for _, name := range w.broken[namespace] {
+		w.because(name + " can't be read")
+	}
+	return "", false
+}
+
+// hitsOf are the bindings of a namespace that count for the user, in order.
+func (w *walk) hitsOf(namespace string, hits []hit) []hit {
+	hits = append(hits, w.hits[subject{namespace, w.user.GetName(), false}]...)
+	lists := min(len(hits), 1)
+	for _, g := range w.user.GetGroups() {
+		more := w.hits[subject{namespace, g, true}]
+		hits = append(hits, more...)
+		lists += min(len(more), 1)
+	}
+	if lists > 1 {
+		slices.SortFunc(hits, func(a, b hit) int {
+			return cmp.Or(cmp.Compare(a.binding, b.binding), cmp.Compare(a.subject, b.subject))
+		})
+	}
+	return hits
+}
+
+func (w *walk) ask(r *role) answer {
+	if w.memo == nil {
+		g, why := r.allows(&w.check)
+		return answer{g, why}
+	}
+	a, ok := w.memo[r]
+	if !ok {
+		a.grant, a.why = r.allows(&w.check)
+		w.memo[r] = a
+	}
+	return a
+}
+
+func (b *binding) title() string { return b.kind() + " " + quote(b.key.String()) }
+
+func (b *binding) kind() string {
+	if b.key.namespace == "" {
+		return "ClusterRoleBinding"
+	}
+	return "RoleBinding"
+}
+
+// describe names the binding with the subject that counted, in RBAC's words
+// (k8s.io/kubernetes/pkg/registry/rbac/validation).
+func (b *binding) describe(s rbacv1.Subject) string {
+	name, who := b.key.name, s.Name
+	if b.key.namespace != "" {
+		name += "/" + b.key.namespace
+	}
+	if s.Kind == rbacv1.ServiceAccountKind {
+		who += "/" + cmp.Or(s.Namespace, b.key.namespace)
+	}
+	return fmt.Sprintf("%s %q of %s to %s %q", b.kind(), name, b.role.title, s.Kind, who)
+}
+
+// newRBAC reads what is known of the cluster.
+func newRBAC(o Options) (*rbac, error) {
+	version, err := cel.ParseVersion(o.KubeVersion)
+	if err != nil {
+		return nil, err
+	}
+	r := &rbac{defaults: defaultsOf(version)}
+	s, err := newStore(o, r.defaults)
+	if err != nil {
+		return nil, err
+	}
+	r.index(s)
+	return r, nil
+}
+
+// assumed is what its answers rest on.
+func (r *rbac) assumed() string {
+	return fmt.Sprintf("authorizer: decided by RBAC: the Roles and bindings in the tree and given with it,"+
+		" and the default ones of Kubernetes 1.%d; others are taken not to exist", r.defaults)
+}
+
+// index tells who is bound to what.
+func (r *rbac) index(s *store) {
+	r.hits, r.broken = make(map[subject][]hit), make(map[string][]string)
+	for _, bound := range s.bindings.all {
+		first := int32(len(r.bindings))
+		for _, object := range bound.variants {
+			b := binding{bindingObject: object, key: bound.key, first: first, of: int32(len(bound.variants))}
+			if object.broken {
+				r.broken[bound.key.namespace] = append(r.broken[bound.key.namespace], b.title())
+				continue
+			}
+			b.role = s.role(object.role, bound.key.namespace)
+			r.add(b)
+		}
+	}
+}
+
+func (r *rbac) add(b binding) {
+	at := int32(len(r.bindings))
+	r.bindings = append(r.bindings, b)
+	for i, s := range b.subjects {
+		key := subject{b.key.namespace, s.Name, s.Kind == rbacv1.GroupKind}
+		switch s.Kind {
+		case rbacv1.UserKind, rbacv1.GroupKind:
+		case rbacv1.ServiceAccountKind:
+			namespace := cmp.Or(s.Namespace, b.key.namespace)
+			if namespace == "" {
+				continue
+			}
+			key.name = serviceaccount.MakeUsername(namespace, s.Name)
+		default:
+			continue
+		}
+		r.hits[key] = append(r.hits[key], hit{at, int32(i)})
+	}
+}

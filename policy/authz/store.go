@@ -1,0 +1,264 @@
+package authz
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A store holds the objects that RBAC decides by.
+type store struct {
+	roles, clusterRoles shelf[*roleObject]
+	bindings            shelf[*bindingObject]
+
+	made    map[madeKey]*role // roles that bindings refer to
+	matched int               // how often a selector was asked, see maxMatches
+}
+
+type madeKey struct {
+	key
+	kind string
+}
+
+// A roleObject is what counts of a Role or ClusterRole.
+type roleObject struct {
+	labels    labels.Set
+	rules     []rbacv1.PolicyRule
+	selectors []labels.Selector // of an aggregated role, whose rules are others'
+	combined  bool              // aggregated
+	broken    bool              // what it grants can't be read
+}
+
+// A bindingObject is what counts of a RoleBinding or ClusterRoleBinding.
+type bindingObject struct {
+	role     rbacv1.RoleRef
+	subjects []rbacv1.Subject
+	broken   bool // what it says can't be read
+}
+
+// A key names an object; those of the cluster have no namespace.
+type key struct{ namespace, name string }
+
+func (k key) String() string {
+	if k.namespace == "" {
+		return k.name
+	}
+	return k.namespace + "/" + k.name
+}
+
+// A rank says which objects of one name count: those of the best rank.
+type rank int
+
+const (
+	builtIn rank = iota + 1 // made by the API server
+	given                   // on the cluster before the change
+	written                 // in the tree
+)
+
+// A shelf holds objects of one kind by name, in the order they came.
+type shelf[T any] struct {
+	all []*named[T]
+	at  map[key]*named[T]
+}
+
+// A named is what there is of one name: usually one object, several when they
+// differ, such as those of two overlays.
+type named[T any] struct {
+	key      key
+	rank     rank
+	variants []T
+}
+
+func (s *shelf[T]) add(k key, r rank, object T) {
+	n := s.at[k]
+	if n == nil {
+		if s.at == nil {
+			s.at = make(map[key]*named[T])
+		}
+		n = &named[T]{key: k}
+		s.at[k] = n
+		s.all = append(s.all, n)
+	}
+	switch {
+	case r > n.rank:
+		n.rank, n.variants = r, []T{object}
+	case r == n.rank && !slices.ContainsFunc(n.variants, func(v T) bool { return reflect.DeepEqual(v, object) }):
+		n.variants = append(n.variants, object)
+	}
+}
+
+// newStore reads the objects of a cluster and those that the API server of a
+// version makes.
+func newStore(o Options, defaults int) (*store, error) {
+	s := &store{made: make(map[madeKey]*role)}
+	for _, kind := range []string{"ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding"} {
+		for _, object := range o.Cluster.List(schema.GroupKind{Group: rbacv1.GroupName, Kind: kind}) {
+			r := written
+			if o.Given != nil && o.Given(object) {
+				r = given
+			}
+			s.add(kind, r, object)
+		}
+	}
+	return s, s.addDefaults(defaults)
+}
+
+func (s *store) add(kind string, r rank, o *render.Object) {
+	k := keyOf(kind, o)
+	switch kind {
+	case "ClusterRole":
+		s.clusterRoles.add(k, r, readRole(o))
+	case "Role":
+		s.roles.add(k, r, readRole(o))
+	default:
+		s.bindings.add(k, r, readBinding(o))
+	}
+}
+
+// keyOf names an object as it will be stored. Of a generated name only the
+// beginning is known.
+func keyOf(kind string, o *render.Object) key {
+	k := key{name: o.Key().Name}
+	if kind == "Role" || kind == "RoleBinding" {
+		k.namespace = o.GetNamespace()
+		if k.namespace == "" && o.Unit != nil {
+			k.namespace = o.Unit.Namespace
+		}
+		k.namespace = cmp.Or(k.namespace, metav1.NamespaceDefault)
+	}
+	return k
+}
+
+func readRole(o *render.Object) *roleObject {
+	var r rbacv1.ClusterRole // a Role's fields are among its
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &r); err != nil {
+		return &roleObject{labels: o.GetLabels(), broken: true}
+	}
+	out := &roleObject{labels: r.Labels, rules: r.Rules}
+	if r.AggregationRule == nil || o.GetKind() != "ClusterRole" {
+		return out
+	}
+	out.combined, out.rules = true, nil // the aggregation controller overwrites them
+	for i := range r.AggregationRule.ClusterRoleSelectors {
+		selector, err := metav1.LabelSelectorAsSelector(&r.AggregationRule.ClusterRoleSelectors[i])
+		if err != nil {
+			return &roleObject{labels: r.Labels, broken: true}
+		}
+		out.selectors = append(out.selectors, selector)
+	}
+	return out
+}
+
+func readBinding(o *render.Object) *bindingObject {
+	var b rbacv1.RoleBinding // a ClusterRoleBinding has the same fields
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &b); err != nil {
+		return &bindingObject{broken: true}
+	}
+	return &bindingObject{role: b.RoleRef, subjects: b.Subjects}
+}
+
+// role is what a binding in a namespace refers to.
+func (s *store) role(ref rbacv1.RoleRef, namespace string) *role {
+	k := madeKey{key{name: ref.Name}, ref.Kind}
+	if ref.Kind == "Role" {
+		k.namespace = namespace
+	}
+	r := s.made[k]
+	if r == nil {
+		r = s.makeRole(k)
+		s.made[k] = r
+	}
+	return r
+}
+
+func (s *store) makeRole(k madeKey) *role {
+	r := &role{title: k.kind + " " + quote(k.name)}
+	var found *named[*roleObject]
+	switch {
+	case k.kind == "ClusterRole":
+		found = s.clusterRoles.at[k.key]
+	case k.kind == "Role" && k.namespace != "":
+		found = s.roles.at[k.key]
+	default:
+		return r // the API server takes no such binding: it grants nothing
+	}
+	if found == nil {
+		r.unknown = "which is neither in the tree nor given with it"
+		return r
+	}
+	for _, v := range found.variants {
+		r.variants = append(r.variants, s.parts(found, v))
+	}
+	return r
+}
+
+// maxMatches bounds the work of aggregation, which is quadratic in the number
+// of roles, for a cluster.
+const maxMatches = 1 << 22
+
+// parts are the rules of a role, of an aggregated one those of the roles that
+// it selects, and that these select
+// (k8s.io/kubernetes/pkg/controller/clusterroleaggregation).
+func (s *store) parts(of *named[*roleObject], v *roleObject) []part {
+	switch {
+	case v.broken:
+		return []part{{unknown: "which can't be read"}}
+	case !v.combined:
+		return []part{{rules: v.rules}}
+	}
+	seen := map[*named[*roleObject]]bool{of: true}
+	var all []part
+	for queue := []selection{{selectors: v.selectors}}; len(queue) > 0; queue = queue[1:] {
+		for _, other := range s.clusterRoles.all {
+			if seen[other] || !s.selected(queue[0].selectors, other) {
+				continue
+			}
+			seen[other] = true
+			doubt := queue[0].doubt
+			if len(other.variants) > 1 {
+				doubt = fmt.Sprintf("which aggregates ClusterRole %s, which is there %d times, and they differ", quote(other.key.name), len(other.variants))
+			}
+			for _, o := range other.variants {
+				switch {
+				case o.broken:
+					all = append(all, part{unknown: fmt.Sprintf("which aggregates ClusterRole %s, which can't be read", quote(other.key.name))})
+				case o.combined:
+					queue = append(queue, selection{o.selectors, doubt})
+				default:
+					all = append(all, part{rules: o.rules, doubt: doubt})
+				}
+			}
+		}
+		if s.matched > maxMatches {
+			return []part{{unknown: "which aggregates more roles than can be followed"}}
+		}
+	}
+	return all
+}
+
+// A selection is of the roles that one aggregated role selects.
+type selection struct {
+	selectors []labels.Selector
+	doubt     string // why its rules may not be there
+}
+
+func (s *store) selected(selectors []labels.Selector, n *named[*roleObject]) bool {
+	for _, v := range n.variants {
+		for _, selector := range selectors {
+			s.matched++
+			if selector.Matches(v.labels) {
+				return true
+			}
+		}
+	}
+	return false
+}

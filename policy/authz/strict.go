@@ -1,0 +1,208 @@
+package authz
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A reader reads a document of one file strictly: whatever it does not expect
+// is an error at its line.
+type reader struct {
+	file      string
+	ruleName  string // of the errors
+	positions *render.Positions
+	errs      []error
+}
+
+// readDocument decodes a file that holds one mapping. It is nil with an error
+// when there is none.
+func readDocument(file string, data []byte, ruleName, want string) (*reader, map[string]any, error) {
+	r := &reader{file: file, ruleName: ruleName}
+	docs, err := render.Documents(file, data, render.YAML11)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(docs) != 1 {
+		return nil, nil, r.error(render.Span{File: file}, "", "want one document that holds %s, there are %d", want, len(docs))
+	}
+	r.positions = docs[0].Positions
+	m, ok := docs[0].Value.(map[string]any)
+	if !ok {
+		return nil, nil, r.error(docs[0].Span, "", "want a mapping that holds %s", want)
+	}
+	return r, m, nil
+}
+
+func (r *reader) error(s render.Span, hint, format string, args ...any) error {
+	return &render.Error{Span: s, Rule: r.ruleName, Err: fmt.Errorf(format, args...), Hint: hint}
+}
+
+// fail notes an error about the field at a pointer.
+func (r *reader) fail(pointer, format string, args ...any) {
+	r.errs = append(r.errs, r.error(r.span(pointer), "", format, args...))
+}
+
+// span is where a field is written: its key, else its value.
+func (r *reader) span(pointer string) render.Span {
+	if at := r.positions.At(pointer); len(at) > 0 {
+		return at[0].Span
+	}
+	return render.Span{File: r.file}
+}
+
+// keySpan is where the key of a field is written.
+func (r *reader) keySpan(pointer string) render.Span {
+	if key, _, ok := r.positions.Field(pointer); ok && key != (render.Span{}) {
+		return key
+	}
+	return r.span(pointer)
+}
+
+// maxErrors bounds how many errors of one file are told.
+const maxErrors = 10
+
+// done is the errors noted, in the order of their places.
+func (r *reader) done() error {
+	slices.SortStableFunc(r.errs, func(a, b error) int {
+		x, y := place(a), place(b)
+		if x.Line != y.Line {
+			return x.Line - y.Line
+		}
+		return x.Column - y.Column
+	})
+	if more := len(r.errs) - maxErrors; more > 0 {
+		r.errs = append(r.errs[:maxErrors:maxErrors], r.error(render.Span{File: r.file}, "", "and %d errors more", more))
+	}
+	return errors.Join(r.errs...)
+}
+
+func place(err error) render.Span {
+	var e *render.Error
+	if errors.As(err, &e) {
+		return e.Span
+	}
+	return render.Span{}
+}
+
+// known notes the keys of a mapping that are none of those expected.
+func (r *reader) known(m map[string]any, pointer string, keys ...string) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if slices.Contains(keys, k) {
+			continue
+		}
+		hint := ""
+		if near := nearest(k, keys); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		at := r.keySpan(pointer + render.Pointer(k))
+		r.errs = append(r.errs, r.error(at, hint, "unknown key %q; there are %s", shorten(k), strings.Join(keys, ", ")))
+	}
+}
+
+// text reads a string.
+func (r *reader) text(m map[string]any, pointer, name string) (string, bool) {
+	v, there := m[name]
+	if !there {
+		return "", false
+	}
+	s, ok := v.(string)
+	if !ok {
+		r.fail(pointer+render.Pointer(name), "%s: want text%s", name, quoteIt(v))
+	}
+	return s, ok
+}
+
+// texts reads a string or a list of strings, of which there is one at least.
+func (r *reader) texts(m map[string]any, pointer, name string) []string {
+	v, there := m[name]
+	if !there {
+		return nil
+	}
+	at := pointer + render.Pointer(name)
+	list, ok := v.([]any)
+	switch {
+	case !ok:
+		s, ok := r.text(m, pointer, name)
+		if !ok {
+			return nil
+		}
+		return []string{s}
+	case len(list) == 0:
+		r.fail(at, "%s: an empty list matches nothing; leave the key out to match anything", name)
+	}
+	return r.strings(list, at, name)
+}
+
+// strings reads the items of a list of strings.
+func (r *reader) strings(list []any, at, name string) []string {
+	var out []string
+	for i, v := range list {
+		s, ok := v.(string)
+		if !ok {
+			r.fail(at+render.Pointer(i), "%s: want text%s", name, quoteIt(v))
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// quoteIt is what to do about a scalar that is no string.
+func quoteIt(v any) string {
+	switch v.(type) {
+	case bool, int64, float64:
+		return "; put it in quotes"
+	}
+	return ""
+}
+
+// nearest is the key that someone may have meant: one that differs in case,
+// in a plural or by two letters at most.
+func nearest(key string, keys []string) string {
+	best, distance := "", 3
+	for _, k := range keys {
+		if d := edits(strings.ToLower(key), strings.ToLower(k)); d < distance {
+			best, distance = k, d
+		}
+	}
+	return best
+}
+
+// edits is how many letters have to be added, left out or changed to make b of
+// a, 3 when they are more.
+func edits(a, b string) int {
+	const many = 3
+	if len(a)-len(b) >= many || len(b)-len(a) >= many {
+		return many
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j+1]+1, row[j]+1)
+		}
+	}
+	return min(row[len(b)], many)
+}
+
+func shorten(s string) string {
+	const most = 64
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
