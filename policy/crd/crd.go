@@ -127,7 +127,7 @@ func (c *collector) full() bool { return c.failures >= maxFailures }
 
 // add takes a result, unless the same has been said already.
 func (c *collector) add(r policy.Result) {
-	if r.Outcome != policy.Pass {
+	if r.Outcome != policy.Pass && r.Outcome != policy.Skip {
 		if c.failures++; c.failures > maxFailures {
 			return
 		}

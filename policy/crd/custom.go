@@ -65,7 +65,7 @@ func (e *Engine) judgeCustom(ctx context.Context, req *policy.Request, d *defini
 	r.schema()
 	r.embedded()
 	r.lists()
-	if !slices.ContainsFunc(r.out.results, func(x policy.Result) bool { return x.Outcome != policy.Pass }) {
+	if r.out.failures == 0 {
 		r.out.add(policy.Result{Policy: d.object.GetName(), Rule: schemaRule, Outcome: policy.Pass, Action: policy.Deny, PolicyOrigin: d.span(r.version.pointer)})
 	}
 	r.rules()
@@ -282,6 +282,13 @@ const notChecked = "some validation rules were not checked because the object wa
 
 // rules evaluates x-kubernetes-validations.
 func (r *review) rules() {
+	for _, pointer := range r.compiled.ignored {
+		r.out.add(policy.Result{
+			Policy: r.definition.object.GetName(), Rule: ruleName(r.definition.object.Object, pointer), Outcome: policy.Skip, Action: policy.Deny,
+			Message:      "the API server does not evaluate rules in allOf when the schema has none outside",
+			PolicyOrigin: r.definition.span(pointer + "/rule"),
+		})
+	}
 	if r.compiled.cel == nil {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -137,7 +138,11 @@ func (r *definitionReview) validate() {
 	}
 }
 
+// selfType is the name of a schema's type, which upstream makes of the time.
+var selfType = regexp.MustCompile(`\bselfType[0-9]+`)
+
 func (r *definitionReview) report(e *field.Error) {
+	e.Detail = selfType.ReplaceAllString(e.Detail, "selfType")
 	result := policy.Result{Outcome: policy.Fail, Message: message(e), Reason: "Invalid"}
 	for _, path := range written(e.Field, len(versionNames(r.written))) {
 		result.Fields = append(result.Fields, find(r.written, path, false))

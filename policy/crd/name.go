@@ -197,30 +197,35 @@ func (d *definition) rules() []policy.Rule {
 		named(metadataRule, d.kind+" objects have valid metadata", ""),
 	}
 	for _, s := range d.versions {
-		d.eachSpot(s, func(at spot) {
-			written, _ := at.node[validationsKey].([]any)
-			for i, r := range written {
-				r, _ := r.(map[string]any)
-				rule, _ := r["rule"].(string)
-				message, _ := r["message"].(string)
-				pointer := at.pointer + render.Pointer(validationsKey, i)
-				entry := named(ruleName(d.object.Object, pointer), firstLine(message, rule), pointer+"/rule")
-				entry.Expression = rule
-				list = append(list, entry)
-			}
+		s.eachRule(func(pointer string, written map[string]any) {
+			expression, _ := written["rule"].(string)
+			message, _ := written["message"].(string)
+			rule := named(ruleName(d.object.Object, pointer), firstLine(message, expression), pointer+"/rule")
+			rule.Expression = expression
+			list = append(list, rule)
 		})
 	}
 	return list
 }
 
-// eachSpot visits the nodes of a version's schema that may have rules, in
-// stable order.
-func (d *definition) eachSpot(s *servedVersion, visit func(spot)) {
-	if s.written != nil {
-		walkSpots(spot{s.written, s.pointer}, visit)
+// eachRule visits the rules of a version as they are written, with their
+// pointers in the definition, in stable order.
+func (s *servedVersion) eachRule(visit func(pointer string, written map[string]any)) {
+	if s.written == nil {
+		return
 	}
+	walkSpots(spot{s.written, s.pointer}, func(at spot) {
+		rules, _ := at.node[validationsKey].([]any)
+		for i, r := range rules {
+			if r, ok := r.(map[string]any); ok {
+				visit(at.pointer+render.Pointer(validationsKey, i), r)
+			}
+		}
+	})
 }
 
+// walkSpots visits a node of a schema and those below that may have rules, in
+// stable order.
 func walkSpots(s spot, visit func(spot)) {
 	visit(s)
 	for _, pointer := range below(s.node) {

@@ -52,6 +52,7 @@ type compiled struct {
 	status      bool // has the subresource
 	cel         *node
 	rules       []*rule
+	ignored     []string // pointers to rules that the API server passes over
 }
 
 func newDefinition(o *render.Object, target cel.Version) *definition {
@@ -196,6 +197,8 @@ func (d *definition) compile(s *servedVersion) (*compiled, error) {
 		k := &compiler{env: storedEnv}
 		c.cel = k.root(c.structural, s.pointer)
 		c.rules = k.rules
+	} else {
+		s.eachRule(func(pointer string, _ map[string]any) { c.ignored = append(c.ignored, pointer) })
 	}
 	return c, nil
 }

@@ -137,9 +137,9 @@ func (w *walk) rules(n *node, at *place, value, old any, c correlation) {
 		w.exhausted(violation{rule: n.rules[0], node: n, at: at})
 		return
 	}
-	input := &activation{self: schemacel.UnstructuredToVal(value, n.typed)}
+	input := &activation{self: valueOf(value, n.typed)}
 	if n.transition && old != nil {
-		input.old = schemacel.UnstructuredToVal(old, n.typed)
+		input.old = valueOf(old, n.typed)
 	}
 	for _, r := range n.rules {
 		if w.stopped {

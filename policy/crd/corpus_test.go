@@ -1,0 +1,215 @@
+package crd
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	celgo "github.com/google/cel-go/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
+	serverjson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apiserver/pkg/cel/common"
+
+	"github.com/preadmit/preadmit/policy/internal/cel"
+)
+
+// A row is a case of the API server's own tests of CEL in CRDs.
+type row struct {
+	ID, Kind          string
+	Schema            v1.JSONSchemaProps
+	Object, OldObject json.RawMessage
+	IsRoot            bool
+	Valid             bool
+	Errors            []string
+	RatchetedErrors   []string
+	CostBudget        *int64
+	RemainingBudget   *int64
+	ExpectedCost      *int64
+	ExpectSkipped     bool
+	FieldPath         string
+	ResolvedPath      string
+	FieldErrors       []struct{ Type, Field string }
+	Rules             []struct {
+		Rule  string
+		Valid bool
+		Error string
+	}
+	RuleResults []struct {
+		Valid, TransitionRule bool
+		Error                 string
+	}
+}
+
+// TestCorpus decides each published case as the API server does.
+func TestCorpus(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../../../shared/corpora/crd-cel/crd-cel.jsonl")
+	if err != nil {
+		t.Skip("no corpus here")
+	}
+	score := map[string][2]int{}
+	for line := range bytes.Lines(data) {
+		var x row
+		if err := json.Unmarshal(line, &x); err != nil {
+			t.Fatal(err)
+		}
+		ok, all := x.run(t)
+		s := score[x.Kind]
+		score[x.Kind] = [2]int{s[0] + ok, s[1] + all}
+	}
+	for kind, s := range score {
+		t.Logf("%s: %d of %d", kind, s[0], s[1])
+	}
+	if len(score) != 5 {
+		t.Errorf("kinds: %v", score)
+	}
+}
+
+func (x *row) run(t *testing.T) (ok, all int) {
+	count := func(good bool) {
+		if all++; good {
+			ok++
+		}
+	}
+	s := x.structural(t)
+	switch x.Kind {
+	case "compile":
+		k := &compiler{env: func(d cel.Declarations) (*celgo.Env, error) { return cel.Newest().Env(d) }, check: true}
+		k.node(s, s, false, model.SchemaDeclType(s, false), "")
+		for i, want := range x.RuleResults {
+			count(x.compiles(t, k.rules[i], want.Valid, want.TransitionRule, want.Error))
+		}
+	case "rules":
+		for _, rule := range x.Rules {
+			one := *s
+			one.XValidations = v1.ValidationRules{{Rule: rule.Rule}}
+			var want []string
+			if !rule.Valid {
+				want = []string{rule.Error}
+			}
+			count(x.judges(t, &one, x.IsRoot || !rule.Valid, want, nil))
+		}
+	case "fieldPath":
+		count(x.pathIs(t, s))
+	default:
+		count(x.judges(t, s, x.IsRoot, x.Errors, x.RatchetedErrors))
+	}
+	return ok, all
+}
+
+func (x *row) structural(t *testing.T) *schema.Structural {
+	t.Helper()
+	var internal apiextensions.JSONSchemaProps
+	if err := v1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&x.Schema, &internal, nil); err != nil {
+		t.Fatal(x.ID, err)
+	}
+	s, err := schema.NewStructural(&internal)
+	if err != nil {
+		t.Fatal(x.ID, err)
+	}
+	return s
+}
+
+func (x *row) compiles(t *testing.T, r *rule, valid, transition bool, text string) bool {
+	t.Helper()
+	fault := cmp.Or(r.fault, r.messageBad)
+	if (fault == "") != valid || r.transition != transition && valid || !strings.Contains(fault, text) {
+		t.Errorf("%s: %s: %q, transition %v", x.ID, r.Rule, fault, r.transition)
+		return false
+	}
+	return true
+}
+
+func (x *row) pathIs(t *testing.T, s *schema.Structural) bool {
+	t.Helper()
+	path, _, err := schemacel.ValidFieldPath(x.FieldPath, s)
+	if (err == nil) != x.Valid {
+		t.Errorf("%s: %v", x.ID, err)
+		return false
+	}
+	if err != nil {
+		return true
+	}
+	var joined strings.Builder
+	for _, key := range fieldKeys(x.FieldPath) {
+		joined.WriteString("." + key.(string))
+	}
+	if got, want := joined.String(), strings.NewReplacer("[", ".", "]", "").Replace(path.String()); strings.ReplaceAll(got, "[", ".") != "."+want {
+		t.Errorf("%s: %s, want %s", x.ID, got, want)
+		return false
+	}
+	return true
+}
+
+// judges evaluates the rules and compares errors and costs.
+func (x *row) judges(t *testing.T, s *schema.Structural, root bool, want, wantRatcheted []string) bool {
+	t.Helper()
+	k := &compiler{env: storedEnv}
+	n := k.node(s, s, root, model.SchemaDeclType(s, root), "")
+	var errs, ratcheted []string
+	w := &walk{
+		ctx: t.Context(), budget: math.MaxInt64, ratchets: true,
+		held: make([]bool, len(k.rules)), broken: make([]bool, len(k.rules)),
+		say: func(v violation) {
+			v.blame(t.Context())
+			if v.ratchet {
+				ratcheted = append(ratcheted, v.err.Error())
+			} else {
+				errs = append(errs, v.err.Error())
+			}
+		},
+	}
+	if x.CostBudget != nil {
+		w.budget = *x.CostBudget
+	}
+	object, old := x.value(t, x.Object), x.value(t, x.OldObject)
+	c := correlation{}
+	if x.Kind == "ratcheting" {
+		c.current = common.NewCorrelatedObject(object, old, &model.Structural{Structural: s})
+	}
+	before := w.budget
+	w.node(n, nil, object, old, c)
+	if len(errs) == 0 != (len(want) == 0 && x.FieldErrors == nil) || !all(errs, want) || !all(ratcheted, wantRatcheted) {
+		t.Errorf("%s: got %q and %q, want %q and %q", x.ID, errs, ratcheted, want, wantRatcheted)
+		return false
+	}
+	cost := before - w.budget
+	if x.ExpectedCost != nil && cost != *x.ExpectedCost || x.ExpectSkipped && cost != 0 ||
+		x.RemainingBudget != nil && w.budget != *x.RemainingBudget && !(*x.RemainingBudget < 0 && w.stopped) {
+		t.Errorf("%s: cost %d, budget left %d", x.ID, cost, w.budget)
+		return false
+	}
+	return true
+}
+
+// all says whether each wanted text is in one of the messages, and none is in
+// excess. The API server calls the object itself root.
+func all(got, want []string) bool {
+	for _, w := range want {
+		w = strings.TrimPrefix(w, "root.")
+		if !strings.Contains(strings.Join(got, "\n"), strings.TrimPrefix(w, "root")) {
+			return false
+		}
+	}
+	return len(want) == 0 || len(got) == len(want)
+}
+
+func (x *row) value(t *testing.T, raw json.RawMessage) any {
+	t.Helper()
+	if len(raw) == 0 {
+		return nil
+	}
+	var v any
+	if err := serverjson.Unmarshal(raw, &v); err != nil {
+		t.Fatal(x.ID, err)
+	}
+	return v
+}

@@ -1,0 +1,119 @@
+package crd
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+)
+
+// valueOf is what a rule sees of a value: the API server's own typed value, but
+// its maps are iterated in the order of their keys. The API server goes in any
+// order, so that its messages and costs may differ from one time to the next.
+func valueOf(value any, s *schema.Structural) ref.Val {
+	return stable(schemacel.UnstructuredToVal(value, s))
+}
+
+func stable(v ref.Val) ref.Val {
+	switch v := v.(type) {
+	case *stableMap, *stableList:
+		return v
+	case traits.Mapper:
+		return &stableMap{v}
+	case traits.Lister:
+		return &stableList{v}
+	}
+	return v
+}
+
+// plain is the API server's own value again. Its comparisons and unions look
+// into the types of what they are given.
+func plain(v ref.Val) ref.Val {
+	switch v := v.(type) {
+	case *stableMap:
+		return v.Mapper
+	case *stableList:
+		return v.Lister
+	case traits.Lister:
+		n, _ := v.Size().(types.Int)
+		elements := make([]ref.Val, n)
+		for i := range elements {
+			elements[i] = plain(v.Get(types.Int(i)))
+		}
+		return types.NewRefValList(types.DefaultTypeAdapter, elements)
+	}
+	return v
+}
+
+// A stableMap iterates its keys in their order.
+type stableMap struct{ traits.Mapper }
+
+// Find implements traits.Mapper.
+func (m *stableMap) Find(key ref.Val) (ref.Val, bool) {
+	v, ok := m.Mapper.Find(key)
+	return stable(v), ok
+}
+
+// Get implements traits.Indexer.
+func (m *stableMap) Get(key ref.Val) ref.Val { return stable(m.Mapper.Get(key)) }
+
+// Equal implements ref.Val.
+func (m *stableMap) Equal(other ref.Val) ref.Val { return m.Mapper.Equal(plain(other)) }
+
+// ConvertToType implements ref.Val.
+func (m *stableMap) ConvertToType(t ref.Type) ref.Val {
+	if t == types.MapType {
+		return m
+	}
+	return m.Mapper.ConvertToType(t)
+}
+
+// Iterator implements traits.Iterable.
+func (m *stableMap) Iterator() traits.Iterator {
+	var keys []ref.Val
+	for it := m.Mapper.Iterator(); it.HasNext() == types.True; {
+		keys = append(keys, it.Next())
+	}
+	slices.SortStableFunc(keys, func(a, b ref.Val) int { return strings.Compare(keyText(a), keyText(b)) })
+	return types.NewRefValList(types.DefaultTypeAdapter, keys).Iterator()
+}
+
+func keyText(key ref.Val) string {
+	s, _ := key.(types.String)
+	return string(s)
+}
+
+// A stableList holds stable values.
+type stableList struct{ traits.Lister }
+
+// Get implements traits.Indexer.
+func (l *stableList) Get(index ref.Val) ref.Val { return stable(l.Lister.Get(index)) }
+
+// Contains implements traits.Container.
+func (l *stableList) Contains(v ref.Val) ref.Val { return l.Lister.Contains(plain(v)) }
+
+// Equal implements ref.Val.
+func (l *stableList) Equal(other ref.Val) ref.Val { return l.Lister.Equal(plain(other)) }
+
+// Add implements traits.Adder.
+func (l *stableList) Add(other ref.Val) ref.Val { return stable(l.Lister.Add(plain(other))) }
+
+// ConvertToType implements ref.Val.
+func (l *stableList) ConvertToType(t ref.Type) ref.Val {
+	if t == types.ListType {
+		return l
+	}
+	return l.Lister.ConvertToType(t)
+}
+
+// Iterator implements traits.Iterable.
+func (l *stableList) Iterator() traits.Iterator { return &stableIterator{l.Lister.Iterator()} }
+
+type stableIterator struct{ traits.Iterator }
+
+// Next implements traits.Iterator.
+func (it *stableIterator) Next() ref.Val { return stable(it.Iterator.Next()) }
