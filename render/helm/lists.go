@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -220,6 +221,12 @@ func copyTree(v any) (any, error) {
 		if v != nil {
 			return copyItems(v)
 		}
+	case files: // `deepCopy .` is common, and sprig would go byte by byte
+		out := make(files, len(v))
+		for name, data := range v {
+			out[name] = bytes.Clone(data)
+		}
+		return out, nil
 	}
 	return library()["mustDeepCopy"].(func(any) (any, error))(v)
 }
