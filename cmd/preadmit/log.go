@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"log"
+	"net/http"
 	"os"
 	"strings"
 	"unicode"
@@ -22,6 +24,20 @@ func quietLibraries() *os.File {
 		os.Stderr = null
 	}
 	return stderr
+}
+
+// cutOff is a second layer under "offline": renderers refuse what is remote
+// before any library sees it, and should one be asked all the same, it finds
+// no transport and no program to run.
+func cutOff() {
+	http.DefaultTransport = refuse{}
+	os.Setenv("PATH", "")
+}
+
+type refuse struct{}
+
+func (refuse) RoundTrip(r *http.Request) (*http.Response, error) {
+	return nil, errors.New("preadmit opens no connection: " + r.URL.Redacted())
 }
 
 // plain makes text of unknown origin fit for one line of a terminal or log.

@@ -16,6 +16,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"preadmit": func() {
 			stderr := quietLibraries()
+			cutOff()
 			os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, stderr))
 		},
 	})

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"path"
 	"runtime"
 	"slices"
 	"time"
@@ -83,9 +82,12 @@ func (o *sources) apply(t *tree, stdin io.Reader, srcs []render.Source) error {
 	}
 	for i := range srcs {
 		srcs[i].Namespace = cmp.Or(srcs[i].Namespace, o.namespace)
-		if srcs[i].Kind == "helm" {
+		switch srcs[i].Kind {
+		case "helm":
 			h := helm
 			srcs[i].Helm = &h
+		case "kustomize": // for the charts in it
+			srcs[i].Helm = &render.Helm{KubeVersion: o.kubeVersion, APIVersions: o.apiVersions}
 		}
 	}
 	return nil
@@ -149,6 +151,3 @@ func setFile(t *tree, stdin io.Reader, kv string) (string, error) {
 	}
 	return "", fmt.Errorf("--set-file %s: want KEY=FILE", kv)
 }
-
-// base is the last element of a unit's path.
-func base(p string) string { return path.Base(p) }
