@@ -39,9 +39,15 @@ func newBench(in *input, o *checkOptions) (*bench, error) {
 	if !o.noTreePolicies {
 		policies = slices.Concat(given, head)
 	}
+	policies = distinct(policies)
 	b.unsupported(policies)
+	authorizer, err := newAuthorizer(in, o, cluster)
+	if err != nil {
+		return nil, err
+	}
 	vap, err := admission.New(policies, admission.Options{
 		Cluster: cluster, Kinds: kinds, KubeVersion: o.kubeVersion,
+		Authorizer: authorizer, AuthorizerAssumed: authorizer.Assumed,
 		AssumeBound: func(p *render.Object) bool { return slices.Contains(given, p) },
 	})
 	b.broken(err)

@@ -17,6 +17,7 @@ import (
 type checkOptions struct {
 	sources
 	judges
+	asking
 	outputs
 }
 
@@ -42,6 +43,7 @@ policies among the rendered objects, the pack pod-security-baseline judges.`,
 	}
 	o.sources.addFlags(cmd.Flags())
 	o.judges.addFlags(cmd.Flags())
+	o.asking.addFlags(cmd.Flags())
 	o.outputs.addFlags(cmd.Flags())
 	return cmd
 }
@@ -63,13 +65,17 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
+	user, err := o.asking.user(in, &o.judges, o.judges.user())
+	if err != nil {
+		return 0, err
+	}
 	bench, err := newBench(in, o)
 	if err != nil {
 		return 0, err
 	}
 	reqs := policy.Requests(nil, objects(in.head))
 	for i := range reqs {
-		reqs[i].UserInfo = o.user()
+		reqs[i].UserInfo = user
 	}
 	results, err := bench.chain.Review(ctx, reqs)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/preadmit/preadmit/policy/authz"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -90,7 +91,7 @@ func setFlag(flags *pflag.FlagSet, root string, key, value *yaml.Node) error {
 
 // configurable are the flags that a configuration file may set.
 var configurable = []string{
-	"api-versions", "as", "as-group", "color", "fail-on", "include-crds", "jobs", "kube-version", "namespace",
+	"api-versions", "as", "as-file", "as-group", "authorizer", "color", "fail-on", "include-crds", "jobs", "kube-version", "namespace",
 	"no-tree-policies", "output", "pack", "policy", "quiet", "release", "set", "set-file", "set-string",
 	"timeout", "values", "verbose", "with",
 }
@@ -100,6 +101,8 @@ var configurable = []string{
 func rooted(root, flag, value string) (string, error) {
 	prefix, file := "", value
 	switch {
+	case flag == "authorizer" && slices.Contains(authz.Modes, value):
+		return value, nil
 	case slices.Contains(pathFlags, flag):
 	case flag == "set-file", flag == "output":
 		var ok bool

@@ -27,6 +27,7 @@ func renderers() []render.Renderer {
 // An input is everything a run has rendered.
 type input struct {
 	tree    *tree
+	stdin   io.Reader
 	head    []*render.Unit // what is judged
 	judges  []*render.Unit // from --policy
 	context []*render.Unit // from --with
@@ -43,7 +44,7 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 	if err != nil {
 		return nil, err
 	}
-	in := &input{tree: t}
+	in := &input{tree: t, stdin: stdin}
 	l := loader{in: in, stdin: stdin, graph: render.Graph{Renderers: renderers()}, sources: &o.sources}
 	if in.head, err = l.render(ctx, args); err != nil {
 		return nil, err

@@ -50,7 +50,8 @@ func (o *sources) addFlags(f *pflag.FlagSet) {
 
 // pathFlags are the flags whose values are paths: from the working directory
 // on the command line, from the repository's root in the configuration file.
-var pathFlags = []string{"values", "policy", "with"}
+// That of authorizer is one unless it is a mode.
+var pathFlags = []string{"values", "policy", "with", "as-file", "authorizer"}
 
 // start applies what holds for the whole process.
 func (o *sources) start() {

@@ -1,9 +1,9 @@
 // Package authz answers the checks of CEL's `authorizer` variable offline.
 //
-// In go a mode, the objects known of the cluster or a file of rules ([New]),
-// and checks as k8s.io/apiserver puts them; out come decisions, and what they
-// rest on ([Authorizer.Assumed]). What the mode can't tell is an error that
-// says what would have to be known, which policies turn into Unknown results.
+// In go a mode and the objects known of the cluster ([New]) or a file of rules
+// ([Parse]), and checks as k8s.io/apiserver puts them; out come decisions, and
+// what they rest on ([Authorizer.Assumed]). What can't be told is an error that
+// says what would have to be known, which engines turn into Unknown results.
 // The modes are
 //
 //	unknown  nothing is decided
@@ -11,7 +11,7 @@
 //	deny     every check is taken to be denied
 //	rbac     Roles, ClusterRoles and their bindings decide, as they do in the API server
 //
-// and any other mode is a file of rules, the first that matches decides:
+// In a file of rules, the first that matches decides:
 //
 //	default: unknown          # when none matches: unknown (the default), allow or deny
 //	rules:
@@ -39,6 +39,8 @@ package authz
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -46,7 +48,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Modes are the modes that are no file of rules.
+// Modes are the modes.
 var Modes = []string{"unknown", "allow", "deny", "rbac"}
 
 // Options are what an authorizer decides by.
@@ -63,9 +65,6 @@ type Options struct {
 	// KubeVersion is the API server's version, such as "1.31", which the
 	// default Roles depend on; "" is the newest known.
 	KubeVersion string
-
-	// Rules is the content of the file that a mode names.
-	Rules []byte
 }
 
 // An Authorizer answers checks as authorizers of k8s.io/apiserver do. It is
@@ -82,9 +81,7 @@ type decider interface {
 	Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error)
 }
 
-// New returns the authorizer of a mode: one of [Modes], "" for the first, or
-// the name of a file of rules as errors are to show it. Errors in that file
-// are joined *render.Error values with their places.
+// New returns the authorizer of a mode, one of [Modes]; "" is the first.
 func New(mode string, o Options) (*Authorizer, error) {
 	switch mode {
 	case "", "unknown":
@@ -100,12 +97,18 @@ func New(mode string, o Options) (*Authorizer, error) {
 		}
 		return &Authorizer{r, r.assumed()}, nil
 	default:
-		rules, err := parseRules(mode, o.Rules)
-		if err != nil {
-			return nil, err
-		}
-		return &Authorizer{rules, "authorizer: decided by the rules of " + mode}, nil
+		return nil, fmt.Errorf("%q is none of %s", mode, strings.Join(Modes, ", "))
 	}
+}
+
+// Parse returns the authorizer that decides by a file of rules. Errors are
+// joined *render.Error values with their places in file.
+func Parse(file string, data []byte) (*Authorizer, error) {
+	rules, err := parseRules(file, data)
+	if err != nil {
+		return nil, err
+	}
+	return &Authorizer{rules, "authorizer: decided by the rules of " + file}, nil
 }
 
 // undecided can't tell anything.

@@ -131,17 +131,20 @@ func TestAssumed(t *testing.T) {
 		"deny":  "authorizer: every check taken to be denied",
 		"rbac": "authorizer: decided by RBAC: the Roles and bindings in the tree and given with it, and the default ones of Kubernetes 1.31;" +
 			" others are taken not to exist",
-		"who.yaml": "authorizer: decided by the rules of who.yaml",
 	} {
-		a := mustNew(t, mode, Options{KubeVersion: "1.31", Rules: []byte("default: deny\n")})
+		a := mustNew(t, mode, Options{KubeVersion: "1.31"})
 		if a.Assumed != want {
 			t.Errorf("%s: assumed %q, want %q", mode, a.Assumed, want)
 		}
 	}
 }
 
-func TestBadVersion(t *testing.T) {
+func TestBadMode(t *testing.T) {
 	t.Parallel()
+	_, err := New("rbca", Options{})
+	if err == nil || err.Error() != `"rbca" is none of unknown, allow, deny, rbac` {
+		t.Errorf("mode rbca: %v", err)
+	}
 	if _, err := New("rbac", Options{KubeVersion: "two"}); err == nil {
 		t.Error("version two is no error")
 	}

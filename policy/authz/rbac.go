@@ -52,7 +52,7 @@ func (r *rbac) Authorize(_ context.Context, a authorizer.Attributes) (authorizer
 	if u != nil && has(u.GetGroups(), user.SystemPrivilegedGroup) {
 		return authorizer.DecisionAllow, "", nil // before RBAC is asked: authorizerfactory.NewPrivilegedGroups
 	}
-	if u == nil || u.GetName() == "" {
+	if u == nil {
 		return cannotTell(a, "")
 	}
 	w := walk{rbac: r, check: newCheck(a), user: u}
@@ -67,7 +67,7 @@ func (r *rbac) Authorize(_ context.Context, a authorizer.Attributes) (authorizer
 	if strings.HasPrefix(u.GetName(), "system:node:") && has(u.GetGroups(), user.NodesGroup) {
 		w.because("the Node authorizer decides as well, by what runs on the node")
 	}
-	if w.doubt != "" {
+	if w.doubt != "" || u.GetName() == "" {
 		return cannotTell(a, w.doubt)
 	}
 	return authorizer.DecisionNoOpinion, "", nil
@@ -130,7 +130,9 @@ func (w *walk) allows(namespace string) (reason string, ok bool) {
 
 // hitsOf are the bindings of a namespace that count for the user, in order.
 func (w *walk) hitsOf(namespace string, hits []hit) []hit {
-	hits = append(hits, w.hits[subject{namespace, w.user.GetName(), false}]...)
+	if w.user.GetName() != "" {
+		hits = append(hits, w.hits[subject{namespace, w.user.GetName(), false}]...)
+	}
 	lists := min(len(hits), 1)
 	for _, g := range w.user.GetGroups() {
 		more := w.hits[subject{namespace, g, true}]

@@ -71,6 +71,9 @@ func TestRBAC(t *testing.T) {
 		"root;system:masters delete nodes":                                        "allow",
 		"- get pods":                                                              `unknown: needs to know whether the user may "get" pods`,
 
+		"-;ops get pods":  `allow: RBAC: allowed by ClusterRoleBinding "jane" of ClusterRole "pods" to Group "ops"`,
+		"-;ops get nodes": `unknown: needs to know whether the user may "get" nodes`,
+
 		// What.
 		"jane get pods x -n prod":                byJane,
 		"jane get pods/log":                      byJane,

@@ -74,21 +74,22 @@ func decide(decision, reason string, a authorizer.Attributes) (authorizer.Decisi
 	}
 }
 
-// matches says whether the rule is for a check. It is not known when the rule
-// is for somebody, and who asks is not known.
+// matches says whether the rule is for a check. It is not known when that
+// hangs on who asks, and who asks is not known.
 func (r *rule) matches(a authorizer.Attributes) (matched, known bool) {
 	if !r.asks(a) {
 		return false, true
 	}
-	if r.user == nil && r.groups == nil {
-		return true, true
+	name, groups := "", []string(nil)
+	if u := a.GetUser(); u != nil {
+		name, groups = u.GetName(), u.GetGroups()
 	}
-	u := a.GetUser()
-	if u == nil || u.GetName() == "" {
-		return false, false
+	user := oneOf(r.user, name)
+	group := r.groups == nil || slices.ContainsFunc(groups, func(g string) bool { return oneOf(r.groups, g) })
+	if name != "" {
+		return user && group, true
 	}
-	groups := r.groups == nil || slices.ContainsFunc(u.GetGroups(), func(g string) bool { return oneOf(r.groups, g) })
-	return groups && oneOf(r.user, u.GetName()), true
+	return group, r.user == nil && group
 }
 
 // asks says whether the rule is for what is asked.
@@ -245,11 +246,11 @@ func patterns(texts []string) []pattern {
 func (r *reader) resources(m map[string]any, at string) []resourcePattern {
 	var out []resourcePattern
 	_, separate := m["subresource"]
-	for _, s := range r.texts(m, at, "resource") {
+	for i, s := range r.texts(m, at, "resource") {
 		resource, sub, combined := strings.Cut(s, "/")
 		switch {
 		case combined && separate:
-			r.fail(at+"/resource", "resource: %q names a subresource, and so does the key subresource", shorten(s))
+			r.fail(item(m, at, "resource", i), "resource: %q names a subresource, and so does the key subresource", shorten(s))
 		case separate || s == "*":
 			sub = "*"
 		}
@@ -263,10 +264,10 @@ func (r *reader) serviceAccounts(m map[string]any, at string, out *rule) {
 	if len(accounts) > 0 && m["user"] != nil {
 		r.fail(at+"/serviceAccount", "serviceAccount: the rule is for a user already")
 	}
-	for _, s := range accounts {
+	for i, s := range accounts {
 		namespace, name, ok := strings.Cut(s, "/")
 		if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-			r.fail(at+"/serviceAccount", "serviceAccount: %q: want namespace/name", shorten(s))
+			r.fail(item(m, at, "serviceAccount", i), "serviceAccount: %q: want namespace/name", shorten(s))
 		}
 		out.user = append(out.user, pattern(serviceaccount.MakeUsername(namespace, name)))
 	}

@@ -138,6 +138,14 @@ func (r *reader) texts(m map[string]any, pointer, name string) []string {
 	return r.strings(list, at, name)
 }
 
+// item points to the i-th of what texts has read.
+func item(m map[string]any, pointer, name string, i int) string {
+	if _, ok := m[name].([]any); ok {
+		return pointer + render.Pointer(name, i)
+	}
+	return pointer + render.Pointer(name)
+}
+
 // strings reads the items of a list of strings.
 func (r *reader) strings(list []any, at, name string) []string {
 	var out []string

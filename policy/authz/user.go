@@ -60,11 +60,16 @@ func (r *reader) extra(v any) map[string][]string {
 }
 
 // Complete adds the groups that an API server gives a user: a service account
-// without any those of its kind, and everybody that of who is or is not
-// authenticated (k8s.io/apiserver/pkg/endpoints/filters.WithImpersonation).
+// of which no others are known those of its kind, and everybody that of who is
+// or is not authenticated (k8s.io/apiserver/pkg/endpoints/filters/impersonation).
+// Somebody of whom nothing is known is left alone.
 func Complete(u policy.UserInfo) policy.UserInfo {
+	if u.Username == "" && len(u.Groups) == 0 {
+		return u
+	}
 	groups := slices.Clone(u.Groups)
-	if namespace, _, err := serviceaccount.SplitUsername(u.Username); err == nil && len(groups) == 0 {
+	others := slices.ContainsFunc(groups, func(g string) bool { return g != user.AllAuthenticated })
+	if namespace, _, err := serviceaccount.SplitUsername(u.Username); err == nil && !others {
 		groups = serviceaccount.MakeGroupNames(namespace)
 	}
 	everybody := user.AllAuthenticated

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/authz"
+	"github.com/preadmit/preadmit/render"
+)
+
+// asking are the flags that say who asks the authorizer, and what answers.
+type asking struct {
+	asFile     string
+	authorizer string
+}
+
+func (o *asking) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.asFile, "as-file", "", "request.userInfo: a `FILE` with username, uid, groups and extra, instead of --as")
+	f.StringVar(&o.authorizer, "authorizer", "unknown", "what answers CEL's authorizer, `MODE`: unknown, allow, deny, rbac (Roles and bindings rendered and in --with), or a file of rules")
+}
+
+// newAuthorizer is what --authorizer names. Objects of --with are on the
+// cluster before the change.
+func newAuthorizer(in *input, o *checkOptions, cluster *policy.Cluster) (*authz.Authorizer, error) {
+	given := make(map[*render.Object]bool)
+	for _, object := range objects(in.context) {
+		given[object] = true
+	}
+	if slices.Contains(authz.Modes, o.authorizer) {
+		return authz.New(o.authorizer, authz.Options{
+			Cluster: cluster, KubeVersion: o.kubeVersion,
+			Given: func(object *render.Object) bool { return given[object] },
+		})
+	}
+	name, data, err := in.file(o.authorizer)
+	if name == "" {
+		return nil, fmt.Errorf("--authorizer %q is none of %s, nor a file of rules", o.authorizer, strings.Join(authz.Modes, ", "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--authorizer: %w", places(in.tree, err))
+	}
+	a, err := authz.Parse(in.tree.display(name), data)
+	if err != nil {
+		return nil, fmt.Errorf("--authorizer: %w", places(nil, err))
+	}
+	return a, nil
+}
+
+// user is whom --as-file names, and else the given one, which is that of --as.
+func (o *asking) user(in *input, as *judges, given policy.UserInfo) (policy.UserInfo, error) {
+	if o.asFile == "" {
+		return authz.Complete(given), nil
+	}
+	if as.as != "" || len(as.asGroups) > 0 {
+		return policy.UserInfo{}, errors.New("--as-file names a user with groups: --as and --as-group can't be given with it")
+	}
+	name, data, err := in.file(o.asFile)
+	if err != nil {
+		return policy.UserInfo{}, fmt.Errorf("--as-file: %w", places(in.tree, err))
+	}
+	u, err := authz.ParseUser(in.tree.display(name), data)
+	if err != nil {
+		return policy.UserInfo{}, fmt.Errorf("--as-file: %w", places(nil, err))
+	}
+	return u, nil
+}
+
+// file reads a file that the command line names. The name is "" when there is
+// none.
+func (in *input) file(p string) (name string, data []byte, err error) {
+	if name, err = in.tree.name(p, in.stdin); err != nil {
+		return "", nil, err
+	}
+	data, err = render.ReadFile(in.tree, name)
+	return name, data, err
+}
+
+// places puts errors with their places and hints in one line. With a tree,
+// the places are named as reports name them.
+func places(t *tree, err error) error {
+	var all []string
+	for _, e := range render.Errors(err) {
+		shown := *e
+		if t != nil {
+			shown.Span.File = t.display(shown.Span.File)
+		}
+		text := shown.Error()
+		if e.Hint != "" {
+			text += " (" + e.Hint + ")"
+		}
+		all = append(all, text)
+	}
+	return errors.New(strings.Join(all, "; "))
+}
