@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
-	"k8s.io/kube-openapi/pkg/validation/validate"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -39,6 +38,7 @@ type review struct {
 	ratchets    bool
 	correlated  *common.CorrelatedObject // nil where nothing is ratcheted
 	errs        field.ErrorList
+	tooMany     bool // errors for all of them to be found
 	out         collector
 }
 
@@ -58,6 +58,10 @@ func (e *Engine) judgeCustom(ctx context.Context, req *policy.Request, d *defini
 	if r.compiled, err = r.version.compile(); err != nil {
 		r.unusable(err)
 		return r.out.results, ctx.Err()
+	}
+	if err := cmp.Or(r.compiled.load.refuse(req.Object.Object), r.compiled.load.refuse(req.Admitted)); err != nil {
+		r.limit(err)
+		return r.out.results, nil
 	}
 	r.prepare()
 	r.unknownFields()
@@ -174,40 +178,37 @@ func metaOf(object map[string]any) (*metav1.ObjectMeta, error) {
 	return meta, runtime.DefaultUnstructuredConverter.FromUnstructured(tree, meta)
 }
 
-// schema validates against the OpenAPI schema.
+// schema validates against the OpenAPI schema. For an update that is not valid
+// as a whole it does so again, but for what has not changed.
 func (r *review) schema() {
 	if r.compiled.validator == nil {
 		return
 	}
-	c := &capture{SchemaValidator: r.compiled.validator}
-	var errs field.ErrorList
-	if r.old == nil {
-		errs = validation.ValidateCustomResource(nil, r.object, c)
-	} else {
-		var options []validation.ValidationOption
-		if r.correlated != nil {
-			options = append(options, validation.WithRatcheting(r.correlated))
-		}
-		errs = validation.ValidateCustomResourceUpdate(nil, r.object, r.old, c, options...)
+	c := &counter{schema: r.compiled.openAPI}
+	errs, found := validation.ValidateCustomResource(nil, r.object, c), c.errors
+	switch {
+	case r.correlated == nil || len(errs) == 0:
+		r.tooMany = c.exceeded()
+	case c.exceeded():
+		r.limit(errTooManyErrors)
+		return
+	default:
+		again := &capture{SchemaValidator: r.compiled.validator}
+		errs = validation.ValidateCustomResourceUpdate(nil, r.object, r.old, again, validation.WithRatcheting(r.correlated))
+		found = again.errors
 	}
 	for i, e := range errs {
-		word, path := keyword(c.errors[i])
+		word, path := keyword(found[i])
 		r.reportAt("", word, cmp.Or(path, e.Field), e)
 	}
 }
 
-// Validate implements validation.SchemaValidator.
-func (c *capture) Validate(value any, options ...validation.ValidationOption) *validate.Result {
-	result := c.SchemaValidator.Validate(value, options...)
-	c.errors = result.Errors
-	return result
-}
-
-// ValidateUpdate implements validation.SchemaValidator.
-func (c *capture) ValidateUpdate(value, old any, options ...validation.ValidationOption) *validate.Result {
-	result := c.SchemaValidator.ValidateUpdate(value, old, options...)
-	c.errors = result.Errors
-	return result
+// limit tells that the object, or a part of it, is not judged.
+func (r *review) limit(err error) {
+	r.out.add(policy.Result{
+		Policy: r.definition.object.GetName(), Rule: limitsRule, Outcome: policy.Error, Action: policy.Deny, Message: err.Error(),
+		PolicyOrigin: r.definition.span(r.version.pointer),
+	})
 }
 
 // embedded validates the metadata of objects within the object.
@@ -347,10 +348,14 @@ func (r *review) violation(v violation) {
 // more tells of the failures that were only counted.
 func (r *review) more() {
 	if left := r.out.failures - maxFailures; left > 0 {
+		atLeast := ""
+		if r.tooMany {
+			atLeast = "at least "
+		}
 		r.out.results = append(r.out.results, policy.Result{
 			Engine: policy.EngineCRD, Policy: r.definition.object.GetName(), Rule: limitsRule,
 			Outcome: policy.Fail, Action: policy.Deny, Reason: "Invalid",
-			Message: fmt.Sprintf("%d more failures of this object are not listed", left),
+			Message: fmt.Sprintf("%s%d more failures of this object are not listed", atLeast, left),
 		})
 	}
 }

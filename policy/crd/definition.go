@@ -35,13 +35,13 @@ func (e *Engine) judgeDefinition(ctx context.Context, req *policy.Request) ([]po
 	if req.Kind.Version != v1.SchemeGroupVersion.Version {
 		return nil, nil // the chain has said that it is not served any more
 	}
+	if err := refuseDefinition(r.written); err != nil {
+		r.add(policy.Result{Outcome: policy.Error, Rule: limitsRule, Fields: []string{"/spec/versions"}, Message: err.Error()})
+		return r.out.results, ctx.Err()
+	}
 	r.unknownFields()
 	if err := r.decode(req); err != nil {
 		r.add(policy.Result{Outcome: policy.Fail, Rule: validationRule, Message: err.Error(), Reason: "BadRequest"})
-		return r.out.results, ctx.Err()
-	}
-	if tooManyRules(r.written) {
-		r.add(policy.Result{Outcome: policy.Error, Rule: limitsRule, Fields: []string{"/spec/versions"}, Message: "not judged: " + errTooMuch.Error()})
 		return r.out.results, ctx.Err()
 	}
 	r.validate()
@@ -131,7 +131,11 @@ func (r *definitionReview) validate() {
 		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Detail, b.Detail))
 	})
 	for _, e := range errs {
-		if e.Detail == contributed {
+		switch {
+		case e.Detail == contributed:
+			continue
+		case r.out.full():
+			r.out.failures++
 			continue
 		}
 		r.report(e)
@@ -151,7 +155,7 @@ func (r *definitionReview) report(e *field.Error) {
 	switch {
 	case e.Detail == "field is immutable":
 		result.Assumed = []string{"the CustomResourceDefinition of the base is established in the cluster"}
-	case strings.HasPrefix(e.Field, "status.storedVersions"):
+	case r.old != nil && strings.HasPrefix(e.Field, "status.storedVersions"):
 		result.Assumed = []string{"the cluster stores objects in the version that the base has as its storage version"}
 	case strings.Contains(e.Detail, "estimated rule cost total"):
 		result.Hint = r.mostExpensive(result.Fields[0])

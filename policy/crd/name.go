@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/kube-openapi/pkg/validation/errors"
 
 	"github.com/preadmit/preadmit/policy"
@@ -228,25 +227,55 @@ func (s *servedVersion) eachRule(visit func(pointer string, written map[string]a
 // stable order.
 func walkSpots(s spot, visit func(spot)) {
 	visit(s)
-	for _, pointer := range below(s.node) {
-		if child, ok := render.Lookup(s.node, pointer); ok {
-			if child, ok := child.(map[string]any); ok {
-				walkSpots(spot{child, s.pointer + pointer}, visit)
-			}
+	all, _ := s.node["allOf"].([]any)
+	for i, b := range all {
+		if b, ok := b.(map[string]any); ok {
+			walkSpots(spot{b, s.pointer + render.Pointer("allOf", i)}, visit)
 		}
+	}
+	for _, c := range children(s.node) {
+		walkSpots(spot{c.node, s.pointer + c.pointer}, visit)
 	}
 }
 
-// below lists the pointers to a node's child schemas in stable order.
-func below(node map[string]any) []string {
-	list := []string{"/additionalProperties", "/items"}
-	branches, _ := node["allOf"].([]any)
-	for i := range branches {
-		list = append(list, render.Pointer("allOf", i))
+// spine visits the nodes that give an object its structure, in stable order.
+func spine(s spot, visit func(spot)) {
+	visit(s)
+	for _, c := range children(s.node) {
+		spine(spot{c.node, s.pointer + c.pointer}, visit)
+	}
+}
+
+// children are the schemas of what a value may hold.
+func children(node map[string]any) []spot {
+	var list []spot
+	for _, word := range []string{"additionalProperties", "items"} {
+		if child, ok := node[word].(map[string]any); ok {
+			list = append(list, spot{child, "/" + word})
+		}
 	}
 	properties, _ := node["properties"].(map[string]any)
 	for _, key := range sortedKeys(properties) {
-		list = append(list, render.Pointer("properties", key))
+		if child, ok := properties[key].(map[string]any); ok {
+			list = append(list, spot{child, render.Pointer("properties", key)})
+		}
+	}
+	return list
+}
+
+// branches are the further schemas that a value is held against.
+func branches(node map[string]any) []map[string]any {
+	var list []map[string]any
+	for _, word := range []string{"allOf", "anyOf", "oneOf"} {
+		all, _ := node[word].([]any)
+		for _, b := range all {
+			if b, ok := b.(map[string]any); ok {
+				list = append(list, b)
+			}
+		}
+	}
+	if not, ok := node["not"].(map[string]any); ok {
+		list = append(list, not)
 	}
 	return list
 }
@@ -258,11 +287,4 @@ func firstLine(texts ...string) string {
 		}
 	}
 	return ""
-}
-
-// capture keeps the errors of a schema's validation beside the field errors
-// that upstream makes of them, one for one.
-type capture struct {
-	validation.SchemaValidator
-	errors []error
 }

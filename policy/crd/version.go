@@ -2,7 +2,6 @@ package crd
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	serverjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
@@ -48,8 +48,10 @@ type compiled struct {
 	structural  *schema.Structural
 	model       *model.Structural
 	validator   validation.SchemaValidator
+	openAPI     *spec.Schema
 	keepUnknown bool // spec.preserveUnknownFields
 	status      bool // has the subresource
+	load        load
 	cel         *node
 	rules       []*rule
 	ignored     []string // pointers to rules that the API server passes over
@@ -159,9 +161,6 @@ func fromTree(tree map[string]any, into any) error {
 	return serverjson.Unmarshal(data, into)
 }
 
-// errTooMuch says that a definition is refused before it is compiled.
-var errTooMuch = errors.New("its validation rules are too many to be judged")
-
 // compile makes of a version's schema what the API server makes of it when it
 // begins to serve the resource
 // (k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go).
@@ -173,7 +172,7 @@ func (d *definition) compile(s *servedVersion) (*compiled, error) {
 	if tooManyRules(d.object.Object) {
 		return nil, errTooMuch
 	}
-	c := &compiled{}
+	c := &compiled{load: loadOf(s.written)}
 	c.keepUnknown = internal.Spec.PreserveUnknownFields != nil && *internal.Spec.PreserveUnknownFields
 	if sub, err := apiextensions.GetSubresourcesForVersion(internal, s.name); err == nil && sub != nil {
 		c.status = sub.Status != nil
@@ -190,7 +189,7 @@ func (d *definition) compile(s *servedVersion) (*compiled, error) {
 	}
 	c.model = &model.Structural{Structural: c.structural}
 	before := version.MajorMinor(1, uint(d.target)-1)
-	if c.validator, _, err = validation.NewSchemaValidatorForVersion(custom.OpenAPIV3Schema, before); err != nil {
+	if c.validator, c.openAPI, err = validation.NewSchemaValidatorForVersion(custom.OpenAPIV3Schema, before); err != nil {
 		return nil, err
 	}
 	if hasRules(c.structural) {
@@ -202,45 +201,3 @@ func (d *definition) compile(s *servedVersion) (*compiled, error) {
 	}
 	return c, nil
 }
-
-// Limits of the rules of one definition: compiling takes about a second for
-// each 50 KB of the worst expressions.
-const (
-	maxRules       = 5_000
-	maxExpressions = 512 << 10
-)
-
-// tooManyRules says whether the rules of a definition are beyond what any real
-// one has.
-func tooManyRules(object map[string]any) bool {
-	count, size := 0, 0
-	eachRule(object["spec"], func(rule map[string]any) {
-		count++
-		for _, key := range []string{"rule", "messageExpression"} {
-			text, _ := rule[key].(string)
-			size += len(text)
-		}
-	})
-	return count > maxRules || size > maxExpressions
-}
-
-func eachRule(tree any, visit func(map[string]any)) {
-	switch t := tree.(type) {
-	case []any:
-		for _, child := range t {
-			eachRule(child, visit)
-		}
-	case map[string]any:
-		rules, _ := t[validationsKey].([]any)
-		for _, r := range rules {
-			if r, ok := r.(map[string]any); ok {
-				visit(r)
-			}
-		}
-		for _, child := range t {
-			eachRule(child, visit)
-		}
-	}
-}
-
-const validationsKey = "x-kubernetes-validations"

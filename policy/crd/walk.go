@@ -77,7 +77,7 @@ func (c correlation) index(i int) correlation {
 
 // maxEvaluations bounds the evaluations for one object; rules that cost
 // nothing are not bounded by the budget.
-const maxEvaluations = 500_000
+const maxEvaluations = 200_000
 
 func (w *walk) node(n *node, at *place, value, old any, c correlation) {
 	if n == nil || value == nil || w.stopped {

@@ -1,0 +1,184 @@
+package crd
+
+import (
+	"errors"
+	"regexp/syntax"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// Limits of what is judged at all. No real object comes near; beyond them the
+// API server's validation, which knows no limit but that of a request's size
+// and its time, takes minutes or gigabytes.
+const (
+	maxValues   = 250_000   // values in an object
+	maxInBranch = 20_000    // the same, where anyOf and the like go into lists
+	maxPaths    = 128 << 20 // bytes of the paths of all its values, each written out
+	maxMatch    = 64 << 20  // steps of the longest match of a pattern: instructions by bytes
+	maxMatches  = 4 << 30   // steps of all matches
+	maxBranches = 20 << 20  // values by the schemas that each may be held against
+)
+
+var (
+	errTooLarge   = errors.New("the object is too large to be judged")
+	errTooComplex = errors.New("the schema's patterns or branches are too much to be tried on this object")
+	// errTooMuch says that a definition is refused before it is compiled.
+	errTooMuch = errors.New("its validation rules are too many to be judged")
+	// errTooManyErrors is for an update: its unchanged values may be wrong.
+	errTooManyErrors = errors.New("more values violate the schema than can be told from those that did before")
+)
+
+// A weight is what judging an object may take.
+type weight struct {
+	values, paths, longest, bytes int
+}
+
+func (w *weight) add(tree any, path int) {
+	w.values++
+	w.paths += path
+	switch v := tree.(type) {
+	case string:
+		w.longest = max(w.longest, len(v))
+		w.bytes += len(v)
+	case []any:
+		for _, child := range v {
+			w.add(child, path+8)
+		}
+	case map[string]any:
+		for key, child := range v {
+			w.add(child, path+len(key)+1)
+		}
+	}
+}
+
+// A load is what a schema may ask to be done for each value.
+type load struct {
+	instructions int  // of its largest pattern
+	branches     int  // most schemas that one value is held against
+	lists        bool // are gone into by branches
+	defaults     int  // values in them
+}
+
+func loadOf(written map[string]any) load {
+	var l load
+	if written == nil {
+		return l
+	}
+	spine(spot{written, ""}, func(s spot) {
+		l.pattern(s.node)
+		var w weight
+		w.add(s.node["default"], 0)
+		l.defaults += w.values
+		n := 1
+		for _, b := range branches(s.node) {
+			n += l.count(b)
+		}
+		l.branches = max(l.branches, n)
+	})
+	return l
+}
+
+func (l *load) pattern(node map[string]any) {
+	if p, ok := node["pattern"].(string); ok {
+		l.instructions = max(l.instructions, instructions(p))
+	}
+}
+
+// count counts the schemas in a branch.
+func (l *load) count(node map[string]any) int {
+	l.pattern(node)
+	n := 1
+	for _, b := range branches(node) {
+		n += l.count(b)
+	}
+	for _, c := range children(node) {
+		l.lists = l.lists || c.pointer == "/items" || c.pointer == "/additionalProperties"
+		n += l.count(c.node)
+	}
+	return n
+}
+
+// instructions is the size of a compiled pattern; 0 for one that is none.
+func instructions(pattern string) int {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return 0
+	}
+	prog, err := syntax.Compile(re.Simplify())
+	if err != nil {
+		return 0
+	}
+	return len(prog.Inst)
+}
+
+// refuse says why an object is not judged by such a schema.
+func (l load) refuse(tree any) error {
+	var w weight
+	w.add(tree, 0)
+	switch {
+	case w.values > maxValues || w.paths > maxPaths || l.lists && w.values > maxInBranch:
+		return errTooLarge
+	case w.longest*l.instructions > maxMatch || w.bytes*l.instructions > maxMatches || w.values*l.branches > maxBranches:
+		return errTooComplex
+	}
+	return nil
+}
+
+// Limits of the rules of one definition: compiling takes about a second for
+// each 50 KB of the worst expressions.
+const (
+	maxRules       = 5_000
+	maxExpressions = 512 << 10
+)
+
+// tooManyRules says whether the rules of a definition are beyond what any real
+// one has.
+func tooManyRules(object map[string]any) bool {
+	count, size := 0, 0
+	eachRule(object["spec"], func(rule map[string]any) {
+		count++
+		for _, key := range []string{"rule", "messageExpression"} {
+			text, _ := rule[key].(string)
+			size += len(text)
+		}
+	})
+	return count > maxRules || size > maxExpressions
+}
+
+func eachRule(tree any, visit func(map[string]any)) {
+	switch t := tree.(type) {
+	case []any:
+		for _, child := range t {
+			eachRule(child, visit)
+		}
+	case map[string]any:
+		rules, _ := t[validationsKey].([]any)
+		for _, r := range rules {
+			if r, ok := r.(map[string]any); ok {
+				visit(r)
+			}
+		}
+		for _, child := range t {
+			eachRule(child, visit)
+		}
+	}
+}
+
+const validationsKey = "x-kubernetes-validations"
+
+// refuseDefinition says why a definition is not judged.
+func refuseDefinition(object map[string]any) error {
+	if tooManyRules(object) {
+		return errTooMuch
+	}
+	for i := range versionNames(object) {
+		written, _ := render.Lookup(object, schemaPointer(object, i))
+		schema, _ := written.(map[string]any)
+		l := loadOf(schema)
+		l.lists = l.lists || l.defaults > maxInBranch
+		if err := l.refuse(schema); err != nil {
+			return err
+		}
+	}
+	return nil
+}
