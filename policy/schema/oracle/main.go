@@ -41,15 +41,19 @@ import (
 )
 
 // A request is an object and, unless it is its own, the version to convert
-// it to.
+// it to; or one to validate.
 type request struct {
-	Object json.RawMessage `json:"object"`
-	To     string          `json:"to,omitempty"`
+	Object   json.RawMessage `json:"object"`
+	To       string          `json:"to,omitempty"`
+	Validate bool            `json:"validate,omitempty"`
+	Old      json.RawMessage `json:"old,omitempty"` // before an update that is to be validated
 }
 
-// An answer is the object as the API server holds it, or its error.
+// An answer is the object as the API server holds it, what is wrong with it,
+// or the error that there is no telling.
 type answer struct {
 	Object map[string]any `json:"object,omitempty"`
+	Faults []fault        `json:"faults,omitempty"`
 	Error  string         `json:"error,omitempty"`
 }
 
@@ -76,6 +80,13 @@ func reply(line []byte) answer {
 	var req request
 	if err := json.Unmarshal(line, &req); err != nil {
 		return answer{Error: err.Error()}
+	}
+	if req.Validate {
+		faults, err := validate(req)
+		if err != nil {
+			return answer{Error: err.Error()}
+		}
+		return answer{Faults: faults}
 	}
 	object, err := admit(req)
 	if err != nil {

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicy"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicybinding"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingwebhookconfiguration"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicy"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicybinding"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingwebhookconfiguration"
+	"k8s.io/kubernetes/pkg/registry/apps/controllerrevision"
+	"k8s.io/kubernetes/pkg/registry/apps/daemonset"
+	"k8s.io/kubernetes/pkg/registry/apps/deployment"
+	"k8s.io/kubernetes/pkg/registry/apps/replicaset"
+	"k8s.io/kubernetes/pkg/registry/apps/statefulset"
+	"k8s.io/kubernetes/pkg/registry/autoscaling/horizontalpodautoscaler"
+	"k8s.io/kubernetes/pkg/registry/batch/cronjob"
+	"k8s.io/kubernetes/pkg/registry/batch/job"
+	"k8s.io/kubernetes/pkg/registry/certificates/certificates"
+	"k8s.io/kubernetes/pkg/registry/coordination/lease"
+	"k8s.io/kubernetes/pkg/registry/core/configmap"
+	"k8s.io/kubernetes/pkg/registry/core/endpoint"
+	"k8s.io/kubernetes/pkg/registry/core/event"
+	"k8s.io/kubernetes/pkg/registry/core/limitrange"
+	"k8s.io/kubernetes/pkg/registry/core/namespace"
+	"k8s.io/kubernetes/pkg/registry/core/node"
+	"k8s.io/kubernetes/pkg/registry/core/persistentvolume"
+	"k8s.io/kubernetes/pkg/registry/core/persistentvolumeclaim"
+	"k8s.io/kubernetes/pkg/registry/core/pod"
+	"k8s.io/kubernetes/pkg/registry/core/podtemplate"
+	"k8s.io/kubernetes/pkg/registry/core/replicationcontroller"
+	"k8s.io/kubernetes/pkg/registry/core/resourcequota"
+	"k8s.io/kubernetes/pkg/registry/core/secret"
+	"k8s.io/kubernetes/pkg/registry/core/service"
+	"k8s.io/kubernetes/pkg/registry/core/serviceaccount"
+	"k8s.io/kubernetes/pkg/registry/discovery/endpointslice"
+	"k8s.io/kubernetes/pkg/registry/flowcontrol/flowschema"
+	"k8s.io/kubernetes/pkg/registry/flowcontrol/prioritylevelconfiguration"
+	"k8s.io/kubernetes/pkg/registry/networking/ingress"
+	"k8s.io/kubernetes/pkg/registry/networking/ingressclass"
+	"k8s.io/kubernetes/pkg/registry/networking/ipaddress"
+	"k8s.io/kubernetes/pkg/registry/networking/networkpolicy"
+	"k8s.io/kubernetes/pkg/registry/networking/servicecidr"
+	"k8s.io/kubernetes/pkg/registry/node/runtimeclass"
+	"k8s.io/kubernetes/pkg/registry/policy/poddisruptionbudget"
+	"k8s.io/kubernetes/pkg/registry/rbac/clusterrole"
+	"k8s.io/kubernetes/pkg/registry/rbac/clusterrolebinding"
+	"k8s.io/kubernetes/pkg/registry/rbac/role"
+	"k8s.io/kubernetes/pkg/registry/rbac/rolebinding"
+	"k8s.io/kubernetes/pkg/registry/resource/deviceclass"
+	"k8s.io/kubernetes/pkg/registry/resource/resourceclaim"
+	"k8s.io/kubernetes/pkg/registry/resource/resourceclaimtemplate"
+	"k8s.io/kubernetes/pkg/registry/scheduling/priorityclass"
+	"k8s.io/kubernetes/pkg/registry/storage/csidriver"
+	"k8s.io/kubernetes/pkg/registry/storage/storageclass"
+	"k8s.io/kubernetes/pkg/registry/storage/volumeattributesclass"
+)
+
+// A strategy is what the registry asks about the objects of a kind.
+type strategy interface {
+	rest.RESTCreateStrategy
+	rest.RESTUpdateStrategy
+}
+
+// strategies are those of the kinds that people write, by stored kind.
+var strategies = map[string]strategy{
+	"MutatingAdmissionPolicy.admissionregistration.k8s.io":          mutatingadmissionpolicy.NewStrategy(nil, nil),
+	"MutatingAdmissionPolicyBinding.admissionregistration.k8s.io":   mutatingadmissionpolicybinding.NewStrategy(nil, nil, nil),
+	"MutatingWebhookConfiguration.admissionregistration.k8s.io":     mutatingwebhookconfiguration.Strategy,
+	"ValidatingAdmissionPolicy.admissionregistration.k8s.io":        validatingadmissionpolicy.NewStrategy(nil, nil),
+	"ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io": validatingadmissionpolicybinding.NewStrategy(nil, nil, nil),
+	"ValidatingWebhookConfiguration.admissionregistration.k8s.io":   validatingwebhookconfiguration.Strategy,
+	"ControllerRevision.apps":                                       controllerrevision.Strategy,
+	"DaemonSet.apps":                                                daemonset.Strategy,
+	"Deployment.apps":                                               deployment.Strategy,
+	"ReplicaSet.apps":                                               replicaset.Strategy,
+	"StatefulSet.apps":                                              statefulset.Strategy,
+	"HorizontalPodAutoscaler.autoscaling":                           horizontalpodautoscaler.Strategy,
+	"CronJob.batch":                                                 cronjob.Strategy,
+	"Job.batch":                                                     job.Strategy,
+	"CertificateSigningRequest.certificates.k8s.io":                 certificates.Strategy,
+	"Lease.coordination.k8s.io":                                     lease.Strategy,
+	"ConfigMap":                                                     configmap.Strategy,
+	"Endpoints":                                                     endpoint.Strategy,
+	"Event":                                                         event.Strategy,
+	"LimitRange":                                                    limitrange.Strategy,
+	"Namespace":                                                     namespace.Strategy,
+	"Node":                                                          node.Strategy,
+	"PersistentVolume":                                              persistentvolume.Strategy,
+	"PersistentVolumeClaim":                                         persistentvolumeclaim.Strategy,
+	"Pod":                                                           pod.Strategy,
+	"PodTemplate":                                                   podtemplate.Strategy,
+	"ReplicationController":                                         replicationcontroller.Strategy,
+	"ResourceQuota":                                                 resourcequota.Strategy,
+	"Secret":                                                        secret.Strategy,
+	"Service":                                                       service.Strategy,
+	"ServiceAccount":                                                serviceaccount.Strategy,
+	"EndpointSlice.discovery.k8s.io":                                endpointslice.Strategy,
+	"FlowSchema.flowcontrol.apiserver.k8s.io":                       flowschema.Strategy,
+	"PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io":       prioritylevelconfiguration.Strategy,
+	"Ingress.networking.k8s.io":                                     ingress.Strategy,
+	"IngressClass.networking.k8s.io":                                ingressclass.Strategy,
+	"IPAddress.networking.k8s.io":                                   ipaddress.Strategy,
+	"NetworkPolicy.networking.k8s.io":                               networkpolicy.Strategy,
+	"ServiceCIDR.networking.k8s.io":                                 servicecidr.Strategy,
+	"RuntimeClass.node.k8s.io":                                      runtimeclass.Strategy,
+	"PodDisruptionBudget.policy":                                    poddisruptionbudget.Strategy,
+	"ClusterRole.rbac.authorization.k8s.io":                         clusterrole.Strategy,
+	"ClusterRoleBinding.rbac.authorization.k8s.io":                  clusterrolebinding.Strategy,
+	"Role.rbac.authorization.k8s.io":                                role.Strategy,
+	"RoleBinding.rbac.authorization.k8s.io":                         rolebinding.Strategy,
+	"DeviceClass.resource.k8s.io":                                   deviceclass.Strategy,
+	"ResourceClaim.resource.k8s.io":                                 resourceclaim.NewStrategy(nil, nil),
+	"ResourceClaimTemplate.resource.k8s.io":                         resourceclaimtemplate.NewStrategy(nil),
+	"PriorityClass.scheduling.k8s.io":                               priorityclass.Strategy,
+	"CSIDriver.storage.k8s.io":                                      csidriver.Strategy,
+	"StorageClass.storage.k8s.io":                                   storageclass.Strategy,
+	"VolumeAttributesClass.storage.k8s.io":                          volumeattributesclass.Strategy,
+}
+
+// A fault is one error of a field, or of decoding, which has none.
+type fault struct {
+	Field   string `json:"field,omitempty"`
+	Message string `json:"message"`
+}
+
+var strictDecoder = serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+
+// validate says what is wrong with an object: to create it, or to update the
+// old one to it.
+func validate(req request) ([]fault, error) {
+	object, gvk, faults := decodeStrict(req.Object)
+	if len(faults) > 0 {
+		return faults, nil
+	}
+	s := strategies[stored(gvk).String()]
+	if s == nil {
+		return nil, fmt.Errorf("no strategy for %s", gvk.Kind)
+	}
+	ctx, accessor, err := prepare(s, object, gvk)
+	if err != nil {
+		return nil, err
+	}
+	if len(req.Old) == 0 {
+		return faultsOf(rest.BeforeCreate(s, ctx, object))
+	}
+	old, _, faults := decodeStrict(req.Old)
+	if len(faults) > 0 {
+		return faults, nil
+	}
+	_, was, err := prepare(s, old, gvk)
+	if err != nil {
+		return nil, err
+	}
+	was.SetUID("u")
+	was.SetResourceVersion("1")
+	accessor.SetUID("u")
+	accessor.SetResourceVersion("1")
+	return faultsOf(rest.BeforeUpdate(s, ctx, object, old))
+}
+
+func stored(gvk schema.GroupVersionKind) schema.GroupKind {
+	gk, _ := internal{gvk.GroupKind()}.KindForGroupVersionKinds(nil)
+	return gk.GroupKind()
+}
+
+// decodeStrict decodes, defaults and converts to the stored form.
+func decodeStrict(data json.RawMessage) (runtime.Object, schema.GroupVersionKind, []fault) {
+	decoded, gvk, err := strictDecoder.Decode(data, nil, nil)
+	if strict, ok := runtime.AsStrictDecodingError(err); ok {
+		var faults []fault
+		for _, e := range strict.Errors() {
+			faults = append(faults, fault{Message: e.Error()})
+		}
+		return nil, schema.GroupVersionKind{}, faults
+	}
+	if err != nil {
+		return nil, schema.GroupVersionKind{}, []fault{{Message: err.Error()}}
+	}
+	legacyscheme.Scheme.Default(decoded)
+	object, err := legacyscheme.Scheme.ConvertToVersion(decoded, internal{gvk.GroupKind()})
+	if err != nil {
+		return nil, *gvk, []fault{{Message: err.Error()}}
+	}
+	return object, *gvk, nil
+}
+
+// prepare does what the create handler and the registry do before a strategy
+// has its say.
+func prepare(s strategy, object runtime.Object, gvk schema.GroupVersionKind) (context.Context, metav1.Object, error) {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.NamespaceScoped() && accessor.GetNamespace() == "" {
+		accessor.SetNamespace("default")
+	}
+	if !s.NamespaceScoped() {
+		accessor.SetNamespace("")
+	}
+	rest.FillObjectMetaSystemFields(accessor)
+	if accessor.GetName() == "" && accessor.GetGenerateName() != "" {
+		accessor.SetName(s.GenerateName(accessor.GetGenerateName()))
+	}
+	ctx := apirequest.WithNamespace(context.Background(), accessor.GetNamespace())
+	ctx = apirequest.WithRequestInfo(ctx, &apirequest.RequestInfo{
+		IsResourceRequest: true, APIGroup: gvk.Group, APIVersion: gvk.Version, Namespace: accessor.GetNamespace(), Name: accessor.GetName(),
+	})
+	return ctx, accessor, nil
+}
+
+func faultsOf(err error) ([]fault, error) {
+	if err == nil {
+		return nil, nil
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return nil, err
+	}
+	var faults []fault
+	for _, c := range status.Status().Details.Causes {
+		faults = append(faults, fault{c.Field, c.Message})
+	}
+	if len(faults) == 0 {
+		faults = append(faults, fault{Message: err.Error()})
+	}
+	return faults, nil
+}
