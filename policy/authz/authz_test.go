@@ -129,7 +129,7 @@ func TestAssumed(t *testing.T) {
 		"":      "",
 		"allow": "authorizer: every check taken to be allowed",
 		"deny":  "authorizer: every check taken to be denied",
-		"rbac": "authorizer: decided by RBAC: the Roles and bindings in the tree and given with it, and the default ones of Kubernetes 1.31;" +
+		"rbac": "authorizer: RBAC, by the Roles and bindings in the tree and in --with, and the default ones of Kubernetes 1.31;" +
 			" others are taken not to exist",
 	} {
 		a := mustNew(t, mode, Options{KubeVersion: "1.31"})

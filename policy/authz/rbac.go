@@ -199,7 +199,7 @@ func newRBAC(o Options) (*rbac, error) {
 
 // assumed is what its answers rest on.
 func (r *rbac) assumed() string {
-	return fmt.Sprintf("authorizer: decided by RBAC: the Roles and bindings in the tree and given with it,"+
+	return fmt.Sprintf("authorizer: RBAC, by the Roles and bindings in the tree and in --with,"+
 		" and the default ones of Kubernetes 1.%d; others are taken not to exist", r.defaults)
 }
 

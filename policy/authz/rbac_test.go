@@ -129,7 +129,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: pods}
 `
 	a := mustNew(t, "rbac", cluster(t, open))
 	for check, want := range map[string]string{
-		"jane get secrets -n prod":                        `unknown: needs to know whether jane may "get" secrets in namespace prod: RoleBinding "prod/missing" grants Role "elsewhere", which is neither in the tree nor given with it`,
+		"jane get secrets -n prod":                        `unknown: needs to know whether jane may "get" secrets in namespace prod: RoleBinding "prod/missing" grants Role "elsewhere", which is neither in the tree nor in --with`,
 		"jane get pods -n prod":                           `allow: RBAC: allowed by ClusterRoleBinding "jane" of ClusterRole "pods" to User "jane"`,
 		"jane get secrets -n ci":                          "noopinion",
 		"jane get secrets":                                "noopinion",

@@ -192,7 +192,7 @@ func (s *store) makeRole(k madeKey) *role {
 		return r // the API server takes no such binding: it grants nothing
 	}
 	if found == nil {
-		r.unknown = "which is neither in the tree nor given with it"
+		r.unknown = "which is neither in the tree nor in --with"
 		return r
 	}
 	for _, v := range found.variants {
