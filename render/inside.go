@@ -1,0 +1,159 @@
+package render
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Inside returns where the character n of a string of the object is written,
+// and the word that begins there. text is the string at the pointer, and n
+// counts code points from 0; that behind the last is the string's end. ok is
+// false where the provenance can't tell exactly.
+func (o *Object) Inside(pointer, text string, n int) (s Span, ok bool) {
+	if o == nil {
+		return Span{}, false
+	}
+	p, ok := o.Provenance.(interface {
+		Inside(pointer, text string, n int) (Span, bool)
+	})
+	if !ok {
+		return Span{}, false
+	}
+	return p.Inside(pointer, text, n)
+}
+
+// Inside is [Object.Inside] for a document. It goes through the string and
+// what is written side by side, so an answer is never about another character.
+func (p *Positions) Inside(pointer, text string, n int) (s Span, ok bool) {
+	f := p.find(pointer)
+	node := p.tree.nodes[f.entry.node]
+	if f.missing || node.kind != plainScalar && node.kind != styledScalar || n < 0 {
+		return Span{}, false
+	}
+	from, to := p.src.token(node)
+	w := &scalarWalk{data: p.src.data, at: from}
+	if from < to {
+		w.open(to)
+	}
+	if !w.pass(text, n) {
+		return Span{}, false
+	}
+	return p.src.span(w.at, w.wordEnd()), true
+}
+
+// A scalarWalk goes through the text of a scalar. Blanks are passed over on
+// both sides, since folding changes nothing else.
+type scalarWalk struct {
+	data  []byte
+	at    int
+	quote byte // ' or ", else 0
+}
+
+// open steps over the quote, or over the header of a block scalar, which ends
+// at the offset to.
+func (w *scalarWalk) open(to int) {
+	switch c := w.data[w.at]; c {
+	case '"', '\'':
+		w.quote = c
+		w.at++
+	case '|', '>':
+		for w.at = to; w.at < len(w.data) && w.data[w.at] != '\n'; w.at++ {
+		}
+	}
+}
+
+// pass goes to the character n of text.
+func (w *scalarWalk) pass(text string, n int) bool {
+	for _, want := range text {
+		here := n == 0
+		n--
+		if want < utf8.RuneSelf && blank(byte(want)) {
+			if here {
+				return w.at < len(w.data) && w.data[w.at] == byte(want)
+			}
+			continue
+		}
+		w.skip()
+		got, size := w.next()
+		if got != want || size == 0 {
+			return false
+		}
+		if here {
+			return true
+		}
+		w.at += size
+	}
+	return n == 0
+}
+
+// skip passes blanks, and in double quotes what stands for such.
+func (w *scalarWalk) skip() {
+	for w.at < len(w.data) {
+		switch c := w.data[w.at]; {
+		case blank(c):
+			w.at++
+		case c == '\\' && w.quote == '"' && w.at+1 < len(w.data) && strings.IndexByte("ntr \t\n\r", w.data[w.at+1]) >= 0:
+			w.at += 2
+		default:
+			return
+		}
+	}
+}
+
+// next is the character that is written here, and in how many bytes.
+func (w *scalarWalk) next() (r rune, size int) {
+	rest := w.data[w.at:]
+	switch {
+	case len(rest) == 0:
+		return 0, 0
+	case w.quote == '\'' && rest[0] == '\'':
+		if len(rest) > 1 && rest[1] == '\'' {
+			return '\'', 2
+		}
+		return 0, 0
+	case w.quote == '"' && rest[0] == '"':
+		return 0, 0
+	case w.quote == '"' && rest[0] == '\\':
+		return escaped(rest)
+	}
+	return utf8.DecodeRune(rest)
+}
+
+// escaped reads the escapes of double quotes that stand for one character that
+// is no blank.
+func escaped(rest []byte) (r rune, size int) {
+	if len(rest) < 2 {
+		return 0, 0
+	}
+	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[rest[1]]
+	switch {
+	case strings.IndexByte(`"\/`, rest[1]) >= 0:
+		return rune(rest[1]), 2
+	case digits == 0 || len(rest) < 2+digits:
+		return 0, 0
+	}
+	code, err := strconv.ParseUint(string(rest[2:2+digits]), 16, 32)
+	if err != nil {
+		return 0, 0
+	}
+	return rune(code), 2 + digits
+}
+
+// wordEnd is the end of the word that begins here, a dot before it included,
+// else of the character.
+func (w *scalarWalk) wordEnd() int {
+	_, size := w.next()
+	to := w.at + size
+	if to == w.at || w.data[w.at] != '.' && !wordByte(w.data[w.at]) {
+		return to
+	}
+	for to < len(w.data) && wordByte(w.data[to]) {
+		to++
+	}
+	return to
+}
+
+func wordByte(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
