@@ -135,6 +135,7 @@ func locate(r *Result, req *Request) {
 	if r.Object.Namespace == "" {
 		r.Object.Namespace = req.Namespace
 	}
+	r.Fields = written(r.Fields, subject)
 	fields := r.Fields
 	if len(fields) == 0 {
 		fields = []string{""}
@@ -152,6 +153,22 @@ func locate(r *Result, req *Request) {
 		}
 	}
 	r.Fingerprint = r.fingerprint()
+}
+
+// written gives the fields as they were written where the API server moves
+// them: it holds the stringData of a Secret as data.
+func written(fields []string, o *render.Object) []string {
+	if o.GetKind() != "Secret" || o.GetAPIVersion() != "v1" {
+		return fields
+	}
+	moved := slices.Clone(fields)
+	for i, f := range fields {
+		key, ok := strings.CutPrefix(f, "/data/")
+		if _, found := render.Lookup(o.Object, "/stringData/"+key); ok && found {
+			moved[i] = "/stringData/" + key
+		}
+	}
+	return moved
 }
 
 // Sort puts results into the report's order: by unit, object, engine, policy,
