@@ -1,0 +1,188 @@
+package packs_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/admission"
+	"github.com/preadmit/preadmit/policy/packs"
+	"github.com/preadmit/preadmit/policy/schema"
+	"github.com/preadmit/preadmit/render"
+)
+
+// versions are the API servers that policies must hold for: from the first
+// that serves their libraries to the newest.
+var versions = []string{"1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37"}
+
+const newest = "1.37"
+
+// A judge is the engine of a pack, or of some of its policies.
+type judge struct {
+	kinds  *schema.Kinds
+	engine *admission.Engine
+}
+
+func newJudge(t testing.TB, kubeVersion string, objects []*render.Object) judge {
+	t.Helper()
+	kinds, err := schema.New(nil, schema.Options{KubeVersion: kubeVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := admission.New(objects, admission.Options{Kinds: kinds, Cluster: policy.NewCluster(), KubeVersion: kubeVersion})
+	if err != nil {
+		t.Fatalf("%s: %v", kubeVersion, err)
+	}
+	return judge{kinds, engine}
+}
+
+func (j judge) review(t testing.TB, objects []*render.Object) []policy.Result {
+	t.Helper()
+	results, err := policy.Chain{Kinds: j.kinds, Validators: []policy.Validator{j.engine}}.Review(t.Context(), policy.Requests(nil, objects))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
+
+func objects(t testing.TB, kubeVersion string) []*render.Object {
+	t.Helper()
+	all, err := packs.Objects("best-practices", kubeVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func parse(t testing.TB, name string, data []byte) []*render.Object {
+	t.Helper()
+	all, err := render.Parse(name, data)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return all
+}
+
+// TestExamples judges the examples of each policy's documentation by that
+// policy: the good ones pass, each bad one fails, and together they fail by
+// every validation. Which fields are blamed, in which words, is held by
+// testdata/examples.txt.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	var got bytes.Buffer
+	for _, p := range pairs(t, objects(t, newest)) {
+		fmt.Fprintf(&got, "# %s: %s\n", p.name, p.policy.GetAnnotations()["preadmit.dev/title"])
+		p.examples(t, &got)
+	}
+	const file = "testdata/examples.txt"
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got.String()); d != "" {
+		t.Errorf("%s (UPDATE_GOLDEN=1 rewrites it):\n%s", file, d)
+	}
+}
+
+// A pair is a policy and its binding.
+type pair struct {
+	name            string
+	policy, binding *render.Object
+}
+
+func pairs(t *testing.T, all []*render.Object) []pair {
+	t.Helper()
+	var found []pair
+	for i := 0; i+1 < len(all); i += 2 {
+		p := pair{all[i].GetName(), all[i], all[i+1]}
+		target, _ := render.Lookup(p.binding.Object, "/spec/policyName")
+		if p.policy.GetKind() != "ValidatingAdmissionPolicy" || p.binding.GetName() != p.name || target != p.name {
+			t.Fatalf("%s is not followed by its binding", p.name)
+		}
+		found = append(found, p)
+	}
+	if len(found) < 20 {
+		t.Fatalf("only %d policies", len(found))
+	}
+	return found
+}
+
+func (p pair) examples(t *testing.T, out *bytes.Buffer) {
+	t.Helper()
+	j := newJudge(t, newest, []*render.Object{p.policy, p.binding})
+	bad, good := examples(p.policy.GetAnnotations()["preadmit.dev/help"])
+	if len(bad) == 0 || len(good) == 0 {
+		t.Fatalf("%s has no examples", p.name)
+	}
+	failed := map[string]bool{}
+	for i, example := range bad {
+		results := j.review(t, parse(t, fmt.Sprintf("bad%d.yaml", i+1), []byte(example)))
+		n := len(failed)
+		for _, r := range results {
+			write(out, &r)
+			if r.Outcome == policy.Fail {
+				failed[r.Rule] = true
+			}
+		}
+		if len(failed) == n && !(n > 0 && len(bad) > len(j.engine.Rules())) {
+			t.Errorf("%s: a bad example fails by no validation of its own:\n%s", p.name, example)
+		}
+	}
+	for _, rule := range j.engine.Rules() {
+		if !failed[rule.Name] {
+			t.Errorf("%s: no bad example fails by %s", p.name, rule.Name)
+		}
+	}
+	for _, example := range good {
+		for _, r := range j.review(t, parse(t, "good.yaml", []byte(example))) {
+			if r.Outcome != policy.Pass {
+				t.Errorf("%s: a good example does not pass: %s %s %s\n%s", p.name, r.Rule, r.Outcome, r.Message, example)
+			}
+		}
+	}
+}
+
+// write writes what is not a pass, one line a result.
+func write(out *bytes.Buffer, r *policy.Result) {
+	if r.Outcome == policy.Pass {
+		return
+	}
+	fmt.Fprintf(out, "%s %s: %s: %s", r.Outcome, r.Action, r.Rule, r.Message)
+	for i, f := range r.Fields {
+		fmt.Fprintf(out, "\n  %s", f)
+		if i < len(r.Origins) {
+			fmt.Fprintf(out, " (%d:%d)", r.Origins[i].Line, r.Origins[i].Column)
+		}
+	}
+	out.WriteString("\n")
+}
+
+// examples are the YAML blocks of a help text, by the word before them.
+func examples(help string) (bad, good []string) {
+	word := ""
+	blocks := strings.Split(help, "```")
+	for i, block := range blocks {
+		if i%2 == 0 {
+			word = strings.TrimSpace(block[strings.LastIndex(strings.TrimSpace(block), "\n")+1:])
+			continue
+		}
+		text := strings.TrimPrefix(block, "yaml\n")
+		switch word {
+		case "Bad:":
+			bad = append(bad, text)
+		case "Good:":
+			good = append(good, text)
+		}
+	}
+	return bad, good
+}
