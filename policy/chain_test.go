@@ -15,7 +15,7 @@ func TestWrittenFields(t *testing.T) {
 		fields, want []string
 	}{
 		{
-			"{apiVersion: v1, kind: Secret, metadata: {name: a}, data: {a: eA==, b: eA==}, stringData: {a: x, c/d: y}}",
+			"{apiVersion: v1, kind: Secret, metadata: {name: a}, data: {a: eA==, b: eA==}, stringData: {a: x, c/d: z}}",
 			[]string{"/data/a", "/data/b", "/data/c~1d", "/data", "/metadata/name"},
 			[]string{"/stringData/a", "/data/b", "/stringData/c~1d", "/data", "/metadata/name"},
 		},
