@@ -81,7 +81,9 @@ func (p *printer) finding(g *group) {
 	p.moreObjects(spots[0])
 	p.related(x, spots[0].Origin)
 	p.note("rule", p.rule(x, spots[0].Origin))
-	p.note("reason", name(x.Reason))
+	if x.Reason != "Invalid" { // which the API server gives where a policy says nothing
+		p.note("reason", name(x.Reason))
+	}
 	p.assumed(g)
 	p.note("help", prose(x.Hint))
 	p.moreSpots(spots[1:])
