@@ -21,7 +21,7 @@ func TestInside(t *testing.T) {
 		{"single with quotes", "v: 'a == ''b'' && X'", "1:19-1:20"},
 		{"single folded", "v: 'a ==\n   ''b''\n   X'", "3:4-3:5"},
 		{"double", `v: "ab X"`, "1:8-1:9"},
-		{"double with escapes", `v: "a\"\\\x41\u00e9 \t\nX"`, "1:26-1:27"},
+		{"double with escapes", `v: "a\"\\\x41\u00e9 \t\nX"`, "1:25-1:26"},
 		{"double with a line break", "v: \"a \\\n   b X\"", "2:6-2:7"},
 		{"unknown escape", `v: "a\eX"`, "~"},
 		{"wide", "v: 'äöü€😀 X'", "1:11-1:12"},
