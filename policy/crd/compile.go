@@ -44,6 +44,8 @@ type rule struct {
 	v1.ValidationRule
 	index      int    // among all rules of the version
 	pointer    string // in the definition as it is written
+	name       string
+	origin     render.Span
 	fault      string // why it does not compile
 	transition bool   // reads oldSelf
 	optional   bool   // oldSelf is an optional value

@@ -92,3 +92,30 @@ func writeResult(out *strings.Builder, r *policy.Result) {
 	}
 	out.WriteString("\n")
 }
+
+// TestRules documents the rules of a definition, each at its line, by the
+// names that results have.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	definitions, objects := archive(t, "testdata/cel.txtar", "with.yaml"), archive(t, "testdata/cel.txtar", "object.yaml")
+	engine, err := crd.New(definitions, crd.Options{KubeVersion: "1.31"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]render.Span{}
+	for _, r := range engine.Rules() {
+		documented[r.Policy+" "+r.Name] = r.Origin
+	}
+	if len(documented) != 3+9 {
+		t.Errorf("%d rules: %v", len(documented), documented)
+	}
+	for _, r := range judge(t, "", definitions, nil, objects) {
+		origin, ok := documented[r.Policy+" "+r.Rule]
+		if strings.Contains(r.Rule, "x-kubernetes-validations") && (!ok || origin != r.PolicyOrigin) {
+			t.Errorf("%s at %v is documented at %v", r.Rule, r.PolicyOrigin, origin)
+		}
+	}
+	if _, err := crd.New(nil, crd.Options{KubeVersion: "newest"}); err == nil {
+		t.Error("takes any version")
+	}
+}

@@ -317,9 +317,7 @@ func (r *review) rules() {
 }
 
 func (d *definition) ofRule(r *rule, result policy.Result) policy.Result {
-	result.Policy = d.object.GetName()
-	result.Rule = ruleName(d.object.Object, r.pointer)
-	result.PolicyOrigin = d.span(r.pointer + "/rule")
+	result.Policy, result.Rule, result.PolicyOrigin = d.object.GetName(), r.name, r.origin
 	return result
 }
 

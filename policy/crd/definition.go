@@ -184,8 +184,11 @@ func written(path string, versions int) []string {
 		return []string{"spec.versions[0].name"}
 	}
 	for _, move := range []struct{ from, to string }{
-		{"spec.validation", "schema"}, {"spec.schema", "schema"}, {"spec.subresources", "subresources"},
-		{"spec.additionalPrinterColumns", "additionalPrinterColumns"}, {"spec.selectableFields", "selectableFields"},
+		{"spec.validation", "schema"},
+		{"spec.schema", "schema"},
+		{"spec.subresources", "subresources"},
+		{"spec.additionalPrinterColumns", "additionalPrinterColumns"},
+		{"spec.selectableFields", "selectableFields"},
 	} {
 		rest, ok := strings.CutPrefix(path, move.from)
 		if !ok || rest != "" && rest[0] != '.' && rest[0] != '[' {

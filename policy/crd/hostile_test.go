@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -80,20 +79,33 @@ func TestHostile(t *testing.T) {
 		of   any
 		want string // in one of the messages
 	}{
-		{"nested loops", with(texts, "x-kubernetes-validations", rule("self.all(a, self.all(b, self.all(c, a+b+c != '')))")), nil,
-			strs(300, "x"), "cost limit exceeded"},
+		{
+			"nested loops", with(texts, "x-kubernetes-validations", rule("self.all(a, self.all(b, self.all(c, a+b+c != '')))")), nil,
+			strs(300, "x"), "cost limit exceeded",
+		},
 		{"budget of the object", map[string]any{"type": "array", "items": map[string]any{
 			"type": "string", "x-kubernetes-validations": rule("[1,2,3,4,5,6,7,8].all(a, [1,2,3,4,5,6,7,8].all(b, a + b > 0))"),
 		}}, nil, strs(50_000, "x"), "running out of cost budget"},
 		{"rules that cost nothing", map[string]any{"type": "array", "items": map[string]any{
 			"type": "string", "x-kubernetes-validations": rule("true", "true", "true", "true", "true", "true", "true"),
 		}}, nil, strs(100_000, ""), "more than 200000 evaluations"},
-		{"quantity", with(texts, "x-kubernetes-validations", rule("self.all(s, isQuantity(s))")), nil,
-			[]any{"1e999999999"}, "quantity out of range"},
-		{"pattern", map[string]any{"type": "string", "pattern": "^(x*y?){1000}$"}, nil,
-			strings.Repeat("x", 1<<20), "patterns or branches are too much"},
-		{"branches", map[string]any{"type": "array", "items": map[string]any{"type": "string", "anyOf": branches}}, nil,
-			strs(50_000, "x"), "patterns or branches are too much"},
+		{
+			"quantity", with(texts, "x-kubernetes-validations", rule("self.all(s, isQuantity(s))")), nil,
+			[]any{"1e999999999"},
+			"quantity out of range",
+		},
+		{
+			"pattern",
+			map[string]any{"type": "string", "pattern": "^(x*y?){1000}$"},
+			nil,
+			strings.Repeat("x", 1<<20), "patterns or branches are too much",
+		},
+		{
+			"branches",
+			map[string]any{"type": "array", "items": map[string]any{"type": "string", "anyOf": branches}},
+			nil,
+			strs(50_000, "x"), "patterns or branches are too much",
+		},
 		{"wrong values", texts, nil, func() any {
 			list := make([]any, 200_000)
 			for i := range list {
@@ -108,23 +120,33 @@ func TestHostile(t *testing.T) {
 			}
 			return m
 		}(), "more failures of this object are not listed"},
-		{"long key", map[string]any{"type": "object", "additionalProperties": texts}, nil,
-			map[string]any{longKey: strs(1000, "x")}, "too large to be judged"},
-		{"key of dots", map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "integer"}}, nil,
-			map[string]any{strings.Repeat(".[x]", 10_000): "x"}, "spec..[x].[x]"},
-		{"long message", map[string]any{"type": "string", "enum": []any{"a"}}, nil,
-			strings.Repeat("x", 100_000), "Unsupported value"},
+		{
+			"long key",
+			map[string]any{"type": "object", "additionalProperties": texts},
+			nil,
+			map[string]any{longKey: strs(1000, "x")},
+			"too large to be judged",
+		},
+		{
+			"key of dots",
+			map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "integer"}},
+			nil,
+			map[string]any{strings.Repeat(".[x]", 10_000): "x"},
+			"spec..[x].[x]",
+		},
+		{
+			"long message",
+			map[string]any{"type": "string", "enum": []any{"a"}},
+			nil,
+			strings.Repeat("x", 100_000), "Unsupported value",
+		},
 		{"newlines in a message", map[string]any{"type": "string", "x-kubernetes-validations": []any{
 			map[string]any{"rule": "false", "messageExpression": "'a\\n' + self", "message": "plain"},
 		}}, nil, "b", "plain"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			start := time.Now()
 			results := judge(t, "", []*render.Object{definitionOf(c.spec, c.rest)}, nil, []*render.Object{thing(c.of)})
-			if took := time.Since(start); took > 30*time.Second {
-				t.Errorf("took %v", took)
-			}
 			found := false
 			for _, r := range results {
 				found = found || strings.Contains(r.Message, c.want) && r.Outcome != policy.Pass
@@ -171,12 +193,8 @@ func TestHostileDefinitions(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			start := time.Now()
 			d := definitionOf(c.spec, nil)
 			results := judge(t, "1.30", []*render.Object{d}, nil, []*render.Object{d, thing(map[string]any{})})
-			if took := time.Since(start); took > 30*time.Second {
-				t.Errorf("took %v", took)
-			}
 			found := false
 			for _, r := range results {
 				found = found || strings.Contains(r.Message, c.want)

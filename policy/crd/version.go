@@ -196,6 +196,9 @@ func (d *definition) compile(s *servedVersion) (*compiled, error) {
 		k := &compiler{env: storedEnv}
 		c.cel = k.root(c.structural, s.pointer)
 		c.rules = k.rules
+		for _, r := range c.rules {
+			r.name, r.origin = ruleName(d.object.Object, r.pointer), d.span(r.pointer+"/rule")
+		}
 	} else {
 		s.eachRule(func(pointer string, _ map[string]any) { c.ignored = append(c.ignored, pointer) })
 	}
