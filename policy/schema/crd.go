@@ -22,6 +22,7 @@ type custom struct {
 	served              []string // versions, as listed
 	webhook             bool     // converts between the versions
 	schemas             map[string]func() (*customSchema, error)
+	subresources        map[string][]string // by version
 }
 
 func isCRD(o *render.Object) bool {
@@ -77,10 +78,31 @@ func readCRD(object map[string]any) (c *custom, pointer string, err error) {
 	strategy, _, _ := unstructured.NestedString(spec, "conversion", "strategy")
 	c.webhook = strategy == "Webhook"
 	c.schemas = readSchemas(object)
+	c.subresources = readSubresources(spec)
 	if c.served = servedVersions(spec); len(c.served) == 0 {
 		return nil, "/spec/versions", errors.New("spec.versions: Required value: no version is served")
 	}
 	return c, "", nil
+}
+
+// readSubresources takes the subresources of each version, those of v1beta1
+// for all versions included.
+func readSubresources(spec map[string]any) map[string][]string {
+	byVersion := map[string][]string{}
+	versions, _ := spec["versions"].([]any)
+	for _, v := range versions {
+		v, _ := v.(map[string]any)
+		name, _ := v["name"].(string)
+		for _, from := range []map[string]any{spec, v} {
+			subs, _ := from["subresources"].(map[string]any)
+			for _, sub := range []string{"scale", "status"} {
+				if subs[sub] != nil && !slices.Contains(byVersion[name], sub) {
+					byVersion[name] = append(byVersion[name], sub)
+				}
+			}
+		}
+	}
+	return byVersion
 }
 
 // servedVersions also reads the spec.version of v1beta1.

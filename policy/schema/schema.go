@@ -41,6 +41,7 @@ type Kinds struct {
 	byName   map[schema.GroupVersionResource]*builtin
 	groups   map[string]bool // that are built in
 	customs  map[schema.GroupKind]*custom
+	resolved resolved
 }
 
 var _ policy.Kinds = (*Kinds)(nil)
