@@ -8,7 +8,6 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/admission"
-	"github.com/preadmit/preadmit/policy/podsecurity"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
 )
@@ -54,7 +53,7 @@ func newBench(in *input, o *checkOptions) (*bench, error) {
 	b.chain.Validators = append(b.chain.Validators, vap)
 
 	for _, name := range b.packs(o, policies) {
-		engine, err := newPack(name, o, cluster)
+		engine, err := newPack(name, o, kinds, cluster)
 		if err != nil {
 			return nil, err
 		}
@@ -67,7 +66,7 @@ func newBench(in *input, o *checkOptions) (*bench, error) {
 // where nothing else judges.
 func (b *bench) packs(o *checkOptions, policies []*render.Object) []string {
 	if len(o.packs) > 0 || len(o.policies) > 0 || slices.ContainsFunc(policies, isPolicy) {
-		return o.packs
+		return withoutRepeats(o.packs)
 	}
 	b.notes = append(b.notes, "no --policy, no --pack and no policies in the tree: the pack "+defaultPack+" judged")
 	return []string{defaultPack}
@@ -76,15 +75,6 @@ func (b *bench) packs(o *checkOptions, policies []*render.Object) []string {
 func isPolicy(o *render.Object) bool {
 	gvk := o.GroupVersionKind()
 	return gvk.Group == "admissionregistration.k8s.io" && gvk.Kind == "ValidatingAdmissionPolicy"
-}
-
-func newPack(name string, o *checkOptions, cluster *policy.Cluster) (policy.Validator, error) {
-	for _, p := range packs {
-		if p.name == name {
-			return podsecurity.New(podsecurity.Options{Level: p.level, KubeVersion: o.kubeVersion, Cluster: cluster})
-		}
-	}
-	return nil, checkPacks([]string{name})
 }
 
 func (b *bench) broken(err error) {

@@ -8,21 +8,38 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/admission"
+	"github.com/preadmit/preadmit/policy/packs"
+	"github.com/preadmit/preadmit/policy/podsecurity"
+	"github.com/preadmit/preadmit/policy/schema"
 )
 
 // A pack is a set of policies that is in the binary.
 type pack struct{ name, level, doc string }
 
-const defaultPack = "pod-security-baseline"
+const (
+	defaultPack    = "pod-security-baseline"
+	restrictedPack = "pod-security-restricted"
+)
 
-var packs = []pack{
-	{"pod-security-baseline", "baseline", "Pod Security Standards, baseline: prevents known privilege escalations"},
-	{"pod-security-restricted", "restricted", "Pod Security Standards, restricted: current hardening practice; includes baseline"},
+// embedded lists the packs: those of an engine of their own, and those of
+// policies like anybody's.
+func embedded() []pack {
+	all := []pack{
+		{defaultPack, "baseline", "Pod Security Standards, baseline: prevents known privilege escalations"},
+		{restrictedPack, "restricted", "Pod Security Standards, restricted: current hardening practice; includes baseline"},
+	}
+	for _, p := range packs.All {
+		all = append(all, pack{name: p.Name, doc: p.Doc})
+	}
+	return all
 }
 
 func packNames() string {
 	var names []string
-	for _, p := range packs {
+	for _, p := range embedded() {
 		names = append(names, p.name)
 	}
 	return strings.Join(names, ", ")
@@ -31,46 +48,110 @@ func packNames() string {
 // checkPacks says which of the names is no pack.
 func checkPacks(names []string) error {
 	for _, name := range names {
-		if !slices.ContainsFunc(packs, func(p pack) bool { return p.name == name }) {
+		if !slices.ContainsFunc(embedded(), func(p pack) bool { return p.name == name }) {
 			return fmt.Errorf("--pack %q: no such pack; there are %s", name, packNames())
 		}
 	}
 	return nil
 }
 
+// newPack makes the engine of a pack.
+func newPack(name string, o *checkOptions, kinds policy.Kinds, cluster *policy.Cluster) (policy.Validator, error) {
+	all := embedded()
+	i := slices.IndexFunc(all, func(p pack) bool { return p.name == name })
+	if i < 0 {
+		return nil, checkPacks([]string{name})
+	}
+	if level := all[i].level; level != "" {
+		return podsecurity.New(podsecurity.Options{Level: level, KubeVersion: o.kubeVersion, Cluster: cluster})
+	}
+	policies, err := packs.Objects(name, o.kubeVersion)
+	if err != nil {
+		return nil, err
+	}
+	return admission.New(policies, admission.Options{Cluster: cluster, Kinds: kinds, KubeVersion: o.kubeVersion})
+}
+
+// withoutRepeats leaves out what was named twice, and baseline beside
+// restricted, which includes it.
+func withoutRepeats(names []string) []string {
+	var once []string
+	for _, n := range names {
+		if slices.Contains(once, n) || n == defaultPack && slices.Contains(names, restrictedPack) {
+			continue
+		}
+		once = append(once, n)
+	}
+	return once
+}
+
 func newPacksCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "packs [NAME]",
-		Short: "The embedded policy packs, or the rules of one",
-		Args:  cobra.MaximumNArgs(1),
+		Use:   "packs [NAME [RULE]]",
+		Short: "The embedded policy packs, the rules of one, or what a rule is about",
+		Args:  cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return listPacks(cmd.OutOrStdout())
 			}
-			if err := checkPacks(args); err != nil {
+			if err := checkPacks(args[:1]); err != nil {
 				return err
 			}
-			return listRules(cmd.OutOrStdout(), args[0])
+			rules, err := packRules(args[0])
+			if err != nil {
+				return err
+			}
+			if len(args) == 2 {
+				return documentRules(cmd.OutOrStdout(), args[0], args[1], rules)
+			}
+			return listRules(cmd.OutOrStdout(), rules)
 		},
 	}
 }
 
+func packRules(name string) ([]policy.Rule, error) {
+	kinds, err := schema.New(nil, schema.Options{})
+	if err != nil {
+		return nil, err
+	}
+	engine, err := newPack(name, &checkOptions{}, kinds, policy.NewCluster())
+	if err != nil {
+		return nil, err
+	}
+	return engine.Rules(), nil
+}
+
 func listPacks(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	for _, p := range packs {
+	for _, p := range embedded() {
 		fmt.Fprintf(tw, "%s\t%s\n", p.name, p.doc)
 	}
 	return tw.Flush()
 }
 
-func listRules(w io.Writer, name string) error {
-	engine, err := newPack(name, &checkOptions{}, nil)
-	if err != nil {
-		return err
-	}
+func listRules(w io.Writer, rules []policy.Rule) error {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	for _, r := range engine.Rules() {
-		fmt.Fprintf(tw, "%s/%s\t%s\t%s\n", r.Policy, r.Name, r.Severity, r.Title)
+	for _, r := range rules {
+		fmt.Fprintf(tw, "%s/%s\t%s\t%s\t%s\n", r.Policy, r.Name, r.Action, r.Severity, r.Title)
 	}
 	return tw.Flush()
+}
+
+// documentRules writes what the rules are about that a name stands for: a
+// rule's, its policy's, or both with a slash; the pack's name may be left out.
+// A policy's text is written once.
+func documentRules(w io.Writer, pack, name string, rules []policy.Rule) error {
+	said := make(map[string]bool)
+	for _, r := range rules {
+		names := []string{r.Name, r.Policy, r.Policy + "/" + r.Name}
+		if !slices.Contains(names, name) && !slices.Contains(names, pack+"-"+name) || said[r.Policy+r.Title] {
+			continue
+		}
+		said[r.Policy+r.Title] = true
+		fmt.Fprintf(w, "# %s\n\n%s/%s, %s, %s\n\n%s\n\n%s\n\n%s\n", r.Title, r.Policy, r.Name, r.Action, r.Severity, r.Description, strings.TrimSpace(r.Help), r.URL)
+	}
+	if len(said) == 0 {
+		return fmt.Errorf("%s has no rule %s; see preadmit packs %s", pack, name, pack)
+	}
+	return nil
 }
