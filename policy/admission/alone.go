@@ -11,7 +11,8 @@ import (
 // Evaluate judges a request by the expressions of one policy alone, with the
 // given parameter (nil is null), whatever the policy matches and however it is
 // bound: what tests of expressions want. The request is one that a Chain has
-// filled in. The error is for cancellation, and a policy that is not there.
+// filled in, and tells everything about the user. The error is for
+// cancellation, and a policy that is not there.
 func (e *Engine) Evaluate(ctx context.Context, req *policy.Request, name string, params *render.Object) ([]policy.Result, error) {
 	named := e.named(name, req.Subject().Unit)
 	if len(named) == 0 {
@@ -26,7 +27,9 @@ func (e *Engine) Evaluate(ctx context.Context, req *policy.Request, name string,
 	}
 	as := policy.Version{Resource: req.Resource.GroupVersionResource, Kind: req.Kind}
 	all := results{expected: len(b.validations)}
-	for _, v := range newReview(ctx, e, req).run.setUp(b.compiled, p, as).verdicts() {
+	r := newReview(ctx, e, req)
+	r.whole = true
+	for _, v := range r.run.setUp(b.compiled, p, as).verdicts() {
 		all.add(b, policy.Deny, v)
 	}
 	return all.list, ctx.Err()

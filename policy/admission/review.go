@@ -26,6 +26,7 @@ type review struct {
 	engine    *Engine
 	req       *policy.Request
 	namespace string   // as the API server has it: a Namespace is in itself
+	whole     bool     // who makes the request is known, also where it says nothing
 	asked     []string // what the running expression wanted to know and can't
 	assume    string   // what an answer of the authorizer rests on
 
@@ -174,7 +175,7 @@ func optionsTree(op policy.Operation) map[string]any {
 // known.
 func (r *review) userTree() any {
 	u := r.req.UserInfo
-	if u.Username == "" && u.UID == "" && len(u.Groups) == 0 && len(u.Extra) == 0 {
+	if !r.whole && u.Username == "" && u.UID == "" && len(u.Groups) == 0 && len(u.Extra) == 0 {
 		return &partial{ask: func(string) ref.Val { return r.ask("needs to know who makes the request: give the user with --as") }}
 	}
 	tree := map[string]any{}
