@@ -15,30 +15,39 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Chain judges requests in the API server's order.
+// A Chain judges requests in the API server's order: mutators, each on what
+// the one before left, then validators.
 type Chain struct {
 	Kinds      Kinds
+	Mutators   []Mutator
 	Validators []Validator
 }
 
 // Review judges every request, in parallel, and returns the results located
 // and sorted. The error is for cancellation and bugs.
 func (c Chain) Review(ctx context.Context, reqs []Request) ([]Result, error) {
-	perRequest := make([][]Result, len(reqs))
+	return inParallel(ctx, len(reqs), func(ctx context.Context, i int) ([]Result, error) {
+		return c.review(ctx, reqs[i])
+	})
+}
+
+// inParallel calls f for 0 to n-1 and returns all results, sorted.
+func inParallel(ctx context.Context, n int, f func(context.Context, int) ([]Result, error)) ([]Result, error) {
+	found := make([][]Result, n)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	const batch = 16
-	for start := 0; start < len(reqs); start += batch {
+	for start := 0; start < n; start += batch {
 		group.Go(func() error {
-			for i := start; i < min(start+batch, len(reqs)); i++ {
+			for i := start; i < min(start+batch, n); i++ {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				results, err := c.review(ctx, reqs[i])
+				results, err := f(ctx, i)
 				if err != nil {
 					return err
 				}
-				perRequest[i] = results
+				found[i] = results
 			}
 			return nil
 		})
@@ -46,14 +55,20 @@ func (c Chain) Review(ctx context.Context, reqs []Request) ([]Result, error) {
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	results := slices.Concat(perRequest...)
+	results := slices.Concat(found...)
 	Sort(results)
 	return results, nil
 }
 
 func (c Chain) review(ctx context.Context, req Request) ([]Result, error) {
-	results := c.admit(&req)
-	if results == nil {
+	var h history
+	results, admitted := c.admit(&req)
+	var mutations []Result
+	if admitted {
+		var err error
+		if mutations, err = c.mutate(ctx, &req, &h); err != nil {
+			return nil, err
+		}
 		for _, v := range c.Validators {
 			rs, err := validate(ctx, v, &req)
 			if err != nil {
@@ -63,14 +78,15 @@ func (c Chain) review(ctx context.Context, req Request) ([]Result, error) {
 		}
 	}
 	for i := range results {
-		locate(&results[i], &req)
+		locate(&results[i], &req, &h)
 	}
-	return results, nil
+	return append(mutations, results...), nil
 }
 
 // admit fills in what the API server knows of a request before any policy
-// runs. Results mean that it would not get so far.
-func (c Chain) admit(req *Request) []Result {
+// runs. It is not admitted, and the result says why, where the server would not
+// get so far.
+func (c Chain) admit(req *Request) (results []Result, admitted bool) {
 	subject := req.Subject()
 	req.Kind = subject.GroupVersionKind()
 	req.Resource = c.Kinds.Resource(req.Kind)
@@ -81,15 +97,15 @@ func (c Chain) admit(req *Request) []Result {
 	var err error
 	if req.Object != nil {
 		if req.Admitted, err = c.Kinds.Admit(req.Object, req.Namespace); err != nil {
-			return []Result{decodeError(req, err)}
+			return []Result{decodeError(req, err)}, false
 		}
 	}
 	if req.OldObject != nil {
 		if req.OldAdmitted, err = c.Kinds.Admit(req.OldObject, req.Namespace); err != nil {
-			return []Result{decodeError(req, err)}
+			return []Result{decodeError(req, err)}, false
 		}
 	}
-	return nil
+	return nil, true
 }
 
 func unitNamespace(o *render.Object) string {
@@ -116,41 +132,46 @@ func decodeError(req *Request, err error) Result {
 func validate(ctx context.Context, v Validator, req *Request) (results []Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			results = []Result{{
-				Engine: EngineCompile, Policy: fmt.Sprintf("%T", v), Rule: "panic", Outcome: Error, Action: Deny,
-				Message: fmt.Sprintf("internal error: %v", p),
-			}}
-			err = nil
+			results, err = []Result{panicked(v, p)}, nil
 		}
 	}()
 	return v.Validate(ctx, req)
 }
 
-// locate completes a result with what the request and its object know: it is
-// the only place where JSON pointers become lines.
-func locate(r *Result, req *Request) {
+func panicked(engine, p any) Result {
+	return Result{
+		Engine: EngineCompile, Policy: fmt.Sprintf("%T", engine), Rule: "panic", Outcome: Error, Action: Deny,
+		Message: fmt.Sprintf("internal error: %v", p),
+	}
+}
+
+// locate completes a result with what the request, its object and the object's
+// history know: it is the only place where JSON pointers become lines.
+func locate(r *Result, req *Request, h *history) {
 	subject := req.Subject()
 	r.Operation = req.Operation
 	r.Object = subject.Key()
 	if r.Object.Namespace == "" {
 		r.Object.Namespace = req.Namespace
 	}
-	r.Fields = written(r.Fields, subject)
+	if req.Object == nil {
+		h = &history{}
+	}
 	fields := r.Fields
 	if len(fields) == 0 {
 		fields = []string{""}
 	}
+	assumed := slices.Concat(r.Assumed, subject.Assumed, h.doubts)
 	for _, f := range fields {
-		for _, o := range subject.At(f) {
-			if !slices.Contains(r.Origins, o) {
-				r.Origins = append(r.Origins, o)
-			}
+		origins, set := h.at(subject, f)
+		for _, o := range origins {
+			r.Origins = appendNew(r.Origins, o)
 		}
+		assumed = append(assumed, set...)
 	}
-	for _, a := range subject.Assumed {
-		if !slices.Contains(r.Assumed, a) {
-			r.Assumed = append(r.Assumed, a)
-		}
+	r.Fields, r.Assumed = written(r.Fields, subject), nil
+	for _, a := range assumed {
+		r.Assumed = appendNew(r.Assumed, a)
 	}
 	r.Fingerprint = r.fingerprint()
 }

@@ -66,6 +66,7 @@ var Severities = []Severity{Critical, High, Medium, Low, Info}
 // The engines, as they stand in Result.Engine.
 const (
 	EngineAdmission   = "ValidatingAdmissionPolicy"
+	EngineMutation    = "MutatingAdmissionPolicy"
 	EnginePodSecurity = "PodSecurity"
 	EngineCRD         = "CustomResourceDefinition"
 	EngineSchema      = "Schema"

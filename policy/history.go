@@ -1,0 +1,267 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A history is what mutators did to an object since it was rendered. The zero
+// history is that of an object that nothing changed.
+type history struct {
+	changes []change
+	silent  int      // how many of the last changes name nobody
+	doubts  []string // what Result.Assumed says of results that come after
+}
+
+// A change is one step that left the object different.
+type change struct {
+	before, after map[string]any
+	by            Result
+}
+
+// own is the history as a step tells it that made the last n changes.
+func (h *history) own(n int) *history { return &history{changes: h.changes, silent: n} }
+
+// at returns the places that made the field at a pointer of the object as it
+// is now what it is: the expression of a policy that set it before the lines
+// of what was rendered there. set says in words which policies did.
+func (h *history) at(rendered *render.Object, pointer string) (origins []render.Origin, set []string) {
+	was := pointer
+	var later []render.Origin
+	for i := len(h.changes) - 1; i >= 0; i-- {
+		c := &h.changes[i]
+		before, how := c.trace(was)
+		place := render.Origin{Span: c.by.PolicyOrigin, Role: render.Patch}
+		if i >= len(h.changes)-h.silent {
+			how = untouched
+		}
+		switch {
+		case how == untouched:
+		case place.File == "":
+		case how == replaced:
+			origins = appendNew(origins, place)
+		default:
+			later = appendNew(later, place)
+		}
+		if how != untouched {
+			set = appendNew(set, fmt.Sprintf("%s is set by %s %s", orObject(was), c.by.Engine, c.by.Policy))
+		}
+		was = before
+	}
+	for _, o := range slices.Concat(rendered.At(written([]string{was}, rendered)[0]), later) {
+		origins = appendNew(origins, o)
+	}
+	return origins, set
+}
+
+func orObject(pointer string) string {
+	if pointer == "" {
+		return "the object"
+	}
+	return pointer
+}
+
+func appendNew[T comparable](list []T, item T) []T {
+	if slices.Contains(list, item) {
+		return list
+	}
+	return append(list, item)
+}
+
+// A touch is what a change did to a field.
+type touch int
+
+const (
+	untouched touch = iota
+	resized         // a list that it added to or took from
+	replaced        // added, removed or given another value
+)
+
+// trace finds where the field at a pointer of the object after the change was
+// before it: itself, maybe at another index, or its nearest ancestor.
+func (c *change) trace(pointer string) (was string, how touch) {
+	var before, after any = c.before, c.after
+	path := render.Path(pointer)
+	for i, key := range path {
+		next, ok := step(before, after, key)
+		switch {
+		case !ok:
+			return was, replaced
+		case !next.before && !next.after:
+			return was + pointerOf(path[i:]), untouched
+		case !next.before:
+			return was, replaced
+		case !next.after:
+			return was + pointerOf(path[i:]), replaced
+		}
+		was += render.Pointer(next.key)
+		before, after = next.was, next.is
+	}
+	return was, compare(before, after)
+}
+
+func compare(before, after any) touch {
+	if b, ok := before.([]any); ok {
+		if a, ok := after.([]any); ok {
+			if len(a) != len(b) {
+				return resized
+			}
+			return untouched
+		}
+	}
+	_, object := before.(map[string]any)
+	if _, too := after.(map[string]any); object && too {
+		return untouched
+	}
+	if reflect.DeepEqual(before, after) {
+		return untouched
+	}
+	return replaced
+}
+
+func pointerOf(path []string) string {
+	p := ""
+	for _, key := range path {
+		p += render.Pointer(key)
+	}
+	return p
+}
+
+// A pair is a child of two values: one that a key names in the value after a
+// change, and what it was before.
+type pair struct {
+	key           string // of it before
+	was, is       any
+	before, after bool // whether there is one
+}
+
+// step goes down by a key. ok is false where the values have no children in
+// common: one is a list and the other an object, or a scalar.
+func step(before, after any, key string) (p pair, ok bool) {
+	switch a := after.(type) {
+	case map[string]any:
+		b, same := before.(map[string]any)
+		p.key = key
+		p.is, p.after = a[key]
+		p.was, p.before = b[key]
+		return p, same
+	case []any:
+		b, same := before.([]any)
+		i, err := strconv.Atoi(key)
+		if err != nil || i < 0 || i >= len(a) {
+			return p, same // neither has it
+		}
+		p.is, p.after = a[i], true
+		if j := counterpart(b, a, i); j >= 0 {
+			p.key, p.was, p.before = strconv.Itoa(j), b[j], true
+		}
+		return p, same
+	default:
+		return p, compare(before, after) == untouched
+	}
+}
+
+// identities are the fields by which lists of objects are told apart, those of
+// the API's associative lists first.
+var identities = []string{"name", "key", "type", "containerPort", "port", "ip", "uid", "mountPath", "devicePath", "topologyKey", "url", "host", "path"}
+
+// maxCompared bounds the lists whose elements are compared one by one.
+const maxCompared = 512
+
+// counterpart finds what element i of the list after was in the list before,
+// -1 when it was not there or can't be told.
+func counterpart(before, after []any, i int) int {
+	if i < len(before) && len(before) == len(after) && reflect.DeepEqual(before[i], after[i]) {
+		return i
+	}
+	for _, key := range identities {
+		b, ok := index(before, key)
+		if !ok {
+			continue
+		}
+		if a, ok := index(after, key); ok {
+			return lookUp(b, a, i)
+		}
+	}
+	if len(before) > maxCompared || len(after) > maxCompared {
+		return -1
+	}
+	if j, found := nth(before, after, i); found {
+		return j
+	}
+	return inPlace(before, after, i)
+}
+
+// index tells the elements of a list apart by a field, which all of them have
+// and no two alike.
+func index(list []any, key string) (map[any]int, bool) {
+	found := make(map[any]int, len(list))
+	for i, e := range list {
+		m, _ := e.(map[string]any)
+		id, ok := m[key]
+		if _, dup := found[id]; !ok || dup || !scalar(id) {
+			return nil, false
+		}
+		found[id] = i
+	}
+	return found, true
+}
+
+func scalar(v any) bool {
+	switch v.(type) {
+	case string, int64, float64, bool:
+		return true
+	}
+	return false
+}
+
+func lookUp(before, after map[any]int, i int) int {
+	for id := range maps.Keys(after) {
+		if after[id] != i {
+			continue
+		}
+		if j, ok := before[id]; ok {
+			return j
+		}
+	}
+	return -1
+}
+
+// nth finds the element that is equal, of several the one at the same place
+// among them.
+func nth(before, after []any, i int) (int, bool) {
+	n := 0
+	for _, e := range after[:i] {
+		if reflect.DeepEqual(e, after[i]) {
+			n++
+		}
+	}
+	for j, e := range before {
+		if reflect.DeepEqual(e, after[i]) {
+			if n == 0 {
+				return j, true
+			}
+			n--
+		}
+	}
+	return -1, false
+}
+
+// inPlace says of an element that is new whether it took the place of one that
+// is gone, the lists being the same otherwise.
+func inPlace(before, after []any, i int) int {
+	if len(before) != len(after) {
+		return -1
+	}
+	for j := range before {
+		if j != i && !reflect.DeepEqual(before[j], after[j]) {
+			return -1
+		}
+	}
+	return i
+}
