@@ -59,22 +59,35 @@ func (e *Engine) judgeCustom(ctx context.Context, req *policy.Request, d *defini
 		r.unusable(err)
 		return r.out.results, ctx.Err()
 	}
-	if err := cmp.Or(r.compiled.load.refuse(req.Object.Object), r.compiled.load.refuse(req.Admitted)); err != nil {
-		r.limit(err)
-		return r.out.results, nil
+	for _, tree := range []map[string]any{req.Object.Object, req.Admitted, req.OldAdmitted} {
+		if err := r.compiled.load.refuse(tree); err != nil {
+			r.limit(err)
+			return r.out.results, nil
+		}
 	}
+	r.judge()
+	r.more()
+	return r.out.results, ctx.Err()
+}
+
+// judge goes in the API server's order.
+func (r *review) judge() {
 	r.prepare()
 	r.unknownFields()
 	r.metadata()
-	r.schema()
+	if err := r.schema(); err != nil {
+		r.limit(err)
+		return
+	}
 	r.embedded()
 	r.lists()
 	if r.out.failures == 0 {
-		r.out.add(policy.Result{Policy: d.object.GetName(), Rule: schemaRule, Outcome: policy.Pass, Action: policy.Deny, PolicyOrigin: d.span(r.version.pointer)})
+		r.out.add(policy.Result{
+			Policy: r.definition.object.GetName(), Rule: schemaRule, Outcome: policy.Pass, Action: policy.Deny,
+			PolicyOrigin: r.definition.span(r.version.pointer),
+		})
 	}
 	r.rules()
-	r.more()
-	return r.out.results, ctx.Err()
 }
 
 // unusable tells that there is no schema to judge by.
@@ -179,19 +192,20 @@ func metaOf(object map[string]any) (*metav1.ObjectMeta, error) {
 }
 
 // schema validates against the OpenAPI schema. For an update that is not valid
-// as a whole it does so again, but for what has not changed.
-func (r *review) schema() {
+// as a whole it does so again, but for what has not changed. The error says
+// that it can't.
+func (r *review) schema() error {
 	if r.compiled.validator == nil {
-		return
+		return nil
 	}
 	c := &counter{schema: r.compiled.openAPI}
-	errs, found := validation.ValidateCustomResource(nil, r.object, c), c.errors
+	errs := validation.ValidateCustomResource(nil, r.object, c)
+	found := c.errors
 	switch {
 	case r.correlated == nil || len(errs) == 0:
 		r.tooMany = c.exceeded()
 	case c.exceeded():
-		r.limit(errTooManyErrors)
-		return
+		return errTooManyErrors
 	default:
 		again := &capture{SchemaValidator: r.compiled.validator}
 		errs = validation.ValidateCustomResourceUpdate(nil, r.object, r.old, again, validation.WithRatcheting(r.correlated))
@@ -201,6 +215,7 @@ func (r *review) schema() {
 		word, path := keyword(found[i])
 		r.reportAt("", word, cmp.Or(path, e.Field), e)
 	}
+	return nil
 }
 
 // limit tells that the object, or a part of it, is not judged.
@@ -293,7 +308,7 @@ func (r *review) rules() {
 	if r.compiled.cel == nil {
 		return
 	}
-	if i := slices.IndexFunc(r.errs, func(e *field.Error) bool { return slices.Contains(blocking, e.Type) }); i >= 0 {
+	if i := slices.IndexFunc(r.errs, func(e *field.Error) bool { return r.tooMany || slices.Contains(blocking, e.Type) }); i >= 0 {
 		result := r.failure(r.errs[i])
 		result.Message = notChecked
 		result.Rule, result.Fields = schemaRule, []string{find(r.object, r.errs[i].Field, true)}

@@ -98,22 +98,32 @@ func (r *definitionReview) decode(req *policy.Request) (err error) {
 		if r.old, err = decode(req.OldAdmitted); err != nil {
 			return err
 		}
-		r.old.Status.Conditions = []apiextensions.CustomResourceDefinitionCondition{
-			{Type: apiextensions.Established, Status: apiextensions.ConditionTrue},
-			{Type: apiextensions.NamesAccepted, Status: apiextensions.ConditionTrue},
+		r.old.Status = apiextensions.CustomResourceDefinitionStatus{
+			Conditions: []apiextensions.CustomResourceDefinitionCondition{
+				{Type: apiextensions.Established, Status: apiextensions.ConditionTrue},
+				{Type: apiextensions.NamesAccepted, Status: apiextensions.ConditionTrue},
+			},
 		}
+		store(r.old)
 		r.now.Status = *r.old.Status.DeepCopy()
 		old, _ := metaOf(req.OldAdmitted)
 		identify(&r.now.ObjectMeta, old)
 		r.old.ObjectMeta = *old
 	}
-	for _, v := range r.now.Spec.Versions {
-		if v.Storage && !apiextensions.IsStoredVersion(r.now, v.Name) {
-			r.now.Status.StoredVersions = append(r.now.Status.StoredVersions, v.Name)
-			break
+	store(r.now)
+	return nil
+}
+
+// store notes the storage version among the stored ones.
+func store(d *apiextensions.CustomResourceDefinition) {
+	for _, v := range d.Spec.Versions {
+		if v.Storage {
+			if !apiextensions.IsStoredVersion(d, v.Name) {
+				d.Status.StoredVersions = append(d.Status.StoredVersions, v.Name)
+			}
+			return
 		}
 	}
-	return nil
 }
 
 // contributed is said of up to four rules of those that exceed the limit for a

@@ -205,3 +205,29 @@ func TestHostileDefinitions(t *testing.T) {
 		})
 	}
 }
+
+// TestHostileUpdate says so when there are too many errors to tell which were
+// there before.
+func TestHostileUpdate(t *testing.T) {
+	t.Parallel()
+	definition := definitionOf(map[string]any{"type": "array", "items": map[string]any{"type": "integer"}}, nil)
+	for _, c := range []struct {
+		values int
+		want   policy.Outcome
+	}{{50, policy.Fail}, {50_000, policy.Error}} {
+		old, now := thing(strs(c.values, "x")), thing(strs(c.values, "y"))
+		results := judge(t, "", []*render.Object{definition}, []*render.Object{old}, []*render.Object{now})
+		for _, r := range results {
+			if r.Outcome != c.want {
+				t.Errorf("%d values: %s %s %s", c.values, r.Outcome, r.Rule, r.Message)
+			}
+		}
+		if len(results) == 0 {
+			t.Errorf("%d values: no results", c.values)
+		}
+		same := judge(t, "", []*render.Object{definition}, []*render.Object{old}, []*render.Object{old})
+		if c.want == policy.Fail && (len(same) != 1 || same[0].Outcome != policy.Pass) {
+			t.Errorf("nothing has changed: %+v", same)
+		}
+	}
+}
