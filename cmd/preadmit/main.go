@@ -69,6 +69,7 @@ func newRootCommand(code *int) *cobra.Command {
 		newCheckCommand(code),
 		newRenderCommand(code),
 		newConvertCommand(),
+		newTestCommand(code),
 		newVerifyCommand(code),
 		newPacksCommand(),
 		newVersionCommand(),

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/admission"
+	"github.com/preadmit/preadmit/policy/authz"
+	"github.com/preadmit/preadmit/policy/policytest"
+	"github.com/preadmit/preadmit/policy/schema"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
+)
+
+// testOptions are the flags of test, which are its own: those of check are
+// about trees, and suites name their files.
+type testOptions struct {
+	output      string
+	strict      bool
+	quiet       bool
+	verbose     bool
+	kubeVersion string
+	timeout     time.Duration
+}
+
+func newTestCommand(code *int) *cobra.Command {
+	var o testOptions
+	cmd := &cobra.Command{
+		Use:   "test [PATH ...]",
+		Short: "Run policy tests, as they are",
+		Long: `Run the suites at each PATH, a file or a directory that is walked (default: the
+current directory), and compare what policies say with what they should.
+
+Suites are ` + suiteDocs() + `.
+A kaptest manifest judges by a policy's expressions alone: not by what it
+matches, how it is bound and its failure policy.
+
+Exit codes: 0 every case passed, 1 some did not, 2 bad command line, no suite
+found, or one that can't be read.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := configure(shared(cmd.Flags(), "kube-version", "timeout", "quiet", "verbose"), args); err != nil {
+				return err
+			}
+			c, err := runTest(cmd.Context(), &o, args, cmd.OutOrStdout())
+			*code = c
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.output, "output", "o", "text", "`FORMAT[=FILE]` of the results: text or json")
+	f.BoolVar(&o.strict, "strict", false, "a case of which no rule ran fails")
+	f.StringVar(&o.kubeVersion, "kube-version", "", "the API server's version, `X.Y` (default: the newest known)")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "end the run after this `DURATION`")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "list only cases that did not pass")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "say more: why cases passed, what answers rest on")
+	return cmd
+}
+
+func suiteDocs() string {
+	var docs []string
+	for _, f := range policytest.Formats {
+		docs = append(docs, f.Doc)
+	}
+	return strings.Join(docs, ", ")
+}
+
+// shared are those of the flags that other commands have too.
+func shared(flags *pflag.FlagSet, names ...string) *pflag.FlagSet {
+	f := pflag.NewFlagSet("shared", pflag.ContinueOnError)
+	for _, name := range names {
+		f.AddFlag(flags.Lookup(name))
+	}
+	return f
+}
+
+func runTest(ctx context.Context, o *testOptions, args []string, stdout io.Writer) (int, error) {
+	format, file, err := oneOutput(o.output)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := schema.New(nil, schema.Options{KubeVersion: o.kubeVersion}); err != nil {
+		return 0, fmt.Errorf("--kube-version: %w", err)
+	}
+	if len(args) == 0 {
+		args = []string{"."}
+	}
+	t, err := openTree(args)
+	if err != nil {
+		return 0, err
+	}
+	names := make([]string, len(args))
+	for i, p := range args {
+		if p == "-" {
+			return 0, errors.New("a suite can't be read from standard input: it names files beside it")
+		}
+		if names[i], err = t.name(p, nil); err != nil {
+			return 0, err
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after --timeout %s", o.timeout))
+	defer cancel()
+	r, err := policytest.Run(ctx, policytest.Options{FS: t, Engines: engines(o.kubeVersion), Name: t.display}, names...)
+	if err != nil {
+		return 0, timedOut(ctx, err)
+	}
+	if err := writeTests(stdout, r, o, format, file); err != nil {
+		return 0, err
+	}
+	if len(r.Suites) == 0 {
+		return 0, fmt.Errorf("no test suite in %s: there are %s", strings.Join(args, ", "), suiteDocs())
+	}
+	return testCode(r, o.strict), nil
+}
+
+// oneOutput takes the value of --output of a command that has but these
+// formats.
+func oneOutput(s string) (format, file string, err error) {
+	format, file, named := strings.Cut(s, "=")
+	switch {
+	case format != "text" && format != "json":
+		return "", "", fmt.Errorf("--output %q: no such format; there are text, json", format)
+	case named && file == "":
+		return "", "", fmt.Errorf("--output %s: the file's name is missing", s)
+	}
+	return format, file, nil
+}
+
+// engines are what suites' policies are evaluated by. Every authorizer check
+// is allowed, as kaptest has it.
+func engines(kubeVersion string) policytest.Engines {
+	return policytest.Engines{
+		Kinds: func(crds []*render.Object) (policy.Kinds, error) {
+			return schema.New(crds, schema.Options{KubeVersion: kubeVersion})
+		},
+		Admission: func(p *render.Object, kinds policy.Kinds, cluster *policy.Cluster) (policytest.Evaluator, error) {
+			allow, err := authz.New("allow", authz.Options{})
+			if err != nil {
+				return nil, err
+			}
+			return admission.New([]*render.Object{p}, admission.Options{
+				Cluster: cluster, Kinds: kinds, KubeVersion: kubeVersion,
+				Authorizer: allow, AuthorizerAssumed: allow.Assumed,
+			})
+		},
+	}
+}
+
+// testCode is the exit code. What can't be read comes first: it may hide
+// failures.
+func testCode(r *policytest.Report, strict bool) int {
+	code := exitOK
+	if s := r.Summary; s.Passed < s.Cases || strict && s.Vacuous > 0 {
+		code = exitDenied
+	}
+	for _, s := range r.Suites {
+		if s.Error != "" {
+			return exitUsage
+		}
+	}
+	return code
+}
+
+func writeTests(stdout io.Writer, r *policytest.Report, o *testOptions, format, file string) error {
+	var b bytes.Buffer
+	if format == "json" {
+		if err := report.WriteValue(&b, r); err != nil {
+			return err
+		}
+	} else {
+		p := testPrinter{out: bufio.NewWriter(&b), testOptions: *o}
+		p.report(r)
+	}
+	if file != "" {
+		return writeFile(file, b.Bytes())
+	}
+	_, err := stdout.Write(b.Bytes())
+	return brokenPipe(err)
+}
+
+// A testPrinter writes what suites came to for people.
+type testPrinter struct {
+	out *bufio.Writer
+	testOptions
+}
+
+func (p *testPrinter) line(format string, args ...any) {
+	for i, a := range args {
+		if s, ok := a.(string); ok {
+			args[i] = plain(s)
+		}
+	}
+	fmt.Fprintf(p.out, format+"\n", args...)
+}
+
+func (p *testPrinter) report(r *policytest.Report) {
+	for i := range r.Suites {
+		p.suite(&r.Suites[i])
+	}
+	s := r.Summary
+	p.line("%d suites, %d cases: %d passed, %d failed, %d errors, %d vacuous", s.Suites, s.Cases, s.Passed, s.Failed, s.Errors, s.Vacuous)
+	p.out.Flush()
+}
+
+func (p *testPrinter) suite(s *policytest.Suite) {
+	kind := s.Kind
+	if kind == "" {
+		kind = "no suite"
+	}
+	p.line("%s (%s)", s.File, kind)
+	for i := range s.Cases {
+		p.testCase(&s.Cases[i])
+	}
+	for _, line := range strings.FieldsFunc(s.Error, func(c rune) bool { return c == '\n' }) {
+		p.line("  ERROR   %s", line)
+	}
+	if p.verbose {
+		for _, n := range s.Notes {
+			p.line("  note: %s", n)
+		}
+	}
+	p.line("")
+}
+
+func (p *testPrinter) testCase(c *policytest.Case) {
+	bad := !c.OK || p.strict && c.Vacuous
+	if !bad && p.quiet {
+		return
+	}
+	rule := c.Policy
+	if c.Rule != "" {
+		rule += "/" + c.Rule
+	}
+	p.line("  %-7s line %d: %s: %s", p.word(c), c.Line, rule, subject(c)+verdictOn(c))
+	if c.Reason != "" && (bad || p.verbose) {
+		p.line("          %s", c.Reason)
+	}
+	if c.Vacuous {
+		p.line("          no rule of the policy ran on it, so this says nothing")
+	}
+	if bad || p.verbose {
+		for _, n := range c.Notes {
+			p.line("          note: %s", n)
+		}
+	}
+}
+
+func (p *testPrinter) word(c *policytest.Case) string {
+	switch {
+	case c.OK && c.Vacuous:
+		return "VACUOUS"
+	case c.OK:
+		return "ok"
+	case c.Got == "":
+		return "ERROR"
+	default:
+		return "FAIL"
+	}
+}
+
+func subject(c *policytest.Case) string {
+	var words []string
+	for _, w := range []string{c.Operation, c.Kind, c.Resource} {
+		if w != "" {
+			words = append(words, w)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func verdictOn(c *policytest.Case) string {
+	switch {
+	case c.OK:
+		return ": " + c.Got
+	case c.Got == "":
+		return ": want " + c.Want + ", not run"
+	case c.Got == c.Want:
+		return ": " + c.Got + ", but not as expected"
+	default:
+		return ": want " + c.Want + ", got " + c.Got
+	}
+}

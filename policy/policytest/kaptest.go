@@ -1,0 +1,279 @@
+package policytest
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// kaptest (github.com/pfnet/kaptest) judges by the expressions of a policy
+// alone: what it matches, how it is bound and its failure policy don't count.
+// Objects are judged as they are written, without the API server's defaults,
+// and an object that names no namespace is in none. There are two forms of its
+// manifests: that of v0.1, and v1alpha1, which v0.2 brought with tests of
+// MutatingAdmissionPolicies. Where it logs and goes on, such as at a file that
+// is not there, this is an error here.
+
+// kaptestKeys are the keys that only such a manifest has.
+var kaptestKeys = regexp.MustCompile(`(?m)^["']?(?:testSuites|vapTestSuites|mapTestSuites|validatingAdmissionPolicies)["']?:`)
+
+func isKaptest(base string, data []byte) bool {
+	if base == "kaptest.yaml" || base == "kaptest.yml" {
+		return true
+	}
+	return kaptestKeys.Match(data) && !bytes.Contains(data, []byte("\nkind:")) && !bytes.HasPrefix(data, []byte("kind:"))
+}
+
+// The outcomes of a test.
+const (
+	admit = "admit"
+	deny  = "deny"
+	skip  = "skip"
+	broke = "error"
+)
+
+var kaptestExpectations = []string{admit, deny, skip, broke}
+
+// A kaptestSuite is a manifest with what it names.
+type kaptestSuite struct {
+	*suite
+	policies  map[string]*kaptestPolicy
+	resources []*render.Object
+	kinds     policy.Kinds
+	cluster   *policy.Cluster
+}
+
+// A kaptestPolicy is a policy of the suite, compiled.
+type kaptestPolicy struct {
+	object    *render.Object
+	evaluator Evaluator
+	faults    []*render.Error // what does not compile
+}
+
+func kaptest(s *suite) {
+	docs, err := render.Documents(s.name, s.data, render.YAML11)
+	if err != nil {
+		s.fail(err)
+	}
+	if len(docs) != 1 {
+		if err == nil {
+			s.fail(&render.Error{Span: render.Span{File: s.name}, Err: fmt.Errorf("a kaptest manifest is one document, this file has %d", len(docs))})
+		}
+		return
+	}
+	root := node{s: s, doc: &docs[0], value: docs[0].Value}
+	keys := []string{"validatingAdmissionPolicies", "resources", "testSuites"}
+	m, _ := root.value.(map[string]any)
+	if m["version"] != nil || m["policies"] != nil || m["vapTestSuites"] != nil || m["mapTestSuites"] != nil {
+		keys = []string{"version", "policies", "resources", "schemaLocations", "crds", "skipSchemaValidation", "vapTestSuites", "mapTestSuites"}
+	}
+	f := root.fields(keys...)
+	k := &kaptestSuite{suite: s, policies: map[string]*kaptestPolicy{}}
+	k.load(f)
+	suites := f["testSuites"]
+	if suites.s == nil || suites.value == nil {
+		suites = f["vapTestSuites"]
+	}
+	if suites.value == nil && f["mapTestSuites"].value == nil {
+		root.fail("has no tests")
+	}
+	for _, item := range suites.items() {
+		k.policySuite(item)
+	}
+	for _, item := range f["mapTestSuites"].items() {
+		k.mutatingSuite(item)
+	}
+}
+
+// load reads the files that the manifest names.
+func (k *kaptestSuite) load(f map[string]node) {
+	if v := f["version"]; v.value != nil && v.text() != "v1alpha1" {
+		v.fail("version %q of the manifest is not known; there is v1alpha1", v.text())
+	}
+	if len(f["schemaLocations"].texts()) > 0 {
+		k.note("schemaLocations are not used: resources are not held against their schemas")
+	}
+	f["skipSchemaValidation"].flag()
+	policies := cmp.Or(f["policies"].pointer, f["validatingAdmissionPolicies"].pointer)
+	list := f[strings.TrimPrefix(policies, "/")]
+	if len(list.items()) == 0 {
+		list.fail("names no policies")
+	}
+	k.resources = k.objects(f["resources"])
+	k.engine(k.objects(f["crds"]))
+	for _, o := range k.objects(list) {
+		k.compile(o)
+	}
+}
+
+// objects reads the files that a list names, relative to the manifest.
+func (k *kaptestSuite) objects(list node) []*render.Object {
+	var all []*render.Object
+	if list.s == nil {
+		return nil
+	}
+	for _, item := range list.items() {
+		ref := item.text()
+		switch {
+		case strings.Contains(ref, "://"):
+			item.fail("%s is not read: nothing is fetched", ref)
+			continue
+		case ref == "" || path.IsAbs(ref):
+			item.fail("%q is not a path relative to the suite", ref)
+			continue
+		}
+		name := path.Join(path.Dir(k.name), ref)
+		data, err := render.ReadFile(k.opts.FS, name)
+		if err != nil {
+			item.fail("%s: %w", ref, bare(err))
+			continue
+		}
+		objects, err := render.Parse(name, data)
+		if err != nil {
+			k.fail(err)
+		} else if len(objects) == 0 {
+			item.fail("%s holds no Kubernetes object", ref)
+		}
+		all = append(all, objects...)
+	}
+	return all
+}
+
+// bare is an error without the place that is said already.
+func bare(err error) error {
+	var e *render.Error
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
+// engine makes what policies are judged with: the kinds, of which objects are
+// taken as they are written, and the Namespaces.
+func (k *kaptestSuite) engine(crds []*render.Object) {
+	kinds, err := k.opts.Engines.Kinds(append(crds, k.resources...))
+	if err != nil {
+		k.fail(err)
+	}
+	k.kinds = asWritten{kinds}
+	var namespaces []*render.Object
+	for _, o := range k.resources {
+		if o.GetAPIVersion() == "v1" && o.GetKind() == "Namespace" {
+			namespaces = append(namespaces, o)
+		}
+	}
+	k.cluster = policy.NewCluster(append(namespaces, k.bareNamespaces(namespaces)...)...)
+}
+
+// bareNamespaces are the Namespaces that resources name and that are not among
+// them: without labels and annotations, as kaptest takes them.
+func (k *kaptestSuite) bareNamespaces(given []*render.Object) []*render.Object {
+	seen := make(map[string]bool)
+	for _, o := range given {
+		seen[o.GetName()] = true
+	}
+	var made []*render.Object
+	for _, o := range k.resources {
+		if ns := o.GetNamespace(); ns != "" && !seen[ns] {
+			seen[ns] = true
+			made = append(made, newNamespace(ns))
+		}
+	}
+	return made
+}
+
+// compile adds a policy of the suite.
+func (k *kaptestSuite) compile(o *render.Object) {
+	at := placeOf(o)
+	switch kind := o.GetKind(); {
+	case kind == "MutatingAdmissionPolicy" || strings.HasSuffix(kind, "AdmissionPolicyBinding"):
+		return
+	case kind != "ValidatingAdmissionPolicy":
+		k.fail(&render.Error{Span: at, Err: fmt.Errorf("%.63s is no admission policy", kind)})
+		return
+	}
+	if was := k.policies[o.GetName()]; was != nil {
+		k.fail(&render.Error{Span: at, Err: fmt.Errorf("policy %s is defined already at %s", o.GetName(), k.shown(placeOf(was.object)))})
+		return
+	}
+	p := &kaptestPolicy{object: o}
+	var err error
+	p.evaluator, err = k.opts.Engines.Admission(o, k.kinds, k.cluster)
+	for _, e := range render.Errors(err) {
+		if !e.Warning {
+			p.faults = append(p.faults, e)
+		}
+	}
+	k.policies[o.GetName()] = p
+}
+
+func placeOf(o *render.Object) render.Span {
+	if at := o.At(""); len(at) > 0 {
+		return at[0].Span
+	}
+	return render.Span{}
+}
+
+func (k *kaptestSuite) shown(s render.Span) string {
+	s.File = k.opts.Name(s.File)
+	return s.String()
+}
+
+// policySuite runs the tests of one policy.
+func (k *kaptestSuite) policySuite(item node) {
+	f := item.fields("policy", "tests")
+	name := f["policy"].text()
+	tests := f["tests"].items()
+	if len(tests) == 0 {
+		f["tests"].fail("policy %s has no tests", name)
+	}
+	for _, t := range tests {
+		c := &kaptestCase{k: k, at: f["policy"], Case: Case{Line: t.span().Line, Policy: name, Notes: []string{}}}
+		c.read(t)
+		c.run()
+		k.Cases = append(k.Cases, c.Case)
+	}
+}
+
+// mutatingSuite says of tests of mutating policies that they are not run.
+func (k *kaptestSuite) mutatingSuite(item node) {
+	f := item.fields("policy", "tests")
+	for _, t := range f["tests"].items() {
+		g := t.fields("object", "oldObject", "param", "expect", "expectObject", "userInfo", "disableNameOverwrite")
+		ref := readRef(g["object"], true)
+		k.Cases = append(k.Cases, Case{
+			Line: t.span().Line, Policy: f["policy"].text(), Resource: ref.String(), Kind: ref.kind,
+			Want: g["expect"].text(), Reason: "MutatingAdmissionPolicies are not evaluated yet", Notes: []string{},
+		})
+	}
+}
+
+// missing says that a policy is not there, and which are.
+func (k *kaptestSuite) missing(name string) error {
+	var names []string
+	for n := range k.policies {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		return fmt.Errorf("there is no ValidatingAdmissionPolicy %q in the files that policies names", name)
+	}
+	return fmt.Errorf("there is no ValidatingAdmissionPolicy %q; there are %s", name, few(names))
+}
+
+// few joins the first names of many.
+func few(names []string) string {
+	const most = 8
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}

@@ -1,0 +1,235 @@
+package policytest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A Format is one kind of suite.
+type Format struct {
+	Name string // as in Suite.Kind
+	Doc  string
+
+	// detect says whether a file of that base name and content is such a
+	// suite, also a broken one.
+	detect func(base string, data []byte) bool
+	run    func(*suite)
+}
+
+// Formats are the kinds of suites, in the order in which a file is tried.
+var Formats = []Format{
+	{Name: "kyverno", Doc: "kyverno-test.yaml", detect: isKyverno, run: notYet},
+	{Name: "gator", Doc: "suites of Gatekeeper's gator verify", detect: isGator, run: notYet},
+	{Name: "kaptest", Doc: "kaptest manifests, of whatever name", detect: isKaptest, run: kaptest},
+}
+
+// Options are what suites are run with.
+type Options struct {
+	FS      fs.FS // all that may be read
+	Engines Engines
+
+	// Name gives a name in FS as reports show it; nil: as it is.
+	Name func(string) string
+}
+
+// Limits of what is walked.
+const (
+	maxFiles = 200_000
+	maxDepth = 64
+)
+
+// Run runs the suites at the paths, which are files and directories of o.FS, in
+// byte order of their names. A file that is given by name and is no suite is a
+// suite with an error. The error is for cancellation.
+func Run(ctx context.Context, o Options, paths ...string) (*Report, error) {
+	if o.Name == nil {
+		o.Name = func(name string) string { return name }
+	}
+	r := &Report{Schema: Schema, Suites: []Suite{}}
+	for _, f := range discover(o.FS, paths) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		r.Suites = append(r.Suites, f.run(ctx, &o))
+	}
+	r.Summary = count(r.Suites)
+	return r, ctx.Err()
+}
+
+// A found file is a suite, or what was taken for one.
+type found struct {
+	name   string
+	data   []byte
+	format *Format // nil when it is no suite
+	err    error
+}
+
+// discover finds the suites at paths, each once.
+func discover(fsys fs.FS, paths []string) []found {
+	files := make(map[string]bool) // true: given by name
+	var all []found
+	for _, p := range paths {
+		p = path.Clean(p)
+		if info, err := fs.Stat(fsys, p); err != nil || !info.IsDir() {
+			files[p] = true
+			continue
+		}
+		for name, err := range walk(fsys, p) {
+			if err != nil {
+				all = append(all, found{name: name, err: err})
+			} else if !files[name] {
+				files[name] = false
+			}
+		}
+	}
+	for name, given := range files {
+		if f := look(fsys, name); given || f.format != nil {
+			all = append(all, f)
+		}
+	}
+	slices.SortFunc(all, func(a, b found) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// walk gives the YAML and JSON files below dir, and errors with their places.
+// Links to directories are not followed.
+func walk(fsys fs.FS, dir string) func(func(string, error) bool) {
+	errStop := errors.New("stop")
+	return func(yield func(string, error) bool) {
+		n := 0
+		give := func(name string, err error) error {
+			if !yield(name, err) {
+				return errStop
+			}
+			return nil
+		}
+		_ = fs.WalkDir(fsys, dir, func(name string, d fs.DirEntry, err error) error {
+			n++
+			switch {
+			case err != nil:
+				return errors.Join(give(name, &render.Error{Span: render.Span{File: name}, Err: errors.New("can't be read")}), fs.SkipDir)
+			case n > maxFiles:
+				return errors.Join(give(dir, fmt.Errorf("%s: more than %d files", dir, maxFiles)), fs.SkipAll)
+			case d.IsDir() && (d.Name() == ".git" || strings.Count(name, "/") > maxDepth):
+				return fs.SkipDir
+			case !d.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)):
+				return give(name, nil)
+			}
+			return nil
+		})
+	}
+}
+
+// look reads a file and says which kind of suite it is. One that can't be read
+// is a suite if it is named like one.
+func look(fsys fs.FS, name string) found {
+	f := found{name: name}
+	f.data, f.err = render.ReadFile(fsys, name)
+	for i := range Formats {
+		if Formats[i].detect(path.Base(name), f.data) {
+			f.format = &Formats[i]
+			break
+		}
+	}
+	if f.err == nil && f.format == nil {
+		f.err = &render.Error{Span: render.Span{File: name}, Err: fmt.Errorf("is no test suite; there are %s", formatDocs())}
+	}
+	return f
+}
+
+func formatDocs() string {
+	docs := make([]string, len(Formats))
+	for i, f := range Formats {
+		docs[i] = f.Doc
+	}
+	return strings.Join(docs, ", ")
+}
+
+// A suite is a file of tests while it runs.
+type suite struct {
+	Suite
+	ctx  context.Context
+	opts *Options
+	name string // of the file, in the tree
+	data []byte
+	errs []error
+}
+
+func (f found) run(ctx context.Context, o *Options) Suite {
+	s := &suite{Suite: Suite{File: o.Name(f.name), Cases: []Case{}, Notes: []string{}}, ctx: ctx, opts: o, name: f.name, data: f.data}
+	if f.format != nil {
+		s.Kind = f.format.Name
+	}
+	if f.err != nil {
+		s.fail(f.err)
+	} else {
+		f.format.run(s)
+	}
+	s.Error = strings.Join(s.lines(s.errs...), "\n")
+	return s.Suite
+}
+
+// fail notes an error of the suite.
+func (s *suite) fail(err error) { s.errs = append(s.errs, err) }
+
+// note notes once what was not looked at.
+func (s *suite) note(format string, args ...any) {
+	if n := fmt.Sprintf(format, args...); !slices.Contains(s.Notes, n) {
+		s.Notes = append(s.Notes, n)
+	}
+}
+
+// Limits of what is said of one suite.
+const (
+	maxText   = 4 << 10
+	maxErrors = 100
+)
+
+// lines are errors with their places as reports name them, each once.
+func (s *suite) lines(errs ...error) []string {
+	var all []string
+	for _, e := range render.Errors(errors.Join(errs...)) {
+		shown := *e
+		shown.Span.File = s.opts.Name(shown.Span.File)
+		line := strings.ReplaceAll(shown.Error(), "\n", " ")
+		if len(line) > maxText {
+			line = strings.ToValidUTF8(line[:maxText], "") + "…"
+		}
+		if !slices.Contains(all, line) {
+			all = append(all, line)
+		}
+		if len(all) == maxErrors {
+			return append(all, "and more")
+		}
+	}
+	return all
+}
+
+// text is the lines in one.
+func (s *suite) text(errs ...error) string { return strings.Join(s.lines(errs...), "; ") }
+
+var (
+	kyvernoKind = regexp.MustCompile(`(?m)^apiVersion:\s*["']?cli\.kyverno\.io/`)
+	gatorKind   = regexp.MustCompile(`(?m)^apiVersion:\s*["']?test\.gatekeeper\.sh/`)
+)
+
+func isKyverno(base string, data []byte) bool {
+	return base == "kyverno-test.yaml" || base == "kyverno-test.yml" ||
+		kyvernoKind.Match(data) && bytes.Contains(data, []byte("results:"))
+}
+
+func isGator(_ string, data []byte) bool { return gatorKind.Match(data) }
+
+// notYet says of suites that nothing here runs that they were not run.
+func notYet(s *suite) {
+	s.fail(&render.Error{Span: render.Span{File: s.name}, Err: fmt.Errorf("%s suites are not run yet", s.Kind)})
+}
