@@ -5,7 +5,7 @@ GO ?= go
 GOFUMPT     := mvdan.cc/gofumpt@v0.9.2
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: build test race lint vet fmt golden bench fidelity oracle offline ci hooks clean
+.PHONY: build test race lint vet fmt golden bench fidelity oracle conformance offline ci hooks clean
 
 build: ## the program, static, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/preadmit ./cmd/preadmit
@@ -33,8 +33,16 @@ golden: ## rewrite every golden file
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-fidelity: build ## rendered objects beside those of the helm and kustomize binaries, where they are on PATH
-	$(GO) test -count=1 -run Fidelity -v ./render/... | grep -v '^=== '
+fidelity: ## rendered objects beside those of the helm and kustomize binaries, where they are on PATH
+	PREADMIT_FIDELITY=1 $(GO) test -count=1 -timeout 30m -run TestFidelity -v ./cmd/preadmit
+
+oracle: ## defaulting and decoding beside the API server's own code (a module of its own)
+	$(GO) -C policy/schema/oracle build -o $(CURDIR)/bin/oracle .
+	PREADMIT_ORACLE=$(CURDIR)/bin/oracle $(GO) test -count=1 ./policy/schema
+
+conformance: build ## the published cases in ../shared/corpora, where they are
+	$(GO) test -count=1 -run 'Corpus|Corpora|Conformance|Tables' -v ./policy/... | grep -v '^=== ' | grep -E '^(---|ok|FAIL|panic)|: [0-9]+|score|of' || true
+	@test ! -x ../shared/corpora/score || ../shared/corpora/score --bin bin/preadmit --engine vap
 
 offline: ## the same bytes without any network
 	$(GO) test -count=1 -run TestScript/offline -v ./cmd/preadmit
