@@ -26,6 +26,7 @@ const (
 func main() {
 	stderr := quietLibraries()
 	cutOff()
+	survivePipe()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, stderr)
 	stop()

@@ -89,7 +89,10 @@ func (o *outputs) writeOne(stdout io.Writer, r *report.Report, out output, w wri
 	opts := report.Options{Verbose: w.verbose, Quiet: w.quiet, FailOn: w.failOn, Width: 100}
 	if out.file == "" {
 		opts.Color, opts.Width = o.colored(stdout), width(stdout)
-		return brokenPipe(report.Write(stdout, out.format, r, opts))
+		if err := brokenPipe(report.Write(stdout, out.format, r, opts)); err != nil {
+			return notWritten("standard output", err)
+		}
+		return nil
 	}
 	var b bytes.Buffer
 	if err := report.Write(&b, out.format, r, opts); err != nil {
