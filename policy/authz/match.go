@@ -39,6 +39,15 @@ func (c *check) allowedBy(r *rbacv1.PolicyRule) bool {
 	return hasOrAll(r.APIGroups, c.group) && c.resourceIn(r.Resources) && (len(r.ResourceNames) == 0 || has(r.ResourceNames, c.name))
 }
 
+func (c *check) allowedByAny(rules []rbacv1.PolicyRule) bool {
+	for i := range rules {
+		if c.allowedBy(&rules[i]) {
+			return true
+		}
+	}
+	return false
+}
+
 // resourceIn knows "*", which includes subresources, and "*/subresource".
 func (c *check) resourceIn(resources []string) bool {
 	for _, r := range resources {

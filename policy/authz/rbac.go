@@ -37,8 +37,9 @@ type hit struct{ binding, subject int32 }
 // A binding is one that grants a role to its subjects.
 type binding struct {
 	*bindingObject
-	key  key
-	role *role
+	key     key
+	role    *role
+	reasons []string // by subject: what it says when it allows
 	// Objects of one name that differ are neighbours: of is how many they
 	// are, first the index of the first of them.
 	first, of int32
@@ -64,8 +65,8 @@ func (r *rbac) Authorize(_ context.Context, a authorizer.Attributes) (authorizer
 			break
 		}
 	}
-	if strings.HasPrefix(u.GetName(), "system:node:") && has(u.GetGroups(), user.NodesGroup) {
-		w.because("the Node authorizer decides as well, by what runs on the node")
+	if w.doubt == "" && strings.HasPrefix(u.GetName(), "system:node:") && has(u.GetGroups(), user.NodesGroup) {
+		w.doubt = "the Node authorizer decides as well, by what runs on the node"
 	}
 	if w.doubt != "" || u.GetName() == "" {
 		return cannotTell(a, w.doubt)
@@ -78,27 +79,19 @@ type walk struct {
 	*rbac
 	check check
 	user  user.Info
-	memo  map[*role]answer // of roles asked before, once there are many
-	doubt string           // the first reason why more might be allowed
-}
+	doubt string // the first reason why more might be allowed
 
-type answer struct {
-	grant grant
-	why   string
-}
-
-func (w *walk) because(why string) {
-	if w.doubt == "" {
-		w.doubt = why
-	}
+	// What roles answered, once there are many; nil before.
+	roles  map[*role]answer
+	leaves map[*roleObject]bool
 }
 
 // allows says whether bindings of a namespace allow the check, and which.
 func (w *walk) allows(namespace string) (reason string, ok bool) {
 	var buffer [16]hit
 	hits := w.hitsOf(namespace, buffer[:0])
-	if len(hits) > 64 && w.memo == nil {
-		w.memo = make(map[*role]answer)
+	if len(hits) > 64 && w.roles == nil {
+		w.roles, w.leaves = make(map[*role]answer), make(map[*roleObject]bool)
 	}
 	name, granting := int32(-1), int32(0) // how many of one name grant it
 	for i, h := range hits {
@@ -109,21 +102,22 @@ func (w *walk) allows(namespace string) (reason string, ok bool) {
 		if b.first != name {
 			name, granting = b.first, 0
 		}
-		a := w.ask(b.role)
+		a := w.role(b.role)
 		if a.grant == yes {
 			granting++
 		}
 		switch {
 		case granting == b.of:
-			return "RBAC: allowed by " + b.describe(b.subjects[h.subject]), true
-		case a.why != "":
-			w.because(fmt.Sprintf("%s grants %s, %s", b.title(), b.role.title, a.why))
-		case a.grant != no:
-			w.because(fmt.Sprintf("%s is there %d times, and they differ", b.title(), b.of))
+			return b.reasons[h.subject], true
+		case a.grant == no || w.doubt != "":
+		case a.grant == maybe:
+			w.doubt = fmt.Sprintf("%s grants %s, %s", b.title(), b.role.title, a.why)
+		default:
+			w.doubt = fmt.Sprintf("%s is there %d times, and they differ", b.title(), b.of)
 		}
 	}
-	for _, name := range w.broken[namespace] {
-		w.because(name + " can't be read")
+	if broken := w.broken[namespace]; len(broken) > 0 && w.doubt == "" {
+		w.doubt = broken[0] + " can't be read"
 	}
 	return "", false
 }
@@ -147,19 +141,6 @@ func (w *walk) hitsOf(namespace string, hits []hit) []hit {
 	return hits
 }
 
-func (w *walk) ask(r *role) answer {
-	if w.memo == nil {
-		g, why := r.allows(&w.check)
-		return answer{g, why}
-	}
-	a, ok := w.memo[r]
-	if !ok {
-		a.grant, a.why = r.allows(&w.check)
-		w.memo[r] = a
-	}
-	return a
-}
-
 func (b *binding) title() string { return b.kind() + " " + quote(b.key.String()) }
 
 func (b *binding) kind() string {
@@ -169,9 +150,9 @@ func (b *binding) kind() string {
 	return "RoleBinding"
 }
 
-// describe names the binding with the subject that counted, in RBAC's words
+// reason is what RBAC says when the binding allows for a subject
 // (k8s.io/kubernetes/pkg/registry/rbac/validation).
-func (b *binding) describe(s rbacv1.Subject) string {
+func (b *binding) reason(s rbacv1.Subject) string {
 	name, who := b.key.name, s.Name
 	if b.key.namespace != "" {
 		name += "/" + b.key.namespace
@@ -179,7 +160,7 @@ func (b *binding) describe(s rbacv1.Subject) string {
 	if s.Kind == rbacv1.ServiceAccountKind {
 		who += "/" + cmp.Or(s.Namespace, b.key.namespace)
 	}
-	return fmt.Sprintf("%s %q of %s to %s %q", b.kind(), name, b.role.title, s.Kind, who)
+	return fmt.Sprintf("RBAC: allowed by %s %q of %s to %s %q", b.kind(), name, b.role.title, s.Kind, who)
 }
 
 // newRBAC reads what is known of the cluster.
@@ -222,7 +203,7 @@ func (r *rbac) index(s *store) {
 
 func (r *rbac) add(b binding) {
 	at := int32(len(r.bindings))
-	r.bindings = append(r.bindings, b)
+	b.reasons = make([]string, len(b.subjects))
 	for i, s := range b.subjects {
 		key := subject{b.key.namespace, s.Name, s.Kind == rbacv1.GroupKind}
 		switch s.Kind {
@@ -237,5 +218,7 @@ func (r *rbac) add(b binding) {
 			continue
 		}
 		r.hits[key] = append(r.hits[key], hit{at, int32(i)})
+		b.reasons[i] = b.reason(s)
 	}
+	r.bindings = append(r.bindings, b)
 }

@@ -2,8 +2,6 @@ package authz
 
 import (
 	"fmt"
-
-	rbacv1 "k8s.io/api/rbac/v1"
 )
 
 // A grant says whether something allows a check.
@@ -24,60 +22,85 @@ type role struct {
 
 // A part of a role is its rules, or those of a role that it aggregates.
 type part struct {
-	rules   []rbacv1.PolicyRule
+	leaf    *roleObject
 	doubt   string // why they may not count, ""
 	unknown string // why it may grant anything, ""
 }
 
-// allows says whether the role allows a check. When that is not certain, it
-// says why.
-func (r *role) allows(c *check) (grant, string) {
+// An answer is whether something allows, and why that is not certain.
+type answer struct {
+	grant grant
+	why   string
+}
+
+// role says whether a role allows the check.
+func (w *walk) role(r *role) answer {
+	if w.roles == nil {
+		return w.askRole(r)
+	}
+	a, ok := w.roles[r]
+	if !ok {
+		a = w.askRole(r)
+		w.roles[r] = a
+	}
+	return a
+}
+
+func (w *walk) askRole(r *role) answer {
 	if r.unknown != "" {
-		return maybe, r.unknown
+		return answer{maybe, r.unknown}
 	}
 	if len(r.variants) == 1 {
-		return allows(r.variants[0], c)
+		return w.parts(r.variants[0])
 	}
 	granting, why := 0, ""
 	for _, v := range r.variants {
-		switch g, because := allows(v, c); g {
+		switch a := w.parts(v); a.grant {
 		case yes:
 			granting++
-			why = fmt.Sprintf("which is there %d times, and they differ", len(r.variants))
 		case maybe:
-			why = because
+			why = a.why
 		}
 	}
 	switch {
-	case granting == len(r.variants) && granting > 0:
-		return yes, ""
-	case why != "":
-		return maybe, why
+	case granting == 0 && why == "":
+		return answer{grant: no}
+	case granting == len(r.variants):
+		return answer{grant: yes}
+	case why == "":
+		why = fmt.Sprintf("which is there %d times, and they differ", len(r.variants))
 	}
-	return no, ""
+	return answer{maybe, why}
 }
 
-func allows(parts []part, c *check) (grant, string) {
+func (w *walk) parts(parts []part) answer {
 	why := ""
 	for i := range parts {
-		p := &parts[i]
-		if p.unknown != "" {
+		switch p := &parts[i]; {
+		case p.unknown != "":
 			why = p.unknown
-			continue
-		}
-		for j := range p.rules {
-			if !c.allowedBy(&p.rules[j]) {
-				continue
-			}
-			if p.doubt == "" {
-				return yes, ""
-			}
+		case !w.leaf(p.leaf):
+		case p.doubt != "":
 			why = p.doubt
-			break
+		default:
+			return answer{grant: yes}
 		}
 	}
 	if why != "" {
-		return maybe, why
+		return answer{maybe, why}
 	}
-	return no, ""
+	return answer{grant: no}
+}
+
+// leaf says whether the rules of a role that is not aggregated allow the check.
+func (w *walk) leaf(o *roleObject) bool {
+	if w.leaves == nil {
+		return w.check.allowedByAny(o.rules)
+	}
+	allowed, ok := w.leaves[o]
+	if !ok {
+		allowed = w.check.allowedByAny(o.rules)
+		w.leaves[o] = allowed
+	}
+	return allowed
 }

@@ -157,20 +157,22 @@ func canonical(terms []string) string {
 	return strings.Join(slices.Compact(terms), ",")
 }
 
-// A pattern is text in which every * stands for any text.
-type pattern string
+// A pattern is text in which every * stands for any text: what is between the
+// asterisks.
+type pattern []string
+
+func newPattern(s string) pattern { return strings.Split(s, "*") }
 
 func (p pattern) matches(s string) bool {
-	parts := strings.Split(string(p), "*")
-	if len(parts) == 1 {
-		return string(p) == s
+	first, last := p[0], p[len(p)-1]
+	if len(p) == 1 {
+		return first == s
 	}
-	first, last := parts[0], parts[len(parts)-1]
 	if len(s) < len(first)+len(last) || !strings.HasPrefix(s, first) || !strings.HasSuffix(s, last) {
 		return false
 	}
 	s = s[len(first) : len(s)-len(last)]
-	for _, part := range parts[1 : len(parts)-1] {
+	for _, part := range p[1 : len(p)-1] {
 		at := strings.Index(s, part)
 		if at < 0 {
 			return false
@@ -236,7 +238,7 @@ func (r *reader) rule(m map[string]any, at string) rule {
 func patterns(texts []string) []pattern {
 	var out []pattern
 	for _, s := range texts {
-		out = append(out, pattern(s))
+		out = append(out, newPattern(s))
 	}
 	return out
 }
@@ -254,7 +256,7 @@ func (r *reader) resources(m map[string]any, at string) []resourcePattern {
 		case separate || s == "*":
 			sub = "*"
 		}
-		out = append(out, resourcePattern{pattern(resource), pattern(sub)})
+		out = append(out, resourcePattern{newPattern(resource), newPattern(sub)})
 	}
 	return out
 }
@@ -269,7 +271,7 @@ func (r *reader) serviceAccounts(m map[string]any, at string, out *rule) {
 		if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
 			r.fail(item(m, at, "serviceAccount", i), "serviceAccount: %q: want namespace/name", shorten(s))
 		}
-		out.user = append(out.user, pattern(serviceaccount.MakeUsername(namespace, name)))
+		out.user = append(out.user, newPattern(serviceaccount.MakeUsername(namespace, name)))
 	}
 }
 

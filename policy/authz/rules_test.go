@@ -130,7 +130,7 @@ func TestPattern(t *testing.T) {
 		{"a*a", "a", false}, {"a*a", "aa", true}, {"a*b*c", "axbyc", true}, {"a*b*c", "acb", false},
 		{"*ab*ab*", "xabyabz", true}, {"*ab*ab*", "xaby", false}, {"a*bc*c", "abcc", true}, {"a*bc*c", "abc", false},
 	} {
-		if got := pattern(c.pattern).matches(c.text); got != c.want {
+		if got := newPattern(c.pattern).matches(c.text); got != c.want {
 			t.Errorf("%q matches %q: %v", c.pattern, c.text, got)
 		}
 	}

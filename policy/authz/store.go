@@ -36,6 +36,7 @@ type roleObject struct {
 	selectors []labels.Selector // of an aggregated role, whose rules are others'
 	combined  bool              // aggregated
 	broken    bool              // what it grants can't be read
+	anyLabels bool              // nor its labels
 }
 
 // A bindingObject is what counts of a RoleBinding or ClusterRoleBinding.
@@ -68,7 +69,11 @@ const (
 type shelf[T any] struct {
 	all []*named[T]
 	at  map[key]*named[T]
+	any T // stands for those of one name that are too many
 }
+
+// maxVariants bounds how many objects of one name are told apart.
+const maxVariants = 16
 
 // A named is what there is of one name: usually one object, several when they
 // differ, such as those of two overlays.
@@ -91,7 +96,10 @@ func (s *shelf[T]) add(k key, r rank, object T) {
 	switch {
 	case r > n.rank:
 		n.rank, n.variants = r, []T{object}
-	case r == n.rank && !slices.ContainsFunc(n.variants, func(v T) bool { return reflect.DeepEqual(v, object) }):
+	case r < n.rank || len(n.variants) > maxVariants || slices.ContainsFunc(n.variants, func(v T) bool { return reflect.DeepEqual(v, object) }):
+	case len(n.variants) == maxVariants:
+		n.variants = append(n.variants, s.any)
+	default:
 		n.variants = append(n.variants, object)
 	}
 }
@@ -100,6 +108,8 @@ func (s *shelf[T]) add(k key, r rank, object T) {
 // version makes.
 func newStore(o Options, defaults int) (*store, error) {
 	s := &store{made: make(map[madeKey]*role)}
+	s.roles.any, s.clusterRoles.any = &roleObject{broken: true, anyLabels: true}, &roleObject{broken: true, anyLabels: true}
+	s.bindings.any = &bindingObject{broken: true}
 	for _, kind := range []string{"ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding"} {
 		for _, object := range o.Cluster.List(schema.GroupKind{Group: rbacv1.GroupName, Kind: kind}) {
 			r := written
@@ -213,37 +223,30 @@ func (s *store) parts(of *named[*roleObject], v *roleObject) []part {
 	case v.broken:
 		return []part{{unknown: "which can't be read"}}
 	case !v.combined:
-		return []part{{rules: v.rules}}
+		return []part{{leaf: v}}
+	case s.matched > maxMatches:
+		return tooMany
 	}
-	seen := map[*named[*roleObject]]bool{of: true}
 	var all []part
+	others := slices.DeleteFunc(slices.Clone(s.clusterRoles.all), func(n *named[*roleObject]) bool { return n == of })
 	for queue := []selection{{selectors: v.selectors}}; len(queue) > 0; queue = queue[1:] {
-		for _, other := range s.clusterRoles.all {
-			if seen[other] || !s.selected(queue[0].selectors, other) {
-				continue
+		by := queue[0]
+		others = slices.DeleteFunc(others, func(n *named[*roleObject]) bool {
+			if !s.selected(by.selectors, n) {
+				return false
 			}
-			seen[other] = true
-			doubt := queue[0].doubt
-			if len(other.variants) > 1 {
-				doubt = fmt.Sprintf("which aggregates ClusterRole %s, which is there %d times, and they differ", quote(other.key.name), len(other.variants))
-			}
-			for _, o := range other.variants {
-				switch {
-				case o.broken:
-					all = append(all, part{unknown: fmt.Sprintf("which aggregates ClusterRole %s, which can't be read", quote(other.key.name))})
-				case o.combined:
-					queue = append(queue, selection{o.selectors, doubt})
-				default:
-					all = append(all, part{rules: o.rules, doubt: doubt})
-				}
-			}
-		}
+			parts, selections := by.take(n)
+			all, queue = append(all, parts...), append(queue, selections...)
+			return true
+		})
 		if s.matched > maxMatches {
-			return []part{{unknown: "which aggregates more roles than can be followed"}}
+			return tooMany
 		}
 	}
 	return all
 }
+
+var tooMany = []part{{unknown: "which aggregates more roles than can be followed"}}
 
 // A selection is of the roles that one aggregated role selects.
 type selection struct {
@@ -251,8 +254,31 @@ type selection struct {
 	doubt     string // why its rules may not be there
 }
 
-func (s *store) selected(selectors []labels.Selector, n *named[*roleObject]) bool {
+// take is what a role that is selected adds: its rules, or what it selects.
+func (by selection) take(n *named[*roleObject]) (parts []part, next []selection) {
+	doubt := by.doubt
+	if len(n.variants) > 1 {
+		doubt = fmt.Sprintf("which aggregates ClusterRole %s, which is there %d times, and they differ", quote(n.key.name), len(n.variants))
+	}
 	for _, v := range n.variants {
+		switch {
+		case v.broken:
+			parts = append(parts, part{unknown: fmt.Sprintf("which aggregates ClusterRole %s, which can't be read", quote(n.key.name))})
+		case v.combined:
+			next = append(next, selection{v.selectors, doubt})
+		default:
+			parts = append(parts, part{leaf: v, doubt: doubt})
+		}
+	}
+	return parts, next
+}
+
+func (s *store) selected(selectors []labels.Selector, n *named[*roleObject]) bool {
+	s.matched++
+	for _, v := range n.variants {
+		if v.anyLabels && len(selectors) > 0 {
+			return true
+		}
 		for _, selector := range selectors {
 			s.matched++
 			if selector.Matches(v.labels) {
