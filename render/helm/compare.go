@@ -3,6 +3,7 @@ package helm
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"text/template"
@@ -16,12 +17,27 @@ import (
 func (r *run) scalarFunctions() template.FuncMap {
 	fns := template.FuncMap{"eq": equal, "ne": notEqual, "typeOf": typeOf, "typeIs": typeIs, "typeIsLike": typeIsLike}
 	for _, name := range []string{
-		"add1", "add", "sub", "div", "mod", "mul", "int", "int64", "float64", "add1f", "addf", "subf", "divf", "mulf",
+		"add1", "add", "sub", "div", "mod", "mul", "add1f", "addf", "subf", "divf", "mulf",
 		"biggest", "max", "min", "maxf", "minf", "ceil", "floor", "round", "toDecimal", "dict", "slice", "mustSlice", "sortAlpha",
 	} {
 		fns[name] = r.measured(library()[name])
 	}
+	maps.Copy(fns, template.FuncMap{
+		"int":     converts(r, library()["int"].(func(any) int)),
+		"int64":   converts(r, library()["int64"].(func(any) int64)),
+		"float64": converts(r, library()["float64"].(func(any) float64)),
+	})
 	return fns
+}
+
+// converts limits a conversion, and keeps what its result was made of.
+func converts[V any](r *run, f func(any) V) func(any) (any, error) {
+	return func(v any) (any, error) {
+		if err := r.measureAny(v); err != nil {
+			return nil, err
+		}
+		return r.converted(f(v), v), nil
+	}
 }
 
 var errorType = reflect.TypeFor[error]()

@@ -18,6 +18,7 @@ type execution struct {
 	order   []string
 	defined map[string]*templateFile // by the names of the templates in them, the last wins
 	bySrc   map[*source]*templateFile
+	supply  *supply
 }
 
 var (

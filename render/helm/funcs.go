@@ -70,14 +70,14 @@ func (r *run) helmFunctions() template.FuncMap {
 		"fail":          func(message string) (string, error) { return "", &failure{message} },
 		"lookup":        r.lookup,
 		"getHostByName": r.getHostByName,
-		"toYaml":        walked(r, toYAML),
-		"toYamlPretty":  walked(r, toYAMLPretty),
-		"toJson":        walked(r, toJSON),
+		"toYaml":        marshals(r, toYAML),
+		"toYamlPretty":  marshals(r, toYAMLPretty),
+		"toJson":        marshals(r, toJSON),
 		"toToml":        walked(r, toTOML),
-		"fromYaml":      fromYAML,
-		"fromYamlArray": fromYAMLArray,
-		"fromJson":      fromJSON,
-		"fromJsonArray": fromJSONArray,
+		"fromYaml":      parses(r, fromYAML),
+		"fromYamlArray": parses(r, fromYAMLArray),
+		"fromJson":      parses(r, fromJSON),
+		"fromJsonArray": parses(r, fromJSONArray),
 		"fromToml":      fromTOML,
 	}
 }
@@ -111,6 +111,27 @@ func walked(r *run, f func(any) string) func(any) (string, error) {
 			return "", err
 		}
 		return r.text(f(v))
+	}
+}
+
+// marshals is walked for a function that writes YAML or JSON.
+func marshals(r *run, f func(any) string) func(any) (string, error) {
+	f2 := walked(r, f)
+	return func(v any) (string, error) {
+		s, err := f2(v)
+		r.marshaled(s, v)
+		return s, err
+	}
+}
+
+// parses keeps where the parts of what a function reads are in the text.
+func parses[V any](r *run, f func(string) (V, error)) func(string) (V, error) {
+	return func(text string) (V, error) {
+		v, err := f(text)
+		if err == nil {
+			r.parsed(text, v)
+		}
+		return v, err
 	}
 }
 
@@ -179,20 +200,20 @@ func unmarshal(text string, into any) error {
 	return yaml.Unmarshal([]byte(text), into)
 }
 
-func fromJSON(text string) map[string]any {
+func fromJSON(text string) (map[string]any, error) {
 	m := map[string]any{}
 	if err := json.Unmarshal([]byte(text), &m); err != nil {
 		m["Error"] = err.Error()
 	}
-	return m
+	return m, nil
 }
 
-func fromJSONArray(text string) []any {
+func fromJSONArray(text string) ([]any, error) {
 	list := []any{}
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
 		list = []any{err.Error()}
 	}
-	return list
+	return list, nil
 }
 
 func fromTOML(text string) map[string]any {

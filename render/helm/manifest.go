@@ -201,7 +201,7 @@ func (p *part) objects(doc render.Document, kind string, data []byte) ([]*render
 		objects = []*render.Object{{Unstructured: &unstructured.Unstructured{Object: fields}, Provenance: doc.Positions}}
 	}
 	for _, o := range objects {
-		o.Provenance = &provenance{part: p, positions: o.Provenance}
+		o.Provenance = &provenance{part: p, positions: o.Provenance, object: o.Object}
 		o.Assumed = p.assumed
 	}
 	return objects, err

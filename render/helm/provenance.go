@@ -21,10 +21,16 @@ type part struct {
 type provenance struct {
 	part      *part
 	positions render.Provenance // in the document
+	object    map[string]any
 }
 
-// At returns the places in templates that wrote a field, the innermost first.
+// At returns the values that a field is made of, then the places in templates
+// that wrote it, the innermost first.
 func (p *provenance) At(pointer string) []render.Origin {
+	return append(p.values(pointer), p.templates(pointer)...)
+}
+
+func (p *provenance) templates(pointer string) []render.Origin {
 	found := p.positions.At(pointer)
 	if len(found) == 0 {
 		return []render.Origin{p.part.whole()}

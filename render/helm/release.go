@@ -138,6 +138,8 @@ func (rel *release) execute(ctx context.Context) ([]*output, error) {
 		},
 		files: map[string]*templateFile{}, defined: map[string]*templateFile{}, bySrc: map[*source]*templateFile{},
 	}
+	x.plant(&tree{}, rel.values["Values"])
+	x.supply = newSupply(x, rel)
 	x.collect(rel.reader, rel.chart, table(rel.values))
 	if err := x.parse(rel.reader); err != nil {
 		return nil, err
@@ -160,12 +162,14 @@ func (rel *release) execute(ctx context.Context) ([]*output, error) {
 // values of its own chart, and returns what they see of the chart.
 func (x *execution) collect(r *reader, c *chart.Chart, above table) map[string]any {
 	subcharts := map[string]any{}
+	files := newFiles(c.Files)
+	x.supply.files(r, c.Files)
 	scope := map[string]any{
 		"Chart": struct {
 			chart.Metadata
 			IsRoot bool
-		}{*c.Metadata, c.IsRoot()},
-		"Files":        newFiles(c.Files),
+		}{x.metadata(x.supply.homes[c], *c.Metadata), c.IsRoot()},
+		"Files":        files,
 		"Release":      above["Release"],
 		"Capabilities": above["Capabilities"],
 		"Values":       table{},

@@ -32,6 +32,10 @@ type run struct {
 	asked  map[string]bool
 	broken error // the innermost error
 	regex  map[string]*pattern
+
+	gardener
+	records  []record
+	recorded int // bytes
 }
 
 // An event says where in the source a part of an output comes from.
@@ -40,6 +44,7 @@ type event struct {
 	pos  int32 // in the source: of the text, or number of the spot
 	text bool
 	src  *source
+	val  any      // what an action printed, if it is a string, number or truth value
 	kids []*trace // what templates returned while an action ran
 	call *call    // the {{template}} that it is within, if any
 }
@@ -55,6 +60,9 @@ type call struct {
 type trace struct {
 	text   string
 	events []event
+	// Of a text given to tpl, that text and what was parsed of it.
+	given string
+	src   *source
 }
 
 // A frame is a template being executed, from an include, a tpl or a file.
@@ -150,10 +158,14 @@ func (r *run) hookOut(n int, v reflect.Value) (reflect.Value, error) {
 	f.kids = nil
 	switch v.Kind() {
 	case reflect.String:
-		if s := v.String(); len(s) > 1 {
-			if t, ok := r.traces[unsafe.StringData(s)]; ok && len(t.text) == len(s) {
-				e.kids = []*trace{t}
-			}
+		s := v.String()
+		if t, ok := r.traces[unsafe.StringData(s)]; ok && len(s) > 1 && len(t.text) == len(s) {
+			e.kids = []*trace{t}
+		}
+		e.val = s
+	case reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64:
+		if v.CanInterface() {
+			e.val = v.Interface()
 		}
 	case reflect.Map, reflect.Slice, reflect.Array, reflect.Struct, reflect.Pointer, reflect.Interface:
 		if err := r.measure(v); err != nil {
@@ -238,7 +250,7 @@ func (r *run) leave(f *frame) *trace {
 	if r.frame != nil {
 		r.frame.kids = append(r.frame.kids, t)
 	}
-	if len(t.text) > 1 {
+	if t.text != "" {
 		r.traces[unsafe.StringData(t.text)] = t
 	}
 	return t
@@ -306,6 +318,7 @@ func (r *run) tpl(text string, data any) (string, error) {
 	}
 	err = t.Execute(f, data)
 	out := r.leave(f)
+	out.given, out.src = text, src
 	if strings.Contains(out.text, noValue) {
 		return strings.ReplaceAll(out.text, noValue, ""), r.inner(err)
 	}

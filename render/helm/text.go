@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"text/template"
+	"unsafe"
 )
 
 // textFunctions are the functions that make text, where what they make can be
@@ -24,7 +25,7 @@ func (r *run) textFunctions() template.FuncMap {
 		"squote":           r.joined(library()["squote"].(func(...any) string)),
 		"cat":              r.joined(library()["cat"].(func(...any) string)),
 		"printf":           r.printf,
-		"toString":         walked(r, library()["toString"].(func(any) string)),
+		"toString":         r.toString(),
 		"toStrings":        r.toStrings,
 		"join":             r.join,
 		"repeat":           r.repeat,
@@ -33,15 +34,20 @@ func (r *run) textFunctions() template.FuncMap {
 		"replace":          r.replace,
 		"wrap":             func(n int, s string) (string, error) { return r.wrap(n, "\n", s) },
 		"wrapWith":         r.wrap,
-		"b64enc":           func(s string) (string, error) { return r.text(base64.StdEncoding.EncodeToString([]byte(s))) },
+		"b64enc":           r.grown(func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }),
 		"b32enc":           func(s string) (string, error) { return r.text(base32.StdEncoding.EncodeToString([]byte(s))) },
+		"lower":            r.grown(strings.ToLower),
+		"upper":            r.grown(strings.ToUpper),
+		"title":            r.grown(library()["title"].(func(string) string)),
+		"untitle":          r.grown(library()["untitle"].(func(string) string)),
+		"nospace":          r.grown(library()["nospace"].(func(string) string)),
 		"snakecase":        r.grown(library()["snakecase"].(func(string) string)),
 		"kebabcase":        r.grown(library()["kebabcase"].(func(string) string)),
-		"toPrettyJson":     walked(r, library()["toPrettyJson"].(func(any) string)),
-		"toRawJson":        walked(r, library()["toRawJson"].(func(any) string)),
-		"mustToJson":       walkedMust(r, library()["mustToJson"].(func(any) (string, error))),
-		"mustToPrettyJson": walkedMust(r, library()["mustToPrettyJson"].(func(any) (string, error))),
-		"mustToRawJson":    walkedMust(r, library()["mustToRawJson"].(func(any) (string, error))),
+		"toPrettyJson":     marshals(r, library()["toPrettyJson"].(func(any) string)),
+		"toRawJson":        marshals(r, library()["toRawJson"].(func(any) string)),
+		"mustToJson":       marshalsMust(r, library()["mustToJson"].(func(any) (string, error))),
+		"mustToPrettyJson": marshalsMust(r, library()["mustToPrettyJson"].(func(any) (string, error))),
+		"mustToRawJson":    marshalsMust(r, library()["mustToRawJson"].(func(any) (string, error))),
 	}
 }
 
@@ -59,15 +65,23 @@ func (r *run) joined(f func(...any) string) func(...any) (string, error) {
 		if err := room(n); err != nil {
 			return "", err
 		}
-		return r.text(f(args...))
+		s := f(args...)
+		r.carried(s, args...)
+		return r.text(s)
 	}
 }
 
 func (r *run) grown(f func(string) string) func(string) (string, error) {
-	return func(s string) (string, error) { return r.text(f(s)) }
+	return func(s string) (string, error) {
+		out := f(s)
+		if unsafe.StringData(out) != unsafe.StringData(s) {
+			r.carried(out, s)
+		}
+		return r.text(out)
+	}
 }
 
-func walkedMust(r *run, f func(any) (string, error)) func(any) (string, error) {
+func marshalsMust(r *run, f func(any) (string, error)) func(any) (string, error) {
 	return func(v any) (string, error) {
 		if err := r.measureAny(v); err != nil {
 			return "", err
@@ -76,6 +90,7 @@ func walkedMust(r *run, f func(any) (string, error)) func(any) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		r.marshaled(s, v)
 		return r.text(s)
 	}
 }
@@ -111,7 +126,21 @@ func (r *run) printf(format string, args ...any) (string, error) {
 	if err := room(n); err != nil {
 		return "", err
 	}
-	return r.text(fmt.Sprintf(format, args...))
+	s := fmt.Sprintf(format, args...)
+	r.carried(s, args...)
+	return r.text(s)
+}
+
+// toString is sprig's, which gives strings back as they are.
+func (r *run) toString() func(any) (string, error) {
+	f := walked(r, library()["toString"].(func(any) string))
+	return func(v any) (string, error) {
+		s, err := f(v)
+		if _, same := v.(string); !same {
+			r.carried(s, v)
+		}
+		return s, err
+	}
 }
 
 func (r *run) toStrings(v any) ([]string, error) {
@@ -132,7 +161,9 @@ func (r *run) join(sep string, v any) (string, error) {
 			return "", errLong
 		}
 	}
-	return r.text(strings.Join(list, sep))
+	s := strings.Join(list, sep)
+	r.carried(s, v)
+	return r.text(s)
 }
 
 func (r *run) repeat(count int, s string) (string, error) {
@@ -154,12 +185,16 @@ func (r *run) indent(spaces int, s string) (string, error) {
 		return "", errLong
 	}
 	pad := strings.Repeat(" ", spaces)
-	return r.text(pad + strings.ReplaceAll(s, "\n", "\n"+pad))
+	out := pad + strings.ReplaceAll(s, "\n", "\n"+pad)
+	r.carried(out, s)
+	return r.text(out)
 }
 
 func (r *run) nindent(spaces int, s string) (string, error) {
-	s, err := r.indent(spaces, s)
-	return "\n" + s, err
+	in, err := r.indent(spaces, s)
+	out := "\n" + in
+	r.carried(out, s)
+	return out, err
 }
 
 func (r *run) replace(old, new, s string) (string, error) {
@@ -167,7 +202,11 @@ func (r *run) replace(old, new, s string) (string, error) {
 	if len(new) > len(old) && n > maxString/(len(new)-len(old)) {
 		return "", errLong
 	}
-	return r.text(strings.ReplaceAll(s, old, new))
+	out := strings.ReplaceAll(s, old, new)
+	if unsafe.StringData(out) != unsafe.StringData(s) {
+		r.carried(out, s)
+	}
+	return r.text(out)
 }
 
 func (r *run) wrap(width int, sep, s string) (string, error) {

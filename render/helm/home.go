@@ -1,0 +1,345 @@
+package helm
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/strvals"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A home is a chart as the owner of values: where those that it sets for itself
+// and for the charts below it are written.
+type home struct {
+	name     string // of its values in those of the chart above
+	above    *home  // nil for the release's chart
+	subs     []*home
+	own      *valuesSource
+	manifest *valuesSource // Chart.yaml
+	imports  []imported
+	given    []*valuesSource // what the release sets, the last first; of the release's chart alone
+}
+
+// An imported is an entry of a dependency's import-values.
+type imported struct {
+	from          string // the dependency
+	child, parent []string
+}
+
+// A valuesSource is something that sets values: a file, or what has no lines.
+type valuesSource struct {
+	at   place
+	data []byte
+	read bool
+	doc  *render.Document
+	// In place of a file, the values as such: a release's own or those of flags.
+	values map[string]any
+	flags  bool
+	owner  *render.Object
+}
+
+// newHome makes the homes of a chart and of those below it.
+func newHome(r *reader, c *chart.Chart, above *home, all map[*chart.Chart]*home) *home {
+	h := &home{name: c.Name(), above: above}
+	all[c] = h
+	if at, data, ok := r.chartFile(c, "values.yaml"); ok {
+		h.own = &valuesSource{at: at, data: data}
+	}
+	if at, data, ok := r.chartFile(c, "Chart.yaml"); ok {
+		h.manifest = &valuesSource{at: at, data: data}
+	}
+	for _, dep := range c.Metadata.Dependencies {
+		h.imports = append(h.imports, importsOf(dep)...)
+	}
+	for _, sub := range c.Dependencies() {
+		h.subs = append(h.subs, newHome(r, sub, h, all))
+	}
+	return h
+}
+
+// importsOf are a dependency's import-values as Helm leaves them, having
+// processed them.
+func importsOf(dep *chart.Dependency) (all []imported) {
+	if dep == nil {
+		return nil
+	}
+	for _, entry := range dep.ImportValues {
+		if m, ok := entry.(map[string]string); ok {
+			i := imported{from: dep.Name, child: strings.Split(m["child"], ".")}
+			if m["parent"] != "." {
+				i.parent = strings.Split(m["parent"], ".")
+			}
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// given are the sources of what the release sets over the chart's own values,
+// the last first.
+func given(src render.Source, layers []layer) (all []*valuesSource) {
+	h := params(src)
+	flags := map[string]any{}
+	for _, set := range h.Set {
+		_ = strvals.ParseInto(set, flags) // userValues says what is wrong with it
+	}
+	for _, set := range h.SetString {
+		_ = strvals.ParseIntoString(set, flags)
+	}
+	for _, set := range h.SetFile {
+		_ = strvals.ParseIntoFile(set, flags, func(name []rune) (any, error) { return fileContent(name), nil })
+	}
+	all = append(all, &valuesSource{values: flags, flags: true}, &valuesSource{values: h.Values, owner: src.Owner})
+	for _, l := range slices.Backward(layers) {
+		all = append(all, &valuesSource{at: l.at, data: l.data})
+	}
+	return all
+}
+
+// fileContent stands for the content of the file that --set-file names.
+type fileContent string
+
+// A setting is a source that may set a value, and the path at which it would.
+type setting struct {
+	*valuesSource
+	path []string
+}
+
+// settings are the sources that may set the value at a path of the release's
+// values, that which wins first.
+func (h *home) settings(path []string) []setting {
+	for len(path) > 1 {
+		i := slices.IndexFunc(h.subs, func(sub *home) bool { return sub.name == path[0] })
+		if i < 0 {
+			break
+		}
+		h, path = h.subs[i], path[1:]
+	}
+	return h.all(path)
+}
+
+// all are the settings of a path in the values of the chart itself. Globals of
+// the chart above win over its own.
+func (h *home) all(path []string) (found []setting) {
+	if h.above != nil && path[0] == "global" {
+		found = h.above.all(path)
+	}
+	return append(found, h.over(path)...)
+}
+
+// over are the settings of the chart and of those above it, which win.
+func (h *home) over(path []string) (found []setting) {
+	if h.above != nil {
+		found = h.above.over(append([]string{h.name}, path...))
+	}
+	for _, s := range h.given {
+		found = append(found, setting{s, path})
+	}
+	return append(found, h.chart(path)...)
+}
+
+// chart are the settings of the chart's own file, and of what it imports.
+func (h *home) chart(path []string) (found []setting) {
+	if h.own != nil {
+		found = append(found, setting{h.own, path})
+	}
+	for _, i := range h.imports {
+		sub := slices.IndexFunc(h.subs, func(sub *home) bool { return sub.name == i.from })
+		if sub < 0 || len(path) <= len(i.parent) || !slices.Equal(path[:len(i.parent)], i.parent) {
+			continue
+		}
+		child := append(slices.Clone(i.child), path[len(i.parent):]...)
+		if h.own != nil {
+			found = append(found, setting{h.own, append([]string{i.from}, child...)})
+		}
+		found = append(found, h.subs[sub].chart(child)...)
+	}
+	return found
+}
+
+// find returns the place of the value at a path in the source that sets it, if
+// that is a line of the tree, and if what stands there is the value.
+func (h *home) find(path []string, want any, at wanted) (render.Origin, bool) {
+	for _, s := range h.settings(path) {
+		v, ok := s.lookup(s.path)
+		_, isMap := v.(map[string]any)
+		switch {
+		case !ok, isMap && s.values != nil:
+			continue // a map of flags is part of one
+		case s.flags:
+			return fileOrigin(v)
+		}
+		if !within(v, want) {
+			return render.Origin{}, false
+		}
+		return s.origin(s.path, at)
+	}
+	return render.Origin{}, false
+}
+
+func fileOrigin(v any) (render.Origin, bool) {
+	name, ok := v.(fileContent)
+	return render.Origin{Span: render.Span{File: string(name)}, Role: render.Value}, ok
+}
+
+// lookup returns what the source sets at a path.
+func (s *valuesSource) lookup(path []string) (any, bool) {
+	if s.at.file == "" {
+		return render.Lookup(s.values, pointer(path))
+	}
+	if !s.read {
+		s.read = true
+		docs, _ := render.Documents(s.at.file, bytes.Clone(s.data), render.YAML11)
+		if len(docs) > 0 {
+			s.doc = &docs[0]
+		}
+	}
+	if s.doc == nil {
+		return nil, false
+	}
+	return render.Lookup(s.doc.Value, pointer(path))
+}
+
+func pointer(path []string) string {
+	var b strings.Builder
+	for _, key := range path {
+		b.WriteString(render.Pointer(key))
+	}
+	return b.String()
+}
+
+// A wanted says which part of a value is wanted: its key, or its text from an
+// offset on.
+type wanted struct {
+	key bool
+	off int
+	val any
+}
+
+// ownerValues are where the objects that name a release keep its values.
+var ownerValues = [][]string{{"spec", "values"}, {"spec", "source", "helm", "valuesObject"}}
+
+// origin is the place of the value at a path of the source.
+func (s *valuesSource) origin(path []string, at wanted) (render.Origin, bool) {
+	if s.at.file == "" {
+		return s.ownerOrigin(path)
+	}
+	if s.at.entry != "" {
+		return render.Origin{}, false // an archive has no lines to edit
+	}
+	key, value, ok := s.doc.Positions.Field(pointer(path))
+	if !ok {
+		return render.Origin{}, false
+	}
+	o := render.Origin{Span: key, Role: render.Value}
+	if text, isString := at.val.(string); isString && !at.key {
+		o.Span = s.line(value, text, at.off)
+	} else if !at.key {
+		places := s.doc.Positions.At(pointer(path))
+		o.Span = places[len(places)-1].Span
+	}
+	return o, o.Span.Line > 0
+}
+
+func (s *valuesSource) ownerOrigin(path []string) (render.Origin, bool) {
+	if s.owner == nil {
+		return render.Origin{}, false
+	}
+	for _, prefix := range ownerValues {
+		p := pointer(append(slices.Clone(prefix), path...))
+		if _, ok := render.Lookup(s.owner.Object, p); !ok {
+			continue
+		}
+		for _, at := range s.owner.At(p) {
+			return render.Origin{Span: at.Span, Role: render.Value}, true
+		}
+	}
+	return render.Origin{}, false
+}
+
+// line is the place of an offset of a string: where the string begins, or in a
+// block scalar the line. Only a literal one has the lines of the string.
+func (s *valuesSource) line(span render.Span, text string, off int) render.Span {
+	lines := strings.Split(string(s.data), "\n")
+	if span.Line < 1 || span.Line > len(lines) {
+		return span
+	}
+	if span.EndLine > span.Line {
+		span.EndLine, span.EndColumn = span.Line, utf8.RuneCountInString(lines[span.Line-1])+1
+	}
+	head := []rune(lines[span.Line-1])
+	if span.Column < 1 || span.Column > len(head) || head[span.Column-1] != '|' {
+		return span
+	}
+	n := span.Line + strings.Count(text[:min(off, len(text))], "\n") // from 0
+	from := strings.LastIndexByte(text[:min(off, len(text))], '\n') + 1
+	want, _, _ := strings.Cut(text[from:], "\n")
+	if n >= len(lines) || strings.TrimSpace(lines[n]) != strings.TrimSpace(want) || strings.TrimSpace(want) == "" {
+		return span
+	}
+	trimmed := strings.TrimRight(lines[n], " \t\r")
+	return render.Span{
+		File: span.File, Line: n + 1, Column: 1 + indentation(trimmed),
+		EndLine: n + 1, EndColumn: 1 + utf8.RuneCountInString(trimmed),
+	}
+}
+
+// within tells whether a value is part of another: maps may have more fields
+// there, and numbers another type. Text that is a template can be anything.
+func within(part, whole any) bool {
+	switch part := part.(type) {
+	case map[string]any:
+		m, ok := fieldsOf(whole)
+		for key, v := range part {
+			if v != nil && ok {
+				ok = within(v, m[key])
+			}
+		}
+		return ok
+	case []any:
+		list, ok := whole.([]any)
+		if !ok || len(list) != len(part) {
+			return false
+		}
+		for i := range part {
+			if !within(part[i], list[i]) {
+				return false
+			}
+		}
+		return true
+	case string:
+		return part == whole || strings.Contains(part, "{{") || sameScalar(part, whole)
+	}
+	return sameScalar(part, whole)
+}
+
+func fieldsOf(v any) (map[string]any, bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		return v, true
+	case table:
+		return v, true
+	}
+	return nil, false
+}
+
+// sameScalar compares as text, and numbers as numbers.
+func sameScalar(a, b any) bool {
+	switch b.(type) {
+	case map[string]any, []any, nil:
+		return a == nil && b == nil
+	}
+	x, y := fmt.Sprint(a), fmt.Sprint(b)
+	if x == y {
+		return true
+	}
+	i, err1 := strconv.ParseFloat(x, 64)
+	j, err2 := strconv.ParseFloat(y, 64)
+	return err1 == nil && err2 == nil && i == j
+}

@@ -1,0 +1,127 @@
+package helm
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// values returns the places of the values that a field is made of. Of a field
+// that the object lacks they are those of its nearest ancestor.
+func (p *provenance) values(pointer string) []render.Origin {
+	positions, ok := p.positions.(*render.Positions)
+	if !ok {
+		return nil
+	}
+	field, ok := render.Lookup(p.object, pointer)
+	for !ok {
+		pointer = pointer[:strings.LastIndexByte(pointer, '/')]
+		field, ok = render.Lookup(p.object, pointer)
+	}
+	key, value, ok := positions.Field(pointer)
+	if pointer == "" || !ok || field == nil {
+		return nil
+	}
+	s := p.part.x.supply
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.index()
+	f := fieldText{part: p.part, supply: s, value: field}
+	switch field.(type) {
+	case map[string]any, []any:
+		return f.block(key, value)
+	}
+	return f.scalar(key, value)
+}
+
+// A fieldText is a field as it is written in the output.
+type fieldText struct {
+	*part
+	supply *supply
+	value  any
+}
+
+// scalar returns the places of the values in a field that is no map and no list.
+func (f fieldText) scalar(key, value render.Span) []render.Origin {
+	from, to := f.offset(value.Line, value.Column), f.offset(value.EndLine, value.EndColumn)
+	if from >= to {
+		return nil
+	}
+	token := f.text[from:to]
+	block := token[0] == '|' || token[0] == '>'
+	switch {
+	case block:
+		from, to = blockOf(f.text[:f.to], from)
+	case len(token) > 2 && (token[0] == '"' || token[0] == '\''):
+		from, to = from+1, to-1
+	}
+	text, ok := f.value.(string)
+	if !ok {
+		text = scalarText(f.value)
+	}
+	var found []render.Origin
+	for _, h := range f.search(from, to, false) {
+		if block && flat(h.text) != flat(text) || !h.proves(text, token) {
+			continue
+		}
+		if at, ok := f.supply.place(h, h.want()); ok && !slices.Contains(found, at) {
+			found = append(found, at)
+		}
+	}
+	return found
+}
+
+// want is what is to stand at the place of a hit.
+func (h hit) want() any {
+	if h.node == nil {
+		return nil
+	}
+	return h.node.val
+}
+
+// search finds what supplied the output between two offsets.
+func (f fieldText) search(from, to int, whole bool) []hit {
+	s := search{supply: f.supply, whole: whole, left: maxSearch}
+	s.trace(f.trace, f.written(from), f.written(to), 0)
+	return s.hits
+}
+
+// block returns the place of the values of which a map or list was made as a
+// whole: that of the key, if it comes of values, or else of what begins there.
+func (f fieldText) block(key, value render.Span) []render.Origin {
+	if key.Line > 0 {
+		from, to := f.offset(key.Line, key.Column), f.offset(key.EndLine, key.EndColumn)
+		if at, ok := f.first(from, to, false); ok {
+			return []render.Origin{at}
+		}
+	}
+	from := f.offset(value.Line, value.Column)
+	if at, ok := f.first(from, from+1, true); ok {
+		return []render.Origin{at}
+	}
+	return nil
+}
+
+// first is the place of the first hit between two offsets that holds the field.
+func (f fieldText) first(from, to int, whole bool) (render.Origin, bool) {
+	if from >= to || to > len(f.text) {
+		return render.Origin{}, false
+	}
+	for _, h := range f.search(from, to, whole) {
+		if h.node == nil { // a line of a file that has the field in it
+			return f.supply.place(h, nil)
+		}
+		if _, isText := h.node.val.(string); isText && !h.key {
+			return f.supply.place(h, h.node.val)
+		}
+		if n := h.node; whole && h.key && n.above != nil {
+			h = hit{node: n.above} // the map that the first key is one of
+		}
+		h.key = false
+		if within(h.node.val, f.value) {
+			return f.supply.place(h, h.node.val)
+		}
+	}
+	return render.Origin{}, false
+}
