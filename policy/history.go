@@ -35,7 +35,7 @@ func (h *history) at(rendered *render.Object, pointer string) (origins []render.
 	var later []render.Origin
 	for i := len(h.changes) - 1; i >= 0; i-- {
 		c := &h.changes[i]
-		before, how := c.trace(was)
+		before, touched, how := c.trace(was)
 		place := render.Origin{Span: c.by.PolicyOrigin, Role: render.Patch}
 		if i >= len(h.changes)-h.silent {
 			how = untouched
@@ -43,13 +43,13 @@ func (h *history) at(rendered *render.Object, pointer string) (origins []render.
 		switch {
 		case how == untouched:
 		case place.File == "":
-		case how == replaced:
+		case how == replaced || how == removed:
 			origins = appendNew(origins, place)
 		default:
 			later = appendNew(later, place)
 		}
 		if how != untouched {
-			set = appendNew(set, fmt.Sprintf("%s is set by %s %s", orObject(was), c.by.Engine, c.by.Policy))
+			set = appendNew(set, fmt.Sprintf("%s %s by %s %s", touched, how, c.by.Engine, c.by.Policy))
 		}
 		was = before
 	}
@@ -57,13 +57,6 @@ func (h *history) at(rendered *render.Object, pointer string) (origins []render.
 		origins = appendNew(origins, o)
 	}
 	return origins, set
-}
-
-func orObject(pointer string) string {
-	if pointer == "" {
-		return "the object"
-	}
-	return pointer
 }
 
 func appendNew[T comparable](list []T, item T) []T {
@@ -79,30 +72,36 @@ type touch int
 const (
 	untouched touch = iota
 	resized         // a list that it added to or took from
-	replaced        // added, removed or given another value
+	removed
+	replaced // added, or given another value
 )
 
+func (t touch) String() string {
+	return [...]string{"is left", "is changed", "is removed", "is set"}[t]
+}
+
 // trace finds where the field at a pointer of the object after the change was
-// before it: itself, maybe at another index, or its nearest ancestor.
-func (c *change) trace(pointer string) (was string, how touch) {
+// before it: itself, maybe at another index, or its nearest ancestor. touched
+// is what the change did something to: the field or an ancestor.
+func (c *change) trace(pointer string) (was, touched string, how touch) {
 	var before, after any = c.before, c.after
 	path := render.Path(pointer)
 	for i, key := range path {
 		next, ok := step(before, after, key)
+		touched += render.Pointer(key)
 		switch {
-		case !ok:
-			return was, replaced
-		case !next.before && !next.after:
-			return was + pointerOf(path[i:]), untouched
-		case !next.before:
-			return was, replaced
+		case !ok || next.after && !next.before:
+			return was, touched, replaced
 		case !next.after:
-			return was + pointerOf(path[i:]), replaced
+			if next.before {
+				how = removed
+			}
+			return was + pointerOf(path[i:]), touched, how
 		}
 		was += render.Pointer(next.key)
 		before, after = next.was, next.is
 	}
-	return was, compare(before, after)
+	return was, touched, compare(before, after)
 }
 
 func compare(before, after any) touch {

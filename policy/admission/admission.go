@@ -1,14 +1,17 @@
-// Package admission is the ValidatingAdmissionPolicy engine: what the API
-// server's admission plugin of that name would say.
+// Package admission is the ValidatingAdmissionPolicy and the
+// MutatingAdmissionPolicy engine: what the API server's admission plugins of
+// these names would say and do.
 //
-// In go policies and bindings among the rendered objects ([New]), and requests
-// ([Engine.Validate]); out come results. Policies are decoded and compiled as
+// In go policies and bindings among the rendered objects ([New],
+// [NewMutating]), and requests ([Engine.Validate], [Mutating.Mutate]); out come
+// results, and objects. Policies are decoded and compiled as
 // the API server of the wanted version does when they are written
 // (decode.go, compile.go), matched (match.go) and evaluated (run.go) as it
-// does when it admits, with its cost limits. What hangs on what only a live
-// cluster knows is an Unknown result.
+// does when it admits, with its cost limits; mutations are evaluated and applied
+// by invoke.go and patch.go. What hangs on what only a live cluster knows is an
+// Unknown result.
 //
-// Sources: KEP 3488 and k8s.io/apiserver/pkg/admission/plugin/policy.
+// Sources: KEP 3488, KEP 3962 and k8s.io/apiserver/pkg/admission/plugin/policy.
 package admission
 
 import (
@@ -35,6 +38,10 @@ type Options struct {
 	// newest that the libraries know.
 	KubeVersion string
 
+	// Types tells the fields of kinds, for the warnings about policies that
+	// the API server gives in their status; nil gives none.
+	Types Types
+
 	// AssumeBound says of a policy without a binding that it is to be judged
 	// as if it had one that denies. nil assumes nothing: such a policy gives
 	// Skip results.
@@ -44,12 +51,17 @@ type Options struct {
 	// AuthorizerAssumed is what its answers rest on, for Result.Assumed.
 	Authorizer        Authorizer
 	AuthorizerAssumed string
+
+	// Mergers merge apply configurations into objects; nil are those of
+	// Kinds, if it has them.
+	Mergers Mergers
 }
 
 // An Engine judges requests by ValidatingAdmissionPolicies. It is safe for
 // concurrent use.
 type Engine struct {
 	options  Options
+	family   *family
 	policies []*bound
 	rules    int      // how many validations they have
 	frozen   sync.Map // paramKey to *param
@@ -64,7 +76,17 @@ type bound struct {
 	doubtful bool // it has a binding that is broken
 }
 
-// A binding is a ValidatingAdmissionPolicyBinding.
+// A family is a kind of policies with that of its bindings.
+type family struct {
+	policy, binding string
+	compile         func(*compiler, *render.Object) (*compiled, []error)
+	// read decodes a binding, and says which policy it names.
+	read func(*render.Object) (b *binding, policyName string, errs []error)
+}
+
+var validatingFamily = family{policyKind, bindingKind, newPolicy, newBinding}
+
+// A binding is one of the policy's kind.
 type binding struct {
 	object   *render.Object // nil where it is assumed
 	name     string
@@ -80,25 +102,31 @@ var _ policy.Validator = (*Engine)(nil)
 // in the policy or binding that it is about; what is not broken is judged all
 // the same, so the engine is never nil.
 func New(objects []*render.Object, options Options) (*Engine, error) {
-	e := &Engine{options: options}
+	return newEngine(&validatingFamily, objects, options)
+}
+
+func newEngine(f *family, objects []*render.Object, options Options) (*Engine, error) {
+	e := &Engine{options: options, family: f}
 	v, err := cel.ParseVersion(options.KubeVersion)
 	if err != nil {
 		return e, err
 	}
 	var policies []*render.Object
 	for _, o := range objects {
-		if isKind(o, policyKind) {
+		if isKind(o, f.policy) {
 			policies = append(policies, o)
 		}
 	}
-	compiled, errs := compileAll(newCompiler(v), policies)
+	k := newCompiler(v)
+	k.types = newTypeChecker(v, options.Types)
+	compiled, errs := compileAll(k, policies, f.compile)
 	for _, c := range compiled {
 		if c != nil {
 			e.policies = append(e.policies, &bound{compiled: c})
 		}
 	}
 	for _, o := range objects {
-		if isKind(o, bindingKind) {
+		if isKind(o, f.binding) {
 			errs = append(errs, e.bind(o, policies)...)
 		}
 	}
@@ -111,13 +139,13 @@ func New(objects []*render.Object, options Options) (*Engine, error) {
 }
 
 // compileAll compiles policies in parallel.
-func compileAll(k *compiler, policies []*render.Object) ([]*compiled, []error) {
+func compileAll(k *compiler, policies []*render.Object, compile func(*compiler, *render.Object) (*compiled, []error)) ([]*compiled, []error) {
 	all, faults := make([]*compiled, len(policies)), make([][]error, len(policies))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, o := range policies {
 		group.Go(func() error {
-			all[i], faults[i] = newPolicy(k, o)
+			all[i], faults[i] = compile(k, o)
 			return nil
 		})
 	}
@@ -138,10 +166,13 @@ func newPolicy(k *compiler, o *render.Object) (*compiled, []error) {
 	defaultPolicy(p)
 	errs = append(errs, anyOperation(p, o)...)
 	refused := checkPolicy(p).errors(o)
-	c, faults := k.compile(o, p)
+	c, faults := k.compile(o, p, nil)
 	errs = append(append(errs, refused...), faults...)
 	if len(refused) > 0 {
 		return nil, errs
+	}
+	if c != nil {
+		errs = append(errs, k.types.check(c)...)
 	}
 	return c, errs
 }
@@ -149,6 +180,22 @@ func newPolicy(k *compiler, o *render.Object) (*compiled, []error) {
 // bind attaches a binding to the policy that it names: that of its own unit if
 // there is one. policies are all there are, also broken ones.
 func (e *Engine) bind(o *render.Object, policies []*render.Object) []error {
+	b, name, errs := e.family.read(o)
+	named := e.named(name, o.Unit)
+	for _, p := range named {
+		if len(errs) > 0 {
+			p.doubtful = true
+			continue
+		}
+		p.bindings = append(p.bindings, b)
+	}
+	if len(errs) == 0 && len(named) == 0 && !exists(name, policies) {
+		errs = append(errs, at(o, "/spec/policyName", "binding", fmt.Errorf("binding %s: there is no %s %s", b.name, e.family.policy, name)))
+	}
+	return errs
+}
+
+func newBinding(o *render.Object) (*binding, string, []error) {
 	b := &v1.ValidatingAdmissionPolicyBinding{}
 	errs, ok := decode(o, b, "binding")
 	if ok {
@@ -157,21 +204,13 @@ func (e *Engine) bind(o *render.Object, policies []*render.Object) []error {
 		}
 		errs = append(errs, checkBinding(b).errors(o)...)
 	}
-	named := e.named(b.Spec.PolicyName, o.Unit)
-	for _, p := range named {
-		if len(errs) > 0 {
-			p.doubtful = true
-			continue
-		}
-		p.bindings = append(p.bindings, &binding{
-			object: o, name: b.Name, criteria: newCriteria(b.Spec.MatchResources), paramRef: b.Spec.ParamRef,
-			action: strongest(b.Spec.ValidationActions),
-		})
+	if len(errs) > 0 {
+		return nil, b.Spec.PolicyName, errs
 	}
-	if len(errs) == 0 && len(named) == 0 && !exists(b.Spec.PolicyName, policies) {
-		errs = append(errs, at(o, "/spec/policyName", "binding", fmt.Errorf("binding %s: there is no ValidatingAdmissionPolicy %s", b.Name, b.Spec.PolicyName)))
-	}
-	return errs
+	return &binding{
+		object: o, name: b.Name, criteria: newCriteria(b.Spec.MatchResources), paramRef: b.Spec.ParamRef,
+		action: strongest(b.Spec.ValidationActions),
+	}, b.Spec.PolicyName, nil
 }
 
 func (e *Engine) named(name string, unit *render.Unit) []*bound {

@@ -26,12 +26,16 @@ type environments struct {
 	byDecl  map[declares]func() (*celgo.Env, error)
 }
 
-// declares are the variables that not all expressions have.
-type declares struct{ params, authorizer bool }
+// declares are the variables and types that not all expressions have.
+type declares struct{ params, authorizer, patches bool }
 
 func newEnvironments(v cel.Version) *environments {
 	e := &environments{version: v, byDecl: map[declares]func() (*celgo.Env, error){}}
-	for _, d := range []declares{{}, {params: true}, {authorizer: true}, {params: true, authorizer: true}} {
+	for _, d := range []declares{
+		{}, {params: true},
+		{authorizer: true}, {params: true, authorizer: true},
+		{authorizer: true, patches: true}, {params: true, authorizer: true, patches: true},
+	} {
 		e.byDecl[d] = sync.OnceValues(func() (*celgo.Env, error) { return newEnv(v, d) })
 	}
 	return e
@@ -52,7 +56,7 @@ func newEnv(v cel.Version, d declares) (*celgo.Env, error) {
 		vars["authorizer"] = library.AuthorizerType
 		vars["authorizer.requestResource"] = library.ResourceCheckType
 	}
-	return v.Env(cel.Declarations{Variables: vars, Types: []*apiservercel.DeclType{namespace, request}})
+	return v.Env(cel.Declarations{Variables: vars, Types: []*apiservercel.DeclType{namespace, request}, Patches: d.patches})
 }
 
 // An expression is one CEL expression of a policy.
@@ -61,6 +65,7 @@ type expression struct {
 	index                 int // in its list in the policy
 	want                  []*celgo.Type
 	authorizer            bool // declared for it
+	patches               bool // likewise the types of patches
 	ast                   *celgo.Ast
 	program               *cel.Program
 	explainer             func() *explain.Explainer // nil when it can't be explained
@@ -83,6 +88,7 @@ type compiled struct {
 	expressions int
 	plans       [len(buckets)]func() *plan
 	severity    policy.Severity
+	mutates     *mutates // what else a MutatingAdmissionPolicy says
 }
 
 // sources lists the policy's expressions in the order in which they are
@@ -144,16 +150,20 @@ func (c *compiled) each(f func(*expression)) {
 // variables' type grows while it compiles.
 type scope struct {
 	plain, authorizer *celgo.Env // without and with an authorizer declared
+	patches           *celgo.Env // and with the types of patches; nil where nothing needs them
 	variables         *apiservercel.DeclType
 }
 
-func newScope(envs *environments, params bool) (*scope, error) {
+func newScope(envs *environments, params, patches bool) (*scope, error) {
 	s := &scope{variables: cel.VariablesType()}
 	var err error
 	if s.plain, err = s.extend(envs, declares{params: params}); err != nil {
 		return nil, err
 	}
-	s.authorizer, err = s.extend(envs, declares{params: params, authorizer: true})
+	if s.authorizer, err = s.extend(envs, declares{params: params, authorizer: true}); err != nil || !patches {
+		return s, err
+	}
+	s.patches, err = s.extend(envs, declares{params: params, authorizer: true, patches: true})
 	return s, err
 }
 
@@ -170,7 +180,10 @@ func (s *scope) extend(envs *environments, d declares) (*celgo.Env, error) {
 
 func (s *scope) compile(e *expression) (err error) {
 	env := s.plain
-	if e.authorizer {
+	switch {
+	case e.patches:
+		env = s.patches
+	case e.authorizer:
 		env = s.authorizer
 	}
 	if strings.TrimSpace(e.source) == "" {
@@ -206,6 +219,7 @@ type compiler struct {
 	version cel.Version
 	mu      sync.Mutex
 	envs    map[cel.Version]*environments
+	types   *typeChecker // nil checks nothing
 }
 
 func newCompiler(v cel.Version) *compiler {
@@ -225,8 +239,8 @@ func (k *compiler) environments(v cel.Version) *environments {
 // one for each expression that does not compile. A policy is judged without
 // the validations, messages and annotations that do not; without a variable or
 // a match condition it can't be, and is nil.
-func (k *compiler) compile(o *render.Object, p *v1.ValidatingAdmissionPolicy) (*compiled, []error) {
-	c, errs, err := k.check(k.version, p)
+func (k *compiler) compile(o *render.Object, p *v1.ValidatingAdmissionPolicy, m *mutates) (*compiled, []error) {
+	c, errs, err := k.check(k.version, p, m)
 	if err != nil {
 		return nil, []error{at(o, "", "policy", err)}
 	}
@@ -234,12 +248,12 @@ func (k *compiler) compile(o *render.Object, p *v1.ValidatingAdmissionPolicy) (*
 	c.each(func(e *expression) {
 		err, broken := errs[e.id]
 		if broken {
-			err = k.explain(p, e, err)
+			err = k.explain(p, m, e, err)
 		} else {
 			e.program, err = cel.Plan(e.ast)
 		}
 		if err != nil {
-			faults = append(faults, at(o, e.pointer, e.rule, err))
+			faults = append(faults, brokenAt(o, e, err))
 		}
 	})
 	if !c.complete(c.variables) || !c.complete(c.conditions) {
@@ -270,8 +284,10 @@ func (c *compiled) ready(o *render.Object) {
 	broken := func(e *expression) bool { return e.program == nil }
 	c.validations = slices.DeleteFunc(c.validations, broken)
 	c.annotations = slices.DeleteFunc(c.annotations, broken)
-	for _, e := range c.validations {
-		e.explainer = c.explainer(e)
+	if c.mutates == nil {
+		for _, e := range c.validations {
+			e.explainer = c.explainer(e)
+		}
 	}
 	c.each(func(e *expression) { e.origin = span(o, e.pointer) })
 	c.object, c.severity = o, severityOf(c.policy.Annotations)
@@ -281,20 +297,23 @@ func (c *compiled) ready(o *render.Object) {
 	}
 }
 
-func (k *compiler) check(v cel.Version, p *v1.ValidatingAdmissionPolicy) (*compiled, map[int]error, error) {
-	s, err := newScope(k.environments(v), p.Spec.ParamKind != nil)
+func (k *compiler) check(v cel.Version, p *v1.ValidatingAdmissionPolicy, m *mutates) (*compiled, map[int]error, error) {
+	s, err := newScope(k.environments(v), p.Spec.ParamKind != nil, m != nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	c := sources(p)
+	if m != nil {
+		m.sources(c)
+	}
 	return c, s.all(c), nil
 }
 
 // explain adds to a compile error that a newer API server would accept the
 // expression, if so.
-func (k *compiler) explain(p *v1.ValidatingAdmissionPolicy, e *expression, err error) error {
+func (k *compiler) explain(p *v1.ValidatingAdmissionPolicy, m *mutates, e *expression, err error) error {
 	needed, ok := k.version.NeededVersion(func(v cel.Version) bool {
-		_, errs, err := k.check(v, p)
+		_, errs, err := k.check(v, p, m)
 		return err == nil && errs[e.id] == nil
 	})
 	if !ok {

@@ -147,6 +147,16 @@ func (c *checker) errors(o *render.Object) []error {
 // not compile (k8s.io/kubernetes/pkg/apis/admissionregistration/validation).
 func checkPolicy(p *v1.ValidatingAdmissionPolicy) *checker {
 	c := &checker{}
+	c.policy(p)
+	if len(p.Spec.Validations) == 0 && len(p.Spec.AuditAnnotations) == 0 {
+		c.add("/spec", "policy", "spec.validations: validations or auditAnnotations must be specified")
+	}
+	c.validations(p.Spec.Validations)
+	return c
+}
+
+// policy checks what both kinds of policies have.
+func (c *checker) policy(p *v1.ValidatingAdmissionPolicy) {
 	if p.Name == "" {
 		c.add("/metadata", "policy", "metadata.name: required")
 	}
@@ -166,12 +176,7 @@ func checkPolicy(p *v1.ValidatingAdmissionPolicy) *checker {
 		}
 		c.match("/spec/matchConstraints", "policy", p.Spec.MatchConstraints)
 	}
-	if len(p.Spec.Validations) == 0 && len(p.Spec.AuditAnnotations) == 0 {
-		c.add("/spec", "policy", "spec.validations: validations or auditAnnotations must be specified")
-	}
 	c.names(p)
-	c.validations(p.Spec.Validations)
-	return c
 }
 
 const maxMatchConditions = 64
@@ -313,21 +318,26 @@ func anyOperation(p *v1.ValidatingAdmissionPolicy, o *render.Object) []error {
 // checkBinding finds what the API server refuses in a binding.
 func checkBinding(b *v1.ValidatingAdmissionPolicyBinding) *checker {
 	c := &checker{}
-	const rule = "binding"
-	if b.Name == "" {
-		c.add("/metadata", rule, "metadata.name: required")
-	}
-	if b.Spec.PolicyName == "" {
-		c.add("/spec", rule, "spec.policyName: required")
-	}
-	if m := b.Spec.MatchResources; m != nil {
-		c.match("/spec/matchResources", rule, m)
-	}
-	if p := b.Spec.ParamRef; p != nil {
-		c.paramRef(p)
-	}
+	c.binding(b.Name, b.Spec.PolicyName, b.Spec.MatchResources, b.Spec.ParamRef)
 	c.actions(b.Spec.ValidationActions)
 	return c
+}
+
+// binding checks what bindings of both kinds have.
+func (c *checker) binding(name, policyName string, m *v1.MatchResources, p *v1.ParamRef) {
+	const rule = "binding"
+	if name == "" {
+		c.add("/metadata", rule, "metadata.name: required")
+	}
+	if policyName == "" {
+		c.add("/spec", rule, "spec.policyName: required")
+	}
+	if m != nil {
+		c.match("/spec/matchResources", rule, m)
+	}
+	if p != nil {
+		c.paramRef(p)
+	}
 }
 
 func (c *checker) paramRef(p *v1.ParamRef) {

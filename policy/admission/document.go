@@ -43,7 +43,7 @@ func (e *Engine) Rules() []policy.Rule {
 func (b *bound) rule(x *expression, validation v1.Validation) policy.Rule {
 	a := b.policy.Annotations
 	r := policy.Rule{
-		Engine: policy.EngineAdmission, Policy: b.policy.Name, Name: x.rule,
+		Engine: b.engine(), Policy: b.policy.Name, Name: x.rule,
 		Severity: b.severity, Title: title(a, validation),
 		Description: annotation(a, descriptionKeys), Help: annotation(a, helpKeys), URL: annotation(a, urlKeys),
 		Expression: validation.Expression, Origin: span(b.object, x.pointer),

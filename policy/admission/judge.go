@@ -149,17 +149,37 @@ func (rs *results) add(b *bound, action policy.Action, v verdict) {
 		}
 	}
 	if b.assumed {
-		v.assumed = append(slices.Clip(v.assumed), fmt.Sprintf("policy %s has no binding: judged as if bound with Deny", b.policy.Name))
+		v.assumed = append(slices.Clip(v.assumed), b.assumption())
 	}
 	if rs.list == nil {
 		rs.list = make([]policy.Result, 0, rs.expected)
 	}
-	rs.list = append(rs.list, policy.Result{
-		Engine: policy.EngineAdmission, Policy: b.policy.Name, Rule: v.rule,
+	rs.list = append(rs.list, b.result(v, action))
+}
+
+func (b *bound) result(v verdict, action policy.Action) policy.Result {
+	return policy.Result{
+		Engine: b.engine(), Policy: b.policy.Name, Rule: v.rule,
 		Outcome: v.outcome, Action: action, Severity: b.severity,
 		Message: v.message, Reason: v.reason, Fields: v.fields, Hint: v.hint, Assumed: v.assumed,
 		PolicyOrigin: v.origin,
-	})
+	}
+}
+
+// engine is the kind of the policy, as it stands in results.
+func (c *compiled) engine() string {
+	if c.mutates != nil {
+		return policy.EngineMutation
+	}
+	return policy.EngineAdmission
+}
+
+// assumption is what the say of a policy rests on whose binding is assumed.
+func (b *bound) assumption() string {
+	if b.mutates != nil {
+		return fmt.Sprintf("policy %s has no binding: applied as if it had one", b.policy.Name)
+	}
+	return fmt.Sprintf("policy %s has no binding: judged as if bound with Deny", b.policy.Name)
 }
 
 func same(r *policy.Result, b *bound, v *verdict) bool {

@@ -42,6 +42,7 @@ type Kinds struct {
 	groups   map[string]bool // that are built in
 	customs  map[schema.GroupKind]*custom
 	resolved resolved
+	mergers  mergers
 }
 
 var _ policy.Kinds = (*Kinds)(nil)

@@ -1,11 +1,13 @@
 package cel
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/google/cel-go/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/apiserver/pkg/cel/library"
+	"k8s.io/apiserver/pkg/cel/mutation"
 )
 
 // Declarations are the variables of an environment, and the object types that
@@ -14,6 +16,7 @@ import (
 type Declarations struct {
 	Variables map[string]*cel.Type
 	Types     []*apiservercel.DeclType
+	Patches   bool // the types Object and JSONPatch, of what mutations yield
 }
 
 // fieldNamesMayBeKeywords is the environment version from which reserved words
@@ -41,6 +44,9 @@ func (v Version) Extend(env *cel.Env, d Declarations) (*cel.Env, error) {
 		}
 		opts = append(opts, more...)
 	}
+	if d.Patches {
+		opts = append(opts, common.ResolverEnvOption(&mutation.DynamicTypeResolver{}), library.JSONPatch())
+	}
 	return env.Extend(opts...)
 }
 
@@ -49,7 +55,7 @@ func (v Version) Extend(env *cel.Env, d Declarations) (*cel.Env, error) {
 func Compile(env *cel.Env, expression string, want ...*cel.Type) (*cel.Ast, error) {
 	ast, issues := env.Compile(expression)
 	if issues != nil {
-		return nil, errors.New("compilation failed: " + issues.String())
+		return nil, newCompileError(issues)
 	}
 	if !oneOf(ast.OutputType(), want) {
 		return nil, wrongType(ast.OutputType(), want)

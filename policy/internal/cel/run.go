@@ -9,7 +9,9 @@ import (
 	"github.com/google/cel-go/ext"
 	"github.com/google/cel-go/interpreter"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/common"
 	"k8s.io/apiserver/pkg/cel/library"
+	"k8s.io/apiserver/pkg/cel/mutation"
 )
 
 // runner is what programs of every version run in: the functions of the newest
@@ -35,7 +37,7 @@ func newRunner() (*runner, error) {
 		library.URLs(), library.Regex(), library.Lists(library.ListsVersion(1)),
 		library.Authz(), library.AuthzSelectors(), library.Quantity(),
 		library.IP(), library.CIDR(), library.Format(), library.SemverLib(library.SemverVersion(1)),
-		library.JSONPatch(),
+		library.JSONPatch(), common.ResolverEnvOption(&mutation.DynamicTypeResolver{}),
 	)
 	if err != nil {
 		return nil, err

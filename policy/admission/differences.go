@@ -1,0 +1,115 @@
+package admission
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// maxDifferences is how many fields a result names.
+const maxDifferences = 64
+
+// differences are pointers of what is other in the value after, in the order
+// of the keys: the largest values that are new, and for those that are gone
+// where they would be.
+func differences(before, after any) []string {
+	var d diff
+	d.compare("", before, after)
+	return d.pointers
+}
+
+type diff struct{ pointers []string }
+
+func (d *diff) add(pointer string) {
+	if len(d.pointers) < maxDifferences {
+		d.pointers = append(d.pointers, pointer)
+	}
+}
+
+func (d *diff) compare(pointer string, before, after any) {
+	if len(d.pointers) >= maxDifferences || reflect.DeepEqual(before, after) {
+		return
+	}
+	b, ok := before.(map[string]any)
+	a, too := after.(map[string]any)
+	if ok && too {
+		d.objects(pointer, b, a)
+		return
+	}
+	x, ok := before.([]any)
+	y, too := after.([]any)
+	if ok && too {
+		d.lists(pointer, x, y)
+		return
+	}
+	d.add(pointer)
+}
+
+func (d *diff) objects(pointer string, before, after map[string]any) {
+	keys := slices.Collect(maps.Keys(after))
+	for key := range before {
+		if _, both := after[key]; !both {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		b, was := before[key]
+		a, is := after[key]
+		if was && is {
+			d.compare(pointer+render.Pointer(key), b, a)
+		} else {
+			d.add(pointer + render.Pointer(key))
+		}
+	}
+}
+
+// lists names the elements of the longer list that the other lacks, and the
+// list itself where some only went.
+func (d *diff) lists(pointer string, before, after []any) {
+	if len(before) == len(after) {
+		for i := range after {
+			d.compare(pointer+render.Pointer(i), before[i], after[i])
+		}
+		return
+	}
+	named := len(d.pointers)
+	rest := before
+	for i, e := range after {
+		j := slices.IndexFunc(rest, func(o any) bool { return reflect.DeepEqual(o, e) })
+		if j < 0 {
+			d.element(pointer+render.Pointer(i), before, e)
+			continue
+		}
+		rest = rest[j+1:]
+	}
+	if len(d.pointers) == named {
+		d.add(pointer)
+	}
+}
+
+// element names what is other in an element that has a name: else all of it.
+func (d *diff) element(pointer string, before []any, e any) {
+	for _, o := range before {
+		was, ok := o.(map[string]any)
+		is, too := e.(map[string]any)
+		if ok && too && is["name"] != nil && reflect.DeepEqual(was["name"], is["name"]) {
+			d.objects(pointer, was, is)
+			return
+		}
+	}
+	d.add(pointer)
+}
+
+// orList is a list of pointers in words.
+func orList(pointers []string) string {
+	const shown = 4
+	if len(pointers) > shown {
+		return fmt.Sprintf("%s and %d more", strings.Join(pointers[:shown], ", "), len(pointers)-shown)
+	}
+	return strings.Join(pointers, ", ")
+}
