@@ -18,7 +18,8 @@ import (
 // TestGolden judges the objects of each archive and compares the results, one
 // a line. An archive holds policy.yaml (policies and bindings), object.yaml,
 // old.yaml (what is there before) and cluster.yaml (context). The comment's
-// lines may set `version: 1.30`, `user: name` and `unbound: assume`.
+// lines may set `version: 1.30`, `user: name`,
+// `unbound: assume` and `types: check`.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -68,6 +69,9 @@ func judgeArchive(t *testing.T, a *txtar.Archive) string {
 	}
 	all := append(objects["cluster.yaml"], objects["object.yaml"]...)
 	options := Options{Kinds: testKinds{crds(all)}, Cluster: policy.NewCluster(all...), KubeVersion: setting["version"]}
+	if setting["types"] == "check" {
+		options.Types = kindsOf(t, crds(all)...)
+	}
 	if setting["unbound"] == "assume" {
 		options.AssumeBound = always
 	}

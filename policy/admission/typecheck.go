@@ -1,0 +1,315 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	celgo "github.com/google/cel-go/cel"
+	v1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/apiserver/pkg/cel/library"
+	"k8s.io/apiserver/pkg/cel/openapi"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render"
+)
+
+// Types knows what the API server serves, and of what fields it is. It is safe
+// for concurrent use.
+type Types interface {
+	// Resources lists what is served as discovery does: plural names, and
+	// subresources as "resource/subresource".
+	Resources() []metav1.APIResource
+	// BuiltinGroup tells whether nothing is served in a group but Resources.
+	BuiltinGroup(group string) bool
+	// Schema is the published schema of a kind, references replaced.
+	Schema(schema.GroupVersionKind) (*spec.Schema, bool)
+}
+
+// typeChecker finds what the API server would put into the status.typeChecking
+// of policies: what is wrong with validations and their messages if the object
+// is of a kind that the policy names. As there, it looks neither at the other
+// expressions, nor at rules with wildcards, nor at more than ten kinds of a
+// rule (k8s.io/apiserver/pkg/admission/plugin/policy/validating).
+//
+// Two of the API server's warnings are left out since they are mistaken:
+// "undefined field" for fields that are quantities, such as limits (see Schema
+// of policy/schema), and "unexpected failed resolution" for
+// authorizer.requestResource, which it forgets to declare. It is safe for
+// concurrent use.
+type typeChecker struct {
+	types   Types
+	version cel.Version
+	served  func() []metav1.APIResource
+
+	mu    sync.Mutex
+	decls map[string]func() *apiservercel.DeclType
+	envs  map[typing]func() (*celgo.Env, error)
+}
+
+// typing is by which kinds an environment's variables are typed.
+type typing struct {
+	object, params schema.GroupVersionKind
+	hasParams      bool
+}
+
+// newTypeChecker returns nil where nothing is known of types.
+func newTypeChecker(v cel.Version, types Types) *typeChecker {
+	if types == nil {
+		return nil
+	}
+	return &typeChecker{
+		types: types, version: v, served: sync.OnceValue(types.Resources),
+		decls: map[string]func() *apiservercel.DeclType{}, envs: map[typing]func() (*celgo.Env, error){},
+	}
+}
+
+// maxTypes is how many kinds of one rule are checked.
+const maxTypes = 10
+
+// kinds are those that a policy is checked with, in order.
+func (t *typeChecker) kinds(rules []v1.NamedRuleWithOperations) []schema.GroupVersionKind {
+	found := map[schema.GroupVersionKind]bool{}
+	for i := range rules {
+		if !t.kindsOf(&rules[i].Rule, found) {
+			break
+		}
+	}
+	return slices.SortedFunc(maps.Keys(found), func(a, b schema.GroupVersionKind) int {
+		return slices.Compare([]string{a.Group, a.Version, a.Kind}, []string{b.Group, b.Version, b.Kind})
+	})
+}
+
+// kindsOf adds a rule's kinds. At the limit it stops, and what further rules
+// name is not checked either.
+func (t *typeChecker) kindsOf(r *v1.Rule, found map[schema.GroupVersionKind]bool) (more bool) {
+	star := func(s string) bool { return strings.Contains(s, "*") }
+	if slices.ContainsFunc(r.APIGroups, star) || slices.ContainsFunc(r.APIVersions, star) {
+		return true
+	}
+	n := 0
+	for _, group := range slices.Sorted(slices.Values(r.APIGroups)) {
+		for _, version := range slices.Sorted(slices.Values(r.APIVersions)) {
+			for _, resource := range slices.Sorted(slices.Values(r.Resources)) {
+				for _, gvk := range t.kindsFor(schema.GroupVersionResource{Group: group, Version: version, Resource: resource}) {
+					found[gvk] = true
+					if n++; n == maxTypes {
+						return false
+					}
+				}
+			}
+		}
+	}
+	return true
+}
+
+// kindsFor is how the API server's REST mapper reads a resource: in any letter
+// case, also in the singular, and for want of a group of any group.
+func (t *typeChecker) kindsFor(gvr schema.GroupVersionResource) []schema.GroupVersionKind {
+	name := strings.ToLower(gvr.Resource)
+	var kinds []schema.GroupVersionKind
+	for _, r := range t.served() {
+		if r.Version != gvr.Version || gvr.Group != "" && r.Group != gvr.Group || strings.Contains(r.Name, "/") {
+			continue
+		}
+		if r.Name == name || strings.ToLower(r.Kind) == name {
+			kinds = append(kinds, schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind})
+		}
+	}
+	return kinds
+}
+
+// decl is the CEL type of a kind under a name of its own; nil where the kind's
+// schema is not known.
+func (t *typeChecker) decl(gvk schema.GroupVersionKind, prefix string) *apiservercel.DeclType {
+	name := prefix + gvk.GroupVersion().String() + "." + gvk.Kind
+	t.mu.Lock()
+	f := t.decls[name]
+	if f == nil {
+		f = sync.OnceValue(func() *apiservercel.DeclType {
+			s, ok := t.types.Schema(gvk)
+			if !ok {
+				return nil
+			}
+			d := common.SchemaDeclType(&openapi.Schema{Schema: s}, true)
+			if d == nil {
+				return nil
+			}
+			return d.MaybeAssignTypeName(name)
+		})
+		t.decls[name] = f
+	}
+	t.mu.Unlock()
+	return f()
+}
+
+func (t *typeChecker) env(of typing) (*celgo.Env, error) {
+	t.mu.Lock()
+	f := t.envs[of]
+	if f == nil {
+		f = sync.OnceValues(func() (*celgo.Env, error) { return t.newEnv(of) })
+		t.envs[of] = f
+	}
+	t.mu.Unlock()
+	return f()
+}
+
+func (t *typeChecker) newEnv(of typing) (*celgo.Env, error) {
+	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
+	d := cel.Declarations{
+		Variables: map[string]*celgo.Type{
+			"request": request.CelType(), "namespaceObject": namespace.CelType(),
+			"authorizer": library.AuthorizerType, "authorizer.requestResource": library.ResourceCheckType,
+		},
+		Types: []*apiservercel.DeclType{request, namespace},
+	}
+	declare := func(decl *apiservercel.DeclType, names ...string) {
+		typ := celgo.DynType
+		if decl != nil {
+			typ = decl.CelType()
+			d.Types = append(d.Types, decl)
+		}
+		for _, name := range names {
+			d.Variables[name] = typ
+		}
+	}
+	declare(t.decl(of.object, ""), "object", "oldObject")
+	if of.hasParams {
+		declare(t.decl(of.params, "params:"), "params")
+	}
+	return t.version.Env(d)
+}
+
+// check returns the warnings about a policy, each a *render.Error.
+func (t *typeChecker) check(c *compiled) []error {
+	if t == nil || c.policy.Spec.MatchConstraints == nil {
+		return nil
+	}
+	found, err := t.find(c)
+	if err != nil {
+		return []error{at(c.object, "", "typeChecking", err)}
+	}
+	return found.errors(c)
+}
+
+func (t *typeChecker) find(c *compiled) (found warnings, err error) {
+	of := typing{hasParams: c.policy.Spec.ParamKind != nil}
+	if k := c.policy.Spec.ParamKind; k != nil {
+		of.params = policy.ParseGroupVersion(k.APIVersion).WithKind(k.Kind)
+	}
+	for _, of.object = range t.kinds(c.policy.Spec.MatchConstraints.ResourceRules) {
+		if t.decl(of.object, "") == nil {
+			continue
+		}
+		if err := t.checkKind(c, of, &found); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// checkKind checks a policy's expressions with one kind of object.
+func (t *typeChecker) checkKind(c *compiled, of typing, all *warnings) error {
+	env, err := t.env(of)
+	if err != nil {
+		return err
+	}
+	variables := cel.VariablesType()
+	env, err = t.version.Extend(env, cel.Declarations{
+		Variables: map[string]*celgo.Type{"variables": variables.CelType()}, Types: []*apiservercel.DeclType{variables},
+	})
+	if err != nil {
+		return err
+	}
+	for i, v := range c.variables {
+		var typ *celgo.Type
+		if ast, err := cel.Compile(env, v.source); err == nil {
+			typ = ast.OutputType()
+		}
+		cel.AddVariable(variables, c.policy.Spec.Variables[i].Name, typ)
+	}
+	for i, e := range c.validations {
+		for _, e := range []*expression{e, c.messages[i]} {
+			if e != nil {
+				_, err := cel.Compile(env, e.source)
+				all.add(e, of.object, err)
+			}
+		}
+	}
+	return nil
+}
+
+// warnings are what is wrong with expressions, each with the kinds of objects
+// for which it is.
+type warnings []warning
+
+type warning struct {
+	*expression
+	issues []cel.Issue
+	kinds  []string
+}
+
+func (ws *warnings) add(e *expression, gvk schema.GroupVersionKind, err error) {
+	var wrong *cel.CompileError
+	if !errors.As(err, &wrong) {
+		return
+	}
+	for i := range *ws {
+		if w := &(*ws)[i]; w.expression == e && slices.Equal(w.issues, wrong.Issues) {
+			w.kinds = append(w.kinds, gvk.String())
+			return
+		}
+	}
+	*ws = append(*ws, warning{e, wrong.Issues, []string{gvk.String()}})
+}
+
+// errors puts the warnings in the order of the policy, in the API server's
+// words but for the lines of code that it quotes.
+func (ws warnings) errors(c *compiled) []error {
+	slices.SortStableFunc(ws, func(a, b warning) int { return a.id - b.id })
+	var errs []error
+	for _, w := range ws {
+		var issues []string
+		for _, i := range w.issues {
+			issues = append(issues, i.String())
+		}
+		text := fmt.Sprintf("%s: %s", w.kinds[0], strings.Join(issues, "; "))
+		if more := w.kinds[1:]; len(more) > 0 {
+			text += "; so for " + strings.Join(more, "; ")
+		}
+		e := at(c.object, w.pointer, w.rule, errors.New(text))
+		e.Span, e.Warning = place(c.object, w.expression, w.issues), true
+		errs = append(errs, e)
+	}
+	return errs
+}
+
+// place is where an expression is wrong: at the first issue's own place if
+// that can be told, else the expression's.
+func place(o *render.Object, e *expression, issues []cel.Issue) render.Span {
+	if len(issues) > 0 {
+		if s, ok := o.Inside(e.pointer, e.source, issues[0].Offset(e.source)); ok {
+			return s
+		}
+	}
+	return span(o, e.pointer)
+}
+
+// brokenAt is the error about an expression that does not compile.
+func brokenAt(o *render.Object, e *expression, err error) *render.Error {
+	f := at(o, e.pointer, e.rule, err)
+	if wrong := (*cel.CompileError)(nil); errors.As(err, &wrong) {
+		f.Span = place(o, e, wrong.Issues)
+	}
+	return f
+}

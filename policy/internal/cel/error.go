@@ -1,0 +1,52 @@
+package cel
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+)
+
+// A CompileError is what is wrong with an expression.
+type CompileError struct {
+	Issues []Issue
+	text   string // all of them in the API server's words, with the lines they are about
+}
+
+// An Issue is one thing that is wrong with an expression. Line and Column
+// count from 1, columns in code points.
+type Issue struct {
+	Message      string
+	Line, Column int
+}
+
+// String is the issue as the API server words it, in one line.
+func (i Issue) String() string {
+	return fmt.Sprintf("ERROR: <input>:%d:%d: %s", i.Line, i.Column, i.Message)
+}
+
+func newCompileError(issues *cel.Issues) *CompileError {
+	e := &CompileError{text: "compilation failed: " + issues.String()}
+	for _, x := range issues.Errors() {
+		e.Issues = append(e.Issues, Issue{
+			Message: strings.ReplaceAll(x.Message, "\n", " "),
+			Line:    max(1, x.Location.Line()), Column: max(0, x.Location.Column()) + 1,
+		})
+	}
+	return e
+}
+
+// Error has the API server's words.
+func (e *CompileError) Error() string { return e.text }
+
+// Offset is where the issue begins in the expression, in code points.
+func (i Issue) Offset(expression string) int {
+	n := 0
+	for line := range strings.Lines(expression) {
+		if i.Line--; i.Line == 0 {
+			break
+		}
+		n += len([]rune(line))
+	}
+	return n + i.Column - 1
+}
