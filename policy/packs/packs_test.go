@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,6 +23,15 @@ var versions = []string{"1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", 
 
 const newest = "1.37"
 
+// kindsOf are the kinds of each version, made once.
+var kindsOf = func() map[string]func() (*schema.Kinds, error) {
+	all := map[string]func() (*schema.Kinds, error){}
+	for _, v := range versions {
+		all[v] = sync.OnceValues(func() (*schema.Kinds, error) { return schema.New(nil, schema.Options{KubeVersion: v}) })
+	}
+	return all
+}()
+
 // A judge is the engine of a pack, or of some of its policies.
 type judge struct {
 	kinds  *schema.Kinds
@@ -30,7 +40,7 @@ type judge struct {
 
 func newJudge(t testing.TB, kubeVersion string, objects []*render.Object) judge {
 	t.Helper()
-	kinds, err := schema.New(nil, schema.Options{KubeVersion: kubeVersion})
+	kinds, err := kindsOf[kubeVersion]()
 	if err != nil {
 		t.Fatal(err)
 	}
