@@ -44,13 +44,17 @@ func newBench(in *input, o *checkOptions) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	vap, err := admission.New(policies, admission.Options{
+	options := admission.Options{
 		Cluster: cluster, Kinds: kinds, KubeVersion: o.kubeVersion,
 		Authorizer: authorizer, AuthorizerAssumed: authorizer.Assumed,
 		AssumeBound: func(p *render.Object) bool { return slices.Contains(given, p) },
-	})
+	}
+	mutating, err := admission.NewMutating(policies, options)
 	b.broken(err)
-	b.chain.Validators = append(b.chain.Validators, vap)
+	b.chain.Mutators = append(b.chain.Mutators, mutating)
+	validating, err := admission.New(policies, options)
+	b.broken(err)
+	b.chain.Validators = append(b.chain.Validators, validating)
 
 	for _, name := range b.packs(o, policies) {
 		engine, err := newPack(name, o, kinds, cluster)
@@ -103,6 +107,9 @@ func (b *bench) unsupported(policies []*render.Object) {
 
 func (b *bench) rules() []policy.Rule {
 	var rules []policy.Rule
+	for _, m := range b.chain.Mutators {
+		rules = append(rules, m.Rules()...)
+	}
 	for _, v := range b.chain.Validators {
 		rules = append(rules, v.Rules()...)
 	}

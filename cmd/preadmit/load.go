@@ -105,8 +105,6 @@ func unsupported(o *render.Object) string {
 	case gvk.Group == "constraints.gatekeeper.sh",
 		gvk.Group == "templates.gatekeeper.sh" && gvk.Kind == "ConstraintTemplate":
 		return "Gatekeeper policies are not evaluated yet"
-	case gvk.Group == "admissionregistration.k8s.io" && gvk.Kind == "MutatingAdmissionPolicy":
-		return "MutatingAdmissionPolicies are not evaluated yet: validating policies see the object as it was before them"
 	}
 	return ""
 }

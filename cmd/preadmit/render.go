@@ -17,7 +17,7 @@ import (
 
 func newRenderCommand(code *int) *cobra.Command {
 	var o checkOptions
-	var format string
+	var printed printing
 	cmd := &cobra.Command{
 		Use:   "render [PATH ...]",
 		Short: "Print the rendered objects, with where each came from",
@@ -25,19 +25,31 @@ func newRenderCommand(code *int) *cobra.Command {
 			if err := configure(cmd.Flags(), args); err != nil {
 				return err
 			}
-			c, err := runRender(cmd.Context(), &o, format, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			c, err := runRender(cmd.Context(), &o, printed, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 			*code = c
 			return err
 		},
 	}
 	o.sources.addFlags(cmd.Flags())
-	cmd.Flags().StringVarP(&format, "output", "o", "yaml", "`FORMAT` of the objects: yaml or json")
+	o.judges.addFlags(cmd.Flags())
+	o.asking.addFlags(cmd.Flags())
+	cmd.Flags().StringVarP(&printed.format, "output", "o", "yaml", "`FORMAT` of the objects: yaml or json")
+	cmd.Flags().BoolVar(&printed.admitted, "admitted", false, "show what defaults and mutating policies would make of each object, as a diff")
 	return cmd
 }
 
-func runRender(ctx context.Context, o *checkOptions, format string, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
-	if !slices.Contains([]string{"yaml", "json"}, format) {
-		return 0, fmt.Errorf("--output %q: no such format; there are yaml, json", format)
+// printing is how objects are printed.
+type printing struct {
+	format   string
+	admitted bool // as they would be stored
+}
+
+func runRender(ctx context.Context, o *checkOptions, printed printing, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+	if !slices.Contains([]string{"yaml", "json"}, printed.format) {
+		return 0, fmt.Errorf("--output %q: no such format; there are yaml, json", printed.format)
+	}
+	if !printed.admitted {
+		o.policies, o.with = nil, nil // only admission asks them
 	}
 	o.start()
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after --timeout %s", o.timeout))
@@ -46,11 +58,20 @@ func runRender(ctx context.Context, o *checkOptions, format string, args []strin
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
+	var stored *admitted
+	if printed.admitted {
+		if stored, err = admit(ctx, in, o); err != nil {
+			return 0, timedOut(ctx, err)
+		}
+	}
 	relabel(in.tree, in.found)
 	w := bufio.NewWriter(stdout)
-	if format == "json" {
-		err = printJSON(w, in)
-	} else {
+	switch {
+	case printed.format == "json":
+		err = printJSON(w, in, stored)
+	case stored != nil:
+		err = printDiffs(w, in, stored)
+	default:
 		err = printYAML(w, in)
 	}
 	if err == nil {
@@ -67,14 +88,18 @@ func complain(w io.Writer, results []policy.Result) int {
 	code := exitOK
 	for _, r := range results {
 		severity := "warning"
-		if r.Undecided() {
+		if r.Undecided() || r.Outcome == policy.Fail && r.Action == policy.Deny {
 			severity, code = "error", exitIncomplete
 		}
 		place := ""
 		if len(r.Origins) > 0 {
 			place = r.Origins[0].String() + ": "
 		}
-		fmt.Fprintf(w, "%s%s: %s [%s]\n", plain(place), severity, plain(r.Message), r.Rule)
+		rule := r.Rule
+		if r.Object.Kind != "" { // a policy's
+			rule = r.Policy + "/" + rule
+		}
+		fmt.Fprintf(w, "%s%s: %s [%s]\n", plain(place), severity, plain(r.Message), plain(rule))
 		if r.Hint != "" {
 			fmt.Fprintf(w, "  help: %s\n", plain(r.Hint))
 		}
@@ -114,14 +139,15 @@ type renderedObject struct {
 	Origins []render.Origin `json:"origins"`
 	Assumed []string        `json:"assumed,omitempty"`
 	Object  map[string]any  `json:"object"`
+	Stored  map[string]any  `json:"stored,omitempty"` // with --admitted
 }
 
 // printJSON prints an array with an object a line.
-func printJSON(w io.Writer, in *input) error {
+func printJSON(w io.Writer, in *input, stored *admitted) error {
 	separator := "[\n"
 	for _, u := range in.head {
 		for _, o := range u.Objects {
-			r := renderedObject{Unit: in.tree.display(u.Path), Kind: u.Kind, Origins: slices.Clone(o.At("")), Assumed: o.Assumed, Object: o.Object}
+			r := renderedObject{Unit: in.tree.display(u.Path), Kind: u.Kind, Origins: slices.Clone(o.At("")), Assumed: o.Assumed, Object: o.Object, Stored: stored.tree(o)}
 			for i := range r.Origins {
 				r.Origins[i].File = in.tree.display(r.Origins[i].File)
 			}

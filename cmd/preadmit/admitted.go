@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// admitted are the objects as the API server would store them.
+type admitted struct {
+	stored map[*render.Object]*render.Object // by the rendered one
+	steps  map[render.Key][]policy.Result    // what was set, by the object
+}
+
+// tree is the stored object's; nil for no object.
+func (a *admitted) tree(rendered *render.Object) map[string]any {
+	if a == nil || a.stored[rendered] == nil {
+		return nil
+	}
+	return a.stored[rendered].Object
+}
+
+// admit takes the rendered objects through defaults and mutating policies.
+// What went wrong on the way is found.
+func admit(ctx context.Context, in *input, o *checkOptions) (*admitted, error) {
+	user, err := o.asking.user(in, &o.judges, o.judges.user())
+	if err != nil {
+		return nil, err
+	}
+	bench, err := newBench(in, o)
+	if err != nil {
+		return nil, err
+	}
+	head := objects(in.head)
+	reqs := policy.Requests(nil, head)
+	for i := range reqs {
+		reqs[i].UserInfo = user
+	}
+	stored, results, err := bench.chain.Stored(ctx, reqs)
+	if err != nil {
+		return nil, err
+	}
+	a := &admitted{stored: map[*render.Object]*render.Object{}, steps: map[render.Key][]policy.Result{}}
+	for i, o := range head {
+		a.stored[o] = stored[i]
+	}
+	in.found = append(in.found, bench.results...)
+	for _, r := range results {
+		switch {
+		case r.Outcome == policy.Pass && len(r.Fields) > 0:
+			key := r.Object
+			key.Namespace = "" // the result's is the request's
+			a.steps[key] = append(a.steps[key], r)
+		case r.Outcome == policy.Fail || r.Undecided():
+			in.found = append(in.found, r)
+		}
+	}
+	return a, nil
+}
+
+// printDiffs prints a unified diff an object: from what was rendered to what
+// would be stored, with the mutations that are a part of it.
+func printDiffs(w io.Writer, in *input, a *admitted) error {
+	for _, u := range in.head {
+		for _, o := range u.Objects {
+			if _, err := fmt.Fprintf(w, "# %s %s\n%s", u.Kind, plain(in.tree.display(u.Path)), sourceLine(in.tree, o)); err != nil {
+				return err
+			}
+			if err := printDiff(w, in, a, o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func printDiff(w io.Writer, in *input, a *admitted, o *render.Object) error {
+	key := o.Key()
+	key.Namespace = ""
+	for _, r := range a.steps[key] {
+		r.PolicyOrigin.File = in.tree.display(r.PolicyOrigin.File)
+		if _, err := fmt.Fprintf(w, "# %s/%s %s (%s)\n", plain(r.Policy), r.Rule, plain(r.Message), plain(r.PolicyOrigin.String())); err != nil {
+			return err
+		}
+	}
+	before, err := yaml.Marshal(o.Object)
+	if err != nil {
+		return err
+	}
+	after, err := yaml.Marshal(a.tree(o))
+	if err != nil {
+		return err
+	}
+	name := plain(objectName(o))
+	text := diff.Diff(name, before, name+" as stored", after)
+	if text == nil {
+		_, err = fmt.Fprintf(w, "# %s is stored as it is\n", name)
+		return err
+	}
+	_, err = w.Write(withoutCommand(text))
+	return err
+}
+
+// withoutCommand drops the first line of a diff, which names the program.
+func withoutCommand(text []byte) []byte {
+	return text[slices.Index(text, '\n')+1:]
+}
+
+// objectName is an object in words: its kind, and where it is.
+func objectName(o *render.Object) string {
+	key := o.Key()
+	if key.Namespace == "" {
+		return fmt.Sprintf("%s %s %s", key.APIVersion, key.Kind, key.Name)
+	}
+	return fmt.Sprintf("%s %s %s/%s", key.APIVersion, key.Kind, key.Namespace, key.Name)
+}
