@@ -1,0 +1,99 @@
+package schema
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// object validates an object as the API server does before it stores it, that
+// is: with its defaults, and without the status that it resets. The
+// specification is k8s.io/kubernetes/pkg/apis/*/validation; what is not
+// written down here is let through.
+func (c *check) object(b *builtin, now, old any) {
+	if m, ok := now.(metav1.Object); ok && m != nil {
+		c.meta(metaOf(m), b, old == nil)
+	}
+	spec := top.in("spec")
+	switch o := now.(type) {
+	case *corev1.Pod:
+		c.pod(o)
+	case *corev1.PodTemplate:
+		c.template(&o.Template, top.in("template"))
+	case *corev1.ReplicationController:
+		c.replicationController(&o.Spec, spec)
+	case *appsv1.Deployment:
+		c.deployment(&o.Spec, spec)
+	case *appsv1.ReplicaSet:
+		c.replicaSet(&o.Spec, spec)
+	case *appsv1.DaemonSet:
+		c.daemonSet(&o.Spec, spec)
+	case *appsv1.StatefulSet:
+		c.statefulSet(&o.Spec, spec)
+	case *batchv1.Job:
+		c.job(o, spec)
+	case *batchv1.CronJob:
+		c.cronJob(o, old == nil)
+	case *corev1.Service:
+		c.service(o)
+	case *corev1.ConfigMap:
+		c.configMap(o)
+	case *corev1.Secret:
+		c.secret(o)
+	case *corev1.PersistentVolumeClaim:
+		c.claim(&o.Spec, spec)
+	case *corev1.PersistentVolume:
+		c.volume(&o.Spec, spec)
+	case *corev1.LimitRange:
+		c.limitRange(&o.Spec, spec)
+	case *corev1.ResourceQuota:
+		c.resourceQuota(&o.Spec, spec)
+	case *networkingv1.Ingress:
+		c.ingress(o, old == nil)
+	case *networkingv1.IngressClass:
+		c.ingressClass(&o.Spec, spec)
+	case *networkingv1.NetworkPolicy:
+		c.networkPolicy(&o.Spec, spec)
+	case *rbacv1.Role:
+		c.policyRules(o.Rules, true)
+	case *rbacv1.ClusterRole:
+		c.clusterRole(o)
+	case *rbacv1.RoleBinding:
+		c.binding(o.RoleRef, o.Subjects, true)
+	case *rbacv1.ClusterRoleBinding:
+		c.binding(o.RoleRef, o.Subjects, false)
+	case *autoscalingv1.HorizontalPodAutoscaler:
+		c.autoscaler(&hpaV2(o).Spec, spec)
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		c.autoscaler(&o.Spec, spec)
+	case *policyv1.PodDisruptionBudget:
+		c.disruptionBudget(&o.Spec, spec)
+	case *schedulingv1.PriorityClass:
+		c.priorityClass(o)
+	case *storagev1.StorageClass:
+		c.storageClass(o)
+	}
+	if old != nil {
+		c.update(now, old)
+	}
+}
+
+func metaOf(o metav1.Object) *metav1.ObjectMeta {
+	if a, ok := o.(metav1.ObjectMetaAccessor); ok {
+		if m, ok := a.GetObjectMeta().(*metav1.ObjectMeta); ok {
+			return m
+		}
+	}
+	return &metav1.ObjectMeta{
+		Name: o.GetName(), GenerateName: o.GetGenerateName(), Namespace: o.GetNamespace(),
+		Labels: o.GetLabels(), Annotations: o.GetAnnotations(), Finalizers: o.GetFinalizers(), OwnerReferences: o.GetOwnerReferences(),
+	}
+}

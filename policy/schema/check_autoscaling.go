@@ -1,0 +1,221 @@
+package schema
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// autoscaler validates the spec of a HorizontalPodAutoscaler, in the form of
+// v2, in which errors about those of v1 are written, too.
+func (c *check) autoscaler(s *autoscalingv2.HorizontalPodAutoscalerSpec, p *spot) {
+	maximum := p.in("maxReplicas")
+	switch {
+	case s.MinReplicas == nil || *s.MinReplicas > 0:
+	case *s.MinReplicas < 0:
+		c.invalid(p.in("minReplicas"), *s.MinReplicas, "must be greater than or equal to 1")
+	default:
+		c.invalid(p.in("minReplicas"), *s.MinReplicas, "must be greater than or equal to 1").assumed = []string{"the feature gate HPAScaleToZero is off, as it is by default"}
+	}
+	switch {
+	case s.MaxReplicas == 0:
+		c.required(maximum, "must be set and greater than 0")
+	case s.MaxReplicas < 0:
+		c.invalid(maximum, s.MaxReplicas, "must be greater than or equal to 1")
+	}
+	if s.MinReplicas != nil && s.MaxReplicas < *s.MinReplicas {
+		c.invalid(maximum, s.MaxReplicas, "must be greater than or equal to `minReplicas`").also(p.in("minReplicas"))
+	}
+	target := p.in("scaleTargetRef")
+	c.scaled(s.ScaleTargetRef, target)
+	if v := s.ScaleTargetRef.APIVersion; c.release >= scaledGroup && !strings.Contains(v, "/") {
+		c.invalid(target.in("apiVersion"), v, "apiVersion must specify API group")
+	}
+	for i := range s.Metrics {
+		c.metric(&s.Metrics[i], p.in("metrics", i))
+	}
+	if b := s.Behavior; b != nil {
+		c.scalingRules(b.ScaleUp, p.in("behavior", "scaleUp"))
+		c.scalingRules(b.ScaleDown, p.in("behavior", "scaleDown"))
+	}
+}
+
+// scaledGroup is the release since which the target of an autoscaler has to
+// name its API group.
+const scaledGroup release = 34
+
+func (c *check) scaled(r autoscalingv2.CrossVersionObjectReference, p *spot) {
+	for _, f := range []struct{ name, value string }{{"kind", r.Kind}, {"name", r.Name}} {
+		if f.value == "" {
+			c.required(p.in(f.name), "")
+		} else {
+			c.invalids(p.in(f.name), f.value, content.IsPathSegmentName(f.value))
+		}
+	}
+	if _, err := schema.ParseGroupVersion(r.APIVersion); err != nil {
+		c.invalid(p.in("apiVersion"), r.APIVersion, err.Error())
+	}
+}
+
+var metricTypes = []autoscalingv2.MetricSourceType{
+	autoscalingv2.ContainerResourceMetricSourceType, autoscalingv2.ExternalMetricSourceType, autoscalingv2.ObjectMetricSourceType,
+	autoscalingv2.PodsMetricSourceType, autoscalingv2.ResourceMetricSourceType,
+}
+
+func (c *check) metric(m *autoscalingv2.MetricSpec, p *spot) {
+	if m.Type == "" {
+		c.required(p.in("type"), "must specify a metric source type")
+	}
+	if !oneOf(c, p.in("type"), m.Type, metricTypes...) {
+		return
+	}
+	want := strings.ToLower(string(m.Type[:1])) + string(m.Type[1:])
+	set := sourceKinds(reflect.ValueOf(m).Elem())
+	there := false
+	for _, name := range set {
+		if name == want {
+			there = true
+		} else {
+			c.forbidden(p.in(name), "must populate the given metric source only")
+		}
+	}
+	if !there {
+		c.required(p.in(want), "must populate information for the given metric source")
+		return
+	}
+	c.metricSource(m, p.in(want))
+}
+
+func (c *check) metricSource(m *autoscalingv2.MetricSpec, p *spot) {
+	const either = "must set either a target raw value or a target utilization"
+	var target *autoscalingv2.MetricTarget
+	switch {
+	case m.Type == autoscalingv2.ObjectMetricSourceType:
+		target = &m.Object.Target
+		c.metricName(m.Object.Metric.Name, p)
+		c.scaled(m.Object.DescribedObject, p.in("describedObject"))
+		if target.Value == nil && target.AverageValue == nil {
+			c.required(p.in("target", "averageValue"), "must set either a target value or averageValue")
+		}
+	case m.Type == autoscalingv2.ExternalMetricSourceType:
+		target = &m.External.Target
+		c.metricName(m.External.Metric.Name, p)
+		if target.Value == nil && target.AverageValue == nil {
+			c.required(p.in("target", "averageValue"), "must set either a target value for metric or a per-pod target")
+		}
+		if target.Value != nil && target.AverageValue != nil {
+			c.forbidden(p.in("target", "value"), "may not set both a target value for metric and a per-pod target")
+		}
+	case m.Type == autoscalingv2.PodsMetricSourceType:
+		target = &m.Pods.Target
+		c.metricName(m.Pods.Metric.Name, p)
+		if target.AverageValue == nil {
+			c.required(p.in("target", "averageValue"), "must specify a positive target averageValue")
+		}
+	case m.Type == autoscalingv2.ResourceMetricSourceType:
+		target = &m.Resource.Target
+		c.resourceTarget(string(m.Resource.Name), target, p, either)
+	default:
+		target = &m.ContainerResource.Target
+		c.resourceTarget(string(m.ContainerResource.Name), target, p, either)
+		if m.ContainerResource.Container == "" {
+			c.required(p.in("container"), "must specify a container")
+		}
+	}
+	c.metricTarget(target, p.in("target"))
+}
+
+func (c *check) metricName(name string, p *spot) {
+	if name == "" {
+		c.required(p.in("metric", "name"), "must specify a metric name")
+		return
+	}
+	c.invalids(p.in("metric", "name"), name, content.IsPathSegmentName(name))
+}
+
+func (c *check) resourceTarget(name string, t *autoscalingv2.MetricTarget, p *spot, either string) {
+	if name == "" {
+		c.required(p.in("name"), "must specify a resource name")
+	}
+	if t.AverageUtilization == nil && t.AverageValue == nil {
+		c.required(p.in("target", "averageUtilization"), either)
+	}
+	if t.AverageUtilization != nil && t.AverageValue != nil {
+		c.forbidden(p.in("target", "averageValue"), "may not set both a target raw value and a target utilization")
+	}
+}
+
+func (c *check) metricTarget(t *autoscalingv2.MetricTarget, p *spot) {
+	switch t.Type {
+	case autoscalingv2.UtilizationMetricType, autoscalingv2.ValueMetricType, autoscalingv2.AverageValueMetricType:
+	case "":
+		c.required(p.in("type"), "must specify a metric target type")
+		fallthrough
+	default:
+		c.invalid(p.in("type"), t.Type, "must be either Utilization, Value, or AverageValue")
+	}
+	if t.Value != nil && t.Value.Sign() != 1 {
+		c.invalid(p.in("value"), t.Value, "must be positive")
+	}
+	if t.AverageValue != nil && t.AverageValue.Sign() != 1 {
+		c.invalid(p.in("averageValue"), t.AverageValue, "must be positive")
+	}
+	if t.AverageUtilization != nil && *t.AverageUtilization < 1 {
+		c.invalid(p.in("averageUtilization"), t.AverageUtilization, "must be greater than 0")
+	}
+}
+
+func (c *check) scalingRules(r *autoscalingv2.HPAScalingRules, p *spot) {
+	if r == nil {
+		return
+	}
+	const mostWindow, mostPeriod = 3600, 1800
+	if w := r.StabilizationWindowSeconds; w != nil && *w < 0 {
+		c.invalid(p.in("stabilizationWindowSeconds"), w, "must be greater than or equal to zero")
+	} else if w != nil && *w > mostWindow {
+		c.invalid(p.in("stabilizationWindowSeconds"), w, fmt.Sprintf("must be less than or equal to %d", mostWindow))
+	}
+	if s := r.SelectPolicy; s != nil {
+		oneOf(c, p.in("selectPolicy"), *s, autoscalingv2.DisabledPolicySelect, autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect)
+	}
+	if len(r.Policies) == 0 {
+		c.required(p.in("policies"), "must specify at least one Policy")
+	}
+	for i, policy := range r.Policies {
+		at := p.in("policies", i)
+		oneOf(c, at.in("type"), policy.Type, autoscalingv2.PercentScalingPolicy, autoscalingv2.PodsScalingPolicy)
+		if policy.Value <= 0 {
+			c.invalid(at.in("value"), policy.Value, mustBePositive)
+		}
+		if policy.PeriodSeconds <= 0 {
+			c.invalid(at.in("periodSeconds"), policy.PeriodSeconds, mustBePositive)
+		}
+		if policy.PeriodSeconds > mostPeriod {
+			c.invalid(at.in("periodSeconds"), policy.PeriodSeconds, fmt.Sprintf("must be less than or equal to %d", mostPeriod))
+		}
+	}
+}
+
+// disruptionBudget validates the spec of a PodDisruptionBudget.
+func (c *check) disruptionBudget(s *policyv1.PodDisruptionBudgetSpec, p *spot) {
+	if s.MinAvailable != nil && s.MaxUnavailable != nil {
+		c.invalid(p, s, "minAvailable and maxUnavailable cannot be both set").at(p.in("minAvailable")).also(p.in("maxUnavailable"))
+	}
+	if s.MinAvailable != nil {
+		c.intOrPercent(*s.MinAvailable, p.in("minAvailable"))
+		c.atMost100(*s.MinAvailable, p.in("minAvailable"))
+	}
+	if s.MaxUnavailable != nil {
+		c.intOrPercent(*s.MaxUnavailable, p.in("maxUnavailable"))
+		c.atMost100(*s.MaxUnavailable, p.in("maxUnavailable"))
+	}
+	c.selector(s.Selector, p.in("selector"))
+	if e := s.UnhealthyPodEvictionPolicy; e != nil {
+		oneOf(c, p.in("unhealthyPodEvictionPolicy"), *e, policyv1.AlwaysAllow, policyv1.IfHealthyBudget)
+	}
+}

@@ -1,0 +1,397 @@
+package schema
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// containerRestarts is the release since which containers have restart rules
+// (ContainerRestartRules).
+const containerRestarts release = 35
+
+func (c *podCheck) containers(p *spot) {
+	list := p.in("containers")
+	if len(c.spec.Containers) == 0 {
+		c.required(list, "")
+		return
+	}
+	seen := map[string]bool{}
+	ports := map[string]bool{}
+	for i := range c.spec.Containers {
+		container, at := &c.spec.Containers[i], list.in(i)
+		c.container(container, at)
+		if seen[container.Name] {
+			c.duplicate(at.in("name"), container.Name)
+		}
+		seen[container.Name] = true
+		c.lifecycleAndProbes(container, at)
+		if c.release < containerRestarts && container.RestartPolicy != nil {
+			c.forbidden(at.in("restartPolicy"), "may not be set for non-init containers")
+		}
+		c.hostPorts(container, at, ports)
+	}
+}
+
+func (c *podCheck) initContainers(p *spot) {
+	seen := map[string]bool{}
+	for i := range c.spec.Containers {
+		seen[c.spec.Containers[i].Name] = true
+	}
+	for i := range c.spec.InitContainers {
+		container, at := &c.spec.InitContainers[i], p.in("initContainers", i)
+		c.container(container, at)
+		if seen[container.Name] {
+			c.duplicate(at.in("name"), container.Name)
+		} else if container.Name != "" {
+			seen[container.Name] = true
+		}
+		sidecar := container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways
+		if c.release < containerRestarts && container.RestartPolicy != nil {
+			oneOf(c.check, at.in("restartPolicy"), *container.RestartPolicy, corev1.ContainerRestartPolicyAlways)
+		}
+		if sidecar {
+			c.lifecycleAndProbes(container, at)
+		} else {
+			c.noProbes(container, at)
+		}
+		c.hostPorts(container, at, map[string]bool{})
+	}
+}
+
+func (c *podCheck) noProbes(container *corev1.Container, p *spot) {
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"lifecycle", container.Lifecycle != nil},
+		{"livenessProbe", container.LivenessProbe != nil},
+		{"readinessProbe", container.ReadinessProbe != nil},
+		{"startupProbe", container.StartupProbe != nil},
+	} {
+		if f.set {
+			c.forbidden(p.in(f.name), "may not be set for init containers without restartPolicy=Always")
+		}
+	}
+}
+
+// container validates what holds for containers of all sorts.
+func (c *podCheck) container(o *corev1.Container, p *spot) {
+	if o.Name == "" {
+		c.required(p.in("name"), "")
+	} else {
+		c.invalids(p.in("name"), o.Name, dnsLabel(o.Name))
+	}
+	if o.Image == "" {
+		c.required(p.in("image"), "")
+	}
+	oneOf(c.check, p.in("terminationMessagePolicy"), o.TerminationMessagePolicy, corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
+	c.ports(o.Ports, p.in("ports"))
+	c.env(o.Env, p.in("env"))
+	c.envFrom(o.EnvFrom, p.in("envFrom"))
+	c.mounts(o, p.in("volumeMounts"))
+	c.devices(o, p.in("volumeDevices"))
+	oneOf(c.check, p.in("imagePullPolicy"), o.ImagePullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
+	c.resources(&o.Resources, p.in("resources"))
+	c.security(o.SecurityContext, p.in("securityContext"))
+}
+
+func (c *podCheck) ports(list []corev1.ContainerPort, p *spot) {
+	seen := map[string]bool{}
+	for i := range list {
+		port, at := &list[i], p.in(i)
+		if port.Name != "" {
+			if texts := validation.IsValidPortName(port.Name); len(texts) > 0 {
+				c.invalids(at.in("name"), port.Name, texts)
+			} else if seen[port.Name] {
+				c.duplicate(at.in("name"), port.Name)
+			}
+			seen[port.Name] = true
+		}
+		if port.ContainerPort == 0 {
+			c.required(at.in("containerPort"), "")
+		} else {
+			c.portNumber(port.ContainerPort, at.in("containerPort"))
+		}
+		if port.HostPort != 0 {
+			c.portNumber(port.HostPort, at.in("hostPort"))
+		}
+		c.protocol(port.Protocol, at.in("protocol"))
+	}
+}
+
+func (c *check) portNumber(n int32, p *spot) {
+	if n < 1 || n > 65535 {
+		c.invalids(p, n, validation.IsValidPortNum(int(n)))
+	}
+}
+
+func (c *check) protocol(protocol corev1.Protocol, p *spot) {
+	if protocol == "" {
+		c.required(p, "")
+		return
+	}
+	oneOf(c, p, protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
+}
+
+// port validates a port that is a number or a name.
+func (c *check) port(port intstr.IntOrString, p *spot) {
+	if port.Type == intstr.Int {
+		c.portNumber(port.IntVal, p)
+		return
+	}
+	c.invalids(p, port.StrVal, validation.IsValidPortName(port.StrVal))
+}
+
+func (c *podCheck) hostPorts(o *corev1.Container, p *spot, seen map[string]bool) {
+	for i, port := range o.Ports {
+		if port.HostPort == 0 {
+			continue
+		}
+		key := fmt.Sprintf("%s/%s/%d", port.Protocol, port.HostIP, port.HostPort)
+		if seen[key] {
+			c.duplicate(p.in("ports", i, "hostPort"), key)
+		}
+		seen[key] = true
+	}
+}
+
+// mounts validates volume mounts. The server's paths of some faults leave out
+// the index.
+func (c *podCheck) mounts(o *corev1.Container, p *spot) {
+	seen := map[string]bool{}
+	for i := range o.VolumeMounts {
+		m, at := &o.VolumeMounts[i], p.in(i)
+		if m.Name == "" {
+			c.required(at.in("name"), "")
+		}
+		if _, ok := c.volumes[m.Name]; !ok {
+			c.notFound(at.in("name"), m.Name)
+		}
+		if m.MountPath == "" {
+			c.required(at.in("mountPath"), "")
+		}
+		if seen[m.MountPath] {
+			c.invalid(at.in("mountPath"), m.MountPath, "must be unique")
+		}
+		seen[m.MountPath] = true
+		for _, d := range o.VolumeDevices {
+			if d.Name == m.Name {
+				c.invalid(at.in("name"), m.Name, "must not already exist in volumeDevices")
+			}
+			if d.DevicePath == m.MountPath {
+				c.invalid(at.in("mountPath"), m.MountPath, "must not already exist as a path in volumeDevices")
+			}
+		}
+		c.subPath(m.SubPath, p.in("subPath"), at.in("subPath"))
+		if m.SubPathExpr != "" && m.SubPath != "" {
+			c.invalid(at.in("subPathExpr"), m.SubPathExpr, "subPathExpr and subPath are mutually exclusive")
+		}
+		c.subPath(m.SubPathExpr, p.in("subPathExpr"), at.in("subPathExpr"))
+		c.propagation(o, m, p, at)
+	}
+}
+
+func (c *podCheck) subPath(value string, said, at *spot) {
+	for _, text := range descending(value) {
+		c.invalid(said, value, text).at(at)
+	}
+}
+
+// descending says what is wrong with a path that has to lead downwards.
+func descending(value string) []string {
+	var texts []string
+	if path.IsAbs(value) {
+		texts = append(texts, "must be a relative path")
+	}
+	return append(texts, backsteps(value)...)
+}
+
+func backsteps(value string) []string {
+	if strings.Contains(value, "..") && slices.Contains(strings.Split(value, "/"), "..") {
+		return []string{"must not contain '..'"}
+	}
+	return nil
+}
+
+// notReserved is descending, and not for names that begin with two dots.
+func notReserved(value string) []string {
+	texts := descending(value)
+	if strings.HasPrefix(value, "..") && !strings.HasPrefix(value, "../") {
+		texts = append(texts, "must not start with '..'")
+	}
+	return texts
+}
+
+func (c *podCheck) propagation(o *corev1.Container, m *corev1.VolumeMount, said, at *spot) {
+	if m.MountPropagation != nil {
+		name := "mountPropagation"
+		before := len(c.faults)
+		oneOf(c.check, said.in(name), *m.MountPropagation, corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
+		privileged := o.SecurityContext != nil && o.SecurityContext.Privileged != nil && *o.SecurityContext.Privileged
+		if *m.MountPropagation == corev1.MountPropagationBidirectional && !privileged {
+			c.forbidden(said.in(name), "Bidirectional mount propagation is available only to privileged containers")
+		}
+		for _, f := range c.faults[before:] {
+			f.at(at.in(name))
+		}
+	}
+	if m.RecursiveReadOnly == nil || *m.RecursiveReadOnly == corev1.RecursiveReadOnlyDisabled {
+		return
+	}
+	if !m.ReadOnly {
+		c.forbidden(said.in("recursiveReadOnly"), "may only be specified when readOnly is true").at(at.in("recursiveReadOnly"))
+	}
+}
+
+func (c *podCheck) devices(o *corev1.Container, p *spot) {
+	names, paths := map[string]bool{}, map[string]bool{}
+	for i, d := range o.VolumeDevices {
+		at := p.in(i)
+		source, ok := c.volumes[d.Name]
+		if d.Name == "" {
+			c.required(at.in("name"), "")
+		}
+		if names[d.Name] {
+			c.invalid(at.in("name"), d.Name, "must be unique")
+		}
+		if !ok {
+			c.notFound(at.in("name"), d.Name)
+		} else if source.PersistentVolumeClaim == nil && source.Ephemeral == nil {
+			c.invalid(at.in("name"), d.Name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode")
+		}
+		if d.DevicePath == "" {
+			c.required(at.in("devicePath"), "")
+		}
+		if paths[d.DevicePath] {
+			c.invalid(at.in("devicePath"), d.DevicePath, "must be unique")
+		}
+		if len(backsteps(d.DevicePath)) > 0 {
+			c.invalid(at.in("devicePath"), d.DevicePath, "can not contain backsteps ('..')")
+		}
+		names[d.Name], paths[d.DevicePath] = true, true
+	}
+}
+
+func (c *podCheck) lifecycleAndProbes(o *corev1.Container, p *spot) {
+	if l := o.Lifecycle; l != nil {
+		if l.PostStart != nil {
+			c.handler(ofLifecycle(l.PostStart), p.in("lifecycle", "postStart"))
+		}
+		if l.PreStop != nil {
+			c.handler(ofLifecycle(l.PreStop), p.in("lifecycle", "preStop"))
+		}
+	}
+	c.probe(o.LivenessProbe, p.in("livenessProbe"), true)
+	c.probe(o.ReadinessProbe, p.in("readinessProbe"), false)
+	c.probe(o.StartupProbe, p.in("startupProbe"), true)
+}
+
+func (c *podCheck) probe(o *corev1.Probe, p *spot, once bool) {
+	if o == nil {
+		return
+	}
+	c.handler(ofProbe(&o.ProbeHandler), p)
+	c.notNegative(p, "initialDelaySeconds", int64(o.InitialDelaySeconds))
+	c.notNegative(p, "timeoutSeconds", int64(o.TimeoutSeconds))
+	c.notNegative(p, "periodSeconds", int64(o.PeriodSeconds))
+	c.notNegative(p, "successThreshold", int64(o.SuccessThreshold))
+	c.notNegative(p, "failureThreshold", int64(o.FailureThreshold))
+	if s := o.TerminationGracePeriodSeconds; s != nil && *s <= 0 {
+		c.invalid(p.in("terminationGracePeriodSeconds"), *s, "must be greater than 0")
+	}
+	if once && o.SuccessThreshold != 1 {
+		c.invalid(p.in("successThreshold"), o.SuccessThreshold, "must be 1")
+	}
+	if !once && o.TerminationGracePeriodSeconds != nil {
+		c.invalid(p.in("terminationGracePeriodSeconds"), o.TerminationGracePeriodSeconds, "must not be set for readinessProbes")
+	}
+}
+
+// A handler is that of a probe or of a lifecycle hook.
+type handler struct {
+	exec  *corev1.ExecAction
+	http  *corev1.HTTPGetAction
+	tcp   *corev1.TCPSocketAction
+	grpc  *corev1.GRPCAction
+	sleep *corev1.SleepAction
+}
+
+func ofProbe(h *corev1.ProbeHandler) handler {
+	return handler{exec: h.Exec, http: h.HTTPGet, tcp: h.TCPSocket, grpc: h.GRPC}
+}
+
+func ofLifecycle(h *corev1.LifecycleHandler) handler {
+	return handler{exec: h.Exec, http: h.HTTPGet, tcp: h.TCPSocket, sleep: h.Sleep}
+}
+
+func (c *podCheck) handler(h handler, p *spot) {
+	first := true
+	for _, kind := range []struct {
+		name  string
+		set   bool
+		check func(*spot)
+	}{
+		{"exec", h.exec != nil, func(p *spot) {
+			if len(h.exec.Command) == 0 {
+				c.required(p.in("command"), "")
+			}
+		}},
+		{"httpGet", h.http != nil, func(p *spot) { c.httpGet(h.http, p) }},
+		{"tcpSocket", h.tcp != nil, func(p *spot) { c.port(h.tcp.Port, p.in("port")) }},
+		{"grpc", h.grpc != nil, func(p *spot) { c.portNumber(h.grpc.Port, p.in("port")) }},
+		{"sleep", h.sleep != nil, func(p *spot) { c.sleep(h.sleep.Seconds, p) }},
+	} {
+		switch {
+		case !kind.set:
+		case first:
+			kind.check(p.in(kind.name))
+			first = false
+		default:
+			c.forbidden(p.in(kind.name), "may not specify more than 1 handler type")
+		}
+	}
+	if first {
+		c.required(p, "must specify a handler type")
+	}
+}
+
+func (c *podCheck) httpGet(o *corev1.HTTPGetAction, p *spot) {
+	if o.Path == "" {
+		c.required(p.in("path"), "")
+	}
+	c.port(o.Port, p.in("port"))
+	oneOf(c.check, p.in("scheme"), o.Scheme, corev1.URISchemeHTTP, corev1.URISchemeHTTPS)
+	for i, h := range o.HTTPHeaders {
+		for _, text := range validation.IsHTTPHeaderName(h.Name) {
+			c.invalid(p.in("httpHeaders"), h.Name, text).at(p.in("httpHeaders", i, "name"))
+		}
+	}
+}
+
+// noSleep is the release since which a pod may sleep for no time at all
+// (PodLifecycleSleepActionAllowZero).
+const noSleep release = 33
+
+func (c *podCheck) sleep(seconds int64, p *spot) {
+	switch {
+	case c.grace == nil:
+	case c.release >= noSleep && (seconds < 0 || seconds > *c.grace):
+		c.invalid(p, seconds, fmt.Sprintf("must be non-negative and less than terminationGracePeriodSeconds (%d)", *c.grace)).at(p.in("seconds"))
+	case c.release < noSleep && (seconds <= 0 || seconds > *c.grace):
+		c.invalid(p, seconds, fmt.Sprintf("must be greater than 0 and less than terminationGracePeriodSeconds (%d)", *c.grace)).at(p.in("seconds"))
+	}
+}
+
+func sortedKeysOf[K ~string, V any](m map[K]V) []K {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
+}

@@ -1,0 +1,217 @@
+package schema
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+func (c *check) job(o *batchv1.Job, p *spot) {
+	s := &o.Spec
+	c.jobSpec(s, p)
+	// Without manualSelector the server makes the selector and its labels.
+	if s.ManualSelector != nil && *s.ManualSelector {
+		at := p.in("selector")
+		c.selector(s.Selector, at)
+		if s.Selector == nil {
+			c.required(at, "")
+		} else if !matches(s.Selector, s.Template.Labels) {
+			c.invalid(p.in("template", "metadata", "labels"), s.Template.Labels, mismatch).also(at)
+		}
+	}
+	if indexed(s) && s.Completions != nil && *s.Completions > 0 {
+		host := fmt.Sprintf("%s-%d", o.Name, *s.Completions-1)
+		if o.Name != "" && len(validation.IsDNS1123Label(host)) > 0 {
+			c.invalid(top.in("metadata", "name"), o.Name, "will not able to create pod with invalid DNS label: "+host)
+		}
+	}
+}
+
+func indexed(s *batchv1.JobSpec) bool {
+	return s.CompletionMode != nil && *s.CompletionMode == batchv1.IndexedCompletion
+}
+
+func (c *check) jobSpec(s *batchv1.JobSpec, p *spot) {
+	notNegativeAt(c, p, "parallelism", s.Parallelism)
+	notNegativeAt(c, p, "completions", s.Completions)
+	notNegativeAt(c, p, "activeDeadlineSeconds", s.ActiveDeadlineSeconds)
+	notNegativeAt(c, p, "backoffLimit", s.BackoffLimit)
+	notNegativeAt(c, p, "ttlSecondsAfterFinished", s.TTLSecondsAfterFinished)
+	notNegativeAt(c, p, "backoffLimitPerIndex", s.BackoffLimitPerIndex)
+	notNegativeAt(c, p, "maxFailedIndexes", s.MaxFailedIndexes)
+	if s.MaxFailedIndexes != nil && s.BackoffLimitPerIndex == nil {
+		c.required(p.in("backoffLimitPerIndex"), "when maxFailedIndexes is specified")
+	}
+	c.completionMode(s, p)
+	if s.PodFailurePolicy != nil {
+		c.podFailurePolicy(s, p.in("podFailurePolicy"))
+	}
+	if s.SuccessPolicy != nil && !indexed(s) {
+		c.invalid(p.in("successPolicy"), s.SuccessPolicy, "requires indexed completion mode")
+	}
+	if r := s.PodReplacementPolicy; r != nil {
+		valid := []batchv1.PodReplacementPolicy{batchv1.Failed, batchv1.TerminatingOrFailed}
+		if s.PodFailurePolicy != nil {
+			valid = valid[:1]
+		}
+		oneOf(c, p.in("podReplacementPolicy"), *r, valid...)
+	}
+	c.template(&s.Template, p.in("template"))
+	c.jobRestartPolicy(s, p.in("template", "spec", "restartPolicy"))
+}
+
+func (c *check) completionMode(s *batchv1.JobSpec, p *spot) {
+	if s.CompletionMode != nil {
+		oneOf(c, p.in("completionMode"), *s.CompletionMode, batchv1.NonIndexedCompletion, batchv1.IndexedCompletion)
+	}
+	if indexed(s) {
+		const most = 100000
+		if s.Completions == nil {
+			c.required(p.in("completions"), "when completion mode is Indexed")
+		}
+		if s.Parallelism != nil && *s.Parallelism > most {
+			c.invalid(p.in("parallelism"), *s.Parallelism, fmt.Sprintf("must be less than or equal to %d when completion mode is Indexed", most))
+		}
+		if s.Completions != nil && s.MaxFailedIndexes != nil && *s.MaxFailedIndexes > *s.Completions {
+			c.invalid(p.in("maxFailedIndexes"), *s.MaxFailedIndexes, "must be less than or equal to completions").also(p.in("completions"))
+		}
+		return
+	}
+	if s.CompletionMode != nil && *s.CompletionMode != batchv1.NonIndexedCompletion {
+		return
+	}
+	if s.BackoffLimitPerIndex != nil {
+		c.invalid(p.in("backoffLimitPerIndex"), *s.BackoffLimitPerIndex, "requires indexed completion mode")
+	}
+	if s.MaxFailedIndexes != nil {
+		c.invalid(p.in("maxFailedIndexes"), *s.MaxFailedIndexes, "requires indexed completion mode")
+	}
+}
+
+func (c *check) jobRestartPolicy(s *batchv1.JobSpec, p *spot) {
+	switch policy := s.Template.Spec.RestartPolicy; {
+	case policy == corev1.RestartPolicyAlways || policy == "":
+		c.required(p, `valid values: "OnFailure", "Never"`)
+	case policy != corev1.RestartPolicyOnFailure && policy != corev1.RestartPolicyNever:
+		oneOf(c, p, policy, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
+	case s.PodFailurePolicy != nil && policy != corev1.RestartPolicyNever:
+		c.invalid(p, policy, `only "Never" is supported when podFailurePolicy is specified`)
+	}
+}
+
+func (c *check) podFailurePolicy(s *batchv1.JobSpec, p *spot) {
+	if n := len(s.PodFailurePolicy.Rules); n > 20 {
+		c.tooMany(p.in("rules"), n, 20)
+	}
+	for i := range s.PodFailurePolicy.Rules {
+		r, at := &s.PodFailurePolicy.Rules[i], p.in("rules", i)
+		switch {
+		case r.Action == "":
+			c.required(at.in("action"), `valid values: ["Count" "FailIndex" "FailJob" "Ignore"]`)
+		case r.Action == batchv1.PodFailurePolicyActionFailIndex && s.BackoffLimitPerIndex == nil:
+			c.invalid(at.in("action"), r.Action, "requires the backoffLimitPerIndex to be set")
+		default:
+			oneOf(c, at.in("action"), r.Action, batchv1.PodFailurePolicyActionCount, batchv1.PodFailurePolicyActionFailIndex,
+				batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionIgnore)
+		}
+		both := r.OnExitCodes != nil && len(r.OnPodConditions) > 0
+		if both || r.OnExitCodes == nil && len(r.OnPodConditions) == 0 {
+			text := "specifying one of OnExitCodes and OnPodConditions is required"
+			if both {
+				text = "specifying both OnExitCodes and OnPodConditions is not supported"
+			}
+			c.omitted(at, text)
+		}
+		if r.OnExitCodes != nil {
+			c.exitCodes(r.OnExitCodes, &s.Template.Spec, at.in("onExitCodes"))
+		}
+	}
+}
+
+func (c *check) exitCodes(r *batchv1.PodFailurePolicyOnExitCodesRequirement, spec *corev1.PodSpec, p *spot) {
+	oneOf(c, p.in("operator"), r.Operator, batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn)
+	if name := r.ContainerName; name != nil && !hasContainer(spec, *name) {
+		c.invalid(p.in("containerName"), *name, "must be one of the container or initContainer names in the pod template")
+	}
+	values := p.in("values")
+	if len(r.Values) == 0 {
+		c.invalid(values, r.Values, "at least one value is required")
+	}
+	seen := map[int32]bool{}
+	for i, v := range r.Values {
+		if v == 0 && r.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn {
+			c.invalid(values.in(i), v, "must not be 0 for the In operator")
+		}
+		if seen[v] {
+			c.duplicate(values.in(i), v)
+		}
+		seen[v] = true
+	}
+	if !slices.IsSorted(r.Values) {
+		c.invalid(values, r.Values, "must be ordered")
+	}
+}
+
+// maxCronJobName leaves room for the time that names of Jobs end with.
+const maxCronJobName = 52
+
+func (c *check) cronJob(o *batchv1.CronJob, create bool) {
+	s, p := &o.Spec, top.in("spec")
+	if s.Schedule == "" {
+		c.required(p.in("schedule"), "")
+	} else {
+		c.schedule(s.Schedule, p.in("schedule"), create)
+	}
+	notNegativeAt(c, p, "startingDeadlineSeconds", s.StartingDeadlineSeconds)
+	if s.TimeZone != nil {
+		c.timeZone(*s.TimeZone, p.in("timeZone"))
+	}
+	oneOf(c, p.in("concurrencyPolicy"), s.ConcurrencyPolicy, batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)
+	spec := p.in("jobTemplate", "spec")
+	c.jobSpec(&s.JobTemplate.Spec, spec)
+	if s.JobTemplate.Spec.Selector != nil {
+		c.invalid(spec.in("selector"), s.JobTemplate.Spec.Selector, "`selector` will be auto-generated")
+	}
+	if m := s.JobTemplate.Spec.ManualSelector; m != nil && *m {
+		c.unsupported(spec.in("manualSelector"), "true", "nil", "false")
+	}
+	notNegativeAt(c, p, "successfulJobsHistoryLimit", s.SuccessfulJobsHistoryLimit)
+	notNegativeAt(c, p, "failedJobsHistoryLimit", s.FailedJobsHistoryLimit)
+	if create && len(o.Name) > maxCronJobName {
+		c.invalid(top.in("metadata", "name"), o.Name, "must be no more than 52 characters")
+	}
+}
+
+func (c *check) schedule(schedule string, p *spot, create bool) {
+	if err := checkSchedule(schedule); err != nil {
+		c.invalid(p, schedule, err.Error())
+	}
+	if create && strings.Contains(schedule, "TZ") {
+		c.invalid(p, schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
+	}
+}
+
+var timeZonePart = regexp.MustCompile(`^[A-Za-z\.\-_0-9+]{1,14}$`)
+
+// timeZone validates the form of a time zone's name; which there are is known
+// to the cluster.
+func (c *check) timeZone(zone string, p *spot) {
+	if zone == "" {
+		c.invalid(p, zone, "timeZone must be nil or non-empty string")
+		return
+	}
+	for part := range strings.SplitSeq(zone, "/") {
+		if part == "." || part == ".." || strings.HasPrefix(part, "-") || !timeZonePart.MatchString(part) {
+			c.invalid(p, zone, "unknown time zone "+zone)
+			return
+		}
+	}
+	if strings.EqualFold(zone, "Local") {
+		c.invalid(p, zone, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones")
+	}
+}

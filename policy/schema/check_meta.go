@@ -1,0 +1,231 @@
+package schema
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// A nameFunc says what is wrong with a name, or with the prefix of one.
+type nameFunc = apivalidation.ValidateNameFunc
+
+func pathSegment(name string, prefix bool) []string {
+	if prefix {
+		return content.IsPathSegmentPrefix(name)
+	}
+	return content.IsPathSegmentName(name)
+}
+
+// anyPathSegment are the kinds whose names are only held to what a path takes:
+// those of RBAC, whose names have colons, one that does not look at its
+// metadata, and those with rules of their own that are not written down here.
+var anyPathSegment = map[schema.GroupKind]bool{
+	{Group: "rbac.authorization.k8s.io", Kind: "Role"}:               true,
+	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:        true,
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:        true,
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: true,
+	{Group: "policy", Kind: "PodDisruptionBudget"}:                   true,
+	{Group: "apiregistration.k8s.io", Kind: "APIService"}:            true,
+	{Group: "certificates.k8s.io", Kind: "ClusterTrustBundle"}:       true,
+	{Group: "networking.k8s.io", Kind: "IPAddress"}:                  true,
+	{Group: "internal.apiserver.k8s.io", Kind: "StorageVersion"}:     true,
+	{Group: "storage.k8s.io", Kind: "CSIDriver"}:                     true,
+	{Group: "", Kind: "Event"}:                                       true,
+	{Group: "events.k8s.io", Kind: "Event"}:                          true,
+}
+
+// relaxedServiceNames is the release since which names of Services may begin
+// with a digit (KEP-5311).
+const relaxedServiceNames release = 36
+
+// nameOf is the rule for names of a kind.
+func (c *check) nameOf(gk schema.GroupKind) nameFunc {
+	switch {
+	case anyPathSegment[gk]:
+		return pathSegment
+	case gk == schema.GroupKind{Kind: "Service"}:
+		return c.serviceName()
+	case gk == schema.GroupKind{Kind: "Namespace"} || gk == schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
+		return apivalidation.NameIsDNSLabel
+	default:
+		return apivalidation.NameIsDNSSubdomain
+	}
+}
+
+func (c *check) serviceName() nameFunc {
+	if c.release >= relaxedServiceNames {
+		return apivalidation.NameIsDNSLabel
+	}
+	return apivalidation.NameIsDNS1035Label
+}
+
+// meta validates the metadata of an object (ValidateObjectMeta of
+// k8s.io/apimachinery/pkg/api/validation). Names are looked at when an object
+// is created.
+func (c *check) meta(m *metav1.ObjectMeta, b *builtin, create bool) {
+	p := top.in("metadata")
+	if create {
+		c.name(m, c.nameOf(b.gvk.GroupKind()), p)
+	}
+	if b.namespaced {
+		c.invalids(p.in("namespace"), m.Namespace, dnsLabel(m.Namespace))
+	}
+	if m.Generation < 0 {
+		c.invalid(p.in("generation"), m.Generation, notNegative)
+	}
+	c.labels(m.Labels, p.in("labels"))
+	c.annotations(m.Annotations, p.in("annotations"))
+	if len(m.OwnerReferences) > 0 {
+		at := p.in("ownerReferences")
+		c.errors(at, apivalidation.ValidateOwnerReferences(m.OwnerReferences, at.field()))
+	}
+	if len(m.Finalizers) > 0 {
+		c.finalizers(m.Finalizers, b.gvk.GroupKind(), p.in("finalizers"))
+	}
+}
+
+const notNegative = "must be greater than or equal to 0"
+
+func (c *check) name(m *metav1.ObjectMeta, valid nameFunc, p *spot) {
+	if m.GenerateName != "" {
+		c.invalids(p.in("generateName"), m.GenerateName, valid(m.GenerateName, true))
+	}
+	switch {
+	case m.Name != "":
+		if !plainName(m.Name) {
+			c.invalids(p.in("name"), m.Name, valid(m.Name, false))
+		}
+	case m.GenerateName == "":
+		c.required(p.in("name"), "name or generateName is required")
+	}
+}
+
+// plainName tells the names that are right everywhere: a letter, then letters,
+// digits and dashes within, 52 at most.
+func plainName(s string) bool {
+	if s == "" || len(s) > 52 || s[0] < 'a' || s[0] > 'z' || s[len(s)-1] == '-' {
+		return false
+	}
+	for i := range len(s) {
+		if b := s[i]; (b < 'a' || b > 'z') && (b < '0' || b > '9') && b != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// dnsLabel says what is wrong with a DNS label of RFC 1123.
+func dnsLabel(s string) []string {
+	if plainName(s) {
+		return nil
+	}
+	return validation.IsDNS1123Label(s)
+}
+
+func dnsSubdomain(s string) []string {
+	if plainName(s) {
+		return nil
+	}
+	return validation.IsDNS1123Subdomain(s)
+}
+
+func qualifiedName(s string) []string {
+	if plainName(s) {
+		return nil
+	}
+	return content.IsLabelKey(s)
+}
+
+func labelValue(s string) []string {
+	if plainName(s) {
+		return nil
+	}
+	return validation.IsValidLabelValue(s)
+}
+
+// labels validates a map of labels. The server names the map alone.
+func (c *check) labels(m map[string]string, p *spot) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		for _, text := range qualifiedName(k) {
+			c.invalid(p, k, text).at(p.in(k))
+		}
+		for _, text := range labelValue(m[k]) {
+			c.invalid(p, m[k], text).at(p.in(k))
+		}
+	}
+}
+
+// annotations validates the keys; their size is looked at on decoding.
+func (c *check) annotations(m map[string]string, p *spot) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		for _, text := range qualifiedName(strings.ToLower(k)) {
+			c.invalid(p, k, text).at(p.in(k))
+		}
+	}
+}
+
+func (c *check) finalizers(list []string, gk schema.GroupKind, p *spot) {
+	c.errors(p, apivalidation.ValidateFinalizers(list, p.field()))
+	if anyPathSegment[gk] || gk.Group == "admissionregistration.k8s.io" || gk.Group == "coordination.k8s.io" {
+		return
+	}
+	standard := []string{"kubernetes", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
+	for i, name := range list {
+		if !strings.Contains(name, "/") && !slices.Contains(standard, name) {
+			c.invalid(p.in(i), name, "name is neither a standard finalizer name nor is it fully qualified")
+		}
+	}
+}
+
+// selector validates a label selector that may be nil.
+func (c *check) selector(s *metav1.LabelSelector, p *spot) {
+	if s == nil {
+		return
+	}
+	c.labels(s.MatchLabels, p.in("matchLabels"))
+	if len(s.MatchExpressions) > 0 {
+		c.errors(p, metavalidation.ValidateLabelSelector(&metav1.LabelSelector{MatchExpressions: s.MatchExpressions},
+			metavalidation.LabelSelectorValidationOptions{}, p.field()))
+	}
+}
+
+// matches tells whether a selector, which is valid, matches labels.
+func matches(s *metav1.LabelSelector, have map[string]string) bool {
+	if len(s.MatchExpressions) == 0 {
+		for k, v := range s.MatchLabels {
+			if got, ok := have[k]; !ok || got != v {
+				return false
+			}
+		}
+		return true
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	return err != nil || selector.Matches(labels.Set(have))
+}
+
+// immutable refuses a change.
+func (c *check) immutable(p *spot, now, old any) {
+	for _, e := range apivalidation.ValidateImmutableField(now, old, nil) {
+		c.add(p, e).immutable = true
+	}
+}
+
+func (c *check) notNegative(p *spot, name string, value int64) {
+	if value < 0 {
+		c.invalid(p.in(name), value, notNegative)
+	}
+}
+
+func notNegativeAt[T int32 | int64](c *check, p *spot, name string, value *T) {
+	if value != nil && *value < 0 {
+		c.invalid(p.in(name), int64(*value), notNegative)
+	}
+}

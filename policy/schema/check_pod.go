@@ -1,0 +1,320 @@
+package schema
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	fielderr "k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// A podCheck validates a pod's spec (ValidatePodSpec of
+// k8s.io/kubernetes/pkg/apis/core/validation).
+type podCheck struct {
+	*check
+	spec    *corev1.PodSpec
+	meta    *metav1.ObjectMeta             // nil for templates
+	volumes map[string]corev1.VolumeSource // that are valid
+	claims  []string                       // names of resource claims
+	grace   *int64
+	pod     bool // and not a template
+}
+
+func (c *check) pod(o *corev1.Pod) {
+	spec := top.in("spec")
+	c.podAnnotations(o.Annotations, &o.Spec, top.in("metadata", "annotations"))
+	p := &podCheck{check: c, spec: &o.Spec, meta: &o.ObjectMeta, pod: true}
+	p.all(spec)
+	if len(o.Spec.EphemeralContainers) > 0 {
+		c.forbidden(spec.in("ephemeralContainers"), "cannot be set on create")
+	}
+	if o.Spec.NodeName != "" && len(o.Spec.SchedulingGates) > 0 {
+		c.forbidden(spec.in("nodeName"), "cannot be set until all schedulingGates have been cleared")
+	}
+	p.eachContainer(func(at *spot, container *corev1.Container) {
+		if strings.TrimSpace(container.Image) != container.Image {
+			c.invalid(at.in("image"), container.Image, "must not have leading or trailing whitespace")
+		}
+	}, spec)
+}
+
+// template validates a pod template. The server's paths for the labels and
+// annotations of templates leave out metadata.
+func (c *check) template(t *corev1.PodTemplateSpec, p *spot) {
+	metadata := p.in("metadata")
+	before := len(c.faults)
+	c.labels(t.Labels, metadata.in("labels"))
+	c.annotations(t.Annotations, metadata.in("annotations"))
+	c.podAnnotations(t.Annotations, &t.Spec, metadata.in("annotations"))
+	for _, f := range c.faults[before:] {
+		f.err.Field = strings.Replace(f.err.Field, ".metadata.", ".", 1)
+	}
+	(&podCheck{check: c, spec: &t.Spec}).all(p.in("spec"))
+	if len(t.Spec.EphemeralContainers) > 0 {
+		c.forbidden(p.in("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template")
+	}
+}
+
+// podAnnotations validates what annotations say of AppArmor and seccomp.
+func (c *check) podAnnotations(annotations map[string]string, spec *corev1.PodSpec, p *spot) {
+	for _, k := range sortedKeysOf(annotations) {
+		value := annotations[k]
+		name, ok := strings.CutPrefix(k, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix)
+		if !ok {
+			continue
+		}
+		at := p.in(mapKey(k))
+		if !hasContainer(spec, name) {
+			c.invalid(at, name, "container not found")
+		}
+		if value != "" && value != corev1.DeprecatedAppArmorBetaProfileRuntimeDefault && value != corev1.DeprecatedAppArmorBetaProfileNameUnconfined &&
+			!strings.HasPrefix(value, corev1.DeprecatedAppArmorBetaProfileNamePrefix) {
+			c.invalid(at, value, fmt.Sprintf("invalid AppArmor profile name: %q", value))
+		}
+	}
+}
+
+func hasContainer(spec *corev1.PodSpec, name string) bool {
+	found := false
+	(&podCheck{spec: spec}).eachContainer(func(_ *spot, c *corev1.Container) { found = found || c.Name == name }, top)
+	return found
+}
+
+// eachContainer visits the containers and init containers.
+func (c *podCheck) eachContainer(visit func(*spot, *corev1.Container), p *spot) {
+	for i := range c.spec.InitContainers {
+		visit(p.in("initContainers", i), &c.spec.InitContainers[i])
+	}
+	for i := range c.spec.Containers {
+		visit(p.in("containers", i), &c.spec.Containers[i])
+	}
+}
+
+func (c *podCheck) all(p *spot) {
+	s := c.spec
+	if c.grace = s.TerminationGracePeriodSeconds; c.grace == nil {
+		c.required(p.in("terminationGracePeriodSeconds"), "")
+	}
+	c.checkVolumes(s.Volumes, p.in("volumes"))
+	c.resourceClaims(p.in("resourceClaims"))
+	c.containers(p)
+	c.initContainers(p)
+	c.podResources(p.in("resources"))
+	c.hostNetwork(p.in("containers"))
+	oneOf(c.check, p.in("restartPolicy"), s.RestartPolicy, corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
+	oneOf(c.check, p.in("dnsPolicy"), s.DNSPolicy, corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)
+	c.labels(s.NodeSelector, p.in("nodeSelector"))
+	c.podSecurity(p)
+	c.affinity(s.Affinity, p.in("affinity"))
+	c.dnsConfig(p.in("dnsConfig"))
+	for i, g := range s.ReadinessGates {
+		c.invalids(p.in("readinessGates", i, "conditionType"), string(g.ConditionType), qualifiedName(string(g.ConditionType)))
+	}
+	c.schedulingGates(p.in("schedulingGates"))
+	c.spread(s.TopologySpreadConstraints, p.in("topologySpreadConstraints"))
+	c.hostUsers(p)
+	c.names(p)
+	c.tolerations(s.Tolerations, p.in("tolerations"))
+	for i, a := range s.HostAliases {
+		at := p.in("hostAliases", i)
+		c.legacyIP(at.in("ip"), a.IP)
+		for j, name := range a.Hostnames {
+			c.invalids(at.in("hostnames", j), name, dnsSubdomain(name))
+		}
+	}
+	if s.PreemptionPolicy != nil {
+		oneOf(c.check, p.in("preemptionPolicy"), *s.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)
+	}
+	c.resourceList(s.Overhead, p.in("overhead"), nil)
+}
+
+// names validates the fields of a pod's spec that name something.
+func (c *podCheck) names(p *spot) {
+	s := c.spec
+	for _, n := range []struct {
+		field, value string
+		valid        func(string) []string
+	}{
+		{"serviceAccountName", s.ServiceAccountName, dnsSubdomain},
+		{"nodeName", s.NodeName, dnsSubdomain},
+		{"hostname", s.Hostname, dnsLabel},
+		{"subdomain", s.Subdomain, dnsLabel},
+		{"priorityClassName", s.PriorityClassName, dnsSubdomain},
+	} {
+		if n.value != "" {
+			c.invalids(p.in(n.field), n.value, n.valid(n.value))
+		}
+	}
+	if s.RuntimeClassName != nil {
+		c.invalids(p.in("runtimeClassName"), *s.RuntimeClassName, dnsSubdomain(*s.RuntimeClassName))
+	}
+	if d := s.ActiveDeadlineSeconds; d != nil && (*d < 1 || *d > math.MaxInt32) {
+		c.invalid(p.in("activeDeadlineSeconds"), *d, validation.InclusiveRangeError(1, math.MaxInt32))
+	}
+}
+
+func (c *podCheck) schedulingGates(p *spot) {
+	seen := map[string]bool{}
+	for i, g := range c.spec.SchedulingGates {
+		c.invalids(p.in(i), g.Name, qualifiedName(g.Name))
+		if seen[g.Name] {
+			c.duplicate(p.in(i), g.Name)
+		}
+		seen[g.Name] = true
+	}
+}
+
+// strictAddresses is the release since which addresses are written in one way
+// only (StrictIPCIDRValidation).
+const strictAddresses release = 36
+
+func (c *check) legacyIP(p *spot, value string) {
+	c.errors(p, validation.IsValidIPForLegacyField(p.field(), value, c.release >= strictAddresses, nil))
+}
+
+func (c *check) legacyCIDR(p *spot, value string) {
+	c.errors(p, validation.IsValidCIDRForLegacyField(p.field(), value, c.release >= strictAddresses, nil))
+}
+
+// relaxedSearches is the release since which search domains may have
+// underscores and be the root (RelaxedDNSSearchValidation).
+const relaxedSearches release = 33
+
+func (c *podCheck) dnsConfig(p *spot) {
+	config := c.spec.DNSConfig
+	if c.spec.DNSPolicy == corev1.DNSNone {
+		if config == nil {
+			c.required(p, "must provide `dnsConfig` when `dnsPolicy` is None")
+			return
+		}
+		if len(config.Nameservers) == 0 {
+			c.required(p.in("nameservers"), "must provide at least one DNS nameserver when `dnsPolicy` is None")
+			return
+		}
+	}
+	if config == nil {
+		return
+	}
+	if len(config.Nameservers) > 3 {
+		c.invalid(p.in("nameservers"), config.Nameservers, "must not have more than 3 nameservers")
+	}
+	for i, ns := range config.Nameservers {
+		c.legacyIP(p.in("nameservers", i), ns)
+	}
+	c.searches(config.Searches, p.in("searches"))
+	for i, o := range config.Options {
+		if o.Name == "" {
+			c.required(p.in("options", i), "must not be empty")
+		}
+	}
+}
+
+func (c *podCheck) searches(list []string, p *spot) {
+	if len(list) > 32 {
+		c.invalid(p, list, "must not have more than 32 search paths")
+	}
+	if len(strings.Join(list, " ")) > 2048 {
+		c.invalid(p, list, "must not have more than 2048 characters (including spaces) in the search list")
+	}
+	for i, domain := range list {
+		short := strings.TrimSuffix(domain, ".")
+		switch {
+		case c.release < relaxedSearches:
+			c.invalids(p.in(i), short, dnsSubdomain(short))
+		case domain != ".":
+			c.invalids(p.in(i), short, validation.IsDNS1123SubdomainWithUnderscore(short))
+		}
+	}
+}
+
+// hostNetwork wants the ports of containers in the node's network to be those
+// of the node.
+func (c *podCheck) hostNetwork(p *spot) {
+	if !c.spec.HostNetwork {
+		return
+	}
+	for i := range c.spec.Containers {
+		for j, port := range c.spec.Containers[i].Ports {
+			if (c.pod || port.HostPort != 0) && port.HostPort != port.ContainerPort {
+				c.invalid(p.in(i, "ports", j, "hostPort"), port.HostPort, "must match `containerPort` when `hostNetwork` is true")
+			}
+		}
+	}
+}
+
+// hostUsers forbids what doesn't go with user namespaces.
+func (c *podCheck) hostUsers(p *spot) {
+	s := c.spec
+	if s.HostUsers == nil || *s.HostUsers {
+		return
+	}
+	if s.HostPID {
+		c.forbidden(p.in("HostPID"), "when `hostUsers` is false").at(p.in("hostPID")).also(p.in("hostUsers"))
+	}
+	if s.HostIPC {
+		c.forbidden(p.in("HostIPC"), "when `hostUsers` is false").at(p.in("hostIPC")).also(p.in("hostUsers"))
+	}
+}
+
+func (c *podCheck) resourceClaims(p *spot) {
+	seen := map[string]bool{}
+	for i, claim := range c.spec.ResourceClaims {
+		at := p.in(i)
+		switch {
+		case claim.Name == "":
+			c.required(at.in("name"), "")
+		case seen[claim.Name]:
+			c.duplicate(at.in("name"), claim.Name)
+		default:
+			c.invalids(at.in("name"), claim.Name, dnsLabel(claim.Name))
+			c.claims = append(c.claims, claim.Name)
+		}
+		seen[claim.Name] = true
+		switch name, template := claim.ResourceClaimName, claim.ResourceClaimTemplateName; {
+		case name != nil && template != nil:
+			c.invalid(at, claim, "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified")
+		case name != nil:
+			c.invalids(at.in("resourceClaimName"), *name, dnsSubdomain(*name))
+		case template != nil:
+			c.invalids(at.in("resourceClaimTemplateName"), *template, dnsSubdomain(*template))
+		}
+	}
+}
+
+func (c *podCheck) tolerations(list []corev1.Toleration, p *spot) {
+	for i := range list {
+		t, at := &list[i], p.in(i)
+		if t.Key != "" {
+			c.invalids(at.in("key"), t.Key, qualifiedName(t.Key))
+		}
+		if t.Key == "" && t.Operator != corev1.TolerationOpExists {
+			c.invalid(at.in("operator"), t.Operator, "operator must be Exists when `key` is empty, which means \"match all values and all keys\"")
+		}
+		if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
+			c.invalid(at.in("effect"), t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+		}
+		c.tolerationValue(t, at)
+		if t.Effect != "" {
+			oneOf(c.check, at.in("effect"), t.Effect, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
+		}
+	}
+}
+
+func (c *podCheck) tolerationValue(t *corev1.Toleration, p *spot) {
+	switch t.Operator {
+	case corev1.TolerationOpEqual, "":
+		if texts := labelValue(t.Value); len(texts) > 0 {
+			c.invalid(p.in("operator"), t.Value, strings.Join(texts, ";")).at(p.in("value"))
+		}
+	case corev1.TolerationOpExists:
+		if t.Value != "" {
+			c.invalid(p.in("operator"), t.Value, "value must be empty when `operator` is 'Exists'").also(p.in("value"))
+		}
+	case corev1.TolerationOpLt, corev1.TolerationOpGt: // behind a feature gate
+	default:
+		c.add(p.in("operator"), fielderr.NotSupported(nil, t.Operator, []corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists}))
+	}
+}

@@ -1,0 +1,264 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	fielderr "k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// unsupported says that a value, as JSON, is none of the valid ones.
+func (c *check) unsupported(p *spot, value string, valid ...string) {
+	c.add(p, fielderr.NotSupported(nil, json.RawMessage(value), valid))
+}
+
+func (c *podCheck) resources(r *corev1.ResourceRequirements, p *spot) {
+	c.resourceList(r.Limits, p.in("limits"), containerResource)
+	c.resourceList(r.Requests, p.in("requests"), containerResource)
+	c.requestsWithinLimits(r, p)
+	for i, claim := range r.Claims {
+		at := p.in("claims", i)
+		switch {
+		case claim.Name == "":
+			c.required(at, "")
+		case !slices.Contains(c.claims, claim.Name):
+			f := c.notFound(at, claim.Name)
+			f.err.Detail = "must be one of the names in pod.spec.resourceClaims"
+			if len(c.claims) == 0 {
+				f.err.Detail += " which is empty"
+			} else {
+				f.err.Detail += ": " + strings.Join(slices.Sorted(slices.Values(c.claims)), ", ")
+			}
+		}
+	}
+}
+
+// requestsWithinLimits compares. The server's paths name requests alone.
+func (c *podCheck) requestsWithinLimits(r *corev1.ResourceRequirements, p *spot) {
+	requests, compute, huge := p.in("requests"), false, false
+	for name := range r.Limits {
+		compute = compute || name == corev1.ResourceCPU || name == corev1.ResourceMemory
+		huge = huge || hugePages(name)
+	}
+	for _, name := range sortedKeysOf(r.Requests) {
+		compute = compute || name == corev1.ResourceCPU || name == corev1.ResourceMemory
+		huge = huge || hugePages(name)
+		request := r.Requests[name]
+		limit, ok := r.Limits[name]
+		at := requests.in(mapKey(name))
+		switch {
+		case !ok && !overcommits(name):
+			c.required(p.in("limits"), "Limit must be set for non overcommitable resources").at(p.in("limits", mapKey(name)))
+		case !ok:
+		case !overcommits(name) && request.Cmp(limit) != 0:
+			c.invalid(requests, request.String(), fmt.Sprintf("must be equal to %s limit of %s", name, limit.String())).at(at).also(p.in("limits", mapKey(name)))
+		case request.Cmp(limit) > 0:
+			c.invalid(requests, request.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())).at(at).also(p.in("limits", mapKey(name)))
+		}
+	}
+	if huge && !compute {
+		c.forbidden(p, "HugePages require cpu or memory")
+	}
+}
+
+func (c *podCheck) podResources(p *spot) {
+	r := c.spec.Resources
+	if r == nil {
+		return
+	}
+	c.resourceList(r.Limits, p.in("limits"), nil)
+	c.resourceList(r.Requests, p.in("requests"), nil)
+	c.requestsWithinLimits(r, p)
+}
+
+// resourceList validates names, where there is a rule for them, and
+// quantities.
+func (c *check) resourceList(list corev1.ResourceList, p *spot, name func(corev1.ResourceName) []string) {
+	for _, n := range sortedKeysOf(list) {
+		q := list[n]
+		if name != nil {
+			if texts := name(n); len(texts) > 0 {
+				c.invalids(p.in(mapKey(n)), n, texts)
+			}
+		}
+		c.quantity(n, &q, p)
+	}
+}
+
+func (c *check) quantity(name corev1.ResourceName, q *resource.Quantity, list *spot) {
+	if q.Sign() < 0 {
+		c.invalid(list.in(mapKey(name)), q.String(), notNegative)
+	}
+	if (slices.Contains(countedResources, name) || extended(name)) && q.MilliValue()%1000 != 0 {
+		c.invalid(list.in(mapKey(name)), *q, "must be an integer")
+	}
+}
+
+// containerResource says what is wrong with the name of a container's resource.
+func containerResource(name corev1.ResourceName) []string {
+	if name == corev1.ResourceCPU || name == corev1.ResourceMemory {
+		return nil
+	}
+	texts := resourceName(name)
+	switch {
+	case !strings.Contains(string(name), "/"):
+		if name != corev1.ResourceEphemeralStorage && !hugePages(name) {
+			texts = append(texts, "must be a standard resource for containers")
+		}
+	case !native(name) && !extended(name):
+		texts = append(texts, "doesn't follow extended resource name standard")
+	}
+	return texts
+}
+
+func resourceName(name corev1.ResourceName) []string {
+	texts := qualifiedName(string(name))
+	if len(texts) == 0 && !strings.Contains(string(name), "/") && !standardResource(name) {
+		return []string{"must be a standard resource type or fully qualified"}
+	}
+	return texts
+}
+
+// Resources by name (k8s.io/kubernetes/pkg/apis/core/helper).
+var (
+	countedResources = []corev1.ResourceName{
+		"pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims",
+		"services.nodeports", "services.loadbalancers",
+	}
+	quotaResources = append([]corev1.ResourceName{
+		"cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.storage", "requests.ephemeral-storage",
+		"limits.cpu", "limits.memory", "limits.ephemeral-storage",
+	}, countedResources...)
+)
+
+func standardResource(name corev1.ResourceName) bool {
+	return name == corev1.ResourceStorage || quotaResource(name)
+}
+
+func quotaResource(name corev1.ResourceName) bool {
+	return slices.Contains(quotaResources, name) || hugePages(name) || strings.HasPrefix(string(name), "requests.hugepages-")
+}
+
+func hugePages(name corev1.ResourceName) bool { return strings.HasPrefix(string(name), "hugepages-") }
+
+func native(name corev1.ResourceName) bool {
+	return !strings.Contains(string(name), "/") || strings.Contains(string(name), "kubernetes.io/")
+}
+
+func extended(name corev1.ResourceName) bool {
+	return !native(name) && !strings.HasPrefix(string(name), "requests.") && len(qualifiedName("requests."+string(name))) == 0
+}
+
+func overcommits(name corev1.ResourceName) bool { return native(name) && !hugePages(name) }
+
+// resourceQuota validates the spec of a ResourceQuota.
+func (c *check) resourceQuota(s *corev1.ResourceQuotaSpec, p *spot) {
+	c.resourceList(s.Hard, p.in("hard"), func(name corev1.ResourceName) []string {
+		texts := resourceName(name)
+		if !strings.Contains(string(name), "/") && !quotaResource(name) {
+			texts = append(texts, "must be a standard resource for quota")
+		}
+		return texts
+	})
+}
+
+// limitRange validates the spec of a LimitRange.
+func (c *check) limitRange(s *corev1.LimitRangeSpec, p *spot) {
+	seen := map[corev1.LimitType]bool{}
+	for i := range s.Limits {
+		l, at := &s.Limits[i], p.in("limits", i)
+		c.invalids(at.in("type"), l.Type, limitType(l.Type))
+		if seen[l.Type] {
+			c.duplicate(at.in("type"), l.Type)
+		}
+		seen[l.Type] = true
+		name := resourceName
+		if l.Type == corev1.LimitTypePod || l.Type == corev1.LimitTypeContainer {
+			name = containerResource
+		}
+		c.limits(l, at, name)
+	}
+}
+
+func limitType(t corev1.LimitType) []string {
+	texts := qualifiedName(string(t))
+	if t == corev1.LimitTypePod || t == corev1.LimitTypeContainer || t == corev1.LimitTypePersistentVolumeClaim || len(texts) > 0 || strings.Contains(string(t), "/") {
+		return texts
+	}
+	return []string{"must be a standard limit type or fully qualified"}
+}
+
+func (c *check) limits(l *corev1.LimitRangeItem, p *spot, name func(corev1.ResourceName) []string) {
+	names := func(list corev1.ResourceList, at string) {
+		for _, n := range sortedKeysOf(list) {
+			c.invalids(p.in(at, mapKey(n)), n, name(n))
+		}
+	}
+	names(l.Max, "max")
+	names(l.Min, "min")
+	names(l.MaxLimitRequestRatio, "maxLimitRequestRatio")
+	if l.Type == corev1.LimitTypePod {
+		if len(l.Default) > 0 {
+			c.forbidden(p.in("default"), "may not be specified when `type` is 'Pod'")
+		}
+		if len(l.DefaultRequest) > 0 {
+			c.forbidden(p.in("defaultRequest"), "may not be specified when `type` is 'Pod'")
+		}
+	} else {
+		names(l.Default, "default")
+		names(l.DefaultRequest, "defaultRequest")
+		c.limitOrder(l, p)
+	}
+	c.noMore(p, "min", l.Min, l.Max, func(a, b string) string { return fmt.Sprintf("min value %s is greater than max value %s", a, b) })
+	if l.Type == corev1.LimitTypePersistentVolumeClaim && !has(l.Min, corev1.ResourceStorage) && !has(l.Max, corev1.ResourceStorage) {
+		c.required(p.in("limits"), "either minimum or maximum storage value is required, but neither was provided").at(p)
+	}
+	for _, n := range sortedKeysOf(l.MaxLimitRequestRatio) {
+		if q := l.MaxLimitRequestRatio[n]; q.Cmp(resource.MustParse("1")) < 0 {
+			c.invalid(p.in("maxLimitRequestRatio", mapKey(n)), q, fmt.Sprintf("ratio %s is less than 1", q.String()))
+		}
+	}
+}
+
+func has(list corev1.ResourceList, name corev1.ResourceName) bool { _, ok := list[name]; return ok }
+
+// limitOrder wants min <= defaultRequest <= default <= max.
+func (c *check) limitOrder(l *corev1.LimitRangeItem, p *spot) {
+	for _, n := range sortedKeysOf(l.DefaultRequest) {
+		q := l.DefaultRequest[n]
+		at := p.in("defaultRequest", mapKey(n))
+		if m, ok := l.Min[n]; ok && m.Cmp(q) > 0 {
+			c.invalid(at, q, fmt.Sprintf("min value %s is greater than default request value %s", m.String(), q.String()))
+		}
+		if m, ok := l.Max[n]; ok && q.Cmp(m) > 0 {
+			c.invalid(at, q, fmt.Sprintf("default request value %s is greater than max value %s", q.String(), m.String()))
+		}
+		if d, ok := l.Default[n]; ok && q.Cmp(d) > 0 {
+			c.invalid(at, q, fmt.Sprintf("default request value %s is greater than default limit value %s", q.String(), d.String()))
+		}
+	}
+	for _, n := range sortedKeysOf(l.Default) {
+		q := l.Default[n]
+		at := p.in("default", mapKey(n))
+		if m, ok := l.Min[n]; ok && m.Cmp(q) > 0 {
+			c.invalid(at, m, fmt.Sprintf("min value %s is greater than default value %s", m.String(), q.String()))
+		}
+		if m, ok := l.Max[n]; ok && q.Cmp(m) > 0 {
+			c.invalid(at, m, fmt.Sprintf("default value %s is greater than max value %s", q.String(), m.String()))
+		}
+	}
+}
+
+// noMore wants no value of a list to exceed its counterpart.
+func (c *check) noMore(p *spot, name string, list, bounds corev1.ResourceList, text func(a, b string) string) {
+	for _, n := range sortedKeysOf(list) {
+		q := list[n]
+		if b, ok := bounds[n]; ok && q.Cmp(b) > 0 {
+			c.invalid(p.in(name, mapKey(n)), q, text(q.String(), b.String()))
+		}
+	}
+}

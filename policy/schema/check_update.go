@@ -1,0 +1,148 @@
+package schema
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+)
+
+// update refuses what may not be changed once an object exists.
+func (c *check) update(now, old any) {
+	spec := top.in("spec")
+	switch o := now.(type) {
+	case *appsv1.Deployment:
+		c.immutable(spec.in("selector"), o.Spec.Selector, old.(*appsv1.Deployment).Spec.Selector)
+	case *appsv1.ReplicaSet:
+		c.immutable(spec.in("selector"), o.Spec.Selector, old.(*appsv1.ReplicaSet).Spec.Selector)
+	case *appsv1.DaemonSet:
+		c.immutable(spec.in("selector"), o.Spec.Selector, old.(*appsv1.DaemonSet).Spec.Selector)
+	case *appsv1.StatefulSet:
+		c.updateStatefulSet(&o.Spec, &old.(*appsv1.StatefulSet).Spec, spec)
+	case *batchv1.Job:
+		c.updateJob(&o.Spec, &old.(*batchv1.Job).Spec, spec)
+	case *corev1.ConfigMap:
+		was := old.(*corev1.ConfigMap)
+		c.frozen(o.Immutable, was.Immutable, map[string]bool{
+			"data": equality.Semantic.DeepEqual(o.Data, was.Data), "binaryData": equality.Semantic.DeepEqual(o.BinaryData, was.BinaryData),
+		})
+	case *corev1.Secret:
+		was := old.(*corev1.Secret)
+		c.immutable(top.in("type"), o.Type, was.Type)
+		c.frozen(o.Immutable, was.Immutable, map[string]bool{"data": equality.Semantic.DeepEqual(o.Data, was.Data)})
+	case *rbacv1.RoleBinding:
+		c.roleRef(o.RoleRef, old.(*rbacv1.RoleBinding).RoleRef)
+	case *rbacv1.ClusterRoleBinding:
+		c.roleRef(o.RoleRef, old.(*rbacv1.ClusterRoleBinding).RoleRef)
+	case *storagev1.StorageClass:
+		was := old.(*storagev1.StorageClass)
+		c.immutable(top.in("parameters"), o.Parameters, was.Parameters)
+		c.immutable(top.in("provisioner"), o.Provisioner, was.Provisioner)
+		c.immutable(top.in("reclaimPolicy"), o.ReclaimPolicy, was.ReclaimPolicy)
+		c.immutable(top.in("volumeBindingMode"), o.VolumeBindingMode, was.VolumeBindingMode)
+	case *schedulingv1.PriorityClass:
+		was := old.(*schedulingv1.PriorityClass)
+		if o.Value != was.Value {
+			c.forbidden(top.in("value"), "may not be changed in an update.").immutable = true
+		}
+		c.immutable(top.in("preemptionPolicy"), o.PreemptionPolicy, was.PreemptionPolicy)
+	case *corev1.PersistentVolumeClaim:
+		c.updateClaim(&o.Spec, &old.(*corev1.PersistentVolumeClaim).Spec, spec)
+	}
+}
+
+func (c *check) updateStatefulSet(now, old *appsv1.StatefulSetSpec, p *spot) {
+	same := *old
+	same.Replicas, same.Template, same.UpdateStrategy, same.MinReadySeconds = now.Replicas, now.Template, now.UpdateStrategy, now.MinReadySeconds
+	same.Ordinals, same.RevisionHistoryLimit, same.PersistentVolumeClaimRetentionPolicy = now.Ordinals, now.RevisionHistoryLimit, now.PersistentVolumeClaimRetentionPolicy
+	if equality.Semantic.DeepEqual(&same, now) {
+		return
+	}
+	f := c.forbidden(p, "updates to statefulset spec for fields other than "+c.statefulFields()+" are forbidden")
+	f.immutable = true
+	f.fields = nil
+	for _, part := range []struct {
+		name string
+		same bool
+	}{
+		{"serviceName", now.ServiceName == old.ServiceName},
+		{"selector", equality.Semantic.DeepEqual(now.Selector, old.Selector)},
+		{"volumeClaimTemplates", equality.Semantic.DeepEqual(now.VolumeClaimTemplates, old.VolumeClaimTemplates)},
+		{"podManagementPolicy", now.PodManagementPolicy == old.PodManagementPolicy},
+	} {
+		if !part.same {
+			f.also(p.in(part.name))
+		}
+	}
+	if len(f.fields) == 0 {
+		f.also(p)
+	}
+}
+
+// statefulFields are those that may be changed: revisionHistoryLimit since 1.33.
+func (c *check) statefulFields() string {
+	if c.release < 33 {
+		return "'replicas', 'ordinals', 'template', 'updateStrategy', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
+	}
+	return "'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
+}
+
+// updateJob refuses changes of what Jobs run. Of suspended ones, and of those
+// that the server gave a selector, parts may be changed.
+func (c *check) updateJob(now, old *batchv1.JobSpec, p *spot) {
+	if suspended := old.Suspend != nil && *old.Suspend; !suspended && !equality.Semantic.DeepEqual(now.Template, old.Template) {
+		c.omitted(p.in("template"), apivalidation.FieldImmutableErrorMsg)
+	}
+	if !indexed(now) && !equality.Semantic.DeepEqual(now.Completions, old.Completions) {
+		c.immutable(p.in("completions"), now.Completions, old.Completions)
+	}
+	c.immutable(p.in("completionMode"), now.CompletionMode, old.CompletionMode)
+	c.immutable(p.in("podFailurePolicy"), now.PodFailurePolicy, old.PodFailurePolicy)
+	c.immutable(p.in("backoffLimitPerIndex"), now.BackoffLimitPerIndex, old.BackoffLimitPerIndex)
+	c.immutable(p.in("managedBy"), now.ManagedBy, old.ManagedBy)
+	c.immutable(p.in("successPolicy"), now.SuccessPolicy, old.SuccessPolicy)
+}
+
+// frozen refuses changes of an object that said it would have none. same tells
+// of each field whether it is.
+func (c *check) frozen(now, old *bool, same map[string]bool) {
+	if old == nil || !*old {
+		return
+	}
+	const text = "field is immutable when `immutable` is set"
+	if now == nil || !*now {
+		c.forbidden(top.in("immutable"), text).immutable = true
+	}
+	for _, name := range sortedKeysOf(same) {
+		if !same[name] {
+			c.forbidden(top.in(name), text).immutable = true
+		}
+	}
+}
+
+func (c *check) roleRef(now, old rbacv1.RoleRef) {
+	if now != old {
+		c.invalid(top.in("roleRef"), now, "cannot change roleRef").immutable = true
+	}
+}
+
+// updateClaim lets a claim grow, and what the cluster fills in be.
+func (c *check) updateClaim(now, old *corev1.PersistentVolumeClaimSpec, p *spot) {
+	same := *now
+	same.AccessModes, same.Selector = old.AccessModes, old.Selector
+	if old.StorageClassName != nil {
+		same.StorageClassName = old.StorageClassName
+	}
+	if !equality.Semantic.DeepEqual(&same, now) {
+		c.forbidden(p, "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims").immutable = true
+	}
+	size, was := now.Resources.Requests[corev1.ResourceStorage], old.Resources.Requests[corev1.ResourceStorage]
+	if size.Cmp(was) < 0 {
+		f := c.forbidden(p.in("resources", "requests", "storage"), "field can not be less than status.capacity")
+		f.assumed = []string{"the claim has the capacity that it asked for"}
+	}
+}

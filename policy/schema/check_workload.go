@@ -1,0 +1,260 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// A workload is what Deployments, ReplicaSets, DaemonSets and StatefulSets
+// have in common.
+type workload struct {
+	kind     string // as the server calls it in errors about deadlines
+	empty    string // in errors about empty selectors
+	needed   bool   // the selector is a pointer that is looked at first
+	selector *metav1.LabelSelector
+	template *corev1.PodTemplateSpec
+}
+
+func (c *check) workload(w workload, p *spot) {
+	at := p.in("selector")
+	faults := len(c.faults)
+	switch {
+	case w.selector != nil:
+		c.selector(w.selector, at)
+		if len(w.selector.MatchLabels)+len(w.selector.MatchExpressions) == 0 {
+			c.invalid(at, w.selector, "empty selector is invalid for "+w.empty)
+		}
+	case w.needed:
+		c.required(at, "")
+	}
+	labels := p.in("template", "metadata", "labels")
+	// What is nil selects nothing, and an invalid selector is not tried.
+	if w.selector == nil || len(c.faults) == faults && !matches(w.selector, w.template.Labels) {
+		c.invalid(labels, w.template.Labels, mismatch).also(at)
+	}
+	c.template(w.template, p.in("template"))
+	spec := p.in("template", "spec")
+	if w.template.Spec.RestartPolicy != corev1.RestartPolicyAlways {
+		oneOf(c, spec.in("restartPolicy"), w.template.Spec.RestartPolicy, corev1.RestartPolicyAlways)
+	}
+	if w.template.Spec.ActiveDeadlineSeconds != nil {
+		c.forbidden(spec.in("activeDeadlineSeconds"), "activeDeadlineSeconds in "+w.kind+" is not Supported")
+	}
+}
+
+const mismatch = "`selector` does not match template `labels`"
+
+func (c *check) deployment(s *appsv1.DeploymentSpec, p *spot) {
+	notNegativeAt(c, p, "replicas", s.Replicas)
+	c.workload(workload{"ReplicaSet", "deployment", true, s.Selector, &s.Template}, p)
+	c.deploymentStrategy(&s.Strategy, p.in("strategy"))
+	c.notNegative(p, "minReadySeconds", int64(s.MinReadySeconds))
+	notNegativeAt(c, p, "revisionHistoryLimit", s.RevisionHistoryLimit)
+	notNegativeAt(c, p, "progressDeadlineSeconds", s.ProgressDeadlineSeconds)
+	if d := s.ProgressDeadlineSeconds; d != nil && *d <= s.MinReadySeconds {
+		c.invalid(p.in("progressDeadlineSeconds"), d, "must be greater than minReadySeconds").also(p.in("minReadySeconds"))
+	}
+}
+
+func (c *check) deploymentStrategy(s *appsv1.DeploymentStrategy, p *spot) {
+	switch s.Type {
+	case appsv1.RecreateDeploymentStrategyType:
+		if s.RollingUpdate != nil {
+			c.forbidden(p.in("rollingUpdate"), "may not be specified when strategy `type` is 'Recreate'")
+		}
+	case appsv1.RollingUpdateDeploymentStrategyType:
+		if r := s.RollingUpdate; r != nil && r.MaxUnavailable != nil && r.MaxSurge != nil {
+			c.rollingUpdate(*r.MaxUnavailable, *r.MaxSurge, p.in("rollingUpdate"))
+		}
+	default:
+		c.strategyType(string(s.Type), p, "Recreate", "RollingUpdate")
+	}
+}
+
+// strategyType names the strategy as the server does, which quotes all of it.
+func (c *check) strategyType(value string, p *spot, valid ...string) {
+	c.unsupported(p, `{"Type":`+strconv.Quote(value)+`,"RollingUpdate":null}`, valid...)
+	c.faults[len(c.faults)-1].at(p.in("type"))
+}
+
+func (c *check) rollingUpdate(maxUnavailable, maxSurge intstr.IntOrString, p *spot) {
+	c.intOrPercent(maxUnavailable, p.in("maxUnavailable"))
+	c.intOrPercent(maxSurge, p.in("maxSurge"))
+	if numberOf(maxUnavailable) == 0 && numberOf(maxSurge) == 0 {
+		c.invalid(p.in("maxUnavailable"), maxUnavailable, "may not be 0 when `maxSurge` is 0").also(p.in("maxSurge"))
+	}
+	c.atMost100(maxUnavailable, p.in("maxUnavailable"))
+}
+
+// intOrPercent wants a number or percentage that is not negative
+// (ValidatePositiveIntOrPercent).
+func (c *check) intOrPercent(v intstr.IntOrString, p *spot) {
+	if v.Type == intstr.String {
+		c.invalids(p, v, validation.IsValidPercent(v.StrVal))
+	} else if v.IntVal < 0 {
+		c.invalid(p, int64(v.IntVal), notNegative)
+	}
+}
+
+func percent(v intstr.IntOrString) (int, bool) {
+	if v.Type != intstr.String || len(validation.IsValidPercent(v.StrVal)) > 0 {
+		return 0, false
+	}
+	n, _ := strconv.Atoi(strings.TrimSuffix(v.StrVal, "%"))
+	return n, true
+}
+
+func numberOf(v intstr.IntOrString) int {
+	if n, ok := percent(v); ok {
+		return n
+	}
+	return v.IntValue()
+}
+
+func (c *check) atMost100(v intstr.IntOrString, p *spot) {
+	if n, ok := percent(v); ok && n > 100 {
+		c.invalid(p, v, "must not be greater than 100%")
+	}
+}
+
+func (c *check) replicaSet(s *appsv1.ReplicaSetSpec, p *spot) {
+	notNegativeAt(c, p, "replicas", s.Replicas)
+	c.notNegative(p, "minReadySeconds", int64(s.MinReadySeconds))
+	c.workload(workload{"ReplicaSet", "deployment", true, s.Selector, &s.Template}, p)
+}
+
+func (c *check) daemonSet(s *appsv1.DaemonSetSpec, p *spot) {
+	c.workload(workload{"DaemonSet", "daemonset", false, s.Selector, &s.Template}, p)
+	c.notNegative(p, "minReadySeconds", int64(s.MinReadySeconds))
+	notNegativeAt(c, p, "revisionHistoryLimit", s.RevisionHistoryLimit)
+	u, at := &s.UpdateStrategy, p.in("updateStrategy")
+	switch u.Type {
+	case appsv1.OnDeleteDaemonSetStrategyType:
+	case appsv1.RollingUpdateDaemonSetStrategyType:
+		if u.RollingUpdate != nil {
+			c.daemonRollingUpdate(u.RollingUpdate, at.in("rollingUpdate"))
+		}
+	default:
+		c.strategyType(string(u.Type), at, "RollingUpdate", "OnDelete")
+	}
+}
+
+func (c *check) daemonRollingUpdate(r *appsv1.RollingUpdateDaemonSet, p *spot) {
+	if r.MaxUnavailable == nil || r.MaxSurge == nil {
+		return
+	}
+	unavailable, surge := p.in("maxUnavailable"), p.in("maxSurge")
+	c.intOrPercent(*r.MaxUnavailable, unavailable)
+	c.intOrPercent(*r.MaxSurge, surge)
+	c.atMost100(*r.MaxUnavailable, unavailable)
+	c.atMost100(*r.MaxSurge, surge)
+	u, s := numberOf(*r.MaxUnavailable), numberOf(*r.MaxSurge)
+	switch {
+	case u != 0 && s != 0:
+		c.invalid(surge, *r.MaxSurge, "may not be set when maxUnavailable is non-zero").also(unavailable)
+	case u == 0 && s == 0:
+		c.required(unavailable, "cannot be 0 when maxSurge is 0").also(surge)
+	}
+}
+
+func (c *check) statefulSet(s *appsv1.StatefulSetSpec, p *spot) {
+	if s.PodManagementPolicy != appsv1.OrderedReadyPodManagement && s.PodManagementPolicy != appsv1.ParallelPodManagement {
+		c.invalid(p.in("podManagementPolicy"), s.PodManagementPolicy, "must be 'OrderedReady' or 'Parallel'")
+	}
+	c.statefulStrategy(&s.UpdateStrategy, p.in("updateStrategy"))
+	for i := range s.VolumeClaimTemplates {
+		c.claim(&s.VolumeClaimTemplates[i].Spec, p.in("volumeClaimTemplates", i, "spec"))
+	}
+	notNegativeAt(c, p, "replicas", s.Replicas)
+	c.notNegative(p, "minReadySeconds", int64(s.MinReadySeconds))
+	if s.ServiceName != "" && c.release >= serviceNames {
+		c.invalids(p.in("serviceName"), s.ServiceName, dnsLabel(s.ServiceName))
+	}
+	if r := s.PersistentVolumeClaimRetentionPolicy; r != nil {
+		at := p.in("persistentVolumeClaimRetentionPolicy")
+		oneOf(c, at.in("whenDeleted"), r.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
+		oneOf(c, at.in("whenScaled"), r.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
+	}
+	template := s.Template
+	template.Spec.Subdomain, template.Spec.Hostname = "", "" // which the controller sets
+	volumes, added := withClaims(template.Spec.Volumes, s.VolumeClaimTemplates)
+	template.Spec.Volumes = volumes
+	before := len(c.faults)
+	c.workload(workload{"StatefulSet", "statefulset", true, s.Selector, &template}, p)
+	for i, from := range added {
+		name := p.in("template", "spec", "volumes", len(s.Template.Spec.Volumes)+i, "name").pointer()
+		for _, f := range c.faults[before:] {
+			if f.fields[0] == name {
+				f.at(p.in("volumeClaimTemplates", from, "metadata", "name"))
+			}
+		}
+	}
+}
+
+// serviceNames is the release since which serviceName has to be a label.
+const serviceNames release = 33
+
+// withClaims puts the volumes of claim templates in place of those of the same
+// name or after the others. added are the templates of the latter.
+func withClaims(volumes []corev1.Volume, templates []corev1.PersistentVolumeClaim) (all []corev1.Volume, added []int) {
+	claim := func(name string) corev1.Volume {
+		source := corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}
+		return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &source}}
+	}
+	all = slices.Clone(volumes)
+	seen := map[string]bool{}
+	for i := range templates {
+		name := templates[i].Name
+		at := slices.IndexFunc(all, func(v corev1.Volume) bool { return v.Name == name })
+		switch {
+		case seen[name]:
+		case at >= 0:
+			all[at] = claim(name)
+		default:
+			all, added = append(all, claim(name)), append(added, i)
+		}
+		seen[name] = true
+	}
+	return all, added
+}
+
+func (c *check) statefulStrategy(u *appsv1.StatefulSetUpdateStrategy, p *spot) {
+	switch u.Type {
+	case appsv1.OnDeleteStatefulSetStrategyType:
+		if u.RollingUpdate != nil {
+			c.invalid(p.in("rollingUpdate"), u.RollingUpdate, "only allowed for updateStrategy 'RollingUpdate'")
+		}
+	case appsv1.RollingUpdateStatefulSetStrategyType:
+		if r := u.RollingUpdate; r != nil {
+			at := p.in("rollingUpdate")
+			notNegativeAt(c, at, "partition", r.Partition)
+		}
+	default:
+		c.invalid(p, u, fmt.Sprintf("must be '%s' or '%s'", appsv1.RollingUpdateStatefulSetStrategyType, appsv1.OnDeleteStatefulSetStrategyType)).at(p.in("type"))
+	}
+}
+
+func (c *check) replicationController(s *corev1.ReplicationControllerSpec, p *spot) {
+	c.notNegative(p, "minReadySeconds", int64(s.MinReadySeconds))
+	if len(s.Selector) == 0 {
+		c.required(p.in("selector"), "")
+	}
+	notNegativeAt(c, p, "replicas", s.Replicas)
+	if s.Template == nil {
+		c.required(p.in("template"), "")
+		return
+	}
+	if !matches(&metav1.LabelSelector{MatchLabels: s.Selector}, s.Template.Labels) {
+		c.invalid(p.in("template", "metadata", "labels"), s.Template.Labels, mismatch).also(p.in("selector"))
+	}
+	c.template(s.Template, p.in("template"))
+	oneOf(c, p.in("template", "spec", "restartPolicy"), s.Template.Spec.RestartPolicy, corev1.RestartPolicyAlways)
+}

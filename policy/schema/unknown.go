@@ -1,0 +1,350 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// known are the fields that an API server knows of a type, as its strict
+// decoder sees them. nil takes whatever it is given: a scalar, a map of
+// scalars, or a type that decodes itself.
+type known struct {
+	fields map[string]*known
+	each   *known // of a list, or of a map's values
+}
+
+// An unknownField is a field that the decoder refuses.
+type unknownField struct {
+	path    string // as the decoder writes it
+	pointer string
+	names   []string // to its parent, "" for an element
+	key     string
+	parent  *known
+}
+
+// maxUnknown is how many strict errors the API server's decoder keeps.
+const maxUnknown = 100
+
+type strictWalk struct {
+	place *spot
+	names []string
+	found []unknownField
+}
+
+// unknown lists the unknown fields of a value, in order.
+func (k *known) unknown(value map[string]any) []unknownField {
+	w := &strictWalk{}
+	w.object(k, value, top)
+	slices.SortFunc(w.found, func(a, b unknownField) int { return strings.Compare(a.path, b.path) })
+	return w.found[:min(len(w.found), maxUnknown)]
+}
+
+func (w *strictWalk) value(k *known, value any, p *spot) {
+	if k == nil {
+		return
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		w.object(k, v, p)
+	case []any:
+		for i, child := range v {
+			if k.each == nil {
+				return
+			}
+			w.names = append(w.names, "")
+			w.value(k.each, child, p.in(i))
+			w.names = w.names[:len(w.names)-1]
+		}
+	}
+}
+
+func (w *strictWalk) object(k *known, value map[string]any, p *spot) {
+	for key, child := range value {
+		below, ok := k.fields[key]
+		switch {
+		case k.fields == nil:
+			below = k.each
+		case !ok:
+			if len(w.found) < 2*maxUnknown {
+				at := p.in(key)
+				w.found = append(w.found, unknownField{at.path(), at.pointer(), slices.Clone(w.names), key, k})
+			}
+			continue
+		}
+		if below == nil {
+			continue
+		}
+		w.names = append(w.names, key)
+		w.value(below, child, p.in(key))
+		w.names = w.names[:len(w.names)-1]
+	}
+}
+
+// descend follows field names.
+func (k *known) descend(names []string) *known {
+	for _, name := range names {
+		switch {
+		case k == nil:
+			return nil
+		case name == "" || k.fields == nil:
+			k = k.each
+		default:
+			k = k.fields[name]
+		}
+	}
+	return k
+}
+
+// knownOf compiles what a release knows of a kind; nil when that can't be told.
+// For the newest release the types of client-go tell, for others their schema.
+func knownOf(gvk schema.GroupVersionKind, r release) (*known, error) {
+	if r == newest {
+		typ := typeOf(gvk)
+		if typ == nil {
+			return nil, nil
+		}
+		return knownTypes{}.of(typ), nil
+	}
+	names, err := componentNames()
+	if err != nil || names[gvk] == "" {
+		return nil, err
+	}
+	all, err := components()
+	if err != nil {
+		return nil, err
+	}
+	c := &knownSchemas{all, r.bit(), map[string]*known{}}
+	return c.component(names[gvk]), nil
+}
+
+// knownTypes are those under way or done, since types may contain themselves.
+type knownTypes map[reflect.Type]*known
+
+func (c knownTypes) of(typ reflect.Type) *known {
+	for typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	if reflect.PointerTo(typ).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return nil
+	}
+	if k, ok := c[typ]; ok {
+		return k
+	}
+	k := &known{}
+	c[typ] = k
+	switch typ.Kind() {
+	case reflect.Slice, reflect.Map:
+		if k.each = c.of(typ.Elem()); k.each == nil {
+			c[typ] = nil
+		}
+	case reflect.Struct:
+		k.fields = map[string]*known{}
+		for _, f := range fieldsOf(typ) {
+			k.fields[f.name] = c.of(f.typ)
+		}
+	default:
+		c[typ] = nil
+	}
+	return c[typ]
+}
+
+type knownSchemas struct {
+	components map[string]component
+	bit        uint32
+	done       map[string]*known
+}
+
+func (c *knownSchemas) component(name string) *known {
+	if k, ok := c.done[name]; ok {
+		return k
+	}
+	k := &known{}
+	c.done[name] = k // schemas may refer to themselves
+	var s *openAPI
+	for _, variant := range c.components[name] {
+		if variant.In&c.bit != 0 && json.Unmarshal(variant.Schema, &s) != nil {
+			s = nil
+		}
+	}
+	if compiled := c.schema(s); compiled != nil {
+		*k = *compiled
+		return k
+	}
+	c.done[name] = nil
+	return nil
+}
+
+func (c *knownSchemas) schema(s *openAPI) *known {
+	switch {
+	case s == nil:
+		return nil
+	case s.Ref != "":
+		return c.component(strings.TrimPrefix(s.Ref, refPrefix))
+	case len(s.AllOf) == 1:
+		return c.schema(s.AllOf[0])
+	case len(s.Properties) > 0:
+		k := &known{fields: make(map[string]*known, len(s.Properties))}
+		for name, property := range s.Properties {
+			k.fields[name] = c.schema(property)
+		}
+		return k
+	case s.Items != nil || s.Values != nil:
+		each := s.Items
+		if each == nil {
+			each = s.Values
+		}
+		if below := c.schema(each); below != nil {
+			return &known{each: below}
+		}
+	}
+	return nil
+}
+
+// A strict is what is known of a kind in the chosen release and, when it is
+// asked for, in the others.
+type strict struct {
+	gvk    schema.GroupVersionKind
+	now    *known
+	others func() map[release]*known
+}
+
+func newStrict(gvk schema.GroupVersionKind, r release) (*strict, error) {
+	now, err := knownOf(gvk, r)
+	if now == nil || err != nil {
+		return nil, err
+	}
+	return &strict{gvk, now, sync.OnceValue(func() map[release]*known {
+		all := map[release]*known{}
+		for other := oldest; other <= newest; other++ {
+			if k, err := knownOf(gvk, other); err == nil && k != nil {
+				all[other] = k
+			}
+		}
+		return all
+	})}, nil
+}
+
+// when says in which releases a field is known that the chosen one, r, does
+// not know: "" if in none.
+func (s *strict) when(u unknownField, r release) string {
+	var in []release
+	for other, k := range s.others() {
+		parent := k.descend(u.names)
+		if parent == nil || parent.fields == nil {
+			continue
+		}
+		if _, ok := parent.fields[u.key]; ok {
+			in = append(in, other)
+		}
+	}
+	slices.Sort(in)
+	switch {
+	case len(in) == 0:
+		return ""
+	case in[0] > r:
+		return fmt.Sprintf("Kubernetes knows it from %s on", in[0])
+	default:
+		return fmt.Sprintf("Kubernetes %s is the last that knows it", in[len(in)-1])
+	}
+}
+
+// suggest names the field that a person may have meant: the same but for
+// letter case, separators or a slip or two of the finger, and where it belongs
+// if that is elsewhere.
+func (s *strict) suggest(u unknownField) string {
+	if name := closest(u.key, u.parent); name != "" {
+		return "did you mean " + name + "?"
+	}
+	for i := len(u.names) - 1; i >= 0; i-- {
+		outer := s.now.descend(u.names[:i])
+		if outer == nil || outer.fields == nil {
+			continue
+		}
+		if _, ok := outer.fields[u.key]; ok {
+			return u.key + " is a field of " + describe(u.names[:i]) + ": is it indented too far?"
+		}
+	}
+	if inner := below(u); inner != "" {
+		return u.key + " is a field of " + inner
+	}
+	return ""
+}
+
+// below finds the only sibling that has the field.
+func below(u unknownField) string {
+	var found []string
+	for name, k := range u.parent.fields {
+		if k == nil || k.fields == nil {
+			continue
+		}
+		if _, ok := k.fields[u.key]; ok {
+			found = append(found, name)
+		}
+	}
+	if len(found) != 1 {
+		return ""
+	}
+	return describe(append(slices.Clone(u.names), found[0]))
+}
+
+func describe(names []string) string {
+	var parts []string
+	for _, n := range names {
+		if n != "" {
+			parts = append(parts, n)
+		}
+	}
+	if len(parts) == 0 {
+		return "the object itself"
+	}
+	return strings.Join(parts, ".")
+}
+
+// closest is the field most like the name, or "".
+func closest(name string, k *known) string {
+	plain := strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(name))
+	best, bestDistance := "", 3
+	if len(plain) < 5 {
+		bestDistance = 2
+	}
+	for _, candidate := range slices.Sorted(maps.Keys(k.fields)) {
+		if d := distance(plain, strings.ToLower(candidate), bestDistance); d < bestDistance {
+			best, bestDistance = candidate, d
+		}
+	}
+	return best
+}
+
+// distance is how many letters have to be put in, left out, changed or swapped
+// with the next to make b of a, up to limit.
+func distance(a, b string, limit int) int {
+	if len(a) > 100 || len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+		return limit
+	}
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,248 @@
+package schema
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// The rules of a Validator. What can't be decoded at all is the chain's rule
+// "decode".
+const (
+	ruleUnknown     = "unknown-field"
+	ruleRequired    = "required"
+	ruleInvalid     = "invalid"
+	ruleUnsupported = "unsupported-value"
+	ruleDuplicate   = "duplicate"
+	ruleNotFound    = "not-found"
+	ruleForbidden   = "forbidden"
+	ruleTooLong     = "too-long"
+	ruleImmutable   = "immutable"
+	ruleValid       = "valid"
+)
+
+// A Validator says what the API server's strict decoding and its validation
+// say to objects of built-in kinds. It is safe for concurrent use.
+//
+// Its results have the kind as their policy ("Deployment.apps") and as their
+// rule what is wrong: unknown-field, required, invalid, unsupported-value,
+// duplicate, not-found, forbidden, too-long, immutable. Each names its fields,
+// in the server's words, and denies. An object with none of them has one
+// result that passes, of the rule valid. What it does not look at, it does not
+// refuse: what passes here may still be refused by the server.
+//
+// An unknown field is refused by kubectl, which asks for
+// fieldValidation=Strict, and so by Argo CD, and by whoever applies
+// server-side, as "field not declared in schema". Others lose it silently.
+type Validator struct {
+	kinds   *Kinds
+	objects []*render.Object
+	byKind  map[schema.GroupVersionKind]func() *judge
+}
+
+var _ policy.Validator = (*Validator)(nil)
+
+// NewValidator returns the validator of an API server that serves the kinds.
+// Rules documents the rules of the kinds of the objects; any object may be
+// validated.
+func NewValidator(kinds *Kinds, objects []*render.Object) *Validator {
+	v := &Validator{kinds: kinds, objects: objects, byKind: make(map[schema.GroupVersionKind]func() *judge, len(kinds.builtins))}
+	for gvk, b := range kinds.builtins {
+		if b.gvk.Group != "apiextensions.k8s.io" { // whose definitions policy/crd judges
+			v.byKind[gvk] = sync.OnceValue(func() *judge { return newJudge(b, kinds.release) })
+		}
+	}
+	return v
+}
+
+// A judge is what the validator knows of a kind.
+type judge struct {
+	*builtin
+	release release
+	typ     *goType // nil if client-go has none
+	strict  *strict // nil if nothing is known of the fields
+	err     error
+}
+
+func newJudge(b *builtin, r release) *judge {
+	j := &judge{builtin: b, release: r, typ: b.goType()}
+	j.strict, j.err = newStrict(b.gvk, r)
+	return j
+}
+
+// Validate implements policy.Validator. Requests that delete, and those for
+// kinds that are not built in, give no results.
+func (v *Validator) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
+	of := v.byKind[req.Kind]
+	if of == nil || req.Object == nil || req.SubResource != "" {
+		return nil, nil
+	}
+	j := of()
+	if j.err != nil {
+		return nil, j.err
+	}
+	results := j.unknownFields(req)
+	faults, err := j.faults(req)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", req.Kind.Kind, req.Name, err)
+	}
+	results = append(results, j.results(faults)...)
+	if len(results) == 0 {
+		results = append(results, j.result(ruleValid, policy.Pass))
+	}
+	return results, ctx.Err()
+}
+
+func (j *judge) result(rule string, outcome policy.Outcome) policy.Result {
+	return policy.Result{
+		Engine: policy.EngineSchema, Policy: j.gvk.GroupKind().String(), Rule: rule, Outcome: outcome, Action: policy.Deny,
+	}
+}
+
+// strictly is what the refusal of an unknown field rests on.
+const strictly = "applied server-side or with fieldValidation=Strict, as kubectl, Argo CD and Flux do; otherwise the field is dropped"
+
+func (j *judge) unknownFields(req *policy.Request) []policy.Result {
+	if j.strict == nil {
+		return nil
+	}
+	var results []policy.Result
+	for _, u := range j.strict.now.unknown(req.Object.Object) {
+		r := j.result(ruleUnknown, policy.Fail)
+		r.Message = bounded("strict decoding error: unknown field " + strconv.Quote(u.path))
+		r.Fields, r.Reason, r.Assumed = []string{u.pointer}, "BadRequest", []string{strictly}
+		if r.Hint = j.strict.when(u, j.release); r.Hint == "" {
+			r.Hint = j.strict.suggest(u)
+		}
+		results = append(results, r)
+	}
+	return results
+}
+
+// faults runs the validation of the kind.
+func (j *judge) faults(req *policy.Request) ([]*fault, error) {
+	c := &check{release: j.release}
+	if j.typ == nil {
+		return nil, nil
+	}
+	object, err := j.typ.read(req.Admitted)
+	if err != nil {
+		return nil, err
+	}
+	var old any
+	if req.OldAdmitted != nil {
+		if old, err = j.typ.read(req.OldAdmitted); err != nil {
+			return nil, err
+		}
+	}
+	c.object(j.builtin, object, old)
+	return c.faults, nil
+}
+
+// read makes a typed object, a pointer, of one that was admitted.
+func (t *goType) read(admitted map[string]any) (any, error) {
+	typed := reflect.New(t.typ).Interface()
+	return typed, runtime.DefaultUnstructuredConverter.FromUnstructured(admitted, typed)
+}
+
+// results tells each field's faults of a rule together.
+func (j *judge) results(faults []*fault) []policy.Result {
+	var results []policy.Result
+	index := map[[2]string]int{}
+	for _, f := range faults {
+		r := j.result(f.rule(), policy.Fail)
+		r.Message, r.Fields, r.Reason = bounded(f.err.Error()), f.fields, "Invalid"
+		r.Action, r.Assumed, r.Hint = f.action(), f.assumed, f.hint
+		key := [2]string{r.Rule, r.Fields[0]}
+		i, ok := index[key]
+		if !ok {
+			index[key] = len(results)
+			results = append(results, r)
+			continue
+		}
+		if old := &results[i]; !strings.Contains(old.Message, r.Message) {
+			old.Message = bounded(old.Message + ", " + r.Message)
+		}
+	}
+	return results
+}
+
+// bounded keeps a message within the bounds of results, though it may quote
+// what is in the object.
+func bounded(message string) string {
+	const limit = 4 << 10
+	if len(message) <= limit {
+		return message
+	}
+	return strings.ToValidUTF8(message[:limit-len("…")], "") + "…"
+}
+
+func (f *fault) rule() string {
+	if f.err.Detail == apivalidation.FieldImmutableErrorMsg || f.immutable {
+		return ruleImmutable
+	}
+	if r := faultRules[f.err.Type]; r != "" {
+		return r
+	}
+	return ruleInvalid
+}
+
+func (f *fault) action() policy.Action {
+	if f.warns {
+		return policy.Warn
+	}
+	return policy.Deny
+}
+
+// Rules implements policy.Validator.
+func (v *Validator) Rules() []policy.Rule {
+	seen := map[string]bool{}
+	for _, o := range v.objects {
+		if gvk := o.GroupVersionKind(); v.byKind[gvk] != nil {
+			seen[gvk.GroupKind().String()] = true
+		}
+	}
+	var rules []policy.Rule
+	for _, kind := range slices.Sorted(maps.Keys(seen)) {
+		for _, d := range documentation {
+			rules = append(rules, policy.Rule{
+				Engine: policy.EngineSchema, Policy: kind, Name: d.rule, Action: policy.Deny, Title: d.title,
+				Description: fmt.Sprintf("%s\n\nKubernetes %s is asked for; %s to %s are known.", d.text, v.kinds.release, oldest, newest),
+				Help:        d.help, URL: d.url,
+			})
+		}
+	}
+	return rules
+}
+
+const conventions = "https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation"
+
+// documentation is of the rules, by name.
+var documentation = []struct{ rule, title, text, help, url string }{
+	{ruleDuplicate, "Names and keys are not there twice", "A value that has to be unique in its list is there twice.", "", ""},
+	{ruleForbidden, "Fields are not set together with others that rule them out", "A field is set where the API server forbids it.", "", ""},
+	{ruleImmutable, "Fields are not changed that are fixed once the object exists", "An update changes a field that the API server does not let change. It has to be deleted and created anew.", "", ""},
+	{ruleInvalid, "Values are valid", "The API server's validation refuses a value.", "", ""},
+	{ruleNotFound, "References within the object lead to something", "A name refers to a part of the object that is not there, such as a volume mount to a volume.", "", ""},
+	{ruleRequired, "Required fields are there", "A field is missing that the API server's validation requires.", "", ""},
+	{ruleTooLong, "Values are not too long", "A value or list is longer than the API server allows.", "", ""},
+	{
+		ruleUnknown, "Fields are known to Kubernetes",
+		"The API server does not know the field. It refuses the object when strict field validation is asked for, as kubectl does, or when it is applied server-side; otherwise the field is dropped without a trace.",
+		"Check the spelling, the letter case and the indentation, and the Kubernetes version that the field came with.", conventions,
+	},
+	{ruleUnsupported, "Values are among those that Kubernetes supports", "A value is not one of those that the API server supports there.", "", ""},
+	{ruleValid, "The object passes strict decoding and validation", "Passes when none of the other rules fails. The validation that is reproduced here is a part of the API server's.", "", ""},
+}
