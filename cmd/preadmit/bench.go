@@ -31,6 +31,7 @@ func newBench(in *input, o *checkOptions) (*bench, error) {
 	}
 	b.broken(err)
 	b.chain.Kinds = kinds
+	b.chain.Validators = append(b.chain.Validators, schema.NewValidator(kinds, head))
 
 	b.notes = append(b.notes, notes(kinds, head)...)
 	cluster := policy.NewCluster(all...)
