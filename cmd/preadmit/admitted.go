@@ -30,7 +30,7 @@ func (a *admitted) tree(rendered *render.Object) map[string]any {
 // admit takes the rendered objects through defaults and mutating policies.
 // What went wrong on the way is found.
 func admit(ctx context.Context, in *input, o *checkOptions) (*admitted, error) {
-	user, err := o.asking.user(in, &o.judges, o.judges.user())
+	user, _, err := o.requester(in)
 	if err != nil {
 		return nil, err
 	}

@@ -51,12 +51,9 @@ func newAuthorizer(in *input, o *checkOptions, cluster *policy.Cluster) (*authz.
 	return a, nil
 }
 
-// user is whom --as-file names, and else the given one, which is that of --as.
-func (o *asking) user(in *input, as *judges, given policy.UserInfo) (policy.UserInfo, error) {
-	if o.asFile == "" {
-		return authz.Complete(given), nil
-	}
-	if as.as != "" || len(as.asGroups) > 0 {
+// userFile is whom --as-file names.
+func (o *checkOptions) userFile(in *input) (policy.UserInfo, error) {
+	if o.as != "" || len(o.asGroups) > 0 {
 		return policy.UserInfo{}, errors.New("--as-file names a user with groups: --as and --as-group can't be given with it")
 	}
 	name, data, err := in.file(o.asFile)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/admission"
+	"github.com/preadmit/preadmit/policy/crd"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
 )
@@ -34,6 +35,11 @@ func newBench(in *input, o *checkOptions) (*bench, error) {
 	b.chain.Validators = append(b.chain.Validators, schema.NewValidator(kinds, head))
 
 	b.notes = append(b.notes, notes(kinds, head)...)
+	definitions, err := crd.New(slices.Concat(head, context, given), crd.Options{KubeVersion: o.kubeVersion})
+	if err != nil {
+		return nil, fmt.Errorf("--kube-version: %w", err)
+	}
+	b.chain.Validators = append(b.chain.Validators, definitions)
 	cluster := policy.NewCluster(all...)
 	policies := given
 	if !o.noTreePolicies {
@@ -46,8 +52,8 @@ func newBench(in *input, o *checkOptions) (*bench, error) {
 		return nil, err
 	}
 	options := admission.Options{
-		Cluster: cluster, Kinds: kinds, KubeVersion: o.kubeVersion,
-		Authorizer: authorizer, AuthorizerAssumed: authorizer.Assumed,
+		Cluster: cluster, Kinds: kinds, Types: kinds, KubeVersion: o.kubeVersion,
+		Authorizer: asked(o, authorizer), AuthorizerAssumed: authorizer.Assumed,
 		AssumeBound: func(p *render.Object) bool { return slices.Contains(given, p) },
 	}
 	mutating, err := admission.NewMutating(policies, options)

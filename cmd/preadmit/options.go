@@ -116,18 +116,6 @@ func (o *judges) addFlags(f *pflag.FlagSet) {
 	f.Var(&o.failOn, "fail-on", "the least action that gives exit code 1: deny, warn, audit or never")
 }
 
-// user is who makes the requests: a cluster's administrator unless told.
-func (o *judges) user() policy.UserInfo {
-	u := policy.UserInfo{Username: cmp.Or(o.as, "kubernetes-admin"), Groups: slices.Clone(o.asGroups)}
-	if o.as == "" && len(u.Groups) == 0 {
-		u.Groups = []string{"system:masters"}
-	}
-	if !slices.Contains(u.Groups, "system:authenticated") {
-		u.Groups = append(u.Groups, "system:authenticated")
-	}
-	return u
-}
-
 // failOn is the value of --fail-on: an action, or "never".
 type failOn policy.Action
 

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/admission"
+	"github.com/preadmit/preadmit/policy/authz"
+	"github.com/preadmit/preadmit/render"
+)
+
+// controllers are the service accounts by which GitOps controllers apply what
+// a tree holds, by the API group of the objects that tell of them.
+var controllers = []struct{ group, user string }{
+	{"kustomize.toolkit.fluxcd.io", "system:serviceaccount:flux-system:kustomize-controller"},
+	{"helm.toolkit.fluxcd.io", "system:serviceaccount:flux-system:helm-controller"},
+	{"argoproj.io", "system:serviceaccount:argocd:argocd-application-controller"},
+}
+
+// requester is who makes the requests: whom --as or --as-file names, else the
+// controller that the tree's objects tell of, else nobody known, which leaves
+// undecided what hangs on request.userInfo. assumed is what to say of it.
+func (o *checkOptions) requester(in *input) (u policy.UserInfo, assumed string, err error) {
+	given := policy.UserInfo{Username: o.as, Groups: slices.Clone(o.asGroups)}
+	switch {
+	case o.asFile != "":
+		u, err = o.userFile(in)
+		return u, "", err
+	case o.as != "" || len(o.asGroups) > 0:
+		return authz.Complete(given), "", nil
+	}
+	if c := controller(objects(in.head)); c != "" {
+		return authz.Complete(policy.UserInfo{Username: c}), "request.userInfo: taken to be " + c + "; --as says otherwise", nil
+	}
+	return policy.UserInfo{}, "", nil
+}
+
+func controller(head []*render.Object) string {
+	for _, c := range controllers {
+		if slices.ContainsFunc(head, func(o *render.Object) bool { return o.GroupVersionKind().Group == c.group }) {
+			return c.user
+		}
+	}
+	return ""
+}
+
+// asksWho tells whether some rule reads who makes the request.
+func asksWho(rules []policy.Rule) bool {
+	return slices.ContainsFunc(rules, func(r policy.Rule) bool {
+		return strings.Contains(r.Expression, "userInfo") || strings.Contains(r.Expression, "authorizer")
+	})
+}
+
+// asked is the authorizer as policies ask it. What decides by the user is not
+// asked about nobody.
+func asked(o *checkOptions, a *authz.Authorizer) admission.Authorizer {
+	if slices.Contains([]string{"unknown", "allow", "deny"}, o.authorizer) {
+		return a
+	}
+	return someone{a}
+}
+
+// someone is an authorizer that is asked about known users only.
+type someone struct{ admission.Authorizer }
+
+func (a someone) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	if u := attrs.GetUser(); u == nil || u.GetName() == "" && len(u.GetGroups()) == 0 {
+		return authorizer.DecisionNoOpinion, "", &admission.Undecided{Question: "needs to know who makes the request: give the user with --as"}
+	}
+	return a.Authorizer.Authorize(ctx, attrs)
+}
