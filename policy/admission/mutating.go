@@ -94,6 +94,9 @@ func newMutatingPolicy(k *compiler, o *render.Object) (*compiled, []error) {
 		return nil, errs
 	}
 	c, faults := k.compile(o, shell, &mutates{p.Spec.Mutations, p.Spec.ReinvocationPolicy == v1.IfNeededReinvocationPolicy})
+	if c != nil {
+		faults = append(faults, k.types.check(c)...)
+	}
 	return c, append(errs, faults...)
 }
 

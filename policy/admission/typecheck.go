@@ -32,6 +32,9 @@ type Types interface {
 	Resources() []metav1.APIResource
 	// BuiltinGroup tells whether nothing is served in a group but Resources.
 	BuiltinGroup(group string) bool
+	// OtherRelease tells whether a resource is not served, but by another
+	// release of Kubernetes.
+	OtherRelease(schema.GroupVersionResource) bool
 	// Schema is the published schema of a kind, references replaced.
 	Schema(schema.GroupVersionKind) (*spec.Schema, bool)
 }
@@ -195,14 +198,19 @@ func (t *typeChecker) check(c *compiled) []error {
 	if t == nil || c.policy.Spec.MatchConstraints == nil {
 		return nil
 	}
+	errs := t.unserved(c.object, "/spec/matchConstraints", "matchConstraints", c.policy.Spec.MatchConstraints)
+	if c.mutates != nil {
+		return errs // the API server does not check the types of these
+	}
 	found, err := t.find(c)
 	if err != nil {
-		return []error{at(c.object, "", "typeChecking", err)}
+		return append(errs, at(c.object, "", "typeChecking", err))
 	}
-	return found.errors(c)
+	return append(errs, found.errors(c)...)
 }
 
 func (t *typeChecker) find(c *compiled) (found warnings, err error) {
+	x := &checked{typeChecker: t, compiled: c, parsed: map[int]*celgo.Ast{}}
 	of := typing{hasParams: c.policy.Spec.ParamKind != nil}
 	if k := c.policy.Spec.ParamKind; k != nil {
 		of.params = policy.ParseGroupVersion(k.APIVersion).WithKind(k.Kind)
@@ -211,42 +219,59 @@ func (t *typeChecker) find(c *compiled) (found warnings, err error) {
 		if t.decl(of.object, "") == nil {
 			continue
 		}
-		if err := t.checkKind(c, of, &found); err != nil {
+		if err := x.check(of); err != nil {
 			return nil, err
 		}
 	}
-	return found, nil
+	return x.found, nil
 }
 
-// checkKind checks a policy's expressions with one kind of object.
-func (t *typeChecker) checkKind(c *compiled, of typing, all *warnings) error {
-	env, err := t.env(of)
+// checked is a policy whose types are being checked.
+type checked struct {
+	*typeChecker
+	*compiled
+	parsed map[int]*celgo.Ast // by expression
+	found  warnings
+}
+
+// check checks the policy with one kind of object.
+func (x *checked) check(of typing) error {
+	env, err := x.env(of)
 	if err != nil {
 		return err
 	}
 	variables := cel.VariablesType()
-	env, err = t.version.Extend(env, cel.Declarations{
+	env, err = x.version.Extend(env, cel.Declarations{
 		Variables: map[string]*celgo.Type{"variables": variables.CelType()}, Types: []*apiservercel.DeclType{variables},
 	})
 	if err != nil {
 		return err
 	}
-	for i, v := range c.variables {
-		var typ *celgo.Type
-		if ast, err := cel.Compile(env, v.source); err == nil {
-			typ = ast.OutputType()
-		}
-		cel.AddVariable(variables, c.policy.Spec.Variables[i].Name, typ)
+	for i, v := range x.variables {
+		typ, _ := x.typeOf(env, v) // without an error's: the variable may be anything
+		cel.AddVariable(variables, x.policy.Spec.Variables[i].Name, typ)
 	}
-	for i, e := range c.validations {
-		for _, e := range []*expression{e, c.messages[i]} {
+	for i, e := range x.validations {
+		for _, e := range []*expression{e, x.messages[i]} {
 			if e != nil {
-				_, err := cel.Compile(env, e.source)
-				all.add(e, of.object, err)
+				_, err := x.typeOf(env, e)
+				x.found.add(e, of.object, err)
 			}
 		}
 	}
 	return nil
+}
+
+func (x *checked) typeOf(env *celgo.Env, e *expression) (*celgo.Type, error) {
+	ast := x.parsed[e.id]
+	if ast == nil {
+		var err error
+		if ast, err = cel.Parse(env, e.source); err != nil {
+			return nil, err
+		}
+		x.parsed[e.id] = ast
+	}
+	return cel.Check(env, ast)
 }
 
 // warnings are what is wrong with expressions, each with the kinds of objects

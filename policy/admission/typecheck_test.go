@@ -255,3 +255,28 @@ func eachPolicyFile(t testing.TB, root string, f func(string, []*render.Object))
 		t.Fatal(err)
 	}
 }
+
+// BenchmarkTypes compiles 30 policies of three validations, each about three
+// kinds, with and without the checking of types. What is known of kinds is
+// new in each round, as it is in a run.
+func BenchmarkTypes(b *testing.B) {
+	var text strings.Builder
+	for i := range 30 {
+		p := fmt.Sprintf(benchPolicy, i)
+		text.WriteString(strings.ReplaceAll(p, "resources: [deployments]", "resources: [deployments, statefulsets, daemonsets]"))
+	}
+	objects := parse(b, "p.yaml", []byte(text.String()))
+	for _, with := range []bool{false, true} {
+		b.Run(fmt.Sprint(with), func(b *testing.B) {
+			for b.Loop() {
+				options := Options{Kinds: testKinds{}}
+				if with {
+					options.Types = kindsOf(b)
+				}
+				if _, err := New(objects, options); (err != nil) != with {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -190,4 +190,15 @@ func TestResources(t *testing.T) {
 	if !k.BuiltinGroup("") || !k.BuiltinGroup("apps") || k.BuiltinGroup("example.com") {
 		t.Error("groups that are built in")
 	}
+	for gvr, want := range map[schema.GroupVersionResource]bool{
+		{Group: "apps", Version: "v1", Resource: "deployments"}:                false,
+		{Group: "policy", Version: "v1beta1", Resource: "podsecuritypolicies"}: true,
+		{Group: "networking.k8s.io", Version: "v1", Resource: "servicecidrs"}:  true,
+		{Group: "networking.k8s.io", Version: "v1", Resource: "service-cidrs"}: false,
+		{Group: "example.com", Version: "v1", Resource: "widgets"}:             false,
+	} {
+		if k.OtherRelease(gvr) != want {
+			t.Errorf("%v: want %v", gvr, want)
+		}
+	}
 }

@@ -50,3 +50,23 @@ func (i Issue) Offset(expression string) int {
 	}
 	return n + i.Column - 1
 }
+
+// Parse reads an expression, to be checked in environments of the same version.
+// The error is a *CompileError.
+func Parse(env *cel.Env, expression string) (*cel.Ast, error) {
+	ast, issues := env.Parse(expression)
+	if issues != nil && issues.Err() != nil {
+		return nil, newCompileError(issues)
+	}
+	return ast, nil
+}
+
+// Check checks a parsed expression and returns its type. It writes to the
+// expression, so it is not for concurrent use. The error is a *CompileError.
+func Check(env *cel.Env, parsed *cel.Ast) (*cel.Type, error) {
+	ast, issues := env.Check(parsed)
+	if issues != nil && issues.Err() != nil {
+		return nil, newCompileError(issues)
+	}
+	return ast.OutputType(), nil
+}
