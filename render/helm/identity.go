@@ -151,7 +151,7 @@ type record struct {
 // What is kept of records. Of what is made beyond it only the line in the template
 // is known.
 const (
-	maxRecords = 1 << 20
+	maxRecords  = 1 << 20
 	maxRecorded = 64 << 20 // bytes of text
 )
 

@@ -3,10 +3,16 @@ package helm
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strconv"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/txtar"
+
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestShopLeaves holds the first place of fields of the shop's chart against
@@ -44,4 +50,134 @@ func TestShopLeaves(t *testing.T) {
 			t.Errorf("%s %s is at %s, want %s", c.kind, c.pointer, got, c.place)
 		}
 	}
+}
+
+// TestValuePerturbation edits the line of values that is said to have supplied
+// a field, and wants the field to change.
+func TestValuePerturbation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	t.Parallel()
+	root := filepath.Join("..", "..", "..", "shared", "repos")
+	if _, err := os.Stat(root); err != nil {
+		t.Skip("no repositories beside this one")
+	}
+	perChart := 6
+	if s := os.Getenv("PERTURB"); s != "" {
+		perChart, _ = strconv.Atoi(s)
+	}
+	p := perturbation{Renderer: New()}
+	for _, dir := range charts(t, root) {
+		rel, err := filepath.Rel(root, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.chart(t, os.DirFS(root), filepath.ToSlash(rel), perChart)
+	}
+	t.Logf("%d fields, %d of them with values; %d lines edited: %d changed the field, %d did not; %d edits more broke the rendering",
+		p.fields, p.valued, p.tried, p.tried-p.same, p.same, p.broken)
+	if p.tried < 100 || p.same*200 > p.tried {
+		t.Errorf("%d of %d edits left the field as it was", p.same, p.tried)
+	}
+}
+
+type perturbation struct {
+	*Renderer
+	fields, valued, tried, same, broken int
+}
+
+// chart edits the values of so many fields of a chart, spread over all.
+func (p *perturbation) chart(t *testing.T, fsys fs.FS, dir string, n int) {
+	src := render.Source{FS: fsys, Path: dir}
+	objects, _ := p.Render(context.Background(), src)
+	type sample struct {
+		object  int
+		pointer string
+		at      render.Origin
+		v       any
+	}
+	var samples []sample
+	for i, o := range objects {
+		eachLeaf(o.Object, "", func(pointer string, v any) {
+			p.fields++
+			for j, at := range o.At(pointer) {
+				if at.Role != render.Value || pointer == "/kind" {
+					break
+				}
+				if j == 0 {
+					p.valued++
+				}
+				samples = append(samples, sample{i, pointer, at, v})
+			}
+		})
+	}
+	step := max(1, len(samples)/n)
+	for i := step / 2; i < len(samples); i += step {
+		s := samples[i]
+		src.FS = edited{fsys, s.at.Span}
+		again, err := p.Render(context.Background(), src)
+		if hard(err) != nil || len(again) != len(objects) || again[s.object].GetKind() != objects[s.object].GetKind() {
+			p.broken++
+			continue
+		}
+		p.tried++
+		if got, ok := render.Lookup(again[s.object].Object, s.pointer); ok && jsonText(got) == jsonText(s.v) {
+			p.same++
+			t.Logf("%s: %s %s stays %s", s.at.Span, objects[s.object].GetName(), s.pointer, jsonText(s.v))
+		}
+	}
+}
+
+// TestMissingFields holds the first place of maps and lists, and of fields that
+// they lack.
+func TestMissingFields(t *testing.T) {
+	t.Parallel()
+	fsys := txtarOf(t, "testdata/charts/leaves.txtar")
+	objects, err := New().Render(context.Background(), sourceOf(t, fsys))
+	if hard(err) != nil {
+		t.Fatal(err)
+	}
+	var deployment *render.Object
+	for _, o := range objects {
+		if o.GetKind() == "Deployment" {
+			deployment = o
+		}
+	}
+	for pointer, want := range map[string]string{
+		"":                          "chart/templates/a.yaml:4",
+		"/spec":                     "chart/templates/a.yaml:10",
+		"/spec/nothing/here":        "chart/templates/a.yaml:10",
+		"/spec/block":               "chart/values.yaml:11",
+		"/spec/block/limits/gpu":    "chart/values.yaml:12",
+		"/spec/block/limits/cpu/x":  "chart/values.yaml:13",
+		"/spec/omitted/limits/cpu":  "chart/templates/a.yaml:33",
+		"/spec/picked/requests/gpu": "chart/values.yaml:15",
+		"/spec/merged/limits/gpu":   "chart/templates/a.yaml:32",
+		"/spec/merged/requests/gpu": "chart/values.yaml:15",
+		"/spec/empty/x":             "chart/values.yaml:9",
+		"/spec/list/0":              "chart/values.yaml:10",
+		"/spec/env":                 "chart/templates/a.yaml:37",
+		"/spec/env/0/valueFrom":     "chart/templates/a.yaml:39",
+		"/spec/sec":                 "chart/templates/a.yaml:44",
+		"/spec/sec/caps":            "env/prod.yaml:4",
+		"/spec/sec/caps/7":          "env/prod.yaml:4",
+		"/metadata/annotations":     "chart/values.yaml:23",
+		"/metadata/labels/team":     "chart/templates/a.yaml:6",
+	} {
+		at := deployment.At(pointer)[0]
+		if got := fmt.Sprintf("%s:%d", at.File, at.Line); got != want {
+			t.Errorf("%q is at %s, want %s", pointer, got, want)
+		}
+	}
+}
+
+func txtarOf(t *testing.T, name string) fs.FS {
+	t.Helper()
+	archive, err := txtar.ParseFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fsys, _ := rendertest.Tree(archive)
+	return fsys
 }

@@ -82,6 +82,9 @@ func (p *part) offset(line, column int) int {
 func (p *part) origins(from, to int) []render.Origin {
 	w := &writers{x: p.x}
 	w.follow(p.trace, p.written(from), p.written(to), 0)
+	if more := p.x.supply.writers(p.trace, p.written(from), p.written(to)); len(more) > len(w.found) {
+		w.found = more
+	}
 	if len(w.found) == 0 {
 		return []render.Origin{p.whole()}
 	}
@@ -117,13 +120,10 @@ func (w *writers) follow(t *trace, from, to, depth int) {
 	if i+1 < len(t.events) {
 		end = int(t.events[i+1].off)
 	}
-	w.calls(e.call)
+	w.event(&e, from-start, min(max(to, from), end)-start)
 	if e.text {
-		w.add(e.src, int(e.pos)+from-start, int(e.pos)+min(max(to, from), end)-start)
 		return
 	}
-	s := e.src.spots[e.pos]
-	w.add(e.src, int(s.from), int(s.to))
 	for i := len(e.kids) - 1; i >= 0; i-- { // those that were given to the last come before it
 		kid := e.kids[i]
 		if a, b, ok := align(t.text[start:end], kid.text, from-start, min(to, end)-start); ok {
@@ -131,6 +131,18 @@ func (w *writers) follow(t *trace, from, to, depth int) {
 			return
 		}
 	}
+}
+
+// event notes the place of an event: of its text between two offsets, or of its
+// action.
+func (w *writers) event(e *event, a, b int) {
+	w.calls(e.call)
+	if e.text {
+		w.add(e.src, int(e.pos)+a, int(e.pos)+b)
+		return
+	}
+	s := e.src.spots[e.pos]
+	w.add(e.src, int(s.from), int(s.to))
 }
 
 // calls notes the {{template}}s that a text is within, outermost first.

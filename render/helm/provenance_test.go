@@ -26,7 +26,7 @@ func TestEveryField(t *testing.T) {
 		t.Skip("no repositories beside this one")
 	}
 	fsys := &remembering{FS: os.DirFS(root), files: map[string][]byte{}}
-	var all, literal, actions, whole int
+	var all, values, literal, actions, whole int
 	r := New()
 	for _, dir := range charts(t, root) {
 		rel, err := filepath.Rel(root, dir)
@@ -40,6 +40,15 @@ func TestEveryField(t *testing.T) {
 				origins := o.At(pointer)
 				if len(origins) == 0 {
 					t.Fatalf("%s %s%s: no place", rel, o.GetName(), pointer)
+				}
+				if origins[0].Role == render.Value {
+					values++
+				}
+				for len(origins) > 1 && origins[0].Role == render.Value {
+					if text := spanText(t, fsys, origins[0].Span); text == "" || strings.HasPrefix(text, "{{") {
+						t.Errorf("%s: %s is supplied by %q", origins[0].Span, pointer, text)
+					}
+					origins = origins[1:]
 				}
 				at := origins[0]
 				text := spanText(t, fsys, at.Span)
@@ -58,7 +67,7 @@ func TestEveryField(t *testing.T) {
 			})
 		}
 	}
-	t.Logf("%d fields: %d in literal text, %d by actions, %d files as a whole", all, literal, actions, whole)
+	t.Logf("%d fields: %d in literal text, %d by actions, %d files as a whole; %d of values", all, literal, actions, whole, values)
 	if whole > 0 || all < 1000 {
 		t.Errorf("%d of %d fields have no line", whole, all)
 	}
@@ -225,6 +234,8 @@ func (e edited) edit(data []byte) []byte {
 		text = "perturbed"
 	case text == "":
 		text = " perturbed"
+	case text == "true", text == "false":
+		text = map[string]string{"true": "false", "false": "true"}[text]
 	case text[0] >= '0' && text[0] <= '9':
 		text = "9" + text
 	case strings.HasSuffix(text, `"`), strings.HasSuffix(text, `'`):

@@ -5,9 +5,11 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
+	"path"
 	"reflect"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -141,8 +143,10 @@ type hit struct {
 type search struct {
 	*supply
 	whole bool // a map or a list is wanted where one begins
-	hits  []hit
-	left  int
+	// writers, if any, gets the places in templates on the way to the first hit.
+	writers *writers
+	hits    []hit
+	left    int
 }
 
 const (
@@ -155,10 +159,33 @@ func (s *search) more(depth int) bool {
 	return depth < maxHops && s.left > 0 && len(s.hits) < maxHits
 }
 
+// seen grows with what is found.
+func (s *search) seen() int {
+	if s.writers == nil {
+		return len(s.hits)
+	}
+	return len(s.hits) + len(s.writers.found)
+}
+
+// writers returns the places in templates that wrote what is between two
+// offsets, outermost first, also through text that was read and written again.
+func (s *supply) writers(t *trace, from, to int) []render.Origin {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.index()
+	w := &writers{x: s.x}
+	in := search{supply: s, writers: w, left: maxSearch}
+	in.trace(t, from, max(to, from+1), 0)
+	return w.found
+}
+
 // trace finds what supplied a trace's text between two offsets.
 func (s *search) trace(t *trace, from, to, depth int) {
-	i := max(0, sort.Search(len(t.events), func(i int) bool { return int(t.events[i].off) > from })-1)
-	for ; i < len(t.events) && int(t.events[i].off) < to && s.more(depth); i++ {
+	first := max(0, sort.Search(len(t.events), func(i int) bool { return int(t.events[i].off) > from })-1)
+	for i := first; i < len(t.events) && int(t.events[i].off) < to && s.more(depth); i++ {
+		if i > first && s.writers != nil {
+			return
+		}
 		e := &t.events[i]
 		begin, end := int(e.off), len(t.text)
 		if i+1 < len(t.events) {
@@ -167,6 +194,9 @@ func (s *search) trace(t *trace, from, to, depth int) {
 		a, b := max(from, begin)-begin, min(to, end)-begin
 		if a >= b {
 			continue
+		}
+		if s.writers != nil {
+			s.writers.event(e, a, b)
 		}
 		if e.text {
 			if t.given != "" && e.src == t.src {
@@ -186,13 +216,13 @@ func (s *search) trace(t *trace, from, to, depth int) {
 }
 
 func (s *search) action(e *event, printed string, a, b, depth int) {
-	before := len(s.hits)
+	before := s.seen()
 	if text, ok := e.val.(string); ok {
 		s.text(text, a, b, depth+1)
 	} else if e.val != nil {
 		s.value(e.val, depth+1)
 	}
-	for i := len(e.kids) - 1; i >= 0 && len(s.hits) == before; i-- {
+	for i := len(e.kids) - 1; i >= 0 && s.seen() == before; i-- {
 		if from, to, ok := partOfText(printed, e.kids[i].text, a, b); ok {
 			s.trace(e.kids[i], from, to, depth+1)
 		}
@@ -206,6 +236,7 @@ func (s *search) text(text string, a, b, depth int) {
 	}
 	r, off := s.region(text)
 	if r == nil {
+		s.config(text, a, b, depth)
 		return
 	}
 	from, to := a+off, b+off
@@ -219,8 +250,38 @@ func (s *search) text(text string, a, b, depth int) {
 	case r.record.yaml:
 		s.marshaled(r.record, from, to, depth+1)
 	default:
+		before := s.seen()
 		for _, arg := range r.record.args {
-			s.argument(r.text, arg, from, to, depth+1)
+			if s.argument(r.text, arg, from, to, depth+1); s.writers != nil && s.seen() > before {
+				return // what follows is beside it
+			}
+		}
+	}
+}
+
+// config finds the file behind a text that .Files.AsConfig or AsSecrets made:
+// the one of that name with that content.
+func (s *search) config(text string, a, b, depth int) {
+	if !strings.Contains(text, ": ") {
+		return
+	}
+	doc := s.yaml(text)
+	if doc == nil || doc.Kind != yamlv3.MappingNode {
+		return
+	}
+	line, column := position([]byte(text), a)
+	n, name, _ := childAt(doc, line, column)
+	for i := range s.data {
+		f := &s.data[i]
+		if n == nil || path.Base(cmp.Or(f.at.entry, f.at.file)) != name {
+			continue
+		}
+		content := unsafe.String(&f.data[0], len(f.data))
+		switch n.Value {
+		case content:
+			s.scalar(text, n, content, a, b, depth+1)
+		case base64.StdEncoding.EncodeToString(f.data):
+			s.text(content, 0, len(content), depth+1)
 		}
 	}
 }
@@ -233,6 +294,8 @@ func (s *search) argument(out string, arg any, a, b, depth int) {
 	case string:
 		if from, to, ok := partOfText(out, arg, a, b); ok {
 			s.text(arg, from, to, depth)
+		} else if out == strconv.Quote(arg) {
+			s.text(arg, 0, len(arg), depth)
 		} else if !strings.Contains(out, arg) && !strings.Contains(arg, "\n") {
 			before := len(s.hits)
 			s.text(arg, 0, len(arg), depth)
@@ -264,12 +327,28 @@ func partOfText(out, inner string, a, b int) (from, to int, ok bool) {
 	case inner == "":
 		return 0, 0, false
 	case i < 0:
-		from, to, ok = align(out, inner, a, b)
-		return from, to, ok && from < to
+		return aligned(out, inner, a, b)
 	case strings.Contains(out[i+1:], inner):
 		return 0, len(inner), strings.Contains(out[a:b], inner)
 	}
 	return max(a-i, 0), min(b-i, len(inner)), a < i+len(inner) && b > i
+}
+
+// aligned is partOfText where out has other blanks around the lines of inner.
+func aligned(out, inner string, a, b int) (from, to int, ok bool) {
+	for a < b && strings.IndexByte(" \t\n", out[a]) >= 0 {
+		a++
+	}
+	for a < b && strings.IndexByte(" \t\n", out[b-1]) >= 0 {
+		b--
+	}
+	if from, to, ok = align(out, inner, a, b); !ok || from >= to {
+		return 0, 0, false
+	}
+	if _, last, ok := align(out, inner, b-1, b); ok { // b may be lines below a
+		to = max(to, last)
+	}
+	return from, to, true
 }
 
 // value finds what supplied a number, a truth value, a map or a list.
@@ -430,6 +509,12 @@ func (s *search) marshaled(rec *record, from, to, depth int) {
 	if doc == nil {
 		return
 	}
+	if from == 0 && to >= len(strings.TrimSpace(text)) && doc.Kind != yamlv3.ScalarNode && s.writers == nil {
+		if node := cmp.Or(s.nodeOf(rec.args[0]), s.copied(rec.args[0])); node != nil && node.tree.text == "" {
+			s.hits = append(s.hits, hit{node: node, text: text, sure: true})
+			return
+		}
+	}
 	line, column := position([]byte(text), from)
 	v, key, n := rec.args[0], false, doc
 	var above any
@@ -467,8 +552,8 @@ func (s *search) scalar(text string, n *yamlv3.Node, v any, from, to, depth int)
 	}
 	if n.Style&yamlv3.LiteralStyle != 0 {
 		begin, end := blockOf(text, offset(text, n.Line, n.Column))
-		if a, b, ok := align(text[begin:end], str, max(from, begin)-begin, min(to, end)-begin); ok {
-			s.text(str, a, max(b, a+1), depth)
+		if a, b, ok := partOfText(text[begin:end], str, max(from, begin)-begin, min(to, end)-begin); ok {
+			s.text(str, a, b, depth)
 			return
 		}
 	}
