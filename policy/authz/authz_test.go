@@ -123,6 +123,14 @@ func TestModes(t *testing.T) {
 	}
 }
 
+func TestLongQuestion(t *testing.T) {
+	t.Parallel()
+	got := ask(t, mustNew(t, "unknown", Options{}), "jane get pods "+strings.Repeat("x", 1<<20))
+	if len(got) > 2000 || !strings.HasPrefix(got, `unknown: needs to know whether jane may "get" pods "xxx`) {
+		t.Errorf("%d bytes: %.100s", len(got), got)
+	}
+}
+
 func TestAssumed(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]string{

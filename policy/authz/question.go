@@ -8,13 +8,16 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
+// maxQuestion bounds what an expression may put into a message by its names.
+const maxQuestion = 1 << 10
+
 // cannotTell is the answer to a check that can't be decided, with why.
 func cannotTell(a authorizer.Attributes, why string) (authorizer.Decision, string, error) {
 	q := question(a)
 	if why != "" {
 		q += ": " + why
 	}
-	return authorizer.DecisionNoOpinion, "", &cel.Undecided{Question: q}
+	return authorizer.DecisionNoOpinion, "", &cel.Undecided{Question: cel.Shorten(q, maxQuestion)}
 }
 
 // question says what has to be known to decide a check.

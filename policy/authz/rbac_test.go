@@ -329,3 +329,104 @@ roleRef: {kind: ClusterRole, name: admin}
 		}
 	}
 }
+
+// TestCorners holds what only odd objects can tell.
+func TestCorners(t *testing.T) {
+	t.Parallel()
+	all := objects(t, "tree.yaml", `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: slash, labels: {part: of}}
+rules: [{apiGroups: [""], resources: ["*/"], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: slash}
+subjects: [{kind: User, name: jane}]
+roleRef: {kind: ClusterRole, name: slash}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: nameless}
+subjects: [{kind: User, name: ""}, {kind: ServiceAccount, name: web}]
+roleRef: {kind: ClusterRole, name: cluster-admin}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: no-aggregation}
+rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
+aggregationRule: {clusterRoleSelectors: [{matchLabels: {part: of}}]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: no-aggregation}
+subjects: [{kind: User, name: joe}]
+roleRef: {kind: Role, name: no-aggregation}
+`)
+	for _, o := range all {
+		o.Unit.Namespace = "team"
+	}
+	a := mustNew(t, "rbac", Options{Cluster: policy.NewCluster(all...)})
+	for check, want := range map[string]string{
+		"jane get pods":                       "noopinion",
+		"- get pods":                          `unknown: needs to know whether the user may "get" pods`,
+		"system:serviceaccount::web get pods": "noopinion",
+		"joe get pods -n team":                `allow: RBAC: allowed by RoleBinding "no-aggregation/team" of Role "no-aggregation" to User "joe"`,
+		"joe get pods -n default":             "noopinion",
+	} {
+		if got := ask(t, a, check); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", check, got, want)
+		}
+	}
+}
+
+// TestAggregatedTwins holds that what comes by a role of which there are two
+// is in doubt, all the way, and that an aggregated role's own rules make none.
+func TestAggregatedTwins(t *testing.T) {
+	t.Parallel()
+	const common = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: jane}
+subjects: [{kind: User, name: jane}]
+roleRef: {kind: ClusterRole, name: top}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: leaf, labels: {to: middle}}
+rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
+---
+`
+	one := objects(t, "one.yaml", common+`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: top}
+aggregationRule: {clusterRoleSelectors: [{matchLabels: {to: top}}]}
+rules: [{apiGroups: [""], resources: [nodes], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: middle, labels: {to: top}}
+aggregationRule: {clusterRoleSelectors: [{matchLabels: {to: middle}}]}
+`)
+	two := objects(t, "two.yaml", common+`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: top}
+aggregationRule: {clusterRoleSelectors: [{matchLabels: {to: top}}]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: middle}
+`)
+	a := mustNew(t, "rbac", Options{Cluster: policy.NewCluster(append(one, two...)...)})
+	for check, want := range map[string]string{
+		"jane get pods": `unknown: needs to know whether jane may "get" pods: ClusterRoleBinding "jane" grants ClusterRole "top", ` +
+			`which aggregates ClusterRole "middle", which is there 2 times, and they differ`,
+		"jane get nodes": "noopinion",
+	} {
+		if got := ask(t, a, check); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", check, got, want)
+		}
+	}
+}

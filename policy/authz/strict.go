@@ -25,7 +25,10 @@ func readDocument(file string, data []byte, ruleName, want string) (*reader, map
 	r := &reader{file: file, ruleName: ruleName}
 	docs, err := render.Documents(file, data, render.YAML11)
 	if err != nil {
-		return nil, nil, err
+		for _, e := range render.Errors(err) {
+			r.errs = append(r.errs, e)
+		}
+		return nil, nil, r.done()
 	}
 	if len(docs) != 1 {
 		return nil, nil, r.error(render.Span{File: file}, "", "want one document that holds %s, there are %d", want, len(docs))
