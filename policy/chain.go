@@ -238,6 +238,9 @@ func Errors(engine string, unit *render.Unit, err error) []Result {
 		if unit != nil {
 			r.Policy, r.Object.Unit = unit.Kind, unit.Path
 		}
+		if named := (*NamedError)(nil); errors.As(e.Err, &named) {
+			r.Policy = named.Policy
+		}
 		if e.Span.File != "" {
 			if engine == EngineCompile {
 				r.PolicyOrigin = e.Span

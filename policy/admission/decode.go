@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
@@ -32,7 +33,17 @@ func isKind(o *render.Object, kind string) bool {
 
 // at is an error about the field of o at an RFC 6901 pointer.
 func at(o *render.Object, pointer, rule string, err error) *render.Error {
-	return &render.Error{Span: span(o, pointer), Rule: rule, Err: shorten(err)}
+	return &render.Error{Span: span(o, pointer), Rule: rule, Err: &policy.NamedError{Policy: policyOf(o), Err: shorten(err)}}
+}
+
+// policyOf is the name of the policy that o is or binds.
+func policyOf(o *render.Object) string {
+	if spec, ok := o.Object["spec"].(map[string]any); ok {
+		if name, _ := spec["policyName"].(string); name != "" {
+			return name
+		}
+	}
+	return o.GetName()
 }
 
 func span(o *render.Object, pointer string) render.Span {

@@ -1,0 +1,13 @@
+package policy
+
+// A NamedError is an error about a policy, with its name: that of the result
+// which Errors makes of it.
+type NamedError struct {
+	Policy string
+	Err    error
+}
+
+func (e *NamedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *NamedError) Unwrap() error { return e.Err }
