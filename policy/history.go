@@ -14,7 +14,7 @@ import (
 // history is that of an object that nothing changed.
 type history struct {
 	changes []change
-	silent  int      // how many of the last changes name nobody
+	mute    bool     // names nobody
 	doubts  []string // what Result.Assumed says of results that come after
 }
 
@@ -24,8 +24,9 @@ type change struct {
 	by            Result
 }
 
-// own is the history as a step tells it that made the last n changes.
-func (h *history) own(n int) *history { return &history{changes: h.changes, silent: n} }
+// silent is the history for the results of the mutators themselves: it leads to
+// what was rendered and names nobody.
+func (h *history) silent() *history { return &history{changes: h.changes, mute: true} }
 
 // at returns the places that made the field at a pointer of the object as it
 // is now what it is: the expression of a policy that set it before the lines
@@ -37,7 +38,7 @@ func (h *history) at(rendered *render.Object, pointer string) (origins []render.
 		c := &h.changes[i]
 		before, touched, how := c.trace(was)
 		place := render.Origin{Span: c.by.PolicyOrigin, Role: render.Patch}
-		if i >= len(h.changes)-h.silent {
+		if h.mute {
 			how = untouched
 		}
 		switch {

@@ -44,13 +44,12 @@ func (c Chain) mutate(ctx context.Context, req *Request, h *history) ([]Result, 
 			return nil, err
 		}
 		for i := range steps {
-			s, changes := &steps[i], 0
+			s := &steps[i]
 			if s.Admitted != nil {
-				changes = 1
 				h.changes = append(h.changes, change{req.Admitted, s.Admitted, s.Result})
 				req.Admitted = s.Admitted
 			}
-			locate(&s.Result, req, h.own(changes))
+			locate(&s.Result, req, h.silent())
 			h.doubt(&s.Result)
 			results = append(results, s.Result)
 		}

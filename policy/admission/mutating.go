@@ -94,10 +94,14 @@ func newMutatingPolicy(k *compiler, o *render.Object) (*compiled, []error) {
 		return nil, errs
 	}
 	c, faults := k.compile(o, shell, &mutates{p.Spec.Mutations, p.Spec.ReinvocationPolicy == v1.IfNeededReinvocationPolicy})
-	if c != nil {
-		faults = append(faults, k.types.check(c)...)
+	errs = append(errs, faults...)
+	switch {
+	case len(faults) > 0:
+		return nil, errs // a part of a policy would make of objects what nobody wants
+	case c != nil:
+		errs = append(errs, k.types.check(c)...)
 	}
-	return c, append(errs, faults...)
+	return c, errs
 }
 
 // shellOf is a policy that has what both kinds have, and a validation for each

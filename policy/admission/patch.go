@@ -52,7 +52,8 @@ func (x *mutation) patched(i invocation, e *expression, value ref.Val) (map[stri
 	before := x.review().in(i.as.Kind).objectTree
 	var after map[string]any
 	var err error
-	if i.policy.mutates.mutations[e.index].PatchType == v1.PatchTypeJSONPatch {
+	json := i.policy.mutates.mutations[e.index].PatchType == v1.PatchTypeJSONPatch
+	if json {
 		after, err = x.jsonPatch(i.as.Kind, before, value)
 	} else {
 		after, err = x.applyConfiguration(i.as.Kind, before, value)
@@ -60,18 +61,26 @@ func (x *mutation) patched(i invocation, e *expression, value ref.Val) (map[stri
 	if err != nil || after == nil || reflect.DeepEqual(before, after) {
 		return nil, err
 	}
-	return x.admit(before, after)
+	return x.admit(before, after, json)
 }
 
-// admit makes a patched object one as the API server holds it.
-func (x *mutation) admit(before, after map[string]any) (map[string]any, error) {
+// admit makes a patched object one as the API server holds it. What a JSON
+// patch makes, it decodes anew, which it expects to go well.
+func (x *mutation) admit(before, after map[string]any, decoded bool) (map[string]any, error) {
 	was, is := unstructured.Unstructured{Object: before}, &unstructured.Unstructured{Object: after}
 	if is.GroupVersionKind() != was.GroupVersionKind() {
 		return nil, refused("failed to convert object: a mutation may not change apiVersion and kind from %v", was.GroupVersionKind())
 	}
 	object := &render.Object{Unstructured: is}
 	admitted, err := x.engine.options.Kinds.Admit(object, x.req.Namespace)
-	if err != nil {
+	switch {
+	case err != nil && decoded:
+		words := err.Error()
+		if _, rest, ok := strings.Cut(words, "cannot be handled as a "+is.GetKind()+": "); ok {
+			words = rest
+		}
+		return nil, refused("Internal error occurred: %s", words)
+	case err != nil:
 		return nil, err
 	}
 	is.Object = admitted
@@ -146,7 +155,7 @@ func native(value any) (any, error) {
 	case nil, bool, int64, float64, string:
 		return v, nil
 	case structpb.NullValue:
-		return nil, nil
+		return nil, errors.New("null can't be a part of an apply configuration")
 	case map[string]any:
 		m := make(map[string]any, len(v))
 		for key, child := range v {
@@ -247,6 +256,8 @@ func (x *mutation) jsonPatch(kind schema.GroupVersionKind, before map[string]any
 	return after, x.known(kind, before, after)
 }
 
+const undeclared = ": field not declared in schema"
+
 // known refuses fields that a built-in kind does not have.
 func (x *mutation) known(kind schema.GroupVersionKind, before, after map[string]any) error {
 	if is := (&unstructured.Unstructured{Object: after}); is.GroupVersionKind() != kind {
@@ -257,13 +268,29 @@ func (x *mutation) known(kind schema.GroupVersionKind, before, after map[string]
 		return err
 	}
 	_, err = converter.ObjectToTyped(&unstructured.Unstructured{Object: after}, smd.AllowDuplicates)
-	if err == nil || !strings.Contains(err.Error(), "not declared in schema") {
+	if err == nil || !strings.Contains(err.Error(), undeclared) || x.engine.custom(kind) {
 		return nil // what else is wrong with it, decoding finds
 	}
 	if _, was := converter.ObjectToTyped(&unstructured.Unstructured{Object: before}, smd.AllowDuplicates); was != nil {
 		return nil // the schema can't tell
 	}
-	return refused("Internal error occurred: strict decoding error: unknown field: %w", err)
+	var unknown []string
+	for line := range strings.Lines(err.Error()) {
+		if path, ok := strings.CutSuffix(strings.TrimSpace(line), undeclared); ok {
+			unknown = append(unknown, fmt.Sprintf("unknown field %q", strings.TrimPrefix(path, ".")))
+		}
+	}
+	return refused("Internal error occurred: strict decoding error: %s", strings.Join(unknown, ", "))
+}
+
+// custom says whether a kind is one of a CustomResourceDefinition.
+func (e *Engine) custom(kind schema.GroupVersionKind) bool {
+	crds := e.options.Cluster.List(schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"})
+	return slices.ContainsFunc(crds, func(o *render.Object) bool {
+		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+		name, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
+		return group == kind.Group && name == kind.Kind
+	})
 }
 
 // Limits of what a patch may do. A copy can double an object.
