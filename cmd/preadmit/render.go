@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -35,6 +36,7 @@ func newRenderCommand(code *int) *cobra.Command {
 	o.asking.addFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&printed.format, "output", "o", "yaml", "`FORMAT` of the objects: yaml or json")
 	cmd.Flags().BoolVar(&printed.admitted, "admitted", false, "show what defaults and mutating policies would make of each object, as a diff")
+	cmd.Flags().BoolVar(&printed.origins, "origins", false, "put the line to edit before each line, as git blame does; in JSON the places of each field")
 	return cmd
 }
 
@@ -42,11 +44,15 @@ func newRenderCommand(code *int) *cobra.Command {
 type printing struct {
 	format   string
 	admitted bool // as they would be stored
+	origins  bool // with the place of each field
 }
 
 func runRender(ctx context.Context, o *checkOptions, printed printing, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	if !slices.Contains([]string{"yaml", "json"}, printed.format) {
 		return 0, fmt.Errorf("--output %q: no such format; there are yaml, json", printed.format)
+	}
+	if printed.admitted && printed.origins && printed.format == "yaml" {
+		return 0, errors.New("--origins: a diff of --admitted has no lines that are written somewhere; use -o json, or one of them")
 	}
 	if !printed.admitted {
 		o.policies, o.with = nil, nil // only admission asks them
@@ -68,11 +74,11 @@ func runRender(ctx context.Context, o *checkOptions, printed printing, args []st
 	w := bufio.NewWriter(stdout)
 	switch {
 	case printed.format == "json":
-		err = printJSON(w, in, stored)
+		err = printJSON(w, in, stored, printed.origins)
 	case stored != nil:
 		err = printDiffs(w, in, stored)
 	default:
-		err = printYAML(w, in)
+		err = printYAML(w, in, printed.origins)
 	}
 	if err == nil {
 		err = w.Flush()
@@ -107,14 +113,23 @@ func complain(w io.Writer, results []policy.Result) int {
 	return code
 }
 
-func printYAML(w io.Writer, in *input) error {
+func printYAML(w io.Writer, in *input, origins bool) error {
 	for _, u := range in.head {
 		for _, o := range u.Objects {
 			data, err := yaml.Marshal(o.Object)
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(w, "---\n# %s %s\n%s%s", u.Kind, plain(in.tree.display(u.Path)), sourceLine(in.tree, o), data); err != nil {
+			head := fmt.Sprintf("---\n# %s %s\n%s", u.Kind, plain(in.tree.display(u.Path)), sourceLine(in.tree, o))
+			if _, err := io.WriteString(w, head); err != nil {
+				return err
+			}
+			if origins {
+				err = originsYAML(w, in.tree, o, data)
+			} else {
+				_, err = w.Write(data)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -140,16 +155,18 @@ type renderedObject struct {
 	Assumed []string        `json:"assumed,omitempty"`
 	Object  map[string]any  `json:"object"`
 	Stored  map[string]any  `json:"stored,omitempty"` // with --admitted
+	// Fields are the places of each scalar by JSON pointer, with --origins.
+	Fields map[string][]render.Origin `json:"fields,omitempty"`
 }
 
 // printJSON prints an array with an object a line.
-func printJSON(w io.Writer, in *input, stored *admitted) error {
+func printJSON(w io.Writer, in *input, stored *admitted, origins bool) error {
 	separator := "[\n"
 	for _, u := range in.head {
 		for _, o := range u.Objects {
-			r := renderedObject{Unit: in.tree.display(u.Path), Kind: u.Kind, Origins: slices.Clone(o.At("")), Assumed: o.Assumed, Object: o.Object, Stored: stored.tree(o)}
-			for i := range r.Origins {
-				r.Origins[i].File = in.tree.display(r.Origins[i].File)
+			r := renderedObject{Unit: in.tree.display(u.Path), Kind: u.Kind, Origins: displayed(in.tree, o.At("")), Assumed: o.Assumed, Object: o.Object, Stored: stored.tree(o)}
+			if origins {
+				r.Fields = fieldOrigins(in.tree, o)
 			}
 			data, err := json.Marshal(r)
 			if err != nil {
