@@ -93,11 +93,13 @@ func (c *change) trace(pointer string) (was, touched string, how touch) {
 		switch {
 		case !ok || next.after && !next.before:
 			return was, touched, replaced
+		case !next.after && next.before:
+			return was + pointerOf(path[i:]), touched, removed
 		case !next.after:
-			if next.before {
-				how = removed
+			if _, list := before.([]any); list {
+				return was, touched, untouched // another one may have had the index
 			}
-			return was + pointerOf(path[i:]), touched, how
+			return was + pointerOf(path[i:]), touched, untouched
 		}
 		was += render.Pointer(next.key)
 		before, after = next.was, next.is

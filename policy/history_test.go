@@ -52,7 +52,7 @@ func TestTrace(t *testing.T) {
 		{"{a: [{name: x}, {name: x, v: 1}]}", "{a: [{name: x, v: 1}]}", "/a/0/v", "/a/1/v is left"},
 		{"{a: [x]}", "{a: [x]}", "/a/7", "/a is left at /a/7"},
 		{"{a: [x]}", "{a: [x]}", "/a/-1", "/a is left at /a/-1"},
-		{"{a: x}", "{a: x}", "/a/b", "/a is left at /a/b"},
+		{"{a: x}", "{a: x}", "/a/b", "/a/b is left"},
 	} {
 		change := change{before: tree(t, c.before), after: tree(t, c.after)}
 		was, touched, how := change.trace(c.pointer)
