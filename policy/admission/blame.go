@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/google/cel-go/common/types/ref"
@@ -8,6 +9,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/explain"
+	"github.com/preadmit/preadmit/render"
 )
 
 // explainer prepares the explanation of an expression on first use; nil when
@@ -52,10 +54,21 @@ func (x *run) blame(e *expression) []string {
 	var fields []string
 	for _, c := range why.Culprits {
 		if c.Root == root {
-			fields = append(fields, c.Pointer)
+			fields = append(fields, x.pointer(e, &c))
 		}
 	}
 	return fields
+}
+
+// pointer is where a culprit stands. The name of a missing field that the
+// expression does not have may come from a Secret's values: then it is that of
+// what would hold it.
+func (x *run) pointer(e *expression, c *explain.Culprit) string {
+	path := render.Path(c.Pointer)
+	if n := len(path); c.Missing && n > 0 && x.secret() && !strings.Contains(e.source, path[n-1]) {
+		return strings.TrimSuffix(c.Pointer, render.Pointer(path[n-1]))
+	}
+	return c.Pointer
 }
 
 // roots are the values that the expression was evaluated over.

@@ -118,9 +118,29 @@ func (x *run) eval(e *expression) (ref.Val, error) {
 	x.remaining -= x.spent
 	x.spent = 0
 	if err != nil {
-		return nil, fmt.Errorf("expression '%v' resulted in error: %w", e.source, err)
+		return nil, fmt.Errorf("expression '%v' resulted in error: %w", e.source, x.told(e, err))
 	}
 	return v, nil
+}
+
+// errSecret stands for errors that may quote what must not be told.
+var errSecret = errors.New("not shown, since it may quote a Secret")
+
+// told is the error of an expression as it may be told: functions quote the
+// values that they can't use. A key may be told that the expression names.
+func (x *run) told(e *expression, err error) error {
+	if !x.secret() {
+		return err
+	}
+	if key, ok := strings.CutPrefix(err.Error(), "no such key: "); ok && strings.Contains(e.source, key) {
+		return err
+	}
+	return errSecret
+}
+
+// secret says whether the expressions see a Secret.
+func (x *run) secret() bool {
+	return x.as.Kind.Kind == "Secret" || x.params.object != nil && x.params.object.GetKind() == "Secret"
 }
 
 func (x *run) program(e *expression) (ref.Val, error) {

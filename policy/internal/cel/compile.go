@@ -31,7 +31,7 @@ func (v Version) Env(d Declarations) (*cel.Env, error) {
 
 // Extend adds declarations to an environment of version v.
 func (v Version) Extend(env *cel.Env, d Declarations) (*cel.Env, error) {
-	var opts []cel.EnvOption
+	opts := []cel.EnvOption{cel.EnableMacroCallTracking()} // for the texts of explanations
 	for name, t := range d.Variables {
 		opts = append(opts, cel.Variable(name, t))
 	}

@@ -55,6 +55,9 @@ type Input struct {
 	// Steps is how many steps the explanation shall show at most.
 	Steps int
 
+	// Hide says that no value may be told, as none is where a root is a Secret.
+	Hide bool
+
 	// Nodes limits how many sub-expressions are evaluated; 0 means 200,000.
 	Nodes int
 }

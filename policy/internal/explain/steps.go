@@ -103,7 +103,7 @@ func container(v ref.Val) string {
 	}
 	switch c := v.(type) {
 	case traits.Mapper:
-		return fmt.Sprintf("{…} (%v)", c.Size().Value())
+		return mapText(c)
 	case traits.Lister:
 		return listText(c)
 	case *types.Type:
@@ -113,6 +113,28 @@ func container(v ref.Val) string {
 		return cut(s.String(), maxLine)
 	}
 	return cut(fmt.Sprint(v.Value()), maxLine)
+}
+
+// maxKeys is how many keys of a map are shown.
+const maxKeys = 6
+
+// mapText shows a map by its name, if it has one, or else by its keys.
+func mapText(m traits.Mapper) string {
+	size, _ := m.Size().(types.Int)
+	if name, ok := m.Find(types.String("name")); ok && size > 1 {
+		if s, ok := name.(types.String); ok {
+			return fmt.Sprintf("{name: %q, … %d keys}", cut(string(s), 60), int(size))
+		}
+	}
+	var keys []string
+	for it := m.Iterator(); it.HasNext() == types.True && len(keys) < 1000; {
+		keys = append(keys, fmt.Sprint(it.Next().Value()))
+	}
+	slices.Sort(keys)
+	if len(keys) > maxKeys {
+		keys = append(keys[:maxKeys], fmt.Sprintf("… %d keys", int(size)))
+	}
+	return cut("{"+strings.Join(keys, ", ")+"}", maxLine)
 }
 
 // listText shows the first elements of a list.

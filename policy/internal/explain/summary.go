@@ -147,13 +147,19 @@ func (r *run) summary(top *node, found []ranked) string {
 	if err, ok := atom.val.(*types.Err); ok {
 		fmt.Fprintf(&b, " fails: %s", cut(r.reason(first.at, err), maxLine))
 	} else {
-		fmt.Fprintf(&b, " is %s", shown(atom.val))
+		fmt.Fprintf(&b, " is %s", r.told(atom.val))
 	}
 	b.WriteString(forElements(found, atom.x))
 	if !r.secret() && !failed(atom) && atom.x.op != opHas && atom.x.op != opSelect {
 		b.WriteString(r.values(found, atom))
 	}
 	return b.String()
+}
+
+// told is a value, unless it may be secret.
+func (r *run) told(v ref.Val) string {
+	t := tracer{hide: r.secret()}
+	return t.value(v)
 }
 
 // reason is the text of an error, which may quote what must not be told.
@@ -281,6 +287,9 @@ func scalar(v any) string {
 	return ""
 }
 
+// Show puts a value on one line, for people.
+func Show(v ref.Val) string { return shown(v) }
+
 // shown is a value on one line, for people.
 func shown(v ref.Val) string {
 	switch v := v.(type) {
@@ -302,6 +311,9 @@ func shown(v ref.Val) string {
 
 // secret says whether a root is a Secret, whose content must not be told.
 func (r *run) secret() bool {
+	if r.input.Hide {
+		return true
+	}
 	for _, v := range r.input.Roots {
 		if m, ok := native(v).(map[string]any); ok && m["kind"] == "Secret" {
 			return true

@@ -1,0 +1,476 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
+)
+
+// explainOptions are the flags of check, but for its outputs.
+type explainOptions struct {
+	checkOptions
+	output string
+	unit   string
+}
+
+func newExplainCommand(code *int) *cobra.Command {
+	var o explainOptions
+	cmd := &cobra.Command{
+		Use:   "explain POLICY[/RULE] OBJECT [PATH ...]",
+		Short: "One decision, step by step",
+		Long: `Tell how a policy, or one rule of it, came to what it says of an object: whether
+it matches and why, its conditions, variables and expressions with the value of
+each part, the fields at fault with their lines, and what follows by which
+binding. Values of Secrets are hidden.
+
+OBJECT is kind/name, namespace/kind/name, or group/Kind/namespace/name as in
+suppressions (the core group is empty: /Pod/prod/web). The kind may also be the
+resource (deployments), with its group (deployment.apps). It is looked for among
+what PATH renders (default: the current directory), as check does; where units
+have objects of the same name, narrow down PATH or name the unit with --unit.
+
+  preadmit explain require-limits prod/deployment/web charts/web
+  preadmit explain require-limits/validations[0] deployment/web -p policies
+  preadmit explain baseline/privileged pod/web --pack pod-security-baseline
+
+Exit codes are those of check, for this decision alone.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return errors.New("explain wants POLICY[/RULE] and OBJECT, such as: preadmit explain require-limits prod/deployment/web")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := configure(without(cmd.Flags(), "output"), args[2:]); err != nil {
+				return err
+			}
+			c, err := runExplain(cmd.Context(), &o, args, cmd.InOrStdin(), cmd.OutOrStdout())
+			*code = c
+			var several *severalObjects
+			if errors.As(err, &several) {
+				several.list(cmd.ErrOrStderr())
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	o.sources.addFlags(f)
+	o.judges.addFlags(f)
+	o.asking.addFlags(f)
+	f.StringVarP(&o.output, "output", "o", "text", "`FORMAT[=FILE]` of the explanation: text or json")
+	f.StringVar(&o.color, "color", "auto", "colour: auto, always or never")
+	f.StringVar(&o.unit, "unit", "", "the `PATH` of the unit that OBJECT is of, as reports have it")
+	return cmd
+}
+
+// without are the flags but for some.
+func without(flags *pflag.FlagSet, names ...string) *pflag.FlagSet {
+	rest := pflag.NewFlagSet("rest", pflag.ContinueOnError)
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(names, f.Name) {
+			rest.AddFlag(f)
+		}
+	})
+	return rest
+}
+
+func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.Reader, stdout io.Writer) (int, error) {
+	format, file, err := oneOutput(o.output)
+	if err != nil {
+		return 0, err
+	}
+	if !slices.Contains([]string{"auto", "always", "never"}, o.color) {
+		return 0, fmt.Errorf("--color %q is none of auto, always, never", o.color)
+	}
+	if err := checkPacks(o.packs); err != nil {
+		return 0, err
+	}
+	ref, err := parseObjectRef(args[1])
+	if err != nil {
+		return 0, err
+	}
+	o.start()
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after --timeout %s", o.timeout))
+	defer cancel()
+	in, err := load(ctx, &o.checkOptions, args[2:], stdin)
+	if err != nil {
+		return 0, timedOut(ctx, err)
+	}
+	bench, err := newBench(in, &o.checkOptions)
+	if err != nil {
+		return 0, err
+	}
+	object, err := findObject(in, bench, ref, o.unit)
+	if err != nil {
+		return 0, err
+	}
+	es, err := explained(ctx, o, in, bench, args[0], object)
+	if err != nil {
+		return 0, timedOut(ctx, err)
+	}
+	return explainCode(es, o), o.writeExplanations(stdout, format, file, &explanations{
+		Schema: "preadmit.explain/v1", Tool: report.Tool{Name: "preadmit", Version: version}, Explanations: es,
+	})
+}
+
+// explanations is the JSON of explain.
+type explanations struct {
+	Schema       string               `json:"schema"`
+	Tool         report.Tool          `json:"tool"`
+	Explanations []policy.Explanation `json:"explanations"`
+}
+
+// explained asks the chain, and says what there is when there is no such policy.
+func explained(ctx context.Context, o *explainOptions, in *input, b *bench, name string, object *render.Object) ([]policy.Explanation, error) {
+	user, _, err := o.requester(in)
+	if err != nil {
+		return nil, err
+	}
+	req := policy.Requests(nil, []*render.Object{object})[0]
+	req.UserInfo = user
+	rules := b.rules()
+	policyName, rule := splitRule(name, in, rules)
+	es, err := b.chain.Explain(ctx, req, policyName, rule)
+	if err != nil {
+		return nil, err
+	}
+	if len(es) == 0 || rule != "" && !tellsOf(es, rule) {
+		return nil, noSuchRule(in, b, o, rules, policyName, rule)
+	}
+	for i := range es {
+		relabelExplanation(in.tree, &es[i])
+	}
+	return es, nil
+}
+
+// splitRule takes POLICY[/RULE] apart. Both may hold slashes, so the longest
+// policy that there is counts.
+func splitRule(name string, in *input, rules []policy.Rule) (policyName, rule string) {
+	known := []string{}
+	for _, r := range rules {
+		known = append(known, r.Policy)
+	}
+	for _, units := range [][]*render.Unit{in.head, in.judges} {
+		for _, o := range objects(units) {
+			known = append(known, o.GetName())
+		}
+	}
+	for _, k := range known {
+		if name == k {
+			return k, ""
+		}
+		if rest, ok := strings.CutPrefix(name, k+"/"); ok && len(k) > len(policyName) {
+			policyName, rule = k, rest
+		}
+	}
+	if policyName == "" {
+		policyName, rule, _ = strings.Cut(name, "/")
+	}
+	return policyName, rule
+}
+
+// tellsOf says whether a rule is among what is explained.
+func tellsOf(es []policy.Explanation, rule string) bool {
+	return slices.ContainsFunc(es, func(e policy.Explanation) bool {
+		return e.Engine == policy.EngineSchema ||
+			slices.ContainsFunc(e.Rules, func(r policy.Rule) bool { return r.Name == rule }) ||
+			slices.ContainsFunc(e.Results, func(r policy.Result) bool { return r.Rule == rule })
+	})
+}
+
+// noSuchRule says which policies and rules there are, or why the policy can't
+// judge.
+func noSuchRule(in *input, b *bench, o *explainOptions, rules []policy.Rule, policyName, rule string) error {
+	var names, policies []string
+	for _, r := range rules {
+		if r.Engine != policy.EngineSchema {
+			policies = append(policies, r.Policy)
+		}
+		if r.Policy == policyName {
+			names = append(names, r.Name)
+		}
+	}
+	if broken := brokenPolicy(in, b, policyName); broken != "" {
+		return &exitError{exitIncomplete, fmt.Errorf("policy %s does not compile: %s", policyName, broken)}
+	}
+	if len(names) > 0 && rule != "" {
+		return fmt.Errorf("policy %s has no rule %q; there are %s", policyName, rule, few(unique(names)))
+	}
+	for _, p := range embedded() {
+		if !slices.Contains(o.packs, p.name) && packHas(p.name, policyName) {
+			return fmt.Errorf("policy %q is not among those that judge here; it is in a pack: add --pack %s", policyName, p.name)
+		}
+	}
+	if len(policies) == 0 {
+		return fmt.Errorf("there is no policy %q, nor any other: name some with --policy or --pack", policyName)
+	}
+	return fmt.Errorf("there is no policy %q; there are %s", policyName, few(unique(policies)))
+}
+
+func packHas(name, policyName string) bool {
+	rules, err := packRules(name)
+	return err == nil && slices.ContainsFunc(rules, func(r policy.Rule) bool { return r.Policy == policyName })
+}
+
+// brokenPolicy is what is wrong with the policies of a name.
+func brokenPolicy(in *input, b *bench, name string) string {
+	var lines []string
+	for _, units := range [][]*render.Unit{in.head, in.judges} {
+		for _, o := range objects(units) {
+			if o.GetName() != name {
+				continue
+			}
+			whole := extent(o)
+			for _, r := range b.results {
+				if at := r.PolicyOrigin; at.File == whole.File && at.Line >= whole.Line && at.Line <= whole.EndLine {
+					at.File = in.tree.display(at.File)
+					lines = append(lines, at.String()+": "+r.Message)
+				}
+			}
+		}
+	}
+	return strings.Join(unique(lines), "; ")
+}
+
+// extent are the lines of the file of an object that its fields stand in.
+func extent(o *render.Object) render.Span {
+	var whole render.Span
+	fields(o.Object, "", func(pointer string, _ any) {
+		for _, at := range o.At(pointer) {
+			switch {
+			case whole.File == "":
+				whole = at.Span
+			case whole.File == at.File:
+				whole.Line, whole.EndLine = min(whole.Line, at.Line), max(whole.EndLine, at.EndLine)
+			}
+		}
+	})
+	return whole
+}
+
+// explainCode is the exit code, as that of check.
+func explainCode(es []policy.Explanation, o *explainOptions) int {
+	code := exitOK
+	for i := range es {
+		for j := range es[i].Results {
+			r := &es[i].Results[j]
+			switch {
+			case r.Outcome == policy.Fail && o.failOn != "never" && r.Action.AtLeast(policy.Action(o.failOn)):
+				return exitDenied
+			case r.Undecided():
+				code = exitIncomplete
+			}
+		}
+	}
+	return code
+}
+
+func (o *explainOptions) writeExplanations(stdout io.Writer, format, file string, e *explanations) error {
+	var b bytes.Buffer
+	if format == "json" {
+		if err := report.WriteValue(&b, e); err != nil {
+			return err
+		}
+	} else {
+		p := &explainPrinter{out: &b, color: file == "" && o.colored(stdout), verbose: o.verbose}
+		for i := range e.Explanations {
+			p.explanation(&e.Explanations[i])
+		}
+	}
+	if file != "" {
+		return writeFile(file, b.Bytes())
+	}
+	_, err := stdout.Write(b.Bytes())
+	return brokenPipe(err)
+}
+
+// relabelExplanation names places as reports do.
+func relabelExplanation(t *tree, e *policy.Explanation) {
+	span := func(s *render.Span) { s.File = t.display(s.File) }
+	origins := func(list *[]render.Origin) {
+		*list = slices.Clone(*list)
+		for i := range *list {
+			span(&(*list)[i].Span)
+		}
+	}
+	checks := func(list []policy.Check) {
+		for i := range list {
+			span(&list[i].Origin)
+		}
+	}
+	span(&e.Origin)
+	e.Object.Unit = t.display(e.Object.Unit)
+	origins(&e.Origins)
+	for i := range e.Rules {
+		span(&e.Rules[i].Origin)
+	}
+	checks(e.Match)
+	for i := range e.Bindings {
+		span(&e.Bindings[i].Origin)
+		checks(e.Bindings[i].Match)
+		relabelKeys(t, e.Bindings[i].Params)
+	}
+	for i := range e.Trials {
+		x := &e.Trials[i]
+		origins(&x.ParamOrigin)
+		if x.Param != nil {
+			x.Param.Unit = t.display(x.Param.Unit)
+		}
+		for _, list := range [][]policy.Evaluation{x.Conditions, x.Variables, x.Validations, x.Annotations} {
+			for j := range list {
+				relabelEvaluation(&list[j], span, origins)
+			}
+		}
+	}
+	relabel(t, e.Results)
+}
+
+func relabelKeys(t *tree, keys []render.Key) {
+	for i := range keys {
+		keys[i].Unit = t.display(keys[i].Unit)
+	}
+}
+
+func relabelEvaluation(e *policy.Evaluation, span func(*render.Span), origins func(*[]render.Origin)) {
+	span(&e.Origin)
+	for i := range e.Culprits {
+		origins(&e.Culprits[i].Origins)
+	}
+	if e.Message != nil {
+		span(&e.Message.Origin)
+	}
+}
+
+// An objectRef is what OBJECT names.
+type objectRef struct {
+	text           string
+	group          string
+	hasGroup       bool
+	kind, name     string
+	namespace      string
+	namesNamespace bool
+}
+
+func parseObjectRef(s string) (objectRef, error) {
+	r := objectRef{text: s}
+	switch parts := strings.Split(s, "/"); len(parts) {
+	case 2:
+		r.kind, r.name = parts[0], parts[1]
+	case 3:
+		r.namespace, r.namesNamespace, r.kind, r.name = parts[0], true, parts[1], parts[2]
+	case 4:
+		r.group, r.hasGroup, r.kind = parts[0], true, parts[1]
+		r.namespace, r.namesNamespace, r.name = parts[2], true, parts[3]
+	default:
+		return r, fmt.Errorf("%q is no OBJECT: want kind/name, namespace/kind/name or group/Kind/namespace/name", s)
+	}
+	if !r.hasGroup {
+		r.kind, r.group, r.hasGroup = strings.Cut(r.kind, ".")
+	}
+	if r.kind == "" || r.name == "" {
+		return r, fmt.Errorf("%q is no OBJECT: the kind or the name is missing", s)
+	}
+	return r, nil
+}
+
+// means says whether the reference is to an object, whose effective namespace
+// is given.
+func (r objectRef) means(o *render.Object, resource policy.Resource, namespace string) bool {
+	gvk := o.GroupVersionKind()
+	return o.Key().Name == r.name &&
+		(strings.EqualFold(r.kind, gvk.Kind) || strings.EqualFold(r.kind, resource.Resource)) &&
+		(!r.hasGroup || r.group == gvk.Group) &&
+		(!r.namesNamespace || r.namespace == namespace)
+}
+
+// findObject returns the one object that is meant.
+func findObject(in *input, b *bench, ref objectRef, unit string) (*render.Object, error) {
+	namespace := func(o *render.Object) string {
+		if !b.chain.Kinds.Resource(o.GroupVersionKind()).Namespaced {
+			return ""
+		}
+		return cmp.Or(o.GetNamespace(), o.Unit.Namespace, "default")
+	}
+	var found []*render.Object
+	var like []string
+	for _, o := range objects(in.head) {
+		switch {
+		case unit != "" && in.tree.display(o.Unit.Path) != strings.TrimSuffix(unit, "/"):
+		case ref.means(o, b.chain.Kinds.Resource(o.GroupVersionKind()), namespace(o)):
+			found = append(found, o)
+		case o.Key().Name == ref.name || strings.EqualFold(o.GetKind(), ref.kind):
+			like = append(like, refText(o, namespace(o)))
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return nil, newSeveral(in, ref, found, namespace)
+	case len(like) > 0:
+		return nil, fmt.Errorf("no object %s%s; there are %s", ref.text, inUnitOf(unit), few(unique(like)))
+	}
+	hint := ""
+	if n := len(unrendered(in)); n > 0 {
+		hint = fmt.Sprintf(" (%d problems kept something from being rendered: see preadmit check)", n)
+	}
+	return nil, fmt.Errorf("no object %s%s among %d rendered%s", ref.text, inUnitOf(unit), len(objects(in.head)), hint)
+}
+
+func inUnitOf(unit string) string {
+	if unit == "" {
+		return ""
+	}
+	return " in unit " + unit
+}
+
+func unrendered(in *input) []policy.Result {
+	return slices.DeleteFunc(slices.Clone(in.found), func(r policy.Result) bool { return !r.Undecided() })
+}
+
+// refText is an object as group/Kind/namespace/name.
+func refText(o *render.Object, namespace string) string {
+	return strings.Join([]string{o.GroupVersionKind().Group, o.GetKind(), namespace, o.Key().Name}, "/")
+}
+
+// severalObjects is the error of a reference that more than one object goes by.
+type severalObjects struct {
+	ref   string
+	lines []string
+}
+
+func (e *severalObjects) Error() string {
+	return fmt.Sprintf("%s is %d objects: say which by group/Kind/namespace/name, --unit or PATH", e.ref, len(e.lines))
+}
+
+func (e *severalObjects) list(w io.Writer) {
+	for _, l := range e.lines {
+		fmt.Fprintf(w, "  %s\n", plain(l))
+	}
+}
+
+func newSeveral(in *input, ref objectRef, found []*render.Object, namespace func(*render.Object) string) error {
+	e := &severalObjects{ref: ref.text}
+	for _, o := range found {
+		line := refText(o, namespace(o)) + " in unit " + in.tree.display(o.Unit.Path)
+		if at := o.At(""); len(at) > 0 {
+			s := at[0].Span
+			s.File = in.tree.display(s.File)
+			line += " at " + s.String()
+		}
+		e.lines = append(e.lines, line)
+	}
+	return e
+}

@@ -1,0 +1,387 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// An explainPrinter writes explanations for people: what the rule is, whether
+// it is about the object, what it came to and by which steps, which fields
+// were telling, and what follows.
+type explainPrinter struct {
+	out     io.Writer
+	color   bool
+	verbose bool
+}
+
+// line writes a line; each argument is made safe to show.
+func (p *explainPrinter) line(indent int, format string, args ...any) {
+	for i, a := range args {
+		switch a := a.(type) {
+		case painted:
+		case string:
+			args[i] = plain(a)
+		case render.Span:
+			args[i] = plain(a.String())
+		}
+	}
+	text := strings.TrimRight(fmt.Sprintf(format, args...), " ")
+	if strings.HasPrefix(text, "::") {
+		text = `\u{3a}` + text[1:]
+	}
+	fmt.Fprintf(p.out, "%s%s\n", strings.Repeat("  ", indent), strings.ReplaceAll(text, "##[", `#\u{23}[`))
+}
+
+// painted is text that is safe, with colours.
+type painted string
+
+func (p *explainPrinter) paint(colour, s string) painted {
+	s = plain(s)
+	if !p.color || s == "" {
+		return painted(s)
+	}
+	return painted("\x1b[" + colour + "m" + s + "\x1b[0m")
+}
+
+func (p *explainPrinter) heading(format string, args ...any) {
+	p.line(0, "")
+	p.line(0, "%s", p.paint("1", fmt.Sprintf(format, args...)))
+}
+
+// block writes text of several lines.
+func (p *explainPrinter) block(indent int, text string) {
+	for _, l := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		p.line(indent, "%s", strings.ReplaceAll(l, "\t", "  "))
+	}
+}
+
+func (p *explainPrinter) explanation(e *policy.Explanation) {
+	p.line(0, "%s %s", p.paint("1", plain(e.Engine)+" "+plain(e.Policy)), placeIn(e.Origin))
+	p.rules(e)
+	p.subject(e)
+	p.match(e)
+	p.bindings(e)
+	for i := range e.Trials {
+		p.trial(&e.Trials[i], len(e.Rules) == 1)
+	}
+	p.verdict(e)
+	p.line(0, "")
+}
+
+func placeIn(s render.Span) string {
+	if s.File == "" {
+		return ""
+	}
+	return "(" + s.String() + ")"
+}
+
+func (p *explainPrinter) rules(e *policy.Explanation) {
+	for _, r := range e.Rules {
+		p.heading("rule %s %s", r.Name, placeIn(r.Origin))
+		if r.Title != "" && r.Title != strings.TrimSpace(r.Expression) {
+			p.line(1, "%s", r.Title)
+		}
+		if r.Expression != "" {
+			p.block(2, r.Expression)
+		}
+		for _, text := range []string{r.Description, r.Help} {
+			if text != "" {
+				p.block(1, text)
+			}
+		}
+		if r.URL != "" {
+			p.line(1, "see %s", r.URL)
+		}
+	}
+}
+
+func (p *explainPrinter) subject(e *policy.Explanation) {
+	k := e.Object
+	p.heading("object %s %s", strings.TrimPrefix(k.Namespace+"/"+k.Name, "/"), firstPlace(e.Origins))
+	p.line(1, "%s %s in unit %s", k.APIVersion, k.Kind, k.Unit)
+	a := e.Request
+	if a.Resource == "" {
+		return
+	}
+	in := ""
+	if a.Namespace != "" {
+		in = " in namespace " + a.Namespace
+	}
+	p.line(1, "asked for: %s of %s in %s%s", string(e.Operation), a.Resource, strings.TrimPrefix(a.Group+"/"+a.Version, "/"), in)
+	groups := ""
+	if len(a.Groups) > 0 {
+		groups = " (" + strings.Join(a.Groups, ", ") + ")"
+	}
+	p.line(1, "by %s%s", cmp.Or(a.User, "somebody: --as tells who"), groups)
+}
+
+// firstPlace is the first of a list, in brackets.
+func firstPlace(origins []render.Origin) string {
+	if len(origins) == 0 {
+		return ""
+	}
+	return placeIn(origins[0].Span)
+}
+
+func (p *explainPrinter) answer(a policy.Answer) painted {
+	switch a {
+	case policy.Yes:
+		return p.paint("32", fmt.Sprintf("%-7s", a))
+	case policy.No:
+		return p.paint("31", fmt.Sprintf("%-7s", a))
+	default:
+		return p.paint("33", fmt.Sprintf("%-7s", a))
+	}
+}
+
+func (p *explainPrinter) match(e *policy.Explanation) {
+	if e.Matches == "" {
+		return
+	}
+	p.heading("does the policy match? %s", e.Matches)
+	p.checks(1, e.Match)
+	if e.Matches == policy.No {
+		p.line(1, "so it says nothing of the object, and nothing is evaluated")
+	}
+}
+
+func (p *explainPrinter) checks(indent int, checks []policy.Check) {
+	for _, c := range checks {
+		p.line(indent, "%s %s: %s %s", p.answer(c.Answer), c.Name, c.Text, placeIn(c.Origin))
+		if c.Why != "" {
+			p.line(indent+4, "%s", c.Why)
+		}
+	}
+}
+
+func (p *explainPrinter) bindings(e *policy.Explanation) {
+	if e.Matches == "" || e.Matches == policy.No {
+		return
+	}
+	p.heading("is it enforced? %s", enforced(e))
+	for i := range e.Bindings {
+		b := &e.Bindings[i]
+		name := "binding " + b.Name
+		if b.Name == "" {
+			name = "no binding is there: judged as if there were one"
+		}
+		p.line(1, "%s %s: %s %s", p.answer(b.Matches), name, strings.Join(b.Actions, ", "), placeIn(b.Origin))
+		p.checks(3, b.Match)
+		for _, k := range b.Params {
+			p.line(5, "parameter %s", keyText(k))
+		}
+		if b.Problem != "" {
+			p.line(5, "%s", b.Problem)
+		}
+	}
+}
+
+func enforced(e *policy.Explanation) string {
+	switch {
+	case len(e.Bindings) == 0:
+		return "no: no binding names the policy"
+	case slices.ContainsFunc(e.Bindings, func(b policy.Bound) bool { return b.Matches == policy.Yes }):
+		return "yes"
+	case slices.ContainsFunc(e.Bindings, func(b policy.Bound) bool { return b.Matches == policy.Undecided }):
+		return "unknown"
+	default:
+		return "no: no binding matches"
+	}
+}
+
+func keyText(k render.Key) string {
+	return k.Kind + " " + strings.TrimPrefix(k.Namespace+"/"+k.Name, "/")
+}
+
+// trial writes an evaluation with one parameter, the only rule with all parts
+// also where it holds.
+func (p *explainPrinter) trial(t *policy.Trial, only bool) {
+	if t.Param != nil {
+		p.heading("with %s %s", keyText(*t.Param), firstPlace(t.ParamOrigin))
+	}
+	if t.As != "" {
+		p.heading("as %s", t.As)
+	}
+	if t.Problem != "" {
+		p.line(1, "%s", t.Problem)
+		return
+	}
+	if len(t.Conditions) > 0 {
+		p.heading("match conditions, cost %s", t.ConditionsCost)
+		for i := range t.Conditions {
+			p.evaluation(&t.Conditions[i], t.Conditions[i].Value != "true")
+		}
+	}
+	if len(t.Variables) > 0 {
+		p.heading("variables")
+		for i := range t.Variables {
+			p.variable(&t.Variables[i])
+		}
+	}
+	if len(t.Validations) > 0 {
+		p.heading("validations, cost %s", t.ValidationsCost)
+		for i := range t.Validations {
+			p.evaluation(&t.Validations[i], only || t.Validations[i].Value != "true")
+		}
+	}
+}
+
+func (p *explainPrinter) variable(e *policy.Evaluation) {
+	if e.NotRun != "" {
+		p.line(1, "%s: %s %s", e.Name, e.NotRun, placeIn(e.Origin))
+		return
+	}
+	p.line(1, "%s = %s %s", e.Name, outcome(e), placeIn(e.Origin))
+	p.block(4, e.Expression)
+}
+
+// outcome is what an evaluation came to, in words.
+func outcome(e *policy.Evaluation) string {
+	switch {
+	case e.NotRun != "":
+		return "not run: " + e.NotRun
+	case e.Unknown != "":
+		return "unknown: " + e.Unknown
+	case e.Error != "":
+		return "error: " + e.Error
+	default:
+		return e.Value
+	}
+}
+
+func (p *explainPrinter) evaluation(e *policy.Evaluation, parts bool) {
+	colour := "31"
+	if e.Value == "true" {
+		colour = "32"
+	}
+	cost := ""
+	if e.NotRun == "" {
+		cost = fmt.Sprintf(", cost %d", e.Cost)
+	}
+	p.line(1, "%s: %s%s %s", e.Name, p.paint(colour, outcome(e)), cost, placeIn(e.Origin))
+	if e.NotRun != "" {
+		return
+	}
+	if len(e.Parts) == 0 || !parts && !p.verbose {
+		p.block(4, e.Expression)
+	} else {
+		p.parts(e.Parts)
+	}
+	p.culprits(e)
+	if e.Message != nil {
+		p.line(2, "messageExpression: %s, cost %d %s", outcome(e.Message), e.Message.Cost, placeIn(e.Message.Origin))
+	}
+}
+
+// parts writes sub-expressions below the expression that they are part of.
+func (p *explainPrinter) parts(parts []policy.Part) {
+	loop := ""
+	for _, s := range parts {
+		if s.Loop != loop && s.Loop != "" {
+			p.line(3+min(s.Depth, 20), "for %s", s.Loop)
+		}
+		loop = s.Loop
+		p.line(3+min(s.Depth, 20), "%s  =>  %s", s.Text, s.Value)
+	}
+	if len(parts) == 100 {
+		p.line(3, "… and more")
+	}
+}
+
+func (p *explainPrinter) culprits(e *policy.Evaluation) {
+	if e.Summary != "" {
+		p.line(2, "because %s", e.Summary)
+	}
+	for _, c := range e.Culprits {
+		state := "is " + c.Value
+		if c.Missing {
+			state = "is missing"
+		}
+		in := ""
+		if c.Element != "" {
+			in = ", in " + c.Element
+		}
+		p.line(2, "%s %s %s%s", p.paint("1", c.Root), cmp.Or(c.Pointer, "(as a whole)"), state, in)
+		p.origins(4, c.Origins)
+	}
+	switch {
+	case e.More > 0:
+		p.line(2, "and %d more fields", e.More)
+	case e.Incomplete:
+		p.line(2, "and maybe more: there was too much to look at")
+	}
+}
+
+func (p *explainPrinter) origins(indent int, origins []render.Origin) {
+	for _, o := range origins {
+		p.line(indent, "%s (%s)", o.Span, string(o.Role))
+	}
+}
+
+func (p *explainPrinter) verdict(e *policy.Explanation) {
+	if len(e.Results) == 0 {
+		p.heading("verdict: nothing")
+		switch {
+		case e.Matches == policy.Yes && len(e.Bindings) > 0:
+			p.line(1, "no binding of the policy matches, or all its rules are about something else")
+		case e.Matches == "":
+			p.line(1, "the rule is not about this object")
+		}
+		return
+	}
+	for i := range e.Results {
+		r := &e.Results[i]
+		p.heading("verdict of %s: %s%s", r.Rule, r.Outcome, follows(r))
+		if r.Message != "" {
+			p.block(1, r.Message)
+		}
+		if r.Reason != "" {
+			p.line(1, "reason: %s", r.Reason)
+		}
+		if r.Outcome == policy.Error && e.FailurePolicy != "" {
+			p.line(1, "failurePolicy: %s", e.FailurePolicy)
+		}
+		if r.Outcome == policy.Fail {
+			p.consequences(e)
+		}
+		if len(e.Trials) == 0 && r.Outcome != policy.Pass {
+			p.fields(r)
+		}
+		for _, a := range r.Assumed {
+			p.line(1, "assumed: %s", a)
+		}
+		if r.Hint != "" {
+			p.line(1, "help: %s", r.Hint)
+		}
+	}
+}
+
+// consequences tells what follows by each binding.
+func (p *explainPrinter) consequences(e *policy.Explanation) {
+	for _, b := range e.Bindings {
+		if b.Matches == policy.Yes && b.Name != "" && b.Problem == "" {
+			p.line(1, "by binding %s: %s", b.Name, strings.Join(b.Actions, ", "))
+		}
+	}
+}
+
+// follows is the action that the result has.
+func follows(r *policy.Result) string {
+	if r.Outcome == policy.Pass || r.Outcome == policy.Skip {
+		return ""
+	}
+	return ", action " + string(r.Action)
+}
+
+func (p *explainPrinter) fields(r *policy.Result) {
+	for _, f := range r.Fields {
+		p.line(2, "%s", cmp.Or(f, "(as a whole)"))
+	}
+	p.origins(4, r.Origins)
+}

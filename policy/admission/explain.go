@@ -1,0 +1,365 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/explain"
+	"github.com/preadmit/preadmit/render"
+)
+
+var _ policy.Explainer = (*Engine)(nil)
+
+// Explain implements policy.Explainer. The results are those of Validate;
+// what stands beside them is evaluated once more, with every cost counted.
+func (e *Engine) Explain(ctx context.Context, req *policy.Request, name, rule string) ([]policy.Explanation, error) {
+	var all []policy.Explanation
+	for _, b := range e.policies {
+		if b.policy.Name != name || !b.has(rule) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		x := &explaining{engine: e, bound: b, review: newReview(ctx, e, req), rule: rule}
+		all = append(all, x.explain())
+	}
+	return all, ctx.Err()
+}
+
+// has says whether a rule is one of the policy's; "" is all of them. Results
+// may have other names than validations, which say why those were not run.
+func (b *bound) has(rule string) bool {
+	if rule == "" || !strings.HasPrefix(rule, "validations[") {
+		return true
+	}
+	return slices.ContainsFunc(b.validations, func(e *expression) bool { return e.rule == rule })
+}
+
+// explaining is one policy being explained on one request.
+type explaining struct {
+	engine *Engine
+	bound  *bound
+	review *review
+	rule   string
+	hide   bool // values, since a Secret is involved
+}
+
+// about says whether a rule is to be explained.
+func (x *explaining) about(rule string) bool { return x.rule == "" || x.rule == rule }
+
+func (x *explaining) explain() policy.Explanation {
+	b := x.bound
+	ex := policy.Explanation{
+		Engine: policy.EngineAdmission, Policy: b.policy.Name, Origin: span(b.object, ""),
+		FailurePolicy: string(*b.policy.Spec.FailurePolicy), Matches: policy.No,
+	}
+	for _, v := range b.validations {
+		if x.about(v.rule) {
+			ex.Rules = append(ex.Rules, b.rule(v, b.policy.Spec.Validations[v.index]))
+		}
+	}
+	if r := x.review.req.Resource; exempt(r.GroupVersionResource) {
+		ex.Match = []policy.Check{{Name: "resource", Text: resourceText(r.GroupVersionResource), Answer: policy.No, Why: "the API server never shows these to admission policies"}}
+		return ex
+	}
+	matches, as := b.criteria.match(x.review)
+	ex.Matches, ex.Match = matches.answer(), b.criteria.checks(x.review, b.object, "/spec/matchConstraints")
+	ex.Results = x.results()
+	params := x.bindings(&ex, matches)
+	if matches == no {
+		return ex
+	}
+	if len(b.bindings) == 0 && b.policy.Spec.ParamKind == nil {
+		params = []*param{nullParam}
+	}
+	for _, p := range params {
+		ex.Trials = append(ex.Trials, x.trial(p, as))
+	}
+	return ex
+}
+
+// results are what the policy says, by the rule or in its place.
+func (x *explaining) results() []policy.Result {
+	var all results
+	x.engine.judge(x.review, x.bound, &all)
+	return slices.DeleteFunc(all.list, func(r policy.Result) bool {
+		return !x.about(r.Rule) && strings.HasPrefix(r.Rule, "validations[")
+	})
+}
+
+// bindings adds the policy's bindings, and returns the parameters by those
+// that match, each once.
+func (x *explaining) bindings(ex *policy.Explanation, matches truth) []*param {
+	var all []*param
+	for _, bind := range x.bound.bindings {
+		b := policy.Bound{Name: bind.name, Origin: span(bind.object, ""), Actions: actionsOf(bind)}
+		m, _ := bind.criteria.match(x.review)
+		b.Matches = m.answer()
+		if bind.object != nil {
+			b.Match = bind.criteria.checks(x.review, bind.object, "/spec/matchResources")
+		}
+		if matches != no && m != no {
+			params, err := x.engine.paramsOf(x.review, x.bound, bind)
+			if err != nil {
+				b.Problem = err.Error()
+			}
+			for _, p := range params {
+				if p.object != nil {
+					b.Params = append(b.Params, p.object.Key())
+				}
+				if !slices.Contains(all, p) {
+					all = append(all, p)
+				}
+			}
+		}
+		ex.Bindings = append(ex.Bindings, b)
+	}
+	return all
+}
+
+// actionsOf are the binding's validationActions.
+func actionsOf(bind *binding) []string {
+	if bind.object == nil {
+		return []string{"Deny"}
+	}
+	list, _ := render.Lookup(bind.object.Object, "/spec/validationActions")
+	items, _ := list.([]any)
+	var actions []string
+	for _, a := range items {
+		if s, ok := a.(string); ok {
+			actions = append(actions, s)
+		}
+	}
+	return actions
+}
+
+// trial evaluates the policy with a parameter.
+func (x *explaining) trial(p *param, as policy.Version) policy.Trial {
+	run := x.review.run.setUp(x.bound.compiled, p, as)
+	run.plan, run.exact = x.bound.counting(), true
+	x.hide = run.secret()
+	t := policy.Trial{ParamObject: p.object, NamespaceObject: x.review.namespaceObject()}
+	if p.object != nil {
+		key := p.object.Key()
+		t.Param = &key
+	}
+	if as.Kind != x.review.req.Kind {
+		t.As = resourceText(as.Resource)
+	}
+	if err := run.objects.err; err != nil {
+		t.Problem = err.Error()
+		return t
+	}
+	exempt := x.conditions(run, &t)
+	x.validations(run, &t, exempt)
+	return t
+}
+
+// conditions evaluates the match conditions, and says why validations are not
+// run, if so.
+func (x *explaining) conditions(run *run, t *policy.Trial) (exempt string) {
+	run.bind(false, true, policy.Version{Resource: x.review.req.Resource.GroupVersionResource, Kind: run.as.Kind})
+	m := x.meter(run, celconfig.RuntimeCELCostBudgetMatchConditions)
+	unsettled := ""
+	for i, e := range x.bound.conditions {
+		ev := m.evaluate(e)
+		t.Conditions = append(t.Conditions, ev)
+		name := x.bound.policy.Spec.MatchConditions[i].Name
+		switch {
+		case ev.Value == "false" && exempt == "":
+			exempt = fmt.Sprintf("exempt by match condition %q", name)
+		case ev.Value != "true" && ev.Value != "false":
+			unsettled = fmt.Sprintf("match condition %q could not be evaluated", name)
+		}
+	}
+	t.ConditionsCost = m.cost()
+	if exempt == "" {
+		exempt = unsettled
+	}
+	return exempt
+}
+
+// validations evaluates the validations, all of them for their cost, and adds
+// those that are to be explained, with the variables that were read.
+func (x *explaining) validations(run *run, t *policy.Trial, exempt string) {
+	if exempt == "" {
+		run.bind(true, true, run.as)
+	}
+	m := x.meter(run, celconfig.RuntimeCELCostBudget)
+	for _, e := range x.bound.validations {
+		var ev policy.Evaluation
+		if exempt != "" {
+			ev = x.described(e)
+			ev.NotRun = exempt
+		} else {
+			ev = m.evaluate(e)
+		}
+		if x.about(e.rule) {
+			t.Validations = append(t.Validations, ev)
+		}
+	}
+	t.Variables = x.variables(run)
+	if exempt == "" {
+		x.messages(m, t)
+	}
+	t.ValidationsCost = m.cost()
+}
+
+// messages evaluates the messageExpressions of validations that failed.
+func (x *explaining) messages(m *meter, t *policy.Trial) {
+	m.run.bind(true, false, m.run.as)
+	for i := range t.Validations {
+		ev := &t.Validations[i]
+		j := slices.IndexFunc(x.bound.validations, func(e *expression) bool { return e.rule == ev.Name })
+		if e := x.bound.messages[j]; e != nil && ev.Value == "false" {
+			text := m.plain(e)
+			text.Name = "messageExpression"
+			ev.Message = &text
+		}
+	}
+}
+
+// variables are those of the policy, with the values that they had.
+func (x *explaining) variables(run *run) []policy.Evaluation {
+	var all []policy.Evaluation
+	for i, e := range x.bound.variables {
+		ev := x.described(e)
+		switch s := &run.act.variables.slots[i]; {
+		case s.value == nil:
+			ev.NotRun = "nothing read it"
+		case len(s.asked) > 0 && types.IsError(s.value):
+			ev.Unknown = strings.Join(slices.Compact(slices.Clone(s.asked)), "; ")
+		default:
+			x.say(&ev, s.value, nil)
+		}
+		all = append(all, ev)
+	}
+	return all
+}
+
+// described is an expression that was not evaluated.
+func (x *explaining) described(e *expression) policy.Evaluation {
+	return policy.Evaluation{Name: e.rule, Expression: e.source, Origin: e.origin}
+}
+
+// say puts a value or error into words.
+func (x *explaining) say(ev *policy.Evaluation, v ref.Val, err error) {
+	if broken, ok := v.(*types.Err); ok && err == nil {
+		if err = broken; x.hide {
+			err = errSecret
+		}
+	}
+	switch _, verdict := v.(types.Bool); {
+	case err != nil:
+		ev.Error = cel.Shorten(err.Error(), maxMessage)
+	case x.hide && !verdict:
+		ev.Value = "(hidden)"
+	default:
+		ev.Value = explain.Show(v)
+	}
+}
+
+// A meter evaluates a group of expressions that share a budget.
+type meter struct {
+	*explaining
+	run    *run
+	budget int64
+	out    bool // of budget
+}
+
+func (x *explaining) meter(run *run, budget int64) *meter {
+	run.remaining, run.spent = budget, 0
+	return &meter{explaining: x, run: run, budget: budget}
+}
+
+func (m *meter) cost() policy.Cost {
+	return policy.Cost{Spent: m.budget - m.run.remaining, Limit: m.budget}
+}
+
+// plain evaluates an expression to its value and cost.
+func (m *meter) plain(e *expression) policy.Evaluation {
+	ev := m.described(e)
+	if m.out {
+		ev.NotRun = errBudget.Error()
+		return ev
+	}
+	before := m.run.remaining
+	v, err := m.run.eval(e)
+	switch {
+	case errors.Is(err, errBudget):
+		ev.Error, m.out = err.Error(), true
+		ev.Cost, m.run.spent = m.run.spent, 0
+		return ev
+	case err != nil && len(m.review.asked) > 0:
+		ev.Unknown = m.review.questions()
+	default:
+		m.say(&ev, v, err)
+	}
+	ev.Cost = before - m.run.remaining
+	return ev
+}
+
+// Limits of what is shown of one expression.
+const maxParts = 100
+
+// evaluate evaluates an expression and tells its parts and, where it is not
+// true, the culprits.
+func (m *meter) evaluate(e *expression) policy.Evaluation {
+	ev := m.plain(e)
+	if ev.NotRun != "" || ev.Unknown != "" || m.out {
+		return ev
+	}
+	explainer := e.explainer
+	if explainer == nil {
+		explainer = m.bound.explainer(e)
+	}
+	asked := m.review.asked // explaining asks once more
+	defer func() { m.review.asked = asked }()
+	if why := explainer(); why != nil {
+		in := explain.Input{Roots: m.run.roots(), Want: true, Steps: maxParts, Hide: m.hide}
+		if told, err := why.Explain(m.review.ctx, in); err == nil {
+			m.tell(e, &ev, &told)
+		}
+	}
+	return ev
+}
+
+func (m *meter) tell(e *expression, ev *policy.Evaluation, told *explain.Explanation) {
+	for _, s := range told.Steps {
+		if n := len(ev.Parts); n == 0 || s.Error || !leadsTo(s.Text, ev.Parts[n-1].Text) {
+			ev.Parts = append(ev.Parts, policy.Part(s))
+		}
+	}
+	ev.Summary, ev.More, ev.Incomplete = told.Summary, told.More, told.Incomplete
+	for _, c := range told.Culprits {
+		k := policy.Culprit{Root: c.Root, Pointer: m.run.pointer(e, &c), Missing: c.Missing, Text: c.Text, Element: c.Element}
+		if k.Pointer != c.Pointer {
+			ev.Summary = "" // it has the name
+		}
+		switch {
+		case c.Missing:
+		case m.hide:
+			k.Value = "(hidden)"
+		default:
+			k.Value = explain.Show(types.DefaultTypeAdapter.NativeToValue(c.Value))
+		}
+		ev.Culprits = append(ev.Culprits, k)
+	}
+}
+
+// leadsTo says whether a part is but the way to a field that was told already,
+// as object.spec is to object.spec.replicas.
+func leadsTo(part, field string) bool {
+	rest, ok := strings.CutPrefix(field, part)
+	return ok && part != "" && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "[")) && !strings.ContainsAny(field, "( ")
+}

@@ -1,0 +1,333 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// An Explainer is a Validator that can tell how it came to what it says.
+type Explainer interface {
+	// Explain tells, step by step, how the policies of a name came to what
+	// they say of a request: about one rule of them, or with "" about all. It
+	// returns none when it has no policy of that name. The chain sets
+	// Operation, Object, Origins, Request, and the places of culprits and
+	// results.
+	Explain(ctx context.Context, req *Request, policy, rule string) ([]Explanation, error)
+}
+
+// An Explanation tells how one policy came to what it says of one request. It
+// is plain data, and hides the values of Secrets.
+type Explanation struct {
+	Engine string      `json:"engine"`
+	Policy string      `json:"policy"`
+	Origin render.Span `json:"policyOrigin"`
+	Rules  []Rule      `json:"rules"` // those explained
+
+	Operation Operation       `json:"operation"`
+	Object    render.Key      `json:"object"`
+	Origins   []render.Origin `json:"origins"`
+	Request   Asked           `json:"request"`
+
+	// Matches says whether the policy is about the request; "" where its
+	// engine doesn't tell.
+	Matches       Answer  `json:"matches"`
+	Match         []Check `json:"match"` // the questions that this hung on, in order
+	FailurePolicy string  `json:"failurePolicy"`
+
+	Bindings []Bound  `json:"bindings"`
+	Trials   []Trial  `json:"trials"` // one for each parameter
+	Results  []Result `json:"results"`
+}
+
+// Asked is what the API server is asked, as policies see it.
+type Asked struct {
+	Group     string   `json:"group"`
+	Version   string   `json:"version"`
+	Resource  string   `json:"resource"`
+	Namespace string   `json:"namespace"`
+	User      string   `json:"user"`
+	Groups    []string `json:"groups"`
+}
+
+// An Answer is that to a question on the way to a verdict.
+type Answer string
+
+// The answers.
+const (
+	Yes       Answer = "yes"
+	No        Answer = "no"
+	Undecided Answer = "unknown"
+)
+
+// A Check is a question on the way to a verdict, with its answer.
+type Check struct {
+	Name   string      `json:"name"` // as the policy's language has it: "objectSelector"
+	Text   string      `json:"text"` // what it asks for
+	Answer Answer      `json:"answer"`
+	Why    string      `json:"why"`
+	Origin render.Span `json:"policyOrigin"`
+}
+
+// Bound is a binding of the policy.
+type Bound struct {
+	Name    string       `json:"name"` // "" where none is there, and one is assumed
+	Origin  render.Span  `json:"policyOrigin"`
+	Matches Answer       `json:"matches"`
+	Match   []Check      `json:"match"`
+	Actions []string     `json:"actions"` // in the policy language's words
+	Params  []render.Key `json:"params"`
+	Problem string       `json:"problem"` // why it can't be used
+}
+
+// A Trial is the policy evaluated with one parameter.
+type Trial struct {
+	Param       *render.Key     `json:"param"` // null for none
+	ParamOrigin []render.Origin `json:"paramOrigins"`
+	As          string          `json:"as"` // the version that the policy sees the object in, where that is another
+	Problem     string          `json:"problem"`
+
+	Conditions  []Evaluation `json:"conditions"`
+	Variables   []Evaluation `json:"variables"`
+	Validations []Evaluation `json:"validations"`
+	Annotations []Evaluation `json:"auditAnnotations"`
+
+	ConditionsCost  Cost `json:"conditionsCost"`
+	ValidationsCost Cost `json:"validationsCost"`
+
+	// ParamObject and NamespaceObject are what culprits with the roots params
+	// and namespaceObject point into; for the chain, which sets their places.
+	ParamObject     *render.Object `json:"-"`
+	NamespaceObject *render.Object `json:"-"`
+}
+
+// A Cost is what a group of expressions cost, in the API server's units.
+type Cost struct {
+	Spent int64 `json:"spent"`
+	Limit int64 `json:"limit"`
+}
+
+// An Evaluation is an expression with what it came to.
+type Evaluation struct {
+	Name       string      `json:"name"`
+	Expression string      `json:"expression"`
+	Origin     render.Span `json:"policyOrigin"`
+	Value      string      `json:"value"`
+	Error      string      `json:"error"`
+	Unknown    string      `json:"unknown"` // what would have to be known
+	NotRun     string      `json:"notRun"`  // why it was not evaluated
+	Cost       int64       `json:"cost"`    // with that of the variables that it was the first to read
+	Message    *Evaluation `json:"message,omitempty"`
+
+	Parts      []Part    `json:"parts"`
+	Summary    string    `json:"summary"`
+	Culprits   []Culprit `json:"culprits"`
+	More       int       `json:"more"`       // culprits left out
+	Incomplete bool      `json:"incomplete"` // there may be others
+}
+
+// A Part is a sub-expression with its value.
+type Part struct {
+	Depth int    `json:"depth"`
+	Loop  string `json:"loop"` // the element it was evaluated for
+	Text  string `json:"text"`
+	Value string `json:"value"`
+	Error bool   `json:"error"`
+}
+
+// A Culprit is a field that was telling.
+type Culprit struct {
+	Root    string          `json:"root"` // "object", "oldObject", "params", "namespaceObject", "request"
+	Pointer string          `json:"pointer"`
+	Missing bool            `json:"missing"`
+	Value   string          `json:"value"`
+	Text    string          `json:"text"`    // the part of the expression that failed on it
+	Element string          `json:"element"` // the list element it belongs to
+	Origins []render.Origin `json:"origins"`
+}
+
+// Explain tells how the policies of a name came to what they say of a request:
+// about one rule of them, or with "" about all. An engine that is no Explainer
+// tells what the rules are and what they said. There are no explanations when
+// no engine has the policy; when the API server would not take the object in
+// the first place, there is one of why. The error is for cancellation and bugs.
+func (c Chain) Explain(ctx context.Context, req Request, policy, rule string) ([]Explanation, error) {
+	var h history
+	results, admitted := c.admit(&req)
+	if !admitted {
+		e := Explanation{Engine: EngineSchema, Results: results}
+		e.locate(&req, &h)
+		return []Explanation{e}, nil
+	}
+	mutations, err := c.mutate(ctx, &req, &h)
+	if err != nil {
+		return nil, err
+	}
+	var all []Explanation
+	for _, m := range c.Mutators {
+		es := told(m.Rules(), mutations, policy, rule)
+		for i := range es {
+			es[i].complete(&req, &h)
+		}
+		all = append(all, es...)
+	}
+	for _, v := range c.Validators {
+		es, err := explain(ctx, v, &req, policy, rule)
+		if err != nil {
+			return nil, err
+		}
+		for i := range es {
+			es[i].locate(&req, &h)
+		}
+		all = append(all, es...)
+	}
+	return all, ctx.Err()
+}
+
+// explain turns a panic in an engine's libraries into a result, as validate does.
+func explain(ctx context.Context, v Validator, req *Request, policy, rule string) (es []Explanation, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			es, err = []Explanation{{Engine: EngineCompile, Policy: policy, Results: []Result{panicked(v, p)}}}, nil
+		}
+	}()
+	if x, ok := v.(Explainer); ok {
+		return x.Explain(ctx, req, policy, rule)
+	}
+	rules := pick(v.Rules(), policy, rule)
+	if len(rules) == 0 {
+		return nil, nil
+	}
+	results, err := validate(ctx, v, req)
+	return told(rules, results, policy, rule), err
+}
+
+func pick(rules []Rule, policy, rule string) []Rule {
+	var picked []Rule
+	for _, r := range rules {
+		if r.Policy == policy && (rule == "" || r.Name == rule) {
+			picked = append(picked, r)
+		}
+	}
+	return picked
+}
+
+// told is what can be told of an engine that is no Explainer: an explanation
+// for each engine that has such a policy.
+func told(rules []Rule, results []Result, policy, rule string) []Explanation {
+	var es []Explanation
+	for _, r := range pick(rules, policy, rule) {
+		if len(es) == 0 || es[len(es)-1].Engine != r.Engine {
+			es = append(es, Explanation{Engine: r.Engine, Policy: policy})
+		}
+		e := &es[len(es)-1]
+		e.Rules = append(e.Rules, r)
+	}
+	for i := range es {
+		for _, x := range results {
+			if x.Engine == es[i].Engine && x.Policy == policy && (rule == "" || x.Rule == rule) {
+				es[i].Results = append(es[i].Results, x)
+			}
+		}
+	}
+	return es
+}
+
+// locate completes an explanation, and puts places to its results.
+func (e *Explanation) locate(req *Request, h *history) {
+	for i := range e.Results {
+		locate(&e.Results[i], req, h)
+	}
+	e.complete(req, h)
+}
+
+// complete sets what the request knows, and the places of culprits.
+func (e *Explanation) complete(req *Request, h *history) {
+	subject := req.Subject()
+	e.Operation, e.Object, e.Origins = req.Operation, subject.Key(), subject.At("")
+	if e.Object.Namespace == "" {
+		e.Object.Namespace = req.Namespace
+	}
+	e.Request = Asked{
+		Group: req.Resource.Group, Version: req.Resource.Version, Resource: req.Resource.Resource,
+		Namespace: req.Namespace, User: req.UserInfo.Username, Groups: req.UserInfo.Groups,
+	}
+	for i := range e.Trials {
+		e.Trials[i].locate(req, h)
+	}
+	e.fill()
+}
+
+// fill makes what is null empty, for JSON.
+func (e *Explanation) fill() {
+	e.Rules, e.Origins, e.Request.Groups = orEmpty(e.Rules), orEmpty(e.Origins), orEmpty(e.Request.Groups)
+	e.Match, e.Bindings, e.Trials, e.Results = orEmpty(e.Match), orEmpty(e.Bindings), orEmpty(e.Trials), orEmpty(e.Results)
+	for i := range e.Results {
+		r := &e.Results[i]
+		r.Fields, r.Origins, r.Assumed = orEmpty(r.Fields), orEmpty(r.Origins), orEmpty(r.Assumed)
+	}
+	for i := range e.Bindings {
+		b := &e.Bindings[i]
+		b.Match, b.Actions, b.Params = orEmpty(b.Match), orEmpty(b.Actions), orEmpty(b.Params)
+	}
+	for i := range e.Trials {
+		t := &e.Trials[i]
+		t.ParamOrigin = orEmpty(t.ParamOrigin)
+		for _, list := range []*[]Evaluation{&t.Conditions, &t.Variables, &t.Validations, &t.Annotations} {
+			*list = orEmpty(*list)
+			for j := range *list {
+				(*list)[j].fill()
+			}
+		}
+	}
+}
+
+func (e *Evaluation) fill() {
+	e.Parts, e.Culprits = orEmpty(e.Parts), orEmpty(e.Culprits)
+	for i := range e.Culprits {
+		e.Culprits[i].Origins = orEmpty(e.Culprits[i].Origins)
+	}
+	if e.Message != nil {
+		e.Message.fill()
+	}
+}
+
+func orEmpty[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+func (t *Trial) locate(req *Request, h *history) {
+	if t.ParamObject != nil {
+		t.ParamOrigin = t.ParamObject.At("")
+	}
+	for _, list := range [][]Evaluation{t.Conditions, t.Variables, t.Validations, t.Annotations} {
+		for i := range list {
+			for j := range list[i].Culprits {
+				t.place(&list[i].Culprits[j], req, h)
+			}
+		}
+	}
+}
+
+// place finds the lines of a culprit. In another version of the object the
+// pointers are others.
+func (t *Trial) place(c *Culprit, req *Request, h *history) {
+	switch {
+	case c.Root == "object" && req.Object != nil && t.As == "":
+		c.Origins, _ = h.at(req.Object, c.Pointer)
+		c.Pointer = written([]string{c.Pointer}, req.Object)[0]
+	case c.Root == "oldObject" && t.As == "":
+		c.Origins = req.OldObject.At(c.Pointer)
+	case c.Root == "params":
+		c.Origins = t.ParamObject.At(c.Pointer)
+	case c.Root == "namespaceObject":
+		c.Origins = t.NamespaceObject.At(c.Pointer)
+	}
+}
+
+// String is the cost beside its limit.
+func (c Cost) String() string { return fmt.Sprintf("%d of %d", c.Spent, c.Limit) }
