@@ -296,22 +296,24 @@ func (e *Engine) custom(kind schema.GroupVersionKind) bool {
 // Limits of what a patch may do. A copy can double an object.
 const (
 	maxOperations = 10_000
-	maxCopies     = 500
-	maxPatched    = 12 << 20 // bytes of JSON; what the API server takes is 3 MiB
+	maxCopies     = 256
+	maxPatched    = 4 << 20 // bytes of JSON; what the API server takes is 3 MiB
 )
 
 // applyOperations applies operations to a JSON document, nil where a test
-// among them fails.
+// among them fails. It stops to measure before copies can have made the
+// document too large.
 func applyOperations(operations jsonpatch.Patch, data []byte) ([]byte, error) {
-	if len(operations) > maxOperations {
-		return nil, fmt.Errorf("JSON Patch: %d operations refused, more than %d", len(operations), maxOperations)
+	if len(operations) > maxOperations || copies(operations) > maxCopies {
+		return nil, fmt.Errorf("JSON Patch: %d operations refused, of which %d are copies", len(operations), copies(operations))
 	}
-	copies := 0
 	for len(operations) > 0 {
-		n := len(operations)
-		if i := slices.IndexFunc(operations, func(o jsonpatch.Operation) bool { return o.Kind() == "copy" }); i >= 0 {
-			n = i + 1
-			copies++
+		n, size := 0, len(data)
+		for n < len(operations) && (size <= maxPatched || n == 0) {
+			if operations[n].Kind() == "copy" {
+				size *= 2
+			}
+			n++
 		}
 		var err error
 		switch data, err = operations[:n].Apply(data); {
@@ -319,12 +321,21 @@ func applyOperations(operations jsonpatch.Patch, data []byte) ([]byte, error) {
 			return nil, nil
 		case err != nil:
 			return nil, fmt.Errorf("JSON Patch: %w", err)
-		case len(data) > maxPatched || copies > maxCopies:
+		case len(data) > maxPatched:
 			return nil, errors.New("JSON Patch: copies refused that make the object too large")
 		}
 		operations = operations[n:]
 	}
 	return data, nil
+}
+
+func copies(operations jsonpatch.Patch) (n int) {
+	for _, o := range operations {
+		if o.Kind() == "copy" {
+			n++
+		}
+	}
+	return n
 }
 
 // jsonOperations reads a list of JSONPatch literals.
