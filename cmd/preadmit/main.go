@@ -70,6 +70,7 @@ func newRootCommand(code *int) *cobra.Command {
 		newCheckCommand(code),
 		newRenderCommand(code),
 		newConvertCommand(),
+		newExplainCommand(code),
 		newTestCommand(code),
 		newVerifyCommand(code),
 		newPacksCommand(),
