@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 	"unsafe"
 
@@ -713,7 +714,20 @@ func (h hit) proves(field, token string) bool {
 	case strings.EqualFold(field, text), flat(field) == flat(text):
 		return true
 	}
+	if core := plainText(text); len(core) > 2 && strings.Contains(plainText(field), core) {
+		return true // lower, replace "_" "-" and the like
+	}
 	return field == base64.StdEncoding.EncodeToString([]byte(h.text))
+}
+
+// plainText is what remains of a text when it is made a name.
+func plainText(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, text)
 }
 
 func flat(text string) string { return strings.Join(strings.Fields(text), " ") }
