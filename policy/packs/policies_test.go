@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/admission"
 	"github.com/preadmit/preadmit/policy/packs"
 	"github.com/preadmit/preadmit/render"
 )
@@ -148,6 +149,22 @@ func TestVersions(t *testing.T) {
 					t.Errorf("%s %s: %s for\n%s", v, p.name, got, example)
 				}
 			}
+		}
+	}
+}
+
+// TestTypes: the API server finds nothing wrong with the policies' types when
+// they are written to a cluster.
+func TestTypes(t *testing.T) {
+	t.Parallel()
+	for _, v := range []string{"1.29", "1.32", newest} {
+		kinds, err := kindsOf[v]()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = admission.New(objects(t, v), admission.Options{Kinds: kinds, Types: kinds, KubeVersion: v})
+		for _, e := range render.Errors(err) {
+			t.Errorf("%s: %s: %v", v, e.Rule, e)
 		}
 	}
 }
