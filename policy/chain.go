@@ -154,7 +154,7 @@ func locate(r *Result, req *Request, h *history) {
 	if r.Object.Namespace == "" {
 		r.Object.Namespace = req.Namespace
 	}
-	if req.Object == nil {
+	if req.Object == nil || r.AsWritten {
 		h = &history{}
 	}
 	fields := r.Fields

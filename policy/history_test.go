@@ -197,7 +197,7 @@ func TestChainMutates(t *testing.T) {
 		Mutators: []Mutator{add("b"), mutatorFunc(func(*Request) []Step { panic("broken") }), add("c")},
 		Validators: []Validator{validatorFunc(func(req *Request) []Result {
 			seen = req.Admitted["data"].(map[string]any)
-			return []Result{{Engine: "V", Outcome: Fail, Fields: []string{"/data/c"}}, {Engine: "W", Outcome: Fail, Fields: []string{"/data/a"}}}
+			return []Result{{Engine: "V", Outcome: Fail, Fields: []string{"/data/c"}}, {Engine: "W", Outcome: Fail, Fields: []string{"/data/a"}}, {Engine: "X", Outcome: Fail, Fields: []string{"/data/c"}, AsWritten: true}}
 		})},
 	}
 	results, err := chain.Review(context.Background(), Requests(nil, objects))
@@ -216,6 +216,7 @@ func TestChainMutates(t *testing.T) {
 		"M [o.yaml:4:1] []", "M [o.yaml:4:1] []",
 		"V [c:1 o.yaml:4:1] [Compile policy.mutatorFunc could not be applied: judged without what it would change /data/c is set by M c]",
 		"W [o.yaml:5:6] [Compile policy.mutatorFunc could not be applied: judged without what it would change]",
+		"X [o.yaml:4:1] []",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

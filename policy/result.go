@@ -102,14 +102,26 @@ type Result struct {
 	Severity     Severity        `json:"severity"`
 	Message      string          `json:"message"`
 	Fields       []string        `json:"fields"`  // JSON pointers, the telling one first; set by the engine
+	AsWritten    bool            `json:"-"`       // Fields are of the object before mutators; set by the engine
 	Origins      []render.Origin `json:"origins"` // set by the chain from Fields
 	PolicyOrigin render.Span     `json:"policyOrigin"`
 	Assumed      []string        `json:"assumed"`
 	Hint         string          `json:"hint,omitempty"`   // the next step, if there is one
 	Reason       string          `json:"reason,omitempty"` // of the refusal, in the API server's words: "Invalid", "Forbidden"
+	Cost         *RuleCost       `json:"cost,omitempty"`   // where it was asked for
 	Baseline     string          `json:"baseline"`
 	Suppression  *Suppression    `json:"suppression"`
 	Fingerprint  string          `json:"fingerprint"`
+}
+
+// A RuleCost is what CEL expressions cost on one request, in the API server's
+// units. It stops an expression at ExpressionLimit, and a policy at PolicyLimit.
+type RuleCost struct {
+	Expression int64 `json:"expression"` // of the rule: with the variables that it was the first to read, and its message
+	Policy     int64 `json:"policy"`     // of all the policy's validations and messages
+
+	ExpressionLimit int64 `json:"expressionLimit"`
+	PolicyLimit     int64 `json:"policyLimit"`
 }
 
 // A Suppression is a person's decision to accept results.

@@ -147,7 +147,7 @@ func (r *review) unknownFields() {
 		pointer := find(r.req.Object.Object, path, false)
 		r.out.add(policy.Result{
 			Policy: r.definition.object.GetName(), Rule: unknownRule, Outcome: policy.Fail, Action: policy.Deny, Reason: "BadRequest",
-			Message: fmt.Sprintf("unknown field %q", path), Fields: []string{pointer},
+			Message: fmt.Sprintf("unknown field %q", path), Fields: []string{pointer}, AsWritten: true,
 			PolicyOrigin: r.definition.span(r.version.pointer),
 		})
 	}

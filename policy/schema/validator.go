@@ -123,6 +123,7 @@ func (j *judge) unknownFields(req *policy.Request) []policy.Result {
 		r := j.result(ruleUnknown, policy.Fail)
 		r.Message = bounded("strict decoding error: unknown field " + strconv.Quote(u.path))
 		r.Fields, r.Reason, r.Assumed = []string{u.pointer}, "BadRequest", []string{strictly}
+		r.AsWritten = true
 		if r.Hint = j.strict.when(u, j.release); r.Hint == "" {
 			r.Hint = j.strict.suggest(u)
 		}
