@@ -69,6 +69,7 @@ func (p *printer) summary(r *Report, results []policy.Result) {
 	t := newTally(results)
 	if p.Verbose {
 		p.policies(results)
+		p.costs(results)
 	}
 	if p.Quiet {
 		return

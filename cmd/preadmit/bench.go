@@ -52,7 +52,7 @@ func newBench(in *input, o *checkOptions) (*bench, error) {
 		return nil, err
 	}
 	options := admission.Options{
-		Cluster: cluster, Kinds: kinds, Types: kinds, KubeVersion: o.kubeVersion,
+		Cluster: cluster, Kinds: kinds, Types: kinds, Cost: o.verbose, KubeVersion: o.kubeVersion,
 		Authorizer: asked(o, authorizer), AuthorizerAssumed: authorizer.Assumed,
 		AssumeBound: func(p *render.Object) bool { return slices.Contains(given, p) },
 	}

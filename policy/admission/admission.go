@@ -42,6 +42,11 @@ type Options struct {
 	// the API server gives in their status; nil gives none.
 	Types Types
 
+	// Cost asks for Result.Cost, which makes judging several times slower.
+	// Only what runs is limited: no policy is refused for what it might cost,
+	// as CustomResourceDefinitions are.
+	Cost bool
+
 	// AssumeBound says of a policy without a binding that it is to be judged
 	// as if it had one that denies. nil assumes nothing: such a policy gives
 	// Skip results.

@@ -161,7 +161,7 @@ func (b *bound) result(v verdict, action policy.Action) policy.Result {
 	return policy.Result{
 		Engine: b.engine(), Policy: b.policy.Name, Rule: v.rule,
 		Outcome: v.outcome, Action: action, Severity: b.severity,
-		Message: v.message, Reason: v.reason, Fields: v.fields, Hint: v.hint, Assumed: v.assumed,
+		Message: v.message, Reason: v.reason, Fields: v.fields, Hint: v.hint, Assumed: v.assumed, Cost: v.cost,
 		PolicyOrigin: v.origin,
 	}
 }

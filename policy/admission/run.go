@@ -26,6 +26,8 @@ type verdict struct {
 	hint    string
 	assumed []string
 	fields  []string
+	spent   int64 // by the expression and its message, where it is counted
+	cost    *policy.RuleCost
 	// certain verdicts deny (or warn, where the failure policy is Ignore)
 	// whatever the binding's actions are.
 	certain bool
@@ -94,7 +96,7 @@ func (x *run) bind(namespace, authorizer bool, as policy.Version) {
 // at most that are not counted; when the others leave less than that, all are
 // counted.
 func (x *run) group(budget int64, bound uint64, f func() error) error {
-	x.exact = bound > uint64(budget)
+	x.exact = bound > uint64(budget) || x.review.engine.options.Cost
 	if !x.exact {
 		x.remaining, x.spent = budget-int64(bound), 0
 		if err := f(); !errors.Is(err, errBudget) {
@@ -259,15 +261,18 @@ func (x *run) validations() []verdict {
 		}
 		for i, e := range x.policy.validations {
 			last = e
+			before := x.remaining
 			if err := x.validation(&vs[i], e); err != nil {
 				return err
 			}
+			vs[i].spent = before - x.remaining
 		}
 		return x.messages(vs)
 	})
 	if err != nil {
 		return []verdict{x.broken(last.rule, last.origin, err)}
 	}
+	x.tellCosts(vs)
 	return vs
 }
 
@@ -303,10 +308,12 @@ func (x *run) messages(vs []verdict) error {
 			x.bind(true, false, x.as)
 			bound = true
 		}
+		before := x.remaining
 		evaluated, err := x.message(e)
 		if err != nil {
 			return x.outOfMessages(vs, err)
 		}
+		vs[i].spent += before - x.remaining
 		if vs[i].outcome == policy.Fail {
 			x.word(&vs[i], i, evaluated)
 		}
