@@ -1,6 +1,7 @@
 package schema
 
 import (
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -19,13 +20,26 @@ import (
 // specification is k8s.io/kubernetes/pkg/apis/*/validation; what is not
 // written down here is let through.
 func (c *check) object(b *builtin, now, old any) {
-	if m, ok := now.(metav1.Object); ok && m != nil {
+	late := b.gvk.Kind == "Event" || b.gvk.Kind == "PodDisruptionBudget" // whose metadata come last
+	m, _ := now.(metav1.Object)
+	if m != nil && !late {
 		c.meta(metaOf(m), b, old == nil)
 	}
+	c.kind(now, old)
+	if m != nil && late && len(c.faults) == 0 && b.gvk.Kind != "Event" {
+		c.meta(metaOf(m), b, old == nil)
+	}
+	if old != nil {
+		c.update(now, old)
+	}
+}
+
+// kind validates what is below spec, or stands for it.
+func (c *check) kind(now, old any) {
 	spec := top.in("spec")
 	switch o := now.(type) {
 	case *corev1.Pod:
-		c.pod(o)
+		c.pod(o, old == nil)
 	case *corev1.PodTemplate:
 		c.template(&o.Template, top.in("template"))
 	case *corev1.ReplicationController:
@@ -37,13 +51,14 @@ func (c *check) object(b *builtin, now, old any) {
 	case *appsv1.DaemonSet:
 		c.daemonSet(&o.Spec, spec)
 	case *appsv1.StatefulSet:
-		c.statefulSet(&o.Spec, spec)
+		c.statefulSet(&o.Spec, spec, old == nil)
 	case *batchv1.Job:
 		c.job(o, spec)
 	case *batchv1.CronJob:
 		c.cronJob(o, old == nil)
 	case *corev1.Service:
-		c.service(o)
+		was, _ := old.(*corev1.Service)
+		c.service(o, was)
 	case *corev1.ConfigMap:
 		c.configMap(o)
 	case *corev1.Secret:
@@ -78,11 +93,16 @@ func (c *check) object(b *builtin, now, old any) {
 		c.disruptionBudget(&o.Spec, spec)
 	case *schedulingv1.PriorityClass:
 		c.priorityClass(o)
+	case *admissionv1.ValidatingWebhookConfiguration:
+		c.validatingWebhooks(o.Webhooks)
+	case *admissionv1.MutatingWebhookConfiguration:
+		c.mutatingWebhooks(o.Webhooks)
+	case *admissionv1.ValidatingAdmissionPolicy:
+		c.admissionPolicy(&o.Spec, spec)
+	case *admissionv1.ValidatingAdmissionPolicyBinding:
+		c.admissionBinding(&o.Spec, spec)
 	case *storagev1.StorageClass:
 		c.storageClass(o)
-	}
-	if old != nil {
-		c.update(now, old)
 	}
 }
 

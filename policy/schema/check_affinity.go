@@ -172,8 +172,6 @@ func (c *podCheck) spread(list []corev1.TopologySpreadConstraint, p *spot) {
 			}
 		}
 		c.selector(s.LabelSelector, at.in("labelSelector"))
-		for j, k := range s.MatchLabelKeys {
-			c.invalids(at.in("matchLabelKeys", j), k, qualifiedName(k))
-		}
+		c.matchKeys(s.MatchLabelKeys, s.LabelSelector, at.in("matchLabelKeys"))
 	}
 }

@@ -20,7 +20,8 @@ func (c *check) autoscaler(s *autoscalingv2.HorizontalPodAutoscalerSpec, p *spot
 	case *s.MinReplicas < 0:
 		c.invalid(p.in("minReplicas"), *s.MinReplicas, "must be greater than or equal to 1")
 	default:
-		c.invalid(p.in("minReplicas"), *s.MinReplicas, "must be greater than or equal to 1").assumed = []string{"the feature gate HPAScaleToZero is off, as it is by default"}
+		f := c.invalid(p.in("minReplicas"), *s.MinReplicas, "must be greater than or equal to 1")
+		f.warns, f.assumed = true, []string{"the feature gate HPAScaleToZero is off, as it is by default"}
 	}
 	switch {
 	case s.MaxReplicas == 0:
@@ -88,7 +89,9 @@ func (c *check) metric(m *autoscalingv2.MetricSpec, p *spot) {
 		c.required(p.in(want), "must populate information for the given metric source")
 		return
 	}
-	c.metricSource(m, p.in(want))
+	if len(set) == 1 {
+		c.metricSource(m, p.in(want))
+	}
 }
 
 func (c *check) metricSource(m *autoscalingv2.MetricSpec, p *spot) {

@@ -99,7 +99,7 @@ func (c *check) priorityClass(o *schedulingv1.PriorityClass) {
 	if o.Value > highestPriority {
 		c.forbidden(top.in("value"), "maximum allowed value of a user defined priority is 1000000000")
 	}
-	if o.PreemptionPolicy != nil {
+	if o.PreemptionPolicy != nil && *o.PreemptionPolicy != "" {
 		oneOf(c, top.in("preemptionPolicy"), *o.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)
 	}
 }

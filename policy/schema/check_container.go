@@ -61,7 +61,11 @@ func (c *podCheck) initContainers(p *spot) {
 		} else {
 			c.noProbes(container, at)
 		}
-		c.hostPorts(container, at, map[string]bool{})
+		before := len(c.faults)
+		c.hostPorts(container, p.in("initContainers", 0), map[string]bool{}) // so the server's paths
+		for _, f := range c.faults[before:] {
+			f.fields[0] = strings.Replace(f.fields[0], p.in("initContainers", 0).pointer(), at.pointer(), 1)
+		}
 	}
 }
 

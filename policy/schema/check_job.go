@@ -134,7 +134,11 @@ func (c *check) podFailurePolicy(s *batchv1.JobSpec, p *spot) {
 }
 
 func (c *check) exitCodes(r *batchv1.PodFailurePolicyOnExitCodesRequirement, spec *corev1.PodSpec, p *spot) {
-	oneOf(c, p.in("operator"), r.Operator, batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn)
+	if r.Operator == "" {
+		c.required(p.in("operator"), `valid values: ["In" "NotIn"]`)
+	} else {
+		oneOf(c, p.in("operator"), r.Operator, batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn)
+	}
 	if name := r.ContainerName; name != nil && !hasContainer(spec, *name) {
 		c.invalid(p.in("containerName"), *name, "must be one of the container or initContainer names in the pod template")
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
+	fielderr "k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // A nameFunc says what is wrong with a name, or with the prefix of one.
@@ -35,11 +36,7 @@ var anyPathSegment = map[schema.GroupKind]bool{
 	{Group: "policy", Kind: "PodDisruptionBudget"}:                   true,
 	{Group: "apiregistration.k8s.io", Kind: "APIService"}:            true,
 	{Group: "certificates.k8s.io", Kind: "ClusterTrustBundle"}:       true,
-	{Group: "networking.k8s.io", Kind: "IPAddress"}:                  true,
 	{Group: "internal.apiserver.k8s.io", Kind: "StorageVersion"}:     true,
-	{Group: "storage.k8s.io", Kind: "CSIDriver"}:                     true,
-	{Group: "", Kind: "Event"}:                                       true,
-	{Group: "events.k8s.io", Kind: "Event"}:                          true,
 }
 
 // relaxedServiceNames is the release since which names of Services may begin
@@ -49,6 +46,8 @@ const relaxedServiceNames release = 36
 // nameOf is the rule for names of a kind.
 func (c *check) nameOf(gk schema.GroupKind) nameFunc {
 	switch {
+	case slices.Contains([]string{"IPAddress", "CSIDriver", "CertificateSigningRequest"}, gk.Kind): // have rules of their own
+		return func(string, bool) []string { return nil }
 	case anyPathSegment[gk]:
 		return pathSegment
 	case gk == schema.GroupKind{Kind: "Service"}:
@@ -73,7 +72,7 @@ func (c *check) serviceName() nameFunc {
 func (c *check) meta(m *metav1.ObjectMeta, b *builtin, create bool) {
 	p := top.in("metadata")
 	if create {
-		c.name(m, c.nameOf(b.gvk.GroupKind()), p)
+		c.name(m, b.gvk.GroupKind(), p)
 	}
 	if b.namespaced {
 		c.invalids(p.in("namespace"), m.Namespace, dnsLabel(m.Namespace))
@@ -84,18 +83,40 @@ func (c *check) meta(m *metav1.ObjectMeta, b *builtin, create bool) {
 	c.labels(m.Labels, p.in("labels"))
 	c.annotations(m.Annotations, p.in("annotations"))
 	if len(m.OwnerReferences) > 0 {
-		at := p.in("ownerReferences")
-		c.errors(at, apivalidation.ValidateOwnerReferences(m.OwnerReferences, at.field()))
+		c.owners(m.OwnerReferences, p.in("ownerReferences"))
 	}
 	if len(m.Finalizers) > 0 {
 		c.finalizers(m.Finalizers, b.gvk.GroupKind(), p.in("finalizers"))
 	}
 }
 
+// numberedOwners is the release since which faults of owners tell which.
+const numberedOwners release = 37
+
+func (c *check) owners(list []metav1.OwnerReference, p *spot) {
+	before := len(c.faults)
+	c.errors(p, apivalidation.ValidateOwnerReferences(list, p.field()))
+	if c.release >= numberedOwners {
+		return
+	}
+	for _, f := range c.faults[before:] {
+		name := f.err.Field[strings.LastIndexByte(f.err.Field, '.')+1:]
+		value, _ := f.err.BadValue.(string)
+		text := "must not be empty"
+		if name == "apiVersion" {
+			text = "version must not be empty"
+		}
+		if f.err.Type == fielderr.ErrorTypeRequired || name == "apiVersion" {
+			f.err = fielderr.Invalid(fielderr.NewPath(p.path(), name), value, text)
+		}
+	}
+}
+
 const notNegative = "must be greater than or equal to 0"
 
-func (c *check) name(m *metav1.ObjectMeta, valid nameFunc, p *spot) {
-	if m.GenerateName != "" {
+func (c *check) name(m *metav1.ObjectMeta, gk schema.GroupKind, p *spot) {
+	valid := c.nameOf(gk)
+	if m.GenerateName != "" && gk.Kind != "ReplicationController" && gk.Kind != "DeviceClass" { // which look at the name alone
 		c.invalids(p.in("generateName"), m.GenerateName, valid(m.GenerateName, true))
 	}
 	switch {
@@ -103,7 +124,7 @@ func (c *check) name(m *metav1.ObjectMeta, valid nameFunc, p *spot) {
 		if !plainName(m.Name) {
 			c.invalids(p.in("name"), m.Name, valid(m.Name, false))
 		}
-	case m.GenerateName == "":
+	case m.GenerateName == "" && gk.Kind != "LimitRange": // which gets one
 		c.required(p.in("name"), "name or generateName is required")
 	}
 }
@@ -174,8 +195,8 @@ func (c *check) annotations(m map[string]string, p *spot) {
 
 func (c *check) finalizers(list []string, gk schema.GroupKind, p *spot) {
 	c.errors(p, apivalidation.ValidateFinalizers(list, p.field()))
-	if anyPathSegment[gk] || gk.Group == "admissionregistration.k8s.io" || gk.Group == "coordination.k8s.io" {
-		return
+	if anyPathSegment[gk] || slices.Contains([]string{"admissionregistration.k8s.io", "coordination.k8s.io", "node.k8s.io"}, gk.Group) {
+		return // these leave names without a domain
 	}
 	standard := []string{"kubernetes", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
 	for i, name := range list {

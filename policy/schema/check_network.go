@@ -231,7 +231,11 @@ func (c *check) ipBlock(b *networkingv1.IPBlock, p *spot) {
 		c.required(p.in("cidr"), "")
 		return
 	}
+	before := len(c.faults)
 	c.legacyCIDR(p.in("cidr"), b.CIDR)
+	if len(c.faults) > before {
+		return
+	}
 	block, err := netip.ParsePrefix(b.CIDR)
 	for i, text := range b.Except {
 		at := p.in("except", i)

@@ -23,15 +23,15 @@ type podCheck struct {
 	pod     bool // and not a template
 }
 
-func (c *check) pod(o *corev1.Pod) {
+func (c *check) pod(o *corev1.Pod, create bool) {
 	spec := top.in("spec")
 	c.podAnnotations(o.Annotations, &o.Spec, top.in("metadata", "annotations"))
 	p := &podCheck{check: c, spec: &o.Spec, meta: &o.ObjectMeta, pod: true}
 	p.all(spec)
-	if len(o.Spec.EphemeralContainers) > 0 {
+	if create && len(o.Spec.EphemeralContainers) > 0 {
 		c.forbidden(spec.in("ephemeralContainers"), "cannot be set on create")
 	}
-	if o.Spec.NodeName != "" && len(o.Spec.SchedulingGates) > 0 {
+	if create && o.Spec.NodeName != "" && len(o.Spec.SchedulingGates) > 0 {
 		c.forbidden(spec.in("nodeName"), "cannot be set until all schedulingGates have been cleared")
 	}
 	p.eachContainer(func(at *spot, container *corev1.Container) {
@@ -125,7 +125,9 @@ func (c *podCheck) all(p *spot) {
 			c.invalids(at.in("hostnames", j), name, dnsSubdomain(name))
 		}
 	}
-	if s.PreemptionPolicy != nil {
+	if s.PreemptionPolicy != nil && *s.PreemptionPolicy == "" {
+		c.required(p.in("preemptionPolicy"), "")
+	} else if s.PreemptionPolicy != nil {
 		oneOf(c.check, p.in("preemptionPolicy"), *s.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)
 	}
 	c.resourceList(s.Overhead, p.in("overhead"), nil)

@@ -17,6 +17,9 @@ func (c *podCheck) security(s *corev1.SecurityContext, p *spot) {
 	c.group(s.RunAsGroup, p.in("runAsGroup"))
 	if s.ProcMount != nil {
 		oneOf(c.check, p.in("procMount"), *s.ProcMount, corev1.DefaultProcMount, corev1.UnmaskedProcMount)
+		if u := c.spec.HostUsers; *s.ProcMount == corev1.UnmaskedProcMount && (u == nil || *u) && c.release >= procMounts {
+			c.invalid(p.in("procMount"), s.ProcMount, "`hostUsers` must be false to use `Unmasked`")
+		}
 	}
 	c.seccomp(s.SeccompProfile, p.in("seccompProfile"))
 	c.appArmor(s.AppArmorProfile, p.in("appArmorProfile"))
@@ -36,6 +39,10 @@ func (c *podCheck) security(s *corev1.SecurityContext, p *spot) {
 		}
 	}
 }
+
+// procMounts is the release since which procMount counts by default
+// (ProcMountType); before, the server drops it.
+const procMounts release = 33
 
 func (c *check) user(id *int64, p *spot) {
 	if id != nil {
@@ -77,7 +84,9 @@ func (c *check) appArmor(s *corev1.AppArmorProfile, p *spot) {
 		c.required(p.in("type"), "type is required when appArmorProfile is set")
 		return
 	}
-	oneOf(c, p.in("type"), s.Type, corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined)
+	if !oneOf(c, p.in("type"), s.Type, corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined) {
+		return
+	}
 	at := p.in("localhostProfile")
 	switch local := s.Type == corev1.AppArmorProfileTypeLocalhost; {
 	case local && (s.LocalhostProfile == nil || *s.LocalhostProfile == ""):

@@ -9,7 +9,7 @@ import (
 )
 
 // service validates a Service (validateService).
-func (c *check) service(o *corev1.Service) {
+func (c *check) service(o, old *corev1.Service) {
 	s, p := &o.Spec, top.in("spec")
 	headless := s.ClusterIP == corev1.ClusterIPNone || len(s.ClusterIPs) > 0 && s.ClusterIPs[0] == corev1.ClusterIPNone
 	external := s.Type == corev1.ServiceTypeExternalName
@@ -25,7 +25,8 @@ func (c *check) service(o *corev1.Service) {
 	} else {
 		c.clusterIPs(s, p)
 	}
-	c.servicePorts(s, p.in("ports"))
+	// What goes with the old type, and is not changed, an update drops.
+	c.servicePorts(s, p.in("ports"), old == nil || old.Spec.Type == s.Type)
 	c.labels(s.Selector, p.in("selector"))
 	c.affinityOfSessions(s, p)
 	for i, ip := range s.ExternalIPs {
@@ -76,7 +77,12 @@ func (c *check) clusterIPs(s *corev1.ServiceSpec, p *spot) {
 	if s.IPFamilyPolicy != nil {
 		oneOf(c, p.in("ipFamilyPolicy"), *s.IPFamilyPolicy, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack, corev1.IPFamilyPolicySingleStack)
 	}
-	if ip := s.ClusterIP; ip != "" && ip != corev1.ClusterIPNone {
+	for i, ip := range s.ClusterIPs {
+		if i > 0 || ip != corev1.ClusterIPNone {
+			c.legacyIP(p.in("clusterIPs", i), ip)
+		}
+	}
+	if ip := s.ClusterIP; len(s.ClusterIPs) == 0 && ip != "" && ip != corev1.ClusterIPNone {
 		before := len(c.faults)
 		c.legacyIP(p.in("clusterIPs", 0), ip)
 		for _, f := range c.faults[before:] {
@@ -88,7 +94,7 @@ func (c *check) clusterIPs(s *corev1.ServiceSpec, p *spot) {
 // nodePorts are those that API servers give out by default.
 const firstNodePort, lastNodePort = 30000, 32767
 
-func (c *check) servicePorts(s *corev1.ServiceSpec, p *spot) {
+func (c *check) servicePorts(s *corev1.ServiceSpec, p *spot, sameType bool) {
 	type key struct {
 		protocol corev1.Protocol
 		number   int32
@@ -110,10 +116,11 @@ func (c *check) servicePorts(s *corev1.ServiceSpec, p *spot) {
 		if port.NodePort == 0 {
 			continue
 		}
-		if s.Type == corev1.ServiceTypeClusterIP {
-			c.forbidden(at.in("nodePort"), "may not be used when `type` is 'ClusterIP'")
-		} else {
+		switch {
+		case s.Type != corev1.ServiceTypeClusterIP:
 			c.nodePort(port.NodePort, at.in("nodePort"))
+		case sameType:
+			c.forbidden(at.in("nodePort"), "may not be used when `type` is 'ClusterIP'")
 		}
 		if first, ok := nodePorts[key{port.Protocol, port.NodePort}]; ok {
 			c.duplicate(at.in("nodePort"), port.NodePort).also(p.in(first, "nodePort"))
@@ -195,6 +202,7 @@ func (c *check) sourceRanges(o *corev1.Service, p *spot) {
 	if s.LoadBalancerClass != nil {
 		if s.Type != corev1.ServiceTypeLoadBalancer {
 			c.forbidden(p.in("loadBalancerClass"), text)
+			return
 		}
 		c.invalids(p.in("loadBalancerClass"), *s.LoadBalancerClass, qualifiedName(*s.LoadBalancerClass))
 	}

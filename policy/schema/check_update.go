@@ -15,6 +15,8 @@ import (
 func (c *check) update(now, old any) {
 	spec := top.in("spec")
 	switch o := now.(type) {
+	case *corev1.Pod:
+		c.updatePod(&o.Spec, &old.(*corev1.Pod).Spec, spec)
 	case *appsv1.Deployment:
 		c.immutable(spec.in("selector"), o.Spec.Selector, old.(*appsv1.Deployment).Spec.Selector)
 	case *appsv1.ReplicaSet:
@@ -52,6 +54,32 @@ func (c *check) update(now, old any) {
 		c.immutable(top.in("preemptionPolicy"), o.PreemptionPolicy, was.PreemptionPolicy)
 	case *corev1.PersistentVolumeClaim:
 		c.updateClaim(&o.Spec, &old.(*corev1.PersistentVolumeClaim).Spec, spec)
+	}
+}
+
+const podFields = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`," +
+	"`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+
+// updatePod lets images change, and little else.
+func (c *check) updatePod(now, old *corev1.PodSpec, p *spot) {
+	if len(now.Containers) != len(old.Containers) {
+		c.forbidden(p.in("containers"), "pod updates may not add or remove containers").immutable = true
+		return
+	}
+	if len(now.InitContainers) != len(old.InitContainers) {
+		c.forbidden(p.in("initContainers"), "pod updates may not add or remove containers").immutable = true
+		return
+	}
+	same := now.DeepCopy()
+	for i := range same.Containers {
+		same.Containers[i].Image = old.Containers[i].Image
+	}
+	for i := range same.InitContainers {
+		same.InitContainers[i].Image = old.InitContainers[i].Image
+	}
+	same.ActiveDeadlineSeconds, same.Tolerations, same.SchedulingGates = old.ActiveDeadlineSeconds, old.Tolerations, old.SchedulingGates
+	if len(old.SchedulingGates) == 0 && !equality.Semantic.DeepEqual(same, old) {
+		c.forbidden(p, podFields).immutable = true
 	}
 }
 

@@ -1,8 +1,10 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -270,12 +272,6 @@ func (c *check) claim(s *corev1.PersistentVolumeClaimSpec, p *spot) {
 	if s.VolumeMode != nil {
 		oneOf(c, p.in("volumeMode"), *s.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
 	}
-	if d := s.DataSource; d != nil {
-		c.dataSource(d.APIGroup, d.Kind, d.Name, p.in("dataSource"))
-	}
-	if d := s.DataSourceRef; d != nil {
-		c.dataSource(d.APIGroup, d.Kind, d.Name, p.in("dataSourceRef"))
-	}
 }
 
 const mustBePositive = "must be greater than zero"
@@ -293,18 +289,6 @@ func (c *check) accessModes(modes []corev1.PersistentVolumeAccessMode, p *spot) 
 	}
 	if alone && others {
 		c.forbidden(p, "may not use ReadWriteOncePod with other access modes")
-	}
-}
-
-func (c *check) dataSource(group *string, kind, name string, p *spot) {
-	if name == "" {
-		c.required(p.in("name"), "")
-	}
-	if kind == "" {
-		c.required(p.in("kind"), "")
-	}
-	if (group == nil || *group == "") && kind != "PersistentVolumeClaim" {
-		c.invalid(p, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup").at(p.in("kind"))
 	}
 }
 
@@ -334,8 +318,17 @@ func (c *check) volume(s *corev1.PersistentVolumeSpec, p *spot) {
 	if len(kinds) == 0 {
 		c.required(p, "must specify a volume type")
 	}
+	// The server looks at paths on the node first.
+	slices.SortStableFunc(kinds, func(a, b string) int { return -cmp.Compare(btoi(a == "hostPath"), btoi(b == "hostPath")) })
 	for _, kind := range kinds[min(1, len(kinds)):] {
-		c.forbidden(p.in(kind), "may not specify more than 1 volume type").also(p.in(kinds[0]))
+		said := kind
+		switch kind {
+		case "cephfs":
+			said = "cephFS"
+		case "flexVolume", "flocker": // not told
+			continue
+		}
+		c.forbidden(p.in(said), "may not specify more than 1 volume type").at(p.in(kind)).also(p.in(kinds[0]))
 	}
 	if len(kinds) == 1 {
 		c.volumeSource(&s.PersistentVolumeSource, p)
@@ -346,6 +339,13 @@ func (c *check) volume(s *corev1.PersistentVolumeSpec, p *spot) {
 	if s.VolumeMode != nil {
 		oneOf(c, p.in("volumeMode"), *s.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
 	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func (c *check) volumeSource(s *corev1.PersistentVolumeSource, p *spot) {

@@ -18,7 +18,8 @@ import (
 type workload struct {
 	kind     string // as the server calls it in errors about deadlines
 	empty    string // in errors about empty selectors
-	needed   bool   // the selector is a pointer that is looked at first
+	invalid  string // what is said of an invalid selector
+	needed   bool   // the selector is wanted, and said to be invalid as a whole, too
 	selector *metav1.LabelSelector
 	template *corev1.PodTemplateSpec
 }
@@ -29,6 +30,10 @@ func (c *check) workload(w workload, p *spot) {
 	switch {
 	case w.selector != nil:
 		c.selector(w.selector, at)
+		if w.needed && len(c.faults) > faults && unusable(w.selector) {
+			c.invalid(at, w.selector, w.invalid)
+			return
+		}
 		if len(w.selector.MatchLabels)+len(w.selector.MatchExpressions) == 0 {
 			c.invalid(at, w.selector, "empty selector is invalid for "+w.empty)
 		}
@@ -50,11 +55,18 @@ func (c *check) workload(w workload, p *spot) {
 	}
 }
 
+// unusable tells a selector that can't be made one, in which case the server
+// does not look at the template.
+func unusable(s *metav1.LabelSelector) bool {
+	_, err := metav1.LabelSelectorAsSelector(s)
+	return err != nil
+}
+
 const mismatch = "`selector` does not match template `labels`"
 
 func (c *check) deployment(s *appsv1.DeploymentSpec, p *spot) {
 	notNegativeAt(c, p, "replicas", s.Replicas)
-	c.workload(workload{"ReplicaSet", "deployment", true, s.Selector, &s.Template}, p)
+	c.workload(workload{"ReplicaSet", "deployment", "invalid label selector", true, s.Selector, &s.Template}, p)
 	c.deploymentStrategy(&s.Strategy, p.in("strategy"))
 	c.notNegative(p, "minReadySeconds", int64(s.MinReadySeconds))
 	notNegativeAt(c, p, "revisionHistoryLimit", s.RevisionHistoryLimit)
@@ -128,11 +140,11 @@ func (c *check) atMost100(v intstr.IntOrString, p *spot) {
 func (c *check) replicaSet(s *appsv1.ReplicaSetSpec, p *spot) {
 	notNegativeAt(c, p, "replicas", s.Replicas)
 	c.notNegative(p, "minReadySeconds", int64(s.MinReadySeconds))
-	c.workload(workload{"ReplicaSet", "deployment", true, s.Selector, &s.Template}, p)
+	c.workload(workload{"ReplicaSet", "deployment", "invalid label selector", true, s.Selector, &s.Template}, p)
 }
 
 func (c *check) daemonSet(s *appsv1.DaemonSetSpec, p *spot) {
-	c.workload(workload{"DaemonSet", "daemonset", false, s.Selector, &s.Template}, p)
+	c.workload(workload{"DaemonSet", "daemonset", "", false, s.Selector, &s.Template}, p)
 	c.notNegative(p, "minReadySeconds", int64(s.MinReadySeconds))
 	notNegativeAt(c, p, "revisionHistoryLimit", s.RevisionHistoryLimit)
 	u, at := &s.UpdateStrategy, p.in("updateStrategy")
@@ -165,17 +177,20 @@ func (c *check) daemonRollingUpdate(r *appsv1.RollingUpdateDaemonSet, p *spot) {
 	}
 }
 
-func (c *check) statefulSet(s *appsv1.StatefulSetSpec, p *spot) {
+func (c *check) statefulSet(s *appsv1.StatefulSetSpec, p *spot, create bool) {
 	if s.PodManagementPolicy != appsv1.OrderedReadyPodManagement && s.PodManagementPolicy != appsv1.ParallelPodManagement {
 		c.invalid(p.in("podManagementPolicy"), s.PodManagementPolicy, "must be 'OrderedReady' or 'Parallel'")
 	}
 	c.statefulStrategy(&s.UpdateStrategy, p.in("updateStrategy"))
 	for i := range s.VolumeClaimTemplates {
+		if !create {
+			break // they can't have changed
+		}
 		c.claim(&s.VolumeClaimTemplates[i].Spec, p.in("volumeClaimTemplates", i, "spec"))
 	}
 	notNegativeAt(c, p, "replicas", s.Replicas)
 	c.notNegative(p, "minReadySeconds", int64(s.MinReadySeconds))
-	if s.ServiceName != "" && c.release >= serviceNames {
+	if s.ServiceName != "" && create && c.release >= serviceNames {
 		c.invalids(p.in("serviceName"), s.ServiceName, dnsLabel(s.ServiceName))
 	}
 	if r := s.PersistentVolumeClaimRetentionPolicy; r != nil {
@@ -188,7 +203,7 @@ func (c *check) statefulSet(s *appsv1.StatefulSetSpec, p *spot) {
 	volumes, added := withClaims(template.Spec.Volumes, s.VolumeClaimTemplates)
 	template.Spec.Volumes = volumes
 	before := len(c.faults)
-	c.workload(workload{"StatefulSet", "statefulset", true, s.Selector, &template}, p)
+	c.workload(workload{"StatefulSet", "statefulset", "", true, s.Selector, &template}, p)
 	for i, from := range added {
 		name := p.in("template", "spec", "volumes", len(s.Template.Spec.Volumes)+i, "name").pointer()
 		for _, f := range c.faults[before:] {

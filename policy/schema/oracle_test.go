@@ -12,13 +12,29 @@ import (
 // An oracleRequest and an oracleAnswer are what the nested module oracle reads
 // and writes, one a line.
 type oracleRequest struct {
-	Object map[string]any `json:"object"`
-	To     string         `json:"to,omitempty"`
+	Object   map[string]any `json:"object"`
+	To       string         `json:"to,omitempty"`
+	Validate bool           `json:"validate,omitempty"`
+	Old      map[string]any `json:"old,omitempty"`
 }
 
 type oracleAnswer struct {
 	Object map[string]any `json:"object,omitempty"`
+	Faults []oracleFault  `json:"faults,omitempty"`
 	Error  string         `json:"error,omitempty"`
+}
+
+// An oracleFault is an error about a field, or of decoding, which names none.
+type oracleFault struct {
+	Field   string `json:"field,omitempty"`
+	Message string `json:"message"`
+}
+
+func (f oracleFault) String() string {
+	if f.Field == "" {
+		return f.Message
+	}
+	return f.Field + ": " + f.Message
 }
 
 // needOracle is the oracle's binary; without it the test is skipped.

@@ -12,9 +12,11 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/go-logr/logr"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/install"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
@@ -38,6 +40,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
 	_ "k8s.io/kubernetes/pkg/apis/storage/install"
 	_ "k8s.io/kubernetes/pkg/apis/storagemigration/install"
+	"k8s.io/kubernetes/pkg/capabilities"
 )
 
 // A request is an object and, unless it is its own, the version to convert
@@ -60,6 +63,8 @@ type answer struct {
 func main() {
 	apiextensions.Install(legacyscheme.Scheme)
 	apiregistration.Install(legacyscheme.Scheme)
+	klog.SetLogger(logr.Discard())
+	capabilities.Setup(true, 0) // --allow-privileged, which kubeadm and the rest set
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
 	out := json.NewEncoder(os.Stdout)
@@ -82,7 +87,7 @@ func reply(line []byte) answer {
 		return answer{Error: err.Error()}
 	}
 	if req.Validate {
-		faults, err := validate(req)
+		faults, err := safely(req)
 		if err != nil {
 			return answer{Error: err.Error()}
 		}
@@ -93,6 +98,16 @@ func reply(line []byte) answer {
 		return answer{Error: err.Error()}
 	}
 	return answer{Object: object}
+}
+
+// safely turns a panic into an error: some strategies ask the cluster.
+func safely(req request) (faults []fault, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return validate(req)
 }
 
 func admit(req request) (map[string]any, error) {

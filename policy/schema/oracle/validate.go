@@ -15,6 +15,7 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicy"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicybinding"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingwebhookconfiguration"
@@ -78,10 +79,10 @@ type strategy interface {
 // strategies are those of the kinds that people write, by stored kind.
 var strategies = map[string]strategy{
 	"MutatingAdmissionPolicy.admissionregistration.k8s.io":          mutatingadmissionpolicy.NewStrategy(nil, nil),
-	"MutatingAdmissionPolicyBinding.admissionregistration.k8s.io":   mutatingadmissionpolicybinding.NewStrategy(nil, nil, nil),
+	"MutatingAdmissionPolicyBinding.admissionregistration.k8s.io":   mutatingadmissionpolicybinding.NewStrategy(nil, nil, noResources{}),
 	"MutatingWebhookConfiguration.admissionregistration.k8s.io":     mutatingwebhookconfiguration.Strategy,
 	"ValidatingAdmissionPolicy.admissionregistration.k8s.io":        validatingadmissionpolicy.NewStrategy(nil, nil),
-	"ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io": validatingadmissionpolicybinding.NewStrategy(nil, nil, nil),
+	"ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io": validatingadmissionpolicybinding.NewStrategy(nil, nil, noResources{}),
 	"ValidatingWebhookConfiguration.admissionregistration.k8s.io":   validatingwebhookconfiguration.Strategy,
 	"ControllerRevision.apps":                                       controllerrevision.Strategy,
 	"DaemonSet.apps":                                                daemonset.Strategy,
@@ -129,6 +130,13 @@ var strategies = map[string]strategy{
 	"CSIDriver.storage.k8s.io":                                csidriver.Strategy,
 	"StorageClass.storage.k8s.io":                             storageclass.Strategy,
 	"VolumeAttributesClass.storage.k8s.io":                    volumeattributesclass.Strategy,
+}
+
+// noResources resolves none, as where a parameter's kind is not served.
+type noResources struct{}
+
+func (noResources) Resolve(gvk schema.GroupVersionKind) (schema.GroupVersionResource, error) {
+	return schema.GroupVersionResource{}, fmt.Errorf("no %s", gvk)
 }
 
 // A fault is one error of a field, or of decoding, which has none.
@@ -215,11 +223,34 @@ func prepare(s strategy, object runtime.Object, gvk schema.GroupVersionKind) (co
 	if accessor.GetName() == "" && accessor.GetGenerateName() != "" {
 		accessor.SetName(s.GenerateName(accessor.GetGenerateName()))
 	}
+	complete(object)
 	ctx := apirequest.WithNamespace(context.Background(), accessor.GetNamespace())
 	ctx = apirequest.WithRequestInfo(ctx, &apirequest.RequestInfo{
 		IsResourceRequest: true, APIGroup: gvk.Group, APIVersion: gvk.Version, Namespace: accessor.GetNamespace(), Name: accessor.GetName(),
 	})
 	return ctx, accessor, nil
+}
+
+// complete does what admission plugins that are on by default and the allocators
+// of Services do, as far as validation looks at it.
+func complete(object runtime.Object) {
+	switch o := object.(type) {
+	case *core.Pod:
+		if o.Spec.ServiceAccountName == "" {
+			o.Spec.ServiceAccountName = "default"
+		}
+	case *core.Service:
+		if o.Spec.ClusterIP != "" && len(o.Spec.ClusterIPs) == 0 {
+			o.Spec.ClusterIPs = []string{o.Spec.ClusterIP}
+		}
+		if o.Spec.ClusterIP == "" && len(o.Spec.ClusterIPs) > 0 {
+			o.Spec.ClusterIP = o.Spec.ClusterIPs[0]
+		}
+		local := o.Spec.ExternalTrafficPolicy == core.ServiceExternalTrafficPolicyLocal
+		if o.Spec.Type == core.ServiceTypeLoadBalancer && local && o.Spec.HealthCheckNodePort == 0 {
+			o.Spec.HealthCheckNodePort = 30000
+		}
+	}
 }
 
 func faultsOf(err error) ([]fault, error) {

@@ -1,0 +1,317 @@
+package schema
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// A hook is what validating and mutating webhooks have in common.
+type hook struct {
+	name                              string
+	client                            *admissionv1.WebhookClientConfig
+	rules                             []admissionv1.RuleWithOperations
+	failure                           *admissionv1.FailurePolicyType
+	match                             *admissionv1.MatchPolicyType
+	sideEffects                       *admissionv1.SideEffectClass
+	timeout                           *int32
+	namespaceSelector, objectSelector *metav1.LabelSelector
+	versions                          []string
+}
+
+func (c *check) validatingWebhooks(list []admissionv1.ValidatingWebhook) {
+	names := map[string]bool{}
+	for i := range list {
+		h := &list[i]
+		c.hook(&hook{h.Name, &h.ClientConfig, h.Rules, h.FailurePolicy, h.MatchPolicy, h.SideEffects, h.TimeoutSeconds, h.NamespaceSelector, h.ObjectSelector, h.AdmissionReviewVersions},
+			top.in("webhooks", i), names)
+	}
+}
+
+func (c *check) mutatingWebhooks(list []admissionv1.MutatingWebhook) {
+	names := map[string]bool{}
+	for i := range list {
+		h, p := &list[i], top.in("webhooks", i)
+		c.hook(&hook{h.Name, &h.ClientConfig, h.Rules, h.FailurePolicy, h.MatchPolicy, h.SideEffects, h.TimeoutSeconds, h.NamespaceSelector, h.ObjectSelector, h.AdmissionReviewVersions},
+			p, names)
+		if r := h.ReinvocationPolicy; r != nil {
+			oneOf(c, p.in("reinvocationPolicy"), *r, admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
+		}
+	}
+}
+
+func (c *check) hook(h *hook, p *spot, names map[string]bool) {
+	at := p.in("name")
+	c.errors(at, validation.IsFullyQualifiedName(at.field(), h.name))
+	if names[h.name] && h.name != "" {
+		c.duplicate(at, h.name)
+	}
+	names[h.name] = true
+	for i := range h.rules {
+		c.admissionRule(&h.rules[i], p.in("rules", i))
+	}
+	c.failurePolicy(h.failure, p)
+	if h.match != nil {
+		oneOf(c, p.in("matchPolicy"), *h.match, admissionv1.Equivalent, admissionv1.Exact)
+	}
+	if h.sideEffects == nil {
+		c.required(p.in("sideEffects"), "must specify one of None, NoneOnDryRun")
+	} else {
+		oneOf(c, p.in("sideEffects"), *h.sideEffects, admissionv1.SideEffectClassNone, admissionv1.SideEffectClassNoneOnDryRun)
+	}
+	if t := h.timeout; t != nil && (*t < 1 || *t > 30) {
+		c.invalid(p.in("timeoutSeconds"), *t, "the timeout value must be between 1 and 30 seconds")
+	}
+	c.selector(h.namespaceSelector, p.in("namespaceSelector"))
+	c.selector(h.objectSelector, p.in("objectSelector"))
+	c.hookClient(h.client, p.in("clientConfig"))
+	c.reviewVersions(h.versions, p.in("admissionReviewVersions"))
+}
+
+func (c *check) failurePolicy(f *admissionv1.FailurePolicyType, p *spot) {
+	if f != nil {
+		oneOf(c, p.in("failurePolicy"), *f, admissionv1.Fail, admissionv1.Ignore)
+	}
+}
+
+func (c *check) reviewVersions(versions []string, p *spot) {
+	if len(versions) == 0 {
+		c.required(p, "must specify one of v1, v1beta1")
+		return
+	}
+	for i, v := range versions {
+		if slices.Contains(versions[:i], v) {
+			c.invalid(p.in(i), v, "duplicate version")
+			continue
+		}
+		c.invalids(p.in(i), v, validation.IsDNS1035Label(v))
+	}
+	if !slices.Contains(versions, "v1") && !slices.Contains(versions, "v1beta1") {
+		c.invalid(p, versions, "must include at least one of v1, v1beta1")
+	}
+}
+
+func (c *check) hookClient(o *admissionv1.WebhookClientConfig, p *spot) {
+	switch {
+	case (o.URL == nil) == (o.Service == nil):
+		c.required(p, "exactly one of url or service is required")
+	case o.URL != nil:
+		c.hookURL(*o.URL, p.in("url"))
+	default:
+		at := p.in("service")
+		// The server takes the name for the namespace and the reverse.
+		if o.Service.Name == "" {
+			c.required(at.in("namespace"), "").at(at.in("name"))
+		}
+		if o.Service.Namespace == "" {
+			c.required(at.in("name"), "").at(at.in("namespace"))
+		}
+		if port := o.Service.Port; port != nil && (*port < 1 || *port > 65535) {
+			c.invalid(at.in("port"), *port, "port is not valid: "+strings.Join(validation.IsValidPortNum(int(*port)), ", "))
+		}
+		if o.Service.Path != nil {
+			c.hookPath(*o.Service.Path, at.in("path"))
+		}
+	}
+}
+
+func (c *check) hookURL(text string, p *spot) {
+	const form = "; desired format: https://host[/path]"
+	u, err := url.Parse(text)
+	if err != nil {
+		c.required(p, "url must be a valid URL: "+err.Error()+form)
+		return
+	}
+	for _, part := range []struct {
+		wrong       bool
+		value, text string
+	}{
+		{u.Scheme != "https", u.Scheme, "'https' is the only allowed URL scheme" + form},
+		{u.Host == "", u.Host, "host must be specified" + form},
+		{u.Fragment != "", u.Fragment, "fragments are not permitted in the URL"},
+		{u.RawQuery != "", u.RawQuery, "query parameters are not permitted in the URL"},
+	} {
+		if part.wrong {
+			c.invalid(p, part.value, part.text)
+		}
+	}
+	if u.User != nil {
+		c.omitted(p, "user information is not permitted in the URL") // which may be a password
+	}
+}
+
+func (c *check) hookPath(path string, p *spot) {
+	if path == "" || path == "/" {
+		return
+	}
+	if path == "//" {
+		c.invalid(p, path, "segment[0] may not be empty")
+		return
+	}
+	if !strings.HasPrefix(path, "/") {
+		c.invalid(p, path, "must start with a '/'")
+	}
+	for i, step := range strings.Split(strings.TrimSuffix(path[1:], "/"), "/") {
+		if step == "" {
+			c.invalid(p, path, fmt.Sprintf("segment[%d] may not be empty", i))
+			continue
+		}
+		for _, text := range dnsSubdomain(step) {
+			c.invalid(p, path, fmt.Sprintf("segment[%d]: %s", i, text))
+		}
+	}
+}
+
+// admissionRule validates what requests a webhook or policy is for.
+func (c *check) admissionRule(r *admissionv1.RuleWithOperations, p *spot) {
+	operations := p.in("operations")
+	if len(r.Operations) == 0 {
+		c.required(operations, "")
+	}
+	if len(r.Operations) > 1 && slices.Contains(r.Operations, admissionv1.OperationAll) {
+		c.invalid(operations, r.Operations, "if '*' is present, must not specify other operations")
+	}
+	for i, o := range r.Operations {
+		oneOf(c, operations.in(i), o, admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create, admissionv1.Delete, admissionv1.Update)
+	}
+	c.wild(r.APIGroups, p.in("apiGroups"), "API groups")
+	c.wild(r.APIVersions, p.in("apiVersions"), "API versions")
+	for i, v := range r.APIVersions {
+		if v == "" {
+			c.required(p.in("apiVersions", i), "")
+		}
+	}
+	resources := p.in("resources")
+	if len(r.Resources) == 0 {
+		c.required(resources, "")
+	}
+	if len(r.Resources) > 1 && slices.Contains(r.Resources, "*/*") {
+		c.invalid(resources, r.Resources, "if '*/*' is present, must not specify other resources")
+	}
+	for i, v := range r.Resources {
+		if v == "" {
+			c.required(resources.in(i), "")
+		}
+	}
+	if r.Scope != nil {
+		oneOf(c, p.in("scope"), *r.Scope, admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope)
+	}
+}
+
+func (c *check) wild(list []string, p *spot, what string) {
+	if len(list) == 0 {
+		c.required(p, "")
+	}
+	if len(list) > 1 && slices.Contains(list, "*") {
+		c.invalid(p, list, "if '*' is present, must not specify other "+what)
+	}
+}
+
+// admissionPolicy validates the structure of a ValidatingAdmissionPolicy; its
+// expressions are compiled by who evaluates them.
+func (c *check) admissionPolicy(s *admissionv1.ValidatingAdmissionPolicySpec, p *spot) {
+	c.failurePolicy(s.FailurePolicy, p)
+	if s.ParamKind != nil {
+		if s.ParamKind.APIVersion == "" {
+			c.required(p.in("paramKind", "apiVersion"), "")
+		}
+		if s.ParamKind.Kind == "" {
+			c.required(p.in("paramKind", "kind"), "")
+		}
+	}
+	constraints := p.in("matchConstraints")
+	if s.MatchConstraints == nil {
+		c.required(constraints, "")
+	} else {
+		c.matchResources(s.MatchConstraints, constraints)
+		if len(s.MatchConstraints.ResourceRules) == 0 {
+			c.required(constraints.in("resourceRules"), "")
+		}
+	}
+	for i, v := range s.Variables {
+		if strings.TrimSpace(v.Name) == "" {
+			c.required(p.in("variables", i, "name"), "name is not specified")
+		}
+		if strings.TrimSpace(v.Expression) == "" {
+			c.required(p.in("variables", i, "expression"), "expression is not specified")
+		}
+	}
+	if len(s.Validations)+len(s.AuditAnnotations) == 0 {
+		const text = "validations or auditAnnotations must contain at least one item"
+		c.required(p.in("validations"), text)
+		c.required(p.in("auditAnnotations"), text)
+	}
+	for i, v := range s.Validations {
+		if strings.TrimSpace(v.Expression) == "" {
+			c.required(p.in("validations", i, "expression"), "expression is not specified")
+		}
+	}
+}
+
+func (c *check) matchResources(m *admissionv1.MatchResources, p *spot) {
+	if m == nil {
+		return
+	}
+	if m.MatchPolicy != nil {
+		oneOf(c, p.in("matchPolicy"), *m.MatchPolicy, admissionv1.Equivalent, admissionv1.Exact)
+	}
+	c.selector(m.NamespaceSelector, p.in("namespaceSelector"))
+	c.selector(m.ObjectSelector, p.in("objectSelector"))
+	for i := range m.ResourceRules {
+		c.admissionRule(&m.ResourceRules[i].RuleWithOperations, p.in("resourceRules", i))
+	}
+	for i := range m.ExcludeResourceRules {
+		c.admissionRule(&m.ExcludeResourceRules[i].RuleWithOperations, p.in("excludeResourceRules", i))
+	}
+}
+
+func (c *check) admissionBinding(s *admissionv1.ValidatingAdmissionPolicyBindingSpec, p *spot) {
+	if s.PolicyName == "" {
+		c.required(p.in("policyName"), "")
+	} else {
+		c.invalids(p.in("policyName"), s.PolicyName, dnsSubdomain(s.PolicyName))
+	}
+	if s.ParamRef != nil {
+		c.paramRef(s.ParamRef, p.in("paramRef"))
+	}
+	c.matchResources(s.MatchResources, p.in("matchResources"))
+	at := p.in("validationActions")
+	for i, a := range s.ValidationActions {
+		oneOf(c, at.in(i), a, admissionv1.Audit, admissionv1.Deny, admissionv1.Warn)
+		if slices.Contains(s.ValidationActions[:i], a) {
+			c.duplicate(at.in(i), a)
+		}
+	}
+	if len(s.ValidationActions) == 0 {
+		c.required(at, "at least one validation action is required")
+	}
+	if slices.Contains(s.ValidationActions, admissionv1.Deny) && slices.Contains(s.ValidationActions, admissionv1.Warn) {
+		c.invalid(at, s.ValidationActions, "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)")
+	}
+}
+
+func (c *check) paramRef(r *admissionv1.ParamRef, p *spot) {
+	const either = "name and selector are mutually exclusive"
+	if r.Name != "" {
+		c.invalids(p.in("name"), r.Name, content.IsPathSegmentName(r.Name))
+	}
+	c.selector(r.Selector, p.in("selector"))
+	switch {
+	case r.Name != "" && r.Selector != nil:
+		c.forbidden(p.in("name"), either)
+		c.forbidden(p.in("selector"), either)
+	case r.Name == "" && r.Selector == nil:
+		c.required(p, "one of name or selector must be specified")
+	}
+	if a := r.ParameterNotFoundAction; a == nil || *a == "" {
+		c.required(p.in("parameterNotFoundAction"), "")
+	} else {
+		oneOf(c, p.in("parameterNotFoundAction"), *a, admissionv1.DenyAction, admissionv1.AllowAction)
+	}
+}
