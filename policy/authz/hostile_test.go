@@ -63,10 +63,10 @@ roleRef: {kind: ClusterRole, name: all}
 `)
 	a := mustNew(t, "rbac", cluster(t, b.String()))
 	for check, want := range map[string]string{
-		"jane get z.a":      `ClusterRoleBinding "jane" grants ClusterRole "r", which can't be read`,
+		"jane get z.a":     `ClusterRoleBinding "jane" grants ClusterRole "r", which can't be read`,
 		"jane get x2999.a": `ClusterRoleBinding "jane" grants ClusterRole "r", which can't be read`,
 		"joe get x2999.a":  `ClusterRoleBinding "joe" grants ClusterRole "all", which aggregates ClusterRole "r", which can't be read`,
-		"jim get z.a":       "noopinion",
+		"jim get z.a":      "noopinion",
 	} {
 		if got := ask(t, a, check); !strings.HasSuffix(got, want) {
 			t.Errorf("%s:\n got %s\nwant %s", check, got, want)

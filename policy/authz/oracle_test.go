@@ -2,6 +2,7 @@ package authz
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -81,7 +82,7 @@ func askOracle(t *testing.T, clusters []oracleCluster) [][]oracleAnswer {
 }
 
 func answerOf(a *Authorizer, c authorizer.AttributesRecord) oracleAnswer {
-	decision, reason, err := a.Authorize(nil, c) //nolint:staticcheck // it has no use for a context
+	decision, reason, err := a.Authorize(context.Background(), c)
 	if err != nil {
 		return oracleAnswer{"Error", err.Error()}
 	}
