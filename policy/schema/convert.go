@@ -21,17 +21,29 @@ import (
 // (AddCohabitatingResources in pkg/kubeapiserver): what deployments and
 // ingresses shared with extensions is gone from all releases known here.
 func (k *Kinds) Equivalent(gvr schema.GroupVersionResource) []policy.Version {
-	if k.byName[gvr] != nil {
-		storage := storageOf(gvr.GroupResource())
-		var found []policy.Version
-		for _, b := range k.sortedKinds(func(b *builtin) bool {
-			return b.gvr() != gvr && b.byDefault() && storageOf(b.gvr().GroupResource()) == storage
-		}) {
-			found = append(found, policy.Version{Resource: b.gvr(), Kind: b.gvk})
-		}
+	if found, builtin := k.equivalents[gvr]; builtin {
 		return found
 	}
 	return k.equivalentCustoms(gvr)
+}
+
+// builtinEquivalents are the answers for every built-in resource.
+func (k *Kinds) builtinEquivalents() map[schema.GroupVersionResource][]policy.Version {
+	kept := make(map[schema.GroupResource][]policy.Version)
+	for _, b := range k.sortedKinds((*builtin).byDefault) {
+		storage := storageOf(b.gvr().GroupResource())
+		kept[storage] = append(kept[storage], policy.Version{Resource: b.gvr(), Kind: b.gvk})
+	}
+	all := make(map[schema.GroupVersionResource][]policy.Version, len(k.byName))
+	for gvr := range k.byName {
+		all[gvr] = nil
+		for _, v := range kept[storageOf(gvr.GroupResource())] {
+			if v.Resource != gvr {
+				all[gvr] = append(all[gvr], v)
+			}
+		}
+	}
+	return all
 }
 
 // storageOf names the resource as which one is stored.

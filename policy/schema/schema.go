@@ -39,10 +39,12 @@ type Kinds struct {
 	release  release
 	builtins map[schema.GroupVersionKind]*builtin
 	byName   map[schema.GroupVersionResource]*builtin
-	groups   map[string]bool // that are built in
-	customs  map[schema.GroupKind]*custom
-	resolved resolved
-	mergers  mergers
+	// equivalents are the other built-in resources that serve the same objects
+	equivalents map[schema.GroupVersionResource][]policy.Version
+	groups      map[string]bool // that are built in
+	customs     map[schema.GroupKind]*custom
+	resolved    resolved
+	mergers     mergers
 }
 
 var _ policy.Kinds = (*Kinds)(nil)
@@ -58,6 +60,7 @@ func New(crds []*render.Object, opts Options) (*Kinds, error) {
 	}
 	k := &Kinds{release: r, customs: map[schema.GroupKind]*custom{}}
 	k.addBuiltins()
+	k.equivalents = k.builtinEquivalents()
 	var errs []error
 	for _, o := range crds {
 		if !isCRD(o) {
