@@ -131,3 +131,32 @@ func stockReady(b *testing.B, dir string) stocked {
 	}
 	return stocked{c, values}
 }
+
+// BenchmarkAt asks for the places of every field of the charts. What is indexed
+// for the first field of a release is part of it.
+func BenchmarkAt(b *testing.B) {
+	root, dirs := benchCharts(b)
+	r, n := New(), 0
+	for b.Loop() {
+		b.StopTimer()
+		fields := map[*render.Object][]string{}
+		for _, dir := range dirs {
+			objects, _ := r.Render(context.Background(), render.Source{FS: os.DirFS(root), Path: dir})
+			for _, o := range objects {
+				if o.GetKind() == "CustomResourceDefinition" {
+					continue
+				}
+				eachLeaf(o.Object, "", func(pointer string, _ any) { fields[o] = append(fields[o], pointer); n++ })
+			}
+		}
+		b.StartTimer()
+		for o, pointers := range fields {
+			for _, pointer := range pointers {
+				if len(o.At(pointer)) == 0 {
+					b.Fatal(pointer)
+				}
+			}
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(n), "µs/field")
+}

@@ -1,11 +1,14 @@
-// Package helm renders Helm charts: what `helm template` would print, and the
-// line of the chart's templates that wrote each field.
+// Package helm renders Helm charts: what `helm template` would print, and for
+// each field the line of the values that supplied it and those of the chart's
+// templates that wrote it.
 //
 // A chart is loaded from the tree alone (load.go, archive.go, dependency.go),
 // its values are made by Helm's own library (release.go), and its templates are
 // executed by a driver of this package (template.go, run.go) which keeps within
 // limits, gives the same bytes each time, and notes in passing where each byte
-// of the output comes from (provenance.go). Helm's engine takes no part in it;
+// of the output comes from (provenance.go). Values are known by their address
+// wherever a template hands them on (identity.go, supply.go), down to the file
+// that set them (home.go, leaf.go). Helm's engine takes no part in it;
 // tests hold the driver against it.
 package helm
 

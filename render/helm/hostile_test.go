@@ -411,3 +411,31 @@ func TestMemory(t *testing.T) {
 		t.Errorf("allocated %d MiB", grown>>20)
 	}
 }
+
+// TestHostileOrigins asks for the places of a field whose text went through
+// more than anybody would follow.
+func TestHostileOrigins(t *testing.T) {
+	t.Parallel()
+	fsys := chartOf(`
+{{- $x := .Values.a }}
+{{- range until 8 }}{{ $x = printf "%s%s" $x $x | quote }}{{ end }}
+{{- $list := list }}
+{{- range until 100 }}{{ $list = append $list $.Values.a }}{{ end }}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: a}
+data:
+  x: {{ printf "%s%s" $x $x | sha256sum }}
+  y: {{ list $list $list $list | toJson | b64enc }}
+  z: {{ toYaml (dict "a" (toYaml (dict "a" (toYaml $list)))) | quote }}
+`, "values.yaml", `a: "`+strings.Repeat("ab ", 1000)+`"`)
+	objects, err := New().Render(context.Background(), render.Source{FS: fsys, Path: "c"})
+	if err != nil || len(objects) != 1 {
+		t.Fatal(len(objects), err)
+	}
+	for _, pointer := range []string{"/data/x", "/data/y", "/data/z", "/data"} {
+		if len(objects[0].At(pointer)) == 0 {
+			t.Errorf("%s has no place", pointer)
+		}
+	}
+}

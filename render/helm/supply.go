@@ -35,6 +35,7 @@ type supply struct {
 	boxes   map[unsafe.Pointer]*node
 	numbers map[unsafe.Pointer]*record
 	parsed  map[unsafe.Pointer]*yamlv3.Node
+	read    int // bytes of it
 }
 
 // A chartText is a chart's file that is no template.
@@ -153,10 +154,13 @@ type search struct {
 const (
 	maxSearch = 2000 // steps
 	maxHits   = 8
+	maxParsed = 16 << 20 // bytes of text that are parsed again, of a release
 )
 
-func (s *search) more(depth int) bool {
-	s.left--
+// more takes a step from the budget, and those that it takes to look through a
+// text.
+func (s *search) more(depth int, text string) bool {
+	s.left -= 1 + len(text)>>12
 	return depth < maxHops && s.left > 0 && len(s.hits) < maxHits
 }
 
@@ -183,7 +187,7 @@ func (s *supply) writers(t *trace, from, to int) []render.Origin {
 // trace finds what supplied a trace's text between two offsets.
 func (s *search) trace(t *trace, from, to, depth int) {
 	first := max(0, sort.Search(len(t.events), func(i int) bool { return int(t.events[i].off) > from })-1)
-	for i := first; i < len(t.events) && int(t.events[i].off) < to && s.more(depth); i++ {
+	for i := first; i < len(t.events) && int(t.events[i].off) < to && s.more(depth, ""); i++ {
 		if i > first && s.writers != nil {
 			return
 		}
@@ -232,7 +236,7 @@ func (s *search) action(e *event, printed string, a, b, depth int) {
 
 // text finds what supplied a string between two offsets.
 func (s *search) text(text string, a, b, depth int) {
-	if !s.more(depth) || a >= b || b > len(text) {
+	if !s.more(depth, text) || a >= b || b > len(text) {
 		return
 	}
 	r, off := s.region(text)
@@ -290,6 +294,9 @@ func (s *search) config(text string, a, b, depth int) {
 // argument finds what supplied a function's argument, if it is in the part
 // between two offsets of what the function made.
 func (s *search) argument(out string, arg any, a, b, depth int) {
+	if !s.more(depth, out) {
+		return
+	}
 	switch arg := arg.(type) {
 	case nil:
 	case string:
@@ -354,7 +361,7 @@ func aligned(out, inner string, a, b int) (from, to int, ok bool) {
 
 // value finds what supplied a number, a truth value, a map or a list.
 func (s *search) value(v any, depth int) {
-	if !s.more(depth) || v == nil {
+	if !s.more(depth, "") || v == nil {
 		return
 	}
 	if text, ok := v.(string); ok {
@@ -461,7 +468,8 @@ func (s *search) yaml(text string) *yamlv3.Node {
 	doc, ok := s.parsed[key]
 	if !ok {
 		var parsed yamlv3.Node
-		if yamlv3.Unmarshal([]byte(text), &parsed) == nil && len(parsed.Content) > 0 {
+		s.read += len(text)
+		if s.read < maxParsed && yamlv3.Unmarshal([]byte(text), &parsed) == nil && len(parsed.Content) > 0 {
 			doc = parsed.Content[0]
 		}
 		s.parsed[key] = doc
