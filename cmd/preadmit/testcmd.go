@@ -206,6 +206,17 @@ func (p *testPrinter) report(r *policytest.Report) {
 	for i := range r.Suites {
 		p.suite(&r.Suites[i])
 	}
+	unmatched := 0
+	for i := range r.Suites {
+		for _, c := range r.Suites[i].Cases {
+			if c.Unmatched {
+				unmatched++
+			}
+		}
+	}
+	if unmatched > 0 && !p.quiet {
+		p.line("note: on a cluster the policy would not see the request of %d cases, by what it matches (-v says why)", unmatched)
+	}
 	s := r.Summary
 	p.line("%d suites, %d cases: %d passed, %d failed, %d errors, %d vacuous", s.Suites, s.Cases, s.Passed, s.Failed, s.Errors, s.Vacuous)
 	p.out.Flush()

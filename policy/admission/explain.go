@@ -201,6 +201,8 @@ func (x *explaining) validations(run *run, t *policy.Trial, exempt string) {
 		if exempt != "" {
 			ev = x.described(e)
 			ev.NotRun = exempt
+		} else if !x.about(e.rule) {
+			ev = m.plain(e) // for what it costs
 		} else {
 			ev = m.evaluate(e)
 		}

@@ -259,6 +259,31 @@ func (c *kaptestCase) evaluate(p *kaptestPolicy, req *policy.Request, params *re
 	c.OK = c.Got == c.Want
 	c.comparedMessage(results)
 	c.takenForGranted(req, results)
+	c.unmatched(p, req)
+}
+
+// unmatched notes that the policy would not see the object on a cluster, which
+// kaptest does not ask.
+func (c *kaptestCase) unmatched(p *kaptestPolicy, req *policy.Request) {
+	x, ok := p.evaluator.(policy.Explainer)
+	if !ok || !p.runs() {
+		return
+	}
+	es, err := x.Explain(c.k.ctx, req, c.Policy, "matchConstraints")
+	if err != nil || len(es) == 0 || es[0].Matches != policy.No {
+		return
+	}
+	var why []string
+	for _, m := range es[0].Match {
+		if m.Answer == policy.No && !strings.HasPrefix(m.Name, "exclude") {
+			why = append(why, fmt.Sprintf("%s: %s", m.Name, m.Why))
+		}
+		if m.Answer == policy.Yes && strings.HasPrefix(m.Name, "exclude") {
+			why = append(why, m.Name+" excludes it")
+		}
+	}
+	c.Unmatched = true
+	c.Notes = append(c.Notes, "on a cluster the policy would not see this request: "+strings.Join(why, "; "))
 }
 
 // comparedMessage holds a denial against the message it should have.

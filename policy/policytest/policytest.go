@@ -47,10 +47,13 @@ type Case struct {
 	OK       bool   `json:"ok"`
 	// Vacuous says that no rule was evaluated on the resource, so that what
 	// was got says nothing about it.
-	Vacuous   bool     `json:"vacuous"`
-	Reason    string   `json:"reason"` // of what was got, or why it could not be run
-	Operation string   `json:"operation"`
-	Line      int      `json:"line"`  // in the suite's file
+	Vacuous   bool   `json:"vacuous"`
+	Reason    string `json:"reason"` // of what was got, or why it could not be run
+	Operation string `json:"operation"`
+	Line      int    `json:"line"` // in the suite's file
+	// Unmatched says that on a cluster the policy would not see this request,
+	// by what it matches. Notes say why.
+	Unmatched bool     `json:"unmatched"`
 	Notes     []string `json:"notes"` // what the answer rests on
 }
 
