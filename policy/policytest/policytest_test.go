@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -191,6 +192,37 @@ func TestDiscovery(t *testing.T) {
 	}
 	if r.Summary.Errors != 6 || r.Summary.Passed != 0 {
 		t.Errorf("%+v", r.Summary)
+	}
+}
+
+// unreadable is a tree in which a directory can't be read.
+type unreadable struct{ fstest.MapFS }
+
+func (u unreadable) ReadDir(name string) ([]fs.DirEntry, error) {
+	if name == "a/locked" {
+		return nil, fs.ErrPermission
+	}
+	return u.MapFS.ReadDir(name)
+}
+
+// TestUnwalked holds that what can't be walked is said, and hides nothing else.
+func TestUnwalked(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("d/", maxDepth+2)
+	r, err := Run(context.Background(), Options{Engines: testEngines(new([]*policy.Request)), FS: unreadable{fstest.MapFS{
+		"a/locked/kaptest.yaml": {Data: []byte("testSuites: []")}, deep + "kaptest.yaml": {Data: []byte("testSuites: []")},
+		"z/kaptest.yaml": {Data: []byte("testSuites: []")},
+	}}}, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range r.Suites {
+		got = append(got, s.Error)
+	}
+	want := []string{"a/locked: can't be read", strings.TrimSuffix(deep, "/") + ": directory is more than 64 levels deep"}
+	if len(got) != 3 || got[0] != want[0] || got[1] != want[1] || r.Suites[2].File != "z/kaptest.yaml" {
+		t.Errorf("want %q and z/kaptest.yaml, got %q", want, got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"path"
 	"regexp"
 	"slices"
@@ -102,31 +103,34 @@ func discover(fsys fs.FS, paths []string) []found {
 
 // walk gives the YAML and JSON files below dir, and errors with their places.
 // Links to directories are not followed.
-func walk(fsys fs.FS, dir string) func(func(string, error) bool) {
-	errStop := errors.New("stop")
+func walk(fsys fs.FS, dir string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		n := 0
-		give := func(name string, err error) error {
-			if !yield(name, err) {
-				return errStop
-			}
-			return nil
-		}
 		_ = fs.WalkDir(fsys, dir, func(name string, d fs.DirEntry, err error) error {
 			n++
 			switch {
 			case err != nil:
-				return errors.Join(give(name, &render.Error{Span: render.Span{File: name}, Err: errors.New("can't be read")}), fs.SkipDir)
+				return giving(yield, name, "can't be read", fs.SkipDir)
 			case n > maxFiles:
-				return errors.Join(give(dir, fmt.Errorf("%s: more than %d files", dir, maxFiles)), fs.SkipAll)
-			case d.IsDir() && (d.Name() == ".git" || strings.Count(name, "/") > maxDepth):
+				return giving(yield, dir, fmt.Sprintf("more than %d files", maxFiles), fs.SkipAll)
+			case d.IsDir() && d.Name() == ".git":
 				return fs.SkipDir
-			case !d.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)):
-				return give(name, nil)
+			case d.IsDir() && strings.Count(name, "/") > maxDepth:
+				return giving(yield, name, fmt.Sprintf("directory is more than %d levels deep", maxDepth), fs.SkipDir)
+			case !d.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) && !yield(name, nil):
+				return fs.SkipAll
 			}
 			return nil
 		})
 	}
+}
+
+// giving gives an error about a name, and says how to go on.
+func giving(yield func(string, error) bool, name, text string, then error) error {
+	if !yield(name, &render.Error{Span: render.Span{File: name}, Err: errors.New(text)}) {
+		return fs.SkipAll
+	}
+	return then
 }
 
 // look reads a file and says which kind of suite it is. One that can't be read
