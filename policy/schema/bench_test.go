@@ -3,6 +3,7 @@ package schema
 import (
 	"testing"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -64,6 +65,38 @@ func BenchmarkNew(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := New(nil, Options{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkValidateDeployment(b *testing.B) {
+	for _, version := range []string{"", "1.33"} {
+		b.Run("kubernetes"+version, func(b *testing.B) { benchmarkValidate(b, version, parse(b, benchDeployment)) })
+	}
+}
+
+func BenchmarkValidateConfigMap(b *testing.B) {
+	benchmarkValidate(b, "", parse(b, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: b, c: d}\n"))
+}
+
+func benchmarkValidate(b *testing.B, version string, o *render.Object) {
+	kinds, err := New(nil, Options{KubeVersion: version})
+	if err != nil {
+		b.Fatal(err)
+	}
+	req := policy.Request{Operation: policy.Create, Object: o, Kind: o.GroupVersionKind()}
+	if req.Admitted, err = kinds.Admit(o, "shop"); err != nil {
+		b.Fatal(err)
+	}
+	v := NewValidator(kinds, nil)
+	results, err := v.Validate(b.Context(), &req)
+	if err != nil || len(results) != 1 || results[0].Rule != ruleValid {
+		b.Fatal(results, err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := v.Validate(b.Context(), &req); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -77,20 +78,17 @@ func (c *check) metric(m *autoscalingv2.MetricSpec, p *spot) {
 	}
 	want := strings.ToLower(string(m.Type[:1])) + string(m.Type[1:])
 	set := sourceKinds(reflect.ValueOf(m).Elem())
-	there := false
-	for _, name := range set {
-		if name == want {
-			there = true
-		} else {
-			c.forbidden(p.in(name), "must populate the given metric source only")
-		}
-	}
-	if !there {
+	if !slices.Contains(set, want) {
 		c.required(p.in(want), "must populate information for the given metric source")
-		return
 	}
 	if len(set) == 1 {
-		c.metricSource(m, p.in(want))
+		c.metricSource(m, p.in(set[0]))
+		return
+	}
+	for _, name := range set {
+		if name != want {
+			c.forbidden(p.in(name), "must populate the given metric source only")
+		}
 	}
 }
 
@@ -98,14 +96,14 @@ func (c *check) metricSource(m *autoscalingv2.MetricSpec, p *spot) {
 	const either = "must set either a target raw value or a target utilization"
 	var target *autoscalingv2.MetricTarget
 	switch {
-	case m.Type == autoscalingv2.ObjectMetricSourceType:
+	case m.Object != nil:
 		target = &m.Object.Target
 		c.metricName(m.Object.Metric.Name, p)
 		c.scaled(m.Object.DescribedObject, p.in("describedObject"))
 		if target.Value == nil && target.AverageValue == nil {
 			c.required(p.in("target", "averageValue"), "must set either a target value or averageValue")
 		}
-	case m.Type == autoscalingv2.ExternalMetricSourceType:
+	case m.External != nil:
 		target = &m.External.Target
 		c.metricName(m.External.Metric.Name, p)
 		if target.Value == nil && target.AverageValue == nil {
@@ -114,13 +112,13 @@ func (c *check) metricSource(m *autoscalingv2.MetricSpec, p *spot) {
 		if target.Value != nil && target.AverageValue != nil {
 			c.forbidden(p.in("target", "value"), "may not set both a target value for metric and a per-pod target")
 		}
-	case m.Type == autoscalingv2.PodsMetricSourceType:
+	case m.Pods != nil:
 		target = &m.Pods.Target
 		c.metricName(m.Pods.Metric.Name, p)
 		if target.AverageValue == nil {
 			c.required(p.in("target", "averageValue"), "must specify a positive target averageValue")
 		}
-	case m.Type == autoscalingv2.ResourceMetricSourceType:
+	case m.Resource != nil:
 		target = &m.Resource.Target
 		c.resourceTarget(string(m.Resource.Name), target, p, either)
 	default:

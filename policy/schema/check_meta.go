@@ -108,6 +108,8 @@ func (c *check) owners(list []metav1.OwnerReference, p *spot) {
 		}
 		if f.err.Type == fielderr.ErrorTypeRequired || name == "apiVersion" {
 			f.err = fielderr.Invalid(fielderr.NewPath(p.path(), name), value, text)
+		} else {
+			f.err.Field = p.path()
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -37,7 +36,7 @@ func (c *podCheck) checkVolumes(list []corev1.Volume, p *spot) {
 
 // source validates a volume's source: one, with what the common kinds need.
 func (c *podCheck) source(s *corev1.VolumeSource, p *spot) {
-	switch kinds := sourceKinds(reflect.ValueOf(s).Elem()); len(kinds) {
+	switch kinds := inOrder(sourceKinds(reflect.ValueOf(s).Elem()), "emptyDir"); len(kinds) {
 	case 0:
 		c.required(p, "must specify a volume type")
 		return
@@ -106,6 +105,14 @@ func sourceKinds(s reflect.Value) []string {
 			name, _, _ := strings.Cut(s.Type().Field(i).Tag.Get("json"), ",")
 			kinds = append(kinds, name)
 		}
+	}
+	return kinds
+}
+
+// inOrder puts the kind first that the server looks at first.
+func inOrder(kinds []string, first string) []string {
+	if i := slices.Index(kinds, first); i > 0 {
+		kinds = append([]string{first}, slices.Delete(kinds, i, i+1)...)
 	}
 	return kinds
 }
@@ -314,12 +321,10 @@ func (c *check) volume(s *corev1.PersistentVolumeSpec, p *spot) {
 		oneOf(c, p.in("persistentVolumeReclaimPolicy"), s.PersistentVolumeReclaimPolicy,
 			corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)
 	}
-	kinds := sourceKinds(reflect.ValueOf(&s.PersistentVolumeSource).Elem())
+	kinds := inOrder(sourceKinds(reflect.ValueOf(&s.PersistentVolumeSource).Elem()), "hostPath")
 	if len(kinds) == 0 {
 		c.required(p, "must specify a volume type")
 	}
-	// The server looks at paths on the node first.
-	slices.SortStableFunc(kinds, func(a, b string) int { return -cmp.Compare(btoi(a == "hostPath"), btoi(b == "hostPath")) })
 	for _, kind := range kinds[min(1, len(kinds)):] {
 		said := kind
 		switch kind {
@@ -339,13 +344,6 @@ func (c *check) volume(s *corev1.PersistentVolumeSpec, p *spot) {
 	if s.VolumeMode != nil {
 		oneOf(c, p.in("volumeMode"), *s.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
 	}
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func (c *check) volumeSource(s *corev1.PersistentVolumeSource, p *spot) {

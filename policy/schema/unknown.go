@@ -32,59 +32,87 @@ type unknownField struct {
 // maxUnknown is how many strict errors the API server's decoder keeps.
 const maxUnknown = 100
 
+// unknown lists the unknown fields of a value, in order: the first of them, as
+// the decoder sees the keys sorted.
+func (k *known) unknown(value map[string]any) []unknownField {
+	if k.knows(value) {
+		return nil
+	}
+	w := &strictWalk{}
+	w.object(k, value, top)
+	return w.found
+}
+
+// knows tells whether there is no unknown field in a value.
+func (k *known) knows(value any) bool {
+	if k == nil {
+		return true
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		for key, child := range v {
+			below, ok := k.fields[key]
+			if k.fields == nil {
+				below, ok = k.each, true
+			}
+			if !ok || below != nil && !below.knows(child) {
+				return false
+			}
+		}
+	case []any:
+		for _, child := range v {
+			if !k.each.knows(child) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 type strictWalk struct {
-	place *spot
 	names []string
 	found []unknownField
 }
 
-// unknown lists the unknown fields of a value, in order.
-func (k *known) unknown(value map[string]any) []unknownField {
-	w := &strictWalk{}
-	w.object(k, value, top)
-	slices.SortFunc(w.found, func(a, b unknownField) int { return strings.Compare(a.path, b.path) })
-	return w.found[:min(len(w.found), maxUnknown)]
-}
-
-func (w *strictWalk) value(k *known, value any, p *spot) {
-	if k == nil {
+func (w *strictWalk) value(k *known, value any, p *spot, name string) {
+	if k == nil || len(w.found) == maxUnknown {
 		return
 	}
+	w.names = append(w.names, name)
 	switch v := value.(type) {
 	case map[string]any:
 		w.object(k, v, p)
 	case []any:
 		for i, child := range v {
-			if k.each == nil {
-				return
-			}
-			w.names = append(w.names, "")
-			w.value(k.each, child, p.in(i))
-			w.names = w.names[:len(w.names)-1]
+			w.value(k.each, child, p.in(i), "")
+		}
+	}
+	w.names = w.names[:len(w.names)-1]
+}
+
+func (w *strictWalk) object(k *known, value map[string]any, p *spot) {
+	for _, key := range sortedKeysOf(value) {
+		below, ok := k.fields[key]
+		switch {
+		case len(w.found) == maxUnknown:
+			return
+		case k.fields == nil:
+			w.value(k.each, value[key], p.in(key), key)
+		case ok:
+			w.value(below, value[key], p.in(key), key)
+		default:
+			at := p.in(key)
+			w.found = append(w.found, unknownField{at.path(), at.pointer(), slices.Clone(w.names), key, k})
 		}
 	}
 }
 
-func (w *strictWalk) object(k *known, value map[string]any, p *spot) {
-	for key, child := range value {
-		below, ok := k.fields[key]
-		switch {
-		case k.fields == nil:
-			below = k.each
-		case !ok:
-			if len(w.found) < 2*maxUnknown {
-				at := p.in(key)
-				w.found = append(w.found, unknownField{at.path(), at.pointer(), slices.Clone(w.names), key, k})
-			}
-			continue
-		}
-		if below == nil {
-			continue
-		}
-		w.names = append(w.names, key)
-		w.value(below, child, p.in(key))
-		w.names = w.names[:len(w.names)-1]
+func (k *known) has(name string) bool {
+	if k == nil {
+		return false
 	}
+	_, ok := k.fields[name]
+	return ok
 }
 
 // descend follows field names.
@@ -236,11 +264,7 @@ func newStrict(gvk schema.GroupVersionKind, r release) (*strict, error) {
 func (s *strict) when(u unknownField, r release) string {
 	var in []release
 	for other, k := range s.others() {
-		parent := k.descend(u.names)
-		if parent == nil || parent.fields == nil {
-			continue
-		}
-		if _, ok := parent.fields[u.key]; ok {
+		if k.descend(u.names).has(u.key) {
 			in = append(in, other)
 		}
 	}
@@ -264,11 +288,11 @@ func (s *strict) suggest(u unknownField) string {
 	}
 	for i := len(u.names) - 1; i >= 0; i-- {
 		outer := s.now.descend(u.names[:i])
-		if outer == nil || outer.fields == nil {
-			continue
-		}
-		if _, ok := outer.fields[u.key]; ok {
+		if outer.has(u.key) {
 			return u.key + " is a field of " + describe(u.names[:i]) + ": is it indented too far?"
+		}
+		if last := u.names[len(u.names)-1]; outer.has(last) && outer.fields[last].has(u.key) && i < len(u.names)-1 {
+			return u.key + " is a field of " + describe(append(slices.Clone(u.names[:i]), last))
 		}
 	}
 	if inner := below(u); inner != "" {
@@ -281,10 +305,7 @@ func (s *strict) suggest(u unknownField) string {
 func below(u unknownField) string {
 	var found []string
 	for name, k := range u.parent.fields {
-		if k == nil || k.fields == nil {
-			continue
-		}
-		if _, ok := k.fields[u.key]; ok {
+		if k.has(u.key) {
 			found = append(found, name)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -149,7 +150,31 @@ func (j *judge) faults(req *policy.Request) ([]*fault, error) {
 		}
 	}
 	c.object(j.builtin, object, old)
+	if _, ok := object.(*corev1.Secret); ok {
+		asWritten(c.faults, req.Object.Object)
+	}
 	return c.faults, nil
+}
+
+// asWritten leads from the data of a Secret, as it is held, to its stringData
+// where that is what is written.
+func asWritten(faults []*fault, written map[string]any) {
+	text, _ := written["stringData"].(map[string]any)
+	if text == nil {
+		return
+	}
+	for _, f := range faults {
+		for i, pointer := range f.fields {
+			path := render.Path(pointer)
+			if len(path) == 0 || path[0] != "data" {
+				continue
+			}
+			_, there := render.Lookup(written, pointer)
+			if !there {
+				f.fields[i] = "/stringData" + strings.TrimPrefix(pointer, "/data")
+			}
+		}
+	}
 }
 
 // read makes a typed object, a pointer, of one that was admitted.

@@ -1,0 +1,368 @@
+package schema
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A case is the first object of a file with the changes that a further
+// document makes to it, a JSON merge patch each.
+type validateCase struct {
+	name   string
+	object map[string]any
+}
+
+// What Kubernetes 1.36.3 itself says of the objects in testdata/validate is
+// recorded beside them (.json), and what we say (.txt): each fault with its
+// rule and fields, and what the server says besides. UPDATE_GOLDEN=1 asks
+// both again.
+func TestValidateAsRecorded(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/validate/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no objects: %v", err)
+	}
+	kinds := newKinds(t, "1.36")
+	v := NewValidator(kinds, nil)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			t.Parallel()
+			cases := readCases(t, file)
+			answers := recordedFaults(t, file, cases)
+			if len(answers) != len(cases) {
+				t.Fatalf("%d answers for %d objects", len(answers), len(cases))
+			}
+			var text strings.Builder
+			for i, c := range cases {
+				fmt.Fprintf(&text, "# %s\n", c.name)
+				text.WriteString(tellCase(t, kinds, v, c, answers[i]))
+			}
+			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", text.String())
+		})
+	}
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got)\n%s", file, diff)
+	}
+}
+
+func readCases(t *testing.T, file string) []validateCase {
+	t.Helper()
+	var cases []validateCase
+	for _, d := range readDocuments(t, file) {
+		object := d.object.Object
+		if len(cases) > 0 {
+			object = mergePatch(runtime.DeepCopyJSON(cases[0].object), object)
+		}
+		cases = append(cases, validateCase{d.comment, object})
+	}
+	return cases
+}
+
+// mergePatch applies a JSON merge patch (RFC 7386).
+func mergePatch(object, patch map[string]any) map[string]any {
+	for key, value := range patch {
+		below, ok := value.(map[string]any)
+		was, _ := object[key].(map[string]any)
+		switch {
+		case value == nil:
+			delete(object, key)
+		case ok && was != nil:
+			object[key] = mergePatch(was, below)
+		default:
+			object[key] = value
+		}
+	}
+	return object
+}
+
+// tellCase says what we say, and fails for what the server doesn't.
+func tellCase(t *testing.T, kinds *Kinds, v *Validator, c validateCase, server oracleAnswer) string {
+	t.Helper()
+	theirs := map[string]bool{}
+	strict := false
+	for _, f := range server.Faults {
+		theirs[f.String()] = true
+		strict = strict || f.Field == ""
+	}
+	results, err := validateObject(kinds, v, c.object)
+	if err != nil {
+		return fmt.Sprintf("refused: %v\n", err)
+	}
+	var b strings.Builder
+	said := map[string]bool{}
+	for _, r := range results {
+		fmt.Fprintf(&b, "%s %s %s\n", r.Rule, strings.Join(r.Fields, ","), abbreviate(r.Message))
+		if r.Hint != "" {
+			fmt.Fprintf(&b, "  hint: %s\n", r.Hint)
+		}
+		said[strings.TrimPrefix(r.Message, "strict decoding error: ")] = true
+	}
+	ours, warned, _ := faultsOf(t, kinds, v, oracleRequest{Object: c.object})
+	for _, f := range sortedKeysOf(ours) {
+		if !matched(f, theirs) && (!strict || strings.HasPrefix(f, "unknown field")) {
+			t.Errorf("%s: not said by the API server: %s", c.name, f)
+		}
+	}
+	for _, f := range sortedKeysOf(theirs) {
+		if !matched(f, ours) && !matched(f, warned) {
+			fmt.Fprintf(&b, "missed: %s\n", abbreviate(f))
+		}
+	}
+	return b.String()
+}
+
+// abbreviate leaves out the middle of the server's longest sentences.
+func abbreviate(s string) string {
+	s = strings.ReplaceAll(s, "\n", " ")
+	if before, after, ok := strings.Cut(s, " must consist of "); ok {
+		s = before + " must consist of …"
+		if _, more, ok := strings.Cut(after, "), "); ok {
+			s += ", " + abbreviate(more)
+		}
+	}
+	return s
+}
+
+func validateObject(kinds *Kinds, v *Validator, object map[string]any) ([]policy.Result, error) {
+	req := policy.Request{Operation: policy.Create, Object: &render.Object{Unstructured: &unstructured.Unstructured{Object: object}}}
+	req.Kind = req.Object.GroupVersionKind()
+	var err error
+	if req.Admitted, err = kinds.Admit(req.Object, "default"); err != nil {
+		return nil, err
+	}
+	return v.Validate(context.Background(), &req)
+}
+
+// recordedFaults reads the server's answers, and asks for them anew if told to.
+func recordedFaults(t *testing.T, file string, cases []validateCase) []oracleAnswer {
+	t.Helper()
+	recorded := strings.TrimSuffix(file, ".yaml") + ".json"
+	if os.Getenv("UPDATE_GOLDEN") != "" && os.Getenv("PREADMIT_ORACLE") != "" {
+		var requests []oracleRequest
+		for _, c := range cases {
+			requests = append(requests, oracleRequest{Object: c.object, Validate: true})
+		}
+		var b bytes.Buffer
+		for i, a := range askOracle(t, requests) {
+			if a.Error != "" {
+				t.Errorf("%s: %s", cases[i].name, a.Error)
+			}
+			line, err := json.Marshal(a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Write(append(line, '\n'))
+		}
+		if err := os.WriteFile(recorded, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(recorded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readAnswers(t, data)
+}
+
+// A field that another release knows is said to be of that release.
+func TestUnknownFieldsByRelease(t *testing.T) {
+	t.Parallel()
+	const text = `
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  hostnameOverride: x
+  resourceClaims: [{name: a, source: {resourceClaimName: b}}]
+  containers: [{name: a, image: b, securityContext: {fsGroup: 1}}]
+`
+	for version, want := range map[string][]string{
+		"1.29": {
+			"/spec/containers/0/securityContext/fsGroup: fsGroup is a field of spec.securityContext",
+			"/spec/hostnameOverride: Kubernetes knows it from 1.34 on",
+		},
+		"1.36": {
+			"/spec/containers/0/securityContext/fsGroup: fsGroup is a field of spec.securityContext",
+			"/spec/resourceClaims/0/source: Kubernetes 1.30 is the last that knows it",
+		},
+	} {
+		kinds := newKinds(t, version)
+		results, err := validateObject(kinds, NewValidator(kinds, nil), parse(t, text).Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range results {
+			if r.Rule == ruleUnknown {
+				got = append(got, r.Fields[0]+": "+r.Hint)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", version, diff)
+		}
+	}
+}
+
+// Objects that are right everywhere are right in every release.
+func TestValidInEveryRelease(t *testing.T) {
+	t.Parallel()
+	for r := oldest; r <= newest; r++ {
+		kinds := newKinds(t, r.String())
+		v := NewValidator(kinds, nil)
+		results, err := validateObject(kinds, v, parse(t, benchDeployment).Object)
+		if err != nil || len(results) != 1 || results[0].Outcome != policy.Pass || results[0].Rule != ruleValid {
+			t.Errorf("%s: %v %v", r, results, err)
+		}
+	}
+}
+
+// What hangs on the release: each text is refused by the first version alone.
+func TestValidationByRelease(t *testing.T) {
+	t.Parallel()
+	pod := func(spec string) string {
+		return "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: b" + spec + "}]}\n"
+	}
+	for _, c := range []struct{ refused, accepted, text string }{
+		{"1.31", "1.32", pod(`, env: [{name: "a b"}]`)},
+		{"1.35", "1.36", "apiVersion: v1\nkind: Service\nmetadata: {name: 1web}\nspec: {ports: [{port: 1}]}\n"},
+		{"1.33", "1.32", "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: a}\nspec: {serviceName: a.b, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: b}]}}}\n"},
+		{"1.34", "1.33", "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {maxReplicas: 1, scaleTargetRef: {apiVersion: v1, kind: ReplicationController, name: a}}\n"},
+		{"1.32", "1.33", pod(`, lifecycle: {preStop: {sleep: {seconds: 0}}}`)},
+		{"1.33", "1.34", "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {trafficDistribution: PreferSameZone, ports: [{port: 1}]}\n"},
+	} {
+		for version, want := range map[string]policy.Outcome{c.refused: policy.Fail, c.accepted: policy.Pass} {
+			kinds := newKinds(t, version)
+			results, err := validateObject(kinds, NewValidator(kinds, nil), parse(t, c.text).Object)
+			if err != nil || results[0].Outcome != want {
+				t.Errorf("%s: %v %v, want %s of\n%s", version, results, err, want, c.text)
+			}
+		}
+	}
+}
+
+// No result says what is in a Secret, and none is beyond bounds.
+func TestValidateSaysNoSecrets(t *testing.T) {
+	t.Parallel()
+	kinds := newKinds(t, "")
+	v := NewValidator(kinds, nil)
+	for _, text := range []string{
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ntype: kubernetes.io/dockerconfigjson\nstringData: {.dockerconfigjson: hunter2}\n",
+		"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: a}\nwebhooks: [{name: a.b.c, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {url: 'https://user:hunter2@host'}}]\n",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {a: '" + strings.Repeat("é", 10000) + "'}}\n",
+		`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"` + strings.Repeat("x ", 500) + `": "b"}}`,
+	} {
+		results, err := validateObject(kinds, v, parse(t, text).Object)
+		if err != nil || len(results) == 0 || results[0].Outcome != policy.Fail {
+			t.Errorf("%v %v", results, err)
+		}
+		for _, r := range results {
+			if strings.Contains(r.Message, "hunter2") || len(r.Message) > 4<<10 {
+				t.Errorf("%.100s", r.Message)
+			}
+		}
+	}
+}
+
+// A hundred unknown fields are told, as by the API server's decoder.
+func TestManyUnknownFields(t *testing.T) {
+	t.Parallel()
+	kinds := newKinds(t, "")
+	o := object("v1", "ConfigMap")
+	for i := range 5000 {
+		o.Object[fmt.Sprintf("x%04d", i)] = "a"
+	}
+	first, err := validateObject(kinds, NewValidator(kinds, nil), o.Object)
+	if err != nil || len(first) != maxUnknown {
+		t.Fatalf("%d results, %v", len(first), err)
+	}
+	second, _ := validateObject(kinds, NewValidator(kinds, nil), o.Object)
+	if diff := cmp.Diff(first, second); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Many ask at once, of kinds that nobody asked about before.
+func TestValidateConcurrently(t *testing.T) {
+	t.Parallel()
+	kinds := newKinds(t, "1.33")
+	v := NewValidator(kinds, nil)
+	o := parse(t, benchDeployment)
+	o.Object["spec"].(map[string]any)["replica"] = int64(1)
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			results, err := validateObject(kinds, v, o.Object)
+			if err != nil || len(results) != 1 || results[0].Hint != "did you mean replicas?" {
+				t.Errorf("%v %v", results, err)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+func TestRulesOfTheKindsThatAreThere(t *testing.T) {
+	t.Parallel()
+	kinds := newKinds(t, "1.33", widgets)
+	rules := NewValidator(kinds, []*render.Object{
+		object("v1", "Pod"), object("apps/v1", "Deployment"), object("v1", "Pod"), object("example.com/v1", "Widget"),
+	}).Rules()
+	var policies []string
+	for _, r := range rules {
+		if r.Engine != policy.EngineSchema || r.Title == "" || !strings.Contains(r.Description, "Kubernetes 1.33") {
+			t.Errorf("%+v", r)
+		}
+		if !slices.Contains(policies, r.Policy) {
+			policies = append(policies, r.Policy)
+		}
+	}
+	if diff := cmp.Diff([]string{"Deployment.apps", "Pod"}, policies); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What fails has a documented rule.
+func TestEveryRuleIsDocumented(t *testing.T) {
+	t.Parallel()
+	documented := map[string]bool{}
+	for _, d := range documentation {
+		documented[d.rule] = true
+	}
+	for _, rule := range faultRules {
+		if !documented[rule] {
+			t.Error(rule)
+		}
+	}
+	if len(documented) != len(documentation) || !slices.IsSortedFunc(documentation, func(a, b struct{ rule, title, text, help, url string }) int {
+		return strings.Compare(a.rule, b.rule)
+	}) {
+		t.Error("not sorted, or twice")
+	}
+}
