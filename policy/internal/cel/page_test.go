@@ -40,6 +40,8 @@ var page = []librarySection{
 		{"o.exists_one(x, x > 1)", `{"o":[1,2]}`, "true", "", `{"o":[2,2]}`, "false"},
 		{"o.map(x, x * 2)", `{"o":[1,2]}`, "[2, 4]", "", `{"o":["a"]}`, "error: no such overload"},
 		{"o.filter(x, x > 1)", `{"o":[1,2]}`, "[2]", "", `{"o":[1]}`, "[]"},
+		// The page has a single = here.
+		{"l.filter(e, e.name == 'MY_ENV').all(e, e.value.matches('^[a-zA-Z]*$'))", `{"l":[{"name":"MY_ENV","value":"a"},{"name":"X","value":"1"}]}`, "true", "l.filter(e, e.name = 'MY_ENV').all(e, e.value.matches('^[a-zA-Z]*$'))", `{"l":[]}`, "error: Syntax error"},
 		{"has(object.namex) ? object.namex == 'special' : request.name == 'special'", `{"object":{"namex":"special"},"request":{"name":"x"}}`, "true", "", `{"object":{},"request":{"name":"x"}}`, "false"},
 		{"has(object.namex) ? object.namex == 'special' : request.name == 'special'", `{"object":{},"request":{"name":"special"}}`, "true", "", `{"object":{"namex":"x"},"request":{"name":"special"}}`, "false"},
 	}},
