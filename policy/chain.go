@@ -97,12 +97,12 @@ func (c Chain) admit(req *Request) (results []Result, admitted bool) {
 	var err error
 	if req.Object != nil {
 		if req.Admitted, err = c.Kinds.Admit(req.Object, req.Namespace); err != nil {
-			return []Result{decodeError(req, err)}, false
+			return decodeErrors(req, err), false
 		}
 	}
 	if req.OldObject != nil {
 		if req.OldAdmitted, err = c.Kinds.Admit(req.OldObject, req.Namespace); err != nil {
-			return []Result{decodeError(req, err)}, false
+			return decodeErrors(req, err), false
 		}
 	}
 	return nil, true
@@ -113,6 +113,20 @@ func unitNamespace(o *render.Object) string {
 		return ""
 	}
 	return o.Unit.Namespace
+}
+
+// decodeErrors tells each of several errors apart, which a Kinds may find.
+func decodeErrors(req *Request, err error) []Result {
+	all := []error{err}
+	var several interface{ Unwrap() []error }
+	if errors.As(err, &several) {
+		all = several.Unwrap()
+	}
+	results := make([]Result, len(all))
+	for i, e := range all {
+		results[i] = decodeError(req, e)
+	}
+	return results
 }
 
 func decodeError(req *Request, err error) Result {

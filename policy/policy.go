@@ -82,7 +82,8 @@ type Kinds interface {
 	// type, defaulted, in the given namespace (for a namespaced object that
 	// names none). The result shares nothing with o. The error says, as the
 	// API server does, why it can't be decoded; Fields of a *FieldError are
-	// the pointers at fault.
+	// the pointers at fault. One that unwraps to several is about as many
+	// fields.
 	Admit(o *render.Object, namespace string) (map[string]any, error)
 
 	// Equivalent lists the other resources that serve the same objects, such

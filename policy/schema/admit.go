@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -76,7 +77,7 @@ func (k *Kinds) admitBuiltin(b *builtin, o *render.Object, namespace string) (ma
 	}
 	typed, err := t.decode(o.Object)
 	if err != nil {
-		return nil, badRequest(b.gvk, err)
+		return nil, t.refuseAll(b.gvk, o.Object, err)
 	}
 	t.complete(k.release, typed)
 	held, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
@@ -86,6 +87,66 @@ func (k *Kinds) admitBuiltin(b *builtin, o *render.Object, namespace string) (ma
 	t.older.adapt(held)
 	place(held, b.namespaced, namespace)
 	return held, nil
+}
+
+// refusals are the errors about several fields of an object. The API server
+// stops at the first, which alone is the text.
+type refusals []error
+
+func (e refusals) Error() string { return e[0].Error() }
+
+// Unwrap returns them all, as errors.Join does.
+func (e refusals) Unwrap() []error { return e }
+
+// maxRefusals is how many fields of one object are told.
+const maxRefusals = 20
+
+// refuseAll gives what the API server would say of an object one after the other,
+// if each field at fault were left out once it was told. err is the first.
+func (t *goType) refuseAll(gvk schema.GroupVersionKind, object map[string]any, err error) error {
+	all := refusals{badRequest(gvk, err)}
+	rest := runtime.DeepCopyJSON(object)
+	for len(all) < maxRefusals {
+		var fe *policy.FieldError
+		if !errors.As(err, &fe) || len(fe.Fields) != 1 || !forget(rest, fe.Fields[0]) {
+			break
+		}
+		if _, err = t.decode(rest); err == nil {
+			break
+		}
+		all = append(all, badRequest(gvk, err))
+	}
+	if len(all) == 1 {
+		return all[0]
+	}
+	return all
+}
+
+// forget makes the value at a pointer null, which the decoder passes over.
+func forget(object map[string]any, pointer string) bool {
+	i := strings.LastIndexByte(pointer, '/')
+	if i < 0 {
+		return false
+	}
+	parent, _ := render.Lookup(object, pointer[:i])
+	path := render.Path(pointer)
+	key := path[len(path)-1]
+	switch v := parent.(type) {
+	case map[string]any:
+		if v[key] == nil {
+			return false
+		}
+		v[key] = nil
+		return true
+	case []any:
+		n, err := strconv.Atoi(key)
+		if err != nil || n < 0 || n >= len(v) || v[n] == nil {
+			return false
+		}
+		v[n] = nil
+		return true
+	}
+	return false
 }
 
 // badRequest says what the API server's create handler says of an object that

@@ -8,6 +8,9 @@
 // k8s.io/kubernetes does (defaults*.go) and brought into the form that the
 // server holds and shows to admission (stored.go). The nested module oracle
 // is the server's own code, which the tests compare with.
+//
+// [Validator] is the policy.Validator of the built-in kinds: what the server's
+// strict decoding (unknown.go) and its validation (check*.go) refuse.
 package schema
 
 import (

@@ -366,3 +366,40 @@ func TestEveryRuleIsDocumented(t *testing.T) {
 		t.Error("not sorted, or twice")
 	}
 }
+
+// Every value of a wrong type is told, each in the words that the API server
+// has for it alone.
+func TestEveryMistypedField(t *testing.T) {
+	t.Parallel()
+	o := parse(t, `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: a, labels: {b: 1}}
+spec:
+  replicas: two
+  paused: true
+  template: {spec: {containers: [{name: a, image: [b], ports: {http: 80}}, c]}}
+`)
+	kinds := newKinds(t, "1.36")
+	chain := policy.Chain{Kinds: kinds, Validators: []policy.Validator{NewValidator(kinds, nil)}}
+	results, err := chain.Review(t.Context(), []policy.Request{{Operation: policy.Create, Object: o}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range results {
+		_, text, _ := strings.Cut(r.Message, "cannot be handled as a Deployment: ")
+		got = append(got, r.Rule+" "+strings.Join(r.Fields, ",")+" "+text)
+	}
+	slices.Sort(got)
+	want := []string{
+		"decode /metadata/labels/b json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string",
+		"decode /spec/replicas json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32",
+		"decode /spec/template/spec/containers/0/image json: cannot unmarshal array into Go struct field Container.spec.template.spec.containers.image of type string",
+		"decode /spec/template/spec/containers/0/ports json: cannot unmarshal object into Go struct field Container.spec.template.spec.containers.ports of type []v1.ContainerPort",
+		"decode /spec/template/spec/containers/1 json: cannot unmarshal string into Go struct field PodSpec.spec.template.spec.containers of type v1.Container",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
