@@ -98,8 +98,10 @@ func (c *chunk) empty() bool {
 // and splitters don't.
 func encoding(data []byte) error {
 	names := []struct{ prefix, name string }{
-		{"\xff\xfe\x00\x00", "UTF-32LE"}, {"\x00\x00\xfe\xff", "UTF-32BE"},
-		{"\xff\xfe", "UTF-16LE"}, {"\xfe\xff", "UTF-16BE"},
+		{"\xff\xfe\x00\x00", "UTF-32LE"},
+		{"\x00\x00\xfe\xff", "UTF-32BE"},
+		{"\xff\xfe", "UTF-16LE"},
+		{"\xfe\xff", "UTF-16BE"},
 	}
 	for _, n := range names {
 		if bytes.HasPrefix(data, []byte(n.prefix)) {

@@ -59,8 +59,12 @@ func TestJSONContract(t *testing.T) {
 		raw  []byte
 		want []string
 	}{
-		{"report", data, top}, {"tool", doc["tool"], []string{"name", "version"}}, {"unit", units[0], unit}, {"summary", doc["summary"], summary},
-		{"result", results[0], result}, {"origin", first.Origins[0], origin},
+		{"report", data, top},
+		{"tool", doc["tool"], []string{"name", "version"}},
+		{"unit", units[0], unit},
+		{"summary", doc["summary"], summary},
+		{"result", results[0], result},
+		{"origin", first.Origins[0], origin},
 	} {
 		got := slices.DeleteFunc(keys(t, c.raw), func(k string) bool { return c.what == "result" && slices.Contains(optional, k) })
 		if diff := cmp.Diff(c.want, got); diff != "" {
@@ -137,8 +141,10 @@ func TestReadRefuses(t *testing.T) {
 		{"other-json", `{"kind":"List"}`, `it has no schema "preadmit.report/v1"`},
 		{"sarif", string(write(t, "sarif", sample(t), Options{})), "this is a SARIF file"},
 		{"test-report", `{"schema":"preadmit.test/v1"}`, "this is a preadmit.test/v1, not a preadmit.report/v1"},
-		{"other-version", `{"tool":{"name":"preadmit","version":"9.1"},"units":{},"schema":"preadmit.report/v2"}`,
-			"this report is a preadmit.report/v2 made by preadmit 9.1, and this preadmit reads preadmit.report/v1"},
+		{
+			"other-version", `{"tool":{"name":"preadmit","version":"9.1"},"units":{},"schema":"preadmit.report/v2"}`,
+			"this report is a preadmit.report/v2 made by preadmit 9.1, and this preadmit reads preadmit.report/v1",
+		},
 		{"schema-is-a-number", `{"schema":1}`, "it has no schema"},
 		{"hostile-schema", `{"schema":"\u001b[2J"}`, `this is a \u{1b}[2J, not`},
 		{"wrong-type", strings.Replace(whole, `"units":4`, `"units":"4"`, 1), "summary.units is a JSON string"},

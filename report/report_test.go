@@ -26,7 +26,10 @@ func TestNewCounts(t *testing.T) {
 		{Outcome: policy.Fail, Action: policy.Deny, Suppression: &policy.Suppression{}},
 		{Outcome: policy.Fail, Action: policy.Warn},
 		{Outcome: policy.Fail, Action: policy.Audit},
-		{Outcome: policy.Pass}, {Outcome: policy.Skip}, {Outcome: policy.Unknown}, {Outcome: policy.Error},
+		{Outcome: policy.Pass},
+		{Outcome: policy.Skip},
+		{Outcome: policy.Unknown},
+		{Outcome: policy.Error},
 		{Outcome: policy.Error, Baseline: "unchanged"},
 	}
 	r := New(Tool{Name: "preadmit"}, units, rules, results)

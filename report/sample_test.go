@@ -50,13 +50,17 @@ func sampleTree(t testing.TB) fs.FS {
 
 func sampleRules() []policy.Rule {
 	return []policy.Rule{
-		{Engine: "PodSecurity", Policy: "baseline", Name: "hostNamespaces", Severity: policy.High, Action: policy.Deny,
+		{
+			Engine: "PodSecurity", Policy: "baseline", Name: "hostNamespaces", Severity: policy.High, Action: policy.Deny,
 			Title: "Sharing the host namespaces must be disallowed", Description: "Sharing the host namespaces must be disallowed.\nA pod that shares them sees the node.",
-			Help: "Remove `hostNetwork: true`.", URL: "https://kubernetes.io/docs/concepts/security/pod-security-standards/"},
+			Help: "Remove `hostNetwork: true`.", URL: "https://kubernetes.io/docs/concepts/security/pod-security-standards/",
+		},
 		{Engine: "PodSecurity", Policy: "baseline", Name: "privileged", Severity: policy.Critical, Action: policy.Deny, Title: "Privileged containers"},
-		{Engine: "ValidatingAdmissionPolicy", Policy: "require-limits", Name: "validations[0]", Action: policy.Deny,
+		{
+			Engine: "ValidatingAdmissionPolicy", Policy: "require-limits", Name: "validations[0]", Action: policy.Deny,
 			Expression: "object.spec.template.spec.containers.all(c, has(c.resources.limits))",
-			Origin:     render.Span{File: "policies/limits.yaml", Line: 7, Column: 5, EndLine: 8, EndColumn: 42}},
+			Origin:     render.Span{File: "policies/limits.yaml", Line: 7, Column: 5, EndLine: 8, EndColumn: 42},
+		},
 		{Engine: "ValidatingAdmissionPolicy", Policy: "labels", Name: "validations[0]", Action: policy.Audit, Severity: policy.Info},
 	}
 }
@@ -96,34 +100,54 @@ func otherResults() []policy.Result {
 		}
 	}
 	return []policy.Result{
-		{Engine: "PodSecurity", Policy: "baseline", Rule: "hostNamespaces", Operation: policy.Create, Object: api, Outcome: policy.Fail, Action: policy.Deny, Severity: policy.High,
+		{
+			Engine: "PodSecurity", Policy: "baseline", Rule: "hostNamespaces", Operation: policy.Create, Object: api, Outcome: policy.Fail, Action: policy.Deny, Severity: policy.High,
 			Message: "host namespaces (hostNetwork=true)", Fields: []string{"/spec/template/spec/hostNetwork"}, Origins: patch(74, 91),
-			Hint: "remove hostNetwork, or run in a namespace that allows it", Fingerprint: "aa"},
-		{Engine: "PodSecurity", Policy: "baseline", Rule: "privileged", Operation: policy.Create, Object: api, Outcome: policy.Fail, Action: policy.Warn, Severity: policy.Critical,
+			Hint: "remove hostNetwork, or run in a namespace that allows it", Fingerprint: "aa",
+		},
+		{
+			Engine: "PodSecurity", Policy: "baseline", Rule: "privileged", Operation: policy.Create, Object: api, Outcome: policy.Fail, Action: policy.Warn, Severity: policy.Critical,
 			Message: "privileged (container \"api\" must not set securityContext.privileged=true)", Fields: []string{"/spec/template/spec/containers/0/securityContext/privileged"},
-			Origins: patch(182, 198), Assumed: []string{"the namespace prod has no labels: no Namespace of that name was rendered or given"}, Fingerprint: "bb"},
-		{Engine: "ValidatingAdmissionPolicy", Policy: "labels", Rule: "validations[0]", Operation: policy.Create, Object: api, Outcome: policy.Fail, Action: policy.Audit,
-			Message: "label team is not a known team", Origins: patch(56, 63), Fingerprint: "cc"},
-		{Engine: "ValidatingAdmissionPolicy", Policy: "labels", Rule: "validations[0]", Operation: policy.Create, Object: web, Outcome: policy.Unknown, Action: policy.Deny,
-			Message: "authorizer: may system:serviceaccount:argocd:argocd create teams?", Origins: webResult(0).Origins, Fingerprint: "dd"},
-		{Engine: "ValidatingAdmissionPolicy", Policy: "labels", Rule: "validations[0]", Operation: policy.Create, Object: login, Outcome: policy.Fail, Action: policy.Deny,
+			Origins: patch(182, 198), Assumed: []string{"the namespace prod has no labels: no Namespace of that name was rendered or given"}, Fingerprint: "bb",
+		},
+		{
+			Engine: "ValidatingAdmissionPolicy", Policy: "labels", Rule: "validations[0]", Operation: policy.Create, Object: api, Outcome: policy.Fail, Action: policy.Audit,
+			Message: "label team is not a known team", Origins: patch(56, 63), Fingerprint: "cc",
+		},
+		{
+			Engine: "ValidatingAdmissionPolicy", Policy: "labels", Rule: "validations[0]", Operation: policy.Create, Object: web, Outcome: policy.Unknown, Action: policy.Deny,
+			Message: "authorizer: may system:serviceaccount:argocd:argocd create teams?", Origins: webResult(0).Origins, Fingerprint: "dd",
+		},
+		{
+			Engine: "ValidatingAdmissionPolicy", Policy: "labels", Rule: "validations[0]", Operation: policy.Create, Object: login, Outcome: policy.Fail, Action: policy.Deny,
 			Message: "a Secret must not hold a password", Fields: []string{"/stringData/password"},
-			Origins: []render.Origin{{Span: render.Span{File: "secrets/login.yaml", Line: 6, Column: 13, EndLine: 6, EndColumn: 20}, Role: render.Manifest}}, Fingerprint: "ee"},
-		{Engine: policy.EngineRender, Policy: "helm", Rule: "missing-dependency", Operation: policy.Create, Object: render.Key{Unit: "charts/db"}, Outcome: policy.Error, Action: policy.Deny,
+			Origins: []render.Origin{{Span: render.Span{File: "secrets/login.yaml", Line: 6, Column: 13, EndLine: 6, EndColumn: 20}, Role: render.Manifest}}, Fingerprint: "ee",
+		},
+		{
+			Engine: policy.EngineRender, Policy: "helm", Rule: "missing-dependency", Operation: policy.Create, Object: render.Key{Unit: "charts/db"}, Outcome: policy.Error, Action: policy.Deny,
 			Message: "dependency redis is not vendored", Hint: "run `helm dependency build` and commit charts/",
-			Origins: []render.Origin{{Span: render.Span{File: "charts/db/Chart.yaml", Line: 5, Column: 3, EndLine: 5, EndColumn: 14}, Role: render.Manifest}}, Fingerprint: "ff"},
-		{Engine: policy.EngineCompile, Policy: "broken", Rule: "validations[0]", Operation: policy.Create, Outcome: policy.Error, Action: policy.Deny,
+			Origins: []render.Origin{{Span: render.Span{File: "charts/db/Chart.yaml", Line: 5, Column: 3, EndLine: 5, EndColumn: 14}, Role: render.Manifest}}, Fingerprint: "ff",
+		},
+		{
+			Engine: policy.EngineCompile, Policy: "broken", Rule: "validations[0]", Operation: policy.Create, Outcome: policy.Error, Action: policy.Deny,
 			Message:      "ERROR: <input>:1:23: Syntax error: mismatched input '<EOF>'\n | object.spec.replicas >\n | ......................^",
-			PolicyOrigin: render.Span{File: "policies/broken.yaml", Line: 7, Column: 17, EndLine: 7, EndColumn: 39}, Fingerprint: "a0"},
+			PolicyOrigin: render.Span{File: "policies/broken.yaml", Line: 7, Column: 17, EndLine: 7, EndColumn: 39}, Fingerprint: "a0",
+		},
 		{Engine: "PodSecurity", Policy: "baseline", Rule: "privileged", Operation: policy.Create, Object: web, Outcome: policy.Pass, Action: policy.Deny},
 		{Engine: "PodSecurity", Policy: "baseline", Rule: "hostNamespaces", Operation: policy.Create, Object: web, Outcome: policy.Skip, Action: policy.Deny, Message: "exempted by the namespace"},
-		{Engine: "PodSecurity", Policy: "baseline", Rule: "privileged", Operation: policy.Update, Object: web, Outcome: policy.Fail, Action: policy.Deny, Severity: policy.Critical,
+		{
+			Engine: "PodSecurity", Policy: "baseline", Rule: "privileged", Operation: policy.Update, Object: web, Outcome: policy.Fail, Action: policy.Deny, Severity: policy.Critical,
 			Message: "privileged", Origins: webResult(0).Origins[1:], Fingerprint: "a1",
-			Suppression: &policy.Suppression{Rule: "baseline/privileged", Object: "apps/Deployment/prod/web-00", Reason: "node agent, see #123", Expires: "2027-03-31"}},
-		{Engine: "ValidatingAdmissionPolicy", Policy: "labels", Rule: "validations[0]", Operation: policy.Delete, Object: render.Key{APIVersion: "v1", Kind: "Service", Namespace: "prod", Name: "gone", Unit: "charts/web"},
-			Outcome: policy.Fail, Action: policy.Warn, Message: "the object has no place at all", Fingerprint: "a2"},
-		{Engine: "ValidatingAdmissionPolicy", Policy: "labels", Rule: "validations[0]", Operation: policy.Create, Object: render.Key{APIVersion: "v1", Kind: "Service", Namespace: "prod", Name: "whole", Unit: "charts/web"},
+			Suppression: &policy.Suppression{Rule: "baseline/privileged", Object: "apps/Deployment/prod/web-00", Reason: "node agent, see #123", Expires: "2027-03-31"},
+		},
+		{
+			Engine: "ValidatingAdmissionPolicy", Policy: "labels", Rule: "validations[0]", Operation: policy.Delete, Object: render.Key{APIVersion: "v1", Kind: "Service", Namespace: "prod", Name: "gone", Unit: "charts/web"},
+			Outcome: policy.Fail, Action: policy.Warn, Message: "the object has no place at all", Fingerprint: "a2",
+		},
+		{
+			Engine: "ValidatingAdmissionPolicy", Policy: "labels", Rule: "validations[0]", Operation: policy.Create, Object: render.Key{APIVersion: "v1", Kind: "Service", Namespace: "prod", Name: "whole", Unit: "charts/web"},
 			Outcome: policy.Fail, Action: policy.Warn, Message: "only the file is known", Fingerprint: "a3",
-			Origins: []render.Origin{{Span: render.Span{File: "charts/web/Chart.yaml"}, Role: render.Reference}}},
+			Origins: []render.Origin{{Span: render.Span{File: "charts/web/Chart.yaml"}, Role: render.Reference}},
+		},
 	}
 }

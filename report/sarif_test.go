@@ -349,8 +349,11 @@ func TestSARIFUndecided(t *testing.T) {
 		action  policy.Action
 		want    string
 	}{
-		{ProfileGitHub, policy.Deny, "/warning"}, {ProfileGitHub, policy.Warn, "/warning"}, {ProfileGitHub, policy.Audit, "/note"},
-		{ProfileFull, policy.Deny, "open/none"}, {ProfileFull, policy.Audit, "open/none"},
+		{ProfileGitHub, policy.Deny, "/warning"},
+		{ProfileGitHub, policy.Warn, "/warning"},
+		{ProfileGitHub, policy.Audit, "/note"},
+		{ProfileFull, policy.Deny, "open/none"},
+		{ProfileFull, policy.Audit, "open/none"},
 	} {
 		r := sample(t)
 		r.Units = nil

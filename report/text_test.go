@@ -141,8 +141,10 @@ func TestTextWithoutPlace(t *testing.T) {
 // What differs in rule, action or outcome never reads as one.
 func TestTextKeepsApart(t *testing.T) {
 	t.Parallel()
-	base := policy.Result{Engine: "E", Policy: "p", Rule: "r", Outcome: policy.Fail, Action: policy.Deny, Object: pod(0), Message: "m",
-		Origins: []render.Origin{{Span: render.Span{File: "f.yaml", Line: 1}}}}
+	base := policy.Result{
+		Engine: "E", Policy: "p", Rule: "r", Outcome: policy.Fail, Action: policy.Deny, Object: pod(0), Message: "m",
+		Origins: []render.Origin{{Span: render.Span{File: "f.yaml", Line: 1}}},
+	}
 	r := &Report{}
 	for _, change := range []func(*policy.Result){
 		func(*policy.Result) {},
@@ -186,10 +188,18 @@ func TestTextSummary(t *testing.T) {
 	}{
 		{"clean", Report{Summary: clean}, Options{}, "judged: 3 objects of 1 unit by 2 rules of 1 policy\nresult: 0 denied\n"},
 		{"clean-quiet", Report{Summary: clean}, Options{Quiet: true}, ""},
-		{"nothing", Report{}, Options{},
-			"judged: 0 objects of 0 units by 0 rules of 0 policies\nresult: 0 denied\nnothing was judged: this says nothing about what is in the tree\n"},
-		{"failed-quiet", Report{Units: failed, Summary: clean}, Options{Quiet: true},
-			"not rendered: charts/db (helm, failed): charts/db/Chart.yaml:1: not a chart\n"},
+		{
+			"nothing",
+			Report{},
+			Options{},
+			"judged: 0 objects of 0 units by 0 rules of 0 policies\nresult: 0 denied\nnothing was judged: this says nothing about what is in the tree\n",
+		},
+		{
+			"failed-quiet",
+			Report{Units: failed, Summary: clean},
+			Options{Quiet: true},
+			"not rendered: charts/db (helm, failed): charts/db/Chart.yaml:1: not a chart\n",
+		},
 		{"partly", Report{Units: partly, Summary: clean}, Options{Quiet: true}, "not rendered whole: charts/db (helm, rendered): one template broke\n"},
 		{"notes", Report{Notes: []string{"a\nb"}, Summary: clean}, Options{}, "judged: 3 objects of 1 unit by 2 rules of 1 policy\nresult: 0 denied\nassumed: a b\n"},
 	} {
@@ -207,8 +217,10 @@ func TestTextQuiet(t *testing.T) {
 	} {
 		var r Report
 		for _, x := range []policy.Result{
-			{Outcome: policy.Fail, Action: policy.Deny, Message: "d"}, {Outcome: policy.Error, Action: policy.Warn, Message: "e"},
-			{Outcome: policy.Fail, Action: policy.Warn, Message: "w"}, {Outcome: policy.Fail, Action: policy.Audit, Message: "a"},
+			{Outcome: policy.Fail, Action: policy.Deny, Message: "d"},
+			{Outcome: policy.Error, Action: policy.Warn, Message: "e"},
+			{Outcome: policy.Fail, Action: policy.Warn, Message: "w"},
+			{Outcome: policy.Fail, Action: policy.Audit, Message: "a"},
 		} {
 			r.Results = append(r.Results, x)
 		}
@@ -228,8 +240,10 @@ func TestTextQuiet(t *testing.T) {
 func TestTextWithoutSource(t *testing.T) {
 	t.Parallel()
 	for _, tree := range []fstest.MapFS{nil, {}, {"f.yaml": {Data: []byte("one line")}}} {
-		r := &Report{Results: []policy.Result{{Outcome: policy.Fail, Action: policy.Deny, Message: "m", Object: pod(0),
-			Origins: []render.Origin{{Span: render.Span{File: "f.yaml", Line: 3, Column: 2}}}}}}
+		r := &Report{Results: []policy.Result{{
+			Outcome: policy.Fail, Action: policy.Deny, Message: "m", Object: pod(0),
+			Origins: []render.Origin{{Span: render.Span{File: "f.yaml", Line: 3, Column: 2}}},
+		}}}
 		if tree != nil {
 			r.Tree = tree
 		}

@@ -336,8 +336,12 @@ func TestVerifyColumnKinds(t *testing.T) {
 		end  int
 		want int
 	}{
-		{"unicodeCodePoints", 2, 0}, {"utf16CodeUnits", 2, 1}, {nil, 2, 0},
-		{"unicodeCodePoints", 3, 1}, {"utf16CodeUnits", 3, 0}, {nil, 3, 0},
+		{"unicodeCodePoints", 2, 0},
+		{"utf16CodeUnits", 2, 1},
+		{nil, 2, 0},
+		{"unicodeCodePoints", 3, 1},
+		{"utf16CodeUnits", 3, 0},
+		{nil, 3, 0},
 		{nil, 4, 1},
 	} {
 		doc, tree := honest(t, ProfileGitHub)

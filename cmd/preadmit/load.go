@@ -49,7 +49,11 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 	if in.head, err = l.render(ctx, args); err != nil {
 		return nil, err
 	}
-	if in.judges, err = l.render(ctx, o.policies); err != nil {
+	policies, err := l.withoutRego(o.policies)
+	if err != nil {
+		return nil, err
+	}
+	if in.judges, err = l.render(ctx, policies); err != nil {
 		return nil, err
 	}
 	in.context, err = l.render(ctx, o.with)
@@ -109,18 +113,36 @@ func unsupported(o *render.Object) string {
 	return ""
 }
 
-// regoFiles are the .rego files that --policy names, which no engine here
-// evaluates yet.
-func regoFiles(t *tree, name string) ([]string, error) {
-	var files []string
-	err := fs.WalkDir(t, name, func(p string, d fs.DirEntry, err error) error {
+// withoutRego says of each .rego file that --policy names, which no engine
+// here evaluates yet, that it is undecided, and returns the other paths.
+func (l *loader) withoutRego(paths []string) ([]string, error) {
+	var others []string
+	for _, p := range paths {
+		name, err := l.in.tree.name(p, l.stdin)
 		if err != nil {
-			return errors.Join(err, fs.SkipDir)
+			return nil, err
 		}
-		if d.Type().IsRegular() && strings.HasSuffix(p, ".rego") {
+		if !strings.HasSuffix(p, ".rego") {
+			others = append(others, p)
+		}
+		for _, file := range regoFiles(l.in.tree, name) {
+			l.in.found = append(l.in.found, policy.Errors(policy.EngineCompile, nil, &render.Error{
+				Span: render.Span{File: file}, Rule: "unsupported-policy", Err: errors.New("Rego policies are not evaluated yet"),
+			})...)
+		}
+	}
+	return others, nil
+}
+
+// regoFiles are the .rego files at or below a name. What can't be looked at is
+// said by the walk that finds the other policies.
+func regoFiles(t *tree, name string) []string {
+	var files []string
+	_ = fs.WalkDir(t, name, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && strings.HasSuffix(p, ".rego") {
 			files = append(files, p)
 		}
 		return nil
 	})
-	return files, err
+	return files
 }

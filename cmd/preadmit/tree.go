@@ -297,9 +297,11 @@ func (c confined) Open(name string) (fs.File, error) {
 func (c confined) ReadLink(name string) (string, error) {
 	return c.root.Readlink(filepath.FromSlash(name))
 }
+
 func (c confined) Lstat(name string) (fs.FileInfo, error) {
 	return c.root.Lstat(filepath.FromSlash(name))
 }
+
 func (c confined) Stat(name string) (fs.FileInfo, error) {
 	return c.root.Stat(filepath.FromSlash(name))
 }

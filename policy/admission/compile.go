@@ -32,9 +32,12 @@ type declares struct{ params, authorizer, patches bool }
 func newEnvironments(v cel.Version) *environments {
 	e := &environments{version: v, byDecl: map[declares]func() (*celgo.Env, error){}}
 	for _, d := range []declares{
-		{}, {params: true},
-		{authorizer: true}, {params: true, authorizer: true},
-		{authorizer: true, patches: true}, {params: true, authorizer: true, patches: true},
+		{},
+		{params: true},
+		{authorizer: true},
+		{params: true, authorizer: true},
+		{authorizer: true, patches: true},
+		{params: true, authorizer: true, patches: true},
 	} {
 		e.byDecl[d] = sync.OnceValues(func() (*celgo.Env, error) { return newEnv(v, d) })
 	}

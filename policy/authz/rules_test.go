@@ -125,10 +125,24 @@ func TestPattern(t *testing.T) {
 		pattern, text string
 		want          bool
 	}{
-		{"", "", true}, {"", "a", false}, {"*", "", true}, {"*", "a", true}, {"**", "", true},
-		{"a", "a", true}, {"a", "ab", false}, {"a*", "a", true}, {"*a", "ba", true}, {"*a", "ab", false},
-		{"a*a", "a", false}, {"a*a", "aa", true}, {"a*b*c", "axbyc", true}, {"a*b*c", "acb", false},
-		{"*ab*ab*", "xabyabz", true}, {"*ab*ab*", "xaby", false}, {"a*bc*c", "abcc", true}, {"a*bc*c", "abc", false},
+		{"", "", true},
+		{"", "a", false},
+		{"*", "", true},
+		{"*", "a", true},
+		{"**", "", true},
+		{"a", "a", true},
+		{"a", "ab", false},
+		{"a*", "a", true},
+		{"*a", "ba", true},
+		{"*a", "ab", false},
+		{"a*a", "a", false},
+		{"a*a", "aa", true},
+		{"a*b*c", "axbyc", true},
+		{"a*b*c", "acb", false},
+		{"*ab*ab*", "xabyabz", true},
+		{"*ab*ab*", "xaby", false},
+		{"a*bc*c", "abcc", true},
+		{"a*bc*c", "abc", false},
 	} {
 		if got := newPattern(c.pattern).matches(c.text); got != c.want {
 			t.Errorf("%q matches %q: %v", c.pattern, c.text, got)

@@ -189,14 +189,14 @@ func align(out, inner string, from, to int) (a, b int, ok bool) {
 		return 0, 0, false
 	}
 	lead := strings.Index(inner, core)
-	if at := strings.Index(out, core); at >= 0 && strings.Index(out[at+1:], core) < 0 {
+	if at := strings.Index(out, core); at >= 0 && !strings.Contains(out[at+1:], core) {
 		if from < at || from > at+len(core) {
 			return 0, 0, false
 		}
 		return from - at + lead, min(to-at, len(core)) + lead, true
 	}
 	if body := strings.TrimSpace(out); body != "" {
-		if at := strings.Index(core, body); at >= 0 && strings.Index(core[at+1:], body) < 0 {
+		if at := strings.Index(core, body); at >= 0 && !strings.Contains(core[at+1:], body) {
 			shift := lead + at - strings.Index(out, body)
 			return max(0, from+shift), min(to+shift, len(inner)), true
 		}

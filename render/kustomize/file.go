@@ -110,12 +110,12 @@ func (f *file) check() error {
 	if err := k.CheckEmpty(); err != nil {
 		return f.error("empty-kustomization", errors.New("kustomization is empty"))
 	}
-	for _, text := range k.EnforceFields() {
+	if wrong := k.EnforceFields(); len(wrong) > 0 {
 		field := "apiVersion"
-		if strings.HasPrefix(text, "kind") {
+		if strings.HasPrefix(wrong[0], "kind") {
 			field = "kind"
 		}
-		return f.error("not-a-kustomization", errors.New(text), field)
+		return f.error("not-a-kustomization", errors.New(wrong[0]), field)
 	}
 	return nil
 }

@@ -30,7 +30,10 @@ type perturbation struct {
 // the list element that it belongs to.
 var values = []any{
 	nil, true, false, int64(0), int64(1), int64(100000), "", "x", "registry.corp/x:1.2", "100m", "RuntimeDefault", "1.2.3.4", "v1.2.3", "https://x",
-	map[string]any{"x": "y"}, []any{}, []any{"ALL"}, []any{map[string]any{"name": "x"}},
+	map[string]any{"x": "y"},
+	[]any{},
+	[]any{"ALL"},
+	[]any{map[string]any{"name": "x"}},
 	map[string]any{"limits": map[string]any{"memory": "1Gi", "cpu": "1"}, "requests": map[string]any{"memory": "1Gi", "cpu": "1"}},
 	removeElement{},
 }
