@@ -305,13 +305,13 @@ func mutate(r *rand.Rand, object map[string]any) {
 
 // other is another value of the type.
 func other(r *rand.Rand, v any) any {
-	switch v.(type) {
+	switch v := v.(type) {
 	case string:
 		return []any{"", "A b", "a_b", "-1", "a/b/c", "..", "x", "100%", "None", strings.Repeat("a", 64), "a.b", "/a", "Always"}[r.IntN(13)]
 	case int64:
 		return []any{int64(-1), int64(0), int64(70000), int64(1)}[r.IntN(4)]
 	case bool:
-		return !v.(bool)
+		return !v
 	case []any:
 		return []any{}
 	case map[string]any:
