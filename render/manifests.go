@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -101,23 +100,16 @@ func hard(err error) bool {
 	return false
 }
 
-var (
-	apiVersionLine = regexp.MustCompile(`(?m)^[ \t{,]*"?apiVersion"?[ \t]*:`)
-	kindLine       = regexp.MustCompile(`(?m)^[ \t{,]*"?kind"?[ \t]*:`)
-	bothInOneLine  = regexp.MustCompile(`\{[^\n]*"?apiVersion"?[ \t]*:[^\n]*"?kind"?[ \t]*:|\{[^\n]*"?kind"?[ \t]*:[^\n]*"?apiVersion"?[ \t]*:`)
-)
-
-// looksLikeManifest tells whether a text that can't be decoded was meant to
-// hold objects.
+// looksLikeManifest tells whether a text that can't be decoded may hold an
+// object. It goes by the words alone, however the keys are written, since other
+// tools may read what is refused here: a file is passed over only where nobody
+// could find an object in it.
 func looksLikeManifest(data []byte) bool {
 	if encoding(data) != nil {
 		data = bytes.ReplaceAll(data, []byte{0}, nil)
 	}
-	if !mayHoldObjects(data) {
-		return false
-	}
-	data = bytes.ReplaceAll(data, []byte("\r"), []byte("\n"))
-	return apiVersionLine.Match(data) && kindLine.Match(data) || bothInOneLine.Match(data)
+	return bytes.Contains(data, []byte("apiVersion")) && bytes.Contains(data, []byte("kind")) ||
+		bytes.Contains(data, []byte(`\u`)) || bytes.Contains(data, []byte(`\U`)) || bytes.Contains(data, []byte(`\x`))
 }
 
 // flatten returns the object that v is, or those in the List that it is.

@@ -69,7 +69,7 @@ func mayHoldObjects(data []byte) bool {
 			n++
 		}
 	}
-	return n >= 2 || bytes.Contains(data, []byte{0}) || bytes.Contains(data, []byte(`\u`)) || bytes.Contains(data, []byte(`\x`))
+	return n >= 2 || bytes.Contains(data, []byte{0}) || bytes.Contains(data, []byte(`\u`)) || bytes.Contains(data, []byte(`\U`)) || bytes.Contains(data, []byte(`\x`))
 }
 
 // missingPart says what keeps a value from being an object, and where.

@@ -297,3 +297,26 @@ func TestManifestsRender(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// TestUnreadable: what is refused here may be read elsewhere, so a file that
+// can't be read is an error however its keys are spelled.
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	const rest = "metadata:\n  name: hid\nspec:\n  hostNetwork: true\n...\nx: y\n"
+	for name, text := range map[string]string{
+		"quoted":   "'apiVersion': v1\n'kind': Pod\n" + rest,
+		"explicit": "? apiVersion\n: v1\n? kind\n: Pod\n" + rest,
+		"anchored": "&x apiVersion : v1\nkind : Pod\n" + rest,
+		"escaped":  "\"\\x61piVersion\": v1\n\"kin\\x64\": Pod\n" + rest,
+		"second":   "foo: bar\n...\n'apiVersion': v1\n'kind': Pod\n",
+	} {
+		d := render.Graph{Renderers: []render.Renderer{render.Manifests{}}}.Discover(fstest.MapFS{"a.yaml": {Data: []byte(text)}}, ".")
+		units, err := render.Graph{Renderers: []render.Renderer{render.Manifests{}}}.Render(t.Context(), d.Sources...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Err == nil && (len(units) != 1 || units[0].Err == nil) {
+			t.Errorf("%s: passed over: %v", name, d.Skipped)
+		}
+	}
+}

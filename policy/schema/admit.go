@@ -62,10 +62,26 @@ func (k *Kinds) unknown(gvk schema.GroupVersionKind) error {
 	if s := k.suggestCustom(gvk); s != "" {
 		return fieldError(fmt.Errorf("no matches for kind %q in version %q; did you mean %s?", gvk.Kind, gvk.GroupVersion(), s), "/kind")
 	}
+	if !strings.Contains(gvk.Group, ".") { // a definition's group has a dot
+		return fieldError(k.noMatchElsewhere(gvk), "/apiVersion")
+	}
 	if strings.TrimSpace(gvk.Kind) != gvk.Kind || strings.ContainsAny(gvk.Group+gvk.Version, " \t\r\n") {
 		return fieldError(fmt.Errorf("no matches for kind %q in version %q", gvk.Kind, gvk.GroupVersion()), "/kind")
 	}
 	return nil
+}
+
+// noMatchElsewhere names the built-in groups that have such a kind.
+func (k *Kinds) noMatchElsewhere(gvk schema.GroupVersionKind) error {
+	var others []string
+	for _, b := range k.sortedKinds(func(b *builtin) bool { return b.gvk.Kind == gvk.Kind && b.byDefault() }) {
+		others = append(others, b.gvk.GroupVersion().String())
+	}
+	hint := ""
+	if len(others) > 0 {
+		hint = "; did you mean " + strings.Join(others, " or ") + "?"
+	}
+	return fmt.Errorf("no matches for kind %q in version %q%s", gvk.Kind, gvk.GroupVersion(), hint)
 }
 
 func (k *Kinds) admitBuiltin(b *builtin, o *render.Object, namespace string) (map[string]any, error) {

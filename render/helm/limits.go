@@ -17,9 +17,9 @@ const (
 	maxInclude   = 1000      // include, tpl and template within one another
 	maxTpl       = 100       // tpl within tpl
 	maxSteps     = 4_000_000
-	maxOutput    = 256 << 20 // bytes that all templates of a release write, partials included
+	maxOutput    = 64 << 20  // bytes that all templates of a release write, partials included
 	maxString    = 16 << 20  // one string that a function makes
-	maxMade      = 1 << 30   // all of them
+	maxMade      = 256 << 20 // all of them
 	maxList      = 1 << 20   // one list that a function makes
 	maxNodes     = 5_000_000 // one value that a function walks
 	maxValue     = 1000      // maps and lists within one another in it
