@@ -168,6 +168,10 @@ func locate(r *Result, req *Request, h *history) {
 	if r.Object.Namespace == "" {
 		r.Object.Namespace = req.Namespace
 	}
+	held := h.first(req.Admitted)
+	if req.Object == nil {
+		held = req.OldAdmitted
+	}
 	if req.Object == nil || r.AsWritten {
 		h = &history{}
 	}
@@ -182,6 +186,9 @@ func locate(r *Result, req *Request, h *history) {
 			r.Origins = appendNew(r.Origins, o)
 		}
 		assumed = append(assumed, set...)
+		if d := defaulted(f, subject, held, h); d != "" {
+			assumed = append(assumed, d)
+		}
 	}
 	r.Fields, r.Assumed = written(r.Fields, subject), nil
 	for _, a := range assumed {

@@ -1,8 +1,13 @@
 package policy
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -34,4 +39,99 @@ func TestWrittenFields(t *testing.T) {
 			t.Errorf("%s: the engine's own fields were changed", c.object)
 		}
 	}
+}
+
+// TestDefaulted: a result says of fields that nobody wrote what the API server
+// defaults them to, and of no others.
+func TestDefaulted(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("é", 60)
+	for _, c := range []struct{ object, held, after, field, want string }{
+		{"{kind: Pod, spec: {}}", "{spec: {x: Always}}", "", "/spec/x", `/spec/x is not written: the API server defaults it to "Always"`},
+		{"{kind: Pod, spec: {x: null}}", "{spec: {x: 3}}", "", "/spec/x", `/spec/x is null: the API server defaults it to 3`},
+		{"{kind: Pod, spec: {}}", "{spec: {x: {b: <1, a: [true]}}}", "", "/spec/x", `/spec/x is not written: the API server defaults it to {"a":[true],"b":"<1"}`},
+		{"{kind: Pod}", "{spec: {x: [{w: 1}]}}", "", "/spec/x/0/w", `/spec/x/0/w is not written: the API server defaults it to 1`},
+		{"{kind: Pod}", "{x: " + long + "}", "", "/x", `/x is not written: the API server defaults it to "` + long[:96] + "…"},
+		{"{kind: Pod, spec: {x: Never}}", "{spec: {x: Never}}", "", "/spec/x", ""},
+		{"{kind: Pod, spec: {}}", "{spec: {}}", "", "/spec/x", ""},
+		{"{kind: Pod, spec: {}}", "{spec: {x: null}}", "", "/spec/x", ""},
+		{"{kind: Pod, spec: {}}", "{spec: {x: 1}}", "", "/spec", ""},
+		{"{kind: Pod, spec: {}}", "{spec: {x: 1}}", "", "", ""},
+		{"{kind: Pod}", "{metadata: {namespace: prod}}", "", "/metadata/namespace", `/metadata/namespace is not written: it is that of the request, "prod"`},
+		// what mutations set is told already; what they leave is still defaulted
+		{"{kind: Pod, spec: {}}", "{spec: {x: 1}}", "{spec: {x: 2}}", "/spec/x", ""},
+		{"{kind: Pod, spec: {}}", "{spec: {}}", "{spec: {x: 2}}", "/spec/x", ""},
+		{"{kind: Pod, spec: {}}", "{spec: {x: 1}}", "{spec: {x: 1, w: 2}}", "/spec/x", `/spec/x is not written: the API server defaults it to 1`},
+		{"{kind: Pod, l: [{name: a}]}", "{l: [{name: a, x: 1}]}", "{l: [{name: b, x: 1}, {name: a, x: 1}]}", "/l/1/x", `/l/1/x is not written: the API server defaults it to 1`},
+		{"{kind: Pod, l: [{name: a}]}", "{l: [{name: a, x: 1}]}", "{l: [{name: b, x: 1}, {name: a, x: 1}]}", "/l/0/x", ""},
+		// a Secret's values are never told
+		{"{kind: Secret, apiVersion: v1}", "{type: Opaque}", "", "/type", `/type is not written: the API server defaults it`},
+		{"{kind: Secret, apiVersion: v1, stringData: {a: b}}", "{data: {a: Yg==}}", "", "/data/a", ""},
+	} {
+		object := &render.Object{Unstructured: &unstructured.Unstructured{Object: tree(t, c.object)}}
+		var h history
+		if c.after != "" {
+			h.changes = []change{{before: tree(t, c.held), after: tree(t, c.after)}}
+		}
+		if got := defaulted(c.field, object, tree(t, c.held), &h); got != c.want {
+			t.Errorf("%s of %s held as %s, then %s:\ngot  %s\nwant %s", c.field, c.object, c.held, c.after, got, c.want)
+		}
+	}
+}
+
+// TestDefaultedInResults: results have it, whether they are about what
+// mutators left or about what was there before, of old objects too.
+func TestDefaultedInResults(t *testing.T) {
+	t.Parallel()
+	objects, err := render.Parse("o.yaml", []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: prod}, data: {a: x}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := mutatorFunc(func(req *Request) []Step {
+		after := runtime.DeepCopyJSON(req.Admitted)
+		after["immutable"] = true
+		return []Step{{Result: Result{Outcome: Pass, Fields: []string{"/immutable"}}, Admitted: after}}
+	})
+	chain := Chain{
+		Kinds:    defaultingKinds{},
+		Mutators: []Mutator{set},
+		Validators: []Validator{validatorFunc(func(*Request) []Result {
+			return []Result{
+				{Engine: "A", Outcome: Fail, Fields: []string{"/immutable"}},
+				{Engine: "B", Outcome: Fail, Fields: []string{"/immutable"}, AsWritten: true},
+				{Engine: "C", Outcome: Fail, Fields: []string{"/data/a", "/kept"}},
+			}
+		})},
+	}
+	const immutable, kept = `/immutable is not written: the API server defaults it to false`, `/kept is not written: the API server defaults it to "k"`
+	for _, c := range []struct {
+		reqs []Request
+		want map[string][]string
+	}{
+		{Requests(nil, objects), map[string][]string{"": nil, "A": {"/immutable is set by  "}, "B": {immutable}, "C": {kept}}},
+		{Requests(objects, nil), map[string][]string{"A": {immutable}, "B": {immutable}, "C": {kept}}},
+	} {
+		mutating := chain
+		if c.reqs[0].Object == nil {
+			mutating.Mutators = nil
+		}
+		results, err := mutating.Review(context.Background(), c.reqs)
+		if err != nil || len(results) != len(c.want) {
+			t.Fatal(results, err)
+		}
+		for _, r := range results {
+			if !slices.Equal(r.Assumed, c.want[r.Engine]) {
+				t.Errorf("%s %q: %q, want %q", r.Operation, r.Engine, r.Assumed, c.want[r.Engine])
+			}
+		}
+	}
+}
+
+// defaultingKinds default two fields.
+type defaultingKinds struct{ plainKinds }
+
+func (k defaultingKinds) Admit(o *render.Object, namespace string) (map[string]any, error) {
+	held, err := k.plainKinds.Admit(o, namespace)
+	held["immutable"], held["kept"] = false, "k"
+	return held, err
 }

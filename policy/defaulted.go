@@ -1,0 +1,77 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// defaulted is what Result.Assumed says of a field that nobody wrote and that
+// no mutation set: it is there because the API server's own defaulting, at the
+// release that is judged for, puts it there. It is "" of all others. held is
+// the object as the API server held it before any mutation.
+func defaulted(field string, rendered *render.Object, held map[string]any, h *history) string {
+	was, touched := h.before(field)
+	if touched {
+		return ""
+	}
+	value, _ := render.Lookup(held, was)
+	text, found := render.Lookup(rendered.Object, written([]string{was}, rendered)[0])
+	if value == nil || found && text != nil {
+		return ""
+	}
+	how := " is not written"
+	if found {
+		how = " is null"
+	}
+	switch secret := rendered.GetKind() == "Secret"; {
+	case was == "/metadata/namespace":
+		return field + how + ": it is that of the request, " + brief(value)
+	case secret:
+		return field + how + ": the API server defaults it"
+	default:
+		return field + how + ": the API server defaults it to " + brief(value)
+	}
+}
+
+// before is where the field at a pointer of the object as it is now was before
+// all mutations, and whether any of them did something to it.
+func (h *history) before(pointer string) (was string, touched bool) {
+	was = pointer
+	for i := len(h.changes) - 1; i >= 0; i-- {
+		before, _, how := h.changes[i].trace(was)
+		was, touched = before, touched || how != untouched
+	}
+	return was, touched
+}
+
+// first is the object before all mutations, held being what it is after them.
+func (h *history) first(held map[string]any) map[string]any {
+	if len(h.changes) > 0 {
+		return h.changes[0].before
+	}
+	return held
+}
+
+// brief is the JSON of a value, cut to what a line can bear.
+func brief(value any) string {
+	const most = 100
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		return "…"
+	}
+	s := strings.TrimSuffix(text.String(), "\n")
+	if len(s) <= most {
+		return s
+	}
+	cut := most - len("…")
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
+}
