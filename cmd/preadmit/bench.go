@@ -47,6 +47,9 @@ func newBench(in *input, o *checkOptions) (*bench, error) {
 	}
 	policies = distinct(policies)
 	b.unsupported(policies)
+	for _, p := range policies {
+		b.broken(misspelt(p))
+	}
 	authorizer, err := newAuthorizer(in, o, cluster)
 	if err != nil {
 		return nil, err
@@ -86,6 +89,44 @@ func (b *bench) packs(o *checkOptions, policies []*render.Object) []string {
 func isPolicy(o *render.Object) bool {
 	gvk := o.GroupVersionKind()
 	return gvk.Group == "admissionregistration.k8s.io" && gvk.Kind == "ValidatingAdmissionPolicy"
+}
+
+// policyGroups are the API groups of what judges, with its bindings, templates
+// and exceptions.
+var policyGroups = []string{
+	"admissionregistration.k8s.io", "config.gatekeeper.sh", "constraints.gatekeeper.sh", "expansion.gatekeeper.sh", "kyverno.io",
+	"mutations.gatekeeper.sh", "policies.kyverno.io", "templates.gatekeeper.sh",
+}
+
+// isForJudging tells of an object that it is a policy or belongs to one, also
+// when its kind is misspelt.
+func isForJudging(o *render.Object) bool {
+	return slices.Contains(policyGroups, o.GroupVersionKind().Group) || misspelt(o) != nil
+}
+
+// misspelt is the error for an object that was meant to be an admission policy
+// or binding and that no API server knows.
+func misspelt(o *render.Object) error {
+	const group = "admissionregistration.k8s.io"
+	kinds := []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
+	others := []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}
+	gvk := o.GroupVersionKind()
+	err := &render.Error{Rule: "unknown-kind", Err: fmt.Errorf("no matches for kind %q in version %q", gvk.Kind, gvk.GroupVersion())}
+	pointer := "/apiVersion"
+	switch {
+	case gvk.Group != group && slices.Contains(kinds, gvk.Kind),
+		gvk.Group == group && !slices.Contains([]string{"v1", "v1beta1", "v1alpha1"}, gvk.Version):
+		err.Hint = "did you mean " + group + "/v1?"
+	case gvk.Group == group && !slices.Contains(kinds, gvk.Kind) && !slices.Contains(others, gvk.Kind):
+		pointer = "/kind"
+		err.Hint = "there are " + strings.Join(append(kinds, others...), ", ")
+	default:
+		return nil
+	}
+	if at := o.At(pointer); len(at) > 0 {
+		err.Span = at[0].Span
+	}
+	return err
 }
 
 func (b *bench) broken(err error) {

@@ -117,6 +117,7 @@ func newReport(in *input, b *bench, results []policy.Result) *report.Report {
 	r := report.New(report.Tool{Name: "preadmit", Version: version}, units, rules, results)
 	for i := range r.Units {
 		r.Units[i].Path = in.tree.display(r.Units[i].Path)
+		r.Units[i].Reason = in.tree.displayIn(r.Units[i].Reason)
 	}
 	r.Notes = append(r.Notes, b.notes...)
 	r.Tree = shown{in.tree}
@@ -129,6 +130,7 @@ func relabel(t *tree, results []policy.Result) {
 		r := &results[i]
 		r.Object.Unit = t.display(r.Object.Unit)
 		r.PolicyOrigin.File = t.display(r.PolicyOrigin.File)
+		r.Message = t.displayIn(r.Message)
 		for j := range r.Origins {
 			r.Origins[j].File = t.display(r.Origins[j].File)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
@@ -53,8 +54,13 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 	if err != nil {
 		return nil, err
 	}
-	if in.judges, err = l.render(ctx, policies); err != nil {
-		return nil, err
+	for _, p := range policies {
+		units, err := l.render(ctx, []string{p})
+		if err != nil {
+			return nil, err
+		}
+		l.holdPolicies(p, units)
+		in.judges = append(in.judges, units...)
 	}
 	in.context, err = l.render(ctx, o.with)
 	return in, err
@@ -111,6 +117,24 @@ func unsupported(o *render.Object) string {
 		return "Gatekeeper policies are not evaluated yet"
 	}
 	return ""
+}
+
+// holdPolicies says that a path given for its policies has none: silence would
+// look like a verdict.
+func (l *loader) holdPolicies(p string, units []*render.Unit) {
+	if slices.ContainsFunc(objects(units), isForJudging) {
+		return
+	}
+	for _, u := range units {
+		if u.Err != nil {
+			return // which says more
+		}
+	}
+	name, _ := l.in.tree.name(p, l.stdin)
+	l.in.found = append(l.in.found, policy.Errors(policy.EngineCompile, nil, &render.Error{
+		Span: render.Span{File: name}, Rule: "no-policies", Err: errors.New("no policy was found here"),
+		Hint: "objects that policies need, such as parameters, come with --with",
+	})...)
 }
 
 // withoutRego says of each .rego file that --policy names, which no engine

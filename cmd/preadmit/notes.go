@@ -19,6 +19,25 @@ func notes(kinds policy.Kinds, head []*render.Object) []string {
 	if names := webhooks(head); len(names) > 0 {
 		notes = append(notes, "admission webhooks are not called: "+few(names))
 	}
+	return append(notes, standIns(head)...)
+}
+
+// standIns are what templates were given for what only a cluster or the moment
+// knows: what they would write otherwise is not judged.
+func standIns(head []*render.Object) []string {
+	units := make(map[string][]string)
+	for _, o := range head {
+		for _, a := range o.Assumed {
+			if strings.HasPrefix(a, "template uses ") {
+				units[a] = append(units[a], o.Unit.Path)
+			}
+		}
+	}
+	var notes []string
+	for a, in := range units {
+		notes = append(notes, a+": in "+few(unique(in)))
+	}
+	slices.Sort(notes)
 	return notes
 }
 
@@ -26,7 +45,7 @@ func notes(kinds policy.Kinds, head []*render.Object) []string {
 func unknownKinds(kinds policy.Kinds, head []*render.Object) []string {
 	var names []string
 	for _, o := range head {
-		if gvk := o.GroupVersionKind(); gvk.Group != "" && !kinds.Resource(gvk).Known {
+		if gvk := o.GroupVersionKind(); strings.Contains(gvk.Group, ".") && !kinds.Resource(gvk).Known {
 			names = append(names, gvk.Kind+"."+gvk.Group)
 		}
 	}

@@ -206,6 +206,14 @@ func (t *tree) display(name string) string {
 	return name
 }
 
+// displayIn is display for the names in a text.
+func (t *tree) displayIn(text string) string {
+	for _, m := range t.mounts {
+		text = strings.ReplaceAll(text, m.name, m.display)
+	}
+	return text
+}
+
 // find is display's inverse.
 func (t *tree) find(display string) string {
 	for _, m := range t.mounts {
