@@ -50,8 +50,8 @@ func (k *Kinds) customSchema(compile func() (*customSchema, error)) (*spec.Schem
 		return nil, false
 	}
 	s = c.ToKubeOpenAPI()
+	nameEmbedded(s, meta) // first: what nameObject adds is shared
 	nameObject(s, meta)
-	nameEmbedded(s, meta)
 	return s, true
 }
 
