@@ -119,7 +119,7 @@ func newReport(in *input, b *bench, results []policy.Result) *report.Report {
 		r.Units[i].Path = in.tree.display(r.Units[i].Path)
 		r.Units[i].Reason = in.tree.displayIn(r.Units[i].Reason)
 	}
-	r.Notes = append(r.Notes, b.notes...)
+	r.Notes = slices.Concat(r.Notes, b.notes, in.notes)
 	r.Tree = shown{in.tree}
 	return r
 }

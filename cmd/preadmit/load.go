@@ -34,6 +34,7 @@ type input struct {
 	context []*render.Unit // from --with
 	skipped []render.Skipped
 	found   []policy.Result // what went wrong on the way
+	notes   []string
 }
 
 // load renders what the command line names.
@@ -49,6 +50,9 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 	l := loader{in: in, stdin: stdin, graph: render.Graph{Renderers: renderers()}, sources: &o.sources}
 	if in.head, err = l.render(ctx, args); err != nil {
 		return nil, err
+	}
+	if flag := o.chartFlag(); flag != "" && !slices.ContainsFunc(in.head, func(u *render.Unit) bool { return u.Kind == "helm" }) {
+		in.notes = append(in.notes, flag+" changes nothing: there is no chart among the paths")
 	}
 	policies, err := l.withoutRego(o.policies)
 	if err != nil {

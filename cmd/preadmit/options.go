@@ -130,6 +130,19 @@ func (f *failOn) Set(s string) error {
 	return nil
 }
 
+// chartFlag is a flag of the command line that only charts take, if there is one.
+func (o *sources) chartFlag() string {
+	switch {
+	case len(o.values) > 0:
+		return "--values"
+	case len(o.set)+len(o.setString)+len(o.setFile) > 0:
+		return "--set"
+	case o.release != "":
+		return "--release"
+	}
+	return ""
+}
+
 // setFile resolves the path in a --set-file value.
 func setFile(t *tree, stdin io.Reader, kv string) (string, error) {
 	for i, c := range kv {
