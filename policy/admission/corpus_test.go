@@ -47,6 +47,16 @@ func TestMatchingTable(t *testing.T) {
 	if n < 15 {
 		t.Errorf("only %d cases", n)
 	}
+	tell(t, "VAP matching", n)
+}
+
+// tell logs the line that make conformance reads, of a test that fails at
+// each difference.
+func tell(t *testing.T, table string, n int) {
+	t.Helper()
+	if !t.Failed() {
+		t.Logf("table %s: %d / %d", table, n, n)
+	}
 }
 
 type matchCase struct {
@@ -134,11 +144,11 @@ func TestPublishedOutcomes(t *testing.T) {
 			n++
 			if got := c.outcome(policies, context, want); got != want.Result {
 				wrong++
-				t.Logf("%s: %s %s %s: want %s, got %s", filepath.Base(folder), want.Policy, want.Resource.File, want.Resource.Name, want.Result, got)
+				t.Logf("difference: %s: %s %s %s: want %s, got %s", filepath.Base(folder), want.Policy, want.Resource.File, want.Resource.Name, want.Result, got)
 			}
 		}
 	}
-	t.Logf("%d of %d outcomes as published", n-wrong, n)
+	t.Logf("table kubescape: %d / %d", n-wrong, n)
 	if wrong*50 > n || n < 100 {
 		t.Errorf("%d of %d outcomes differ", wrong, n)
 	}
@@ -195,7 +205,7 @@ func TestPublishedExpressions(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d outcomes", n)
+	tell(t, "kaptest", n)
 }
 
 func (c *publishedCase) evaluate(e *Engine, want publishedOutcome) string {
@@ -235,6 +245,7 @@ func (c *publishedCase) evaluate(e *Engine, want publishedOutcome) string {
 // TestBudgets holds what evaluations cost against the API server's own table.
 func TestBudgets(t *testing.T) {
 	t.Parallel()
+	n := 0
 	readLines(t, "cel-expr/k8s-cel-budget.jsonl", func(line []byte) {
 		var c struct {
 			ID                               string
@@ -254,11 +265,13 @@ func TestBudgets(t *testing.T) {
 		if c.Attrs.Object["metadata"] == nil {
 			c.Attrs.Object["metadata"] = map[string]any{"name": "endpoints1"}
 		}
+		n++
 		remaining, err := spend(t, c.Attrs.Object, c.Exprs, c.Params != nil, c.Budget)
 		if (err != nil) != c.ExceedBudget || err == nil && remaining != c.Remaining {
 			t.Errorf("%s: %d remain of %d, want %d: %v", c.ID, remaining, c.Budget, c.Remaining, err)
 		}
 	})
+	tell(t, "VAP budgets", n)
 }
 
 // spend evaluates expressions over an object, counting, and returns what

@@ -142,7 +142,7 @@ func TestMutationTable(t *testing.T) {
 			right++
 		}
 	})
-	t.Logf("%d of %d mutations are as published", right, n)
+	t.Logf("table MAP: %d / %d", right, n)
 	if n < 10 {
 		t.Errorf("only %d cases", n)
 	}

@@ -91,4 +91,7 @@ func TestKubectlValidate(t *testing.T) {
 			}
 		}
 	}
+	if !t.Failed() {
+		t.Logf("table kubectl-validate definitions: %d / %d", len(cases), len(cases))
+	}
 }

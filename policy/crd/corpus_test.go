@@ -66,7 +66,7 @@ func TestCorpus(t *testing.T) {
 		score[x.Kind] = [2]int{s[0] + ok, s[1] + all}
 	}
 	for kind, s := range score {
-		t.Logf("%s: %d of %d", kind, s[0], s[1])
+		t.Logf("table CRD %s: %d / %d", kind, s[0], s[1])
 	}
 	if len(score) != 5 {
 		t.Errorf("kinds: %v", score)
