@@ -122,6 +122,9 @@ func flatten(v any, p *Positions, depth int) ([]*Object, error) {
 	if !ok {
 		return []*Object{{Unstructured: &unstructured.Unstructured{Object: m}, Provenance: p}}, nil
 	}
+	if _, has := m["items"]; !has {
+		return nil, errorAt(p, "/kind", "not-an-object", "a List without items: nothing of it would be applied")
+	}
 	if depth == maxLists {
 		return nil, errorAt(p, "/kind", "too-deep", "more than %d Lists in each other", maxLists)
 	}

@@ -308,6 +308,7 @@ func TestUnreadable(t *testing.T) {
 		"explicit": "? apiVersion\n: v1\n? kind\n: Pod\n" + rest,
 		"anchored": "&x apiVersion : v1\nkind : Pod\n" + rest,
 		"escaped":  "\"\\x61piVersion\": v1\n\"kin\\x64\": Pod\n" + rest,
+		"list":     "apiVersion: v1\nkind: List\nItems:\n- {apiVersion: v1, kind: Pod, metadata: {name: hid}}\n",
 		"second":   "foo: bar\n...\n'apiVersion': v1\n'kind': Pod\n",
 	} {
 		d := render.Graph{Renderers: []render.Renderer{render.Manifests{}}}.Discover(fstest.MapFS{"a.yaml": {Data: []byte(text)}}, ".")
