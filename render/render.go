@@ -81,7 +81,7 @@ type Unit struct {
 // (what it needs is not in the tree).
 func (u *Unit) Status() string {
 	switch {
-	case u.Err == nil || len(u.Objects) > 0:
+	case !hard(u.Err) || len(u.Objects) > 0:
 		return "rendered"
 	case onlyMissing(u.Err):
 		return "not-rendered"
