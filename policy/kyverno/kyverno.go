@@ -1,0 +1,92 @@
+// Package kyverno judges requests by Kyverno's own policies: ClusterPolicy and
+// Policy of kyverno.io, with their PolicyExceptions.
+//
+// In go the objects that hold policies, exceptions and what they ask for
+// ([New], [Options]); out comes an [Engine], compiled once, which the chain
+// asks twice, as Kyverno's webhooks are asked: [Engine.Mutator] first, then
+// [Engine.Validator]. Tests of policies ask it directly ([Engine.Respond]),
+// with the answers that they bring themselves ([Mocks]).
+//
+// A policy is read in document.go and checked in check.go; match.go and
+// autogen.go say which rules concern a request; rule.go is the way of one rule:
+// context, preconditions, exceptions, then what it does, a file each.
+package kyverno
+
+import (
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// Options are what policies are judged with.
+type Options struct {
+	Cluster     *policy.Cluster // what context entries and namespaceSelectors look at
+	Kinds       policy.Kinds
+	KubeVersion string // of validate.cel's environment; "" is the newest
+
+	// CLI gives the verdicts of Kyverno's command line instead of those of its
+	// webhooks: request holds but object, oldObject, operation and namespace,
+	// labels of namespaces come from mocks alone, and what has no mock is not
+	// found. Tests of policies are written for it.
+	CLI bool
+}
+
+// A Status is what a rule came to, in Kyverno's words.
+type Status string
+
+// The statuses. Undecided is ours: what hangs on something that is not here.
+const (
+	StatusPass      Status = "pass"
+	StatusFail      Status = "fail"
+	StatusWarn      Status = "warn"
+	StatusError     Status = "error"
+	StatusSkip      Status = "skip"
+	StatusUndecided Status = "unknown"
+)
+
+// A Response is what one rule said of one request. A rule that does not match
+// gives none.
+type Response struct {
+	Policy    *Policy
+	Rule      *Rule
+	Name      string // of the rule as reported: autogen- and all
+	Status    Status
+	Message   string
+	Fields    []string         // JSON pointers into the object judged, the telling one first
+	Assumed   []string         // what the answer rests on
+	Patched   map[string]any   // mutate: the object, or the target, as the rule left it; nil: unchanged
+	Generated []map[string]any // generate: what it made
+}
+
+// Mocks are the answers that a test brings for what would come from a cluster.
+type Mocks struct {
+	Variables map[string]any            // by dotted name, such as request.operation or dictionary.data.env
+	Rules     map[string]map[string]any // the same, for one rule, by the rule's own name
+	Foreach   map[string]map[string]any // of foreach, by the rule's own name
+
+	UserInfo     *policy.UserInfo // nil: not known
+	Roles        []string
+	ClusterRoles []string
+
+	Namespaces   map[string]map[string]string // labels, by the namespace's name
+	APICalls     []APICall
+	Global       map[string]any   // GlobalContextEntries, by name or name.projection
+	Targets      []*render.Object // that mutate.targets may change
+	Resources    []*render.Object // that generate and API calls find; with Simulate
+	Simulate     bool             // loaders answer from Resources instead of not at all
+	Subresources []Subresource
+}
+
+// An APICall is a mocked answer to an apiCall context entry.
+type APICall struct {
+	Method string // "" is GET
+	URL    string // of a service, or the urlPath
+	Body   any
+	Status int // "0" is 200
+}
+
+// A Subresource says of a kind that it is the body of a subresource.
+type Subresource struct {
+	Kind, Version, Group string // of the body
+	Name                 string // such as "pods/exec" or "deployments/scale"
+	ParentKind           string
+}
