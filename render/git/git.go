@@ -1,0 +1,218 @@
+// Package git reads revisions of a Git repository as file systems, from its
+// objects alone.
+//
+// In go the directory that holds .git ([Open]) and a revision as a person
+// writes it ([Repository.Resolve]); out comes an [fs.FS] of its files
+// ([Repository.Tree]). Nothing is checked out and no program runs: no hook, no
+// filter and no setting of the repository's configuration has a say in what is
+// read, and nothing is written.
+package git
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/go-git/go-billy/v5"
+	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
+)
+
+// A Repository is one repository's objects and references, open for reading.
+// It is safe for concurrent use.
+type Repository struct {
+	mu      sync.Mutex // of the storage, which isn't safe for concurrent use
+	store   *filesystem.Storage
+	shallow map[plumbing.Hash]bool // commits whose parents are not here
+	partial bool                   // objects were left out when it was cloned
+}
+
+// Open opens the repository whose work tree is dir, or which is dir itself if
+// that is bare. A .git file, as of a linked work tree or a submodule, leads to
+// the repository. The error says what kind of repository can't be read.
+func Open(dir string) (*Repository, error) {
+	gitDir, err := findGitDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	common, err := commonDir(gitDir)
+	if err != nil {
+		return nil, err
+	}
+	r := &Repository{}
+	if err := r.readFormat(common); err != nil {
+		return nil, err
+	}
+	files := billy.Filesystem(osfs.New(gitDir, osfs.WithBoundOS()))
+	if common != gitDir {
+		files = dotgit.NewRepositoryFilesystem(files, osfs.New(common, osfs.WithBoundOS()))
+	}
+	const cached = 64 << 20
+	r.store = filesystem.NewStorageWithOptions(files, cache.NewObjectLRU(cached), filesystem.Options{
+		ExclusiveAccess: true, KeepDescriptors: true, LargeObjectThreshold: maxFile, AlternatesFS: osfs.New("/"),
+	})
+	hashes, err := r.store.Shallow()
+	if err != nil {
+		return nil, fmt.Errorf("the list of shallow commits can't be read: %w", err)
+	}
+	r.shallow = make(map[plumbing.Hash]bool, len(hashes))
+	for _, h := range hashes {
+		r.shallow[h] = true
+	}
+	return r, nil
+}
+
+// Close closes what was opened for reading.
+func (r *Repository) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.store.Close()
+}
+
+func findGitDir(dir string) (string, error) {
+	dotGit := filepath.Join(dir, ".git")
+	info, err := os.Stat(dotGit)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && isGitDir(dir):
+		return dir, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return "", errors.New("not a git repository")
+	case err != nil:
+		return "", err
+	case info.IsDir():
+		return dotGit, nil
+	}
+	line, err := firstLine(dotGit)
+	if err != nil {
+		return "", err
+	}
+	to, ok := strings.CutPrefix(line, "gitdir: ")
+	if !ok {
+		return "", fmt.Errorf("%s: neither a directory nor a `gitdir:` file", dotGit)
+	}
+	if !filepath.IsAbs(to) {
+		to = filepath.Join(dir, to)
+	}
+	if !isGitDir(to) {
+		return "", fmt.Errorf("%s leads to %s, which is no git directory", dotGit, to)
+	}
+	return to, nil
+}
+
+// isGitDir tells a git directory by what each has.
+func isGitDir(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "HEAD"))
+	return err == nil
+}
+
+// commonDir is where a linked work tree's git directory has its objects.
+func commonDir(gitDir string) (string, error) {
+	line, err := firstLine(filepath.Join(gitDir, "commondir"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return gitDir, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if filepath.IsAbs(line) {
+		return line, nil
+	}
+	return filepath.Join(gitDir, line), nil
+}
+
+func firstLine(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	line, err := bufio.NewReader(io.LimitReader(f, 4096)).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return "", err
+	}
+	return strings.TrimSpace(line), nil
+}
+
+// readFormat looks at the extensions in the configuration, which say whether
+// the objects and references are in a form that can be read here. Everything
+// else in it is let be.
+func (r *Repository) readFormat(common string) error {
+	f, err := os.Open(filepath.Join(common, "config"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	extensions := false
+	lines := bufio.NewScanner(io.LimitReader(f, 1<<20))
+	for lines.Scan() {
+		line := strings.ToLower(strings.TrimSpace(lines.Text()))
+		if strings.HasPrefix(line, "[") {
+			extensions = strings.HasPrefix(line, "[extensions]")
+			line = strings.TrimSpace(strings.TrimPrefix(line, "[extensions]"))
+		}
+		if !extensions {
+			r.partial = r.partial || strings.HasPrefix(line, "partialclonefilter") || strings.HasPrefix(line, "promisor")
+			continue
+		}
+		key, value, _ := strings.Cut(line, "=")
+		value = strings.TrimSpace(value)
+		switch key = strings.TrimSpace(key); {
+		case key == "objectformat" && value != "sha1":
+			return fmt.Errorf("the repository's objects are named by %s: only sha1 can be read", value)
+		case key == "refstorage" && value != "files":
+			return fmt.Errorf("the repository keeps its references as %s: only files can be read", value)
+		case key == "partialclone":
+			r.partial = true
+		}
+	}
+	return nil // a line of over 64 KiB ends the look: no extension is as long
+}
+
+// object reads one object. The error names what kind of clone may lack it.
+func (r *Repository) object(t plumbing.ObjectType, h plumbing.Hash) ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if size, err := r.store.EncodedObjectSize(h); err == nil && size > maxFile {
+		return nil, fmt.Errorf("%d bytes: more than %d MiB", size, maxFile>>20)
+	}
+	o, err := r.store.EncodedObject(t, h)
+	if err != nil {
+		return nil, r.missing(h, err)
+	}
+	in, err := o.Reader()
+	if err != nil {
+		return nil, r.missing(h, err)
+	}
+	defer in.Close()
+	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("more than %d MiB", maxFile>>20)
+	}
+	return data, err
+}
+
+// maxFile bounds an object, in bytes. No manifest is as long; trees of
+// hundreds of thousands of files are not either.
+const maxFile = 64 << 20
+
+func (r *Repository) missing(h plumbing.Hash, err error) error {
+	if !errors.Is(err, plumbing.ErrObjectNotFound) {
+		return fmt.Errorf("object %s can't be read: %w", h, err)
+	}
+	if r.partial {
+		return fmt.Errorf("object %s was left out of this partial clone", h)
+	}
+	return fmt.Errorf("object %s is not in the repository", h)
+}

@@ -1,0 +1,316 @@
+package git_test
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/preadmit/preadmit/render/git"
+	"github.com/preadmit/preadmit/render/git/gittest"
+)
+
+// history is a repository with three commits on main, a merge and tags.
+type history struct {
+	dir           string
+	repo          *gittest.Repository
+	first, second string
+	side, merge   string
+}
+
+func newHistory(t *testing.T) *history {
+	t.Helper()
+	h := &history{dir: t.TempDir()}
+	var err error
+	h.repo, err = gittest.Init(h.dir)
+	ok(t, err)
+	write(t, h.dir, "apps/web.yaml", "a: 1\n")
+	write(t, h.dir, "deep/er/x.yaml", "x: 1\n")
+	h.first, err = h.repo.CommitAll("first")
+	ok(t, err)
+	write(t, h.dir, "apps/web.yaml", "a: 2\n")
+	h.second, err = h.repo.CommitAll("second")
+	ok(t, err)
+	tree, err := h.repo.TreeOf(h.dir)
+	ok(t, err)
+	h.side, err = h.repo.Commit(tree, "side", h.first)
+	ok(t, err)
+	h.merge, err = h.repo.Commit(tree, "merge", h.second, h.side)
+	ok(t, err)
+	ok(t, h.repo.SetRef("refs/heads/main", h.merge))
+	ok(t, h.repo.SetRef("refs/remotes/origin/release", h.first))
+	tag, err := h.repo.Object("tag", []byte("object "+h.second+"\ntype commit\ntag v1\ntagger A <a@b> 1 +0000\n\nm\n"))
+	ok(t, err)
+	ok(t, h.repo.SetRef("refs/tags/v1", tag))
+	return h
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, dir, name, content string) {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	ok(t, os.MkdirAll(filepath.Dir(file), 0o777))
+	ok(t, os.WriteFile(file, []byte(content), 0o666))
+}
+
+func open(t *testing.T, dir string) *git.Repository {
+	t.Helper()
+	r, err := git.Open(dir)
+	ok(t, err)
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+func tree(t *testing.T, r *git.Repository, revision string) *git.Tree {
+	t.Helper()
+	c, err := r.Resolve(revision)
+	ok(t, err)
+	files, err := r.Tree(c)
+	ok(t, err)
+	return files
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	r := open(t, h.dir)
+	for revision, want := range map[string]string{
+		"HEAD": h.merge, "@": h.merge, "main": h.merge, "heads/main": h.merge, "refs/heads/main": h.merge,
+		"HEAD^": h.second, "HEAD^1": h.second, "HEAD^2": h.side, "HEAD^0": h.merge, "HEAD~": h.second, "HEAD~2": h.first,
+		"HEAD^2~1": h.first, "HEAD^2^": h.first, "@~1^": h.first, "main^{commit}~1": h.second,
+		"v1": h.second, "v1^{commit}": h.second, "v1~1": h.first, "tags/v1": h.second,
+		"origin/release": h.first, h.first: h.first, h.first[:7]: h.first, strings.ToUpper(h.second): h.second, h.side[:40] + "~": h.first,
+	} {
+		c, err := r.Resolve(revision)
+		if err != nil {
+			t.Errorf("%s: %v", revision, err)
+		} else if c.Hash != want {
+			t.Errorf("%s is %s, want %s", revision, c.Hash, want)
+		}
+	}
+}
+
+func TestResolveRefuses(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	r := open(t, h.dir)
+	for revision, want := range map[string]string{
+		"": "is empty", "--upload-pack=x": "begins with a dash", "main..HEAD": "is a range", "main...HEAD": "is a range",
+		"HEAD@{1}": "the log of references is not read", "main:apps": "is not the name of a commit", ":/first": "is not the name of a commit",
+		"a\nb": "is not the name of a commit", "nowhere": "no such branch, tag or commit here", "HEAD^3": "has 2 parents",
+		"HEAD~9": "has 0 parents", "HEAD^{tree}": "only ^{commit} is read", "HEAD~1x": "is not the name of a commit",
+		"HEAD~99999999999999999999": "goes back more than", strings.Repeat("0", 40): "is not in the repository",
+		"../../etc/passwd": "is a range", "deadbeef": "no such branch",
+	} {
+		if _, err := r.Resolve(revision); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want an error with %q", revision, err, want)
+		}
+	}
+}
+
+func TestTreeIsAFileSystem(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	write(t, h.dir, "run.sh", "#!/bin/sh\n")
+	ok(t, os.Symlink("apps/web.yaml", filepath.Join(h.dir, "link.yaml")))
+	ok(t, os.Symlink("../deep", filepath.Join(h.dir, "apps/deep")))
+	_, err := h.repo.CommitAll("links")
+	ok(t, err)
+	files := tree(t, open(t, h.dir), "HEAD")
+	if err := fstest.TestFS(files, "apps/web.yaml", "deep/er/x.yaml", "run.sh"); err != nil {
+		t.Error(err)
+	}
+	for name, want := range map[string]string{"apps/web.yaml": "a: 2\n", "link.yaml": "a: 2\n", "apps/deep/er/x.yaml": "x: 1\n"} {
+		data, err := fs.ReadFile(files, name)
+		if err != nil || string(data) != want {
+			t.Errorf("%s is %q (%v), want %q", name, data, err, want)
+		}
+	}
+	old, err := fs.ReadFile(tree(t, open(t, h.dir), "v1~1"), "apps/web.yaml")
+	if err != nil || string(old) != "a: 1\n" {
+		t.Errorf("the first commit has %q (%v)", old, err)
+	}
+}
+
+// TestHostileTree reads what no checkout would make.
+func TestHostileTree(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	blob := func(s string) string {
+		hash, err := h.repo.Object("blob", []byte(s))
+		ok(t, err)
+		return hash
+	}
+	entries := []gittest.Entry{
+		{Mode: "100644", Name: "a.yaml", Hash: blob("a: 1\n")},
+		{Mode: "100644", Name: "a.yaml", Hash: blob("a: 2\n")},
+		{Mode: "100644", Name: "..", Hash: blob("x")},
+		{Mode: "100644", Name: ".GIT", Hash: blob("x")},
+		{Mode: "100644", Name: "x/../../y", Hash: blob("x")},
+		{Mode: "120000", Name: "out", Hash: blob("../../etc/passwd")},
+		{Mode: "120000", Name: "root", Hash: blob("/etc/passwd")},
+		{Mode: "120000", Name: "loop", Hash: blob("loop")},
+		{Mode: "120000", Name: "nul", Hash: blob("a\x00b")},
+		{Mode: "160000", Name: "module", Hash: strings.Repeat("1", 40)},
+		{Mode: "100644", Name: "gone.yaml", Hash: strings.Repeat("2", 40)},
+	}
+	hash, err := h.repo.Tree(entries...)
+	ok(t, err)
+	commit, err := h.repo.Commit(hash, "hostile")
+	ok(t, err)
+	files := tree(t, open(t, h.dir), commit)
+	list, err := fs.ReadDir(files, ".")
+	ok(t, err)
+	var names []string
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	if got := strings.Join(names, " "); got != "a.yaml gone.yaml loop module nul out root" {
+		t.Errorf("the root holds %s", got)
+	}
+	if data, _ := fs.ReadFile(files, "a.yaml"); string(data) != "a: 1\n" {
+		t.Errorf("of two a.yaml %q counts", data)
+	}
+	for name, want := range map[string]string{
+		"out": "path escapes from parent", "root": "path escapes from parent", "loop": "too many levels of symbolic links",
+		"nul": "leads nowhere", "gone.yaml": "is not in the repository", "a.yaml/b": "not a directory", "nope": "file does not exist",
+	} {
+		if _, err := fs.ReadFile(files, name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error with %q", name, err, want)
+		}
+	}
+	if below, err := fs.ReadDir(files, "module"); err != nil || len(below) > 0 {
+		t.Errorf("the submodule holds %v, %v", below, err)
+	}
+	if got := files.Submodules(); len(got) != 1 || got[0] != "module" {
+		t.Errorf("submodules are %v", got)
+	}
+}
+
+func TestShallowClone(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	write(t, h.dir, ".git/shallow", h.second+"\n")
+	r := open(t, h.dir)
+	if _, err := r.Resolve("HEAD~1"); err != nil {
+		t.Error(err)
+	}
+	for _, revision := range []string{"HEAD~2", "nowhere"} {
+		if _, err := r.Resolve(revision); err == nil || !strings.Contains(err.Error(), "shallow") {
+			t.Errorf("%s: %v, want an error that says shallow", revision, err)
+		}
+	}
+}
+
+func TestFormatsThatCantBeRead(t *testing.T) {
+	t.Parallel()
+	for config, want := range map[string]string{
+		"[extensions]\n\tobjectFormat = sha256\n":                      "sha256",
+		"[core]\n\tx = 1\n[Extensions]\n\trefStorage=reftable\n":       "reftable",
+		"[extensions] objectformat = sha256\n[core]\n\tbare = false\n": "sha256",
+	} {
+		h := newHistory(t)
+		write(t, h.dir, ".git/config", config)
+		if _, err := git.Open(h.dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want an error with %q", config, err, want)
+		}
+	}
+	if _, err := git.Open(t.TempDir()); err == nil || err.Error() != "not a git repository" {
+		t.Errorf("an empty directory: %v", err)
+	}
+}
+
+// TestConfigurationHasNoSay reads a repository whose configuration would make
+// git run programs.
+func TestConfigurationHasNoSay(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	planted := filepath.Join(h.dir, "ran")
+	write(t, h.dir, ".git/config", "[core]\n\tfsmonitor = touch "+planted+"\n\thooksPath = hooks\n[filter \"x\"]\n\tsmudge = touch "+planted+"\n[include]\n\tpath = /nowhere\n[broken\n")
+	write(t, h.dir, ".gitattributes", "* filter=x\n")
+	if _, err := fs.ReadFile(tree(t, open(t, h.dir), "HEAD"), "apps/web.yaml"); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(planted); err == nil {
+		t.Error("a program of the configuration ran")
+	}
+}
+
+// TestBesideGit compares with git itself: packs with deltas, packed references,
+// alternates and a linked work tree.
+func TestBesideGit(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is absent: nothing to compare with")
+	}
+	h := newHistory(t)
+	var text strings.Builder
+	for i := range 200 {
+		text.WriteString(strings.Repeat("line", i%7) + "\n")
+		write(t, h.dir, "apps/big.yaml", text.String())
+	}
+	_, err := h.repo.CommitAll("big")
+	ok(t, err)
+	write(t, h.dir, "apps/big.yaml", text.String()+"more\n")
+	_, err = h.repo.CommitAll("bigger")
+	ok(t, err)
+	run := func(dir string, args ...string) string {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	run(h.dir, "gc", "--aggressive", "--prune=now", "--quiet")
+	run(h.dir, "pack-refs", "--all")
+	linked := filepath.Join(t.TempDir(), "linked")
+	run(h.dir, "worktree", "add", "--quiet", linked, "HEAD~1")
+	shared := filepath.Join(t.TempDir(), "shared")
+	run(h.dir, "clone", "--quiet", "--shared", h.dir, shared)
+	for _, dir := range []string{h.dir, linked, shared} {
+		for _, revision := range []string{"HEAD", "HEAD~1", "main", "v1", "main~2^2"} {
+			if dir == shared && revision == "v1" {
+				revision = "tags/v1"
+			}
+			want := run(dir, "rev-parse", revision+"^{commit}")
+			r := open(t, dir)
+			c, err := r.Resolve(revision)
+			if err != nil || c.Hash != want {
+				t.Errorf("%s: %s is %v (%v), git says %s", dir, revision, c, err, want)
+				continue
+			}
+			compare(t, tree(t, r, revision), want, func(args ...string) string { return run(dir, args...) })
+		}
+	}
+}
+
+// compare holds a tree against git's list of files and their contents.
+func compare(t *testing.T, files *git.Tree, commit string, run func(...string) string) {
+	t.Helper()
+	var got []string
+	ok(t, fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			got = append(got, name)
+			data, readErr := fs.ReadFile(files, name)
+			if want := run("show", commit+":"+name); readErr != nil || strings.TrimSpace(string(data)) != want {
+				t.Errorf("%s: %d bytes (%v), git shows %d", name, len(data), readErr, len(want))
+			}
+		}
+		return err
+	}))
+	if want := run("ls-tree", "-r", "--name-only", commit); strings.Join(got, "\n") != want {
+		t.Errorf("files are %v, git lists %s", got, want)
+	}
+}

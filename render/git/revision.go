@@ -1,0 +1,245 @@
+package git
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// A Commit is a commit's name and its parts that matter here.
+type Commit struct {
+	Hash    string // 40 hexadecimal digits
+	tree    plumbing.Hash
+	parents []plumbing.Hash
+}
+
+// Resolve finds the commit that a revision names, in the grammar of
+// gitrevisions(7): a name or its abbreviation, a branch, a tag, HEAD or @, a
+// full reference, and after it any of ~N, ^, ^N, ^0 and ^{commit}. What needs a
+// log of references, a search or a range is refused, in words.
+func (r *Repository) Resolve(revision string) (*Commit, error) {
+	c, err := r.resolve(revision)
+	if err != nil {
+		return nil, fmt.Errorf("revision %q: %w", revision, err)
+	}
+	return c, nil
+}
+
+func (r *Repository) resolve(revision string) (*Commit, error) {
+	if err := refused(revision); err != nil {
+		return nil, err
+	}
+	name, steps := revision, ""
+	if i := strings.IndexAny(revision, "~^"); i >= 0 {
+		name, steps = revision[:i], revision[i:]
+	}
+	h, err := r.named(name)
+	if err != nil {
+		return nil, err
+	}
+	c, err := r.commit(h)
+	if err != nil {
+		return nil, err
+	}
+	return r.walk(c, steps)
+}
+
+func refused(revision string) error {
+	switch {
+	case revision == "":
+		return errors.New("is empty")
+	case strings.HasPrefix(revision, "-"):
+		return errors.New("begins with a dash")
+	case strings.Contains(revision, ".."):
+		return errors.New("is a range, not one revision")
+	case strings.Contains(revision, "@{"):
+		return errors.New("the log of references is not read")
+	case strings.ContainsAny(revision, ":?*[\\ \t\n\x7f") || strings.ContainsFunc(revision, func(c rune) bool { return c < ' ' }):
+		return errors.New("is not the name of a commit")
+	}
+	return nil
+}
+
+// named finds what stands before the steps, in git's order.
+func (r *Repository) named(name string) (plumbing.Hash, error) {
+	if name == "@" {
+		name = "HEAD"
+	}
+	if len(name) == 40 && isHex(name) {
+		return plumbing.NewHash(name), nil
+	}
+	for _, rule := range plumbing.RefRevParseRules {
+		if h, ok, err := r.reference(plumbing.ReferenceName(fmt.Sprintf(rule, name))); ok || err != nil {
+			return h, err
+		}
+	}
+	if len(name) >= 4 && isHex(name) {
+		return r.abbreviated(name)
+	}
+	hint := "no such branch, tag or commit here"
+	if len(r.shallow) > 0 {
+		hint += "; the clone is shallow, it may not have been fetched"
+	}
+	return plumbing.ZeroHash, errors.New(hint)
+}
+
+// reference follows a reference to a name of an object.
+func (r *Repository) reference(name plumbing.ReferenceName) (plumbing.Hash, bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	const depth = 5 // as git
+	for range depth {
+		ref, err := r.store.Reference(name)
+		switch {
+		case errors.Is(err, plumbing.ErrReferenceNotFound):
+			return plumbing.ZeroHash, false, nil
+		case err != nil:
+			return plumbing.ZeroHash, false, nil // a name that can't be a file's
+		case ref.Type() == plumbing.HashReference:
+			return ref.Hash(), true, nil
+		}
+		name = ref.Target()
+	}
+	return plumbing.ZeroHash, false, fmt.Errorf("%s leads through more than %d references", name, depth)
+}
+
+func isHex(s string) bool {
+	return strings.Trim(strings.ToLower(s), "0123456789abcdef") == ""
+}
+
+// abbreviated finds the one commit whose name begins so.
+func (r *Repository) abbreviated(prefix string) (plumbing.Hash, error) {
+	prefix = strings.ToLower(prefix)
+	even, _ := hex.DecodeString(prefix[:len(prefix)&^1])
+	r.mu.Lock()
+	hashes, err := r.store.HashesWithPrefix(even)
+	r.mu.Unlock()
+	if err != nil {
+		return plumbing.ZeroHash, err
+	}
+	var found []plumbing.Hash
+	for _, h := range hashes {
+		if !strings.HasPrefix(h.String(), prefix) {
+			continue
+		}
+		if _, err := r.commit(h); err == nil {
+			found = append(found, h)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return plumbing.ZeroHash, errors.New("no such branch, tag or commit here")
+	case 1:
+		return found[0], nil
+	default:
+		return plumbing.ZeroHash, fmt.Errorf("is the beginning of %d commits' names", len(found))
+	}
+}
+
+// commit reads a commit, or the one that an annotated tag is about.
+func (r *Repository) commit(h plumbing.Hash) (*Commit, error) {
+	const depth = 10 // tags of tags
+	for range depth {
+		data, err := r.object(plumbing.CommitObject, h)
+		if err == nil {
+			return parseCommit(h, data)
+		}
+		tag, tagErr := r.object(plumbing.TagObject, h)
+		if tagErr != nil {
+			return nil, err
+		}
+		if h, err = parseTag(tag); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("is a tag of a tag, more than %d deep", depth)
+}
+
+func parseCommit(h plumbing.Hash, data []byte) (*Commit, error) {
+	c := &Commit{Hash: h.String()}
+	header, _, _ := bytes.Cut(data, []byte("\n\n"))
+	for line := range bytes.SplitSeq(header, []byte("\n")) {
+		key, value, _ := strings.Cut(string(line), " ")
+		if len(value) != 40 || !isHex(value) {
+			continue
+		}
+		switch key {
+		case "tree":
+			c.tree = plumbing.NewHash(value)
+		case "parent":
+			c.parents = append(c.parents, plumbing.NewHash(value))
+		}
+	}
+	if c.tree.IsZero() {
+		return nil, fmt.Errorf("commit %s has no tree", h)
+	}
+	return c, nil
+}
+
+func parseTag(data []byte) (plumbing.Hash, error) {
+	line, _, _ := bytes.Cut(data, []byte("\n"))
+	name, ok := strings.CutPrefix(string(line), "object ")
+	if !ok || len(name) != 40 || !isHex(name) {
+		return plumbing.ZeroHash, errors.New("is a tag that names no object")
+	}
+	return plumbing.NewHash(name), nil
+}
+
+// walk takes the steps ~N and ^N from a commit.
+func (r *Repository) walk(c *Commit, steps string) (*Commit, error) {
+	for steps != "" {
+		step := steps[0]
+		steps = steps[1:]
+		if rest, ok := strings.CutPrefix(steps, "{commit}"); ok && step == '^' {
+			steps = rest
+			continue
+		}
+		if strings.HasPrefix(steps, "{") {
+			return nil, errors.New("of what can follow ^ in braces only ^{commit} is read")
+		}
+		digits := steps[:len(steps)-len(strings.TrimLeft(steps, "0123456789"))]
+		steps = steps[len(digits):]
+		if steps != "" && steps[0] != '~' && steps[0] != '^' {
+			return nil, errors.New("is not the name of a commit")
+		}
+		n := 1
+		if digits != "" {
+			var err error
+			if n, err = strconv.Atoi(digits); err != nil || n > maxSteps {
+				return nil, fmt.Errorf("goes back more than %d commits", maxSteps)
+			}
+		}
+		var err error
+		if step == '^' {
+			c, err = r.parent(c, n)
+		} else {
+			for ; n > 0 && err == nil; n-- {
+				c, err = r.parent(c, 1)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+const maxSteps = 100_000
+
+// parent is the nth parent of a commit, counted from 1; 0 is the commit.
+func (r *Repository) parent(c *Commit, n int) (*Commit, error) {
+	switch {
+	case n == 0:
+		return c, nil
+	case r.shallow[plumbing.NewHash(c.Hash)]:
+		return nil, fmt.Errorf("commit %s is where this shallow clone ends: fetch more of its history", c.Hash)
+	case n > len(c.parents):
+		return nil, fmt.Errorf("commit %s has %d parents", c.Hash, len(c.parents))
+	}
+	return r.commit(c.parents[n-1])
+}

@@ -1,0 +1,375 @@
+package git
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// A Tree is the files of one commit. It is an [fs.FS] that follows symbolic
+// links as an [os.Root] does: within the tree, and never out of it. A submodule
+// is a directory without entries. It is safe for concurrent use.
+type Tree struct {
+	repo *Repository
+	root *node
+
+	mu         sync.Mutex
+	submodules []string
+}
+
+// Tree returns the files of a commit.
+func (r *Repository) Tree(c *Commit) (*Tree, error) {
+	t := &Tree{repo: r, root: &node{mode: fs.ModeDir | 0o755, hash: c.tree}}
+	if _, err := t.root.list(t, "."); err != nil {
+		return nil, fmt.Errorf("commit %s: %w", c.Hash, err)
+	}
+	return t, nil
+}
+
+// Submodules names the submodules in the directories that were looked at so
+// far, in byte order. What they hold is in other repositories.
+func (t *Tree) Submodules() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	slices.Sort(t.submodules)
+	return slices.Clone(t.submodules)
+}
+
+// A node is an entry of a tree: a file, a link, or a directory with what it
+// holds, which is read when it is asked for.
+type node struct {
+	name   string
+	mode   fs.FileMode
+	hash   plumbing.Hash
+	module bool // a submodule
+
+	once    sync.Once
+	entries []*node // by name
+	err     error
+}
+
+// list returns the entries of a directory, in byte order of their names.
+func (n *node) list(t *Tree, dir string) ([]*node, error) {
+	n.once.Do(func() {
+		if n.module {
+			return
+		}
+		data, err := t.repo.object(plumbing.TreeObject, n.hash)
+		if err != nil {
+			n.err = err
+			return
+		}
+		n.entries, n.err = parseTree(data)
+		for _, e := range n.entries {
+			if e.module {
+				t.mu.Lock()
+				t.submodules = append(t.submodules, path.Join(dir, e.name))
+				t.mu.Unlock()
+			}
+		}
+	})
+	return n.entries, n.err
+}
+
+// parseTree reads a tree object. Names that no checkout would make are left
+// out, and of several entries of one name the first counts.
+func parseTree(data []byte) ([]*node, error) {
+	var entries []*node
+	for len(data) > 0 {
+		head, rest, ok := bytes.Cut(data, []byte{0})
+		mode, name, named := strings.Cut(string(head), " ")
+		if !ok || !named || len(rest) < 20 {
+			return nil, errors.New("a tree object is broken")
+		}
+		n := &node{name: name}
+		copy(n.hash[:], rest)
+		data = rest[20:]
+		if name == "" || name == "." || name == ".." || strings.EqualFold(name, ".git") || strings.Contains(name, "/") {
+			continue
+		}
+		if err := n.setMode(mode); err != nil {
+			return nil, err
+		}
+		entries = append(entries, n)
+	}
+	slices.SortStableFunc(entries, func(a, b *node) int { return strings.Compare(a.name, b.name) })
+	return slices.CompactFunc(entries, func(a, b *node) bool { return a.name == b.name }), nil
+}
+
+func (n *node) setMode(mode string) error {
+	switch strings.TrimLeft(mode, "0") {
+	case "40000":
+		n.mode = fs.ModeDir | 0o755
+	case "100644", "100664":
+		n.mode = 0o644
+	case "100755":
+		n.mode = 0o755
+	case "120000":
+		n.mode = fs.ModeSymlink | 0o777
+	case "160000":
+		n.mode, n.module = fs.ModeDir|0o755, true
+	default:
+		return fmt.Errorf("a tree object has an entry of mode %s", mode)
+	}
+	return nil
+}
+
+func (n *node) find(t *Tree, dir, name string) (*node, error) {
+	entries, err := n.list(t, dir)
+	if err != nil {
+		return nil, err
+	}
+	i, ok := slices.BinarySearchFunc(entries, name, func(e *node, name string) int { return strings.Compare(e.name, name) })
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return entries[i], nil
+}
+
+var (
+	errOutside = errors.New("path escapes from parent")
+	errLoop    = errors.New("too many levels of symbolic links")
+	errNotDir  = errors.New("not a directory")
+)
+
+// maxLinks is how many symbolic links one name may lead through, as on Linux.
+const maxLinks = 40
+
+// walk finds what a name stands for, and its real name. The last element is
+// followed, if it is a link, when follow says so.
+func (t *Tree) walk(name string, follow bool) (*node, string, error) {
+	at, dir := t.root, "."
+	todo := name
+	for links := 0; todo != "." && todo != ""; {
+		if at.mode.Type() != fs.ModeDir {
+			return nil, "", errNotDir
+		}
+		var element string
+		element, todo, _ = strings.Cut(todo, "/")
+		next, err := at.find(t, dir, element)
+		if err != nil {
+			return nil, "", err
+		}
+		if next.mode.Type() != fs.ModeSymlink || todo == "" && !follow {
+			at, dir = next, path.Join(dir, element)
+			continue
+		}
+		if links++; links > maxLinks {
+			return nil, "", errLoop
+		}
+		target, err := t.target(next)
+		if err != nil {
+			return nil, "", err
+		}
+		if todo = path.Join(dir, target, todo); path.IsAbs(target) || todo == ".." || strings.HasPrefix(todo, "../") {
+			return nil, "", errOutside
+		}
+		at, dir = t.root, "."
+	}
+	return at, dir, nil
+}
+
+// target is where a link points to. One of "a/../b" is taken for "b", where a
+// system would look whether a is a link.
+func (t *Tree) target(n *node) (string, error) {
+	data, err := t.repo.object(plumbing.BlobObject, n.hash)
+	if err != nil {
+		return "", err
+	}
+	const longest = 4096
+	if len(data) == 0 || len(data) > longest || bytes.IndexByte(data, 0) >= 0 {
+		return "", errors.New("symbolic link leads nowhere")
+	}
+	return string(data), nil
+}
+
+// lookup is walk for the fs functions.
+func (t *Tree) lookup(op, name string, follow bool) (*node, string, error) {
+	if !fs.ValidPath(name) {
+		return nil, "", &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
+	}
+	n, real, err := t.walk(name, follow)
+	if err != nil {
+		return nil, "", &fs.PathError{Op: op, Path: name, Err: err}
+	}
+	return n, real, nil
+}
+
+// Open opens a file or a directory.
+func (t *Tree) Open(name string) (fs.File, error) {
+	n, real, err := t.lookup("open", name, true)
+	if err != nil {
+		return nil, err
+	}
+	if n.mode.IsDir() {
+		entries, err := n.list(t, real)
+		if err != nil {
+			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+		}
+		return &openDir{tree: t, node: n, rest: entries}, nil
+	}
+	data, err := t.repo.object(plumbing.BlobObject, n.hash)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return &openFile{Reader: bytes.NewReader(data), info: info{n, int64(len(data))}}, nil
+}
+
+// ReadFile returns a file's content.
+func (t *Tree) ReadFile(name string) ([]byte, error) {
+	n, _, err := t.lookup("readfile", name, true)
+	if err != nil {
+		return nil, err
+	}
+	if n.mode.IsDir() {
+		return nil, &fs.PathError{Op: "readfile", Path: name, Err: errors.New("is a directory")}
+	}
+	data, err := t.repo.object(plumbing.BlobObject, n.hash)
+	if err != nil {
+		return nil, &fs.PathError{Op: "readfile", Path: name, Err: err}
+	}
+	return data, nil
+}
+
+// ReadDir returns a directory's entries, by name.
+func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
+	n, real, err := t.lookup("readdir", name, true)
+	if err != nil {
+		return nil, err
+	}
+	if !n.mode.IsDir() {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: errNotDir}
+	}
+	entries, err := n.list(t, real)
+	if err != nil {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
+	}
+	return t.dirEntries(entries), nil
+}
+
+func (t *Tree) dirEntries(nodes []*node) []fs.DirEntry {
+	entries := make([]fs.DirEntry, len(nodes))
+	for i, n := range nodes {
+		entries[i] = dirEntry{t, n}
+	}
+	return entries
+}
+
+// Stat describes what a name stands for.
+func (t *Tree) Stat(name string) (fs.FileInfo, error) { return t.stat("stat", name, true) }
+
+// Lstat describes a name without following it if it is a link.
+func (t *Tree) Lstat(name string) (fs.FileInfo, error) { return t.stat("lstat", name, false) }
+
+func (t *Tree) stat(op, name string, follow bool) (fs.FileInfo, error) {
+	n, _, err := t.lookup(op, name, follow)
+	if err != nil {
+		return nil, err
+	}
+	return t.info(n)
+}
+
+// ReadLink returns where a link points to.
+func (t *Tree) ReadLink(name string) (string, error) {
+	n, _, err := t.lookup("readlink", name, false)
+	if err != nil {
+		return "", err
+	}
+	if n.mode.Type() != fs.ModeSymlink {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
+	}
+	return t.target(n)
+}
+
+// Hash names the content of a file or directory, so that two that have the
+// same are the same, whatever the commit.
+func (t *Tree) Hash(name string) (string, error) {
+	n, _, err := t.lookup("hash", name, true)
+	if err != nil {
+		return "", err
+	}
+	return n.hash.String(), nil
+}
+
+func (t *Tree) info(n *node) (fs.FileInfo, error) {
+	if n.mode.IsDir() {
+		return info{n, 0}, nil
+	}
+	t.repo.mu.Lock()
+	defer t.repo.mu.Unlock()
+	size, err := t.repo.store.EncodedObjectSize(n.hash)
+	if err != nil {
+		return nil, t.repo.missing(n.hash, err)
+	}
+	return info{n, size}, nil
+}
+
+type info struct {
+	*node
+	size int64
+}
+
+func (i info) Name() string {
+	if i.name == "" {
+		return "."
+	}
+	return i.name
+}
+func (i info) Size() int64        { return i.size }
+func (i info) Mode() fs.FileMode  { return i.mode }
+func (i info) ModTime() time.Time { return time.Time{} } // a commit knows none
+func (i info) IsDir() bool        { return i.mode.IsDir() }
+func (i info) Sys() any           { return nil }
+
+type dirEntry struct {
+	tree *Tree
+	node *node
+}
+
+func (e dirEntry) Name() string               { return e.node.name }
+func (e dirEntry) IsDir() bool                { return e.node.mode.IsDir() }
+func (e dirEntry) Type() fs.FileMode          { return e.node.mode.Type() }
+func (e dirEntry) Info() (fs.FileInfo, error) { return e.tree.info(e.node) }
+
+type openFile struct {
+	*bytes.Reader
+	info info
+}
+
+func (f *openFile) Stat() (fs.FileInfo, error) { return f.info, nil }
+func (f *openFile) Close() error               { return nil }
+
+type openDir struct {
+	tree *Tree
+	node *node
+	rest []*node
+}
+
+func (d *openDir) Stat() (fs.FileInfo, error) { return info{d.node, 0}, nil }
+func (d *openDir) Close() error               { return nil }
+
+func (d *openDir) Read([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "read", Path: d.node.name, Err: errors.New("is a directory")}
+}
+
+// ReadDir implements [fs.ReadDirFile].
+func (d *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
+	if n <= 0 || n > len(d.rest) {
+		if n > 0 && len(d.rest) == 0 {
+			return nil, io.EOF
+		}
+		n = len(d.rest)
+	}
+	entries := d.tree.dirEntries(d.rest[:n])
+	d.rest = d.rest[n:]
+	return entries, nil
+}
