@@ -73,7 +73,7 @@ func (x *explaining) explain() policy.Explanation {
 		return ex
 	}
 	matches, as := b.criteria.match(x.review)
-	ex.Matches, ex.Match = matches.answer(), b.criteria.checks(x.review, b.object, "/spec/matchConstraints")
+	ex.Matches, ex.Match = matches.Answer(), b.criteria.checks(x.review, b.object, "/spec/matchConstraints")
 	ex.Results = x.results()
 	params := x.bindings(&ex, matches)
 	if matches == no {
@@ -104,7 +104,7 @@ func (x *explaining) bindings(ex *policy.Explanation, matches truth) []*param {
 	for _, bind := range x.bound.bindings {
 		b := policy.Bound{Name: bind.name, Origin: span(bind.object, ""), Actions: actionsOf(bind)}
 		m, _ := bind.criteria.match(x.review)
-		b.Matches = m.answer()
+		b.Matches = m.Answer()
 		if bind.object != nil {
 			b.Match = bind.criteria.checks(x.review, bind.object, "/spec/matchResources")
 		}

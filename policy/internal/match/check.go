@@ -1,4 +1,4 @@
-package admission
+package match
 
 import (
 	"fmt"
@@ -13,26 +13,26 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// answer is a truth in the words of explanations.
-func (t truth) answer() policy.Answer {
+// Answer is a truth in the words of explanations.
+func (t Truth) Answer() policy.Answer {
 	switch t {
-	case yes:
+	case Yes:
 		return policy.Yes
-	case no:
+	case No:
 		return policy.No
 	default:
 		return policy.Undecided
 	}
 }
 
-// checks lists the questions that match answers, each with its own answer, in
+// Checks lists the questions that Match answers, each with its own answer, in
 // the order in which it asks them. o is the policy or binding, base the
 // pointer of the criteria in it.
-func (c *criteria) checks(r *review, o *render.Object, base string) []policy.Check {
+func (c *Criteria) Checks(s Subject, o *render.Object, base string) []policy.Check {
 	if c == nil {
 		return nil
 	}
-	l := &checkList{criteria: c, review: r, object: o, base: base}
+	l := &checkList{Criteria: c, subject: s, object: o, base: base}
 	l.objects()
 	l.rules("excludeResourceRules", c.exclude)
 	l.rules("resourceRules", c.include)
@@ -42,30 +42,30 @@ func (c *criteria) checks(r *review, o *render.Object, base string) []policy.Che
 
 // A checkList collects checks.
 type checkList struct {
-	*criteria
-	review *review
-	object *render.Object
-	base   string
-	checks []policy.Check
+	*Criteria
+	subject Subject
+	object  *render.Object
+	base    string
+	checks  []policy.Check
 }
 
-func (l *checkList) add(name, pointer, text string, answer truth, why string) {
+func (l *checkList) add(name, pointer, text string, answer Truth, why string) {
 	l.checks = append(l.checks, policy.Check{
-		Name: name, Text: text, Answer: answer.answer(), Why: why, Origin: span(l.object, l.base+pointer),
+		Name: name, Text: text, Answer: answer.Answer(), Why: why, Origin: span(l.object, l.base+pointer),
 	})
 }
 
 func (l *checkList) objects() {
-	if l.criteria.objects.Empty() {
+	if l.Criteria.objects.Empty() {
 		return
 	}
 	var have []string
-	for _, tree := range []map[string]any{l.review.req.Admitted, l.review.req.OldAdmitted} {
+	for _, tree := range []map[string]any{l.subject.Request().Admitted, l.subject.Request().OldAdmitted} {
 		if tree != nil {
-			have = append(have, set(labelsOf(tree)))
+			have = append(have, set(LabelsOf(tree)))
 		}
 	}
-	l.add("objectSelector", "/objectSelector", l.criteria.objects.String(), truthOf(l.matchObjects(l.review)),
+	l.add("objectSelector", "/objectSelector", l.Criteria.objects.String(), truthOf(l.matchObjects(l.subject)),
 		"the object has "+strings.Join(slices.Compact(have), ", and had "))
 }
 
@@ -78,51 +78,51 @@ func set(all map[string]string) string {
 }
 
 func (l *checkList) rules(list string, rules []v1.NamedRuleWithOperations) {
-	requested := policy.Version{Resource: l.review.req.Resource.GroupVersionResource, Kind: l.review.req.Kind}
+	requested := requested(l.subject.Request())
 	for i := range rules {
-		as, ok := l.matchRules(rules[i:i+1], l.review, requested)
+		as, ok := l.matchRules(rules[i:i+1], l.subject, requested)
 		why := ""
 		switch {
 		case ok && as != requested:
-			why = "the same objects are served as " + resourceText(as.Resource)
+			why = "the same objects are served as " + ResourceText(as.Resource)
 		case !ok:
-			why = mismatch(&rules[i], l.review, requested.Resource)
+			why = mismatch(&rules[i], l.subject, requested.Resource)
 		}
 		l.add(fmt.Sprintf("%s[%d]", list, i), render.Pointer(list, i), ruleText(&rules[i]), truthOf(ok), why)
 	}
 }
 
 func (l *checkList) namespaces() {
-	r := l.review
-	if l.criteria.namespaces.Empty() {
+	r := l.subject
+	if l.Criteria.namespaces.Empty() {
 		return
 	}
 	why := "the request is in no namespace"
-	if r.namespace != "" || r.req.Resource.Resource == "namespaces" {
-		set, complete := r.namespaceLabels()
-		why = fmt.Sprintf("namespace %s is labelled %s", r.namespace, labels.Set(set))
+	if r.In() != "" || r.Request().Resource.Resource == "namespaces" {
+		set, complete := r.NamespaceLabels()
+		why = fmt.Sprintf("namespace %s is labelled %s", r.In(), labels.Set(set))
 		if !complete {
-			why = r.unknownNamespace()
+			why = UnknownNamespace(r.In())
 		}
 	}
-	l.add("namespaceSelector", "/namespaceSelector", l.criteria.namespaces.String(), l.matchNamespace(r), why)
+	l.add("namespaceSelector", "/namespaceSelector", l.Criteria.namespaces.String(), l.matchNamespace(r), why)
 }
 
 // mismatch says why a rule is not about the requested resource, "" when it is.
-func mismatch(rule *v1.NamedRuleWithOperations, r *review, resource schema.GroupVersionResource) string {
+func mismatch(rule *v1.NamedRuleWithOperations, r Subject, resource schema.GroupVersionResource) string {
 	switch {
 	case !matchScope(rule.Scope, r, resource):
 		return fmt.Sprintf("its scope is %s", *rule.Scope)
-	case !matchOperation(rule.Operations, r.req.Operation):
-		return fmt.Sprintf("%s is not among its operations", r.req.Operation)
-	case !wildcard(rule.APIGroups, resource.Group):
+	case !matchOperation(rule.Operations, r.Request().Operation):
+		return fmt.Sprintf("%s is not among its operations", r.Request().Operation)
+	case !Wildcard(rule.APIGroups, resource.Group):
 		return fmt.Sprintf("%q is not among its apiGroups", resource.Group)
-	case !wildcard(rule.APIVersions, resource.Version):
+	case !Wildcard(rule.APIVersions, resource.Version):
 		return fmt.Sprintf("%q is not among its apiVersions", resource.Version)
-	case !matchResource(rule.Resources, resource.Resource, r.req.SubResource):
+	case !Resource(rule.Resources, resource.Resource, r.Request().SubResource):
 		return fmt.Sprintf("%q is not among its resources", resource.Resource)
-	case len(rule.ResourceNames) > 0 && !slices.Contains(rule.ResourceNames, r.req.Name):
-		return fmt.Sprintf("%q is not among its resourceNames", r.req.Name)
+	case len(rule.ResourceNames) > 0 && !slices.Contains(rule.ResourceNames, r.Request().Name):
+		return fmt.Sprintf("%q is not among its resourceNames", r.Request().Name)
 	}
 	return ""
 }
@@ -150,6 +150,19 @@ func ruleText(rule *v1.NamedRuleWithOperations) string {
 	return text
 }
 
-func resourceText(r schema.GroupVersionResource) string {
+// ResourceText is a resource in words.
+func ResourceText(r schema.GroupVersionResource) string {
 	return r.Resource + " in " + r.GroupVersion().String()
+}
+
+// UnknownNamespace says what would have to be known of a namespace.
+func UnknownNamespace(name string) string {
+	return fmt.Sprintf("labels of namespace %s are unknown: give the Namespace with --with", name)
+}
+
+func span(o *render.Object, pointer string) render.Span {
+	if origins := o.At(pointer); len(origins) > 0 {
+		return origins[0].Span
+	}
+	return render.Span{}
 }

@@ -1,0 +1,243 @@
+// Package match says whether requests are among those that a policy's
+// MatchResources name: matchConstraints of policies, matchResources of
+// bindings, and what others build on them.
+//
+// In go defaulted match resources ([New]) and what is known of a request
+// ([Subject]); out comes a [Truth], and the version of the resource in which
+// the policy sees the object ([Criteria.Match]), or each question that was
+// asked with its own answer ([Criteria.Checks]).
+//
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/matching.
+package match
+
+import (
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// A Truth has three values: what hangs on labels that only the live cluster
+// knows is neither true nor false.
+type Truth int
+
+// The truths.
+const (
+	No Truth = iota
+	Yes
+	Unknown
+)
+
+func truthOf(b bool) Truth {
+	if b {
+		return Yes
+	}
+	return No
+}
+
+func (t Truth) and(u Truth) Truth {
+	switch {
+	case t == No || u == No:
+		return No
+	case t == Unknown || u == Unknown:
+		return Unknown
+	default:
+		return Yes
+	}
+}
+
+// A Subject is a request, and what else match resources ask about.
+type Subject interface {
+	Request() *policy.Request
+
+	// In is the request's namespace; a Namespace is in itself.
+	In() string
+
+	// NamespaceLabels are those of the namespace; complete is false where
+	// more than its name is not known.
+	NamespaceLabels() (set map[string]string, complete bool)
+
+	// Equivalents are the other resources that serve the same objects.
+	Equivalents() []policy.Version
+}
+
+// Criteria are compiled match resources. nil matches everything.
+type Criteria struct {
+	namespaces, objects labels.Selector
+	include, exclude    []v1.NamedRuleWithOperations
+	equivalent          bool
+}
+
+// New compiles defaulted match resources ([Default]), whose selectors are
+// known to be valid.
+func New(m *v1.MatchResources) *Criteria {
+	if m == nil {
+		return nil
+	}
+	namespaces, _ := metav1.LabelSelectorAsSelector(m.NamespaceSelector)
+	objects, _ := metav1.LabelSelectorAsSelector(m.ObjectSelector)
+	return &Criteria{
+		namespaces: namespaces, objects: objects,
+		include: m.ResourceRules, exclude: m.ExcludeResourceRules,
+		equivalent: *m.MatchPolicy == v1.Equivalent,
+	}
+}
+
+// Default fills in what the API server does.
+func Default(m *v1.MatchResources) {
+	if m.MatchPolicy == nil {
+		equivalent := v1.Equivalent
+		m.MatchPolicy = &equivalent
+	}
+	if m.NamespaceSelector == nil {
+		m.NamespaceSelector = &metav1.LabelSelector{}
+	}
+	if m.ObjectSelector == nil {
+		m.ObjectSelector = &metav1.LabelSelector{}
+	}
+}
+
+func requested(r *policy.Request) policy.Version {
+	return policy.Version{Resource: r.Resource.GroupVersionResource, Kind: r.Kind}
+}
+
+// Match says whether the criteria hold for a request, and in which version of
+// the resource the policy sees the object.
+func (c *Criteria) Match(s Subject) (Truth, policy.Version) {
+	requested := requested(s.Request())
+	if c == nil {
+		return Yes, requested
+	}
+	if !c.matchObjects(s) {
+		return No, requested
+	}
+	if _, excluded := c.matchRules(c.exclude, s, requested); excluded {
+		return No, requested
+	}
+	as := requested
+	if len(c.include) > 0 {
+		var ok bool
+		if as, ok = c.matchRules(c.include, s, requested); !ok {
+			return No, requested
+		}
+	}
+	return c.matchNamespace(s), as
+}
+
+func (c *Criteria) matchObjects(s Subject) bool {
+	if c.objects.Empty() {
+		return true
+	}
+	r := s.Request()
+	return r.Admitted != nil && c.objects.Matches(labels.Set(LabelsOf(r.Admitted))) ||
+		r.OldAdmitted != nil && c.objects.Matches(labels.Set(LabelsOf(r.OldAdmitted)))
+}
+
+func (c *Criteria) matchNamespace(s Subject) Truth {
+	if c.namespaces.Empty() || s.In() == "" && s.Request().Resource.Resource != "namespaces" {
+		return Yes
+	}
+	set, complete := s.NamespaceLabels()
+	if complete {
+		return truthOf(c.namespaces.Matches(labels.Set(set)))
+	}
+	requirements, selectable := c.namespaces.Requirements()
+	result := truthOf(selectable)
+	for _, q := range requirements {
+		if _, known := set[q.Key()]; known {
+			result = result.and(truthOf(q.Matches(labels.Set(set))))
+		} else {
+			result = result.and(Unknown)
+		}
+	}
+	return result
+}
+
+// matchRules looks for a rule that names the requested resource, and where
+// the policy is about equivalent resources for one that names such.
+func (c *Criteria) matchRules(rules []v1.NamedRuleWithOperations, s Subject, requested policy.Version) (policy.Version, bool) {
+	for i := range rules {
+		if matchRule(&rules[i], s, requested.Resource) {
+			return requested, true
+		}
+	}
+	if !c.equivalent || len(rules) == 0 {
+		return requested, false
+	}
+	for i := range rules {
+		for _, other := range s.Equivalents() {
+			if other.Resource != requested.Resource && matchRule(&rules[i], s, other.Resource) {
+				return other, true
+			}
+		}
+	}
+	return requested, false
+}
+
+func matchRule(rule *v1.NamedRuleWithOperations, s Subject, resource schema.GroupVersionResource) bool {
+	r := s.Request()
+	return matchScope(rule.Scope, s, resource) &&
+		matchOperation(rule.Operations, r.Operation) &&
+		Wildcard(rule.APIGroups, resource.Group) &&
+		Wildcard(rule.APIVersions, resource.Version) &&
+		Resource(rule.Resources, resource.Resource, r.SubResource) &&
+		(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, r.Name))
+}
+
+// Namespaces is the resource of namespaces.
+func Namespaces() schema.GroupVersionResource {
+	return corev1.SchemeGroupVersion.WithResource("namespaces")
+}
+
+func matchScope(scope *v1.ScopeType, s Subject, resource schema.GroupVersionResource) bool {
+	if scope == nil {
+		return true
+	}
+	clustered := resource == Namespaces() || s.In() == ""
+	switch *scope {
+	case v1.AllScopes:
+		return true
+	case v1.ClusterScope:
+		return clustered
+	default:
+		return *scope == v1.NamespacedScope && !clustered
+	}
+}
+
+func matchOperation(operations []v1.OperationType, op policy.Operation) bool {
+	return slices.ContainsFunc(operations, func(o v1.OperationType) bool {
+		return o == v1.OperationAll || string(o) == string(op)
+	})
+}
+
+// Wildcard says whether a list of groups or versions names one.
+func Wildcard(items []string, requested string) bool {
+	return slices.ContainsFunc(items, func(s string) bool { return s == "*" || s == requested })
+}
+
+// Resource says whether a list of resources, such as pods/*, names one.
+func Resource(resources []string, resource, sub string) bool {
+	return slices.ContainsFunc(resources, func(s string) bool {
+		ruleResource, ruleSub, _ := strings.Cut(s, "/")
+		return (ruleResource == "*" || ruleResource == resource) && (ruleSub == "*" || ruleSub == sub)
+	})
+}
+
+// LabelsOf are the labels of an object's value tree.
+func LabelsOf(object map[string]any) map[string]string {
+	metadata, _ := object["metadata"].(map[string]any)
+	all, _ := metadata["labels"].(map[string]any)
+	set := make(map[string]string, len(all))
+	for k, v := range all {
+		if s, ok := v.(string); ok {
+			set[k] = s
+		}
+	}
+	return set
+}
