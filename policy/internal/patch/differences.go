@@ -1,4 +1,4 @@
-package admission
+package patch
 
 import (
 	"fmt"
@@ -13,10 +13,10 @@ import (
 // maxDifferences is how many fields a result names.
 const maxDifferences = 64
 
-// differences are pointers of what is other in the value after, in the order
+// Differences are pointers of what is other in the value after, in the order
 // of the keys: the largest values that are new, and for those that are gone
 // where they would be.
-func differences(before, after any) []string {
+func Differences(before, after any) []string {
 	var d diff
 	d.compare("", before, after)
 	return d.pointers
@@ -105,8 +105,8 @@ func (d *diff) element(pointer string, before []any, e any) {
 	d.add(pointer)
 }
 
-// orList is a list of pointers in words.
-func orList(pointers []string) string {
+// OrList is a list of pointers in words.
+func OrList(pointers []string) string {
 	const shown = 4
 	if len(pointers) > shown {
 		return fmt.Sprintf("%s and %d more", strings.Join(pointers[:shown], ", "), len(pointers)-shown)
