@@ -22,8 +22,9 @@ type Policy struct {
 	MatchConditions []Expression // of webhookConfiguration, CEL
 
 	Rules []*Rule // as written
-	// generated are those of autogen by the kind that they are for.
-	generated map[string][]*Rule
+	// controllers are the rules for kinds that autogen makes rules for, by
+	// kind; for any other they are Rules.
+	controllers map[string][]*Rule
 }
 
 // An ActionOverride gives another action in some namespaces.
@@ -39,10 +40,11 @@ type Expression struct{ Name, Expression string }
 // A Rule is one rule, as written or as autogen makes it. What variables may
 // stand in is kept as the JSON value that the policy holds.
 type Rule struct {
-	Name    string // as reported
-	Base    *Rule  // the rule it was generated from; nil for one as written
-	Pointer string // of the rule as written, in the policy's object: /spec/rules/0
-	Prefix  string // of the pod in a controller's object: "", /spec/template, /spec/jobTemplate/spec/template
+	Name    string         // as reported
+	Base    *Rule          // the rule it was generated from; nil for one as written
+	Pointer string         // of the rule as written, in the policy's object: /spec/rules/0
+	Source  map[string]any // what the rule was read from, with what autogen changed; read-only
+	Prefix  string         // of the pod in a controller's object: "", /spec/template, /spec/jobTemplate/spec/template
 
 	Match, Exclude   *Match // Exclude may be nil
 	Context          []*ContextEntry
@@ -63,8 +65,20 @@ type Match struct {
 	Any, All []*Filter // one of them, or neither for an empty block
 }
 
+// filters are those of either list.
+func (m *Match) filters() []*Filter {
+	if m == nil {
+		return nil
+	}
+	if len(m.Any) > 0 {
+		return m.Any
+	}
+	return m.All
+}
+
 // A Filter names requests by their object and their user.
 type Filter struct {
+	Pointer           string // in the policy's object
 	Kinds             []KindSelector
 	Names             []string // name and names
 	Namespaces        []string
@@ -270,8 +284,9 @@ type Exception struct {
 	Name        string
 	Namespace   string
 	Exceptions  []ExceptionOf
+	Background  bool
 	Match       *Match
-	Conditions  *conditions.Block
+	Conditions  *conditions.Block // nil: none
 	PodSecurity []PodSecurityExclude
 }
 

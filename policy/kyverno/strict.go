@@ -1,0 +1,270 @@
+package kyverno
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// The rules of errors about policies.
+const (
+	ruleUnknownField = "unknown-field"
+	ruleInvalid      = "invalid-policy"
+)
+
+// A shape is what a CustomResourceDefinition says of a field.
+type shape struct {
+	kind   string            // of the JSON value, in words; "" is any
+	fields map[string]*shape // of a map; nil: any
+	needs  []string          // fields that must be there
+	open   bool              // fields that are not known are passed over
+	items  *shape            // of a list, or of a map with any keys
+	enum   []string
+	max    int // characters
+	nested string // of a foreach in a foreach: "validate" or "mutate"
+}
+
+const (
+	aMap     = "a map"
+	aList    = "a list"
+	aString  = "a string"
+	aBoolean = "a boolean"
+	aNumber  = "a whole number"
+)
+
+func object(fields map[string]*shape, needs ...string) *shape {
+	return &shape{kind: aMap, fields: fields, needs: needs}
+}
+
+func listOf(items *shape) *shape { return &shape{kind: aList, items: items} }
+
+func mapOf(items *shape) *shape { return &shape{kind: aMap, items: items} }
+
+func enum(values ...string) *shape { return &shape{kind: aString, enum: values} }
+
+// with adds fields to a map's.
+func (s *shape) with(fields map[string]*shape) *shape {
+	all := maps.Clone(s.fields)
+	maps.Copy(all, fields)
+	return &shape{kind: aMap, fields: all, needs: s.needs}
+}
+
+// A fault is what is wrong with a policy, and where in its object.
+type fault struct {
+	pointer, rule string
+	message       string
+	hint          string
+}
+
+// faults gathers what is wrong, one at a place.
+type faults struct {
+	all  []fault
+	seen map[string]bool
+}
+
+func (f *faults) add(pointer, format string, args ...any) {
+	f.put(fault{pointer: pointer, rule: ruleInvalid, message: fmt.Sprintf(format, args...)})
+}
+
+func (f *faults) put(x fault) {
+	if f.seen[x.pointer] || len(f.all) == maxFaults {
+		return
+	}
+	if f.seen == nil {
+		f.seen = make(map[string]bool)
+	}
+	f.seen[x.pointer] = true
+	f.all = append(f.all, x)
+}
+
+// maxFaults is how many errors are told of one policy.
+const maxFaults = 100
+
+// err joins the faults, each at its place in the object.
+func (f *faults) err(o *render.Object) error {
+	errs := make([]error, len(f.all))
+	for i, x := range f.all {
+		err := &policy.NamedError{Policy: o.GetName(), Err: errors.New(shorten(x.message))}
+		errs[i] = &render.Error{Span: span(o, x.pointer), Rule: x.rule, Err: err, Hint: x.hint}
+	}
+	return errors.Join(errs...)
+}
+
+func span(o *render.Object, pointer string) render.Span {
+	if origins := o.At(pointer); len(origins) > 0 {
+		return origins[0].Span
+	}
+	return render.Span{}
+}
+
+// maxMessage is how long an error about a policy may be.
+const maxMessage = 4 << 10
+
+func shorten(s string) string {
+	if len(s) <= maxMessage {
+		return s
+	}
+	n := maxMessage
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// check compares a value with the shape. A null is a field that is not there.
+func (s *shape) check(value any, pointer string, f *faults) {
+	s = s.resolved()
+	if value == nil || s.kind == "" {
+		return
+	}
+	if !s.is(value) {
+		f.add(pointer, "%s is %s, not %s", dotted(pointer), kindOf(value), s.kind)
+		return
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		s.checkMap(v, pointer, f)
+	case []any:
+		for i, item := range v {
+			if s.items != nil {
+				s.items.check(item, pointer+"/"+strconv.Itoa(i), f)
+			}
+		}
+	case string:
+		s.checkString(v, pointer, f)
+	}
+}
+
+// resolved is the shape, which for a foreach in a foreach is that of the outer
+// one. The definitions say nothing of it, and Kyverno passes over fields in it
+// that it does not know.
+func (s *shape) resolved() *shape {
+	var inner shape
+	switch s.nested {
+	case "validate":
+		inner = *foreachValidateShape
+	case "mutate":
+		inner = *foreachMutateShape
+	default:
+		return s
+	}
+	inner.open = true
+	return &inner
+}
+
+func (s *shape) is(value any) bool {
+	got := kindOf(value)
+	return got == s.kind || s.kind == aNumber && isWhole(value)
+}
+
+func isWhole(value any) bool {
+	x, ok := value.(float64)
+	return ok && x == float64(int64(x))
+}
+
+func (s *shape) checkMap(m map[string]any, pointer string, f *faults) {
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		child := pointer + render.Pointer(key)
+		switch field := s.fields[key]; {
+		case s.items != nil:
+			s.items.check(m[key], child, f)
+		case field != nil:
+			field.check(m[key], child, f)
+		case s.fields != nil && !s.open:
+			f.put(s.unknown(key, child))
+		}
+	}
+	for _, key := range s.needs {
+		if m[key] == nil {
+			f.add(pointer, "%s has no %s", dotted(pointer), key)
+		}
+	}
+}
+
+func (s *shape) checkString(v, pointer string, f *faults) {
+	if s.enum != nil && !slices.Contains(s.enum, v) {
+		f.add(pointer, "%s is none of %s", dotted(pointer), strings.Join(s.enum, ", "))
+	}
+	if s.max > 0 && utf8.RuneCountInString(v) > s.max {
+		f.add(pointer, "%s is longer than %d characters", dotted(pointer), s.max)
+	}
+}
+
+// unknown is the error about a field that the shape does not have, with the
+// one that is spelled nearly so.
+func (s *shape) unknown(key, pointer string) fault {
+	x := fault{pointer: pointer, rule: ruleUnknownField, message: fmt.Sprintf("unknown field %q", dotted(pointer))}
+	best := 3
+	for _, name := range slices.Sorted(maps.Keys(s.fields)) {
+		if d := distance(key, name); d < best {
+			best, x.hint = d, "did you mean "+name+"?"
+		}
+	}
+	return x
+}
+
+// distance is how many characters have to be changed, added or taken away to
+// make a of b, regardless of case; words of very different length are far.
+func distance(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	if len(a) > len(b)+2 || len(b) > len(a)+2 {
+		return 3
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}
+
+// dotted writes a pointer as Kubernetes writes paths: spec.rules[0].name.
+func dotted(pointer string) string {
+	var b strings.Builder
+	for _, part := range render.Path(pointer) {
+		if _, err := strconv.Atoi(part); err == nil {
+			b.WriteString("[" + part + "]")
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(part)
+	}
+	return shorten(b.String())
+}
+
+func kindOf(value any) string {
+	switch value.(type) {
+	case nil:
+		return "null"
+	case map[string]any:
+		return aMap
+	case []any:
+		return aList
+	case string:
+		return aString
+	case bool:
+		return aBoolean
+	case int64:
+		return aNumber
+	}
+	return "a number"
+}
