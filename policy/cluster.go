@@ -1,6 +1,11 @@
 package policy
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/render"
@@ -56,4 +61,14 @@ func (c *Cluster) List(kind schema.GroupKind) []*render.Object {
 		return nil
 	}
 	return c.byKind[kind]
+}
+
+// Kinds are the kinds of which there are objects, sorted.
+func (c *Cluster) Kinds() []schema.GroupKind {
+	if c == nil {
+		return nil
+	}
+	return slices.SortedFunc(maps.Keys(c.byKind), func(a, b schema.GroupKind) int {
+		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Kind, b.Kind))
+	})
 }
