@@ -1,0 +1,76 @@
+package pattern
+
+import "strings"
+
+// An Anchor is how a key stands in a pattern.
+type Anchor byte
+
+// The anchors, by what stands before the parenthesis. None is of a plain key.
+const (
+	None      Anchor = 0
+	Condition Anchor = '('
+	Equality  Anchor = '='
+	Existence Anchor = '^'
+	Negation  Anchor = 'X'
+	Global    Anchor = '<'
+	Addition  Anchor = '+'
+)
+
+// ParseKey takes the anchor from a key of a pattern: "=(image)" is Equality
+// and image. A key without one is None, and the key itself.
+func ParseKey(key string) (Anchor, string) {
+	s := strings.TrimSpace(key)
+	if !strings.HasSuffix(s, ")") || strings.Contains(s, "\n") {
+		return None, key
+	}
+	a, inner := Condition, s
+	switch s[0] {
+	case '+', '<', '=', 'X', '^':
+		a, inner = Anchor(s[0]), s[1:]
+	}
+	if len(inner) < 3 || inner[0] != '(' {
+		return None, key
+	}
+	return a, inner[1 : len(inner)-1]
+}
+
+// AnchorKey writes a key with an anchor, as [ParseKey] reads it.
+func AnchorKey(a Anchor, key string) string {
+	switch a {
+	case None:
+		return key
+	case Condition:
+		return "(" + key + ")"
+	}
+	return string(a) + "(" + key + ")"
+}
+
+// HasAnchors says whether any key of a pattern, however deep, is an anchor.
+func HasAnchors(p any) bool { return anyKey(p, maxDepth, func(a Anchor) bool { return a != None }) }
+
+// ordersKeys says whether a pattern holds an anchor for the sake of which
+// Kyverno matches its key before the plain ones.
+func ordersKeys(p any) bool {
+	return anyKey(p, maxDepth, func(a Anchor) bool { return a != None && a != Addition })
+}
+
+func anyKey(p any, depth int, is func(Anchor) bool) bool {
+	if depth < 0 {
+		return false
+	}
+	switch p := p.(type) {
+	case map[string]any:
+		for key, v := range p {
+			if a, _ := ParseKey(key); is(a) || anyKey(v, depth-1, is) {
+				return true
+			}
+		}
+	case []any:
+		for _, v := range p {
+			if anyKey(v, depth-1, is) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,173 @@
+package pattern
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// maxDepth is how deep a pattern may nest.
+const maxDepth = 128
+
+// A node is a pattern, or a part of one.
+type node struct {
+	kind nodeKind
+	leaf leaf    // of a scalar
+	list []*node // of a list
+
+	anchors []entry // of a map: those that decide whether the rest is looked at, by raw key
+	rest    []entry // of a map: the others, in the order in which they are matched
+	expand  bool    // of a map: labels or annotations, whose keys may hold wildcards
+}
+
+type nodeKind uint8
+
+const (
+	scalarNode nodeKind = iota
+	mapNode
+	listNode
+)
+
+// An entry is a key of a map.
+type entry struct {
+	anchor Anchor
+	raw    string // as written
+	key    string // without its anchor
+	value  *node
+	track  int // number of a condition's or existence's raw key; -1 of others
+	star   bool
+	orders bool // is matched before plain keys
+	wild   bool // the key holds wildcards
+}
+
+// Compile reads a pattern. The error says that it nests too deep, or holds
+// what is no JSON.
+func Compile(p any) (*Pattern, error) {
+	c := compiler{keys: make(map[string]int)}
+	root, err := c.compile(p, maxDepth)
+	if err != nil {
+		return nil, err
+	}
+	return &Pattern{root: root, keys: len(c.keys)}, nil
+}
+
+type compiler struct {
+	keys map[string]int // raw keys of conditions and existence anchors
+}
+
+func (c *compiler) compile(p any, depth int) (*node, error) {
+	if depth == 0 {
+		return nil, fmt.Errorf("pattern nests deeper than %d levels", maxDepth)
+	}
+	switch p := p.(type) {
+	case map[string]any:
+		return c.compileMap(p, depth)
+	case []any:
+		return c.compileList(p, depth)
+	}
+	l, ok := compileLeaf(p)
+	if !ok {
+		return nil, fmt.Errorf("pattern holds a %T, which is no JSON", p)
+	}
+	return &node{kind: scalarNode, leaf: l}, nil
+}
+
+// compileList reads a list. Unless it is one of lists, or of an existence
+// anchor, its first element is the pattern of each element of a value.
+func (c *compiler) compileList(p []any, depth int) (*node, error) {
+	n := &node{kind: listNode}
+	for _, e := range p {
+		element, err := c.compile(e, depth-1)
+		if err != nil {
+			return nil, err
+		}
+		n.list = append(n.list, element)
+	}
+	return n, nil
+}
+
+func (c *compiler) compileMap(p map[string]any, depth int) (*node, error) {
+	n := &node{kind: mapNode}
+	for _, raw := range slices.Sorted(maps.Keys(p)) {
+		value, err := c.compile(p[raw], depth-1)
+		if err != nil {
+			return nil, err
+		}
+		n.add(c.entry(raw, p[raw], value))
+	}
+	n.order()
+	n.each("metadata", func(metadata *node) {
+		for _, tag := range []string{"labels", "annotations"} {
+			metadata.each(tag, func(tags *node) { tags.expand = true })
+		}
+	})
+	return n, nil
+}
+
+func (c *compiler) entry(raw string, source any, value *node) entry {
+	e := entry{raw: raw, value: value, track: -1}
+	e.anchor, e.key = ParseKey(raw)
+	switch e.anchor {
+	case Condition, Existence:
+		e.track = c.track(raw)
+	case Addition: // an ordinary key, as it is written
+		e.key = raw
+	}
+	e.star = (e.anchor == None || e.anchor == Addition) && source == "*"
+	e.orders = e.anchor == Global || ordersKeys(source)
+	e.wild = HasWildcard(e.key)
+	return e
+}
+
+func (c *compiler) track(raw string) int {
+	if _, ok := c.keys[raw]; !ok {
+		c.keys[raw] = len(c.keys)
+	}
+	return c.keys[raw]
+}
+
+func (n *node) add(e entry) {
+	switch e.anchor {
+	case Condition, Equality, Existence, Negation:
+		n.anchors = append(n.anchors, e)
+	default:
+		n.rest = append(n.rest, e)
+	}
+}
+
+// order puts those that hold anchors first, the last of the alphabet leading.
+func (n *node) order() {
+	slices.SortStableFunc(n.rest, func(a, b entry) int {
+		switch {
+		case a.orders && b.orders:
+			return -compareStrings(a.raw, b.raw)
+		case a.orders:
+			return -1
+		case b.orders:
+			return 1
+		}
+		return compareStrings(a.raw, b.raw)
+	})
+}
+
+func compareStrings(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// each calls do with the patterns of a key, with an anchor or without, that are
+// maps.
+func (n *node) each(key string, do func(*node)) {
+	for _, entries := range [][]entry{n.rest, n.anchors} {
+		for i := range entries {
+			if entries[i].key == key && entries[i].value.kind == mapNode {
+				do(entries[i].value)
+			}
+		}
+	}
+}

@@ -1,0 +1,297 @@
+package pattern
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Leaf compares a value with a pattern that is no list: a scalar, or a map,
+// which any map is. A nil value is a missing one.
+func Leaf(value, pattern any) bool {
+	if _, ok := pattern.(map[string]any); ok {
+		_, ok = value.(map[string]any)
+		return ok
+	}
+	l, ok := compileLeaf(pattern)
+	return ok && l.matches(value)
+}
+
+// A leaf is a scalar of a pattern.
+type leaf struct {
+	pattern any // nil, bool, float64 or string
+	any     [][]term
+}
+
+// A term is an operator and what stands behind it, read once as everything
+// that values may be compared with.
+type term struct {
+	op       operator
+	text     string
+	duration time.Duration
+	quantity resource.Quantity
+
+	isDuration, isQuantity bool
+	isWild                 bool
+}
+
+type operator uint8
+
+const (
+	equal operator = iota
+	notEqual
+	more
+	less
+	moreEqual
+	lessEqual
+)
+
+// compileLeaf reads a scalar; ok is false for what is none.
+func compileLeaf(p any) (leaf, bool) {
+	if f, ok := Number(p); ok {
+		return leaf{pattern: f}, true
+	}
+	switch p := p.(type) {
+	case nil, bool:
+		return leaf{pattern: p}, true
+	case string:
+		return leaf{pattern: p, any: alternatives(p)}, true
+	}
+	return leaf{}, false
+}
+
+// alternatives reads | and &, and the ranges that stand for one of them.
+func alternatives(p string) [][]term {
+	var found [][]term
+	for alternative := range strings.SplitSeq(p, "|") {
+		all := [][]term{nil}
+		for s := range strings.SplitSeq(strings.Trim(alternative, " "), "&") {
+			all = conjoin(all, compileTerm(strings.Trim(s, " ")))
+		}
+		found = append(found, all...)
+	}
+	return found
+}
+
+// conjoin gives what holds where one of each side does. A text of thousands of
+// ranges outside of which a value must be would double each time; Kyverno has
+// no use for more than a few.
+func conjoin(left, right [][]term) [][]term {
+	if len(left)*len(right) > maxAlternatives {
+		return nil
+	}
+	var found [][]term
+	for _, l := range left {
+		for _, r := range right {
+			found = append(found, append(append([]term(nil), l...), r...))
+		}
+	}
+	return found
+}
+
+const maxAlternatives = 1 << 10
+
+// The ranges, as Kyverno's operator package has them.
+var (
+	inRange    = regexp.MustCompile(`^([-|\+]?\d+(?:\.\d+)?[A-Za-z]*)-([-|\+]?\d+(?:\.\d+)?[A-Za-z]*)$`)
+	notInRange = regexp.MustCompile(`^([-|\+]?\d+(?:\.\d+)?[A-Za-z]*)!-([-|\+]?\d+(?:\.\d+)?[A-Za-z]*)$`)
+)
+
+// Range says whether a text is a range such as 1-10 or 1Mi-1Gi. Outside a
+// range is written 1!-10.
+func Range(s string) bool { return prefix(s) == "" && inRange.MatchString(s) }
+
+func compileTerm(s string) [][]term {
+	op := prefix(s)
+	if op == "" {
+		if m := notInRange.FindStringSubmatch(s); m != nil {
+			return [][]term{{newTerm(less, m[1])}, {newTerm(more, m[2])}}
+		}
+		if m := inRange.FindStringSubmatch(s); m != nil {
+			return [][]term{{newTerm(moreEqual, m[1]), newTerm(lessEqual, m[2])}}
+		}
+	}
+	return [][]term{{newTerm(operators[op], strings.TrimSpace(s[len(op):]))}}
+}
+
+var operators = map[string]operator{"": equal, "!": notEqual, ">": more, "<": less, ">=": moreEqual, "<=": lessEqual}
+
+// prefix is the operator that a term starts with. A term of one character has
+// none.
+func prefix(s string) string {
+	if len(s) < 2 {
+		return ""
+	}
+	switch {
+	case s[0] == '>' && s[1] == '=', s[0] == '<' && s[1] == '=':
+		return s[:2]
+	case s[0] == '>', s[0] == '<', s[0] == '!':
+		return s[:1]
+	}
+	return ""
+}
+
+func newTerm(op operator, text string) term {
+	t := term{op: op, text: text, isWild: HasWildcard(text)}
+	t.duration, t.isDuration = Duration(text)
+	t.quantity, t.isQuantity = Quantity(text)
+	return t
+}
+
+func (l *leaf) matches(value any) bool {
+	switch p := l.pattern.(type) {
+	case nil:
+		return isZero(value)
+	case bool:
+		b, ok := value.(bool)
+		return ok && b == p
+	case float64:
+		return equalsNumber(value, p)
+	case string:
+		if s, ok := value.(string); ok && s == p {
+			return true
+		}
+	}
+	for _, all := range l.any {
+		if matchesAll(value, all) {
+			return true
+		}
+	}
+	return false
+}
+
+func isZero(value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return true
+	case bool:
+		return !v
+	case string:
+		return v == ""
+	}
+	f, ok := Number(value)
+	return ok && f == 0
+}
+
+func equalsNumber(value any, p float64) bool {
+	if s, ok := value.(string); ok {
+		if s == "" || len(s) > maxQuantity {
+			return false
+		}
+		f, err := strconv.ParseFloat(s, 64)
+		return err == nil && f == p
+	}
+	f, ok := Number(value)
+	return ok && f == p
+}
+
+func matchesAll(value any, all []term) bool {
+	for i := range all {
+		if !all[i].matches(value) {
+			return false
+		}
+	}
+	return true
+}
+
+// matches compares as durations, else as quantities, else as texts.
+func (t *term) matches(value any) bool {
+	if t.isDuration {
+		if d, ok := durationValue(value); ok {
+			return t.op.holds(compare(d, t.duration))
+		}
+	}
+	if t.isQuantity {
+		if q, ok := quantityValue(value); ok {
+			return t.op.holds(q.Cmp(t.quantity))
+		}
+	}
+	return t.matchesText(value)
+}
+
+func compare(a, b time.Duration) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// durationValue reads a value as a duration. A missing one is 0; numbers,
+// which have no unit, are none.
+func durationValue(value any) (time.Duration, bool) {
+	if value == nil {
+		return 0, true
+	}
+	s, ok := value.(string)
+	if !ok {
+		return 0, false
+	}
+	return Duration(s)
+}
+
+func quantityValue(value any) (resource.Quantity, bool) {
+	if value == nil {
+		return resource.Quantity{}, true
+	}
+	if s, ok := value.(string); ok {
+		return Quantity(s)
+	}
+	f, ok := Number(value)
+	if !ok {
+		return resource.Quantity{}, false
+	}
+	return quantityOf(f)
+}
+
+func (op operator) holds(order int) bool {
+	switch op {
+	case equal:
+		return order == 0
+	case notEqual:
+		return order != 0
+	case more:
+		return order > 0
+	case less:
+		return order < 0
+	case moreEqual:
+		return order >= 0
+	default:
+		return order <= 0
+	}
+}
+
+// matchesText compares wildcards; nothing but = and ! can.
+func (t *term) matchesText(value any) bool {
+	if t.op != equal && t.op != notEqual {
+		return false
+	}
+	s, ok := text(value)
+	if !ok {
+		return false
+	}
+	same := s == t.text
+	if t.isWild {
+		same = Wildcard(t.text, s)
+	}
+	return same == (t.op == equal)
+}
+
+// text is what wildcards see of a value: of numbers 8.08E+03.
+func text(value any) (string, bool) {
+	switch v := value.(type) {
+	case string:
+		return v, true
+	case bool:
+		return strconv.FormatBool(v), true
+	}
+	if f, ok := Number(value); ok {
+		return strconv.FormatFloat(f, 'E', -1, 64), true
+	}
+	return "", false
+}
