@@ -67,6 +67,9 @@ var Severities = []Severity{Critical, High, Medium, Low, Info}
 const (
 	EngineAdmission   = "ValidatingAdmissionPolicy"
 	EngineMutation    = "MutatingAdmissionPolicy"
+	EngineValidating  = "ValidatingPolicy"      // of Kyverno
+	EngineMutating    = "MutatingPolicy"        // of Kyverno
+	EngineImages      = "ImageValidatingPolicy" // of Kyverno
 	EnginePodSecurity = "PodSecurity"
 	EngineCRD         = "CustomResourceDefinition"
 	EngineSchema      = "Schema"
