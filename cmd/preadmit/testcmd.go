@@ -152,6 +152,7 @@ func engines(kubeVersion string) policytest.Engines {
 				Authorizer: allow, AuthorizerAssumed: allow.Assumed,
 			})
 		},
+		Kyverno: newKyvernoTest(kubeVersion),
 	}
 }
 

@@ -53,6 +53,21 @@ func (n node) name() string {
 
 // fields returns the fields of a mapping, and fails on those that are not known.
 func (n node) fields(known ...string) map[string]node {
+	return n.read(func(key string) string { return key }, known)
+}
+
+// folded returns the fields of a mapping in which the case of names counts for
+// nothing, by the names that are known.
+func (n node) folded(known ...string) map[string]node {
+	return n.read(func(key string) string {
+		if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, key) }); i >= 0 {
+			return known[i]
+		}
+		return key
+	}, known)
+}
+
+func (n node) read(name func(string) string, known []string) map[string]node {
 	fields := make(map[string]node, len(known))
 	for _, k := range known {
 		fields[k] = node{s: n.s, doc: n.doc, pointer: n.pointer + render.Pointer(k)}
@@ -63,11 +78,14 @@ func (n node) fields(known ...string) map[string]node {
 	}
 	for _, k := range sortedKeys(m) {
 		child := node{s: n.s, doc: n.doc, pointer: n.pointer + render.Pointer(k), value: m[k]}
-		if !slices.Contains(known, k) {
+		switch is := name(k); {
+		case !slices.Contains(known, is):
 			child.fail("unknown key %q in %s; there are %s", k, n.name(), strings.Join(known, ", "))
-			continue
+		case fields[is].value != nil:
+			child.fail("%s is given twice in %s", is, n.name())
+		default:
+			fields[is] = child
 		}
-		fields[k] = child
 	}
 	return fields
 }

@@ -222,11 +222,6 @@ func placeOf(o *render.Object) render.Span {
 	return render.Span{}
 }
 
-func (k *kaptestSuite) shown(s render.Span) string {
-	s.File = k.opts.Name(s.File)
-	return s.String()
-}
-
 // policySuite runs the tests of one policy.
 func (k *kaptestSuite) policySuite(item node) {
 	f := item.fields("policy", "tests")

@@ -399,3 +399,6 @@ func newNamespace(name string) *render.Object {
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
 	}}}
 }
+
+// Unwrap returns the kinds as the API server knows them.
+func (k asWritten) Unwrap() policy.Kinds { return k.Kinds }

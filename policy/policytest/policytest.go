@@ -86,6 +86,11 @@ type Engines struct {
 	// Namespaces it is judged with. The error joins *render.Error values;
 	// what compiles can be evaluated all the same.
 	Admission func(p *render.Object, kinds policy.Kinds, cluster *policy.Cluster) (Evaluator, error)
+
+	// Kyverno compiles a policy of a suite for Kyverno: one of Kyverno's own
+	// kinds, or an admission policy, which its command line judges too. The
+	// error joins *render.Error values; with nil the policy is not valid.
+	Kyverno func(p *render.Object, s *KyvernoSetup) (KyvernoPolicy, error)
 }
 
 // count adds up the suites.

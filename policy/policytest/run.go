@@ -28,7 +28,7 @@ type Format struct {
 
 // Formats are the kinds of suites, in the order in which a file is tried.
 var Formats = []Format{
-	{Name: "kyverno", Doc: "kyverno-test.yaml", detect: isKyverno, run: notYet},
+	{Name: "kyverno", Doc: "kyverno-test.yaml", detect: isKyverno, run: kyverno},
 	{Name: "gator", Doc: "suites of Gatekeeper's gator verify", detect: isGator, run: notYet},
 	{Name: "kaptest", Doc: "kaptest manifests, of whatever name", detect: isKaptest, run: kaptest},
 }

@@ -1,0 +1,246 @@
+package policytest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A kyverno-test.yaml says which status a rule should give for which resource.
+// Kyverno's command line looks a result's resources and rules up by name and
+// is content with what it finds: a rule that no policy has, or that is not
+// about the resource, passes as "Excluded" whatever is expected, the kind of a
+// result is not looked at, and where none of its resources is there it takes
+// all. Here, what is named has to exist, and a rule that said nothing makes the
+// case vacuous.
+
+// A kyvernoTest is one document of a suite, with what it names.
+type kyvernoTest struct {
+	*suite
+	setup    KyvernoSetup
+	policies []*kyvernoPolicy
+	values   kyvernoValues
+	payloads []payload
+	entries  []*kyvernoEntry
+	verdicts map[string]*verdicts // by operation and resource
+	sources  map[*kyvernoPolicy][]*render.Object
+}
+
+// A kyvernoPolicy is a policy of the test, compiled.
+type kyvernoPolicy struct {
+	object *render.Object
+	kind   string
+	engine KyvernoPolicy // nil when it is broken
+	faults []*render.Error
+}
+
+// A payload is JSON that is judged as it is.
+type payload struct {
+	file   string
+	object *render.Object
+	refuse error // why it can't be judged
+}
+
+var kyvernoKeys = []string{
+	"apiVersion", "kind", "metadata", "policies", "resources", "targetResources", "paramResources", "exceptions", "variables",
+	"values", "userinfo", "context", "clusterResources", "jsonPayload", "jsonPayloads", "httpPayload", "httpPayloads",
+	"envoyPayload", "envoyPayloads", "apiCallResponses", "globalContextEntries", "checks", "results",
+}
+
+// kyverno runs the documents of a kyverno-test.yaml.
+func kyverno(s *suite) {
+	docs, err := render.Documents(s.name, s.data, render.YAML11)
+	s.warn(err)
+	for i := range docs {
+		runKyverno(s, node{s: s, doc: &docs[i], value: docs[i].Value})
+	}
+	if len(docs) == 0 && err == nil {
+		s.fail(&render.Error{Span: render.Span{File: s.name}, Err: errors.New("holds no test")})
+	}
+}
+
+func runKyverno(s *suite, root node) {
+	f := root.folded(kyvernoKeys...)
+	if v := f["kind"]; v.value == nil || v.text() != "Test" {
+		v.fail("kind must be Test")
+	}
+	if v := f["apiVersion"]; v.value == nil {
+		v.fail("apiVersion must be cli.kyverno.io/v1alpha1")
+	}
+	t := &kyvernoTest{suite: s, verdicts: map[string]*verdicts{}, sources: map[*kyvernoPolicy][]*render.Object{}}
+	t.load(f)
+	t.readEntries(f["results"])
+	t.cloneSources()
+	results, checks := f["results"].items(), f["checks"].items()
+	if len(results)+len(checks) == 0 {
+		root.fail("has neither results nor checks")
+	}
+	for _, e := range t.entries {
+		t.Cases = append(t.Cases, e.run()...)
+	}
+	for _, c := range checks {
+		t.Cases = append(t.Cases, t.check(c)...)
+	}
+	t.unused()
+}
+
+// load reads what the test names.
+func (t *kyvernoTest) load(f map[string]node) {
+	t.readClusterResources(f["clusterResources"])
+	resources := t.readObjects(f["resources"])
+	t.setup.Targets = t.readObjects(f["targetResources"])
+	t.setup.Params = t.readObjects(f["paramResources"])
+	t.setup.Exceptions = t.readObjects(f["exceptions"])
+	policies := t.readObjects(f["policies"])
+	t.readContext(f["context"])
+	t.readUser(f["userinfo"])
+	t.readValues(f["variables"], f["values"])
+	t.readCalls(f["apiCallResponses"])
+	t.readGlobal(f["globalContextEntries"])
+
+	kinds, err := t.opts.Engines.Kinds(slices.Concat(t.setup.Cluster, resources, policies))
+	if err != nil {
+		t.warn(err)
+	}
+	t.setup.Kinds = asWritten{kinds}
+	for _, list := range []*[]*render.Object{&resources, &t.setup.Targets, &t.setup.Params, &t.setup.Cluster} {
+		*list = t.normalise(*list)
+	}
+	t.setup.Resources = t.unique(resources)
+	for _, key := range []string{"jsonPayload", "jsonPayloads"} {
+		t.readPayloads(f[key], nil)
+	}
+	for _, key := range []string{"httpPayload", "httpPayloads", "envoyPayload", "envoyPayloads"} {
+		kind := strings.TrimSuffix(strings.TrimSuffix(key, "s"), "Payload")
+		t.readPayloads(f[key], fmt.Errorf("%s payloads are not evaluated: such policies judge requests of a proxy, not of Kubernetes", kind))
+	}
+	if len(t.setup.Resources)+len(t.payloads) == 0 && len(t.errs) == 0 {
+		f["resources"].fail("the test has no resources")
+	}
+	t.compile(f["policies"], policies)
+}
+
+// compile makes the policies ready.
+func (t *kyvernoTest) compile(at node, objects []*render.Object) {
+	var policies []*render.Object
+	for _, o := range objects {
+		switch kind := o.GetKind(); {
+		case strings.HasSuffix(kind, "AdmissionPolicyBinding"):
+			t.setup.Bindings = append(t.setup.Bindings, o)
+		case kind == "PolicyException":
+			t.setup.Exceptions = append(t.setup.Exceptions, o)
+		case isPolicyKind(kind):
+			policies = append(policies, o)
+		default:
+			t.note("%s: %.63s %.253s is no policy, and is left out", t.shown(placeOf(o)), kind, o.GetName())
+		}
+	}
+	if len(policies) == 0 && len(t.errs) == 0 {
+		at.fail("names no policies")
+	}
+	for _, o := range policies {
+		p := &kyvernoPolicy{object: o, kind: o.GetKind()}
+		if t.opts.Engines.Kyverno == nil {
+			p.faults = append(p.faults, &render.Error{Span: placeOf(o), Err: errors.New("Kyverno policies are not evaluated")})
+		} else {
+			var err error
+			p.engine, err = t.opts.Engines.Kyverno(o, &t.setup)
+			p.faults = t.split(err)
+		}
+		t.policies = append(t.policies, p)
+	}
+}
+
+func isPolicyKind(kind string) bool {
+	kinds := []string{
+		"ClusterPolicy", "Policy", "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy", "ClusterCleanupPolicy", "CleanupPolicy",
+		"ValidatingPolicy", "MutatingPolicy", "GeneratingPolicy", "DeletingPolicy", "ImageValidatingPolicy",
+	}
+	return slices.Contains(kinds, strings.TrimPrefix(kind, "Namespaced"))
+}
+
+// broken is why the policy can't judge; nil when it can.
+func (p *kyvernoPolicy) broken() []error {
+	var errs []error
+	for _, e := range p.faults {
+		errs = append(errs, e)
+	}
+	if p.engine == nil && len(errs) == 0 {
+		errs = append(errs, errors.New("the policy is not evaluated"))
+	}
+	return errs
+}
+
+// named are the policies that a result names: by name, or with a namespace.
+func (t *kyvernoTest) named(name string) []*kyvernoPolicy {
+	namespace, short := "", name
+	if i := strings.LastIndexByte(name, '/'); i >= 0 {
+		namespace, short = name[:i], name[i+1:]
+	}
+	var found []*kyvernoPolicy
+	for _, p := range t.policies {
+		if p.object.GetName() == short && (namespace == "" || cmp.Or(p.object.GetNamespace(), "default") == namespace) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// cloneSources collects what generate rules of a policy may clone.
+func (t *kyvernoTest) cloneSources() {
+	for _, e := range t.entries {
+		for _, p := range t.named(e.Policy) {
+			t.sources[p] = append(t.sources[p], t.normalise(e.sources)...)
+		}
+	}
+}
+
+// warn fails for errors, and notes warnings.
+func (s *suite) warn(err error) {
+	for _, e := range s.split(err) {
+		s.fail(e)
+	}
+}
+
+// split returns what is an error, and notes what is a warning.
+func (s *suite) split(err error) []*render.Error {
+	var errs []*render.Error
+	for _, e := range render.Errors(err) {
+		if !e.Warning {
+			errs = append(errs, e)
+			continue
+		}
+		for _, line := range s.lines(e) {
+			s.note("%s", line)
+		}
+	}
+	return errs
+}
+
+func (s *suite) shown(at render.Span) string {
+	at.File = s.opts.Name(at.File)
+	return at.String()
+}
+
+// requestOf is the request that brings an object about.
+func (t *kyvernoTest) requestOf(o *render.Object, op policy.Operation) *policy.Request {
+	req := &policy.Request{Operation: op}
+	if op != policy.Delete {
+		req.Object, req.Admitted = o, o.Object
+	}
+	if op == policy.Delete || op == policy.Update {
+		req.OldObject, req.OldAdmitted = o, o.Object
+	}
+	if t.setup.User != nil {
+		req.UserInfo = *t.setup.User
+	}
+	req.Kind = o.GroupVersionKind()
+	req.Resource = t.setup.Kinds.Resource(req.Kind)
+	req.Namespace, req.Name = o.GetNamespace(), o.GetName()
+	return req
+}

@@ -1,0 +1,398 @@
+package policytest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// remote tells a path that Kyverno would fetch.
+var remote = regexp.MustCompile(`^([a-z+]+://|git@|github\.com/)`)
+
+// file is the name in the tree of a path that the suite gives, or "".
+func (t *kyvernoTest) file(item node) string {
+	ref := item.text()
+	switch {
+	case remote.MatchString(ref):
+		item.fail("%s is not read: nothing is fetched", ref)
+		return ""
+	case ref == "" || path.IsAbs(ref):
+		item.fail("%q is not a path relative to the suite", ref)
+		return ""
+	}
+	return path.Join(path.Dir(t.name), ref)
+}
+
+// read returns the content of a file that the suite names, nil with an error.
+func (t *kyvernoTest) read(item node) (name string, data []byte) {
+	if name = t.file(item); name == "" {
+		return "", nil
+	}
+	data, err := render.ReadFile(t.opts.FS, name)
+	if err != nil {
+		item.fail("%s: %w", item.text(), bare(err))
+		return "", nil
+	}
+	return name, data
+}
+
+// readObjects reads the files and directories that a list names.
+func (t *kyvernoTest) readObjects(list node) []*render.Object {
+	var all []*render.Object
+	for _, item := range list.items() {
+		name := t.file(item)
+		if name == "" {
+			continue
+		}
+		files := []string{name}
+		if info, err := fs.Stat(t.opts.FS, name); err == nil && info.IsDir() {
+			files = t.below(item, name)
+		}
+		for _, f := range files {
+			all = append(all, t.readFile(item, f, len(files) == 1)...)
+		}
+	}
+	return all
+}
+
+// below are the YAML and JSON files of a directory, but for tests.
+func (t *kyvernoTest) below(item node, dir string) []string {
+	var files []string
+	for name, err := range walk(t.opts.FS, dir) {
+		switch {
+		case err != nil:
+			t.fail(err)
+		case !isKyverno(path.Base(name), nil):
+			files = append(files, name)
+		}
+	}
+	slices.Sort(files)
+	if len(files) == 0 {
+		item.fail("%s holds no YAML and JSON files", item.text())
+	}
+	return files
+}
+
+func (t *kyvernoTest) readFile(item node, name string, mustHold bool) []*render.Object {
+	data, err := render.ReadFile(t.opts.FS, name)
+	if err != nil {
+		item.fail("%s: %w", item.text(), bare(err))
+		return nil
+	}
+	objects, err := render.Parse(name, data)
+	t.warn(err)
+	if len(objects) == 0 && mustHold && err == nil {
+		item.fail("%s holds no Kubernetes object", item.text())
+	}
+	return objects
+}
+
+// normalise gives objects as Kyverno's command line reads them: in the
+// namespace default where they name none, and with {} for some nulls.
+func (t *kyvernoTest) normalise(objects []*render.Object) []*render.Object {
+	all := make([]*render.Object, len(objects))
+	for i, o := range objects {
+		c := *o
+		c.Unstructured = &unstructured.Unstructured{Object: runtime.DeepCopyJSON(o.Object)}
+		if c.GetNamespace() == "" && t.setup.Kinds.Resource(c.GroupVersionKind()).Namespaced {
+			c.SetNamespace("default")
+		}
+		withoutNulls(c.Object)
+		all[i] = &c
+	}
+	return all
+}
+
+// nullable are mappings that may be written as null.
+var nullable = []string{"annotations", "labels", "matchLabels", "nodeSelector", "data", "stringData"}
+
+func withoutNulls(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, x := range v {
+			if x == nil && slices.Contains(nullable, k) {
+				v[k] = map[string]any{}
+				continue
+			}
+			withoutNulls(x)
+		}
+	case []any:
+		for _, x := range v {
+			withoutNulls(x)
+		}
+	}
+}
+
+// unique leaves out what is there before, with a note.
+func (t *kyvernoTest) unique(objects []*render.Object) []*render.Object {
+	seen := make(map[string]*render.Object)
+	var all []*render.Object
+	for _, o := range objects {
+		gvk := o.GroupVersionKind()
+		key := strings.Join([]string{gvk.Group, gvk.Kind, o.GetNamespace(), o.GetName(), o.GetGenerateName()}, "\x00")
+		if was := seen[key]; was != nil {
+			t.note("%s: %s %s is at %s already, and is left out", t.shown(placeOf(o)), gvk.Kind, name(o), t.shown(placeOf(was)))
+			continue
+		}
+		seen[key] = o
+		all = append(all, o)
+	}
+	return all
+}
+
+// document reads a side file of one document and checks what it is.
+func (t *kyvernoTest) document(item node, kinds ...string) (root node, fields map[string]any) {
+	if item.value == nil {
+		return node{}, nil
+	}
+	name, data := t.read(item)
+	if name == "" {
+		return node{}, nil
+	}
+	docs, err := render.Documents(name, data, render.YAML11)
+	t.warn(err)
+	if len(docs) != 1 {
+		if err == nil {
+			item.fail("%s holds %d documents, not one", item.text(), len(docs))
+		}
+		return node{}, nil
+	}
+	root = node{s: t.suite, doc: &docs[0], value: docs[0].Value}
+	fields, ok := root.value.(map[string]any)
+	if kind, _ := fields["kind"].(string); !ok || !slices.Contains(kinds, kind) {
+		root.fail("%s must be a %s: kind says %.63q", item.text(), strings.Join(kinds, " or "), kind)
+		return node{}, nil
+	}
+	if _, ok := fields["apiVersion"].(string); !ok {
+		root.fail("apiVersion of %s is missing", item.text())
+	}
+	return root, fields
+}
+
+// spec is the mapping of a document's fields, which may stand below spec.
+func (n node) spec(known ...string) map[string]node {
+	f := n.folded(append(slices.Clone(known), "apiVersion", "kind", "metadata", "spec", "status")...)
+	if f["spec"].value != nil {
+		return f["spec"].folded(known...)
+	}
+	return f
+}
+
+func (t *kyvernoTest) readContext(item node) {
+	root, _ := t.document(item, "Context")
+	if root.doc == nil {
+		return
+	}
+	f := root.spec("resources", "images", "globalReference")
+	t.setup.Context = append(t.setup.Context, f["resources"].objects()...)
+	for _, i := range f["images"].items() {
+		if m, ok := i.value.(map[string]any); ok {
+			t.setup.Images = append(t.setup.Images, m)
+		} else {
+			i.fail("%s must be a mapping", i.name())
+		}
+	}
+}
+
+// objects are the Kubernetes objects that a list holds.
+func (n node) objects() []*render.Object {
+	var all []*render.Object
+	for _, item := range n.items() {
+		m, ok := item.value.(map[string]any)
+		if !ok {
+			item.fail("%s must be an object", item.name())
+			continue
+		}
+		o := &render.Object{Unstructured: &unstructured.Unstructured{Object: m}, Provenance: item.doc.Positions.Sub(item.pointer)}
+		if o.GetKind() == "" || o.GetAPIVersion() == "" {
+			item.fail("%s has no apiVersion or no kind", item.name())
+			continue
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+func (t *kyvernoTest) readUser(item node) {
+	root, _ := t.document(item, "UserInfo")
+	if root.doc == nil {
+		return
+	}
+	f := root.spec("roles", "clusterRoles", "userInfo")
+	u := f["userInfo"].folded("username", "uid", "groups", "extra")
+	t.setup.User = &policy.UserInfo{Username: u["username"].text(), UID: u["uid"].text(), Groups: u["groups"].texts(), Extra: u["extra"].extra()}
+	t.setup.Roles, t.setup.ClusterRoles = f["roles"].texts(), f["clusterRoles"].texts()
+}
+
+func (t *kyvernoTest) readClusterResources(list node) {
+	t.setup.HasCluster = len(list.items()) > 0
+	for _, item := range list.items() {
+		root, _ := t.document(item, "ClusterResource")
+		if root.doc == nil {
+			continue
+		}
+		f := root.spec("crds", "resources")
+		t.setup.Cluster = append(t.setup.Cluster, t.readObjects(f["crds"])...)
+		t.setup.Cluster = append(t.setup.Cluster, f["resources"].objects()...)
+	}
+}
+
+// readPayloads reads files of JSON, in a list or one alone. refuse is why they
+// are not judged.
+func (t *kyvernoTest) readPayloads(list node, refuse error) {
+	items := []node{list}
+	if _, one := list.value.(string); !one {
+		items = list.items()
+	}
+	for _, item := range items {
+		if item.value == nil {
+			continue
+		}
+		name, data := t.read(item)
+		if name == "" {
+			continue
+		}
+		docs, err := render.Documents(name, data, render.YAML11)
+		t.warn(err)
+		for i := range docs {
+			m, ok := docs[i].Value.(map[string]any)
+			if !ok {
+				item.fail("%s: a payload must be a mapping", item.text())
+				continue
+			}
+			o := &render.Object{Unstructured: &unstructured.Unstructured{Object: m}, Provenance: docs[i].Positions}
+			t.payloads = append(t.payloads, payload{file: item.text(), object: o, refuse: refuse})
+		}
+	}
+}
+
+func (t *kyvernoTest) readCalls(list node) {
+	for _, item := range list.items() {
+		f := item.folded("url", "urlPath", "method", "response")
+		r := f["response"].folded("statusCode", "body", "headers")
+		c := KyvernoCall{Method: f["method"].text(), URL: f["url"].text(), Body: r["body"].value, Status: int(r["statusCode"].number())}
+		if f["url"].value == nil {
+			c.URL = f["urlPath"].text()
+		}
+		if c.URL == "" {
+			item.fail("%s names neither url nor urlPath", item.name())
+		}
+		t.setup.APICalls = append(t.setup.APICalls, c)
+	}
+}
+
+// readGlobal reads GlobalContextEntries: their data, given as it is or as
+// objects, cut down by a path, and projections of it by name.
+func (t *kyvernoTest) readGlobal(list node) {
+	for _, item := range list.items() {
+		f := item.folded("name", "data", "resources", "resourceFiles", "fieldPath", "projections")
+		name := f["name"].text()
+		if name == "" {
+			item.fail("%s has no name", item.name())
+			continue
+		}
+		data := t.globalData(f)
+		if p := f["fieldPath"].text(); p != "" {
+			data = t.at(f["fieldPath"], p, data)
+		}
+		if t.setup.Global == nil {
+			t.setup.Global = map[string]any{}
+		}
+		projected, _ := data.(map[string]any)
+		for _, p := range f["projections"].items() {
+			g := p.folded("name", "path", "jmesPath")
+			value := t.at(p, g["path"].text()+g["jmesPath"].text(), data)
+			t.setup.Global[name+"."+g["name"].text()] = value
+			if projected != nil {
+				projected = withKey(projected, g["name"].text(), value)
+			}
+		}
+		if projected != nil {
+			data = projected
+		}
+		t.setup.Global[name] = data
+	}
+}
+
+// withKey is a copy of a mapping with one more key.
+func withKey(m map[string]any, key string, value any) map[string]any {
+	c := make(map[string]any, len(m)+1)
+	for k, v := range m {
+		c[k] = v
+	}
+	c[key] = value
+	return c
+}
+
+func (t *kyvernoTest) globalData(f map[string]node) any {
+	if f["data"].value != nil {
+		return f["data"].value
+	}
+	var items []any
+	for _, o := range slices.Concat(f["resources"].objects(), t.readObjects(f["resourceFiles"])) {
+		items = append(items, o.Object)
+	}
+	return items
+}
+
+// at is what a JMESPath finds in a value.
+func (t *kyvernoTest) at(n node, expression string, value any) any {
+	found, err := search(expression, value)
+	if err != nil {
+		n.fail("%s: %w", n.name(), err)
+	}
+	return found
+}
+
+// number returns a number, 0 where there is none.
+func (n node) number() int64 {
+	i, ok := n.value.(int64)
+	if n.value != nil && !ok {
+		n.fail("%s must be a whole number", n.name())
+	}
+	return i
+}
+
+// errNoFile says that a file which an expectation compares with is not there.
+var errNoFile = errors.New("no such document")
+
+// expected reads the documents of patchedResources or generatedResource.
+func (t *kyvernoTest) expected(item node) []*render.Object {
+	if item.value == nil {
+		return nil
+	}
+	name, data := t.read(item)
+	if name == "" {
+		return nil
+	}
+	objects, err := render.Parse(name, data)
+	t.warn(err)
+	if len(objects) == 0 && err == nil {
+		item.fail("%s holds no Kubernetes object", item.text())
+	}
+	return t.normalise(objects)
+}
+
+// document of an identity among several; the only one whatever it is.
+func pick(objects []*render.Object, o map[string]any) (*render.Object, error) {
+	if len(objects) == 1 {
+		return objects[0], nil
+	}
+	u := &unstructured.Unstructured{Object: o}
+	for _, x := range objects {
+		if x.GetAPIVersion() == u.GetAPIVersion() && x.GetKind() == u.GetKind() && x.GetName() == u.GetName() && x.GetNamespace() == u.GetNamespace() {
+			return x, nil
+		}
+	}
+	return nil, fmt.Errorf("%w for %s %s/%s", errNoFile, u.GetKind(), u.GetNamespace(), u.GetName())
+}

@@ -1,0 +1,145 @@
+package policytest
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// verdicts are what the policies of a test say of one object.
+type verdicts struct {
+	t       *kyvernoTest
+	subject *render.Object
+	json    bool
+	given   string // the operation that a result asks for; ""
+
+	object *render.Object // as mutations left it
+	ones   []*verdict
+}
+
+// A verdict is what one policy said in one phase.
+type verdict struct {
+	policy *kyvernoPolicy
+	phase  Phase
+	KyvernoVerdict
+	patched map[string]any // the object as the policy left it
+	err     error
+}
+
+// A stage is a phase for some kinds of policies.
+type stage struct {
+	phase Phase
+	kinds []string
+	first bool // they see the object as it was given
+}
+
+// stages are the way of Kyverno's command line with an object: its own
+// mutations and validations come before those of policies in CEL.
+var stages = []stage{
+	{Mutating, []string{"ClusterPolicy", "Policy"}, false},
+	{Validating, []string{"ClusterPolicy", "Policy"}, false},
+	{Mutating, []string{"MutatingAdmissionPolicy"}, false},
+	{Mutating, []string{"MutatingPolicy"}, false},
+	{Validating, []string{"ValidatingAdmissionPolicy", "ValidatingPolicy"}, false},
+	{Generating, []string{"GeneratingPolicy"}, false},
+	{Generating, []string{"ClusterPolicy", "Policy"}, false},
+	{Validating, []string{"ImageValidatingPolicy"}, true},
+	{Deleting, []string{"DeletingPolicy", "ClusterCleanupPolicy", "CleanupPolicy"}, true},
+}
+
+func (s stage) has(kind string) bool {
+	for _, k := range s.kinds {
+		if k == kind || "Namespaced"+k == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// judge returns what the policies say of an object under an operation; it asks
+// them once.
+func (t *kyvernoTest) judge(o *render.Object, op string, json bool) *verdicts {
+	key := op + "\x00" + keyOf(o)
+	v := t.verdicts[key]
+	if v == nil {
+		v = &verdicts{t: t, subject: o, object: o, json: json, given: op}
+		for _, s := range stages {
+			v.run(s)
+		}
+		t.verdicts[key] = v
+	}
+	return v
+}
+
+func keyOf(o *render.Object) string { return fmt.Sprintf("%p", o) }
+
+func (v *verdicts) run(s stage) {
+	for _, p := range v.t.policies {
+		if p.engine == nil || !s.has(p.kind) {
+			continue
+		}
+		one := &verdict{policy: p, phase: s.phase}
+		one.KyvernoVerdict, one.err = p.engine.Judge(v.t.ctx, s.phase, v.request(p, s.first))
+		if one.Object != nil {
+			v.object = &render.Object{Unstructured: &unstructured.Unstructured{Object: one.Object}, Provenance: v.subject.Provenance, Unit: v.subject.Unit}
+		}
+		one.patched = v.object.Object
+		v.ones = append(v.ones, one)
+	}
+	if s.phase == Mutating && s.has("MutatingPolicy") {
+		v.shareObject()
+	}
+}
+
+// shareObject gives all MutatingPolicies the object that the last of them
+// left, as Kyverno compares it.
+func (v *verdicts) shareObject() {
+	for _, one := range v.ones {
+		if strings.HasSuffix(one.policy.kind, "MutatingPolicy") {
+			one.patched = v.object.Object
+		}
+	}
+}
+
+func (v *verdicts) request(p *kyvernoPolicy, first bool) *KyvernoRequest {
+	o := v.object
+	if first {
+		o = v.subject
+	}
+	policyName := p.object.GetName()
+	req := &KyvernoRequest{JSON: v.json, Variables: v.t.variables(policyName, v.subject.GetName()), Sources: v.t.sources[p]}
+	req.Rules, req.Foreach = v.t.rules(policyName)
+	op := operation(v.given, req.Variables)
+	if v.given != "" {
+		req.Variables = withKey(req.Variables, "request.operation", v.given)
+	}
+	req.Request = v.t.requestOf(o, op)
+	return req
+}
+
+// of are what a policy said.
+func (v *verdicts) of(p *kyvernoPolicy) []*verdict {
+	var all []*verdict
+	for _, one := range v.ones {
+		if one.policy == p {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// tested is the object that a case is about: its kind and name.
+func tested(o *render.Object, file string) (kind, called string) {
+	if o.GetKind() == "" {
+		return "", cmp.Or(file, o.GetName())
+	}
+	return o.GetKind(), cmp.Or(name(o), o.GetGenerateName()+"*")
+}
+
+// isDelete tells whether the object is only what was there.
+func isDelete(op policy.Operation) bool { return op == policy.Delete }
