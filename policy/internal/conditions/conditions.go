@@ -22,38 +22,63 @@ type Condition struct {
 	Message    string
 }
 
-// A Form is how an API version writes conditions.
-type Form uint8
+// An Eval gives a condition's key and value with their variables substituted.
+type Eval func(*Condition) (key, value any, err error)
 
-// Legacy, of kyverno.io/v1, allows a list of conditions, and In and NotIn.
-// AnyAll, of v2beta1 and newer, does not.
-const (
-	Legacy Form = iota
-	AnyAll
-)
-
-// A Problem is what Kyverno refuses in conditions, and where in the policy.
-type Problem struct{ Pointer, Message string }
-
-// Parse reads conditions from the JSON value at a pointer of a policy. What it
-// could not read is missing from the block, and named in the problems.
-func Parse(block any, pointer string, form Form) (*Block, []Problem) { return &Block{}, nil }
-
-// Evaluate says whether a block holds, asking eval for each condition's key
-// and value with their variables substituted. As in Kyverno it stops at the
-// first of any that holds, at the first of all that does not, and at the first
-// error, which it returns as it is. decided are the conditions on which it
-// hung: those that held if it holds, else those that did not.
-func Evaluate(b *Block, eval func(*Condition) (key, value any, err error)) (held bool, decided []*Condition, err error) {
-	return true, nil, nil
+// Evaluate says whether a block holds, asking eval for each condition that it
+// comes to. As in Kyverno it stops at the first of any that holds, at the
+// first of all that does not, and at the first error, which it returns as it
+// is. decided are the conditions on which it hung: those that held if it
+// holds, else those of the failing group that did not.
+func Evaluate(b *Block, eval Eval) (held bool, decided []*Condition, err error) {
+	if b == nil {
+		return true, nil, nil
+	}
+	for i := range b.Groups {
+		held, of, err := b.Groups[i].evaluate(eval)
+		if err != nil {
+			return false, nil, err
+		}
+		if !held {
+			return false, of, nil
+		}
+		decided = append(decided, of...)
+	}
+	return true, decided, nil
 }
 
-// Operators are the names of the operators, sorted.
-func Operators() []string { return nil }
+// evaluate looks at all even where any already failed, as Kyverno does: an
+// error in it counts.
+func (g *Group) evaluate(eval Eval) (held bool, decided []*Condition, err error) {
+	var by [2][]*Condition // by outcome: false, true
+	one := func(c *Condition) (bool, error) {
+		key, value, err := eval(c)
+		if err != nil {
+			return false, err
+		}
+		holds := Compare(c.Operator, key, value)
+		by[index(holds)] = append(by[index(holds)], c)
+		return holds, nil
+	}
+	anyHolds := !g.HasAny
+	for i := 0; i < len(g.Any) && !anyHolds; i++ {
+		if anyHolds, err = one(&g.Any[i]); err != nil {
+			return false, nil, err
+		}
+	}
+	allHold := true
+	for i := 0; i < len(g.All) && allHold; i++ {
+		if allHold, err = one(&g.All[i]); err != nil {
+			return false, nil, err
+		}
+	}
+	held = anyHolds && allHold
+	return held, by[index(held)], nil
+}
 
-// KnownOperator says whether an operator is spelled as Kyverno wants it.
-func KnownOperator(name string) bool { return false }
-
-// Compare says whether a key and a value, after substitution, are as the
-// operator wants them. An operator that is not known never holds.
-func Compare(operator string, key, value any) bool { return false }
+func index(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

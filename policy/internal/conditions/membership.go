@@ -1,0 +1,175 @@
+package conditions
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy/internal/pattern"
+)
+
+// A membership is an operator that looks for keys among values.
+type membership struct {
+	one     func(found bool) bool              // of a key that is one value
+	many    func(keys []string, v values) bool // of a list of them
+	scalars bool                               // a list may be looked for in a value that is no list
+}
+
+func (m membership) holds(key, value any) bool {
+	if keys, ok := key.([]any); ok {
+		if isOnly(keys, value) {
+			return m.one(true)
+		}
+		v, ok := valuesOf(value, m.scalars)
+		return ok && m.many(texts(keys), v)
+	}
+	if !isScalar(key) {
+		return false
+	}
+	found, ok := isAmong(fmt.Sprint(key), value)
+	return ok && m.one(found)
+}
+
+func in(found bool) bool    { return found }
+func notIn(found bool) bool { return !found }
+
+func isScalar(v any) bool {
+	switch v.(type) {
+	case string, bool:
+		return true
+	}
+	_, ok := pattern.Number(v)
+	return ok
+}
+
+func texts(list []any) []string {
+	found := make([]string, len(list))
+	for i, e := range list {
+		found[i] = fmt.Sprint(e)
+	}
+	return found
+}
+
+// isAmong says whether a key is in a value: in a list with wildcards on either
+// side, in a string as wildcard, range or list in JSON. ok is false for what
+// no key can be in.
+func isAmong(key string, value any) (found, ok bool) {
+	switch v := value.(type) {
+	case []any:
+		return slices.ContainsFunc(v, func(e any) bool { return alike(key, fmt.Sprint(e)) }), true
+	case string:
+		if pattern.Wildcard(v, key) {
+			return true, true
+		}
+		if pattern.Range(v) {
+			return pattern.Leaf(key, v), true
+		}
+		list, ok := listInText(v)
+		return slices.Contains(list, key), ok
+	}
+	return false, false
+}
+
+func alike(a, b string) bool { return pattern.Wildcard(a, b) || pattern.Wildcard(b, a) }
+
+// listInText reads a list of strings in JSON, such as ConfigMaps hold. Any
+// other JSON is no value at all, any other text is itself the one value.
+func listInText(s string) (list []string, ok bool) {
+	if !json.Valid([]byte(s)) {
+		return []string{s}, true
+	}
+	err := json.Unmarshal([]byte(s), &list)
+	return list, err == nil
+}
+
+// isOnly says whether a list is of one element, the very text that the value
+// is.
+func isOnly(keys []any, value any) bool {
+	s, ok := value.(string)
+	return ok && len(keys) == 1 && fmt.Sprint(keys[0]) == s
+}
+
+// values are what a list of keys is looked for in: a list, or a range.
+type values struct {
+	list []string
+	span string
+}
+
+// valuesOf reads a value; ok is false for what a list cannot be in.
+func valuesOf(value any, scalars bool) (v values, ok bool) {
+	switch x := value.(type) {
+	case []any:
+		return values{list: texts(x)}, true
+	case string:
+		if pattern.Range(x) {
+			return values{span: x}, true
+		}
+		v.list, ok = listInText(x)
+		return v, ok
+	}
+	return values{list: []string{fmt.Sprint(value)}}, scalars && isScalar(value)
+}
+
+func (v values) has(key string) bool {
+	if v.span != "" {
+		return pattern.Leaf(key, v.span)
+	}
+	return slices.ContainsFunc(v.list, func(e string) bool { return alike(key, e) })
+}
+
+// lacks says whether a key is not in the list, or outside of the range, which
+// what is no number is not.
+func (v values) lacks(key string) bool {
+	if v.span != "" {
+		return pattern.Leaf(key, strings.Replace(v.span, "-", "!-", 1))
+	}
+	return !v.has(key)
+}
+
+func anyIn(keys []string, v values) bool    { return slices.ContainsFunc(keys, v.has) }
+func anyNotIn(keys []string, v values) bool { return slices.ContainsFunc(keys, v.lacks) }
+func allNotIn(keys []string, v values) bool { return !slices.ContainsFunc(keys, v.has) }
+
+func allIn(keys []string, v values) bool {
+	return !slices.ContainsFunc(keys, func(key string) bool { return !v.has(key) })
+}
+
+// exactMembership is of In and NotIn: of a list of strings each must be among
+// the values as it is; one that is not is enough for NotIn. Both hold of the
+// one text that the value is.
+func exactMembership(not bool) comparison {
+	one := membership{one: in}
+	if not {
+		one.one = notIn
+	}
+	return func(key, value any) bool {
+		keys, ok := key.([]any)
+		if !ok {
+			return one.holds(key, value)
+		}
+		if isOnly(keys, value) {
+			return true
+		}
+		list, ok := exactValues(value)
+		if !ok || !allStrings(keys) {
+			return false
+		}
+		missing := slices.ContainsFunc(texts(keys), func(key string) bool { return !slices.Contains(list, key) })
+		return missing == not
+	}
+}
+
+func exactValues(value any) ([]string, bool) {
+	switch v := value.(type) {
+	case []any:
+		return texts(v), allStrings(v)
+	case string:
+		return listInText(v)
+	}
+	return nil, false
+}
+
+func allStrings(list []any) bool {
+	return !slices.ContainsFunc(list, func(e any) bool { _, ok := e.(string); return !ok })
+}

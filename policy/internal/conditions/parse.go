@@ -1,0 +1,263 @@
+package conditions
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Form is how an API version writes conditions.
+type Form uint8
+
+// Legacy, of kyverno.io/v1, allows a list of conditions, and In and NotIn.
+// AnyAll, of v2beta1 and newer, does not.
+const (
+	Legacy Form = iota
+	AnyAll
+)
+
+// A Problem is what Kyverno refuses in conditions, and where in the policy.
+type Problem struct{ Pointer, Message string }
+
+// Parse reads conditions from the JSON value at a pointer of a policy. What it
+// could not read is missing from the block, and named in the problems.
+//
+// Numbers become what Kyverno makes of them: a key or value that is one is a
+// float64, those inside lists and maps are int64 where they are whole.
+func Parse(block any, pointer string, form Form) (*Block, []Problem) {
+	p := parser{form: form}
+	b := &Block{}
+	switch v := block.(type) {
+	case nil:
+	case map[string]any:
+		b.Groups = append(b.Groups, p.group(v, pointer))
+	case []any:
+		b.Groups = p.list(v, pointer)
+	default:
+		p.add(pointer, "conditions are any and all of them, not %s", kind(v))
+	}
+	return b, p.problems
+}
+
+type parser struct {
+	form     Form
+	problems []Problem
+}
+
+func (p *parser) add(pointer, format string, args ...any) {
+	p.problems = append(p.problems, Problem{Pointer: pointer, Message: fmt.Sprintf(format, args...)})
+}
+
+// list reads a list of conditions, or of any and all.
+func (p *parser) list(v []any, pointer string) []Group {
+	if p.form == AnyAll {
+		p.add(pointer, "conditions must stand under any or all in this API version")
+		return nil
+	}
+	if !isGroups(v) {
+		return []Group{{All: p.conditions(v, pointer)}}
+	}
+	var groups []Group
+	for i, e := range v {
+		at := pointer + "/" + strconv.Itoa(i)
+		m, ok := e.(map[string]any)
+		if !ok {
+			p.add(at, "any and all expected, not %s", kind(e))
+			continue
+		}
+		groups = append(groups, p.group(m, at))
+	}
+	return groups
+}
+
+// isGroups says whether the elements are any and all, by the first that tells.
+func isGroups(v []any) bool {
+	for _, e := range v {
+		m, _ := e.(map[string]any)
+		for _, key := range []string{"any", "all"} {
+			if _, ok := m[key]; ok {
+				return true
+			}
+		}
+		if len(m) > 0 {
+			return false
+		}
+	}
+	return false
+}
+
+func (p *parser) group(m map[string]any, pointer string) Group {
+	var g Group
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		at := pointer + "/" + escape.Replace(key)
+		if key != "any" && key != "all" {
+			p.add(at, "unknown field %q: conditions have any and all", key)
+			continue
+		}
+		if m[key] == nil {
+			continue
+		}
+		list, ok := m[key].([]any)
+		if !ok {
+			p.add(at, "a list of conditions expected, not %s", kind(m[key]))
+			continue
+		}
+		if key == "any" {
+			g.Any, g.HasAny = p.conditions(list, at), true
+		} else {
+			g.All = p.conditions(list, at)
+		}
+	}
+	return g
+}
+
+var escape = strings.NewReplacer("~", "~0", "/", "~1")
+
+func (p *parser) conditions(list []any, pointer string) []Condition {
+	var found []Condition
+	for i, e := range list {
+		at := pointer + "/" + strconv.Itoa(i)
+		m, ok := e.(map[string]any)
+		if !ok {
+			p.add(at, "a condition expected, not %s", kind(e))
+			continue
+		}
+		if c, ok := p.condition(m, at); ok {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+func (p *parser) condition(m map[string]any, pointer string) (Condition, bool) {
+	before := len(p.problems)
+	c := Condition{Pointer: pointer, Key: literal(m["key"]), Value: literal(m["value"])}
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		switch at := pointer + "/" + escape.Replace(key); key {
+		case "key", "value":
+		case "operator":
+			c.Operator = p.operator(m[key], at)
+		case "message":
+			c.Message, _ = m[key].(string)
+			if _, ok := m[key].(string); !ok && m[key] != nil {
+				p.add(at, "a message is a string, not %s", kind(m[key]))
+			}
+		default:
+			p.add(at, "unknown field %q: a condition has key, operator, value and message", key)
+		}
+	}
+	if _, ok := m["key"]; !ok {
+		p.add(pointer, "the condition has no key")
+	}
+	if _, ok := m["operator"]; !ok {
+		p.add(pointer, "the condition has no operator")
+	}
+	p.operation(&c)
+	return c, len(p.problems) == before
+}
+
+func (p *parser) operator(v any, pointer string) string {
+	name, ok := v.(string)
+	switch {
+	case !ok:
+		p.add(pointer, "an operator is a string, not %s", kind(v))
+	case !KnownOperator(name):
+		p.add(pointer, "unknown operator %.64q", name)
+	case p.form == AnyAll && (name == "In" || name == "NotIn"):
+		p.add(pointer, "operator %s is not of this API version: Any%s and All%s are", name, name, name)
+	default:
+		return name
+	}
+	return ""
+}
+
+// operation holds what is compared with request.operation to the operations
+// that there are, as Kyverno's own check does.
+func (p *parser) operation(c *Condition) {
+	key, _ := c.Key.(string)
+	if strings.ReplaceAll(key, " ", "") != "{{request.operation}}" {
+		return
+	}
+	at := c.Pointer + "/value"
+	switch v := c.Value.(type) {
+	case string:
+		p.operationName(v, at)
+	case []any:
+		for i, e := range v {
+			s, ok := e.(string)
+			if !ok {
+				s = fmt.Sprint(e)
+			}
+			p.operationName(s, at+"/"+strconv.Itoa(i))
+		}
+	default:
+		p.add(at, "request.operation is compared with a string or a list, not %s", kind(v))
+	}
+}
+
+func (p *parser) operationName(name, pointer string) {
+	switch name {
+	case "CREATE", "UPDATE", "DELETE", "CONNECT":
+		return
+	}
+	if !strings.HasPrefix(name, "{{") || !strings.HasSuffix(name, "}}") {
+		p.add(pointer, "no operation is called %.64q: there are CREATE, UPDATE, DELETE and CONNECT", name)
+	}
+}
+
+// literal gives numbers the types that Kyverno's decoding gives them.
+func literal(v any) any {
+	switch v := v.(type) {
+	case int:
+		return float64(v)
+	case int64:
+		return float64(v)
+	case map[string]any, []any:
+		return nested(v)
+	}
+	return v
+}
+
+func nested(v any) any {
+	switch v := v.(type) {
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<63 {
+			return int64(v)
+		}
+	case int:
+		return int64(v)
+	case []any:
+		list := make([]any, len(v))
+		for i, e := range v {
+			list[i] = nested(e)
+		}
+		return list
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for k, e := range v {
+			m[k] = nested(e)
+		}
+		return m
+	}
+	return v
+}
+
+// kind names what a JSON value is, for people.
+func kind(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case string:
+		return "a string"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "a map"
+	}
+	return "a number"
+}
