@@ -194,7 +194,7 @@ func locate(r *Result, req *Request, h *history) {
 	for _, a := range assumed {
 		r.Assumed = appendNew(r.Assumed, a)
 	}
-	r.Fingerprint = r.fingerprint()
+	r.identify(subject)
 }
 
 // written gives the fields as they were written where the API server moves
@@ -268,7 +268,7 @@ func Errors(engine string, unit *render.Unit, err error) []Result {
 			}
 			r.Origins = []render.Origin{{Span: e.Span, Role: render.Manifest}}
 		}
-		r.Fingerprint = r.fingerprint()
+		r.identify(nil)
 		results = append(results, r)
 	}
 	return results

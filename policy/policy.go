@@ -123,27 +123,3 @@ type Validator interface {
 	// Rules documents every rule it would apply, in stable order.
 	Rules() []Rule
 }
-
-// Requests are the requests that bring a cluster from the base objects to the
-// head objects. With no base they are CREATEs, one an object, in order.
-func Requests(base, head []*render.Object) []Request {
-	old := make(map[render.Key]*render.Object, len(base))
-	for _, o := range base {
-		old[o.Key()] = o
-	}
-	reqs := make([]Request, 0, len(head))
-	for _, o := range head {
-		r := Request{Operation: Create, Object: o}
-		if was := old[o.Key()]; was != nil {
-			r.Operation, r.OldObject = Update, was
-			delete(old, o.Key())
-		}
-		reqs = append(reqs, r)
-	}
-	for _, o := range base {
-		if old[o.Key()] == o {
-			reqs = append(reqs, Request{Operation: Delete, OldObject: o})
-		}
-	}
-	return reqs
-}

@@ -1,12 +1,6 @@
 package policy
 
-import (
-	"crypto/sha256"
-	"encoding/hex"
-	"strings"
-
-	"github.com/preadmit/preadmit/render"
-)
+import "github.com/preadmit/preadmit/render"
 
 // An Outcome is what a rule said.
 type Outcome string
@@ -75,6 +69,7 @@ const (
 	EngineSchema      = "Schema"
 	EngineRender      = "Render"
 	EngineCompile     = "Compile"
+	EngineKyverno     = "Kyverno"
 )
 
 // A Rule documents the smallest part of a policy that can fail alone.
@@ -112,9 +107,11 @@ type Result struct {
 	Hint         string          `json:"hint,omitempty"`   // the next step, if there is one
 	Reason       string          `json:"reason,omitempty"` // of the refusal, in the API server's words: "Invalid", "Forbidden"
 	Cost         *RuleCost       `json:"cost,omitempty"`   // where it was asked for
-	Baseline     string          `json:"baseline"`
+	Baseline     Baseline        `json:"baseline"`         // "" where there was no base to compare with
 	Suppression  *Suppression    `json:"suppression"`
 	Fingerprint  string          `json:"fingerprint"`
+
+	Identity string `json:"-"` // the fingerprint without the unit; set with it
 }
 
 // A RuleCost is what CEL expressions cost on one request, in the API server's
@@ -127,51 +124,5 @@ type RuleCost struct {
 	PolicyLimit     int64 `json:"policyLimit"`
 }
 
-// A Suppression is a person's decision to accept results.
-type Suppression struct {
-	Rule    string `json:"rule"`
-	Object  string `json:"object"`
-	Path    string `json:"path,omitempty"`
-	Reason  string `json:"reason"`
-	Expires string `json:"expires"`
-	Owner   string `json:"owner,omitempty"`
-}
-
 // Undecided says whether the result keeps the report from being complete.
 func (r *Result) Undecided() bool { return r.Outcome == Error || r.Outcome == Unknown }
-
-// Identified returns the result with its fingerprint. The chain does this for
-// the results of engines.
-func (r Result) Identified() Result {
-	r.Fingerprint = r.fingerprint()
-	return r
-}
-
-// fingerprint identifies the result by rule, object and telling field, so that
-// it survives moved lines. Results that have no object go by their place's
-// file and message.
-func (r *Result) fingerprint() string {
-	parts := []string{
-		r.Engine, r.Policy, r.Rule, r.Object.Unit,
-		group(r.Object.APIVersion), r.Object.Kind, r.Object.Namespace, r.Object.Name,
-	}
-	if len(r.Fields) > 0 {
-		parts = append(parts, r.Fields[0])
-	}
-	if r.Object.Kind == "" {
-		parts = append(parts, r.PolicyOrigin.File, r.Message)
-		if len(r.Origins) > 0 {
-			parts = append(parts, r.Origins[0].File)
-		}
-	}
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	return hex.EncodeToString(sum[:16])
-}
-
-func group(apiVersion string) string {
-	g, _, ok := strings.Cut(apiVersion, "/")
-	if !ok {
-		return ""
-	}
-	return g
-}

@@ -1,0 +1,179 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// objectsOf parses manifests as one unit each: file, then its YAML.
+func objectsOf(t *testing.T, kind string, files ...string) []*render.Object {
+	t.Helper()
+	var all []*render.Object
+	for i := 0; i+1 < len(files); i += 2 {
+		objects, err := render.Parse(files[i], []byte(files[i+1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		unit := &render.Unit{Source: render.Source{Path: files[i], Kind: kind}, Objects: objects}
+		for _, o := range objects {
+			o.Unit = unit
+		}
+		all = append(all, objects...)
+	}
+	return all
+}
+
+func object(apiVersion, kind, namespace, name string) string {
+	return fmt.Sprintf("---\napiVersion: %s\nkind: %s\nmetadata: {namespace: %s, name: %s}\n", apiVersion, kind, namespace, name)
+}
+
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	web, db := object("v1", "ConfigMap", "a", "web"), object("v1", "ConfigMap", "a", "db")
+	for name, c := range map[string]struct {
+		base, head []string
+		want       string
+	}{
+		"no base":                 {nil, []string{"a.yaml", web + db}, "CREATE web, CREATE db"},
+		"the same":                {[]string{"a.yaml", web + db}, []string{"a.yaml", db + web}, "UPDATE db, UPDATE web"},
+		"a file moved":            {[]string{"a.yaml", web}, []string{"b.yaml", web}, "UPDATE web from a.yaml"},
+		"one of two gone":         {[]string{"a.yaml", web + db}, []string{"a.yaml", web}, "UPDATE web, DELETE db"},
+		"renamed":                 {[]string{"a.yaml", web}, []string{"a.yaml", db}, "CREATE db, DELETE web"},
+		"another namespace":       {[]string{"a.yaml", web}, []string{"a.yaml", strings.Replace(web, "namespace: a", "namespace: b", 1)}, "CREATE web, DELETE web"},
+		"another version":         {[]string{"a.yaml", object("apps/v1beta1", "Deployment", "a", "web")}, []string{"a.yaml", object("apps/v1", "Deployment", "a", "web")}, "UPDATE web"},
+		"another kind":            {[]string{"a.yaml", web}, []string{"a.yaml", object("v1", "Secret", "a", "web")}, "CREATE web, DELETE web"},
+		"two clusters":            {[]string{"prod", web, "staging", web}, []string{"staging", web, "prod", web}, "UPDATE web, UPDATE web"},
+		"one of two clusters":     {[]string{"prod", web, "staging", web}, []string{"staging", web}, "UPDATE web, DELETE web"},
+		"copied to a new cluster": {[]string{"prod", web}, []string{"prod", web, "staging", web}, "UPDATE web, CREATE web"},
+		"two moved to two":        {[]string{"a", web, "b", web}, []string{"c", web, "d", web}, "CREATE web, CREATE web, DELETE web, DELETE web"},
+		"generated names": {
+			[]string{"a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: x-}\n"},
+			[]string{"a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: x-}\n"}, "CREATE ",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, r := range Requests(objectsOf(t, "manifest", c.base...), objectsOf(t, "manifest", c.head...)) {
+				line := string(r.Operation) + " " + r.Subject().GetName()
+				if r.Operation == Update && r.OldObject.Unit.Path != r.Object.Unit.Path {
+					line += " from " + r.OldObject.Unit.Path
+				}
+				got = append(got, line)
+			}
+			if diff := cmp.Diff(c.want, strings.Join(got, ", ")); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestUnchanged(t *testing.T) {
+	t.Parallel()
+	base := objectsOf(t, "manifest", "a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: b, m: '1'}\n")
+	for text, want := range map[string]bool{
+		"\n\nkind: ConfigMap\ndata:\n  m: \"1\"\n  a: b\nmetadata: {name: x}\napiVersion: v1\n": true,
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: b, m: '2'}\n":          false,
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: b}\n":                  false,
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: b, m: 1}\n":            false,
+	} {
+		reqs := Requests(base, objectsOf(t, "manifest", "b.yaml", text))
+		if got := reqs[0].Unchanged(); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+// fails is a validator that fails each request at fields.
+type fails []string
+
+func (f fails) Rules() []Rule { return nil }
+func (f fails) Validate(_ context.Context, r *Request) ([]Result, error) {
+	var results []Result
+	for _, field := range f {
+		results = append(results, Result{Engine: "E", Policy: "p", Rule: "r", Outcome: Fail, Action: Deny, Fields: []string{field}})
+	}
+	return results, nil
+}
+
+func review(t *testing.T, fields []string, objects []*render.Object) []Result {
+	t.Helper()
+	results, err := Chain{Kinds: plainKinds{}, Validators: []Validator{fails(fields)}}.Review(t.Context(), Requests(nil, objects))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
+
+const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n  - {name: a, image: x}\n  - {name: b, image: z}\n"
+
+func TestFingerprintLasts(t *testing.T) {
+	t.Parallel()
+	reordered := "# moved\nkind: Pod\napiVersion: v1\nmetadata: {name: web}\nspec:\n  containers:\n\n  - {image: z, name: b}\n  - {name: a, image: x}\n"
+	was := review(t, []string{"/spec/containers/0/image"}, objectsOf(t, "manifest", "a.yaml", pod))
+	now := review(t, []string{"/spec/containers/1/image"}, objectsOf(t, "manifest", "dir/b.yaml", reordered))
+	if was[0].Fingerprint != now[0].Fingerprint {
+		t.Error("a reordered list in a renamed file has another fingerprint")
+	}
+	other := review(t, []string{"/spec/containers/1/image"}, objectsOf(t, "manifest", "a.yaml", pod))
+	if was[0].Fingerprint == other[0].Fingerprint {
+		t.Error("two containers have one fingerprint")
+	}
+	staging := review(t, []string{"/spec/containers/0/image"}, objectsOf(t, "kustomize", "staging", pod))
+	prod := review(t, []string{"/spec/containers/0/image"}, objectsOf(t, "kustomize", "prod", pod))
+	if staging[0].Fingerprint == prod[0].Fingerprint {
+		t.Error("two overlays have one fingerprint")
+	}
+}
+
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	image, name := "/spec/containers/0/image", "/metadata/name"
+	for what, c := range map[string]struct {
+		base, head             []string // units
+		baseFields, headFields []string
+		broken                 string
+		want                   string
+	}{
+		"all known":                   {[]string{"a"}, []string{"a"}, []string{image}, []string{image}, "", "unchanged"},
+		"one more":                    {[]string{"a"}, []string{"a"}, []string{image}, []string{image, name}, "", "new unchanged"},
+		"fixed":                       {[]string{"a"}, []string{"a"}, []string{image, name}, []string{image}, "", "absent unchanged"},
+		"fixed here, new there":       {[]string{"a", "b"}, []string{"b"}, []string{image}, []string{image}, "", "absent unchanged"},
+		"moved":                       {[]string{"a"}, []string{"b"}, []string{image}, []string{image}, "", "unchanged"},
+		"a copy":                      {[]string{"a"}, []string{"a", "b"}, []string{image}, []string{image}, "", "new unchanged"},
+		"the base could not be whole": {[]string{"a"}, []string{"a"}, []string{image}, []string{image, name}, "a", " "},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			units := func(names []string) []*render.Object {
+				var files []string
+				for _, n := range names {
+					files = append(files, n, pod)
+				}
+				return objectsOf(t, "kustomize", files...)
+			}
+			base, head := units(c.base), units(c.head)
+			comparison := Comparison{
+				Base:         review(t, c.baseFields, base),
+				Moved:        Moves(Requests(base, head)),
+				Incomparable: func(unit string) bool { return unit == c.broken },
+			}
+			results := comparison.Compare(review(t, c.headFields, head))
+			var got []string
+			for _, r := range results {
+				got = append(got, string(r.Baseline))
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(c.want, strings.Join(got, " ")); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

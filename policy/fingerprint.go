@@ -1,0 +1,128 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// Identified returns the result with its fingerprint. The chain does this for
+// the results of engines.
+func (r Result) Identified() Result {
+	r.identify(nil)
+	return r
+}
+
+// identify gives the result its identity, by rule, object and telling field, so
+// that it survives moved lines and reordered lists, and its fingerprint, which
+// is that and the unit; a manifest's name is no part of it, so it survives
+// that too. Results that have no object go by their place's file and message.
+// o is the object, or nil.
+func (r *Result) identify(o *render.Object) {
+	parts := []string{
+		r.Engine, r.Policy, r.Rule,
+		group(r.Object.APIVersion), r.Object.Kind, r.Object.Namespace, r.Object.Name,
+	}
+	if len(r.Fields) > 0 {
+		parts = append(parts, lasting(o, r.Fields[0]))
+	}
+	if r.Object.Kind == "" {
+		parts = append(parts, r.PolicyOrigin.File, r.Message)
+		if len(r.Origins) > 0 {
+			parts = append(parts, r.Origins[0].File)
+		}
+	}
+	r.Identity = digest(parts...)
+	unit := r.Object.Unit
+	if o != nil && o.Unit != nil && o.Unit.Kind == "manifest" {
+		unit = ""
+	}
+	r.Fingerprint = digest(r.Identity, unit)
+}
+
+func digest(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:16])
+}
+
+func group(apiVersion string) string {
+	g, _, ok := strings.Cut(apiVersion, "/")
+	if !ok {
+		return ""
+	}
+	return g
+}
+
+// lasting is a pointer in which elements of lists go by what they are called,
+// where they are called anything, so that a reordered list has the same ones.
+func lasting(o *render.Object, pointer string) string {
+	if o == nil || o.Unstructured == nil {
+		return pointer
+	}
+	var b strings.Builder
+	var at any = o.Object
+	for _, element := range render.Path(pointer) {
+		b.WriteByte('/')
+		switch v := at.(type) {
+		case map[string]any:
+			b.WriteString(element)
+			at = v[element]
+		case []any:
+			i, err := strconv.Atoi(element)
+			if err != nil || i < 0 || i >= len(v) {
+				b.WriteString(element)
+				at = nil
+				continue
+			}
+			b.WriteString(called(v, i))
+			at = v[i]
+		default:
+			b.WriteString(element)
+			at = nil
+		}
+	}
+	return b.String()
+}
+
+// namesOfElements are the keys by which elements of the API's lists are told
+// apart, the likeliest first (x-kubernetes-list-map-keys).
+var namesOfElements = []string{"name", "id", "key", "mountPath", "devicePath", "containerPort", "port", "topologyKey", "ip", "uid", "type"}
+
+// called names the element i of a list: by its key, or itself if it is a
+// scalar; else by its index. Further ones of one name are counted.
+func called(list []any, i int) string {
+	name, ok := nameOf(list[i])
+	if !ok {
+		return strconv.Itoa(i)
+	}
+	before := 0
+	for _, e := range list[:i] {
+		if other, ok := nameOf(e); ok && other == name {
+			before++
+		}
+	}
+	if before > 0 {
+		return fmt.Sprintf("[%s]%d", name, before)
+	}
+	return "[" + name + "]"
+}
+
+func nameOf(element any) (string, bool) {
+	switch v := element.(type) {
+	case map[string]any:
+		for _, key := range namesOfElements {
+			switch x := v[key].(type) {
+			case string, int64, float64:
+				return fmt.Sprintf("%s=%v", key, x), true
+			}
+		}
+		return "", false
+	case string, int64, float64, bool:
+		return fmt.Sprint(v), true
+	}
+	return "", false
+}

@@ -1,0 +1,235 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A Suppression is a person's decision to accept results for a time.
+type Suppression struct {
+	Rule    string `json:"rule"`           // policy or policy/rule; * and ** match
+	Object  string `json:"object"`         // group/Kind/namespace/name; * and ** match
+	Path    string `json:"path,omitempty"` // of the unit or of the first origin's file; * and ** match
+	Reason  string `json:"reason"`
+	Expires string `json:"expires"` // the last day on which it holds, UTC
+	Owner   string `json:"owner,omitempty"`
+
+	Origin render.Span `json:"origin,omitzero"` // of its entry in the file
+}
+
+// dateFormat is that of Suppression.Expires.
+const dateFormat = time.DateOnly
+
+// ParseSuppressions reads a suppressions file. The errors, joined, are
+// *render.Error values: what is unknown, missing or wrong in an entry, each at
+// its line. None of the file's entries hold then.
+func ParseSuppressions(file string, data []byte) ([]Suppression, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, &render.Error{Span: render.Span{File: file}, Err: errors.New(strings.TrimPrefix(err.Error(), "yaml: "))}
+	}
+	if len(doc.Content) == 0 {
+		return nil, nil
+	}
+	p := suppressionParser{file: file}
+	p.document(doc.Content[0])
+	return p.found, errors.Join(p.errs...)
+}
+
+type suppressionParser struct {
+	file  string
+	found []Suppression
+	errs  []error
+}
+
+func (p *suppressionParser) fail(n *yaml.Node, format string, args ...any) {
+	span := render.Span{File: p.file, Line: n.Line, Column: n.Column}
+	p.errs = append(p.errs, &render.Error{Span: span, Rule: "suppression", Err: fmt.Errorf(format, args...)})
+}
+
+func (p *suppressionParser) document(n *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		p.fail(n, "want the key suppressions and a list")
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		switch {
+		case key.Value != "suppressions":
+			p.fail(key, "unknown key %q; there is suppressions", key.Value)
+		case value.Kind == yaml.ScalarNode && value.Tag == "!!null":
+		case value.Kind != yaml.SequenceNode:
+			p.fail(value, "suppressions: want a list")
+		default:
+			for _, entry := range value.Content {
+				p.entry(entry)
+			}
+		}
+	}
+}
+
+func (p *suppressionParser) entry(n *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		p.fail(n, "want a suppression: rule, object, reason, expires")
+		return
+	}
+	before := len(p.errs)
+	s := Suppression{Origin: render.Span{File: p.file, Line: n.Line, Column: n.Column}}
+	fields := map[string]*string{
+		"rule": &s.Rule, "object": &s.Object, "path": &s.Path, "reason": &s.Reason, "expires": &s.Expires, "owner": &s.Owner,
+	}
+	seen := make(map[string]bool)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		field := fields[key.Value]
+		switch {
+		case field == nil:
+			p.fail(key, "unknown key %q; there are rule, object, path, reason, expires, owner", key.Value)
+		case seen[key.Value]:
+			p.fail(key, "%s stands here twice", key.Value)
+		case value.Kind != yaml.ScalarNode:
+			p.fail(value, "%s: want text", key.Value)
+		default:
+			*field = strings.TrimSpace(value.Value)
+		}
+		seen[key.Value] = true
+	}
+	for _, name := range []string{"rule", "object", "reason", "expires"} {
+		if *fields[name] == "" && (!seen[name] || len(p.errs) == before) {
+			p.fail(n, "%s is required", name)
+		}
+	}
+	if _, err := time.Parse(dateFormat, s.Expires); err != nil && s.Expires != "" {
+		p.fail(n, "expires: %q is no date such as 2027-03-31", s.Expires)
+	}
+	if len(p.errs) == before {
+		p.found = append(p.found, s)
+	}
+}
+
+// expired says whether the last day on which it holds is over.
+func (s *Suppression) expired(today time.Time) bool {
+	last, err := time.Parse(dateFormat, s.Expires)
+	return err != nil || !today.UTC().Before(last.AddDate(0, 0, 1))
+}
+
+// covers says whether the suppression is about a result.
+func (s *Suppression) covers(r *Result) bool {
+	if !Glob(s.Rule, r.Policy) && !Glob(s.Rule, r.Policy+"/"+r.Rule) {
+		return false
+	}
+	o := r.Object
+	if !Glob(s.Object, strings.Join([]string{group(o.APIVersion), o.Kind, o.Namespace, o.Name}, "/")) {
+		return false
+	}
+	if s.Path == "" || Glob(s.Path, o.Unit) {
+		return true
+	}
+	return len(r.Origins) > 0 && Glob(s.Path, r.Origins[0].File)
+}
+
+// Glob says whether a text matches a pattern in which * stands for anything
+// without a slash and ** for anything. Nothing else in it is special. It takes
+// time in proportion to both lengths.
+func Glob(pattern, text string) bool {
+	// held[i] says that the pattern so far matches text[:i].
+	held := make([]bool, len(text)+1)
+	held[0] = true
+	for pattern != "" {
+		rest := strings.TrimLeft(pattern, "*")
+		switch stars := len(pattern) - len(rest); stars {
+		case 0:
+			for i := len(text); i > 0; i-- {
+				held[i] = held[i-1] && text[i-1] == pattern[0]
+			}
+			held[0] = false
+			pattern = pattern[1:]
+		default:
+			for i := range len(text) {
+				held[i+1] = held[i+1] || held[i] && (stars > 1 || text[i] != '/')
+			}
+			pattern = rest
+		}
+	}
+	return held[len(text)]
+}
+
+// Suppress marks the results that suppressions accept, which stay in the list,
+// and says which suppressions are over and which accept nothing. Of several
+// that cover a result the first counts. Only what failed or could not be
+// decided is marked.
+func Suppress(results []Result, suppressions []Suppression, today time.Time) (over, unused []Suppression) {
+	used := make([]bool, len(suppressions))
+	for i := range results {
+		r := &results[i]
+		if r.Outcome == Pass || r.Outcome == Skip {
+			continue
+		}
+		for j := range suppressions {
+			s := &suppressions[j]
+			if !s.covers(r) {
+				continue
+			}
+			used[j] = true
+			if !s.expired(today) && r.Suppression == nil {
+				r.Suppression = s
+			}
+		}
+	}
+	for j, s := range suppressions {
+		switch {
+		case s.expired(today):
+			over = append(over, s)
+		case !used[j]:
+			unused = append(unused, s)
+		}
+	}
+	return over, unused
+}
+
+// WriteSuppressions is the inverse of ParseSuppressions: YAML whose entries
+// have their keys in the order of the documentation.
+func WriteSuppressions(suppressions []Suppression) []byte {
+	var b strings.Builder
+	b.WriteString("suppressions:\n")
+	if len(suppressions) == 0 {
+		return []byte("suppressions: []\n")
+	}
+	for _, s := range suppressions {
+		lead := "- "
+		for _, f := range [][2]string{
+			{"rule", s.Rule}, {"object", s.Object}, {"path", s.Path}, {"reason", s.Reason}, {"expires", s.Expires}, {"owner", s.Owner},
+		} {
+			if f[1] == "" {
+				continue
+			}
+			fmt.Fprintf(&b, "%s%s: %s\n", lead, f[0], yamlScalar(f[0], f[1]))
+			lead = "  "
+		}
+	}
+	return []byte(b.String())
+}
+
+// yamlScalar writes a value as YAML: plain where that reads back the same.
+func yamlScalar(key, value string) string {
+	if key == "expires" {
+		return value
+	}
+	var n yaml.Node
+	n.SetString(value)
+	if strings.Contains(value, "\n") || slices.Contains([]string{"rule", "object", "path"}, key) {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	out, err := yaml.Marshal(&n)
+	if err != nil {
+		return fmt.Sprintf("%q", value)
+	}
+	return strings.TrimSuffix(string(out), "\n")
+}
