@@ -14,7 +14,7 @@ func (p *printer) costs(results []policy.Result) {
 	most := make(map[rule]policy.RuleCost)
 	for i := range results {
 		x := &results[i]
-		if x.Cost == nil || x.Baseline == "absent" {
+		if x.Cost == nil || x.Baseline == policy.Absent {
 			continue
 		}
 		k := rule{x.Engine, x.Policy, x.Rule}

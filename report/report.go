@@ -120,7 +120,7 @@ func (r *Report) count(x *policy.Result) {
 	case policy.Error:
 		r.Summary.Error++
 	}
-	if x.Baseline == "new" {
+	if x.Baseline == policy.New {
 		r.Summary.New++
 	}
 	if x.Suppression != nil {
@@ -134,7 +134,7 @@ func (r *Report) Denied(least policy.Action) int {
 	n := 0
 	for i := range r.Results {
 		x := &r.Results[i]
-		if x.Outcome == policy.Fail && x.Action.AtLeast(least) && x.Suppression == nil && (x.Baseline == "" || x.Baseline == "new") {
+		if x.Outcome == policy.Fail && x.Action.AtLeast(least) && x.Suppression == nil && (x.Baseline == "" || x.Baseline == policy.New) {
 			n++
 		}
 	}
@@ -146,7 +146,7 @@ func (r *Report) Denied(least policy.Action) int {
 func (r *Report) Incomplete() int {
 	n := 0
 	for i := range r.Results {
-		if x := &r.Results[i]; x.Undecided() && x.Suppression == nil && (x.Baseline == "" || x.Baseline == "new") {
+		if x := &r.Results[i]; x.Undecided() && x.Suppression == nil && (x.Baseline == "" || x.Baseline == policy.New) {
 			n++
 		}
 	}

@@ -130,7 +130,7 @@ func (s *sarifRun) alerts(results []policy.Result) []*alert {
 	for i := range results {
 		x := &results[i]
 		c, finding := classOf(x)
-		if !finding || !s.full && (x.Suppression != nil || x.Baseline == "absent") {
+		if !finding || !s.full && (x.Suppression != nil || x.Baseline == policy.Absent) {
 			continue
 		}
 		id := s.rules.id(x)
@@ -299,12 +299,12 @@ func (s *sarifRun) fullResult(res *sarif.Result, a *alert) {
 
 // baselineOf is new if anything is; SARIF wants a state of all or none.
 func baselineOf(a *alert) string {
-	states := []string{"new", "unchanged", "absent"}
+	states := []policy.Baseline{policy.New, policy.Unchanged, policy.Absent}
 	best := len(states) - 1
 	for _, x := range a.results {
 		best = min(best, max(slices.Index(states, x.Baseline), 0))
 	}
-	return states[best]
+	return string(states[best])
 }
 
 func (s *sarifRun) properties(a *alert) sarif.ResultProperties {

@@ -378,7 +378,7 @@ func TestSARIFProfiles(t *testing.T) {
 		r := sample(t)
 		r.Units = nil
 		var results []policy.Result
-		for i, state := range []string{"new", "unchanged", "absent", "new"} {
+		for i, state := range []policy.Baseline{policy.New, policy.Unchanged, policy.Absent, policy.New} {
 			x := webResult(i)
 			x.Baseline = state
 			x.Origins = []render.Origin{{Span: render.Span{File: "charts/web/values.yaml", Line: i + 1}}}

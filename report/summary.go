@@ -22,7 +22,7 @@ func newTally(results []policy.Result) tally {
 		x := &results[i]
 		c, finding := classOf(x)
 		switch {
-		case x.Baseline == "absent":
+		case x.Baseline == policy.Absent:
 			t.absent++
 		case x.Outcome == policy.Pass:
 			t.passed++
@@ -144,7 +144,7 @@ func (p *printer) policies(results []policy.Result) {
 	counts := make(map[key]*tally)
 	for i := range results {
 		x := &results[i]
-		if x.Outcome != policy.Pass && x.Outcome != policy.Skip || x.Baseline == "absent" {
+		if x.Outcome != policy.Pass && x.Outcome != policy.Skip || x.Baseline == policy.Absent {
 			continue
 		}
 		k := key{x.Engine, x.Policy}
@@ -176,7 +176,7 @@ func (p *printer) accepted(results []policy.Result) {
 			continue
 		}
 		word := "unchanged"
-		if x.Baseline == "absent" {
+		if x.Baseline == policy.Absent {
 			word = "gone"
 		}
 		why := ""
