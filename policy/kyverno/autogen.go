@@ -1,8 +1,33 @@
 package kyverno
 
-import "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
 
-func (r reader) autogen(p *Policy) map[string][]*Rule { return nil }
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// autogenAnnotation of a policy says for which kinds its rules for pods are
+// made over: a list, or none. Without it, for all.
+const autogenAnnotation = "pod-policies.kyverno.io/autogen-controllers"
+
+const cronJob = "CronJob"
+
+// controllerKinds are the kinds that make pods, as rules made for them name
+// them; CronJob is the last, since it has rules of its own.
+var controllerKinds = []struct{ kind, selector string }{
+	{"DaemonSet", "apps/v1/DaemonSet"},
+	{"Deployment", "apps/v1/Deployment"},
+	{"Job", "batch/v1/Job"},
+	{"ReplicaSet", "apps/v1/ReplicaSet"},
+	{"ReplicationController", "v1/ReplicationController"},
+	{"StatefulSet", "apps/v1/StatefulSet"},
+	{cronJob, "batch/v1/CronJob"},
+}
 
 // rulesFor are the policy's rules for objects of a kind: those written, and
 // those that autogen makes of them for a kind that makes pods.
@@ -11,4 +36,314 @@ func (p *Policy) rulesFor(gvk schema.GroupVersionKind) []*Rule {
 		return rules
 	}
 	return p.Rules
+}
+
+// autogen gives the policy's rules for each kind for which some are generated.
+// Kyverno decides for the policy as a whole whether it generates any.
+func (r reader) autogen(p *Policy) map[string][]*Rule {
+	kinds := p.autogenKinds()
+	if len(kinds) == 0 {
+		return nil
+	}
+	var written, pods, crons []*Rule
+	for _, rule := range p.Rules {
+		if strings.HasPrefix(rule.Name, "autogen-") {
+			continue
+		}
+		written = append(written, rule)
+		if !rule.forPods() {
+			continue
+		}
+		if selected := slices.DeleteFunc(slices.Clone(kinds), isCronJob); len(selected) > 0 {
+			pods = r.generated(pods, rule, podTemplate{"autogen-", "/spec/template", selectors(selected)})
+		}
+		if slices.ContainsFunc(kinds, isCronJob) {
+			crons = r.generated(crons, rule, podTemplate{"autogen-cronjob-", "/spec/jobTemplate/spec/template", selectors([]string{cronJob})})
+		}
+	}
+	all := make(map[string][]*Rule)
+	for _, kind := range kinds {
+		made := pods
+		if isCronJob(kind) {
+			made = crons
+		}
+		if len(made) > 0 {
+			all[kind] = slices.Concat(written, made)
+		}
+	}
+	return all
+}
+
+func isCronJob(kind string) bool { return kind == cronJob }
+
+func selectors(kinds []string) []any {
+	var all []any
+	for _, c := range controllerKinds {
+		if slices.Contains(kinds, c.kind) {
+			all = append(all, c.selector)
+		}
+	}
+	return all
+}
+
+// autogenKinds are the kinds for which rules are generated, if any is.
+func (p *Policy) autogenKinds() []string {
+	if !p.allowsAutogen() {
+		return nil
+	}
+	var kinds []string
+	wanted, some := p.Object.GetAnnotations()[autogenAnnotation]
+	for _, c := range controllerKinds {
+		if !some || slices.Contains(strings.Split(wanted, ","), c.kind) {
+			kinds = append(kinds, c.kind)
+		}
+	}
+	return kinds
+}
+
+// allowsAutogen is false if one of the rules is of a kind that can't be made
+// over, or looks at names and labels, which pods and what makes them do not
+// share; and if no rule is for pods.
+func (p *Policy) allowsAutogen() bool {
+	needed := false
+	for _, r := range p.Rules {
+		if r.Generate != nil || r.Mutate != nil && (r.Mutate.JSON6902 != "" || patchesJSON(r.Mutate.Foreach)) {
+			return false
+		}
+		for _, f := range slices.Concat(r.Match.filters(), r.Exclude.filters()) {
+			if len(f.Names) > 0 || f.Selector != nil || f.Annotations != nil || len(f.Kinds) > 1 && f.namesPods() {
+				return false
+			}
+			needed = needed || slices.ContainsFunc(f.Kinds, isPodOrController)
+		}
+	}
+	return needed
+}
+
+func patchesJSON(all []*ForeachMutate) bool {
+	return slices.ContainsFunc(all, func(f *ForeachMutate) bool { return f.JSON6902 != "" || patchesJSON(f.Foreach) })
+}
+
+func isPodOrController(k KindSelector) bool {
+	if k.Group != "*" || k.Version != "*" || k.Subresource != "" {
+		return false
+	}
+	for _, c := range controllerKinds {
+		if c.kind == k.Kind {
+			return true
+		}
+	}
+	return k.Kind == "Pod"
+}
+
+func (f *Filter) namesPods() bool {
+	return slices.ContainsFunc(f.Kinds, func(k KindSelector) bool { return k.Kind == "Pod" })
+}
+
+// forPods says whether the rule is one to be made over: its match names Pod,
+// and its exclude, if it names kinds, does too.
+func (r *Rule) forPods() bool {
+	if !slices.ContainsFunc(r.Match.filters(), (*Filter).namesPods) {
+		return false
+	}
+	some := false
+	for _, f := range r.Exclude.filters() {
+		if f.namesPods() {
+			return true
+		}
+		some = some || len(f.Kinds) > 0
+	}
+	return !some
+}
+
+// A podTemplate is how a kind holds its pods.
+type podTemplate struct {
+	name   string // what the name of a rule is prefixed with
+	prefix string // pointer to the pod in the kind's objects
+	kinds  []any
+}
+
+// isCron says that the template is in a template itself.
+func (t podTemplate) isCron() bool { return strings.Count(t.prefix, "/") > 2 }
+
+// maxRuleName is where Kyverno cuts the names that it makes.
+const maxRuleName = 63
+
+// generated appends the rule as made over for the template, if it can be.
+func (r reader) generated(rules []*Rule, base *Rule, t podTemplate) []*Rule {
+	source := t.rule(base.Source)
+	if source == nil {
+		return rules
+	}
+	source["name"] = (t.name + base.Name)[:min(len(t.name)+len(base.Name), maxRuleName)]
+	source = t.replaced(source, base.Validate != nil && base.Validate.CEL != nil)
+	rule := r.rule(field{source, base.Pointer})
+	rule.Base, rule.Prefix = base, t.prefix
+	return append(rules, rule)
+}
+
+// carried are the fields of a rule that go over as they are.
+var carried = []string{"context", "preconditions", "celPreconditions", "skipBackgroundRequests", "reportProperties", "verifyImages", "validate"}
+
+// rule is the rule with its kinds, patterns and patches made over; it shares
+// with the original what is not changed. nil: no rule is made of this one.
+func (t podTemplate) rule(source map[string]any) map[string]any {
+	out := make(map[string]any)
+	for _, key := range carried {
+		if v := source[key]; v != nil {
+			out[key] = v
+		}
+	}
+	out["match"] = t.match(source["match"], true)
+	if exclude := source["exclude"]; exclude != nil {
+		out["exclude"] = t.match(exclude, false)
+	}
+	if v, ok := source["validate"].(map[string]any); ok {
+		out["validate"] = t.validate(v)
+	}
+	if m, ok := source["mutate"].(map[string]any); ok {
+		mutate := t.mutate(m)
+		if mutate == nil {
+			return nil
+		}
+		out["mutate"] = mutate
+	}
+	return out
+}
+
+// match puts the controllers in the place of pods: in any and all where Pod
+// is named, for CronJob in every filter, as Kyverno does.
+func (t podTemplate) match(block any, always bool) map[string]any {
+	source, _ := block.(map[string]any)
+	out := maps.Clone(source)
+	listed := false
+	for _, key := range []string{"any", "all"} {
+		filters, _ := source[key].([]any)
+		if len(filters) > 0 {
+			out[key], listed = t.filters(filters), true
+		}
+	}
+	resources, _ := source["resources"].(map[string]any)
+	if kinds, _ := resources["kinds"].([]any); !listed && (always || len(kinds) > 0) {
+		out["resources"] = t.resources(resources)
+	}
+	return out
+}
+
+func (t podTemplate) filters(filters []any) []any {
+	out := make([]any, len(filters))
+	for i, x := range filters {
+		f, _ := x.(map[string]any)
+		out[i] = x
+		if t.isCron() || filter(field{value: f}).namesPods() {
+			changed := maps.Clone(f)
+			resources, _ := f["resources"].(map[string]any)
+			changed["resources"] = t.resources(resources)
+			out[i] = changed
+		}
+	}
+	return out
+}
+
+func (t podTemplate) resources(source map[string]any) map[string]any {
+	out := map[string]any{}
+	maps.Copy(out, source)
+	out["kinds"] = t.kinds
+	return out
+}
+
+func (t podTemplate) validate(source map[string]any) map[string]any {
+	out := maps.Clone(source)
+	pivot := ""
+	if p := source["pattern"]; p != nil {
+		out["pattern"], pivot = t.wrap(p), "pattern"
+	}
+	if patterns, ok := source["anyPattern"].([]any); ok {
+		wrapped := make([]any, len(patterns))
+		for i, p := range patterns {
+			wrapped[i] = t.wrap(p)
+		}
+		out["anyPattern"], pivot = wrapped, "anyPattern"
+	}
+	if message, ok := source["message"].(string); ok && pivot != "" {
+		out["message"] = t.shifted(message, pivot)
+	}
+	return out
+}
+
+// wrap puts what is meant for a pod where the kind has its pods.
+func (t podTemplate) wrap(v any) any {
+	keys := strings.Split(strings.TrimPrefix(t.prefix, "/"), "/")
+	for _, key := range slices.Backward(keys) {
+		v = map[string]any{key: v}
+	}
+	return v
+}
+
+// messageReference is $(path), in which a message names a value of the pattern.
+var messageReference = regexp.MustCompile(`^\$\(.[^\ ]*\)|[^\\]\$\(.[^\ ]*\)`)
+
+// shifted has the references in a message find the pattern's values where the
+// pattern now holds them.
+func (t podTemplate) shifted(message, pivot string) string {
+	at := pivot
+	if pivot == "anyPattern" {
+		at += `/[^/]+`
+	}
+	path := regexp.MustCompile(at)
+	return messageReference.ReplaceAllStringFunc(message, func(ref string) string {
+		return path.ReplaceAllStringFunc(ref, func(s string) string { return s + t.prefix })
+	})
+}
+
+func (t podTemplate) mutate(source map[string]any) map[string]any {
+	if patch := source["patchStrategicMerge"]; patch != nil {
+		return map[string]any{"patchStrategicMerge": t.wrap(patch)}
+	}
+	foreach, _ := source["foreach"].([]any)
+	if len(foreach) == 0 {
+		return nil
+	}
+	return map[string]any{"foreach": t.foreach(foreach)}
+}
+
+func (t podTemplate) foreach(entries []any) []any {
+	out := make([]any, len(entries))
+	for i, x := range entries {
+		source, _ := x.(map[string]any)
+		entry := maps.Clone(source)
+		if patch := source["patchStrategicMerge"]; patch != nil {
+			entry["patchStrategicMerge"] = t.wrap(patch)
+		}
+		if inner, ok := source["foreach"].([]any); ok {
+			entry["foreach"] = t.foreach(inner)
+		}
+		out[i] = entry
+	}
+	return out
+}
+
+// replaced has expressions look where the kind has its pods. Kyverno replaces
+// text in the rule's JSON, whatever it stands in, and what is spelled in
+// another way stays as it is.
+func (t podTemplate) replaced(source map[string]any, cel bool) map[string]any {
+	data, err := json.Marshal(source)
+	if err != nil {
+		return source // a value tree always marshals
+	}
+	root := "request."
+	if cel {
+		root = ""
+	}
+	text, prefix := string(data), strings.ReplaceAll(t.prefix, "/", ".")
+	for _, part := range []string{".spec", ".metadata"} {
+		for _, object := range []string{"object", "oldObject"} {
+			text = strings.ReplaceAll(text, root+object+part, root+object+prefix+part)
+		}
+	}
+	var out map[string]any
+	if err := utiljson.Unmarshal([]byte(text), &out); err != nil {
+		return source // what was JSON still is: no quote or brace was touched
+	}
+	return out
 }

@@ -1,7 +1,159 @@
 package kyverno
 
-func check(p *Policy, f *faults) {}
+import (
+	"maps"
+	"slices"
+	"strings"
 
-func checkMatch(m *Match, pointer string, f *faults) {}
+	"github.com/preadmit/preadmit/policy/internal/pattern"
+	"github.com/preadmit/preadmit/render"
+)
 
-func checkNoUser(m *Match, f *faults) {}
+// check tells why Kyverno's webhook would refuse a policy, whatever cluster it
+// comes to. What is not among a cluster's kinds is not known here.
+func check(p *Policy, f *faults) {
+	spec := field{p.Object.Object, ""}.at("spec")
+	c := checker{Policy: p, faults: f}
+	c.names()
+	c.webhook(spec)
+	c.processing(spec)
+	c.onUpdate(spec)
+	if !p.Cluster && len(p.Overrides) > 0 {
+		f.add("/spec/validationFailureActionOverrides", "only a ClusterPolicy has validationFailureActionOverrides")
+	}
+	c.overrides(p.Overrides, "/spec/validationFailureActionOverrides")
+	for _, r := range p.Rules {
+		c.rule(r)
+	}
+	c.variables(spec)
+}
+
+// A checker checks one policy.
+type checker struct {
+	*Policy
+	*faults
+}
+
+// maxName is how long the name of a policy may be.
+const maxName = 63
+
+func (c checker) names() {
+	if len(c.Name) > maxName {
+		c.add("/metadata/name", "the name of a policy has at most %d characters", maxName)
+	}
+	seen := make(map[string]bool)
+	for _, r := range c.Rules {
+		if seen[r.Name] {
+			c.add(r.Pointer+"/name", "another rule is named %q", r.Name)
+		}
+		seen[r.Name] = true
+	}
+}
+
+// webhook refuses a setting that stands both where it does today and where it
+// once did, and timeouts that the API server would not wait for.
+func (c checker) webhook(spec field) {
+	config := spec.at("webhookConfiguration")
+	old, now := spec.at("webhookTimeoutSeconds"), config.at("timeoutSeconds")
+	for _, x := range []field{old, now} {
+		if n, ok := wholeNumber(x.value); ok && (n < 1 || n > 30) {
+			c.add(x.pointer, "a timeout is from 1 to 30 seconds")
+		}
+	}
+	if old.there() && now.there() {
+		c.add(old.pointer, "webhookTimeoutSeconds stands in webhookConfiguration, too, as timeoutSeconds: leave this one out")
+	}
+	if spec.at("failurePolicy").there() && config.at("failurePolicy").there() {
+		c.add("/spec/failurePolicy", "failurePolicy stands in webhookConfiguration, too: leave this one out")
+	}
+}
+
+func wholeNumber(v any) (int64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return n, true
+	case float64:
+		return int64(n), true
+	}
+	return 0, false
+}
+
+func (c checker) processing(spec field) {
+	if c.Admission {
+		return
+	}
+	at := spec.at("admission").pointer
+	if !c.Background {
+		c.add(at, "a policy is for admission, for background scans, or for both")
+	}
+	for _, r := range c.Rules {
+		if r.Mutate != nil || r.Generate != nil || len(r.VerifyImages) > 0 {
+			c.add(at, "only a policy that validates goes without admission, and rule %s does not", r.Name)
+		}
+	}
+}
+
+// onUpdate checks what is to happen when the policy itself changes.
+func (c checker) onUpdate(spec field) {
+	for _, r := range c.Rules {
+		x := field{r.Source, r.Pointer}
+		if x.at("generate", "generateExisting").there() {
+			c.notBoth(spec.at("generateExistingOnPolicyUpdate"), "generateExisting stands in a rule, too")
+			c.notBoth(spec.at("generateExisting"), "generateExisting stands in a rule, too")
+		}
+		own := x.at("mutate", "mutateExistingOnPolicyUpdate")
+		if own.there() {
+			c.notBoth(spec.at("mutateExistingOnPolicyUpdate"), "mutateExistingOnPolicyUpdate stands in a rule, too")
+		}
+		if r.Mutate != nil && c.updatesExisting(r, spec) && len(r.Mutate.Targets) == 0 {
+			at := spec.at("mutateExistingOnPolicyUpdate")
+			if own.there() {
+				at = own
+			}
+			c.add(at.pointer, "mutateExistingOnPolicyUpdate needs the targets of rule %s", r.Name)
+		}
+	}
+}
+
+func (c checker) notBoth(x field, message string) {
+	if x.there() && x.value != false {
+		c.add(x.pointer, "%s: leave this one out", message)
+	}
+}
+
+// updatesExisting is what the rule says, else what the policy does.
+func (c checker) updatesExisting(r *Rule, spec field) bool {
+	return field{r.Source, r.Pointer}.at("mutate").flag("mutateExistingOnPolicyUpdate", spec.flag("mutateExistingOnPolicyUpdate", false))
+}
+
+// overrides refuses two that give one namespace different actions.
+func (c checker) overrides(all []ActionOverride, pointer string) {
+	if !c.Cluster {
+		return
+	}
+	actions := make(map[string]string) // of namespaces and wildcards
+	for i, o := range all {
+		for _, ns := range o.Namespaces {
+			for _, other := range slices.Sorted(maps.Keys(actions)) {
+				if actions[other] != o.Action && overlap(ns, other) {
+					c.add(pointer+render.Pointer(i, "namespaces"), "%s and %s are given different actions", ns, other)
+				}
+			}
+			actions[ns] = o.Action
+		}
+	}
+}
+
+func overlap(a, b string) bool { return a == b || pattern.Wildcard(a, b) || pattern.Wildcard(b, a) }
+
+// isNamespaced says whether the policy is one of a namespace.
+func (c checker) isNamespaced() bool { return !c.Cluster }
+
+// clusterKinds are built-in kinds that are in no namespace, which a Policy may
+// not name. Whether others are is for the cluster to say.
+var clusterKinds = strings.Fields(`
+	APIService CertificateSigningRequest ClusterRole ClusterRoleBinding ClusterTrustBundle ComponentStatus CSIDriver CSINode
+	CustomResourceDefinition DeviceClass FlowSchema IngressClass IPAddress MutatingAdmissionPolicy MutatingAdmissionPolicyBinding
+	MutatingWebhookConfiguration Namespace Node PersistentVolume PriorityClass PriorityLevelConfiguration RuntimeClass
+	ServiceCIDR StorageClass ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration
+	VolumeAttachment VolumeAttributesClass`)

@@ -81,6 +81,7 @@ type Filter struct {
 	Pointer           string // in the policy's object
 	Kinds             []KindSelector
 	Names             []string // name and names
+	both              bool     // name and names were given
 	Namespaces        []string
 	Annotations       map[string]string
 	Selector          *Selector

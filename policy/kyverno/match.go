@@ -356,6 +356,7 @@ func filter(x field) *Filter {
 		f.Kinds = append(f.Kinds, kindSelector(kind))
 	}
 	if name := resources.text("name"); name != "" {
+		f.both = len(f.Names) > 0
 		f.Names = append(f.Names, name)
 	}
 	for _, x := range x.at("subjects").list() {

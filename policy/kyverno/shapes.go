@@ -5,14 +5,14 @@ package kyverno
 // there, since their policies are still applied to clusters that have them.
 
 var (
-	text    = &shape{kind: aString}
-	flag    = &shape{kind: aBoolean}
-	number  = &shape{kind: aNumber}
-	free    = &shape{}
-	texts   = listOf(text)
-	textMap = mapOf(text)
+	textShape    = &shape{kind: aString}
+	flagShape    = &shape{kind: aBoolean}
+	numberShape  = &shape{kind: aNumber}
+	freeShape    = &shape{}
+	textsShape   = listOf(textShape)
+	textMapShape = mapOf(textShape)
 
-	action = enum("Audit", "Enforce", "audit", "enforce")
+	actionShape = enum("Audit", "Enforce", "audit", "enforce")
 )
 
 var clusterPolicyShape = policyShape(matchShape)
@@ -21,7 +21,7 @@ var policyV2Beta1Shape = policyShape(matchAnyAllShape)
 
 func policyShape(match *shape) *shape {
 	return object(map[string]*shape{
-		"apiVersion": text, "kind": text, "metadata": mapOf(free), "status": free,
+		"apiVersion": textShape, "kind": textShape, "metadata": mapOf(freeShape), "status": freeShape,
 		"spec": specShape(match),
 	}, "spec")
 }
@@ -30,19 +30,19 @@ func specShape(match *shape) *shape {
 	return object(map[string]*shape{
 		"applyRules":                       enum("All", "One"),
 		"failurePolicy":                    enum("Ignore", "Fail"),
-		"validationFailureAction":          action,
+		"validationFailureAction":          actionShape,
 		"validationFailureActionOverrides": listOf(overrideShape),
-		"emitWarning":                      flag,
-		"admission":                        flag,
-		"background":                       flag,
-		"schemaValidation":                 flag,
-		"webhookTimeoutSeconds":            number,
-		"mutateExistingOnPolicyUpdate":     flag,
-		"generateExistingOnPolicyUpdate":   flag,
-		"generateExisting":                 flag,
-		"useServerSideApply":               flag,
+		"emitWarning":                      flagShape,
+		"admission":                        flagShape,
+		"background":                       flagShape,
+		"schemaValidation":                 flagShape,
+		"webhookTimeoutSeconds":            numberShape,
+		"mutateExistingOnPolicyUpdate":     flagShape,
+		"generateExistingOnPolicyUpdate":   flagShape,
+		"generateExisting":                 flagShape,
+		"useServerSideApply":               flagShape,
 		"webhookConfiguration": object(map[string]*shape{
-			"failurePolicy": enum("Ignore", "Fail"), "timeoutSeconds": number, "matchConditions": listOf(namedShape),
+			"failurePolicy": enum("Ignore", "Fail"), "timeoutSeconds": numberShape, "matchConditions": listOf(namedShape),
 		}),
 		"rules": listOf(ruleShape(match)),
 	})
@@ -54,11 +54,11 @@ func ruleShape(match *shape) *shape {
 		"match":                  match,
 		"exclude":                match,
 		"context":                contextShape,
-		"preconditions":          free, // conditions.Parse says what may stand in it
+		"preconditions":          freeShape, // conditions.Parse says what may stand in it
 		"celPreconditions":       listOf(namedShape),
 		"imageExtractors":        mapOf(listOf(extractorShape)),
-		"skipBackgroundRequests": flag,
-		"reportProperties":       textMap,
+		"skipBackgroundRequests": flagShape,
+		"reportProperties":       textMapShape,
 		"validate":               validateShape,
 		"mutate":                 mutateShape,
 		"generate":               generateShape,
@@ -66,32 +66,32 @@ func ruleShape(match *shape) *shape {
 	}, "name", "match")
 }
 
-var namedShape = object(map[string]*shape{"name": text, "expression": text}, "name", "expression")
+var namedShape = object(map[string]*shape{"name": textShape, "expression": textShape}, "name", "expression")
 
-var overrideShape = object(map[string]*shape{"action": action, "namespaces": texts, "namespaceSelector": selectorShape})
+var overrideShape = object(map[string]*shape{"action": actionShape, "namespaces": textsShape, "namespaceSelector": selectorShape})
 
 var extractorShape = object(map[string]*shape{
-	"path": text, "value": text, "name": text, "key": text, "jmesPath": text,
+	"path": textShape, "value": textShape, "name": textShape, "key": textShape, "jmesPath": textShape,
 }, "path")
 
 // match, exclude
 
 var selectorShape = object(map[string]*shape{
-	"matchLabels": textMap,
+	"matchLabels": textMapShape,
 	"matchExpressions": listOf(object(map[string]*shape{
-		"key": text, "operator": text, "values": texts,
+		"key": textShape, "operator": textShape, "values": textsShape,
 	}, "key", "operator")),
 })
 
 var resourcesShape = object(map[string]*shape{
-	"kinds": texts, "name": text, "names": texts, "namespaces": texts, "annotations": textMap,
+	"kinds": textsShape, "name": textShape, "names": textsShape, "namespaces": textsShape, "annotations": textMapShape,
 	"selector": selectorShape, "namespaceSelector": selectorShape,
 	"operations": listOf(enum("CREATE", "CONNECT", "UPDATE", "DELETE")),
 })
 
 var filterShape = object(map[string]*shape{
-	"resources": resourcesShape, "roles": texts, "clusterRoles": texts,
-	"subjects": listOf(object(map[string]*shape{"kind": text, "apiGroup": text, "name": text, "namespace": text}, "kind", "name")),
+	"resources": resourcesShape, "roles": textsShape, "clusterRoles": textsShape,
+	"subjects": listOf(object(map[string]*shape{"kind": textShape, "apiGroup": textShape, "name": textShape, "namespace": textShape}, "kind", "name")),
 })
 
 var matchAnyAllShape = object(map[string]*shape{"any": listOf(filterShape), "all": listOf(filterShape)})
@@ -100,34 +100,34 @@ var matchShape = matchAnyAllShape.with(filterShape.fields)
 
 // context
 
-var credentialsShape = object(map[string]*shape{"allowInsecureRegistry": flag, "providers": texts, "secrets": texts})
+var credentialsShape = object(map[string]*shape{"allowInsecureRegistry": flagShape, "providers": textsShape, "secrets": textsShape})
 
-var keyValues = listOf(object(map[string]*shape{"key": text, "value": free}, "key"))
+var keyValues = listOf(object(map[string]*shape{"key": textShape, "value": freeShape}, "key"))
 
 var contextShape = listOf(object(map[string]*shape{
-	"name":      text,
-	"configMap": object(map[string]*shape{"name": text, "namespace": text}),
+	"name":      textShape,
+	"configMap": object(map[string]*shape{"name": textShape, "namespace": textShape}),
 	"apiCall": object(map[string]*shape{
-		"urlPath": text, "method": enum("GET", "POST"), "data": keyValues, "jmesPath": text, "default": free,
-		"service": object(map[string]*shape{"url": text, "caBundle": text, "headers": keyValues}, "url"),
+		"urlPath": textShape, "method": enum("GET", "POST"), "data": keyValues, "jmesPath": textShape, "default": freeShape,
+		"service": object(map[string]*shape{"url": textShape, "caBundle": textShape, "headers": keyValues}, "url"),
 	}),
-	"imageRegistry":   object(map[string]*shape{"reference": text, "jmesPath": text, "imageRegistryCredentials": credentialsShape}),
-	"variable":        object(map[string]*shape{"value": free, "jmesPath": text, "default": free}),
-	"globalReference": object(map[string]*shape{"name": text, "jmesPath": text}),
+	"imageRegistry":   object(map[string]*shape{"reference": textShape, "jmesPath": textShape, "imageRegistryCredentials": credentialsShape}),
+	"variable":        object(map[string]*shape{"value": freeShape, "jmesPath": textShape, "default": freeShape}),
+	"globalReference": object(map[string]*shape{"name": textShape, "jmesPath": textShape}),
 }, "name"))
 
 // validate
 
-var denyShape = object(map[string]*shape{"conditions": free})
+var denyShape = object(map[string]*shape{"conditions": freeShape})
 
-var foreachFields = map[string]*shape{"list": text, "context": contextShape, "preconditions": free}
+var foreachFields = map[string]*shape{"list": textShape, "context": contextShape, "preconditions": freeShape}
 
 var foreachValidateShape = object(foreachFields).with(map[string]*shape{
-	"elementScope": flag, "pattern": free, "anyPattern": free, "deny": denyShape, "foreach": listOf(&shape{nested: "validate"}),
+	"elementScope": flagShape, "pattern": freeShape, "anyPattern": freeShape, "deny": denyShape, "foreach": listOf(&shape{nested: "validate"}),
 })
 
 var podSecurityExcludeShape = object(map[string]*shape{
-	"controlName": enum(controlNames...), "images": texts, "restrictedField": text, "values": texts,
+	"controlName": enum(controlNames...), "images": textsShape, "restrictedField": textShape, "values": textsShape,
 }, "controlName")
 
 // controlNames are the controls of the Pod Security Standards.
@@ -137,34 +137,34 @@ var controlNames = []string{
 }
 
 var celShape = object(map[string]*shape{
-	"generate": flag,
+	"generate": flagShape,
 	"expressions": listOf(object(map[string]*shape{
-		"expression": text, "message": text, "messageExpression": text, "reason": text,
+		"expression": textShape, "message": textShape, "messageExpression": textShape, "reason": textShape,
 	}, "expression")),
 	"variables":        listOf(namedShape),
-	"auditAnnotations": listOf(object(map[string]*shape{"key": text, "valueExpression": text}, "key", "valueExpression")),
-	"paramKind":        object(map[string]*shape{"apiVersion": text, "kind": text}),
+	"auditAnnotations": listOf(object(map[string]*shape{"key": textShape, "valueExpression": textShape}, "key", "valueExpression")),
+	"paramKind":        object(map[string]*shape{"apiVersion": textShape, "kind": textShape}),
 	"paramRef": object(map[string]*shape{
-		"name": text, "namespace": text, "parameterNotFoundAction": text, "selector": selectorShape,
+		"name": textShape, "namespace": textShape, "parameterNotFoundAction": textShape, "selector": selectorShape,
 	}),
 })
 
 var objectsShape = listOf(object(map[string]*shape{
-	"group": text, "version": text, "kind": text, "name": text, "namespace": text,
+	"group": textShape, "version": textShape, "kind": textShape, "name": textShape, "namespace": textShape,
 }))
 
 var manifestsShape = object(map[string]*shape{
-	"attestors": listOf(attestorSetShape), "annotationDomain": text, "repository": text,
-	"ignoreFields": listOf(object(map[string]*shape{"fields": texts, "objects": objectsShape})),
+	"attestors": listOf(attestorSetShape), "annotationDomain": textShape, "repository": textShape,
+	"ignoreFields": listOf(object(map[string]*shape{"fields": textsShape, "objects": objectsShape})),
 	"skipObjects":  objectsShape,
-	"dryRun":       object(map[string]*shape{"enable": flag, "namespace": text}),
+	"dryRun":       object(map[string]*shape{"enable": flagShape, "namespace": textShape}),
 })
 
 var validateShape = object(map[string]*shape{
-	"message": text, "failureAction": action, "failureActionOverrides": listOf(overrideShape), "allowExistingViolations": flag,
-	"pattern": free, "anyPattern": free, "deny": denyShape, "foreach": listOf(foreachValidateShape), "cel": celShape, "assert": free,
+	"message": textShape, "failureAction": actionShape, "failureActionOverrides": listOf(overrideShape), "allowExistingViolations": flagShape,
+	"pattern": freeShape, "anyPattern": freeShape, "deny": denyShape, "foreach": listOf(foreachValidateShape), "cel": celShape, "assert": freeShape,
 	"podSecurity": object(map[string]*shape{
-		"level": enum("privileged", "baseline", "restricted"), "version": text, "exclude": listOf(podSecurityExcludeShape),
+		"level": enum("privileged", "baseline", "restricted"), "version": textShape, "exclude": listOf(podSecurityExcludeShape),
 	}),
 	"manifests": manifestsShape,
 })
@@ -172,71 +172,71 @@ var validateShape = object(map[string]*shape{
 // mutate
 
 var foreachMutateShape = object(foreachFields).with(map[string]*shape{
-	"order": enum("Ascending", "Descending"), "patchStrategicMerge": free, "patchesJson6902": text, "foreach": listOf(&shape{nested: "mutate"}),
+	"order": enum("Ascending", "Descending"), "patchStrategicMerge": freeShape, "patchesJson6902": textShape, "foreach": listOf(&shape{nested: "mutate"}),
 })
 
-var resourceFields = map[string]*shape{"apiVersion": text, "kind": text, "namespace": text, "name": text, "uid": text}
+var resourceFields = map[string]*shape{"apiVersion": textShape, "kind": textShape, "namespace": textShape, "name": textShape, "uid": textShape}
 
 var mutateShape = object(map[string]*shape{
-	"mutateExistingOnPolicyUpdate": flag, "patchStrategicMerge": free, "patchesJson6902": text, "foreach": listOf(foreachMutateShape),
+	"mutateExistingOnPolicyUpdate": flagShape, "patchStrategicMerge": freeShape, "patchesJson6902": textShape, "foreach": listOf(foreachMutateShape),
 	"targets": listOf(object(resourceFields).with(map[string]*shape{
-		"selector": selectorShape, "context": contextShape, "preconditions": free,
+		"selector": selectorShape, "context": contextShape, "preconditions": freeShape,
 	})),
 })
 
 // generate
 
 var generatedFields = object(resourceFields).with(map[string]*shape{
-	"data": free, "clone": object(map[string]*shape{"namespace": text, "name": text}),
-	"cloneList": object(map[string]*shape{"namespace": text, "kinds": texts, "selector": selectorShape}),
+	"data": freeShape, "clone": object(map[string]*shape{"namespace": textShape, "name": textShape}),
+	"cloneList": object(map[string]*shape{"namespace": textShape, "kinds": textsShape, "selector": selectorShape}),
 }).fields
 
 var generateShape = object(generatedFields).with(map[string]*shape{
-	"generateExisting": flag, "synchronize": flag, "orphanDownstreamOnPolicyDelete": flag,
+	"generateExisting": flagShape, "synchronize": flagShape, "orphanDownstreamOnPolicyDelete": flagShape,
 	"foreach": listOf(object(generatedFields).with(foreachFields)),
 })
 
 // verifyImages
 
-var rekorShape = object(map[string]*shape{"url": text, "pubkey": text, "ignoreTlog": flag})
+var rekorShape = object(map[string]*shape{"url": textShape, "pubkey": textShape, "ignoreTlog": flagShape})
 
-var ctlogShape = object(map[string]*shape{"ignoreSCT": flag, "pubkey": text, "tsaCertChain": text})
+var ctlogShape = object(map[string]*shape{"ignoreSCT": flagShape, "pubkey": textShape, "tsaCertChain": textShape})
 
 var attestorSetShape = object(map[string]*shape{
-	"count": number,
+	"count": numberShape,
 	"entries": listOf(object(map[string]*shape{
 		"keys": object(map[string]*shape{
-			"publicKeys": text, "signatureAlgorithm": text, "kms": text, "rekor": rekorShape, "ctlog": ctlogShape,
-			"secret": object(map[string]*shape{"name": text, "namespace": text}),
+			"publicKeys": textShape, "signatureAlgorithm": textShape, "kms": textShape, "rekor": rekorShape, "ctlog": ctlogShape,
+			"secret": object(map[string]*shape{"name": textShape, "namespace": textShape}),
 		}),
-		"certificates": object(map[string]*shape{"cert": text, "certChain": text, "rekor": rekorShape, "ctlog": ctlogShape}),
+		"certificates": object(map[string]*shape{"cert": textShape, "certChain": textShape, "rekor": rekorShape, "ctlog": ctlogShape}),
 		"keyless": object(map[string]*shape{
-			"rekor": rekorShape, "ctlog": ctlogShape, "issuer": text, "issuerRegExp": text, "subject": text, "subjectRegExp": text,
-			"roots": text, "additionalExtensions": textMap,
+			"rekor": rekorShape, "ctlog": ctlogShape, "issuer": textShape, "issuerRegExp": textShape, "subject": textShape, "subjectRegExp": textShape,
+			"roots": textShape, "additionalExtensions": textMapShape,
 		}),
-		"attestor": free, "annotations": textMap, "repository": text, "signatureAlgorithm": text,
+		"attestor": freeShape, "annotations": textMapShape, "repository": textShape, "signatureAlgorithm": textShape,
 	})),
 })
 
 var verifyImagesShape = object(map[string]*shape{
-	"type": enum("Cosign", "SigstoreBundle", "Notary"), "failureAction": action,
-	"image": text, "imageReferences": texts, "skipImageReferences": texts,
-	"key": text, "roots": text, "subject": text, "issuer": text, "additionalExtensions": textMap, "annotations": textMap,
-	"repository": text, "cosignOCI11": flag, "mutateDigest": flag, "verifyDigest": flag, "required": flag, "useCache": flag,
+	"type": enum("Cosign", "SigstoreBundle", "Notary"), "failureAction": actionShape,
+	"image": textShape, "imageReferences": textsShape, "skipImageReferences": textsShape,
+	"key": textShape, "roots": textShape, "subject": textShape, "issuer": textShape, "additionalExtensions": textMapShape, "annotations": textMapShape,
+	"repository": textShape, "cosignOCI11": flagShape, "mutateDigest": flagShape, "verifyDigest": flagShape, "required": flagShape, "useCache": flagShape,
 	"imageRegistryCredentials": credentialsShape,
 	"attestors":                listOf(attestorSetShape),
 	"attestations": listOf(object(map[string]*shape{
-		"name": text, "type": text, "predicateType": text, "attestors": listOf(attestorSetShape), "conditions": free,
+		"name": textShape, "type": textShape, "predicateType": textShape, "attestors": listOf(attestorSetShape), "conditions": freeShape,
 	})),
-	"validate": object(map[string]*shape{"message": text, "deny": denyShape}),
+	"validate": object(map[string]*shape{"message": textShape, "deny": denyShape}),
 })
 
 // exceptions
 
 var exceptionShape = object(map[string]*shape{
-	"apiVersion": text, "kind": text, "metadata": mapOf(free),
+	"apiVersion": textShape, "kind": textShape, "metadata": mapOf(freeShape),
 	"spec": object(map[string]*shape{
-		"background": flag, "match": matchAnyAllShape, "conditions": free, "podSecurity": listOf(podSecurityExcludeShape),
-		"exceptions": listOf(object(map[string]*shape{"policyName": text, "ruleNames": texts}, "policyName", "ruleNames")),
+		"background": flagShape, "match": matchAnyAllShape, "conditions": freeShape, "podSecurity": listOf(podSecurityExcludeShape),
+		"exceptions": listOf(object(map[string]*shape{"policyName": textShape, "ruleNames": textsShape}, "policyName", "ruleNames")),
 	}, "exceptions", "match"),
 }, "spec")

@@ -1,0 +1,94 @@
+package kyverno
+
+import "slices"
+
+// images checks verifyImages, with the extractors that say where images are.
+func (c checker) images(r *Rule, x field) {
+	digests := false
+	for i, v := range r.VerifyImages {
+		entry := x.at("verifyImages").list()[i]
+		c.verify(v, entry)
+		digests = digests || v.MutateDigest
+	}
+	for kind := range r.ImageExtractors {
+		for _, e := range x.at("imageExtractors", kind).list() {
+			if digests && e.text("jmesPath") != "" {
+				c.add(e.at("jmesPath").pointer, "an image that a jmesPath makes can't be given its digest: set mutateDigest to false")
+			}
+		}
+	}
+}
+
+func (c checker) verify(v *VerifyImages, x field) {
+	if len(v.ImageReferences) == 0 {
+		c.add(x.pointer, "%s has no imageReferences", dotted(x.pointer))
+	}
+	for _, ref := range x.at("imageReferences").list() {
+		c.noVariables(ref, "a variable can't stand in an image reference")
+	}
+	c.noVariables(x.at("image"), "a variable can't stand in an image reference")
+	action := v.Action
+	if action == "" {
+		action = c.Action
+	}
+	if v.MutateDigest && action == actionAudit {
+		c.add(x.pointer, "mutateDigest has to be false where a failure is audited alone")
+	}
+	c.attestors(x.at("attestors"))
+	for _, a := range x.at("attestations").list() {
+		c.attestors(a.at("attestors"))
+		for _, block := range a.at("conditions").list() {
+			reader{faults: c.faults}.conditions(block, 0)
+		}
+	}
+	if deny := x.at("validate", "deny", "conditions"); deny.there() {
+		reader{faults: c.faults}.conditions(deny, 0)
+		c.complete(deny)
+	}
+}
+
+func (c checker) attestors(sets field) {
+	for _, set := range sets.list() {
+		c.attestorSet(set, maxAttestors)
+	}
+}
+
+// maxAttestors is how deep attestors may hold others.
+const maxAttestors = 16
+
+func (c checker) attestorSet(set field, depth int) {
+	entries := set.at("entries").list()
+	if depth == 0 {
+		c.add(set.pointer, "attestors are nested too deep")
+		return
+	}
+	if len(entries) == 0 {
+		c.add(set.pointer, "a set of attestors has entries")
+	}
+	if n, ok := wholeNumber(set.at("count").value); ok && (n < 1 || n > int64(len(entries))) {
+		c.add(set.at("count").pointer, "count is from 1 to the number of entries")
+	}
+	for _, e := range entries {
+		c.attestor(e, depth)
+	}
+}
+
+func (c checker) attestor(e field, depth int) {
+	c.exactlyOne(e, map[string]bool{
+		"keys": e.at("keys").there(), "certificates": e.at("certificates").there(),
+		"keyless": e.at("keyless").there(), "attestor": e.at("attestor").there(),
+	}, "keys", "certificates", "keyless", "attestor")
+	keys, certificates := e.at("keys"), e.at("certificates")
+	if keys.there() && keys.text("publicKeys") == "" && keys.text("kms") == "" && !keys.at("secret").there() {
+		c.add(keys.pointer, "keys have publicKeys, kms or secret")
+	}
+	if a := keys.text("signatureAlgorithm"); a != "" && !slices.Contains([]string{"sha224", "sha256", "sha384", "sha512"}, a) {
+		c.add(keys.at("signatureAlgorithm").pointer, "the signature algorithm is not one that Kyverno knows")
+	}
+	if certificates.there() && certificates.text("cert") == "" && certificates.text("certChain") == "" {
+		c.add(certificates.pointer, "certificates have cert or certChain")
+	}
+	if nested := e.at("attestor"); nested.there() {
+		c.attestorSet(nested, depth-1)
+	}
+}

@@ -1,0 +1,218 @@
+package kyverno
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/preadmit/preadmit/policy/internal/pattern"
+)
+
+// blocks checks the match and exclude of a rule.
+func (c checker) blocks(r *Rule) {
+	x := field{r.Source, r.Pointer}
+	for _, key := range []string{"match", "exclude"} {
+		block := x.at(key)
+		if !block.there() {
+			continue
+		}
+		c.form(block)
+		m := match(block)
+		checkMatch(m, block.pointer, c.faults)
+		c.scope(m)
+		c.noVariables(block, "a variable can't stand in "+key)
+		if c.Background {
+			checkNoUser(m, c.faults)
+		}
+		for _, f := range m.filters() {
+			c.everything(r, f)
+		}
+	}
+	c.named(r)
+	if sameBlock(r) {
+		c.add(r.Pointer+"/exclude", "the rule excludes what it matches")
+	}
+}
+
+// form refuses filters that are written in two ways at once.
+func (c checker) form(block field) {
+	some, all := len(block.at("any").list()) > 0, len(block.at("all").list()) > 0
+	if some && all {
+		c.add(block.at("all").pointer, "any and all can't stand together")
+	}
+	if (some || all) && len(block.at("resources").keys()) > 0 {
+		c.add(block.at("resources").pointer, "resources can't stand beside any or all: put them into a filter")
+	}
+}
+
+// named refuses a match that leaves open which kinds are meant.
+func (c checker) named(r *Rule) {
+	filters := r.Match.filters()
+	if len(filters) == 0 {
+		c.add(r.Pointer+"/match", "match names no resources")
+	}
+	for _, f := range filters {
+		switch {
+		case !f.namesObjects():
+			c.add(f.Pointer, "match names users alone: it has to name resources")
+		case len(f.Kinds) == 0:
+			c.add(f.Pointer+"/resources", "match names no kinds")
+		}
+	}
+}
+
+// checkMatch checks what stands in filters by itself.
+func checkMatch(m *Match, pointer string, f *faults) {
+	if len(m.Any) > 0 && len(m.All) > 0 {
+		f.add(pointer+"/all", "any and all can't stand together")
+	}
+	for _, x := range m.filters() {
+		x.check(f)
+	}
+}
+
+func (x *Filter) check(f *faults) {
+	resources := x.Pointer + "/resources"
+	x.checkNames(f)
+	if s := x.Selector; s != nil && !s.hasWildcard() {
+		switch err := s.invalid(); {
+		case err != nil:
+			f.add(resources+"/selector", "%s", err)
+		case len(s.MatchLabels)+len(s.MatchExpressions) == 0:
+			f.add(resources+"/selector", "a selector names labels")
+		}
+	}
+	for i, s := range x.Subjects {
+		at := field{pointer: x.Pointer}.at("subjects").pointer + "/" + itoa(i)
+		if s.Name == "" {
+			f.add(at+"/name", "a subject has a name")
+		}
+		if s.Kind == "ServiceAccount" && s.Namespace == "" {
+			f.add(at+"/namespace", "a ServiceAccount has a namespace")
+		}
+	}
+	for i, role := range x.Roles {
+		if strings.Count(role, ":") != 1 {
+			f.add(x.Pointer+"/roles/"+itoa(i), "a role is namespace:name")
+		}
+	}
+}
+
+func (x *Filter) checkNames(f *faults) {
+	if x.both {
+		f.add(x.Pointer+"/resources/name", "name and names can't stand together")
+	}
+}
+
+func (s *Selector) hasWildcard() bool {
+	for k, v := range s.MatchLabels {
+		if pattern.HasWildcard(k) || pattern.HasWildcard(v) {
+			return true
+		}
+	}
+	return false
+}
+
+// invalid says what the API server has against the selector.
+func (s *Selector) invalid() error {
+	l := &metav1.LabelSelector{MatchLabels: s.MatchLabels}
+	for _, r := range s.MatchExpressions {
+		op := metav1.LabelSelectorOperator(r.Operator)
+		l.MatchExpressions = append(l.MatchExpressions, metav1.LabelSelectorRequirement{Key: r.Key, Operator: op, Values: r.Values})
+	}
+	_, err := metav1.LabelSelectorAsSelector(l)
+	return err
+}
+
+// checkNoUser refuses users where background scans, which have none, look.
+func checkNoUser(m *Match, f *faults) {
+	for _, x := range m.filters() {
+		for key, some := range map[string]bool{"roles": len(x.Roles) > 0, "clusterRoles": len(x.ClusterRoles) > 0, "subjects": len(x.Subjects) > 0} {
+			if some {
+				f.add(x.Pointer, "%s name users, whom background scans do not know: set spec.background to false", key)
+			}
+		}
+	}
+}
+
+// scope keeps a Policy to its namespace.
+func (c checker) scope(m *Match) {
+	if !c.isNamespaced() {
+		return
+	}
+	for _, f := range m.filters() {
+		if len(f.Namespaces) > 0 {
+			c.add(f.Pointer+"/resources/namespaces", "a Policy has one namespace, its own: use a ClusterPolicy")
+		}
+		for i, k := range f.Kinds {
+			if slices.Contains(clusterKinds, k.Kind) {
+				c.add(f.Pointer+"/resources/kinds/"+itoa(i), "%s is in no namespace: use a ClusterPolicy", k.Kind)
+			}
+		}
+	}
+}
+
+// everything checks a filter that names every kind by a lone "*".
+func (c checker) everything(r *Rule, f *Filter) {
+	i := slices.Index(f.Kinds, kindSelector("*"))
+	if i < 0 {
+		return
+	}
+	at := f.Pointer + "/resources/kinds/" + itoa(i)
+	switch {
+	case c.Background:
+		c.add(at, "a background scan can't look at every kind: set spec.background to false")
+	case len(f.Kinds) > 1:
+		c.add(at, "every kind is named beside others")
+	case r.Generate != nil || len(r.VerifyImages) > 0 || r.Validate != nil && len(r.Validate.Foreach) > 0:
+		c.add(at, "a rule for every kind can't have generate, verifyImages or foreach")
+	case r.beyondMetadata():
+		c.add(at, "a rule for every kind can look at metadata alone")
+	}
+}
+
+// beyondMetadata says whether patterns or patches of the rule are about more
+// than metadata.
+func (r *Rule) beyondMetadata() bool {
+	var all []any
+	if v := r.Validate; v != nil {
+		all = append(v.AnyPattern, v.Pattern)
+	}
+	if m := r.Mutate; m != nil {
+		if patches, err := readPatches(m.JSON6902); err == nil && slices.ContainsFunc(patches, patch.beyondMetadata) {
+			return true
+		}
+		all = append(all, m.StrategicMerge)
+	}
+	for _, v := range all {
+		m, _ := v.(map[string]any)
+		for key := range m {
+			if key != "metadata" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sameBlock says whether exclude takes away all that match names, where that
+// is plain to see.
+func sameBlock(r *Rule) bool {
+	x := field{r.Source, ""}
+	match, exclude := x.at("match"), x.at("exclude")
+	if !exclude.there() || len(match.at("all").list())+len(exclude.at("all").list()) > 0 {
+		return false
+	}
+	some, others := match.at("any").list(), exclude.at("any").list()
+	if len(some) > 0 && len(others) > 0 {
+		for _, a := range some {
+			if slices.ContainsFunc(others, func(b field) bool { return reflect.DeepEqual(a.value, b.value) }) {
+				return true
+			}
+		}
+		return false
+	}
+	return len(exclude.keys()) > 0 && len(some)+len(others) == 0 && reflect.DeepEqual(match.value, exclude.value)
+}

@@ -1,0 +1,255 @@
+package kyverno
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy/internal/jmespath"
+	"github.com/preadmit/preadmit/policy/internal/pattern"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A variable is checked before it has a value: what it names has to be what
+// Kyverno brings, or what the rule's context does. Kyverno looks for the names
+// anywhere in the expression.
+var (
+	variableText = regexp.MustCompile(`(^|[^\\])(\{\{(?:\{[^{}]*\}|[^{}])*\}\})`)
+	bracedText   = regexp.MustCompile(`\{\{[^{}]*\}\}`)
+
+	knownNames           = regexp.MustCompile(`request|serviceAccountName|serviceAccountNamespace|element|@|image|[a-z_0-9]+\([^{}]`)
+	knownNamesBackground = regexp.MustCompile(`request\.|element|@|images|image\.|[a-z_0-9]+\([^{}]`)
+	userNames            = regexp.MustCompile(`[^.](serviceAccountName|serviceAccountNamespace|request\.userInfo|request\.roles|request\.clusterRoles)\b`)
+)
+
+// variableMark stands for a variable in text that is read without its value.
+const variableMark = "preadmitvariable"
+
+// maxInner is how deep variables may hold others.
+const maxInner = 64
+
+func withoutVariables(s string) string {
+	for range maxInner {
+		next := variableText.ReplaceAllString(s, "${1}"+variableMark)
+		if next == s {
+			break
+		}
+		s = next
+	}
+	return s
+}
+
+// noVariables refuses variables in a value.
+func (c checker) noVariables(x field, message string) {
+	each(x, func(s, pointer string) {
+		if strings.Contains(s, "{{") && bracedText.MatchString(s) {
+			c.add(pointer, "%s", message)
+		}
+	})
+}
+
+// each calls f with every string in a value, keys too.
+func each(x field, f func(s, pointer string)) {
+	switch v := x.value.(type) {
+	case string:
+		f(v, x.pointer)
+	case []any:
+		for _, item := range x.list() {
+			each(item, f)
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			child := field{v[key], x.pointer + render.Pointer(key)}
+			f(key, child.pointer)
+			each(child, f)
+		}
+	}
+}
+
+// variables checks those of the whole policy.
+func (c checker) variables(spec field) {
+	if c.usersForbidden(spec) {
+		each(field{c.Object.Object, ""}, func(s, pointer string) {
+			if !strings.HasPrefix(pointer, "/metadata/annotations/kubectl.kubernetes.io~1last-applied") && !strings.HasPrefix(pointer, "/status") {
+				c.noUser(s, pointer)
+			}
+		})
+	}
+	for _, r := range c.Rules {
+		c.ruleVariables(r, spec)
+	}
+}
+
+// usersForbidden is so where nobody asks: in background scans, and when the
+// policy itself changes. Kyverno lets policies be that change what exists.
+func (c checker) usersForbidden(spec field) bool {
+	onUpdate := false
+	for _, r := range c.Rules {
+		if r.Mutate != nil && len(r.Mutate.Targets) > 0 {
+			return false
+		}
+		onUpdate = onUpdate || r.Mutate != nil && c.updatesExisting(r, spec)
+	}
+	return c.Background || onUpdate
+}
+
+func (c checker) noUser(s, pointer string) {
+	if !strings.Contains(s, "{{") {
+		return
+	}
+	for _, v := range variableText.FindAllStringSubmatch(s, -1) {
+		if name := userNames.FindStringSubmatch(v[2]); name != nil {
+			c.add(pointer, "%s is not known in background scans: set spec.background to false", name[1])
+		}
+	}
+}
+
+// ruleVariables checks the variables of one rule.
+func (c checker) ruleVariables(r *Rule, spec field) {
+	known := knownNames
+	if c.Background || r.Mutate != nil && c.updatesExisting(r, spec) {
+		known = knownNamesBackground
+	}
+	targets := r.Mutate != nil && len(r.Mutate.Targets) > 0
+	n := names{known: known, own: r.names()}
+	x := field{r.Source, r.Pointer}
+	each(x, func(s, pointer string) {
+		if !strings.Contains(s, "{{") {
+			return
+		}
+		in := strings.TrimPrefix(pointer, r.Pointer)
+		if dynamic(in) {
+			return
+		}
+		n.target = targets && !beforeTarget(in)
+		n.foreach = strings.Contains(in, "/foreach/")
+		c.text(s, pointer, n)
+	})
+}
+
+// dynamic says that variables there are of what is attested, which is known
+// only once it is there.
+func dynamic(pointer string) bool {
+	return strings.HasPrefix(pointer, "/verifyImages/") && strings.Contains(pointer, "/attestations/")
+}
+
+// beforeTarget says that a field of the rule is read when there is no target
+// yet.
+func beforeTarget(pointer string) bool {
+	parts := render.Path(pointer)
+	switch parts[0] {
+	case "context", "preconditions":
+		return true
+	case "mutate":
+		return len(parts) > 3 && parts[1] == "targets" && slices.Contains([]string{"apiVersion", "kind", "namespace", "name"}, parts[3])
+	}
+	return false
+}
+
+// names are those that a variable may use at some place.
+type names struct {
+	known   *regexp.Regexp
+	own     []string // wildcards: what the rule's context brings
+	target  bool
+	foreach bool
+}
+
+// names are those of the rule's contexts, wherever they are.
+func (r *Rule) names() []string {
+	var all []string
+	add := func(entries []*ContextEntry) {
+		for _, e := range entries {
+			if e.ConfigMap != nil {
+				all = append(all, e.Name+".data", e.Name+".metadata", e.Name+".data.*", e.Name+".metadata.*")
+				continue
+			}
+			all = append(all, e.Name+"*")
+		}
+	}
+	add(r.Context)
+	if v := r.Validate; v != nil {
+		eachValidate(v.Foreach, func(f *ForeachValidate) { add(f.Context) })
+	}
+	if m := r.Mutate; m != nil {
+		eachMutate(m.Foreach, func(f *ForeachMutate) { add(f.Context) })
+		for _, t := range m.Targets {
+			add(t.Context)
+		}
+	}
+	if r.Generate != nil {
+		for _, f := range r.Generate.Foreach {
+			add(f.Context)
+		}
+	}
+	return append(all, r.attested()...)
+}
+
+// attested are the names of attestations, which validate of verifyImages has.
+func (r *Rule) attested() []string {
+	var all []string
+	for _, v := range (field{value: r.Source}).at("verifyImages").list() {
+		for _, a := range v.at("attestations").list() {
+			if name := a.text("name"); name != "" {
+				all = append(all, name+"*")
+			}
+		}
+	}
+	return all
+}
+
+func eachValidate(list []*ForeachValidate, f func(*ForeachValidate)) {
+	for _, x := range list {
+		f(x)
+		eachValidate(x.Foreach, f)
+	}
+}
+
+func eachMutate(list []*ForeachMutate, f func(*ForeachMutate)) {
+	for _, x := range list {
+		f(x)
+		eachMutate(x.Foreach, f)
+	}
+}
+
+// text checks the variables of a text, the innermost first: where one is in
+// another, its value is not known, and any is taken.
+func (c checker) text(s, pointer string, n names) {
+	for range maxInner {
+		found := variableText.FindAllStringSubmatch(s, -1)
+		if found == nil {
+			return
+		}
+		for _, v := range found {
+			if !c.variable(v[2], pointer, n) {
+				return
+			}
+		}
+		s = variableText.ReplaceAllString(s, "${1}null")
+	}
+}
+
+func (c checker) variable(text, pointer string, n names) bool {
+	expr := strings.TrimSpace(strings.TrimPrefix(strings.NewReplacer("{{", "", "}}", "").Replace(text), "-"))
+	if strings.HasPrefix(expr, "element") && !n.foreach {
+		c.add(pointer, "%.200s stands for an element of a foreach, and this is none", expr)
+		return false
+	}
+	compiled, err := jmespath.Compile(expr)
+	if err != nil {
+		c.add(pointer, "variable %.200s: %s", expr, err)
+		return false
+	}
+	if !n.have(strings.ReplaceAll(expr, `"`, "")) && len(compiled.Roots()) > 0 {
+		c.add(pointer, "variable %.200s is of nothing that Kyverno or the rule's context brings", expr)
+		return false
+	}
+	return true
+}
+
+func (n *names) have(expr string) bool {
+	if n.known.MatchString(expr) || n.target && strings.Contains(expr, "target.") {
+		return true
+	}
+	return slices.ContainsFunc(n.own, func(name string) bool { return pattern.Wildcard(name, expr) })
+}
