@@ -52,7 +52,8 @@ func (v Version) Extend(env *cel.Env, d Declarations) (*cel.Env, error) {
 
 // Compile checks an expression that is to yield one of the given types, or
 // whatever when none is given. The error has the API server's words.
-func Compile(env *cel.Env, expression string, want ...*cel.Type) (*cel.Ast, error) {
+func Compile(env *cel.Env, expression string, want ...*cel.Type) (_ *cel.Ast, err error) {
+	defer caught(&err)
 	ast, issues := env.Compile(expression)
 	if issues != nil {
 		return nil, newCompileError(issues)
@@ -61,6 +62,13 @@ func Compile(env *cel.Env, expression string, want ...*cel.Type) (*cel.Ast, erro
 		return nil, wrongType(ast.OutputType(), want)
 	}
 	return ast, nil
+}
+
+// caught makes an error of a panic, of which cel-go's checker has some: [?dyn(x)].
+func caught(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("compilation failed: internal error: %v", r)
+	}
 }
 
 func oneOf(t *cel.Type, want []*cel.Type) bool {

@@ -63,7 +63,8 @@ func Parse(env *cel.Env, expression string) (*cel.Ast, error) {
 
 // Check checks a parsed expression and returns its type. It writes to the
 // expression, so it is not for concurrent use. The error is a *CompileError.
-func Check(env *cel.Env, parsed *cel.Ast) (*cel.Type, error) {
+func Check(env *cel.Env, parsed *cel.Ast) (_ *cel.Type, err error) {
+	defer caught(&err)
 	ast, issues := env.Check(parsed)
 	if issues != nil && issues.Err() != nil {
 		return nil, newCompileError(issues)

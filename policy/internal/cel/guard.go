@@ -151,35 +151,59 @@ func instructions(pattern string) int {
 // Kubernetes library do, which they take precedence over by overload.
 func guardedRegexes() []*interpreter.RegexOptimization {
 	return []*interpreter.RegexOptimization{
-		guardedRegex("matches", "matches", matchString),
-		guardedRegex("matches", "matches_string", matchString),
-		guardedRegex("find", "string_find_string", findString),
-		guardedRegex("findAll", "string_find_all_string", findAllString),
-		guardedRegex("findAll", "string_find_all_string_int", findAllString),
+		guardedRegex("matches", "matches"),
+		guardedRegex("matches", "matches_string"),
+		guardedRegex("find", "string_find_string"),
+		guardedRegex("findAll", "string_find_all_string"),
+		guardedRegex("findAll", "string_find_all_string_int"),
 	}
 }
 
-func guardedRegex(function, overload string, apply func(*regexp.Regexp, string, []ref.Val) ref.Val) *interpreter.RegexOptimization {
+func guardedRegex(function, overload string) *interpreter.RegexOptimization {
 	return &interpreter.RegexOptimization{
 		Function: function, OverloadID: overload, RegexIndex: 1,
-		Factory: func(call interpreter.InterpretableCall, pattern string) (interpreter.InterpretableCall, error) {
-			re, err := regexp.Compile(pattern)
+		Factory: func(call interpreter.InterpretableCall, text string) (interpreter.InterpretableCall, error) {
+			p, err := newPattern(text, patterns[overload])
 			if err != nil {
 				return nil, err
 			}
-			size := instructions(pattern)
 			return interpreter.NewCall(call.ID(), function, overload, call.Args(), func(args ...ref.Val) ref.Val {
-				text, ok := args[0].(types.String)
-				if !ok {
-					return types.MaybeNoSuchOverloadErr(args[0])
-				}
-				if size*len(text) > maxRegexWork {
-					return regexTooMuch(size, len(text))
-				}
-				return apply(re, string(text), args[2:])
+				return p.match(args[0], args[2:])
 			}), nil
 		},
 	}
+}
+
+// patterns are the functions of regular expressions, by overload.
+var patterns = map[string]func(*regexp.Regexp, string, []ref.Val) ref.Val{
+	"matches": matchString, "matches_string": matchString, "string_find_string": findString,
+	"string_find_all_string": findAllString, "string_find_all_string_int": findAllString,
+}
+
+// A pattern is a compiled regular expression, and what to do with it.
+type pattern struct {
+	re    *regexp.Regexp
+	size  int // instructions
+	apply func(re *regexp.Regexp, text string, more []ref.Val) ref.Val
+}
+
+func newPattern(text string, apply func(*regexp.Regexp, string, []ref.Val) ref.Val) (*pattern, error) {
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, err
+	}
+	return &pattern{re, instructions(text), apply}, nil
+}
+
+func (p *pattern) match(text ref.Val, more []ref.Val) ref.Val {
+	s, ok := text.(types.String)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(text)
+	}
+	if p.size*len(s) > maxRegexWork {
+		return regexTooMuch(p.size, len(s))
+	}
+	return p.apply(p.re, string(s), more)
 }
 
 func matchString(re *regexp.Regexp, text string, _ []ref.Val) ref.Val {

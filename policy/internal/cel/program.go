@@ -3,6 +3,7 @@ package cel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 
@@ -13,7 +14,8 @@ import (
 // A Program runs one checked expression. It is safe for concurrent use.
 type Program struct {
 	AST   *cel.Ast
-	fast  cel.Program
+	tree  *tree       // nil where cel-go runs it
+	fast  cel.Program // nil where the tree does
 	exact func() (cel.Program, error)
 }
 
@@ -23,17 +25,33 @@ func Plan(ast *cel.Ast) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	fast, err := r.fast(ast)
-	if err != nil {
+	p := &Program{AST: ast, exact: sync.OnceValues(func() (cel.Program, error) { return planned(r.exact, ast) })}
+	if p.tree, err = grow(r, ast); err == nil {
+		return p, nil
+	}
+	if p.fast, err = planned(r.fast, ast); err != nil {
 		return nil, errors.New("program instantiation failed: " + err.Error())
 	}
-	exact := sync.OnceValues(func() (cel.Program, error) { return r.exact(ast) })
-	return &Program{AST: ast, fast: fast, exact: exact}, nil
+	return p, nil
+}
+
+// planned is a program of cel-go's planner. It evaluates constants, and panics
+// where these do: {b'x': 1}.
+func planned(plan func(*cel.Ast) (cel.Program, error), ast *cel.Ast) (p cel.Program, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			p, err = nil, fmt.Errorf("internal error: %v", r)
+		}
+	}()
+	return plan(ast)
 }
 
 // Eval runs the program without counting its cost. Use it where Cost is known
 // to be within the limit.
 func (p *Program) Eval(input cel.Activation) (ref.Val, error) {
+	if p.tree != nil {
+		return p.tree.eval(input)
+	}
 	v, _, err := p.fast.Eval(input)
 	return v, err
 }
