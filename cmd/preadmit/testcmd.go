@@ -152,7 +152,8 @@ func engines(kubeVersion string) policytest.Engines {
 				Authorizer: allow, AuthorizerAssumed: allow.Assumed,
 			})
 		},
-		Kyverno: newKyvernoTest(kubeVersion),
+		Mutation: newMutationTest(kubeVersion),
+		Kyverno:  newKyvernoTest(kubeVersion),
 	}
 }
 

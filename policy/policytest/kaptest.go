@@ -45,7 +45,8 @@ var kaptestExpectations = []string{admit, deny, skip, broke}
 // A kaptestSuite is a manifest with what it names.
 type kaptestSuite struct {
 	*suite
-	policies  map[string]*kaptestPolicy
+	policies  map[string]*kaptestPolicy // ValidatingAdmissionPolicies
+	mutating  map[string]*kaptestPolicy // MutatingAdmissionPolicies
 	resources []*render.Object
 	kinds     policy.Kinds
 	cluster   *policy.Cluster
@@ -54,7 +55,8 @@ type kaptestSuite struct {
 // A kaptestPolicy is a policy of the suite, compiled.
 type kaptestPolicy struct {
 	object    *render.Object
-	evaluator Evaluator
+	evaluator Evaluator       // of a ValidatingAdmissionPolicy
+	mutator   Mutator         // of a MutatingAdmissionPolicy
 	faults    []*render.Error // what does not compile
 }
 
@@ -76,7 +78,7 @@ func kaptest(s *suite) {
 		keys = []string{"version", "policies", "resources", "schemaLocations", "crds", "skipSchemaValidation", "vapTestSuites", "mapTestSuites"}
 	}
 	f := root.fields(keys...)
-	k := &kaptestSuite{suite: s, policies: map[string]*kaptestPolicy{}}
+	k := &kaptestSuite{suite: s, policies: map[string]*kaptestPolicy{}, mutating: map[string]*kaptestPolicy{}}
 	k.load(f)
 	suites := f["testSuites"]
 	if suites.s == nil || suites.value == nil {
@@ -193,27 +195,39 @@ func (k *kaptestSuite) bareNamespaces(given []*render.Object) []*render.Object {
 // compile adds a policy of the suite.
 func (k *kaptestSuite) compile(o *render.Object) {
 	at := placeOf(o)
+	all := k.policies
 	switch kind := o.GetKind(); {
-	case kind == "MutatingAdmissionPolicy" || strings.HasSuffix(kind, "AdmissionPolicyBinding"):
+	case strings.HasSuffix(kind, "AdmissionPolicyBinding"):
 		return
-	case kind != "ValidatingAdmissionPolicy":
+	case kind == mutatingKind:
+		all = k.mutating
+	case kind != validatingKind:
 		k.fail(&render.Error{Span: at, Err: fmt.Errorf("%.63s is no admission policy", kind)})
 		return
 	}
-	if was := k.policies[o.GetName()]; was != nil {
+	if was := all[o.GetName()]; was != nil {
 		k.fail(&render.Error{Span: at, Err: fmt.Errorf("policy %s is defined already at %s", o.GetName(), k.shown(placeOf(was.object)))})
 		return
 	}
 	p := &kaptestPolicy{object: o}
 	var err error
-	p.evaluator, err = k.opts.Engines.Admission(o, k.kinds, k.cluster)
+	if o.GetKind() == mutatingKind {
+		p.mutator, err = k.opts.Engines.Mutation(o, k.kinds, k.cluster)
+	} else {
+		p.evaluator, err = k.opts.Engines.Admission(o, k.kinds, k.cluster)
+	}
 	for _, e := range render.Errors(err) {
 		if !e.Warning {
 			p.faults = append(p.faults, e)
 		}
 	}
-	k.policies[o.GetName()] = p
+	all[o.GetName()] = p
 }
+
+const (
+	validatingKind = "ValidatingAdmissionPolicy"
+	mutatingKind   = "MutatingAdmissionPolicy"
+)
 
 func placeOf(o *render.Object) render.Span {
 	if at := o.At(""); len(at) > 0 {
@@ -238,30 +252,17 @@ func (k *kaptestSuite) policySuite(item node) {
 	}
 }
 
-// mutatingSuite says of tests of mutating policies that they are not run.
-func (k *kaptestSuite) mutatingSuite(item node) {
-	f := item.fields("policy", "tests")
-	for _, t := range f["tests"].items() {
-		g := t.fields("object", "oldObject", "param", "expect", "expectObject", "userInfo", "disableNameOverwrite")
-		ref := readRef(g["object"], true)
-		k.Cases = append(k.Cases, Case{
-			Line: t.span().Line, Policy: f["policy"].text(), Resource: ref.String(), Kind: ref.kind,
-			Want: g["expect"].text(), Reason: "MutatingAdmissionPolicies are not evaluated yet", Notes: []string{},
-		})
-	}
-}
-
 // missing says that a policy is not there, and which are.
-func (k *kaptestSuite) missing(name string) error {
+func missing(kind, name string, policies map[string]*kaptestPolicy) error {
 	var names []string
-	for n := range k.policies {
+	for n := range policies {
 		names = append(names, n)
 	}
 	slices.Sort(names)
 	if len(names) == 0 {
-		return fmt.Errorf("there is no ValidatingAdmissionPolicy %q in the files that policies names", name)
+		return fmt.Errorf("there is no %s %q in the files that policies names", kind, name)
 	}
-	return fmt.Errorf("there is no ValidatingAdmissionPolicy %q; there are %s", name, few(names))
+	return fmt.Errorf("there is no %s %q; there are %s", kind, name, few(names))
 }
 
 // few joins the first names of many.

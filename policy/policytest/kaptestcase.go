@@ -68,6 +68,11 @@ func (c *kaptestCase) read(t node) {
 	c.Want = c.expect.text()
 	u := f["userInfo"].fields("name", "groups", "extra")
 	c.user = policy.UserInfo{Username: u["name"].text(), Groups: u["groups"].texts(), Extra: u["extra"].extra()}
+	c.about()
+}
+
+// about takes from the references what the case is about.
+func (c *kaptestCase) about() {
 	subject := c.object
 	if !subject.given() {
 		subject = c.old
@@ -110,7 +115,7 @@ func (c *kaptestCase) run() {
 	}
 	p := c.k.policies[c.Policy]
 	if p == nil {
-		e := c.at.errorf("%w", c.k.missing(c.Policy))
+		e := c.at.errorf("%w", missing(validatingKind, c.Policy, c.k.policies))
 		c.refuse(e)
 	}
 	req := c.request()

@@ -27,6 +27,7 @@ type verdict struct {
 	policy *kyvernoPolicy
 	phase  Phase
 	KyvernoVerdict
+	given   *render.Object // that it judged
 	patched map[string]any // the object as the policy left it
 	err     error
 }
@@ -83,8 +84,8 @@ func (v *verdicts) run(s stage) {
 		if p.engine == nil || !s.has(p.kind) {
 			continue
 		}
-		one := &verdict{policy: p, phase: s.phase}
-		one.KyvernoVerdict, one.err = p.engine.Judge(v.t.ctx, s.phase, v.request(p, s.first))
+		one := &verdict{policy: p, phase: s.phase, given: v.seen(p, s)}
+		one.KyvernoVerdict, one.err = p.engine.Judge(v.t.ctx, s.phase, v.request(p, one.given))
 		if one.Object != nil {
 			v.object = &render.Object{Unstructured: &unstructured.Unstructured{Object: one.Object}, Provenance: v.subject.Provenance, Unit: v.subject.Unit}
 		}
@@ -106,11 +107,21 @@ func (v *verdicts) shareObject() {
 	}
 }
 
-func (v *verdicts) request(p *kyvernoPolicy, first bool) *KyvernoRequest {
-	o := v.object
-	if first {
-		o = v.subject
+// seen is the object that a policy is asked about. One that changed it is
+// asked about what it was given: it goes its own way from there.
+func (v *verdicts) seen(p *kyvernoPolicy, s stage) *render.Object {
+	if s.first {
+		return v.subject
 	}
+	for _, one := range v.of(p) {
+		if one.Object != nil {
+			return one.given
+		}
+	}
+	return v.object
+}
+
+func (v *verdicts) request(p *kyvernoPolicy, o *render.Object) *KyvernoRequest {
 	policyName := p.object.GetName()
 	req := &KyvernoRequest{JSON: v.json, Variables: v.t.variables(policyName, v.subject.GetName()), Sources: v.t.sources[p]}
 	req.Rules, req.Foreach = v.t.rules(policyName)

@@ -77,6 +77,14 @@ type Evaluator interface {
 	Evaluate(ctx context.Context, req *policy.Request, name string, params *render.Object) ([]policy.Result, error)
 }
 
+// A Mutator changes objects by the expressions of one policy that it compiled,
+// whatever the policy matches and however it is bound.
+type Mutator interface {
+	// Mutate returns what the policy does with the given parameter; nil is
+	// none.
+	Mutate(ctx context.Context, req *policy.Request, params *render.Object) ([]policy.Step, error)
+}
+
 // Engines are what policies of suites are evaluated by.
 type Engines struct {
 	// Kinds knows the built-in kinds and those of the given definitions.
@@ -86,6 +94,10 @@ type Engines struct {
 	// Namespaces it is judged with. The error joins *render.Error values;
 	// what compiles can be evaluated all the same.
 	Admission func(p *render.Object, kinds policy.Kinds, cluster *policy.Cluster) (Evaluator, error)
+
+	// Mutation compiles a MutatingAdmissionPolicy, as Admission does the
+	// others.
+	Mutation func(p *render.Object, kinds policy.Kinds, cluster *policy.Cluster) (Mutator, error)
 
 	// Kyverno compiles a policy of a suite for Kyverno: one of Kyverno's own
 	// kinds, or an admission policy, which its command line judges too. The

@@ -9,8 +9,11 @@ import (
 	"iter"
 	"path"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -55,15 +58,24 @@ func Run(ctx context.Context, o Options, paths ...string) (*Report, error) {
 	if o.Name == nil {
 		o.Name = func(name string) string { return name }
 	}
-	r := &Report{Schema: Schema, Suites: []Suite{}}
-	for _, f := range discover(o.FS, paths) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		r.Suites = append(r.Suites, f.run(ctx, &o))
+	all := discover(o.FS, paths)
+	r := &Report{Schema: Schema, Suites: make([]Suite, len(all))}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, f := range all {
+		group.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			r.Suites[i] = f.run(ctx, &o)
+			return ctx.Err()
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
 	}
 	r.Summary = count(r.Suites)
-	return r, ctx.Err()
+	return r, nil
 }
 
 // A found file is a suite, or what was taken for one.

@@ -1,3 +1,0 @@
-package policytest
-
-func (t *kyvernoTest) check(n node) []Case { return nil }

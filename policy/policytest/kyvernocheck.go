@@ -1,0 +1,199 @@
+package policytest
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+)
+
+// Checks of a test are assertions over what rules said, written as assertion
+// trees of kyverno-json: a map holds its keys against those of the value, a key
+// in parentheses is a JMESPath of the value, and "~." before a key goes through
+// its elements; lists are of the same length, and leaves are equal.
+
+// wantAssert and wantError are what a check expects of its tree.
+const (
+	wantAssert = "assert"
+	wantError  = "error"
+)
+
+// check makes the cases of one check: one for each response that it matches.
+func (t *kyvernoTest) check(n node) []Case {
+	f := n.folded("match", "assert", "error")
+	m := f["match"].folded("resource", "policy", "rule")
+	c := Case{Line: n.span().Line, Notes: []string{}}
+	if f["assert"].value == nil && f["error"].value == nil {
+		c.Reason = t.text(n.errorf("%s has neither assert nor error", n.name()))
+		return []Case{c}
+	}
+	var cases []Case
+	for _, s := range t.all() {
+		if s.target || s.refuse != nil {
+			continue
+		}
+		for _, one := range t.judge(s.object, "", s.json).ones {
+			cases = append(cases, t.checked(c, f, m, s, one)...)
+		}
+	}
+	if len(cases) == 0 {
+		c.Vacuous, c.OK, c.Got, c.Want = true, true, statusExcluded, wantAssert
+		c.Reason = "no rule said anything of what the check is about"
+		if f["assert"].value == nil {
+			c.Want = wantError
+		}
+		return []Case{c}
+	}
+	return cases
+}
+
+// checked are the cases of one policy's verdict on one object.
+func (t *kyvernoTest) checked(c Case, f, m map[string]node, s subject, one *verdict) []Case {
+	if one.err != nil {
+		return nil
+	}
+	var cases []Case
+	for _, r := range one.Rules {
+		if !holds(m["resource"], s.object.Object) || !holds(m["policy"], one.policy.object.Object) || !holds(m["rule"], map[string]any{"name": r.Rule}) {
+			continue
+		}
+		data := map[string]any{"name": r.Rule, "ruleType": ruleTypes[one.phase], "message": r.Message, "status": r.Status}
+		c := c
+		c.Policy, c.Rule = one.policy.object.GetName(), r.Rule
+		c.Kind, c.Resource = tested(s.object, s.file)
+		for _, want := range []string{wantAssert, wantError} {
+			if f[want].value == nil {
+				continue
+			}
+			c := c
+			c.Want, c.Got, c.OK, c.Reason = want, wantAssert, want == wantAssert, r.Message
+			if err := assert(f[want].value, data, ""); err != nil {
+				c.Got, c.OK, c.Reason = wantError, want == wantError, err.Error()
+			}
+			cases = append(cases, c)
+		}
+	}
+	return cases
+}
+
+var ruleTypes = map[Phase]string{Mutating: "Mutation", Validating: "Validation", Generating: "Generation", Deleting: "Deletion"}
+
+// holds says whether a tree matches a value; no tree does.
+func holds(n node, value any) bool { return n.value == nil || assert(n.value, value, "") == nil }
+
+// assert says where a value is not as a tree has it.
+func assert(tree, value any, at string) error {
+	switch tree := tree.(type) {
+	case map[string]any:
+		if value == nil {
+			return fmt.Errorf("%s: is null", where(at))
+		}
+		for _, k := range sortedKeys(tree) {
+			if err := assertKey(k, tree[k], value, at); err != nil {
+				return err
+			}
+		}
+		return nil
+	case []any:
+		list, ok := value.([]any)
+		if !ok || len(list) != len(tree) {
+			return fmt.Errorf("%s: want a list of %d, got %s", where(at), len(tree), (&differ{}).text(at, value))
+		}
+		for i := range tree {
+			if err := assert(tree[i], list[i], fmt.Sprintf("%s[%d]", at, i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	want := tree
+	if expr, ok := inParentheses(tree); ok {
+		var err error
+		if want, err = search(expr, value); err != nil {
+			return fmt.Errorf("%s: %w", where(at), err)
+		}
+	}
+	if !reflect.DeepEqual(tidyNumber(want), tidyNumber(value)) {
+		return fmt.Errorf("%s: want %s, got %s", where(at), (&differ{}).text(at, want), (&differ{}).text(at, value))
+	}
+	return nil
+}
+
+func where(at string) string {
+	if at == "" {
+		return "the response"
+	}
+	return at
+}
+
+func tidyNumber(v any) any {
+	if i, ok := v.(int64); ok {
+		return float64(i)
+	}
+	return v
+}
+
+var bindingSuffix = regexp.MustCompile(`\s*->\s*\w+$`)
+
+// assertKey holds what a key of a tree stands for against the tree below it.
+func assertKey(key string, tree, value any, at string) error {
+	if bindingSuffix.MatchString(key) {
+		return fmt.Errorf("%s: bindings, such as %s, are not evaluated", where(at), key)
+	}
+	name, each := key, false
+	if strings.HasPrefix(key, "~") {
+		if _, rest, ok := strings.Cut(key, "."); ok {
+			name, each = rest, true
+		}
+	}
+	below, err := project(name, value)
+	if err != nil {
+		return fmt.Errorf("%s: %w", where(at), err)
+	}
+	path := strings.TrimPrefix(at+"."+name, ".")
+	if !each {
+		return assert(tree, below, path)
+	}
+	switch list := below.(type) {
+	case []any:
+		for i, v := range list {
+			if err := assert(tree, v, fmt.Sprintf("%s[%d]", path, i)); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, k := range sortedKeys(list) {
+			if err := assert(tree, list[k], path+"."+k); err != nil {
+				return err
+			}
+		}
+	default:
+		return fmt.Errorf("%s: want a list or a map, got %s", path, (&differ{}).text(path, below))
+	}
+	return nil
+}
+
+// project is what a key stands for in a value: a field, or a JMESPath in
+// parentheses. Backslashes around parentheses take their meaning away.
+func project(key string, value any) (any, error) {
+	if expr, ok := inParentheses(key); ok {
+		return search(expr, value)
+	}
+	if strings.HasPrefix(key, `\(`) && strings.HasSuffix(key, `)\`) {
+		key = key[1 : len(key)-1]
+	}
+	m, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("has no field %s: it is no map", key)
+	}
+	return m[key], nil
+}
+
+// inParentheses is the expression of a text that is one.
+func inParentheses(v any) (string, bool) {
+	s, ok := v.(string)
+	if !ok || !strings.HasPrefix(s, "(") || !strings.HasSuffix(s, ")") {
+		return "", false
+	}
+	return s[1 : len(s)-1], true
+}
