@@ -3,7 +3,12 @@ package jmespath
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 )
+
+// maxMessage keeps an error fit to be read.
+const maxMessage = 1024
 
 // A SyntaxError says where an expression is not JMESPath.
 type SyntaxError struct {
@@ -17,13 +22,21 @@ func (e *SyntaxError) Error() string { return "SyntaxError: " + e.Message }
 // A NotFoundError says that a map lacks a key.
 type NotFoundError struct{ Key string }
 
-func (e *NotFoundError) Error() string { return fmt.Sprintf("Unknown key %q in path", e.Key) }
+func (e *NotFoundError) Error() string {
+	return `Unknown key "` + clip(e.Key, maxMessage) + `" in path`
+}
 
 // IsNotFound says whether an error is, or wraps, a *NotFoundError.
 func IsNotFound(err error) bool {
 	_, ok := errors.AsType[*NotFoundError](err)
 	return ok
 }
+
+// A FunctionError says what is wrong with the arguments of a function, or that
+// there is none of its name. Its text is Kyverno's.
+type FunctionError struct{ Function, Message string }
+
+func (e *FunctionError) Error() string { return e.Message }
 
 // An UndecidedError says that a function needs what is not there offline.
 type UndecidedError struct{ Function, Reason string }
@@ -36,3 +49,27 @@ func (e *UndecidedError) Error() string {
 type LimitError struct{ Message string }
 
 func (e *LimitError) Error() string { return e.Message }
+
+// errorf is an error as most functions word it.
+func errorf(function, format string, args ...any) error {
+	return plainf(function, "JMESPath function '%s': %s", function, fmt.Sprintf(format, args...))
+}
+
+// plainf is an error that Kyverno does not prefix with the function's name.
+func plainf(function, format string, args ...any) error {
+	return &FunctionError{function, clip(fmt.Sprintf(format, args...), maxMessage)}
+}
+
+// plain is another's error as a function's.
+func plain(function string, err error) error { return plainf(function, "%s", err) }
+
+// clip shortens a text to about so many bytes.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return strings.ToValidUTF8(s[:most], "\uFFFD") + "…"
+}

@@ -10,10 +10,16 @@ package jmespath
 import "time"
 
 // An Expression is compiled, and safe for concurrent use.
-type Expression struct{ text string }
+type Expression struct {
+	text string
+	root node
+	path []*field // of an expression that is nothing but a.b.c
+	made bool     // whether it can make lists or maps, which may be endless in print
+}
 
 // A Scope is the root of data that is loaded as it is asked for. A field of
-// the root is a Lookup; what reads the whole root (@, *) is All.
+// the root is a Lookup; what reads the whole root (@, *) is All. An error of
+// either ends the search as it is, unless it is a *NotFoundError itself.
 type Scope interface {
 	Lookup(name string) (value any, found bool, err error)
 	All() (map[string]any, error)
@@ -32,34 +38,80 @@ type Options struct {
 	Limits  Limits
 }
 
-// Limits bound a search. A zero is the default.
+// Limits bound a search; beyond them it is a *LimitError. A zero is the
+// default.
 type Limits struct {
 	Steps int // values looked at
 	Bytes int // of the text that functions make
 }
 
-// Compile reads an expression. The error is a *SyntaxError.
-func Compile(expression string) (*Expression, error) { return &Expression{text: expression}, nil }
+// Compile reads an expression. The error is a *SyntaxError. That a function is
+// not known is, as in Kyverno, an error of the search: see [Known].
+func Compile(expression string) (*Expression, error) {
+	root, err := parse(expression)
+	if err != nil {
+		return nil, err
+	}
+	e := &Expression{text: expression, root: root}
+	e.path = plainPath(root)
+	e.made = makes(root)
+	return e, nil
+}
 
 // String is the expression as it was written.
 func (e *Expression) String() string { return e.text }
 
 // Search gives the expression's value of data: a JSON value (map[string]any,
 // []any, string, bool, nil, float64, int64), or a Scope. It changes nothing in
-// data, and what it returns may share parts with it. o may be nil.
-func (e *Expression) Search(data any, o *Options) (any, error) { return nil, nil }
+// data, and what it returns may share parts with it and with the expression.
+// o may be nil.
+//
+// Besides the errors of the Scope there are *NotFoundError, *FunctionError,
+// *UndecidedError and *LimitError.
+func (e *Expression) Search(data any, o *Options) (any, error) {
+	if e.path != nil {
+		return walk(data, e.path)
+	}
+	s := newSearch(o)
+	out, err := s.run(e, val{v: data})
+	return out.v, err
+}
 
 // Trace is Search, and says as JSON pointers into data where the value was
 // taken from, the telling place first: for || what decided, for filters and
 // projections the elements that passed, for functions their arguments. Of a
-// *NotFoundError it is where the key would be.
+// *NotFoundError it is where the key would be; of another error, what the
+// function was given. There may be none, and are at most 256.
 func (e *Expression) Trace(data any, o *Options) (value any, pointers []string, err error) {
-	return nil, nil, nil
+	s := newSearch(o)
+	s.tracing = true
+	out, err := s.run(e, val{v: data, at: &place{inData: true}})
+	return out.v, out.at.pointers(), err
 }
 
-// Roots are the names of the root that the expression reads, sorted; "@" among
-// them stands for the whole root.
-func (e *Expression) Roots() []string { return nil }
+func (s *search) run(e *Expression, in val) (val, error) {
+	out, err := e.root.eval(s, in)
+	if err == nil && e.made {
+		err = s.weigh(out.v)
+	}
+	if err != nil {
+		out.v = nil
+	}
+	return out, err
+}
 
-// Functions are the names of the functions that the expression calls, sorted.
-func (e *Expression) Functions() []string { return nil }
+// walk is the search of a plain path.
+func walk(data any, path []*field) (any, error) {
+	in := val{v: data}
+	for _, f := range path {
+		out, err := f.eval(&untraced, in)
+		if err != nil {
+			return nil, err
+		}
+		in = out
+	}
+	return in.v, nil
+}
+
+// untraced serves nodes that only ask whether to trace.
+var untraced search

@@ -1,0 +1,322 @@
+package jmespath
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"gopkg.in/inf.v0"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// An operand is a number, or a text that is a quantity or else a duration.
+// What two of them come to is written as text unless it is a number.
+type operand interface {
+	plus(operand) (any, error)
+	minus(operand) (any, error)
+	times(operand) (any, error)
+	over(operand) (any, error)
+	modulo(operand) (any, error)
+}
+
+type (
+	scalar   float64
+	quantity resource.Quantity
+	duration time.Duration
+)
+
+// operandError is an error whose function is known where it is reported.
+type operandError string
+
+func (e operandError) Error() string { return string(e) }
+
+const (
+	mismatch    operandError = "Types mismatch"
+	byZero      operandError = "Zero divisor passed"
+	noIntegers  operandError = "Non-integer argument(s) passed for modulo"
+	noOperand   operandError = "invalid operand"
+	outOfBounds operandError = "the result is out of the bounds of a duration"
+)
+
+// binary is the function of a name that computes with two operands.
+func binary(name string, compute func(a, b operand) (any, error)) func(*search, []val) (val, error) {
+	return func(_ *search, a []val) (val, error) {
+		v, err := calculate(a[0].v, a[1].v, compute)
+		if err != nil {
+			return val{}, errorf(name, "%s", err)
+		}
+		if x, ok := v.(float64); ok {
+			return finite(name, x)
+		}
+		return val{v: v}, nil
+	}
+}
+
+func calculate(a, b any, compute func(a, b operand) (any, error)) (any, error) {
+	x, y := operandOf(a), operandOf(b)
+	if x == nil || y == nil {
+		return nil, noOperand
+	}
+	return compute(x, y)
+}
+
+func operandOf(v any) operand {
+	switch v := v.(type) {
+	case float64:
+		return scalar(v)
+	case string:
+		if q, ok := parseQuantity(v); ok {
+			return quantity(q)
+		}
+		if d, err := time.ParseDuration(v); err == nil {
+			return duration(d)
+		}
+	}
+	return nil
+}
+
+// parseQuantity leaves out what takes long to compute with: exponents and
+// lengths that no resource has.
+func parseQuantity(text string) (resource.Quantity, bool) {
+	e := strings.LastIndexAny(text, "eE")
+	if len(text) > 128 || e >= 0 && len(strings.TrimLeft(text[e+1:], "+-0")) > 3 {
+		return resource.Quantity{}, false
+	}
+	q, err := resource.ParseQuantity(text)
+	return q, err == nil
+}
+
+func (a scalar) plus(b operand) (any, error) {
+	if b, ok := b.(scalar); ok {
+		return float64(a + b), nil
+	}
+	return nil, mismatch
+}
+
+func (a scalar) minus(b operand) (any, error) {
+	if b, ok := b.(scalar); ok {
+		return float64(a - b), nil
+	}
+	return nil, mismatch
+}
+
+func (a scalar) times(b operand) (any, error) {
+	if b, ok := b.(scalar); ok {
+		return float64(a * b), nil
+	}
+	return b.times(a)
+}
+
+func (a scalar) over(b operand) (any, error) {
+	switch b, ok := b.(scalar); {
+	case !ok:
+		return nil, mismatch
+	case b == 0:
+		return nil, byZero
+	default:
+		return float64(a / b), nil
+	}
+}
+
+func (a scalar) modulo(b operand) (any, error) {
+	divisor, ok := b.(scalar)
+	if !ok {
+		return nil, mismatch
+	}
+	x, y, err := integers(float64(a), float64(divisor))
+	if err != nil {
+		return nil, err
+	}
+	return float64(x % y), nil
+}
+
+// integers are a dividend and a divisor as whole numbers.
+func integers(a, b float64) (int64, int64, error) {
+	const most = 1 << 63
+	if a != math.Trunc(a) || b != math.Trunc(b) || math.Abs(a) >= most || math.Abs(b) >= most {
+		return 0, 0, noIntegers
+	}
+	if b == 0 {
+		return 0, 0, byZero
+	}
+	return int64(a), int64(b), nil
+}
+
+func (a quantity) plus(b operand) (any, error) {
+	other, ok := b.(quantity)
+	if !ok {
+		return nil, mismatch
+	}
+	total := resource.Quantity(a).DeepCopy()
+	total.Add(resource.Quantity(other))
+	return total.String(), nil
+}
+
+func (a quantity) minus(b operand) (any, error) {
+	other, ok := b.(quantity)
+	if !ok {
+		return nil, mismatch
+	}
+	total := resource.Quantity(a).DeepCopy()
+	total.Sub(resource.Quantity(other))
+	return total.String(), nil
+}
+
+// decimals are a quantity and a number, to compute with exactly.
+func (a quantity) decimals(b scalar) (q, n *inf.Dec, err error) {
+	number, ok := parseQuantity(fmt.Sprint(float64(b)))
+	if !ok {
+		return nil, nil, noOperand
+	}
+	x := resource.Quantity(a).DeepCopy()
+	return x.AsDec(), number.AsDec(), nil
+}
+
+func (a quantity) written(d *inf.Dec) string {
+	return resource.NewDecimalQuantity(*d, a.Format).String()
+}
+
+func (a quantity) times(b operand) (any, error) {
+	factor, ok := b.(scalar)
+	if !ok {
+		return nil, mismatch
+	}
+	q, n, err := a.decimals(factor)
+	if err != nil {
+		return nil, err
+	}
+	return a.written(new(inf.Dec).Mul(q, n)), nil
+}
+
+func (a quantity) over(b operand) (any, error) {
+	switch b := b.(type) {
+	case quantity:
+		x, y := resource.Quantity(a), resource.Quantity(b)
+		if y.AsApproximateFloat64() == 0 {
+			return nil, byZero
+		}
+		return x.AsApproximateFloat64() / y.AsApproximateFloat64(), nil
+	case scalar:
+		if b == 0 {
+			return nil, byZero
+		}
+		q, n, err := a.decimals(b)
+		if err != nil {
+			return nil, err
+		}
+		scale := max(q.Scale(), n.Scale())
+		return a.written(new(inf.Dec).QuoRound(q, n, scale, inf.RoundDown)), nil
+	}
+	return nil, mismatch
+}
+
+func (a quantity) modulo(b operand) (any, error) {
+	divisor, ok := b.(quantity)
+	if !ok {
+		return nil, mismatch
+	}
+	p, q := resource.Quantity(a), resource.Quantity(divisor)
+	x, y, err := integers(p.AsApproximateFloat64(), q.AsApproximateFloat64())
+	if err != nil {
+		return nil, err
+	}
+	// Kyverno computes with the decimal form of both.
+	return resource.NewQuantity(x%y, resource.DecimalSI).String(), nil
+}
+
+func (a duration) plus(b operand) (any, error) {
+	if b, ok := b.(duration); ok {
+		return time.Duration(a + b).String(), nil
+	}
+	return nil, mismatch
+}
+
+func (a duration) minus(b operand) (any, error) {
+	if b, ok := b.(duration); ok {
+		return time.Duration(a - b).String(), nil
+	}
+	return nil, mismatch
+}
+
+// seconds is a duration of so many, which must be one that there is.
+func seconds(n float64) (any, error) {
+	nanoseconds := n * float64(time.Second)
+	if math.IsNaN(nanoseconds) || math.Abs(nanoseconds) >= 1<<63 {
+		return nil, outOfBounds
+	}
+	return time.Duration(nanoseconds).String(), nil
+}
+
+func (a duration) times(b operand) (any, error) {
+	if b, ok := b.(scalar); ok {
+		return seconds(time.Duration(a).Seconds() * float64(b))
+	}
+	return nil, mismatch
+}
+
+func (a duration) over(b operand) (any, error) {
+	switch b := b.(type) {
+	case duration:
+		if b == 0 {
+			return nil, byZero
+		}
+		return time.Duration(a).Seconds() / time.Duration(b).Seconds(), nil
+	case scalar:
+		if b == 0 {
+			return nil, byZero
+		}
+		return seconds(time.Duration(a).Seconds() / float64(b))
+	}
+	return nil, mismatch
+}
+
+func (a duration) modulo(b operand) (any, error) {
+	switch b, ok := b.(duration); {
+	case !ok:
+		return nil, mismatch
+	case b == 0:
+		return nil, byZero
+	default:
+		return time.Duration(a % b).String(), nil
+	}
+}
+
+// sum adds from left to right; of one element it is that element.
+func sum(s *search, a []val) (val, error) {
+	list := a[0].v.([]any)
+	if len(list) == 0 {
+		return val{}, errorf("sum", "at least one element in the array is required")
+	}
+	if err := s.spend(8 * len(list)); err != nil {
+		return val{}, err
+	}
+	total := list[0]
+	for _, x := range list[1:] {
+		var err error
+		if total, err = calculate(total, x, operand.plus); err != nil {
+			return val{}, errorf("add", "%s", err)
+		}
+	}
+	if x, ok := total.(float64); ok {
+		return finite("sum", x)
+	}
+	return val{v: total}, nil
+}
+
+// round rounds half away from zero.
+func round(_ *search, a []val) (val, error) {
+	x, digits := a[0].v.(float64), a[1].v.(float64)
+	if digits != math.Trunc(digits) {
+		return val{}, errorf("round", "Non-integer argument(s) passed for round off")
+	}
+	if digits < 0 {
+		// Kyverno forgets to say which argument, and what it was.
+		return val{}, errorf("round", "%%!d(MISSING) argument is out of bounds (%%!d(MISSING))")
+	}
+	shift := math.Pow(10, digits)
+	if shifted := x * shift; !math.IsInf(shifted, 0) {
+		return val{v: math.Round(shifted) / shift}, nil
+	}
+	return val{v: x}, nil
+}

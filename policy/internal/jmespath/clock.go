@@ -1,0 +1,125 @@
+package jmespath
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// times reads arguments as times.
+func times(function string, a ...val) ([]time.Time, error) {
+	out := make([]time.Time, len(a))
+	for i, text := range a {
+		t, err := time.Parse(time.RFC3339, text.v.(string))
+		if err != nil {
+			return nil, plain(function, err)
+		}
+		out[i] = t
+	}
+	return out, nil
+}
+
+func timeSince(s *search, a []val) (val, error) {
+	layout := cmp.Or(a[0].v.(string), time.RFC3339)
+	since, err := time.Parse(layout, a[1].v.(string))
+	if err != nil {
+		return val{}, plain("time_since", err)
+	}
+	if a[2].v == "" {
+		now, err := s.now("time_since")
+		return val{v: now.Sub(since).String()}, err
+	}
+	until, err := time.Parse(layout, a[2].v.(string))
+	if err != nil {
+		return val{}, plain("time_since", err)
+	}
+	return val{v: until.Sub(since).String()}, nil
+}
+
+func timeNow(s *search, _ []val) (val, error) {
+	now, err := s.now("time_now")
+	return val{v: now.Format(time.RFC3339)}, err
+}
+
+func timeNowUTC(s *search, _ []val) (val, error) {
+	now, err := s.now("time_now_utc")
+	return val{v: now.UTC().Format(time.RFC3339)}, err
+}
+
+func timeAdd(_ *search, a []val) (val, error) {
+	return moved("time_add", a, time.Time.Add)
+}
+
+func timeTruncate(_ *search, a []val) (val, error) {
+	return moved("time_truncate", a, time.Time.Truncate)
+}
+
+func moved(function string, a []val, move func(time.Time, time.Duration) time.Time) (val, error) {
+	t, err := times(function, a[0])
+	if err != nil {
+		return val{}, err
+	}
+	by, err := time.ParseDuration(a[1].v.(string))
+	if err != nil {
+		return val{}, plain(function, err)
+	}
+	return val{v: move(t[0], by).Format(time.RFC3339)}, nil
+}
+
+// timeParse takes any integer as the layout of seconds since 1970.
+func timeParse(_ *search, a []val) (val, error) {
+	layout, text := a[0].v.(string), a[1].v.(string)
+	if _, err := strconv.ParseInt(layout, 10, 64); err == nil {
+		epoch, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return val{}, plain("time_parse", err)
+		}
+		return val{v: time.Unix(epoch, 0).UTC().Format(time.RFC3339)}, nil
+	}
+	t, err := time.Parse(layout, text)
+	if err != nil {
+		return val{}, plain("time_parse", err)
+	}
+	return val{v: t.Format(time.RFC3339)}, nil
+}
+
+func timeToCron(_ *search, a []val) (val, error) {
+	t, err := times("time_to_cron", a[0])
+	if err != nil {
+		return val{}, err
+	}
+	at := t[0]
+	return val{v: fmt.Sprint(at.Minute(), at.Hour(), at.Day(), int(at.Month()), int(at.Weekday()))}, nil
+}
+
+func timeUTC(_ *search, a []val) (val, error) {
+	t, err := times("time_utc", a[0])
+	if err != nil {
+		return val{}, err
+	}
+	return val{v: t[0].UTC().Format(time.RFC3339)}, nil
+}
+
+func timeDiff(_ *search, a []val) (val, error) {
+	t, err := times("time_diff", a...)
+	if err != nil {
+		return val{}, err
+	}
+	return val{v: t[1].Sub(t[0]).String()}, nil
+}
+
+func timeBefore(_ *search, a []val) (val, error) {
+	t, err := times("time_before", a...)
+	return val{v: err == nil && t[0].Before(t[1])}, err
+}
+
+func timeAfter(_ *search, a []val) (val, error) {
+	t, err := times("time_after", a...)
+	return val{v: err == nil && t[0].After(t[1])}, err
+}
+
+func timeBetween(_ *search, a []val) (val, error) {
+	t, err := times("time_between", a...)
+	return val{v: err == nil && t[0].After(t[1]) && t[0].Before(t[2])}, err
+}

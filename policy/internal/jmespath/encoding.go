@@ -1,0 +1,142 @@
+package jmespath
+
+import (
+	"crypto/md5" //nolint:gosec // a function of the language, not a safeguard
+	"crypto/rsa"
+	"crypto/sha1" //nolint:gosec // as above
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"net"
+	"net/url"
+)
+
+func base64Decode(s *search, a []val) (val, error) {
+	if err := s.grow(len(a[0].v.(string))); err != nil {
+		return val{}, err
+	}
+	text, err := base64.StdEncoding.DecodeString(a[0].v.(string))
+	if err != nil {
+		return val{}, plain("base64_decode", err)
+	}
+	return val{v: string(text)}, nil
+}
+
+func base64Encode(s *search, a []val) (val, error) {
+	in := a[0].v.(string)
+	if err := s.grow(base64.StdEncoding.EncodedLen(len(in))); err != nil {
+		return val{}, err
+	}
+	return val{v: base64.StdEncoding.EncodeToString([]byte(in))}, nil
+}
+
+func md5Sum(s *search, a []val) (val, error) {
+	in := a[0].v.(string)
+	digest := md5.Sum([]byte(in)) //nolint:gosec // as above
+	return val{v: hex.EncodeToString(digest[:])}, s.spend(len(in) / 8)
+}
+
+func sha1Sum(s *search, a []val) (val, error) {
+	in := a[0].v.(string)
+	digest := sha1.Sum([]byte(in)) //nolint:gosec // as above
+	return val{v: hex.EncodeToString(digest[:])}, s.spend(len(in) / 8)
+}
+
+func sha256Sum(s *search, a []val) (val, error) {
+	in := a[0].v.(string)
+	digest := sha256.Sum256([]byte(in))
+	return val{v: hex.EncodeToString(digest[:])}, s.spend(len(in) / 8)
+}
+
+func parseJSON(s *search, a []val) (val, error) {
+	in := a[0].v.(string)
+	// Much of `[[[` is a value to each byte.
+	if err := s.spend(len(in)); err != nil {
+		return val{}, err
+	}
+	var v any
+	if err := json.Unmarshal([]byte(in), &v); err != nil {
+		return val{}, plain("parse_json", err)
+	}
+	return val{v: v}, nil
+}
+
+// x509Decode gives Go's fields of a certificate, or of a request for one, with
+// an RSA key.
+func x509Decode(s *search, a []val) (val, error) {
+	in := a[0].v.(string)
+	if err := s.grow(16 * len(in)); err != nil {
+		return val{}, err
+	}
+	block, _ := pem.Decode([]byte(in))
+	if block == nil {
+		return val{}, plainf("x509_decode", "invalid certificate")
+	}
+	parsed, err := parseX509(block)
+	if err != nil {
+		return val{}, plain("x509_decode", err)
+	}
+	text, err := json.Marshal(parsed)
+	if err != nil {
+		return val{}, plain("x509_decode", err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return val{}, plain("x509_decode", err)
+	}
+	return val{v: fields}, nil
+}
+
+func parseX509(block *pem.Block) (any, error) {
+	switch block.Type {
+	case "CERTIFICATE":
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		c.PublicKey, err = rsaKey(c.PublicKeyAlgorithm, c.PublicKey)
+		return c, err
+	case "CERTIFICATE REQUEST":
+		c, err := x509.ParseCertificateRequest(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		c.PublicKey, err = rsaKey(c.PublicKeyAlgorithm, c.PublicKey)
+		return c, err
+	}
+	return nil, plainf("x509_decode", "invalid certificate")
+}
+
+// rsaKey is a key as Kyverno shows it: the modulus as text.
+func rsaKey(algorithm x509.PublicKeyAlgorithm, key any) (any, error) {
+	if algorithm != x509.RSA {
+		return nil, plainf("x509_decode", "certificate should use rsa algorithm")
+	}
+	public, ok := key.(*rsa.PublicKey)
+	if !ok {
+		return nil, plainf("x509_decode", "invalid public key")
+	}
+	return struct {
+		N string
+		E int
+	}{public.N.String(), public.E}, nil
+}
+
+// isExternalURL decides by the address; who has a name is not known offline.
+func isExternalURL(_ *search, a []val) (val, error) {
+	u, err := url.Parse(a[0].v.(string))
+	if err != nil {
+		return val{}, plain("is_external_url", err)
+	}
+	host := u.Hostname()
+	if ip := net.ParseIP(host); ip != nil {
+		return val{v: !ip.IsLoopback() && !ip.IsPrivate()}, nil
+	}
+	if host == "" {
+		return val{}, plainf("is_external_url", "lookup : no such host")
+	}
+	return val{}, &UndecidedError{Function: "is_external_url", Reason: "the address of a name is not known offline"}
+}

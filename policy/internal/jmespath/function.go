@@ -1,0 +1,203 @@
+package jmespath
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+)
+
+// A call is function(args).
+type call struct {
+	name     string
+	function *function // nil: there is none of the name
+	args     []node
+	regex    atomic.Pointer[regex] // the last that was compiled here
+}
+
+// A function is run with arguments that are of the kinds its parameters allow.
+// Without parameters it takes any number of any.
+type function struct {
+	params   []param
+	variadic bool // the last parameter may come again; none is checked
+	run      func(s *search, a []val) (val, error)
+}
+
+// A param lists the kinds of values that an argument may have.
+type param []valueKind
+
+type valueKind string
+
+// The kinds of values, in the words of Kyverno's errors.
+const (
+	aNumber     valueKind = "number"
+	aString     valueKind = "string"
+	aList       valueKind = "array"
+	anObject    valueKind = "object"
+	someNumbers valueKind = "array[number]"
+	someStrings valueKind = "array[string]"
+	aReference  valueKind = "expref"
+	anything    valueKind = "any"
+)
+
+// Known says whether there is a function of a name.
+func Known(function string) bool { return functions[function] != nil }
+
+func (n *call) eval(s *search, in val) (val, error) {
+	base := len(s.stack)
+	for _, arg := range n.args {
+		v, err := s.argument(arg, in)
+		if err != nil {
+			s.stack = s.stack[:base]
+			return v, err
+		}
+		s.stack = append(s.stack, v)
+	}
+	top := len(s.stack)
+	args := s.stack[base:top:top]
+	out, err := n.run(s, args)
+	if s.tracing && out.at == nil {
+		for _, a := range args {
+			out.at = out.at.and(a.at)
+		}
+		if out.at != nil {
+			out.at = made(out.at)
+		}
+	}
+	s.stack = s.stack[:base]
+	return out, err
+}
+
+func (s *search) argument(arg node, in val) (val, error) {
+	if ref, ok := arg.(*reference); ok {
+		return val{v: ref}, nil
+	}
+	return s.orNull(arg, in)
+}
+
+func (n *call) run(s *search, args []val) (val, error) {
+	if err := s.spend(1); err != nil {
+		return val{}, err
+	}
+	if n.function == nil {
+		return val{}, plainf(n.name, "unknown function: %s", clip(n.name, 64))
+	}
+	if err := n.check(s, args); err != nil {
+		return val{}, err
+	}
+	s.calling = n
+	return n.function.run(s, args)
+}
+
+func (n *call) check(s *search, args []val) error {
+	f := n.function
+	for i, a := range args {
+		if _, ok := a.v.(*reference); ok && (f.variadic || i >= len(f.params) || f.params[i][0] != aReference) {
+			return plainf(n.name, "Invalid type for: an expression reference, expected: a value")
+		}
+	}
+	switch {
+	case f.variadic && len(args) < len(f.params):
+		return plainf(n.name, "Invalid arity.")
+	case f.variadic || len(f.params) == 0:
+		return nil
+	case len(args) != len(f.params):
+		return plainf(n.name, "incorrect number of args")
+	}
+	for i, p := range f.params {
+		ok, err := p.allows(s, args[i].v)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return plainf(n.name, "Invalid type for: %s, expected: %s", n.show(s, i, args[i].v), p)
+		}
+	}
+	return nil
+}
+
+// allows says whether a value is of one of the kinds.
+func (p param) allows(s *search, v any) (bool, error) {
+	for _, k := range p {
+		if ok, err := s.is(v, k); ok || err != nil {
+			return ok, err
+		}
+	}
+	return false, nil
+}
+
+func (s *search) is(v any, k valueKind) (ok bool, err error) {
+	switch k {
+	case aNumber:
+		_, ok = v.(float64)
+	case aString:
+		_, ok = v.(string)
+	case aList:
+		_, ok = v.([]any)
+	case anObject:
+		_, ok = v.(map[string]any)
+	case aReference:
+		_, ok = v.(*reference)
+	case someNumbers:
+		return allOf[float64](s, v)
+	case someStrings:
+		return allOf[string](s, v)
+	case anything:
+		ok = true
+	}
+	return ok, nil
+}
+
+func allOf[T any](s *search, v any) (bool, error) {
+	list, ok := v.([]any)
+	if !ok {
+		return false, nil
+	}
+	if err := s.spend(len(list)); err != nil {
+		return false, err
+	}
+	for _, e := range list {
+		if _, ok := e.(T); !ok {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// String is how Kyverno prints the kinds.
+func (p param) String() string {
+	var b strings.Builder
+	for i, k := range p {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%q", string(k))
+	}
+	return "[]jmespath.JpType{" + b.String() + "}"
+}
+
+// show prints an argument for an error. Kyverno prints all of it; here what
+// comes from the data (it may be a Secret's) is only said to be text, a list
+// or a map.
+func (n *call) show(s *search, i int, v any) string {
+	if !readsData(n.args[i]) && s.weigh(v) == nil {
+		return clip(fmt.Sprint(v), 256)
+	}
+	switch v := v.(type) {
+	case string:
+		return "a string"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "a map"
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// apply evaluates a reference of an element. A missing key stays an error.
+func (s *search) apply(ref *reference, e val) (val, error) {
+	if err := s.spend(ref.cost); err != nil {
+		return val{}, err
+	}
+	return ref.of.eval(s, e)
+}

@@ -1,0 +1,105 @@
+package jmespath
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// DefaultRegistry is what Kyverno puts before an image that names none.
+const DefaultRegistry = "docker.io"
+
+// An Image is a container image's reference, taken apart.
+type Image struct {
+	Registry string // docker.io
+	Path     string // bitnami/nginx
+	Name     string // nginx
+	Tag      string // latest, if there is no digest
+	Digest   string // sha256:...
+}
+
+// String is the canonical reference, by the digest if there is one.
+func (i Image) String() string {
+	if i.Digest != "" {
+		return i.Registry + "/" + i.Path + "@" + i.Digest
+	}
+	return i.Registry + "/" + i.Path + ":" + i.Tag
+}
+
+// The grammar of references is that of github.com/distribution/reference.
+const (
+	domainPart = `(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])`
+	domainRule = `(?:` + domainPart + `(?:\.` + domainPart + `)*|\[(?:[a-fA-F0-9:]+)\])(?::[0-9]+)?`
+	pathPart   = `[a-z0-9]+(?:(?:[._]|__|[-]+)[a-z0-9]+)*`
+	pathRule   = pathPart + `(?:/` + pathPart + `)*`
+	digestRule = `[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}`
+)
+
+var imageRule = regexp.MustCompile(`^(?:(` + domainRule + `)/)?(` + pathRule + `)(?::(\w[\w.-]{0,127}))?(?:@(` + digestRule + `))?$`)
+
+// ParseImage reads an image as a container names it. The error is worded as
+// Kyverno's.
+func ParseImage(image string) (Image, error) {
+	full := image
+	if !namesRegistry(image) {
+		full = DefaultRegistry + "/" + image
+	}
+	parts, problem := splitImage(full)
+	if problem != "" {
+		return Image{}, fmt.Errorf("bad image: %s, defaultRegistry: %s, enableDefaultRegistryMutation: true: %s",
+			clip(full, 256), DefaultRegistry, problem)
+	}
+	i := Image{Registry: parts[1], Path: parts[2], Tag: parts[3], Digest: parts[4]}
+	i.Name = i.Path[strings.LastIndexByte(i.Path, '/')+1:]
+	if i.Tag == "" && i.Digest == "" {
+		i.Tag = "latest"
+	}
+	return i, nil
+}
+
+// namesRegistry says whether what stands before the first slash is a host.
+func namesRegistry(image string) bool {
+	host, _, found := strings.Cut(image, "/")
+	return found && (strings.ContainsAny(host, ".:") || host == "localhost" || strings.ToLower(host) != host)
+}
+
+func splitImage(image string) (parts []string, problem string) {
+	if len(image) > 4096 {
+		return nil, "invalid reference format"
+	}
+	parts = imageRule.FindStringSubmatch(image)
+	switch {
+	case parts == nil && imageRule.MatchString(strings.ToLower(image)):
+		return nil, "repository name must be lowercase"
+	case parts == nil:
+		return nil, "invalid reference format"
+	case len(parts[2]) > 255:
+		return nil, "repository name must not be more than 255 characters"
+	case parts[4] != "":
+		return parts, digestProblem(parts[4])
+	}
+	return parts, ""
+}
+
+// digestProblem says what is wrong with a digest of the registered algorithms.
+func digestProblem(digest string) string {
+	algorithm, sum, _ := strings.Cut(digest, ":")
+	length := map[string]int{"sha256": 64, "sha384": 96, "sha512": 128}[algorithm]
+	switch {
+	case length == 0:
+		return "unsupported digest algorithm"
+	case len(sum) != length:
+		return "invalid checksum digest length"
+	case strings.ToLower(sum) != sum:
+		return "invalid checksum digest format"
+	}
+	return ""
+}
+
+func imageNormalize(s *search, a []val) (val, error) {
+	image, err := ParseImage(a[0].v.(string))
+	if err != nil {
+		return val{}, errorf("image_normalize", "%s", err)
+	}
+	return s.text(image.String())
+}

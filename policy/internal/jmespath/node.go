@@ -1,0 +1,441 @@
+package jmespath
+
+import (
+	"maps"
+	"slices"
+)
+
+// A node is a part of an expression. What it returns with an error is the
+// place that the error is about.
+type node interface {
+	eval(s *search, in val) (val, error)
+}
+
+type (
+	here     struct{} // @
+	constant struct{ v any }
+	field    struct {
+		name    string
+		missing *NotFoundError
+	}
+	chain   struct{ left, right node } // left.right
+	element struct {                   // of[index]
+		of    node
+		index int
+	}
+	slice struct { // of[a:b:c]
+		of    node
+		parts [3]*int
+	}
+	// A projection is of[*].each, of[].each if flat, and of[?when].each.
+	projection struct {
+		of, when, each node
+		flat           bool
+		cost           int // of when and each, for one element
+	}
+	values struct { // of.*.each
+		of, each node
+		cost     int
+	}
+	multiList struct{ members []node }
+	multiHash struct {
+		keys    []string
+		members []node
+	}
+	stages     struct{ left, right node } // left | right
+	either     struct{ left, right node } // left || right
+	both       struct{ left, right node } // left && right
+	negation   struct{ of node }
+	comparison struct {
+		operator    kind
+		left, right node
+	}
+	reference struct { // &of
+		of   node
+		cost int
+	}
+)
+
+// chained is left.right. Of the current value it is right alone, which does
+// not ask a Scope for all it has.
+func chained(left, right node) node {
+	if _, ok := left.(here); ok {
+		return right
+	}
+	return &chain{left, right}
+}
+
+func (here) eval(_ *search, in val) (val, error) {
+	scope, ok := in.v.(Scope)
+	if !ok {
+		return in, nil
+	}
+	all, err := scope.All()
+	return val{all, in.at}, err
+}
+
+func (n *constant) eval(*search, val) (val, error) { return val{v: n.v}, nil }
+
+func (n *field) eval(s *search, in val) (val, error) {
+	out := val{}
+	if s.tracing {
+		out.at = in.at.field(n.name)
+	}
+	found := true
+	var err error
+	switch v := in.v.(type) {
+	case map[string]any:
+		out.v, found = v[n.name]
+	case Scope:
+		out.v, found, err = v.Lookup(n.name)
+	}
+	if err == nil && !found {
+		err = n.missing
+	}
+	return out, err
+}
+
+func (n *chain) eval(s *search, in val) (val, error) {
+	left, err := n.left.eval(s, in)
+	if err != nil {
+		return left, err
+	}
+	return n.right.eval(s, left)
+}
+
+func (n *element) eval(s *search, in val) (val, error) {
+	of, err := n.of.eval(s, in)
+	if err != nil {
+		return of, err
+	}
+	list, _ := of.v.([]any)
+	i := n.index
+	if i < 0 {
+		i += len(list)
+	}
+	if i < 0 {
+		return val{at: of.at}, nil
+	}
+	out := val{at: of.at.element(i)}
+	if i < len(list) {
+		out.v = list[i]
+	}
+	return out, nil
+}
+
+func (n *slice) eval(s *search, in val) (val, error) {
+	of, err := n.of.eval(s, in)
+	if err != nil {
+		return of, err
+	}
+	list, ok := of.v.([]any)
+	if !ok {
+		return val{at: of.at}, nil
+	}
+	start, stop, step, err := bounds(len(list), n.parts)
+	if err != nil {
+		return of, err
+	}
+	b := newBuilder(s, of, 0)
+	for i := start; step > 0 && i < stop || step < 0 && i > stop; i += step {
+		b.add(val{list[i], of.at.element(i)})
+	}
+	return b.list(), s.spend(len(b.out))
+}
+
+// bounds gives the first index of a slice, the one it ends before, and the
+// step, as Python does.
+func bounds(length int, parts [3]*int) (start, stop, step int, err error) {
+	step = 1
+	if parts[2] != nil {
+		step = *parts[2]
+	}
+	if step == 0 {
+		return 0, 0, 0, &FunctionError{Message: "Invalid slice, step cannot be 0"}
+	}
+	lowest, highest := 0, length
+	if step < 0 {
+		lowest, highest = -1, length-1
+	}
+	// A step that leaves the list at once cannot overflow the index.
+	step = min(max(step, -length-1), length+1)
+	capped := func(part *int, otherwise int) int {
+		if part == nil {
+			return otherwise
+		}
+		i := *part
+		if i < 0 {
+			i += length
+		}
+		return min(max(i, lowest), highest)
+	}
+	if step > 0 {
+		return capped(parts[0], lowest), capped(parts[1], highest), step, nil
+	}
+	return capped(parts[0], highest), capped(parts[1], lowest), step, nil
+}
+
+func (n *projection) eval(s *search, in val) (val, error) {
+	of, err := n.of.eval(s, in)
+	if err != nil {
+		if n.swallows(err) {
+			err = nil
+		}
+		return val{at: of.at}, err
+	}
+	list, ok := of.v.([]any)
+	if !ok {
+		return val{at: of.at}, nil
+	}
+	b := newBuilder(s, of, len(list))
+	for i, v := range list {
+		e := val{v, of.at.element(i)}
+		inner, nested := v.([]any)
+		if !n.flat || !nested {
+			err = n.project(b, e)
+		}
+		for j := 0; n.flat && nested && err == nil && j < len(inner); j++ {
+			err = n.project(b, val{inner[j], e.at.element(j)})
+		}
+		if err != nil {
+			return b.failed, err
+		}
+	}
+	return b.list(), nil
+}
+
+// swallows says whether an error of what is projected makes the projection
+// null: in Kyverno a missing key does for x[*], and any error for x[] and x[?].
+func (n *projection) swallows(err error) bool {
+	if _, missing := err.(*NotFoundError); missing {
+		return true
+	}
+	return (n.flat || n.when != nil) && ordinary(err)
+}
+
+// ordinary says whether an error is of the expression and its data. The others
+// (what is undecided, out of bounds or could not be loaded) never pass.
+func ordinary(err error) bool {
+	switch err.(type) {
+	case *NotFoundError, *FunctionError:
+		return true
+	}
+	return false
+}
+
+func (n *projection) project(b *builder, e val) error {
+	if err := b.s.spend(n.cost); err != nil {
+		return err
+	}
+	if n.when != nil {
+		held, err := b.s.orNull(n.when, e)
+		if err != nil {
+			b.failed = held
+			return err
+		}
+		if falsy(held.v) {
+			return nil
+		}
+	}
+	return b.project(n.each, e)
+}
+
+func (n *values) eval(s *search, in val) (val, error) {
+	of, err := n.of.eval(s, in)
+	if err != nil {
+		if ordinary(err) {
+			err = nil
+		}
+		return val{at: of.at}, err
+	}
+	fields, ok := of.v.(map[string]any)
+	if !ok {
+		return val{at: of.at}, nil
+	}
+	if err := s.spend(2 * len(fields) * n.cost); err != nil {
+		return of, err
+	}
+	b := newBuilder(s, of, len(fields))
+	// Kyverno visits as many nulls as there are fields before it visits them.
+	for range fields {
+		if err := b.project(n.each, val{}); err != nil {
+			return b.failed, err
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		if err := b.project(n.each, val{fields[key], of.at.field(key)}); err != nil {
+			return b.failed, err
+		}
+	}
+	return b.list(), nil
+}
+
+// A builder collects the elements of a list that an expression makes.
+type builder struct {
+	s        *search
+	of       val
+	out      []any
+	elements []*place
+	dropped  []*place // of elements of which nothing came
+	failed   val      // with the error that project returned
+}
+
+func newBuilder(s *search, of val, size int) *builder {
+	return &builder{s: s, of: of, out: make([]any, 0, size)}
+}
+
+func (b *builder) add(v val) {
+	b.out = append(b.out, v.v)
+	if b.s.tracing {
+		b.elements = append(b.elements, v.at)
+	}
+}
+
+// project adds what an expression makes of an element, unless it is null.
+func (b *builder) project(each node, e val) error {
+	out, err := b.s.orNull(each, e)
+	if err != nil {
+		b.failed = out
+		return err
+	}
+	switch {
+	case out.v != nil:
+		b.add(out)
+	case b.s.tracing && out.at != nil && len(b.dropped) < maxPointers:
+		b.dropped = append(b.dropped, out.at)
+	}
+	return nil
+}
+
+// list is what was collected. If that is nothing it was taken from the
+// elements that came to nothing, or the list that has none.
+func (b *builder) list() val {
+	out := val{v: b.out}
+	switch {
+	case !b.s.tracing:
+	case len(b.out) > 0:
+		out.at = &place{elements: b.elements}
+	case len(b.dropped) > 0:
+		out.at = made(b.dropped...)
+	default:
+		out.at = made(b.of.at)
+	}
+	return out
+}
+
+func (n *multiList) eval(s *search, in val) (val, error) {
+	if in.v == nil {
+		return val{at: in.at}, nil
+	}
+	b := newBuilder(s, in, len(n.members))
+	for _, m := range n.members {
+		v, err := s.orNull(m, in)
+		if err != nil {
+			return v, err
+		}
+		b.add(v)
+	}
+	return b.list(), nil
+}
+
+func (n *multiHash) eval(s *search, in val) (val, error) {
+	if in.v == nil {
+		return val{at: in.at}, nil
+	}
+	fields := make(map[string]any, len(n.keys))
+	out := val{v: fields}
+	if s.tracing {
+		out.at = &place{fields: make(map[string]*place, len(n.keys))}
+	}
+	for i, m := range n.members {
+		v, err := s.orNull(m, in)
+		if err != nil {
+			return v, err
+		}
+		fields[n.keys[i]] = v.v
+		if s.tracing {
+			out.at.fields[n.keys[i]] = v.at
+		}
+	}
+	return out, nil
+}
+
+func (n *stages) eval(s *search, in val) (val, error) {
+	left, err := s.orNull(n.left, in)
+	if err != nil {
+		return left, err
+	}
+	return s.orNull(n.right, left)
+}
+
+func (n *either) eval(s *search, in val) (val, error) {
+	left, err := s.orNull(n.left, in)
+	if err != nil || !falsy(left.v) {
+		return left, err
+	}
+	right, err := s.orNull(n.right, in)
+	if s.tracing {
+		right.at = right.at.and(left.at)
+	}
+	return right, err
+}
+
+func (n *both) eval(s *search, in val) (val, error) {
+	left, err := s.orNull(n.left, in)
+	if err != nil || falsy(left.v) {
+		return left, err
+	}
+	right, err := n.right.eval(s, in)
+	if s.tracing && err == nil {
+		right.at = right.at.and(left.at)
+	}
+	return right, err
+}
+
+func (n *negation) eval(s *search, in val) (val, error) {
+	of, err := s.orNull(n.of, in)
+	if err != nil {
+		return of, err
+	}
+	return val{falsy(of.v), s.made(of.at)}, nil
+}
+
+func (n *comparison) eval(s *search, in val) (val, error) {
+	left, err := s.orNull(n.left, in)
+	if err != nil {
+		return left, err
+	}
+	right, err := s.orNull(n.right, in)
+	if err != nil {
+		return right, err
+	}
+	out := val{at: s.made(left.at, right.at)}
+	if n.operator == equal || n.operator == unequal {
+		same, err := s.equal(left.v, right.v)
+		out.v = same == (n.operator == equal)
+		return out, err
+	}
+	a, ok := left.v.(float64)
+	b, also := right.v.(float64)
+	if ok && also {
+		out.v = ordered(n.operator, a, b)
+	}
+	return out, nil
+}
+
+func ordered(operator kind, a, b float64) bool {
+	switch operator {
+	case less:
+		return a < b
+	case lessEqual:
+		return a <= b
+	case greater:
+		return a > b
+	}
+	return a >= b
+}
+
+// eval is only reached where an expression reference is no argument.
+func (n *reference) eval(*search, val) (val, error) {
+	return val{}, &FunctionError{Message: "an expression reference is no value"}
+}

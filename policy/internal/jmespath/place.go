@@ -1,0 +1,138 @@
+package jmespath
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxPointers bounds what a trace names, maxPlaces how far it looks for it.
+const (
+	maxPointers = 256
+	maxPlaces   = 16 << 10
+)
+
+// A place says where a value stands in the data, or of what it was made. Nil
+// is a value that has nothing to do with the data, such as a literal.
+type place struct {
+	in     *place // nil of the root
+	step   string // the key or index in it
+	inData bool   // else it was made
+	// Of a made value: the places of its elements and fields, as far as known.
+	elements []*place
+	fields   map[string]*place
+	// from is what decided beside the place itself.
+	from []*place
+}
+
+func made(from ...*place) *place {
+	var p *place
+	for _, f := range from {
+		if f != nil {
+			if p == nil {
+				p = &place{}
+			}
+			p.from = append(p.from, f)
+		}
+	}
+	return p
+}
+
+// field is the place of a key of the value that is, or would be, at p.
+func (p *place) field(key string) *place {
+	switch {
+	case p == nil:
+		return nil
+	case p.inData:
+		return &place{in: p, step: key, inData: true}
+	case p.fields[key] != nil:
+		return p.fields[key]
+	}
+	return p
+}
+
+// element is the place of the element at an index that is not negative.
+func (p *place) element(i int) *place {
+	switch {
+	case p == nil:
+		return nil
+	case p.inData:
+		return &place{in: p, step: strconv.Itoa(i), inData: true}
+	case i < len(p.elements) && p.elements[i] != nil:
+		return p.elements[i]
+	}
+	return p
+}
+
+// and is p, which others decided too.
+func (p *place) and(others ...*place) *place {
+	others = slices.DeleteFunc(others, func(o *place) bool { return o == nil })
+	switch {
+	case len(others) == 0:
+		return p
+	case p == nil && len(others) == 1:
+		return others[0]
+	case p == nil:
+		return &place{from: others}
+	}
+	with := *p
+	with.from = append(slices.Clone(p.from), others...)
+	return &with
+}
+
+// pointer is the JSON pointer of a place in the data.
+func (p *place) pointer() string {
+	var steps []string
+	for at := p; at.in != nil; at = at.in {
+		steps = append(steps, at.step)
+	}
+	var b strings.Builder
+	for _, s := range slices.Backward(steps) {
+		b.WriteByte('/')
+		b.WriteString(escape(s))
+	}
+	return b.String()
+}
+
+func escape(step string) string {
+	if !strings.ContainsAny(step, "~/") {
+		return step
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(step, "~", "~0"), "/", "~1")
+}
+
+// pointers are those of the data that p stands for, the telling one first,
+// each once, and at most maxPointers.
+func (p *place) pointers() []string {
+	c := collector{seen: map[string]bool{}}
+	c.add(p)
+	return c.pointers
+}
+
+type collector struct {
+	pointers []string
+	seen     map[string]bool
+	looked   int
+}
+
+func (c *collector) add(p *place) {
+	if c.looked++; p == nil || len(c.pointers) >= maxPointers || c.looked > maxPlaces {
+		return
+	}
+	if p.inData {
+		if s := p.pointer(); !c.seen[s] {
+			c.seen[s] = true
+			c.pointers = append(c.pointers, s)
+		}
+	}
+	for _, e := range p.elements {
+		c.add(e)
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.fields)) {
+		c.add(p.fields[key])
+	}
+	for _, f := range p.from {
+		c.add(f)
+	}
+}

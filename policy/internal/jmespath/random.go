@@ -1,0 +1,75 @@
+package jmespath
+
+import (
+	"regexp/syntax"
+	"strings"
+)
+
+// maxRandom bounds the text that stands for a random one.
+const maxRandom = 64 << 10
+
+func random(s *search, a []val) (val, error) {
+	source := a[0].v.(string)
+	tree, err := parseRegex(source)
+	if err != nil {
+		return val{}, regexError("random", err, false)
+	}
+	if s.options.Random != nil {
+		text, err := s.options.Random(source)
+		if err != nil {
+			return val{}, plain("random", err)
+		}
+		return s.text(text)
+	}
+	var b strings.Builder
+	if !example(tree, &b) {
+		return val{}, &LimitError{Message: "a random text is longer than a search may make"}
+	}
+	s.assume("random(%s) gives %q", clip(source, 128), clip(b.String(), 128))
+	return s.text(b.String())
+}
+
+// example writes the shortest text that a regular expression matches, of its
+// first characters. It is false if that is too long.
+func example(r *syntax.Regexp, b *strings.Builder) bool {
+	switch r.Op {
+	case syntax.OpLiteral:
+		b.WriteString(string(r.Rune))
+	case syntax.OpCharClass:
+		b.WriteRune(plainRune(r.Rune))
+	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		b.WriteByte('a')
+	case syntax.OpCapture, syntax.OpPlus:
+		return example(r.Sub[0], b)
+	case syntax.OpAlternate:
+		return example(r.Sub[0], b)
+	case syntax.OpConcat:
+		for _, sub := range r.Sub {
+			if !example(sub, b) {
+				return false
+			}
+		}
+	case syntax.OpRepeat:
+		for range r.Min {
+			if !example(r.Sub[0], b) {
+				return false
+			}
+		}
+	}
+	return b.Len() <= maxRandom
+}
+
+// plainRune is a character of a class: a letter or a digit if it has one.
+func plainRune(class []rune) rune {
+	for _, c := range "a0A" {
+		for i := 0; i+1 < len(class); i += 2 {
+			if class[i] <= c && c <= class[i+1] {
+				return c
+			}
+		}
+	}
+	if len(class) == 0 {
+		return 'a'
+	}
+	return class[0]
+}

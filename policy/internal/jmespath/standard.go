@@ -1,0 +1,249 @@
+package jmespath
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// finite is a number as a function's result, which JSON must be able to hold.
+func finite(function string, x float64) (val, error) {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return val{}, errorf(function, "the result is no number that JSON can hold")
+	}
+	return val{v: x}, nil
+}
+
+func abs(_ *search, a []val) (val, error)   { return val{v: math.Abs(a[0].v.(float64))}, nil }
+func ceil(_ *search, a []val) (val, error)  { return val{v: math.Ceil(a[0].v.(float64))}, nil }
+func floor(_ *search, a []val) (val, error) { return val{v: math.Floor(a[0].v.(float64))}, nil }
+
+func average(_ *search, a []val) (val, error) {
+	list := a[0].v.([]any)
+	if len(list) == 0 {
+		return val{}, nil
+	}
+	total := 0.0
+	for _, x := range list {
+		total += x.(float64)
+	}
+	return finite("avg", total/float64(len(list)))
+}
+
+// contains looks for a text in a text, or for a scalar in a list.
+func contains(s *search, a []val) (val, error) {
+	if in, ok := a[0].v.(string); ok {
+		what, ok := a[1].v.(string)
+		return val{v: ok && strings.Contains(in, what)}, s.spend(len(in) / 64)
+	}
+	list := a[0].v.([]any)
+	if err := s.spend(len(list)); err != nil {
+		return val{}, err
+	}
+	for i, x := range list {
+		if sameScalar(x, a[1].v) {
+			return val{true, s.made(a[0].at.element(i), a[1].at)}, nil
+		}
+	}
+	return val{v: false}, nil
+}
+
+func startsWith(_ *search, a []val) (val, error) {
+	return val{v: strings.HasPrefix(a[0].v.(string), a[1].v.(string))}, nil
+}
+
+func endsWith(_ *search, a []val) (val, error) {
+	return val{v: strings.HasSuffix(a[0].v.(string), a[1].v.(string))}, nil
+}
+
+func join(s *search, a []val) (val, error) {
+	separator, list := a[0].v.(string), a[1].v.([]any)
+	words := make([]string, len(list))
+	for i, w := range list {
+		words[i] = w.(string)
+		if err := s.grow(len(words[i]) + len(separator)); err != nil {
+			return val{}, err
+		}
+	}
+	return val{v: strings.Join(words, separator)}, nil
+}
+
+// keys are sorted, where Kyverno's are in no order.
+func keys(s *search, a []val) (val, error) {
+	fields := a[0].v.(map[string]any)
+	b := newBuilder(s, a[0], len(fields))
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		b.add(val{key, a[0].at.field(key)})
+	}
+	return b.list(), s.spend(len(fields))
+}
+
+func fieldValues(s *search, a []val) (val, error) {
+	fields := a[0].v.(map[string]any)
+	b := newBuilder(s, a[0], len(fields))
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		b.add(val{fields[key], a[0].at.field(key)})
+	}
+	return b.list(), s.spend(len(fields))
+}
+
+func length(s *search, a []val) (val, error) {
+	switch v := a[0].v.(type) {
+	case string:
+		return val{v: float64(utf8.RuneCountInString(v))}, s.spend(len(v) / 64)
+	case []any:
+		return val{v: float64(len(v))}, nil
+	}
+	return val{v: float64(len(a[0].v.(map[string]any)))}, nil
+}
+
+func mapped(s *search, a []val) (val, error) {
+	ref, list := a[0].v.(*reference), a[1].v.([]any)
+	b := newBuilder(s, a[1], len(list))
+	for i, x := range list {
+		out, err := s.apply(ref, val{x, a[1].at.element(i)})
+		if err != nil {
+			return out, err
+		}
+		b.add(out)
+	}
+	return b.list(), nil
+}
+
+func merge(s *search, a []val) (val, error) {
+	merged := map[string]any{}
+	out := val{v: merged}
+	if s.tracing {
+		out.at = &place{fields: map[string]*place{}}
+	}
+	for _, m := range a {
+		fields, ok := m.v.(map[string]any)
+		if !ok {
+			return val{}, plainf("merge", "Invalid type for an argument of merge, expected: %s", object)
+		}
+		if err := s.spend(len(fields)); err != nil {
+			return val{}, err
+		}
+		for key, v := range fields {
+			merged[key] = v
+			if s.tracing {
+				out.at.fields[key] = m.at.field(key)
+			}
+		}
+	}
+	return out, nil
+}
+
+func notNull(_ *search, a []val) (val, error) {
+	for i, v := range a {
+		if v.v == nil {
+			continue
+		}
+		for _, skipped := range a[:i] {
+			v.at = v.at.and(skipped.at)
+		}
+		return v, nil
+	}
+	return val{}, nil
+}
+
+func reverse(s *search, a []val) (val, error) {
+	if text, ok := a[0].v.(string); ok {
+		runes := []rune(text)
+		slices.Reverse(runes)
+		return val{v: string(runes)}, s.grow(len(text))
+	}
+	list := a[0].v.([]any)
+	b := newBuilder(s, a[0], len(list))
+	for i, v := range slices.Backward(list) {
+		b.add(val{v, a[0].at.element(i)})
+	}
+	return b.list(), s.spend(len(list))
+}
+
+func toList(s *search, a []val) (val, error) {
+	if _, ok := a[0].v.([]any); ok {
+		return a[0], nil
+	}
+	b := newBuilder(s, a[0], 1)
+	b.add(a[0])
+	return b.list(), nil
+}
+
+// toNumber reads a text; what is no number is null.
+func toNumber(_ *search, a []val) (val, error) {
+	switch v := a[0].v.(type) {
+	case float64:
+		return val{v: v}, nil
+	case string:
+		x, err := strconv.ParseFloat(v, 64)
+		if err == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {
+			return val{v: x}, nil
+		}
+	case int, int64:
+		return val{}, plainf("to_number", "unknown type")
+	}
+	return val{}, nil
+}
+
+// toString writes what is no text as JSON, as Go does: with <, > and & escaped.
+func toString(s *search, a []val) (val, error) {
+	if text, ok := a[0].v.(string); ok {
+		return val{v: text}, nil
+	}
+	if err := s.measure(a[0].v); err != nil {
+		return val{}, err
+	}
+	text, err := json.Marshal(a[0].v)
+	if err != nil {
+		return val{}, plain("to_string", err)
+	}
+	return val{v: string(text)}, nil
+}
+
+// measure counts the values in v and their text, as if it were written out.
+func (s *search) measure(v any) error {
+	if err := s.spend(1); err != nil {
+		return err
+	}
+	switch v := v.(type) {
+	case string:
+		return s.grow(len(v) + 2)
+	case map[string]any:
+		for key, x := range v {
+			if err := cmp.Or(s.grow(len(key)+4), s.measure(x)); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, x := range v {
+			if err := s.measure(x); err != nil {
+				return err
+			}
+		}
+	}
+	return s.grow(8)
+}
+
+func typeOf(_ *search, a []val) (val, error) {
+	switch a[0].v.(type) {
+	case nil:
+		return val{v: "null"}, nil
+	case bool:
+		return val{v: "boolean"}, nil
+	case float64:
+		return val{v: "number"}, nil
+	case string:
+		return val{v: "string"}, nil
+	case []any:
+		return val{v: "array"}, nil
+	case map[string]any:
+		return val{v: "object"}, nil
+	}
+	return val{}, plainf("type", "unknown type")
+}
