@@ -44,7 +44,7 @@ func (c *Cluster) Get(unit *render.Unit, kind schema.GroupKind, namespace, name 
 		if o.GetName() != name || namespace != "" && o.GetNamespace() != "" && o.GetNamespace() != namespace {
 			continue
 		}
-		if unit != nil && o.Unit == unit {
+		if unit != nil && o.Unit != nil && o.Unit.Path == unit.Path && o.Unit.Cluster == unit.Cluster {
 			return o
 		}
 		if found == nil {

@@ -188,7 +188,7 @@ func (c Comparison) Compare(head []Result) []Result {
 			continue
 		}
 		r.Baseline = New
-		if id := r.comparable(c.baseUnit(r.Object)); known[id] > 0 {
+		if id := r.comparable(c.BaseUnit(r.Object)); known[id] > 0 {
 			known[id]--
 			r.Baseline = Unchanged
 		}
@@ -206,9 +206,9 @@ func (c Comparison) Compare(head []Result) []Result {
 	return head
 }
 
-// baseUnit is the unit that an object was in. A result names the namespace that
+// BaseUnit is the unit that an object was in. A result names the namespace that
 // its object may leave to the unit.
-func (c Comparison) baseUnit(o render.Key) string {
+func (c Comparison) BaseUnit(o render.Key) string {
 	unit := o.Unit
 	from, ok := c.Moved[o]
 	if !ok {

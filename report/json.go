@@ -35,6 +35,14 @@ func writeJSON(w io.Writer, r *Report, _ Options) error {
 	elements(j, sortedRules(r), func(x *policy.Rule) any { return x })
 	j.text(",\n  \"notes\": ")
 	elements(j, r.Notes, func(s *string) any { return s })
+	if r.Base != nil {
+		j.text(",\n  \"base\": ")
+		j.value(r.Base)
+		j.text(",\n  \"changes\": ")
+		elements(j, r.Changes, func(c *Change) any { return c })
+		j.text(",\n  \"proposed\": ")
+		elements(j, r.Proposed, func(x *policy.Result) any { return whole(*x) })
+	}
 	j.text("\n}\n")
 	return j.flush()
 }

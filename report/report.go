@@ -27,9 +27,31 @@ type Report struct {
 	Rules   []policy.Rule   `json:"rules"` // every rule that was applied, sorted
 	Notes   []string        `json:"notes"` // what was assumed for the whole run, such as the default pack
 
+	// Base is what the tree was compared with, nil where there was nothing;
+	// Changes is what would change on the cluster, and Proposed what changed
+	// policies would newly say of it (Baseline is New) and no longer say
+	// (Absent). The results are those of the base's policies.
+	Base     *Base           `json:"base,omitempty"`
+	Changes  []Change        `json:"changes,omitempty"`
+	Proposed []policy.Result `json:"proposed,omitempty"`
+
 	// Tree is where source lines are read from, for code frames and line
 	// hashes; nil where the tree is not at hand.
 	Tree fs.FS `json:"-"`
+}
+
+// A Base is the revision that the tree was compared with.
+type Base struct {
+	Revision string `json:"revision"` // as it was asked for
+	Commit   string `json:"commit"`   // 40 hexadecimal digits
+}
+
+// A Change is what would happen to one object.
+type Change struct {
+	Operation policy.Operation `json:"operation"`
+	Object    render.Key       `json:"object"`
+	From      *render.Key      `json:"from,omitempty"`      // what it was, where its unit or version is another
+	Unchanged bool             `json:"unchanged,omitempty"` // it moves only
 }
 
 // Tool is the program that made the report.

@@ -8,7 +8,11 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-const maxUnits = 20 // units listed that were not rendered
+// How many lines are listed, but for -v.
+const (
+	maxUnits    = 20 // units that were not rendered
+	maxProposed = 20 // results of changed policies
+)
 
 // A tally counts results as the summary shows them.
 type tally struct {
@@ -51,7 +55,7 @@ func (t tally) String() string {
 	for _, other := range []struct {
 		n    int
 		word string
-	}{{t.passed, "passed"}, {t.skipped, "skipped"}, {t.suppressed, "suppressed"}, {t.unchanged, "unchanged"}, {t.absent, "gone"}} {
+	}{{t.passed, "passed"}, {t.skipped, "skipped"}, {t.suppressed, "suppressed"}, {t.unchanged, "unchanged"}, {t.absent, "fixed"}} {
 		if other.n > 0 {
 			rest = append(rest, fmt.Sprintf("%d %s", other.n, other.word))
 		}
@@ -66,6 +70,7 @@ func (t tally) String() string {
 // nothing of a run in which nothing is amiss.
 func (p *printer) summary(r *Report, results []policy.Result) {
 	p.units(r)
+	p.proposed(r)
 	t := newTally(results)
 	if p.Verbose {
 		p.policies(results)
@@ -77,12 +82,75 @@ func (p *printer) summary(r *Report, results []policy.Result) {
 	s := r.Summary
 	p.line(p.paint(bold, "judged: "), plural(s.Objects, "object"), " of ", plural(s.Rendered, "unit"), ofAll(s),
 		" by ", plural(s.Rules, "rule"), " of ", policies(s.Policies))
+	if r.Base != nil {
+		p.line(p.paint(bold, "change: "), changeCount(r.Changes), ", from ", name(r.Base.Revision), " (", name(shortCommit(r.Base.Commit)), ")")
+	}
 	p.line(p.paint(bold, "result: "), p.paint(t.colour(), t.String()))
 	for _, n := range r.Notes {
 		p.line(p.paint(bold, "assumed: "), prose(n))
 	}
 	if s.Objects == 0 || s.Rules == 0 {
 		p.line(p.paint(yellow, "nothing was judged"), ": this says nothing about what is in the tree")
+	}
+}
+
+// changeCount is "2 objects created, 1 updated, 1 deleted, 3 moved".
+func changeCount(changes []Change) string {
+	var created, updated, deleted, moved int
+	for _, c := range changes {
+		switch {
+		case c.Unchanged:
+			moved++
+		case c.Operation == policy.Create:
+			created++
+		case c.Operation == policy.Delete:
+			deleted++
+		default:
+			updated++
+		}
+	}
+	var words []string
+	for _, x := range []struct {
+		n    int
+		word string
+	}{{created, "created"}, {updated, "updated"}, {deleted, "deleted"}, {moved, "moved"}} {
+		switch {
+		case x.n > 0 && len(words) == 0:
+			words = append(words, plural(x.n, "object")+" "+x.word)
+		case x.n > 0:
+			words = append(words, fmt.Sprintf("%d %s", x.n, x.word))
+		}
+	}
+	if len(words) == 0 {
+		return "nothing on the cluster"
+	}
+	return strings.Join(words, ", ")
+}
+
+// shortCommit is a commit's name as people write it.
+func shortCommit(commit string) string { return commit[:min(len(commit), 12)] }
+
+// proposed lists what changed policies would newly say and no longer say.
+func (p *printer) proposed(r *Report) {
+	n := 0
+	for i := range r.Proposed {
+		x := &r.Proposed[i]
+		c, finding := classOf(x)
+		if !finding {
+			continue
+		}
+		if n++; n > maxProposed && !p.Verbose {
+			continue
+		}
+		word := "proposed policies: newly "
+		if x.Baseline == policy.Absent {
+			word = "proposed policies: no longer "
+		}
+		p.line(p.paint(blue, word+classes[c].word), ": ", subject(x.Object), prose(x.Message),
+			" [", ruleName(x.Engine, x.Policy, x.Rule), "]", at(p.place(place(x).Span)))
+	}
+	if n > maxProposed && !p.Verbose {
+		p.line(p.paint(blue, "proposed policies: "), fmt.Sprintf("… %d others (-v lists them)", n-maxProposed))
 	}
 }
 
@@ -177,7 +245,7 @@ func (p *printer) accepted(results []policy.Result) {
 		}
 		word := "unchanged"
 		if x.Baseline == policy.Absent {
-			word = "gone"
+			word = "fixed"
 		}
 		why := ""
 		if s := x.Suppression; s != nil {
