@@ -13,6 +13,8 @@
 package kyverno
 
 import (
+	"time"
+
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
@@ -22,6 +24,10 @@ type Options struct {
 	Cluster     *policy.Cluster // what context entries and namespaceSelectors look at
 	Kinds       policy.Kinds
 	KubeVersion string // of validate.cel's environment; "" is the newest
+
+	// Now is the time that JMESPath functions tell. nil: verdicts that hang on
+	// the time are undecided.
+	Now func() time.Time
 
 	// CLI gives the verdicts of Kyverno's command line instead of those of its
 	// webhooks: request holds but object, oldObject, operation and namespace,
@@ -54,6 +60,7 @@ type Response struct {
 	Fields    []string         // JSON pointers into the object judged, the telling one first
 	Assumed   []string         // what the answer rests on
 	Patched   map[string]any   // mutate: the object, or the target, as the rule left it; nil: unchanged
+	Target    map[string]any   // mutate: the other object that a rule with targets is about, as it was
 	Generated []map[string]any // generate: what it made
 }
 

@@ -1,0 +1,380 @@
+package kyverno
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+
+	celgo "github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/library"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/explain"
+	"github.com/preadmit/preadmit/render"
+)
+
+// validate.cel is what a ValidatingAdmissionPolicy holds, and Kyverno has
+// k8s.io/apiserver evaluate it, with one difference that shows: whatever goes
+// wrong is a failure.
+
+// celEnvs hands out the environments of one version. It is safe for
+// concurrent use.
+type celEnvs struct {
+	version cel.Version
+	bare    func() (*celgo.Env, error)
+	params  func() (*celgo.Env, error)
+}
+
+// newCELEnvs joins what is wrong with the version to an error.
+func newCELEnvs(version string, err error) (*celEnvs, error) {
+	v, broken := cel.ParseVersion(version)
+	if broken != nil {
+		return nil, errors.Join(err, broken)
+	}
+	return &celEnvs{
+		version: v,
+		bare:    sync.OnceValues(func() (*celgo.Env, error) { return newCELEnv(v, false) }),
+		params:  sync.OnceValues(func() (*celgo.Env, error) { return newCELEnv(v, true) }),
+	}, err
+}
+
+func newCELEnv(v cel.Version, params bool) (*celgo.Env, error) {
+	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
+	vars := map[string]*celgo.Type{
+		"object": celgo.DynType, "oldObject": celgo.DynType,
+		"request": request.CelType(), "namespaceObject": namespace.CelType(),
+		"authorizer": library.AuthorizerType, "authorizer.requestResource": library.ResourceCheckType,
+	}
+	if params {
+		vars["params"] = celgo.DynType
+	}
+	return v.Env(cel.Declarations{Variables: vars, Types: []*apiservercel.DeclType{namespace, request}})
+}
+
+// A celProgram is the CEL of a rule, or the match conditions of a policy.
+type celProgram struct {
+	conditions  []*celExpression
+	variables   []*celExpression
+	names       []string // of the variables
+	slots       map[string]int
+	validations []*celValidation
+	message     string // of the rule
+	ofPolicy    bool   // not of a rule
+	paramKind   schemaKind
+	paramRef    map[string]any // nil: no params
+}
+
+// schemaKind is a kind, as paramKind has it.
+type schemaKind struct{ apiVersion, kind string }
+
+// A celExpression is compiled, or says why it does not.
+type celExpression struct {
+	source    string
+	program   *cel.Program
+	err       error
+	bound     uint64 // of its cost, on inputs of usual
+	explainer func() *explain.Explainer
+
+	user, namespace bool // reads who makes the request, and the namespace but for its name
+}
+
+// A celValidation is an entry of expressions.
+type celValidation struct {
+	*celExpression
+	message    string
+	expression *celExpression // of the message; nil: none
+}
+
+// usual are the sizes of inputs for which costs are bounded beforehand: larger
+// ones have them counted.
+var usual = cel.Sizes{Items: 64, Length: 1 << 10}
+
+var (
+	celUser      = regexp.MustCompile(`\buserInfo\b`)
+	celNamespace = regexp.MustCompile(`\bnamespaceObject\b`)
+	celName      = regexp.MustCompile(`\bnamespaceObject\.metadata\.name\b`)
+)
+
+// newCEL compiles a rule's validate.cel.
+func (e *Engine) newCEL(p *Policy, rule *Rule) *celProgram {
+	v := rule.Validate.CEL
+	g := &celProgram{message: rule.Validate.Message, slots: map[string]int{}}
+	if kind, ok := v.ParamKind.(map[string]any); ok {
+		g.paramKind.apiVersion, _ = kind["apiVersion"].(string)
+		g.paramKind.kind, _ = kind["kind"].(string)
+		g.paramRef, _ = v.ParamRef.(map[string]any)
+		if g.paramRef == nil {
+			g.paramRef = map[string]any{}
+		}
+	}
+	c, err := e.newCELCompiler(g)
+	if err != nil {
+		g.validations = []*celValidation{{celExpression: &celExpression{err: err}}}
+		return g
+	}
+	for i, x := range v.Variables {
+		g.slots[x.Name] = i
+		g.names = append(g.names, x.Name)
+		g.variables = append(g.variables, c.variable(x))
+	}
+	for _, x := range rule.CELPreconditions {
+		g.conditions = append(g.conditions, c.compile(x.Expression, celgo.BoolType))
+	}
+	for _, x := range v.Expressions {
+		n := &celValidation{celExpression: c.compile(x.Expression, celgo.BoolType), message: cmp.Or(x.Message, rule.Validate.Message)}
+		if x.MessageExpression != "" {
+			n.expression = c.compile(x.MessageExpression, celgo.StringType)
+		}
+		g.validations = append(g.validations, n)
+	}
+	return g
+}
+
+// newMatchConditions compiles those of a policy's webhookConfiguration.
+func (e *Engine) newMatchConditions(p *Policy) *celProgram {
+	g := &celProgram{ofPolicy: true}
+	c, err := e.newCELCompiler(g)
+	for _, x := range p.MatchConditions {
+		if err != nil {
+			g.conditions = append(g.conditions, &celExpression{source: x.Expression, err: err})
+			continue
+		}
+		g.conditions = append(g.conditions, c.compile(x.Expression, celgo.BoolType))
+	}
+	return g
+}
+
+// A celCompiler compiles the expressions of one program: its variables' type
+// grows while it does.
+type celCompiler struct {
+	program *celProgram
+	env     *celgo.Env
+	types   *apiservercel.DeclType
+	roots   cel.Roots
+}
+
+func (e *Engine) newCELCompiler(g *celProgram) (*celCompiler, error) {
+	base := e.celEnvs.bare
+	if g.paramRef != nil {
+		base = e.celEnvs.params
+	}
+	env, err := base()
+	if err != nil {
+		return nil, err
+	}
+	c := &celCompiler{program: g, types: cel.VariablesType(), roots: cel.Roots{Inputs: usual, Variables: map[string]cel.Sizes{}}}
+	c.env, err = e.celEnvs.version.Extend(env, cel.Declarations{
+		Variables: map[string]*celgo.Type{"variables": c.types.CelType()},
+		Types:     []*apiservercel.DeclType{c.types},
+	})
+	return c, err
+}
+
+func (c *celCompiler) compile(source string, want ...*celgo.Type) *celExpression {
+	n := &celExpression{
+		source: source, user: celUser.MatchString(source),
+		namespace: len(celNamespace.FindAllString(source, -1)) > len(celName.FindAllString(source, -1)),
+	}
+	ast, err := cel.Compile(c.env, source, want...)
+	if err != nil {
+		n.err = err
+		return n
+	}
+	if n.program, n.err = cel.Plan(ast); n.err != nil {
+		return n
+	}
+	n.bound = cel.Cost(ast, c.roots)
+	n.explainer = sync.OnceValue(func() *explain.Explainer { return c.program.explainer(ast) })
+	return n
+}
+
+func (c *celCompiler) variable(x Expression) *celExpression {
+	n := c.compile(x.Expression)
+	var t *celgo.Type
+	if n.program != nil {
+		t = n.program.AST.OutputType()
+		if s, ok := cel.ResultSizes(n.program.AST, c.roots); ok {
+			c.roots.Variables[x.Name] = s
+		}
+	}
+	cel.AddVariable(c.types, x.Name, t)
+	return n
+}
+
+func (g *celProgram) explainer(ast *celgo.Ast) *explain.Explainer {
+	env, err := cel.RunEnv()
+	if err != nil {
+		return nil
+	}
+	var variables []explain.Variable
+	for i, v := range g.variables {
+		if v.program == nil {
+			return nil
+		}
+		variables = append(variables, explain.Variable{Name: g.names[i], AST: v.program.AST})
+	}
+	x, err := explain.New(env, ast, variables)
+	if err != nil {
+		return nil
+	}
+	return x
+}
+
+// judge evaluates the preconditions, then the expressions until one does not
+// hold.
+func (g *celProgram) judge(x *run) *verdict {
+	if x.review.object == nil {
+		return nil // Kyverno leaves these out on DELETE
+	}
+	params, v := g.params(x)
+	if v != nil {
+		return v
+	}
+	for _, p := range params {
+		if v := g.judgeWith(x, p); v.status != StatusPass {
+			return v
+		}
+	}
+	return &verdict{status: StatusPass, message: "Validation rule '" + x.program.rule.Name + "' passed."}
+}
+
+func (g *celProgram) judgeWith(x *run, params *render.Object) *verdict {
+	r := newCELRun(g, x, params)
+	if v := r.conditionsHold(); v != nil {
+		return v
+	}
+	r.budget(celconfig.RuntimeCELCostBudget)
+	for _, n := range g.validations {
+		v, err := r.eval(n.celExpression)
+		switch {
+		case err != nil:
+			return &verdict{status: StatusFail, message: r.told(err)}
+		case v == types.False:
+			return &verdict{status: StatusFail, message: r.message(n), fields: r.blame(n.celExpression)}
+		}
+	}
+	return &verdict{status: StatusPass}
+}
+
+// conditionsHold is nil where the policy's match conditions let the request be
+// judged.
+func (g *celProgram) conditionsHold(x *run) *verdict {
+	return newCELRun(g, x, nil).conditionsHold()
+}
+
+// conditionsHold evaluates the conditions: one that is false counts more than
+// one that breaks.
+func (r *celRun) conditionsHold() *verdict {
+	var first *verdict
+	r.budget(celconfig.RuntimeCELCostBudgetMatchConditions)
+	for _, n := range r.program.conditions {
+		v, err := r.eval(n)
+		switch {
+		case err != nil && first == nil:
+			first = &verdict{status: StatusFail, message: r.told(err)}
+			if r.program.ofPolicy {
+				first.status = StatusError
+			}
+		case err == nil && v == types.False:
+			return &verdict{status: StatusSkip, message: "cel preconditions not met"}
+		}
+	}
+	return first
+}
+
+// params are the objects that paramRef names; one that is nil where the rule
+// takes none.
+func (g *celProgram) params(x *run) ([]*render.Object, *verdict) {
+	if g.paramRef == nil {
+		return []*render.Object{nil}, nil
+	}
+	text := func(key string) string { s, _ := g.paramRef[key].(string); return s }
+	gk := policy.ParseGroupVersion(g.paramKind.apiVersion).WithKind(g.paramKind.kind).GroupKind()
+	namespace := cmp.Or(text("namespace"), x.review.req.Namespace)
+	cluster := x.review.store().cluster
+	var found []*render.Object
+	if name := text("name"); name != "" {
+		if o := cluster.Get(x.review.unit(), gk, namespace, name); o != nil {
+			found = append(found, o)
+		}
+	} else {
+		sel := selector(field{g.paramRef["selector"], ""})
+		for _, o := range cluster.List(gk) {
+			if (o.GetNamespace() == "" || o.GetNamespace() == namespace) && sel != nil && sel.matches(o.GetLabels()) {
+				found = append(found, o)
+			}
+		}
+	}
+	if len(found) == 0 && text("parameterNotFoundAction") != "Allow" {
+		err := x.review.missing(fmt.Sprintf("needs a parameter of kind %s", g.paramKind.kind))
+		return nil, broken("error in parameterized resource", err)
+	}
+	return found, nil
+}
+
+// message is what a failed expression is reported with.
+func (r *celRun) message(n *celValidation) string {
+	if n.expression != nil {
+		v, err := r.eval(n.expression)
+		if text, ok := v.(types.String); ok && err == nil {
+			if s := strings.TrimSpace(string(text)); s != "" && !strings.Contains(s, "\n") && len(s) <= celconfig.MaxEvaluatedMessageExpressionSizeBytes {
+				return r.run.quoting(s)
+			}
+		}
+	}
+	if s := strings.TrimSpace(n.message); s != "" {
+		return s
+	}
+	return "failed expression: " + strings.TrimSpace(n.source)
+}
+
+// blame names the fields of the object that made an expression fail.
+func (r *celRun) blame(n *celExpression) []string {
+	explainer := n.explainer()
+	if explainer == nil {
+		return nil
+	}
+	why, err := explainer.Explain(r.run.review.ctx, explain.Input{Roots: r.roots(), Want: true})
+	if err != nil {
+		return nil
+	}
+	var fields []string
+	for _, c := range why.Culprits {
+		if c.Root == "object" {
+			fields = append(fields, c.Pointer)
+		}
+	}
+	return fields
+}
+
+// roots are the values that expressions were evaluated over.
+func (r *celRun) roots() map[string]any {
+	roots := map[string]any{"object": any(r.run.review.object), "oldObject": any(nil)}
+	if r.run.review.old != nil {
+		roots["oldObject"] = r.run.review.old
+	}
+	for _, name := range []string{"params", "request", "namespaceObject", "authorizer", "authorizer.requestResource"} {
+		if v, ok := r.ResolveName(name); ok && v != nil {
+			roots[name] = v
+		}
+	}
+	return roots
+}
+
+// told is an error as it may be told: functions quote the values that they
+// can't use, which must not be those of a Secret.
+func (r *celRun) told(err error) string {
+	text := err.Error()
+	if r.run.secret() && !strings.HasPrefix(text, "compilation error") && !strings.Contains(text, "no such key") {
+		return hidden
+	}
+	return text
+}

@@ -1,0 +1,93 @@
+package kyverno
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy/internal/conditions"
+)
+
+// A block is preconditions, or the conditions of deny, with their variables
+// read.
+type block struct {
+	block *conditions.Block
+	terms map[*conditions.Condition]*term
+}
+
+// A term is a condition's key, value and message.
+type term struct{ key, value, message *template }
+
+// newBlock reads a block; nil is one that always holds.
+func newBlock(b *conditions.Block) *block {
+	if b == nil {
+		return nil
+	}
+	n := &block{block: b, terms: map[*conditions.Condition]*term{}}
+	for i := range b.Groups {
+		g := &b.Groups[i]
+		for _, list := range [][]conditions.Condition{g.Any, g.All} {
+			for j := range list {
+				c := &list[j]
+				n.terms[c] = &term{key: newTemplate(c.Key), value: newTemplate(c.Value)}
+				if c.Message != "" {
+					n.terms[c].message = newTemplate(c.Message)
+				}
+			}
+		}
+	}
+	return n
+}
+
+// holds says whether the conditions hold, and which it hung on.
+func (b *block) holds(s *scope) (bool, []*conditions.Condition, error) {
+	if b == nil {
+		return true, nil, nil
+	}
+	return conditions.Evaluate(b.block, func(c *conditions.Condition) (key, value any, err error) {
+		t := b.terms[c]
+		if key, err = t.key.fill(s); err != nil {
+			return nil, nil, fmt.Errorf("failed to substitute variables in condition key: %w", err)
+		}
+		if value, err = t.value.fill(s); err != nil {
+			return nil, nil, fmt.Errorf("failed to substitute variables in condition value: %w", err)
+		}
+		return key, value, nil
+	})
+}
+
+// messages are those of conditions, as written or, with a scope, with their
+// variables where these can be had.
+func (b *block) messages(decided []*conditions.Condition, s *scope) string {
+	var all []string
+	for _, c := range decided {
+		text := c.Message
+		if t := b.terms[c]; t != nil && t.message != nil && s != nil {
+			if v, err := t.message.fill(s); err == nil {
+				text, _ = textOf(v)
+			}
+		}
+		if text != "" {
+			all = append(all, text)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// fields are the pointers of what conditions compared, keys first.
+func (b *block) fields(decided []*conditions.Condition, s *scope) []string {
+	if b == nil {
+		return nil
+	}
+	p := &places{scope: s}
+	for _, c := range decided {
+		if t := b.terms[c]; t != nil {
+			p.template(t.key)
+		}
+	}
+	for _, c := range decided {
+		if t := b.terms[c]; t != nil {
+			p.template(t.value)
+		}
+	}
+	return p.pointers
+}

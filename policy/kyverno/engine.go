@@ -1,0 +1,266 @@
+package kyverno
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/podsecurity"
+	"github.com/preadmit/preadmit/render"
+)
+
+// An Engine is policies and exceptions, compiled once. It is safe for
+// concurrent use.
+type Engine struct {
+	options    Options
+	policies   []*Policy
+	exceptions []*exemption
+	index      *index
+	programs   map[*Rule]*program
+	conditions map[*Policy]*celProgram // of webhookConfiguration
+	celEnvs    *celEnvs
+}
+
+// New compiles the policies among the objects, with their exceptions. The
+// error joins a *render.Error for each reason why Kyverno would refuse one;
+// what is valid works.
+func New(objects []*render.Object, o Options) (*Engine, error) {
+	policies, exceptions, err := read(objects)
+	e := &Engine{
+		options: o, policies: policies, index: newIndex(policies),
+		programs: map[*Rule]*program{}, conditions: map[*Policy]*celProgram{},
+	}
+	if e.celEnvs, err = newCELEnvs(o.KubeVersion, err); e.celEnvs == nil {
+		return nil, err
+	}
+	for _, x := range exceptions {
+		e.exceptions = append(e.exceptions, &exemption{x, newBlock(x.Conditions)})
+	}
+	for _, p := range policies {
+		for _, rule := range p.all() {
+			e.programs[rule] = e.newProgram(p, rule)
+		}
+		if len(p.MatchConditions) > 0 {
+			e.conditions[p] = e.newMatchConditions(p)
+		}
+	}
+	return e, err
+}
+
+// all are the policy's rules, as written and as made by autogen, each once.
+func (p *Policy) all() []*Rule {
+	rules := append([]*Rule{}, p.Rules...)
+	seen := map[*Rule]bool{}
+	for _, r := range rules {
+		seen[r] = true
+	}
+	for _, kind := range sortedKeys(p.controllers) {
+		for _, r := range p.controllers[kind] {
+			if !seen[r] {
+				seen[r] = true
+				rules = append(rules, r)
+			}
+		}
+	}
+	return rules
+}
+
+// Policies are those that are judged by, in the order of the objects.
+func (e *Engine) Policies() []*Policy { return e.policies }
+
+// resource is what a kind is called in paths of the API server.
+func (e *Engine) resource(gvk schema.GroupVersionKind) string {
+	if e.options.Kinds != nil {
+		return e.options.Kinds.Resource(gvk).Resource
+	}
+	return strings.ToLower(gvk.Kind) + "s"
+}
+
+// targetOf is the request as match and exclude see it.
+func (r *review) targetOf() *target {
+	roles, clusterRoles := r.roles()
+	t := &target{
+		object: r.subject(), gvk: r.req.Kind, subresource: r.req.SubResource, operation: r.operation,
+		namespaceLabels: r.namespaceLabels,
+		userKnown:       r.matchesUsers(), user: r.user(), roles: roles, clusterRoles: clusterRoles,
+	}
+	if r.engine.options.CLI {
+		r.mocks.subresource(t)
+	}
+	return t
+}
+
+// matchesUsers says whether match blocks are held against a user.
+func (r *review) matchesUsers() bool {
+	if r.engine.options.CLI {
+		return r.mocks.UserInfo != nil || len(r.mocks.Roles)+len(r.mocks.ClusterRoles) > 0
+	}
+	return r.userKnown(nil)
+}
+
+func (r *review) roles() (roles, clusterRoles []string) {
+	if r.engine.options.CLI {
+		return r.mocks.Roles, r.mocks.ClusterRoles
+	}
+	if !r.userKnown(nil) {
+		return nil, nil
+	}
+	return rolesOf(r.engine.options.Cluster, r.user())
+}
+
+// subresource makes of an object the body of the subresource that a test says
+// its kind is.
+func (m *Mocks) subresource(t *target) {
+	for _, s := range m.Subresources {
+		if s.Kind == t.gvk.Kind && s.Group == t.gvk.Group && (s.Version == "" || s.Version == t.gvk.Version) {
+			_, name, ok := strings.Cut(s.Name, "/")
+			if !ok {
+				continue
+			}
+			t.subresource = name
+			if s.ParentKind != "" {
+				t.gvk.Kind = s.ParentKind
+			}
+			return
+		}
+	}
+}
+
+// assumeUser notes that the user who makes the request is not known.
+func (r *review) assumeUser() {
+	if !r.engine.options.CLI {
+		r.assume("who makes the request is not known: judged as if by a user whom the rule concerns, and who has no exemption")
+	}
+}
+
+const nameLabel = "kubernetes.io/metadata.name"
+
+// namespaceLabels are those of the object's namespace: on the command line of
+// Kyverno what a test says of it.
+func (r *review) namespaceLabels() map[string]string {
+	name := r.req.Namespace
+	if r.engine.options.CLI {
+		return r.mocks.Namespaces[name]
+	}
+	o := r.engine.options.Cluster.Namespace(r.unit(), name)
+	if o == nil {
+		if name != "" {
+			_ = r.ask(fmt.Sprintf("labels of namespace %s are unknown: give the Namespace with --with", name))
+		}
+		return map[string]string{nameLabel: name}
+	}
+	labels := map[string]string{nameLabel: name}
+	for k, v := range o.GetLabels() {
+		labels[k] = v
+	}
+	return labels
+}
+
+// A phase is one of what Kyverno does with a request in turn.
+type phase struct {
+	concerns func(*Rule) bool
+	// run gives the rule's responses, and the review as the rule leaves it.
+	run func(*run) []Response
+}
+
+// each runs the rules of a phase that concern the request. In Kyverno a policy
+// that applies one rule stops at the first that passes or fails.
+func (r *review) each(p *phase, heard func(Response)) error {
+	t := r.targetOf()
+	for _, pol := range r.engine.index.of(t.gvk.Kind) {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		if !r.concerned(pol, t) {
+			continue
+		}
+		for _, rule := range pol.rulesFor(t.gvk) {
+			if !p.concerns(rule) {
+				continue
+			}
+			stop := false
+			for _, resp := range r.one(p, pol, rule, t) {
+				heard(resp)
+				stop = stop || pol.ApplyOne && (resp.Status == StatusPass || resp.Status == StatusFail || resp.Status == StatusWarn)
+			}
+			if stop {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// concerned says whether the policy is asked at all.
+func (r *review) concerned(pol *Policy, t *target) bool {
+	return pol.inScope(t) && (pol.Admission || r.engine.options.CLI)
+}
+
+// one runs one rule.
+func (r *review) one(p *phase, pol *Policy, rule *Rule, t *target) []Response {
+	r.asked, r.assumed = r.asked[:0:0], r.assumed[:0:0]
+	if t.object = r.subject(); t.object == nil {
+		return nil
+	}
+	matched, byUser := rule.matches(t)
+	x := &run{review: r, program: r.engine.programs[rule], target: t}
+	switch {
+	case len(r.asked) > 0: // by the labels of a namespace
+		return []Response{x.response(&verdict{})}
+	case !matched:
+		return nil
+	case byUser:
+		r.assumeUser()
+	}
+	if c := r.engine.conditions[pol]; c != nil {
+		if v := c.conditionsHold(x); v != nil {
+			if v.status == StatusSkip {
+				return nil
+			}
+			return []Response{x.response(v)}
+		}
+	}
+	return p.run(x)
+}
+
+// validates is the phase of validate rules.
+var validates = phase{
+	concerns: func(r *Rule) bool { return r.Validate != nil },
+	run: func(x *run) []Response {
+		v := x.validate()
+		if v == nil && len(x.review.asked) == 0 {
+			return nil
+		}
+		if v == nil {
+			v = &verdict{}
+		}
+		return []Response{x.response(v)}
+	},
+}
+
+// Respond gives what every rule says of a request, in the order of Kyverno's
+// command line: mutate rules, each on what the one before left, then
+// verifyImages, then validate and generate on the mutated object. mocks may be
+// nil. The request's Kind, Resource, Namespace and admitted objects are to be
+// set; they are not changed. The error is for cancellation.
+func (e *Engine) Respond(ctx context.Context, req *policy.Request, mocks *Mocks) ([]Response, error) {
+	r := e.newReview(ctx, req, mocks)
+	var all []Response
+	for _, p := range []*phase{&mutates, &verifies, &validates, &generates} {
+		if err := r.each(p, func(resp Response) { all = append(all, resp) }); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func excludesOf(list []PodSecurityExclude) []podsecurity.Exclude {
+	var all []podsecurity.Exclude
+	for _, x := range list {
+		all = append(all, podsecurity.Exclude(x))
+	}
+	return all
+}

@@ -1,0 +1,241 @@
+package kyverno
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy/internal/jmespath"
+)
+
+// An entry is a context entry, read once.
+type entry struct {
+	*ContextEntry
+	fields map[string]*template // its texts
+	value  *template            // of a variable; nil: none
+	preset *template            // the default; nil: none
+	static *jmespath.Expression // the jmesPath, where no variables stand in it
+	err    error
+}
+
+func newEntries(list []*ContextEntry) []*entry {
+	entries := make([]*entry, len(list))
+	for i, c := range list {
+		entries[i] = newEntry(c)
+	}
+	return entries
+}
+
+func newEntry(c *ContextEntry) *entry {
+	e := &entry{ContextEntry: c, fields: map[string]*template{}}
+	path := ""
+	switch {
+	case c.Variable != nil:
+		path = c.Variable.JMESPath
+		if c.Variable.HasValue {
+			e.value = newTemplate(c.Variable.Value)
+		}
+		if c.Variable.HasDefault {
+			e.preset = newTemplate(c.Variable.Default)
+		}
+	case c.ConfigMap != nil:
+		e.fields["name"], e.fields["namespace"] = newTemplate(c.ConfigMap.Name), newTemplate(c.ConfigMap.Namespace)
+	case c.APICall != nil:
+		path = c.APICall.JMESPath
+		e.fields["urlPath"], e.fields["url"] = newTemplate(c.APICall.URLPath), newTemplate(c.APICall.ServiceURL)
+		if c.APICall.HasDefault {
+			e.preset = newTemplate(c.APICall.Default)
+		}
+	case c.ImageRegistry != nil:
+		path = c.ImageRegistry.JMESPath
+		e.fields["reference"] = newTemplate(c.ImageRegistry.Reference)
+	case c.GlobalReference != nil:
+		path = c.GlobalReference.JMESPath
+		e.fields["name"] = newTemplate(c.GlobalReference.Name)
+	}
+	if t := newTemplate(path); t.static && path != "" {
+		e.static, e.err = jmespath.Compile(path)
+	} else {
+		e.fields["jmesPath"] = t
+	}
+	return e
+}
+
+// load gives the entry's value in the scope of the names before it.
+func (e *entry) load(s *scope) (any, error) {
+	switch {
+	case e.Variable != nil:
+		return e.loadVariable(s)
+	case e.ConfigMap != nil:
+		return e.loadConfigMap(s)
+	case e.APICall != nil:
+		return e.loadAPICall(s)
+	case e.ImageRegistry != nil:
+		ref, err := e.text(s, "reference")
+		if err != nil {
+			return nil, err
+		}
+		return nil, s.review.ask("needs what a registry says of image " + ref)
+	case e.GlobalReference != nil:
+		return e.loadGlobal(s)
+	default:
+		return nil, errors.New("it has no source")
+	}
+}
+
+// text is one of the entry's texts with its variables.
+func (e *entry) text(s *scope, field string) (string, error) {
+	v, err := e.fields[field].fill(s)
+	if err != nil {
+		return "", err
+	}
+	text, ok := v.(string)
+	if !ok {
+		return "", fmt.Errorf("%s is no text", field)
+	}
+	return text, nil
+}
+
+// path is the entry's JMESPath, nil where it has none.
+func (e *entry) path(s *scope) (*jmespath.Expression, error) {
+	if e.static != nil || e.err != nil {
+		return e.static, e.err
+	}
+	text, err := e.text(s, "jmesPath")
+	if err != nil || text == "" {
+		return nil, err
+	}
+	return jmespath.Compile(text)
+}
+
+// pick applies the entry's JMESPath to what it loaded.
+func (e *entry) pick(s *scope, loaded any) (any, error) {
+	path, err := e.path(s)
+	if err != nil || path == nil {
+		return loaded, err
+	}
+	v, err := path.Search(loaded, &s.review.search)
+	return v, s.review.searched(err)
+}
+
+// loadVariable is a value, or what JMESPath finds in it, or without one in the
+// whole scope; the default stands for what is null or fails.
+func (e *entry) loadVariable(s *scope) (any, error) {
+	v, err := e.variable(s)
+	if _, open := errors.AsType[*openError](err); open {
+		return nil, err
+	}
+	if v != nil && err == nil {
+		return v, nil
+	}
+	if e.preset != nil {
+		return e.preset.fill(s)
+	}
+	return nil, cmp.Or(err, errors.New("its value is null, and it has no default"))
+}
+
+func (e *entry) variable(s *scope) (any, error) {
+	if e.value == nil {
+		path, err := e.path(s)
+		if err != nil {
+			return nil, err
+		}
+		if path == nil {
+			return nil, errors.New("it has neither value nor jmesPath")
+		}
+		return s.query(path, aboutUser.MatchString(path.String()))
+	}
+	v, err := e.value.fill(s)
+	if err != nil {
+		return nil, err
+	}
+	return e.pick(s, v)
+}
+
+// loadConfigMap is a ConfigMap of the cluster, as data and metadata.
+func (e *entry) loadConfigMap(s *scope) (any, error) {
+	name, err := e.text(s, "name")
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := e.text(s, "namespace")
+	if err != nil {
+		return nil, err
+	}
+	namespace = cmp.Or(namespace, "default")
+	o := s.review.store().get(configMaps, namespace, name)
+	if o == nil {
+		return nil, s.review.missing(fmt.Sprintf("needs ConfigMap %s/%s", namespace, name))
+	}
+	data, ok := o["data"]
+	if !ok {
+		data = map[string]any{}
+	}
+	return map[string]any{"data": data, "metadata": o["metadata"]}, nil
+}
+
+// missing is the error of what is not among the rendered objects: on the
+// command line of Kyverno it is not there.
+func (r *review) missing(question string) error {
+	if r.engine.options.CLI {
+		return errors.New("not found: " + strings.TrimPrefix(question, "needs "))
+	}
+	return r.ask(question + ": give it with --with")
+}
+
+// loadAPICall is the answer of the API server, or of a test.
+func (e *entry) loadAPICall(s *scope) (any, error) {
+	v, err := e.call(s)
+	if _, open := errors.AsType[*openError](err); open {
+		return nil, err
+	}
+	if err == nil {
+		v, err = e.pick(s, v)
+	}
+	if (err != nil || v == nil) && e.preset != nil {
+		return e.preset.fill(s)
+	}
+	return v, err
+}
+
+func (e *entry) call(s *scope) (any, error) {
+	method := cmp.Or(e.APICall.Method, "GET")
+	url, err := e.text(s, "urlPath")
+	if err == nil && url == "" {
+		url, err = e.text(s, "url")
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range s.review.mocks.APICalls {
+		if c.URL == url && cmp.Or(c.Method, "GET") == method {
+			if c.Status >= 400 {
+				return nil, fmt.Errorf("the API call to %s was answered with status %d", url, c.Status)
+			}
+			return c.Body, nil
+		}
+	}
+	if method != "GET" || e.APICall.ServiceURL != "" {
+		if s.review.engine.options.CLI {
+			return nil, fmt.Errorf("no answer to %s %s is mocked", method, url)
+		}
+		return nil, s.review.ask(fmt.Sprintf("needs the answer to %s %s", method, url))
+	}
+	return s.review.store().call(url)
+}
+
+// loadGlobal is a GlobalContextEntry, or one of its projections.
+func (e *entry) loadGlobal(s *scope) (any, error) {
+	name, err := e.text(s, "name")
+	if err != nil {
+		return nil, err
+	}
+	v, found := s.review.mocks.Global[name]
+	if !found {
+		if v, err = s.review.store().global(name); err != nil {
+			return nil, err
+		}
+	}
+	return e.pick(s, v)
+}

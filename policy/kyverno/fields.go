@@ -1,0 +1,152 @@
+package kyverno
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy/internal/jmespath"
+	"github.com/preadmit/preadmit/render"
+)
+
+// maxFields is how many fields of an object a response names.
+const maxFields = 32
+
+// places collects pointers into the object that is judged: where expressions
+// took their values from.
+type places struct {
+	scope    *scope
+	pointers []string
+	depth    int // of context entries that read others
+}
+
+// template collects those of a template's variables.
+func (p *places) template(t *template) {
+	if t == nil || t.static || t.err != nil {
+		return
+	}
+	f := &filling{scope: p.scope}
+	f.seen = func(v *variable, _ string) {
+		if expr, _, err := v.expression(p.scope); err == nil {
+			p.expression(expr)
+		}
+	}
+	_, _ = t.root.fill(f) // what of it fails was told already
+}
+
+func (p *places) expression(expr *jmespath.Expression) {
+	_, pointers, _ := expr.Trace(p.scope, &p.scope.review.search)
+	for _, pointer := range pointers {
+		p.pointer(pointer)
+	}
+}
+
+func (p *places) add(pointer string) {
+	if len(p.pointers) < maxFields && pointer != "" && !slices.Contains(p.pointers, pointer) {
+		p.pointers = append(p.pointers, pointer)
+	}
+}
+
+// pointer adds the place in the object of a place in the scope.
+func (p *places) pointer(pointer string) {
+	path := render.Path(pointer)
+	if len(path) == 0 || p.depth > maxNesting {
+		return
+	}
+	rest := strings.TrimPrefix(pointer, "/"+strings.SplitN(pointer, "/", 3)[1])
+	if b, in, i := p.scope.find(path[0]); b != nil {
+		p.bound(b, in, i, rest)
+		return
+	}
+	switch path[0] {
+	case "request":
+		p.request(path, rest)
+	case "images":
+		p.image(path)
+	}
+}
+
+// request adds a place in the object: on DELETE that is the old one.
+func (p *places) request(path []string, rest string) {
+	object := "object"
+	if p.scope.review.object == nil {
+		object = "oldObject"
+	}
+	if len(path) > 2 && path[1] == object {
+		p.add(strings.TrimPrefix(rest, "/"+object))
+	}
+}
+
+// bound adds a place in what a name is bound to: in an element that of the
+// element, for a context entry that of what it took its value from.
+func (p *places) bound(b *binding, in *scope, i int, rest string) {
+	if b.entry == nil {
+		if b.pointer == nil {
+			return
+		}
+		if at := b.pointer(); at != "" {
+			p.add(at + rest)
+		}
+		return
+	}
+	inner := &places{scope: in.before(i), depth: p.depth + 1}
+	inner.entry(b.entry)
+	for _, at := range inner.pointers {
+		if _, found := render.Lookup(p.scope.review.subject(), at+rest); found && len(inner.pointers) == 1 {
+			at += rest
+		}
+		p.add(at)
+	}
+}
+
+func (p *places) entry(e *entry) {
+	if e.Variable == nil {
+		return
+	}
+	if e.value != nil {
+		p.template(e.value)
+		return
+	}
+	if expr, err := e.path(p.scope); err == nil && expr != nil {
+		p.expression(expr)
+	}
+}
+
+// image adds the place of the image that images.GROUP.NAME describes.
+func (p *places) image(path []string) {
+	if len(path) < 3 {
+		return
+	}
+	images, _, _ := p.scope.Lookup("images")
+	if v, found := render.Lookup(images, render.Pointer(path[1], path[2], "jsonPointer")); found {
+		if at, ok := v.(string); ok {
+			p.add(at)
+		}
+	}
+}
+
+// elementPointer says where in the object the i-th element of a list stands,
+// "" where it was made.
+func (s *scope) elementPointer(list *jmespath.Expression, i int, element any) string {
+	p := &places{scope: s}
+	p.expression(list)
+	candidates := make([]string, 0, len(p.pointers)+1)
+	if i < len(p.pointers) {
+		candidates = append(candidates, p.pointers[i])
+	}
+	for _, at := range p.pointers {
+		candidates = append(candidates, at+"/"+strconv.Itoa(i))
+	}
+	candidates = append(candidates, p.pointers...)
+	subject := s.review.subject()
+	for _, at := range candidates {
+		if v, found := render.Lookup(subject, at); found && reflect.DeepEqual(v, element) {
+			return at
+		}
+	}
+	if len(p.pointers) > 0 {
+		return p.pointers[0]
+	}
+	return ""
+}

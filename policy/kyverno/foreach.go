@@ -1,0 +1,180 @@
+package kyverno
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy/internal/jmespath"
+)
+
+// maxElements is how many elements a rule's foreach may go through, nested
+// ones included.
+const maxElements = 100_000
+
+// A list is the JMESPath of foreach.list.
+type list struct {
+	text *template // where variables stand in it
+	expr *jmespath.Expression
+	err  error
+}
+
+func newList(text string) *list {
+	if t := newTemplate(text); !t.static {
+		return &list{text: t}
+	}
+	expr, err := jmespath.Compile(text)
+	return &list{expr: expr, err: err}
+}
+
+func (l *list) expression(s *scope) (*jmespath.Expression, error) {
+	if l.text == nil {
+		return l.expr, l.err
+	}
+	v, err := l.text.fill(s)
+	if err != nil {
+		return nil, err
+	}
+	text, err := textOf(v)
+	if err != nil {
+		return nil, err
+	}
+	return jmespath.Compile(text)
+}
+
+// elements evaluates the list. What is no list is a list of it.
+func (l *list) elements(s *scope) ([]any, *jmespath.Expression, error) {
+	expr, err := l.expression(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := s.query(expr, aboutUser.MatchString(expr.String()))
+	if err != nil {
+		return nil, nil, err
+	}
+	if elements, ok := v.([]any); ok {
+		return elements, expr, nil
+	}
+	return []any{v}, expr, nil
+}
+
+// A loop is an entry of validate.foreach.
+type loop struct {
+	list   *list
+	scope  *bool
+	clause *clause
+}
+
+func newLoops(entries []*ForeachValidate) []*loop {
+	var loops []*loop
+	for _, f := range entries {
+		c := &clause{entries: newEntries(f.Context), preconditions: newBlock(f.Preconditions), loops: newLoops(f.Foreach)}
+		c.denies, c.deny = newDeny(f.Deny)
+		if f.HasPattern {
+			c.pattern = newComparison(f.Pattern)
+		}
+		c.anyPattern = newComparisons(f.AnyPattern)
+		loops = append(loops, &loop{list: newList(f.List), scope: f.ElementScope, clause: c})
+	}
+	return loops
+}
+
+// judgeLoops goes through all lists. Where no element was concerned, there is
+// no verdict.
+func (x *run) judgeLoops(loops []*loop, s *scope, at *element) *verdict {
+	applied := 0
+	x.nesting++
+	defer func() { x.nesting-- }()
+	for _, l := range loops {
+		elements, expr, err := l.list.elements(s)
+		switch {
+		case jmespath.IsNotFound(err) || err != nil && applied > 0:
+			continue
+		case err != nil:
+			return broken("failed to evaluate list", err)
+		}
+		for i, e := range elements {
+			if e == nil {
+				continue
+			}
+			v := x.judgeElement(l, expr, s, at, i, e)
+			if v == nil || v.status == StatusSkip || excused(v) {
+				continue
+			}
+			if v.status != StatusPass {
+				return v
+			}
+			applied++
+		}
+	}
+	if applied == 0 {
+		return nil
+	}
+	return &verdict{status: StatusPass, message: "rule passed"}
+}
+
+// excused says whether an element counts as skipped: one whose preconditions
+// can't be told, from however deep.
+func excused(v *verdict) bool {
+	return v.status == StatusError && strings.Contains(v.message, "failed to evaluate preconditions")
+}
+
+func (x *run) judgeElement(l *loop, expr *jmespath.Expression, s *scope, at *element, i int, e any) *verdict {
+	if x.elements++; x.elements > maxElements {
+		return broken("failed to process foreach", fmt.Errorf("it has more than %d elements", maxElements))
+	}
+	where := s.pointerOf(expr, i, e)
+	at, err := scoped(l.scope, at, e, where)
+	if err != nil {
+		return failure(broken("failed to process foreach", err))
+	}
+	inner := s.inner(elementNames(x.nesting-1, i, e, where), l.clause.entries)
+	v := l.clause.judge(x, inner, at)
+	if v == nil || v.status == StatusPass || v.status == StatusSkip {
+		return v
+	}
+	return failure(v)
+}
+
+// failure is the verdict of a foreach on what an element came to.
+func failure(v *verdict) *verdict {
+	v.message = "validation failure: " + v.message
+	return v
+}
+
+// scoped is what patterns apply to inside an element: the element if it is a
+// map, unless elementScope says otherwise, else what they applied to outside.
+func scoped(scope *bool, outer *element, e any, where func() string) (*element, error) {
+	m, ok := e.(map[string]any)
+	switch {
+	case scope != nil && *scope && !ok:
+		return nil, errScope
+	case scope != nil && !*scope, !ok:
+		return outer, nil
+	default:
+		return &element{value: m, pointer: where}, nil
+	}
+}
+
+// pointerOf tells where an element stands when somebody asks for it.
+func (s *scope) pointerOf(expr *jmespath.Expression, i int, e any) func() string {
+	var at string
+	done := false
+	return func() string {
+		if !done {
+			at, done = s.elementPointer(expr, i, e), true
+		}
+		return at
+	}
+}
+
+// elementNames are what foreach binds for an element.
+func elementNames(nesting, i int, e any, where func() string) []binding {
+	depth := strconv.Itoa(nesting)
+	return []binding{
+		{name: "element", value: e, pointer: where},
+		{name: "element" + depth, value: e, pointer: where},
+		{name: "elementIndex", value: int64(i)},
+		{name: "elementIndex" + depth, value: int64(i)},
+	}
+}

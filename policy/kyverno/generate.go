@@ -1,0 +1,209 @@
+package kyverno
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// A generation is a rule's generate, read once.
+type generation struct {
+	spec  *template
+	loops []*generateLoop
+}
+
+// A generateLoop is an entry of generate.foreach.
+type generateLoop struct {
+	list          *list
+	entries       []*entry
+	preconditions *block
+	spec          *template
+}
+
+func newGeneration(g *Generate) *generation {
+	n := &generation{}
+	if len(g.Foreach) == 0 {
+		n.spec = newTemplate(map[string]any{"generate": g.Spec})
+		return n
+	}
+	for _, f := range g.Foreach {
+		spec := maps.Clone(f.Spec)
+		for _, key := range []string{"list", "context", "preconditions"} {
+			delete(spec, key)
+		}
+		n.loops = append(n.loops, &generateLoop{
+			list: newList(f.List), entries: newEntries(f.Context), preconditions: newBlock(f.Preconditions),
+			spec: newTemplate(map[string]any{"generate": spec}),
+		})
+	}
+	return n
+}
+
+// generates is the phase of generate rules. In a cluster they work in the
+// background, when the request is long admitted.
+var generates = phase{
+	concerns: func(r *Rule) bool { return r.Generate != nil },
+	run: func(x *run) []Response {
+		s := x.review.scopeOf(x.program.rule, x.program.entries)
+		if v, _ := x.admits(s); v != nil {
+			return []Response{x.response(v)}
+		}
+		made, err := x.generate(s)
+		if err != nil {
+			return []Response{x.response(broken("failed to generate", err))}
+		}
+		if len(made) == 0 && len(x.review.asked) == 0 {
+			return nil
+		}
+		resp := x.response(&verdict{status: StatusPass})
+		resp.Generated = made
+		return []Response{resp}
+	},
+}
+
+func (x *run) generate(s *scope) ([]map[string]any, error) {
+	g := x.program.generation
+	if g.spec != nil {
+		return x.make(g.spec, s)
+	}
+	var all []map[string]any
+	for _, l := range g.loops {
+		elements, _, err := l.list.elements(s)
+		if err != nil {
+			return nil, err
+		}
+		for i, e := range elements {
+			made, err := x.generateElement(l, s, i, e)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, made...)
+		}
+	}
+	return all, nil
+}
+
+func (x *run) generateElement(l *generateLoop, s *scope, i int, e any) ([]map[string]any, error) {
+	if e == nil {
+		return nil, nil
+	}
+	if x.elements++; x.elements > maxElements {
+		return nil, fmt.Errorf("foreach has more than %d elements", maxElements)
+	}
+	inner := s.inner(elementNames(0, i, e, nil), l.entries)
+	held, _, err := l.preconditions.holds(inner)
+	if err != nil || !held {
+		return nil, err
+	}
+	return x.make(l.spec, inner)
+}
+
+// make makes the objects of a spec that are not there yet, or are to be kept
+// in step.
+func (x *run) make(t *template, s *scope) ([]map[string]any, error) {
+	v, err := t.fill(s)
+	if err != nil {
+		return nil, err
+	}
+	spec, _ := lookupMap(v.(map[string]any), "generate")
+	wanted, err := x.wanted(spec)
+	if err != nil {
+		return nil, err
+	}
+	synchronize, _ := spec["synchronize"].(bool)
+	var made []map[string]any
+	for _, o := range wanted {
+		kind, namespace, name := identity(o)
+		there := x.review.store().get(policy.ParseGroupVersion(kind[0]).WithKind(kind[1]).GroupKind(), namespace, name)
+		if there == nil || synchronize && !reflect.DeepEqual(there, o) {
+			made = append(made, o)
+		}
+	}
+	return made, nil
+}
+
+// identity is an object's apiVersion and kind, namespace and name.
+func identity(o map[string]any) (kind [2]string, namespace, name string) {
+	kind[0], _ = o["apiVersion"].(string)
+	kind[1], _ = o["kind"].(string)
+	m, _ := o["metadata"].(map[string]any)
+	namespace, _ = m["namespace"].(string)
+	name, _ = m["name"].(string)
+	return kind, namespace, name
+}
+
+// wanted are the objects that a spec describes: by data, or by what they are
+// clones of.
+func (x *run) wanted(spec map[string]any) ([]map[string]any, error) {
+	text := func(m map[string]any, key string) string { s, _ := m[key].(string); return s }
+	apiVersion, kind, namespace, name := text(spec, "apiVersion"), text(spec, "kind"), text(spec, "namespace"), text(spec, "name")
+	if list, ok := lookupMap(spec, "cloneList"); ok {
+		return x.cloneList(list, namespace)
+	}
+	if data, ok := lookupMap(spec, "data"); ok {
+		return []map[string]any{named(data, apiVersion, kind, namespace, name)}, nil
+	}
+	clone, ok := lookupMap(spec, "clone")
+	if !ok {
+		return []map[string]any{named(nil, apiVersion, kind, namespace, name)}, nil
+	}
+	gk := policy.ParseGroupVersion(apiVersion).WithKind(kind).GroupKind()
+	source := x.review.store().get(gk, text(clone, "namespace"), text(clone, "name"))
+	if source == nil {
+		return nil, x.review.missing(fmt.Sprintf("needs %s %s/%s, which it clones", kind, text(clone, "namespace"), text(clone, "name")))
+	}
+	return []map[string]any{named(bare(source), apiVersion, kind, namespace, name)}, nil
+}
+
+// cloneList clones the objects of some kinds from a namespace into another.
+func (x *run) cloneList(list map[string]any, namespace string) ([]map[string]any, error) {
+	from, _ := list["namespace"].(string)
+	kinds, _ := list["kinds"].([]any)
+	sel := selector(field{list["selector"], ""})
+	var all []map[string]any
+	for _, k := range kinds {
+		text, _ := k.(string)
+		i := strings.LastIndexByte(text, '/')
+		gvk := policy.ParseGroupVersion(text[:max(0, i)]).WithKind(text[i+1:])
+		for _, o := range x.review.store().cluster.List(gvk.GroupKind()) {
+			if o.GetNamespace() == from && (sel == nil || sel.matches(o.GetLabels())) {
+				apiVersion := cmp.Or(gvk.GroupVersion().String(), o.GetAPIVersion())
+				all = append(all, named(bare(o.Object), apiVersion, gvk.Kind, namespace, o.GetName()))
+			}
+		}
+	}
+	return all, nil
+}
+
+// bare is an object without what the API server put into its metadata.
+func bare(o map[string]any) map[string]any {
+	made := maps.Clone(o)
+	m, _ := o["metadata"].(map[string]any)
+	m = maps.Clone(m)
+	for _, key := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "ownerReferences", "selfLink"} {
+		delete(m, key)
+	}
+	made["metadata"] = m
+	delete(made, "status")
+	return made
+}
+
+// named is an object with its kind and name.
+func named(o map[string]any, apiVersion, kind, namespace, name string) map[string]any {
+	made := map[string]any{}
+	maps.Copy(made, o)
+	given, _ := o["metadata"].(map[string]any)
+	m := map[string]any{}
+	maps.Copy(m, given)
+	delete(m, "namespace")
+	if namespace != "" {
+		m["namespace"] = namespace
+	}
+	m["name"] = name
+	made["apiVersion"], made["kind"], made["metadata"] = apiVersion, kind, m
+	return made
+}

@@ -1,0 +1,197 @@
+package kyverno
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy/internal/jmespath"
+	"github.com/preadmit/preadmit/render"
+)
+
+// podPaths are where objects of the built-in kinds hold a pod.
+var podPaths = map[string]string{
+	"Pod": "", "CronJob": "/spec/jobTemplate/spec/template",
+	"DaemonSet": "/spec/template", "Deployment": "/spec/template", "Job": "/spec/template",
+	"ReplicaSet": "/spec/template", "ReplicationController": "/spec/template", "StatefulSet": "/spec/template",
+}
+
+var containerLists = []string{"initContainers", "containers", "ephemeralContainers"}
+
+// imagesOf is the variable images for a rule: by group, then by name.
+func (r *review) imagesOf(rule *Rule) (any, bool, error) {
+	if !r.imagesDone || len(rule.ImageExtractors) > 0 || len(r.imagesFor.ImageExtractors) > 0 {
+		r.images, r.imagesErr = r.extract(rule)
+		r.imagesDone, r.imagesFor = true, rule
+	}
+	return r.images, len(r.images) > 0 || r.imagesErr != nil, r.imagesErr
+}
+
+// extract finds images where the rule's extractors say, or where the kind has
+// them.
+func (r *review) extract(rule *Rule) (map[string]any, error) {
+	object := r.subject()
+	found := &imageFinder{groups: map[string]any{}, search: &r.search}
+	if custom := rule.ImageExtractors[r.req.Kind.Kind]; custom != nil {
+		for _, x := range custom {
+			if err := found.custom(object, x); err != nil {
+				return nil, err
+			}
+		}
+		return found.groups, nil
+	}
+	at, ok := podPaths[r.req.Kind.Kind]
+	if !ok {
+		return nil, nil
+	}
+	for _, list := range containerLists {
+		x := ImageExtractor{Path: at + "/spec/" + list + "/*", Value: "image", Key: "name", Name: list}
+		if err := found.custom(object, x); err != nil {
+			return nil, err
+		}
+	}
+	return found.groups, nil
+}
+
+type imageFinder struct {
+	groups map[string]any
+	search *jmespath.Options
+}
+
+// custom follows an extractor's path, in which * stands for all of a list or
+// map, to what holds an image.
+func (f *imageFinder) custom(object map[string]any, x ImageExtractor) error {
+	path := strings.Split(strings.Trim(x.Path, "/"), "/")
+	if x.Value == "" && len(path) > 0 {
+		x.Value, path = path[len(path)-1], path[:len(path)-1]
+	}
+	return f.walk(object, path, "", x)
+}
+
+func (f *imageFinder) walk(v any, path []string, at string, x ImageExtractor) error {
+	if list, ok := v.([]any); ok && (len(path) == 0 || path[0] != "*") {
+		path = append([]string{"*"}, path...)
+		v = list
+	}
+	if len(path) == 0 {
+		return f.take(v, at, x)
+	}
+	switch t := v.(type) {
+	case []any:
+		for i, e := range t {
+			if err := f.walk(e, path[1:], at+"/"+strconv.Itoa(i), x); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		if path[0] != "*" {
+			return f.walk(t[path[0]], path[1:], at+render.Pointer(path[0]), x)
+		}
+		for _, k := range sortedKeys(t) {
+			if err := f.walk(t[k], path[1:], at+render.Pointer(k), x); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (f *imageFinder) take(v any, at string, x ImageExtractor) error {
+	holder, ok := v.(map[string]any)
+	if !ok {
+		return nil
+	}
+	value, ok := holder[x.Value]
+	if !ok {
+		return nil
+	}
+	text, ok := value.(string)
+	if x.JMESPath != "" && ok {
+		expr, err := jmespath.Compile(x.JMESPath)
+		if err != nil {
+			return err
+		}
+		if value, err = expr.Search(value, f.search); err != nil {
+			return err
+		}
+		text, ok = value.(string)
+	}
+	if !ok {
+		return fmt.Errorf("the image at %s is no text", at+render.Pointer(x.Value))
+	}
+	image, err := parseImage(text)
+	if err != nil {
+		return err
+	}
+	image["jsonPointer"] = at + render.Pointer(x.Value)
+	f.put(at, holder, x, image)
+	return nil
+}
+
+// put files an image under its group, by the value of its key, else by its
+// place.
+func (f *imageFinder) put(at string, holder map[string]any, x ImageExtractor, image map[string]any) {
+	name, ok := holder[x.Key].(string)
+	if !ok || x.Key == "" {
+		name = at + render.Pointer(x.Value)
+	}
+	group := x.Name
+	if group == "" {
+		group = "custom"
+	}
+	in, ok := f.groups[group].(map[string]any)
+	if !ok {
+		in = map[string]any{}
+		f.groups[group] = in
+	}
+	in[name] = image
+}
+
+const defaultRegistry = "docker.io"
+
+var (
+	imagePath   = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
+	imageTag    = regexp.MustCompile(`^\w[\w.-]{0,127}$`)
+	imageDigest = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}$`)
+	imageHost   = regexp.MustCompile(`^(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?$`)
+)
+
+// parseImage takes a reference apart as Kyverno does: without a registry it is
+// of docker.io, without tag and digest latest. No library/ is put in.
+func parseImage(image string) (map[string]any, error) {
+	bad := fmt.Errorf("bad image: %s, invalid reference format", image)
+	rest, digest, hasDigest := strings.Cut(withRegistry(image), "@")
+	registry, path, _ := strings.Cut(rest, "/")
+	tag := ""
+	if i := strings.LastIndexByte(path, ':'); i >= 0 {
+		path, tag = path[:i], path[i+1:]
+		if !imageTag.MatchString(tag) {
+			return nil, bad
+		}
+	}
+	if !imageHost.MatchString(registry) || !imagePath.MatchString(path) || hasDigest && !imageDigest.MatchString(digest) {
+		return nil, bad
+	}
+	if tag == "" && digest == "" {
+		tag = "latest"
+	}
+	m := map[string]any{"registry": registry, "path": path, "name": path[strings.LastIndexByte(path, '/')+1:]}
+	base := registry + "/" + path
+	m["reference"], m["referenceWithTag"] = base+":"+tag, base+":"+tag
+	if tag != "" {
+		m["tag"] = tag
+	}
+	if digest != "" {
+		m["digest"], m["reference"] = digest, base+"@"+digest
+	}
+	return m, nil
+}
+
+func withRegistry(image string) string {
+	host, _, found := strings.Cut(image, "/")
+	if !found || !strings.ContainsAny(host, ".:") && host != "localhost" && strings.ToLower(host) == host {
+		return defaultRegistry + "/" + image
+	}
+	return image
+}

@@ -1,0 +1,111 @@
+package kyverno
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy/internal/conditions"
+)
+
+// hidden stands for what quotes a Secret's values.
+const hidden = "not shown, since it may quote a Secret"
+
+// harmless are the variables whose values may be told of a Secret.
+var harmless = regexp.MustCompile(`^request\.(operation|namespace|name|object\.(kind|apiVersion|type|metadata\.(name|namespace|labels\.[^|]*)))$`)
+
+// secret says whether messages could tell a Secret's values.
+func (x *run) secret() bool {
+	return !x.review.engine.options.CLI && x.review.req.Kind.Kind == "Secret" && x.review.req.Kind.Group == ""
+}
+
+// quoting is a text that may quote values of the object.
+func (x *run) quoting(text string) string {
+	if x.secret() {
+		return hidden
+	}
+	return text
+}
+
+// message gives the rule's message with its variables.
+func (x *run) message(t *template, s *scope) (any, error) {
+	if x.secret() && !t.static {
+		open := false
+		f := &filling{scope: s, seen: func(v *variable, source string) { open = open || !harmless.MatchString(source) }}
+		v, err := t.root.fill(f)
+		if open {
+			return hidden, nil
+		}
+		return v, err
+	}
+	asked := x.review.asked // a message hanging on what is not known is no reason not to judge
+	v, err := t.fill(s)
+	x.review.asked = asked
+	return v, err
+}
+
+const noText = "the produced message didn't resolve to a string, check your policy definition."
+
+// denyMessage is that of the rule and those of the conditions that held.
+func (x *run) denyMessage(b *block, decided []*conditions.Condition, s *scope) string {
+	own, more := x.program.rule.Validate.Message, ""
+	if b != nil {
+		more = b.messages(decided, nil)
+	}
+	t := x.program.message
+	switch {
+	case own == "" && more == "":
+		return fmt.Sprintf("validation error: rule %s failed", x.program.rule.Name)
+	case own == "":
+		t = newTemplate(more)
+	case more != "":
+		t = newTemplate(own + "; " + more)
+	}
+	v, err := x.message(t, s)
+	if err != nil {
+		return more
+	}
+	if text, ok := v.(string); ok {
+		return text
+	}
+	return noText
+}
+
+// patternMessage is that of a pattern that does not match at a path, or
+// without one has no verdict.
+func (x *run) patternMessage(s *scope, path, err string) string {
+	name := x.program.rule.Name
+	end := "rule " + name + " failed at path " + path
+	if path == "" {
+		end = "rule " + name + " execution error: " + err
+	}
+	if x.program.rule.Validate.Message == "" {
+		return "validation error: " + end
+	}
+	v, broken := x.message(x.program.message, s)
+	if broken != nil {
+		return "validation error: variables substitution error in rule " + name + " execution error: " + err
+	}
+	text, ok := v.(string)
+	if !ok {
+		text = noText
+	}
+	return "validation error: " + sentence(text) + " " + end
+}
+
+func sentence(text string) string {
+	if strings.HasSuffix(text, ".") {
+		return text
+	}
+	return text + "."
+}
+
+// anyMessage is that of an anyPattern none of whose patterns matches. Kyverno
+// leaves the variables in it as they are.
+func (x *run) anyMessage(failed []string) string {
+	all := strings.Join(failed, " ")
+	if x.program.rule.Validate.Message == "" {
+		return "validation error: " + all
+	}
+	return "validation error: " + sentence(x.program.rule.Validate.Message) + " " + all
+}

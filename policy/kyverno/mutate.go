@@ -1,0 +1,345 @@
+package kyverno
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/overlay"
+	"github.com/preadmit/preadmit/policy/internal/pattern"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A mutation is a rule's mutate, read once.
+type mutation struct {
+	rule    *template // all of it: Kyverno substitutes variables in the whole rule
+	loops   []*patchLoop
+	targets []*patchTarget
+}
+
+// A patchLoop is an entry of mutate.foreach.
+type patchLoop struct {
+	list          *list
+	reverse       bool
+	entries       []*entry
+	preconditions *block
+	merge         *template // nil: none
+	json          *template // likewise
+	loops         []*patchLoop
+}
+
+// A patchTarget is an entry of mutate.targets.
+type patchTarget struct {
+	*Target
+	where         *template // apiVersion, kind, namespace and name
+	entries       []*entry
+	preconditions *block
+}
+
+func newMutation(rule *Rule) *mutation {
+	m := &mutation{loops: newPatchLoops(rule.Mutate.Foreach)}
+	if len(m.loops) == 0 {
+		m.rule = newTemplate(rule.Source)
+	}
+	for _, t := range rule.Mutate.Targets {
+		where := map[string]any{"apiVersion": t.APIVersion, "kind": t.Kind, "namespace": t.Namespace, "name": t.Name}
+		m.targets = append(m.targets, &patchTarget{t, newTemplate(where), newEntries(t.Context), newBlock(t.Preconditions)})
+	}
+	return m
+}
+
+func newPatchLoops(entries []*ForeachMutate) []*patchLoop {
+	var loops []*patchLoop
+	for _, f := range entries {
+		l := &patchLoop{
+			list: newList(f.List), entries: newEntries(f.Context), preconditions: newBlock(f.Preconditions), loops: newPatchLoops(f.Foreach),
+			reverse: f.HasStrategicMerge && f.Order == "" || f.Order == "Descending",
+		}
+		if f.HasStrategicMerge {
+			l.merge = newTemplate(f.StrategicMerge, "patchStrategicMerge")
+		}
+		if f.JSON6902 != "" {
+			l.json = newTemplate(f.JSON6902, "patchesJson6902")
+		}
+		loops = append(loops, l)
+	}
+	return loops
+}
+
+// mutates is the phase of mutate rules. Each changes the review's object for
+// those after it; rules with targets change other objects.
+var mutates = phase{
+	concerns: func(r *Rule) bool { return r.Mutate != nil },
+	run: func(x *run) []Response {
+		if len(x.program.mutation.targets) > 0 {
+			return x.mutateTargets()
+		}
+		if x.review.object == nil {
+			return nil
+		}
+		s := x.review.scopeOf(x.program.rule, x.program.entries)
+		if v, _ := x.admits(s); v != nil {
+			return []Response{x.response(v)}
+		}
+		return []Response{x.mutateObject(s)}
+	},
+}
+
+func (x *run) mutateObject(s *scope) Response {
+	result, v := x.patch(s, x.review.object)
+	if v == nil {
+		object, err := x.readmit(result.Object)
+		if err != nil {
+			v = broken("the patched object would not be admitted", err)
+		} else if len(x.review.asked) == 0 {
+			resp := x.response(patched(result.Object, result.Pointers))
+			resp.Patched = object
+			x.review.replace(object)
+			return resp
+		}
+	}
+	if v == nil {
+		v = &verdict{}
+	}
+	return x.response(v)
+}
+
+// readmit is a patched object as the API server takes it: not on the command
+// line of Kyverno.
+func (x *run) readmit(object map[string]any) (map[string]any, error) {
+	r := x.review
+	if r.engine.options.CLI || r.engine.options.Kinds == nil {
+		return object, nil
+	}
+	o := &render.Object{Unstructured: &unstructured.Unstructured{Object: object}, Unit: r.unit()}
+	return r.engine.options.Kinds.Admit(o, r.req.Namespace)
+}
+
+// patched is the verdict of a patch that changed something.
+func patched(object map[string]any, pointers []string) *verdict {
+	o := unstructured.Unstructured{Object: object}
+	message := fmt.Sprintf("mutated %s/%s", o.GetKind(), o.GetName())
+	if ns := o.GetNamespace(); ns != "" {
+		message += " in namespace " + ns
+	}
+	if len(pointers) > maxFields {
+		pointers = pointers[:maxFields]
+	}
+	return &verdict{status: StatusPass, message: message, fields: pointers}
+}
+
+// patch applies the rule's patches to an object. With a verdict there is no
+// result.
+func (x *run) patch(s *scope, object map[string]any) (overlay.Result, *verdict) {
+	m := x.program.mutation
+	if len(m.loops) > 0 {
+		return x.patchLoops(m.loops, s, object)
+	}
+	v, err := m.rule.fill(s)
+	if err != nil {
+		return overlay.Result{}, broken("variable substitution failed", err)
+	}
+	rule, _ := v.(map[string]any)
+	merge, has := lookup(rule, "mutate", "patchStrategicMerge")
+	text, _ := lookup(rule, "mutate", "patchesJson6902")
+	json, _ := text.(string)
+	return applied(object, merge, has && merge != nil, json)
+}
+
+// applied is an object with a patch: what changes nothing is a skip.
+func applied(object map[string]any, merge any, merges bool, json string) (result overlay.Result, v *verdict) {
+	var err error
+	switch {
+	case merges:
+		result, err = overlay.StrategicMerge(object, merge)
+	case json != "":
+		result, err = overlay.JSON6902(object, json)
+	default:
+		return result, &verdict{status: StatusError, message: "empty mutate rule"}
+	}
+	if err != nil {
+		return result, broken("failed to patch resource", err)
+	}
+	if !result.Applied || len(result.Pointers) == 0 {
+		return result, &verdict{status: StatusSkip, message: "no patches applied"}
+	}
+	return result, nil
+}
+
+// patchLoops goes through the entries of a foreach: the elements of each see
+// the object as it was before it.
+func (x *run) patchLoops(loops []*patchLoop, s *scope, object map[string]any) (overlay.Result, *verdict) {
+	result := overlay.Result{Object: object}
+	count := 0
+	x.nesting++
+	defer func() { x.nesting-- }()
+	for _, l := range loops {
+		elements, _, err := l.list.elements(s)
+		if err != nil {
+			return result, broken("failed to evaluate list "+x.listText(l), err)
+		}
+		next, v := x.patchElements(l, elements, s, result)
+		if v != nil {
+			return result, broken("failed to mutate elements", errors.New(v.message))
+		}
+		if !reflect.DeepEqual(next.Object, result.Object) {
+			count++
+			result = next
+			s = s.on(s.review.with(s.review.operation, result.Object, s.review.old))
+		}
+	}
+	if count == 0 {
+		return result, &verdict{status: StatusSkip, message: "0 elements processed"}
+	}
+	return result, nil
+}
+
+func (x *run) listText(l *patchLoop) string {
+	if l.list.expr != nil {
+		return l.list.expr.String()
+	}
+	return "of a foreach"
+}
+
+// patchElements patches for each element in turn, each time what the one
+// before left.
+func (x *run) patchElements(l *patchLoop, elements []any, s *scope, result overlay.Result) (overlay.Result, *verdict) {
+	for n := range elements {
+		i := n
+		if l.reverse {
+			i = len(elements) - 1 - n
+		}
+		if elements[i] == nil {
+			continue
+		}
+		if x.elements++; x.elements > maxElements {
+			return result, &verdict{status: StatusError, message: fmt.Sprintf("foreach has more than %d elements", maxElements)}
+		}
+		inner := s.inner(elementNames(x.nesting-1, i, elements[i], nil), l.entries)
+		held, _, err := l.preconditions.holds(inner)
+		if err != nil {
+			return result, broken(fmt.Sprintf("failed to evaluate mutate.foreach[%d].preconditions", i), err)
+		}
+		if !held {
+			continue
+		}
+		next, v := x.patchElement(l, inner, result.Object)
+		switch {
+		case v == nil:
+			result = overlay.Result{Object: next.Object, Applied: true, Pointers: union(result.Pointers, next.Pointers)}
+		case v.status != StatusSkip:
+			return result, v
+		}
+	}
+	return result, nil
+}
+
+func (x *run) patchElement(l *patchLoop, s *scope, object map[string]any) (overlay.Result, *verdict) {
+	if len(l.loops) > 0 {
+		return x.patchLoops(l.loops, s, object)
+	}
+	var merge any
+	json := ""
+	t := l.merge
+	if t == nil {
+		t = l.json
+	}
+	if t == nil {
+		return overlay.Result{}, &verdict{status: StatusError, message: "empty mutate rule"}
+	}
+	v, err := t.fill(s)
+	if err != nil {
+		return overlay.Result{}, broken("variable substitution failed", err)
+	}
+	if l.merge != nil {
+		merge = v
+	} else if json, err = textOf(v); err != nil {
+		return overlay.Result{}, broken("variable substitution failed", err)
+	}
+	return applied(object, merge, l.merge != nil, json)
+}
+
+func union(a, b []string) []string {
+	all := append(slices.Clip(a), b...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// mutateTargets patches the objects that the rule's targets name; the one of
+// the request stays as it is.
+func (x *run) mutateTargets() []Response {
+	s := x.review.scopeOf(x.program.rule, x.program.entries)
+	if v, _ := x.admits(s); v != nil {
+		return []Response{x.response(v)}
+	}
+	var all []Response
+	for _, t := range x.program.mutation.targets {
+		objects, err := x.targetsOf(t, s)
+		if err != nil {
+			all = append(all, x.response(broken("variable substitution failed", err)))
+			continue
+		}
+		for _, o := range objects {
+			all = append(all, x.mutateTarget(t, s, o))
+		}
+	}
+	return all
+}
+
+// targetsOf are the objects that a target names.
+func (x *run) targetsOf(t *patchTarget, s *scope) ([]*render.Object, error) {
+	v, err := t.where.fill(s)
+	if err != nil {
+		return nil, err
+	}
+	where, _ := v.(map[string]any)
+	part := func(key string) string { text, _ := textOf(where[key]); return text }
+	gv := policy.ParseGroupVersion(part("apiVersion"))
+	candidates := x.review.mocks.Targets
+	if !x.review.engine.options.CLI {
+		candidates = x.review.engine.options.Cluster.List(gv.WithKind(part("kind")).GroupKind())
+	}
+	var found []*render.Object
+	for _, o := range candidates {
+		gvk := o.GroupVersionKind()
+		if !pattern.Wildcard(part("kind"), gvk.Kind) || gv.Group != gvk.Group || gv.Version != gvk.Version {
+			continue
+		}
+		if n := part("name"); n != "" && !pattern.Wildcard(n, o.GetName()) {
+			continue
+		}
+		if n := part("namespace"); n != "" && !pattern.Wildcard(n, o.GetNamespace()) {
+			continue
+		}
+		if t.Selector == nil || t.Selector.matches(o.GetLabels()) {
+			found = append(found, o)
+		}
+	}
+	return found, nil
+}
+
+func (x *run) mutateTarget(t *patchTarget, s *scope, o *render.Object) Response {
+	outer := *s
+	outer.target = o.Object
+	inner := outer.inner(nil, t.entries)
+	held, decided, err := t.preconditions.holds(inner)
+	switch {
+	case err != nil:
+		return x.response(broken("failed to evaluate preconditions", err))
+	case !held:
+		return x.response(unmet(t.preconditions, decided, inner))
+	}
+	result, v := x.patch(inner, o.Object)
+	if v != nil {
+		resp := x.response(v)
+		resp.Target = o.Object
+		return resp
+	}
+	resp := x.response(patched(result.Object, nil))
+	resp.Patched, resp.Target = result.Object, o.Object
+	return resp
+}

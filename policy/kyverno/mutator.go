@@ -1,0 +1,46 @@
+package kyverno
+
+import (
+	"context"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// Mutator changes requests' objects by the mutate rules, as Kyverno's mutating
+// webhook does, each on what the one before left. A rule with targets changes
+// nothing of the request.
+func (e *Engine) Mutator() policy.Mutator { return &mutator{e} }
+
+type mutator struct{ engine *Engine }
+
+// Rules implements policy.Mutator.
+func (m *mutator) Rules() []policy.Rule {
+	return m.engine.rules(func(r *Rule) bool { return r.Mutate != nil })
+}
+
+// Mutate implements policy.Mutator.
+func (m *mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step, error) {
+	if len(m.engine.policies) == 0 || req.Admitted == nil {
+		return nil, nil
+	}
+	r := m.engine.newReview(ctx, req, nil)
+	var steps []policy.Step
+	err := r.each(&mutates, func(resp Response) {
+		s := policy.Step{Result: r.result(&resp)}
+		s.Result.Action = mutationAction(&resp)
+		if resp.Target == nil {
+			s.Admitted = resp.Patched
+		}
+		steps = append(steps, s)
+	})
+	return steps, err
+}
+
+// mutationAction is what follows when a mutate rule breaks: the webhook
+// refuses the request, unless the policy ignores failures.
+func mutationAction(resp *Response) policy.Action {
+	if resp.Policy.FailurePolicy == "Ignore" {
+		return policy.Warn
+	}
+	return policy.Deny
+}

@@ -1,0 +1,161 @@
+package kyverno
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// References are $(path): the text of another leaf of the same document, by a
+// path from the leaf that holds it, or from the document's root.
+
+var (
+	references        = regexp.MustCompile(`^\$\(.[^\ ]*\)|[^\\]\$\(.[^\ ]*\)`)
+	escapedReferences = regexp.MustCompile(`\\\$\(.[^\ ]*\)`)
+	anchor            = regexp.MustCompile(`^[+<=X^]?\((.+)\)$`)
+)
+
+// resolveReferences replaces the references of a document. It returns the
+// very document where there are none.
+func resolveReferences(document any) (any, error) {
+	if !holdsReferences(document, 0) {
+		return document, nil
+	}
+	r := &referrer{leaves: map[string]any{}}
+	r.index(document, "", "")
+	return r.replace(document, "")
+}
+
+func holdsReferences(value any, depth int) bool {
+	if depth > maxNesting {
+		return false
+	}
+	switch t := value.(type) {
+	case string:
+		return strings.Contains(t, "$(")
+	case []any:
+		return slices.ContainsFunc(t, func(e any) bool { return holdsReferences(e, depth+1) })
+	case map[string]any:
+		for k, e := range t {
+			if strings.Contains(k, "$(") || holdsReferences(e, depth+1) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// A referrer knows the leaves of a document by their paths without anchors.
+type referrer struct{ leaves map[string]any }
+
+func (r *referrer) index(value any, at, key string) {
+	if key != "" {
+		at += step(key)
+	}
+	switch t := value.(type) {
+	case []any:
+		for i, e := range t {
+			r.index(e, at, fmt.Sprint(i))
+		}
+	case map[string]any:
+		for _, k := range sortedKeys(t) {
+			r.index(t[k], at, k)
+		}
+	default:
+		r.leaves[at] = value
+	}
+}
+
+// step is a key in a path: without its anchor.
+func step(key string) string {
+	if m := anchor.FindStringSubmatch(key); m != nil {
+		key = m[1]
+	}
+	return "/" + strings.ReplaceAll(key, "/", `\/`)
+}
+
+func (r *referrer) replace(value any, at string) (any, error) {
+	switch t := value.(type) {
+	case string:
+		return r.text(t, at)
+	case []any:
+		made := make([]any, len(t))
+		for i, e := range t {
+			var err error
+			if made[i], err = r.replace(e, at+"/"+fmt.Sprint(i)); err != nil {
+				return nil, err
+			}
+		}
+		return made, nil
+	case map[string]any:
+		return r.mapping(t, at)
+	default:
+		return value, nil
+	}
+}
+
+func (r *referrer) mapping(m map[string]any, at string) (any, error) {
+	made := make(map[string]any, len(m))
+	for _, k := range sortedKeys(m) {
+		key, err := r.text(k, at)
+		if err != nil {
+			return nil, err
+		}
+		if made[key], err = r.replace(m[k], at+step(k)); err != nil {
+			return nil, err
+		}
+	}
+	return made, nil
+}
+
+func (r *referrer) text(s, at string) (string, error) {
+	if !strings.Contains(s, "$(") {
+		return s, nil
+	}
+	for _, found := range references.FindAllString(s, -1) {
+		ref, before := found, ""
+		if !strings.HasPrefix(found, "$(") {
+			before, ref = found[:1], found[1:]
+		}
+		value, err := r.value(ref, at)
+		if err != nil {
+			return "", fmt.Errorf("failed to resolve %s at path %s: %w", ref, at, err)
+		}
+		if s = strings.Replace(s, found, before+value, 1); len(s) > maxText {
+			return "", fmt.Errorf("text with its references is longer than %d bytes at path %s", maxText, at)
+		}
+	}
+	return escapedReferences.ReplaceAllStringFunc(s, func(v string) string { return v[1:] }), nil
+}
+
+var referenceOperators = []string{">=", "<=", ">", "<", "!"}
+
+func (r *referrer) value(ref, at string) (string, error) {
+	where, operator := strings.Trim(ref, "$()"), ""
+	for _, op := range referenceOperators {
+		if rest, ok := strings.CutPrefix(where, op); ok {
+			where, operator = rest, op
+			break
+		}
+	}
+	if where == "" {
+		return "", errors.New("expected path, found empty reference")
+	}
+	if !path.IsAbs(where) {
+		where = path.Join(at, where)
+	}
+	switch v := r.leaves[where].(type) {
+	case string:
+		return operator + v, nil
+	case nil:
+		return "", errors.New("nothing stands there")
+	case int64, float64:
+		if operator != "" {
+			return fmt.Sprint(operator, v), nil
+		}
+	}
+	return "", errors.New("what stands there is no text")
+}

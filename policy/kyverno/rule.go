@@ -1,0 +1,214 @@
+package kyverno
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy/internal/podsecurity"
+)
+
+// A program is a rule made ready: templates read, patterns and expressions
+// compiled.
+type program struct {
+	policy        *Policy
+	rule          *Rule
+	entries       []*entry
+	preconditions *block
+	message       *template
+	passed        string // the message of a pass
+	clause        *clause
+	cel           *celProgram
+	excludes      []podsecurity.Exclude
+	mutation      *mutation
+	generation    *generation
+}
+
+func (e *Engine) newProgram(p *Policy, rule *Rule) *program {
+	g := &program{
+		policy: p, rule: rule, entries: newEntries(rule.Context), preconditions: newBlock(rule.Preconditions),
+		passed: fmt.Sprintf("validation rule '%s' passed.", rule.Name),
+	}
+	if v := rule.Validate; v != nil {
+		g.message = newTemplate(v.Message)
+		g.clause = newClause(v)
+		if v.CEL != nil {
+			g.cel = e.newCEL(p, rule)
+		}
+		if v.PodSecurity != nil {
+			g.excludes = excludesOf(v.PodSecurity.Exclude)
+		}
+	}
+	if rule.Mutate != nil {
+		g.mutation = newMutation(rule)
+	}
+	if rule.Generate != nil {
+		g.generation = newGeneration(rule.Generate)
+	}
+	return g
+}
+
+func newClause(v *Validate) *clause {
+	c := &clause{anyPattern: newComparisons(v.AnyPattern), loops: newLoops(v.Foreach)}
+	c.denies, c.deny = newDeny(v.Deny)
+	if v.HasPattern {
+		c.pattern = newComparison(v.Pattern)
+	}
+	return c
+}
+
+// A run is one rule on one request.
+type run struct {
+	review   *review
+	program  *program
+	target   *target
+	nesting  int // of foreach
+	elements int // gone through by foreach
+}
+
+// validate is the way of a validate rule: its context, preconditions and
+// exceptions, then what it asks. nil is no response.
+func (x *run) validate() *verdict {
+	s := x.review.scopeOf(x.program.rule, x.program.entries)
+	v, exempt := x.admits(s)
+	if v != nil {
+		return v
+	}
+	if v = x.handle(s, exempt); v == nil || v.status != StatusFail {
+		return v
+	}
+	return x.existing(v)
+}
+
+// admits says why the rule does not get as far as what it asks; what of Pod
+// Security exceptions exempt it from.
+func (x *run) admits(s *scope) (*verdict, []podsecurity.Exclude) {
+	held, decided, err := x.program.preconditions.holds(s)
+	switch {
+	case err != nil:
+		return broken("failed to evaluate preconditions", err), nil
+	case !held:
+		return unmet(x.program.preconditions, decided, s), nil
+	}
+	return x.exceptions(s)
+}
+
+// exceptions looks for those that cover the rule and concern the request.
+func (x *run) exceptions(s *scope) (*verdict, []podsecurity.Exclude) {
+	var keys []string
+	var exempt []podsecurity.Exclude
+	for _, e := range x.review.engine.exceptions {
+		if !e.covers(x.program.policy, x.program.rule.Name) {
+			continue
+		}
+		concerned, assumed := e.concerns(x.target)
+		if !concerned {
+			continue
+		}
+		held, _, err := e.block.holds(s)
+		if err != nil {
+			return broken("failed to evaluate the conditions of exception "+e.key(), err), nil
+		}
+		if !held {
+			continue
+		}
+		if assumed {
+			x.review.assumeUser()
+		}
+		if len(e.PodSecurity) > 0 && x.program.rule.Validate != nil && x.program.rule.Validate.PodSecurity != nil {
+			exempt = append(exempt, excludesOf(e.PodSecurity)...)
+			continue
+		}
+		keys = append(keys, e.key())
+	}
+	if len(keys) == 0 {
+		return nil, exempt
+	}
+	return &verdict{status: StatusSkip, message: "rule is skipped due to policy exceptions " + strings.Join(keys, ", ")}, nil
+}
+
+// An exemption is an exception with its conditions read.
+type exemption struct {
+	*Exception
+	block *block
+}
+
+func (e *exemption) key() string { return e.Namespace + "/" + e.Name }
+
+// handle asks what the rule's validate is about.
+func (x *run) handle(s *scope, exempt []podsecurity.Exclude) *verdict {
+	v := x.program.rule.Validate
+	switch {
+	case v.Manifests:
+		return x.unverifiable("the signatures of manifests")
+	case v.PodSecurity != nil:
+		return x.judgePodSecurity(exempt)
+	case v.CEL != nil:
+		return x.program.cel.judge(x)
+	default:
+		return x.program.clause.body(x, s, nil)
+	}
+}
+
+// unverifiable is the verdict of what needs keys and a registry.
+func (x *run) unverifiable(what string) *verdict {
+	question := "needs to verify " + what
+	if x.review.engine.options.CLI {
+		return &verdict{status: StatusError, message: question}
+	}
+	return &verdict{status: StatusUndecided, message: x.review.ask(question).Error()}
+}
+
+// existing spares a failure on UPDATE if the old object failed, too, and the
+// rule lets be what was there. Overrides of the action do not count here.
+func (x *run) existing(v *verdict) *verdict {
+	validate, r := x.program.rule.Validate, x.review
+	action := x.program.policy.Action
+	if validate.Action != "" {
+		action = validate.Action
+	}
+	if r.operation != opUpdate || action != actionEnforce || !validate.AllowExisting || validate.PodSecurity != nil || validate.CEL != nil {
+		return v
+	}
+	before := &run{review: r.with(opCreate, r.old, nil), program: x.program}
+	before.target = x.target.of(r.old, opCreate)
+	if matched, _ := x.program.rule.matches(before.target); !matched {
+		return v
+	}
+	s := before.review.scopeOf(x.program.rule, x.program.entries)
+	held, _, err := x.program.preconditions.holds(s)
+	if err != nil || !held {
+		return v
+	}
+	prior := x.program.clause.body(before, s, nil)
+	if prior == nil || prior.status != StatusFail {
+		return v
+	}
+	return &verdict{status: StatusSkip, message: "skipping the rule evaluation as pre-existing violations are allowed"}
+}
+
+// of is the target of another object.
+func (t *target) of(object map[string]any, operation string) *target {
+	n := *t
+	n.object, n.operation = object, operation
+	return &n
+}
+
+// response makes a response of a verdict: what hangs on something that is not
+// known is undecided, whatever came of it.
+func (x *run) response(v *verdict) Response {
+	p := x.program
+	resp := Response{
+		Policy: p.policy, Rule: p.rule, Name: p.rule.Name, Status: v.status, Message: v.message,
+		Fields: v.fields, Assumed: slices.Clip(x.review.assumed),
+	}
+	if len(x.review.asked) > 0 {
+		resp.Status, resp.Message, resp.Fields = StatusUndecided, strings.Join(x.review.asked, "; "), nil
+	}
+	if resp.Status == StatusFail && p.policy.Object.GetAnnotations()[scored] == "false" {
+		resp.Status = StatusWarn
+	}
+	return resp
+}
+
+const scored = "policies.kyverno.io/scored"

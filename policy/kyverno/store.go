@@ -1,0 +1,261 @@
+package kyverno
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/jmespath"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A store answers for the cluster's other objects: with those that were
+// rendered or given, on the command line of Kyverno with those of a test.
+type store struct {
+	*review
+	cluster *policy.Cluster
+}
+
+var configMaps = schema.GroupKind{Kind: "ConfigMap"}
+
+func (r *review) store() *store {
+	if !r.engine.options.CLI {
+		return &store{r, r.engine.options.Cluster}
+	}
+	return &store{r, policy.NewCluster(r.mocks.Resources...)}
+}
+
+// get is an object, or nil.
+func (s *store) get(kind schema.GroupKind, namespace, name string) map[string]any {
+	if o := s.cluster.Get(s.unit(), kind, namespace, name); o != nil {
+		return o.Object
+	}
+	return nil
+}
+
+// A path is what a GET of the API server asks for.
+type apiPath struct {
+	group, version, resource, namespace, name string
+	query                                     map[string]string
+}
+
+// parsePath reads /api/v1/..., /apis/GROUP/VERSION/....
+func parsePath(url string) (p apiPath, ok bool) {
+	where, query, _ := strings.Cut(url, "?")
+	parts := strings.Split(strings.Trim(where, "/"), "/")
+	switch {
+	case len(parts) >= 3 && parts[0] == "api":
+		p.version, parts = parts[1], parts[2:]
+	case len(parts) >= 4 && parts[0] == "apis":
+		p.group, p.version, parts = parts[1], parts[2], parts[3:]
+	default:
+		return p, false
+	}
+	if len(parts) >= 3 && parts[0] == "namespaces" {
+		p.namespace, parts = parts[1], parts[2:]
+	}
+	if len(parts) > 2 || slices.Contains(parts, "") {
+		return p, false
+	}
+	p.resource = parts[0]
+	if len(parts) == 2 {
+		p.name = parts[1]
+	}
+	for pair := range strings.SplitSeq(query, "&") {
+		k, v, _ := strings.Cut(pair, "=")
+		if k != "" && p.query == nil {
+			p.query = map[string]string{}
+		}
+		if k != "" {
+			p.query[k] = v
+		}
+	}
+	return p, true
+}
+
+// call answers a GET. An object that is not there is one that the cluster may
+// have all the same; a list is what is rendered, and rests on that.
+func (s *store) call(url string) (any, error) {
+	p, ok := parsePath(url)
+	if !ok {
+		return nil, s.missing("needs the answer to GET " + url)
+	}
+	kind, found := s.kindOf(p)
+	if p.name != "" {
+		if o := s.get(kind, p.namespace, p.name); found && o != nil {
+			return o, nil
+		}
+		return nil, s.missing("needs the answer to GET " + url)
+	}
+	if !found && !s.engine.options.CLI {
+		return nil, s.missing("needs the answer to GET " + url)
+	}
+	return s.list(kind, p, url)
+}
+
+// kindOf finds the kind of a path's resource among those of the objects.
+func (s *store) kindOf(p apiPath) (schema.GroupKind, bool) {
+	for _, kind := range s.cluster.Kinds() {
+		if kind.Group != p.group {
+			continue
+		}
+		r := s.engine.resource(kind.WithVersion(p.version))
+		if r == p.resource {
+			return kind, true
+		}
+	}
+	return schema.GroupKind{}, false
+}
+
+func (s *store) list(kind schema.GroupKind, p apiPath, url string) (any, error) {
+	var items []any
+	for _, o := range s.cluster.List(kind) {
+		if p.namespace != "" && o.GetNamespace() != p.namespace {
+			continue
+		}
+		fits, err := p.selects(o)
+		if err != nil {
+			return nil, err
+		}
+		if fits {
+			items = append(items, o.Object)
+		}
+	}
+	if !s.engine.options.CLI {
+		s.assume(fmt.Sprintf("GET %s: the list is what is rendered or given", url))
+	}
+	gv := schema.GroupVersion{Group: p.group, Version: p.version}
+	return map[string]any{
+		"apiVersion": gv.String(), "kind": kind.Kind + "List", "metadata": map[string]any{},
+		"items": append([]any{}, items...),
+	}, nil
+}
+
+// selects says whether the path's labelSelector and fieldSelector fit.
+func (p apiPath) selects(o *render.Object) (bool, error) {
+	for k, v := range p.query {
+		switch k {
+		case "labelSelector":
+			sel, err := labels.Parse(unescapeQuery(v))
+			if err != nil {
+				return false, fmt.Errorf("labelSelector of an API call: %w", err)
+			}
+			if !sel.Matches(labels.Set(o.GetLabels())) {
+				return false, nil
+			}
+		case "fieldSelector":
+			for term := range strings.SplitSeq(unescapeQuery(v), ",") {
+				if !fieldFits(o, term) {
+					return false, nil
+				}
+			}
+		}
+	}
+	return true, nil
+}
+
+func unescapeQuery(v string) string {
+	return strings.NewReplacer("%3D", "=", "%3d", "=", "%2C", ",", "%2c", ",", "%2F", "/", "%2f", "/", "%21", "!", "+", " ", "%20", " ").Replace(v)
+}
+
+// fieldFits tests FIELD=VALUE, FIELD==VALUE or FIELD!=VALUE.
+func fieldFits(o *render.Object, term string) bool {
+	field, value, not := "", "", false
+	if i := strings.Index(term, "!="); i >= 0 {
+		field, value, not = term[:i], term[i+2:], true
+	} else {
+		field, value, _ = strings.Cut(term, "=")
+		value = strings.TrimPrefix(value, "=")
+	}
+	v, _ := render.Lookup(o.Object, "/"+strings.ReplaceAll(field, ".", "/"))
+	text, ok := v.(string)
+	if v != nil && !ok {
+		text = fmt.Sprint(v)
+	}
+	return (text == value) != not
+}
+
+// global is a GlobalContextEntry of the cluster: objects of a kind, or one of
+// its projections of them. name is ENTRY or ENTRY.PROJECTION.
+func (s *store) global(name string) (any, error) {
+	entryName, projection, _ := strings.Cut(name, ".")
+	if s.engine.options.CLI {
+		return nil, fmt.Errorf("no data of GlobalContextEntry %s is mocked", entryName)
+	}
+	o := s.cluster.Get(nil, schema.GroupKind{Group: "kyverno.io", Kind: "GlobalContextEntry"}, "", entryName)
+	if o == nil {
+		return nil, s.missing("needs GlobalContextEntry " + entryName)
+	}
+	data, err := s.globalData(o)
+	if err != nil || projection == "" {
+		return data, err
+	}
+	return s.project(o, projection, data)
+}
+
+func (s *store) globalData(o *render.Object) (any, error) {
+	if call, ok := lookup(o.Object, "spec", "apiCall"); ok {
+		m, _ := call.(map[string]any)
+		url, _ := m["urlPath"].(string)
+		if method, _ := m["method"].(string); url == "" || method != "" && method != "GET" {
+			return nil, s.ask(fmt.Sprintf("needs the data of GlobalContextEntry %s", o.GetName()))
+		}
+		return s.call(url)
+	}
+	m, _ := lookupMap(o.Object, "spec", "kubernetesResource")
+	text := func(k string) string { v, _ := m[k].(string); return v }
+	p := apiPath{group: text("group"), version: text("version"), resource: text("resource"), namespace: text("namespace")}
+	kind, found := s.kindOf(p)
+	if !found {
+		return nil, s.missing(fmt.Sprintf("needs the %s of GlobalContextEntry %s", p.resource, o.GetName()))
+	}
+	list, err := s.list(kind, p, p.resource)
+	if err != nil {
+		return nil, err
+	}
+	return list.(map[string]any)["items"], nil
+}
+
+func (s *store) project(o *render.Object, name string, data any) (any, error) {
+	list, _ := lookup(o.Object, "spec", "projections")
+	all, _ := list.([]any)
+	for _, e := range all {
+		p, _ := e.(map[string]any)
+		if p["name"] != name {
+			continue
+		}
+		text, _ := p["jmesPath"].(string)
+		expr, err := jmespath.Compile(text)
+		if err != nil {
+			return nil, err
+		}
+		v, err := expr.Search(data, &s.search)
+		return v, s.searched(err)
+	}
+	return nil, fmt.Errorf("GlobalContextEntry %s has no projection %s", o.GetName(), name)
+}
+
+// lookup is the value at a path of maps.
+func lookup(m map[string]any, path ...string) (any, bool) {
+	var v any = m
+	for _, name := range path {
+		in, ok := v.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if v, ok = in[name]; !ok {
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+func lookupMap(m map[string]any, path ...string) (map[string]any, bool) {
+	v, _ := lookup(m, path...)
+	in, ok := v.(map[string]any)
+	return in, ok
+}

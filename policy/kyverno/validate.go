@@ -1,0 +1,217 @@
+package kyverno
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy/internal/conditions"
+	"github.com/preadmit/preadmit/policy/internal/pattern"
+)
+
+// A clause is what validate, or an entry of its foreach, asks: deny, else a
+// pattern, else foreach.
+type clause struct {
+	entries       []*entry
+	preconditions *block
+	denies        bool
+	deny          *block
+	pattern       *comparison
+	anyPattern    []*comparison
+	loops         []*loop
+}
+
+// A comparison is a pattern, compiled here if no variables stand in it.
+type comparison struct {
+	template *template
+	compiled *pattern.Pattern
+	err      error
+}
+
+func newComparison(p any, path ...string) *comparison {
+	s := &comparison{template: newTemplate(p, path...)}
+	if s.template.static && s.template.err == nil {
+		v, _ := s.template.fill(nil)
+		s.compiled, s.err = pattern.Compile(v)
+	}
+	return s
+}
+
+func newComparisons(list []any) []*comparison {
+	var all []*comparison
+	for _, p := range list {
+		all = append(all, newComparison(p))
+	}
+	return all
+}
+
+// with is the pattern with its variables.
+func (sh *comparison) with(s *scope) (*pattern.Pattern, error) {
+	if sh.compiled != nil || sh.err != nil {
+		return sh.compiled, sh.err
+	}
+	v, err := sh.template.fill(s)
+	if err != nil {
+		return nil, err
+	}
+	return pattern.Compile(v)
+}
+
+func newDeny(d *Deny) (bool, *block) {
+	if d == nil {
+		return false, nil
+	}
+	return true, newBlock(d.Conditions)
+}
+
+// A verdict is what a rule came to. nil is no response at all.
+type verdict struct {
+	status  Status
+	message string
+	fields  []string
+}
+
+// broken is the verdict of an error, in Kyverno's words.
+func broken(what string, err error) *verdict {
+	return &verdict{status: StatusError, message: what + ": " + err.Error()}
+}
+
+// judge says what the clause says in a scope, of the whole object or of the
+// element at hand.
+func (c *clause) judge(x *run, s *scope, at *element) *verdict {
+	held, decided, err := c.preconditions.holds(s)
+	switch {
+	case err != nil:
+		return broken("failed to evaluate preconditions", err)
+	case !held:
+		return unmet(c.preconditions, decided, s)
+	}
+	return c.body(x, s, at)
+}
+
+// unmet is the skip of preconditions that do not hold.
+func unmet(b *block, decided []*conditions.Condition, s *scope) *verdict {
+	message := "preconditions not met"
+	if more := b.messages(decided, s); more != "" {
+		message += "; " + more
+	}
+	return &verdict{status: StatusSkip, message: message}
+}
+
+func (c *clause) body(x *run, s *scope, at *element) *verdict {
+	switch {
+	case c.denies:
+		return c.judgeDeny(x, s)
+	case c.pattern != nil || c.anyPattern != nil:
+		return c.judgePattern(x, s, at)
+	case c.loops != nil:
+		return x.judgeLoops(c.loops, s, at)
+	default:
+		return nil
+	}
+}
+
+// judgeDeny fails where the conditions hold.
+func (c *clause) judgeDeny(x *run, s *scope) *verdict {
+	held, decided, err := c.deny.holds(s)
+	switch {
+	case err != nil:
+		return broken("failed to check deny conditions", err)
+	case !held:
+		return x.passed()
+	}
+	return &verdict{status: StatusFail, message: x.denyMessage(c.deny, decided, s), fields: c.deny.fields(decided, s)}
+}
+
+func (x *run) passed() *verdict {
+	return &verdict{status: StatusPass, message: x.program.passed}
+}
+
+// judgePattern matches the element at hand, or the object: nothing on DELETE.
+func (c *clause) judgePattern(x *run, s *scope, at *element) *verdict {
+	var patterns []*pattern.Pattern
+	shapes := c.anyPattern
+	if c.pattern != nil {
+		shapes = []*comparison{c.pattern}
+	}
+	for _, sh := range shapes {
+		p, err := sh.with(s)
+		if err != nil {
+			return broken("variable substitution failed", err)
+		}
+		patterns = append(patterns, p)
+	}
+	value, prefix := any(s.review.object), at
+	switch {
+	case at != nil:
+		value = at.value
+	case s.review.object == nil:
+		return nil
+	}
+	if c.pattern != nil {
+		return x.matchOne(patterns[0].Match(value), s, prefix)
+	}
+	return x.matchAny(patterns, value, prefix)
+}
+
+func (x *run) matchOne(v pattern.Verdict, s *scope, at *element) *verdict {
+	switch v.Status {
+	case pattern.Pass:
+		return x.passed()
+	case pattern.Skip:
+		return &verdict{status: StatusSkip, message: x.quoting(v.Err)}
+	case pattern.Error:
+		return &verdict{status: StatusError, message: x.patternMessage(s, "", x.quoting(v.Err)), fields: at.fields(v)}
+	default:
+		return &verdict{status: StatusFail, message: x.patternMessage(s, v.Path, v.Err), fields: at.fields(v)}
+	}
+}
+
+// matchAny passes with the first pattern that does.
+func (x *run) matchAny(patterns []*pattern.Pattern, value any, at *element) *verdict {
+	var failed, skipped, fields []string
+	for i, p := range patterns {
+		v := p.Match(value)
+		name := fmt.Sprintf("rule %s[%d]", x.program.rule.Name, i)
+		switch {
+		case v.Status == pattern.Pass:
+			return &verdict{status: StatusPass, message: fmt.Sprintf("validation rule '%s' anyPattern[%d] passed.", x.program.rule.Name, i)}
+		case v.Status == pattern.Skip:
+			skipped = append(skipped, name+" skipped: "+x.quoting(v.Err))
+			continue
+		case v.Path == "":
+			failed = append(failed, name+" failed: "+x.quoting(v.Err))
+		default:
+			failed = append(failed, name+" failed at path "+v.Path)
+		}
+		for _, f := range at.fields(v) {
+			if len(fields) < maxFields && f != "" {
+				fields = append(fields, f)
+			}
+		}
+	}
+	if len(failed) == 0 {
+		return &verdict{status: StatusSkip, message: strings.Join(skipped, " ")}
+	}
+	return &verdict{status: StatusFail, message: x.anyMessage(failed), fields: fields}
+}
+
+// An element is what foreach applies patterns to: a map, with its place.
+type element struct {
+	value   map[string]any
+	pointer func() string
+}
+
+// fields are the pointers of what a pattern found at fault.
+func (at *element) fields(v pattern.Verdict) []string {
+	if at == nil {
+		return []string{v.Pointer}
+	}
+	prefix := at.pointer()
+	if prefix == "" {
+		return nil
+	}
+	return []string{prefix + v.Pointer}
+}
+
+var errScope = errors.New("cannot use elementScope=true foreach rules for elements that are not maps")

@@ -1,0 +1,152 @@
+package kyverno
+
+import (
+	"context"
+	"slices"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render"
+)
+
+// Validator judges requests by the validate and verifyImages rules, as
+// Kyverno's validating webhook does. Generate rules judge none: they work when
+// a request is admitted.
+func (e *Engine) Validator() policy.Validator { return &validator{e} }
+
+type validator struct{ engine *Engine }
+
+// Rules implements policy.Validator.
+func (v *validator) Rules() []policy.Rule {
+	return v.engine.rules(func(r *Rule) bool { return r.Validate != nil || len(r.VerifyImages) > 0 })
+}
+
+// Validate implements policy.Validator.
+func (v *validator) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
+	if len(v.engine.policies) == 0 {
+		return nil, nil
+	}
+	r := v.engine.newReview(ctx, req, nil)
+	var results []policy.Result
+	for _, p := range []*phase{&verifies, &validates} {
+		if err := r.each(p, func(resp Response) { results = append(results, r.result(&resp)) }); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// result makes a result of a response.
+func (r *review) result(resp *Response) policy.Result {
+	res := policy.Result{
+		Engine: policy.EngineKyverno, Policy: resp.Policy.key(), Rule: resp.Name,
+		Outcome: outcomes[resp.Status], Severity: severityOf(resp.Policy),
+		Message: cel.Shorten(resp.Message, maxMessage), Fields: telling(resp.Fields), Assumed: resp.Assumed,
+		PolicyOrigin: ruleSpan(resp.Policy, resp.Rule),
+	}
+	res.Action = r.action(resp)
+	return res
+}
+
+var outcomes = map[Status]policy.Outcome{
+	StatusPass: policy.Pass, StatusFail: policy.Fail, StatusWarn: policy.Fail,
+	StatusError: policy.Error, StatusSkip: policy.Skip, StatusUndecided: policy.Unknown,
+}
+
+// telling leaves the whole object out where a field is named.
+func telling(fields []string) []string {
+	if len(fields) < 2 {
+		return fields
+	}
+	return slices.DeleteFunc(slices.Clone(fields), func(f string) bool { return f == "" })
+}
+
+// action is what follows: Kyverno denies what an Enforce rule fails, and what
+// breaks, unless the policy says to ignore that.
+func (r *review) action(resp *Response) policy.Action {
+	p := resp.Policy
+	if p.action(resp.Rule, r.req.Namespace, r.labelsFor(p, resp.Rule)) == actionEnforce {
+		if resp.Status == StatusError && p.FailurePolicy == "Ignore" {
+			return policy.Warn
+		}
+		return policy.Deny
+	}
+	emit, _ := lookup(p.Object.Object, "spec", "emitWarning")
+	if emit == true || resp.Status == StatusWarn {
+		return policy.Warn
+	}
+	return policy.Audit
+}
+
+// labelsFor are the namespace's labels, for rules whose action hangs on them.
+func (r *review) labelsFor(p *Policy, rule *Rule) map[string]string {
+	overrides := p.Overrides
+	if rule.Validate != nil {
+		overrides = append(slices.Clip(overrides), rule.Validate.Overrides...)
+	}
+	if !slices.ContainsFunc(overrides, func(o ActionOverride) bool { return o.NamespaceSelector != nil }) {
+		return nil
+	}
+	return r.namespaceLabels()
+}
+
+func severityOf(p *Policy) policy.Severity {
+	s := policy.Severity(p.Object.GetAnnotations()["policies.kyverno.io/severity"])
+	if slices.Contains(policy.Severities, s) {
+		return s
+	}
+	return ""
+}
+
+// rules documents those of a kind, in the order of the policies, what autogen
+// makes behind what is written.
+func (e *Engine) rules(concerns func(*Rule) bool) []policy.Rule {
+	var all []policy.Rule
+	for _, p := range e.policies {
+		for _, rule := range p.all() {
+			if concerns(rule) {
+				all = append(all, p.document(rule))
+			}
+		}
+	}
+	return all
+}
+
+func (p *Policy) document(rule *Rule) policy.Rule {
+	notes := p.Object.GetAnnotations()
+	d := policy.Rule{
+		Engine: policy.EngineKyverno, Policy: p.key(), Name: rule.Name, Severity: severityOf(p), Action: policy.Audit,
+		Title: notes["policies.kyverno.io/title"], Description: notes["policies.kyverno.io/description"],
+		Origin: ruleSpan(p, rule),
+	}
+	if p.strongest(rule) == actionEnforce {
+		d.Action = policy.Deny
+	}
+	if rule.Validate != nil && d.Description == "" {
+		d.Description = rule.Validate.Message
+	}
+	return d
+}
+
+func ruleSpan(p *Policy, rule *Rule) render.Span { return span(p.Object, rule.Pointer) }
+
+// strongest is the strongest action that the rule may have.
+func (p *Policy) strongest(rule *Rule) string {
+	all := []string{p.action(rule, "", nil)}
+	overrides := p.Overrides
+	if rule.Validate != nil {
+		overrides = append(slices.Clip(overrides), rule.Validate.Overrides...)
+	}
+	for _, o := range overrides {
+		all = append(all, o.Action)
+	}
+	if slices.Contains(all, actionEnforce) {
+		return actionEnforce
+	}
+	return actionAudit
+}
+
+// Rules documents every rule, in the order of the policies.
+func (e *Engine) Rules() []policy.Rule {
+	return e.rules(func(*Rule) bool { return true })
+}

@@ -1,0 +1,450 @@
+package kyverno
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy/internal/jmespath"
+)
+
+// A template is a JSON value of a policy in which variables may stand, read
+// once. Its references ($(./../name)) are resolved when it is read, as they
+// are to the template itself.
+type template struct {
+	root   node
+	static bool // nothing to substitute: root is a fixed
+	err    error
+}
+
+// A node is a part of a template.
+type node interface {
+	fill(*filling) (any, error)
+}
+
+// Limits of what substitution may make.
+const (
+	maxPasses   = 64      // over one text, whose variables may hold variables
+	maxText     = 2 << 20 // of one text; Kyverno's context holds as much
+	maxNesting  = 128     // of a template
+	maxProduced = 1 << 20 // values that one substitution puts in
+)
+
+// A variable is what stands between braces.
+type variable struct {
+	source   string // as errors name it
+	here     bool   // {{ @ }}: the value at the place of the variable
+	shallow  bool   // {{- }}: what it holds is not looked into
+	path     []string
+	expr     *jmespath.Expression
+	onDelete *jmespath.Expression // with request.oldObject for request.object
+	user     bool                 // reads who makes the request
+	err      error
+}
+
+var (
+	variables = regexp.MustCompile(`(^|[^\\])(\{\{(?:\{[^{}]*\}|[^{}])*\}\})`)
+	escaped   = regexp.MustCompile(`\\\{\{(?:\{[^{}]*\}|[^{}])*\}\}`)
+	aboutUser = regexp.MustCompile(`request\.(userInfo|roles|clusterRoles)\b`)
+)
+
+// newTemplate reads a template that stands at a path of its document, which
+// only {{ @ }} asks for.
+func newTemplate(value any, path ...string) *template {
+	resolved, err := resolveReferences(value)
+	if err != nil {
+		return &template{err: err}
+	}
+	root, err := newNode(resolved, slices.Clip(path))
+	if err != nil {
+		return &template{err: err}
+	}
+	_, static := root.(fixed)
+	return &template{root: root, static: static}
+}
+
+func newNode(value any, path []string) (node, error) {
+	if len(path) > maxNesting {
+		return nil, fmt.Errorf("the policy nests deeper than %d levels", maxNesting)
+	}
+	switch t := value.(type) {
+	case string:
+		return newText(t, path), nil
+	case []any:
+		return newListNode(t, path)
+	case map[string]any:
+		return newMapNode(t, path)
+	default:
+		return fixed{value}, nil
+	}
+}
+
+// fixed is a value without variables.
+type fixed struct{ value any }
+
+func (f fixed) fill(*filling) (any, error) { return f.value, nil }
+
+type listNode []node
+
+func newListNode(list []any, path []string) (node, error) {
+	nodes, values, static := make(listNode, len(list)), make([]any, len(list)), true
+	for i, e := range list {
+		n, err := newNode(e, append(slices.Clip(path), fmt.Sprint(i)))
+		if err != nil {
+			return nil, err
+		}
+		nodes[i] = n
+		f, ok := n.(fixed)
+		values[i], static = f.value, static && ok
+	}
+	if static {
+		return fixed{values}, nil
+	}
+	return nodes, nil
+}
+
+func (l listNode) fill(f *filling) (any, error) {
+	list := make([]any, len(l))
+	for i, n := range l {
+		var err error
+		if list[i], err = n.fill(f); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// A mapNode has its entries in the order of their keys.
+type mapNode []mapEntry
+
+type mapEntry struct{ key, value node }
+
+func newMapNode(m map[string]any, path []string) (node, error) {
+	nodes, static := make(mapNode, 0, len(m)), true
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		key := newText(k, path)
+		value, err := newNode(m[k], append(slices.Clip(path), k))
+		if err != nil {
+			return nil, err
+		}
+		_, fixedKey := key.(fixed)
+		_, fixedValue := value.(fixed)
+		static = static && fixedKey && fixedValue
+		nodes = append(nodes, mapEntry{key, value})
+	}
+	if !static {
+		return nodes, nil
+	}
+	value, err := nodes.fill(nil)
+	return fixed{value}, err
+}
+
+func (m mapNode) fill(f *filling) (any, error) {
+	made := make(map[string]any, len(m))
+	for _, e := range m {
+		k, err := e.key.fill(f)
+		if err != nil {
+			return nil, err
+		}
+		key, ok := k.(string)
+		if !ok {
+			return nil, errors.New("expected string after substituting variables in a key")
+		}
+		if made[key], err = e.value.fill(f); err != nil {
+			return nil, err
+		}
+	}
+	return made, nil
+}
+
+// A textNode is a string with variables.
+type textNode struct {
+	whole *variable // the text is nothing but this variable
+	parts []textPart
+	path  []string
+}
+
+// A textPart is literal, or a variable.
+type textPart struct {
+	literal  string
+	variable *variable
+}
+
+func newText(s string, path []string) node {
+	if !strings.Contains(s, "{{") {
+		return fixed{s}
+	}
+	found := variables.FindAllStringSubmatchIndex(s, -1)
+	if len(found) == 0 {
+		return fixed{unescape(s)}
+	}
+	t := &textNode{path: path}
+	last := 0
+	for _, m := range found {
+		start, end := m[4], m[5]
+		v := newVariable(s[start:end], path)
+		if start == 0 && end == len(s) {
+			t.whole = v
+			return t
+		}
+		t.parts = append(t.parts, textPart{literal: s[last:start]}, textPart{variable: v})
+		last = end
+	}
+	t.parts = append(t.parts, textPart{literal: s[last:]})
+	return t
+}
+
+// unescape takes the backslash off \{{ }}, and the marks of what is not to be
+// looked into.
+func unescape(s string) string {
+	if strings.Contains(s, `\{{`) {
+		s = escaped.ReplaceAllStringFunc(s, func(v string) string { return v[1:] })
+	}
+	return strings.ReplaceAll(s, shut, "{{")
+}
+
+// shut stands for the braces of a shallow variable's value.
+const shut = "{\x00{"
+
+func newVariable(text string, path []string) *variable {
+	source := strings.ReplaceAll(strings.ReplaceAll(text, "{{", ""), "}}", "")
+	v := &variable{path: path}
+	if rest, ok := strings.CutPrefix(source, "-"); ok {
+		v.shallow, source = true, rest
+	}
+	v.source = strings.TrimSpace(source)
+	if v.source == "@" {
+		v.here = true
+		return v
+	}
+	v.user = aboutUser.MatchString(v.source)
+	v.expr, v.err = jmespath.Compile(v.source)
+	v.onDelete = v.expr
+	if v.err == nil && strings.Contains(v.source, "request.object") {
+		v.onDelete, v.err = jmespath.Compile(old(v.source))
+	}
+	return v
+}
+
+func old(expression string) string {
+	return strings.ReplaceAll(expression, "request.object", "request.oldObject")
+}
+
+// A filling substitutes the variables of a template.
+type filling struct {
+	scope    *scope
+	produced int
+	seen     func(*variable, string) // hears of every variable and of its expression; nil
+}
+
+// fill substitutes the template's variables. What it returns may share parts
+// with the policy and the object, and is not to be changed.
+func (t *template) fill(s *scope) (any, error) {
+	if t.err != nil {
+		return nil, t.err
+	}
+	if f, ok := t.root.(fixed); ok {
+		return f.value, nil
+	}
+	return t.root.fill(&filling{scope: s})
+}
+
+func (t *textNode) fill(f *filling) (any, error) {
+	if t.whole != nil {
+		return f.value(t.whole)
+	}
+	s, err := t.join(f)
+	for pass := 1; err == nil && strings.Contains(s, "{{"); pass++ {
+		next, ok := newText(s, t.path).(*textNode)
+		if !ok {
+			break
+		}
+		if pass == maxPasses {
+			return nil, fmt.Errorf("variables of variables do not come to an end at path %s", t.at())
+		}
+		if next.whole != nil {
+			return f.value(next.whole)
+		}
+		s, err = next.join(f)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return unescape(s), nil
+}
+
+// join puts the values of the variables between the literals.
+func (t *textNode) join(f *filling) (string, error) {
+	var b strings.Builder
+	for _, p := range t.parts {
+		if p.variable == nil {
+			b.WriteString(p.literal)
+			continue
+		}
+		v, err := f.resolve(p.variable)
+		if err != nil {
+			return "", err
+		}
+		text, err := textOf(v)
+		if err != nil {
+			return "", err
+		}
+		if p.variable.shallow {
+			text = strings.ReplaceAll(text, "{{", shut)
+		}
+		b.WriteString(text)
+		if b.Len() > maxText {
+			return "", fmt.Errorf("text with its variables is longer than %d bytes at path %s", maxText, t.at())
+		}
+	}
+	return b.String(), nil
+}
+
+func (t *textNode) at() string { return pathText(t.path) }
+
+// pathText is a path as Kyverno writes it.
+func pathText(path []string) string {
+	var b strings.Builder
+	for _, p := range path {
+		b.WriteString("/" + strings.ReplaceAll(p, "/", `\/`))
+	}
+	return b.String()
+}
+
+// textOf is a value between text.
+func textOf(v any) (string, error) {
+	if s, ok := v.(string); ok {
+		return s, nil
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", errors.New("a variable's value is no JSON")
+	}
+	return string(text), nil
+}
+
+// value is that of a variable which is a whole text: what it is, with the
+// variables in it expanded if it is a map or list.
+func (f *filling) value(v *variable) (any, error) {
+	value, err := f.resolve(v)
+	if err != nil || v.shallow {
+		return value, err
+	}
+	switch value.(type) {
+	case map[string]any, []any:
+		if !holdsVariables(value, 0) {
+			return value, nil
+		}
+		return f.expand(value, v.path)
+	}
+	return value, nil
+}
+
+// holdsVariables says whether any text of a value may hold variables.
+func holdsVariables(value any, depth int) bool {
+	if depth > maxNesting {
+		return false
+	}
+	switch t := value.(type) {
+	case string:
+		return strings.Contains(t, "{{")
+	case []any:
+		for _, e := range t {
+			if holdsVariables(e, depth+1) {
+				return true
+			}
+		}
+	case map[string]any:
+		for k, e := range t {
+			if strings.Contains(k, "{{") || holdsVariables(e, depth+1) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (f *filling) expand(value any, path []string) (any, error) {
+	n, err := newNode(value, path)
+	if err != nil {
+		return nil, err
+	}
+	return n.fill(f)
+}
+
+// resolve gives a variable's value.
+func (f *filling) resolve(v *variable) (any, error) {
+	if f.produced++; f.produced > maxProduced {
+		return nil, fmt.Errorf("more than %d variables are substituted", maxProduced)
+	}
+	if err := f.scope.review.ctx.Err(); err != nil {
+		return nil, err
+	}
+	expr, source, err := v.expression(f.scope)
+	if err != nil {
+		return nil, fmt.Errorf("failed to resolve %s at path %s: JMESPath query failed: %w", source, pathText(v.path), err)
+	}
+	if f.seen != nil {
+		f.seen(v, source)
+	}
+	value, err := f.scope.query(expr, v.user)
+	if err != nil {
+		return nil, fmt.Errorf("failed to resolve %s at path %s: %w", source, pathText(v.path), err)
+	}
+	return value, nil
+}
+
+// expression is what the variable asks, in a request of its kind.
+func (v *variable) expression(s *scope) (*jmespath.Expression, string, error) {
+	deleting := s.review.operation == opDelete
+	switch {
+	case v.here:
+		source := s.place(v.path)
+		if deleting {
+			source = old(source)
+		}
+		expr, err := jmespath.Compile(source)
+		return expr, source, err
+	case deleting:
+		return v.onDelete, old(v.source), v.err
+	default:
+		return v.expr, v.source, v.err
+	}
+}
+
+// place is the JMESPath of {{ @ }}: the object's field where the variable
+// stands in the rule, two steps in, or past foreach.
+func (s *scope) place(path []string) string {
+	if i := slices.Index(path, "foreach"); i >= 0 {
+		path = path[i+1:]
+	}
+	path = path[min(2, len(path)):]
+	root := "request.object"
+	if _, ok, _ := s.Lookup("target"); ok {
+		root = "target"
+	}
+	var b strings.Builder
+	b.WriteString(root)
+	for _, p := range path {
+		if digits(p) {
+			b.WriteString("[" + p + "]")
+			continue
+		}
+		b.WriteString("." + quoteName(p))
+	}
+	return b.String()
+}
+
+func digits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+// quoteName is a name as JMESPath has it.
+func quoteName(name string) string {
+	text, _ := json.Marshal(name)
+	return string(text)
+}

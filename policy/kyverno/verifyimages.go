@@ -1,0 +1,104 @@
+package kyverno
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/preadmit/preadmit/policy/internal/pattern"
+)
+
+// verifies is the phase of verifyImages rules. Signatures and attestations
+// take a registry and keys: only what stands in the object is decided here.
+var verifies = phase{
+	concerns: func(r *Rule) bool { return len(r.VerifyImages) > 0 },
+	run: func(x *run) []Response {
+		if x.review.object == nil {
+			return nil
+		}
+		s := x.review.scopeOf(x.program.rule, x.program.entries)
+		if v, _ := x.admits(s); v != nil {
+			return []Response{x.response(v)}
+		}
+		if v := x.judgeImages(s); v != nil || len(x.review.asked) > 0 {
+			if v == nil {
+				v = &verdict{}
+			}
+			return []Response{x.response(v)}
+		}
+		return nil
+	},
+}
+
+// judgeImages takes the entries in turn. The first that does not pass tells;
+// where no image is named there is no verdict.
+func (x *run) judgeImages(s *scope) *verdict {
+	images, _, err := s.Lookup("images")
+	if err != nil {
+		return broken("failed to extract images", err)
+	}
+	groups, _ := images.(map[string]any)
+	var told *verdict
+	for _, entry := range x.program.rule.VerifyImages {
+		for _, group := range sortedKeys(groups) {
+			in, _ := groups[group].(map[string]any)
+			for _, name := range sortedKeys(in) {
+				image, _ := in[name].(map[string]any)
+				v := x.judgeImage(entry, image)
+				switch {
+				case v == nil:
+				case v.status != StatusPass && v.status != StatusSkip:
+					return v
+				case told == nil || told.status == StatusSkip:
+					told = v
+				}
+			}
+		}
+	}
+	return told
+}
+
+func (x *run) judgeImage(entry *VerifyImages, image map[string]any) *verdict {
+	ref, _ := image["reference"].(string)
+	at, _ := image["jsonPointer"].(string)
+	if !anyWildcard(entry.ImageReferences, ref) {
+		return nil
+	}
+	if anyWildcard(entry.SkipImageReferences, ref) {
+		return &verdict{status: StatusSkip, message: "skipping image verification since image reference " + ref + " is skipped"}
+	}
+	digest, _ := image["digest"].(string)
+	verified := x.verified(ref)
+	switch {
+	case entry.VerifyDigest && digest == "" && (!entry.MutateDigest || x.review.engine.options.CLI):
+		return &verdict{status: StatusFail, message: "missing digest for " + ref, fields: []string{at}}
+	case entry.MutateDigest && digest == "" && !x.review.engine.options.CLI:
+		return x.unverifiable(fmt.Sprintf("image %s: its digest is in the registry", ref))
+	case entry.Attestors+entry.Attestations > 0 && !verified:
+		return x.unverifiable("image " + ref)
+	case entry.Required && entry.Attestors+entry.Attestations > 0 && !verified:
+		return &verdict{status: StatusFail, message: "unverified image " + ref, fields: []string{at}}
+	}
+	return &verdict{status: StatusPass, message: "image verified"}
+}
+
+const verifiedAnnotation = "kyverno.io/verify-images"
+
+// verified says whether the object's annotation records that an image was. On
+// a cluster only Kyverno writes it, so what a manifest says does not count.
+func (x *run) verified(ref string) bool {
+	if !x.review.engine.options.CLI {
+		return false
+	}
+	v, _ := lookup(x.review.object, "metadata", "annotations", verifiedAnnotation)
+	text, _ := v.(string)
+	var all map[string]any
+	if json.Unmarshal([]byte(text), &all) != nil {
+		return false
+	}
+	for name, state := range all {
+		if pattern.Wildcard(name, ref) && (state == "pass" || state == true) {
+			return true
+		}
+	}
+	return false
+}
