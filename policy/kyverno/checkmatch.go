@@ -214,5 +214,40 @@ func sameBlock(r *Rule) bool {
 		}
 		return false
 	}
-	return len(exclude.keys()) > 0 && len(some)+len(others) == 0 && reflect.DeepEqual(match.value, exclude.value)
+	if len(some)+len(others) > 0 || len(r.Match.All) == 0 || len(r.Exclude.All) == 0 {
+		return false
+	}
+	return r.Exclude.All[0].covers(r.Match.All[0])
+}
+
+// covers says whether whatever the other filter names is named by this one, as
+// far as Kyverno looks: each list is there, or none.
+func (f *Filter) covers(other *Filter) bool {
+	for _, lists := range [][2][]string{
+		{f.Roles, other.Roles},
+		{f.ClusterRoles, other.ClusterRoles},
+		{f.Namespaces, other.Namespaces},
+		{f.Operations, other.Operations},
+	} {
+		if !coversList(lists[0], lists[1]) {
+			return false
+		}
+	}
+	return coversList(f.Kinds, other.Kinds) && coversList(f.Subjects, other.Subjects) && f.coversNames(other) &&
+		reflect.DeepEqual(f.Selector, other.Selector) && reflect.DeepEqual(f.NamespaceSelector, other.NamespaceSelector) &&
+		reflect.DeepEqual(f.Annotations, other.Annotations)
+}
+
+func coversList[T comparable](list, other []T) bool {
+	if len(list) == 0 {
+		return true
+	}
+	return len(other) > 0 && !slices.ContainsFunc(other, func(x T) bool { return !slices.Contains(list, x) })
+}
+
+func (f *Filter) coversNames(other *Filter) bool {
+	if len(f.Names) == 0 {
+		return true
+	}
+	return len(other.Names) > 0 && !slices.ContainsFunc(other.Names, func(name string) bool { return !anyWildcard(f.Names, name) })
 }

@@ -162,9 +162,10 @@ func (r *Rule) names() []string {
 		for _, e := range entries {
 			if e.ConfigMap != nil {
 				all = append(all, e.Name+".data", e.Name+".metadata", e.Name+".data.*", e.Name+".metadata.*")
-				continue
 			}
-			all = append(all, e.Name+"*")
+			if e.Variable != nil || e.APICall != nil || e.ImageRegistry != nil || e.GlobalReference != nil {
+				all = append(all, e.Name+"*")
+			}
 		}
 	}
 	add(r.Context)
