@@ -2,23 +2,123 @@
 // patchStrategicMerge, with anchors, and patchesJson6902.
 //
 // In go an object and a patch whose variables are substituted; out comes
-// another object ([Result]). Nothing that goes in is changed.
+// another object ([Result]), which shares nothing with what went in.
+//
+// Kyverno merges with kustomize. Its schema is a state of the whole process,
+// which a kustomization may replace; the schema here is made of the Go types
+// of the built-in kinds, so that one never depends on the other.
 package overlay
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/preadmit/preadmit/policy/internal/patch"
+)
 
 // A Result is the object after a patch.
 type Result struct {
-	Object   map[string]any // the very one that went in if nothing applied
-	Applied  bool           // the patch was not skipped by its anchors; Object may be equal to what it was
-	Pointers []string       // of the fields that are not what they were, sorted; removed ones too
+	Object   map[string]any
+	Applied  bool     // its anchors did not skip the patch; the object may still be what it was
+	Pointers []string // what is other in Object, and where what is gone would be
 }
 
-// StrategicMerge applies a patchStrategicMerge. The error is about the patch.
+// StrategicMerge applies a patchStrategicMerge. The error says what in the
+// patch doesn't fit the object.
 func StrategicMerge(object map[string]any, patch any) (Result, error) {
-	return Result{Object: object}, nil
+	p, err := clone(patch, 0)
+	if err != nil {
+		return Result{}, err
+	}
+	after, err := cloneObject(object)
+	if err != nil {
+		return Result{}, err
+	}
+	overlay, ok := p.(map[string]any)
+	if !ok {
+		return Result{}, fmt.Errorf("the patch is %s, and an object is a map", kind(p))
+	}
+	switch overlay, err = preprocess(overlay, object); {
+	case errors.As(err, new(*unmet)):
+		return Result{Object: after}, nil
+	case err != nil:
+		return Result{}, err
+	}
+	var m merger
+	merged, err := m.merge(after, overlay, shape{}, "")
+	if err != nil {
+		return Result{}, err
+	}
+	after, ok = merged.(map[string]any)
+	if !ok {
+		return Result{}, errors.New("the patch deletes the whole object")
+	}
+	return Result{Object: after, Applied: true, Pointers: m.pointers}, nil
 }
 
-// JSON6902 applies a patchesJson6902, YAML or JSON. The error names the
-// operation that does not apply.
-func JSON6902(object map[string]any, patchText string) (Result, error) {
-	return Result{Object: object}, nil
+// differences are for patches that don't say themselves what they set.
+func differences(before, after map[string]any) []string { return patch.Differences(before, after) }
+
+// maxDepth is how deep objects and patches may nest.
+const maxDepth = 256
+
+func cloneObject(object map[string]any) (map[string]any, error) {
+	c, err := clone(object, 0)
+	if err != nil {
+		return nil, err
+	}
+	return c.(map[string]any), nil
+}
+
+// clone copies a JSON value.
+func clone(v any, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("it nests deeper than %d levels", maxDepth)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for k, e := range v {
+			c, err := clone(e, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			m[k] = c
+		}
+		return m, nil
+	case []any:
+		list := make([]any, len(v))
+		for i, e := range v {
+			c, err := clone(e, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list[i] = c
+		}
+		return list, nil
+	}
+	return v, nil
+}
+
+// copied is clone of what has been cloned before, and so isn't too deep.
+func copied(v any) any {
+	c, _ := clone(v, 0)
+	return c
+}
+
+// kind names what a JSON value is, for people.
+func kind(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case map[string]any:
+		return "a map"
+	case []any:
+		return "a list"
+	case string:
+		return "a string"
+	case bool:
+		return "a boolean"
+	}
+	return "a number"
 }

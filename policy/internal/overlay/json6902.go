@@ -1,0 +1,450 @@
+package overlay
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// JSON6902 applies a patchesJson6902, YAML or JSON, as Kyverno does with
+// json-patch v5: indices may count from the end, removing what is missing
+// changes nothing, and adding makes what is missing on the way. The error names
+// the operation that does not apply.
+func JSON6902(object map[string]any, patchText string) (Result, error) {
+	operations, err := operations(patchText)
+	if err != nil {
+		return Result{}, err
+	}
+	root, err := clone(object, 0)
+	if err != nil {
+		return Result{}, err
+	}
+	d := document{root: root}
+	for i, o := range operations {
+		if err := d.apply(o); err != nil {
+			return Result{}, fmt.Errorf("operation %d, %s %s: %w", i, o.Op, orRoot(deref(o.Path)), err)
+		}
+	}
+	after, ok := d.root.(map[string]any)
+	if !ok {
+		return Result{}, fmt.Errorf("the patch leaves %s in place of the object", kind(d.root))
+	}
+	return Result{Object: after, Applied: true, Pointers: differences(object, after)}, nil
+}
+
+// An operation is of RFC 6902.
+type operation struct {
+	Op    string  `json:"op"`
+	Path  *string `json:"path"`
+	From  *string `json:"from"`
+	Value any     `json:"value"`
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func operations(text string) ([]operation, error) {
+	data := []byte(text)
+	if !strings.HasPrefix(text, "[") {
+		var err error
+		if data, err = yaml.YAMLToJSON(data); err != nil {
+			return nil, errors.New("the patch is no YAML")
+		}
+	}
+	var list []operation
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &list); err != nil {
+		return nil, errors.New("the patch is no list of operations with op, path and value")
+	}
+	for i, o := range list {
+		if o.Path == nil {
+			return nil, fmt.Errorf("operation %d has no path", i)
+		}
+		if _, err := clone(o.Value, 0); err != nil {
+			return nil, fmt.Errorf("operation %d: %w", i, err)
+		}
+	}
+	return list, nil
+}
+
+// A document is being patched.
+type document struct {
+	root   any
+	copied int // how many values copies made
+}
+
+// maxCopied is how many values the copies of one patch may make in all: each
+// can double the object.
+const maxCopied = 1 << 18
+
+var errMissing = errors.New("the object has nothing there")
+
+func (d *document) apply(o operation) error {
+	switch o.Op {
+	case "add":
+		return d.add(*o.Path, copied(o.Value))
+	case "remove":
+		err := d.remove(*o.Path)
+		if errors.Is(err, errMissing) {
+			return nil
+		}
+		return err
+	case "replace":
+		return d.replace(*o.Path, copied(o.Value))
+	case "test":
+		return d.test(*o.Path, o.Value)
+	case "move", "copy":
+		return d.transfer(o)
+	}
+	return errors.New("no operation is called so")
+}
+
+func (d *document) transfer(o operation) error {
+	if o.From == nil {
+		return errors.New("it has no from")
+	}
+	value, err := d.get(*o.From)
+	if err != nil {
+		return fmt.Errorf("from %s: %w", orRoot(*o.From), err)
+	}
+	if o.Op == "move" {
+		if *o.From == *o.Path {
+			return nil
+		}
+		if strings.HasPrefix(*o.Path, *o.From+"/") {
+			return errors.New("nothing can be moved into itself")
+		}
+		if err := d.remove(*o.From); err != nil {
+			return err
+		}
+		return d.add(*o.Path, value)
+	}
+	if d.copied += size(value); d.copied > maxCopied {
+		return errors.New("the patch copies too much")
+	}
+	c, err := clone(value, 0)
+	if err != nil {
+		return err
+	}
+	return d.add(*o.Path, c)
+}
+
+func size(v any) int {
+	n := 1
+	switch v := v.(type) {
+	case map[string]any:
+		for _, e := range v {
+			n += size(e)
+		}
+	case []any:
+		for _, e := range v {
+			n += size(e)
+		}
+	}
+	return n
+}
+
+// parse takes a JSON pointer apart.
+func parse(pointer string) ([]string, error) {
+	if pointer == "" {
+		return nil, nil
+	}
+	if pointer[0] != '/' {
+		return nil, errors.New("a path starts with /")
+	}
+	parts := strings.Split(pointer[1:], "/")
+	if len(parts) > maxDepth {
+		return nil, errors.New("the path is too long")
+	}
+	for i, p := range parts {
+		parts[i] = unescape.Replace(p)
+	}
+	return parts, nil
+}
+
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+func (d *document) get(pointer string) (any, error) {
+	parts, err := parse(pointer)
+	if err != nil {
+		return nil, err
+	}
+	return walk(d.root, parts)
+}
+
+func walk(v any, parts []string) (any, error) {
+	for _, part := range parts {
+		switch t := v.(type) {
+		case map[string]any:
+			e, ok := t[part]
+			if !ok {
+				return nil, errMissing
+			}
+			v = e
+		case []any:
+			i, err := index(part, len(t), len(t))
+			if err != nil {
+				return nil, err
+			}
+			v = t[i]
+		default:
+			return nil, errMissing
+		}
+	}
+	return v, nil
+}
+
+// index reads an index of a list below a limit; one from the end counts from
+// what end says.
+func index(part string, limit, end int) (int, error) {
+	i, err := strconv.Atoi(part)
+	if err != nil || part[0] == '+' {
+		return 0, fmt.Errorf("%.32q is no index of a list", part)
+	}
+	if i < 0 {
+		i += end
+	}
+	if i < 0 || i >= limit {
+		return 0, errMissing
+	}
+	return i, nil
+}
+
+// edit replaces what stands at the end of a path by what change makes of it:
+// the parent and the last part of the path go in.
+func (d *document) edit(pointer string, change func(parent any, last string) (any, error)) error {
+	parts, err := parse(pointer)
+	if err != nil {
+		return err
+	}
+	if len(parts) == 0 {
+		return errors.New("the whole object can't be")
+	}
+	d.root, err = rebuild(d.root, parts, change)
+	return err
+}
+
+// rebuild puts the changed parent where it was: a list that grew is another.
+func rebuild(v any, parts []string, change func(parent any, last string) (any, error)) (any, error) {
+	if len(parts) == 1 {
+		return changed(v, parts[0], change)
+	}
+	child, err := walk(v, parts[:1])
+	if err != nil {
+		return v, err
+	}
+	after, err := rebuild(child, parts[1:], change)
+	if err != nil {
+		return v, err
+	}
+	switch t := v.(type) {
+	case map[string]any:
+		t[parts[0]] = after
+	case []any:
+		i, _ := index(parts[0], len(t), len(t))
+		t[i] = after
+	}
+	return v, nil
+}
+
+func changed(v any, last string, change func(parent any, last string) (any, error)) (any, error) {
+	after, err := change(v, last)
+	if err != nil {
+		return v, err
+	}
+	return after, nil
+}
+
+func (d *document) add(pointer string, value any) error {
+	if pointer == "" {
+		d.root = value
+		return nil
+	}
+	parts, err := parse(pointer)
+	if err != nil {
+		return err
+	}
+	if d.root, err = ensure(d.root, parts); err != nil {
+		return err
+	}
+	return d.edit(pointer, func(parent any, last string) (any, error) {
+		switch t := parent.(type) {
+		case map[string]any:
+			t[last] = value
+			return t, nil
+		case []any:
+			return insert(t, last, value)
+		}
+		return nil, errMissing
+	})
+}
+
+func insert(list []any, at string, value any) (any, error) {
+	if at == "-" {
+		return append(list, value), nil
+	}
+	i, err := index(at, len(list)+1, len(list)+1)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, nil)
+	copy(list[i+1:], list[i:])
+	list[i] = value
+	return list, nil
+}
+
+// maxPadding is how many elements a list is made of to have one at an index.
+const maxPadding = 1 << 10
+
+// ensure makes what is missing on the way to the last part: lists before
+// indices, and maps.
+func ensure(v any, parts []string) (any, error) {
+	if len(parts) == 1 {
+		return v, nil
+	}
+	child, err := walk(v, parts[:1])
+	if err != nil && !errors.Is(err, errMissing) && parts[0] != "-" {
+		return nil, err
+	}
+	if child != nil {
+		after, err := ensure(child, parts[1:])
+		return place(v, parts[0], after, err)
+	}
+	made, err := container(parts[1])
+	if err != nil {
+		return nil, err
+	}
+	after, err := ensure(made, parts[1:])
+	return place(v, parts[0], after, err)
+}
+
+// container is what holds a part of a path: an index, or a key.
+func container(part string) (any, error) {
+	n, err := strconv.Atoi(part)
+	if part == "-" {
+		return []any{}, nil
+	}
+	if err != nil {
+		return map[string]any{}, nil
+	}
+	if n < -1 || n > maxPadding {
+		return nil, errMissing
+	}
+	return make([]any, max(0, n)), nil
+}
+
+// place puts a value at a part of what holds it.
+func place(v any, part string, value any, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	switch t := v.(type) {
+	case map[string]any:
+		t[part] = value
+		return t, nil
+	case []any:
+		if i, err := index(part, len(t), len(t)); err == nil {
+			t[i] = value
+			return t, nil
+		}
+		return insert(t, part, value)
+	}
+	return nil, errMissing
+}
+
+func (d *document) remove(pointer string) error {
+	return d.edit(pointer, func(parent any, last string) (any, error) {
+		switch t := parent.(type) {
+		case map[string]any:
+			if _, ok := t[last]; !ok {
+				return nil, errMissing
+			}
+			delete(t, last)
+			return t, nil
+		case []any:
+			i, err := index(last, len(t), len(t))
+			if err != nil {
+				return nil, err
+			}
+			return append(t[:i], t[i+1:]...), nil
+		}
+		return nil, errMissing
+	})
+}
+
+func (d *document) replace(pointer string, value any) error {
+	if pointer == "" {
+		d.root = value
+		return nil
+	}
+	return d.edit(pointer, func(parent any, last string) (any, error) {
+		if _, err := walk(parent, []string{last}); err != nil {
+			return nil, err
+		}
+		return place(parent, last, value, nil)
+	})
+}
+
+// test holds where both are the same, and where null is wanted and nothing is
+// there.
+func (d *document) test(pointer string, want any) error {
+	have, err := d.get(pointer)
+	if errors.Is(err, errMissing) && want == nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !same(have, want) {
+		return errors.New("the object has another value there")
+	}
+	return nil
+}
+
+// same compares JSON values; numbers by their value.
+func same(a, b any) bool {
+	switch x := a.(type) {
+	case map[string]any:
+		y, ok := b.(map[string]any)
+		if !ok || len(x) != len(y) {
+			return false
+		}
+		for k, e := range x {
+			if o, ok := y[k]; !ok || !same(e, o) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		y, ok := b.([]any)
+		if !ok || len(x) != len(y) {
+			return false
+		}
+		for i := range x {
+			if !same(x[i], y[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	if x, ok := a.(int64); ok {
+		if y, ok := b.(float64); ok {
+			return y == math.Trunc(y) && float64(x) == y
+		}
+	}
+	if x, ok := b.(int64); ok {
+		if y, ok := a.(float64); ok {
+			return y == math.Trunc(y) && float64(x) == y
+		}
+	}
+	return reflect.DeepEqual(a, b)
+}

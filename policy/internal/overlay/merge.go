@@ -1,0 +1,372 @@
+package overlay
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A merger merges a patch into an object as kustomize's kyaml does (its
+// packages merge2 and walk, new elements of lists before the others), and notes
+// what becomes other.
+type merger struct{ pointers []string }
+
+// maxPointers is how many a result names.
+const maxPointers = 256
+
+func (m *merger) set(at string) {
+	if len(m.pointers) < maxPointers {
+		m.pointers = append(m.pointers, at)
+	}
+}
+
+// cleared is what a patch removes.
+type cleared struct{}
+
+// The directives of strategic merge patches.
+const directive = "$patch"
+
+// merge returns what stands at a place after the patch, or cleared. The object's
+// value, which may be missing, is changed in place.
+func (m *merger) merge(object, patch any, s shape, at string) (any, error) {
+	if patch == nil {
+		return cleared{}, nil
+	}
+	if object == nil {
+		return m.added(patch, s, at)
+	}
+	if kind(object) != kind(patch) && (isTree(object) || isTree(patch)) {
+		return nil, fmt.Errorf("the patch has %s where the object has %s: %s", kind(patch), kind(object), at)
+	}
+	switch p := patch.(type) {
+	case map[string]any:
+		return m.mergeMap(object.(map[string]any), p, s, at)
+	case []any:
+		if s.merge {
+			return m.mergeList(object.([]any), p, s, at)
+		}
+	}
+	if !reflect.DeepEqual(object, patch) {
+		m.set(at)
+	}
+	return patch, nil
+}
+
+func isTree(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return true
+	}
+	return false
+}
+
+func (m *merger) mergeMap(object, patch map[string]any, s shape, at string) (any, error) {
+	how, err := takeDirective(patch, at)
+	switch {
+	case err != nil:
+		return nil, err
+	case how == "delete":
+		return cleared{}, nil
+	case how == "replace":
+		return m.replacement(object, patch, s, at)
+	}
+	if !s.known() {
+		s = shapeOf(object)
+	}
+	if !s.known() {
+		s = shapeOf(patch)
+	}
+	for _, key := range slices.Sorted(maps.Keys(patch)) {
+		here := at + "/" + escape.Replace(key)
+		value, err := m.merge(object[key], patch[key], s.field(key), here)
+		if err != nil {
+			return nil, err
+		}
+		if _, gone := value.(cleared); !gone {
+			object[key] = value
+		} else if _, was := object[key]; was {
+			delete(object, key)
+			m.set(here)
+		}
+	}
+	return object, nil
+}
+
+var escape = strings.NewReplacer("~", "~0", "/", "~1")
+
+// replacement is a patch in place of what was there.
+func (m *merger) replacement(object any, patch any, s shape, at string) (any, error) {
+	value, err := clean(patch, s, at)
+	if err == nil && !reflect.DeepEqual(object, value) {
+		m.set(at)
+	}
+	return value, err
+}
+
+// added is a patch where the object has nothing.
+func (m *merger) added(patch any, s shape, at string) (any, error) {
+	value, err := clean(patch, s, at)
+	if _, gone := value.(cleared); err == nil && !gone {
+		m.set(at)
+	}
+	return value, err
+}
+
+// clean gives a patch as it is where there is nothing to merge it with: without
+// directives and the nulls that remove.
+func clean(patch any, s shape, at string) (any, error) {
+	switch p := patch.(type) {
+	case nil:
+		return cleared{}, nil
+	case map[string]any:
+		return cleanMap(p, s, at)
+	case []any:
+		if s.merge {
+			var m merger
+			return m.mergeList(nil, p, s, at)
+		}
+	}
+	return patch, nil
+}
+
+func cleanMap(patch map[string]any, s shape, at string) (any, error) {
+	how, err := takeDirective(patch, at)
+	if err != nil {
+		return nil, err
+	}
+	if how == "delete" {
+		return cleared{}, nil
+	}
+	if !s.known() {
+		s = shapeOf(patch)
+	}
+	for _, key := range slices.Sorted(maps.Keys(patch)) {
+		value, err := clean(patch[key], s.field(key), at+"/"+escape.Replace(key))
+		if err != nil {
+			return nil, err
+		}
+		if _, gone := value.(cleared); gone {
+			delete(patch, key)
+		} else {
+			patch[key] = value
+		}
+	}
+	return patch, nil
+}
+
+// takeDirective takes $patch from a map.
+func takeDirective(patch map[string]any, at string) (string, error) {
+	v, ok := patch[directive]
+	if !ok || v == nil {
+		return "merge", nil
+	}
+	delete(patch, directive)
+	return known(v, at)
+}
+
+func known(v any, at string) (string, error) {
+	switch v {
+	case "merge", "replace", "delete":
+		return v.(string), nil
+	}
+	return "", fmt.Errorf("$patch at %s is none of merge, replace and delete", orRoot(at))
+}
+
+func orRoot(at string) string {
+	if at == "" {
+		return "the root"
+	}
+	return at
+}
+
+// takeListDirective takes the element that is $patch alone from a list.
+func takeListDirective(patch []any, at string) (string, []any, error) {
+	i := slices.IndexFunc(patch, func(e any) bool {
+		element, _ := e.(map[string]any)
+		_, ok := element[directive]
+		return ok
+	})
+	if i < 0 || len(patch[i].(map[string]any)) > 1 {
+		return "merge", patch, nil
+	}
+	how, err := known(patch[i].(map[string]any)[directive], at)
+	return how, slices.Delete(slices.Clone(patch), i, i+1), err
+}
+
+// mergeList merges elements by their keys: those of the patch come first, in
+// its order, each merged with the object's, then the others.
+func (m *merger) mergeList(object, patch []any, s shape, at string) (any, error) {
+	how, patch, err := takeListDirective(patch, at)
+	switch {
+	case err != nil:
+		return nil, err
+	case how == "delete":
+		return cleared{}, nil
+	case how == "replace":
+		return m.replacement(object, patch, s, at)
+	}
+	if len(s.keys) == 0 {
+		return m.union(object, patch, at), nil
+	}
+	groups, err := grouped(object, patch, usedKeys(object, patch, s.keys), at)
+	if err != nil {
+		return nil, err
+	}
+	return m.mergeGroups(groups, s.elements(), at)
+}
+
+// usedKeys are the keys that any element has; the first always counts.
+func usedKeys(object, patch []any, keys []string) []string {
+	used := slices.Clone(keys[:1])
+	for _, key := range keys[1:] {
+		if slices.ContainsFunc(slices.Concat(object, patch), func(e any) bool {
+			element, _ := e.(map[string]any)
+			return keyText(element[key]) != ""
+		}) {
+			used = append(used, key)
+		}
+	}
+	return used
+}
+
+// A group is an element of the object, if it has it, and those of the patch
+// that are about it.
+type group struct {
+	object  any
+	patches []map[string]any
+}
+
+// grouped puts the elements in the order in which they will stand. Where two
+// keys tell them apart, the object's keep their order, behind the new ones.
+func grouped(object, patch []any, keys []string, at string) ([]*group, error) {
+	var first, rest []*group
+	of := make([]*group, len(object))
+	for i, e := range object {
+		of[i] = &group{object: e}
+	}
+	for _, e := range patch {
+		p, ok := e.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("the patch has %s in a list of maps: %s", kind(e), at)
+		}
+		i := find(object, p, keys)
+		if i >= 0 && halfKeyed(object[i], p, keys) {
+			continue
+		}
+		if i >= 0 {
+			of[i].patches = append(of[i].patches, p)
+		}
+		switch before := sameGroup(first, p, keys); {
+		case i >= 0 && (len(keys) > 1 || len(of[i].patches) > 1):
+		case i >= 0:
+			first = append(first, of[i])
+		case before != nil:
+			before.patches = append(before.patches, p)
+		default:
+			first = append(first, &group{patches: []map[string]any{p}})
+		}
+	}
+	for _, g := range of {
+		if len(g.patches) == 0 || len(keys) > 1 {
+			rest = append(rest, g)
+		}
+	}
+	return append(first, rest...), nil
+}
+
+// halfKeyed says whether one of two elements lacks a key that the other has.
+// kustomize takes them for the same and then keeps the object's as it was.
+func halfKeyed(object any, patch map[string]any, keys []string) bool {
+	o, _ := object.(map[string]any)
+	return slices.ContainsFunc(keys, func(key string) bool {
+		return (keyText(o[key]) == "") != (keyText(patch[key]) == "")
+	})
+}
+
+// sameGroup is the group of a new element that the patch had before.
+func sameGroup(groups []*group, of map[string]any, keys []string) *group {
+	for _, g := range groups {
+		if g.object == nil && find([]any{g.patches[0]}, of, keys) == 0 {
+			return g
+		}
+	}
+	return nil
+}
+
+func (m *merger) mergeGroups(groups []*group, s shape, at string) (any, error) {
+	result, removed := []any{}, false
+	for _, g := range groups {
+		value, here := g.object, at+"/"+strconv.Itoa(len(result))
+		for _, p := range g.patches {
+			var err error
+			if value, err = m.merge(value, p, s, here); err != nil {
+				return nil, err
+			}
+			if _, gone := value.(cleared); gone {
+				value = nil
+			}
+		}
+		if element, _ := value.(map[string]any); len(g.patches) == 0 || len(element) > 0 {
+			result = append(result, value)
+		} else {
+			removed = removed || g.object != nil
+		}
+	}
+	if removed {
+		m.set(at)
+	}
+	return result, nil
+}
+
+// find is the index of the element with the keys of another, or -1. A second
+// key counts where both have it. An element without the first has no other.
+func find(list []any, of map[string]any, keys []string) int {
+	if keyText(of[keys[0]]) == "" {
+		return -1
+	}
+	return slices.IndexFunc(list, func(e any) bool {
+		element, _ := e.(map[string]any)
+		for i, key := range keys {
+			a, b := keyText(element[key]), keyText(of[key])
+			if a != b && (i == 0 || a != "" && b != "") {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func keyText(v any) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	if empty(v) {
+		return ""
+	}
+	text, _ := json.Marshal(v)
+	return string(text)
+}
+
+// union is of lists of scalars: the patch's, then what else the object has.
+func (m *merger) union(object, patch []any, at string) []any {
+	result := []any{}
+	add := func(e any) {
+		if !slices.ContainsFunc(result, func(r any) bool { return reflect.DeepEqual(r, e) }) {
+			result = append(result, e)
+		}
+	}
+	for _, e := range patch {
+		if !slices.ContainsFunc(object, func(o any) bool { return reflect.DeepEqual(o, e) }) {
+			m.set(at + "/" + strconv.Itoa(len(result)))
+		}
+		add(e)
+	}
+	for _, e := range object {
+		add(e)
+	}
+	return result
+}

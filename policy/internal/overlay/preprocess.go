@@ -1,0 +1,310 @@
+package overlay
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy/internal/pattern"
+)
+
+// An unmet error is a condition that the object doesn't meet: in a list it
+// leaves one element alone, elsewhere, and of <() anywhere, the whole object.
+type unmet struct {
+	global bool
+	key    string
+}
+
+func (e *unmet) Error() string { return "the object does not meet the condition at " + e.key }
+
+// preprocess gives the patch without its anchors: what they ask for, for this
+// very object. It changes the patch. The error is an [unmet] one where the
+// anchors leave the object alone.
+//
+// Source: what Kyverno's pkg/engine/mutate/patch does before it merges.
+func preprocess(patch, object map[string]any) (map[string]any, error) {
+	if err := processMap(patch, object); err != nil {
+		return nil, err
+	}
+	removeConditions(patch)
+	return patch, nil
+}
+
+// processMap follows the anchors of a map of the patch. object is what stands
+// there, or nil.
+func processMap(patch map[string]any, object any) error {
+	there, _ := object.(map[string]any)
+	addMissing(patch, there)
+	for _, anchor := range []pattern.Anchor{pattern.Global, pattern.Condition} {
+		if err := checkConditions(patch, there, anchor); err != nil {
+			return err
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(patch)) {
+		if isAnchor(key) {
+			continue
+		}
+		value, err := process(patch[key], there[key])
+		if err != nil {
+			return err
+		}
+		patch[key] = value
+	}
+	return nil
+}
+
+// process returns the value of the patch after its anchors; maps are changed
+// in place.
+func process(value, object any) (any, error) {
+	switch v := value.(type) {
+	case map[string]any:
+		return v, processMap(v, object)
+	case []any:
+		if len(v) == 0 {
+			return v, nil
+		}
+		if _, ok := v[0].(map[string]any); ok {
+			return processList(v, object)
+		}
+	}
+	return value, nil
+}
+
+// isAnchor says whether a key is one that a patch gives a meaning.
+func isAnchor(key string) bool {
+	a, _ := pattern.ParseKey(key)
+	return a == pattern.Addition || isConditional(a)
+}
+
+func isConditional(a pattern.Anchor) bool { return a == pattern.Condition || a == pattern.Global }
+
+// addMissing follows +(): the key goes where the object has it, be it null,
+// and is one of the patch where it has not. It says whether there was any.
+func addMissing(patch, object map[string]any) bool {
+	found := false
+	for _, raw := range slices.Sorted(maps.Keys(patch)) {
+		a, key := pattern.ParseKey(raw)
+		if a != pattern.Addition {
+			continue
+		}
+		found = true
+		value := patch[raw]
+		delete(patch, raw)
+		if _, has := object[key]; !has {
+			patch[key] = value
+		}
+	}
+	return found
+}
+
+// checkConditions holds the object to the conditions of one kind. One whose
+// value adds fields is met where its key is there.
+func checkConditions(patch, object map[string]any, kind pattern.Anchor) error {
+	for _, raw := range slices.Sorted(maps.Keys(patch)) {
+		a, key := pattern.ParseKey(raw)
+		if a != kind {
+			continue
+		}
+		failed := &unmet{global: kind == pattern.Global, key: key}
+		there, has := object[key]
+		if !has {
+			return failed
+		}
+		if within, ok := patch[raw].(map[string]any); ok {
+			if inner, _ := there.(map[string]any); addMissing(within, inner) {
+				continue
+			}
+		}
+		p, err := pattern.Compile(scalarText(patch[raw]))
+		if err != nil {
+			return err
+		}
+		if p.Match(scalarText(there)).Status != pattern.Pass {
+			return failed
+		}
+	}
+	return nil
+}
+
+// scalarText gives scalars as the text that a YAML node has: what conditions
+// of patches compare.
+func scalarText(v any) any {
+	switch v := v.(type) {
+	case map[string]any, []any, string:
+		return v
+	}
+	text, _ := json.Marshal(v)
+	return string(text)
+}
+
+// processList makes of each element with anchors one for each element of the
+// object that it fits, by name. It is the same copy that all of them are
+// compared with, so what one took from it the next doesn't find.
+func processList(list []any, object any) ([]any, error) {
+	there, ok := object.([]any)
+	if object != nil && !ok {
+		return nil, fmt.Errorf("the patch has a list where the object has %s", kind(object))
+	}
+	result := list
+	for _, e := range list {
+		if !hasAnchors(e, isAnchor) {
+			continue
+		}
+		made, err := processElement(e, there, object == nil)
+		if err != nil {
+			return nil, err
+		}
+		result = append(result, made...)
+	}
+	return result, nil
+}
+
+// processElement returns what an element with anchors asks for. Those with <()
+// ask for nothing but that some element of the object meets them.
+func processElement(element any, there []any, missing bool) (made []any, err error) {
+	global := hasAnchors(element, isGlobal)
+	shared := copied(element)
+	var failed *unmet
+	met := false
+	for _, o := range there {
+		shared, err = processShared(shared, o)
+		var e *unmet
+		switch {
+		case errors.As(err, &e):
+			if e.global {
+				failed = e
+			}
+		case err != nil:
+			return nil, err
+		case global:
+			met = true
+		default:
+			made = appendNamed(made, shared, o)
+		}
+	}
+	if missing {
+		var e *unmet
+		if _, err = processShared(shared, nil); err != nil && (!errors.As(err, &e) || e.global) {
+			return nil, err
+		}
+	}
+	if failed != nil && !met {
+		return nil, failed
+	}
+	return made, nil
+}
+
+// processShared is process that keeps the value on an error.
+func processShared(shared, object any) (any, error) {
+	after, err := process(shared, object)
+	if err != nil {
+		return shared, err
+	}
+	return after, nil
+}
+
+// appendNamed appends the element, without conditions, for an element of the
+// object that has a name.
+func appendNamed(made []any, element, there any) []any {
+	o, _ := there.(map[string]any)
+	name := o["name"]
+	if empty(name) {
+		return made
+	}
+	e, ok := copied(element).(map[string]any)
+	if !ok || removeFromMap(e) {
+		return made
+	}
+	e["name"] = copied(name)
+	return append(made, e)
+}
+
+func empty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return false
+}
+
+// hasAnchors looks for keys anywhere in a value. A text that looks like a
+// condition counts too, as it does in Kyverno.
+func hasAnchors(v any, is func(key string) bool) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, e := range v {
+			if is(key) || !empty(e) && hasAnchors(e, is) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, func(e any) bool { return hasAnchors(e, is) })
+	case string:
+		a, _ := pattern.ParseKey(v)
+		return strings.HasSuffix(v, ")") && isConditional(a)
+	}
+	return false
+}
+
+func isGlobal(key string) bool {
+	a, _ := pattern.ParseKey(key)
+	return a == pattern.Global
+}
+
+// removeConditions takes from a map what was there to be compared alone, and
+// the anchors from the rest. What becomes empty goes too: merging it would
+// remove what the object has.
+func removeConditions(m map[string]any) {
+	for _, raw := range slices.Sorted(maps.Keys(m)) {
+		a, key := pattern.ParseKey(raw)
+		value, gone := remove(m[raw], isConditional(a))
+		delete(m, raw)
+		switch {
+		case gone:
+		case isConditional(a):
+			m[key] = value
+		default:
+			m[raw] = value
+		}
+	}
+}
+
+// remove returns a value without conditions, and whether nothing is left of
+// it. Scalars go where they are conditions.
+func remove(v any, scalars bool) (any, bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		return v, removeFromMap(v)
+	case []any:
+		left := removeFromList(v)
+		return left, len(left) == 0 && len(v) > 0
+	}
+	return v, scalars
+}
+
+// removeFromMap says whether nothing is left: also of a map that was empty.
+func removeFromMap(m map[string]any) bool {
+	removeConditions(m)
+	return len(m) == 0
+}
+
+// removeFromList drops the elements with anchors, from which others were made.
+func removeFromList(list []any) []any {
+	left := make([]any, 0, len(list))
+	for _, e := range list {
+		if hasAnchors(e, isAnchor) {
+			continue
+		}
+		if value, gone := remove(e, false); !gone {
+			left = append(left, value)
+		}
+	}
+	return left
+}
