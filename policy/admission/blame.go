@@ -4,8 +4,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/google/cel-go/common/types/ref"
-
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/explain"
@@ -80,11 +78,8 @@ func (x *run) roots() map[string]any {
 	if x.objects.oldTree != nil {
 		roots["oldObject"] = x.objects.oldTree
 	}
-	for name, v := range map[string]ref.Val{
-		"params": x.act.params, "request": x.act.request, "namespaceObject": x.act.namespace,
-		"authorizer": x.act.authorizer, "authorizer.requestResource": x.act.requestResource,
-	} {
-		if v != nil {
+	for _, name := range []string{"params", "request", "namespaceObject", "authorizer", "authorizer.requestResource"} {
+		if v, bound := x.act.ResolveName(name); bound {
 			roots[name] = v
 		}
 	}

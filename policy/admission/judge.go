@@ -29,9 +29,9 @@ func (e *Engine) judge(r *review, b *bound, all *results) {
 		all.add(b, b.strongest(), verdict{rule: "matchConstraints", origin: span(b.object, "/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown, message: r.unknownNamespace()})
 		return
 	}
-	var said []say
+	r.said, r.free = r.said[:0], r.room
 	for _, bind := range b.bindings {
-		said = e.judgeBinding(r, b, bind, as, said, all)
+		e.judgeBinding(r, b, bind, as, all)
 	}
 }
 
@@ -52,34 +52,41 @@ func (b *bound) strongest() policy.Action {
 	return action
 }
 
-func (e *Engine) judgeBinding(r *review, b *bound, bind *binding, as policy.Version, said []say, all *results) []say {
+func (e *Engine) judgeBinding(r *review, b *bound, bind *binding, as policy.Version, all *results) {
 	switch matches, _ := bind.criteria.match(r); matches {
 	case no:
-		return said
+		return
 	case unknown:
 		all.add(b, bind.action, verdict{rule: "matchResources", origin: span(bind.object, "/spec/matchResources/namespaceSelector"), outcome: policy.Unknown, message: fmt.Sprintf("binding %s: %s", bind.name, r.unknownNamespace())})
-		return said
+		return
 	}
 	params, err := e.paramsOf(r, b, bind)
 	if err != nil {
 		all.add(b, bind.action, b.withoutConfiguration(bind, err))
-		return said
+		return
 	}
 	if len(params) == 0 {
 		e.withoutParams(r, b, bind, all)
-		return said
+		return
 	}
 	for _, p := range params {
-		i := slices.IndexFunc(said, func(s say) bool { return s.param == p })
-		if i < 0 {
-			i = len(said)
-			said = append(said, say{p, r.run.setUp(b.compiled, p, as).verdicts()})
-		}
-		for j := range said[i].verdicts {
-			all.add(b, bind.action, said[i].verdicts[j])
+		vs := r.sayOf(b, p, as)
+		for i := range vs {
+			all.tell(b, bind.action, &vs[i])
 		}
 	}
-	return said
+}
+
+// sayOf is what the policy under judgement says with a parameter.
+func (r *review) sayOf(b *bound, p *param, as policy.Version) []verdict {
+	for i := range r.said {
+		if r.said[i].param == p {
+			return r.said[i].verdicts
+		}
+	}
+	vs := r.run.setUp(b.compiled, p, as).verdicts()
+	r.said = append(r.said, say{p, vs})
+	return vs
 }
 
 // withoutConfiguration is the say of a policy whose parameters can't be had.
@@ -138,26 +145,29 @@ type results struct {
 	expected int // how many there may be
 }
 
-func (rs *results) add(b *bound, action policy.Action, v verdict) {
+func (rs *results) add(b *bound, action policy.Action, v verdict) { rs.tell(b, action, &v) }
+
+func (rs *results) tell(b *bound, action policy.Action, v *verdict) {
 	action = b.actionOf(v, action)
 	for i := rs.since; i < len(rs.list); i++ {
-		if said := &rs.list[i]; same(said, b, &v) {
+		if said := &rs.list[i]; same(said, b, v) {
 			if action.AtLeast(said.Action) {
 				said.Action = action
 			}
 			return
 		}
 	}
-	if b.assumed {
-		v.assumed = append(slices.Clip(v.assumed), b.assumption())
-	}
 	if rs.list == nil {
 		rs.list = make([]policy.Result, 0, rs.expected)
 	}
 	rs.list = append(rs.list, b.result(v, action))
+	if b.assumed {
+		said := &rs.list[len(rs.list)-1]
+		said.Assumed = append(slices.Clip(said.Assumed), b.assumption())
+	}
 }
 
-func (b *bound) result(v verdict, action policy.Action) policy.Result {
+func (b *bound) result(v *verdict, action policy.Action) policy.Result {
 	return policy.Result{
 		Engine: b.engine(), Policy: b.policy.Name, Rule: v.rule,
 		Outcome: v.outcome, Action: action, Severity: b.severity,
@@ -189,7 +199,7 @@ func same(r *policy.Result, b *bound, v *verdict) bool {
 
 // actionOf is what follows from a verdict: the binding's action, but for
 // errors what the failure policy says.
-func (b *bound) actionOf(v verdict, action policy.Action) policy.Action {
+func (b *bound) actionOf(v *verdict, action policy.Action) policy.Action {
 	switch {
 	case v.outcome != policy.Error:
 		return action

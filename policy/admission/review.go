@@ -30,15 +30,31 @@ type review struct {
 	asked     []string // what the running expression wanted to know and can't
 	assume    string   // what an answer of the authorizer rests on
 
-	run            run
-	versions       []versioned
-	requests       []requestValue
-	namespaceValue ref.Val
-	namespaceSizes cel.Sizes
-	equivalent     []policy.Version
-	hasEquivalent  bool
-	authorizer     ref.Val
-	resource       ref.Val
+	run             run
+	room            []verdict // for the validations of one policy
+	free            []verdict // of it
+	said            []say     // by one policy
+	versions        []versioned
+	requests        []requestValue
+	namespaceLooked bool
+	namespaceKnown  *frozenNamespace
+	namespaceValue  ref.Val
+	equivalent      []policy.Version
+	hasEquivalent   bool
+	authorizer      ref.Val
+	resource        ref.Val
+}
+
+// verdicts makes room for those of a policy's validations. They are good until
+// the next policy is judged.
+func (r *review) verdicts(n int) []verdict {
+	if n > len(r.free) {
+		r.room = make([]verdict, max(n, 2*len(r.room)))
+		r.free = r.room
+	}
+	vs := r.free[:n:n]
+	r.free = r.free[n:]
+	return vs
 }
 
 // versioned is the object and the old one in one version of their kind.
@@ -49,13 +65,6 @@ type versioned struct {
 	oldTree     map[string]any
 	sizes       cel.Sizes
 	err         error
-}
-
-// requestValue is the `request` variable for one matched version.
-type requestValue struct {
-	as    policy.Version
-	value ref.Val
-	sizes cel.Sizes
 }
 
 func newReview(ctx context.Context, e *Engine, req *policy.Request) *review {
@@ -117,93 +126,6 @@ func (r *review) convert(tree map[string]any, to schema.GroupVersionKind) (map[s
 		return nil, fmt.Errorf("failed to convert object version: %w", err)
 	}
 	return converted, nil
-}
-
-// request returns the `request` variable for a policy that sees the request as
-// one of a version, and its sizes
-// (k8s.io/apiserver/pkg/admission/plugin/cel.CreateAdmissionRequest).
-func (r *review) request(as policy.Version) (ref.Val, cel.Sizes) {
-	for _, v := range r.requests {
-		if v.as == as {
-			return v.value, v.sizes
-		}
-	}
-	value, sizes := cel.Freeze(r.requestTree(as))
-	r.requests = append(r.requests, requestValue{as, value, sizes})
-	return value, sizes
-}
-
-func (r *review) requestTree(as policy.Version) map[string]any {
-	tree := map[string]any{
-		"uid":             "",
-		"kind":            kindTree(as.Kind),
-		"resource":        resourceTree(as.Resource),
-		"requestKind":     kindTree(r.req.Kind),
-		"requestResource": resourceTree(r.req.Resource.GroupVersionResource),
-		"operation":       string(r.req.Operation),
-		"userInfo":        r.userTree(),
-		"dryRun":          r.req.DryRun,
-		"options":         optionsTree(r.req.Operation),
-		"object":          nil,
-		"oldObject":       nil,
-	}
-	for key, value := range map[string]string{
-		"subResource": r.req.SubResource, "requestSubResource": r.req.SubResource,
-		"name": r.req.Name, "namespace": r.namespace,
-	} {
-		if value != "" {
-			tree[key] = value
-		}
-	}
-	return tree
-}
-
-func kindTree(k schema.GroupVersionKind) map[string]any {
-	return map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
-}
-
-func resourceTree(r schema.GroupVersionResource) map[string]any {
-	return map[string]any{"group": r.Group, "version": r.Version, "resource": r.Resource}
-}
-
-func optionsTree(op policy.Operation) map[string]any {
-	kinds := map[policy.Operation]string{policy.Create: "CreateOptions", policy.Update: "UpdateOptions", policy.Delete: "DeleteOptions"}
-	return map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": kinds[op]}
-}
-
-// userTree is request.userInfo. Of a request that names no user nothing is
-// known.
-func (r *review) userTree() any {
-	u := r.req.UserInfo
-	if !r.whole && u.Username == "" && u.UID == "" && len(u.Groups) == 0 && len(u.Extra) == 0 {
-		return &partial{ask: func(string) ref.Val { return r.ask("needs to know who makes the request: give the user with --as") }}
-	}
-	tree := map[string]any{}
-	if u.Username != "" {
-		tree["username"] = u.Username
-	}
-	if u.UID != "" {
-		tree["uid"] = u.UID
-	}
-	if len(u.Groups) > 0 {
-		tree["groups"] = anys(u.Groups)
-	}
-	if len(u.Extra) > 0 {
-		extra := map[string]any{}
-		for k, v := range u.Extra {
-			extra[k] = anys(v)
-		}
-		tree["extra"] = extra
-	}
-	return tree
-}
-
-func anys(list []string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
 }
 
 // ask records what an expression would have to know, and is the error that it
@@ -274,27 +196,79 @@ func (r *review) unknownNamespace() string {
 
 // namespaceVar is the `namespaceObject` variable: null for what is in none,
 // and a map that asks where the namespace is not known.
-func (r *review) namespaceVar() (ref.Val, cel.Sizes) {
+func (r *review) namespaceVar() ref.Val {
 	if r.namespaceValue == nil {
-		r.namespaceValue, r.namespaceSizes = r.newNamespace()
+		switch known := r.knownNamespace(); {
+		case !r.inNamespace():
+			r.namespaceValue = types.NullValue
+		case known != nil:
+			r.namespaceValue = known.value
+		default:
+			r.namespaceValue = r.askNamespace()
+		}
 	}
-	return r.namespaceValue, r.namespaceSizes
+	return r.namespaceValue
 }
 
-func (r *review) newNamespace() (ref.Val, cel.Sizes) {
-	if r.namespace == "" || r.req.Kind == namespaces.GroupVersion().WithKind("Namespace") {
-		return types.NullValue, cel.Sizes{}
+// namespaceSizes are those of what namespaceVar gives.
+func (r *review) namespaceSizes() cel.Sizes {
+	switch known := r.knownNamespace(); {
+	case !r.inNamespace():
+		return cel.Sizes{}
+	case known != nil:
+		return known.sizes
+	default:
+		return cel.Sizes{Items: 1, Length: 256}
 	}
-	if o := r.namespaceObject(); o != nil {
-		return cel.Freeze(namespaceTree(o, r.namespace))
+}
+
+func (r *review) inNamespace() bool {
+	return r.namespace != "" && (r.req.Kind.Kind != "Namespace" || r.req.Kind != namespaces.GroupVersion().WithKind("Namespace"))
+}
+
+// A frozenNamespace is the value of a namespace, made once for all requests in it.
+type frozenNamespace struct {
+	value ref.Val
+	sizes cel.Sizes
+}
+
+// knownNamespace is nil where the namespace is not known, or there is none.
+func (r *review) knownNamespace() *frozenNamespace {
+	if r.namespaceLooked {
+		return r.namespaceKnown
 	}
+	r.namespaceLooked = true
+	if o := r.namespaceObject(); o != nil && r.inNamespace() {
+		r.namespaceKnown = r.engine.namespace(o, r.namespace)
+	}
+	return r.namespaceKnown
+}
+
+// A namespaceKey is a namespace by the name under which it is asked for.
+type namespaceKey struct {
+	object *render.Object
+	name   string
+}
+
+func (e *Engine) namespace(o *render.Object, name string) *frozenNamespace {
+	key := namespaceKey{o, name}
+	if n, ok := e.frozen.Load(key); ok {
+		return n.(*frozenNamespace)
+	}
+	value, sizes := cel.Freeze(namespaceTree(o, name))
+	n, _ := e.frozen.LoadOrStore(key, &frozenNamespace{value, sizes})
+	return n.(*frozenNamespace)
+}
+
+// askNamespace is a namespace of which only the name is known.
+func (r *review) askNamespace() ref.Val {
 	name := types.String(r.namespace)
 	ask := func(string) ref.Val {
 		return r.ask(fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", r.namespace))
 	}
 	labels := &partial{known: map[string]ref.Val{nameLabel: name}, ask: ask}
 	metadata := &partial{known: map[string]ref.Val{"name": name, "labels": labels}, ask: ask}
-	return &partial{known: map[string]ref.Val{"metadata": metadata}, ask: ask}, cel.Sizes{Items: 1, Length: 256}
+	return &partial{known: map[string]ref.Val{"metadata": metadata}, ask: ask}
 }
 
 // namespaceTree is what the API server shows policies of a namespace, as one

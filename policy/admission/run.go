@@ -40,6 +40,7 @@ type run struct {
 	policy  *compiled
 	params  *param
 	as      policy.Version
+	request ref.Val // as that version
 	objects *versioned
 	plan    *plan
 	act     activation
@@ -56,9 +57,9 @@ var errBudget = errors.New("validation failed due to running out of cost budget,
 // version that the policy matches.
 func (x *run) setUp(c *compiled, p *param, as policy.Version) *run {
 	x.policy, x.params, x.as, x.objects = c, p, as, x.review.in(as.Kind)
-	_, request := x.review.request(as)
-	_, namespace := x.review.namespaceVar()
-	x.plan = c.planFor(x.objects.sizes.Max(request).Max(namespace).Max(p.sizes))
+	var request cel.Sizes
+	x.request, request = x.review.request(as)
+	x.plan = c.planFor(x.objects.sizes.Max(request).Max(x.review.namespaceSizes()).Max(p.sizes))
 	return x
 }
 
@@ -80,15 +81,11 @@ func (x *run) verdicts() []verdict {
 // bind binds the variables for a group of expressions.
 func (x *run) bind(namespace, authorizer bool, as policy.Version) {
 	x.act.object, x.act.oldObject, x.act.params = x.objects.object, x.objects.old, x.params.value
-	x.act.request, _ = x.review.request(as)
-	x.act.namespace = types.NullValue
-	if namespace {
-		x.act.namespace, _ = x.review.namespaceVar()
+	x.act.request = x.request
+	if as != x.as {
+		x.act.request, _ = x.review.request(as)
 	}
-	x.act.authorizer, x.act.requestResource = nil, nil
-	if authorizer {
-		x.act.authorizer, x.act.requestResource = x.review.authorizers()
-	}
+	x.act.namespace, x.act.authorizer = namespace, authorizer
 	x.act.variables.reset(x, len(x.policy.variables))
 }
 
@@ -170,8 +167,7 @@ func (x *run) conditions() (vs []verdict, done bool) {
 		return nil, false
 	}
 	err := x.group(celconfig.RuntimeCELCostBudgetMatchConditions, x.plan.conditions, func() error {
-		as := policy.Version{Resource: x.review.req.Resource.GroupVersionResource, Kind: x.as.Kind}
-		x.bind(false, true, as)
+		x.bind(false, true, policy.Version{Resource: x.review.req.Resource.GroupVersionResource, Kind: x.as.Kind})
 		vs, done = nil, false
 		return x.eachCondition(&vs, &done)
 	})
@@ -257,7 +253,7 @@ func (x *run) validations() []verdict {
 	err := x.group(celconfig.RuntimeCELCostBudget, x.plan.validations, func() error {
 		x.bind(true, true, x.as)
 		if vs == nil {
-			vs = make([]verdict, len(x.policy.validations))
+			vs = x.review.verdicts(len(x.policy.validations))
 		}
 		for i, e := range x.policy.validations {
 			last = e

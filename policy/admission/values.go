@@ -12,9 +12,9 @@ import (
 
 // activation binds the variables of a policy's expressions.
 type activation struct {
-	object, oldObject, params, request, namespace ref.Val
-	authorizer, requestResource                   ref.Val // nil where they are not bound
-	variables                                     variables
+	object, oldObject, params, request ref.Val
+	namespace, authorizer              bool // are bound; made when they are read
+	variables                          variables
 }
 
 // ResolveName implements cel.Activation.
@@ -29,16 +29,28 @@ func (a *activation) ResolveName(name string) (any, bool) {
 	case "request":
 		return a.request, true
 	case "namespaceObject":
-		return a.namespace, true
+		return a.namespaceObject(), true
 	case "variables":
 		return &a.variables, true
-	case "authorizer":
-		return a.authorizer, a.authorizer != nil
-	case "authorizer.requestResource":
-		return a.requestResource, a.requestResource != nil
-	default:
+	}
+	if !a.authorizer {
 		return nil, false
 	}
+	authorizer, resource := a.variables.run.review.authorizers()
+	switch name {
+	case "authorizer":
+		return authorizer, true
+	case "authorizer.requestResource":
+		return resource, true
+	}
+	return nil, false
+}
+
+func (a *activation) namespaceObject() ref.Val {
+	if !a.namespace {
+		return types.NullValue
+	}
+	return a.variables.run.review.namespaceVar()
 }
 
 // Parent implements cel.Activation.

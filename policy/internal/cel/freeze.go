@@ -1,0 +1,127 @@
+package cel
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// Sizes bounds the collections and the strings in a value: no list or map has
+// more Items, no string or key more bytes than Length.
+type Sizes struct {
+	Items, Length uint64
+}
+
+// Max is the larger of both in either respect.
+func (s Sizes) Max(t Sizes) Sizes {
+	return Sizes{max(s.Items, t.Items), max(s.Length, t.Length)}
+}
+
+// Freeze makes a CEL value of a tree of nil, bool, int64, float64, string,
+// []any and map[string]any, and measures it. The value shares nothing that
+// changes with the tree.
+func Freeze(tree any) (ref.Val, Sizes) {
+	var f freezer
+	v := f.freeze(tree)
+	return v, f.Sizes
+}
+
+// A freezer makes the values of one tree, and measures it. It allocates them
+// many at a time: they are needed as long as each other.
+type freezer struct {
+	Sizes
+	vals  slab[ref.Val]
+	keys  slab[string]
+	maps  slab[Map]
+	lists slab[List]
+	open  []entry // of the maps that are being frozen, the innermost last
+}
+
+// An entry is one of a map.
+type entry struct {
+	key   string
+	value any
+}
+
+func (f *freezer) freeze(tree any) ref.Val {
+	switch t := tree.(type) {
+	case nil:
+		return types.NullValue
+	case bool:
+		return types.Bool(t)
+	case string:
+		f.Length = max(f.Length, uint64(len(t)))
+		return types.String(t)
+	case int64:
+		return types.Int(t)
+	case int:
+		return types.Int(t)
+	case int32:
+		return types.Int(t)
+	case float64:
+		return types.Double(t)
+	case float32:
+		return types.Double(t)
+	case []any:
+		return f.list(t)
+	case map[string]any:
+		return f.mapping(t)
+	case ref.Val:
+		return t
+	default:
+		return types.NewErr("unsupported Go type for CEL: %T", tree)
+	}
+}
+
+func (f *freezer) list(list []any) *List {
+	f.Items = max(f.Items, uint64(len(list)))
+	l := &f.lists.take(1)[0]
+	l.elems = f.vals.take(len(list))
+	for i, e := range list {
+		l.elems[i] = f.freeze(e)
+	}
+	return l
+}
+
+func (f *freezer) mapping(m map[string]any) *Map {
+	f.Items = max(f.Items, uint64(len(m)))
+	first := len(f.open)
+	for k, v := range m {
+		f.Length = max(f.Length, uint64(len(k)))
+		f.open = append(f.open, entry{k, v})
+	}
+	slices.SortFunc(f.open[first:], func(a, b entry) int { return strings.Compare(a.key, b.key) })
+	made := &f.maps.take(1)[0]
+	made.keys, made.vals = f.keys.take(len(m)), f.vals.take(len(m))
+	for i := range made.keys {
+		e := f.open[first+i]
+		made.keys[i], made.vals[i] = e.key, f.freeze(e.value)
+	}
+	f.open = f.open[:first]
+	return made
+}
+
+// A slab hands out parts of arrays, of which each is larger than the one before.
+type slab[T any] struct {
+	free []T
+	size int
+}
+
+func (s *slab[T]) take(n int) []T {
+	if n > len(s.free) {
+		s.size = max(n, min(2*s.size, 1024), 8)
+		s.free = make([]T, s.size)
+	}
+	taken := s.free[:n:n]
+	s.free = s.free[n:]
+	return taken
+}
+
+// MapOf makes a map of strings and values that are frozen already. The keys
+// are in their order, and shared by all maps that are made with them.
+func MapOf(keys []string, vals []ref.Val) *Map { return &Map{keys, vals} }
+
+// ListOf makes a list of values that are frozen already.
+func ListOf(elems []ref.Val) *List { return &List{elems} }
