@@ -68,4 +68,3 @@ func (p *Policy) key() string {
 // and whether that rests on the user not being known. Conditions are the
 // engine's.
 func (e *Exception) concerns(t *target) (matched, assumed bool) { return e.Match.matches(t) }
-

@@ -27,7 +27,7 @@ type shape struct {
 	open   bool              // fields that are not known are passed over
 	items  *shape            // of a list, or of a map with any keys
 	enum   []string
-	max    int // characters
+	max    int    // characters
 	nested string // of a foreach in a foreach: "validate" or "mutate"
 }
 
