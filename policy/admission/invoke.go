@@ -258,5 +258,5 @@ func (x *mutation) result(b *bound, v verdict) policy.Result {
 	if b.assumed {
 		v.assumed = append(slices.Clip(v.assumed), b.assumption())
 	}
-	return b.result(v, b.actionOf(v, policy.Deny))
+	return b.result(&v, b.actionOf(&v, policy.Deny))
 }
