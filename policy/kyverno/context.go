@@ -28,6 +28,7 @@ type review struct {
 	req       *policy.Request
 	mocks     *Mocks // never nil
 	operation string
+	simulated bool           // operation is not what the test says
 	object    map[string]any // as the rules before left it; nil on DELETE
 	old       map[string]any // nil on CREATE
 
@@ -69,6 +70,7 @@ type notes struct {
 func (r *review) with(operation string, object, old map[string]any) *review {
 	n := *r
 	n.operation, n.object, n.old = operation, object, old
+	n.simulated = r.simulated || operation != r.operation
 	n.forget()
 	return &n
 }
@@ -82,6 +84,17 @@ func (r *review) replace(object map[string]any) {
 // forget drops what was made of the object.
 func (r *review) forget() {
 	r.requestValue, r.images, r.imagesDone, r.cel = nil, nil, false, nil
+}
+
+// seen is the object as JMESPath sees it.
+func (r *review) seen() any {
+	if r.requestValue == nil {
+		r.requestValue = r.newRequest()
+	}
+	if r.object != nil {
+		return r.requestValue["object"]
+	}
+	return r.requestValue["oldObject"]
 }
 
 // subject is the object that the request is about.
@@ -182,6 +195,7 @@ func (s *scope) load(b *binding, i int) (any, error) {
 	}
 	b.state = loading
 	b.value, b.err = b.entry.load(s.before(i))
+	b.value = floats(b.value)
 	if b.err != nil {
 		b.err = fmt.Errorf("failed to load context entry %s: %w", b.name, b.err)
 	}
@@ -309,7 +323,11 @@ func (r *review) request(mocks map[string]any) map[string]any {
 	if mocked == nil {
 		return r.requestValue
 	}
-	return merge(r.requestValue, mocked)
+	m := merge(r.requestValue, mocked)
+	if r.simulated {
+		m["operation"] = r.operation
+	}
+	return m
 }
 
 // newRequest is what Kyverno shows of a request: all of it in a cluster, on
@@ -317,10 +335,10 @@ func (r *review) request(mocks map[string]any) map[string]any {
 func (r *review) newRequest() map[string]any {
 	m := map[string]any{"operation": r.operation, "namespace": r.req.Namespace}
 	if r.object != nil {
-		m["object"] = r.object
+		m["object"] = floats(r.object)
 	}
 	if r.old != nil {
-		m["oldObject"] = r.old
+		m["oldObject"] = floats(r.old)
 	}
 	r.addUser(m)
 	if r.engine.options.CLI {
@@ -413,7 +431,7 @@ func (r *review) mocked(rule *Rule) map[string]any {
 			if tree == nil {
 				tree = map[string]any{}
 			}
-			plant(tree, splitName(name), set[name])
+			plant(tree, splitName(name), floats(set[name]))
 		}
 	}
 	return tree

@@ -93,7 +93,7 @@ func (p *places) bound(b *binding, in *scope, i int, rest string) {
 	inner := &places{scope: in.before(i), depth: p.depth + 1}
 	inner.entry(b.entry)
 	for _, at := range inner.pointers {
-		if _, found := render.Lookup(p.scope.review.subject(), at+rest); found && len(inner.pointers) == 1 {
+		if _, found := render.Lookup(p.scope.review.seen(), at+rest); found && len(inner.pointers) == 1 {
 			at += rest
 		}
 		p.add(at)
@@ -139,7 +139,7 @@ func (s *scope) elementPointer(list *jmespath.Expression, i int, element any) st
 		candidates = append(candidates, at+"/"+strconv.Itoa(i))
 	}
 	candidates = append(candidates, p.pointers...)
-	subject := s.review.subject()
+	subject := s.review.seen()
 	for _, at := range candidates {
 		if v, found := render.Lookup(subject, at); found && reflect.DeepEqual(v, element) {
 			return at

@@ -109,7 +109,7 @@ func (x *run) make(t *template, s *scope) ([]map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec, _ := lookupMap(v.(map[string]any), "generate")
+	spec, _ := lookupMap(integers(v).(map[string]any), "generate")
 	wanted, err := x.wanted(spec)
 	if err != nil {
 		return nil, err

@@ -155,7 +155,7 @@ func applied(object map[string]any, merge any, merges bool, json string) (result
 	var err error
 	switch {
 	case merges:
-		result, err = overlay.StrategicMerge(object, merge)
+		result, err = overlay.StrategicMerge(object, integers(merge))
 	case json != "":
 		result, err = overlay.JSON6902(object, json)
 	default:
@@ -324,7 +324,7 @@ func (x *run) targetsOf(t *patchTarget, s *scope) ([]*render.Object, error) {
 
 func (x *run) mutateTarget(t *patchTarget, s *scope, o *render.Object) Response {
 	outer := *s
-	outer.target = o.Object
+	outer.target, _ = floats(o.Object).(map[string]any)
 	inner := outer.inner(nil, t.entries)
 	held, decided, err := t.preconditions.holds(inner)
 	switch {
