@@ -221,8 +221,7 @@ func (a quantity) modulo(b operand) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Kyverno computes with the decimal form of both.
-	return resource.NewQuantity(x%y, resource.DecimalSI).String(), nil
+	return resource.NewQuantity(x%y, a.Format).String(), nil
 }
 
 func (a duration) plus(b operand) (any, error) {
@@ -295,7 +294,7 @@ func sum(s *search, a []val) (val, error) {
 	for _, x := range list[1:] {
 		var err error
 		if total, err = calculate(total, x, operand.plus); err != nil {
-			return val{}, errorf("add", "%s", err)
+			return val{}, errorf("sum", "%s", err)
 		}
 	}
 	if x, ok := total.(float64); ok {
@@ -307,7 +306,7 @@ func sum(s *search, a []val) (val, error) {
 // round rounds half away from zero.
 func round(_ *search, a []val) (val, error) {
 	x, digits := a[0].v.(float64), a[1].v.(float64)
-	if digits != math.Trunc(digits) {
+	if digits != math.Trunc(digits) || math.Abs(digits) >= 1<<63 {
 		return val{}, errorf("round", "Non-integer argument(s) passed for round off")
 	}
 	if digits < 0 {

@@ -73,7 +73,7 @@ func x509Decode(s *search, a []val) (val, error) {
 	}
 	block, _ := pem.Decode([]byte(in))
 	if block == nil {
-		return val{}, plainf("x509_decode", "invalid certificate")
+		return val{}, plainf("x509_decode", "failed to decode PEM block")
 	}
 	parsed, err := parseX509(block)
 	if err != nil {
@@ -107,7 +107,7 @@ func parseX509(block *pem.Block) (any, error) {
 		c.PublicKey, err = rsaKey(c.PublicKeyAlgorithm, c.PublicKey)
 		return c, err
 	}
-	return nil, plainf("x509_decode", "invalid certificate")
+	return nil, plainf("x509_decode", "PEM block neither contains a CERTIFICATE or CERTIFICATE REQUEST")
 }
 
 // rsaKey is a key as Kyverno shows it: the modulus as text.
@@ -117,7 +117,7 @@ func rsaKey(algorithm x509.PublicKeyAlgorithm, key any) (any, error) {
 	}
 	public, ok := key.(*rsa.PublicKey)
 	if !ok {
-		return nil, plainf("x509_decode", "invalid public key")
+		return nil, plainf("x509_decode", "failed to parse subject public key info")
 	}
 	return struct {
 		N string

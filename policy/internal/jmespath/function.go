@@ -194,10 +194,10 @@ func (n *call) show(s *search, i int, v any) string {
 	}
 }
 
-// apply evaluates a reference of an element. A missing key stays an error.
+// apply evaluates a reference of an element.
 func (s *search) apply(ref *reference, e val) (val, error) {
 	if err := s.spend(ref.cost); err != nil {
 		return val{}, err
 	}
-	return ref.of.eval(s, e)
+	return s.orNull(ref.of, e)
 }

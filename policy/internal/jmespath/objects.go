@@ -12,14 +12,14 @@ func lookup(_ *search, a []val) (val, error) {
 	if fields, ok := a[0].v.(map[string]any); ok {
 		key, ok := a[1].v.(string)
 		if !ok {
-			return val{}, errorf("lookup", "2 argument is expected of String type")
+			return val{}, errorf("lookup", "argument #2 is not of type String")
 		}
 		return val{fields[key], a[0].at.field(key).and(a[1].at)}, nil
 	}
 	list := a[0].v.([]any)
 	i, ok := a[1].v.(float64)
 	if !ok {
-		return val{}, errorf("lookup", "2 argument is expected of Number type")
+		return val{}, errorf("lookup", "argument #2 is not of type Number")
 	}
 	if i != math.Trunc(i) {
 		return val{}, errorf("lookup", "argument #2: expected an integer number but got: %g", i)
@@ -75,7 +75,7 @@ func objectFromLists(s *search, a []val) (val, error) {
 	for i, k := range keys {
 		key, ok := asText(k)
 		if !ok {
-			return val{at: a[0].at.element(i)}, errorf("object_from_lists", "1 argument is expected of StringArray type")
+			return val{at: a[0].at.element(i)}, errorf("object_from_lists", "argument #1 is not of type StringArray")
 		}
 		fields[key] = nil
 		if i < len(values) {

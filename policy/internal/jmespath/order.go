@@ -87,15 +87,12 @@ func sorted(s *search, a []val) (val, error) {
 
 func sortedBy(s *search, a []val) (val, error) {
 	list, ref := a[0].v.([]any), a[1].v.(*reference)
-	if len(list) == 0 {
+	if len(list) < 2 {
 		return a[0], nil
 	}
 	by := make([]any, len(list))
 	for i, v := range list {
 		key, err := s.apply(ref, val{v, a[0].at.element(i)})
-		if _, missing := err.(*NotFoundError); missing && i > 0 {
-			err = plainf("sort_by", "error in sort_by comparison")
-		}
 		if err != nil {
 			return key, err
 		}

@@ -197,7 +197,8 @@ func (p *parser) infix(left node) node {
 		}
 		p.take()
 		start := p.at
-		return &values{left, p.rest(bindings[star]), p.cost(start)}
+		// In Kyverno x.*.a.b is (x.*.a).b, though *.a.b is *.(a.b).
+		return &values{left, p.rest(bindings[dot]), p.cost(start)}
 	case pipe:
 		return &stages{left, p.expression(bindings[pipe])}
 	case or:
@@ -325,7 +326,8 @@ func (p *parser) list() node {
 	return m
 }
 
-// hash reads a multiselect hash after its brace.
+// hash reads a multiselect hash after its brace. As in Kyverno the commas
+// between its members may be left out.
 func (p *parser) hash() node {
 	m := &multiHash{}
 	for p.err == nil {
@@ -336,10 +338,12 @@ func (p *parser) hash() node {
 		key := p.take()
 		p.want(colon, "colon")
 		m.keys, m.members = append(m.keys, key.text), append(m.members, p.expression(0))
-		if p.kind() != comma {
+		if p.kind() == closeBrace {
 			break
 		}
-		p.take()
+		if p.kind() == comma {
+			p.take()
+		}
 	}
 	p.want(closeBrace, "rbrace")
 	return m

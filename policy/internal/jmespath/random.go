@@ -10,6 +10,9 @@ const maxRandom = 64 << 10
 
 func random(s *search, a []val) (val, error) {
 	source := a[0].v.(string)
+	if source == "" {
+		return val{}, plainf("random", "no pattern provided")
+	}
 	tree, err := parseRegex(source)
 	if err != nil {
 		return val{}, regexError("random", err, false)

@@ -83,14 +83,14 @@ func truncate(s *search, a []val) (val, error) {
 
 func canonicalPath(s *search, a []val) (val, error) { return s.text(path.Join(a[0].v.(string))) }
 
-func toBoolean(_ *search, a []val) (val, error) {
+func toBoolean(s *search, a []val) (val, error) {
 	switch strings.ToLower(a[0].v.(string)) {
 	case "true":
 		return val{v: true}, nil
 	case "false":
 		return val{v: false}, nil
 	}
-	return val{}, errorf("to_boolean", "lowercase argument must be 'true' or 'false'")
+	return val{}, errorf("to_boolean", "lowercase argument must be 'true' or 'false' (provided: '%s')", s.calling.show(s, 0, a[0].v))
 }
 
 // asText is a text, or a number with the 32 bits of precision that Kyverno

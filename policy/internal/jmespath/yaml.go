@@ -1,6 +1,7 @@
 package jmespath
 
 import (
+	"math"
 	"strconv"
 
 	"go.yaml.in/yaml/v2"
@@ -45,8 +46,10 @@ func (s *search) fromYAML(v any) (any, error) {
 	case uint64:
 		return float64(v), nil
 	case float64:
-		out, err := finite("parse_yaml", v)
-		return out.v, err
+		if math.IsInf(v, 0) || math.IsNaN(v) {
+			return nil, plainf("parse_yaml", "json: unsupported value: %v", v)
+		}
+		return v, nil
 	case string, bool, nil:
 		return v, nil
 	}
