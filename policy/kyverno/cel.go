@@ -183,7 +183,7 @@ func (c *celCompiler) compile(source string, want ...*celgo.Type) *celExpression
 		source: source, user: celUser.MatchString(source),
 		namespace: len(celNamespace.FindAllString(source, -1)) > len(celName.FindAllString(source, -1)),
 	}
-	ast, err := cel.Compile(c.env, source, want...)
+	ast, err := c.compileOrValue(source, want...)
 	if err != nil {
 		n.err = err
 		return n

@@ -3,6 +3,7 @@ package kyverno
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -159,7 +160,7 @@ func (r *review) namespaceLabels() map[string]string {
 	return labels
 }
 
-// A phase is one of what Kyverno does with a request in turn.
+// A phase runs rules of a kind.
 type phase struct {
 	concerns func(*Rule) bool
 	// run gives the rule's responses, and the review as the rule leaves it.
@@ -241,15 +242,31 @@ var validates = phase{
 	},
 }
 
-// Respond gives what every rule says of a request, in the order of Kyverno's
-// command line: mutate rules, each on what the one before left, then
-// verifyImages, then validate and generate on the mutated object. mocks may be
-// nil. The request's Kind, Resource, Namespace and admitted objects are to be
-// set; they are not changed. The error is for cancellation.
-func (e *Engine) Respond(ctx context.Context, req *policy.Request, mocks *Mocks) ([]Response, error) {
+// A Phase is one of what Kyverno does with a request in turn.
+type Phase uint8
+
+// The phases, in the order in which Kyverno's command line runs them.
+const (
+	Mutating Phase = iota
+	VerifyingImages
+	Validating
+	Generating
+)
+
+var phases = [...]*phase{Mutating: &mutates, VerifyingImages: &verifies, Validating: &validates, Generating: &generates}
+
+// Respond gives what every rule of the phases says of a request; of all, where
+// none is named. Mutate rules come first, each on what the one before left,
+// and what follows sees what they left. mocks may be nil. The request's Kind,
+// Resource, Namespace and admitted objects are to be set; they are not changed.
+// The error is for cancellation.
+func (e *Engine) Respond(ctx context.Context, req *policy.Request, mocks *Mocks, in ...Phase) ([]Response, error) {
 	r := e.newReview(ctx, req, mocks)
 	var all []Response
-	for _, p := range []*phase{&mutates, &verifies, &validates, &generates} {
+	for i, p := range phases {
+		if len(in) > 0 && !slices.Contains(in, Phase(i)) {
+			continue
+		}
 		if err := r.each(p, func(resp Response) { all = append(all, resp) }); err != nil {
 			return nil, err
 		}
