@@ -4,11 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 )
 
 const table = "../../../../shared/corpora/kyverno-tables/kyverno-jmespath.jsonl"
@@ -65,4 +69,67 @@ func throughJSON(t *testing.T, v any) any {
 		t.Fatal(err)
 	}
 	return out
+}
+
+var variable = regexp.MustCompile(`\{\{-?((?:\{[^{}]*\}|[^{}])*)\}\}`)
+
+// Every variable that a published policy writes in one piece compiles, and
+// calls functions that there are.
+func TestKyvernoPolicies(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat(policies); err != nil {
+		t.Skip("the published policies are not beside this checkout")
+	}
+	seen := map[string]bool{}
+	err := filepath.WalkDir(policies, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		var policy any
+		if err == nil && yaml.Unmarshal(data, &policy) == nil {
+			collect(policy, seen)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text := range seen {
+		e, err := Compile(strings.TrimSpace(text))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		for _, f := range e.Functions() {
+			if !Known(f) {
+				t.Errorf("%s: no function %s", text, f)
+			}
+		}
+	}
+	if len(seen) < 60 {
+		t.Errorf("only %d variables were found", len(seen))
+	}
+	t.Logf("%d variables", len(seen))
+}
+
+const policies = "../../../../shared/corpora/kyverno-policies"
+
+// collect gathers the variables of the texts of a document.
+func collect(v any, seen map[string]bool) {
+	switch v := v.(type) {
+	case string:
+		for _, m := range variable.FindAllStringSubmatch(v, -1) {
+			seen[m[1]] = true
+		}
+	case map[string]any:
+		for k, x := range v {
+			collect(k, seen)
+			collect(x, seen)
+		}
+	case []any:
+		for _, x := range v {
+			collect(x, seen)
+		}
+	}
 }

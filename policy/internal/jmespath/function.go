@@ -90,29 +90,37 @@ func (n *call) run(s *search, args []val) (val, error) {
 
 func (n *call) check(s *search, args []val) error {
 	f := n.function
-	for i, a := range args {
-		if _, ok := a.v.(*reference); ok && (f.variadic || i >= len(f.params) || f.params[i][0] != aReference) {
-			return plainf(n.name, "Invalid type for: an expression reference, expected: a value")
-		}
-	}
 	switch {
 	case f.variadic && len(args) < len(f.params):
 		return plainf(n.name, "Invalid arity.")
-	case f.variadic || len(f.params) == 0:
-		return nil
-	case len(args) != len(f.params):
+	case !f.variadic && len(f.params) > 0 && len(args) != len(f.params):
 		return plainf(n.name, "incorrect number of args")
 	}
-	for i, p := range f.params {
-		ok, err := p.allows(s, args[i].v)
-		if err != nil {
-			return err
+	for i, a := range args {
+		var p param
+		if !f.variadic && i < len(f.params) {
+			p = f.params[i]
 		}
-		if !ok {
-			return plainf(n.name, "Invalid type for: %s, expected: %s", n.show(s, i, args[i].v), p)
+		if err := n.checkOne(s, i, a.v, p); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// checkOne checks an argument; without a parameter any value will do.
+func (n *call) checkOne(s *search, i int, v any, p param) error {
+	if _, ok := v.(*reference); ok && (p == nil || p[0] != aReference) {
+		return plainf(n.name, "Invalid type for: an expression reference, expected: a value")
+	}
+	if p == nil {
+		return nil
+	}
+	ok, err := p.allows(s, v)
+	if err == nil && !ok {
+		err = plainf(n.name, "Invalid type for: %s, expected: %s", n.show(s, i, v), p)
+	}
+	return err
 }
 
 // allows says whether a value is of one of the kinds.

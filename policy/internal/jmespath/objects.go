@@ -24,6 +24,9 @@ func lookup(_ *search, a []val) (val, error) {
 	if i != math.Trunc(i) {
 		return val{}, errorf("lookup", "argument #2: expected an integer number but got: %g", i)
 	}
+	if math.Abs(i) >= 1<<63 {
+		return val{}, errorf("lookup", "argument #2: number is outside the range of integer numbers: %g", i)
+	}
 	if i < 0 || i >= float64(len(list)) {
 		return val{}, nil
 	}
