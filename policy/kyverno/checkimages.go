@@ -10,8 +10,8 @@ func (c checker) images(r *Rule, x field) {
 		c.verify(v, entry)
 		digests = digests || v.MutateDigest
 	}
-	for kind := range r.ImageExtractors {
-		for _, e := range x.at("imageExtractors", kind).list() {
+	for _, kind := range x.at("imageExtractors").fields() {
+		for _, e := range kind.list() {
 			if digests && e.text("jmesPath") != "" {
 				c.add(e.at("jmesPath").pointer, "an image that a jmesPath makes can't be given its digest: set mutateDigest to false")
 			}

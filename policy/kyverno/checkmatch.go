@@ -85,7 +85,7 @@ func (x *Filter) check(f *faults) {
 		}
 	}
 	for i, s := range x.Subjects {
-		at := field{pointer: x.Pointer}.at("subjects").pointer + "/" + itoa(i)
+		at := x.Pointer + "/subjects/" + itoa(i)
 		if s.Name == "" {
 			f.add(at+"/name", "a subject has a name")
 		}
@@ -129,11 +129,18 @@ func (s *Selector) invalid() error {
 // checkNoUser refuses users where background scans, which have none, look.
 func checkNoUser(m *Match, f *faults) {
 	for _, x := range m.filters() {
-		for key, some := range map[string]bool{"roles": len(x.Roles) > 0, "clusterRoles": len(x.ClusterRoles) > 0, "subjects": len(x.Subjects) > 0} {
-			if some {
-				f.add(x.Pointer, "%s name users, whom background scans do not know: set spec.background to false", key)
-			}
+		key := ""
+		switch {
+		case len(x.Roles) > 0:
+			key = "roles"
+		case len(x.ClusterRoles) > 0:
+			key = "clusterRoles"
+		case len(x.Subjects) > 0:
+			key = "subjects"
+		default:
+			continue
 		}
+		f.add(child(x.Pointer, key), "%s name users, whom background scans do not know: set spec.background to false", key)
 	}
 }
 

@@ -1,15 +1,16 @@
 package kyverno
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
+	"github.com/preadmit/preadmit/render"
 )
 
 func itoa(i int) string { return strconv.Itoa(i) }
@@ -139,10 +140,14 @@ func (c checker) pattern(x field) {
 	}
 	metadata := x.at("spec", "template", "metadata")
 	for _, key := range []string{"labels", "annotations"} {
-		for name, value := range metadata.at(key).keys() {
-			if _, ok := value.(string); !ok {
-				c.add(metadata.at(key, name).pointer, "labels and annotations are strings: put the value in double quotes")
-			}
+		c.areStrings(metadata.at(key))
+	}
+}
+
+func (c checker) areStrings(labels field) {
+	for _, x := range labels.fields() {
+		if _, ok := x.value.(string); !ok {
+			c.add(x.pointer, "labels and annotations are strings: put the value in double quotes")
 		}
 	}
 }
@@ -271,11 +276,7 @@ func (c checker) foreachMutate(list field) {
 func (c checker) labelsAreStrings(patch field) {
 	for _, metadata := range []field{patch.at("metadata"), patch.at("spec", "template", "metadata")} {
 		for _, key := range []string{"labels", "annotations"} {
-			for name, value := range metadata.at(key).keys() {
-				if _, ok := value.(string); !ok && value != nil {
-					c.add(metadata.at(key, name).pointer, "labels and annotations are strings: put the value in double quotes")
-				}
-			}
+			c.areStrings(metadata.at(key))
 		}
 	}
 }
@@ -294,17 +295,19 @@ func readPatches(s string) ([]patch, error) {
 	if s == "" {
 		return nil, nil
 	}
-	var list []map[string]any
-	if err := yaml.Unmarshal([]byte(withoutVariables(s)), &list); err != nil {
-		return nil, fmt.Errorf("patchesJson6902 is no list of patches: %w", err)
+	docs, err := render.Documents("", []byte(withoutVariables(s)), render.YAML11)
+	if len(docs) != 1 {
+		return nil, fmt.Errorf("patchesJson6902 is no list of patches: %w", cmp.Or(err, errors.New("nothing is in it")))
+	}
+	list, ok := docs[0].Value.([]any)
+	if !ok {
+		return nil, fmt.Errorf("patchesJson6902 is %s, not a list of patches", kindOf(docs[0].Value))
 	}
 	var all []patch
-	for _, m := range list {
-		p := patch{}
-		p.Op, _ = m["op"].(string)
-		p.Path, _ = m["path"].(string)
-		_, p.hasValue = m["value"]
-		all = append(all, p)
+	for _, item := range list {
+		x := field{value: item}
+		_, hasValue := x.keys()["value"]
+		all = append(all, patch{Op: x.text("op"), Path: x.text("path"), hasValue: hasValue})
 	}
 	return all, nil
 }

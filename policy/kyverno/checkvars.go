@@ -60,9 +60,9 @@ func each(x field, f func(s, pointer string)) {
 		}
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			child := field{v[key], x.pointer + render.Pointer(key)}
-			f(key, child.pointer)
-			each(child, f)
+			inner := field{v[key], child(x.pointer, key)}
+			f(key, inner.pointer)
+			each(inner, f)
 		}
 	}
 }
@@ -235,6 +235,9 @@ func (c checker) variable(text, pointer string, n names) bool {
 	if strings.HasPrefix(expr, "element") && !n.foreach {
 		c.add(pointer, "%.200s stands for an element of a foreach, and this is none", expr)
 		return false
+	}
+	if expr == "null" { // what stood here was a variable itself
+		return true
 	}
 	compiled, err := jmespath.Compile(expr)
 	if err != nil {

@@ -2,7 +2,10 @@ package kyverno
 
 import (
 	"errors"
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/preadmit/preadmit/policy/internal/conditions"
 	"github.com/preadmit/preadmit/render"
@@ -85,10 +88,22 @@ type field struct {
 
 func (x field) at(keys ...string) field {
 	for _, key := range keys {
-		m, _ := x.value.(map[string]any)
-		x = field{m[key], x.pointer + render.Pointer(key)}
+		x = field{x.get(key), child(x.pointer, key)}
 	}
 	return x
+}
+
+// child is the pointer to a key of the map at a pointer.
+func child(pointer, key string) string {
+	if strings.ContainsAny(key, "~/") {
+		return pointer + render.Pointer(key)
+	}
+	return pointer + "/" + key
+}
+
+func (x field) get(key string) any {
+	m, _ := x.value.(map[string]any)
+	return m[key]
 }
 
 func (x field) there() bool { return x.value != nil }
@@ -97,18 +112,27 @@ func (x field) list() []field {
 	items, _ := x.value.([]any)
 	all := make([]field, len(items))
 	for i, item := range items {
-		all[i] = field{item, x.pointer + render.Pointer(i)}
+		all[i] = field{item, x.pointer + "/" + strconv.Itoa(i)}
+	}
+	return all
+}
+
+// fields are those of a map, in the order of their keys.
+func (x field) fields() []field {
+	var all []field
+	for _, key := range slices.Sorted(maps.Keys(x.keys())) {
+		all = append(all, x.at(key))
 	}
 	return all
 }
 
 func (x field) text(key string) string {
-	s, _ := x.at(key).value.(string)
+	s, _ := x.get(key).(string)
 	return s
 }
 
 func (x field) texts(key string) []string {
-	items, _ := x.at(key).value.([]any)
+	items, _ := x.get(key).([]any)
 	var all []string
 	for _, item := range items {
 		if s, ok := item.(string); ok {
@@ -119,7 +143,7 @@ func (x field) texts(key string) []string {
 }
 
 func (x field) textMap(key string) map[string]string {
-	m, _ := x.at(key).value.(map[string]any)
+	m, _ := x.get(key).(map[string]any)
 	if m == nil {
 		return nil
 	}
@@ -132,7 +156,7 @@ func (x field) textMap(key string) map[string]string {
 
 // flag is the value, or what the definition's default is.
 func (x field) flag(key string, otherwise bool) bool {
-	if b, ok := x.at(key).value.(bool); ok {
+	if b, ok := x.get(key).(bool); ok {
 		return b
 	}
 	return otherwise

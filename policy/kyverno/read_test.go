@@ -3,8 +3,11 @@ package kyverno
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -54,6 +57,52 @@ func TestPublishedPolicies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPublishedRules holds that every rule which Kyverno's own run names is
+// one of the policy's for the kind, generated ones too.
+func TestPublishedRules(t *testing.T) {
+	t.Parallel()
+	rows, err := os.ReadFile(filepath.Join(corpora, "kyverno-rows.tsv"))
+	if err != nil {
+		t.Skip("no corpora beside the project")
+	}
+	byName := make(map[string][]*Policy)
+	for _, file := range yamlFiles(t, filepath.Join(corpora, "upstream")) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, _ := render.Parse(file, data)
+		policies, _, _ := read(objects)
+		for _, p := range policies {
+			byName[p.Name] = append(byName[p.Name], p)
+		}
+	}
+	seen := 0
+	for _, line := range strings.Split(string(rows), "\n")[1:] {
+		cells := strings.Split(line, "\t")
+		if len(cells) < 7 || len(byName[cells[1]]) == 0 || cells[5] != "Ok" || !strings.HasPrefix(cells[2], "autogen-") {
+			continue
+		}
+		seen++
+		if !anyHasRule(byName[cells[1]], cells[2], cells[3]) {
+			t.Errorf("%s: no rule %s for %s", cells[1], cells[2], cells[3])
+		}
+	}
+	if seen == 0 {
+		t.Error("no row compared")
+	}
+	t.Logf("%d rows", seen)
+}
+
+func anyHasRule(policies []*Policy, rule, resource string) bool {
+	parts := strings.Split(resource, "/")
+	kind := parts[len(parts)-3]
+	return slices.ContainsFunc(policies, func(p *Policy) bool {
+		rules := p.rulesFor(schema.GroupVersionKind{Kind: kind})
+		return slices.ContainsFunc(rules, func(r *Rule) bool { return r.Name == rule })
+	})
 }
 
 func yamlFiles(t testing.TB, dir string) []string {

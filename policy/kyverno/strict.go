@@ -171,14 +171,14 @@ func isWhole(value any) bool {
 
 func (s *shape) checkMap(m map[string]any, pointer string, f *faults) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		child := pointer + render.Pointer(key)
+		at := child(pointer, key)
 		switch field := s.fields[key]; {
 		case s.items != nil:
-			s.items.check(m[key], child, f)
+			s.items.check(m[key], at, f)
 		case field != nil:
-			field.check(m[key], child, f)
+			field.check(m[key], at, f)
 		case s.fields != nil && !s.open:
-			f.put(s.unknown(key, child))
+			f.put(s.unknown(key, at))
 		}
 	}
 	for _, key := range s.needs {
