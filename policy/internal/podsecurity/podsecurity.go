@@ -1,32 +1,26 @@
 // Package podsecurity checks pods by the Pod Security Standards, field by
 // field, for the rules of Kyverno that name them.
 //
-// In go a pod ([Read]), a level and a version; out come the [Violation]s, each
-// with the fields at fault, from which [Exempt] takes what a rule excludes.
+// In goes a pod ([Read]), a level and a version; out come the [Violation]s,
+// each with the fields at fault, from which [Exempt] takes what a rule
+// excludes, and which [Message] words. Verdicts are those of
+// k8s.io/pod-security-admission; Kyverno's own copy of it differs in naming
+// fields.
 package podsecurity
 
 import (
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"fmt"
+	"slices"
+
+	"k8s.io/pod-security-admission/api"
+	psa "k8s.io/pod-security-admission/policy"
 )
-
-// A Pod is what the checks look at.
-type Pod struct {
-	Metadata metav1.ObjectMeta
-	Spec     corev1.PodSpec
-	At       string // pointer, in its object, of what holds metadata and spec: "" of a Pod
-}
-
-// Read reads the pod whose metadata and spec stand at a pointer of an object:
-// "", /spec/template or /spec/jobTemplate/spec/template. It is nil where the
-// object has none there.
-func Read(object map[string]any, at string) (*Pod, error) { return &Pod{At: at}, nil }
 
 // A Violation is a check that does not allow a pod.
 type Violation struct {
 	Control string // Kyverno's controlName
 	CheckID string
-	Reason  string // as Kyverno reports it: "allowPrivilegeEscalation != false"
+	Reason  string // as the library reports it: "allowPrivilegeEscalation != false"
 	Fields  []FieldError
 }
 
@@ -35,30 +29,146 @@ type FieldError struct {
 	Field     string // as in spec.containers[0].securityContext.privileged
 	Container string // its name; "" of a field of the pod
 	Required  bool   // it is missing and must not be
-	BadValue  any    // bool, int, string, []string or nil
-	Pointer   string // in the object, Pod.At and all
+	BadValue  any    // bool, int, string or []string; nil of one that is required, or not told
+	Pointer   string // in the object
 }
 
-// An Exclude is an entry of podSecurity.exclude, or of an exception.
-type Exclude struct {
-	ControlName     string
-	Images          []string
-	RestrictedField string
-	Values          []string
+// controls are Kyverno's names of the checks.
+var controls = map[string]string{
+	"allowPrivilegeEscalation":   "Privilege Escalation",
+	"appArmorProfile":            "AppArmor",
+	"capabilities_baseline":      "Capabilities",
+	"capabilities_restricted":    "Capabilities",
+	"hostNamespaces":             "Host Namespaces",
+	"hostPathVolumes":            "HostPath Volumes",
+	"hostPorts":                  "Host Ports",
+	"hostProbesAndHostLifecycle": "Host Probes / Lifecycle Hooks",
+	"privileged":                 "Privileged Containers",
+	"procMount":                  "/proc Mount Type",
+	"procMount_restricted":       "/proc Mount Type",
+	"restrictedVolumes":          "Volume Types",
+	"runAsNonRoot":               "Running as Non-root",
+	"runAsUser":                  "Running as Non-root user",
+	"seLinuxOptions":             "SELinux",
+	"seccompProfile_baseline":    "Seccomp",
+	"seccompProfile_restricted":  "Seccomp",
+	"sysctls":                    "Sysctls",
+	"windowsHostProcess":         "HostProcess",
 }
 
-// Check returns what a level at a version ("latest", "v1.24") does not allow
-// of a pod, in Kyverno's order. The error says which of the two is unknown.
-func Check(level, version string, pod *Pod) ([]Violation, error) { return nil, nil }
-
-// Exempt returns what of the violations the excludes leave.
-func Exempt(violations []Violation, excludes []Exclude, level, version string, pod *Pod) []Violation {
-	return violations
+// Controls are the names that a rule may exclude, sorted.
+func Controls() []string {
+	var names []string
+	for _, name := range controls {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
-// Message words violations as Kyverno does for a rule's failure; of none it is
-// the message of a pass.
-func Message(rule, level, version string, pod *Pod, violations []Violation) string { return "" }
+// Check returns what a level at a version ("latest", "v1.24"; "" is latest)
+// does not allow of a pod, in the library's order. Unlike the API server,
+// Kyverno checks restricted pods by the checks of baseline as well that those
+// of restricted override. The error says which of the two is none.
+func Check(level, version string, pod *Pod) ([]Violation, error) {
+	checks, err := checksOf(level, version)
+	if err != nil || pod == nil {
+		return nil, err
+	}
+	found := apply(checks, pod)
+	if has(found, "procMount") { // says the same already
+		found = slices.DeleteFunc(found, func(v Violation) bool { return v.CheckID == "procMount_restricted" })
+	}
+	return found, nil
+}
 
-// Fields are the pointers of what is at fault, each once, in order.
-func Fields(violations []Violation) []string { return nil }
+func apply(checks []check, pod *Pod) []Violation {
+	var found []Violation
+	for _, c := range checks {
+		if v, ok := c.apply(pod); ok {
+			found = append(found, v)
+		}
+	}
+	return found
+}
+
+func has(violations []Violation, id string) bool {
+	return slices.ContainsFunc(violations, func(v Violation) bool { return v.CheckID == id })
+}
+
+// A check is one as it is at a version.
+type check struct {
+	id  string
+	pod psa.CheckPodFn
+}
+
+func checksOf(level, version string) ([]check, error) {
+	l, err := api.ParseLevel(level)
+	if err != nil {
+		return nil, fmt.Errorf("pod security level must be privileged, baseline or restricted, not %.32q", level)
+	}
+	if version == "" {
+		version = "latest"
+	}
+	at, err := api.ParseVersion(version)
+	if err != nil {
+		return nil, fmt.Errorf("pod security version must be latest or like v1.31, not %.32q", version)
+	}
+	var found []check
+	for _, c := range psa.DefaultChecks() {
+		if api.CompareLevels(c.Level, l) > 0 {
+			continue
+		}
+		if fn := revision(c, at); fn != nil {
+			found = append(found, check{string(c.ID), fn})
+		}
+	}
+	return found, nil
+}
+
+// revision is the last that a check has at a version.
+func revision(c psa.Check, at api.Version) (found psa.CheckPodFn) {
+	for _, v := range c.Versions {
+		if !at.Older(v.MinimumVersion) {
+			found = v.CheckPod
+		}
+	}
+	return found
+}
+
+// apply asks the check about a pod.
+func (c check) apply(pod *Pod) (Violation, bool) {
+	verdict := c.pod(&pod.Metadata, &pod.Spec)
+	if verdict.Allowed {
+		return Violation{}, false
+	}
+	f := finder{pod: pod, check: c.pod}
+	if find := finders[c.id]; find != nil {
+		find(&f)
+	}
+	if len(f.found) == 0 { // a check that is not known here
+		f.found = []FieldError{{Field: "spec", Pointer: pod.At + "/spec"}}
+	}
+	return Violation{Control: controls[c.id], CheckID: c.id, Reason: verdict.ForbiddenReason, Fields: f.found}, true
+}
+
+// maxFields is how many fields a result names.
+const maxFields = 100
+
+// Fields are the pointers of what is at fault, each once, in order; of very
+// many the first.
+func Fields(violations []Violation) []string {
+	var pointers []string
+	seen := make(map[string]bool)
+	for _, v := range violations {
+		for _, f := range v.Fields {
+			if !seen[f.Pointer] && len(pointers) < maxFields {
+				seen[f.Pointer] = true
+				pointers = append(pointers, f.Pointer)
+			}
+		}
+	}
+	return pointers
+}

@@ -1,0 +1,159 @@
+package podsecurity
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/preadmit/preadmit/policy/internal/pattern"
+)
+
+// An Exclude is an entry of podSecurity.exclude, or of an exception.
+type Exclude struct {
+	ControlName     string
+	Images          []string
+	RestrictedField string
+	Values          []string
+}
+
+// Exempt returns what the excludes leave of the violations that [Check] found
+// at this level and version.
+//
+// As in Kyverno an exclude is tried on a pod that shows what it is about: the
+// pod with one container of no properties in place of its own, or nothing but
+// the containers with its images. Each field that the checks find at fault
+// there, and that the exclude means, takes one of the same name from the
+// violations: of the same container, if it is about images.
+func Exempt(violations []Violation, excludes []Exclude, level, version string, pod *Pod) []Violation {
+	left := make([]Violation, len(violations))
+	for i, v := range violations {
+		left[i] = v
+		left[i].Fields = slices.Clone(v.Fields)
+	}
+	checks, err := checksOf(level, version)
+	if err != nil || pod == nil {
+		return left
+	}
+	for _, e := range excludes {
+		for _, v := range apply(checks, e.probe(pod)) {
+			if v.Control == e.ControlName {
+				left = e.exempt(left, v)
+			}
+		}
+	}
+	return left
+}
+
+// maxExempt is how many fields of one violation can be excluded. A pod with
+// more was not written by a person, and each is looked for among all.
+const maxExempt = 1 << 11
+
+// exempt takes from the violations what the exclude means of one that the
+// probe has.
+func (e *Exclude) exempt(left []Violation, probed Violation) []Violation {
+	i := slices.IndexFunc(left, func(v Violation) bool { return v.CheckID == probed.CheckID })
+	if i < 0 || len(left[i].Fields) > maxExempt {
+		return left
+	}
+	for _, f := range probed.Fields {
+		if e.means(f) {
+			left[i].Fields = e.take(left[i].Fields, f)
+		}
+	}
+	if len(left[i].Fields) == 0 {
+		return slices.Delete(left, i, i+1)
+	}
+	return left
+}
+
+// take removes the first field of the same name, as Kyverno does: the last
+// takes its place.
+func (e *Exclude) take(fields []FieldError, like FieldError) []FieldError {
+	name := anyIndex(like.Field)
+	i := slices.IndexFunc(fields, func(f FieldError) bool {
+		return (len(e.Images) == 0 || f.Container == like.Container) && anyIndex(f.Field) == name
+	})
+	if i < 0 {
+		return fields
+	}
+	fields[i] = fields[len(fields)-1]
+	return fields[:len(fields)-1]
+}
+
+// anyIndex writes * for every run of digits in a field, as restrictedField
+// does for indices.
+func anyIndex(field string) string {
+	if !strings.ContainsAny(field, "0123456789") {
+		return field
+	}
+	var b strings.Builder
+	for i, r := range field {
+		switch digit := '0' <= r && r <= '9'; {
+		case !digit:
+			b.WriteRune(r)
+		case i == 0 || field[i-1] < '0' || field[i-1] > '9':
+			b.WriteByte('*')
+		}
+	}
+	return b.String()
+}
+
+// means says whether the exclude is about a field and all of its values.
+func (e *Exclude) means(f FieldError) bool {
+	if e.RestrictedField != "" && e.RestrictedField != anyIndex(f.Field) {
+		return false
+	}
+	if len(e.Values) == 0 {
+		return true
+	}
+	return !slices.ContainsFunc(badValues(f.BadValue), func(v string) bool { return !matchesAny(e.Values, v) })
+}
+
+func matchesAny(patterns []string, text string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return pattern.Wildcard(p, text) })
+}
+
+func badValues(v any) []string {
+	switch v := v.(type) {
+	case string:
+		if v != "" {
+			return []string{v}
+		}
+	case bool:
+		return []string{strconv.FormatBool(v)}
+	case int:
+		return []string{strconv.Itoa(v)}
+	case []string:
+		return v
+	}
+	return nil
+}
+
+// probe is the pod on which an exclude is tried.
+func (e *Exclude) probe(pod *Pod) *Pod {
+	if len(e.Images) == 0 {
+		shown := *pod
+		shown.Spec.Containers = []corev1.Container{{Name: "fake"}}
+		shown.Spec.InitContainers, shown.Spec.EphemeralContainers = nil, nil
+		return &shown
+	}
+	var shown Pod
+	for _, c := range pod.Spec.InitContainers {
+		if matchesAny(e.Images, c.Image) {
+			shown.Spec.InitContainers = append(shown.Spec.InitContainers, c)
+		}
+	}
+	for _, c := range pod.Spec.Containers {
+		if matchesAny(e.Images, c.Image) {
+			shown.Spec.Containers = append(shown.Spec.Containers, c)
+		}
+	}
+	for _, c := range pod.Spec.EphemeralContainers {
+		if matchesAny(e.Images, c.Image) {
+			shown.Spec.EphemeralContainers = append(shown.Spec.EphemeralContainers, c)
+		}
+	}
+	return &shown
+}

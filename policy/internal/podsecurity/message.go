@@ -1,0 +1,52 @@
+package podsecurity
+
+import (
+	"fmt"
+	"strings"
+)
+
+// maxMessage is how long a message gets.
+const maxMessage = 4 << 10
+
+// Message words violations as Kyverno does for the failure of a rule; of none
+// it is the message of a pass. Fields are named as they stand in the object
+// that holds the pod.
+func Message(rule, level, version string, pod *Pod, violations []Violation) string {
+	if len(violations) == 0 {
+		return fmt.Sprintf("Validation rule '%s' passed.", rule)
+	}
+	if version == "" {
+		version = "latest"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `Validation rule '%s' failed. It violates PodSecurity "%s:%s": `, rule, level, version)
+	for _, v := range violations {
+		fmt.Fprintf(&b, "(Forbidden reason: %s, field error list: [%s])", v.Reason, strings.Join(v.words(pod), ", "))
+	}
+	if b.Len() > maxMessage {
+		return strings.ToValidUTF8(b.String()[:maxMessage-3], "") + "..."
+	}
+	return b.String()
+}
+
+func (v *Violation) words(pod *Pod) []string {
+	words := make([]string, len(v.Fields))
+	for i, f := range v.Fields {
+		words[i] = f.words(pod)
+	}
+	return words
+}
+
+func (f *FieldError) words(pod *Pod) string {
+	field := f.Field
+	if strings.HasPrefix(field, "spec") {
+		field = strings.ReplaceAll(strings.TrimPrefix(pod.At+"/", "/"), "/", ".") + field
+	}
+	switch {
+	case f.Required:
+		return field + ": Required value"
+	case f.BadValue == nil || f.BadValue == "":
+		return field + ": Forbidden"
+	}
+	return fmt.Sprintf("%s is forbidden, forbidden values found: %v", field, f.BadValue)
+}

@@ -1,0 +1,94 @@
+package podsecurity
+
+import (
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A Pod is what the checks look at.
+type Pod struct {
+	Metadata metav1.ObjectMeta
+	Spec     corev1.PodSpec
+	At       string // pointer, in its object, of what holds the spec: "" of a Pod
+	metadata string // pointer of its metadata
+}
+
+// cronJobPod is where a CronJob has its pod. Kyverno takes the metadata from
+// the job above it.
+const (
+	cronJobPod      = "/spec/jobTemplate/spec/template"
+	cronJobMetadata = "/spec/jobTemplate/metadata"
+)
+
+// Read reads the pod whose metadata and spec stand at a pointer of an object:
+// "", /spec/template or /spec/jobTemplate/spec/template. It is nil where the
+// object has no map there. The error says that it cannot be decoded as a pod.
+func Read(object map[string]any, at string) (*Pod, error) {
+	v, _ := render.Lookup(object, at)
+	template, ok := v.(map[string]any)
+	if !ok {
+		return nil, nil
+	}
+	pod := &Pod{At: at, metadata: at + "/metadata"}
+	if at == cronJobPod {
+		pod.metadata = cronJobMetadata
+	}
+	meta, _ := render.Lookup(object, pod.metadata)
+	pod.Metadata.Annotations = annotations(meta)
+	spec, ok := template["spec"].(map[string]any)
+	if !ok {
+		return pod, nil
+	}
+	clean, _ := withoutQuantities(spec, maxDepth).(map[string]any)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(clean, &pod.Spec); err != nil {
+		return nil, errors.New("the pod has fields of a wrong type, so no check can look at it")
+	}
+	return pod, nil
+}
+
+func annotations(metadata any) map[string]string {
+	m, _ := metadata.(map[string]any)
+	all, _ := m["annotations"].(map[string]any)
+	found := make(map[string]string, len(all))
+	for k, v := range all {
+		if s, ok := v.(string); ok {
+			found[k] = s
+		}
+	}
+	return found
+}
+
+// maxDepth is how deep a pod's spec is read; the API has nothing that deep.
+const maxDepth = 64
+
+// withoutQuantities copies a value without the fields that hold quantities. No
+// check looks at them, and parsing one such as 1e-2147483647 does not end.
+func withoutQuantities(v any, depth int) any {
+	if depth == 0 {
+		return nil
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for k, e := range v {
+			switch k {
+			case "resources", "overhead", "sizeLimit", "divisor":
+			default:
+				m[k] = withoutQuantities(e, depth-1)
+			}
+		}
+		return m
+	case []any:
+		list := make([]any, len(v))
+		for i, e := range v {
+			list[i] = withoutQuantities(e, depth-1)
+		}
+		return list
+	}
+	return v
+}
