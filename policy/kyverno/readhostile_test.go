@@ -34,9 +34,9 @@ func nested(depth int, inner any) any {
 	return inner
 }
 
-// TestHostile reads what a pull request could bring to have us take long, or
+// TestHostilePolicies reads what a pull request could bring to have us take long, or
 // never come back.
-func TestHostile(t *testing.T) {
+func TestHostilePolicies(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		spec  map[string]any
