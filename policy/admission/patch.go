@@ -19,9 +19,7 @@ import (
 
 // Mergers know the structure of kinds, by which apply configurations are merged
 // into objects. The converter of a kind that is not known is nil.
-type Mergers interface {
-	TypeConverter(schema.GroupVersionKind) (managedfields.TypeConverter, error)
-}
+type Mergers = patch.Mergers
 
 // errRefused is what the API server refuses the request for, whatever the
 // failure policy says.

@@ -246,7 +246,7 @@ func (m *measure) call(c ast.CallExpr, in *scope) bound {
 	}
 	switch c.FunctionName() {
 	case operators.Index, operators.OptIndex, operators.OptSelect, operators.Conditional,
-		"orValue", "or", "value", "optional.of", "optional.ofNonZeroValue", "optional.none", "dyn",
+		"orValue", "kyverno_orValue", "or", "value", "optional.of", "optional.ofNonZeroValue", "optional.none", "dyn",
 		"lowerAscii", "upperAscii", "trim", "substring", "charAt", "slice", "sort", "distinct", "reverse",
 		"first", "last", "min", "max", "url", "getHost", "getHostname", "getPort", "getScheme", "find":
 		return largest

@@ -24,7 +24,14 @@ import (
 	apiservermutation "k8s.io/apiserver/pkg/cel/mutation"
 	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 	kjson "sigs.k8s.io/json"
+	smd "sigs.k8s.io/structured-merge-diff/v6/typed"
 )
+
+// Mergers know the structure of kinds, by which apply configurations are merged
+// into objects. The converter of a kind that is not known is nil.
+type Mergers interface {
+	TypeConverter(schema.GroupVersionKind) (managedfields.TypeConverter, error)
+}
 
 // A Refused error is what the API server refuses the request for, whatever the
 // failure policy says.
@@ -54,6 +61,30 @@ func Merge(converter managedfields.TypeConverter, kind schema.GroupVersionKind, 
 	apply := &unstructured.Unstructured{Object: configuration}
 	apply.SetGroupVersionKind(kind)
 	merged, err := patch.ApplyStructuredMergeDiff(converter, &unstructured.Unstructured{Object: before}, apply)
+	if err != nil {
+		return nil, fmt.Errorf("error applying patch: %w", err)
+	}
+	return merged.(*unstructured.Unstructured).Object, nil
+}
+
+// MergeAtomics is Merge, which refuses what would replace lists and maps that
+// the kind's structure says are atomic, without the refusal.
+func MergeAtomics(converter managedfields.TypeConverter, kind schema.GroupVersionKind, before, configuration map[string]any) (map[string]any, error) {
+	apply := &unstructured.Unstructured{Object: configuration}
+	apply.SetGroupVersionKind(kind)
+	was, err := converter.ObjectToTyped(&unstructured.Unstructured{Object: before}, smd.AllowDuplicates)
+	if err != nil {
+		return nil, fmt.Errorf("error applying patch: %w", err)
+	}
+	with, err := converter.ObjectToTyped(apply)
+	if err != nil {
+		return nil, fmt.Errorf("error applying patch: %w", err)
+	}
+	is, err := was.Merge(with)
+	if err != nil {
+		return nil, fmt.Errorf("error applying patch: %w", err)
+	}
+	merged, err := converter.TypedToObject(is)
 	if err != nil {
 		return nil, fmt.Errorf("error applying patch: %w", err)
 	}

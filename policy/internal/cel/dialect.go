@@ -1,0 +1,73 @@
+package cel
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/interpreter"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/library"
+)
+
+// A Dialect runs programs with functions that the API server does not have.
+// It is safe for concurrent use.
+type Dialect struct {
+	run   *runner
+	limit uint64
+}
+
+// NewDialect is the dialect of an environment, which has no program options.
+// No evaluation may cost more than limit, in the API server's units, where its
+// cost is counted.
+func NewDialect(env *cel.Env, limit uint64) (*Dialect, error) {
+	r := &runner{env: env, functions: map[string]*functions.Overload{}}
+	var err error
+	if r.guards, err = guardedOverloads(env); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"regex.replace", "regex.extract", "regex.extractAll"} {
+		f := env.Functions()[name]
+		if f == nil {
+			continue
+		}
+		bindings, err := f.Bindings()
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range bindings {
+			r.guards = append(r.guards, guardOverload(b, guardRegex))
+		}
+	}
+	return &Dialect{run: r, limit: limit}, r.index()
+}
+
+// Env is the environment of the dialect. Its functions are not guarded against
+// values that stall them.
+func (d *Dialect) Env() *cel.Env { return d.run.env }
+
+// Limit is what one evaluation may cost.
+func (d *Dialect) Limit() uint64 { return d.limit }
+
+// Plan makes a program of a checked expression. EvalExact runs it under the
+// dialect's limit.
+func (d *Dialect) Plan(ast *cel.Ast) (*Program, error) {
+	p := &Program{AST: ast, exact: sync.OnceValues(func() (cel.Program, error) { return planned(d.exact, ast) })}
+	var err error
+	if p.tree, err = grow(d.run, ast); err == nil {
+		return p, nil
+	}
+	if p.fast, err = planned(d.run.fast, ast); err != nil {
+		return nil, errors.New("program instantiation failed: " + err.Error())
+	}
+	return p, nil
+}
+
+func (d *Dialect) exact(ast *cel.Ast) (cel.Program, error) {
+	return d.run.env.Program(ast,
+		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.OptimizeRegex(guardedRegexes()...), cel.Functions(d.run.guards...),
+		cel.CostLimit(d.limit), cel.CostTracking(&library.CostEstimator{}),
+		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
+		cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+}

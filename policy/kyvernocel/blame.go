@@ -1,0 +1,104 @@
+package kyvernocel
+
+import (
+	"strings"
+	"sync"
+
+	celgo "github.com/google/cel-go/cel"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/explain"
+	"github.com/preadmit/preadmit/render"
+)
+
+// explaining makes the explainer of an expression on first use.
+type explaining struct {
+	once sync.Once
+	is   *explain.Explainer // nil when it can't be explained
+}
+
+// explainer compiles an expression once more, in the environment whose orValue
+// is that which explanations understand.
+func (c *compiled) explainer(e *expression) *explain.Explainer {
+	e.explaining.once.Do(func() {
+		f := flavour{kind: c.policy.Kind, namespaced: c.policy.Namespace != "", strict: true}
+		d, err := f.dialect()
+		if err != nil {
+			return
+		}
+		s, err := newScope(d)
+		if err != nil {
+			return
+		}
+		variables := make([]explain.Variable, 0, len(c.variables))
+		for _, v := range c.variables {
+			a, err := cel.Compile(s.env, v.source)
+			if err != nil {
+				return
+			}
+			s.fields[v.name] = a.OutputType()
+			variables = append(variables, explain.Variable{Name: v.name, AST: a})
+		}
+		a, err := cel.Compile(s.env, e.source)
+		if err != nil {
+			return
+		}
+		e.explaining.is, _ = explain.New(d.Env(), a, variables)
+	})
+	return e.explaining.is
+}
+
+// blame names the fields of the object that made a validation fail, as
+// pointers into the object as it was judged. It names none where it can't
+// tell, or where the policy sees the object in another version.
+func (x *run) blame(e *expression) []string {
+	if x.as.Kind != x.req.Kind {
+		return nil
+	}
+	explainer := x.c.explainer(e)
+	if explainer == nil {
+		return nil
+	}
+	why, err := explainer.Explain(x.ctx, explain.Input{Roots: x.roots(), Want: true})
+	if err != nil {
+		return nil
+	}
+	root := "object"
+	if x.req.Operation == policy.Delete {
+		root = "oldObject"
+	}
+	var fields []string
+	for _, c := range why.Culprits {
+		if c.Root == root {
+			fields = append(fields, x.pointer(e, &c))
+		}
+	}
+	return fields
+}
+
+// pointer is where a culprit stands. The name of a missing field that the
+// expression does not have may come from a Secret's values.
+func (x *run) pointer(e *expression, c *explain.Culprit) string {
+	path := render.Path(c.Pointer)
+	if n := len(path); c.Missing && n > 0 && x.secret && !strings.Contains(e.source, path[n-1]) {
+		return strings.TrimSuffix(c.Pointer, render.Pointer(path[n-1]))
+	}
+	return c.Pointer
+}
+
+// roots are the values that expressions start from.
+func (x *run) roots() map[string]any {
+	roots := map[string]any{"object": orEmpty(x.objects.objectTree), "oldObject": orEmpty(x.objects.oldTree)}
+	for _, name := range []string{
+		"request", "namespaceObject", exceptionsName, nowName, "images", "attestors", "attestations",
+		"resource", "http", "globalContext", "image",
+	} {
+		if v, ok := x.ResolveName(name); ok {
+			roots[name] = v
+		}
+	}
+	return roots
+}
+
+var _ celgo.Activation = (*run)(nil)

@@ -1,0 +1,317 @@
+package kyvernocel
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	celgo "github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+	v1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/match"
+	"github.com/preadmit/preadmit/render"
+)
+
+// An expression is one CEL expression of a policy.
+type expression struct {
+	name, rule, pointer, source string
+	want                        []*celgo.Type
+	before                      bool // the variables can't be read
+	id                          int
+	origin                      render.Span
+	ast                         *celgo.Ast
+	program                     *cel.Program
+	explaining                  *explaining
+}
+
+// compiled is a policy, or a copy of it for pod controllers, ready to run. It
+// is read-only but for what is made on first use.
+type compiled struct {
+	policy   *Policy
+	spec     *spec
+	dialect  *cel.Dialect
+	criteria *match.Criteria // nil matches nothing
+	targets  *match.Criteria // of existing objects to mutate; nil: none
+	once     sync.Once
+	broken   []error
+
+	variables        []*expression
+	slots            map[string]int
+	conditions       []*expression
+	validations      []*expression
+	messages         []*expression // by validation; nil for those without
+	annotations      []*expression
+	mutations        []*expression
+	targetConditions []*expression
+	targetExpression *expression
+	deleting         []*expression
+	generations      []*making
+	references       []*expression // of matchImageReferences; nil for globs
+	extractors       []*expression
+
+	expressions []*expression // all of them
+	plans       [len(buckets)]func() []bool
+	assumed     []string
+}
+
+// compiler compiles policies and exceptions. It is safe for concurrent use.
+type compiler struct{}
+
+// policy reads, checks and compiles a policy; nil is one that Kyverno refuses.
+func (k *compiler) policy(o *render.Object) (*Policy, []error) {
+	p, errs := read(o)
+	if p == nil {
+		return nil, errs
+	}
+	p.main = newCompiled(p, p.spec)
+	if p.main.ready(); len(p.main.broken) > 0 {
+		return nil, p.main.broken
+	}
+	specs, err := p.autogen()
+	if err != nil {
+		return nil, []error{at(o, "/spec", "policy", err)}
+	}
+	for _, s := range specs {
+		p.copies = append(p.copies, newCompiled(p, s))
+	}
+	return p, nil
+}
+
+func newCompiled(p *Policy, s *spec) *compiled {
+	c := &compiled{policy: p, spec: s, slots: map[string]int{}}
+	if m := s.MatchConstraints; m != nil {
+		if p.Kind == Deleting {
+			everyOperation(m.ResourceRules)
+			everyOperation(m.ExcludeResourceRules)
+		}
+		c.criteria = match.New(m)
+	}
+	if t := s.targets(); t != nil {
+		everyOperation(t.ResourceRules)
+		c.targets = match.New(t)
+	}
+	for i := range c.plans {
+		c.plans[i] = sync.OnceValue(func() []bool { return c.plan(buckets[i]) })
+	}
+	return c
+}
+
+// everyOperation makes rules be about all operations: what exists is not
+// operated on.
+func everyOperation(rules []v1.NamedRuleWithOperations) {
+	for i := range rules {
+		rules[i].Operations = []v1.OperationType{v1.OperationAll}
+	}
+}
+
+// ready compiles the expressions, once. What is wrong with them is in broken.
+func (c *compiled) ready() *compiled {
+	c.once.Do(func() {
+		c.sources()
+		f := flavour{kind: c.policy.Kind, namespaced: c.policy.Namespace != ""}
+		var err error
+		if c.dialect, err = f.dialect(); err == nil {
+			err = c.compile()
+		}
+		if err != nil {
+			c.broken = append(c.broken, at(c.policy.Object, "", "policy", err))
+		}
+	})
+	return c
+}
+
+func (c *compiled) add(e expression) *expression {
+	e.id, e.explaining = len(c.expressions), &explaining{}
+	e.origin = span(c.policy.Object, e.pointer)
+	c.expressions = append(c.expressions, &e)
+	return &e
+}
+
+var boolean, text = []*celgo.Type{celgo.BoolType}, []*celgo.Type{celgo.StringType}
+
+// sources lists the expressions, those first that others read.
+func (c *compiled) sources() {
+	s := c.spec
+	if c.policy.Kind == Validating { // compiled before there are variables
+		c.conditions = c.named("matchConditions", s.MatchConditions, true)
+	}
+	for i, v := range s.Variables {
+		c.slots[v.Name] = i
+		c.variables = append(c.variables, c.add(expression{
+			name: v.Name, rule: "variables[" + v.Name + "]", pointer: render.Pointer("spec", "variables", i, "expression"), source: v.Expression,
+		}))
+	}
+	if c.policy.Kind != Validating {
+		c.conditions = c.named("matchConditions", s.MatchConditions, false)
+	}
+	c.targetConditions = c.named("targetMatchConditions", s.TargetMatchConditions, false)
+	c.deleting = c.named("conditions", s.Conditions, false)
+	if t := s.TargetMatchConstraints; t != nil && t.Expression != "" {
+		c.targetExpression = c.add(expression{rule: "targetMatchConstraints", pointer: "/spec/targetMatchConstraints/expression", source: t.Expression})
+	}
+	c.imageSources()
+	c.validationSources()
+	c.mutationSources()
+	for i, g := range s.Generate {
+		c.generations = append(c.generations, c.makingOf(i, g))
+	}
+}
+
+func (c *compiled) named(list string, conditions []v1.MatchCondition, before bool) []*expression {
+	var all []*expression
+	for i, m := range conditions {
+		all = append(all, c.add(expression{
+			name: m.Name, rule: list + "[" + m.Name + "]", pointer: render.Pointer("spec", list, i, "expression"), source: m.Expression,
+			want: boolean, before: before,
+		}))
+	}
+	return all
+}
+
+func (c *compiled) validationSources() {
+	for i, v := range c.spec.Validations {
+		rule := fmt.Sprintf("validations[%d]", i)
+		c.validations = append(c.validations, c.add(expression{
+			rule: rule, pointer: render.Pointer("spec", "validations", i, "expression"), source: v.Expression, want: boolean,
+		}))
+		c.messages = append(c.messages, nil)
+		if v.MessageExpression != "" {
+			c.messages[i] = c.add(expression{
+				rule: rule, pointer: render.Pointer("spec", "validations", i, "messageExpression"), source: v.MessageExpression, want: text,
+			})
+		}
+	}
+	for i, a := range c.spec.AuditAnnotations {
+		c.annotations = append(c.annotations, c.add(expression{
+			name: a.Key, rule: "auditAnnotations[" + a.Key + "]", pointer: render.Pointer("spec", "auditAnnotations", i, "valueExpression"),
+			source: a.ValueExpression, want: []*celgo.Type{celgo.StringType, celgo.NullType},
+		}))
+	}
+}
+
+func (c *compiled) mutationSources() {
+	for i, m := range c.spec.Mutations {
+		field, source := "applyConfiguration", ""
+		if m.PatchType == v1.PatchTypeJSONPatch {
+			field, source = "jsonPatch", m.JSONPatch.Expression
+		} else {
+			source = m.ApplyConfiguration.Expression
+		}
+		c.mutations = append(c.mutations, c.add(expression{
+			rule: fmt.Sprintf("mutations[%d]", i), pointer: render.Pointer("spec", "mutations", i, field, "expression"), source: source,
+		}))
+	}
+}
+
+// compile checks and plans all expressions. The error is about none of them.
+func (c *compiled) compile() error {
+	s, err := newScope(c.dialect)
+	if err != nil {
+		return err
+	}
+	for _, e := range c.expressions {
+		t := celgo.DynType
+		switch err := s.compile(c.dialect, e); {
+		case err != nil:
+			c.broken = append(c.broken, brokenAt(c.policy.Object, e, err))
+		default:
+			t = e.ast.OutputType()
+			c.assume(e.ast)
+		}
+		if i, ok := c.slots[e.name]; ok && c.variables[i] == e {
+			s.fields[e.name] = t
+		}
+	}
+	return nil
+}
+
+func (s *scope) compile(d *cel.Dialect, e *expression) (err error) {
+	env := s.env
+	if e.before {
+		env = s.before
+	}
+	if strings.TrimSpace(e.source) == "" {
+		return errors.New("expression is not specified")
+	}
+	if e.ast, err = cel.Compile(env, e.source, e.want...); err != nil {
+		return err
+	}
+	e.program, err = d.Plan(e.ast)
+	return err
+}
+
+// brokenAt is the error of an expression, at the line of it that is wrong
+// where the text stands in the manifest as it is.
+func brokenAt(o *render.Object, e *expression, err error) *render.Error {
+	var compile *cel.CompileError
+	if errors.As(err, &compile) && len(compile.Issues) > 0 {
+		i := compile.Issues[0]
+		err = fmt.Errorf("%s: line %d, column %d: %s", e.rule, i.Line, i.Column, i.Message)
+	} else {
+		err = fmt.Errorf("%s: %w", e.rule, err)
+	}
+	return at(o, e.pointer, e.rule, err)
+}
+
+// The stubs that verdicts can rest on.
+const (
+	assumedTime   = "time.now() gives a fixed time"
+	assumedRandom = "random() gives always the same text"
+)
+
+// assume notes which stubs an expression uses.
+func (c *compiled) assume(a *celgo.Ast) {
+	note := func(line string) {
+		if !slices.Contains(c.assumed, line) {
+			c.assumed = append(c.assumed, line)
+		}
+	}
+	celast.PostOrderVisit(a.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		switch {
+		case e.Kind() == celast.IdentKind && e.AsIdent() == nowName:
+			note(assumedTime)
+		case e.Kind() == celast.CallKind && (e.AsCall().FunctionName() == "random" || e.AsCall().FunctionName() == "random.random"):
+			note(assumedRandom)
+		}
+	}))
+}
+
+// buckets are the sizes of inputs for which costs are bounded beforehand.
+var buckets = [...]cel.Sizes{
+	{Items: 24, Length: 256},
+	{Items: 64, Length: 1 << 10},
+	{Items: 512, Length: 16 << 10},
+}
+
+// planFor says of each expression whether it can't reach the limit on inputs
+// of the given sizes, so that it runs without counting.
+func (c *compiled) planFor(s cel.Sizes) []bool {
+	for i, b := range buckets {
+		if s.Items <= b.Items && s.Length <= b.Length {
+			return c.plans[i]()
+		}
+	}
+	return make([]bool, len(c.expressions))
+}
+
+func (c *compiled) plan(inputs cel.Sizes) []bool {
+	fast := make([]bool, len(c.expressions))
+	roots := cel.Roots{Inputs: inputs, Variables: map[string]cel.Sizes{}}
+	for _, e := range c.expressions {
+		fast[e.id] = cel.Cost(e.ast, roots) <= c.dialect.Limit()
+		if i, ok := c.slots[e.name]; ok && c.variables[i] == e {
+			if s, ok := cel.ResultSizes(e.ast, roots); ok {
+				roots.Variables[e.name] = s
+			}
+		}
+	}
+	return fast
+}
+
+// isType says whether an expression yields a type.
+func (e *expression) isType(t *types.Type) bool { return e.ast.OutputType().IsExactType(t) }

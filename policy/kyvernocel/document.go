@@ -1,0 +1,345 @@
+package kyvernocel
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/match"
+	"github.com/preadmit/preadmit/render"
+)
+
+const group = "policies.kyverno.io"
+
+// The kinds of policies, without "Namespaced".
+const (
+	Validating      = "ValidatingPolicy"
+	Mutating        = "MutatingPolicy"
+	Generating      = "GeneratingPolicy"
+	Deleting        = "DeletingPolicy"
+	ImageValidating = "ImageValidatingPolicy"
+)
+
+var (
+	kinds    = []string{Validating, Mutating, Generating, Deleting, ImageValidating}
+	versions = []string{"v1", "v1beta1", "v1alpha1"}
+)
+
+// kindOf is the kind of the policy that an object is, "" when it is none.
+func kindOf(o *render.Object) string {
+	gvk := o.GroupVersionKind()
+	kind, namespaced := strings.CutPrefix(gvk.Kind, "Namespaced")
+	if gvk.Group != group || !slices.Contains(versions, gvk.Version) || !slices.Contains(kinds, kind) || namespaced && gvk.Version == "v1alpha1" {
+		return ""
+	}
+	return kind
+}
+
+// A Policy is one policy, with the copies of it that Kyverno makes for pod
+// controllers.
+type Policy struct {
+	Object    *render.Object
+	Kind      string // without "Namespaced"
+	Name      string
+	Namespace string // of a namespaced policy
+
+	// Plain says that Kyverno's command line has no response at all for what
+	// the policy does not match, as opposed to an empty one.
+	Plain bool
+
+	spec       *spec
+	main       *compiled
+	copies     []*compiled
+	exceptions []*exception
+	action     policy.Action
+	severity   policy.Severity
+}
+
+// spec is that of all kinds.
+type spec struct {
+	MatchConstraints *v1.MatchResources    `json:"matchConstraints"`
+	MatchConditions  []v1.MatchCondition   `json:"matchConditions"`
+	Variables        []v1.Variable         `json:"variables"`
+	FailurePolicy    *v1.FailurePolicyType `json:"failurePolicy"`
+	AuditAnnotations []v1.AuditAnnotation  `json:"auditAnnotations"`
+	Webhook          *struct {
+		TimeoutSeconds *int32 `json:"timeoutSeconds"`
+	} `json:"webhookConfiguration"`
+	Evaluation evaluation `json:"evaluation"`
+	Autogen    struct {
+		PodControllers *struct {
+			Controllers []string `json:"controllers"`
+		} `json:"podControllers"`
+		ValidatingAdmissionPolicy *enabled `json:"validatingAdmissionPolicy"`
+		MutatingAdmissionPolicy   *enabled `json:"mutatingAdmissionPolicy"`
+	} `json:"autogen"`
+
+	ValidationActions []v1.ValidationAction `json:"validationActions"`
+	Validations       []validation          `json:"validations"`
+
+	Mutations              []v1.Mutation             `json:"mutations"`
+	ReinvocationPolicy     v1.ReinvocationPolicyType `json:"reinvocationPolicy"`
+	TargetMatchConstraints *targets                  `json:"targetMatchConstraints"`
+	TargetMatchConditions  []v1.MatchCondition       `json:"targetMatchConditions"`
+
+	Generate []generation `json:"generate"`
+
+	Conditions                []v1.MatchCondition `json:"conditions"`
+	Schedule                  string              `json:"schedule"`
+	DeletionPropagationPolicy string              `json:"deletionPropagationPolicy"`
+
+	images
+}
+
+// A validation has what those of admission policies have, and a name.
+type validation struct {
+	Expression        string               `json:"expression"`
+	Message           string               `json:"message"`
+	MessageExpression string               `json:"messageExpression"`
+	Reason            *metav1.StatusReason `json:"reason"`
+	Identifier        string               `json:"identifier"`
+}
+
+type enabled struct {
+	Enabled *bool `json:"enabled"`
+}
+
+// on is what it says, or what holds where it says nothing.
+func (e *enabled) on(otherwise bool) bool {
+	if e == nil || e.Enabled == nil {
+		return otherwise
+	}
+	return *e.Enabled
+}
+
+type evaluation struct {
+	Mode               string   `json:"mode"`
+	Admission          *enabled `json:"admission"`
+	Background         *enabled `json:"background"`
+	MutateExisting     *enabled `json:"mutateExisting"`
+	GenerateExisting   *enabled `json:"generateExisting"`
+	Synchronize        *enabled `json:"synchronize"`
+	OrphanDownstream   *enabled `json:"orphanDownstreamOnPolicyDelete"`
+	UseServerSideApply *bool    `json:"useServerSideApply"`
+}
+
+// The evaluation modes that judge objects; others judge requests of proxies.
+const (
+	modeKubernetes = "Kubernetes"
+	modeJSON       = "JSON"
+)
+
+type targets struct {
+	v1.MatchResources `json:",inline"`
+	Expression        string `json:"expression"`
+}
+
+// A generation is an entry of generate: one of both.
+type generation struct {
+	Expression string    `json:"expression"`
+	Template   *template `json:"template"`
+}
+
+type template struct {
+	Value       string `json:"value"`
+	Interpolate string `json:"interpolate"`
+}
+
+// images are what an ImageValidatingPolicy has of its own.
+type images struct {
+	MatchImageReferences []struct {
+		Glob       string `json:"glob"`
+		Expression string `json:"expression"`
+	} `json:"matchImageReferences"`
+	Credentials map[string]any `json:"credentials"`
+	Images      []struct {
+		Name       string `json:"name"`
+		Expression string `json:"expression"`
+	} `json:"images"`
+	Attestors                []map[string]any `json:"attestors"`
+	Attestations             []map[string]any `json:"attestations"`
+	ValidationConfigurations struct {
+		MutateDigest *bool `json:"mutateDigest"`
+		VerifyDigest *bool `json:"verifyDigest"`
+		Required     *bool `json:"required"`
+	} `json:"validationConfigurations"`
+}
+
+// ownFields are the fields of spec that each kind has, besides those that all
+// have.
+var ownFields = map[string][]string{
+	Validating:      {"matchConditions", "auditAnnotations", "failurePolicy", "webhookConfiguration", "evaluation", "autogen", "validationActions", "validations"},
+	Mutating:        {"matchConditions", "auditAnnotations", "failurePolicy", "webhookConfiguration", "evaluation", "autogen", "mutations", "reinvocationPolicy", "targetMatchConstraints", "targetMatchConditions"},
+	Generating:      {"matchConditions", "webhookConfiguration", "evaluation", "generate", "failurePolicy"},
+	Deleting:        {"conditions", "schedule", "deletionPropagationPolicy"},
+	ImageValidating: {"matchConditions", "auditAnnotations", "failurePolicy", "webhookConfiguration", "evaluation", "autogen", "validationActions", "validations", "matchImageReferences", "credentials", "images", "attestors", "attestations", "validationConfigurations"},
+}
+
+var commonFields = []string{"matchConstraints", "variables"}
+
+// document is the whole object.
+type document struct {
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Metadata   metav1.ObjectMeta `json:"metadata"`
+	Spec       spec              `json:"spec"`
+	Status     any               `json:"status"`
+}
+
+// at is an error about the field of o at a pointer.
+func at(o *render.Object, pointer, rule string, err error) *render.Error {
+	if s := err.Error(); len(s) > maxMessage {
+		err = errors.New(cel.Shorten(s, maxMessage))
+	}
+	return &render.Error{Span: span(o, pointer), Rule: rule, Err: &policy.NamedError{Policy: o.GetName(), Err: err}}
+}
+
+const maxMessage = 4 << 10
+
+func span(o *render.Object, pointer string) render.Span {
+	if origins := o.At(pointer); len(origins) > 0 {
+		return origins[0].Span
+	}
+	return render.Span{}
+}
+
+// decode reads an object. A field that its type does not have is an error, as
+// it is for Kyverno.
+func decode(o *render.Object, into any, rule string) []error {
+	data, err := json.Marshal(o.Object)
+	if err != nil {
+		return []error{at(o, "", rule, err)}
+	}
+	strict, err := kjson.UnmarshalStrict(data, into)
+	if err != nil {
+		return []error{at(o, typePointer(err), rule, errors.New(strings.TrimPrefix(err.Error(), "json: ")))}
+	}
+	var errs []error
+	for _, e := range strict {
+		_, path, _ := strings.Cut(e.Error(), `"`)
+		path, _, _ = strings.Cut(path, `"`)
+		errs = append(errs, at(o, fieldPointer(path), rule, e))
+	}
+	return errs
+}
+
+// typePointer is where a value of another type stands than it should have.
+func typePointer(err error) string {
+	var e *json.UnmarshalTypeError
+	if errors.As(err, &e) {
+		return fieldPointer(e.Field)
+	}
+	_, field, _ := strings.Cut(err.Error(), "Go struct field ")
+	field, _, _ = strings.Cut(field, " ")
+	_, field, _ = strings.Cut(field, ".")
+	return fieldPointer(field)
+}
+
+// fieldPointer makes a JSON pointer of a path such as spec.rules[0].x.
+func fieldPointer(path string) string {
+	var b bytes.Buffer
+	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return strings.ContainsRune(".[]", r) }) {
+		b.WriteString(render.Pointer(part))
+	}
+	return b.String()
+}
+
+// read decodes and checks a policy.
+func read(o *render.Object) (*Policy, []error) {
+	var d document
+	if errs := decode(o, &d, "policy"); len(errs) > 0 {
+		return nil, errs
+	}
+	p := &Policy{Object: o, Kind: kindOf(o), Name: o.GetName(), spec: &d.Spec, severity: severityOf(o.GetAnnotations())}
+	if strings.HasPrefix(o.GetKind(), "Namespaced") {
+		if p.Namespace = o.GetNamespace(); p.Namespace == "" {
+			p.Namespace = "default"
+		}
+	}
+	c := &checker{policy: p}
+	c.fields()
+	c.check()
+	if len(c.errs) > 0 {
+		return nil, c.errs
+	}
+	p.spec.defaults()
+	p.action = p.spec.action()
+	p.Plain = plain(p)
+	return p, nil
+}
+
+// defaults fills in what Kyverno does.
+func (s *spec) defaults() {
+	if s.MatchConstraints != nil {
+		match.Default(s.MatchConstraints)
+		anyOperation(s.MatchConstraints)
+	}
+	if s.TargetMatchConstraints != nil {
+		match.Default(&s.TargetMatchConstraints.MatchResources)
+		anyOperation(&s.TargetMatchConstraints.MatchResources)
+	}
+	if s.Evaluation.Mode == "" {
+		s.Evaluation.Mode = modeKubernetes
+	}
+}
+
+// anyOperation makes rules that name no operations rules about all.
+func anyOperation(m *v1.MatchResources) {
+	for _, rules := range [][]v1.NamedRuleWithOperations{m.ResourceRules, m.ExcludeResourceRules} {
+		for i := range rules {
+			if len(rules[i].Operations) == 0 {
+				rules[i].Operations = []v1.OperationType{v1.OperationAll}
+			}
+		}
+	}
+}
+
+// ignores says whether errors let requests pass.
+func (s *spec) ignores() bool { return s.FailurePolicy != nil && *s.FailurePolicy == v1.Ignore }
+
+// action is the strongest of the policy's actions; what its background scan
+// alone finds is denied to nobody.
+func (s *spec) action() policy.Action {
+	if !s.Evaluation.Admission.on(true) {
+		return policy.Audit
+	}
+	action := policy.Deny
+	for i, a := range s.ValidationActions {
+		is := map[v1.ValidationAction]policy.Action{v1.Deny: policy.Deny, v1.Warn: policy.Warn, v1.Audit: policy.Audit}[a]
+		if i == 0 || is.AtLeast(action) {
+			action = is
+		}
+	}
+	return action
+}
+
+// plain says whether a policy names nothing but one rule of plain resources.
+func plain(p *Policy) bool {
+	m := p.spec.MatchConstraints
+	if m == nil || p.Kind != Validating && p.Kind != Mutating {
+		return false
+	}
+	return len(m.ResourceRules) == 1 && len(m.ResourceRules[0].ResourceNames) == 0 && len(m.ExcludeResourceRules) == 0 &&
+		empty(m.NamespaceSelector) && empty(m.ObjectSelector)
+}
+
+func empty(s *metav1.LabelSelector) bool {
+	return s == nil || len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0
+}
+
+// String names the policy as Kyverno's reports do.
+func (p *Policy) String() string {
+	if p.Namespace != "" {
+		return fmt.Sprintf("%s/%s", p.Namespace, p.Name)
+	}
+	return p.Name
+}

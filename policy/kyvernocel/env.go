@@ -1,0 +1,201 @@
+package kyvernocel
+
+import (
+	"sync"
+
+	celgo "github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/ext"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/apiserver/pkg/cel/library"
+	"k8s.io/apiserver/pkg/cel/mutation"
+
+	"github.com/preadmit/preadmit/policy/internal/cel"
+)
+
+// A flavour is what distinguishes the environments of policies.
+type flavour struct {
+	kind       string // of policies; "" is that of exceptions and image references
+	namespaced bool   // the policies' lookups are in their own namespace
+	strict     bool   // orValue is for optional values alone, as explanations know it
+}
+
+// evaluationLimit is what one evaluation may cost, in the API server's units:
+// Kyverno has no limit, and what is beyond this takes seconds.
+const evaluationLimit = 10_000_000
+
+// dialects are the environments by flavour, each made on first use. They never
+// change.
+var dialects sync.Map // flavour to func() (*cel.Dialect, error)
+
+func (f flavour) dialect() (*cel.Dialect, error) {
+	made, ok := dialects.Load(f)
+	if !ok {
+		made, _ = dialects.LoadOrStore(f, sync.OnceValues(func() (*cel.Dialect, error) {
+			env, err := celgo.NewEnv(f.options()...)
+			if err != nil {
+				return nil, err
+			}
+			return cel.NewDialect(env, evaluationLimit)
+		}))
+	}
+	return made.(func() (*cel.Dialect, error))()
+}
+
+// The names under which expressions find what is not theirs to name.
+const (
+	nowName        = "kyverno_now"
+	variablesName  = "variables"
+	orValueName    = "kyverno_orValue"
+	exceptionsName = "exceptions"
+)
+
+// options are those of Kyverno's environments (pkg/cel/compiler of Kyverno,
+// cel/libs of kyverno/sdk).
+func (f flavour) options() []celgo.EnvOption {
+	opts := []celgo.EnvOption{
+		celgo.EnableMacroCallTracking(), // for the texts of explanations
+		celgo.EagerlyValidateDeclarations(true), celgo.DefaultUTCTimeZone(true), celgo.CrossTypeNumericComparisons(true),
+		celgo.OptionalTypes(), ext.Bindings(), ext.Encoders(), ext.Lists(ext.ListsVersion(3)), ext.Math(), ext.Protos(),
+		ext.Sets(), ext.Strings(ext.StringsVersion(2)), ext.Regex(), ext.TwoVarComprehensions(),
+		library.CIDR(), library.Format(), library.IP(), library.Lists(), library.Regex(), library.URLs(), library.Quantity(),
+		library.SemverLib(library.SemverVersion(1)),
+		celgo.Macros(celgo.ReceiverMacro("now", 0, expandNow)),
+		celgo.Variable(nowName, celgo.TimestampType),
+	}
+	if f.kind != Generating {
+		opts = append(opts, celgo.HomogeneousAggregateLiterals())
+	}
+	if !f.strict {
+		opts = append(opts, orValue()...)
+	}
+	opts = append(opts, pureFunctions()...)
+	opts = append(opts, lookupFunctions(f)...)
+	return append(opts, f.variables()...)
+}
+
+// variables declares what expressions of the flavour read.
+func (f flavour) variables() []celgo.EnvOption {
+	opts := []celgo.EnvOption{declared(), celgo.Variable("object", celgo.DynType)}
+	switch f.kind {
+	case Deleting:
+		return opts
+	case "":
+		opts = append(opts, celgo.Variable("ref", celgo.StringType))
+	case Mutating:
+		opts = append(opts, common.ResolverEnvOption(&mutation.DynamicTypeResolver{}), library.JSONPatch())
+	case ImageValidating:
+		opts = append(opts, signatureFunctions()...)
+		opts = append(opts, celgo.Variable("images", celgo.MapType(celgo.StringType, celgo.ListType(celgo.StringType))),
+			celgo.Variable("attestors", celgo.MapType(celgo.StringType, celgo.DynType)),
+			celgo.Variable("attestations", celgo.MapType(celgo.StringType, celgo.DynType)))
+	}
+	return append(opts, celgo.Variable("oldObject", celgo.DynType))
+}
+
+// declared declares the variables of object types.
+func declared() celgo.EnvOption {
+	return func(env *celgo.Env) (*celgo.Env, error) {
+		request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
+		list := apiservercel.NewListType(apiservercel.StringType, -1)
+		exceptions := apiservercel.NewObjectType("kyverno.exceptions", map[string]*apiservercel.DeclField{
+			"allowedImages": apiservercel.NewDeclField("allowedImages", list, true, nil, nil),
+			"allowedValues": apiservercel.NewDeclField("allowedValues", list, true, nil, nil),
+		})
+		provider := apiservercel.NewDeclTypeProvider(request, namespace, exceptions)
+		provider.SetRecognizeKeywordAsFieldName(true)
+		opts, err := provider.EnvOptions(env.CELTypeProvider())
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, celgo.Variable("request", request.CelType()), celgo.Variable("namespaceObject", namespace.CelType()),
+			celgo.Variable(exceptionsName, exceptions.CelType()))
+		for _, opt := range opts {
+			if env, err = opt(env); err != nil {
+				return nil, err
+			}
+		}
+		return env, nil
+	}
+}
+
+// expandNow makes time.now() a variable, whose value the engine's options say.
+func expandNow(f celgo.MacroExprFactory, target celast.Expr, _ []celast.Expr) (celast.Expr, *celgo.Error) {
+	if target.Kind() != celast.IdentKind || target.AsIdent() != "time" {
+		return nil, nil // not ours
+	}
+	return f.NewIdent(nowName), nil
+}
+
+// orValue makes x.orValue(y) take any x: one that is not optional is itself, as
+// older versions of CEL had it and policies use it.
+func orValue() []celgo.EnvOption {
+	return []celgo.EnvOption{
+		celgo.Macros(celgo.ReceiverMacro("orValue", 1, func(f celgo.MacroExprFactory, target celast.Expr, args []celast.Expr) (celast.Expr, *celgo.Error) {
+			return f.NewCall(orValueName, target, args[0]), nil
+		})),
+		celgo.Function(orValueName, celgo.Overload(orValueName+"_dyn_dyn", []*celgo.Type{celgo.DynType, celgo.DynType}, celgo.DynType,
+			celgo.BinaryBinding(func(x, otherwise ref.Val) ref.Val {
+				optional, ok := x.(*types.Optional)
+				switch {
+				case !ok:
+					return x
+				case optional.HasValue():
+					return optional.GetValue()
+				default:
+					return otherwise
+				}
+			}))),
+	}
+}
+
+// A scope checks the expressions of one policy. Its variables' types are those
+// of their expressions, whatever these are; it grows while it compiles, and is
+// not for concurrent use then.
+type scope struct {
+	env    *celgo.Env // with variables
+	before *celgo.Env // without
+	types.Provider
+	fields map[string]*types.Type
+}
+
+const variablesType = "kyverno.variables"
+
+func newScope(d *cel.Dialect) (*scope, error) {
+	s := &scope{before: d.Env(), Provider: d.Env().CELTypeProvider(), fields: map[string]*types.Type{}}
+	var err error
+	s.env, err = d.Env().Extend(celgo.CustomTypeProvider(s), celgo.Variable(variablesName, celgo.ObjectType(variablesType)))
+	return s, err
+}
+
+// FindStructType implements types.Provider.
+func (s *scope) FindStructType(name string) (*types.Type, bool) {
+	if name == variablesType {
+		return types.NewTypeTypeWithParam(celgo.ObjectType(variablesType)), true
+	}
+	return s.Provider.FindStructType(name)
+}
+
+// FindStructFieldNames implements types.Provider.
+func (s *scope) FindStructFieldNames(name string) ([]string, bool) {
+	if name == variablesType {
+		return sortedKeys(s.fields), true
+	}
+	return s.Provider.FindStructFieldNames(name)
+}
+
+// FindStructFieldType implements types.Provider.
+func (s *scope) FindStructFieldType(name, field string) (*types.FieldType, bool) {
+	if name != variablesType {
+		return s.Provider.FindStructFieldType(name, field)
+	}
+	t, ok := s.fields[field]
+	if !ok {
+		return nil, false
+	}
+	return &types.FieldType{Type: t}, true
+}

@@ -1,0 +1,202 @@
+package kyvernocel
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render"
+)
+
+// isException says whether an object is a PolicyException of the group.
+func isException(o *render.Object) bool {
+	gvk := o.GroupVersionKind()
+	return gvk.Group == group && gvk.Kind == "PolicyException" && slices.Contains(versions, gvk.Version)
+}
+
+// An exception is a PolicyException, compiled.
+type exception struct {
+	object     *render.Object
+	spec       exceptionSpec
+	conditions []*expression
+}
+
+type exceptionSpec struct {
+	PolicyRefs []struct {
+		Name string `json:"name"`
+		Kind string `json:"kind"`
+	} `json:"policyRefs"`
+	MatchConditions []v1.MatchCondition `json:"matchConditions"`
+	Images          []string            `json:"images"`
+	AllowedValues   []string            `json:"allowedValues"`
+	ReportResult    string              `json:"reportResult"`
+	ExpiresAt       *metav1.Time        `json:"expiresAt"`
+	Properties      map[string]string   `json:"properties"`
+	EvaluationMode  string              `json:"evaluationMode"`
+}
+
+// exception reads and compiles one; nil is one that Kyverno refuses.
+func (k *compiler) exception(o *render.Object) (*exception, []error) {
+	var d struct {
+		APIVersion string            `json:"apiVersion"`
+		Kind       string            `json:"kind"`
+		Metadata   metav1.ObjectMeta `json:"metadata"`
+		Spec       exceptionSpec     `json:"spec"`
+	}
+	const rule = "exception"
+	if errs := decode(o, &d, rule); len(errs) > 0 {
+		return nil, errs
+	}
+	x := &exception{object: o, spec: d.Spec}
+	errs := x.check(rule)
+	f := flavour{}
+	dialect, err := f.dialect()
+	if err != nil {
+		return nil, append(errs, at(o, "", rule, err))
+	}
+	errs = append(errs, x.compile(dialect)...)
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	return x, nil
+}
+
+func (x *exception) check(rule string) (errs []error) {
+	add := func(pointer, format string, args ...any) {
+		errs = append(errs, at(x.object, pointer, rule, fmt.Errorf(format, args...)))
+	}
+	if len(x.spec.PolicyRefs) == 0 {
+		add("/spec", "spec.policyRefs: must specify at least one policy ref")
+	}
+	for i, r := range x.spec.PolicyRefs {
+		if r.Name == "" || r.Kind == "" {
+			add(render.Pointer("spec", "policyRefs", i), "spec.policyRefs[%d]: name and kind are required", i)
+		}
+	}
+	if r := x.spec.ReportResult; r != "" && r != "skip" && r != "pass" {
+		add("/spec/reportResult", "spec.reportResult: unsupported value %q: must be skip or pass", r)
+	}
+	return errs
+}
+
+func (x *exception) compile(d *cel.Dialect) (errs []error) {
+	s, err := newScope(d)
+	if err != nil {
+		return []error{at(x.object, "", "exception", err)}
+	}
+	for i, m := range x.spec.MatchConditions {
+		e := &expression{
+			name: m.Name, rule: "matchConditions[" + m.Name + "]", pointer: render.Pointer("spec", "matchConditions", i, "expression"),
+			source: m.Expression, want: boolean, before: true,
+		}
+		e.origin = span(x.object, e.pointer)
+		if err := s.compile(d, e); err != nil {
+			errs = append(errs, brokenAt(x.object, e, err))
+		}
+		x.conditions = append(x.conditions, e)
+	}
+	return errs
+}
+
+// names says whether the exception is from a policy.
+func (x *exception) names(p *Policy) bool {
+	for _, r := range x.spec.PolicyRefs {
+		kind, namespaced := strings.CutPrefix(r.Kind, "Namespaced")
+		name := r.Name
+		if p.Namespace != "" {
+			name = strings.TrimPrefix(name, p.Namespace+"/")
+		}
+		if kind == p.Kind && name == p.Name && namespaced == (p.Namespace != "") {
+			return true
+		}
+	}
+	return false
+}
+
+// String names the exception as Kyverno does.
+func (x *exception) String() string {
+	if ns := x.object.GetNamespace(); ns != "" {
+		return ns + "/" + x.object.GetName()
+	}
+	return x.object.GetName()
+}
+
+// expired says whether the exception has ceased to hold.
+func (x *exception) expired(now time.Time) bool {
+	return x.spec.ExpiresAt != nil && !now.IsZero() && now.After(x.spec.ExpiresAt.Time)
+}
+
+// exempt says whether exceptions take the request out of the policy. Those
+// that allow values only do not: expressions read what they allow.
+func (x *run) exempt() (v verdict, done bool) {
+	var full []*exception
+	var allowedImages, allowedValues []any
+	for _, exc := range x.c.policy.exceptions {
+		if exc.expired(x.engine.options.Now) {
+			continue
+		}
+		held, culprit, err := x.excepted(exc)
+		switch {
+		case err != nil && len(full) == 0:
+			return x.broken(culprit, "failed to load context: ", err), true
+		case !held:
+		case len(exc.spec.Images)+len(exc.spec.AllowedValues) == 0:
+			full = append(full, exc)
+		default:
+			allowedImages = append(allowedImages, anys(exc.spec.Images)...)
+			allowedValues = append(allowedValues, anys(exc.spec.AllowedValues)...)
+		}
+	}
+	if len(full) == 0 {
+		if len(allowedImages)+len(allowedValues) > 0 {
+			x.exceptions = frozen(map[string]any{"allowedImages": orNone(allowedImages), "allowedValues": orNone(allowedValues)})
+		}
+		return verdict{}, false
+	}
+	return x.exemption(full), true
+}
+
+func orNone(list []any) []any {
+	if list == nil {
+		return []any{}
+	}
+	return list
+}
+
+// excepted evaluates an exception's conditions, which no plan knows.
+func (x *run) excepted(exc *exception) (bool, *expression, error) {
+	fast := x.fast
+	x.fast = nil
+	defer func() { x.fast = fast }()
+	return x.all(exc.conditions)
+}
+
+func (x *run) exemption(by []*exception) verdict {
+	names := make([]string, len(by))
+	v := verdict{outcome: policy.Skip, origin: span(by[0].object, ""), assumed: x.assumptions()}
+	for i, exc := range by {
+		names[i] = exc.String()
+		if exc.spec.ExpiresAt != nil && x.engine.options.Now.IsZero() {
+			v.assumed = append(v.assumed, fmt.Sprintf("PolicyException %s, which expires, has not expired", exc))
+		}
+	}
+	if by[0].spec.ReportResult == "pass" {
+		v.outcome = policy.Pass
+	}
+	v.message = "rule is skipped due to policy exception: " + strings.Join(names, ", ")
+	return v
+}
+
+// now is the time by which policies go.
+func (e *Engine) now() time.Time {
+	if e.options.Now.IsZero() {
+		return fixedNow()
+	}
+	return e.options.Now
+}

@@ -1,0 +1,396 @@
+package kyvernocel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	yaml "go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A making is an entry of generate, compiled: an expression or a template.
+type making struct {
+	expression *expression
+	documents  []*part
+	err        error // why the template can't be read
+	rule       string
+}
+
+// A part is a node of a template. What holds no placeholder is a value.
+type part struct {
+	value    any
+	keys     []string // of a mapping
+	children []*part  // of a mapping or a list
+	kind     yaml.Kind
+	pieces   []piece // of a text with placeholders
+}
+
+// A piece is a text or an expression.
+type piece struct {
+	text string
+	e    *expression
+}
+
+// makingOf compiles nothing yet: it lists the expressions of an entry.
+func (c *compiled) makingOf(i int, g generation) *making {
+	m := &making{rule: fmt.Sprintf("generate[%d]", i)}
+	if g.Template == nil {
+		m.expression = c.add(expression{rule: m.rule, pointer: render.Pointer("spec", "generate", i, "expression"), source: g.Expression})
+		return m
+	}
+	pointer := render.Pointer("spec", "generate", i, "template", "value")
+	if len(g.Template.Value) > maxData {
+		c.broken = append(c.broken, at(c.policy.Object, pointer, m.rule, errors.New("template is too large")))
+		return m
+	}
+	t := &templating{c: c, rule: m.rule, pointer: pointer, interpolate: g.Template.Interpolate == "cel"}
+	for d := yaml.NewDecoder(strings.NewReader(g.Template.Value)); ; {
+		var doc yaml.Node
+		err := d.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil && len(doc.Content) > 0 && doc.Content[0].Tag != "!!null" {
+			var p *part
+			if p, err = t.part(doc.Content[0]); err == nil {
+				m.documents = append(m.documents, p)
+			}
+		}
+		if err != nil {
+			c.broken = append(c.broken, at(c.policy.Object, pointer, m.rule, fmt.Errorf("%s.template.value: %w", m.rule, err)))
+			break
+		}
+	}
+	if len(m.documents) == 0 && len(c.broken) == 0 {
+		c.broken = append(c.broken, at(c.policy.Object, pointer, m.rule, errors.New("template must contain at least one YAML document")))
+	}
+	return m
+}
+
+// A templating reads templates.
+type templating struct {
+	c             *compiled
+	rule, pointer string
+	interpolate   bool
+	depth, nodes  int
+}
+
+// Limits of templates, whose aliases stand for what they name.
+const (
+	maxTemplateDepth = 100
+	maxTemplateNodes = 20_000
+)
+
+func (t *templating) part(n *yaml.Node) (*part, error) {
+	if t.depth++; t.depth > maxTemplateDepth {
+		return nil, errors.New("is nested too deep")
+	}
+	defer func() { t.depth-- }()
+	if t.nodes++; t.nodes > maxTemplateNodes {
+		return nil, errors.New("is too large")
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		return t.part(n.Alias)
+	case yaml.MappingNode:
+		p := &part{kind: yaml.MappingNode}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if t.interpolate && strings.Contains(n.Content[i].Value, "((") {
+				return nil, fmt.Errorf("line %d: placeholders are not supported in mapping keys", n.Content[i].Line)
+			}
+			child, err := t.part(n.Content[i+1])
+			if err != nil {
+				return nil, err
+			}
+			p.keys, p.children = append(p.keys, n.Content[i].Value), append(p.children, child)
+		}
+		return p, nil
+	case yaml.SequenceNode:
+		p := &part{kind: yaml.SequenceNode}
+		for _, item := range n.Content {
+			child, err := t.part(item)
+			if err != nil {
+				return nil, err
+			}
+			p.children = append(p.children, child)
+		}
+		return p, nil
+	}
+	return t.scalar(n)
+}
+
+func (t *templating) scalar(n *yaml.Node) (*part, error) {
+	if t.interpolate && strings.Contains(n.Value, "((") {
+		pieces, err := t.pieces(n.Value)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n.Line, err)
+		}
+		return &part{kind: yaml.ScalarNode, pieces: pieces}, nil
+	}
+	p := &part{kind: yaml.ScalarNode}
+	if err := n.Decode(&p.value); err != nil {
+		return nil, fmt.Errorf("line %d: no value", n.Line)
+	}
+	if i, ok := p.value.(int); ok {
+		p.value = int64(i)
+	}
+	return p, nil
+}
+
+// pieces takes a text apart: (( expression )) is a placeholder, and \(( stands
+// for the parentheses.
+func (t *templating) pieces(s string) (all []piece, err error) {
+	text := ""
+	for s != "" {
+		switch {
+		case strings.HasPrefix(s, `\((`):
+			text, s = text+"((", s[3:]
+		case strings.HasPrefix(s, "(("):
+			source, rest, ok := placeholder(s[2:])
+			if !ok {
+				return nil, errors.New("a placeholder is not closed")
+			}
+			if text != "" {
+				all = append(all, piece{text: text})
+			}
+			e := t.c.add(expression{rule: t.rule, pointer: t.pointer, source: strings.TrimSpace(source)})
+			all, text, s = append(all, piece{e: e}), "", rest
+		default:
+			text, s = text+s[:1], s[1:]
+		}
+	}
+	if text != "" {
+		all = append(all, piece{text: text})
+	}
+	return all, nil
+}
+
+// placeholder splits what follows (( at the parentheses that close it: not at
+// those of the expression, nor at those in its texts.
+func placeholder(s string) (expression, rest string, ok bool) {
+	depth, quote := 0, byte(0)
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case quote != 0 && c == '\\':
+			i++
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '(':
+			depth++
+		case c == ')' && depth > 0:
+			depth--
+		case c == ')':
+			return s[:i], strings.TrimPrefix(s[i+1:], ")"), strings.HasPrefix(s[i+1:], ")")
+		}
+	}
+	return "", "", false
+}
+
+// make evaluates an entry; what it makes is in review.generated.
+func (x *run) make(m *making) (*expression, error) {
+	if m.expression != nil {
+		_, err := x.eval(m.expression)
+		return m.expression, err
+	}
+	for _, d := range m.documents {
+		v, e, err := x.fill(d)
+		if err != nil {
+			return e, err
+		}
+		object, ok := v.(map[string]any)
+		if !ok {
+			return e, fmt.Errorf("%s: a document is no object", m.rule)
+		}
+		x.generated = append(x.generated, object)
+	}
+	return nil, nil
+}
+
+// fill evaluates the placeholders of a part.
+func (x *run) fill(p *part) (any, *expression, error) {
+	switch {
+	case p.kind == yaml.MappingNode:
+		m := make(map[string]any, len(p.keys))
+		for i, child := range p.children {
+			v, e, err := x.fill(child)
+			if err != nil {
+				return nil, e, err
+			}
+			m[p.keys[i]] = v
+		}
+		return m, nil, nil
+	case p.kind == yaml.SequenceNode:
+		list := make([]any, len(p.children))
+		for i, child := range p.children {
+			v, e, err := x.fill(child)
+			if err != nil {
+				return nil, e, err
+			}
+			list[i] = v
+		}
+		return list, nil, nil
+	case p.pieces == nil:
+		return p.value, nil, nil
+	}
+	return x.interpolate(p.pieces)
+}
+
+// interpolate is the value of a placeholder that stands alone, and a text
+// otherwise.
+func (x *run) interpolate(pieces []piece) (any, *expression, error) {
+	var b strings.Builder
+	for _, piece := range pieces {
+		if piece.e == nil {
+			b.WriteString(piece.text)
+			continue
+		}
+		v, err := x.eval(piece.e)
+		if err != nil {
+			return nil, piece.e, err
+		}
+		native, err := nativeOf(v)
+		if err != nil {
+			return nil, piece.e, err
+		}
+		if len(pieces) == 1 {
+			return native, nil, nil
+		}
+		switch native.(type) {
+		case map[string]any, []any, nil:
+			return nil, piece.e, errors.New("a placeholder in a text must evaluate to a scalar")
+		}
+		fmt.Fprint(&b, native)
+	}
+	return b.String(), nil, nil
+}
+
+// nativeOf is a CEL value as a value tree.
+func nativeOf(v ref.Val) (any, error) {
+	switch t := v.(type) {
+	case types.String:
+		return string(t), nil
+	case types.Int:
+		return int64(t), nil
+	case types.Uint:
+		return int64(t), nil
+	case types.Double:
+		return float64(t), nil
+	case types.Bool:
+		return bool(t), nil
+	case types.Null:
+		return nil, nil
+	case traits.Mapper:
+		m := map[string]any{}
+		for it := t.Iterator(); it.HasNext() == types.True; {
+			key := it.Next()
+			name, ok := key.(types.String)
+			if !ok {
+				return nil, errors.New("a key is no text")
+			}
+			value, err := nativeOf(t.Get(key))
+			if err != nil {
+				return nil, err
+			}
+			m[string(name)] = value
+		}
+		return m, nil
+	case traits.Lister:
+		list := []any{}
+		for it := t.Iterator(); it.HasNext() == types.True; {
+			value, err := nativeOf(it.Next())
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, value)
+		}
+		return list, nil
+	case *types.Err:
+		return nil, t
+	}
+	return viaJSON(v)
+}
+
+// viaJSON is how JSON has other values, such as times.
+func viaJSON(v ref.Val) (any, error) {
+	converted, err := v.ConvertToNative(reflect.TypeFor[*structpb.Value]())
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(converted.(*structpb.Value).AsInterface())
+	if err != nil {
+		return nil, err
+	}
+	var tree any
+	return tree, json.Unmarshal(data, &tree)
+}
+
+// apply answers generator.Apply: it notes what a policy makes, in a namespace.
+// Lists that were looked up stand for their items.
+func (r *review) apply(args []ref.Val) ref.Val {
+	namespace := r.policy.Namespace
+	if s, ok := args[0].(types.String); ok && namespace == "" {
+		namespace = string(s)
+	}
+	list, err := nativeOf(args[len(args)-1])
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	for _, entry := range list.([]any) {
+		object, ok := entry.(map[string]any)
+		if !ok {
+			return types.NewErr("generator.Apply: an element is no object")
+		}
+		items := []any{object}
+		if kind, _ := object["kind"].(string); strings.HasSuffix(kind, "List") {
+			if of, ok := object["items"].([]any); ok {
+				items = of
+			}
+		}
+		for _, item := range items {
+			if m, ok := item.(map[string]any); ok {
+				r.generated = append(r.generated, placed(m, namespace))
+			}
+		}
+		if len(r.generated) > maxGenerated {
+			return types.NewErr("generator.Apply: more than %d objects refused", maxGenerated)
+		}
+	}
+	return types.True
+}
+
+const maxGenerated = 10_000
+
+// placed is a copy of an object in a namespace, without what a cluster wrote
+// into the one that it was made of.
+func placed(object map[string]any, namespace string) map[string]any {
+	object = maps.Clone(object)
+	given, _ := object["metadata"].(map[string]any)
+	metadata := map[string]any{}
+	for k, v := range given {
+		switch k {
+		case "uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "ownerReferences", "selfLink":
+		default:
+			metadata[k] = v
+		}
+	}
+	if namespace != "" {
+		metadata["namespace"] = namespace
+	}
+	object["metadata"] = metadata
+	delete(object, "status")
+	return object
+}

@@ -1,0 +1,217 @@
+package kyvernocel
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	celgo "github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render"
+)
+
+// imageSources lists the expressions that only an ImageValidatingPolicy has.
+func (c *compiled) imageSources() {
+	for i, m := range c.spec.MatchImageReferences {
+		if m.Expression == "" {
+			c.references = append(c.references, nil)
+			continue
+		}
+		c.references = append(c.references, c.add(expression{
+			rule: fmt.Sprintf("matchImageReferences[%d]", i), pointer: render.Pointer("spec", "matchImageReferences", i, "expression"),
+			source: m.Expression, want: boolean,
+		}))
+	}
+	lists := []*celgo.Type{celgo.ListType(celgo.StringType), celgo.ListType(celgo.DynType), celgo.DynType}
+	for i, m := range c.spec.Images {
+		c.extractors = append(c.extractors, c.add(expression{
+			name: m.Name, rule: "images[" + m.Name + "]", pointer: render.Pointer("spec", "images", i, "expression"), source: m.Expression, want: lists,
+		}))
+	}
+}
+
+// podLists are where a pod names images.
+var podLists = []string{"containers", "initContainers", "ephemeralContainers"}
+
+// podOf is the pod in an object, and where it stands: itself, or a template.
+func podOf(kind string, tree map[string]any) (spec map[string]any, pointer string) {
+	path := map[string][]string{
+		"Pod": {"spec"}, "CronJob": {"spec", "jobTemplate", "spec", "template", "spec"},
+		"Deployment": inTemplate, "StatefulSet": inTemplate, "DaemonSet": inTemplate, "ReplicaSet": inTemplate, "Job": inTemplate,
+	}[kind]
+	for _, key := range path {
+		tree, _ = tree[key].(map[string]any)
+		pointer += render.Pointer(key)
+	}
+	if len(path) == 0 {
+		return nil, ""
+	}
+	return tree, pointer
+}
+
+var inTemplate = []string{"spec", "template", "spec"}
+
+// A named image is one that the object names, and where.
+type namedImage struct{ list, name, pointer string }
+
+// namedImages are those of a pod or of a controller of pods.
+func (x *run) namedImages() []namedImage {
+	tree := x.objects.objectTree
+	if tree == nil {
+		tree = x.objects.oldTree
+	}
+	spec, pointer := podOf(x.as.Kind.Kind, tree)
+	var all []namedImage
+	for _, list := range podLists {
+		containers, _ := spec[list].([]any)
+		for i, c := range containers {
+			container, _ := c.(map[string]any)
+			name, _ := container["image"].(string)
+			all = append(all, namedImage{list, name, pointer + render.Pointer(list, i, "image")})
+		}
+	}
+	volumes, _ := spec["volumes"].([]any)
+	for i, v := range volumes {
+		volume, _ := v.(map[string]any)
+		if image, ok := volume["image"].(map[string]any); ok {
+			name, _ := image["reference"].(string)
+			all = append(all, namedImage{"imageVolumes", name, pointer + render.Pointer("volumes", i, "image", "reference")})
+		}
+	}
+	return all
+}
+
+// extracted are the images that the policy's own expressions name.
+func (x *run) extracted() ([]namedImage, *expression, error) {
+	var all []namedImage
+	for _, e := range x.c.extractors {
+		v, err := x.eval(e)
+		if err != nil {
+			return nil, e, err
+		}
+		list, ok := v.(traits.Lister)
+		if !ok {
+			return nil, e, fmt.Errorf("%s gives no list", e.rule)
+		}
+		for it := list.Iterator(); it.HasNext() == types.True; {
+			s, ok := it.Next().(types.String)
+			if !ok {
+				return nil, e, fmt.Errorf("%s gives what is no text", e.rule)
+			}
+			all = append(all, namedImage{list: e.name, name: string(s)})
+		}
+	}
+	return all, nil, nil
+}
+
+// verifiedImages binds the images that the policy is about, and judges what
+// holds before its validations. done says that they are not to be run.
+func (x *run) verifiedImages() (vs []verdict, done bool) {
+	images, culprit, err := x.extracted()
+	if err != nil {
+		return []verdict{x.broken(culprit, "error: ", err)}, true
+	}
+	images = append(x.namedImages(), images...)
+	matched := 0
+	for _, image := range images {
+		is, culprit, err := x.concerns(image.name)
+		if err != nil {
+			return []verdict{x.broken(culprit, "error: ", err)}, true
+		}
+		if !is {
+			continue
+		}
+		matched++
+		if v := x.c.spec.ValidationConfigurations.VerifyDigest; (v == nil || *v) && !hasDigest(image.name) {
+			return x.withoutDigest(image), true
+		}
+	}
+	if matched == 0 {
+		return x.each(verdict{outcome: policy.Skip, message: "no image is one that matchImageReferences name", assumed: x.assumptions()}), true
+	}
+	x.images = imagesByList(images, x.c.extractors)
+	return nil, false
+}
+
+// withoutDigest is the verdict of an image that is named by its tag. Kyverno
+// would have put the digest in, if it could have asked the registry.
+func (x *run) withoutDigest(image namedImage) []verdict {
+	v := verdict{
+		rule: "verifyDigest", origin: span(x.c.policy.Object, "/spec/validationConfigurations"), outcome: policy.Fail,
+		message: cel.Shorten(fmt.Sprintf("image %s does not have a digest", image.name), maxText), assumed: x.assumptions(),
+	}
+	if image.pointer != "" {
+		v.fields = []string{image.pointer}
+	}
+	if m := x.c.spec.ValidationConfigurations.MutateDigest; x.mocks == nil && (m == nil || *m) {
+		v.outcome, v.fields = policy.Unknown, nil
+		v.message = cel.Shorten(fmt.Sprintf("needs to know the digest of image %q, which its registry has", image.name), maxText)
+	}
+	return []verdict{v}
+}
+
+func hasDigest(image string) bool {
+	r, err := parseReference(image)
+	return err == nil && r.digest != ""
+}
+
+// concerns says whether the policy is about an image.
+func (x *run) concerns(image string) (bool, *expression, error) {
+	for i, m := range x.c.spec.MatchImageReferences {
+		e := x.c.references[i]
+		if e == nil {
+			if glob(m.Glob, image) {
+				return true, nil, nil
+			}
+			continue
+		}
+		x.reference = types.String(image)
+		is, err := x.holds(e)
+		if err != nil || is {
+			return is, e, err
+		}
+	}
+	return len(x.c.spec.MatchImageReferences) == 0, nil, nil
+}
+
+// imagesByList is the `images` variable.
+func imagesByList(images []namedImage, extractors []*expression) ref.Val {
+	lists := map[string]any{"imageVolumes": []any{}}
+	names := slices.Clone(podLists)
+	for _, e := range extractors {
+		names = append(names, e.name)
+	}
+	for _, name := range names {
+		lists[name] = []any{}
+	}
+	for _, image := range images {
+		lists[image.list] = append(lists[image.list].([]any), image.name)
+	}
+	return frozen(lists)
+}
+
+// glob matches a text with * for anything and ? for one character.
+func glob(pattern, text string) bool {
+	p, t, star, from := 0, 0, -1, 0
+	for t < len(text) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, from = p, t
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == text[t]):
+			p++
+			t++
+		case star >= 0: // the star takes one more
+			from++
+			p, t = star+1, from
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}

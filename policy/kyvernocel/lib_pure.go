@@ -1,0 +1,256 @@
+package kyvernocel
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/md5"  //nolint:gosec // a function that policies have
+	"crypto/sha1" //nolint:gosec // likewise
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	celgo "github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"google.golang.org/protobuf/types/known/structpb"
+	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/policy/internal/cel"
+)
+
+// maxData bounds what functions read or make.
+const maxData = 4 << 20
+
+// pureFunctions are those that need nothing but their arguments.
+func pureFunctions() []celgo.EnvOption {
+	var opts []celgo.EnvOption
+	add := func(more ...celgo.EnvOption) { opts = append(opts, more...) }
+	for _, h := range []struct {
+		name string
+		sum  func([]byte) []byte
+	}{
+		{"md5", func(b []byte) []byte { s := md5.Sum(b); return s[:] }},
+		{"sha1", func(b []byte) []byte { s := sha1.Sum(b); return s[:] }},
+		{"sha256", func(b []byte) []byte { s := sha256.Sum256(b); return s[:] }},
+	} {
+		sum := textFunction(func(s string) ref.Val { return types.String(hex.EncodeToString(h.sum([]byte(s)))) })
+		add(unary(h.name, celgo.StringType, celgo.StringType, sum), unary("hash."+h.name, celgo.StringType, celgo.StringType, sum))
+	}
+	add(
+		unary("json.unmarshal", celgo.DynType, celgo.DynType, textFunction(parseJSON)),
+		unary("json.marshal", celgo.DynType, celgo.StringType, marshalJSON),
+		unary("yaml.parse", celgo.DynType, celgo.DynType, textFunction(parseYAML)),
+		unary("gzip.compress", celgo.StringType, celgo.BytesType, textFunction(compress)),
+		unary("gzip.decompress", celgo.BytesType, celgo.StringType, decompress),
+		unary("x509.decode", celgo.StringType, celgo.DynType, textFunction(decodeCertificate)),
+		unary("time.toCron", celgo.TimestampType, celgo.StringType, toCron),
+		binary("time.truncate", []*celgo.Type{celgo.TimestampType, celgo.DurationType}, celgo.TimestampType, truncate),
+		binary("math.round", []*celgo.Type{celgo.DoubleType, celgo.IntType}, celgo.DoubleType, round),
+		unary("isImage", celgo.StringType, celgo.BoolType, textFunction(isImage)),
+	)
+	for _, name := range []string{"parseServiceAccount", "user.parseServiceAccount"} {
+		add(unary(name, celgo.StringType, celgo.MapType(celgo.StringType, celgo.StringType), textFunction(parseServiceAccount)))
+	}
+	for _, name := range []string{"random", "random.random"} {
+		add(celgo.Function(name,
+			celgo.Overload(overload(name, "default"), nil, celgo.StringType, celgo.FunctionBinding(func(...ref.Val) ref.Val { return randomString(defaultPattern) })),
+			celgo.Overload(overload(name, "string"), []*celgo.Type{celgo.StringType}, celgo.StringType, celgo.UnaryBinding(textFunction(randomString)))))
+	}
+	lists := []*celgo.Type{celgo.ListType(celgo.DynType), celgo.ListType(celgo.DynType), celgo.StringType, celgo.StringType}
+	for _, name := range []string{"listObjToMap", "transform.listObjToMap"} {
+		add(celgo.Function(name, celgo.Overload(overload(name, "lists"), lists, celgo.MapType(celgo.DynType, celgo.DynType), celgo.FunctionBinding(listObjToMap))))
+	}
+	return append(opts, imageFunctions()...)
+}
+
+// overload names one overload of a function.
+func overload(name, of string) string {
+	return "kyverno_" + strings.ReplaceAll(name, ".", "_") + "_" + of
+}
+
+func unary(name string, arg, result *celgo.Type, f func(ref.Val) ref.Val) celgo.EnvOption {
+	return celgo.Function(name, celgo.Overload(overload(name, "1"), []*celgo.Type{arg}, result, celgo.UnaryBinding(f)))
+}
+
+func binary(name string, args []*celgo.Type, result *celgo.Type, f func(x, y ref.Val) ref.Val) celgo.EnvOption {
+	return celgo.Function(name, celgo.Overload(overload(name, "2"), args, result, celgo.BinaryBinding(f)))
+}
+
+// textFunction is a function of a string.
+func textFunction(f func(string) ref.Val) func(ref.Val) ref.Val {
+	return func(v ref.Val) ref.Val {
+		s, ok := v.(types.String)
+		switch {
+		case !ok:
+			return types.MaybeNoSuchOverloadErr(v)
+		case len(s) > maxData:
+			return types.NewErr("a text of more than %d bytes refused", maxData)
+		}
+		return f(string(s))
+	}
+}
+
+// frozen is a value tree as a CEL value.
+func frozen(tree any) ref.Val {
+	v, _ := cel.Freeze(tree)
+	return v
+}
+
+func parseJSON(s string) ref.Val {
+	var tree any
+	if err := json.Unmarshal([]byte(s), &tree); err != nil {
+		return types.NewErr("invalid JSON")
+	}
+	return frozen(tree)
+}
+
+func parseYAML(s string) ref.Val {
+	var tree any
+	if err := yaml.Unmarshal([]byte(s), &tree); err != nil {
+		return types.NewErr("invalid YAML")
+	}
+	return frozen(tree)
+}
+
+func marshalJSON(v ref.Val) ref.Val {
+	tree, err := v.ConvertToNative(reflect.TypeFor[*structpb.Value]())
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	data, err := json.Marshal(tree.(*structpb.Value).AsInterface())
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	return types.String(data)
+}
+
+func compress(s string) ref.Val {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := io.WriteString(w, s); err != nil {
+		return types.WrapErr(err)
+	}
+	if err := w.Close(); err != nil {
+		return types.WrapErr(err)
+	}
+	return types.Bytes(b.Bytes())
+}
+
+func decompress(v ref.Val) ref.Val {
+	data, ok := v.(types.Bytes)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(v)
+	}
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	text, err := io.ReadAll(io.LimitReader(r, maxData+1))
+	switch {
+	case err != nil:
+		return types.WrapErr(err)
+	case len(text) > maxData:
+		return types.NewErr("a text of more than %d bytes refused", maxData)
+	}
+	return types.String(text)
+}
+
+func toCron(v ref.Val) ref.Val {
+	t, ok := v.(types.Timestamp)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(v)
+	}
+	fields := []int{t.Minute(), t.Hour(), t.Day(), int(t.Month()), int(t.Weekday())}
+	texts := make([]string, len(fields))
+	for i, n := range fields {
+		texts[i] = strconv.Itoa(n)
+	}
+	return types.String(strings.Join(texts, " "))
+}
+
+func truncate(x, y ref.Val) ref.Val {
+	t, ok := x.(types.Timestamp)
+	d, ok2 := y.(types.Duration)
+	if !ok || !ok2 {
+		return types.MaybeNoSuchOverloadErr(x)
+	}
+	return types.Timestamp{Time: t.Truncate(d.Duration)}
+}
+
+// round rounds to a number of decimal places, which may be negative.
+func round(x, y ref.Val) ref.Val {
+	f, ok := x.(types.Double)
+	places, ok2 := y.(types.Int)
+	if !ok || !ok2 {
+		return types.MaybeNoSuchOverloadErr(x)
+	}
+	const most = 15 // digits that a double tells apart
+	if places > most {
+		return f
+	}
+	scale := math.Pow10(int(max(places, -400)))
+	if scale == 0 {
+		return types.Double(0)
+	}
+	return types.Double(math.Round(float64(f)*scale) / scale)
+}
+
+// parseServiceAccount takes system:serviceaccount:namespace:name apart; other
+// users have neither.
+func parseServiceAccount(s string) ref.Val {
+	tree := map[string]any{"Name": "", "Namespace": ""}
+	if rest, ok := strings.CutPrefix(s, "system:serviceaccount:"); ok {
+		if namespace, name, ok := strings.Cut(rest, ":"); ok {
+			tree["Namespace"], tree["Name"] = namespace, name
+		}
+	}
+	return frozen(tree)
+}
+
+// listObjToMap makes a map of the values of a field in one list of objects to
+// those of another field in another list.
+func listObjToMap(args ...ref.Val) ref.Val {
+	keys, ok := args[0].(traits.Lister)
+	values, ok2 := args[1].(traits.Lister)
+	if !ok || !ok2 {
+		return types.MaybeNoSuchOverloadErr(args[0])
+	}
+	if keys.Size() != values.Size() {
+		return types.NewErr("listObjToMap: lists of different lengths")
+	}
+	m := map[ref.Val]ref.Val{}
+	for i := types.Int(0); i < keys.Size().(types.Int); i++ {
+		key, err := field(keys.Get(i), args[2])
+		if err != nil {
+			return err
+		}
+		value, err := field(values.Get(i), args[3])
+		if err != nil {
+			return err
+		}
+		m[key] = value
+	}
+	return types.NewRefValMap(types.DefaultTypeAdapter, m)
+}
+
+func field(of, name ref.Val) (value, err ref.Val) {
+	m, ok := of.(traits.Mapper)
+	if !ok {
+		return nil, types.NewErr("listObjToMap: an element is no object")
+	}
+	v, ok := m.Find(name)
+	if !ok {
+		return nil, types.NewErr("listObjToMap: no such key: %v", name)
+	}
+	return v, nil
+}
+
+// fixedNow is the time where none is given.
+func fixedNow() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }

@@ -1,0 +1,28 @@
+package kyvernocel
+
+import (
+	celgo "github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// signatureFunctions are those of ImageValidatingPolicies. What they answer is
+// in registries.
+func signatureFunctions() []celgo.EnvOption {
+	text, list := celgo.StringType, celgo.ListType(celgo.DynType)
+	ask := func(name, question string, args []*celgo.Type, result *celgo.Type) celgo.EnvOption {
+		return celgo.Function(name, celgo.Overload(overload(name, "image"), args, result, celgo.FunctionBinding(func(args ...ref.Val) ref.Val {
+			image, ok := args[0].(types.String)
+			if !ok {
+				return types.MaybeNoSuchOverloadErr(args[0])
+			}
+			return ask(question, string(image))
+		})))
+	}
+	return []celgo.EnvOption{
+		ask("verifyImageSignatures", "needs to know the signatures of image %q, which its registry has", []*celgo.Type{text, list}, celgo.IntType),
+		ask("verifyAttestationSignatures", "needs to know the attestations of image %q, which its registry has", []*celgo.Type{text, text, list}, celgo.IntType),
+		ask("getImageData", "needs to know the metadata of image %q, which its registry has", []*celgo.Type{text}, celgo.DynType),
+		ask("extractPayload", "needs to know the attestations of image %q, which its registry has", []*celgo.Type{text, text}, celgo.DynType),
+	}
+}

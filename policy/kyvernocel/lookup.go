@@ -1,0 +1,290 @@
+package kyvernocel
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A gvr is the value of resource.ToGVR.
+type gvr struct{ schema.GroupVersionResource }
+
+// A wanted is what resource.Get and resource.List look for.
+type wanted struct {
+	gvr       schema.GroupVersionResource
+	namespace string
+	name      string
+}
+
+// wanted reads the arguments: apiVersion, resource, the namespace where the
+// policy has none of its own, and more.
+func (r *review) wanted(args []ref.Val) (w wanted, rest []string) {
+	all := texts(args)
+	w.gvr = policy.ParseGroupVersion(all[0]).WithResource(all[1])
+	rest = all[2:]
+	if w.namespace = r.policy.Namespace; w.namespace == "" && len(rest) > 0 {
+		w.namespace, rest = rest[0], rest[1:]
+	}
+	if w.gvr.Resource == "secrets" {
+		r.secret = true
+	}
+	return w, rest
+}
+
+func (w wanted) String() string {
+	what := w.gvr.Resource
+	if w.gvr.Group != "" {
+		what += "." + w.gvr.Group
+	}
+	return what
+}
+
+// candidates are the objects of the wanted resource that can be looked at.
+func (r *review) candidates(w wanted) []*render.Object {
+	var all []*render.Object
+	if r.mocks == nil {
+		if gk, ok := r.engine.resources[w.gvr.GroupResource()]; ok {
+			all = r.engine.options.Cluster.List(gk)
+		}
+		return all
+	}
+	lists := [][]*render.Object{r.mocks.Resources}
+	if r.mocks.HasCluster {
+		lists = append(lists, r.mocks.Cluster)
+	}
+	for _, o := range slices.Concat(lists...) {
+		if r.engine.options.Kinds.Resource(o.GroupVersionKind()).GroupVersionResource == w.gvr {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// namespaceOf is where an object is, "" for cluster-scoped ones.
+func (r *review) namespaceOf(o *render.Object) string {
+	if !r.engine.options.Kinds.Resource(o.GroupVersionKind()).Namespaced {
+		return ""
+	}
+	unit := ""
+	if o.Unit != nil {
+		unit = o.Unit.Namespace
+	}
+	return cmp.Or(o.GetNamespace(), unit, "default")
+}
+
+func (r *review) resourceGet(args []ref.Val) ref.Val {
+	w, rest := r.wanted(args)
+	if len(rest) == 0 {
+		return types.NewErr("failed to get resource: no name")
+	}
+	if w.name = rest[0]; subresources(args) {
+		return ask("needs to know a subresource of %s %s", w, where(w))
+	}
+	var found *render.Object
+	for _, o := range r.candidates(w) {
+		if o.GetName() == w.name && (r.namespaceOf(o) == w.namespace || r.namespaceOf(o) == "") && (found == nil || o.Unit == r.unit() && found.Unit != o.Unit) {
+			found = o
+		}
+	}
+	switch {
+	case found != nil:
+		return r.value(found)
+	case r.mocks != nil:
+		return types.NullValue
+	default:
+		return ask("needs to know %s %s: give it with --with", w, where(w))
+	}
+}
+
+func (r *review) unit() *render.Unit { return r.req.Subject().Unit }
+
+func where(w wanted) string {
+	if w.namespace == "" {
+		return w.name
+	}
+	return w.namespace + "/" + w.name
+}
+
+func subresources(args []ref.Val) bool {
+	l, ok := args[len(args)-1].(traits.Lister)
+	return ok && l.Size() != types.IntZero
+}
+
+func (r *review) resourceList(args []ref.Val) ref.Val {
+	w, _ := r.wanted(args)
+	candidates := r.candidates(w)
+	if len(candidates) == 0 && r.mocks == nil {
+		return ask("needs to know the %s there are: give them with --with", w)
+	}
+	if len(candidates) == 0 && !r.mocks.HasCluster {
+		return types.NewErr("failed to list resource: %s resource not found", w.gvr.Resource)
+	}
+	if r.mocks == nil {
+		r.assume(fmt.Sprintf("the %s there are taken to be those rendered and given", w))
+	}
+	wants := labels.Set(selector(args)).AsSelector()
+	items := []any{}
+	for _, o := range candidates {
+		if (w.namespace == "" || r.namespaceOf(o) == w.namespace) && wants.Matches(labels.Set(o.GetLabels())) {
+			items = append(items, r.value(o))
+		}
+	}
+	kind := "List"
+	if len(candidates) > 0 {
+		kind = candidates[0].GetKind() + kind
+	}
+	return frozen(map[string]any{"apiVersion": w.gvr.GroupVersion().String(), "kind": kind, "items": items})
+}
+
+func (r *review) assume(line string) {
+	if !slices.Contains(r.assumed, line) {
+		r.assumed = append(r.assumed, line)
+	}
+}
+
+// value is an object as the cluster would give it, made once.
+func (r *review) value(o *render.Object) ref.Val {
+	if v, ok := r.engine.frozen.Load(o); ok {
+		return v.(ref.Val)
+	}
+	tree := o.Object
+	if r.mocks == nil {
+		if admitted, err := r.engine.options.Kinds.Admit(o, r.namespaceOf(o)); err == nil {
+			tree = admitted
+		}
+	}
+	v, _ := r.engine.frozen.LoadOrStore(o, frozen(tree))
+	return v.(ref.Val)
+}
+
+func (r *review) resourcePost(args []ref.Val) ref.Val {
+	w, _ := r.wanted(args)
+	return ask("needs the answer of the API server to a new object of %s", w)
+}
+
+func (r *review) toGVR(args []ref.Val) ref.Val {
+	all := texts(args)
+	kind := policy.ParseGroupVersion(all[0]).WithKind(all[1])
+	res := r.engine.options.Kinds.Resource(kind)
+	if !res.Known && r.mocks == nil {
+		return ask("needs to know the resource of kind %s in %s: give its CustomResourceDefinition with --with", all[1], all[0])
+	}
+	return &gvr{res.GroupVersionResource}
+}
+
+// global answers globalContext.Get of an entry, or of a projection of it.
+func (r *review) global(args []ref.Val) ref.Val {
+	name := strings.TrimSuffix(strings.Join(texts(args), "."), ".")
+	if r.mocks == nil {
+		return ask("needs to know GlobalContextEntry %s", name)
+	}
+	v, ok := r.mocks.Global[name]
+	if !ok {
+		return types.NullValue
+	}
+	data, ok := v.(map[string]any)
+	if !ok {
+		return frozen(v)
+	}
+	data = maps.Clone(data)
+	for key, projection := range r.mocks.Global { // as Kyverno's mocks hold them
+		if projected, ok := strings.CutPrefix(key, name+"."); ok {
+			data[projected] = projection
+		}
+	}
+	return frozen(data)
+}
+
+// imageMetadata answers image.GetMetadata.
+func (r *review) imageMetadata(args []ref.Val) ref.Val {
+	name := texts(args)[0]
+	if r.mocks != nil {
+		for _, image := range r.mocks.Images {
+			if s, _ := image["image"].(string); sameImage(s, name) {
+				return frozen(image)
+			}
+		}
+	}
+	return ask("needs to know the metadata of image %q, which its registry has", name)
+}
+
+func sameImage(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, err := parseReference(a)
+	y, err2 := parseReference(b)
+	return err == nil && err2 == nil && *x == *y
+}
+
+func (r *review) httpGet(args []ref.Val) ref.Val   { return r.http("GET", args) }
+func (r *review) httpPost(args []ref.Val) ref.Val  { return r.http("POST", args) }
+func (r *review) httpPut(args []ref.Val) ref.Val   { return r.http("PUT", args) }
+func (r *review) httpPatch(args []ref.Val) ref.Val { return r.http("PATCH", args) }
+
+// http answers a request with the body and the status, as Kyverno's mocks do.
+func (r *review) http(method string, args []ref.Val) ref.Val {
+	url := texts(args[:1])[0]
+	if r.mocks != nil {
+		for _, call := range r.mocks.HTTP {
+			if strings.EqualFold(cmp.Or(call.Method, "GET"), method) && call.URL == url {
+				return frozen(call.answer())
+			}
+		}
+	}
+	return ask("needs the answer of %s to %s", withoutQuery(url), method)
+}
+
+func (c HTTPCall) answer() map[string]any {
+	return map[string]any{"body": c.Body, "statusCode": int64(cmp.Or(c.Status, 200))}
+}
+
+// withoutQuery is a URL without what may be secret in it.
+func withoutQuery(url string) string {
+	url, _, _ = strings.Cut(url, "?")
+	if scheme, rest, ok := strings.Cut(url, "://"); ok {
+		if _, host, ok := strings.Cut(rest, "@"); ok {
+			return scheme + "://" + host
+		}
+	}
+	return url
+}
+
+var _ ref.Val = (*gvr)(nil)
+
+// ConvertToNative implements ref.Val.
+func (g *gvr) ConvertToNative(reflect.Type) (any, error) {
+	return nil, types.NewErr("a resource can't be converted").(error)
+}
+
+// ConvertToType implements ref.Val.
+func (g *gvr) ConvertToType(t ref.Type) ref.Val {
+	if t == types.TypeType {
+		return gvrType
+	}
+	return types.NewErr("a resource can't be converted")
+}
+
+// Equal implements ref.Val.
+func (g *gvr) Equal(other ref.Val) ref.Val {
+	o, ok := other.(*gvr)
+	return types.Bool(ok && o.GroupVersionResource == g.GroupVersionResource)
+}
+
+// Type implements ref.Val.
+func (g *gvr) Type() ref.Type { return gvrType }
+
+// Value implements ref.Val.
+func (g *gvr) Value() any { return g.GroupVersionResource }

@@ -1,0 +1,210 @@
+package kyvernocel
+
+import (
+	"context"
+	"errors"
+	"reflect"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	v1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/match"
+	"github.com/preadmit/preadmit/policy/internal/patch"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A mutator is what the chain asks to change objects before they are judged.
+type mutator struct{ *Engine }
+
+// Mutator changes requests' objects by MutatingPolicies, in the order of their
+// names, a step for each mutation.
+func (e *Engine) Mutator() policy.Mutator { return mutator{e} }
+
+// Mutate implements policy.Mutator.
+func (e mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step, error) {
+	if req.Admitted == nil || req.Operation == policy.Delete {
+		return nil, nil
+	}
+	var steps []policy.Step
+	now := *req
+	for _, p := range e.policies {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if p.Kind != Mutating || p.spec.Evaluation.Mode != modeKubernetes {
+			continue
+		}
+		for _, s := range p.mutate(e.review(ctx, &now, nil)) {
+			if s.Admitted != nil {
+				now.Admitted = s.Admitted
+			}
+			steps = append(steps, s)
+		}
+	}
+	return steps, ctx.Err()
+}
+
+// mutate is what a policy does to the object of a request: all of it, or
+// nothing where something goes wrong.
+func (p *Policy) mutate(r *review) []policy.Step {
+	c, as, matches := p.about(r)
+	switch {
+	case matches == match.No:
+		return nil
+	case matches == match.Unknown:
+		return []policy.Step{{Result: p.result(p.unknownNamespace(r))}}
+	}
+	x := r.run(c, as)
+	if v, done := x.beforeMutations(); done {
+		return []policy.Step{{Result: p.result(v)}}
+	}
+	tree := x.objects.objectTree
+	steps := make([]policy.Step, 0, len(c.mutations))
+	for i, e := range c.mutations {
+		after, err := x.mutation(i, as.Kind, tree)
+		if err == nil && after != nil {
+			after, err = x.admit(tree, after)
+		}
+		if err != nil {
+			return []policy.Step{{Result: p.result(x.broken(e, "", err))}}
+		}
+		v := verdict{rule: e.rule, origin: e.origin, outcome: policy.Pass, assumed: x.assumptions(), message: "changes nothing"}
+		if after != nil {
+			v.fields = patch.Differences(tree, after)
+			v.message = "sets " + patch.OrList(v.fields)
+			tree = after
+			x.object = frozen(tree)
+		}
+		steps = append(steps, policy.Step{Result: p.result(v), Admitted: after})
+	}
+	return x.asRequested(steps)
+}
+
+// asRequested brings what a policy made of another version of the object back
+// into the version of the request.
+func (x *run) asRequested(steps []policy.Step) []policy.Step {
+	if x.as.Kind == x.req.Kind {
+		return steps
+	}
+	for i := range steps {
+		if steps[i].Admitted == nil {
+			continue
+		}
+		converted, err := x.convert(steps[i].Admitted, x.req.Kind)
+		if err != nil {
+			return []policy.Step{{Result: x.c.policy.result(x.broken(x.c.mutations[i], "", err))}}
+		}
+		steps[i].Admitted = converted
+	}
+	return steps
+}
+
+// beforeMutations says why the policy does not change the object, if so.
+func (x *run) beforeMutations() (verdict, bool) {
+	if v, unfit := x.unfit(); unfit {
+		return v, true
+	}
+	rule := func(v verdict) verdict {
+		if v.rule == "" {
+			v.rule, v.origin = x.c.mutations[0].rule, x.c.mutations[0].origin
+		}
+		return v
+	}
+	if v, done := x.exempt(); done {
+		return rule(v), true
+	}
+	held, culprit, err := x.all(x.c.conditions)
+	switch {
+	case err != nil:
+		return x.broken(culprit, "failed to load context: ", err), true
+	case !held:
+		return rule(verdict{outcome: policy.Skip, message: "exempt by match condition \"" + culprit.name + "\"", assumed: x.assumptions()}), true
+	case x.c.targets != nil || x.c.targetExpression != nil:
+		return rule(verdict{outcome: policy.Skip, message: "changes objects that are there, not those that are admitted"}), true
+	}
+	return verdict{}, false
+}
+
+// mutation evaluates and applies one mutation to an object's tree. It is nil
+// where nothing changes.
+func (x *run) mutation(i int, kind schema.GroupVersionKind, before map[string]any) (map[string]any, error) {
+	v, err := x.eval(x.c.mutations[i])
+	if err != nil || nothing(v) {
+		return nil, err
+	}
+	var after map[string]any
+	if x.c.spec.Mutations[i].PatchType == v1.PatchTypeJSONPatch {
+		after, err = patch.JSON(before, v)
+	} else {
+		after, err = x.configure(kind, before, v)
+	}
+	if err != nil {
+		return nil, x.told(x.c.mutations[i], err)
+	}
+	if after == nil || reflect.DeepEqual(before, after) {
+		return nil, nil
+	}
+	return after, nil
+}
+
+// nothing says whether a mutation yielded what stands for none.
+func nothing(v ref.Val) bool {
+	if v == nil || v == types.NullValue {
+		return true
+	}
+	l, ok := v.(traits.Lister)
+	return ok && l.Size() == types.IntZero
+}
+
+// configure merges an apply configuration.
+func (x *run) configure(kind schema.GroupVersionKind, before map[string]any, v ref.Val) (map[string]any, error) {
+	configuration, err := patch.Configuration(v)
+	if err != nil {
+		return nil, err
+	}
+	converter, err := x.engine.converter(kind)
+	if err != nil {
+		return nil, err
+	}
+	if atomics := x.c.spec.Evaluation.UseServerSideApply; atomics != nil && *atomics {
+		return patch.MergeAtomics(converter, kind, before, configuration)
+	}
+	return patch.Merge(converter, kind, before, configuration)
+}
+
+// converter knows the structure of a kind, or deduces it from objects.
+func (e *Engine) converter(kind schema.GroupVersionKind) (managedfields.TypeConverter, error) {
+	if e.options.Mergers != nil {
+		c, err := e.options.Mergers.TypeConverter(kind)
+		if c != nil || err != nil {
+			return c, err
+		}
+	}
+	return managedfields.NewDeducedTypeConverter(), nil
+}
+
+// admit makes a patched object one as the API server holds it.
+func (x *run) admit(before, after map[string]any) (map[string]any, error) {
+	was, is := unstructured.Unstructured{Object: before}, &unstructured.Unstructured{Object: after}
+	switch {
+	case is.GroupVersionKind() != was.GroupVersionKind():
+		return nil, errors.New("a mutation may not change apiVersion and kind")
+	case is.GetNamespace() != was.GetNamespace() || is.GetName() != was.GetName():
+		return nil, errors.New("a mutation may not change name and namespace")
+	}
+	admitted, err := x.engine.options.Kinds.Admit(&render.Object{Unstructured: is}, x.req.Namespace)
+	if err != nil {
+		return nil, errors.New(cel.Shorten(err.Error(), maxMessage))
+	}
+	if reflect.DeepEqual(before, admitted) {
+		return nil, nil
+	}
+	return admitted, nil
+}

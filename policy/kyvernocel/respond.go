@@ -1,0 +1,233 @@
+package kyvernocel
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/match"
+	"github.com/preadmit/preadmit/render"
+)
+
+// Respond says what each policy says of a request, as Kyverno's command line
+// does: one response a policy, or one a target of a policy that changes
+// existing objects. What a Plain policy does not match gets none. The request
+// is one of a Chain, or one whose Kind, Resource, Name and Namespace are set.
+// The error is for cancellation.
+func (e *Engine) Respond(ctx context.Context, req *policy.Request, mocks *Mocks) ([]Response, error) {
+	if mocks == nil {
+		mocks = &Mocks{}
+	}
+	var all []Response
+	r := e.review(ctx, req, mocks)
+	for _, p := range e.policies {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		all = append(all, p.respond(r)...)
+	}
+	return all, ctx.Err()
+}
+
+func (p *Policy) respond(r *review) []Response {
+	json := p.spec.Evaluation.Mode == modeJSON
+	if r.mocks.JSON && !json {
+		return nil
+	}
+	c, as, matches := p.main, policy.Version{Resource: r.req.Resource.GroupVersionResource, Kind: r.req.Kind}, match.Yes
+	if !json {
+		c, as, matches = p.about(r)
+	}
+	switch {
+	case matches == match.No && p.Plain:
+		return nil
+	case matches != match.Yes:
+		return []Response{{Policy: p}}
+	}
+	x := r.run(c, as)
+	if v, unfit := x.unfit(); unfit {
+		return []Response{p.response(v)}
+	}
+	switch p.Kind {
+	case Mutating:
+		return x.respondMutating()
+	case Generating:
+		return []Response{x.respondGenerating()}
+	case Deleting:
+		return []Response{x.respondDeleting()}
+	default:
+		return []Response{p.response(first(x.validations()))}
+	}
+}
+
+// first is the verdict that decides: Kyverno stops at the first validation that
+// does not hold.
+func first(vs []verdict) verdict {
+	for _, v := range vs {
+		if v.outcome != policy.Pass {
+			return v
+		}
+	}
+	v := verdict{outcome: policy.Pass, message: "success"}
+	if len(vs) > 0 {
+		v.assumed = vs[len(vs)-1].assumed
+		if vs[0].message != "" { // of an exception that is reported as passed
+			v.message = vs[0].message
+		}
+	}
+	return v
+}
+
+var statuses = map[policy.Outcome]Status{
+	policy.Pass: StatusPass, policy.Fail: StatusFail, policy.Error: StatusError, policy.Skip: StatusSkip, policy.Unknown: StatusUndecided,
+}
+
+func (p *Policy) response(v verdict) Response {
+	return Response{Policy: p, Matched: true, Status: statuses[v.outcome], Message: v.message, Fields: v.fields, Assumed: v.assumed}
+}
+
+// before says why a policy does nothing, by its exceptions and conditions.
+func (x *run) before(conditions []*expression) (verdict, bool) {
+	if v, done := x.exempt(); done {
+		return v, true
+	}
+	held, culprit, err := x.all(conditions)
+	switch {
+	case err != nil:
+		return x.broken(culprit, "failed to load context: ", err), true
+	case !held:
+		return verdict{outcome: policy.Skip, message: "skip"}, true
+	}
+	return verdict{}, false
+}
+
+func (x *run) respondMutating() []Response {
+	p := x.c.policy
+	if v, done := x.before(x.c.conditions); done {
+		return []Response{p.response(v)}
+	}
+	if x.c.targets == nil && x.c.targetExpression == nil {
+		return []Response{x.patched(x.as.Kind, x.objects.objectTree)}
+	}
+	var all []Response
+	for _, target := range x.existing() {
+		all = append(all, x.respondTarget(target))
+	}
+	if len(all) == 0 {
+		return []Response{{Policy: p}}
+	}
+	return all
+}
+
+// existing are the objects that a policy is to change.
+func (x *run) existing() []*render.Object {
+	var all []*render.Object
+	for _, o := range x.mocks.Targets {
+		if x.targeted(x.targetReview(o)) {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+func (x *run) targeted(r *review) bool {
+	if x.c.targetExpression != nil {
+		return x.named(r.req.Object)
+	}
+	t, _ := x.c.targets.Match(r)
+	return t == match.Yes
+}
+
+// named says whether the expression for targets yields an object's kind, name
+// and namespace.
+func (x *run) named(o *render.Object) bool {
+	v, err := x.eval(x.c.targetExpression)
+	if err != nil {
+		return false
+	}
+	native, err := nativeOf(v)
+	tree, ok := native.(map[string]any)
+	if err != nil || !ok {
+		return false
+	}
+	is := func(key, value string) bool { s, given := tree[key].(string); return !given || s == value }
+	return is("apiVersion", o.GetAPIVersion()) && is("kind", o.GetKind()) && is("name", o.GetName()) && is("namespace", o.GetNamespace())
+}
+
+// targetReview is a review of an object that exists.
+func (x *run) targetReview(o *render.Object) *review {
+	req := x.req
+	req.Object, req.Kind, req.Name = o, o.GroupVersionKind(), o.GetName()
+	req.Resource = x.engine.options.Kinds.Resource(req.Kind)
+	req.Namespace = x.namespaceOf(o)
+	return x.engine.review(x.ctx, &req, x.mocks)
+}
+
+func (x *run) respondTarget(o *render.Object) Response {
+	r := x.targetReview(o)
+	kind := o.GroupVersionKind()
+	t := r.run(x.c, policy.Version{Resource: r.req.Resource.GroupVersionResource, Kind: kind})
+	held, culprit, err := t.all(x.c.targetConditions)
+	response := Response{Policy: x.c.policy, Matched: true, Status: StatusSkip, Message: "skip"}
+	switch {
+	case err != nil:
+		response = x.c.policy.response(t.broken(culprit, "", err))
+	case held:
+		response = t.patched(kind, t.objects.objectTree)
+	}
+	response.Target = o
+	return response
+}
+
+// patched applies all mutations to a tree, each to what the one before left.
+func (x *run) patched(kind schema.GroupVersionKind, tree map[string]any) Response {
+	changed := false
+	for i, e := range x.c.mutations {
+		after, err := x.mutation(i, kind, tree)
+		if err != nil {
+			return x.c.policy.response(x.broken(e, "", err))
+		}
+		if after != nil {
+			tree, changed = after, true
+			x.object = frozen(tree)
+		}
+	}
+	response := x.c.policy.response(verdict{outcome: policy.Pass, message: "success", assumed: x.assumptions()})
+	if changed {
+		response.Patched = tree
+	}
+	return response
+}
+
+func (x *run) respondGenerating() Response {
+	p := x.c.policy
+	if v, done := x.before(x.c.conditions); done {
+		return p.response(v)
+	}
+	before := len(x.generated)
+	for _, m := range x.c.generations {
+		if e, err := x.make(m); err != nil {
+			return p.response(x.broken(e, "", err))
+		}
+	}
+	response := p.response(verdict{outcome: policy.Pass, message: "policy evaluated successfully", assumed: x.assumptions()})
+	response.Generated = slices.Clone(x.generated[before:])
+	return response
+}
+
+func (x *run) respondDeleting() Response {
+	p := x.c.policy
+	if v, done := x.exempt(); done {
+		return p.response(v)
+	}
+	held, culprit, err := x.all(x.c.deleting)
+	switch {
+	case err != nil:
+		return p.response(x.broken(culprit, "", err))
+	case !held:
+		return p.response(verdict{rule: culprit.rule, outcome: policy.Fail, message: "resource did not match", assumed: x.assumptions()})
+	}
+	return p.response(verdict{outcome: policy.Pass, message: "resource matched", assumed: x.assumptions()})
+}

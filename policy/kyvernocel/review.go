@@ -1,0 +1,300 @@
+package kyvernocel
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/match"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A review is one request under judgement: what policies read of it, made once
+// and shared by them all. It is not for concurrent use.
+type review struct {
+	ctx    context.Context
+	engine *Engine
+	mocks  *Mocks         // nil outside Kyverno's command line
+	req    policy.Request // Admitted and OldAdmitted are the objects as they are judged
+	policy *Policy        // under judgement, whose namespace lookups are in
+
+	namespace      string // a Namespace is in itself
+	objects        []*versioned
+	requests       []requestValue
+	namespaceValue ref.Val
+	namespaceSizes cel.Sizes
+	equivalent     []policy.Version
+	hasEquivalent  bool
+
+	assumed   []string // what an answer to the running policy rests on
+	secret    bool     // a Secret was looked up by it
+	generated []map[string]any
+}
+
+// versioned is the object and the old one in one version of their kind.
+type versioned struct {
+	kind                schema.GroupVersionKind
+	object, old         ref.Val
+	objectTree, oldTree map[string]any
+	sizes               cel.Sizes
+	err                 error
+}
+
+// requestValue is the `request` variable for one matched version.
+type requestValue struct {
+	as    policy.Version
+	value ref.Val
+	sizes cel.Sizes
+}
+
+func (e *Engine) review(ctx context.Context, req *policy.Request, mocks *Mocks) *review {
+	r := &review{ctx: ctx, engine: e, mocks: mocks, req: *req, namespace: req.Namespace}
+	if mocks != nil {
+		r.req.Admitted, r.req.OldAdmitted = asWritten(req.Object, req.Namespace), asWritten(req.OldObject, req.Namespace)
+	}
+	if req.Resource.GroupVersionResource == match.Namespaces() {
+		r.namespace = cmp.Or(r.namespace, req.Name)
+	}
+	return r
+}
+
+// asWritten is an object's tree, in the namespace where it names none.
+func asWritten(o *render.Object, namespace string) map[string]any {
+	if o == nil || namespace == "" || o.GetNamespace() != "" {
+		if o == nil {
+			return nil
+		}
+		return o.Object
+	}
+	metadata, _ := o.Object["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	metadata["namespace"] = namespace
+	tree := maps.Clone(o.Object)
+	tree["metadata"] = metadata
+	return tree
+}
+
+// Request implements match.Subject.
+func (r *review) Request() *policy.Request { return &r.req }
+
+// In implements match.Subject.
+func (r *review) In() string { return r.namespace }
+
+// Equivalents implements match.Subject. Kyverno's command line knows none.
+func (r *review) Equivalents() []policy.Version {
+	if !r.hasEquivalent && r.mocks == nil {
+		r.equivalent, r.hasEquivalent = r.engine.options.Kinds.Equivalent(r.req.Resource.GroupVersionResource), true
+	}
+	return r.equivalent
+}
+
+const nameLabel = "kubernetes.io/metadata.name"
+
+// NamespaceLabels implements match.Subject.
+func (r *review) NamespaceLabels() (set map[string]string, complete bool) {
+	set, complete = map[string]string{}, true
+	switch {
+	case r.req.Resource.Resource == "namespaces" && r.req.SubResource == "":
+		tree := r.req.Admitted
+		if tree == nil {
+			tree = r.req.OldAdmitted
+		}
+		set = match.LabelsOf(tree)
+	case r.mocks != nil:
+		if o := r.mocks.Namespaces[r.namespace]; o != nil {
+			maps.Copy(set, o.GetLabels())
+		}
+		maps.Copy(set, r.mocks.Labels[r.namespace])
+	default:
+		o := r.namespaceObject()
+		if complete = o != nil; complete {
+			maps.Copy(set, o.GetLabels())
+		}
+	}
+	if set[nameLabel] == "" {
+		set[nameLabel] = r.namespace
+	}
+	return set, complete
+}
+
+func (r *review) namespaceObject() *render.Object {
+	return r.engine.options.Cluster.Namespace(r.req.Subject().Unit, r.namespace)
+}
+
+// in returns the objects in the version of a kind. What is not there is an
+// empty object, as Kyverno has it.
+func (r *review) in(kind schema.GroupVersionKind) *versioned {
+	for _, v := range r.objects {
+		if v.kind == kind {
+			return v
+		}
+	}
+	v := &versioned{kind: kind, objectTree: r.req.Admitted, oldTree: r.req.OldAdmitted}
+	if kind != r.req.Kind {
+		v.objectTree, v.err = r.convert(r.req.Admitted, kind)
+		if v.err == nil {
+			v.oldTree, v.err = r.convert(r.req.OldAdmitted, kind)
+		}
+	}
+	if v.err == nil {
+		var s cel.Sizes
+		v.object, v.sizes = cel.Freeze(orEmpty(v.objectTree))
+		v.old, s = cel.Freeze(orEmpty(v.oldTree))
+		v.sizes = v.sizes.Max(s)
+	}
+	r.objects = append(r.objects, v)
+	return v
+}
+
+func orEmpty(tree map[string]any) map[string]any {
+	if tree == nil {
+		return map[string]any{}
+	}
+	return tree
+}
+
+func (r *review) convert(tree map[string]any, to schema.GroupVersionKind) (map[string]any, error) {
+	if tree == nil {
+		return nil, nil
+	}
+	converted, err := r.engine.options.Kinds.Convert(tree, to)
+	if err != nil {
+		return nil, fmt.Errorf("failed to convert object version: %w", err)
+	}
+	return converted, nil
+}
+
+// request is the `request` variable for a policy that sees the request as one
+// of a version.
+func (r *review) request(as policy.Version) (ref.Val, cel.Sizes) {
+	for _, v := range r.requests {
+		if v.as == as {
+			return v.value, v.sizes
+		}
+	}
+	value, sizes := cel.Freeze(r.requestTree(as))
+	r.requests = append(r.requests, requestValue{as, value, sizes})
+	return value, sizes
+}
+
+func (r *review) requestTree(as policy.Version) map[string]any {
+	tree := map[string]any{
+		"kind":            kindTree(as.Kind),
+		"resource":        resourceTree(as.Resource),
+		"requestKind":     kindTree(r.req.Kind),
+		"requestResource": resourceTree(r.req.Resource.GroupVersionResource),
+		"operation":       string(r.req.Operation),
+		"name":            r.req.Name,
+		"userInfo":        r.userTree(),
+		"dryRun":          r.req.DryRun,
+		"options":         map[string]any{},
+	}
+	for key, value := range map[string]string{
+		"subResource": r.req.SubResource, "requestSubResource": r.req.SubResource, "namespace": r.req.Namespace,
+	} {
+		if value != "" {
+			tree[key] = value
+		}
+	}
+	return tree
+}
+
+func kindTree(k schema.GroupVersionKind) map[string]any {
+	return map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
+}
+
+func resourceTree(r schema.GroupVersionResource) map[string]any {
+	return map[string]any{"group": r.Group, "version": r.Version, "resource": r.Resource}
+}
+
+// userTree is request.userInfo. Outside Kyverno's command line nothing is
+// known of the user of a request that names none.
+func (r *review) userTree() any {
+	u := r.req.UserInfo
+	if r.mocks != nil {
+		u = policy.UserInfo{}
+		if r.mocks.UserInfo != nil {
+			u = *r.mocks.UserInfo
+		}
+	} else if u.Username == "" && u.UID == "" && len(u.Groups) == 0 && len(u.Extra) == 0 {
+		return &partial{question: "needs to know who makes the request: give the user with --as"}
+	}
+	tree := map[string]any{}
+	if u.Username != "" {
+		tree["username"] = u.Username
+	}
+	if u.UID != "" {
+		tree["uid"] = u.UID
+	}
+	if len(u.Groups) > 0 {
+		tree["groups"] = anys(u.Groups)
+	}
+	if len(u.Extra) > 0 {
+		extra := map[string]any{}
+		for k, v := range u.Extra {
+			extra[k] = anys(v)
+		}
+		tree["extra"] = extra
+	}
+	return tree
+}
+
+func anys(list []string) []any {
+	out := make([]any, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
+}
+
+// namespaceVar is the `namespaceObject` variable: null for what is in none.
+func (r *review) namespaceVar() (ref.Val, cel.Sizes) {
+	if r.namespaceValue == nil {
+		r.namespaceValue, r.namespaceSizes = r.newNamespace()
+	}
+	return r.namespaceValue, r.namespaceSizes
+}
+
+func (r *review) newNamespace() (ref.Val, cel.Sizes) {
+	switch {
+	case r.req.Namespace == "":
+		return types.NullValue, cel.Sizes{}
+	case r.mocks != nil:
+		if o := r.mocks.Namespaces[r.req.Namespace]; o != nil {
+			return cel.Freeze(o.Object)
+		}
+		return types.NullValue, cel.Sizes{}
+	}
+	name := types.String(r.namespace)
+	if o := r.namespaceObject(); o != nil {
+		return cel.Freeze(namespaceTree(o, r.namespace))
+	}
+	question := fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", r.namespace)
+	labels := &partial{known: map[string]ref.Val{nameLabel: name}, question: question}
+	metadata := &partial{known: map[string]ref.Val{"name": name, "labels": labels}, question: question}
+	return &partial{known: map[string]ref.Val{"metadata": metadata}, question: question}, cel.Sizes{Items: 1, Length: 256}
+}
+
+// namespaceTree is a Namespace with the label that the API server gives it.
+func namespaceTree(o *render.Object, name string) map[string]any {
+	tree := maps.Clone(o.Object)
+	given, _ := o.Object["metadata"].(map[string]any)
+	metadata := maps.Clone(given)
+	labels := map[string]any{nameLabel: name}
+	if all, ok := given["labels"].(map[string]any); ok {
+		maps.Copy(labels, all)
+	}
+	metadata["labels"] = labels
+	tree["metadata"] = metadata
+	return tree
+}

@@ -1,0 +1,283 @@
+package kyvernocel
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	celgo "github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A verdict is what a part of a policy said.
+type verdict struct {
+	rule    string
+	origin  render.Span
+	outcome policy.Outcome
+	message string
+	fields  []string
+	assumed []string
+}
+
+// A run judges one request by one policy, or one copy of it.
+type run struct {
+	*review
+	c       *compiled
+	as      policy.Version
+	objects *versioned
+	fast    []bool
+	slots   []slot // of variables
+
+	object     ref.Val // as it is by now
+	exceptions ref.Val
+	images     ref.Val // of an ImageValidatingPolicy
+	reference  ref.Val // that is matched
+}
+
+// A slot is a variable's value, evaluated when it is first read.
+type slot struct {
+	value ref.Val
+	busy  bool
+}
+
+func (r *review) run(c *compiled, as policy.Version) *run {
+	x := &run{review: r, c: c.ready(), as: as, objects: r.in(as.Kind), exceptions: noExceptions}
+	r.policy, r.assumed, r.secret = c.policy, nil, as.Kind.Kind == "Secret"
+	x.slots = make([]slot, len(c.variables))
+	x.object = x.objects.object
+	_, request := r.request(as)
+	_, namespace := r.namespaceVar()
+	if len(c.broken) == 0 {
+		x.fast = c.planFor(x.objects.sizes.Max(request).Max(namespace))
+	}
+	return x
+}
+
+var noExceptions = frozen(map[string]any{"allowedImages": []any{}, "allowedValues": []any{}})
+
+// ResolveName implements cel.Activation.
+func (x *run) ResolveName(name string) (any, bool) {
+	switch name {
+	case "object":
+		return x.object, true
+	case "oldObject":
+		return x.objects.old, true
+	case variablesName:
+		return (*variables)(x), true
+	case "request":
+		v, _ := x.request(x.as)
+		return v, true
+	case "namespaceObject":
+		v, _ := x.namespaceVar()
+		return v, true
+	case exceptionsName:
+		return x.exceptions, true
+	case nowName:
+		return types.Timestamp{Time: x.engine.now()}, true
+	case "images":
+		return x.images, x.images != nil
+	case "attestors":
+		return byName(x.c.spec.Attestors), true
+	case "attestations":
+		return byName(x.c.spec.Attestations), true
+	case "ref":
+		return x.reference, x.reference != nil
+	}
+	if t := handles[name]; t != nil {
+		return &handle{t, x.review}, true
+	}
+	return nil, false
+}
+
+var handles = map[string]*types.Type{
+	"resource": resourceType, "http": httpType, "globalContext": globalType, "image": imageDataType, "generator": generatorType,
+}
+
+// Parent implements cel.Activation.
+func (x *run) Parent() celgo.Activation { return nil }
+
+// byName is what an ImageValidatingPolicy names, by its name.
+func byName(list []map[string]any) ref.Val {
+	m := map[string]any{}
+	for _, entry := range list {
+		if name, ok := entry["name"].(string); ok {
+			m[name] = entry
+		}
+	}
+	return frozen(m)
+}
+
+// eval evaluates an expression. Its error has Kyverno's words.
+func (x *run) eval(e *expression) (ref.Val, error) {
+	var v ref.Val
+	var err error
+	if x.fast != nil && x.fast[e.id] {
+		v, err = e.program.Eval(x)
+	} else {
+		v, _, err = e.program.EvalExact(x.ctx, x)
+	}
+	if err != nil {
+		if _, open := asked(err); !open {
+			err = x.told(e, err)
+		}
+		return nil, err
+	}
+	return v, nil
+}
+
+// errSecret stands for errors that may quote what must not be told.
+var errSecret = errors.New("not shown, since it may quote a Secret")
+
+// told is an error as it may be told: functions quote the values that they
+// can't use. A key may be told that the expression names.
+func (x *run) told(e *expression, err error) error {
+	if !x.secret {
+		return errors.New(cel.Shorten(err.Error(), maxMessage))
+	}
+	if key, ok := strings.CutPrefix(err.Error(), "no such key: "); ok && strings.Contains(e.source, key) {
+		return err
+	}
+	return errSecret
+}
+
+// holds evaluates a condition.
+func (x *run) holds(e *expression) (bool, error) {
+	v, err := x.eval(e)
+	if err != nil {
+		return false, err
+	}
+	b, ok := v.(types.Bool)
+	if !ok {
+		return false, fmt.Errorf("%s gives no bool", e.rule)
+	}
+	return bool(b), nil
+}
+
+// all says whether all conditions hold. One that does not decides, whatever
+// went wrong before; culprit is the condition that decided.
+func (x *run) all(conditions []*expression) (holds bool, culprit *expression, err error) {
+	for _, e := range conditions {
+		ok, broken := x.holds(e)
+		switch {
+		case broken != nil && err == nil:
+			err, culprit = broken, e
+		case broken == nil && !ok:
+			return false, e, nil
+		}
+	}
+	return err == nil, culprit, err
+}
+
+// broken is the verdict of what went wrong, or can't be told.
+func (x *run) broken(e *expression, prefix string, err error) verdict {
+	v := verdict{outcome: policy.Error, message: prefix + err.Error(), assumed: x.assumptions()}
+	if e != nil {
+		v.rule, v.origin = e.rule, e.origin
+	}
+	if q, open := asked(err); open {
+		v.outcome, v.message = policy.Unknown, q.text
+	}
+	return v
+}
+
+func (x *run) assumptions() []string {
+	assumed := slices.Clone(x.c.assumed)
+	for _, line := range x.assumed {
+		if !slices.Contains(assumed, line) {
+			assumed = append(assumed, line)
+		}
+	}
+	return assumed
+}
+
+// variables is the map of composited variables.
+type variables run
+
+func (v *variables) run() *run { return (*run)(v) }
+
+// Find implements traits.Mapper.
+func (v *variables) Find(key ref.Val) (ref.Val, bool) {
+	name, ok := key.(types.String)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(key), true
+	}
+	i, ok := v.c.slots[string(name)]
+	if !ok {
+		return nil, false
+	}
+	s := &v.slots[i]
+	switch {
+	case s.busy:
+		return types.NewErr("variable %q reads itself", string(name)), true
+	case s.value == nil:
+		s.busy = true
+		value, err := v.run().eval(v.c.variables[i])
+		if err != nil {
+			value = types.WrapErr(err)
+		}
+		s.value, s.busy = value, false
+	}
+	return s.value, true
+}
+
+// Get implements traits.Indexer.
+func (v *variables) Get(key ref.Val) ref.Val {
+	if val, ok := v.Find(key); ok {
+		return val
+	}
+	return types.ValOrErr(key, "no such key: %v", key)
+}
+
+// Contains implements traits.Container.
+func (v *variables) Contains(key ref.Val) ref.Val {
+	val, ok := v.Find(key)
+	if ok && types.IsUnknownOrError(val) {
+		return val
+	}
+	return types.Bool(ok)
+}
+
+// Size implements traits.Sizer.
+func (v *variables) Size() ref.Val { return types.Int(len(v.slots)) }
+
+// Iterator implements traits.Iterable.
+func (v *variables) Iterator() traits.Iterator {
+	names := make([]ref.Val, len(v.slots))
+	for i, e := range v.c.variables {
+		names[i] = types.String(e.name)
+	}
+	return types.NewRefValList(types.DefaultTypeAdapter, names).Iterator()
+}
+
+// ConvertToNative implements ref.Val.
+func (v *variables) ConvertToNative(reflect.Type) (any, error) {
+	return nil, types.NewErr("variables can't be converted").(error)
+}
+
+// ConvertToType implements ref.Val.
+func (v *variables) ConvertToType(t ref.Type) ref.Val {
+	switch t {
+	case types.MapType:
+		return v
+	case types.TypeType:
+		return types.MapType
+	}
+	return types.NewErr("variables can't be converted")
+}
+
+// Equal implements ref.Val.
+func (v *variables) Equal(other ref.Val) ref.Val { return types.Bool(other == ref.Val(v)) }
+
+// Type implements ref.Val.
+func (v *variables) Type() ref.Type { return types.MapType }
+
+// Value implements ref.Val.
+func (v *variables) Value() any { return v }

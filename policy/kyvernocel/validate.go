@@ -1,0 +1,228 @@
+package kyvernocel
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/match"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A validator is what the chain asks about objects as they will be stored.
+type validator struct{ *Engine }
+
+// Validator judges requests by ValidatingPolicies and ImageValidatingPolicies,
+// a result for each validation.
+func (e *Engine) Validator() policy.Validator { return validator{e} }
+
+// Validate implements policy.Validator.
+func (e validator) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
+	var all []policy.Result
+	var r *review
+	for _, p := range e.policies {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if p.Kind != Validating && p.Kind != ImageValidating || p.spec.Evaluation.Mode != modeKubernetes {
+			continue
+		}
+		if r == nil {
+			r = e.review(ctx, req, nil)
+		}
+		for _, v := range p.judge(r) {
+			all = append(all, p.result(v))
+		}
+	}
+	return all, ctx.Err()
+}
+
+// judge is what a policy says, by itself and by its copies. They are about
+// different kinds.
+func (p *Policy) judge(r *review) []verdict {
+	c, as, matches := p.about(r)
+	switch matches {
+	case match.No:
+		return nil
+	case match.Unknown:
+		return []verdict{p.unknownNamespace(r)}
+	}
+	x := r.run(c, as)
+	if v, unfit := x.unfit(); unfit {
+		return []verdict{v}
+	}
+	return x.validations()
+}
+
+// about is the policy, or the copy of it, that is about the request, and the
+// version in which it sees the object.
+func (p *Policy) about(r *review) (*compiled, policy.Version, match.Truth) {
+	if p.Namespace != "" && p.Namespace != r.req.Namespace {
+		return nil, policy.Version{}, match.No
+	}
+	if c := p.main; c.criteria != nil {
+		if t, as := c.criteria.Match(r); t != match.No {
+			return c, as, t
+		}
+	}
+	for _, c := range p.copies {
+		if t, as := c.criteria.Match(r); t != match.No {
+			return c, as, t
+		}
+	}
+	return nil, policy.Version{}, match.No
+}
+
+func (p *Policy) unknownNamespace(r *review) verdict {
+	return verdict{
+		rule: "matchConstraints", origin: span(p.Object, "/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown,
+		message: match.UnknownNamespace(r.namespace),
+	}
+}
+
+// unfit is the verdict of what can't be run at all.
+func (x *run) unfit() (verdict, bool) {
+	switch {
+	case len(x.c.broken) > 0:
+		err := render.Errors(x.c.broken[0])[0]
+		return verdict{rule: err.Rule, origin: err.Span, outcome: policy.Error, message: "generated for pod controllers: " + err.Err.Error()}, true
+	case x.objects.err != nil:
+		return verdict{
+			rule: "matchConstraints", origin: span(x.c.policy.Object, "/spec/matchConstraints"), outcome: policy.Error, message: x.objects.err.Error(),
+		}, true
+	}
+	return verdict{}, false
+}
+
+// validations is the policy's say, a verdict for each validation. What comes
+// after one that broke is not evaluated, as Kyverno does not.
+func (x *run) validations() []verdict {
+	if v, done := x.exempt(); done {
+		return x.each(v)
+	}
+	if vs, done := x.conditions(); done {
+		return vs
+	}
+	if x.c.policy.Kind == ImageValidating {
+		if vs, done := x.verifiedImages(); done {
+			return vs
+		}
+	}
+	vs := make([]verdict, 0, len(x.c.validations))
+	for i := range x.c.validations {
+		v := x.validation(i)
+		vs = append(vs, v)
+		if v.outcome == policy.Error || v.outcome == policy.Unknown {
+			return vs
+		}
+	}
+	return append(vs, x.auditAnnotations()...)
+}
+
+// each says the same of every validation.
+func (x *run) each(v verdict) []verdict {
+	vs := make([]verdict, len(x.c.validations))
+	for i, e := range x.c.validations {
+		vs[i] = v
+		vs[i].rule, vs[i].origin = e.rule, e.origin
+	}
+	return vs
+}
+
+// conditions evaluates the match conditions. done says that the validations are
+// not to be run.
+func (x *run) conditions() (vs []verdict, done bool) {
+	held, culprit, err := x.all(x.c.conditions)
+	switch {
+	case err != nil:
+		v := x.broken(culprit, "failed to load context: ", err)
+		if v.outcome != policy.Error || !x.c.spec.ignores() {
+			return []verdict{v}, true
+		}
+		v.outcome = policy.Skip
+		return x.each(v), true
+	case !held:
+		return x.each(verdict{outcome: policy.Skip, message: fmt.Sprintf("exempt by match condition %q", culprit.name), assumed: x.assumptions()}), true
+	}
+	return nil, false
+}
+
+func (x *run) validation(i int) verdict {
+	e := x.c.validations[i]
+	held, err := x.holds(e)
+	if err != nil {
+		v := x.broken(e, "error: ", err)
+		if v.outcome == policy.Error {
+			v.fields = x.blame(e)
+		}
+		return v
+	}
+	v := verdict{rule: e.rule, origin: e.origin, outcome: policy.Pass, assumed: x.assumptions()}
+	if !held {
+		v.outcome, v.message, v.fields = policy.Fail, x.message(i), x.blame(e)
+	}
+	return v
+}
+
+// maxText is how long a message may be.
+const maxText = 5 << 10
+
+// message words a failure.
+func (x *run) message(i int) string {
+	message := strings.TrimSpace(x.c.spec.Validations[i].Message)
+	if e := x.c.messages[i]; e != nil {
+		v, err := x.eval(e)
+		s, ok := v.(types.String)
+		switch {
+		case err != nil:
+			message = "failed to evaluate message expression: " + err.Error()
+		case !ok:
+			message = "failed to convert message expression to string"
+		default:
+			message = strings.TrimSpace(string(s))
+		}
+	}
+	if message == "" {
+		message = fmt.Sprintf("CEL expression validation failed at index %d", i)
+	}
+	return cel.Shorten(message, maxText)
+}
+
+// auditAnnotations evaluates the audit annotations, of which only errors
+// matter.
+func (x *run) auditAnnotations() []verdict {
+	for _, e := range x.c.annotations {
+		if _, err := x.eval(e); err != nil {
+			return []verdict{x.broken(e, "failed to evaluate auditAnnotation: ", err)}
+		}
+	}
+	return nil
+}
+
+// result is a verdict as the chain wants it.
+func (p *Policy) result(v verdict) policy.Result {
+	r := policy.Result{
+		Engine: p.engine(), Policy: p.Name, Rule: v.rule, Outcome: v.outcome, Action: p.action, Severity: p.severity,
+		Message: v.message, Fields: v.fields, Assumed: v.assumed, PolicyOrigin: v.origin,
+	}
+	if v.outcome == policy.Error && p.spec.ignores() {
+		r.Action = policy.Warn
+	}
+	return r
+}
+
+// engine is the policy's kind, as it stands in results.
+func (p *Policy) engine() string {
+	switch p.Kind {
+	case Mutating:
+		return policy.EngineMutating
+	case ImageValidating:
+		return policy.EngineImages
+	default:
+		return policy.EngineValidating
+	}
+}
