@@ -1,0 +1,163 @@
+package podsecurity
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+const corpora = "../../../../shared/corpora/"
+
+func readYAML(t *testing.T, path string, into any) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(data, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type rule struct {
+	Name     string
+	Validate struct {
+		PodSecurity *struct {
+			Level, Version string
+			Exclude        []Exclude
+		}
+	}
+}
+
+type policy struct{ Spec struct{ Rules []rule } }
+
+func (r *rule) judge(t *testing.T, object map[string]any) (string, bool) {
+	t.Helper()
+	at := map[any]string{"Pod": "", "CronJob": cronJobPod}
+	place, ok := at[object["kind"]]
+	if !ok {
+		place = "/spec/template"
+	}
+	pod, err := Read(object, place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := r.Validate.PodSecurity
+	found, err := Check(p.Level, p.Version, pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := Exempt(found, p.Exclude, p.Level, p.Version, pod)
+	return Message(r.Name, p.Level, p.Version, pod, left), len(left) == 0
+}
+
+// TestRecordedMessages holds the messages that Kyverno's binary printed.
+func TestRecordedMessages(t *testing.T) {
+	t.Parallel()
+	dir := corpora + "kyverno-traps/patterns-2/"
+	table, err := os.ReadFile(dir + "expected.tsv")
+	if err != nil {
+		t.Skip("../shared/corpora is absent")
+	}
+	var p policy
+	var object map[string]any
+	readYAML(t, dir+"policy.yaml", &p)
+	readYAML(t, dir+"resources.yaml", &object)
+	compared := 0
+	for i := range p.Spec.Rules {
+		r := &p.Spec.Rules[i]
+		if r.Validate.PodSecurity == nil {
+			continue
+		}
+		got, _ := r.judge(t, object)
+		for line := range strings.Lines(string(table)) {
+			if f := strings.Split(strings.TrimSuffix(line, "\n"), "\t"); f[1] == r.Name {
+				compared++
+				if got != f[4] {
+					t.Errorf("%s:\n got %s\nwant %s", r.Name, got, f[4])
+				}
+			}
+		}
+	}
+	if compared != 2 {
+		t.Errorf("%d rules compared", compared)
+	}
+}
+
+// TestPublishedOutcomes judges the pods of published tests by their policies.
+func TestPublishedOutcomes(t *testing.T) {
+	t.Parallel()
+	dirs, _ := filepath.Glob(corpora + "kyverno-chainsaw/*psa*")
+	more, _ := filepath.Glob(corpora + "kyverno-policies/pod-security__subrule__*")
+	if dirs = append(dirs, more...); len(dirs) == 0 {
+		t.Skip("../shared/corpora is absent")
+	}
+	compared := 0
+	for _, dir := range dirs {
+		compared += publishedOutcomes(t, dir)
+	}
+	t.Logf("%d outcomes of %d folders", compared, len(dirs))
+	if compared < 40 {
+		t.Error("too few outcomes were compared")
+	}
+}
+
+func publishedOutcomes(t *testing.T, dir string) int {
+	compared := 0
+	files, _ := filepath.Glob(dir + "/policies/*.yaml")
+	var p policy
+	readYAML(t, files[0], &p)
+	if len(p.Spec.Rules) != 1 || p.Spec.Rules[0].Validate.PodSecurity == nil {
+		return 0
+	}
+	text, err := os.ReadFile(dir + "/expect.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var expected []struct {
+		Resource struct {
+			File string
+			Doc  int
+		}
+		Result string
+	}
+	if err := json.Unmarshal(text, &expected); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range expected {
+		data, err := os.ReadFile(filepath.Join(dir, e.Resource.File))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var object map[string]any
+		if err := yaml.Unmarshal([]byte(documentOf(string(data), e.Resource.Doc)), &object); err != nil {
+			t.Fatal(err)
+		}
+		if e.Result != "pass" && e.Result != "fail" {
+			continue
+		}
+		compared++
+		if message, ok := p.Spec.Rules[0].judge(t, object); ok != (e.Result == "pass") {
+			t.Errorf("%s %s: want %s: %s", dir, e.Resource.File, e.Result, message)
+		}
+	}
+	return compared
+}
+
+// documentOf is one document of a file, not counting empty ones.
+func documentOf(file string, n int) string {
+	for _, d := range strings.Split("\n"+file, "\n---") {
+		if strings.TrimSpace(d) == "" {
+			continue
+		}
+		if n == 0 {
+			return d
+		}
+		n--
+	}
+	return ""
+}
