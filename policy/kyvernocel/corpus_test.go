@@ -70,8 +70,9 @@ func TestPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows, right := 0, 0
+	messages := recorded(t)
 	for _, file := range files {
-		p := &published{T: t, file: strings.TrimPrefix(file, root+"/"), dir: filepath.Dir(file)}
+		p := &published{T: t, file: strings.TrimPrefix(file, root+"/"), dir: filepath.Dir(file), messages: messages}
 		p.run()
 		rows, right = rows+p.rows, right+p.right
 	}
@@ -81,8 +82,26 @@ func TestPublished(t *testing.T) {
 	}
 }
 
+// recorded are the messages of Kyverno's own run, by test, policy and object,
+// without white space.
+func recorded(t *testing.T) map[string]string {
+	data, err := os.ReadFile(filepath.Join(corpora, "kyverno-rows.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for line := range strings.Lines(string(data)) {
+		f := strings.Split(strings.TrimRight(line, "\n"), "\t")
+		if len(f) == 7 && f[5] == "Ok" {
+			all[f[0]+" "+f[1]+" "+f[3]] = strings.Join(strings.Fields(f[6]), "")
+		}
+	}
+	return all
+}
+
 // published is a suite under test.
 type published struct {
+	messages map[string]string
 	*testing.T
 	file, dir   string
 	suite       suite
@@ -181,6 +200,12 @@ func (p *published) load(policies []*render.Object) error {
 				files, _, _ = unstructured.NestedStringSlice(tree, key)
 			}
 			p.mocks.Cluster = append(p.mocks.Cluster, p.objects(files)...)
+			list, _, _ := unstructured.NestedSlice(tree, "spec", key)
+			for _, entry := range list {
+				if m, ok := entry.(map[string]any); ok {
+					p.mocks.Cluster = append(p.mocks.Cluster, &render.Object{Unstructured: &unstructured.Unstructured{Object: m}})
+				}
+			}
 		}
 	}
 	p.values()
@@ -317,6 +342,11 @@ func (p *published) row(q *Policy, o *render.Object, want, operation, patched, g
 	case generated != "" && r.Status == StatusPass && !p.made(generated, r.Generated):
 	default:
 		p.right++
+	}
+	ns := req.Namespace
+	key := strings.TrimPrefix(p.file, "kyverno-policies/") + " " + q.Name + " " + o.GetAPIVersion() + "/" + o.GetKind() + "/" + ns + "/" + o.GetName()
+	if want, ok := p.messages[key]; ok && r.Matched && want != strings.Join(strings.Fields(r.Message), "") {
+		p.Errorf("%s: %s on %s: %q, want %q", p.file, q, o.GetName(), r.Message, want)
 	}
 }
 

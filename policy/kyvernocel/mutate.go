@@ -125,7 +125,7 @@ func (x *run) beforeMutations() (verdict, bool) {
 	case err != nil:
 		return x.broken(culprit, "failed to load context: ", err), true
 	case !held:
-		return rule(verdict{outcome: policy.Skip, message: "exempt by match condition \"" + culprit.name + "\"", assumed: x.assumptions()}), true
+		return rule(verdict{outcome: policy.Skip, message: x.exempted(culprit), assumed: x.assumptions()}), true
 	case x.c.targets != nil || x.c.targetExpression != nil:
 		return rule(verdict{outcome: policy.Skip, message: "changes objects that are there, not those that are admitted"}), true
 	}

@@ -146,9 +146,18 @@ func (x *run) conditions() (vs []verdict, done bool) {
 		v.outcome = policy.Skip
 		return x.each(v), true
 	case !held:
-		return x.each(verdict{outcome: policy.Skip, message: fmt.Sprintf("exempt by match condition %q", culprit.name), assumed: x.assumptions()}), true
+		return x.each(verdict{outcome: policy.Skip, message: x.exempted(culprit), assumed: x.assumptions()}), true
 	}
 	return nil, false
+}
+
+// exempted says why match conditions exempt a request: Kyverno's command line
+// has no more to say.
+func (x *run) exempted(by *expression) string {
+	if x.mocks != nil {
+		return "skip"
+	}
+	return fmt.Sprintf("exempt by match condition %q", by.name)
 }
 
 func (x *run) validation(i int) verdict {
