@@ -4,6 +4,9 @@ import "slices"
 
 // images checks verifyImages, with the extractors that say where images are.
 func (c checker) images(r *Rule, x field) {
+	if len(r.ImageExtractors) > 0 && len(r.VerifyImages) == 0 {
+		c.add(x.at("imageExtractors").pointer, "imageExtractors go with verifyImages alone")
+	}
 	digests := false
 	for i, v := range r.VerifyImages {
 		entry := x.at("verifyImages").list()[i]

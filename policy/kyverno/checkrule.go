@@ -169,13 +169,17 @@ func (c checker) foreachValidate(list field) {
 // excluded for images; those that are about the pod are not.
 var (
 	containerControls = []string{"Capabilities", "Privileged Containers", "Host Ports", "/proc Mount Type", "Privilege Escalation"}
-	podControls       = []string{"Host Namespaces", "HostPath Volumes", "Sysctls", "Volume Types"}
+	podControls       = []string{"Host Namespaces", "HostPath Volumes", "Sysctls", "AppArmor", "Volume Types"}
 )
+
+// restrictedControls are those that the baseline does not have at all.
+var restrictedControls = []string{"Volume Types", "Privilege Escalation", "Running as Non-root", "Running as Non-root user"}
 
 func (c checker) podSecurity(x field) {
 	if x.there() && x.text("level") == "" {
 		c.add(x.pointer, "podSecurity has no level")
 	}
+	level := x.text("level")
 	for _, x := range x.at("exclude").list() {
 		images, values := len(x.texts("images")) > 0, len(x.texts("values")) > 0
 		switch name := x.text("controlName"); {
@@ -183,6 +187,8 @@ func (c checker) podSecurity(x field) {
 			c.add(x.pointer, "control %s is excluded for images", name)
 		case slices.Contains(podControls, name) && images:
 			c.add(x.at("images").pointer, "control %s is about the pod, not about images", name)
+		case level == "baseline" && slices.Contains(restrictedControls, name):
+			c.add(x.at("controlName").pointer, "the level baseline has no control %s", name)
 		}
 		if (x.text("restrictedField") != "") != values {
 			c.add(x.pointer, "restrictedField and values stand together")
@@ -366,6 +372,12 @@ func (c checker) source(x field) {
 	}
 	if clone && x.at("clone").text("name") == "" {
 		c.add(x.at("clone").pointer, "clone has no name")
+	}
+	if pattern.HasAnchors(x.get("data")) {
+		c.add(x.at("data").pointer, "anchors are of patterns, not of what is generated")
+	}
+	if s := selector(x.at("cloneList", "selector")); s != nil && s.hasWildcard() {
+		c.add(x.at("cloneList", "selector").pointer, "the selector of a cloneList has no wildcards")
 	}
 	c.ownNamespace(x)
 }
