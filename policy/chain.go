@@ -101,9 +101,10 @@ func (c Chain) admit(req *Request) (results []Result, admitted bool) {
 		}
 	}
 	if req.OldObject != nil {
-		if req.OldAdmitted, err = c.Kinds.Admit(req.OldObject, req.Namespace); err != nil {
+		if err := c.admitOld(req); err != nil {
 			return decodeErrors(req, err), false
 		}
+		req.applied()
 	}
 	return nil, true
 }
