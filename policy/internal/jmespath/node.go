@@ -301,6 +301,7 @@ func (b *builder) project(each node, e val) error {
 	switch {
 	case out.v != nil:
 		b.add(out)
+		return b.s.spend(2) // for its memory
 	case b.s.tracing && out.at != nil && len(b.dropped) < maxPointers:
 		b.dropped = append(b.dropped, out.at)
 	}

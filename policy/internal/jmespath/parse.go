@@ -13,7 +13,8 @@ const (
 )
 
 // bindings are the powers with which an operator binds what is left of it, as
-// in the grammar's reference parsers; what is not here ends an expression.
+// in the parser that Kyverno uses; what is not here ends an expression. Since !
+// binds stronger than a dot, !a.b is (!a).b there, and so always null.
 var bindings = [...]int{
 	pipe: 1, or: 2, and: 3,
 	equal: 5, unequal: 5, less: 5, lessEqual: 5, greater: 5, greaterEqual: 5,

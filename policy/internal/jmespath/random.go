@@ -17,7 +17,7 @@ func random(s *search, a []val) (val, error) {
 	if err != nil {
 		return val{}, regexError("random", err, false)
 	}
-	if s.options.Random != nil {
+	if s.options != nil && s.options.Random != nil {
 		text, err := s.options.Random(source)
 		if err != nil {
 			return val{}, plain("random", err)

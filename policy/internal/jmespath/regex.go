@@ -64,7 +64,7 @@ func programSize(r *syntax.Regexp) int {
 
 // scan counts the work of running a program over a text.
 func (s *search) scan(r *regex, text string) error {
-	return s.spend(1 + r.size*len(text)/16)
+	return s.spend(1 + r.size*len(text)/8)
 }
 
 func regexMatch(s *search, a []val) (val, error) {

@@ -13,13 +13,12 @@ const (
 
 // A search is one evaluation of an expression.
 type search struct {
-	options Options
+	options *Options // may be nil
 	steps   int // left
 	bytes   int // left
 	tracing bool
 	calling *call
 	stack   []val // arguments of the calls under way
-	frame   [8]val
 }
 
 // A val is a value and, while tracing, its place.
@@ -30,11 +29,10 @@ type val struct {
 
 func newSearch(o *Options) *search {
 	s := &search{steps: defaultSteps, bytes: defaultBytes}
-	s.stack = s.frame[:0]
 	if o == nil {
 		return s
 	}
-	s.options = *o
+	s.options = o
 	if o.Limits.Steps > 0 {
 		s.steps = o.Limits.Steps
 	}
@@ -65,14 +63,14 @@ func (s *search) grow(n int) error {
 }
 
 func (s *search) now(function string) (time.Time, error) {
-	if s.options.Now == nil {
+	if s.options == nil || s.options.Now == nil {
 		return time.Time{}, &UndecidedError{Function: function, Reason: "what time it will be is not known offline"}
 	}
 	return s.options.Now(), nil
 }
 
 func (s *search) assume(format string, args ...any) {
-	if s.options.Assumed != nil {
+	if s.options != nil && s.options.Assumed != nil {
 		s.options.Assumed(fmt.Sprintf(format, args...))
 	}
 }
