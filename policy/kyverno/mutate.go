@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/overlay"
+	diff "github.com/preadmit/preadmit/policy/internal/patch"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 	"github.com/preadmit/preadmit/render"
 )
@@ -92,11 +92,11 @@ var mutates = phase{
 func (x *run) mutateObject(s *scope) Response {
 	result, v := x.patch(s, x.review.object)
 	if v == nil {
-		object, err := x.readmit(result.Object)
+		object, err := x.readmit(result)
 		if err != nil {
 			v = broken("the patched object would not be admitted", err)
 		} else if len(x.review.asked) == 0 {
-			resp := x.response(patched(result.Object, result.Pointers))
+			resp := x.response(patched(x.review.object, result))
 			resp.Patched = object
 			x.review.replace(object)
 			return resp
@@ -120,28 +120,29 @@ func (x *run) readmit(object map[string]any) (map[string]any, error) {
 }
 
 // patched is the verdict of a patch that changed something.
-func patched(object map[string]any, pointers []string) *verdict {
-	o := unstructured.Unstructured{Object: object}
+func patched(before, after map[string]any) *verdict {
+	o := unstructured.Unstructured{Object: after}
 	message := fmt.Sprintf("mutated %s/%s", o.GetKind(), o.GetName())
 	if ns := o.GetNamespace(); ns != "" {
 		message += " in namespace " + ns
 	}
+	pointers := diff.Differences(before, after)
 	if len(pointers) > maxFields {
 		pointers = pointers[:maxFields]
 	}
 	return &verdict{status: StatusPass, message: message, fields: pointers}
 }
 
-// patch applies the rule's patches to an object. With a verdict there is no
-// result.
-func (x *run) patch(s *scope, object map[string]any) (overlay.Result, *verdict) {
+// patch applies the rule's patches to an object. With a verdict the object is
+// not patched.
+func (x *run) patch(s *scope, object map[string]any) (map[string]any, *verdict) {
 	m := x.program.mutation
 	if len(m.loops) > 0 {
 		return x.patchLoops(m.loops, s, object)
 	}
 	v, err := m.rule.fill(s)
 	if err != nil {
-		return overlay.Result{}, broken("variable substitution failed", err)
+		return nil, broken("variable substitution failed", err)
 	}
 	rule, _ := v.(map[string]any)
 	merge, has := lookup(rule, "mutate", "patchStrategicMerge")
@@ -151,7 +152,8 @@ func (x *run) patch(s *scope, object map[string]any) (overlay.Result, *verdict) 
 }
 
 // applied is an object with a patch: what changes nothing is a skip.
-func applied(object map[string]any, merge any, merges bool, json string) (result overlay.Result, v *verdict) {
+func applied(object map[string]any, merge any, merges bool, json string) (map[string]any, *verdict) {
+	var result overlay.Result
 	var err error
 	switch {
 	case merges:
@@ -159,43 +161,42 @@ func applied(object map[string]any, merge any, merges bool, json string) (result
 	case json != "":
 		result, err = overlay.JSON6902(object, json)
 	default:
-		return result, &verdict{status: StatusError, message: "empty mutate rule"}
+		return nil, &verdict{status: StatusError, message: "empty mutate rule"}
 	}
 	if err != nil {
-		return result, broken("failed to patch resource", err)
+		return nil, broken("failed to patch resource", err)
 	}
 	if !result.Applied || len(result.Pointers) == 0 {
-		return result, &verdict{status: StatusSkip, message: "no patches applied"}
+		return nil, &verdict{status: StatusSkip, message: "no patches applied"}
 	}
-	return result, nil
+	return result.Object, nil
 }
 
 // patchLoops goes through the entries of a foreach: the elements of each see
 // the object as it was before it.
-func (x *run) patchLoops(loops []*patchLoop, s *scope, object map[string]any) (overlay.Result, *verdict) {
-	result := overlay.Result{Object: object}
+func (x *run) patchLoops(loops []*patchLoop, s *scope, object map[string]any) (map[string]any, *verdict) {
 	count := 0
 	x.nesting++
 	defer func() { x.nesting-- }()
 	for _, l := range loops {
 		elements, _, err := l.list.elements(s)
 		if err != nil {
-			return result, broken("failed to evaluate list "+x.listText(l), err)
+			return nil, broken("failed to evaluate list "+x.listText(l), err)
 		}
-		next, v := x.patchElements(l, elements, s, result)
+		next, v := x.patchElements(l, elements, s, object)
 		if v != nil {
-			return result, broken("failed to mutate elements", errors.New(v.message))
+			return nil, broken("failed to mutate elements", errors.New(v.message))
 		}
-		if !reflect.DeepEqual(next.Object, result.Object) {
+		if !reflect.DeepEqual(next, object) {
 			count++
-			result = next
-			s = s.on(s.review.with(s.review.operation, result.Object, s.review.old))
+			object = next
+			s = s.on(s.review.with(s.review.operation, object, s.review.old))
 		}
 	}
 	if count == 0 {
-		return result, &verdict{status: StatusSkip, message: "0 elements processed"}
+		return nil, &verdict{status: StatusSkip, message: "0 elements processed"}
 	}
-	return result, nil
+	return object, nil
 }
 
 func (x *run) listText(l *patchLoop) string {
@@ -207,7 +208,7 @@ func (x *run) listText(l *patchLoop) string {
 
 // patchElements patches for each element in turn, each time what the one
 // before left.
-func (x *run) patchElements(l *patchLoop, elements []any, s *scope, result overlay.Result) (overlay.Result, *verdict) {
+func (x *run) patchElements(l *patchLoop, elements []any, s *scope, object map[string]any) (map[string]any, *verdict) {
 	for n := range elements {
 		i := n
 		if l.reverse {
@@ -217,28 +218,28 @@ func (x *run) patchElements(l *patchLoop, elements []any, s *scope, result overl
 			continue
 		}
 		if x.elements++; x.elements > maxElements {
-			return result, &verdict{status: StatusError, message: fmt.Sprintf("foreach has more than %d elements", maxElements)}
+			return nil, &verdict{status: StatusError, message: fmt.Sprintf("foreach has more than %d elements", maxElements)}
 		}
 		inner := s.inner(elementNames(x.nesting-1, i, elements[i], nil), l.entries)
 		held, _, err := l.preconditions.holds(inner)
 		if err != nil {
-			return result, broken(fmt.Sprintf("failed to evaluate mutate.foreach[%d].preconditions", i), err)
+			return nil, broken(fmt.Sprintf("failed to evaluate mutate.foreach[%d].preconditions", i), err)
 		}
 		if !held {
 			continue
 		}
-		next, v := x.patchElement(l, inner, result.Object)
+		next, v := x.patchElement(l, inner, object)
 		switch {
 		case v == nil:
-			result = overlay.Result{Object: next.Object, Applied: true, Pointers: union(result.Pointers, next.Pointers)}
+			object = next
 		case v.status != StatusSkip:
-			return result, v
+			return nil, v
 		}
 	}
-	return result, nil
+	return object, nil
 }
 
-func (x *run) patchElement(l *patchLoop, s *scope, object map[string]any) (overlay.Result, *verdict) {
+func (x *run) patchElement(l *patchLoop, s *scope, object map[string]any) (map[string]any, *verdict) {
 	if len(l.loops) > 0 {
 		return x.patchLoops(l.loops, s, object)
 	}
@@ -249,24 +250,18 @@ func (x *run) patchElement(l *patchLoop, s *scope, object map[string]any) (overl
 		t = l.json
 	}
 	if t == nil {
-		return overlay.Result{}, &verdict{status: StatusError, message: "empty mutate rule"}
+		return nil, &verdict{status: StatusError, message: "empty mutate rule"}
 	}
 	v, err := t.fill(s)
 	if err != nil {
-		return overlay.Result{}, broken("variable substitution failed", err)
+		return nil, broken("variable substitution failed", err)
 	}
 	if l.merge != nil {
 		merge = v
 	} else if json, err = textOf(v); err != nil {
-		return overlay.Result{}, broken("variable substitution failed", err)
+		return nil, broken("variable substitution failed", err)
 	}
 	return applied(object, merge, l.merge != nil, json)
-}
-
-func union(a, b []string) []string {
-	all := append(slices.Clip(a), b...)
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // mutateTargets patches the objects that the rule's targets name; the one of
@@ -339,7 +334,9 @@ func (x *run) mutateTarget(t *patchTarget, s *scope, o *render.Object) Response 
 		resp.Target = o.Object
 		return resp
 	}
-	resp := x.response(patched(result.Object, nil))
-	resp.Patched, resp.Target = result.Object, o.Object
+	v = patched(o.Object, result)
+	v.fields = nil // of another object than the request's
+	resp := x.response(v)
+	resp.Patched, resp.Target = result, o.Object
 	return resp
 }

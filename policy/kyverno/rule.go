@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
+	"github.com/preadmit/preadmit/render"
 )
 
 // A program is a rule made ready: templates read, patterns and expressions
@@ -22,6 +24,16 @@ type program struct {
 	excludes      []podsecurity.Exclude
 	mutation      *mutation
 	generation    *generation
+	told          told
+}
+
+// told is what results of the rule have in common.
+type told struct {
+	policy          string
+	severity        policy.Severity
+	origin          render.Span
+	warns, unscored bool // emitWarning, and not to be scored
+	selects         bool // the action may hang on labels of namespaces
 }
 
 func (e *Engine) newProgram(p *Policy, rule *Rule) *program {
@@ -29,6 +41,7 @@ func (e *Engine) newProgram(p *Policy, rule *Rule) *program {
 		policy: p, rule: rule, entries: newEntries(rule.Context), preconditions: newBlock(rule.Preconditions),
 		passed: fmt.Sprintf("validation rule '%s' passed.", rule.Name),
 	}
+	g.told = p.told(rule)
 	if v := rule.Validate; v != nil {
 		g.message = newTemplate(v.Message)
 		g.clause = newClause(v)
@@ -202,13 +215,29 @@ func (x *run) response(v *verdict) Response {
 		Policy: p.policy, Rule: p.rule, Name: p.rule.Name, Status: v.status, Message: v.message,
 		Fields: v.fields, Assumed: slices.Clip(x.review.assumed),
 	}
+	if v.status == StatusError && x.secret() && !strings.Contains(v.message, "Unknown key") {
+		resp.Message = hidden
+	}
 	if len(x.review.asked) > 0 {
 		resp.Status, resp.Message, resp.Fields = StatusUndecided, strings.Join(x.review.asked, "; "), nil
 	}
-	if resp.Status == StatusFail && p.policy.Object.GetAnnotations()[scored] == "false" {
+	if resp.Status == StatusFail && p.told.unscored {
 		resp.Status = StatusWarn
 	}
 	return resp
 }
 
-const scored = "policies.kyverno.io/scored"
+func (p *Policy) told(rule *Rule) told {
+	emit, _ := lookup(p.Object.Object, "spec", "emitWarning")
+	notes := p.Object.GetAnnotations()
+	t := told{
+		policy: p.key(), severity: severityOf(notes), origin: span(p.Object, rule.Pointer),
+		warns: emit == true, unscored: notes["policies.kyverno.io/scored"] == "false",
+	}
+	overrides := p.Overrides
+	if rule.Validate != nil {
+		overrides = slices.Concat(overrides, rule.Validate.Overrides)
+	}
+	t.selects = slices.ContainsFunc(overrides, func(o ActionOverride) bool { return o.NamespaceSelector != nil })
+	return t
+}

@@ -3,6 +3,7 @@ package kyverno
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy/internal/conditions"
@@ -185,7 +186,7 @@ func (x *run) matchAny(patterns []*pattern.Pattern, value any, at *element) *ver
 			failed = append(failed, name+" failed at path "+v.Path)
 		}
 		for _, f := range at.fields(v) {
-			if len(fields) < maxFields && f != "" {
+			if len(fields) < maxFields && f != "" && !slices.Contains(fields, f) {
 				fields = append(fields, f)
 			}
 		}

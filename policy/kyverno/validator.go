@@ -6,7 +6,6 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/render"
 )
 
 // Validator judges requests by the validate and verifyImages rules, as
@@ -38,14 +37,13 @@ func (v *validator) Validate(ctx context.Context, req *policy.Request) ([]policy
 
 // result makes a result of a response.
 func (r *review) result(resp *Response) policy.Result {
-	res := policy.Result{
-		Engine: policy.EngineKyverno, Policy: resp.Policy.key(), Rule: resp.Name,
-		Outcome: outcomes[resp.Status], Severity: severityOf(resp.Policy),
+	t := &r.engine.programs[resp.Rule].told
+	return policy.Result{
+		Engine: policy.EngineKyverno, Policy: t.policy, Rule: resp.Name,
+		Outcome: outcomes[resp.Status], Action: r.action(resp, t), Severity: t.severity,
 		Message: cel.Shorten(resp.Message, maxMessage), Fields: telling(resp.Fields), Assumed: resp.Assumed,
-		PolicyOrigin: ruleSpan(resp.Policy, resp.Rule),
+		PolicyOrigin: t.origin,
 	}
-	res.Action = r.action(resp)
-	return res
 }
 
 var outcomes = map[Status]policy.Outcome{
@@ -63,35 +61,26 @@ func telling(fields []string) []string {
 
 // action is what follows: Kyverno denies what an Enforce rule fails, and what
 // breaks, unless the policy says to ignore that.
-func (r *review) action(resp *Response) policy.Action {
+func (r *review) action(resp *Response, t *told) policy.Action {
 	p := resp.Policy
-	if p.action(resp.Rule, r.req.Namespace, r.labelsFor(p, resp.Rule)) == actionEnforce {
-		if resp.Status == StatusError && p.FailurePolicy == "Ignore" {
-			return policy.Warn
-		}
-		return policy.Deny
+	var labels map[string]string
+	if t.selects {
+		labels = r.namespaceLabels()
 	}
-	emit, _ := lookup(p.Object.Object, "spec", "emitWarning")
-	if emit == true || resp.Status == StatusWarn {
+	switch enforced := p.action(resp.Rule, r.req.Namespace, labels) == actionEnforce; {
+	case enforced && resp.Status == StatusError && p.FailurePolicy == "Ignore":
 		return policy.Warn
+	case enforced:
+		return policy.Deny
+	case t.warns || resp.Status == StatusWarn:
+		return policy.Warn
+	default:
+		return policy.Audit
 	}
-	return policy.Audit
 }
 
-// labelsFor are the namespace's labels, for rules whose action hangs on them.
-func (r *review) labelsFor(p *Policy, rule *Rule) map[string]string {
-	overrides := p.Overrides
-	if rule.Validate != nil {
-		overrides = append(slices.Clip(overrides), rule.Validate.Overrides...)
-	}
-	if !slices.ContainsFunc(overrides, func(o ActionOverride) bool { return o.NamespaceSelector != nil }) {
-		return nil
-	}
-	return r.namespaceLabels()
-}
-
-func severityOf(p *Policy) policy.Severity {
-	s := policy.Severity(p.Object.GetAnnotations()["policies.kyverno.io/severity"])
+func severityOf(annotations map[string]string) policy.Severity {
+	s := policy.Severity(annotations["policies.kyverno.io/severity"])
 	if slices.Contains(policy.Severities, s) {
 		return s
 	}
@@ -115,9 +104,9 @@ func (e *Engine) rules(concerns func(*Rule) bool) []policy.Rule {
 func (p *Policy) document(rule *Rule) policy.Rule {
 	notes := p.Object.GetAnnotations()
 	d := policy.Rule{
-		Engine: policy.EngineKyverno, Policy: p.key(), Name: rule.Name, Severity: severityOf(p), Action: policy.Audit,
+		Engine: policy.EngineKyverno, Policy: p.key(), Name: rule.Name, Severity: severityOf(notes), Action: policy.Audit,
 		Title: notes["policies.kyverno.io/title"], Description: notes["policies.kyverno.io/description"],
-		Origin: ruleSpan(p, rule),
+		Origin: span(p.Object, rule.Pointer),
 	}
 	if p.strongest(rule) == actionEnforce {
 		d.Action = policy.Deny
@@ -127,8 +116,6 @@ func (p *Policy) document(rule *Rule) policy.Rule {
 	}
 	return d
 }
-
-func ruleSpan(p *Policy, rule *Rule) render.Span { return span(p.Object, rule.Pointer) }
 
 // strongest is the strongest action that the rule may have.
 func (p *Policy) strongest(rule *Rule) string {
