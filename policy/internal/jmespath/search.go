@@ -14,8 +14,8 @@ const (
 // A search is one evaluation of an expression.
 type search struct {
 	options *Options // may be nil
-	steps   int // left
-	bytes   int // left
+	steps   int      // left
+	bytes   int      // left
 	tracing bool
 	calling *call
 	stack   []val // arguments of the calls under way
