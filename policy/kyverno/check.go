@@ -1,8 +1,6 @@
 package kyverno
 
 import (
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy/internal/pattern"
@@ -126,18 +124,29 @@ func (c checker) updatesExisting(r *Rule, spec field) bool {
 	return field{r.Source, r.Pointer}.at("mutate").flag("mutateExistingOnPolicyUpdate", spec.flag("mutateExistingOnPolicyUpdate", false))
 }
 
+// maxOverlaps is how many namespaces of overrides are compared with each
+// other as wildcards. Beyond it only equal ones are found.
+const maxOverlaps = 1_000
+
 // overrides refuses two that give one namespace different actions.
 func (c checker) overrides(all []ActionOverride, pointer string) {
 	if !c.Cluster {
 		return
 	}
-	actions := make(map[string]string) // of namespaces and wildcards
+	actions := make(map[string]string)
+	var earlier []string
 	for i, o := range all {
 		for _, ns := range o.Namespaces {
-			for _, other := range slices.Sorted(maps.Keys(actions)) {
-				if actions[other] != o.Action && overlap(ns, other) {
-					c.add(pointer+render.Pointer(i, "namespaces"), "%s and %s are given different actions", ns, other)
-				}
+			other, conflict := ns, actions[ns] != "" && actions[ns] != o.Action
+			for j := 0; j < len(earlier) && !conflict; j++ {
+				other = earlier[j]
+				conflict = actions[other] != o.Action && overlap(ns, other)
+			}
+			if conflict {
+				c.add(pointer+render.Pointer(i, "namespaces"), "%s and %s are given different actions", ns, other)
+			}
+			if actions[ns] == "" && len(earlier) < maxOverlaps {
+				earlier = append(earlier, ns)
 			}
 			actions[ns] = o.Action
 		}

@@ -13,26 +13,26 @@ import (
 // blocks checks the match and exclude of a rule.
 func (c checker) blocks(r *Rule) {
 	x := field{r.Source, r.Pointer}
-	for _, key := range []string{"match", "exclude"} {
-		block := x.at(key)
-		if !block.there() {
-			continue
-		}
-		c.form(block)
-		m := match(block)
-		checkMatch(m, block.pointer, c.faults)
-		c.scope(m)
-		c.noVariables(block, "a variable can't stand in "+key)
-		if c.Background {
-			checkNoUser(m, c.faults)
-		}
-		for _, f := range m.filters() {
-			c.everything(r, f)
-		}
+	c.block(r, r.Match, x.at("match"))
+	if r.Exclude != nil {
+		c.block(r, r.Exclude, x.at("exclude"))
 	}
 	c.named(r)
 	if sameBlock(r) {
 		c.add(r.Pointer+"/exclude", "the rule excludes what it matches")
+	}
+}
+
+func (c checker) block(r *Rule, m *Match, block field) {
+	c.form(block)
+	checkMatch(m, block.pointer, c.faults)
+	c.scope(m)
+	c.noVariables(block, "a variable can't stand in "+block.pointer[strings.LastIndexByte(block.pointer, '/')+1:])
+	if c.Background {
+		checkNoUser(m, c.faults)
+	}
+	for _, f := range m.filters() {
+		c.everything(r, f)
 	}
 }
 
@@ -204,6 +204,9 @@ func (r *Rule) beyondMetadata() bool {
 	return false
 }
 
+// maxPairs is how many filters of match and exclude are compared.
+const maxPairs = 100_000
+
 // sameBlock says whether exclude takes away all that match names, where that
 // is plain to see.
 func sameBlock(r *Rule) bool {
@@ -214,6 +217,9 @@ func sameBlock(r *Rule) bool {
 	}
 	some, others := match.at("any").list(), exclude.at("any").list()
 	if len(some) > 0 && len(others) > 0 {
+		if len(some)*len(others) > maxPairs {
+			return false
+		}
 		for _, a := range some {
 			if slices.ContainsFunc(others, func(b field) bool { return reflect.DeepEqual(a.value, b.value) }) {
 				return true

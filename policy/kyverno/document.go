@@ -80,8 +80,9 @@ func (m *Match) filters() []*Filter {
 type Filter struct {
 	Pointer           string // in the policy's object
 	Kinds             []KindSelector
-	Names             []string // name and names
-	both              bool     // name and names were given
+	byKind            map[string][]KindSelector // nil: there are few
+	Names             []string                  // name and names
+	both              bool                      // name and names were given
 	Namespaces        []string
 	Annotations       map[string]string
 	Selector          *Selector

@@ -137,6 +137,14 @@ func (r *review) assumeUser() {
 	}
 }
 
+// assumeRoles notes that bindings which are not in the tree may give the user
+// further roles.
+func (r *review) assumeRoles() {
+	if !r.engine.options.CLI {
+		r.assume("the user has no roles but those that bindings in the tree give")
+	}
+}
+
 const nameLabel = "kubernetes.io/metadata.name"
 
 // namespaceLabels are those of the object's namespace: on the command line of
@@ -206,6 +214,7 @@ func (r *review) one(p *phase, pol *Policy, rule *Rule, t *target) []Response {
 	if t.object = r.subject(); t.object == nil {
 		return nil
 	}
+	t.rolesAsked = false
 	matched, byUser := rule.matches(t)
 	x := &run{review: r, program: r.engine.programs[rule], target: t}
 	switch {
@@ -215,6 +224,8 @@ func (r *review) one(p *phase, pol *Policy, rule *Rule, t *target) []Response {
 		return nil
 	case byUser:
 		r.assumeUser()
+	case t.rolesAsked:
+		r.assumeRoles()
 	}
 	if c := r.engine.conditions[pol]; c != nil {
 		if v := c.conditionsHold(x); v != nil {

@@ -28,6 +28,7 @@ type target struct {
 	userKnown           bool
 	user                *policy.UserInfo
 	roles, clusterRoles []string // a Role as namespace:name
+	rolesAsked          bool     // set where an answer rests on them
 }
 
 func (t *target) metadata() map[string]any {
@@ -202,12 +203,42 @@ func anyPair(key, value string, actual map[string]string) bool {
 }
 
 func (f *Filter) namesKind(t *target) bool {
-	for i := range f.Kinds {
-		if f.Kinds[i].matches(t.gvk, t.subresource) {
+	selectors := f.Kinds
+	if f.byKind != nil {
+		if anySelector(f.byKind[t.gvk.Kind], t) {
+			return true
+		}
+		selectors = f.byKind[""]
+	}
+	return anySelector(selectors, t)
+}
+
+func anySelector(selectors []KindSelector, t *target) bool {
+	for i := range selectors {
+		if selectors[i].matches(t.gvk, t.subresource) {
 			return true
 		}
 	}
 	return false
+}
+
+// manyKinds is from where on a filter's selectors are looked up by kind.
+const manyKinds = 16
+
+// sort groups the selectors of a filter that has many by the kind that they
+// name, and those with wildcards under "".
+func (f *Filter) sort() {
+	if len(f.Kinds) < manyKinds {
+		return
+	}
+	f.byKind = make(map[string][]KindSelector)
+	for _, k := range f.Kinds {
+		key := k.Kind
+		if pattern.HasWildcard(key) {
+			key = ""
+		}
+		f.byKind[key] = append(f.byKind[key], k)
+	}
 }
 
 // matches says whether the kind is one that the selector names. Kyverno has
@@ -268,6 +299,7 @@ func (k *KindSelector) two(a, b string) {
 }
 
 func (f *Filter) namesUser(t *target) bool {
+	t.rolesAsked = t.rolesAsked || len(f.Roles)+len(f.ClusterRoles) > 0
 	if len(f.Roles) > 0 && !intersects(f.Roles, t.roles) || len(f.ClusterRoles) > 0 && !intersects(f.ClusterRoles, t.clusterRoles) {
 		return false
 	}
@@ -355,6 +387,7 @@ func filter(x field) *Filter {
 	for _, kind := range resources.texts("kinds") {
 		f.Kinds = append(f.Kinds, kindSelector(kind))
 	}
+	f.sort()
 	if name := resources.text("name"); name != "" {
 		f.both = len(f.Names) > 0
 		f.Names = append(f.Names, name)
@@ -395,19 +428,25 @@ func newIndex(policies []*Policy) *index {
 			x.byKind[kind] = nil
 		}
 	}
-	for kind := range x.byKind {
-		for i, p := range policies {
-			if kinds[i].has(kind) {
-				x.byKind[kind] = append(x.byKind[kind], p)
-			}
-		}
-	}
 	for i, p := range policies {
+		for kind := range kinds[i].named {
+			x.byKind[kind] = append(x.byKind[kind], p)
+		}
 		if len(kinds[i].wild) > 0 {
 			x.any = append(x.any, p)
+			x.addWild(p, kinds[i])
 		}
 	}
 	return x
+}
+
+// addWild adds the policy to kinds that it does not name, but means.
+func (x *index) addWild(p *Policy, s kindSet) {
+	for kind := range x.byKind {
+		if !s.named[kind] && anyWildcard(s.wild, kind) {
+			x.byKind[kind] = append(x.byKind[kind], p)
+		}
+	}
 }
 
 // of are the policies that may concern objects of a kind, in their order.
@@ -422,10 +461,6 @@ func (x *index) of(kind string) []*Policy {
 type kindSet struct {
 	named map[string]bool
 	wild  []string
-}
-
-func (s kindSet) has(kind string) bool {
-	return s.named[kind] || len(s.wild) > 0 && anyWildcard(s.wild, kind)
 }
 
 func (p *Policy) kinds() kindSet {

@@ -193,6 +193,46 @@ exclude: {all: [{resources: {names: [web]}}, {resources: {namespaces: [x]}}]}`, 
 	}
 }
 
+// TestManyKinds looks kinds up that are too many to go through.
+func TestManyKinds(t *testing.T) {
+	t.Parallel()
+	text := "match: {any: [{resources: {kinds: [Pod/exec, apps/v1/Deployment, \"Job*\", " + strings.Repeat("Other, ", manyKinds) + "Last]}}]}"
+	m := match(field{parse(t, "rule.yaml", "apiVersion: v1\nkind: Rule\nmetadata: {name: a}\n"+text)[0].Object, ""}.at("match"))
+	if m.Any[0].byKind == nil {
+		t.Fatal("the kinds are not sorted")
+	}
+	for _, row := range []struct {
+		thing thing
+		want  bool
+	}{
+		{thing{kind: "Pod", sub: "exec"}, true},
+		{thing{kind: "Pod"}, false},
+		{thing{kind: "apps/v1/Deployment"}, true},
+		{thing{kind: "apps/v2/Deployment"}, false},
+		{thing{kind: "batch/v1/JobSet"}, true},
+		{thing{kind: "Last"}, true},
+		{thing{kind: "Secret"}, false},
+	} {
+		if got, _ := m.matches(row.thing.target()); got != row.want {
+			t.Errorf("%+v: got %v", row.thing, got)
+		}
+	}
+}
+
+// TestRolesAsked holds that it is told when an answer rests on the roles.
+func TestRolesAsked(t *testing.T) {
+	t.Parallel()
+	byRole := &Match{Any: []*Filter{{Kinds: []KindSelector{kindSelector("Pod")}, ClusterRoles: []string{"admin"}}}}
+	byName := &Match{Any: []*Filter{{Kinds: []KindSelector{kindSelector("Pod")}, Subjects: []Subject{{Kind: "User", Name: "jane"}}}}}
+	for m, want := range map[*Match]bool{byRole: true, byName: false} {
+		x := thing{kind: "Pod", user: &policy.UserInfo{Username: "jane"}}.target()
+		m.matches(x)
+		if x.rolesAsked != want {
+			t.Errorf("%+v: got %v", m.Any[0], x.rolesAsked)
+		}
+	}
+}
+
 func TestInScope(t *testing.T) {
 	t.Parallel()
 	own, cluster := &Policy{Namespace: "ns"}, &Policy{Cluster: true}
