@@ -82,7 +82,7 @@ func (c *checker) mode() {
 	case "", modeKubernetes, modeJSON:
 	case "Envoy", "HTTP":
 		e := at(c.policy.Object, "/spec/evaluation/mode", "policy", fmt.Errorf("spec.evaluation.mode %s: %w", mode, errProxy))
-		e.Missing = true
+		e.Warning = true // on a cluster it judges no objects either
 		c.errs = append(c.errs, e)
 	default:
 		c.add("/spec/evaluation/mode", "policy", "spec.evaluation.mode: unsupported value %q: must be Kubernetes, JSON, Envoy or HTTP", mode)

@@ -79,7 +79,18 @@ func (k *compiler) policy(o *render.Object) (*Policy, []error) {
 	for _, s := range specs {
 		p.copies = append(p.copies, newCompiled(p, s))
 	}
-	return p, nil
+	return p, p.idle()
+}
+
+// idle warns of a policy that is about nothing.
+func (p *Policy) idle() []error {
+	m := p.spec.MatchConstraints
+	if p.spec.Evaluation.Mode != modeKubernetes || m != nil && len(m.ResourceRules) > 0 {
+		return nil
+	}
+	e := at(p.Object, "/spec", "policy", errors.New("spec.matchConstraints names no resources: the policy judges nothing"))
+	e.Warning = true
+	return []error{e}
 }
 
 func newCompiled(p *Policy, s *spec) *compiled {

@@ -26,7 +26,7 @@ type flavour struct {
 
 // evaluationLimit is what one evaluation may cost, in the API server's units:
 // Kyverno has no limit, and what is beyond this takes seconds.
-const evaluationLimit = 10_000_000
+const evaluationLimit = 100_000_000
 
 // dialects are the environments by flavour, each made on first use. They never
 // change.

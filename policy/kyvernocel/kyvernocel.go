@@ -62,7 +62,7 @@ type Engine struct {
 	policies   []*Policy
 	exceptions []*exception
 	resources  map[schema.GroupResource]schema.GroupKind // of what the cluster holds
-	frozen     sync.Map                                  // *render.Object to ref.Val: what was looked up
+	frozen     sync.Map                                  // lookedUp to ref.Val
 }
 
 // New compiles the policies among the objects, with their exceptions; other

@@ -100,7 +100,7 @@ func (r *review) resourceGet(args []ref.Val) ref.Val {
 	}
 	switch {
 	case found != nil:
-		return r.value(found)
+		return r.value(found, w)
 	case r.mocks != nil:
 		return types.NullValue
 	default:
@@ -138,7 +138,7 @@ func (r *review) resourceList(args []ref.Val) ref.Val {
 	items := []any{}
 	for _, o := range candidates {
 		if (w.namespace == "" || r.namespaceOf(o) == w.namespace) && wants.Matches(labels.Set(o.GetLabels())) {
-			items = append(items, r.value(o))
+			items = append(items, r.value(o, w))
 		}
 	}
 	kind := "List"
@@ -154,19 +154,40 @@ func (r *review) assume(line string) {
 	}
 }
 
-// value is an object as the cluster would give it, made once.
-func (r *review) value(o *render.Object) ref.Val {
-	if v, ok := r.engine.frozen.Load(o); ok {
+// value is an object as the cluster would give it in the version that is
+// wanted, made once.
+func (r *review) value(o *render.Object, w wanted) ref.Val {
+	key := lookedUp{o, w.gvr.Version}
+	if v, ok := r.engine.frozen.Load(key); ok {
 		return v.(ref.Val)
 	}
-	tree := o.Object
-	if r.mocks == nil {
-		if admitted, err := r.engine.options.Kinds.Admit(o, r.namespaceOf(o)); err == nil {
-			tree = admitted
-		}
-	}
-	v, _ := r.engine.frozen.LoadOrStore(o, frozen(tree))
+	v, _ := r.engine.frozen.LoadOrStore(key, frozen(r.served(o, w)))
 	return v.(ref.Val)
+}
+
+// lookedUp is an object in a version.
+type lookedUp struct {
+	object  *render.Object
+	version string
+}
+
+func (r *review) served(o *render.Object, w wanted) map[string]any {
+	if r.mocks != nil {
+		return o.Object
+	}
+	tree, err := r.engine.options.Kinds.Admit(o, r.namespaceOf(o))
+	if err != nil {
+		return o.Object
+	}
+	kind := o.GroupVersionKind()
+	if kind.Version == w.gvr.Version {
+		return tree
+	}
+	kind.Version = w.gvr.Version
+	if converted, err := r.engine.options.Kinds.Convert(tree, kind); err == nil {
+		return converted
+	}
+	return tree
 }
 
 func (r *review) resourcePost(args []ref.Val) ref.Val {
