@@ -65,6 +65,9 @@ func newBench(in *input, o *checkOptions) (*bench, error) {
 	validating, err := admission.New(policies, options)
 	b.broken(err)
 	b.chain.Validators = append(b.chain.Validators, validating)
+	if err := b.kyverno(in, o, policies, cluster); err != nil {
+		return nil, err
+	}
 
 	for _, name := range b.packs(o, policies) {
 		engine, err := newPack(name, o, kinds, cluster)
@@ -86,9 +89,19 @@ func (b *bench) packs(o *checkOptions, policies []*render.Object) []string {
 	return []string{defaultPack}
 }
 
+// isPolicy tells of an object that it judges.
 func isPolicy(o *render.Object) bool {
 	gvk := o.GroupVersionKind()
-	return gvk.Group == "admissionregistration.k8s.io" && gvk.Kind == "ValidatingAdmissionPolicy"
+	kind := strings.TrimPrefix(gvk.Kind, "Namespaced")
+	switch gvk.Group {
+	case "admissionregistration.k8s.io":
+		return kind == "ValidatingAdmissionPolicy"
+	case "kyverno.io":
+		return kind == "ClusterPolicy" || kind == "Policy"
+	case "policies.kyverno.io":
+		return kind == "ValidatingPolicy" || kind == "ImageValidatingPolicy"
+	}
+	return false
 }
 
 // policyGroups are the API groups of what judges, with its bindings, templates
@@ -151,6 +164,18 @@ func (b *bench) unsupported(policies []*render.Object) {
 		}
 		said[err.Error()] = true
 	}
+}
+
+// unsupported lists the policy kinds that no engine here evaluates yet. They
+// would judge on the cluster, so each is said to be undecided.
+func unsupported(o *render.Object) string {
+	gvk := o.GroupVersionKind()
+	switch {
+	case gvk.Group == "constraints.gatekeeper.sh",
+		gvk.Group == "templates.gatekeeper.sh" && gvk.Kind == "ConstraintTemplate":
+		return "Gatekeeper policies are not evaluated yet"
+	}
+	return ""
 }
 
 func (b *bench) rules() []policy.Rule {

@@ -108,21 +108,6 @@ func (l *loader) render(ctx context.Context, paths []string) ([]*render.Unit, er
 	return units, nil
 }
 
-// unsupported lists the policy kinds that no engine here evaluates yet. They
-// would judge on the cluster, so each is said to be undecided.
-func unsupported(o *render.Object) string {
-	gvk := o.GroupVersionKind()
-	switch {
-	case gvk.Group == "kyverno.io" && (gvk.Kind == "ClusterPolicy" || gvk.Kind == "Policy"),
-		strings.HasPrefix(gvk.Group, "policies.kyverno.io") && strings.HasSuffix(gvk.Kind, "Policy"):
-		return "Kyverno policies are not evaluated yet"
-	case gvk.Group == "constraints.gatekeeper.sh",
-		gvk.Group == "templates.gatekeeper.sh" && gvk.Kind == "ConstraintTemplate":
-		return "Gatekeeper policies are not evaluated yet"
-	}
-	return ""
-}
-
 // holdPolicies says that a path given for its policies has none: silence would
 // look like a verdict.
 func (l *loader) holdPolicies(p string, units []*render.Unit) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -105,7 +104,7 @@ func (e *kyvernoEntry) run() []Case {
 	var cases []Case
 	subjects, missing := e.subjects()
 	for _, s := range subjects {
-		cases = append(cases, e.judge(s, policies))
+		cases = append(cases, e.judge(s, policies)...)
 	}
 	cases = append(cases, missing...)
 	if e.kindIsWrong(subjects) {
@@ -375,21 +374,22 @@ func kindsOf(subjects []subject) string {
 	return "there are " + few(kinds)
 }
 
-// judge is the case of one object.
-func (e *kyvernoEntry) judge(s subject, policies []*kyvernoPolicy) Case {
+// judge makes the cases of one object: one for each rule that said something.
+func (e *kyvernoEntry) judge(s subject, policies []*kyvernoPolicy) []Case {
 	c := e.Case
 	c.Notes = []string{}
+	if e.Rule != "" && e.byPolicy(policies) {
+		c.Rule = ""
+		c.Notes = append(c.Notes, fmt.Sprintf("rule %q counts for nothing: the policy has no rules with names", e.Rule))
+	}
 	c.Kind, c.Resource = tested(s.object, s.file)
-	if c.Kind == "" {
-		c.Kind = e.Kind
-	}
-	if s.refuse != nil {
+	c.Kind = cmpOr(c.Kind, e.Kind)
+	switch {
+	case s.refuse != nil:
 		c.Reason = s.refuse.Error()
-		return c
-	}
-	if s.target {
-		e.target(&c, s, policies)
-		return c
+		return []Case{c}
+	case s.target:
+		return e.target(c, s, policies)
 	}
 	v := e.t.judge(s.object, e.Operation, s.json)
 	var said []rowOf
@@ -398,18 +398,17 @@ func (e *kyvernoEntry) judge(s subject, policies []*kyvernoPolicy) Case {
 		for _, one := range v.of(p) {
 			if one.err != nil {
 				c.Reason = e.t.text(one.err)
-				return c
+				return []Case{c}
 			}
 			silent = silent && one.Silent
 			for _, r := range one.Rules {
-				if len(e.flags) > 0 || r.Rule == "" || sameRule(e.Rule, r.Rule) || e.byPolicy(policies) {
+				if r.Rule == "" || sameRule(e.Rule, r.Rule) || e.byPolicy(policies) {
 					said = append(said, rowOf{one, r})
 				}
 			}
 		}
 	}
-	e.compare(&c, said, silent)
-	return c
+	return e.compare(c, said, silent)
 }
 
 // A rowOf is what a rule said, within what its policy said.
@@ -421,25 +420,37 @@ type rowOf struct {
 // statusExcluded is what is got where no rule said anything.
 const statusExcluded = "excluded"
 
-// compare holds what the rules said against what is expected.
-func (e *kyvernoEntry) compare(c *Case, said []rowOf, silent bool) {
+// compare holds what the rules said against what is expected: a case for each
+// name of a rule.
+func (e *kyvernoEntry) compare(c Case, said []rowOf, silent bool) []Case {
 	if len(said) == 0 {
-		e.excluded(c, silent)
-		return
+		e.excluded(&c, silent)
+		return []Case{c}
 	}
-	c.OK = true
+	var cases []Case
 	for _, r := range said {
-		ok, reason, vacuous := e.row(c, r)
-		if c.Got == "" || c.OK && !ok {
-			c.Got, c.Reason, c.OK, c.Vacuous = r.Status, reason, ok, vacuous
+		rule := cmpOr(r.KyvernoResponse.Rule, c.Rule)
+		i := slices.IndexFunc(cases, func(c Case) bool { return c.Rule == rule })
+		if i < 0 {
+			one := c
+			one.Rule, one.Notes, one.OK = rule, slices.Clone(c.Notes), true
+			cases, i = append(cases, one), len(cases)
 		}
-		for _, a := range r.Assumed {
-			if !slices.Contains(c.Notes, a) {
-				c.Notes = append(c.Notes, a)
-			}
-		}
-		if r.KyvernoResponse.Rule != "" && r.KyvernoResponse.Rule != e.Rule && len(e.flags) == 0 && e.Rule != "" {
-			c.Notes = append(c.Notes, "decided by the rule "+r.KyvernoResponse.Rule)
+		e.add(&cases[i], r)
+	}
+	return cases
+}
+
+// add holds what one rule said against what is expected, in a case that others
+// of its name may have part in: the first that differs tells.
+func (e *kyvernoEntry) add(c *Case, r rowOf) {
+	got, reason, vacuous := e.row(c, r)
+	if ok := got == e.Want || vacuous; c.Got == "" || c.OK && !ok {
+		c.Got, c.Reason, c.OK, c.Vacuous = got, reason, ok, vacuous
+	}
+	for _, a := range r.Assumed {
+		if !slices.Contains(c.Notes, a) {
+			c.Notes = append(c.Notes, a)
 		}
 	}
 }
@@ -448,22 +459,26 @@ func (e *kyvernoEntry) compare(c *Case, said []rowOf, silent bool) {
 // policy gives no response at all.
 func (e *kyvernoEntry) excluded(c *Case, silent bool) {
 	c.Got, c.Vacuous, c.OK = statusExcluded, true, !silent
-	c.Reason = "no rule of the policy is about it"
-	if e.Rule != "" {
-		c.Reason = fmt.Sprintf("rule %s is not about it", e.Rule)
+	c.Reason = "the policy is not about it"
+	if c.Rule != "" {
+		c.Reason = fmt.Sprintf("rule %s is not about it", c.Rule)
 	}
 	if c.OK {
 		c.Notes = append(c.Notes, "Kyverno passes it as Excluded, whatever is expected")
 	}
 }
 
-// row compares what one rule said: its status, and what it made of the object.
-func (e *kyvernoEntry) row(c *Case, r rowOf) (ok bool, reason string, vacuous bool) {
-	ok, reason, vacuous = e.made(c, r)
-	if r.Status != e.Want && !vacuous {
-		return false, cmpOr(r.Message, reason), false
+// row compares what one rule said. Where it made something else of an object
+// than was expected, it failed, as Kyverno has it.
+func (e *kyvernoEntry) row(c *Case, r rowOf) (got, reason string, vacuous bool) {
+	same, reason, vacuous := e.made(c, r)
+	switch {
+	case vacuous:
+		return r.Status, r.Message, true
+	case !same && (r.Status == e.Want || e.Want == "fail"):
+		return "fail", reason, false
 	}
-	return ok, cmpOr(reason, r.Message), vacuous
+	return r.Status, r.Message, false
 }
 
 // made compares what one rule changed or generated.
@@ -530,7 +545,7 @@ func isOf(tree map[string]any, o *render.Object) bool {
 }
 
 // target is the case of an object that mutations of other objects changed.
-func (e *kyvernoEntry) target(c *Case, s subject, policies []*kyvernoPolicy) {
+func (e *kyvernoEntry) target(c Case, s subject, policies []*kyvernoPolicy) []Case {
 	var said []rowOf
 	for _, o := range e.t.setup.Resources {
 		for _, p := range policies {
@@ -545,10 +560,5 @@ func (e *kyvernoEntry) target(c *Case, s subject, policies []*kyvernoPolicy) {
 			}
 		}
 	}
-	e.compare(c, said, true)
-}
-
-// operationOf is the operation under which an entry's resource is judged.
-func (e *kyvernoEntry) operationOf(o *render.Object) policy.Operation {
-	return operation(e.Operation, e.t.variables(e.Policy, o.GetName()))
+	return e.compare(c, said, true)
 }

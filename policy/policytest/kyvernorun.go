@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -151,6 +150,3 @@ func tested(o *render.Object, file string) (kind, called string) {
 	}
 	return o.GetKind(), cmp.Or(name(o), o.GetGenerateName()+"*")
 }
-
-// isDelete tells whether the object is only what was there.
-func isDelete(op policy.Operation) bool { return op == policy.Delete }
