@@ -36,6 +36,9 @@ type term struct {
 
 	isDuration, isQuantity bool
 	isWild                 bool
+
+	both   []term // of a range, in place of all else
+	either []term // of what is outside of a range
 }
 
 type operator uint8
@@ -63,36 +66,18 @@ func compileLeaf(p any) (leaf, bool) {
 	return leaf{}, false
 }
 
-// alternatives reads | and &, and the ranges that stand for one of them.
+// alternatives reads | and &.
 func alternatives(p string) [][]term {
 	var found [][]term
 	for alternative := range strings.SplitSeq(p, "|") {
-		all := [][]term{nil}
+		var all []term
 		for s := range strings.SplitSeq(strings.Trim(alternative, " "), "&") {
-			all = conjoin(all, compileTerm(strings.Trim(s, " ")))
+			all = append(all, compileTerm(strings.Trim(s, " ")))
 		}
-		found = append(found, all...)
+		found = append(found, all)
 	}
 	return found
 }
-
-// conjoin gives what holds where one of each side does. A text of thousands of
-// ranges outside of which a value must be would double each time; Kyverno has
-// no use for more than a few.
-func conjoin(left, right [][]term) [][]term {
-	if len(left)*len(right) > maxAlternatives {
-		return nil
-	}
-	var found [][]term
-	for _, l := range left {
-		for _, r := range right {
-			found = append(found, append(append([]term(nil), l...), r...))
-		}
-	}
-	return found
-}
-
-const maxAlternatives = 1 << 10
 
 // The ranges, as Kyverno's operator package has them.
 var (
@@ -102,26 +87,26 @@ var (
 
 // Range says whether a text is a range such as 1-10 or 1Mi-1Gi. Outside a
 // range is written 1!-10.
-func Range(s string) bool { return prefix(s) == "" && inRange.MatchString(s) }
+func Range(s string) bool { return operatorOf(s) == "" && inRange.MatchString(s) }
 
-func compileTerm(s string) [][]term {
-	op := prefix(s)
+func compileTerm(s string) term {
+	op := operatorOf(s)
 	if op == "" {
 		if m := notInRange.FindStringSubmatch(s); m != nil {
-			return [][]term{{newTerm(less, m[1])}, {newTerm(more, m[2])}}
+			return term{either: []term{newTerm(less, m[1]), newTerm(more, m[2])}}
 		}
 		if m := inRange.FindStringSubmatch(s); m != nil {
-			return [][]term{{newTerm(moreEqual, m[1]), newTerm(lessEqual, m[2])}}
+			return term{both: []term{newTerm(moreEqual, m[1]), newTerm(lessEqual, m[2])}}
 		}
 	}
-	return [][]term{{newTerm(operators[op], strings.TrimSpace(s[len(op):]))}}
+	return newTerm(operators[op], strings.TrimSpace(s[len(op):]))
 }
 
 var operators = map[string]operator{"": equal, "!": notEqual, ">": more, "<": less, ">=": moreEqual, "<=": lessEqual}
 
-// prefix is the operator that a term starts with. A term of one character has
+// operatorOf is the operator that a term starts with. A term of one character has
 // none.
-func prefix(s string) string {
+func operatorOf(s string) string {
 	if len(s) < 2 {
 		return ""
 	}
@@ -199,6 +184,12 @@ func matchesAll(value any, all []term) bool {
 
 // matches compares as durations, else as quantities, else as texts.
 func (t *term) matches(value any) bool {
+	switch {
+	case t.both != nil:
+		return matchesAll(value, t.both)
+	case t.either != nil:
+		return t.either[0].matches(value) || t.either[1].matches(value)
+	}
 	if t.isDuration {
 		if d, ok := durationValue(value); ok {
 			return t.op.holds(compare(d, t.duration))
@@ -266,32 +257,30 @@ func (op operator) holds(order int) bool {
 	}
 }
 
-// matchesText compares wildcards; nothing but = and ! can.
+// matchesText compares wildcards; nothing but = and ! can, and nothing but
+// scalars. Of numbers they see 8.08E+03.
 func (t *term) matchesText(value any) bool {
 	if t.op != equal && t.op != notEqual {
 		return false
 	}
-	s, ok := text(value)
+	switch v := value.(type) {
+	case string:
+		return t.matchesString(v)
+	case bool:
+		return t.matchesString(strconv.FormatBool(v))
+	}
+	f, ok := Number(value)
 	if !ok {
 		return false
 	}
+	var room [32]byte
+	return t.matchesString(string(strconv.AppendFloat(room[:0], f, 'E', -1, 64)))
+}
+
+func (t *term) matchesString(s string) bool {
 	same := s == t.text
 	if t.isWild {
 		same = Wildcard(t.text, s)
 	}
 	return same == (t.op == equal)
-}
-
-// text is what wildcards see of a value: of numbers 8.08E+03.
-func text(value any) (string, bool) {
-	switch v := value.(type) {
-	case string:
-		return v, true
-	case bool:
-		return strconv.FormatBool(v), true
-	}
-	if f, ok := Number(value); ok {
-		return strconv.FormatFloat(f, 'E', -1, 64), true
-	}
-	return "", false
 }

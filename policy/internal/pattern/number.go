@@ -73,5 +73,6 @@ func quantityOf(f float64) (resource.Quantity, bool) {
 	if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
 		return *resource.NewQuantity(int64(f), resource.DecimalSI), true
 	}
-	return Quantity(strconv.FormatFloat(f, 'f', 6, 64))
+	q, err := resource.ParseQuantity(strconv.FormatFloat(f, 'f', 6, 64))
+	return q, err == nil
 }

@@ -9,33 +9,76 @@ import (
 // character) in a pattern make it the text. Nothing else is special, and an
 // empty pattern is an empty text alone.
 func Wildcard(pattern, text string) bool {
-	p, t := 0, 0
-	star, resume := -1, 0 // where the last * stands, and the text it has not eaten
-	for t < len(text) {
-		_, width := utf8.DecodeRuneInString(text[t:])
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, resume = p, t
-			p++
-		case p < len(pattern) && pattern[p] == '?':
-			p++
-			t += width
-		case p < len(pattern) && pattern[p] == text[t]:
-			p++
-			t++
-		case star >= 0:
-			_, width = utf8.DecodeRuneInString(text[resume:])
-			resume += width
-			p, t = star+1, resume
-		default:
+	head, rest, starred := strings.Cut(pattern, "*")
+	end, ok := prefix(text, head)
+	if !ok || !starred {
+		return ok && end == len(text)
+	}
+	text = text[end:]
+	for {
+		segment, after, more := strings.Cut(rest, "*")
+		if !more {
+			return endsIn(text, segment)
+		}
+		if _, end, ok = find(text, segment); !ok {
 			return false
 		}
+		text, rest = text[end:], after
 	}
-	for p < len(pattern) && pattern[p] == '*' {
-		p++
-	}
-	return p == len(pattern)
 }
 
 // HasWildcard says whether a text holds * or ?.
 func HasWildcard(s string) bool { return strings.ContainsAny(s, "*?") }
+
+// prefix says whether a text starts with a segment, in which ? is any
+// character, and where it ends.
+func prefix(text, segment string) (end int, ok bool) {
+	if strings.IndexByte(segment, '?') < 0 {
+		return len(segment), strings.HasPrefix(text, segment)
+	}
+	for i := range len(segment) {
+		switch {
+		case end == len(text):
+			return 0, false
+		case segment[i] == '?':
+			_, width := utf8.DecodeRuneInString(text[end:])
+			end += width
+		case segment[i] != text[end]:
+			return 0, false
+		default:
+			end++
+		}
+	}
+	return end, true
+}
+
+// find is where a segment first stands in a text, which is the best place for
+// what follows it.
+func find(text, segment string) (start, end int, ok bool) {
+	if strings.IndexByte(segment, '?') < 0 {
+		start = strings.Index(text, segment)
+		return start, start + len(segment), start >= 0
+	}
+	for start <= len(text) {
+		if n, ok := prefix(text[start:], segment); ok {
+			return start, start + n, true
+		}
+		_, width := utf8.DecodeRuneInString(text[start:])
+		start += max(width, 1)
+	}
+	return 0, 0, false
+}
+
+// endsIn says whether a text ends in a segment.
+func endsIn(text, segment string) bool {
+	if strings.IndexByte(segment, '?') < 0 {
+		return strings.HasSuffix(text, segment)
+	}
+	start := len(text)
+	for range utf8.RuneCountInString(segment) {
+		_, width := utf8.DecodeLastRuneInString(text[:start])
+		start -= width
+	}
+	end, ok := prefix(text[start:], segment)
+	return ok && start+end == len(text)
+}

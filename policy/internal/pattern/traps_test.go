@@ -1,0 +1,80 @@
+package pattern
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// TestTraps matches the trap policies' patterns without variables, with the
+// verdicts and messages that Kyverno's binary gave.
+func TestTraps(t *testing.T) {
+	t.Parallel()
+	judged := 0
+	for _, name := range []string{"patterns-1", "patterns-2"} {
+		dir := "../../../../shared/corpora/kyverno-traps/" + name
+		table, err := os.ReadFile(dir + "/expected.tsv")
+		if err != nil {
+			t.Skip("../shared/corpora is absent")
+		}
+		var p struct {
+			Spec struct {
+				Rules []struct {
+					Name     string
+					Validate struct{ Pattern any }
+				}
+			}
+		}
+		var object map[string]any
+		read(t, dir+"/policy.yaml", &p)
+		read(t, dir+"/resources.yaml", &object)
+		for _, r := range p.Spec.Rules {
+			text, _ := yaml.Marshal(r.Validate.Pattern)
+			if r.Validate.Pattern == nil || strings.Contains(string(text), "{{") || strings.Contains(string(text), "$(") {
+				continue
+			}
+			compiled, err := Compile(r.Validate.Pattern)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(string(table)) {
+				if f := strings.Split(strings.TrimSuffix(line, "\n"), "\t"); f[1] == r.Name {
+					judged++
+					if got := worded(r.Name, compiled.Match(object)); got != f[3]+": "+f[4] {
+						t.Errorf("%s:\n got %s\nwant %s: %s", r.Name, got, f[3], f[4])
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d rules judged", judged)
+	if judged < 20 {
+		t.Error("too few rules were judged")
+	}
+}
+
+// worded says a verdict as the rule's result does; its message is m.
+func worded(rule string, v Verdict) string {
+	switch v.Status {
+	case Pass:
+		return "Pass: validation rule '" + rule + "' passed."
+	case Fail:
+		return "Fail: validation error: m. rule " + rule + " failed at path " + v.Path
+	case Error:
+		return "Error: validation error: m. rule " + rule + " execution error: " + v.Err
+	}
+	return "Skip: " + v.Err
+}
+
+func read(t *testing.T, path string, into any) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(data, into); err != nil {
+		t.Fatal(err)
+	}
+}
