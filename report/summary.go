@@ -87,7 +87,7 @@ func (p *printer) summary(r *Report, results []policy.Result) {
 	}
 	p.line(p.paint(bold, "result: "), p.paint(t.colour(), t.String()))
 	for _, n := range r.Notes {
-		p.line(p.paint(bold, "assumed: "), prose(n))
+		p.line(p.paint(bold, "note: "), prose(n))
 	}
 	if s.Objects == 0 || s.Rules == 0 {
 		p.line(p.paint(yellow, "nothing was judged"), ": this says nothing about what is in the tree")

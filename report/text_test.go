@@ -201,7 +201,7 @@ func TestTextSummary(t *testing.T) {
 			"not rendered: charts/db (helm, failed): charts/db/Chart.yaml:1: not a chart\n",
 		},
 		{"partly", Report{Units: partly, Summary: clean}, Options{Quiet: true}, "not rendered whole: charts/db (helm, rendered): one template broke\n"},
-		{"notes", Report{Notes: []string{"a\nb"}, Summary: clean}, Options{}, "judged: 3 objects of 1 unit by 2 rules of 1 policy\nresult: 0 denied\nassumed: a b\n"},
+		{"notes", Report{Notes: []string{"a\nb"}, Summary: clean}, Options{}, "judged: 3 objects of 1 unit by 2 rules of 1 policy\nresult: 0 denied\nnote: a b\n"},
 	} {
 		if diff := cmp.Diff(c.want, string(write(t, "text", &c.report, c.options))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)

@@ -34,7 +34,7 @@ func admit(ctx context.Context, in *input, o *checkOptions) (*admitted, error) {
 	if err != nil {
 		return nil, err
 	}
-	bench, err := newBench(in, o)
+	bench, err := newBench(in, in, o)
 	if err != nil {
 		return nil, err
 	}

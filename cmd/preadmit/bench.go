@@ -20,10 +20,11 @@ type bench struct {
 	notes   []string
 }
 
-// newBench makes the engines, which are these: the one list.
-func newBench(in *input, o *checkOptions) (*bench, error) {
+// newBench makes the engines, which are these: the one list. The policies are
+// those of judge, and so is what they read; that is in itself, or its base.
+func newBench(in, judge *input, o *checkOptions) (*bench, error) {
 	b := &bench{}
-	head, given, context := objects(in.head), objects(in.judges), objects(in.context)
+	head, given, context := objects(in.head), objects(judge.judges), objects(in.context)
 	all := slices.Concat(head, given, context)
 
 	kinds, err := schema.New(all, schema.Options{KubeVersion: o.kubeVersion})
@@ -43,7 +44,10 @@ func newBench(in *input, o *checkOptions) (*bench, error) {
 	cluster := policy.NewCluster(all...)
 	policies := given
 	if !o.noTreePolicies {
-		policies = slices.Concat(given, head)
+		policies = slices.Concat(given, objects(judge.head))
+	}
+	if judge != in {
+		cluster = trustedCluster(in, judge)
 	}
 	policies = distinct(policies)
 	b.unsupported(policies)

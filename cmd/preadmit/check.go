@@ -18,6 +18,8 @@ type checkOptions struct {
 	sources
 	judges
 	asking
+	comparing
+	accepting
 	outputs
 }
 
@@ -44,6 +46,8 @@ policies among the rendered objects, the pack pod-security-baseline judges.`,
 	o.sources.addFlags(cmd.Flags())
 	o.judges.addFlags(cmd.Flags())
 	o.asking.addFlags(cmd.Flags())
+	o.comparing.addFlags(cmd.Flags())
+	o.accepting.addFlags(cmd.Flags())
 	o.outputs.addFlags(cmd.Flags())
 	return cmd
 }
@@ -65,27 +69,11 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
-	user, assumed, err := o.requester(in)
-	if err != nil {
-		return 0, err
-	}
-	bench, err := newBench(in, o)
-	if err != nil {
-		return 0, err
-	}
-	reqs := policy.Requests(nil, objects(in.head))
-	for i := range reqs {
-		reqs[i].UserInfo = user
-	}
-	if assumed != "" && asksWho(bench.rules()) {
-		bench.notes = append(bench.notes, assumed)
-	}
-	results, err := bench.chain.Review(ctx, reqs)
+	j, err := judge(ctx, o, in, args, stdin)
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
-	results = slices.Concat(in.found, notFollowed(objects(in.head)), bench.results, results)
-	r := newReport(in, bench, results)
+	r := newReport(in, j)
 	if err := o.write(stdout, r, outs, writing{verbose: o.verbose, quiet: o.quiet, failOn: policy.Action(o.failOn)}); err != nil {
 		return 0, err
 	}
@@ -93,6 +81,68 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 		listSkipped(stderr, in)
 	}
 	return verdict(r, o, saysSo(outs), stderr), nil
+}
+
+// A judgement is what the engines said of an input.
+type judgement struct {
+	bench    *bench
+	results  []policy.Result
+	notes    []string
+	base     *report.Base    // nil when there was nothing to compare with
+	changes  []report.Change // from the base
+	proposed []policy.Result // of changed policies
+}
+
+// judge evaluates what is rendered: all of it, or the change from --base.
+func judge(ctx context.Context, o *checkOptions, in *input, args []string, stdin io.Reader) (*judgement, error) {
+	user, assumed, err := o.requester(in)
+	if err != nil {
+		return nil, err
+	}
+	j := &judgement{notes: in.notes}
+	var was *input
+	if o.base != "" {
+		was, err = j.change(ctx, o, in, args, stdin, user)
+	} else {
+		err = j.all(ctx, o, in, user)
+	}
+	if err == nil {
+		err = j.suppress(o, was, in, looksAtAll(args, in))
+	}
+	if err != nil {
+		return nil, err
+	}
+	j.notes = slices.Concat(j.bench.notes, j.notes)
+	if assumed != "" && asksWho(j.bench.rules()) {
+		j.notes = append(j.notes, assumed)
+	}
+	return j, nil
+}
+
+// looksAtAll says whether the paths are the whole tree.
+func looksAtAll(args []string, in *input) bool {
+	if len(args) == 0 {
+		args = []string{"."}
+	}
+	return slices.ContainsFunc(args, func(p string) bool {
+		name, err := in.tree.name(p, in.stdin)
+		return err == nil && name == "."
+	})
+}
+
+// all judges every object as if it were created.
+func (j *judgement) all(ctx context.Context, o *checkOptions, in *input, user policy.UserInfo) error {
+	var err error
+	if j.bench, err = newBench(in, in, o); err != nil {
+		return err
+	}
+	reqs := policy.Requests(nil, objects(in.head))
+	for i := range reqs {
+		reqs[i].UserInfo = user
+	}
+	results, err := j.bench.chain.Review(ctx, reqs)
+	j.results = slices.Concat(in.found, notFollowed(objects(in.head)), j.bench.results, results)
+	return err
 }
 
 // saysSo tells whether the verdict stands on standard output already.
@@ -106,20 +156,22 @@ func listSkipped(w io.Writer, in *input) {
 }
 
 // newReport puts the results together and gives places their names in reports.
-func newReport(in *input, b *bench, results []policy.Result) *report.Report {
-	units := in.head
-	relabel(in.tree, results)
-	policy.Sort(results)
-	rules := b.rules()
+func newReport(in *input, j *judgement) *report.Report {
+	for _, results := range [][]policy.Result{j.results, j.proposed} {
+		relabel(in.tree, results)
+		policy.Sort(results)
+	}
+	rules := j.bench.rules()
 	for i := range rules {
 		rules[i].Origin.File = in.tree.display(rules[i].Origin.File)
 	}
-	r := report.New(report.Tool{Name: "preadmit", Version: version}, units, rules, results)
+	r := report.New(report.Tool{Name: "preadmit", Version: version}, in.head, rules, j.results)
 	for i := range r.Units {
 		r.Units[i].Path = in.tree.display(r.Units[i].Path)
 		r.Units[i].Reason = in.tree.displayIn(r.Units[i].Reason)
 	}
-	r.Notes = slices.Concat(r.Notes, b.notes, in.notes)
+	r.Notes = slices.Concat(r.Notes, j.notes)
+	r.Base, r.Changes, r.Proposed = j.base, j.changes, j.proposed
 	r.Tree = shown{in.tree}
 	return r
 }
@@ -145,6 +197,9 @@ func verdict(r *report.Report, o *checkOptions, said bool, stderr io.Writer) int
 		denied = r.Denied(policy.Action(o.failOn))
 	}
 	undecided := r.Incomplete()
+	if o.requireComplete {
+		undecided = allUndecided(r)
+	}
 	both := denied > 0 && undecided > 0
 	if !o.quiet && denied+undecided > 0 && (both || !said) {
 		fmt.Fprintf(stderr, "preadmit: %s\n", verdictLine(denied, undecided))
@@ -157,6 +212,17 @@ func verdict(r *report.Report, o *checkOptions, said bool, stderr io.Writer) int
 	default:
 		return exitOK
 	}
+}
+
+// allUndecided counts what could not be decided, whoever knows of it.
+func allUndecided(r *report.Report) int {
+	n := 0
+	for i := range r.Results {
+		if x := &r.Results[i]; x.Undecided() && x.Baseline != policy.Absent {
+			n++
+		}
+	}
+	return n
 }
 
 func verdictLine(denied, undecided int) string {

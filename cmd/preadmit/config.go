@@ -20,13 +20,22 @@ const configFile = ".preadmit/config.yaml"
 
 // configure gives flags that the command line leaves alone the values of the
 // repository's configuration file, if there is one. Paths in it count from the
-// repository's root.
+// repository's root. With --base it is the file there: a change does not choose
+// how it is judged.
 func configure(flags *pflag.FlagSet, args []string) error {
 	t, err := openTree(args)
 	if err != nil {
 		return err
 	}
 	defer t.root.Close()
+	if base := flags.Lookup("base"); base != nil && base.Value.String() != "" {
+		b, err := openBase(t, base.Value.String())
+		if err != nil {
+			return err
+		}
+		defer b.repo.Close()
+		t = b.in.tree
+	}
 	data, err := render.ReadFile(t, configFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -91,9 +100,9 @@ func setFlag(flags *pflag.FlagSet, root string, key, value *yaml.Node) error {
 
 // configurable are the flags that a configuration file may set.
 var configurable = []string{
-	"api-versions", "as", "as-file", "as-group", "authorizer", "color", "fail-on", "include-crds", "jobs", "kube-version", "namespace",
-	"no-tree-policies", "output", "pack", "policy", "quiet", "release", "set", "set-file", "set-string",
-	"timeout", "values", "verbose", "with",
+	"allow-new-suppressions", "api-versions", "as", "as-file", "as-group", "authorizer", "color", "fail-on", "include-crds", "jobs", "kube-version", "namespace",
+	"no-tree-policies", "output", "pack", "policy", "quiet", "release", "require-complete", "set", "set-file", "set-string",
+	"suppressions", "timeout", "values", "verbose", "with",
 }
 
 // rooted makes a path of the configuration file one of the command line. It

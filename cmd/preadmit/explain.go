@@ -108,7 +108,7 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
-	bench, err := newBench(in, &o.checkOptions)
+	bench, err := newBench(in, in, &o.checkOptions)
 	if err != nil {
 		return 0, err
 	}

@@ -46,13 +46,25 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 	if err != nil {
 		return nil, err
 	}
-	in := &input{tree: t, stdin: stdin}
-	l := loader{in: in, stdin: stdin, graph: render.Graph{Renderers: renderers()}, sources: &o.sources}
-	if in.head, err = l.render(ctx, args); err != nil {
+	t.paired = o.base != ""
+	in, err := loadFrom(ctx, o, t, args, stdin)
+	if err != nil {
 		return nil, err
 	}
 	if flag := o.chartFlag(); flag != "" && !slices.ContainsFunc(in.head, func(u *render.Unit) bool { return u.Kind == "helm" }) {
 		in.notes = append(in.notes, flag+" changes nothing: there is no chart among the paths")
+	}
+	return in, nil
+}
+
+// loadFrom renders what the command line names from a tree. In one of two that
+// are compared a name may be missing.
+func loadFrom(ctx context.Context, o *checkOptions, t *tree, args []string, stdin io.Reader) (*input, error) {
+	in := &input{tree: t, stdin: stdin}
+	l := loader{in: in, stdin: stdin, graph: render.Graph{Renderers: renderers()}, sources: &o.sources}
+	var err error
+	if in.head, err = l.render(ctx, args); err != nil {
+		return nil, err
 	}
 	policies, err := l.withoutRego(o.policies)
 	if err != nil {
@@ -90,7 +102,7 @@ func (l *loader) render(ctx context.Context, paths []string) ([]*render.Unit, er
 		names[i] = name
 	}
 	found := l.graph.Discover(l.in.tree, names...)
-	if len(found.NotFound) > 0 {
+	if len(found.NotFound) > 0 && !l.in.tree.paired {
 		return nil, fmt.Errorf("%s: no such file or directory", l.in.tree.display(found.NotFound[0]))
 	}
 	l.in.skipped = append(l.in.skipped, found.Skipped...)

@@ -68,6 +68,7 @@ func newRootCommand(code *int) *cobra.Command {
 	}
 	root.AddCommand(
 		newCheckCommand(code),
+		newBaselineCommand(code),
 		newRenderCommand(code),
 		newConvertCommand(),
 		newExplainCommand(code),

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/preadmit/preadmit/render/git/gittest"
 )
 
 func TestMain(m *testing.M) {
@@ -34,7 +36,7 @@ func TestScript(t *testing.T) {
 		UpdateScripts:       os.Getenv("UPDATE_GOLDEN") != "",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "copytree": copyTree},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "copytree": copyTree, "commit": commit},
 		Condition: func(name string) (bool, error) {
 			if name != "unshare" {
 				return false, fmt.Errorf("unknown condition %q", name)
@@ -74,4 +76,16 @@ func copyTree(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: copytree SRC DST")
 	}
 	ts.Check(os.CopyFS(ts.MkAbs(args[1]), os.DirFS(ts.MkAbs(args[0]))))
+}
+
+// commit commits all files of a directory, which it makes a Git repository if
+// it is none: commit DIR MESSAGE
+func commit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: commit DIR MESSAGE")
+	}
+	repo, err := gittest.Init(ts.MkAbs(args[0]))
+	ts.Check(err)
+	_, err = repo.CommitAll(args[1])
+	ts.Check(err)
 }

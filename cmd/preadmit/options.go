@@ -51,7 +51,7 @@ func (o *sources) addFlags(f *pflag.FlagSet) {
 // pathFlags are the flags whose values are paths: from the working directory
 // on the command line, from the repository's root in the configuration file.
 // That of authorizer is one unless it is a mode.
-var pathFlags = []string{"values", "policy", "with", "as-file", "authorizer"}
+var pathFlags = []string{"values", "policy", "with", "as-file", "authorizer", "suppressions"}
 
 // start applies what holds for the whole process.
 func (o *sources) start() {

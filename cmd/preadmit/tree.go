@@ -21,6 +21,8 @@ import (
 type tree struct {
 	dir    string // of the repository, absolute, links resolved
 	root   *os.Root
+	files  fs.FS // of the repository: those in root, or in a revision
+	paired bool  // one of two to compare: a name may be missing that the other has
 	mounts []mount
 }
 
@@ -45,7 +47,7 @@ func openTree(paths []string) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tree{dir: dir, root: root}, nil
+	return &tree{dir: dir, root: root, files: confined{root}}, nil
 }
 
 func treeRoot(paths []string) (string, error) {
@@ -102,6 +104,23 @@ func holder(real string) string {
 	return dir
 }
 
+// realPath is realPath, and in one of two trees takes a path that the
+// work tree lacks as it is written.
+func (t *tree) realPath(p string) (string, error) {
+	real, err := realPath(p)
+	if err == nil || !t.paired {
+		return real, err
+	}
+	abs, absErr := filepath.Abs(p)
+	if absErr != nil {
+		return "", err
+	}
+	if _, ok := within(t.dir, abs); !ok {
+		return "", err
+	}
+	return abs, nil
+}
+
 func realPath(p string) (string, error) {
 	abs, err := filepath.Abs(p)
 	if err != nil {
@@ -128,7 +147,7 @@ func (t *tree) name(p string, stdin io.Reader) (string, error) {
 	if p == "-" {
 		return t.mountStdin(stdin)
 	}
-	real, err := realPath(p)
+	real, err := t.realPath(p)
 	if err != nil {
 		return "", err
 	}
@@ -239,7 +258,7 @@ func (t *tree) at(op, name string) (fs.FS, string, error) {
 			return m.fs, rest, nil
 		}
 	}
-	return confined{t.root}, name, nil
+	return t.files, name, nil
 }
 
 // Open opens a regular file or a directory.

@@ -1,0 +1,432 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/git"
+	"github.com/preadmit/preadmit/report"
+)
+
+// comparing are the flags that say what a change is held against.
+type comparing struct {
+	base            string
+	requireComplete bool
+}
+
+func (o *comparing) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.base, "base", "", "judge the change from this git revision, `REV`, by the policies there; only what is new counts")
+	f.BoolVar(&o.requireComplete, "require-complete", false, "exit 3 when anything could not be rendered or decided, also when it was so at --base")
+}
+
+// change judges the change from --base, and returns what is there.
+func (j *judgement) change(ctx context.Context, o *checkOptions, in *input, args []string, stdin io.Reader, user policy.UserInfo) (*input, error) {
+	b, err := openBase(in.tree, o.base)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.load(ctx, o, args, stdin); err != nil {
+		return nil, err
+	}
+	if err := b.held(in.tree, slices.Concat(args, o.policies)...); err != nil {
+		return nil, err
+	}
+	j.base = &report.Base{Revision: o.base, Commit: b.commit}
+	return b.in, j.compare(ctx, o, b, in, user)
+}
+
+// A base is the revision that the work tree is compared with.
+type base struct {
+	in     *input
+	repo   *git.Repository
+	files  *git.Tree
+	commit string
+}
+
+// openBase opens the tree of --base: the same names, from the repository's
+// objects.
+func openBase(head *tree, revision string) (*base, error) {
+	fail := func(err error) (*base, error) { return nil, fmt.Errorf("--base: %w", err) }
+	repo, err := git.Open(head.dir)
+	if err != nil {
+		return fail(fmt.Errorf("%s: %w", head.dir, err))
+	}
+	commit, err := repo.Resolve(revision)
+	if err != nil {
+		return fail(err)
+	}
+	files, err := repo.Tree(commit)
+	if err != nil {
+		return fail(err)
+	}
+	t := &tree{dir: head.dir, root: head.root, files: files, mounts: head.mounts, paired: true}
+	return &base{in: &input{tree: t}, repo: repo, files: files, commit: commit.Hash}, nil
+}
+
+// load renders the base as the head was.
+func (b *base) load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) error {
+	if len(args) == 0 {
+		args = []string{"."}
+	}
+	in, err := loadFrom(ctx, o, b.in.tree, args, stdin)
+	if err != nil {
+		return fmt.Errorf("--base: %w", err)
+	}
+	b.in = in
+	return nil
+}
+
+// held says of paths that neither side has that they are not there.
+func (b *base) held(head *tree, paths ...string) error {
+	for _, p := range paths {
+		name, err := head.name(p, nil)
+		if err != nil {
+			return err
+		}
+		_, inHead := fs.Stat(head, name)
+		if _, inBase := fs.Stat(b.in.tree, name); inHead != nil && inBase != nil {
+			return fmt.Errorf("%s: no such file or directory", p)
+		}
+	}
+	return nil
+}
+
+// compare judges the change from the base to the head by the base's policies,
+// and says which results it brings in. What stays as it is is judged once.
+func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *input, user policy.UserInfo) error {
+	var err error
+	if j.bench, err = newBench(in, b.trusted(in), o); err != nil {
+		return err
+	}
+	reqs := policy.Requests(comparable(b.in, in))
+	for i := range reqs {
+		reqs[i].UserInfo = user
+	}
+	j.changes = changes(reqs)
+	moved := policy.Moves(reqs)
+	same, changed := divide(reqs)
+	for _, part := range [][]policy.Request{same, changed} {
+		if err := j.bench.store(ctx, part); err != nil {
+			return err
+		}
+	}
+	kept, err := j.bench.chain.Review(ctx, same)
+	if err != nil {
+		return err
+	}
+	now, err := j.bench.chain.Review(ctx, changed)
+	if err != nil {
+		return err
+	}
+	was, err := j.bench.chain.Review(ctx, reapplying(changed))
+	if err != nil {
+		return err
+	}
+	c := policy.Comparison{
+		Base:         slices.Concat(b.in.found, j.bench.results, notFollowed(objects(b.in.head)), inBase(kept, moved), was),
+		Moved:        moved,
+		Incomparable: halves(b.in, in),
+	}
+	j.results = c.Compare(slices.Concat(in.found, j.bench.results, notFollowed(objects(in.head)), kept, now))
+	for i := range j.results {
+		if r := &j.results[i]; r.Baseline == policy.Absent || r.Operation == policy.Delete {
+			r.Origins = slices.Clone(r.Origins)
+			for k := range r.Origins {
+				r.Origins[k].File = b.name(r.Origins[k].File)
+			}
+		}
+	}
+	j.notes = append(j.notes, b.notes(in)...)
+	return j.propose(ctx, o, b, in, slices.Concat(same, changed), slices.Concat(kept, now))
+}
+
+// trustedCluster is what policies of a base look at: what the base has counts
+// as it is there, so that a change of a parameter or a Role decides nothing
+// about the change, and what the head brings in is there too. Namespaces are
+// the head's: their labels are what the change makes them.
+func trustedCluster(head, base *input) *policy.Cluster {
+	isNamespace := func(o *render.Object) bool {
+		return o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}
+	}
+	first := slices.DeleteFunc(slices.Concat(objects(base.head), objects(base.judges)), isNamespace)
+	all := slices.Concat(first, objects(head.head), objects(head.judges), objects(head.context), objects(base.head))
+	seen := make(map[render.Key]bool, len(all))
+	return policy.NewCluster(slices.DeleteFunc(all, func(o *render.Object) bool {
+		k := o.Key()
+		k.APIVersion = o.GroupVersionKind().Group
+		again := seen[k]
+		seen[k] = true
+		return again
+	})...)
+}
+
+// trusted is the base as the judge of the head: each object that the head has
+// just as it is stands at the head's lines, which a reader can look up, and the
+// others at places of the base's commit.
+func (b *base) trusted(head *input) *input {
+	held := func(old, now []*render.Unit) []*render.Unit {
+		same := make(map[*render.Object]*render.Object)
+		for _, r := range policy.Requests(objects(old), objects(now)) {
+			if r.Unchanged() {
+				same[r.OldObject] = r.Object
+			}
+		}
+		units := make([]*render.Unit, len(old))
+		for i, u := range old {
+			moved := *u
+			moved.Objects = slices.Clone(u.Objects)
+			for k, o := range moved.Objects {
+				if now := same[o]; now != nil {
+					moved.Objects[k] = now
+					continue
+				}
+				was := *o
+				was.Provenance = b.places(o.Provenance)
+				moved.Objects[k] = &was
+			}
+			units[i] = &moved
+		}
+		return units
+	}
+	in := *b.in
+	in.head, in.judges = held(b.in.head, head.head), held(b.in.judges, head.judges)
+	return &in
+}
+
+// places gives the places of base's objects the names that Git has for them:
+// commit:path.
+func (b *base) places(p render.Provenance) render.Provenance {
+	if p == nil {
+		return nil
+	}
+	return atCommit{p, b.name}
+}
+
+func (b *base) name(file string) string {
+	if file == "" {
+		return ""
+	}
+	return b.commit[:12] + ":" + file
+}
+
+// atCommit is the provenance of an object of a commit.
+type atCommit struct {
+	render.Provenance
+	name func(file string) string
+}
+
+// At implements render.Provenance.
+func (a atCommit) At(pointer string) []render.Origin {
+	origins := slices.Clone(a.Provenance.At(pointer))
+	for i := range origins {
+		origins[i].File = a.name(origins[i].File)
+	}
+	return origins
+}
+
+// divide parts requests into those that would change nothing and the others.
+func divide(reqs []policy.Request) (same, changed []policy.Request) {
+	for _, r := range reqs {
+		if r.Unchanged() {
+			same = append(same, r)
+		} else {
+			changed = append(changed, r)
+		}
+	}
+	return same, changed
+}
+
+// inBase are results of objects that stay as they are, in the units of base.
+func inBase(kept []policy.Result, moved map[render.Key]string) []policy.Result {
+	was := slices.Clone(kept)
+	for i := range was {
+		was[i].Object.Unit = policy.Comparison{Moved: moved}.BaseUnit(was[i].Object)
+	}
+	return was
+}
+
+// propose judges the head by its own policies, where these differ from the
+// base's, and keeps what they would newly say and no longer say.
+func (j *judgement) propose(ctx context.Context, o *checkOptions, b *base, in *input, reqs []policy.Request, trusted []policy.Result) error {
+	if sameJudges(b.in, in, o) {
+		return nil
+	}
+	bench, err := newBench(in, in, o)
+	if err != nil {
+		return err
+	}
+	results, err := bench.chain.Review(ctx, reqs)
+	if err != nil {
+		return err
+	}
+	c := policy.Comparison{Base: slices.Concat(j.bench.results, trusted)}
+	for _, r := range c.Compare(slices.Concat(bench.results, results)) {
+		if r.Baseline != policy.Unchanged && r.Outcome != policy.Pass && r.Outcome != policy.Skip {
+			j.proposed = append(j.proposed, r)
+		}
+	}
+	j.notes = append(j.notes, "policies are changed: those of the base judge, what the changed ones would say is listed apart")
+	return nil
+}
+
+// sameJudges tells whether both sides have the same policies, whatever their
+// lines, with what these read: bindings, parameters, exceptions.
+func sameJudges(base, head *input, o *checkOptions) bool {
+	parameters := parameterKinds(slices.Concat(judging(base, o), judging(head, o)))
+	of := func(in *input) []*render.Object {
+		return slices.DeleteFunc(objects(in.head), func(x *render.Object) bool { return !parameters[x.GroupVersionKind().GroupKind()] })
+	}
+	for _, reqs := range [][]policy.Request{
+		policy.Requests(judging(base, o), judging(head, o)),
+		policy.Requests(of(base), of(head)),
+	} {
+		if slices.ContainsFunc(reqs, func(r policy.Request) bool { return !r.Unchanged() }) {
+			return false
+		}
+	}
+	return true
+}
+
+// judging are the objects of a side that judge.
+func judging(in *input, o *checkOptions) []*render.Object {
+	all := objects(in.judges)
+	if !o.noTreePolicies {
+		all = slices.Concat(all, slices.DeleteFunc(objects(in.head), func(x *render.Object) bool { return !isForJudging(x) }))
+	}
+	return all
+}
+
+// parameterKinds are the kinds that policies take parameters from: those that
+// they name, and ConfigMaps, which Kyverno's read.
+func parameterKinds(policies []*render.Object) map[schema.GroupKind]bool {
+	kinds := make(map[schema.GroupKind]bool)
+	for _, p := range policies {
+		if p.GroupVersionKind().Group == "kyverno.io" {
+			kinds[schema.GroupKind{Kind: "ConfigMap"}] = true
+		}
+		if kind, ok := render.Lookup(p.Object, "/spec/paramKind/kind"); ok {
+			version, _ := render.Lookup(p.Object, "/spec/paramKind/apiVersion")
+			gv := policy.ParseGroupVersion(fmt.Sprint(version))
+			kinds[schema.GroupKind{Group: gv.Group, Kind: fmt.Sprint(kind)}] = true
+		}
+	}
+	return kinds
+}
+
+// comparable are the objects of two sides without those of units that the
+// other side could not render whole: what is not there may just not be seen.
+func comparable(base, head *input) (old, now []*render.Object) {
+	half := halves(base, head)
+	for _, o := range objects(base.head) {
+		if !half(o.Unit.Path) || slices.ContainsFunc(head.head, func(u *render.Unit) bool { return u.Path == o.Unit.Path && has(u, o) }) {
+			old = append(old, o)
+		}
+	}
+	return old, objects(head.head)
+}
+
+func has(u *render.Unit, o *render.Object) bool {
+	want := o.Key()
+	return slices.ContainsFunc(u.Objects, func(x *render.Object) bool {
+		k := x.Key()
+		return k.Kind == want.Kind && k.Namespace == want.Namespace && k.Name == want.Name
+	})
+}
+
+// halves tells the units that either side could not render whole.
+func halves(sides ...*input) func(unit string) bool {
+	half := make(map[string]bool)
+	for _, in := range sides {
+		for _, u := range in.head {
+			for _, e := range render.Errors(u.Err) {
+				half[u.Path] = half[u.Path] || !e.Warning
+			}
+		}
+	}
+	return func(unit string) bool { return half[unit] }
+}
+
+// store lets requests have as old objects what base left on the cluster:
+// defaulted and mutated.
+func (b *bench) store(ctx context.Context, reqs []policy.Request) error {
+	var creates []policy.Request
+	var at []int
+	for i := range reqs {
+		if reqs[i].OldObject != nil {
+			creates = append(creates, policy.Request{Operation: policy.Create, Object: reqs[i].OldObject})
+			at = append(at, i)
+		}
+	}
+	stored, _, err := b.chain.Stored(ctx, creates)
+	if err != nil {
+		return err
+	}
+	for i, o := range stored {
+		reqs[at[i]].OldObject = o
+	}
+	return nil
+}
+
+// reapplying are the requests that would apply base again: what its objects are
+// judged by to tell what was there before.
+func reapplying(reqs []policy.Request) []policy.Request {
+	var before []policy.Request
+	for _, r := range reqs {
+		if r.OldObject == nil {
+			continue
+		}
+		r.Operation, r.Object = policy.Update, r.OldObject
+		before = append(before, r)
+	}
+	return before
+}
+
+// changes are what requests do to the cluster, for the report.
+func changes(reqs []policy.Request) []report.Change {
+	changes := []report.Change{}
+	for i := range reqs {
+		r := &reqs[i]
+		c := report.Change{Operation: r.Operation, Object: r.Subject().Key()}
+		if r.Operation == policy.Update {
+			if from := r.OldObject.Key(); from != c.Object {
+				c.From = &from
+			}
+			if r.Unchanged() {
+				if c.From == nil {
+					continue
+				}
+				c.Unchanged = true
+			}
+		}
+		changes = append(changes, c)
+	}
+	return changes
+}
+
+// notes are what to say of the base.
+func (b *base) notes(head *input) []string {
+	var notes []string
+	for _, m := range b.files.Submodules() {
+		if entries, err := fs.ReadDir(head.tree, m); err == nil && len(entries) > 0 {
+			notes = append(notes, fmt.Sprintf("%s is a submodule: its files are not in this repository, so all of it counts as new", m))
+		}
+	}
+	half := make(map[string]bool)
+	for _, u := range b.in.head {
+		for _, e := range render.Errors(u.Err) {
+			if !e.Warning && !half[u.Path] {
+				half[u.Path] = true
+				notes = append(notes, fmt.Sprintf("%s could not be rendered whole at the base, so all that is said of it counts: %v", u.Path, e))
+			}
+		}
+	}
+	return notes
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// baselineOptions are the flags of baseline: those of check without what says
+// how a report is written, and what each suppression holds.
+type baselineOptions struct {
+	checkOptions
+	reason  string
+	expires date
+	owner   string
+}
+
+func newBaselineCommand(code *int) *cobra.Command {
+	var o baselineOptions
+	cmd := &cobra.Command{
+		Use:   "baseline [PATH ...]",
+		Short: "Accept today's failures, for a time: write them as suppressions",
+		Long: `Judge as check does, and add a suppression for each failure that would count to
+the suppressions file, with the reason and the last day given. What could not be
+rendered or decided is not accepted: it is counted, and the exit code is 3.
+
+Review the file like code. Take entries out as the failures are fixed: check
+says which accept nothing any more.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := configure(cmd.Flags(), args); err != nil {
+				return err
+			}
+			c, err := runBaseline(cmd.Context(), &o, args, cmd.InOrStdin(), cmd.OutOrStdout())
+			*code = c
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.reason, "reason", "", "why the failures are accepted (required)")
+	f.Var(&o.expires, "expires", "the last `DAY` on which they are, such as 2027-03-31 (required)")
+	f.StringVar(&o.owner, "owner", "", "who answers for them")
+	o.sources.addFlags(f)
+	o.judges.addFlags(f)
+	o.asking.addFlags(f)
+	o.accepting.addFlags(f)
+	return cmd
+}
+
+func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin io.Reader, stdout io.Writer) (int, error) {
+	switch {
+	case o.reason == "":
+		return 0, errors.New("--reason is required: a suppression says why")
+	case o.expires.IsZero():
+		return 0, errors.New("--expires is required: a suppression ends")
+	}
+	if err := checkPacks(o.packs); err != nil {
+		return 0, err
+	}
+	o.start()
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after --timeout %s", o.timeout))
+	defer cancel()
+	in, err := load(ctx, &o.checkOptions, args, stdin)
+	if err != nil {
+		return 0, timedOut(ctx, err)
+	}
+	j, err := judge(ctx, &o.checkOptions, in, args, stdin)
+	if err != nil {
+		return 0, timedOut(ctx, err)
+	}
+	r := newReport(in, j)
+	debt := o.debt(r.Results)
+	file := o.suppressions
+	if file == "" {
+		file = filepath.Join(in.tree.dir, filepath.FromSlash(suppressionsFile))
+	}
+	if err := addToFile(file, debt); err != nil {
+		return 0, err
+	}
+	fmt.Fprintf(stdout, "%d suppressions added to %s\n", len(debt), plain(in.tree.display(suppressionsFile)))
+	if n := r.Incomplete(); n > 0 {
+		fmt.Fprintf(stdout, "%d results could not be decided, and are not accepted\n", n)
+		return exitIncomplete, nil
+	}
+	return exitOK, nil
+}
+
+// debt are the suppressions for what fails a run, one for each rule and object.
+// One names its unit where another has an object of the same name.
+func (o *baselineOptions) debt(results []policy.Result) []policy.Suppression {
+	units := make(map[string]map[string]bool)
+	for i := range results {
+		p := objectPattern(results[i].Object)
+		if units[p] == nil {
+			units[p] = make(map[string]bool)
+		}
+		units[p][results[i].Object.Unit] = true
+	}
+	seen := make(map[policy.Suppression]bool)
+	var debt []policy.Suppression
+	for i := range results {
+		r := &results[i]
+		counts := r.Outcome == policy.Fail && o.failOn != "never" && r.Action.AtLeast(policy.Action(o.failOn))
+		if !counts || r.Suppression != nil || r.Baseline == policy.Unchanged || r.Baseline == policy.Absent {
+			continue
+		}
+		s := policy.Suppression{
+			Rule: r.Policy + "/" + r.Rule, Object: objectPattern(r.Object),
+			Reason: o.reason, Expires: o.expires.Format(time.DateOnly), Owner: o.owner,
+		}
+		if len(units[s.Object]) > 1 {
+			s.Path = r.Object.Unit
+		}
+		if !seen[s] {
+			seen[s] = true
+			debt = append(debt, s)
+		}
+	}
+	return debt
+}
+
+// addToFile adds suppressions to a file, as a whole or not at all.
+func addToFile(file string, more []policy.Suppression) error {
+	data, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return notWritten(file, err)
+	}
+	if _, err := policy.ParseSuppressions(file, data); err != nil {
+		return places(nil, err)
+	}
+	if len(more) == 0 {
+		return nil
+	}
+	if data, err = addSuppressions(data, more); err != nil {
+		return notWritten(file, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return notWritten(file, err)
+	}
+	return writeFile(file, data)
+}

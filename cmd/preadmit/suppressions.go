@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// suppressionsFile holds a repository's suppressions.
+const suppressionsFile = ".preadmit/suppressions.yaml"
+
+// accepting are the flags about results that people accept.
+type accepting struct {
+	suppressions string
+	allowNew     bool
+	date         date
+}
+
+func (o *accepting) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.suppressions, "suppressions", "", "results that are accepted, a `FILE` (default: "+suppressionsFile+", if there is one)")
+	f.BoolVar(&o.allowNew, "allow-new-suppressions", false, "with --base, suppressions that the change adds count too")
+	f.Var(&o.date, "date", "the `DAY` by which suppressions expire, such as 2027-03-31 (default: today, UTC)")
+}
+
+// A date is the value of a flag that is a day; the zero value is today.
+type date struct{ time.Time }
+
+func (d *date) Type() string { return "DAY" }
+func (d *date) String() string {
+	if d.IsZero() {
+		return ""
+	}
+	return d.Format(time.DateOnly)
+}
+
+func (d *date) Set(s string) (err error) {
+	if d.Time, err = time.Parse(time.DateOnly, s); err != nil {
+		return fmt.Errorf("%q is no date such as 2027-03-31", s)
+	}
+	return nil
+}
+
+// day is the day that suppressions are held against.
+func (o *accepting) day() time.Time {
+	if o.date.IsZero() {
+		return time.Now()
+	}
+	return o.date.Time
+}
+
+// suppress marks what is accepted, and notes what is over or accepts nothing.
+// With a base its suppressions count: a change can't accept what it brings in.
+func (j *judgement) suppress(o *checkOptions, base, in *input, whole bool) error {
+	held, err := readSuppressions(o, in)
+	if err != nil {
+		return err
+	}
+	if base != nil {
+		was, err := readSuppressions(o, base)
+		if err != nil {
+			return fmt.Errorf("--base: %w", err)
+		}
+		added := missingFrom(was, held)
+		for _, s := range added {
+			if o.allowNew {
+				j.notes = append(j.notes, "the change adds "+described(s))
+			} else {
+				j.notes = append(j.notes, "the change adds "+described(s)+", which does not count (--allow-new-suppressions)")
+			}
+		}
+		if held = was; o.allowNew {
+			held = slices.Concat(was, added)
+		}
+	}
+	over, unused := policy.Suppress(j.results, held, o.day())
+	for _, s := range over {
+		j.notes = append(j.notes, fmt.Sprintf("%s expired on %s and accepts nothing more", described(s), s.Expires))
+	}
+	if !whole || base != nil {
+		return nil // what the others are about was not looked at
+	}
+	for _, s := range unused {
+		j.notes = append(j.notes, described(s)+" accepts nothing: it can go")
+	}
+	return nil
+}
+
+// described names a suppression by its place.
+func described(s policy.Suppression) string {
+	return fmt.Sprintf("the suppression of %s for %s (%s:%d)", s.Rule, s.Object, s.Origin.File, s.Origin.Line)
+}
+
+// missingFrom are the suppressions of head that base has not.
+func missingFrom(base, head []policy.Suppression) []policy.Suppression {
+	return slices.DeleteFunc(slices.Clone(head), func(s policy.Suppression) bool {
+		return slices.ContainsFunc(base, func(t policy.Suppression) bool {
+			s.Origin, t.Origin = render.Span{}, render.Span{}
+			return s == t
+		})
+	})
+}
+
+// readSuppressions reads the file that is asked for, or the tree's own.
+func readSuppressions(o *checkOptions, in *input) ([]policy.Suppression, error) {
+	name := suppressionsFile
+	if o.suppressions != "" {
+		var err error
+		if name, err = in.tree.name(o.suppressions, in.stdin); err != nil {
+			return nil, fmt.Errorf("--suppressions: %w", err)
+		}
+	}
+	data, err := render.ReadFile(in.tree, name)
+	if errors.Is(err, fs.ErrNotExist) && (o.suppressions == "" || in.tree.paired) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	found, err := policy.ParseSuppressions(in.tree.display(name), data)
+	if err != nil {
+		return nil, places(nil, err)
+	}
+	return found, nil
+}
+
+// addSuppressions appends suppressions to a file's, comments and all. The
+// bytes given are those of a file that was read as suppressions, or none.
+func addSuppressions(data []byte, more []policy.Suppression) ([]byte, error) {
+	var doc, added yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, err
+	}
+	if err := yaml.Unmarshal(policy.WriteSuppressions(more), &added); err != nil {
+		return nil, err
+	}
+	entries := added.Content[0].Content[1]
+	list := listOf(&doc)
+	if list == nil {
+		return policy.WriteSuppressions(more), nil
+	}
+	list.Content = append(list.Content, entries.Content...)
+	list.Style &^= yaml.FlowStyle
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := errors.Join(e.Encode(&doc), e.Close()); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// listOf is the list of a suppressions file, made where there is none; nil when
+// the file holds nothing but comments, if that.
+func listOf(doc *yaml.Node) *yaml.Node {
+	if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
+		return nil
+	}
+	root := doc.Content[0]
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if root.Content[i].Value == "suppressions" {
+			if value := root.Content[i+1]; value.Kind != yaml.SequenceNode {
+				*value = yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+			}
+			return root.Content[i+1]
+		}
+	}
+	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+	root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "suppressions"}, list)
+	return list
+}
+
+// objectPattern is how a suppression names an object.
+func objectPattern(k render.Key) string {
+	group, _, ok := strings.Cut(k.APIVersion, "/")
+	if !ok {
+		group = ""
+	}
+	return strings.Join([]string{group, k.Kind, k.Namespace, k.Name}, "/")
+}
