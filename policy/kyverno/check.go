@@ -166,3 +166,9 @@ var clusterKinds = strings.Fields(`
 	MutatingWebhookConfiguration Namespace Node PersistentVolume PriorityClass PriorityLevelConfiguration RuntimeClass
 	ServiceCIDR StorageClass ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration
 	VolumeAttachment VolumeAttributesClass`)
+
+// namespacedKinds are built-in kinds that are in namespaces.
+var namespacedKinds = strings.Fields(`
+	ConfigMap ControllerRevision CronJob DaemonSet Deployment Endpoints EndpointSlice HorizontalPodAutoscaler Ingress Job Lease
+	LimitRange NetworkPolicy PersistentVolumeClaim Pod PodDisruptionBudget PodTemplate ReplicaSet ReplicationController
+	ResourceQuota Role RoleBinding Secret Service ServiceAccount StatefulSet`)

@@ -27,7 +27,7 @@ func (c checker) block(r *Rule, m *Match, block field) {
 	c.form(block)
 	checkMatch(m, block.pointer, c.faults)
 	c.scope(m)
-	c.noVariables(block, "a variable can't stand in "+block.pointer[strings.LastIndexByte(block.pointer, '/')+1:])
+	c.noVariables(block, "a variable can't stand in "+last(block.pointer))
 	if c.Background {
 		checkNoUser(m, c.faults)
 	}

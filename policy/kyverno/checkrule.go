@@ -341,8 +341,10 @@ func (c checker) patches(x field) {
 }
 
 func (c checker) generate(r *Rule, x field) {
-	if len(r.Generate.Foreach) > 0 {
-		for _, x := range x.at("foreach").list() {
+	c.oneSource(x, append(c.sources(x), x.at("foreach")))
+	if foreach := x.at("foreach").list(); len(foreach) > 0 {
+		for _, x := range foreach {
+			c.oneSource(x, c.sources(x))
 			c.source(x)
 		}
 		return
@@ -354,15 +356,28 @@ func (c checker) generate(r *Rule, x field) {
 	}
 }
 
+// sources are what may be generated from.
+func (c checker) sources(x field) []field {
+	return []field{x.at("data"), x.at("clone"), x.at("cloneList")}
+}
+
+func (c checker) oneSource(x field, sources []field) {
+	some := slices.DeleteFunc(sources, func(s field) bool {
+		m, isMap := s.value.(map[string]any)
+		return !s.there() || isMap && len(m) == 0 && s.pointer != x.at("data").pointer
+	})
+	if len(some) > 1 {
+		c.add(some[1].pointer, "%s and %s can't stand together", last(some[0].pointer), last(some[1].pointer))
+	}
+}
+
+// last is the last key of a pointer without escapes.
+func last(pointer string) string { return pointer[strings.LastIndexByte(pointer, '/')+1:] }
+
 // source checks what is generated: from data, one object, or a list of them.
 func (c checker) source(x field) {
-	data, clone, list := x.at("data").there(), len(x.at("clone").keys()) > 0, len(x.at("cloneList").texts("kinds")) > 0
-	switch {
-	case data && clone:
-		c.add(x.at("clone").pointer, "data and clone can't stand together")
-	case (data || clone) && list:
-		c.add(x.at("cloneList").pointer, "cloneList stands alone")
-	case list && (x.text("name") != "" || x.text("kind") != ""):
+	list := len(x.at("cloneList").texts("kinds")) > 0
+	if list && (x.text("name") != "" || x.text("kind") != "") {
 		c.add(x.pointer, "with cloneList there is no name and no kind")
 	}
 	for _, key := range []string{"apiVersion", "kind", "name"} {
@@ -370,8 +385,11 @@ func (c checker) source(x field) {
 			c.add(x.pointer, "%s has no %s", dotted(x.pointer), key)
 		}
 	}
-	if clone && x.at("clone").text("name") == "" {
-		c.add(x.at("clone").pointer, "clone has no name")
+	if clone := x.at("clone"); len(clone.keys()) > 0 && clone.text("name") == "" {
+		c.add(clone.pointer, "clone has no name")
+	}
+	for _, key := range []string{"apiVersion", "kind", "clone", "cloneList"} {
+		c.noVariables(x.at(key), "a variable can't stand in "+key+" of generate")
 	}
 	if pattern.HasAnchors(x.get("data")) {
 		c.add(x.at("data").pointer, "anchors are of patterns, not of what is generated")
@@ -379,7 +397,20 @@ func (c checker) source(x field) {
 	if s := selector(x.at("cloneList", "selector")); s != nil && s.hasWildcard() {
 		c.add(x.at("cloneList", "selector").pointer, "the selector of a cloneList has no wildcards")
 	}
+	c.generatedNamespace(x)
 	c.ownNamespace(x)
+}
+
+// generatedNamespace refuses a namespace, or none, where the kind is built in
+// and is of the other sort.
+func (c checker) generatedNamespace(x field) {
+	kind, namespace := x.text("kind"), x.text("namespace")
+	if slices.Contains(clusterKinds, kind) && namespace != "" {
+		c.add(x.at("namespace").pointer, "%s is in no namespace", kind)
+	}
+	if slices.Contains(namespacedKinds, kind) && namespace == "" {
+		c.add(x.pointer, "%s is in a namespace, which has to be named", kind)
+	}
 }
 
 func (c checker) ownNamespace(x field) {
@@ -391,7 +422,7 @@ func (c checker) ownNamespace(x field) {
 			c.add(x.pointer, "a Policy generates from and into its own namespace alone")
 		}
 	}
-	if slices.Contains(clusterKinds, x.text("kind")) {
-		c.add(x.at("kind").pointer, "%s is in no namespace: use a ClusterPolicy", x.text("kind"))
+	if kind := x.text("kind"); slices.Contains(clusterKinds, kind) {
+		c.add(x.at("kind").pointer, "%s is in no namespace: use a ClusterPolicy", kind)
 	}
 }

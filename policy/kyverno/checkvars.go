@@ -15,8 +15,7 @@ import (
 // Kyverno brings, or what the rule's context does. Kyverno looks for the names
 // anywhere in the expression.
 var (
-	variableText = regexp.MustCompile(`(^|[^\\])(\{\{(?:\{[^{}]*\}|[^{}])*\}\})`)
-	bracedText   = regexp.MustCompile(`\{\{[^{}]*\}\}`)
+	bracedText = regexp.MustCompile(`\{\{[^{}]*\}\}`)
 
 	knownNames           = regexp.MustCompile(`request|serviceAccountName|serviceAccountNamespace|element|@|image|[a-z_0-9]+\([^{}]`)
 	knownNamesBackground = regexp.MustCompile(`request\.|element|@|images|image\.|[a-z_0-9]+\([^{}]`)
@@ -26,12 +25,9 @@ var (
 // variableMark stands for a variable in text that is read without its value.
 const variableMark = "preadmitvariable"
 
-// maxInner is how deep variables may hold others.
-const maxInner = 64
-
 func withoutVariables(s string) string {
-	for range maxInner {
-		next := variableText.ReplaceAllString(s, "${1}"+variableMark)
+	for range maxPasses {
+		next := variables.ReplaceAllString(s, "${1}"+variableMark)
 		if next == s {
 			break
 		}
@@ -98,7 +94,7 @@ func (c checker) noUser(s, pointer string) {
 	if !strings.Contains(s, "{{") {
 		return
 	}
-	for _, v := range variableText.FindAllStringSubmatch(s, -1) {
+	for _, v := range variables.FindAllStringSubmatch(s, -1) {
 		if name := userNames.FindStringSubmatch(v[2]); name != nil {
 			c.add(pointer, "%s is not known in background scans: set spec.background to false", name[1])
 		}
@@ -216,8 +212,8 @@ func eachMutate(list []*ForeachMutate, f func(*ForeachMutate)) {
 // text checks the variables of a text, the innermost first: where one is in
 // another, its value is not known, and any is taken.
 func (c checker) text(s, pointer string, n names) {
-	for range maxInner {
-		found := variableText.FindAllStringSubmatch(s, -1)
+	for range maxPasses {
+		found := variables.FindAllStringSubmatch(s, -1)
 		if found == nil {
 			return
 		}
@@ -226,7 +222,7 @@ func (c checker) text(s, pointer string, n names) {
 				return
 			}
 		}
-		s = variableText.ReplaceAllString(s, "${1}null")
+		s = variables.ReplaceAllString(s, "${1}null")
 	}
 }
 
