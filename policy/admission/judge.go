@@ -157,23 +157,35 @@ func (rs *results) tell(b *bound, action policy.Action, v *verdict) {
 			return
 		}
 	}
-	if rs.list == nil {
-		rs.list = make([]policy.Result, 0, rs.expected)
-	}
-	rs.list = append(rs.list, b.result(v, action))
+	said := rs.next()
+	b.report(said, v, action)
 	if b.assumed {
-		said := &rs.list[len(rs.list)-1]
 		said.Assumed = append(slices.Clip(said.Assumed), b.assumption())
 	}
 }
 
-func (b *bound) result(v *verdict, action policy.Action) policy.Result {
-	return policy.Result{
-		Engine: b.engine(), Policy: b.policy.Name, Rule: v.rule,
-		Outcome: v.outcome, Action: action, Severity: b.severity,
-		Message: v.message, Reason: v.reason, Fields: v.fields, Hint: v.hint, Assumed: v.assumed, Cost: v.cost,
-		PolicyOrigin: v.origin,
+// next adds an empty result.
+func (rs *results) next() *policy.Result {
+	if n := len(rs.list); n == cap(rs.list) {
+		rs.list = slices.Grow(rs.list, max(rs.expected-n, 1))
 	}
+	rs.list = rs.list[:len(rs.list)+1]
+	return &rs.list[len(rs.list)-1]
+}
+
+func (b *bound) result(v *verdict, action policy.Action) policy.Result {
+	var r policy.Result
+	b.report(&r, v, action)
+	return r
+}
+
+// report fills in an empty result: in its place, since it is large.
+func (b *bound) report(r *policy.Result, v *verdict, action policy.Action) {
+	r.Engine, r.Policy, r.Rule = b.engine(), b.policy.Name, v.rule
+	r.Outcome, r.Action, r.Severity = v.outcome, action, b.severity
+	r.Message, r.Reason, r.Hint = v.message, v.reason, v.hint
+	r.Fields, r.Assumed, r.Cost = v.fields, v.assumed, v.cost
+	r.PolicyOrigin = v.origin
 }
 
 // engine is the kind of the policy, as it stands in results.

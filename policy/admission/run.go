@@ -234,6 +234,9 @@ func (x *run) broken(rule string, origin render.Span, err error) verdict {
 func (c *compiled) ignores() bool { return *c.policy.Spec.FailurePolicy == v1.Ignore }
 
 func (x *run) assumed() []string {
+	if x.review.assume == "" && x.params.assumed == "" {
+		return nil
+	}
 	var all []string
 	for _, a := range []string{x.review.assume, x.params.assumed} {
 		if a != "" {
@@ -283,7 +286,8 @@ func (x *run) validation(v *verdict, e *expression) error {
 		*v = x.broken(e.rule, e.origin, err)
 		v.fields = x.blame(e)
 	case val == types.True:
-		*v = verdict{rule: e.rule, origin: e.origin, outcome: policy.Pass, assumed: x.assumed()}
+		*v = verdict{rule: e.rule, origin: e.origin, outcome: policy.Pass}
+		v.assumed = x.assumed()
 	default:
 		*v = verdict{rule: e.rule, origin: e.origin, outcome: policy.Fail, assumed: x.assumed()}
 		v.fields = x.blame(e)

@@ -87,9 +87,14 @@ func (v *variables) Find(key ref.Val) (ref.Val, bool) {
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(key), true
 	}
-	i, ok := v.run.policy.slots[string(name)]
+	return v.Lookup(string(name))
+}
+
+// Lookup implements cel.Fields.
+func (v *variables) Lookup(name string) (ref.Val, bool) {
+	i, ok := v.run.policy.slots[name]
 	if !ok {
-		unescaped, valid := apiservercel.Unescape(string(name))
+		unescaped, valid := apiservercel.Unescape(name)
 		if !valid {
 			return nil, false
 		}

@@ -34,6 +34,7 @@ type freezer struct {
 	Sizes
 	vals  slab[ref.Val]
 	keys  slab[string]
+	tags  slab[uint32]
 	maps  slab[Map]
 	lists slab[List]
 	open  []entry // of the maps that are being frozen, the innermost last
@@ -94,10 +95,10 @@ func (f *freezer) mapping(m map[string]any) *Map {
 	}
 	slices.SortFunc(f.open[first:], func(a, b entry) int { return strings.Compare(a.key, b.key) })
 	made := &f.maps.take(1)[0]
-	made.keys, made.vals = f.keys.take(len(m)), f.vals.take(len(m))
+	made.keys, made.tags, made.vals = f.keys.take(len(m)), f.tags.take(len(m)), f.vals.take(len(m))
 	for i := range made.keys {
 		e := f.open[first+i]
-		made.keys[i], made.vals[i] = e.key, f.freeze(e.value)
+		made.keys[i], made.tags[i], made.vals[i] = e.key, tagOf(e.key), f.freeze(e.value)
 	}
 	f.open = f.open[:first]
 	return made
@@ -121,7 +122,13 @@ func (s *slab[T]) take(n int) []T {
 
 // MapOf makes a map of strings and values that are frozen already. The keys
 // are in their order, and shared by all maps that are made with them.
-func MapOf(keys []string, vals []ref.Val) *Map { return &Map{keys, vals} }
+func MapOf(keys []string, vals []ref.Val) *Map {
+	tags := make([]uint32, len(keys))
+	for i, k := range keys {
+		tags[i] = tagOf(k)
+	}
+	return &Map{keys, tags, vals}
+}
 
 // ListOf makes a list of values that are frozen already.
 func ListOf(elems []ref.Val) *List { return &List{elems} }

@@ -132,17 +132,17 @@ func (n *entries) eval(f *frame) ref.Val {
 // made is the map, in the order of its keys where they are strings, so that
 // loops over it always go the same way.
 func (n *entries) made(m map[ref.Val]ref.Val) ref.Val {
-	f := &Map{keys: make([]string, 0, len(m)), vals: make([]ref.Val, len(m))}
+	keys, vals := make([]string, 0, len(m)), make([]ref.Val, len(m))
 	for k := range m {
 		s, ok := k.(types.String)
 		if !ok {
 			return types.NewRefValMap(n.adapter, m)
 		}
-		f.keys = append(f.keys, string(s))
+		keys = append(keys, string(s))
 	}
-	slices.Sort(f.keys)
-	for i, k := range f.keys {
-		f.vals[i] = m[types.String(k)]
+	slices.Sort(keys)
+	for i, k := range keys {
+		vals[i] = m[types.String(k)]
 	}
-	return f
+	return MapOf(keys, vals)
 }

@@ -17,6 +17,7 @@ type path struct {
 // A step selects a field, a key or an element.
 type step struct {
 	name     string // of a plain field
+	tag      uint32 // of the name
 	plain    bool
 	key      ref.Val
 	index    node // computes the key; nil when it is known
@@ -67,7 +68,7 @@ func (b *builder) constantStep(operand ast.Expr, key ref.Val, optional bool) (st
 				return s, errLeft
 			}
 		}
-		s.name, s.plain = string(k), !optional
+		s.name, s.tag, s.plain = string(k), tagOf(string(k)), !optional
 	case types.Int, types.Uint, types.Bool, types.Double:
 	default:
 		return s, errLeft
@@ -98,13 +99,11 @@ func (b *builder) index(args []ast.Expr, optional bool) (node, error) {
 func (p *path) eval(f *frame) ref.Val {
 	v := p.root.eval(f)
 	for i := range p.steps {
-		m, frozen := v.(*Map)
-		if s := &p.steps[i]; frozen && s.plain {
-			found, ok := m.Lookup(s.name)
-			if !ok {
+		s := &p.steps[i]
+		if next, ok := s.plainly(v); ok {
+			if v = next; v == nil {
 				return noSuchKey(s.key)
 			}
-			v = found
 			continue
 		}
 		v, optional, none := p.walk(f, v, i)
@@ -117,6 +116,30 @@ func (p *path) eval(f *frame) ref.Val {
 		return v
 	}
 	return v
+}
+
+// Fields is a map whose values can be had by name. What Lookup finds may be an
+// error.
+type Fields interface {
+	traits.Mapper
+	Lookup(name string) (ref.Val, bool)
+}
+
+// plainly selects a field of a map, nil if there is none. ok is false where
+// there is more to it.
+func (s *step) plainly(v ref.Val) (found ref.Val, ok bool) {
+	if !s.plain {
+		return nil, false
+	}
+	switch m := v.(type) {
+	case *Map:
+		found, _ = m.find(s.name, s.tag)
+	case Fields:
+		found, _ = m.Lookup(s.name)
+	default:
+		return nil, false
+	}
+	return found, true
 }
 
 // walk takes the steps from the given one. optional says that one of them was,
@@ -236,19 +259,17 @@ func (p *presence) eval(f *frame) ref.Val {
 	v := p.root.eval(f)
 	i := 0
 	for ; i < len(p.steps); i++ {
-		m, frozen := v.(*Map)
 		s := &p.steps[i]
-		if !frozen || !s.plain {
+		next, ok := s.plainly(v)
+		if !ok {
 			break
 		}
-		found, ok := m.Lookup(s.name)
-		if !ok {
+		if v = next; v == nil {
 			return noSuchKey(s.key)
 		}
-		v = found
 	}
 	if m, frozen := v.(*Map); frozen && i == len(p.steps) {
-		found, ok := m.Lookup(p.last.name)
+		found, ok := m.find(p.last.name, p.last.tag)
 		if types.IsError(found) {
 			return found
 		}

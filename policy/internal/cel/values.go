@@ -3,7 +3,6 @@ package cel
 import (
 	"reflect"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/google/cel-go/common/types"
@@ -15,6 +14,7 @@ import (
 // is safe for concurrent use.
 type Map struct {
 	keys []string // sorted
+	tags []uint32 // of the keys
 	vals []ref.Val
 }
 
@@ -23,17 +23,30 @@ type List struct {
 	elems []ref.Val
 }
 
+// tagOf tells most keys apart without reading them.
+func tagOf(key string) uint32 {
+	n := len(key)
+	if n == 0 {
+		return 0
+	}
+	return uint32(n)<<24 | uint32(key[0])<<16 | uint32(key[n/2])<<8 | uint32(key[n-1])
+}
+
 // Lookup returns the value of a key.
-func (m *Map) Lookup(key string) (ref.Val, bool) {
-	if len(m.keys) > 8 {
-		i := sort.SearchStrings(m.keys, key)
-		if i < len(m.keys) && m.keys[i] == key {
+func (m *Map) Lookup(key string) (ref.Val, bool) { return m.find(key, tagOf(key)) }
+
+// few is for how many keys it is faster to go through the tags.
+const few = 32
+
+func (m *Map) find(key string, tag uint32) (ref.Val, bool) {
+	if len(m.tags) > few {
+		if i, found := slices.BinarySearch(m.keys, key); found {
 			return m.vals[i], true
 		}
 		return nil, false
 	}
-	for i, k := range m.keys {
-		if k == key {
+	for i, t := range m.tags {
+		if t == tag && m.keys[i] == key {
 			return m.vals[i], true
 		}
 	}
@@ -161,9 +174,22 @@ func (l *List) Add(other ref.Val) ref.Val {
 		return types.MaybeNoSuchOverloadErr(other)
 	}
 	if f, ok := o.(*List); ok {
-		return &List{elems: slices.Concat(l.elems, f.elems)}
+		return l.and(f)
 	}
 	return l.lister().Add(o)
+}
+
+// and is both lists in one.
+func (l *List) and(m *List) *List {
+	switch {
+	case len(m.elems) == 0:
+		return l
+	case len(l.elems) == 0:
+		return m
+	}
+	both := make([]ref.Val, len(l.elems)+len(m.elems))
+	copy(both[copy(both, l.elems):], m.elems)
+	return &List{both}
 }
 
 // Size implements traits.Sizer.
