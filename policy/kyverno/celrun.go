@@ -86,7 +86,7 @@ func (r *review) celRequest() map[string]any {
 // its name alone, and so where it is not among the objects.
 func (r *review) namespaceObject() any {
 	name := r.req.Namespace
-	if name == "" || r.req.Kind == (schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}) {
+	if name == "" || r.req.Kind == namespaceKind {
 		return nil
 	}
 	if !r.engine.options.CLI {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
 	"github.com/preadmit/preadmit/render"
@@ -350,6 +352,9 @@ func (r *review) newRequest() map[string]any {
 		}
 	}
 	kind, resource := kindTree(r.req), resourceTree(r.req)
+	if r.req.Kind == namespaceKind {
+		m["namespace"] = r.req.Name // as the API server has it
+	}
 	m["uid"], m["name"], m["dryRun"] = "", r.req.Name, r.req.DryRun
 	m["kind"], m["requestKind"], m["resource"], m["requestResource"] = kind, kind, resource, resource
 	if r.req.SubResource != "" {
@@ -360,6 +365,8 @@ func (r *review) newRequest() map[string]any {
 }
 
 var optionsKinds = map[string]string{opCreate: "CreateOptions", opUpdate: "UpdateOptions", opDelete: "DeleteOptions"}
+
+var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 
 func kindTree(req *policy.Request) map[string]any {
 	return map[string]any{"group": req.Kind.Group, "version": req.Kind.Version, "kind": req.Kind.Kind}

@@ -31,7 +31,7 @@ const (
 	maxPasses   = 64      // over one text, whose variables may hold variables
 	maxText     = 2 << 20 // of one text; Kyverno's context holds as much
 	maxNesting  = 128     // of a template
-	maxProduced = 1 << 20 // values that one substitution puts in
+	maxProduced = 100_000 // values that one substitution puts in
 )
 
 // A variable is what stands between braces.

@@ -75,7 +75,7 @@ func (x *run) judgeImage(entry *VerifyImages, image map[string]any) *verdict {
 		return x.unverifiable(fmt.Sprintf("image %s: its digest is in the registry", ref))
 	case entry.Attestors+entry.Attestations > 0 && !verified:
 		return x.unverifiable("image " + ref)
-	case entry.Required && entry.Attestors+entry.Attestations > 0 && !verified:
+	case entry.Required && !verified:
 		return &verdict{status: StatusFail, message: "unverified image " + ref, fields: []string{at}}
 	}
 	return &verdict{status: StatusPass, message: "image verified"}
