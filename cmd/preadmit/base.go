@@ -156,7 +156,7 @@ func trustedCluster(head, base *input) *policy.Cluster {
 	isNamespace := func(o *render.Object) bool {
 		return o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}
 	}
-	first := slices.DeleteFunc(slices.Concat(objects(base.head), objects(base.judges)), isNamespace)
+	first := slices.DeleteFunc(slices.Concat(objects(base.head), objects(base.judges), objects(base.context)), isNamespace)
 	all := slices.Concat(first, objects(head.head), objects(head.judges), objects(head.context), objects(base.head))
 	seen := make(map[render.Key]bool, len(all))
 	return policy.NewCluster(slices.DeleteFunc(all, func(o *render.Object) bool {
@@ -197,7 +197,7 @@ func (b *base) trusted(head *input) *input {
 		return units
 	}
 	in := *b.in
-	in.head, in.judges = held(b.in.head, head.head), held(b.in.judges, head.judges)
+	in.head, in.judges, in.context = held(b.in.head, head.head), held(b.in.judges, head.judges), held(b.in.context, head.context)
 	return &in
 }
 
