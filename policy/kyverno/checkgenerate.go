@@ -1,0 +1,95 @@
+package kyverno
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy/internal/pattern"
+)
+
+func (c checker) generate(r *Rule, x field) {
+	c.oneSource(x, append(c.sources(x), x.at("foreach")))
+	if foreach := x.at("foreach").list(); len(foreach) > 0 {
+		for _, x := range foreach {
+			c.oneSource(x, c.sources(x))
+			c.source(x)
+		}
+		return
+	}
+	c.source(x)
+	legacy := field{r.Source, r.Pointer}.at("match", "resources").texts("kinds")
+	if slices.Contains(legacy, x.text("kind")) {
+		c.add(x.at("kind").pointer, "the rule generates the kind that it matches")
+	}
+}
+
+// sources are what may be generated from.
+func (c checker) sources(x field) []field {
+	return []field{x.at("data"), x.at("clone"), x.at("cloneList")}
+}
+
+func (c checker) oneSource(x field, sources []field) {
+	some := slices.DeleteFunc(sources, func(s field) bool {
+		m, isMap := s.value.(map[string]any)
+		return !s.there() || isMap && len(m) == 0 && s.pointer != x.at("data").pointer
+	})
+	if len(some) > 1 {
+		c.add(some[1].pointer, "%s and %s can't stand together", last(some[0].pointer), last(some[1].pointer))
+	}
+}
+
+// last is the last key of a pointer without escapes.
+func last(pointer string) string { return pointer[strings.LastIndexByte(pointer, '/')+1:] }
+
+// source checks what is generated: from data, one object, or a list of them.
+func (c checker) source(x field) {
+	list := len(x.at("cloneList").texts("kinds")) > 0
+	if list && (x.text("name") != "" || x.text("kind") != "") {
+		c.add(x.pointer, "with cloneList there is no name and no kind")
+	}
+	for _, key := range []string{"apiVersion", "kind", "name"} {
+		if !list && x.text(key) == "" {
+			c.add(x.pointer, "%s has no %s", dotted(x.pointer), key)
+		}
+	}
+	if clone := x.at("clone"); len(clone.keys()) > 0 && clone.text("name") == "" {
+		c.add(clone.pointer, "clone has no name")
+	}
+	for _, key := range []string{"apiVersion", "kind", "clone", "cloneList"} {
+		c.noVariables(x.at(key), "a variable can't stand in "+key+" of generate")
+	}
+	if pattern.HasAnchors(x.get("data")) {
+		c.add(x.at("data").pointer, "anchors are of patterns, not of what is generated")
+	}
+	if s := selector(x.at("cloneList", "selector")); s != nil && s.hasWildcard() {
+		c.add(x.at("cloneList", "selector").pointer, "the selector of a cloneList has no wildcards")
+	}
+	c.generatedNamespace(x)
+	c.ownNamespace(x)
+}
+
+// generatedNamespace refuses a namespace, or none, where the kind is built in
+// and is of the other sort.
+func (c checker) generatedNamespace(x field) {
+	kind, namespace := x.text("kind"), x.text("namespace")
+	if slices.Contains(clusterKinds, kind) && namespace != "" {
+		c.add(x.at("namespace").pointer, "%s is in no namespace", kind)
+	}
+	if slices.Contains(namespacedKinds, kind) && namespace == "" {
+		c.add(x.pointer, "%s is in a namespace, which has to be named", kind)
+	}
+}
+
+func (c checker) ownNamespace(x field) {
+	if !c.isNamespaced() {
+		return
+	}
+	for _, x := range []field{x.at("namespace"), x.at("clone", "namespace"), x.at("cloneList", "namespace")} {
+		if s, _ := x.value.(string); s != "" && s != c.Namespace {
+			c.add(x.pointer, "a Policy generates from and into its own namespace alone")
+		}
+	}
+	if kind := x.text("kind"); slices.Contains(clusterKinds, kind) {
+		c.add(x.at("kind").pointer, "%s is in no namespace: use a ClusterPolicy", kind)
+	}
+}

@@ -1,0 +1,88 @@
+package kyverno
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/preadmit/preadmit/policy/internal/pattern"
+)
+
+// An index finds policies by the kind of what they may concern.
+type index struct {
+	all    []*Policy
+	byKind map[string][]*Policy // of kinds that some policy names
+	any    []*Policy            // of every other kind
+}
+
+// newIndex indexes policies, whose order it keeps.
+func newIndex(policies []*Policy) *index {
+	x := &index{all: policies, byKind: make(map[string][]*Policy)}
+	kinds := make([]kindSet, len(policies))
+	for i, p := range policies {
+		kinds[i] = p.kinds()
+		for kind := range kinds[i].named {
+			x.byKind[kind] = nil
+		}
+	}
+	for i, p := range policies {
+		for kind := range kinds[i].named {
+			x.byKind[kind] = append(x.byKind[kind], p)
+		}
+		if len(kinds[i].wild) > 0 {
+			x.any = append(x.any, p)
+			x.addWild(p, kinds[i])
+		}
+	}
+	return x
+}
+
+// addWild adds the policy to kinds that it does not name, but means.
+func (x *index) addWild(p *Policy, s kindSet) {
+	for kind := range x.byKind {
+		if !s.named[kind] && anyWildcard(s.wild, kind) {
+			x.byKind[kind] = append(x.byKind[kind], p)
+		}
+	}
+}
+
+// of are the policies that may concern objects of a kind, in their order.
+func (x *index) of(kind string) []*Policy {
+	if policies, ok := x.byKind[kind]; ok {
+		return policies
+	}
+	return x.any
+}
+
+// A kindSet are the kinds that a policy names, by themselves and by wildcards.
+type kindSet struct {
+	named map[string]bool
+	wild  []string
+}
+
+func (p *Policy) kinds() kindSet {
+	s := kindSet{named: make(map[string]bool)}
+	for _, r := range p.Rules {
+		s.add(r.Match)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(p.controllers)) {
+		for _, r := range p.controllers[kind] {
+			s.add(r.Match)
+		}
+	}
+	return s
+}
+
+func (s *kindSet) add(m *Match) {
+	for _, f := range m.filters() {
+		if len(f.Kinds) == 0 {
+			s.wild = append(s.wild, "*")
+		}
+		for _, k := range f.Kinds {
+			if pattern.HasWildcard(k.Kind) {
+				s.wild = append(s.wild, k.Kind)
+			} else {
+				s.named[k.Kind] = true
+			}
+		}
+	}
+}
