@@ -92,30 +92,49 @@ func isOnly(keys []any, value any) bool {
 
 // values are what a list of keys is looked for in: a list, or a range.
 type values struct {
-	list []string
-	span string
+	list  []string
+	wild  []string        // those of list that hold wildcards
+	exact map[string]bool // all of list
+	span  string
+}
+
+func listed(list []string) values {
+	v := values{list: list, exact: make(map[string]bool, len(list))}
+	for _, e := range list {
+		v.exact[e] = true
+		if pattern.HasWildcard(e) {
+			v.wild = append(v.wild, e)
+		}
+	}
+	return v
 }
 
 // valuesOf reads a value; ok is false for what a list cannot be in.
 func valuesOf(value any, scalars bool) (v values, ok bool) {
 	switch x := value.(type) {
 	case []any:
-		return values{list: texts(x)}, true
+		return listed(texts(x)), true
 	case string:
 		if pattern.Range(x) {
 			return values{span: x}, true
 		}
-		v.list, ok = listInText(x)
-		return v, ok
+		list, ok := listInText(x)
+		return listed(list), ok
 	}
-	return values{list: []string{fmt.Sprint(value)}}, scalars && isScalar(value)
+	return listed([]string{fmt.Sprint(value)}), scalars && isScalar(value)
 }
 
 func (v values) has(key string) bool {
 	if v.span != "" {
 		return pattern.Leaf(key, v.span)
 	}
-	return slices.ContainsFunc(v.list, func(e string) bool { return alike(key, e) })
+	if v.exact[key] {
+		return true
+	}
+	if pattern.HasWildcard(key) && slices.ContainsFunc(v.list, func(e string) bool { return pattern.Wildcard(key, e) }) {
+		return true
+	}
+	return slices.ContainsFunc(v.wild, func(e string) bool { return pattern.Wildcard(e, key) })
 }
 
 // lacks says whether a key is not in the list, or outside of the range, which
