@@ -43,7 +43,8 @@ current directory), and compare what policies say with what they should.
 
 Suites are ` + suiteDocs() + `.
 A kaptest manifest judges by a policy's expressions alone: not by what it
-matches, how it is bound and its failure policy.
+matches, how it is bound and its failure policy. A kyverno-test.yaml judges as
+Kyverno's command line does, but what it names has to exist.
 
 Exit codes: 0 every case passed, 1 some did not, 2 bad command line, no suite
 found, or one that can't be read.`,
@@ -292,7 +293,7 @@ func subject(c *policytest.Case) string {
 
 func verdictOn(c *policytest.Case) string {
 	switch {
-	case c.OK:
+	case c.OK && (c.Got == c.Want || !c.Vacuous):
 		return ": " + c.Got
 	case c.Got == "":
 		return ": want " + c.Want + ", not run"

@@ -181,7 +181,7 @@ func (t *kyvernoTest) unused() {
 			}
 		}
 		for _, r := range v.rules {
-			if !hasRule(policies, r.name) {
+			if policies[0].engine != nil && !hasRule(policies, r.name) {
 				t.note("%s: values are for rule %q, which policy %s does not have", t.shown(r.span()), r.name, v.name)
 			}
 		}
