@@ -63,6 +63,10 @@ func TestHostile(t *testing.T) {
 			podWith(annotation("y"+read), nil), "do not come to an end",
 		},
 		{
+			"a map that holds itself", `validate: {deny: {conditions: {any: [{key: "{{ request.object.metadata }}", operator: Equals, value: x}]}}}`,
+			podWith(annotation("{{ request.object.metadata }}"), nil), "nests deeper",
+		},
+		{
 			"a variable that doubles itself", `validate: {deny: {conditions: {any: [{key: "x` + read + `", operator: Equals, value: x}]}}}`,
 			podWith(annotation(strings.Repeat("y"+read, 64)), nil), "",
 		},

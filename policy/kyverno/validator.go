@@ -3,6 +3,9 @@ package kyverno
 import (
 	"context"
 	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -106,7 +109,7 @@ func (p *Policy) document(rule *Rule) policy.Rule {
 	d := policy.Rule{
 		Engine: policy.EngineKyverno, Policy: p.key(), Name: rule.Name, Severity: severityOf(notes), Action: policy.Audit,
 		Title: notes["policies.kyverno.io/title"], Description: notes["policies.kyverno.io/description"],
-		Origin: span(p.Object, rule.Pointer),
+		Expression: rule.text(), Origin: span(p.Object, rule.Pointer),
 	}
 	if p.strongest(rule) == actionEnforce {
 		d.Action = policy.Deny
@@ -115,6 +118,23 @@ func (p *Policy) document(rule *Rule) policy.Rule {
 		d.Description = rule.Validate.Message
 	}
 	return d
+}
+
+// maxRuleText is how much of a rule is shown.
+const maxRuleText = 2048
+
+// text is what the rule asks or does, as YAML.
+func (rule *Rule) text() string {
+	for _, key := range []string{"validate", "mutate", "generate", "verifyImages"} {
+		if part, ok := rule.Source[key]; ok {
+			text, err := yaml.Marshal(map[string]any{key: part})
+			if err != nil {
+				return ""
+			}
+			return cel.Shorten(strings.TrimSpace(string(text)), maxRuleText)
+		}
+	}
+	return ""
 }
 
 // strongest is the strongest action that the rule may have.

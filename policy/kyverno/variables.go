@@ -32,6 +32,7 @@ const (
 	maxText     = 2 << 20 // of one text; Kyverno's context holds as much
 	maxNesting  = 128     // of a template
 	maxProduced = 100_000 // values that one substitution puts in
+	maxExpanded = 256     // of these, maps and lists that hold variables themselves
 )
 
 // A variable is what stands between braces.
@@ -69,7 +70,7 @@ func newTemplate(value any, path ...string) *template {
 
 func newNode(value any, path []string) (node, error) {
 	if len(path) > maxNesting {
-		return nil, fmt.Errorf("the policy nests deeper than %d levels", maxNesting)
+		return nil, fmt.Errorf("what variables stand in nests deeper than %d levels", maxNesting)
 	}
 	switch t := value.(type) {
 	case string:
@@ -238,6 +239,7 @@ func old(expression string) string {
 type filling struct {
 	scope    *scope
 	produced int
+	expanded int
 	seen     func(*variable, string) // hears of every variable and of its expression; nil
 }
 
@@ -369,6 +371,9 @@ func holdsVariables(value any, depth int) bool {
 }
 
 func (f *filling) expand(value any, path []string) (any, error) {
+	if f.expanded++; f.expanded > maxExpanded {
+		return nil, fmt.Errorf("variables of variables do not come to an end at path %s", pathText(path))
+	}
 	n, err := newNode(value, path)
 	if err != nil {
 		return nil, err
