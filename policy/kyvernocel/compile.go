@@ -95,7 +95,7 @@ func (p *Policy) idle() []error {
 
 func newCompiled(p *Policy, s *spec) *compiled {
 	c := &compiled{policy: p, spec: s, slots: map[string]int{}}
-	if m := s.MatchConstraints; m != nil {
+	if m := s.MatchConstraints; m != nil && len(m.ResourceRules) > 0 {
 		if p.Kind == Deleting {
 			everyOperation(m.ResourceRules)
 			everyOperation(m.ExcludeResourceRules)

@@ -19,7 +19,7 @@ import (
 
 // A flavour is what distinguishes the environments of policies.
 type flavour struct {
-	kind       string // of policies; "" is that of exceptions and image references
+	kind       string // of policies; "" is that of exceptions
 	namespaced bool   // the policies' lookups are in their own namespace
 	strict     bool   // orValue is for optional values alone, as explanations know it
 }
@@ -84,13 +84,11 @@ func (f flavour) variables() []celgo.EnvOption {
 	switch f.kind {
 	case Deleting:
 		return opts
-	case "":
-		opts = append(opts, celgo.Variable("ref", celgo.StringType))
 	case Mutating:
 		opts = append(opts, common.ResolverEnvOption(&mutation.DynamicTypeResolver{}), library.JSONPatch())
 	case ImageValidating:
 		opts = append(opts, signatureFunctions()...)
-		opts = append(opts, celgo.Variable("images", celgo.MapType(celgo.StringType, celgo.ListType(celgo.StringType))),
+		opts = append(opts, celgo.Variable("ref", celgo.StringType), celgo.Variable("images", celgo.MapType(celgo.StringType, celgo.ListType(celgo.StringType))),
 			celgo.Variable("attestors", celgo.MapType(celgo.StringType, celgo.DynType)),
 			celgo.Variable("attestations", celgo.MapType(celgo.StringType, celgo.DynType)))
 	}
