@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
 // judge adds what one policy says by its bindings.
@@ -94,6 +95,9 @@ func (b *bound) withoutConfiguration(bind *binding, err error) verdict {
 	x := run{policy: b.compiled, review: &review{}, params: nullParam}
 	v := x.broken("params", span(bind.object, "/spec/paramRef"), fmt.Errorf("failed to configure binding: %w", err))
 	v.certain = true
+	if u := (*cel.Undecided)(nil); errors.As(err, &u) {
+		v.outcome, v.message = policy.Unknown, u.Question
+	}
 	if errors.Is(err, errNoParams) {
 		v.hint = "give the parameter with --with"
 	}
@@ -167,7 +171,7 @@ func (rs *results) tell(b *bound, action policy.Action, v *verdict) {
 // next adds an empty result.
 func (rs *results) next() *policy.Result {
 	if n := len(rs.list); n == cap(rs.list) {
-		rs.list = slices.Grow(rs.list, max(rs.expected-n, 1))
+		rs.list = slices.Grow(rs.list, max(min(rs.expected-n, max(n, 64)), 1))
 	}
 	rs.list = rs.list[:len(rs.list)+1]
 	return &rs.list[len(rs.list)-1]

@@ -60,6 +60,9 @@ func (e *Engine) params(r *review, kind *v1.ParamKind, ref *v1.ParamRef) ([]*par
 	if len(found) == 0 && ref.ParameterNotFoundAction != nil && *ref.ParameterNotFoundAction == v1.DenyAction {
 		return nil, errNoParams
 	}
+	if len(found) == 0 && !e.options.Kinds.Resource(gvk).Known && len(e.options.Cluster.List(gvk.GroupKind())) == 0 {
+		return nil, &cel.Undecided{Question: fmt.Sprintf("needs to know whether the cluster serves %v, of which there is nothing here: give its CustomResourceDefinition with --with", gvk)}
+	}
 	params := make([]*param, len(found))
 	for i, o := range found {
 		if params[i] = e.param(o, gvk); params[i].err != nil {
@@ -103,7 +106,7 @@ func (e *Engine) namespaced(kind schema.GroupVersionKind, ref *v1.ParamRef) bool
 func (e *Engine) findParams(r *review, kind schema.GroupKind, namespace string, want func(*render.Object) bool) []*render.Object {
 	var found []*render.Object
 	at := map[string]int{}
-	unit := r.req.Subject().Unit
+	unit := applier{r.req.Subject().Unit}
 	for _, o := range e.options.Cluster.List(kind) {
 		in := ""
 		if namespace != "" {
@@ -117,11 +120,18 @@ func (e *Engine) findParams(r *review, kind schema.GroupKind, namespace string, 
 		case !dup:
 			at[o.GetName()] = len(found)
 			found = append(found, o)
-		case unit != nil && o.Unit == unit && found[i].Unit != unit:
+		case unit.applies(o) && !unit.applies(found[i]):
 			found[i] = o
 		}
 	}
 	return found
+}
+
+// An applier is a unit, of whichever side of a change.
+type applier struct{ *render.Unit }
+
+func (a applier) applies(o *render.Object) bool {
+	return a.Unit != nil && o.Unit != nil && a.Path == o.Unit.Path && a.Cluster == o.Unit.Cluster
 }
 
 func effectiveNamespace(o *render.Object) string {
