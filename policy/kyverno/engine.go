@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -23,13 +24,14 @@ type Engine struct {
 	programs   map[*Rule]*program
 	conditions map[*Policy]*celProgram // of webhookConfiguration
 	celEnvs    *celEnvs
+	held       sync.Map // of *render.Object: others than the request's, as they are held
 }
 
 // New compiles the policies among the objects, with their exceptions. The
 // error joins a *render.Error for each reason why Kyverno would refuse one;
 // what is valid works.
 func New(objects []*render.Object, o Options) (*Engine, error) {
-	policies, exceptions, err := read(objects)
+	policies, exceptions, err := read(objects, o)
 	e := &Engine{
 		options: o, policies: policies, index: newIndex(policies),
 		programs: map[*Rule]*program{}, conditions: map[*Policy]*celProgram{},
@@ -109,7 +111,7 @@ func (r *review) roles() (roles, clusterRoles []string) {
 	if !r.userKnown(nil) {
 		return nil, nil
 	}
-	return rolesOf(r.engine.options.Cluster, r.user())
+	return rolesOf(r.engine.options.Cluster, r.user(), r.req.Namespace)
 }
 
 // subresource makes of an object the body of the subresource that a test says

@@ -114,8 +114,11 @@ func (x *run) exceptions(s *scope) (*verdict, []podsecurity.Exclude) {
 		if !e.covers(x.program.policy, x.program.rule.Name) {
 			continue
 		}
-		concerned, assumed := e.concerns(x.target)
-		if !concerned {
+		concerned, byUser := e.concerns(x.target)
+		if byUser {
+			x.review.assumeUser()
+		}
+		if !concerned || byUser { // nobody is spared for whom he may be
 			continue
 		}
 		held, _, err := e.block.holds(s)
@@ -124,9 +127,6 @@ func (x *run) exceptions(s *scope) (*verdict, []podsecurity.Exclude) {
 		}
 		if !held {
 			continue
-		}
-		if assumed {
-			x.review.assumeUser()
 		}
 		if len(e.PodSecurity) > 0 && x.program.rule.Validate != nil && x.program.rule.Validate.PodSecurity != nil {
 			exempt = append(exempt, excludesOf(e.PodSecurity)...)
@@ -231,7 +231,7 @@ func (p *Policy) told(rule *Rule) told {
 	emit, _ := lookup(p.Object.Object, "spec", "emitWarning")
 	notes := p.Object.GetAnnotations()
 	t := told{
-		policy: p.key(), severity: severityOf(notes), origin: span(p.Object, rule.Pointer),
+		policy: p.Name, severity: severityOf(notes), origin: span(p.Object, rule.Pointer),
 		warns: emit == true, unscored: notes["policies.kyverno.io/scored"] == "false",
 	}
 	overrides := p.Overrides

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -29,12 +30,60 @@ func (r *review) store() *store {
 	return &store{r, policy.NewCluster(r.mocks.Resources...)}
 }
 
-// get is an object, or nil.
+// get is an object, or nil. That of a CREATE is not there yet.
 func (s *store) get(kind schema.GroupKind, namespace, name string) map[string]any {
-	if o := s.cluster.Get(s.unit(), kind, namespace, name); o != nil {
-		return o.Object
+	for _, o := range s.cluster.List(kind) {
+		if o.GetName() == name && (namespace == "" || s.namespaceOf(o) == "" || s.namespaceOf(o) == namespace) {
+			if held := s.held(o); held != nil {
+				return held
+			}
+		}
 	}
 	return nil
+}
+
+// namespaceOf is the namespace that an object is in, or will be.
+func (s *store) namespaceOf(o *render.Object) string {
+	if ns := o.GetNamespace(); ns != "" || s.engine.options.CLI {
+		return ns
+	}
+	if k := s.engine.options.Kinds; k != nil && !k.Resource(o.GroupVersionKind()).Namespaced {
+		return ""
+	}
+	if o.Unit != nil && o.Unit.Namespace != "" {
+		return o.Unit.Namespace
+	}
+	return "default"
+}
+
+// held is an object as the API server holds it while the request is judged:
+// that of an UPDATE as it was, that of a CREATE not at all.
+func (s *store) held(o *render.Object) map[string]any {
+	switch {
+	case s.engine.options.CLI:
+		return o.Object
+	case o == s.req.Object && s.req.OldObject == nil:
+		return nil
+	case o == s.req.Object || o == s.req.OldObject:
+		return s.req.OldAdmitted
+	}
+	return s.engine.admitted(o, s.namespaceOf(o))
+}
+
+// admitted is another object as the API server holds it, or as it is written
+// where that can't be told.
+func (e *Engine) admitted(o *render.Object, namespace string) map[string]any {
+	if held, ok := e.held.Load(o); ok {
+		return held.(map[string]any)
+	}
+	held := o.Object
+	if e.options.Kinds != nil {
+		if a, err := e.options.Kinds.Admit(o, namespace); err == nil {
+			held = a
+		}
+	}
+	e.held.Store(o, held)
+	return held
 }
 
 // A path is what a GET of the API server asks for.
@@ -114,15 +163,19 @@ func (s *store) kindOf(p apiPath) (schema.GroupKind, bool) {
 func (s *store) list(kind schema.GroupKind, p apiPath, url string) (any, error) {
 	var items []any
 	for _, o := range s.cluster.List(kind) {
-		if p.namespace != "" && o.GetNamespace() != p.namespace {
+		if p.namespace != "" && s.namespaceOf(o) != p.namespace {
 			continue
 		}
-		fits, err := p.selects(o)
+		held := s.held(o)
+		if held == nil {
+			continue
+		}
+		fits, err := p.selects(held)
 		if err != nil {
 			return nil, err
 		}
 		if fits {
-			items = append(items, o.Object)
+			items = append(items, held)
 		}
 	}
 	if !s.engine.options.CLI {
@@ -136,7 +189,7 @@ func (s *store) list(kind schema.GroupKind, p apiPath, url string) (any, error) 
 }
 
 // selects says whether the path's labelSelector and fieldSelector fit.
-func (p apiPath) selects(o *render.Object) (bool, error) {
+func (p apiPath) selects(o map[string]any) (bool, error) {
 	for k, v := range p.query {
 		switch k {
 		case "labelSelector":
@@ -144,7 +197,8 @@ func (p apiPath) selects(o *render.Object) (bool, error) {
 			if err != nil {
 				return false, fmt.Errorf("labelSelector of an API call: %w", err)
 			}
-			if !sel.Matches(labels.Set(o.GetLabels())) {
+			u := unstructured.Unstructured{Object: o}
+			if !sel.Matches(labels.Set(u.GetLabels())) {
 				return false, nil
 			}
 		case "fieldSelector":
@@ -163,7 +217,7 @@ func unescapeQuery(v string) string {
 }
 
 // fieldFits tests FIELD=VALUE, FIELD==VALUE or FIELD!=VALUE.
-func fieldFits(o *render.Object, term string) bool {
+func fieldFits(o map[string]any, term string) bool {
 	field, value, not := "", "", false
 	if i := strings.Index(term, "!="); i >= 0 {
 		field, value, not = term[:i], term[i+2:], true
@@ -171,7 +225,7 @@ func fieldFits(o *render.Object, term string) bool {
 		field, value, _ = strings.Cut(term, "=")
 		value = strings.TrimPrefix(value, "=")
 	}
-	v, _ := render.Lookup(o.Object, "/"+strings.ReplaceAll(field, ".", "/"))
+	v, _ := render.Lookup(o, "/"+strings.ReplaceAll(field, ".", "/"))
 	text, ok := v.(string)
 	if v != nil && !ok {
 		text = fmt.Sprint(v)

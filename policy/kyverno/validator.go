@@ -107,7 +107,7 @@ func (e *Engine) rules(concerns func(*Rule) bool) []policy.Rule {
 func (p *Policy) document(rule *Rule) policy.Rule {
 	notes := p.Object.GetAnnotations()
 	d := policy.Rule{
-		Engine: policy.EngineKyverno, Policy: p.key(), Name: rule.Name, Severity: severityOf(notes), Action: policy.Audit,
+		Engine: policy.EngineKyverno, Policy: p.Name, Name: rule.Name, Severity: severityOf(notes), Action: policy.Audit,
 		Title: notes["policies.kyverno.io/title"], Description: notes["policies.kyverno.io/description"],
 		Expression: rule.text(), Origin: span(p.Object, rule.Pointer),
 	}
