@@ -5,7 +5,7 @@ GO ?= go
 GOFUMPT     := mvdan.cc/gofumpt@v0.9.2
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: build test race lint vet fmt golden bench fidelity oracle conformance offline ci hooks clean
+.PHONY: build test race lint vet fmt golden bench fidelity origins oracle conformance offline ci hooks clean
 
 build: ## the program, static, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/preadmit ./cmd/preadmit
@@ -35,6 +35,10 @@ bench:
 
 fidelity: ## rendered objects beside those of the helm and kustomize binaries, where they are on PATH
 	PREADMIT_FIDELITY=1 $(GO) test -count=1 -timeout 30m -run TestFidelity -v ./cmd/preadmit
+
+PLACES ?= 25 # of each unit to try: a number, or all
+origins: ## edits each place that is said to have made a field, and what places cost
+	PREADMIT_ORIGINS=$(firstword $(PLACES)) $(GO) test -count=1 -timeout 120m -run '^TestOrigins' -v ./cmd/preadmit
 
 oracle: ## defaulting and decoding beside the API server's own code (a module of its own)
 	$(GO) -C policy/schema/oracle build -o $(CURDIR)/bin/oracle .

@@ -32,6 +32,26 @@ func (p *Positions) Field(pointer string) (key, value Span, ok bool) {
 	return key, p.src.span(p.extent(f.entry.node)), true
 }
 
+// Each calls f for each field, the outer ones first, with the line and column at
+// which the parser has its value begin, anchor and tag included, or the alias
+// that stands for it.
+func (p *Positions) Each(f func(pointer string, line, column int)) { p.each(p.entry, "", f) }
+
+func (p *Positions) each(e entry, pointer string, f func(string, int, int)) {
+	n := p.tree.nodes[e.node]
+	f(pointer, int(n.at.line)+1, int(n.at.column))
+	if e.site != (place{}) {
+		f(pointer, int(e.site.line)+1, int(e.site.column))
+	}
+	for i, child := range p.tree.entriesOf(e.node) {
+		if n.kind == listNode {
+			p.each(child, pointer+"/"+strconv.Itoa(i), f)
+		} else {
+			p.each(child, pointer+Pointer(child.key), f)
+		}
+	}
+}
+
 // At returns where a field is written, or its nearest ancestor. That is the
 // value of a scalar, and of a map or list the key. A field that comes by an
 // alias has the alias first. The object as a whole is at its name, else its

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -63,19 +64,31 @@ func (p *plugin) generator(kind string) *generator {
 	return &generator{kind, text(p.doc.Value, "metadata", "name"), args, p.at}
 }
 
-// generator returns the generator that an object may come from: the one whose
-// name is the longest part of the object's.
+// generator returns the generator that an object may come from: the one of its
+// name, the hash apart, or where names are changed the one whose name is the
+// longest part of the object's.
 func (n *node) generator(value map[string]any) *generator {
 	var found *generator
+	name := text(value, "metadata", "name")
 	for _, g := range n.generated() {
-		if g.kind != text(value, "kind") || text(value, "apiVersion") != "v1" || !strings.Contains(text(value, "metadata", "name"), g.name) {
-			continue
-		}
-		if found == nil || len(g.name) > len(found.name) {
+		switch {
+		case g.kind != text(value, "kind") || text(value, "apiVersion") != "v1":
+		case name == g.name || nameHash.ReplaceAllString(name, "") == g.name:
+			return g
+		case n.renamed && strings.Contains(name, g.name) && (found == nil || len(g.name) > len(found.name)):
 			found = g
 		}
 	}
 	return found
+}
+
+// nameHash is what kustomize adds to the names of generated objects.
+var nameHash = regexp.MustCompile(`-[a-z0-9]{10}$`)
+
+// affixes tells whether a kustomization, itself or by a plugin or patch, changes
+// the names of objects.
+func (n *node) affixes() bool {
+	return n.spec.NamePrefix+n.spec.NameSuffix != "" || len(n.plugins) > 0 || n.renames()
 }
 
 func (g *generator) candidate(n *node) candidate {

@@ -22,7 +22,6 @@ import (
 	"io/fs"
 	"path"
 
-	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/resmap"
 
 	"github.com/preadmit/preadmit/render"
@@ -64,12 +63,13 @@ func (r *Renderer) Render(ctx context.Context, src render.Source) ([]*render.Obj
 		return nil, errors.Join(append(w.errs, err)...)
 	}
 	w.publishAll()
-	m, err := build(w.snap, root.dir, w.openapi, krusty.ReorderOptionUnspecified)
+	origins := newOrigins(w, root)
+	m, err := origins.build()
 	if err != nil {
 		return nil, errors.Join(append(w.errs, w.explain(root, err))...)
 	}
 	w.fail(w.unmatched())
-	objects, err := w.objects(root, m)
+	objects, err := w.objects(origins, m)
 	w.fail(err)
 	w.release()
 	return objects, errors.Join(w.errs...)
@@ -91,17 +91,16 @@ func (w *walk) start() *node {
 }
 
 // objects turns what kustomize built into objects.
-func (w *walk) objects(root *node, m resmap.ResMap) ([]*render.Object, error) {
+func (w *walk) objects(origins *origins, m resmap.ResMap) ([]*render.Object, error) {
 	resources := m.Resources()
 	objects := make([]*render.Object, 0, len(resources))
-	origins := newOrigins(w, root)
 	for i, r := range resources {
 		u, err := object(r.YNode())
 		if err != nil {
-			return nil, root.error("not-representable", fmt.Errorf("%s %s: %w", r.GetKind(), r.GetName(), err))
+			return nil, origins.root.error("not-representable", fmt.Errorf("%s %s: %w", r.GetKind(), r.GetName(), err))
 		}
 		objects = append(objects, &render.Object{
-			Unstructured: u, Provenance: origins.object(i, u.Object), Assumed: w.assumed(u.Object),
+			Unstructured: u, Provenance: origins.object(i, u.Object, r.YNode()), Assumed: w.assumed(u.Object),
 		})
 	}
 	return objects, nil

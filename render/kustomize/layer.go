@@ -2,7 +2,9 @@ package kustomize
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sigs.k8s.io/kustomize/api/types"
@@ -71,10 +73,41 @@ func (f *field) namespace(n *node) []render.Origin {
 	}
 	object := f.pointer == "/metadata/namespace" || f.pointer == "/metadata/name" && text(f.p.value, "kind") == "Namespace"
 	subject := f.last() == "namespace" && (f.path[0] == "subjects" || f.above() == "service")
-	if !object && !subject {
+	if !object && !(subject && f.moved()) {
 		return nil
 	}
 	return f.patchAt(n, "namespace")
+}
+
+// moved tells whether the namespace of a reference was set with that of what it
+// refers to. kustomize does so for what is in the unit and was in the namespace
+// that the reference names, and for the default account.
+func (f *field) moved() bool {
+	src, at := f.original()
+	if src == nil {
+		return true
+	}
+	if v, _ := render.Lookup(src.doc.Value, at); v != f.value {
+		return true
+	}
+	ref, _ := render.Lookup(f.p.value, parent(f.pointer))
+	kind, name := text(ref, "kind"), text(ref, "name")
+	if kind == "" {
+		kind = "Service"
+	} else if name == "default" {
+		return true
+	}
+	return slices.ContainsFunc(f.p.o.objects, func(p *provenance) bool {
+		if text(p.value, "kind") != kind || text(p.value, "metadata", "name") != name || text(p.value, "metadata", "namespace") != f.value {
+			return false
+		}
+		p.prepare()
+		if p.base == nil {
+			return false
+		}
+		was, _ := render.Lookup(p.base.doc.Value, p.base.object(p.value))
+		return text(was, "metadata", "namespace") == f.value
+	})
 }
 
 func (f *field) label(n *node) []render.Origin {
@@ -215,44 +248,128 @@ func isIndex(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
+// operation finds the operation on the field or on what it is in that most
+// plainly made it: lists have items added at "-" that only their values tell
+// apart, and equal ones only their order does. The last one wins otherwise.
 func (f *field) operation(n *node, same func(a, b string) bool) []render.Origin {
+	var best []writing
 	for _, p := range slices.Backward(n.patches) {
 		if !p.json() || !f.p.selects(p) {
 			continue
 		}
-		for _, doc := range p.docs {
+		for _, doc := range slices.Backward(p.docs) {
 			ops, _ := doc.Value.([]any)
 			for i, op := range slices.Backward(ops) {
-				if at, ok := f.writtenBy(op, same); ok {
-					s := &source{doc: doc, owner: n, patch: p, shifted: p.text != ""}
-					return s.origins(fmt.Sprint("/", i, "/value", at))
+				w, ok := f.writtenBy(op, same)
+				switch {
+				case !ok || len(best) > 0 && w.score < best[0].score:
+					continue
+				case len(best) > 0 && w.score > best[0].score:
+					best = nil
 				}
+				w.source = &source{doc: doc, owner: n, patch: p, shifted: p.text != ""}
+				w.at = fmt.Sprint("/", i, w.at)
+				best = append(best, w)
 			}
 		}
 	}
-	return nil
+	if len(best) == 0 {
+		return nil
+	}
+	w := best[f.rank(best)]
+	return w.source.origins(w.at)
 }
 
+// A writing is an operation that may have written a field.
+type writing struct {
+	source *source
+	at     string // of the value in the patch
+	depth  int    // of what it wrote, in elements of the field's path
+	score  int
+}
+
+// How sure it is that an operation wrote what a field is in.
+const (
+	sameField = iota // it has the same value for the field
+	sameName         // and for what tells items of lists apart
+	sameValue        // and for everything in it
+)
+
 // writtenBy tells whether an operation gave the field its value, and where in
-// the operation's value it stands.
-func (f *field) writtenBy(op any, same func(a, b string) bool) (string, bool) {
-	m, _ := op.(map[string]any)
-	if kind := text(op, "op"); kind != "add" && kind != "replace" {
-		return "", false
-	}
+// the operation that stands.
+func (f *field) writtenBy(op any, same func(a, b string) bool) (writing, bool) {
 	path := render.Path(text(op, "path"))
 	if len(path) > len(f.path) {
-		return "", false
+		return writing{}, false
 	}
 	for i := range path {
 		if !same(path[i], f.path[i]) {
-			return "", false
+			return writing{}, false
 		}
 	}
+	m, _ := op.(map[string]any)
+	switch text(op, "op") {
+	case "add", "replace":
+	case "copy", "move":
+		return writing{at: "/from", depth: len(path)}, text(op, "from") != ""
+	default:
+		return writing{}, false
+	}
+	w := writing{depth: len(path), score: f.likeness(m["value"], len(path))}
 	at := ""
 	for _, key := range f.path[len(path):] {
 		at += render.Pointer(key)
 	}
 	v, ok := render.Lookup(m["value"], at)
-	return at, ok && (scalar(f.value) && equal(v, f.value) || !scalar(f.value) && !scalar(v))
+	w.at = "/value" + at
+	return w, ok && (scalar(f.value) && equal(v, f.value) || !scalar(f.value) && !scalar(v))
+}
+
+// likeness compares what an operation wrote with what is there now.
+func (f *field) likeness(wrote any, depth int) int {
+	now, _ := render.Lookup(f.p.value, pointerOf(f.path[:depth]))
+	if scalar(wrote) && equal(wrote, now) || reflect.DeepEqual(wrote, now) {
+		return sameValue
+	}
+	a, _ := wrote.(map[string]any)
+	b, _ := now.(map[string]any)
+	for _, key := range mergeKeys {
+		if v, ok := a[key]; ok && scalar(v) {
+			if equal(v, b[key]) {
+				return sameName
+			}
+			break
+		}
+	}
+	return sameField
+}
+
+// rank chooses among operations, the last of which comes first. Equal items that
+// were added at the end of a list stand there in the order of the operations.
+func (f *field) rank(all []writing) int {
+	w := all[0]
+	if w.score < sameValue || w.depth == 0 || !isIndex(f.path[w.depth-1]) {
+		return 0
+	}
+	v, _ := render.Lookup(f.p.value, pointerOf(f.path[:w.depth-1]))
+	list, _ := v.([]any)
+	i, err := strconv.Atoi(f.path[w.depth-1])
+	if err != nil || i >= len(list) {
+		return 0
+	}
+	after := 0
+	for _, item := range list[i+1:] {
+		if reflect.DeepEqual(item, list[i]) {
+			after++
+		}
+	}
+	return min(after, len(all)-1)
+}
+
+func pointerOf(path []string) string {
+	at := ""
+	for _, key := range path {
+		at += render.Pointer(key)
+	}
+	return at
 }

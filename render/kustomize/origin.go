@@ -12,19 +12,23 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Origins know where the fields of one unit's objects are written. Nothing is
-// done before the first question; then the unit is built again, see tag.go.
+// Origins know where the fields of one unit's objects are written: the unit is
+// built in a way that keeps their lines, see tag.go, and the rest is worked out
+// when somebody asks.
 type origins struct {
 	w    *walk
 	root *node
 
-	mu      sync.Mutex // guards all below
-	done    bool
 	byFile  map[string][]*source
 	inline  map[*patch][]*source
-	nodes   []*yaml.Node // of the tagged build, by object; none when it failed
-	tags    []tag
 	parents map[*node][]*node // kustomizations that take another in
+	json    bool              // there are JSON patches
+	tags    []tag             // of the build; none when it could not be tagged
+
+	mu      sync.Mutex // guards all below
+	rebuilt bool
+	bare    []tag        // of the build without JSON patches
+	nodes   []*yaml.Node // of that, by object; none when it failed
 	objects []*provenance
 	depth   int // of replacements that lead to replacements
 }
@@ -46,18 +50,27 @@ type provenance struct {
 	i     int
 	value map[string]any
 
+	marks   []mark // where its nodes were read
 	ready   bool
-	base    *source   // the resource it began as, if it is known
-	patches []*source // that may have been merged into it, the first last
-	chain   []*node   // kustomizations that it passed through, the outermost first
+	node    *yaml.Node // of the build without JSON patches, when these took the lines
+	base    *source    // the resource it began as, if it is known
+	patches []*source  // that may have been merged into it, the first last
+	chain   []*node    // kustomizations that it passed through, the outermost first
+
+	selected map[*patch]bool // patches that may have been meant for it
 }
 
 func newOrigins(w *walk, root *node) *origins {
-	return &origins{w: w, root: root}
+	o := &origins{w: w, root: root}
+	o.collectAll()
+	return o
 }
 
-func (o *origins) object(i int, value map[string]any) render.Provenance {
+func (o *origins) object(i int, value map[string]any, node *yaml.Node) render.Provenance {
 	p := &provenance{o: o, i: i, value: value}
+	if len(o.tags) > 0 {
+		p.marks = marksOf(value, node)
+	}
 	o.objects = append(o.objects, p)
 	return p
 }
@@ -70,7 +83,6 @@ func (p *provenance) At(pointer string) []render.Origin {
 }
 
 func (p *provenance) at(pointer string) []render.Origin {
-	p.o.prepare()
 	p.prepare()
 	for ; pointer != ""; pointer = parent(pointer) {
 		if v, ok := render.Lookup(p.value, pointer); ok {
@@ -90,7 +102,7 @@ func parent(pointer string) string {
 // known. A transformer's word is the last one, so it is asked first.
 func (p *provenance) field(pointer string, v any) []render.Origin {
 	f := &field{p: p, pointer: pointer, path: render.Path(pointer), value: v}
-	f.node, f.src, f.at = p.tagged(f.path)
+	f.src, f.at = p.tagged(f.path)
 	for _, ask := range []func(*field) []render.Origin{
 		(*field).transformed, (*field).written, (*field).rebased, (*field).patched, (*field).derived, (*field).children,
 	} {
@@ -123,9 +135,8 @@ type field struct {
 	pointer string
 	path    []string
 	value   any
-	node    *yaml.Node // of the tagged build
-	src     *source    // the document that node was read from
-	at      string     // where it stands in that document
+	src     *source // the document that it was read from
+	at      string  // where it stands in that document
 }
 
 func (f *field) last() string { return f.path[len(f.path)-1] }

@@ -19,7 +19,10 @@ const maxSources = 4
 // replacement answers for a field that a replacement wrote: the source's own
 // line first, then the replacement.
 func (f *field) replacement(n *node) []render.Origin {
-	for _, r := range n.replacements() {
+	if n.lasting == nil {
+		n.lasting = append([]replacement{}, n.replacements()...)
+	}
+	for _, r := range n.lasting {
 		if !f.targeted(r.Targets) {
 			continue
 		}

@@ -1,6 +1,7 @@
 package kustomize
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,24 +11,24 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// prepare collects the documents of the unit and builds it with tags, once.
-func (o *origins) prepare() {
-	if o.done {
-		return
-	}
-	o.done = true
+// collectAll collects the documents of the unit.
+func (o *origins) collectAll() {
 	o.byFile = map[string][]*source{}
 	o.inline = map[*patch][]*source{}
 	o.parents = map[*node][]*node{}
+	renamed := false
+	for _, n := range o.w.nodes {
+		renamed = renamed || n != nil && n.affixes()
+	}
 	for _, dir := range sorted(o.w.nodes) {
 		if n := o.w.nodes[dir]; n != nil {
+			n.renamed = renamed
 			o.collect(n)
 		}
 	}
 	for _, c := range o.w.inflated {
 		o.collectChart(c)
 	}
-	o.tag()
 }
 
 func (o *origins) collect(n *node) {
@@ -43,6 +44,7 @@ func (o *origins) collect(n *node) {
 		o.parents[c] = append(o.parents[c], n)
 	}
 	for _, p := range n.patches {
+		o.json = o.json || p.json()
 		for _, doc := range p.docs {
 			s := &source{doc: doc, line: doc.Span.Line, owner: n, patch: p, shifted: p.text != ""}
 			if s.shifted {
@@ -76,26 +78,44 @@ func (p *provenance) prepare() {
 	}
 	p.ready = true
 	seen := map[*source]int{}
-	if p.i < len(p.o.nodes) {
-		p.o.tally(p.o.nodes[p.i], seen)
+	for _, m := range p.marks {
+		if s, _, ok := find(p.o.tags, int(m.line)); ok {
+			seen[s]++
+		}
 	}
-	for _, file := range sorted(p.o.byFile) {
-		for _, s := range p.o.byFile[file] {
-			if s.patch == nil && seen[s] > 0 && (p.base == nil || seen[s] > seen[p.base]) {
-				p.base = s
-			}
+	p.base = mostSeen(seen)
+	if p.base == nil && p.o.json {
+		if p.o.rebuild(); p.i < len(p.o.nodes) {
+			p.node = p.o.nodes[p.i]
+			clear(seen)
+			p.o.tally(p.node, seen)
+			p.base = mostSeen(seen)
 		}
 	}
 	if p.base == nil {
 		p.base = p.o.guess(p.value)
 	}
 	p.chain = p.o.chain(p)
-	p.collectPatches(seen)
+	p.collectPatches()
+}
+
+// mostSeen is the resource that most of an object comes from.
+func mostSeen(seen map[*source]int) (most *source) {
+	for s, n := range seen {
+		if s.patch == nil && (most == nil || n > seen[most] || n == seen[most] && s.before(most)) {
+			most = s
+		}
+	}
+	return most
+}
+
+func (s *source) before(t *source) bool {
+	return cmp.Or(cmp.Compare(s.doc.Span.File, t.doc.Span.File), cmp.Compare(s.line, t.line), cmp.Compare(s.owner.dir, t.owner.dir)) < 0
 }
 
 // tally counts the nodes of an object by the document they were read from.
 func (o *origins) tally(n *yaml.Node, seen map[*source]int) {
-	if s, _, ok := o.find(n); ok {
+	if s, _, ok := find(o.bare, n.Line); ok {
 		seen[s]++
 	}
 	for _, c := range n.Content {
@@ -215,7 +235,7 @@ func (o *origins) outermostFirst(set map[*node]bool) []*node {
 
 // collectPatches lists the merge patches that may have gone into the object,
 // the last first.
-func (p *provenance) collectPatches(seen map[*source]int) {
+func (p *provenance) collectPatches() {
 	for _, n := range p.chain {
 		for _, patch := range slices.Backward(n.patches) {
 			if patch.json() || !p.selects(patch) {
@@ -242,7 +262,19 @@ func (o *origins) sourcesOf(p *patch) []*source {
 }
 
 // selects tells whether a patch may have been meant for the object.
-func (p *provenance) selects(patch *patch) bool {
+func (p *provenance) selects(q *patch) bool {
+	is, known := p.selected[q]
+	if !known {
+		if p.selected == nil {
+			p.selected = map[*patch]bool{}
+		}
+		is = p.mayTake(q)
+		p.selected[q] = is
+	}
+	return is
+}
+
+func (p *provenance) mayTake(patch *patch) bool {
 	if patch.target != nil {
 		return matches(patch.target, p.candidate())
 	}
@@ -294,25 +326,28 @@ func (s *source) whole(at string) []render.Origin {
 	return s.origins("")
 }
 
-// tagged follows a path in the tagged build, and returns the node there with
-// the document and the pointer that it was read from.
-func (p *provenance) tagged(path []string) (*yaml.Node, *source, string) {
-	if p.i >= len(p.o.nodes) {
-		return nil, nil, ""
+// tagged follows a path in the tagged build, and returns the document and the
+// pointer that what stands there was read from.
+func (p *provenance) tagged(path []string) (*source, string) {
+	tags, line, column := p.o.tags, 0, 0
+	if p.node != nil {
+		n := follow(p.node, path, p.value)
+		if n == nil {
+			return nil, ""
+		}
+		tags, line, column = p.o.bare, n.Line, n.Column
+	} else {
+		line, column = markAt(p.marks, p.value, path)
 	}
-	n := follow(p.o.nodes[p.i], path, p.value)
-	if n == nil {
-		return nil, nil, ""
-	}
-	s, line, ok := p.o.find(n)
+	s, line, ok := find(tags, line)
 	if !ok {
-		return n, nil, ""
+		return nil, ""
 	}
-	at, ok := s.pointer(line, n.Column, path)
+	at, ok := s.pointer(line, column, path)
 	if !ok {
-		return n, nil, ""
+		return nil, ""
 	}
-	return n, s, at
+	return s, at
 }
 
 // pointer returns what field begins at a line and column of a document, the
@@ -320,7 +355,10 @@ func (p *provenance) tagged(path []string) (*yaml.Node, *source, string) {
 func (s *source) pointer(line, column int, path []string) (string, bool) {
 	if s.places == nil {
 		s.places = map[[2]int][]string{}
-		s.index(s.doc.Value, "")
+		s.doc.Positions.Each(func(at string, line, column int) {
+			key := [2]int{line, column}
+			s.places[key] = append(s.places[key], at)
+		})
 	}
 	found := s.places[[2]int{line, column}]
 	if len(found) == 0 {
@@ -342,21 +380,4 @@ func commonEnd(a, b []string) int {
 		n++
 	}
 	return n
-}
-
-func (s *source) index(value any, at string) {
-	if _, span, ok := s.doc.Positions.Field(at); ok {
-		key := [2]int{span.Line, span.Column}
-		s.places[key] = append(s.places[key], at)
-	}
-	switch v := value.(type) {
-	case map[string]any:
-		for _, key := range sorted(v) {
-			s.index(v[key], at+render.Pointer(key))
-		}
-	case []any:
-		for i, e := range v {
-			s.index(e, at+"/"+strconv.Itoa(i))
-		}
-	}
 }

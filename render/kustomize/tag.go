@@ -10,14 +10,15 @@ import (
 	"sort"
 
 	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
 // kyaml's nodes know the line at which they were read and keep it through
-// merges and setters, but not the file. So the unit is built a second time,
-// from files in which every document is moved down by a number of lines that
-// no other document has: the line of a node then tells its document as well.
+// merges and setters, but not the file. So the unit is built from files in
+// which every document is moved down by a number of lines that no other
+// document has: the line of a node then tells its document as well.
 
 const (
 	// firstTag keeps away from the lines of nodes that kustomize made itself
@@ -27,7 +28,7 @@ const (
 	maxPadding = 16 << 20
 )
 
-// patchDir holds, in the tagged build alone, the patches that stand in the
+// patchDir holds, in tagged builds alone, the patches that stand in the
 // kustomization itself.
 const patchDir = ".preadmit-patches"
 
@@ -45,6 +46,7 @@ type tagger struct {
 	tags    []tag
 	next    int
 	padding int
+	specs   map[*node]*types.Kustomization // that differ from those of the unit
 }
 
 // separator is what kio splits documents at (splitDocuments in kyaml/kio).
@@ -89,41 +91,56 @@ func (t *tagger) chunk(out *bytes.Buffer, chunk []byte, line int, sources []*sou
 	t.next += lines + 2
 }
 
-// find returns the document and the line in its file of a node.
-func (o *origins) find(n *yaml.Node) (*source, int, bool) {
-	i := sort.Search(len(o.tags), func(i int) bool { return o.tags[i].to > n.Line })
-	if n.Line < firstTag || i == len(o.tags) || n.Line < o.tags[i].from {
+// find returns the document and the line in its file of a node's line.
+func find(tags []tag, line int) (*source, int, bool) {
+	i := sort.Search(len(tags), func(i int) bool { return tags[i].to > line })
+	if line < firstTag || i == len(tags) || line < tags[i].from {
 		return nil, 0, false
 	}
-	return o.tags[i].source, n.Line + o.tags[i].shift, true
+	return tags[i].source, line + tags[i].shift, true
 }
 
-// tag builds the unit again with tagged files. It leaves out JSON patches,
-// which make kustomize forget the lines of the whole object. Objects are
-// known by kind and name then, unless JSON patches change these: a third
-// build, with them, tells which object is which by the order of both.
-func (o *origins) tag() {
-	tags, nodes := o.tagged(false)
-	if rank, ok := o.rank(nodes); ok {
-		o.take(tags, nodes, rank)
+// build builds the unit. Errors are those of the files as they are: in tagged
+// ones they would have other lines.
+func (o *origins) build() (resmap.ResMap, error) {
+	t := o.newTagger(true)
+	m, err := build(t.snap, o.root.dir, o.w.openapi, krusty.ReorderOptionUnspecified)
+	if err == nil {
+		o.tags = t.tags
+		return m, nil
+	}
+	return build(o.w.snap, o.root.dir, o.w.openapi, krusty.ReorderOptionUnspecified)
+}
+
+// rebuild builds the unit once more without JSON patches, which make kustomize
+// forget the lines of the whole object. Objects are known by kind and name
+// then, unless JSON patches change these: a third build, with them, tells which
+// object is which by the order of both.
+func (o *origins) rebuild() {
+	if o.rebuilt {
 		return
 	}
-	_, full := o.tagged(true)
-	rank, ok := o.rank(full)
-	if ok && len(full) == len(nodes) {
-		o.take(tags, nodes, rank)
+	o.rebuilt = true
+	bare, nodes := o.unsorted(false)
+	rank, ok := o.rank(nodes)
+	if !ok {
+		_, full := o.unsorted(true)
+		rank, ok = o.rank(full)
+		ok = ok && len(full) == len(nodes)
+	}
+	if !ok {
+		return
+	}
+	o.bare = bare
+	for _, i := range rank {
+		o.nodes = append(o.nodes, nodes[i])
 	}
 }
 
-// tagged builds the unit in the order of its resources.
-func (o *origins) tagged(withJSON bool) ([]tag, []*yaml.Node) {
-	t := &tagger{o: o, snap: o.w.snap.clone(), next: o.firstTag()}
-	for _, name := range sorted(o.byFile) {
-		if data, ok := o.w.snap.files[name]; ok {
-			t.file(name, data, o.byFile[name])
-		}
-	}
-	t.kustomizations(withJSON)
+// unsorted builds the unit in the order of its resources.
+func (o *origins) unsorted(withJSON bool) ([]tag, []*yaml.Node) {
+	t := o.newTagger(withJSON)
+	t.inOrder()
 	m, err := build(t.snap, o.root.dir, o.w.openapi, krusty.ReorderOptionNone)
 	if err != nil {
 		return nil, nil
@@ -133,6 +150,19 @@ func (o *origins) tagged(withJSON bool) ([]tag, []*yaml.Node) {
 		nodes = append(nodes, r.YNode())
 	}
 	return t.tags, nodes
+}
+
+// newTagger tags the files and patches of the unit. Files that are also read as
+// the data that they are stay so.
+func (o *origins) newTagger(withJSON bool) *tagger {
+	t := &tagger{o: o, snap: o.w.snap.clone(), next: o.firstTag(), specs: map[*node]*types.Kustomization{}}
+	for _, name := range sorted(o.byFile) {
+		if data, ok := o.w.snap.files[name]; ok && !o.w.verbatim[name] {
+			t.file(name, data, o.byFile[name])
+		}
+	}
+	t.kustomizations(withJSON)
+	return t
 }
 
 // rank finds the node of each object; ok is false when one has none.
@@ -153,19 +183,12 @@ func (o *origins) rank(nodes []*yaml.Node) (rank []int, ok bool) {
 	return rank, len(nodes) == len(o.objects)
 }
 
-func (o *origins) take(tags []tag, nodes []*yaml.Node, rank []int) {
-	o.tags = tags
-	for _, i := range rank {
-		o.nodes = append(o.nodes, nodes[i])
-	}
-}
-
 // firstTag is beyond the lines of every document.
 func (o *origins) firstTag() int {
 	first := firstTag
 	for _, sources := range o.byFile {
 		for _, s := range sources {
-			first = max(first, 2*s.doc.Span.EndLine)
+			first = max(first, 2*(s.doc.Span.EndLine-s.doc.Span.Line))
 		}
 	}
 	return first
@@ -175,34 +198,57 @@ func (o *origins) firstTag() int {
 func (t *tagger) kustomizations(withJSON bool) {
 	for _, dir := range sorted(t.o.w.nodes) {
 		n := t.o.w.nodes[dir]
-		if n == nil || len(n.patches) == 0 && n.spec.SortOptions == nil {
+		if n == nil || len(n.patches) == 0 {
 			continue
 		}
-		spec := n.build
-		spec.SortOptions = nil
+		spec, moved := n.build, false
 		spec.Patches = nil
 		for i, p := range n.build.Patches {
 			switch q := n.patch("patches", i); {
 			case q == nil:
 			case q.json() && !withJSON:
+				moved = true
 				continue
 			case q.text != "" && !q.json():
-				p.Path, p.Patch = t.virtual(n, q), ""
+				p.Path, p.Patch, moved = t.virtual(n, q), "", true
 			}
 			spec.Patches = append(spec.Patches, p)
 		}
 		spec.PatchesStrategicMerge = slices.Clone(n.build.PatchesStrategicMerge)
 		for i := range spec.PatchesStrategicMerge {
 			if q := n.patch("patchesStrategicMerge", i); q != nil && q.text != "" {
-				spec.PatchesStrategicMerge[i] = types.PatchStrategicMerge(t.virtual(n, q))
+				spec.PatchesStrategicMerge[i], moved = types.PatchStrategicMerge(t.virtual(n, q)), true
 			}
 		}
-		if !withJSON {
-			spec.PatchesJson6902 = nil
+		if !withJSON && len(spec.PatchesJson6902) > 0 {
+			spec.PatchesJson6902, moved = nil, true
 		}
-		if data, err := json.Marshal(&spec); err == nil {
-			t.snap.files[n.name] = data
+		if moved {
+			t.write(n, &spec)
 		}
+	}
+}
+
+func (t *tagger) write(n *node, spec *types.Kustomization) {
+	t.specs[n] = spec
+	if data, err := json.Marshal(spec); err == nil {
+		t.snap.files[n.name] = data
+	}
+}
+
+// inOrder makes kustomizations leave objects in the order of their resources.
+func (t *tagger) inOrder() {
+	for _, dir := range sorted(t.o.w.nodes) {
+		n := t.o.w.nodes[dir]
+		if n == nil || n.build.SortOptions == nil {
+			continue
+		}
+		spec := n.build
+		if t.specs[n] != nil {
+			spec = *t.specs[n]
+		}
+		spec.SortOptions = nil
+		t.write(n, &spec)
 	}
 }
 

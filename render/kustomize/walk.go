@@ -37,8 +37,11 @@ type walk struct {
 	stack   []string                     // directories from the root to here
 	errs    []error
 	openapi bool // some kustomization brings its own schema
-	copies  int  // JSON patch operations that copy
-	size    int  // of what was read
+	// verbatim are the files that are read as something else than resources
+	// and patches, such as the data of a ConfigMap.
+	verbatim map[string]bool
+	copies   int // JSON patch operations that copy
+	size     int // of what was read
 
 	inflated []inflated // charts, in the order of the walk
 }
@@ -58,7 +61,9 @@ type node struct {
 	replaces   []render.Document // files of replacements
 	loads      int
 	objects    int
-	helm       bool // a chart in it takes the namespace of the overlay
+	helm       bool          // a chart in it takes the namespace of the overlay
+	lasting    []replacement // of it, once a field asked
+	renamed    bool          // some kustomization of the unit changes names, see origins.prepare
 }
 
 // An item is an entry of resources: a manifest file or another kustomization.
@@ -71,7 +76,7 @@ type item struct {
 func newWalk(ctx context.Context, src render.Source, helm render.Renderer) *walk {
 	return &walk{
 		ctx: ctx, src: src, helm: helm, tree: newTree(src.FS), snap: newSnapshot(),
-		nodes: map[string]*node{}, docs: map[string][]render.Document{},
+		nodes: map[string]*node{}, docs: map[string][]render.Document{}, verbatim: map[string]bool{},
 	}
 }
 
@@ -347,6 +352,9 @@ func (w *walk) followFile(n *node, r ref, name, real string) {
 		return
 	}
 	data, ok := w.read(name, real)
+	if r.kind != refResource && r.kind != refPatch && r.kind != refMerge {
+		w.verbatim[real] = true
+	}
 	if !ok {
 		return
 	}
