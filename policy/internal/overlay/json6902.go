@@ -153,8 +153,8 @@ func size(v any) int {
 	return n
 }
 
-// parse takes a JSON pointer apart.
-func parse(pointer string) ([]string, error) {
+// split takes a JSON pointer apart.
+func split(pointer string) ([]string, error) {
 	if pointer == "" {
 		return nil, nil
 	}
@@ -174,7 +174,7 @@ func parse(pointer string) ([]string, error) {
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
 func (d *document) get(pointer string) (any, error) {
-	parts, err := parse(pointer)
+	parts, err := split(pointer)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func index(part string, limit, end int) (int, error) {
 // edit replaces what stands at the end of a path by what change makes of it:
 // the parent and the last part of the path go in.
 func (d *document) edit(pointer string, change func(parent any, last string) (any, error)) error {
-	parts, err := parse(pointer)
+	parts, err := split(pointer)
 	if err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func (d *document) add(pointer string, value any) error {
 		d.root = value
 		return nil
 	}
-	parts, err := parse(pointer)
+	parts, err := split(pointer)
 	if err != nil {
 		return err
 	}
