@@ -78,6 +78,8 @@ func (b *block) fields(decided []*conditions.Condition, s *scope) []string {
 	if b == nil {
 		return nil
 	}
+	asked := s.review.asked // to look once more is no question
+	defer func() { s.review.asked = asked }()
 	p := &places{scope: s}
 	for _, c := range decided {
 		if t := b.terms[c]; t != nil {

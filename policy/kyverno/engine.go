@@ -170,6 +170,28 @@ func (r *review) namespaceLabels() map[string]string {
 	return labels
 }
 
+// goesByName says whether the rule asks for no label of namespaces but the one
+// that has their name.
+func (rule *Rule) goesByName() bool {
+	for _, m := range []*Match{rule.Match, rule.Exclude} {
+		for _, f := range m.filters() {
+			if f.NamespaceSelector != nil && !f.NamespaceSelector.goesByName() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (s *Selector) goesByName() bool {
+	for key := range s.MatchLabels {
+		if key != nameLabel {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(s.MatchExpressions, func(r SelectorRequirement) bool { return r.Key != nameLabel })
+}
+
 // A phase runs rules of a kind.
 type phase struct {
 	concerns func(*Rule) bool
@@ -220,7 +242,7 @@ func (r *review) one(p *phase, pol *Policy, rule *Rule, t *target) []Response {
 	matched, byUser := rule.matches(t)
 	x := &run{review: r, program: r.engine.programs[rule], target: t}
 	switch {
-	case len(r.asked) > 0: // by the labels of a namespace
+	case len(r.asked) > 0 && !rule.goesByName(): // by the labels of a namespace
 		return []Response{x.response(&verdict{})}
 	case !matched:
 		return nil
@@ -229,6 +251,7 @@ func (r *review) one(p *phase, pol *Policy, rule *Rule, t *target) []Response {
 	case t.rolesAsked:
 		r.assumeRoles()
 	}
+	r.asked = nil
 	if c := r.engine.conditions[pol]; c != nil {
 		if v := c.conditionsHold(x); v != nil {
 			if v.status == StatusSkip {

@@ -129,6 +129,8 @@ func (p *places) image(path []string) {
 // elementPointer says where in the object the i-th element of a list stands,
 // "" where it was made.
 func (s *scope) elementPointer(list *jmespath.Expression, i int, element any) string {
+	asked := s.review.asked
+	defer func() { s.review.asked = asked }()
 	p := &places{scope: s}
 	p.expression(list)
 	candidates := make([]string, 0, len(p.pointers)+1)
