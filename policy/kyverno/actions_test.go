@@ -51,7 +51,7 @@ spec:
   - {policyName: cluster, ruleNames: [a, "autogen-b*"]}
   - {policyName: ns/own, ruleNames: ["*"]}
   match: {all: [{resources: {kinds: [Pod], names: ["w*"]}}, {resources: {namespaces: [ns]}}]}
-`))
+`), Options{})
 	if err != nil || len(exceptions) != 1 {
 		t.Fatalf("got %d: %v", len(exceptions), err)
 	}
@@ -117,23 +117,25 @@ subjects: [{kind: Group, name: devs}, {kind: User, name: jane}]
 roleRef: {kind: ClusterRole, name: view}
 `)...)
 	for _, row := range []struct {
-		user  *policy.UserInfo
-		roles string
-		wide  string
+		user      *policy.UserInfo
+		namespace string
+		roles     string
+		wide      string
 	}{
-		{nil, "", ""},
-		{&policy.UserInfo{Username: "jane"}, "team:writer", "view"},
-		{&policy.UserInfo{Username: "joe", Groups: []string{"devs"}}, "default:reader team:writer", "view"},
-		{&policy.UserInfo{Username: "system:serviceaccount:team:robot"}, "", "edit"},
-		{&policy.UserInfo{Username: "system:serviceaccount:ci:other"}, "", "edit"},
-		{&policy.UserInfo{Username: "system:serviceaccount:ci:robot"}, "", ""},
+		{nil, "team", "", ""},
+		{&policy.UserInfo{Username: "jane"}, "team", "team:writer", "view"},
+		{&policy.UserInfo{Username: "joe", Groups: []string{"devs"}}, "", "default:reader team:writer", "view"},
+		{&policy.UserInfo{Username: "system:serviceaccount:team:robot"}, "team", "", "edit"},
+		{&policy.UserInfo{Username: "system:serviceaccount:team:robot"}, "other", "", ""},
+		{&policy.UserInfo{Username: "system:serviceaccount:ci:other"}, "team", "", "edit"},
+		{&policy.UserInfo{Username: "system:serviceaccount:ci:robot"}, "team", "", ""},
 	} {
-		roles, wide := rolesOf(c, row.user)
+		roles, wide := rolesOf(c, row.user, row.namespace)
 		if !slices.Equal(roles, strings.Fields(row.roles)) || !slices.Equal(wide, strings.Fields(row.wide)) {
 			t.Errorf("%+v: got %v, %v", row.user, roles, wide)
 		}
 	}
-	if roles, wide := rolesOf(nil, &policy.UserInfo{Username: "jane"}); roles != nil || wide != nil {
+	if roles, wide := rolesOf(nil, &policy.UserInfo{Username: "jane"}, ""); roles != nil || wide != nil {
 		t.Errorf("without a cluster: got %v, %v", roles, wide)
 	}
 }

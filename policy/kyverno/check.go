@@ -1,17 +1,20 @@
 package kyverno
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 	"github.com/preadmit/preadmit/render"
 )
 
-// check tells why Kyverno's webhook would refuse a policy, whatever cluster it
-// comes to. What is not among a cluster's kinds is not known here.
-func check(p *Policy, f *faults) {
+// check tells why Kyverno would refuse a policy: its webhook, or its command
+// line, which does not know what kinds there are. Whether the kinds that a
+// policy names are those of a cluster, and whether Kyverno may do there what
+// the policy asks for, is not known here.
+func check(p *Policy, opts Options, f *faults) {
 	spec := field{p.Object.Object, ""}.at("spec")
-	c := checker{Policy: p, faults: f}
+	c := checker{Policy: p, faults: f, offline: opts.CLI}
 	c.names()
 	c.webhook(spec)
 	c.processing(spec)
@@ -30,6 +33,7 @@ func check(p *Policy, f *faults) {
 type checker struct {
 	*Policy
 	*faults
+	offline bool // as the command line does
 }
 
 // maxName is how long the name of a policy may be.
@@ -38,6 +42,9 @@ const maxName = 63
 func (c checker) names() {
 	if len(c.Name) > maxName {
 		c.add("/metadata/name", "the name of a policy has at most %d characters", maxName)
+	}
+	if c.Object.GetAnnotations()[autogenAnnotation] == "all" {
+		c.add(render.Pointer("metadata", "annotations", autogenAnnotation), "all is no kind: leave the annotation out to have rules for every kind")
 	}
 	seen := make(map[string]bool)
 	for _, r := range c.Rules {
@@ -93,29 +100,18 @@ func (c checker) processing(spec field) {
 
 // onUpdate checks what is to happen when the policy itself changes.
 func (c checker) onUpdate(spec field) {
-	for _, r := range c.Rules {
-		x := field{r.Source, r.Pointer}
-		if x.at("generate", "generateExisting").there() {
-			c.notBoth(spec.at("generateExistingOnPolicyUpdate"), "generateExisting stands in a rule, too")
-			c.notBoth(spec.at("generateExisting"), "generateExisting stands in a rule, too")
-		}
-		own := x.at("mutate", "mutateExistingOnPolicyUpdate")
-		if own.there() {
-			c.notBoth(spec.at("mutateExistingOnPolicyUpdate"), "mutateExistingOnPolicyUpdate stands in a rule, too")
-		}
-		if r.Mutate != nil && c.updatesExisting(r, spec) && len(r.Mutate.Targets) == 0 {
-			at := spec.at("mutateExistingOnPolicyUpdate")
-			if own.there() {
-				at = own
-			}
-			c.add(at.pointer, "mutateExistingOnPolicyUpdate needs the targets of rule %s", r.Name)
-		}
+	if old := spec.at("generateExistingOnPolicyUpdate"); old.there() {
+		c.add(old.pointer, "generateExistingOnPolicyUpdate is no more: use generateExisting of the rule")
 	}
-}
-
-func (c checker) notBoth(x field, message string) {
-	if x.there() && x.value != false {
-		c.add(x.pointer, "%s: leave this one out", message)
+	for _, r := range c.Rules {
+		if r.Mutate == nil || !c.updatesExisting(r, spec) || len(r.Mutate.Targets) > 0 {
+			continue
+		}
+		at := field{r.Source, r.Pointer}.at("mutate", "mutateExistingOnPolicyUpdate")
+		if !at.there() {
+			at = spec.at("mutateExistingOnPolicyUpdate")
+		}
+		c.add(at.pointer, "mutateExistingOnPolicyUpdate needs the targets of rule %s", r.Name)
 	}
 }
 
@@ -158,8 +154,23 @@ func overlap(a, b string) bool { return a == b || pattern.Wildcard(a, b) || patt
 // isNamespaced says whether the policy is one of a namespace.
 func (c checker) isNamespaced() bool { return !c.Cluster }
 
-// clusterKinds are built-in kinds that are in no namespace, which a Policy may
-// not name. Whether others are is for the cluster to say.
+// isClusterKind says whether a kind of an apiVersion is a built-in one that is
+// in no namespace. Whether others are is for the cluster to say.
+func isClusterKind(apiVersion, kind string) bool {
+	return builtIn(apiVersion) && slices.Contains(clusterKinds, kind)
+}
+
+func isNamespacedKind(apiVersion, kind string) bool {
+	return builtIn(apiVersion) && slices.Contains(namespacedKinds, kind)
+}
+
+// builtIn says whether the group is one of Kubernetes itself.
+func builtIn(apiVersion string) bool {
+	group, _, grouped := strings.Cut(apiVersion, "/")
+	return !grouped || !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")
+}
+
+// clusterKinds are built-in kinds that are in no namespace.
 var clusterKinds = strings.Fields(`
 	APIService CertificateSigningRequest ClusterRole ClusterRoleBinding ClusterTrustBundle ComponentStatus CSIDriver CSINode
 	CustomResourceDefinition DeviceClass FlowSchema IngressClass IPAddress MutatingAdmissionPolicy MutatingAdmissionPolicyBinding

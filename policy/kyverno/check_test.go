@@ -24,7 +24,7 @@ func TestInvalid(t *testing.T) {
 		t.Run(strings.TrimSuffix(f.Name, ".yaml"), func(t *testing.T) {
 			t.Parallel()
 			text := whole(string(f.Data))
-			policies, exceptions, err := read(parse(t, f.Name, text))
+			policies, exceptions, err := read(parse(t, f.Name, text), Options{})
 			if diff := cmp.Diff(wanted(text), found(err)); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
@@ -94,7 +94,7 @@ items:
 - {apiVersion: kyverno.io/v2alpha1, kind: GlobalContextEntry, metadata: {name: data}, spec: {}}
 - {apiVersion: policies.kyverno.io/v1, kind: PolicyException, metadata: {name: other}, spec: {}}
 - {apiVersion: v1, kind: ConfigMap, metadata: {name: c}}
-`))
+`), Options{})
 	if len(policies) != 1 || policies[0].Name != "good" || len(exceptions) != 0 {
 		t.Errorf("got %d policies and %d exceptions", len(policies), len(exceptions))
 	}
@@ -143,7 +143,7 @@ rules:
 // one reads a single policy.
 func one(t testing.TB, text string) *Policy {
 	t.Helper()
-	policies, _, err := read(parse(t, "p.yaml", text))
+	policies, _, err := read(parse(t, "p.yaml", text), Options{})
 	if err != nil || len(policies) != 1 {
 		t.Fatalf("got %d policies: %v", len(policies), err)
 	}

@@ -55,9 +55,6 @@ func (c checker) source(x field) {
 	if clone := x.at("clone"); len(clone.keys()) > 0 && clone.text("name") == "" {
 		c.add(clone.pointer, "clone has no name")
 	}
-	for _, key := range []string{"apiVersion", "kind", "clone", "cloneList"} {
-		c.noVariables(x.at(key), "a variable can't stand in "+key+" of generate")
-	}
 	if pattern.HasAnchors(x.get("data")) {
 		c.add(x.at("data").pointer, "anchors are of patterns, not of what is generated")
 	}
@@ -69,14 +66,42 @@ func (c checker) source(x field) {
 }
 
 // generatedNamespace refuses a namespace, or none, where the kind is built in
-// and is of the other sort.
+// and is of the other sort. The command line takes every kind to be namespaced.
 func (c checker) generatedNamespace(x field) {
-	kind, namespace := x.text("kind"), x.text("namespace")
-	if slices.Contains(clusterKinds, kind) && namespace != "" {
+	kind, apiVersion := x.text("kind"), x.text("apiVersion")
+	known := isNamespacedKind(apiVersion, kind) || c.offline && kind != ""
+	if none := x.text("namespace") == ""; none && known {
+		c.add(x.pointer, "%s is in a namespace, which has to be named", kind)
+	} else if !none && !c.offline && isClusterKind(apiVersion, kind) {
 		c.add(x.at("namespace").pointer, "%s is in no namespace", kind)
 	}
-	if slices.Contains(namespacedKinds, kind) && namespace == "" {
-		c.add(x.pointer, "%s is in a namespace, which has to be named", kind)
+	c.cloneList(x.at("cloneList"))
+}
+
+// cloneList holds the kinds of a list to be of one sort, and the namespace to
+// be given for those that have one.
+func (c checker) cloneList(x field) {
+	kinds := x.texts("kinds")
+	if len(kinds) == 0 {
+		return
+	}
+	wide := 0
+	for _, kind := range kinds {
+		k := kindSelector(kind)
+		if !c.offline && isClusterKind(k.Group+"/"+k.Version, k.Kind) {
+			wide++
+		}
+	}
+	namespace := x.at("namespace")
+	switch {
+	case wide > 0 && c.isNamespaced():
+		c.add(x.at("kinds").pointer, "a Policy clones what is in its namespace: use a ClusterPolicy")
+	case wide > 0 && wide < len(kinds):
+		c.add(x.at("kinds").pointer, "kinds that are in a namespace stand beside such that are in none")
+	case wide > 0 && namespace.value != nil:
+		c.add(namespace.pointer, "the kinds are in no namespace")
+	case wide == 0 && x.text("namespace") == "":
+		c.add(x.pointer, "the kinds are in a namespace, which has to be named")
 	}
 }
 
@@ -84,12 +109,18 @@ func (c checker) ownNamespace(x field) {
 	if !c.isNamespaced() {
 		return
 	}
-	for _, x := range []field{x.at("namespace"), x.at("clone", "namespace"), x.at("cloneList", "namespace")} {
-		if s, _ := x.value.(string); s != "" && s != c.Namespace {
+	namespaces := []field{x.at("namespace")}
+	for _, key := range []string{"clone", "cloneList"} {
+		if len(x.at(key).keys()) > 0 {
+			namespaces = append(namespaces, x.at(key, "namespace"))
+		}
+	}
+	for _, x := range namespaces {
+		if x.value != c.Namespace {
 			c.add(x.pointer, "a Policy generates from and into its own namespace alone")
 		}
 	}
-	if kind := x.text("kind"); slices.Contains(clusterKinds, kind) {
+	if kind := x.text("kind"); !c.offline && isClusterKind(x.text("apiVersion"), kind) {
 		c.add(x.at("kind").pointer, "%s is in no namespace: use a ClusterPolicy", kind)
 	}
 }

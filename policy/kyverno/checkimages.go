@@ -38,6 +38,9 @@ func (c checker) verify(v *VerifyImages, x field) {
 		c.add(x.pointer, "mutateDigest has to be false where a failure is audited alone")
 	}
 	c.attestors(x.at("attestors"))
+	if x.text("type") == "Notary" {
+		c.notary(x.at("attestors"))
+	}
 	for _, a := range x.at("attestations").list() {
 		c.attestors(a.at("attestors"))
 		for _, block := range a.at("conditions").list() {
@@ -53,6 +56,19 @@ func (c checker) verify(v *VerifyImages, x field) {
 func (c checker) attestors(sets field) {
 	for _, set := range sets.list() {
 		c.attestorSet(set, maxAttestors)
+	}
+}
+
+// notary refuses what attestors of Notary can't be.
+func (c checker) notary(sets field) {
+	for _, set := range sets.list() {
+		for _, e := range set.at("entries").list() {
+			for _, key := range []string{"keys", "keyless"} {
+				if e.at(key).there() {
+					c.add(e.at(key).pointer, "Notary has certificates, not %s", key)
+				}
+			}
+		}
 	}
 }
 
@@ -90,6 +106,10 @@ func (c checker) attestor(e field, depth int) {
 	}
 	if certificates.there() && certificates.text("cert") == "" && certificates.text("certChain") == "" {
 		c.add(certificates.pointer, "certificates have cert or certChain")
+	}
+	keyless := e.at("keyless")
+	if rekor := keyless.at("rekor"); rekor.there() && rekor.text("url") == "" || keyless.there() && !rekor.there() && keyless.text("roots") == "" {
+		c.add(keyless.pointer, "keyless has roots, or rekor with its url")
 	}
 	if nested := e.at("attestor"); nested.there() {
 		c.attestorSet(nested, depth-1)

@@ -2,6 +2,7 @@ package kyverno
 
 import (
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -33,6 +34,19 @@ func (c checker) block(r *Rule, m *Match, block field) {
 	}
 	for _, f := range m.filters() {
 		c.everything(r, f)
+		c.subresources(r, f)
+	}
+}
+
+// subresources refuses those where background scans look, which find none.
+func (c checker) subresources(r *Rule, f *Filter) {
+	if c.offline || !c.Background || r.Validate == nil {
+		return
+	}
+	for i, k := range f.Kinds {
+		if k.Subresource != "" {
+			c.add(f.Pointer+"/resources/kinds/"+itoa(i), "a background scan finds no subresources: set spec.background to false")
+		}
 	}
 }
 
@@ -86,6 +100,9 @@ func (x *Filter) check(f *faults) {
 	}
 	for i, s := range x.Subjects {
 		at := x.Pointer + "/subjects/" + itoa(i)
+		if s.Kind != "User" && s.Kind != "Group" && s.Kind != "ServiceAccount" {
+			f.add(at+"/kind", "a subject is a User, a Group or a ServiceAccount")
+		}
 		if s.Name == "" {
 			f.add(at+"/name", "a subject has a name")
 		}
@@ -154,7 +171,7 @@ func (c checker) scope(m *Match) {
 			c.add(f.Pointer+"/resources/namespaces", "a Policy has one namespace, its own: use a ClusterPolicy")
 		}
 		for i, k := range f.Kinds {
-			if slices.Contains(clusterKinds, k.Kind) {
+			if !c.offline && slices.Contains(clusterKinds, k.Kind) && (k.Group == "*" || builtIn(k.Group+"/")) {
 				c.add(f.Pointer+"/resources/kinds/"+itoa(i), "%s is in no namespace: use a ClusterPolicy", k.Kind)
 			}
 		}
@@ -175,7 +192,7 @@ func (c checker) everything(r *Rule, f *Filter) {
 		c.add(at, "every kind is named beside others")
 	case r.Generate != nil || len(r.VerifyImages) > 0 || r.Validate != nil && len(r.Validate.Foreach) > 0:
 		c.add(at, "a rule for every kind can't have generate, verifyImages or foreach")
-	case r.beyondMetadata():
+	case r.beyondMetadata() || r.deniesBeyondMetadata():
 		c.add(at, "a rule for every kind can look at metadata alone")
 	}
 }
@@ -199,6 +216,24 @@ func (r *Rule) beyondMetadata() bool {
 			if key != "metadata" {
 				return true
 			}
+		}
+	}
+	return false
+}
+
+// ofRequest is a variable that there is for objects of every kind.
+var ofRequest = regexp.MustCompile(`\{\{\s*(request\.|serviceAccountName|serviceAccountNamespace)[^{}]*\}\}`)
+
+// deniesBeyondMetadata says the same of conditions in the form of a list, as
+// far as Kyverno looks.
+func (r *Rule) deniesBeyondMetadata() bool {
+	for _, x := range (field{value: r.Source}).at("validate", "deny", "conditions").list() {
+		key := x.text("key")
+		if x.at("any").there() || x.at("all").there() || strings.Contains(key, "request.object.metadata.") {
+			continue
+		}
+		if !ofRequest.MatchString(key) || strings.Contains(key, "request.object.spec") {
+			return true
 		}
 	}
 	return false

@@ -33,6 +33,11 @@ func (c checker) foreachMutate(list field) {
 			"foreach": len(x.at("foreach").list()) > 0,
 		}, "patchStrategicMerge", "patchesJson6902", "foreach")
 		c.labelsAreStrings(x.at("patchStrategicMerge"))
+		for _, key := range []string{"context", "preconditions"} {
+			if inner := x.at("foreach").list(); len(inner) > 0 && x.at(key).there() {
+				c.add(x.at(key).pointer, "%s of a foreach that holds another goes into that one", key)
+			}
+		}
 		c.foreachMutate(x.at("foreach"))
 	}
 }

@@ -100,9 +100,9 @@ func (c checker) exactlyOne(x field, some map[string]bool, keys ...string) {
 func (c checker) validate(v *Validate, x field) {
 	some := map[string]bool{
 		"pattern": v.HasPattern, "anyPattern": x.at("anyPattern").there(), "deny": v.Deny != nil, "foreach": len(v.Foreach) > 0,
-		"podSecurity": v.PodSecurity != nil, "cel": v.CEL != nil, "manifests": v.Manifests, "assert": v.Assert,
+		"podSecurity": v.PodSecurity != nil, "cel": v.CEL != nil, "manifests": v.Manifests,
 	}
-	c.exactlyOne(x, some, "pattern", "anyPattern", "deny", "foreach", "podSecurity", "cel", "manifests", "assert")
+	c.exactlyOne(x, some, "pattern", "anyPattern", "deny", "foreach", "podSecurity", "cel", "manifests") // assert is none since 1.19
 	c.namespacedOverrides(v, x)
 	if v.HasPattern {
 		c.pattern(x.at("pattern"))
@@ -116,8 +116,32 @@ func (c checker) validate(v *Validate, x field) {
 	c.complete(x.at("deny", "conditions"))
 	c.foreachValidate(x.at("foreach"))
 	c.podSecurity(x.at("podSecurity"))
-	if v.CEL != nil && len(v.CEL.Expressions) == 0 {
-		c.add(x.at("cel").pointer, "validate.cel has no expressions")
+	if v.CEL != nil {
+		c.cel(v.CEL, x.at("cel"))
+	}
+}
+
+// cel checks what validate.cel says besides its expressions.
+func (c checker) cel(v *CEL, x field) {
+	kind, ref := x.at("paramKind"), x.at("paramRef")
+	if len(v.Expressions) == 0 {
+		c.add(x.pointer, "validate.cel has no expressions")
+	}
+	for _, e := range x.at("expressions").list() {
+		if e.text("expression") == "" {
+			c.add(e.pointer, "the expression is empty")
+		}
+	}
+	switch {
+	case kind.there() != ref.there():
+		c.add(x.pointer, "paramKind and paramRef stand together")
+	case !kind.there():
+	case kind.text("apiVersion") == "" || kind.text("kind") == "":
+		c.add(kind.pointer, "paramKind has apiVersion and kind")
+	case (ref.text("name") != "") == ref.at("selector").there():
+		c.add(ref.pointer, "paramRef has a name or a selector")
+	case ref.text("parameterNotFoundAction") == "":
+		c.add(ref.pointer, "paramRef has no parameterNotFoundAction")
 	}
 }
 
@@ -222,6 +246,8 @@ func (c checker) entry(e *ContextEntry, x field) {
 		c.jmesPath(x.at(key, "jmesPath"))
 	}
 	switch {
+	case e.GlobalReference != nil && c.isNamespaced():
+		c.add(x.at("globalReference").pointer, "a Policy has no globalReference: use a ClusterPolicy")
 	case e.ConfigMap != nil && (e.ConfigMap.Name == "" || e.ConfigMap.Namespace == ""):
 		c.add(x.at("configMap").pointer, "a configMap is named by name and namespace")
 	case e.APICall != nil && e.APICall.URLPath != "" && e.APICall.ServiceURL != "":

@@ -39,9 +39,6 @@ func checkException(e *Exception, f *faults) {
 		if x.PolicyName == "" {
 			f.add(at+"/policyName", "an exception names a policy")
 		}
-		if len(x.RuleNames) == 0 {
-			f.add(at+"/ruleNames", "an exception names rules")
-		}
 	}
 }
 

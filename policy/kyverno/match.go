@@ -263,9 +263,7 @@ var isVersion = regexp.MustCompile(`^(v\d+((alpha|beta)\d+)?|\*)$`)
 func kindSelector(s string) KindSelector {
 	parts := strings.Split(s, "/")
 	last := len(parts) - 1
-	if kind, subresource, ok := strings.Cut(parts[last], "."); ok {
-		parts = append(parts[:last], kind, subresource)
-	}
+	parts = append(parts[:last], strings.Split(parts[last], ".")...)
 	k := KindSelector{Group: "*", Version: "*"}
 	switch len(parts) {
 	case 1:

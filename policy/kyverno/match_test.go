@@ -36,7 +36,7 @@ func TestKindSelector(t *testing.T) {
 		"*/*/*":                             "*,*,*,*",
 		"*/*/*/*":                           "*,*,*,*",
 		"*/*/*/*/*":                         ",,,",
-		"Pod.a.b":                           "*,*,Pod,a.b",
+		"v1/Pod.a.b":                        "v1,Pod,a,b",
 		strings.Repeat("a/", 100_000) + "b": ",,,",
 	} {
 		k := kindSelector(in)

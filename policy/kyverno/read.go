@@ -24,8 +24,9 @@ var versions = map[string][]string{
 // that Kyverno would refuse is left out; the error joins a *[render.Error] for
 // each reason, at its line. Kyverno's other kinds judge no request: cleanup
 // policies delete later, and a GlobalContextEntry is looked up where a context
-// names it.
-func read(objects []*render.Object) (policies []*Policy, exceptions []*Exception, err error) {
+// names it. Options.CLI reads as Kyverno's command line does, which knows of no
+// cluster's kinds.
+func read(objects []*render.Object, opts Options) (policies []*Policy, exceptions []*Exception, err error) {
 	var errs []error
 	for _, o := range objects {
 		gvk := o.GroupVersionKind()
@@ -42,7 +43,7 @@ func read(objects []*render.Object) (policies []*Policy, exceptions []*Exception
 				exceptions = append(exceptions, e)
 			}
 		default:
-			if p := readPolicy(o, &f); len(f.all) == 0 {
+			if p := readPolicy(o, opts, &f); len(f.all) == 0 {
 				policies = append(policies, p)
 			}
 		}
@@ -52,7 +53,7 @@ func read(objects []*render.Object) (policies []*Policy, exceptions []*Exception
 }
 
 // readPolicy decodes and checks a policy; with faults it is of no use.
-func readPolicy(o *render.Object, f *faults) *Policy {
+func readPolicy(o *render.Object, opts Options, f *faults) *Policy {
 	s := clusterPolicyShape
 	if o.GroupVersionKind().Version == "v2beta1" {
 		s = policyV2Beta1Shape
@@ -63,7 +64,7 @@ func readPolicy(o *render.Object, f *faults) *Policy {
 	}
 	r := reader{faults: f, form: formOf(o)}
 	p := r.policy(o)
-	check(p, f)
+	check(p, opts, f)
 	if len(f.all) > 0 {
 		return nil
 	}

@@ -45,7 +45,7 @@ func TestPublishedPolicies(t *testing.T) {
 					t.Fatal(err)
 				}
 				objects, _ := render.Parse(strings.TrimPrefix(file, corpora+"/"), data)
-				p, e, err := read(objects)
+				p, e, err := read(objects, Options{CLI: strings.Contains(dir, "kyverno-cli") || strings.Contains(dir, "policies")})
 				if err != nil {
 					t.Errorf("%s: %v", file, err)
 				}
@@ -74,7 +74,7 @@ func TestPublishedRules(t *testing.T) {
 			t.Fatal(err)
 		}
 		objects, _ := render.Parse(file, data)
-		policies, _, _ := read(objects)
+		policies, _, _ := read(objects, Options{CLI: true})
 		for _, p := range policies {
 			byName[p.Name] = append(byName[p.Name], p)
 		}

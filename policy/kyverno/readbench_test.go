@@ -42,14 +42,14 @@ func BenchmarkRead(b *testing.B) {
 	objects := twentyTwo(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := read(objects); err != nil {
+		if _, _, err := read(objects, Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 func BenchmarkMatches(b *testing.B) {
-	policies, _, err := read(twentyTwo(b))
+	policies, _, err := read(twentyTwo(b), Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func TestHostilePolicies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			policies, _, err := read(policyOf(row.spec))
+			policies, _, err := read(policyOf(row.spec), Options{})
 			if valid := len(policies) == 1; valid != row.valid || valid != (err == nil) {
 				t.Errorf("valid is %v: %.400v", valid, err)
 			}

@@ -12,9 +12,10 @@ import (
 const rbacGroup = "rbac.authorization.k8s.io"
 
 // rolesOf are the Roles, as namespace:name, and ClusterRoles that bindings in
-// the cluster give a user, sorted. Kyverno asks for the names alone: what a
-// role allows, and whether it is there at all, does not matter.
-func rolesOf(c *policy.Cluster, u *policy.UserInfo) (roles, clusterRoles []string) {
+// the cluster give a user, sorted; a RoleBinding gives ClusterRoles to requests
+// in its own namespace. Kyverno asks for the names alone: what a role allows,
+// and whether it is there at all, does not matter.
+func rolesOf(c *policy.Cluster, u *policy.UserInfo, requested string) (roles, clusterRoles []string) {
 	if u == nil {
 		return nil, nil
 	}
@@ -27,7 +28,9 @@ func rolesOf(c *policy.Cluster, u *policy.UserInfo) (roles, clusterRoles []strin
 		case "Role":
 			roles = append(roles, namespace+":"+name)
 		case "ClusterRole":
-			clusterRoles = append(clusterRoles, name)
+			if namespace == requested {
+				clusterRoles = append(clusterRoles, name)
+			}
 		}
 	}
 	for _, o := range c.List(schema.GroupKind{Group: rbacGroup, Kind: "ClusterRoleBinding"}) {
