@@ -243,39 +243,37 @@ type group struct {
 // grouped puts the elements in the order in which they will stand. Where two
 // keys tell them apart, the object's keep their order, behind the new ones.
 func grouped(object, patch []any, keys []string, at string) ([]*group, error) {
-	var first, rest []*group
-	of := make([]*group, len(object))
-	for i, e := range object {
-		of[i] = &group{object: e}
+	old, added := elementIndex{keys: keys}, elementIndex{keys: keys}
+	for _, e := range object {
+		old.append(&group{object: e}, e)
 	}
+	var first []*group
 	for _, e := range patch {
 		p, ok := e.(map[string]any)
 		if !ok {
 			return nil, fmt.Errorf("the patch has %s in a list of maps: %s", kind(e), at)
 		}
-		i := find(object, p, keys)
-		if i >= 0 && halfKeyed(object[i], p, keys) {
+		g := old.find(p)
+		switch {
+		case g != nil && halfKeyed(g.object, p, keys):
 			continue
+		case g != nil && len(keys) == 1 && len(g.patches) == 0:
+			first = append(first, g)
+		case g == nil:
+			if g = added.find(p); g == nil {
+				g = &group{}
+				added.append(g, p)
+				first = append(first, g)
+			}
 		}
-		if i >= 0 {
-			of[i].patches = append(of[i].patches, p)
-		}
-		switch before := sameGroup(first, p, keys); {
-		case i >= 0 && (len(keys) > 1 || len(of[i].patches) > 1):
-		case i >= 0:
-			first = append(first, of[i])
-		case before != nil:
-			before.patches = append(before.patches, p)
-		default:
-			first = append(first, &group{patches: []map[string]any{p}})
-		}
+		g.patches = append(g.patches, p)
 	}
-	for _, g := range of {
+	for _, g := range old.groups {
 		if len(g.patches) == 0 || len(keys) > 1 {
-			rest = append(rest, g)
+			first = append(first, g)
 		}
 	}
-	return append(first, rest...), nil
+	return first, nil
 }
 
 // halfKeyed says whether one of two elements lacks a key that the other has.
@@ -287,11 +285,39 @@ func halfKeyed(object any, patch map[string]any, keys []string) bool {
 	})
 }
 
-// sameGroup is the group of a new element that the patch had before.
-func sameGroup(groups []*group, of map[string]any, keys []string) *group {
-	for _, g := range groups {
-		if g.object == nil && find([]any{g.patches[0]}, of, keys) == 0 {
-			return g
+// An elementIndex finds the groups of elements by their keys.
+type elementIndex struct {
+	keys   []string
+	groups []*group
+	first  map[string][]indexed // by the first key
+}
+
+type indexed struct {
+	*group
+	element map[string]any
+}
+
+func (x *elementIndex) append(g *group, element any) {
+	if x.first == nil {
+		x.first = make(map[string][]indexed)
+	}
+	x.groups = append(x.groups, g)
+	e, _ := element.(map[string]any)
+	if key := keyText(e[x.keys[0]]); key != "" {
+		x.first[key] = append(x.first[key], indexed{g, e})
+	}
+}
+
+// find is the group of the first element with the keys of another, or nil. A
+// second key counts where both have it. An element without the first has no
+// other.
+func (x *elementIndex) find(of map[string]any) *group {
+	for _, e := range x.first[keyText(of[x.keys[0]])] {
+		if !slices.ContainsFunc(x.keys[1:], func(key string) bool {
+			a, b := keyText(e.element[key]), keyText(of[key])
+			return a != b && a != "" && b != ""
+		}) {
+			return e.group
 		}
 	}
 	return nil
@@ -320,24 +346,6 @@ func (m *merger) mergeGroups(groups []*group, s shape, at string) (any, error) {
 		m.set(at)
 	}
 	return result, nil
-}
-
-// find is the index of the element with the keys of another, or -1. A second
-// key counts where both have it. An element without the first has no other.
-func find(list []any, of map[string]any, keys []string) int {
-	if keyText(of[keys[0]]) == "" {
-		return -1
-	}
-	return slices.IndexFunc(list, func(e any) bool {
-		element, _ := e.(map[string]any)
-		for i, key := range keys {
-			a, b := keyText(element[key]), keyText(of[key])
-			if a != b && (i == 0 || a != "" && b != "") {
-				return false
-			}
-		}
-		return true
-	})
 }
 
 func keyText(v any) string {

@@ -236,3 +236,22 @@ func BenchmarkStrategicMerge(b *testing.B) {
 		}
 	}
 }
+
+// An object of very many elements is merged in no time that grows with their
+// square.
+func TestMergeOfManyElements(t *testing.T) {
+	t.Parallel()
+	var containers []any
+	for i := range 20000 {
+		containers = append(containers, map[string]any{"name": "c" + text(i)})
+	}
+	pod := map[string]any{"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{"containers": containers}}
+	r, err := StrategicMerge(pod, parse(t, "{spec: {containers: [{(name): '*', tty: true}]}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := r.Object["spec"].(map[string]any)["containers"].([]any)
+	if len(got) != 20000 || got[19999].(map[string]any)["tty"] != true {
+		t.Errorf("%d containers, the last %v", len(got), got[len(got)-1])
+	}
+}
