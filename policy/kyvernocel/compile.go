@@ -314,7 +314,7 @@ func (c *compiled) plan(inputs cel.Sizes) []bool {
 	fast := make([]bool, len(c.expressions))
 	roots := cel.Roots{Inputs: inputs, Variables: map[string]cel.Sizes{}}
 	for _, e := range c.expressions {
-		fast[e.id] = cel.Cost(e.ast, roots) <= c.dialect.Limit()
+		fast[e.id] = !counted(e.ast) && cel.Cost(e.ast, roots) <= uncountedLimit
 		if i, ok := c.slots[e.name]; ok && c.variables[i] == e {
 			if s, ok := cel.ResultSizes(e.ast, roots); ok {
 				roots.Variables[e.name] = s

@@ -24,9 +24,14 @@ type flavour struct {
 	strict     bool   // orValue is for optional values alone, as explanations know it
 }
 
-// evaluationLimit is what one evaluation may cost, in the API server's units:
-// Kyverno has no limit, and what is beyond this takes seconds.
-const evaluationLimit = 100_000_000
+// Limits of what one evaluation may cost, in the API server's units: Kyverno
+// has none. Where costs are counted, evaluationLimit takes some two seconds.
+// What a bound says to be under uncountedLimit runs without counting, many
+// times faster.
+const (
+	evaluationLimit = 10_000_000
+	uncountedLimit  = 100_000_000
+)
 
 // dialects are the environments by flavour, each made on first use. They never
 // change.
@@ -40,7 +45,7 @@ func (f flavour) dialect() (*cel.Dialect, error) {
 			if err != nil {
 				return nil, err
 			}
-			return cel.NewDialect(env, evaluationLimit)
+			return cel.NewDialect(env, evaluationLimit, costOf)
 		}))
 	}
 	return made.(func() (*cel.Dialect, error))()

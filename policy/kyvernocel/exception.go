@@ -3,6 +3,7 @@ package kyvernocel
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -186,11 +187,25 @@ func (x *run) exemption(by []*exception) verdict {
 			v.assumed = append(v.assumed, fmt.Sprintf("PolicyException %s, which expires, has not expired", exc))
 		}
 	}
-	if by[0].spec.ReportResult == "pass" {
+	if decisive(by).spec.ReportResult == "pass" {
 		v.outcome = policy.Pass
 	}
 	v.message = "rule is skipped due to policy exception: " + strings.Join(names, ", ")
 	return v
+}
+
+// priorityLabel says which of several exceptions decides how they are reported.
+const priorityLabel = "polex.kyverno.io/priority"
+
+// decisive is the exception of the highest priority, the first of several.
+func decisive(by []*exception) *exception {
+	best, highest := by[0], 0
+	for _, exc := range by {
+		if n, err := strconv.Atoi(exc.object.GetLabels()[priorityLabel]); err == nil && n > highest {
+			best, highest = exc, n
+		}
+	}
+	return best
 }
 
 // now is the time by which policies go.

@@ -187,7 +187,7 @@ func (x *run) patched(kind schema.GroupVersionKind, tree map[string]any) Respons
 	for i, e := range x.c.mutations {
 		after, err := x.mutation(i, kind, tree)
 		if err != nil {
-			return x.c.policy.response(x.broken(e, "", err))
+			return x.c.policy.response(x.broken(e, "failed to evaluate policy: ", err))
 		}
 		if after != nil {
 			tree, changed = after, true

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/library"
@@ -16,12 +17,16 @@ import (
 type Dialect struct {
 	run   *runner
 	limit uint64
+	costs Costs
 }
 
+// Costs tells what a call of a function costs that the API server does not
+// have, in its units; nil that it knows none.
+type Costs func(overload string, args []ref.Val) *uint64
+
 // NewDialect is the dialect of an environment, which has no program options.
-// No evaluation may cost more than limit, in the API server's units, where its
-// cost is counted.
-func NewDialect(env *cel.Env, limit uint64) (*Dialect, error) {
+// No evaluation may cost more than limit where its cost is counted.
+func NewDialect(env *cel.Env, limit uint64, costs Costs) (*Dialect, error) {
 	r := &runner{env: env, functions: map[string]*functions.Overload{}}
 	var err error
 	if r.guards, err = guardedOverloads(env); err != nil {
@@ -40,15 +45,12 @@ func NewDialect(env *cel.Env, limit uint64) (*Dialect, error) {
 			r.guards = append(r.guards, guardOverload(b, guardRegex))
 		}
 	}
-	return &Dialect{run: r, limit: limit}, r.index()
+	return &Dialect{run: r, limit: limit, costs: costs}, r.index()
 }
 
 // Env is the environment of the dialect. Its functions are not guarded against
 // values that stall them.
 func (d *Dialect) Env() *cel.Env { return d.run.env }
-
-// Limit is what one evaluation may cost.
-func (d *Dialect) Limit() uint64 { return d.limit }
 
 // Plan makes a program of a checked expression. EvalExact runs it under the
 // dialect's limit.
@@ -67,7 +69,21 @@ func (d *Dialect) Plan(ast *cel.Ast) (*Program, error) {
 func (d *Dialect) exact(ast *cel.Ast) (cel.Program, error) {
 	return d.run.env.Program(ast,
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.OptimizeRegex(guardedRegexes()...), cel.Functions(d.run.guards...),
-		cel.CostLimit(d.limit), cel.CostTracking(&library.CostEstimator{}),
+		cel.CostLimit(d.limit), cel.CostTracking(callCosts{costs: d.costs}),
 		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
 		cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+}
+
+// callCosts are the costs of calls, those of the dialect first.
+type callCosts struct {
+	library.CostEstimator
+	costs Costs
+}
+
+// CallCost implements interpreter.ActualCostEstimator.
+func (c callCosts) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
+	if cost := c.costs(overload, args); cost != nil {
+		return cost
+	}
+	return c.CostEstimator.CallCost(function, overload, args, result)
 }

@@ -1,0 +1,58 @@
+package kyvernocel
+
+import (
+	"slices"
+	"strings"
+
+	celgo "github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// What calls cost that nothing else bounds, in the API server's units: a tenth
+// for a byte that is looked at once.
+const (
+	lookupCost   = 1000
+	bytesAtOnce  = 10
+	bytesAtWorth = 1 // of what is hashed, parsed or packed
+)
+
+// costOf is the cost of a call of Kyverno's functions.
+func costOf(overload string, args []ref.Val) *uint64 {
+	if !costly(overload) {
+		return nil
+	}
+	bytes := uint64(0)
+	for _, a := range args {
+		switch v := a.(type) {
+		case types.String:
+			bytes += uint64(len(v))
+		case types.Bytes:
+			bytes += uint64(len(v))
+		}
+	}
+	cost := 1 + bytes/bytesAtWorth
+	switch {
+	case strings.HasPrefix(overload, "kyverno."):
+		cost = lookupCost + bytes
+	case strings.Contains(overload, "image"):
+		cost = 1 + bytes/bytesAtOnce
+	}
+	return &cost
+}
+
+// costly says whether a call's cost can't be bounded beforehand.
+func costly(overload string) bool {
+	return strings.HasPrefix(overload, "kyverno") && !strings.HasPrefix(overload, orValueName) ||
+		strings.HasPrefix(overload, "base64") || strings.HasPrefix(overload, "regex_")
+}
+
+// counted says whether an expression's cost has to be counted as it runs.
+func counted(a *celgo.Ast) bool {
+	for _, r := range a.NativeRep().ReferenceMap() {
+		if slices.ContainsFunc(r.OverloadIDs, costly) {
+			return true
+		}
+	}
+	return false
+}
