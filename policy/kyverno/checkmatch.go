@@ -44,10 +44,16 @@ func (c checker) subresources(r *Rule, f *Filter) {
 		return
 	}
 	for i, k := range f.Kinds {
-		if k.Subresource != "" {
+		if k.Subresource != "" || slices.Contains(subresourceKinds, k.Kind) {
 			c.add(f.Pointer+"/resources/kinds/"+itoa(i), "a background scan finds no subresources: set spec.background to false")
 		}
 	}
+}
+
+// subresourceKinds are built-in kinds that are of subresources alone.
+var subresourceKinds = []string{
+	"Eviction", "NodeProxyOptions", "PodAttachOptions", "PodExecOptions", "PodPortForwardOptions", "PodProxyOptions", "Scale",
+	"ServiceProxyOptions", "TokenRequest",
 }
 
 // form refuses filters that are written in two ways at once.

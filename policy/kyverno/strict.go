@@ -1,6 +1,7 @@
 package kyverno
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -183,7 +184,7 @@ func (s *shape) checkMap(m map[string]any, pointer string, f *faults) {
 	}
 	for _, key := range s.needs {
 		if m[key] == nil {
-			f.add(pointer, "%s has no %s", dotted(pointer), key)
+			f.add(pointer, "%s has no %s", cmp.Or(dotted(pointer), "the policy"), key)
 		}
 	}
 }
