@@ -171,7 +171,7 @@ func (r *celRun) eval(e *celExpression) (ref.Val, error) {
 		return nil, fmt.Errorf("compilation error: %w", e.err)
 	}
 	review := r.run.review
-	if e.user && !review.userKnown(nil) {
+	if e.user && !review.userKnown() {
 		return nil, review.ask("needs to know who makes the request: give the user with --as")
 	}
 	if e.namespace && !review.namespaceKnown() {

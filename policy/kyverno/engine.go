@@ -101,14 +101,14 @@ func (r *review) matchesUsers() bool {
 	if r.engine.options.CLI {
 		return r.mocks.UserInfo != nil || len(r.mocks.Roles)+len(r.mocks.ClusterRoles) > 0
 	}
-	return r.userKnown(nil)
+	return r.userKnown()
 }
 
 func (r *review) roles() (roles, clusterRoles []string) {
 	if r.engine.options.CLI {
 		return r.mocks.Roles, r.mocks.ClusterRoles
 	}
-	if !r.userKnown(nil) {
+	if !r.userKnown() {
 		return nil, nil
 	}
 	return rolesOf(r.engine.options.Cluster, r.user(), r.req.Namespace)

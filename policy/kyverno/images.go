@@ -120,6 +120,9 @@ func (f *imageFinder) take(v any, at string, x ImageExtractor) error {
 	if !ok {
 		return fmt.Errorf("the image at %s is no text", at+render.Pointer(x.Value))
 	}
+	if strings.TrimSpace(text) == "" {
+		return nil // to be filled in by others
+	}
 	image, err := parseImage(text)
 	if err != nil {
 		return err

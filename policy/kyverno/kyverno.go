@@ -7,9 +7,11 @@
 // [Engine.Validator]. Tests of policies ask it directly ([Engine.Respond]),
 // with the answers that they bring themselves ([Mocks]).
 //
-// A policy is read in document.go and checked in check.go; match.go and
-// autogen.go say which rules concern a request; rule.go is the way of one rule:
-// context, preconditions, exceptions, then what it does, a file each.
+// A policy is read in read.go and checked in check.go; match.go and autogen.go
+// say which rules concern a request. engine.go takes a request through them,
+// rule.go is the way of one: context.go and entry.go are what JMESPath sees,
+// variables.go puts it into the rule, and then it does what it is about, a
+// file each. fields.go finds the fields of the object that were telling.
 package kyverno
 
 import (

@@ -1,0 +1,73 @@
+package kyverno
+
+import (
+	"maps"
+	"strings"
+)
+
+// mocked is what a test brings for a rule, as a tree. nil: nothing.
+func (r *review) mocked(rule *Rule) map[string]any {
+	own := rule.Name
+	if rule.Base != nil {
+		own = rule.Base.Name
+	}
+	sets := []map[string]any{r.mocks.Variables, r.mocks.Rules[own], r.mocks.Foreach[own]}
+	var tree map[string]any
+	for _, set := range sets {
+		for _, name := range sortedKeys(set) {
+			if tree == nil {
+				tree = map[string]any{}
+			}
+			plant(tree, splitName(name), floats(set[name]))
+		}
+	}
+	return tree
+}
+
+// splitName takes a dotted name apart; a quoted part keeps its dots.
+func splitName(name string) []string {
+	var parts []string
+	var part strings.Builder
+	quoted := false
+	for _, c := range name {
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case c == '.' && !quoted:
+			parts = append(parts, part.String())
+			part.Reset()
+		default:
+			part.WriteRune(c)
+		}
+	}
+	return append(parts, part.String())
+}
+
+func plant(tree map[string]any, path []string, value any) {
+	for _, name := range path[:len(path)-1] {
+		below, ok := tree[name].(map[string]any)
+		if ok {
+			below = maps.Clone(below)
+		} else {
+			below = map[string]any{}
+		}
+		tree[name] = below
+		tree = below
+	}
+	tree[path[len(path)-1]] = value
+}
+
+// merge is a map with what another says over it, however deep. It changes
+// neither.
+func merge(under, over map[string]any) map[string]any {
+	made := maps.Clone(under)
+	for k, v := range over {
+		inner, ok := v.(map[string]any)
+		if below, both := made[k].(map[string]any); ok && both {
+			made[k] = merge(below, inner)
+			continue
+		}
+		made[k] = v
+	}
+	return made
+}

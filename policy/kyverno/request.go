@@ -1,0 +1,138 @@
+package kyverno
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// userKnown says whether anything is known of who makes the request. On the
+// command line of Kyverno what is not known is not there.
+func (r *review) userKnown() bool {
+	u := r.user()
+	return r.engine.options.CLI || u.Username != "" || u.UID != "" || len(u.Groups) > 0 || len(u.Extra) > 0
+}
+
+func (r *review) user() *policy.UserInfo {
+	if r.engine.options.CLI {
+		return cmp.Or(r.mocks.UserInfo, &policy.UserInfo{})
+	}
+	return &r.req.UserInfo
+}
+
+// serviceAccount gives the parts of system:serviceaccount:NAMESPACE:NAME.
+func (r *review) serviceAccount(which string) (any, bool, error) {
+	if !r.userKnown() {
+		return nil, false, r.ask("needs to know who makes the request: give the user with --as")
+	}
+	if r.engine.options.CLI && r.mocks.UserInfo == nil {
+		return nil, false, nil
+	}
+	namespace, name := "", ""
+	if rest, ok := strings.CutPrefix(r.user().Username, "system:serviceaccount:"); ok {
+		namespace, name, _ = strings.Cut(rest, ":")
+	}
+	if which == "serviceAccountName" {
+		return name, true, nil
+	}
+	return namespace, true, nil
+}
+
+// request is the variable of that name.
+func (r *review) request(mocks map[string]any) map[string]any {
+	mocked, _ := mocks["request"].(map[string]any)
+	if r.requestValue == nil {
+		r.requestValue = r.newRequest()
+	}
+	if mocked == nil {
+		return r.requestValue
+	}
+	m := merge(r.requestValue, mocked)
+	if r.simulated {
+		m["operation"] = r.operation
+	}
+	return m
+}
+
+// newRequest is what Kyverno shows of a request: all of it in a cluster, on
+// its command line the objects and little else.
+func (r *review) newRequest() map[string]any {
+	m := map[string]any{"operation": r.operation, "namespace": r.req.Namespace}
+	if r.object != nil {
+		m["object"] = floats(r.object)
+	}
+	if r.old != nil {
+		m["oldObject"] = floats(r.old)
+	}
+	r.addUser(m)
+	if r.engine.options.CLI {
+		return m
+	}
+	for _, name := range []string{"object", "oldObject"} {
+		if _, ok := m[name]; !ok {
+			m[name] = nil
+		}
+	}
+	kind, resource := kindTree(r.req), resourceTree(r.req)
+	if r.req.Kind == namespaceKind {
+		m["namespace"] = r.req.Name // as the API server has it
+	}
+	m["uid"], m["name"], m["dryRun"] = "", r.req.Name, r.req.DryRun
+	m["kind"], m["requestKind"], m["resource"], m["requestResource"] = kind, kind, resource, resource
+	if r.req.SubResource != "" {
+		m["subResource"], m["requestSubResource"] = r.req.SubResource, r.req.SubResource
+	}
+	m["options"] = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": optionsKinds[r.operation]}
+	return m
+}
+
+var optionsKinds = map[string]string{opCreate: "CreateOptions", opUpdate: "UpdateOptions", opDelete: "DeleteOptions"}
+
+var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+
+func kindTree(req *policy.Request) map[string]any {
+	return map[string]any{"group": req.Kind.Group, "version": req.Kind.Version, "kind": req.Kind.Kind}
+}
+
+func resourceTree(req *policy.Request) map[string]any {
+	return map[string]any{"group": req.Resource.Group, "version": req.Resource.Version, "resource": req.Resource.Resource}
+}
+
+func (r *review) addUser(m map[string]any) {
+	if r.engine.options.CLI && r.mocks.UserInfo == nil || !r.userKnown() {
+		return
+	}
+	u := r.user()
+	info := map[string]any{"username": u.Username}
+	if u.UID != "" {
+		info["uid"] = u.UID
+	}
+	if len(u.Groups) > 0 {
+		info["groups"] = anys(u.Groups)
+	}
+	if len(u.Extra) > 0 {
+		extra := map[string]any{}
+		for k, v := range u.Extra {
+			extra[k] = anys(v)
+		}
+		info["extra"] = extra
+	}
+	m["userInfo"] = info
+	roles, clusterRoles := r.roles()
+	m["roles"], m["clusterRoles"] = anys(roles), anys(clusterRoles)
+}
+
+func anys(list []string) []any {
+	made := make([]any, len(list))
+	for i, s := range list {
+		made[i] = s
+	}
+	return made
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
