@@ -1,0 +1,105 @@
+package podsecurity
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	psa "k8s.io/pod-security-admission/policy"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A finder finds the fields for which a check refuses a pod. It knows which
+// fields a check looks at, in the order in which Kyverno names them, and
+// nothing of which values it takes: it puts one field after the other into a
+// pod that has nothing else, and asks the check. So lists of allowed values,
+// and what changes in them from version to version, stand in the library alone.
+type finder struct {
+	pod   *Pod
+	check psa.CheckPodFn
+	found []FieldError
+}
+
+// A place is a field, as it is reported and as a pointer from what holds the
+// pod's spec.
+type place struct{ field, pointer string }
+
+func (p place) child(names ...string) place {
+	for _, name := range names {
+		p.field += "." + name
+		p.pointer += "/" + name
+	}
+	return p
+}
+
+func (p place) index(i int) place {
+	pointer := render.Pointer(i)
+	return place{p.field + "[" + pointer[1:] + "]", p.pointer + pointer}
+}
+
+var (
+	specPlace    = place{"spec", "/spec"}
+	contextPlace = specPlace.child("securityContext")
+)
+
+func (f *finder) add(p place, e FieldError) {
+	e.Field, e.Pointer = p.field, f.pod.At+p.pointer
+	f.found = append(f.found, e)
+}
+
+func (f *finder) forbidden(p place, container string, value any) {
+	f.add(p, FieldError{Container: container, BadValue: value})
+}
+
+func (f *finder) required(p place, container string) {
+	f.add(p, FieldError{Container: container, Required: true})
+}
+
+// refuses asks the check about a pod that shares with ours only what it is
+// for, which some checks relax for.
+func (f *finder) refuses(spec corev1.PodSpec, annotations map[string]string) bool {
+	spec.OS, spec.HostUsers = f.pod.Spec.OS, f.pod.Spec.HostUsers
+	return !f.check(&metav1.ObjectMeta{Annotations: annotations}, &spec).Allowed
+}
+
+func (f *finder) refusesContext(sc corev1.PodSecurityContext) bool {
+	return f.refuses(corev1.PodSpec{SecurityContext: &sc}, nil)
+}
+
+func (f *finder) refusesContainer(c corev1.Container) bool {
+	return f.refuses(corev1.PodSpec{Containers: []corev1.Container{c}}, nil)
+}
+
+func (f *finder) refusesContainerContext(sc corev1.SecurityContext) bool {
+	return f.refusesContainer(corev1.Container{SecurityContext: &sc})
+}
+
+// context is the pod's security context, never nil.
+func (f *finder) context() corev1.PodSecurityContext {
+	if f.pod.Spec.SecurityContext == nil {
+		return corev1.PodSecurityContext{}
+	}
+	return *f.pod.Spec.SecurityContext
+}
+
+// containers calls visit for each container, in the library's order.
+func (f *finder) containers(visit func(p place, c *corev1.Container)) {
+	spec := &f.pod.Spec
+	for i := range spec.InitContainers {
+		visit(specPlace.child("initContainers").index(i), &spec.InitContainers[i])
+	}
+	for i := range spec.Containers {
+		visit(specPlace.child("containers").index(i), &spec.Containers[i])
+	}
+	for i := range spec.EphemeralContainers {
+		visit(specPlace.child("ephemeralContainers").index(i), (*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
+}
+
+// contexts calls visit for each container with a security context.
+func (f *finder) contexts(visit func(p place, name string, sc *corev1.SecurityContext)) {
+	f.containers(func(p place, c *corev1.Container) {
+		if c.SecurityContext != nil {
+			visit(p.child("securityContext"), c.Name, c.SecurityContext)
+		}
+	})
+}
