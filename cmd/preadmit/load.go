@@ -78,7 +78,12 @@ func loadFrom(ctx context.Context, o *checkOptions, t *tree, args []string, stdi
 		l.holdPolicies(p, units)
 		in.judges = append(in.judges, units...)
 	}
-	in.context, err = l.render(ctx, o.with)
+	clusters, with, err := l.clusterResources(o.with)
+	if err != nil {
+		return nil, err
+	}
+	in.context, err = l.render(ctx, with)
+	in.context = append(in.context, clusters...)
 	return in, err
 }
 
