@@ -211,7 +211,7 @@ func tablesOf(dir string) map[string]string {
 				rules, _ := render.Lookup(o.Object, "/spec/rules")
 				list, _ := rules.([]any)
 				for _, r := range list {
-					tables[at+fieldOf(r, "name")] = o.GetKind() + " " + kindOfRule(r)
+					tables[at+textInRule(r, "name")] = o.GetKind() + " " + kindOfRule(r)
 				}
 			}
 		}
@@ -220,7 +220,7 @@ func tablesOf(dir string) map[string]string {
 	return tables
 }
 
-func fieldOf(rule any, key string) string {
+func textInRule(rule any, key string) string {
 	v, _ := render.Lookup(rule, "/"+key)
 	s, _ := v.(string)
 	return s
