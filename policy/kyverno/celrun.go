@@ -324,7 +324,7 @@ func (v *celVariables) Iterator() traits.Iterator {
 	return types.NewRefValList(types.DefaultTypeAdapter, names).Iterator()
 }
 
-var celVariablesType = types.NewTypeValue("kubernetes.variables", traits.IndexerType|traits.FieldTesterType|traits.IterableType)
+var celVariablesType = celgo.ObjectType("kubernetes.variables", traits.IndexerType|traits.FieldTesterType|traits.IterableType)
 
 // ConvertToNative implements ref.Val.
 func (v *celVariables) ConvertToNative(reflect.Type) (any, error) {

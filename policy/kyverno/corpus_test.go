@@ -3,6 +3,7 @@ package kyverno
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -341,18 +342,14 @@ func (x *publishedRun) respond(o *render.Object, op policy.Operation) []Response
 func (x *publishedRun) mocksFor(p *Policy, o *render.Object) *Mocks {
 	m := x.mocks
 	m.Variables, m.Rules, m.Foreach = map[string]any{}, map[string]map[string]any{}, map[string]map[string]any{}
-	for k, v := range x.values.GlobalValues {
-		m.Variables[k] = v
-	}
+	maps.Copy(m.Variables, x.values.GlobalValues)
 	for _, v := range x.values.Policies {
 		if v.Name != p.Name {
 			continue
 		}
 		for _, r := range v.Resources {
 			if r.Name == o.GetName() {
-				for k, v := range r.Values {
-					m.Variables[k] = v
-				}
+				maps.Copy(m.Variables, r.Values)
 			}
 		}
 		for _, r := range v.Rules {

@@ -3,6 +3,7 @@ package kyverno
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -164,9 +165,7 @@ func (r *review) namespaceLabels() map[string]string {
 		return map[string]string{nameLabel: name}
 	}
 	labels := map[string]string{nameLabel: name}
-	for k, v := range o.GetLabels() {
-		labels[k] = v
-	}
+	maps.Copy(labels, o.GetLabels())
 	return labels
 }
 

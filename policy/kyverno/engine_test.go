@@ -138,8 +138,13 @@ func TestOddObjects(t *testing.T) {
 	}
 	e := engineOf(t, strings.Join(rules, "---"), Options{Kinds: plainKinds{}})
 	for _, spec := range []any{
-		nil, "x", int64(1), []any{}, map[string]any{}, map[string]any{"containers": nil}, map[string]any{"containers": "x"},
-		map[string]any{"containers": map[string]any{"a": "b"}}, map[string]any{"containers": []any{nil, "x", int64(1), []any{}}},
+		nil, "x", int64(1),
+		[]any{},
+		map[string]any{},
+		map[string]any{"containers": nil},
+		map[string]any{"containers": "x"},
+		map[string]any{"containers": map[string]any{"a": "b"}},
+		map[string]any{"containers": []any{nil, "x", int64(1), []any{}}},
 		map[string]any{"containers": []any{map[string]any{"name": int64(1), "image": true}}},
 	} {
 		o := podWith(map[string]any{}, nil)

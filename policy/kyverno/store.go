@@ -219,8 +219,8 @@ func unescapeQuery(v string) string {
 // fieldFits tests FIELD=VALUE, FIELD==VALUE or FIELD!=VALUE.
 func fieldFits(o map[string]any, term string) bool {
 	field, value, not := "", "", false
-	if i := strings.Index(term, "!="); i >= 0 {
-		field, value, not = term[:i], term[i+2:], true
+	if before, after, ok := strings.Cut(term, "!="); ok {
+		field, value, not = before, after, true
 	} else {
 		field, value, _ = strings.Cut(term, "=")
 		value = strings.TrimPrefix(value, "=")
