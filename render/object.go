@@ -43,3 +43,18 @@ func (o *Object) At(pointer string) []Origin {
 	}
 	return o.Provenance.At(pointer)
 }
+
+// Line returns the places that made line n, from 0, of a field that is a text of
+// several lines: in a text made of several values each line has its own. It is nil
+// where no more is known of a line than of the field.
+func (o *Object) Line(pointer string, n int) []Origin {
+	if o == nil {
+		return nil
+	}
+	if p, ok := o.Provenance.(interface {
+		Line(pointer string, n int) []Origin
+	}); ok {
+		return p.Line(pointer, n)
+	}
+	return nil
+}

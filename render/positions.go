@@ -98,6 +98,24 @@ func (p *Positions) telling(f found) (from, to int) {
 	return from, max(from, p.src.trimRight(from, to))
 }
 
+// Line returns where line n, from 0, of a literal block scalar is written, and
+// nil for other fields and for blank lines.
+func (p *Positions) Line(pointer string, n int) []Origin {
+	f := p.find(pointer)
+	if node := p.tree.nodes[f.entry.node]; f.missing || node.kind != styledScalar {
+		return nil
+	} else if from, to := p.src.token(node); from < to && p.src.data[from] == '|' {
+		line, _ := p.src.place(from)
+		if line+n >= p.src.lineCount() {
+			return nil
+		}
+		if span := p.src.text(line + n); span.Column < span.EndColumn {
+			return []Origin{{Span: span, Role: Manifest}}
+		}
+	}
+	return nil
+}
+
 // title finds the field that names an object.
 func (p *Positions) title() found {
 	for _, pointer := range []string{"/metadata/name", "/metadata/generateName", "/kind"} {

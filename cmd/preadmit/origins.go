@@ -16,9 +16,13 @@ import (
 func originsYAML(w io.Writer, t *tree, o *render.Object, data []byte) error {
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	places := make([]string, len(lines))
-	width := 0
-	for i, pointer := range pointers(data, len(lines)) {
-		places[i] = originOf(t, o, pointer)
+	width, header := 0, 0
+	at := pointers(data, len(lines))
+	for i, pointer := range at {
+		if i == 0 || at[i-1] != pointer {
+			header = i
+		}
+		places[i] = originOf(t, o, pointer, i-header-1)
 		width = max(width, utf8.RuneCountInString(places[i]))
 	}
 	for i, line := range lines {
@@ -29,9 +33,16 @@ func originsYAML(w io.Writer, t *tree, o *render.Object, data []byte) error {
 	return nil
 }
 
-// originOf is the first place of a field as file:line.
-func originOf(t *tree, o *render.Object, pointer string) string {
-	origins := o.At(pointer)
+// originOf is the first place of a field as file:line, or that of a line, from
+// 0, of a text that is known line by line.
+func originOf(t *tree, o *render.Object, pointer string, line int) string {
+	var origins []render.Origin
+	if line >= 0 {
+		origins = o.Line(pointer, line)
+	}
+	if len(origins) == 0 {
+		origins = o.At(pointer)
+	}
 	if len(origins) == 0 {
 		return ""
 	}
@@ -108,4 +119,34 @@ func displayed(t *tree, origins []render.Origin) []render.Origin {
 		origins[i].File = t.display(origins[i].File)
 	}
 	return origins
+}
+
+// coarse says of which fields no line is known, only the file: those of charts
+// in archives, and what templates make in ways that can't be traced.
+func coarse(in *input) []string {
+	type place struct{ unit, file string }
+	counts := make(map[place]int)
+	for _, u := range in.head {
+		for _, o := range u.Objects {
+			fields(o.Object, "", func(pointer string, v any) {
+				if at := o.At(pointer); pointer != "" && isScalar(v) && len(at) > 0 && at[0].Line == 0 {
+					counts[place{in.tree.display(u.Path), in.tree.display(at[0].File)}]++
+				}
+			})
+		}
+	}
+	var notes []string
+	for at, n := range counts {
+		notes = append(notes, fmt.Sprintf("%s: %d fields of %s are known by this file alone, not by a line", at.file, n, at.unit))
+	}
+	slices.Sort(notes)
+	return notes
+}
+
+func isScalar(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return true
 }

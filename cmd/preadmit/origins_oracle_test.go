@@ -64,7 +64,7 @@ func TestOrigins(t *testing.T) {
 // cases are the trees of the renderers' own tests.
 func cases(t *testing.T) (files []string) {
 	t.Helper()
-	for _, pattern := range []string{"../../render/helm/testdata/charts/*.txtar", "../../render/kustomize/testdata/render/*.txtar"} {
+	for _, pattern := range []string{"../../testdata/origins/*.txtar", "../../render/helm/testdata/charts/*.txtar", "../../render/kustomize/testdata/render/*.txtar"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("nothing is %s: %v", pattern, err)
@@ -459,6 +459,20 @@ func (o *oracle) report(t *testing.T) {
 	t.Logf("\n%s", b.String())
 	for _, kind := range kinds {
 		o.tables[kind].say(t, kind)
+		o.tables[kind].hold(t, kind)
+	}
+}
+
+// hold wants a line for 99.9% of the fields, and each edit of a place to change
+// what is said to hang on it.
+func (n *tally) hold(t *testing.T, kind string) {
+	if n.whole*1000 > n.fields {
+		t.Errorf("%s: %d of %d fields have no line", kind, n.whole, n.fields)
+	}
+	for _, c := range slices.Sorted(maps.Keys(n.tried)) {
+		if out := n.tried[c]; out.same > 0 {
+			t.Errorf("%s: %d of %d fields are as before with another %s", kind, out.same, out.fields, c)
+		}
 	}
 }
 

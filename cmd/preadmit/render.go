@@ -86,6 +86,11 @@ func runRender(ctx context.Context, o *checkOptions, printed printing, args []st
 	if err := brokenPipe(err); err != nil {
 		return 0, err
 	}
+	if printed.origins && o.verbose {
+		for _, note := range coarse(in) {
+			fmt.Fprintf(stderr, "note: %s\n", plain(note))
+		}
+	}
 	return complain(stderr, in.found), nil
 }
 

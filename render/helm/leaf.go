@@ -72,6 +72,40 @@ func (f fieldText) scalar(key, value render.Span) []render.Origin {
 	return found
 }
 
+// Line returns the values and the places in templates that wrote line n, from 0,
+// of a field that the output has as a literal block scalar.
+func (p *provenance) Line(pointer string, n int) []render.Origin {
+	positions, ok := p.positions.(*render.Positions)
+	if !ok {
+		return nil
+	}
+	found := positions.Line(pointer, n)
+	if len(found) == 0 {
+		return nil
+	}
+	span := found[0].Span
+	from, to := p.part.offset(span.Line, span.Column), p.part.offset(span.EndLine, span.EndColumn)
+	return append(p.lineValues(from, to), p.part.origins(from, to)...)
+}
+
+func (p *provenance) lineValues(from, to int) (found []render.Origin) {
+	s := p.part.x.supply
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.index()
+	line := p.part.text[from:to]
+	f := fieldText{part: p.part, supply: s, value: line}
+	for _, h := range f.search(from, to, false) {
+		if !h.proves(line, line) {
+			continue
+		}
+		if at, ok := s.place(h, h.want()); ok && !slices.Contains(found, at) {
+			found = append(found, at)
+		}
+	}
+	return found
+}
+
 // want is what is to stand at the place of a hit.
 func (h hit) want() any {
 	if h.node == nil {

@@ -2,6 +2,7 @@ package kustomize
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ type chart struct {
 	types.HelmGlobals `json:",inline"`
 	types.HelmChart   `json:",inline"`
 	at                func(field ...any) render.Span
+	owner             *render.Object // of its values, when they are merged
 }
 
 // An inflated is what a chart was rendered to.
@@ -193,7 +195,7 @@ func (w *walk) chartSource(n *node, c *chart) (render.Source, error) {
 			helm.APIVersions = d.APIVersions
 		}
 	}
-	return render.Source{FS: w.src.FS, Path: dir, Kind: "helm", Namespace: c.Namespace, Helm: helm, Owner: w.src.Owner}, nil
+	return render.Source{FS: w.src.FS, Path: dir, Kind: "helm", Namespace: c.Namespace, Helm: helm, Owner: cmp.Or(c.owner, w.src.Owner)}, nil
 }
 
 func (c *chart) check() error {

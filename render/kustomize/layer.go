@@ -290,7 +290,8 @@ type writing struct {
 
 // How sure it is that an operation wrote what a field is in.
 const (
-	sameField = iota // it has the same value for the field
+	otherName = iota // it has the same value for the field, in an item of another name
+	sameField        // in what has no name
 	sameName         // and for what tells items of lists apart
 	sameValue        // and for everything in it
 )
@@ -338,7 +339,7 @@ func (f *field) likeness(wrote any, depth int) int {
 			if equal(v, b[key]) {
 				return sameName
 			}
-			break
+			return otherName
 		}
 	}
 	return sameField

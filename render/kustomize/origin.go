@@ -94,6 +94,44 @@ func (p *provenance) at(pointer string) []render.Origin {
 	return p.whole()
 }
 
+// Line returns where line n of a text is written: in a literal block scalar of a
+// document, or in a file that a generator takes in.
+func (p *provenance) Line(pointer string, n int) []render.Origin {
+	p.o.mu.Lock()
+	defer p.o.mu.Unlock()
+	p.prepare()
+	v, ok := render.Lookup(p.value, pointer)
+	if !ok {
+		return nil
+	}
+	f := &field{p: p, pointer: pointer, path: render.Path(pointer), value: v}
+	f.src, f.at = p.tagged(f.path)
+	if found := f.transformed(); len(found) > 0 {
+		return f.fileLine(found, n)
+	}
+	src, at := f.original()
+	switch {
+	case src == nil || !f.holds(src, at):
+		return nil
+	case src.chart != nil:
+		return src.chart.Line(at, n)
+	}
+	return src.placed(src.doc.Positions.Line(at, n))
+}
+
+// fileLine is a line of the file that a generator took for the field.
+func (f *field) fileLine(found []render.Origin, n int) []render.Origin {
+	text, _ := f.value.(string)
+	content := string(f.p.o.w.snap.files[found[0].File])
+	if found[0].Role != render.Generated || content != decoded(f, text) || n > strings.Count(content, "\n") {
+		return nil
+	}
+	line := lineOf(content, n+1)
+	found[0].Span = firstLine(found[0].File, line)
+	found[0].Line, found[0].EndLine = n+1, n+1
+	return found
+}
+
 func parent(pointer string) string {
 	return pointer[:max(0, strings.LastIndexByte(pointer, '/'))]
 }

@@ -304,11 +304,15 @@ func (s *source) origins(at string) []render.Origin {
 	if s.chart != nil {
 		return s.chart.At(at)
 	}
+	return s.placed(slices.Clone(s.doc.Positions.At(at)))
+}
+
+// placed puts places in the document to where the document stands.
+func (s *source) placed(found []render.Origin) []render.Origin {
 	role := render.Manifest
 	if s.patch != nil {
 		role = render.Patch
 	}
-	found := slices.Clone(s.doc.Positions.At(at))
 	for i := range found {
 		found[i].Role = role
 		if s.shifted {

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/preadmit/preadmit/render"
@@ -53,31 +55,72 @@ func plainValues(fsys fs.FS, c *chart, own bool, file string, additional []strin
 	return &render.Helm{ValueFiles: additional}, nil
 }
 
-// mergedValues does what kustomize and then Helm do to values.
+// mergedValues does what kustomize and then Helm do to values. Whose they are is
+// kept in the chart's owner, so that fields can be traced to their lines.
 func (w *walk) mergedValues(c *chart, file string, additional []string) (*render.Helm, error) {
 	inline, err := exact(c.ValuesInline)
 	if err != nil {
 		return nil, c.error("wrong-value", "valuesInline is not representable in JSON", "valuesInline")
 	}
+	given := []givenValues{{inline, func(path string) render.Span { return c.at(append([]any{"valuesInline"}, elements(path)...)...) }}}
 	if c.ValuesMerge != "replace" {
-		values, err := w.valuesOf(file, render.YAML12)
+		base, err := w.valuesOf(file, render.YAML12)
 		if err != nil {
 			return nil, err
 		}
 		if c.ValuesMerge == "merge" {
-			inline = merge(inline, values)
+			inline = merge(inline, base.values)
+			given = append([]givenValues{base}, given...)
 		} else {
-			inline = merge(values, inline)
+			inline = merge(base.values, inline)
+			given = append(given, base)
 		}
 	}
 	for _, name := range additional {
-		values, err := w.valuesOf(name, render.YAML11)
+		more, err := w.valuesOf(name, render.YAML11)
 		if err != nil {
 			return nil, err
 		}
-		inline = layer(inline, values)
+		inline = layer(inline, more.values)
+		given = append([]givenValues{more}, given...)
+	}
+	c.owner = &render.Object{
+		Unstructured: &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"values": inline}}},
+		Provenance:   ownerOf{c, given},
 	}
 	return &render.Helm{Values: inline}, nil
+}
+
+// givenValues are values with where those at a JSON pointer are written.
+type givenValues struct {
+	values map[string]any
+	at     func(pointer string) render.Span
+}
+
+// An ownerOf is where a chart's merged values are written, as if they were those
+// of an object that names the release. Values that win come first.
+type ownerOf struct {
+	chart *chart
+	given []givenValues
+}
+
+// At implements [render.Provenance].
+func (o ownerOf) At(pointer string) []render.Origin {
+	at, ok := strings.CutPrefix(pointer, "/spec/values/")
+	for _, g := range o.given {
+		if _, found := render.Lookup(g.values, "/"+at); ok && found {
+			return []render.Origin{{Span: g.at("/" + at), Role: render.Value}}
+		}
+	}
+	return []render.Origin{{Span: o.chart.at(), Role: render.Reference}}
+}
+
+func elements(pointer string) []any {
+	var all []any
+	for _, key := range render.Path(pointer) {
+		all = append(all, key)
+	}
+	return all
 }
 
 // valuesFile resolves the path of a values file, which kustomize loads under
@@ -102,24 +145,27 @@ func (w *walk) valuesFile(n *node, c *chart, text string, field ...any) (string,
 	return p.real, nil
 }
 
-func (w *walk) valuesOf(name string, dialect render.Dialect) (map[string]any, error) {
+func (w *walk) valuesOf(name string, dialect render.Dialect) (givenValues, error) {
 	data, err := render.ReadFile(w.src.FS, name)
 	if err != nil {
-		return nil, err
+		return givenValues{}, err
 	}
 	docs, err := render.Documents(name, data, dialect)
 	if err != nil && !warnings(err) {
-		return nil, err
+		return givenValues{}, err
 	}
 	w.fail(err)
 	if len(docs) == 0 {
-		return map[string]any{}, nil
+		return givenValues{values: map[string]any{}}, nil
 	}
 	values, ok := docs[0].Value.(map[string]any)
 	if !ok {
-		return nil, &render.Error{Span: docs[0].Span, Rule: "wrong-type", Err: errors.New("values are not an object")}
+		return givenValues{}, &render.Error{Span: docs[0].Span, Rule: "wrong-type", Err: errors.New("values are not an object")}
 	}
-	return values, nil
+	return givenValues{values, func(pointer string) render.Span {
+		found := docs[0].Positions.At(pointer)
+		return found[len(found)-1].Span
+	}}, nil
 }
 
 // exact turns the float64 that encoding/json makes of integers into int64.
