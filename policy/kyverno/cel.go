@@ -104,7 +104,7 @@ var (
 )
 
 // newCEL compiles a rule's validate.cel.
-func (e *Engine) newCEL(p *Policy, rule *Rule) *celProgram {
+func (e *Engine) newCEL(rule *Rule) *celProgram {
 	v := rule.Validate.CEL
 	g := &celProgram{message: rule.Validate.Message, slots: map[string]int{}}
 	if kind, ok := v.ParamKind.(map[string]any); ok {

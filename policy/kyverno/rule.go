@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
@@ -20,7 +21,7 @@ type program struct {
 	message       *template
 	passed        string // the message of a pass
 	clause        *clause
-	cel           *celProgram
+	cel           func() *celProgram // compiled when first asked for; nil: none
 	excludes      []podsecurity.Exclude
 	mutation      *mutation
 	generation    *generation
@@ -46,7 +47,7 @@ func (e *Engine) newProgram(p *Policy, rule *Rule) *program {
 		g.message = newTemplate(v.Message)
 		g.clause = newClause(v)
 		if v.CEL != nil {
-			g.cel = e.newCEL(p, rule)
+			g.cel = sync.OnceValue(func() *celProgram { return e.newCEL(rule) })
 		}
 		if v.PodSecurity != nil {
 			g.excludes = excludesOf(v.PodSecurity.Exclude)
@@ -157,7 +158,7 @@ func (x *run) handle(s *scope, exempt []podsecurity.Exclude) *verdict {
 	case v.PodSecurity != nil:
 		return x.judgePodSecurity(exempt)
 	case v.CEL != nil:
-		return x.program.cel.judge(x)
+		return x.program.cel().judge(x)
 	default:
 		return x.program.clause.body(x, s, nil)
 	}
