@@ -297,6 +297,7 @@ var buckets = [...]cel.Sizes{
 	{Items: 24, Length: 256},
 	{Items: 64, Length: 1 << 10},
 	{Items: 512, Length: 16 << 10},
+	{Items: 8 << 10, Length: 256 << 10},
 }
 
 // planFor says of each expression whether it can't reach the limit on inputs

@@ -104,6 +104,9 @@ func (f flavour) variables() []celgo.EnvOption {
 func declared() celgo.EnvOption {
 	return func(env *celgo.Env) (*celgo.Env, error) {
 		request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
+		for _, name := range []string{"object", "oldObject"} { // which the API server's has not
+			request.Fields[name] = apiservercel.NewDeclField(name, apiservercel.DynType, false, nil, nil)
+		}
 		list := apiservercel.NewListType(apiservercel.StringType, -1)
 		exceptions := apiservercel.NewObjectType("kyverno.exceptions", map[string]*apiservercel.DeclField{
 			"allowedImages": apiservercel.NewDeclField("allowedImages", list, true, nil, nil),

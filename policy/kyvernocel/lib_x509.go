@@ -26,13 +26,13 @@ func decodeCertificate(text string) ref.Val {
 		if err != nil {
 			return types.NewErr("failed to parse certificate")
 		}
-		certificate, key = c, c.PublicKey
+		certificate, key, c.PublicKey = c, c.PublicKey, nil
 	case "CERTIFICATE REQUEST":
 		c, err := x509.ParseCertificateRequest(block.Bytes)
 		if err != nil {
 			return types.NewErr("failed to parse certificate request")
 		}
-		certificate, key = c, c.PublicKey
+		certificate, key, c.PublicKey = c, c.PublicKey, nil
 	default:
 		return types.NewErr("PEM block is neither a certificate nor a certificate request")
 	}
@@ -43,6 +43,8 @@ func decodeCertificate(text string) ref.Val {
 	return certificateTree(certificate, public)
 }
 
+// certificateTree is a certificate as a value, in which the modulus of its key
+// is a text: no number is as large.
 func certificateTree(certificate any, key *rsa.PublicKey) ref.Val {
 	var tree map[string]any
 	data, err := json.Marshal(certificate)

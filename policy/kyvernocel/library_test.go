@@ -170,6 +170,7 @@ func TestLibrary(t *testing.T) {
 		`oldObject == {} && !has(oldObject.spec)`,
 		`request.operation == 'CREATE' && request.namespace == 'prod' && request.name == 'p' && request.kind.kind == 'Pod' && request.resource.resource == 'pods'`,
 		`!has(request.subResource) && request.dryRun == false && request.requestKind.version == 'v1'`,
+		`request.object.metadata.name == 'p' && request.oldObject == {}`,
 		`namespaceObject.metadata.labels.env == 'prod'`,
 		`exceptions.allowedImages == [] && exceptions.allowedValues.size() == 0`,
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"strings"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -179,9 +180,11 @@ func (x *run) configure(kind schema.GroupVersionKind, before map[string]any, v r
 	return patch.Merge(converter, kind, before, configuration)
 }
 
-// converter knows the structure of a kind, or deduces it from objects.
+// converter knows the structure of a kind, or deduces it from objects. Kyverno's
+// command line knows the built-in kinds only.
 func (e *Engine) converter(kind schema.GroupVersionKind) (managedfields.TypeConverter, error) {
-	if e.options.Mergers != nil {
+	custom := strings.Contains(kind.Group, ".") && !strings.HasSuffix(kind.Group, ".k8s.io")
+	if e.options.Mergers != nil && !(e.options.CLI && custom) {
 		c, err := e.options.Mergers.TypeConverter(kind)
 		if c != nil || err != nil {
 			return c, err

@@ -199,6 +199,9 @@ func (r *review) requestTree(as policy.Version) map[string]any {
 		"dryRun":          r.req.DryRun,
 		"options":         map[string]any{},
 	}
+	if v := r.in(r.req.Kind); v.err == nil {
+		tree["object"], tree["oldObject"] = v.object, v.old
+	}
 	for key, value := range map[string]string{
 		"subResource": r.req.SubResource, "requestSubResource": r.req.SubResource, "namespace": r.req.Namespace,
 	} {
