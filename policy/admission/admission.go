@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -76,9 +77,10 @@ type Engine struct {
 type bound struct {
 	*compiled
 	bindings []*binding
-	assumed  bool // none of the bindings exists
-	namesake bool // there is another policy of its name
-	doubtful bool // it has a binding that is broken
+	assumed  bool     // none of the bindings exists
+	words    []string // that say so
+	namesake bool     // there is another policy of its name
+	doubtful bool     // it has a binding that is broken
 }
 
 // A family is a kind of policies with that of its bindings.
@@ -262,7 +264,7 @@ func (e *Engine) assume(b *bound) {
 	if len(b.bindings) > 0 || b.doubtful || e.options.AssumeBound == nil || !e.options.AssumeBound(b.object) {
 		return
 	}
-	b.assumed = true
+	b.assumed, b.words = true, slices.Clip([]string{b.assumption()})
 	b.bindings = []*binding{{action: policy.Deny}}
 }
 

@@ -90,6 +90,7 @@ type compiled struct {
 	annotations []*expression
 	expressions int
 	plans       [len(buckets)]func() *plan
+	closePlans  sync.Map // planKey to *plan
 	severity    policy.Severity
 	mutates     *mutates // what else a MutatingAdmissionPolicy says
 }
@@ -296,7 +297,7 @@ func (c *compiled) ready(o *render.Object) {
 	c.object, c.severity = o, severityOf(c.policy.Annotations)
 	c.criteria = newCriteria(c.policy.Spec.MatchConstraints)
 	for i := range c.plans {
-		c.plans[i] = sync.OnceValue(func() *plan { return c.plan(buckets[i]) })
+		c.plans[i] = sync.OnceValue(func() *plan { return c.plan(buckets[i], buckets[i]) })
 	}
 }
 

@@ -164,8 +164,17 @@ func (rs *results) tell(b *bound, action policy.Action, v *verdict) {
 	said := rs.next()
 	b.report(said, v, action)
 	if b.assumed {
-		said.Assumed = append(slices.Clip(said.Assumed), b.assumption())
+		said.Assumed = b.alsoAssumed(said.Assumed)
 	}
+}
+
+// alsoAssumed adds that the binding is assumed. Most verdicts rest on nothing
+// else, and share the words.
+func (b *bound) alsoAssumed(others []string) []string {
+	if len(others) == 0 && b.words != nil {
+		return b.words
+	}
+	return append(slices.Clip(others), b.assumption())
 }
 
 // next adds an empty result.

@@ -295,7 +295,7 @@ func namespaceOf(t *testing.T, e *Engine, req *policy.Request) *corev1.Namespace
 }
 
 // requestsAbout are a CREATE, an UPDATE from a poorer object and a DELETE.
-func requestsAbout(t *testing.T, kinds policy.Kinds, o *render.Object) []policy.Request {
+func requestsAbout(t testing.TB, kinds policy.Kinds, o *render.Object) []policy.Request {
 	t.Helper()
 	poor := &render.Object{Unstructured: &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "metadata": map[string]any{"name": o.GetName(), "namespace": o.GetNamespace()},

@@ -59,7 +59,7 @@ func (x *run) setUp(c *compiled, p *param, as policy.Version) *run {
 	x.policy, x.params, x.as, x.objects = c, p, as, x.review.in(as.Kind)
 	var request cel.Sizes
 	x.request, request = x.review.request(as)
-	x.plan = c.planFor(x.objects.sizes.Max(request).Max(x.review.namespaceSizes()).Max(p.sizes))
+	x.plan = c.planFor(x.objects.sizes.Max(request).Max(x.review.namespaceSizes()), p.sizes)
 	return x
 }
 

@@ -3,6 +3,8 @@ package admission
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -12,11 +14,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeobject "k8s.io/apimachinery/pkg/runtime"
 	upstream "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
 )
 
 // BenchmarkUpstream is what BenchmarkValidate does, by the API server's own
@@ -81,6 +85,88 @@ func BenchmarkBesideUpstream(b *testing.B) {
 		_, theirs, n := besideUpstream(b, 20)
 		beside(b, judgeRead(b, 20, n), theirs, n, 60)
 	})
+	b.Run("published", func(b *testing.B) {
+		ours, theirs, n, validations := publishedSet(b)
+		beside(b, ours, theirs, n, validations)
+	})
+}
+
+// publishedSet are other people's policies, and those of their objects that
+// these let pass, each by all policies that match it. validations are those of
+// one object in the mean.
+func publishedSet(b *testing.B) (ours, theirs func(int), n, validations int) {
+	b.Helper()
+	var policies, params, objects []*render.Object
+	for folder, into := range map[string]*[]*render.Object{"policies": &policies, "params": &params, "resources": &objects} {
+		files, _ := filepath.Glob("../../../shared/corpora/kubescape-vap/C-*[0-9]/" + folder + "/*.yaml")
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				b.Fatal(err)
+			}
+			*into = append(*into, parse(b, file, data)...)
+		}
+	}
+	if len(policies) == 0 {
+		b.Skip("../shared/corpora is absent")
+	}
+	e, _ := New(policies, Options{Kinds: testKinds{}, Cluster: policy.NewCluster(params[0]), AssumeBound: always})
+	var runs []func()
+	var other [][]func()
+	for _, o := range objects {
+		mine, their, count := publishedObject(b, e, o, params[0])
+		if count == 0 {
+			continue
+		}
+		runs, other = append(runs, mine), append(other, their)
+		validations += count
+	}
+	ours = func(i int) { runs[i]() }
+	theirs = func(i int) {
+		for _, f := range other[i] {
+			f()
+		}
+	}
+	b.Logf("%d policies, %d objects, %d validations", len(e.policies), len(runs), validations)
+	return ours, theirs, len(runs), validations / max(1, len(runs))
+}
+
+// publishedObject judges an object in both ways by the policies that let it pass.
+func publishedObject(b *testing.B, e *Engine, o, param *render.Object) (ours func(), theirs []func(), validations int) {
+	reqs := requestsAbout(b, e.options.Kinds, o)
+	if len(reqs) == 0 {
+		return nil, nil, 0
+	}
+	req, attributes := &reqs[0], versionedAttributes(b, &reqs[0])
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: req.Namespace}}
+	value := typed(b, param.Object)
+	some := &Engine{options: e.options, family: e.family}
+	for _, p := range e.policies {
+		all := results{}
+		e.judge(newReview(context.Background(), e, req), p, &all)
+		if len(all.list) == 0 || !allPass(all.list, len(p.validations)) {
+			continue
+		}
+		some.policies, some.rules = append(some.policies, p), some.rules+len(p.validations)
+		v := oracle(b, p.policy)
+		versioned := runtimeobject.Object(nil)
+		if p.policy.Spec.ParamKind != nil {
+			versioned = value
+		}
+		theirs = append(theirs, func() {
+			r := v.Validate(context.Background(), req.Resource.GroupVersionResource, attributes, versioned, ns, celconfig.RuntimeCELCostBudget, lawyer{})
+			for _, d := range r.Decisions {
+				if d.Action != validating.ActionAdmit {
+					b.Error(fmt.Sprint(d))
+				}
+			}
+		})
+	}
+	return func() {
+		if results, err := some.Validate(context.Background(), req); err != nil || !allPass(results, some.rules) {
+			b.Error(results, err)
+		}
+	}, theirs, some.rules
 }
 
 // judgeRead judges objects that were judged before.

@@ -13,15 +13,27 @@ import (
 )
 
 // Roots are the sizes of what an expression reads: of the inputs, all of them
-// taken together, and of each composited variable. A variable that is not
-// there may be of any size.
+// taken together but for params, if these are known for themselves, and of
+// each composited variable. A variable that is not there may be of any size.
 type Roots struct {
 	Inputs    Sizes
+	Params    *Sizes
 	Variables map[string]Sizes
 }
 
-// variablesRoot is the identifier under which composited variables are read.
-const variablesRoot = "variables"
+// input bounds what is read under an identifier.
+func (r *Roots) input(name string) Sizes {
+	if name == paramsRoot && r.Params != nil {
+		return *r.Params
+	}
+	return r.Inputs
+}
+
+// The identifiers under which composited variables and parameters are read.
+const (
+	variablesRoot = "variables"
+	paramsRoot    = "params"
+)
 
 // Cost is an upper bound of what evaluating the expression costs, in the API
 // server's units, when it reads values no larger than roots.
@@ -89,7 +101,7 @@ func (e estimator) read(path []string) (Sizes, bool) {
 	case len(path) == 0:
 		return Sizes{}, false
 	case path[0] != variablesRoot:
-		return e.roots.Inputs, true
+		return e.roots.input(path[0]), true
 	case len(path) == 1:
 		return Sizes{}, false
 	}
@@ -202,7 +214,7 @@ func (m *measure) ident(name string, in *scope) bound {
 	if name == variablesRoot {
 		return bound{}
 	}
-	return bounded(m.roots.Inputs)
+	return bounded(m.roots.input(name))
 }
 
 func (m *measure) selection(sel ast.SelectExpr, in *scope) bound {

@@ -78,8 +78,8 @@ func (f *freezer) freeze(tree any) ref.Val {
 
 func (f *freezer) list(list []any) *List {
 	f.Items = max(f.Items, uint64(len(list)))
-	l := &f.lists.take(1)[0]
-	l.elems = f.vals.take(len(list))
+	l := &f.lists.take(1, 8)[0]
+	l.elems = f.vals.take(len(list), 32)
 	for i, e := range list {
 		l.elems[i] = f.freeze(e)
 	}
@@ -94,8 +94,8 @@ func (f *freezer) mapping(m map[string]any) *Map {
 		f.open = append(f.open, entry{k, v})
 	}
 	slices.SortFunc(f.open[first:], func(a, b entry) int { return strings.Compare(a.key, b.key) })
-	made := &f.maps.take(1)[0]
-	made.keys, made.tags, made.vals = f.keys.take(len(m)), f.tags.take(len(m)), f.vals.take(len(m))
+	made := &f.maps.take(1, 8)[0]
+	made.keys, made.tags, made.vals = f.keys.take(len(m), 32), f.tags.take(len(m), 32), f.vals.take(len(m), 32)
 	for i := range made.keys {
 		e := f.open[first+i]
 		made.keys[i], made.tags[i], made.vals[i] = e.key, tagOf(e.key), f.freeze(e.value)
@@ -104,16 +104,13 @@ func (f *freezer) mapping(m map[string]any) *Map {
 	return made
 }
 
-// A slab hands out parts of arrays, of which each is larger than the one before.
-type slab[T any] struct {
-	free []T
-	size int
-}
+// A slab hands out parts of arrays.
+type slab[T any] struct{ free []T }
 
-func (s *slab[T]) take(n int) []T {
+// take gives n elements, of an array of at least so many.
+func (s *slab[T]) take(n, atLeast int) []T {
 	if n > len(s.free) {
-		s.size = max(n, min(2*s.size, 1024), 8)
-		s.free = make([]T, s.size)
+		s.free = make([]T, max(n, atLeast))
 	}
 	taken := s.free[:n:n]
 	s.free = s.free[n:]
