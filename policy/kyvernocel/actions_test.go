@@ -205,13 +205,14 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: %s", expression, said(got))
 		}
 	}
-	aliases := "a: &a [x, x]\nb: &b [*a, *a]\n"
+	var aliases strings.Builder
+	aliases.WriteString("a: &a [x, x]\nb: &b [*a, *a]\n")
 	for c := 'c'; c < 'z'; c++ {
-		aliases += fmt.Sprintf("%c: &%c [*%c, *%c]\n", c, c, c-1, c-1)
+		fmt.Fprintf(&aliases, "%c: &%c [*%c, *%c]\n", c, c, c-1, c-1)
 	}
 	p := policyOf(t, Generating, `{generate: [{template: {value: "kind: X"}}]}`)
 	spec := p.Object["spec"].(map[string]any)
-	spec["generate"] = []any{map[string]any{"template": map[string]any{"value": aliases}}}
+	spec["generate"] = []any{map[string]any{"template": map[string]any{"value": aliases.String()}}}
 	if _, err := New([]*render.Object{p}, Options{Kinds: kindsOf(t)}); err == nil || !strings.Contains(err.Error(), "is too large") {
 		t.Errorf("a template of aliases: %v", err)
 	}

@@ -9,7 +9,6 @@ import (
 
 	celgo "github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/types"
 	v1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -324,6 +323,3 @@ func (c *compiled) plan(inputs cel.Sizes) []bool {
 	}
 	return fast
 }
-
-// isType says whether an expression yields a type.
-func (e *expression) isType(t *types.Type) bool { return e.ast.OutputType().IsExactType(t) }

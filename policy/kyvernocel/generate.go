@@ -22,7 +22,6 @@ import (
 type making struct {
 	expression *expression
 	documents  []*part
-	err        error // why the template can't be read
 	rule       string
 }
 

@@ -52,7 +52,7 @@ func isImage(s string) ref.Val {
 
 // ConvertToNative implements ref.Val.
 func (r *reference) ConvertToNative(t reflect.Type) (any, error) {
-	if reflect.TypeOf(r).AssignableTo(t) {
+	if reflect.TypeFor[*reference]().AssignableTo(t) {
 		return r, nil
 	}
 	return nil, types.NewErr("type conversion error from image to %v", t).(error)

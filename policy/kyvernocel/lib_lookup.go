@@ -68,9 +68,10 @@ type method struct {
 }
 
 func (m method) options() []celgo.EnvOption {
-	id := m.of.TypeName() + "_" + m.name
+	var id strings.Builder
+	id.WriteString(m.of.TypeName() + "_" + m.name)
 	for _, a := range m.args {
-		id += "_" + strings.NewReplacer("(", "_", ")", "", ", ", "_").Replace(a.String())
+		id.WriteString("_" + strings.NewReplacer("(", "_", ")", "", ", ", "_").Replace(a.String()))
 	}
 	binding := celgo.FunctionBinding(func(args ...ref.Val) ref.Val {
 		h, ok := args[0].(*handle)
@@ -82,7 +83,7 @@ func (m method) options() []celgo.EnvOption {
 	args := append([]*celgo.Type{m.of}, m.args...)
 	var opts []celgo.EnvOption
 	for _, name := range []string{m.name, strings.ToLower(m.name[:1]) + m.name[1:]} {
-		opts = append(opts, celgo.Function(name, celgo.MemberOverload(id+"_"+name, args, m.result, binding)))
+		opts = append(opts, celgo.Function(name, celgo.MemberOverload(id.String()+"_"+name, args, m.result, binding)))
 	}
 	return opts
 }

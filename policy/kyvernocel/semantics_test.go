@@ -227,14 +227,15 @@ func reviewed(t testing.TB, c policy.Chain, object string) []string {
 	}
 	var lines []string
 	for _, r := range results {
-		line := fmt.Sprintf("%s %s %s %s %s", r.Engine, r.Rule, r.Outcome, r.Action, r.Message)
+		var line strings.Builder
+		line.WriteString(fmt.Sprintf("%s %s %s %s %s", r.Engine, r.Rule, r.Outcome, r.Action, r.Message))
 		if len(r.Fields) > 0 {
-			line += " " + strings.Join(r.Fields, " ")
+			line.WriteString(" " + strings.Join(r.Fields, " "))
 			for _, o := range r.Origins {
-				line += fmt.Sprintf(" %d:%d", o.Line, o.Column)
+				line.WriteString(fmt.Sprintf(" %d:%d", o.Line, o.Column))
 			}
 		}
-		lines = append(lines, line)
+		lines = append(lines, line.String())
 	}
 	return lines
 }
