@@ -45,10 +45,15 @@ oracle: ## defaulting and decoding beside the API server's own code (a module of
 	PREADMIT_ORACLE=$(CURDIR)/bin/oracle $(GO) test -count=1 ./policy/schema
 
 TABLES := ^Test(MatchingTable|PublishedOutcomes|PublishedExpressions|Budgets|PublishedMutations|MutationTable|Corpus|KubectlValidate|CELSpec|KubernetesLibraries|Costs)$$
+# Kyverno's: what its command line says, and what its own functions gave.
+KYVERNO := ^Test(Kyverno(Rows|CLI|Table|Policies)|Traps|Published.*|Recorded.*)$$
 conformance: build ## the published cases in ../shared/corpora, where they are
 	@test -x ../shared/corpora/score || { echo "../shared/corpora is absent: nothing to compare with"; exit 0; }; \
 	{ $(GO) test -count=1 -v -run '$(TABLES)' ./policy/admission ./policy/crd ./policy/internal/cel 2>&1; \
+	$(GO) test -count=1 -v -run '$(KYVERNO)' ./cmd/preadmit ./policy/kyverno ./policy/kyvernocel ./policy/internal/... 2>&1; \
 	../shared/corpora/score --bin bin/preadmit --engine vap -v; \
+	../shared/corpora/score --bin bin/preadmit --engine kyverno-clusterpolicy -v; \
+	../shared/corpora/score --bin bin/preadmit --engine kyverno-vpol -v; \
 	../shared/corpora/score --bin bin/preadmit --source kubectl-validate -v; } | awk -f testdata/conformance.awk testdata/conformance.tsv -
 
 offline: ## the same bytes without any network
