@@ -134,18 +134,11 @@ func (r *review) resourceList(args []ref.Val) ref.Val {
 	if r.mocks == nil {
 		r.assume(fmt.Sprintf("the %s there are taken to be those rendered and given", w))
 	}
-	wants := labels.Set(selector(args)).AsSelector()
-	items := []any{}
-	for _, o := range candidates {
-		if (w.namespace == "" || r.namespaceOf(o) == w.namespace) && wants.Matches(labels.Set(o.GetLabels())) {
-			items = append(items, r.value(o, w))
-		}
-	}
 	kind := "List"
 	if len(candidates) > 0 {
 		kind = candidates[0].GetKind() + kind
 	}
-	return frozen(map[string]any{"apiVersion": w.gvr.GroupVersion().String(), "kind": kind, "items": items})
+	return frozen(map[string]any{"apiVersion": w.gvr.GroupVersion().String(), "kind": kind, "items": r.items(w, candidates, selector(args))})
 }
 
 func (r *review) assume(line string) {
@@ -209,7 +202,7 @@ func (r *review) toGVR(args []ref.Val) ref.Val {
 func (r *review) global(args []ref.Val) ref.Val {
 	name := strings.TrimSuffix(strings.Join(texts(args), "."), ".")
 	if r.mocks == nil {
-		return ask("needs to know GlobalContextEntry %s", name)
+		return r.globalEntry(name)
 	}
 	v, ok := r.mocks.Global[name]
 	if !ok {
@@ -226,6 +219,43 @@ func (r *review) global(args []ref.Val) ref.Val {
 		}
 	}
 	return frozen(data)
+}
+
+// globalEntry answers by the GlobalContextEntry of a name that is rendered or
+// given, when it holds objects: what it has of services nobody here knows, nor
+// what it makes of objects.
+func (r *review) globalEntry(name string) ref.Val {
+	entry := r.engine.options.Cluster.Get(r.unit(), schema.GroupKind{Group: "kyverno.io", Kind: "GlobalContextEntry"}, "", name)
+	if entry == nil {
+		return ask("needs to know GlobalContextEntry %s", name)
+	}
+	spec, _ := entry.Object["spec"].(map[string]any)
+	of, ok := spec["kubernetesResource"].(map[string]any)
+	if !ok {
+		return ask("needs the answer of the service that GlobalContextEntry %s calls", name)
+	}
+	text := func(key string) string { s, _ := of[key].(string); return s }
+	w := wanted{gvr: schema.GroupVersionResource{Group: text("group"), Version: text("version"), Resource: text("resource")}, namespace: text("namespace")}
+	r.secret = r.secret || w.gvr.Resource == "secrets"
+	candidates := r.candidates(w)
+	if len(candidates) == 0 {
+		return ask("needs to know the %s there are: give them with --with", w)
+	}
+	r.assume(fmt.Sprintf("the %s there are taken to be those rendered and given", w))
+	return frozen(r.items(w, candidates, nil))
+}
+
+// items are those of the candidates that are in the wanted namespace and have
+// the labels.
+func (r *review) items(w wanted, candidates []*render.Object, having map[string]string) []any {
+	wants := labels.Set(having).AsSelector()
+	items := []any{}
+	for _, o := range candidates {
+		if (w.namespace == "" || r.namespaceOf(o) == w.namespace) && wants.Matches(labels.Set(o.GetLabels())) {
+			items = append(items, r.value(o, w))
+		}
+	}
+	return items
 }
 
 // imageMetadata answers image.GetMetadata.
