@@ -23,6 +23,12 @@ var Formats = []Format{
 	{"text", "for people: every finding with its source line", writeText},
 	{"json", "for programs: everything, and the input of convert and triage", writeJSON},
 	{"sarif", "for GitHub code scanning and editors (SARIF 2.1.0)", writeSARIF},
+	{"markdown", "for GitHub job summaries and comments, 900 KiB at most", writeMarkdown},
+	{"github", "for GitHub Actions: annotations of the ten worst errors, warnings and notices, and a log", writeGitHub},
+	{"junit", "for Jenkins, GitLab and others that show tests (JUnit XML): a suite a unit", writeJUnit},
+	{"gitlab", "for GitLab merge requests (Code Quality)", writeGitLab},
+	{"html", "for a browser, alone: one page that needs neither network nor scripts", writeHTML},
+	{"policyreport", "for Kyverno's dashboards: PolicyReport and ClusterPolicyReport objects (wgpolicyk8s.io/v1alpha2)", writePolicyReport},
 }
 
 // The SARIF profiles.

@@ -1,85 +1,201 @@
 package report
 
 import (
-	"regexp"
+	"bufio"
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
 	"strings"
+
+	"github.com/preadmit/preadmit/policy"
 )
 
-// What formats share that write Markdown: text of any origin as text.
+// The markdown format is GitHub's job summary, and good for comments. GitHub
+// drops a summary of more than 1 MiB as a whole ("supports content up to a size
+// of 1024k", November 2026), so this ends at 900 KiB whatever the report: each
+// part has a share, what it leaves is the next part's, and a part that does
+// not fit says how much of it is missing, as the head does.
+//
+// What others wrote stands in blocks and spans of code, or is escaped.
 
-// escapeMarkdown makes one line of visible text mean itself in GitHub's
-// Markdown: no markup, no HTML, no link, no mention of a person or an issue.
-func escapeMarkdown(s string) string {
-	s = markup.ReplaceAllString(s, `\$0`)
-	s = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
-	return mention.ReplaceAllString(s, "$0&#8203;")
-}
-
-var (
-	markup  = regexp.MustCompile("[\\\\`*_{}\\[\\]()#+.!|~-]")
-	mention = regexp.MustCompile(`@|\\?#|://|www`)
+const (
+	maxMarkdown        = 900 << 10 // bytes
+	maxMarkdownChanges = 20        // objects of a unit
 )
 
-// codeSpan shows s as code, in as many backticks as it needs.
-func codeSpan(s string) string {
-	ticks := strings.Repeat("`", longestRun(s, '`')+1)
-	if len(ticks) == 1 {
-		return ticks + s + ticks
+// The ends of the parts' shares, in bytes from the start.
+const (
+	untilIncomplete = 250 << 10
+	untilDenied     = 600 << 10
+	untilFindings   = 700 << 10
+	untilChanges    = 770 << 10
+	untilProposed   = 810 << 10
+	untilAccepted   = 860 << 10
+	untilNotes      = 880 << 10
+)
+
+// A markdownWriter writes the parts of a summary.
+type markdownWriter struct {
+	*digest
+	buf   bytes.Buffer
+	frame bytes.Buffer
+	text  *printer // writes to frame
+	cut   bool     // something is missing
+}
+
+func writeMarkdown(w io.Writer, r *Report, _ Options) error {
+	m := &markdownWriter{digest: newDigest(r)}
+	m.text = newEmbedded(&m.frame, r)
+	m.incomplete()
+	m.findings("Denied", untilDenied, m.found[denied])
+	m.findings("Warned", untilFindings, m.found[warned])
+	m.findings("Audited", untilFindings, m.found[audited])
+	m.clusterChanges()
+	m.proposed()
+	m.accepted()
+	m.notes()
+	out := bufio.NewWriterSize(w, 64<<10)
+	for line := range strings.Lines(m.head() + m.buf.String()) {
+		out.WriteString(guard(line))
 	}
-	return ticks + " " + s + " " + ticks
+	return out.Flush()
 }
 
-// fenced shows s as a block of code.
-func fenced(s string) string {
-	fence := strings.Repeat("`", max(3, longestRun(s, '`')+1))
-	return fence + "\n" + s + "\n" + fence
+// newEmbedded prints findings as text into another format.
+func newEmbedded(b *bytes.Buffer, r *Report) *printer {
+	return &printer{Options: Options{Width: defaultWidth}, out: bufio.NewWriter(b), src: newSource(r), embedded: true}
 }
 
-func longestRun(s string, c byte) int {
-	longest, run := 0, 0
-	for i := range len(s) {
-		if run++; s[i] != c {
-			run = 0
-		}
-		longest = max(longest, run)
-	}
-	return longest
+// embed is what print writes as text, without the last line end.
+func (p *printer) embed(b *bytes.Buffer, print func()) string {
+	b.Reset()
+	print()
+	p.out.Flush() // to a buffer: no error
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// markdown is somebody's Markdown without what GitHub would act on or hide:
-// HTML, images, mentions, and links to anything but the web. Code stays as it is.
-func markdown(s string) string {
+// head is written last, since it says what is missing below.
+func (m *markdownWriter) head() string {
 	var b strings.Builder
-	for s != "" {
-		i := strings.IndexByte(s, '`')
-		if i < 0 {
-			break
-		}
-		ticks := s[i : i+len(s[i:])-len(strings.TrimLeft(s[i:], "`"))]
-		end := strings.Index(s[i+len(ticks):], ticks)
-		if end < 0 {
-			break
-		}
-		end += i + 2*len(ticks)
-		b.WriteString(disarm(s[:i]))
-		b.WriteString(s[i:end])
-		s = s[end:]
+	b.WriteString("## preadmit: " + m.tally.String() + "\n\n" + m.judged() + "\n")
+	if m.Base != nil {
+		fmt.Fprintf(&b, "\nChange: %s, from %s (%s).\n", changeCount(m.Changes), code(name(m.Base.Revision)), code(name(shortCommit(m.Base.Commit))))
 	}
-	b.WriteString(disarm(s))
+	if m.nothing() {
+		b.WriteString("\n**Nothing was judged**: this says nothing about what is in the tree.\n")
+	}
+	if m.cut {
+		b.WriteString("\n**Not all is shown below**, since GitHub takes no summary of more than 1 MiB. The numbers above count everything, and the JSON report (`-o json`) has it.\n")
+	}
 	return b.String()
 }
 
-var (
-	linkTarget = regexp.MustCompile(`\]\(\s*[^)\s]*`)
-	webTarget  = regexp.MustCompile(`^\]\(https?://`)
-)
-
-func disarm(s string) string {
-	s = strings.NewReplacer("<", "&lt;", "![", `!\[`, "@", "@&#8203;").Replace(s)
-	return linkTarget.ReplaceAllStringFunc(s, func(t string) string {
-		if webTarget.MatchString(t) {
-			return t
+// part writes a part of n items, as many as fit before the end of its share.
+// Without items it writes nothing.
+func (m *markdownWriter) part(title string, end, n int, item func(i int) string) {
+	if n == 0 {
+		return
+	}
+	fmt.Fprintf(&m.buf, "\n### %s (%d)\n\n", title, n)
+	for i := range n {
+		text := item(i)
+		if m.buf.Len()+len(text) > end {
+			m.cut = true
+			fmt.Fprintf(&m.buf, "\n**%d of these %d are not shown here.**\n", n-i, n)
+			return
 		}
-		return `]\(` + t[2:]
+		m.buf.WriteString(text)
+	}
+}
+
+func (m *markdownWriter) incomplete() {
+	m.part("Not rendered, or not whole", untilIncomplete/2, len(m.notWhole), func(i int) string { return unitItem(m.notWhole[i]) })
+	m.findings("In error", untilIncomplete, m.found[broken])
+	m.findings("Not decided", untilIncomplete, m.found[undecided])
+}
+
+func unitItem(u Unit) string {
+	item := "- " + code(visible(u.Path, maxMessage)) + " (" + plainText(name(u.Kind)) + ", " + plainText(name(u.Status)) + ")"
+	if u.Reason != "" {
+		item += ": " + plainText(prose(u.Reason))
+	}
+	return item + "\n"
+}
+
+// findings shows groups with their source lines and all that led there.
+func (m *markdownWriter) findings(title string, end int, found []*group) {
+	m.part(title, end, len(found), func(i int) string {
+		g := found[i]
+		body := m.text.embed(&m.frame, func() { m.text.details(g) })
+		return "**" + classes[g.class].word + "**: " + plainText(headlineOf(g.first())) + "\n\n" + fenced(body) + "\n" + strings.Repeat("\n", min(1, len(found)-1-i))
 	})
+}
+
+// headlineOf is the message of a finding.
+func headlineOf(x *policy.Result) string {
+	return cmp.Or(prose(x.Message), "the rule gives no message")
+}
+
+func (m *markdownWriter) clusterChanges() {
+	title := "What changes on the cluster"
+	m.part(title, untilChanges, len(m.changes), func(i int) string {
+		u := &m.changes[i]
+		var b strings.Builder
+		fmt.Fprintf(&b, "- %s: %s\n", code(visible(u.unit, maxMessage)), changeCount(u.changes))
+		for j := range u.changes {
+			if j == maxMarkdownChanges {
+				fmt.Fprintf(&b, "  - … and %d more\n", len(u.changes)-j)
+				break
+			}
+			b.WriteString("  - " + changeItem(&u.changes[j]) + "\n")
+		}
+		return b.String()
+	})
+}
+
+func changeItem(c *Change) string {
+	item := c.happens() + ": " + code(full(c.Object))
+	if from := c.from(); from != "" {
+		item += ", was " + code(from)
+	}
+	return item
+}
+
+func (m *markdownWriter) proposed() {
+	m.list("Newly found by the proposed policies", untilProposed, m.newly, func(x *policy.Result) string { return "newly " + wordOf(x) })
+	m.list("No longer found by the proposed policies", untilProposed, m.noLonger, func(x *policy.Result) string { return "no longer " + wordOf(x) })
+}
+
+func (m *markdownWriter) accepted() {
+	m.list("Fixed", untilAccepted, m.fixed, func(x *policy.Result) string { return "fixed: " + wordOf(x) })
+	m.list("Suppressed", untilAccepted, m.suppressed, func(x *policy.Result) string {
+		return "suppressed until " + plainText(name(x.Suppression.Expires)) + " (" + plainText(prose(x.Suppression.Reason)) + "): " + wordOf(x)
+	})
+	m.list("There before, and unchanged", untilAccepted, m.unchanged, wordOf)
+}
+
+func (m *markdownWriter) notes() {
+	m.part("Notes", untilNotes, len(m.Notes), func(i int) string { return "- " + plainText(prose(m.Notes[i])) + "\n" })
+}
+
+// list writes results on a line each.
+func (m *markdownWriter) list(title string, end int, results []*policy.Result, word func(*policy.Result) string) {
+	m.part(title, end, len(results), func(i int) string {
+		x := results[i]
+		item := "- " + word(x) + ": "
+		if x.Object.Kind != "" || x.Object.Unit != "" {
+			item += code(strings.TrimSuffix(subject(x.Object), ": ")) + ": "
+		}
+		item += plainText(headlineOf(x)) + " [" + code(ruleName(x.Engine, x.Policy, x.Rule)) + "]"
+		if p := m.text.place(place(x).Span); p != "" {
+			item += " at " + code(p)
+		}
+		return item + "\n"
+	})
+}
+
+func wordOf(x *policy.Result) string {
+	c, _ := classOf(x)
+	return classes[c].word
 }

@@ -36,6 +36,52 @@ func sample(t testing.TB) *Report {
 	return r
 }
 
+// sampleChange is the sample as a change of a base, with every kind of change,
+// baseline and proposal there is.
+func sampleChange(t testing.TB) *Report {
+	r := sample(t)
+	r.Base = &Base{Revision: "main", Commit: "0123456789abcdef0123456789abcdef01234567"}
+	for i := range r.Results {
+		x := &r.Results[i]
+		switch {
+		case x.Outcome == policy.Pass || x.Outcome == policy.Skip:
+			x.Baseline = policy.Unchanged
+		case i%4 == 1:
+			x.Baseline = policy.Unchanged
+		case i%4 == 2 && x.Engine == "ValidatingAdmissionPolicy":
+			x.Baseline = policy.Absent
+		default:
+			x.Baseline = policy.New
+		}
+	}
+	deployment := func(name, unit string) render.Key {
+		return render.Key{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "prod", Name: name, Unit: unit}
+	}
+	old, older := deployment("moved", "apps/old"), deployment("api", "apps/prod")
+	older.APIVersion = "apps/v1beta1"
+	r.Changes = []Change{
+		{Operation: policy.Create, Object: deployment("web-00", "charts/web")},
+		{Operation: policy.Update, Object: deployment("web-01", "charts/web")},
+		{Operation: policy.Delete, Object: render.Key{APIVersion: "v1", Kind: "Service", Namespace: "prod", Name: "gone", Unit: "charts/web"}},
+		{Operation: policy.Update, Object: deployment("moved", "apps/prod"), From: &old, Unchanged: true},
+		{Operation: policy.Update, Object: deployment("api", "apps/prod"), From: &older},
+	}
+	for i := range 25 {
+		r.Changes = append(r.Changes, Change{Operation: policy.Create, Object: render.Key{APIVersion: "v1", Kind: "ConfigMap", Namespace: "prod", Name: fmt.Sprintf("c-%02d", i), Unit: "config"}})
+	}
+	newly, gone := webResult(0), webResult(1)
+	newly.Policy, newly.Baseline, newly.Message = "new-policy", policy.New, "the new policy says $no to $this"
+	gone.Baseline = policy.Absent
+	r.Proposed = []policy.Result{newly, gone}
+	r.Summary.New = 0
+	for i := range r.Results {
+		if r.Results[i].Baseline == policy.New {
+			r.Summary.New++
+		}
+	}
+	return r
+}
+
 func sampleTree(t testing.TB) fs.FS {
 	data, err := os.ReadFile("testdata/sample.txtar")
 	if err != nil {

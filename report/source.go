@@ -40,16 +40,22 @@ const maxSource = 16 << 20 // bytes of a file that is read for its lines
 // newSource reads from the tree of r. Without one it knows no file.
 func newSource(r *Report) *source {
 	s := &source{tree: r.Tree, files: make(map[string]*file), secret: make(map[line]bool)}
-	for i := range r.Results {
-		x := &r.Results[i]
-		if x.Object.Kind != "Secret" {
-			continue
-		}
-		for _, o := range x.Origins {
-			s.secret[s.at(o.Span)] = true
+	for _, results := range [][]policy.Result{r.Results, r.Proposed} {
+		for i := range results {
+			s.keepSecret(&results[i])
 		}
 	}
 	return s
+}
+
+// keepSecret remembers the lines of a result about a Secret.
+func (s *source) keepSecret(x *policy.Result) {
+	if x.Object.Kind != "Secret" {
+		return
+	}
+	for _, o := range x.Origins {
+		s.secret[s.at(o.Span)] = true
+	}
 }
 
 // file returns the regular file of that name, following symbolic links inside

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
@@ -23,24 +24,27 @@ type tally struct {
 func newTally(results []policy.Result) tally {
 	var t tally
 	for i := range results {
-		x := &results[i]
-		c, finding := classOf(x)
-		switch {
-		case x.Baseline == policy.Absent:
-			t.absent++
-		case x.Outcome == policy.Pass:
-			t.passed++
-		case !finding:
-			t.skipped++
-		case x.Suppression != nil:
-			t.suppressed++
-		case !open(x):
-			t.unchanged++
-		default:
-			t.classes[c]++
-		}
+		t.count(&results[i])
 	}
 	return t
+}
+
+func (t *tally) count(x *policy.Result) {
+	c, finding := classOf(x)
+	switch {
+	case x.Baseline == policy.Absent:
+		t.absent++
+	case x.Outcome == policy.Pass:
+		t.passed++
+	case !finding:
+		t.skipped++
+	case x.Suppression != nil:
+		t.suppressed++
+	case !open(x):
+		t.unchanged++
+	default:
+		t.classes[c]++
+	}
 }
 
 // String is "3 denied, 1 warned; 40 passed": what was denied is always said.
@@ -96,29 +100,17 @@ func (p *printer) summary(r *Report, results []policy.Result) {
 
 // changeCount is "2 objects created, 1 updated, 1 deleted, 3 moved".
 func changeCount(changes []Change) string {
-	var created, updated, deleted, moved int
-	for _, c := range changes {
-		switch {
-		case c.Unchanged:
-			moved++
-		case c.Operation == policy.Create:
-			created++
-		case c.Operation == policy.Delete:
-			deleted++
-		default:
-			updated++
-		}
+	counts := make(map[string]int)
+	for i := range changes {
+		counts[changes[i].happens()]++
 	}
 	var words []string
-	for _, x := range []struct {
-		n    int
-		word string
-	}{{created, "created"}, {updated, "updated"}, {deleted, "deleted"}, {moved, "moved"}} {
-		switch {
-		case x.n > 0 && len(words) == 0:
-			words = append(words, plural(x.n, "object")+" "+x.word)
-		case x.n > 0:
-			words = append(words, fmt.Sprintf("%d %s", x.n, x.word))
+	for _, word := range []string{"created", "updated", "deleted", "moved"} {
+		switch n := counts[word]; {
+		case n > 0 && len(words) == 0:
+			words = append(words, plural(n, "object")+" "+word)
+		case n > 0:
+			words = append(words, fmt.Sprintf("%d %s", n, word))
 		}
 	}
 	if len(words) == 0 {
@@ -132,9 +124,11 @@ func shortCommit(commit string) string { return commit[:min(len(commit), 12)] }
 
 // proposed lists what changed policies would newly say and no longer say.
 func (p *printer) proposed(r *Report) {
+	proposed := slices.Clone(r.Proposed)
+	policy.Sort(proposed)
 	n := 0
-	for i := range r.Proposed {
-		x := &r.Proposed[i]
+	for i := range proposed {
+		x := &proposed[i]
 		c, finding := classOf(x)
 		if !finding {
 			continue
@@ -150,7 +144,7 @@ func (p *printer) proposed(r *Report) {
 			" [", ruleName(x.Engine, x.Policy, x.Rule), "]", at(p.place(place(x).Span)))
 	}
 	if n > maxProposed && !p.Verbose {
-		p.line(p.paint(blue, "proposed policies: "), fmt.Sprintf("… %d others (-v lists them)", n-maxProposed))
+		p.line(p.paint(blue, "proposed policies: "), fmt.Sprintf("… %d others", n-maxProposed)+p.flag("lists them"))
 	}
 }
 
@@ -194,7 +188,7 @@ func (p *printer) units(r *Report) {
 		p.line(p.paint(yellow, word), visible(u.Path, maxMessage), " (", name(u.Kind), ", ", name(u.Status), ")", reason(u))
 	}
 	if n > maxUnits && !p.Verbose {
-		p.line(p.paint(yellow, "not rendered: "), fmt.Sprintf("… %d others (-v lists them)", n-maxUnits))
+		p.line(p.paint(yellow, "not rendered: "), fmt.Sprintf("… %d others", n-maxUnits)+p.flag("lists them"))
 	}
 }
 

@@ -35,6 +35,8 @@ type printer struct {
 	out *bufio.Writer
 	src *source
 	pad string // blanks as wide as the line numbers of the finding at hand
+
+	embedded bool // in another format, which has no -v
 }
 
 func writeText(w io.Writer, r *Report, o Options) error {
@@ -69,8 +71,14 @@ func (p *printer) line(parts ...string) {
 
 // finding writes a group: the message, the source line, and what belongs to it.
 func (p *printer) finding(g *group) {
+	p.line(p.paint(g.class.colour(), classes[g.class].word), p.paint(bold, ": "+prose(g.first().Message)))
+	p.details(g)
+	p.line()
+}
+
+// details writes what is known of a finding: its place and what belongs to it.
+func (p *printer) details(g *group) {
 	x, spots := g.first(), g.spots()
-	p.line(p.paint(g.class.colour(), classes[g.class].word), p.paint(bold, ": "+prose(x.Message)))
 	p.frame(spots[0].Origin, x)
 	p.messages(g)
 	if k := x.Object; k.Kind != "" {
@@ -87,7 +95,14 @@ func (p *printer) finding(g *group) {
 	p.assumed(g)
 	p.note("help", prose(x.Hint))
 	p.moreSpots(spots[1:])
-	p.line()
+}
+
+// flag says what -v would do, where there is a -v.
+func (p *printer) flag(does string) string {
+	if p.embedded {
+		return ""
+	}
+	return " (-v " + does + ")"
 }
 
 // frame writes the place and, where it can be read and may be shown, the source
@@ -141,7 +156,7 @@ func (p *printer) messages(g *group) {
 		p.note("also", prose(x.Message))
 	}
 	if more > 0 {
-		p.note("also", plural(more, "more message")+" of this rule here (-v shows them)")
+		p.note("also", plural(more, "more message")+" of this rule here"+p.flag("shows them"))
 	}
 }
 
@@ -157,7 +172,7 @@ func (p *printer) names(keys []render.Key, unit string) []string {
 	var names []string
 	for i, k := range keys {
 		if i == maxNames && !p.Verbose {
-			return append(names, fmt.Sprintf("… %d others (-v names them)", len(keys)-i))
+			return append(names, fmt.Sprintf("… %d others", len(keys)-i)+p.flag("names them"))
 		}
 		if k.Unit == unit {
 			k.Unit = ""
@@ -171,7 +186,7 @@ func (p *printer) names(keys []render.Key, unit string) []string {
 func (p *printer) moreSpots(spots []*spot) {
 	for i, s := range spots {
 		if i == maxSpots && !p.Verbose {
-			p.note("also", fmt.Sprintf("at %d more places (-v lists them)", len(spots)-i))
+			p.note("also", fmt.Sprintf("at %d more places", len(spots)-i)+p.flag("lists them"))
 			return
 		}
 		p.wrapped("also"+cmp.Or(at(p.place(s.Span)), " where no line is known")+": ", p.names(objects(s.results), ""))
@@ -213,7 +228,7 @@ func (p *printer) related(x *policy.Result, primary render.Origin) {
 		p.note(relatedLabel(o.Role), p.place(o.Span)+p.quote(o, x))
 	}
 	if more > 0 {
-		p.note("from", plural(more, "more place")+" (-v lists them)")
+		p.note("from", plural(more, "more place")+p.flag("lists them"))
 	}
 }
 

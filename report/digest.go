@@ -1,0 +1,183 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A digest is a report as the formats that people read whole show it, part by
+// part; every finding is in one part.
+type digest struct {
+	*Report
+	results    []policy.Result // sorted
+	tally      tally
+	notWhole   []Unit               // units that were not rendered, or not whole
+	found      [numClasses][]*group // what counts now, worst severity first
+	changes    []unitChanges        // what changes on the cluster
+	newly      []*policy.Result     // what changed policies would newly say
+	noLonger   []*policy.Result     // and no longer say
+	fixed      []*policy.Result     // was there before and is no more
+	suppressed []*policy.Result     // accepted for a time
+	unchanged  []*policy.Result     // was there before
+}
+
+func newDigest(r *Report) *digest {
+	d := &digest{Report: r, results: sortedResults(r), changes: changesByUnit(r.Changes)}
+	d.tally = newTally(d.results)
+	for _, u := range r.Units {
+		if u.Status != "rendered" || u.Reason != "" {
+			d.notWhole = append(d.notWhole, u)
+		}
+	}
+	for _, g := range groups(d.results, open) {
+		d.found[g.class] = append(d.found[g.class], g)
+	}
+	for _, found := range d.found {
+		slices.SortStableFunc(found, func(a, b *group) int {
+			return cmp.Compare(severityRank(a.first().Severity), severityRank(b.first().Severity))
+		})
+	}
+	for i := range d.results {
+		d.accepted(&d.results[i])
+	}
+	d.proposals()
+	return d
+}
+
+// accepted files what does not count now.
+func (d *digest) accepted(x *policy.Result) {
+	_, finding := classOf(x)
+	switch {
+	case !finding || open(x):
+	case x.Baseline == policy.Absent:
+		d.fixed = append(d.fixed, x)
+	case x.Suppression != nil:
+		d.suppressed = append(d.suppressed, x)
+	default:
+		d.unchanged = append(d.unchanged, x)
+	}
+}
+
+func (d *digest) proposals() {
+	proposed := slices.Clone(d.Proposed)
+	policy.Sort(proposed)
+	for i := range proposed {
+		x := &proposed[i]
+		_, finding := classOf(x)
+		switch {
+		case !finding:
+		case x.Baseline == policy.Absent:
+			d.noLonger = append(d.noLonger, x)
+		default:
+			d.newly = append(d.newly, x)
+		}
+	}
+}
+
+// allResults are the sorted results for formats that know nothing of units:
+// of each that was not rendered, and of which no result says so, there is one.
+func allResults(r *Report) []policy.Result {
+	results := sortedResults(r)
+	told := make(map[string]bool)
+	for i := range results {
+		if x := &results[i]; x.Engine == policy.EngineRender && x.Undecided() {
+			told[x.Object.Unit] = true
+		}
+	}
+	n := len(results)
+	for _, u := range r.Units {
+		if u.Status != "rendered" && !told[u.Path] {
+			results = append(results, unrendered(u))
+		}
+	}
+	if len(results) > n {
+		policy.Sort(results)
+	}
+	return results
+}
+
+func unrendered(u Unit) policy.Result {
+	return policy.Result{
+		Engine: policy.EngineRender, Policy: u.Kind, Rule: u.Status, Object: render.Key{Unit: u.Path},
+		Outcome: policy.Error, Action: policy.Deny, Message: cmp.Or(u.Reason, "the unit was not rendered"),
+	}
+}
+
+// judged says what was looked at and by what.
+func (d *digest) judged() string {
+	s := d.Summary
+	return "Judged: " + plural(s.Objects, "object") + " of " + plural(s.Rendered, "unit") + ofAll(s) +
+		" by " + plural(s.Rules, "rule") + " of " + policies(s.Policies) + "."
+}
+
+// nothing says of a report that nothing was judged, so that it can't be taken
+// for a clean one.
+func (d *digest) nothing() bool { return d.Summary.Objects == 0 || d.Summary.Rules == 0 }
+
+// unitChanges are the changes of one unit.
+type unitChanges struct {
+	unit    string
+	changes []Change // sorted by what happens, then by object
+}
+
+// changesByUnit sorts changes by unit.
+func changesByUnit(changes []Change) []unitChanges {
+	sorted := slices.Clone(changes)
+	slices.SortStableFunc(sorted, func(a, b Change) int {
+		return cmp.Or(
+			strings.Compare(a.Object.Unit, b.Object.Unit),
+			cmp.Compare(slices.Index(happenings, a.happens()), slices.Index(happenings, b.happens())),
+			compareObjects(a.Object, b.Object),
+		)
+	})
+	var units []unitChanges
+	for _, c := range sorted {
+		if n := len(units); n == 0 || units[n-1].unit != c.Object.Unit {
+			units = append(units, unitChanges{unit: c.Object.Unit})
+		}
+		u := &units[len(units)-1]
+		u.changes = append(u.changes, c)
+	}
+	return units
+}
+
+func compareObjects(a, b render.Key) int {
+	return cmp.Or(
+		strings.Compare(a.Kind, b.Kind),
+		strings.Compare(a.Namespace, b.Namespace),
+		strings.Compare(a.Name, b.Name),
+		strings.Compare(a.APIVersion, b.APIVersion),
+	)
+}
+
+var happenings = []string{"created", "updated", "moved", "deleted"}
+
+// happens says in a word what happens to the object.
+func (c *Change) happens() string {
+	switch {
+	case c.Unchanged:
+		return "moved"
+	case c.Operation == policy.Create:
+		return "created"
+	case c.Operation == policy.Delete:
+		return "deleted"
+	default:
+		return "updated"
+	}
+}
+
+// from is what the object was, if it had another unit or version.
+func (c *Change) from() string {
+	switch {
+	case c.From == nil:
+		return ""
+	case c.From.Unit != c.Object.Unit:
+		return full(*c.From) + inUnit(c.From.Unit)
+	default:
+		return full(*c.From)
+	}
+}

@@ -1,0 +1,156 @@
+package report
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// The gitlab format is GitLab's Code Quality report (November 2026):
+//
+//   - GitLab compares the reports of two branches by fingerprint and shows of
+//     equal ones the first alone, so they are unique, and without line numbers.
+//     What was there before is in it, or it would show as fixed; what is
+//     suppressed is not.
+//   - A path is relative, without "./", and of a file in the repository.
+//   - There is no place for totals, so the last entry tells what is left out.
+const maxEntries = 20_000
+
+// A qualityEntry is one entry, its keys in the order of GitLab's documentation.
+type qualityEntry struct {
+	Description string          `json:"description"`
+	CheckName   string          `json:"check_name"`
+	Fingerprint string          `json:"fingerprint"`
+	Severity    string          `json:"severity"`
+	Location    qualityLocation `json:"location"`
+}
+
+type qualityLocation struct {
+	Path  string       `json:"path"`
+	Lines qualityLines `json:"lines"`
+}
+
+type qualityLines struct {
+	Begin int `json:"begin"`
+}
+
+type qualityWriter struct {
+	src  *source
+	ids  *ruleIDs
+	seen map[string]int // fingerprints before they were made unique
+}
+
+func writeGitLab(w io.Writer, r *Report, _ Options) error {
+	results := allResults(r)
+	q := &qualityWriter{src: newSource(r), ids: newRuleIDs(r, results), seen: make(map[string]int)}
+	found := groupBy(results, func(x *policy.Result) bool { return x.Suppression == nil && x.Baseline != policy.Absent })
+	slices.SortStableFunc(found, func(a, b *group) int {
+		return cmp.Or(cmp.Compare(severityOrder(a), severityOrder(b)), worseFirst(a, b))
+	})
+	j := newJSONWriter(w)
+	for i, g := range found[:min(maxEntries, len(found))] {
+		j.text(separator(i))
+		j.value(q.entry(g))
+	}
+	if len(found) > maxEntries {
+		j.text(separator(maxEntries))
+		j.value(q.rest(found[maxEntries:]))
+	}
+	if len(found) == 0 {
+		j.text("[")
+	}
+	j.text("\n]\n")
+	return j.flush()
+}
+
+// separator stands before an element of an array.
+func separator(i int) string {
+	if i == 0 {
+		return "[\n "
+	}
+	return ",\n "
+}
+
+func (q *qualityWriter) entry(g *group) *qualityEntry {
+	x := g.first()
+	return &qualityEntry{
+		Description: q.description(g),
+		CheckName:   q.ids.id(x),
+		Fingerprint: q.fingerprint(x),
+		Severity:    qualitySeverity(g),
+		Location:    q.location(x),
+	}
+}
+
+// rest stands for what is left out, at the place of the first of it.
+func (q *qualityWriter) rest(left []*group) *qualityEntry {
+	return &qualityEntry{
+		Description: fmt.Sprintf("%d more findings are left out, the worst of them here; the JSON report has all.", len(left)),
+		CheckName:   "preadmit/left-out",
+		Fingerprint: q.unique("left-out"),
+		Severity:    qualitySeverity(left[0]),
+		Location:    q.location(left[0].first()),
+	}
+}
+
+func (q *qualityWriter) description(g *group) string {
+	x := g.first()
+	text := classes[g.class].word + ": " + subject(x.Object) + headlineOf(x)
+	if n := len(objects(g.results)); n > 1 {
+		text += " (and " + plural(n-1, "more object") + ")"
+	}
+	return cutBytes(text, maxSARIFMessage)
+}
+
+// location is the line a person would edit, or the nearest file of the tree.
+func (q *qualityWriter) location(x *policy.Result) qualityLocation {
+	at, _, ok := q.src.locate(x)
+	if !ok {
+		return qualityLocation{Path: cmp.Or(visible(strings.TrimPrefix(x.Object.Unit, "./"), maxMessage), "unknown"), Lines: qualityLines{1}}
+	}
+	return qualityLocation{Path: visible(at.File, maxMessage), Lines: qualityLines{max(at.Line, 1)}}
+}
+
+// fingerprint tells a finding from others by what it is about: an object of a
+// unit. The report's own may be that of two manifests that hold one object.
+func (q *qualityWriter) fingerprint(x *policy.Result) string {
+	return q.unique(strings.Join([]string{
+		x.Fingerprint, q.ids.id(x), x.Object.Unit, x.Object.APIVersion, x.Object.Kind, x.Object.Namespace, x.Object.Name,
+	}, "\x00"))
+}
+
+// unique is a hash of the text and of how often it was seen.
+func (q *qualityWriter) unique(s string) string {
+	n := q.seen[s]
+	q.seen[s]++
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", s, n))
+	return hex.EncodeToString(sum[:16])
+}
+
+var qualitySeverities = []string{"blocker", "critical", "major", "minor", "info"}
+
+func severityOrder(g *group) int { return slices.Index(qualitySeverities, qualitySeverity(g)) }
+
+// qualitySeverity is what follows from a finding and then how bad its policy's
+// author says it is.
+func qualitySeverity(g *group) string {
+	severe := severityRank(g.first().Severity) <= severityRank(policy.High)
+	switch {
+	case g.class == denied && g.first().Severity == policy.Critical:
+		return "blocker"
+	case g.class == denied, g.class == broken:
+		return "critical"
+	case g.class == audited:
+		return "info"
+	case severe:
+		return "major"
+	default:
+		return "minor"
+	}
+}

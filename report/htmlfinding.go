@@ -1,0 +1,170 @@
+package report
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A pageFinding is a group as the page shows it, safe to show.
+type pageFinding struct {
+	Class, Word, Message, Place string
+	Open                        bool
+
+	// The source line, if it is at hand.
+	HasLine                            bool
+	Number, Before, Mark, After, Label string
+
+	Facts []pageFact
+}
+
+// A pageFact is one thing known of a finding.
+type pageFact struct {
+	Label, Text string
+	Mono        bool
+}
+
+func (f *pageFinding) add(label, text string) {
+	if text != "" {
+		f.Facts = append(f.Facts, pageFact{Label: label, Text: text})
+	}
+}
+
+func (f *pageFinding) mono(label, text string) {
+	if text != "" {
+		f.Facts = append(f.Facts, pageFact{Label: label, Text: text, Mono: true})
+	}
+}
+
+// finding is what is known of a group, as text.finding has it.
+func (p *pageWriter) finding(g *group) *pageFinding {
+	x, spots := g.first(), g.spots()
+	at := spots[0].Origin
+	f := &pageFinding{
+		Class: classes[g.class].word, Word: classes[g.class].word, Message: headlineOf(x),
+		Place: p.text.place(at.Span), Open: g.class <= undecided,
+	}
+	if at.File == "" {
+		f.Place = "no line is known for this"
+	}
+	p.sourceLine(f, at, x)
+	p.objects(f, x, spots[0])
+	p.messages(f, g)
+	p.origins(f, x, at)
+	f.mono("rule", p.text.rule(x, at))
+	f.add("severity", name(string(x.Severity)))
+	if x.Reason != "Invalid" {
+		f.add("reason", name(x.Reason))
+	}
+	for _, a := range assumptions(g.results, maxFacts) {
+		f.add("assumed", prose(a))
+	}
+	f.add("help", prose(x.Hint))
+	p.places(f, spots[1:])
+	return f
+}
+
+// sourceLine cuts the line in three, the marked part in the middle.
+func (p *pageWriter) sourceLine(f *pageFinding, at render.Origin, x *policy.Result) {
+	text, ok := p.text.src.line(at.Span)
+	if !ok || at.File == "" {
+		return
+	}
+	sp := at.Span
+	if p.text.src.hidden(sp, x.Object) {
+		text, sp.Column = mask(text), 0
+	}
+	e := newExcerpt(text, sp, 2*defaultWidth)
+	f.HasLine, f.Number, f.Label = true, strconv.Itoa(at.Line), primaryLabel(at.Role)
+	f.Before, f.Mark, f.After = e.cut()
+}
+
+// cut is the excerpt before its mark, the mark and what is after it.
+func (e *excerpt) cut() (before, mark, after string) {
+	var parts [3]strings.Builder
+	cell := 0
+	for _, r := range e.text {
+		part := 0
+		switch {
+		case cell >= e.to:
+			part = 2
+		case cell >= e.from:
+			part = 1
+		}
+		parts[part].WriteRune(r)
+		cell += cells(r)
+	}
+	return parts[0].String(), parts[1].String(), parts[2].String()
+}
+
+func (p *pageWriter) objects(f *pageFinding, x *policy.Result, s *spot) {
+	if x.Object.Kind == "" {
+		f.mono("unit", visible(x.Object.Unit, maxMessage))
+		return
+	}
+	for i, k := range objects(s.results) {
+		if i == maxFacts {
+			f.add("and", plural(len(objects(s.results))-i, "more object"))
+			return
+		}
+		f.mono("object", full(k)+inUnit(k.Unit))
+	}
+}
+
+// messages are what the rule said at the same line in other words.
+func (p *pageWriter) messages(f *pageFinding, g *group) {
+	seen := map[string]bool{g.first().Message: true}
+	more := 0
+	for _, x := range g.results {
+		if seen[x.Message] {
+			continue
+		}
+		seen[x.Message] = true
+		if len(seen) > maxFacts {
+			more++
+			continue
+		}
+		f.add("also", prose(x.Message))
+	}
+	if more > 0 {
+		f.add("also", plural(more, "more message")+" of this rule here")
+	}
+}
+
+// origins are the other places that made the field what it is.
+func (p *pageWriter) origins(f *pageFinding, x *policy.Result, primary render.Origin) {
+	shown := map[line]bool{{primary.File, primary.Line}: true}
+	more := 0
+	for _, o := range x.Origins {
+		key := line{o.File, o.Line}
+		if o.File == "" || shown[key] {
+			continue
+		}
+		shown[key] = true
+		if len(shown) > maxFacts {
+			more++
+			continue
+		}
+		f.mono(relatedLabel(o.Role), p.text.place(o.Span)+p.text.quote(o, x))
+	}
+	if more > 0 {
+		f.add("from", plural(more, "more place"))
+	}
+}
+
+// places are where else the same is said.
+func (p *pageWriter) places(f *pageFinding, spots []*spot) {
+	for i, s := range spots {
+		if i == maxFacts {
+			f.add("also", "at "+plural(len(spots)-i, "more place"))
+			return
+		}
+		text := p.text.place(s.Span)
+		if text == "" {
+			text = "where no line is known"
+		}
+		f.mono("also at", text+": "+strings.Join(p.text.names(objects(s.results), ""), ", "))
+	}
+}

@@ -1,0 +1,259 @@
+package report
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// The junit format is JUnit XML, as Jenkins, GitLab, Azure DevOps and Buildkite
+// read it. Its shape is that of Jenkins' junit-10.xsd: no file or line but in
+// texts, no time, since a report has none.
+//
+//   - A unit is a test suite. A test case is what a rule said about an object,
+//     unless it passed: passes are counted alone.
+//   - A case fails if it makes the run fail (Options.FailOn), and is in error
+//     if it could not be decided. One that does not count, since its action is
+//     weaker or it is suppressed or was there before, is skipped and says why:
+//     JUnit has no warnings.
+//   - XML 1.0 has no way to write most control characters, and a reader refuses
+//     the file for one of them. visible has none left.
+//   - GitLab takes 30 MB. Counts count everything; of cases the worst 20,000
+//     are written, and past 12 MiB without their source lines. A suite says how
+//     many it leaves out.
+const (
+	maxCases       = 20_000
+	maxCaseDetails = 12 << 20 // bytes of source lines and what belongs to them
+	maxCaseMessage = 500      // bytes
+)
+
+// A verdict is what becomes of a test case, the worst first.
+type verdict int
+
+const (
+	failure verdict = iota
+	inError
+	skipped
+	numVerdicts
+)
+
+var verdicts = [numVerdicts]string{failure: "failure", inError: "error", skipped: "skipped"}
+
+// A testCase is what one rule said about one object.
+type testCase struct {
+	verdict verdict
+	results []*policy.Result // the worst first
+}
+
+// A suite is the test cases of a unit.
+type suite struct {
+	unit    string
+	cases   []*testCase
+	passed  int
+	skipped int // by a policy's own exceptions
+	counts  [numVerdicts]int
+}
+
+func (s *suite) tests() int { return len(s.cases) + s.passed + s.skipped }
+
+type junitWriter struct {
+	out     *bufio.Writer
+	ids     *ruleIDs
+	text    *printer
+	frame   bytes.Buffer
+	details int              // bytes of them written
+	room    [numVerdicts]int // how many cases of each are still written
+}
+
+func writeJUnit(w io.Writer, r *Report, o Options) error {
+	results := allResults(r)
+	j := &junitWriter{out: bufio.NewWriterSize(w, 64<<10), ids: newRuleIDs(r, results)}
+	j.text = newEmbedded(&j.frame, r)
+	j.text.FailOn = o.FailOn
+	suites := j.suites(r, results)
+	var all suite
+	for _, s := range suites {
+		all.cases = append(all.cases, s.cases...)
+		all.passed, all.skipped = all.passed+s.passed, all.skipped+s.skipped
+		for v, n := range s.counts {
+			all.counts[v] += n
+		}
+	}
+	left := maxCases
+	for v, n := range all.counts {
+		j.room[v] = min(n, left)
+		left -= j.room[v]
+	}
+	j.line(`<?xml version="1.0" encoding="UTF-8"?>`)
+	j.line(fmt.Sprintf(`<testsuites name="preadmit" tests="%d" failures="%d" errors="%d">`, all.tests(), all.counts[failure], all.counts[inError]))
+	for _, s := range suites {
+		j.suite(s)
+	}
+	j.line(`</testsuites>`)
+	return j.out.Flush()
+}
+
+// suites are the report's units, and what belongs to none, by path.
+func (j *junitWriter) suites(r *Report, results []policy.Result) []*suite {
+	byUnit := make(map[string]*suite)
+	of := func(unit string) *suite {
+		if byUnit[unit] == nil {
+			byUnit[unit] = &suite{unit: unit}
+		}
+		return byUnit[unit]
+	}
+	for _, u := range r.Units {
+		of(u.Path)
+	}
+	cases := make(map[caseKey]*testCase)
+	for i := range results {
+		if x := &results[i]; x.Baseline != policy.Absent {
+			j.file(of(x.Object.Unit), cases, x)
+		}
+	}
+	var suites []*suite
+	for _, unit := range slices.Sorted(maps.Keys(byUnit)) {
+		s := byUnit[unit]
+		for _, c := range s.cases {
+			s.counts[c.verdict]++
+		}
+		suites = append(suites, s)
+	}
+	return suites
+}
+
+type caseKey struct {
+	rule   ruleKey
+	object render.Key
+}
+
+// file puts a result into its suite.
+func (j *junitWriter) file(s *suite, cases map[caseKey]*testCase, x *policy.Result) {
+	switch x.Outcome {
+	case policy.Pass:
+		s.passed++
+		return
+	case policy.Skip:
+		s.skipped++
+		return
+	}
+	key := caseKey{ruleKey{x.Engine, x.Policy, x.Rule}, x.Object}
+	c, v := cases[key], j.verdict(x)
+	switch {
+	case c == nil:
+		c = &testCase{verdict: v, results: []*policy.Result{x}}
+		cases[key] = c
+		s.cases = append(s.cases, c)
+	case v < c.verdict:
+		c.verdict = v
+		c.results = slices.Insert(c.results, 0, x)
+	default:
+		c.results = append(c.results, x)
+	}
+}
+
+func (j *junitWriter) verdict(x *policy.Result) verdict {
+	switch {
+	case !open(x):
+		return skipped
+	case x.Undecided():
+		return inError
+	case j.text.fails(x):
+		return failure
+	default:
+		return skipped
+	}
+}
+
+func (j *junitWriter) suite(s *suite) {
+	j.line(fmt.Sprintf(`<testsuite name="%s" tests="%d" failures="%d" errors="%d" skipped="%d">`,
+		xmlText(unitName(s.unit)), s.tests(), s.counts[failure], s.counts[inError], s.counts[skipped]+s.skipped))
+	j.line(fmt.Sprintf(`<properties><property name="passed" value="%d"/><property name="skipped by a policy" value="%d"/></properties>`, s.passed, s.skipped))
+	left := 0
+	for _, c := range s.cases {
+		if j.room[c.verdict]--; j.room[c.verdict] < 0 {
+			left++
+			continue
+		}
+		j.testCase(c)
+	}
+	if left > 0 {
+		j.line(`<system-out>`, plural(left, "more result"), ` of this unit left out, of which the counts tell: the JSON report has all</system-out>`)
+	}
+	j.line(`</testsuite>`)
+}
+
+func unitName(unit string) string {
+	if unit == "" {
+		return "(no unit)"
+	}
+	return visible(unit, maxMessage)
+}
+
+func (j *junitWriter) testCase(c *testCase) {
+	x := c.results[0]
+	object := "(no object)"
+	if x.Object.Kind != "" {
+		object = full(x.Object)
+	}
+	j.line(fmt.Sprintf(`<testcase classname="%s" name="%s">`, xmlText(j.ids.id(x)), xmlText(object)))
+	message := cutBytes(headlineOf(x), maxCaseMessage)
+	switch why := notCounted(x); {
+	case why != "":
+		message = why + ": " + message
+	case c.verdict == skipped:
+		message = "does not fail the run: " + message
+	}
+	tag := verdicts[c.verdict]
+	j.line(fmt.Sprintf(`<%s type="%s" message="%s">%s</%s>`, tag, wordOf(x), xmlText(message), xmlText(j.body(c)), tag))
+	j.line(`</testcase>`)
+}
+
+// notCounted says why a finding does not count, if it doesn't.
+func notCounted(x *policy.Result) string {
+	switch {
+	case x.Suppression != nil:
+		return "suppressed until " + name(x.Suppression.Expires) + " (" + prose(x.Suppression.Reason) + ")"
+	case !open(x):
+		return "there before, and unchanged"
+	default:
+		return ""
+	}
+}
+
+// body is all that is known of a case, as text.
+func (j *junitWriter) body(c *testCase) string {
+	if j.details > maxCaseDetails {
+		return ""
+	}
+	text := j.text.embed(&j.frame, func() {
+		j.text.line()
+		for i, x := range c.results {
+			if i == maxSpots {
+				j.text.line("and ", plural(len(c.results)-i, "more result"))
+				break
+			}
+			class, _ := classOf(x)
+			j.text.finding(&group{class: class, results: []*policy.Result{x}})
+		}
+	})
+	j.details += len(text)
+	return text
+}
+
+func (j *junitWriter) line(parts ...string) {
+	j.out.WriteString(strings.Join(parts, ""))
+	j.out.WriteByte('\n')
+}
+
+// xmlText escapes visible text for XML and HTML, in quotes too.
+func xmlText(s string) string { return xmlEscapes.Replace(s) }
+
+var xmlEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;")

@@ -1,0 +1,183 @@
+package report
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// The policyreport format is what Kyverno and its dashboards work with:
+// wgpolicyk8s.io/v1alpha2, a PolicyReport for each namespace and a
+// ClusterPolicyReport for what has none, as YAML documents. Here a report says
+// what would be on the cluster: all results but those that are gone, passes
+// too. What is suppressed is a skip that says so.
+//
+// Every text is written in double quotes, as JSON has it, which is YAML too.
+// etcd takes no object of more than 1.5 MiB, so a report goes on in another
+// one from 1 MiB. There is no timestamp: a report has no clock.
+const maxReportBytes = 1 << 20
+
+// The results as PolicyReport has them, in the order of its summary.
+var reportResults = []string{"pass", "fail", "warn", "error", "skip"}
+
+// reportResult maps an outcome and action.
+func reportResult(x *policy.Result) string {
+	switch {
+	case x.Outcome == policy.Pass:
+		return "pass"
+	case x.Outcome == policy.Skip, x.Suppression != nil:
+		return "skip"
+	case x.Undecided():
+		return "error"
+	case x.Action == policy.Warn, x.Action == policy.Audit:
+		return "warn"
+	default:
+		return "fail"
+	}
+}
+
+// A clusterReport is one document in the making.
+type clusterReport struct {
+	kind, name, namespace string
+	counts                map[string]int
+	body                  strings.Builder
+}
+
+type clusterReportWriter struct {
+	out      *bufio.Writer
+	clusters map[string]string // of units
+}
+
+func writePolicyReport(w io.Writer, r *Report, _ Options) error {
+	results := allResults(r)
+	p := &clusterReportWriter{out: bufio.NewWriterSize(w, 64<<10), clusters: make(map[string]string)}
+	for _, u := range r.Units {
+		p.clusters[u.Path] = u.Cluster
+	}
+	byNamespace := make(map[string][]*policy.Result)
+	for i := range results {
+		if x := &results[i]; x.Baseline != policy.Absent {
+			byNamespace[x.Object.Namespace] = append(byNamespace[x.Object.Namespace], x)
+		}
+	}
+	if len(byNamespace) == 0 {
+		byNamespace[""] = nil
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
+		p.reports(namespace, byNamespace[namespace])
+	}
+	return p.out.Flush()
+}
+
+// reports writes the results of a namespace in as many reports as they need.
+func (p *clusterReportWriter) reports(namespace string, results []*policy.Result) {
+	var c *clusterReport
+	n := 0
+	begin := func() {
+		n++
+		c = &clusterReport{kind: "PolicyReport", name: "preadmit", namespace: namespace, counts: make(map[string]int)}
+		if namespace == "" {
+			c.kind = "ClusterPolicyReport"
+		}
+		if n > 1 {
+			c.name += "-" + strconv.Itoa(n)
+		}
+	}
+	begin()
+	for _, x := range results {
+		if c.body.Len() > maxReportBytes {
+			p.write(c)
+			begin()
+		}
+		p.result(c, x)
+	}
+	p.write(c)
+}
+
+func (p *clusterReportWriter) write(c *clusterReport) {
+	p.out.WriteString("---\napiVersion: wgpolicyk8s.io/v1alpha2\nkind: " + c.kind + "\nmetadata:\n  name: " + c.name + "\n")
+	if c.namespace != "" {
+		p.out.WriteString("  namespace: " + yamlText(name(c.namespace)) + "\n")
+	}
+	p.out.WriteString("  labels:\n    app.kubernetes.io/managed-by: preadmit\nsummary:\n")
+	for _, result := range reportResults {
+		fmt.Fprintf(p.out, "  %s: %d\n", result, c.counts[result])
+	}
+	if c.body.Len() == 0 {
+		p.out.WriteString("results: []\n")
+		return
+	}
+	p.out.WriteString("results:\n" + c.body.String())
+}
+
+// result writes one result.
+func (p *clusterReportWriter) result(c *clusterReport, x *policy.Result) {
+	result := reportResult(x)
+	c.counts[result]++
+	field := func(indent, key, value string) {
+		if value != "" {
+			c.body.WriteString(indent + key + ": " + yamlText(value) + "\n")
+		}
+	}
+	c.body.WriteString("- result: " + result + "\n  scored: true\n")
+	field("  ", "source", name(x.Engine))
+	field("  ", "policy", name(cmp.Or(x.Policy, x.Engine, "unnamed")))
+	field("  ", "rule", name(x.Rule))
+	field("  ", "message", p.message(x))
+	if slices.Contains(policy.Severities, x.Severity) {
+		field("  ", "severity", string(x.Severity))
+	}
+	if k := x.Object; k.Kind != "" {
+		c.body.WriteString("  resources:\n  - apiVersion: " + yamlText(name(k.APIVersion)) + "\n")
+		field("    ", "kind", name(k.Kind))
+		field("    ", "namespace", name(k.Namespace))
+		field("    ", "name", name(k.Name))
+	}
+	c.body.WriteString("  properties:\n")
+	for _, property := range p.properties(x) {
+		field("    ", property[0], property[1])
+	}
+}
+
+func (p *clusterReportWriter) message(x *policy.Result) string {
+	text := prose(x.Message)
+	if x.Suppression != nil {
+		text = notCounted(x) + ": " + text
+	}
+	return text
+}
+
+// properties are what PolicyReport has no fields for, sorted.
+func (p *clusterReportWriter) properties(x *policy.Result) [][2]string {
+	at := place(x).Span
+	at.File = visible(at.File, maxMessage)
+	all := [][2]string{
+		{"action", string(x.Action)},
+		{"assumed", strings.Join(proses(x.Assumed), "; ")},
+		{"baseline", name(string(x.Baseline))},
+		{"cluster", name(p.clusters[x.Object.Unit])},
+		{"fingerprint", name(x.Fingerprint)},
+		{"operation", name(string(x.Operation))},
+		{"outcome", string(x.Outcome)},
+		{"place", at.String()},
+		{"unit", visible(x.Object.Unit, maxMessage)},
+	}
+	if s := x.Suppression; s != nil {
+		all = append(all, [2]string{"suppressed", name(s.Expires)})
+	}
+	return all
+}
+
+// yamlText is visible text as a double-quoted scalar.
+func yamlText(s string) string {
+	return `"` + quotes.Replace(s) + `"`
+}
+
+var quotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
