@@ -78,7 +78,7 @@ func (t *kyvernoTest) readEntry(item node, f map[string]node) *kyvernoEntry {
 	}}
 	e.resources = f["resources"].items()
 	for _, s := range f["resourceSpecs"].items() {
-		g := s.folded("group", "version", "resource", "namespace", "name")
+		g := s.folded("group", "version", "resource", "kind", "namespace", "name", "subresource")
 		e.specs = append(e.specs, resourceSpec{s, g["group"].text(), g["version"].text(), g["namespace"].text(), g["name"].text()})
 	}
 	for _, flag := range sortedKeys(asAny(kyvernoFlags)) {
