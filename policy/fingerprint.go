@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -31,7 +32,7 @@ func (r *Result) identify(o *render.Object) {
 		parts = append(parts, lasting(o, r.Fields[0]))
 	}
 	if r.Object.Kind == "" {
-		parts = append(parts, r.PolicyOrigin.File, r.Message)
+		parts = append(parts, r.PolicyOrigin.File, lines.ReplaceAllString(r.Message, "line"))
 		if len(r.Origins) > 0 {
 			parts = append(parts, r.Origins[0].File)
 		}
@@ -43,6 +44,9 @@ func (r *Result) identify(o *render.Object) {
 	}
 	r.Fingerprint = digest(r.Identity, unit)
 }
+
+// lines are the numbers of lines in messages, which move.
+var lines = regexp.MustCompile(`\blines? [0-9]+`)
 
 func digest(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
