@@ -28,6 +28,9 @@ type kyvernoTest struct {
 	payloads []payload
 	entries  []*kyvernoEntry
 	verdicts map[string]*verdicts // by operation and resource
+	subjects []subject            // what may be judged
+	byName   map[string][]subject
+	hints    map[string]string // the objects of a kind, in words
 	sources  map[*kyvernoPolicy][]*render.Object
 }
 
@@ -45,6 +48,9 @@ type payload struct {
 	object *render.Object
 	refuse error // why it can't be judged
 }
+
+// maxCases is how many cases a suite may have.
+const maxCases = 100_000
 
 var kyvernoKeys = []string{
 	"apiVersion", "kind", "metadata", "policies", "resources", "targetResources", "paramResources", "exceptions", "variables",
@@ -72,7 +78,7 @@ func runKyverno(s *suite, root node) {
 	if v := f["apiVersion"]; v.value == nil {
 		v.fail("apiVersion must be cli.kyverno.io/v1alpha1")
 	}
-	t := &kyvernoTest{suite: s, verdicts: map[string]*verdicts{}, sources: map[*kyvernoPolicy][]*render.Object{}}
+	t := &kyvernoTest{suite: s, verdicts: map[string]*verdicts{}, hints: map[string]string{}, sources: map[*kyvernoPolicy][]*render.Object{}}
 	t.load(f)
 	t.readEntries(f["results"])
 	t.cloneSources()
@@ -82,6 +88,13 @@ func runKyverno(s *suite, root node) {
 	}
 	for _, e := range t.entries {
 		t.Cases = append(t.Cases, e.run()...)
+		if s.ctx.Err() != nil {
+			return
+		}
+		if len(t.Cases) > maxCases {
+			e.at["policy"].fail("more than %d cases: the others were not run", maxCases)
+			return
+		}
 	}
 	for _, c := range checks {
 		t.Cases = append(t.Cases, t.check(c)...)
