@@ -19,12 +19,14 @@ import (
 // ValidatingAdmissionPolicies.
 func (b *bench) kyverno(in *input, o *checkOptions, policies []*render.Object, cluster *policy.Cluster) error {
 	all := withExceptions(policies, in)
-	rules, err := kyverno.New(all, kyverno.Options{Cluster: cluster, Kinds: b.chain.Kinds, KubeVersion: o.kubeVersion})
+	rules, err := kyverno.New(all, kyverno.Options{
+		Cluster: cluster, Kinds: b.chain.Kinds, KubeVersion: o.kubeVersion, Now: o.midnight,
+	})
 	if rules == nil {
 		return err
 	}
 	b.broken(err)
-	expressions, err := kyvernocel.New(all, kyvernocel.Options{Cluster: cluster, Kinds: b.chain.Kinds})
+	expressions, err := kyvernocel.New(all, kyvernocel.Options{Cluster: cluster, Kinds: b.chain.Kinds, Now: o.midnight()})
 	b.broken(err)
 	b.chain.Mutators = append(b.chain.Mutators, rules.Mutator(), expressions.Mutator())
 	b.chain.Validators = append(b.chain.Validators, rules.Validator(), expressions.Validator())

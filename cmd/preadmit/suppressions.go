@@ -29,7 +29,7 @@ type accepting struct {
 func (o *accepting) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.suppressions, "suppressions", "", "results that are accepted, a `FILE` (default: "+suppressionsFile+", if there is one)")
 	f.BoolVar(&o.allowNew, "allow-new-suppressions", false, "with --base, suppressions that the change adds count too")
-	f.Var(&o.date, "date", "the `DAY` by which suppressions expire, such as 2027-03-31 (default: today, UTC)")
+	f.Var(&o.date, "date", "the `DAY` by which suppressions and exceptions expire, such as 2027-03-31 (default: today, UTC)")
 }
 
 // A date is the value of a flag that is a day; the zero value is today.
@@ -57,6 +57,10 @@ func (o *accepting) day() time.Time {
 	}
 	return o.date.Time
 }
+
+// midnight is when that day begins: what policies are told of the time, so that
+// all runs of a day say the same.
+func (o *accepting) midnight() time.Time { return o.day().UTC().Truncate(24 * time.Hour) }
 
 // suppress marks what is accepted, and notes what is over or accepts nothing.
 // With a base its suppressions count: a change can't accept what it brings in.
