@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -74,9 +76,11 @@ func rendered(src render.Source) []*render.Object {
 	return units[0].Objects
 }
 
-func cpu() time.Duration {
+func cpu() time.Duration { return cpuOf(syscall.RUSAGE_SELF) }
+
+func cpuOf(who int) time.Duration {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+	if err := syscall.Getrusage(who, &u); err != nil {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
