@@ -41,11 +41,13 @@ func standIns(head []*render.Object) []string {
 	return notes
 }
 
-// unknownKinds are the kinds whose types and scope nothing here tells.
+// unknownKinds are the kinds whose types and scope nothing here tells. Policies
+// are read by their engines.
 func unknownKinds(kinds policy.Kinds, head []*render.Object) []string {
 	var names []string
 	for _, o := range head {
-		if gvk := o.GroupVersionKind(); strings.Contains(gvk.Group, ".") && !kinds.Resource(gvk).Known {
+		read := isForJudging(o) && unsupported(o) == ""
+		if gvk := o.GroupVersionKind(); !read && strings.Contains(gvk.Group, ".") && !kinds.Resource(gvk).Known {
 			names = append(names, gvk.Kind+"."+gvk.Group)
 		}
 	}
