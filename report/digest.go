@@ -9,6 +9,27 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
+// The parts of a digest. A format that is bounded lets each go on until so many
+// thousandths of all are written: what one leaves is the next one's, and none
+// keeps the others out.
+const (
+	endNotWhole   = 80
+	endBroken     = 190
+	endUndecided  = 290
+	endDenied     = 620
+	endWarned     = 680
+	endAudited    = 720
+	endChanges    = 790
+	endNewly      = 820
+	endNoLonger   = 840
+	endFixed      = 860
+	endSuppressed = 880
+	endUnchanged  = 900
+	endNotes      = 920
+	endUnits      = 960
+	endRules      = 1000
+)
+
 // A digest is a report as the formats that people read whole show it, part by
 // part; every finding is in one part.
 type digest struct {

@@ -19,13 +19,11 @@ import (
 // style and one script, by their hashes. Without scripts all is there but the
 // filter. What is not ours is text to html/template, after visible.
 //
-// Browsers open pages of some 10 MiB well, so the parts have shares of 16 MiB,
-// as those of the markdown format have of a summary; what is left out is counted.
+// Browsers open pages of some 10 MiB well, so this ends at 16 MiB. A part that
+// does not fit its share says how much of it is missing, as the head does.
 const (
-	pageFindings = 12 << 20 // bytes
-	pageLists    = 14 << 20
-	pageTables   = 16 << 20
-	maxFacts     = 50 // objects, places or messages of a finding
+	maxPage  = 16 << 20 // bytes, but for the last item
+	maxFacts = 50       // objects, places or messages of a finding
 )
 
 //go:embed page/page.css
@@ -108,20 +106,20 @@ func (p *pageWriter) render(name string, data any) {
 
 // body writes the parts, those that say what was not looked at first.
 func (p *pageWriter) body() {
-	p.units("not-whole", "Not rendered, or not whole", pageFindings/4, p.notWhole)
-	p.findings("in-error", "In error", broken)
-	p.findings("not-decided", "Not decided", undecided)
-	p.findings("denied", "Denied", denied)
-	p.findings("warned", "Warned", warned)
-	p.findings("audited", "Audited", audited)
+	p.units("not-whole", "Not rendered, or not whole", endNotWhole, p.notWhole)
+	p.findings("in-error", "In error", endBroken, broken)
+	p.findings("not-decided", "Not decided", endUndecided, undecided)
+	p.findings("denied", "Denied", endDenied, denied)
+	p.findings("warned", "Warned", endWarned, warned)
+	p.findings("audited", "Audited", endAudited, audited)
 	p.changed()
-	p.lines("newly", "Newly found by the proposed policies", "", p.newly)
-	p.lines("no-longer", "No longer found by the proposed policies", "", p.noLonger)
-	p.lines("fixed", "Fixed", "fixed", p.fixed)
-	p.lines("suppressed", "Suppressed", "suppressed", p.suppressed)
-	p.lines("unchanged", "There before, and unchanged", "unchanged", p.unchanged)
-	p.part("notes", "Notes", pageLists, len(p.Notes), func(i int) { p.render("note", prose(p.Notes[i])) })
-	p.units("units", "Units", pageTables-1<<20, p.Units)
+	p.lines("newly", "Newly found by the proposed policies", "", endNewly, p.newly)
+	p.lines("no-longer", "No longer found by the proposed policies", "", endNoLonger, p.noLonger)
+	p.lines("fixed", "Fixed", "fixed", endFixed, p.fixed)
+	p.lines("suppressed", "Suppressed", "suppressed", endSuppressed, p.suppressed)
+	p.lines("unchanged", "There before, and unchanged", "unchanged", endUnchanged, p.unchanged)
+	p.part("notes", "Notes", endNotes, len(p.Notes), func(i int) { p.render("note", prose(p.Notes[i])) })
+	p.units("units", "Units", endUnits, p.Units)
 	p.rules()
 }
 
@@ -142,7 +140,7 @@ func (p *pageWriter) table(id, title, head string, end, n int, item func(i int))
 		p.render(head, nil)
 	}
 	for i := range n {
-		if p.buf.Len() > end {
+		if p.buf.Len() > end*(maxPage/1000) {
 			part.Left = n - i
 			break
 		}
@@ -158,11 +156,7 @@ func (p *pageWriter) table(id, title, head string, end, n int, item func(i int))
 	p.buf.WriteString("</section>\n")
 }
 
-func (p *pageWriter) findings(id, title string, c class) {
-	end := pageFindings
-	if c == broken || c == undecided {
-		end = pageFindings / 2
-	}
+func (p *pageWriter) findings(id, title string, end int, c class) {
 	if len(p.found[c]) > 0 {
 		p.kinds = append(p.kinds, classes[c].word)
 	}
@@ -175,7 +169,7 @@ func (p *pageWriter) changed() {
 		n += len(u.changes)
 	}
 	unit, next := 0, 0
-	p.part("changes", "What changes on the cluster", pageLists, n, func(int) {
+	p.part("changes", "What changes on the cluster", endChanges, n, func(int) {
 		u := &p.changes[unit]
 		if next == 0 {
 			p.render("unitOfChanges", map[string]string{"Unit": cmp.Or(visible(u.unit, maxMessage), "(no unit)"), "Count": changeCount(u.changes)})
@@ -189,8 +183,8 @@ func (p *pageWriter) changed() {
 }
 
 // lines writes results on a line each; the word is before that of their class.
-func (p *pageWriter) lines(id, title, word string, results []*policy.Result) {
-	p.part(id, title, pageLists, len(results), func(i int) {
+func (p *pageWriter) lines(id, title, word string, end int, results []*policy.Result) {
+	p.part(id, title, end, len(results), func(i int) {
 		x := results[i]
 		why := ""
 		if s := x.Suppression; s != nil && x.Baseline != policy.Absent {
@@ -228,7 +222,7 @@ func (p *pageWriter) rules() {
 		counts[k].count(x)
 	}
 	rules := sortedRules(p.Report)
-	p.table("rules", "Rules", "rulesTable", pageTables, len(rules), func(i int) {
+	p.table("rules", "Rules", "rulesTable", endRules, len(rules), func(i int) {
 		r := &rules[i]
 		t := counts[ruleKey{r.Engine, r.Policy, r.Name}]
 		if t == nil {

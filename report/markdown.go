@@ -13,26 +13,15 @@ import (
 
 // The markdown format is GitHub's job summary, and good for comments. GitHub
 // drops a summary of more than 1 MiB as a whole ("supports content up to a size
-// of 1024k", November 2026), so this ends at 900 KiB whatever the report: each
-// part has a share, what it leaves is the next part's, and a part that does
-// not fit says how much of it is missing, as the head does.
+// of 1024k", November 2026), so this ends at 900 KiB whatever the report. A part
+// that does not fit its share says how much of it is missing, as the head does.
 //
 // What others wrote stands in blocks and spans of code, or is escaped.
 
 const (
-	maxMarkdown        = 900 << 10 // bytes
-	maxMarkdownChanges = 20        // objects of a unit
-)
-
-// The ends of the parts' shares, in bytes from the start.
-const (
-	untilIncomplete = 250 << 10
-	untilDenied     = 600 << 10
-	untilFindings   = 700 << 10
-	untilChanges    = 770 << 10
-	untilProposed   = 810 << 10
-	untilAccepted   = 860 << 10
-	untilNotes      = 880 << 10
+	maxMarkdown        = 900 << 10 // bytes, with the head and the titles
+	maxMarkdownParts   = 880 << 10
+	maxMarkdownChanges = 20 // objects of a unit
 )
 
 // A markdownWriter writes the parts of a summary.
@@ -48,9 +37,9 @@ func writeMarkdown(w io.Writer, r *Report, _ Options) error {
 	m := &markdownWriter{digest: newDigest(r)}
 	m.text = newEmbedded(&m.frame, r)
 	m.incomplete()
-	m.findings("Denied", untilDenied, m.found[denied])
-	m.findings("Warned", untilFindings, m.found[warned])
-	m.findings("Audited", untilFindings, m.found[audited])
+	m.findings("Denied", endDenied, m.found[denied])
+	m.findings("Warned", endWarned, m.found[warned])
+	m.findings("Audited", endAudited, m.found[audited])
 	m.clusterChanges()
 	m.proposed()
 	m.accepted()
@@ -100,7 +89,7 @@ func (m *markdownWriter) part(title string, end, n int, item func(i int) string)
 	fmt.Fprintf(&m.buf, "\n### %s (%d)\n\n", title, n)
 	for i := range n {
 		text := item(i)
-		if m.buf.Len()+len(text) > end {
+		if m.buf.Len()+len(text) > end*(maxMarkdownParts/1000) {
 			m.cut = true
 			fmt.Fprintf(&m.buf, "\n**%d of these %d are not shown here.**\n", n-i, n)
 			return
@@ -110,9 +99,9 @@ func (m *markdownWriter) part(title string, end, n int, item func(i int) string)
 }
 
 func (m *markdownWriter) incomplete() {
-	m.part("Not rendered, or not whole", untilIncomplete/2, len(m.notWhole), func(i int) string { return unitItem(m.notWhole[i]) })
-	m.findings("In error", untilIncomplete, m.found[broken])
-	m.findings("Not decided", untilIncomplete, m.found[undecided])
+	m.part("Not rendered, or not whole", endNotWhole, len(m.notWhole), func(i int) string { return unitItem(m.notWhole[i]) })
+	m.findings("In error", endBroken, m.found[broken])
+	m.findings("Not decided", endUndecided, m.found[undecided])
 }
 
 func unitItem(u Unit) string {
@@ -139,7 +128,7 @@ func headlineOf(x *policy.Result) string {
 
 func (m *markdownWriter) clusterChanges() {
 	title := "What changes on the cluster"
-	m.part(title, untilChanges, len(m.changes), func(i int) string {
+	m.part(title, endChanges, len(m.changes), func(i int) string {
 		u := &m.changes[i]
 		var b strings.Builder
 		fmt.Fprintf(&b, "- %s: %s\n", code(visible(u.unit, maxMessage)), changeCount(u.changes))
@@ -163,20 +152,20 @@ func changeItem(c *Change) string {
 }
 
 func (m *markdownWriter) proposed() {
-	m.list("Newly found by the proposed policies", untilProposed, m.newly, func(x *policy.Result) string { return "newly " + wordOf(x) })
-	m.list("No longer found by the proposed policies", untilProposed, m.noLonger, func(x *policy.Result) string { return "no longer " + wordOf(x) })
+	m.list("Newly found by the proposed policies", endNewly, m.newly, func(x *policy.Result) string { return "newly " + wordOf(x) })
+	m.list("No longer found by the proposed policies", endNoLonger, m.noLonger, func(x *policy.Result) string { return "no longer " + wordOf(x) })
 }
 
 func (m *markdownWriter) accepted() {
-	m.list("Fixed", untilAccepted, m.fixed, func(x *policy.Result) string { return "fixed: " + wordOf(x) })
-	m.list("Suppressed", untilAccepted, m.suppressed, func(x *policy.Result) string {
+	m.list("Fixed", endFixed, m.fixed, func(x *policy.Result) string { return "fixed: " + wordOf(x) })
+	m.list("Suppressed", endSuppressed, m.suppressed, func(x *policy.Result) string {
 		return "suppressed until " + plainText(name(x.Suppression.Expires)) + " (" + plainText(prose(x.Suppression.Reason)) + "): " + wordOf(x)
 	})
-	m.list("There before, and unchanged", untilAccepted, m.unchanged, wordOf)
+	m.list("There before, and unchanged", endUnchanged, m.unchanged, wordOf)
 }
 
 func (m *markdownWriter) notes() {
-	m.part("Notes", untilNotes, len(m.Notes), func(i int) string { return "- " + plainText(prose(m.Notes[i])) + "\n" })
+	m.part("Notes", endNotes, len(m.Notes), func(i int) string { return "- " + plainText(prose(m.Notes[i])) + "\n" })
 }
 
 // list writes results on a line each.

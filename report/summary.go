@@ -13,6 +13,7 @@ import (
 const (
 	maxUnits    = 20 // units that were not rendered
 	maxProposed = 20 // results of changed policies
+	maxNotes    = 50 // notes in a log, which has no -v
 )
 
 // A tally counts results as the summary shows them.
@@ -90,7 +91,11 @@ func (p *printer) summary(r *Report, results []policy.Result) {
 		p.line(p.paint(bold, "change: "), changeCount(r.Changes), ", from ", name(r.Base.Revision), " (", name(shortCommit(r.Base.Commit)), ")")
 	}
 	p.line(p.paint(bold, "result: "), p.paint(t.colour(), t.String()))
-	for _, n := range r.Notes {
+	for i, n := range r.Notes {
+		if i == maxNotes && p.embedded {
+			p.line(plural(len(r.Notes)-i, "more note"))
+			break
+		}
 		p.line(p.paint(bold, "note: "), prose(n))
 	}
 	if s.Objects == 0 || s.Rules == 0 {
