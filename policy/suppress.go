@@ -120,8 +120,8 @@ func (s *Suppression) expired(today time.Time) bool {
 	return err != nil || !today.UTC().Before(last.AddDate(0, 0, 1))
 }
 
-// covers says whether the suppression is about a result.
-func (s *Suppression) covers(r *Result) bool {
+// Covers says whether the suppression is about a result, expired or not.
+func (s *Suppression) Covers(r *Result) bool {
 	if !Glob(s.Rule, r.Policy) && !Glob(s.Rule, r.Policy+"/"+r.Rule) {
 		return false
 	}
@@ -139,6 +139,9 @@ func (s *Suppression) covers(r *Result) bool {
 // without a slash and ** for anything. Nothing else in it is special. It takes
 // time in proportion to both lengths.
 func Glob(pattern, text string) bool {
+	if !strings.Contains(pattern, "*") {
+		return pattern == text
+	}
 	// held[i] says that the pattern so far matches text[:i].
 	held := make([]bool, len(text)+1)
 	held[0] = true
@@ -174,7 +177,7 @@ func Suppress(results []Result, suppressions []Suppression, today time.Time) (ov
 		}
 		for j := range suppressions {
 			s := &suppressions[j]
-			if !s.covers(r) {
+			if !s.Covers(r) {
 				continue
 			}
 			used[j] = true

@@ -1,0 +1,105 @@
+package report
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// What a screen needs to show a report as the text format does: the same
+// words, places, escapes and hidden lines.
+
+// Message makes text safe to show on one line; see prose.
+func Message(s string) string { return prose(s) }
+
+// Name makes an identifier safe to show.
+func Name(s string) string { return name(s) }
+
+// Visible makes a line of text safe to show, cut at limit bytes.
+func Visible(s string, limit int) string { return visible(s, limit) }
+
+// RuleName is policy/rule, or what there is of it, safe to show.
+func RuleName(x *policy.Result) string { return ruleName(x.Engine, x.Policy, x.Rule) }
+
+// ObjectName is the object's kind and name, safe to show; a result about no
+// object has its unit's.
+func ObjectName(k render.Key) string {
+	if k.Kind == "" {
+		return name(k.Unit)
+	}
+	return short(k)
+}
+
+// Place is where a result is shown: the line that a person would edit first.
+// The zero Origin is an unknown place.
+func Place(x *policy.Result) render.Origin { return place(x) }
+
+// RoleLabel says what a person did at a line that made a field what it is.
+func RoleLabel(r render.Role) string { return relatedLabel(r) }
+
+// Open says that a result counts now: nobody accepted it, and it was not there
+// before.
+func Open(x *policy.Result) bool { return open(x) }
+
+// Class is the word for what a finding is to a person and its rank, 0 being the
+// worst; ok is false for what is no finding: a pass or a skip.
+func Class(x *policy.Result) (word string, rank int, ok bool) {
+	c, ok := classOf(x)
+	if !ok {
+		return string(x.Outcome), int(numClasses), false
+	}
+	return classes[c].word, int(c), true
+}
+
+// Excerpt shows the part of a source line around the span in at most width
+// cells; the cells from to to are to be marked, none when they are equal.
+func Excerpt(text string, sp render.Span, width int) (shown string, from, to int) {
+	e := newExcerpt(text, sp, width)
+	return e.text, e.from, e.to
+}
+
+// All are the report's results, sorted, and one for each unit that was not
+// rendered and of which no result says so.
+func All(r *Report) []policy.Result { return allResults(r) }
+
+// A Source reads the files of a report's tree. It is not safe for concurrent use.
+type Source struct{ src *source }
+
+// NewSource reads from the tree of r.
+func NewSource(r *Report) *Source { return &Source{newSource(r)} }
+
+// Lines are a file's lines, of which those that may hold a secret show their
+// key alone; ok is false when there is no such file. They are not yet safe to
+// show: see Excerpt and Visible.
+func (s *Source) Lines(file string) (lines []string, ok bool) {
+	f := s.src.file(file)
+	if f == nil {
+		return nil, false
+	}
+	lines = append([]string{}, f.lines...)
+	for start := 0; start < len(lines); {
+		end := start + 1
+		for end < len(lines) && !strings.HasPrefix(lines[end], "---") {
+			end++
+		}
+		s.maskIn(f, lines, start, end)
+		start = end
+	}
+	return lines, true
+}
+
+// maskIn masks lines of a document of a file: all of a Secret's, and elsewhere
+// those that are known to make one.
+func (s *Source) maskIn(f *file, lines []string, start, end int) {
+	secret := s.src.secret[line{f.path, 0}] || f.secret && secretKind.MatchString(strings.Join(lines[start:end], "\n"))
+	for i := start; i < end; i++ {
+		if (secret && !harmless.MatchString(lines[i])) || s.src.secret[line{f.path, i + 1}] {
+			lines[i] = mask(lines[i])
+		}
+	}
+}
+
+// harmless are the lines of a Secret that say what it is.
+var harmless = regexp.MustCompile(`^(---.*|(apiVersion|kind|type):\s.*|\s*#?\s*)$`)
