@@ -20,12 +20,14 @@ import (
 
 // outputs are the flags that say how a report is written.
 type outputs struct {
-	formats []string
-	color   string
+	formats  []string
+	color    string
+	category string
 }
 
 func (o *outputs) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.formats, "output", "o", nil, "`FORMAT[=FILE]` of the report: "+formatNames()+" (repeatable; default: text)")
+	f.StringVar(&o.category, "category", "", "sarif: the `NAME` that sets what this run finds apart from what other runs do (default: preadmit)")
 	f.StringVar(&o.color, "color", "auto", "colour: auto, always or never")
 }
 
@@ -86,7 +88,7 @@ func (o *outputs) write(stdout io.Writer, r *report.Report, outs []output, w wri
 }
 
 func (o *outputs) writeOne(stdout io.Writer, r *report.Report, out output, w writing) error {
-	opts := report.Options{Verbose: w.verbose, Quiet: w.quiet, FailOn: w.failOn, Width: 100}
+	opts := report.Options{Verbose: w.verbose, Quiet: w.quiet, FailOn: w.failOn, Width: 100, Category: o.automationID()}
 	if out.file == "" {
 		opts.Color, opts.Width = o.colored(stdout), width(stdout)
 		if err := brokenPipe(report.Write(stdout, out.format, r, opts)); err != nil {
@@ -99,6 +101,15 @@ func (o *outputs) writeOne(stdout io.Writer, r *report.Report, out output, w wri
 		return err
 	}
 	return writeFile(out.file, b.Bytes())
+}
+
+// automationID is the category as SARIF has it: what is after the last slash
+// would be a run's own name.
+func (o *outputs) automationID() string {
+	if o.category == "" {
+		return ""
+	}
+	return strings.TrimRight(o.category, "/") + "/"
 }
 
 // brokenPipe forgives a reader that has seen enough: the verdict stands.
