@@ -34,10 +34,10 @@ func newAdmissionTest(p *render.Object, s *policytest.KyvernoSetup, kubeVersion 
 	}
 	if p.GetKind() == "MutatingAdmissionPolicy" {
 		m, err := admission.NewMutating(objects, options)
-		return whereRules(&mutatingTest{engine: m}, len(m.Rules()), err)
+		return whereRules(&mutatingTest{p.GetName(), m}, len(m.Rules()), err)
 	}
 	e, err := admission.New(objects, options)
-	return whereRules(&validatingTest{engine: e}, len(e.Rules()), err)
+	return whereRules(&validatingTest{p.GetName(), e}, len(e.Rules()), err)
 }
 
 // whereRules returns the policy where something of it can be judged by.
@@ -78,7 +78,10 @@ func created(req *policy.Request) *policy.Request {
 }
 
 // validatingTest is a ValidatingAdmissionPolicy of a suite.
-type validatingTest struct{ engine *admission.Engine }
+type validatingTest struct {
+	name   string // stands for the rule's
+	engine *admission.Engine
+}
 
 // Rules implements policytest.KyvernoPolicy: validations have no names.
 func (*validatingTest) Rules() []string { return nil }
@@ -93,11 +96,11 @@ func (t *validatingTest) Judge(ctx context.Context, _ policytest.Phase, req *pol
 	if err != nil || len(results) == 0 {
 		return policytest.KyvernoVerdict{}, err
 	}
-	return policytest.KyvernoVerdict{Rules: []policytest.KyvernoResponse{oneResponse(results)}}, nil
+	return policytest.KyvernoVerdict{Rules: []policytest.KyvernoResponse{oneResponse(t.name, results)}}, nil
 }
 
 // oneResponse is what results of one policy come to.
-func oneResponse(results []policy.Result) policytest.KyvernoResponse {
+func oneResponse(name string, results []policy.Result) policytest.KyvernoResponse {
 	telling := results[0]
 	for _, r := range results {
 		if r.Outcome != policy.Pass {
@@ -105,7 +108,7 @@ func oneResponse(results []policy.Result) policytest.KyvernoResponse {
 			break
 		}
 	}
-	response := policytest.KyvernoResponse{Status: string(telling.Outcome), Message: telling.Message}
+	response := policytest.KyvernoResponse{Rule: name, Status: string(telling.Outcome), Message: telling.Message}
 	for _, r := range results {
 		response.Assumed = append(response.Assumed, r.Assumed...)
 	}
@@ -113,7 +116,10 @@ func oneResponse(results []policy.Result) policytest.KyvernoResponse {
 }
 
 // mutatingTest is a MutatingAdmissionPolicy of a suite.
-type mutatingTest struct{ engine *admission.Mutating }
+type mutatingTest struct {
+	name   string // stands for the rule's
+	engine *admission.Mutating
+}
 
 // Rules implements policytest.KyvernoPolicy: mutations have no names.
 func (*mutatingTest) Rules() []string { return nil }
@@ -135,7 +141,7 @@ func (t *mutatingTest) Judge(ctx context.Context, _ policytest.Phase, req *polic
 			v.Object = s.Admitted
 		}
 	}
-	r := oneResponse(results)
+	r := oneResponse(t.name, results)
 	if v.Object == nil && r.Status == string(policy.Pass) {
 		r.Status, r.Message = string(policy.Skip), "changes nothing"
 	}

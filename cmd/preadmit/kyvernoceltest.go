@@ -51,9 +51,10 @@ func (t *celTest) Judge(ctx context.Context, _ policytest.Phase, req *policytest
 			continue
 		}
 		said := policytest.KyvernoResponse{Status: string(r.Status), Message: r.Message, Assumed: r.Assumed, Generated: r.Generated}
-		switch {
-		case t.kind == kyvernocel.Generating:
+		if t.kind == kyvernocel.Generating || t.kind == kyvernocel.Deleting {
 			said.Rule = t.name
+		}
+		switch {
 		case r.Target != nil:
 			said.Target = r.Patched
 		case r.Patched != nil:

@@ -251,7 +251,7 @@ func (p *testPrinter) testCase(c *policytest.Case) {
 		return
 	}
 	rule := c.Policy
-	if c.Rule != "" {
+	if c.Rule != "" && c.Rule != c.Policy {
 		rule += "/" + c.Rule
 	}
 	p.line("  %-7s line %d: %s: %s", p.word(c), c.Line, rule, subject(c)+verdictOn(c))
