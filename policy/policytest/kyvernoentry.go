@@ -100,20 +100,15 @@ func (e *kyvernoEntry) run() []Case {
 	if errs := e.faults(policies); len(errs) > 0 {
 		return e.refused(errs)
 	}
-	var cases []Case
 	subjects, missing := e.subjects()
+	if len(missing) == 0 && e.kindIsWrong(subjects) {
+		return e.refused([]error{e.at["kind"].errorf("none of the resources is of kind %q: %s", e.Kind, kindsOf(subjects))})
+	}
+	var cases []Case
 	for _, s := range subjects {
 		cases = append(cases, e.judge(s, policies)...)
 	}
-	cases = append(cases, missing...)
-	if e.kindIsWrong(subjects) {
-		for i := range cases {
-			cases[i].OK, cases[i].Got = false, ""
-			cases[i].Kind = e.Kind
-			cases[i].Reason = e.t.text(e.at["kind"].errorf("none of the resources is of kind %q: %s", e.Kind, kindsOf(subjects)))
-		}
-	}
-	if len(cases) == 0 {
+	if cases = append(cases, missing...); len(cases) == 0 {
 		return e.refused([]error{e.at["policy"].errorf("there is no resource to judge")})
 	}
 	return cases

@@ -49,18 +49,24 @@ func (e *kyvernoEntry) subjects() (found []subject, missing []Case) {
 		return e.unnamed(e.t.all()), nil
 	}
 	add := func(n node, called string, means func(*render.Object) bool) {
-		hit := false
+		var hits []subject
 		for _, s := range e.t.called(called[strings.LastIndexByte(called, '/')+1:]) {
 			if means(s.object) {
-				hit, found = true, append(found, s)
+				hits = append(hits, s)
 			}
 		}
-		if !hit {
-			c := e.Case
-			c.Resource, c.Line = called, n.span().Line
-			c.Reason = e.t.text(n.errorf("there is no %s %q among the resources%s", cmpOr(e.Kind, "resource"), called, e.t.likely(e.Kind)))
-			missing = append(missing, c)
+		if len(hits) > 0 && !e.kindIsWrong(hits) {
+			found = append(found, hits...)
+			return
 		}
+		c := e.Case
+		c.Resource, c.Line = called, n.span().Line
+		if len(hits) > 0 {
+			c.Reason = e.t.text(e.at["kind"].errorf("%q is not of kind %q: %s", called, e.Kind, kindsOf(hits)))
+		} else {
+			c.Reason = e.t.text(n.errorf("there is no %s %q among the resources%s", cmpOr(e.Kind, "resource"), called, e.t.likely(e.Kind)))
+		}
+		missing = append(missing, c)
 	}
 	for _, r := range e.resources {
 		called := r.text()
