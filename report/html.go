@@ -19,11 +19,11 @@ import (
 // style and one script, by their hashes. Without scripts all is there but the
 // filter. What is not ours is text to html/template, after visible.
 //
-// Browsers open pages of some 10 MiB well, so this ends at 16 MiB. A part that
+// Browsers take long over half a million elements, so this ends at 8 MiB. A part that
 // does not fit its share says how much of it is missing, as the head does.
 const (
-	maxPage  = 16 << 20 // bytes, but for the last item
-	maxFacts = 50       // objects, places or messages of a finding
+	maxPage  = 8 << 20 // bytes, but for the last item
+	maxFacts = 50      // objects, places or messages of a finding
 )
 
 //go:embed page/page.css

@@ -11,7 +11,7 @@
     const off = kinds.filter((k) => !k.checked).map((k) => k.value);
     let shown = 0;
     for (const item of items) {
-      if (item.text === null) item.text = item.e.textContent.toLowerCase();
+      if (words.length && item.text === null) item.text = item.e.textContent.toLowerCase();
       const gone = off.some((k) => item.e.classList.contains(k));
       const hit = words.every((w) => (w.length > 1 && w[0] === "!" ? !item.text.includes(w.slice(1)) : item.text.includes(w)));
       item.e.hidden = gone || !hit;
