@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -317,4 +318,56 @@ func testedAll(t *testing.T, dir string) *policytest.Report {
 		r.Suites[i].File = strings.TrimPrefix(r.Suites[i].File, filepath.ToSlash(dir)+"/")
 	}
 	return r
+}
+
+// TestKyvernoMisspelt misspells every policy, rule, resource and kind of the
+// published tests in turn: no case that names one may pass.
+func TestKyvernoMisspelt(t *testing.T) {
+	t.Parallel()
+	for key, pattern := range map[string]string{
+		"policy": `(?m)^((?:- |  )policy: +)(\S+) *$`, "rule": `(?m)^((?:- |  )rule: +)(\S+) *$`,
+		"kind": `(?m)^((?:- |  )kind: +)([A-Za-z]+) *$`, "resources": `(?m)^(  - )([\w./:-]+) *$`,
+	} {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			dir := kyvernoTree(t, "kyverno-policies")
+			misspell(t, dir, regexp.MustCompile(pattern))
+			passed, total := 0, 0
+			for _, s := range testedAll(t, dir).Suites {
+				for _, c := range s.Cases {
+					if total++; c.OK && (key != "rule" || c.Rule != "" && c.Rule != c.Policy) {
+						passed++
+						t.Errorf("%s:%d: %s/%s on %s %s passes: %s", s.File, c.Line, c.Policy, c.Rule, c.Kind, c.Resource, c.Got)
+					}
+				}
+			}
+			t.Logf("%d of %d cases pass", passed, total)
+			if total < 1000 {
+				t.Errorf("only %d cases", total)
+			}
+		})
+	}
+}
+
+// misspell appends a letter to what a pattern finds in the results of suites.
+func misspell(t *testing.T, dir string, pattern *regexp.Regexp) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Base(name) != "kyverno-test.yaml" {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		head, results, _ := strings.Cut(string(data), "\nresults:")
+		results = pattern.ReplaceAllString(results, "${1}${2}x")
+		if err := os.Chmod(name, 0o644); err != nil {
+			return err
+		}
+		return os.WriteFile(name, []byte(head+"\nresults:"+results), 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
