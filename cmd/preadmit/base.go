@@ -110,7 +110,7 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 	for i := range reqs {
 		reqs[i].UserInfo = user
 	}
-	j.changes = changes(reqs)
+	j.changes = changes(reqs, halves(b.in, in))
 	moved := policy.Moves(reqs)
 	same, changed := divide(reqs)
 	for _, part := range [][]policy.Request{same, changed} {
@@ -389,11 +389,15 @@ func reapplying(reqs []policy.Request) []policy.Request {
 	return before
 }
 
-// changes are what requests do to the cluster, for the report.
-func changes(reqs []policy.Request) []report.Change {
+// changes are what requests do to the cluster, for the report. Of a unit that
+// one side could not render whole nobody knows what is new.
+func changes(reqs []policy.Request, half func(unit string) bool) []report.Change {
 	changes := []report.Change{}
 	for i := range reqs {
 		r := &reqs[i]
+		if r.Operation == policy.Create && half(r.Object.Key().Unit) {
+			continue
+		}
 		c := report.Change{Operation: r.Operation, Object: r.Subject().Key()}
 		if r.Operation == policy.Update {
 			if from := r.OldObject.Key(); from != c.Object {

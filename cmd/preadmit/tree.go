@@ -67,6 +67,11 @@ func treeRoot(paths []string) (string, error) {
 			continue
 		}
 		real, err := realPath(p)
+		if abs, absErr := filepath.Abs(p); err != nil && absErr == nil {
+			if _, ok := within(root, abs); ok {
+				return root, nil // where the path is looked for
+			}
+		}
 		if err != nil {
 			return "", err
 		}
