@@ -69,7 +69,7 @@ func newBench(in, judge *input, o *checkOptions) (*bench, error) {
 	validating, err := admission.New(policies, options)
 	b.broken(err)
 	b.chain.Validators = append(b.chain.Validators, validating)
-	if err := b.kyverno(judge, o, policies, cluster); err != nil {
+	if err := b.kyverno(judge, o, policies, options); err != nil {
 		return nil, err
 	}
 

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/admission"
 	"github.com/preadmit/preadmit/policy/kyverno"
 	"github.com/preadmit/preadmit/policy/kyvernocel"
 	"github.com/preadmit/preadmit/render"
@@ -16,11 +16,12 @@ import (
 
 // kyverno adds Kyverno's engines. They are webhooks: on the cluster they
 // mutate after MutatingAdmissionPolicies and judge after
-// ValidatingAdmissionPolicies.
-func (b *bench) kyverno(in *input, o *checkOptions, policies []*render.Object, cluster *policy.Cluster) error {
-	all := withExceptions(policies, in)
+// ValidatingAdmissionPolicies, with the same cluster and authorizer.
+func (b *bench) kyverno(in *input, o *checkOptions, policies []*render.Object, judged admission.Options) error {
+	all, cluster := withExceptions(policies, in), judged.Cluster
 	rules, err := kyverno.New(all, kyverno.Options{
 		Cluster: cluster, Kinds: b.chain.Kinds, KubeVersion: o.kubeVersion, Now: o.midnight,
+		Authorizer: judged.Authorizer, AuthorizerAssumed: judged.AuthorizerAssumed,
 	})
 	if rules == nil {
 		return err

@@ -1,6 +1,7 @@
 package kyverno
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -240,15 +241,27 @@ func (r *celRun) authorize() {
 type celAuthorizer struct{ *review }
 
 // Authorize implements authorizer.Authorizer.
-func (a *celAuthorizer) Authorize(_ context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
-	if a.engine.options.CLI {
+func (a *celAuthorizer) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	o := &a.engine.options
+	switch {
+	case o.CLI:
 		return authorizer.DecisionNoOpinion, "", nil
+	case o.Authorizer == nil:
+		return authorizer.DecisionNoOpinion, "", a.ask(question(attrs))
 	}
-	what := attrs.GetResource()
-	if what == "" {
-		what = attrs.GetPath()
+	decision, reason, err := o.Authorizer.Authorize(ctx, attrs)
+	if u, ok := errors.AsType[*Undecided](err); ok {
+		return authorizer.DecisionNoOpinion, "", a.ask(u.Question)
 	}
-	return authorizer.DecisionNoOpinion, "", a.ask(fmt.Sprintf("needs to know whether the user may %s %s", attrs.GetVerb(), what))
+	if o.AuthorizerAssumed != "" {
+		a.assume(o.AuthorizerAssumed)
+	}
+	return decision, reason, err
+}
+
+func question(attrs authorizer.Attributes) string {
+	what := cmp.Or(attrs.GetResource(), attrs.GetPath())
+	return fmt.Sprintf("needs to know whether the user may %s %s", attrs.GetVerb(), what)
 }
 
 // GetName and the others are the request as authorizer.requestResource has it.

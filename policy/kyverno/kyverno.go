@@ -15,9 +15,13 @@
 package kyverno
 
 import (
+	"context"
 	"time"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -26,6 +30,11 @@ type Options struct {
 	Cluster     *policy.Cluster // what context entries and namespaceSelectors look at
 	Kinds       policy.Kinds
 	KubeVersion string // of validate.cel's environment; "" is the newest
+
+	// Authorizer answers the authorizer variable of validate.cel; nil can't tell
+	// anything. AuthorizerAssumed is what its answers rest on.
+	Authorizer        Authorizer
+	AuthorizerAssumed string
 
 	// Now is the time that JMESPath functions tell. nil: verdicts that hang on
 	// the time are undecided.
@@ -37,6 +46,17 @@ type Options struct {
 	// found. Tests of policies are written for it.
 	CLI bool
 }
+
+// An Authorizer answers the checks of the authorizer variable, as authorizers
+// of k8s.io/apiserver do. An *Undecided error says that it can't tell. It is
+// safe for concurrent use.
+type Authorizer interface {
+	Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error)
+}
+
+// Undecided is the error of an Authorizer that can't tell, with what it would
+// need to know: "needs to know whether …".
+type Undecided = cel.Undecided
 
 // A Status is what a rule came to, in Kyverno's words.
 type Status string
