@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/git/gittest"
 	"github.com/preadmit/preadmit/report"
@@ -128,5 +130,99 @@ func moveManifests(t *testing.T, dir string) {
 		if err := os.Rename(file, to); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestChangeOfPublishedRepository makes each kind of change in a repository as
+// it is published.
+func TestChangeOfPublishedRepository(t *testing.T) {
+	const published = "../../../shared/repos/podinfo"
+	if _, err := os.Stat(published); err != nil {
+		t.Skip("../shared is absent: no published repository to change")
+	}
+	dir := t.TempDir()
+	known := func(file string) {
+		substitute(t, filepath.Join(dir, file), "    spec:\n", "    spec:\n      hostNetwork: true\n")
+	}
+	if err := os.CopyFS(dir, os.DirFS(published)); err != nil {
+		t.Fatal(err)
+	}
+	known("deploy/webapp/frontend/deployment.yaml")
+	known("deploy/webapp/backend/deployment.yaml")
+	repo, err := gittest.Init(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := repo.CommitAll("base"); err != nil {
+		t.Fatal(err)
+	}
+	known("deploy/secure/backend/deployment.yaml")                                                               // new
+	known("deploy/bases/cache/deployment.yaml")                                                                  // new, in each overlay
+	substitute(t, filepath.Join(dir, "deploy/webapp/frontend/deployment.yaml"), "      hostNetwork: true\n", "") // fixed
+	if err := os.Remove(filepath.Join(dir, "deploy/secure/frontend/hpa.yaml")); err != nil {                     // deleted
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, "kustomize"), filepath.Join(dir, "deployment")); err != nil { // renamed
+		t.Fatal(err)
+	}
+	r := compared(t, dir, "--pack", "pod-security-baseline")
+
+	var changes, results []string
+	for _, c := range r.Changes {
+		line := string(c.Operation) + " " + c.Object.Unit + " " + c.Object.Kind
+		if c.From != nil {
+			line += " from " + c.From.Unit
+		}
+		changes = append(changes, line)
+	}
+	for _, x := range r.Results {
+		if x.Outcome == policy.Fail {
+			results = append(results, string(x.Baseline)+" "+x.Rule+" "+x.Object.Unit)
+		}
+	}
+	slices.Sort(changes)
+	slices.Sort(results)
+	if diff := cmp.Diff([]string{
+		"DELETE deploy/secure/frontend/hpa.yaml HorizontalPodAutoscaler",
+		"UPDATE deploy/overlays/dev Deployment",
+		"UPDATE deploy/overlays/production Deployment",
+		"UPDATE deploy/overlays/staging Deployment",
+		"UPDATE deploy/secure/backend/deployment.yaml Deployment",
+		"UPDATE deploy/webapp/frontend/deployment.yaml Deployment",
+		"UPDATE deployment Deployment from kustomize",
+		"UPDATE deployment HorizontalPodAutoscaler from kustomize",
+		"UPDATE deployment Service from kustomize",
+	}, changes); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{
+		"absent hostNamespaces deploy/webapp/frontend/deployment.yaml",
+		"new hostNamespaces deploy/overlays/dev",
+		"new hostNamespaces deploy/overlays/production",
+		"new hostNamespaces deploy/overlays/staging",
+		"new hostNamespaces deploy/secure/backend/deployment.yaml",
+		"unchanged hostNamespaces deploy/webapp/backend/deployment.yaml",
+		"unchanged hostPorts deploy/secure/frontend/deployment.yaml",
+	}, results); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// substitute replaces the first place of a text in a file.
+func substitute(t *testing.T, file, was, is string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(string(data), was, is, 1)
+	if text == string(data) {
+		t.Fatalf("%s has no %q", file, was)
+	}
+	if err := os.Chmod(file, 0o644); err == nil {
+		err = os.WriteFile(file, []byte(text), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
