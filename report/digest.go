@@ -139,6 +139,21 @@ func (d *digest) judged() string {
 // for a clean one.
 func (d *digest) nothing() bool { return d.Summary.Objects == 0 || d.Summary.Rules == 0 }
 
+// weights are how many results each group is.
+func weights(found []*group) func(i int) int {
+	return func(i int) int { return len(found[i].results) }
+}
+
+func one(int) int { return 1 }
+
+func sum(from, to int, weight func(i int) int) int {
+	n := 0
+	for i := from; i < to; i++ {
+		n += weight(i)
+	}
+	return n
+}
+
 // unitChanges are the changes of one unit.
 type unitChanges struct {
 	unit    string

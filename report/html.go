@@ -52,6 +52,7 @@ type pageWriter struct {
 type pagePart struct {
 	ID, Title string
 	N, Left   int
+	head      string // of the table, if it is one
 }
 
 func writeHTML(w io.Writer, r *Report, _ Options) error {
@@ -125,28 +126,29 @@ func (p *pageWriter) body() {
 
 // part writes a part of n items, as many as fit before the end of its share.
 func (p *pageWriter) part(id, title string, end, n int, item func(i int)) {
-	p.table(id, title, "", end, n, item)
+	p.table(pagePart{ID: id, Title: title}, end, n, one, item)
 }
 
-// table writes a part whose items stand in a table, which head begins.
-func (p *pageWriter) table(id, title, head string, end, n int, item func(i int)) {
+// table writes a part, in a table if it has a head, whose items may count for
+// more than one.
+func (p *pageWriter) table(part pagePart, end, n int, weight func(i int) int, item func(i int)) {
 	if n == 0 {
 		return
 	}
-	part := pagePart{ID: id, Title: title, N: n}
+	part.N = sum(0, n, weight)
 	p.parts = append(p.parts, part)
 	p.render("part", part)
-	if head != "" {
-		p.render(head, nil)
+	if part.head != "" {
+		p.render(part.head, nil)
 	}
 	for i := range n {
 		if p.buf.Len() > end*(maxPage/1000) {
-			part.Left = n - i
+			part.Left = sum(i, n, weight)
 			break
 		}
 		item(i)
 	}
-	if head != "" {
+	if part.head != "" {
 		p.render("endTable", nil)
 	}
 	if part.Left > 0 {
@@ -160,7 +162,7 @@ func (p *pageWriter) findings(id, title string, end int, c class) {
 	if len(p.found[c]) > 0 {
 		p.kinds = append(p.kinds, classes[c].word)
 	}
-	p.part(id, title, end, len(p.found[c]), func(i int) { p.render("finding", p.finding(p.found[c][i])) })
+	p.table(pagePart{ID: id, Title: title}, end, len(p.found[c]), weights(p.found[c]), func(i int) { p.render("finding", p.finding(p.found[c][i])) })
 }
 
 func (p *pageWriter) changed() {
@@ -198,7 +200,7 @@ func (p *pageWriter) lines(id, title, word string, end int, results []*policy.Re
 }
 
 func (p *pageWriter) units(id, title string, end int, units []Unit) {
-	p.table(id, title, "unitsTable", end, len(units), func(i int) {
+	p.table(pagePart{ID: id, Title: title, head: "unitsTable"}, end, len(units), one, func(i int) {
 		u := &units[i]
 		class := ""
 		if u.Status != "rendered" {
@@ -222,7 +224,7 @@ func (p *pageWriter) rules() {
 		counts[k].count(x)
 	}
 	rules := sortedRules(p.Report)
-	p.table("rules", "Rules", "rulesTable", endRules, len(rules), func(i int) {
+	p.table(pagePart{ID: "rules", Title: "Rules", head: "rulesTable"}, endRules, len(rules), one, func(i int) {
 		r := &rules[i]
 		t := counts[ruleKey{r.Engine, r.Policy, r.Name}]
 		if t == nil {

@@ -83,15 +83,21 @@ func (m *markdownWriter) head() string {
 // part writes a part of n items, as many as fit before the end of its share.
 // Without items it writes nothing.
 func (m *markdownWriter) part(title string, end, n int, item func(i int) string) {
+	m.weighed(title, end, n, one, item)
+}
+
+// weighed writes a part whose items count for more than one.
+func (m *markdownWriter) weighed(title string, end, n int, weight func(i int) int, item func(i int) string) {
 	if n == 0 {
 		return
 	}
-	fmt.Fprintf(&m.buf, "\n### %s (%d)\n\n", title, n)
+	total := sum(0, n, weight)
+	fmt.Fprintf(&m.buf, "\n### %s (%d)\n\n", title, total)
 	for i := range n {
 		text := item(i)
 		if m.buf.Len()+len(text) > end*(maxMarkdownParts/1000) {
 			m.cut = true
-			fmt.Fprintf(&m.buf, "\n**%d of these %d are not shown here.**\n", n-i, n)
+			fmt.Fprintf(&m.buf, "\n**%d of these %d are not shown here.**\n", sum(i, n, weight), total)
 			return
 		}
 		m.buf.WriteString(text)
@@ -114,7 +120,7 @@ func unitItem(u Unit) string {
 
 // findings shows groups with their source lines and all that led there.
 func (m *markdownWriter) findings(title string, end int, found []*group) {
-	m.part(title, end, len(found), func(i int) string {
+	m.weighed(title, end, len(found), weights(found), func(i int) string {
 		g := found[i]
 		body := m.text.embed(&m.frame, func() { m.text.details(g) })
 		return "**" + classes[g.class].word + "**: " + plainText(headlineOf(g.first())) + "\n\n" + fenced(body) + "\n" + strings.Repeat("\n", min(1, len(found)-1-i))

@@ -70,7 +70,7 @@ func TestFlood(t *testing.T) {
 		{"github", 64 << 10, "more in the summary (-o markdown)"},
 		{"junit", 30 << 20, "of this unit left out"},
 		{"gitlab", 10 << 20, "12000 more findings are left out"},
-		{"html", 9 << 20, "of these 2000 are not shown here"},
+		{"html", 9 << 20, "of these 20000 are not shown here"},
 		{"policyreport", 160 << 20, ""},
 	} {
 		m := &meter{}
