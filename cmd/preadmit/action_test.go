@@ -1,0 +1,416 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/preadmit/preadmit/report"
+	"github.com/preadmit/preadmit/testdata/action/runner"
+)
+
+// TestAction runs the action as GitHub would.
+func TestAction(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	for name, test := range map[string]func(*testing.T, *shop){
+		"events": testActionEvents, "private": testActionPrivate, "fork": testActionFork, "annotations": testActionAnnotations,
+		"inputs": testActionInputs, "outputs": testActionOutputs, "incomplete": testActionIncomplete,
+		"hostile git": testActionHostileGit, "sparse": testActionSparse, "injection": testActionInjection, "environment": testActionEnvironment,
+		"release": testActionRelease, "cache": testActionCache, "source": testActionSource,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, s)
+		})
+	}
+}
+
+type outputsOf = map[string]string
+
+// testActionEvents holds the base that each event is compared with.
+func testActionEvents(t *testing.T, s *shop) {
+	for name, test := range map[string]struct {
+		set    func(c *actionCase)
+		base   func(s *shop) string // "" is no base
+		notice string
+	}{
+		"pull request": {
+			set:  func(c *actionCase) { c.checkout(c.shop.merge, "--depth=2") },
+			base: func(s *shop) string { return s.main },
+		},
+		"pull request, depth 1": {
+			set:  func(c *actionCase) { c.checkout(c.shop.merge, "--depth=1") },
+			base: func(s *shop) string { return s.main },
+		},
+		"pull request, blobless": {
+			set:  func(c *actionCase) { c.checkout(c.shop.merge, "--depth=2", "--filter=blob:none") },
+			base: func(s *shop) string { return s.main },
+		},
+		"pull request, its head with all history": {
+			set: func(c *actionCase) {
+				c.checkout(c.shop.change)
+				runGit(c.t, c.at, "fetch", "-q", "origin", "+refs/heads/*:refs/remotes/origin/*")
+			},
+			base: func(s *shop) string { return s.first },
+		},
+		"pull request, its head without history": {
+			set:    func(c *actionCase) { c.checkout(c.shop.change, "--depth=1") },
+			notice: "not enough history",
+		},
+		"pull request, another commit": {
+			set:    func(c *actionCase) { c.checkout(c.shop.stray) },
+			notice: "not enough history",
+		},
+		"push": {
+			set: func(c *actionCase) {
+				c.event("push", "", c.shop.main).checkout(c.shop.merge, "--depth=2")
+			},
+			base: func(s *shop) string { return s.main },
+		},
+		"push, depth 1": {
+			set: func(c *actionCase) {
+				c.event("push", "", c.shop.main).checkout(c.shop.merge, "--depth=1")
+			},
+			base: func(s *shop) string { return s.main },
+		},
+		"push, forced": { // what was before is on no branch, yet the server has it
+			set: func(c *actionCase) {
+				c.event("push", "", c.shop.stray).checkout(c.shop.merge, "--depth=1")
+			},
+			base: func(s *shop) string { return s.stray },
+		},
+		"push, forced long ago": {
+			set: func(c *actionCase) {
+				c.event("push", "", strings.Repeat("de", 20)).checkout(c.shop.merge, "--depth=1")
+			},
+			notice: "could not be fetched",
+		},
+		"first push": {
+			set: func(c *actionCase) {
+				c.event("push", "", zeros).checkout(c.shop.merge, "--depth=1")
+			},
+			notice: "the first push",
+		},
+		"push, another commit": {
+			set: func(c *actionCase) {
+				c.event("push", "", c.shop.merge).checkout(c.shop.change)
+			},
+			notice: "not what was pushed",
+		},
+		"merge group": {
+			set: func(c *actionCase) {
+				c.event("merge_group", "", "").checkout(c.shop.merge, "--depth=1")
+			},
+			base: func(s *shop) string { return s.main },
+		},
+		"schedule": {
+			set: func(c *actionCase) {
+				c.job.GitHub["event_name"] = "schedule"
+				c.checkout(c.shop.merge, "--depth=1")
+			},
+		},
+		"none": {
+			set: func(c *actionCase) { c.input("base", "none").checkout(c.shop.merge, "--depth=2") },
+		},
+		"a revision": {
+			set:  func(c *actionCase) { c.input("base", "HEAD^2").checkout(c.shop.merge) },
+			base: func(*shop) string { return "HEAD^2" },
+		},
+		"a commit that is not here": {
+			set:  func(c *actionCase) { c.input("base", c.shop.first).checkout(c.shop.merge, "--depth=1") },
+			base: func(s *shop) string { return s.first },
+		},
+		"a branch": {
+			set: func(c *actionCase) {
+				c.checkout(c.shop.merge, "--depth=2")
+				runGit(c.t, c.at, "checkout", "-q", "-b", "here")
+				runGit(c.t, c.at, "pack-refs", "--all")
+			},
+			base: func(s *shop) string { return s.main },
+		},
+		"a work tree": {
+			set: func(c *actionCase) {
+				c.checkout(c.shop.merge, "--depth=2")
+				runGit(c.t, c.at, "worktree", "add", "-q", "--detach", "../other tree")
+				c.input("working-directory", "../other tree")
+			},
+			base: func(s *shop) string { return s.main },
+		},
+		"no repository": {
+			set: func(c *actionCase) {
+				c.checkout(c.shop.merge, "--depth=2")
+				os.RemoveAll(filepath.Join(c.at, ".git"))
+			},
+			notice: "no git repository",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newActionCase(t, s)
+			test.set(c)
+			r := c.run()
+			base := ""
+			if test.base != nil {
+				base = test.base(c.shop)
+			}
+			outputs := outputsOf{"exit-code": "1", "base": base, "denied": "1", "new": "1", "undecided": "0", "suppressed": "0"}
+			switch base {
+			case "":
+				outputs["denied"], outputs["new"] = "2", "2" // legacy too
+			case "HEAD^2":
+				outputs["exit-code"], outputs["denied"], outputs["new"] = "0", "0", "0"
+			case c.shop.stray:
+				outputs["exit-code"], outputs["denied"], outputs["new"] = "0", "0", "0"
+			}
+			if name == "pull request, another commit" {
+				outputs["denied"], outputs["new"] = "2", "2"
+			}
+			want(t, r, outputs)
+			if got := said(r, "notice"); (test.notice == "") != (got == "") || !strings.Contains(got, test.notice) {
+				t.Errorf("notice %q, want one with %q\n%s", got, test.notice, r.Log)
+			}
+			checkUpload(t, c)
+		})
+	}
+}
+
+// checkUpload holds that the report was uploaded, and is true of the checkout.
+func checkUpload(t *testing.T, c *actionCase) {
+	t.Helper()
+	root, err := os.OpenRoot(c.at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if problems := report.Verify(c.sent, root.FS()); len(problems) > 0 {
+		t.Errorf("the SARIF file: %v", problems)
+	}
+}
+
+// testActionPrivate holds that the token fetches the base of a private
+// repository, and that without one everything counts.
+func testActionPrivate(t *testing.T, s *shop) {
+	c := newActionCase(t, s.private()).checkout(newestMerge, "--depth=1")
+	want(t, c.run(), outputsOf{"exit-code": "1", "base": c.shop.main, "denied": "1"})
+
+	c = newActionCase(t, s.private()).checkout(newestMerge, "--depth=1")
+	c.job.Token = ""
+	r := c.run()
+	want(t, r, outputsOf{"exit-code": "1", "base": "", "denied": "2"})
+	if !strings.Contains(said(r, "notice"), "could not be fetched") {
+		t.Errorf("no notice:\n%s", r.Log)
+	}
+	for step, env := range c.run().Env {
+		for k, v := range env {
+			if k != "TOKEN" && strings.Contains(v, actionToken) || k == "TOKEN" && step != "base" {
+				t.Errorf("the step %s has the token in %s", step, k)
+			}
+		}
+	}
+}
+
+const newestMerge = "refs/pull/7/merge"
+
+// testActionFork holds that a change from elsewhere is judged and annotated,
+// whatever code scanning says to its report.
+func testActionFork(t *testing.T, s *shop) {
+	refuse := func(map[string]string) (map[string]string, error) {
+		return nil, errors.New("Resource not accessible by integration")
+	}
+	c := newActionCase(t, s).event("pull_request", "mallory/shop", "").checkout(newestMerge, "--depth=2")
+	c.job.Uses["github/codeql-action/upload-sarif"] = refuse
+	r := c.run()
+	want(t, r, outputsOf{"exit-code": "1", "denied": "1"})
+	if !strings.Contains(said(r, "notice"), "may only read") || !strings.Contains(said(r, "error"), "at most 10 replicas") {
+		t.Errorf("what was said:\n%s", r.Log)
+	}
+
+	c = newActionCase(t, s).event("pull_request", "mallory/shop", "").checkout(newestMerge, "--depth=2").input("fail-on", "never")
+	c.job.Uses["github/codeql-action/upload-sarif"] = refuse
+	want(t, c.run(), outputsOf{"exit-code": "0", "denied": "1"})
+
+	c = newActionCase(t, s).checkout(newestMerge, "--depth=2").input("fail-on", "never")
+	c.job.Uses["github/codeql-action/upload-sarif"] = refuse
+	r = c.run()
+	want(t, r, outputsOf{"exit-code": "3", "denied": "1"})
+	if !strings.Contains(said(r, "error"), "security-events: write") {
+		t.Errorf("what was said:\n%s", r.Log)
+	}
+
+	c = newActionCase(t, s).checkout(newestMerge, "--depth=2").input("fail-on", "never")
+	c.job.GitHub["actor"] = "dependabot[bot]"
+	c.job.Uses["github/codeql-action/upload-sarif"] = refuse
+	want(t, c.run(), outputsOf{"exit-code": "0"})
+
+	c = newActionCase(t, s).event("pull_request_target", "mallory/shop", "").checkout(newestMerge, "--depth=2")
+	r = c.run()
+	want(t, r, outputsOf{"exit-code": "2", "denied": ""})
+	if !strings.Contains(said(r, "error"), "run on pull_request") || r.Outcomes["run"] != "skipped" {
+		t.Errorf("what was said:\n%s", r.Log)
+	}
+}
+
+// testActionAnnotations holds who annotates: code scanning or the action.
+func testActionAnnotations(t *testing.T, s *shop) {
+	for _, test := range []struct {
+		annotations, sarif string
+		want               bool
+	}{
+		{"auto", "true", false},
+		{"auto", "false", true},
+		{"true", "true", true},
+		{"false", "false", false},
+	} {
+		c := newActionCase(t, s).checkout(newestMerge, "--depth=2").input("annotations", test.annotations).input("sarif", test.sarif)
+		r := c.run()
+		if got := strings.Contains(said(r, "error"), "at most 10 replicas"); got != test.want {
+			t.Errorf("annotations: %s, sarif: %s: annotated %v", test.annotations, test.sarif, got)
+		}
+		if uploaded := len(r.Used) > 0; uploaded != (test.sarif == "true") || r.Outputs["sarif-file"] == "" {
+			t.Errorf("sarif: %s: used %v", test.sarif, r.Used)
+		}
+	}
+	c := newActionCase(t, s).checkout(newestMerge, "--depth=2").input("annotations", "true")
+	i := slices.IndexFunc(c.run().Commands, func(c runner.Command) bool {
+		return c.Properties["file"] == "apps/web.yaml" && c.Properties["line"] == "7"
+	})
+	if i < 0 {
+		t.Error("no annotation of the line")
+	}
+}
+
+// testActionInputs holds what each input does, and that bad ones run nothing.
+func testActionInputs(t *testing.T, s *shop) {
+	for _, test := range []struct {
+		name, value string
+		outputs     outputsOf
+		said        string // in the log
+	}{
+		{"base", "--output=/tmp/x", outputsOf{"exit-code": "2", "base": "", "denied": ""}, `begins with "-"`},
+		{"base", "main\n::error::x", outputsOf{"exit-code": "2", "base": ""}, "control character"},
+		{"base", "nowhere", outputsOf{"exit-code": "2", "base": "nowhere", "denied": ""}, "nowhere"},
+		{"sarif", "yes", outputsOf{"exit-code": "2"}, "neither true nor false"},
+		{"summary", "", outputsOf{"exit-code": "2"}, "neither true nor false"},
+		{"cache", "1", outputsOf{"exit-code": "2"}, "neither true nor false"},
+		{"annotations", "some", outputsOf{"exit-code": "2"}, "none of auto"},
+		{"require-complete", "maybe\n::add-mask::x", outputsOf{"exit-code": "2"}, "neither true nor false"},
+		{"working-directory", "nowhere", outputsOf{"exit-code": "2"}, "names no directory"},
+		{"binary-path", "/bin/true", outputsOf{"exit-code": "2"}, "is not preadmit"},
+		{"binary-path", "./nothing", outputsOf{"exit-code": "2"}, "is not a program"},
+		{"version", "1.2.3", outputsOf{"exit-code": "2"}, "exclude each other"},
+		{"fail-on", "never", outputsOf{"exit-code": "0", "denied": "1"}, ""},
+		{"fail-on", "sometimes", outputsOf{"exit-code": "2", "denied": "", "sarif-file": ""}, "none of deny, warn"},
+		{"paths", "apps/web.yaml\r\n\n  apps/legacy.yaml  ", outputsOf{"exit-code": "1", "denied": "1"}, ""},
+		{"paths", "-rf", outputsOf{"exit-code": "2"}, "-rf"},
+		{"policies", "", outputsOf{"exit-code": "0", "denied": "0"}, "pod-security-baseline judged"},
+		{"packs", "pod-security-restricted", outputsOf{"exit-code": "1"}, "of 3 policies"},
+		{"args", "--timeout=1ns", outputsOf{"exit-code": "3"}, "not done after"},
+		{"args", "--verbose\n--kube-version=1.33", outputsOf{"exit-code": "1", "denied": "1"}, "unchanged"},
+		{"with", "policies/replicas.yaml", outputsOf{"exit-code": "1", "denied": "1"}, ""},
+	} {
+		t.Run(test.name+" "+test.value, func(t *testing.T) {
+			t.Parallel()
+			c := newActionCase(t, s).checkout(newestMerge, "--depth=2").input(test.name, test.value)
+			r := c.run()
+			want(t, r, test.outputs)
+			if !strings.Contains(r.Log, test.said) {
+				t.Errorf("the log lacks %q:\n%s", test.said, r.Log)
+			}
+			if said(r, "add-mask") != "" {
+				t.Errorf("the input issued a command:\n%s", r.Log)
+			}
+		})
+	}
+}
+
+// testActionOutputs holds the outputs that tell of files and the program.
+func testActionOutputs(t *testing.T, s *shop) {
+	c := newActionCase(t, s).checkout(newestMerge, "--depth=2").input("category", "shop/prod")
+	r := c.run()
+	want(t, r, outputsOf{"exit-code": "1", "version": version})
+	if !bytes.Contains(c.sent, []byte(`"id": "shop/prod/"`)) || c.uses["sarif_file"] != r.Outputs["sarif-file"] {
+		t.Errorf("uploaded %v", c.uses)
+	}
+	if !strings.HasPrefix(r.Summary, "## preadmit: 1 denied") {
+		t.Errorf("summary:\n%s", r.Summary)
+	}
+	f, err := os.Open(r.Outputs["report-json"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rep, err := report.Read(f)
+	if err != nil || rep.Base == nil || rep.Base.Commit != c.shop.main {
+		t.Errorf("the JSON report: %v", err)
+	}
+	if r := newActionCase(t, s).checkout(newestMerge, "--depth=2").input("summary", "false").run(); r.Summary != "" {
+		t.Errorf("summary: false:\n%s", r.Summary)
+	}
+	r = newActionCase(t, s).checkout(newestMerge, "--depth=2").input("base", "none").run()
+	if !strings.Contains(r.Summary, "Not compared with a base: no base was asked for") {
+		t.Errorf("summary:\n%s", r.Summary)
+	}
+}
+
+// testActionIncomplete holds that what can't be looked at is told apart.
+func testActionIncomplete(t *testing.T, s *shop) {
+	const broken = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: [\n"
+	c := newActionCase(t, s).checkout(newestMerge, "--depth=2").input("fail-on", "never")
+	put(t, filepath.Join(c.at, "apps/broken.yaml"), broken)
+	want(t, c.run(), outputsOf{"exit-code": "3", "undecided": "1", "denied": "1"})
+
+	// A base that does not render: the repair passes, what was broken stays.
+	for _, repaired := range []bool{true, false} {
+		c = newActionCase(t, s).checkout(newestMerge, "--depth=2").input("fail-on", "never")
+		put(t, filepath.Join(c.at, "apps/broken.yaml"), broken)
+		c.input("base", commitAll(t, c.at, "broken"))
+		if repaired {
+			put(t, filepath.Join(c.at, "apps/broken.yaml"), strings.Replace(broken, "[", "fine}", 1))
+		}
+		want(t, c.run(), outputsOf{"exit-code": "0", "undecided": "0", "denied": "0"})
+		c.input("require-complete", "true")
+		code := map[bool]string{true: "0", false: "3"}[repaired]
+		want(t, c.run(), outputsOf{"exit-code": code})
+	}
+}
+
+// TestActionFile holds what no run shows: pins, and that each input arrives.
+func TestActionFile(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../../action.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := runner.Load("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, in := range a.Inputs {
+		if n := strings.Count(string(data), "inputs."+name+" "); n == 0 || in.Description == "" {
+			t.Errorf("the input %s is used %d times, and described as %q", name, n, in.Description)
+		}
+	}
+	files, _ := filepath.Glob("../../.github/workflows/*.yml")
+	pinned := regexp.MustCompile(`^(\./|[\w.-]+/[\w./-]+@[0-9a-f]{40} # v[0-9.]+$)`)
+	uses := regexp.MustCompile(`(?m)^\s*(?:- )?uses: (.*)$`)
+	for _, file := range append(files, "../../action.yml") {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range uses.FindAllStringSubmatch(string(data), -1) {
+			if !pinned.MatchString(m[1]) {
+				t.Errorf("%s: %s is not pinned", file, m[1])
+			}
+		}
+	}
+	if len(files) == 0 {
+		t.Error("no workflows")
+	}
+}
