@@ -78,12 +78,19 @@ type schemaKind struct{ apiVersion, kind string }
 // A celExpression is compiled, or says why it does not.
 type celExpression struct {
 	source    string
+	pointer   string // in the policy as it is written
 	program   *cel.Program
 	err       error
 	bound     uint64 // of its cost, on inputs of usual
 	explainer func() *explain.Explainer
 
 	user, namespace bool // reads who makes the request, and the namespace but for its name
+}
+
+// at says where the expression is written.
+func (n *celExpression) at(prefix, list string, i int, key string) *celExpression {
+	n.pointer = prefix + list + "/" + itoa(i) + "/" + key
+	return n
 }
 
 // A celValidation is an entry of expressions.
@@ -117,21 +124,24 @@ func (e *Engine) newCEL(rule *Rule) *celProgram {
 	}
 	c, err := e.newCELCompiler(g)
 	if err != nil {
-		g.validations = []*celValidation{{celExpression: &celExpression{err: err}}}
+		g.validations = []*celValidation{{celExpression: &celExpression{err: err, pointer: rule.Pointer + "/validate/cel"}}}
 		return g
 	}
+	at := rule.Pointer + "/validate/cel/"
 	for i, x := range v.Variables {
 		g.slots[x.Name] = i
 		g.names = append(g.names, x.Name)
-		g.variables = append(g.variables, c.variable(x))
+		g.variables = append(g.variables, c.variable(x).at(at, "variables", i, "expression"))
 	}
-	for _, x := range rule.CELPreconditions {
-		g.conditions = append(g.conditions, c.compile(x.Expression, celgo.BoolType))
+	for i, x := range rule.CELPreconditions {
+		n := c.compile(x.Expression, celgo.BoolType)
+		g.conditions = append(g.conditions, n.at(rule.Pointer+"/", "celPreconditions", i, "expression"))
 	}
-	for _, x := range v.Expressions {
+	for i, x := range v.Expressions {
 		n := &celValidation{celExpression: c.compile(x.Expression, celgo.BoolType), message: cmp.Or(x.Message, rule.Validate.Message)}
+		n.at(at, "expressions", i, "expression")
 		if x.MessageExpression != "" {
-			n.expression = c.compile(x.MessageExpression, celgo.StringType)
+			n.expression = c.compile(x.MessageExpression, celgo.StringType).at(at, "expressions", i, "messageExpression")
 		}
 		g.validations = append(g.validations, n)
 	}
@@ -142,12 +152,12 @@ func (e *Engine) newCEL(rule *Rule) *celProgram {
 func (e *Engine) newMatchConditions(p *Policy) *celProgram {
 	g := &celProgram{ofPolicy: true}
 	c, err := e.newCELCompiler(g)
-	for _, x := range p.MatchConditions {
-		if err != nil {
-			g.conditions = append(g.conditions, &celExpression{source: x.Expression, err: err})
-			continue
+	for i, x := range p.MatchConditions {
+		n := &celExpression{source: x.Expression, err: err}
+		if err == nil {
+			n = c.compile(x.Expression, celgo.BoolType)
 		}
-		g.conditions = append(g.conditions, c.compile(x.Expression, celgo.BoolType))
+		g.conditions = append(g.conditions, n.at("/spec/webhookConfiguration/", "matchConditions", i, "expression"))
 	}
 	return g
 }

@@ -2,6 +2,7 @@ package kyverno
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,6 +50,9 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 		}
 		if len(p.MatchConditions) > 0 {
 			e.conditions[p] = e.newMatchConditions(p)
+		}
+		if !o.CLI {
+			err = errors.Join(err, e.brokenRules(p))
 		}
 	}
 	return e, err
@@ -210,7 +214,7 @@ func (r *review) each(p *phase, heard func(Response)) error {
 			continue
 		}
 		for _, rule := range pol.rulesFor(t.gvk) {
-			if !p.concerns(rule) {
+			if !p.concerns(rule) || r.engine.programs[rule].broken {
 				continue
 			}
 			stop := false

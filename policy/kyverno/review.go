@@ -6,6 +6,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
+	"github.com/preadmit/preadmit/policy/internal/podsecurity"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -36,6 +37,9 @@ type review struct {
 	imagesErr    error
 	imagesDone   bool
 	imagesFor    *Rule
+	podValue     *podsecurity.Pod
+	podErr       error
+	podRead      bool
 }
 
 func (e *Engine) newReview(ctx context.Context, req *policy.Request, mocks *Mocks) *review {
@@ -79,6 +83,7 @@ func (r *review) replace(object map[string]any) {
 // forget drops what was made of the object.
 func (r *review) forget() {
 	r.requestValue, r.images, r.imagesDone, r.cel = nil, nil, false, nil
+	r.podValue, r.podErr, r.podRead = nil, nil, false
 }
 
 // seen is the object as JMESPath sees it.

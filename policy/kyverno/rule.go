@@ -23,6 +23,9 @@ type program struct {
 	clause        *clause
 	cel           func() *celProgram // compiled when first asked for; nil: none
 	excludes      []podsecurity.Exclude
+	standard      *podsecurity.Standard // nil: none, or noStandard says why not
+	noStandard    error
+	broken        bool // it can't work, which is told of the policy
 	mutation      *mutation
 	generation    *generation
 	told          told
@@ -51,6 +54,7 @@ func (e *Engine) newProgram(p *Policy, rule *Rule) *program {
 		}
 		if v.PodSecurity != nil {
 			g.excludes = excludesOf(v.PodSecurity.Exclude)
+			g.standard, g.noStandard = podsecurity.New(v.PodSecurity.Level, v.PodSecurity.Version)
 		}
 	}
 	if rule.Mutate != nil {

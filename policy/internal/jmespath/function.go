@@ -79,7 +79,7 @@ func (n *call) run(s *search, args []val) (val, error) {
 		return val{}, err
 	}
 	if n.function == nil {
-		return val{}, plainf(n.name, "unknown function: %s", clip(n.name, 64))
+		return val{}, n.unknown()
 	}
 	if err := n.check(s, args); err != nil {
 		return val{}, err
@@ -88,13 +88,12 @@ func (n *call) run(s *search, args []val) (val, error) {
 	return n.function.run(s, args)
 }
 
+func (n *call) unknown() error { return plainf(n.name, "unknown function: %s", clip(n.name, 64)) }
+
 func (n *call) check(s *search, args []val) error {
 	f := n.function
-	switch {
-	case f.variadic && len(args) < len(f.params):
-		return plainf(n.name, "Invalid arity.")
-	case !f.variadic && len(f.params) > 0 && len(args) != len(f.params):
-		return plainf(n.name, "incorrect number of args")
+	if err := n.arity(len(args)); err != nil {
+		return err
 	}
 	for i, a := range args {
 		var p param
@@ -104,6 +103,17 @@ func (n *call) check(s *search, args []val) error {
 		if err := n.checkOne(s, i, a.v, p); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// arity checks how many arguments there are.
+func (n *call) arity(args int) error {
+	switch f := n.function; {
+	case f.variadic && args < len(f.params):
+		return plainf(n.name, "Invalid arity.")
+	case !f.variadic && len(f.params) > 0 && args != len(f.params):
+		return plainf(n.name, "incorrect number of args")
 	}
 	return nil
 }

@@ -47,11 +47,11 @@ func (r *rule) judge(t *testing.T, object map[string]any) (string, bool) {
 		t.Fatal(err)
 	}
 	p := r.Validate.PodSecurity
-	found, err := Check(p.Level, p.Version, pod)
+	found, err := checked(p.Level, p.Version, pod)
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := Exempt(found, p.Exclude, p.Level, p.Version, pod)
+	left := exempted(found, p.Exclude, p.Level, p.Version, pod)
 	return Message(r.Name, p.Level, p.Version, pod, left), len(left) == 0
 }
 

@@ -18,26 +18,25 @@ type Exclude struct {
 	Values          []string
 }
 
-// Exempt returns what the excludes leave of the violations that [Check] found
-// at this level and version.
+// Exempt returns what the excludes leave of the violations that
+// [Standard.Check] found.
 //
 // As in Kyverno an exclude is tried on a pod that shows what it is about: the
 // pod with one container of no properties in place of its own, or nothing but
 // the containers with its images. Each field that the checks find at fault
 // there, and that the exclude means, takes one of the same name from the
 // violations: of the same container, if it is about images.
-func Exempt(violations []Violation, excludes []Exclude, level, version string, pod *Pod) []Violation {
+func (s *Standard) Exempt(violations []Violation, excludes []Exclude, pod *Pod) []Violation {
 	left := make([]Violation, len(violations))
 	for i, v := range violations {
 		left[i] = v
 		left[i].Fields = slices.Clone(v.Fields)
 	}
-	checks, err := checksOf(level, version)
-	if err != nil || pod == nil {
+	if pod == nil {
 		return left
 	}
 	for _, e := range excludes {
-		for _, v := range apply(checks, e.probe(pod)) {
+		for _, v := range apply(s.checks, e.probe(pod)) {
 			if v.Control == e.ControlName {
 				left = e.exempt(left, v)
 			}

@@ -1,9 +1,9 @@
 // Package podsecurity checks pods by the Pod Security Standards, field by
 // field, for the rules of Kyverno that name them.
 //
-// In goes a pod ([Read]), a level and a version; out come the [Violation]s,
-// each with the fields at fault, from which [Exempt] takes what a rule
-// excludes, and which [Message] words. Verdicts are those of
+// In goes a pod ([Read]) and a level at a version ([New]); out come the
+// [Violation]s, each with the fields at fault, from which [Standard.Exempt]
+// takes what a rule excludes, and which [Message] words. Verdicts are those of
 // k8s.io/pod-security-admission; Kyverno's own copy of it differs in naming
 // fields.
 package podsecurity
@@ -68,20 +68,31 @@ func Controls() []string {
 	return names
 }
 
-// Check returns what a level at a version ("latest", "v1.24"; "" is latest)
-// does not allow of a pod, in the library's order. Unlike the API server,
-// Kyverno checks restricted pods by the checks of baseline as well that those
-// of restricted override. The error says which of the two is none.
-func Check(level, version string, pod *Pod) ([]Violation, error) {
+// A Standard is a level at a version. It is safe for concurrent use.
+type Standard struct{ checks []check }
+
+// New gives the checks of a level at a version ("latest", "v1.24"; "" is
+// latest). The error says which of the two is none.
+func New(level, version string) (*Standard, error) {
 	checks, err := checksOf(level, version)
-	if err != nil || pod == nil {
+	if err != nil {
 		return nil, err
 	}
-	found := apply(checks, pod)
+	return &Standard{checks}, nil
+}
+
+// Check returns what is not allowed of a pod, in the library's order. Unlike
+// the API server, Kyverno checks restricted pods by the checks of baseline as
+// well that those of restricted override.
+func (s *Standard) Check(pod *Pod) []Violation {
+	if pod == nil {
+		return nil
+	}
+	found := apply(s.checks, pod)
 	if has(found, "procMount") { // says the same already
 		found = slices.DeleteFunc(found, func(v Violation) bool { return v.CheckID == "procMount_restricted" })
 	}
-	return found, nil
+	return found
 }
 
 func apply(checks []check, pod *Pod) []Violation {

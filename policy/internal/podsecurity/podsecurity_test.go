@@ -121,7 +121,7 @@ func TestCheck(t *testing.T) {
 			"seccompProfile_restricted: containers[0].securityContext.seccompProfile.type required"},
 		{"restricted", "v1.99", "{spec: {hostUsers: false, containers: [{name: a, securityContext: {allowPrivilegeEscalation: false, runAsUser: 0, capabilities: {drop: [ALL]}, seccompProfile: {type: Localhost}}}]}}", ""},
 	} {
-		found, err := Check(c.level, c.version, podOf(t, c.pod))
+		found, err := checked(c.level, c.version, podOf(t, c.pod))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,11 +139,11 @@ func TestCheck(t *testing.T) {
 func TestCheckRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][2]string{{"Baseline", "latest"}, {"", "latest"}, {"baseline", "1.24"}, {"baseline", "newest"}, {"baseline", "v2.0"}} {
-		if _, err := Check(c[0], c[1], &Pod{}); err == nil {
+		if _, err := checked(c[0], c[1], &Pod{}); err == nil {
 			t.Errorf("%q is no error", c)
 		}
 	}
-	if v, err := Check("restricted", "latest", nil); v != nil || err != nil {
+	if v, err := checked("restricted", "latest", nil); v != nil || err != nil {
 		t.Error(v, err)
 	}
 }
@@ -194,7 +194,7 @@ func TestPointers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := Check("baseline", "latest", pod)
+		found, err := checked("baseline", "latest", pod)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,12 +262,12 @@ func TestExempt(t *testing.T) {
 		{"not all values", []Exclude{{ControlName: "Capabilities", Images: []string{"nginx:1"}, Values: []string{"SYS_ADMIN"}}}, all},
 	} {
 		pod := podOf(t, two)
-		found, err := Check("baseline", "latest", pod)
+		found, err := checked("baseline", "latest", pod)
 		if err != nil {
 			t.Fatal(err)
 		}
 		before := said(found)
-		if got := said(Exempt(found, c.excludes, "baseline", "latest", pod)); got != c.want {
+		if got := said(exempted(found, c.excludes, "baseline", "latest", pod)); got != c.want {
 			t.Errorf("%s\n got %s\nwant %s", c.name, got, c.want)
 		}
 		if said(found) != before {
@@ -281,7 +281,7 @@ func TestExemptBothProcMounts(t *testing.T) {
 	t.Parallel()
 	for _, users := range []string{"true", "false"} {
 		pod := podOf(t, "{spec: {hostUsers: "+users+", containers: [{name: a, image: nginx, securityContext: {procMount: Unmasked, "+safe[len("securityContext: {"):]+"}]}}")
-		found, _ := Check("restricted", "latest", pod)
+		found, _ := checked("restricted", "latest", pod)
 		if len(found) != 1 {
 			t.Errorf("%s", said(found))
 		}
@@ -289,7 +289,7 @@ func TestExemptBothProcMounts(t *testing.T) {
 			{ControlName: "/proc Mount Type", Images: []string{"nginx"}},
 			{ControlName: "/proc Mount Type", Images: []string{"nginx"}, RestrictedField: "spec.containers[*].securityContext.procMount", Values: []string{"Unmasked"}},
 		} {
-			if left := Exempt(found, []Exclude{e}, "restricted", "latest", pod); len(left) > 0 {
+			if left := exempted(found, []Exclude{e}, "restricted", "latest", pod); len(left) > 0 {
 				t.Errorf("hostUsers %s: %s", users, said(left))
 			}
 		}
@@ -300,8 +300,8 @@ func TestExemptBothProcMounts(t *testing.T) {
 func TestExemptTakesOneAway(t *testing.T) {
 	t.Parallel()
 	pod := podOf(t, "{spec: {containers: [{name: a}, {name: b}, {name: c}]}}")
-	found, _ := Check("restricted", "v1.7", pod)
-	left := Exempt(found, []Exclude{{ControlName: "Running as Non-root"}}, "restricted", "v1.7", pod)
+	found, _ := checked("restricted", "v1.7", pod)
+	left := exempted(found, []Exclude{{ControlName: "Running as Non-root"}}, "restricted", "v1.7", pod)
 	if got := said(left); got != "runAsNonRoot: containers[2].securityContext.runAsNonRoot required, containers[1].securityContext.runAsNonRoot required" {
 		t.Error(got)
 	}
@@ -316,8 +316,8 @@ func TestExemptOfManyContainers(t *testing.T) {
 			fmt.Fprintf(&b, "{name: a%d, image: good, securityContext: {privileged: true}}, ", i)
 		}
 		pod := podOf(t, "{spec: {containers: ["+b.String()+"{name: z, image: evil, securityContext: {privileged: true}}]}}")
-		found, _ := Check("baseline", "latest", pod)
-		left := Exempt(found, []Exclude{{ControlName: "Privileged Containers", Images: []string{"good"}}}, "baseline", "latest", pod)
+		found, _ := checked("baseline", "latest", pod)
+		left := exempted(found, []Exclude{{ControlName: "Privileged Containers", Images: []string{"good"}}}, "baseline", "latest", pod)
 		if len(left) != 1 {
 			t.Fatal("nothing is left")
 		}
@@ -333,7 +333,7 @@ func TestExemptOfManyContainers(t *testing.T) {
 func TestMessage(t *testing.T) {
 	t.Parallel()
 	pod := podOf(t, "{spec: {volumes: [{name: a, hostPath: {path: /x}}], containers: [{name: a, "+safe+"}]}}")
-	found, _ := Check("restricted", "v1.30", pod)
+	found, _ := checked("restricted", "v1.30", pod)
 	want := `Validation rule 'r' failed. It violates PodSecurity "restricted:v1.30": (Forbidden reason: hostPath volumes, field error list: [spec.volumes[0].hostPath is forbidden, forbidden values found: /x])(Forbidden reason: restricted volume types, field error list: [spec.volumes[0].hostPath: Forbidden])`
 	if got := Message("r", "restricted", "v1.30", pod, found); got != want {
 		t.Error(got)
@@ -360,7 +360,7 @@ func FuzzCheck(f *testing.F) {
 			t.Skip()
 		}
 		for _, version := range []string{"latest", "v1.18", "v1.25"} {
-			found, err := Check("restricted", version, pod)
+			found, err := checked("restricted", version, pod)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -369,7 +369,7 @@ func FuzzCheck(f *testing.F) {
 					t.Errorf("%s without fields", v.CheckID)
 				}
 			}
-			left := Exempt(found, []Exclude{{ControlName: control, Images: []string{image}}, {ControlName: control}}, "restricted", version, pod)
+			left := exempted(found, []Exclude{{ControlName: control, Images: []string{image}}, {ControlName: control}}, "restricted", version, pod)
 			Message("r", "restricted", version, pod, left)
 		}
 		var again map[string]any
@@ -387,10 +387,26 @@ func BenchmarkCheck(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Check("restricted", "latest", pod); err != nil {
+				if _, err := checked("restricted", "latest", pod); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 	}
+}
+
+func checked(level, version string, pod *Pod) ([]Violation, error) {
+	s, err := New(level, version)
+	if err != nil {
+		return nil, err
+	}
+	return s.Check(pod), nil
+}
+
+func exempted(found []Violation, excludes []Exclude, level, version string, pod *Pod) []Violation {
+	s, err := New(level, version)
+	if err != nil {
+		return found
+	}
+	return s.Exempt(found, excludes, pod)
 }

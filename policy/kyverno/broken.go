@@ -1,0 +1,131 @@
+package kyverno
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/jmespath"
+	"github.com/preadmit/preadmit/render"
+)
+
+// Kyverno takes some policies with rules that can't work: each request that
+// they are about fails, or is in error. Here such a rule is an error at its
+// line, and judges nothing, as a policy that Kyverno refuses; its command line
+// is followed to the letter.
+
+// brokenRules marks the programs of rules that can't work, and says why.
+func (e *Engine) brokenRules(p *Policy) error {
+	b := breakage{policy: p}
+	for _, rule := range p.Rules {
+		before := len(b.errs)
+		b.expressions(rule)
+		g := e.programs[rule]
+		if g.noStandard != nil {
+			b.add(span(p.Object, rule.Pointer+"/validate/podSecurity"), "%s", g.noStandard)
+		}
+		if g.cel != nil {
+			b.cel(g.cel())
+		}
+		g.broken = len(b.errs) > before
+	}
+	if c := e.conditions[p]; c != nil {
+		before := len(b.errs)
+		b.cel(c)
+		for _, rule := range p.Rules {
+			e.programs[rule].broken = e.programs[rule].broken || len(b.errs) > before
+		}
+	}
+	for _, rule := range p.all() {
+		if rule.Base != nil && e.programs[rule.Base].broken {
+			e.programs[rule].broken = true
+		}
+	}
+	return errors.Join(b.errs...)
+}
+
+// A breakage is what is wrong with the rules of a policy.
+type breakage struct {
+	policy *Policy
+	errs   []error
+}
+
+func (b *breakage) add(at render.Span, format string, args ...any) {
+	if len(b.errs) == maxFaults {
+		return
+	}
+	err := &policy.NamedError{Policy: b.policy.Name, Err: errors.New(shorten(fmt.Sprintf(format, args...)))}
+	b.errs = append(b.errs, &render.Error{Span: at, Rule: ruleInvalid, Err: err})
+}
+
+// cel tells which expressions do not compile, each at the line of its text.
+func (b *breakage) cel(g *celProgram) {
+	all := append(append([]*celExpression{}, g.conditions...), g.variables...)
+	for _, v := range g.validations {
+		all = append(all, v.celExpression)
+		if v.expression != nil {
+			all = append(all, v.expression)
+		}
+	}
+	for _, x := range all {
+		if x.err == nil {
+			continue
+		}
+		at, message := span(b.policy.Object, x.pointer), x.err.Error()
+		if wrong, ok := errors.AsType[*cel.CompileError](x.err); ok && len(wrong.Issues) > 0 {
+			i := wrong.Issues[0]
+			message = fmt.Sprintf("line %d, column %d: %s", i.Line, i.Column, i.Message)
+			at = b.inside(x.pointer, x.source, i.Offset(x.source))
+		}
+		b.add(at, "%s: %s", dotted(x.pointer), message)
+	}
+}
+
+// inside is the place of a character of a text, or the text's.
+func (b *breakage) inside(pointer, text string, offset int) render.Span {
+	if s, ok := b.policy.Object.Inside(pointer, text, offset); ok {
+		return s
+	}
+	return span(b.policy.Object, pointer)
+}
+
+// expressions checks what is JMESPath without braces, and what functions all
+// of it calls.
+func (b *breakage) expressions(rule *Rule) {
+	each(field{rule.Source, rule.Pointer}, func(s, pointer string) {
+		switch in := strings.TrimPrefix(pointer, rule.Pointer); {
+		case strings.Contains(s, "{{"):
+			b.variables(s, pointer)
+		case bareExpressions.MatchString(in):
+			compiled, err := jmespath.Compile(s)
+			if err == nil {
+				err = compiled.Check()
+			}
+			if err != nil {
+				b.add(span(b.policy.Object, pointer), "%s: %s", dotted(pointer), err)
+			}
+		}
+	})
+}
+
+// bareExpressions are the fields of a rule that hold JMESPath without braces.
+var bareExpressions = regexp.MustCompile(`/foreach/\d+/list$|/context/\d+/\w+/jmesPath$|^/imageExtractors/[^/]+/\d+/jmesPath$`)
+
+// variables checks those of a text whose values are not put into others: these
+// are known only then.
+func (b *breakage) variables(s, pointer string) {
+	for _, v := range variables.FindAllStringSubmatch(s, -1) {
+		expr := strings.TrimSpace(strings.TrimPrefix(strings.NewReplacer("{{", "", "}}", "").Replace(v[2]), "-"))
+		compiled, err := jmespath.Compile(expr)
+		if err != nil {
+			continue // the policy is refused for it, or the text is none that is read
+		}
+		if err := compiled.Check(); err != nil {
+			b.add(span(b.policy.Object, pointer), "variable %.200s: %s", expr, err)
+			return
+		}
+	}
+}
