@@ -5,7 +5,7 @@ GO ?= go
 GOFUMPT     := mvdan.cc/gofumpt@v0.9.2
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: build test race lint vet fmt golden bench fidelity origins oracle conformance offline ci hooks clean
+.PHONY: build test race lint vet fmt golden bench fidelity origins oracle conformance offline action sarif ci hooks clean
 
 build: ## the program, static, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/preadmit ./cmd/preadmit
@@ -58,6 +58,17 @@ conformance: build ## the published cases in ../shared/corpora, where they are
 
 offline: ## the same bytes without any network
 	$(GO) test -count=1 -run TestScript/offline -v ./cmd/preadmit
+
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+action: ## the GitHub Action, step by step on checkouts of each event; the workflows; the scripts
+	$(GO) vet ./testdata/action/runner
+	$(GO) test -count=1 -run '^TestAction' ./cmd/preadmit
+	$(GO) run $(ACTIONLINT)
+	@for f in .github/*/*.sh; do bash -n $$f || exit 1; done
+	@command -v shellcheck >/dev/null || { echo "no shellcheck: the scripts are only parsed"; exit 0; }; shellcheck -x -P SCRIPTDIR .github/*/*.sh
+
+sarif: build ## SARIF reports by Microsoft's validator and codeql-action's own check, which npm installs
+	.github/sarif/validate.sh bin/preadmit
 
 ci: fmt vet build test
 
