@@ -49,6 +49,15 @@ var hostile = []string{
 	"\U000e0001\U000e0041tags",
 	"\u115f\u1160\u3164",
 	"a\tb",
+	"`a` ``b`` ```c <img src=x> ` @me",
+	"```\n## ok\n~~~",
+	"]]><failure/><!--",
+	"\"><script>alert(1)</script>",
+	"%0A::error::x%25",
+	"- a: &b !!c\n---\n\": {",
+	"$x$ $(y) \\ \\\" '",
+	"[a]: javascript:alert(1)",
+	"&lt;b&gt; &#60;i&#62;",
 	"名前 ключ 😀👨\u200d👩",
 }
 

@@ -85,10 +85,11 @@ func checkMarkdown(_ *Report, out []byte, _ Options) error {
 	}
 	fence := ""
 	for i, line := range strings.Split(string(out), "\n") {
-		ticks := line[:len(line)-len(strings.TrimLeft(line, "`"))]
+		mark := strings.TrimLeft(line, " ")
+		ticks := mark[:len(mark)-len(strings.TrimLeft(mark, "`"))]
 		switch {
 		case fence != "":
-			if len(ticks) >= len(fence) && strings.TrimSpace(line[len(ticks):]) == "" {
+			if len(line)-len(mark) <= 3 && len(ticks) >= len(fence) && strings.TrimSpace(mark[len(ticks):]) == "" {
 				fence = ""
 			}
 			continue
