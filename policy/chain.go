@@ -26,13 +26,25 @@ type Chain struct {
 // Review judges every request, in parallel, and returns the results located
 // and sorted. The error is for cancellation and bugs.
 func (c Chain) Review(ctx context.Context, reqs []Request) ([]Result, error) {
+	found, err := c.ReviewEach(ctx, reqs)
+	return sorted(found), err
+}
+
+// ReviewEach is Review with the results of each request by themselves.
+func (c Chain) ReviewEach(ctx context.Context, reqs []Request) ([][]Result, error) {
 	return inParallel(ctx, len(reqs), func(ctx context.Context, i int) ([]Result, error) {
 		return c.review(ctx, reqs[i])
 	})
 }
 
-// inParallel calls f for 0 to n-1 and returns all results, sorted.
-func inParallel(ctx context.Context, n int, f func(context.Context, int) ([]Result, error)) ([]Result, error) {
+func sorted(found [][]Result) []Result {
+	results := slices.Concat(found...)
+	Sort(results)
+	return results
+}
+
+// inParallel calls f for 0 to n-1 and returns the results of each.
+func inParallel(ctx context.Context, n int, f func(context.Context, int) ([]Result, error)) ([][]Result, error) {
 	found := make([][]Result, n)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -55,9 +67,7 @@ func inParallel(ctx context.Context, n int, f func(context.Context, int) ([]Resu
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	results := slices.Concat(found...)
-	Sort(results)
-	return results, nil
+	return found, nil
 }
 
 func (c Chain) review(ctx context.Context, req Request) ([]Result, error) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -16,6 +17,7 @@ import (
 // for concurrent use.
 type Cluster struct {
 	byKind map[schema.GroupKind][]*render.Object
+	asked  sync.Map // of schema.GroupKind, see Asked
 }
 
 // NewCluster indexes objects. Of several with one identity the first counts.
@@ -39,6 +41,7 @@ func (c *Cluster) Get(unit *render.Unit, kind schema.GroupKind, namespace, name 
 	if c == nil {
 		return nil
 	}
+	c.asked.LoadOrStore(kind, true)
 	var found *render.Object
 	for _, o := range c.byKind[kind] {
 		if o.GetName() != name || namespace != "" && o.GetNamespace() != "" && o.GetNamespace() != namespace {
@@ -60,7 +63,29 @@ func (c *Cluster) List(kind schema.GroupKind) []*render.Object {
 	if c == nil {
 		return nil
 	}
+	c.asked.LoadOrStore(kind, true)
 	return c.byKind[kind]
+}
+
+// anyKind stands in Asked for the question which kinds there are.
+var anyKind = schema.GroupKind{Kind: "*"}
+
+// Asked are the kinds of which objects were asked for so far, found or not, in
+// order; served says whether it was asked which kinds and versions there are.
+// Nothing else of the cluster decided about anything.
+func (c *Cluster) Asked() (kinds []schema.GroupKind, served bool) {
+	if c == nil {
+		return nil, false
+	}
+	for k := range c.asked.Range {
+		if k == anyKind {
+			served = true
+			continue
+		}
+		kinds = append(kinds, k.(schema.GroupKind))
+	}
+	slices.SortFunc(kinds, compareGroupKinds)
+	return kinds, served
 }
 
 // Kinds are the kinds of which there are objects, sorted.
@@ -68,7 +93,25 @@ func (c *Cluster) Kinds() []schema.GroupKind {
 	if c == nil {
 		return nil
 	}
-	return slices.SortedFunc(maps.Keys(c.byKind), func(a, b schema.GroupKind) int {
-		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Kind, b.Kind))
-	})
+	c.asked.LoadOrStore(anyKind, true)
+	return slices.SortedFunc(maps.Keys(c.byKind), compareGroupKinds)
+}
+
+// Versions are the kinds of which there are objects, with each version that
+// there are any of, by kind and in the order in which the objects were given.
+func (c *Cluster) Versions() []schema.GroupVersionKind {
+	var versions []schema.GroupVersionKind
+	for _, kind := range c.Kinds() {
+		from := len(versions)
+		for _, o := range c.byKind[kind] {
+			if gvk := o.GroupVersionKind(); !slices.Contains(versions[from:], gvk) {
+				versions = append(versions, gvk)
+			}
+		}
+	}
+	return versions
+}
+
+func compareGroupKinds(a, b schema.GroupKind) int {
+	return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Kind, b.Kind))
 }

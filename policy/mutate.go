@@ -90,7 +90,7 @@ func (c Chain) Stored(ctx context.Context, reqs []Request) ([]*render.Object, []
 		objects[i], found, err = c.stored(ctx, reqs[i])
 		return found, err
 	})
-	return objects, results, err
+	return objects, sorted(results), err
 }
 
 func (c Chain) stored(ctx context.Context, req Request) (*render.Object, []Result, error) {

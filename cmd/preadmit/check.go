@@ -21,6 +21,7 @@ type checkOptions struct {
 	comparing
 	accepting
 	outputs
+	remembering
 }
 
 func newCheckCommand(code *int) *cobra.Command {
@@ -49,6 +50,7 @@ policies among the rendered objects, the pack pod-security-baseline judges.`,
 	o.comparing.addFlags(cmd.Flags())
 	o.accepting.addFlags(cmd.Flags())
 	o.outputs.addFlags(cmd.Flags())
+	o.remembering.addFlags(cmd.Flags())
 	return cmd
 }
 
@@ -62,6 +64,9 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 		return 0, err
 	}
 	o.start()
+	if o.notes = io.Discard; o.verbose {
+		o.notes = stderr
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after --timeout %s", o.timeout))
 	defer cancel()
 
@@ -80,6 +85,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	if o.verbose {
 		listSkipped(stderr, in)
 	}
+	o.remembering.save()
 	return verdict(r, o, saysSo(outs), stderr), nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/cache"
 	"github.com/preadmit/preadmit/render/helm"
 	"github.com/preadmit/preadmit/render/kustomize"
 )
@@ -32,6 +33,7 @@ type input struct {
 	head    []*render.Unit // what is judged
 	judges  []*render.Unit // from --policy
 	context []*render.Unit // from --with
+	graph   *cache.Graph   // nil where nothing is kept between runs
 	skipped []render.Skipped
 	found   []policy.Result // what went wrong on the way
 	notes   []string
@@ -44,6 +46,9 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 	}
 	t, err := openTree(args)
 	if err != nil {
+		return nil, err
+	}
+	if err := o.remembering.open(ctx, t); err != nil {
 		return nil, err
 	}
 	t.paired = o.base != ""
@@ -61,7 +66,8 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 // are compared a name may be missing.
 func loadFrom(ctx context.Context, o *checkOptions, t *tree, args []string, stdin io.Reader) (*input, error) {
 	in := &input{tree: t, stdin: stdin}
-	l := loader{in: in, stdin: stdin, graph: render.Graph{Renderers: renderers()}, sources: &o.sources}
+	l := loader{in: in, stdin: stdin, sources: &o.sources}
+	l.graph, in.graph = o.graph(t, args)
 	var err error
 	if in.head, err = l.render(ctx, args); err != nil {
 		return nil, err
@@ -90,7 +96,7 @@ func loadFrom(ctx context.Context, o *checkOptions, t *tree, args []string, stdi
 type loader struct {
 	in      *input
 	stdin   io.Reader
-	graph   render.Graph
+	graph   rendering
 	sources *sources
 }
 

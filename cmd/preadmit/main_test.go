@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 		"preadmit": func() {
 			stderr := quietLibraries()
 			cutOff()
-			os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, stderr))
+			os.Exit(run(withUserCache(context.Background()), os.Args[1:], os.Stdin, os.Stdout, stderr))
 		},
 	})
 }
@@ -45,6 +45,7 @@ func TestScript(t *testing.T) {
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("ROOT", root)
+			env.Setenv("XDG_CACHE_HOME", filepath.Join(filepath.Dir(env.WorkDir), "cache", filepath.Base(env.WorkDir)))
 			return nil
 		},
 	})

@@ -121,11 +121,8 @@ func (e *Engine) bind() {
 // resourcesOf says of which kind the resources are that the cluster holds.
 func resourcesOf(o Options) map[schema.GroupResource]schema.GroupKind {
 	resources := map[schema.GroupResource]schema.GroupKind{}
-	for _, gk := range o.Cluster.Kinds() {
-		for _, obj := range o.Cluster.List(gk) {
-			r := o.Kinds.Resource(obj.GroupVersionKind()).GroupVersionResource
-			resources[r.GroupResource()] = gk
-		}
+	for _, gvk := range o.Cluster.Versions() {
+		resources[o.Kinds.Resource(gvk).GroupResource()] = gvk.GroupKind()
 	}
 	return resources
 }

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/cache"
+)
+
+// remembering are the flags about what is kept between runs. It changes no
+// byte of any answer.
+type remembering struct {
+	cache   string
+	noCache bool
+
+	notes  io.Writer // what to say of it with -v; nil for commands that keep nothing
+	memory *memory   // set by load; nil where nothing is kept
+}
+
+func (o *remembering) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.cache, "cache", "", "what earlier runs came to, a `DIR` outside the repository (default: preadmit in the user's cache directory)")
+	f.BoolVar(&o.noCache, "no-cache", false, "keep nothing between runs, and use nothing that was kept")
+}
+
+// A memory is what is kept between runs, and what of this one is to be.
+type memory struct {
+	store  *cache.Store
+	build  string
+	graphs []*cache.Graph
+	put    []func()
+}
+
+type userCache struct{}
+
+// withUserCache lets runs keep what they can in the user's cache directory, if
+// it can be told: where the environment says nothing of one they do without.
+func withUserCache(ctx context.Context) context.Context {
+	dir, err := os.UserCacheDir()
+	if err != nil || !filepath.IsAbs(dir) {
+		return ctx
+	}
+	return context.WithValue(ctx, userCache{}, filepath.Join(dir, "preadmit"))
+}
+
+// open makes the memory of a run. Why there is none is said with -v; it is an
+// error only where the directory was asked for and can't be trusted.
+func (o *remembering) open(ctx context.Context, t *tree) error {
+	dir, asked := o.cache, o.cache != ""
+	if !asked {
+		dir, _ = ctx.Value(userCache{}).(string)
+	}
+	if o.noCache || dir == "" || o.notes == nil {
+		return nil
+	}
+	build, err := buildIdentity()
+	if err == nil {
+		err = outOf(t, dir)
+	}
+	if errors.Is(err, errInTree) && asked {
+		return fmt.Errorf("--cache %s: %w", dir, err)
+	}
+	var store *cache.Store
+	if err == nil {
+		store, err = cache.Open(dir, cache.Limit, time.Now())
+	}
+	if err != nil {
+		o.note(dir, err)
+		return nil
+	}
+	o.memory = &memory{store: store, build: build}
+	return nil
+}
+
+// note says why nothing is kept, which changes nothing else.
+func (o *remembering) note(dir string, err error) {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	fmt.Fprintf(o.notes, "no cache: %s: %s\n", plain(dir), plain(err.Error()))
+}
+
+var errInTree = errors.New("lies in the repository, where a change could bring answers of its own")
+
+// outOf says whether a directory, which need not be there, is out of a tree.
+func outOf(t *tree, dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	for rest := ""; ; rest = filepath.Join(filepath.Base(dir), rest) {
+		real, err := filepath.EvalSymlinks(dir)
+		if errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir {
+			dir = filepath.Dir(dir)
+			continue
+		}
+		if _, in := within(t.dir, filepath.Join(real, rest)); in {
+			return errInTree
+		}
+		return err
+	}
+}
+
+// buildIdentity tells this program from any other that may use the same cache:
+// by its beginning, which holds the id that Go's linker gives a build.
+func buildIdentity() (string, error) {
+	name, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	if _, err := io.CopyN(h, f, 64<<10); err != nil {
+		return "", err
+	}
+	fmt.Fprintf(h, "%d %s %s %s %s", info.Size(), version, runtime.GOOS, runtime.GOARCH, runtime.Version())
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// A rendering finds sources and renders them.
+type rendering interface {
+	Discover(fsys fs.FS, paths ...string) render.Discovery
+	Render(ctx context.Context, srcs ...render.Source) ([]*render.Unit, error)
+}
+
+// graph renders what the command line names of a tree, and remembers it if it
+// may. What was found is kept for each side of a change by itself.
+func (o *checkOptions) graph(t *tree, args []string) (rendering, *cache.Graph) {
+	graph := render.Graph{Renderers: renderers()}
+	if o.memory == nil {
+		return graph, nil
+	}
+	side := "head"
+	if _, isDir := t.files.(confined); !isDir {
+		side = "base"
+	}
+	label := strings.Join(append([]string{side, t.dir}, args...), "\x00")
+	g := cache.New(graph, t, cache.Options{Store: o.memory.store, Build: o.memory.build, Label: label, Apart: outside})
+	o.memory.graphs = append(o.memory.graphs, g)
+	return g, g
+}
+
+// save keeps what this run came to. It is called when the report is written.
+func (o *remembering) save() {
+	m := o.memory
+	if m == nil {
+		return
+	}
+	for _, g := range m.graphs {
+		g.Save()
+	}
+	for _, put := range m.put {
+		put()
+	}
+	m.store.Trim()
+	if err := m.store.Err(); err != nil {
+		o.note(m.store.Dir(), err)
+	}
+}

@@ -1,0 +1,169 @@
+// Package cache remembers between runs what sources rendered to, by all that
+// their rendering read.
+//
+// A [Graph] renders as [render.Graph] does and gives the same units. Of each it
+// notes every question to the tree: which files it read, with their content,
+// which names it found or missed, what directories listed. An entry in the
+// [Store] is good as long as a tree answers all of them alike; where it is kept,
+// when, or on which side of a change makes no difference. Units that come from
+// the store find the lines of their fields by what was asked of them before,
+// and render again where something else is asked.
+package cache
+
+import (
+	"context"
+	"io/fs"
+	"path"
+	"runtime"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// Options are what a Graph goes by.
+type Options struct {
+	Store *Store
+	Build string // the identity of the program: its entries are no other's
+	Label string // tells trees and paths apart whose discoveries are kept
+	Apart string // a directory of the tree whose parents don't list it
+}
+
+// A Graph is a render.Graph that remembers. It is for one tree and safe for
+// concurrent use.
+type Graph struct {
+	graph   render.Graph
+	options Options
+	tree    *Tree
+	claims  *claims
+
+	mu    sync.Mutex
+	units map[*render.Unit]*unit
+}
+
+// New returns a Graph for a tree.
+func New(g render.Graph, tree fs.FS, o Options) *Graph {
+	t := NewTree(tree, o.Apart)
+	return &Graph{graph: g, options: o, tree: t, claims: readClaims(o, t), units: make(map[*render.Unit]*unit)}
+}
+
+// Discover is render.Graph's, in the Graph's own tree.
+func (g *Graph) Discover(_ fs.FS, paths ...string) render.Discovery {
+	detecting := render.Graph{}
+	for _, r := range g.graph.Renderers {
+		detecting.Renderers = append(detecting.Renderers, detector{r, g.claims})
+	}
+	return detecting.Discover(g.tree, paths...)
+}
+
+// Render is render.Graph's.
+func (g *Graph) Render(ctx context.Context, srcs ...render.Source) ([]*render.Unit, error) {
+	units := make([]*render.Unit, len(srcs))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	const batch = 4
+	for start := 0; start < len(srcs); start += batch {
+		group.Go(func() error {
+			for i := start; i < min(start+batch, len(srcs)); i++ {
+				var err error
+				if units[i], err = g.render(ctx, srcs[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return units, group.Wait()
+}
+
+func (g *Graph) render(ctx context.Context, src render.Source) (*render.Unit, error) {
+	src.FS = g.tree
+	key, ok := g.key(src)
+	if !ok {
+		return g.plainly(ctx, src)
+	}
+	u := &unit{graph: g, ctx: context.WithoutCancel(ctx), src: src, key: key}
+	if !u.recall() {
+		if err := u.renderAnew(ctx); err != nil {
+			return nil, err
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.units[u.unit] = u
+	return u.unit, nil
+}
+
+// plainly renders what is not remembered.
+func (g *Graph) plainly(ctx context.Context, src render.Source) (*render.Unit, error) {
+	units, err := g.graph.Render(ctx, src)
+	return units[0], err
+}
+
+// key is that of a source's entry, if it may have one. Values of the command
+// line may be secrets of whoever runs this, and what other objects say of the
+// source is no part of the key.
+func (g *Graph) key(src render.Source) (Key, bool) {
+	if src.Owner != nil || g.isApart(src.Path) && src.Kind == "manifest" && path.Dir(src.Path) == g.options.Apart {
+		return Key{}, false
+	}
+	if h := src.Helm; h != nil {
+		if len(h.Set)+len(h.SetString)+len(h.SetFile) > 0 {
+			return Key{}, false
+		}
+		for _, f := range h.ValueFiles {
+			if g.isApart(f) {
+				return Key{}, false
+			}
+		}
+	}
+	src.FS = nil
+	var e Encoder
+	e.Plain(src)
+	data, err := e.Data()
+	return KeyOf("unit", g.options.Build, string(data)), err == nil
+}
+
+func (g *Graph) isApart(name string) bool {
+	return name == g.options.Apart || strings.HasPrefix(name, g.options.Apart+"/")
+}
+
+// ID identifies all that a unit rendered from: units with equal IDs are equal,
+// with the lines of their fields. There is none for units that are not
+// remembered.
+func (g *Graph) ID(u *render.Unit) (Key, bool) {
+	g.mu.Lock()
+	r := g.units[u]
+	g.mu.Unlock()
+	if r == nil {
+		return Key{}, false
+	}
+	reads, ok := r.reads()
+	return r.id(reads), ok && storable(u)
+}
+
+// Recalled says whether a unit comes from the store, in which case there may
+// be more about it.
+func (g *Graph) Recalled(u *render.Unit) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r := g.units[u]
+	return r != nil && r.recalled
+}
+
+// Save keeps what is new in the store. It is called when no more lines are
+// asked for.
+func (g *Graph) Save() {
+	g.claims.save()
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, u := range g.units {
+		group.Go(func() error {
+			u.save()
+			return nil
+		})
+	}
+	_ = group.Wait()
+}

@@ -1,0 +1,128 @@
+package cache
+
+import (
+	"io/fs"
+	"sync"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// claims are what renderers make of the directories of a tree. They are kept in
+// one entry, since there are many and each is small.
+type claims struct {
+	options Options
+	tree    *Tree
+	kept    map[place]*claim
+
+	mu    sync.Mutex
+	now   map[place]*claim
+	fresh bool // something is not as it was
+}
+
+type place struct{ kind, dir string }
+
+// A claim is what a renderer made of a directory, and what it saw of it.
+type claim struct {
+	render.Claim
+	ok    bool
+	reads []read
+}
+
+func (o Options) claims() Key { return KeyOf("claims", o.Build, o.Label) }
+
+func readClaims(o Options, t *Tree) *claims {
+	c := &claims{options: o, tree: t, kept: make(map[place]*claim), now: make(map[place]*claim)}
+	data, _ := o.Store.Get(o.claims())
+	if data == nil {
+		return c
+	}
+	d := NewDecoder(data)
+	for n := d.Uint(); n > 0 && d.Err() == nil; n-- {
+		at := place{d.String(), d.String()}
+		kept := &claim{ok: d.Bool()}
+		if kept.ok {
+			d.Plain(&kept.Claim)
+		}
+		kept.reads = d.reads()
+		c.kept[at] = kept
+	}
+	if d.End() != nil {
+		clear(c.kept)
+	}
+	return c
+}
+
+// save keeps the claims of this run.
+func (c *claims) save() {
+	if !c.fresh && len(c.now) == len(c.kept) {
+		return
+	}
+	var e Encoder
+	e.Uint(uint64(len(c.now)))
+	for at, x := range c.now {
+		e.String(at.kind)
+		e.String(at.dir)
+		e.Bool(x.ok)
+		if x.ok {
+			e.Plain(x.Claim)
+		}
+		e.reads(x.reads)
+	}
+	if data, err := e.Data(); err == nil {
+		c.options.Store.Put(c.options.claims(), data)
+	}
+}
+
+// A detector is a renderer that remembers its claims.
+type detector struct {
+	render.Renderer
+	claims *claims
+}
+
+// Detect implements render.Renderer.
+func (d detector) Detect(_ fs.FS, dir string) (render.Claim, bool) {
+	c, at := d.claims, place{d.Kind(), dir}
+	if kept := c.kept[at]; kept != nil && c.tree.holds(kept.reads) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.now[at] = kept
+		return kept.Claim, kept.ok
+	}
+	r := newRecorder(c.tree)
+	made, ok := d.Renderer.Detect(r, dir)
+	reads, told := r.reads()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fresh = true
+	if told {
+		c.now[at] = &claim{Claim: made, ok: ok, reads: reads}
+	}
+	return made, ok
+}
+
+// holds says whether a tree answers as it is noted.
+func (t *Tree) holds(reads []read) bool {
+	for _, r := range reads {
+		if t.outcome(r.access) != r.outcome {
+			return false
+		}
+	}
+	return true
+}
+
+func (e *Encoder) reads(reads []read) {
+	e.Uint(uint64(len(reads)))
+	for _, r := range reads {
+		e.Uint(uint64(r.op))
+		e.String(r.name)
+		e.String(r.outcome)
+	}
+}
+
+func (d *Decoder) reads() []read {
+	var reads []read
+	for n := d.Uint(); n > 0 && d.Err() == nil; n-- {
+		reads = append(reads, read{access{op(d.Uint()), d.String()}, d.String()})
+	}
+	return reads
+}

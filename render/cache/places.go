@@ -1,0 +1,114 @@
+package cache
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// places are the provenance of an object whose answers are on record.
+type places struct {
+	unit  *unit
+	index int
+
+	mu   sync.Mutex
+	told map[question]answer
+}
+
+// A question is one to an object's provenance: where a field is, one of its
+// lines, or a character in it.
+type question struct {
+	Kind    string // "at", "line", "inside"
+	Pointer string
+	Text    string
+	N       int
+}
+
+type answer struct {
+	Origins []render.Origin
+	Span    render.Span
+	OK      bool
+}
+
+// maxTold bounds what is kept of an object: `render --origins` asks about each
+// field.
+const maxTold = 4096
+
+// At implements render.Provenance.
+func (p *places) At(pointer string) []render.Origin {
+	a := p.ask(question{Kind: "at", Pointer: pointer}, func(inner render.Provenance) answer {
+		return answer{Origins: inner.At(pointer)}
+	})
+	return slices.Clone(a.Origins)
+}
+
+// Line is what render.Object.Line asks.
+func (p *places) Line(pointer string, n int) []render.Origin {
+	a := p.ask(question{Kind: "line", Pointer: pointer, N: n}, func(inner render.Provenance) answer {
+		return answer{Origins: (&render.Object{Provenance: inner}).Line(pointer, n)}
+	})
+	return slices.Clone(a.Origins)
+}
+
+// Inside is what render.Object.Inside asks.
+func (p *places) Inside(pointer, text string, n int) (render.Span, bool) {
+	a := p.ask(question{Kind: "inside", Pointer: pointer, Text: text, N: n}, func(inner render.Provenance) answer {
+		span, ok := (&render.Object{Provenance: inner}).Inside(pointer, text, n)
+		return answer{Span: span, OK: ok}
+	})
+	return a.Span, a.OK
+}
+
+func (p *places) ask(q question, of func(render.Provenance) answer) answer {
+	p.mu.Lock()
+	a, ok := p.told[q]
+	p.mu.Unlock()
+	if ok {
+		return a
+	}
+	if inner := p.unit.provenance(p.index); inner != nil {
+		a = of(inner)
+		a.Origins = slices.Clone(a.Origins)
+	}
+	p.unit.mu.Lock()
+	p.unit.asked = true
+	p.unit.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.told) < maxTold {
+		p.told[q] = a
+	}
+	return a
+}
+
+func (p *places) encode(e *Encoder) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	questions := make([]question, 0, len(p.told))
+	for q := range p.told {
+		questions = append(questions, q)
+	}
+	slices.SortFunc(questions, compareQuestions)
+	e.Uint(uint64(len(questions)))
+	for _, q := range questions {
+		e.Plain(q)
+		e.Plain(p.told[q])
+	}
+}
+
+func compareQuestions(a, b question) int {
+	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Pointer, b.Pointer), strings.Compare(a.Text, b.Text), cmp.Compare(a.N, b.N))
+}
+
+func (p *places) decode(d *Decoder) {
+	for n := d.Uint(); n > 0 && d.Err() == nil; n-- {
+		var q question
+		var a answer
+		d.Plain(&q)
+		d.Plain(&a)
+		p.told[q] = a
+	}
+}

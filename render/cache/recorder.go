@@ -1,0 +1,188 @@
+package cache
+
+import (
+	"cmp"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A recorder is a Tree for one reader, and notes what that one saw of it. It is
+// safe for concurrent use.
+type recorder struct {
+	tree *Tree
+
+	mu      sync.Mutex
+	seen    map[access]string
+	spoiled bool // what it saw can't be told
+}
+
+func newRecorder(t *Tree) *recorder { return &recorder{tree: t, seen: make(map[access]string)} }
+
+// A read is an access and what came of it.
+type read struct {
+	access
+	outcome string
+}
+
+// reads are what was seen, in order; false when that can't be told: files
+// changed in the meantime or were read in part.
+func (r *recorder) reads() ([]read, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	reads := make([]read, 0, len(r.seen))
+	for a, out := range maps.All(r.seen) {
+		if !r.implied(a, out) {
+			reads = append(reads, read{a, out})
+		}
+	}
+	sortReads(reads)
+	return reads, !r.spoiled
+}
+
+// implied says of an access that the content of the file tells its outcome.
+func (r *recorder) implied(a access, out string) bool {
+	if a.op != opOpen && a.op != opSize && (a.op != opStat || out != isFile) {
+		return false
+	}
+	return strings.HasPrefix(r.seen[access{opRead, a.name}], content)
+}
+
+func sortReads(reads []read) {
+	slices.SortFunc(reads, func(a, b read) int {
+		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(a.op, b.op))
+	})
+}
+
+func (r *recorder) note(op op, name, outcome string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := access{op, name}
+	if was, ok := r.seen[a]; ok && was != outcome || op == opRead && !strings.HasPrefix(outcome, content) {
+		r.spoiled = true
+	}
+	r.seen[a] = outcome
+}
+
+// Open implements fs.FS.
+func (r *recorder) Open(name string) (fs.File, error) {
+	f, err := r.tree.Open(name)
+	if err != nil {
+		r.note(opOpen, name, failed(err))
+		return nil, err
+	}
+	info, err := f.Stat()
+	r.note(opOpen, name, kindOf(info, err))
+	return &recorded{file: f.(*file), r: r, name: name}, nil
+}
+
+// Stat implements fs.StatFS.
+func (r *recorder) Stat(name string) (fs.FileInfo, error) {
+	info, err := r.tree.Stat(name)
+	r.note(opStat, name, kindOf(info, err))
+	return r.info(name, info), err
+}
+
+// Lstat implements fs.ReadLinkFS.
+func (r *recorder) Lstat(name string) (fs.FileInfo, error) {
+	info, err := r.tree.Lstat(name)
+	r.note(opLstat, name, kindOf(info, err))
+	return r.info(name, info), err
+}
+
+// ReadLink implements fs.ReadLinkFS.
+func (r *recorder) ReadLink(name string) (string, error) {
+	to, err := r.tree.ReadLink(name)
+	if err != nil {
+		r.note(opReadLink, name, failed(err))
+	} else {
+		r.note(opReadLink, name, content+to)
+	}
+	return to, err
+}
+
+// ReadDir implements fs.ReadDirFS.
+func (r *recorder) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := r.tree.ReadDir(name)
+	r.note(opReadDir, name, r.tree.list(name).outcome)
+	for i, e := range entries {
+		entries[i] = entry{e, r, path.Join(name, e.Name())}
+	}
+	return entries, err
+}
+
+func (r *recorder) info(name string, i fs.FileInfo) fs.FileInfo {
+	if i == nil {
+		return nil
+	}
+	return info{i, func() { r.note(opSize, name, sized(i)) }}
+}
+
+// recorded is a file of which is noted what is seen.
+type recorded struct {
+	*file
+	r    *recorder
+	name string
+}
+
+func (f *recorded) Stat() (fs.FileInfo, error) {
+	info, err := f.file.Stat()
+	return f.r.info(f.name, info), err
+}
+
+func (f *recorded) Read(p []byte) (int, error) {
+	if f.data != nil {
+		return f.data.Read(p)
+	}
+	was := f.file.read
+	f.file.read = func(out string) {
+		was(out)
+		f.r.note(opRead, f.name, out)
+	}
+	return f.file.Read(p)
+}
+
+func (f *recorded) ReadDir(n int) ([]fs.DirEntry, error) {
+	f.r.note(opReadDir, f.name, f.r.tree.list(f.name).outcome)
+	entries, err := f.file.ReadDir(n)
+	for i, e := range entries {
+		entries[i] = entry{e, f.r, path.Join(f.name, e.Name())}
+	}
+	return entries, err
+}
+
+// entry is a directory's entry whose details are asked of the recorder.
+type entry struct {
+	fs.DirEntry
+	r    *recorder
+	name string
+}
+
+func (e entry) Info() (fs.FileInfo, error) { return e.r.Lstat(e.name) }
+
+// info tells of a file what a recorder notes, and nothing else.
+type info struct {
+	fs.FileInfo
+	sized func()
+}
+
+func (i info) Mode() fs.FileMode {
+	if i.IsDir() {
+		return i.FileInfo.Mode().Type() | 0o755
+	}
+	return i.FileInfo.Mode().Type() | 0o644
+}
+
+func (i info) Size() int64 {
+	if !i.FileInfo.Mode().IsDir() { // of which it says nothing
+		i.sized()
+	}
+	return i.FileInfo.Size()
+}
+
+func (i info) ModTime() time.Time { return time.Time{} }
+func (i info) Sys() any           { return nil }

@@ -1,0 +1,201 @@
+package cache
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Key names an entry by what it follows from.
+type Key [sha256.Size]byte
+
+// KeyOf is the key for some parts, the first of which says what kind of entry
+// it is.
+func KeyOf(parts ...string) Key {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:", len(p))
+		h.Write([]byte(p))
+	}
+	return Key(h.Sum(nil))
+}
+
+// A Store keeps entries in a directory: a file each, written aside and renamed,
+// and sealed with a checksum over its key and its content. So several runs may
+// use it at once, and a file that is cut short, changed or foreign is an entry
+// that is not there. A nil Store holds nothing.
+type Store struct {
+	dir   string
+	limit int64 // of a shard, in bytes
+	now   time.Time
+
+	mu    sync.Mutex
+	wrote map[string]bool // shards
+	err   error           // the first of Put
+}
+
+const (
+	shards = 64
+	// Limit is what a store holds at most, in bytes, when no run is writing.
+	Limit = 512 << 20
+)
+
+// format is the version of everything that entries hold.
+const format = "preadmit cache 1\n"
+
+// Open returns the store in a directory, which is made if need be. Only its
+// owner may be able to write to it: what is in it is believed. now is the time
+// by which entries age.
+func Open(dir string, limit int64, now time.Time) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, err
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
+		return nil, errors.New("others may write to it")
+	}
+	return &Store{dir: dir, limit: limit / shards, now: now, wrote: make(map[string]bool)}, nil
+}
+
+func (s *Store) file(k Key) (shard, name string) {
+	shard = filepath.Join(s.dir, hex.EncodeToString([]byte{k[0] % shards}))
+	return shard, filepath.Join(shard, hex.EncodeToString(k[:]))
+}
+
+// Get returns the entry of a key, if there is one.
+func (s *Store) Get(k Key) ([]byte, bool) {
+	if s == nil {
+		return nil, false
+	}
+	_, name := s.file(k)
+	data, err := os.ReadFile(name)
+	if err != nil || len(data) < len(format)+sha256.Size {
+		return nil, false
+	}
+	content := data[len(format)+sha256.Size:]
+	if seal := sealed(k, content); !bytes.Equal(seal, data[:len(seal)]) {
+		return nil, false
+	}
+	s.use(name)
+	return content, true
+}
+
+// sealed is what stands before the content of an entry.
+func sealed(k Key, content []byte) []byte {
+	h := sha256.New()
+	h.Write(k[:])
+	h.Write(content)
+	return h.Sum([]byte(format))
+}
+
+// use makes an entry young again, if it has not been used for a while.
+func (s *Store) use(name string) {
+	if info, err := os.Stat(name); err == nil && s.now.Sub(info.ModTime()) > 24*time.Hour {
+		_ = os.Chtimes(name, time.Time{}, s.now) // it only ages sooner otherwise
+	}
+}
+
+// Put keeps an entry, unless it is larger than half of a shard. It never fails
+// in a way that matters; Err tells of what it could not write.
+func (s *Store) Put(k Key, content []byte) {
+	if s == nil || int64(len(content)) > s.limit/2 {
+		return
+	}
+	shard, name := s.file(k)
+	err := write(shard, name, append(sealed(k, content), content...))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wrote[shard] = true
+	s.err = cmp.Or(s.err, err)
+}
+
+// Dir is where the store is.
+func (s *Store) Dir() string { return s.dir }
+
+// Err is the first error of Put.
+func (s *Store) Err() error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+const temporary = ".new-"
+
+func write(shard, name string, data []byte) error {
+	if err := os.MkdirAll(shard, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(shard, temporary+"*") // only its owner may read it
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// Trim removes the entries longest unused of the shards that were written to,
+// until each is within its limit.
+func (s *Store) Trim() {
+	if s == nil {
+		return
+	}
+	for shard := range s.wrote {
+		s.trim(shard)
+	}
+}
+
+func (s *Store) trim(shard string) {
+	entries, err := os.ReadDir(shard)
+	if err != nil {
+		return
+	}
+	var files []fs.FileInfo
+	var size int64
+	for _, e := range entries {
+		info, err := e.Info()
+		switch {
+		case err != nil || !info.Mode().IsRegular():
+		case strings.HasPrefix(info.Name(), temporary):
+			if s.now.Sub(info.ModTime()) > time.Hour { // left by a run that was killed
+				os.Remove(filepath.Join(shard, info.Name()))
+			}
+		default:
+			files = append(files, info)
+			size += info.Size()
+		}
+	}
+	slices.SortFunc(files, func(a, b fs.FileInfo) int {
+		return cmp.Or(a.ModTime().Compare(b.ModTime()), strings.Compare(a.Name(), b.Name()))
+	})
+	for _, f := range files {
+		if size <= s.limit {
+			return
+		}
+		if os.Remove(filepath.Join(shard, f.Name())) == nil {
+			size -= f.Size()
+		}
+	}
+}

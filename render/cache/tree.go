@@ -1,0 +1,283 @@
+package cache
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A Tree is a file system that knows what it was asked, so that each file is
+// read and hashed once a run, however many look at it. It is safe for
+// concurrent use.
+type Tree struct {
+	fsys  fs.FS
+	apart string // a directory of which listings don't show everything
+
+	mu       sync.Mutex
+	lists    map[string]*listing
+	outcomes map[access]string
+}
+
+// NewTree returns a Tree of a file system in which listings tell what is there,
+// but for the names at and below apart.
+func NewTree(fsys fs.FS, apart string) *Tree {
+	return &Tree{fsys: fsys, apart: apart, lists: make(map[string]*listing), outcomes: make(map[access]string)}
+}
+
+// An access is a question to a file system.
+type access struct {
+	op   op
+	name string
+}
+
+type op uint8
+
+const (
+	opStat op = iota + 1
+	opLstat
+	opReadLink
+	opReadDir
+	opOpen
+	opSize
+	opRead
+)
+
+// What accesses come to: kinds of files, else the prefix of what was read.
+const (
+	isFile    = "f"
+	isDir     = "d"
+	isLink    = "l"
+	isMissing = "-"
+	isOther   = "o"
+	content   = "c"
+	failure   = "!"
+)
+
+// outcome is what an access comes to. Equal outcomes mean that the one who asks
+// sees the same.
+func (t *Tree) outcome(a access) string {
+	t.mu.Lock()
+	out, ok := t.outcomes[a]
+	t.mu.Unlock()
+	if !ok {
+		out = t.look(a)
+		t.remember(a, out)
+	}
+	return out
+}
+
+func (t *Tree) remember(a access, out string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.outcomes[a] = out
+}
+
+func (t *Tree) look(a access) string {
+	switch a.op {
+	case opStat, opLstat:
+		if out := t.listed(a.name); out != "" && (out != isLink || a.op == opLstat) {
+			return out
+		}
+		if a.op == opStat {
+			return kindOf(fs.Stat(t.fsys, a.name))
+		}
+		return kindOf(fs.Lstat(t.fsys, a.name))
+	case opReadLink:
+		to, err := fs.ReadLink(t.fsys, a.name)
+		if err != nil {
+			return failed(err)
+		}
+		return content + to
+	case opReadDir:
+		return t.list(a.name).outcome
+	}
+	f, err := t.fsys.Open(a.name)
+	if err != nil {
+		return failed(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if a.op == opOpen || err != nil || !info.Mode().IsRegular() {
+		return kindOf(info, err)
+	}
+	if a.op == opSize {
+		return sized(info)
+	}
+	_, out := readAll(f, info)
+	return out
+}
+
+func failed(err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return isMissing
+	}
+	return failure + err.Error()
+}
+
+func kindOf(info fs.FileInfo, err error) string {
+	if err != nil {
+		return failed(err)
+	}
+	return typeOf(info.Mode().Type())
+}
+
+func typeOf(t fs.FileMode) string {
+	switch t {
+	case 0:
+		return isFile
+	case fs.ModeDir:
+		return isDir
+	case fs.ModeSymlink:
+		return isLink
+	}
+	return isOther + t.String()
+}
+
+func sized(info fs.FileInfo) string {
+	var e Encoder
+	e.Uint(uint64(info.Size()))
+	return content + string(e.data)
+}
+
+// readAll reads a file that is no longer than anybody may read, and says what
+// came of it; it is a failure to read a longer one.
+func readAll(f io.Reader, info fs.FileInfo) (data []byte, outcome string) {
+	buffer := bytes.NewBuffer(make([]byte, 0, min(info.Size(), render.Limit)+bytes.MinRead))
+	n, err := buffer.ReadFrom(io.LimitReader(f, render.Limit+1))
+	switch {
+	case err != nil:
+		return nil, failed(err)
+	case n > render.Limit:
+		return nil, failure + "too large"
+	}
+	sum := sha256.Sum256(buffer.Bytes())
+	return buffer.Bytes(), content + string(sum[:])
+}
+
+// A listing is what a directory holds.
+type listing struct {
+	once    sync.Once
+	entries []fs.DirEntry
+	err     error
+	outcome string
+
+	fold   sync.Once
+	folded map[string]bool // names in lower case
+}
+
+func (t *Tree) list(dir string) *listing {
+	t.mu.Lock()
+	l := t.lists[dir]
+	if l == nil {
+		l = new(listing)
+		t.lists[dir] = l
+	}
+	t.mu.Unlock()
+	l.once.Do(func() {
+		l.entries, l.err = fs.ReadDir(t.fsys, dir)
+		var e Encoder
+		for _, x := range l.entries {
+			e.String(x.Name())
+			e.String(typeOf(x.Type()))
+		}
+		if l.err != nil {
+			e.String(failed(l.err))
+		}
+		sum := sha256.Sum256(e.data)
+		l.outcome = content + string(sum[:])
+	})
+	return l
+}
+
+// listed says by the listing of its directory what a name is, if that can be
+// told. A file system may take names for one that differ in case or in how
+// their characters are composed.
+func (t *Tree) listed(name string) string {
+	if !fs.ValidPath(name) || name == "." || name == t.apart || strings.HasPrefix(name, t.apart+"/") {
+		return ""
+	}
+	dir, base := path.Split(name)
+	l := t.list(path.Clean(dir))
+	if l.err != nil {
+		return ""
+	}
+	if i, ok := slices.BinarySearchFunc(l.entries, base, func(e fs.DirEntry, name string) int { return strings.Compare(e.Name(), name) }); ok {
+		return typeOf(l.entries[i].Type())
+	}
+	l.fold.Do(func() {
+		l.folded = make(map[string]bool, len(l.entries))
+		for _, e := range l.entries {
+			l.folded[strings.ToLower(e.Name())] = true
+		}
+	})
+	if l.folded[strings.ToLower(base)] || strings.ContainsFunc(base, func(r rune) bool { return r >= 0x80 }) {
+		return ""
+	}
+	return isMissing
+}
+
+// Open implements fs.FS.
+func (t *Tree) Open(name string) (fs.File, error) {
+	f, err := t.fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return &file{File: f, read: func(out string) { t.remember(access{opRead, name}, out) }}, nil
+}
+
+// Stat implements fs.StatFS.
+func (t *Tree) Stat(name string) (fs.FileInfo, error) { return fs.Stat(t.fsys, name) }
+
+// Lstat implements fs.ReadLinkFS.
+func (t *Tree) Lstat(name string) (fs.FileInfo, error) { return fs.Lstat(t.fsys, name) }
+
+// ReadLink implements fs.ReadLinkFS.
+func (t *Tree) ReadLink(name string) (string, error) { return fs.ReadLink(t.fsys, name) }
+
+// ReadDir implements fs.ReadDirFS.
+func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
+	l := t.list(name)
+	return slices.Clone(l.entries), l.err
+}
+
+// A file is read as a whole when the first byte is asked for.
+type file struct {
+	fs.File
+	read func(outcome string) // is told what reading it came to
+	data *bytes.Reader
+}
+
+// ReadDir implements fs.ReadDirFile.
+func (f *file) ReadDir(n int) ([]fs.DirEntry, error) {
+	d, ok := f.File.(fs.ReadDirFile)
+	if !ok {
+		return nil, errors.New("not a directory")
+	}
+	return d.ReadDir(n)
+}
+
+// Read implements fs.File.
+func (f *file) Read(p []byte) (int, error) {
+	if f.data == nil {
+		info, err := f.Stat()
+		if err != nil || !info.Mode().IsRegular() || info.Size() > render.Limit {
+			f.read(failure + "read in part")
+			return f.File.Read(p)
+		}
+		data, out := readAll(f.File, info)
+		f.read(out)
+		if data == nil {
+			return 0, errors.New("file could not be read, or grew")
+		}
+		f.data = bytes.NewReader(data)
+	}
+	return f.data.Read(p)
+}
