@@ -45,7 +45,7 @@ type Options struct {
 	Width      int           // text: columns; 0 is 100
 	Verbose    bool          // text: also what passed, is suppressed or unchanged, and every object
 	Quiet      bool          // text: only what fails the run or could not be looked at
-	FailOn     policy.Action // text: the least action that fails the run; "" is deny, "never" none
+	FailOn     policy.Action // text, junit: the least action that fails the run; "" is deny, "never" none
 	Profile    string        // sarif: ProfileGitHub, which is the default, or ProfileFull
 	Category   string        // sarif: automationDetails.id; "" is "preadmit/"
 }

@@ -85,6 +85,9 @@ func TestFlood(t *testing.T) {
 		if !bytes.Contains(m.out.Bytes(), []byte(c.says)) {
 			t.Errorf("%s does not say %q", c.format, c.says)
 		}
+		if c.format == "policyreport" {
+			continue // whose reader takes longer than all else; see TestPolicyReportIsCut
+		}
 		if err := checks[c.format](r, m.out.Bytes(), Options{}); err != nil {
 			t.Errorf("%s: %v", c.format, err)
 		}
