@@ -62,7 +62,7 @@ offline: ## the same bytes without any network
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 action: ## the GitHub Action, step by step on checkouts of each event; the workflows; the scripts
 	$(GO) vet ./testdata/action/runner
-	$(GO) test -count=1 -run '^TestAction' ./cmd/preadmit
+	PREADMIT_ACTION=1 $(GO) test -count=1 -run '^TestAction' ./cmd/preadmit
 	$(GO) run $(ACTIONLINT)
 	@for f in .github/*/*.sh; do bash -n $$f || exit 1; done
 	@command -v shellcheck >/dev/null || { echo "no shellcheck: the scripts are only parsed"; exit 0; }; shellcheck -x -P SCRIPTDIR .github/*/*.sh

@@ -18,6 +18,8 @@
 # Outputs: base (a revision or empty), how (a sentence).
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
+protocol='' # that git may use: none, but for fetch
+
 main() {
   case $INPUT_BASE in
   none) found '' 'no base was asked for' ;;
@@ -88,8 +90,7 @@ requested() {
 pushed() {
   sha "$PUSH_BEFORE" || without 'this is the first push of the branch.'
   if [ "$head" != "$GITHUB_SHA" ]; then
-    have "$PUSH_BEFORE" && ours merge-base --is-ancestor -- "$PUSH_BEFORE" "$head" 2>/dev/null ||
-      without 'what is checked out is not what was pushed.'
+    ours merge-base --is-ancestor -- "$PUSH_BEFORE" "$head" 2>/dev/null || without 'what is checked out is not what was pushed.'
   fi
   compare "$PUSH_BEFORE" 'what the branch was before the push'
 }
@@ -178,12 +179,12 @@ current() {
 ours() {
   (
     for v in ${!GIT_@}; do
-      case $v in GIT_SSL_* | GIT_CONFIG_COUNT | GIT_CONFIG_KEY_0 | GIT_CONFIG_VALUE_0 | GIT_ALLOW_PROTOCOL) ;; *) unset "$v" ;; esac
+      case $v in GIT_SSL_* | GIT_CONFIG_COUNT | GIT_CONFIG_KEY_0 | GIT_CONFIG_VALUE_0) ;; *) unset "$v" ;; esac
     done
     export GIT_DIR=$repository GIT_OBJECT_DIRECTORY=$objects
     export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_ATTR_NOSYSTEM=1 GIT_NO_REPLACE_OBJECTS=1
     export GIT_OPTIONAL_LOCKS=0 GIT_TERMINAL_PROMPT=0 GIT_NO_LAZY_FETCH=1 GIT_ASKPASS='' SSH_ASKPASS=''
-    export GIT_ALLOW_PROTOCOL=${GIT_ALLOW_PROTOCOL:-none}
+    export GIT_ALLOW_PROTOCOL=${protocol:-none}
     cd -- "$repository"
     exec git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c maintenance.auto=false \
       -c http.followRedirects=false -c http.lowSpeedLimit=1000 -c http.lowSpeedTime=30 "$@"
@@ -210,7 +211,7 @@ parent() {
 fetch() {
   (
     case $GITHUB_SERVER_URL in
-    https://* | http://*) export GIT_ALLOW_PROTOCOL=${GITHUB_SERVER_URL%%:*} ;;
+    https://* | http://*) protocol=${GITHUB_SERVER_URL%%:*} ;;
     *) exit 1 ;;
     esac
     if [ -n "${TOKEN:-}" ]; then

@@ -66,7 +66,9 @@ found() {
   */* | *\\*) ;;
   *) path=$(command -v -- "$path" || true) ;;
   esac
-  [ -n "$path" ] && [ -f "$path" ] && [ -x "$path" ] || fail 2 "$1 is not a program"
+  if [ ! -f "$path" ] || [ ! -x "$path" ]; then
+    fail 2 "$1 is not a program"
+  fi
   path=$(posix "$path")
   path=$(CDPATH='' cd -- "${path%/*}/" && pwd)/${path##*/}
   said=$("$path" version </dev/null 2>/dev/null || true)

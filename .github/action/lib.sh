@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the steps of the action share. Bash 3.2, as macOS has it.
 #
 # Whatever others wrote (manifests, refs, error texts) reaches the log through

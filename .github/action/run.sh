@@ -61,6 +61,7 @@ check() {
     "$PROGRAM" "${args[@]}" </dev/null
   else
     # By a shell, since env would take a path with "=" in it for a variable.
+    # shellcheck disable=SC2016
     env -i TMPDIR="$dir" NO_COLOR=1 /bin/sh -c 'exec "$0" "$@"' "$PROGRAM" "${args[@]}" </dev/null
   fi
 }
