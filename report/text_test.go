@@ -215,15 +215,12 @@ func TestTextQuiet(t *testing.T) {
 	for least, want := range map[policy.Action]string{
 		"": "de", policy.Deny: "de", policy.Warn: "dew", policy.Audit: "dewa", "never": "e",
 	} {
-		var r Report
-		for _, x := range []policy.Result{
+		r := Report{Results: []policy.Result{
 			{Outcome: policy.Fail, Action: policy.Deny, Message: "d"},
 			{Outcome: policy.Error, Action: policy.Warn, Message: "e"},
 			{Outcome: policy.Fail, Action: policy.Warn, Message: "w"},
 			{Outcome: policy.Fail, Action: policy.Audit, Message: "a"},
-		} {
-			r.Results = append(r.Results, x)
-		}
+		}}
 		got := ""
 		for line := range strings.SplitSeq(string(write(t, "text", &r, Options{Quiet: true, FailOn: least})), "\n") {
 			if i := strings.Index(line, ": "); i > 0 && len(line) == i+3 {
