@@ -51,8 +51,19 @@ func (b *block) holds(s *scope) (bool, []*conditions.Condition, error) {
 		if value, err = t.value.fill(s); err != nil {
 			return nil, nil, fmt.Errorf("failed to substitute variables in condition value: %w", err)
 		}
-		return key, value, nil
+		return key, value, s.review.spend(size(key) * size(value))
 	})
+}
+
+// size is about how much there is to compare in a key or value.
+func size(v any) int {
+	switch v := v.(type) {
+	case string:
+		return 1 + len(v)/bytesPerStep
+	case []any:
+		return 1 + len(v)
+	}
+	return 1
 }
 
 // messages are those of conditions, as written or, with a scope, with their

@@ -147,6 +147,9 @@ func (s *scope) query(expr *jmespath.Expression, user bool) (any, error) {
 	if user && !s.review.userKnown() {
 		return nil, s.review.ask("needs to know who makes the request: give the user with --as")
 	}
+	if err := s.review.spend(0); err != nil {
+		return nil, err
+	}
 	v, err := expr.Search(s, &s.review.search)
 	return v, s.review.searched(err)
 }

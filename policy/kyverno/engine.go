@@ -241,7 +241,7 @@ func (r *review) one(p *phase, pol *Policy, rule *Rule, t *target) []Response {
 	if t.object = r.subject(); t.object == nil {
 		return nil
 	}
-	t.rolesAsked = false
+	t.rolesAsked, r.work = false, 0
 	matched, byUser := rule.matches(t)
 	x := &run{review: r, program: r.engine.programs[rule], target: t}
 	switch {

@@ -51,6 +51,10 @@ func TestHostile(t *testing.T) {
 	for i := range many {
 		many[i] = map[string]any{"name": fmt.Sprint(i)}
 	}
+	wild := make([]any, 5000)
+	for i := range wild {
+		wild[i] = fmt.Sprint("*a*", i)
+	}
 	annotation := func(text string) map[string]any { return map[string]any{"annotations": map[string]any{"a": text}} }
 	read := "{{ request.object.metadata.annotations.a }}"
 	for _, c := range []struct {
@@ -79,6 +83,29 @@ validate:
     - list: request.object.spec.containers
       deny: {conditions: {any: [{key: a, operator: Equals, value: b}]}}`,
 			podWith(map[string]any{}, map[string]any{"containers": many}), "more than 100000 elements",
+		},
+		{
+			"each element among all", `
+validate:
+  foreach:
+  - list: request.object.spec.containers
+    deny: {conditions: {any: [{key: "{{ element.name }}", operator: AnyIn, value: "{{ request.object.spec.containers[].name }}x"}]}}`,
+			podWith(map[string]any{}, map[string]any{"containers": many}), "more steps than may be spent",
+		},
+		{
+			"preconditions that ask for all", `
+validate:
+  foreach:
+  - list: request.object.spec.containers
+    preconditions: {all: [{key: "{{ request.object.spec.containers[].[name, name, name, name, name, name] }}", operator: AnyIn, value: [x]}]}
+    deny: {}`,
+			podWith(map[string]any{}, map[string]any{"containers": many}), "more steps than may be spent",
+		},
+		{
+			"wildcards among wildcards", `
+validate:
+  deny: {conditions: {any: [{key: "{{ request.object.spec.wild }}", operator: AnyIn, value: "{{ request.object.spec.others }}"}]}}`,
+			podWith(map[string]any{}, map[string]any{"wild": wild, "others": wild}), "more steps than may be spent",
 		},
 		{
 			"an entry that reads itself", `

@@ -107,7 +107,10 @@ func (x *run) judgeLoops(loops []*loop, s *scope, at *element) *verdict {
 			applied++
 		}
 	}
-	if applied == 0 {
+	switch err := x.review.spend(0); {
+	case err != nil:
+		return broken("failed to process foreach", err)
+	case applied == 0:
 		return nil
 	}
 	return &verdict{status: StatusPass, message: "rule passed"}
@@ -122,6 +125,9 @@ func excused(v *verdict) bool {
 func (x *run) judgeElement(l *loop, expr *jmespath.Expression, s *scope, at *element, i int, e any) *verdict {
 	if x.elements++; x.elements > maxElements {
 		return broken("failed to process foreach", fmt.Errorf("it has more than %d elements", maxElements))
+	}
+	if err := x.review.spend(0); err != nil {
+		return broken("failed to process foreach", err)
 	}
 	where := s.pointerOf(expr, i, e)
 	at, err := scoped(l.scope, at, e, where)

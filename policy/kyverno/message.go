@@ -62,7 +62,10 @@ func (x *run) denyMessage(b *block, decided []*conditions.Condition, s *scope) s
 		t = newTemplate(own + "; " + more)
 	}
 	v, err := x.message(t, s)
-	if err != nil {
+	switch {
+	case err != nil && more == "" && !x.review.engine.options.CLI: // Kyverno denies without a word
+		return fmt.Sprintf("validation error: rule %s failed", x.program.rule.Name)
+	case err != nil:
 		return more
 	}
 	if text, ok := v.(string); ok {

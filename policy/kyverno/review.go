@@ -2,6 +2,7 @@ package kyverno
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/preadmit/preadmit/policy"
@@ -51,7 +52,7 @@ func (e *Engine) newReview(ctx context.Context, req *policy.Request, mocks *Mock
 		operation: string(req.Operation), object: req.Admitted, old: req.OldAdmitted,
 		notes: &notes{},
 	}
-	r.search = jmespath.Options{Now: e.options.Now, Assumed: r.assume}
+	r.search = jmespath.Options{Now: e.options.Now, Assumed: r.assume, Spent: &r.work}
 	if r.operation == opDelete {
 		r.object = nil
 	}
@@ -62,6 +63,7 @@ func (e *Engine) newReview(ctx context.Context, req *policy.Request, mocks *Mock
 type notes struct {
 	asked   []string // what the rule at hand would have to know
 	assumed []string // what it took for granted
+	work    int      // steps of searches and the like that it took
 }
 
 // with is the review of another state of the request: of a patched object, or
@@ -103,6 +105,20 @@ func (r *review) subject() map[string]any {
 		return r.object
 	}
 	return r.old
+}
+
+// maxWork is how much work one rule may make of one request. Lists that each
+// element of a list is compared with grow fast.
+const maxWork = 8_000_000
+
+var errWork = errors.New("the rule takes more steps than may be spent on one object")
+
+// spend counts work, beside that of searches.
+func (n *notes) spend(work int) error {
+	if n.work += max(work, 0); n.work > maxWork {
+		return errWork
+	}
+	return nil
 }
 
 // maxQuestions is how many questions are kept of one rule.

@@ -33,6 +33,8 @@ const (
 	maxNesting  = 128     // of a template
 	maxProduced = 100_000 // values that one substitution puts in
 	maxExpanded = 256     // of these, maps and lists that hold variables themselves
+
+	bytesPerStep = 8 // of text that take as long to make as a step of a search
 )
 
 // A variable is what stands between braces.
@@ -303,7 +305,7 @@ func (t *textNode) join(f *filling) (string, error) {
 			return "", fmt.Errorf("text with its variables is longer than %d bytes at path %s", maxText, t.at())
 		}
 	}
-	return b.String(), nil
+	return b.String(), f.scope.review.spend(b.Len() / bytesPerStep)
 }
 
 func (t *textNode) at() string { return pathText(t.path) }

@@ -76,11 +76,17 @@ func alike(a, b string) bool { return pattern.Wildcard(a, b) || pattern.Wildcard
 // listInText reads a list of strings in JSON, such as ConfigMaps hold. Any
 // other JSON is no value at all, any other text is itself the one value.
 func listInText(s string) (list []string, ok bool) {
-	if !json.Valid([]byte(s)) {
+	if !mayBeJSON(s) || !json.Valid([]byte(s)) {
 		return []string{s}, true
 	}
 	err := json.Unmarshal([]byte(s), &list)
 	return list, err == nil
+}
+
+// mayBeJSON says whether text begins as JSON does.
+func mayBeJSON(s string) bool {
+	s = strings.TrimLeft(s, " \t\r\n")
+	return s != "" && strings.IndexByte(`{["-0123456789tfn`, s[0]) >= 0
 }
 
 // isOnly says whether a list is of one element, the very text that the value

@@ -36,6 +36,9 @@ type Options struct {
 	// Assumed hears what the result rests on. It may be nil.
 	Assumed func(string)
 	Limits  Limits
+	// Spent counts the steps of searches, and what text they make, so that a
+	// caller can bound many. It may be nil.
+	Spent *int
 }
 
 // Limits bound a search; beyond them it is a *LimitError. A zero is the
@@ -90,9 +93,13 @@ func (e *Expression) Trace(data any, o *Options) (value any, pointers []string, 
 }
 
 func (s *search) run(e *Expression, in val) (val, error) {
+	steps, bytes := s.steps, s.bytes
 	out, err := e.root.eval(s, in)
 	if err == nil && e.made {
 		err = s.weigh(out.v)
+	}
+	if s.options != nil && s.options.Spent != nil {
+		*s.options.Spent += steps - s.steps + (bytes-s.bytes)/bytesPerStep
 	}
 	if err != nil {
 		out.v = nil

@@ -9,6 +9,8 @@ import (
 const (
 	defaultSteps = 5_000_000
 	defaultBytes = 16 << 20
+
+	bytesPerStep = 8 // of text that take as long
 )
 
 // A search is one evaluation of an expression.
