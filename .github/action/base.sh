@@ -59,7 +59,7 @@ given() {
 
 automatic() {
   case $GITHUB_EVENT_NAME in
-  pull_request | pull_request_target | push | merge_group) ;;
+  pull_request | push | merge_group) ;;
   *) found '' "a $GITHUB_EVENT_NAME event has no base" ;;
   esac
   command -v git >/dev/null || without 'there is no git to find the base with.'
@@ -77,7 +77,7 @@ requested() {
   local first second
   first=$(parent 1)
   second=$(parent 2)
-  if sha "$second" && [ "$head" != "$PULL_HEAD" ] && { [ "$second" = "$PULL_HEAD" ] || [ "$head" = "$GITHUB_SHA" ]; }; then
+  if sha "$second" && { [ "$second" = "$PULL_HEAD" ] || [ "$head" = "$GITHUB_SHA" ]; }; then
     compare "$first" 'the first parent of the merge commit'
   fi
   sha "$PULL_BASE" || without 'the event names no base.'
@@ -102,6 +102,7 @@ grouped() {
 }
 
 compare() {
+  [ "$1" != "$head" ] || without 'what is checked out is the base itself, with nothing of the change in it.'
   ensure "$1"
   found "$1" "$2"
 }

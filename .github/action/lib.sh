@@ -71,10 +71,7 @@ trim() {
 
 # fork tells whether the change comes from another repository.
 fork() {
-  case ${GITHUB_EVENT_NAME:-} in
-  pull_request | pull_request_target) [ "${HEAD_REPOSITORY:-}" != "${GITHUB_REPOSITORY:-}" ] ;;
-  *) return 1 ;;
-  esac
+  [ "${GITHUB_EVENT_NAME:-}" = pull_request ] && [ "${HEAD_REPOSITORY:-}" != "${GITHUB_REPOSITORY:-}" ]
 }
 
 # readonly_token tells whether the job's token may only read, whatever the workflow

@@ -14,8 +14,8 @@ checksums=${BASH_SOURCE[0]%/*}/checksums.txt
 root=${BASH_SOURCE[0]%/*}/../..
 
 main() {
-  if [ "$GITHUB_EVENT_NAME" = pull_request_target ] && fork; then
-    fail 2 'pull_request_target gives a fork the rights of this repository: run on pull_request, which needs no secrets'
+  if [ "$GITHUB_EVENT_NAME" = pull_request_target ]; then
+    fail 2 'pull_request_target runs with the rights of this repository, on its base: run on pull_request, which needs no secrets and has the change'
   fi
   boolean cache "$INPUT_CACHE"
   if [ -n "$INPUT_BINARY_PATH" ]; then

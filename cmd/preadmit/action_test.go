@@ -76,6 +76,10 @@ func testActionEvents(t *testing.T, s *shop) {
 			set:    func(c *actionCase) { c.checkout(c.shop.change, "--depth=1") },
 			notice: "not enough history",
 		},
+		"pull request, the base checked out": {
+			set:    func(c *actionCase) { c.checkout(c.shop.main) },
+			notice: "the base itself",
+		},
 		"pull request, another commit": {
 			set:    func(c *actionCase) { c.checkout(c.shop.stray) },
 			notice: "not enough history",
@@ -184,12 +188,15 @@ func testActionEvents(t *testing.T, s *shop) {
 			case c.shop.stray:
 				outputs["exit-code"], outputs["denied"], outputs["new"] = "0", "0", "0"
 			}
-			if name == "pull request, another commit" {
-				outputs["denied"], outputs["new"] = "2", "2"
+			if name == "pull request, the base checked out" {
+				outputs["denied"], outputs["new"] = "1", "1" // legacy alone
 			}
 			want(t, r, outputs)
 			if got := said(r, "notice"); (test.notice == "") != (got == "") || !strings.Contains(got, test.notice) {
 				t.Errorf("notice %q, want one with %q\n%s", got, test.notice, r.Log)
+			}
+			if strings.Contains(r.Log, "could not be rendered") {
+				t.Errorf("the base is not whole:\n%s", r.Log)
 			}
 			checkUpload(t, c)
 		})
@@ -264,7 +271,7 @@ func testActionFork(t *testing.T, s *shop) {
 	c.job.Uses["github/codeql-action/upload-sarif"] = refuse
 	want(t, c.run(), outputsOf{"exit-code": "0"})
 
-	c = newActionCase(t, s).event("pull_request_target", "mallory/shop", "").checkout(newestMerge, "--depth=2")
+	c = newActionCase(t, s).event("pull_request_target", "acme/shop", "").checkout(newestMerge, "--depth=2")
 	r = c.run()
 	want(t, r, outputsOf{"exit-code": "2", "denied": ""})
 	if !strings.Contains(said(r, "error"), "run on pull_request") || r.Outcomes["run"] != "skipped" {

@@ -67,7 +67,8 @@ func testActionRelease(t *testing.T, s *shop) {
 // testActionCache holds that a cache is believed no more than the network.
 func testActionCache(t *testing.T, s *shop) {
 	archive := tarball(t, "preadmit", "#!/bin/bash\n[ \"$1\" = version ] && echo 'preadmit 0.3.0 linux/amd64'\nexit 0\n")
-	for _, content := range []string{string(archive), "poisoned"} {
+	poisoned := string(tarball(t, "preadmit", "#!/bin/bash\n[ \"$1\" = version ] && echo 'preadmit 6.6.6 x'\nexit 0\n"))
+	for _, content := range []string{string(archive), poisoned} {
 		c := newActionCase(t, s).checkout(newestMerge, "--depth=2").input("binary-path", "")
 		c.dir = actionCopy(t, fmt.Sprintf("%x  preadmit_0.3.0_linux_amd64.tar.gz\n", sha256.Sum256(archive)))
 		bin := t.TempDir()
@@ -79,7 +80,7 @@ func testActionCache(t *testing.T, s *shop) {
 			return map[string]string{"cache-hit": "true"}, nil
 		}
 		r := c.run()
-		if content == "poisoned" {
+		if content == poisoned {
 			want(t, r, outputsOf{"exit-code": "3", "version": ""})
 		} else {
 			want(t, r, outputsOf{"exit-code": "0", "version": "0.3.0"})
