@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 )
@@ -22,6 +20,9 @@ type validator struct{ engine *Engine }
 func (v *validator) Rules() []policy.Rule {
 	return v.engine.rules(func(r *Rule) bool { return r.Validate != nil || len(r.VerifyImages) > 0 })
 }
+
+// JudgesWritten implements policy.WrittenValidator.
+func (v *validator) JudgesWritten() {}
 
 // Validate implements policy.Validator.
 func (v *validator) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
@@ -127,11 +128,7 @@ const maxRuleText = 2048
 func (rule *Rule) text() string {
 	for _, key := range []string{"validate", "mutate", "generate", "verifyImages"} {
 		if part, ok := rule.Source[key]; ok {
-			text, err := yaml.Marshal(map[string]any{key: part})
-			if err != nil {
-				return ""
-			}
-			return cel.Shorten(strings.TrimSpace(string(text)), maxRuleText)
+			return cel.Shorten(strings.TrimSpace(yamlText(map[string]any{key: part}, maxRuleText)), maxRuleText)
 		}
 	}
 	return ""

@@ -1,0 +1,139 @@
+package kyverno
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A yamlWriter writes JSON values as YAML for people to read, keys sorted, and
+// stops where there is more than enough.
+type yamlWriter struct {
+	b    strings.Builder
+	most int
+}
+
+// yamlText is a value as YAML; beyond so many bytes it may end anywhere.
+func yamlText(v any, most int) string {
+	w := yamlWriter{most: most}
+	w.value(v, 0, true)
+	return w.b.String()
+}
+
+// value writes what stands behind a key, or behind a dash (open), at a depth of
+// indentation.
+func (w *yamlWriter) value(v any, depth int, open bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		if len(v) > 0 {
+			w.fields(v, depth, open)
+			return
+		}
+	case []any:
+		if len(v) > 0 {
+			w.items(v, depth, open)
+			return
+		}
+	}
+	if !open {
+		w.b.WriteByte(' ')
+	}
+	w.b.WriteString(scalarText(v, depth))
+	w.b.WriteByte('\n')
+}
+
+func (w *yamlWriter) fields(m map[string]any, depth int, open bool) {
+	for i, key := range sortedKeys(m) {
+		if w.b.Len() > w.most {
+			return
+		}
+		w.begin(depth, open && i == 0, i == 0)
+		w.b.WriteString(scalarText(key, depth) + ":")
+		_, isList := m[key].([]any)
+		inner := depth + 1
+		if isList { // dashes stand below the key
+			inner = depth
+		}
+		w.value(m[key], inner, false)
+	}
+}
+
+func (w *yamlWriter) items(list []any, depth int, open bool) {
+	for i, item := range list {
+		if w.b.Len() > w.most {
+			return
+		}
+		w.begin(depth, open && i == 0, i == 0)
+		w.b.WriteString("- ")
+		w.value(item, depth+1, true)
+	}
+}
+
+// begin goes to the line of a field or item: the first that stands open goes
+// on in the line.
+func (w *yamlWriter) begin(depth int, open, first bool) {
+	if open {
+		return
+	}
+	if first {
+		w.b.WriteByte('\n')
+	}
+	w.b.WriteString(strings.Repeat("  ", depth))
+}
+
+// plainText needs no quotes.
+var plainText = regexp.MustCompile(`^[A-Za-z_/$(]([^:#'"{}\[\],&*!|>%@\x60\n\t\\]*[^:#'"{}\[\],&*!|>%@\x60\s\\])?$`)
+
+// scalarText is a scalar, or an empty map or list.
+func scalarText(v any, depth int) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case map[string]any:
+		return "{}"
+	case []any:
+		return "[]"
+	case string:
+		return stringText(v, depth)
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// words are those that YAML takes for something else than text.
+var words = map[string]bool{
+	"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true, "true": true, "false": true, "null": true,
+}
+
+func stringText(s string, depth int) string {
+	switch {
+	case plainText.MatchString(s) && !words[strings.ToLower(s)] && printable(s):
+		return s
+	case strings.Contains(s, "\n") && !strings.HasPrefix(s, " ") && printable(s):
+		return literal(s, depth)
+	case printable(s) && !strings.Contains(s, "\n"):
+		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	default:
+		return strconv.Quote(s)
+	}
+}
+
+func printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) })
+}
+
+// literal is a text of lines as it is.
+func literal(s string, depth int) string {
+	indent := strings.Repeat("  ", max(depth, 1))
+	end := "|-"
+	if strings.HasSuffix(s, "\n") {
+		end, s = "|", strings.TrimSuffix(s, "\n")
+		if strings.HasSuffix(s, "\n") {
+			end = "|+"
+		}
+	}
+	return end + "\n" + indent + strings.ReplaceAll(s, "\n", "\n"+indent)
+}
