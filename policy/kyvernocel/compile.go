@@ -261,11 +261,13 @@ func brokenAt(o *render.Object, e *expression, err error) *render.Error {
 	var compile *cel.CompileError
 	if errors.As(err, &compile) && len(compile.Issues) > 0 {
 		i := compile.Issues[0]
-		err = fmt.Errorf("%s: line %d, column %d: %s", e.rule, i.Line, i.Column, i.Message)
-	} else {
-		err = fmt.Errorf("%s: %w", e.rule, err)
+		f := at(o, e.pointer, e.rule, fmt.Errorf("%s: line %d, column %d: %s", e.rule, i.Line, i.Column, i.Message))
+		if s, ok := o.Inside(e.pointer, e.source, i.Offset(e.source)); ok {
+			f.Span = s
+		}
+		return f
 	}
-	return at(o, e.pointer, e.rule, err)
+	return at(o, e.pointer, e.rule, fmt.Errorf("%s: %w", e.rule, err))
 }
 
 // The stubs that verdicts can rest on.

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/admissionregistration/v1"
@@ -221,7 +223,7 @@ func decode(o *render.Object, into any, rule string) []error {
 	}
 	strict, err := kjson.UnmarshalStrict(data, into)
 	if err != nil {
-		return []error{at(o, typePointer(err), rule, errors.New(strings.TrimPrefix(err.Error(), "json: ")))}
+		return []error{mistyped(o, rule, err)}
 	}
 	var errs []error
 	for _, e := range strict {
@@ -232,16 +234,96 @@ func decode(o *render.Object, into any, rule string) []error {
 	return errs
 }
 
-// typePointer is where a value of another type stands than it should have.
-func typePointer(err error) string {
+// mistyped is the error of a value that is of another kind than it should be.
+func mistyped(o *render.Object, rule string, err error) *render.Error {
 	var e *json.UnmarshalTypeError
-	if errors.As(err, &e) {
-		return fieldPointer(e.Field)
+	if !errors.As(err, &e) {
+		return at(o, "", rule, errors.New(strings.TrimPrefix(err.Error(), "json: ")))
 	}
-	_, field, _ := strings.Cut(err.Error(), "Go struct field ")
-	field, _, _ = strings.Cut(field, " ")
-	_, field, _ = strings.Cut(field, ".")
-	return fieldPointer(field)
+	is, _, _ := strings.Cut(e.Value, " ") // of a number there is the number behind it
+	pointer, ok := find(o.Object, strings.Split(e.Field, "."), is)
+	if !ok {
+		pointer = fieldPointer(e.Field)
+	}
+	return at(o, pointer, rule, fmt.Errorf("%s is %s, not %s", fieldPath(pointer), kindWords[is], wordOf(e.Type)))
+}
+
+// kindWords are the kinds of JSON values in words.
+var kindWords = map[string]string{
+	"bool": "a boolean", "string": "a string", "number": "a number", "array": "a list", "object": "a map",
+}
+
+func wordOf(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return kindWords["bool"]
+	case reflect.String:
+		return kindWords["string"]
+	case reflect.Slice, reflect.Array:
+		return kindWords["array"]
+	case reflect.Struct, reflect.Map:
+		return kindWords["object"]
+	default:
+		return "a whole number"
+	}
+}
+
+// find gives the pointer of the first value of a kind at a path, whose names
+// stand for those of every item of a list.
+func find(v any, path []string, kind string) (string, bool) {
+	if list, ok := v.([]any); ok && (len(path) > 0 || kind != "array") {
+		for i, item := range list {
+			if at, ok := find(item, path, kind); ok {
+				return render.Pointer(i) + at, true
+			}
+		}
+		return "", false
+	}
+	if len(path) == 0 {
+		return "", kindOfValue(v) == kind
+	}
+	m, _ := v.(map[string]any)
+	inner, ok := m[path[0]]
+	if !ok {
+		return "", false
+	}
+	at, ok := find(inner, path[1:], kind)
+	return render.Pointer(path[0]) + at, ok
+}
+
+func kindOfValue(v any) string {
+	switch v.(type) {
+	case bool:
+		return "bool"
+	case string:
+		return "string"
+	case []any:
+		return "array"
+	case map[string]any:
+		return "object"
+	case nil:
+		return ""
+	default:
+		return "number"
+	}
+}
+
+// fieldPath writes a pointer as spec.rules[0].x.
+func fieldPath(pointer string) string {
+	var b strings.Builder
+	for i, part := range render.Path(pointer) {
+		switch _, err := strconv.Atoi(part); {
+		case err == nil:
+			part = "[" + part + "]"
+		case i > 0:
+			part = "." + part
+		}
+		b.WriteString(part)
+	}
+	return b.String()
 }
 
 // fieldPointer makes a JSON pointer of a path such as spec.rules[0].x.
