@@ -60,9 +60,23 @@ func Excerpt(text string, sp render.Span, width int) (shown string, from, to int
 	return e.text, e.from, e.to
 }
 
-// All are the report's results, sorted, and one for each unit that was not
-// rendered and of which no result says so.
-func All(r *Report) []policy.Result { return allResults(r) }
+// Unrendered are results for the units that were not rendered and of which no
+// result of the report says so.
+func Unrendered(r *Report) []policy.Result {
+	told := make(map[string]bool)
+	for i := range r.Results {
+		if x := &r.Results[i]; x.Engine == policy.EngineRender && x.Undecided() {
+			told[x.Object.Unit] = true
+		}
+	}
+	var results []policy.Result
+	for _, u := range r.Units {
+		if u.Status != "rendered" && !told[u.Path] {
+			results = append(results, unrendered(u))
+		}
+	}
+	return results
+}
 
 // A Source reads the files of a report's tree. It is not safe for concurrent use.
 type Source struct{ src *source }

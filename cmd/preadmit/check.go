@@ -92,6 +92,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 // A judgement is what the engines said of an input.
 type judgement struct {
 	bench    *bench
+	was      *input // the base; nil when there was nothing to compare with
 	results  []policy.Result
 	notes    []string
 	base     *report.Base    // nil when there was nothing to compare with
@@ -109,6 +110,7 @@ func judge(ctx context.Context, o *checkOptions, in *input, args []string, stdin
 	var was *input
 	if o.base != "" {
 		was, err = j.change(ctx, o, in, args, stdin, user)
+		j.was = was
 	} else {
 		err = j.all(ctx, o, in, user)
 	}
@@ -146,7 +148,7 @@ func (j *judgement) all(ctx context.Context, o *checkOptions, in *input, user po
 	for i := range reqs {
 		reqs[i].UserInfo = user
 	}
-	results, err := j.bench.chain.Review(ctx, reqs)
+	results, err := o.progress.review(ctx, o, in, j, reqs)
 	j.results = slices.Concat(in.found, notFollowed(objects(in.head)), j.bench.results, results)
 	return err
 }

@@ -121,6 +121,7 @@ func (l *loader) render(ctx context.Context, paths []string) ([]*render.Unit, er
 	if err := l.sources.apply(l.in.tree, l.stdin, found.Sources); err != nil {
 		return nil, err
 	}
+	l.sources.progress.expect(len(found.Sources))
 	units, err := l.graph.Render(ctx, found.Sources...)
 	if err != nil {
 		return nil, err

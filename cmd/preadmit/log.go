@@ -28,9 +28,11 @@ func quietLibraries() *os.File {
 
 // cutOff is a second layer under "offline": renderers refuse what is remote
 // before any library sees it, and should one be asked all the same, it finds
-// no transport and no program to run.
+// no transport and no program to run. The path is kept under a name of its own
+// for the one program that a person may ask triage to run, the editor.
 func cutOff() {
 	http.DefaultTransport = refuse{}
+	os.Setenv(editorPath, os.Getenv("PATH"))
 	os.Setenv("PATH", "")
 }
 

@@ -70,6 +70,7 @@ func newRootCommand(code *int) *cobra.Command {
 		newCheckCommand(code),
 		newBaselineCommand(code),
 		newRenderCommand(code),
+		newTriageCommand(code),
 		newConvertCommand(),
 		newExplainCommand(code),
 		newTestCommand(code),

@@ -30,6 +30,8 @@ type sources struct {
 	timeout time.Duration
 	verbose bool
 	quiet   bool
+
+	progress *progress // of a screen; nil elsewhere
 }
 
 func (o *sources) addFlags(f *pflag.FlagSet) {

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/report"
+	"github.com/preadmit/preadmit/tui"
+)
+
+// triageOptions are the flags of check, but for its outputs, and how to show.
+type triageOptions struct {
+	checkOptions
+	plain    bool
+	readOnly bool
+	watch    bool
+	theme    string
+	filter   string
+}
+
+func newTriageCommand(code *int) *cobra.Command {
+	var o triageOptions
+	cmd := &cobra.Command{
+		Use:   "triage [PATH ... | REPORT.json]",
+		Short: "Go through the results on a screen: look, edit, accept with a reason",
+		Long: `Judge as check does, or take a report saved by check -o json, and show the
+results on a screen: what is wrong, why, and the line to edit. Fix it in the
+editor ($VISUAL or $EDITOR), or accept it with a reason and a last day. What is
+accepted is staged, shown as a diff, and then written to the suppressions file.
+
+Press ? for the keys. --plain asks and answers in lines instead, for screen
+readers and pipes.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := configure(without(cmd.Flags(), "output"), repositoryPaths(args)); err != nil {
+				return err
+			}
+			return runTriage(cmd.Context(), &o, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	o.sources.addFlags(f)
+	o.judges.addFlags(f)
+	o.asking.addFlags(f)
+	o.comparing.addFlags(f)
+	o.accepting.addFlags(f)
+	f.BoolVar(&o.plain, "plain", false, "no screen: numbered lists and questions on standard input")
+	f.BoolVar(&o.readOnly, "readonly", false, "look only: accept, write and edit nothing")
+	f.BoolVar(&o.watch, "watch", true, "evaluate again when files change")
+	f.StringVar(&o.theme, "theme", "auto", "colours for a `BACKGROUND`: auto, light or dark")
+	f.StringVar(&o.filter, "filter", "", "show what `WORDS` match to begin with, as / does")
+	return cmd
+}
+
+func runTriage(ctx context.Context, o *triageOptions, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	if err := checkPacks(o.packs); err != nil {
+		return err
+	}
+	if o.theme != "auto" && o.theme != "light" && o.theme != "dark" {
+		return fmt.Errorf("--theme %q is none of auto, light, dark", o.theme)
+	}
+	o.start()
+	o.allowNew = true // what is written here is for the person who reads it to judge
+	host, input, err := newTriageHost(o, args, stdin)
+	if err != nil {
+		return err
+	}
+	show := tui.Options{
+		Today: o.day(), Theme: o.theme, ReadOnly: o.readOnly, Watch: o.watch, Filter: o.filter,
+		Input: input, Output: stdout, Environment: os.Environ(),
+	}
+	run := tui.Run
+	switch {
+	case o.plain:
+		run = tui.RunPlain
+	case !canDraw(input, stdout):
+		return errors.New("triage draws on a terminal, and this is none (or TERM is dumb): use --plain, or preadmit check")
+	}
+	left, err := run(ctx, host, show)
+	handBack(left, stdout, stderr)
+	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		err = nil // the person left it
+	}
+	return err
+}
+
+// canDraw says whether there is a terminal that can be drawn on.
+func canDraw(in io.Reader, out io.Writer) bool {
+	w, ok := in.(io.Writer)
+	return ok && isTerminal(w) && isTerminal(out) && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""
+}
+
+// handBack prints the decisions that were not written: nothing that a person
+// typed is lost.
+func handBack(left tui.Decisions, stdout, stderr io.Writer) {
+	if left.Len() == 0 {
+		return
+	}
+	fmt.Fprintf(stderr, "preadmit: %d decisions were not written to the suppressions file\n", left.Len())
+	if len(left.Add) > 0 {
+		fmt.Fprintf(stdout, "# to add:\n%s", policy.WriteSuppressions(left.Add))
+	}
+	if len(left.Remove) > 0 {
+		fmt.Fprintf(stdout, "# to remove:\n%s", policy.WriteSuppressions(left.Remove))
+	}
+}
+
+// newTriageHost says what is gone through, and where keys come from: a
+// report, or what is judged now. Standard input that holds either is read here,
+// and keys come from the terminal then.
+func newTriageHost(o *triageOptions, args []string, stdin io.Reader) (*triageHost, io.Reader, error) {
+	h := &triageHost{options: o, args: args}
+	input := stdin
+	if len(args) == 1 && args[0] == "-" || len(args) > 1 && hasDash(args) {
+		data, err := io.ReadAll(io.LimitReader(stdin, maxReport))
+		if err != nil {
+			return nil, nil, fmt.Errorf("standard input: %w", err)
+		}
+		h.stdin = data
+		input = eof{}
+		if tty, err := os.Open("/dev/tty"); err == nil {
+			input = tty
+		}
+	}
+	if len(args) != 1 {
+		return h, input, nil
+	}
+	data := h.stdin
+	if args[0] != "-" {
+		data = reportIn(args[0])
+	}
+	if !isReport(data) {
+		return h, input, nil
+	}
+	if _, err := report.Read(bytes.NewReader(data)); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", args[0], err)
+	}
+	h.saved, h.args = args[0], nil
+	return h, input, nil
+}
+
+func hasDash(args []string) bool {
+	for _, a := range args {
+		if a == "-" {
+			return true
+		}
+	}
+	return false
+}
+
+// eof is an input that is over.
+type eof struct{}
+
+func (eof) Read([]byte) (int, error) { return 0, io.EOF }
+
+// maxReport bounds a report that is read: a hundred thousand results have some
+// hundred megabytes.
+const maxReport = 2 << 30
+
+// reportIn is the content of a file that may be a report.
+func reportIn(name string) []byte {
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() || !strings.EqualFold(ext(name), ".json") || info.Size() > maxReport {
+		return nil
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil
+	}
+	return data
+}
+
+func ext(name string) string { return name[max(0, strings.LastIndexByte(name, '.')):] }
+
+// isReport says whether a file is a report, of whatever version, rather than
+// manifests: what begins with the key schema.
+func isReport(data []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\uFEFF"))))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return false
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return false
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return key == "schema"
+		}
+		if key == "schema" {
+			return bytes.HasPrefix(value, []byte(`"preadmit.`))
+		}
+		if key == "apiVersion" || key == "results" {
+			return false
+		}
+	}
+	return false
+}
+
+// repositoryPaths are the paths that say in which repository one is: those of a
+// report are in that of the working directory.
+func repositoryPaths(args []string) []string {
+	if len(args) == 1 && isReport(reportIn(args[0])) {
+		return nil
+	}
+	return args
+}

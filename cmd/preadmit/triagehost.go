@@ -1,0 +1,376 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
+	"github.com/preadmit/preadmit/tui"
+)
+
+// A triageHost does for the screen what touches the world: it judges, renders,
+// explains, writes the suppressions file and names the editor.
+type triageHost struct {
+	options *triageOptions
+	args    []string
+	saved   string // the report that is gone through, instead of what is judged now
+	stdin   []byte
+
+	rendering sync.Mutex // while a saved report's tree is rendered
+
+	mu    sync.Mutex
+	run   *triageRun
+	trees []*tree // of the last runs: a screen still reads from the one before
+	stamp stamp   // of the files when the last evaluation began
+}
+
+// A triageRun is what one evaluation leaves to look at.
+type triageRun struct {
+	tree    *tree
+	in      *input
+	bench   *bench
+	was     *input
+	note    string
+	objects map[render.Key]*render.Object
+	old     map[render.Key]*render.Object // at the base
+}
+
+// Evaluate judges what is there now, or reads the report again.
+func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.Report, error) {
+	if h.saved != "" {
+		return h.readSaved()
+	}
+	o := h.options.checkOptions
+	o.progress = &progress{tell: tell}
+	before, err := h.look(nil)
+	if err != nil {
+		return nil, err
+	}
+	in, j, err := h.judge(ctx, &o, h.args)
+	if err != nil {
+		return nil, err
+	}
+	r := newReport(in, j)
+	h.keep(newTriageRun(in, j), before)
+	return r, nil
+}
+
+func (h *triageHost) judge(ctx context.Context, o *checkOptions, args []string) (*input, *judgement, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after --timeout %s", o.timeout))
+	defer cancel()
+	in, err := load(ctx, o, args, bytes.NewReader(h.stdin))
+	if err != nil {
+		return nil, nil, timedOut(ctx, err)
+	}
+	j, err := judge(ctx, o, in, args, bytes.NewReader(h.stdin))
+	return in, j, timedOut(ctx, err)
+}
+
+func newTriageRun(in *input, j *judgement) *triageRun {
+	run := &triageRun{tree: in.tree, in: in, bench: j.bench, was: j.was, objects: byKey(in)}
+	if j.was != nil {
+		run.old = byKey(j.was)
+	}
+	return run
+}
+
+// byKey are the objects by their names in reports.
+func byKey(in *input) map[render.Key]*render.Object {
+	all := make(map[render.Key]*render.Object)
+	for _, o := range objects(in.head) {
+		k := o.Key()
+		k.Unit = in.tree.display(k.Unit)
+		if all[k] == nil {
+			all[k] = o
+		}
+	}
+	return all
+}
+
+// keep takes the run in the place of the one before.
+func (h *triageHost) keep(run *triageRun, before stamp) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.run, h.stamp = run, before
+	if h.trees = append(h.trees, run.tree); len(h.trees) > 3 {
+		h.trees[0].root.Close()
+		h.trees = h.trees[1:]
+	}
+}
+
+// readSaved reads the report, and marks what the suppressions of now accept.
+func (h *triageHost) readSaved() (*report.Report, error) {
+	before, err := h.look(nil)
+	if err != nil {
+		return nil, err
+	}
+	data := h.stdin
+	if h.saved != "-" {
+		if data, err = os.ReadFile(h.saved); err != nil {
+			return nil, err
+		}
+	}
+	r, err := report.Read(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", h.saved, err)
+	}
+	t, err := openTree(nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Tree = shown{t}
+	held, err := readSuppressions(&h.options.checkOptions, &input{tree: t})
+	if err != nil {
+		return nil, err
+	}
+	for i := range r.Results {
+		r.Results[i].Suppression = stillHeld(r.Results[i].Suppression, held)
+	}
+	policy.Suppress(r.Results, held, h.options.day())
+	h.keep(&triageRun{tree: t}, before)
+	return r, nil
+}
+
+// stillHeld drops the suppression of a saved result when it was taken out of
+// the file that it names. One of a file that is not here stays.
+func stillHeld(was *policy.Suppression, held []policy.Suppression) *policy.Suppression {
+	if was == nil || len(held) == 0 {
+		return was
+	}
+	for i := range held {
+		if s := held[i]; s.Rule == was.Rule && s.Object == was.Object && s.Path == was.Path {
+			return was
+		}
+	}
+	return nil
+}
+
+// looked is the run to look at. For a saved report it is made when it is first
+// asked for, from the files that are here.
+func (h *triageHost) looked(ctx context.Context) (*triageRun, error) {
+	h.mu.Lock()
+	run := h.run
+	h.mu.Unlock()
+	if run == nil {
+		return nil, errors.New("nothing is rendered yet")
+	}
+	if run.in != nil {
+		return run, nil
+	}
+	h.rendering.Lock()
+	defer h.rendering.Unlock()
+	if run.in != nil {
+		return run, nil
+	}
+	o := h.options.checkOptions
+	o.base = ""
+	in, err := load(ctx, &o, []string{run.tree.dir}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("this is a saved report, and what is here does not render: %w", err)
+	}
+	bench, err := newBench(in, in, &o)
+	if err != nil {
+		return nil, err
+	}
+	run.objects, run.bench = byKey(in), bench
+	run.note = "Rendered now from the files here; the report was saved before."
+	run.in = in
+	return run, nil
+}
+
+// Object is the object that a result is about, as it is rendered now.
+func (h *triageHost) Object(ctx context.Context, x *policy.Result) (*tui.Rendered, error) {
+	if x.Object.Kind == "" {
+		return nil, errors.New("this is about no object: nothing was rendered there")
+	}
+	run, err := h.looked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now, old := run.objects[x.Object], run.oldOf(x.Object)
+	switch {
+	case now == nil && old == nil:
+		return nil, errors.New("this object is not among those that are rendered here" + inUnitOf(x.Object.Unit))
+	case now == nil:
+		r, err := renderedOf(run.was.tree, old)
+		if err == nil {
+			r.Note, r.Diff = "The change deletes it; this is the object at the base.", ""
+		}
+		return r, err
+	}
+	r, err := renderedOf(run.tree, now)
+	if err != nil {
+		return nil, err
+	}
+	r.Note = run.note
+	return r, run.compare(r, old, now)
+}
+
+// oldOf is the object at the base: of the same unit, else the only one of that name.
+func (r *triageRun) oldOf(k render.Key) *render.Object {
+	if o := r.old[k]; o != nil {
+		return o
+	}
+	var found *render.Object
+	for was, o := range r.old {
+		if was.Kind == k.Kind && was.Namespace == k.Namespace && was.Name == k.Name {
+			if found != nil {
+				return nil
+			}
+			found = o
+		}
+	}
+	return found
+}
+
+func (r *triageRun) compare(x *tui.Rendered, old, now *render.Object) error {
+	switch {
+	case r.was == nil:
+		if x.Note == "" {
+			x.Note = "Nothing to compare with: --base names a revision."
+		}
+		return nil
+	case old == nil:
+		x.Note = "The change creates it."
+		return nil
+	}
+	before, err := yamlOf(old)
+	if err != nil {
+		return err
+	}
+	after, err := yamlOf(now)
+	if err != nil {
+		return err
+	}
+	if text := diff.Diff("base", before, "now", after); text != nil {
+		x.Diff = string(withoutCommand(text))
+	} else {
+		x.Note = "It is as it was at the base."
+	}
+	return nil
+}
+
+// renderedOf is an object as YAML with the place of each line.
+func renderedOf(t *tree, o *render.Object) (*tui.Rendered, error) {
+	data, err := yamlOf(o)
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	at := pointers(data, len(lines))
+	r := &tui.Rendered{Lines: make([]tui.Line, len(lines))}
+	header := 0
+	for i, line := range lines {
+		if i == 0 || at[i-1] != at[i] {
+			header = i
+		}
+		r.Lines[i] = tui.Line{Text: line, Pointer: at[i], Place: originOf(t, o, at[i], i-header-1)}
+	}
+	return r, nil
+}
+
+// yamlOf is an object as YAML, a Secret without its values.
+func yamlOf(o *render.Object) ([]byte, error) {
+	tree := o.Object
+	if o.GetKind() == "Secret" {
+		tree = make(map[string]any, len(o.Object))
+		for k, v := range o.Object {
+			if k == "data" || k == "stringData" {
+				v = hiddenValues(v)
+			}
+			tree[k] = v
+		}
+	}
+	return yaml.Marshal(tree)
+}
+
+func hiddenValues(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return "…"
+	}
+	hidden := make(map[string]any, len(m))
+	for k := range m {
+		hidden[k] = "…"
+	}
+	return hidden
+}
+
+// Explain is what explain says of the result.
+func (h *triageHost) Explain(ctx context.Context, x *policy.Result) (string, error) {
+	run, err := h.looked(ctx)
+	if err != nil {
+		return "", err
+	}
+	object := run.objects[x.Object]
+	if object == nil {
+		return "", errors.New("there is no object here to explain this by; preview 4 shows the rule")
+	}
+	o := h.options.checkOptions
+	user, _, err := o.requester(run.in)
+	if err != nil {
+		return "", err
+	}
+	req := policy.Requests(nil, []*render.Object{object})[0]
+	req.UserInfo = user
+	es, err := run.bench.chain.Explain(ctx, req, x.Policy, x.Rule)
+	if err != nil {
+		return "", err
+	}
+	if len(es) == 0 {
+		return "", fmt.Errorf("%s has no steps to show; preview 4 shows the rule", x.Engine)
+	}
+	var b bytes.Buffer
+	p := &explainPrinter{out: &b, verbose: o.verbose}
+	for i := range es {
+		relabelExplanation(run.tree, &es[i])
+		p.explanation(&es[i])
+	}
+	return b.String(), nil
+}
+
+// Edit is the editor at a place of the repository.
+func (h *triageHost) Edit(at render.Span) (*tui.Editor, error) {
+	h.mu.Lock()
+	run := h.run
+	h.mu.Unlock()
+	switch {
+	case run == nil:
+		return nil, errors.New("nothing is rendered yet")
+	case at.File == "":
+		return nil, errors.New("no file is known for this")
+	}
+	file, err := run.tree.real(at.File)
+	if err != nil {
+		return nil, err
+	}
+	return editor(os.LookupEnv, file, at)
+}
+
+// real is the path of a file, by its name in reports.
+func (t *tree) real(display string) (string, error) {
+	name := t.find(display)
+	dir := t.dir
+	for _, m := range t.mounts {
+		if rest, ok := strings.CutPrefix(name, m.name+"/"); ok && m.dir != "" {
+			dir, name = m.dir, rest
+		}
+	}
+	file := filepath.Join(dir, filepath.FromSlash(name))
+	if info, err := fs.Stat(shown{t}, display); err != nil || !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s: there is no such file here to edit", display)
+	}
+	return file, nil
+}

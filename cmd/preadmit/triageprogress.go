@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
+	"github.com/preadmit/preadmit/tui"
+)
+
+// A progress tells a screen how far a run is, with the first results as they
+// come. A nil one, that of the other commands, changes nothing.
+type progress struct {
+	tell func(tui.Progress)
+
+	mu          sync.Mutex
+	done, total int
+	told        time.Time
+}
+
+// tellEvery is how often it tells, and partialEvery how often with results.
+const (
+	tellEvery    = 100 * time.Millisecond
+	partialEvery = 400 * time.Millisecond
+)
+
+// expect says that n more units are to be rendered.
+func (p *progress) expect(n int) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.total += n
+}
+
+func (p *progress) rendered() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done++
+	if now := time.Now(); now.Sub(p.told) > tellEvery {
+		p.told = now
+		p.tell(tui.Progress{Step: "rendering", Done: p.done, Total: p.total})
+	}
+}
+
+// renderers are the same, and each unit that is done is told.
+func (p *progress) renderers(all []render.Renderer) []render.Renderer {
+	if p == nil {
+		return all
+	}
+	observed := make([]render.Renderer, len(all))
+	for i, r := range all {
+		observed[i] = observedRenderer{r, p}
+	}
+	return observed
+}
+
+type observedRenderer struct {
+	render.Renderer
+	progress *progress
+}
+
+func (o observedRenderer) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
+	defer o.progress.rendered()
+	return o.Renderer.Render(ctx, src)
+}
+
+// Name is the unit's, as the renderer has it.
+func (o observedRenderer) Name(src render.Source) string {
+	if n, ok := o.Renderer.(interface{ Name(render.Source) string }); ok {
+		return n.Name(src)
+	}
+	return path.Base(src.Path)
+}
+
+// review is the chain's, some requests after others, so that the first results
+// can be looked at while the rest is judged.
+func (p *progress) review(ctx context.Context, o *checkOptions, in *input, j *judgement, reqs []policy.Request) ([]policy.Result, error) {
+	if p == nil {
+		return j.bench.chain.Review(ctx, reqs)
+	}
+	var all []policy.Result
+	size, told := 32, time.Now()
+	for done := 0; done < len(reqs); size = min(size*2, 2048) {
+		part := reqs[done:min(done+size, len(reqs))]
+		p.tell(tui.Progress{Step: "judging", Done: done, Total: len(reqs)})
+		results, err := j.bench.chain.Review(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, results...)
+		if done += len(part); done < len(reqs) && time.Since(told) > partialEvery {
+			p.tell(tui.Progress{Step: "judging", Done: done, Total: len(reqs), Report: partial(o, in, j, all)})
+			told = time.Now()
+		}
+	}
+	return all, nil
+}
+
+// partial is a report of the results so far, which shares nothing that is still
+// to be changed.
+func partial(o *checkOptions, in *input, j *judgement, results []policy.Result) *report.Report {
+	some := *j
+	some.results = slices.Concat(in.found, j.bench.results, results)
+	for i := range some.results {
+		some.results[i].Origins = slices.Clone(some.results[i].Origins)
+	}
+	if held, err := readSuppressions(o, in); err == nil {
+		policy.Suppress(some.results, held, o.day())
+	}
+	return newReport(in, &some)
+}

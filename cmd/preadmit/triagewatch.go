@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"hash/fnv"
+	"io/fs"
+	"path/filepath"
+	"time"
+)
+
+// A stamp stands for the names, sizes and times of all files that a run reads.
+type stamp uint64
+
+const (
+	watchEvery  = time.Second
+	watchFiles  = 200_000 // more are not looked at
+	watchSettle = 200 * time.Millisecond
+)
+
+// look takes the stamp of the repository, of what lies outside and of a saved
+// report. The tree is that of the last run, or nil.
+func (h *triageHost) look(t *tree) (stamp, error) {
+	dir, err := treeRoot(h.args)
+	if err != nil {
+		return 0, err
+	}
+	dirs := []string{dir}
+	if t != nil {
+		for _, m := range t.mounts {
+			dirs = append(dirs, m.dir)
+		}
+	}
+	if h.saved != "" && h.saved != "-" {
+		dirs = append(dirs, h.saved)
+	}
+	hash := fnv.New64a()
+	n := 0
+	for _, dir := range dirs {
+		if dir == "" {
+			continue
+		}
+		_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return nil // it is gone, which is a change too
+			}
+			if d.IsDir() && d.Name() == ".git" {
+				return fs.SkipDir
+			}
+			if n++; n > watchFiles {
+				return fs.SkipAll
+			}
+			stampFile(hash, p, d)
+			return nil
+		})
+	}
+	return stamp(hash.Sum64()), nil
+}
+
+func stampFile(hash interface{ Write([]byte) (int, error) }, p string, d fs.DirEntry) {
+	if d.IsDir() {
+		return
+	}
+	info, err := d.Info()
+	if err != nil {
+		return
+	}
+	var b []byte
+	b = append(b, p...)
+	b = info.ModTime().AppendFormat(b, time.RFC3339Nano)
+	for s := uint64(info.Size()); s > 0; s >>= 8 {
+		b = append(b, byte(s))
+	}
+	hash.Write(append(b, 0))
+}
+
+// Watch returns once a file is not what it was when the last evaluation began,
+// and files have come to rest. It looks less often where looking takes longer.
+func (h *triageHost) Watch(ctx context.Context) error {
+	for pause := watchEvery; ; {
+		if err := wait(ctx, pause); err != nil {
+			return err
+		}
+		h.mu.Lock()
+		was, run := h.stamp, h.run
+		h.mu.Unlock()
+		began := time.Now()
+		now, err := h.look(nil)
+		if err != nil || run == nil {
+			continue
+		}
+		pause = max(watchEvery, 20*time.Since(began))
+		if now == was {
+			continue
+		}
+		for rest := stamp(0); rest != now; {
+			rest = now
+			if err := wait(ctx, watchSettle); err != nil {
+				return err
+			}
+			if now, err = h.look(nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

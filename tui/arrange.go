@@ -1,0 +1,196 @@
+package tui
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/report"
+)
+
+// A section is a part of the results that is looked at by itself.
+type section int
+
+const (
+	sectionNew section = iota
+	sectionAll
+	sectionSuppressed
+	sectionUndecided
+	sectionPassed
+	sectionProposed
+	numSections
+)
+
+var sectionNames = [numSections]string{"New", "All", "Suppressed", "Not evaluated", "Passed", "Proposed"}
+
+func (s section) has(e *entry) bool {
+	if e.proposed || s == sectionProposed {
+		return e.proposed && s == sectionProposed
+	}
+	switch s {
+	case sectionNew:
+		return e.state == isNew
+	case sectionSuppressed:
+		return e.state == isSuppressed
+	case sectionUndecided:
+		return e.state == isUndecided
+	case sectionPassed:
+		return e.state == isPassed || e.state == isFixed
+	default:
+		return e.state != isPassed && e.state != isFixed
+	}
+}
+
+// sectionCount is how many results a section has.
+func (s *session) sectionCount(x section) int {
+	switch x {
+	case sectionNew:
+		return s.counts[isNew]
+	case sectionAll:
+		return s.counts[isNew] + s.counts[isKnown] + s.counts[isSuppressed] + s.counts[isUndecided]
+	case sectionSuppressed:
+		return s.counts[isSuppressed]
+	case sectionUndecided:
+		return s.counts[isUndecided]
+	case sectionPassed:
+		return s.counts[isPassed] + s.counts[isFixed]
+	default:
+		return len(s.report.Proposed)
+	}
+}
+
+// A grouping is what groups have in common.
+type grouping int
+
+const (
+	byRule grouping = iota
+	byFile
+	byUnit
+	byObject
+	ungrouped
+	numGroupings
+)
+
+var groupingNames = [numGroupings]string{"rule", "file", "unit", "object", "nothing"}
+
+func (g grouping) of(e *entry) groupKey {
+	switch g {
+	case byRule:
+		return groupKey{e.Policy, e.Rule, e.Engine}
+	case byFile:
+		return groupKey{a: e.file}
+	case byUnit:
+		return groupKey{a: e.Object.Unit}
+	case byObject:
+		return groupKey{e.Object.Namespace + "/" + e.Object.Name, e.Object.Kind, e.Object.Unit}
+	default:
+		return groupKey{}
+	}
+}
+
+// name is how a group is shown.
+func (g grouping) name(e *entry) string {
+	switch g {
+	case byRule:
+		return report.RuleName(e.Result)
+	case byFile:
+		return cmp.Or(report.Visible(e.file, 1024), "no file is known")
+	case byUnit:
+		return cmp.Or(report.Visible(e.Object.Unit, 1024), "no unit")
+	case byObject:
+		return cmp.Or(report.ObjectName(e.Object), "no object")
+	default:
+		return "everything"
+	}
+}
+
+// groupKey tells groups apart without a string being made for each entry.
+type groupKey struct{ a, b, c string }
+
+// An ordering is how groups stand, and entries in them.
+type ordering int
+
+const (
+	byWorst ordering = iota
+	bySize
+	byName
+	numOrderings
+)
+
+var orderingNames = [numOrderings]string{"worst first", "most first", "name"}
+
+// A spec says what of the results is shown, and how.
+type spec struct {
+	section  section
+	filter   filter
+	grouping grouping
+	ordering ordering
+}
+
+// A group is entries that have something in common.
+type group struct {
+	key    groupKey
+	name   string
+	items  []*entry
+	counts [numStates]int
+	rank   int
+}
+
+// An arrangement is the groups of what a spec asks for.
+type arrangement struct {
+	groups []*group
+	n      int // entries in them
+}
+
+// arrange makes it from entries, of which it reads only what load set, but for
+// filters about marks and what is staged.
+func arrange(entries []*entry, s spec) arrangement {
+	var a arrangement
+	byKey := make(map[groupKey]*group)
+	for _, e := range entries {
+		if !s.section.has(e) || !s.filter.match(e) {
+			continue
+		}
+		key := s.grouping.of(e)
+		g := byKey[key]
+		if g == nil {
+			g = &group{key: key, name: s.grouping.name(e), rank: e.rank}
+			byKey[key] = g
+			a.groups = append(a.groups, g)
+		}
+		g.items = append(g.items, e)
+		g.counts[e.state]++
+		g.rank = min(g.rank, e.rank)
+		a.n++
+	}
+	for _, g := range a.groups {
+		slices.SortStableFunc(g.items, compareEntries(s.ordering))
+	}
+	slices.SortStableFunc(a.groups, compareGroups(s.ordering))
+	return a
+}
+
+func compareEntries(o ordering) func(a, b *entry) int {
+	return func(a, b *entry) int {
+		if o == byWorst && a.rank != b.rank {
+			return cmp.Compare(a.rank, b.rank)
+		}
+		if o == byName {
+			return cmp.Or(strings.Compare(a.Object.Name, b.Object.Name), strings.Compare(a.Object.Namespace, b.Object.Namespace))
+		}
+		return cmp.Or(strings.Compare(a.file, b.file), cmp.Compare(a.line, b.line))
+	}
+}
+
+func compareGroups(o ordering) func(a, b *group) int {
+	return func(a, b *group) int {
+		switch o {
+		case byWorst:
+			return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(len(b.items), len(a.items)), strings.Compare(a.name, b.name))
+		case bySize:
+			return cmp.Or(cmp.Compare(len(b.items), len(a.items)), strings.Compare(a.name, b.name))
+		default:
+			return strings.Compare(a.name, b.name)
+		}
+	}
+}

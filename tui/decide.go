@@ -1,0 +1,178 @@
+package tui
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A scope is how much a suppression is about.
+type scope int
+
+const (
+	thisObject scope = iota // this rule for this object
+	thisFile                // this rule for what is written in this file
+	thisUnit                // this rule for this unit
+	thisRule                // this rule anywhere
+	numScopes
+)
+
+var scopeWords = [numScopes]string{"this object", "this rule in this file", "this rule in this unit", "this rule everywhere"}
+
+// An acceptance is what a person says when accepting results.
+type acceptance struct {
+	reason, expires, owner string
+	scope                  scope
+}
+
+// check says what is missing or wrong, and gives the day in full.
+func (a *acceptance) check(today time.Time) error {
+	a.reason, a.owner = strings.TrimSpace(a.reason), strings.TrimSpace(a.owner)
+	if a.reason == "" {
+		return errors.New("a reason is required: who reads the file later wants to know why")
+	}
+	day, err := parseDay(strings.TrimSpace(a.expires), today)
+	if err != nil {
+		return err
+	}
+	a.expires = day.Format(time.DateOnly)
+	return nil
+}
+
+// parseDay reads a day, or a time from today such as 90d, 12w, 6m or 1y.
+func parseDay(s string, today time.Time) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, errors.New("the last day is required, such as 2027-03-31 or 90d")
+	}
+	day, err := time.Parse(time.DateOnly, s)
+	if err != nil {
+		n, convErr := strconv.Atoi(s[:len(s)-1])
+		if convErr != nil || n < 0 || n > 9999 {
+			return day, fmt.Errorf("%q is no day such as 2027-03-31 or 90d", s)
+		}
+		switch s[len(s)-1] {
+		case 'd':
+			day = today.AddDate(0, 0, n)
+		case 'w':
+			day = today.AddDate(0, 0, 7*n)
+		case 'm':
+			day = today.AddDate(0, n, 0)
+		case 'y':
+			day = today.AddDate(n, 0, 0)
+		default:
+			return day, fmt.Errorf("%q is no day such as 2027-03-31 or 90d", s)
+		}
+	}
+	if day.Year() > 9999 {
+		return day, fmt.Errorf("%q is too far away", s)
+	}
+	if day.Format(time.DateOnly) < today.Format(time.DateOnly) {
+		return day, fmt.Errorf("%s is over already", day.Format(time.DateOnly))
+	}
+	return day, nil
+}
+
+// accept gives the suppressions for entries, one for each that differs. What
+// needs none is left out.
+func (s *session) accept(entries []*entry, a acceptance) []policy.Suppression {
+	seen := make(map[policy.Suppression]bool)
+	var all []policy.Suppression
+	for _, e := range entries {
+		if !e.acceptable() {
+			continue
+		}
+		if x := s.suppression(e, a); !seen[x] {
+			seen[x] = true
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+func (s *session) suppression(e *entry, a acceptance) policy.Suppression {
+	x := policy.Suppression{Rule: e.Policy, Object: "**", Reason: a.reason, Expires: a.expires, Owner: a.owner}
+	if e.Rule != "" {
+		x.Rule += "/" + e.Rule
+	}
+	switch a.scope {
+	case thisObject:
+		x.Object = objectPattern(e.Object)
+		if e.Object.Kind == "" || s.inSeveralUnits(x.Object) {
+			x.Path = e.path()
+		}
+	case thisFile:
+		x.Path = e.path()
+		if len(e.Origins) > 0 && e.Origins[0].File != "" {
+			x.Path = e.Origins[0].File
+		}
+	case thisUnit:
+		x.Path = e.path()
+	}
+	return x
+}
+
+// path is what tells the place of a result: its unit, or else its file.
+func (e *entry) path() string {
+	if e.Object.Unit == "" && len(e.Origins) > 0 {
+		return e.Origins[0].File
+	}
+	return e.Object.Unit
+}
+
+// inSeveralUnits says whether more than one unit has an object that goes by a
+// pattern: a suppression for one of them names its unit.
+func (s *session) inSeveralUnits(pattern string) bool {
+	if s.ambiguous == nil {
+		s.ambiguous = make(map[string]bool)
+		unit := make(map[string]string)
+		for _, e := range s.entries {
+			p := objectPattern(e.Object)
+			if u, ok := unit[p]; ok && u != e.Object.Unit {
+				s.ambiguous[p] = true
+			}
+			unit[p] = e.Object.Unit
+		}
+	}
+	return s.ambiguous[pattern]
+}
+
+// objectPattern is how a suppression names an object.
+func objectPattern(k render.Key) string {
+	group, _, ok := strings.Cut(k.APIVersion, "/")
+	if !ok {
+		group = ""
+	}
+	return strings.Join([]string{group, k.Kind, k.Namespace, k.Name}, "/")
+}
+
+// remove gives the suppressions that accepted entries.
+func remove(entries []*entry) []policy.Suppression {
+	seen := make(map[policy.Suppression]bool)
+	var all []policy.Suppression
+	for _, e := range entries {
+		if e.Suppression != nil && !seen[*e.Suppression] {
+			seen[*e.Suppression] = true
+			all = append(all, *e.Suppression)
+		}
+	}
+	return all
+}
+
+// described is a suppression in words.
+func described(s policy.Suppression) string {
+	at := ""
+	if s.Path != "" {
+		at = " in " + s.Path
+	}
+	object := cmp.Or(s.Object, "**")
+	if object == "**" {
+		object = "anything"
+	}
+	return s.Rule + " for " + object + at
+}

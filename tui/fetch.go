@@ -1,0 +1,148 @@
+package tui
+
+import (
+	"context"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/preadmit/preadmit/report"
+)
+
+// Objects and explanations take their time, so they are asked for one after
+// another, the one under the cursor next, and a few are kept.
+
+type fetchKey struct {
+	entry   string
+	explain bool // else the object
+}
+
+type fetched struct {
+	object *Rendered
+	text   string
+	err    error
+}
+
+type fetchedMsg struct {
+	report *report.Report // that it is of
+	key    fetchKey
+	fetched
+}
+
+type fetches struct {
+	kept map[fetchKey]fetched
+	old  []fetchKey // the oldest first
+	busy bool
+}
+
+const maxFetched = 64
+
+func newFetches() fetches { return fetches{kept: make(map[fetchKey]fetched)} }
+
+func (f *fetches) keep(k fetchKey, x fetched) {
+	if _, ok := f.kept[k]; !ok {
+		f.old = append(f.old, k)
+	}
+	if f.kept[k] = x; len(f.old) > maxFetched {
+		delete(f.kept, f.old[0])
+		f.old = f.old[1:]
+	}
+}
+
+// needs is what the pane needs of the host; ok is false when it needs nothing.
+func (k paneKind) needs(e *entry) (key fetchKey, ok bool) {
+	switch k {
+	case paneObject, paneDiff:
+		return fetchKey{e.key, false}, true
+	case paneExplain:
+		return fetchKey{e.key, true}, true
+	}
+	return fetchKey{}, false
+}
+
+// want asks for what the preview needs and has not, one thing at a time.
+func (m *model) want() tea.Cmd {
+	e := m.selected()
+	if e == nil || m.fetched.busy || !m.layout.previews() {
+		return nil
+	}
+	key, ok := m.pane.needs(e)
+	if _, have := m.fetched.kept[key]; !ok || have {
+		return nil
+	}
+	m.fetched.busy = true
+	return m.fetch(key, e)
+}
+
+func (m *model) fetch(key fetchKey, e *entry) tea.Cmd {
+	of, ctx, host := m.session.report, m.ctx, m.host
+	return func() tea.Msg { return fetchedMsg{of, key, get(ctx, host, key, e)} }
+}
+
+func get(ctx context.Context, host Host, key fetchKey, e *entry) (f fetched) {
+	if key.explain {
+		f.text, f.err = host.Explain(ctx, e.Result)
+	} else {
+		f.object, f.err = host.Object(ctx, e.Result)
+	}
+	return f
+}
+
+func (m *model) fetchedOne(msg fetchedMsg) tea.Cmd {
+	m.fetched.busy = false
+	if msg.report == m.session.report {
+		m.fetched.keep(msg.key, msg.fetched)
+		m.built = builtPane{}
+	}
+	return m.want()
+}
+
+// A builtPane is a pane with what it was made of.
+type builtPane struct {
+	pane
+	of    *entry
+	kind  paneKind
+	width int
+}
+
+// preview is the pane of the result under the cursor, made when it is another
+// than before.
+func (m *model) preview(width int) *pane {
+	e := m.selected()
+	if b := &m.built; b.of == e && b.kind == m.pane && b.width == width && e != nil {
+		return &b.pane
+	}
+	was := m.built
+	m.built = builtPane{of: e, kind: m.pane, width: width}
+	if e != nil {
+		m.built.pane = m.makePane(e, width)
+	}
+	if was.of == nil || was.of != e || was.kind != m.pane {
+		m.paneTop = -1 // show what is at fault
+	}
+	return &m.built.pane
+}
+
+func (m *model) makePane(e *entry, width int) pane {
+	switch m.pane {
+	case paneSource:
+		return m.session.sourcePane(e, width)
+	case paneOrigins:
+		return m.session.originsPane(e, width)
+	case paneRule:
+		return m.session.rulePane(e, width)
+	}
+	key, _ := m.pane.needs(e)
+	f, ok := m.fetched.kept[key]
+	switch {
+	case !ok:
+		return textPane("…", noLanguage, width)
+	case f.err != nil:
+		return textPane(f.err.Error(), noLanguage, width)
+	case m.pane == paneExplain:
+		return textPane(f.text, noLanguage, width)
+	case m.pane == paneDiff:
+		return diffPane(f.object, width)
+	default:
+		return objectPane(e, f.object, width)
+	}
+}

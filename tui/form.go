@@ -1,0 +1,209 @@
+package tui
+
+import (
+	"fmt"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/preadmit/preadmit/report"
+)
+
+// A form asks for what a suppression needs. What was said the last time stands
+// in it already.
+type form struct {
+	targets []*entry
+	fields  [3]field // reason, expires, owner
+	scope   scope
+	at      int // the field that is typed in; the scope is the last
+	err     error
+	last    acceptance
+}
+
+var fieldNames = [4]string{"reason", "expires", "owner", "scope"}
+
+const scopeField = 3
+
+// open begins a form for entries.
+func (f *form) open(targets []*entry, o *Options) {
+	if f.last.expires == "" {
+		f.last.expires, f.last.owner = o.Today.AddDate(0, 0, 90).Format(time.DateOnly), o.Owner
+	}
+	f.targets, f.at, f.err, f.scope = targets, 0, nil, thisObject
+	f.fields = [3]field{
+		newField(f.last.reason, "why is this all right for now?"),
+		newField(f.last.expires, "2027-03-31, 90d, 6m"),
+		newField(f.last.owner, "who answers for it"),
+	}
+}
+
+func (f *form) focus(at int) {
+	n := len(fieldNames)
+	f.at = (at + n) % n
+}
+
+// answer is what was typed, checked.
+func (f *form) answer(today time.Time) (acceptance, error) {
+	a := acceptance{f.fields[0].String(), f.fields[1].String(), f.fields[2].String(), f.scope}
+	err := a.check(today)
+	return a, err
+}
+
+// accept opens the form for what is chosen.
+func (m *model) accept() tea.Cmd {
+	if m.ReadOnly {
+		m.say("--readonly: nothing is accepted")
+		return nil
+	}
+	var targets []*entry
+	for _, e := range m.list.chosen(m.session.entries) {
+		if e.acceptable() {
+			targets = append(targets, e)
+		}
+	}
+	if len(targets) == 0 {
+		m.say("nothing to accept here")
+		return nil
+	}
+	m.mode = modeForm
+	m.form.open(targets, &m.Options)
+	return nil
+}
+
+func (m *model) formKey(msg tea.KeyPressMsg) tea.Cmd {
+	f := &m.form
+	f.err = nil
+	switch s := msg.String(); s {
+	case "esc", "ctrl+c":
+		m.mode = modeList
+		m.say("nothing was accepted")
+	case "tab", "down":
+		f.focus(f.at + 1)
+	case "shift+tab", "up":
+		f.focus(f.at - 1)
+	case "enter", "ctrl+s":
+		m.submit()
+	default:
+		if f.at == scopeField {
+			f.turn(s)
+			return nil
+		}
+		f.fields[f.at].press(msg)
+	}
+	return nil
+}
+
+// turn chooses another scope.
+func (f *form) turn(key string) {
+	switch key {
+	case "left", "h":
+		f.scope = (f.scope + numScopes - 1) % numScopes
+	case "right", "l", "space":
+		f.scope = (f.scope + 1) % numScopes
+	}
+}
+
+// submit stages what the form says and goes on to the next result.
+func (m *model) submit() {
+	f := &m.form
+	a, err := f.answer(m.Today)
+	if err != nil {
+		f.err = err
+		return
+	}
+	f.last = a
+	add := m.session.accept(f.targets, a)
+	did := "accepting " + counted(len(f.targets), "result")
+	n := m.session.stage(did, Decisions{Add: add})
+	m.mode = modeList
+	m.unmark()
+	if n == 0 {
+		m.say("that is staged already")
+		return
+	}
+	if len(f.targets) == 1 {
+		m.list.next(func(e *entry) bool { return e.acceptable() && !e.accepted })
+	}
+	m.say("staged %s: W reviews and writes, u takes it back", counted(n, "suppression"))
+}
+
+// takeBack stages the removal of the suppressions of what is chosen; what is
+// only staged is taken back by undo.
+func (m *model) takeBack() {
+	if m.ReadOnly {
+		m.say("--readonly: nothing is removed")
+		return
+	}
+	gone := remove(m.list.chosen(m.session.entries))
+	if len(gone) == 0 {
+		m.say("no suppression here; u takes back what is staged")
+		return
+	}
+	n := m.session.stage("removing "+counted(len(gone), "suppression"), Decisions{Remove: gone})
+	m.unmark()
+	if n == 0 {
+		m.say("that is staged already")
+		return
+	}
+	m.say("staged the removal of %s: W reviews and writes, u takes it back", counted(n, "suppression"))
+}
+
+func (m *model) unmark() {
+	m.list.anchor = -1
+	for _, e := range m.session.entries {
+		e.marked = false
+	}
+	m.session.marked = 0
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// formLines are the form as it is drawn.
+func (m *model) formLines(width int) []string {
+	f, t := &m.form, m.theme
+	what := counted(len(f.targets), "result")
+	if len(f.targets) == 1 {
+		e := f.targets[0]
+		what = report.RuleName(e.Result) + " for " + report.ObjectName(e.Object)
+	}
+	lines := []string{t.title.Render("Accept ") + what, ""}
+	for i := range f.fields {
+		lines = append(lines, m.label(i)+f.fields[i].view(t, width-12, i == f.at))
+	}
+	choice := "‹ " + scopeWords[f.scope] + " ›"
+	if f.at == scopeField {
+		choice = t.activeTab.Render(choice)
+	}
+	lines = append(lines, m.label(scopeField)+choice, "")
+	if f.err != nil {
+		lines = append(lines, wrapStyled(t.bad, f.err.Error(), width)...)
+	}
+	return append(lines, m.formPreview(width)...)
+}
+
+func (m *model) label(i int) string {
+	s := pad(fieldNames[i], 8) + " "
+	if i == m.form.at {
+		return m.theme.key.Render("> " + s)
+	}
+	return "  " + s
+}
+
+// formPreview says what would be written.
+func (m *model) formPreview(width int) []string {
+	all := m.session.accept(m.form.targets, acceptance{scope: m.form.scope})
+	lines := []string{m.theme.dim.Render(counted(len(all), "suppression") + ":")}
+	for i, s := range all {
+		if i == 5 {
+			lines = append(lines, m.theme.dim.Render(fmt.Sprintf("… %d more", len(all)-i)))
+			break
+		}
+		lines = append(lines, wrapStyled(m.theme.dim, report.Visible(described(s), maxLine), width)...)
+	}
+	return lines
+}

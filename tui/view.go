@@ -1,0 +1,573 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/preadmit/preadmit/report"
+)
+
+// A layout is where things are on the screen. From 120 columns the preview
+// stands beside the list, from 80 below it, else one of them is seen.
+type layout struct {
+	tooSmall bool
+	single   bool // list or preview
+	beside   bool
+	onlyPane bool // of a single one the preview
+	body     int  // lines between the tabs and the status line
+	list     rect
+	preview  rect
+	head     int      // lines of the preview above its tabs
+	tabs     []tabPos // sections, in the first line
+	panes    []tabPos // previews
+	column   int      // width of the list's first column
+}
+
+type rect struct{ x, y, w, h int }
+
+func (r rect) has(x, y int) bool { return x >= r.x && x < r.x+r.w && y >= r.y && y < r.y+r.h }
+
+// A tabPos is where a tab can be clicked.
+type tabPos struct{ from, to, id int }
+
+const (
+	minWidth, minHeight = 40, 10
+	besideWidth         = 120
+	belowWidth          = 80
+	belowHeight         = 18
+)
+
+// previews says whether a preview is seen.
+func (l *layout) previews() bool { return !l.tooSmall && (!l.single || l.onlyPane) }
+
+// paneHeight is the room for the lines of a pane.
+func (l *layout) paneHeight() int { return max(1, l.preview.h-l.head-1) }
+
+// lay says where things go.
+func (m *model) lay() {
+	l := &m.layout
+	w, h := m.width, m.height
+	*l = layout{tooSmall: w < minWidth || h < minHeight, body: max(0, h-3), tabs: l.tabs, panes: l.panes, head: l.head}
+	l.beside = w >= besideWidth
+	l.single = m.zoom || !l.beside && (w < belowWidth || h < belowHeight)
+	l.onlyPane = l.single && (m.focusPreview || m.zoom)
+	whole := rect{0, 1, w, l.body}
+	switch {
+	case l.single:
+		l.list, l.preview = whole, whole
+	case l.beside:
+		left := w * 45 / 100
+		l.list = rect{0, 1, left, l.body}
+		l.preview = rect{left + 1, 1, w - left - 1, l.body}
+	default:
+		top := l.body * 2 / 5
+		l.list = rect{0, 1, w, top}
+		l.preview = rect{0, 1 + top, w, l.body - top}
+	}
+	if m.list.height != l.list.h {
+		m.list.height = l.list.h
+		m.list.window()
+	}
+}
+
+// View draws the screen.
+func (m *model) View() tea.View {
+	v := tea.NewView(strings.Join(m.frame(), "\n"))
+	v.AltScreen = true
+	v.MouseMode = tea.MouseModeCellMotion
+	v.WindowTitle = "preadmit triage"
+	return v
+}
+
+// frame is the screen as lines, each as wide as the screen.
+func (m *model) frame() []string {
+	if m.width <= 0 || m.height <= 0 {
+		return nil
+	}
+	if m.layout.tooSmall {
+		return m.small()
+	}
+	lines := make([]string, 0, m.height)
+	lines = append(lines, m.header())
+	lines = append(lines, m.bodyLines()...)
+	lines = append(lines, m.status(), m.help())
+	for i := range lines {
+		lines[i] = fit(lines[i], m.width)
+	}
+	return lines
+}
+
+func (m *model) small() []string {
+	text := fmt.Sprintf("preadmit triage needs %d columns and %d lines; this window has %d and %d. Make it larger, or q.", minWidth, minHeight, m.width, m.height)
+	lines := strings.Split(ansi.Wrap(text, m.width, ""), "\n")
+	lines = lines[:min(len(lines), m.height)]
+	for i := range lines {
+		lines[i] = fit(lines[i], m.width)
+	}
+	return lines
+}
+
+// header are the sections with their counts.
+func (m *model) header() string {
+	var all []section
+	for s := range numSections {
+		if s != sectionProposed || len(m.session.report.Proposed) > 0 {
+			all = append(all, s)
+		}
+	}
+	line, tabs := m.sectionTabs(all)
+	if ansi.StringWidth(line) > m.width {
+		line, tabs = m.sectionTabs([]section{m.section})
+		line += m.theme.dim.Render(fmt.Sprintf("  [ %d of %d ]", int(m.section)+1, len(all)))
+	}
+	m.layout.tabs = tabs
+	return line
+}
+
+func (m *model) sectionTabs(all []section) (string, []tabPos) {
+	var b strings.Builder
+	var tabs []tabPos
+	x := 0
+	for _, s := range all {
+		text := fmt.Sprintf(" %s %d ", sectionNames[s], m.session.sectionCount(s))
+		tabs = append(tabs, tabPos{x, x + len(text), int(s)})
+		x += len(text)
+		if s == m.section {
+			b.WriteString(m.theme.activeTab.Render(text))
+		} else {
+			b.WriteString(m.theme.tab.Render(text))
+		}
+	}
+	return b.String(), tabs
+}
+
+// bodyLines are the list and the preview, or what is laid over them.
+func (m *model) bodyLines() []string {
+	l := &m.layout
+	switch {
+	case m.mode == modeHelp:
+		return m.overlay("Keys", m.helpLines(m.width))
+	case m.mode == modeReview && m.change == nil:
+		return block([]string{"…"}, m.width, l.body)
+	case m.mode == modeReview:
+		return m.overlay("This would be written to "+report.Visible(m.change.File, maxLine), m.diffLines())
+	case m.mode == modeForm && l.single:
+		return block(m.formLines(l.preview.w), l.preview.w, l.body)
+	case l.onlyPane:
+		return m.previewLines(l.preview)
+	case l.single:
+		return m.listLines()
+	}
+	list, preview := m.listLines(), m.previewLines(l.preview)
+	if m.mode == modeForm {
+		preview = block(m.formLines(l.preview.w), l.preview.w, l.preview.h)
+	}
+	if !l.beside {
+		return append(list, preview...)
+	}
+	bar := m.theme.dim.Render("│")
+	for i := range list {
+		list[i] = fit(list[i], l.list.w) + bar + preview[i]
+	}
+	return list
+}
+
+// overlay is a window on lines under a title.
+func (m *model) overlay(title string, lines []string) []string {
+	n := max(1, m.layout.body-1)
+	m.scroll = max(0, min(m.scroll, len(lines)-n))
+	shown := lines[m.scroll:min(len(lines), m.scroll+n)]
+	if rest := len(lines) - m.scroll - len(shown); rest > 0 {
+		title += fmt.Sprintf("  (%d lines below: j, pgdn)", rest)
+	}
+	return block(append([]string{m.theme.title.Render(title)}, shown...), m.width, m.layout.body)
+}
+
+func (m *model) diffLines() []string {
+	var lines []string
+	for l := range strings.SplitSeq(strings.TrimRight(m.change.Diff, "\n"), "\n") {
+		lines = append(lines, m.theme.diff(clean(l)))
+	}
+	return lines
+}
+
+// listLines are the rows in the window.
+func (m *model) listLines() []string {
+	l, r := m.list, m.layout.list
+	if len(l.rows) == 0 {
+		return block(m.nothing(r.w), r.w, r.h)
+	}
+	lines := make([]string, 0, r.h)
+	end := min(len(l.rows), l.top+r.h)
+	m.layout.column = m.columnWidth(l.top, end, r.w)
+	for i := l.top; i < end; i++ {
+		lines = append(lines, m.rowLine(i, r.w))
+	}
+	return block(lines, r.w, r.h)
+}
+
+// nothing says why the list is empty.
+func (m *model) nothing(width int) []string {
+	r := m.session.report
+	text := ""
+	switch {
+	case r.Schema == "" && m.evaluating:
+		text = "Rendering and judging …"
+	case r.Schema == "":
+		text = "No results: r tries again."
+	case m.filtered != "":
+		text = "Nothing matches the filter: esc clears it."
+	case m.section == sectionNew && r.Summary.Objects*r.Summary.Rules == 0:
+		text = "Nothing was judged: this says nothing about what is in the tree."
+	case m.section == sectionNew:
+		text = fmt.Sprintf("Nothing to decide here: %d objects of %d units, %d rules. ] shows the other sections.", r.Summary.Objects, r.Summary.Rendered, r.Summary.Rules)
+	default:
+		text = "Nothing here. ] shows the next section."
+	}
+	return append([]string{""}, wrapStyled(m.theme.dim, text, width)...)
+}
+
+// columnWidth is that of the first column of the rows that are seen: half of the
+// room, or less where none needs it, or more where the second column leaves it.
+func (m *model) columnWidth(from, to, width int) int {
+	first, second := 0, 0
+	for i := from; i < to; i++ {
+		if e := m.list.at(i); e != nil {
+			a, b := m.columns(e)
+			first, second = max(first, ansi.StringWidth(a)), max(second, ansi.StringWidth(b))
+		}
+	}
+	room := max(1, width-6)
+	return min(first, max(room/2, room-second-2))
+}
+
+func (m *model) rowLine(i, width int) string {
+	l := m.list
+	cursor := i == l.cursor
+	inRange := l.anchor >= 0 && i >= min(l.anchor, l.cursor) && i <= max(l.anchor, l.cursor)
+	sign := " "
+	switch {
+	case cursor:
+		sign = ">"
+	case inRange:
+		sign = "|"
+	}
+	e := l.at(i)
+	plain := cursor || inRange
+	var line string
+	if e == nil {
+		line = sign + m.groupText(l.groups[l.rows[i].group], width-1, plain)
+	} else {
+		line = sign + m.entryText(e, width-1, plain)
+	}
+	switch {
+	case plain && !m.focusPreview:
+		return m.theme.selected.Render(fit(line, width))
+	case plain:
+		return m.theme.unfocused.Render(fit(line, width))
+	default:
+		return fit(line, width)
+	}
+}
+
+// groupText is the head of a group: its name, and how many of what it has.
+func (m *model) groupText(g *group, width int, plain bool) string {
+	fold := "▾ "
+	if m.list.folded[g.key] {
+		fold = "▸ "
+	}
+	var counts []string
+	for s, n := range g.counts {
+		if n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, stateWords[s]))
+		}
+	}
+	right := strings.Join(counts, " ")
+	if len(right) > width/2 {
+		right = fmt.Sprintf("%d", len(g.items))
+	}
+	name := ansi.Truncate(g.name, max(1, width-len(right)-4), "…")
+	gap := strings.Repeat(" ", max(1, width-2-ansi.StringWidth(name)-len(right)-1))
+	if plain {
+		return fold + name + gap + right
+	}
+	return fold + m.theme.title.Render(name) + gap + m.theme.dim.Render(right)
+}
+
+// entryText is a row: its signs, then what the group does not say already.
+func (m *model) entryText(e *entry, width int, plain bool) string {
+	mark, staged := " ", " "
+	if e.marked {
+		mark = "*"
+	}
+	switch {
+	case e.accepted:
+		staged = "+"
+	case e.restored:
+		staged = "-"
+	}
+	style, symbol := m.theme.class(e.rank)
+	a, b := m.columns(e)
+	room := max(1, width-5)
+	if e.Message != "" && room >= 90 {
+		b += "  " + report.Message(e.Message[:min(len(e.Message), 500)])
+	}
+	first := min(m.layout.column, room)
+	a = pad(ansi.Truncate(a, first, "…"), first)
+	rest := room - first - 2
+	if ansi.StringWidth(b) > rest && m.grouping != byFile && room < 90 {
+		b = tail(b, rest)
+	}
+	if plain {
+		return mark + staged + symbol + " " + a + "  " + b
+	}
+	return mark + staged + style.Render(symbol) + " " + a + "  " + m.theme.dim.Render(ansi.Truncate(b, max(rest, 0), "…"))
+}
+
+// columns are what tells an entry from the others of its group.
+func (m *model) columns(e *entry) (a, b string) {
+	place := report.Visible(e.place().String(), 1024)
+	object := report.ObjectName(e.Object)
+	switch m.grouping {
+	case byRule:
+		return object, place
+	case byFile:
+		return fmt.Sprintf("%d: %s", e.line, report.RuleName(e.Result)), object
+	case byObject:
+		return report.RuleName(e.Result), place
+	default:
+		return report.RuleName(e.Result) + " " + object, place
+	}
+}
+
+// tail is the end of a text, which tells more of a path than its beginning.
+func tail(s string, width int) string {
+	n := ansi.StringWidth(s)
+	if n <= width || width < 2 {
+		return s
+	}
+	return "…" + ansi.TruncateLeft(s, n-width+1, "")
+}
+
+// previewLines are what is wrong, and the pane below it.
+func (m *model) previewLines(r rect) []string {
+	e := m.selected()
+	if e == nil {
+		return block(nil, r.w, r.h)
+	}
+	lines := m.headLines(e, r)
+	m.layout.head = len(lines)
+	p := m.preview(r.w)
+	h := max(1, r.h-len(lines)-1)
+	if m.paneTop < 0 {
+		m.paneTop = max(0, min(p.focus-h/2, len(p.lines)-h))
+	}
+	m.paneTop = max(0, min(m.paneTop, len(p.lines)-1))
+	lines = append(lines, m.paneTabs(r))
+	for i := m.paneTop; i < len(p.lines) && len(lines) < r.h; i++ {
+		lines = append(lines, m.paneLine(&p.lines[i], r.w))
+	}
+	return block(lines, r.w, r.h)
+}
+
+// headLines say what is wrong with what.
+func (m *model) headLines(e *entry, r rect) []string {
+	style, symbol := m.theme.class(e.rank)
+	state := ""
+	switch {
+	case e.accepted:
+		state = " accepted, not written"
+	case e.restored:
+		state = " suppression removed, not written"
+	case e.state != isNew && e.state != isPassed:
+		state = " " + stateWords[e.state]
+	}
+	lines := []string{fit(style.Render(symbol+" "+e.class)+m.theme.dim.Render(state)+" "+m.theme.title.Render(report.RuleName(e.Result)), r.w)}
+	most := 2
+	if r.h > 24 {
+		most = 4
+	}
+	if r.h < 8 {
+		most = 1
+	}
+	message := wrapped(report.Message(e.Message), r.w)
+	if len(message) > most {
+		message = append(message[:most-1:most-1], message[most-1]+" …")
+	}
+	lines = append(lines, message...)
+	object := report.ObjectName(e.Object)
+	if e.Object.Kind != "" && e.Object.Unit != "" {
+		object += " in " + report.Visible(e.Object.Unit, 1024)
+	}
+	if x := e.Suppression; x != nil {
+		lines = append(lines, m.theme.note.Render("accepted until "+report.Name(x.Expires)+": ")+report.Message(x.Reason))
+	}
+	return append(lines, m.theme.dim.Render(object))
+}
+
+func (m *model) paneTabs(r rect) string {
+	var b strings.Builder
+	m.layout.panes = m.layout.panes[:0]
+	x := r.x
+	for k := range numPanes {
+		text := fmt.Sprintf(" %d %s ", k+1, paneNames[k])
+		if r.w < 60 && k != m.pane {
+			text = fmt.Sprintf(" %d ", k+1)
+		}
+		m.layout.panes = append(m.layout.panes, tabPos{x, x + len(text), int(k)})
+		x += len(text)
+		style := m.theme.tab
+		switch {
+		case k == m.pane && m.focusPreview:
+			style = m.theme.activeTab
+		case k == m.pane:
+			style = m.theme.title.Underline(true)
+		}
+		b.WriteString(style.Render(text))
+	}
+	return b.String()
+}
+
+func (m *model) paneLine(l *pline, width int) string {
+	gutter := m.theme.dim.Render(l.gutter)
+	switch l.look {
+	case faultLine:
+		return fit(m.theme.mark.Render(l.gutter)+m.theme.highlight(l.lang, l.text), width)
+	case caretLine:
+		return fit(gutter+m.theme.mark.Render(l.text), width)
+	case titleLine:
+		return fit(gutter+m.theme.title.Render(l.text), width)
+	case dimLine:
+		return fit(gutter+m.theme.dim.Render(l.text), width)
+	default:
+		return fit(gutter+m.theme.highlight(l.lang, ansi.Truncate(l.text, width, "…")), width)
+	}
+}
+
+// status is the line above the footer: what happened or is being typed, and
+// where one is.
+func (m *model) status() string {
+	if m.mode == modeFilter {
+		return fit("/"+m.input.view(m.theme, m.width-13, true), m.width-12) + m.theme.dim.Render(fmt.Sprintf("%11d ", m.list.n))
+	}
+	left, style := m.message, lipgloss.NewStyle()
+	if m.bad {
+		style = m.theme.bad
+	}
+	if left == "" && m.evaluating {
+		left = m.progress.String() + " …"
+	}
+	right := m.where()
+	room := m.width - ansi.StringWidth(right) - 1
+	if m.message != "" && ansi.StringWidth(left) > room {
+		right, room = "", m.width
+	}
+	return m.theme.bar.Render(fit(style.Inherit(m.theme.bar).Render(ansi.Truncate(left, max(room-1, 1), "…")), max(room, 1)) + m.theme.bar.Render(right))
+}
+
+// where is what is seen of how much.
+func (m *model) where() string {
+	var parts []string
+	if n := m.session.staged.Len(); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d staged", n))
+	}
+	if n := m.session.marked; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d marked", n))
+	}
+	if m.filtered != "" {
+		parts = append(parts, "/"+ansi.Truncate(report.Message(m.filtered), max(8, m.width/4), "…"))
+	}
+	if m.width >= 60 {
+		parts = append(parts, "by "+groupingNames[m.grouping]+", "+orderingNames[m.ordering])
+	}
+	if m.ReadOnly {
+		parts = append(parts, "readonly")
+	}
+	parts = append(parts, fmt.Sprintf("%d of %d ", min(m.list.cursor+1, len(m.list.rows)), len(m.list.rows)))
+	return strings.Join(parts, " · ")
+}
+
+func (p Progress) String() string {
+	if p.Total == 0 {
+		return p.Step
+	}
+	return fmt.Sprintf("%s %d of %d", p.Step, p.Done, p.Total)
+}
+
+// help is the last line.
+func (m *model) help() string {
+	switch m.mode {
+	case modeFilter:
+		return m.theme.dim.Render("words, !word, rule: kind: ns: name: unit: file: sev: is: new · enter keeps it, esc clears it")
+	case modeForm:
+		return m.theme.dim.Render("enter stages · tab next field · ‹ › scope · esc back")
+	case modeReview:
+		return m.theme.key.Render("enter") + " writes it · " + m.theme.key.Render("esc") + " back, all stays staged"
+	case modeHelp:
+		return m.theme.dim.Render("esc back")
+	case modeCopy:
+		return m.theme.title.Render("copy: ") + "p place · m message · o object's YAML · s suppression · esc"
+	case modeQuit:
+		return m.theme.warn.Render(counted(m.session.staged.Len(), "decision")+" not written: ") + "W review and write · D discard · esc stay"
+	}
+	return m.keyLine(m.footer(), []key.Binding{m.keys.Help, m.keys.Quit})
+}
+
+// keyLine are keys, as many as fit before those that are always there.
+func (m *model) keyLine(keys, always []key.Binding) string {
+	text := func(k key.Binding) string {
+		return m.theme.key.Render(k.Help().Key) + " " + m.theme.dim.Render(k.Help().Desc)
+	}
+	end := ""
+	for _, k := range always {
+		end += "  " + text(k)
+	}
+	line, room := "", m.width-ansi.StringWidth(end)
+	for _, k := range keys {
+		if next := line + "  " + text(k); ansi.StringWidth(next)-2 <= room {
+			line = next
+		}
+	}
+	return strings.TrimPrefix(line+end, "  ")
+}
+
+// fit makes a line as wide as asked for.
+func fit(s string, width int) string {
+	n := ansi.StringWidth(s)
+	if n > width {
+		s = ansi.Truncate(s, width, "…")
+		n = ansi.StringWidth(s)
+	}
+	return s + strings.Repeat(" ", max(0, width-n))
+}
+
+// pad fills a text to a width.
+func pad(s string, width int) string {
+	return s + strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
+}
+
+// block makes lines a rectangle.
+func block(lines []string, width, height int) []string {
+	out := make([]string, height)
+	for i := range out {
+		if i < len(lines) {
+			out[i] = fit(lines[i], width)
+		} else {
+			out[i] = strings.Repeat(" ", width)
+		}
+	}
+	return out
+}
+
+func wrapStyled(s lipgloss.Style, text string, width int) []string {
+	lines := strings.Split(ansi.Wrap(report.Message(text), max(1, width), ""), "\n")
+	for i := range lines {
+		lines[i] = s.Render(lines[i])
+	}
+	return lines
+}
