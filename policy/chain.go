@@ -5,11 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	goruntime "runtime"
 	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/render"
@@ -47,7 +48,7 @@ func sorted(found [][]Result) []Result {
 func inParallel(ctx context.Context, n int, f func(context.Context, int) ([]Result, error)) ([][]Result, error) {
 	found := make([][]Result, n)
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
+	group.SetLimit(goruntime.GOMAXPROCS(0))
 	const batch = 16
 	for start := 0; start < n; start += batch {
 		group.Go(func() error {
@@ -74,6 +75,13 @@ func (c Chain) review(ctx context.Context, req Request) ([]Result, error) {
 	var h history
 	results, admitted := c.admit(&req)
 	var mutations []Result
+	if !admitted && req.Admitted != nil {
+		written, err := c.validateWritten(ctx, &req)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, written...)
+	}
 	if admitted {
 		var err error
 		if mutations, err = c.mutate(ctx, &req, &h); err != nil {
@@ -107,6 +115,7 @@ func (c Chain) admit(req *Request) (results []Result, admitted bool) {
 	var err error
 	if req.Object != nil {
 		if req.Admitted, err = c.Kinds.Admit(req.Object, req.Namespace); err != nil {
+			req.Admitted = notServed(req, err)
 			return decodeErrors(req, err), false
 		}
 	}
@@ -117,6 +126,35 @@ func (c Chain) admit(req *Request) (results []Result, admitted bool) {
 		req.applied()
 	}
 	return nil, true
+}
+
+// notServed is the object as it is written where its version is not served, and
+// else nil.
+func notServed(req *Request, err error) map[string]any {
+	var fe *FieldError
+	if req.Operation != Create || !errors.As(err, &fe) || !fe.NotServed {
+		return nil
+	}
+	return runtime.DeepCopyJSON(req.Object.Object)
+}
+
+// validateWritten asks the validators that judge what is written.
+func (c Chain) validateWritten(ctx context.Context, req *Request) ([]Result, error) {
+	var results []Result
+	for _, v := range c.Validators {
+		if _, ok := v.(WrittenValidator); !ok {
+			continue
+		}
+		rs, err := validate(ctx, v, req)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rs {
+			rs[i].Assumed = append(rs[i].Assumed, "judged as it is written: the API server does not serve this version")
+		}
+		results = append(results, rs...)
+	}
+	return results, nil
 }
 
 func unitNamespace(o *render.Object) string {

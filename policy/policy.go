@@ -104,6 +104,8 @@ type Version struct {
 type FieldError struct {
 	Fields []string // JSON pointers
 	Err    error
+
+	NotServed bool // the API server has no such kind or version: it refuses the request before any policy
 }
 
 func (e *FieldError) Error() string { return e.Err.Error() }
@@ -122,4 +124,12 @@ type Validator interface {
 
 	// Rules documents every rule it would apply, in stable order.
 	Rules() []Rule
+}
+
+// A WrittenValidator also judges objects that the API server refuses because it
+// does not serve their version, as they are written: its policies may be about
+// just that. Request.Admitted is what is written then.
+type WrittenValidator interface {
+	Validator
+	JudgesWritten()
 }

@@ -16,6 +16,9 @@ import (
 // A validator is what the chain asks about objects as they will be stored.
 type validator struct{ *Engine }
 
+// JudgesWritten implements policy.WrittenValidator.
+func (validator) JudgesWritten() {}
+
 // Validator judges requests by ValidatingPolicies and ImageValidatingPolicies,
 // a result for each validation.
 func (e *Engine) Validator() policy.Validator { return validator{e} }

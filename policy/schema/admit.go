@@ -57,16 +57,16 @@ func (k *Kinds) unknown(gvk schema.GroupVersionKind) error {
 		if s := k.suggest(gvk); s != "" && !strings.Contains(s, " ") {
 			field = "/kind"
 		}
-		return fieldError(k.noMatch(gvk), field)
+		return notServed(k.noMatch(gvk), field)
 	}
 	if s := k.suggestCustom(gvk); s != "" {
-		return fieldError(fmt.Errorf("no matches for kind %q in version %q; did you mean %s?", gvk.Kind, gvk.GroupVersion(), s), "/kind")
+		return notServed(fmt.Errorf("no matches for kind %q in version %q; did you mean %s?", gvk.Kind, gvk.GroupVersion(), s), "/kind")
 	}
 	if !strings.Contains(gvk.Group, ".") { // a definition's group has a dot
-		return fieldError(k.noMatchElsewhere(gvk), "/apiVersion")
+		return notServed(k.noMatchElsewhere(gvk), "/apiVersion")
 	}
 	if strings.TrimSpace(gvk.Kind) != gvk.Kind || strings.ContainsAny(gvk.Group+gvk.Version, " \t\r\n") {
-		return fieldError(fmt.Errorf("no matches for kind %q in version %q", gvk.Kind, gvk.GroupVersion()), "/kind")
+		return notServed(fmt.Errorf("no matches for kind %q in version %q", gvk.Kind, gvk.GroupVersion()), "/kind")
 	}
 	return nil
 }
@@ -229,6 +229,11 @@ func weigh(value any) int {
 		}
 	}
 	return size
+}
+
+// notServed is the error for a kind that no request can be about.
+func notServed(err error, pointer string) error {
+	return &policy.FieldError{Fields: []string{pointer}, Err: err, NotServed: true}
 }
 
 func fieldError(err error, pointers ...string) error {

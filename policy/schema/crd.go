@@ -149,7 +149,7 @@ func readSchemas(object map[string]any) map[string]func() (*customSchema, error)
 // admit returns a custom object as its definition makes it.
 func (c *custom) admit(r release, o *render.Object, gvk schema.GroupVersionKind, namespace string) (map[string]any, error) {
 	if !slices.Contains(c.served, gvk.Version) {
-		return nil, fieldError(fmt.Errorf("no matches for kind %q in version %q: its CustomResourceDefinition serves %s",
+		return nil, notServed(fmt.Errorf("no matches for kind %q in version %q: its CustomResourceDefinition serves %s",
 			gvk.Kind, gvk.GroupVersion(), strings.Join(c.served, ", ")), "/apiVersion")
 	}
 	held := runtime.DeepCopyJSON(o.Object)
