@@ -73,16 +73,16 @@ func (f *field) namespace(n *node) []render.Origin {
 	}
 	object := f.pointer == "/metadata/namespace" || f.pointer == "/metadata/name" && text(f.p.value, "kind") == "Namespace"
 	subject := f.last() == "namespace" && (f.path[0] == "subjects" || f.above() == "service")
-	if !object && !(subject && f.moved()) {
+	if !object && !(subject && f.moved(n)) {
 		return nil
 	}
 	return f.patchAt(n, "namespace")
 }
 
 // moved tells whether the namespace of a reference was set with that of what it
-// refers to. kustomize does so for what is in the unit and was in the namespace
-// that the reference names, and for the default account.
-func (f *field) moved() bool {
+// refers to. A kustomization does so for what passes through it and was in the
+// namespace that the reference names, and for the default account.
+func (f *field) moved(n *node) bool {
 	src, at := f.original()
 	if src == nil {
 		return true
@@ -102,7 +102,7 @@ func (f *field) moved() bool {
 			return false
 		}
 		p.prepare()
-		if p.base == nil {
+		if p.base == nil || !slices.Contains(p.chain, n) {
 			return false
 		}
 		was, _ := render.Lookup(p.base.doc.Value, p.base.object(p.value))
