@@ -161,7 +161,7 @@ func (p *explainPrinter) checks(indent int, checks []policy.Check) {
 }
 
 func (p *explainPrinter) bindings(e *policy.Explanation) {
-	if e.Matches == "" || e.Matches == policy.No {
+	if e.Matches == "" || e.Matches == policy.No || !bound(e.Engine) {
 		return
 	}
 	p.heading("is it enforced? %s", enforced(e))
@@ -180,6 +180,11 @@ func (p *explainPrinter) bindings(e *policy.Explanation) {
 			p.line(5, "%s", b.Problem)
 		}
 	}
+}
+
+// bound says whether policies of an engine are enforced by bindings.
+func bound(engine string) bool {
+	return engine == policy.EngineAdmission || engine == policy.EngineMutation
 }
 
 func enforced(e *policy.Explanation) string {
@@ -213,7 +218,7 @@ func (p *explainPrinter) trial(t *policy.Trial, only bool) {
 		return
 	}
 	if len(t.Conditions) > 0 {
-		p.heading("match conditions, cost %s", t.ConditionsCost)
+		p.heading("match conditions%s", spent(t.ConditionsCost))
 		for i := range t.Conditions {
 			p.evaluation(&t.Conditions[i], t.Conditions[i].Value != "true")
 		}
@@ -225,11 +230,19 @@ func (p *explainPrinter) trial(t *policy.Trial, only bool) {
 		}
 	}
 	if len(t.Validations) > 0 {
-		p.heading("validations, cost %s", t.ValidationsCost)
+		p.heading("validations%s", spent(t.ValidationsCost))
 		for i := range t.Validations {
 			p.evaluation(&t.Validations[i], only || t.Validations[i].Value != "true")
 		}
 	}
+}
+
+// spent is the cost of several expressions, where it is counted.
+func spent(c policy.Cost) string {
+	if c.Limit == 0 {
+		return ""
+	}
+	return ", cost " + c.String()
 }
 
 func (p *explainPrinter) variable(e *policy.Evaluation) {
@@ -261,7 +274,7 @@ func (p *explainPrinter) evaluation(e *policy.Evaluation, parts bool) {
 		colour = "32"
 	}
 	cost := ""
-	if e.NotRun == "" {
+	if e.NotRun == "" && e.Cost > 0 {
 		cost = fmt.Sprintf(", cost %d", e.Cost)
 	}
 	p.line(1, "%s: %s%s %s", e.Name, p.paint(colour, outcome(e)), cost, placeIn(e.Origin))

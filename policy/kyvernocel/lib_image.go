@@ -50,6 +50,11 @@ func isImage(s string) ref.Val {
 	return types.Bool(err == nil)
 }
 
+// String is the whole name.
+func (r *reference) String() string {
+	return r.registry + "/" + r.repository + r.identifierWithSeparator()
+}
+
 // ConvertToNative implements ref.Val.
 func (r *reference) ConvertToNative(t reflect.Type) (any, error) {
 	if reflect.TypeFor[*reference]().AssignableTo(t) {

@@ -276,6 +276,10 @@ func plainKey(s string) bool {
 
 // scalar shows a scalar; "" for anything else.
 func scalar(v any) string {
+	_, isNull := v.(types.Null)
+	if r, ok := v.(ref.Val); ok && !isNull && native(r) == nil {
+		return "" // of a library's type
+	}
 	switch v := native(v).(type) {
 	case nil:
 		return "null"
