@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,7 +37,7 @@ func (j *judgement) change(ctx context.Context, o *checkOptions, in *input, args
 	if err := b.load(ctx, o, args, stdin); err != nil {
 		return nil, err
 	}
-	if err := b.held(in.tree, slices.Concat(args, o.policies)...); err != nil {
+	if err := b.held(in.tree, slices.Concat(args, o.policies, o.with)...); err != nil {
 		return nil, err
 	}
 	j.base = &report.Base{Revision: o.base, Commit: b.commit}
@@ -131,7 +132,7 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 		return err
 	}
 	c := policy.Comparison{
-		Base:         slices.Concat(b.in.found, j.bench.results, notFollowed(objects(b.in.head)), inBase(kept, moved), was),
+		Base:         slices.Concat(b.said(), j.bench.results, notFollowed(objects(b.in.head)), inBase(kept, moved), was),
 		Moved:        moved,
 		Incomparable: halves(b.in, in),
 	}
@@ -230,6 +231,12 @@ func (a atCommit) At(pointer string) []render.Origin {
 		origins[i].File = a.name(origins[i].File)
 	}
 	return origins
+}
+
+// said is what went wrong in rendering the base, but for files that this clone
+// lacks: that they are there now mends nothing.
+func (b *base) said() []policy.Result {
+	return slices.DeleteFunc(slices.Clone(b.in.found), func(r policy.Result) bool { return r.Rule == "unreadable" })
 }
 
 // divide parts requests into those that would change nothing and the others.
@@ -341,17 +348,35 @@ func has(u *render.Unit, o *render.Object) bool {
 	})
 }
 
-// halves tells the units that either side could not render whole.
+// halves tells the units that either side could not render whole, or not find
+// for what it could not read.
 func halves(sides ...*input) func(unit string) bool {
 	half := make(map[string]bool)
+	var unread []string
 	for _, in := range sides {
 		for _, u := range in.head {
 			for _, e := range render.Errors(u.Err) {
 				half[u.Path] = half[u.Path] || !e.Warning
 			}
 		}
+		unread = append(unread, in.unread()...)
 	}
-	return func(unit string) bool { return half[unit] }
+	return func(unit string) bool {
+		return half[unit] || slices.ContainsFunc(unread, func(name string) bool {
+			return unit == name || strings.HasPrefix(unit, name+"/")
+		})
+	}
+}
+
+// unread are the files and directories that could not be read.
+func (in *input) unread() []string {
+	var names []string
+	for i := range in.found {
+		if r := &in.found[i]; r.Object.Unit == "" && r.Outcome == policy.Error && len(r.Origins) > 0 {
+			names = append(names, r.Origins[0].File)
+		}
+	}
+	return names
 }
 
 // store lets requests have as old objects what base left on the cluster:
@@ -422,6 +447,9 @@ func (b *base) notes(head *input) []string {
 		if entries, err := fs.ReadDir(head.tree, m); err == nil && len(entries) > 0 {
 			notes = append(notes, fmt.Sprintf("%s is a submodule: its files are not in this repository, so all of it counts as new", m))
 		}
+	}
+	for _, name := range b.in.unread() {
+		notes = append(notes, name+" could not be read at the base, so all that is said of it counts")
 	}
 	half := make(map[string]bool)
 	for _, u := range b.in.head {

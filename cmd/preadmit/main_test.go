@@ -11,6 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/preadmit/preadmit/render/git"
 	"github.com/preadmit/preadmit/render/git/gittest"
 )
 
@@ -36,7 +37,7 @@ func TestScript(t *testing.T) {
 		UpdateScripts:       os.Getenv("UPDATE_GOLDEN") != "",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "copytree": copyTree, "commit": commit},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "copytree": copyTree, "commit": commit, "forget": forget},
 		Condition: func(name string) (bool, error) {
 			if name != "unshare" {
 				return false, fmt.Errorf("unknown condition %q", name)
@@ -89,4 +90,23 @@ func commit(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	_, err = repo.CommitAll(args[1])
 	ts.Check(err)
+}
+
+// forget takes the committed content of a file out of a repository, as a
+// partial clone has it: forget DIR FILE
+func forget(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: forget DIR FILE")
+	}
+	dir := ts.MkAbs(args[0])
+	repo, err := git.Open(dir)
+	ts.Check(err)
+	defer repo.Close()
+	head, err := repo.Resolve("HEAD")
+	ts.Check(err)
+	files, err := repo.Tree(head)
+	ts.Check(err)
+	hash, err := files.Hash(args[1])
+	ts.Check(err)
+	ts.Check(os.Remove(filepath.Join(dir, ".git", "objects", hash[:2], hash[2:])))
 }
