@@ -265,18 +265,32 @@ func written(fields []string, o *render.Object) []string {
 // Sort puts results into the report's order: by unit, object, engine, policy,
 // rule, operation, then by place and message.
 func Sort(results []Result) {
-	slices.SortStableFunc(results, func(a, b Result) int {
-		return cmp.Or(
-			strings.Compare(a.Object.Unit, b.Object.Unit),
-			compareKeys(a.Object, b.Object),
-			strings.Compare(a.Engine, b.Engine),
-			strings.Compare(a.Policy, b.Policy),
-			strings.Compare(a.Rule, b.Rule),
-			strings.Compare(string(a.Operation), string(b.Operation)),
-			comparePlaces(a, b),
-			strings.Compare(a.Message, b.Message),
-		)
-	})
+	order := make([]*Result, len(results)) // results are large, so move each once
+	for i := range results {
+		order[i] = &results[i]
+	}
+	if slices.IsSortedFunc(order, compareResults) {
+		return
+	}
+	slices.SortStableFunc(order, compareResults)
+	sorted := make([]Result, len(results))
+	for i, r := range order {
+		sorted[i] = *r
+	}
+	copy(results, sorted)
+}
+
+func compareResults(a, b *Result) int {
+	return cmp.Or(
+		strings.Compare(a.Object.Unit, b.Object.Unit),
+		compareKeys(a.Object, b.Object),
+		strings.Compare(a.Engine, b.Engine),
+		strings.Compare(a.Policy, b.Policy),
+		strings.Compare(a.Rule, b.Rule),
+		strings.Compare(string(a.Operation), string(b.Operation)),
+		comparePlaces(a, b),
+		strings.Compare(a.Message, b.Message),
+	)
 }
 
 func compareKeys(a, b render.Key) int {
@@ -288,7 +302,7 @@ func compareKeys(a, b render.Key) int {
 	)
 }
 
-func comparePlaces(a, b Result) int {
+func comparePlaces(a, b *Result) int {
 	x, y := a.PolicyOrigin, b.PolicyOrigin
 	if len(a.Origins) > 0 && len(b.Origins) > 0 {
 		x, y = a.Origins[0].Span, b.Origins[0].Span

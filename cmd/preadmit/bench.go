@@ -16,18 +16,22 @@ import (
 // A bench is the judges of a run: every engine, compiled.
 type bench struct {
 	chain   policy.Chain
+	cluster *policy.Cluster // that the engines look at
 	results []policy.Result // what did not compile
 	notes   []string
+	said    []policy.Rule // by the engines of an earlier run, in place of a chain
 }
 
 // newBench makes the engines, which are these: the one list. The policies are
 // those of judge, and so is what they read; that is in itself, or its base.
+// What engines are made of besides objects that judge (isJudge), the cluster and
+// the options has to be in the key of what is kept of them (recall.go).
 func newBench(in, judge *input, o *checkOptions) (*bench, error) {
 	b := &bench{}
 	head, given, context := objects(in.head), objects(judge.judges), objects(in.context)
 	all := slices.Concat(head, given, context)
 
-	kinds, err := schema.New(all, schema.Options{KubeVersion: o.kubeVersion})
+	kinds, err := schema.New(only(all, isJudge), schema.Options{KubeVersion: o.kubeVersion})
 	if kinds == nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)
 	}
@@ -36,7 +40,7 @@ func newBench(in, judge *input, o *checkOptions) (*bench, error) {
 	b.chain.Validators = append(b.chain.Validators, schema.NewValidator(kinds, head))
 
 	b.notes = append(b.notes, notes(kinds, head)...)
-	definitions, err := crd.New(slices.Concat(head, context, given), crd.Options{KubeVersion: o.kubeVersion})
+	definitions, err := crd.New(only(slices.Concat(head, context, given), isJudge), crd.Options{KubeVersion: o.kubeVersion})
 	if err != nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)
 	}
@@ -49,7 +53,8 @@ func newBench(in, judge *input, o *checkOptions) (*bench, error) {
 	if judge != in {
 		cluster = trustedCluster(in, judge)
 	}
-	policies = distinct(policies)
+	policies = distinct(only(policies, isJudge))
+	b.cluster = cluster
 	b.unsupported(policies)
 	for _, p := range policies {
 		b.broken(misspelt(p))
@@ -121,6 +126,18 @@ func isForJudging(o *render.Object) bool {
 	return slices.Contains(policyGroups, o.GroupVersionKind().Group) || misspelt(o) != nil
 }
 
+// isJudge tells of an object that it says what is served, or how others are
+// judged.
+func isJudge(o *render.Object) bool {
+	group := o.GroupVersionKind().Group
+	return group == "apiextensions.k8s.io" || group == "apiregistration.k8s.io" || o.GetKind() == "PolicyException" || isForJudging(o)
+}
+
+// only are the objects of which something holds.
+func only(objects []*render.Object, holds func(*render.Object) bool) []*render.Object {
+	return slices.DeleteFunc(slices.Clone(objects), func(o *render.Object) bool { return !holds(o) })
+}
+
 // misspelt is the error for an object that was meant to be an admission policy
 // or binding and that no API server knows.
 func misspelt(o *render.Object) error {
@@ -183,6 +200,9 @@ func unsupported(o *render.Object) string {
 }
 
 func (b *bench) rules() []policy.Rule {
+	if b.said != nil {
+		return slices.Clone(b.said)
+	}
 	var rules []policy.Rule
 	for _, m := range b.chain.Mutators {
 		rules = append(rules, m.Rules()...)

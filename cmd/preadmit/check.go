@@ -140,6 +140,9 @@ func looksAtAll(args []string, in *input) bool {
 
 // all judges every object as if it were created.
 func (j *judgement) all(ctx context.Context, o *checkOptions, in *input, user policy.UserInfo) error {
+	if o.memory != nil {
+		return j.recall(ctx, o, in, user)
+	}
 	var err error
 	if j.bench, err = newBench(in, in, o); err != nil {
 		return err

@@ -47,7 +47,7 @@ func openTree(paths []string) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tree{dir: dir, root: root, files: confined{root}}, nil
+	return &tree{dir: dir, root: root, files: newConfined(root)}, nil
 }
 
 func treeRoot(paths []string) (string, error) {
@@ -181,7 +181,7 @@ func (t *tree) mount(dir string) (mount, error) {
 	if rel, err := filepath.Rel(t.dir, dir); err == nil {
 		display = rel
 	}
-	m := mount{name: mountName(display), display: filepath.ToSlash(display), dir: dir, fs: confined{root}}
+	m := mount{name: mountName(display), display: filepath.ToSlash(display), dir: dir, fs: newConfined(root)}
 	t.mounts = append(t.mounts, m)
 	return m, nil
 }
@@ -303,7 +303,7 @@ func (t *tree) Stat(name string) (fs.FileInfo, error) {
 }
 
 // confined is a directory of which nothing leads out.
-type confined struct{ root *os.Root }
+type confined struct{ *dirs }
 
 var errIrregular = errors.New("not a regular file")
 
@@ -312,7 +312,9 @@ func (c confined) Open(name string) (fs.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
 	}
 	// A pipe that nobody writes to would block here for ever otherwise.
-	f, err := c.root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := in(c.dirs, name, func(r *os.Root, name string) (*os.File, error) {
+		return r.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -326,17 +328,11 @@ func (c confined) Open(name string) (fs.File, error) {
 	return f, nil
 }
 
-func (c confined) ReadLink(name string) (string, error) {
-	return c.root.Readlink(filepath.FromSlash(name))
-}
-
+func (c confined) ReadLink(name string) (string, error) { return in(c.dirs, name, (*os.Root).Readlink) }
 func (c confined) Lstat(name string) (fs.FileInfo, error) {
-	return c.root.Lstat(filepath.FromSlash(name))
+	return in(c.dirs, name, (*os.Root).Lstat)
 }
-
-func (c confined) Stat(name string) (fs.FileInfo, error) {
-	return c.root.Stat(filepath.FromSlash(name))
-}
+func (c confined) Stat(name string) (fs.FileInfo, error) { return in(c.dirs, name, (*os.Root).Stat) }
 
 // oneFile is a file system whose root is a file: standard input.
 type oneFile []byte

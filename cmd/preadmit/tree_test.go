@@ -149,7 +149,7 @@ func treeOf(t *testing.T, dir string) *tree {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	return &tree{dir: dir, root: root, files: confined{root}}
+	return &tree{dir: dir, root: root, files: newConfined(root)}
 }
 
 func write(t *testing.T, name, content string) {

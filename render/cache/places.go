@@ -2,6 +2,7 @@ package cache
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -111,4 +112,55 @@ func (p *places) decode(d *Decoder) {
 		d.Plain(&a)
 		p.told[q] = a
 	}
+}
+
+// Told is what was asked about an object's lines so far, and answered; false
+// where nobody keeps record of it.
+func Told(o *render.Object) (string, bool) {
+	if o.Provenance == nil {
+		return "", true
+	}
+	p, ok := o.Provenance.(*places)
+	if !ok {
+		return "", false
+	}
+	var e Encoder
+	p.encode(&e)
+	data, err := e.Data()
+	return string(data), err == nil
+}
+
+// Tells says whether an object answers all that was told of another alike.
+func Tells(o *render.Object, told string) bool {
+	if told == "" {
+		return o.Provenance == nil
+	}
+	p, ok := o.Provenance.(*places)
+	if !ok {
+		return false
+	}
+	other := &places{told: make(map[question]answer)}
+	d := NewDecoder([]byte(told))
+	other.decode(d)
+	if d.End() != nil {
+		return false
+	}
+	for q, want := range other.told {
+		if !reflect.DeepEqual(p.answer(q), want) {
+			return false
+		}
+	}
+	return true
+}
+
+// answer asks a question again.
+func (p *places) answer(q question) answer {
+	switch q.Kind {
+	case "at":
+		return answer{Origins: p.At(q.Pointer)}
+	case "line":
+		return answer{Origins: p.Line(q.Pointer, q.N)}
+	}
+	span, ok := p.Inside(q.Pointer, q.Text, q.N)
+	return answer{Span: span, OK: ok}
 }

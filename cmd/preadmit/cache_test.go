@@ -1,0 +1,362 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/cache"
+)
+
+// TestCacheChangesNothing edits repositories one step at a time. After each the
+// reports have to be the same bytes without a cache, with what earlier steps
+// left in one, and once more.
+func TestCacheChangesNothing(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		repo  string
+		args  []string
+		steps int
+	}{
+		{"../../testdata/repos/shop", []string{"--pack", "best-practices", "--pack", "pod-security-restricted"}, 14},
+		{"../../testdata/repos/shop", []string{"--as", "jane", "--authorizer", "rbac", "-v"}, 6},
+		{"../../testdata/repos/broken", nil, 10},
+		{"../../../shared/repos/podinfo", nil, 4},
+		{"../../../shared/repos/flux2-kustomize-helm-example", []string{"--pack", "best-practices"}, 4},
+	} {
+		t.Run(filepath.Base(c.repo)+strings.Join(c.args, ""), func(t *testing.T) {
+			t.Parallel()
+			if _, err := os.Stat(c.repo); err != nil {
+				t.Skip("not here: ", c.repo)
+			}
+			dir, kept := t.TempDir(), t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(c.repo)); err != nil {
+				t.Fatal(err)
+			}
+			random := rand.New(rand.NewPCG(6, uint64(len(c.args))))
+			for i := range stepsOf(t, c.steps) {
+				what := "as it is"
+				if i > 0 {
+					what = edit(t, dir, random)
+				}
+				args := append([]string{"check", dir, "-j", strconv.Itoa(1 + i%2)}, c.args...)
+				want := reports(t, append(args, "--no-cache")...)
+				for _, again := range []string{"", ", again"} {
+					got := reports(t, append(args, "--cache", kept)...)
+					if d := cmp.Diff(want, got); d != "" {
+						t.Fatalf("step %d, %s%s (-without +with cache):\n%s", i, what, again, d)
+					}
+				}
+			}
+		})
+	}
+}
+
+// stepsOf is how many edits to try: PREADMIT_EDITS asks for more.
+func stepsOf(t *testing.T, n int) int {
+	t.Helper()
+	if more, err := strconv.Atoi(os.Getenv("PREADMIT_EDITS")); err == nil {
+		return more
+	}
+	return n
+}
+
+// reports are what a run says in some formats, and its exit code.
+func reports(t *testing.T, args ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	all := append(args, "-q", "-o", "json", "-o", "text="+filepath.Join(dir, "text"), "-o", "sarif="+filepath.Join(dir, "sarif"))
+	var out, errs bytes.Buffer
+	code := run(context.Background(), all, nil, &out, &errs)
+	if code == exitUsage {
+		t.Fatalf("%v: %s", args, errs.String())
+	}
+	for _, name := range []string{"text", "sarif"} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Write(data)
+	}
+	return fmt.Sprintf("%d\n%s%s", code, out.String(), errs.String())
+}
+
+// edit changes a file of a directory in some way, and says which and how.
+func edit(t *testing.T, dir string, random *rand.Rand) string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && strings.ContainsAny(filepath.Ext(p), "yjt") && !strings.Contains(p, "/.git/") {
+			files = append(files, p)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := files[random.IntN(len(files))]
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(data), "\n")
+	at := random.IntN(len(lines))
+	kind := random.IntN(8)
+	switch kind {
+	case 0, 1: // all that follows moves down
+		lines[at] = "# a comment\n" + lines[at]
+	case 2:
+		lines[at] = ""
+	case 3, 4: // a value
+		lines = strings.SplitAfter(strings.Map(func(r rune) rune {
+			if r >= '1' && r <= '8' && random.IntN(3) == 0 {
+				return r + 1
+			}
+			return r
+		}, string(data)), "\n")
+	case 5:
+		err = os.Remove(name)
+	case 6:
+		err = os.WriteFile(filepath.Join(filepath.Dir(name), "added-"+filepath.Base(name)), data, 0o644)
+	case 7: // the file moves, and a link or one to nowhere takes its place
+		target := "moved-" + filepath.Base(name)
+		err = os.Rename(name, filepath.Join(filepath.Dir(name), target))
+		if random.IntN(4) == 0 {
+			target = "gone"
+		}
+		if err == nil {
+			err = os.Symlink(target, name)
+		}
+	}
+	if err == nil && kind < 5 {
+		err = os.WriteFile(name, []byte(strings.Join(lines, "")), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("edit %d of line %d of %s", kind, at+1, name)
+}
+
+// TestCacheIsUsed holds that the property above is not one of an empty cache.
+func TestCacheIsUsed(t *testing.T) {
+	t.Parallel()
+	kept := t.TempDir()
+	args := []string{"check", "../../testdata/repos/shop", "--cache", kept}
+	reports(t, args...)
+	before := entries(t, kept)
+	if len(before) < 10 {
+		t.Fatalf("only %d entries are kept", len(before))
+	}
+	reports(t, args...)
+	if d := cmp.Diff(before, entries(t, kept)); d != "" {
+		t.Errorf("a second run kept something else:\n%s", d)
+	}
+}
+
+func entries(t *testing.T, dir string) map[string]fs.FileMode {
+	t.Helper()
+	all := make(map[string]fs.FileMode)
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		all[p] = info.Mode()
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: mode %v", p, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestCacheIsBroken damages every entry, in turns.
+func TestCacheIsBroken(t *testing.T) {
+	t.Parallel()
+	kept := t.TempDir()
+	args := []string{"check", "../../testdata/repos/shop", "--cache", kept}
+	want := reports(t, args...)
+	random := rand.New(rand.NewPCG(1, 2))
+	for damage, do := range []func([]byte) []byte{
+		func(b []byte) []byte { b[random.IntN(len(b))] ^= byte(1 + random.IntN(255)); return b },
+		func(b []byte) []byte { return b[:random.IntN(len(b))] },
+		func(b []byte) []byte { return append(b, 0) },
+		func([]byte) []byte { return []byte("not an entry\n") },
+		func([]byte) []byte { return nil },
+	} {
+		for name := range entries(t, kept) {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if random.IntN(4) == 0 {
+				continue
+			}
+			if err := os.WriteFile(name, do(data), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := cmp.Diff(want, reports(t, args...)); d != "" {
+			t.Fatalf("damage %d changes the report:\n%s", damage, d)
+		}
+	}
+}
+
+// TestCacheKeepsResults holds that each field of a result comes back.
+func TestCacheKeepsResults(t *testing.T) {
+	t.Parallel()
+	var want, got []compiled
+	n := 0
+	v := reflect.ValueOf(&want).Elem()
+	fill(t, v, &n)
+	var e cache.Encoder
+	e.Plain(want)
+	data, err := e.Data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := cache.NewDecoder(data)
+	if d.Plain(&got); d.End() != nil {
+		t.Fatal(d.End())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	empty := []policy.Result{{Fields: []string{}}, {}}
+	e = cache.Encoder{}
+	e.Plain(empty)
+	data, _ = e.Data()
+	var back []policy.Result
+	cache.NewDecoder(data).Plain(&back)
+	if diff := cmp.Diff(empty, back); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// fill gives every field of a value a value of its own.
+func fill(t *testing.T, v reflect.Value, n *int) {
+	t.Helper()
+	*n++
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(strconv.Itoa(*n))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(int64(*n))
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem(), n)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(t, v.Index(0), n)
+		fill(t, v.Index(1), n)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(t, v.Field(i), n)
+		}
+	default:
+		t.Fatalf("a %s in what is kept", v.Type())
+	}
+}
+
+// TestCacheSeesWhatMatters changes one thing after the other that results hang
+// on, each of which changes the report.
+func TestCacheSeesWhatMatters(t *testing.T) {
+	t.Parallel()
+	dir, kept := t.TempDir(), t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../../testdata/repos/shop")); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"check", dir, "--pack", "pod-security-restricted", "--cache", kept}
+	was := reports(t, args...)
+	for _, step := range []change{
+		{"a policy moves by a line", "policies/limits.yaml", "", "# a comment\n"},
+		{"a parameter", "policies/replicas.yaml", "max: 10", "max: 3"},
+		{"a binding's action", "policies/replicas.yaml", "validationActions: [Deny]", "validationActions: [Warn]"},
+		{"a policy's message", "policies/team.yaml", "workloads need a label team", "whose is it?"},
+		{"a namespace's label", "infra/namespaces.yaml", "enforce: privileged", "enforce: baseline"},
+		{"the labels of namespaces move by a line", "infra/namespaces.yaml", "", "# a comment\n"},
+		{"values", "charts/web/values.yaml", "resources: {}", "resources: {limits: {memory: 1Gi}}"},
+		{"a template", "charts/web/templates/deployment.yaml", "", "{{- /* a comment */}}\n\n"},
+		{"an overlay", "apps/api/overlays/prod/kustomization.yaml", "count: 12", "count: 13"},
+		{"a base", "apps/api/base/deployment.yaml", "", "# a comment\n"},
+		{"a template more", "charts/web/templates/more.yaml", "", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: []}\n"},
+		{"a file in front of others", "ops/kustomization.yml", "", "resources: [../infra/cache.yaml]\n"},
+		{"a file more", "infra/more.yaml", "", "apiVersion: v1\nkind: Pod\nmetadata: {name: more}\nspec: {containers: [{name: c, image: i}], hostNetwork: true}\n"},
+		{"a definition more", "infra/limits.yaml", "", definition},
+		{"a file less", "infra/cache.yaml", "", ""},
+		{"a link to nowhere", "infra/linked.yaml", "->", "gone.yaml"},
+		{"a link to somewhere", "infra/linked.yaml", "->", "more.yaml"},
+		{"an exemption of the kind", "infra/limits.yaml", "type: integer", "type: string"},
+	} {
+		step.apply(t, filepath.Join(dir, step.file))
+		got := reports(t, args...)
+		if d := cmp.Diff(reports(t, append(args[:4:4], "--no-cache")...), got); d != "" {
+			t.Errorf("%s (-without +with cache):\n%s", step.what, d)
+		}
+		if got == was {
+			t.Errorf("%s: the report stays as it was: nothing is shown", step.what)
+		}
+		was = got
+	}
+}
+
+// A change replaces a text in a file, or puts one in front; it makes a file, or
+// removes it where there is nothing to put in, or makes it a link.
+type change struct{ what, file, old, now string }
+
+func (c change) apply(t *testing.T, name string) {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	text := string(data)
+	switch {
+	case c.old == "->":
+		_ = os.Remove(name)
+		err = os.Symlink(c.now, name)
+	case c.now == "":
+		err = os.Remove(name)
+	default:
+		if !strings.Contains(text, c.old) {
+			t.Fatalf("%s: %s holds no %q", c.what, c.file, c.old)
+		}
+		err = os.WriteFile(name, []byte(strings.Replace(text, c.old, c.now, 1)), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const definition = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: replicalimits.policies.shop.example}
+spec:
+  group: policies.shop.example
+  scope: Cluster
+  names: {kind: ReplicaLimit, plural: replicalimits}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {spec: {type: object, properties: {max: {type: integer}}}}
+`

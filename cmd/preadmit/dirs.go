@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// dirs are directories of a root that are held open, so that a file in one is
+// reached by one step and not from the root each time. What leads out of the
+// directory is looked up from the root, and so is all that fails.
+type dirs struct {
+	root *os.Root
+
+	mu    sync.Mutex
+	held  map[string]*os.Root
+	order []string // in which they were opened
+}
+
+const maxHeld = 128
+
+func newConfined(root *os.Root) confined {
+	return confined{&dirs{root: root, held: make(map[string]*os.Root)}}
+}
+
+// of is the directory that holds a name, and the name in it.
+func (d *dirs) of(name string) (*os.Root, string) {
+	dir, base := path.Split(name)
+	if dir == "" {
+		return d.root, name
+	}
+	if r := d.open(strings.TrimSuffix(dir, "/")); r != nil {
+		return r, base
+	}
+	return d.root, filepath.FromSlash(name)
+}
+
+// open opens a directory below the nearest that is held; nil where that fails,
+// be it that a link leads from one to the other.
+func (d *dirs) open(dir string) *os.Root {
+	d.mu.Lock()
+	r := d.held[dir]
+	d.mu.Unlock()
+	if r != nil {
+		return r
+	}
+	parent, rest := d.of(dir)
+	r, err := parent.OpenRoot(rest)
+	if err != nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if other := d.held[dir]; other != nil {
+		r.Close()
+		return other
+	}
+	if len(d.order) == maxHeld {
+		d.held[d.order[0]].Close() // whoever is at it looks from the root
+		delete(d.held, d.order[0])
+		d.order = d.order[1:]
+	}
+	d.held[dir], d.order = r, append(d.order, dir)
+	return r
+}
+
+// in does something to a name, in its directory and else from the root.
+func in[T any](d *dirs, name string, do func(r *os.Root, name string) (T, error)) (T, error) {
+	r, base := d.of(name)
+	if r != d.root {
+		v, err := do(r, base)
+		var pe *fs.PathError
+		switch {
+		case err == nil:
+			return v, nil
+		case errors.Is(err, fs.ErrNotExist) && errors.As(err, &pe):
+			return v, &fs.PathError{Op: pe.Op, Path: name, Err: pe.Err}
+		}
+	}
+	return do(d.root, filepath.FromSlash(name))
+}
