@@ -336,6 +336,9 @@ func (x *run) message(e *expression) (string, error) {
 	if err != nil || !ok || len(text) > celconfig.MaxEvaluatedMessageExpressionSizeBytes || strings.Contains(text, "\n") {
 		return "", nil
 	}
+	if x.secret() && cel.Quotes(e.program.AST) {
+		return errSecret.Error(), nil
+	}
 	return text, nil
 }
 

@@ -33,6 +33,23 @@ func TestSecretsAreNotQuoted(t *testing.T) {
 	}
 }
 
+// TestMessagesOfSecrets holds that a messageExpression tells of a Secret what it
+// is called, and not what it holds.
+func TestMessagesOfSecrets(t *testing.T) {
+	t.Parallel()
+	for _, expression := range []string{"'got ' + string(object.data.a)", "'got ' + string(params.data.a)", "'got ' + object.metadata.name"} {
+		archive := strings.Replace(secretArchive("1 == 2", "object"), `- expression: "1 == 2"`, `- {expression: "1 == 2", messageExpression: "`+expression+`"}`, 1)
+		got := judgeArchive(t, txtar.Parse([]byte(archive)))
+		want := "not shown, since it may quote a Secret"
+		if strings.HasSuffix(expression, "name") {
+			want = "got x"
+		}
+		if !strings.Contains(got, want) || strings.Contains(got, "c2VjcmV0") {
+			t.Errorf("%s: want %s:\n%s", expression, want, got)
+		}
+	}
+}
+
 func secretArchive(expression, root string) string {
 	object := map[string]string{"object": "Secret", "params": "ConfigMap"}[root]
 	return `

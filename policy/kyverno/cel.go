@@ -336,7 +336,10 @@ func (r *celRun) message(n *celValidation) string {
 		v, err := r.eval(n.expression)
 		if text, ok := v.(types.String); ok && err == nil {
 			if s := strings.TrimSpace(string(text)); s != "" && !strings.Contains(s, "\n") && len(s) <= celconfig.MaxEvaluatedMessageExpressionSizeBytes {
-				return r.run.quoting(s)
+				if cel.Quotes(n.expression.program.AST) {
+					return r.run.quoting(s)
+				}
+				return s
 			}
 		}
 	}

@@ -66,14 +66,14 @@ func size(v any) int {
 	return 1
 }
 
-// messages are those of conditions, as written or, with a scope, with their
+// messages are those of conditions, as written or, with a fill, with their
 // variables where these can be had.
-func (b *block) messages(decided []*conditions.Condition, s *scope) string {
+func (b *block) messages(decided []*conditions.Condition, fill func(*template) (any, error)) string {
 	var all []string
 	for _, c := range decided {
 		text := c.Message
-		if t := b.terms[c]; t != nil && t.message != nil && s != nil {
-			if v, err := t.message.fill(s); err == nil {
+		if t := b.terms[c]; t != nil && t.message != nil && fill != nil {
+			if v, err := fill(t.message); err == nil {
 				text, _ = textOf(v)
 			}
 		}

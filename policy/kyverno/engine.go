@@ -241,7 +241,7 @@ func (r *review) one(p *phase, pol *Policy, rule *Rule, t *target) []Response {
 	if t.object = r.subject(); t.object == nil {
 		return nil
 	}
-	t.rolesAsked, r.work = false, 0
+	t.rolesAsked, r.work, r.secrets = false, 0, nil
 	matched, byUser := rule.matches(t)
 	x := &run{review: r, program: r.engine.programs[rule], target: t}
 	switch {

@@ -2,36 +2,16 @@ package kyverno
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy/internal/conditions"
 )
 
-// hidden stands for what quotes a Secret's values.
-const hidden = "not shown, since it may quote a Secret"
-
-// harmless are the variables whose values may be told of a Secret.
-var harmless = regexp.MustCompile(`^request\.(operation|namespace|name|object\.(kind|apiVersion|type|metadata\.(name|namespace|labels\.[^|]*)))$`)
-
-// secret says whether messages could tell a Secret's values.
-func (x *run) secret() bool {
-	return !x.review.engine.options.CLI && x.review.req.Kind.Kind == "Secret" && x.review.req.Kind.Group == ""
-}
-
-// quoting is a text that may quote values of the object.
-func (x *run) quoting(text string) string {
-	if x.secret() {
-		return hidden
-	}
-	return text
-}
-
 // message gives the rule's message with its variables.
 func (x *run) message(t *template, s *scope) (any, error) {
 	if x.secret() && !t.static {
 		open := false
-		f := &filling{scope: s, seen: func(v *variable, source string) { open = open || !harmless.MatchString(source) }}
+		f := &filling{scope: s, seen: func(v *variable, source string) { open = open || x.tells(source) }}
 		v, err := t.root.fill(f)
 		if open {
 			return hidden, nil
@@ -41,6 +21,9 @@ func (x *run) message(t *template, s *scope) (any, error) {
 	asked := x.review.asked // a message hanging on what is not known is no reason not to judge
 	v, err := t.fill(s)
 	x.review.asked = asked
+	if err == nil && !t.static && x.secret() { // it is the message that looked the Secret up
+		return x.message(t, s)
+	}
 	return v, err
 }
 

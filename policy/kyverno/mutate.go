@@ -326,7 +326,7 @@ func (x *run) mutateTarget(t *patchTarget, s *scope, o *render.Object) Response 
 	case err != nil:
 		return x.response(broken("failed to evaluate preconditions", err))
 	case !held:
-		return x.response(unmet(t.preconditions, decided, inner))
+		return x.response(x.unmet(t.preconditions, decided, inner))
 	}
 	result, v := x.patch(inner, o.Object)
 	if v != nil {

@@ -61,9 +61,10 @@ func (e *Engine) newReview(ctx context.Context, req *policy.Request, mocks *Mock
 
 // notes are taken while a rule runs. The reviews of one request share them.
 type notes struct {
-	asked   []string // what the rule at hand would have to know
-	assumed []string // what it took for granted
-	work    int      // steps of searches and the like that it took
+	asked   []string         // what the rule at hand would have to know
+	assumed []string         // what it took for granted
+	work    int              // steps of searches and the like that it took
+	secrets []map[string]any // that it looked up
 }
 
 // with is the review of another state of the request: of a patched object, or

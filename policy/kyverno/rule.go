@@ -106,7 +106,7 @@ func (x *run) admits(s *scope) (*verdict, []podsecurity.Exclude) {
 	case err != nil:
 		return broken("failed to evaluate preconditions", err), nil
 	case !held:
-		return unmet(x.program.preconditions, decided, s), nil
+		return x.unmet(x.program.preconditions, decided, s), nil
 	}
 	return x.exceptions(s)
 }
@@ -229,6 +229,7 @@ func (x *run) response(v *verdict) Response {
 	if resp.Status == StatusFail && p.told.unscored {
 		resp.Status = StatusWarn
 	}
+	x.redact(&resp)
 	return resp
 }
 

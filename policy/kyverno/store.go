@@ -67,7 +67,9 @@ func (s *store) held(o *render.Object) map[string]any {
 	case o == s.req.Object || o == s.req.OldObject:
 		return s.req.OldAdmitted
 	}
-	return s.engine.admitted(o, s.namespaceOf(o))
+	held := s.engine.admitted(o, s.namespaceOf(o))
+	s.reveal(held)
+	return held
 }
 
 // admitted is another object as the API server holds it, or as it is written

@@ -85,15 +85,15 @@ func (c *clause) judge(x *run, s *scope, at *element) *verdict {
 	case err != nil:
 		return broken("failed to evaluate preconditions", err)
 	case !held:
-		return unmet(c.preconditions, decided, s)
+		return x.unmet(c.preconditions, decided, s)
 	}
 	return c.body(x, s, at)
 }
 
 // unmet is the skip of preconditions that do not hold.
-func unmet(b *block, decided []*conditions.Condition, s *scope) *verdict {
+func (x *run) unmet(b *block, decided []*conditions.Condition, s *scope) *verdict {
 	message := "preconditions not met"
-	if more := b.messages(decided, s); more != "" {
+	if more := b.messages(decided, func(t *template) (any, error) { return x.message(t, s) }); more != "" {
 		message += "; " + more
 	}
 	return &verdict{status: StatusSkip, message: message}

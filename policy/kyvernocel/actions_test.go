@@ -188,6 +188,25 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
+// TestMessagesOfSecrets holds that messages tell what a Secret is called, and
+// not what it holds, also of one that is looked up.
+func TestMessagesOfSecrets(t *testing.T) {
+	t.Parallel()
+	const secret = "{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: prod}, data: {k: aHVudGVyMg==}}"
+	for expression, want := range map[string]string{
+		"string(object.data.k)": "not shown, since it may quote a Secret",
+		"object.metadata.name":  "it is s",
+		"string(resource.Get('v1', 'secrets', 'prod', 's').data.k)": "not shown, since it may quote a Secret",
+	} {
+		spec := "matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], resources: [secrets]}]}\n" +
+			"validations: [{expression: '1 == 2', messageExpression: \"'it is ' + " + expression + "\"}]\n"
+		lines := reviewed(t, chainOf(t, Options{Cluster: policy.NewCluster(parsed(t, secret)...)}, policyOf(t, Validating, spec)), secret)
+		if all := strings.Join(lines, "\n"); !strings.Contains(all, want) || strings.Contains(all, "aHVudGVyMg") {
+			t.Errorf("%s: %s, want %s", expression, all, want)
+		}
+	}
+}
+
 // TestHostile holds expressions and policies that are made to stall.
 func TestHostile(t *testing.T) {
 	t.Parallel()

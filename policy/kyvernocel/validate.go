@@ -192,6 +192,8 @@ func (x *run) message(i int) string {
 		switch {
 		case err != nil:
 			message = "failed to evaluate message expression: " + err.Error()
+		case x.secret && cel.Quotes(e.ast):
+			message = errSecret.Error()
 		case !ok:
 			message = "failed to convert message expression to string"
 		default:
