@@ -7,6 +7,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/filters"
 )
 
 // Validator judges requests by the validate and verifyImages rules, as
@@ -45,7 +46,7 @@ func (r *review) result(resp *Response) policy.Result {
 	return policy.Result{
 		Engine: policy.EngineKyverno, Policy: t.policy, Rule: resp.Name,
 		Outcome: outcomes[resp.Status], Action: r.action(resp, t), Severity: t.severity,
-		Message: cel.Shorten(resp.Message, maxMessage), Fields: telling(resp.Fields), Assumed: resp.Assumed,
+		Message: cel.Shorten(resp.Message, maxMessage), Fields: telling(resp.Fields), Assumed: filters.With(resp.Assumed, r.req),
 		PolicyOrigin: t.origin,
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/filters"
 	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
@@ -38,6 +39,7 @@ func (e validator) Validate(ctx context.Context, req *policy.Request) ([]policy.
 			r = e.review(ctx, req, nil)
 		}
 		for _, v := range p.judge(r) {
+			v.assumed = filters.With(v.assumed, req)
 			all = append(all, p.result(v))
 		}
 	}

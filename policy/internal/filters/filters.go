@@ -1,0 +1,48 @@
+// Package filters knows what Kyverno never looks at unless it is configured to:
+// the resourceFilters that its chart installs (config.resourceFilters and
+// config.excludeKyvernoNamespace of chart 3.9, Kyverno 1.19).
+//
+// In goes a request; out comes what a verdict about it rests on, where Kyverno
+// as it is installed would have none.
+package filters
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// namespaces whose objects are left out, and kinds.
+var (
+	namespaces = []string{"kube-system", "kube-public", "kube-node-lease", "kyverno"}
+	kinds      = []string{
+		"APIService", "Binding", "ClusterEphemeralReport", "EphemeralReport", "Event", "Node", "ReplicaSet",
+		"SelfSubjectAccessReview", "SubjectAccessReview", "TokenReview",
+	}
+)
+
+// With adds what is taken for granted about a request to what a verdict rests
+// on.
+func With(assumed []string, req *policy.Request) []string {
+	if more := Assumed(req); more != "" {
+		return append(slices.Clip(assumed), more)
+	}
+	return assumed
+}
+
+// Assumed is what is taken for granted when Kyverno's policies judge a request;
+// "" if nothing is.
+func Assumed(req *policy.Request) string {
+	namespace := req.Namespace
+	if req.Kind.Group == "" && req.Kind.Kind == "Namespace" {
+		namespace = req.Name
+	}
+	switch {
+	case slices.Contains(namespaces, namespace):
+		return fmt.Sprintf("Kyverno is configured to judge namespace %s, which it leaves out by default", namespace)
+	case slices.Contains(kinds, req.Kind.Kind):
+		return fmt.Sprintf("Kyverno is configured to judge kind %s, which it leaves out by default", req.Kind.Kind)
+	}
+	return ""
+}
