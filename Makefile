@@ -5,7 +5,7 @@ GO ?= go
 GOFUMPT     := mvdan.cc/gofumpt@v0.9.2
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: build test race lint vet fmt golden bench fidelity origins oracle conformance offline action sarif ci hooks clean
+.PHONY: build test race lint vet fmt golden screens bench fidelity origins oracle conformance offline action sarif ci hooks clean
 
 build: ## the program, static, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/preadmit ./cmd/preadmit
@@ -29,6 +29,12 @@ lint: fmt vet
 
 golden: ## rewrite every golden file
 	UPDATE_GOLDEN=1 $(GO) test ./...
+
+screens: ## rewrite the screens of triage in testdata/screens and README.md, from a terminal of tmux
+	@command -v tmux >/dev/null || { echo "no tmux on PATH"; exit 1; }
+	UPDATE_GOLDEN=1 $(GO) test -count=1 -run '^TestScreens$$' ./tui
+	UPDATE_GOLDEN=1 $(GO) test -count=1 -run '^TestTriageInTerminal$$' ./cmd/preadmit
+	UPDATE_GOLDEN=1 $(GO) test -count=1 -run '^TestReadmeScreen$$' ./cmd/preadmit
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...

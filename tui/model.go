@@ -58,6 +58,7 @@ type model struct {
 
 	evaluating bool
 	again      bool // evaluate once more when done
+	watching   bool // somebody waits for a file to change
 	whole      bool // the report is not one of a run that goes on
 	progress   Progress
 	message    string
@@ -163,7 +164,8 @@ func (m *model) evaluated(msg evaluatedMsg) tea.Cmd {
 		return m.evaluate()
 	}
 	cmds := []tea.Cmd{m.arrange()}
-	if m.Watch {
+	if m.Watch && !m.watching {
+		m.watching = true
 		cmds = append(cmds, func() tea.Msg { return changedMsg{m.host.Watch(m.ctx)} })
 	}
 	return tea.Batch(cmds...)
@@ -270,7 +272,7 @@ func (m *model) edited(msg editedMsg) tea.Cmd {
 	} else {
 		m.say("edited %s: evaluating again", msg.name)
 	}
-	return m.evaluate()
+	return tea.Batch(tea.ClearScreen, m.evaluate()) // whatever the editor left there
 }
 
 // maxCopied bounds what is given to the terminal's clipboard: terminals drop

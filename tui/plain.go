@@ -135,6 +135,7 @@ func (d *dialogue) command(line string) (leave bool) {
 	case word == "?" || word == "help":
 		d.line("%s", plainHelp)
 	case word == "q" || word == "quit":
+		d.line("Leaving.")
 		return true
 	case word == "l":
 		d.list()

@@ -16,6 +16,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
+		m.paneTop = -1 // what is at fault is to be seen
 		m.lay()
 		return m, m.want()
 	case tea.BackgroundColorMsg:
@@ -46,6 +47,7 @@ func (m *model) told(msg tea.Msg) tea.Cmd {
 	case evaluatedMsg:
 		return m.evaluated(msg)
 	case changedMsg:
+		m.watching = false
 		if msg.err != nil {
 			return nil // it is over
 		}

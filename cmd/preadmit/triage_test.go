@@ -1,0 +1,229 @@
+package main
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/tui"
+)
+
+func suppression(rule string) policy.Suppression {
+	return policy.Suppression{Rule: rule, Object: "/Pod/*/*", Reason: "because", Expires: "2027-01-31"}
+}
+
+// TestDecidedLayout holds that what people wrote in the file stays as it is.
+func TestDecidedLayout(t *testing.T) {
+	t.Parallel()
+	add := tui.Decisions{Add: []policy.Suppression{suppression("new")}}
+	entry := "rule: \"new\"\n  object: \"/Pod/*/*\"\n  reason: because\n  expires: 2027-01-31\n"
+	for name, c := range map[string]struct {
+		before, want string
+		d            tui.Decisions
+	}{
+		"no file":       {"", "suppressions:\n- " + entry, add},
+		"comments only": {"# reviewed weekly", "# reviewed weekly\nsuppressions:\n- " + entry, add},
+		"comments": {
+			"# reviewed weekly\nsuppressions:\n# web\n- {rule: a, object: b, reason: c, expires: 2027-01-01} # old\n\n# the end\n",
+			"# reviewed weekly\nsuppressions:\n# web\n- {rule: a, object: b, reason: c, expires: 2027-01-01} # old\n- " + entry + "\n# the end\n", add,
+		},
+		"indented, no last line end": {
+			"suppressions:\n    - rule: a\n      object: b\n      reason: c\n      expires: 2027-01-01",
+			"suppressions:\n    - rule: a\n      object: b\n      reason: c\n      expires: 2027-01-01\n    - " + strings.ReplaceAll(entry, "\n  ", "\n      "), add,
+		},
+		"the first of two goes": {
+			"suppressions:\n- rule: a\n  object: b\n  reason: c\n  expires: 2027-01-01\n\n# of web\n- rule: d\n  object: b\n  reason: |\n    c\n    # no comment\n  expires: 2027-01-01\n",
+			"suppressions:\n\n# of web\n- rule: d\n  object: b\n  reason: |\n    c\n    # no comment\n  expires: 2027-01-01\n",
+			tui.Decisions{Remove: []policy.Suppression{{Rule: "a", Object: "b", Reason: "c", Expires: "2027-01-01"}}},
+		},
+		"what said the same before gives way": {
+			"suppressions:\n- rule: new\n  object: /Pod/*/*\n  reason: once\n  expires: 2020-01-01\n",
+			"suppressions:\n- " + entry, add,
+		},
+		"an empty list": {"suppressions: []\n", "suppressions:\n  - " + strings.ReplaceAll(entry, "\n  ", "\n    "), add},
+		"what is gone already": {
+			"suppressions: []\n", "suppressions: []\n",
+			tui.Decisions{Remove: []policy.Suppression{suppression("gone")}},
+		},
+	} {
+		got, err := decided("s.yaml", []byte(c.before), c.d)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if diff := cmp.Diff(c.want, string(got)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// TestDecidedMeans holds, for entries of any text, that the file says what was
+// decided and nothing else.
+func TestDecidedMeans(t *testing.T) {
+	t.Parallel()
+	texts := []string{"plain", "with: colon", "# hash", "- dash", "two\nlines", "\"quoted\"", "'", "日本語", "true", "2027-01-01", "a  b", "*star", "&x", "%", "key: [", "\t tab", "||", "e\u0301"}
+	r := rand.New(rand.NewPCG(7, 7))
+	text := func() string { return strings.TrimSpace(texts[r.IntN(len(texts))] + texts[r.IntN(len(texts))]) }
+	for range 300 {
+		var data []byte
+		var want []policy.Suppression
+		for step := range 4 {
+			var d tui.Decisions
+			for range r.IntN(3) {
+				d.Add = append(d.Add, policy.Suppression{Rule: text() + string(rune('a'+r.IntN(26))), Object: text(), Reason: text(), Expires: "2027-01-01", Owner: text()})
+			}
+			if len(want) > 0 && step > 1 {
+				d.Remove = append(d.Remove, want[r.IntN(len(want))])
+			}
+			var next []policy.Suppression
+			for _, s := range want {
+				if !removes(d, s) {
+					next = append(next, s)
+				}
+			}
+			want = append(next, d.Add...)
+			var err error
+			if data, err = decided("s.yaml", data, d); err != nil {
+				t.Fatal(err)
+			}
+			if !says("s.yaml", data, want) {
+				t.Fatalf("after %+v the file says:\n%s", d, data)
+			}
+		}
+	}
+}
+
+func TestDecidedRefusesBroken(t *testing.T) {
+	t.Parallel()
+	for _, data := range []string{"suppressions:\n- rule: x\n", "a: b\n", "\x00", "[", "suppressions: 3\n"} {
+		if got, err := decided("s.yaml", []byte(data), tui.Decisions{Add: []policy.Suppression{suppression("x")}}); err == nil {
+			t.Errorf("%q became %q", data, got)
+		}
+	}
+}
+
+func TestEditor(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"vim", "code", "my editor", "hx", "vi"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := render.Span{File: "a.yaml", Line: 3, Column: 7}
+	for _, c := range []struct {
+		visual, editor string
+		want           []string // after the program
+		window         bool
+		err            string
+	}{
+		{"", "vim", []string{"+call cursor(3,7)", "/r/a.yaml"}, false, ""},
+		{"code --wait", "vim", []string{"--wait", "--goto", "/r/a.yaml:3:7"}, true, ""},
+		{"", "hx", []string{"/r/a.yaml:3:7"}, false, ""},
+		{"", "'" + filepath.Join(dir, "my editor") + `' -x "a b"`, []string{"-x", "a b", "/r/a.yaml"}, false, ""},
+		{"", "", []string{"+call cursor(3,7)", "/r/a.yaml"}, false, ""},
+		{"", "nope", nil, false, "nope: no such program"},
+		{"", "'nope", nil, false, "is no command"},
+	} {
+		env := map[string]string{"VISUAL": c.visual, "EDITOR": c.editor, editorPath: "relative:" + dir}
+		got, err := editor(func(k string) (string, bool) { v, ok := env[k]; return v, ok }, "/r/a.yaml", at)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%q: %v", c.editor, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%q: %v", c.editor, err)
+			continue
+		}
+		if diff := cmp.Diff(c.want, got.Cmd.Args[1:]); diff != "" || got.Window != c.window {
+			t.Errorf("%q: window %v %s", c.editor, got.Window, diff)
+		}
+	}
+}
+
+func TestIsReport(t *testing.T) {
+	t.Parallel()
+	for data, want := range map[string]bool{
+		`{"schema":"preadmit.report/v1"}`:          true,
+		`{"schema":"preadmit.report/v9","x":[]`:    true,
+		"\uFEFF" + `{"schema": "preadmit.x"}`:      true,
+		`{"apiVersion":"v1","kind":"Pod"}`:         false,
+		`{"kind":"List","items":[{"schema":"x"}]}`: false,
+		`[]`: false, ``: false, `{`: false, `{"schema": 3}`: false,
+		`{"schema":"https://json-schema.org"}`: false,
+	} {
+		if got := isReport([]byte(data)); got != want {
+			t.Errorf("%s: %v", data, got)
+		}
+	}
+}
+
+// TestWriteChecks holds that a file that was changed since the diff is left
+// alone, and that a link does not lead out of the repository.
+func TestWriteChecks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "s.yaml")
+	h := &triageHost{options: &triageOptions{}}
+	h.options.suppressions = file
+	c, err := h.Propose(tui.Decisions{Add: []policy.Suppression{suppression("x")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := []byte("suppressions: []\n")
+	if err := os.WriteFile(file, other, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Write(c); err != tui.ErrChanged {
+		t.Errorf("write over another's work: %v", err)
+	}
+	if got, _ := os.ReadFile(file); string(got) != string(other) {
+		t.Errorf("the file is %q", got)
+	}
+	repo := t.TempDir()
+	for _, err := range []error{os.Mkdir(filepath.Join(repo, ".git"), 0o755), os.Symlink(dir, filepath.Join(repo, ".preadmit"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	h = &triageHost{options: &triageOptions{}, args: []string{repo}}
+	if _, err := h.Propose(tui.Decisions{}); err == nil || !strings.Contains(err.Error(), "leads out") {
+		t.Errorf("a link leads out: %v", err)
+	}
+}
+
+// TestReadmeScreen holds the screen in README.md against testdata/screens.
+func TestReadmeScreen(t *testing.T) {
+	t.Parallel()
+	const file, begin, end = "../../README.md", "\n```text\n", "```\n"
+	readme, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("../../testdata/screens/explain.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(readme), begin)
+	got, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatal("README.md shows no screen")
+	}
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, []byte(before+begin+string(want)+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A terminal is one of tmux's, with a program in it.
+type terminal struct {
+	t      *testing.T
+	socket string
+}
+
+func newTerminal(t *testing.T, width, height int, dir, command string) *terminal {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("no tmux on PATH: the screen is not driven")
+	}
+	sockets, err := os.MkdirTemp("", "tmux") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &terminal{t, filepath.Join(sockets, "s")}
+	t.Cleanup(func() {
+		x.tmux("kill-server")
+		os.RemoveAll(sockets)
+	})
+	x.tmux("new-session", "-d", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height), "-c", dir, command+"; echo left with $?; sleep 1000")
+	x.tmux("set", "-s", "set-clipboard", "on")
+	return x
+}
+
+func (x *terminal) tmux(args ...string) string {
+	x.t.Helper()
+	cmd := exec.Command("tmux", append([]string{"-S", x.socket, "-f", "/dev/null"}, args...)...)
+	cmd.Env = append(os.Environ(), "TERM=xterm-256color", "LC_ALL=C.UTF-8")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil && args[0] != "kill-server" && args[0] != "show-buffer" {
+		x.t.Fatalf("tmux %v: %v %s", args, err, stderr.Bytes())
+	}
+	return string(out)
+}
+
+func (x *terminal) screen() string {
+	x.t.Helper()
+	var b strings.Builder
+	for l := range strings.Lines(x.tmux("capture-pane", "-p")) {
+		b.WriteString(strings.TrimRight(l, " \n") + "\n")
+	}
+	return b.String()
+}
+
+// press presses keys as tmux calls them; what begins with ' is typed.
+func (x *terminal) press(keys ...string) {
+	x.t.Helper()
+	for _, k := range keys {
+		if text, ok := strings.CutPrefix(k, "'"); ok {
+			x.tmux("send-keys", "-l", text)
+		} else {
+			x.tmux("send-keys", k)
+		}
+	}
+}
+
+// wait waits for texts to be on the screen, and returns it once it rests.
+func (x *terminal) wait(texts ...string) string {
+	x.t.Helper()
+	last := ""
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		got := x.screen()
+		all := got == last
+		for _, text := range texts {
+			all = all && strings.Contains(got, text)
+		}
+		if all {
+			return got
+		}
+		last = got
+	}
+	x.t.Fatalf("no %q on the screen:\n%s", texts, last)
+	return ""
+}
+
+// shot compares a screen with that of testdata/screens. UPDATE_GOLDEN=1, or
+// make screens, rewrites it.
+func shot(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("../../testdata/screens", name+".txt")
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s: %s", name, diff)
+	}
+}
+
+// shopTerminal is a copy of testdata/repos/shop, as a repository, and the program.
+func shopTerminal(t *testing.T) (dir, program string) {
+	t.Helper()
+	program, err := exec.LookPath("preadmit") // which testscript put there
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = filepath.Join(t.TempDir(), "shop")
+	for _, err := range []error{os.CopyFS(dir, os.DirFS("../../testdata/repos/shop")), os.MkdirAll(filepath.Join(dir, ".git"), 0o755)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, program
+}
+
+// TestTriageInTerminal drives the program in a terminal: filter, explain,
+// accept, undo, write, edit and what follows.
+func TestTriageInTerminal(t *testing.T) {
+	t.Parallel()
+	dir, program := shopTerminal(t)
+	editor := filepath.Join(t.TempDir(), "edit")
+	script := "#!/bin/sh\necho \"$@\" >\"$0.args\"\nsed -i 's/count: 12/count: 3/' \"$1\"\n"
+	if err := os.WriteFile(editor, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	x := newTerminal(t, 120, 32, dir, fmt.Sprintf("EDITOR=%s %s triage --theme dark --date 2026-11-21 -p policies --with infra apps charts", editor, program))
+	shot(t, "list", x.wait("New 3", "✗ denied images/validations[1]", "^^^^^^ denied"))
+
+	x.press("/", "'rule:max")
+	shot(t, "filter", x.wait("/rule:max", "count: 12", "^^ denied"))
+	x.press("Enter", "x")
+	shot(t, "explain", x.wait("is it enforced? yes"))
+	x.press("2")
+	shot(t, "object", x.wait("kustomization.yaml:14 >   replicas: 12"))
+
+	x.press("1", "w", "'sized for the sale")
+	shot(t, "accept", x.wait("reason   sized for the sale", "1 suppression:"))
+	x.press("Enter")
+	x.wait("staged 1 suppression")
+	x.press("u")
+	x.wait("took back: accepting 1 result; 0 decisions staged")
+	x.press("C-r")
+	x.wait("1 decision staged")
+	x.press("W")
+	shot(t, "write", x.wait("This would be written to .preadmit/suppressions.yaml", "reason: sized for the sale"))
+	x.press("Enter")
+	x.wait("New 2", "Suppressed 1")
+	data, err := os.ReadFile(filepath.Join(dir, ".preadmit/suppressions.yaml"))
+	if err != nil || !strings.Contains(string(data), "max-replicas/validations[0]") {
+		t.Fatalf("%s %v", data, err)
+	}
+
+	// The suppression goes again, the editor repairs the line, and what was
+	// wrong is gone.
+	x.press("]", "]")
+	x.wait("accepted until 2027-02-19: sized for the sale")
+	x.press("d", "W")
+	x.wait("-- rule", "enter writes it")
+	x.press("Enter")
+	x.wait("New 3", "Suppressed 0")
+	x.press("[", "[")
+	x.wait("count: 12")
+	x.press("e")
+	x.wait("New 2", "Suppressed 0", "Nothing matches the filter")
+	if args, err := os.ReadFile(editor + ".args"); err != nil || !strings.HasSuffix(strings.TrimSpace(string(args)), "apps/api/overlays/prod/kustomization.yaml") {
+		t.Errorf("the editor was given %q %v", args, err)
+	}
+
+	// A file that changes is seen, and the place kept.
+	x.press("Escape")
+	x.wait("images/validations[1]", "newTag: latest")
+	x.press("G")
+	x.wait("✗ denied require-limits")
+	kustomization := filepath.Join(dir, "apps/api/overlays/staging/kustomization.yaml")
+	data, err = os.ReadFile(kustomization)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(kustomization, bytes.ReplaceAll(data, []byte("newTag: latest"), []byte("newTag: 4.8.0")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	x.wait("New 1", "✗ denied require-limits")
+
+	x.press("y", "p")
+	x.wait("copied the place: charts/web/values.yaml:43:3")
+	if got := x.tmux("show-buffer"); got != "charts/web/values.yaml:43:3" {
+		t.Errorf("the clipboard has %q", got)
+	}
+	x.tmux("resize-window", "-x", "60", "-y", "14")
+	x.wait("? help  q quit", ">  ✗")
+	x.press("Enter")
+	shot(t, "narrow", x.wait("^^^^ denied", "esc back"))
+	x.tmux("resize-window", "-x", "30", "-y", "8")
+	x.wait("triage needs 40")
+	x.tmux("resize-window", "-x", "120", "-y", "32")
+	x.wait("? help  q quit", "│✗ denied")
+	x.press("?")
+	shot(t, "help", x.wait("review and write"))
+	x.press("q", "q")
+	x.wait("left with 0")
+}
+
+// TestTriageHandsBack leaves with a decision that is not written, which the
+// terminal then has; an editor that fails loses nothing.
+func TestTriageHandsBack(t *testing.T) {
+	t.Parallel()
+	dir, program := shopTerminal(t)
+	x := newTerminal(t, 100, 30, dir, "NO_COLOR=1 EDITOR=false "+program+" triage --date 2026-11-21 -p policies --with infra apps charts")
+	x.wait("New 3", "✗ denied")
+	x.press("e")
+	x.wait("the editor failed")
+	x.press("w", "'in the works", "Enter")
+	x.wait("staged 1 suppression")
+	if got := x.tmux("capture-pane", "-pe"); strings.Contains(got, "[38;5") || strings.Contains(got, "[31") {
+		t.Errorf("colours despite NO_COLOR: %q", got)
+	}
+	x.press("q")
+	x.wait("1 decision not written")
+	x.press("C-c")
+	x.wait("left with 0", "1 decisions were not written", "reason: in the works")
+	if _, err := os.Stat(filepath.Join(dir, ".preadmit")); err == nil {
+		t.Error("it was written")
+	}
+}
+
+// TestTriageDumb wants a plain message where nothing can be drawn.
+func TestTriageDumb(t *testing.T) {
+	t.Parallel()
+	dir, program := shopTerminal(t)
+	x := newTerminal(t, 100, 30, dir, "TERM=dumb "+program+" triage apps")
+	x.wait("or TERM is dumb", "left with 2")
+}
