@@ -5,7 +5,7 @@ GO ?= go
 GOFUMPT     := mvdan.cc/gofumpt@v0.9.2
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: build test race lint vet fmt golden screens bench fidelity origins oracle conformance offline action sarif ci hooks clean
+.PHONY: build test race lint vet fmt golden screens bench fidelity origins recall oracle conformance offline action sarif ci hooks clean
 
 build: ## the program, static, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/preadmit ./cmd/preadmit
@@ -45,6 +45,9 @@ fidelity: ## rendered objects beside those of the helm and kustomize binaries, w
 PLACES ?= 25 # of each unit to try: a number, or all
 origins: ## edits each place that is said to have made a field, and what places cost
 	PREADMIT_ORIGINS=$(firstword $(PLACES)) $(GO) test -count=1 -timeout 120m -run '^TestOrigins' -v ./cmd/preadmit
+
+recall: ## a second run over 300 units, one values file changed, beside the first
+	PREADMIT_RECALL=1 $(GO) test -count=1 -run '^TestCacheCost$$' -v ./cmd/preadmit
 
 oracle: ## defaulting and decoding beside the API server's own code (a module of its own)
 	$(GO) -C policy/schema/oracle build -o $(CURDIR)/bin/oracle .

@@ -68,6 +68,9 @@ func newBench(in, judge *input, o *checkOptions) (*bench, error) {
 		Authorizer: asked(o, authorizer), AuthorizerAssumed: authorizer.Assumed,
 		AssumeBound: func(p *render.Object) bool { return slices.Contains(given, p) },
 	}
+	if o.compiled {
+		options.Types = nil
+	}
 	mutating, err := admission.NewMutating(policies, options)
 	b.broken(err)
 	b.chain.Mutators = append(b.chain.Mutators, mutating)

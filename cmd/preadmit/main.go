@@ -24,6 +24,7 @@ const (
 )
 
 func main() {
+	collectLate()
 	stderr := quietLibraries()
 	cutOff()
 	survivePipe()

@@ -27,11 +27,8 @@ func (j *judgement) recall(ctx context.Context, o *checkOptions, in *input, user
 			rest = append(rest, req)
 		}
 	}
-	var err error
-	if j.bench = r.bench(); j.bench == nil || len(rest) > 0 {
-		if j.bench, err = newBench(in, in, o); err != nil {
-			return err
-		}
+	if err := j.makeBench(o, in, r.bench(), len(rest) > 0); err != nil {
+		return err
 	}
 	found, err := j.bench.chain.ReviewEach(ctx, rest)
 	if err != nil {
@@ -52,6 +49,20 @@ func (j *judgement) recall(ctx context.Context, o *checkOptions, in *input, user
 	policy.Sort(results)
 	r.keep(j.bench)
 	j.results = slices.Concat(in.found, notFollowed(objects(in.head)), j.bench.results, results)
+	return nil
+}
+
+// makeBench takes what is known of the engines, and makes them where there is
+// something to judge. What did not compile is known then, and not looked for.
+func (j *judgement) makeBench(o *checkOptions, in *input, known *bench, judging bool) (err error) {
+	if j.bench = known; known != nil && !judging {
+		return nil
+	}
+	o.compiled = known != nil
+	if j.bench, err = newBench(in, in, o); err != nil || known == nil {
+		return err
+	}
+	j.bench.results, j.bench.notes, j.bench.said = known.results, known.notes, known.said
 	return nil
 }
 
@@ -319,7 +330,7 @@ func (r *recollection) bench() *bench {
 
 // keep has the memory keep what is new when the report is written.
 func (r *recollection) keep(b *bench) {
-	if r.off || b.said != nil {
+	if r.off || b.cluster == nil {
 		return
 	}
 	var e cache.Encoder

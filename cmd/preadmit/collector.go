@@ -1,0 +1,25 @@
+package main
+
+import (
+	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
+)
+
+// collectLate has the garbage collector wait until there is something to
+// collect: a run over a repository of usual size, or one that recalls most of
+// it, ends before. From then on it works as ever.
+func collectLate() {
+	const enough = 192 << 20
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(enough)
+	sentinel := new(*int)
+	runtime.AddCleanup(sentinel, func(int) {
+		debug.SetGCPercent(100)
+		debug.SetMemoryLimit(math.MaxInt64)
+	}, 0)
+}

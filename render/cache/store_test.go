@@ -1,0 +1,196 @@
+package cache
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func open(t *testing.T, dir string, limit int64, now time.Time) *Store {
+	t.Helper()
+	s, err := Open(dir, limit, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestStoreIsSharedByRuns(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var runs sync.WaitGroup
+	for range 8 {
+		s := open(t, dir, Limit, time.Now())
+		runs.Go(func() {
+			for i := range 100 {
+				key, want := KeyOf("k", fmt.Sprint(i)), bytes.Repeat([]byte{byte(i)}, 10_000)
+				s.Put(key, want)
+				if got, ok := s.Get(key); !ok || !bytes.Equal(got, want) {
+					t.Errorf("entry %d is not what was put", i)
+				}
+			}
+			s.Trim()
+		})
+	}
+	runs.Wait()
+}
+
+func TestStoreTellsForeignEntries(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), Limit, time.Now())
+	a, b := KeyOf("a"), KeyOf("b")
+	s.Put(a, []byte("of a"))
+	s.Put(b, []byte("of b"))
+	_, from := s.file(a)
+	_, to := s.file(b)
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := s.Get(b); ok {
+		t.Errorf("the entry of another key is taken: %q", got)
+	}
+}
+
+// TestStoreIsBounded puts more than fits and holds that what was used last
+// stays.
+func TestStoreIsBounded(t *testing.T) {
+	t.Parallel()
+	dir, now := t.TempDir(), time.Now()
+	const limit = 64 * 10_000
+	var last Key
+	for i := range 400 {
+		s := open(t, dir, limit, now)
+		last = KeyOf(fmt.Sprint(i))
+		s.Put(last, make([]byte, 3_000))
+		_, name := s.file(last)
+		then := now.Add(time.Duration(i) * time.Second)
+		if err := os.Chtimes(name, then, then); err != nil {
+			t.Fatal(err)
+		}
+		s.Trim()
+	}
+	var size int64
+	files, err := filepath.Glob(filepath.Join(dir, "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		info, err := os.Stat(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+	}
+	if size > limit || size < limit/2 {
+		t.Errorf("%d bytes are kept, want up to %d", size, limit)
+	}
+	s := open(t, dir, limit, now)
+	if _, ok := s.Get(last); !ok {
+		t.Error("the youngest entry is gone")
+	}
+	s.Put(KeyOf("large"), make([]byte, limit))
+	if _, ok := s.Get(KeyOf("large")); ok {
+		t.Error("an entry larger than a shard is kept")
+	}
+}
+
+func TestValuesComeBack(t *testing.T) {
+	t.Parallel()
+	want := map[string]any{
+		"nil": nil, "true": true, "false": false, "int": int64(math.MinInt64), "float": 1.0, "large": math.MaxFloat64,
+		"text": "a\x00b", "same": "a\x00b", "": "", "list": []any{int64(1), "1", nil}, "none": []any{}, "map": map[string]any{},
+		"no list": []any(nil), "no map": map[string]any(nil),
+	}
+	var e Encoder
+	e.Value(want)
+	data, err := e.Data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := NewDecoder(data)
+	got := d.Value()
+	if err := d.End(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(any(want), got); diff != "" {
+		t.Error(diff)
+	}
+	for i := range data { // whatever is cut off, it says so
+		d := NewDecoder(data[:i])
+		d.Value()
+		if d.End() == nil {
+			t.Errorf("%d of %d bytes are taken for all", i, len(data))
+		}
+	}
+	e.Value(int(1))
+	if _, err := e.Data(); err == nil {
+		t.Error("a value of a type that objects don't have is kept")
+	}
+}
+
+func FuzzDecoder(f *testing.F) {
+	f.Add([]byte{7, 2, 3, 'a', 5, 3, 'b'})
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		NewDecoder(data).Value()
+		var c []variantOfTest
+		NewDecoder(data).Plain(&c)
+	})
+}
+
+type variantOfTest struct {
+	A string
+	B []string
+	C *variantOfTest
+	D []variantOfTest
+}
+
+// TestReads holds that each way to look at a tree is noted, and that any other
+// answer is told from it.
+func TestReads(t *testing.T) {
+	t.Parallel()
+	files := func() fstest.MapFS {
+		return fstest.MapFS{"d/a": {Data: []byte("1")}, "d/b": {Data: []byte("2")}}
+	}
+	r := newRecorder(NewTree(files(), ".outside"))
+	if _, err := r.ReadDir("d"); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = r.Stat("d/none")
+	f, err := r.Open("d/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	reads, ok := r.reads()
+	if !ok || len(reads) != 3 {
+		t.Fatalf("reads are %v, %v", reads, ok)
+	}
+	for what, c := range map[string]struct {
+		change func(fstest.MapFS)
+		holds  bool
+	}{
+		"nothing":        {func(fstest.MapFS) {}, true},
+		"another's file": {func(m fstest.MapFS) { m["d/b"].Data = []byte("3") }, true},
+		"content":        {func(m fstest.MapFS) { m["d/a"].Data = []byte("3") }, false},
+		"a file more":    {func(m fstest.MapFS) { m["d/c"] = &fstest.MapFile{} }, false},
+		"a file less":    {func(m fstest.MapFS) { delete(m, "d/b") }, false},
+		"missing found":  {func(m fstest.MapFS) { m["d/none"] = &fstest.MapFile{} }, false},
+		"another kind":   {func(m fstest.MapFS) { delete(m, "d/b"); m["d/b/c"] = &fstest.MapFile{} }, false},
+	} {
+		m := files()
+		c.change(m)
+		if got := NewTree(m, ".outside").holds(reads); got != c.holds {
+			t.Errorf("%s: holds is %v", what, got)
+		}
+	}
+}
