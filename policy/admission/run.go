@@ -142,6 +142,15 @@ func (x *run) secret() bool {
 	return x.as.Kind.Kind == "Secret" || x.params.object != nil && x.params.object.GetKind() == "Secret"
 }
 
+// secrets are the objects of which a message may quote nothing.
+func (x *run) secrets() []map[string]any {
+	all := []map[string]any{x.review.req.Admitted, x.review.req.OldAdmitted}
+	if p := x.params.object; p != nil && p.GetKind() == "Secret" {
+		all = append(all, p.Object)
+	}
+	return all
+}
+
 func (x *run) program(e *expression) (ref.Val, error) {
 	if x.plan.fast[e.id] && !x.exact {
 		return e.program.Eval(&x.act)
@@ -336,7 +345,7 @@ func (x *run) message(e *expression) (string, error) {
 	if err != nil || !ok || len(text) > celconfig.MaxEvaluatedMessageExpressionSizeBytes || strings.Contains(text, "\n") {
 		return "", nil
 	}
-	if x.secret() && cel.Quotes(e.program.AST) {
+	if x.secret() && cel.Quotes(e.program.AST) && cel.Reveals(text, x.secrets()...) {
 		return errSecret.Error(), nil
 	}
 	return text, nil

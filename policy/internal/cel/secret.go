@@ -1,7 +1,9 @@
 package cel
 
 import (
+	"encoding/base64"
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
@@ -38,4 +40,65 @@ func selects(e celast.NavigableExpr, path []string) bool {
 		e = parent
 	}
 	return true
+}
+
+// gram is how long a piece of a secret value may not be in a text.
+const gram = 6
+
+// Reveals says whether a text holds a piece of what the objects hold, besides
+// what identifies them: as it is written, in base64, in whatever case. It tells
+// a message that quotes a value from one that names its key.
+func Reveals(text string, objects ...map[string]any) bool {
+	text = strings.ToLower(text)
+	grams := make(map[string]bool, len(text))
+	for i := 0; i+gram <= len(text); i++ {
+		grams[text[i:i+gram]] = true
+	}
+	return slices.ContainsFunc(objects, func(o map[string]any) bool {
+		for key, value := range o {
+			switch key {
+			case "kind", "apiVersion", "type":
+				continue
+			case "metadata":
+				meta, _ := value.(map[string]any)
+				value = meta["annotations"]
+			}
+			if reveals(text, grams, value) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func reveals(text string, grams map[string]bool, value any) bool {
+	switch v := value.(type) {
+	case string:
+		decoded, err := base64.StdEncoding.DecodeString(v)
+		return pieceOf(text, grams, v) || err == nil && pieceOf(text, grams, string(decoded))
+	case []any:
+		return slices.ContainsFunc(v, func(e any) bool { return reveals(text, grams, e) })
+	case map[string]any:
+		for _, e := range v {
+			if reveals(text, grams, e) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// pieceOf says whether a piece of a value is in the text, or the whole of a
+// short one. One of a letter or two tells nothing.
+func pieceOf(text string, grams map[string]bool, value string) bool {
+	value = strings.ToLower(strings.TrimSpace(value))
+	if len(value) < gram {
+		return len(value) > 2 && strings.Contains(text, value)
+	}
+	for i := 0; i+gram <= len(value); i++ {
+		if grams[value[i:i+gram]] {
+			return true
+		}
+	}
+	return false
 }

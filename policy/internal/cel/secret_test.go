@@ -39,3 +39,27 @@ func TestQuotes(t *testing.T) {
 		}
 	}
 }
+
+func TestReveals(t *testing.T) {
+	t.Parallel()
+	secret := map[string]any{
+		"kind": "Secret", "metadata": map[string]any{"name": "database-password", "annotations": map[string]any{"note": "hunter2-note"}},
+		"data": map[string]any{"password": "aHVudGVyMi1zZWNyZXQ="}, "stringData": map[string]any{"pin": "4711", "on": "y"},
+	}
+	for text, want := range map[string]bool{
+		"plain text: password, pin": false,
+		"database-password is bad":  false,
+		"got hunter2-secret":        true,
+		"got HUNTER2":               true,
+		"starts with hunter":        true,
+		"got aHVudGVyMi1zZWNyZXQ=":  true,
+		"the pin is 4711":           true,
+		"annotated hunter2-note":    true,
+		"y or not":                  false,
+		"":                          false,
+	} {
+		if got := Reveals(text, nil, secret); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
