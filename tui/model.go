@@ -58,6 +58,7 @@ type model struct {
 
 	evaluating bool
 	again      bool // evaluate once more when done
+	touched    bool // the person did something
 	watching   bool // somebody waits for a file to change
 	whole      bool // the report is not one of a run that goes on
 	progress   Progress
@@ -217,6 +218,9 @@ func (f filter) live() bool {
 func (m *model) arranged(a arranged) {
 	if a.generation != m.generation {
 		return // another is under way
+	}
+	if !m.touched { // results still come in above
+		m.list.rows = nil
 	}
 	m.list.show(a.arrangement, m.grouping == ungrouped)
 }

@@ -22,15 +22,18 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.BackgroundColorMsg:
 		m.theme = newTheme(msg.IsDark())
 	case tea.KeyPressMsg:
+		m.touched = true
 		cmd := m.press(msg)
 		m.lay()
 		return m, tea.Batch(cmd, m.want())
 	case tea.PasteMsg:
 		return m, m.paste(msg)
 	case tea.MouseClickMsg:
+		m.touched = true
 		cmd := m.click(msg.Mouse())
 		return m, tea.Batch(cmd, m.want())
 	case tea.MouseWheelMsg:
+		m.touched = true
 		m.wheel(msg.Mouse())
 		return m, m.want()
 	default:

@@ -332,7 +332,7 @@ func (m *model) entryText(e *entry, width int, plain bool) string {
 // columns are what tells an entry from the others of its group.
 func (m *model) columns(e *entry) (a, b string) {
 	place := report.Visible(e.place().String(), 1024)
-	object := report.ObjectName(e.Object)
+	object := shortObject(e)
 	switch m.grouping {
 	case byRule:
 		return object, place
@@ -343,6 +343,18 @@ func (m *model) columns(e *entry) (a, b string) {
 	default:
 		return report.RuleName(e.Result) + " " + object, place
 	}
+}
+
+// shortObject begins with what tells objects apart, so that it may be cut.
+func shortObject(e *entry) string {
+	if e.Object.Kind == "" {
+		return report.ObjectName(e.Object)
+	}
+	name := report.Name(e.Object.Name)
+	if e.Object.Namespace != "" {
+		name = report.Name(e.Object.Namespace) + "/" + name
+	}
+	return name + " " + report.Name(e.Object.Kind)
 }
 
 // tail is the end of a text, which tells more of a path than its beginning.

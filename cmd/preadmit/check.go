@@ -140,7 +140,7 @@ func looksAtAll(args []string, in *input) bool {
 
 // all judges every object as if it were created.
 func (j *judgement) all(ctx context.Context, o *checkOptions, in *input, user policy.UserInfo) error {
-	if o.memory != nil {
+	if o.memory != nil && o.progress == nil { // a screen shows results as they come
 		return j.recall(ctx, o, in, user)
 	}
 	var err error

@@ -52,6 +52,7 @@ readers and pipes.`,
 	o.asking.addFlags(f)
 	o.comparing.addFlags(f)
 	o.accepting.addFlags(f)
+	o.remembering.addFlags(f)
 	f.BoolVar(&o.plain, "plain", false, "no screen: numbered lists and questions on standard input")
 	f.BoolVar(&o.readOnly, "readonly", false, "look only: accept, write and edit nothing")
 	f.BoolVar(&o.watch, "watch", true, "evaluate again when files change")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -53,7 +54,7 @@ func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 		return h.readSaved()
 	}
 	o := h.options.checkOptions
-	o.progress = &progress{tell: tell}
+	o.progress, o.notes = &progress{tell: tell}, io.Discard
 	before, err := h.look(nil)
 	if err != nil {
 		return nil, err
@@ -62,6 +63,7 @@ func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 	if err != nil {
 		return nil, err
 	}
+	o.remembering.save()
 	r := newReport(in, j)
 	h.keep(newTriageRun(in, j), before)
 	return r, nil

@@ -86,8 +86,8 @@ func (p *progress) review(ctx context.Context, o *checkOptions, in *input, j *ju
 		return j.bench.chain.Review(ctx, reqs)
 	}
 	var all []policy.Result
-	size, told := 32, time.Now()
-	for done := 0; done < len(reqs); size = min(size*2, 2048) {
+	size, next := 32, time.Now().Add(partialEvery)
+	for done := 0; done < len(reqs); size = min(size*2, 256) {
 		part := reqs[done:min(done+size, len(reqs))]
 		p.tell(tui.Progress{Step: "judging", Done: done, Total: len(reqs)})
 		results, err := j.bench.chain.Review(ctx, part)
@@ -95,9 +95,10 @@ func (p *progress) review(ctx context.Context, o *checkOptions, in *input, j *ju
 			return nil, err
 		}
 		all = append(all, results...)
-		if done += len(part); done < len(reqs) && time.Since(told) > partialEvery {
+		if done += len(part); done < len(reqs) && time.Now().After(next) {
+			began := time.Now()
 			p.tell(tui.Progress{Step: "judging", Done: done, Total: len(reqs), Report: partial(o, in, j, all)})
-			told = time.Now()
+			next = time.Now().Add(max(partialEvery, 10*time.Since(began))) // a tenth of the time at most
 		}
 	}
 	return all, nil
