@@ -116,3 +116,15 @@ func TestLarge(t *testing.T) {
 		t.Errorf("%.0f allocations for a key: a frame must not look at every result", allocated)
 	}
 }
+
+// BenchmarkAcceptAll accepts them all, each by itself, and takes it back.
+func BenchmarkAcceptAll(b *testing.B) {
+	d := largeDriver(b)
+	for b.Loop() {
+		d.press(`a w "all of them" enter u`)
+		_ = d.View()
+	}
+	if d.session.staged.Len() != 0 {
+		b.Fatal("something is left")
+	}
+}

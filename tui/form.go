@@ -6,6 +6,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -18,6 +19,7 @@ type form struct {
 	at      int // the field that is typed in; the scope is the last
 	err     error
 	last    acceptance
+	would   []policy.Suppression // what would be staged, but for what is typed
 }
 
 var fieldNames = [4]string{"reason", "expires", "owner", "scope"}
@@ -67,6 +69,7 @@ func (m *model) accept() tea.Cmd {
 	}
 	m.mode = modeForm
 	m.form.open(targets, &m.Options)
+	m.form.would = m.session.accept(targets, acceptance{})
 	return nil
 }
 
@@ -86,6 +89,7 @@ func (m *model) formKey(msg tea.KeyPressMsg) tea.Cmd {
 	default:
 		if f.at == scopeField {
 			f.turn(s)
+			f.would = m.session.accept(f.targets, acceptance{scope: f.scope})
 			return nil
 		}
 		f.fields[f.at].press(msg)
@@ -196,7 +200,7 @@ func (m *model) label(i int) string {
 
 // formPreview says what would be written.
 func (m *model) formPreview(width int) []string {
-	all := m.session.accept(m.form.targets, acceptance{scope: m.form.scope})
+	all := m.form.would
 	lines := []string{m.theme.dim.Render(counted(len(all), "suppression") + ":")}
 	for i, s := range all {
 		if i == 5 {

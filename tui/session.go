@@ -177,17 +177,10 @@ func (s *session) rule(e *entry) *policy.Rule {
 
 // stage adds decisions to those staged; what is there already is left out.
 func (s *session) stage(did string, d Decisions) int {
-	next := staged{Decisions{slices.Clone(s.staged.Add), slices.Clone(s.staged.Remove)}, did}
-	for _, a := range d.Add {
-		if !slices.ContainsFunc(next.Add, func(b policy.Suppression) bool { return sameDecision(a, b) }) {
-			next.Add = append(next.Add, a)
-		}
-	}
-	for _, a := range d.Remove {
-		if !slices.ContainsFunc(next.Remove, func(b policy.Suppression) bool { return a == b }) {
-			next.Remove = append(next.Remove, a)
-		}
-	}
+	next := staged{Decisions{
+		Add:    joined(s.staged.Add, d.Add, accepts),
+		Remove: joined(s.staged.Remove, d.Remove, func(x policy.Suppression) policy.Suppression { return x }),
+	}, did}
 	n := next.Len() - s.staged.Len()
 	if n > 0 {
 		s.done, s.undone = append(s.done, s.staged), nil
@@ -197,9 +190,25 @@ func (s *session) stage(did string, d Decisions) int {
 	return n
 }
 
-// sameDecision says that two suppressions accept the same.
-func sameDecision(a, b policy.Suppression) bool {
-	return a.Rule == b.Rule && a.Object == b.Object && a.Path == b.Path
+// accepts is what a suppression is about, without who says so and why.
+func accepts(x policy.Suppression) policy.Suppression {
+	return policy.Suppression{Rule: x.Rule, Object: x.Object, Path: x.Path}
+}
+
+// joined is a list with those of more whose key it has not yet.
+func joined(list, more []policy.Suppression, key func(policy.Suppression) policy.Suppression) []policy.Suppression {
+	seen := make(map[policy.Suppression]bool, len(list)+len(more))
+	all := slices.Clone(list)
+	for _, x := range list {
+		seen[key(x)] = true
+	}
+	for _, x := range more {
+		if k := key(x); !seen[k] {
+			seen[k] = true
+			all = append(all, x)
+		}
+	}
+	return all
 }
 
 // undo takes the last decision back and says which it was.
@@ -248,6 +257,10 @@ func (s *session) note() {
 		}
 		return
 	}
+	removed := make(map[policy.Suppression]bool, len(s.staged.Remove))
+	for _, x := range s.staged.Remove {
+		removed[x] = true
+	}
 	covers := func(x *policy.Result) func(*policy.Suppression) bool {
 		return func(a *policy.Suppression) bool { return a.Covers(x) }
 	}
@@ -255,7 +268,7 @@ func (s *session) note() {
 		open := e.acceptable()
 		e.accepted = open && len(literal) > 0 && slices.ContainsFunc(literal[objectPattern(e.Object)], covers(e.Result)) ||
 			open && slices.ContainsFunc(globs, covers(e.Result))
-		e.restored = e.Suppression != nil && slices.Contains(s.staged.Remove, *e.Suppression)
+		e.restored = e.Suppression != nil && removed[*e.Suppression]
 	}
 }
 
