@@ -62,6 +62,8 @@ func (p *suppressionParser) document(n *yaml.Node) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		switch {
+		case i > 0 && key.Value == "suppressions":
+			p.fail(key, "suppressions stands here twice")
 		case key.Value != "suppressions":
 			p.fail(key, "unknown key %q; there is suppressions", key.Value)
 		case value.Kind == yaml.ScalarNode && value.Tag == "!!null":

@@ -56,6 +56,7 @@ func TestParseSuppressions(t *testing.T) {
 		"empty":          {"", ""},
 		"no list":        {"suppressions:\n", ""},
 		"not yaml":       {"suppressions: [", "s.yaml: line 1: did not find expected node content"},
+		"two lists":      {"suppressions: []\nsuppressions: []\n", "s.yaml:2:1: suppressions stands here twice"},
 		"a list":         {"- a\n", "s.yaml:1:1: want the key suppressions"},
 		"another key":    {"supressions: []\n", `s.yaml:1:1: unknown key "supressions"`},
 		"unknown":        {"suppressions:\n- {rule: p, object: o, reason: r, expires: 2027-03-31, until: x}\n", `s.yaml:2:56: unknown key "until"`},

@@ -280,7 +280,7 @@ func (j *judgement) propose(ctx context.Context, o *checkOptions, b *base, in *i
 			j.proposed = append(j.proposed, r)
 		}
 	}
-	j.notes = append(j.notes, "policies are changed: those of the base judge, what the changed ones would say is listed apart")
+	j.notes = append(j.notes, "policies, or what they read, are changed: those of the base judge, what the changed ones would say is listed apart")
 	return nil
 }
 

@@ -219,7 +219,8 @@ func substitute(t *testing.T, file, was, is string) {
 	if text == string(data) {
 		t.Fatalf("%s has no %q", file, was)
 	}
-	if err := os.Chmod(file, 0o644); err == nil {
+	err = os.Chmod(file, 0o644)
+	if err == nil {
 		err = os.WriteFile(file, []byte(text), 0o644)
 	}
 	if err != nil {
