@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -115,37 +116,7 @@ func without(objects []*render.Object, paired map[*render.Object]bool) []*render
 // Unchanged says whether an update would change nothing: the objects are equal,
 // whatever their lines. The API server would not be asked.
 func (r *Request) Unchanged() bool {
-	return r.Operation == Update && equal(r.OldObject.Object, r.Object.Object)
-}
-
-// equal compares values of rendered objects.
-func equal(a, b any) bool {
-	switch x := a.(type) {
-	case map[string]any:
-		y, ok := b.(map[string]any)
-		if !ok || len(x) != len(y) {
-			return false
-		}
-		for k, v := range x {
-			if w, ok := y[k]; !ok || !equal(v, w) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		y, ok := b.([]any)
-		if !ok || len(x) != len(y) {
-			return false
-		}
-		for i := range x {
-			if !equal(x[i], y[i]) {
-				return false
-			}
-		}
-		return true
-	default:
-		return a == b
-	}
+	return r.Operation == Update && reflect.DeepEqual(r.OldObject.Object, r.Object.Object)
 }
 
 // A Comparison is what results of the head are held against.

@@ -132,7 +132,7 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 		return err
 	}
 	c := policy.Comparison{
-		Base:         slices.Concat(b.said(), j.bench.results, notFollowed(objects(b.in.head)), inBase(kept, moved), was),
+		Base:         slices.Concat(b.said(), j.bench.results, inBase(notFollowed(applied(same)), moved), inBase(kept, moved), was),
 		Moved:        moved,
 		Incomparable: halves(b.in, in),
 	}
@@ -161,8 +161,7 @@ func trustedCluster(head, base *input) *policy.Cluster {
 	all := slices.Concat(first, objects(head.head), objects(head.judges), objects(head.context), objects(base.head))
 	seen := make(map[render.Key]bool, len(all))
 	return policy.NewCluster(slices.DeleteFunc(all, func(o *render.Object) bool {
-		k := o.Key()
-		k.APIVersion = o.GroupVersionKind().Group
+		k := unversioned(o)
 		again := seen[k]
 		seen[k] = true
 		return again
@@ -251,6 +250,15 @@ func divide(reqs []policy.Request) (same, changed []policy.Request) {
 	return same, changed
 }
 
+// applied are the objects that requests apply.
+func applied(reqs []policy.Request) []*render.Object {
+	var all []*render.Object
+	for i := range reqs {
+		all = append(all, reqs[i].Object)
+	}
+	return all
+}
+
 // inBase are results of objects that stay as they are, in the units of base.
 func inBase(kept []policy.Result, moved map[render.Key]string) []policy.Result {
 	was := slices.Clone(kept)
@@ -332,20 +340,25 @@ func parameterKinds(policies []*render.Object) map[schema.GroupKind]bool {
 // other side could not render whole: what is not there may just not be seen.
 func comparable(base, head *input) (old, now []*render.Object) {
 	half := halves(base, head)
+	seen := make(map[render.Key]bool)
+	for _, o := range objects(head.head) {
+		if half(o.Unit.Path) {
+			seen[unversioned(o)] = true
+		}
+	}
 	for _, o := range objects(base.head) {
-		if !half(o.Unit.Path) || slices.ContainsFunc(head.head, func(u *render.Unit) bool { return u.Path == o.Unit.Path && has(u, o) }) {
+		if !half(o.Unit.Path) || seen[unversioned(o)] {
 			old = append(old, o)
 		}
 	}
 	return old, objects(head.head)
 }
 
-func has(u *render.Unit, o *render.Object) bool {
-	want := o.Key()
-	return slices.ContainsFunc(u.Objects, func(x *render.Object) bool {
-		k := x.Key()
-		return k.Kind == want.Kind && k.Namespace == want.Namespace && k.Name == want.Name
-	})
+// unversioned is an object's key in whatever version.
+func unversioned(o *render.Object) render.Key {
+	k := o.Key()
+	k.APIVersion = o.GroupVersionKind().Group
+	return k
 }
 
 // halves tells the units that either side could not render whole, or not find
