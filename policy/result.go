@@ -70,6 +70,8 @@ const (
 	EngineRender      = "Render"
 	EngineCompile     = "Compile"
 	EngineKyverno     = "Kyverno"
+	EngineGatekeeper  = "Gatekeeper"
+	EngineRego        = "Rego" // conftest's kind of packages
 )
 
 // A Rule documents the smallest part of a policy that can fail alone.
