@@ -1,0 +1,105 @@
+package rego
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/metrics"
+	"github.com/open-policy-agent/opa/v1/topdown"
+	"github.com/open-policy-agent/opa/v1/topdown/print"
+)
+
+// nothing is the data of a question that has none.
+var nothing = NewData(ast.NewObject())
+
+// Ask evaluates the query. The error is an *Error where the program is at
+// fault, as with two values for one rule or an evaluation that doesn't end,
+// and the context's where that ends first. What print said and what is unknown
+// is told even then.
+func (q *Query) Ask(ctx context.Context, in Question) (Answer, error) {
+	b := newBound(ctx)
+	value, swallowed, err := q.run(ctx, in, b, nil)
+	a := Answer{Value: value, Unknown: b.asked()}
+	if err != nil {
+		return a, q.fault(b, err)
+	}
+	for i := range swallowed {
+		a.Errors = append(a.Errors, evalError(&swallowed[i]))
+	}
+	a.Errors = tidy(a.Errors)
+	return a, nil
+}
+
+// run evaluates once, for a tracer if there is one.
+func (q *Query) run(ctx context.Context, in Question, b *bound, tracer topdown.QueryTracer) (ast.Value, []topdown.Error, error) {
+	data := in.Data
+	if data == nil {
+		data = nothing
+	}
+	var swallowed []topdown.Error
+	t := topdown.NewQuery(q.body).
+		WithQueryCompiler(q.compiler).
+		WithCompiler(q.program.compiler).
+		WithStore(data.store).
+		WithTransaction(data.txn).
+		WithInput(in.Input).
+		WithTime(now(in.Now)).
+		WithSeed(noSeed{}).
+		WithCancel(b).
+		WithMetrics(metrics.NoOp()).
+		WithBuiltins(builtins).
+		WithStrictBuiltinErrors(in.Strict).
+		WithBuiltinErrorList(&swallowed)
+	if in.Print != nil {
+		t = t.WithPrintHook(printer(in.Print))
+	}
+	if tracer != nil {
+		t = t.WithQueryTracer(tracer)
+	}
+	var value ast.Value
+	err := t.Iter(ctx, func(r topdown.QueryResult) error {
+		value = r[answer].Value
+		return nil
+	})
+	return value, swallowed, err
+}
+
+// now is the time of a question: OPA takes the clock's for the zero time.
+func now(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Unix(0, 0)
+	}
+	return t
+}
+
+// fault is why an evaluation ended without an answer.
+func (q *Query) fault(b *bound, err error) error {
+	if b.err != nil {
+		return b.fault(q)
+	}
+	var e *topdown.Error
+	if errors.As(err, &e) {
+		return evalError(e)
+	}
+	return newError(nil, err.Error())
+}
+
+// printer hands what print() says to a function.
+type printer func(name string, line int, text string)
+
+func (p printer) Print(c print.Context, text string) error {
+	if c.Location == nil {
+		p("", 0, text)
+		return nil
+	}
+	p(c.Location.File, c.Location.Row, text)
+	return nil
+}
+
+// noSeed is a source of chance that has none: no built-in function that is
+// allowed asks it.
+type noSeed struct{}
+
+func (noSeed) Read([]byte) (int, error) { return 0, errors.New("policies are evaluated without chance") }

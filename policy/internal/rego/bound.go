@@ -1,0 +1,92 @@
+package rego
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/topdown"
+)
+
+// What one question may take. A policy takes some ten or hundred thousand
+// steps where it goes through a whole inventory, and milliseconds.
+const (
+	maxTime  = 5 * time.Second
+	maxSteps = 20_000_000
+	maxMade  = 256 << 20 // bytes that built-in functions may make
+)
+
+// A bound is what is left of what a question may take. The evaluator asks it
+// before each expression whether to go on, from one goroutine, so that it
+// needs neither a timer nor a lock.
+type bound struct {
+	ctx     context.Context
+	start   time.Time
+	steps   int
+	made    int
+	err     error // why the evaluation was ended
+	unknown []string
+}
+
+func newBound(ctx context.Context) *bound { return &bound{ctx: ctx, start: time.Now()} }
+
+// Cancel is there for the interface: a bound ends by itself.
+func (b *bound) Cancel() {}
+
+// Cancelled counts a step. The clock is looked at every so often.
+func (b *bound) Cancelled() bool {
+	if b.err != nil {
+		return true
+	}
+	b.steps++
+	if b.steps&127 == 0 {
+		b.look()
+	}
+	return b.err != nil
+}
+
+func (b *bound) look() {
+	switch {
+	case b.ctx.Err() != nil:
+		b.err = b.ctx.Err()
+	case b.steps > maxSteps:
+		b.err = fmt.Errorf("more than %d million steps", maxSteps/1_000_000)
+	case time.Since(b.start) > maxTime:
+		b.err = fmt.Errorf("more than %v", maxTime)
+	}
+}
+
+// take counts bytes that a built-in function is about to make, and says
+// whether it may.
+func (b *bound) take(n int) bool {
+	if n < 0 || n > maxMade-b.made {
+		b.made = maxMade
+		return false
+	}
+	b.made += n
+	return true
+}
+
+// ask notes what only a live cluster knows.
+func (b *bound) ask(what string) { b.unknown = append(b.unknown, what) }
+
+// asked is what was noted, sorted, once.
+func (b *bound) asked() []string {
+	slices.Sort(b.unknown)
+	return slices.Compact(b.unknown)
+}
+
+// fault is the error of a question that was ended by its bound.
+func (b *bound) fault(q *Query) error {
+	if b.ctx.Err() != nil {
+		return b.ctx.Err()
+	}
+	text := fmt.Sprintf("the evaluation of %v takes %v, and was ended", q.ref, b.err)
+	if rules := q.program.Rules(q.ref); len(rules) > 0 {
+		return newError(rules[0].Location, text)
+	}
+	return newError(nil, text)
+}
+
+var _ topdown.Cancel = (*bound)(nil)
