@@ -44,7 +44,8 @@ current directory), and compare what policies say with what they should.
 Suites are ` + suiteDocs() + `.
 A kaptest manifest judges by a policy's expressions alone: not by what it
 matches, how it is bound and its failure policy. A kyverno-test.yaml judges as
-Kyverno's command line does, but what it names has to exist.
+Kyverno's command line does, but what it names has to exist. A suite of gator
+verify says how many violations of a constraint there are.
 
 Exit codes: 0 every case passed, 1 some did not, 2 bad command line, no suite
 found, or one that can't be read.`,
@@ -253,6 +254,9 @@ func (p *testPrinter) testCase(c *policytest.Case) {
 	rule := c.Policy
 	if c.Rule != "" && c.Rule != c.Policy {
 		rule += "/" + c.Rule
+	}
+	if c.Name != "" {
+		rule = c.Name + ": " + rule
 	}
 	p.line("  %-7s line %d: %s: %s", p.word(c), c.Line, rule, subject(c)+verdictOn(c))
 	if c.Reason != "" && (bad || p.verbose) {

@@ -38,6 +38,7 @@ type Suite struct {
 // A Case is one expectation: what a policy, or a rule of it, should say of a
 // resource, in the suite's words.
 type Case struct {
+	Name     string `json:"name,omitempty"` // that the suite gives it
 	Policy   string `json:"policy"`
 	Rule     string `json:"rule"`     // "" where the suite is about the whole policy
 	Resource string `json:"resource"` // namespace/name
@@ -103,6 +104,12 @@ type Engines struct {
 	// kinds, or an admission policy, which its command line judges too. The
 	// error joins *render.Error values; with nil the policy is not valid.
 	Kyverno func(p *render.Object, s *KyvernoSetup) (KyvernoPolicy, error)
+
+	// Gator compiles the constraint of a test with its template. The error
+	// joins *render.Error values, of which those with RuleConstraintSchema say
+	// that the constraint breaks its template's schema; with any of them that
+	// is no warning nothing can be judged.
+	Gator func(s *GatorSetup) (GatorPolicy, error)
 }
 
 // count adds up the suites.

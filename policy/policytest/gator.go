@@ -1,0 +1,362 @@
+package policytest
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A suite of gator verify (github.com/open-policy-agent/gatekeeper, pkg/gator)
+// says of a template and a constraint how many violations there are of which
+// objects. Files are read as gator reads them: by YAML 1.2, the first document
+// of templates and constraints, every document of inventories and expansions;
+// an object that names no namespace is in none. What gator passes over, such as
+// a key that it doesn't know and what stands behind the suite's first document,
+// is an error here.
+
+// A gatorSuite is a suite while it runs, with the files that it names.
+type gatorSuite struct {
+	*suite
+	kinds policy.Kinds
+	files map[string]gatorFile
+}
+
+// A gatorFile is a file that a suite names, read.
+type gatorFile struct {
+	objects []*render.Object
+	err     error // why it can't be used
+	placed  bool  // err names the file
+}
+
+// A gatorTest is a template and a constraint of it.
+type gatorTest struct {
+	*gatorSuite
+	name     string
+	setup    GatorSetup
+	engines  map[string]*gatorEngine // by the inventory
+	policy   string
+	rule     string
+	failures []error // why no case can be run
+}
+
+// A gatorEngine is a test's constraint beside one inventory.
+type gatorEngine struct {
+	GatorPolicy
+	faults []*render.Error
+}
+
+// gator runs a suite of gator verify.
+func gator(s *suite) {
+	docs, err := render.Documents(s.name, s.data, render.YAML12)
+	for _, e := range render.Errors(err) {
+		if !e.Warning { // that others would read it otherwise is no matter here
+			s.fail(e)
+		}
+	}
+	if len(docs) == 0 {
+		if err == nil {
+			s.fail(&render.Error{Span: render.Span{File: s.name}, Err: errors.New("holds no test")})
+		}
+		return
+	}
+	for i := 1; i < len(docs); i++ {
+		s.fail(&render.Error{Span: docs[i].Span, Rule: "suite", Err: errors.New("a suite is one document: this one is not looked at")})
+	}
+	root := node{s: s, doc: &docs[0], value: docs[0].Value}
+	f := root.folded("apiVersion", "kind", "metadata", "name", "namespace", "labels", "annotations", "tests", "skip")
+	if v := f["kind"]; v.value == nil || v.text() != "Suite" {
+		v.fail("kind must be Suite")
+	}
+	g := &gatorSuite{suite: s, files: map[string]gatorFile{}}
+	if f["skip"].flag() {
+		s.note("%s: the suite is skipped", s.shown(f["skip"].span()))
+		return
+	}
+	if g.kinds, err = s.opts.Engines.Kinds(nil); err != nil {
+		s.fail(err)
+		return
+	}
+	g.kinds = asWritten{g.kinds}
+	tests := f["tests"].items()
+	if len(tests) == 0 {
+		root.fail("has no tests")
+	}
+	for _, t := range tests {
+		g.run(t)
+		if s.ctx.Err() != nil {
+			return
+		}
+		if len(g.Cases) > maxCases {
+			t.fail("more than %d cases: the others were not run", maxCases)
+			return
+		}
+	}
+}
+
+// run runs one test.
+func (g *gatorSuite) run(item node) {
+	f := item.folded("name", "template", "constraint", "expansion", "cases", "invalid", "skip")
+	t := &gatorTest{gatorSuite: g, name: f["name"].text(), engines: map[string]*gatorEngine{}}
+	t.setup.Kinds = g.kinds
+	if f["skip"].flag() {
+		g.note("%s: test %s is skipped", g.shown(item.span()), t.name)
+		return
+	}
+	t.load(item, f)
+	cases := f["cases"].items()
+	switch {
+	case f["invalid"].flag():
+		if len(cases) > 0 {
+			f["cases"].fail("a constraint that is to be invalid has no cases")
+		}
+		t.invalid(item)
+	case len(cases) == 0:
+		t.accepted(item)
+	}
+	if f["invalid"].flag() {
+		return
+	}
+	for _, c := range cases {
+		t.runCase(c)
+		if g.ctx.Err() != nil || len(g.Cases) > maxCases {
+			return
+		}
+	}
+}
+
+// load reads the files of a test.
+func (t *gatorTest) load(item node, f map[string]node) {
+	t.setup.Template = t.first(item, f["template"], "templates.gatekeeper.sh", "ConstraintTemplate")
+	t.setup.Constraint = t.first(item, f["constraint"], "constraints.gatekeeper.sh", "")
+	if f["expansion"].value != nil {
+		t.setup.Expansions = t.all(f["expansion"])
+		for _, o := range t.setup.Expansions {
+			if err := isKind(o, "expansion.gatekeeper.sh", "ExpansionTemplate"); err != nil {
+				t.refuse(f["expansion"].errorf("%s: %w", f["expansion"].text(), err))
+			}
+		}
+	}
+	if c := t.setup.Constraint; c != nil {
+		t.policy, t.rule = c.GetName(), c.GetKind()
+	}
+}
+
+// refuse notes why no case can be run.
+func (t *gatorTest) refuse(err *render.Error) {
+	t.failures = append(t.failures, err)
+	t.fail(err)
+}
+
+// first returns the first object of a file, which must be of a kind.
+func (t *gatorTest) first(item, at node, group, kind string) *render.Object {
+	if at.text() == "" {
+		t.refuse(item.errorf("%s is missing", at.name()))
+		return nil
+	}
+	objects := t.all(at)
+	if len(objects) == 0 {
+		return nil
+	}
+	if err := isKind(objects[0], group, kind); err != nil {
+		t.refuse(at.errorf("%s: %w", at.text(), err))
+		return nil
+	}
+	for _, o := range objects[1:] {
+		t.note("%s: is not looked at: of a %s gator reads the first document", t.shown(placeOf(o)), at.name())
+	}
+	return objects[0]
+}
+
+// isKind says how an object is none of a group and kind; any kind is "".
+func isKind(o *render.Object, group, kind string) error {
+	gvk := o.GroupVersionKind()
+	if gvk.Group == group && (kind == "" || gvk.Kind == kind) {
+		return nil
+	}
+	want := kind
+	if want == "" {
+		want = "constraint"
+	}
+	return fmt.Errorf("is no %s of %s, but a %.63s of %.253q", want, group, gvk.Kind, gvk.GroupVersion())
+}
+
+// all returns the objects of a file of the test, and refuses one that has none.
+func (t *gatorTest) all(at node) []*render.Object {
+	objects, err := t.read(at)
+	if err != nil {
+		t.refuse(err)
+	}
+	return objects
+}
+
+// read returns the objects of a file that the suite names. The error is at the
+// place that names it.
+func (g *gatorSuite) read(at node) ([]*render.Object, *render.Error) {
+	ref := at.text()
+	if ref == "" || path.IsAbs(ref) || strings.Contains(ref, "://") {
+		return nil, at.errorf("%q is not a path relative to the suite", ref)
+	}
+	name := path.Join(path.Dir(g.name), ref)
+	f, ok := g.files[name]
+	if !ok {
+		f = g.readFile(name)
+		g.files[name] = f
+	}
+	switch {
+	case f.placed:
+		return nil, at.errorf("%w", f.err)
+	case f.err != nil:
+		return nil, at.errorf("%s: %w", ref, f.err)
+	}
+	return f.objects, nil
+}
+
+func (g *gatorSuite) readFile(name string) gatorFile {
+	data, err := render.ReadFile(g.opts.FS, name)
+	if err != nil {
+		return gatorFile{err: bare(err)}
+	}
+	docs, err := render.Documents(name, data, render.YAML12)
+	var f gatorFile
+	if broken := g.split(err); len(broken) > 0 {
+		return gatorFile{err: errors.New(g.text(err)), placed: true}
+	}
+	for i := range docs {
+		if docs[i].Value == nil {
+			continue
+		}
+		o, err := objectOf(docs[i].Value, docs[i].Positions)
+		if err != nil {
+			return gatorFile{err: fmt.Errorf("line %d: %w", docs[i].Span.Line, err)}
+		}
+		f.objects = append(f.objects, o)
+	}
+	if len(f.objects) == 0 {
+		f.err = errors.New("holds no object")
+	}
+	return f
+}
+
+// objectOf is the object that a document is, Lists as they are.
+func objectOf(v any, at *render.Positions) (*render.Object, error) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, errors.New("is no mapping, and no Kubernetes object")
+	}
+	o := &render.Object{Unstructured: &unstructured.Unstructured{Object: m}}
+	if at != nil {
+		o.Provenance = at
+	}
+	if kind, ok := m["kind"].(string); !ok || kind == "" {
+		return nil, errors.New("is no Kubernetes object: kind is missing")
+	}
+	if v, ok := m["apiVersion"].(string); m["apiVersion"] != nil && (!ok || strings.Count(v, "/") > 1) {
+		return nil, errors.New("is no Kubernetes object: apiVersion is none")
+	}
+	return o, nil
+}
+
+// engine compiles the constraint beside an inventory, once.
+func (t *gatorTest) engine(key string, inventory []*render.Object) *gatorEngine {
+	if e := t.engines[key]; e != nil {
+		return e
+	}
+	e := &gatorEngine{}
+	t.engines[key] = e
+	if t.opts.Engines.Gator == nil {
+		e.faults = append(e.faults, &render.Error{Span: placeOf(t.setup.Constraint), Err: errors.New("constraints of Gatekeeper are not evaluated")})
+		return e
+	}
+	setup := t.setup
+	setup.Inventory = lastOfEach(inventory)
+	var err error
+	e.GatorPolicy, err = t.opts.Engines.Gator(&setup)
+	e.faults = t.split(err)
+	if e.GatorPolicy == nil && len(e.faults) == 0 {
+		e.faults = append(e.faults, &render.Error{Span: placeOf(t.setup.Constraint), Err: errors.New("the constraint is not evaluated")})
+	}
+	return e
+}
+
+// lastOfEach keeps the last of the objects of one identity, as gator does.
+func lastOfEach(objects []*render.Object) []*render.Object {
+	type key struct{ apiVersion, kind, namespace, name string }
+	last := make(map[key]int)
+	var all []*render.Object
+	for _, o := range objects {
+		k := key{o.GetAPIVersion(), o.GetKind(), o.GetNamespace(), o.GetName()}
+		if i, ok := last[k]; ok {
+			all[i] = o
+			continue
+		}
+		last[k] = len(all)
+		all = append(all, o)
+	}
+	return all
+}
+
+// start is a case of the test, at its place.
+func (t *gatorTest) start(item node, name string) Case {
+	return Case{
+		Name: strings.Trim(t.name+"/"+name, "/"), Policy: t.policy, Rule: t.rule, Line: item.span().Line, Notes: []string{},
+	}
+}
+
+// invalid is the case that the constraint breaks its template's schema.
+func (t *gatorTest) invalid(item node) {
+	c := t.start(item, "")
+	c.Kind, c.Resource, c.Want = t.rule, t.policy, "invalid"
+	defer func() { t.Cases = append(t.Cases, c) }()
+	if len(t.failures) > 0 {
+		c.Reason = t.text(t.failures...)
+		return
+	}
+	var schema, others []error
+	for _, e := range t.engine("", nil).faults {
+		if e.Rule == RuleConstraintSchema {
+			schema = append(schema, e)
+		} else {
+			others = append(others, e)
+		}
+	}
+	switch {
+	case len(others) > 0:
+		c.Reason = t.text(others...)
+	case len(schema) > 0:
+		c.Got, c.OK, c.Reason = "invalid", true, t.text(schema...)
+	default:
+		c.Got, c.Reason = "valid", "the constraint keeps its template's schema"
+	}
+}
+
+// accepted is the case of a test without any: that what it names is valid.
+func (t *gatorTest) accepted(item node) {
+	c := t.start(item, "")
+	c.Kind, c.Resource, c.Want = t.rule, t.policy, "valid"
+	if errs := t.broken(); len(errs) > 0 {
+		c.Reason = t.text(errs...)
+	} else {
+		c.Got, c.OK = "valid", true
+		c.Notes = append(c.Notes, "the test has no cases: it holds that the template and the constraint are valid")
+	}
+	t.Cases = append(t.Cases, c)
+}
+
+// broken is why no case of the test can be run.
+func (t *gatorTest) broken() []error {
+	errs := slices.Clone(t.failures)
+	if len(errs) > 0 {
+		return errs
+	}
+	for _, e := range t.engine("", nil).faults {
+		errs = append(errs, e)
+	}
+	return errs
+}
