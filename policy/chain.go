@@ -231,7 +231,7 @@ func locate(r *Result, req *Request, h *history) {
 	assumed := slices.Concat(r.Assumed, subject.Assumed, h.doubts)
 	for _, f := range fields {
 		origins, set := h.at(subject, f)
-		for _, o := range origins {
+		for _, o := range tellingFirst(r, subject, f, origins) {
 			r.Origins = appendNew(r.Origins, o)
 		}
 		assumed = append(assumed, set...)

@@ -102,6 +102,7 @@ type Result struct {
 	Severity     Severity        `json:"severity"`
 	Message      string          `json:"message"`
 	Fields       []string        `json:"fields"`  // JSON pointers, the telling one first; set by the engine
+	Telling      []string        `json:"-"`       // texts that the rule found, or looked for, in the fields; set by the engine
 	AsWritten    bool            `json:"-"`       // Fields are of the object before mutators; set by the engine
 	Origins      []render.Origin `json:"origins"` // set by the chain from Fields
 	PolicyOrigin render.Span     `json:"policyOrigin"`

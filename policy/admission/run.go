@@ -26,6 +26,7 @@ type verdict struct {
 	hint    string
 	assumed []string
 	fields  []string
+	telling []string
 	spent   int64 // by the expression and its message, where it is counted
 	cost    *policy.RuleCost
 	// certain verdicts deny (or warn, where the failure policy is Ignore)
@@ -293,13 +294,13 @@ func (x *run) validation(v *verdict, e *expression) error {
 		*v = x.open(e)
 	case err != nil:
 		*v = x.broken(e.rule, e.origin, err)
-		v.fields = x.blame(e)
+		v.fields, v.telling = x.blame(e)
 	case val == types.True:
 		*v = verdict{rule: e.rule, origin: e.origin, outcome: policy.Pass}
 		v.assumed = x.assumed()
 	default:
 		*v = verdict{rule: e.rule, origin: e.origin, outcome: policy.Fail, assumed: x.assumed()}
-		v.fields = x.blame(e)
+		v.fields, v.telling = x.blame(e)
 	}
 	return nil
 }

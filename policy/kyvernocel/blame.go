@@ -51,30 +51,31 @@ func (c *compiled) explainer(e *expression) *explain.Explainer {
 
 // blame names the fields of the object that made a validation fail, as
 // pointers into the object as it was judged. It names none where it can't
-// tell, or where the policy sees the object in another version.
-func (x *run) blame(e *expression) []string {
+// tell, or where the policy sees the object in another version. telling are the
+// texts that what failed compares them with.
+func (x *run) blame(e *expression) (fields, telling []string) {
 	if x.as.Kind != x.req.Kind {
-		return nil
+		return nil, nil
 	}
 	explainer := x.c.explainer(e)
 	if explainer == nil {
-		return nil
+		return nil, nil
 	}
 	why, err := explainer.Explain(x.ctx, explain.Input{Roots: x.roots(), Want: true})
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	root := "object"
 	if x.req.Operation == policy.Delete {
 		root = "oldObject"
 	}
-	var fields []string
 	for _, c := range why.Culprits {
 		if c.Root == root {
 			fields = append(fields, x.pointer(e, &c))
+			telling = append(telling, c.Literals()...)
 		}
 	}
-	return fields
+	return fields, telling
 }
 
 // pointer is where a culprit stands. The name of a missing field that the

@@ -24,6 +24,7 @@ type verdict struct {
 	outcome policy.Outcome
 	message string
 	fields  []string
+	telling []string
 	assumed []string
 }
 

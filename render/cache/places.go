@@ -20,9 +20,9 @@ type places struct {
 }
 
 // A question is one to an object's provenance: where a field is, one of its
-// lines, or a character in it.
+// lines, a part of it, or a character in it.
 type question struct {
-	Kind    string // "at", "line", "inside"
+	Kind    string // "at", "line", "part", "inside"
 	Pointer string
 	Text    string
 	N       int
@@ -50,6 +50,14 @@ func (p *places) At(pointer string) []render.Origin {
 func (p *places) Line(pointer string, n int) []render.Origin {
 	a := p.ask(question{Kind: "line", Pointer: pointer, N: n}, func(inner render.Provenance) answer {
 		return answer{Origins: (&render.Object{Provenance: inner}).Line(pointer, n)}
+	})
+	return slices.Clone(a.Origins)
+}
+
+// Part is what render.Object.Part asks.
+func (p *places) Part(pointer, part string) []render.Origin {
+	a := p.ask(question{Kind: "part", Pointer: pointer, Text: part}, func(inner render.Provenance) answer {
+		return answer{Origins: (&render.Object{Provenance: inner}).Part(pointer, part)}
 	})
 	return slices.Clone(a.Origins)
 }
@@ -160,6 +168,8 @@ func (p *places) answer(q question) answer {
 		return answer{Origins: p.At(q.Pointer)}
 	case "line":
 		return answer{Origins: p.Line(q.Pointer, q.N)}
+	case "part":
+		return answer{Origins: p.Part(q.Pointer, q.Text)}
 	}
 	span, ok := p.Inside(q.Pointer, q.Text, q.N)
 	return answer{Span: span, OK: ok}

@@ -88,6 +88,25 @@ func (p *provenance) Line(pointer string, n int) []render.Origin {
 	return append(p.lineValues(from, to), p.part.origins(from, to)...)
 }
 
+// Part returns the values that supplied a part of a text that the output has as
+// it is.
+func (p *provenance) Part(pointer, part string) []render.Origin {
+	positions, ok := p.positions.(*render.Positions)
+	field, _ := render.Lookup(p.object, pointer)
+	text, isText := field.(string)
+	if !ok || !isText {
+		return nil
+	}
+	_, value, _ := positions.Field(pointer)
+	from, to := p.part.offset(value.Line, value.Column), p.part.offset(value.EndLine, value.EndColumn)
+	first, at := strings.Index(p.part.text[from:max(from, to)], text), strings.Index(text, part)
+	if first < 0 || at < 0 {
+		return nil
+	}
+	from += first + at
+	return p.lineValues(from, from+len(part))
+}
+
 func (p *provenance) lineValues(from, to int) (found []render.Origin) {
 	s := p.part.x.supply
 	s.mu.Lock()

@@ -119,6 +119,27 @@ func (p *provenance) Line(pointer string, n int) []render.Origin {
 	return src.placed(src.doc.Positions.Line(at, n))
 }
 
+// Part returns what made a part of a text that a chart has, and that no
+// kustomization changed.
+func (p *provenance) Part(pointer, part string) []render.Origin {
+	p.o.mu.Lock()
+	defer p.o.mu.Unlock()
+	p.prepare()
+	v, ok := render.Lookup(p.value, pointer)
+	if !ok {
+		return nil
+	}
+	f := &field{p: p, pointer: pointer, path: render.Path(pointer), value: v}
+	f.src, f.at = p.tagged(f.path)
+	if len(f.transformed()) > 0 {
+		return nil
+	}
+	if src, at := f.original(); src != nil && src.chart != nil && f.holds(src, at) {
+		return src.chart.Part(at, part)
+	}
+	return nil
+}
+
 // fileLine is a line of the file that a generator took for the field.
 func (f *field) fileLine(found []render.Origin, n int) []render.Origin {
 	text, _ := f.value.(string)

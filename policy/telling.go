@@ -1,0 +1,63 @@
+package policy
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// tellingFirst puts the places first that made the part of a text which a
+// failure is about, as a rule against the tag latest is about the tag of an
+// image and not its repository. That part is what Result.Telling has of the
+// text, or else what the message quotes of it.
+func tellingFirst(r *Result, o *render.Object, field string, origins []render.Origin) []render.Origin {
+	value, _ := render.Lookup(o.Object, field)
+	text, ok := value.(string)
+	if !ok || r.Outcome != Fail || len(origins) < 2 {
+		return origins
+	}
+	said := r.Telling
+	if len(said) == 0 {
+		said = quoted(r.Message)
+	}
+	for _, s := range said {
+		part := partOf(text, s)
+		if part == "" || part == text {
+			continue
+		}
+		made := o.Part(field, part)
+		first := slices.DeleteFunc(slices.Clone(origins), func(x render.Origin) bool { return !slices.Contains(made, x) })
+		if len(first) > 0 && len(first) < len(origins) {
+			rest := slices.DeleteFunc(slices.Clone(origins), func(x render.Origin) bool { return slices.Contains(made, x) })
+			return append(first, rest...)
+		}
+	}
+	return origins
+}
+
+// partOf is what a text has of a literal, which may be a regular expression.
+func partOf(text, literal string) string {
+	if strings.Contains(text, literal) {
+		return literal
+	}
+	if regexp.QuoteMeta(literal) == literal || len(literal) > 1000 {
+		return ""
+	}
+	if x, err := regexp.Compile(literal); err == nil {
+		return x.FindString(text)
+	}
+	return ""
+}
+
+// quoted are the words that a message has in quotes.
+func quoted(message string) []string {
+	var words []string
+	for _, m := range quotedWords.FindAllStringSubmatch(message, -1) {
+		words = append(words, m[1]+m[2]+m[3])
+	}
+	return words
+}
+
+var quotedWords = regexp.MustCompile("'([^'\\s]+)'|\"([^\"\\s]+)\"|`([^`\\s]+)`")
