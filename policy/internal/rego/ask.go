@@ -19,7 +19,7 @@ var nothing = NewData(ast.NewObject())
 // and the context's where that ends first. What print said and what is unknown
 // is told even then.
 func (q *Query) Ask(ctx context.Context, in Question) (Answer, error) {
-	b := newBound(ctx)
+	b := newBound(ctx, q.program.time)
 	value, swallowed, err := q.run(ctx, in, b, nil)
 	a := Answer{Value: value, Unknown: b.asked()}
 	if err != nil {
@@ -49,7 +49,7 @@ func (q *Query) run(ctx context.Context, in Question, b *bound, tracer topdown.Q
 		WithSeed(noSeed{}).
 		WithCancel(b).
 		WithMetrics(metrics.NoOp()).
-		WithBuiltins(builtins).
+		WithBuiltins(ownBuiltins).
 		WithStrictBuiltinErrors(in.Strict).
 		WithBuiltinErrorList(&swallowed)
 	if in.Print != nil {
@@ -102,4 +102,6 @@ func (p printer) Print(c print.Context, text string) error {
 // allowed asks it.
 type noSeed struct{}
 
-func (noSeed) Read([]byte) (int, error) { return 0, errors.New("policies are evaluated without chance") }
+func (noSeed) Read([]byte) (int, error) {
+	return 0, errors.New("policies are evaluated without chance")
+}

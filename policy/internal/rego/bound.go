@@ -2,7 +2,9 @@ package rego
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime/metrics"
 	"slices"
 	"time"
 
@@ -12,9 +14,10 @@ import (
 // What one question may take. A policy takes some ten or hundred thousand
 // steps where it goes through a whole inventory, and milliseconds.
 const (
-	maxTime  = 5 * time.Second
+	maxTime  = 5 * time.Second // unless Options say otherwise
 	maxSteps = 20_000_000
 	maxMade  = 256 << 20 // bytes that built-in functions may make
+	maxGrown = 512 << 20 // bytes that the heap may grow meanwhile
 )
 
 // A bound is what is left of what a question may take. The evaluator asks it
@@ -22,14 +25,18 @@ const (
 // needs neither a timer nor a lock.
 type bound struct {
 	ctx     context.Context
-	start   time.Time
+	end     time.Time
+	time    time.Duration
+	heap    uint64 // at the first look that took long
 	steps   int
 	made    int
 	err     error // why the evaluation was ended
 	unknown []string
 }
 
-func newBound(ctx context.Context) *bound { return &bound{ctx: ctx, start: time.Now()} }
+func newBound(ctx context.Context, limit time.Duration) *bound {
+	return &bound{ctx: ctx, time: limit, end: time.Now().Add(limit)}
+}
 
 // Cancel is there for the interface: a bound ends by itself.
 func (b *bound) Cancel() {}
@@ -52,9 +59,26 @@ func (b *bound) look() {
 		b.err = b.ctx.Err()
 	case b.steps > maxSteps:
 		b.err = fmt.Errorf("more than %d million steps", maxSteps/1_000_000)
-	case time.Since(b.start) > maxTime:
-		b.err = fmt.Errorf("more than %v", maxTime)
+	case time.Now().After(b.end):
+		b.err = fmt.Errorf("more than %v", b.time)
+	case b.steps&(1<<16-1) == 0 && b.grown() > maxGrown:
+		b.err = errors.New("too much memory")
 	}
+}
+
+// grown is how much more the heap holds than when the question first was asked
+// for long. Others make things meanwhile, so that the bound is wide.
+func (b *bound) grown() uint64 {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	if live[0].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	now := live[0].Value.Uint64()
+	if b.heap == 0 {
+		b.heap = now + 1
+	}
+	return max(now, b.heap) - b.heap
 }
 
 // take counts bytes that a built-in function is about to make, and says

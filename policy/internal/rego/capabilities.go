@@ -1,30 +1,89 @@
 package rego
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// refused are the built-in functions that no policy may call, and why: they
-// look outside, or answer otherwise tomorrow.
+// allowed are the built-in functions that a policy may call: they answer from
+// their operands alone. time.now_ns is among them, for the time is the
+// question's; the deprecated ones are, for OPA refuses them in v1 by itself. A
+// test holds that each function of OPA stands here or in refused, so that an
+// upgrade asks for a decision.
+var allowed = wordSet(`
+	abs all and any array.concat array.flatten array.reverse array.slice assign
+	base64.decode base64.encode base64.is_valid base64url.decode base64url.encode
+	base64url.encode_no_pad bits.and bits.lsh bits.negate bits.or bits.rsh
+	bits.xor cast_array cast_boolean cast_null cast_object cast_set cast_string
+	ceil concat contains count crypto.hmac.equal crypto.hmac.md5 crypto.hmac.sha1
+	crypto.hmac.sha256 crypto.hmac.sha512 crypto.md5 crypto.parse_private_keys
+	crypto.sha1 crypto.sha256 crypto.x509.parse_and_verify_certificates
+	crypto.x509.parse_and_verify_certificates_with_options
+	crypto.x509.parse_certificate_request crypto.x509.parse_certificates
+	crypto.x509.parse_keypair crypto.x509.parse_rsa_private_key div endswith eq
+	equal floor format_int glob.match glob.quote_meta graph.reachable
+	graph.reachable_paths graphql.is_valid graphql.parse graphql.parse_and_verify
+	graphql.parse_query graphql.parse_schema graphql.schema_is_valid gt gte
+	hex.decode hex.encode indexof indexof_n internal.member_2 internal.member_3
+	internal.print internal.template_string internal.test_case intersection
+	io.jwt.decode io.jwt.decode_verify io.jwt.verify_eddsa io.jwt.verify_es256
+	io.jwt.verify_es384 io.jwt.verify_es512 io.jwt.verify_hs256
+	io.jwt.verify_hs384 io.jwt.verify_hs512 io.jwt.verify_ps256
+	io.jwt.verify_ps384 io.jwt.verify_ps512 io.jwt.verify_rs256
+	io.jwt.verify_rs384 io.jwt.verify_rs512 is_array is_boolean is_null is_number
+	is_object is_set is_string json.filter json.is_valid json.marshal
+	json.marshal_with_options json.match_schema json.patch json.remove
+	json.unmarshal json.verify_schema lower lt lte max min minus mul neq
+	net.cidr_contains net.cidr_contains_matches net.cidr_expand
+	net.cidr_intersects net.cidr_is_valid net.cidr_merge net.cidr_overlap
+	numbers.range numbers.range_step object.filter object.get object.keys
+	object.remove object.subset object.union object.union_n or plus print product
+	re_match regex.find_all_string_submatch_n regex.find_n regex.globs_match
+	regex.is_valid regex.match regex.replace regex.split regex.template_match
+	rego.metadata.chain rego.metadata.rule rego.parse_module rem replace round
+	semver.compare semver.is_valid set_diff sort split sprintf startswith
+	strings.any_prefix_match strings.any_suffix_match strings.count
+	strings.render_template strings.replace_n strings.reverse strings.split_n
+	substring sum time.add_date time.clock time.date time.diff time.format
+	time.now_ns time.parse_duration_ns time.parse_ns time.parse_rfc3339_ns
+	time.weekday to_number trace trim trim_left trim_prefix trim_right trim_space
+	trim_suffix type_name union units.parse units.parse_bytes upper uri.is_valid
+	uri.parse urlquery.decode urlquery.decode_object urlquery.encode
+	urlquery.encode_object uuid.parse walk yaml.is_valid yaml.marshal
+	yaml.unmarshal
+`)
+
+func wordSet(words string) map[string]bool {
+	out := map[string]bool{}
+	for _, w := range strings.Fields(words) {
+		out[w] = true
+	}
+	return out
+}
+
+// refused are those that no policy may call, and why: they look outside, or
+// answer otherwise tomorrow.
 var refused = map[string]string{
 	"http.send":              offline,
 	"net.lookup_ip_addr":     offline,
+	"providers.aws.sign_req": "it signs requests, and " + offline,
 	"opa.runtime":            "policies are evaluated without the environment",
-	"rand.intn":              "policies are evaluated without chance",
-	"uuid.rfc4122":           "policies are evaluated without chance",
-	"providers.aws.sign_req": "it signs requests, and policies are evaluated offline",
-	"io.jwt.encode_sign":     "it signs with chance, and policies are evaluated without",
-	"io.jwt.encode_sign_raw": "it signs with chance, and policies are evaluated without",
-	"trace":                  "it talks to OPA's tracer; print says something to a person",
+	"rand.intn":              withoutChance,
+	"uuid.rfc4122":           withoutChance,
+	"io.jwt.encode_sign":     "it signs with chance, and " + withoutChance,
+	"io.jwt.encode_sign_raw": "it signs with chance, and " + withoutChance,
 }
 
-const offline = "policies are evaluated offline"
+const (
+	offline       = "policies are evaluated offline"
+	withoutChance = "policies are evaluated without chance"
+)
 
-// capabilities are what a module of a version may use: everything but what is
-// refused, and no schema from the network.
+// capabilities are what a module of a version may use: the functions that are
+// allowed, and no schema from the network.
 func capabilities(v ast.RegoVersion) *ast.Capabilities {
 	if v == ast.RegoV0 || v == ast.RegoV0CompatV1 {
 		return capabilitiesV0()
@@ -42,7 +101,7 @@ func newCapabilities(v ast.RegoVersion) *ast.Capabilities {
 	c.AllowNet = []string{}
 	var kept []*ast.Builtin
 	for _, b := range c.Builtins {
-		if refused[b.Name] == "" {
+		if allowed[b.Name] {
 			kept = append(kept, b)
 		}
 	}
@@ -50,11 +109,43 @@ func newCapabilities(v ast.RegoVersion) *ast.Capabilities {
 	return c
 }
 
-// refusal says why a function is undefined where that is our doing.
-func refusal(message string) string {
-	name, ok := strings.CutPrefix(message, "undefined function ")
-	if why := refused[name]; ok && why != "" {
-		return name + " is not available: " + why
+// A mention is a place where a module names a function that is refused,
+// whether it calls it or puts it in the place of another one.
+type mention struct {
+	file      string
+	row, col  int
+	namespace string // the first word, which OPA calls unsafe where it is no call
+}
+
+// mentions are the functions that modules name and that are refused.
+func mentions(modules map[string]*ast.Module) map[mention]string {
+	out := map[mention]string{}
+	for _, m := range modules {
+		ast.WalkRefs(m, func(r ast.Ref) bool {
+			name := r.String()
+			if refused[name] == "" || r[0].Location == nil {
+				return false
+			}
+			at := r[0].Location
+			out[mention{at.File, at.Row, at.Col, name[:strings.IndexByte(name, '.')]}] = name
+			return false
+		})
 	}
-	return message
+	return out
+}
+
+// refuse says in the user's words why a function is undefined where that is
+// our doing.
+func refuse(errs ast.Errors, named map[mention]string) {
+	for _, e := range errs {
+		name, ok := strings.CutPrefix(e.Message, "undefined function ")
+		if !ok && e.Location != nil {
+			var namespace string
+			_, _ = fmt.Sscanf(e.Message, "var %s is unsafe", &namespace)
+			name = named[mention{e.Location.File, e.Location.Row, e.Location.Col, namespace}]
+		}
+		if why := refused[name]; why != "" {
+			e.Message = name + " is not available: " + why
+		}
+	}
 }

@@ -1,12 +1,16 @@
 package rego
 
 import (
+	"cmp"
+	"time"
+
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
 // A Program is modules, compiled together. It is safe for concurrent use.
 type Program struct {
 	compiler *ast.Compiler
+	time     time.Duration
 }
 
 // Compile takes modules by name, of v0 and v1 together. It leaves them as they
@@ -22,9 +26,10 @@ func Compile(modules map[string]*ast.Module, o Options) (*Program, error) {
 	}
 	c.Compile(modules)
 	if c.Failed() {
+		refuse(c.Errors, mentions(modules))
 		return nil, join(moduleErrors("", c.Errors))
 	}
-	return &Program{c}, nil
+	return &Program{c, cmp.Or(o.Time, maxTime)}, nil
 }
 
 // Rules are the rules that make up the document at ref, such as

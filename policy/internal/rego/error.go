@@ -83,7 +83,7 @@ func tidy(errs []*Error) []*Error {
 // moduleError is an error of the parser or the compiler in the user's words:
 // OPA's code is dropped, for the sentence says it.
 func moduleError(e *ast.Error) *Error {
-	return newError(e.Location, refusal(e.Message))
+	return newError(e.Location, e.Message)
 }
 
 // join makes one error of many, nil of none.

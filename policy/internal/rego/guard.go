@@ -1,41 +1,320 @@
 package rego
 
 import (
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
-	"github.com/open-policy-agent/opa/v1/types"
 )
 
-// externalData is Gatekeeper's function that asks a provider in the cluster.
-var externalData = &ast.Builtin{
-	Name: "external_data",
-	Decl: types.NewFunction(types.Args(types.A), types.A),
+// A guard says how many bytes a call may make at most, or how much work it is
+// where that grows faster; more than maxMade refuses it.
+type guard func(operands []*ast.Term) int
+
+// What a guard says of a call that can't be borne at any rate.
+const (
+	tooMuch = maxMade + 1
+	outside = -1 // it would read what lies outside
+)
+
+// guards are the built-in functions that make much of little: what the
+// evaluator can't end, since it asks whether to go on between expressions
+// only.
+var guards = map[string]guard{
+	"abs": numbersOf, "ceil": numbersOf, "floor": numbersOf, "round": numbersOf,
+	"plus": numbersOf, "minus": numbersOf, "mul": numbersOf, "div": numbersOf, "rem": numbersOf,
+	"sum": numbersOf, "product": numbersOf, "format_int": numbersOf, "to_number": numbersOf,
+	"bits.and": numbersOf, "bits.or": numbersOf, "bits.xor": numbersOf, "bits.negate": numbersOf,
+	"bits.lsh": shift, "bits.rsh": numbersOf,
+	"numbers.range": numberRange, "numbers.range_step": numberRange,
+	"units.parse": unit, "units.parse_bytes": unit,
+	"net.cidr_expand": expandCIDR,
+
+	"concat": concatenation, "sprintf": formatting, "internal.template_string": templateString,
+	"replace": replacing, "strings.replace_n": replacingAll,
+	"split": times(64), "strings.split_n": times(64), "indexof_n": times(16),
+	"lower": times(1), "upper": times(1), "strings.reverse": times(1), "trim": times(1),
+	"substring": times(1), "base64.encode": times(2), "base64url.encode": times(2),
+	"base64url.encode_no_pad": times(2), "hex.encode": times(2), "urlquery.encode": times(3),
+	"base64.decode": times(1), "base64url.decode": times(1), "hex.decode": times(1),
+	"urlquery.decode": times(1), "urlquery.decode_object": times(64), "urlquery.encode_object": tree(4),
+	"json.unmarshal": times(64), "yaml.unmarshal": times(64), "json.is_valid": times(1), "yaml.is_valid": times(64),
+	"json.marshal": tree(2), "json.marshal_with_options": indented, "yaml.marshal": tree(4),
+	"json.match_schema": schema, "json.verify_schema": schema,
+	"strings.render_template": template,
+
+	"regex.match": matching, "re_match": matching, "regex.split": finding, "regex.find_n": finding,
+	"regex.find_all_string_submatch_n": finding, "regex.replace": regexReplacing,
+	"regex.template_match": matching, "regex.globs_match": intersecting, "glob.match": globbing,
+
+	"array.concat": elements, "array.flatten": flattening, "array.reverse": elements, "or": elements, "and": elements,
+	"object.union": tree(8), "object.union_n": tree(8), "object.remove": elements, "object.filter": elements,
+	"json.patch": patching, "json.remove": tree(8), "json.filter": tree(8), "union": flattening,
+	"graph.reachable_paths": paths, "object.keys": elements, "sort": elements, "walk": tree(1),
+	"graphql.parse": times(512), "graphql.parse_query": times(512), "graphql.parse_schema": times(512),
+	"graphql.parse_and_verify": times(512), "graphql.is_valid": times(512), "graphql.schema_is_valid": times(512),
+	"rego.parse_module": times(512),
 }
 
-// builtins are the functions beside OPA's own.
-var builtins = map[string]*topdown.Builtin{
-	externalData.Name: {Decl: externalData, Func: askProvider},
-}
-
-// askProvider is undefined, and notes which provider was asked.
-func askProvider(c topdown.BuiltinContext, operands []*ast.Term, _ func(*ast.Term) error) error {
-	b, ok := c.Cancel.(*bound)
-	if !ok {
-		return nil
+// guardBuiltins puts the guards before OPA's own functions, once in a process.
+// The evaluator looks its functions up in OPA's registry and lets nobody
+// replace them for one query, so that the registry is where a guard must
+// stand: the one thing global that this package changes, before anything is
+// evaluated.
+var guardBuiltins = sync.OnceFunc(func() {
+	for name, g := range guards {
+		topdown.RegisterBuiltinFunc(name, guarded(name, g, topdown.GetBuiltin(name)))
+		ast.BuiltinMap[name].CanSkipBctx = false // a guard needs the question's bound
 	}
-	name := "a provider of external data"
-	if o, ok := operands[0].Value.(ast.Object); ok {
-		if t := o.Get(ast.StringTerm("provider")); t != nil {
-			if s, ok := t.Value.(ast.String); ok {
-				name = "external data of provider " + string(s)
+	topdown.RegisterBuiltinFunc("graph.reachable", reachable)
+})
+
+// guarded asks a guard before the function. A call that would make too much
+// ends the question: undefined is not what it is anywhere else.
+func guarded(name string, g guard, f topdown.BuiltinFunc) topdown.BuiltinFunc {
+	return func(c topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
+		b, ok := c.Cancel.(*bound)
+		n := g(operands)
+		if n == outside {
+			return halt(c, name+": it refers to another document, and "+offline)
+		}
+		if !ok && n > maxMade || ok && !b.take(n) {
+			return halt(c, name+": this would take too much memory or time, and is not evaluated")
+		}
+		return f(c, operands, iter)
+	}
+}
+
+func halt(c topdown.BuiltinContext, text string) error {
+	return topdown.Halt{Err: &topdown.Error{Code: topdown.BuiltinErr, Location: c.Location, Message: text}}
+}
+
+// times is a guard for what grows with the texts in its operands.
+func times(n int) guard {
+	return func(operands []*ast.Term) int {
+		sum := 0
+		for _, o := range operands {
+			sum += textLen(o)
+		}
+		return product(sum, n)
+	}
+}
+
+// tree is a guard for what goes through all of its operands, or copies them.
+// A value whose parts are shared is counted as often as it is written.
+func tree(n int) guard {
+	return func(operands []*ast.Term) int {
+		sum := 0
+		for _, o := range operands {
+			sum += size(o.Value, maxMade-sum)
+			if sum >= maxMade {
+				return tooMuch
 			}
 		}
+		return product(sum, n)
 	}
-	b.ask(name)
-	return nil
 }
 
-// guardBuiltins readies OPA's own functions, once.
-var guardBuiltins = sync.OnceFunc(func() {})
+// size is about how many bytes a value takes when it is written out; it stops
+// counting at the limit.
+func size(v ast.Value, limit int) int {
+	n := 8
+	part := func(t *ast.Term) bool {
+		n += size(t.Value, limit-n)
+		return n >= limit
+	}
+	switch v := v.(type) {
+	case ast.String:
+		n += len(v)
+	case ast.Number:
+		n += len(v)
+	case *ast.Array:
+		v.Until(part)
+	case ast.Set:
+		v.Until(part)
+	case ast.Object:
+		v.Until(func(k, t *ast.Term) bool { return part(k) || part(t) })
+	}
+	return n
+}
+
+// elements is a guard for what makes a collection of its operands' elements.
+func elements(operands []*ast.Term) int {
+	sum := 0
+	for _, o := range operands {
+		sum += length(o.Value)
+	}
+	return product(sum, 32)
+}
+
+// flattening is a guard for what makes a collection of its operand's
+// collections.
+func flattening(operands []*ast.Term) int {
+	sum := length(operands[0].Value)
+	each(operands[0].Value, func(t *ast.Term) { sum += length(t.Value) })
+	return product(sum, 32)
+}
+
+// patching is a guard for JSON patches: each operation may copy what there is
+// then.
+func patching(operands []*ast.Term) int {
+	n := tree(4)(operands)
+	each(operands[1].Value, func(t *ast.Term) {
+		o, ok := t.Value.(ast.Object)
+		if !ok {
+			return
+		}
+		if op := o.Get(ast.InternedTerm("op")); op != nil && ast.String("copy").Equal(op.Value) {
+			n = product(n, 2)
+		}
+	})
+	return n
+}
+
+func length(v ast.Value) int {
+	switch v := v.(type) {
+	case *ast.Array:
+		return v.Len()
+	case ast.Set:
+		return v.Len()
+	case ast.Object:
+		return v.Len()
+	}
+	return 0
+}
+
+func each(v ast.Value, f func(*ast.Term)) {
+	switch v := v.(type) {
+	case *ast.Array:
+		v.Foreach(f)
+	case ast.Set:
+		v.Foreach(f)
+	case ast.Object:
+		v.Foreach(func(_, t *ast.Term) { f(t) })
+	}
+}
+
+func textLen(t *ast.Term) int {
+	s, _ := t.Value.(ast.String)
+	return len(s)
+}
+
+func textOf(t *ast.Term) string {
+	s, _ := t.Value.(ast.String)
+	return string(s)
+}
+
+// product multiplies, and stays at tooMuch.
+func product(a, b int) int {
+	if a > 0 && b > 0 && a > tooMuch/b {
+		return tooMuch
+	}
+	return a * b
+}
+
+// maxDigits and maxExponent bound a number: arithmetic is exact, so that it
+// writes out all digits.
+const (
+	maxDigits   = 4096
+	maxExponent = 4096
+)
+
+// numbersOf is a guard for functions of numbers, or of collections or texts of
+// them.
+func numbersOf(operands []*ast.Term) int {
+	n := 0
+	for _, o := range operands {
+		switch v := o.Value.(type) {
+		case ast.Number:
+			n += number(string(v))
+		case ast.String:
+			n += number(string(v))
+		default:
+			each(v, func(t *ast.Term) {
+				if x, ok := t.Value.(ast.Number); ok {
+					n += number(string(x))
+				}
+			})
+		}
+		if n > maxMade {
+			return tooMuch
+		}
+	}
+	return n
+}
+
+// number is what it takes to write a number out.
+func number(s string) int {
+	if len(s) <= 18 && !strings.ContainsAny(s, "eE") {
+		return 0
+	}
+	digits, exponent, _ := strings.Cut(strings.ToLower(s), "e")
+	e, err := strconv.Atoi(exponent)
+	if exponent != "" && err != nil && strings.Trim(exponent, "+-0123456789") == "" {
+		return tooMuch
+	}
+	if len(digits) > maxDigits || e > maxExponent || e < -maxExponent {
+		return tooMuch
+	}
+	return len(digits)
+}
+
+func shift(operands []*ast.Term) int {
+	by, ok := operands[1].Value.(ast.Number)
+	if n, isInt := by.Int(); ok && (!isInt || n > maxDigits) && !strings.HasPrefix(string(by), "-") {
+		return tooMuch
+	}
+	return numbersOf(operands)
+}
+
+func numberRange(operands []*ast.Term) int {
+	if numbersOf(operands) > maxMade {
+		return tooMuch
+	}
+	var n [3]float64
+	for i, o := range operands {
+		if x, ok := o.Value.(ast.Number); ok && i < len(n) {
+			n[i], _ = x.Float64()
+		}
+	}
+	count := max(n[0]-n[1], n[1]-n[0])
+	if n[2] > 1 {
+		count /= n[2]
+	}
+	if count > maxMade {
+		return tooMuch
+	}
+	return product(int(count), 64)
+}
+
+// unit is a guard for amounts such as 1e9Gi.
+func unit(operands []*ast.Term) int {
+	s := strings.ToLower(textOf(operands[0]))
+	if len(s) > maxDigits {
+		return tooMuch
+	}
+	_, e, ok := strings.Cut(s, "e")
+	e = strings.TrimLeft(e, "+-")
+	if ok && len(e) > 4 && strings.Trim(e[:5], "0123456789") == "" {
+		return tooMuch
+	}
+	return 0
+}
+
+func expandCIDR(operands []*ast.Term) int {
+	address, bits, _ := strings.Cut(textOf(operands[0]), "/")
+	width := 32
+	if strings.Contains(address, ":") {
+		width = 128
+	}
+	ones, err := strconv.Atoi(bits)
+	if err != nil {
+		return 0
+	}
+	if width-ones > 24 {
+		return tooMuch
+	}
+	return 64 << max(width-ones, 0)
+}

@@ -12,14 +12,14 @@ import (
 // the text looks like.
 func Parse(s Source) (*ast.Module, error) {
 	if s.Version != ast.RegoUndefined {
-		m, errs := parse(s, s.Version)
+		m, errs := parseAs(s, s.Version)
 		return m, join(errs)
 	}
-	v1, errs1 := parse(s, ast.RegoV1)
+	v1, errs1 := parseAs(s, ast.RegoV1)
 	if errs1 == nil {
 		return v1, nil
 	}
-	v0, errs0 := parse(s, ast.RegoV0)
+	v0, errs0 := parseAs(s, ast.RegoV0)
 	if errs0 == nil {
 		return v0, nil
 	}
@@ -29,7 +29,7 @@ func Parse(s Source) (*ast.Module, error) {
 	return nil, join(errs0)
 }
 
-func parse(s Source, v ast.RegoVersion) (*ast.Module, []*Error) {
+func parseAs(s Source, v ast.RegoVersion) (*ast.Module, []*Error) {
 	m, err := ast.ParseModuleWithOpts(s.Name, s.Text, ast.ParserOptions{
 		Capabilities:      capabilities(v),
 		ProcessAnnotation: !s.NoMetadata,

@@ -33,6 +33,8 @@ type Options struct {
 	// ExternalData makes Gatekeeper's external_data known. Asking it decides
 	// nothing: it is undefined, and Answer.Unknown tells.
 	ExternalData bool
+	// Time is what one question may take; zero is five seconds.
+	Time time.Duration
 }
 
 // Data is what stands under data besides the rules of modules.

@@ -2,6 +2,7 @@ package rego
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,6 +31,9 @@ func tryProgram(texts ...string) (*Program, error) {
 	}
 	return Compile(modules, Options{ExternalData: true})
 }
+
+// place is where an error is, as compilers write it.
+func place(e *Error) string { return fmt.Sprintf("%s:%d:%d", e.Name, e.Line, e.Column) }
 
 func query(t testing.TB, p *Program, ref string) *Query {
 	t.Helper()

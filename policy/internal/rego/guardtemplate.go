@@ -1,0 +1,126 @@
+package rego
+
+import (
+	"strings"
+	"text/template/parse"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// template is a guard for strings.render_template, a whole language: its
+// templates may not call templates, nor keep a text that they print, which is
+// how little becomes much; and what they range over counts.
+func template(operands []*ast.Term) int {
+	text := textOf(operands[0])
+	trees := map[string]*parse.Tree{}
+	t := parse.New("template")
+	t.Mode = parse.SkipFuncCheck
+	if _, err := t.Parse(text, "", "", trees); err != nil {
+		return 0 // it is no template: the function says so
+	}
+	if len(trees) > 1 || width.MatchString(text) || strings.Contains(text, "range") && counts(operands[1].Value) {
+		return tooMuch
+	}
+	values := size(operands[1].Value, maxMade)
+	return templateCost(t.Root, values)
+}
+
+// templateCost is about how much a part of a template may write, where a value
+// takes no more than values.
+func templateCost(n parse.Node, values int) int {
+	switch n := n.(type) {
+	case nil:
+		return 0
+	case *parse.TextNode:
+		return len(n.Text)
+	case *parse.ListNode:
+		return listCost(n, values)
+	case *parse.ActionNode:
+		if len(n.Pipe.Decl) > 0 && calls(n.Pipe) {
+			return tooMuch
+		}
+		return product(values, len(n.String()))
+	case *parse.IfNode:
+		return branchCost(&n.BranchNode, values)
+	case *parse.WithNode:
+		return branchCost(&n.BranchNode, values)
+	case *parse.RangeNode:
+		if hasNumber(n.Pipe) {
+			return tooMuch
+		}
+		return product(branchCost(&n.BranchNode, values), values+1)
+	case *parse.CommentNode, *parse.BreakNode, *parse.ContinueNode:
+		return 0
+	}
+	return tooMuch
+}
+
+func listCost(n *parse.ListNode, values int) int {
+	sum := 0
+	if n == nil {
+		return 0
+	}
+	for _, x := range n.Nodes {
+		sum = min(sum+templateCost(x, values), tooMuch)
+	}
+	return sum
+}
+
+func branchCost(n *parse.BranchNode, values int) int {
+	if calls(n.Pipe) && len(n.Pipe.Decl) > 0 || makesText(n.Pipe) {
+		return tooMuch
+	}
+	return min(listCost(n.List, values)+listCost(n.ElseList, values), tooMuch)
+}
+
+// calls says whether a pipe calls a function, which may make a text.
+func calls(p *parse.PipeNode) bool { return len(p.Cmds) > 1 || makesText(p) }
+
+// makesText says whether a pipe calls one of the functions that print.
+func makesText(p *parse.PipeNode) bool {
+	for _, c := range p.Cmds {
+		for _, a := range c.Args {
+			switch a := a.(type) {
+			case *parse.IdentifierNode:
+				switch a.Ident {
+				case "print", "printf", "println", "html", "js", "urlquery":
+					return true
+				}
+			case *parse.PipeNode:
+				if makesText(a) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// hasNumber says whether a pipe names a number: a range over one counts to it.
+func hasNumber(p *parse.PipeNode) bool {
+	for _, c := range p.Cmds {
+		for _, a := range c.Args {
+			switch a := a.(type) {
+			case *parse.NumberNode:
+				return true
+			case *parse.PipeNode:
+				if hasNumber(a) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// counts says whether there is a number in a value that a range would count
+// long to.
+func counts(v ast.Value) bool {
+	if n, ok := v.(ast.Number); ok {
+		f, _ := n.Float64()
+		return f > 1000
+	}
+	found := false
+	each(v, func(t *ast.Term) { found = found || counts(t.Value) })
+	return found
+}

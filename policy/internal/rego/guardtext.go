@@ -1,0 +1,192 @@
+package rego
+
+import (
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+func concatenation(operands []*ast.Term) int {
+	n := 0
+	each(operands[1].Value, func(t *ast.Term) { n += textLen(t) })
+	return n + product(textLen(operands[0]), length(operands[1].Value))
+}
+
+// templateString is a guard for Rego's own $"..." texts.
+func templateString(operands []*ast.Term) int { return tree(1)(operands) }
+
+// maxWidth bounds the width that a format may ask for.
+const maxWidth = 1024
+
+var width = regexp.MustCompile(`%[^a-zA-Z%]*[0-9]{4}|%[^a-zA-Z%]*\*`)
+
+// formatting is a guard for sprintf: widths, and arguments that a format names
+// more than once.
+func formatting(operands []*ast.Term) int {
+	format := textOf(operands[0])
+	if width.MatchString(format) {
+		return tooMuch
+	}
+	n := tree(2)(operands[1:])
+	if strings.Contains(format, "[") {
+		n = product(n, strings.Count(format, "[")+1)
+	}
+	return len(format) + product(strings.Count(format, "%"), maxWidth/64) + n
+}
+
+// replacing is a guard for replace(text, old, new).
+func replacing(operands []*ast.Term) int {
+	text, old := textOf(operands[0]), textOf(operands[1])
+	return len(text) + product(strings.Count(text, old), textLen(operands[2]))
+}
+
+// replacingAll is a guard for strings.replace_n(patterns, text): each byte may
+// become the longest.
+func replacingAll(operands []*ast.Term) int {
+	o, ok := operands[0].Value.(ast.Object)
+	if !ok {
+		return 0
+	}
+	text, n := textOf(operands[1]), textLen(operands[1])
+	o.Foreach(func(k, v *ast.Term) {
+		n += product(strings.Count(text, textOf(k)), textLen(v))
+		n = min(n, tooMuch)
+	})
+	return n
+}
+
+// indented is a guard for JSON that is indented: an indent a level and line.
+func indented(operands []*ast.Term) int {
+	n := tree(2)(operands[:1])
+	o, ok := operands[1].Value.(ast.Object)
+	if !ok || n > maxMade {
+		return n
+	}
+	each(o, func(t *ast.Term) {
+		if l := textLen(t); l > 0 {
+			n = product(n, l)
+		}
+	})
+	return n
+}
+
+// maxWork bounds how long a regular expression may take: steps of its machine,
+// some ten nanoseconds each.
+const maxWork = 100 << 20
+
+// matching is a guard for a pattern and a text: the machine of a pattern looks
+// at each byte with each of its states.
+func matching(operands []*ast.Term) int {
+	pattern, text := textOf(operands[0]), 1
+	for _, o := range operands[1:] {
+		text += textLen(o)
+	}
+	if product(states(pattern), text) > maxWork {
+		return tooMuch
+	}
+	return 0
+}
+
+// states is about how many states the machine of a pattern has.
+func states(pattern string) int {
+	n := len(pattern) + 1
+	for _, m := range repeat.FindAllStringSubmatch(pattern, 16) {
+		times, _ := strconv.Atoi(m[1])
+		n = product(n, max(times, 1))
+	}
+	return n
+}
+
+var repeat = regexp.MustCompile(`\{(?:[0-9]*,)?([0-9]+)\}`)
+
+// finding is a guard for what makes a text of each match, and of each group.
+func finding(operands []*ast.Term) int {
+	if matching(operands[:2]) > maxMade {
+		return tooMuch
+	}
+	groups := 1 + strings.Count(textOf(operands[0]), "(")
+	return product(product(textLen(operands[1]), groups), 16)
+}
+
+// regexReplacing is a guard for regex.replace(text, pattern, value): the value
+// may stand at each byte, and each of its $ for the whole text once.
+func regexReplacing(operands []*ast.Term) int {
+	text, value := textLen(operands[0]), textOf(operands[2])
+	if matching([]*ast.Term{operands[1], operands[0]}) > maxMade {
+		return tooMuch
+	}
+	return text + product(text, len(value)) + product(text, strings.Count(value, "$"))
+}
+
+// intersecting is a guard for whether two globs match a text in common, which
+// takes more than their product.
+func intersecting(operands []*ast.Term) int {
+	if a, b := textLen(operands[0]), textLen(operands[1]); a > 256 || b > 256 {
+		return tooMuch
+	}
+	return 0
+}
+
+// globbing is a guard for glob.match(pattern, delimiters, text), which goes
+// back for each star.
+func globbing(operands []*ast.Term) int {
+	pattern, text := textOf(operands[0]), textLen(operands[2])
+	stars := strings.Count(pattern, "*") + strings.Count(pattern, "{") + strings.Count(pattern, ",")
+	if product(product(len(pattern)+1, text+1), stars+1) > maxWork || stars > 8 && text > 4096 {
+		return tooMuch
+	}
+	return 0
+}
+
+// schema is a guard for JSON schemas: one that refers to another document
+// would be read from where it is, from the disk too.
+func schema(operands []*ast.Term) int {
+	for _, o := range operands {
+		var x any
+		if s, ok := o.Value.(ast.String); ok {
+			_ = json.Unmarshal([]byte(s), &x) // what is no JSON is told by the function
+		} else if size(o.Value, maxMade/64) < maxMade/64 {
+			x = Plain(o.Value)
+		} else {
+			return tooMuch
+		}
+		if refersOut(x) {
+			return outside
+		}
+	}
+	return tree(64)(operands)
+}
+
+// refersOut says whether a schema refers to a place outside of it.
+func refersOut(x any) bool {
+	switch x := x.(type) {
+	case []any:
+		for _, e := range x {
+			if refersOut(e) {
+				return true
+			}
+		}
+	case map[string]any:
+		for k, e := range x {
+			if s, ok := e.(string); ok && pointsOut(k, s) || refersOut(e) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// pointsOut says whether a keyword of a schema names a document outside. The
+// drafts' own schemas are part of the library.
+func pointsOut(keyword, url string) bool {
+	switch keyword {
+	case "$ref":
+		return !strings.HasPrefix(url, "#") && !strings.HasPrefix(url, "http://json-schema.org/draft-0")
+	case "$id", "id", "$schema":
+		return strings.HasPrefix(strings.ToLower(strings.TrimSpace(url)), "file:")
+	}
+	return false
+}
