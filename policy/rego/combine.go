@@ -1,0 +1,284 @@
+package rego
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/preadmit/preadmit/policy"
+	opa "github.com/preadmit/preadmit/policy/internal/rego"
+	"github.com/preadmit/preadmit/render"
+)
+
+// Combined judges objects together, as `conftest --combine` does: the input is
+// a list of them, each as its path and contents. It evaluates once, when it is
+// first asked, and tells each object what is about it. It is safe for
+// concurrent use.
+type Combined struct {
+	engine  *Engine
+	objects []*render.Object // in the order of the input
+	input   []any
+	index   map[*render.Object]int
+
+	once  sync.Mutex
+	done  bool
+	about map[int][]policy.Result // by the index of an object
+	rest  []policy.Result
+	said  []said
+}
+
+// said is a rule that was decided, with the objects that it is violated by.
+type said struct {
+	rule   *rule
+	failed map[int]bool
+}
+
+var _ policy.WrittenValidator = (*Combined)(nil)
+
+// Combine makes a validator that judges all of the objects together. They are
+// ordered by file, as conftest does, and by the order given.
+func (e *Engine) Combine(objects []*render.Object) *Combined {
+	c := &Combined{engine: e, objects: slices.Clone(objects), index: map[*render.Object]int{}}
+	slices.SortStableFunc(c.objects, func(a, b *render.Object) int { return strings.Compare(fileOf(a), fileOf(b)) })
+	for i, o := range c.objects {
+		c.index[o] = i
+		c.input = append(c.input, map[string]any{"path": fileOf(o), "contents": o.Object})
+	}
+	return c
+}
+
+// fileOf is the file that an object is written in, or "".
+func fileOf(o *render.Object) string {
+	if at := o.At(""); len(at) > 0 {
+		return at[0].File
+	}
+	return ""
+}
+
+// Rules are those of the engine.
+func (c *Combined) Rules() []policy.Rule { return c.engine.Rules() }
+
+// JudgesWritten implements [policy.WrittenValidator].
+func (c *Combined) JudgesWritten() {}
+
+// Validate returns what was said of all objects together that is about the
+// request's object. Of one that is not among them nothing is said.
+func (c *Combined) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
+	i, ok := c.index[req.Object]
+	if !ok {
+		return nil, nil
+	}
+	if err := c.judge(ctx); err != nil {
+		return nil, err
+	}
+	results := slices.Clone(c.about[i])
+	for _, s := range c.said {
+		if !s.failed[i] {
+			results = append(results, s.rule.finding(policy.Pass).Result)
+		}
+	}
+	return results, nil
+}
+
+// Rest returns what was said of all objects together and is about none of them
+// in particular, as a rule that broke. The results are without an object.
+func (c *Combined) Rest(ctx context.Context) ([]policy.Result, error) {
+	if err := c.judge(ctx); err != nil {
+		return nil, err
+	}
+	return slices.Clone(c.rest), nil
+}
+
+// judge evaluates, the first time.
+func (c *Combined) judge(ctx context.Context) error {
+	c.once.Lock()
+	defer c.once.Unlock()
+	if c.done {
+		return nil
+	}
+	e := c.engine
+	q := question{
+		Question: opa.Question{Input: opa.Value(c.input), Data: e.data.with("Combined", "."), Now: e.now()},
+		secrets:  secrets(c.objects...),
+	}
+	q.Print = e.print(q.secrets)
+	c.about, c.rest, c.said = map[int][]policy.Result{}, nil, nil
+	for _, p := range e.packages {
+		found, err := p.judge(ctx, &q)
+		if err != nil {
+			return err
+		}
+		c.share(p, found)
+	}
+	c.done = true
+	return nil
+}
+
+// share hands each object what is about it. It passes the rules that were
+// decided and say nothing about it.
+func (c *Combined) share(p *namespace, found []finding) {
+	for _, r := range p.rules {
+		failed, undecided := map[int]bool{}, false
+		for _, f := range found {
+			switch {
+			case f.Rule != r.doc.Name || f.Outcome == policy.Pass:
+			case f.Outcome == policy.Fail || f.value != nil:
+				if i, ok := c.attribute(&f); ok {
+					failed[i] = true
+					c.about[i] = append(c.about[i], f.Result)
+				} else {
+					c.rest = append(c.rest, f.Result)
+				}
+			default:
+				undecided = true
+				c.rest = append(c.rest, f.Result)
+			}
+		}
+		if !undecided {
+			c.said = append(c.said, said{r, failed})
+		}
+	}
+}
+
+// attribute finds the object that a violation is about, and sets its fields:
+// by what its details name, else by what the rule read.
+func (c *Combined) attribute(f *finding) (int, bool) {
+	if named := hinted(f.details, c.input); len(named) > 0 {
+		if i, field, ok := c.split(render.Path(named[0])); ok {
+			f.Fields = field
+			return i, true
+		}
+	}
+	if i, ok := c.identified(f.details); ok {
+		f.Fields = hinted(f.details, c.objects[i].Object)
+		if len(f.Fields) == 0 {
+			f.Fields = c.fields(f, i)
+		}
+		return i, true
+	}
+	i, ok := c.blamed(f)
+	if ok {
+		f.Fields = c.fields(f, i)
+	}
+	return i, ok
+}
+
+// split takes the index of an object from a path into the input, and leaves the
+// pointer into the object.
+func (c *Combined) split(path []string) (i int, fields []string, ok bool) {
+	if len(path) == 0 {
+		return 0, nil, false
+	}
+	i, err := strconv.Atoi(path[0])
+	if err != nil || i < 0 || i >= len(c.objects) {
+		return 0, nil, false
+	}
+	if len(path) > 2 && path[1] == "contents" {
+		fields = []string{pointer(path[2:])}
+	}
+	return i, fields, true
+}
+
+// fields are the places in an object that a violation hangs on.
+func (c *Combined) fields(f *finding, object int) []string {
+	var own []opa.Field
+	for _, b := range f.blamed {
+		if i, field, ok := c.split(b.Path); ok && i == object && field != nil {
+			b.Path = b.Path[2:]
+			own = append(own, b)
+		}
+	}
+	return pointers(own)
+}
+
+// identified is the one object that the details name by file, kind and name.
+func (c *Combined) identified(details map[string]any) (int, bool) {
+	text := func(keys ...string) (string, bool) {
+		for _, k := range keys {
+			if s, ok := details[k].(string); ok {
+				return s, true
+			}
+		}
+		return "", false
+	}
+	file, byFile := text("path", "file", "filename")
+	kind, byKind := text("kind")
+	name, byName := text("name")
+	space, bySpace := text("namespace")
+	if loc, ok := details["_loc"].(map[string]any); ok && !byFile {
+		file, byFile = loc["file"].(string)
+	}
+	if !byFile && !byName {
+		return 0, false
+	}
+	return c.only(func(o *render.Object) bool {
+		return (!byFile || fileOf(o) == file) && (!byKind || o.GetKind() == kind) &&
+			(!byName || o.GetName() == name) && (!bySpace || o.GetNamespace() == space)
+	})
+}
+
+// only is the one object of which something holds, if it is one.
+func (c *Combined) only(holds func(*render.Object) bool) (int, bool) {
+	found, n := 0, 0
+	for i, o := range c.objects {
+		if holds(o) {
+			found, n = i, n+1
+		}
+	}
+	return found, n == 1
+}
+
+// blamed is the object that a violation hangs on: the only one, or the first
+// of those that what failed names, or that the message does.
+func (c *Combined) blamed(f *finding) (int, bool) {
+	var sure, read, told []int
+	for _, b := range f.blamed {
+		i, _, ok := c.split(b.Path)
+		if !ok {
+			continue
+		}
+		if b.Sure {
+			sure = append(sure, i)
+		}
+		if read = append(read, i); mentions(f.Message, c.objects[i].GetName()) {
+			told = append(told, i)
+		}
+	}
+	for _, some := range [][]int{distinct(told), distinct(sure), distinct(read)} {
+		if len(some) == 1 || len(some) > 1 && len(told)+len(sure) > 0 {
+			f.note(some)
+			return some[0], true
+		}
+	}
+	return 0, false
+}
+
+func (f *finding) note(objects []int) {
+	text := "told of this object for what the rule read of it"
+	if n := len(objects) - 1; n > 0 {
+		text += ", and of " + strconv.Itoa(n) + " more"
+	}
+	f.Assumed = append(f.Assumed, text)
+}
+
+func distinct(list []int) []int {
+	var out []int
+	for _, i := range list {
+		if !slices.Contains(out, i) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// mentions says whether a message has a name as a word.
+func mentions(message, name string) bool {
+	if name == "" {
+		return false
+	}
+	return slices.Contains(strings.FieldsFunc(message, func(r rune) bool {
+		return !(r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+	}), name)
+}

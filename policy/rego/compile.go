@@ -1,0 +1,181 @@
+package rego
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	opa "github.com/preadmit/preadmit/policy/internal/rego"
+)
+
+// compile makes a program of what compiles, and packages of it that judge. One
+// broken module takes with it only those that ask for what it would define.
+func (s *sources) compile(patterns []string) []*namespace {
+	program := s.program()
+	if program == nil {
+		return nil
+	}
+	var judging []*namespace
+	names := s.names()
+	s.checkPatterns(patterns, names)
+	for _, name := range names {
+		if !matches(patterns, name) {
+			continue
+		}
+		if p := s.namespace(program, name); p != nil {
+			judging = append(judging, p)
+		}
+	}
+	return judging
+}
+
+// program compiles modules until those that are left do compile.
+func (s *sources) program() *opa.Program {
+	for {
+		modules := map[string]*ast.Module{}
+		for _, src := range s.all {
+			if !src.out() {
+				modules[src.file] = src.module
+			}
+		}
+		program, err := opa.Compile(modules, opa.Options{})
+		if err == nil {
+			return program
+		}
+		if !s.drop(err) {
+			return nil
+		}
+	}
+}
+
+// drop takes out the modules that errors are about, and says them.
+func (s *sources) drop(err error) bool {
+	dropped := false
+	errs := map[string][]error{}
+	for _, e := range leaves(err) {
+		errs[e.Name] = append(errs[e.Name], e)
+	}
+	for _, src := range s.all {
+		if src.out() || errs[src.file] == nil {
+			continue
+		}
+		src.broken, dropped = true, true
+		for _, e := range errs[src.file] {
+			s.fail(src, "compile", e)
+		}
+	}
+	if !dropped {
+		s.errs = append(s.errs, err)
+		return false
+	}
+	for s.dropUsers() {
+	}
+	return true
+}
+
+// dropUsers takes out modules that ask for what only a broken one defines: it
+// would be undefined, which is to say that nothing is violated. It says
+// whether there were any.
+func (s *sources) dropUsers() bool {
+	dropped := false
+	for _, src := range s.all {
+		if src.out() {
+			continue
+		}
+		for _, u := range src.uses {
+			if lost := s.lost(src, u); lost != nil {
+				src.broken, dropped = true, true
+				s.failAt(src, u.at, "compile", "", "data.%s is not defined, since %s is broken", strings.Join(u.path, "."), lost.file)
+				break
+			}
+		}
+	}
+	return dropped
+}
+
+// lost is the broken source of another package that would have defined what is
+// used, and nothing else does.
+func (s *sources) lost(user *source, u use) *source {
+	for n := 1; n < len(u.path); n++ {
+		pkg := strings.Join(u.path[:n], ".")
+		if pkg == user.pkg {
+			continue
+		}
+		var by *source
+		for _, src := range s.of[pkg] {
+			defines := src.defines(u.path[n])
+			if defines && !src.out() {
+				return nil
+			}
+			if src.broken && !src.test && (defines || src.module == nil) {
+				by = src
+			}
+		}
+		if by != nil {
+			return by
+		}
+	}
+	return nil
+}
+
+func (src *source) defines(name string) bool {
+	return src.module != nil && slices.ContainsFunc(src.module.Rules, func(r *ast.Rule) bool { return ruleName(r) == name })
+}
+
+// ruleName is the first part of what a rule defines.
+func ruleName(r *ast.Rule) string {
+	ref := r.Head.Ref()
+	if len(ref) == 0 {
+		return ""
+	}
+	name, _ := ref[0].Value.(ast.Var)
+	return string(name)
+}
+
+// names are the packages of the program, in order.
+func (s *sources) names() []string {
+	set := map[string]bool{}
+	for _, src := range s.all {
+		if !src.out() {
+			set[src.pkg] = true
+		}
+	}
+	return sortedKeys(set)
+}
+
+// doubts are what a package's verdicts rest on besides what compiled: the
+// broken modules of it, and of the packages that it uses.
+func (s *sources) doubts(pkg string) []string {
+	var doubts []string
+	reached := map[string]bool{pkg: true}
+	for todo := []string{pkg}; len(todo) > 0; todo = todo[1:] {
+		for _, src := range s.of[todo[0]] {
+			if src.broken && !src.test {
+				doubts = append(doubts, fmt.Sprintf("judged without %s, which is broken", src.file))
+			}
+			for _, used := range s.usedBy(src) {
+				if !reached[used] {
+					reached[used] = true
+					todo = append(todo, used)
+				}
+			}
+		}
+	}
+	slices.Sort(doubts)
+	return doubts
+}
+
+// usedBy are the packages that a source uses.
+func (s *sources) usedBy(src *source) []string {
+	var used []string
+	for _, u := range src.uses {
+		for n := range u.path {
+			if pkg := strings.Join(u.path[:n+1], "."); s.of[pkg] != nil {
+				used = append(used, pkg)
+			}
+		}
+	}
+	return used
+}

@@ -1,0 +1,135 @@
+package rego
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	opa "github.com/preadmit/preadmit/policy/internal/rego"
+)
+
+// maxDoc bounds what the documentation of a rule may be in bytes.
+const maxDoc = 16 << 10
+
+// document is what the "# METADATA" comments of a rule's definitions say, and
+// its text. What several definitions say of themselves is listed.
+func document(program *opa.Program, rules []*ast.Rule) policy.Rule {
+	rules = slices.Clone(rules)
+	slices.SortFunc(rules, func(a, b *ast.Rule) int { return byPlace(locationSpan(a.Location), locationSpan(b.Location)) })
+	var doc policy.Rule
+	var titles, descriptions, helps, texts []string
+	titled := 0
+	for _, r := range rules {
+		notes := program.Annotations(r)
+		title, description := nearest(notes, (*annotations).title), nearest(notes, (*annotations).description)
+		titles = appendNew(titles, title)
+		if title != "" {
+			titled++
+		}
+		switch {
+		case title == "" || len(rules) == 1:
+			descriptions = appendNew(descriptions, description)
+		case description == "":
+			descriptions = appendNew(descriptions, "- "+title)
+		default:
+			descriptions = appendNew(descriptions, "- "+title+": "+strings.ReplaceAll(description, "\n", "\n  "))
+		}
+		helps = appendNew(helps, nearest(notes, (*annotations).help))
+		texts = appendNew(texts, string(r.Location.Text))
+		if s := severity(notes); worse(s, doc.Severity) {
+			doc.Severity = s
+		}
+		if doc.URL == "" {
+			doc.URL = nearest(notes, (*annotations).url)
+		}
+	}
+	if len(titles) == 1 && titled == len(rules) {
+		doc.Title = cel.Shorten(strings.Join(strings.Fields(titles[0]), " "), 200)
+	}
+	doc.Description = cel.Shorten(strings.Join(descriptions, "\n"), maxDoc)
+	doc.Help = cel.Shorten(strings.Join(helps, "\n\n"), maxDoc)
+	doc.Expression = cel.Shorten(strings.Join(texts, "\n\n"), maxDoc)
+	return doc
+}
+
+// appendNew adds a text that is there and not yet listed.
+func appendNew(list []string, text string) []string {
+	if text = strings.TrimSpace(text); text == "" || slices.Contains(list, text) {
+		return list
+	}
+	return append(list, text)
+}
+
+// annotations are those of one scope.
+type annotations ast.Annotations
+
+func (a *annotations) title() string       { return a.own(a.Title) }
+func (a *annotations) description() string { return a.own(a.Description) }
+func (a *annotations) severity() string    { return a.custom("severity") }
+
+// own is what is said of the rule itself, and not of its whole package.
+func (a *annotations) own(text string) string {
+	if a.Scope == "package" || a.Scope == "subpackages" {
+		return ""
+	}
+	return text
+}
+
+// help is how to fix a violation, which OPA has no word for.
+func (a *annotations) help() string {
+	for _, key := range []string{"help", "remediation", "fix", "recommendation", "recommended_actions", "recommended_action"} {
+		if text := a.custom(key); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func (a *annotations) custom(key string) string {
+	text, _ := a.Custom[key].(string)
+	return text
+}
+
+// url is the first related resource on the web.
+func (a *annotations) url() string {
+	for _, r := range a.RelatedResources {
+		if r.Ref.Scheme == "https" || r.Ref.Scheme == "http" {
+			return r.Ref.String()
+		}
+	}
+	return a.custom("url")
+}
+
+// nearest is what the nearest scope says.
+func nearest(chain ast.FlatAnnotationsRefSet, what func(*annotations) string) string {
+	for _, ref := range chain {
+		if text := what((*annotations)(ref.Annotations)); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func severity(chain ast.FlatAnnotationsRefSet) policy.Severity {
+	return severityOf(nearest(chain, (*annotations).severity))
+}
+
+// severityOf is a severity in whatever case, or "".
+func severityOf(text string) policy.Severity {
+	s := policy.Severity(strings.ToLower(text))
+	if !slices.Contains(policy.Severities, s) {
+		return ""
+	}
+	return s
+}
+
+// worse says whether a is a severity that is worse than b.
+func worse(a, b policy.Severity) bool {
+	if a == "" || b == "" {
+		return a != ""
+	}
+	return slices.Index(policy.Severities, a) < slices.Index(policy.Severities, b)
+}

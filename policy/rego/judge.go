@@ -1,0 +1,342 @@
+package rego
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	opa "github.com/preadmit/preadmit/policy/internal/rego"
+	"github.com/preadmit/preadmit/render"
+)
+
+const (
+	maxMessage    = 4 << 10 // bytes of a result's message
+	maxViolations = 1000    // of one rule in one input that are told one by one
+)
+
+// A question is an input, with what must not be told of it.
+type question struct {
+	opa.Question
+	subject any              // the input as plain data
+	secrets []map[string]any // in it
+}
+
+// A finding is what a rule said of an input: a result without fields.
+type finding struct {
+	policy.Result
+	details map[string]any // of a violation that is more than a message
+	blamed  []opa.Field    // the places of the input that it hangs on
+	value   ast.Value      // the violation
+}
+
+// judge asks every rule of the package about an input.
+func (n *namespace) judge(ctx context.Context, q *question) ([]finding, error) {
+	var found []finding
+	exempt, err := n.exempt(ctx, q)
+	if err != nil && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	for _, r := range n.rules {
+		switch {
+		case err != nil:
+			found = append(found, r.failed(q, "the exceptions of package "+n.name, err))
+			continue
+		case exempt.names[r.suffix]:
+			f := r.finding(policy.Skip)
+			f.Message = "exempted by " + strings.Join(n.exempting, ", ")
+			found = append(found, f)
+			continue
+		}
+		said, err := r.judge(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for i := range said {
+			said[i].Assumed = append(said[i].Assumed, exempt.doubts...)
+		}
+		found = append(found, said...)
+	}
+	return found, nil
+}
+
+// exemption is what a package's exceptions say about an input.
+type exemption struct {
+	names  map[string]bool // the suffixes of rules that it is exempt from
+	doubts []string
+}
+
+// exempt asks for data.package.exception[_][_], as conftest does.
+func (n *namespace) exempt(ctx context.Context, q *question) (exemption, error) {
+	var x exemption
+	if n.exceptions == nil {
+		return x, nil
+	}
+	answer, err := n.exceptions.Ask(ctx, q.Question)
+	if err != nil {
+		return x, err
+	}
+	x.names = map[string]bool{}
+	for _, list := range elements(answer.Value) {
+		for _, v := range elements(list) {
+			if name, ok := v.(ast.String); ok {
+				x.names[string(name)] = true
+			}
+		}
+	}
+	if len(answer.Errors) > 0 {
+		x.doubts = []string{telling("there may be an exception: "+swallowed(answer.Errors), q.secrets)}
+	}
+	return x, nil
+}
+
+// elements are what v[_] goes through.
+func elements(v ast.Value) []ast.Value {
+	var all []ast.Value
+	add := func(t *ast.Term) { all = append(all, t.Value) }
+	switch v := v.(type) {
+	case *ast.Array:
+		v.Foreach(add)
+	case ast.Set:
+		v.Foreach(add)
+	case ast.Object:
+		v.Foreach(func(_, t *ast.Term) { add(t) })
+	}
+	return all
+}
+
+// judge asks one rule.
+func (r *rule) judge(ctx context.Context, q *question) ([]finding, error) {
+	answer, err := r.query.Ask(ctx, q.Question)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return []finding{r.failed(q, r.name(), err)}, nil
+	}
+	found, err := r.violations(ctx, q, answer.Value)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(answer.Errors) == 0 && len(found) == 0:
+		found = []finding{r.finding(policy.Pass)}
+	case len(answer.Errors) > 0 && len(found) == 0:
+		found = []finding{r.undecided(q, answer.Errors)}
+	case len(answer.Errors) > 0:
+		for i := range found {
+			found[i].Assumed = append(found[i].Assumed, telling("there may be more: "+swallowed(answer.Errors), q.secrets))
+		}
+	}
+	return found, nil
+}
+
+// violations are those of a rule's value: strings, and objects with a msg.
+func (r *rule) violations(ctx context.Context, q *question, value ast.Value) ([]finding, error) {
+	var violations []ast.Value
+	switch v := value.(type) {
+	case *ast.Array, ast.Set:
+		violations = elements(v)
+	case nil, ast.Null:
+	case ast.Boolean:
+		if v {
+			return []finding{r.shapeless("is true")}, nil
+		}
+	case ast.Object:
+		if v.Len() > 0 {
+			return []finding{r.shapeless("is an object")}, nil
+		}
+	default:
+		return []finding{r.shapeless("is " + article(v))}, nil
+	}
+	if len(violations) == 0 {
+		return nil, nil
+	}
+	more := max(0, len(violations)-maxViolations)
+	violations = violations[:len(violations)-more]
+	found := make([]finding, len(violations))
+	for i, v := range violations {
+		found[i] = r.violation(q, v)
+	}
+	if err := r.blame(ctx, q, found); err != nil {
+		return nil, err
+	}
+	if more > 0 {
+		f := r.finding(policy.Fail)
+		f.Message = fmt.Sprintf("%d more violations of %s", more, r.name())
+		found = append(found, f)
+	}
+	return found, nil
+}
+
+// blame finds what the violations hang on.
+func (r *rule) blame(ctx context.Context, q *question, found []finding) error {
+	silent := q.Question
+	silent.Print = nil
+	values := make([]ast.Value, len(found))
+	for i := range found {
+		values[i] = found[i].value
+	}
+	fields, err := r.query.Blame(ctx, silent, values)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return nil // it was asked before: without what it hangs on the violation stands
+	}
+	for i := range found {
+		found[i].blamed = fields[i]
+	}
+	return nil
+}
+
+// violation is an element of a rule's set.
+func (r *rule) violation(q *question, v ast.Value) finding {
+	f := r.finding(policy.Fail)
+	f.value = v
+	switch v := v.(type) {
+	case ast.String:
+		f.Message = string(v)
+	case ast.Object:
+		f.details, _ = opa.Plain(v).(map[string]any)
+		f.Message, _ = f.details["msg"].(string)
+		if s, _ := f.details["severity"].(string); severityOf(s) != "" {
+			f.Severity = severityOf(s)
+		}
+	}
+	if f.Message == "" {
+		f.Outcome, f.Message = policy.Error, r.name()+" gives "+silence(v)
+	}
+	f.Message = cel.Shorten(telling(f.Message, q.secrets), maxMessage)
+	return f
+}
+
+// silence is why a violation has no message.
+func silence(v ast.Value) string {
+	if o, ok := v.(ast.Object); ok {
+		if msg := o.Get(ast.StringTerm("msg")); msg == nil {
+			return "a violation without msg"
+		} else if _, ok := msg.Value.(ast.String); !ok {
+			return "a violation whose msg is no string"
+		}
+		return "a violation whose msg is empty, which conftest takes for a pass"
+	}
+	if _, ok := v.(ast.String); ok {
+		return "an empty message, which conftest takes for a pass"
+	}
+	return article(v) + " for a violation, which conftest passes over: it takes strings, and objects with a msg"
+}
+
+// article is a type of value in words.
+func article(v ast.Value) string {
+	switch v.(type) {
+	case ast.Object:
+		return "an object"
+	case *ast.Array:
+		return "an array"
+	case ast.Null:
+		return "null"
+	}
+	return "a " + strings.TrimPrefix(ast.ValueName(v), "a ")
+}
+
+// shapeless is what no tool can show as violations.
+func (r *rule) shapeless(what string) finding {
+	f := r.finding(policy.Error)
+	f.Message = fmt.Sprintf("%s %s and not a set of messages, which conftest takes for a pass", r.name(), what)
+	return f
+}
+
+// undecided is a rule that found nothing while functions in it failed.
+func (r *rule) undecided(q *question, errs []*opa.Error) finding {
+	f := r.finding(policy.Error)
+	f.Message = cel.Shorten(telling(r.name()+" found nothing, but could not look at everything: "+swallowed(errs), q.secrets), maxMessage)
+	f.place(errs[0])
+	return f
+}
+
+// swallowed tells of functions that failed, which Rego takes for undefined.
+func swallowed(errs []*opa.Error) string {
+	e := errs[0]
+	text := fmt.Sprintf("%s (%s)", e.Text, spanOf(e, ""))
+	if n := len(errs) - 1; n > 0 {
+		text += fmt.Sprintf(", and %d more", n)
+	}
+	return text
+}
+
+// failed is a rule whose evaluation ended.
+func (r *rule) failed(q *question, what string, err error) finding {
+	f := r.finding(policy.Error)
+	f.Message = cel.Shorten(telling(fmt.Sprintf("%s can't be evaluated: %v", what, err), q.secrets), maxMessage)
+	if e := (*opa.Error)(nil); errors.As(err, &e) {
+		f.place(e)
+	}
+	return f
+}
+
+func (f *finding) place(e *opa.Error) {
+	if e.Name != "" && e.Line > 0 {
+		f.PolicyOrigin = spanOf(e, "")
+	}
+}
+
+func (r *rule) name() string { return r.doc.Policy + "." + r.doc.Name }
+
+// finding is a result of the rule.
+func (r *rule) finding(outcome policy.Outcome) finding {
+	return finding{Result: policy.Result{
+		Engine: policy.EngineRego, Policy: r.doc.Policy, Rule: r.doc.Name,
+		Outcome: outcome, Action: r.action, Severity: r.bodies[0].severity, PolicyOrigin: r.doc.Origin,
+		Assumed: slices.Clone(r.doubts),
+	}}
+}
+
+// about is the result for an object that was the input.
+func (f finding) about(object map[string]any) policy.Result {
+	if f.Outcome != policy.Fail && f.value == nil {
+		return f.Result
+	}
+	if f.Fields = hinted(f.details, object); len(f.Fields) > 0 {
+		return f.Result
+	}
+	f.Fields = pointers(f.blamed)
+	if len(f.Fields) > 0 && !f.blamed[0].Sure {
+		f.Assumed = append(f.Assumed, unsure)
+	}
+	return f.Result
+}
+
+// unsure says that fields were only read.
+const unsure = "the fields are those that the rule read: it does not say which is at fault"
+
+// maxFields bounds how many places a result is about.
+const maxFields = 10
+
+// pointers are the places as JSON pointers: of those that are sure and those
+// that were read only the sure ones.
+func pointers(fields []opa.Field) []string {
+	var found []string
+	for i, f := range fields {
+		if len(found) == maxFields || i > 0 && !f.Sure && fields[0].Sure {
+			break
+		}
+		if p := pointer(f.Path); !slices.Contains(found, p) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+func pointer(path []string) string {
+	elements := make([]any, len(path))
+	for i, p := range path {
+		elements[i] = p
+	}
+	return render.Pointer(elements...)
+}

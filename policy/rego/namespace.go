@@ -1,0 +1,315 @@
+package rego
+
+import (
+	"cmp"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/preadmit/preadmit/policy"
+	opa "github.com/preadmit/preadmit/policy/internal/rego"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A namespace is a package that judges.
+type namespace struct {
+	name       string
+	rules      []*rule
+	exceptions *opa.Query // nil: it defines none
+	exempting  []string   // the places of the rules that make exceptions
+	doubts     []string
+}
+
+// A rule is one that is asked: all definitions of a package by one name.
+type rule struct {
+	doc    policy.Rule
+	action policy.Action
+	suffix string // what exceptions name it by
+	query  *opa.Query
+	bodies []body
+	doubts []string
+}
+
+// A body is one definition of a rule.
+type body struct {
+	origin   render.Span
+	severity policy.Severity
+}
+
+// entry are the names that conftest asks, and warning those that only warn.
+var (
+	entry   = regexp.MustCompile(`^(deny|violation|warn)(_[a-zA-Z0-9]+)*$`)
+	warning = regexp.MustCompile(`^warn(_|$)`)
+)
+
+// matches says whether a package is one of those asked for.
+func matches(patterns []string, name string) bool {
+	if len(patterns) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, err := path.Match(p, name)
+		return ok || err != nil && p == name
+	})
+}
+
+// checkPatterns says which of those asked for are not there. Conftest passes
+// everything then.
+func (s *sources) checkPatterns(patterns, names []string) {
+	for _, p := range patterns {
+		if slices.ContainsFunc(names, func(name string) bool { return matches([]string{p}, name) }) {
+			continue
+		}
+		s.errs = append(s.errs, &render.Error{
+			Rule: "namespace", Warning: true, Hint: didYouMean(p, names),
+			Err: &policy.NamedError{Policy: p, Err: errNoPackage(p)},
+		})
+	}
+}
+
+type errNoPackage string
+
+func (e errNoPackage) Error() string {
+	return "no package is called " + string(e) + ": nothing is judged by it"
+}
+
+// namespace readies a package, or says why nobody can ask it.
+func (s *sources) namespace(program *opa.Program, name string) *namespace {
+	n := &namespace{name: name, doubts: s.doubts(name)}
+	names, at := s.entries(name)
+	for _, rule := range names {
+		if r := s.rule(program, n, rule, at[rule]); r != nil {
+			n.rules = append(n.rules, r)
+		}
+	}
+	if len(names) == 0 {
+		s.checkAsked(name)
+		return nil
+	}
+	pkg := s.packagePath(name)
+	if rules := program.Rules(pkg.Append(ast.StringTerm("exception"))); len(rules) > 0 {
+		n.exceptions, _ = program.Prepare(pkg.Append(ast.StringTerm("exception")))
+		for _, b := range bodies(program, rules) {
+			n.exempting = append(n.exempting, b.origin.String())
+		}
+	}
+	return n
+}
+
+func (s *sources) packagePath(name string) ast.Ref {
+	for _, src := range s.of[name] {
+		if !src.out() {
+			return slices.Clone(src.module.Package.Path)
+		}
+	}
+	return nil
+}
+
+// entries are the names of a package that conftest asks, in order, with the
+// source of each.
+func (s *sources) entries(pkg string) ([]string, map[string]*source) {
+	at := map[string]*source{}
+	for _, src := range s.of[pkg] {
+		if src.out() {
+			continue
+		}
+		for _, r := range src.module.Rules {
+			name := ruleName(r)
+			if entry.MatchString(name) && len(r.Head.Args) == 0 && at[name] == nil {
+				at[name] = src
+			}
+		}
+	}
+	return sortedKeys(at), at
+}
+
+// rule readies a rule, or says why what it gives is no violation to conftest.
+func (s *sources) rule(program *opa.Program, n *namespace, name string, src *source) *rule {
+	ref := s.packagePath(n.name).Append(ast.StringTerm(name))
+	rules := program.Rules(ref)
+	if len(rules) == 0 {
+		s.failAt(src, firstRule(src, name), "entry-rule", "name it "+name+"_x",
+			"conftest asks for %s.%s, and not for what is below it: nothing is ever violated", n.name, name)
+		return nil
+	}
+	if only := constants(rules); only != "" {
+		s.failAt(src, firstRule(src, name), "entry-rule", "write `"+name+" contains msg if { ... }`",
+			"%s.%s is %s and not a set of messages, which conftest takes for a pass", n.name, name, only)
+		return nil
+	}
+	query, err := program.Prepare(ref)
+	if err != nil {
+		s.fail(src, "compile", err)
+		return nil
+	}
+	r := &rule{query: query, bodies: bodies(program, rules), action: policy.Deny, suffix: suffix(name), doubts: n.doubts}
+	if warning.MatchString(name) {
+		r.action = policy.Warn
+	}
+	r.doc = document(program, rules)
+	r.doc.Engine, r.doc.Policy, r.doc.Name, r.doc.Action, r.doc.Origin = policy.EngineRego, n.name, name, r.action, r.bodies[0].origin
+	return r
+}
+
+func firstRule(src *source, name string) *ast.Location {
+	for _, r := range src.module.Rules {
+		if ruleName(r) == name {
+			return r.Location
+		}
+	}
+	return nil
+}
+
+// constants says what the value of a rule always is, where that can be no set.
+func constants(rules []*ast.Rule) string {
+	what := ""
+	for _, r := range rules {
+		if r.Head.DocKind() != ast.CompleteDoc || r.Head.Value == nil || len(r.Head.Reference) > 1 {
+			return ""
+		}
+		switch r.Head.Value.Value.(type) {
+		case ast.Boolean:
+			what = cmp.Or(what, "true or false")
+		case ast.String:
+			what = cmp.Or(what, "a string")
+		case ast.Number, ast.Null:
+			what = cmp.Or(what, "a constant")
+		default:
+			return ""
+		}
+	}
+	return what
+}
+
+// suffix is what an exception names a rule by, as conftest makes it.
+func suffix(name string) string {
+	switch name {
+	case "deny", "violation", "warn":
+		return ""
+	}
+	for _, prefix := range []string{"violation_", "deny_", "warn_"} {
+		name = strings.TrimPrefix(name, prefix)
+	}
+	return name
+}
+
+// bodies are the definitions of a rule, in the order of places.
+func bodies(program *opa.Program, rules []*ast.Rule) []body {
+	var all []body
+	for _, r := range rules {
+		all = append(all, body{locationSpan(r.Location), severity(program.Annotations(r))})
+	}
+	slices.SortFunc(all, func(a, b body) int { return byPlace(a.origin, b.origin) })
+	return all
+}
+
+// checkAsked says of a package without rules that conftest asks that nobody
+// would notice it: no other uses it either.
+func (s *sources) checkAsked(pkg string) {
+	var first *source
+	for _, src := range s.of[pkg] {
+		if !src.out() && !src.test && !onlyTests(src.module) && first == nil {
+			first = src
+		}
+	}
+	if first == nil || s.isUsed(pkg) {
+		return
+	}
+	s.failAt(first, first.module.Package.Location, "no-entry-rule", s.nearMiss(pkg),
+		"package %s defines no deny, violation or warn rule, and no other package uses it", pkg)
+}
+
+func onlyTests(m *ast.Module) bool {
+	return len(m.Rules) > 0 && !slices.ContainsFunc(m.Rules, func(r *ast.Rule) bool {
+		name := ruleName(r)
+		return !strings.HasPrefix(name, "test_") && !strings.HasPrefix(name, "todo_test_")
+	})
+}
+
+// isUsed says whether a policy of another package uses one.
+func (s *sources) isUsed(pkg string) bool {
+	if slices.ContainsFunc(s.of[pkg], func(src *source) bool { return src.broken }) {
+		return true // that is said, and who knows what it would define
+	}
+	return slices.ContainsFunc(s.all, func(src *source) bool {
+		return src.pkg != pkg && !src.test && slices.Contains(s.usedBy(src), pkg)
+	})
+}
+
+// nearMiss is a hint at a rule whose name is nearly one that is asked.
+func (s *sources) nearMiss(pkg string) string {
+	for _, src := range s.of[pkg] {
+		if src.out() {
+			continue
+		}
+		for _, r := range src.module.Rules {
+			if meant := meantFor(ruleName(r)); meant != "" {
+				return "did you mean " + meant + " with " + ruleName(r) + "?"
+			}
+		}
+	}
+	return ""
+}
+
+// synonyms are what other tools call such rules.
+var synonyms = map[string]string{
+	"denied": "deny", "denies": "deny", "error": "deny", "errors": "deny", "fail": "deny", "failure": "deny", "failures": "deny", "reject": "deny",
+	"warning": "warn", "warnings": "warn", "violate": "violation", "violates": "violation",
+}
+
+// meantFor is the name that conftest would ask, for one that it doesn't.
+func meantFor(name string) string {
+	base, _, _ := strings.Cut(name, "_")
+	base = strings.ToLower(base)
+	if s := synonyms[base]; s != "" {
+		return s
+	}
+	for _, known := range []string{"deny", "violation", "warn"} {
+		if strings.HasPrefix(base, known) || distance(base, known) <= len(known)/4 {
+			return known
+		}
+	}
+	return ""
+}
+
+// didYouMean is a hint at the name that is nearest to one that isn't there.
+func didYouMean(name string, names []string) string {
+	best, at := "", len(name)/3+1
+	for _, n := range names {
+		if d := distance(name, n); d <= at {
+			best, at = n, d-1
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "did you mean " + best + "?"
+}
+
+// distance is how many letters are to be changed, put in, left out or swapped
+// with their neighbour to make one name of another.
+func distance(a, b string) int {
+	prev2, prev := []int(nil), make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row := make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			change := prev[j-1]
+			if a[i-1] != b[j-1] {
+				change++
+			}
+			row[j] = min(change, prev[j]+1, row[j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], prev2[j-2]+1)
+			}
+		}
+		prev2, prev = prev, row
+	}
+	return prev[len(b)]
+}

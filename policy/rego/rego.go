@@ -1,0 +1,146 @@
+// Package rego judges objects by packages of Rego as conftest does: by their
+// deny, violation and warn rules, about the object as it is written.
+//
+// In go the texts of modules and of data; out come results, one for each
+// violation. It does what conftest does wherever that decides something, and
+// says so where conftest takes for a pass what nobody decided: a built-in
+// function that failed, a rule that gives no set of messages, a package none of
+// whose rules is asked.
+package rego
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/preadmit/preadmit/policy"
+	opa "github.com/preadmit/preadmit/policy/internal/rego"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A Module is a file of Rego, of v0 or v1: which it is is found out.
+type Module struct {
+	File string // its path in the tree, which results name
+	Text string
+}
+
+// Options say which packages judge, and what they know.
+type Options struct {
+	// Namespaces are the packages that judge, by name or pattern, as conftest's
+	// --namespace. None: every package that has a rule to ask.
+	Namespaces []string
+
+	Data []Document // what stands under data besides rules: see [LoadData]
+	Now  time.Time  // what time.now_ns says
+
+	// Print gets what print() says in a policy, one call at a time, in no
+	// certain order. It is text from a policy, of many bytes and any. nil:
+	// nobody listens.
+	Print func(file string, line int, text string)
+}
+
+// An Engine is modules, compiled once, that judge each object by itself. It is
+// safe for concurrent use. For `conftest --combine`, see [Engine.Combine].
+type Engine struct {
+	packages []*namespace
+	data     *data
+	options  Options
+	notes    []string
+
+	printing sync.Mutex
+}
+
+// A Engine judges also what no API server serves: conftest does.
+var _ policy.WrittenValidator = (*Engine)(nil)
+
+// New compiles modules. The error joins a *[render.Error] for each that can't
+// judge, with its place, and for data that can't be read; the engine has the
+// others.
+func New(modules []Module, o Options) (*Engine, error) {
+	e := &Engine{options: o}
+	var errs []error
+	e.data, errs = newData(o.Data)
+	s := readSources(modules)
+	e.packages = s.compile(o.Namespaces)
+	e.data.names = s.mentions("conftest")
+	e.notes = s.notes
+	return e, errors.Join(append(errs, s.errs...)...)
+}
+
+// Notes are sentences about what was given and does not judge, and need not.
+func (e *Engine) Notes() []string { return e.notes }
+
+// JudgesWritten implements [policy.WrittenValidator].
+func (e *Engine) JudgesWritten() {}
+
+// Rules documents the rules that are asked, by package and name.
+func (e *Engine) Rules() []policy.Rule {
+	var rules []policy.Rule
+	for _, p := range e.packages {
+		for _, r := range p.rules {
+			rules = append(rules, r.doc)
+		}
+	}
+	return rules
+}
+
+// Validate asks every rule about the object as it is written. Nothing is asked
+// about a DELETE.
+func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
+	if req.Object == nil {
+		return nil, nil
+	}
+	object := req.Object.Object
+	q := question{
+		Question: opa.Question{Input: opa.Value(object), Data: e.data.about(req.Object), Now: e.now()},
+		subject:  object, secrets: secrets(req.Object),
+	}
+	q.Print = e.print(q.secrets)
+	var results []policy.Result
+	for _, p := range e.packages {
+		found, err := p.judge(ctx, &q)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range found {
+			results = append(results, f.about(object))
+		}
+	}
+	return results, nil
+}
+
+// now is the time that policies see, which is never the clock's.
+func (e *Engine) now() time.Time { return e.options.Now }
+
+// print is what listens to print(), or nil.
+func (e *Engine) print(secrets []map[string]any) func(string, int, string) {
+	if e.options.Print == nil {
+		return nil
+	}
+	return func(file string, line int, text string) {
+		if reveals(text, secrets) {
+			text = hidden
+		}
+		e.printing.Lock()
+		defer e.printing.Unlock()
+		e.options.Print(file, line, text)
+	}
+}
+
+// byPlace orders places in files.
+func byPlace(a, b render.Span) int {
+	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+}
+
+// sortedKeys are the keys of a map, in order.
+func sortedKeys[T any](m map[string]T) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

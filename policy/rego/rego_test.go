@@ -1,0 +1,140 @@
+package rego
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// given are the files of a test: *.rego, data/*, and objects in *.yaml.
+type given struct {
+	modules []Module
+	options Options
+	objects []*render.Object
+}
+
+func files(t testing.TB, text string) given {
+	t.Helper()
+	var g given
+	for _, f := range txtar.Parse([]byte(text)).Files {
+		switch {
+		case strings.HasSuffix(f.Name, ".rego"):
+			g.modules = append(g.modules, Module{f.Name, string(f.Data)})
+		case strings.HasPrefix(f.Name, "data/"):
+			g.options.Data = append(g.options.Data, Document{File: f.Name, Under: between("data", f.Name), Text: string(f.Data)})
+		default:
+			g.objects = append(g.objects, objects(t, f.Name, f.Data)...)
+		}
+	}
+	return g
+}
+
+// objects are those of a YAML file. Unlike render.Parse it takes any mapping.
+func objects(t testing.TB, file string, text []byte) []*render.Object {
+	t.Helper()
+	docs, err := render.Documents(file, text, render.YAML11)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*render.Object
+	for _, d := range docs {
+		all = append(all, &render.Object{
+			Unstructured: &unstructured.Unstructured{Object: d.Value.(map[string]any)},
+			Provenance:   render.File{Span: render.Span{File: file}},
+		})
+	}
+	return all
+}
+
+// said is what a run says, a line each: first what New did, then results.
+func (g given) said(t testing.TB) string {
+	t.Helper()
+	e, err := New(g.modules, g.options)
+	var b strings.Builder
+	for _, x := range render.Errors(err) {
+		fmt.Fprintf(&b, "%s [%s]", x, x.Rule)
+		if x.Warning {
+			b.WriteString(" warning")
+		}
+		if x.Hint != "" {
+			fmt.Fprintf(&b, " (%s)", x.Hint)
+		}
+		b.WriteByte('\n')
+	}
+	for _, n := range e.Notes() {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	for _, o := range g.objects {
+		results, err := e.Validate(t.Context(), &policy.Request{Operation: policy.Create, Object: o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString(lines(o.GetName(), results))
+	}
+	return b.String()
+}
+
+func lines(object string, results []policy.Result) string {
+	var all []string
+	for _, r := range results {
+		line := fmt.Sprintf("%s: %s %s %s.%s %s", object, r.Outcome, r.Action, r.Policy, r.Rule, r.PolicyOrigin)
+		if r.Severity != "" {
+			line += " " + string(r.Severity)
+		}
+		if r.Message != "" {
+			line += fmt.Sprintf(" %q", r.Message)
+		}
+		if len(r.Fields) > 0 {
+			line += " " + strings.Join(r.Fields, " ")
+		}
+		for _, a := range r.Assumed {
+			if a != unsure {
+				line += " [" + a + "]"
+			}
+		}
+		all = append(all, line+"\n")
+	}
+	slices.Sort(all)
+	return strings.Join(all, "")
+}
+
+const pod = `
+-- pod.yaml --
+apiVersion: v1
+kind: Pod
+metadata: {name: web, labels: {app: web}}
+spec: {containers: [{name: a, image: "web:latest"}, {name: b, image: "db:1"}]}
+`
+
+func TestSaid(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, files, want string }{
+		{"a set of strings", `
+-- a.rego --
+package main
+deny contains msg if { some c in input.spec.containers; endswith(c.image, ":latest"); msg := sprintf("%s is latest", [c.name]) }
+warn contains "no team" if not input.metadata.labels.team
+deny_other contains "other" if input.kind == "Service"
+`, `
+web: fail deny main.deny a.rego:2:1 "a is latest"
+web: fail warn main.warn a.rego:3:1 "no team"
+web: pass deny main.deny_other a.rego:4:1
+`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := files(t, tt.files+pod).said(t)
+			if diff := cmp.Diff(strings.TrimPrefix(tt.want, "\n"), got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,243 @@
+package rego
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/preadmit/preadmit/policy"
+	opa "github.com/preadmit/preadmit/policy/internal/rego"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A source is a module that was given.
+type source struct {
+	file   string
+	text   string
+	module *ast.Module // nil: it does not parse
+	pkg    string      // the package, or "" where that can't be read
+	test   bool        // a file of unit tests, which is no policy
+	uses   []use
+	broken bool // it does not parse or compile
+	aside  bool // it is Gatekeeper's
+}
+
+// out says whether the source is not part of the program.
+func (src *source) out() bool { return src.broken || src.aside }
+
+// A use is what a module refers to below data.
+type use struct {
+	path []string
+	at   *ast.Location
+}
+
+// sources are all modules, and what is wrong with them.
+type sources struct {
+	all   []*source
+	of    map[string][]*source // by package
+	errs  []error
+	notes []string
+}
+
+// readSources parses modules. Those that don't parse are there, as broken.
+func readSources(modules []Module) *sources {
+	s := &sources{of: map[string][]*source{}}
+	seen := map[string]bool{}
+	for _, m := range modules {
+		if seen[m.File] {
+			continue
+		}
+		seen[m.File] = true
+		src := s.read(m)
+		s.all = append(s.all, src)
+		s.of[src.pkg] = append(s.of[src.pkg], src)
+	}
+	s.setAside()
+	return s
+}
+
+func (s *sources) read(m Module) *source {
+	src := &source{file: m.File, text: m.Text, test: strings.HasSuffix(m.File, "_test.rego")}
+	module, err := opa.Parse(opa.Source{Name: m.File, Text: m.Text})
+	if err != nil {
+		src.broken, src.pkg = true, packageIn(m.Text)
+		s.fail(src, "syntax", err)
+		return src
+	}
+	src.module, src.pkg = module, nameOf(module.Package.Path)
+	src.uses = usesOf(module)
+	return src
+}
+
+var packageLine = regexp.MustCompile(`(?m)^\s*package\s+([A-Za-z0-9_.]+)`)
+
+// packageIn finds the package of a text that does not parse.
+func packageIn(text string) string {
+	if m := packageLine.FindStringSubmatch(text); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// nameOf is a package's name as conftest has it.
+func nameOf(path ast.Ref) string { return strings.TrimPrefix(path.String(), "data.") }
+
+// fail notes that a source is not part of the program. Nothing is lost with a
+// unit test.
+func (s *sources) fail(src *source, rule string, err error) {
+	for _, e := range leaves(err) {
+		s.errs = append(s.errs, &render.Error{
+			Span: spanOf(e, src.file), Rule: rule, Warning: src.test,
+			Err: &policy.NamedError{Policy: src.pkg, Err: errors.New(e.Text)},
+		})
+	}
+}
+
+// failAt notes what is wrong at a place of a source.
+func (s *sources) failAt(src *source, at *ast.Location, rule, hint, format string, args ...any) *render.Error {
+	e := &render.Error{
+		Span: render.Span{File: src.file}, Rule: rule, Hint: hint,
+		Err: &policy.NamedError{Policy: src.pkg, Err: fmt.Errorf(format, args...)},
+	}
+	if at != nil {
+		e.Span = locationSpan(at)
+	}
+	s.errs = append(s.errs, e)
+	return e
+}
+
+// leaves are the errors of a joined one.
+func leaves(err error) []*opa.Error {
+	switch err := err.(type) {
+	case *opa.Error:
+		return []*opa.Error{err}
+	case interface{ Unwrap() []error }:
+		var all []*opa.Error
+		for _, e := range err.Unwrap() {
+			all = append(all, leaves(e)...)
+		}
+		return all
+	}
+	return []*opa.Error{{Text: err.Error()}}
+}
+
+func spanOf(e *opa.Error, file string) render.Span {
+	if e.Name != "" {
+		file = e.Name
+	}
+	return render.Span{File: file, Line: e.Line, Column: e.Column}
+}
+
+func locationSpan(at *ast.Location) render.Span {
+	return render.Span{File: at.File, Line: at.Row, Column: at.Col}
+}
+
+// usesOf are the documents below data that a module refers to, itself or
+// through what it imports.
+func usesOf(m *ast.Module) []use {
+	var uses []use
+	add := func(ref ast.Ref, at *ast.Location) {
+		if path := ground(ref); len(path) > 0 {
+			uses = append(uses, use{path, at})
+		}
+	}
+	imported := map[ast.Var]ast.Ref{}
+	for _, i := range m.Imports {
+		if ref, ok := i.Path.Value.(ast.Ref); ok {
+			imported[i.Name()] = ref
+			add(ref, i.Location)
+		}
+	}
+	ast.WalkTerms(m, func(t *ast.Term) bool {
+		ref, ok := t.Value.(ast.Ref)
+		if !ok || len(ref) == 0 {
+			return false
+		}
+		if head, ok := ref[0].Value.(ast.Var); ok && imported[head] != nil {
+			ref = append(slices.Clone(imported[head]), ref[1:]...)
+		}
+		add(ref, t.Location)
+		return false
+	})
+	return uses
+}
+
+// ground is the known beginning of a path below data.
+func ground(ref ast.Ref) []string {
+	if len(ref) == 0 || !ref[0].Equal(ast.DefaultRootDocument) {
+		return nil
+	}
+	var path []string
+	for _, t := range ref[1:] {
+		s, ok := t.Value.(ast.String)
+		if !ok {
+			break
+		}
+		path = append(path, string(s))
+	}
+	return path
+}
+
+// mentions says whether a module may refer to something by that name.
+func (s *sources) mentions(name string) bool {
+	return slices.ContainsFunc(s.all, func(src *source) bool { return strings.Contains(src.text, name) })
+}
+
+// setAside takes out what Gatekeeper's templates are made of: rules about
+// input.review, which no object has. Conftest would pass everything.
+func (s *sources) setAside() {
+	var aside []string
+	for _, src := range s.all {
+		if !src.broken && !src.test && forGatekeeper(src.module) {
+			src.aside = true
+			aside = append(aside, src.file)
+		}
+	}
+	if len(aside) > 0 {
+		slices.Sort(aside)
+		s.notes = append(s.notes, fmt.Sprintf(
+			"%s: its rules read input.review, which only Gatekeeper gives, so that they judge nothing outside a ConstraintTemplate%s",
+			aside[0], others(len(aside)-1)))
+	}
+}
+
+func others(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return " (and 1 other file)"
+	}
+	return fmt.Sprintf(" (and %d other files)", n)
+}
+
+// forGatekeeper says whether a module reads nothing of its input but what
+// Gatekeeper puts there.
+func forGatekeeper(m *ast.Module) bool {
+	reviews, other := false, false
+	look := func(t *ast.Term) bool {
+		switch v := t.Value.(type) {
+		case ast.Var:
+			other = other || v == ast.InputRootDocument.Value.(ast.Var)
+		case ast.Ref:
+			if len(v) == 0 || !v[0].Equal(ast.InputRootDocument) {
+				return false
+			}
+			switch {
+			case len(v) > 1 && v[1].Equal(ast.StringTerm("review")):
+				reviews = true
+			case len(v) > 1 && v[1].Equal(ast.StringTerm("parameters")):
+			default:
+				other = true
+			}
+			return true
+		}
+		return false
+	}
+	ast.WalkTerms(m, look)
+	return reviews && !other
+}
