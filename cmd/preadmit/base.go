@@ -114,6 +114,11 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 	j.changes = changes(reqs, halves(b.in, in))
 	moved := policy.Moves(reqs)
 	same, changed := divide(reqs)
+	standing := notFollowed(applied(same))
+	if o.combine { // what stays as it is, too, is judged among what changes
+		same, changed = nil, reqs
+	}
+	written := oldObjects(changed)
 	for _, part := range [][]policy.Request{same, changed} {
 		if err := j.bench.store(ctx, part); err != nil {
 			return err
@@ -127,16 +132,25 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 	if err != nil {
 		return err
 	}
-	was, err := j.bench.chain.Review(ctx, reapplying(changed))
+	before := j.bench.among(objects(b.in.head))
+	was, err := before.chain.Review(ctx, reapplying(changed, written))
+	if err != nil {
+		return err
+	}
+	rest, err := j.bench.rest(ctx)
+	if err != nil {
+		return err
+	}
+	restWas, err := before.rest(ctx)
 	if err != nil {
 		return err
 	}
 	c := policy.Comparison{
-		Base:         slices.Concat(b.said(), j.bench.results, inBase(notFollowed(applied(same)), moved), inBase(kept, moved), was),
+		Base:         slices.Concat(b.said(), j.bench.results, inBase(standing, moved), inBase(kept, moved), was, restWas),
 		Moved:        moved,
 		Incomparable: halves(b.in, in),
 	}
-	j.results = c.Compare(slices.Concat(in.found, j.bench.results, notFollowed(objects(in.head)), kept, now))
+	j.results = c.Compare(slices.Concat(in.found, j.bench.results, notFollowed(objects(in.head)), kept, now, rest))
 	for i := range j.results {
 		if r := &j.results[i]; r.Baseline == policy.Absent || r.Operation == policy.Delete {
 			r.Origins = slices.Clone(r.Origins)
@@ -198,6 +212,7 @@ func (b *base) trusted(head *input) *input {
 	}
 	in := *b.in
 	in.head, in.judges, in.context = held(b.in.head, head.head), held(b.in.judges, head.judges), held(b.in.context, head.context)
+	in.modules, in.data = b.trustedRego(head)
 	return &in
 }
 
@@ -307,7 +322,7 @@ func sameJudges(base, head *input, o *checkOptions) bool {
 			return false
 		}
 	}
-	return true
+	return sameRego(base, head)
 }
 
 // judging are the objects of a side that judge.
@@ -413,18 +428,27 @@ func (b *bench) store(ctx context.Context, reqs []policy.Request) error {
 	return nil
 }
 
-// reapplying are the requests that would apply base again: what its objects are
-// judged by to tell what was there before.
-func reapplying(reqs []policy.Request) []policy.Request {
+// reapplying are the requests that would apply base's objects again, as they
+// are written there: what these are judged by to tell what was there before.
+func reapplying(reqs []policy.Request, written []*render.Object) []policy.Request {
 	var before []policy.Request
-	for _, r := range reqs {
+	for i, r := range reqs {
 		if r.OldObject == nil {
 			continue
 		}
-		r.Operation, r.Object = policy.Update, r.OldObject
+		r.Operation, r.Object = policy.Update, written[i]
 		before = append(before, r)
 	}
 	return before
+}
+
+// oldObjects are those of requests, nil where one has none.
+func oldObjects(reqs []policy.Request) []*render.Object {
+	old := make([]*render.Object, len(reqs))
+	for i := range reqs {
+		old[i] = reqs[i].OldObject
+	}
+	return old
 }
 
 // changes are what requests do to the cluster, for the report. Of a unit that

@@ -9,6 +9,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/admission"
 	"github.com/preadmit/preadmit/policy/crd"
+	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
 )
@@ -20,6 +21,9 @@ type bench struct {
 	results []policy.Result // what did not compile
 	notes   []string
 	said    []policy.Rule // by the engines of an earlier run, in place of a chain
+
+	together *rego.Engine   // with --combine
+	all      *rego.Combined // of it, over the objects at hand
 }
 
 // newBench makes the engines, which are these: the one list. The policies are
@@ -80,6 +84,7 @@ func newBench(in, judge *input, o *checkOptions) (*bench, error) {
 	if err := b.kyverno(judge, o, policies, options); err != nil {
 		return nil, err
 	}
+	b.rego(in, judge, o)
 
 	for _, name := range b.packs(o, policies) {
 		engine, err := newPack(name, o, kinds, cluster)

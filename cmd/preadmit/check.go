@@ -22,6 +22,8 @@ type checkOptions struct {
 	accepting
 	outputs
 	remembering
+
+	prints *prints // by policies; nil where nobody reads it
 }
 
 func newCheckCommand(code *int) *cobra.Command {
@@ -65,7 +67,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	}
 	o.start()
 	if o.notes = io.Discard; o.verbose {
-		o.notes = stderr
+		o.notes, o.prints = stderr, new(prints)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after --timeout %s", o.timeout))
 	defer cancel()
@@ -84,6 +86,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	}
 	if o.verbose {
 		listSkipped(stderr, in)
+		o.prints.write(stderr, in.tree)
 	}
 	o.remembering.save()
 	return verdict(r, o, saysSo(outs), stderr), nil
@@ -152,7 +155,11 @@ func (j *judgement) all(ctx context.Context, o *checkOptions, in *input, user po
 		reqs[i].UserInfo = user
 	}
 	results, err := o.progress.review(ctx, o, in, j, reqs)
-	j.results = slices.Concat(in.found, notFollowed(objects(in.head)), j.bench.results, results)
+	if err != nil {
+		return err
+	}
+	rest, err := j.bench.rest(ctx)
+	j.results = slices.Concat(in.found, notFollowed(objects(in.head)), j.bench.results, results, rest)
 	return err
 }
 

@@ -100,8 +100,8 @@ func setFlag(flags *pflag.FlagSet, root string, key, value *yaml.Node) error {
 
 // configurable are the flags that a configuration file may set.
 var configurable = []string{
-	"allow-new-suppressions", "api-versions", "as", "as-file", "as-group", "authorizer", "color", "fail-on", "include-crds", "jobs", "kube-version", "namespace",
-	"no-tree-policies", "output", "pack", "policy", "quiet", "release", "require-complete", "set", "set-file", "set-string",
+	"allow-new-suppressions", "api-versions", "as", "as-file", "as-group", "authorizer", "color", "combine", "data", "fail-on", "include-crds", "jobs", "kube-version", "namespace",
+	"no-tree-policies", "output", "pack", "policy", "quiet", "rego-namespace", "release", "require-complete", "set", "set-file", "set-string",
 	"suppressions", "timeout", "values", "verbose", "with",
 }
 
@@ -112,6 +112,8 @@ func rooted(root, flag, value string) (string, error) {
 	switch {
 	case flag == "authorizer" && slices.Contains(authz.Modes, value):
 		return value, nil
+	case flag == "data":
+		prefix, file = cutData(value)
 	case slices.Contains(pathFlags, flag):
 	case flag == "set-file", flag == "output":
 		var ok bool

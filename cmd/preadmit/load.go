@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/cache"
 	"github.com/preadmit/preadmit/render/helm"
@@ -32,6 +32,8 @@ type input struct {
 	stdin   io.Reader
 	head    []*render.Unit // what is judged
 	judges  []*render.Unit // from --policy
+	modules []rego.Module  // from --policy
+	data    []rego.Document
 	context []*render.Unit // from --with
 	graph   *cache.Graph   // nil where nothing is kept between runs
 	skipped []render.Skipped
@@ -72,11 +74,13 @@ func loadFrom(ctx context.Context, o *checkOptions, t *tree, args []string, stdi
 	if in.head, err = l.render(ctx, args); err != nil {
 		return nil, err
 	}
-	policies, err := l.withoutRego(o.policies)
-	if err != nil {
+	if err := l.rego(o); err != nil {
 		return nil, err
 	}
-	for _, p := range policies {
+	for _, p := range o.policies {
+		if strings.HasSuffix(p, ".rego") {
+			continue
+		}
 		units, err := l.render(ctx, []string{p})
 		if err != nil {
 			return nil, err
@@ -135,7 +139,8 @@ func (l *loader) render(ctx context.Context, paths []string) ([]*render.Unit, er
 // holdPolicies says that a path given for its policies has none: silence would
 // look like a verdict.
 func (l *loader) holdPolicies(p string, units []*render.Unit) {
-	if slices.ContainsFunc(objects(units), isForJudging) {
+	name, _ := l.in.tree.name(p, l.stdin)
+	if slices.ContainsFunc(objects(units), isForJudging) || len(regoFiles(l.in.tree, name)) > 0 {
 		return
 	}
 	for _, u := range units {
@@ -143,43 +148,8 @@ func (l *loader) holdPolicies(p string, units []*render.Unit) {
 			return // which says more
 		}
 	}
-	name, _ := l.in.tree.name(p, l.stdin)
 	l.in.found = append(l.in.found, policy.Errors(policy.EngineCompile, nil, &render.Error{
 		Span: render.Span{File: name}, Rule: "no-policies", Err: errors.New("no policy was found here"),
 		Hint: "objects that policies need, such as parameters, come with --with",
 	})...)
-}
-
-// withoutRego says of each .rego file that --policy names, which no engine
-// here evaluates yet, that it is undecided, and returns the other paths.
-func (l *loader) withoutRego(paths []string) ([]string, error) {
-	var others []string
-	for _, p := range paths {
-		name, err := l.in.tree.name(p, l.stdin)
-		if err != nil {
-			return nil, err
-		}
-		if !strings.HasSuffix(p, ".rego") {
-			others = append(others, p)
-		}
-		for _, file := range regoFiles(l.in.tree, name) {
-			l.in.found = append(l.in.found, policy.Errors(policy.EngineCompile, nil, &render.Error{
-				Span: render.Span{File: file}, Rule: "unsupported-policy", Err: errors.New("Rego policies are not evaluated yet"),
-			})...)
-		}
-	}
-	return others, nil
-}
-
-// regoFiles are the .rego files at or below a name. What can't be looked at is
-// said by the walk that finds the other policies.
-func regoFiles(t *tree, name string) []string {
-	var files []string
-	_ = fs.WalkDir(t, name, func(p string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && strings.HasSuffix(p, ".rego") {
-			files = append(files, p)
-		}
-		return nil
-	})
-	return files
 }

@@ -105,15 +105,17 @@ type judges struct {
 	as             string
 	asGroups       []string
 	failOn         failOn
+	regos
 }
 
 func (o *judges) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.policies, "policy", "p", nil, "policies: a file or directory `PATH` (repeatable)")
+	f.StringArrayVarP(&o.policies, "policy", "p", nil, "policies, Rego among them: a file or directory `PATH` (repeatable)")
 	f.StringArrayVar(&o.packs, "pack", nil, "an embedded policy pack `NAME`, see preadmit packs (repeatable)")
 	f.BoolVar(&o.noTreePolicies, "no-tree-policies", false, "leave out the policies that are among the rendered objects")
 	f.StringArrayVar(&o.with, "with", nil, "objects that are on the cluster: a file or directory `PATH`; context, not evaluated (repeatable)")
 	f.StringVar(&o.as, "as", "", "request.userInfo: the `USER`")
 	f.StringArrayVar(&o.asGroups, "as-group", nil, "request.userInfo: a `GROUP` (repeatable)")
+	o.regos.addFlags(f)
 	o.failOn = failOn(policy.Deny)
 	f.Var(&o.failOn, "fail-on", "the least action that gives exit code 1: deny, warn, audit or never")
 }

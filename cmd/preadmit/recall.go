@@ -164,19 +164,22 @@ func (r *recollection) sum(objects []member) string {
 }
 
 // judging is all that the command line says of how objects are judged, with the
-// files that it names; false if these can't be read.
+// files that it names; false if these can't be read, or if judging does more
+// than say something of each unit for itself.
 func (o *checkOptions) judging(in *input) (string, bool) {
+	if o.combine || o.verbose && len(in.modules) > 0 { // which may print
+		return "", false
+	}
 	said := []string{fmt.Sprintf("%#v %#v %v %s %q", o.judges, o.asking, o.verbose, o.kubeVersion, o.apiVersions)}
 	var files []string
 	if name, _, err := in.file(o.authorizer); err == nil {
 		files = append(files, name)
 	}
-	for _, p := range o.policies {
-		name, err := in.tree.name(p, in.stdin)
-		if err != nil {
-			return "", false
-		}
-		files = append(files, regoFiles(in.tree, name)...)
+	for _, m := range in.modules {
+		said = append(said, m.File, m.Text)
+	}
+	for _, d := range in.data {
+		said = append(said, append(d.Under, d.File, d.Text)...)
 	}
 	for _, name := range files {
 		data, err := render.ReadFile(in.tree, name)

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/pflag"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/rego"
+	"github.com/preadmit/preadmit/render"
+)
+
+// regos are the flags of policies in Rego, as conftest has them.
+type regos struct {
+	data       []string
+	namespaces []string
+	combine    bool
+}
+
+func (o *regos) addFlags(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.data, "data", nil, "what Rego policies read below data: a YAML or JSON file or a directory `PATH` (repeatable)")
+	f.StringArrayVar(&o.namespaces, "rego-namespace", nil, "the Rego packages that judge, by `NAME` (repeatable; default: all that have a deny, violation or warn rule)")
+	f.BoolVar(&o.combine, "combine", false, "ask Rego packages about all objects at once, as conftest --combine does")
+}
+
+// rego reads the Rego modules at or below the paths of --policy, and what
+// --data names. What can't be read is among the results.
+func (l *loader) rego(o *checkOptions) error {
+	in := l.in
+	seen := make(map[string]bool)
+	for _, p := range o.policies {
+		name, err := in.tree.name(p, l.stdin)
+		if err != nil {
+			return err
+		}
+		for _, file := range regoFiles(in.tree, name) {
+			if seen[file] {
+				continue
+			}
+			seen[file] = true
+			text, err := render.ReadFile(in.tree, file)
+			if err != nil {
+				in.found = append(in.found, policy.Errors(policy.EngineCompile, nil, err)...)
+				continue
+			}
+			in.modules = append(in.modules, rego.Module{File: file, Text: string(text)})
+		}
+	}
+	names := make([]string, len(o.data))
+	for i, p := range o.data {
+		under, file := cutData(p)
+		name, err := in.tree.name(file, l.stdin)
+		if err != nil {
+			return fmt.Errorf("--data: %w", err)
+		}
+		if _, err := fs.Stat(in.tree, name); err != nil && !in.tree.paired {
+			return fmt.Errorf("--data %s: no such file or directory", p)
+		}
+		names[i] = under + name
+	}
+	var err error
+	in.data, err = rego.LoadData(in.tree, names...)
+	in.found = append(in.found, policy.Errors(policy.EngineCompile, nil, err)...)
+	return nil
+}
+
+// cutData parts a value of --data into where its content stands, with the
+// colon behind, and the path.
+func cutData(value string) (under, file string) {
+	if i := strings.IndexByte(value, ':'); i > 0 {
+		return value[:i+1], value[i+1:]
+	}
+	return "", value
+}
+
+// regoFiles are the .rego files at or below a name. What can't be looked at is
+// said by the walk that finds the other policies.
+func regoFiles(t *tree, name string) []string {
+	var files []string
+	_ = fs.WalkDir(t, name, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && strings.HasSuffix(p, ".rego") {
+			files = append(files, p)
+		}
+		return nil
+	})
+	return files
+}
+
+// rego adds the engine of packages in Rego. They judge what is written, each
+// object by itself or, with --combine, all together.
+func (b *bench) rego(in, judge *input, o *checkOptions) {
+	if len(judge.modules) == 0 {
+		return
+	}
+	engine, err := rego.New(judge.modules, rego.Options{
+		Namespaces: o.namespaces, Data: judge.data, Now: o.midnight(), Print: o.prints.add,
+	})
+	b.broken(err)
+	b.notes = append(b.notes, engine.Notes()...)
+	if !o.combine {
+		b.chain.Validators = append(b.chain.Validators, engine)
+		return
+	}
+	b.together, b.all = engine, engine.Combine(objects(in.head))
+	b.chain.Validators = append(b.chain.Validators, b.all)
+}
+
+// among is the bench for other objects than those that it was made for: with
+// --combine these are judged together.
+func (b *bench) among(others []*render.Object) *bench {
+	if b.together == nil {
+		return b
+	}
+	moved := *b
+	moved.all = b.together.Combine(others)
+	moved.chain.Validators = slices.Clone(b.chain.Validators)
+	for i, v := range moved.chain.Validators {
+		if v == policy.Validator(b.all) {
+			moved.chain.Validators[i] = moved.all
+		}
+	}
+	return &moved
+}
+
+// rest is what is said of all objects together and about none in particular.
+func (b *bench) rest(ctx context.Context) ([]policy.Result, error) {
+	if b.all == nil {
+		return nil, nil
+	}
+	return b.all.Rest(ctx)
+}
+
+// prints are what policies print, for -v: each line once, in order. Of nil
+// nobody reads any.
+type prints struct {
+	mu    sync.Mutex
+	lines map[printedLine]bool
+}
+
+type printedLine struct {
+	file string
+	line int
+	text string
+}
+
+// maxPrinted bounds what is kept of the printing of policies.
+const maxPrinted = 10000
+
+func (p *prints) add(file string, line int, text string) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lines == nil {
+		p.lines = make(map[printedLine]bool)
+	}
+	if len(p.lines) < maxPrinted {
+		p.lines[printedLine{file, line, text}] = true
+	}
+}
+
+func (p *prints) write(w io.Writer, t *tree) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	lines := make([]printedLine, 0, len(p.lines))
+	for l := range p.lines {
+		lines = append(lines, l)
+	}
+	slices.SortFunc(lines, func(a, b printedLine) int {
+		return cmp.Or(strings.Compare(a.file, b.file), cmp.Compare(a.line, b.line), strings.Compare(a.text, b.text))
+	})
+	for _, l := range lines {
+		fmt.Fprintf(w, "print: %s:%d: %s\n", plain(t.display(l.file)), l.line, plain(l.text))
+	}
+	if len(lines) == maxPrinted {
+		fmt.Fprintln(w, "print: and more")
+	}
+}
+
+// sameRego tells whether both sides have the same modules and data.
+func sameRego(base, head *input) bool {
+	return slices.Equal(base.modules, head.modules) &&
+		slices.EqualFunc(base.data, head.data, func(x, y rego.Document) bool {
+			return x.File == y.File && x.Text == y.Text && slices.Equal(x.Under, y.Under)
+		})
+}
+
+// trustedRego are the modules and data of the base, those that the head has
+// otherwise under the names that Git has for them.
+func (b *base) trustedRego(head *input) (modules []rego.Module, data []rego.Document) {
+	modules, data = slices.Clone(b.in.modules), slices.Clone(b.in.data)
+	for i, m := range modules {
+		if !slices.Contains(head.modules, m) {
+			modules[i].File = b.name(m.File)
+		}
+	}
+	for i, d := range data {
+		same := func(x rego.Document) bool { return x.File == d.File && x.Text == d.Text }
+		if !slices.ContainsFunc(head.data, same) {
+			data[i].File = b.name(d.File)
+		}
+	}
+	return modules, data
+}
