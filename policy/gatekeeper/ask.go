@@ -1,0 +1,110 @@
+package gatekeeper
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A Review is what gator asks policies about.
+type Review struct {
+	// Object is what is reviewed, as it is written: an object, or an
+	// AdmissionReview (admission.k8s.io) with the request that is.
+	Object *render.Object
+
+	// Namespace is the object's; nil: that of Options.Cluster, if it has one.
+	Namespace *render.Object
+
+	// Generated says that the object was made by an expansion template.
+	Generated bool
+}
+
+// Review asks the constraints about an object as gator does: it is taken as it
+// is written, and there are no responses but of what is violated, undecided or
+// broken. They are in the order of the constraints' kinds and names. Use it of
+// an engine whose Options are Written and at PointGator; [Engine.With] gives it
+// the inventory of each case. The error is why gator would refuse to look at
+// the object.
+func (e *Engine) Review(ctx context.Context, x Review) ([]Response, error) {
+	r, err := e.writtenReview(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	all, err := e.respond(r)
+	var told []Response
+	for _, resp := range all {
+		if resp.Outcome != policy.Pass {
+			told = append(told, resp)
+		}
+	}
+	return told, err
+}
+
+func (e *Engine) writtenReview(ctx context.Context, x Review) (*review, error) {
+	r := &review{ctx: ctx, engine: e, unit: x.Object.Unit, source: sourceOriginal, userKnown: true}
+	if x.Generated {
+		r.source = sourceGenerated
+	}
+	gvk := x.Object.GroupVersionKind()
+	if gvk.Group == "admission.k8s.io" && gvk.Kind == "AdmissionReview" {
+		if err := r.admission(x.Object.Object); err != nil {
+			return nil, err
+		}
+	} else {
+		r.object, r.kind = x.Object.Object, gvk
+		r.fields = map[string]any{
+			"uid": "", "operation": "", "userInfo": map[string]any{}, "options": nil,
+			"kind":     map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind},
+			"resource": map[string]any{"group": "", "version": "", "resource": ""},
+		}
+		for key, value := range map[string]string{"name": x.Object.GetName(), "namespace": x.Object.GetNamespace()} {
+			if value != "" {
+				r.fields[key] = value
+			}
+		}
+	}
+	name, _ := r.fields["namespace"].(string)
+	r.namespace = e.namespaceOf(r.unit, name)
+	if x.Namespace != nil {
+		r.namespace = &namespace{name: x.Namespace.GetName(), labels: x.Namespace.GetLabels(), known: true, object: x.Namespace}
+	}
+	return r, nil
+}
+
+// admission takes the request out of an AdmissionReview. What it leaves out is
+// as it is in Go's zero value.
+func (r *review) admission(tree map[string]any) error {
+	request, ok := tree["request"].(map[string]any)
+	if !ok {
+		return errors.New("the AdmissionReview has no request")
+	}
+	r.object, _ = request["object"].(map[string]any)
+	r.old, _ = request["oldObject"].(map[string]any)
+	if r.object == nil && r.old == nil {
+		return errors.New("the AdmissionReview's request has neither an object nor an oldObject")
+	}
+	r.operation, _ = request["operation"].(string)
+	if r.operation == string(policy.Delete) && r.old == nil {
+		return errors.New("oldObject cannot be nil for DELETE operations")
+	}
+	none := map[string]any{"group": "", "version": "", "kind": ""}
+	r.fields = map[string]any{
+		"uid": "", "operation": "", "userInfo": map[string]any{}, "options": nil,
+		"kind": none, "resource": map[string]any{"group": "", "version": "", "resource": ""},
+	}
+	maps.Copy(r.fields, request)
+	delete(r.fields, "object")
+	delete(r.fields, "oldObject")
+	r.kind.Kind, _ = asMap(request["kind"])["kind"].(string)
+	r.kind.Group, _ = asMap(request["kind"])["group"].(string)
+	r.kind.Version, _ = asMap(request["kind"])["version"].(string)
+	return nil
+}
+
+func asMap(x any) map[string]any {
+	m, _ := x.(map[string]any)
+	return m
+}

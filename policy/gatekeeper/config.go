@@ -1,0 +1,235 @@
+package gatekeeper
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A config is what the Config and the SyncSets say: which namespaces are left
+// out, and which kinds data.inventory has. nil says nothing
+// (gatekeeper/v3/pkg/controller/config/process, pkg/cachemanager).
+type config struct {
+	excluded []exclusion
+	synced   map[schema.GroupVersionKind]bool // nil: nothing says
+}
+
+// An exclusion leaves a namespace out of some of Gatekeeper's processes.
+type exclusion struct {
+	object    *render.Object
+	pointer   string
+	namespace wildcard
+	processes []string
+}
+
+// The processes of Gatekeeper that can leave namespaces out.
+const (
+	processWebhook  = "webhook"
+	processMutation = "mutation-webhook"
+	processSync     = "sync"
+	processAudit    = "audit"
+)
+
+var processes = []string{"*", processWebhook, processMutation, processSync, processAudit}
+
+type configSpec struct {
+	Match []struct {
+		Processes          []string   `json:"processes"`
+		ExcludedNamespaces []wildcard `json:"excludedNamespaces"`
+	} `json:"match"`
+	Sync struct {
+		SyncOnly []syncedKind `json:"syncOnly"`
+	} `json:"sync"`
+	Validation any `json:"validation"`
+	Readiness  any `json:"readiness"`
+}
+
+type syncSetSpec struct {
+	GVKs []syncedKind `json:"gvks"`
+}
+
+type syncedKind struct {
+	Group   string `json:"group"`
+	Version string `json:"version"`
+	Kind    string `json:"kind"`
+}
+
+// newConfig reads the Config and the SyncSets among the objects.
+func newConfig(objects []*render.Object) (*config, []error) {
+	c := &config{}
+	var errs []error
+	for _, o := range objects {
+		switch gvk := o.GroupVersionKind(); {
+		case gvk.Group == configGroup && gvk.Kind == "Config":
+			errs = append(errs, c.readConfig(o)...)
+		case gvk.Group == syncSetGroup && gvk.Kind == "SyncSet":
+			errs = append(errs, c.readSyncSet(o)...)
+		}
+	}
+	return c, errs
+}
+
+func (c *config) readConfig(o *render.Object) []error {
+	if o.GetName() != "config" {
+		return []error{at(o, "/metadata/name", "config", fmt.Errorf("Gatekeeper takes no Config of another name than config, and this one is %q", o.GetName()))}
+	}
+	var spec configSpec
+	errs := decode(o, "/spec", o.Object["spec"], &spec, "config")
+	if broken(errs) {
+		return errs
+	}
+	for i, m := range spec.Match {
+		base := render.Pointer("spec", "match", i)
+		for j, p := range m.Processes {
+			if !slices.Contains(processes, p) {
+				errs = append(errs, warning(o, base+render.Pointer("processes", j), "config", fmt.Errorf("process %q is none of %s", p, strings.Join(processes, ", "))))
+			}
+		}
+		for j, n := range m.ExcludedNamespaces {
+			pointer := base + render.Pointer("excludedNamespaces", j)
+			if !wildcardPattern.MatchString(string(n)) {
+				errs = append(errs, at(o, pointer, "config", fmt.Errorf("%q is no name, with a * at its front or end at most", n)))
+				continue
+			}
+			c.excluded = append(c.excluded, exclusion{o, pointer, n, m.Processes})
+		}
+	}
+	c.sync(spec.Sync.SyncOnly)
+	return errs
+}
+
+func (c *config) readSyncSet(o *render.Object) []error {
+	var spec syncSetSpec
+	errs := decode(o, "/spec", o.Object["spec"], &spec, "syncset")
+	if !broken(errs) {
+		c.sync(spec.GVKs)
+	}
+	return errs
+}
+
+func (c *config) sync(kinds []syncedKind) {
+	if c.synced == nil {
+		c.synced = map[schema.GroupVersionKind]bool{}
+	}
+	for _, k := range kinds {
+		c.synced[schema.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}] = true
+	}
+}
+
+// excludes says what leaves a namespace out of a process; nil if nothing does.
+func (c *config) excludes(process, namespace string) *exclusion {
+	if c == nil || namespace == "" {
+		return nil
+	}
+	for i := range c.excluded {
+		x := &c.excluded[i]
+		if (slices.Contains(x.processes, process) || slices.Contains(x.processes, "*")) && x.namespace.matches(namespace) {
+			return x
+		}
+	}
+	return nil
+}
+
+const (
+	ignoreLabel = "admission.gatekeeper.sh/ignore"
+	// ownNamespace is where Gatekeeper's chart installs it.
+	ownNamespace = "gatekeeper-system"
+)
+
+// exempts is why Gatekeeper's webhook does not look at a review; "" if it does.
+func (e *Engine) exempts(r *review) string {
+	if e.options.Written {
+		return ""
+	}
+	name, labels := "", map[string]string(nil)
+	switch {
+	case isNamespace(r.subject()):
+		name, labels = metaText(r.subject(), "name"), labelsOf(r.subject())
+	case r.namespace != nil:
+		name, labels = r.namespace.name, r.namespace.labels
+	default:
+		return ""
+	}
+	if _, ignored := labels[ignoreLabel]; ignored {
+		return fmt.Sprintf("namespace %s has the label %s, so Gatekeeper's webhook is not asked", name, ignoreLabel)
+	}
+	if name == ownNamespace {
+		return fmt.Sprintf("Gatekeeper's webhook is not asked about namespace %s, which is its own", name)
+	}
+	if x := e.config.excludes(processWebhook, name); x != nil {
+		return fmt.Sprintf("namespace %s is excluded from the webhook by the Config at %s", name, span(x.object, x.pointer))
+	}
+	return ""
+}
+
+// syncAnnotation is where a template says what must be in data.inventory.
+const syncAnnotation = "metadata.gatekeeper.sh/requires-sync-data"
+
+// A requirement is a set of kinds of which one has to be synced.
+type requirement []schema.GroupVersionKind
+
+// requirements reads what a template says that it needs.
+func requirements(o *render.Object) ([]requirement, []error) {
+	text := strings.Trim(o.GetAnnotations()[syncAnnotation], "\n\"")
+	if text == "" {
+		return nil, nil
+	}
+	var clauses [][]struct {
+		Groups   []string `json:"groups"`
+		Versions []string `json:"versions"`
+		Kinds    []string `json:"kinds"`
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&clauses); err != nil {
+		return nil, []error{warning(o, render.Pointer("metadata", "annotations", syncAnnotation), "template", fmt.Errorf("the annotation is no list of lists of {groups, versions, kinds}, in JSON"))}
+	}
+	var all []requirement
+	for _, alternatives := range clauses {
+		var r requirement
+		for _, c := range alternatives {
+			for _, group := range c.Groups {
+				for _, version := range c.Versions {
+					for _, kind := range c.Kinds {
+						r = append(r, schema.GroupVersionKind{Group: group, Version: version, Kind: kind})
+					}
+				}
+			}
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// unsynced warns of templates that need what the Config and the SyncSets don't
+// sync: their policies pass what they should not.
+func (c *config) unsynced(all templates) []error {
+	if c.synced == nil {
+		return nil
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		t := all[name]
+		for _, r := range t.requires {
+			if !slices.ContainsFunc(r, func(k schema.GroupVersionKind) bool { return c.synced[k] }) {
+				errs = append(errs, warning(t.object, render.Pointer("metadata", "annotations", syncAnnotation), "template",
+					fmt.Errorf("template %s needs %s in data.inventory, which neither the Config nor a SyncSet syncs: it does not see any", name, r)))
+			}
+		}
+	}
+	return errs
+}
+
+func (r requirement) String() string {
+	names := make([]string, len(r))
+	for i, k := range r {
+		names[i] = strings.TrimPrefix(k.GroupVersion().String()+" ", "/") + k.Kind
+	}
+	return strings.Join(names, " or ")
+}

@@ -1,0 +1,205 @@
+package gatekeeper
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A constraint is one of a template, ready to be asked. It is safe for
+// concurrent use.
+type constraint struct {
+	object     *render.Object
+	tree       map[string]any // the object with what its template's schema sets
+	template   *template
+	match      *match
+	actions    []string // at the enforcement point, in order; none: it is not enforced there
+	scoped     bool
+	parameters *ast.Term // of Rego
+	severity   policy.Severity
+	origin     render.Span
+	told       *told
+}
+
+// The enforcement points of Gatekeeper, and all of them.
+const (
+	// PointAdmission is the webhook's.
+	PointAdmission = "validation.gatekeeper.sh"
+	// PointVAP is that of the ValidatingAdmissionPolicies that Gatekeeper makes.
+	PointVAP = "vap.k8s.io"
+	// PointAudit is the audit's.
+	PointAudit = "audit.gatekeeper.sh"
+	// PointGator is gator's.
+	PointGator = "gator.gatekeeper.sh"
+	// everyPoint stands for all of them.
+	everyPoint = "*"
+)
+
+var points = []string{PointAdmission, PointAudit, PointGator, PointVAP}
+
+// The enforcement actions.
+const (
+	actionDeny   = "deny"
+	actionWarn   = "warn"
+	actionDryrun = "dryrun"
+	actionScoped = "scoped"
+)
+
+// A scopedAction is one of scopedEnforcementActions.
+type scopedAction struct {
+	Action            string `json:"action"`
+	EnforcementPoints []struct {
+		Name string `json:"name"`
+	} `json:"enforcementPoints"`
+}
+
+// newConstraint reads a constraint; nil where it can't be used.
+func (k *compiler) newConstraint(o *render.Object, all templates) (*constraint, []error) {
+	gvk := o.GroupVersionKind()
+	if gvk.Version != "v1beta1" && gvk.Version != "v1alpha1" {
+		return nil, []error{at(o, "/apiVersion", "constraint", fmt.Errorf("Gatekeeper has no constraints in version %s: they are v1beta1", gvk.Version))}
+	}
+	t := all[strings.ToLower(gvk.Kind)]
+	if t == nil {
+		return nil, k.withoutTemplate(o)
+	}
+	if t.kind != gvk.Kind {
+		return nil, []error{at(o, "/kind", "constraint", fmt.Errorf("kind %s is written %s in its template", gvk.Kind, t.kind))}
+	}
+	fs, _ := t.schema.check(o)
+	if len(fs) > 0 {
+		return nil, faultsAt(o, "constraint", fs)
+	}
+	c := &constraint{object: o, template: t, origin: span(o, "")}
+	c.tree = k.defaulted(t, o)
+	spec, _ := c.tree["spec"].(map[string]any)
+	var errs []error
+	if c.match, errs = newMatch(o, "/spec/match", spec["match"]); broken(errs) {
+		return nil, errs
+	}
+	if f := k.enforce(c, spec); f != nil {
+		return nil, append(errs, at(o, f.pointer, "constraint", f.err))
+	}
+	if t.rego != nil {
+		c.parameters = parametersOf(spec["parameters"])
+	}
+	c.told = tellOf(c)
+	return c, errs
+}
+
+// withoutTemplate is the error of a constraint whose template is not there; it
+// is none where the template is broken, which is said at its place.
+func (k *compiler) withoutTemplate(o *render.Object) []error {
+	kind := o.GetKind()
+	if k.refused[strings.ToLower(kind)] {
+		return nil
+	}
+	return []error{at(o, "/kind", "constraint", fmt.Errorf("there is no ConstraintTemplate %s, of which this would be a constraint", strings.ToLower(kind)))}
+}
+
+// defaulted is the constraint with the defaults of its schema. gator reads the
+// numbers of what is written as floating-point ones, and its policies see them
+// so: 1e+06.
+func (k *compiler) defaulted(t *template, o *render.Object) map[string]any {
+	tree := o.DeepCopy().Object
+	if k.options.Written {
+		tree = floats(tree).(map[string]any)
+	}
+	return t.schema.withDefaults(tree)
+}
+
+// parametersOf is what templates see of parameters: an empty object for none.
+func parametersOf(parameters any) *ast.Term {
+	if parameters == nil {
+		parameters = map[string]any{}
+	}
+	return exact.term(parameters)
+}
+
+// enforce finds what follows from a violation at the enforcement points.
+func (k *compiler) enforce(c *constraint, spec map[string]any) *fault {
+	action, ok := spec["enforcementAction"].(string)
+	switch {
+	case !ok || action == "":
+		action = actionDeny
+		fallthrough
+	case action == actionDeny, action == actionWarn, action == actionDryrun:
+		c.actions = []string{action}
+		return nil
+	case action == actionScoped:
+		return k.scope(c, spec)
+	case k.options.Written:
+		c.actions = []string{action}
+		return nil
+	}
+	return &fault{"/spec/enforcementAction", fmt.Errorf("enforcementAction %q is none of deny, dryrun, warn and scoped", action)}
+}
+
+// scope finds what follows at the enforcement points of a constraint whose
+// actions are scoped.
+func (k *compiler) scope(c *constraint, spec map[string]any) *fault {
+	const field = "/spec/scopedEnforcementActions"
+	if spec["scopedEnforcementActions"] == nil {
+		return &fault{"/spec", fmt.Errorf("enforcementAction is scoped, and there are no scopedEnforcementActions")}
+	}
+	var scoped []scopedAction
+	if errs := decode(c.object, field, spec["scopedEnforcementActions"], &scoped, "constraint"); broken(errs) {
+		return &fault{field, fmt.Errorf("scopedEnforcementActions are a list of {action, enforcementPoints: [{name}]}")}
+	}
+	found := map[string]bool{}
+	for i, s := range scoped {
+		pointer := field + render.Pointer(i)
+		if !k.options.Written && s.Action != actionDeny && s.Action != actionWarn && s.Action != actionDryrun {
+			return &fault{pointer + "/action", fmt.Errorf("action %q is none of deny, dryrun and warn", s.Action)}
+		}
+		if !k.options.Written && len(s.EnforcementPoints) == 0 {
+			return &fault{pointer, fmt.Errorf("the action has no enforcementPoints")}
+		}
+		for j, p := range s.EnforcementPoints {
+			if !k.options.Written && p.Name != everyPoint && !slices.Contains(points, p.Name) {
+				return &fault{pointer + render.Pointer("enforcementPoints", j, "name"), fmt.Errorf("enforcement point %q is none of %s", p.Name, strings.Join(points, ", "))}
+			}
+			if p.Name == everyPoint || k.enforces(c.template, p.Name) {
+				found[s.Action] = true
+			}
+		}
+	}
+	c.scoped, c.actions = true, slices.Sorted(maps.Keys(found))
+	return nil
+}
+
+// enforces says whether the engine stands at an enforcement point. In admission
+// there are two: ValidatingAdmissionPolicies are made of CEL alone.
+func (k *compiler) enforces(t *template, point string) bool {
+	if p := k.options.EnforcementPoint; p != "" && p != PointAdmission {
+		return p == point
+	}
+	return point == PointAdmission || point == PointVAP && t.native != nil && t.native.generates
+}
+
+// action is the strongest of the constraint's; "" where it is not enforced.
+func (c *constraint) action() policy.Action {
+	var strongest policy.Action
+	for _, a := range c.actions {
+		if x := actionOf(a); strongest == "" || x.AtLeast(strongest) {
+			strongest = x
+		}
+	}
+	return strongest
+}
+
+func actionOf(action string) policy.Action {
+	switch action {
+	case actionDeny:
+		return policy.Deny
+	case actionWarn:
+		return policy.Warn
+	}
+	return policy.Audit
+}

@@ -1,0 +1,75 @@
+package gatekeeper
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+)
+
+// The annotations that document a constraint, or its template, the first that
+// says something:
+//
+//	metadata.gatekeeper.sh/title   one line
+//	description                    what it is about, and why
+//	metadata.gatekeeper.sh/severity, and those of preadmit.dev
+var (
+	titleKeys       = []string{"preadmit.dev/title", "metadata.gatekeeper.sh/title"}
+	severityKeys    = []string{"preadmit.dev/severity", "metadata.gatekeeper.sh/severity", "severity"}
+	descriptionKeys = []string{"preadmit.dev/description", "description", "metadata.gatekeeper.sh/description"}
+	helpKeys        = []string{"preadmit.dev/help"}
+	urlKeys         = []string{"preadmit.dev/url", "metadata.gatekeeper.sh/url"}
+)
+
+// maxDocument is how much of an annotation is kept, and of the code.
+const maxDocument = 16 << 10
+
+// A told is what documents a constraint.
+type told struct{ rule policy.Rule }
+
+// tellOf documents a constraint by its annotations, and by those of its
+// template.
+func tellOf(c *constraint) *told {
+	own, of := c.object.GetAnnotations(), c.template.object.GetAnnotations()
+	annotation := func(keys []string) string {
+		for _, notes := range []map[string]string{own, of} {
+			for _, key := range keys {
+				if s := strings.TrimSpace(notes[key]); s != "" {
+					return cel.Shorten(s, maxDocument)
+				}
+			}
+		}
+		return ""
+	}
+	c.severity = policy.Severity(strings.ToLower(annotation(severityKeys)))
+	if !slices.Contains(policy.Severities, c.severity) {
+		c.severity = ""
+	}
+	title, _, _ := strings.Cut(annotation(titleKeys), "\n")
+	return &told{policy.Rule{
+		Engine: policy.EngineGatekeeper, Policy: c.object.GetName(), Name: c.object.GetKind(),
+		Severity: c.severity, Action: c.action(), Title: title, Description: annotation(descriptionKeys),
+		Expression: cel.Shorten(strings.TrimSpace(c.template.text()), maxDocument),
+		Help:       annotation(helpKeys), URL: annotation(urlKeys), Origin: c.origin,
+	}}
+}
+
+// text is the code of a template.
+func (t *template) text() string {
+	if t.native != nil {
+		return t.native.text
+	}
+	return t.rego.text
+}
+
+// Rules implements policy.Validator: one rule a constraint, in the order in
+// which they are asked. One that is not enforced where the engine stands has no
+// action.
+func (e *Engine) Rules() []policy.Rule {
+	rules := make([]policy.Rule, len(e.constraints))
+	for i, c := range e.constraints {
+		rules[i] = c.told.rule
+	}
+	return rules
+}

@@ -1,0 +1,236 @@
+// Package gatekeeper judges requests by Gatekeeper's policies:
+// ConstraintTemplates, in Rego or in CEL, with their constraints.
+//
+// In go the objects that hold templates, constraints, Config and SyncSets
+// ([New], [Options]); out comes an [Engine], compiled once, which the chain
+// asks as Gatekeeper's validating webhook is asked ([Engine.Validate]). Tests
+// of policies ask it directly, as gator does ([Engine.Review]).
+//
+// template.go reads a template, regocode.go and native.go compile its code and
+// schema.go its parameters; constraint.go reads constraints and match.go says
+// what they are about. review.go makes what Gatekeeper asks its policies about,
+// inventory.go what they see of other objects, and judge.go takes a request
+// through the constraints. fields.go finds the fields that were telling.
+//
+// What it says is what Gatekeeper v3.23.1 says as its chart installs it: the
+// webhook is asked about CREATE and UPDATE alone, in namespaces that don't have
+// the label admission.gatekeeper.sh/ignore. A namespace that is not in the tree
+// is taken to be without it.
+package gatekeeper
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render"
+)
+
+// Options are what policies are judged with.
+type Options struct {
+	// Cluster has the Namespaces that namespaceSelectors go by, and the objects
+	// of data.inventory. nil has none.
+	Cluster *policy.Cluster
+
+	// Kinds tells how the objects of the Cluster are held; nil: as written.
+	Kinds policy.Kinds
+
+	// EnforcementPoint is where the engine stands, of which scoped actions
+	// depend: PointGator for gator's tests. "" is admission: PointAdmission, and
+	// PointVAP for templates of which Gatekeeper makes policies.
+	EnforcementPoint string
+
+	// Written judges as gator does: objects are as they are written, Config and
+	// SyncSet count for nothing, and whatever operation is asked about.
+	Written bool
+
+	// Deletes says that the webhook is asked about DELETE too, which Gatekeeper's
+	// chart has to be told (enableDeleteOperations).
+	Deletes bool
+
+	// Now is the time that policies see. nil: verdicts of those that ask for it
+	// are undecided.
+	Now func() time.Time
+
+	// Print gets what policies print, with the place in the template; nil: nobody
+	// listens. It is called by several goroutines at once.
+	Print func(policy string, at render.Span, text string)
+}
+
+// An Engine is templates and constraints, compiled once. It is safe for
+// concurrent use.
+type Engine struct {
+	options     Options
+	constraints []*constraint // by kind and name, and then as given
+	config      *config
+	inventory   *inventory
+
+	index sync.Map // of schema.GroupKind: the constraints that may be about it
+}
+
+var _ policy.Validator = (*Engine)(nil)
+
+// A compiler makes an engine.
+type compiler struct {
+	options Options
+	refused map[string]bool // names of templates that can't be used
+	cel     func() (*nativeEnvs, error)
+}
+
+// New compiles the templates and constraints among the objects; others are
+// passed over. The error joins a *render.Error for each reason why Gatekeeper,
+// or the API server, would refuse one, and for what it would drop; what is
+// valid works, so the engine is never nil.
+func New(objects []*render.Object, o Options) (*Engine, error) {
+	k := &compiler{options: o, refused: map[string]bool{}, cel: sync.OnceValues(newNativeEnvs)}
+	e := &Engine{options: o}
+	all, errs := k.templates(objects)
+	constraints, more := k.constraints(objects, all)
+	e.constraints, errs = constraints, append(errs, more...)
+	if !o.Written {
+		e.config, more = newConfig(objects)
+		errs = append(errs, more...)
+		errs = append(errs, e.config.unsynced(all)...)
+	}
+	e.inventory = newInventory(o, e.config, all)
+	return e, errors.Join(errs...)
+}
+
+// With is the engine among other objects than those of Options.Cluster. It
+// shares what is compiled.
+func (e *Engine) With(cluster *policy.Cluster) *Engine {
+	o := e.options
+	o.Cluster = cluster
+	return &Engine{options: o, constraints: e.constraints, config: e.config, inventory: e.inventory.with(o)}
+}
+
+func isTemplate(o *render.Object) bool {
+	gvk := o.GroupVersionKind()
+	return gvk.Group == templatesGroup && gvk.Kind == "ConstraintTemplate"
+}
+
+// Holds says whether an object is one of those that New reads.
+func Holds(o *render.Object) bool {
+	gvk := o.GroupVersionKind()
+	return isTemplate(o) || gvk.Group == constraintsGroup ||
+		gvk.Group == configGroup && gvk.Kind == "Config" || gvk.Group == syncSetGroup && gvk.Kind == "SyncSet"
+}
+
+// templates compiles the templates, in parallel. One that is rendered twice
+// alike counts once; of several others with one name the first is used.
+func (k *compiler) templates(objects []*render.Object) (templates, []error) {
+	var given []*render.Object
+	var errs []error
+	for _, o := range objects {
+		if !isTemplate(o) {
+			continue
+		}
+		switch same := slices.IndexFunc(given, func(g *render.Object) bool { return g.GetName() == o.GetName() }); {
+		case same < 0:
+			given = append(given, o)
+		case !alike(given[same], o):
+			errs = append(errs, at(o, "/metadata/name", "template", otherOf("template", o.GetName(), given[same])))
+		}
+	}
+	made, faults := make([]*template, len(given)), make([][]error, len(given))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, o := range given {
+		group.Go(func() error {
+			made[i], faults[i] = k.newTemplate(o)
+			return nil
+		})
+	}
+	_ = group.Wait() // its functions give no errors
+	all := templates{}
+	for i, t := range made {
+		errs = append(errs, faults[i]...)
+		if t == nil {
+			k.refused[strings.ToLower(given[i].GetName())] = true
+			continue
+		}
+		all[strings.ToLower(t.kind)] = t
+	}
+	return all, errs
+}
+
+// constraints reads the constraints. Those of several units may differ, and
+// then each is judged; what is rendered twice alike counts once.
+func (k *compiler) constraints(objects []*render.Object, all templates) (made []*constraint, errs []error) {
+	seen := map[string][]*render.Object{}
+	for _, o := range objects {
+		if o.GroupVersionKind().Group != constraintsGroup {
+			continue
+		}
+		id := o.GetKind() + "/" + o.GetName()
+		if slices.ContainsFunc(seen[id], func(s *render.Object) bool { return alike(s, o) }) {
+			continue
+		}
+		seen[id] = append(seen[id], o)
+		c, more := k.newConstraint(o, all)
+		errs = append(errs, more...)
+		if c != nil {
+			made = append(made, c)
+		}
+	}
+	slices.SortStableFunc(made, func(a, b *constraint) int {
+		return strings.Compare(a.object.GetKind()+"\x00"+a.object.GetName(), b.object.GetKind()+"\x00"+b.object.GetName())
+	})
+	return made, errs
+}
+
+// of are the constraints that may be about objects of the kinds.
+func (e *Engine) of(kind schema.GroupKind) []*constraint {
+	if found, ok := e.index.Load(kind); ok {
+		return found.([]*constraint)
+	}
+	var found []*constraint
+	for _, c := range e.constraints {
+		if len(c.actions) > 0 && c.match.concerns(kind) {
+			found = append(found, c)
+		}
+	}
+	e.index.Store(kind, found)
+	return found
+}
+
+// Validate implements policy.Validator.
+func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
+	if len(e.constraints) == 0 || !e.asked(req.Operation) {
+		return nil, nil
+	}
+	responses, err := e.respond(e.reviewOf(ctx, req))
+	if err != nil || len(responses) == 0 {
+		return nil, err
+	}
+	results := make([]policy.Result, len(responses))
+	for i := range responses {
+		results[i] = responses[i].result()
+	}
+	return results, nil
+}
+
+// asked says whether the webhook is asked about an operation.
+func (e *Engine) asked(op policy.Operation) bool {
+	return op != policy.Delete || e.options.Deletes || e.options.Written
+}
+
+// result makes a result of a response.
+func (r *Response) result() policy.Result {
+	c := r.constraint
+	return policy.Result{
+		Engine: policy.EngineGatekeeper, Policy: c.object.GetName(), Rule: c.object.GetKind(),
+		Outcome: r.Outcome, Action: c.action(), Severity: c.severity,
+		Message: cel.Shorten(r.Message, maxMessage), Fields: r.Fields, Assumed: r.Assumed,
+		PolicyOrigin: c.origin,
+	}
+}

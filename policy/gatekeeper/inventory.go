@@ -1,0 +1,245 @@
+package gatekeeper
+
+import (
+	"cmp"
+	"sync"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy/internal/rego"
+	"github.com/preadmit/preadmit/render"
+)
+
+// inventoryUse is which kinds of data.inventory code reads.
+type inventoryUse struct {
+	kinds map[string]bool
+	all   bool
+}
+
+// add notes a reference to data.inventory: what does not name a kind may be
+// about all.
+func (u *inventoryUse) add(ref ast.Ref) {
+	at := 5
+	if len(ref) > 2 && ref[2].Equal(ast.StringTerm("cluster")) {
+		at = 4
+	}
+	if len(ref) > at {
+		if kind, ok := ref[at].Value.(ast.String); ok {
+			if u.kinds == nil {
+				u.kinds = map[string]bool{}
+			}
+			u.kinds[string(kind)] = true
+			return
+		}
+	}
+	u.all = true
+}
+
+// An inventory is data.inventory: the objects of the cluster that Gatekeeper
+// syncs, made when a policy first asks. Where several units apply an object,
+// each sees its own. An object is in it before it is admitted, as it is there
+// when it is updated or audited.
+type inventory struct {
+	options Options
+	config  *config
+	use     *inventoryUse // of all templates; nil: nothing reads it
+
+	terms *sync.Map // of *render.Object: *entry
+	once  sync.Once
+	seen  []*entry              // in order
+	own   map[entryKey]bool     // applied by several units
+	whole *rego.Data            // for units that have none of these
+	units sync.Map              // of *render.Unit: *rego.Data
+	keyed map[*render.Unit]bool // units that have some of these
+}
+
+// An entry is an object of the inventory.
+type entry struct {
+	object *render.Object
+	key    entryKey
+	term   *ast.Term
+}
+
+type entryKey struct{ namespace, version, kind, name string }
+
+func newInventory(o Options, c *config, all templates) *inventory {
+	i := &inventory{options: o, config: c, terms: &sync.Map{}}
+	for _, t := range all {
+		if t.rego == nil || t.rego.inventory == nil {
+			continue
+		}
+		if i.use == nil {
+			i.use = &inventoryUse{kinds: map[string]bool{}}
+		}
+		i.use.all = i.use.all || t.rego.inventory.all
+		for k := range t.rego.inventory.kinds {
+			i.use.kinds[k] = true
+		}
+	}
+	return i
+}
+
+// with is the inventory of other objects.
+func (i *inventory) with(o Options) *inventory {
+	return &inventory{options: o, config: i.config, use: i.use, terms: i.terms}
+}
+
+// data is the inventory as a unit's objects see it.
+func (i *inventory) data(unit *render.Unit) *rego.Data {
+	i.once.Do(i.fill)
+	if unit == nil || !i.keyed[unit] {
+		return i.whole
+	}
+	if d, ok := i.units.Load(unit); ok {
+		return d.(*rego.Data)
+	}
+	d, _ := i.units.LoadOrStore(unit, i.view(unit))
+	return d.(*rego.Data)
+}
+
+func (i *inventory) fill() {
+	i.own, i.keyed = map[entryKey]bool{}, map[*render.Unit]bool{}
+	first := map[entryKey]*entry{}
+	for _, kind := range i.options.Cluster.Kinds() {
+		if !i.use.all && !i.use.kinds[kind.Kind] || !i.syncs(kind) {
+			continue
+		}
+		for _, o := range i.options.Cluster.List(kind) {
+			e := i.entry(o)
+			if e == nil {
+				continue
+			}
+			i.seen = append(i.seen, e)
+			if f := first[e.key]; f == nil {
+				first[e.key] = e
+			} else if f.object.Unit != o.Unit {
+				i.own[e.key] = true
+			}
+		}
+	}
+	for _, e := range i.seen {
+		if i.own[e.key] && e.object.Unit != nil {
+			i.keyed[e.object.Unit] = true
+		}
+	}
+	i.whole = i.view(nil)
+}
+
+// syncs says whether objects of a kind are in the inventory, in some version.
+func (i *inventory) syncs(kind schema.GroupKind) bool {
+	if i.config == nil || i.config.synced == nil {
+		return true
+	}
+	for k := range i.config.synced {
+		if k.GroupKind() == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// entry is an object as it is in the inventory; nil if it is not.
+func (i *inventory) entry(o *render.Object) *entry {
+	if e, ok := i.terms.Load(o); ok {
+		return e.(*entry)
+	}
+	var e *entry
+	if tree, namespace := i.held(o); i.config.excludes(processSync, cmp.Or(namespace, namespaceName(tree))) == nil {
+		version, _ := tree["apiVersion"].(string)
+		e = &entry{o, entryKey{namespace, version, o.GetKind(), o.GetName()}, overJSON.term(tree)}
+	}
+	i.terms.Store(o, e)
+	return e
+}
+
+func namespaceName(tree map[string]any) string {
+	if isNamespace(tree) {
+		return metaText(tree, "name")
+	}
+	return ""
+}
+
+// held is an object as the API server holds it, in the version that is synced.
+func (i *inventory) held(o *render.Object) (tree map[string]any, namespace string) {
+	kinds := i.options.Kinds
+	if kinds == nil || i.options.Written {
+		return o.Object, o.GetNamespace()
+	}
+	gvk := o.GroupVersionKind()
+	if kinds.Resource(gvk).Namespaced {
+		namespace = cmp.Or(o.GetNamespace(), unitNamespace(o), "default")
+	}
+	tree, err := kinds.Admit(o, namespace)
+	if err != nil {
+		tree = o.Object
+	}
+	if i.config == nil || i.config.synced == nil || i.config.synced[gvk] {
+		return tree, namespace
+	}
+	for _, v := range kinds.Equivalent(kinds.Resource(gvk).GroupVersionResource) {
+		if i.config.synced[v.Kind] {
+			if converted, err := kinds.Convert(tree, v.Kind); err == nil {
+				return converted, namespace
+			}
+		}
+	}
+	return tree, namespace
+}
+
+func unitNamespace(o *render.Object) string {
+	if o.Unit == nil {
+		return ""
+	}
+	return o.Unit.Namespace
+}
+
+// view puts the entries into one document: of several with one key that of the
+// unit, else the first. What goes to another cluster is not in it.
+func (i *inventory) view(unit *render.Unit) *rego.Data {
+	chosen := map[entryKey]*entry{}
+	for _, e := range i.seen {
+		if unit != nil && e.object.Unit != nil && unit.Cluster != "" && e.object.Unit.Cluster != "" && unit.Cluster != e.object.Unit.Cluster {
+			continue
+		}
+		if chosen[e.key] == nil || unit != nil && e.object.Unit == unit {
+			chosen[e.key] = e
+		}
+	}
+	root := branch{}
+	for k, e := range chosen {
+		path := []string{"cluster", k.version, k.kind, k.name}
+		if k.namespace != "" {
+			path = []string{"namespace", k.namespace, k.version, k.kind, k.name}
+		}
+		root.put(path, e.term)
+	}
+	return rego.NewData(ast.NewObject([2]*ast.Term{ast.StringTerm("inventory"), root.term()}))
+}
+
+// A branch is a document that is being made.
+type branch map[string]any // *ast.Term or branch
+
+func (b branch) put(path []string, leaf *ast.Term) {
+	for _, key := range path[:len(path)-1] {
+		next, ok := b[key].(branch)
+		if !ok {
+			next = branch{}
+			b[key] = next
+		}
+		b = next
+	}
+	b[path[len(path)-1]] = leaf
+}
+
+func (b branch) term() *ast.Term {
+	pairs := make([][2]*ast.Term, 0, len(b))
+	for k, v := range b {
+		t, ok := v.(*ast.Term)
+		if !ok {
+			t = v.(branch).term()
+		}
+		pairs = append(pairs, [2]*ast.Term{ast.StringTerm(k), t})
+	}
+	return ast.NewTerm(ast.NewObject(pairs...))
+}

@@ -1,0 +1,258 @@
+package gatekeeper
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/rego"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A Response is what a constraint said once: that it holds, or one violation.
+type Response struct {
+	Constraint *render.Object
+	Outcome    policy.Outcome
+	Actions    []string // what follows, in Gatekeeper's words: "deny"; of a constraint whose actions are scoped there may be several
+	Message    string
+	Details    any      // of a violation, in Go's JSON; nil where it has none
+	Fields     []string // JSON pointers into the object, the telling one first
+	Assumed    []string
+
+	constraint *constraint
+}
+
+// respond takes a review through the constraints, in their order. The error is
+// for cancellation.
+func (e *Engine) respond(r *review) ([]Response, error) {
+	var all []Response
+	kind := groupKindOf(r.subject())
+	candidates := e.of(kind)
+	if r.object != nil && r.old != nil && groupKindOf(r.old) != kind {
+		candidates = e.constraints
+	}
+	for _, c := range candidates {
+		if err := r.ctx.Err(); err != nil {
+			return nil, err
+		}
+		all = append(all, r.judge(c)...)
+	}
+	return all, nil
+}
+
+// judge asks one constraint.
+func (r *review) judge(c *constraint) []Response {
+	if !r.engine.options.Written && !c.template.concerns(r.operation) {
+		return nil
+	}
+	matched, err := r.matches(c.match)
+	var undecided *cel.Undecided
+	switch {
+	case errors.As(err, &undecided):
+		return []Response{c.said(policy.Unknown, undecided.Question)}
+	case err != nil: // Gatekeeper takes it for a violation
+		return []Response{c.said(policy.Fail, fmt.Sprintf("unable to match constraints: error matching the requested object: %s :%v", metaText(r.subject(), "name"), err))}
+	case !matched:
+		return nil
+	case r.exemption != "":
+		return []Response{c.said(policy.Skip, r.exemption)}
+	case c.template.native != nil:
+		return r.hide(r.askNative(c))
+	}
+	return r.hide(r.askRego(c))
+}
+
+func (c *constraint) said(o policy.Outcome, message string) Response {
+	return Response{Constraint: c.object, Outcome: o, Actions: c.actions, Message: message, constraint: c}
+}
+
+// askRego asks a constraint whose template is in Rego.
+func (r *review) askRego(c *constraint) []Response {
+	code := c.template.rego
+	if open := r.unknown(code); open != "" {
+		return []Response{c.said(policy.Unknown, open)}
+	}
+	q := r.question(c)
+	answer, err := code.query.Ask(r.ctx, q)
+	switch {
+	case r.ctx.Err() != nil:
+		return nil
+	case len(answer.Unknown) > 0:
+		return []Response{c.said(policy.Unknown, "needs "+strings.Join(answer.Unknown, "; "))}
+	case err != nil:
+		return []Response{c.said(policy.Error, "the template's Rego fails: "+r.errorText(c, err))}
+	}
+	violations, ignored, broken := violationsOf(answer.Value)
+	if broken != "" {
+		return []Response{c.said(policy.Error, broken)}
+	}
+	if len(violations) == 0 {
+		return []Response{r.passed(c, answer.Errors, ignored)}
+	}
+	return r.failed(c, q, violations)
+}
+
+// question is what a constraint is asked.
+func (r *review) question(c *constraint) rego.Question {
+	input := ast.NewObject(
+		[2]*ast.Term{ast.StringTerm("review"), r.input()},
+		[2]*ast.Term{ast.StringTerm("parameters"), c.parameters},
+	)
+	q := rego.Question{Input: ast.NewTerm(input)}
+	if c.template.rego.inventory != nil {
+		q.Data = r.engine.inventory.data(r.unit)
+	}
+	if r.engine.options.Now != nil {
+		q.Now = r.engine.options.Now()
+	}
+	if tell := r.engine.options.Print; tell != nil {
+		q.Print = func(pointer string, line int, text string) {
+			tell(c.object.GetName(), inside(c.template.object, pointer, c.source(pointer), line, 1), text)
+		}
+	}
+	return q
+}
+
+// unknown is what a template's verdict hangs on that is not known; "" if there
+// is nothing.
+func (r *review) unknown(code *regoCode) string {
+	if r.engine.options.Written {
+		return ""
+	}
+	switch {
+	case code.readsUser && !r.userKnown:
+		return "needs to know who makes the request: give the user with --as"
+	case code.readsNamespace && r.namespace != nil && !r.namespace.known:
+		return fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", r.namespace.name)
+	}
+	return ""
+}
+
+// A violation is an element of the set that a template makes.
+type violation struct {
+	value   ast.Value
+	message string
+	details ast.Value // nil for none
+}
+
+// violationsOf takes violations out of what the violation rule is, as
+// Gatekeeper's driver does: what has no msg is none. broken is why the driver
+// can't use it.
+func violationsOf(value ast.Value) (all []violation, ignored int, broken string) {
+	each := func(t *ast.Term) {
+		o, ok := t.Value.(ast.Object)
+		if !ok {
+			ignored++
+			return
+		}
+		msg := o.Get(ast.InternedTerm("msg"))
+		if msg == nil {
+			ignored++
+			return
+		}
+		text, ok := msg.Value.(ast.String)
+		if !ok {
+			broken = "the msg of a violation is " + ast.ValueName(msg.Value) + ", and Gatekeeper can use a string only"
+			return
+		}
+		v := violation{value: t.Value, message: string(text)}
+		if d := o.Get(ast.InternedTerm("details")); d != nil {
+			v.details = d.Value
+		}
+		all = append(all, v)
+	}
+	switch v := value.(type) {
+	case ast.Set:
+		v.Foreach(each)
+	case ast.Object:
+		v.Foreach(func(key, _ *ast.Term) { each(key) })
+	case *ast.Array:
+		ignored = v.Len()
+	}
+	slices.SortStableFunc(all, violation.compare)
+	all = slices.CompactFunc(all, func(a, b violation) bool { return a.compare(b) == 0 })
+	return all, ignored, broken
+}
+
+// compare orders violations by what Gatekeeper tells them by: what they say
+// besides does not count.
+func (v violation) compare(w violation) int {
+	return cmp.Or(strings.Compare(v.message, w.message), v.told().Compare(w.told()))
+}
+
+func (v violation) told() ast.Value {
+	if v.details == nil {
+		return ast.InternedEmptyObject.Value
+	}
+	return v.details
+}
+
+// passed is the response of a constraint that holds. It says where that may be
+// for a built-in function that failed, which makes a rule undefined.
+func (r *review) passed(c *constraint, swallowed []*rego.Error, ignored int) Response {
+	x := c.said(policy.Pass, "")
+	var notes []string
+	for _, e := range swallowed {
+		s := inside(c.template.object, e.Name, c.source(e.Name), e.Line, e.Column)
+		notes = append(notes, strings.TrimPrefix(s.String()+": ", ": ")+r.errorText(c, e))
+	}
+	if len(notes) > 0 {
+		x.Message = "built-in functions failed, and what asked them counts as not violated: " + strings.Join(notes, "; ")
+	}
+	if ignored > 0 {
+		x.Message = strings.TrimPrefix(x.Message+fmt.Sprintf("; Gatekeeper ignores %d of the template's violations, which have no msg", ignored), "; ")
+	}
+	x.Assumed = r.assumed(c)
+	return x
+}
+
+// source is the module at a pointer of the template.
+func (c *constraint) source(pointer string) string {
+	v, _ := render.Lookup(c.template.object.Object, pointer)
+	s, _ := v.(string)
+	return s
+}
+
+// errorText is what an error says, but for what could be of a Secret: functions
+// quote what they can't use.
+func (r *review) errorText(_ *constraint, err error) string {
+	if r.secret() {
+		return hidden
+	}
+	return err.Error()
+}
+
+// inventoryAssumed is what verdicts rest on that hang on other objects.
+const inventoryAssumed = "data.inventory holds the objects of the tree, and those given with --with, alone"
+
+// assumed is what a verdict rests on.
+func (r *review) assumed(c *constraint) []string {
+	if c.template.rego != nil && c.template.rego.inventory != nil && !r.engine.options.Written {
+		return []string{inventoryAssumed}
+	}
+	return nil
+}
+
+// failed are the responses of a constraint that is violated.
+func (r *review) failed(c *constraint, q rego.Question, violations []violation) []Response {
+	fields, unsure := r.fieldsOf(c, q, violations)
+	all := make([]Response, len(violations))
+	for i, v := range violations {
+		x := c.said(policy.Fail, v.message)
+		if v.details != nil {
+			x.Details = rego.Plain(v.details)
+		}
+		x.Fields, x.Assumed = fields[i], r.assumed(c)
+		if unsure[i] {
+			x.Assumed = append(x.Assumed, fieldsAssumed)
+		}
+		all[i] = x
+	}
+	return all
+}

@@ -1,0 +1,267 @@
+package gatekeeper
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/preadmit/preadmit/policy/internal/rego"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A regoCode is the Rego of a template, compiled: a program of its own, in
+// which its violation rule is data.template.violation, whatever the package is
+// called. It is safe for concurrent use
+// (frameworks/constraint/pkg/client/drivers/rego).
+type regoCode struct {
+	text  string
+	query *rego.Query
+
+	// What of its input and of data the code names, wherever: verdicts hang on
+	// it where it is not known.
+	readsUser      bool
+	readsNamespace bool
+	inventory      *inventoryUse // nil: nothing of data.inventory
+}
+
+// A regoSource is the Rego of a target as it is written, with pointers.
+type regoSource struct {
+	pointer, libs string
+	text          string
+	libTexts      []string
+	version       ast.RegoVersion
+}
+
+// regoOf takes the Rego out of a target. What stands in its rego field goes
+// before what its code has, and is v0.
+func regoOf(target *templateTarget) (*regoSource, *fault) {
+	base := render.Pointer("spec", "targets", 0)
+	if target.Rego != "" {
+		return &regoSource{base + "/rego", base + "/libs", target.Rego, target.Libs, ast.RegoV0}, nil
+	}
+	i := target.codeOf(engineRego)
+	base += render.Pointer("code", i, "source")
+	source := target.Code[i].Source
+	s := &regoSource{pointer: base + "/rego", libs: base + "/libs", version: ast.RegoV0}
+	var ok bool
+	if s.text, ok = source["rego"].(string); !ok {
+		return nil, &fault{s.pointer, errors.New("the source has no rego")}
+	}
+	if v, is := source["version"].(string); v == "v1" {
+		s.version = ast.RegoV1
+	} else if source["version"] != nil && !is {
+		return nil, &fault{base + "/version", errors.New("version must be a string")}
+	}
+	libs, is := source["libs"].([]any)
+	if source["libs"] != nil && !is {
+		return nil, &fault{s.libs, errors.New("libs must be a list")}
+	}
+	for i, lib := range libs {
+		text, is := lib.(string)
+		if !is {
+			return nil, &fault{s.libs + render.Pointer(i), errors.New("a library must be a string")}
+		}
+		s.libTexts = append(s.libTexts, text)
+	}
+	return s, nil
+}
+
+// The documents that Gatekeeper's driver puts a template's code under.
+var (
+	dataTerm     = ast.DefaultRootDocument
+	templateRef  = ast.Ref{dataTerm, ast.StringTerm("template")}
+	violationRef = ast.Ref{dataTerm, ast.StringTerm("template"), ast.StringTerm("violation")}
+	libRef       = ast.Ref{dataTerm, ast.StringTerm("lib")}
+	inventoryRef = ast.Ref{dataTerm, ast.StringTerm("inventory")}
+	userRef      = ast.MustParseRef("input.review.userInfo")
+	namespaceRef = ast.MustParseRef("input.review.namespaceObject")
+)
+
+// newRegoCode parses, checks and compiles the Rego of a target. The errors are
+// at their places in the template.
+func newRegoCode(o *render.Object, target *templateTarget) (*regoCode, []error) {
+	s, f := regoOf(target)
+	if f != nil {
+		return nil, []error{at(o, f.pointer, "rego", f.err)}
+	}
+	c := &regoCompiler{object: o, texts: map[string]string{}, modules: map[string]*ast.Module{}}
+	entry := c.parse(s.pointer, s.text, s.version)
+	var libs []*ast.Module
+	for i, text := range s.libTexts {
+		libs = append(libs, c.parse(s.libs+render.Pointer(i), text, s.version))
+	}
+	if len(c.errs) > 0 {
+		return nil, c.errs
+	}
+	c.checkEntry(s.pointer, entry)
+	for _, lib := range libs {
+		c.checkLib(lib)
+	}
+	for _, m := range append(libs, entry) {
+		c.checkModule(m)
+	}
+	if len(c.errs) > 0 {
+		return nil, c.errs
+	}
+	entry.Package.Path = templateRef
+	program, err := rego.Compile(c.modules, rego.Options{ExternalData: true})
+	if err != nil {
+		c.failed(err)
+		return nil, c.errs
+	}
+	code := &regoCode{text: s.text}
+	if code.query, err = program.Prepare(violationRef); err != nil {
+		c.failed(err)
+		return nil, c.errs
+	}
+	for _, m := range c.modules {
+		code.note(m)
+	}
+	return code, nil
+}
+
+// A regoCompiler collects the modules of one template and what is wrong with
+// them. Modules go by the pointers of their texts.
+type regoCompiler struct {
+	object  *render.Object
+	texts   map[string]string
+	modules map[string]*ast.Module
+	errs    []error
+}
+
+func (c *regoCompiler) parse(pointer, text string, v ast.RegoVersion) *ast.Module {
+	c.texts[pointer] = text
+	m, err := rego.Parse(rego.Source{Name: pointer, Text: text, Version: v, NoMetadata: true})
+	if err != nil {
+		c.failed(err)
+		return nil
+	}
+	c.modules[pointer] = m
+	return m
+}
+
+// failed adds what is joined in err, at its places.
+func (c *regoCompiler) failed(err error) {
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		all = joined.Unwrap()
+	}
+	for _, err := range all {
+		var e *rego.Error
+		if !errors.As(err, &e) || c.texts[e.Name] == "" {
+			c.errs = append(c.errs, at(c.object, "/spec/targets/0", "rego", err))
+			continue
+		}
+		c.add(e.Name, e.Line, e.Column, errors.New(e.Text))
+	}
+}
+
+// add adds an error at a place of a module.
+func (c *regoCompiler) add(pointer string, line, column int, err error) {
+	e := at(c.object, pointer, "rego", err)
+	if s := inside(c.object, pointer, c.texts[pointer], line, column); s.File != "" {
+		e.Span = s
+	}
+	c.errs = append(c.errs, e)
+}
+
+func (c *regoCompiler) addAt(l *ast.Location, err error) {
+	c.add(l.File, l.Row, l.Col, err)
+}
+
+// inside is where a line and column of a text of the object are written.
+func inside(o *render.Object, pointer, text string, line, column int) render.Span {
+	offset, n := 0, line
+	for l := range strings.Lines(text) {
+		if n--; n <= 0 {
+			break
+		}
+		offset += utf8.RuneCountInString(l)
+	}
+	if s, ok := o.Inside(pointer, text, offset+max(column, 1)-1); ok && line > 0 {
+		return s
+	}
+	if origins := o.Line(pointer, line-1); len(origins) > 0 && line > 0 {
+		return origins[0].Span
+	}
+	return span(o, pointer)
+}
+
+// checkEntry wants the rule that Gatekeeper asks.
+func (c *regoCompiler) checkEntry(pointer string, m *ast.Module) {
+	found := false
+	for _, rule := range m.Rules {
+		if string(rule.Head.Name) != "violation" {
+			continue
+		}
+		found = true
+		if len(rule.Head.Args) > 0 {
+			c.addAt(rule.Loc(), errors.New("violation is a function, and Gatekeeper asks for a set: violation[{\"msg\": msg}]"))
+		}
+	}
+	if !found {
+		c.add(pointer, 1, 1, errors.New("the module has no rule violation, which is the one that Gatekeeper asks"))
+	}
+}
+
+// checkLib wants libraries to be where others can import them.
+func (c *regoCompiler) checkLib(m *ast.Module) {
+	if path := m.Package.Path; !path.HasPrefix(libRef) || len(path) == len(libRef) {
+		c.addAt(m.Package.Loc(), fmt.Errorf("package %s: the package of a library begins with lib.", strings.TrimPrefix(path.String(), "data.")))
+	}
+}
+
+// checkModule wants a module to import and read nothing but what Gatekeeper
+// gives it.
+func (c *regoCompiler) checkModule(m *ast.Module) {
+	for _, i := range m.Imports {
+		if ref, ok := i.Path.Value.(ast.Ref); ok && (ref.HasPrefix(libRef) || ref[0].Equal(ast.FutureRootDocument)) {
+			continue
+		}
+		c.addAt(i.Loc(), fmt.Errorf("import %s: only libraries of the template, data.lib, and future.keywords can be imported", i.Path))
+	}
+	for _, rule := range m.Rules {
+		ast.WalkRefs(rule, func(ref ast.Ref) bool {
+			if ref[0].Equal(dataTerm) && !ref.HasPrefix(libRef) && !ref.HasPrefix(inventoryRef) {
+				c.addAt(ref[0].Loc(), fmt.Errorf("%s: of data, templates may read data.inventory and data.lib only", ref))
+			}
+			return true // as upstream does, which leaves alone what stands in brackets
+		})
+	}
+}
+
+// note looks what the code reads.
+func (r *regoCode) note(m *ast.Module) {
+	ast.WalkRefs(m, func(ref ast.Ref) bool {
+		r.readsUser = r.readsUser || mayBe(ref, userRef)
+		r.readsNamespace = r.readsNamespace || mayBe(ref, namespaceRef)
+		if ref.HasPrefix(inventoryRef) {
+			if r.inventory == nil {
+				r.inventory = &inventoryUse{}
+			}
+			r.inventory.add(ref)
+		}
+		return false
+	})
+}
+
+// mayBe says whether a reference, which has variables perhaps, names what is
+// at another or below it. That of a whole of which it is a part does not count:
+// code hands on input.review, and names what it reads of it elsewhere.
+func mayBe(ref, other ast.Ref) bool {
+	if len(ref) < len(other) {
+		return false
+	}
+	for i, t := range other {
+		if _, isVar := ref[i].Value.(ast.Var); i > 0 && isVar {
+			continue
+		}
+		if !ref[i].Equal(t) {
+			return false
+		}
+	}
+	return true
+}

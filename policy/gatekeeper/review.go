@@ -1,0 +1,219 @@
+package gatekeeper
+
+import (
+	"context"
+	"maps"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A review is what Gatekeeper's policies are asked about, made once for all of
+// them. It is not for concurrent use (gatekeeper/v3/pkg/target).
+type review struct {
+	ctx         context.Context
+	engine      *Engine
+	unit        *render.Unit
+	object, old map[string]any // nil where there is none
+	kind        schema.GroupVersionKind
+	operation   string
+	namespace   *namespace // nil for what is in none
+	source      source
+	fields      map[string]any // of input.review, but for the objects and the namespace
+	userKnown   bool
+	request     *policy.Request // nil: there is none, in gator's tests
+
+	term      *ast.Term // input.review
+	native    nativeReview
+	exemption string // why policies don't judge it
+}
+
+// reviewOf is the review of a request, as the webhook makes it.
+func (e *Engine) reviewOf(ctx context.Context, req *policy.Request) *review {
+	r := &review{
+		ctx: ctx, engine: e, unit: req.Subject().Unit, object: req.Admitted, old: req.OldAdmitted,
+		kind: req.Kind, operation: string(req.Operation), source: sourceOriginal, request: req,
+	}
+	u := req.UserInfo
+	r.userKnown = u.Username != "" || u.UID != "" || len(u.Groups) > 0 || len(u.Extra) > 0
+	if req.Resource.Namespaced {
+		r.namespace = e.namespaceOf(r.unit, req.Namespace)
+	}
+	r.fields = requestFields(req)
+	r.exemption = e.exempts(r)
+	return r
+}
+
+// requestFields are those of an AdmissionRequest, in JSON. The namespace of a
+// Namespace is left out, as Gatekeeper does.
+func requestFields(req *policy.Request) map[string]any {
+	kind := map[string]any{"group": req.Kind.Group, "version": req.Kind.Version, "kind": req.Kind.Kind}
+	resource := map[string]any{"group": req.Resource.Group, "version": req.Resource.Version, "resource": req.Resource.Resource}
+	fields := map[string]any{
+		"uid": "", "kind": kind, "resource": resource, "requestKind": kind, "requestResource": resource,
+		"operation": string(req.Operation), "userInfo": userFields(req.UserInfo), "dryRun": req.DryRun,
+		"options": map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": optionsKinds[req.Operation]},
+	}
+	given := func(key, value string) {
+		if value != "" {
+			fields[key] = value
+		}
+	}
+	given("name", req.Name)
+	if req.Resource.Namespaced {
+		given("namespace", req.Namespace)
+	}
+	given("subResource", req.SubResource)
+	given("requestSubResource", req.SubResource)
+	return fields
+}
+
+var optionsKinds = map[policy.Operation]string{
+	policy.Create: "CreateOptions", policy.Update: "UpdateOptions", policy.Delete: "DeleteOptions",
+}
+
+func userFields(u policy.UserInfo) map[string]any {
+	fields := map[string]any{}
+	if u.Username != "" {
+		fields["username"] = u.Username
+	}
+	if u.UID != "" {
+		fields["uid"] = u.UID
+	}
+	if len(u.Groups) > 0 {
+		fields["groups"] = anys(u.Groups)
+	}
+	if len(u.Extra) > 0 {
+		extra := map[string]any{}
+		for k, v := range u.Extra {
+			extra[k] = anys(v)
+		}
+		fields["extra"] = extra
+	}
+	return fields
+}
+
+func anys(list []string) []any {
+	out := make([]any, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
+}
+
+// namespaceOf is what is known of a namespace.
+func (e *Engine) namespaceOf(unit *render.Unit, name string) *namespace {
+	if name == "" {
+		return nil
+	}
+	ns := &namespace{name: name, labels: map[string]string{nameLabel: name}}
+	if o := e.options.Cluster.Namespace(unit, name); o != nil {
+		ns.object, ns.known = o, true
+		maps.Copy(ns.labels, o.GetLabels())
+	}
+	return ns
+}
+
+// subject is the object that the review is about.
+func (r *review) subject() map[string]any {
+	if r.object != nil {
+		return r.object
+	}
+	return r.old
+}
+
+// matchables are the objects that match blocks go by: one of both is enough.
+func (r *review) matchables() []matchable {
+	var all []matchable
+	for _, o := range []map[string]any{r.object, r.old} {
+		if o != nil {
+			all = append(all, matchable{object: o, namespace: r.namespace, source: r.source, written: r.engine.options.Written})
+		}
+	}
+	return all
+}
+
+// matches says whether a match is about the review.
+func (r *review) matches(m *match) (bool, error) {
+	if m == nil {
+		return true, nil
+	}
+	var undecided error
+	for _, x := range r.matchables() {
+		matched, err := m.matches(&x)
+		if matched || err != nil && r.engine.options.Written {
+			return matched, err
+		}
+		if err != nil {
+			undecided = err
+		}
+	}
+	return false, undecided
+}
+
+// input is input.review. On DELETE, the object is the old one.
+func (r *review) input() *ast.Term {
+	if r.term != nil {
+		return r.term
+	}
+	pairs := make([][2]*ast.Term, 0, len(r.fields)+3)
+	add := func(key string, value *ast.Term) {
+		pairs = append(pairs, [2]*ast.Term{ast.StringTerm(key), value})
+	}
+	for k, v := range r.fields {
+		add(k, overJSON.term(v))
+	}
+	var old *ast.Term
+	if r.old != nil {
+		old = overJSON.term(r.old)
+	}
+	switch {
+	case r.operation == string(policy.Delete) && old != nil:
+		add("object", old)
+	case r.object != nil:
+		add("object", overJSON.term(r.object))
+	default:
+		add("object", ast.NullTerm())
+	}
+	if old == nil {
+		old = ast.NullTerm()
+	}
+	add("oldObject", old)
+	add("namespaceObject", overJSON.term(r.namespaceFields()))
+	r.term = ast.NewTerm(ast.NewObject(pairs...))
+	return r.term
+}
+
+// namespaceFields are those of the namespace as Gatekeeper hands it on: an
+// empty object for none.
+func (r *review) namespaceFields() map[string]any {
+	if r.namespace == nil || r.namespace.object == nil || r.engine.options.Written {
+		return map[string]any{}
+	}
+	return namespaceTree(r.namespace.object, r.namespace.name)
+}
+
+// namespaceTree is a Namespace as the API server holds it once it is in use.
+func namespaceTree(o *render.Object, name string) map[string]any {
+	tree := map[string]any{
+		"spec":   map[string]any{"finalizers": []any{"kubernetes"}},
+		"status": map[string]any{"phase": "Active"},
+	}
+	for _, field := range []string{"spec", "status"} {
+		if m, ok := o.Object[field].(map[string]any); ok && len(m) > 0 {
+			tree[field] = m
+		}
+	}
+	given, _ := o.Object["metadata"].(map[string]any)
+	metadata := maps.Clone(given)
+	labels := map[string]any{nameLabel: name}
+	if all, ok := given["labels"].(map[string]any); ok {
+		maps.Copy(labels, all)
+	}
+	metadata["labels"] = labels
+	tree["metadata"] = metadata
+	return tree
+}

@@ -1,0 +1,24 @@
+package gatekeeper
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// alike says whether two objects are the same policy, rendered twice: overlays
+// repeat what they have in common. Labels and annotations don't make another.
+func alike(a, b *render.Object) bool {
+	return a.GetAPIVersion() == b.GetAPIVersion() && a.GetKind() == b.GetKind() && a.GetName() == b.GetName() &&
+		reflect.DeepEqual(a.Object["spec"], b.Object["spec"])
+}
+
+// otherOf is the error of an object whose name another one has already.
+func otherOf(what, name string, first *render.Object) error {
+	where := span(first, "").String()
+	if where == "" {
+		where = "before it"
+	}
+	return fmt.Errorf("%s %s is another one than that of %s, which is used", what, name, where)
+}

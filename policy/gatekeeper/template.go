@@ -1,0 +1,191 @@
+package gatekeeper
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// The groups of Gatekeeper's kinds.
+const (
+	templatesGroup   = "templates.gatekeeper.sh"
+	constraintsGroup = "constraints.gatekeeper.sh"
+	configGroup      = "config.gatekeeper.sh"
+	syncSetGroup     = "syncset.gatekeeper.sh"
+)
+
+// targetName is the one target that Gatekeeper has.
+const targetName = "admission.k8s.gatekeeper.sh"
+
+// The engines of a template's code, in the order in which Gatekeeper, and
+// gator, prefer them.
+const (
+	engineNative = "K8sNativeValidation"
+	engineRego   = "Rego"
+)
+
+// A template is a ConstraintTemplate, compiled. It is safe for concurrent use.
+type template struct {
+	object     *render.Object
+	kind       string // of its constraints
+	schema     *constraintSchema
+	operations []string // that it is asked about; none are all
+	rego       *regoCode
+	native     *nativeCode // instead of rego
+	requires   []requirement
+}
+
+// A templateSpec is the spec of a template as it is written.
+type templateSpec struct {
+	CRD struct {
+		Spec struct {
+			Names struct {
+				Kind       string   `json:"kind"`
+				ShortNames []string `json:"shortNames"`
+			} `json:"names"`
+			Validation *struct {
+				OpenAPIV3Schema *apiextensionsv1.JSONSchemaProps `json:"openAPIV3Schema"`
+				LegacySchema    *bool                            `json:"legacySchema"`
+			} `json:"validation"`
+		} `json:"spec"`
+	} `json:"crd"`
+	Targets []templateTarget `json:"targets"`
+}
+
+type templateTarget struct {
+	Target     string         `json:"target"`
+	Rego       string         `json:"rego"`
+	Libs       []string       `json:"libs"`
+	Code       []templateCode `json:"code"`
+	Operations []string       `json:"operations"`
+}
+
+type templateCode struct {
+	Engine string         `json:"engine"`
+	Source map[string]any `json:"source"`
+}
+
+// parameters is the schema of the parameters; nil allows none. Where nothing
+// is said of it, v1 is strict and what came before allows everything.
+func (s *templateSpec) parameters(version string) *apiextensionsv1.JSONSchemaProps {
+	v := s.CRD.Spec.Validation
+	legacy := version != "v1"
+	if v == nil {
+		if legacy {
+			return openSchema(nil)
+		}
+		return nil
+	}
+	if v.LegacySchema != nil {
+		legacy = *v.LegacySchema
+	}
+	if legacy {
+		return openSchema(v.OpenAPIV3Schema)
+	}
+	return v.OpenAPIV3Schema
+}
+
+// templates are those that there are, by the kind of their constraints.
+type templates map[string]*template
+
+// newTemplate compiles a template; nil where it can't be used.
+func (k *compiler) newTemplate(o *render.Object) (*template, []error) {
+	t := &template{object: o}
+	version := o.GroupVersionKind().Version
+	if !slices.Contains([]string{"v1", "v1beta1", "v1alpha1"}, version) {
+		return nil, []error{at(o, "/apiVersion", "template", fmt.Errorf("Gatekeeper has no ConstraintTemplate in version %s", version))}
+	}
+	var spec templateSpec
+	errs := decode(o, "/spec", o.Object["spec"], &spec, "template")
+	if broken(errs) {
+		return nil, errs
+	}
+	if f := spec.fault(o.GetName()); f != nil {
+		return nil, append(errs, at(o, f.pointer, "template", f.err))
+	}
+	t.kind = spec.CRD.Spec.Names.Kind
+	var fs []fault
+	if t.schema, fs = newConstraintSchema(t.kind, spec.parameters(version)); len(fs) > 0 {
+		return nil, append(errs, faultsAt(o, "schema", fs)...)
+	}
+	target := &spec.Targets[0]
+	t.operations = target.Operations
+	more := k.code(t, target)
+	if errs = append(errs, more...); broken(more) {
+		return nil, errs
+	}
+	t.requires, more = requirements(o)
+	return t, append(errs, more...)
+}
+
+func faultsAt(o *render.Object, rule string, fs []fault) []error {
+	var errs []error
+	for _, f := range fs {
+		errs = append(errs, at(o, f.pointer, rule, f.err))
+	}
+	return errs
+}
+
+// fault is why Gatekeeper would refuse a template before it reads its code.
+func (s *templateSpec) fault(name string) *fault {
+	kind := s.CRD.Spec.Names.Kind
+	switch {
+	case len(s.Targets) != 1:
+		return &fault{"/spec/targets", fmt.Errorf("a template has exactly one target, and this one has %d", len(s.Targets))}
+	case s.Targets[0].Target == "":
+		return &fault{"/spec/targets/0/target", errors.New("the target has no name")}
+	case kind == "":
+		return &fault{"/spec/crd/spec/names/kind", fmt.Errorf("template %q does not say the kind of its constraints", name)}
+	case !strings.EqualFold(name, kind):
+		return &fault{"/metadata/name", fmt.Errorf("the template's name %q is not that of its kind in lower case, %q", name, strings.ToLower(kind))}
+	case s.Targets[0].Target != targetName:
+		return &fault{"/spec/targets/0/target", fmt.Errorf("target %q is not known: the only one is %s", s.Targets[0].Target, targetName)}
+	}
+	return s.Targets[0].operationsFault()
+}
+
+var operations = []string{"*", "CREATE", "UPDATE", "DELETE", "CONNECT"}
+
+func (t *templateTarget) operationsFault() *fault {
+	for i, op := range t.Operations {
+		pointer := render.Pointer("spec", "targets", 0, "operations", i)
+		switch {
+		case !slices.Contains(operations, op):
+			return &fault{pointer, fmt.Errorf("operation %q is none of %s", op, strings.Join(operations, ", "))}
+		case op == "*" && len(t.Operations) > 1:
+			return &fault{pointer, errors.New("where an operation is *, there are no others")}
+		}
+	}
+	return nil
+}
+
+// concerns says whether the template is asked about requests of an operation.
+func (t *template) concerns(operation string) bool {
+	return len(t.operations) == 0 || slices.Contains(t.operations, operation) || slices.Contains(t.operations, "*")
+}
+
+// code compiles the code of a template by the engine that Gatekeeper prefers.
+func (k *compiler) code(t *template, target *templateTarget) []error {
+	native := target.codeOf(engineNative)
+	switch {
+	case native >= 0:
+		var errs []error
+		t.native, errs = k.newNative(t.object, render.Pointer("spec", "targets", 0, "code", native, "source"), target.Code[native].Source)
+		return errs
+	case target.Rego != "" || target.codeOf(engineRego) >= 0:
+		var errs []error
+		t.rego, errs = newRegoCode(t.object, target)
+		return errs
+	}
+	return []error{at(t.object, "/spec/targets/0", "template", fmt.Errorf("the target has no code of an engine that is known: %s or %s", engineRego, engineNative))}
+}
+
+// codeOf is which of the target's code is that of an engine; -1 for none.
+func (t *templateTarget) codeOf(engine string) int {
+	return slices.IndexFunc(t.Code, func(c templateCode) bool { return c.Engine == engine })
+}

@@ -1,0 +1,82 @@
+package gatekeeper
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// terms makes terms of value trees.
+type terms struct {
+	// floats says that integers become what JSON's numbers are in Go, with six
+	// digits at most before the exponent: Gatekeeper passes objects to Rego
+	// through JSON, so that its policies print 1e+06. Parameters keep theirs.
+	floats bool
+}
+
+var (
+	exact    = terms{}
+	overJSON = terms{floats: true}
+)
+
+// term is a value tree as a term. It shares nothing with it.
+func (c terms) term(x any) *ast.Term {
+	switch x := x.(type) {
+	case nil:
+		return ast.NullTerm()
+	case string:
+		return ast.StringTerm(x)
+	case bool:
+		return ast.BooleanTerm(x)
+	case int64:
+		return ast.NewTerm(c.integer(x))
+	case float64:
+		return ast.FloatNumberTerm(x)
+	case []any:
+		elems := make([]*ast.Term, len(x))
+		for i, e := range x {
+			elems[i] = c.term(e)
+		}
+		return ast.ArrayTerm(elems...)
+	case map[string]any:
+		pairs := make([][2]*ast.Term, 0, len(x))
+		for k, v := range x {
+			pairs = append(pairs, [2]*ast.Term{ast.StringTerm(k), c.term(v)})
+		}
+		return ast.NewTerm(ast.NewObject(pairs...))
+	case int:
+		return ast.NewTerm(c.integer(int64(x)))
+	case json.Number:
+		return ast.NumberTerm(x)
+	}
+	return ast.NullTerm()
+}
+
+func (c terms) integer(n int64) ast.Number {
+	if c.floats && (n >= 1e6 || n <= -1e6) {
+		return ast.Number(strconv.FormatFloat(float64(n), 'g', -1, 64))
+	}
+	return ast.Number(strconv.FormatInt(n, 10))
+}
+
+// floats is a copy of a value tree with all numbers as float64.
+func floats(x any) any {
+	switch x := x.(type) {
+	case int64:
+		return float64(x)
+	case []any:
+		out := make([]any, len(x))
+		for i, e := range x {
+			out[i] = floats(e)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(x))
+		for k, v := range x {
+			out[k] = floats(v)
+		}
+		return out
+	}
+	return x
+}
