@@ -40,16 +40,19 @@ type gatorTest struct {
 	*gatorSuite
 	name     string
 	setup    GatorSetup
-	engines  map[string]*gatorEngine // by the inventory
+	engine   *gatorEngine // nil before it is asked for
 	policy   string
 	rule     string
 	failures []error // why no case can be run
 }
 
-// A gatorEngine is a test's constraint beside one inventory.
+// A gatorEngine is a test's constraint, compiled.
 type gatorEngine struct {
 	GatorPolicy
 	faults []*render.Error
+
+	key    string      // the inventory of the last case that had one
+	beside GatorPolicy // beside that
 }
 
 // gator runs a suite of gator verify.
@@ -103,7 +106,7 @@ func gator(s *suite) {
 // run runs one test.
 func (g *gatorSuite) run(item node) {
 	f := item.folded("name", "template", "constraint", "expansion", "cases", "invalid", "skip")
-	t := &gatorTest{gatorSuite: g, name: f["name"].text(), engines: map[string]*gatorEngine{}}
+	t := &gatorTest{gatorSuite: g, name: f["name"].text()}
 	t.setup.Kinds = g.kinds
 	if f["skip"].flag() {
 		g.note("%s: test %s is skipped", g.shown(item.span()), t.name)
@@ -263,26 +266,37 @@ func objectOf(v any, at *render.Positions) (*render.Object, error) {
 	return o, nil
 }
 
-// engine compiles the constraint beside an inventory, once.
-func (t *gatorTest) engine(key string, inventory []*render.Object) *gatorEngine {
-	if e := t.engines[key]; e != nil {
-		return e
+// compile makes the constraint ready, once.
+func (t *gatorTest) compile() *gatorEngine {
+	if t.engine != nil {
+		return t.engine
 	}
 	e := &gatorEngine{}
-	t.engines[key] = e
+	t.engine = e
+	at := placeOf(t.setup.Constraint)
 	if t.opts.Engines.Gator == nil {
-		e.faults = append(e.faults, &render.Error{Span: placeOf(t.setup.Constraint), Err: errors.New("constraints of Gatekeeper are not evaluated")})
+		e.faults = append(e.faults, &render.Error{Span: at, Err: errors.New("constraints of Gatekeeper are not evaluated")})
 		return e
 	}
-	setup := t.setup
-	setup.Inventory = lastOfEach(inventory)
 	var err error
-	e.GatorPolicy, err = t.opts.Engines.Gator(&setup)
+	e.GatorPolicy, err = t.opts.Engines.Gator(&t.setup)
 	e.faults = t.split(err)
 	if e.GatorPolicy == nil && len(e.faults) == 0 {
-		e.faults = append(e.faults, &render.Error{Span: placeOf(t.setup.Constraint), Err: errors.New("the constraint is not evaluated")})
+		e.faults = append(e.faults, &render.Error{Span: at, Err: errors.New("the constraint is not evaluated")})
 	}
 	return e
+}
+
+// among is the constraint beside an inventory. Cases often have the same one.
+func (e *gatorEngine) among(files []string, inventory []*render.Object) GatorPolicy {
+	if len(files) == 0 {
+		return e.GatorPolicy
+	}
+	key := strings.Join(files, "\x00")
+	if key != e.key || e.beside == nil {
+		e.key, e.beside = key, e.Among(lastOfEach(inventory))
+	}
+	return e.beside
 }
 
 // lastOfEach keeps the last of the objects of one identity, as gator does.
@@ -319,7 +333,7 @@ func (t *gatorTest) invalid(item node) {
 		return
 	}
 	var schema, others []error
-	for _, e := range t.engine("", nil).faults {
+	for _, e := range t.compile().faults {
 		if e.Rule == RuleConstraintSchema {
 			schema = append(schema, e)
 		} else {
@@ -355,7 +369,7 @@ func (t *gatorTest) broken() []error {
 	if len(errs) > 0 {
 		return errs
 	}
-	for _, e := range t.engine("", nil).faults {
+	for _, e := range t.compile().faults {
 		errs = append(errs, e)
 	}
 	return errs

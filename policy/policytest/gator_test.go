@@ -18,15 +18,24 @@ import (
 // aConstraint says of an object what its annotation "says" tells it to: a word
 // a violation, "pass", "unknown" and "error" apart; nothing without one.
 type aConstraint struct {
-	setup *GatorSetup
-	got   *[]*GatorRequest
+	setup     *GatorSetup
+	inventory []*render.Object
+	got       *[]*render.Object
 }
 
-func (a aConstraint) Judge(_ context.Context, req *GatorRequest) ([]policy.Result, error) {
+func (a aConstraint) Among(inventory []*render.Object) GatorPolicy {
+	a.inventory = inventory
+	return a
+}
+
+func (a aConstraint) Judge(_ context.Context, o *render.Object) ([]policy.Result, error) {
 	if a.got != nil {
-		*a.got = append(*a.got, req)
+		*a.got = append(*a.got, o)
 	}
-	says := req.Subject().GetAnnotations()["says"]
+	if r, err := reviewOf(o); err == nil {
+		o = r.subject
+	}
+	says := o.GetAnnotations()["says"]
 	if says == "nothing" {
 		return nil, errors.New("can't be judged")
 	}
@@ -38,7 +47,7 @@ func (a aConstraint) Judge(_ context.Context, req *GatorRequest) ([]policy.Resul
 			r.Outcome = policy.Outcome(word)
 		case "inventory":
 			r.Message = ""
-			for _, o := range a.setup.Inventory {
+			for _, o := range a.inventory {
 				r.Message += fmt.Sprint(o.GetName(), o.GetAnnotations())
 			}
 		case "expansions":
@@ -50,13 +59,13 @@ func (a aConstraint) Judge(_ context.Context, req *GatorRequest) ([]policy.Resul
 }
 
 // gatorEngines refuse a constraint by its annotation "broken", which is a Rule.
-func gatorEngines(got *[]*GatorRequest) Engines {
+func gatorEngines(got *[]*render.Object) Engines {
 	e := testEngines(new([]*policy.Request))
 	e.Gator = func(s *GatorSetup) (GatorPolicy, error) {
 		if rule, ok := s.Constraint.GetAnnotations()["broken"]; ok {
 			return nil, &render.Error{Span: placeOf(s.Constraint), Rule: rule, Err: errors.New("is broken")}
 		}
-		return aConstraint{s, got}, nil
+		return aConstraint{setup: s, got: got}, nil
 	}
 	return e
 }
@@ -93,7 +102,7 @@ func aPod(says string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: pod, namespace: ns, annotations: {says: %q}}\n", says)
 }
 
-func runGator(t *testing.T, suite string, more map[string]string, got *[]*GatorRequest) *Report {
+func runGator(t *testing.T, suite string, more map[string]string, got *[]*render.Object) *Report {
 	t.Helper()
 	r, err := Run(context.Background(), Options{FS: withGatorFiles(suite, more), Engines: gatorEngines(got)}, "suite.yaml")
 	if err != nil {
@@ -337,43 +346,15 @@ func TestGatorReview(t *testing.T) {
 		{"object without kind", "request: {object: {apiVersion: v1}}", "ERROR  AdmissionReview : suite.yaml:4:76: review.yaml: its request's object is no Kubernetes object: kind is missing"},
 		{"unknown field", "request: {operaton: CREATE, object: " + pod + "}", `ERROR  AdmissionReview : suite.yaml:4:76: review.yaml: is no AdmissionReview: strict decoding error: unknown field "request.operaton"`},
 	} {
-		var got []*GatorRequest
+		var got []*render.Object
 		r := runGator(t, suite, map[string]string{"review.yaml": "apiVersion: admission.k8s.io/v1\nkind: AdmissionReview\n" + c.request + "\n"}, &got)
 		one := r.Suites[0].Cases[0]
 		if line := fmt.Sprintf("%s %s %s %s: %s", testWord(&one), one.Operation, one.Kind, one.Resource, one.Reason); line != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, line, c.want)
 		}
-		if c.name != "update" {
-			continue
+		if len(got) > 0 && got[0].GetKind() != "AdmissionReview" {
+			t.Errorf("%s: not the review is asked about: %v", c.name, got[0])
 		}
-		req := got[0]
-		user := policy.UserInfo{Username: "u", Groups: []string{"g"}, Extra: map[string][]string{"k": {"v"}}}
-		if d := cmp.Diff(user, req.UserInfo); d != "" || !req.DryRun || req.Kind.Kind != "Pod" || req.Resource.Resource != "pods" || req.Namespace != "n" || req.Name != "p" || req.OldAdmitted == nil {
-			t.Errorf("%s%+v", d, req.Request)
-		}
-		if req.Review["uid"] != "x" || req.Review["operation"] != "UPDATE" || req.Review["object"] == nil {
-			t.Errorf("%v", req.Review)
-		}
-		if at := req.Object.At("/metadata/annotations/says"); len(at) == 0 || at[0].Line != 3 {
-			t.Errorf("the object's fields have no place: %v", at)
-		}
-	}
-}
-
-// TestGatorRequest holds what is asked about an object alone: no operation.
-func TestGatorRequest(t *testing.T) {
-	t.Parallel()
-	var got []*GatorRequest
-	r := runGator(t, gatorHead+", cases: [{object: o.yaml, assertions: [{violations: no}]}]}\n", map[string]string{"o.yaml": aPod("pass")}, &got)
-	if len(got) != 1 {
-		t.Fatalf("%+v", r)
-	}
-	req := got[0]
-	if req.Operation != "" || req.Review != nil || req.Kind.Kind != "Pod" || req.Namespace != "ns" || req.Name != "pod" || req.UserInfo.Username != "" {
-		t.Errorf("%+v", req.Request)
-	}
-	if d := cmp.Diff([]string{"taken for granted"}, r.Suites[0].Cases[0].Notes); d != "" {
-		t.Error(d)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 type gatorCase struct {
 	Case
 	t          *gatorTest
-	request    *GatorRequest
+	object     *render.Object
 	inventory  []*render.Object
 	files      []string // of the inventory
 	assertions []gatorAssertion
@@ -62,15 +62,18 @@ func (c *gatorCase) readObject(item, at node) {
 		at.fail("%s holds %d objects, not one", at.text(), len(objects))
 		return
 	}
-	c.subject(objects[0])
-	request, broken := c.t.requestOf(objects[0])
+	c.object = objects[0]
+	c.subject(c.object)
+	if !isReview(c.object) {
+		return
+	}
+	r, broken := reviewOf(c.object)
 	if broken != nil {
 		at.fail("%s: %w", at.text(), broken)
 		return
 	}
-	c.request = request
-	c.subject(request.Subject())
-	c.Operation = string(request.Operation)
+	c.subject(r.subject)
+	c.Operation = r.operation
 }
 
 // subject says which object the case is about.
@@ -158,7 +161,7 @@ func (c *gatorCase) judge() {
 		c.Reason = c.t.text(c.errs...)
 		return
 	}
-	engine := c.t.engine(strings.Join(c.files, "\x00"), c.inventory)
+	engine := c.t.compile()
 	for _, e := range engine.faults {
 		c.errs = append(c.errs, e)
 	}
@@ -166,7 +169,7 @@ func (c *gatorCase) judge() {
 		c.Reason = c.t.text(c.errs...)
 		return
 	}
-	results, err := engine.Judge(c.t.ctx, c.request)
+	results, err := engine.among(c.files, c.inventory).Judge(c.t.ctx, c.object)
 	if err != nil {
 		c.Reason = c.t.text(err)
 		return

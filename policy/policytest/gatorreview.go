@@ -1,76 +1,57 @@
 package policytest
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
-// requestOf is what gator asks about an object: the object alone, without an
-// operation and a user, or the request of an AdmissionReview.
-func (g *gatorSuite) requestOf(o *render.Object) (*GatorRequest, error) {
-	gvk := o.GroupVersionKind()
-	if gvk.Kind == "AdmissionReview" && gvk.Group == "admission.k8s.io" {
-		return g.reviewOf(o)
-	}
-	return &GatorRequest{Request: &policy.Request{
-		Object: o, Admitted: o.Object,
-		Kind: gvk, Resource: g.kinds.Resource(gvk), Namespace: o.GetNamespace(), Name: o.GetName(),
-	}}, nil
+// A gatorReview is the request of an AdmissionReview.
+type gatorReview struct {
+	operation string
+	subject   *render.Object // the object, or the old one where there is none
 }
 
-// reviewOf takes the request of an AdmissionReview, of either version. Fields
-// that one does not have are errors, as gator has it.
-func (g *gatorSuite) reviewOf(o *render.Object) (*GatorRequest, error) {
+// isReview says whether an object is an AdmissionReview, of whatever version.
+func isReview(o *render.Object) bool {
+	gvk := o.GroupVersionKind()
+	return gvk.Kind == "AdmissionReview" && gvk.Group == "admission.k8s.io"
+}
+
+// reviewOf reads an AdmissionReview as strictly as gator does: fields that one
+// does not have are errors.
+func reviewOf(o *render.Object) (*gatorReview, error) {
 	var review admissionv1.AdmissionReview
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, &review, true); err != nil {
 		return nil, fmt.Errorf("is no AdmissionReview: %s", bounded(err))
 	}
-	r := review.Request
-	if r == nil {
+	if review.Request == nil {
 		return nil, errors.New("is an AdmissionReview without a request")
 	}
-	req := &policy.Request{
-		Operation: policy.Operation(r.Operation), SubResource: r.SubResource, DryRun: r.DryRun != nil && *r.DryRun,
-		UserInfo: policy.UserInfo{Username: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups},
-		Kind:     schema.GroupVersionKind(r.Kind), Namespace: r.Namespace, Name: r.Name,
-	}
-	for k, v := range r.UserInfo.Extra {
-		if req.UserInfo.Extra == nil {
-			req.UserInfo.Extra = make(map[string][]string)
-		}
-		req.UserInfo.Extra[k] = v
-	}
-	var err error
-	if req.Object, err = reviewed(o, "object"); err != nil {
+	object, err := reviewed(o, "object")
+	if err != nil {
 		return nil, err
 	}
-	if req.OldObject, err = reviewed(o, "oldObject"); err != nil {
+	old, err := reviewed(o, "oldObject")
+	if err != nil {
 		return nil, err
+	}
+	r := &gatorReview{operation: string(review.Request.Operation), subject: object}
+	if object == nil {
+		r.subject = old
 	}
 	switch {
-	case req.Subject() == nil:
+	case r.subject == nil:
 		return nil, errors.New("is an AdmissionReview with neither an object nor an oldObject")
-	case req.Operation == policy.Delete && req.OldObject == nil:
+	case r.operation == string(admissionv1.Delete) && old == nil:
 		return nil, errors.New("is an AdmissionReview of a DELETE without an oldObject")
 	}
-	if req.Object != nil {
-		req.Admitted = req.Object.Object
-	}
-	if req.OldObject != nil {
-		req.OldAdmitted = req.OldObject.Object
-	}
-	req.Resource = policy.Resource{GroupVersionResource: schema.GroupVersionResource(r.Resource), Namespaced: r.Namespace != "", Known: true}
-	raw, err := plainReview(r)
-	return &GatorRequest{Request: req, Review: raw}, err
+	return r, nil
 }
 
 // reviewed is the object of a review's request; nil when it has none.
@@ -80,29 +61,11 @@ func reviewed(o *render.Object, field string) (*render.Object, error) {
 	if v == nil {
 		return nil, nil
 	}
-	var at *render.Positions
-	if p, ok := o.Provenance.(*render.Positions); ok {
-		at = p.Sub(render.Pointer("request", field))
-	}
-	object, err := objectOf(v, at)
+	object, err := objectOf(v, nil)
 	if err != nil {
 		return nil, fmt.Errorf("its request's %s %w", field, err)
 	}
 	return object, nil
-}
-
-// plainReview is a request with every field that the API server sends.
-func plainReview(r *admissionv1.AdmissionRequest) (map[string]any, error) {
-	data, err := json.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("is no AdmissionReview: %s", bounded(err))
-	}
-	docs, err := render.Documents("request.json", data, render.YAML12)
-	if err != nil || len(docs) != 1 {
-		return nil, errors.New("is an AdmissionReview whose request is not JSON")
-	}
-	m, _ := docs[0].Value.(map[string]any)
-	return m, nil
 }
 
 // bounded is the first line of an error, cut.
