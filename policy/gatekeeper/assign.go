@@ -1,0 +1,221 @@
+package gatekeeper
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// assignParameters are those of Assign, as they are written.
+type assignParameters struct {
+	PathTests []pathTest  `json:"pathTests,omitempty"`
+	Assign    assignField `json:"assign,omitempty"`
+}
+
+// An assignField says which value is assigned.
+type assignField struct {
+	Value        any           `json:"value,omitempty"`
+	FromMetadata *fromMetadata `json:"fromMetadata,omitempty"`
+	ExternalData *externalData `json:"externalData,omitempty"`
+}
+
+type fromMetadata struct {
+	Field string `json:"field,omitempty"`
+}
+
+type externalData struct {
+	Provider      string `json:"provider,omitempty"`
+	DataSource    string `json:"dataSource,omitempty"`
+	FailurePolicy string `json:"failurePolicy,omitempty"`
+	Default       string `json:"default,omitempty"`
+}
+
+const assignPointer = "/spec/parameters/assign"
+
+// assign reads an Assign.
+func (c *mutatorCheck) assign(m *mutator) {
+	var spec struct {
+		mutatorSpec
+		Parameters assignParameters `json:"parameters,omitempty"`
+	}
+	if !c.spec(&spec) {
+		return
+	}
+	c.common(m, &spec.mutatorSpec)
+	c.kinds(m, spec.ApplyTo)
+	c.body(m)
+	c.keyKept(m)
+	field := &spec.Parameters.Assign
+	m.set, m.terminates = c.value(field), field.ExternalData != nil
+	m.tests = c.newPathTests(m.location, spec.Parameters.PathTests)
+	if m.location.last().list {
+		c.assignElement(m.location.last(), field)
+	}
+}
+
+// assignElement checks what is assigned to an element of a list.
+func (c *mutatorCheck) assignElement(p part, field *assignField) {
+	switch {
+	case p.glob:
+		c.add("/spec/location", errors.New("location ends with all elements of a list, to which nothing can be assigned"))
+	case field.FromMetadata != nil:
+		c.add(assignPointer+"/fromMetadata", errors.New("metadata can't be assigned to an element of a list"))
+	case field.ExternalData != nil:
+		c.add(assignPointer+"/externalData", errors.New("external data can't be assigned to an element of a list"))
+	case field.Value == nil:
+		return // said already
+	}
+	if field.Value == nil || p.glob {
+		return
+	}
+	object, ok := field.Value.(map[string]any)
+	switch key := object[p.name]; {
+	case !ok:
+		c.add(assignPointer+"/value", errors.New("only an object can be assigned to an element of a list"))
+	case key != p.key:
+		c.add(assignPointer+"/value"+render.Pointer(p.name), fmt.Errorf("%s of the value is not what location says", p.name))
+	case isNumber(p.key): // Gatekeeper reads it as a floating-point number here, and not in location
+		c.add(assignPointer+"/value"+render.Pointer(p.name), fmt.Errorf("%s is a number: Gatekeeper does not take it for that of location", p.name))
+	}
+}
+
+func isNumber(v any) bool {
+	_, ok := v.(int64)
+	return ok
+}
+
+// assignMetadata reads an AssignMetadata, which adds a label or an annotation
+// that isn't there.
+func (c *mutatorCheck) assignMetadata(m *mutator) {
+	var spec struct {
+		mutatorSpec
+		Parameters struct {
+			Assign assignField `json:"assign,omitempty"`
+		} `json:"parameters,omitempty"`
+	}
+	if !c.spec(&spec) {
+		return
+	}
+	c.common(m, &spec.mutatorSpec)
+	if len(spec.ApplyTo) > 0 {
+		c.warn("/spec/applyTo", errors.New("unknown field \"spec.applyTo\": AssignMetadata is about every kind"))
+	}
+	if l := m.location; len(l) > 0 && !isMetadataLocation(l) {
+		c.add("/spec/location", fmt.Errorf("location %s is neither a label, metadata.labels.NAME, nor an annotation, metadata.annotations.NAME", l))
+	}
+	field := &spec.Parameters.Assign
+	m.set, m.terminates = c.value(field), field.ExternalData != nil
+	m.tests = pathTests{2: mustNotExist}
+	if _, ok := field.Value.(string); field.Value != nil && !ok {
+		c.add(assignPointer+"/value", errors.New("the value must be a string"))
+	}
+	if e := field.ExternalData; e != nil && e.DataSource != "Username" {
+		c.add(assignPointer+"/externalData", errors.New("dataSource must be Username here"))
+	}
+}
+
+func isMetadataLocation(l location) bool {
+	return len(l) == 3 && l[0] == (part{name: "metadata"}) && !l[2].list &&
+		(l[1] == (part{name: "labels"}) || l[1] == (part{name: "annotations"}))
+}
+
+// value reads which value is assigned. The setter is nil where that is not to
+// be told.
+func (c *mutatorCheck) value(f *assignField) setter {
+	given := 0
+	for _, is := range []bool{f.Value != nil, f.FromMetadata != nil, f.ExternalData != nil} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		c.add(assignPointer, errors.New("assign must set one of value, fromMetadata and externalData"))
+		return nil
+	}
+	switch {
+	case f.FromMetadata != nil:
+		if !slices.Contains([]string{"namespace", "name"}, f.FromMetadata.Field) {
+			c.add(assignPointer+"/fromMetadata/field", fmt.Errorf("field %q is neither namespace nor name", f.FromMetadata.Field))
+		}
+		return metadataSetter(f.FromMetadata.Field)
+	case f.ExternalData != nil:
+		return c.externalData(f.ExternalData)
+	}
+	value := numbers(f.Value)
+	return &valueSetter{value, weight(value)}
+}
+
+func (c *mutatorCheck) externalData(e *externalData) setter {
+	for _, f := range []struct {
+		name, value string
+		allowed     []string
+	}{
+		{"dataSource", e.DataSource, []string{"", "ValueAtLocation", "Username"}},
+		{"failurePolicy", e.FailurePolicy, []string{"", "UseDefault", "Ignore", "Fail"}},
+	} {
+		if !slices.Contains(f.allowed, f.value) {
+			c.add(assignPointer+"/externalData/"+f.name, fmt.Errorf("%s %q is not one that Gatekeeper has", f.name, f.value))
+		}
+	}
+	if e.FailurePolicy == "UseDefault" && e.Default == "" {
+		c.add(assignPointer+"/externalData", errors.New("default must not be empty where failurePolicy is UseDefault"))
+	}
+	return &externalSetter{e.Provider}
+}
+
+// A valueSetter sets a value that is the same for all objects.
+type valueSetter struct {
+	value  any
+	weight int
+}
+
+func (s *valueSetter) setField(x *application, object map[string]any, field string) (bool, error) {
+	if err := x.bounds.add(s.weight); err != nil {
+		return false, err
+	}
+	return put(object, field, x.once(s.value)), nil
+}
+
+func (s *valueSetter) element() map[string]any {
+	object, _ := s.value.(map[string]any)
+	return object
+}
+
+// A metadataSetter sets the name or the namespace of the object.
+type metadataSetter string
+
+func (s metadataSetter) setField(x *application, object map[string]any, field string) (bool, error) {
+	return put(object, field, metaText(x.object, string(s))), nil
+}
+
+func (metadataSetter) element() map[string]any { return nil }
+
+// put sets a field and says whether it is another one now.
+func put(object map[string]any, field string, value any) bool {
+	old, was := object[field]
+	object[field] = value
+	return !was || !sameJSON(old, value)
+}
+
+// An externalSetter sets what an external data provider answers, which stands
+// in the object as an external until it is known.
+type externalSetter struct{ provider string }
+
+type external struct{ provider string }
+
+func (s *externalSetter) setField(_ *application, object map[string]any, field string) (bool, error) {
+	old, was := object[field]
+	switch old.(type) {
+	case string, *external:
+	default:
+		if was {
+			return false, fmt.Errorf("external data is to be assigned to %s, which must be a string", typeName(old))
+		}
+	}
+	object[field] = &external{s.provider}
+	return true, nil
+}
+
+func (*externalSetter) element() map[string]any { return nil }

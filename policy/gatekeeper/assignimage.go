@@ -1,0 +1,107 @@
+package gatekeeper
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// assignImage reads an AssignImage, which sets parts of the name of an image
+// (gatekeeper/v3/pkg/mutation/mutators/assignimage).
+func (c *mutatorCheck) assignImage(m *mutator) {
+	var spec struct {
+		mutatorSpec
+		Parameters struct {
+			PathTests    []pathTest `json:"pathTests,omitempty"`
+			AssignDomain string     `json:"assignDomain,omitempty"`
+			AssignPath   string     `json:"assignPath,omitempty"`
+			AssignTag    string     `json:"assignTag,omitempty"`
+		} `json:"parameters,omitempty"`
+	}
+	if !c.spec(&spec) {
+		return
+	}
+	c.common(m, &spec.mutatorSpec)
+	c.kinds(m, spec.ApplyTo)
+	c.body(m)
+	c.keyKept(m)
+	if m.location.last().list {
+		c.add("/spec/location", errors.New("location ends with elements of a list: it must be that of an image"))
+	}
+	p := &spec.Parameters
+	m.tests = c.newPathTests(m.location, p.PathTests)
+	image := imageSetter{p.AssignDomain, p.AssignPath, p.AssignTag}
+	c.image(image)
+	m.set, m.terminal, m.terminates = image, shapeString, true
+}
+
+// What the parts of an image may be, so that putting them into a name twice
+// does what doing it once does.
+var (
+	imageDomain = regexp.MustCompile(`^(\w[\w-]*\.[\w.-]*\w|localhost)(:\d+)?$`)
+	imagePath   = regexp.MustCompile(`^[a-z0-9]+((\.|_|/|__|-*)[a-z0-9]+)*$`)
+	imageTag    = regexp.MustCompile(`^(:\w[\w.-]{0,127}|@[A-Za-z][A-Za-z0-9]*([-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9A-Fa-f]{32,})$`)
+)
+
+func (c *mutatorCheck) image(s imageSetter) {
+	if s == (imageSetter{}) {
+		c.add("/spec/parameters", errors.New("one of assignDomain, assignPath and assignTag must be set"))
+	}
+	if s.domain != "" && !imageDomain.MatchString(s.domain) {
+		c.add("/spec/parameters/assignDomain", fmt.Errorf("assignDomain %q must be a fully-qualified domain name or localhost", s.domain))
+	}
+	if s.path != "" && !imagePath.MatchString(s.path) {
+		c.add("/spec/parameters/assignPath", fmt.Errorf("assignPath %q must be the path of an image", s.path))
+	}
+	if s.tag != "" && !imageTag.MatchString(s.tag) {
+		c.add("/spec/parameters/assignTag", fmt.Errorf("assignTag %q must be a tag or a digest, with the ':' or '@' before it", s.tag))
+	}
+	if domain, _ := splitDomain(s.path); s.domain == "" && domain != "" {
+		c.add("/spec/parameters/assignPath", fmt.Errorf("assignPath %q begins with what can be read as a domain, so assignDomain must be set", s.path))
+	}
+}
+
+// An imageSetter sets the parts of an image's name that are not empty.
+type imageSetter struct{ domain, path, tag string }
+
+func (imageSetter) element() map[string]any { return nil }
+
+func (s imageSetter) setField(_ *application, object map[string]any, field string) (bool, error) {
+	image, ok := object[field].(string)
+	if old, was := object[field]; was && !ok {
+		return false, fmt.Errorf("it is %s, and should be the name of an image", typeName(old))
+	}
+	return put(object, field, s.apply(image)), nil
+}
+
+func (s imageSetter) apply(image string) string {
+	domain, rest := splitDomain(image)
+	path, tag := rest, ""
+	if i := strings.IndexAny(rest, ":@"); i >= 0 {
+		path, tag = rest[:i], rest[i:]
+	}
+	if s.domain != "" {
+		domain = s.domain
+	}
+	if s.path != "" {
+		path = s.path
+	}
+	if s.tag != "" {
+		tag = s.tag
+	}
+	if domain != "" {
+		domain += "/"
+	}
+	return domain + path + tag
+}
+
+// splitDomain takes the domain off a name, if what stands before the first
+// slash can be one.
+func splitDomain(image string) (domain, rest string) {
+	before, after, found := strings.Cut(image, "/")
+	if !found || before != "localhost" && !strings.ContainsAny(before, ".:") {
+		return "", image
+	}
+	return before, after
+}

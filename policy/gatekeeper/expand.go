@@ -1,0 +1,217 @@
+package gatekeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// expansions are the expansion templates, which tell of objects what will be
+// made of them, and the mutators that will be applied to that. They are
+// read-only and safe for concurrent use (gatekeeper/v3/pkg/expansion).
+type expansions struct {
+	mutators *mutators
+	byKind   map[string][]*expansionTemplate // by the kind that they apply to, and by name
+}
+
+// An expanded is an object that will be made of another one.
+type expanded struct {
+	matchable // with sourceGenerated
+	template  *expansionTemplate
+	prefix    string         // pointer of what it is made from, into parent
+	parent    map[string]any // the object that the request is about
+	assumed   []string       // what could not be done to it
+}
+
+// maxDepth is how often what was expanded is expanded again, as in Gatekeeper.
+// maxExpanded is how many objects are made of one, and maxExpandedWeight how
+// many values they hold.
+const (
+	maxDepth          = 30
+	maxExpanded       = 1000
+	maxExpandedWeight = 2 << 20
+)
+
+// expand lists the objects that will be made of x, and what is to be said of
+// what can't be made. What was made of what was made comes first. A written x
+// is changed by the mutators before that, as gator does it; else the chain has
+// done so. The error is that of the context.
+func (e *expansions) expand(ctx context.Context, x matchable) ([]expanded, []policy.Result, error) {
+	if e == nil || len(e.byKind) == 0 {
+		return nil, nil, nil
+	}
+	r := &expansionRun{expansions: e, ctx: ctx, root: x.object}
+	if x.written {
+		changed, err := e.mutators.mutate(ctx, mutable{matchable: x, kind: kindOf(x.object)})
+		if err != nil {
+			return nil, r.refused(err, nil, ""), ctx.Err()
+		}
+		x.object = changed.object
+	}
+	r.recurse(x, "", 0)
+	return r.made, r.results, ctx.Err()
+}
+
+func kindOf(object map[string]any) schema.GroupVersionKind {
+	return (&unstructured.Unstructured{Object: object}).GroupVersionKind()
+}
+
+// An expansionRun expands one object.
+type expansionRun struct {
+	*expansions
+	ctx     context.Context
+	root    map[string]any
+	made    []expanded
+	weight  int
+	results []policy.Result
+	full    bool
+}
+
+func (r *expansionRun) recurse(x matchable, prefix string, depth int) {
+	gvk := kindOf(x.object)
+	var found []expanded
+	for _, t := range r.byKind[gvk.Kind] {
+		if t.concerns(gvk) && !r.full && r.ctx.Err() == nil {
+			if made, ok := r.one(t, x, prefix, depth); ok {
+				found = append(found, made)
+			}
+		}
+	}
+	for i := range found {
+		r.recurse(found[i].matchable, found[i].prefix, depth+1)
+	}
+	r.made = append(r.made, found...)
+}
+
+func (r *expansionRun) one(t *expansionTemplate, x matchable, prefix string, depth int) (expanded, bool) {
+	made := expanded{template: t, prefix: prefix + t.pointer(), parent: r.root}
+	object, err := t.make(x)
+	if err == nil {
+		err = r.room(object, depth)
+	}
+	if err != nil {
+		r.results = append(r.results, t.broken(err, prefix))
+		return made, false
+	}
+	made.matchable = matchable{object: object, namespace: x.namespace, source: sourceGenerated, written: x.written}
+	after, err := r.mutators.mutate(r.ctx, mutable{matchable: made.matchable, kind: t.generates})
+	if err != nil {
+		r.results = append(r.results, r.refused(err, t, made.prefix)...)
+		return made, false
+	}
+	made.object = after.object
+	for _, u := range after.unknowns {
+		result := u.result()
+		result.Message, result.Fields = t.implied(result.Message), []string{made.prefix}
+		r.results = append(r.results, result)
+		made.assumed = append(made.assumed, fmt.Sprintf("%s %s could not be applied: judged without what it would change", result.Engine, result.Policy))
+	}
+	return made, true
+}
+
+// room counts the object.
+func (r *expansionRun) room(object map[string]any, depth int) error {
+	r.weight += weight(object)
+	switch {
+	case depth >= maxDepth:
+		return fmt.Errorf("unable to expand object: maximum recursion depth of %d reached", maxDepth)
+	case len(r.made) >= maxExpanded || r.weight > maxExpandedWeight:
+		r.full = true
+		return errors.New("unable to expand object: too much is made of it")
+	}
+	return nil
+}
+
+// refused is what is said where a mutator breaks.
+func (r *expansionRun) refused(err error, t *expansionTemplate, prefix string) []policy.Result {
+	var e *mutatorError
+	if !errors.As(err, &e) {
+		return nil // of the context
+	}
+	result := e.result()
+	if t != nil {
+		result.Message, result.Fields = t.implied(result.Message), []string{prefix}
+	}
+	return []policy.Result{result}
+}
+
+// pointers leads from fields of what was expanded to those of the object that
+// the request is about. What only the expanded object has is said of all that
+// it was made from.
+func (e *expanded) pointers(fields []string) []string {
+	out := make([]string, 0, len(fields))
+	for _, f := range fields {
+		pointer := e.prefix + f
+		if _, own := render.Lookup(e.parent, pointer); !own && given(f) {
+			pointer = e.prefix
+		}
+		if !slices.Contains(out, pointer) {
+			out = append(out, pointer)
+		}
+	}
+	return out
+}
+
+// given says whether expanding sets a field, whatever it is made from.
+func given(pointer string) bool {
+	return slices.ContainsFunc([]string{"/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/metadata/ownerReferences"}, func(p string) bool {
+		return pointer == p || strings.HasPrefix(pointer, p+"/")
+	})
+}
+
+// make is what will be made of x.
+func (t *expansionTemplate) make(x matchable) (map[string]any, error) {
+	parent := &unstructured.Unstructured{Object: x.object}
+	found, ok := render.Lookup(x.object, t.pointer())
+	if !ok {
+		return nil, fmt.Errorf("unable to expand object: could not find source field %q", t.source)
+	}
+	from, ok := found.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("unable to expand object: source field %q is %s, and should be an object", t.source, typeName(found))
+	}
+	copied, _ := clone(from).(map[string]any)
+	made := &unstructured.Unstructured{Object: copied}
+	if meta, has := copied["metadata"]; has {
+		if _, ok := meta.(map[string]any); !ok {
+			return nil, fmt.Errorf("unable to expand object: metadata of source field %q is %s, and should be an object", t.source, typeName(meta))
+		}
+	}
+	made.SetGroupVersionKind(t.generates)
+	if x.namespace != nil {
+		made.SetNamespace(x.namespace.name)
+	} else if ns := parent.GetNamespace(); ns != "" {
+		made.SetNamespace(ns)
+	}
+	name := parent.GetName()
+	if t.generates.Kind != "" {
+		name += "-"
+	}
+	made.SetName(strings.ToLower(name + t.generates.Kind))
+	addOwner(made, parent)
+	return made.Object, nil
+}
+
+// addOwner names the parent among the owners of what is made of it.
+func addOwner(made, parent *unstructured.Unstructured) {
+	if parent.GetAPIVersion() == "" || parent.GetKind() == "" || parent.GetName() == "" {
+		return
+	}
+	owner := map[string]any{"apiVersion": parent.GetAPIVersion(), "kind": parent.GetKind(), "name": parent.GetName(), "uid": ""}
+	meta, _ := made.Object["metadata"].(map[string]any)
+	owners, _ := meta["ownerReferences"].([]any)
+	for _, o := range owners {
+		if o, ok := o.(map[string]any); ok && o["apiVersion"] == owner["apiVersion"] && o["kind"] == owner["kind"] && o["name"] == owner["name"] {
+			return
+		}
+	}
+	meta["ownerReferences"] = append(slices.Clip(owners), owner)
+}

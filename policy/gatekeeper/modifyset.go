@@ -1,0 +1,114 @@
+package gatekeeper
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// modifySet reads a ModifySet, which adds values to a list or takes them out.
+func (c *mutatorCheck) modifySet(m *mutator) {
+	var spec struct {
+		mutatorSpec
+		Parameters struct {
+			PathTests []pathTest `json:"pathTests,omitempty"`
+			Operation string     `json:"operation,omitempty"`
+			Values    struct {
+				FromList []any `json:"fromList,omitempty"`
+			} `json:"values,omitempty"`
+		} `json:"parameters,omitempty"`
+	}
+	if !c.spec(&spec) {
+		return
+	}
+	c.common(m, &spec.mutatorSpec)
+	c.kinds(m, spec.ApplyTo)
+	c.body(m)
+	if m.location.last().list {
+		c.add("/spec/location", errors.New("location ends with elements of a list: it must be that of a list of values"))
+	}
+	p := &spec.Parameters
+	m.tests = c.newPathTests(m.location, p.PathTests)
+	if !slices.Contains([]string{"", "merge", "prune"}, p.Operation) {
+		c.add("/spec/parameters/operation", fmt.Errorf("operation %q is neither merge nor prune", p.Operation))
+	}
+	m.terminal = shapeSet
+	m.set = newSetSetter(p.Values.FromList, p.Operation == "prune")
+}
+
+// A setSetter adds values to a list that it lacks, or takes them out of it.
+type setSetter struct {
+	values  []any
+	keys    []string // what is the same for the same values
+	weights []int
+	prune   bool
+	pruned  map[string]bool
+}
+
+func newSetSetter(values []any, prune bool) *setSetter {
+	s := &setSetter{values: values, prune: prune, pruned: map[string]bool{}}
+	for _, v := range values {
+		key := exactKey(v)
+		s.keys = append(s.keys, key)
+		s.weights = append(s.weights, weight(v))
+		s.pruned[key] = true
+	}
+	return s
+}
+
+func (*setSetter) element() map[string]any { return nil }
+
+func (s *setSetter) setField(x *application, object map[string]any, field string) (bool, error) {
+	old, was := object[field]
+	list, ok := old.([]any)
+	if err := x.bounds.step(len(list) + len(s.values)); err != nil {
+		return false, err
+	}
+	switch {
+	case !was && s.prune:
+		return false, nil
+	case !was:
+		return s.fill(x, object, field)
+	case !ok:
+		return false, fmt.Errorf("it is %s, which can't be treated as a set", typeName(old))
+	case s.prune:
+		rest := slices.DeleteFunc(slices.Clone(list), func(v any) bool { return s.pruned[exactKey(v)] })
+		object[field] = rest
+		return len(rest) < len(list), nil
+	}
+	return s.merge(x, object, field, list)
+}
+
+// fill makes the list of all values, even of those that are the same.
+func (s *setSetter) fill(x *application, object map[string]any, field string) (bool, error) {
+	for _, w := range s.weights {
+		if err := x.bounds.add(w); err != nil {
+			return false, err
+		}
+	}
+	object[field] = clone(s.values)
+	if s.values == nil {
+		object[field] = []any{}
+	}
+	return true, nil
+}
+
+func (s *setSetter) merge(x *application, object map[string]any, field string, list []any) (bool, error) {
+	has := make(map[string]bool, len(list)+len(s.values))
+	for _, v := range list {
+		has[exactKey(v)] = true
+	}
+	merged := slices.Clip(list)
+	for i, v := range s.values {
+		if has[s.keys[i]] {
+			continue
+		}
+		if err := x.bounds.add(s.weights[i]); err != nil {
+			return false, err
+		}
+		has[s.keys[i]] = true
+		merged = append(merged, clone(v))
+	}
+	object[field] = merged
+	return len(merged) > len(list), nil
+}

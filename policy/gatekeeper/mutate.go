@@ -1,0 +1,212 @@
+package gatekeeper
+
+import (
+	"errors"
+	"fmt"
+)
+
+// An application applies one mutator to one object
+// (gatekeeper/v3/pkg/mutation/mutators/core).
+type application struct {
+	*mutator
+	object  map[string]any // what is changed
+	bounds  *bounds
+	changed bool // something is another value now
+	value   any  // see once
+}
+
+// bounds are what mutators may do to one object yet.
+type bounds struct {
+	added int // values, in one round
+	work  int // parts of locations that are gone through, and the like
+	kept  int // values of the object after each of the mutators
+}
+
+// maxAdded bounds what mutators add to an object, which is at most 1.5 MiB;
+// maxWork for how long they run, about a second; maxKept what is remembered.
+const (
+	maxAdded = 1 << 20
+	maxWork  = 20 << 20
+	maxKept  = 2 << 20
+)
+
+func newBounds() bounds { return bounds{maxAdded, maxWork, maxKept} }
+
+var (
+	errTooMuch = errors.New("adds more to the object than an API server would take")
+	errTooLong = errors.New("it takes too long to apply the mutators to this object")
+)
+
+func (b *bounds) add(weight int) error {
+	if b.added -= weight; b.added < 0 {
+		return errTooMuch
+	}
+	return nil
+}
+
+func (b *bounds) step(n int) error {
+	if b.work -= n; b.work < 0 {
+		return errTooLong
+	}
+	return nil
+}
+
+func (b *bounds) keep(weight int) error {
+	if b.kept -= weight; b.kept < 0 {
+		return errTooLong
+	}
+	return b.step(weight)
+}
+
+// once is a copy of a value for this application. All places that it is put to
+// have the same one, as they have in Gatekeeper: what a later mutator changes
+// in one of them changes in all.
+func (x *application) once(v any) any {
+	if x.value == nil {
+		x.value = clone(v)
+	}
+	return x.value
+}
+
+// apply changes the object in place. On error it may be half changed.
+func (x *application) apply() error {
+	_, _, err := x.part(x.object, 0)
+	return err
+}
+
+// part applies the mutator at the part of the location at a depth, where
+// current stands. mutated is false where a test kept it from being applied;
+// else next is what stands there now.
+func (x *application) part(current any, depth int) (mutated bool, next any, err error) {
+	if err := x.bounds.step(1); err != nil {
+		return false, nil, err
+	}
+	if x.location[depth].list {
+		list, ok := current.([]any)
+		if !ok {
+			return false, nil, x.mismatch(current, depth, "a list")
+		}
+		if depth == len(x.location)-1 {
+			return x.setElement(list, depth)
+		}
+		return x.elements(list, depth)
+	}
+	object, ok := current.(map[string]any)
+	if !ok {
+		return false, nil, x.mismatch(current, depth, "an object")
+	}
+	return x.field(object, depth)
+}
+
+func (x *application) mismatch(current any, depth int, want string) error {
+	return fmt.Errorf("location %s is about another kind of object: %s is %s, and should be %s", x.location, x.location[:depth], typeName(current), want)
+}
+
+func (x *application) field(object map[string]any, depth int) (bool, any, error) {
+	name := x.location[depth].name
+	next, exists := object[name]
+	if exists && !x.tests.existing(depth) || !exists && !x.tests.missing(depth) {
+		return false, nil, nil
+	}
+	if depth == len(x.location)-1 {
+		changed, err := x.set.setField(x, object, name)
+		if err != nil {
+			return false, nil, fmt.Errorf("%s: %w", x.location, err)
+		}
+		x.changed = x.changed || changed
+		return true, object, nil
+	}
+	if !exists {
+		next = x.missingAt(depth)
+	}
+	mutated, next, err := x.part(next, depth+1)
+	if mutated {
+		object[name] = next
+		x.changed = x.changed || !exists
+	}
+	return mutated, object, err
+}
+
+// missingAt is what is made for a part of the location that is not there.
+func (x *application) missingAt(depth int) any {
+	if x.location[depth+1].list {
+		return []any{}
+	}
+	p := x.location[depth]
+	if p.list {
+		return map[string]any{p.name: p.key}
+	}
+	return map[string]any{}
+}
+
+// elements applies the mutator to the elements of a list that the part at a
+// depth is about, and adds one where there is none.
+func (x *application) elements(list []any, depth int) (mutated bool, next any, err error) {
+	p := x.location[depth]
+	if p.glob && !x.tests.existing(depth) {
+		return false, nil, nil
+	}
+	found := false
+	for _, e := range list {
+		if !p.glob && !p.is(e) {
+			continue
+		}
+		if !x.tests.existing(depth) {
+			return false, nil, nil
+		}
+		m, _, err := x.part(e, depth+1)
+		if err != nil {
+			return false, nil, err
+		}
+		mutated, found = mutated || m, true
+	}
+	if found || p.glob {
+		return mutated, list, nil
+	}
+	if !x.tests.missing(depth) {
+		return false, nil, nil
+	}
+	added := x.missingAt(depth)
+	mutated, _, err = x.part(added, depth+1)
+	if err != nil {
+		return false, nil, err
+	}
+	x.changed = x.changed || mutated
+	return mutated, append(list[:len(list):len(list)], added), nil
+}
+
+// is says whether an element is the one that the part names.
+func (p part) is(element any) bool {
+	object, _ := element.(map[string]any)
+	v, ok := object[p.name]
+	return ok && p.key == v
+}
+
+// setElement puts the value in the place of an element, or behind the others.
+func (x *application) setElement(list []any, depth int) (bool, any, error) {
+	p := x.location[depth]
+	value, _ := x.once(x.set.element()).(map[string]any)
+	if err := x.bounds.add(weight(value)); err != nil {
+		return false, nil, err
+	}
+	list = append(make([]any, 0, len(list)+1), list...)
+	for i, e := range list {
+		if _, ok := e.(map[string]any); !ok {
+			return false, nil, fmt.Errorf("location %s is about another kind of object: an element is %s, and should be an object", x.location, typeName(e))
+		}
+		if !p.is(e) {
+			continue
+		}
+		if !x.tests.existing(depth) {
+			return false, nil, nil
+		}
+		x.changed = x.changed || !sameJSON(e, value)
+		list[i] = value
+		return true, list, nil
+	}
+	if !x.tests.missing(depth) {
+		return false, nil, nil
+	}
+	x.changed = true
+	return true, append(list, value), nil
+}

@@ -1,0 +1,199 @@
+package gatekeeper
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// findConflicts finds the mutators whose locations take the same part of
+// objects of one kind for different things, which Gatekeeper does not apply:
+// a field for an object and for a list, a list for one with different keys, or
+// what a mutator must have for itself for something that goes on
+// (gatekeeper/v3/pkg/mutation/schema). The errors are *render.Error.
+func findConflicts(all []*mutator) []error {
+	f := &conflictFinder{work: maxConflictWork}
+	root := &schemaNode{}
+	for _, m := range all {
+		if m.kind != "AssignMetadata" {
+			root.add(m)
+		}
+	}
+	f.visit(root)
+	var errs []error
+	if f.work == 0 {
+		errs = append(errs, at(all[0].object, "", "mutator-conflict", errors.New("there are too many mutators to tell which of them are at odds")))
+	}
+	for _, m := range all {
+		others := f.found[m]
+		if len(others) == 0 {
+			continue
+		}
+		m.conflicts = slices.SortedFunc(maps.Keys(others), compareMutators)
+		errs = append(errs, at(m.object, "/spec/location", "mutator-conflict", fmt.Errorf("location %s takes objects for something else than %s: Gatekeeper applies none of them", m.location, m.opponents())))
+	}
+	return errs
+}
+
+// opponents are the others in words.
+func (m *mutator) opponents() string {
+	const shown = 3
+	var words []string
+	for i, o := range m.conflicts {
+		if i == shown {
+			words = append(words, fmt.Sprintf("%d more", len(m.conflicts)-shown))
+			break
+		}
+		words = append(words, fmt.Sprintf("%s (%s, %s)", o.label(), o.location, span(o.object, "/spec/location")))
+	}
+	return strings.Join(words, " and ")
+}
+
+// A schemaNode is a place in objects, as the mutators' locations tell of it.
+type schemaNode struct {
+	fields map[string]*schemaField
+}
+
+// A schemaField is a field, or the key of a list's elements.
+type schemaField struct {
+	name     string
+	mutators []*mutator // through or at it
+	shapes   []shape    // that they take it for
+	ends     []bool     // whether they end here
+	next     *schemaNode
+}
+
+func (n *schemaNode) add(m *mutator) {
+	for i, p := range m.location {
+		if n.fields == nil {
+			n.fields = map[string]*schemaField{}
+		}
+		key := p.name
+		if p.list {
+			key = "[" + p.name // keys of lists are their own
+		}
+		f := n.fields[key]
+		if f == nil {
+			f = &schemaField{name: p.name, next: &schemaNode{}}
+			n.fields[key] = f
+		}
+		f.mutators = append(f.mutators, m)
+		f.shapes = append(f.shapes, m.shapeAt(i))
+		f.ends = append(f.ends, i == len(m.location)-1)
+		n = f.next
+	}
+}
+
+// shapeAt is what the location takes the part at i for.
+func (m *mutator) shapeAt(i int) shape {
+	switch {
+	case i == len(m.location)-1:
+		return m.terminal
+	case m.location[i+1].list:
+		return shapeList
+	}
+	return shapeObject
+}
+
+// keyAt is the key of the elements of the list at i.
+func (m *mutator) keyAt(i int) string { return m.location[i+1].name }
+
+// maxConflictWork is how many pairs of mutators are compared.
+const maxConflictWork = 4 << 20
+
+type conflictFinder struct {
+	found map[*mutator]map[*mutator]bool
+	work  int
+}
+
+func (f *conflictFinder) visit(root *schemaNode) {
+	f.found = map[*mutator]map[*mutator]bool{}
+	type place struct {
+		node  *schemaNode
+		depth int
+	}
+	for open := []place{{root, 0}}; len(open) > 0; open = open[1:] {
+		p := open[0]
+		for _, key := range sortedKeys(p.node.fields) {
+			field := p.node.fields[key]
+			f.field(field, p.depth)
+			open = append(open, place{field.next, p.depth + 1})
+		}
+	}
+}
+
+// field compares the mutators that have the field in their locations, where
+// they can be at odds at all.
+func (f *conflictFinder) field(field *schemaField, depth int) {
+	if !field.disputed(depth) {
+		return
+	}
+	for i, a := range field.mutators {
+		for j := i + 1; j < len(field.mutators) && f.work > 0; j++ {
+			f.work--
+			if b := field.mutators[j]; field.atOdds(i, j, depth) && a.meets(b) {
+				f.note(a, b)
+				f.note(b, a)
+			}
+		}
+	}
+}
+
+func (f *conflictFinder) note(a, b *mutator) {
+	if f.found[a] == nil {
+		f.found[a] = map[*mutator]bool{}
+	}
+	f.found[a][b] = true
+}
+
+// disputed is false where all say the same.
+func (s *schemaField) disputed(depth int) bool {
+	for i := range s.mutators {
+		if s.atOdds(0, i, depth) || s.mutators[i].terminates && s.ends[i] {
+			return true
+		}
+		if s.shapes[0] == shapeUnknown && s.shapes[i] != shapeUnknown {
+			return true // of which the others may say something else
+		}
+	}
+	return false
+}
+
+// atOdds says whether two mutators take the field for different things.
+func (s *schemaField) atOdds(i, j, depth int) bool {
+	a, b := s.mutators[i], s.mutators[j]
+	x, y := s.shapes[i], s.shapes[j]
+	switch {
+	case x != shapeUnknown && y != shapeUnknown && x != y:
+		return true
+	case x == shapeList && y == shapeList:
+		return a.keyAt(depth) != b.keyAt(depth)
+	}
+	return s.ends[i] && a.terminates && !s.ends[j] || s.ends[j] && b.terminates && !s.ends[i]
+}
+
+// meets says whether there is a kind, and an operation, that both are about.
+func (m *mutator) meets(o *mutator) bool {
+	for i := range m.appliesTo {
+		for j := range o.appliesTo {
+			if m.appliesTo[i].meets(&o.appliesTo[j]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (a *applyTo) meets(b *applyTo) bool {
+	both := func(x, y []string) bool {
+		return slices.ContainsFunc(x, func(s string) bool { return slices.Contains(y, s) })
+	}
+	return both(a.Kinds, b.Kinds) && both(a.Groups, b.Groups) && both(a.Versions, b.Versions) &&
+		(a.operation(policy.Create) && b.operation(policy.Create) || a.operation(policy.Update) && b.operation(policy.Update))
+}
+
+func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

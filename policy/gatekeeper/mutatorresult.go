@@ -1,0 +1,30 @@
+package gatekeeper
+
+import (
+	"errors"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// result is what is said of a mutator. What breaks it makes its webhook refuse
+// the request.
+func (m *mutator) result(outcome policy.Outcome, message string) policy.Result {
+	return policy.Result{
+		Engine: policy.EngineGatekeeper, Policy: m.name, Rule: m.kind, Outcome: outcome, Action: policy.Deny,
+		Message: message, PolicyOrigin: span(m.object, "/spec/location"),
+	}
+}
+
+func (e *mutatorError) result() policy.Result {
+	message := "mutation failed: " + e.err.Error()
+	if errors.Is(e.err, errNotConverging) {
+		message = e.err.Error()
+	}
+	return e.by.result(policy.Error, shorten(errors.New(message)).Error())
+}
+
+func (u *unsettled) result() policy.Result {
+	r := u.by.result(policy.Unknown, u.question)
+	r.Fields = u.pointers
+	return r
+}
