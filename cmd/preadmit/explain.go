@@ -35,11 +35,12 @@ it matches and why, its conditions, variables and expressions with the value of
 each part, the fields at fault with their lines, and what follows by which
 binding. Values of Secrets are hidden.
 
-OBJECT is kind/name, namespace/kind/name, or group/Kind/namespace/name as in
-suppressions (the core group is empty: /Pod/prod/web). The kind may also be the
-resource (deployments), with its group (deployment.apps). It is looked for among
-what PATH renders (default: the current directory), as check does; where units
-have objects of the same name, narrow down PATH or name the unit with --unit.
+OBJECT is kind/name, namespace/kind/name, Kind/namespace/name, or
+group/Kind/namespace/name as in suppressions (the core group is empty:
+/Pod/prod/web). The kind may also be the resource (deployments), with its group
+(deployment.apps). It is looked for among what PATH renders (default: the
+current directory), as check does; where units have objects of the same name,
+narrow down PATH or name the unit with --unit.
 
   preadmit explain require-limits prod/deployment/web charts/web
   preadmit explain require-limits/validations[0] deployment/web -p policies
@@ -370,11 +371,14 @@ func parseObjectRef(s string) (objectRef, error) {
 		r.kind, r.name = parts[0], parts[1]
 	case 3:
 		r.namespace, r.namesNamespace, r.kind, r.name = parts[0], true, parts[1], parts[2]
+		if parts[0] != strings.ToLower(parts[0]) { // which no namespace has
+			r.kind, r.namespace = parts[0], parts[1]
+		}
 	case 4:
 		r.group, r.hasGroup, r.kind = parts[0], true, parts[1]
 		r.namespace, r.namesNamespace, r.name = parts[2], true, parts[3]
 	default:
-		return r, fmt.Errorf("%q is no OBJECT: want kind/name, namespace/kind/name or group/Kind/namespace/name", s)
+		return r, fmt.Errorf("%q is no OBJECT: want kind/name, namespace/kind/name, Kind/namespace/name or group/Kind/namespace/name", s)
 	}
 	if !r.hasGroup {
 		r.kind, r.group, r.hasGroup = strings.Cut(r.kind, ".")
