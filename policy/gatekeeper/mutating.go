@@ -1,0 +1,220 @@
+package gatekeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/patch"
+	"github.com/preadmit/preadmit/render"
+)
+
+// Mutating changes requests' objects by Gatekeeper's mutators, as its mutating
+// webhook does. It is safe for concurrent use.
+type Mutating struct {
+	engine   *Engine // of the webhook: options, config and namespaces
+	mutators *mutators
+}
+
+var _ policy.Mutator = (*Mutating)(nil)
+
+// NewMutating reads the mutators among the objects (Assign, AssignImage,
+// AssignMetadata and ModifySet of mutations.gatekeeper.sh), and the Config that
+// leaves namespaces out; others are passed over. The error joins a
+// *render.Error for each reason why Gatekeeper, or the API server, would refuse
+// a mutator or not apply it; what is valid is applied, so Mutating is never
+// nil. Of the options it asks Cluster and Kinds.
+func NewMutating(objects []*render.Object, o Options) (*Mutating, error) {
+	all, err := newMutators(objects)
+	config, _ := newConfig(objects) // New tells what is wrong with it
+	return &Mutating{&Engine{options: o, config: config}, all}, err
+}
+
+// HoldsMutator says whether an object is one of those that NewMutating reads,
+// besides the Config.
+func HoldsMutator(o *render.Object) bool { return isMutator(o) }
+
+// Mutate implements policy.Mutator. There is a step for each mutator that
+// matches, and one for each time that it changes the object again.
+func (m *Mutating) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step, error) {
+	if len(m.mutators.applied) == 0 || !asksMutation(req) {
+		return nil, nil
+	}
+	x := mutable{kind: req.Kind, operation: req.Operation}
+	x.matchable = matchable{object: req.Admitted, source: sourceOriginal}
+	if req.Resource.Namespaced {
+		x.namespace = m.engine.namespaceOf(req.Subject().Unit, req.Namespace)
+	}
+	if why := m.exempts(&x.matchable); why != "" {
+		return m.mutators.skip(&x, why), nil
+	}
+	done, err := m.mutators.mutate(ctx, x)
+	var refused *mutatorError
+	switch {
+	case errors.As(err, &refused):
+		return []policy.Step{{Result: refused.result()}}, nil
+	case err != nil:
+		return nil, err
+	}
+	return m.steps(req, &done), nil
+}
+
+// gatekeeperGroups are those of Gatekeeper's own objects, which it does not
+// mutate.
+var gatekeeperGroups = []string{
+	templatesGroup, constraintsGroup, mutationsGroup, configGroup, expansionGroup,
+	"externaldata.gatekeeper.sh", "status.gatekeeper.sh",
+}
+
+// asksMutation says whether the API server asks the webhook about a request,
+// and that looks at it. It never asks about what configures webhooks.
+func asksMutation(req *policy.Request) bool {
+	switch {
+	case req.Admitted == nil || req.SubResource != "":
+		return false
+	case req.Operation != policy.Create && req.Operation != policy.Update:
+		return false
+	}
+	return req.Kind.Group != "admissionregistration.k8s.io" && !slices.Contains(gatekeeperGroups, req.Kind.Group)
+}
+
+// exempts is why the webhook does not look at an object; "" if it does. See
+// Engine.exempts.
+func (m *Mutating) exempts(x *matchable) string {
+	name := x.in()
+	var labels map[string]string
+	switch {
+	case name == "":
+		return ""
+	case isNamespace(x.object):
+		labels = labelsOf(x.object)
+	case x.namespace != nil:
+		labels = x.namespace.labels
+	}
+	if _, ignored := labels[ignoreLabel]; ignored {
+		return fmt.Sprintf("namespace %s has the label %s, so Gatekeeper's webhook is not asked", name, ignoreLabel)
+	}
+	if name == ownNamespace {
+		return fmt.Sprintf("Gatekeeper's webhook is not asked about namespace %s, which is its own", name)
+	}
+	if e := m.engine.config.excludes(processMutation, name); e != nil {
+		return fmt.Sprintf("namespace %s is excluded from mutation by the Config at %s", name, span(e.object, e.pointer))
+	}
+	return ""
+}
+
+// skip is what is said of the mutators that match an object which the webhook
+// does not look at.
+func (s *mutators) skip(x *mutable, why string) []policy.Step {
+	var steps []policy.Step
+	for _, m := range s.applied {
+		if concerned, err := m.concerns(&x.matchable, x.kind, x.operation); concerned && err == nil {
+			steps = append(steps, policy.Step{Result: m.result(policy.Skip, why)})
+		}
+	}
+	return steps
+}
+
+// steps are what the mutators did, with the object admitted again after each.
+// The API server gets to see only the last one.
+func (m *Mutating) steps(req *policy.Request, done *mutation) []policy.Step {
+	if err := m.admit(req, done.steps); err != nil {
+		return []policy.Step{{Result: err.result()}}
+	}
+	steps := make([]policy.Step, 0, len(done.steps)+len(done.unknowns))
+	object := req.Admitted
+	for i := range done.steps {
+		steps = append(steps, done.steps[i].step(&object))
+	}
+	for i := range done.unknowns {
+		steps = append(steps, policy.Step{Result: done.unknowns[i].result()})
+	}
+	return steps
+}
+
+// admit takes each object that the mutators made as the API server would. One
+// that it would not take counts as it is where a later one is taken; the error
+// is of the mutator after which none is.
+func (m *Mutating) admit(req *policy.Request, steps []mutated) *mutatorError {
+	var err *mutatorError
+	last := true
+	for i := range slices.Backward(steps) {
+		if steps[i].after == nil {
+			continue
+		}
+		admitted, refused := m.readmit(req, steps[i].after)
+		switch {
+		case refused == nil && err != nil:
+			return err
+		case refused == nil:
+			steps[i].after = admitted
+		case last || err != nil:
+			err = &mutatorError{steps[i].by, fmt.Errorf("the API server would not take what it makes of the object: %w", refused)}
+		}
+		last = false
+	}
+	return err
+}
+
+func (m *Mutating) readmit(req *policy.Request, object map[string]any) (map[string]any, error) {
+	if was, is := kindOf(req.Admitted), kindOf(object); was != is {
+		return nil, fmt.Errorf("apiVersion and kind can't be changed from %s %s", was.GroupVersion(), was.Kind)
+	}
+	if m.engine.options.Kinds == nil {
+		return object, nil
+	}
+	o := &render.Object{Unstructured: &unstructured.Unstructured{Object: object}}
+	if req.Object != nil {
+		o.Unit = req.Object.Unit
+	}
+	return m.engine.options.Kinds.Admit(o, req.Namespace)
+}
+
+// step is the step of a mutator from one object to the next.
+func (s *mutated) step(object *map[string]any) policy.Step {
+	result := s.by.result(policy.Pass, "changes nothing")
+	if s.after == nil {
+		return policy.Step{Result: result}
+	}
+	fields := patch.Differences(*object, s.after)
+	if len(fields) == 0 {
+		return policy.Step{Result: result}
+	}
+	*object = s.after
+	result.Fields, result.Message = fields, "sets "+patch.OrList(fields)
+	return policy.Step{Result: result, Admitted: s.after}
+}
+
+// Rules implements policy.Mutator: one rule a mutator.
+func (m *Mutating) Rules() []policy.Rule {
+	rules := make([]policy.Rule, len(m.mutators.applied))
+	for i, x := range m.mutators.applied {
+		rules[i] = x.document()
+	}
+	return rules
+}
+
+// document documents a mutator by its annotations, as constraints are.
+func (m *mutator) document() policy.Rule {
+	notes := m.object.GetAnnotations()
+	annotation := func(keys []string) string {
+		for _, key := range keys {
+			if s := strings.TrimSpace(notes[key]); s != "" {
+				return cel.Shorten(s, maxDocument)
+			}
+		}
+		return ""
+	}
+	title, _, _ := strings.Cut(annotation(titleKeys), "\n")
+	return policy.Rule{
+		Engine: policy.EngineGatekeeper, Policy: m.name, Name: m.kind, Action: policy.Deny,
+		Title: title, Description: annotation(descriptionKeys), Help: annotation(helpKeys), URL: annotation(urlKeys),
+		Expression: cel.Shorten(m.location.String(), maxDocument), Origin: span(m.object, "/spec/location"),
+	}
+}
