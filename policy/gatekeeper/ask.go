@@ -34,9 +34,14 @@ func (e *Engine) Review(ctx context.Context, x Review) ([]Response, error) {
 		return nil, err
 	}
 	all, err := e.respond(r)
+	if err == nil {
+		var implied []Response
+		implied, err = e.reviewImplied(r)
+		all = append(all, implied...)
+	}
 	var told []Response
 	for _, resp := range all {
-		if resp.Outcome != policy.Pass {
+		if resp.Outcome != policy.Pass && resp.Outcome != policy.Skip && !resp.ignored {
 			told = append(told, resp)
 		}
 	}

@@ -5,10 +5,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/google/cel-go/common/types/ref"
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -25,6 +28,10 @@ type constraint struct {
 	severity   policy.Severity
 	origin     render.Span
 	told       *told
+
+	freeze      sync.Once // what follows, for CEL
+	frozenTree  ref.Val
+	frozenSizes cel.Sizes
 }
 
 // The enforcement points of Gatekeeper, and all of them.

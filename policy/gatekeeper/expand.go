@@ -45,7 +45,7 @@ const (
 // is changed by the mutators before that, as gator does it; else the chain has
 // done so. The error is that of the context.
 func (e *expansions) expand(ctx context.Context, x matchable) ([]expanded, []policy.Result, error) {
-	if e == nil || len(e.byKind) == 0 {
+	if e.none() {
 		return nil, nil, nil
 	}
 	r := &expansionRun{expansions: e, ctx: ctx, root: x.object}
@@ -59,6 +59,8 @@ func (e *expansions) expand(ctx context.Context, x matchable) ([]expanded, []pol
 	r.recurse(x, "", 0)
 	return r.made, r.results, ctx.Err()
 }
+
+func (e *expansions) none() bool { return e == nil || len(e.byKind) == 0 }
 
 func kindOf(object map[string]any) schema.GroupVersionKind {
 	return (&unstructured.Unstructured{Object: object}).GroupVersionKind()

@@ -94,19 +94,17 @@ func expansionsByKind(all []*expansionTemplate) map[string][]*expansionTemplate 
 	return byKind
 }
 
-// withExpansionTemplate adds a template. Of two that have the same name the
-// later one counts.
+// withExpansionTemplate adds a template. Of several others with one name the
+// first is used.
 func withExpansionTemplate(all []*expansionTemplate, t *expansionTemplate) ([]*expansionTemplate, []error) {
 	i := slices.IndexFunc(all, func(o *expansionTemplate) bool { return o.name == t.name })
-	if i < 0 {
+	switch {
+	case i < 0:
 		return append(all, t), nil
+	case !alike(all[i].object, t.object):
+		return all, []error{at(t.object, "/metadata/name", ruleExpansion, otherOf(expansionKind, t.name, all[i].object))}
 	}
-	old := all[i]
-	all[i] = t
-	if sameJSON(old.object.Object["spec"], t.object.Object["spec"]) {
-		return all, nil
-	}
-	return all, []error{warning(old.object, "/metadata/name", ruleExpansion, fmt.Errorf("another %s has this name, %s: only that one is applied", expansionKind, span(t.object, "")))}
+	return all, nil
 }
 
 const ruleExpansion = "expansion-template"

@@ -73,6 +73,7 @@ type Engine struct {
 	constraints []*constraint // by kind and name, and then as given
 	config      *config
 	inventory   *inventory
+	expansions  *expansions
 
 	index sync.Map // of schema.GroupKind: the constraints that may be about it
 }
@@ -102,6 +103,7 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 		errs = append(errs, e.config.unsynced(all)...)
 	}
 	e.inventory = newInventory(o, e.config, all)
+	errs = append(errs, e.expanding(objects)...)
 	return e, errors.Join(errs...)
 }
 
@@ -110,7 +112,7 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 func (e *Engine) With(cluster *policy.Cluster) *Engine {
 	o := e.options
 	o.Cluster = cluster
-	return &Engine{options: o, constraints: e.constraints, config: e.config, inventory: e.inventory.with(o)}
+	return &Engine{options: o, constraints: e.constraints, config: e.config, inventory: e.inventory.with(o), expansions: e.expansions}
 }
 
 func isTemplate(o *render.Object) bool {
@@ -121,7 +123,7 @@ func isTemplate(o *render.Object) bool {
 // Holds says whether an object is one of those that New reads.
 func Holds(o *render.Object) bool {
 	gvk := o.GroupVersionKind()
-	return isTemplate(o) || gvk.Group == constraintsGroup ||
+	return isTemplate(o) || isExpansionTemplate(o) || gvk.Group == constraintsGroup ||
 		gvk.Group == configGroup && gvk.Kind == "Config" || gvk.Group == syncSetGroup && gvk.Kind == "SyncSet"
 }
 
@@ -205,18 +207,23 @@ func (e *Engine) of(kind schema.GroupKind) []*constraint {
 
 // Validate implements policy.Validator.
 func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
-	if len(e.constraints) == 0 || !e.asked(req.Operation) {
+	if len(e.constraints) == 0 && e.expansions.none() || !e.asked(req.Operation) {
 		return nil, nil
 	}
-	responses, err := e.respond(e.reviewOf(ctx, req))
-	if err != nil || len(responses) == 0 {
+	r := e.reviewOf(ctx, req)
+	responses, err := e.respond(r)
+	if err != nil {
 		return nil, err
 	}
-	results := make([]policy.Result, len(responses))
+	implied, err := e.validateImplied(r, responses)
+	if err != nil || len(responses)+len(implied) == 0 {
+		return nil, err
+	}
+	results := make([]policy.Result, len(responses), len(responses)+len(implied))
 	for i := range responses {
 		results[i] = responses[i].result()
 	}
-	return results, nil
+	return append(results, implied...), nil
 }
 
 // asked says whether the webhook is asked about an operation.
@@ -227,10 +234,14 @@ func (e *Engine) asked(op policy.Operation) bool {
 // result makes a result of a response.
 func (r *Response) result() policy.Result {
 	c := r.constraint
+	action := c.action()
+	if r.ignored {
+		action = policy.Warn
+	}
 	return policy.Result{
 		Engine: policy.EngineGatekeeper, Policy: c.object.GetName(), Rule: c.object.GetKind(),
-		Outcome: r.Outcome, Action: c.action(), Severity: c.severity,
-		Message: cel.Shorten(r.Message, maxMessage), Fields: r.Fields, Assumed: r.Assumed,
+		Outcome: r.Outcome, Action: action, Severity: c.severity,
+		Message: cel.Shorten(r.Message, maxMessage), Fields: r.Fields, Telling: r.telling, Assumed: r.Assumed,
 		PolicyOrigin: c.origin,
 	}
 }

@@ -26,6 +26,9 @@ type Response struct {
 	Assumed    []string
 
 	constraint *constraint
+	ignored    bool     // broke, and the template says to let that pass
+	telling    []string // for policy.Result
+	override   string   // the action of the expansion template, of what it made
 }
 
 // respond takes a review through the constraints, in their order. The error is
@@ -75,7 +78,7 @@ func (c *constraint) said(o policy.Outcome, message string) Response {
 // askRego asks a constraint whose template is in Rego.
 func (r *review) askRego(c *constraint) []Response {
 	code := c.template.rego
-	if open := r.unknown(code); open != "" {
+	if open := r.unknown(code.readsUser, code.readsNamespace); open != "" {
 		return []Response{c.said(policy.Unknown, open)}
 	}
 	q := r.question(c)
@@ -121,14 +124,14 @@ func (r *review) question(c *constraint) rego.Question {
 
 // unknown is what a template's verdict hangs on that is not known; "" if there
 // is nothing.
-func (r *review) unknown(code *regoCode) string {
+func (r *review) unknown(readsUser, readsNamespace bool) string {
 	if r.engine.options.Written {
 		return ""
 	}
 	switch {
-	case code.readsUser && !r.userKnown:
+	case readsUser && !r.userKnown:
 		return "needs to know who makes the request: give the user with --as"
-	case code.readsNamespace && r.namespace != nil && !r.namespace.known:
+	case readsNamespace && r.namespace != nil && !r.namespace.known:
 		return fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", r.namespace.name)
 	}
 	return ""

@@ -46,19 +46,16 @@ func newMutators(objects []*render.Object) (*mutators, error) {
 	return s, errors.Join(errs...)
 }
 
-// insert adds a mutator. Of two that have the same name the later one counts.
+// insert adds a mutator. Of several others with one name the first is used.
 func (s *mutators) insert(m *mutator) []error {
 	i := slices.IndexFunc(s.all, func(o *mutator) bool { return compareMutators(m, o) == 0 })
-	if i < 0 {
+	switch {
+	case i < 0:
 		s.all = append(s.all, m)
-		return nil
+	case !alike(s.all[i].object, m.object):
+		return []error{at(m.object, "/metadata/name", ruleMutator, otherOf(m.kind, m.name, s.all[i].object))}
 	}
-	old := s.all[i]
-	s.all[i] = m
-	if reflect.DeepEqual(old.object.Object["spec"], m.object.Object["spec"]) {
-		return nil
-	}
-	return []error{warning(old.object, "/metadata/name", ruleMutator, fmt.Errorf("another %s has this name, %s: only that one is applied", m.kind, span(m.object, "")))}
+	return nil
 }
 
 // A mutable is an object to which mutators are applied.

@@ -2,20 +2,290 @@ package gatekeeper
 
 import (
 	"errors"
+	"fmt"
+	"strings"
+	"sync"
 
+	celgo "github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/explain"
 	"github.com/preadmit/preadmit/render"
 )
 
+// A nativeCode is the CEL of a template, compiled. It is read-only but for
+// what is made on first use, and safe for concurrent use
+// (gatekeeper/v3/pkg/drivers/k8scel).
 type nativeCode struct {
-	text      string
-	generates bool
+	text        string
+	ignores     bool // its failurePolicy is Ignore
+	generates   bool // Gatekeeper makes a ValidatingAdmissionPolicy of it
+	variables   []*expression
+	slots       map[string]int // of variables, by name
+	conditions  []*expression
+	validations []*expression
+	messages    []*expression // by validation; nil for those without
+	fixed       []string      // messages by validation, as they are written
+
+	readsUser, readsNamespace bool
+
+	bounds [len(buckets)]func() uint64 // of the cost of everything
 }
-type nativeEnvs struct{}
-type nativeReview struct{}
 
-func newNativeEnvs() (*nativeEnvs, error) { return nil, nil }
+// An expression is one CEL expression of a template.
+type expression struct {
+	name, pointer, source string
+	want                  []*celgo.Type
+	program               *cel.Program
+	explainer             func() *explain.Explainer // of validations; gives nil where it can't be explained
+}
 
+// A nativeSource is the source of K8sNativeValidation as it is written.
+type nativeSource struct {
+	Validations []struct {
+		Expression        string `json:"expression"`
+		Message           string `json:"message"`
+		MessageExpression string `json:"messageExpression"`
+	} `json:"validations"`
+	FailurePolicy   *string           `json:"failurePolicy"`
+	MatchConditions []namedExpression `json:"matchCondition"`
+	Variables       []namedExpression `json:"variables"`
+	GenerateVAP     *bool             `json:"generateVAP"`
+}
+
+type namedExpression struct {
+	Name       string `json:"name"`
+	Expression string `json:"expression"`
+}
+
+// What Gatekeeper puts before a template's own variables, whose names are
+// taken: parameters come from the constraint, which is what params is there.
+const (
+	paramsName     = "params"
+	anyObjectName  = "anyObject"
+	reservedPrefix = "gatekeeper_internal_"
+
+	paramsSource    = "has(params.spec) && has(params.spec.parameters) ? params.spec.parameters : null"
+	anyObjectSource = `object == null && request.operation == "DELETE" ? oldObject : object`
+)
+
+// newNative reads and compiles the CEL at a pointer of a template.
 func (k *compiler) newNative(o *render.Object, pointer string, source map[string]any) (*nativeCode, []error) {
-	return nil, []error{at(o, pointer, "cel", errors.New("not there yet"))}
+	if source == nil {
+		return nil, []error{at(o, pointer, "cel", errors.New("the code has no source"))}
+	}
+	var s nativeSource
+	errs := decode(o, pointer, source, &s, "cel")
+	if broken(errs) {
+		return nil, errs
+	}
+	if f := s.fault(); f != nil {
+		return nil, append(errs, at(o, pointer+f.pointer, "cel", f.err))
+	}
+	envs, err := k.cel()
+	if err != nil {
+		return nil, append(errs, err)
+	}
+	c := s.expressions()
+	more := c.compile(o, pointer, envs)
+	if errs = append(errs, more...); len(more) > 0 {
+		return nil, errs
+	}
+	c.ready(envs)
+	return c, errs
 }
-func (r *review) askNative(c *constraint) []Response { return nil }
+
+// fault is why Gatekeeper would refuse the source.
+func (s *nativeSource) fault() *fault {
+	for i, c := range s.MatchConditions {
+		if strings.HasPrefix(c.Name, reservedPrefix) {
+			return &fault{render.Pointer("matchCondition", i, "name"), fmt.Errorf("match condition %s: names that begin with %s are Gatekeeper's own", c.Name, reservedPrefix)}
+		}
+	}
+	for i, v := range s.Variables {
+		if v.Name == paramsName || v.Name == anyObjectName || strings.HasPrefix(v.Name, reservedPrefix) {
+			return &fault{render.Pointer("variables", i, "name"), fmt.Errorf("variable %s: Gatekeeper has one of that name itself", v.Name)}
+		}
+	}
+	if p := s.FailurePolicy; p != nil && *p != "Fail" && *p != "Ignore" {
+		return &fault{"/failurePolicy", fmt.Errorf("failurePolicy %q is neither Fail nor Ignore", *p)}
+	}
+	return nil
+}
+
+// expressions lists the expressions, in the order in which they are compiled.
+func (s *nativeSource) expressions() *nativeCode {
+	c := &nativeCode{slots: map[string]int{}, generates: s.GenerateVAP != nil && *s.GenerateVAP}
+	c.ignores = s.FailurePolicy != nil && *s.FailurePolicy == "Ignore"
+	variable := func(name, pointer, source string) {
+		c.slots[name] = len(c.variables)
+		c.variables = append(c.variables, &expression{name: name, pointer: pointer, source: source})
+	}
+	variable(anyObjectName, "", anyObjectSource)
+	variable(paramsName, "", paramsSource)
+	for i, v := range s.Variables {
+		variable(v.Name, render.Pointer("variables", i, "expression"), v.Expression)
+	}
+	boolean, text := []*celgo.Type{celgo.BoolType}, []*celgo.Type{celgo.StringType}
+	for i, m := range s.MatchConditions {
+		c.conditions = append(c.conditions, &expression{name: m.Name, pointer: render.Pointer("matchCondition", i, "expression"), source: m.Expression, want: boolean})
+	}
+	var all []string
+	for i, v := range s.Validations {
+		c.validations = append(c.validations, &expression{pointer: render.Pointer("validations", i, "expression"), source: v.Expression, want: boolean})
+		c.fixed, c.messages = append(c.fixed, strings.TrimSpace(v.Message)), append(c.messages, nil)
+		if v.MessageExpression != "" {
+			c.messages[i] = &expression{pointer: render.Pointer("validations", i, "messageExpression"), source: v.MessageExpression, want: text}
+		}
+		all = append(all, strings.TrimSpace(v.Expression))
+	}
+	c.text = strings.Join(all, "\n")
+	return c
+}
+
+// each calls f for every expression, in order.
+func (c *nativeCode) each(f func(*expression)) {
+	for _, list := range [][]*expression{c.variables, c.conditions, c.validations, c.messages} {
+		for _, e := range list {
+			if e != nil {
+				f(e)
+			}
+		}
+	}
+}
+
+// nativeEnvs are the environments of templates, without and with params. Like
+// Gatekeeper, which compiles CEL itself, they have all that the libraries know,
+// whatever the API server's version.
+type nativeEnvs struct{ plain, params *celgo.Env }
+
+func newNativeEnvs() (*nativeEnvs, error) {
+	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
+	stored := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
+	plain, err := cel.Newest().Extend(stored, cel.Declarations{
+		Variables: map[string]*celgo.Type{
+			"object": celgo.DynType, "oldObject": celgo.DynType,
+			"request": request.CelType(), "namespaceObject": namespace.CelType(),
+		},
+		Types: []*apiservercel.DeclType{namespace, request},
+	})
+	if err != nil {
+		return nil, err
+	}
+	params, err := cel.Newest().Extend(plain, cel.Declarations{Variables: map[string]*celgo.Type{paramsName: celgo.DynType}})
+	return &nativeEnvs{plain, params}, err
+}
+
+// compile checks the expressions, each variable with those before it, and
+// plans them. The errors are at their places in the template.
+func (c *nativeCode) compile(o *render.Object, base string, envs *nativeEnvs) []error {
+	types := cel.VariablesType()
+	declared := cel.Declarations{
+		Variables: map[string]*celgo.Type{"variables": types.CelType()}, Types: []*apiservercel.DeclType{types},
+	}
+	plain, err := cel.Newest().Extend(envs.plain, declared)
+	if err != nil {
+		return []error{at(o, base, "cel", err)}
+	}
+	params, err := cel.Newest().Extend(envs.params, declared)
+	if err != nil {
+		return []error{at(o, base, "cel", err)}
+	}
+	var errs []error
+	ofVariables := len(c.variables)
+	c.each(func(e *expression) {
+		env := plain
+		if ofVariables > 0 {
+			env = params
+		}
+		ast, err := compileExpression(env, e)
+		if err == nil {
+			e.program, err = cel.Plan(ast)
+		}
+		if err != nil {
+			errs = append(errs, expressionError(o, base+e.pointer, e.source, err))
+		}
+		if ofVariables > 0 {
+			ofVariables--
+			var t *celgo.Type
+			if ast != nil {
+				t = ast.OutputType()
+			}
+			cel.AddVariable(types, e.name, t)
+		}
+	})
+	return errs
+}
+
+func compileExpression(env *celgo.Env, e *expression) (*celgo.Ast, error) {
+	if strings.TrimSpace(e.source) == "" {
+		return nil, errors.New("expression is not specified")
+	}
+	return cel.Compile(env, e.source, e.want...)
+}
+
+// expressionError is about an expression that does not compile, where in it
+// that is if it is known.
+func expressionError(o *render.Object, pointer, source string, err error) error {
+	e := at(o, pointer, "cel", err)
+	if wrong := (*cel.CompileError)(nil); errors.As(err, &wrong) && len(wrong.Issues) > 0 {
+		if s, ok := o.Inside(pointer, source, wrong.Issues[0].Offset(source)); ok {
+			e.Span = s
+		}
+	}
+	return e
+}
+
+// ready prepares what is needed once the expressions are compiled.
+func (c *nativeCode) ready(_ *nativeEnvs) {
+	variables := make([]explain.Variable, len(c.variables))
+	for i, v := range c.variables {
+		variables[i] = explain.Variable{Name: v.name, AST: v.program.AST}
+	}
+	for _, e := range c.validations {
+		e.explainer = sync.OnceValue(func() *explain.Explainer {
+			env, err := cel.RunEnv()
+			if err != nil {
+				return nil
+			}
+			x, err := explain.New(env, e.program.AST, variables)
+			if err != nil {
+				return nil
+			}
+			return x
+		})
+	}
+	c.each(func(e *expression) {
+		c.readsUser = c.readsUser || selectsUser(e.program.AST)
+		c.readsNamespace = c.readsNamespace || names(e.program.AST, "namespaceObject")
+	})
+	for i := range buckets {
+		c.bounds[i] = sync.OnceValue(func() uint64 { return c.bound(buckets[i]) })
+	}
+}
+
+// names says whether an expression reads a variable.
+func names(a *celgo.Ast, name string) bool {
+	root := celast.NavigateAST(a.NativeRep())
+	for _, e := range celast.MatchDescendants(root, celast.KindMatcher(celast.IdentKind)) {
+		if e.AsIdent() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// selectsUser says whether an expression reads who makes the request.
+func selectsUser(a *celgo.Ast) bool {
+	root := celast.NavigateAST(a.NativeRep())
+	for _, e := range celast.MatchDescendants(root, celast.KindMatcher(celast.SelectKind)) {
+		if e.AsSelect().FieldName() == "userInfo" && e.AsSelect().Operand().Kind() == celast.IdentKind && e.AsSelect().Operand().AsIdent() == "request" {
+			return true
+		}
+	}
+	return false
+}

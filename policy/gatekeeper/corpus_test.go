@@ -1,0 +1,123 @@
+package gatekeeper
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// corpora are gator's own suites, and those of the Gatekeeper library, each
+// case with what `gator verify` expects of it.
+var corpora = []string{"gatekeeper", "gatekeeper-library"}
+
+// expected is a case of a corpus.
+type expected struct {
+	Case     string
+	Resource struct {
+		File string
+		Doc  int
+	}
+	Inventory  []string
+	Assertions []struct {
+		Violations any
+		Message    *string
+	}
+}
+
+func TestCorpus(t *testing.T) {
+	t.Parallel()
+	for _, corpus := range corpora {
+		dirs, _ := filepath.Glob(filepath.Join("..", "..", "..", "shared", "corpora", corpus, "*"))
+		if len(dirs) == 0 {
+			t.Skipf("no %s corpus beside the repository", corpus)
+		}
+		for _, dir := range dirs {
+			t.Run(filepath.Base(dir), func(t *testing.T) {
+				t.Parallel()
+				runCorpusCase(t, dir)
+			})
+		}
+	}
+}
+
+func runCorpusCase(t *testing.T, dir string) {
+	if _, err := os.Stat(filepath.Join(dir, "expansion")); err == nil {
+		t.Skip("is about expansion")
+	}
+	policies, _ := filepath.Glob(filepath.Join(dir, "policies", "*"))
+	var objects []*render.Object
+	for _, p := range policies {
+		objects = append(objects, parseFile(t, p)...)
+	}
+	e, err := New(objects, Options{Written: true, EnforcementPoint: PointGator})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "expect.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []expected
+	if err := json.Unmarshal(data, &cases); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		var inventory []*render.Object
+		for _, f := range c.Inventory {
+			inventory = append(inventory, parseFile(t, filepath.Join(dir, f))...)
+		}
+		subject := parseFile(t, filepath.Join(dir, c.Resource.File))[c.Resource.Doc]
+		responses, err := e.With(policy.NewCluster(inventory...)).Review(t.Context(), Review{Object: subject})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range c.Assertions {
+			if n := counted(responses, a.Message); !holds(a.Violations, n) {
+				t.Errorf("%s: %d violations, want %v: %v", c.Case, n, a.Violations, responses)
+			}
+		}
+	}
+}
+
+func counted(responses []Response, message *string) int {
+	n := 0
+	for _, r := range responses {
+		if message == nil || regexp.MustCompile(*message).MatchString(r.Message) {
+			n++
+		}
+	}
+	return n
+}
+
+func holds(want any, n int) bool {
+	switch w := want.(type) {
+	case bool:
+		return w == (n > 0)
+	case string:
+		return (strings.ToLower(w) == "yes") == (n > 0)
+	case float64:
+		return int(w) == n
+	}
+	return n > 0
+}
+
+func parseFile(t testing.TB, path string) []*render.Object {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := render.Parse(filepath.Base(path), data)
+	for _, e := range render.Errors(err) {
+		if !e.Warning {
+			t.Fatal(e)
+		}
+	}
+	return objects
+}

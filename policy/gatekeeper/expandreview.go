@@ -1,0 +1,119 @@
+package gatekeeper
+
+import (
+	"errors"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// expanding reads the expansion templates among the objects, and the mutators
+// that are applied to what they make. Of the mutators NewMutating tells what is
+// wrong with them, which only gator has no use for.
+func (e *Engine) expanding(objects []*render.Object) []error {
+	m, broken := newMutators(objects)
+	if !e.options.Written {
+		broken = nil
+	}
+	var err error
+	e.expansions, err = newExpansions(objects, m)
+	return []error{broken, err}
+}
+
+// validateImplied judges what will be made of the object of a request. What is
+// said of it is about the fields that it is made from. That a constraint holds
+// is said once, with the responses to the object itself.
+func (e *Engine) validateImplied(r *review, own []Response) ([]policy.Result, error) {
+	responses, results, err := e.implied(r)
+	if err != nil {
+		return nil, err
+	}
+	said := map[*constraint]bool{}
+	for i := range own {
+		said[own[i].constraint] = true
+	}
+	for i := range responses {
+		resp := &responses[i]
+		if resp.Outcome == policy.Pass && said[resp.constraint] {
+			continue
+		}
+		said[resp.constraint] = true
+		result := resp.result()
+		if resp.override != "" {
+			result.Action = actionOf(resp.override)
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+// reviewImplied is validateImplied for gator, which refuses to look at an
+// object where something can't be made.
+func (e *Engine) reviewImplied(r *review) ([]Response, error) {
+	responses, broken, err := e.implied(r)
+	if len(broken) > 0 && err == nil {
+		err = errors.New(broken[0].Message)
+	}
+	return responses, err
+}
+
+// implied are the responses to what will be made of the object of a review, and
+// what is to be said where something can't be made.
+func (e *Engine) implied(r *review) ([]Response, []policy.Result, error) {
+	if e.expansions == nil || r.exemption != "" {
+		return nil, nil, nil
+	}
+	x := matchable{object: r.subject(), namespace: r.namespace, source: r.source, written: e.options.Written}
+	made, results, err := e.expansions.expand(r.ctx, x)
+	if err != nil {
+		return nil, nil, err
+	}
+	var all []Response
+	for i := range made {
+		responses, err := e.respond(r.of(&made[i]))
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, resp := range responses {
+			all = append(all, made[i].respond(resp))
+		}
+	}
+	return all, results, nil
+}
+
+// of is the review of what was made. Nobody in particular asks for it.
+func (r *review) of(x *expanded) *review {
+	kind := x.template.generates
+	made := &review{
+		ctx: r.ctx, engine: r.engine, unit: r.unit, kind: kind, operation: r.operation,
+		namespace: r.namespace, source: sourceGenerated, userKnown: true,
+	}
+	if made.object = x.object; r.operation == string(policy.Delete) {
+		made.object, made.old = nil, x.object
+	}
+	made.fields = map[string]any{
+		"uid": "", "operation": r.operation, "userInfo": map[string]any{}, "options": nil,
+		"kind":     map[string]any{"group": kind.Group, "version": kind.Version, "kind": kind.Kind},
+		"resource": map[string]any{"group": "", "version": "", "resource": ""},
+		"name":     metaText(x.object, "name"),
+	}
+	if ns := metaText(x.object, "namespace"); ns != "" {
+		made.fields["namespace"] = ns
+	}
+	return made
+}
+
+// respond makes a response about what was made one about what it was made from.
+func (x *expanded) respond(resp Response) Response {
+	if resp.Message != "" {
+		resp.Message = x.template.implied(resp.Message)
+	}
+	if resp.Fields = x.pointers(resp.Fields); len(resp.Fields) == 0 {
+		resp.Fields = []string{x.prefix}
+	}
+	if x.template.action != "" {
+		resp.Actions, resp.override = []string{x.template.action}, x.template.action
+	}
+	resp.Assumed = append(resp.Assumed, x.assumed...)
+	return resp
+}
