@@ -59,9 +59,8 @@ func newBench(in, judge *input, o *checkOptions) (*bench, error) {
 	}
 	policies = distinct(only(policies, isJudge))
 	b.cluster = cluster
-	b.unsupported(policies)
 	for _, p := range policies {
-		b.broken(misspelt(p))
+		b.broken(cmp.Or(misspelt(p), misspeltGatekeeper(p)))
 	}
 	authorizer, err := newAuthorizer(in, o, cluster)
 	if err != nil {
@@ -81,6 +80,7 @@ func newBench(in, judge *input, o *checkOptions) (*bench, error) {
 	validating, err := admission.New(policies, options)
 	b.broken(err)
 	b.chain.Validators = append(b.chain.Validators, validating)
+	b.gatekeeper(judge, o, policies, options)
 	if err := b.kyverno(judge, o, policies, options); err != nil {
 		return nil, err
 	}
@@ -117,6 +117,8 @@ func isPolicy(o *render.Object) bool {
 		return kind == "ClusterPolicy" || kind == "Policy"
 	case "policies.kyverno.io":
 		return kind == "ValidatingPolicy" || kind == "ImageValidatingPolicy"
+	case "constraints.gatekeeper.sh":
+		return true
 	}
 	return false
 }
@@ -124,14 +126,15 @@ func isPolicy(o *render.Object) bool {
 // policyGroups are the API groups of what judges, with its bindings, templates
 // and exceptions.
 var policyGroups = []string{
-	"admissionregistration.k8s.io", "config.gatekeeper.sh", "constraints.gatekeeper.sh", "expansion.gatekeeper.sh", "kyverno.io",
-	"mutations.gatekeeper.sh", "policies.kyverno.io", "templates.gatekeeper.sh",
+	"admissionregistration.k8s.io", "config.gatekeeper.sh", "constraints.gatekeeper.sh", "expansion.gatekeeper.sh",
+	"externaldata.gatekeeper.sh", "kyverno.io", "mutations.gatekeeper.sh", "policies.kyverno.io", "syncset.gatekeeper.sh",
+	"templates.gatekeeper.sh",
 }
 
 // isForJudging tells of an object that it is a policy or belongs to one, also
 // when its kind is misspelt.
 func isForJudging(o *render.Object) bool {
-	return slices.Contains(policyGroups, o.GroupVersionKind().Group) || misspelt(o) != nil
+	return slices.Contains(policyGroups, o.GroupVersionKind().Group) || misspelt(o) != nil || misspeltGatekeeper(o) != nil
 }
 
 // isJudge tells of an object that it says what is served, or how others are
@@ -173,38 +176,6 @@ func misspelt(o *render.Object) error {
 
 func (b *bench) broken(err error) {
 	b.results = append(b.results, policy.Errors(policy.EngineCompile, nil, err)...)
-}
-
-// unsupported says of each policy that nothing here can evaluate that it is
-// undecided.
-func (b *bench) unsupported(policies []*render.Object) {
-	said := make(map[string]bool) // overlays repeat their base's policies
-	for _, p := range policies {
-		why := unsupported(p)
-		if why == "" {
-			continue
-		}
-		err := &render.Error{Rule: "unsupported-policy", Err: fmt.Errorf("%s %s: %s", p.GetKind(), p.GetName(), why)}
-		if at := p.At(""); len(at) > 0 {
-			err.Span = at[0].Span
-		}
-		if !said[err.Error()] {
-			b.broken(err)
-		}
-		said[err.Error()] = true
-	}
-}
-
-// unsupported lists the policy kinds that no engine here evaluates yet. They
-// would judge on the cluster, so each is said to be undecided.
-func unsupported(o *render.Object) string {
-	gvk := o.GroupVersionKind()
-	switch {
-	case gvk.Group == "constraints.gatekeeper.sh",
-		gvk.Group == "templates.gatekeeper.sh" && gvk.Kind == "ConstraintTemplate":
-		return "Gatekeeper policies are not evaluated yet"
-	}
-	return ""
 }
 
 func (b *bench) rules() []policy.Rule {

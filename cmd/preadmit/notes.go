@@ -46,7 +46,7 @@ func standIns(head []*render.Object) []string {
 func unknownKinds(kinds policy.Kinds, head []*render.Object) []string {
 	var names []string
 	for _, o := range head {
-		read := isForJudging(o) && unsupported(o) == ""
+		read := isForJudging(o)
 		if gvk := o.GroupVersionKind(); !read && strings.Contains(gvk.Group, ".") && !kinds.Resource(gvk).Known {
 			names = append(names, gvk.Kind+"."+gvk.Group)
 		}
