@@ -56,7 +56,7 @@ func (q *Query) run(ctx context.Context, in Question, b *bound, tracer topdown.Q
 		t = t.WithPrintHook(printer(in.Print))
 	}
 	if tracer != nil {
-		t = t.WithQueryTracer(tracer)
+		t = t.WithQueryTracer(tracer).WithIndexing(false).WithVirtualCache(forgetful{})
 	}
 	var value ast.Value
 	err := t.Iter(ctx, func(r topdown.QueryResult) error {

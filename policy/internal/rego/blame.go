@@ -1,7 +1,9 @@
 package rego
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
@@ -13,8 +15,103 @@ type Field struct {
 	Sure    bool     // what failed names it; otherwise it was only read
 }
 
+// maxFields bounds how many places one violation is said to be about.
+const maxFields = 8
+
 // Blame evaluates the query again, and says for each of the values, elements
-// of its set, which places of the input it hangs on, the likeliest first.
+// of its set, which places of the input it hangs on, the likeliest first. A
+// value that the query doesn't have, or that hangs on nothing of the input,
+// has none.
 func (q *Query) Blame(ctx context.Context, in Question, values []ast.Value) ([][]Field, error) {
-	return make([][]Field, len(values)), ctx.Err()
+	o := newOrigins(in.Input)
+	in.Input, in.Print = o.input, nil
+	t := newTracer(o, values)
+	b := newBound(ctx, q.program.time)
+	if _, _, err := q.run(ctx, in, b, t); err != nil && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	out := make([][]Field, len(values))
+	for i, reads := range t.found {
+		out[i] = fields(reads, o.about())
+	}
+	return out, nil
+}
+
+// about is where the object lies in the input that a policy is about.
+func (o *origins) about() []string {
+	review := []string{"review", "object"}
+	if o.exists(review) {
+		return review
+	}
+	return nil
+}
+
+// fields are the likeliest of the places that a violation hangs on.
+func fields(reads []read, root []string) []Field {
+	best := likeliest(reads, root)
+	slices.SortStableFunc(best, func(a, b read) int { return cmp.Compare(len(b.path), len(a.path)) })
+	var out []Field
+	for _, r := range merge(best) {
+		above := slices.ContainsFunc(best, func(o read) bool { return len(o.path) > len(r.path) && within(o.path, r.path) })
+		if !above && len(out) < maxFields {
+			out = append(out, Field{r.path, r.missing, r.rank >= rankCompared && len(best) <= maxFields})
+		}
+	}
+	return out
+}
+
+// likeliest are the reads of the highest rank, guards and what lies outside of
+// the object left out where there is anything else. The last come first: rules
+// look whom they are about before they look what is wrong.
+func likeliest(reads []read, root []string) []read {
+	class := func(r read) int {
+		switch {
+		case !within(r.path, root):
+			return 0
+		case len(r.path) == len(root) || isGuard(r.path[len(root):]):
+			return 1
+		}
+		return 2
+	}
+	var out []read
+	top, highest := 0, rank(0)
+	for _, r := range slices.Backward(reads) {
+		c := class(r)
+		if c > top || c == top && r.rank > highest {
+			out, top, highest = nil, c, r.rank
+		}
+		if c == top && r.rank == highest {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// useful says whether there is a read that is more than a guard.
+func useful(reads []read) bool {
+	return slices.ContainsFunc(reads, func(r read) bool {
+		path := r.path
+		if len(path) > 2 && path[0] == "review" {
+			if path[1] != "object" && path[1] != "oldObject" {
+				return false
+			}
+			path = path[2:]
+		}
+		return len(path) > 0 && path[0] != "parameters" && !isGuard(path)
+	})
+}
+
+// isGuard says whether a path of an object is one by which rules choose what
+// they are about.
+func isGuard(path []string) bool {
+	if len(path) > 2 && isIndex(path[0]) && path[1] == "contents" {
+		path = path[2:] // conftest's --combine
+	}
+	switch len(path) {
+	case 1:
+		return path[0] == "kind" || path[0] == "apiVersion"
+	case 2:
+		return path[0] == "metadata" && path[1] == "namespace"
+	}
+	return false
 }

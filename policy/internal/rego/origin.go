@@ -1,0 +1,212 @@
+package rego
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// origins tells of a value that an evaluation holds which place of the input
+// it was read from, however it came there: through a helper's argument, an
+// element of a set, object.get or walk. It can, since the evaluator hands
+// values on without copying them: the input is copied so that each part of it
+// is a value of its own, and those are known again by their identity. Texts
+// and numbers all lie in one text, so that a part of a text is known too.
+type origins struct {
+	input  *ast.Term
+	places []origin
+	text   string  // all keys, texts and numbers of the input
+	starts []start // where they begin in it, in order
+	values map[any]int32
+}
+
+// An origin is a place of the input, as a step from the one above.
+type origin struct {
+	parent  int32
+	segment string
+}
+
+// A start is where a text begins in origins.text, and whose it is.
+type start struct {
+	offset int
+	place  int32
+	key    bool // it is the last segment of the place, not what stands there
+}
+
+// newOrigins copies an input.
+func newOrigins(input *ast.Term) *origins {
+	o := &origins{values: map[any]int32{}, places: []origin{{parent: -1}}}
+	if input == nil {
+		return o
+	}
+	var b strings.Builder
+	b.Grow(textSize(input.Value))
+	gather(input.Value, &b)
+	o.text = b.String()
+	at := 0
+	o.input = o.copy(input.Value, 0, &at)
+	return o
+}
+
+// textSize is how long the texts of a value are, keys included.
+func textSize(v ast.Value) int {
+	n := 0
+	switch v := v.(type) {
+	case ast.String:
+		n = len(v)
+	case ast.Number:
+		n = len(v)
+	case ast.Object:
+		v.Foreach(func(k, t *ast.Term) { n += textSize(k.Value) + textSize(t.Value) })
+	default:
+		each(v, func(t *ast.Term) { n += textSize(t.Value) })
+	}
+	return n
+}
+
+// gather writes the texts of a value in the order copy takes them.
+func gather(v ast.Value, b *strings.Builder) {
+	switch v := v.(type) {
+	case ast.String:
+		b.WriteString(string(v))
+	case ast.Number:
+		b.WriteString(string(v))
+	case ast.Object:
+		v.Foreach(func(k, t *ast.Term) {
+			gather(k.Value, b)
+			gather(t.Value, b)
+		})
+	default:
+		each(v, func(t *ast.Term) { gather(t.Value, b) })
+	}
+}
+
+// copy makes a term of a value whose parts are known again as those of place.
+func (o *origins) copy(v ast.Value, place int32, at *int) *ast.Term {
+	switch v := v.(type) {
+	case ast.String:
+		return &ast.Term{Value: ast.String(o.take(len(v), place, false, at))}
+	case ast.Number:
+		return &ast.Term{Value: ast.Number(o.take(len(v), place, false, at))}
+	case *ast.Array:
+		terms := make([]*ast.Term, v.Len())
+		for i := range terms {
+			terms[i] = o.copy(v.Elem(i).Value, o.place(place, strconv.Itoa(i)), at)
+		}
+		return o.know(ast.NewArray(terms...), place)
+	case ast.Object:
+		pairs := make([][2]*ast.Term, 0, v.Len())
+		v.Foreach(func(k, t *ast.Term) {
+			below := o.place(place, plainKey(k.Value))
+			key := k
+			if s, ok := k.Value.(ast.String); ok {
+				key = &ast.Term{Value: ast.String(o.take(len(s), below, true, at))}
+			} else {
+				*at += textSize(k.Value)
+			}
+			pairs = append(pairs, [2]*ast.Term{key, o.copy(t.Value, below, at)})
+		})
+		return o.know(ast.NewObject(pairs...), place)
+	}
+	*at += textSize(v)
+	t := &ast.Term{Value: v}
+	o.values[t] = place
+	return t
+}
+
+// know makes a term of a collection and remembers it.
+func (o *origins) know(v ast.Value, place int32) *ast.Term {
+	o.values[v] = place
+	return &ast.Term{Value: v}
+}
+
+func (o *origins) place(parent int32, segment string) int32 {
+	o.places = append(o.places, origin{parent, segment})
+	return int32(len(o.places) - 1)
+}
+
+// take is the next n bytes of the text, which stand at the place.
+func (o *origins) take(n int, place int32, key bool, at *int) string {
+	s := o.text[*at : *at+n]
+	if n > 0 {
+		o.starts = append(o.starts, start{*at, place, key})
+	}
+	*at += n
+	return s
+}
+
+// of is the place that a term was read from, and whether it is the last
+// segment of it rather than what stands there.
+func (o *origins) of(t *ast.Term) (place int32, key, ok bool) {
+	switch v := t.Value.(type) {
+	case ast.String:
+		return o.ofText(string(v))
+	case ast.Number:
+		return o.ofText(string(v))
+	case *ast.Array, ast.Object:
+		place, ok = o.values[v]
+	default:
+		place, ok = o.values[t]
+	}
+	return place, false, ok
+}
+
+// ofText finds a text in the one that holds all, by where it lies in memory.
+func (o *origins) ofText(s string) (int32, bool, bool) {
+	if s == "" || o.text == "" {
+		return 0, false, false
+	}
+	base, p := uintptr(unsafe.Pointer(unsafe.StringData(o.text))), uintptr(unsafe.Pointer(unsafe.StringData(s)))
+	if p < base || p >= base+uintptr(len(o.text)) {
+		return 0, false, false
+	}
+	i, exact := slices.BinarySearchFunc(o.starts, int(p-base), func(s start, at int) int { return cmp.Compare(s.offset, at) })
+	if !exact {
+		i--
+	}
+	return o.starts[i].place, o.starts[i].key, true
+}
+
+// path is a place as segments from the input's root.
+func (o *origins) path(place int32) []string {
+	n := 0
+	for p := place; p > 0; p = o.places[p].parent {
+		n++
+	}
+	out := make([]string, n)
+	for p := place; p > 0; p = o.places[p].parent {
+		n--
+		out[n] = o.places[p].segment
+	}
+	return out
+}
+
+// exists says whether something stands at a path.
+func (o *origins) exists(path []string) bool { return o.find(path) != nil }
+
+// find is what stands at a path, nil for nothing.
+func (o *origins) find(path []string) *ast.Term {
+	t := o.input
+	for _, s := range path {
+		if t == nil {
+			return nil
+		}
+		switch v := t.Value.(type) {
+		case ast.Object:
+			t = v.Get(ast.StringTerm(s))
+		case *ast.Array:
+			i, err := strconv.Atoi(s)
+			if err != nil || i < 0 || i >= v.Len() {
+				return nil
+			}
+			t = v.Elem(i)
+		default:
+			return nil
+		}
+	}
+	return t
+}

@@ -1,0 +1,391 @@
+package rego
+
+import (
+	"regexp"
+	"slices"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// A read is a place of the input that an expression's outcome hangs on.
+type read struct {
+	path    []string
+	missing bool
+	rank    rank
+}
+
+// A rank is how likely a place is what a person would change.
+type rank int8
+
+const (
+	rankUsed     rank = iota // it made a value, such as a message
+	rankIterated             // the rule was about it
+	rankAssigned             // a helper compared it for a value
+	rankCompared             // what a test is of
+	rankRefused  rank = 6    // what a negation is of
+)
+
+// maxReads bounds how many places one expression or body is said to hang on.
+const maxReads = 64
+
+// succeeded is what a body that came to its end hangs on.
+func (t *tracer) succeeded(f *frame) []read {
+	var out []read
+	for _, x := range f.body {
+		out = append(out, t.success(f, x)...)
+	}
+	return merge(out)
+}
+
+// success is what an expression that held hangs on.
+func (t *tracer) success(f *frame, x *ast.Expr) []read {
+	if x.Negated {
+		return t.negation(f, x)
+	}
+	switch terms := x.Terms.(type) {
+	case *ast.Term:
+		return atLeast(t.truth(f, x, terms), rankIterated)
+	case []*ast.Term:
+		return t.call(f, x, terms)
+	case *ast.Every:
+		return append(ranked(t.reads(f, x, terms.Domain, 0), rankIterated), t.bodies(f, x)...)
+	case *ast.Not:
+		return t.refused(f, x)
+	}
+	return t.bodies(f, x)
+}
+
+// truth is what a reference that is true hangs on: one that goes through
+// elements is about each of them, another one is a test.
+func (t *tracer) truth(f *frame, x *ast.Expr, term *ast.Term) []read {
+	r := t.reads(f, x, term, 0)
+	if ref, ok := term.Value.(ast.Ref); ok && t.iterates(f, x, ref) {
+		return r
+	}
+	return atLeast(r, rankCompared)
+}
+
+// iterates says whether a reference binds a variable in the expression: it
+// goes through elements.
+func (t *tracer) iterates(f *frame, x *ast.Expr, ref ast.Ref) bool {
+	for _, s := range ref[1:] {
+		if v, ok := s.Value.(ast.Var); ok && t.defines(f, x, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// pardons finds the names of helpers that let something off: what they read is
+// not why the rest is refused.
+var pardons = regexp.MustCompile(`(?i)exempt|exclu|ignor|skip|whitelist|is_update|is_delete|exception`)
+
+// negation is what a negation that held hangs on: why its inside failed.
+func (t *tracer) negation(f *frame, x *ast.Expr) []read {
+	r := t.refused(f, x)
+	if pardons.MatchString(operator(x)) {
+		return demoted(r, rankUsed)
+	}
+	return r
+}
+
+func (t *tracer) refused(f *frame, x *ast.Expr) []read {
+	var out []read
+	for _, c := range t.children(f, x) {
+		out = append(out, c.why()...)
+	}
+	return atLeast(out, rankRefused)
+}
+
+// why is what a body that failed hangs on: its failures furthest on.
+func (f *frame) why() []read {
+	last := -1
+	for _, x := range f.fails {
+		if useful(x.reads) {
+			last = max(last, x.index)
+		}
+	}
+	var out []read
+	times := 0
+	for _, x := range f.fails {
+		if x.index == last || last < 0 {
+			out = append(out, x.reads...)
+			times++
+		}
+	}
+	if times > 1 {
+		out = common(out)
+	}
+	return merge(out)
+}
+
+// call is what an equality or a call that held hangs on.
+func (t *tracer) call(f *frame, x *ast.Expr, terms []*ast.Term) []read {
+	if x.IsEquality() {
+		return t.equality(f, x, terms[1], terms[2])
+	}
+	name := operator(x)
+	out, isUser := t.entered(f, x, terms)
+	if output := t.output(f, x, terms); output != nil {
+		if isUser {
+			return demoted(out, rankAssigned)
+		}
+		return t.operands(f, x, terms[1:len(terms)-1], rankUsed)
+	}
+	switch {
+	case isUser:
+		return append(ranked(t.operands(f, x, terms[1:], rankUsed), rankUsed), out...)
+	case name == "walk" || name == "internal.print":
+		return t.operands(f, x, terms[1:2], rankUsed)
+	}
+	return t.operands(f, x, terms[1:], rankCompared)
+}
+
+// equality is an assignment, a step through elements, or a comparison.
+func (t *tracer) equality(f *frame, x *ast.Expr, a, b *ast.Term) []read {
+	if !t.isDefined(f, x, a) {
+		a, b = b, a
+	}
+	if !t.isDefined(f, x, a) {
+		return atLeast(append(t.reads(f, x, a, 0), t.reads(f, x, b, 0)...), rankCompared)
+	}
+	out := t.reads(f, x, b, 0)
+	ref, ok := b.Value.(ast.Ref)
+	if ok && t.iterates(f, x, ref) {
+		return t.narrowed(f, a, atLeast(out, rankIterated))
+	}
+	if ok && isData(ref) {
+		return demoted(out, rankAssigned)
+	}
+	return ranked(out, rankUsed)
+}
+
+// narrowed drops what belongs to other elements than the one that a variable
+// stands for.
+func (t *tracer) narrowed(f *frame, v *ast.Term, reads []read) []read {
+	place, _, ok := t.origins.of(f.event.Plug(v))
+	if !ok {
+		return reads
+	}
+	at := t.origins.path(place)
+	return slices.DeleteFunc(reads, func(r read) bool { return !within(r.path, at) && !within(at, r.path) })
+}
+
+// isDefined says whether a term is a variable, or a pattern of them, that gets
+// its value in the expression.
+func (t *tracer) isDefined(f *frame, x *ast.Expr, term *ast.Term) bool {
+	switch v := term.Value.(type) {
+	case ast.Var:
+		return t.defines(f, x, v)
+	case *ast.Array:
+		for i := range v.Len() {
+			if t.isDefined(f, x, v.Elem(i)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// output is the variable that takes a call's result, if there is one.
+func (t *tracer) output(f *frame, x *ast.Expr, terms []*ast.Term) *ast.Term {
+	last := terms[len(terms)-1]
+	if len(terms) > 2 && t.isDefined(f, x, last) {
+		return last
+	}
+	return nil
+}
+
+// operands is what the operands of a call were read from.
+func (t *tracer) operands(f *frame, x *ast.Expr, terms []*ast.Term, r rank) []read {
+	var out []read
+	for _, o := range terms {
+		out = append(out, t.reads(f, x, o, 0)...)
+	}
+	return atLeast(out, r)
+}
+
+// entered is what the rules that a call entered came to their end for, and
+// whether it is a call of such.
+func (t *tracer) entered(f *frame, x *ast.Expr, terms []*ast.Term) ([]read, bool) {
+	ref, ok := terms[0].Value.(ast.Ref)
+	if !ok || !isData(ref) {
+		return nil, false
+	}
+	return t.bodies(f, x), true
+}
+
+// bodies is what the bodies that an expression entered came to their end for.
+func (t *tracer) bodies(f *frame, x *ast.Expr) []read {
+	var out []read
+	for _, c := range t.children(f, x) {
+		for _, e := range c.exits {
+			out = append(out, e.reads...)
+		}
+	}
+	return merge(out)
+}
+
+// failed is what an expression that did not hold hangs on.
+func (t *tracer) failed(f *frame, x *ast.Expr) []read {
+	if x.Negated {
+		return atLeast(t.bodies(f, x), rankCompared)
+	}
+	var out []read
+	for _, c := range t.children(f, x) {
+		out = append(out, c.why()...)
+		for _, e := range c.exits {
+			out = append(out, tested(e.reads)...)
+		}
+	}
+	switch terms := x.Terms.(type) {
+	case *ast.Term:
+		out = append(out, t.reads(f, x, terms, 0)...)
+	case []*ast.Term:
+		if _, isUser := t.entered(f, x, terms); !isUser || !useful(out) {
+			out = append(out, t.operands(f, x, terms[1:], rankUsed)...)
+		}
+	case *ast.Every:
+		if !useful(out) {
+			out = append(out, t.reads(f, x, terms.Domain, 0)...)
+		}
+	}
+	return merge(atLeast(out, rankCompared))
+}
+
+// children are the bodies that an expression entered, those of an every's
+// elements included.
+func (t *tracer) children(f *frame, x *ast.Expr) []*frame {
+	if x.Index >= len(f.slots) {
+		return nil
+	}
+	var out []*frame
+	for _, c := range f.slots[x.Index].children {
+		if !c.every {
+			out = append(out, c)
+			continue
+		}
+		for _, s := range c.slots {
+			out = append(out, s.children...)
+		}
+	}
+	return out
+}
+
+// tested are the reads that a test was of.
+func tested(reads []read) []read {
+	var out []read
+	for _, r := range reads {
+		if r.rank >= rankAssigned {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// operator is the name of what an expression calls or refers to.
+func operator(x *ast.Expr) string {
+	switch terms := x.Terms.(type) {
+	case *ast.Term:
+		if ref, ok := terms.Value.(ast.Ref); ok && isData(ref) {
+			return ref.String()
+		}
+	case []*ast.Term:
+		return terms[0].String()
+	}
+	return ""
+}
+
+func isData(ref ast.Ref) bool { return ref.HasPrefix(ast.DefaultRootRef) }
+
+// ranked gives all reads a rank.
+func ranked(reads []read, r rank) []read {
+	for i := range reads {
+		reads[i].rank = r
+	}
+	return reads
+}
+
+// atLeast raises ranks, demoted lowers them.
+func atLeast(reads []read, r rank) []read {
+	for i := range reads {
+		reads[i].rank = max(reads[i].rank, r)
+	}
+	return reads
+}
+
+func demoted(reads []read, r rank) []read {
+	for i := range reads {
+		reads[i].rank = min(reads[i].rank, r)
+	}
+	return reads
+}
+
+// merge drops reads of the same place, keeping the highest rank, and those
+// beyond what is told.
+func merge(reads []read) []read {
+	var out []read
+	for _, r := range reads {
+		i := slices.IndexFunc(out, func(o read) bool { return slices.Equal(o.path, r.path) })
+		switch {
+		case i >= 0:
+			out[i].rank = max(out[i].rank, r.rank)
+		case len(out) < maxReads:
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// within says whether a path is at or below another one.
+func within(path, above []string) bool {
+	return len(path) >= len(above) && slices.Equal(path[:len(above)], above)
+}
+
+// common puts the collection in the place of its elements: none of them is why
+// none of them will do.
+func common(reads []read) []read {
+	var out []read
+	for _, r := range reads {
+		i := slices.IndexFunc(out, func(o read) bool { return alike(o.path, r.path) })
+		if i < 0 {
+			out = append(out, r)
+			continue
+		}
+		n := 0
+		for n < min(len(out[i].path), len(r.path)) && out[i].path[n] == r.path[n] {
+			n++
+		}
+		if n < len(r.path) {
+			out[i].path, out[i].missing = out[i].path[:n:n], false
+		}
+	}
+	return out
+}
+
+// alike says whether two paths differ in indices only, or one is what others
+// were put in the place of.
+func alike(a, b []string) bool {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	differ := false
+	for i := range b {
+		if a[i] != b[i] {
+			if !isIndex(a[i]) || !isIndex(b[i]) {
+				return false
+			}
+			differ = true
+		}
+	}
+	return len(a) == len(b) || !differ && isIndex(a[len(b)])
+}
+
+func isIndex(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}

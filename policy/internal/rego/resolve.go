@@ -1,0 +1,384 @@
+package rego
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// maxDepth bounds how far a value is followed from variable to variable.
+const maxDepth = 12
+
+// reads is where the value of a term in an expression was read from.
+func (t *tracer) reads(f *frame, x *ast.Expr, term *ast.Term, depth int) []read {
+	if depth > maxDepth {
+		return nil
+	}
+	switch v := term.Value.(type) {
+	case ast.Var:
+		return t.variable(f, x, term, v, depth)
+	case ast.Ref:
+		return t.reference(f, x, v, depth)
+	case *ast.ArrayComprehension, *ast.SetComprehension, *ast.ObjectComprehension:
+		return t.comprehension(f, x)
+	case *ast.Array, ast.Set, ast.Object:
+		var out []read
+		each(v, func(e *ast.Term) { out = append(out, t.reads(f, x, e, depth+1)...) })
+		return out
+	}
+	return nil
+}
+
+// variable is where the value of a variable was read from: by the identity of
+// the value, else by the expression that made it.
+func (t *tracer) variable(f *frame, x *ast.Expr, term *ast.Term, v ast.Var, depth int) []read {
+	if v.Equal(ast.InputRootDocument.Value) {
+		return t.reference(f, x, ast.InputRootRef, depth)
+	}
+	value := f.event.Plug(term)
+	if place, _, ok := t.origins.of(value); ok {
+		return []read{{path: t.origins.path(place)}}
+	}
+	if g, d := t.definition(f, v); d != nil {
+		if out := t.made(g, d, term, value, depth); len(out) > 0 {
+			return out
+		}
+	}
+	if g, arg := t.argument(f, v); arg != nil {
+		if out := t.reads(g, g.body[g.at], arg, depth+1); len(out) > 0 {
+			return out
+		}
+	}
+	return t.elements(value)
+}
+
+// elements are the places that the elements of a made collection were read
+// from.
+func (t *tracer) elements(value *ast.Term) []read {
+	var out []read
+	each(value.Value, func(e *ast.Term) {
+		if place, _, ok := t.origins.of(e); ok && len(out) < maxReads {
+			out = append(out, read{path: t.origins.path(place)})
+		}
+	})
+	return out
+}
+
+// definition is the expression of a body, or one around it, that gives a
+// variable its value.
+func (t *tracer) definition(f *frame, v ast.Var) (*frame, *ast.Expr) {
+	for ; f != nil; f = f.parent {
+		if i, ok := t.definitions(f.body)[v]; ok && i < len(f.body) {
+			return f, f.body[i]
+		}
+		if f.rule != nil {
+			return nil, nil
+		}
+	}
+	return nil, nil
+}
+
+// argument is what a rule's argument stands for at the place that calls it.
+func (t *tracer) argument(f *frame, v ast.Var) (*frame, *ast.Term) {
+	for f != nil && f.rule == nil {
+		f = f.parent
+	}
+	if f == nil || f.parent == nil || f.parent.at >= len(f.parent.body) {
+		return nil, nil
+	}
+	call, ok := f.parent.body[f.parent.at].Terms.([]*ast.Term)
+	if !ok {
+		return nil, nil
+	}
+	for i, a := range f.rule.Head.Args {
+		if a.Value.Compare(v) == 0 && i+1 < len(call) {
+			return f.parent, call[i+1]
+		}
+	}
+	return nil, nil
+}
+
+// made is what the expression read that gave a variable its value.
+func (t *tracer) made(f *frame, x *ast.Expr, v, value *ast.Term, depth int) []read {
+	terms, ok := x.Terms.([]*ast.Term)
+	if !ok {
+		return nil
+	}
+	if x.IsEquality() {
+		other := terms[2]
+		if terms[2].Equal(v) {
+			other = terms[1]
+		}
+		return t.reads(f, x, other, depth+1)
+	}
+	switch name := operator(x); {
+	case name == "object.get" && len(terms) == 5:
+		return t.got(f, x, terms, depth)
+	case name == "minus" && len(terms) == 4:
+		return t.lacking(f, x, terms, value, depth)
+	case name == "walk":
+		return nil
+	}
+	if out, isUser := t.entered(f, x, terms); isUser {
+		out = demoted(out, rankAssigned)
+		return append(out, t.under(f, x, terms[1:len(terms)-1], depth)...)
+	}
+	return t.under(f, x, terms[1:len(terms)-1], depth)
+}
+
+// under is where the operands of a call were read from.
+func (t *tracer) under(f *frame, x *ast.Expr, operands []*ast.Term, depth int) []read {
+	var out []read
+	for _, o := range operands {
+		out = append(out, t.reads(f, x, o, depth+1)...)
+	}
+	return merge(out)
+}
+
+// got is the place that object.get(object, key, default) looked at.
+func (t *tracer) got(f *frame, x *ast.Expr, terms []*ast.Term, depth int) []read {
+	var keys []string
+	key := f.event.Plug(terms[2])
+	if path, ok := key.Value.(*ast.Array); ok {
+		path.Foreach(func(k *ast.Term) { keys = append(keys, plainKey(k.Value)) })
+	} else {
+		keys = []string{plainKey(key.Value)}
+	}
+	out := t.reads(f, x, terms[1], depth+1)
+	for i := range out {
+		out[i] = t.below(out[i], keys)
+	}
+	return out
+}
+
+// lacking is what a difference of sets hangs on: the elements that the second
+// doesn't have, below the object whose keys it is.
+func (t *tracer) lacking(f *frame, x *ast.Expr, terms []*ast.Term, value *ast.Term, depth int) []read {
+	second := t.reads(f, x, terms[2], depth+1)
+	set, ok := value.Value.(ast.Set)
+	if !ok || set.Len() == 0 || len(second) == 0 {
+		return append(t.reads(f, x, terms[1], depth+1), second...)
+	}
+	above := t.keysOf(f, terms[2], second)
+	if above == nil {
+		return append(t.elements(value), second...)
+	}
+	var out []read
+	set.Foreach(func(e *ast.Term) {
+		if len(out) < maxReads {
+			r := t.below(read{path: above}, []string{plainKey(e.Value)})
+			r.rank = rankRefused
+			out = append(out, r)
+		}
+	})
+	return out
+}
+
+// keysOf is the object whose keys a set is made of, or nil. One without keys
+// is the one that was looked at.
+func (t *tracer) keysOf(f *frame, term *ast.Term, reads []read) []string {
+	var above []string
+	found := false
+	each(f.event.Plug(term).Value, func(e *ast.Term) {
+		if place, key, ok := t.origins.of(e); ok && key && !found {
+			above, found = t.origins.path(t.origins.places[place].parent), true
+		}
+	})
+	if found {
+		return above
+	}
+	if set, ok := f.event.Plug(term).Value.(ast.Set); ok && set.Len() == 0 && len(reads) == 1 {
+		if at := t.origins.find(reads[0].path); at == nil || isObject(at) {
+			return reads[0].path
+		}
+	}
+	return nil
+}
+
+func isObject(t *ast.Term) bool {
+	_, ok := t.Value.(ast.Object)
+	return ok
+}
+
+// below is a read further down.
+func (t *tracer) below(r read, keys []string) read {
+	r.path = append(slices.Clip(r.path), keys...)
+	r.missing = !t.origins.exists(r.path)
+	return r
+}
+
+// reference is the place that a reference leads to: as far as it is known,
+// where it goes through elements that are none.
+func (t *tracer) reference(f *frame, x *ast.Expr, ref ast.Ref, depth int) []read {
+	if isData(ref) {
+		return t.rule(f, x, ref)
+	}
+	if ref[0].Equal(ast.InputRootDocument) {
+		return t.fromInput(f, ref)
+	}
+	var out []read
+	keys := t.keys(f, ref[1:])
+	for _, r := range t.reads(f, x, ref[0], depth+1) {
+		if r.rank == rankUsed {
+			r = t.below(r, keys)
+		}
+		out = append(out, r)
+	}
+	if at := f.event.Plug(ref[0]); len(keys) == len(ref)-1 {
+		if place, _, ok := t.origins.of(descend(at, keys)); ok {
+			return append(tested(out), read{path: t.origins.path(place)})
+		}
+	}
+	return out
+}
+
+// fromInput is the place of a reference to input, which "with" may have put
+// something else in the place of.
+func (t *tracer) fromInput(f *frame, ref ast.Ref) []read {
+	keys := t.keys(f, ref[1:])
+	input := f.event.Input()
+	if input == nil {
+		return nil
+	}
+	if place, _, ok := t.origins.of(input); ok {
+		return []read{t.below(read{path: t.origins.path(place)}, keys)}
+	}
+	for n := len(keys); n > 0; n-- {
+		if place, _, ok := t.origins.of(descend(input, keys[:n])); ok {
+			return []read{t.below(read{path: t.origins.path(place)}, keys[n:])}
+		}
+	}
+	return nil
+}
+
+// keys are the steps of a reference as far as they are known.
+func (t *tracer) keys(f *frame, steps []*ast.Term) []string {
+	var out []string
+	for _, s := range steps {
+		switch v := f.event.Plug(s).Value.(type) {
+		case ast.String:
+			out = append(out, string(v))
+		case ast.Number:
+			out = append(out, string(v))
+		default:
+			return out
+		}
+	}
+	return out
+}
+
+// descend is what stands below a term, or a term that is nowhere.
+func descend(t *ast.Term, keys []string) *ast.Term {
+	for _, k := range keys {
+		var next *ast.Term
+		switch v := t.Value.(type) {
+		case ast.Object:
+			next = v.Get(ast.StringTerm(k))
+		case *ast.Array:
+			if i, err := strconv.Atoi(k); err == nil && i >= 0 && i < v.Len() {
+				next = v.Elem(i)
+			}
+		}
+		if next == nil {
+			return ast.InternedNullTerm
+		}
+		t = next
+	}
+	return t
+}
+
+// rule is what a reference to a rule hangs on: the value, where it comes from
+// the input, and why the rule has it. Of a set it is the element that is meant.
+func (t *tracer) rule(f *frame, x *ast.Expr, ref ast.Ref) []read {
+	var out []read
+	for _, c := range t.children(f, x) {
+		if c.rule == nil {
+			continue
+		}
+		head := c.rule.Ref().GroundPrefix()
+		if !ref.HasPrefix(head) {
+			continue
+		}
+		steps := ref[len(head):]
+		for _, e := range c.exits {
+			if c.rule.Head.RuleKind() == ast.MultiValue && len(steps) > 0 && !same(f.event.Plug(steps[0]), e.value) {
+				continue
+			}
+			out = append(out, tested(e.reads)...)
+			out = append(out, t.value(f, c.rule, e.value, steps)...)
+		}
+		if len(c.exits) == 0 {
+			out = append(out, c.why()...)
+		}
+	}
+	return merge(out)
+}
+
+// value is where a rule's value was read from, as far down as steps lead.
+func (t *tracer) value(f *frame, rule *ast.Rule, value *ast.Term, steps ast.Ref) []read {
+	if rule.Head.RuleKind() == ast.MultiValue && len(steps) > 0 {
+		steps = steps[1:]
+	}
+	keys := t.keys(f, steps)
+	for n := len(keys); n >= 0; n-- {
+		if place, _, ok := t.origins.of(descend(value, keys[:n])); ok {
+			return []read{t.below(read{path: t.origins.path(place)}, keys[n:])}
+		}
+	}
+	return t.elements(value)
+}
+
+// same says whether an element may be the one that a step leads to.
+func same(step, element *ast.Term) bool {
+	return !step.IsGround() || step.Equal(element)
+}
+
+// comprehension is what the comprehensions of an expression are made of: why
+// they have their elements, or have none.
+func (t *tracer) comprehension(f *frame, x *ast.Expr) []read {
+	var out []read
+	for _, c := range t.children(f, x) {
+		if c.rule != nil {
+			continue
+		}
+		for _, e := range c.exits {
+			if r := tested(e.reads); useful(r) {
+				out = append(out, r...)
+			} else {
+				out = append(out, e.reads...)
+			}
+		}
+		if len(c.exits) == 0 {
+			out = append(out, c.why()...)
+		}
+	}
+	return merge(out)
+}
+
+// defines says whether a variable gets its value in the expression.
+func (t *tracer) defines(f *frame, x *ast.Expr, v ast.Var) bool {
+	i, ok := t.definitions(f.body)[v]
+	return ok && i == x.Index
+}
+
+// definitions are the expressions of a body that its variables are first seen
+// in, those of rule arguments and of bodies around it excepted.
+func (t *tracer) definitions(body ast.Body) map[ast.Var]int {
+	if len(body) == 0 {
+		return nil
+	}
+	if d, ok := t.defs[body[0]]; ok {
+		return d
+	}
+	d := map[ast.Var]int{}
+	for i, x := range body {
+		for v := range x.Vars(ast.VarVisitorParams{SkipClosures: true, SkipRefCallHead: true}) {
+			if _, ok := d[v]; !ok {
+				d[v] = i
+			}
+		}
+	}
+	t.defs[body[0]] = d
+	return d
+}

@@ -1,0 +1,195 @@
+package rego
+
+import (
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/topdown"
+)
+
+// A tracer watches an evaluation and keeps of each body that is being
+// evaluated what made its expressions succeed or fail: places of the input.
+// They are found at once, while the evaluator still knows what its variables
+// stand for, and handed up from the bodies of helpers, negations and
+// comprehensions to the expressions they belong to.
+type tracer struct {
+	origins *origins
+	frames  map[uint64]*frame
+	wanted  []ast.Value
+	found   [][]read
+	budget  int // how many more successes and failures are looked into
+	defs    map[*ast.Expr]map[ast.Var]int
+}
+
+// A frame is one evaluation of a body.
+type frame struct {
+	event  topdown.Event // knows what variables stand for
+	parent *frame
+	rule   *ast.Rule // nil for a negation, comprehension or every
+	every  bool      // it goes through the domain of an every
+	body   ast.Body
+	at     int // the expression that is evaluated
+	slots  []slot
+	fails  []failure
+	exits  []exit
+}
+
+// A slot is what the evaluation of an expression entered, since it was last
+// begun.
+type slot struct{ children []*frame }
+
+// A failure is why an expression failed.
+type failure struct {
+	index int
+	reads []read
+}
+
+// An exit is what a body came to, and why.
+type exit struct {
+	value *ast.Term // of a rule: its element or value
+	reads []read
+}
+
+// maxLooks bounds how much of an evaluation is looked into.
+const maxLooks = 100_000
+
+func newTracer(o *origins, wanted []ast.Value) *tracer {
+	return &tracer{
+		origins: o, wanted: wanted, found: make([][]read, len(wanted)),
+		frames: map[uint64]*frame{}, budget: maxLooks, defs: map[*ast.Expr]map[ast.Var]int{},
+	}
+}
+
+func (t *tracer) Enabled() bool { return true }
+
+func (t *tracer) Config() topdown.TraceConfig { return topdown.TraceConfig{} }
+
+func (t *tracer) TraceEvent(e topdown.Event) {
+	switch e.Op {
+	case topdown.EnterOp:
+		t.enter(e)
+	case topdown.EvalOp:
+		t.eval(e)
+	case topdown.RedoOp:
+		t.redo(e)
+	case topdown.FailOp:
+		t.fail(e)
+	case topdown.ExitOp:
+		t.exit(e)
+	}
+}
+
+func (t *tracer) enter(e topdown.Event) {
+	f := &frame{event: e}
+	switch n := e.Node.(type) {
+	case *ast.Rule:
+		f.rule, f.body = n, n.Body
+	case ast.Body:
+		f.body = n
+	case *ast.Expr: // an every, whose domain has a body of one expression
+		f.body, f.every = ast.Body{n}, true
+	}
+	if p := t.frames[e.ParentID]; p != nil && e.ParentID != e.QueryID {
+		f.parent = p
+		s := p.slot(p.at)
+		s.children = append(s.children, f)
+	}
+	t.frames[e.QueryID] = f
+}
+
+// slot is that of an expression of the body.
+func (f *frame) slot(i int) *slot {
+	for len(f.slots) <= i {
+		f.slots = append(f.slots, slot{})
+	}
+	return &f.slots[i]
+}
+
+func (t *tracer) eval(e topdown.Event) {
+	f, x := t.frames[e.QueryID], expression(e)
+	if f == nil || x == nil {
+		return
+	}
+	f.at = x.Index
+	for i := x.Index; i < len(f.slots); i++ {
+		f.slots[i].children = nil
+	}
+}
+
+// redo goes back to an expression: what is entered next belongs to it.
+func (t *tracer) redo(e topdown.Event) {
+	if f, x := t.frames[e.QueryID], expression(e); f != nil && x != nil {
+		f.at = x.Index
+	}
+}
+
+func (t *tracer) fail(e topdown.Event) {
+	f, x := t.frames[e.QueryID], expression(e)
+	if f == nil || x == nil || f.every || t.budget <= 0 {
+		return
+	}
+	t.budget--
+	f.at = x.Index
+	if reads := t.failed(f, x); len(reads) > 0 && len(f.fails) < maxReads {
+		f.fails = append(f.fails, failure{x.Index, reads})
+	}
+}
+
+func (t *tracer) exit(e topdown.Event) {
+	f := t.frames[e.QueryID]
+	if f == nil || f.every || t.budget <= 0 {
+		return
+	}
+	t.budget--
+	x := exit{reads: t.succeeded(f)}
+	if f.rule != nil {
+		x.value = f.event.Plug(headValue(f.rule))
+	}
+	if len(f.exits) < maxReads {
+		f.exits = append(f.exits, x)
+	}
+	if f.rule != nil && f.parent != nil && f.parent.parent == nil && f.parent.rule == nil {
+		t.answer(x)
+	}
+}
+
+// answer keeps what an element of the query's answer hangs on.
+func (t *tracer) answer(x exit) {
+	for i, w := range t.wanted {
+		if x.value.Value.Compare(w) == 0 || holds(x.value.Value, w) {
+			t.found[i] = append(t.found[i], x.reads...)
+		}
+	}
+}
+
+// holds says whether a rule's value is a collection with an element.
+func holds(collection, element ast.Value) bool {
+	switch c := collection.(type) {
+	case ast.Set:
+		return c.Contains(ast.NewTerm(element))
+	case *ast.Array:
+		return c.Until(func(t *ast.Term) bool { return t.Value.Compare(element) == 0 })
+	}
+	return false
+}
+
+// headValue is the term of a rule that becomes its element or value.
+func headValue(r *ast.Rule) *ast.Term {
+	if r.Head.RuleKind() == ast.MultiValue {
+		return r.Head.Key
+	}
+	return r.Head.Value
+}
+
+func expression(e topdown.Event) *ast.Expr {
+	x, _ := e.Node.(*ast.Expr)
+	return x
+}
+
+// forgetful is a cache of rules' values that remembers none: a helper that is
+// asked again must show again what it reads.
+type forgetful struct{}
+
+func (forgetful) Push()                         {}
+func (forgetful) Pop()                          {}
+func (forgetful) Get(ast.Ref) (*ast.Term, bool) { return nil, false }
+func (forgetful) Put(ast.Ref, *ast.Term)        {}
+func (forgetful) Keys() []ast.Ref               { return nil }
