@@ -22,15 +22,15 @@ type Combined struct {
 	input   []any
 	index   map[*render.Object]int
 
-	once  sync.Mutex
-	done  bool
-	about map[int][]policy.Result // by the index of an object
-	rest  []policy.Result
-	said  []said
+	once     sync.Mutex
+	done     bool
+	about    map[int][]policy.Result // by the index of an object
+	rest     []policy.Result
+	verdicts []verdict
 }
 
-// said is a rule that was decided, with the objects that it is violated by.
-type said struct {
+// A verdict is a rule that was decided, with the objects that it is violated by.
+type verdict struct {
 	rule   *rule
 	failed map[int]bool
 }
@@ -74,7 +74,7 @@ func (c *Combined) Validate(ctx context.Context, req *policy.Request) ([]policy.
 		return nil, err
 	}
 	results := slices.Clone(c.about[i])
-	for _, s := range c.said {
+	for _, s := range c.verdicts {
 		if !s.failed[i] {
 			results = append(results, s.rule.finding(policy.Pass).Result)
 		}
@@ -104,7 +104,7 @@ func (c *Combined) judge(ctx context.Context) error {
 		secrets:  secrets(c.objects...),
 	}
 	q.Print = e.print(q.secrets)
-	c.about, c.rest, c.said = map[int][]policy.Result{}, nil, nil
+	c.about, c.rest, c.verdicts = map[int][]policy.Result{}, nil, nil
 	for _, p := range e.packages {
 		found, err := p.judge(ctx, &q)
 		if err != nil {
@@ -137,7 +137,7 @@ func (c *Combined) share(p *namespace, found []finding) {
 			}
 		}
 		if !undecided {
-			c.said = append(c.said, said{r, failed})
+			c.verdicts = append(c.verdicts, verdict{r, failed})
 		}
 	}
 }

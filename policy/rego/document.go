@@ -11,8 +11,11 @@ import (
 	opa "github.com/preadmit/preadmit/policy/internal/rego"
 )
 
-// maxDoc bounds what the documentation of a rule may be in bytes.
-const maxDoc = 16 << 10
+// What the documentation of a rule may be in bytes.
+const (
+	maxTitle = 200
+	maxDoc   = 16 << 10
+)
 
 // document is what the "# METADATA" comments of a rule's definitions say, and
 // its text. What several definitions say of themselves is listed.
@@ -20,23 +23,9 @@ func document(program *opa.Program, rules []*ast.Rule) policy.Rule {
 	rules = slices.Clone(rules)
 	slices.SortFunc(rules, func(a, b *ast.Rule) int { return byPlace(locationSpan(a.Location), locationSpan(b.Location)) })
 	var doc policy.Rule
-	var titles, descriptions, helps, texts []string
-	titled := 0
+	var helps, texts []string
 	for _, r := range rules {
 		notes := program.Annotations(r)
-		title, description := nearest(notes, (*annotations).title), nearest(notes, (*annotations).description)
-		titles = appendNew(titles, title)
-		if title != "" {
-			titled++
-		}
-		switch {
-		case title == "" || len(rules) == 1:
-			descriptions = appendNew(descriptions, description)
-		case description == "":
-			descriptions = appendNew(descriptions, "- "+title)
-		default:
-			descriptions = appendNew(descriptions, "- "+title+": "+strings.ReplaceAll(description, "\n", "\n  "))
-		}
 		helps = appendNew(helps, nearest(notes, (*annotations).help))
 		texts = appendNew(texts, string(r.Location.Text))
 		if s := severity(notes); worse(s, doc.Severity) {
@@ -46,13 +35,33 @@ func document(program *opa.Program, rules []*ast.Rule) policy.Rule {
 			doc.URL = nearest(notes, (*annotations).url)
 		}
 	}
-	if len(titles) == 1 && titled == len(rules) {
-		doc.Title = cel.Shorten(strings.Join(strings.Fields(titles[0]), " "), 200)
-	}
-	doc.Description = cel.Shorten(strings.Join(descriptions, "\n"), maxDoc)
+	doc.Title, doc.Description = titleOf(program, rules)
+	doc.Title = cel.Shorten(strings.Join(strings.Fields(doc.Title), " "), maxTitle)
+	doc.Description = cel.Shorten(doc.Description, maxDoc)
 	doc.Help = cel.Shorten(strings.Join(helps, "\n\n"), maxDoc)
 	doc.Expression = cel.Shorten(strings.Join(texts, "\n\n"), maxDoc)
 	return doc
+}
+
+// titleOf is what all definitions of a rule are called, and what they say. A
+// list of both where they are called otherwise.
+func titleOf(program *opa.Program, rules []*ast.Rule) (title, description string) {
+	var titles, said, listed []string
+	for _, r := range rules {
+		notes := program.Annotations(r)
+		t, d := nearest(notes, (*annotations).title), strings.TrimSpace(nearest(notes, (*annotations).description))
+		if !slices.Contains(titles, t) {
+			titles = append(titles, t)
+		}
+		said = appendNew(said, d)
+		if line := strings.Trim(t+": "+strings.ReplaceAll(d, "\n", "\n  "), ": "); line != "" {
+			listed = appendNew(listed, "- "+line)
+		}
+	}
+	if len(titles) == 1 {
+		return titles[0], strings.Join(said, "\n\n")
+	}
+	return "", strings.Join(listed, "\n")
 }
 
 // appendNew adds a text that is there and not yet listed.

@@ -10,7 +10,10 @@ import (
 
 // hintKeys are the keys by which violations say which field they are about, in
 // the order in which they are believed.
-var hintKeys = []string{"pointer", "jsonPointer", "json_pointer", "field", "fields", "path", "paths", "jsonPath", "json_path", "fieldPath", "field_path", "_loc", "location"}
+var hintKeys = []string{
+	"pointer", "pointers", "jsonPointer", "json_pointer", "field", "fields", "_field", "fieldPath", "field_path",
+	"path", "paths", "jsonPath", "json_path", "jsonpath", "_loc", "loc", "location",
+}
 
 // hinted are the fields that a violation's details name, of those that the
 // object has, or could have: one whose parent is there. There are none where

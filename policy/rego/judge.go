@@ -313,7 +313,7 @@ func (f finding) about(object map[string]any) policy.Result {
 }
 
 // unsure says that fields were only read.
-const unsure = "the fields are those that the rule read: it does not say which is at fault"
+const unsure = "the policy does not say which field is at fault: these are those that it read"
 
 // maxFields bounds how many places a result is about.
 const maxFields = 10

@@ -131,7 +131,7 @@ func (s *sources) rule(program *opa.Program, n *namespace, name string, src *sou
 	ref := s.packagePath(n.name).Append(ast.StringTerm(name))
 	rules := program.Rules(ref)
 	if len(rules) == 0 {
-		s.failAt(src, firstRule(src, name), "entry-rule", "name it "+name+"_x",
+		s.failAt(src, firstRule(src, name), "entry-rule", "name it "+strings.ReplaceAll(flat(src, name), ".", "_"),
 			"conftest asks for %s.%s, and not for what is below it: nothing is ever violated", n.name, name)
 		return nil
 	}
@@ -161,6 +161,16 @@ func firstRule(src *source, name string) *ast.Location {
 		}
 	}
 	return nil
+}
+
+// flat is the whole name of a rule.
+func flat(src *source, name string) string {
+	for _, r := range src.module.Rules {
+		if ruleName(r) == name {
+			return strings.Join(append([]string{name}, ground(append(ast.Ref{ast.DefaultRootDocument}, r.Head.Ref()[1:]...))...), ".")
+		}
+	}
+	return name
 }
 
 // constants says what the value of a rule always is, where that can be no set.
@@ -246,7 +256,11 @@ func (s *sources) nearMiss(pkg string) string {
 			continue
 		}
 		for _, r := range src.module.Rules {
-			if meant := meantFor(ruleName(r)); meant != "" {
+			switch meant := meantFor(ruleName(r)); {
+			case meant == "":
+			case len(r.Head.Args) > 0:
+				return ruleName(r) + " is a function, which nobody asks"
+			default:
 				return "did you mean " + meant + " with " + ruleName(r) + "?"
 			}
 		}

@@ -191,11 +191,15 @@ func (s *sources) mentions(name string) bool {
 // input.review, which no object has. Conftest would pass everything.
 func (s *sources) setAside() {
 	var aside []string
+	packages := map[string]bool{}
 	for _, src := range s.all {
 		if !src.broken && !src.test && forGatekeeper(src.module) {
-			src.aside = true
+			src.aside, packages[src.pkg] = true, true
 			aside = append(aside, src.file)
 		}
+	}
+	for _, src := range s.all {
+		src.aside = src.aside || src.test && packages[src.pkg]
 	}
 	if len(aside) > 0 {
 		slices.Sort(aside)
