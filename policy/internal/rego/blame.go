@@ -54,7 +54,7 @@ func fields(reads []read, root []string) []Field {
 	for _, r := range merge(best) {
 		above := slices.ContainsFunc(best, func(o read) bool { return len(o.path) > len(r.path) && within(o.path, r.path) })
 		if !above && len(out) < maxFields {
-			out = append(out, Field{r.path, r.missing, r.rank >= rankCompared && len(best) <= maxFields})
+			out = append(out, Field{r.path, r.missing, r.rank >= rankAssigned && len(best) <= maxFields})
 		}
 	}
 	return out

@@ -130,7 +130,7 @@ func (t *tracer) call(f *frame, x *ast.Expr, terms []*ast.Term) []read {
 		if isUser {
 			return demoted(out, rankAssigned)
 		}
-		return t.operands(f, x, terms[1:len(terms)-1], rankUsed)
+		return ranked(t.operands(f, x, terms[1:len(terms)-1], rankUsed), rankUsed)
 	}
 	switch {
 	case isUser:
@@ -163,12 +163,22 @@ func (t *tracer) equality(f *frame, x *ast.Expr, a, b *ast.Term) []read {
 // narrowed drops what belongs to other elements than the one that a variable
 // stands for.
 func (t *tracer) narrowed(f *frame, v *ast.Term, reads []read) []read {
-	place, _, ok := t.origins.of(f.event.Plug(v))
+	value := f.event.Plug(v)
+	place, _, ok := t.origins.of(value)
 	if !ok {
-		return reads
+		return named(reads, value)
 	}
 	at := t.origins.path(place)
 	return slices.DeleteFunc(reads, func(r read) bool { return !within(r.path, at) && !within(at, r.path) })
+}
+
+// named keeps the places that are called as a value is, if there are any.
+func named(reads []read, value *ast.Term) []read {
+	isOther := func(r read) bool { return len(r.path) == 0 || r.path[len(r.path)-1] != textOf(value) }
+	if kept := slices.DeleteFunc(slices.Clone(reads), isOther); len(kept) > 0 {
+		return kept
+	}
+	return reads
 }
 
 // isDefined says whether a term is a variable, or a pattern of them, that gets
@@ -234,6 +244,9 @@ func (t *tracer) failed(f *frame, x *ast.Expr) []read {
 	var out []read
 	for _, c := range t.children(f, x) {
 		out = append(out, c.why()...)
+		if x.IsEvery() {
+			continue // an element that held is not why another did not
+		}
 		for _, e := range c.exits {
 			out = append(out, tested(e.reads)...)
 		}

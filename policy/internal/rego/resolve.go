@@ -3,6 +3,7 @@ package rego
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
@@ -68,15 +69,30 @@ func (t *tracer) elements(value *ast.Term) []read {
 // definition is the expression of a body, or one around it, that gives a
 // variable its value.
 func (t *tracer) definition(f *frame, v ast.Var) (*frame, *ast.Expr) {
-	for ; f != nil; f = f.parent {
-		if i, ok := t.definitions(f.body)[v]; ok && i < len(f.body) {
-			return f, f.body[i]
-		}
-		if f.rule != nil {
-			return nil, nil
-		}
+	if g, i, ok := t.owner(f, v); ok {
+		return g, g.body[i]
 	}
 	return nil, nil
+}
+
+// owner is the outermost body that a variable is seen in, up to the rule, and
+// the expression it is first seen in. A rule's argument has none.
+func (t *tracer) owner(f *frame, v ast.Var) (*frame, int, bool) {
+	var owner *frame
+	at := 0
+	for g := f; g != nil; g = g.parent {
+		if i, ok := t.definitions(g.body)[v]; ok && i < len(g.body) && (g == f || i <= g.at) {
+			owner, at = g, i
+		}
+		if g.rule == nil {
+			continue
+		}
+		if slices.ContainsFunc(g.rule.Head.Args, func(a *ast.Term) bool { return a.Value.Compare(v) == 0 }) {
+			return nil, 0, false
+		}
+		break
+	}
+	return owner, at, owner != nil
 }
 
 // argument is what a rule's argument stands for at the place that calls it.
@@ -110,7 +126,7 @@ func (t *tracer) made(f *frame, x *ast.Expr, v, value *ast.Term, depth int) []re
 		if terms[2].Equal(v) {
 			other = terms[1]
 		}
-		return t.reads(f, x, other, depth+1)
+		return t.narrowed(f, v, t.reads(f, x, other, depth+1))
 	}
 	switch name := operator(x); {
 	case name == "object.get" && len(terms) == 5:
@@ -162,7 +178,7 @@ func (t *tracer) lacking(f *frame, x *ast.Expr, terms []*ast.Term, value *ast.Te
 	}
 	above := t.keysOf(f, terms[2], second)
 	if above == nil {
-		return append(t.elements(value), second...)
+		return t.left(t.reads(f, x, terms[1], depth+1), second, set)
 	}
 	var out []read
 	set.Foreach(func(e *ast.Term) {
@@ -175,30 +191,69 @@ func (t *tracer) lacking(f *frame, x *ast.Expr, terms []*ast.Term, value *ast.Te
 	return out
 }
 
+// left is what a difference of sets hangs on that aren't keys of an object: the
+// elements that are left of the first set, else the second, where they are
+// looked for.
+func (t *tracer) left(first, second []read, set ast.Set) []read {
+	kept := slices.DeleteFunc(slices.Clone(first), func(r read) bool {
+		at := t.origins.find(r.path)
+		return at == nil || !set.Until(func(e *ast.Term) bool {
+			return strings.EqualFold(textOf(e), textOf(at)) || r.path[len(r.path)-1] == textOf(e)
+		})
+	})
+	switch {
+	case useful(kept):
+		return kept
+	case useful(first):
+		return first
+	}
+	return second
+}
+
 // keysOf is the object whose keys a set is made of, or nil. One without keys
 // is the one that was looked at.
 func (t *tracer) keysOf(f *frame, term *ast.Term, reads []read) []string {
-	var above []string
-	found := false
-	each(f.event.Plug(term).Value, func(e *ast.Term) {
-		if place, key, ok := t.origins.of(e); ok && key && !found {
-			above, found = t.origins.path(t.origins.places[place].parent), true
-		}
-	})
-	if found {
-		return above
+	set, ok := f.event.Plug(term).Value.(ast.Set)
+	if !ok {
+		return nil
 	}
-	if set, ok := f.event.Plug(term).Value.(ast.Set); ok && set.Len() == 0 && len(reads) == 1 {
-		if at := t.origins.find(reads[0].path); at == nil || isObject(at) {
-			return reads[0].path
+	for _, e := range set.Slice() {
+		if place, key, ok := t.origins.of(e); ok && key {
+			return t.origins.path(t.origins.places[place].parent)
 		}
+	}
+	if set.Len() == 0 && len(reads) == 1 && t.takesKeys(f, term, 0) {
+		return reads[0].path
 	}
 	return nil
 }
 
-func isObject(t *ast.Term) bool {
-	_, ok := t.Value.(ast.Object)
-	return ok
+// takesKeys says whether a set is made of an object's keys, by how it is
+// written.
+func (t *tracer) takesKeys(f *frame, term *ast.Term, depth int) bool {
+	switch v := term.Value.(type) {
+	case ast.Var:
+		g, d := t.definition(f, v)
+		if d == nil || depth > maxDepth {
+			return false
+		}
+		if d.IsEquality() {
+			other := d.Operand(1)
+			if other.Equal(term) {
+				other = d.Operand(0)
+			}
+			return t.takesKeys(g, other, depth+1)
+		}
+		return operator(d) == "object.keys"
+	case *ast.SetComprehension:
+		found := false
+		ast.WalkRefs(v.Body, func(r ast.Ref) bool {
+			found = found || len(r) > 1 && r[len(r)-1].Equal(v.Term)
+			return found
+		})
+		return found
+	}
+	return false
 }
 
 // below is a read further down.
@@ -217,20 +272,53 @@ func (t *tracer) reference(f *frame, x *ast.Expr, ref ast.Ref, depth int) []read
 	if ref[0].Equal(ast.InputRootDocument) {
 		return t.fromInput(f, ref)
 	}
-	var out []read
+	head := t.reads(f, x, ref[0], depth+1)
+	at := f.event.Plug(ref[0])
+	if place, _, ok := t.origins.of(stepped(f, at, ref[1:])); ok {
+		return append(tested(head), read{path: t.origins.path(place)})
+	}
+	if _, isSet := at.Value.(ast.Set); isSet {
+		return head
+	}
 	keys := t.keys(f, ref[1:])
-	for _, r := range t.reads(f, x, ref[0], depth+1) {
+	for i, r := range head {
 		if r.rank == rankUsed {
-			r = t.below(r, keys)
-		}
-		out = append(out, r)
-	}
-	if at := f.event.Plug(ref[0]); len(keys) == len(ref)-1 {
-		if place, _, ok := t.origins.of(descend(at, keys)); ok {
-			return append(tested(out), read{path: t.origins.path(place)})
+			head[i] = t.below(r, keys)
 		}
 	}
-	return out
+	return head
+}
+
+// stepped is what the known steps of a reference lead to below a term, or a
+// term that is nowhere.
+func stepped(f *frame, t *ast.Term, steps []*ast.Term) *ast.Term {
+	for _, s := range steps {
+		s = f.event.Plug(s)
+		var next *ast.Term
+		switch v := t.Value.(type) {
+		case ast.Object:
+			next = v.Get(s)
+		case *ast.Array:
+			next = v.Get(s)
+		case ast.Set:
+			next = element(v, s)
+		}
+		if next == nil {
+			return ast.InternedNullTerm
+		}
+		t = next
+	}
+	return t
+}
+
+// element is that of a set that equals a term.
+func element(s ast.Set, t *ast.Term) *ast.Term {
+	for _, e := range s.Slice() {
+		if e.Equal(t) {
+			return e
+		}
+	}
+	return nil
 }
 
 // fromInput is the place of a reference to input, which "with" may have put
@@ -308,12 +396,18 @@ func (t *tracer) rule(f *frame, x *ast.Expr, ref ast.Ref) []read {
 			out = append(out, tested(e.reads)...)
 			out = append(out, t.value(f, c.rule, e.value, steps)...)
 		}
-		if len(c.exits) == 0 {
+	}
+	if !slices.ContainsFunc(t.children(f, x), func(c *frame) bool { return len(c.exits) > 0 && !c.isDefault() }) {
+		for _, c := range t.children(f, x) {
 			out = append(out, c.why()...)
 		}
 	}
 	return merge(out)
 }
+
+// isDefault says whether a body is that of a rule's default: what it comes to
+// is because all others failed.
+func (f *frame) isDefault() bool { return f.rule != nil && f.rule.Default }
 
 // value is where a rule's value was read from, as far down as steps lead.
 func (t *tracer) value(f *frame, rule *ast.Rule, value *ast.Term, steps ast.Ref) []read {
@@ -358,8 +452,8 @@ func (t *tracer) comprehension(f *frame, x *ast.Expr) []read {
 
 // defines says whether a variable gets its value in the expression.
 func (t *tracer) defines(f *frame, x *ast.Expr, v ast.Var) bool {
-	i, ok := t.definitions(f.body)[v]
-	return ok && i == x.Index
+	g, i, ok := t.owner(f, v)
+	return ok && g == f && i == x.Index
 }
 
 // definitions are the expressions of a body that its variables are first seen

@@ -15,7 +15,8 @@ type tracer struct {
 	frames  map[uint64]*frame
 	wanted  []ast.Value
 	found   [][]read
-	budget  int // how many more successes and failures are looked into
+	from    []*ast.Rule // the definition that gave each first
+	budget  int         // how many more successes and failures are looked into
 	defs    map[*ast.Expr]map[ast.Var]int
 }
 
@@ -53,7 +54,7 @@ const maxLooks = 100_000
 
 func newTracer(o *origins, wanted []ast.Value) *tracer {
 	return &tracer{
-		origins: o, wanted: wanted, found: make([][]read, len(wanted)),
+		origins: o, wanted: wanted, found: make([][]read, len(wanted)), from: make([]*ast.Rule, len(wanted)),
 		frames: map[uint64]*frame{}, budget: maxLooks, defs: map[*ast.Expr]map[ast.Var]int{},
 	}
 }
@@ -147,15 +148,18 @@ func (t *tracer) exit(e topdown.Event) {
 		f.exits = append(f.exits, x)
 	}
 	if f.rule != nil && f.parent != nil && f.parent.parent == nil && f.parent.rule == nil {
-		t.answer(x)
+		t.answer(f.rule, x)
 	}
 }
 
 // answer keeps what an element of the query's answer hangs on.
-func (t *tracer) answer(x exit) {
+func (t *tracer) answer(r *ast.Rule, x exit) {
 	for i, w := range t.wanted {
 		if x.value.Value.Compare(w) == 0 || holds(x.value.Value, w) {
 			t.found[i] = append(t.found[i], x.reads...)
+			if t.from[i] == nil {
+				t.from[i] = r
+			}
 		}
 	}
 }
