@@ -8,6 +8,8 @@ type matcher struct {
 	few  [1]presence
 	many []presence // in place of few, for more than 64 keys
 
+	told *tracer // nil: nobody wants to know the way
+
 	at   [24]segment // the way to the value that is looked at
 	deep []segment   // of what at has no room for
 	len  int
@@ -160,6 +162,14 @@ func (m *matcher) matchEntry(value map[string]any, key string, e *entry) *failur
 	v, found := value[key]
 	m.push(segment{key: key, index: -1})
 	defer m.pop()
+	if m.told != nil {
+		return m.told.entry(m, v, found, e)
+	}
+	return m.matchAnchored(v, found, e)
+}
+
+// matchAnchored matches what stands at a key as its anchor wants it.
+func (m *matcher) matchAnchored(v any, found bool, e *entry) *failure {
 	switch e.anchor {
 	case Condition:
 		if !found {

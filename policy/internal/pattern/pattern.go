@@ -39,8 +39,10 @@ type Pattern struct {
 }
 
 // Match compares a JSON value with the pattern. A nil value is a missing one.
-func (p *Pattern) Match(value any) Verdict {
-	m := matcher{}
+func (p *Pattern) Match(value any) Verdict { return p.match(value, nil) }
+
+func (p *Pattern) match(value any, told *tracer) Verdict {
+	m := matcher{told: told}
 	if p.keys > len(m.few)*64 {
 		m.many = make([]presence, (p.keys+63)/64)
 	}
