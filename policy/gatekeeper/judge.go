@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -80,6 +82,9 @@ func (r *review) askRego(c *constraint) []Response {
 	code := c.template.rego
 	if open := r.unknown(code.readsUser, code.readsNamespace); open != "" {
 		return []Response{c.said(policy.Unknown, open)}
+	}
+	if code.readsClock && r.engine.options.Now == nil && !r.engine.options.Written {
+		return []Response{c.said(policy.Unknown, "needs to know the time")}
 	}
 	q := r.question(c)
 	answer, err := code.query.Ask(r.ctx, q)
@@ -223,13 +228,20 @@ func (c *constraint) source(pointer string) string {
 }
 
 // errorText is what an error says, but for what could be of a Secret: functions
-// quote what they can't use.
-func (r *review) errorText(_ *constraint, err error) string {
+// quote what they can't use. Modules go by where they are written.
+func (r *review) errorText(c *constraint, err error) string {
 	if r.secret() {
 		return hidden
 	}
-	return err.Error()
+	return modulePlace.ReplaceAllStringFunc(err.Error(), func(place string) string {
+		i := strings.LastIndexByte(place, ':')
+		line, _ := strconv.Atoi(place[i+1:])
+		return cmp.Or(inside(c.template.object, place[:i], c.source(place[:i]), line, 1).String(), place)
+	})
 }
+
+// modulePlace is a line of a module as errors name it.
+var modulePlace = regexp.MustCompile(`/spec/targets/0/[a-z0-9/]*:\d+`)
 
 // inventoryAssumed is what verdicts rest on that hang on other objects.
 const inventoryAssumed = "data.inventory holds the objects of the tree, and those given with --with, alone"

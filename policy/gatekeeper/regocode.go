@@ -24,6 +24,7 @@ type regoCode struct {
 	// it where it is not known.
 	readsUser      bool
 	readsNamespace bool
+	readsClock     bool
 	inventory      *inventoryUse // nil: nothing of data.inventory
 }
 
@@ -77,6 +78,7 @@ var (
 	libRef       = ast.Ref{dataTerm, ast.StringTerm("lib")}
 	inventoryRef = ast.Ref{dataTerm, ast.StringTerm("inventory")}
 	userRef      = ast.MustParseRef("input.review.userInfo")
+	clockRef     = ast.NowNanos.Ref()
 	namespaceRef = ast.MustParseRef("input.review.namespaceObject")
 )
 
@@ -136,11 +138,25 @@ func (c *regoCompiler) parse(pointer, text string, v ast.RegoVersion) *ast.Modul
 	c.texts[pointer] = text
 	m, err := rego.Parse(rego.Source{Name: pointer, Text: text, Version: v, NoMetadata: true})
 	if err != nil {
-		c.failed(err)
+		c.failed(c.otherVersion(pointer, text, v, err))
 		return nil
 	}
 	c.modules[pointer] = m
 	return m
+}
+
+// otherVersion says of a module that does not read as v0 that it would as v1.
+func (c *regoCompiler) otherVersion(pointer, text string, v ast.RegoVersion, err error) error {
+	var first *rego.Error
+	if v != ast.RegoV0 || !errors.As(err, &first) {
+		return err
+	}
+	if _, wrong := rego.Parse(rego.Source{Name: pointer, Text: text, Version: ast.RegoV1, NoMetadata: true}); wrong != nil {
+		return err
+	}
+	e := *first
+	e.Text += "; this reads as Rego v1, and templates are v0: put it into code, where source.version can be v1"
+	return &e
 }
 
 // failed adds what is joined in err, at its places.
@@ -238,6 +254,7 @@ func (r *regoCode) note(m *ast.Module) {
 	ast.WalkRefs(m, func(ref ast.Ref) bool {
 		r.readsUser = r.readsUser || mayBe(ref, userRef)
 		r.readsNamespace = r.readsNamespace || mayBe(ref, namespaceRef)
+		r.readsClock = r.readsClock || ref.Equal(clockRef)
 		if ref.HasPrefix(inventoryRef) {
 			if r.inventory == nil {
 				r.inventory = &inventoryUse{}

@@ -1,0 +1,473 @@
+package gatekeeper
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// templateOf is a template of kind K in Rego.
+func templateOf(rego string) string {
+	return `
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: k}
+spec:
+  crd:
+    spec:
+      names: {kind: K}
+      validation:
+        openAPIV3Schema:
+          type: object
+          properties:
+            labels: {type: array, items: {type: string}}
+            limit: {type: integer, default: 3}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+` + indent(rego, 6)
+}
+
+func indent(text string, n int) string {
+	pad := strings.Repeat(" ", n)
+	return pad + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n"+pad) + "\n"
+}
+
+const plainConstraint = `
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: K
+metadata: {name: c}
+`
+
+const labelled = `
+package k
+violation[{"msg": msg}] {
+  not input.review.object.metadata.labels.app
+  msg := sprintf("%v %v has no label app", [input.review.kind.kind, input.review.name])
+}
+`
+
+const pod = `{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop}}`
+
+func parseAll(t testing.TB, text string) []*render.Object {
+	t.Helper()
+	objects, err := render.Parse("policy.yaml", []byte(strings.TrimLeft(text, "\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// requestOf is a request to create an object, as the chain completes it.
+func requestOf(t testing.TB, text string) *policy.Request {
+	t.Helper()
+	o := parseOne(t, text)
+	gvk := o.GroupVersionKind()
+	resource := schema.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: strings.ToLower(gvk.Kind) + "s"}
+	return &policy.Request{
+		Operation: policy.Create, Object: o, Kind: gvk, Name: o.GetName(), Namespace: o.GetNamespace(), Admitted: o.Object,
+		Resource: policy.Resource{GroupVersionResource: resource, Namespaced: o.GetNamespace() != "", Known: true},
+	}
+}
+
+// said is what the policies say of a request, a line each.
+func said(t testing.TB, e *Engine, req *policy.Request) []string {
+	t.Helper()
+	results, err := e.Validate(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, r := range results {
+		line := fmt.Sprintf("%s %s %s/%s: %s", r.Outcome, r.Action, r.Rule, r.Policy, r.Message)
+		lines = append(lines, strings.TrimSuffix(line, ": "))
+	}
+	return lines
+}
+
+// faultsOf are the errors of a compilation, a line each.
+func faultsOf(err error) []string {
+	var lines []string
+	for _, e := range render.Errors(err) {
+		line := e.Error()
+		if e.Warning {
+			line = "warning: " + line
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	scoped := func(actions string) string {
+		return strings.TrimSpace(plainConstraint) + "\nspec: {enforcementAction: scoped, scopedEnforcementActions: " + actions + "}\n"
+	}
+	spec := func(text string) string { return strings.TrimSpace(plainConstraint) + "\nspec: " + text + "\n" }
+	const missing = "K/c: Pod web has no label app"
+	for _, c := range []struct {
+		name, policies, object string
+		want                   []string
+	}{
+		{"violated", templateOf(labelled) + plainConstraint, pod, []string{"fail deny " + missing}},
+		{"holds", templateOf(labelled) + plainConstraint, `{apiVersion: v1, kind: Pod, metadata: {name: a, labels: {app: a}}}`, []string{"pass deny K/c"}},
+		{"warns", templateOf(labelled) + spec("{enforcementAction: warn}"), pod, []string{"fail warn " + missing}},
+		{"dryrun", templateOf(labelled) + spec("{enforcementAction: dryrun}"), pod, []string{"fail audit " + missing}},
+		{"another kind", templateOf(labelled) + spec("{match: {kinds: [{apiGroups: [apps], kinds: [Deployment]}]}}"), pod, nil},
+		{
+			"scoped, the strongest", templateOf(labelled) + scoped("[{action: warn, enforcementPoints: [{name: validation.gatekeeper.sh}]}, {action: deny, enforcementPoints: [{name: '*'}]}]"),
+			pod, []string{"fail deny " + missing},
+		},
+		{"scoped, elsewhere", templateOf(labelled) + scoped("[{action: deny, enforcementPoints: [{name: audit.gatekeeper.sh}]}]"), pod, nil},
+		{"scoped, of policies that Rego is not made into", templateOf(labelled) + scoped("[{action: deny, enforcementPoints: [{name: vap.k8s.io}]}]"), pod, nil},
+		{
+			"unknown namespace", templateOf(labelled) + spec("{match: {namespaceSelector: {matchLabels: {team: a}}}}"), pod,
+			[]string{"unknown deny K/c: labels of namespace shop are unknown: give the Namespace with --with"},
+		},
+		{
+			"defaults and parameters", templateOf(`
+package k
+violation[{"msg": msg}] {
+  msg := sprintf("%v %v %v", [input.parameters.limit, input.parameters.labels, input.parameters])
+}`) + spec("{parameters: {labels: [a]}}"), pod,
+			[]string{`fail deny K/c: 3 ["a"] {"labels": ["a"], "limit": 3}`},
+		},
+		{
+			"several, in order, each once", templateOf(`
+package k
+violation[{"msg": msg, "other": x}] {
+  x := ["b", "a", "b"][i]
+  msg := x
+}
+violation[{"msg": "a", "details": {"n": 1}}]`) + plainConstraint, pod,
+			[]string{"fail deny K/c: a", "fail deny K/c: a", "fail deny K/c: b"},
+		},
+		{
+			"no msg", templateOf("package k\nviolation[{\"message\": \"x\"}] { true }\nviolation[\"y\"]") + plainConstraint, pod,
+			[]string{"pass deny K/c: Gatekeeper ignores 2 of the template's violations, which have no msg"},
+		},
+		{
+			"msg of another type", templateOf("package k\nviolation[{\"msg\": 1}] { true }") + plainConstraint, pod,
+			[]string{"error deny K/c: the msg of a violation is number, and Gatekeeper can use a string only"},
+		},
+		{
+			"a built-in function that fails", templateOf("package k\nviolation[{\"msg\": \"x\"}] { to_number(input.review.name) > 1 }") + plainConstraint, pod,
+			[]string{`pass deny K/c: built-in functions failed, and what asked them counts as not violated: policy.yaml:18:33: to_number: strconv.ParseFloat: parsing "web": invalid syntax`},
+		},
+		{
+			"a conflict", templateOf("package k\nviolation[{\"msg\": x}] { x := f }\nf = \"a\" { true }\nf = \"b\" { input.review.name }") + plainConstraint, pod,
+			[]string{"error deny K/c: the template's Rego fails: rule data.template.f produced conflicting values:\n  \"a\" at policy.yaml:19:7\n  \"b\" at policy.yaml:20:7"},
+		},
+		{
+			"external data", templateOf("package k\nviolation[{\"msg\": \"x\"}] { r := external_data({\"provider\": \"p\", \"keys\": [\"a\"]}); count(r.errors) > 0 }") + plainConstraint, pod,
+			[]string{"unknown deny K/c: needs external data of provider p"},
+		},
+		{
+			"who makes the request", templateOf("package k\nviolation[{\"msg\": \"x\"}] { input.review.userInfo.username != \"me\" }") + plainConstraint, pod,
+			[]string{"unknown deny K/c: needs to know who makes the request: give the user with --as"},
+		},
+		{
+			"the clock", templateOf("package k\nviolation[{\"msg\": \"x\"}] { time.now_ns() > 1 }") + plainConstraint, pod,
+			[]string{"unknown deny K/c: needs to know the time"},
+		},
+		{
+			"an object of the namespace", templateOf("package k\nviolation[{\"msg\": \"x\"}] { input.review.namespaceObject.metadata.name == \"shop\" }") + plainConstraint, pod,
+			[]string{"unknown deny K/c: needs to know namespace shop: give the Namespace with --with"},
+		},
+		{
+			"operations", strings.Replace(templateOf(labelled), "  - target:", "  - operations: [UPDATE]\n    target:", 1) + plainConstraint, pod, nil,
+		},
+		{
+			"v1 in code, with a library", `
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: k}
+spec:
+  crd: {spec: {names: {kind: K}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    code:
+    - engine: Rego
+      source:
+        version: v1
+        rego: |
+          package k
+          import data.lib.words
+          violation contains {"msg": words.hello} if input.review.name
+        libs:
+        - |
+          package lib.words
+          hello := "hello"
+` + plainConstraint, pod, []string{"fail deny K/c: hello"},
+		},
+		{
+			"v1beta1 takes all parameters", `
+apiVersion: templates.gatekeeper.sh/v1beta1
+kind: ConstraintTemplate
+metadata: {name: k}
+spec:
+  crd: {spec: {names: {kind: K}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package k
+      violation[{"msg": msg}] { msg := input.parameters.a.b }
+` + spec("{parameters: {a: {b: hello}}}"), pod, []string{"fail deny K/c: hello"},
+		},
+		{"gatekeeper's own namespace", templateOf(labelled) + plainConstraint, `{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: gatekeeper-system}}`, []string{"skip deny K/c: Gatekeeper's webhook is not asked about namespace gatekeeper-system, which is its own"}},
+		{
+			"excluded by the Config", templateOf(labelled) + plainConstraint + `
+---
+apiVersion: config.gatekeeper.sh/v1alpha1
+kind: Config
+metadata: {name: config, namespace: gatekeeper-system}
+spec:
+  match:
+  - processes: [audit]
+    excludedNamespaces: [shop]
+  - processes: [webhook]
+    excludedNamespaces: ["sh*"]
+`, pod, []string{"skip deny K/c: namespace shop is excluded from the webhook by the Config at policy.yaml:37:26"},
+		},
+		{
+			"a Namespace with the label", templateOf(labelled) + plainConstraint, `{apiVersion: v1, kind: Namespace, metadata: {name: a, labels: {admission.gatekeeper.sh/ignore: "x"}}}`,
+			[]string{"skip deny K/c: namespace a has the label admission.gatekeeper.sh/ignore, so Gatekeeper's webhook is not asked"},
+		},
+		{
+			"a Secret's values", templateOf("package k\nviolation[{\"msg\": msg}] { msg := sprintf(\"bad %v\", [input.review.object.data.key]) }") + plainConstraint,
+			`{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: a}, data: {key: c2VjcmV0LXZhbHVl}}`,
+			[]string{"fail deny K/c: not shown, since it may quote a Secret"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			e, err := New(parseAll(t, c.policies), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, said(t, e, requestOf(t, c.object))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// nativeTemplate is a template of kind K in CEL.
+func nativeTemplate(source string) string {
+	return `
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: k}
+spec:
+  crd:
+    spec:
+      names: {kind: K}
+      validation: {openAPIV3Schema: {type: object, properties: {most: {type: integer}}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    code:
+    - engine: Rego
+      source: {rego: "package k\nviolation[{\"msg\": \"in Rego\"}]"}
+    - engine: K8sNativeValidation
+      source:
+` + indent(source, 8)
+}
+
+func TestNative(t *testing.T) {
+	t.Parallel()
+	const most = `
+variables:
+- name: replicas
+  expression: variables.anyObject.spec.replicas
+validations:
+- expression: variables.params == null || variables.replicas <= variables.params.most
+  messageExpression: '"at most " + string(variables.params.most)'
+`
+	const deployment = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: shop}, spec: {replicas: 3}}`
+	with := strings.TrimSpace(plainConstraint) + "\nspec: {parameters: {most: 2}}\n"
+	for _, c := range []struct {
+		name, policies string
+		want           []string
+		fields         []string
+	}{
+		{"goes before Rego", nativeTemplate(most) + with, []string{"fail deny K/c: at most 2"}, []string{"/spec/replicas"}},
+		{"no parameters", nativeTemplate(most) + plainConstraint, []string{"pass deny K/c"}, nil},
+		{"a fixed message", nativeTemplate("validations: [{expression: 'object.spec.replicas < 3', message: ' too many '}]") + with, []string{"fail deny K/c: too many"}, []string{"/spec/replicas"}},
+		{"no message", nativeTemplate("validations: [{expression: 'object.spec.replicas < 3'}]") + with, []string{"fail deny K/c: failed expression: object.spec.replicas < 3"}, []string{"/spec/replicas"}},
+		{
+			"an error", nativeTemplate("validations: [{expression: 'object.spec.x < 3'}]") + with,
+			[]string{"error deny K/c: expression 'object.spec.x < 3' resulted in error: no such key: x"}, []string{"/spec/x"},
+		},
+		{
+			"an ignored error", nativeTemplate("failurePolicy: Ignore\nvalidations: [{expression: 'object.spec.x < 3'}]") + with,
+			[]string{"error warn K/c: ignored error: expression 'object.spec.x < 3' resulted in error: no such key: x"}, []string{"/spec/x"},
+		},
+		{
+			"a match condition", nativeTemplate("matchCondition: [{name: big, expression: 'object.spec.replicas > 9'}]\nvalidations: [{expression: 'false'}]") + with,
+			[]string{`skip deny K/c: exempt by match condition "big"`}, nil,
+		},
+		{
+			"the namespace", nativeTemplate("validations: [{expression: 'namespaceObject.metadata.name == \"x\"'}]") + with,
+			[]string{"unknown deny K/c: needs to know namespace shop: give the Namespace with --with"}, nil,
+		},
+		{
+			"vap.k8s.io is admission too", nativeTemplate("generateVAP: true\nvalidations: [{expression: 'false', message: never}]") +
+				strings.TrimSpace(plainConstraint) + "\nspec: {enforcementAction: scoped, scopedEnforcementActions: [{action: deny, enforcementPoints: [{name: vap.k8s.io}]}]}\n",
+			[]string{"fail deny K/c: never"}, nil,
+		},
+		{
+			"out of budget", nativeTemplate("validations: [{expression: '[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, a+b+c+d+e > 0)))))'}]") + with,
+			[]string{"error deny K/c: validation failed due to running out of cost budget, no further validation rules will be run"}, nil,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			e, err := New(parseAll(t, c.policies), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			req := requestOf(t, deployment)
+			if diff := cmp.Diff(c.want, said(t, e, req)); diff != "" {
+				t.Error(diff)
+			}
+			results, _ := e.Validate(t.Context(), req)
+			if diff := cmp.Diff(c.fields, results[0].Fields); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestFields(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		details string
+		want    []string
+	}{
+		"pointer":              {`{"_loc": "/spec/containers/0/image"}`, []string{"/spec/containers/0/image"}},
+		"dotted":               {`{"path": "spec.containers[0].image"}`, []string{"/spec/containers/0/image"}},
+		"of the input":         {`{"field": "input.review.object.spec.containers[0].image"}`, []string{"/spec/containers/0/image"}},
+		"several":              {`{"fields": ["metadata.name", "/spec/containers"]}`, []string{"/metadata/name", "/spec/containers"}},
+		"missing in what is":   {`{"path": "metadata.labels"}`, []string{"/metadata/labels"}},
+		"quoted":               {`{"path": "$.metadata['name']"}`, []string{"/metadata/name"}},
+		"of something else":    {`{"path": "/etc/passwd"}`, nil},
+		"no path but a phrase": {`{"path": "the image"}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rego := "package k\nviolation[{\"msg\": \"x\", \"details\": " + c.details + "}]"
+			e, err := New(parseAll(t, templateOf(rego)+plainConstraint), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			req := requestOf(t, `{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop}, spec: {containers: [{name: a, image: b}]}}`)
+			results, err := e.Validate(t.Context(), req)
+			if err != nil || len(results) != 1 {
+				t.Fatal(results, err)
+			}
+			if diff := cmp.Diff(c.want, results[0].Fields); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestOperations holds that DELETE is not asked about, and what is seen of an
+// object on UPDATE and DELETE.
+func TestOperations(t *testing.T) {
+	t.Parallel()
+	policies := templateOf(`
+package k
+violation[{"msg": msg}] {
+  msg := sprintf("%v %v %v", [input.review.operation, input.review.object.metadata.labels, input.review.oldObject.metadata.labels])
+}`) + plainConstraint
+	req := requestOf(t, `{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop, labels: {v: new}}}`)
+	old := parseOne(t, `{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop, labels: {v: old}}}`)
+	req.Operation, req.OldObject, req.OldAdmitted = policy.Update, old, old.Object
+	e, err := New(parseAll(t, policies), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := said(t, e, req); len(got) != 1 || got[0] != `fail deny K/c: UPDATE {"v": "new"} {"v": "old"}` {
+		t.Error(got)
+	}
+	req.Operation, req.Object, req.Admitted = policy.Delete, nil, nil
+	if got := said(t, e, req); got != nil {
+		t.Error(got)
+	}
+	if e, err = New(parseAll(t, policies), Options{Deletes: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := said(t, e, req); len(got) != 1 || got[0] != `fail deny K/c: DELETE {"v": "old"} {"v": "old"}` {
+		t.Error(got)
+	}
+}
+
+func TestInventory(t *testing.T) {
+	t.Parallel()
+	rego := `
+package k
+violation[{"msg": msg}] {
+  other := data.inventory.namespace[ns]["v1"]["Service"][name]
+  msg := sprintf("%v/%v %v", [ns, name, other.spec.port])
+}
+violation[{"msg": msg}] {
+  data.inventory.cluster["v1"]["Namespace"][name]
+  msg := name
+}`
+	objects := parseAll(t, `
+{apiVersion: v1, kind: Service, metadata: {name: a, namespace: one}, spec: {port: 80}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: b, namespace: two}, spec: {port: 1000000}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: two}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: two}}
+`)
+	const synced = `
+---
+apiVersion: config.gatekeeper.sh/v1alpha1
+kind: Config
+metadata: {name: config}
+spec:
+  match: [{processes: [sync], excludedNamespaces: [one]}]
+  sync: {syncOnly: [{version: v1, kind: Service}]}
+`
+	for _, c := range []struct {
+		name, policies string
+		want           []string
+	}{
+		{"all", templateOf(rego) + plainConstraint, []string{"one/a 80", "two", "two/b 1e+06"}},
+		{"synced", templateOf(rego) + plainConstraint + synced, []string{"two/b 1e+06"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			e, err := New(parseAll(t, c.policies), Options{Cluster: policy.NewCluster(objects...), Now: time.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			results, err := e.Validate(t.Context(), requestOf(t, pod))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, r := range results {
+				got = append(got, r.Message)
+				if diff := cmp.Diff(r.Assumed, []string{inventoryAssumed}); diff != "" {
+					t.Error(diff)
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
