@@ -190,6 +190,9 @@ func (c *Combined) fields(f *finding, object int) []string {
 			own = append(own, b)
 		}
 	}
+	if len(own) > 0 && !own[0].Sure {
+		f.Assumed = append(f.Assumed, unsure)
+	}
 	return pointers(own)
 }
 
@@ -230,47 +233,54 @@ func (c *Combined) only(holds func(*render.Object) bool) (int, bool) {
 	return found, n == 1
 }
 
-// blamed is the object that a violation hangs on: the only one, or the first
-// of those that what failed names, or that the message does.
+// maxSharing is how many objects a violation may be about to be told of one.
+const maxSharing = 3
+
+// blamed is the object that a violation hangs on: the first of the few that
+// the message names, or else that what failed does, or that were read at all.
 func (c *Combined) blamed(f *finding) (int, bool) {
-	var sure, read, told []int
+	var told, sure, read []int
 	for _, b := range f.blamed {
 		i, _, ok := c.split(b.Path)
 		if !ok {
 			continue
 		}
+		if mentions(f.Message, c.objects[i].GetName()) {
+			told = append(told, i)
+		}
 		if b.Sure {
 			sure = append(sure, i)
 		}
-		if read = append(read, i); mentions(f.Message, c.objects[i].GetName()) {
-			told = append(told, i)
-		}
+		read = append(read, i)
 	}
 	for _, some := range [][]int{distinct(told), distinct(sure), distinct(read)} {
-		if len(some) == 1 || len(some) > 1 && len(told)+len(sure) > 0 {
-			f.note(some)
+		if len(some) > 0 && len(some) <= maxSharing {
+			if len(some) > 1 {
+				f.Assumed = append(f.Assumed, c.sharing(some))
+			}
 			return some[0], true
 		}
 	}
 	return 0, false
 }
 
-func (f *finding) note(objects []int) {
-	text := "told of this object for what the rule read of it"
-	if n := len(objects) - 1; n > 0 {
-		text += ", and of " + strconv.Itoa(n) + " more"
+// sharing says why a violation is told of the first of some objects.
+func (c *Combined) sharing(some []int) string {
+	text := "all objects are judged together, and this one is what the violation hangs on"
+	for i, o := range some[1:] {
+		if i == 0 {
+			text += ", with "
+		} else {
+			text += " and "
+		}
+		text += c.objects[o].GetKind() + " " + c.objects[o].GetName()
 	}
-	f.Assumed = append(f.Assumed, text)
+	return text
 }
 
 func distinct(list []int) []int {
-	var out []int
-	for _, i := range list {
-		if !slices.Contains(out, i) {
-			out = append(out, i)
-		}
-	}
-	return out
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // mentions says whether a message has a name as a word.

@@ -54,6 +54,26 @@ violation contains {"msg": "z", "pointer": "/2/contents/spec/selector/app"}`,
 				"Secret key: fail deny main.deny a.rego:2:1 \"x\"\n",
 		},
 		{
+			"what the rule read names the object",
+			`deny contains msg if {
+	some i
+	input[i].contents.kind == "Service"
+	app := input[i].contents.spec.selector.app
+	not labelled(app)
+	msg := sprintf("no Pod has the label %s", [app])
+}
+labelled(app) if input[_].contents.metadata.labels.app == app
+warn contains msg if {
+	some i, j
+	i < j
+	input[i].contents.metadata.name == input[j].contents.metadata.name
+	msg := sprintf("there are two called %s", [input[i].contents.metadata.name])
+}`,
+			"Service db: fail deny main.deny a.rego:2:1 \"no Pod has the label none\" /spec/selector/app\n" +
+				"Pod web: fail warn main.warn a.rego:10:1 \"there are two called web\" /metadata/name " +
+				"[all objects are judged together, and this one is what the violation hangs on, with Service web]\n",
+		},
+		{
 			"no value of a Secret is told",
 			`deny contains {"msg": o.contents.stringData.password, "path": "a.yaml"} if some o in input`,
 			"Pod web: fail deny main.deny a.rego:2:1 \"" + hidden + "\"\n",

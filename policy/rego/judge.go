@@ -1,6 +1,7 @@
 package rego
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,9 +31,10 @@ type question struct {
 // A finding is what a rule said of an input: a result without fields.
 type finding struct {
 	policy.Result
-	details map[string]any // of a violation that is more than a message
-	blamed  []opa.Field    // the places of the input that it hangs on
-	value   ast.Value      // the violation
+	details map[string]any  // of a violation that is more than a message
+	blamed  []opa.Field     // the places of the input that it hangs on
+	value   ast.Value       // the violation
+	said    policy.Severity // what the violation itself says that it is
 }
 
 // judge asks every rule of the package about an input.
@@ -174,25 +176,38 @@ func (r *rule) violations(ctx context.Context, q *question, value ast.Value) ([]
 	return found, nil
 }
 
-// blame finds what the violations hang on.
+// blame finds what the violations hang on, and which definition gave each.
 func (r *rule) blame(ctx context.Context, q *question, found []finding) error {
-	silent := q.Question
-	silent.Print = nil
 	values := make([]ast.Value, len(found))
 	for i := range found {
 		values[i] = found[i].value
 	}
-	fields, err := r.query.Blame(ctx, silent, values)
+	causes, err := r.query.Causes(ctx, q.Question, values)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
 		return nil // it was asked before: without what it hangs on the violation stands
 	}
-	for i := range found {
-		found[i].blamed = fields[i]
+	for i, c := range causes {
+		found[i].blamed = c.Fields
+		found[i].attribute(r, c.Rule)
 	}
 	return nil
+}
+
+// attribute sets what a definition of the rule says of its violations.
+func (f *finding) attribute(r *rule, by *ast.Rule) {
+	if by == nil {
+		return
+	}
+	at := locationSpan(by.Location)
+	for _, b := range r.bodies {
+		if b.origin == at {
+			f.PolicyOrigin = at
+			f.Severity = cmp.Or(f.said, b.severity)
+		}
+	}
 }
 
 // violation is an element of a rule's set.
@@ -206,7 +221,8 @@ func (r *rule) violation(q *question, v ast.Value) finding {
 		f.details, _ = opa.Plain(v).(map[string]any)
 		f.Message, _ = f.details["msg"].(string)
 		if s, _ := f.details["severity"].(string); severityOf(s) != "" {
-			f.Severity = severityOf(s)
+			f.said = severityOf(s)
+			f.Severity = f.said
 		}
 	}
 	if f.Message == "" {
