@@ -156,6 +156,7 @@ func engines(kubeVersion string) policytest.Engines {
 		},
 		Mutation: newMutationTest(kubeVersion),
 		Kyverno:  newKyvernoTest(kubeVersion),
+		Gator:    newGatorTest,
 	}
 }
 

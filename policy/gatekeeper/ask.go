@@ -20,6 +20,10 @@ type Review struct {
 
 	// Generated says that the object was made by an expansion template.
 	Generated bool
+
+	// Passes asks also for responses of constraints that are about the object
+	// and hold.
+	Passes bool
 }
 
 // Review asks the constraints about an object as gator does: it is taken as it
@@ -41,7 +45,8 @@ func (e *Engine) Review(ctx context.Context, x Review) ([]Response, error) {
 	}
 	var told []Response
 	for _, resp := range all {
-		if resp.Outcome != policy.Pass && resp.Outcome != policy.Skip && !resp.ignored {
+		skipped := resp.Outcome == policy.Skip || resp.ignored
+		if !skipped && (resp.Outcome != policy.Pass || x.Passes) {
 			told = append(told, resp)
 		}
 	}

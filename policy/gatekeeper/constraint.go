@@ -84,7 +84,7 @@ func (k *compiler) newConstraint(o *render.Object, all templates) (*constraint, 
 		return nil, faultsAt(o, "constraint", fs)
 	}
 	c := &constraint{object: o, template: t, origin: span(o, "")}
-	c.tree = k.defaulted(t, o)
+	c.tree = t.schema.withDefaults(o.DeepCopy().Object)
 	spec, _ := c.tree["spec"].(map[string]any)
 	var errs []error
 	if c.match, errs = newMatch(o, "/spec/match", spec["match"]); broken(errs) {
@@ -108,17 +108,6 @@ func (k *compiler) withoutTemplate(o *render.Object) []error {
 		return nil
 	}
 	return []error{at(o, "/kind", "constraint", fmt.Errorf("there is no ConstraintTemplate %s, of which this would be a constraint", strings.ToLower(kind)))}
-}
-
-// defaulted is the constraint with the defaults of its schema. gator reads the
-// numbers of what is written as floating-point ones, and its policies see them
-// so: 1e+06.
-func (k *compiler) defaulted(t *template, o *render.Object) map[string]any {
-	tree := o.DeepCopy().Object
-	if k.options.Written {
-		tree = floats(tree).(map[string]any)
-	}
-	return t.schema.withDefaults(tree)
 }
 
 // parametersOf is what templates see of parameters: an empty object for none.

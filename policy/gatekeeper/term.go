@@ -59,24 +59,3 @@ func (c terms) integer(n int64) ast.Number {
 	}
 	return ast.Number(strconv.FormatInt(n, 10))
 }
-
-// floats is a copy of a value tree with all numbers as float64.
-func floats(x any) any {
-	switch x := x.(type) {
-	case int64:
-		return float64(x)
-	case []any:
-		out := make([]any, len(x))
-		for i, e := range x {
-			out[i] = floats(e)
-		}
-		return out
-	case map[string]any:
-		out := make(map[string]any, len(x))
-		for k, v := range x {
-			out[k] = floats(v)
-		}
-		return out
-	}
-	return x
-}

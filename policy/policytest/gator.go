@@ -228,8 +228,12 @@ func (g *gatorSuite) readFile(name string) gatorFile {
 	}
 	docs, err := render.Documents(name, data, render.YAML12)
 	var f gatorFile
-	if broken := g.split(err); len(broken) > 0 {
-		return gatorFile{err: errors.New(g.text(err)), placed: true}
+	var broken []error
+	for _, e := range g.split(err) {
+		broken = append(broken, e)
+	}
+	if len(broken) > 0 {
+		return gatorFile{err: errors.New(g.text(broken...)), placed: true}
 	}
 	for i := range docs {
 		if docs[i].Value == nil {

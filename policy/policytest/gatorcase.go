@@ -72,6 +72,7 @@ func (c *gatorCase) readObject(item, at node) {
 		at.fail("%s: %w", at.text(), broken)
 		return
 	}
+	c.object = r.typed
 	c.subject(r.subject)
 	c.Operation = r.operation
 }
@@ -205,7 +206,7 @@ func (c *gatorCase) compare(results []policy.Result) {
 	case len(messages) > 0:
 		c.Reason = joined(messages)
 	case c.Vacuous:
-		c.Reason = "the constraint does not match the object"
+		c.Reason = "the constraint is not asked: it does not match the object, or is not enforced in gator"
 	}
 }
 

@@ -3,10 +3,13 @@ package policytest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -15,6 +18,7 @@ import (
 type gatorReview struct {
 	operation string
 	subject   *render.Object // the object, or the old one where there is none
+	typed     *render.Object // the review as gator hands it on: what is empty is left out
 }
 
 // isReview says whether an object is an AdmissionReview, of whatever version.
@@ -51,7 +55,25 @@ func reviewOf(o *render.Object) (*gatorReview, error) {
 	case r.operation == string(admissionv1.Delete) && old == nil:
 		return nil, errors.New("is an AdmissionReview of a DELETE without an oldObject")
 	}
-	return r, nil
+	r.typed, err = typedReview(o, review.Request)
+	return r, err
+}
+
+// typedReview is the review with its request as the type of requests writes
+// it.
+func typedReview(o *render.Object, request *admissionv1.AdmissionRequest) (*render.Object, error) {
+	data, err := json.Marshal(request)
+	if err != nil {
+		return nil, fmt.Errorf("is no AdmissionReview: %s", bounded(err))
+	}
+	var tree map[string]any
+	if err := json.Unmarshal(data, &tree); err != nil {
+		return nil, fmt.Errorf("is no AdmissionReview: %s", bounded(err))
+	}
+	typed := *o
+	typed.Unstructured = &unstructured.Unstructured{Object: maps.Clone(o.Object)}
+	typed.Object["request"] = tree
+	return &typed, nil
 }
 
 // reviewed is the object of a review's request; nil when it has none.

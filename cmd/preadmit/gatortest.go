@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/gatekeeper"
+	"github.com/preadmit/preadmit/policy/policytest"
+	"github.com/preadmit/preadmit/render"
+)
+
+// gatorTest is the constraint of a test of gator's.
+type gatorTest struct {
+	engine *gatekeeper.Engine
+}
+
+// newGatorTest compiles the template and the constraint of a test, with its
+// expansion templates.
+func newGatorTest(s *policytest.GatorSetup) (policytest.GatorPolicy, error) {
+	engine, err := gatekeeper.New(append([]*render.Object{s.Template, s.Constraint}, s.Expansions...), gatekeeper.Options{
+		Kinds: s.Kinds, EnforcementPoint: gatekeeper.PointGator, Written: true,
+	})
+	return gatorTest{engine: engine}, withSchemaRule(err)
+}
+
+// withSchemaRule marks the errors that say that a constraint breaks its
+// template's schema.
+func withSchemaRule(err error) error {
+	var all []error
+	for _, e := range render.Errors(err) {
+		if errors.Is(e, gatekeeper.ErrSchema) {
+			marked := *e
+			marked.Rule = policytest.RuleConstraintSchema
+			e = &marked
+		}
+		all = append(all, e)
+	}
+	return errors.Join(all...)
+}
+
+// Among implements policytest.GatorPolicy.
+func (t gatorTest) Among(inventory []*render.Object) policytest.GatorPolicy {
+	return gatorTest{engine: t.engine.With(policy.NewCluster(inventory...))}
+}
+
+// Judge implements policytest.GatorPolicy.
+func (t gatorTest) Judge(ctx context.Context, o *render.Object) ([]policy.Result, error) {
+	responses, err := t.engine.Review(ctx, gatekeeper.Review{Object: o, Passes: true})
+	if err != nil {
+		return nil, err
+	}
+	results := make([]policy.Result, len(responses))
+	for i, r := range responses {
+		results[i] = policy.Result{
+			Engine: policy.EngineGatekeeper, Policy: r.Constraint.GetName(), Rule: r.Constraint.GetKind(),
+			Outcome: r.Outcome, Action: actionAmong(r.Actions), Message: r.Message, Fields: r.Fields, Assumed: r.Assumed,
+		}
+	}
+	return results, nil
+}
+
+// actionAmong is the strongest of Gatekeeper's enforcement actions.
+func actionAmong(actions []string) policy.Action {
+	strongest := policy.Audit
+	for _, a := range actions {
+		if x := policy.Action(a); x.AtLeast(strongest) {
+			strongest = x
+		}
+	}
+	return strongest
+}
