@@ -54,37 +54,42 @@ func fields(reads []read, root []string) []Field {
 	for _, r := range merge(best) {
 		above := slices.ContainsFunc(best, func(o read) bool { return len(o.path) > len(r.path) && within(o.path, r.path) })
 		if !above && len(out) < maxFields {
-			out = append(out, Field{r.path, r.missing, r.rank >= rankAssigned && len(best) <= maxFields})
+			out = append(out, Field{r.path, r.missing, r.rank >= rankAssigned && !r.weak && len(best) <= maxFields})
 		}
 	}
 	return out
 }
 
-// likeliest are the reads of the highest rank, guards and what lies outside of
-// the object left out where there is anything else. The last come first: rules
+// likeliest are the reads of the highest weight. The last come first: rules
 // look whom they are about before they look what is wrong.
 func likeliest(reads []read, root []string) []read {
-	class := func(r read) int {
-		switch {
-		case !within(r.path, root):
-			return 0
-		case len(r.path) == len(root) || isGuard(r.path[len(root):]):
-			return 1
-		}
-		return 2
-	}
 	var out []read
-	top, highest := 0, rank(0)
+	top := -1
 	for _, r := range slices.Backward(reads) {
-		c := class(r)
-		if c > top || c == top && r.rank > highest {
-			out, top, highest = nil, c, r.rank
+		w := weight(r, root)
+		if w > top {
+			out, top = nil, w
 		}
-		if c == top && r.rank == highest {
+		if w == top {
 			out = append(out, r)
 		}
 	}
 	return out
+}
+
+// weight is how likely a read is what a person would change: what lies outside
+// of the object is no more than a last resort, a guard and the whole object
+// little more than what is in the message.
+func weight(r read, root []string) int {
+	switch {
+	case !within(r.path, root):
+		return 0
+	case r.rank > rankUsed && (len(r.path) == len(root) || isGuard(r.path[len(root):])):
+		return 2
+	case r.rank == rankUsed:
+		return 1
+	}
+	return 2 + int(r.rank)
 }
 
 // useful says whether there is a read that is more than a guard.
@@ -111,7 +116,7 @@ func isGuard(path []string) bool {
 	case 1:
 		return path[0] == "kind" || path[0] == "apiVersion"
 	case 2:
-		return path[0] == "metadata" && path[1] == "namespace"
+		return path[0] == "metadata" && (path[1] == "namespace" || path[1] == "name")
 	}
 	return false
 }

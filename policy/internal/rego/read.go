@@ -11,6 +11,8 @@ import (
 type read struct {
 	path    []string
 	missing bool
+	derived bool // the value was made of what stands there
+	weak    bool // a helper was given it, and nothing more is known
 	rank    rank
 }
 
@@ -255,8 +257,9 @@ func (t *tracer) failed(f *frame, x *ast.Expr) []read {
 	case *ast.Term:
 		out = append(out, t.reads(f, x, terms, 0)...)
 	case []*ast.Term:
-		if _, isUser := t.entered(f, x, terms); !isUser || !useful(out) {
-			out = append(out, t.operands(f, x, terms[1:], rankUsed)...)
+		_, isUser := t.entered(f, x, terms)
+		if !isUser || !useful(out) {
+			out = append(out, weak(t.operands(f, x, terms[1:], rankUsed), isUser)...)
 		}
 	case *ast.Every:
 		if !useful(out) {
@@ -334,6 +337,22 @@ func demoted(reads []read, r rank) []read {
 	return reads
 }
 
+// weak marks reads that only may be why.
+func weak(reads []read, yes bool) []read {
+	for i := range reads {
+		reads[i].weak = reads[i].weak || yes
+	}
+	return reads
+}
+
+// derived marks reads of what a value was made of.
+func derived(reads []read) []read {
+	for i := range reads {
+		reads[i].derived = true
+	}
+	return reads
+}
+
 // merge drops reads of the same place, keeping the highest rank, and those
 // beyond what is told.
 func merge(reads []read) []read {
@@ -343,6 +362,7 @@ func merge(reads []read) []read {
 		switch {
 		case i >= 0:
 			out[i].rank = max(out[i].rank, r.rank)
+			out[i].weak = out[i].weak && r.weak
 		case len(out) < maxReads:
 			out = append(out, r)
 		}

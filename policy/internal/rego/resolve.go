@@ -51,7 +51,7 @@ func (t *tracer) variable(f *frame, x *ast.Expr, term *ast.Term, v ast.Var, dept
 			return out
 		}
 	}
-	return t.elements(value)
+	return derived(t.elements(value))
 }
 
 // elements are the places that the elements of a made collection were read
@@ -137,7 +137,7 @@ func (t *tracer) made(f *frame, x *ast.Expr, v, value *ast.Term, depth int) []re
 		return nil
 	}
 	if out, isUser := t.entered(f, x, terms); isUser {
-		out = demoted(out, rankAssigned)
+		out = derived(demoted(out, rankAssigned))
 		return append(out, t.under(f, x, terms[1:len(terms)-1], depth)...)
 	}
 	return t.under(f, x, terms[1:len(terms)-1], depth)
@@ -149,7 +149,7 @@ func (t *tracer) under(f *frame, x *ast.Expr, operands []*ast.Term, depth int) [
 	for _, o := range operands {
 		out = append(out, t.reads(f, x, o, depth+1)...)
 	}
-	return merge(out)
+	return derived(merge(out))
 }
 
 // got is the place that object.get(object, key, default) looked at.
@@ -256,8 +256,11 @@ func (t *tracer) takesKeys(f *frame, term *ast.Term, depth int) bool {
 	return false
 }
 
-// below is a read further down.
+// below is a read further down, if there can be anything.
 func (t *tracer) below(r read, keys []string) read {
+	if at := t.origins.find(r.path); r.derived || len(keys) == 0 || at != nil && ast.IsScalar(at.Value) {
+		return r
+	}
 	r.path = append(slices.Clip(r.path), keys...)
 	r.missing = !t.origins.exists(r.path)
 	return r
@@ -393,7 +396,7 @@ func (t *tracer) rule(f *frame, x *ast.Expr, ref ast.Ref) []read {
 			if c.rule.Head.RuleKind() == ast.MultiValue && len(steps) > 0 && !same(f.event.Plug(steps[0]), e.value) {
 				continue
 			}
-			out = append(out, tested(e.reads)...)
+			out = append(out, derived(tested(e.reads))...)
 			out = append(out, t.value(f, c.rule, e.value, steps)...)
 		}
 	}
@@ -437,7 +440,7 @@ func (t *tracer) comprehension(f *frame, x *ast.Expr) []read {
 			continue
 		}
 		for _, e := range c.exits {
-			if r := tested(e.reads); useful(r) {
+			if r := derived(tested(e.reads)); useful(r) {
 				out = append(out, r...)
 			} else {
 				out = append(out, e.reads...)
@@ -447,7 +450,7 @@ func (t *tracer) comprehension(f *frame, x *ast.Expr) []read {
 			out = append(out, c.why()...)
 		}
 	}
-	return merge(out)
+	return derived(merge(out))
 }
 
 // defines says whether a variable gets its value in the expression.
