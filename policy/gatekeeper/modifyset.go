@@ -38,20 +38,30 @@ func (c *mutatorCheck) modifySet(m *mutator) {
 
 // A setSetter adds values to a list that it lacks, or takes them out of it.
 type setSetter struct {
-	values  []any
+	values setValues
+	gator  setValues // the same, as gator reads them
+	prune  bool
+}
+
+type setValues struct {
+	all     []any
 	keys    []string // what is the same for the same values
 	weights []int
-	prune   bool
-	pruned  map[string]bool
+	has     map[string]bool // by key
 }
 
 func newSetSetter(values []any, prune bool) *setSetter {
-	s := &setSetter{values: values, prune: prune, pruned: map[string]bool{}}
+	floats, _ := numbers(values).([]any)
+	return &setSetter{newSetValues(values), newSetValues(floats), prune}
+}
+
+func newSetValues(values []any) setValues {
+	s := setValues{all: values, has: map[string]bool{}}
 	for _, v := range values {
 		key := exactKey(v)
 		s.keys = append(s.keys, key)
 		s.weights = append(s.weights, weight(v))
-		s.pruned[key] = true
+		s.has[key] = true
 	}
 	return s
 }
@@ -59,47 +69,48 @@ func newSetSetter(values []any, prune bool) *setSetter {
 func (*setSetter) element() map[string]any { return nil }
 
 func (s *setSetter) setField(x *application, object map[string]any, field string) (bool, error) {
+	values := &s.values
+	if x.written {
+		values = &s.gator
+	}
 	old, was := object[field]
 	list, ok := old.([]any)
-	if err := x.bounds.step(len(list) + len(s.values)); err != nil {
+	if err := x.bounds.step(len(list) + len(values.all)); err != nil {
 		return false, err
 	}
 	switch {
 	case !was && s.prune:
 		return false, nil
 	case !was:
-		return s.fill(x, object, field)
+		return true, values.fill(x, object, field)
 	case !ok:
 		return false, fmt.Errorf("it is %s, which can't be treated as a set", typeName(old))
 	case s.prune:
-		rest := slices.DeleteFunc(slices.Clone(list), func(v any) bool { return s.pruned[exactKey(v)] })
+		rest := slices.DeleteFunc(slices.Clone(list), func(v any) bool { return values.has[exactKey(v)] })
 		object[field] = rest
 		return len(rest) < len(list), nil
 	}
-	return s.merge(x, object, field, list)
+	return values.merge(x, object, field, list)
 }
 
 // fill makes the list of all values, even of those that are the same.
-func (s *setSetter) fill(x *application, object map[string]any, field string) (bool, error) {
+func (s *setValues) fill(x *application, object map[string]any, field string) error {
 	for _, w := range s.weights {
 		if err := x.bounds.add(w); err != nil {
-			return false, err
+			return err
 		}
 	}
-	object[field] = clone(s.values)
-	if s.values == nil {
-		object[field] = []any{}
-	}
-	return true, nil
+	object[field] = clone(append([]any{}, s.all...))
+	return nil
 }
 
-func (s *setSetter) merge(x *application, object map[string]any, field string, list []any) (bool, error) {
-	has := make(map[string]bool, len(list)+len(s.values))
+func (s *setValues) merge(x *application, object map[string]any, field string, list []any) (bool, error) {
+	has := make(map[string]bool, len(list)+len(s.all))
 	for _, v := range list {
 		has[exactKey(v)] = true
 	}
 	merged := slices.Clip(list)
-	for i, v := range s.values {
+	for i, v := range s.all {
 		if has[s.keys[i]] {
 			continue
 		}

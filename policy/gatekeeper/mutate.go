@@ -13,6 +13,7 @@ type application struct {
 	bounds  *bounds
 	changed bool // something is another value now
 	value   any  // see once
+	written bool // for gator
 }
 
 // bounds are what mutators may do to one object yet.

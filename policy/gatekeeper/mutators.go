@@ -136,6 +136,9 @@ func (r *mutationRun) run(ctx context.Context) error {
 		return nil
 	}
 	r.x.object, _ = clone(r.original).(map[string]any)
+	if r.x.written { // gator reads all numbers as it does those of values
+		r.x.object, _ = numbers(r.original).(map[string]any)
+	}
 	r.said = map[*mutator]bool{}
 	for range len(r.mutators.all) + 1 {
 		if err := r.bounds.step(weight(r.x.object)); err != nil {
@@ -201,7 +204,7 @@ func (r *mutationRun) ask(m *mutator, u *cel.Undecided) {
 }
 
 func (r *mutationRun) apply(m *mutator) error {
-	a := application{mutator: m, object: r.x.object, bounds: &r.bounds}
+	a := application{mutator: m, object: r.x.object, bounds: &r.bounds, written: r.x.written}
 	if err := a.apply(); err != nil {
 		return err
 	}
