@@ -136,12 +136,6 @@ func (c *config) excludes(process, namespace string) *exclusion {
 	return nil
 }
 
-const (
-	ignoreLabel = "admission.gatekeeper.sh/ignore"
-	// ownNamespace is where Gatekeeper's chart installs it.
-	ownNamespace = "gatekeeper-system"
-)
-
 // exempts is why Gatekeeper's webhook does not look at a review; "" if it does.
 func (e *Engine) exempts(r *review) string {
 	if e.options.Written {
@@ -156,11 +150,8 @@ func (e *Engine) exempts(r *review) string {
 	default:
 		return ""
 	}
-	if _, ignored := labels[ignoreLabel]; ignored {
-		return fmt.Sprintf("namespace %s has the label %s, so Gatekeeper's webhook is not asked", name, ignoreLabel)
-	}
-	if name == ownNamespace {
-		return fmt.Sprintf("Gatekeeper's webhook is not asked about namespace %s, which is its own", name)
+	if why := e.webhook.exempts(name, labels); why != "" {
+		return why
 	}
 	if x := e.config.excludes(processWebhook, name); x != nil {
 		return fmt.Sprintf("namespace %s is excluded from the webhook by the Config at %s", name, span(x.object, x.pointer))

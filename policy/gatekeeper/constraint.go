@@ -1,14 +1,17 @@
 package gatekeeper
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/open-policy-agent/opa/v1/ast"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -32,6 +35,8 @@ type constraint struct {
 	freeze      sync.Once // what follows, for CEL
 	frozenTree  ref.Val
 	frozenSizes cel.Sizes
+
+	slow atomic.Int64 // nanoseconds that questions took which were slow
 }
 
 // The enforcement points of Gatekeeper, and all of them.
@@ -79,6 +84,9 @@ func (k *compiler) newConstraint(o *render.Object, all templates) (*constraint, 
 	if t.kind != gvk.Kind {
 		return nil, []error{at(o, "/kind", "constraint", fmt.Errorf("kind %s is written %s in its template", gvk.Kind, t.kind))}
 	}
+	if f := nameFault(o); f != nil {
+		return nil, []error{at(o, f.pointer, "constraint", f.err)}
+	}
 	fs, _ := t.schema.check(o)
 	if len(fs) > 0 {
 		return nil, faultsAt(o, "constraint", fs)
@@ -98,6 +106,17 @@ func (k *compiler) newConstraint(o *render.Object, all templates) (*constraint, 
 	}
 	c.told = tellOf(c)
 	return c, errs
+}
+
+// nameFault is what is wrong with a constraint's name.
+func nameFault(o *render.Object) *fault {
+	if o.GetName() == "" {
+		return &fault{"/metadata", errors.New("the constraint has no name")}
+	}
+	if wrong := validation.IsDNS1123Subdomain(o.GetName()); len(wrong) > 0 {
+		return &fault{"/metadata/name", fmt.Errorf("%q is no name of a constraint: %s", o.GetName(), wrong[0])}
+	}
+	return nil
 }
 
 // withoutTemplate is the error of a constraint whose template is not there; it

@@ -14,8 +14,9 @@
 //
 // What it says is what Gatekeeper v3.23.1 says as its chart installs it: the
 // webhook is asked about CREATE and UPDATE alone, in namespaces that don't have
-// the label admission.gatekeeper.sh/ignore. A namespace that is not in the tree
-// is taken to be without it.
+// the label admission.gatekeeper.sh/ignore, unless the webhook's configuration
+// is in the tree and says otherwise. A namespace that is not in the tree is
+// taken to have no labels that exempt it.
 package gatekeeper
 
 import (
@@ -54,7 +55,8 @@ type Options struct {
 	Written bool
 
 	// Deletes says that the webhook is asked about DELETE too, which Gatekeeper's
-	// chart has to be told (enableDeleteOperations).
+	// chart has to be told (enableDeleteOperations). So does a
+	// ValidatingWebhookConfiguration of Gatekeeper's in the Cluster.
 	Deletes bool
 
 	// Now is the time that policies see. nil: verdicts of those that ask for it
@@ -72,13 +74,14 @@ type Engine struct {
 	options     Options
 	constraints []*constraint // by kind and name, and then as given
 	config      *config
+	webhook     webhook
 	inventory   *inventory
 	expansions  *expansions
 
 	index sync.Map // of schema.GroupKind: the constraints that may be about it
 }
 
-var _ policy.Validator = (*Engine)(nil)
+var _ policy.WrittenValidator = (*Engine)(nil)
 
 // A compiler makes an engine.
 type compiler struct {
@@ -101,6 +104,7 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 		e.config, more = newConfig(objects)
 		errs = append(errs, more...)
 		errs = append(errs, e.config.unsynced(all)...)
+		e.webhook = webhookOf(o.Cluster)
 	}
 	e.inventory = newInventory(o, e.config, all)
 	errs = append(errs, e.expanding(objects)...)
@@ -112,7 +116,7 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 func (e *Engine) With(cluster *policy.Cluster) *Engine {
 	o := e.options
 	o.Cluster = cluster
-	return &Engine{options: o, constraints: e.constraints, config: e.config, inventory: e.inventory.with(o), expansions: e.expansions}
+	return &Engine{options: o, constraints: e.constraints, config: e.config, webhook: e.webhook, inventory: e.inventory.with(o), expansions: e.expansions}
 }
 
 func isTemplate(o *render.Object) bool {
@@ -226,9 +230,13 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	return append(results, implied...), nil
 }
 
+// JudgesWritten implements policy.WrittenValidator: there are templates about
+// versions that are no longer served.
+func (e *Engine) JudgesWritten() {}
+
 // asked says whether the webhook is asked about an operation.
 func (e *Engine) asked(op policy.Operation) bool {
-	return op != policy.Delete || e.options.Deletes || e.options.Written
+	return op != policy.Delete || e.options.Deletes || e.webhook.deletes || e.options.Written
 }
 
 // result makes a result of a response.

@@ -194,6 +194,18 @@ func unitNamespace(o *render.Object) string {
 	return o.Unit.Namespace
 }
 
+// secrets are the Secrets of the inventory.
+func (i *inventory) secrets() []map[string]any {
+	i.once.Do(i.fill)
+	var all []map[string]any
+	for _, e := range i.seen {
+		if e.object.GetKind() == "Secret" && e.object.GetAPIVersion() == "v1" {
+			all = append(all, e.object.Object)
+		}
+	}
+	return all
+}
+
 // view puts the entries into one document: of several with one key that of the
 // unit, else the first. What goes to another cluster is not in it.
 func (i *inventory) view(unit *render.Unit) *rego.Data {

@@ -2,12 +2,14 @@ package gatekeeper
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -68,9 +70,9 @@ func (r *review) judge(c *constraint) []Response {
 	case r.exemption != "":
 		return []Response{c.said(policy.Skip, r.exemption)}
 	case c.template.native != nil:
-		return r.hide(r.askNative(c))
+		return r.hide(c, r.askNative(c))
 	}
-	return r.hide(r.askRego(c))
+	return r.hide(c, r.askRego(c))
 }
 
 func (c *constraint) said(o policy.Outcome, message string) Response {
@@ -86,8 +88,11 @@ func (r *review) askRego(c *constraint) []Response {
 	if code.readsClock && r.engine.options.Now == nil && !r.engine.options.Written {
 		return []Response{c.said(policy.Unknown, "needs to know the time")}
 	}
+	if c.slow.Load() > int64(patience) {
+		return []Response{c.said(policy.Error, "the template's Rego took too long on other objects, and is not asked about this one")}
+	}
 	q := r.question(c)
-	answer, err := code.query.Ask(r.ctx, q)
+	answer, err := c.ask(r.ctx, q)
 	switch {
 	case r.ctx.Err() != nil:
 		return nil
@@ -104,6 +109,23 @@ func (r *review) askRego(c *constraint) []Response {
 		return []Response{r.passed(c, answer.Errors, ignored)}
 	}
 	return r.failed(c, q, violations)
+}
+
+// What a constraint may take of the time of slow questions, before it is asked
+// no more: a hostile template must not take its time for each of thousands of
+// objects.
+const (
+	slow     = time.Second
+	patience = 30 * time.Second
+)
+
+func (c *constraint) ask(ctx context.Context, q rego.Question) (rego.Answer, error) {
+	start := time.Now()
+	answer, err := c.template.rego.query.Ask(ctx, q)
+	if took := time.Since(start); took > slow {
+		c.slow.Add(int64(took))
+	}
+	return answer, err
 }
 
 // question is what a constraint is asked.
