@@ -105,12 +105,8 @@ func (c *Combined) judge(ctx context.Context) error {
 	}
 	q.Print = e.print(q.secrets)
 	c.about, c.rest, c.verdicts = map[int][]policy.Result{}, nil, nil
-	for _, p := range e.packages {
-		found, err := p.judge(ctx, &q)
-		if err != nil {
-			return err
-		}
-		c.share(p, found)
+	if err := e.judge(ctx, &q, c.share); err != nil {
+		return err
 	}
 	c.done = true
 	return nil

@@ -12,27 +12,27 @@ import (
 
 // compile makes a program of what compiles, and packages of it that judge. One
 // broken module takes with it only those that ask for what it would define.
-func (s *sources) compile(patterns []string) []*namespace {
-	program := s.program()
+func (s *sources) compile(o Options) ([]*namespace, []*set) {
+	program := s.program(opa.Options{Time: o.Time})
 	if program == nil {
-		return nil
+		return nil, nil
 	}
 	var judging []*namespace
 	names := s.names()
-	s.checkPatterns(patterns, names)
+	s.checkPatterns(o.Namespaces, names)
 	for _, name := range names {
-		if !matches(patterns, name) {
+		if !matches(o.Namespaces, name) {
 			continue
 		}
 		if p := s.namespace(program, name); p != nil {
 			judging = append(judging, p)
 		}
 	}
-	return judging
+	return judging, sets(program, judging)
 }
 
 // program compiles modules until those that are left do compile.
-func (s *sources) program() *opa.Program {
+func (s *sources) program(o opa.Options) *opa.Program {
 	for {
 		modules := map[string]*ast.Module{}
 		for _, src := range s.all {
@@ -40,7 +40,7 @@ func (s *sources) program() *opa.Program {
 				modules[src.file] = src.module
 			}
 		}
-		program, err := opa.Compile(modules, opa.Options{})
+		program, err := opa.Compile(modules, o)
 		if err == nil {
 			return program
 		}

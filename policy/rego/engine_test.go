@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -176,10 +177,42 @@ func TestRunningAwayIsAnError(t *testing.T) {
 package main
 deny contains "x" if { r := numbers.range(1, 3000); some a in r; some b in r; some c in r; a+b+c == 0 }
 warn contains "y"
+`, func(o *Options) { o.Time = 200 * time.Millisecond })
+	start := time.Now()
+	for range 50 {
+		results := validate(t, e, o[0])
+		if len(results) != 2 || results[0].Outcome != policy.Error || results[1].Message != "y" {
+			t.Error(lines("", results))
+		}
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("it took %v, though the rule is known to take too long", took)
+	}
+}
+
+func TestWhatBreaksIsToldOfItsRule(t *testing.T) {
+	t.Parallel()
+	var rego strings.Builder
+	rego.WriteString("package main\n")
+	for i := range 40 {
+		fmt.Fprintf(&rego, "deny_%02d contains \"%d\" if to_number(input.metadata.labels.app) > %d\n", i, i, i)
+	}
+	e, o := engine(t, "-- a.rego --\n"+rego.String()+`
+-- a.yaml --
+{kind: A, metadata: {name: a, labels: {app: "5"}}}
+-- b.yaml --
+{kind: B, metadata: {name: b, labels: {app: five}}}
 `)
-	results := validate(t, e, o[0])
-	if len(results) != 2 || results[0].Outcome != policy.Error || results[0].PolicyOrigin.Line != 2 || results[1].Message != "y" {
-		t.Error(lines("", results))
+	for range 12 {
+		for i, want := range []map[policy.Outcome]int{{policy.Fail: 5, policy.Pass: 35}, {policy.Error: 40}} {
+			got := map[policy.Outcome]int{}
+			for _, r := range validate(t, e, o[i]) {
+				got[r.Outcome]++
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: %s", o[i].GetName(), diff)
+			}
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -24,8 +25,8 @@ const (
 // A question is an input, with what must not be told of it.
 type question struct {
 	opa.Question
-	subject any              // the input as plain data
-	secrets []map[string]any // in it
+	secrets []map[string]any    // in the input
+	values  map[*rule]ast.Value // of the rules that have been asked
 }
 
 // A finding is what a rule said of an input: a result without fields.
@@ -35,6 +36,24 @@ type finding struct {
 	blamed  []opa.Field     // the places of the input that it hangs on
 	value   ast.Value       // the violation
 	said    policy.Severity // what the violation itself says that it is
+}
+
+// judge asks every rule about an input, and hands on what each package says.
+func (e *Engine) judge(ctx context.Context, q *question, say func(*namespace, []finding)) error {
+	q.values = map[*rule]ast.Value{}
+	for _, s := range e.sets {
+		if err := s.ask(ctx, q); err != nil {
+			return err
+		}
+	}
+	for _, p := range e.packages {
+		found, err := p.judge(ctx, q)
+		if err != nil {
+			return err
+		}
+		say(p, found)
+	}
+	return nil
 }
 
 // judge asks every rule of the package about an input.
@@ -112,9 +131,31 @@ func elements(v ast.Value) []ast.Value {
 	return all
 }
 
+// maxSlow is how often a rule may take too long before it is not asked again.
+const maxSlow = 3
+
+// tooLong is what counts as that, where it ends in an error.
+const tooLong = 100 * time.Millisecond
+
+// ask is the rule's answer, which may be known.
+func (r *rule) ask(ctx context.Context, q *question) (opa.Answer, error) {
+	if value := q.values[r]; value != nil {
+		return opa.Answer{Value: value}, nil
+	}
+	if r.slow.Load() >= maxSlow {
+		return opa.Answer{}, errors.New("it took too long on other objects, and is not asked again")
+	}
+	start := time.Now()
+	answer, err := r.query.Ask(ctx, q.Question)
+	if err != nil && time.Since(start) > tooLong {
+		r.slow.Add(1)
+	}
+	return answer, err
+}
+
 // judge asks one rule.
 func (r *rule) judge(ctx context.Context, q *question) ([]finding, error) {
-	answer, err := r.query.Ask(ctx, q.Question)
+	answer, err := r.ask(ctx, q)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

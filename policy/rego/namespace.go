@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -28,9 +29,12 @@ type rule struct {
 	doc    policy.Rule
 	action policy.Action
 	suffix string // what exceptions name it by
+	ref    ast.Ref
 	query  *opa.Query
+	isSet  bool // whatever the input is
 	bodies []body
 	doubts []string
+	slow   atomic.Int32 // how often it took too long
 }
 
 // A body is one definition of a rule.
@@ -145,7 +149,7 @@ func (s *sources) rule(program *opa.Program, n *namespace, name string, src *sou
 		s.fail(src, "compile", err)
 		return nil
 	}
-	r := &rule{query: query, bodies: bodies(program, rules), action: policy.Deny, suffix: suffix(name), doubts: n.doubts}
+	r := &rule{ref: ref, query: query, isSet: isSet(rules), bodies: bodies(program, rules), action: policy.Deny, suffix: suffix(name), doubts: n.doubts}
 	if warning.MatchString(name) {
 		r.action = policy.Warn
 	}

@@ -36,6 +36,9 @@ type Options struct {
 	Data []Document // what stands under data besides rules: see [LoadData]
 	Now  time.Time  // what time.now_ns says
 
+	// Time is what one rule may take on one input; zero is five seconds.
+	Time time.Duration
+
 	// Print gets what print() says in a policy, one call at a time, in no
 	// certain order. It is text from a policy, of many bytes and any. nil:
 	// nobody listens.
@@ -46,6 +49,7 @@ type Options struct {
 // safe for concurrent use. For `conftest --combine`, see [Engine.Combine].
 type Engine struct {
 	packages []*namespace
+	sets     []*set
 	data     *data
 	options  Options
 	notes    []string
@@ -64,7 +68,7 @@ func New(modules []Module, o Options) (*Engine, error) {
 	var errs []error
 	e.data, errs = newData(o.Data)
 	s := readSources(modules)
-	e.packages = s.compile(o.Namespaces)
+	e.packages, e.sets = s.compile(o)
 	e.data.names = s.mentions("conftest")
 	e.notes = s.notes
 	return e, errors.Join(append(errs, s.errs...)...)
@@ -96,20 +100,16 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	object := req.Object.Object
 	q := question{
 		Question: opa.Question{Input: opa.Value(object), Data: e.data.about(req.Object), Now: e.now()},
-		subject:  object, secrets: secrets(req.Object),
+		secrets:  secrets(req.Object),
 	}
 	q.Print = e.print(q.secrets)
 	var results []policy.Result
-	for _, p := range e.packages {
-		found, err := p.judge(ctx, &q)
-		if err != nil {
-			return nil, err
-		}
+	err := e.judge(ctx, &q, func(_ *namespace, found []finding) {
 		for _, f := range found {
 			results = append(results, f.about(object))
 		}
-	}
-	return results, nil
+	})
+	return results, err
 }
 
 // now is the time that policies see, which is never the clock's.
