@@ -51,13 +51,22 @@ func (t gatorTest) Judge(ctx context.Context, o *render.Object) ([]policy.Result
 		return nil, err
 	}
 	results := make([]policy.Result, len(responses))
-	for i, r := range responses {
-		results[i] = policy.Result{
-			Engine: policy.EngineGatekeeper, Policy: r.Constraint.GetName(), Rule: r.Constraint.GetKind(),
-			Outcome: r.Outcome, Action: actionAmong(r.Actions), Message: r.Message, Fields: r.Fields, Assumed: r.Assumed,
-		}
+	for i := range responses {
+		results[i] = saidInTest(&responses[i])
 	}
 	return results, nil
+}
+
+// saidInTest is a response as gator counts it.
+func saidInTest(r *gatekeeper.Response) policy.Result {
+	outcome := r.Outcome
+	if r.Violation() {
+		outcome = policy.Fail
+	}
+	return policy.Result{
+		Engine: policy.EngineGatekeeper, Policy: r.Constraint.GetName(), Rule: r.Constraint.GetKind(),
+		Outcome: outcome, Action: actionAmong(r.Actions), Message: r.Message, Fields: r.Fields, Assumed: r.Assumed,
+	}
 }
 
 // actionAmong is the strongest of Gatekeeper's enforcement actions.

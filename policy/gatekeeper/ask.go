@@ -53,6 +53,16 @@ func (e *Engine) Review(ctx context.Context, x Review) ([]Response, error) {
 	return told, err
 }
 
+// Violation says whether gator, and Gatekeeper's webhook, take the response for
+// a violation: what is violated, and what breaks of a template in CEL unless
+// its failurePolicy is Ignore.
+func (r *Response) Violation() bool {
+	if r.Outcome == policy.Error && r.constraint != nil {
+		return r.constraint.template.native != nil && !r.ignored
+	}
+	return r.Outcome == policy.Fail
+}
+
 func (e *Engine) writtenReview(ctx context.Context, x Review) (*review, error) {
 	r := &review{ctx: ctx, engine: e, unit: x.Object.Unit, source: sourceOriginal, userKnown: true}
 	if x.Generated {
