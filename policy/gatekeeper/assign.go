@@ -36,20 +36,17 @@ const assignPointer = "/spec/parameters/assign"
 
 // assign reads an Assign.
 func (c *mutatorCheck) assign(m *mutator) {
-	var spec struct {
-		mutatorSpec
-		Parameters assignParameters `json:"parameters,omitempty"`
-	}
-	if !c.spec(&spec) {
+	var parameters assignParameters
+	spec, ok := c.spec(m, &parameters)
+	if !ok {
 		return
 	}
-	c.common(m, &spec.mutatorSpec)
 	c.kinds(m, spec.ApplyTo)
 	c.body(m)
 	c.keyKept(m)
-	field := &spec.Parameters.Assign
+	field := &parameters.Assign
 	m.set, m.terminates = c.value(field), field.ExternalData != nil
-	m.tests = c.newPathTests(m.location, spec.Parameters.PathTests)
+	m.tests = c.newPathTests(m.location, parameters.PathTests)
 	if m.location.last().list {
 		c.assignElement(m.location.last(), field)
 	}
@@ -89,23 +86,20 @@ func isNumber(v any) bool {
 // assignMetadata reads an AssignMetadata, which adds a label or an annotation
 // that isn't there.
 func (c *mutatorCheck) assignMetadata(m *mutator) {
-	var spec struct {
-		mutatorSpec
-		Parameters struct {
-			Assign assignField `json:"assign,omitempty"`
-		} `json:"parameters,omitempty"`
+	var parameters struct {
+		Assign assignField `json:"assign,omitempty"`
 	}
-	if !c.spec(&spec) {
+	spec, ok := c.spec(m, &parameters)
+	if !ok {
 		return
 	}
-	c.common(m, &spec.mutatorSpec)
 	if len(spec.ApplyTo) > 0 {
-		c.warn("/spec/applyTo", errors.New("unknown field \"spec.applyTo\": AssignMetadata is about every kind"))
+		c.warn("/spec/applyTo", errors.New("applyTo counts for nothing: AssignMetadata is about every kind"))
 	}
 	if l := m.location; len(l) > 0 && !isMetadataLocation(l) {
 		c.add("/spec/location", fmt.Errorf("location %s is neither a label, metadata.labels.NAME, nor an annotation, metadata.annotations.NAME", l))
 	}
-	field := &spec.Parameters.Assign
+	field := &parameters.Assign
 	m.set, m.terminates = c.value(field), field.ExternalData != nil
 	m.tests = pathTests{2: mustNotExist}
 	if _, ok := field.Value.(string); field.Value != nil && !ok {
@@ -203,18 +197,25 @@ func put(object map[string]any, field string, value any) bool {
 // in the object as an external until it is known.
 type externalSetter struct{ provider string }
 
-type external struct{ provider string }
+// An external stands where a provider's answer will be.
+type external struct {
+	provider string
+	was      any // what stood there before
+	had      bool
+}
 
 func (s *externalSetter) setField(_ *application, object map[string]any, field string) (bool, error) {
-	old, was := object[field]
-	switch old.(type) {
-	case string, *external:
+	old, had := object[field]
+	switch e := old.(type) {
+	case *external:
+		old, had = e.was, e.had
+	case string:
 	default:
-		if was {
+		if had {
 			return false, fmt.Errorf("external data is to be assigned to %s, which must be a string", typeName(old))
 		}
 	}
-	object[field] = &external{s.provider}
+	object[field] = &external{s.provider, old, had}
 	return true, nil
 }
 

@@ -10,26 +10,22 @@ import (
 // assignImage reads an AssignImage, which sets parts of the name of an image
 // (gatekeeper/v3/pkg/mutation/mutators/assignimage).
 func (c *mutatorCheck) assignImage(m *mutator) {
-	var spec struct {
-		mutatorSpec
-		Parameters struct {
-			PathTests    []pathTest `json:"pathTests,omitempty"`
-			AssignDomain string     `json:"assignDomain,omitempty"`
-			AssignPath   string     `json:"assignPath,omitempty"`
-			AssignTag    string     `json:"assignTag,omitempty"`
-		} `json:"parameters,omitempty"`
+	var p struct {
+		PathTests    []pathTest `json:"pathTests,omitempty"`
+		AssignDomain string     `json:"assignDomain,omitempty"`
+		AssignPath   string     `json:"assignPath,omitempty"`
+		AssignTag    string     `json:"assignTag,omitempty"`
 	}
-	if !c.spec(&spec) {
+	spec, ok := c.spec(m, &p)
+	if !ok {
 		return
 	}
-	c.common(m, &spec.mutatorSpec)
 	c.kinds(m, spec.ApplyTo)
 	c.body(m)
 	c.keyKept(m)
 	if m.location.last().list {
 		c.add("/spec/location", errors.New("location ends with elements of a list: it must be that of an image"))
 	}
-	p := &spec.Parameters
 	m.tests = c.newPathTests(m.location, p.PathTests)
 	image := imageSetter{p.AssignDomain, p.AssignPath, p.AssignTag}
 	c.image(image)

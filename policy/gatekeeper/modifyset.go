@@ -8,26 +8,22 @@ import (
 
 // modifySet reads a ModifySet, which adds values to a list or takes them out.
 func (c *mutatorCheck) modifySet(m *mutator) {
-	var spec struct {
-		mutatorSpec
-		Parameters struct {
-			PathTests []pathTest `json:"pathTests,omitempty"`
-			Operation string     `json:"operation,omitempty"`
-			Values    struct {
-				FromList []any `json:"fromList,omitempty"`
-			} `json:"values,omitempty"`
-		} `json:"parameters,omitempty"`
+	var p struct {
+		PathTests []pathTest `json:"pathTests,omitempty"`
+		Operation string     `json:"operation,omitempty"`
+		Values    struct {
+			FromList []any `json:"fromList,omitempty"`
+		} `json:"values,omitempty"`
 	}
-	if !c.spec(&spec) {
+	spec, ok := c.spec(m, &p)
+	if !ok {
 		return
 	}
-	c.common(m, &spec.mutatorSpec)
 	c.kinds(m, spec.ApplyTo)
 	c.body(m)
 	if m.location.last().list {
 		c.add("/spec/location", errors.New("location ends with elements of a list: it must be that of a list of values"))
 	}
-	p := &spec.Parameters
 	m.tests = c.newPathTests(m.location, p.PathTests)
 	if !slices.Contains([]string{"", "merge", "prune"}, p.Operation) {
 		c.add("/spec/parameters/operation", fmt.Errorf("operation %q is neither merge nor prune", p.Operation))

@@ -48,7 +48,8 @@ func (n number) plain() any {
 // clone copies a value: what is shared within it is not any more.
 func clone(v any) any { return copied(v, false) }
 
-// settled is a clone with numbers as objects have them.
+// settled is a clone with numbers as objects have them, and without what only
+// a provider of external data knows.
 func settled(v any) any { return copied(v, true) }
 
 func copied(v any, settle bool) any {
@@ -56,6 +57,9 @@ func copied(v any, settle bool) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, e := range v {
+			if x, open := e.(*external); open && settle && !x.had {
+				continue
+			}
 			out[k] = copied(e, settle)
 		}
 		return out
@@ -65,6 +69,10 @@ func copied(v any, settle bool) any {
 			out[i] = copied(e, settle)
 		}
 		return out
+	case *external:
+		if settle {
+			return v.was
+		}
 	case number:
 		if settle {
 			return v.plain()

@@ -144,21 +144,30 @@ func (c *mutatorCheck) warn(pointer string, err error) {
 
 // mutatorSpec is what the kinds of mutators have in common, as it is written.
 type mutatorSpec struct {
-	ApplyTo  []applyTo `json:"applyTo,omitempty"`
-	Match    any       `json:"match,omitempty"`
-	Location string    `json:"location,omitempty"`
+	ApplyTo    []applyTo `json:"applyTo,omitempty"`
+	Match      any       `json:"match,omitempty"`
+	Location   string    `json:"location,omitempty"`
+	Parameters any       `json:"parameters,omitempty"`
 }
 
-// spec decodes the spec.
-func (c *mutatorCheck) spec(into any) bool {
-	spec, ok := c.object.Object["spec"].(map[string]any)
+// spec reads the spec, and its parameters into a struct of the kind's own. It
+// says whether it could.
+func (c *mutatorCheck) spec(m *mutator, parameters any) (spec mutatorSpec, ok bool) {
+	written, ok := c.object.Object["spec"].(map[string]any)
 	if !ok {
 		c.add("/spec", errors.New("has no spec"))
-		return false
+		return spec, false
 	}
-	errs := decode(c.object, "/spec", spec, into, ruleMutator)
+	errs := decode(c.object, "/spec", written, &spec, ruleMutator)
+	if spec.Parameters != nil {
+		errs = append(errs, decode(c.object, "/spec/parameters", spec.Parameters, parameters, ruleMutator)...)
+	}
 	c.errs = append(c.errs, errs...)
-	return !broken(errs)
+	if broken(errs) {
+		return spec, false
+	}
+	c.common(m, &spec)
+	return spec, true
 }
 
 // common reads what all have.

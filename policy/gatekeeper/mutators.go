@@ -199,7 +199,7 @@ func (r *mutationRun) round(ctx context.Context) error {
 
 func (r *mutationRun) ask(m *mutator, u *cel.Undecided) {
 	if !slices.ContainsFunc(r.unknowns, func(o unsettled) bool { return o.by == m }) {
-		r.unknowns = append(r.unknowns, unsettled{by: m, question: u.Error()})
+		r.unknowns = append(r.unknowns, unsettled{by: m, question: u.Question})
 	}
 }
 

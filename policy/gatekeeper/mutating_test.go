@@ -1,0 +1,126 @@
+package gatekeeper
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// bareKinds takes every object as it is, but for one whose spec.replicas is no
+// integer. What is in v1, but for Namespaces, and in apps/v1 is namespaced.
+type bareKinds struct{ policy.Kinds }
+
+func (bareKinds) Resource(gvk schema.GroupVersionKind) policy.Resource {
+	return policy.Resource{
+		GroupVersionResource: gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s"),
+		Namespaced:           gvk.Kind != "Namespace" && gvk.Kind != "Node", Known: true,
+	}
+}
+
+func (k bareKinds) Admit(o *render.Object, namespace string) (map[string]any, error) {
+	admitted := &unstructured.Unstructured{Object: o.DeepCopy().Object}
+	if v, found := render.Lookup(admitted.Object, "/spec/replicas"); found && !isNumber(v) {
+		return nil, &policy.FieldError{Fields: []string{"/spec/replicas"}, Err: errors.New("spec.replicas: must be an integer")}
+	}
+	if k.Resource(o.GroupVersionKind()).Namespaced && admitted.GetNamespace() == "" {
+		admitted.SetNamespace(namespace)
+	}
+	return admitted.Object, nil
+}
+
+// TestMutating takes the objects of files through the chain: policies.yaml are
+// mutators, Config and Namespaces, objects.yaml what is created, or updated
+// where a comment above the file says so; want is what is said and stored.
+func TestMutating(t *testing.T) {
+	t.Parallel()
+	goldens(t, "testdata/mutate", func(t *testing.T, a *txtar.Archive) string {
+		policies, objects := parseAll(t, string(a.Files[0].Data)), parseFrom(t, "objects.yaml", a.Files[1].Data)
+		options := Options{Kinds: bareKinds{}, Cluster: policy.NewCluster(append(policies, objects...)...)}
+		m, err := NewMutating(policies, options)
+		var b strings.Builder
+		for _, e := range render.Errors(err) {
+			fmt.Fprintf(&b, "! %s [%s]\n", e, e.Rule)
+		}
+		reqs := policy.Requests(nil, objects)
+		if strings.Contains(string(a.Comment), "UPDATE") {
+			reqs = policy.Requests(objects, objects)
+		}
+		chain := policy.Chain{Kinds: bareKinds{}, Mutators: []policy.Mutator{m}}
+		for _, req := range reqs {
+			stored, results, err := chain.Stored(t.Context(), []policy.Request{req})
+			if err != nil {
+				t.Fatal(err)
+			}
+			writeStored(t, &b, stored[0], results)
+		}
+		return b.String()
+	})
+}
+
+func writeStored(t *testing.T, b *strings.Builder, o *render.Object, results []policy.Result) {
+	fmt.Fprintf(b, "# %s %s\n", o.GetKind(), o.GetName())
+	for _, r := range results {
+		fmt.Fprintf(b, "%s %s/%s: %s %s\n", r.Outcome, r.Rule, r.Policy, r.Message, r.PolicyOrigin)
+	}
+	data, err := yaml.Marshal(o.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Write(data)
+	for _, a := range o.Assumed {
+		fmt.Fprintf(b, "# assumed: %s\n", a)
+	}
+}
+
+func parseFrom(t testing.TB, file string, data []byte) []*render.Object {
+	t.Helper()
+	objects, err := render.Parse(file, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// goldens compares what f makes of each file of a directory with the last file
+// in it, want.
+func goldens(t *testing.T, dir string, f func(*testing.T, *txtar.Archive) string) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatal("no files", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			a, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := f(t, a)
+			if again := f(t, a); again != got {
+				t.Errorf("says something else the second time: %s", cmp.Diff(got, again))
+			}
+			want := &a.Files[len(a.Files)-1]
+			if os.Getenv("UPDATE_GOLDEN") != "" {
+				want.Data = []byte(got)
+				if err := os.WriteFile(file, txtar.Format(a), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(string(want.Data), got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
