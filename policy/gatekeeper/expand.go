@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/patch"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -29,6 +30,13 @@ type expanded struct {
 	prefix    string         // pointer of what it is made from, into parent
 	parent    map[string]any // the object that the request is about
 	assumed   []string       // what could not be done to it
+	set       []setBy        // what mutators did to it
+}
+
+// A setBy is what a mutator did to an expanded object.
+type setBy struct {
+	pointers []string
+	by       *mutator
 }
 
 // maxDepth is how often what was expanded is expanded again, as in Gatekeeper.
@@ -109,7 +117,12 @@ func (r *expansionRun) one(t *expansionTemplate, x matchable, prefix string, dep
 		r.results = append(r.results, r.refused(err, t, made.prefix)...)
 		return made, false
 	}
-	made.object = after.object
+	for _, s := range after.steps {
+		if s.after != nil {
+			made.set = append(made.set, setBy{patch.Differences(made.object, s.after), s.by})
+			made.object = s.after
+		}
+	}
 	for _, u := range after.unknowns {
 		result := u.result()
 		result.Message, result.Fields = t.implied(result.Message), []string{made.prefix}
@@ -160,6 +173,20 @@ func (e *expanded) pointers(fields []string) []string {
 		}
 	}
 	return out
+}
+
+// assumptions are what a response about fields rests on: what mutators did, and
+// what they could not do.
+func (e *expanded) assumptions(fields []string) []string {
+	assumed := slices.Clone(e.assumed)
+	for _, s := range e.set {
+		for _, p := range s.pointers {
+			if slices.ContainsFunc(fields, func(f string) bool { return f == p || strings.HasPrefix(f, p+"/") }) {
+				assumed = append(assumed, fmt.Sprintf("%s is set by %s %s", e.prefix+p, policy.EngineGatekeeper, s.by.name))
+			}
+		}
+	}
+	return assumed
 }
 
 // given says whether expanding sets a field, whatever it is made from.

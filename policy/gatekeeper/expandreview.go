@@ -2,6 +2,7 @@ package gatekeeper
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -108,12 +109,12 @@ func (x *expanded) respond(resp Response) Response {
 	if resp.Message != "" {
 		resp.Message = x.template.implied(resp.Message)
 	}
+	resp.Assumed = slices.Concat(resp.Assumed, x.assumptions(resp.Fields))
 	if resp.Fields = x.pointers(resp.Fields); len(resp.Fields) == 0 {
 		resp.Fields = []string{x.prefix}
 	}
 	if x.template.action != "" {
 		resp.Actions, resp.override = []string{x.template.action}, x.template.action
 	}
-	resp.Assumed = append(resp.Assumed, x.assumed...)
 	return resp
 }
