@@ -105,36 +105,43 @@ func (c *Combined) judge(ctx context.Context) error {
 	}
 	q.Print = e.print(q.secrets)
 	c.about, c.rest, c.verdicts = map[int][]policy.Result{}, nil, nil
-	if err := e.judge(ctx, &q, c.share); err != nil {
+	found := map[*rule][]finding{}
+	if err := e.judge(ctx, &q, func(r *rule, f finding) { found[r] = append(found[r], f) }); err != nil {
 		return err
+	}
+	for _, p := range e.packages {
+		for _, r := range p.rules {
+			c.share(r, found[r])
+		}
 	}
 	c.done = true
 	return nil
 }
 
-// share hands each object what is about it. It passes the rules that were
-// decided and say nothing about it.
-func (c *Combined) share(p *namespace, found []finding) {
-	for _, r := range p.rules {
-		failed, undecided := map[int]bool{}, false
-		for _, f := range found {
-			switch {
-			case f.Rule != r.doc.Name || f.Outcome == policy.Pass:
-			case f.Outcome == policy.Fail || f.value != nil:
-				if i, ok := c.attribute(&f); ok {
-					failed[i] = true
-					c.about[i] = append(c.about[i], f.Result)
-				} else {
-					c.rest = append(c.rest, f.Result)
-				}
-			default:
-				undecided = true
-				c.rest = append(c.rest, f.Result)
-			}
+// share hands each object what a rule found about it. The others pass the rule
+// if it was decided.
+func (c *Combined) share(r *rule, found []finding) {
+	v := verdict{r, map[int]bool{}}
+	undecided := false
+	for _, f := range found {
+		if f.Outcome == policy.Pass {
+			continue
 		}
-		if !undecided {
-			c.verdicts = append(c.verdicts, verdict{r, failed})
+		i, ok := 0, false
+		if f.value != nil {
+			i, ok = c.attribute(&f)
+		} else {
+			undecided = undecided || f.Outcome != policy.Fail
 		}
+		if !ok {
+			c.rest = append(c.rest, f.Result)
+			continue
+		}
+		v.failed[i] = true
+		c.about[i] = append(c.about[i], f.Result)
+	}
+	if !undecided {
+		c.verdicts = append(c.verdicts, v)
 	}
 }
 

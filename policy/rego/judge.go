@@ -38,8 +38,8 @@ type finding struct {
 	said    policy.Severity // what the violation itself says that it is
 }
 
-// judge asks every rule about an input, and hands on what each package says.
-func (e *Engine) judge(ctx context.Context, q *question, say func(*namespace, []finding)) error {
+// judge asks every rule about an input, and tells what each says of it.
+func (e *Engine) judge(ctx context.Context, q *question, tell func(*rule, finding)) error {
 	q.values = map[*rule]ast.Value{}
 	for _, s := range e.sets {
 		if err := s.ask(ctx, q); err != nil {
@@ -47,43 +47,38 @@ func (e *Engine) judge(ctx context.Context, q *question, say func(*namespace, []
 		}
 	}
 	for _, p := range e.packages {
-		found, err := p.judge(ctx, q)
-		if err != nil {
+		if err := p.judge(ctx, q, tell); err != nil {
 			return err
 		}
-		say(p, found)
 	}
 	return nil
 }
 
 // judge asks every rule of the package about an input.
-func (n *namespace) judge(ctx context.Context, q *question) ([]finding, error) {
-	var found []finding
+func (n *namespace) judge(ctx context.Context, q *question, tell func(*rule, finding)) error {
 	exempt, err := n.exempt(ctx, q)
 	if err != nil && ctx.Err() != nil {
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 	for _, r := range n.rules {
 		switch {
 		case err != nil:
-			found = append(found, r.failed(q, "the exceptions of package "+n.name, err))
-			continue
+			tell(r, r.failed(q, "the exceptions of package "+n.name, err))
 		case exempt.names[r.suffix]:
 			f := r.finding(policy.Skip)
 			f.Message = "exempted by " + strings.Join(n.exempting, ", ")
-			found = append(found, f)
-			continue
+			tell(r, f)
+		default:
+			err := r.judge(ctx, q, func(r *rule, f finding) {
+				f.Assumed = append(f.Assumed, exempt.doubts...)
+				tell(r, f)
+			})
+			if err != nil {
+				return err
+			}
 		}
-		said, err := r.judge(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		for i := range said {
-			said[i].Assumed = append(said[i].Assumed, exempt.doubts...)
-		}
-		found = append(found, said...)
 	}
-	return found, nil
+	return nil
 }
 
 // exemption is what a package's exceptions say about an input.
@@ -154,29 +149,32 @@ func (r *rule) ask(ctx context.Context, q *question) (opa.Answer, error) {
 }
 
 // judge asks one rule.
-func (r *rule) judge(ctx context.Context, q *question) ([]finding, error) {
+func (r *rule) judge(ctx context.Context, q *question, tell func(*rule, finding)) error {
 	answer, err := r.ask(ctx, q)
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 	if err != nil {
-		return []finding{r.failed(q, r.name(), err)}, nil
+		tell(r, r.failed(q, r.name(), err))
+		return nil
 	}
 	found, err := r.violations(ctx, q, answer.Value)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	switch {
-	case len(answer.Errors) == 0 && len(found) == 0:
-		found = []finding{r.finding(policy.Pass)}
-	case len(answer.Errors) > 0 && len(found) == 0:
-		found = []finding{r.undecided(q, answer.Errors)}
-	case len(answer.Errors) > 0:
-		for i := range found {
-			found[i].Assumed = append(found[i].Assumed, telling("there may be more: "+swallowed(answer.Errors), q.secrets))
-		}
+	case len(found) == 0 && len(answer.Errors) == 0:
+		tell(r, r.finding(policy.Pass))
+	case len(found) == 0:
+		tell(r, r.undecided(q, answer.Errors))
 	}
-	return found, nil
+	for _, f := range found {
+		if len(answer.Errors) > 0 {
+			f.Assumed = append(f.Assumed, telling("there may be more: "+swallowed(answer.Errors), q.secrets))
+		}
+		tell(r, f)
+	}
+	return nil
 }
 
 // violations are those of a rule's value: strings, and objects with a msg.

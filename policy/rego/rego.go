@@ -50,6 +50,7 @@ type Options struct {
 type Engine struct {
 	packages []*namespace
 	sets     []*set
+	count    int // of rules
 	data     *data
 	options  Options
 	notes    []string
@@ -69,6 +70,9 @@ func New(modules []Module, o Options) (*Engine, error) {
 	e.data, errs = newData(o.Data)
 	s := readSources(modules)
 	e.packages, e.sets = s.compile(o)
+	for _, p := range e.packages {
+		e.count += len(p.rules)
+	}
 	e.data.names = s.mentions("conftest")
 	e.notes = s.notes
 	return e, errors.Join(append(errs, s.errs...)...)
@@ -103,13 +107,12 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 		secrets:  secrets(req.Object),
 	}
 	q.Print = e.print(q.secrets)
-	var results []policy.Result
-	err := e.judge(ctx, &q, func(_ *namespace, found []finding) {
-		for _, f := range found {
-			results = append(results, f.about(object))
-		}
-	})
-	return results, err
+	results := make([]policy.Result, 0, e.count)
+	err := e.judge(ctx, &q, func(_ *rule, f finding) { results = append(results, f.about(object)) })
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
 }
 
 // now is the time that policies see, which is never the clock's.
