@@ -20,6 +20,7 @@ type Combined struct {
 	engine  *Engine
 	objects []*render.Object // in the order of the input
 	input   []any
+	secrets []map[string]any
 	index   map[*render.Object]int
 
 	once     sync.Mutex
@@ -46,6 +47,7 @@ func (e *Engine) Combine(objects []*render.Object) *Combined {
 		c.index[o] = i
 		c.input = append(c.input, map[string]any{"path": fileOf(o), "contents": o.Object})
 	}
+	c.secrets = secrets(c.objects...)
 	return c
 }
 
@@ -101,7 +103,7 @@ func (c *Combined) judge(ctx context.Context) error {
 	e := c.engine
 	q := question{
 		Question: opa.Question{Input: opa.Value(c.input), Data: e.data.with("Combined", "."), Now: e.now()},
-		secrets:  secrets(c.objects...),
+		secrets:  c.secrets,
 	}
 	q.Print = e.print(q.secrets)
 	c.about, c.rest, c.verdicts = map[int][]policy.Result{}, nil, nil
@@ -129,7 +131,9 @@ func (c *Combined) share(r *rule, found []finding) {
 		}
 		i, ok := 0, false
 		if f.value != nil {
-			i, ok = c.attribute(&f)
+			if i, ok = c.attribute(&f); ok {
+				f.Fields = naming(f.Fields, c.objects[i].Object, c.secrets)
+			}
 		} else {
 			undecided = undecided || f.Outcome != policy.Fail
 		}

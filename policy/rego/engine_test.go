@@ -324,3 +324,27 @@ deny contains sprintf("%s %v", [c.name, data.conftest.file.name]) if some c in i
 	}
 	wg.Wait()
 }
+
+func TestHostileTextsAreShortErrors(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"nested":       "package main\ndeny contains x if { x := " + strings.Repeat("[", 100_000),
+		"parentheses":  "package main\ndeny contains x if { x := " + strings.Repeat("(", 100_000),
+		"negations":    "package main\ndeny contains \"x\" if " + strings.Repeat("not ", 100_000) + "true",
+		"a long name":  "package main\ndeny contains \"x\" if " + strings.Repeat("a", 1_000_000),
+		"a string":     "package main\ndeny contains \"" + strings.Repeat("a", 1_000_000),
+		"no text":      "",
+		"no UTF-8":     "package main\ndeny contains \"\xff\xfe\"",
+		"broken notes": "# METADATA\n# title: [\npackage main\ndeny contains \"x\"",
+		"an alias":     "# METADATA\n# custom:\n#   a: &a [*a]\npackage main\ndeny contains \"x\"",
+	} {
+		e, err := New([]Module{{"a.rego", text}, {"b.rego", "package b\ndeny contains \"b\""}}, Options{})
+		errs := render.Errors(err)
+		if len(errs) == 0 || len(err.Error()) > 4<<10 || errs[0].Span.File != "a.rego" {
+			t.Errorf("%s: %.300v", name, err)
+		}
+		if rules := e.Rules(); len(rules) != 1 || rules[0].Policy != "b" {
+			t.Errorf("%s: the others are %v", name, rules)
+		}
+	}
+}

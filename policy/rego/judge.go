@@ -353,18 +353,28 @@ func (r *rule) finding(outcome policy.Outcome) finding {
 }
 
 // about is the result for an object that was the input.
-func (f finding) about(object map[string]any) policy.Result {
-	if f.Outcome != policy.Fail && f.value == nil {
+func (f finding) about(object map[string]any, secrets []map[string]any) policy.Result {
+	if f.value == nil {
 		return f.Result
 	}
-	if f.Fields = hinted(f.details, object); len(f.Fields) > 0 {
+	f.Fields = naming(hinted(f.details, object), object, secrets)
+	if len(f.Fields) > 0 {
 		return f.Result
 	}
-	f.Fields = pointers(f.blamed)
+	f.Fields = naming(pointers(f.blamed), object, secrets)
 	if len(f.Fields) > 0 && !f.blamed[0].Sure {
 		f.Assumed = append(f.Assumed, unsure)
 	}
 	return f.Result
+}
+
+// naming are the fields without those that are not there and whose names may
+// quote a Secret.
+func naming(fields []string, object any, secrets []map[string]any) []string {
+	return slices.DeleteFunc(fields, func(p string) bool {
+		_, ok := render.Lookup(object, p)
+		return !ok && reveals(p, secrets)
+	})
 }
 
 // unsure says that fields were only read.

@@ -225,7 +225,7 @@ func bodies(program *opa.Program, rules []*ast.Rule) []body {
 func (s *sources) checkAsked(pkg string) {
 	var first *source
 	for _, src := range s.of[pkg] {
-		if !src.out() && !src.test && !onlyTests(src.module) && first == nil {
+		if !src.out() && !src.test && first == nil {
 			first = src
 		}
 	}
@@ -236,11 +236,18 @@ func (s *sources) checkAsked(pkg string) {
 		"package %s defines no deny, violation or warn rule, and no other package uses it", pkg)
 }
 
+// onlyTests says whether a module tests others, and judges nothing itself.
 func onlyTests(m *ast.Module) bool {
-	return len(m.Rules) > 0 && !slices.ContainsFunc(m.Rules, func(r *ast.Rule) bool {
-		name := ruleName(r)
-		return !strings.HasPrefix(name, "test_") && !strings.HasPrefix(name, "todo_test_")
-	})
+	tests := strings.HasSuffix(nameOf(m.Package.Path), "_test")
+	for _, r := range m.Rules {
+		switch name := ruleName(r); {
+		case entry.MatchString(name), meantFor(name) != "" && r.Head.DocKind() == ast.PartialSetDoc:
+			return false
+		case strings.HasPrefix(name, "test_"), strings.HasPrefix(name, "todo_test_"):
+			tests = true
+		}
+	}
+	return tests
 }
 
 // isUsed says whether a policy of another package uses one.

@@ -108,7 +108,7 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	}
 	q.Print = e.print(q.secrets)
 	results := make([]policy.Result, 0, e.count)
-	err := e.judge(ctx, &q, func(_ *rule, f finding) { results = append(results, f.about(object)) })
+	err := e.judge(ctx, &q, func(_ *rule, f finding) { results = append(results, f.about(object, q.secrets)) })
 	if err != nil {
 		return nil, err
 	}

@@ -70,6 +70,7 @@ func (s *sources) read(m Module) *source {
 	}
 	src.module, src.pkg = module, nameOf(module.Package.Path)
 	src.uses = usesOf(module)
+	src.test = src.test || onlyTests(module)
 	return src
 }
 
