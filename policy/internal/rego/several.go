@@ -13,10 +13,5 @@ func (p *Program) PrepareAll(refs []ast.Ref) (*Query, error) {
 	for i, ref := range refs {
 		terms[i] = ast.NewTerm(ref)
 	}
-	qc := p.compiler.QueryCompiler()
-	body, err := qc.Compile(ast.NewBody(ast.Equality.Expr(ast.ArrayTerm(terms...), ast.VarTerm(string(answer)))))
-	if err != nil {
-		return nil, join(moduleErrors("", err))
-	}
-	return &Query{p, refs[0], qc, body}, nil
+	return p.prepare(ast.ArrayTerm(terms...), refs[0])
 }
