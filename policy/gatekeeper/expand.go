@@ -41,10 +41,11 @@ type setBy struct {
 
 // maxDepth is how often what was expanded is expanded again, as in Gatekeeper.
 // maxExpanded is how many objects are made of one, and maxExpandedWeight how
-// many values they hold.
+// many values they hold; after maxExpandErrors no more are made.
 const (
 	maxDepth          = 30
 	maxExpanded       = 1000
+	maxExpandErrors   = 16
 	maxExpandedWeight = 2 << 20
 )
 
@@ -80,6 +81,7 @@ type expansionRun struct {
 	ctx     context.Context
 	root    map[string]any
 	made    []expanded
+	count   int // of those that are not in made yet, too
 	weight  int
 	results []policy.Result
 	full    bool
@@ -109,6 +111,7 @@ func (r *expansionRun) one(t *expansionTemplate, x matchable, prefix string, dep
 	}
 	if err != nil {
 		r.results = append(r.results, t.broken(err, prefix))
+		r.full = r.full || len(r.results) == maxExpandErrors
 		return made, false
 	}
 	made.matchable = matchable{object: object, namespace: x.namespace, source: sourceGenerated, written: x.written}
@@ -134,11 +137,13 @@ func (r *expansionRun) one(t *expansionTemplate, x matchable, prefix string, dep
 
 // room counts the object.
 func (r *expansionRun) room(object map[string]any, depth int) error {
+	r.count++
 	r.weight += weight(object)
 	switch {
 	case depth >= maxDepth:
+		r.full = true
 		return fmt.Errorf("unable to expand object: maximum recursion depth of %d reached", maxDepth)
-	case len(r.made) >= maxExpanded || r.weight > maxExpandedWeight:
+	case r.count > maxExpanded || r.weight > maxExpandedWeight:
 		r.full = true
 		return errors.New("unable to expand object: too much is made of it")
 	}

@@ -33,7 +33,7 @@ var _ policy.Mutator = (*Mutating)(nil)
 func NewMutating(objects []*render.Object, o Options) (*Mutating, error) {
 	all, err := newMutators(objects)
 	config, _ := newConfig(objects) // New tells what is wrong with it
-	return &Mutating{&Engine{options: o, config: config}, all}, err
+	return &Mutating{&Engine{options: o, config: config, webhook: mutatingWebhookOf(o.Cluster)}, all}, err
 }
 
 // HoldsMutator says whether an object is one of those that NewMutating reads,
@@ -97,11 +97,8 @@ func (m *Mutating) exempts(x *matchable) string {
 	case x.namespace != nil:
 		labels = x.namespace.labels
 	}
-	if _, ignored := labels[ignoreLabel]; ignored {
-		return fmt.Sprintf("namespace %s has the label %s, so Gatekeeper's webhook is not asked", name, ignoreLabel)
-	}
-	if name == ownNamespace {
-		return fmt.Sprintf("Gatekeeper's webhook is not asked about namespace %s, which is its own", name)
+	if why := m.engine.webhook.exempts(name, labels); why != "" {
+		return why
 	}
 	if e := m.engine.config.excludes(processMutation, name); e != nil {
 		return fmt.Sprintf("namespace %s is excluded from mutation by the Config at %s", name, span(e.object, e.pointer))

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
 // findConflicts finds the mutators whose locations take the same part of
@@ -33,22 +34,25 @@ func findConflicts(all []*mutator) []error {
 		if len(others) == 0 {
 			continue
 		}
-		m.conflicts = slices.SortedFunc(maps.Keys(others), compareMutators)
+		m.conflicts = others
 		errs = append(errs, at(m.object, "/spec/location", "mutator-conflict", fmt.Errorf("location %s takes objects for something else than %s: Gatekeeper applies none of them", m.location, m.opponents())))
 	}
 	return errs
 }
 
+// maxOpponents is how many others are remembered of each, of which one less is
+// told.
+const maxOpponents = 4
+
 // opponents are the others in words.
 func (m *mutator) opponents() string {
-	const shown = 3
 	var words []string
 	for i, o := range m.conflicts {
-		if i == shown {
-			words = append(words, fmt.Sprintf("%d more", len(m.conflicts)-shown))
+		if i == maxOpponents-1 {
+			words = append(words, "others")
 			break
 		}
-		words = append(words, fmt.Sprintf("%s (%s, %s)", o.label(), o.location, span(o.object, "/spec/location")))
+		words = append(words, fmt.Sprintf("%s (%s, %s)", o.label(), cel.Shorten(o.location.String(), 200), span(o.object, "/spec/location")))
 	}
 	return strings.Join(words, " and ")
 }
@@ -106,12 +110,12 @@ func (m *mutator) keyAt(i int) string { return m.location[i+1].name }
 const maxConflictWork = 4 << 20
 
 type conflictFinder struct {
-	found map[*mutator]map[*mutator]bool
+	found map[*mutator][]*mutator
 	work  int
 }
 
 func (f *conflictFinder) visit(root *schemaNode) {
-	f.found = map[*mutator]map[*mutator]bool{}
+	f.found = map[*mutator][]*mutator{}
 	type place struct {
 		node  *schemaNode
 		depth int
@@ -134,8 +138,11 @@ func (f *conflictFinder) field(field *schemaField, depth int) {
 	}
 	for i, a := range field.mutators {
 		for j := i + 1; j < len(field.mutators) && f.work > 0; j++ {
-			f.work--
-			if b := field.mutators[j]; field.atOdds(i, j, depth) && a.meets(b) {
+			b := field.mutators[j]
+			if len(f.found[a]) == maxOpponents && len(f.found[b]) == maxOpponents {
+				continue
+			}
+			if f.work--; field.atOdds(i, j, depth) && a.meets(b) {
 				f.note(a, b)
 				f.note(b, a)
 			}
@@ -144,10 +151,9 @@ func (f *conflictFinder) field(field *schemaField, depth int) {
 }
 
 func (f *conflictFinder) note(a, b *mutator) {
-	if f.found[a] == nil {
-		f.found[a] = map[*mutator]bool{}
+	if len(f.found[a]) < maxOpponents && !slices.Contains(f.found[a], b) {
+		f.found[a] = append(f.found[a], b)
 	}
-	f.found[a][b] = true
 }
 
 // disputed is false where all say the same.
