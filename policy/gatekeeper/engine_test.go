@@ -160,11 +160,11 @@ violation[{"msg": "a", "details": {"n": 1}}]`) + plainConstraint, pod,
 		},
 		{
 			"a built-in function that fails", templateOf("package k\nviolation[{\"msg\": \"x\"}] { to_number(input.review.name) > 1 }") + plainConstraint, pod,
-			[]string{`pass deny K/c: built-in functions failed, and what asked them counts as not violated: policy.yaml:18:33: to_number: strconv.ParseFloat: parsing "web": invalid syntax`},
+			[]string{`pass deny K/c: built-in functions failed, and what asked them counts as not violated: to_number: strconv.ParseFloat: parsing "web": invalid syntax at policy.yaml:18:33`},
 		},
 		{
 			"a conflict", templateOf("package k\nviolation[{\"msg\": x}] { x := f }\nf = \"a\" { true }\nf = \"b\" { input.review.name }") + plainConstraint, pod,
-			[]string{"error deny K/c: the template's Rego fails: rule data.template.f produced conflicting values:\n  \"a\" at policy.yaml:19:7\n  \"b\" at policy.yaml:20:7"},
+			[]string{"error deny K/c: the template's Rego fails at policy.yaml:20:7: rule data.template.f produced conflicting values"},
 		},
 		{
 			"external data", templateOf("package k\nviolation[{\"msg\": \"x\"}] { r := external_data({\"provider\": \"p\", \"keys\": [\"a\"]}); count(r.errors) > 0 }") + plainConstraint, pod,

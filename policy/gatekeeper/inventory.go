@@ -38,8 +38,7 @@ func (u *inventoryUse) add(ref ast.Ref) {
 
 // An inventory is data.inventory: the objects of the cluster that Gatekeeper
 // syncs, made when a policy first asks. Where several units apply an object,
-// each sees its own. An object is in it before it is admitted, as it is there
-// when it is updated or audited.
+// each sees its own.
 type inventory struct {
 	options Options
 	config  *config
@@ -49,9 +48,19 @@ type inventory struct {
 	once  sync.Once
 	seen  []*entry              // in order
 	own   map[entryKey]bool     // applied by several units
-	whole *rego.Data            // for units that have none of these
-	units sync.Map              // of *render.Unit: *rego.Data
+	whole *view                 // for units that have none of these
+	units sync.Map              // of *render.Unit: *view
 	keyed map[*render.Unit]bool // units that have some of these
+}
+
+// A view is the inventory as the objects of a unit see it.
+type view struct {
+	root ast.Object
+	data *rego.Data
+}
+
+func newView(root ast.Object) *view {
+	return &view{root, rego.NewData(ast.NewObject([2]*ast.Term{ast.StringTerm("inventory"), ast.NewTerm(root)}))}
 }
 
 // An entry is an object of the inventory.
@@ -62,6 +71,14 @@ type entry struct {
 }
 
 type entryKey struct{ namespace, version, kind, name string }
+
+// path is where the object stands in data.inventory.
+func (k entryKey) path() []string {
+	if k.namespace == "" {
+		return []string{"cluster", k.version, k.kind, k.name}
+	}
+	return []string{"namespace", k.namespace, k.version, k.kind, k.name}
+}
 
 func newInventory(o Options, c *config, all templates) *inventory {
 	i := &inventory{options: o, config: c, terms: &sync.Map{}}
@@ -85,17 +102,79 @@ func (i *inventory) with(o Options) *inventory {
 	return &inventory{options: o, config: i.config, use: i.use, terms: i.terms}
 }
 
-// data is the inventory as a unit's objects see it.
-func (i *inventory) data(unit *render.Unit) *rego.Data {
+// data is the inventory as a review sees it: before it, so that what is being
+// created is not there yet, and what is updated is as it was.
+func (i *inventory) data(r *review) *rego.Data {
+	v := i.viewOf(r.unit)
+	if i.options.Written {
+		return v.data
+	}
+	if r.before == nil {
+		var old *ast.Term
+		if r.old != nil {
+			old = overJSON.term(r.old)
+		}
+		r.before = v.data
+		if root, changed := replaced(v.root, r.key().path(), old); changed {
+			r.before = newView(root).data
+		}
+	}
+	return r.before
+}
+
+// key is where the inventory has the review's object.
+func (r *review) key() entryKey {
+	version, _ := r.subject()["apiVersion"].(string)
+	k := entryKey{version: version, kind: r.kind.Kind, name: metaText(r.subject(), "name")}
+	if r.namespace != nil {
+		k.namespace = r.namespace.name
+	}
+	return k
+}
+
+// replaced is a document with another leaf at a path, nil for none; it is the
+// same where nothing is there.
+func replaced(o ast.Object, path []string, leaf *ast.Term) (ast.Object, bool) {
+	here := ast.StringTerm(path[0])
+	child := o.Get(here)
+	if child == nil {
+		return o, false
+	}
+	with := leaf
+	if len(path) > 1 {
+		below, ok := child.Value.(ast.Object)
+		if !ok {
+			return o, false
+		}
+		changed := false
+		if below, changed = replaced(below, path[1:], leaf); !changed {
+			return o, false
+		}
+		with = ast.NewTerm(below)
+	}
+	out := ast.NewObjectWithCapacity(o.Len())
+	o.Foreach(func(k, v *ast.Term) {
+		if k != here && k.Value.Compare(here.Value) != 0 {
+			out.Insert(k, v)
+		}
+	})
+	if with != nil {
+		out.Insert(here, with)
+	}
+	return out, true
+}
+
+// viewOf is the inventory as a unit's objects see it.
+func (i *inventory) viewOf(unit *render.Unit) *view {
 	i.once.Do(i.fill)
 	if unit == nil || !i.keyed[unit] {
 		return i.whole
 	}
-	if d, ok := i.units.Load(unit); ok {
-		return d.(*rego.Data)
+	if v, ok := i.units.Load(unit); ok {
+		return v.(*view)
 	}
-	d, _ := i.units.LoadOrStore(unit, i.view(unit))
-	return d.(*rego.Data)
+	v, _ := i.units.LoadOrStore(unit, i.view(unit))
+	return v.(*view)
 }
 
 func (i *inventory) fill() {
@@ -208,7 +287,7 @@ func (i *inventory) secrets() []map[string]any {
 
 // view puts the entries into one document: of several with one key that of the
 // unit, else the first. What goes to another cluster is not in it.
-func (i *inventory) view(unit *render.Unit) *rego.Data {
+func (i *inventory) view(unit *render.Unit) *view {
 	chosen := map[entryKey]*entry{}
 	for _, e := range i.seen {
 		if unit != nil && e.object.Unit != nil && unit.Cluster != "" && e.object.Unit.Cluster != "" && unit.Cluster != e.object.Unit.Cluster {
@@ -220,13 +299,9 @@ func (i *inventory) view(unit *render.Unit) *rego.Data {
 	}
 	root := branch{}
 	for k, e := range chosen {
-		path := []string{"cluster", k.version, k.kind, k.name}
-		if k.namespace != "" {
-			path = []string{"namespace", k.namespace, k.version, k.kind, k.name}
-		}
-		root.put(path, e.term)
+		root.put(k.path(), e.term)
 	}
-	return rego.NewData(ast.NewObject([2]*ast.Term{ast.StringTerm("inventory"), root.term()}))
+	return newView(root.term().Value.(ast.Object))
 }
 
 // A branch is a document that is being made.

@@ -99,7 +99,7 @@ func (r *review) askRego(c *constraint) []Response {
 	case len(answer.Unknown) > 0:
 		return []Response{c.said(policy.Unknown, "needs "+strings.Join(answer.Unknown, "; "))}
 	case err != nil:
-		return []Response{c.said(policy.Error, "the template's Rego fails: "+r.errorText(c, err))}
+		return []Response{c.said(policy.Error, "the template's Rego fails"+c.place(err)+": "+r.errorText(c, err))}
 	}
 	violations, ignored, broken := violationsOf(answer.Value)
 	if broken != "" {
@@ -136,7 +136,7 @@ func (r *review) question(c *constraint) rego.Question {
 	)
 	q := rego.Question{Input: ast.NewTerm(input)}
 	if c.template.rego.inventory != nil {
-		q.Data = r.engine.inventory.data(r.unit)
+		q.Data = r.engine.inventory.data(r)
 	}
 	if r.engine.options.Now != nil {
 		q.Now = r.engine.options.Now()
@@ -229,8 +229,7 @@ func (r *review) passed(c *constraint, swallowed []*rego.Error, ignored int) Res
 	x := c.said(policy.Pass, "")
 	var notes []string
 	for _, e := range swallowed {
-		s := inside(c.template.object, e.Name, c.source(e.Name), e.Line, e.Column)
-		notes = append(notes, strings.TrimPrefix(s.String()+": ", ": ")+r.errorText(c, e))
+		notes = append(notes, r.errorText(c, e)+c.place(e))
 	}
 	if len(notes) > 0 {
 		x.Message = "built-in functions failed, and what asked them counts as not violated: " + strings.Join(notes, "; ")
@@ -260,6 +259,15 @@ func (r *review) errorText(c *constraint, err error) string {
 		line, _ := strconv.Atoi(place[i+1:])
 		return cmp.Or(inside(c.template.object, place[:i], c.source(place[:i]), line, 1).String(), place)
 	})
+}
+
+// place says where in its template's file a rule went wrong, if it is known.
+func (c *constraint) place(err error) string {
+	var e *rego.Error
+	if !errors.As(err, &e) || e.Name == "" || e.Line == 0 {
+		return ""
+	}
+	return " at " + inside(c.template.object, e.Name, c.source(e.Name), e.Line, e.Column).String()
 }
 
 // modulePlace is a line of a module as errors name it.

@@ -41,6 +41,7 @@ type expression struct {
 	name, pointer, source string
 	want                  []*celgo.Type
 	program               *cel.Program
+	origin                render.Span
 	explainer             func() *explain.Explainer // of validations; gives nil where it can't be explained
 }
 
@@ -202,6 +203,7 @@ func (c *nativeCode) compile(o *render.Object, base string, envs *nativeEnvs) []
 		if ofVariables > 0 {
 			env = params
 		}
+		e.origin = span(o, base+e.pointer)
 		ast, err := compileExpression(env, e)
 		if err == nil {
 			e.program, err = cel.Plan(ast)

@@ -126,14 +126,19 @@ func (r *review) askNative(c *constraint) []Response {
 	if open := r.unknown(code.readsUser, code.readsNamespace); open != "" {
 		return []Response{c.said(policy.Unknown, open)}
 	}
-	params, sizes := c.frozen()
-	values := r.frozen()
-	x := &nativeRun{review: r, c: c, code: code, values: values, params: params}
-	x.exact = code.counts(values.sizes.Max(sizes))
+	x := r.nativeRun(c)
 	if said, done := x.matchConditions(); done {
 		return said
 	}
 	return x.validations()
+}
+
+func (r *review) nativeRun(c *constraint) *nativeRun {
+	params, sizes := c.frozen()
+	values := r.frozen()
+	x := &nativeRun{review: r, c: c, code: c.template.native, values: values, params: params}
+	x.exact = x.code.counts(values.sizes.Max(sizes))
+	return x
 }
 
 // frozen is the constraint as CEL sees it, made once.
@@ -270,16 +275,8 @@ func (x *nativeRun) message(i int) string {
 // blame names the fields of the object that made a validation fail, and the
 // texts that what failed compares them with.
 func (x *nativeRun) blame(e *expression) (fields, telling []string) {
-	explainer := e.explainer()
-	if explainer == nil {
-		return nil, nil
-	}
-	roots := map[string]any{"object": orEmpty(x.celObject()), "oldObject": orEmpty(x.old)}
-	for _, name := range []string{"request", "namespaceObject", paramsName} {
-		roots[name], _ = x.ResolveName(name)
-	}
-	why, err := explainer.Explain(x.ctx, explain.Input{Roots: roots, Want: true})
-	if err != nil {
+	why, ok := x.why(e, explain.Input{})
+	if !ok {
 		return nil, nil
 	}
 	root := "object"
@@ -293,6 +290,20 @@ func (x *nativeRun) blame(e *expression) (fields, telling []string) {
 		}
 	}
 	return fields, telling
+}
+
+// why explains a validation that is not true.
+func (x *nativeRun) why(e *expression, in explain.Input) (why explain.Explanation, ok bool) {
+	explainer := e.explainer()
+	if explainer == nil {
+		return why, false
+	}
+	in.Roots, in.Want = map[string]any{"object": orEmpty(x.celObject()), "oldObject": orEmpty(x.old)}, true
+	for _, name := range []string{"request", "namespaceObject", paramsName} {
+		in.Roots[name], _ = x.ResolveName(name)
+	}
+	why, err := explainer.Explain(x.ctx, in)
+	return why, err == nil
 }
 
 // orEmpty is a tree as a root, null where there is none.

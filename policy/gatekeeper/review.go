@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/rego"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -26,7 +27,8 @@ type review struct {
 	userKnown   bool
 	request     *policy.Request // nil: there is none, in gator's tests
 
-	term      *ast.Term // input.review
+	term      *ast.Term  // input.review
+	before    *rego.Data // data.inventory
 	native    nativeReview
 	exemption string // why policies don't judge it
 }

@@ -1,0 +1,280 @@
+package gatekeeper
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/explain"
+	"github.com/preadmit/preadmit/policy/internal/rego"
+	"github.com/preadmit/preadmit/render"
+)
+
+var _ policy.Explainer = (*Engine)(nil)
+
+// Explain implements policy.Explainer: an explanation for each constraint of
+// the name, and of the kind that the rule is.
+func (e *Engine) Explain(ctx context.Context, req *policy.Request, name, rule string) ([]policy.Explanation, error) {
+	var all []policy.Explanation
+	for _, c := range e.constraints {
+		if c.object.GetName() != name || rule != "" && c.object.GetKind() != rule {
+			continue
+		}
+		x, err := e.explain(ctx, req, c)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, x)
+	}
+	return all, ctx.Err()
+}
+
+func (e *Engine) explain(ctx context.Context, req *policy.Request, c *constraint) (policy.Explanation, error) {
+	x := policy.Explanation{
+		Engine: policy.EngineGatekeeper, Policy: c.object.GetName(), Origin: c.origin,
+		Rules: []policy.Rule{c.told.rule}, Matches: policy.No,
+	}
+	if n := c.template.native; n != nil {
+		x.FailurePolicy = "Fail"
+		if n.ignores {
+			x.FailurePolicy = "Ignore"
+		}
+	}
+	r := e.reviewOf(ctx, req)
+	x.Match, x.Matches = r.checks(c)
+	results, err := e.Validate(ctx, req)
+	for _, result := range results {
+		if result.Policy == x.Policy && result.Rule == c.object.GetKind() && result.PolicyOrigin == c.origin {
+			x.Results = append(x.Results, result)
+		}
+	}
+	if x.Matches == policy.Yes {
+		x.Trials = []policy.Trial{r.trial(c)}
+	}
+	return x, err
+}
+
+// checks are the questions on the way to a verdict, each with its own answer.
+func (r *review) checks(c *constraint) (all []policy.Check, matches policy.Answer) {
+	matches = policy.Yes
+	add := func(x policy.Check) {
+		all = append(all, x)
+		if x.Answer == policy.No || matches == policy.Yes {
+			matches = x.Answer
+		}
+	}
+	webhook := policy.Check{Name: "webhook", Text: "Gatekeeper's webhook is asked", Answer: policy.Yes, Why: r.exemption, Origin: c.origin}
+	if r.exemption != "" || !r.engine.asked(policy.Operation(r.operation)) {
+		webhook.Answer = policy.No
+	}
+	add(webhook)
+	if len(c.template.operations) > 0 {
+		add(policy.Check{
+			Name: "operations", Text: strings.Join(c.template.operations, ", "), Answer: answerOf(c.template.concerns(r.operation), nil),
+			Origin: span(c.template.object, "/spec/targets/0/operations"),
+		})
+	}
+	add(policy.Check{
+		Name: "enforcementAction", Text: strings.Join(c.actions, ", "), Answer: answerOf(len(c.actions) > 0, nil),
+		Origin: span(c.object, "/spec/enforcementAction"),
+	})
+	for _, part := range c.match.parts() {
+		matched, err := r.matches(part.only)
+		check := policy.Check{Name: part.name, Text: part.text, Answer: answerOf(matched, err), Origin: span(c.object, "/spec/match/"+part.name)}
+		if err != nil {
+			check.Why = strings.TrimPrefix(err.Error(), "undecided: ")
+		}
+		add(check)
+	}
+	return all, matches
+}
+
+func answerOf(yes bool, err error) policy.Answer {
+	switch {
+	case err != nil:
+		return policy.Undecided
+	case yes:
+		return policy.Yes
+	}
+	return policy.No
+}
+
+// A matchPart is a match with one of its fields alone.
+type matchPart struct {
+	name, text string
+	only       *match
+}
+
+// parts are the fields of a match that say something.
+func (m *match) parts() []matchPart {
+	if m == nil {
+		return nil
+	}
+	b := &m.block
+	var all []matchPart
+	add := func(name string, value any, said bool, only match) {
+		if said {
+			text, _ := json.Marshal(value)
+			all = append(all, matchPart{name, string(text), &only})
+		}
+	}
+	add("kinds", b.Kinds, len(b.Kinds) > 0, match{block: matchBlock{Kinds: b.Kinds}})
+	add("scope", b.Scope, b.Scope != "", match{block: matchBlock{Scope: b.Scope}})
+	add("namespaces", b.Namespaces, len(b.Namespaces) > 0, match{block: matchBlock{Namespaces: b.Namespaces}})
+	add("excludedNamespaces", b.ExcludedNamespaces, len(b.ExcludedNamespaces) > 0, match{block: matchBlock{ExcludedNamespaces: b.ExcludedNamespaces}})
+	add("labelSelector", b.LabelSelector, m.labels != nil, match{labels: m.labels})
+	add("namespaceSelector", b.NamespaceSelector, m.namespaces != nil, match{namespaces: m.namespaces})
+	add("name", b.Name, b.Name != "", match{block: matchBlock{Name: b.Name}})
+	add("source", b.Source, b.Source != "", match{block: matchBlock{Source: b.Source}})
+	return all
+}
+
+// trial is the constraint asked once more, step by step.
+func (r *review) trial(c *constraint) policy.Trial {
+	key := c.object.Key()
+	t := policy.Trial{Param: &key, ParamObject: c.object}
+	if c.template.native != nil {
+		r.nativeTrial(c, &t)
+		return t
+	}
+	t.Variables = []policy.Evaluation{{
+		Name: "input.parameters", Value: jsonText(rego.Plain(c.parameters.Value)), Origin: span(c.object, "/spec/parameters"),
+	}}
+	for _, resp := range r.hide(c, r.askRego(c)) {
+		ev := policy.Evaluation{Name: "violation", Origin: span(c.template.object, "/spec/targets/0")}
+		switch resp.Outcome {
+		case policy.Pass:
+			ev.Value = "true"
+		case policy.Fail:
+			ev.Value = resp.Message
+			ev.Incomplete = len(resp.Fields) == maxFields
+		case policy.Unknown:
+			ev.Unknown = resp.Message
+		default:
+			ev.Error = resp.Message
+		}
+		if resp.Details != nil {
+			ev.Expression = "details: " + jsonText(resp.Details)
+		}
+		for _, f := range resp.Fields {
+			ev.Culprits = append(ev.Culprits, r.culprit(f))
+		}
+		t.Validations = append(t.Validations, ev)
+	}
+	return t
+}
+
+// culprit is a field of the object with its value.
+func (r *review) culprit(pointer string) policy.Culprit {
+	root := "object"
+	if r.operation == string(policy.Delete) {
+		root = "oldObject"
+	}
+	value, there := render.Lookup(r.subject(), pointer)
+	c := policy.Culprit{Root: root, Pointer: pointer, Missing: !there}
+	switch {
+	case !there:
+	case r.secret():
+		c.Value = concealed
+	default:
+		c.Value = cel.Shorten(jsonText(value), maxValue)
+	}
+	return c
+}
+
+// concealed stands for the value of a Secret, and maxValue is how much of
+// another one is shown.
+const (
+	concealed = "(hidden)"
+	maxValue  = 200
+)
+
+func jsonText(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return cel.Shorten(string(text), maxMessage)
+}
+
+// nativeTrial evaluates the expressions of a template in CEL, every cost
+// counted.
+func (r *review) nativeTrial(c *constraint, t *policy.Trial) {
+	x := r.nativeRun(c)
+	x.exact = true
+	x.begin(nativeBudget, true)
+	for _, e := range x.code.conditions {
+		t.Conditions = append(t.Conditions, x.evaluation("matchCondition["+e.name+"]", e))
+	}
+	x.begin(nativeBudget, false)
+	for i, e := range x.code.validations {
+		ev := x.evaluation(fmt.Sprintf("validations[%d]", i), e)
+		if ev.Value != "true" {
+			x.tell(e, &ev)
+		}
+		t.Validations = append(t.Validations, ev)
+	}
+	t.ValidationsCost = policy.Cost{Spent: nativeBudget - x.remaining, Limit: nativeBudget}
+	for i, e := range x.code.variables {
+		ev := policy.Evaluation{Name: "variables." + e.name, Expression: e.source, Origin: e.origin}
+		switch v := x.slots[i].value; {
+		case v == nil:
+			ev.NotRun = "nothing read it"
+		case types.IsError(v):
+			ev.Error = x.told(e, v.(*types.Err)).Error()
+		case r.secret():
+			ev.Value = concealed
+		default:
+			ev.Value = explain.Show(v)
+		}
+		t.Variables = append(t.Variables, ev)
+	}
+}
+
+func (x *nativeRun) evaluation(name string, e *expression) policy.Evaluation {
+	ev := policy.Evaluation{Name: name, Expression: e.source, Origin: e.origin}
+	before := x.remaining
+	v, err := x.eval(e)
+	ev.Cost = before - x.remaining
+	switch {
+	case errors.Is(err, errBudget):
+		ev.Error = err.Error()
+	case err != nil:
+		ev.Error = cel.Shorten(err.Error(), maxMessage)
+	default:
+		ev.Value = explain.Show(v)
+	}
+	return ev
+}
+
+// maxSteps is how many steps of an expression are shown.
+const maxSteps = 100
+
+// tell adds the parts of a validation, and the culprits.
+func (x *nativeRun) tell(e *expression, ev *policy.Evaluation) {
+	why, ok := x.why(e, explain.Input{Steps: maxSteps, Hide: x.secret()})
+	if !ok {
+		return
+	}
+	for _, s := range why.Steps {
+		ev.Parts = append(ev.Parts, policy.Part(s))
+	}
+	ev.Summary, ev.More, ev.Incomplete = why.Summary, why.More, why.Incomplete
+	for _, c := range why.Culprits {
+		k := policy.Culprit{Root: c.Root, Pointer: x.pointer(e, &c), Missing: c.Missing, Text: c.Text, Element: c.Element}
+		switch {
+		case c.Missing:
+		case x.secret():
+			k.Value = concealed
+		default:
+			k.Value = explain.Show(types.DefaultTypeAdapter.NativeToValue(c.Value))
+		}
+		ev.Culprits = append(ev.Culprits, k)
+	}
+}

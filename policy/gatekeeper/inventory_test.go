@@ -1,0 +1,74 @@
+package gatekeeper
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// seesServices says what it finds of Services, in all namespaces.
+const seesServices = `
+package k
+violation[{"msg": msg}] {
+  other := data.inventory.namespace[ns]["v1"]["Service"][name]
+  msg := sprintf("%v/%v %v", [ns, name, other.spec.port])
+}`
+
+// TestInventoryBefore holds that data.inventory is as it is before a request:
+// what is created is not there, and what is updated is as it was.
+func TestInventoryBefore(t *testing.T) {
+	t.Parallel()
+	objects := parseAll(t, `
+{apiVersion: v1, kind: Service, metadata: {name: a, namespace: shop}, spec: {port: 80}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: b, namespace: shop}, spec: {port: 81}}
+`)
+	e, err := New(parseAll(t, templateOf(seesServices)+plainConstraint), Options{Cluster: policy.NewCluster(objects...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := requestOf(t, `{apiVersion: v1, kind: Service, metadata: {name: a, namespace: shop}, spec: {port: 80}}`)
+	if diff := cmp.Diff([]string{"fail deny K/c: shop/b 81"}, said(t, e, req)); diff != "" {
+		t.Error(diff)
+	}
+	old := parseOne(t, `{apiVersion: v1, kind: Service, metadata: {name: a, namespace: shop}, spec: {port: 70}}`)
+	req.Operation, req.OldObject, req.OldAdmitted = policy.Update, old, old.Object
+	if diff := cmp.Diff([]string{"fail deny K/c: shop/a 70", "fail deny K/c: shop/b 81"}, said(t, e, req)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestInventoryUnits holds that of an object that several overlays apply each
+// sees its own, and nothing of what goes to another cluster.
+func TestInventoryUnits(t *testing.T) {
+	t.Parallel()
+	in := func(unit *render.Unit, text string) *render.Object {
+		o := parseOne(t, text)
+		o.Unit = unit
+		return o
+	}
+	dev, prod := &render.Unit{Cluster: "dev"}, &render.Unit{Cluster: "prod"}
+	dev.Path, prod.Path = "dev", "prod"
+	objects := []*render.Object{
+		in(dev, `{apiVersion: v1, kind: Service, metadata: {name: a, namespace: shop}, spec: {port: 1}}`),
+		in(prod, `{apiVersion: v1, kind: Service, metadata: {name: a, namespace: shop}, spec: {port: 2}}`),
+		in(prod, `{apiVersion: v1, kind: Service, metadata: {name: b, namespace: shop}, spec: {port: 3}}`),
+	}
+	e, err := New(parseAll(t, templateOf(seesServices)+plainConstraint), Options{Cluster: policy.NewCluster(objects...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for unit, want := range map[*render.Unit][]string{
+		dev:  {"fail deny K/c: shop/a 1"},
+		prod: {"fail deny K/c: shop/a 2", "fail deny K/c: shop/b 3"},
+	} {
+		req := requestOf(t, pod)
+		req.Object.Unit = unit
+		if diff := cmp.Diff(want, said(t, e, req)); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
