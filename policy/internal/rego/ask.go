@@ -3,6 +3,7 @@ package rego
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -19,12 +20,16 @@ var nothing = NewData(ast.NewObject())
 // and the context's where that ends first. What print said and what is unknown
 // is told even then.
 func (q *Query) Ask(ctx context.Context, in Question) (Answer, error) {
+	if q.ended.Load() >= maxEnded {
+		return Answer{}, q.broken(fmt.Sprintf("the evaluation of %v took too much for other objects, and is not begun again", q.ref))
+	}
 	b := newBound(ctx, q.program.time)
 	value, swallowed, err := q.run(ctx, in, b, nil)
-	a := Answer{Value: value, Unknown: b.asked()}
+	a := Answer{Unknown: b.asked()}
 	if err != nil {
 		return a, q.fault(b, err)
 	}
+	a.Value = value
 	for i := range swallowed {
 		a.Errors = append(a.Errors, evalError(&swallowed[i]))
 	}

@@ -106,7 +106,16 @@ func (b *bound) fault(q *Query) error {
 	if b.ctx.Err() != nil {
 		return b.ctx.Err()
 	}
-	text := fmt.Sprintf("the evaluation of %v takes %v, and was ended", q.ref, b.err)
+	q.ended.Add(1)
+	return q.broken(fmt.Sprintf("the evaluation of %v takes %v, and was ended", q.ref, b.err))
+}
+
+// maxEnded is how often a query may be ended by its bound before it isn't
+// asked any more: thousands of objects would take hours.
+const maxEnded = 3
+
+// broken is an error of a query, at its first rule.
+func (q *Query) broken(text string) error {
 	if rules := q.program.Rules(q.ref); len(rules) > 0 {
 		return newError(rules[0].Location, text)
 	}

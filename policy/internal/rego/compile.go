@@ -2,6 +2,10 @@ package rego
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -17,19 +21,63 @@ type Program struct {
 // are. The error joins an *Error for each place that is wrong.
 func Compile(modules map[string]*ast.Module, o Options) (*Program, error) {
 	guardBuiltins()
-	c := ast.NewCompiler().
-		WithCapabilities(capabilities(ast.RegoV1)).
-		WithEnablePrintStatements(true).
-		SetErrorLimit(maxErrors)
-	if o.ExternalData {
-		c = c.WithBuiltins(map[string]*ast.Builtin{externalData.Name: externalData})
+	limit := cmp.Or(o.Time, maxTime)
+	c, err := compile(modules, o, max(limit, maxTime))
+	if err != nil {
+		return nil, err
 	}
-	c.Compile(modules)
 	if c.Failed() {
 		refuse(c.Errors, mentions(modules))
 		return nil, join(moduleErrors("", c.Errors))
 	}
-	return &Program{c, cmp.Or(o.Time, maxTime)}, nil
+	return &Program{c, limit}, nil
+}
+
+// compile gives the compiler a time, which it doesn't ask for itself: some of
+// its stages take the cube of how long a chain of rules is. One that takes
+// longer is left alone, and ends with its stage.
+func compile(modules map[string]*ast.Module, o Options, limit time.Duration) (*ast.Compiler, error) {
+	end := time.Now().Add(limit)
+	late := func(*ast.Compiler) *ast.Error {
+		if time.Now().After(end) {
+			return ast.NewError(ast.CompileErr, nil, "too late")
+		}
+		return nil
+	}
+	c := ast.NewCompiler().
+		WithCapabilities(capabilities(ast.RegoV1)).
+		WithEnablePrintStatements(true).
+		SetErrorLimit(maxErrors)
+	for _, s := range ast.AllStages() {
+		c = c.WithStageAfterID(s, ast.CompilerStageDefinition{Name: "Time", MetricName: "time", Stage: late})
+	}
+	if o.ExternalData {
+		c = c.WithBuiltins(map[string]*ast.Builtin{externalData.Name: externalData})
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.Compile(modules)
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		if !c.Failed() || time.Now().Before(end) {
+			return c, nil
+		}
+	case <-timer.C:
+	}
+	return nil, &Error{Name: firstName(modules), Line: 1, Column: 1, Text: fmt.Sprintf("the modules take more than %v to compile", limit)}
+}
+
+// firstName is the first of modules' names, in order.
+func firstName(modules map[string]*ast.Module) string {
+	names := slices.Sorted(maps.Keys(modules))
+	if len(names) == 0 {
+		return ""
+	}
+	return names[0]
 }
 
 // Rules are the rules that make up the document at ref, such as
@@ -60,6 +108,7 @@ type Query struct {
 	ref      ast.Ref
 	compiler ast.QueryCompiler
 	body     ast.Body
+	ended    *atomic.Int32 // how often its bound ended it
 }
 
 // answer is the variable of a query that gets its value.
@@ -68,10 +117,15 @@ const answer = ast.Var("answer")
 // Prepare readies a query for the document at ref, such as data.main.deny. One
 // that no module defines is undefined, unless a question's data has it.
 func (p *Program) Prepare(ref ast.Ref) (*Query, error) {
+	return p.prepare(ast.NewTerm(ref), ref)
+}
+
+// prepare readies a query for a term; errors name the ref.
+func (p *Program) prepare(term *ast.Term, ref ast.Ref) (*Query, error) {
 	qc := p.compiler.QueryCompiler()
-	body, err := qc.Compile(ast.NewBody(ast.Equality.Expr(ast.NewTerm(ref), ast.VarTerm(string(answer)))))
+	body, err := qc.Compile(ast.NewBody(ast.Equality.Expr(term, ast.VarTerm(string(answer)))))
 	if err != nil {
 		return nil, join(moduleErrors("", err))
 	}
-	return &Query{p, ref, qc, body}, nil
+	return &Query{p, ref, qc, body, new(atomic.Int32)}, nil
 }

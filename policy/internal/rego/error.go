@@ -98,7 +98,13 @@ func join(errs []*Error) error {
 	return errors.Join(out...)
 }
 
-// evalError is an error of the evaluator.
+// evalError is an error of the evaluator. A conflict lists the values, which
+// are left out: they may be secrets.
 func evalError(e *topdown.Error) *Error {
-	return newError(e.Location, e.Message)
+	text := e.Message
+	if e.Code == topdown.ConflictErr {
+		text, _, _ = strings.Cut(text, "\n")
+		text = strings.TrimSuffix(text, ":")
+	}
+	return newError(e.Location, text)
 }

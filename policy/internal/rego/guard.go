@@ -108,8 +108,8 @@ func tree(n int) guard {
 	return func(operands []*ast.Term) int {
 		sum := 0
 		for _, o := range operands {
-			sum += size(o.Value, maxMade-sum)
-			if sum >= maxMade {
+			sum += size(o.Value, maxTree-sum)
+			if sum >= maxTree {
 				return tooMuch
 			}
 		}
@@ -117,26 +117,47 @@ func tree(n int) guard {
 	}
 }
 
+// maxTree bounds what a guard counts: a value of that many bytes is no
+// person's, and one whose parts are shared may be of any size.
+const maxTree = 32 << 20
+
 // size is about how many bytes a value takes when it is written out; it stops
 // counting at the limit.
 func size(v ast.Value, limit int) int {
-	n := 8
-	part := func(t *ast.Term) bool {
-		n += size(t.Value, limit-n)
-		return n >= limit
-	}
+	const overhead = 8
 	switch v := v.(type) {
 	case ast.String:
-		n += len(v)
+		return overhead + len(v)
 	case ast.Number:
-		n += len(v)
+		return overhead + len(v)
 	case *ast.Array:
-		v.Until(part)
+		n := overhead
+		for i := 0; i < v.Len() && n < limit; i++ {
+			n += size(v.Elem(i).Value, limit-n)
+		}
+		return n
 	case ast.Set:
-		v.Until(part)
+		n := overhead
+		for _, e := range v.Slice() {
+			if n >= limit {
+				break
+			}
+			n += size(e.Value, limit-n)
+		}
+		return n
 	case ast.Object:
-		v.Until(func(k, t *ast.Term) bool { return part(k) || part(t) })
+		return overhead + objectSize(v, limit-overhead)
 	}
+	return overhead
+}
+
+func objectSize(o ast.Object, limit int) int {
+	n := 0
+	o.Until(func(k, t *ast.Term) bool {
+		n += size(k.Value, limit-n)
+		n += size(t.Value, limit-n)
+		return n >= limit
+	})
 	return n
 }
 

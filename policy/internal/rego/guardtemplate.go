@@ -18,10 +18,10 @@ func template(operands []*ast.Term) int {
 	if _, err := t.Parse(text, "", "", trees); err != nil {
 		return 0 // it is no template: the function says so
 	}
-	if len(trees) > 1 || width.MatchString(text) || strings.Contains(text, "range") && counts(operands[1].Value) {
+	if len(trees) > 1 || isWide(text) || strings.Contains(text, "range") && counts(operands[1].Value) {
 		return tooMuch
 	}
-	values := size(operands[1].Value, maxMade)
+	values := size(operands[1].Value, maxTree)
 	return templateCost(t.Root, values)
 }
 

@@ -23,11 +23,31 @@ const maxWidth = 1024
 
 var width = regexp.MustCompile(`%[^a-zA-Z%]*[0-9]{4}|%[^a-zA-Z%]*\*`)
 
+// isWide says whether a format asks for a width beyond maxWidth, or for one
+// that an argument says.
+func isWide(format string) bool {
+	digits := 0
+	for i := range len(format) {
+		switch c := format[i]; {
+		case c == '*':
+			digits = 4
+		case c >= '0' && c <= '9':
+			digits++
+		default:
+			digits = 0
+		}
+		if digits >= 4 {
+			return width.MatchString(format)
+		}
+	}
+	return false
+}
+
 // formatting is a guard for sprintf: widths, and arguments that a format names
 // more than once.
 func formatting(operands []*ast.Term) int {
 	format := textOf(operands[0])
-	if width.MatchString(format) {
+	if isWide(format) {
 		return tooMuch
 	}
 	n := tree(2)(operands[1:])

@@ -2,31 +2,107 @@ package rego
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// Bounds of a module's text. OPA reads brackets a hundred thousand deep, and
+// compiles long ones in the square of their length.
+const (
+	maxSource = 1 << 20
+	maxNested = 250
 )
 
 // Parse reads a module. The error joins an *Error for each place that is
 // wrong; where the version is not told and neither reads, those of the version
 // the text looks like.
 func Parse(s Source) (*ast.Module, error) {
+	if err := readable(s); err != nil {
+		return nil, err
+	}
 	if s.Version != ast.RegoUndefined {
 		m, errs := parseAs(s, s.Version)
 		return m, join(errs)
 	}
 	v1, errs1 := parseAs(s, ast.RegoV1)
-	if errs1 == nil {
+	if errs1 == nil && !callsDeprecated(v1) {
 		return v1, nil
 	}
 	v0, errs0 := parseAs(s, ast.RegoV0)
-	if errs0 == nil {
+	switch {
+	case errs0 == nil:
 		return v0, nil
-	}
-	if looksV1(s.Text, errs1, errs0) {
+	case errs1 == nil:
+		return v1, nil // the compiler says what v1 no longer has
+	case looksV1(s.Text, errs1, errs0):
 		return nil, join(errs1)
 	}
 	return nil, join(errs0)
+}
+
+// callsDeprecated says whether a module calls a function that v1 refuses: one
+// that imports its keywords may be of v0 and read as v1 too.
+func callsDeprecated(m *ast.Module) bool {
+	found := false
+	ast.WalkRefs(m, func(r ast.Ref) bool {
+		b, ok := ast.BuiltinMap[r.String()]
+		found = found || ok && b.IsDeprecated()
+		return found
+	})
+	return found
+}
+
+// readable refuses texts that no person wrote.
+func readable(s Source) error {
+	if len(s.Text) > maxSource {
+		return &Error{Name: s.Name, Line: 1, Column: 1, Text: fmt.Sprintf("the module is longer than %d bytes", maxSource)}
+	}
+	if line, column := nested(s.Text); line > 0 {
+		return &Error{Name: s.Name, Line: line, Column: column, Text: fmt.Sprintf("brackets nest deeper than %d", maxNested)}
+	}
+	return nil
+}
+
+// nested is where brackets nest too deep, 0 for nowhere. Texts and comments
+// are left out.
+func nested(text string) (line, column int) {
+	depth, start := 0, 0
+	line = 1
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; c {
+		case '\n':
+			line, start = line+1, i+1
+		case '(', '[', '{':
+			if depth++; depth > maxNested {
+				return line, i - start + 1
+			}
+		case ')', ']', '}':
+			depth--
+		case '#':
+			i += max(strings.IndexByte(text[i:], '\n'), 1) - 1
+		case '"', '`':
+			n := textEnd(text[i+1:], c)
+			line += strings.Count(text[i:i+1+n], "\n")
+			i += n
+		}
+	}
+	return 0, 0
+}
+
+// textEnd is how far it is to the end of a quoted text.
+func textEnd(s string, quote byte) int {
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && quote == '"':
+			i++
+		case s[i] == quote, s[i] == '\n' && quote == '"':
+			return i + 1
+		}
+	}
+	return len(s)
 }
 
 func parseAs(s Source, v ast.RegoVersion) (*ast.Module, []*Error) {
