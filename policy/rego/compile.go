@@ -1,13 +1,16 @@
 package rego
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	opa "github.com/preadmit/preadmit/policy/internal/rego"
+	"github.com/preadmit/preadmit/render"
 )
 
 // compile makes a program of what compiles, and packages of it that judge. One
@@ -31,8 +34,14 @@ func (s *sources) compile(o Options) ([]*namespace, []*set) {
 	return judging, sets(program, judging)
 }
 
-// program compiles modules until those that are left do compile.
+// maxCompiling is how long broken modules are told from others: each attempt
+// without them takes its time.
+const maxCompiling = 20 * time.Second
+
+// program compiles modules until those that are left do compile. It is nil
+// where there are none, or that takes too long.
 func (s *sources) program(o opa.Options) *opa.Program {
+	start := time.Now()
 	for {
 		modules := map[string]*ast.Module{}
 		for _, src := range s.all {
@@ -40,11 +49,20 @@ func (s *sources) program(o opa.Options) *opa.Program {
 				modules[src.file] = src.module
 			}
 		}
+		if len(modules) == 0 {
+			return nil
+		}
 		program, err := opa.Compile(modules, o)
 		if err == nil {
 			return program
 		}
 		if !s.drop(err) {
+			return nil
+		}
+		if time.Since(start) > maxCompiling {
+			s.errs = append(s.errs, &render.Error{
+				Rule: "compile", Err: errors.New("too many modules in Rego are broken to find those that are not: none of them judges"),
+			})
 			return nil
 		}
 	}

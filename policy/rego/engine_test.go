@@ -348,3 +348,23 @@ func TestHostileTextsAreShortErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestManyBrokenModulesLoseNoOther(t *testing.T) {
+	t.Parallel()
+	var modules []Module
+	for i := range 300 {
+		text := fmt.Sprintf("package p%03d\ndeny contains \"x\" if input.kind == \"Pod\"\n", i)
+		if i%2 == 1 {
+			text += "warn contains x if y\n"
+		}
+		modules = append(modules, Module{fmt.Sprintf("%03d.rego", i), text})
+	}
+	e, err := New(modules, Options{})
+	broken := map[string]bool{}
+	for _, e := range render.Errors(err) {
+		broken[e.Span.File] = true
+	}
+	if len(broken) != 150 || len(e.Rules()) != 150 {
+		t.Errorf("%d modules are broken and %d rules left, want 150 of both", len(broken), len(e.Rules()))
+	}
+}
