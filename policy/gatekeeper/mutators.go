@@ -140,11 +140,14 @@ func (r *mutationRun) run(ctx context.Context) error {
 		r.x.object, _ = numbers(r.original).(map[string]any)
 	}
 	r.said = map[*mutator]bool{}
-	for range len(r.mutators.all) + 1 {
+	for i := range len(r.mutators.all) + 1 {
 		if err := r.bounds.step(weight(r.x.object)); err != nil {
 			return &mutatorError{r.last(), err}
 		}
-		before := clone(r.x.object)
+		before := any(r.original)
+		if i > 0 || r.x.written {
+			before = clone(r.x.object)
+		}
 		made := len(r.steps)
 		if err := r.round(ctx); err != nil {
 			return err
