@@ -243,7 +243,7 @@ func onlyTests(m *ast.Module) bool {
 		switch name := ruleName(r); {
 		case entry.MatchString(name), meantFor(name) != "" && r.Head.DocKind() == ast.PartialSetDoc:
 			return false
-		case strings.HasPrefix(name, "test_"), strings.HasPrefix(name, "todo_test_"):
+		case isTest(name):
 			tests = true
 		}
 	}

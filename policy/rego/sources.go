@@ -41,11 +41,20 @@ type sources struct {
 	of    map[string][]*source // by package
 	errs  []error
 	notes []string
+
+	strict bool // a broken unit test is an error, and not a warning
 }
 
-// readSources parses modules. Those that don't parse are there, as broken.
+// readSources parses modules that judge objects.
 func readSources(modules []Module) *sources {
-	s := &sources{of: map[string][]*source{}}
+	s := parseSources(modules, false)
+	s.setAside()
+	return s
+}
+
+// parseSources parses modules. Those that don't parse are there, as broken.
+func parseSources(modules []Module, strict bool) *sources {
+	s := &sources{of: map[string][]*source{}, strict: strict}
 	seen := map[string]bool{}
 	for _, m := range modules {
 		if seen[m.File] {
@@ -56,7 +65,6 @@ func readSources(modules []Module) *sources {
 		s.all = append(s.all, src)
 		s.of[src.pkg] = append(s.of[src.pkg], src)
 	}
-	s.setAside()
 	return s
 }
 
@@ -92,7 +100,7 @@ func nameOf(path ast.Ref) string { return strings.TrimPrefix(path.String(), "dat
 func (s *sources) fail(src *source, rule string, err error) {
 	for _, e := range leaves(err) {
 		s.errs = append(s.errs, &render.Error{
-			Span: spanOf(e, src.file), Rule: rule, Warning: src.test,
+			Span: spanOf(e, src.file), Rule: rule, Warning: src.test && !s.strict,
 			Err: &policy.NamedError{Policy: src.pkg, Err: errors.New(e.Text)},
 		})
 	}
