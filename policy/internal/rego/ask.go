@@ -29,6 +29,9 @@ func (q *Query) Ask(ctx context.Context, in Question) (Answer, error) {
 	if err != nil {
 		return a, q.fault(b, err)
 	}
+	if value != nil && size(value, maxTree) >= maxTree {
+		return a, q.broken(fmt.Sprintf("what %v comes to is larger than %d MiB", q.ref, maxTree>>20))
+	}
 	a.Value = value
 	for i := range swallowed {
 		a.Errors = append(a.Errors, evalError(&swallowed[i]))

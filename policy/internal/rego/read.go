@@ -32,17 +32,47 @@ const maxReads = 64
 
 // succeeded is what a body that came to its end hangs on.
 func (t *tracer) succeeded(f *frame) []read {
+	reads := make([][]read, len(f.body))
+	for i, x := range f.body {
+		reads[i] = t.success(f, x)
+	}
 	var out []read
-	for _, x := range f.body {
-		out = append(out, t.success(f, x)...)
+	for i := range f.body {
+		if pardoned(f.body, reads, i) {
+			demoted(reads[i], rankUsed)
+		}
+		out = append(out, reads[i]...)
 	}
 	return merge(out)
+}
+
+// Helpers' names by which rules let something off: what these read is not why
+// the rest is refused, if the rest is tested for anything; what is merely
+// allowed is not, if something is tested afterwards.
+var (
+	pardons = regexp.MustCompile(`(?i)exempt|exclu|ignor|skip|whitelist|is_update|is_delete|exception`)
+	permits = regexp.MustCompile(`(?i)allow|permit`)
+)
+
+// pardoned says whether an expression is a negation that only lets off.
+func pardoned(body ast.Body, reads [][]read, i int) bool {
+	if !body[i].Negated {
+		return false
+	}
+	others := slices.Concat(reads[i+1:]...)
+	switch name := operator(body[i]); {
+	case pardons.MatchString(name):
+		others = append(others, slices.Concat(reads[:i]...)...)
+	case !permits.MatchString(name):
+		return false
+	}
+	return useful(slices.DeleteFunc(others, func(r read) bool { return r.rank < rankCompared }))
 }
 
 // success is what an expression that held hangs on.
 func (t *tracer) success(f *frame, x *ast.Expr) []read {
 	if x.Negated {
-		return t.negation(f, x)
+		return t.refused(f, x)
 	}
 	switch terms := x.Terms.(type) {
 	case *ast.Term:
@@ -78,19 +108,7 @@ func (t *tracer) iterates(f *frame, x *ast.Expr, ref ast.Ref) bool {
 	return false
 }
 
-// pardons finds the names of helpers that let something off: what they read is
-// not why the rest is refused.
-var pardons = regexp.MustCompile(`(?i)exempt|exclu|ignor|skip|whitelist|is_update|is_delete|exception`)
-
-// negation is what a negation that held hangs on: why its inside failed.
-func (t *tracer) negation(f *frame, x *ast.Expr) []read {
-	r := t.refused(f, x)
-	if pardons.MatchString(operator(x)) {
-		return demoted(r, rankUsed)
-	}
-	return r
-}
-
+// refused is what a negation that held hangs on: why its inside failed.
 func (t *tracer) refused(f *frame, x *ast.Expr) []read {
 	var out []read
 	for _, c := range t.children(f, x) {

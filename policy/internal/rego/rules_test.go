@@ -183,6 +183,17 @@ func TestEndedQueriesAreNotAskedForever(t *testing.T) {
 	checkFault(t, err, "a.rego:2:1: the evaluation of data.a.p took too much for other objects, and is not begun again")
 }
 
+func TestLargeAnswersAreFaults(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("package a\nx0 := [1, 2]\np := x40\n")
+	for i := range 40 {
+		fmt.Fprintf(&b, "x%d := [x%d, x%d]\n", i+1, i, i)
+	}
+	_, err := query(t, program(t, b.String()), "data.a.p").Ask(context.Background(), Question{})
+	checkFault(t, err, "a.rego:3:1: what data.a.p comes to is larger than 32 MiB")
+}
+
 func TestCancelledIsNoFault(t *testing.T) {
 	t.Parallel()
 	q := query(t, program(t, "package a\np := count([1 | some i in numbers.range(1, 1000); i > 2])"), "data.a.p")
