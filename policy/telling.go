@@ -11,18 +11,14 @@ import (
 // tellingFirst puts the places first that made the part of a text which a
 // failure is about, as a rule against the tag latest is about the tag of an
 // image and not its repository. That part is what Result.Telling has of the
-// text, or else what the message quotes of it.
+// text, or if it has nothing of it what the message quotes.
 func tellingFirst(r *Result, o *render.Object, field string, origins []render.Origin) []render.Origin {
 	value, _ := render.Lookup(o.Object, field)
 	text, ok := value.(string)
 	if !ok || r.Outcome != Fail || len(origins) < 2 {
 		return origins
 	}
-	said := r.Telling
-	if len(said) == 0 {
-		said = quoted(r.Message)
-	}
-	for _, s := range said {
+	for _, s := range slices.Concat(r.Telling, quoted(r.Message)) {
 		part := partOf(text, s)
 		if part == "" || part == text {
 			continue

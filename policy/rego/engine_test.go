@@ -368,3 +368,23 @@ func TestManyBrokenModulesLoseNoOther(t *testing.T) {
 		t.Errorf("%d modules are broken and %d rules left, want 150 of both", len(broken), len(e.Rules()))
 	}
 }
+
+func TestTheTextsThatARuleLooksForAreTelling(t *testing.T) {
+	t.Parallel()
+	e, o := engine(t, pod+`
+-- a.rego --
+package main
+deny contains msg if {
+	input.kind == "Pod"
+	some c in input.spec.containers
+	endswith(lower(c.image), ":latest")
+	not startswith(c["image"], concat("", ["registry", ".example"]))
+	msg := sprintf("%s is not %s", [c.name, "pinned"])
+}
+deny contains "other" if input.spec.x == "other text"
+`)
+	want := []string{"registry", ".example", ":latest", "Pod"}
+	if diff := cmp.Diff(want, validate(t, e, o[0])[0].Telling); diff != "" {
+		t.Error(diff)
+	}
+}

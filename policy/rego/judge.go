@@ -243,7 +243,7 @@ func (f *finding) attribute(r *rule, by *ast.Rule) {
 	at := locationSpan(by.Location)
 	for _, b := range r.bodies {
 		if b.origin == at {
-			f.PolicyOrigin = at
+			f.PolicyOrigin, f.Telling = at, b.telling
 			f.Severity = cmp.Or(f.said, b.severity)
 		}
 	}

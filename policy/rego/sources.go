@@ -95,12 +95,19 @@ func packageIn(text string) string {
 // nameOf is a package's name as conftest has it.
 func nameOf(path ast.Ref) string { return strings.TrimPrefix(path.String(), "data.") }
 
+// conftestOnly are errors about the functions that conftest adds to OPA's.
+var conftestOnly = regexp.MustCompile(`^undefined function parse_(combined_)?config(_files?)?$`)
+
 // fail notes that a source is not part of the program. Nothing is lost with a
 // unit test.
 func (s *sources) fail(src *source, rule string, err error) {
 	for _, e := range leaves(err) {
+		hint := ""
+		if conftestOnly.MatchString(e.Text) {
+			hint = "only conftest has this function, for its own unit tests"
+		}
 		s.errs = append(s.errs, &render.Error{
-			Span: spanOf(e, src.file), Rule: rule, Warning: src.test && !s.strict,
+			Span: spanOf(e, src.file), Rule: rule, Warning: src.test && !s.strict, Hint: hint,
 			Err: &policy.NamedError{Policy: src.pkg, Err: errors.New(e.Text)},
 		})
 	}
