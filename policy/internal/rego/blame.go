@@ -23,16 +23,13 @@ const maxFields = 8
 // value that the query doesn't have, or that hangs on nothing of the input,
 // has none.
 func (q *Query) Blame(ctx context.Context, in Question, values []ast.Value) ([][]Field, error) {
-	o := newOrigins(in.Input)
-	in.Input, in.Print = o.input, nil
-	t := newTracer(o, values)
-	b := newBound(ctx, q.program.time)
-	if _, _, err := q.run(ctx, in, b, t); err != nil && ctx.Err() != nil {
-		return nil, ctx.Err()
+	causes, err := q.Causes(ctx, in, values)
+	if err != nil {
+		return nil, err
 	}
-	out := make([][]Field, len(values))
-	for i, reads := range t.found {
-		out[i] = fields(reads, o.about())
+	out := make([][]Field, len(causes))
+	for i, c := range causes {
+		out[i] = c.Fields
 	}
 	return out, nil
 }
