@@ -3,17 +3,19 @@ package policy
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/preadmit/preadmit/render"
 )
 
-// An Explainer is a Validator that can tell how it came to what it says.
+// An Explainer is a Validator, or a Mutator, that can tell how it came to what
+// it says.
 type Explainer interface {
 	// Explain tells, step by step, how the policies of a name came to what
 	// they say of a request: about one rule of them, or with "" about all. It
 	// returns none when it has no policy of that name. The chain sets
 	// Operation, Object, Origins, Request, and the places of culprits and
-	// results.
+	// results. A Mutator is given the request as it was before it changed it.
 	Explain(ctx context.Context, req *Request, policy, rule string) ([]Explanation, error)
 }
 
@@ -134,6 +136,8 @@ type Part struct {
 	Text  string `json:"text"`
 	Value string `json:"value"`
 	Error bool   `json:"error"`
+
+	Origin render.Span `json:"policyOrigin,omitzero"` // where it is written, if not where the evaluation is
 }
 
 // A Culprit is a field that was telling.
@@ -160,17 +164,9 @@ func (c Chain) Explain(ctx context.Context, req Request, policy, rule string) ([
 		e.locate(&req, &h)
 		return []Explanation{e}, nil
 	}
-	mutations, err := c.mutate(ctx, &req, &h)
+	all, err := c.explainMutations(ctx, &req, &h, policy, rule)
 	if err != nil {
 		return nil, err
-	}
-	var all []Explanation
-	for _, m := range c.Mutators {
-		es := told(m.Rules(), mutations, policy, rule)
-		for i := range es {
-			es[i].complete(&req, &h)
-		}
-		all = append(all, es...)
 	}
 	for _, v := range c.Validators {
 		es, err := explain(ctx, v, &req, policy, rule)
@@ -183,6 +179,54 @@ func (c Chain) Explain(ctx context.Context, req Request, policy, rule string) ([
 		all = append(all, es...)
 	}
 	return all, ctx.Err()
+}
+
+// explainMutations runs the mutators, and tells what those of the name did.
+func (c Chain) explainMutations(ctx context.Context, req *Request, h *history, policy, rule string) ([]Explanation, error) {
+	var all []Explanation
+	for _, m := range c.Mutators {
+		before := *req
+		results, err := Chain{Mutators: []Mutator{m}}.mutate(ctx, req, h)
+		if err != nil {
+			return nil, err
+		}
+		es := told(m.Rules(), results, policy, rule)
+		if x, ok := m.(Explainer); ok && len(es) > 0 {
+			if es, err = explainMutator(ctx, x, m, &before, policy, rule); err != nil {
+				return nil, err
+			}
+			for i := range es {
+				es[i].adopt(results)
+			}
+		}
+		all = append(all, es...)
+	}
+	for i := range all {
+		all[i].complete(req, h)
+	}
+	return all, nil
+}
+
+func explainMutator(ctx context.Context, x Explainer, m Mutator, req *Request, policy, rule string) (es []Explanation, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			es, err = []Explanation{{Engine: EngineCompile, Policy: policy, Results: []Result{panicked(m, p)}}}, nil
+		}
+	}()
+	return x.Explain(ctx, req, policy, rule)
+}
+
+// adopt puts the results that have their places for those of the engine.
+func (e *Explanation) adopt(results []Result) {
+	for i := range e.Results {
+		mine := &e.Results[i]
+		at := slices.IndexFunc(results, func(r Result) bool {
+			return r.Engine == mine.Engine && r.Policy == mine.Policy && r.Rule == mine.Rule && r.Outcome == mine.Outcome && r.Message == mine.Message
+		})
+		if at >= 0 {
+			*mine = results[at]
+		}
+	}
 }
 
 // explain turns a panic in an engine's libraries into a result, as validate does.

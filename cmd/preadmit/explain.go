@@ -286,9 +286,7 @@ func (o *explainOptions) writeExplanations(stdout io.Writer, format, file string
 		}
 	} else {
 		p := &explainPrinter{out: &b, color: file == "" && o.colored(stdout), verbose: o.verbose}
-		for i := range e.Explanations {
-			p.explanation(&e.Explanations[i])
-		}
+		p.explanations(e.Explanations)
 	}
 	if file != "" {
 		return writeFile(file, b.Bytes())
@@ -346,6 +344,9 @@ func relabelKeys(t *tree, keys []render.Key) {
 
 func relabelEvaluation(e *policy.Evaluation, span func(*render.Span), origins func(*[]render.Origin)) {
 	span(&e.Origin)
+	for i := range e.Parts {
+		span(&e.Parts[i].Origin)
+	}
 	for i := range e.Culprits {
 		origins(&e.Culprits[i].Origins)
 	}

@@ -18,6 +18,7 @@ type explainPrinter struct {
 	out     io.Writer
 	color   bool
 	verbose bool
+	rulely  bool // Kyverno's own kinds: what is explained is one rule
 }
 
 // line writes a line; each argument is made safe to show.
@@ -61,17 +62,34 @@ func (p *explainPrinter) block(indent int, text string) {
 	}
 }
 
-func (p *explainPrinter) explanation(e *policy.Explanation) {
-	p.line(0, "%s %s", p.paint("1", plain(e.Engine)+" "+plain(e.Policy)), placeIn(e.Origin))
+// explanations writes them all. Rules of one policy that are explained one by
+// one share its heading and the object.
+func (p *explainPrinter) explanations(es []policy.Explanation) {
+	for i := range es {
+		shared := i > 0 && es[i].Engine == policy.EngineKyverno && es[i-1].Engine == es[i].Engine && es[i-1].Origin == es[i].Origin
+		if i > 0 && !shared {
+			p.line(0, "")
+		}
+		p.explanation(&es[i], shared)
+	}
+	p.line(0, "")
+}
+
+func (p *explainPrinter) explanation(e *policy.Explanation, shared bool) {
+	p.rulely = e.Engine == policy.EngineKyverno && e.Matches != ""
+	if !shared {
+		p.line(0, "%s %s", p.paint("1", plain(e.Engine)+" "+plain(e.Policy)), placeIn(e.Origin))
+	}
 	p.rules(e)
-	p.subject(e)
+	if !shared {
+		p.subject(e)
+	}
 	p.match(e)
 	p.bindings(e)
 	for i := range e.Trials {
 		p.trial(&e.Trials[i], len(e.Rules) == 1)
 	}
 	p.verdict(e)
-	p.line(0, "")
 }
 
 func placeIn(s render.Span) string {
@@ -144,11 +162,20 @@ func (p *explainPrinter) match(e *policy.Explanation) {
 	if e.Matches == "" {
 		return
 	}
-	p.heading("does the policy match? %s", e.Matches)
+	p.heading("does the %s match? %s", p.word("policy", "rule"), e.Matches)
 	p.checks(1, e.Match)
 	if e.Matches == policy.No {
 		p.line(1, "so it says nothing of the object, and nothing is evaluated")
 	}
+}
+
+// word is what something is called: in explanations of a policy, and of a rule
+// of Kyverno's.
+func (p *explainPrinter) word(ofPolicy, ofRule string) string {
+	if p.rulely {
+		return ofRule
+	}
+	return ofPolicy
 }
 
 func (p *explainPrinter) checks(indent int, checks []policy.Check) {
@@ -161,13 +188,19 @@ func (p *explainPrinter) checks(indent int, checks []policy.Check) {
 }
 
 func (p *explainPrinter) bindings(e *policy.Explanation) {
-	if e.Matches == "" || e.Matches == policy.No || !bound(e.Engine) {
+	switch {
+	case e.Matches == "" || e.Matches == policy.No:
 		return
+	case p.rulely && len(e.Bindings) > 0:
+		p.heading("what follows when it fails? %s", followsBy(e))
+	case !bound(e.Engine):
+		return
+	default:
+		p.heading("is it enforced? %s", enforced(e))
 	}
-	p.heading("is it enforced? %s", enforced(e))
 	for i := range e.Bindings {
 		b := &e.Bindings[i]
-		name := "binding " + b.Name
+		name := p.word("binding ", "") + b.Name
 		if b.Name == "" {
 			name = "no binding is there: judged as if there were one"
 		}
@@ -180,6 +213,16 @@ func (p *explainPrinter) bindings(e *policy.Explanation) {
 			p.line(5, "%s", b.Problem)
 		}
 	}
+}
+
+// followsBy is what the setting that fits says.
+func followsBy(e *policy.Explanation) string {
+	for _, b := range e.Bindings {
+		if b.Matches == policy.Yes {
+			return strings.Join(b.Actions, ", ")
+		}
+	}
+	return "unknown"
 }
 
 // bound says whether policies of an engine are enforced by bindings.
@@ -218,23 +261,31 @@ func (p *explainPrinter) trial(t *policy.Trial, only bool) {
 		return
 	}
 	if len(t.Conditions) > 0 {
-		p.heading("match conditions%s", spent(t.ConditionsCost))
+		p.heading("%s%s", p.word("match conditions", "before it asks"), spent(t.ConditionsCost))
 		for i := range t.Conditions {
-			p.evaluation(&t.Conditions[i], t.Conditions[i].Value != "true")
+			p.evaluation(&t.Conditions[i], p.rulely || t.Conditions[i].Value != "true")
 		}
 	}
 	if len(t.Variables) > 0 {
-		p.heading("variables")
+		p.heading("%s", p.word("variables", "context"))
 		for i := range t.Variables {
 			p.variable(&t.Variables[i])
 		}
 	}
 	if len(t.Validations) > 0 {
-		p.heading("validations%s", spent(t.ValidationsCost))
+		p.heading("%s%s", p.word("validations", does(t.Validations)), spent(t.ValidationsCost))
 		for i := range t.Validations {
 			p.evaluation(&t.Validations[i], only || t.Validations[i].Value != "true")
 		}
 	}
+}
+
+// does is what a rule of Kyverno's is about.
+func does(all []policy.Evaluation) string {
+	if strings.HasPrefix(all[0].Name, "mutate") || strings.HasPrefix(all[0].Name, "generate") {
+		return "what it does"
+	}
+	return "what it asks"
 }
 
 // spent is the cost of several expressions, where it is counted.
@@ -252,6 +303,7 @@ func (p *explainPrinter) variable(e *policy.Evaluation) {
 	}
 	p.line(1, "%s = %s %s", e.Name, outcome(e), placeIn(e.Origin))
 	p.block(4, e.Expression)
+	p.parts(e.Parts)
 }
 
 // outcome is what an evaluation came to, in words.
@@ -273,23 +325,29 @@ func (p *explainPrinter) evaluation(e *policy.Evaluation, parts bool) {
 	if e.Value == "true" {
 		colour = "32"
 	}
-	cost := ""
-	if e.NotRun == "" && e.Cost > 0 {
-		cost = fmt.Sprintf(", cost %d", e.Cost)
-	}
-	p.line(1, "%s: %s%s %s", e.Name, p.paint(colour, outcome(e)), cost, placeIn(e.Origin))
+	p.line(1, "%s: %s%s %s", e.Name, p.paint(colour, outcome(e)), costOf(e), placeIn(e.Origin))
 	if e.NotRun != "" {
 		return
 	}
 	if len(e.Parts) == 0 || !parts && !p.verbose {
-		p.block(4, e.Expression)
+		if e.Expression != "" {
+			p.block(4, e.Expression)
+		}
 	} else {
 		p.parts(e.Parts)
 	}
 	p.culprits(e)
 	if e.Message != nil {
-		p.line(2, "messageExpression: %s, cost %d %s", outcome(e.Message), e.Message.Cost, placeIn(e.Message.Origin))
+		p.line(2, "messageExpression: %s%s %s", outcome(e.Message), costOf(e.Message), placeIn(e.Message.Origin))
 	}
+}
+
+// costOf is what an evaluation cost, where that is counted.
+func costOf(e *policy.Evaluation) string {
+	if e.NotRun != "" || e.Cost == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", cost %d", e.Cost)
 }
 
 // parts writes sub-expressions below the expression that they are part of.
@@ -300,7 +358,7 @@ func (p *explainPrinter) parts(parts []policy.Part) {
 			p.line(3+min(s.Depth, 20), "for %s", s.Loop)
 		}
 		loop = s.Loop
-		p.line(3+min(s.Depth, 20), "%s  =>  %s", s.Text, s.Value)
+		p.line(3+min(s.Depth, 20), "%s  =>  %s %s", s.Text, s.Value, placeIn(s.Origin))
 	}
 	if len(parts) == 100 {
 		p.line(3, "… and more")
@@ -341,6 +399,7 @@ func (p *explainPrinter) verdict(e *policy.Explanation) {
 	if len(e.Results) == 0 {
 		p.heading("verdict: nothing")
 		switch {
+		case e.Matches == policy.No, p.rulely:
 		case e.Matches == policy.Yes && len(e.Bindings) > 0:
 			p.line(1, "no binding of the policy matches, or all its rules are about something else")
 		case e.Matches == "":
@@ -379,7 +438,7 @@ func (p *explainPrinter) verdict(e *policy.Explanation) {
 func (p *explainPrinter) consequences(e *policy.Explanation) {
 	for _, b := range e.Bindings {
 		if b.Matches == policy.Yes && b.Name != "" && b.Problem == "" {
-			p.line(1, "by binding %s: %s", b.Name, strings.Join(b.Actions, ", "))
+			p.line(1, "by %s%s: %s", p.word("binding ", ""), b.Name, strings.Join(b.Actions, ", "))
 		}
 	}
 }

@@ -338,8 +338,8 @@ func (h *triageHost) Explain(ctx context.Context, x *policy.Result) (string, err
 	p := &explainPrinter{out: &b, verbose: o.verbose}
 	for i := range es {
 		relabelExplanation(run.tree, &es[i])
-		p.explanation(&es[i])
 	}
+	p.explanations(es)
 	return b.String(), nil
 }
 

@@ -339,7 +339,7 @@ func (m *meter) evaluate(e *expression) policy.Evaluation {
 func (m *meter) tell(e *expression, ev *policy.Evaluation, told *explain.Explanation) {
 	for _, s := range told.Steps {
 		if n := len(ev.Parts); n == 0 || s.Error || !leadsTo(s.Text, ev.Parts[n-1].Text) {
-			ev.Parts = append(ev.Parts, policy.Part(s))
+			ev.Parts = append(ev.Parts, policy.Part{Depth: s.Depth, Loop: s.Loop, Text: s.Text, Value: s.Value, Error: s.Error})
 		}
 	}
 	ev.Summary, ev.More, ev.Incomplete = told.Summary, told.More, told.Incomplete

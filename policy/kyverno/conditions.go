@@ -43,16 +43,26 @@ func (b *block) holds(s *scope) (bool, []*conditions.Condition, error) {
 	if b == nil {
 		return true, nil, nil
 	}
-	return conditions.Evaluate(b.block, func(c *conditions.Condition) (key, value any, err error) {
-		t := b.terms[c]
-		if key, err = t.key.fill(s); err != nil {
-			return nil, nil, fmt.Errorf("failed to substitute variables in condition key: %w", err)
-		}
-		if value, err = t.value.fill(s); err != nil {
-			return nil, nil, fmt.Errorf("failed to substitute variables in condition value: %w", err)
-		}
-		return key, value, s.review.spend(size(key) * size(value))
+	told := s.review.trace.asks(b, s)
+	held, decided, err := conditions.Evaluate(b.block, func(c *conditions.Condition) (any, any, error) {
+		key, value, err := b.compared(c, s)
+		told.compared(c, key, value, err)
+		return key, value, err
 	})
+	told.came(held, err)
+	return held, decided, err
+}
+
+// compared are a condition's key and value.
+func (b *block) compared(c *conditions.Condition, s *scope) (key, value any, err error) {
+	t := b.terms[c]
+	if key, err = t.key.fill(s); err != nil {
+		return nil, nil, fmt.Errorf("failed to substitute variables in condition key: %w", err)
+	}
+	if value, err = t.value.fill(s); err != nil {
+		return nil, nil, fmt.Errorf("failed to substitute variables in condition value: %w", err)
+	}
+	return key, value, s.review.spend(size(key) * size(value))
 }
 
 // size is about how much there is to compare in a key or value.

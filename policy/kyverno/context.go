@@ -81,6 +81,7 @@ func (s *scope) load(b *binding, i int) (any, error) {
 		b.err = fmt.Errorf("failed to load context entry %s: %w", b.name, b.err)
 	}
 	b.state = loaded
+	s.review.trace.loaded(b, s, i)
 	return b.value, b.err
 }
 

@@ -210,7 +210,7 @@ func (r *review) each(p *phase, heard func(Response)) error {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
-		if !r.concerned(pol, t) {
+		if !r.concerned(pol, t) || r.teller.leavesOut(pol) {
 			continue
 		}
 		for _, rule := range pol.rulesFor(t.gvk) {
@@ -218,7 +218,7 @@ func (r *review) each(p *phase, heard func(Response)) error {
 				continue
 			}
 			stop := false
-			for _, resp := range r.one(p, pol, rule, t) {
+			for _, resp := range r.hear(p, pol, rule, t) {
 				heard(resp)
 				stop = stop || pol.ApplyOne && (resp.Status == StatusPass || resp.Status == StatusFail || resp.Status == StatusWarn)
 			}
@@ -233,6 +233,14 @@ func (r *review) each(p *phase, heard func(Response)) error {
 // concerned says whether the policy is asked at all.
 func (r *review) concerned(pol *Policy, t *target) bool {
 	return pol.inScope(t) && (pol.Admission || r.engine.options.CLI)
+}
+
+// hear runs one rule, and has it explained if somebody wants to know.
+func (r *review) hear(p *phase, pol *Policy, rule *Rule, t *target) []Response {
+	if r.teller != nil {
+		return r.teller.one(r, p, pol, rule, t)
+	}
+	return r.one(p, pol, rule, t)
 }
 
 // one runs one rule.

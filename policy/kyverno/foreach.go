@@ -68,7 +68,7 @@ type loop struct {
 func newLoops(entries []*ForeachValidate) []*loop {
 	var loops []*loop
 	for _, f := range entries {
-		c := &clause{entries: newEntries(f.Context), preconditions: newBlock(f.Preconditions), loops: newLoops(f.Foreach)}
+		c := &clause{pointer: f.Pointer, entries: newEntries(f.Context), preconditions: newBlock(f.Preconditions), loops: newLoops(f.Foreach)}
 		c.denies, c.deny = newDeny(f.Deny)
 		if f.HasPattern {
 			c.pattern = newComparison(f.Pattern)
@@ -87,6 +87,7 @@ func (x *run) judgeLoops(loops []*loop, s *scope, at *element) *verdict {
 	defer func() { x.nesting-- }()
 	for _, l := range loops {
 		elements, expr, err := l.list.elements(s)
+		told := s.review.trace.goes(l.clause.pointer, s, expr, elements, err)
 		switch {
 		case jmespath.IsNotFound(err) || err != nil && applied > 0:
 			continue
@@ -97,7 +98,9 @@ func (x *run) judgeLoops(loops []*loop, s *scope, at *element) *verdict {
 			if e == nil {
 				continue
 			}
+			told.into(i, e)
 			v := x.judgeElement(l, expr, s, at, i, e)
+			told.out(v)
 			if v == nil || v.status == StatusSkip || excused(v) {
 				continue
 			}

@@ -23,6 +23,7 @@ type mutation struct {
 
 // A patchLoop is an entry of mutate.foreach.
 type patchLoop struct {
+	pointer       string // in the policy as it is written
 	list          *list
 	reverse       bool
 	entries       []*entry
@@ -56,7 +57,8 @@ func newPatchLoops(entries []*ForeachMutate) []*patchLoop {
 	var loops []*patchLoop
 	for _, f := range entries {
 		l := &patchLoop{
-			list: newList(f.List), entries: newEntries(f.Context), preconditions: newBlock(f.Preconditions), loops: newPatchLoops(f.Foreach),
+			pointer: f.Pointer,
+			list:    newList(f.List), entries: newEntries(f.Context), preconditions: newBlock(f.Preconditions), loops: newPatchLoops(f.Foreach),
 			reverse: f.HasStrategicMerge && f.Order == "" || f.Order == "Descending",
 		}
 		if f.HasStrategicMerge {
@@ -179,11 +181,12 @@ func (x *run) patchLoops(loops []*patchLoop, s *scope, object map[string]any) (m
 	x.nesting++
 	defer func() { x.nesting-- }()
 	for _, l := range loops {
-		elements, _, err := l.list.elements(s)
+		elements, expr, err := l.list.elements(s)
+		told := s.review.trace.goes(l.pointer, s, expr, elements, err)
 		if err != nil {
 			return nil, broken("failed to evaluate list "+x.listText(l), err)
 		}
-		next, v := x.patchElements(l, elements, s, object)
+		next, v := x.patchElements(l, elements, s, object, told)
 		if v != nil {
 			return nil, broken("failed to mutate elements", errors.New(v.message))
 		}
@@ -208,7 +211,7 @@ func (x *run) listText(l *patchLoop) string {
 
 // patchElements patches for each element in turn, each time what the one
 // before left.
-func (x *run) patchElements(l *patchLoop, elements []any, s *scope, object map[string]any) (map[string]any, *verdict) {
+func (x *run) patchElements(l *patchLoop, elements []any, s *scope, object map[string]any, told *tracedList) (map[string]any, *verdict) {
 	for n := range elements {
 		i := n
 		if l.reverse {
@@ -221,14 +224,17 @@ func (x *run) patchElements(l *patchLoop, elements []any, s *scope, object map[s
 			return nil, &verdict{status: StatusError, message: fmt.Sprintf("foreach has more than %d elements", maxElements)}
 		}
 		inner := s.inner(elementNames(x.nesting-1, i, elements[i], nil), l.entries)
+		told.into(i, elements[i])
 		held, _, err := l.preconditions.holds(inner)
 		if err != nil {
 			return nil, broken(fmt.Sprintf("failed to evaluate mutate.foreach[%d].preconditions", i), err)
 		}
 		if !held {
+			told.out(nil)
 			continue
 		}
 		next, v := x.patchElement(l, inner, object)
+		told.patched(object, next, v)
 		switch {
 		case v == nil:
 			object = next

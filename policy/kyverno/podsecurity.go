@@ -25,8 +25,11 @@ func (x *run) judgePodSecurity(exempt []podsecurity.Exclude) *verdict {
 	level, version := p.Level, cmp.Or(p.Version, "latest")
 	violations := standard.Check(pod)
 	if excludes := slices.Concat(x.program.excludes, exempt); len(excludes) > 0 && len(violations) > 0 {
-		violations = standard.Exempt(violations, excludes, pod)
+		left := standard.Exempt(violations, excludes, pod)
+		x.review.trace.spares(violations, left)
+		violations = left
 	}
+	x.review.trace.finds(violations)
 	v := &verdict{status: StatusPass, message: podsecurity.Message(name, level, version, pod, violations)}
 	if len(violations) > 0 {
 		v.status, v.fields = StatusFail, podsecurity.Fields(violations)

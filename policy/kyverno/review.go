@@ -41,6 +41,9 @@ type review struct {
 	podValue     *podsecurity.Pod
 	podErr       error
 	podRead      bool
+
+	teller *teller // nil: nobody asked for explanations
+	trace  *trace  // of the rule that is explained; nil: none
 }
 
 func (e *Engine) newReview(ctx context.Context, req *policy.Request, mocks *Mocks) *review {

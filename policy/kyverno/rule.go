@@ -49,6 +49,7 @@ func (e *Engine) newProgram(p *Policy, rule *Rule) *program {
 	if v := rule.Validate; v != nil {
 		g.message = newTemplate(v.Message)
 		g.clause = newClause(v)
+		g.clause.pointer = rule.Pointer + "/validate"
 		if v.CEL != nil {
 			g.cel = sync.OnceValue(func() *celProgram { return e.newCEL(rule) })
 		}
@@ -189,6 +190,7 @@ func (x *run) existing(v *verdict) *verdict {
 		return v
 	}
 	before := &run{review: r.with(opCreate, r.old, nil), program: x.program}
+	before.review.trace = nil
 	before.target = x.target.of(r.old, opCreate)
 	if matched, _ := x.program.rule.matches(before.target); !matched {
 		return v

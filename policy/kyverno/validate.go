@@ -13,6 +13,7 @@ import (
 // A clause is what validate, or an entry of its foreach, asks: deny, else a
 // pattern, else foreach.
 type clause struct {
+	pointer       string // in the policy as it is written
 	entries       []*entry
 	preconditions *block
 	denies        bool
@@ -150,9 +151,9 @@ func (c *clause) judgePattern(x *run, s *scope, at *element) *verdict {
 		return nil
 	}
 	if c.pattern != nil {
-		return x.matchOne(patterns[0].Match(value), s, prefix)
+		return x.matchOne(s.review.trace.match(c, 0, patterns[0], value, at), s, prefix)
 	}
-	return x.matchAny(patterns, value, prefix)
+	return x.matchAny(c, patterns, value, prefix)
 }
 
 func (x *run) matchOne(v pattern.Verdict, s *scope, at *element) *verdict {
@@ -169,10 +170,10 @@ func (x *run) matchOne(v pattern.Verdict, s *scope, at *element) *verdict {
 }
 
 // matchAny passes with the first pattern that does.
-func (x *run) matchAny(patterns []*pattern.Pattern, value any, at *element) *verdict {
+func (x *run) matchAny(c *clause, patterns []*pattern.Pattern, value any, at *element) *verdict {
 	var failed, skipped, fields []string
 	for i, p := range patterns {
-		v := p.Match(value)
+		v := x.review.trace.match(c, i, p, value, at)
 		name := fmt.Sprintf("rule %s[%d]", x.program.rule.Name, i)
 		switch {
 		case v.Status == pattern.Pass:

@@ -44,6 +44,7 @@ func (x *run) judgeImages(s *scope) *verdict {
 			for _, name := range sortedKeys(in) {
 				image, _ := in[name].(map[string]any)
 				v := x.judgeImage(entry, image)
+				x.review.trace.image(entry, image, v)
 				switch {
 				case v == nil:
 				case v.status != StatusPass && v.status != StatusSkip:

@@ -201,7 +201,7 @@ func (x *telling) evaluate(r *run, e *expression) policy.Evaluation {
 		return ev
 	}
 	for _, s := range told.Steps {
-		ev.Parts = append(ev.Parts, policy.Part(s))
+		ev.Parts = append(ev.Parts, policy.Part{Depth: s.Depth, Loop: s.Loop, Text: s.Text, Value: s.Value, Error: s.Error})
 	}
 	ev.Summary, ev.More, ev.Incomplete = told.Summary, told.More, told.Incomplete
 	for _, c := range told.Culprits {

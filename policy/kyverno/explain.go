@@ -1,0 +1,376 @@
+package kyverno
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render"
+)
+
+var (
+	_ policy.Explainer = (*validator)(nil)
+	_ policy.Explainer = (*mutator)(nil)
+)
+
+// Explain implements policy.Explainer: an explanation for each rule that may
+// concern objects of the kind. The results are those of Validate, which runs
+// with its way noted. Generate rules are told as well.
+func (v *validator) Explain(ctx context.Context, req *policy.Request, name, rule string) ([]policy.Explanation, error) {
+	t := &teller{policy: name, rule: rule, concerns: func(r *Rule) bool { return r.Mutate == nil }, result: (*review).result}
+	return v.engine.explain(ctx, req, t, &verifies, &validates, &generates)
+}
+
+// Explain implements policy.Explainer: the request is as the mutators before
+// left it.
+func (m *mutator) Explain(ctx context.Context, req *policy.Request, name, rule string) ([]policy.Explanation, error) {
+	t := &teller{
+		policy: name, rule: rule, concerns: func(r *Rule) bool { return r.Mutate != nil }, inTurn: true,
+		result: func(r *review, resp *Response) policy.Result {
+			x := r.result(resp)
+			x.Action = mutationAction(resp)
+			return x
+		},
+	}
+	if req.Admitted == nil {
+		return m.engine.explain(ctx, req, t)
+	}
+	return m.engine.explain(ctx, req, t, &mutates)
+}
+
+// A teller explains rules as they are run. nil explains none.
+type teller struct {
+	policy, rule string // "" is every rule of the policy
+	concerns     func(*Rule) bool
+	inTurn       bool // the rules of other policies change what is judged
+	result       func(*review, *Response) policy.Result
+	told         map[*Rule]policy.Explanation
+}
+
+// leavesOut says that rules of a policy need not run.
+func (t *teller) leavesOut(p *Policy) bool {
+	return t != nil && !t.inTurn && p.Name != t.policy
+}
+
+func (t *teller) about(p *Policy, rule *Rule) bool {
+	return p.Name == t.policy && (t.rule == "" || rule.Name == t.rule) && t.concerns(rule)
+}
+
+// one runs a rule and explains it.
+func (t *teller) one(r *review, p *phase, pol *Policy, rule *Rule, target *target) []Response {
+	if !t.about(pol, rule) {
+		return r.one(p, pol, rule, target)
+	}
+	before := r.object
+	r.trace = newTrace(r.engine.programs[rule])
+	responses := r.one(p, pol, rule, target)
+	b := &account{review: r, trace: r.trace, program: r.trace.program, target: target, before: before, responses: responses}
+	r.trace = nil
+	for i := range responses {
+		if p != &generates {
+			b.results = append(b.results, t.result(r, &responses[i]))
+		}
+	}
+	after := r.object
+	if r.object = before; r.subject() == nil { // of a mutation, DELETE
+		r.object = after
+	}
+	t.told[rule] = b.explanation()
+	r.object = after
+	return responses
+}
+
+// explain runs phases and explains those of their rules that are asked about.
+func (e *Engine) explain(ctx context.Context, req *policy.Request, t *teller, phases ...*phase) ([]policy.Explanation, error) {
+	if !slices.ContainsFunc(e.policies, func(p *Policy) bool { return p.Name == t.policy }) {
+		return nil, nil
+	}
+	t.told = map[*Rule]policy.Explanation{}
+	r := e.newReview(ctx, req, nil)
+	r.teller = t
+	for _, p := range phases {
+		if err := r.each(p, func(Response) {}); err != nil {
+			return nil, err
+		}
+	}
+	var all []policy.Explanation
+	for _, p := range e.policies {
+		for _, rule := range p.all() {
+			if x, ok := t.explanation(r, p, rule); ok {
+				all = append(all, x)
+			}
+		}
+	}
+	return all, ctx.Err()
+}
+
+// explanation is that of a rule that was run, or why it was not. Asked about a
+// whole policy it leaves out rules that stand for others or for other kinds.
+func (t *teller) explanation(r *review, p *Policy, rule *Rule) (policy.Explanation, bool) {
+	if !t.about(p, rule) {
+		return policy.Explanation{}, false
+	}
+	if x, ok := t.told[rule]; ok && (x.Matches != policy.No || t.rule != "" || !p.madeOver(rule, r)) {
+		return x, true
+	}
+	if t.rule == "" && (!slices.Contains(p.rulesFor(r.req.Kind), rule) || p.madeOver(rule, r)) {
+		return policy.Explanation{}, false
+	}
+	r.asked, r.assumed, r.secrets = nil, nil, nil
+	b := &account{review: r, trace: newTrace(r.engine.programs[rule]), program: r.engine.programs[rule], target: r.targetOf(), before: r.object, idle: true}
+	return b.explanation(), true
+}
+
+// madeOver says whether a rule for pods is made over for objects of the kind.
+func (p *Policy) madeOver(rule *Rule, r *review) bool {
+	return slices.ContainsFunc(p.rulesFor(r.req.Kind), func(other *Rule) bool { return other.Base == rule })
+}
+
+// An account is one rule being explained on one request, with what was noted
+// while it ran.
+type account struct {
+	review    *review
+	trace     *trace
+	program   *program
+	target    *target
+	before    map[string]any // the object that the rule saw
+	responses []Response
+	results   []policy.Result
+	idle      bool // the rule was not run
+	hide      bool // a Secret is involved
+}
+
+func (b *account) explanation() policy.Explanation {
+	p, rule := b.program.policy, b.program.rule
+	x := &run{review: b.review, program: b.program, target: b.target}
+	b.hide = x.secret()
+	ex := policy.Explanation{
+		Engine: policy.EngineKyverno, Policy: p.Name, Origin: span(p.Object, ""), Rules: []policy.Rule{p.document(rule)},
+		FailurePolicy: p.FailurePolicy, Results: b.results,
+	}
+	ex.Matches, ex.Match = b.matches()
+	if rule.Generate == nil && rule.Mutate == nil {
+		ex.Bindings = b.actions()
+	}
+	switch {
+	case ex.Matches == policy.No:
+	case b.idle:
+		ex.Trials = []policy.Trial{{Problem: b.whyIdle()}}
+	default:
+		ex.Trials = b.trials()
+	}
+	b.hide = x.secret()
+	b.redact(&ex, x)
+	return ex
+}
+
+// whyIdle says why a rule that matches was not run.
+func (b *account) whyIdle() string {
+	p := b.program.policy
+	switch {
+	case b.program.broken:
+		return "the rule can't work, as preadmit check says of the policy"
+	case b.program.rule.Mutate != nil && b.review.object == nil:
+		return "nothing is left to change of an object that is deleted"
+	case p.ApplyOne:
+		return "applyRules is One: a rule before it was applied"
+	default:
+		return "the rule is not asked about objects of the kind"
+	}
+}
+
+// trials are the rule's conditions, context and what it asks: one trial, or
+// one for each parameter of validate.cel.
+func (b *account) trials() []policy.Trial {
+	t := policy.Trial{}
+	exempt := b.conditions(&t)
+	if v := b.program.rule.Validate; v != nil && v.CEL != nil && b.review.object != nil {
+		return b.celTrials(t, exempt)
+	}
+	t.Validations = b.asks(exempt)
+	b.fallBack(&t)
+	t.Variables = b.context()
+	return []policy.Trial{t}
+}
+
+// conditions tells what comes before that which the rule asks, and why it got
+// no further, if so.
+func (b *account) conditions(t *policy.Trial) (exempt string) {
+	exempt = b.matchConditions(t)
+	if n := b.block(b.program.preconditions); n != nil {
+		t.Conditions = append(t.Conditions, b.evaluations(n, b.program.policy.Object, b.program.rule.Pointer, "")...)
+		switch {
+		case exempt != "":
+		case n.err != nil:
+			exempt = "the preconditions could not be evaluated"
+		case !n.held:
+			exempt = "the preconditions do not hold"
+		}
+	}
+	for _, e := range b.review.engine.exceptions {
+		if !e.covers(b.program.policy, b.program.rule.Name) {
+			continue
+		}
+		n := b.block(e.block)
+		if n != nil {
+			t.Conditions = append(t.Conditions, b.evaluations(n, e.Object, "/spec", "exception "+e.Name+" ")...)
+		}
+		if exempt == "" {
+			exempt = b.exemptBy(e, n)
+		}
+	}
+	return exempt
+}
+
+// exemptBy says that an exception spares the object.
+func (b *account) exemptBy(e *exemption, n *tracedBlock) (exempt string) {
+	b.review.quietly(func() {
+		concerned, byUser := e.concerns(b.target)
+		v := b.program.rule.Validate
+		switch {
+		case !concerned || byUser || e.block != nil && n == nil:
+		case n != nil && n.err != nil:
+			exempt = "the conditions of exception " + e.key() + " could not be evaluated"
+		case n != nil && !n.held, len(e.PodSecurity) > 0 && v != nil && v.PodSecurity != nil:
+		default:
+			exempt = "exempt by exception " + e.key()
+		}
+	})
+	return exempt
+}
+
+// block is what was noted of conditions of the rule as a whole.
+func (b *account) block(of *block) *tracedBlock {
+	for _, n := range b.trace.whole.notes {
+		if n, ok := n.(*tracedBlock); ok && n.block == of && of != nil {
+			return n
+		}
+	}
+	return nil
+}
+
+// fallBack adds what the rule said where no step shows it: an error in a
+// variable of a pattern, say, or what nothing here can verify.
+func (b *account) fallBack(t *policy.Trial) {
+	for i := range b.responses {
+		r := &b.responses[i]
+		told := slices.ContainsFunc(slices.Concat(t.Conditions, t.Validations), func(e policy.Evaluation) bool { return accounts(&e, r.Status) })
+		if told || r.Status == StatusPass || r.Status == StatusSkip {
+			continue
+		}
+		e := b.described(b.kind(), b.program.rule.Pointer+"/"+b.kind(), "")
+		switch message := cel.Shorten(r.Message, maxValue); r.Status {
+		case StatusUndecided:
+			e.Unknown = message
+		case StatusError:
+			e.Error = message
+		default:
+			e.Value, e.Summary = "false", message
+			e.Culprits = b.culprits(r.Fields, "")
+		}
+		t.Validations = append(t.Validations, e)
+	}
+}
+
+// accounts says whether an evaluation came to a status.
+func accounts(e *policy.Evaluation, s Status) bool {
+	switch s {
+	case StatusUndecided:
+		return e.Unknown != ""
+	case StatusError:
+		return e.Error != ""
+	default:
+		return e.Value == "false" && !strings.HasPrefix(e.Name, "preconditions")
+	}
+}
+
+// kind is what the rule does.
+func (b *account) kind() string {
+	switch r := b.program.rule; {
+	case r.Validate != nil:
+		return "validate"
+	case r.Mutate != nil:
+		return "mutate"
+	case r.Generate != nil:
+		return "generate"
+	default:
+		return "verifyImages"
+	}
+}
+
+// described is an evaluation of what stands at a pointer of the policy.
+func (b *account) described(name, pointer, expression string) policy.Evaluation {
+	return policy.Evaluation{Name: name, Expression: cel.Shorten(expression, maxExpression), Origin: span(b.program.policy.Object, pointer)}
+}
+
+// redact takes out what quotes a Secret's values after all.
+func (b *account) redact(ex *policy.Explanation, x *run) {
+	if !b.hide {
+		return
+	}
+	values := x.secretValues()
+	quotes := func(text string) bool {
+		return slices.ContainsFunc(values, func(v string) bool { return strings.Contains(text, v) })
+	}
+	clean := func(texts ...*string) {
+		for _, t := range texts {
+			if quotes(*t) {
+				*t = hidden
+			}
+		}
+	}
+	for i := range ex.Match {
+		clean(&ex.Match[i].Text, &ex.Match[i].Why)
+	}
+	for i := range ex.Trials {
+		t := &ex.Trials[i]
+		clean(&t.Problem)
+		for _, list := range [][]policy.Evaluation{t.Conditions, t.Variables, t.Validations} {
+			for j := range list {
+				redactEvaluation(&list[j], quotes, clean)
+			}
+		}
+	}
+}
+
+func redactEvaluation(e *policy.Evaluation, quotes func(string) bool, clean func(...*string)) {
+	clean(&e.Expression, &e.Value, &e.Error, &e.Unknown, &e.NotRun, &e.Summary)
+	if e.Message != nil {
+		clean(&e.Message.Expression, &e.Message.Value, &e.Message.Error)
+	}
+	for i := range e.Parts {
+		clean(&e.Parts[i].Loop, &e.Parts[i].Text, &e.Parts[i].Value)
+	}
+	e.Culprits = slices.DeleteFunc(e.Culprits, func(c policy.Culprit) bool { return quotes(c.Pointer) })
+	for i := range e.Culprits {
+		clean(&e.Culprits[i].Value, &e.Culprits[i].Text, &e.Culprits[i].Element)
+	}
+}
+
+// seen is the object that the rule is about, as it is judged.
+func (b *account) seen() map[string]any {
+	if b.before != nil {
+		return b.before
+	}
+	return b.review.subject()
+}
+
+// culprits are fields of the object that were telling.
+func (b *account) culprits(fields []string, text string) []policy.Culprit {
+	root, object := "object", b.seen()
+	if b.review.object == nil {
+		root = "oldObject"
+	}
+	var all []policy.Culprit
+	for _, f := range telling(fields) {
+		v, found := render.Lookup(object, f)
+		c := policy.Culprit{Root: root, Pointer: f, Missing: !found, Text: text, Element: b.element(object, f)}
+		if found {
+			c.Value = b.show(v, true)
+		}
+		all = append(all, c)
+	}
+	return all
+}

@@ -1,0 +1,344 @@
+package kyverno
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// TestExplanationsAgree holds what is explained against what is judged: on the
+// archives of the rules' tests, and on other people's policies and objects.
+func TestExplanationsAgree(t *testing.T) {
+	t.Parallel()
+	h := &explained{t: t}
+	archives, _ := filepath.Glob("testdata/rules/*.txtar")
+	for _, file := range archives {
+		a, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := Options{Kinds: plainKinds{}, Cluster: policy.NewCluster(parse(t, "cluster.yaml", fileOf(a, "cluster.yaml"))...)}
+		engine, _ := New(parse(t, "policy.yaml", fileOf(a, "policy.yaml")), o)
+		for _, req := range archiveRequests(t, a) {
+			h.request(engine, req)
+		}
+	}
+	h.enough(150, 40)
+}
+
+// TestPublishedExplanations is the same over Kyverno's published policies, each
+// on the objects of its tests.
+func TestPublishedExplanations(t *testing.T) {
+	t.Parallel()
+	h := &explained{t: t}
+	for i, file := range publishedTests(t) {
+		if testing.Short() && i%8 > 0 {
+			continue
+		}
+		h.file(file)
+	}
+	h.enough(3000, 600)
+}
+
+func publishedTests(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	seen := map[string]bool{}
+	for _, row := range publishedRows(t) {
+		for _, source := range []string{"kyverno-policies", "kyverno-cli"} {
+			f := filepath.Join(corpora, "upstream", source, row.test)
+			if found, _ := filepath.Glob(f); len(found) > 0 && !seen[f] {
+				seen[f] = true
+				files = append(files, f)
+			}
+		}
+	}
+	return files
+}
+
+// explained counts what was compared.
+type explained struct {
+	t              *testing.T
+	rules, failing int
+}
+
+func (h *explained) enough(rules, failing int) {
+	h.t.Helper()
+	h.t.Logf("%d rules explained, %d of them failing", h.rules, h.failing)
+	if h.rules < rules || h.failing < failing {
+		h.t.Error("too few")
+	}
+}
+
+func (h *explained) file(file string) {
+	var test publishedTest
+	decodeFile(h.t, file, &test)
+	dir := filepath.Dir(file)
+	resources := prepared(objectsOf(h.t, dir, test.Resources))
+	engine, _ := New(append(objectsOf(h.t, dir, test.Policies), objectsOf(h.t, dir, test.Exceptions)...),
+		Options{Kinds: plainKinds{}, Cluster: policy.NewCluster(resources...)})
+	if engine == nil {
+		return
+	}
+	for _, o := range resources {
+		for _, op := range []policy.Operation{policy.Create, policy.Update, policy.Delete} {
+			h.request(engine, requestFor(o, op))
+		}
+	}
+}
+
+// request explains every rule that there is.
+func (h *explained) request(e *Engine, req *policy.Request) {
+	h.t.Helper()
+	results, err := e.Validator().Validate(context.Background(), req)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	steps, err := e.Mutator().Mutate(context.Background(), req)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var mutations []policy.Result
+	for _, s := range steps {
+		mutations = append(mutations, s.Result)
+	}
+	done := map[string]bool{}
+	for _, p := range e.Policies() {
+		if done[p.Name] {
+			continue
+		}
+		done[p.Name] = true
+		h.agrees(e.Validator().(policy.Explainer), req, p, "", results)
+		h.agrees(e.Mutator().(policy.Explainer), req, p, "", mutations)
+		for i, rule := range p.all() {
+			if i < 4 {
+				h.agrees(e.Validator().(policy.Explainer), req, p, rule.Name, results)
+			}
+		}
+	}
+}
+
+func (h *explained) agrees(x policy.Explainer, req *policy.Request, p *Policy, rule string, results []policy.Result) {
+	h.t.Helper()
+	es, err := x.Explain(context.Background(), req, p.Name, rule)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var got, want []policy.Result
+	for i := range es {
+		got = append(got, es[i].Results...)
+		h.explanation(&es[i])
+	}
+	for _, r := range results {
+		if r.Policy == p.Name && (rule == "" || r.Rule == rule) {
+			want = append(want, r)
+		}
+	}
+	byRule := func(a, b policy.Result) int { return strings.Compare(a.Rule+a.Message, b.Rule+b.Message) }
+	slices.SortStableFunc(got, byRule)
+	slices.SortStableFunc(want, byRule)
+	if d := cmp.Diff(want, got); d != "" {
+		h.t.Errorf("%s/%s on %s %s: -judged +explained:\n%s", p.Name, rule, req.Operation, req.Name, d)
+	}
+	if again, _ := x.Explain(context.Background(), req, p.Name, rule); !slices.Equal(bytesOf(es), bytesOf(again)) {
+		h.t.Errorf("%s/%s on %s %s: a second explanation differs", p.Name, rule, req.Operation, req.Name)
+	}
+}
+
+func bytesOf(v any) []byte {
+	data, _ := json.Marshal(v)
+	return data
+}
+
+// explanation holds that what an explanation says of its parts comes to what
+// it says of the whole.
+func (h *explained) explanation(x *policy.Explanation) {
+	h.t.Helper()
+	h.rules++
+	what := x.Policy + "/" + x.Rules[0].Name
+	if got := matched(x.Match); x.Matches != got && !(x.Matches == policy.Undecided && tells(x, policy.Unknown)) {
+		h.t.Errorf("%s: matches %s, and its checks come to %s: %+v", what, x.Matches, got, x.Match)
+	}
+	if x.Matches == policy.No && len(x.Trials)+len(x.Results) > 0 {
+		h.t.Errorf("%s: does not match, and is evaluated", what)
+	}
+	for _, r := range x.Results {
+		if r.Outcome == policy.Pass || r.Outcome == policy.Skip {
+			continue
+		}
+		h.failing++
+		if !tells(x, r.Outcome) {
+			h.t.Errorf("%s: %s, but no step came to that: %s\n%s", what, r.Outcome, r.Message, bytesOf(x.Trials))
+		}
+	}
+	if size := len(bytesOf(x)); size > 1<<20 {
+		h.t.Errorf("%s: %d bytes", what, size)
+	}
+}
+
+// tells says whether some step came to an outcome.
+func tells(x *policy.Explanation, o policy.Outcome) bool {
+	for _, c := range x.Match {
+		if o == policy.Unknown && c.Answer == policy.Undecided {
+			return true
+		}
+	}
+	for _, t := range x.Trials {
+		for _, e := range slices.Concat(t.Conditions, t.Variables, t.Validations) {
+			switch {
+			case o == policy.Unknown && e.Unknown != "", o == policy.Error && e.Error != "", o == policy.Fail && e.Value == "false" && !strings.Contains(e.Name, "reconditions"), o == policy.Fail && e.Error != "":
+				return true
+			}
+		}
+		if t.Problem != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// matched is what checks come to: of the filters of match any one or all, and
+// none of exclude. The filters of exceptions tell nothing of that.
+func matched(checks []policy.Check) policy.Answer {
+	filters := map[string]policy.Answer{}
+	var order []string
+	for _, c := range checks {
+		name := c.Name
+		switch {
+		case strings.HasPrefix(name, "exception"):
+			continue
+		case strings.HasPrefix(name, "match"), strings.HasPrefix(name, "exclude"):
+			if i := strings.Index(name, "]"); i >= 0 {
+				name = name[:i+1]
+			} else {
+				name, _, _ = strings.Cut(name, ".")
+			}
+		}
+		if _, ok := filters[name]; !ok {
+			filters[name] = policy.Yes
+			order = append(order, name)
+		}
+		if filters[name] != policy.No && c.Answer != policy.Yes {
+			filters[name] = c.Answer
+		}
+	}
+	return allOf(filters, order)
+}
+
+func allOf(filters map[string]policy.Answer, order []string) policy.Answer {
+	anyMatch, excludedAll, excludes := false, true, 0
+	for _, name := range order {
+		holds := filters[name] != policy.No
+		switch {
+		case strings.HasPrefix(name, "match.any"):
+			anyMatch = anyMatch || holds
+		case strings.HasPrefix(name, "match"):
+			anyMatch = anyMatch || holds
+			if !holds {
+				return policy.No
+			}
+		case strings.HasPrefix(name, "exclude.any"):
+			if filters[name] == policy.Yes {
+				return policy.No
+			}
+		case strings.HasPrefix(name, "exclude"):
+			excludes++
+			excludedAll = excludedAll && filters[name] == policy.Yes
+		case !holds:
+			return policy.No
+		}
+	}
+	return answer(anyMatch && (excludes == 0 || !excludedAll))
+}
+
+// TestSecretsAreNotExplained holds that no explanation of a Secret, or of what
+// a rule holds against one, has its values.
+func TestSecretsAreNotExplained(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"testdata/rules/secret-quotes.txtar", "testdata/rules/secret.txtar", "testdata/explain/secret.txtar"} {
+		a, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		engine, _ := New(parse(t, "policy.yaml", fileOf(a, "policy.yaml")), Options{
+			Kinds: plainKinds{}, Cluster: policy.NewCluster(parse(t, "cluster.yaml", fileOf(a, "cluster.yaml"))...),
+		})
+		told := 0
+		for _, req := range archiveRequests(t, a) {
+			for _, x := range []any{engine.Validator(), engine.Mutator()} {
+				for _, p := range engine.Policies() {
+					es, err := x.(policy.Explainer).Explain(context.Background(), req, p.Name, "")
+					if err != nil {
+						t.Fatal(err)
+					}
+					for i := range es {
+						told++
+						es[i].Rules, es[i].Results = nil, nil // the policy's own text, and what is held elsewhere
+						for _, secret := range []string{"hunter2", "aHVudGVy", "4711", "NDcxMQ"} {
+							if text := string(bytesOf(es[i])); strings.Contains(text, secret) {
+								t.Errorf("%s: %s on %s quotes %q: %s", file, p.Name, req.Name, secret, text)
+							}
+						}
+					}
+				}
+			}
+		}
+		if told == 0 {
+			t.Errorf("%s: nothing explained", file)
+		}
+	}
+}
+
+// TestExplainNothing holds that a policy of another name is none.
+func TestExplainNothing(t *testing.T) {
+	t.Parallel()
+	e := engineOf(t, onPods("validate: {deny: {}}"), Options{})
+	req := requestFor(podWith(map[string]any{}, nil), policy.Create)
+	for _, name := range []string{"q", ""} {
+		if es, err := e.Validator().(policy.Explainer).Explain(context.Background(), req, name, ""); err != nil || len(es) > 0 {
+			t.Errorf("%q: %v %v", name, es, err)
+		}
+	}
+	if es, _ := e.Validator().(policy.Explainer).Explain(context.Background(), req, "p", "s"); len(es) > 0 {
+		t.Error(es)
+	}
+}
+
+// TestHostileExplanations holds that what is told of much is little.
+func TestHostileExplanations(t *testing.T) {
+	t.Parallel()
+	containers := make([]any, 20_000)
+	for i := range containers {
+		containers[i] = map[string]any{"name": strings.Repeat("n", 200), "image": strings.Repeat("\x1b[31mi", 100)}
+	}
+	containers[len(containers)-1] = map[string]any{"name": "last", "image": "bad"}
+	pod := podWith(map[string]any{}, map[string]any{"containers": containers})
+	for _, rule := range []string{
+		`validate: {pattern: {spec: {containers: [{image: "!bad", =(securityContext): {=(privileged): false}}]}}}`,
+		`validate: {foreach: [{list: request.object.spec.containers, deny: {conditions: {any: [{key: "{{ element.image }}", operator: Equals, value: bad}]}}}]}`,
+		`validate: {foreach: [{list: request.object.spec.containers, pattern: {image: "!bad"}}]}`,
+		`validate: {deny: {conditions: {any: [{key: "{{ request.object.spec.containers[].image }}", operator: AnyIn, value: [bad]}]}}}`,
+	} {
+		e := engineOf(t, onPods(rule), Options{})
+		es, err := e.Validator().(policy.Explainer).Explain(context.Background(), requestFor(pod, policy.Create), "p", "")
+		if err != nil || len(es) != 1 || len(es[0].Results) != 1 || es[0].Results[0].Outcome != policy.Fail {
+			t.Fatalf("%s: %v %+v", rule, err, es)
+		}
+		v := es[0].Trials[0].Validations[0]
+		if v.Value != "false" || len(v.Parts) == 0 || len(v.Parts) > maxParts || len(bytesOf(es)) > 200_000 {
+			t.Errorf("%s: %s, %d parts, %d bytes", rule, v.Value, len(v.Parts), len(bytesOf(es)))
+		}
+		if text := string(bytesOf(v)); !strings.Contains(text, "containers[19999]") && !strings.Contains(rule, "[].image") {
+			t.Errorf("%s: the last is not told: %s", rule, text)
+		}
+	}
+}
+

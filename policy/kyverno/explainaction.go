@@ -1,0 +1,106 @@
+package kyverno
+
+import (
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+)
+
+// actions tells what follows when the rule fails, and which setting says so:
+// those before it that do not fit are told too.
+func (b *account) actions() []policy.Bound {
+	p, rule := b.program.policy, b.program.rule
+	s := &settings{account: b}
+	if v := rule.Validate; v != nil {
+		s.overrides(v.Overrides, rule.Pointer, "/validate/failureActionOverrides")
+		s.is(v.Action, rule.Pointer, "/validate/failureAction")
+	}
+	if a := imagesAction(rule.VerifyImages); a != "" {
+		for _, v := range rule.VerifyImages {
+			if v.Action == a {
+				s.is(a, "", v.Pointer+"/failureAction")
+			}
+		}
+	}
+	s.overrides(p.Overrides, "", "/spec/validationFailureActionOverrides")
+	if text, _ := lookup(p.Object.Object, "spec", "validationFailureAction"); text != nil {
+		s.is(p.Action, "", "/spec/validationFailureAction")
+	} else if !s.done {
+		s.list = append(s.list, policy.Bound{Name: "validationFailureAction", Matches: policy.Yes, Actions: []string{p.Action + " by default"}})
+	}
+	return append(s.list, b.warnings()...)
+}
+
+// warnings are what makes an audited failure a warning.
+func (b *account) warnings() []policy.Bound {
+	var all []policy.Bound
+	o, told := b.program.policy.Object, b.program.told
+	if told.warns {
+		all = append(all, policy.Bound{Name: "emitWarning", Origin: span(o, "/spec/emitWarning"), Matches: policy.Yes, Actions: []string{"a warning where it is not enforced"}})
+	}
+	if told.unscored {
+		at := "/metadata/annotations/policies.kyverno.io~1scored"
+		all = append(all, policy.Bound{Name: "policies.kyverno.io/scored: false", Origin: span(o, at), Matches: policy.Yes, Actions: []string{"a warning where it is not enforced"}})
+	}
+	return all
+}
+
+// settings collects what may give the action, until one does.
+type settings struct {
+	*account
+	list []policy.Bound
+	done bool
+}
+
+func (s *settings) is(action, base, at string) {
+	if s.done || action == "" {
+		return
+	}
+	s.done = true
+	s.list = append(s.list, policy.Bound{
+		Name: s.called(base, at), Origin: span(s.program.policy.Object, base+at), Matches: policy.Yes, Actions: []string{action},
+	})
+}
+
+// called is a setting's name, below the rule or of the policy.
+func (s *settings) called(base, at string) string {
+	if base == "" && strings.HasPrefix(at, s.program.rule.Pointer) {
+		return s.name(at)
+	}
+	return dotted(strings.TrimPrefix(at, "/spec"))
+}
+
+func (s *settings) overrides(all []ActionOverride, base, at string) {
+	req := s.review.req
+	for i := range all {
+		o := &all[i]
+		if s.done || len(s.list) == maxChecks {
+			return
+		}
+		if o.Action == "" {
+			continue
+		}
+		labels, fits := map[string]string(nil), false
+		s.review.quietly(func() {
+			labels = s.review.namespaceLabels()
+			fits = o.fits(req.Namespace, labels)
+		})
+		here := base + at + "/" + itoa(i)
+		bound := policy.Bound{Name: s.called(base, at+"/"+itoa(i)), Origin: span(s.program.policy.Object, here), Matches: answer(fits), Actions: []string{o.Action}}
+		if len(o.Namespaces) > 0 {
+			bound.Match = append(bound.Match, s.override("namespaces", here, strings.Join(o.Namespaces, ", "), anyWildcard(o.Namespaces, req.Namespace), namespaceText(req.Namespace)))
+		}
+		if o.NamespaceSelector != nil {
+			bound.Match = append(bound.Match, s.override("namespaceSelector", here, o.NamespaceSelector.text(), o.NamespaceSelector.matches(labels), "the namespace "+labelsText(labels)))
+		}
+		s.list, s.done = append(s.list, bound), fits
+	}
+}
+
+func (s *settings) override(name, at, text string, holds bool, why string) policy.Check {
+	if holds {
+		why = ""
+	}
+	return policy.Check{Name: name, Text: cel.Shorten(text, maxChecked), Answer: answer(holds), Why: why, Origin: span(s.program.policy.Object, at+"/"+name)}
+}

@@ -1,0 +1,352 @@
+package kyverno
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/pattern"
+	"github.com/preadmit/preadmit/render"
+)
+
+// maxChecks is how many questions about a request are told of one rule.
+const maxChecks = 100
+
+// A matching lists the questions that decide whether a rule concerns a request.
+type matching struct {
+	review *review
+	target *target
+	object *render.Object // the policy or exception whose filters are asked
+	base   string         // pointer of what names count from
+	prefix string         // of names
+	checks []policy.Check
+	more   int
+}
+
+func (m *matching) add(name, pointer, text string, answer policy.Answer, why string) {
+	if len(m.checks) == maxChecks {
+		m.more++
+		return
+	}
+	m.checks = append(m.checks, policy.Check{
+		Name: m.prefix + name, Text: cel.Shorten(text, maxChecked), Answer: answer, Why: cel.Shorten(why, maxChecked), Origin: span(m.object, pointer),
+	})
+}
+
+// maxChecked is how long the text of a question may be.
+const maxChecked = 400
+
+// rest says how many questions were left out.
+func (m *matching) rest() []policy.Check {
+	if m.more > 0 {
+		m.checks = append(m.checks, policy.Check{Name: "…", Text: fmt.Sprintf("and %d more", m.more), Answer: policy.Undecided})
+	}
+	return m.checks
+}
+
+func answer(yes bool) policy.Answer {
+	if yes {
+		return policy.Yes
+	}
+	return policy.No
+}
+
+// matches answers whether the rule is about the request, and why.
+func (b *account) matches() (policy.Answer, []policy.Check) {
+	p, rule, t := b.program.policy, b.program.rule, b.target
+	m := &matching{review: b.review, target: t, object: p.Object, base: rule.Pointer + "/"}
+	all := policy.Yes
+	if p.Namespace != "" {
+		m.add("namespace", "/metadata/namespace", p.Namespace, answer(p.inScope(t)), "")
+		all = answer(p.inScope(t))
+	}
+	if !p.Admission && !b.review.engine.options.CLI {
+		m.add("admission", "/spec/admission", "false", policy.No, "the policy is for scans in the background alone")
+		all = policy.No
+	}
+	if !b.generated(m) {
+		all = policy.No
+	}
+	m.block("match", rule.Match, false)
+	m.block("exclude", rule.Exclude, true)
+	matched := b.concerns()
+	if all == policy.Yes {
+		all = matched
+	}
+	if all != policy.No {
+		b.exceptionChecks(m)
+	}
+	return all, m.rest()
+}
+
+// concerns answers what match and exclude come to.
+func (b *account) concerns() policy.Answer {
+	all := policy.No
+	b.review.quietly(func() {
+		b.review.asked = nil
+		matched, _ := b.program.rule.matches(b.target)
+		all = answer(matched)
+		if len(b.review.asked) > 0 && !b.program.rule.goesByName() {
+			all = policy.Undecided
+		}
+	})
+	return all
+}
+
+// generated tells which rule autogen made this one of, or which it made of
+// this one; false says that the rule is not for objects of the kind.
+func (b *account) generated(m *matching) bool {
+	p, rule, kind := b.program.policy, b.program.rule, b.review.req.Kind.Kind
+	rules := p.rulesFor(b.review.req.Kind)
+	if rule.Base != nil {
+		made := slices.Contains(rules, rule)
+		why := ""
+		if !made {
+			why = "the object is a " + kind
+		}
+		m.add("autogen", rule.Pointer, "rule "+rule.Base.Name+", made over for "+few(p.madeFor(rule), func(k string) bool { return k == kind }), answer(made), why)
+		return made
+	}
+	for _, r := range rules {
+		if r.Base == rule {
+			m.add("autogen", rule.Pointer, "rule "+r.Name+" stands for it", policy.Yes, "")
+		}
+	}
+	return true
+}
+
+// madeFor are the kinds that autogen made a rule for.
+func (p *Policy) madeFor(rule *Rule) []string {
+	var kinds []string
+	for _, kind := range sortedKeys(p.controllers) {
+		if slices.Contains(p.controllers[kind], rule) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
+// block asks every filter of a match or exclude block everything that it has.
+func (m *matching) block(name string, block *Match, excludes bool) {
+	if block == nil {
+		return
+	}
+	if len(block.filters()) == 0 {
+		m.add(name, strings.TrimSuffix(m.base, "/")+"/"+name, "nothing", policy.No, "the block is empty")
+		return
+	}
+	for _, f := range block.filters() {
+		m.filter(f, excludes)
+	}
+}
+
+// filter asks in the order of a filter's fields.
+func (m *matching) filter(f *Filter, excludes bool) {
+	t := m.target
+	name := func(at string) string { return dotted("/" + strings.TrimPrefix(f.Pointer+at, m.base)) }
+	ask := func(there bool, at, text string, yes bool, why string) {
+		switch {
+		case !there:
+			return
+		case yes:
+			why = ""
+		}
+		m.add(name(at), f.Pointer+at, text, answer(yes), why)
+	}
+	ask(len(f.Kinds) > 0, "/resources/kinds", m.kinds(f.Kinds), f.namesKind(t), "the object is a "+m.kind())
+	at := "/resources/names"
+	if _, written := render.Lookup(m.object.Object, f.Pointer+at); !written {
+		at = "/resources/name"
+	}
+	ask(len(f.Names) > 0, at, few(f.Names, fits(t.name())), anyWildcard(f.Names, t.name()), fmt.Sprintf("the name is %q", t.name()))
+	ask(len(f.Namespaces) > 0, "/resources/namespaces", few(f.Namespaces, fits(t.namespace())), anyWildcard(f.Namespaces, t.namespace()), namespaceText(t.namespace()))
+	ask(len(f.Operations) > 0, "/resources/operations", strings.Join(f.Operations, ", "), slices.Contains(f.Operations, t.operation), "the operation is "+t.operation)
+	ask(len(f.Annotations) > 0, "/resources/annotations", pairs(f.Annotations), annotated(f.Annotations, t.texts("annotations")), "the object's annotations are others")
+	if f.Selector != nil {
+		ask(true, "/resources/selector", f.Selector.text(), f.Selector.matches(t.texts("labels")), "the object "+labelsText(t.texts("labels")))
+	}
+	if f.NamespaceSelector != nil {
+		m.namespaces(f, name("/resources/namespaceSelector"))
+	}
+	m.users(f, name, excludes)
+}
+
+func (m *matching) kind() string {
+	text := m.target.gvk.Kind
+	if m.target.subresource != "" {
+		text += "/" + m.target.subresource
+	}
+	if m.target.gvk.Group != "" {
+		text += " of " + m.target.gvk.GroupVersion().String()
+	}
+	return text
+}
+
+func namespaceText(name string) string {
+	if name == "" {
+		return "the object is in no namespace"
+	}
+	return fmt.Sprintf("the namespace is %q", name)
+}
+
+func labelsText(labels map[string]string) string {
+	if len(labels) == 0 {
+		return "has no labels"
+	}
+	return "is labelled " + pairs(labels)
+}
+
+// namespaces asks for labels of the namespace, which may not be known.
+func (m *matching) namespaces(f *Filter, name string) {
+	at, s := f.Pointer+"/resources/namespaceSelector", f.NamespaceSelector
+	if m.target.gvk.Kind == "Namespace" {
+		m.add(name, at, s.text(), policy.No, "a Namespace is in no namespace")
+		return
+	}
+	var labels map[string]string
+	var asked []string
+	m.review.quietly(func() {
+		m.review.asked = nil
+		labels, asked = m.target.labelsOfNamespace(), m.review.asked
+	})
+	switch matches := s.matches(labels); {
+	case len(asked) > 0 && !s.goesByName():
+		m.add(name, at, s.text(), policy.Undecided, asked[0])
+	case matches:
+		m.add(name, at, s.text(), policy.Yes, "")
+	default:
+		m.add(name, at, s.text(), policy.No, "the namespace "+labelsText(labels))
+	}
+}
+
+// users asks who makes the request, which may not be known: then match means
+// him, and exclude does not.
+func (m *matching) users(f *Filter, name func(string) string, excludes bool) {
+	t := m.target
+	for _, q := range []struct {
+		at, text string
+		there    bool
+		yes      func() bool
+		why      string
+	}{
+		{"/roles", strings.Join(f.Roles, ", "), len(f.Roles) > 0, func() bool { return intersects(f.Roles, t.roles) }, "no binding in the tree gives the user one"},
+		{"/clusterRoles", strings.Join(f.ClusterRoles, ", "), len(f.ClusterRoles) > 0, func() bool { return intersects(f.ClusterRoles, t.clusterRoles) }, "no binding in the tree gives the user one"},
+		{"/subjects", subjectsText(f.Subjects), len(f.Subjects) > 0, func() bool {
+			return t.user != nil && slices.ContainsFunc(f.Subjects, func(s Subject) bool { return s.is(t.user) })
+		}, "the user is another"},
+	} {
+		switch {
+		case !q.there:
+		case t.userKnown && q.yes():
+			m.add(name(q.at), f.Pointer+q.at, q.text, policy.Yes, "")
+		case t.userKnown:
+			m.add(name(q.at), f.Pointer+q.at, q.text, policy.No, q.why)
+		case excludes:
+			m.add(name(q.at), f.Pointer+q.at, q.text, policy.Undecided, "who asks is not known: taken for none of them")
+		case !f.namesObjects():
+			m.add(name(q.at), f.Pointer+q.at, q.text, policy.No, "it names nothing but users, and who asks is not known")
+		default:
+			m.add(name(q.at), f.Pointer+q.at, q.text, policy.Undecided, "who asks is not known: taken for one of them")
+		}
+	}
+}
+
+// exceptionChecks asks the exceptions that name the rule.
+func (b *account) exceptionChecks(m *matching) {
+	for _, e := range b.review.engine.exceptions {
+		if !e.covers(b.program.policy, b.program.rule.Name) {
+			continue
+		}
+		var concerned, byUser bool
+		b.review.quietly(func() { concerned, byUser = e.concerns(b.target) })
+		why := ""
+		switch {
+		case byUser:
+			why = "who asks is not known: nobody is spared for whom he may be"
+		case e.block != nil && concerned:
+			why = "if its conditions hold"
+		}
+		m.prefix, m.object, m.base = "", e.Object, "/spec/"
+		m.add("exception "+e.key(), "", "names the rule", answer(concerned && !byUser), why)
+		m.prefix = "exception " + e.Name + " "
+		m.block("match", e.Match, false)
+	}
+}
+
+// few names some of a list: all where they are few, else those that fit, or
+// the first.
+func few(all []string, fits func(string) bool) string {
+	const most = 4
+	if len(all) <= most {
+		return strings.Join(all, ", ")
+	}
+	some := slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !fits(s) })
+	if len(some) == 0 {
+		some = all
+	}
+	some = some[:min(len(some), most-1)]
+	return fmt.Sprintf("%s and %d more", strings.Join(some, ", "), len(all)-len(some))
+}
+
+// fits says whether a text is one that patterns mean.
+func fits(text string) func(string) bool {
+	return func(p string) bool { return pattern.Wildcard(p, text) }
+}
+
+// kinds writes selectors of kinds as policies do.
+func (m *matching) kinds(kinds []KindSelector) string {
+	var all []string
+	means := map[string]bool{}
+	for _, k := range kinds {
+		text := k.Kind
+		if k.Version != "*" || k.Group != "*" {
+			text = k.Version + "/" + text
+		}
+		if k.Group != "*" {
+			text = k.Group + "/" + text
+		}
+		if k.Subresource != "" {
+			text += "/" + k.Subresource
+		}
+		all = append(all, text)
+		means[text] = k.matches(m.target.gvk, m.target.subresource)
+	}
+	return few(all, func(text string) bool { return means[text] })
+}
+
+// pairs are labels in a line.
+func pairs(m map[string]string) string {
+	var all []string
+	for _, k := range sortedKeys(m) {
+		all = append(all, k+"="+m[k])
+	}
+	return strings.Join(all, ", ")
+}
+
+func (s *Selector) text() string {
+	all := []string{}
+	if len(s.MatchLabels) > 0 {
+		all = append(all, pairs(s.MatchLabels))
+	}
+	for _, r := range s.MatchExpressions {
+		text := r.Key + " " + r.Operator
+		if len(r.Values) > 0 {
+			text += " (" + strings.Join(r.Values, ", ") + ")"
+		}
+		all = append(all, text)
+	}
+	if len(all) == 0 {
+		return "anything"
+	}
+	return strings.Join(all, ", ")
+}
+
+func subjectsText(subjects []Subject) string {
+	var all []string
+	for _, s := range subjects {
+		all = append(all, s.Kind+" "+strings.TrimPrefix(s.Namespace+"/"+s.Name, "/"))
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,296 @@
+package kyverno
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/conditions"
+	"github.com/preadmit/preadmit/policy/internal/explain"
+	"github.com/preadmit/preadmit/render"
+)
+
+// Limits of what is shown.
+const (
+	maxExpression = 400
+	maxValue      = 400
+	maxParts      = 100 // of one evaluation
+)
+
+const concealed = "(hidden)"
+
+// show is a value on a line; open says that it may quote a Secret, if one is
+// involved.
+func (b *account) show(v any, open bool) string {
+	if b.hide && open {
+		return concealed
+	}
+	return explain.Show(types.DefaultTypeAdapter.NativeToValue(v))
+}
+
+// broken is the text of an error, or the question that it stands for.
+func (b *account) broken(err error) (failed, unknown string) {
+	if q, ok := errors.AsType[*openError](err); ok {
+		return "", cel.Shorten(q.question, maxValue)
+	}
+	if b.hide && !strings.Contains(err.Error(), "Unknown key") {
+		return hidden, ""
+	}
+	return cel.Shorten(err.Error(), maxValue), ""
+}
+
+// opens says whether a template's value may quote a Secret.
+func (b *account) opens(t *template, s *scope) bool {
+	if !b.hide || t == nil || t.static || t.err != nil {
+		return false
+	}
+	x, open := &run{review: b.review, program: b.program, target: b.target}, false
+	b.review.quietly(func() {
+		_, err := t.root.fill(&filling{scope: s, seen: func(_ *variable, source string) { open = open || x.tells(source) }})
+		open = open || err != nil
+	})
+	return open
+}
+
+// element names the list element that a field of an object is in:
+// containers[1] "side".
+func (b *account) element(object any, pointer string) string {
+	name, _ := b.elementIn(object, pointer)
+	return name
+}
+
+// elementIn is element, and how many steps of the pointer lead to it.
+func (b *account) elementIn(object any, pointer string) (string, int) {
+	var parts []string
+	steps, last := 0, ""
+	v := object
+	for i, key := range render.Path(pointer) {
+		switch in := v.(type) {
+		case map[string]any:
+			v, last = in[key], key
+		case []any:
+			n, err := strconv.Atoi(key)
+			if err != nil || n < 0 || n >= len(in) {
+				return strings.Join(parts, "."), steps
+			}
+			v, steps = in[n], i+1
+			parts = append(parts, last+"["+key+"]"+b.called(v))
+			last = ""
+		default:
+			return strings.Join(parts, "."), steps
+		}
+	}
+	return strings.Join(parts, "."), steps
+}
+
+// called is what people call a list element by.
+func (b *account) called(v any) string {
+	m, _ := v.(map[string]any)
+	for _, key := range []string{"name", "key", "host"} {
+		if s, ok := m[key].(string); ok && s != "" && !b.hide {
+			return " " + strconv.Quote(cel.Shorten(s, 60))
+		}
+	}
+	return ""
+}
+
+// asked is a key or value of a condition as it is written.
+func (b *account) asked(v any) string {
+	s, ok := v.(string)
+	if ok && strings.Contains(s, "{{") {
+		return cel.Shorten(strings.Join(strings.Fields(s), " "), maxExpression)
+	}
+	return explain.Show(types.DefaultTypeAdapter.NativeToValue(v))
+}
+
+func (b *account) conditionText(c *conditions.Condition) string {
+	return b.asked(c.Key) + " " + c.Operator + " " + b.asked(c.Value)
+}
+
+// each goes through the conditions of a block in order, with what was compared
+// of each: nil where it was not come to.
+func (n *tracedBlock) each(do func(*conditions.Condition, *tracedCondition)) {
+	for i := range n.block.block.Groups {
+		g := &n.block.block.Groups[i]
+		for _, list := range [][]conditions.Condition{g.Any, g.All} {
+			for j := range list {
+				at := slices.IndexFunc(n.compares, func(c tracedCondition) bool { return c.Condition == &list[j] })
+				if at < 0 {
+					do(&list[j], nil)
+					continue
+				}
+				do(&list[j], &n.compares[at])
+			}
+		}
+	}
+}
+
+// evaluations tells each condition of a block of a policy or exception.
+func (b *account) evaluations(n *tracedBlock, o *render.Object, base, prefix string) []policy.Evaluation {
+	var all []policy.Evaluation
+	n.each(func(c *conditions.Condition, t *tracedCondition) {
+		if len(all) == maxChecks {
+			return
+		}
+		e := policy.Evaluation{
+			Name: prefix + dotted(strings.TrimPrefix(c.Pointer, base)), Expression: cel.Shorten(b.conditionText(c), maxExpression), Origin: span(o, c.Pointer),
+		}
+		switch {
+		case t == nil:
+			e.NotRun = "those before it decide"
+		case t.err != nil:
+			e.Error, e.Unknown = b.broken(t.err)
+		default:
+			e.Value = strconv.FormatBool(conditions.Compare(c.Operator, t.key, t.value))
+			e.Parts = b.compared(n, t, 0, "", "")
+		}
+		all = append(all, e)
+	})
+	return all
+}
+
+// compared are the parts of a condition: what it comes to, and below it the
+// values of its variables.
+func (b *account) compared(n *tracedBlock, t *tracedCondition, depth int, loop, name string) []policy.Part {
+	c, terms := t.Condition, n.block.terms[t.Condition]
+	whole := policy.Part{Depth: depth, Loop: loop, Text: name + cel.Shorten(b.conditionText(c), maxExpression)}
+	if name != "" {
+		whole.Origin = span(b.program.policy.Object, c.Pointer)
+	}
+	if t.err != nil {
+		failed, unknown := b.broken(t.err)
+		whole.Value, whole.Error = "error: "+failed, true
+		if unknown != "" {
+			whole.Value, whole.Error = "unknown: "+unknown, false
+		}
+		return []policy.Part{whole}
+	}
+	whole.Value = strconv.FormatBool(conditions.Compare(c.Operator, t.key, t.value))
+	parts := []policy.Part{whole}
+	for _, side := range []struct {
+		written, is any
+		template    *template
+	}{{c.Key, t.key, terms.key}, {c.Value, t.value, terms.value}} {
+		if side.template.static {
+			continue
+		}
+		parts = append(parts, policy.Part{Depth: depth + 1, Loop: loop, Text: b.asked(side.written), Value: b.show(side.is, b.opens(side.template, n.scope))})
+	}
+	return parts
+}
+
+// context tells the rule's context entries, loaded or not.
+func (b *account) context() []policy.Evaluation {
+	var all []policy.Evaluation
+	for _, entry := range b.program.entries {
+		if len(all) == maxChecks {
+			break
+		}
+		e := b.described("context["+entry.Name+"]", entry.Pointer, entry.source())
+		n := b.trace.entries[entry]
+		switch {
+		case n == nil:
+			e.NotRun = "nothing read it"
+		case n.err != nil:
+			e.Error, e.Unknown = b.broken(n.err)
+			e.Parts = b.origin(n, 0, "")
+		default:
+			e.Value, e.Parts = b.show(n.value, b.entryOpens(n)), b.origin(n, 0, "")
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// entryOpens says whether an entry's value may quote a Secret: what is looked
+// up may be anything.
+func (b *account) entryOpens(n *tracedEntry) bool {
+	switch {
+	case !b.hide:
+		return false
+	case n.Variable == nil || n.entry.value == nil:
+		return true
+	default:
+		return b.opens(n.entry.value, n.scope) || b.opens(n.fields["jmesPath"], n.scope)
+	}
+}
+
+// source is where an entry has its value from, as written.
+func (e *entry) source() string {
+	path := func(text, jmesPath string) string {
+		if jmesPath == "" {
+			return text
+		}
+		return strings.TrimPrefix(text+" | "+jmesPath, " | ")
+	}
+	switch {
+	case e.Variable != nil && e.Variable.HasValue:
+		return path("value "+strings.TrimSpace(yamlText(e.Variable.Value, maxExpression)), e.Variable.JMESPath)
+	case e.Variable != nil:
+		return "jmesPath " + e.Variable.JMESPath
+	case e.ConfigMap != nil:
+		return "configMap " + strings.TrimPrefix(e.ConfigMap.Namespace+"/"+e.ConfigMap.Name, "/")
+	case e.APICall != nil:
+		return path("apiCall "+e.APICall.Method+" "+e.APICall.URLPath+e.APICall.ServiceURL, e.APICall.JMESPath)
+	case e.ImageRegistry != nil:
+		return path("imageRegistry "+e.ImageRegistry.Reference, e.ImageRegistry.JMESPath)
+	case e.GlobalReference != nil:
+		return path("globalReference "+e.GlobalReference.Name, e.GlobalReference.JMESPath)
+	default:
+		return ""
+	}
+}
+
+// origin are the parts of an entry: what its texts come to with their
+// variables, and where the object that was looked up stands.
+func (b *account) origin(n *tracedEntry, depth int, loop string) []policy.Part {
+	var parts []policy.Part
+	for _, field := range []string{"name", "namespace", "urlPath", "url", "reference", "jmesPath"} {
+		t := n.fields[field]
+		if t == nil || t.static || t.err != nil {
+			continue
+		}
+		b.review.quietly(func() {
+			if v, err := t.fill(n.scope); err == nil {
+				parts = append(parts, policy.Part{Depth: depth, Loop: loop, Text: field, Value: b.show(v, b.opens(t, n.scope))})
+			}
+		})
+	}
+	if n.ConfigMap == nil || n.err != nil || b.review.engine.options.CLI {
+		return parts
+	}
+	m, _ := n.value.(map[string]any)
+	meta, _ := m["metadata"].(map[string]any)
+	name, _ := meta["name"].(string)
+	namespace, _ := meta["namespace"].(string)
+	if o := b.review.engine.options.Cluster.Get(b.review.unit(), configMaps, namespace, name); o != nil {
+		parts = append(parts, policy.Part{Depth: depth, Loop: loop, Text: "ConfigMap " + namespace + "/" + name, Value: b.show(n.value, b.entryOpens(n)), Origin: span(o, "")})
+	}
+	return parts
+}
+
+// cutParts leaves so many parts that they can be read.
+func cutParts(parts []policy.Part) []policy.Part {
+	return parts[:min(len(parts), maxParts)]
+}
+
+// notRun are evaluations that were not come to.
+func notRun(all []policy.Evaluation, why string) []policy.Evaluation {
+	for i := range all {
+		all[i] = policy.Evaluation{Name: all[i].Name, Expression: all[i].Expression, Origin: all[i].Origin, NotRun: why}
+	}
+	return all
+}
+
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
