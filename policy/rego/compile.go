@@ -138,6 +138,14 @@ func (s *sources) lost(user *source, u use) *source {
 	return nil
 }
 
+// reaches says whether a use may be about something in a package: data.lib.x
+// is about lib, and data.policies[name] about each below policies.
+func (u use) reaches(pkg string) bool {
+	path := strings.Split(pkg, ".")
+	n := min(len(path), len(u.path))
+	return slices.Equal(path[:n], u.path[:n])
+}
+
 func (src *source) defines(name string) bool {
 	return src.module != nil && slices.ContainsFunc(src.module.Rules, func(r *ast.Rule) bool { return ruleName(r) == name })
 }

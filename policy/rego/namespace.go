@@ -299,7 +299,7 @@ func (s *sources) isUsed(pkg string) bool {
 		return true // that is said, and who knows what it would define
 	}
 	return slices.ContainsFunc(s.all, func(src *source) bool {
-		return src.pkg != pkg && !src.test && slices.Contains(s.usedBy(src), pkg)
+		return src.pkg != pkg && !src.test && slices.ContainsFunc(src.uses, func(u use) bool { return u.reaches(pkg) })
 	})
 }
 

@@ -2,10 +2,17 @@
 // deny, violation and warn rules, about the object as it is written.
 //
 // In go the texts of modules and of data; out come results, one for each
-// violation. It does what conftest does wherever that decides something, and
-// says so where conftest takes for a pass what nobody decided: a built-in
-// function that failed, a rule that gives no set of messages, a package none of
-// whose rules is asked.
+// violation. It does what conftest does wherever that decides something. What
+// conftest takes for a pass without anybody having decided it is an error:
+//
+//   - a rule that finds nothing while a built-in function in it fails, which
+//     conftest tells with --show-builtin-errors alone,
+//   - a rule whose value is neither a set nor a list, and an element of it that
+//     is no string, or an object without a msg that is one,
+//   - a package without such rules that no other uses, as with dney for deny.
+//
+// A broken module loses itself and what cannot do without it, and not all. All
+// packages judge, and not main alone; Rego v0 and v1 stand side by side.
 package rego
 
 import (
