@@ -263,7 +263,7 @@ func (x *nativeRun) tell(e *expression, ev *policy.Evaluation) {
 		return
 	}
 	for _, s := range why.Steps {
-		ev.Parts = append(ev.Parts, policy.Part(s))
+		ev.Parts = append(ev.Parts, policy.Part{Depth: s.Depth, Loop: s.Loop, Text: s.Text, Value: s.Value, Error: s.Error})
 	}
 	ev.Summary, ev.More, ev.Incomplete = why.Summary, why.More, why.Incomplete
 	for _, c := range why.Culprits {
