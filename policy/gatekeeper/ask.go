@@ -40,7 +40,7 @@ func (e *Engine) Review(ctx context.Context, x Review) ([]Response, error) {
 	all, err := e.respond(r)
 	if err == nil {
 		var implied []Response
-		implied, err = e.reviewImplied(r)
+		implied, err = e.reviewImplied(r, x.Object)
 		all = append(all, implied...)
 	}
 	var told []Response

@@ -49,8 +49,11 @@ func (e *Engine) validateImplied(r *review, own []Response) ([]policy.Result, er
 }
 
 // reviewImplied is validateImplied for gator, which refuses to look at an
-// object where something can't be made.
-func (e *Engine) reviewImplied(r *review) ([]Response, error) {
+// object where something can't be made, and expands none of an AdmissionReview.
+func (e *Engine) reviewImplied(r *review, o *render.Object) ([]Response, error) {
+	if o.GetKind() == "AdmissionReview" {
+		return nil, nil
+	}
 	responses, broken, err := e.implied(r)
 	if len(broken) > 0 && err == nil {
 		err = errors.New(broken[0].Message)
@@ -64,7 +67,7 @@ func (e *Engine) implied(r *review) ([]Response, []policy.Result, error) {
 	if e.expansions == nil || r.exemption != "" {
 		return nil, nil, nil
 	}
-	x := matchable{object: r.subject(), namespace: r.namespace, source: r.source, written: e.options.Written}
+	x := matchable{object: r.subject(), namespace: r.expandedIn(), source: r.source, written: e.options.Written}
 	made, results, err := e.expansions.expand(r.ctx, x)
 	if err != nil {
 		return nil, nil, err
@@ -80,6 +83,19 @@ func (e *Engine) implied(r *review) ([]Response, []policy.Result, error) {
 		}
 	}
 	return all, results, nil
+}
+
+// expandedIn is the namespace of what is made. gator knows more of it than of
+// the object's: that there is none, and that default has no labels.
+func (r *review) expandedIn() *namespace {
+	switch ns := r.namespace; {
+	case !r.engine.options.Written:
+	case ns == nil:
+		return &namespace{known: true}
+	case ns.name == "default" && !ns.known:
+		return &namespace{name: ns.name, known: true}
+	}
+	return r.namespace
 }
 
 // of is the review of what was made. Nobody in particular asks for it.

@@ -12,6 +12,12 @@
 // inventory.go what they see of other objects, and judge.go takes a request
 // through the constraints. fields.go finds the fields that were telling.
 //
+// [NewMutating] makes what the mutating webhook does of mutators: mutator.go
+// reads them, with a file for each kind, mutators.go applies them until nothing
+// changes, and mutate.go is how one is applied. expand.go makes of an object
+// what expansion templates say that controllers will make of it, which the
+// engine judges with it (expandreview.go).
+//
 // What it says is what Gatekeeper v3.23.1 says as its chart installs it: the
 // webhook is asked about CREATE and UPDATE alone, in namespaces that don't have
 // the label admission.gatekeeper.sh/ignore, unless the webhook's configuration
