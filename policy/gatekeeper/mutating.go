@@ -36,10 +36,6 @@ func NewMutating(objects []*render.Object, o Options) (*Mutating, error) {
 	return &Mutating{&Engine{options: o, config: config, webhook: mutatingWebhookOf(o.Cluster)}, all}, err
 }
 
-// HoldsMutator says whether an object is one of those that NewMutating reads,
-// besides the Config.
-func HoldsMutator(o *render.Object) bool { return isMutator(o) }
-
 // Mutate implements policy.Mutator. There is a step for each mutator that
 // matches, and one for each time that it changes the object again.
 func (m *Mutating) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step, error) {
