@@ -38,7 +38,7 @@ says which accept nothing any more.`,
 			if err := configure(cmd.Flags(), args); err != nil {
 				return err
 			}
-			c, err := runBaseline(cmd.Context(), &o, args, cmd.InOrStdin(), cmd.OutOrStdout())
+			c, err := runBaseline(cmd.Context(), &o, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 			*code = c
 			return err
 		},
@@ -54,7 +54,7 @@ says which accept nothing any more.`,
 	return cmd
 }
 
-func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin io.Reader, stdout io.Writer) (int, error) {
+func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	switch {
 	case o.reason == "":
 		return 0, errors.New("--reason is required: a suppression says why")
@@ -65,7 +65,7 @@ func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin i
 		return 0, err
 	}
 	o.start()
-	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after --timeout %s", o.timeout))
+	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
 	in, err := load(ctx, &o.checkOptions, args, stdin)
 	if err != nil {

@@ -69,7 +69,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	if o.notes = io.Discard; o.verbose {
 		o.notes, o.prints = stderr, new(prints)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after --timeout %s", o.timeout))
+	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
 
 	in, err := load(ctx, o, args, stdin)

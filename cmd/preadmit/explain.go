@@ -57,7 +57,7 @@ Exit codes are those of check, for this decision alone.`,
 			if err := configure(without(cmd.Flags(), "output"), args[2:]); err != nil {
 				return err
 			}
-			c, err := runExplain(cmd.Context(), &o, args, cmd.InOrStdin(), cmd.OutOrStdout())
+			c, err := runExplain(cmd.Context(), &o, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 			*code = c
 			var several *severalObjects
 			if errors.As(err, &several) {
@@ -87,7 +87,7 @@ func without(flags *pflag.FlagSet, names ...string) *pflag.FlagSet {
 	return rest
 }
 
-func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.Reader, stdout io.Writer) (int, error) {
+func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	format, file, err := oneOutput(o.output)
 	if err != nil {
 		return 0, err
@@ -103,7 +103,7 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 		return 0, err
 	}
 	o.start()
-	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after --timeout %s", o.timeout))
+	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
 	in, err := load(ctx, &o.checkOptions, args[2:], stdin)
 	if err != nil {

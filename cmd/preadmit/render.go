@@ -58,7 +58,7 @@ func runRender(ctx context.Context, o *checkOptions, printed printing, args []st
 		o.policies, o.with = nil, nil // only admission asks them
 	}
 	o.start()
-	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after --timeout %s", o.timeout))
+	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
 	in, err := load(ctx, o, args, stdin)
 	if err != nil {

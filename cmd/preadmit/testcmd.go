@@ -53,7 +53,7 @@ found, or one that can't be read.`,
 			if err := configure(shared(cmd.Flags(), "kube-version", "timeout", "quiet", "verbose"), args); err != nil {
 				return err
 			}
-			c, err := runTest(cmd.Context(), &o, args, cmd.OutOrStdout())
+			c, err := runTest(cmd.Context(), &o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			*code = c
 			return err
 		},
@@ -85,7 +85,7 @@ func shared(flags *pflag.FlagSet, names ...string) *pflag.FlagSet {
 	return f
 }
 
-func runTest(ctx context.Context, o *testOptions, args []string, stdout io.Writer) (int, error) {
+func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr io.Writer) (int, error) {
 	format, file, err := oneOutput(o.output)
 	if err != nil {
 		return 0, err
@@ -109,7 +109,7 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout io.Write
 			return 0, err
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after --timeout %s", o.timeout))
+	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
 	r, err := policytest.Run(ctx, policytest.Options{FS: t, Engines: engines(o.kubeVersion), Name: t.display}, names...)
 	if err != nil {

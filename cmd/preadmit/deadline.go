@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// grace is how long what runs may take to stop when its time is over.
+const grace = 2 * time.Second
+
+// bounded ends a command at --timeout, and what does not stop when it is told
+// to, or when the command is interrupted, with the process: a library may not
+// ask while it is busy with hostile input.
+func bounded(ctx context.Context, timeout time.Duration, stderr io.Writer) (context.Context, context.CancelFunc) {
+	over := fmt.Errorf("not done after --timeout %s", timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, over)
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-done:
+		case <-time.After(grace):
+			code := exitInterrupted
+			if context.Cause(ctx) == over {
+				code = exitIncomplete
+			}
+			fmt.Fprintf(stderr, "preadmit: %v, and something did not stop: ended\n", context.Cause(ctx))
+			os.Exit(code)
+		}
+	})
+	return ctx, sync.OnceFunc(func() {
+		close(done)
+		stop()
+		cancel()
+	})
+}
