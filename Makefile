@@ -5,7 +5,7 @@ GO ?= go
 GOFUMPT     := mvdan.cc/gofumpt@v0.9.2
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: build test race lint vet fmt golden screens bench fidelity origins recall oracle conformance offline action sarif ci hooks clean
+.PHONY: build test race lint vet fmt golden screens bench fidelity origins recall oracle beside rego conformance offline action sarif ci hooks clean
 
 build: ## the program, static, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/preadmit ./cmd/preadmit
@@ -53,14 +53,27 @@ oracle: ## defaulting and decoding beside the API server's own code (a module of
 	$(GO) -C policy/schema/oracle build -o $(CURDIR)/bin/oracle .
 	PREADMIT_ORACLE=$(CURDIR)/bin/oracle $(GO) test -count=1 ./policy/schema
 
+# The programs that Rego policies are held against, where they are not on PATH:
+# PREADMIT_GATOR and PREADMIT_CONFTEST name them.
+beside: ## verdicts beside those of gator and conftest, over tens of thousands of objects
+	$(GO) test -count=1 -v -run '^Test(Gator(SuitesOracle|Generated|Perturbed)|ConftestPerturbed)$$' ./cmd/preadmit
+
+rego: ## what gator, conftest and this program take for the same policies
+	PREADMIT_REGO=1 $(GO) test -count=1 -timeout 120m -run '^TestRegoCost$$' -v ./cmd/preadmit
+
 TABLES := ^Test(MatchingTable|PublishedOutcomes|PublishedExpressions|Budgets|PublishedMutations|MutationTable|Corpus|KubectlValidate|CELSpec|KubernetesLibraries|Costs)$$
 # Kyverno's: what its command line says, and what its own functions gave.
 KYVERNO := ^Test(Kyverno(Rows|CLI|Table|Policies)|Traps|Published.*|Recorded.*)$$
+# Gatekeeper's and conftest's: their published suites and cases.
+REGO := ^Test(GatorSuites|ConftestCases)$$
 conformance: build ## the published cases in ../shared/corpora, where they are
 	@test -x ../shared/corpora/score || { echo "../shared/corpora is absent: nothing to compare with"; exit 0; }; \
 	{ $(GO) test -count=1 -v -run '$(TABLES)' ./policy/admission ./policy/crd ./policy/internal/cel 2>&1; \
 	$(GO) test -count=1 -v -run '$(KYVERNO)' ./cmd/preadmit ./policy/kyverno ./policy/kyvernocel ./policy/internal/... 2>&1; \
+	$(GO) test -count=1 -v -run '$(REGO)' ./cmd/preadmit 2>&1; \
 	../shared/corpora/score --bin bin/preadmit --engine vap -v; \
+	../shared/corpora/score --bin bin/preadmit --engine gatekeeper-rego -v; \
+	../shared/corpora/score --bin bin/preadmit --engine gatekeeper-cel -v; \
 	../shared/corpora/score --bin bin/preadmit --engine kyverno-clusterpolicy -v; \
 	../shared/corpora/score --bin bin/preadmit --engine kyverno-vpol -v; \
 	../shared/corpora/score --bin bin/preadmit --source kubectl-validate -v; } | awk -f testdata/conformance.awk testdata/conformance.tsv -
