@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -34,41 +35,62 @@ func (o *regos) addFlags(f *pflag.FlagSet) {
 // --data names. What can't be read is among the results.
 func (l *loader) rego(o *checkOptions) error {
 	in := l.in
+	var broken error
+	var err error
+	if in.modules, broken, err = regoModules(in.tree, o.policies, l.stdin); err != nil {
+		return err
+	}
+	in.found = append(in.found, policy.Errors(policy.EngineCompile, nil, broken)...)
+	names, err := dataNames(in.tree, o.data, l.stdin)
+	if err != nil {
+		return err
+	}
+	in.data, broken = rego.LoadData(in.tree, names...)
+	in.found = append(in.found, policy.Errors(policy.EngineCompile, nil, broken)...)
+	return nil
+}
+
+// regoModules reads the .rego files at or below paths of the command line, each
+// once; broken joins those that can't be read.
+func regoModules(t *tree, paths []string, stdin io.Reader) (modules []rego.Module, broken, err error) {
 	seen := make(map[string]bool)
-	for _, p := range o.policies {
-		name, err := in.tree.name(p, l.stdin)
+	var unread []error
+	for _, p := range paths {
+		name, err := t.name(p, stdin)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		for _, file := range regoFiles(in.tree, name) {
+		for _, file := range regoFiles(t, name) {
 			if seen[file] {
 				continue
 			}
 			seen[file] = true
-			text, err := render.ReadFile(in.tree, file)
+			text, err := render.ReadFile(t, file)
 			if err != nil {
-				in.found = append(in.found, policy.Errors(policy.EngineCompile, nil, err)...)
+				unread = append(unread, err)
 				continue
 			}
-			in.modules = append(in.modules, rego.Module{File: file, Text: string(text)})
+			modules = append(modules, rego.Module{File: file, Text: string(text)})
 		}
 	}
-	names := make([]string, len(o.data))
-	for i, p := range o.data {
-		under, file := cutData(p)
-		name, err := in.tree.name(file, l.stdin)
+	return modules, errors.Join(unread...), nil
+}
+
+// dataNames are values of --data with names in the tree for their paths.
+func dataNames(t *tree, values []string, stdin io.Reader) ([]string, error) {
+	names := make([]string, len(values))
+	for i, v := range values {
+		under, file := cutData(v)
+		name, err := t.name(file, stdin)
 		if err != nil {
-			return fmt.Errorf("--data: %w", err)
+			return nil, fmt.Errorf("--data: %w", err)
 		}
-		if _, err := fs.Stat(in.tree, name); err != nil && !in.tree.paired {
-			return fmt.Errorf("--data %s: no such file or directory", p)
+		if _, err := fs.Stat(t, name); err != nil && !t.paired {
+			return nil, fmt.Errorf("--data %s: no such file or directory", v)
 		}
 		names[i] = under + name
 	}
-	var err error
-	in.data, err = rego.LoadData(in.tree, names...)
-	in.found = append(in.found, policy.Errors(policy.EngineCompile, nil, err)...)
-	return nil
+	return names, nil
 }
 
 // cutData parts a value of --data into where its content stands, with the

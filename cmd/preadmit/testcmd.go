@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,8 @@ type testOptions struct {
 	verbose     bool
 	kubeVersion string
 	timeout     time.Duration
+	policies    []string // whose unit tests in Rego are run
+	data        []string
 }
 
 func newTestCommand(code *int) *cobra.Command {
@@ -47,6 +50,9 @@ matches, how it is bound and its failure policy. A kyverno-test.yaml judges as
 Kyverno's command line does, but what it names has to exist. A suite of gator
 verify says how many violations of a constraint there are.
 
+With --policy the unit tests among Rego modules are run, the rules test_x, as
+conftest verify and opa test do; then there need be no PATH.
+
 Exit codes: 0 every case passed, 1 some did not, 2 bad command line, no suite
 found, or one that can't be read.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,6 +66,8 @@ found, or one that can't be read.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "text", "`FORMAT[=FILE]` of the results: text or json")
+	f.StringArrayVarP(&o.policies, "policy", "p", nil, "Rego modules with unit tests: a file or directory `PATH` (repeatable)")
+	f.StringArrayVar(&o.data, "data", nil, "what these modules read below data: a YAML or JSON file or a directory `PATH` (repeatable)")
 	f.BoolVar(&o.strict, "strict", false, "a case of which no rule ran fails")
 	f.StringVar(&o.kubeVersion, "kube-version", "", "the API server's version, `X.Y` (default: the newest known)")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "end the run after this `DURATION`")
@@ -93,10 +101,10 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	if _, err := schema.New(nil, schema.Options{KubeVersion: o.kubeVersion}); err != nil {
 		return 0, fmt.Errorf("--kube-version: %w", err)
 	}
-	if len(args) == 0 {
+	if len(args) == 0 && len(o.policies) == 0 {
 		args = []string{"."}
 	}
-	t, err := openTree(args)
+	t, err := openTree(slices.Concat(args, o.policies))
 	if err != nil {
 		return 0, err
 	}
@@ -115,11 +123,18 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
+	if len(o.policies) > 0 {
+		suites, err := regoSuites(ctx, t, o)
+		if err != nil {
+			return 0, timedOut(ctx, err)
+		}
+		r.Add(suites...)
+	}
 	if err := writeTests(stdout, r, o, format, file); err != nil {
 		return 0, err
 	}
 	if len(r.Suites) == 0 {
-		return 0, fmt.Errorf("no test suite in %s: there are %s", strings.Join(args, ", "), suiteDocs())
+		return 0, fmt.Errorf("no test suite in %s: there are %s, and with --policy rules test_x in Rego", strings.Join(slices.Concat(args, o.policies), ", "), suiteDocs())
 	}
 	return testCode(r, o.strict), nil
 }
@@ -259,7 +274,10 @@ func (p *testPrinter) testCase(c *policytest.Case) {
 	if c.Name != "" {
 		rule = c.Name + ": " + rule
 	}
-	p.line("  %-7s line %d: %s: %s", p.word(c), c.Line, rule, subject(c)+verdictOn(c))
+	if s := subject(c); s != "" {
+		rule += ": " + s
+	}
+	p.line("  %-7s line %d: %s", p.word(c), c.Line, rule+verdictOn(c))
 	if c.Reason != "" && (bad || p.verbose) {
 		p.line("          %s", c.Reason)
 	}
