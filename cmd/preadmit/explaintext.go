@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -180,7 +181,7 @@ func (p *explainPrinter) word(ofPolicy, ofRule string) string {
 
 func (p *explainPrinter) checks(indent int, checks []policy.Check) {
 	for _, c := range checks {
-		p.line(indent, "%s %s: %s %s", p.answer(c.Answer), c.Name, c.Text, placeIn(c.Origin))
+		p.placed(indent, p.answer(c.Answer)+" ", c.Name+": "+c.Text, c.Origin)
 		if c.Why != "" {
 			p.line(indent+4, "%s", c.Why)
 		}
@@ -358,11 +359,26 @@ func (p *explainPrinter) parts(parts []policy.Part) {
 			p.line(3+min(s.Depth, 20), "for %s", s.Loop)
 		}
 		loop = s.Loop
-		p.line(3+min(s.Depth, 20), "%s  =>  %s %s", s.Text, s.Value, placeIn(s.Origin))
+		p.placed(3+min(s.Depth, 20), "", s.Text+"  =>  "+s.Value, s.Origin)
 	}
 	if len(parts) == 100 {
 		p.line(3, "… and more")
 	}
+}
+
+// placed writes a line with a place. Of Kyverno's rules, which have long names,
+// the place goes to the next line where both are too much for a terminal.
+func (p *explainPrinter) placed(indent int, head painted, text string, at render.Span) {
+	hang, width := 2, 2*indent+utf8.RuneCountInString(plain(text)+" "+placeIn(at))
+	if head != "" {
+		hang, width = 4, width+len("unknown ")
+	}
+	if !p.rulely || at.File == "" || width <= 80 {
+		p.line(indent, "%s%s %s", head, text, placeIn(at))
+		return
+	}
+	p.line(indent, "%s%s", head, text)
+	p.line(indent+hang, "%s", placeIn(at))
 }
 
 func (p *explainPrinter) culprits(e *policy.Evaluation) {

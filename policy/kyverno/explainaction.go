@@ -81,10 +81,14 @@ func (s *settings) overrides(all []ActionOverride, base, at string) {
 		if o.Action == "" {
 			continue
 		}
-		labels, fits := map[string]string(nil), false
+		labels, fits, unknown := map[string]string(nil), false, ""
 		s.review.quietly(func() {
+			s.review.asked = nil
 			labels = s.review.namespaceLabels()
 			fits = o.fits(req.Namespace, labels)
+			if len(s.review.asked) > 0 && o.NamespaceSelector != nil && !o.NamespaceSelector.goesByName() {
+				unknown = s.review.asked[0]
+			}
 		})
 		here := base + at + "/" + itoa(i)
 		bound := policy.Bound{Name: s.called(base, at+"/"+itoa(i)), Origin: span(s.program.policy.Object, here), Matches: answer(fits), Actions: []string{o.Action}}
@@ -92,7 +96,14 @@ func (s *settings) overrides(all []ActionOverride, base, at string) {
 			bound.Match = append(bound.Match, s.override("namespaces", here, strings.Join(o.Namespaces, ", "), anyWildcard(o.Namespaces, req.Namespace), namespaceText(req.Namespace)))
 		}
 		if o.NamespaceSelector != nil {
-			bound.Match = append(bound.Match, s.override("namespaceSelector", here, o.NamespaceSelector.text(), o.NamespaceSelector.matches(labels), "the namespace "+labelsText(labels)))
+			c := s.override("namespaceSelector", here, o.NamespaceSelector.text(), o.NamespaceSelector.matches(labels), "the namespace "+labelsText(labels))
+			if unknown != "" {
+				c.Answer, c.Why = policy.Undecided, unknown
+				if len(bound.Match) == 0 || bound.Match[0].Answer == policy.Yes {
+					bound.Matches = policy.Undecided
+				}
+			}
+			bound.Match = append(bound.Match, c)
 		}
 		s.list, s.done = append(s.list, bound), fits
 	}

@@ -51,6 +51,14 @@ func (b *account) name(pointer string) string {
 	return dotted(strings.TrimPrefix(pointer, b.program.rule.Pointer))
 }
 
+// at is where a clause is written: validate, or an entry of its foreach.
+func (b *account) at(c *clause) string {
+	if c == b.program.clause {
+		return b.program.rule.Pointer + "/validate"
+	}
+	return c.pointer
+}
+
 // clause tells deny, patterns or foreach of the rule.
 func (b *account) clause() []policy.Evaluation {
 	c := b.program.clause
@@ -74,7 +82,7 @@ func (b *account) clause() []policy.Evaluation {
 
 // deny tells conditions that deny where they hold.
 func (b *account) deny(c *clause) policy.Evaluation {
-	e := b.described("validate.deny", c.pointer+"/deny", "")
+	e := b.described("validate.deny", b.at(c)+"/deny", "")
 	if c.deny == nil {
 		e.Value, e.Expression, e.Summary = "false", "deny: {}", "it denies whatever it matches"
 		return e
@@ -89,7 +97,7 @@ func (b *account) deny(c *clause) policy.Evaluation {
 	} else {
 		e.Value = fmt.Sprint(!n.held)
 	}
-	parts, holds := b.denying(n, c.pointer+"/deny/", 0, "")
+	parts, holds := b.denying(n, b.at(c)+"/deny/", 0, "")
 	e.Parts = cutParts(parts)
 	if n.held {
 		e.Summary = holds + ", which denies it"
@@ -102,7 +110,8 @@ func (b *account) deny(c *clause) policy.Evaluation {
 func (b *account) denying(n *tracedBlock, base string, depth int, loop string) (parts []policy.Part, summary string) {
 	var holds []string
 	n.each(func(c *conditions.Condition, t *tracedCondition) {
-		name := dotted("/" + strings.Replace(strings.TrimPrefix(c.Pointer, base), "conditions/", "", 1))
+		name := strings.TrimPrefix(strings.TrimPrefix(c.Pointer, base), "conditions/")
+		name = dotted("/" + strings.Replace(name, "deny/conditions/", "deny/", 1))
 		if t == nil || len(parts) >= maxParts {
 			return
 		}
@@ -132,7 +141,7 @@ func (b *account) failed() []string {
 
 // pattern tells a pattern, or one of several, on the whole object.
 func (b *account) pattern(c *clause, i int, at string, written any) policy.Evaluation {
-	e := b.described(b.name(c.pointer+at), c.pointer+at, strings.TrimSpace(yamlText(written, maxExpression)))
+	e := b.described(b.name(b.at(c)+at), b.at(c)+at, strings.TrimSpace(yamlText(written, maxExpression)))
 	n := b.matched(b.trace.whole, c, i)
 	switch {
 	case n == nil && b.review.object == nil:
@@ -231,8 +240,8 @@ func (b *account) step(n *tracedMatch, s *pattern.Step) policy.Part {
 		return policy.Part{}
 	}
 	object, prefix := n.value, ""
-	if n.at != nil {
-		if at := n.at.pointer(); at != "" {
+	if n.where != nil {
+		if at := n.where(); at != "" {
 			object, prefix = b.seen(), at
 		}
 	}
@@ -272,9 +281,9 @@ func joined(keys []string) string {
 // placeOf is the line of the policy that a place of a pattern is written on:
 // what autogen put around it is not there.
 func (b *account) placeOf(c *clause, i int, place string) render.Span {
-	at := c.pointer + "/pattern"
+	at := b.at(c) + "/pattern"
 	if c.pattern == nil {
-		at = c.pointer + "/anyPattern/" + itoa(i)
+		at = b.at(c) + "/anyPattern/" + itoa(i)
 	}
 	return span(b.program.policy.Object, at+strings.TrimPrefix(place, b.program.rule.Prefix))
 }
@@ -481,8 +490,8 @@ func (b *account) inElement(n *tracedList, el *tracedElement, depth int) []polic
 			parts = append(parts, b.looped(note, depth, loop)...)
 		}
 	}
-	for _, c := range el.changed {
-		parts = append(parts, b.changePart(c, depth, loop))
+	if el.patched {
+		parts = append(parts, policy.Part{Depth: depth, Loop: loop, Text: "patched", Value: plural(el.changed, "field")})
 	}
 	if len(parts) == 0 {
 		parts = append(parts, policy.Part{Depth: depth, Loop: loop, Text: "nothing is asked of it"})

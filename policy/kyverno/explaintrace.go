@@ -46,7 +46,8 @@ type tracedElement struct {
 	value   any
 	pointer string // in the object; "" where it was made
 	verdict *verdict
-	changed []change // by mutate
+	patched bool // by mutate
+	changed int  // so many fields
 	notes   []any
 }
 
@@ -77,8 +78,8 @@ type tracedMatch struct {
 	clause  *clause
 	index   int // of anyPattern
 	value   any
-	at      *element
-	static  bool // the pattern has no variables
+	where   func() string // the pointer of value in the object; nil: it is the object
+	static  bool          // the pattern has no variables
 	verdict pattern.Verdict
 	steps   []pattern.Step
 }
@@ -156,7 +157,10 @@ func (t *trace) match(c *clause, i int, p *pattern.Pattern, value any, at *eleme
 	if t == nil {
 		return p.Match(value)
 	}
-	n := &tracedMatch{clause: c, index: i, value: value, at: at}
+	n := &tracedMatch{clause: c, index: i, value: value}
+	if at != nil { // which must not be kept: it is on the stack where nobody asks
+		n.where = at.pointer
+	}
 	n.verdict, n.steps = p.Trace(value, maxSteps)
 	n.static = c.comparison(i).template.static
 	t.note(n)
@@ -212,7 +216,8 @@ func (n *tracedList) patched(before, after map[string]any, v *verdict) {
 		return
 	}
 	if v == nil {
-		n.elements[len(n.elements)-1].changed = changes(before, after)
+		e := n.elements[len(n.elements)-1]
+		e.patched, e.changed = true, len(diff.Differences(before, after))
 	}
 	n.out(v)
 }

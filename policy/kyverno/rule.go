@@ -49,7 +49,6 @@ func (e *Engine) newProgram(p *Policy, rule *Rule) *program {
 	if v := rule.Validate; v != nil {
 		g.message = newTemplate(v.Message)
 		g.clause = newClause(v)
-		g.clause.pointer = rule.Pointer + "/validate"
 		if v.CEL != nil {
 			g.cel = sync.OnceValue(func() *celProgram { return e.newCEL(rule) })
 		}

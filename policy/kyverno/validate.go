@@ -13,7 +13,7 @@ import (
 // A clause is what validate, or an entry of its foreach, asks: deny, else a
 // pattern, else foreach.
 type clause struct {
-	pointer       string // in the policy as it is written
+	pointer       string // of an entry of foreach, in the policy as it is written
 	entries       []*entry
 	preconditions *block
 	denies        bool
