@@ -102,7 +102,7 @@ func (c *Combined) judge(ctx context.Context) error {
 	}
 	e := c.engine
 	q := question{
-		Question: opa.Question{Input: opa.Value(c.input), Data: e.data.with("Combined", "."), Now: e.now()},
+		Question: opa.Question{Input: opa.Value(c.input), Data: e.data.with("Combined", "."), Now: e.now(), Inside: new(opa.Inside)},
 		secrets:  c.secrets,
 	}
 	q.Print = e.print(q.secrets)

@@ -110,7 +110,7 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	}
 	object := req.Object.Object
 	q := question{
-		Question: opa.Question{Input: opa.Value(object), Data: e.data.about(req.Object), Now: e.now()},
+		Question: opa.Question{Input: opa.Value(object), Data: e.data.about(req.Object), Now: e.now(), Inside: new(opa.Inside)},
 		secrets:  secrets(req.Object),
 	}
 	q.Print = e.print(q.secrets)

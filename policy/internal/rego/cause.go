@@ -15,9 +15,10 @@ type Cause struct {
 // Causes is Blame that also says which of a rule's definitions gave each of
 // the values.
 func (q *Query) Causes(ctx context.Context, in Question, values []ast.Value) ([]Cause, error) {
-	o := newOrigins(in.Input)
+	o := in.origins()
 	in.Input, in.Print = o.input, nil
 	t := newTracer(o, values)
+	t.rules = &q.program.seen
 	if _, _, err := q.run(ctx, in, newBound(ctx, q.program.time), t); err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 type Program struct {
 	compiler *ast.Compiler
 	time     time.Duration
+	seen     sync.Map // of *ast.Rule: see tracer.definitions
 }
 
 // Compile takes modules by name, of v0 and v1 together. It leaves them as they
@@ -30,7 +32,7 @@ func Compile(modules map[string]*ast.Module, o Options) (*Program, error) {
 		refuse(c.Errors, mentions(modules))
 		return nil, join(moduleErrors("", c.Errors))
 	}
-	return &Program{c, limit}, nil
+	return &Program{compiler: c, time: limit}, nil
 }
 
 // compile gives the compiler a time, which it doesn't ask for itself: some of

@@ -37,6 +37,25 @@ type start struct {
 	key    bool // it is the last segment of the place, not what stands there
 }
 
+// Inside is what blame finds out about one input before it asks, so that many
+// queries may be asked about it. The zero value is ready. It is for one question
+// at a time.
+type Inside struct {
+	of      *ast.Term
+	origins *origins
+}
+
+// origins are those of the question's input.
+func (in *Question) origins() *origins {
+	if in.Inside == nil || in.Input == nil {
+		return newOrigins(in.Input)
+	}
+	if in.Inside.of != in.Input {
+		in.Inside.of, in.Inside.origins = in.Input, newOrigins(in.Input)
+	}
+	return in.Inside.origins
+}
+
 // newOrigins copies an input.
 func newOrigins(input *ast.Term) *origins {
 	o := &origins{values: map[any]int32{}, places: []origin{{parent: -1}}}

@@ -61,6 +61,9 @@ type Question struct {
 	Strict bool      // an error of a built-in function ends it, instead of being undefined
 	// Print gets what print() says, with its place. nil: nobody listens.
 	Print func(name string, line int, text string)
+	// Inside keeps what blame finds out about the input, for other questions
+	// about the same one. nil: it is found out each time.
+	Inside *Inside
 }
 
 // An Answer is what a query said.

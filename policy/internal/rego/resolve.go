@@ -81,7 +81,7 @@ func (t *tracer) owner(f *frame, v ast.Var) (*frame, int, bool) {
 	var owner *frame
 	at := 0
 	for g := f; g != nil; g = g.parent {
-		if i, ok := t.definitions(g.body)[v]; ok && i < len(g.body) && (g == f || i <= g.at) {
+		if i, ok := t.definitions(g)[v]; ok && i < len(g.body) && (g == f || i <= g.at) {
 			owner, at = g, i
 		}
 		if g.rule == nil {
@@ -459,15 +459,29 @@ func (t *tracer) defines(f *frame, x *ast.Expr, v ast.Var) bool {
 	return ok && g == f && i == x.Index
 }
 
-// definitions are the expressions of a body that its variables are first seen
-// in, those of rule arguments and of bodies around it excepted.
-func (t *tracer) definitions(body ast.Body) map[ast.Var]int {
-	if len(body) == 0 {
+// definitions are the expressions of a frame's body that its variables are
+// first seen in, those of rule arguments and of bodies around it excepted.
+func (t *tracer) definitions(f *frame) map[ast.Var]int {
+	if len(f.body) == 0 {
 		return nil
 	}
-	if d, ok := t.defs[body[0]]; ok {
+	if f.rule != nil {
+		if d, ok := t.rules.Load(f.rule); ok {
+			return d.(map[ast.Var]int)
+		}
+		d := firstSeen(f.body)
+		t.rules.Store(f.rule, d)
 		return d
 	}
+	d, ok := t.defs[f.body[0]]
+	if !ok {
+		d = firstSeen(f.body)
+		t.defs[f.body[0]] = d
+	}
+	return d
+}
+
+func firstSeen(body ast.Body) map[ast.Var]int {
 	d := map[ast.Var]int{}
 	for i, x := range body {
 		for v := range x.Vars(ast.VarVisitorParams{SkipClosures: true, SkipRefCallHead: true}) {
@@ -476,6 +490,5 @@ func (t *tracer) definitions(body ast.Body) map[ast.Var]int {
 			}
 		}
 	}
-	t.defs[body[0]] = d
 	return d
 }

@@ -1,6 +1,8 @@
 package rego
 
 import (
+	"sync"
+
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
@@ -18,6 +20,7 @@ type tracer struct {
 	from    []*ast.Rule // the definition that gave each first
 	budget  int         // how many more successes and failures are looked into
 	defs    map[*ast.Expr]map[ast.Var]int
+	rules   *sync.Map // of *ast.Rule: the same of rules' bodies, which stay
 }
 
 // A frame is one evaluation of a body.
