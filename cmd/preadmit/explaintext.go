@@ -258,6 +258,9 @@ func (p *explainPrinter) trial(t *policy.Trial, only bool) {
 		p.heading("as %s", t.As)
 	}
 	if t.Problem != "" {
+		if p.rulely {
+			p.heading("the rule is not run")
+		}
 		p.line(1, "%s", t.Problem)
 		return
 	}

@@ -327,6 +327,9 @@ func (g *celProgram) params(x *run) ([]*render.Object, *verdict) {
 		err := x.review.missing(fmt.Sprintf("needs a parameter of kind %s", g.paramKind.kind))
 		return nil, broken("error in parameterized resource", err)
 	}
+	for _, o := range found {
+		x.review.reveal(o.Object)
+	}
 	return found, nil
 }
 

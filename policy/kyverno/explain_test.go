@@ -281,7 +281,7 @@ func TestSecretsAreNotExplained(t *testing.T) {
 					}
 					for i := range es {
 						told++
-						es[i].Rules, es[i].Results = nil, nil // the policy's own text, and what is held elsewhere
+						es[i].Rules = nil // the policy's own text
 						for _, secret := range []string{"hunter2", "aHVudGVy", "4711", "NDcxMQ", "YQ=="} {
 							if text := string(bytesOf(es[i])); strings.Contains(text, secret) {
 								t.Errorf("%s: %s on %s quotes %q: %s", file, p.Name, req.Name, secret, text)

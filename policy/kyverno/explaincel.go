@@ -59,7 +59,6 @@ func (b *account) celTrials(base policy.Trial, exempt string) []policy.Trial {
 			if p != nil {
 				key := p.Key()
 				t.Param = &key
-				b.review.reveal(p.Object)
 			}
 			if i == 0 {
 				t.Conditions, t.Variables = base.Conditions, base.Variables

@@ -3,7 +3,6 @@ package kyverno
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -116,16 +115,15 @@ func (b *account) conditionText(c *conditions.Condition) string {
 // each goes through the conditions of a block in order, with what was compared
 // of each: nil where it was not come to.
 func (n *tracedBlock) each(do func(*conditions.Condition, *tracedCondition)) {
+	compares := make(map[*conditions.Condition]*tracedCondition, len(n.compares))
+	for i := range n.compares {
+		compares[n.compares[i].Condition] = &n.compares[i]
+	}
 	for i := range n.block.block.Groups {
 		g := &n.block.block.Groups[i]
 		for _, list := range [][]conditions.Condition{g.Any, g.All} {
 			for j := range list {
-				at := slices.IndexFunc(n.compares, func(c tracedCondition) bool { return c.Condition == &list[j] })
-				if at < 0 {
-					do(&list[j], nil)
-					continue
-				}
-				do(&list[j], &n.compares[at])
+				do(&list[j], compares[&list[j]])
 			}
 		}
 	}

@@ -161,7 +161,7 @@ func (t *trace) match(c *clause, i int, p *pattern.Pattern, value any, at *eleme
 	if at != nil { // which must not be kept: it is on the stack where nobody asks
 		n.where = at.pointer
 	}
-	n.verdict, n.steps = p.Trace(value, maxSteps)
+	n.verdict, n.steps = p.Trace(value, max(maxSteps-t.notes/16, 8))
 	n.static = c.comparison(i).template.static
 	t.note(n)
 	t.notes += len(n.steps)

@@ -324,6 +324,7 @@ func (x *run) targetsOf(t *patchTarget, s *scope) ([]*render.Object, error) {
 }
 
 func (x *run) mutateTarget(t *patchTarget, s *scope, o *render.Object) Response {
+	x.review.reveal(o.Object)
 	outer := *s
 	outer.target, _ = floats(o.Object).(map[string]any)
 	inner := outer.inner(nil, t.entries)

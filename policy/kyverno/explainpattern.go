@@ -1,0 +1,192 @@
+package kyverno
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/pattern"
+	"github.com/preadmit/preadmit/render"
+)
+
+// pattern tells a pattern, or one of several, on the whole object.
+func (b *account) pattern(c *clause, i int, at string, written any) policy.Evaluation {
+	e := b.described(b.name(b.at(c)+at), b.at(c)+at, strings.TrimSpace(yamlText(written, maxExpression)))
+	n := b.matched(b.trace.whole, c, i)
+	switch {
+	case n == nil && b.review.object == nil:
+		e.NotRun = "nothing is left of an object that is deleted"
+		return e
+	case n == nil:
+		e.NotRun = "those before it decide"
+		return e
+	}
+	e.Parts = cutParts(b.steps(n, 0, ""))
+	failed := b.step(n, n.failing())
+	switch n.verdict.Status {
+	case pattern.Pass:
+		e.Value = "true"
+		return e
+	case pattern.Skip:
+		e.Value, e.Summary = "skipped", b.because(n, failed)
+		return e
+	case pattern.Error:
+		e.Value = "error"
+		e.Error, _ = b.broken(fmt.Errorf("%s", n.verdict.Err))
+	default:
+		e.Value = "false"
+	}
+	e.Summary = b.because(n, failed)
+	e.Culprits = b.culprits([]string{n.verdict.Pointer}, failed.Text)
+	return e
+}
+
+// because says in a line what of a pattern does not hold.
+func (b *account) because(n *tracedMatch, failed policy.Part) string {
+	if failed.Text == "" {
+		return ""
+	}
+	text := failed.Text + " does not hold"
+	if failed.Loop != "" {
+		text += " for " + failed.Loop
+	}
+	return text
+}
+
+// matched is what was noted of a pattern in an element.
+func (b *account) matched(in *tracedElement, c *clause, i int) *tracedMatch {
+	for _, n := range in.notes {
+		if n, ok := n.(*tracedMatch); ok && n.clause == c && n.index == i {
+			return n
+		}
+	}
+	return nil
+}
+
+// failing is the step that the verdict hung on: the innermost of the last that
+// did not hold.
+func (n *tracedMatch) failing() *pattern.Step {
+	for i := len(n.steps) - 1; i >= 0; i-- {
+		if s := &n.steps[i]; s.Status != pattern.Pass && (n.verdict.Status == pattern.Skip || s.Status != pattern.Skip) &&
+			(n.verdict.Pointer == "" || strings.HasPrefix(n.verdict.Pointer, s.Pointer) || strings.HasPrefix(s.Pointer, n.verdict.Pointer)) {
+			return s
+		}
+	}
+	return nil
+}
+
+// steps are the parts of a pattern.
+func (b *account) steps(n *tracedMatch, depth int, loop string) []policy.Part {
+	var parts []policy.Part
+	for i := range n.steps {
+		p := b.step(n, &n.steps[i])
+		p.Depth += depth
+		if p.Loop == "" {
+			p.Loop = loop
+		}
+		parts = append(parts, p)
+	}
+	return thinned(parts, n.steps)
+}
+
+// thinned leaves out steps that hold where there are too many to read.
+func thinned(parts []policy.Part, steps []pattern.Step) []policy.Part {
+	most := maxParts / 2
+	if len(parts) <= most {
+		return parts
+	}
+	var kept []policy.Part
+	for i, p := range parts {
+		if i < most/2 || i >= len(parts)-most/4 || steps[i].Status == pattern.Fail && len(kept) < most {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+// step is a step of a pattern as a part.
+func (b *account) step(n *tracedMatch, s *pattern.Step) policy.Part {
+	if s == nil {
+		return policy.Part{}
+	}
+	object, prefix := n.value, ""
+	if n.where != nil {
+		if at := n.where(); at != "" {
+			object, prefix = b.seen(), at
+		}
+	}
+	loop, steps := b.elementIn(object, prefix+s.Pointer)
+	keys := render.Path(s.Place)
+	if from := steps - len(render.Path(prefix)); from > 0 && from < len(keys) {
+		keys = keys[from:]
+	}
+	text := joined(keys)
+	if s.Scalar {
+		text += ": " + b.show(s.Wants, !n.static)
+	}
+	return policy.Part{
+		Depth: s.Depth, Loop: loop, Text: text, Value: b.came(s), Origin: b.placeOf(n.clause, n.index, s.Place),
+	}
+}
+
+// joined are keys of a pattern as people write them.
+func joined(keys []string) string {
+	var b strings.Builder
+	for _, k := range keys {
+		switch _, key := pattern.ParseKey(k); {
+		case digits(k):
+			b.WriteString("[" + k + "]")
+		case strings.ContainsAny(key, ". "):
+			b.WriteString("[" + strconv.Quote(k) + "]")
+		default:
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(k)
+		}
+	}
+	return b.String()
+}
+
+// placeOf is the line of the policy that a place of a pattern is written on:
+// what autogen put around it is not there.
+func (b *account) placeOf(c *clause, i int, place string) render.Span {
+	at := b.at(c) + "/pattern"
+	if c.pattern == nil {
+		at = b.at(c) + "/anyPattern/" + itoa(i)
+	}
+	return span(b.program.policy.Object, at+strings.TrimPrefix(place, b.program.rule.Prefix))
+}
+
+// came is what a step of a pattern came to, in words.
+func (b *account) came(s *pattern.Step) string {
+	it := "it is " + b.show(s.Value, true)
+	if _, ok := s.Value.(map[string]any); ok && !s.Scalar {
+		it = "it is there"
+	}
+	switch holds := s.Status == pattern.Pass; {
+	case s.Anchor == pattern.Negation && holds:
+		return "yes, there is none"
+	case s.Anchor == pattern.Negation:
+		return "no, " + it
+	case !s.Found && holds && s.Anchor != pattern.None:
+		return "yes, there is none, and none is needed"
+	case s.Anchor == pattern.Existence && holds:
+		return "yes, one of them is so"
+	case s.Anchor == pattern.Existence && s.Status == pattern.Fail:
+		return "no, none of them is so"
+	case !s.Found:
+		it = "there is none"
+	}
+	switch {
+	case s.Status == pattern.Pass:
+		return "yes, " + it
+	case s.Anchor == pattern.Global:
+		return "no, so the rule is skipped: " + it
+	case s.Status == pattern.Skip:
+		return "no, so it is skipped: " + it
+	default:
+		return "no, " + it
+	}
+}
