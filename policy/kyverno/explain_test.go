@@ -148,6 +148,9 @@ func (h *explained) agrees(x policy.Explainer, req *policy.Request, p *Policy, r
 	if d := cmp.Diff(want, got); d != "" {
 		h.t.Errorf("%s/%s on %s %s: -judged +explained:\n%s", p.Name, rule, req.Operation, req.Name, d)
 	}
+	if rule != "" {
+		return
+	}
 	if again, _ := x.Explain(context.Background(), req, p.Name, rule); !slices.Equal(bytesOf(es), bytesOf(again)) {
 		h.t.Errorf("%s/%s on %s %s: a second explanation differs", p.Name, rule, req.Operation, req.Name)
 	}
