@@ -41,13 +41,17 @@ func TestRegoCost(t *testing.T) {
 		objects := filepath.Join(dir, fmt.Sprint(n))
 		makeObjects(t, objects, n)
 		check := []string{"check", objects, "--no-cache", "--fail-on", "never", "-q", "-o", "json"}
-		beside(t, fmt.Sprintf("gator test, %d objects, policies about one object", n),
+		rounds := 5
+		if n > 1000 {
+			rounds = 3
+		}
+		beside(t, rounds, fmt.Sprintf("gator test, %d objects, policies about one object", n),
 			[]string{gator, "test", "-f", alone, "-f", objects, "-o", "json"}, append([]string{bin, "-p", alone}, check...))
 		if n <= 1000 { // of 10,000 gator holds each against all others, for minutes
-			beside(t, fmt.Sprintf("gator test, %d objects, all policies", n),
+			beside(t, rounds, fmt.Sprintf("gator test, %d objects, all policies", n),
 				[]string{gator, "test", "-f", all, "-f", objects, "-o", "json"}, append([]string{bin, "-p", all}, check...))
 		}
-		beside(t, fmt.Sprintf("conftest test, %d objects", n),
+		beside(t, rounds, fmt.Sprintf("conftest test, %d objects", n),
 			[]string{conftest, "test", "--all-namespaces", "-p", policies, "-d", data, "-o", "json", objects},
 			append([]string{bin, "-p", policies, "--data", data}, check...))
 	}
@@ -65,10 +69,10 @@ func (s usage) String() string {
 }
 
 // beside runs two programs in turn and prints the middle of what each takes.
-func beside(t *testing.T, what string, theirs, ours []string) {
+func beside(t *testing.T, rounds int, what string, theirs, ours []string) {
 	t.Helper()
 	var a, b []usage
-	for range 5 {
+	for range rounds {
 		a = append(a, spend(t, theirs))
 		b = append(b, spend(t, ours))
 	}
