@@ -35,6 +35,21 @@ spec:
 ` + indent(rego, 6)
 }
 
+// nativeOf is a template of kind K in CEL, with a source that is indented by ten.
+func nativeOf(source string) string {
+	return `
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: k}
+spec:
+  crd: {spec: {names: {kind: K}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    code:
+    - engine: K8sNativeValidation
+      source:` + source + "\n"
+}
+
 func indent(text string, n int) string {
 	pad := strings.Repeat(" ", n)
 	return pad + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n"+pad) + "\n"
@@ -181,6 +196,40 @@ violation[{"msg": "a", "details": {"n": 1}}]`) + plainConstraint, pod,
 		{
 			"an object of the namespace", templateOf("package k\nviolation[{\"msg\": \"x\"}] { input.review.namespaceObject.metadata.name == \"shop\" }") + plainConstraint, pod,
 			[]string{"unknown deny K/c: needs to know namespace shop: give the Namespace with --with"},
+		},
+		{
+			"who makes the request, by another name", templateOf("package k\nviolation[{\"msg\": \"x\"}] { r := input.review; not r.userInfo.username == \"me\" }") + plainConstraint, pod,
+			[]string{"unknown deny K/c: needs to know who makes the request: give the user with --as"},
+		},
+		{
+			"who makes the request does not matter", templateOf("package k\nviolation[{\"msg\": \"x\"}] { input.review.kind.kind == \"Service\"; input.review.userInfo.username != \"me\" }") + plainConstraint, pod,
+			[]string{"pass deny K/c"},
+		},
+		{
+			"who makes the request, in CEL", nativeOf(`
+          validations:
+          - expression: request.userInfo.username != "me"
+          - expression: '!has(request.userInfo.uid)'
+          - {expression: object.metadata.name != "web", message: no web}
+          - expression: object.kind == "Pod" || request.userInfo.username != "me"`) + plainConstraint, pod,
+			[]string{"fail deny K/c: no web", "unknown deny K/c: needs to know who makes the request: give the user with --as"},
+		},
+		{
+			"what does not matter, in CEL", nativeOf(`
+          variables: [{name: me, expression: request.userInfo.username == "me"}]
+          validations: [{expression: object.kind == "Pod" || variables.me || namespaceObject.metadata.name == "a"}]`) + plainConstraint, pod,
+			[]string{"pass deny K/c"},
+		},
+		{
+			"what a variable needs, in CEL", nativeOf(`
+          variables: [{name: me, expression: request.userInfo.username == "me"}]
+          validations: [{expression: variables.me}, {expression: '!variables.me'}, {expression: namespaceObject.metadata.name == "a"}]`) + plainConstraint, pod,
+			[]string{"unknown deny K/c: needs to know namespace shop: give the Namespace with --with; to know who makes the request: give the user with --as"},
+		},
+		{
+			"a match condition that needs the user", nativeOf(`
+          matchCondition: [{name: a, expression: request.userInfo.username != "me"}, {name: b, expression: object.kind == "Service"}]
+          validations: [{expression: "false"}]`) + plainConstraint, pod, []string{`skip deny K/c: exempt by match condition "b"`},
 		},
 		{
 			"operations", strings.Replace(templateOf(labelled), "  - target:", "  - operations: [UPDATE]\n    target:", 1) + plainConstraint, pod, nil,

@@ -215,7 +215,7 @@ func (r *review) nativeTrial(c *constraint, t *policy.Trial) {
 	x.begin(nativeBudget, false)
 	for i, e := range x.code.validations {
 		ev := x.evaluation(fmt.Sprintf("validations[%d]", i), e)
-		if ev.Value != "true" {
+		if ev.Value != "true" && ev.Unknown == "" {
 			x.tell(e, &ev)
 		}
 		t.Validations = append(t.Validations, ev)
@@ -226,6 +226,8 @@ func (r *review) nativeTrial(c *constraint, t *policy.Trial) {
 		switch v := x.slots[i].value; {
 		case v == nil:
 			ev.NotRun = "nothing read it"
+		case types.IsError(v) && len(x.slots[i].asked) > 0:
+			ev.Unknown = x.undecided(x.slots[i].asked).Message
 		case types.IsError(v):
 			ev.Error = x.told(e, v.(*types.Err)).Error()
 		case r.secret():
@@ -245,6 +247,8 @@ func (x *nativeRun) evaluation(name string, e *expression) policy.Evaluation {
 	switch {
 	case errors.Is(err, errBudget):
 		ev.Error = err.Error()
+	case errors.Is(err, errOpen):
+		ev.Unknown = x.undecided(x.asked).Message
 	case err != nil:
 		ev.Error = cel.Shorten(err.Error(), maxMessage)
 	default:

@@ -20,20 +20,34 @@ type inventoryUse struct {
 // add notes a reference to data.inventory: what does not name a kind may be
 // about all.
 func (u *inventoryUse) add(ref ast.Ref) {
-	at := 5
-	if len(ref) > 2 && ref[2].Equal(ast.StringTerm("cluster")) {
-		at = 4
-	}
-	if len(ref) > at {
-		if kind, ok := ref[at].Value.(ast.String); ok {
-			if u.kinds == nil {
-				u.kinds = map[string]bool{}
-			}
-			u.kinds[string(kind)] = true
-			return
+	if kind, ok := kindIn(ref); ok {
+		if u.kinds == nil {
+			u.kinds = map[string]bool{}
 		}
+		u.kinds[kind] = true
+		return
 	}
 	u.all = true
+}
+
+// kindIn is the kind that a reference names, behind the scope and the version:
+// data.inventory.namespace[namespace][version].Pod.
+func kindIn(ref ast.Ref) (string, bool) {
+	if len(ref) < 3 {
+		return "", false
+	}
+	at := 0
+	switch {
+	case ref[2].Equal(ast.StringTerm("cluster")):
+		at = 4
+	case ref[2].Equal(ast.StringTerm("namespace")):
+		at = 5
+	}
+	if at == 0 || len(ref) <= at {
+		return "", false
+	}
+	kind, ok := ref[at].Value.(ast.String)
+	return string(kind), ok
 }
 
 // An inventory is data.inventory: the objects of the cluster that Gatekeeper
@@ -44,13 +58,14 @@ type inventory struct {
 	config  *config
 	use     *inventoryUse // of all templates; nil: nothing reads it
 
-	terms *sync.Map // of *render.Object: *entry
-	once  sync.Once
-	seen  []*entry              // in order
-	own   map[entryKey]bool     // applied by several units
-	whole *view                 // for units that have none of these
-	units sync.Map              // of *render.Unit: *view
-	keyed map[*render.Unit]bool // units that have some of these
+	terms    *sync.Map // of *render.Object: *entry
+	once     sync.Once
+	seen     []*entry              // in order
+	own      map[entryKey]bool     // applied by several units
+	keyed    map[*render.Unit]bool // units that have some of these
+	clusters map[string]bool       // that have some of what is seen
+	whole    *view                 // for who sees it all
+	views    sync.Map              // of *render.Unit, and of the names of clusters: *view
 }
 
 // A view is the inventory as the objects of a unit see it.
@@ -167,18 +182,26 @@ func replaced(o ast.Object, path []string, leaf *ast.Term) (ast.Object, bool) {
 // viewOf is the inventory as a unit's objects see it.
 func (i *inventory) viewOf(unit *render.Unit) *view {
 	i.once.Do(i.fill)
-	if unit == nil || !i.keyed[unit] {
+	var key any
+	switch {
+	case unit == nil:
 		return i.whole
+	case i.keyed[unit]:
+		key = unit
+	case unit.Cluster == "" || len(i.clusters) == 0 || len(i.clusters) == 1 && i.clusters[unit.Cluster]:
+		return i.whole
+	default:
+		key = unit.Cluster
 	}
-	if v, ok := i.units.Load(unit); ok {
-		return v.(*view)
+	v, ok := i.views.Load(key)
+	if !ok {
+		v, _ = i.views.LoadOrStore(key, i.view(unit))
 	}
-	v, _ := i.units.LoadOrStore(unit, i.view(unit))
 	return v.(*view)
 }
 
 func (i *inventory) fill() {
-	i.own, i.keyed = map[entryKey]bool{}, map[*render.Unit]bool{}
+	i.own, i.keyed, i.clusters = map[entryKey]bool{}, map[*render.Unit]bool{}, map[string]bool{}
 	first := map[entryKey]*entry{}
 	for _, kind := range i.options.Cluster.Kinds() {
 		if !i.use.all && !i.use.kinds[kind.Kind] || !i.syncs(kind) {
@@ -197,12 +220,24 @@ func (i *inventory) fill() {
 			}
 		}
 	}
+	i.tellUnits()
+	i.whole = i.view(nil)
+}
+
+// tellUnits finds out what makes units see other things than the whole.
+func (i *inventory) tellUnits() {
 	for _, e := range i.seen {
-		if i.own[e.key] && e.object.Unit != nil {
-			i.keyed[e.object.Unit] = true
+		unit := e.object.Unit
+		if unit == nil {
+			continue
+		}
+		if i.own[e.key] {
+			i.keyed[unit] = true
+		}
+		if unit.Cluster != "" {
+			i.clusters[unit.Cluster] = true
 		}
 	}
-	i.whole = i.view(nil)
 }
 
 // syncs says whether objects of a kind are in the inventory, in some version.

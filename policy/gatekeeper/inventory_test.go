@@ -1,9 +1,12 @@
 package gatekeeper
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -69,6 +72,61 @@ func TestInventoryUnits(t *testing.T) {
 		req.Object.Unit = unit
 		if diff := cmp.Diff(want, said(t, e, req)); diff != "" {
 			t.Error(diff)
+		}
+	}
+}
+
+// TestInventoryClusters holds that objects see nothing of another cluster's,
+// even where no object goes to both.
+func TestInventoryClusters(t *testing.T) {
+	t.Parallel()
+	unit := func(cluster, path string) *render.Unit {
+		u := &render.Unit{Cluster: cluster}
+		u.Path = path
+		return u
+	}
+	var objects []*render.Object
+	for i, u := range []*render.Unit{unit("dev", "a"), unit("dev", "b"), unit("prod", "c")} {
+		o := parseOne(t, fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: s%d, namespace: shop}, spec: {port: %d}}`, i, i))
+		o.Unit = u
+		objects = append(objects, o)
+	}
+	e, err := New(parseAll(t, templateOf(seesServices)+plainConstraint), Options{Cluster: policy.NewCluster(objects...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev, prod := []string{"fail deny K/c: shop/s0 0", "fail deny K/c: shop/s1 1"}, []string{"fail deny K/c: shop/s2 2"}
+	for _, c := range []struct {
+		unit *render.Unit
+		want []string
+	}{
+		{objects[0].Unit, dev}, {unit("dev", "without any"), dev},
+		{objects[2].Unit, prod},
+		{unit("stage", ""), []string{"pass deny K/c"}},
+		{unit("", "anywhere"), slices.Concat(dev, prod)},
+	} {
+		req := requestOf(t, pod)
+		req.Object.Unit = c.unit
+		if diff := cmp.Diff(c.want, said(t, e, req)); diff != "" {
+			t.Errorf("%v: %s", c.unit, diff)
+		}
+	}
+}
+
+func TestKindsOfInventory(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]inventoryUse{
+		`data.inventory.cluster["v1"].Namespace[name]`:              {kinds: map[string]bool{"Namespace": true}},
+		`data.inventory.namespace[ns]["v1"]["Service"]`:             {kinds: map[string]bool{"Service": true}},
+		`data.inventory.namespace[ns][v][kind]`:                     {all: true},
+		`data.inventory[scope]["v1"]["Namespace"]["kube-system"]`:   {all: true},
+		`data.inventory[scope][ns]["v1"]["Service"]["kube-system"]`: {all: true},
+		`data.inventory`: {all: true},
+	} {
+		var u inventoryUse
+		u.add(ast.MustParseRef(text))
+		if diff := cmp.Diff(want, u, cmp.AllowUnexported(inventoryUse{})); diff != "" {
+			t.Errorf("%s: %s", text, diff)
 		}
 	}
 }

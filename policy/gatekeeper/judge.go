@@ -81,13 +81,6 @@ func (c *constraint) said(o policy.Outcome, message string) Response {
 
 // askRego asks a constraint whose template is in Rego.
 func (r *review) askRego(c *constraint) []Response {
-	code := c.template.rego
-	if open := r.unknown(code.readsUser, code.readsNamespace); open != "" {
-		return []Response{c.said(policy.Unknown, open)}
-	}
-	if code.readsClock && r.engine.options.Now == nil && !r.engine.options.Written {
-		return []Response{c.said(policy.Unknown, "needs to know the time")}
-	}
 	if c.slow.Load() > int64(patience) {
 		return []Response{c.said(policy.Error, "the template's Rego took too long on other objects, and is not asked about this one")}
 	}
@@ -134,7 +127,7 @@ func (r *review) question(c *constraint) rego.Question {
 		[2]*ast.Term{ast.StringTerm("review"), r.input()},
 		[2]*ast.Term{ast.StringTerm("parameters"), c.parameters},
 	)
-	q := rego.Question{Input: ast.NewTerm(input)}
+	q := rego.Question{Input: ast.NewTerm(input), Open: r.openPlaces()}
 	if c.template.rego.inventory != nil {
 		q.Data = r.engine.inventory.data(r)
 	}
@@ -147,21 +140,6 @@ func (r *review) question(c *constraint) rego.Question {
 		}
 	}
 	return q
-}
-
-// unknown is what a template's verdict hangs on that is not known; "" if there
-// is nothing.
-func (r *review) unknown(readsUser, readsNamespace bool) string {
-	if r.engine.options.Written {
-		return ""
-	}
-	switch {
-	case readsUser && !r.userKnown:
-		return "needs to know who makes the request: give the user with --as"
-	case readsNamespace && r.namespace != nil && !r.namespace.known:
-		return fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", r.namespace.name)
-	}
-	return ""
 }
 
 // A violation is an element of the set that a template makes.

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	celgo "github.com/google/cel-go/cel"
-	celast "github.com/google/cel-go/common/ast"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
@@ -30,8 +29,6 @@ type nativeCode struct {
 	validations []*expression
 	messages    []*expression // by validation; nil for those without
 	fixed       []string      // messages by validation, as they are written
-
-	readsUser, readsNamespace bool
 
 	bounds [len(buckets)]func() uint64 // of the cost of everything
 }
@@ -96,7 +93,7 @@ func (k *compiler) newNative(o *render.Object, pointer string, source map[string
 	if errs = append(errs, more...); len(more) > 0 {
 		return nil, errs
 	}
-	c.ready(envs)
+	c.ready()
 	return c, errs
 }
 
@@ -243,7 +240,7 @@ func expressionError(o *render.Object, pointer, source string, err error) error 
 }
 
 // ready prepares what is needed once the expressions are compiled.
-func (c *nativeCode) ready(_ *nativeEnvs) {
+func (c *nativeCode) ready() {
 	variables := make([]explain.Variable, len(c.variables))
 	for i, v := range c.variables {
 		variables[i] = explain.Variable{Name: v.name, AST: v.program.AST}
@@ -261,33 +258,7 @@ func (c *nativeCode) ready(_ *nativeEnvs) {
 			return x
 		})
 	}
-	c.each(func(e *expression) {
-		c.readsUser = c.readsUser || selectsUser(e.program.AST)
-		c.readsNamespace = c.readsNamespace || names(e.program.AST, "namespaceObject")
-	})
 	for i := range buckets {
 		c.bounds[i] = sync.OnceValue(func() uint64 { return c.bound(buckets[i]) })
 	}
-}
-
-// names says whether an expression reads a variable.
-func names(a *celgo.Ast, name string) bool {
-	root := celast.NavigateAST(a.NativeRep())
-	for _, e := range celast.MatchDescendants(root, celast.KindMatcher(celast.IdentKind)) {
-		if e.AsIdent() == name {
-			return true
-		}
-	}
-	return false
-}
-
-// selectsUser says whether an expression reads who makes the request.
-func selectsUser(a *celgo.Ast) bool {
-	root := celast.NavigateAST(a.NativeRep())
-	for _, e := range celast.MatchDescendants(root, celast.KindMatcher(celast.SelectKind)) {
-		if e.AsSelect().FieldName() == "userInfo" && e.AsSelect().Operand().Kind() == celast.IdentKind && e.AsSelect().Operand().AsIdent() == "request" {
-			return true
-		}
-	}
-	return false
 }

@@ -3,9 +3,11 @@ package gatekeeper
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/bits"
 	"reflect"
+	"slices"
 	"strings"
 
 	celgo "github.com/google/cel-go/cel"
@@ -85,13 +87,26 @@ func (r *review) frozen() *nativeReview {
 		return v
 	}
 	n.object, n.old = freeze(r.celObject()), freeze(r.old)
-	n.request = freeze(r.fields)
-	n.space = types.NullValue
-	if r.namespace != nil && r.namespace.object != nil && !r.engine.options.Written {
+	n.request, n.space = freeze(r.celRequest()), types.NullValue
+	switch {
+	case r.namespaceOpen():
+		n.space = &open{r, r.needsNamespace()}
+	case r.namespace != nil && r.namespace.object != nil && !r.engine.options.Written:
 		n.space = freeze(namespaceTree(r.namespace.object, r.namespace.name))
 	}
 	n.made = true
 	return n
+}
+
+// celRequest is the request as CEL sees it, with what tells where nobody knows
+// who makes it.
+func (r *review) celRequest() map[string]any {
+	if !r.userOpen() {
+		return r.fields
+	}
+	fields := maps.Clone(r.fields)
+	fields["userInfo"] = &open{r, needsUser}
+	return fields
 }
 
 func (r *review) celObject() map[string]any {
@@ -118,14 +133,11 @@ type nativeRun struct {
 type slot struct {
 	value ref.Val
 	busy  bool
+	asked []string // what it came to read that nobody knows
 }
 
 // askNative asks a constraint whose template is in CEL.
 func (r *review) askNative(c *constraint) []Response {
-	code := c.template.native
-	if open := r.unknown(code.readsUser, code.readsNamespace); open != "" {
-		return []Response{c.said(policy.Unknown, open)}
-	}
 	x := r.nativeRun(c)
 	if said, done := x.matchConditions(); done {
 		return said
@@ -156,12 +168,20 @@ func (x *nativeRun) begin(budget int64, conditions bool) {
 
 var errBudget = errors.New("validation failed due to running out of cost budget, no further validation rules will be run")
 
-// eval evaluates an expression. Its error is errBudget, or has the API
-// server's words.
+// errOpen is why an expression has no value that came to read what nobody knows:
+// review.asked tells what that is.
+var errOpen = errors.New("undecided")
+
+// eval evaluates an expression. Its error is errBudget or errOpen, or has the
+// API server's words.
 func (x *nativeRun) eval(e *expression) (ref.Val, error) {
+	x.asked = x.asked[:0]
 	v, err := x.program(e)
 	if x.remaining < 0 {
 		return nil, errBudget
+	}
+	if err != nil && len(x.asked) > 0 {
+		return nil, errOpen
 	}
 	if err != nil {
 		return nil, fmt.Errorf("expression '%v' resulted in error: %w", e.source, x.told(e, err))
@@ -198,17 +218,22 @@ func (x *nativeRun) matchConditions() (said []Response, done bool) {
 		return nil, false
 	}
 	x.begin(celconfig.RuntimeCELCostBudgetMatchConditions, true)
-	var wrong []string
+	var wrong, needs []string
 	for _, e := range x.code.conditions {
 		v, err := x.eval(e)
 		switch {
 		case errors.Is(err, errBudget):
 			return []Response{x.broken(err)}, true
+		case errors.Is(err, errOpen):
+			needs = append(needs, x.asked...)
 		case err != nil:
 			wrong = append(wrong, err.Error())
 		case v == types.False:
 			return []Response{x.c.said(policy.Skip, fmt.Sprintf("exempt by match condition %q", e.name))}, true
 		}
+	}
+	if len(needs) > 0 {
+		return []Response{x.undecided(needs)}, true
 	}
 	if len(wrong) > 0 {
 		return []Response{x.broken(errors.New(strings.Join(wrong, ", ")))}, true
@@ -225,16 +250,26 @@ func (x *nativeRun) broken(err error) Response {
 	return r
 }
 
+// undecided is the response of what hangs on things that nobody knows.
+func (x *nativeRun) undecided(needs []string) Response {
+	slices.Sort(needs)
+	return x.c.said(policy.Unknown, "needs "+strings.Join(slices.Compact(needs), "; "))
+}
+
 // validations evaluates the validations, and the messages of those that fail.
 func (x *nativeRun) validations() []Response {
 	x.begin(nativeBudget, false)
 	var all []Response
+	var needs []string
 	for i, e := range x.code.validations {
 		v, err := x.eval(e)
 		var r Response
 		switch {
 		case errors.Is(err, errBudget):
 			return []Response{x.broken(err)}
+		case errors.Is(err, errOpen):
+			needs = append(needs, x.asked...)
+			continue
 		case err != nil:
 			r = x.broken(err)
 		case v == types.True:
@@ -249,6 +284,9 @@ func (x *nativeRun) validations() []Response {
 			r.Fields, r.telling = x.blame(e)
 		}
 		all = append(all, r)
+	}
+	if len(needs) > 0 {
+		all = append(all, x.undecided(needs))
 	}
 	if len(all) == 0 {
 		return []Response{x.c.said(policy.Pass, "")}
@@ -369,11 +407,15 @@ func (v *variables) Find(key ref.Val) (ref.Val, bool) {
 		return types.NewErr("variable %q reads itself", string(name)), true
 	case s.value == nil:
 		s.busy = true
+		before := len(v.asked)
 		value, err := (*nativeRun)(v).program(v.code.variables[i])
+		s.asked = slices.Clone(v.asked[before:])
 		if err != nil {
 			value = types.NewErr("composited variable %q fails to evaluate: %v", string(name), err)
 		}
 		s.value, s.busy = value, false
+	default:
+		v.asked = append(v.asked, s.asked...)
 	}
 	return s.value, true
 }

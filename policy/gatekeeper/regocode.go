@@ -20,12 +20,7 @@ type regoCode struct {
 	text  string
 	query *rego.Query
 
-	// What of its input and of data the code names, wherever: verdicts hang on
-	// it where it is not known.
-	readsUser      bool
-	readsNamespace bool
-	readsClock     bool
-	inventory      *inventoryUse // nil: nothing of data.inventory
+	inventory *inventoryUse // what of data.inventory it names; nil: nothing
 }
 
 // A regoSource is the Rego of a target as it is written, with pointers.
@@ -77,9 +72,6 @@ var (
 	violationRef = ast.Ref{dataTerm, ast.StringTerm("template"), ast.StringTerm("violation")}
 	libRef       = ast.Ref{dataTerm, ast.StringTerm("lib")}
 	inventoryRef = ast.Ref{dataTerm, ast.StringTerm("inventory")}
-	userRef      = ast.MustParseRef("input.review.userInfo")
-	clockRef     = ast.NowNanos.Ref()
-	namespaceRef = ast.MustParseRef("input.review.namespaceObject")
 )
 
 // newRegoCode parses, checks and compiles the Rego of a target. The errors are
@@ -249,12 +241,9 @@ func (c *regoCompiler) checkModule(m *ast.Module) {
 	}
 }
 
-// note looks what the code reads.
+// note looks what of data.inventory the code reads.
 func (r *regoCode) note(m *ast.Module) {
 	ast.WalkRefs(m, func(ref ast.Ref) bool {
-		r.readsUser = r.readsUser || mayBe(ref, userRef)
-		r.readsNamespace = r.readsNamespace || mayBe(ref, namespaceRef)
-		r.readsClock = r.readsClock || ref.Equal(clockRef)
 		if ref.HasPrefix(inventoryRef) {
 			if r.inventory == nil {
 				r.inventory = &inventoryUse{}
@@ -263,22 +252,4 @@ func (r *regoCode) note(m *ast.Module) {
 		}
 		return false
 	})
-}
-
-// mayBe says whether a reference, which has variables perhaps, names what is
-// at another or below it. That of a whole of which it is a part does not count:
-// code hands on input.review, and names what it reads of it elsewhere.
-func mayBe(ref, other ast.Ref) bool {
-	if len(ref) < len(other) {
-		return false
-	}
-	for i, t := range other {
-		if _, isVar := ref[i].Value.(ast.Var); i > 0 && isVar {
-			continue
-		}
-		if !ref[i].Equal(t) {
-			return false
-		}
-	}
-	return true
 }

@@ -30,7 +30,8 @@ type review struct {
 	term      *ast.Term  // input.review
 	before    *rego.Data // data.inventory
 	native    nativeReview
-	exemption string // why policies don't judge it
+	asked     []string // what CEL came to read that is not known
+	exemption string   // why policies don't judge it
 }
 
 // reviewOf is the review of a request, as the webhook makes it.

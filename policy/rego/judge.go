@@ -97,6 +97,9 @@ func (n *namespace) exempt(ctx context.Context, q *question) (exemption, error) 
 	if err != nil {
 		return x, err
 	}
+	if len(answer.Unknown) > 0 {
+		x.doubts = append(x.doubts, "there may be an exception, which needs "+strings.Join(answer.Unknown, "; "))
+	}
 	x.names = map[string]bool{}
 	for _, list := range elements(answer.Value) {
 		for _, v := range elements(list) {
@@ -106,7 +109,7 @@ func (n *namespace) exempt(ctx context.Context, q *question) (exemption, error) 
 		}
 	}
 	if len(answer.Errors) > 0 {
-		x.doubts = []string{telling("there may be an exception: "+swallowed(answer.Errors), q.secrets)}
+		x.doubts = append(x.doubts, telling("there may be an exception: "+swallowed(answer.Errors), q.secrets))
 	}
 	return x, nil
 }
@@ -156,6 +159,12 @@ func (r *rule) judge(ctx context.Context, q *question, tell func(*rule, finding)
 	}
 	if err != nil {
 		tell(r, r.failed(q, r.name(), err))
+		return nil
+	}
+	if len(answer.Unknown) > 0 {
+		f := r.finding(policy.Unknown)
+		f.Message = "needs " + strings.Join(answer.Unknown, "; ")
+		tell(r, f)
 		return nil
 	}
 	found, err := r.violations(ctx, q, answer.Value)

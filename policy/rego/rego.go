@@ -41,7 +41,7 @@ type Options struct {
 	Namespaces []string
 
 	Data []Document // what stands under data besides rules: see [LoadData]
-	Now  time.Time  // what time.now_ns says
+	Now  time.Time  // what time.now_ns says; zero: what asks for the time is undecided
 
 	// Time is what one rule may take on one input; zero is five seconds.
 	Time time.Duration

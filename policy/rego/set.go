@@ -82,7 +82,7 @@ func (s *set) ask(ctx context.Context, q *question) error {
 	}
 	s.asked.Add(1)
 	answer, err := s.query.Ask(ctx, q.Question)
-	if err != nil || len(answer.Errors) > 0 {
+	if err != nil || len(answer.Errors)+len(answer.Unknown) > 0 {
 		s.broken.Add(1)
 		return ctx.Err()
 	}

@@ -113,6 +113,8 @@ func (t *unitTest) run(ctx context.Context, program *opa.Program, data *opa.Data
 	switch {
 	case err != nil:
 		t.Outcome, t.Message = policy.Error, err.Error()
+	case len(answer.Unknown) > 0:
+		t.Outcome, t.Message = policy.Unknown, "it needs "+strings.Join(answer.Unknown, "; ")
 	case answer.Value == nil:
 		t.Outcome, t.Message = policy.Fail, "it is undefined"
 	case answer.Value.Compare(ast.Boolean(true)) != 0:

@@ -23,8 +23,13 @@ func (q *Query) Ask(ctx context.Context, in Question) (Answer, error) {
 	if q.ended.Load() >= maxEnded {
 		return Answer{}, q.broken(fmt.Sprintf("the evaluation of %v took too much for other objects, and is not begun again", q.ref))
 	}
-	b := newBound(ctx, q.program.time)
-	value, swallowed, err := q.run(ctx, in, b, nil)
+	b, value, swallowed, err := q.once(ctx, in, true)
+	if b.opened && err == nil {
+		// Rules are chosen by what they compare, before what stands before that:
+		// without choice an open place is read only where the rule comes to it.
+		in.Print = nil // it has been told
+		b, value, swallowed, err = q.once(ctx, in, false)
+	}
 	a := Answer{Unknown: b.asked()}
 	if err != nil {
 		return a, q.fault(b, err)
@@ -40,8 +45,25 @@ func (q *Query) Ask(ctx context.Context, in Question) (Answer, error) {
 	return a, nil
 }
 
-// run evaluates once, for a tracer if there is one.
-func (q *Query) run(ctx context.Context, in Question, b *bound, tracer topdown.QueryTracer) (ast.Value, []topdown.Error, error) {
+// once evaluates with a bound of its own.
+func (q *Query) once(ctx context.Context, in Question, indexing bool) (*bound, ast.Value, []topdown.Error, error) {
+	b := newBound(ctx, q.program.time)
+	b.timeless = in.Now.IsZero()
+	input := in.Input
+	if len(in.Open) > 0 {
+		in.Input = in.watched(b)
+	}
+	value, swallowed, err := q.run(ctx, in, b, func(t *topdown.Query) {
+		t.WithIndexing(indexing)
+		if in.Input != input {
+			t.WithVirtualCache(discreet{topdown.NewVirtualCache()})
+		}
+	})
+	return b, value, swallowed, err
+}
+
+// run evaluates, set up as a caller likes.
+func (q *Query) run(ctx context.Context, in Question, b *bound, setup func(*topdown.Query)) (ast.Value, []topdown.Error, error) {
 	data := in.Data
 	if data == nil {
 		data = nothing
@@ -63,9 +85,7 @@ func (q *Query) run(ctx context.Context, in Question, b *bound, tracer topdown.Q
 	if in.Print != nil {
 		t = t.WithPrintHook(printer(in.Print))
 	}
-	if tracer != nil {
-		t = t.WithQueryTracer(tracer).WithIndexing(false).WithVirtualCache(forgetful{})
-	}
+	setup(t)
 	var value ast.Value
 	err := t.Iter(ctx, func(r topdown.QueryResult) error {
 		value = r[answer].Value
@@ -74,7 +94,8 @@ func (q *Query) run(ctx context.Context, in Question, b *bound, tracer topdown.Q
 	return value, swallowed, err
 }
 
-// now is the time of a question: OPA takes the clock's for the zero time.
+// now is the time of a question: OPA takes the clock's for the zero time. See
+// byQuestion.
 func now(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Unix(0, 0)

@@ -24,14 +24,17 @@ const (
 // before each expression whether to go on, from one goroutine, so that it
 // needs neither a timer nor a lock.
 type bound struct {
-	ctx     context.Context
-	end     time.Time
-	time    time.Duration
-	heap    uint64 // at the first look that took long
-	steps   int
-	made    int
-	err     error // why the evaluation was ended
-	unknown []string
+	ctx   context.Context
+	end   time.Time
+	time  time.Duration
+	heap  uint64 // at the first look that took long
+	steps int
+	made  int
+	err   error // why the evaluation was ended
+
+	timeless bool // the question has no time
+	opened   bool // an open place of the input was read
+	unknown  []string
 }
 
 func newBound(ctx context.Context, limit time.Duration) *bound {

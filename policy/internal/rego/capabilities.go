@@ -10,7 +10,7 @@ import (
 
 // allowed are the built-in functions that a policy may call: they answer from
 // their operands alone. time.now_ns is among them, for the time is the
-// question's; the deprecated ones are, for OPA refuses them in v1 by itself. A
+// question's (clock.go); the deprecated ones are, for OPA refuses them in v1 by itself. A
 // test holds that each function of OPA stands here or in refused, so that an
 // upgrade asks for a decision.
 var allowed = wordSet(`
@@ -20,7 +20,7 @@ var allowed = wordSet(`
 	bits.xor cast_array cast_boolean cast_null cast_object cast_set cast_string
 	ceil concat contains count crypto.hmac.equal crypto.hmac.md5 crypto.hmac.sha1
 	crypto.hmac.sha256 crypto.hmac.sha512 crypto.md5 crypto.parse_private_keys
-	crypto.sha1 crypto.sha256 crypto.x509.parse_and_verify_certificates
+	crypto.sha1 crypto.sha256
 	crypto.x509.parse_and_verify_certificates_with_options
 	crypto.x509.parse_certificate_request crypto.x509.parse_certificates
 	crypto.x509.parse_keypair crypto.x509.parse_rsa_private_key div endswith eq
@@ -73,8 +73,9 @@ var refused = map[string]string{
 	"opa.runtime":            "policies are evaluated without the environment",
 	"rand.intn":              withoutChance,
 	"uuid.rfc4122":           withoutChance,
-	"io.jwt.encode_sign":     "it signs with chance, and " + withoutChance,
-	"io.jwt.encode_sign_raw": "it signs with chance, and " + withoutChance,
+	"crypto.x509.parse_and_verify_certificates": "it asks the clock, and crypto.x509.parse_and_verify_certificates_with_options takes the time",
+	"io.jwt.encode_sign":                        "it signs with chance, and " + withoutChance,
+	"io.jwt.encode_sign_raw":                    "it signs with chance, and " + withoutChance,
 }
 
 const (

@@ -69,6 +69,11 @@ var guardBuiltins = sync.OnceFunc(func() {
 		ast.BuiltinMap[name].CanSkipBctx = false // a guard needs the question's bound
 	}
 	topdown.RegisterBuiltinFunc("graph.reachable", reachable)
+	topdown.RegisterBuiltinFunc(verifyCertificates, withTime(topdown.GetBuiltin(verifyCertificates)))
+	for name, asks := range timed {
+		topdown.RegisterBuiltinFunc(name, byQuestion(asks, topdown.GetBuiltin(name)))
+		ast.BuiltinMap[name].CanSkipBctx = false
+	}
 })
 
 // guarded asks a guard before the function. A call that would make too much

@@ -56,8 +56,9 @@ func NewData(documents ast.Object) *Data {
 // A Question is what a query is asked about.
 type Question struct {
 	Input  *ast.Term // nil: undefined
+	Open   []Open    // places of the input that nobody knows
 	Data   *Data     // nil: none
-	Now    time.Time // for time.now_ns; the zero time is 1970, not the clock's
+	Now    time.Time // for time.now_ns; the zero time is not known
 	Strict bool      // an error of a built-in function ends it, instead of being undefined
 	// Print gets what print() says, with its place. nil: nobody listens.
 	Print func(name string, line int, text string)

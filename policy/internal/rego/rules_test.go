@@ -135,17 +135,6 @@ func TestPrintIsCaught(t *testing.T) {
 	ask(t, q, Question{Input: Value(map[string]any{"x": "y"})})
 }
 
-func TestTimeIsTheQuestions(t *testing.T) {
-	t.Parallel()
-	q := query(t, program(t, "package a\np := time.now_ns()"), "data.a.p")
-	if got := ask(t, q, Question{Now: time.Unix(7, 0)}).Value.String(); got != "7000000000" {
-		t.Errorf("it is %s", got)
-	}
-	if got := ask(t, q, Question{}).Value.String(); got != "0" {
-		t.Errorf("it is %s where nobody says", got)
-	}
-}
-
 func TestExternalDataIsUnknown(t *testing.T) {
 	t.Parallel()
 	q := query(t, program(t, `package a

@@ -1,0 +1,53 @@
+package rego
+
+import (
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/topdown"
+)
+
+// NeedsTime is what Answer.Unknown says where the time was asked for and the
+// question has none.
+const NeedsTime = "to know the time"
+
+// timed are the built-in functions that ask for the time, and whether a call
+// does: the question's counts, and never the clock's.
+var timed = map[string]func(operands []*ast.Term) bool{
+	"time.now_ns":          func([]*ast.Term) bool { return true },
+	"io.jwt.decode_verify": func(operands []*ast.Term) bool { return !hasKey(operands[1], "time") },
+	verifyCertificates:     func(operands []*ast.Term) bool { return !hasKey(operands[1], currentTime) },
+}
+
+const (
+	verifyCertificates = "crypto.x509.parse_and_verify_certificates_with_options"
+	currentTime        = "CurrentTime"
+)
+
+func hasKey(t *ast.Term, key string) bool {
+	o, ok := t.Value.(ast.Object)
+	return ok && o.Get(ast.StringTerm(key)) != nil
+}
+
+// byQuestion gives a function the time of the question. Where that is not known
+// it is undefined, and tells.
+func byQuestion(asks func([]*ast.Term) bool, f topdown.BuiltinFunc) topdown.BuiltinFunc {
+	return func(c topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
+		if b, ok := c.Cancel.(*bound); ok && b.timeless && asks(operands) {
+			b.ask(NeedsTime)
+			return nil
+		}
+		return f(c, operands, iter)
+	}
+}
+
+// withTime gives a function that would ask the machine's clock the time of the
+// question, in its options.
+func withTime(f topdown.BuiltinFunc) topdown.BuiltinFunc {
+	return func(c topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
+		if o, ok := operands[1].Value.(ast.Object); ok && !hasKey(operands[1], currentTime) {
+			o = o.Copy()
+			o.Insert(ast.StringTerm(currentTime), c.Time)
+			operands = []*ast.Term{operands[0], ast.NewTerm(o)}
+		}
+		return f(c, operands, iter)
+	}
+}
