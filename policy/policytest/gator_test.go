@@ -336,8 +336,10 @@ func TestGatorReview(t *testing.T) {
 		name, request string
 		want          string
 	}{
-		{"update", "request: {operation: UPDATE, object: " + pod + ", oldObject: " + pod + ", userInfo: {username: u, groups: [g], extra: {k: [v]}}, dryRun: true, uid: x, kind: {group: '', version: v1, kind: Pod}, resource: {group: '', version: v1, resource: pods}, namespace: n, name: p}",
-			"ok UPDATE Pod n/p: "},
+		{
+			"update", "request: {operation: UPDATE, object: " + pod + ", oldObject: " + pod + ", userInfo: {username: u, groups: [g], extra: {k: [v]}}, dryRun: true, uid: x, kind: {group: '', version: v1, kind: Pod}, resource: {group: '', version: v1, resource: pods}, namespace: n, name: p}",
+			"ok UPDATE Pod n/p: ",
+		},
 		{"little", "request: {object: " + pod + "}", "ok  Pod n/p: "},
 		{"delete", "request: {operation: DELETE, oldObject: " + pod + "}", "ok DELETE Pod n/p: "},
 		{"delete without", "request: {operation: DELETE, object: " + pod + "}", "ERROR  AdmissionReview : suite.yaml:4:76: review.yaml: is an AdmissionReview of a DELETE without an oldObject"},
