@@ -64,6 +64,7 @@ type inventory struct {
 	own      map[entryKey]bool     // applied by several units
 	keyed    map[*render.Unit]bool // units that have some of these
 	clusters map[string]bool       // that have some of what is seen
+	hidden   rego.Secrets          // among what is seen
 	whole    *view                 // for who sees it all
 	views    sync.Map              // of *render.Unit, and of the names of clusters: *view
 }
@@ -224,9 +225,13 @@ func (i *inventory) fill() {
 	i.whole = i.view(nil)
 }
 
-// tellUnits finds out what makes units see other things than the whole.
+// tellUnits finds out what makes units see other things than the whole, and
+// which of what they see are Secrets.
 func (i *inventory) tellUnits() {
 	for _, e := range i.seen {
+		if e.object.GetKind() == "Secret" && e.object.GetAPIVersion() == "v1" {
+			i.hidden = append(i.hidden, e.object.Object)
+		}
 		unit := e.object.Unit
 		if unit == nil {
 			continue
@@ -309,15 +314,9 @@ func unitNamespace(o *render.Object) string {
 }
 
 // secrets are the Secrets of the inventory.
-func (i *inventory) secrets() []map[string]any {
+func (i *inventory) secrets() rego.Secrets {
 	i.once.Do(i.fill)
-	var all []map[string]any
-	for _, e := range i.seen {
-		if e.object.GetKind() == "Secret" && e.object.GetAPIVersion() == "v1" {
-			all = append(all, e.object.Object)
-		}
-	}
-	return all
+	return i.hidden
 }
 
 // view puts the entries into one document: of several with one key that of the

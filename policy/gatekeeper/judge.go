@@ -135,8 +135,9 @@ func (r *review) question(c *constraint) rego.Question {
 		q.Now = r.engine.options.Now()
 	}
 	if tell := r.engine.options.Print; tell != nil {
+		secrets := r.secrets(c)
 		q.Print = func(pointer string, line int, text string) {
-			tell(c.object.GetName(), inside(c.template.object, pointer, c.source(pointer), line, 1), text)
+			tell(c.object.GetName(), inside(c.template.object, pointer, c.source(pointer), line, 1), secrets.Hide(text))
 		}
 	}
 	return q
@@ -229,8 +230,8 @@ func (c *constraint) source(pointer string) string {
 // errorText is what an error says, but for what could be of a Secret: functions
 // quote what they can't use. Modules go by where they are written.
 func (r *review) errorText(c *constraint, err error) string {
-	if r.secret() {
-		return hidden
+	if r.secret() || r.secrets(c).Reveals(err.Error()) {
+		return rego.Hidden
 	}
 	return modulePlace.ReplaceAllStringFunc(err.Error(), func(place string) string {
 		i := strings.LastIndexByte(place, ':')
@@ -273,7 +274,7 @@ func (r *review) failed(c *constraint, q rego.Question, violations []violation) 
 		}
 		x.Fields, x.Assumed = fields[i], r.assumed(c)
 		if unsure[i] {
-			x.Assumed = append(x.Assumed, fieldsAssumed)
+			x.Assumed = append(x.Assumed, rego.Unsure)
 		}
 		all[i] = x
 	}

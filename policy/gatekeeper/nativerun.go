@@ -19,6 +19,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/explain"
+	"github.com/preadmit/preadmit/policy/internal/rego"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -207,7 +208,7 @@ func (x *nativeRun) told(e *expression, err error) error {
 	if key, ok := strings.CutPrefix(err.Error(), "no such key: "); ok && strings.Contains(e.source, key) {
 		return err
 	}
-	return errors.New(hidden)
+	return errors.New(rego.Hidden)
 }
 
 // matchConditions says whether the constraint is about the review at all; done
@@ -309,6 +310,9 @@ func (x *nativeRun) message(i int) string {
 	}
 	return "failed expression: " + strings.TrimSpace(x.code.validations[i].source)
 }
+
+// maxFields is how many fields of one violation are named.
+const maxFields = 16
 
 // blame names the fields of the object that made a validation fail, and the
 // texts that what failed compares them with.

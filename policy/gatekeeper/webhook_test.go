@@ -46,22 +46,3 @@ webhooks:
 		t.Error(diff)
 	}
 }
-
-// TestInventorySecret holds that a policy that looks at Secrets does not tell
-// what is in them.
-func TestInventorySecret(t *testing.T) {
-	t.Parallel()
-	cluster := policy.NewCluster(parseAll(t, `{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: a}, stringData: {key: hunter2hunter2}}`)...)
-	e, err := New(parseAll(t, templateOf(`
-package k
-violation[{"msg": msg, "details": {"value": value}}] {
-  value := data.inventory.namespace[_]["v1"]["Secret"][_].stringData.key
-  msg := sprintf("the key is %v", [value])
-}`)+plainConstraint), Options{Cluster: cluster})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"fail deny K/c: " + hidden}, said(t, e, requestOf(t, pod))); diff != "" {
-		t.Error(diff)
-	}
-}

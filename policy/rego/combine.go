@@ -20,7 +20,7 @@ type Combined struct {
 	engine  *Engine
 	objects []*render.Object // in the order of the input
 	input   []any
-	secrets []map[string]any
+	secrets opa.Secrets
 	index   map[*render.Object]int
 
 	once     sync.Mutex
@@ -132,7 +132,7 @@ func (c *Combined) share(r *rule, found []finding) {
 		i, ok := 0, false
 		if f.value != nil {
 			if i, ok = c.attribute(&f); ok {
-				f.Fields = naming(f.Fields, c.objects[i].Object, c.secrets)
+				f.Fields = c.secrets.Fields(c.objects[i].Object, f.Fields)
 			}
 		} else {
 			undecided = undecided || f.Outcome != policy.Fail
@@ -152,14 +152,14 @@ func (c *Combined) share(r *rule, found []finding) {
 // attribute finds the object that a violation is about, and sets its fields:
 // by what its details name, else by what the rule read.
 func (c *Combined) attribute(f *finding) (int, bool) {
-	if named := hinted(f.details, c.input); len(named) > 0 {
+	if named := opa.Hinted(f.details, c.input); len(named) > 0 {
 		if i, field, ok := c.split(render.Path(named[0])); ok {
 			f.Fields = field
 			return i, true
 		}
 	}
 	if i, ok := c.identified(f.details); ok {
-		f.Fields = hinted(f.details, c.objects[i].Object)
+		f.Fields = opa.Hinted(f.details, c.objects[i].Object)
 		if len(f.Fields) == 0 {
 			f.Fields = c.fields(f, i)
 		}
@@ -183,24 +183,19 @@ func (c *Combined) split(path []string) (i int, fields []string, ok bool) {
 		return 0, nil, false
 	}
 	if len(path) > 2 && path[1] == "contents" {
-		fields = []string{pointer(path[2:])}
+		fields = []string{opa.Pointer(path[2:])}
 	}
 	return i, fields, true
 }
 
 // fields are the places in an object that a violation hangs on.
 func (c *Combined) fields(f *finding, object int) []string {
-	var own []opa.Field
-	for _, b := range f.blamed {
-		if i, field, ok := c.split(b.Path); ok && i == object && field != nil {
-			b.Path = b.Path[2:]
-			own = append(own, b)
-		}
+	fields, sure := opa.Pointers(f.blamed, []string{strconv.Itoa(object), "contents"})
+	fields = slices.DeleteFunc(fields, func(p string) bool { return p == "" })
+	if len(fields) > 0 && !sure {
+		f.Assumed = append(f.Assumed, opa.Unsure)
 	}
-	if len(own) > 0 && !own[0].Sure {
-		f.Assumed = append(f.Assumed, unsure)
-	}
-	return pointers(own)
+	return fields
 }
 
 // identified is the one object that the details name by file, kind and name.

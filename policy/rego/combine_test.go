@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/policy"
+	opa "github.com/preadmit/preadmit/policy/internal/rego"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -76,7 +77,7 @@ warn contains msg if {
 		{
 			"no value of a Secret is told",
 			`deny contains {"msg": o.contents.stringData.password, "path": "a.yaml"} if some o in input`,
-			"Pod web: fail deny main.deny a.rego:2:1 \"" + hidden + "\"\n",
+			"Pod web: fail deny main.deny a.rego:2:1 \"" + opa.Hidden + "\"\n",
 		},
 		{
 			"what breaks is about no object",

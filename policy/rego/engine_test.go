@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/policy"
+	opa "github.com/preadmit/preadmit/policy/internal/rego"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -134,7 +135,7 @@ deny contains "x" if {
 	for _, x := range o {
 		validate(t, e, x)
 	}
-	want := []string{"a.rego:3: web ::error:: <undefined>", "a.rego:3: " + hidden}
+	want := []string{"a.rego:3: web ::error:: <undefined>", "a.rego:3: " + opa.Hidden}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

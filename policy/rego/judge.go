@@ -14,7 +14,6 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	opa "github.com/preadmit/preadmit/policy/internal/rego"
-	"github.com/preadmit/preadmit/render"
 )
 
 const (
@@ -25,7 +24,7 @@ const (
 // A question is an input, with what must not be told of it.
 type question struct {
 	opa.Question
-	secrets []map[string]any    // in the input
+	secrets opa.Secrets         // in the input
 	values  map[*rule]ast.Value // of the rules that have been asked
 }
 
@@ -109,7 +108,7 @@ func (n *namespace) exempt(ctx context.Context, q *question) (exemption, error) 
 		}
 	}
 	if len(answer.Errors) > 0 {
-		x.doubts = append(x.doubts, telling("there may be an exception: "+swallowed(answer.Errors), q.secrets))
+		x.doubts = append(x.doubts, q.secrets.Hide("there may be an exception: "+swallowed(answer.Errors)))
 	}
 	return x, nil
 }
@@ -179,7 +178,7 @@ func (r *rule) judge(ctx context.Context, q *question, tell func(*rule, finding)
 	}
 	for _, f := range found {
 		if len(answer.Errors) > 0 {
-			f.Assumed = append(f.Assumed, telling("there may be more: "+swallowed(answer.Errors), q.secrets))
+			f.Assumed = append(f.Assumed, q.secrets.Hide("there may be more: "+swallowed(answer.Errors)))
 		}
 		tell(r, f)
 	}
@@ -276,7 +275,7 @@ func (r *rule) violation(q *question, v ast.Value) finding {
 	if f.Message == "" {
 		f.Outcome, f.Message = policy.Error, r.name()+" gives "+silence(v)
 	}
-	f.Message = cel.Shorten(telling(f.Message, q.secrets), maxMessage)
+	f.Message = cel.Shorten(q.secrets.Hide(f.Message), maxMessage)
 	return f
 }
 
@@ -319,7 +318,7 @@ func (r *rule) shapeless(what string) finding {
 // undecided is a rule that found nothing while functions in it failed.
 func (r *rule) undecided(q *question, errs []*opa.Error) finding {
 	f := r.finding(policy.Error)
-	f.Message = cel.Shorten(telling(r.name()+" found nothing, but could not look at everything: "+swallowed(errs), q.secrets), maxMessage)
+	f.Message = cel.Shorten(q.secrets.Hide(r.name()+" found nothing, but could not look at everything: "+swallowed(errs)), maxMessage)
 	f.place(errs[0])
 	return f
 }
@@ -337,7 +336,7 @@ func swallowed(errs []*opa.Error) string {
 // failed is a rule whose evaluation ended.
 func (r *rule) failed(q *question, what string, err error) finding {
 	f := r.finding(policy.Error)
-	f.Message = cel.Shorten(telling(fmt.Sprintf("%s can't be evaluated: %v", what, err), q.secrets), maxMessage)
+	f.Message = cel.Shorten(q.secrets.Hide(fmt.Sprintf("%s can't be evaluated: %v", what, err)), maxMessage)
 	if e := (*opa.Error)(nil); errors.As(err, &e) {
 		f.place(e)
 	}
@@ -362,55 +361,17 @@ func (r *rule) finding(outcome policy.Outcome) finding {
 }
 
 // about is the result for an object that was the input.
-func (f finding) about(object map[string]any, secrets []map[string]any) policy.Result {
+func (f finding) about(object map[string]any, secrets opa.Secrets) policy.Result {
 	if f.value == nil {
 		return f.Result
 	}
-	f.Fields = naming(hinted(f.details, object), object, secrets)
+	f.Fields = secrets.Fields(object, opa.Hinted(f.details, object))
 	if len(f.Fields) > 0 {
 		return f.Result
 	}
-	f.Fields = naming(pointers(f.blamed), object, secrets)
-	if len(f.Fields) > 0 && !f.blamed[0].Sure {
-		f.Assumed = append(f.Assumed, unsure)
+	fields, sure := opa.Pointers(f.blamed, nil)
+	if f.Fields = secrets.Fields(object, fields); len(f.Fields) > 0 && !sure {
+		f.Assumed = append(f.Assumed, opa.Unsure)
 	}
 	return f.Result
-}
-
-// naming are the fields without those that are not there and whose names may
-// quote a Secret.
-func naming(fields []string, object any, secrets []map[string]any) []string {
-	return slices.DeleteFunc(fields, func(p string) bool {
-		_, ok := render.Lookup(object, p)
-		return !ok && reveals(p, secrets)
-	})
-}
-
-// unsure says that fields were only read.
-const unsure = "the policy does not say which field is at fault: these are those that it read"
-
-// maxFields bounds how many places a result is about.
-const maxFields = 10
-
-// pointers are the places as JSON pointers: of those that are sure and those
-// that were read only the sure ones.
-func pointers(fields []opa.Field) []string {
-	var found []string
-	for i, f := range fields {
-		if len(found) == maxFields || i > 0 && !f.Sure && fields[0].Sure {
-			break
-		}
-		if p := pointer(f.Path); !slices.Contains(found, p) {
-			found = append(found, p)
-		}
-	}
-	return found
-}
-
-func pointer(path []string) string {
-	elements := make([]any, len(path))
-	for i, p := range path {
-		elements[i] = p
-	}
-	return render.Pointer(elements...)
 }

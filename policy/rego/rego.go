@@ -126,18 +126,27 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 func (e *Engine) now() time.Time { return e.options.Now }
 
 // print is what listens to print(), or nil.
-func (e *Engine) print(secrets []map[string]any) func(string, int, string) {
+func (e *Engine) print(secrets opa.Secrets) func(string, int, string) {
 	if e.options.Print == nil {
 		return nil
 	}
 	return func(file string, line int, text string) {
-		if reveals(text, secrets) {
-			text = hidden
-		}
+		text = secrets.Hide(text)
 		e.printing.Lock()
 		defer e.printing.Unlock()
 		e.options.Print(file, line, text)
 	}
+}
+
+// secrets are those of the objects whose values must not be told.
+func secrets(objects ...*render.Object) opa.Secrets {
+	var found opa.Secrets
+	for _, o := range objects {
+		if o.GetKind() == "Secret" && o.GetAPIVersion() == "v1" {
+			found = append(found, o.Object)
+		}
+	}
+	return found
 }
 
 // byPlace orders places in files.

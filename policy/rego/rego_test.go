@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/preadmit/preadmit/policy"
+	opa "github.com/preadmit/preadmit/policy/internal/rego"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -99,7 +100,7 @@ func lines(object string, results []policy.Result) string {
 			line += " " + strings.Join(r.Fields, " ")
 		}
 		for _, a := range r.Assumed {
-			if a != unsure {
+			if a != opa.Unsure {
 				line += " [" + a + "]"
 			}
 		}

@@ -34,6 +34,30 @@ func (q *Query) Blame(ctx context.Context, in Question, values []ast.Value) ([][
 	return out, nil
 }
 
+// Unsure is what a result assumes whose fields were only read.
+const Unsure = "the policy does not say which field is at fault: these are those that it read"
+
+// Pointers are the fields below one of the roots, paths of the input, as JSON
+// pointers from there: those that are sure if there are any, else those that
+// were only read.
+func Pointers(fields []Field, roots ...[]string) (pointers []string, sure bool) {
+	for _, sure := range []bool{true, false} {
+		for _, f := range fields {
+			i := slices.IndexFunc(roots, func(root []string) bool { return within(f.Path, root) })
+			if f.Sure != sure || i < 0 {
+				continue
+			}
+			if p := Pointer(f.Path[len(roots[i]):]); !slices.Contains(pointers, p) {
+				pointers = append(pointers, p)
+			}
+		}
+		if len(pointers) > 0 {
+			return pointers, sure
+		}
+	}
+	return nil, false
+}
+
 // about is where the object lies in the input that a policy is about.
 func (o *origins) about() []string {
 	review := []string{"review", "object"}

@@ -1,0 +1,69 @@
+package gatekeeper
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/rego"
+	"github.com/preadmit/preadmit/render"
+)
+
+// TestInventorySecret holds that a policy that looks at Secrets does not tell
+// what is in them.
+func TestInventorySecret(t *testing.T) {
+	t.Parallel()
+	cluster := policy.NewCluster(parseAll(t, `{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: a}, stringData: {key: hunter2hunter2}}`)...)
+	e, err := New(parseAll(t, templateOf(`
+package k
+violation[{"msg": msg, "details": {"value": value}}] {
+  value := data.inventory.namespace[_]["v1"]["Secret"][_].stringData.key
+  msg := sprintf("the key is %v", [value])
+}`)+plainConstraint), Options{Cluster: cluster})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"fail deny K/c: " + rego.Hidden}, said(t, e, requestOf(t, pod))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestSecretsAreNotTold holds that no field is named by a Secret's values, and
+// that what policies print is not told.
+func TestSecretsAreNotTold(t *testing.T) {
+	t.Parallel()
+	const secret = `{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: a}, stringData: {key: hunter2hunter2}}`
+	for name, c := range map[string]struct {
+		code   string
+		fields []string
+	}{
+		"a hint":              {`violation[{"msg": "x", "details": {"path": sprintf("/stringData/%v", [input.review.object.stringData.key])}}]`, []string{"/stringData/key"}},
+		"a field that is not": {`violation[{"msg": "x"}] { not input.review.object.metadata.labels[input.review.object.stringData.key] }`, nil},
+		"a field that is":     {`violation[{"msg": "x"}] { print(input.review.object.stringData); input.review.object.stringData.key == "hunter2hunter2" }`, []string{"/stringData/key"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var printed []string
+			e, err := New(parseAll(t, templateOf("package k\n"+c.code)+plainConstraint), Options{
+				Print: func(_ string, _ render.Span, text string) { printed = append(printed, text) },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			results, err := e.Validate(t.Context(), requestOf(t, secret))
+			if err != nil || len(results) != 1 {
+				t.Fatal(results, err)
+			}
+			if diff := cmp.Diff(c.fields, results[0].Fields, cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
+			}
+			if text := fmt.Sprint(results, printed); strings.Contains(text, "hunter2") {
+				t.Error(text)
+			}
+		})
+	}
+}

@@ -1,0 +1,37 @@
+package rego
+
+import (
+	"slices"
+
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render"
+)
+
+// Hidden stands for what quotes a Secret's values.
+const Hidden = "not shown, since it may quote a Secret"
+
+// Secrets are those objects among what rules see whose values must not be told.
+type Secrets []map[string]any
+
+// Reveals says whether a text holds a piece of a Secret's values.
+func (s Secrets) Reveals(text string) bool { return len(s) > 0 && cel.Reveals(text, s...) }
+
+// Hide is a text that tells no Secret's values: the text, or Hidden.
+func (s Secrets) Hide(text string) string {
+	if s.Reveals(text) {
+		return Hidden
+	}
+	return text
+}
+
+// Fields are the JSON pointers without those that are not in the object and
+// whose names may come from a Secret's values.
+func (s Secrets) Fields(object any, pointers []string) []string {
+	if len(s) == 0 {
+		return pointers
+	}
+	return slices.DeleteFunc(slices.Clone(pointers), func(p string) bool {
+		_, ok := render.Lookup(object, p)
+		return !ok && s.Reveals(p)
+	})
+}
