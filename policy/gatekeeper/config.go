@@ -136,29 +136,6 @@ func (c *config) excludes(process, namespace string) *exclusion {
 	return nil
 }
 
-// exempts is why Gatekeeper's webhook does not look at a review; "" if it does.
-func (e *Engine) exempts(r *review) string {
-	if e.options.Written {
-		return ""
-	}
-	name, labels := "", map[string]string(nil)
-	switch {
-	case isNamespace(r.subject()):
-		name, labels = metaText(r.subject(), "name"), labelsOf(r.subject())
-	case r.namespace != nil:
-		name, labels = r.namespace.name, r.namespace.labels
-	default:
-		return ""
-	}
-	if why := e.webhook.exempts(name, labels); why != "" {
-		return why
-	}
-	if x := e.config.excludes(processWebhook, name); x != nil {
-		return fmt.Sprintf("namespace %s is excluded from the webhook by the Config at %s", name, span(x.object, x.pointer))
-	}
-	return ""
-}
-
 // syncAnnotation is where a template says what must be in data.inventory.
 const syncAnnotation = "metadata.gatekeeper.sh/requires-sync-data"
 

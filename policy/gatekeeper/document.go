@@ -64,12 +64,15 @@ func (t *template) text() string {
 }
 
 // Rules implements policy.Validator: one rule a constraint, in the order in
-// which they are asked. One that is not enforced where the engine stands has no
-// action.
+// which they are asked, and one of Gatekeeper's own webhook besides if that is
+// in the tree. One that is not enforced where the engine stands has no action.
 func (e *Engine) Rules() []policy.Rule {
-	rules := make([]policy.Rule, len(e.constraints))
+	rules := make([]policy.Rule, len(e.constraints), len(e.constraints)+1)
 	for i, c := range e.constraints {
 		rules[i] = c.told.rule
+	}
+	if len(rules) > 0 && e.label.object != nil {
+		rules = append(rules, e.ignoreLabelRule())
 	}
 	return rules
 }

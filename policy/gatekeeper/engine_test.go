@@ -288,7 +288,10 @@ spec:
 		},
 		{
 			"a Namespace with the label", templateOf(labelled) + plainConstraint, `{apiVersion: v1, kind: Namespace, metadata: {name: a, labels: {admission.gatekeeper.sh/ignore: "x"}}}`,
-			[]string{"skip deny K/c: namespace a has the label admission.gatekeeper.sh/ignore, so Gatekeeper's webhook is not asked"},
+			[]string{
+				"skip deny K/c: namespace a has the label admission.gatekeeper.sh/ignore, so Gatekeeper's webhook is not asked",
+				"fail deny ignore-label/check-ignore-label.gatekeeper.sh: " + ignoreLabelMessage,
+			},
 		},
 		{
 			"a Secret's values", templateOf("package k\nviolation[{\"msg\": msg}] { msg := sprintf(\"bad %v\", [input.review.object.data.key]) }") + plainConstraint,

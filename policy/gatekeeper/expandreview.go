@@ -64,7 +64,7 @@ func (e *Engine) reviewImplied(r *review, o *render.Object) ([]Response, error) 
 // implied are the responses to what will be made of the object of a review, and
 // what is to be said where something can't be made.
 func (e *Engine) implied(r *review) ([]Response, []policy.Result, error) {
-	if e.expansions == nil || r.exemption != "" {
+	if e.expansions == nil || r.exemption.why != "" && !r.exemption.open {
 		return nil, nil, nil
 	}
 	x := matchable{object: r.subject(), namespace: r.expandedIn(), source: r.source, written: e.options.Written}
@@ -103,7 +103,7 @@ func (r *review) of(x *expanded) *review {
 	kind := x.template.generates
 	made := &review{
 		ctx: r.ctx, engine: r.engine, unit: r.unit, kind: kind, operation: r.operation,
-		namespace: r.namespace, source: sourceGenerated, userKnown: true,
+		namespace: r.namespace, source: sourceGenerated, userKnown: true, exemption: r.exemption,
 	}
 	if made.object = x.object; r.operation == string(policy.Delete) {
 		made.object, made.old = nil, x.object

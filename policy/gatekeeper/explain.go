@@ -69,8 +69,11 @@ func (r *review) checks(c *constraint) (all []policy.Check, matches policy.Answe
 			matches = x.Answer
 		}
 	}
-	webhook := policy.Check{Name: "webhook", Text: "Gatekeeper's webhook is asked", Answer: policy.Yes, Why: r.exemption, Origin: c.origin}
-	if r.exemption != "" || !r.engine.asked(policy.Operation(r.operation)) {
+	webhook := policy.Check{Name: "webhook", Text: "Gatekeeper's webhook is asked", Answer: policy.Yes, Why: r.exemption.why, Origin: c.origin}
+	switch {
+	case r.exemption.open:
+		webhook.Answer = policy.Undecided
+	case r.exemption.why != "" || !r.engine.asked(policy.Operation(r.operation)):
 		webhook.Answer = policy.No
 	}
 	add(webhook)

@@ -81,6 +81,7 @@ type Engine struct {
 	constraints []*constraint // by kind and name, and then as given
 	config      *config
 	webhook     webhook
+	label       webhook // that refuses the label by which namespaces are ignored
 	inventory   *inventory
 	expansions  *expansions
 
@@ -110,7 +111,9 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 		e.config, more = newConfig(objects)
 		errs = append(errs, more...)
 		errs = append(errs, e.config.unsynced(all)...)
-		e.webhook = webhookOf(o.Cluster)
+		e.webhook, more = webhookOf(o.Cluster, "ValidatingWebhookConfiguration", PointAdmission)
+		errs = append(errs, more...)
+		e.label, _ = webhookOf(o.Cluster, "ValidatingWebhookConfiguration", labelWebhook)
 	}
 	e.inventory = newInventory(o, e.config, all)
 	errs = append(errs, e.expanding(objects)...)
@@ -122,7 +125,7 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 func (e *Engine) With(cluster *policy.Cluster) *Engine {
 	o := e.options
 	o.Cluster = cluster
-	return &Engine{options: o, constraints: e.constraints, config: e.config, webhook: e.webhook, inventory: e.inventory.with(o), expansions: e.expansions}
+	return &Engine{options: o, constraints: e.constraints, config: e.config, webhook: e.webhook, label: e.label, inventory: e.inventory.with(o), expansions: e.expansions}
 }
 
 func isTemplate(o *render.Object) bool {
@@ -227,13 +230,13 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	}
 	implied, err := e.validateImplied(r, responses)
 	if err != nil || len(responses)+len(implied) == 0 {
-		return nil, err
+		return e.refuseLabel(r), err
 	}
 	results := make([]policy.Result, len(responses), len(responses)+len(implied))
 	for i := range responses {
 		results[i] = responses[i].result()
 	}
-	return append(results, implied...), nil
+	return append(append(results, implied...), e.refuseLabel(r)...), nil
 }
 
 // JudgesWritten implements policy.WrittenValidator: there are templates about
@@ -242,7 +245,7 @@ func (e *Engine) JudgesWritten() {}
 
 // asked says whether the webhook is asked about an operation.
 func (e *Engine) asked(op policy.Operation) bool {
-	return op != policy.Delete || e.options.Deletes || e.webhook.deletes || e.options.Written
+	return op == policy.Delete && e.options.Deletes || e.options.Written || e.webhook.about(op)
 }
 
 // result makes a result of a response.

@@ -67,8 +67,8 @@ func (r *review) judge(c *constraint) []Response {
 		return []Response{c.said(policy.Fail, fmt.Sprintf("unable to match constraints: error matching the requested object: %s :%v", metaText(r.subject(), "name"), err))}
 	case !matched:
 		return nil
-	case r.exemption != "":
-		return []Response{c.said(policy.Skip, r.exemption)}
+	case r.exemption.why != "":
+		return []Response{c.said(r.exemption.outcome(), r.exemption.why)}
 	case c.template.native != nil:
 		return r.hide(c, r.askNative(c))
 	}

@@ -33,13 +33,14 @@ var _ policy.Mutator = (*Mutating)(nil)
 func NewMutating(objects []*render.Object, o Options) (*Mutating, error) {
 	all, err := newMutators(objects)
 	config, _ := newConfig(objects) // New tells what is wrong with it
-	return &Mutating{&Engine{options: o, config: config, webhook: mutatingWebhookOf(o.Cluster)}, all}, err
+	webhook, more := webhookOf(o.Cluster, "MutatingWebhookConfiguration", mutationWebhook)
+	return &Mutating{&Engine{options: o, config: config, webhook: webhook}, all}, errors.Join(append(more, err)...)
 }
 
 // Mutate implements policy.Mutator. There is a step for each mutator that
 // matches, and one for each time that it changes the object again.
 func (m *Mutating) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step, error) {
-	if len(m.mutators.applied) == 0 || !asksMutation(req) {
+	if len(m.mutators.applied) == 0 || !asksMutation(req) || !m.engine.webhook.about(req.Operation) {
 		return nil, nil
 	}
 	x := mutable{kind: req.Kind, operation: req.Operation}
@@ -47,7 +48,7 @@ func (m *Mutating) Mutate(ctx context.Context, req *policy.Request) ([]policy.St
 	if req.Resource.Namespaced {
 		x.namespace = m.engine.namespaceOf(req.Subject().Unit, req.Namespace)
 	}
-	if why := m.exempts(&x.matchable); why != "" {
+	if why := m.engine.exempts(processMutation, m.engine.asking(req, x.namespace)); why.why != "" {
 		return m.mutators.skip(&x, why), nil
 	}
 	done, err := m.mutators.mutate(ctx, x)
@@ -77,38 +78,16 @@ func asksMutation(req *policy.Request) bool {
 	case req.Operation != policy.Create && req.Operation != policy.Update:
 		return false
 	}
-	return req.Kind.Group != "admissionregistration.k8s.io" && !slices.Contains(gatekeeperGroups, req.Kind.Group)
-}
-
-// exempts is why the webhook does not look at an object; "" if it does. See
-// Engine.exempts.
-func (m *Mutating) exempts(x *matchable) string {
-	name := x.in()
-	var labels map[string]string
-	switch {
-	case name == "":
-		return ""
-	case isNamespace(x.object):
-		labels = labelsOf(x.object)
-	case x.namespace != nil:
-		labels = x.namespace.labels
-	}
-	if why := m.engine.webhook.exempts(name, labels); why != "" {
-		return why
-	}
-	if e := m.engine.config.excludes(processMutation, name); e != nil {
-		return fmt.Sprintf("namespace %s is excluded from mutation by the Config at %s", name, span(e.object, e.pointer))
-	}
-	return ""
+	return req.Kind.Group != registrationGroup && !slices.Contains(gatekeeperGroups, req.Kind.Group)
 }
 
 // skip is what is said of the mutators that match an object which the webhook
 // does not look at.
-func (s *mutators) skip(x *mutable, why string) []policy.Step {
+func (s *mutators) skip(x *mutable, why exemption) []policy.Step {
 	var steps []policy.Step
 	for _, m := range s.applied {
 		if concerned, err := m.concerns(&x.matchable, x.kind, x.operation); concerned && err == nil {
-			steps = append(steps, policy.Step{Result: m.result(policy.Skip, why)})
+			steps = append(steps, policy.Step{Result: m.result(why.outcome(), why.why)})
 		}
 	}
 	return steps

@@ -99,7 +99,7 @@ func TestTwice(t *testing.T) {
 	t.Parallel()
 	both := templateOf(labelled) + plainConstraint
 	e, err := New(append(parseAll(t, both), parseAll(t, both)...), Options{})
-	if err != nil || len(e.Rules()) != 1 {
+	if err != nil || len(e.constraints) != 1 {
 		t.Error(err, e.Rules())
 	}
 }

@@ -30,8 +30,8 @@ type review struct {
 	term      *ast.Term  // input.review
 	before    *rego.Data // data.inventory
 	native    nativeReview
-	asked     []string // what CEL came to read that is not known
-	exemption string   // why policies don't judge it
+	asked     []string  // what CEL came to read that is not known
+	exemption exemption // why policies don't judge it
 }
 
 // reviewOf is the review of a request, as the webhook makes it.
@@ -46,7 +46,7 @@ func (e *Engine) reviewOf(ctx context.Context, req *policy.Request) *review {
 		r.namespace = e.namespaceOf(r.unit, req.Namespace)
 	}
 	r.fields = requestFields(req)
-	r.exemption = e.exempts(r)
+	r.exemption = e.exempts(processWebhook, e.asking(req, r.namespace))
 	return r
 }
 

@@ -1,25 +1,28 @@
 package gatekeeper
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	v1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	matching "github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
 
-// A webhook is what Gatekeeper's validating webhook is asked about. The zero
-// value is what its chart installs.
+// A webhook is one of Gatekeeper's, as far as it is asked. The zero value is as
+// the chart installs them.
 type webhook struct {
-	deletes    bool
-	object     *render.Object // that configures it; nil: none is there
-	namespaces labels.Selector
+	object   *render.Object // that configures it; nil: none is there
+	rules    []v1.RuleWithOperations
+	criteria *matching.Criteria
 }
 
 const (
@@ -28,52 +31,200 @@ const (
 	ownNamespace = "gatekeeper-system"
 )
 
-var webhookKind = schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}
+// How Gatekeeper's chart calls its webhooks besides that of admission, which is
+// called as its enforcement point.
+const (
+	mutationWebhook = "mutation.gatekeeper.sh"
+	labelWebhook    = "check-ignore-label.gatekeeper.sh"
+)
 
-// webhookOf reads the configuration of Gatekeeper's webhook, if it is in the
-// cluster. One that can't be read counts for nothing: the API server would
-// not take it.
-func webhookOf(cluster *policy.Cluster) webhook {
-	for _, o := range cluster.List(webhookKind) {
+const registrationGroup = "admissionregistration.k8s.io"
+
+// webhookOf reads how the webhook of a name is configured, if it is in the
+// cluster. A configuration that can't be read counts for nothing: the API server
+// would not take it. The errors are warnings of what is not gone by.
+func webhookOf(cluster *policy.Cluster, kind, name string) (webhook, []error) {
+	for _, o := range cluster.List(schema.GroupKind{Group: registrationGroup, Kind: kind}) {
 		data, err := json.Marshal(o.Object)
-		var configuration v1.ValidatingWebhookConfiguration
+		var configuration v1.ValidatingWebhookConfiguration // has all that the other kind has, but one thing
 		if err != nil || json.Unmarshal(data, &configuration) != nil {
 			continue
 		}
-		for _, w := range configuration.Webhooks {
-			selector, err := selectorOf(w.NamespaceSelector)
-			if w.Name != PointAdmission || err != nil {
-				continue
+		for i := range configuration.Webhooks {
+			if w := &configuration.Webhooks[i]; w.Name == name {
+				if made, ok := newWebhook(o, w); ok {
+					return made, conditional(o, i, w)
+				}
 			}
-			return webhook{object: o, namespaces: selector, deletes: slices.ContainsFunc(w.Rules, deletes)}
 		}
 	}
-	return webhook{}
+	return webhook{}, nil
 }
 
-func deletes(r v1.RuleWithOperations) bool {
-	return slices.Contains(r.Operations, v1.Delete) || slices.Contains(r.Operations, v1.OperationAll)
+// conditional warns of conditions, which are not evaluated.
+func conditional(o *render.Object, i int, w *v1.ValidatingWebhook) []error {
+	if len(w.MatchConditions) == 0 {
+		return nil
+	}
+	err := errors.New("matchConditions of Gatekeeper's webhooks are not evaluated: it is taken to be asked whatever they say")
+	return []error{warning(o, render.Pointer("webhooks", i, "matchConditions"), "webhook", err)}
 }
 
-// exempts is why the webhook is not asked about what is in a namespace; "" if
-// it is.
-func (w *webhook) exempts(name string, given map[string]string) string {
+func newWebhook(o *render.Object, w *v1.ValidatingWebhook) (webhook, bool) {
+	for _, s := range []*metav1.LabelSelector{w.NamespaceSelector, w.ObjectSelector} {
+		if _, err := selectorOf(s); err != nil {
+			return webhook{}, false
+		}
+	}
+	m := &v1.MatchResources{NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, MatchPolicy: w.MatchPolicy}
+	for _, r := range w.Rules {
+		m.ResourceRules = append(m.ResourceRules, v1.NamedRuleWithOperations{RuleWithOperations: r})
+	}
+	matching.Default(m)
+	return webhook{object: o, rules: w.Rules, criteria: matching.New(m)}, true
+}
+
+// about says whether the webhook is asked about an operation at all.
+func (w *webhook) about(op policy.Operation) bool {
 	if w.object == nil {
-		switch _, ignored := given[ignoreLabel]; {
-		case ignored:
-			return fmt.Sprintf("namespace %s has the label %s, so Gatekeeper's webhook is not asked", name, ignoreLabel)
-		case name == ownNamespace:
-			return fmt.Sprintf("Gatekeeper's webhook is not asked about namespace %s, which is its own", name)
+		return op != policy.Delete
+	}
+	return slices.ContainsFunc(w.rules, func(r v1.RuleWithOperations) bool {
+		return slices.Contains(r.Operations, v1.OperationAll) || slices.Contains(r.Operations, v1.OperationType(op))
+	})
+}
+
+// An exemption is why a webhook does not look at a request; the zero value says
+// that it does.
+type exemption struct {
+	why  string
+	open bool // nobody knows whether it does
+}
+
+func (x exemption) outcome() policy.Outcome {
+	if x.open {
+		return policy.Unknown
+	}
+	return policy.Skip
+}
+
+// exempts is why the webhook is not asked about a request.
+func (w *webhook) exempts(s *asking) exemption {
+	if s.req.Kind.Group == registrationGroup && slices.Contains(unasked, s.req.Kind.Kind) {
+		return exemption{why: "the API server asks no webhook about a " + s.req.Kind.Kind}
+	}
+	if w.object == nil {
+		return exemptByChart(s)
+	}
+	answer, _ := w.criteria.Match(s)
+	if answer == matching.Unknown {
+		// Namespaces are taken to have no label that exempts them.
+		bare := *s
+		bare.bare = true
+		if answer, _ = w.criteria.Match(&bare); answer == matching.No {
+			return exemption{"needs to know namespace " + s.In() + ", of whose labels it depends whether Gatekeeper's webhook is asked: give the Namespace with --with", true}
 		}
-		return ""
 	}
-	set := labels.Set(maps.Clone(given))
-	if set == nil {
-		set = labels.Set{}
+	if answer == matching.Yes {
+		return exemption{}
 	}
-	set[nameLabel] = name
-	if w.namespaces == nil || w.namespaces.Matches(set) {
-		return ""
+	what := "a " + s.req.Kind.Kind
+	switch {
+	case isNamespace(s.subject()):
+		what = "Namespace " + s.In()
+	case s.In() != "":
+		what += " in namespace " + s.In()
 	}
-	return fmt.Sprintf("namespace %s is not one that Gatekeeper's webhook is asked about, by its configuration at %s", name, span(w.object, "/metadata/name"))
+	return exemption{why: fmt.Sprintf("Gatekeeper's webhook is not asked about %s, by its configuration at %s", what, span(w.object, "/metadata/name"))}
+}
+
+// unasked are the kinds that the API server asks no webhook about
+// (k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules).
+var unasked = []string{
+	"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy",
+	"ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+}
+
+func exemptByChart(s *asking) exemption {
+	name := s.In()
+	labels, _ := s.NamespaceLabels()
+	switch _, ignored := labels[ignoreLabel]; {
+	case name == "":
+	case ignored:
+		return exemption{why: fmt.Sprintf("namespace %s has the label %s, so Gatekeeper's webhook is not asked", name, ignoreLabel)}
+	case name == ownNamespace:
+		return exemption{why: fmt.Sprintf("Gatekeeper's webhook is not asked about namespace %s, which is its own", name)}
+	}
+	return exemption{}
+}
+
+// An asking is a request as the rules of webhooks look at it.
+type asking struct {
+	req       *policy.Request
+	kinds     policy.Kinds // may be nil
+	namespace *namespace   // that the object is in, or nil
+	bare      bool         // the namespace has no labels but those that are known
+}
+
+var _ matching.Subject = (*asking)(nil)
+
+func (e *Engine) asking(req *policy.Request, ns *namespace) *asking {
+	return &asking{req: req, kinds: e.options.Kinds, namespace: ns}
+}
+
+// subject is the object that the request is about.
+func (s *asking) subject() map[string]any {
+	if s.req.Admitted != nil {
+		return s.req.Admitted
+	}
+	return s.req.OldAdmitted
+}
+
+// Request implements matching.Subject.
+func (s *asking) Request() *policy.Request { return s.req }
+
+// In implements matching.Subject.
+func (s *asking) In() string {
+	switch {
+	case isNamespace(s.subject()):
+		return metaText(s.subject(), "name")
+	case s.namespace != nil:
+		return s.namespace.name
+	}
+	return ""
+}
+
+// NamespaceLabels implements matching.Subject.
+func (s *asking) NamespaceLabels() (set map[string]string, complete bool) {
+	switch {
+	case isNamespace(s.subject()):
+		set = maps.Clone(labelsOf(s.subject()))
+		set[nameLabel] = s.In()
+		return set, true
+	case s.namespace != nil:
+		return s.namespace.labels, s.namespace.known || s.bare
+	}
+	return nil, true
+}
+
+// Equivalents implements matching.Subject.
+func (s *asking) Equivalents() []policy.Version {
+	if s.kinds == nil {
+		return nil
+	}
+	return s.kinds.Equivalent(s.req.Resource.GroupVersionResource)
+}
+
+// exempts is why one of Gatekeeper's processes does not look at a request.
+func (e *Engine) exempts(process string, s *asking) exemption {
+	if x := e.webhook.exempts(s); x.why != "" {
+		return x
+	}
+	name := s.In()
+	x := e.config.excludes(process, name)
+	if x == nil {
+		return exemption{}
+	}
+	what := map[string]string{processWebhook: "the webhook", processMutation: "mutation"}[process]
+	return exemption{why: fmt.Sprintf("namespace %s is excluded from %s by the Config at %s", name, cmp.Or(what, process), span(x.object, x.pointer))}
 }

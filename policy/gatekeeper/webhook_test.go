@@ -1,6 +1,8 @@
 package gatekeeper
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,7 +33,7 @@ webhooks:
 		t.Fatal(err)
 	}
 	for object, want := range map[string]string{
-		pod: "skip deny K/c: namespace shop is not one that Gatekeeper's webhook is asked about, by its configuration at policy.yaml:3:18",
+		pod: "skip deny K/c: Gatekeeper's webhook is not asked about a Pod in namespace shop, by its configuration at policy.yaml:3:18",
 		`{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: other}}`:             "fail deny K/c: Pod web has no label app",
 		`{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: gatekeeper-system}}`: "fail deny K/c: Pod web has no label app",
 	} {
@@ -44,5 +46,87 @@ webhooks:
 	req.Object, req.Admitted = nil, nil
 	if diff := cmp.Diff([]string{"fail deny K/c: Pod web has no label app"}, said(t, e, req)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestAskedByConfiguration holds that what the webhook's configuration does not
+// name is not judged, and that where it depends on labels that nobody knows
+// nothing is decided.
+func TestAskedByConfiguration(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ webhook, object, want string }{
+		"another resource": {
+			`rules: [{apiGroups: [apps], apiVersions: ["*"], resources: ["*"], operations: ["*"]}]`, pod,
+			"skip deny K/c: Gatekeeper's webhook is not asked about a Pod in namespace shop, by its configuration at policy.yaml:3:18",
+		},
+		"another operation": {`rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"], operations: [UPDATE]}]`, pod, ""},
+		"another object": {
+			`rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"], operations: ["*"]}], objectSelector: {matchLabels: {check: "yes"}}`, pod,
+			"skip deny K/c: Gatekeeper's webhook is not asked about a Pod in namespace shop, by its configuration at policy.yaml:3:18",
+		},
+		"a label that asks": {
+			`rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"], operations: ["*"]}], namespaceSelector: {matchLabels: {check: "yes"}}`, pod,
+			"unknown deny K/c: needs to know namespace shop, of whose labels it depends whether Gatekeeper's webhook is asked: give the Namespace with --with",
+		},
+		"a label that exempts": {
+			`rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"], operations: ["*"]}], namespaceSelector: {matchExpressions: [{key: check, operator: DoesNotExist}]}`, pod,
+			"fail deny K/c: Pod web has no label app",
+		},
+		"webhooks themselves": {
+			`rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"], operations: ["*"]}]`,
+			`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: a}}`,
+			"skip deny K/c: the API server asks no webhook about a ValidatingWebhookConfiguration",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := policy.NewCluster(parseAll(t, `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: gatekeeper}
+webhooks: [{name: validation.gatekeeper.sh, `+c.webhook+"}]")...)
+			e, err := New(parseAll(t, templateOf(labelled)+plainConstraint), Options{Cluster: cluster})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(said(t, e, requestOf(t, c.object)), "\n"); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestIgnoreLabel holds that a namespace can't be taken out of Gatekeeper's
+// sight by whoever likes.
+func TestIgnoreLabel(t *testing.T) {
+	t.Parallel()
+	const (
+		refused = "fail deny ignore-label/check-ignore-label.gatekeeper.sh: Only exempt namespace can have the admission.gatekeeper.sh/ignore label"
+		ignored = `{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {admission.gatekeeper.sh/ignore: ""}}}`
+		all     = `rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"], operations: ["*"]}]`
+		hooks   = "{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: g}, webhooks: "
+		control = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: g}, spec: {template: {spec: {containers: [{args: "
+	)
+	for name, c := range map[string]struct{ cluster, object, want string }{
+		"by default":            {"", ignored, refused},
+		"its own":               {"", strings.Replace(ignored, "shop", "gatekeeper-system", 1), ""},
+		"without the label":     {"", `{apiVersion: v1, kind: Namespace, metadata: {name: shop}}`, ""},
+		"exempt":                {control + `[--exempt-namespace=shop]}]}}}}`, ignored, ""},
+		"exempt by its prefix":  {control + `[--exempt-namespace-prefix=sh]}]}}}}`, ignored, ""},
+		"others are exempt":     {control + `[--port=1, --exempt-namespace=own]}]}}}}`, ignored, refused},
+		"configured":            {hooks + "[{name: check-ignore-label.gatekeeper.sh, " + all + "}]}", ignored, refused},
+		"configured without it": {hooks + "[{name: validation.gatekeeper.sh, " + all + "}]}", ignored, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, err := New(parseAll(t, templateOf(labelled)+plainConstraint), Options{Cluster: policy.NewCluster(parseAll(t, c.cluster)...)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := slices.DeleteFunc(said(t, e, requestOf(t, c.object)), func(s string) bool { return !strings.Contains(s, "ignore-label/") })
+			if got := strings.Join(lines, "\n"); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
 	}
 }

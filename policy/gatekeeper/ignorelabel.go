@@ -1,0 +1,101 @@
+package gatekeeper
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// The label admission.gatekeeper.sh/ignore would let everything in a namespace
+// off. So Gatekeeper has another webhook, which refuses Namespaces with it but
+// for those that its controller is told of
+// (gatekeeper/v3/pkg/webhook/namespacelabel.go).
+
+// ruleIgnoreLabel is the rule of its results, whose policy is the webhook.
+const ruleIgnoreLabel = "ignore-label"
+
+const ignoreLabelMessage = "Only exempt namespace can have the " + ignoreLabel + " label"
+
+// ignoreLabelRule documents that webhook.
+func (e *Engine) ignoreLabelRule() policy.Rule {
+	return policy.Rule{
+		Engine: policy.EngineGatekeeper, Policy: labelWebhook, Name: ruleIgnoreLabel, Action: policy.Deny,
+		Title:       "Only exempt namespaces have the label " + ignoreLabel,
+		Description: "Gatekeeper's webhooks are not asked about what is in a namespace with the label, so another one of its webhooks refuses it, but for the namespaces that --exempt-namespace of Gatekeeper's controller names.",
+		Origin:      e.label.origin(),
+	}
+}
+
+// refuseLabel is what the webhook says of a Namespace that has the label.
+func (e *Engine) refuseLabel(r *review) []policy.Result {
+	if e.options.Written || r.operation == string(policy.Delete) || !isNamespace(r.object) || r.request.SubResource != "" {
+		return nil
+	}
+	if _, has := labelsOf(r.object)[ignoreLabel]; !has {
+		return nil
+	}
+	s := e.asking(r.request, nil)
+	if e.label.object == nil && e.webhook.object != nil || e.label.object != nil && e.label.exempts(s).why != "" {
+		return nil
+	}
+	exempt, told := e.exemptNamespaces()
+	if slices.ContainsFunc(exempt, func(w wildcard) bool { return w.matches(s.In()) }) {
+		return nil
+	}
+	result := policy.Result{
+		Engine: policy.EngineGatekeeper, Policy: labelWebhook, Rule: ruleIgnoreLabel, Outcome: policy.Fail, Action: policy.Deny,
+		Message: ignoreLabelMessage, Fields: []string{render.Pointer("metadata", "labels", ignoreLabel)}, PolicyOrigin: e.label.origin(),
+	}
+	if !told {
+		result.Assumed = []string{"--exempt-namespace of Gatekeeper's controller names " + ownNamespace + " alone"}
+	}
+	return []policy.Result{result}
+}
+
+// origin is where the webhook is configured, if that is known.
+func (w *webhook) origin() render.Span {
+	if w.object == nil {
+		return render.Span{}
+	}
+	return span(w.object, "/metadata/name")
+}
+
+// exemptNamespaces are those that may have the label, by the arguments of
+// Gatekeeper's controller; told is false where it is not in the tree.
+func (e *Engine) exemptNamespaces() (names []wildcard, told bool) {
+	for _, o := range e.options.Cluster.List(schema.GroupKind{Group: "apps", Kind: "Deployment"}) {
+		containers, _ := render.Lookup(o.Object, "/spec/template/spec/containers")
+		list, _ := containers.([]any)
+		for _, c := range list {
+			args, _ := asMap(c)["args"].([]any)
+			for _, a := range args {
+				text, _ := a.(string)
+				if w, ok := exemptArgument(text); ok {
+					names, told = append(names, w), true
+				}
+			}
+		}
+	}
+	if !told {
+		names = []wildcard{ownNamespace}
+	}
+	return names, told
+}
+
+// exemptArgument is the namespaces that an argument of the controller exempts.
+func exemptArgument(text string) (wildcard, bool) {
+	flag, value, _ := strings.Cut(strings.TrimLeft(text, "-"), "=")
+	switch flag {
+	case "exempt-namespace":
+		return wildcard(value), value != ""
+	case "exempt-namespace-prefix":
+		return wildcard(value + "*"), value != ""
+	case "exempt-namespace-suffix":
+		return wildcard("*" + value), value != ""
+	}
+	return "", false
+}
