@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -321,14 +322,11 @@ func metaText(object map[string]any, field string) string {
 	return s
 }
 
+// labelsOf are the labels of an object, as Gatekeeper reads them: null is a text
+// without letters, and where one is no text there are none.
 func labelsOf(object map[string]any) map[string]string {
-	meta, _ := object["metadata"].(map[string]any)
-	given, _ := meta["labels"].(map[string]any)
-	set := make(map[string]string, len(given))
-	for k, v := range given {
-		if s, ok := v.(string); ok {
-			set[k] = s
-		}
+	if set := (&unstructured.Unstructured{Object: object}).GetLabels(); set != nil {
+		return set
 	}
-	return set
+	return map[string]string{}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	v1 "k8s.io/api/admissionregistration/v1"
@@ -198,7 +197,7 @@ func (s *asking) In() string {
 func (s *asking) NamespaceLabels() (set map[string]string, complete bool) {
 	switch {
 	case isNamespace(s.subject()):
-		set = maps.Clone(labelsOf(s.subject()))
+		set = labelsOf(s.subject())
 		set[nameLabel] = s.In()
 		return set, true
 	case s.namespace != nil:
