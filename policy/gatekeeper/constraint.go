@@ -87,12 +87,14 @@ func (k *compiler) newConstraint(o *render.Object, all templates) (*constraint, 
 	if f := nameFault(o); f != nil {
 		return nil, []error{at(o, f.pointer, "constraint", f.err)}
 	}
-	fs, _ := t.schema.check(o)
-	if len(fs) > 0 {
+	c := &constraint{object: o, template: t, origin: span(o, ""), tree: t.schema.held(o, k.options.Written)}
+	given := c.tree
+	if k.options.Written {
+		given = o.Object
+	}
+	if fs := t.schema.check(given, k.options.Written); len(fs) > 0 {
 		return nil, faultsAt(o, "constraint", fs)
 	}
-	c := &constraint{object: o, template: t, origin: span(o, "")}
-	c.tree = t.schema.withDefaults(o.DeepCopy().Object)
 	spec, _ := c.tree["spec"].(map[string]any)
 	var errs []error
 	if c.match, errs = newMatch(o, "/spec/match", spec["match"]); broken(errs) {

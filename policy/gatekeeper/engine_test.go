@@ -156,6 +156,11 @@ violation[{"msg": msg}] {
 			[]string{`fail deny K/c: 3 ["a"] {"labels": ["a"], "limit": 3}`},
 		},
 		{
+			"nulls, which the API server drops", templateOf("package k\nviolation[{\"msg\": msg}] { msg := json.marshal(input.parameters) }") +
+				spec("{match: {labelSelector: null, kinds: null}, enforcementAction: null, parameters: {labels: null, limit: null}}"), pod,
+			[]string{`fail deny K/c: {"limit":3}`},
+		},
+		{
 			"several, in order, each once", templateOf(`
 package k
 violation[{"msg": msg, "other": x}] {
@@ -166,8 +171,12 @@ violation[{"msg": "a", "details": {"n": 1}}]`) + plainConstraint, pod,
 			[]string{"fail deny K/c: a", "fail deny K/c: a", "fail deny K/c: b"},
 		},
 		{
-			"no msg", templateOf("package k\nviolation[{\"message\": \"x\"}] { true }\nviolation[\"y\"]") + plainConstraint, pod,
-			[]string{"pass deny K/c: Gatekeeper ignores 2 of the template's violations, which have no msg"},
+			"some without msg", templateOf("package k\nviolation[x] { x := input.parameters.labels[_] }\nviolation[{\"msg\": \"a\"}] { true }") + spec("{parameters: {labels: [x, z]}}"), pod,
+			[]string{"fail deny K/c: a"},
+		},
+		{
+			"none with msg", templateOf("package k\nviolation[x] { x := input.review.object.metadata.labels }") + plainConstraint, `{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop, labels: {a: b}}}`,
+			[]string{"pass deny K/c: Gatekeeper ignores 1 of the template's violations, which have no msg"},
 		},
 		{
 			"msg of another type", templateOf("package k\nviolation[{\"msg\": 1}] { true }") + plainConstraint, pod,

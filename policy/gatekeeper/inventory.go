@@ -286,7 +286,7 @@ func (i *inventory) held(o *render.Object) (tree map[string]any, namespace strin
 		return o.Object, o.GetNamespace()
 	}
 	gvk := o.GroupVersionKind()
-	if kinds.Resource(gvk).Namespaced {
+	if resource := kinds.Resource(gvk); resource.Namespaced && (resource.Known || !isClustered(gvk.Group)) {
 		namespace = cmp.Or(o.GetNamespace(), unitNamespace(o), "default")
 	}
 	tree, err := kinds.Admit(o, namespace)
@@ -304,6 +304,12 @@ func (i *inventory) held(o *render.Object) (tree map[string]any, namespace strin
 		}
 	}
 	return tree, namespace
+}
+
+// isClustered says whether kinds of a group of Gatekeeper's are cluster-scoped:
+// the API server knows that once it is installed.
+func isClustered(group string) bool {
+	return group == templatesGroup || group == constraintsGroup || group == mutationsGroup || group == expansionGroup || group == syncSetGroup
 }
 
 func unitNamespace(o *render.Object) string {

@@ -40,6 +40,11 @@ func TestRefused(t *testing.T) {
 		{"http.send", templateOf("package k\nviolation[{\"msg\": msg}] { msg := http.send({}).body }"), []string{"policy.yaml:18:40: http.send is not available: policies are evaluated offline"}},
 		{"no violation", templateOf("package k\ndeny[x] { x := 1 }"), []string{"policy.yaml:17:7: the module has no rule violation, which is the one that Gatekeeper asks"}},
 		{"a function", templateOf("package k\nviolation(x) = y { y := x }"), []string{`policy.yaml:18:7: violation is a function, and Gatekeeper asks for a set: violation[{"msg": msg}]`}},
+		{"a constant", templateOf("package k\nviolation = true { true }"), []string{`policy.yaml:18:7: violation never gives an object with a msg, and Gatekeeper asks for violation[{"msg": msg}]`}},
+		{"a default", templateOf("package k\ndefault violation = false"), []string{`policy.yaml:18:7: violation never gives an object with a msg, and Gatekeeper asks for violation[{"msg": msg}]`}},
+		{"texts", templateOf("package k\nviolation[\"x\"] { true }"), []string{`policy.yaml:18:7: violation never gives an object with a msg, and Gatekeeper asks for violation[{"msg": msg}]`}},
+		{"objects without msg", templateOf("package k\nviolation[{\"message\": \"x\"}] { true }"), []string{`policy.yaml:18:7: violation never gives an object with a msg, and Gatekeeper asks for violation[{"msg": msg}]`}},
+		{"a list", templateOf("package k\nviolation = [{\"msg\": \"x\"}] { true }"), []string{`policy.yaml:18:7: violation never gives an object with a msg, and Gatekeeper asks for violation[{"msg": msg}]`}},
 		{"other data", templateOf("package k\nviolation[{\"msg\": msg}] { msg := data.other.x }"), []string{"policy.yaml:18:40: data.other.x: of data, templates may read data.inventory and data.lib only"}},
 		{"other import", templateOf("package k\nimport data.inventory\nviolation[{\"msg\": msg}] { msg := inventory.x }"), []string{"policy.yaml:18:7: import data.inventory: only libraries of the template, data.lib, and future.keywords can be imported"}},
 		{
@@ -52,6 +57,10 @@ func TestRefused(t *testing.T) {
 		{"unknown parameter", templateOf(labelled) + strings.TrimSpace(plainConstraint) + "\nspec: {parameters: {lables: [x]}}\n", []string{`policy.yaml:26:21: unknown field "spec.parameters.lables": the template's schema does not have it`}},
 		{"action", templateOf(labelled) + strings.TrimSpace(plainConstraint) + "\nspec: {enforcementAction: block}\n", []string{`policy.yaml:26:27: enforcementAction "block" is none of deny, dryrun, warn and scoped`}},
 		{"scoped without actions", templateOf(labelled) + strings.TrimSpace(plainConstraint) + "\nspec: {enforcementAction: scoped}\n", []string{`policy.yaml:26:1: enforcementAction is scoped, and there are no scopedEnforcementActions`}},
+		{
+			"a rule of the schema", strings.Replace(templateOf(labelled), "          properties:\n", "          x-kubernetes-validations: [{rule: 'self.limit < 9', message: too many}]\n          properties:\n", 1) + strings.TrimSpace(plainConstraint) + "\nspec: {parameters: {limit: 9}}\n",
+			[]string{`policy.yaml:27:8: schema validation failed: spec.parameters: Invalid value: too many`},
+		},
 		{"match", templateOf(labelled) + strings.TrimSpace(plainConstraint) + "\nspec: {match: {excludeNamespaces: [a]}}\n", []string{`policy.yaml:26:16: unknown field "spec.match.excludeNamespaces": the template's schema does not have it`}},
 		{"another template of the name", templateOf(labelled) + "---" + templateOf("package k\nviolation[{\"msg\": \"x\"}]"), []string{"policy.yaml:25:18: template k is another one than that of policy.yaml:3:18, which is used"}},
 		{"CEL", nativeTemplate("validations:\n- expression: 'object.spec.x <'"), []string{"policy.yaml:17:39: compilation failed: ERROR: <input>:1:16: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}\n | object.spec.x <\n | ...............^"}},

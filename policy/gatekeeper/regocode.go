@@ -3,7 +3,9 @@ package gatekeeper
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -81,7 +83,7 @@ func newRegoCode(o *render.Object, target *templateTarget) (*regoCode, []error) 
 	if f != nil {
 		return nil, []error{at(o, f.pointer, "rego", f.err)}
 	}
-	c := &regoCompiler{object: o, texts: map[string]string{}, modules: map[string]*ast.Module{}}
+	c := &regoCompiler{object: o, entry: s.pointer, texts: map[string]string{}, modules: map[string]*ast.Module{}}
 	entry := c.parse(s.pointer, s.text, s.version)
 	var libs []*ast.Module
 	for i, text := range s.libTexts {
@@ -101,6 +103,11 @@ func newRegoCode(o *render.Object, target *templateTarget) (*regoCode, []error) 
 		return nil, c.errs
 	}
 	entry.Package.Path = templateRef
+	asks, err := hook()
+	if err != nil {
+		return nil, []error{err}
+	}
+	c.modules[hookName] = asks
 	program, err := rego.Compile(c.modules, rego.Options{ExternalData: true})
 	if err != nil {
 		c.failed(err)
@@ -111,11 +118,25 @@ func newRegoCode(o *render.Object, target *templateTarget) (*regoCode, []error) 
 		c.failed(err)
 		return nil, c.errs
 	}
-	for _, m := range c.modules {
+	for _, m := range append(libs, entry) {
 		code.note(m)
 	}
 	return code, nil
 }
+
+// hookName is that of the module by which Gatekeeper asks a template.
+const hookName = "hook"
+
+// hook is that module as far as its types go: the compiler refuses a violation
+// rule by it that could never give an object with a msg
+// (frameworks/constraint/pkg/client/drivers/rego/rego.go).
+var hook = sync.OnceValues(func() (*ast.Module, error) {
+	return rego.Parse(rego.Source{Name: hookName, Version: ast.RegoV0, Text: `package hooks
+response[x] {
+	data.template.violation[r]
+	x := {"msg": r.msg, "details": object.get(r, "details", {})}
+}`})
+})
 
 // A regoCompiler collects the modules of one template and what is wrong with
 // them. Modules go by the pointers of their texts.
@@ -123,7 +144,9 @@ type regoCompiler struct {
 	object  *render.Object
 	texts   map[string]string
 	modules map[string]*ast.Module
+	entry   string // the module with the violation rule
 	errs    []error
+	refused bool // by the hook
 }
 
 func (c *regoCompiler) parse(pointer, text string, v ast.RegoVersion) *ast.Module {
@@ -159,6 +182,10 @@ func (c *regoCompiler) failed(err error) {
 	}
 	for _, err := range all {
 		var e *rego.Error
+		if errors.As(err, &e) && e.Name == hookName {
+			c.hooked()
+			continue
+		}
 		if !errors.As(err, &e) || c.texts[e.Name] == "" {
 			c.errs = append(c.errs, at(c.object, "/spec/targets/0", "rego", err))
 			continue
@@ -166,6 +193,21 @@ func (c *regoCompiler) failed(err error) {
 		c.add(e.Name, e.Line, e.Column, errors.New(e.Text))
 	}
 }
+
+// hooked says that the hook can't use what the violation rule gives, once.
+func (c *regoCompiler) hooked() {
+	if c.refused {
+		return
+	}
+	c.refused = true
+	at := ast.NewLocation(nil, c.entry, 1, 1)
+	if i := slices.IndexFunc(c.modules[c.entry].Rules, isViolation); i >= 0 {
+		at = c.modules[c.entry].Rules[i].Loc()
+	}
+	c.addAt(at, errors.New("violation never gives an object with a msg, and Gatekeeper asks for violation[{\"msg\": msg}]"))
+}
+
+func isViolation(r *ast.Rule) bool { return string(r.Head.Name) == "violation" }
 
 // add adds an error at a place of a module.
 func (c *regoCompiler) add(pointer string, line, column int, err error) {
@@ -202,7 +244,7 @@ func inside(o *render.Object, pointer, text string, line, column int) render.Spa
 func (c *regoCompiler) checkEntry(pointer string, m *ast.Module) {
 	found := false
 	for _, rule := range m.Rules {
-		if string(rule.Head.Name) != "violation" {
+		if !isViolation(rule) {
 			continue
 		}
 		found = true

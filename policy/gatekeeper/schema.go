@@ -11,10 +11,12 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -33,6 +35,7 @@ const schemaPointer = "/spec/crd/spec/validation/openAPIV3Schema"
 type constraintSchema struct {
 	structural *schema.Structural
 	validator  validation.SchemaValidator
+	rules      *schemacel.Validator // x-kubernetes-validations; nil: none
 }
 
 // newConstraintSchema makes the schema of a template's constraints. The faults
@@ -53,6 +56,7 @@ func newConstraintSchema(kind string, parameters *apiextensionsv1.JSONSchemaProp
 	if s.validator, _, err = validation.NewSchemaValidator(root); err != nil {
 		return nil, []fault{{schemaPointer, err}}
 	}
+	s.rules = schemacel.NewValidator(s.structural, true, celconfig.PerCallLimit)
 	return s, nil
 }
 
@@ -194,24 +198,34 @@ func definitionFault(err *field.Error) fault {
 	return fault{schemaPointer + fieldPointer(rest), fmt.Errorf("%s: %s", where, err.ErrorBody())}
 }
 
-// check holds a constraint against the schema, and then for fields that it
-// does not have. The faults point into the constraint; schema says that some
-// of them break the schema.
-func (s *constraintSchema) check(o *render.Object) (fs []fault, broken bool) {
-	for _, err := range validation.ValidateCustomResource(nil, o.Object, s.validator) {
+// held is a constraint as the API server holds it: with what the schema sets,
+// and without nulls that it doesn't have. gator leaves these.
+func (s *constraintSchema) held(o *render.Object, written bool) map[string]any {
+	tree := o.DeepCopy().Object
+	defaulting.Default(tree, s.structural)
+	if !written {
+		defaulting.PruneNonNullableNullsWithoutDefaults(tree, s.structural)
+	}
+	return tree
+}
+
+// check holds a constraint against the schema and its rules, and then for fields
+// that it does not have. The faults point into the constraint.
+func (s *constraintSchema) check(tree map[string]any, written bool) (fs []fault) {
+	errs := validation.ValidateCustomResource(nil, tree, s.validator)
+	if len(errs) == 0 && s.rules != nil && !written {
+		errs, _ = s.rules.Validate(context.Background(), nil, s.structural, tree, nil, celconfig.RuntimeCELCostBudget)
+	}
+	for _, err := range errs {
 		fs = append(fs, fault{fieldPointer(err.Field), fmt.Errorf("%w: %s: %s", ErrSchema, err.Field, err.ErrorBody())})
 	}
 	if len(fs) > 0 {
-		return fs, true
+		return fs
 	}
-	for _, path := range pruning.PruneWithOptions(o.DeepCopy().Object, s.structural, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {
+	unknown := schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
+	copied, _ := clone(tree).(map[string]any)
+	for _, path := range pruning.PruneWithOptions(copied, s.structural, true, unknown) {
 		fs = append(fs, fault{fieldPointer(path), fmt.Errorf("unknown field %q: the template's schema does not have it", path)})
 	}
-	return fs, false
-}
-
-// withDefaults is a copy of the constraint's value with what the schema sets.
-func (s *constraintSchema) withDefaults(tree map[string]any) map[string]any {
-	defaulting.Default(tree, s.structural)
-	return tree
+	return fs
 }
