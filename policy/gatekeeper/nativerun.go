@@ -4,62 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
-	"math/bits"
-	"reflect"
 	"slices"
 	"strings"
 
 	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/common/types/traits"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/policy/internal/explain"
 	"github.com/preadmit/preadmit/policy/internal/rego"
-	"github.com/preadmit/preadmit/render"
 )
-
-// buckets are the sizes of inputs for which costs are bounded beforehand, so
-// that what can't reach the limit runs without counting.
-var buckets = [...]cel.Sizes{
-	{Items: 8, Length: 128},
-	{Items: 24, Length: 256},
-	{Items: 64, Length: 1 << 10},
-	{Items: 512, Length: 16 << 10},
-}
-
-// bound is what all expressions together cost at most.
-func (c *nativeCode) bound(s cel.Sizes) uint64 {
-	roots := cel.Roots{Inputs: s, Variables: map[string]cel.Sizes{}}
-	var total uint64
-	left := len(c.variables)
-	c.each(func(e *expression) {
-		sum, carry := bits.Add64(total, cel.Cost(e.program.AST, roots), 0)
-		if total = sum; carry != 0 {
-			total = math.MaxUint64
-		}
-		if left--; left >= 0 {
-			if s, ok := cel.ResultSizes(e.program.AST, roots); ok {
-				roots.Variables[e.name] = s
-			}
-		}
-	})
-	return total
-}
-
-// counts says whether what runs on inputs of some sizes has to be counted.
-func (c *nativeCode) counts(s cel.Sizes) bool {
-	for i, b := range buckets {
-		if s.Items <= b.Items && s.Length <= b.Length {
-			return c.bounds[i]() > nativeBudget
-		}
-	}
-	return true
-}
 
 // nativeBudget is what a constraint's validations and messages may cost
 // together: Gatekeeper gives them what the API server gives one expression.
@@ -128,13 +84,6 @@ type nativeRun struct {
 	remaining  int64
 	conditions bool // what is evaluated is a match condition, which sees no namespace
 	slots      []slot
-}
-
-// A slot is a variable's value, evaluated when it is first read.
-type slot struct {
-	value ref.Val
-	busy  bool
-	asked []string // what it came to read that nobody knows
 }
 
 // askNative asks a constraint whose template is in CEL.
@@ -311,61 +260,6 @@ func (x *nativeRun) message(i int) string {
 	return "failed expression: " + strings.TrimSpace(x.code.validations[i].source)
 }
 
-// maxFields is how many fields of one violation are named.
-const maxFields = 16
-
-// blame names the fields of the object that made a validation fail, and the
-// texts that what failed compares them with.
-func (x *nativeRun) blame(e *expression) (fields, telling []string) {
-	why, ok := x.why(e, explain.Input{})
-	if !ok {
-		return nil, nil
-	}
-	root := "object"
-	if x.celObject() == nil {
-		root = "oldObject"
-	}
-	for _, c := range why.Culprits {
-		if c.Root == root && len(fields) < maxFields {
-			fields = append(fields, x.pointer(e, &c))
-			telling = append(telling, c.Literals()...)
-		}
-	}
-	return fields, telling
-}
-
-// why explains a validation that is not true.
-func (x *nativeRun) why(e *expression, in explain.Input) (why explain.Explanation, ok bool) {
-	explainer := e.explainer()
-	if explainer == nil {
-		return why, false
-	}
-	in.Roots, in.Want = map[string]any{"object": orEmpty(x.celObject()), "oldObject": orEmpty(x.old)}, true
-	for _, name := range []string{"request", "namespaceObject", paramsName} {
-		in.Roots[name], _ = x.ResolveName(name)
-	}
-	why, err := explainer.Explain(x.ctx, in)
-	return why, err == nil
-}
-
-// orEmpty is a tree as a root, null where there is none.
-func orEmpty(tree map[string]any) any {
-	if tree == nil {
-		return nil
-	}
-	return tree
-}
-
-// pointer is where a culprit stands. The name of a missing field that the
-// expression does not have may come from a Secret's values.
-func (x *nativeRun) pointer(e *expression, c *explain.Culprit) string {
-	path := render.Path(c.Pointer)
-	if n := len(path); c.Missing && n > 0 && x.secret() && !strings.Contains(e.source, path[n-1]) {
-		return strings.TrimSuffix(c.Pointer, render.Pointer(path[n-1]))
-	}
-	return c.Pointer
-}
-
 // ResolveName implements cel.Activation.
 func (x *nativeRun) ResolveName(name string) (any, bool) {
 	switch name {
@@ -390,90 +284,3 @@ func (x *nativeRun) ResolveName(name string) (any, bool) {
 
 // Parent implements cel.Activation.
 func (x *nativeRun) Parent() celgo.Activation { return nil }
-
-// variables is the map of composited variables
-// (k8s.io/apiserver/pkg/cel/lazy).
-type variables nativeRun
-
-// Find implements traits.Mapper.
-func (v *variables) Find(key ref.Val) (ref.Val, bool) {
-	name, ok := key.(types.String)
-	if !ok {
-		return types.MaybeNoSuchOverloadErr(key), true
-	}
-	i, ok := v.code.slots[string(name)]
-	if !ok {
-		return nil, false
-	}
-	s := &v.slots[i]
-	switch {
-	case s.busy:
-		return types.NewErr("variable %q reads itself", string(name)), true
-	case s.value == nil:
-		s.busy = true
-		before := len(v.asked)
-		value, err := (*nativeRun)(v).program(v.code.variables[i])
-		s.asked = slices.Clone(v.asked[before:])
-		if err != nil {
-			value = types.NewErr("composited variable %q fails to evaluate: %v", string(name), err)
-		}
-		s.value, s.busy = value, false
-	default:
-		v.asked = append(v.asked, s.asked...)
-	}
-	return s.value, true
-}
-
-// Get implements traits.Indexer.
-func (v *variables) Get(key ref.Val) ref.Val {
-	if val, ok := v.Find(key); ok {
-		return val
-	}
-	return types.ValOrErr(key, "no such key: %v", key)
-}
-
-// Contains implements traits.Container.
-func (v *variables) Contains(key ref.Val) ref.Val {
-	val, ok := v.Find(key)
-	if ok && types.IsUnknownOrError(val) {
-		return val
-	}
-	return types.Bool(ok)
-}
-
-// Size implements traits.Sizer.
-func (v *variables) Size() ref.Val { return types.Int(len(v.slots)) }
-
-// Iterator implements traits.Iterable.
-func (v *variables) Iterator() traits.Iterator {
-	names := make([]ref.Val, len(v.slots))
-	for i, e := range v.code.variables {
-		names[i] = types.String(e.name)
-	}
-	return types.NewRefValList(types.DefaultTypeAdapter, names).Iterator()
-}
-
-// ConvertToNative implements ref.Val.
-func (v *variables) ConvertToNative(reflect.Type) (any, error) {
-	return nil, errors.New("variables can't be converted")
-}
-
-// ConvertToType implements ref.Val.
-func (v *variables) ConvertToType(t ref.Type) ref.Val {
-	switch t {
-	case types.MapType:
-		return v
-	case types.TypeType:
-		return types.MapType
-	}
-	return types.NewErr("variables can't be converted")
-}
-
-// Equal implements ref.Val.
-func (v *variables) Equal(other ref.Val) ref.Val { return types.Bool(other == ref.Val(v)) }
-
-// Type implements ref.Val.
-func (v *variables) Type() ref.Type { return types.MapType }
-
-// Value implements ref.Val.
-func (v *variables) Value() any { return v }

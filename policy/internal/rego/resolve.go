@@ -3,7 +3,6 @@ package rego
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
@@ -168,94 +167,6 @@ func (t *tracer) got(f *frame, x *ast.Expr, terms []*ast.Term, depth int) []read
 	return out
 }
 
-// lacking is what a difference of sets hangs on: the elements that the second
-// doesn't have, below the object whose keys it is.
-func (t *tracer) lacking(f *frame, x *ast.Expr, terms []*ast.Term, value *ast.Term, depth int) []read {
-	second := t.reads(f, x, terms[2], depth+1)
-	set, ok := value.Value.(ast.Set)
-	if !ok || set.Len() == 0 || len(second) == 0 {
-		return append(t.reads(f, x, terms[1], depth+1), second...)
-	}
-	above := t.keysOf(f, terms[2], second)
-	if above == nil {
-		return t.left(t.reads(f, x, terms[1], depth+1), second, set)
-	}
-	var out []read
-	set.Foreach(func(e *ast.Term) {
-		if len(out) < maxReads {
-			r := t.below(read{path: above}, []string{plainKey(e.Value)})
-			r.rank = rankRefused
-			out = append(out, r)
-		}
-	})
-	return out
-}
-
-// left is what a difference of sets hangs on that aren't keys of an object: the
-// elements that are left of the first set, else the second, where they are
-// looked for.
-func (t *tracer) left(first, second []read, set ast.Set) []read {
-	kept := slices.DeleteFunc(slices.Clone(first), func(r read) bool {
-		at := t.origins.find(r.path)
-		return at == nil || !set.Until(func(e *ast.Term) bool {
-			return strings.EqualFold(textOf(e), textOf(at)) || r.path[len(r.path)-1] == textOf(e)
-		})
-	})
-	switch {
-	case useful(kept):
-		return kept
-	case useful(first):
-		return first
-	}
-	return second
-}
-
-// keysOf is the object whose keys a set is made of, or nil. One without keys
-// is the one that was looked at.
-func (t *tracer) keysOf(f *frame, term *ast.Term, reads []read) []string {
-	set, ok := f.event.Plug(term).Value.(ast.Set)
-	if !ok {
-		return nil
-	}
-	for _, e := range set.Slice() {
-		if place, key, ok := t.origins.of(e); ok && key {
-			return t.origins.path(t.origins.places[place].parent)
-		}
-	}
-	if set.Len() == 0 && len(reads) == 1 && t.takesKeys(f, term, 0) {
-		return reads[0].path
-	}
-	return nil
-}
-
-// takesKeys says whether a set is made of an object's keys, by how it is
-// written.
-func (t *tracer) takesKeys(f *frame, term *ast.Term, depth int) bool {
-	switch v := term.Value.(type) {
-	case ast.Var:
-		g, d := t.definition(f, v)
-		if d == nil || depth > maxDepth {
-			return false
-		}
-		if d.IsEquality() {
-			other := d.Operand(1)
-			if other.Equal(term) {
-				other = d.Operand(0)
-			}
-			return t.takesKeys(g, other, depth+1)
-		}
-		return operator(d) == "object.keys"
-	case *ast.SetComprehension:
-		found := false
-		ast.WalkRefs(v.Body, func(r ast.Ref) bool {
-			found = found || len(r) > 1 && r[len(r)-1].Equal(v.Term)
-			return found
-		})
-		return found
-	}
-	return false
-}
-
 // below is a read further down, if there can be anything.
 func (t *tracer) below(r read, keys []string) read {
 	if at := t.origins.find(r.path); r.derived || len(keys) == 0 || at != nil && ast.IsScalar(at.Value) {
@@ -377,80 +288,6 @@ func descend(t *ast.Term, keys []string) *ast.Term {
 		t = next
 	}
 	return t
-}
-
-// rule is what a reference to a rule hangs on: the value, where it comes from
-// the input, and why the rule has it. Of a set it is the element that is meant.
-func (t *tracer) rule(f *frame, x *ast.Expr, ref ast.Ref) []read {
-	var out []read
-	for _, c := range t.children(f, x) {
-		if c.rule == nil {
-			continue
-		}
-		head := c.rule.Ref().GroundPrefix()
-		if !ref.HasPrefix(head) {
-			continue
-		}
-		steps := ref[len(head):]
-		for _, e := range c.exits {
-			if c.rule.Head.RuleKind() == ast.MultiValue && len(steps) > 0 && !same(f.event.Plug(steps[0]), e.value) {
-				continue
-			}
-			out = append(out, derived(tested(e.reads))...)
-			out = append(out, t.value(f, c.rule, e.value, steps)...)
-		}
-	}
-	if !slices.ContainsFunc(t.children(f, x), func(c *frame) bool { return len(c.exits) > 0 && !c.isDefault() }) {
-		for _, c := range t.children(f, x) {
-			out = append(out, c.why()...)
-		}
-	}
-	return merge(out)
-}
-
-// isDefault says whether a body is that of a rule's default: what it comes to
-// is because all others failed.
-func (f *frame) isDefault() bool { return f.rule != nil && f.rule.Default }
-
-// value is where a rule's value was read from, as far down as steps lead.
-func (t *tracer) value(f *frame, rule *ast.Rule, value *ast.Term, steps ast.Ref) []read {
-	if rule.Head.RuleKind() == ast.MultiValue && len(steps) > 0 {
-		steps = steps[1:]
-	}
-	keys := t.keys(f, steps)
-	for n := len(keys); n >= 0; n-- {
-		if place, _, ok := t.origins.of(descend(value, keys[:n])); ok {
-			return []read{t.below(read{path: t.origins.path(place)}, keys[n:])}
-		}
-	}
-	return t.elements(value)
-}
-
-// same says whether an element may be the one that a step leads to.
-func same(step, element *ast.Term) bool {
-	return !step.IsGround() || step.Equal(element)
-}
-
-// comprehension is what the comprehensions of an expression are made of: why
-// they have their elements, or have none.
-func (t *tracer) comprehension(f *frame, x *ast.Expr) []read {
-	var out []read
-	for _, c := range t.children(f, x) {
-		if c.rule != nil {
-			continue
-		}
-		for _, e := range c.exits {
-			if r := derived(tested(e.reads)); useful(r) {
-				out = append(out, r...)
-			} else {
-				out = append(out, e.reads...)
-			}
-		}
-		if len(c.exits) == 0 {
-			out = append(out, c.why()...)
-		}
-	}
-	return derived(merge(out))
 }
 
 // defines says whether a variable gets its value in the expression.

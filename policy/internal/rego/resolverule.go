@@ -1,0 +1,81 @@
+package rego
+
+import (
+	"slices"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// rule is what a reference to a rule hangs on: the value, where it comes from
+// the input, and why the rule has it. Of a set it is the element that is meant.
+func (t *tracer) rule(f *frame, x *ast.Expr, ref ast.Ref) []read {
+	var out []read
+	for _, c := range t.children(f, x) {
+		if c.rule == nil {
+			continue
+		}
+		head := c.rule.Ref().GroundPrefix()
+		if !ref.HasPrefix(head) {
+			continue
+		}
+		steps := ref[len(head):]
+		for _, e := range c.exits {
+			if c.rule.Head.RuleKind() == ast.MultiValue && len(steps) > 0 && !same(f.event.Plug(steps[0]), e.value) {
+				continue
+			}
+			out = append(out, derived(tested(e.reads))...)
+			out = append(out, t.value(f, c.rule, e.value, steps)...)
+		}
+	}
+	if !slices.ContainsFunc(t.children(f, x), func(c *frame) bool { return len(c.exits) > 0 && !c.isDefault() }) {
+		for _, c := range t.children(f, x) {
+			out = append(out, c.why()...)
+		}
+	}
+	return merge(out)
+}
+
+// isDefault says whether a body is that of a rule's default: what it comes to
+// is because all others failed.
+func (f *frame) isDefault() bool { return f.rule != nil && f.rule.Default }
+
+// value is where a rule's value was read from, as far down as steps lead.
+func (t *tracer) value(f *frame, rule *ast.Rule, value *ast.Term, steps ast.Ref) []read {
+	if rule.Head.RuleKind() == ast.MultiValue && len(steps) > 0 {
+		steps = steps[1:]
+	}
+	keys := t.keys(f, steps)
+	for n := len(keys); n >= 0; n-- {
+		if place, _, ok := t.origins.of(descend(value, keys[:n])); ok {
+			return []read{t.below(read{path: t.origins.path(place)}, keys[n:])}
+		}
+	}
+	return t.elements(value)
+}
+
+// same says whether an element may be the one that a step leads to.
+func same(step, element *ast.Term) bool {
+	return !step.IsGround() || step.Equal(element)
+}
+
+// comprehension is what the comprehensions of an expression are made of: why
+// they have their elements, or have none.
+func (t *tracer) comprehension(f *frame, x *ast.Expr) []read {
+	var out []read
+	for _, c := range t.children(f, x) {
+		if c.rule != nil {
+			continue
+		}
+		for _, e := range c.exits {
+			if r := derived(tested(e.reads)); useful(r) {
+				out = append(out, r...)
+			} else {
+				out = append(out, e.reads...)
+			}
+		}
+		if len(c.exits) == 0 {
+			out = append(out, c.why()...)
+		}
+	}
+	return derived(merge(out))
+}

@@ -1,0 +1,299 @@
+package rego
+
+import (
+	"regexp"
+	"slices"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// succeeded is what a body that came to its end hangs on.
+func (t *tracer) succeeded(f *frame) []read {
+	reads := make([][]read, len(f.body))
+	for i, x := range f.body {
+		reads[i] = t.success(f, x)
+	}
+	var out []read
+	for i := range f.body {
+		if pardoned(f.body, reads, i) {
+			demoted(reads[i], rankUsed)
+		}
+		out = append(out, reads[i]...)
+	}
+	return merge(out)
+}
+
+// Helpers' names by which rules let something off: what these read is not why
+// the rest is refused, if the rest is tested for anything; what is merely
+// allowed is not, if something is tested afterwards.
+var (
+	pardons = regexp.MustCompile(`(?i)exempt|exclu|ignor|skip|whitelist|is_update|is_delete|exception`)
+	permits = regexp.MustCompile(`(?i)allow|permit`)
+)
+
+// pardoned says whether an expression is a negation that only lets off.
+func pardoned(body ast.Body, reads [][]read, i int) bool {
+	if !body[i].Negated {
+		return false
+	}
+	others := slices.Concat(reads[i+1:]...)
+	switch name := operator(body[i]); {
+	case pardons.MatchString(name):
+		others = append(others, slices.Concat(reads[:i]...)...)
+	case !permits.MatchString(name):
+		return false
+	}
+	return useful(slices.DeleteFunc(others, func(r read) bool { return r.rank < rankCompared }))
+}
+
+// success is what an expression that held hangs on.
+func (t *tracer) success(f *frame, x *ast.Expr) []read {
+	if x.Negated {
+		return t.refused(f, x)
+	}
+	switch terms := x.Terms.(type) {
+	case *ast.Term:
+		return atLeast(t.truth(f, x, terms), rankIterated)
+	case []*ast.Term:
+		return t.call(f, x, terms)
+	case *ast.Every:
+		return append(ranked(t.reads(f, x, terms.Domain, 0), rankIterated), t.bodies(f, x)...)
+	case *ast.Not:
+		return t.refused(f, x)
+	}
+	return t.bodies(f, x)
+}
+
+// truth is what a reference that is true hangs on: one that goes through
+// elements is about each of them, another one is a test.
+func (t *tracer) truth(f *frame, x *ast.Expr, term *ast.Term) []read {
+	r := t.reads(f, x, term, 0)
+	if ref, ok := term.Value.(ast.Ref); ok && t.iterates(f, x, ref) {
+		return r
+	}
+	return atLeast(r, rankCompared)
+}
+
+// iterates says whether a reference binds a variable in the expression: it
+// goes through elements.
+func (t *tracer) iterates(f *frame, x *ast.Expr, ref ast.Ref) bool {
+	for _, s := range ref[1:] {
+		if v, ok := s.Value.(ast.Var); ok && t.defines(f, x, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// refused is what a negation that held hangs on: why its inside failed.
+func (t *tracer) refused(f *frame, x *ast.Expr) []read {
+	var out []read
+	for _, c := range t.children(f, x) {
+		out = append(out, c.why()...)
+	}
+	return atLeast(out, rankRefused)
+}
+
+// why is what a body that failed hangs on: its failures furthest on.
+func (f *frame) why() []read {
+	last := -1
+	for _, x := range f.fails {
+		if useful(x.reads) {
+			last = max(last, x.index)
+		}
+	}
+	var out []read
+	times := 0
+	for _, x := range f.fails {
+		if x.index == last || last < 0 {
+			out = append(out, x.reads...)
+			times++
+		}
+	}
+	if times > 1 {
+		out = common(out)
+	}
+	return merge(out)
+}
+
+// call is what an equality or a call that held hangs on.
+func (t *tracer) call(f *frame, x *ast.Expr, terms []*ast.Term) []read {
+	if x.IsEquality() {
+		return t.equality(f, x, terms[1], terms[2])
+	}
+	name := operator(x)
+	out, isUser := t.entered(f, x, terms)
+	if output := t.output(f, x, terms); output != nil {
+		if isUser {
+			return demoted(out, rankAssigned)
+		}
+		return ranked(t.operands(f, x, terms[1:len(terms)-1], rankUsed), rankUsed)
+	}
+	switch {
+	case isUser:
+		return append(ranked(t.operands(f, x, terms[1:], rankUsed), rankUsed), out...)
+	case name == "walk" || name == "internal.print":
+		return t.operands(f, x, terms[1:2], rankUsed)
+	}
+	return t.operands(f, x, terms[1:], rankCompared)
+}
+
+// equality is an assignment, a step through elements, or a comparison.
+func (t *tracer) equality(f *frame, x *ast.Expr, a, b *ast.Term) []read {
+	if !t.isDefined(f, x, a) {
+		a, b = b, a
+	}
+	if !t.isDefined(f, x, a) {
+		return atLeast(append(t.reads(f, x, a, 0), t.reads(f, x, b, 0)...), rankCompared)
+	}
+	out := t.reads(f, x, b, 0)
+	ref, ok := b.Value.(ast.Ref)
+	if ok && t.iterates(f, x, ref) {
+		return t.narrowed(f, a, atLeast(out, rankIterated))
+	}
+	if ok && isData(ref) {
+		return demoted(out, rankAssigned)
+	}
+	return ranked(out, rankUsed)
+}
+
+// narrowed drops what belongs to other elements than the one that a variable
+// stands for.
+func (t *tracer) narrowed(f *frame, v *ast.Term, reads []read) []read {
+	value := f.event.Plug(v)
+	place, _, ok := t.origins.of(value)
+	if !ok {
+		return named(reads, value)
+	}
+	at := t.origins.path(place)
+	return slices.DeleteFunc(reads, func(r read) bool { return !within(r.path, at) && !within(at, r.path) })
+}
+
+// named keeps the places that are called as a value is, if there are any.
+func named(reads []read, value *ast.Term) []read {
+	isOther := func(r read) bool { return len(r.path) == 0 || r.path[len(r.path)-1] != textOf(value) }
+	if kept := slices.DeleteFunc(slices.Clone(reads), isOther); len(kept) > 0 {
+		return kept
+	}
+	return reads
+}
+
+// isDefined says whether a term is a variable, or a pattern of them, that gets
+// its value in the expression.
+func (t *tracer) isDefined(f *frame, x *ast.Expr, term *ast.Term) bool {
+	switch v := term.Value.(type) {
+	case ast.Var:
+		return t.defines(f, x, v)
+	case *ast.Array:
+		for i := range v.Len() {
+			if t.isDefined(f, x, v.Elem(i)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// output is the variable that takes a call's result, if there is one.
+func (t *tracer) output(f *frame, x *ast.Expr, terms []*ast.Term) *ast.Term {
+	last := terms[len(terms)-1]
+	if len(terms) > 2 && t.isDefined(f, x, last) {
+		return last
+	}
+	return nil
+}
+
+// operands is what the operands of a call were read from.
+func (t *tracer) operands(f *frame, x *ast.Expr, terms []*ast.Term, r rank) []read {
+	var out []read
+	for _, o := range terms {
+		out = append(out, t.reads(f, x, o, 0)...)
+	}
+	return atLeast(out, r)
+}
+
+// entered is what the rules that a call entered came to their end for, and
+// whether it is a call of such.
+func (t *tracer) entered(f *frame, x *ast.Expr, terms []*ast.Term) ([]read, bool) {
+	ref, ok := terms[0].Value.(ast.Ref)
+	if !ok || !isData(ref) {
+		return nil, false
+	}
+	return t.bodies(f, x), true
+}
+
+// bodies is what the bodies that an expression entered came to their end for.
+func (t *tracer) bodies(f *frame, x *ast.Expr) []read {
+	var out []read
+	for _, c := range t.children(f, x) {
+		for _, e := range c.exits {
+			out = append(out, e.reads...)
+		}
+	}
+	return merge(out)
+}
+
+// failed is what an expression that did not hold hangs on.
+func (t *tracer) failed(f *frame, x *ast.Expr) []read {
+	if x.Negated {
+		return atLeast(t.bodies(f, x), rankCompared)
+	}
+	var out []read
+	for _, c := range t.children(f, x) {
+		out = append(out, c.why()...)
+		if x.IsEvery() {
+			continue // an element that held is not why another did not
+		}
+		for _, e := range c.exits {
+			out = append(out, tested(e.reads)...)
+		}
+	}
+	switch terms := x.Terms.(type) {
+	case *ast.Term:
+		out = append(out, t.reads(f, x, terms, 0)...)
+	case []*ast.Term:
+		_, isUser := t.entered(f, x, terms)
+		if !isUser || !useful(out) {
+			out = append(out, weak(t.operands(f, x, terms[1:], rankUsed), isUser)...)
+		}
+	case *ast.Every:
+		if !useful(out) {
+			out = append(out, t.reads(f, x, terms.Domain, 0)...)
+		}
+	}
+	return merge(atLeast(out, rankCompared))
+}
+
+// children are the bodies that an expression entered, those of an every's
+// elements included.
+func (t *tracer) children(f *frame, x *ast.Expr) []*frame {
+	if x.Index >= len(f.slots) {
+		return nil
+	}
+	var out []*frame
+	for _, c := range f.slots[x.Index].children {
+		if !c.every {
+			out = append(out, c)
+			continue
+		}
+		for _, s := range c.slots {
+			out = append(out, s.children...)
+		}
+	}
+	return out
+}
+
+// operator is the name of what an expression calls or refers to.
+func operator(x *ast.Expr) string {
+	switch terms := x.Terms.(type) {
+	case *ast.Term:
+		if ref, ok := terms.Value.(ast.Ref); ok && isData(ref) {
+			return ref.String()
+		}
+	case []*ast.Term:
+		return terms[0].String()
+	}
+	return ""
+}
+
+func isData(ref ast.Ref) bool { return ref.HasPrefix(ast.DefaultRootRef) }
