@@ -84,10 +84,13 @@ func (c *collector) joint(n *node, conjunction bool, k rank) bool {
 
 // alternatives are the findings of several operands of an ||, none of which
 // failed alone: it is the whole that did. What is not there at all is less
-// telling than what is there and wrong: it is often an exemption.
+// telling than what is there and wrong: it is often an exemption. But what the
+// object lacks is more telling than what the request is.
 func (c *collector) alternatives(n *node, before int, k rank) {
 	found := c.found[before:]
-	exists := slices.ContainsFunc(found, func(f finding) bool { return f.rank == k && f.there() })
+	exists := slices.ContainsFunc(found, func(f finding) bool {
+		return f.rank == k && f.there() && f.at.root.class == class(found)
+	})
 	for i := range found {
 		f := &found[i]
 		if f.rank != k {
