@@ -139,7 +139,8 @@ func TestValidate(t *testing.T) {
 		{"another kind", templateOf(labelled) + spec("{match: {kinds: [{apiGroups: [apps], kinds: [Deployment]}]}}"), pod, nil},
 		{
 			"scoped, the strongest", templateOf(labelled) + scoped("[{action: warn, enforcementPoints: [{name: validation.gatekeeper.sh}]}, {action: deny, enforcementPoints: [{name: '*'}]}]"),
-			pod, []string{"fail deny " + missing},
+			pod,
+			[]string{"fail deny " + missing},
 		},
 		{"scoped, elsewhere", templateOf(labelled) + scoped("[{action: deny, enforcementPoints: [{name: audit.gatekeeper.sh}]}]"), pod, nil},
 		{"scoped, of policies that Rego is not made into", templateOf(labelled) + scoped("[{action: deny, enforcementPoints: [{name: vap.k8s.io}]}]"), pod, nil},
@@ -365,28 +366,34 @@ validations:
 		{"no message", nativeTemplate("validations: [{expression: 'object.spec.replicas < 3'}]") + with, []string{"fail deny K/c: failed expression: object.spec.replicas < 3"}, []string{"/spec/replicas"}},
 		{
 			"an error", nativeTemplate("validations: [{expression: 'object.spec.x < 3'}]") + with,
-			[]string{"error deny K/c: expression 'object.spec.x < 3' resulted in error: no such key: x"}, []string{"/spec/x"},
+			[]string{"error deny K/c: expression 'object.spec.x < 3' resulted in error: no such key: x"},
+			[]string{"/spec/x"},
 		},
 		{
 			"an ignored error", nativeTemplate("failurePolicy: Ignore\nvalidations: [{expression: 'object.spec.x < 3'}]") + with,
-			[]string{"error warn K/c: ignored error: expression 'object.spec.x < 3' resulted in error: no such key: x"}, []string{"/spec/x"},
+			[]string{"error warn K/c: ignored error: expression 'object.spec.x < 3' resulted in error: no such key: x"},
+			[]string{"/spec/x"},
 		},
 		{
 			"a match condition", nativeTemplate("matchCondition: [{name: big, expression: 'object.spec.replicas > 9'}]\nvalidations: [{expression: 'false'}]") + with,
-			[]string{`skip deny K/c: exempt by match condition "big"`}, nil,
+			[]string{`skip deny K/c: exempt by match condition "big"`},
+			nil,
 		},
 		{
 			"the namespace", nativeTemplate("validations: [{expression: 'namespaceObject.metadata.name == \"x\"'}]") + with,
-			[]string{"unknown deny K/c: needs to know namespace shop: give the Namespace with --with"}, nil,
+			[]string{"unknown deny K/c: needs to know namespace shop: give the Namespace with --with"},
+			nil,
 		},
 		{
 			"vap.k8s.io is admission too", nativeTemplate("generateVAP: true\nvalidations: [{expression: 'false', message: never}]") +
 				strings.TrimSpace(plainConstraint) + "\nspec: {enforcementAction: scoped, scopedEnforcementActions: [{action: deny, enforcementPoints: [{name: vap.k8s.io}]}]}\n",
-			[]string{"fail deny K/c: never"}, nil,
+			[]string{"fail deny K/c: never"},
+			nil,
 		},
 		{
 			"out of budget", nativeTemplate("validations: [{expression: '[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, a+b+c+d+e > 0)))))'}]") + with,
-			[]string{"error deny K/c: validation failed due to running out of cost budget, no further validation rules will be run"}, nil,
+			[]string{"error deny K/c: validation failed due to running out of cost budget, no further validation rules will be run"},
+			nil,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

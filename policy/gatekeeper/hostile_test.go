@@ -85,7 +85,11 @@ webhooks:
 // oddities are what nobody expects at a place.
 var oddities = []any{
 	nil, true, "", "\x00\ufffd", int64(math.MaxInt64), int64(math.MinInt64), math.MaxFloat64, math.Inf(1), math.NaN(),
-	[]any{}, []any{nil}, map[string]any{}, map[string]any{"": nil}, []any{[]any{map[string]any{"a": []any{}}}},
+	[]any{},
+	[]any{nil},
+	map[string]any{},
+	map[string]any{"": nil},
+	[]any{[]any{map[string]any{"a": []any{}}}},
 }
 
 // TestOddities holds that whatever stands at whatever place of a policy, or of an

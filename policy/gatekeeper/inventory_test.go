@@ -100,7 +100,8 @@ func TestInventoryClusters(t *testing.T) {
 		unit *render.Unit
 		want []string
 	}{
-		{objects[0].Unit, dev}, {unit("dev", "without any"), dev},
+		{objects[0].Unit, dev},
+		{unit("dev", "without any"), dev},
 		{objects[2].Unit, prod},
 		{unit("stage", ""), []string{"pass deny K/c"}},
 		{unit("", "anywhere"), slices.Concat(dev, prod)},

@@ -84,44 +84,57 @@ func newRegoCode(o *render.Object, target *templateTarget) (*regoCode, []error) 
 		return nil, []error{at(o, f.pointer, "rego", f.err)}
 	}
 	c := &regoCompiler{object: o, entry: s.pointer, texts: map[string]string{}, modules: map[string]*ast.Module{}}
+	modules := c.read(s)
+	if len(c.errs) > 0 {
+		return nil, c.errs
+	}
+	code := &regoCode{text: s.text, query: c.compile()}
+	for _, m := range modules {
+		code.note(m)
+	}
+	return code, c.errs
+}
+
+// read parses and checks the modules: the one with the violation rule and its
+// libraries.
+func (c *regoCompiler) read(s *regoSource) []*ast.Module {
 	entry := c.parse(s.pointer, s.text, s.version)
 	var libs []*ast.Module
 	for i, text := range s.libTexts {
 		libs = append(libs, c.parse(s.libs+render.Pointer(i), text, s.version))
 	}
 	if len(c.errs) > 0 {
-		return nil, c.errs
+		return nil
 	}
 	c.checkEntry(s.pointer, entry)
 	for _, lib := range libs {
 		c.checkLib(lib)
 	}
-	for _, m := range append(libs, entry) {
+	all := append(libs, entry)
+	for _, m := range all {
 		c.checkModule(m)
 	}
-	if len(c.errs) > 0 {
-		return nil, c.errs
+	return all
+}
+
+// compile makes the query for violations.
+func (c *regoCompiler) compile() *rego.Query {
+	c.modules[c.entry].Package.Path = templateRef
+	var err error
+	if c.modules[hookName], err = hook(); err != nil {
+		c.failed(err)
+		return nil
 	}
-	entry.Package.Path = templateRef
-	asks, err := hook()
-	if err != nil {
-		return nil, []error{err}
-	}
-	c.modules[hookName] = asks
 	program, err := rego.Compile(c.modules, rego.Options{ExternalData: true})
 	if err != nil {
 		c.failed(err)
-		return nil, c.errs
+		return nil
 	}
-	code := &regoCode{text: s.text}
-	if code.query, err = program.Prepare(violationRef); err != nil {
+	query, err := program.Prepare(violationRef)
+	if err != nil {
 		c.failed(err)
-		return nil, c.errs
 	}
-	for _, m := range append(libs, entry) {
-		code.note(m)
-	}
-	return code, nil
+	return query
 }
 
 // hookName is that of the module by which Gatekeeper asks a template.
