@@ -228,6 +228,17 @@ func (w *walk) link(name string) {
 	}
 }
 
+// Resolve gives the path without symbolic links that a path stands for, as
+// [Discover] follows them. The error is an *[Error] at the path, with the rule
+// "dangling-link" or "escapes-tree".
+func Resolve(fsys fs.FS, name string) (string, error) {
+	target, err := resolve(fsys, name)
+	if err != nil {
+		return "", err
+	}
+	return target, nil
+}
+
 // resolve follows symbolic links to a path without any.
 func resolve(fsys fs.FS, name string) (string, *Error) {
 	done, rest, hops := ".", strings.Split(name, "/"), 0

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -60,7 +62,7 @@ func regoModules(t *tree, paths []string, stdin io.Reader) (modules []rego.Modul
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, file := range regoFiles(t, name) {
+		for _, file := range regoFilesOf(t, p, name) {
 			if seen[file] {
 				continue
 			}
@@ -102,17 +104,67 @@ func cutData(value string) (under, file string) {
 	return "", value
 }
 
-// regoFiles are the .rego files at or below a name. What can't be looked at is
-// said by the walk that finds the other policies.
+// regoFilesOf are the .rego files that a path of the command line stands for. A
+// file that it names so is one, also when the name is of a link to another.
+func regoFilesOf(t *tree, p, name string) []string {
+	if info, err := fs.Stat(t, name); err == nil && !info.IsDir() && strings.HasSuffix(p, ".rego") {
+		return []string{name}
+	}
+	return regoFiles(t, name)
+}
+
+// regoFiles are the .rego files at or below a name, those that links lead to
+// and those that can't be read too: reading them says why. What else can't be
+// looked at is said by the walk that finds the other policies.
 func regoFiles(t *tree, name string) []string {
-	var files []string
-	_ = fs.WalkDir(t, name, func(p string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && strings.HasSuffix(p, ".rego") {
-			files = append(files, p)
-		}
+	fsys, below, err := t.at("open", name)
+	if err != nil {
 		return nil
-	})
+	}
+	w := regoWalk{fsys: fsys, dirs: make(map[string]bool), files: make(map[string]bool)}
+	w.entry(below)
+	prefix := strings.TrimSuffix(name, below)
+	if below == "." && name != "." {
+		prefix = name + "/"
+	}
+	var files []string
+	for _, file := range slices.Sorted(maps.Keys(w.files)) {
+		files = append(files, path.Join(prefix, file))
+	}
 	return files
+}
+
+// A regoWalk looks for .rego files, and at each once, whatever leads there.
+type regoWalk struct {
+	fsys        fs.FS
+	dirs, files map[string]bool
+}
+
+func (w *regoWalk) entry(name string) {
+	real, err := render.Resolve(w.fsys, name)
+	if err != nil {
+		real = name
+	}
+	info, err := fs.Stat(w.fsys, real)
+	switch {
+	case err == nil && info.IsDir():
+		w.dir(real)
+	case strings.HasSuffix(name, ".rego"):
+		w.files[real] = true
+	}
+}
+
+func (w *regoWalk) dir(name string) {
+	if w.dirs[name] || path.Base(name) == ".git" {
+		return
+	}
+	w.dirs[name] = true
+	entries, _ := fs.ReadDir(w.fsys, name)
+	for _, e := range entries {
+		if e.IsDir() || e.Type()&fs.ModeSymlink != 0 || strings.HasSuffix(e.Name(), ".rego") {
+			w.entry(path.Join(name, e.Name()))
+		}
+	}
 }
 
 // rego adds the engine of packages in Rego. They judge what is written, each
