@@ -38,12 +38,12 @@ type Response struct {
 // respond takes a review through the constraints, in their order. The error is
 // for cancellation.
 func (e *Engine) respond(r *review) ([]Response, error) {
-	var all []Response
 	kind := groupKindOf(r.subject())
 	candidates := e.of(kind)
 	if r.object != nil && r.old != nil && groupKindOf(r.old) != kind {
 		candidates = e.constraints
 	}
+	all := make([]Response, 0, len(candidates))
 	for _, c := range candidates {
 		if err := r.ctx.Err(); err != nil {
 			return nil, err
@@ -127,7 +127,7 @@ func (r *review) question(c *constraint) rego.Question {
 		[2]*ast.Term{ast.StringTerm("review"), r.input()},
 		[2]*ast.Term{ast.StringTerm("parameters"), c.parameters},
 	)
-	q := rego.Question{Input: ast.NewTerm(input), Open: r.openPlaces()}
+	q := rego.Question{Input: ast.NewTerm(input), Open: r.openPlaces(c.template.rego)}
 	if c.template.rego.inventory != nil {
 		q.Data = r.engine.inventory.data(r)
 	}

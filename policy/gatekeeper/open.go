@@ -14,6 +14,12 @@ import (
 // What a verdict may hang on that nobody knows. It is undecided where policies
 // come to read it, and only there.
 
+// The fields of input.review that nobody may know.
+const (
+	userField      = "userInfo"
+	namespaceField = "namespaceObject"
+)
+
 const needsUser = "to know who makes the request: give the user with --as"
 
 // userOpen says whether nobody knows who makes the request.
@@ -28,14 +34,17 @@ func (r *review) needsNamespace() string {
 	return fmt.Sprintf("to know namespace %s: give the Namespace with --with", r.namespace.name)
 }
 
-// openPlaces are those of the input of Rego.
-func (r *review) openPlaces() []rego.Open {
+// openPlaces are those of the input of Rego that code may read.
+func (r *review) openPlaces(code *regoCode) []rego.Open {
 	var places []rego.Open
+	if !code.opens {
+		return nil
+	}
 	if r.userOpen() {
-		places = append(places, rego.Open{Path: []string{"review", "userInfo"}, Needs: needsUser})
+		places = append(places, rego.Open{Path: []string{"review", userField}, Needs: needsUser})
 	}
 	if r.namespaceOpen() {
-		places = append(places, rego.Open{Path: []string{"review", "namespaceObject"}, Needs: r.needsNamespace()})
+		places = append(places, rego.Open{Path: []string{"review", namespaceField}, Needs: r.needsNamespace()})
 	}
 	return places
 }

@@ -23,6 +23,7 @@ type regoCode struct {
 	query *rego.Query
 
 	inventory *inventoryUse // what of data.inventory it names; nil: nothing
+	opens     bool          // it may come to read what nobody may know of the review
 }
 
 // A regoSource is the Rego of a target as it is written, with pointers.
@@ -296,7 +297,7 @@ func (c *regoCompiler) checkModule(m *ast.Module) {
 	}
 }
 
-// note looks what of data.inventory the code reads.
+// note looks what of data.inventory and of the review the code reads.
 func (r *regoCode) note(m *ast.Module) {
 	ast.WalkRefs(m, func(ref ast.Ref) bool {
 		if ref.HasPrefix(inventoryRef) {
@@ -307,4 +308,34 @@ func (r *regoCode) note(m *ast.Module) {
 		}
 		return false
 	})
+	ast.WalkTerms(m, r.noteInput)
+}
+
+// noteInput is about a term: one that hands the review on, or names an open
+// place of it, may come to read that.
+func (r *regoCode) noteInput(t *ast.Term) (done bool) {
+	ref, ok := t.Value.(ast.Ref)
+	switch {
+	case t.Equal(ast.InputRootDocument):
+		r.opens = true
+	case ok && len(ref) > 0 && ref[0].Equal(ast.InputRootDocument):
+		r.opens = r.opens || !settledRef(ref)
+		for _, step := range ref[1:] {
+			ast.WalkTerms(step, r.noteInput)
+		}
+		return true
+	}
+	return r.opens
+}
+
+// settledRef says whether a reference to input stays within what is known.
+func settledRef(ref ast.Ref) bool {
+	if len(ref) > 1 && ref[1].Equal(ast.StringTerm("parameters")) {
+		return true
+	}
+	if len(ref) < 3 || !ref[1].Equal(ast.StringTerm("review")) {
+		return false
+	}
+	field, ok := ref[2].Value.(ast.String)
+	return ok && field != userField && field != namespaceField
 }
