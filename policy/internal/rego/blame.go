@@ -107,6 +107,8 @@ func weight(r read, root []string) int {
 		return 0
 	case r.rank > rankUsed && (len(r.path) == len(root) || isGuard(r.path[len(root):])):
 		return 2
+	case r.rank == rankUsed && isGuard(r.path[len(root):]):
+		return 0
 	case r.rank == rankUsed:
 		return 1
 	}

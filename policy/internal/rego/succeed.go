@@ -94,6 +94,34 @@ func (t *tracer) refused(f *frame, x *ast.Expr) []read {
 	return atLeast(out, rankRefused)
 }
 
+// before is what the expressions before one read that failed for what is not of
+// the object, such as a parameter that has no elements to compare that with.
+func (t *tracer) before(f *frame, x *ast.Expr, reads []read) []read {
+	if useful(reads) {
+		return nil
+	}
+	var out []read
+	for _, e := range f.body[:min(x.Index, len(f.body))] {
+		if t.budget--; t.budget > 0 && !e.Negated {
+			out = append(out, t.success(f, e)...)
+		}
+	}
+	return weak(merge(out), true)
+}
+
+// tried is what a body read before it failed, furthest on, for what is not of
+// the object.
+func (f *frame) tried() []read {
+	var out []read
+	last := -1
+	for _, x := range f.fails {
+		if x.index >= last && len(x.before) > 0 {
+			out, last = x.before, x.index
+		}
+	}
+	return out
+}
+
 // why is what a body that failed hangs on: its failures furthest on.
 func (f *frame) why() []read {
 	last := -1
@@ -246,6 +274,11 @@ func (t *tracer) failed(f *frame, x *ast.Expr) []read {
 		}
 		for _, e := range c.exits {
 			out = append(out, tested(e.reads)...)
+		}
+	}
+	if !useful(out) {
+		for _, c := range t.children(f, x) {
+			out = append(out, c.tried()...)
 		}
 	}
 	switch terms := x.Terms.(type) {

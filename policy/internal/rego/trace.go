@@ -42,8 +42,9 @@ type slot struct{ children []*frame }
 
 // A failure is why an expression failed.
 type failure struct {
-	index int
-	reads []read
+	index  int
+	reads  []read
+	before []read // what came before it read, where its own reads tell nothing
 }
 
 // An exit is what a body came to, and why.
@@ -133,7 +134,7 @@ func (t *tracer) fail(e topdown.Event) {
 	t.budget--
 	f.at = x.Index
 	if reads := t.failed(f, x); len(reads) > 0 && len(f.fails) < maxReads {
-		f.fails = append(f.fails, failure{x.Index, reads})
+		f.fails = append(f.fails, failure{x.Index, reads, t.before(f, x, reads)})
 	}
 }
 
