@@ -10,7 +10,9 @@
 // schema.go its parameters; constraint.go reads constraints and match.go says
 // what they are about. review.go makes what Gatekeeper asks its policies about,
 // inventory.go what they see of other objects, and judge.go takes a request
-// through the constraints. fields.go finds the fields that were telling.
+// through the constraints, webhook.go whether Gatekeeper is asked at all.
+// open.go is about what nobody knows, and fields.go finds the fields that were
+// telling. ignorelabel.go is the other webhook that Gatekeeper validates with.
 //
 // [NewMutating] makes what the mutating webhook does of mutators: mutator.go
 // reads them, with a file for each kind, mutators.go applies them until nothing
@@ -22,7 +24,8 @@
 // webhook is asked about CREATE and UPDATE alone, in namespaces that don't have
 // the label admission.gatekeeper.sh/ignore, unless the webhook's configuration
 // is in the tree and says otherwise. A namespace that is not in the tree is
-// taken to have no labels that exempt it.
+// taken to have no labels that exempt it; where it would need one to be looked at
+// nothing is decided.
 package gatekeeper
 
 import (
@@ -111,9 +114,9 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 		e.config, more = newConfig(objects)
 		errs = append(errs, more...)
 		errs = append(errs, e.config.unsynced(all)...)
-		e.webhook, more = webhookOf(o.Cluster, "ValidatingWebhookConfiguration", PointAdmission)
+		e.webhook, more = webhookOf(o.Cluster, validatingKind, PointAdmission)
 		errs = append(errs, more...)
-		e.label, _ = webhookOf(o.Cluster, "ValidatingWebhookConfiguration", labelWebhook)
+		e.label, _ = webhookOf(o.Cluster, validatingKind, labelWebhook)
 	}
 	e.inventory = newInventory(o, e.config, all)
 	errs = append(errs, e.expanding(objects)...)

@@ -75,7 +75,7 @@ spec:
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
-metadata: {name: w}
+metadata: {name: gatekeeper-validating-webhook-configuration}
 webhooks:
 - name: validation.gatekeeper.sh
   rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"], operations: [CREATE]}]

@@ -18,6 +18,9 @@ import (
 // ruleIgnoreLabel is the rule of its results, whose policy is the webhook.
 const ruleIgnoreLabel = "ignore-label"
 
+// controllerName is how Gatekeeper's chart calls its controller.
+const controllerName = "gatekeeper-controller-manager"
+
 const ignoreLabelMessage = "Only exempt namespace can have the " + ignoreLabel + " label"
 
 // ignoreLabelRule documents that webhook.
@@ -68,6 +71,9 @@ func (w *webhook) origin() render.Span {
 // Gatekeeper's controller; told is false where it is not in the tree.
 func (e *Engine) exemptNamespaces() (names []wildcard, told bool) {
 	for _, o := range e.options.Cluster.List(schema.GroupKind{Group: "apps", Kind: "Deployment"}) {
+		if o.GetName() != controllerName || o.GetNamespace() != ownNamespace {
+			continue
+		}
 		containers, _ := render.Lookup(o.Object, "/spec/template/spec/containers")
 		list, _ := containers.([]any)
 		for _, c := range list {

@@ -33,7 +33,7 @@ var _ policy.Mutator = (*Mutating)(nil)
 func NewMutating(objects []*render.Object, o Options) (*Mutating, error) {
 	all, err := newMutators(objects)
 	config, _ := newConfig(objects) // New tells what is wrong with it
-	webhook, more := webhookOf(o.Cluster, "MutatingWebhookConfiguration", mutationWebhook)
+	webhook, more := webhookOf(o.Cluster, mutatingKind, mutationWebhook)
 	return &Mutating{&Engine{options: o, config: config, webhook: webhook}, all}, errors.Join(append(more, err)...)
 }
 

@@ -39,11 +39,27 @@ const (
 
 const registrationGroup = "admissionregistration.k8s.io"
 
+// The kinds of the configurations of Gatekeeper's webhooks, and how its chart
+// calls them. Another name is another configuration beside it, which takes
+// nothing away from what the webhooks are asked about.
+const (
+	validatingKind = "ValidatingWebhookConfiguration"
+	mutatingKind   = "MutatingWebhookConfiguration"
+)
+
+var configurationNames = map[string]string{
+	validatingKind: "gatekeeper-validating-webhook-configuration",
+	mutatingKind:   "gatekeeper-mutating-webhook-configuration",
+}
+
 // webhookOf reads how the webhook of a name is configured, if it is in the
 // cluster. A configuration that can't be read counts for nothing: the API server
 // would not take it. The errors are warnings of what is not gone by.
 func webhookOf(cluster *policy.Cluster, kind, name string) (webhook, []error) {
 	for _, o := range cluster.List(schema.GroupKind{Group: registrationGroup, Kind: kind}) {
+		if o.GetName() != configurationNames[kind] {
+			continue
+		}
 		data, err := json.Marshal(o.Object)
 		var configuration v1.ValidatingWebhookConfiguration // has all that the other kind has, but one thing
 		if err != nil || json.Unmarshal(data, &configuration) != nil {
@@ -140,7 +156,7 @@ func (w *webhook) exempts(s *asking) exemption {
 // unasked are the kinds that the API server asks no webhook about
 // (k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules).
 var unasked = []string{
-	"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy",
+	validatingKind, mutatingKind, "ValidatingAdmissionPolicy",
 	"ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 }
 

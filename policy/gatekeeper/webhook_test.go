@@ -83,7 +83,7 @@ func TestAskedByConfiguration(t *testing.T) {
 			cluster := policy.NewCluster(parseAll(t, `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
-metadata: {name: gatekeeper}
+metadata: {name: gatekeeper-validating-webhook-configuration}
 webhooks: [{name: validation.gatekeeper.sh, `+c.webhook+"}]")...)
 			e, err := New(parseAll(t, templateOf(labelled)+plainConstraint), Options{Cluster: cluster})
 			if err != nil {
@@ -104,8 +104,8 @@ func TestIgnoreLabel(t *testing.T) {
 		refused = "fail deny ignore-label/check-ignore-label.gatekeeper.sh: Only exempt namespace can have the admission.gatekeeper.sh/ignore label"
 		ignored = `{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {admission.gatekeeper.sh/ignore: ""}}}`
 		all     = `rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"], operations: ["*"]}]`
-		hooks   = "{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: g}, webhooks: "
-		control = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: g}, spec: {template: {spec: {containers: [{args: "
+		hooks   = "{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: gatekeeper-validating-webhook-configuration}, webhooks: "
+		control = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: gatekeeper-controller-manager, namespace: gatekeeper-system}, spec: {template: {spec: {containers: [{args: "
 	)
 	for name, c := range map[string]struct{ cluster, object, want string }{
 		"by default":            {"", ignored, refused},
@@ -114,6 +114,8 @@ func TestIgnoreLabel(t *testing.T) {
 		"exempt":                {control + `[--exempt-namespace=shop]}]}}}}`, ignored, ""},
 		"exempt by its prefix":  {control + `[--exempt-namespace-prefix=sh]}]}}}}`, ignored, ""},
 		"others are exempt":     {control + `[--port=1, --exempt-namespace=own]}]}}}}`, ignored, refused},
+		"exempt by a stranger":  {strings.Replace(control, "manager", "helper", 1) + `[--exempt-namespace=shop]}]}}}}`, ignored, refused},
+		"configured elsewhere":  {strings.Replace(hooks, "gatekeeper-", "my-", 1) + "[{name: validation.gatekeeper.sh, " + all + "}]}", ignored, refused},
 		"configured":            {hooks + "[{name: check-ignore-label.gatekeeper.sh, " + all + "}]}", ignored, refused},
 		"configured without it": {hooks + "[{name: validation.gatekeeper.sh, " + all + "}]}", ignored, ""},
 	} {
