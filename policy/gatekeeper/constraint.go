@@ -25,8 +25,7 @@ type constraint struct {
 	tree       map[string]any // the object with what its template's schema sets
 	template   *template
 	match      *match
-	actions    []string // at the enforcement point, in order; none: it is not enforced there
-	scoped     bool
+	actions    []string  // at the enforcement point, in order; none: it is not enforced there
 	parameters *ast.Term // of Rego
 	severity   policy.Severity
 	origin     render.Span
@@ -41,19 +40,19 @@ type constraint struct {
 
 // The enforcement points of Gatekeeper, and all of them.
 const (
-	// PointAdmission is the webhook's.
-	PointAdmission = "validation.gatekeeper.sh"
-	// PointVAP is that of the ValidatingAdmissionPolicies that Gatekeeper makes.
-	PointVAP = "vap.k8s.io"
-	// PointAudit is the audit's.
-	PointAudit = "audit.gatekeeper.sh"
+	// pointAdmission is the webhook's.
+	pointAdmission = "validation.gatekeeper.sh"
+	// pointVAP is that of the ValidatingAdmissionPolicies that Gatekeeper makes.
+	pointVAP = "vap.k8s.io"
+	// pointAudit is the audit's.
+	pointAudit = "audit.gatekeeper.sh"
 	// PointGator is gator's.
 	PointGator = "gator.gatekeeper.sh"
 	// everyPoint stands for all of them.
 	everyPoint = "*"
 )
 
-var points = []string{PointAdmission, PointAudit, PointGator, PointVAP}
+var points = []string{pointAdmission, pointAudit, PointGator, pointVAP}
 
 // The enforcement actions.
 const (
@@ -187,17 +186,17 @@ func (k *compiler) scope(c *constraint, spec map[string]any) *fault {
 			}
 		}
 	}
-	c.scoped, c.actions = true, slices.Sorted(maps.Keys(found))
+	c.actions = slices.Sorted(maps.Keys(found))
 	return nil
 }
 
 // enforces says whether the engine stands at an enforcement point. In admission
 // there are two: ValidatingAdmissionPolicies are made of CEL alone.
 func (k *compiler) enforces(t *template, point string) bool {
-	if p := k.options.EnforcementPoint; p != "" && p != PointAdmission {
+	if p := k.options.EnforcementPoint; p != "" && p != pointAdmission {
 		return p == point
 	}
-	return point == PointAdmission || point == PointVAP && t.native != nil && t.native.generates
+	return point == pointAdmission || point == pointVAP && t.native != nil && t.native.generates
 }
 
 // action is the strongest of the constraint's; "" where it is not enforced.

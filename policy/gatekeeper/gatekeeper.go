@@ -55,8 +55,8 @@ type Options struct {
 	Kinds policy.Kinds
 
 	// EnforcementPoint is where the engine stands, of which scoped actions
-	// depend: PointGator for gator's tests. "" is admission: PointAdmission, and
-	// PointVAP for templates of which Gatekeeper makes policies.
+	// depend: PointGator for gator's tests. "" is admission: Gatekeeper's webhook,
+	// and vap.k8s.io for templates of which Gatekeeper makes policies.
 	EnforcementPoint string
 
 	// Written judges as gator does: objects are as they are written, Config and
@@ -114,7 +114,7 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 		e.config, more = newConfig(objects)
 		errs = append(errs, more...)
 		errs = append(errs, e.config.unsynced(all)...)
-		e.webhook, more = webhookOf(o.Cluster, validatingKind, PointAdmission)
+		e.webhook, more = webhookOf(o.Cluster, validatingKind, pointAdmission)
 		errs = append(errs, more...)
 		e.label, _ = webhookOf(o.Cluster, validatingKind, labelWebhook)
 	}
@@ -134,13 +134,6 @@ func (e *Engine) With(cluster *policy.Cluster) *Engine {
 func isTemplate(o *render.Object) bool {
 	gvk := o.GroupVersionKind()
 	return gvk.Group == templatesGroup && gvk.Kind == "ConstraintTemplate"
-}
-
-// Holds says whether an object is one of those that New reads.
-func Holds(o *render.Object) bool {
-	gvk := o.GroupVersionKind()
-	return isTemplate(o) || isExpansionTemplate(o) || gvk.Group == constraintsGroup ||
-		gvk.Group == configGroup && gvk.Kind == "Config" || gvk.Group == syncSetGroup && gvk.Kind == "SyncSet"
 }
 
 // templates compiles the templates, in parallel. One that is rendered twice

@@ -5,9 +5,9 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
-// NeedsTime is what Answer.Unknown says where the time was asked for and the
+// needsTime is what Answer.Unknown says where the time was asked for and the
 // question has none.
-const NeedsTime = "to know the time"
+const needsTime = "to know the time"
 
 // timed are the built-in functions that ask for the time, and whether a call
 // does: the question's counts, and never the clock's.
@@ -32,7 +32,7 @@ func hasKey(t *ast.Term, key string) bool {
 func byQuestion(asks func([]*ast.Term) bool, f topdown.BuiltinFunc) topdown.BuiltinFunc {
 	return func(c topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
 		if b, ok := c.Cancel.(*bound); ok && b.timeless && asks(operands) {
-			b.ask(NeedsTime)
+			b.ask(needsTime)
 			return nil
 		}
 		return f(c, operands, iter)

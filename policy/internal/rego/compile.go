@@ -88,9 +88,6 @@ func (p *Program) Rules(ref ast.Ref) []*ast.Rule {
 	return p.compiler.GetRulesExact(ref)
 }
 
-// Has says whether a module defines the document at ref.
-func (p *Program) Has(ref ast.Ref) bool { return len(p.Rules(ref)) > 0 }
-
 // Annotations are what "# METADATA" comments say about a rule, those of its
 // document, package and subpackages included, the nearest first.
 func (p *Program) Annotations(rule *ast.Rule) ast.FlatAnnotationsRefSet {

@@ -58,10 +58,10 @@ func TestNobodyAsksTheClock(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, tt := range []struct{ name, text, unknown, want string }{
-		{"now", `p := time.now_ns()`, NeedsTime, "1767323045000000000"},
-		{"token", `p := io.jwt.decode_verify("e30.e30.e30", {"secret": "a"})`, NeedsTime, ""},
+		{"now", `p := time.now_ns()`, needsTime, "1767323045000000000"},
+		{"token", `p := io.jwt.decode_verify("e30.e30.e30", {"secret": "a"})`, needsTime, ""},
 		{"token at a time", `p := io.jwt.decode_verify("e30.e30.e30", {"secret": "a", "time": 1})`, "", ""},
-		{"certificates", `p := crypto.x509.parse_and_verify_certificates_with_options("x", {})[0]`, NeedsTime, "false"},
+		{"certificates", `p := crypto.x509.parse_and_verify_certificates_with_options("x", {})[0]`, needsTime, "false"},
 		{"certificates at a time", `p := crypto.x509.parse_and_verify_certificates_with_options("x", {"CurrentTime": 1})[0]`, "", "false"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
