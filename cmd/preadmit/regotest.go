@@ -47,7 +47,7 @@ func regoSuites(ctx context.Context, t *tree, o *testOptions) ([]policytest.Suit
 	}
 	for _, e := range append(render.Errors(broken), render.Errors(err)...) {
 		s := suite(e.Span.File)
-		s.Error = strings.TrimPrefix(s.Error+"\n"+strings.TrimPrefix(e.Span.String(), e.Span.File+":")+": "+e.Err.Error(), "\n")
+		s.Error = strings.TrimPrefix(s.Error+"\n"+moduleError(e), "\n")
 	}
 	var all []policytest.Suite
 	for _, s := range suites {
@@ -55,6 +55,15 @@ func regoSuites(ctx context.Context, t *tree, o *testOptions) ([]policytest.Suit
 	}
 	slices.SortFunc(all, func(a, b policytest.Suite) int { return strings.Compare(a.File, b.File) })
 	return all, nil
+}
+
+// moduleError is what is wrong with a module, by its line, and what may help.
+func moduleError(e *render.Error) string {
+	text := strings.TrimPrefix(e.Span.String(), e.Span.File+":") + ": " + e.Err.Error()
+	if e.Hint != "" {
+		text += " (" + e.Hint + ")"
+	}
+	return text
 }
 
 // regoCase is a unit test as a case: it should pass. One that its author put
