@@ -7,43 +7,52 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/rego"
 )
 
-// fieldsOf finds the fields that each violation is about: those that its
-// details name, else those that the rule's body hung on. unsure says which
-// rest on what was read alone.
-func (r *review) fieldsOf(c *constraint, q rego.Question, violations []violation) (fields [][]string, unsure []bool) {
-	fields, unsure = make([][]string, len(violations)), make([]bool, len(violations))
-	secrets := r.secrets(c)
-	var values []ast.Value
-	var open []int
-	for i, v := range violations {
-		if v.details != nil {
-			fields[i] = secrets.Fields(r.subject(), rego.Hinted(rego.Plain(v.details), r.subject()))
-		}
-		if len(fields[i]) == 0 {
-			values, open = append(values, v.value), append(open, i)
-		}
-	}
-	if len(values) == 0 || r.engine.options.Written {
-		return fields, unsure
-	}
-	q.Print = nil
-	blamed, err := c.template.rego.query.Blame(r.ctx, q, values)
-	if err != nil || len(blamed) != len(values) {
-		return fields, unsure
-	}
-	for j, i := range open {
-		fields[i], unsure[i] = r.blamed(blamed[j])
-	}
-	return fields, unsure
+// A blame is the fields that a violation is about. It is unsure where they were
+// only read. telling is what its rule looks for.
+type blame struct {
+	fields, telling []string
+	unsure          bool
 }
 
-// blamed makes pointers of the places of an input: those that what failed
-// names, else those that were read.
-func (r *review) blamed(found []rego.Field) (fields []string, unsure bool) {
+// blames finds the fields that each violation is about: those that its details
+// name, else those that the rule's body hung on.
+func (r *review) blames(c *constraint, q rego.Question, violations []violation) []blame {
+	all := make([]blame, len(violations))
+	secrets := r.secrets(c)
+	values := make([]ast.Value, len(violations))
+	hinted := true
+	for i, v := range violations {
+		values[i] = v.value
+		if v.details != nil {
+			all[i].fields = secrets.Fields(r.subject(), rego.Hinted(rego.Plain(v.details), r.subject()))
+		}
+		hinted = hinted && len(all[i].fields) > 0
+	}
+	if hinted || r.engine.options.Written {
+		return all
+	}
+	causes, err := c.template.rego.query.Causes(r.ctx, q, values)
+	if err != nil {
+		return all // without what it hangs on the violation stands
+	}
+	for i, cause := range causes {
+		if len(all[i].fields) == 0 {
+			all[i] = r.blamed(cause)
+		}
+	}
+	return all
+}
+
+// blamed is the blame by what the evaluation read: what failed names, else all.
+func (r *review) blamed(cause rego.Cause) (b blame) {
 	roots := [][]string{{"review", "object"}}
 	if r.operation == string(policy.Delete) {
 		roots = append(roots, []string{"review", "oldObject"})
 	}
-	fields, sure := rego.Pointers(found, roots...)
-	return fields, len(fields) > 0 && !sure
+	fields, sure := rego.Pointers(cause.Fields, roots...)
+	b = blame{fields: fields, unsure: len(fields) > 0 && !sure}
+	if cause.Rule != nil {
+		b.telling = rego.Literals(cause.Rule.Body)
+	}
+	return b
 }

@@ -265,15 +265,15 @@ func (r *review) assumed(c *constraint) []string {
 
 // failed are the responses of a constraint that is violated.
 func (r *review) failed(c *constraint, q rego.Question, violations []violation) []Response {
-	fields, unsure := r.fieldsOf(c, q, violations)
+	blames := r.blames(c, q, violations)
 	all := make([]Response, len(violations))
 	for i, v := range violations {
 		x := c.said(policy.Fail, v.message)
 		if v.details != nil {
 			x.Details = rego.Plain(v.details)
 		}
-		x.Fields, x.Assumed = fields[i], r.assumed(c)
-		if unsure[i] {
+		x.Fields, x.telling, x.Assumed = blames[i].fields, blames[i].telling, r.assumed(c)
+		if blames[i].unsure {
 			x.Assumed = append(x.Assumed, rego.Unsure)
 		}
 		all[i] = x

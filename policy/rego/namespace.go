@@ -215,52 +215,10 @@ func suffix(name string) string {
 func bodies(program *opa.Program, rules []*ast.Rule) []body {
 	var all []body
 	for _, r := range rules {
-		all = append(all, body{locationSpan(r.Location), severity(program.Annotations(r)), literals(r.Body)})
+		all = append(all, body{locationSpan(r.Location), severity(program.Annotations(r)), opa.Literals(r.Body)})
 	}
 	slices.SortFunc(all, func(a, b body) int { return byPlace(a.origin, b.origin) })
 	return all
-}
-
-// maxTelling is how many texts of a definition are looked for.
-const maxTelling = 20
-
-// literals are the texts in a rule's body besides the names of fields and what
-// messages are made of, the last ones first: rules look whom they are about
-// before they look what is wrong.
-func literals(b ast.Body) []string {
-	var found []string
-	var look func(*ast.Term) bool
-	walk := func(terms []*ast.Term) {
-		if len(terms) > 0 && terms[0].Equal(ast.NewTerm(ast.Sprintf.Ref())) {
-			return
-		}
-		for _, t := range terms {
-			ast.WalkTerms(t, look)
-		}
-	}
-	look = func(t *ast.Term) bool {
-		switch v := t.Value.(type) {
-		case ast.Ref:
-			return true
-		case ast.Call:
-			walk(v)
-			return true
-		case ast.String:
-			if len(v) > 1 && !slices.Contains(found, string(v)) {
-				found = append(found, string(v))
-			}
-		}
-		return false
-	}
-	for _, x := range slices.Backward(b) {
-		switch terms := x.Terms.(type) {
-		case *ast.Term:
-			ast.WalkTerms(terms, look)
-		case []*ast.Term:
-			walk(terms)
-		}
-	}
-	return found[:min(len(found), maxTelling)]
 }
 
 // checkAsked says of a package without rules that conftest asks that nobody

@@ -2,10 +2,7 @@ package rego
 
 import (
 	"cmp"
-	"context"
 	"slices"
-
-	"github.com/open-policy-agent/opa/v1/ast"
 )
 
 // A Field is a place of the input that a violation hangs on.
@@ -17,22 +14,6 @@ type Field struct {
 
 // maxFields bounds how many places one violation is said to be about.
 const maxFields = 8
-
-// Blame evaluates the query again, and says for each of the values, elements
-// of its set, which places of the input it hangs on, the likeliest first. A
-// value that the query doesn't have, or that hangs on nothing of the input,
-// has none.
-func (q *Query) Blame(ctx context.Context, in Question, values []ast.Value) ([][]Field, error) {
-	causes, err := q.Causes(ctx, in, values)
-	if err != nil {
-		return nil, err
-	}
-	out := make([][]Field, len(causes))
-	for i, c := range causes {
-		out[i] = c.Fields
-	}
-	return out, nil
-}
 
 // Unsure is what a result assumes whose fields were only read.
 const Unsure = "the policy does not say which field is at fault: these are those that it read"

@@ -104,7 +104,7 @@ func blameRule(t *testing.T, p *Program, ref ast.Ref, in Question, b *strings.Bu
 	var values []ast.Value
 	each(ask(t, q, in).Value, func(v *ast.Term) { values = append(values, v.Value) })
 	slices.SortFunc(values, func(x, y ast.Value) int { return cmp.Compare(x.String(), y.String()) })
-	blamed, err := q.Blame(context.Background(), in, values)
+	blamed, err := blame(q, in, values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,4 +129,14 @@ func document(t *testing.T, data []byte) any {
 		t.Fatal(err)
 	}
 	return x
+}
+
+// blame are the fields of each value.
+func blame(q *Query, in Question, values []ast.Value) ([][]Field, error) {
+	causes, err := q.Causes(context.Background(), in, values)
+	fields := make([][]Field, len(causes))
+	for i, c := range causes {
+		fields[i] = c.Fields
+	}
+	return fields, err
 }

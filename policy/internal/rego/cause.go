@@ -9,12 +9,13 @@ import (
 
 // A Cause is why a value is in a query's answer.
 type Cause struct {
-	Fields []Field   // as Blame has them
+	Fields []Field   // the places of the input that it hangs on, the likeliest first
 	Rule   *ast.Rule // the definition that gave it first; nil where that isn't known
 }
 
-// Causes is Blame that also says which of a rule's definitions gave each of
-// the values.
+// Causes evaluates the query again, and says for each of the values, elements
+// of its set, why it is there. One that the query doesn't have, or that hangs on
+// nothing of the input, has no fields.
 func (q *Query) Causes(ctx context.Context, in Question, values []ast.Value) ([]Cause, error) {
 	o := in.origins()
 	in.Input, in.Print = o.input, nil

@@ -3,7 +3,6 @@ package rego
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -129,7 +128,7 @@ func libraryObject(t *testing.T, dir string, q *Query, data *Data, constraint, o
 	a := ask(t, q, in)
 	each(a.Value, func(v *ast.Term) { values = append(values, v.Value) })
 	slices.SortFunc(values, func(x, y ast.Value) int { return cmp.Compare(x.String(), y.String()) })
-	fields, err := q.Blame(context.Background(), in, values)
+	fields, err := blame(q, in, values)
 	if err != nil {
 		t.Fatal(err)
 	}

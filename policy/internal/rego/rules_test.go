@@ -254,7 +254,7 @@ func askTogether(t *testing.T, q *Query) []string {
 			}
 			var values []ast.Value
 			each(a.Value, func(v *ast.Term) { values = append(values, v.Value) })
-			fields, err := q.Blame(context.Background(), in, values)
+			fields, err := blame(q, in, values)
 			if err != nil {
 				t.Error(err)
 			}
