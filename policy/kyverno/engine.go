@@ -27,6 +27,7 @@ type Engine struct {
 	conditions map[*Policy]*celProgram // of webhookConfiguration
 	celEnvs    *celEnvs
 	held       sync.Map // of *render.Object: others than the request's, as they are held
+	granted    sync.Map // of who asks where, as text: the roles that bindings give, see roles
 }
 
 // New compiles the policies among the objects, with their exceptions. The
@@ -109,6 +110,8 @@ func (r *review) matchesUsers() bool {
 	return r.userKnown()
 }
 
+// roles are those of the user in the request's namespace. There may be thousands
+// of bindings and of requests, and mostly one user: each is told once.
 func (r *review) roles() (roles, clusterRoles []string) {
 	if r.engine.options.CLI {
 		return r.mocks.Roles, r.mocks.ClusterRoles
@@ -116,7 +119,18 @@ func (r *review) roles() (roles, clusterRoles []string) {
 	if !r.userKnown() {
 		return nil, nil
 	}
-	return rolesOf(r.engine.options.Cluster, r.user(), r.req.Namespace)
+	u := r.user()
+	if u == nil {
+		return nil, nil
+	}
+	key := strings.Join(append([]string{r.req.Namespace, u.Username}, u.Groups...), "\x00")
+	known, ok := r.engine.granted.Load(key)
+	if !ok {
+		roles, clusterRoles := rolesOf(r.engine.options.Cluster, u, r.req.Namespace)
+		known, _ = r.engine.granted.LoadOrStore(key, [2][]string{slices.Clip(roles), slices.Clip(clusterRoles)})
+	}
+	given := known.([2][]string)
+	return given[0], given[1]
 }
 
 // subresource makes of an object the body of the subresource that a test says
