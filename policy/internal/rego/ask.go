@@ -49,21 +49,23 @@ func (q *Query) Ask(ctx context.Context, in Question) (Answer, error) {
 func (q *Query) once(ctx context.Context, in Question, indexing bool) (*bound, ast.Value, []topdown.Error, error) {
 	b := newBound(ctx, q.program.time)
 	b.timeless = in.Now.IsZero()
-	input := in.Input
+	s := setup{indexing: indexing}
 	if len(in.Open) > 0 {
-		in.Input = in.watched(b)
+		in.Input, s.cache = in.watched(b), discreet{topdown.NewVirtualCache()}
 	}
-	value, swallowed, err := q.run(ctx, in, b, func(t *topdown.Query) {
-		t.WithIndexing(indexing)
-		if in.Input != input {
-			t.WithVirtualCache(discreet{topdown.NewVirtualCache()})
-		}
-	})
+	value, swallowed, err := q.run(ctx, in, b, s)
 	return b, value, swallowed, err
 }
 
-// run evaluates, set up as a caller likes.
-func (q *Query) run(ctx context.Context, in Question, b *bound, setup func(*topdown.Query)) (ast.Value, []topdown.Error, error) {
+// A setup is how an evaluation goes.
+type setup struct {
+	indexing bool                 // rules are chosen by what they compare
+	cache    topdown.VirtualCache // nil: OPA's
+	tracer   topdown.QueryTracer  // nil: none
+}
+
+// run evaluates.
+func (q *Query) run(ctx context.Context, in Question, b *bound, s setup) (ast.Value, []topdown.Error, error) {
 	data := in.Data
 	if data == nil {
 		data = nothing
@@ -85,7 +87,13 @@ func (q *Query) run(ctx context.Context, in Question, b *bound, setup func(*topd
 	if in.Print != nil {
 		t = t.WithPrintHook(printer(in.Print))
 	}
-	setup(t)
+	t = t.WithIndexing(s.indexing)
+	if s.cache != nil {
+		t = t.WithVirtualCache(s.cache)
+	}
+	if s.tracer != nil {
+		t = t.WithQueryTracer(s.tracer)
+	}
 	var value ast.Value
 	err := t.Iter(ctx, func(r topdown.QueryResult) error {
 		value = r[answer].Value

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
 // A Cause is why a value is in a query's answer.
@@ -21,9 +20,7 @@ func (q *Query) Causes(ctx context.Context, in Question, values []ast.Value) ([]
 	in.Input, in.Print = o.input, nil
 	t := newTracer(o, values)
 	t.rules = &q.program.seen
-	_, _, err := q.run(ctx, in, newBound(ctx, q.program.time), func(x *topdown.Query) {
-		x.WithQueryTracer(t).WithIndexing(false).WithVirtualCache(forgetful{})
-	})
+	_, _, err := q.run(ctx, in, newBound(ctx, q.program.time), setup{cache: forgetful{}, tracer: t})
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
