@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -162,6 +163,35 @@ func TestIsReport(t *testing.T) {
 	} {
 		if got := isReport([]byte(data)); got != want {
 			t.Errorf("%s: %v", data, got)
+		}
+	}
+}
+
+// TestByKey finds objects by the names that results give them: with the namespace
+// of the request, which an object may leave to it.
+func TestByKey(t *testing.T) {
+	t.Parallel()
+	object := func(kind, namespace, unit string) *render.Object {
+		o := &unstructured.Unstructured{}
+		o.SetAPIVersion("v1")
+		o.SetKind(kind)
+		o.SetName("x")
+		o.SetNamespace(namespace)
+		return &render.Object{Unstructured: o, Unit: &render.Unit{Source: render.Source{Path: "u", Namespace: unit}}}
+	}
+	none, own, given, wide := object("Pod", "", ""), object("Service", "own", "shop"), object("ConfigMap", "", "shop"), object("Node", "", "")
+	unit := &render.Unit{Source: render.Source{Path: "u"}, Objects: []*render.Object{none, own, given, wide}}
+	all := byKey(&input{tree: &tree{}, head: []*render.Unit{unit}})
+	for _, c := range []struct {
+		kind, namespace string
+		want            *render.Object
+	}{
+		{"Pod", "default", none}, {"Service", "own", own}, {"ConfigMap", "shop", given}, {"Node", "", wide},
+		{"Pod", "other", nil}, {"ConfigMap", "default", nil},
+	} {
+		k := render.Key{APIVersion: "v1", Kind: c.kind, Namespace: c.namespace, Name: "x", Unit: "u"}
+		if all[k] != c.want {
+			t.Errorf("%v: %v", k, all[k])
 		}
 	}
 }

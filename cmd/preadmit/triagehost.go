@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,14 +89,22 @@ func newTriageRun(in *input, j *judgement) *triageRun {
 	return run
 }
 
-// byKey are the objects by their names in reports.
+// byKey are the objects by their names in reports, which have the namespace that
+// a request for an object without one is made in.
 func byKey(in *input) map[render.Key]*render.Object {
 	all := make(map[render.Key]*render.Object)
 	for _, o := range objects(in.head) {
 		k := o.Key()
 		k.Unit = in.tree.display(k.Unit)
-		if all[k] == nil {
-			all[k] = o
+		names := []render.Key{k}
+		if k.Namespace == "" {
+			k.Namespace = cmp.Or(o.Unit.Namespace, "default")
+			names = append(names, k)
+		}
+		for _, k := range names {
+			if all[k] == nil {
+				all[k] = o
+			}
 		}
 	}
 	return all
