@@ -47,7 +47,7 @@ func (o *sources) addFlags(f *pflag.FlagSet) {
 	f.IntVarP(&o.jobs, "jobs", "j", 0, "how many `N` units and objects at once (default: the number of processors)")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "end the run after this `DURATION`")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "say more: passes, files that hold no objects")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "print no summary on standard error")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "say less: of the text only what counts for --fail-on or is undecided, and no summary on standard error")
 }
 
 // pathFlags are the flags whose values are paths: from the working directory
