@@ -64,6 +64,37 @@ type UserInfo struct {
 	Extra    map[string][]string
 }
 
+// Fields are what is known of the user as the field userInfo of a request has
+// it: what is empty is left out.
+func (u *UserInfo) Fields() map[string]any {
+	fields := map[string]any{}
+	if u.Username != "" {
+		fields["username"] = u.Username
+	}
+	if u.UID != "" {
+		fields["uid"] = u.UID
+	}
+	if len(u.Groups) > 0 {
+		fields["groups"] = anys(u.Groups)
+	}
+	if len(u.Extra) > 0 {
+		extra := map[string]any{}
+		for k, v := range u.Extra {
+			extra[k] = anys(v)
+		}
+		fields["extra"] = extra
+	}
+	return fields
+}
+
+func anys(list []string) []any {
+	all := make([]any, len(list))
+	for i, s := range list {
+		all[i] = s
+	}
+	return all
+}
+
 // A Resource is what a kind is called in the API server's paths.
 type Resource struct {
 	schema.GroupVersionResource

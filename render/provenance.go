@@ -82,6 +82,16 @@ func Pointer(path ...any) string {
 	return b.String()
 }
 
+// FieldPointer makes a JSON pointer of a field path as Kubernetes' errors have
+// it, such as spec.rules[0].host.
+func FieldPointer(path string) string {
+	var b strings.Builder
+	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
+		b.WriteString(Pointer(part))
+	}
+	return b.String()
+}
+
 // Path splits a JSON pointer into its unescaped elements; "" has none.
 func Path(pointer string) []string {
 	if pointer == "" {

@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,7 +74,7 @@ func decode(o *render.Object, into any, rule string) (errs []error, ok bool) {
 		return []error{at(o, decodePointer(err), rule, errors.New(strings.TrimPrefix(err.Error(), "json: ")))}, false
 	}
 	for _, e := range strict {
-		errs = append(errs, at(o, fieldPointer(quoted(e.Error())), rule, e))
+		errs = append(errs, at(o, render.FieldPointer(quoted(e.Error())), rule, e))
 	}
 	return errs, true
 }
@@ -83,12 +82,12 @@ func decode(o *render.Object, into any, rule string) (errs []error, ok bool) {
 func decodePointer(err error) string {
 	var e *json.UnmarshalTypeError
 	if errors.As(err, &e) {
-		return fieldPointer(e.Field)
+		return render.FieldPointer(e.Field)
 	}
 	_, field, _ := strings.Cut(err.Error(), "Go struct field ")
 	field, _, _ = strings.Cut(field, " ")
 	if i := strings.IndexByte(field, '.'); i >= 0 {
-		return fieldPointer(field[i+1:])
+		return render.FieldPointer(field[i+1:])
 	}
 	return ""
 }
@@ -98,15 +97,6 @@ func quoted(s string) string {
 	_, rest, _ := strings.Cut(s, `"`)
 	path, _, _ := strings.Cut(rest, `"`)
 	return path
-}
-
-// fieldPointer makes a JSON pointer of a field path such as spec.rules[0].x.
-func fieldPointer(path string) string {
-	var b bytes.Buffer
-	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
-		b.WriteString(render.Pointer(part))
-	}
-	return b.String()
 }
 
 // defaultPolicy fills in what the API server does.

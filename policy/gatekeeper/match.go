@@ -144,7 +144,7 @@ func (b *matchBlock) faults() []fault {
 	}{{"labelSelector", b.LabelSelector}, {"namespaceSelector", b.NamespaceSelector}} {
 		path := field.NewPath(s.name)
 		for _, err := range validation.ValidateLabelSelector(s.selector, validation.LabelSelectorValidationOptions{}, path) {
-			add(fieldPointer(err.Field), errors.New(err.ErrorBody()))
+			add(render.FieldPointer(err.Field), errors.New(err.ErrorBody()))
 		}
 	}
 	return fs

@@ -1,7 +1,6 @@
 package gatekeeper
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -60,7 +59,7 @@ func decode(o *render.Object, pointer string, value, into any, rule string) []er
 	}
 	var errs []error
 	for _, e := range strict {
-		errs = append(errs, warning(o, pointer+fieldPointer(quoted(e.Error())), rule, e))
+		errs = append(errs, warning(o, pointer+render.FieldPointer(quoted(e.Error())), rule, e))
 	}
 	return errs
 }
@@ -80,7 +79,7 @@ func typeError(err error) error {
 func decodePointer(err error) string {
 	var e *json.UnmarshalTypeError
 	if errors.As(err, &e) {
-		return fieldPointer(e.Field)
+		return render.FieldPointer(e.Field)
 	}
 	return ""
 }
@@ -90,15 +89,6 @@ func quoted(s string) string {
 	_, rest, _ := strings.Cut(s, `"`)
 	path, _, _ := strings.Cut(rest, `"`)
 	return path
-}
-
-// fieldPointer makes a JSON pointer of a field path such as spec.rules[0].x.
-func fieldPointer(path string) string {
-	var b bytes.Buffer
-	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
-		b.WriteString(render.Pointer(part))
-	}
-	return b.String()
 }
 
 // broken says whether any of the errors is more than a warning.

@@ -57,7 +57,7 @@ func requestFields(req *policy.Request) map[string]any {
 	resource := map[string]any{"group": req.Resource.Group, "version": req.Resource.Version, "resource": req.Resource.Resource}
 	fields := map[string]any{
 		"uid": "", "kind": kind, "resource": resource, "requestKind": kind, "requestResource": resource,
-		"operation": string(req.Operation), "userInfo": userFields(req.UserInfo), "dryRun": req.DryRun,
+		"operation": string(req.Operation), "userInfo": req.UserInfo.Fields(), "dryRun": req.DryRun,
 		"options": map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": optionsKinds[req.Operation]},
 	}
 	given := func(key, value string) {
@@ -76,35 +76,6 @@ func requestFields(req *policy.Request) map[string]any {
 
 var optionsKinds = map[policy.Operation]string{
 	policy.Create: "CreateOptions", policy.Update: "UpdateOptions", policy.Delete: "DeleteOptions",
-}
-
-func userFields(u policy.UserInfo) map[string]any {
-	fields := map[string]any{}
-	if u.Username != "" {
-		fields["username"] = u.Username
-	}
-	if u.UID != "" {
-		fields["uid"] = u.UID
-	}
-	if len(u.Groups) > 0 {
-		fields["groups"] = anys(u.Groups)
-	}
-	if len(u.Extra) > 0 {
-		extra := map[string]any{}
-		for k, v := range u.Extra {
-			extra[k] = anys(v)
-		}
-		fields["extra"] = extra
-	}
-	return fields
-}
-
-func anys(list []string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
 }
 
 // namespaceOf is what is known of a namespace.

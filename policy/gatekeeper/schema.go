@@ -195,7 +195,7 @@ func definitionFault(err *field.Error) fault {
 	if rest != "" {
 		where += "." + rest
 	}
-	return fault{schemaPointer + fieldPointer(rest), fmt.Errorf("%s: %s", where, err.ErrorBody())}
+	return fault{schemaPointer + render.FieldPointer(rest), fmt.Errorf("%s: %s", where, err.ErrorBody())}
 }
 
 // held is a constraint as the API server holds it: with what the schema sets,
@@ -217,7 +217,7 @@ func (s *constraintSchema) check(tree map[string]any, written bool) (fs []fault)
 		errs, _ = s.rules.Validate(context.Background(), nil, s.structural, tree, nil, celconfig.RuntimeCELCostBudget)
 	}
 	for _, err := range errs {
-		fs = append(fs, fault{fieldPointer(err.Field), fmt.Errorf("%w: %s: %s", ErrSchema, err.Field, err.ErrorBody())})
+		fs = append(fs, fault{render.FieldPointer(err.Field), fmt.Errorf("%w: %s: %s", ErrSchema, err.Field, err.ErrorBody())})
 	}
 	if len(fs) > 0 {
 		return fs
@@ -225,7 +225,7 @@ func (s *constraintSchema) check(tree map[string]any, written bool) (fs []fault)
 	unknown := schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
 	copied, _ := clone(tree).(map[string]any)
 	for _, path := range pruning.PruneWithOptions(copied, s.structural, true, unknown) {
-		fs = append(fs, fault{fieldPointer(path), fmt.Errorf("unknown field %q: the template's schema does not have it", path)})
+		fs = append(fs, fault{render.FieldPointer(path), fmt.Errorf("unknown field %q: the template's schema does not have it", path)})
 	}
 	return fs
 }

@@ -108,20 +108,8 @@ func (r *review) addUser(m map[string]any) {
 		return
 	}
 	u := r.user()
-	info := map[string]any{"username": u.Username}
-	if u.UID != "" {
-		info["uid"] = u.UID
-	}
-	if len(u.Groups) > 0 {
-		info["groups"] = anys(u.Groups)
-	}
-	if len(u.Extra) > 0 {
-		extra := map[string]any{}
-		for k, v := range u.Extra {
-			extra[k] = anys(v)
-		}
-		info["extra"] = extra
-	}
+	info := u.Fields()
+	info["username"] = u.Username
 	m["userInfo"] = info
 	roles, clusterRoles := r.roles()
 	m["roles"], m["clusterRoles"] = anys(roles), anys(clusterRoles)

@@ -1,7 +1,6 @@
 package kyvernocel
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -229,7 +228,7 @@ func decode(o *render.Object, into any, rule string) []error {
 	for _, e := range strict {
 		_, path, _ := strings.Cut(e.Error(), `"`)
 		path, _, _ = strings.Cut(path, `"`)
-		errs = append(errs, at(o, fieldPointer(path), rule, e))
+		errs = append(errs, at(o, render.FieldPointer(path), rule, e))
 	}
 	return errs
 }
@@ -243,7 +242,7 @@ func mistyped(o *render.Object, rule string, err error) *render.Error {
 	is, _, _ := strings.Cut(e.Value, " ") // of a number there is the number behind it
 	pointer, ok := find(o.Object, strings.Split(e.Field, "."), is)
 	if !ok {
-		pointer = fieldPointer(e.Field)
+		pointer = render.FieldPointer(e.Field)
 	}
 	return at(o, pointer, rule, fmt.Errorf("%s is %s, not %s", fieldPath(pointer), kindWords[is], wordOf(e.Type)))
 }
@@ -322,15 +321,6 @@ func fieldPath(pointer string) string {
 			part = "." + part
 		}
 		b.WriteString(part)
-	}
-	return b.String()
-}
-
-// fieldPointer makes a JSON pointer of a path such as spec.rules[0].x.
-func fieldPointer(path string) string {
-	var b bytes.Buffer
-	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return strings.ContainsRune(".[]", r) }) {
-		b.WriteString(render.Pointer(part))
 	}
 	return b.String()
 }

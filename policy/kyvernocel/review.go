@@ -232,24 +232,7 @@ func (r *review) userTree() any {
 	} else if u.Username == "" && u.UID == "" && len(u.Groups) == 0 && len(u.Extra) == 0 {
 		return &partial{question: "needs to know who makes the request: give the user with --as"}
 	}
-	tree := map[string]any{}
-	if u.Username != "" {
-		tree["username"] = u.Username
-	}
-	if u.UID != "" {
-		tree["uid"] = u.UID
-	}
-	if len(u.Groups) > 0 {
-		tree["groups"] = anys(u.Groups)
-	}
-	if len(u.Extra) > 0 {
-		extra := map[string]any{}
-		for k, v := range u.Extra {
-			extra[k] = anys(v)
-		}
-		tree["extra"] = extra
-	}
-	return tree
+	return u.Fields()
 }
 
 func anys(list []string) []any {
