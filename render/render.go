@@ -11,6 +11,7 @@
 package render
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 	"runtime"
@@ -75,12 +76,30 @@ type Unit struct {
 	Cluster string // "" when the tree does not say
 	Objects []*Object
 	Err     error // joins *Error values; nil when everything was rendered
+
+	// What follows is known of units that a GitOps object makes, or that the
+	// configuration declares.
+
+	ID       string         // cli.md, "What is deployed"; "" is the path
+	Renderer string         // "helm", "kustomize", "directory" or "jsonnet"; "" is the Kind
+	State    State          // "" follows from Err and Objects
+	Reason   string         // why it is not rendered, where Err does not say
+	Release  string         // of a HelmRelease or Helm source
+	Values   map[string]any // that a chart is rendered with; those of Secrets are covered
+	Origin   Origin         // the place of the object that makes it
+	User     string         // that applies it: "system:serviceaccount:NAMESPACE:NAME"
 }
 
-// Status is "rendered", "failed" (nothing came of it) or "not-rendered"
-// (what it needs is not in the tree).
+// Identity returns the unit's ID in reports: its own, else its path.
+func (u *Unit) Identity() string { return cmp.Or(u.ID, u.Path) }
+
+// Status is the unit's State. Where nothing else is known it follows from its
+// objects and errors: "rendered", "failed" (nothing was rendered) or
+// "not-rendered" (what it needs is not in the tree).
 func (u *Unit) Status() string {
 	switch {
+	case u.State != "":
+		return string(u.State)
 	case !hard(u.Err) || len(u.Objects) > 0:
 		return "rendered"
 	case onlyMissing(u.Err):

@@ -1,0 +1,143 @@
+package render
+
+import (
+	"context"
+	"io/fs"
+	"path"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// A Resolver follows the objects of one GitOps controller, such as Argo CD's
+// Applications, to the objects that the controller deploys for them. It is safe
+// for concurrent use.
+type Resolver interface {
+	// Follows reports whether o makes the controller deploy something.
+	Follows(o *Object) bool
+
+	// Resolve renders what the controller deploys for o, as far as w holds what
+	// it needs. It returns one unit. Where nothing can be rendered, the unit has
+	// no objects and its Err says why; an Error with Missing says that the tree
+	// lacks something. Graph calls Resolve again when an answer of w that it asked
+	// for has changed, so Resolve keeps no state and never waits.
+	Resolve(ctx context.Context, o *Object, w *World) *Unit
+}
+
+// A State says how far a unit was rendered, as in the JSON report.
+type State string
+
+// The states of a unit.
+const (
+	Rendered    State = "rendered"
+	Failed      State = "failed"       // what is there can't be rendered
+	NotRendered State = "not-rendered" // what it needs is not in the tree
+	Suspended   State = "suspended"    // its controller is told to do nothing
+	Foreign     State = "foreign"      // its source is another repository, which is not here
+	Unreached   State = "unreached"    // nothing found in the tree deploys it
+)
+
+// A Cluster is one API server that units are deployed to.
+type Cluster struct {
+	Name        string // "" is the one cluster of a tree that names none
+	Server      string // Argo CD's destination.server
+	Labels      map[string]string
+	Annotations map[string]string
+
+	KubeVersion   string // "1.34"; "" is the newest known
+	APIVersions   []string
+	FluxVersion   string // "2.9"; "" is the newest known
+	ArgoCDVersion string
+
+	// Substitute holds the data of ConfigMaps and Secrets that are on the
+	// cluster and not in git, by namespace/name.
+	Substitute map[string]map[string]string
+}
+
+// A Repository is a tree of files that a GitOps object names as its source.
+type Repository struct {
+	FS   fs.FS  // names in it are names of the run's tree
+	Root string // the repository's root in FS; "." is the tree itself
+}
+
+// Path returns the name in FS of a path from the repository's root. Like the
+// controllers it takes a leading slash for the root and lets no ".." lead
+// above the root.
+func (r Repository) Path(name string) string {
+	return path.Join(r.Root, strings.TrimPrefix(path.Join("/", name), "/"))
+}
+
+// A World answers what a Resolver asks about everything beside the object that
+// it resolves. Each call of Resolve has its own. Graph records the questions:
+// when an answer changes, it resolves the object again.
+type World struct {
+	Cluster  Cluster   // on which the object is
+	Clusters []Cluster // all that are declared
+
+	answers WorldAnswers
+}
+
+// WorldAnswers is what a World is made of. Graph implements it; tests of
+// resolvers do, too.
+type WorldAnswers interface {
+	// Object returns the object of that identity on a cluster, or nil.
+	Object(cluster string, kind schema.GroupKind, namespace, name string) *Object
+
+	// Objects returns all objects of a kind on a cluster, ordered by namespace
+	// and name.
+	Objects(cluster string, kind schema.GroupKind) []*Object
+
+	// Repository returns the files at a revision of a repository. The error is an
+	// *Error without a place; Rule "foreign-repository" says that the repository
+	// is another one and not here, "missing-revision" that the revision is not.
+	Repository(url, revision string) (Repository, error)
+
+	// Source returns the folder that the configuration declares for a source
+	// object such as OCIRepository/flux-system/apps.
+	Source(kind, namespace, name string) (Repository, bool)
+
+	// Params returns the parameters that the configuration declares for the
+	// generators of an ApplicationSet which ask something outside of git; ok is
+	// false where it declares none.
+	Params(namespace, name string) (params []map[string]any, ok bool)
+
+	// Render renders one source by the renderer of its kind.
+	Render(ctx context.Context, src Source) ([]*Object, error)
+}
+
+// NewWorld returns a World on a cluster.
+func NewWorld(c Cluster, all []Cluster, answers WorldAnswers) *World {
+	return &World{Cluster: c, Clusters: all, answers: answers}
+}
+
+// Object returns the object of that identity on the cluster, or nil.
+func (w *World) Object(kind schema.GroupKind, namespace, name string) *Object {
+	return w.answers.Object(w.Cluster.Name, kind, namespace, name)
+}
+
+// Objects returns all objects of a kind on the cluster, ordered by namespace
+// and name.
+func (w *World) Objects(kind schema.GroupKind) []*Object {
+	return w.answers.Objects(w.Cluster.Name, kind)
+}
+
+// Repository returns the files at a revision of a repository, see
+// [WorldAnswers].
+func (w *World) Repository(url, revision string) (Repository, error) {
+	return w.answers.Repository(url, revision)
+}
+
+// Source returns the folder that the configuration declares for a source object.
+func (w *World) Source(kind, namespace, name string) (Repository, bool) {
+	return w.answers.Source(kind, namespace, name)
+}
+
+// Params returns the declared parameters of an ApplicationSet's generators.
+func (w *World) Params(namespace, name string) ([]map[string]any, bool) {
+	return w.answers.Params(namespace, name)
+}
+
+// Render renders one source by the renderer of its kind.
+func (w *World) Render(ctx context.Context, src Source) ([]*Object, error) {
+	return w.answers.Render(ctx, src)
+}

@@ -1,0 +1,338 @@
+package render
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// An Overlay lays files over a tree that are not in it: those that a GitOps
+// controller writes before it renders, such as a kustomization.yaml with the
+// patches of a Flux Kustomization, and values that stand in an object. Each
+// place in such a file stands for the place where its content is written.
+//
+// Files are added first; then the Overlay is read-only and safe for concurrent
+// use.
+type Overlay struct {
+	base  fs.FS
+	files map[string]*layered // by name from the root of base
+	dirs  map[string]bool     // above files
+	hide  func(name string) bool
+}
+
+// layered is a file of an Overlay: one that is written, or another name of a
+// file of the tree.
+type layered struct {
+	data   []byte
+	starts []start                       // of the fields of data, in order
+	at     func(pointer string) []Origin // where the field of data at pointer is written
+	target string                        // the file of the tree, "" when written
+}
+
+// A start is where a field begins in a written file: its key, else its value.
+type start struct {
+	line, column int
+	pointer      string
+}
+
+// NewOverlay returns an Overlay over base without files. hide, which may be nil,
+// reports names of base that are not to be seen.
+func NewOverlay(base fs.FS, hide func(name string) bool) *Overlay {
+	return &Overlay{base: base, files: make(map[string]*layered), dirs: make(map[string]bool), hide: hide}
+}
+
+// Write adds a YAML file with a value. at returns the places where the field at
+// a JSON pointer of value is written.
+func (o *Overlay) Write(name string, value any, at func(pointer string) []Origin) error {
+	data, err := yaml.Marshal(value)
+	if err != nil {
+		return err
+	}
+	f := &layered{data: data, at: at}
+	docs, err := Documents(name, data, YAML11)
+	if err != nil {
+		return err
+	}
+	for _, d := range docs {
+		f.starts = startsOf(d.Positions)
+	}
+	o.add(name, f)
+	return nil
+}
+
+func startsOf(p *Positions) []start {
+	var starts []start
+	p.Each(func(pointer string, line, column int) {
+		if key, _, _ := p.Field(pointer); key.Line > 0 {
+			line, column = key.Line, key.Column
+		}
+		starts = append(starts, start{line, column, pointer})
+	})
+	slices.SortStableFunc(starts, func(a, b start) int {
+		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
+	})
+	return starts
+}
+
+// pointer returns the innermost field that begins at or before a place. A
+// written file is in block style, so that is the field of the place.
+func (f *layered) pointer(at Span) string {
+	i, _ := slices.BinarySearchFunc(f.starts, at, func(s start, at Span) int {
+		if s.line < at.Line || s.line == at.Line && s.column <= at.Column {
+			return -1
+		}
+		return 1
+	})
+	if i == 0 {
+		return ""
+	}
+	return f.starts[i-1].pointer
+}
+
+// WriteText adds a file with a text. Each place in it stands for the places at.
+func (o *Overlay) WriteText(name string, data []byte, at []Origin) {
+	o.add(name, &layered{data: data, at: func(string) []Origin { return at }})
+}
+
+// Link adds another name of a file of the tree.
+func (o *Overlay) Link(name, target string) {
+	o.add(name, &layered{target: target})
+}
+
+func (o *Overlay) add(name string, f *layered) {
+	o.files[name] = f
+	for dir := path.Dir(name); ; dir = path.Dir(dir) {
+		o.dirs[dir] = true
+		if dir == "." {
+			return
+		}
+	}
+}
+
+// Provenance returns p with each place in a file of the Overlay replaced by the
+// places that it stands for.
+func (o *Overlay) Provenance(p Provenance) Provenance {
+	if p == nil || len(o.files) == 0 {
+		return p
+	}
+	return overlaid{p, o}
+}
+
+// Error returns e with its place replaced as Provenance does.
+func (o *Overlay) Error(e *Error) *Error {
+	moved := *e
+	if at := o.origins(Origin{Span: e.Span}); len(at) > 0 {
+		moved.Span = at[0].Span
+	}
+	return &moved
+}
+
+type overlaid struct {
+	Provenance
+	overlay *Overlay
+}
+
+// At implements Provenance.
+func (p overlaid) At(pointer string) []Origin {
+	return p.overlay.all(p.Provenance.At(pointer))
+}
+
+// Line is Object.Line.
+func (p overlaid) Line(pointer string, n int) []Origin {
+	if lines, ok := p.Provenance.(interface {
+		Line(pointer string, n int) []Origin
+	}); ok {
+		return p.overlay.all(lines.Line(pointer, n))
+	}
+	return nil
+}
+
+func (o *Overlay) all(origins []Origin) []Origin {
+	moved := make([]Origin, 0, len(origins))
+	for _, at := range origins {
+		for _, m := range o.origins(at) {
+			if !slices.Contains(moved, m) {
+				moved = append(moved, m)
+			}
+		}
+	}
+	return moved
+}
+
+// origins returns the places that a place stands for: itself outside of the
+// Overlay's files.
+func (o *Overlay) origins(at Origin) []Origin {
+	f := o.files[at.File]
+	switch {
+	case f == nil:
+		return []Origin{at}
+	case f.target != "":
+		at.File = f.target
+		return []Origin{at}
+	}
+	found := slices.Clone(f.at(f.pointer(at.Span)))
+	for i := range found {
+		if at.Role != "" && at.Role != Manifest {
+			found[i].Role = at.Role
+		}
+	}
+	return found
+}
+
+// Open implements fs.FS.
+func (o *Overlay) Open(name string) (fs.File, error) {
+	if f := o.files[name]; f != nil {
+		if f.target != "" {
+			return o.base.Open(f.target)
+		}
+		return &overlayFile{Reader: bytes.NewReader(f.data), info: overlayInfo{path.Base(name), int64(len(f.data)), 0o444}}, nil
+	}
+	if o.hidden(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	f, err := o.base.Open(name)
+	if o.dirs[name] {
+		if err == nil {
+			_ = f.Close()
+		}
+		entries, err := o.ReadDir(name)
+		return &overlayDir{entries: entries, info: overlayInfo{path.Base(name), 0, fs.ModeDir | 0o555}}, err
+	}
+	if err != nil || o.hide == nil {
+		return f, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		_ = f.Close()
+		entries, err := o.ReadDir(name)
+		return &overlayDir{entries: entries, info: info}, err
+	}
+	return f, err
+}
+
+func (o *Overlay) hidden(name string) bool {
+	return o.hide != nil && name != "." && !o.dirs[name] && o.hide(name)
+}
+
+// Stat implements fs.StatFS.
+func (o *Overlay) Stat(name string) (fs.FileInfo, error) {
+	return o.stat(name, "stat", fs.Stat)
+}
+
+// Lstat implements fs.ReadLinkFS.
+func (o *Overlay) Lstat(name string) (fs.FileInfo, error) {
+	return o.stat(name, "lstat", fs.Lstat)
+}
+
+func (o *Overlay) stat(name, op string, stat func(fs.FS, string) (fs.FileInfo, error)) (fs.FileInfo, error) {
+	if f := o.files[name]; f != nil {
+		if f.target != "" {
+			return fs.Stat(o.base, f.target)
+		}
+		return overlayInfo{path.Base(name), int64(len(f.data)), 0o444}, nil
+	}
+	if o.hidden(name) {
+		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
+	}
+	info, err := stat(o.base, name)
+	if err != nil && o.dirs[name] {
+		return overlayInfo{path.Base(name), 0, fs.ModeDir | 0o555}, nil
+	}
+	return info, err
+}
+
+// ReadLink implements fs.ReadLinkFS.
+func (o *Overlay) ReadLink(name string) (string, error) {
+	if o.files[name] != nil || o.hidden(name) {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
+	}
+	return fs.ReadLink(o.base, name)
+}
+
+// ReadDir implements fs.ReadDirFS.
+func (o *Overlay) ReadDir(name string) ([]fs.DirEntry, error) {
+	base, err := fs.ReadDir(o.base, name)
+	if err != nil && !o.dirs[name] {
+		return nil, err
+	}
+	entries := make(map[string]fs.DirEntry)
+	for _, e := range base {
+		if !o.hidden(path.Join(name, e.Name())) {
+			entries[e.Name()] = e
+		}
+	}
+	for _, set := range [][]string{slices.Collect(maps.Keys(o.files)), slices.Collect(maps.Keys(o.dirs))} {
+		for _, f := range set {
+			if f == "." || path.Dir(f) != name {
+				continue
+			}
+			info, err := o.Stat(f)
+			if err != nil {
+				return nil, err
+			}
+			entries[path.Base(f)] = fs.FileInfoToDirEntry(renamed{info, path.Base(f)})
+		}
+	}
+	return slices.SortedFunc(maps.Values(entries), func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) }), nil
+}
+
+type renamed struct {
+	fs.FileInfo
+	name string
+}
+
+func (r renamed) Name() string { return r.name }
+
+type overlayFile struct {
+	*bytes.Reader
+	info overlayInfo
+}
+
+func (f *overlayFile) Stat() (fs.FileInfo, error) { return f.info, nil }
+func (f *overlayFile) Close() error               { return nil }
+
+type overlayDir struct {
+	entries []fs.DirEntry
+	info    fs.FileInfo
+}
+
+func (d *overlayDir) Stat() (fs.FileInfo, error) { return d.info, nil }
+func (d *overlayDir) Close() error               { return nil }
+func (d *overlayDir) Read([]byte) (int, error) {
+	return 0, fmt.Errorf("%s is a directory", d.info.Name())
+}
+
+// ReadDir implements fs.ReadDirFile.
+func (d *overlayDir) ReadDir(n int) ([]fs.DirEntry, error) {
+	if n <= 0 || n > len(d.entries) {
+		if n > 0 && len(d.entries) == 0 {
+			return nil, io.EOF
+		}
+		n = len(d.entries)
+	}
+	head := d.entries[:n]
+	d.entries = d.entries[n:]
+	return head, nil
+}
+
+type overlayInfo struct {
+	name string
+	size int64
+	mode fs.FileMode
+}
+
+func (i overlayInfo) Name() string       { return i.name }
+func (i overlayInfo) Size() int64        { return i.size }
+func (i overlayInfo) Mode() fs.FileMode  { return i.mode }
+func (i overlayInfo) ModTime() time.Time { return time.Time{} }
+func (i overlayInfo) IsDir() bool        { return i.mode.IsDir() }
+func (i overlayInfo) Sys() any           { return nil }

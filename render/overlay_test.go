@@ -1,0 +1,61 @@
+package render
+
+import (
+	"fmt"
+	"io/fs"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A place in a written file stands for the place of the field that is written
+// there, and a place in a linked file for the file of the tree.
+func TestOverlay(t *testing.T) {
+	t.Parallel()
+	base := fstest.MapFS{
+		"app/deploy.yaml":  {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")},
+		"app/ignored.yaml": {Data: []byte("x: 1\n")},
+		"lib/b.yaml":       {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: b\n")},
+	}
+	o := NewOverlay(base, func(name string) bool { return name == "app/ignored.yaml" })
+	value := map[string]any{"resources": []any{"deploy.yaml", "b.yaml"}, "patches": []any{map[string]any{"patch": "a: 1\nb: 2\n"}}}
+	if err := o.Write("app/kustomization.yaml", value, func(pointer string) []Origin {
+		return []Origin{{Span: Span{File: "clusters/prod/app.yaml", Line: len(pointer)}, Role: Manifest}, {Span: Span{File: pointer}}}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	o.Link("app/b.yaml", "lib/b.yaml")
+
+	var names []string
+	if err := fs.WalkDir(o, ".", func(name string, d fs.DirEntry, err error) error {
+		names = append(names, name)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{".", "app", "app/b.yaml", "app/deploy.yaml", "app/kustomization.yaml", "lib", "lib/b.yaml"}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Error(diff)
+	}
+
+	data, err := fs.ReadFile(o, "app/kustomization.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := Documents("app/kustomization.yaml", data, YAML11)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := o.Provenance(docs[0].Positions)
+	for _, pointer := range []string{"/resources", "/resources/1", "/patches/0/patch"} {
+		at := p.At(pointer)
+		if len(at) != 2 || at[0].File != "clusters/prod/app.yaml" || at[1].File != pointer {
+			t.Errorf("%s: %v", pointer, at)
+		}
+	}
+	moved := o.all([]Origin{{Span: Span{File: "app/b.yaml", Line: 4}, Role: Manifest}})
+	if got := fmt.Sprint(moved[0].Span); got != "lib/b.yaml:4" {
+		t.Error(got)
+	}
+}
