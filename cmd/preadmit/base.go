@@ -81,6 +81,9 @@ func (b *base) load(ctx context.Context, o *checkOptions, args []string, stdin i
 	if err != nil {
 		return fmt.Errorf("--base: %w", err)
 	}
+	if err := b.files.Err(); err != nil {
+		return &exitError{exitIncomplete, fmt.Errorf("--base %s: %w", o.base, err)}
+	}
 	b.in = in
 	return nil
 }
@@ -146,7 +149,7 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 		return err
 	}
 	c := policy.Comparison{
-		Base:         slices.Concat(b.said(), j.bench.results, inBase(standing, moved), inBase(kept, moved), was, restWas),
+		Base:         slices.Concat(b.in.found, j.bench.results, inBase(standing, moved), inBase(kept, moved), was, restWas),
 		Moved:        moved,
 		Incomparable: halves(b.in, in),
 	}
@@ -245,12 +248,6 @@ func (a atCommit) At(pointer string) []render.Origin {
 		origins[i].File = a.name(origins[i].File)
 	}
 	return origins
-}
-
-// said is what went wrong in rendering the base, but for files that this clone
-// lacks: that they are there now mends nothing.
-func (b *base) said() []policy.Result {
-	return slices.DeleteFunc(slices.Clone(b.in.found), func(r policy.Result) bool { return r.Rule == "unreadable" })
 }
 
 // divide parts requests into those that would change nothing and the others.
@@ -480,9 +477,9 @@ func changes(reqs []policy.Request, half func(unit string) bool) []report.Change
 // notes are what to say of the base.
 func (b *base) notes(head *input) []string {
 	var notes []string
-	for _, m := range b.files.Submodules() {
+	for _, m := range b.files.AbsentSubmodules() {
 		if entries, err := fs.ReadDir(head.tree, m); err == nil && len(entries) > 0 {
-			notes = append(notes, fmt.Sprintf("%s is a submodule: its files are not in this repository, so all of it counts as new", m))
+			notes = append(notes, m+" is a submodule at the base and holds other files now, so all of it counts as new")
 		}
 	}
 	for _, name := range b.in.unread() {

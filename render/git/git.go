@@ -22,7 +22,6 @@ import (
 	"github.com/go-git/go-billy/v5"
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
 )
@@ -30,10 +29,14 @@ import (
 // A Repository is one repository's objects and references, open for reading.
 // It is safe for concurrent use.
 type Repository struct {
-	mu      sync.Mutex // of the storage, which isn't safe for concurrent use
-	store   *filesystem.Storage
+	mu      sync.Mutex          // of the storage, which isn't safe for concurrent use
+	store   *filesystem.Storage // of the references
+	objects *objectStore
 	shallow map[plumbing.Hash]bool // commits whose parents are not here
 	partial bool                   // objects were left out when it was cloned
+
+	dir        string // of the work tree
+	submodules []*Repository
 }
 
 // Open opens the repository whose work tree is dir, or which is dir itself if
@@ -48,7 +51,7 @@ func Open(dir string) (*Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Repository{}
+	r := &Repository{dir: dir}
 	if err := r.readFormat(common); err != nil {
 		return nil, err
 	}
@@ -56,10 +59,8 @@ func Open(dir string) (*Repository, error) {
 	if common != gitDir {
 		files = dotgit.NewRepositoryFilesystem(files, osfs.New(common, osfs.WithBoundOS()))
 	}
-	const cached = 64 << 20
-	r.store = filesystem.NewStorageWithOptions(files, cache.NewObjectLRU(cached), filesystem.Options{
-		ExclusiveAccess: true, KeepDescriptors: true, LargeObjectThreshold: maxFile, AlternatesFS: osfs.New("/"),
-	})
+	r.objects = openObjects(files, filepath.Join(common, "objects"))
+	r.store = r.objects.stores[0]
 	hashes, err := r.store.Shallow()
 	if err != nil {
 		return nil, fmt.Errorf("the list of shallow commits can't be read: %w", err)
@@ -75,7 +76,11 @@ func Open(dir string) (*Repository, error) {
 func (r *Repository) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.store.Close()
+	errs := []error{r.objects.close()}
+	for _, s := range r.submodules {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
 }
 
 func findGitDir(dir string) (string, error) {
@@ -184,10 +189,10 @@ func (r *Repository) readFormat(common string) error {
 func (r *Repository) object(t plumbing.ObjectType, h plumbing.Hash) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if size, err := r.store.EncodedObjectSize(h); err == nil && size > maxFile {
-		return nil, fmt.Errorf("%d bytes: more than %d MiB", size, maxFile>>20)
+	if size, err := r.objects.size(h); err == nil && size > maxFile {
+		return nil, fmt.Errorf("%d bytes: %w", size, errTooLarge)
 	}
-	o, err := r.store.EncodedObject(t, h)
+	o, err := r.objects.object(t, h)
 	if err != nil {
 		return nil, r.missing(h, err)
 	}
@@ -198,7 +203,7 @@ func (r *Repository) object(t plumbing.ObjectType, h plumbing.Hash) ([]byte, err
 	defer in.Close()
 	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if len(data) > maxFile {
-		return nil, fmt.Errorf("more than %d MiB", maxFile>>20)
+		return nil, errTooLarge
 	}
 	return data, err
 }
@@ -207,12 +212,31 @@ func (r *Repository) object(t plumbing.ObjectType, h plumbing.Hash) ([]byte, err
 // hundreds of thousands of files are not either.
 const maxFile = 64 << 20
 
-func (r *Repository) missing(h plumbing.Hash, err error) error {
-	if !errors.Is(err, plumbing.ErrObjectNotFound) {
-		return fmt.Errorf("object %s can't be read: %w", h, err)
+var errTooLarge = fmt.Errorf("more than %d MiB", maxFile>>20)
+
+// size returns the size of an object in bytes.
+func (r *Repository) size(h plumbing.Hash) (int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	size, err := r.objects.size(h)
+	if err != nil {
+		return 0, r.missing(h, err)
 	}
-	if r.partial {
-		return fmt.Errorf("object %s was left out of this partial clone", h)
+	return size, nil
+}
+
+// submodule opens the repository of a submodule, by its directory in the work
+// tree. It returns nil if the submodule is not checked out.
+func (r *Repository) submodule(dir string) (*Repository, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	dir = filepath.Join(r.dir, filepath.FromSlash(dir))
+	if _, err := os.Lstat(filepath.Join(dir, ".git")); err != nil {
+		return nil, nil
 	}
-	return fmt.Errorf("object %s is not in the repository", h)
+	sub, err := Open(dir)
+	if err == nil {
+		r.submodules = append(r.submodules, sub)
+	}
+	return sub, err
 }

@@ -1,6 +1,7 @@
 package git_test
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -191,7 +192,7 @@ func TestHostileTree(t *testing.T) {
 	if below, err := fs.ReadDir(files, "module"); err != nil || len(below) > 0 {
 		t.Errorf("the submodule holds %v, %v", below, err)
 	}
-	if got := files.Submodules(); len(got) != 1 || got[0] != "module" {
+	if got := files.AbsentSubmodules(); len(got) != 1 || got[0] != "module" {
 		t.Errorf("submodules are %v", got)
 	}
 }
@@ -249,8 +250,49 @@ func TestConfigurationHasNoSay(t *testing.T) {
 // alternates and a linked work tree.
 func TestBesideGit(t *testing.T) {
 	t.Parallel()
+	h, run := bigHistory(t)
+	linked := filepath.Join(t.TempDir(), "linked")
+	run(h.dir, "worktree", "add", "--quiet", linked, "HEAD~1")
+	shallow := filepath.Join(t.TempDir(), "shallow")
+	run(h.dir, "clone", "--quiet", "--depth", "5", "file://"+h.dir, shallow)
+	sparse := filepath.Join(t.TempDir(), "sparse")
+	run(h.dir, "clone", "--quiet", "--sparse", h.dir, sparse)
+	for _, dir := range append(borrowing(t, h.dir, run), h.dir, linked, shallow, sparse) {
+		for _, revision := range []string{"HEAD", "HEAD~1", "main", "v1", "main~2^2"} {
+			if dir != h.dir && dir != linked {
+				revision = strings.Replace(revision, "v1", "tags/v1", 1)
+			}
+			want := run(dir, "rev-parse", revision+"^{commit}")
+			r := open(t, dir)
+			c, err := r.Resolve(revision)
+			if err != nil || c.Hash != want {
+				t.Errorf("%s: %s is %v (%v), git says %s", dir, revision, c, err, want)
+				continue
+			}
+			files := tree(t, r, revision)
+			compare(t, files, want, func(args ...string) string { return run(dir, args...) })
+			ok(t, files.Err())
+		}
+	}
+}
+
+// bigHistory is a history with packs and deltas, made where git is installed,
+// and what runs git in a directory.
+func bigHistory(t *testing.T) (*history, func(dir string, args ...string) string) {
+	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is absent: nothing to compare with")
+	}
+	run := func(dir string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-c", "protocol.file.allow=always", "-c", "user.name=a", "-c", "user.email=a@b"}, args...)...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return strings.TrimSpace(string(out))
 	}
 	h := newHistory(t)
 	var text strings.Builder
@@ -263,36 +305,89 @@ func TestBesideGit(t *testing.T) {
 	write(t, h.dir, "apps/big.yaml", text.String()+"more\n")
 	_, err = h.repo.CommitAll("bigger")
 	ok(t, err)
-	run := func(dir string, args ...string) string {
-		cmd := exec.Command("git", args...)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-		return strings.TrimSpace(string(out))
-	}
 	run(h.dir, "gc", "--aggressive", "--prune=now", "--quiet")
 	run(h.dir, "pack-refs", "--all")
-	linked := filepath.Join(t.TempDir(), "linked")
-	run(h.dir, "worktree", "add", "--quiet", linked, "HEAD~1")
-	shared := filepath.Join(t.TempDir(), "shared")
-	run(h.dir, "clone", "--quiet", "--shared", h.dir, shared)
-	for _, dir := range []string{h.dir, linked, shared} {
-		for _, revision := range []string{"HEAD", "HEAD~1", "main", "v1", "main~2^2"} {
-			if dir == shared && revision == "v1" {
-				revision = "tags/v1"
-			}
-			want := run(dir, "rev-parse", revision+"^{commit}")
-			r := open(t, dir)
-			c, err := r.Resolve(revision)
-			if err != nil || c.Hash != want {
-				t.Errorf("%s: %s is %v (%v), git says %s", dir, revision, c, err, want)
-				continue
-			}
-			compare(t, tree(t, r, revision), want, func(args ...string) string { return run(dir, args...) })
-		}
+	return h, run
+}
+
+// borrowing are clones that have their objects from other repositories.
+func borrowing(t *testing.T, from string, run func(dir string, args ...string) string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	clone := func(name string, args ...string) string {
+		to := filepath.Join(dir, name)
+		run(dir, append(append([]string{"clone", "--quiet"}, args...), to)...)
+		return to
+	}
+	shared := clone("shared", "--shared", from)
+	chained := clone("chained", "--shared", shared)
+	referring := clone("referring", "--reference", from, "file://"+from)
+	relative := clone("relative", "--shared", from)
+	to, err := filepath.Rel(filepath.Join(relative, ".git/objects"), filepath.Join(from, ".git/objects"))
+	ok(t, err)
+	write(t, relative, ".git/objects/info/alternates", "# relative\n"+to+"\n")
+	run(relative, "fsck")
+	return []string{shared, chained, referring, relative}
+}
+
+// TestWhatIsNotThere holds that content which a clone lacks is an error of the
+// whole tree, not an absent file.
+func TestWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	h, run := bigHistory(t)
+	dir := t.TempDir()
+	run(h.dir, "config", "uploadpack.allowFilter", "true")
+	run(dir, "clone", "--quiet", "--filter=blob:none", "file://"+h.dir, "partial")
+	run(dir, "clone", "--quiet", "--shared", h.dir, "moved")
+	write(t, dir, "moved/.git/objects/info/alternates", "/nowhere/objects\n"+filepath.Join(h.dir, ".git/objects")+"\n")
+	whole := tree(t, open(t, filepath.Join(dir, "moved")), "HEAD~2")
+	if _, err := fs.ReadFile(whole, "apps/web.yaml"); err != nil || whole.Err() != nil {
+		t.Errorf("beside an alternate that is gone: %v, %v", err, whole.Err())
+	}
+	partial := tree(t, open(t, filepath.Join(dir, "partial")), "HEAD~1")
+	ok(t, partial.Err())
+	if _, err := fs.ReadFile(partial, "apps/big.yaml"); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is not there is read: %v", err)
+	}
+	if err := partial.Err(); err == nil || !strings.Contains(err.Error(), "apps/big.yaml can't be read: object") || !strings.Contains(err.Error(), "partial clone") {
+		t.Errorf("the tree's error is %v", err)
+	}
+	run(filepath.Join(dir, "partial"), "fetch", "--quiet", "--refetch", "--no-filter") // as the error advises
+	if _, err := fs.ReadFile(tree(t, open(t, filepath.Join(dir, "partial")), "HEAD~1"), "apps/big.yaml"); err != nil {
+		t.Error(err)
+	}
+	write(t, dir, "moved/.git/objects/info/alternates", "/nowhere/objects\n")
+	if _, err := open(t, filepath.Join(dir, "moved")).Resolve("HEAD"); err == nil || !strings.Contains(err.Error(), "borrows objects from /nowhere/objects") {
+		t.Errorf("without its alternate: %v", err)
+	}
+}
+
+// TestSubmodule holds that a submodule that is checked out has the files of the
+// commit which the revision names, and one that is not is named.
+func TestSubmodule(t *testing.T) {
+	t.Parallel()
+	h, run := bigHistory(t)
+	outer := t.TempDir()
+	run(outer, "init", "--quiet", "-b", "main")
+	run(outer, "submodule", "--quiet", "add", h.dir, "vendor/lib")
+	run(filepath.Join(outer, "vendor/lib"), "checkout", "--quiet", "HEAD~1")
+	run(outer, "add", ".")
+	run(outer, "commit", "--quiet", "-m", "one")
+	run(filepath.Join(outer, "vendor/lib"), "checkout", "--quiet", "-")
+	files := tree(t, open(t, outer), "HEAD")
+	data, err := fs.ReadFile(files, "vendor/lib/apps/big.yaml")
+	if want := run(h.dir, "show", "HEAD~1:apps/big.yaml"); err != nil || strings.TrimSpace(string(data)) != want {
+		t.Errorf("the submodule's file has %d bytes (%v), git shows %d", len(data), err, len(want))
+	}
+	ok(t, files.Err())
+	clone := filepath.Join(t.TempDir(), "clone")
+	run(outer, "clone", "--quiet", outer, clone)
+	files = tree(t, open(t, clone), "HEAD")
+	if entries, err := fs.ReadDir(files, "vendor/lib"); err != nil || len(entries) > 0 {
+		t.Errorf("the submodule holds %v, %v", entries, err)
+	}
+	if got := files.AbsentSubmodules(); len(got) != 1 || got[0] != "vendor/lib" {
+		t.Errorf("absent submodules are %v", got)
 	}
 }
 

@@ -117,7 +117,7 @@ func (r *Repository) abbreviated(prefix string) (plumbing.Hash, error) {
 	prefix = strings.ToLower(prefix)
 	even, _ := hex.DecodeString(prefix[:len(prefix)&^1])
 	r.mu.Lock()
-	hashes, err := r.store.HashesWithPrefix(even)
+	hashes, err := r.objects.withPrefix(even)
 	r.mu.Unlock()
 	if err != nil {
 		return plumbing.ZeroHash, err

@@ -17,31 +17,72 @@ import (
 
 // A Tree is the files of one commit. It is an [fs.FS] that follows symbolic
 // links as an [os.Root] does: within the tree, and never out of it. A submodule
-// is a directory without entries. It is safe for concurrent use.
+// that is checked out has the files of the commit that the tree names; one that
+// is not is a directory without entries. It is safe for concurrent use.
 type Tree struct {
-	repo *Repository
 	root *node
 
 	mu         sync.Mutex
-	submodules []string
+	absent     []string
+	unreadable []string
+	whyNot     error
 }
 
 // Tree returns the files of a commit.
 func (r *Repository) Tree(c *Commit) (*Tree, error) {
-	t := &Tree{repo: r, root: &node{mode: fs.ModeDir | 0o755, hash: c.tree}}
+	t := &Tree{root: &node{mode: fs.ModeDir | 0o755, hash: c.tree, repo: r}}
 	if _, err := t.root.list(t, "."); err != nil {
 		return nil, fmt.Errorf("commit %s: %w", c.Hash, err)
 	}
 	return t, nil
 }
 
-// Submodules names the submodules in the directories that were looked at so
-// far, in byte order. What they hold is in other repositories.
-func (t *Tree) Submodules() []string {
+// AbsentSubmodules names the submodules that are not checked out, among the
+// directories that were looked at so far, in byte order.
+func (t *Tree) AbsentSubmodules() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	slices.Sort(t.submodules)
-	return slices.Clone(t.submodules)
+	slices.Sort(t.absent)
+	return slices.Clone(t.absent)
+}
+
+// Err says which of the files that were asked for so far the repository holds
+// no content of, or none that can be read. A caller that compares the tree with
+// another must not take these files for absent.
+func (t *Tree) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.unreadable) == 0 {
+		return nil
+	}
+	slices.Sort(t.unreadable)
+	names := slices.Compact(t.unreadable)
+	if more := len(names) - 1; more > 0 {
+		return fmt.Errorf("%s and %d more can't be read: %w", names[0], more, t.whyNot)
+	}
+	return fmt.Errorf("%s can't be read: %w", names[0], t.whyNot)
+}
+
+// failed notes that a file can't be read, and returns the error.
+func (t *Tree) failed(name string, err error) error {
+	if err != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.whyNot == nil {
+			t.whyNot = err
+		}
+		t.unreadable = append(t.unreadable, name)
+	}
+	return err
+}
+
+// object reads what a node stands for.
+func (t *Tree) object(kind plumbing.ObjectType, n *node, name string) ([]byte, error) {
+	data, err := n.repo.object(kind, n.hash)
+	if errors.Is(err, errTooLarge) {
+		return data, err // as it would be in a work tree
+	}
+	return data, t.failed(name, err)
 }
 
 // A node is an entry of a tree: a file, a link, or a directory with what it
@@ -50,7 +91,8 @@ type node struct {
 	name   string
 	mode   fs.FileMode
 	hash   plumbing.Hash
-	module bool // a submodule
+	repo   *Repository // that holds it
+	module bool        // a submodule, whose hash is that of a commit
 
 	once    sync.Once
 	entries []*node // by name
@@ -60,24 +102,40 @@ type node struct {
 // list returns the entries of a directory, in byte order of their names.
 func (n *node) list(t *Tree, dir string) ([]*node, error) {
 	n.once.Do(func() {
-		if n.module {
+		if n.module && !n.enter(t, dir) {
 			return
 		}
-		data, err := t.repo.object(plumbing.TreeObject, n.hash)
-		if err != nil {
-			n.err = err
-			return
+		var data []byte
+		if data, n.err = t.object(plumbing.TreeObject, n, dir); n.err == nil {
+			n.entries, n.err = parseTree(data)
 		}
-		n.entries, n.err = parseTree(data)
 		for _, e := range n.entries {
-			if e.module {
-				t.mu.Lock()
-				t.submodules = append(t.submodules, path.Join(dir, e.name))
-				t.mu.Unlock()
-			}
+			e.repo = n.repo
 		}
 	})
 	return n.entries, n.err
+}
+
+// enter makes the node of a submodule one of its files, in its own repository.
+// It returns false where there are none: n.err says why, or it is not checked
+// out.
+func (n *node) enter(t *Tree, dir string) bool {
+	repo, err := t.root.repo.submodule(dir)
+	if err == nil && repo == nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.absent = append(t.absent, dir)
+		return false
+	}
+	var c *Commit
+	if err == nil {
+		c, err = repo.commit(n.hash)
+	}
+	if n.err = t.failed(dir, err); err != nil {
+		return false
+	}
+	n.repo, n.hash = repo, c.tree
+	return true
 }
 
 // parseTree reads a tree object. Names that no checkout would make are left
@@ -166,7 +224,7 @@ func (t *Tree) walk(name string, follow bool) (*node, string, error) {
 		if links++; links > maxLinks {
 			return nil, "", errLoop
 		}
-		target, err := t.target(next)
+		target, err := t.target(next, path.Join(dir, element))
 		if err != nil {
 			return nil, "", err
 		}
@@ -180,8 +238,8 @@ func (t *Tree) walk(name string, follow bool) (*node, string, error) {
 
 // target is where a link points to. One of "a/../b" is taken for "b", where a
 // system would look whether a is a link.
-func (t *Tree) target(n *node) (string, error) {
-	data, err := t.repo.object(plumbing.BlobObject, n.hash)
+func (t *Tree) target(n *node, name string) (string, error) {
+	data, err := t.object(plumbing.BlobObject, n, name)
 	if err != nil {
 		return "", err
 	}
@@ -215,9 +273,9 @@ func (t *Tree) Open(name string) (fs.File, error) {
 		if err != nil {
 			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 		}
-		return &openDir{tree: t, node: n, rest: entries}, nil
+		return &openDir{tree: t, dir: real, node: n, rest: entries}, nil
 	}
-	data, err := t.repo.object(plumbing.BlobObject, n.hash)
+	data, err := t.object(plumbing.BlobObject, n, name)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -233,7 +291,7 @@ func (t *Tree) ReadFile(name string) ([]byte, error) {
 	if n.mode.IsDir() {
 		return nil, &fs.PathError{Op: "readfile", Path: name, Err: errors.New("is a directory")}
 	}
-	data, err := t.repo.object(plumbing.BlobObject, n.hash)
+	data, err := t.object(plumbing.BlobObject, n, name)
 	if err != nil {
 		return nil, &fs.PathError{Op: "readfile", Path: name, Err: err}
 	}
@@ -253,13 +311,13 @@ func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
 	}
-	return t.dirEntries(entries), nil
+	return t.dirEntries(real, entries), nil
 }
 
-func (t *Tree) dirEntries(nodes []*node) []fs.DirEntry {
+func (t *Tree) dirEntries(dir string, nodes []*node) []fs.DirEntry {
 	entries := make([]fs.DirEntry, len(nodes))
 	for i, n := range nodes {
-		entries[i] = dirEntry{t, n}
+		entries[i] = dirEntry{t, dir, n}
 	}
 	return entries
 }
@@ -275,7 +333,7 @@ func (t *Tree) stat(op, name string, follow bool) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.info(n)
+	return t.info(n, name)
 }
 
 // ReadLink returns where a link points to.
@@ -287,7 +345,7 @@ func (t *Tree) ReadLink(name string) (string, error) {
 	if n.mode.Type() != fs.ModeSymlink {
 		return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
 	}
-	return t.target(n)
+	return t.target(n, name)
 }
 
 // Hash names the content of a file or directory, so that two that have the
@@ -300,15 +358,13 @@ func (t *Tree) Hash(name string) (string, error) {
 	return n.hash.String(), nil
 }
 
-func (t *Tree) info(n *node) (fs.FileInfo, error) {
+func (t *Tree) info(n *node, name string) (fs.FileInfo, error) {
 	if n.mode.IsDir() {
 		return info{n, 0}, nil
 	}
-	t.repo.mu.Lock()
-	defer t.repo.mu.Unlock()
-	size, err := t.repo.store.EncodedObjectSize(n.hash)
+	size, err := n.repo.size(n.hash)
 	if err != nil {
-		return nil, t.repo.missing(n.hash, err)
+		return nil, t.failed(name, err)
 	}
 	return info{n, size}, nil
 }
@@ -332,13 +388,16 @@ func (i info) Sys() any           { return nil }
 
 type dirEntry struct {
 	tree *Tree
+	dir  string
 	node *node
 }
 
-func (e dirEntry) Name() string               { return e.node.name }
-func (e dirEntry) IsDir() bool                { return e.node.mode.IsDir() }
-func (e dirEntry) Type() fs.FileMode          { return e.node.mode.Type() }
-func (e dirEntry) Info() (fs.FileInfo, error) { return e.tree.info(e.node) }
+func (e dirEntry) Name() string      { return e.node.name }
+func (e dirEntry) IsDir() bool       { return e.node.mode.IsDir() }
+func (e dirEntry) Type() fs.FileMode { return e.node.mode.Type() }
+func (e dirEntry) Info() (fs.FileInfo, error) {
+	return e.tree.info(e.node, path.Join(e.dir, e.node.name))
+}
 
 type openFile struct {
 	*bytes.Reader
@@ -350,6 +409,7 @@ func (f *openFile) Close() error               { return nil }
 
 type openDir struct {
 	tree *Tree
+	dir  string
 	node *node
 	rest []*node
 }
@@ -369,7 +429,7 @@ func (d *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
 		}
 		n = len(d.rest)
 	}
-	entries := d.tree.dirEntries(d.rest[:n])
+	entries := d.tree.dirEntries(d.dir, d.rest[:n])
 	d.rest = d.rest[n:]
 	return entries, nil
 }

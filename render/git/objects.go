@@ -1,0 +1,170 @@
+package git
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-git/go-billy/v5"
+	"github.com/go-git/go-billy/v5/memfs"
+	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+)
+
+// An objectStore holds a repository's own objects, then those of the
+// repositories that it borrows from: a clone made with --shared or --reference
+// names their object directories in objects/info/alternates. go-git follows
+// alternates too, but opens them anew for every object and hides their errors.
+type objectStore struct {
+	stores []*filesystem.Storage
+	gone   []string // alternates that can't be read
+}
+
+// openObjects opens the objects of the repository whose files are given; dir
+// is its object directory.
+func openObjects(files billy.Filesystem, dir string) *objectStore {
+	const cached = 64 << 20
+	shared := cache.NewObjectLRU(cached)
+	s := &objectStore{}
+	add := func(files billy.Filesystem) {
+		s.stores = append(s.stores, filesystem.NewStorageWithOptions(files, shared, filesystem.Options{
+			ExclusiveAccess: true, KeepDescriptors: true, LargeObjectThreshold: maxFile, AlternatesFS: memfs.New(),
+		}))
+	}
+	add(files)
+	dirs, gone := alternates(dir)
+	for _, d := range dirs {
+		add(osfs.New(filepath.Dir(d), osfs.WithBoundOS()))
+	}
+	s.gone = gone
+	return s
+}
+
+// maxAlternates bounds how deep alternates lead to others, as in git.
+const maxAlternates = 5
+
+// alternates lists the object directories that one borrows from, directly or
+// through another, and those of them that can't be read.
+func alternates(dir string) (dirs, gone []string) {
+	seen := []string{filepath.Clean(dir)}
+	from := seen
+	for range maxAlternates {
+		var next []string
+		for _, d := range from {
+			for _, a := range alternatesOf(d) {
+				if slices.Contains(seen, a) {
+					continue
+				}
+				seen = append(seen, a)
+				// go-git looks for objects below a directory of that name.
+				if info, err := os.Stat(a); err != nil || !info.IsDir() || filepath.Base(a) != "objects" {
+					gone = append(gone, a)
+					continue
+				}
+				next = append(next, a)
+			}
+		}
+		dirs = append(dirs, next...)
+		from = next
+	}
+	return dirs, gone
+}
+
+// alternatesOf reads objects/info/alternates: a directory a line, relative to
+// the object directory, maybe quoted.
+func alternatesOf(dir string) []string {
+	f, err := os.Open(filepath.Join(dir, "info", "alternates"))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	var dirs []string
+	lines := bufio.NewScanner(io.LimitReader(f, 1<<20))
+	for lines.Scan() {
+		line := lines.Text()
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if unquoted, err := strconv.Unquote(line); err == nil {
+			line = unquoted
+		}
+		if !filepath.IsAbs(line) {
+			line = filepath.Join(dir, line)
+		}
+		dirs = append(dirs, filepath.Clean(line))
+	}
+	return dirs
+}
+
+// object returns an object, from the first store that has it.
+func (s *objectStore) object(t plumbing.ObjectType, h plumbing.Hash) (plumbing.EncodedObject, error) {
+	return first(s, func(store *filesystem.Storage) (plumbing.EncodedObject, error) { return store.EncodedObject(t, h) })
+}
+
+// size returns an object's size in bytes.
+func (s *objectStore) size(h plumbing.Hash) (int64, error) {
+	return first(s, func(store *filesystem.Storage) (int64, error) { return store.EncodedObjectSize(h) })
+}
+
+// first asks one store after the other. An object that one of them can't read
+// may be whole in another.
+func first[T any](s *objectStore, ask func(*filesystem.Storage) (T, error)) (T, error) {
+	var none T
+	failed := error(plumbing.ErrObjectNotFound)
+	for _, store := range s.stores {
+		v, err := ask(store)
+		if err == nil {
+			return v, nil
+		}
+		if !errors.Is(err, plumbing.ErrObjectNotFound) {
+			failed = err
+		}
+	}
+	return none, failed
+}
+
+// withPrefix lists the objects whose names begin with prefix.
+func (s *objectStore) withPrefix(prefix []byte) ([]plumbing.Hash, error) {
+	var all []plumbing.Hash
+	for _, store := range s.stores {
+		hashes, err := store.HashesWithPrefix(prefix)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range hashes {
+			if !slices.Contains(all, h) {
+				all = append(all, h)
+			}
+		}
+	}
+	return all, nil
+}
+
+func (s *objectStore) close() error {
+	var errs []error
+	for _, store := range s.stores {
+		errs = append(errs, store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// missing explains why an object could not be read, and what to do about it.
+func (r *Repository) missing(h plumbing.Hash, err error) error {
+	switch {
+	case !errors.Is(err, plumbing.ErrObjectNotFound):
+		return fmt.Errorf("object %s can't be read: %w", h, err)
+	case r.partial:
+		return fmt.Errorf("object %s was left out of this partial clone; git fetch --refetch --no-filter brings it", h)
+	case len(r.objects.gone) > 0:
+		return fmt.Errorf("object %s is not in the repository; it borrows objects from %s, which can't be read", h, strings.Join(r.objects.gone, " and "))
+	}
+	return fmt.Errorf("object %s is not in the repository; git fsck says what else is lost", h)
+}
