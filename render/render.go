@@ -26,6 +26,7 @@ type Source struct {
 	Kind      string // the Renderer's name for it: "helm", "kustomize", "manifest"
 	Namespace string // where namespaced objects go that name none; "" is "default"
 	Helm      *Helm  // for charts; nil is the defaults
+	Kustomize *Kustomize
 	Owner     *Object
 }
 
@@ -44,6 +45,13 @@ type Helm struct {
 	SkipSchema  bool
 	SkipTests   bool // leave out hooks that are tests
 	SkipHooks   bool // leave out all hooks
+}
+
+// Kustomize are the options of a kustomization's build. The zero value, like
+// nil, restricts files to the kustomization's directory and renders charts.
+type Kustomize struct {
+	AnyFile bool // files may lie anywhere in the source's FS, as with LoadRestrictionsNone
+	NoHelm  bool // a chart is an error, as without --enable-helm
 }
 
 // A Renderer turns one kind of source into objects. It is safe for concurrent use.

@@ -106,7 +106,7 @@ func (g *Graph) plainly(ctx context.Context, src render.Source) (*render.Unit, e
 // line may be secrets of whoever runs this, and what other objects say of the
 // source is no part of the key.
 func (g *Graph) key(src render.Source) (Key, bool) {
-	if src.Owner != nil || g.isApart(src.Path) && src.Kind == "manifest" && path.Dir(src.Path) == g.options.Apart {
+	if src.Owner != nil || src.Kustomize != nil || g.isApart(src.Path) && src.Kind == "manifest" && path.Dir(src.Path) == g.options.Apart {
 		return Key{}, false
 	}
 	if h := src.Helm; h != nil {

@@ -23,13 +23,13 @@ var schema sync.RWMutex
 // snapshot and nothing else. It would still open connections and run git for
 // references that look remote, which is why the walk knows all of them, gives
 // nothing to the build that it did not read itself, and lets no plugin run.
-func build(fsys *snapshot, dir string, ownSchema bool, order krusty.ReorderOption) (m resmap.ResMap, err error) {
+func (w *walk) build(fsys *snapshot, dir string, order krusty.ReorderOption) (m resmap.ResMap, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = errPanic
 		}
 	}()
-	if ownSchema {
+	if w.openapi {
 		schema.Lock()
 		defer schema.Unlock()
 		openapi.ResetOpenAPI()
@@ -38,21 +38,25 @@ func build(fsys *snapshot, dir string, ownSchema bool, order krusty.ReorderOptio
 		schema.RLock()
 		defer schema.RUnlock()
 	}
-	return krusty.MakeKustomizer(options(order)).Run(fsys, string(confirmed(dir)))
+	return krusty.MakeKustomizer(w.buildOptions(order)).Run(fsys, string(confirmed(dir)))
 }
 
 // errPanic is a build that broke kustomize itself: it trusts annotations of
 // its own that anybody can write into a manifest.
 var errPanic = errors.New("kustomize broke on this input")
 
-// options are those of `kustomize build` without flags, but for the order. As
-// asked for there, by nobody, it is by kind.
-func options(order krusty.ReorderOption) *krusty.Options {
-	return &krusty.Options{
+// buildOptions are those of `kustomize build`, but for the order. As asked for
+// there, by nobody, it is by kind.
+func (w *walk) buildOptions(order krusty.ReorderOption) *krusty.Options {
+	o := &krusty.Options{
 		Reorder:          order,
 		LoadRestrictions: types.LoadRestrictionsRootOnly,
 		PluginConfig:     types.DisabledPluginConfig(),
 	}
+	if w.options.AnyFile {
+		o.LoadRestrictions = types.LoadRestrictionsNone
+	}
+	return o
 }
 
 // object turns a resource into the value tree that printing and reading it

@@ -50,6 +50,13 @@ func (w *walk) inflateAll(n *node) {
 	if len(requests) == 0 {
 		return
 	}
+	if w.options.NoHelm {
+		w.fail(&render.Error{
+			Span: requests[0].at(), Rule: "helm-not-enabled",
+			Err: fmt.Errorf("chart %s is not rendered by who deploys this kustomization: it builds without --enable-helm", show(requests[0].Name)),
+		})
+		return
+	}
 	var objects []*render.Object
 	for _, c := range requests {
 		objects = append(objects, w.inflate(n, c)...)

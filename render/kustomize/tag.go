@@ -104,12 +104,12 @@ func find(tags []tag, line int) (*source, int, bool) {
 // ones they would have other lines.
 func (o *origins) build() (resmap.ResMap, error) {
 	t := o.newTagger(true)
-	m, err := build(t.snap, o.root.dir, o.w.openapi, krusty.ReorderOptionUnspecified)
+	m, err := o.w.build(t.snap, o.root.dir, krusty.ReorderOptionUnspecified)
 	if err == nil {
 		o.tags = t.tags
 		return m, nil
 	}
-	return build(o.w.snap, o.root.dir, o.w.openapi, krusty.ReorderOptionUnspecified)
+	return o.w.build(o.w.snap, o.root.dir, krusty.ReorderOptionUnspecified)
 }
 
 // rebuild builds the unit once more without JSON patches, which make kustomize
@@ -141,7 +141,7 @@ func (o *origins) rebuild() {
 func (o *origins) unsorted(withJSON bool) ([]tag, []*yaml.Node) {
 	t := o.newTagger(withJSON)
 	t.inOrder()
-	m, err := build(t.snap, o.root.dir, o.w.openapi, krusty.ReorderOptionNone)
+	m, err := o.w.build(t.snap, o.root.dir, krusty.ReorderOptionNone)
 	if err != nil {
 		return nil, nil
 	}

@@ -26,7 +26,7 @@ func (w *walk) chartValues(n *node, c *chart, dir string) (*render.Helm, error) 
 		if file, err = w.valuesFile(n, c, c.ValuesFile, "valuesFile"); err != nil {
 			return nil, err
 		}
-	} else if !below(dir, n.dir) && c.ValuesMerge != "replace" {
+	} else if !below(dir, n.dir) && !w.options.AnyFile && c.ValuesMerge != "replace" {
 		return nil, c.error("outside-root", "chart "+show(c.Name)+" is not below the directory of its kustomization", "name")
 	}
 	var additional []string
@@ -139,7 +139,7 @@ func (w *walk) valuesFile(n *node, c *chart, text string, field ...any) (string,
 	switch {
 	case p.err != nil || p.dir:
 		return "", c.error("missing-values-file", "values file "+show(text)+" not found", field...)
-	case !below(p.real, n.dir):
+	case !below(p.real, n.dir) && !w.options.AnyFile:
 		return "", c.error("outside-root", "values file "+show(text)+" is not in or below the directory of its kustomization", field...)
 	}
 	return p.real, nil

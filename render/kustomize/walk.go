@@ -29,6 +29,7 @@ const (
 type walk struct {
 	ctx     context.Context
 	src     render.Source
+	options render.Kustomize
 	helm    render.Renderer
 	tree    *tree
 	snap    *snapshot
@@ -74,8 +75,12 @@ type item struct {
 }
 
 func newWalk(ctx context.Context, src render.Source, helm render.Renderer) *walk {
+	var options render.Kustomize
+	if src.Kustomize != nil {
+		options = *src.Kustomize
+	}
 	return &walk{
-		ctx: ctx, src: src, helm: helm, tree: newTree(src.FS), snap: newSnapshot(),
+		options: options, ctx: ctx, src: src, helm: helm, tree: newTree(src.FS), snap: newSnapshot(),
 		nodes: map[string]*node{}, docs: map[string][]render.Document{}, verbatim: map[string]bool{},
 	}
 }
@@ -347,7 +352,7 @@ func (w *walk) followFile(n *node, r ref, name, real string) {
 		w.reject(n, r, "not-a-directory", "component %s is a file", show(r.text))
 		return
 	}
-	if !below(real, n.dir) {
+	if !below(real, n.dir) && !w.options.AnyFile {
 		w.reject(n, r, "outside-root", "%s %s is not in or below the directory of its kustomization", nouns[r.kind], show(r.text))
 		return
 	}
