@@ -22,6 +22,7 @@ type Chain struct {
 	Kinds      Kinds
 	Mutators   []Mutator
 	Validators []Validator
+	Variables  bool // Flux replaces variables such as ${NAME} in what the tree deploys
 }
 
 // Review judges every request, in parallel, and returns the results located
@@ -73,6 +74,7 @@ func inParallel(ctx context.Context, n int, f func(context.Context, int) ([]Resu
 
 func (c Chain) review(ctx context.Context, req Request) ([]Result, error) {
 	var h history
+	asRendered := req.Subject()
 	results, admitted := c.admit(&req)
 	var mutations []Result
 	if !admitted && req.Admitted != nil {
@@ -96,6 +98,7 @@ func (c Chain) review(ctx context.Context, req Request) ([]Result, error) {
 		}
 	}
 	for i := range results {
+		c.undecide(&results[i], asRendered)
 		locate(&results[i], &req, &h)
 	}
 	return append(mutations, results...), nil
@@ -105,6 +108,7 @@ func (c Chain) review(ctx context.Context, req Request) ([]Result, error) {
 // runs. It is not admitted, and the result says why, where the server would not
 // get so far.
 func (c Chain) admit(req *Request) (results []Result, admitted bool) {
+	req.Object, req.OldObject = decrypted(req.Object), decrypted(req.OldObject)
 	subject := req.Subject()
 	req.Kind = subject.GroupVersionKind()
 	req.Resource = c.Kinds.Resource(req.Kind)

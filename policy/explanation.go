@@ -158,8 +158,12 @@ type Culprit struct {
 // the first place, there is one of why. The error is for cancellation and bugs.
 func (c Chain) Explain(ctx context.Context, req Request, policy, rule string) ([]Explanation, error) {
 	var h history
+	asRendered := req.Subject()
 	results, admitted := c.admit(&req)
 	if !admitted {
+		for i := range results {
+			c.undecide(&results[i], asRendered)
+		}
 		e := Explanation{Engine: EngineSchema, Results: results}
 		e.locate(&req, &h)
 		return []Explanation{e}, nil
@@ -174,6 +178,9 @@ func (c Chain) Explain(ctx context.Context, req Request, policy, rule string) ([
 			return nil, err
 		}
 		for i := range es {
+			for k := range es[i].Results {
+				c.undecide(&es[i].Results[k], asRendered)
+			}
 			es[i].locate(&req, &h)
 		}
 		all = append(all, es...)

@@ -124,46 +124,17 @@ func (s *Suppression) expired(today time.Time) bool {
 
 // Covers says whether the suppression is about a result, expired or not.
 func (s *Suppression) Covers(r *Result) bool {
-	if !Glob(s.Rule, r.Policy) && !Glob(s.Rule, r.Policy+"/"+r.Rule) {
+	if !render.Glob(s.Rule, r.Policy) && !render.Glob(s.Rule, r.Policy+"/"+r.Rule) {
 		return false
 	}
 	o := r.Object
-	if !Glob(s.Object, strings.Join([]string{group(o.APIVersion), o.Kind, o.Namespace, o.Name}, "/")) {
+	if !render.Glob(s.Object, strings.Join([]string{group(o.APIVersion), o.Kind, o.Namespace, o.Name}, "/")) {
 		return false
 	}
-	if s.Path == "" || Glob(s.Path, o.Unit) {
+	if s.Path == "" || render.Glob(s.Path, o.Unit) {
 		return true
 	}
-	return len(r.Origins) > 0 && Glob(s.Path, r.Origins[0].File)
-}
-
-// Glob says whether a text matches a pattern in which * stands for anything
-// without a slash and ** for anything. Nothing else in it is special. It takes
-// time in proportion to both lengths.
-func Glob(pattern, text string) bool {
-	if !strings.Contains(pattern, "*") {
-		return pattern == text
-	}
-	// held[i] says that the pattern so far matches text[:i].
-	held := make([]bool, len(text)+1)
-	held[0] = true
-	for pattern != "" {
-		rest := strings.TrimLeft(pattern, "*")
-		switch stars := len(pattern) - len(rest); stars {
-		case 0:
-			for i := len(text); i > 0; i-- {
-				held[i] = held[i-1] && text[i-1] == pattern[0]
-			}
-			held[0] = false
-			pattern = pattern[1:]
-		default:
-			for i := range len(text) {
-				held[i+1] = held[i+1] || held[i] && (stars > 1 || text[i] != '/')
-			}
-			pattern = rest
-		}
-	}
-	return held[len(text)]
+	return len(r.Origins) > 0 && render.Glob(s.Path, r.Origins[0].File)
 }
 
 // Suppress marks the results that suppressions accept, which stay in the list,

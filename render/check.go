@@ -144,6 +144,9 @@ func notes(o *Object) []string {
 			notes = append(notes, fmt.Sprintf("annotation %s: %s is set: %s", n.key, n.value, n.note))
 		}
 	}
+	if HasSOPS(o.Object) {
+		notes = append(notes, "SOPS encrypts values of this object: what they are is not known")
+	}
 	if o.GetDeletionTimestamp() != nil {
 		notes = append(notes, "metadata.deletionTimestamp is set: the API server ignores it on creation")
 	}

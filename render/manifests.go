@@ -23,7 +23,7 @@ const maxLists = 10
 // it could read.
 func Parse(file string, data []byte) ([]*Object, error) {
 	f := parseFile(file, data)
-	if f.foreign != "" {
+	if f.foreign.why != "" {
 		return nil, nil
 	}
 	return f.objects, f.err
@@ -46,8 +46,8 @@ func (Manifests) Render(_ context.Context, src Source) ([]*Object, error) {
 		return nil, err
 	}
 	f := parseFile(src.Path, data)
-	if f.foreign != "" && f.err == nil {
-		f.err = fileError(src.Path, "no-objects", errors.New(f.foreign))
+	if f.foreign.why != "" && f.err == nil {
+		f.err = fileError(src.Path, "no-objects", errors.New(f.foreign.why))
 	}
 	return f.objects, f.err
 }
@@ -56,7 +56,7 @@ func (Manifests) Render(_ context.Context, src Source) ([]*Object, error) {
 type parsedFile struct {
 	objects []*Object
 	err     error
-	foreign string // why it is no manifest, "" if it is one
+	foreign foreignFile
 }
 
 func parseFile(file string, data []byte) parsedFile {
@@ -67,19 +67,21 @@ func parseFile(file string, data []byte) parsedFile {
 		shapes[i] = shapeOf(doc.Value)
 		seen[shapes[i]] = true
 	}
-	switch {
-	case seen[object] || seen[half] || hard(err) && looksLikeManifest(data):
+	switch broken := hard(err) && looksLikeManifest(data); {
+	case (broken || seen[template]) && !seen[object] && !seen[half] && (!hard(err) || isTemplate(data, err)):
+		return parsedFile{foreign: foreignFile{"is a template: something has to fill in its placeholders first", DocTemplate}}
+	case seen[object] || seen[half] || broken:
 	case hard(err):
-		return parsedFile{err: err, foreign: "cannot be read, and does not look like a manifest"}
+		return parsedFile{err: err, foreign: foreignFile{why: "cannot be read, and does not look like a manifest"}}
 	case seen[config]:
-		return parsedFile{foreign: "holds the configuration of a tool, no Kubernetes object"}
+		return parsedFile{foreign: foreignFile{why: "holds the configuration of a tool, no Kubernetes object"}}
 	default:
-		return parsedFile{foreign: "holds no Kubernetes object"}
+		return parsedFile{foreign: foreignFile{why: "holds no Kubernetes object"}}
 	}
 	f := parsedFile{}
 	errs := []error{err}
 	for i, doc := range docs {
-		if shapes[i] == nothing || shapes[i] == config {
+		if shapes[i] == nothing || shapes[i] == config || shapes[i] == template {
 			continue
 		}
 		objects, err := flatten(doc.Value, doc.Positions, 0)

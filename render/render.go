@@ -120,6 +120,7 @@ func (u *Unit) Status() string {
 // Graph renders sources by the renderers that know them.
 type Graph struct {
 	Renderers []Renderer
+	Selection Selection
 }
 
 // Render renders each source by the renderer of its kind, in parallel, and

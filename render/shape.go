@@ -11,11 +11,12 @@ import (
 type shape int
 
 const (
-	foreign shape = iota // something else than Kubernetes
-	nothing              // null
-	object               // has an apiVersion and a kind
-	half                 // would be an object if it were whole
-	config               // a tool's configuration that borrows the form of an object
+	foreign  shape = iota // something else than Kubernetes
+	nothing               // null
+	object                // has an apiVersion and a kind
+	half                  // would be an object if it were whole
+	config                // a tool's configuration that borrows the form of an object
+	template              // an object whose name is a placeholder
 )
 
 func shapeOf(v any) shape {
@@ -39,6 +40,8 @@ func shapeOfMap(m map[string]any) shape {
 	switch {
 	case apiVersion != "" && kind != "" && isConfig(apiVersion, kind):
 		return config
+	case apiVersion != "" && kind != "" && namedByPlaceholder(m):
+		return template
 	case apiVersion != "" && kind != "":
 		return object
 	}

@@ -165,7 +165,7 @@ func (t *tarjan) leave(i int) {
 // reads or takes in. They are read in parallel.
 func (w *walk) manifests() {
 	files := w.unclaimed()
-	reasons := make([]string, len(files))
+	reasons := make([]foreignFile, len(files))
 	errs := make([]error, len(files))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -183,25 +183,31 @@ func (w *walk) manifests() {
 		switch {
 		case errs[i] != nil:
 			w.errs = append(w.errs, errs[i])
-		case reasons[i] != "":
-			w.skip(name, reasons[i])
+		case reasons[i].why != "":
+			w.leave(name, reasons[i].why, reasons[i].state)
 		default:
 			w.source(name, Manifests{}.Kind())
 		}
 	}
 }
 
-// judge says why a file is no manifest, or nothing when it is one.
-func (w *walk) judge(name string) (reason string, err error) {
+// A foreignFile says why a file is no manifest; the zero value is a manifest.
+type foreignFile struct {
+	why   string
+	state DocumentState // of its documents
+}
+
+// judge says whether a file is a manifest.
+func (w *walk) judge(name string) (foreignFile, error) {
 	data, err := ReadFile(w.fsys, name)
 	if err != nil {
-		return "", err
+		return foreignFile{}, err
 	}
 	if !mayHoldObjects(data) {
-		return "holds no Kubernetes object", nil
+		return foreignFile{why: "holds no Kubernetes object"}, nil
 	}
-	if clearlyManifest(data) {
-		return "", nil
+	if clearlyManifest(data) && !mayBeTemplate(data) {
+		return foreignFile{}, nil
 	}
 	return parseFile(name, data).foreign, nil
 }
@@ -259,7 +265,11 @@ func (w *walk) unclaimed() []string {
 	}
 	var files []string
 	for _, f := range slices.Sorted(maps.Keys(w.files)) {
-		if !within(taken, f) {
+		switch suite, fixture := w.tested[f]; {
+		case within(taken, f):
+		case fixture:
+			w.leave(f, "fixture of "+suite, DocFixture)
+		default:
 			files = append(files, f)
 		}
 	}
@@ -285,7 +295,9 @@ func (w *walk) result() Discovery {
 	slices.SortFunc(w.out.Skipped, func(a, b Skipped) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Reason, b.Reason))
 	})
-	w.out.Skipped = slices.Compact(w.out.Skipped)
+	w.out.Skipped = slices.DeleteFunc(slices.Compact(w.out.Skipped), func(s Skipped) bool {
+		return s.State != "" && w.walked[s.Path] // left out first, and then given by name
+	})
 	slices.SortStableFunc(w.errs, func(a, b error) int {
 		return strings.Compare(a.(*Error).Span.File, b.(*Error).Span.File)
 	})

@@ -25,14 +25,17 @@ type Discovery struct {
 }
 
 // Skipped is a file or directory that is no source, and why.
-type Skipped struct{ Path, Reason string }
+type Skipped struct {
+	Path, Reason string
+	State        DocumentState // of the documents in it, where the reason decides that
+}
 
 // Discover finds the sources below paths, which are files and directories of
 // fsys; without any, below its root.
 //
-// Directories are walked, all but .git and what a claim takes whole. A path
-// that is given by name is a source whenever some renderer knows what to do
-// with it. One that is found is a source unless another that was found takes
+// Directories are walked, all but .git, what the Selection leaves out, and what
+// a claim takes whole. A path that is given by name is a source whenever some
+// renderer knows what to do with it, and may lie in what is left out. One that is found is a source unless another that was found takes
 // it in; of sources that take in each other the first is one. Files named
 // .yaml, .yml or .json that hold objects, and that nobody takes in, are
 // manifests. A symbolic link stands for its target, which is judged where it
@@ -41,7 +44,8 @@ func (g Graph) Discover(fsys fs.FS, paths ...string) Discovery {
 	w := &walk{
 		graph: g, fsys: fsys,
 		asked: make(map[string][]claim), walked: make(map[string]bool),
-		files: make(map[string]bool), named: make(map[string]bool),
+		files: make(map[string]bool), named: make(map[string]bool), tested: make(map[string]string),
+		selection: g.Selection,
 	}
 	if len(paths) == 0 {
 		w.dir(".")
@@ -49,6 +53,7 @@ func (g Graph) Discover(fsys fs.FS, paths ...string) Discovery {
 	for _, p := range paths {
 		w.given(p)
 	}
+	w.selection = g.Selection
 	for len(w.links) > 0 {
 		target := w.links[0]
 		w.links = w.links[1:]
@@ -68,9 +73,12 @@ type walk struct {
 	files  map[string]bool    // found files that may hold objects
 	named  map[string]bool    // directories given by name
 	links  []string           // targets of symbolic links, to be looked at
+	tested map[string]string  // files that a test suite names, and the suite
 	count  int                // of directory entries
 	out    Discovery
 	errs   []error
+
+	selection Selection // below the path at hand
 }
 
 // A claim is what one renderer makes of a directory.
@@ -84,7 +92,11 @@ func (w *walk) fail(name, rule string, err error) {
 }
 
 func (w *walk) skip(name, reason string) {
-	w.out.Skipped = append(w.out.Skipped, Skipped{name, reason})
+	w.out.Skipped = append(w.out.Skipped, Skipped{Path: name, Reason: reason})
+}
+
+func (w *walk) leave(name, reason string, state DocumentState) {
+	w.out.Skipped = append(w.out.Skipped, Skipped{name, reason, state})
 }
 
 // given looks at a path of the command line.
@@ -97,6 +109,7 @@ func (w *walk) given(name string) {
 	if target, err := resolve(w.fsys, clean); err == nil {
 		clean = target
 	}
+	w.selection = w.graph.Selection.around(clean)
 	info, err := fs.Stat(w.fsys, clean)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !isLink(w.fsys, clean):
@@ -172,6 +185,14 @@ func (w *walk) dir(name string) {
 	if err != nil {
 		w.errs = append(w.errs, openError(w.fsys, name, err))
 	}
+	if !w.selection.Hidden {
+		if name != "." && !w.named[name] && isChainsaw(entries) {
+			delete(w.walked, name)
+			w.leave(name, "fixtures of a test suite", DocFixture)
+			return
+		}
+		w.suites(name, entries)
+	}
 	for _, e := range entries {
 		if w.count++; w.count > maxFiles {
 			if w.count == maxFiles+1 {
@@ -190,7 +211,13 @@ func (w *walk) entry(name string, mode fs.FileMode) {
 	case mode.IsRegular() && !hasManifestName(name):
 	case !fs.ValidPath(name):
 		w.fail(name, "invalid-name", errors.New("name is not UTF-8"))
+	case !mode.IsDir() && w.selection.Excludes(name):
+		w.leave(name, "excluded by "+w.selection.excluded(name), DocExcluded)
 	case mode.IsDir():
+		if reason, state := w.selection.leaves(name); reason != "" {
+			w.leave(name, reason, state)
+			return
+		}
 		w.dir(name)
 	case mode&fs.ModeSymlink != 0:
 		w.link(name)

@@ -41,6 +41,7 @@ func newBench(in, judge *input, o *checkOptions) (*bench, error) {
 	}
 	b.broken(err)
 	b.chain.Kinds = kinds
+	b.chain.Variables = slices.ContainsFunc(head, render.Substitutes)
 	b.chain.Validators = append(b.chain.Validators, schema.NewValidator(kinds, head))
 
 	b.notes = append(b.notes, notes(kinds, head)...)

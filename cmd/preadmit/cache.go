@@ -149,7 +149,7 @@ type rendering interface {
 // graph renders what the command line names of a tree, and remembers it if it
 // may. What was found is kept for each side of a change by itself.
 func (o *checkOptions) graph(t *tree, args []string) (rendering, *cache.Graph) {
-	graph := render.Graph{Renderers: o.progress.renderers(renderers())}
+	graph := render.Graph{Renderers: o.progress.renderers(renderers()), Selection: o.selection}
 	if o.memory == nil {
 		return graph, nil
 	}

@@ -100,7 +100,7 @@ func setFlag(flags *pflag.FlagSet, root string, key, value *yaml.Node) error {
 
 // configurable are the flags that a configuration file may set.
 var configurable = []string{
-	"allow-new-suppressions", "api-versions", "as", "as-file", "as-group", "authorizer", "color", "combine", "data", "fail-on", "include-crds", "jobs", "kube-version", "namespace",
+	"allow-new-suppressions", "api-versions", "as", "as-file", "as-group", "authorizer", "color", "combine", "data", "exclude", "fail-on", "include-crds", "include-hidden", "jobs", "kube-version", "namespace",
 	"no-tree-policies", "output", "pack", "policy", "quiet", "rego-namespace", "release", "require-complete", "set", "set-file", "set-string",
 	"suppressions", "timeout", "values", "verbose", "with",
 }

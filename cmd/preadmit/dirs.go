@@ -49,6 +49,10 @@ func (d *dirs) open(dir string) *os.Root {
 		return r
 	}
 	parent, rest := d.of(dir)
+	// To open a named pipe as a directory waits for a writer.
+	if info, err := parent.Lstat(rest); err != nil || !info.IsDir() {
+		return nil
+	}
 	r, err := parent.OpenRoot(rest)
 	if err != nil {
 		return nil

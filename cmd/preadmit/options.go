@@ -26,6 +26,8 @@ type sources struct {
 	kubeVersion string
 	apiVersions []string
 
+	selection render.Selection
+
 	jobs    int
 	timeout time.Duration
 	verbose bool
@@ -44,6 +46,8 @@ func (o *sources) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.includeCRDs, "include-crds", true, "render charts' crds directories")
 	f.StringVar(&o.kubeVersion, "kube-version", "", "the API server's version, `X.Y` (default: the newest known)")
 	f.StringSliceVar(&o.apiVersions, "api-versions", nil, "API versions for charts' capabilities, `LIST`")
+	f.StringArrayVar(&o.selection.Exclude, "exclude", nil, "leave out what lies at paths that match `GLOB`, from the repository's root: * within a name, ** across (repeatable)")
+	f.BoolVar(&o.selection.Hidden, "include-hidden", false, "check also what lies in hidden directories and in fixtures of test suites")
 	f.IntVarP(&o.jobs, "jobs", "j", 0, "how many `N` units and objects at once (default: the number of processors)")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "end the run after this `DURATION`")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "say more: passes, files that hold no objects")

@@ -104,7 +104,7 @@ func newRecollection(o *checkOptions, in *input, user policy.UserInfo) *recollec
 	r.index(in.head, in.judges, in.context)
 	options, ok := o.judging(in)
 	r.off = !ok
-	r.key = r.keyOf("judges", o.memory.build, options, fmt.Sprintf("%#v", user), r.sum(r.judges))
+	r.key = r.keyOf("judges", o.memory.build, options, fmt.Sprintf("%#v", user), r.sum(r.judges), fmt.Sprint(slices.ContainsFunc(objects(in.head), render.Substitutes)))
 	r.kinds = strings.Join(append(versions(objects(in.head)), standIns(objects(in.head))...), "\n")
 	r.findAround()
 	return r

@@ -51,7 +51,7 @@ func New(g render.Graph, tree fs.FS, o Options) *Graph {
 
 // Discover is render.Graph's, in the Graph's own tree.
 func (g *Graph) Discover(_ fs.FS, paths ...string) render.Discovery {
-	detecting := render.Graph{}
+	detecting := render.Graph{Selection: g.graph.Selection}
 	for _, r := range g.graph.Renderers {
 		detecting.Renderers = append(detecting.Renderers, detector{r, g.claims})
 	}

@@ -1,0 +1,92 @@
+package policy
+
+import (
+	"encoding/base64"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// decrypted returns the object as it is known to be deployed where SOPS
+// encrypted it: without the field "sops", and with other values, for which the
+// encrypted ones stand. Other objects are returned as they are.
+func decrypted(o *render.Object) *render.Object {
+	if o == nil || !render.HasSOPS(o.Object) {
+		return o
+	}
+	fields := maps.Clone(o.Object)
+	delete(fields, "sops")
+	if data, ok := fields["data"].(map[string]any); ok && o.GetKind() == "Secret" {
+		data = maps.Clone(data)
+		for key, v := range data {
+			if s, ok := v.(string); ok && render.IsEncrypted(s) {
+				data[key] = base64.StdEncoding.EncodeToString([]byte(s))
+			}
+		}
+		fields["data"] = data
+	}
+	copied := *o
+	copied.Unstructured = &unstructured.Unstructured{Object: fields}
+	return &copied
+}
+
+// undecide makes a failure Unknown where it follows from text in the tree that
+// stands for another value: one that SOPS encrypted, a variable that Flux
+// replaces, a placeholder of a template. o is the object as it is rendered.
+func (c Chain) undecide(r *Result, o *render.Object) {
+	if r.Outcome != Fail || o == nil {
+		return
+	}
+	why := ""
+	switch {
+	case render.HasSOPS(o.Object) && touches(r, o, render.IsEncrypted, true):
+		why = "the value is encrypted by SOPS"
+	case c.Variables && touches(r, o, render.HasVariable, false):
+		why = "the value has a variable that Flux replaces"
+	case r.Engine == EngineSchema && touches(r, o, render.HasPlaceholder, false):
+		why = "the value is a placeholder"
+	default:
+		return
+	}
+	r.Outcome = Unknown
+	r.Message = why + ", so this is not decided: " + r.Message
+}
+
+// touches reports whether a field of the result holds a text that is as asked;
+// with within, also whether one is anywhere below a field, and a result without
+// fields is about the whole object.
+func touches(r *Result, o *render.Object, is func(string) bool, within bool) bool {
+	fields := written(r.Fields, o)
+	if len(fields) == 0 && within {
+		fields = []string{""}
+	}
+	for _, f := range fields {
+		v, ok := render.Lookup(o.Object, f)
+		if _, scalar := v.(string); ok && (scalar || within) && holdsText(v, is) {
+			return true
+		}
+	}
+	return false
+}
+
+func holdsText(v any, is func(string) bool) bool {
+	switch v := v.(type) {
+	case string:
+		return is(v)
+	case map[string]any:
+		for _, e := range v {
+			if holdsText(e, is) {
+				return true
+			}
+		}
+	case []any:
+		for _, e := range v {
+			if holdsText(e, is) {
+				return true
+			}
+		}
+	}
+	return false
+}

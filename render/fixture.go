@@ -1,0 +1,71 @@
+package render
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// suiteFiles are the names under which test suites look for their tests.
+var suiteFiles = []string{"kyverno-test.yaml", "kyverno-test.yml", "suite.yaml", "suite.yml"}
+
+// isChainsaw reports whether a directory holds a test of chainsaw, which
+// applies the files beside it to a cluster of its own.
+func isChainsaw(entries []fs.DirEntry) bool {
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		name := strings.ToLower(e.Name())
+		return e.Type().IsRegular() && (name == "chainsaw-test.yaml" || name == "chainsaw-test.yml")
+	})
+}
+
+// suites notes as fixtures the files that test suites in dir name, other than
+// the policies under test. A suite has no say over files outside of its own
+// directory, where something deployed may be tested.
+func (w *walk) suites(dir string, entries []fs.DirEntry) {
+	for _, e := range entries {
+		if !e.Type().IsRegular() || !slices.Contains(suiteFiles, strings.ToLower(e.Name())) {
+			continue
+		}
+		name := path.Join(dir, e.Name())
+		data, err := ReadFile(w.fsys, name)
+		if err != nil {
+			continue
+		}
+		docs, _ := Documents(name, data, YAML11)
+		for _, doc := range docs {
+			if isSuite(doc.Value) {
+				w.fixtures(dir, name, doc.Value)
+			}
+		}
+	}
+}
+
+func isSuite(v any) bool {
+	m, _ := v.(map[string]any)
+	group, _, _ := strings.Cut(text(m["apiVersion"]), "/")
+	return group == "cli.kyverno.io" || group == "test.gatekeeper.sh" || m["apiVersion"] == nil && m["policies"] != nil && m["results"] != nil
+}
+
+// fixtures notes the files that a part of a suite names.
+func (w *walk) fixtures(dir, suite string, v any) {
+	switch v := v.(type) {
+	case string:
+		name := path.Join(dir, v)
+		if hasManifestName(name) && strings.HasPrefix(name, strings.TrimPrefix(dir+"/", "./")) {
+			w.tested[name] = suite
+		}
+	case []any:
+		for _, item := range v {
+			w.fixtures(dir, suite, item)
+		}
+	case map[string]any:
+		for key, item := range v {
+			switch key {
+			case "policies", "template", "constraint":
+			default:
+				w.fixtures(dir, suite, item)
+			}
+		}
+	}
+}
