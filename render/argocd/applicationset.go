@@ -1,0 +1,383 @@
+package argocd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// An applicationSetSpec is what Argo CD reads of an ApplicationSet.
+type applicationSetSpec struct {
+	GoTemplate           bool             `json:"goTemplate"`
+	GoTemplateOptions    []string         `json:"goTemplateOptions"`
+	Generators           []map[string]any `json:"generators"`
+	Template             appTemplate      `json:"template"`
+	TemplatePatch        string           `json:"templatePatch"`
+	ApplyNestedSelectors bool             `json:"applyNestedSelectors"`
+	SyncPolicy           struct {
+		PreserveResourcesOnDeletion bool   `json:"preserveResourcesOnDeletion"`
+		ApplicationsSync            string `json:"applicationsSync"`
+	} `json:"syncPolicy"`
+}
+
+// finalizer has Argo CD delete what an Application deployed when it is deleted.
+const finalizer = "resources-finalizer.argocd.argoproj.io"
+
+// generate returns the Applications that an ApplicationSet makes.
+func generate(ctx context.Context, o *render.Object, w *render.World) ([]*render.Object, error) {
+	var set struct {
+		Spec applicationSetSpec `json:"spec"`
+	}
+	g := &generation{set: o, world: w, spec: &set.Spec, namespace: namespaceOf(o), listings: make(map[listing][]string)}
+	if err := decode(o.Object, &set); err != nil {
+		return nil, g.errorAt("/spec", errShape("ApplicationSet", err))
+	}
+	g.engine = engine{ctx: ctx, golang: set.Spec.GoTemplate, options: set.Spec.GoTemplateOptions, templates: make(map[string]*compiled)}
+	var all []*render.Object
+	var errs, warnings []error
+	for i, value := range set.Spec.Generators {
+		e := entry{value, render.Pointer("spec", "generators", i)}
+		batches, err := g.transform(e, nil)
+		if err == nil && len(batches) == 0 {
+			empty := g.errorAt(e.pointer, errors.New("generator is of no kind that Argo CD knows, so it makes nothing"))
+			empty.Warning = true
+			warnings = append(warnings, empty)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, b := range batches {
+			apps, err := g.applications(b)
+			all = append(all, apps...)
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	all, err := g.distinct(all)
+	return all, errors.Join(append(warnings, err)...)
+}
+
+// distinct leaves out the Applications whose name another one has, as Argo CD
+// does, and says so.
+func (g *generation) distinct(all []*render.Object) ([]*render.Object, error) {
+	seen := make(map[string]bool, len(all))
+	var kept []*render.Object
+	var errs []error
+	for _, o := range all {
+		if name := o.GetName(); seen[name] {
+			e := g.errorAt("/spec/template/metadata/name", fmt.Errorf("two Applications are named %s; Argo CD creates the first one only", name))
+			e.Rule, e.Warning = "duplicate-application", true
+			errs = append(errs, e)
+			continue
+		}
+		seen[o.GetName()] = true
+		kept = append(kept, o)
+	}
+	return kept, errors.Join(errs...)
+}
+
+// applications renders the template with each set of parameters. It returns the
+// first error, since what fails for one fails as a rule for all.
+func (g *generation) applications(b batch) ([]*render.Object, error) {
+	var all []*render.Object
+	for _, p := range b.params {
+		if err := g.ctx.Err(); err != nil {
+			return nil, err
+		}
+		o, err := g.application(b, p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+// application renders the template of a batch with one set of parameters.
+func (g *generation) application(b batch, p *paramSet) (*render.Object, error) {
+	made := &generated{g: g, templates: b.pointers, params: p, used: make(map[string][][]string)}
+	tree, err := made.fill(b.template, "")
+	if err != nil {
+		return nil, err
+	}
+	app, err := normalized(tree.(map[string]any))
+	if err == nil && g.spec.TemplatePatch != "" {
+		app, err = made.patch(app)
+	}
+	if err != nil {
+		var placed *render.Error
+		if errors.As(err, &placed) {
+			return nil, err
+		}
+		return nil, g.errorAt("/spec/template", err)
+	}
+	if g.namespace != "" && g.set.GetNamespace() != "" {
+		app["metadata"].(map[string]any)["namespace"] = g.set.GetNamespace()
+	}
+	return &render.Object{Unstructured: &unstructured.Unstructured{Object: app}, Provenance: made}, nil
+}
+
+// normalized returns an Application as Argo CD's types write it: without the
+// fields that they don't have, and without empty ones.
+func normalized(tree map[string]any) (map[string]any, error) {
+	var app application
+	if err := decode(tree, &app); err != nil {
+		return nil, errShape("Application", err)
+	}
+	made, err := encode(app)
+	if err != nil {
+		return nil, err
+	}
+	made["apiVersion"], made["kind"] = "argoproj.io/v1alpha1", "Application"
+	return made, nil
+}
+
+// A generated is the Provenance of an Application that an ApplicationSet makes.
+type generated struct {
+	g         *generation
+	templates []string // pointers of the templates, that which wins first
+	params    *paramSet
+	used      map[string][][]string // parameters that the text of a field names, by its pointer in the template
+	renamed   map[string]string     // pointers of the Application whose keys are written otherwise in the template
+	patched   map[string][]render.Origin
+}
+
+// At implements render.Provenance.
+func (m *generated) At(pointer string) []render.Origin {
+	for p := pointer; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
+		if places, ok := m.patched[p]; ok {
+			return places
+		}
+		inTemplate := cmp.Or(m.renamed[p], p)
+		for _, t := range m.templates {
+			if _, ok := render.Lookup(m.g.set.Object, t+inTemplate); ok {
+				return m.g.templatePlaces(m.params, m.used[inTemplate], t+inTemplate)
+			}
+		}
+	}
+	if pointer == "" {
+		return m.At("/metadata/name")
+	}
+	return m.g.set.At("/spec/template")
+}
+
+// fill renders the template. Where no parameters are, Argo CD leaves it as it is.
+func (m *generated) fill(tree map[string]any, _ string) (any, error) {
+	if len(m.params.values) == 0 {
+		return clone(tree), nil
+	}
+	filled, err := m.deep(tree, "", "")
+	if err != nil {
+		return nil, err
+	}
+	meta := filled.(map[string]any)["metadata"].(map[string]any)
+	if list, _ := meta["finalizers"].([]any); len(list) == 0 && !m.g.spec.SyncPolicy.PreserveResourcesOnDeletion {
+		meta["finalizers"] = []any{finalizer}
+	}
+	return filled, nil
+}
+
+// deep renders each text of a tree. from is a pointer in the template, to that
+// in the Application.
+func (m *generated) deep(tree any, from, to string) (any, error) {
+	switch v := tree.(type) {
+	case string:
+		text, uses, err := m.g.replace(v, m.params.values)
+		if err != nil {
+			return nil, m.errorAt(from, err)
+		}
+		if len(uses) > 0 {
+			m.used[from] = uses
+		}
+		return text, nil
+	case []any:
+		list := make([]any, len(v))
+		for i, e := range v {
+			var err error
+			if list[i], err = m.deep(e, from+render.Pointer(i), to+render.Pointer(i)); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	case map[string]any:
+		filled := make(map[string]any, len(v))
+		for _, key := range sortedKeys(v) {
+			name, _, err := m.g.replace(key, m.params.values)
+			if err != nil {
+				return nil, m.errorAt(from+render.Pointer(key), err)
+			}
+			next := to + render.Pointer(name)
+			if name != key || from != to {
+				if m.renamed == nil {
+					m.renamed = make(map[string]string)
+				}
+				m.renamed[next] = from + render.Pointer(key)
+			}
+			if filled[name], err = m.deep(v[key], from+render.Pointer(key), next); err != nil {
+				return nil, err
+			}
+		}
+		return filled, nil
+	}
+	return tree, nil
+}
+
+// errorAt is an error at a field of the template.
+func (m *generated) errorAt(pointer string, err error) error {
+	for _, t := range m.templates {
+		if _, ok := render.Lookup(m.g.set.Object, t+pointer); ok {
+			return m.g.errorAt(t+pointer, err)
+		}
+	}
+	return m.g.errorAt("/spec/template", err)
+}
+
+// patch applies templatePatch. It may not change the project.
+func (m *generated) patch(app map[string]any) (map[string]any, error) {
+	const pointer = "/spec/templatePatch"
+	text, uses, err := m.g.replace(m.g.spec.TemplatePatch, m.params.values)
+	if err != nil {
+		return nil, m.g.errorAt(pointer, err)
+	}
+	var patch map[string]any
+	if err := yaml.Unmarshal([]byte(text), &patch); err != nil {
+		return nil, m.g.errorAt(pointer, errors.New("templatePatch renders to something that is no YAML map"))
+	}
+	project := app["spec"].(map[string]any)["project"]
+	merged, err := strategicpatch.StrategicMergeMapPatch(app, patch, application{})
+	if err == nil {
+		merged, err = normalized(merged)
+	}
+	if err != nil {
+		return nil, m.g.errorAt(pointer, fmt.Errorf("templatePatch doesn't apply: %w", brief(err)))
+	}
+	merged["spec"].(map[string]any)["project"] = project
+	m.patched = make(map[string][]render.Origin)
+	docs, _ := render.Documents("", []byte(text), render.YAML11)
+	m.note(app, merged, "", func(p string) []render.Origin {
+		return m.g.patchPlaces(m.params, uses, text, docs, p)
+	})
+	return merged, nil
+}
+
+// note keeps the places of the fields that a patch changed.
+func (m *generated) note(before, after any, pointer string, places func(string) []render.Origin) {
+	if reflect.DeepEqual(before, after) {
+		return
+	}
+	b, wasMap := before.(map[string]any)
+	a, isMap := after.(map[string]any)
+	if !wasMap || !isMap {
+		m.patched[pointer] = places(pointer)
+		return
+	}
+	for key, value := range a {
+		m.note(b[key], value, pointer+render.Pointer(key), places)
+	}
+}
+
+// patchPlaces returns where templatePatch sets a field: the line of the patch,
+// where rendering left the number of lines as it is.
+func (g *generation) patchPlaces(p *paramSet, uses [][]string, text string, docs []render.Document, pointer string) []render.Origin {
+	whole := g.templatePlaces(p, uses, "/spec/templatePatch")
+	if len(docs) == 0 || strings.Count(text, "\n") != strings.Count(g.spec.TemplatePatch, "\n") {
+		return whole
+	}
+	found := docs[0].Positions.At(pointer)
+	if len(found) == 0 {
+		return whole
+	}
+	line := found[len(found)-1].Line - 1
+	if places := g.set.Line("/spec/templatePatch", line); len(places) > 0 {
+		return roles(places, render.Template)
+	}
+	return whole
+}
+
+// places returns where a field of the ApplicationSet is written, as that of a
+// generator.
+func (g *generation) places(pointer string) []render.Origin {
+	return roles(g.set.At(pointer), render.Generated)
+}
+
+// templatePlaces returns the places of a field that is written as a template:
+// those of the parameters that it names, then its own. A parameter of which only
+// the file is known comes behind it.
+func (g *generation) templatePlaces(p *paramSet, uses [][]string, pointer string) []render.Origin {
+	var first, last []render.Origin
+	for _, path := range uses {
+		for _, o := range p.origins(path) {
+			if o.Line > 0 {
+				first = append(first, o)
+			} else {
+				last = append(last, o)
+			}
+		}
+	}
+	own := roles(g.set.At(pointer), render.Template)
+	var all []render.Origin
+	for _, o := range slices.Concat(first, own, last) {
+		if !slices.Contains(all, o) {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// roles returns places with another role.
+func roles(places []render.Origin, role render.Role) []render.Origin {
+	all := slices.Clone(places)
+	for i := range all {
+		all[i].Role = role
+	}
+	return all
+}
+
+// errorAt is an error at a field of the ApplicationSet.
+func (g *generation) errorAt(pointer string, err error) *render.Error {
+	var placed *render.Error
+	if errors.As(err, &placed) {
+		return placed
+	}
+	return &render.Error{Span: spanOf(g.set, pointer), Rule: "argocd-applicationset", Err: err}
+}
+
+// sourceError puts the place to an error of World.Repository.
+func (g *generation) sourceError(pointer string, err error) error {
+	return placed(g.set, pointer, err)
+}
+
+// parameter returns an entry of Argo CD's parameters, argocd-cmd-params-cm.
+func (g *generation) parameter(key string) string {
+	return setting(g.world, g.namespace, "argocd-cmd-params-cm", key)
+}
+
+// setting returns an entry of one of Argo CD's ConfigMaps, and "" without one.
+func setting(w *render.World, namespace, name, key string) string {
+	o := w.Object(schema.GroupKind{Kind: "ConfigMap"}, namespace, name)
+	if o == nil {
+		return ""
+	}
+	value, _ := render.Lookup(o.Object, render.Pointer("data", key))
+	text, _ := value.(string)
+	return text
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func cutPrefix(s, prefix string) (string, bool) { return strings.CutPrefix(s, prefix) }

@@ -1,0 +1,114 @@
+// Package argocd follows Argo CD's ApplicationSets to what they make, as Argo CD
+// 3.6 would, offline.
+//
+// In goes an object and a [render.World], which knows the other objects of the
+// cluster, the clusters and the repositories; out comes one [render.Unit], which
+// holds the Applications that an ApplicationSet generates.
+package argocd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+const group = "argoproj.io"
+
+// maxTime is how long one object may take.
+const maxTime = 5 * time.Minute
+
+// A Resolver follows Applications and ApplicationSets. The zero value is ready.
+type Resolver struct{}
+
+// New returns a Resolver.
+func New() *Resolver { return &Resolver{} }
+
+var _ render.Resolver = (*Resolver)(nil)
+
+// Follows reports whether o is an ApplicationSet.
+func (*Resolver) Follows(o *render.Object) bool {
+	gvk := o.GroupVersionKind()
+	return gvk.Group == group && gvk.Kind == "ApplicationSet"
+}
+
+// Resolve returns the unit that o makes. Its errors are *[render.Error] values
+// with the rules "argocd-application", "argocd-applicationset",
+// "missing-params", "duplicate-application", "argocd-project" and those of the
+// renderers.
+func (r *Resolver) Resolve(ctx context.Context, o *render.Object, w *render.World) *render.Unit {
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
+	return applicationSet(ctx, o, w)
+}
+
+func applicationSet(ctx context.Context, o *render.Object, w *render.World) *render.Unit {
+	u := unit(o, w, "applicationset")
+	u.Namespace = namespaceOf(o)
+	u.User = serviceAccount(namespaceOf(o), "argocd-applicationset-controller")
+	u.Objects, u.Err = generate(ctx, o, w)
+	u.State = state(u.Err)
+	return u
+}
+
+// unit returns a unit for an object of Argo CD.
+func unit(o *render.Object, w *render.World, kind string) *render.Unit {
+	u := &render.Unit{
+		Source: render.Source{Kind: "argocd", Path: ".", Owner: o},
+		Name:   o.GetName(), Cluster: w.Cluster.Name,
+		ID: kind + "/" + namespaceOf(o) + "/" + o.GetName(),
+	}
+	if places := o.At(""); len(places) > 0 {
+		u.Origin = places[0]
+	}
+	return u
+}
+
+// state is Foreign for an error that says that a repository is another one;
+// the others follow from the error itself.
+func state(err error) render.State {
+	for _, e := range render.Errors(err) {
+		if e.Rule == "foreign-repository" {
+			return render.Foreign
+		}
+	}
+	return ""
+}
+
+// namespaceOf returns the namespace of an object of Argo CD: that of the unit
+// that makes it, or argocd, where it names none.
+func namespaceOf(o *render.Object) string {
+	var made string
+	if o.Unit != nil {
+		made = o.Unit.Namespace
+	}
+	return cmp.Or(o.GetNamespace(), made, "argocd")
+}
+
+func serviceAccount(namespace, name string) string {
+	return "system:serviceaccount:" + namespace + ":" + name
+}
+
+// spanOf returns the place of a field, as far as it is known.
+func spanOf(o *render.Object, pointer string) render.Span {
+	if places := o.At(pointer); len(places) > 0 {
+		return places[0].Span
+	}
+	return render.Span{}
+}
+
+// placed puts the place of a field to an error that has none.
+func placed(o *render.Object, pointer string, err error) error {
+	var e *render.Error
+	if !errors.As(err, &e) {
+		return &render.Error{Span: spanOf(o, pointer), Rule: "argocd-application", Err: err}
+	}
+	if e.Span != (render.Span{}) {
+		return e
+	}
+	moved := *e
+	moved.Span = spanOf(o, pointer)
+	return &moved
+}

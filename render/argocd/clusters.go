@@ -1,0 +1,164 @@
+package argocd
+
+import (
+	"cmp"
+	"encoding/base64"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// The cluster that Argo CD itself is on.
+const (
+	inCluster       = "in-cluster"
+	inClusterServer = "https://kubernetes.default.svc"
+)
+
+const secretType = "argocd.argoproj.io/secret-type"
+
+// A clusterGenerator makes parameters of the clusters that Argo CD knows.
+type clusterGenerator struct {
+	Selector metav1.LabelSelector `json:"selector"`
+	Values   map[string]string    `json:"values"`
+	FlatList bool                 `json:"flatList"`
+	Template appTemplate          `json:"template"`
+}
+
+// A knownCluster is a cluster that Argo CD knows: by a Secret, or because the
+// configuration declares it.
+type knownCluster struct {
+	name, server, project string
+	labels, annotations   map[string]string
+	secret                *render.Object // nil if declared
+}
+
+// knownClusters returns the clusters by name. Secrets win over declarations, and
+// of several Secrets with the same name one counts.
+func knownClusters(w *render.World) []knownCluster {
+	byName := make(map[string]knownCluster)
+	for _, c := range w.Clusters {
+		if c.Server != "" {
+			labels := maps.Clone(c.Labels)
+			if labels == nil {
+				labels = make(map[string]string)
+			}
+			labels[secretType] = "cluster"
+			byName[c.Name] = knownCluster{name: c.Name, server: c.Server, labels: labels, annotations: c.Annotations}
+		}
+	}
+	for _, o := range w.Objects(schema.GroupKind{Kind: "Secret"}) {
+		if o.GetLabels()[secretType] == "cluster" {
+			name := secretValue(o, "name")
+			byName[name] = knownCluster{
+				name: name, server: secretValue(o, "server"), project: secretValue(o, "project"),
+				labels: o.GetLabels(), annotations: o.GetAnnotations(), secret: o,
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Values(byName), func(a, b knownCluster) int { return cmp.Compare(a.name, b.name) })
+}
+
+// secretValue returns the text of a Secret's key.
+func secretValue(o *render.Object, key string) string {
+	if text, ok := render.Lookup(o.Object, render.Pointer("stringData", key)); ok {
+		s, _ := text.(string)
+		return s
+	}
+	coded, _ := render.Lookup(o.Object, render.Pointer("data", key))
+	s, _ := coded.(string)
+	data, _ := base64.StdEncoding.DecodeString(s)
+	return string(data)
+}
+
+func (g *generation) clusters(gen *clusterGenerator, pointer string) ([]*paramSet, error) {
+	selector, err := newSelector(&gen.Selector)
+	if err != nil {
+		return nil, g.errorAt(pointer+"/selector", err)
+	}
+	var params []*paramSet
+	local := len(selector) == 0
+	for _, c := range knownClusters(g.world) {
+		local = local && c.server != inClusterServer
+		if selector.matches(c.labels) {
+			p := g.clusterParams(c)
+			if err := g.addValues(p, gen.Values, pointer+"/values"); err != nil {
+				return nil, err
+			}
+			params = append(params, p)
+		}
+	}
+	if local {
+		values := map[string]any{"name": inCluster, "nameNormalized": inCluster, "server": inClusterServer, "project": ""}
+		p := &paramSet{values: values, layers: []layer{{values, func([]string) []render.Origin { return nil }}}}
+		if err := g.addValues(p, gen.Values, pointer+"/values"); err != nil {
+			return nil, err
+		}
+		params = append(params, p)
+	}
+	if gen.FlatList {
+		return []*paramSet{flatList(params)}, nil
+	}
+	return params, nil
+}
+
+// flatList makes one set of parameters of many: a list of them.
+func flatList(params []*paramSet) *paramSet {
+	list := make([]any, len(params))
+	flat := &paramSet{values: map[string]any{"clusters": list}}
+	for i, p := range params {
+		list[i] = p.values
+	}
+	return flat
+}
+
+func (g *generation) clusterParams(c knownCluster) *paramSet {
+	values := map[string]any{"name": c.name, "nameNormalized": normalize(c.name), "server": c.server, "project": c.project}
+	p := &paramSet{values: values}
+	if g.golang {
+		meta := make(map[string]any)
+		if len(c.annotations) > 0 {
+			meta["annotations"] = c.annotations
+		}
+		if len(c.labels) > 0 {
+			meta["labels"] = c.labels
+		}
+		values["metadata"] = meta
+	} else {
+		for k, v := range c.annotations {
+			values["metadata.annotations."+k] = v
+		}
+		for k, v := range c.labels {
+			values["metadata.labels."+k] = v
+		}
+	}
+	p.layers = []layer{{values, c.places}}
+	return p
+}
+
+// places returns where a parameter is written in the cluster's Secret.
+func (c knownCluster) places(path []string) []render.Origin {
+	if c.secret == nil {
+		return nil
+	}
+	pointer := pointerOf(path)
+	for _, field := range []string{"annotations", "labels"} {
+		if key, ok := cutPrefix(path[0], "metadata."+field+"."); ok {
+			pointer = render.Pointer("metadata", field, key)
+		}
+	}
+	if path[0] == "name" || path[0] == "nameNormalized" || path[0] == "server" || path[0] == "project" {
+		key := path[0]
+		if key == "nameNormalized" {
+			key = "name"
+		}
+		pointer = render.Pointer("stringData", key)
+		if _, ok := render.Lookup(c.secret.Object, pointer); !ok {
+			pointer = render.Pointer("data", key)
+		}
+	}
+	return roles(c.secret.At(pointer), render.Generated)
+}

@@ -1,0 +1,286 @@
+package argocd
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"text/template"
+
+	"github.com/Masterminds/sprig/v3"
+	"sigs.k8s.io/yaml"
+)
+
+// functions are what Go templates can call: sprig's functions but for those that
+// look at the process, and Argo CD's own. What they make is bounded.
+func (e *engine) functions() template.FuncMap {
+	fns := template.FuncMap{"__step": e.step}
+	for name, f := range library() {
+		fns[name] = e.guard(f)
+	}
+	return fns
+}
+
+var library = sync.OnceValue(func() template.FuncMap {
+	fns := sprig.GenericFuncMap()
+	hermetic := sprig.HermeticTxtFuncMap()
+	for name := range fns {
+		if hermetic[name] == nil || slices.Contains(random, name) {
+			fns[name] = unstable(name)
+		}
+	}
+	for _, name := range []string{"env", "expandenv", "getHostByName"} {
+		delete(fns, name)
+	}
+	maps.Copy(fns, template.FuncMap{
+		"print": fmt.Sprint, "printf": fmt.Sprintf, "println": fmt.Sprintln,
+		"normalize": normalize, "slugify": slugify,
+		"toYaml": toYAML, "fromYaml": fromYAML, "fromYamlArray": fromYAMLArray,
+		"until": func(n int) ([]int, error) { return untilStep(0, n, sign(n)) }, "untilStep": untilStep,
+		"seq": seq, "repeat": repeat, "indent": indent, "nindent": nindent, "replace": replace,
+		"regexReplaceAll": regexReplaceAll, "mustRegexReplaceAll": regexReplaceAll,
+		"regexReplaceAllLiteral": regexReplaceAllLiteral, "mustRegexReplaceAllLiteral": regexReplaceAllLiteral,
+	})
+	return fns
+})
+
+// random are functions of sprig that give another value at each call, or take
+// very long, beside those that sprig itself calls not hermetic.
+var random = []string{
+	"randInt", "shuffle", "bcrypt", "htpasswd", "derivePassword", "encryptAES",
+	"genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey", "buildCustomCert",
+}
+
+// unstable stands for a function whose value is not known offline.
+func unstable(name string) any {
+	return func(...any) (any, error) {
+		return nil, fmt.Errorf("%s gives another value each time, so the Applications are not known", name)
+	}
+}
+
+var errorType = reflect.TypeFor[error]()
+
+// guard bounds what a function makes, and counts its calls.
+func (e *engine) guard(f any) any {
+	fn := reflect.ValueOf(f)
+	t := fn.Type()
+	in := make([]reflect.Type, t.NumIn())
+	for i := range in {
+		in[i] = t.In(i)
+	}
+	out := reflect.FuncOf(in, []reflect.Type{t.Out(0), errorType}, t.IsVariadic())
+	return reflect.MakeFunc(out, func(args []reflect.Value) []reflect.Value {
+		failed := func(err error) []reflect.Value {
+			return []reflect.Value{reflect.Zero(t.Out(0)), reflect.ValueOf(&err).Elem()}
+		}
+		if _, err := e.step(); err != nil {
+			return failed(err)
+		}
+		var results []reflect.Value
+		if t.IsVariadic() {
+			results = fn.CallSlice(args)
+		} else {
+			results = fn.Call(args)
+		}
+		if len(results) == 2 && !results[1].IsNil() {
+			return failed(results[1].Interface().(error))
+		}
+		m := meter{parts: maxParts, bytes: maxText}
+		if err := m.measure(results[0], 0); err != nil {
+			return failed(err)
+		}
+		return []reflect.Value{results[0], reflect.Zero(errorType)}
+	}).Interface()
+}
+
+// A meter counts the parts of a value down.
+type meter struct{ parts, bytes int }
+
+func (m *meter) measure(v reflect.Value, depth int) error {
+	if m.parts--; m.parts < 0 {
+		return fmt.Errorf("makes a value of more than %d parts", maxParts)
+	}
+	if depth > maxDepth {
+		return fmt.Errorf("makes a value that contains itself, or is nested more than %d deep", maxDepth)
+	}
+	switch v.Kind() {
+	case reflect.String:
+		if m.bytes -= v.Len(); m.bytes < 0 {
+			return errLong
+		}
+	case reflect.Interface, reflect.Pointer:
+		return m.measure(v.Elem(), depth+1)
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			if err := m.measure(v.Index(i), depth+1); err != nil {
+				return err
+			}
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			if err := errors.Join(m.measure(key, depth+1), m.measure(v.MapIndex(key), depth+1)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var notInName = regexp.MustCompile("[^-a-z0-9.]")
+
+// normalize makes a name of a text as DNS subdomains are.
+func normalize(name string) string {
+	name = notInName.ReplaceAllString(strings.ToLower(name), "-")
+	return strings.Trim(name[:min(len(name), 253)], "-.")
+}
+
+var notInSlug = regexp.MustCompile("[^a-z0-9_]+")
+
+// slugify makes a part of a URL of its last argument. The ones before it are its
+// greatest length, 50 if not given, and whether it is cut between words.
+func slugify(args ...any) (string, error) {
+	limit, smart := 50, false
+	if len(args) == 0 || len(args) > 3 {
+		return "", errors.New("slugify takes a text, and before it a length and whether to cut between words")
+	}
+	name, ok := args[len(args)-1].(string)
+	if len(args) > 1 {
+		limit = toInt(args[0])
+	}
+	if len(args) > 2 {
+		smart, _ = args[1].(bool)
+	}
+	if !ok {
+		return "", errors.New("slugify takes a text as its last argument")
+	}
+	slug := strings.Trim(notInSlug.ReplaceAllString(normalize(name), "-"), "-_")
+	if limit <= 0 || len(slug) <= limit {
+		return slug, nil
+	}
+	if i := strings.LastIndexByte(slug[:limit+1], '-'); smart && i >= 0 {
+		return slug[:i], nil
+	}
+	return strings.Trim(slug[:limit], "-_"), nil
+}
+
+func toInt(v any) int {
+	n, _ := strconv.Atoi(fmt.Sprint(v))
+	return n
+}
+
+func toYAML(v any) (string, error) {
+	data, err := yaml.Marshal(v)
+	return strings.TrimSuffix(string(data), "\n"), err
+}
+
+func fromYAML(text string) (map[string]any, error) {
+	m := map[string]any{}
+	err := yaml.Unmarshal([]byte(text), &m)
+	return m, err
+}
+
+func fromYAMLArray(text string) ([]any, error) {
+	list := []any{}
+	err := yaml.Unmarshal([]byte(text), &list)
+	return list, err
+}
+
+func sign(n int) int {
+	if n < 0 {
+		return -1
+	}
+	return 1
+}
+
+func untilStep(start, stop, step int) ([]int, error) {
+	list := []int{}
+	for i := start; step > 0 && i < stop || step < 0 && i > stop; i += step {
+		if len(list) == maxParts {
+			return nil, fmt.Errorf("makes a list of more than %d items", maxParts)
+		}
+		list = append(list, i)
+	}
+	return list, nil
+}
+
+func seq(params ...int) (string, error) {
+	start, step, end := 1, 0, 0
+	switch len(params) {
+	case 1:
+		end = params[0]
+	case 2:
+		start, end = params[0], params[1]
+	case 3:
+		start, step, end = params[0], params[1], params[2]
+	default:
+		return "", nil
+	}
+	if step == 0 {
+		step = sign(end - start)
+	}
+	list, err := untilStep(start, end+sign(step), step)
+	return strings.Trim(fmt.Sprint(list), "[]"), err
+}
+
+// room says before a function runs that what it would make is too long.
+func room(n int) error {
+	if n > maxText || n < 0 {
+		return errLong
+	}
+	return nil
+}
+
+func repeat(count int, s string) (string, error) {
+	if count < 0 || room(count) != nil || room(count*len(s)) != nil {
+		return "", errLong
+	}
+	return strings.Repeat(s, count), nil
+}
+
+func indent(spaces int, s string) (string, error) {
+	if spaces < 0 || room(spaces) != nil || room(spaces*(1+strings.Count(s, "\n"))+len(s)) != nil {
+		return "", errLong
+	}
+	pad := strings.Repeat(" ", spaces)
+	return pad + strings.ReplaceAll(s, "\n", "\n"+pad), nil
+}
+
+func nindent(spaces int, s string) (string, error) {
+	text, err := indent(spaces, s)
+	return "\n" + text, err
+}
+
+func replace(old, with, s string) (string, error) {
+	if err := room(len(s) + strings.Count(s, old)*len(with)); err != nil {
+		return "", err
+	}
+	return strings.ReplaceAll(s, old, with), nil
+}
+
+func regexReplaceAll(expr, s, with string) (string, error) {
+	re, err := regexp.Compile(expr)
+	if err == nil {
+		// A replacement may name groups, each as long as the text.
+		err = room(len(s) * (1 + len(with)))
+	}
+	if err != nil {
+		return "", err
+	}
+	return re.ReplaceAllString(s, with), nil
+}
+
+func regexReplaceAllLiteral(expr, s, with string) (string, error) {
+	re, err := regexp.Compile(expr)
+	if err == nil {
+		err = room((len(s) + 1) * (1 + len(with)))
+	}
+	if err != nil {
+		return "", err
+	}
+	return re.ReplaceAllLiteralString(s, with), nil
+}

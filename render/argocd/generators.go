@@ -1,0 +1,588 @@
+package argocd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// An entry is a generator as it is written: an entry of spec.generators, or of
+// the generators of a matrix or merge, in which the parameters of the generator
+// before it have been put.
+type entry struct {
+	value   map[string]any
+	pointer string // in the ApplicationSet
+}
+
+// A generator is what Argo CD reads of an entry.
+type generator struct {
+	List        *listGenerator        `json:"list"`
+	Clusters    *clusterGenerator     `json:"clusters"`
+	Git         *gitGenerator         `json:"git"`
+	SCMProvider *scmProviderGenerator `json:"scmProvider"`
+	Decision    *outsideGenerator     `json:"clusterDecisionResource"`
+	PullRequest *pullRequestGenerator `json:"pullRequest"`
+	Matrix      *combination          `json:"matrix"`
+	Merge       *combination          `json:"merge"`
+	Plugin      *outsideGenerator     `json:"plugin"`
+	Selector    *metav1.LabelSelector `json:"selector"`
+}
+
+type listGenerator struct {
+	Elements     []map[string]any `json:"elements"`
+	ElementsYaml string           `json:"elementsYaml"`
+	Template     appTemplate      `json:"template"`
+}
+
+// A combination is a matrix or a merge. Its generators are read from the entry.
+type combination struct {
+	Generators []map[string]any `json:"generators"`
+	MergeKeys  []string         `json:"mergeKeys"`
+	Template   appTemplate      `json:"template"`
+}
+
+// An outsideGenerator asks something that is not in git. The configuration
+// declares what it is answered.
+type outsideGenerator struct {
+	Template appTemplate       `json:"template"`
+	Values   map[string]string `json:"values"`
+}
+
+type pullRequestGenerator struct {
+	outsideGenerator `json:",inline"`
+	Github           *struct{} `json:"github"`
+	GitLab           *struct{} `json:"gitlab"`
+	Gitea            *struct{} `json:"gitea"`
+	BitbucketServer  *struct{} `json:"bitbucketServer"`
+	Bitbucket        *struct{} `json:"bitbucket"`
+	AzureDevOps      *struct{} `json:"azuredevops"`
+}
+
+type scmProviderGenerator struct {
+	outsideGenerator `json:",inline"`
+	Github           *struct{} `json:"github"`
+	Gitlab           *struct{} `json:"gitlab"`
+	Bitbucket        *struct{} `json:"bitbucket"`
+	BitbucketServer  *struct{} `json:"bitbucketServer"`
+	Gitea            *struct{} `json:"gitea"`
+	AzureDevOps      *struct{} `json:"azureDevOps"`
+	AWSCodeCommit    *struct{} `json:"awsCodeCommit"`
+}
+
+// An appTemplate is that of an ApplicationSet, or of one of its generators.
+type appTemplate struct {
+	Metadata applicationMeta `json:"metadata"`
+	Spec     applicationSpec `json:"spec"`
+}
+
+// kinds are the generators in the order in which Argo CD runs those of an entry.
+var kinds = []string{"list", "clusters", "git", "scmProvider", "clusterDecisionResource", "pullRequest", "matrix", "merge", "plugin"}
+
+// A generation makes the Applications of one ApplicationSet.
+type generation struct {
+	engine
+	set       *render.Object
+	world     *render.World
+	spec      *applicationSetSpec
+	namespace string
+	elements  int
+	listings  map[listing][]string
+}
+
+// A batch is what one generator of an entry makes.
+type batch struct {
+	params   []*paramSet
+	template map[string]any
+	pointers []string // of the templates that it is merged from, in the ApplicationSet
+}
+
+// transform makes the parameters of an entry: one batch for each generator that
+// it names, as a rule one. under are the parameters of the generator before it
+// in a matrix, nil elsewhere.
+func (g *generation) transform(e entry, under *paramSet) ([]batch, error) {
+	if err := g.ctx.Err(); err != nil {
+		return nil, err
+	}
+	if under != nil && len(under.values) > 0 {
+		value, err := g.interpolate(e, under)
+		if err != nil {
+			return nil, err
+		}
+		e.value = value
+	}
+	var typed generator
+	if err := decode(e.value, &typed); err != nil {
+		return nil, g.errorAt(e.pointer, errShape("generator", err))
+	}
+	selector, err := newSelector(typed.Selector)
+	if err != nil {
+		return nil, g.errorAt(e.pointer+"/selector", err)
+	}
+	var batches []batch
+	for _, kind := range kinds {
+		if e.value[kind] == nil {
+			continue
+		}
+		b := batch{pointers: []string{"/spec/template"}}
+		if err := b.overlay(g, &typed, kind, e.pointer); err != nil {
+			return nil, err
+		}
+		params, err := g.params(e, &typed, kind)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range params {
+			if typed.Selector == nil || selector.matches(flatten(p.values)) {
+				b.params = append(b.params, p)
+			}
+		}
+		batches = append(batches, b)
+	}
+	return batches, nil
+}
+
+// overlay merges the template of a generator over that of the ApplicationSet.
+func (b *batch) overlay(g *generation, typed *generator, kind, pointer string) error {
+	var err error
+	if b.template, err = encode(typed.template(kind)); err != nil {
+		return err
+	}
+	b.pointers = append([]string{pointer + render.Pointer(kind, "template")}, b.pointers...)
+	base, err := encode(g.spec.Template)
+	if err != nil {
+		return err
+	}
+	return fillTemplate(b.template, base)
+}
+
+// fillTemplate is what merging structs comes to for their value trees: values
+// of helm.valuesObject are not merged.
+func fillTemplate(dst, src map[string]any) error {
+	for key, value := range src {
+		was, ok := dst[key]
+		mine, isMap := was.(map[string]any)
+		theirs, both := value.(map[string]any)
+		switch {
+		case ok && isMap && both && len(mine) > 0 && key != "valuesObject":
+			if err := fillTemplate(mine, theirs); err != nil {
+				return err
+			}
+		case !ok || empty(was):
+			dst[key] = clone(map[string]any{"": value})[""]
+		}
+	}
+	return nil
+}
+
+func empty(value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return true
+	case bool:
+		return !v
+	case string:
+		return v == ""
+	case int64:
+		return v == 0
+	case float64:
+		return v == 0
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
+}
+
+func (t *generator) template(kind string) appTemplate {
+	switch kind {
+	case "list":
+		return t.List.Template
+	case "clusters":
+		return t.Clusters.Template
+	case "git":
+		return t.Git.Template
+	case "matrix":
+		return t.Matrix.Template
+	case "merge":
+		return t.Merge.Template
+	case "plugin":
+		return t.Plugin.Template
+	case "scmProvider":
+		return t.SCMProvider.Template
+	case "pullRequest":
+		return t.PullRequest.Template
+	}
+	return t.Decision.Template
+}
+
+// interpolate puts parameters into a generator, keys and values. Of its `values`
+// those stay for the generator that name what it only makes itself.
+func (g *generation) interpolate(e entry, under *paramSet) (map[string]any, error) {
+	kept := make(map[string]any)
+	value := clone(e.value)
+	for _, kind := range kinds {
+		inner, _ := value[kind].(map[string]any)
+		values, _ := inner["values"].(map[string]any)
+		if len(values) == 0 {
+			continue
+		}
+		strict := g.engine
+		strict.options = append(slices.Clone(g.options), "missingkey=error")
+		strict.templates = make(map[string]*compiled)
+		for key, v := range values {
+			text, _ := v.(string)
+			if replaced, _, err := strict.replace(text, under.values); err == nil {
+				values[key] = replaced
+			}
+		}
+		kept[kind] = values
+		delete(inner, "values")
+	}
+	replaced, err := g.deep(value, under.values, e.pointer)
+	if err != nil {
+		return nil, err
+	}
+	value = replaced.(map[string]any)
+	for kind, values := range kept {
+		value[kind].(map[string]any)["values"] = values
+	}
+	return value, nil
+}
+
+// deep puts parameters into each text of a tree.
+func (g *generation) deep(tree any, params map[string]any, pointer string) (any, error) {
+	switch v := tree.(type) {
+	case string:
+		text, _, err := g.replace(v, params)
+		if err != nil {
+			return nil, g.errorAt(pointer, err)
+		}
+		return text, nil
+	case []any:
+		list := make([]any, len(v))
+		for i, e := range v {
+			var err error
+			if list[i], err = g.deep(e, params, pointer+render.Pointer(i)); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for _, key := range sortedKeys(v) {
+			name, _, err := g.replace(key, params)
+			if err != nil {
+				return nil, g.errorAt(pointer+render.Pointer(key), err)
+			}
+			if m[name], err = g.deep(v[key], params, pointer+render.Pointer(key)); err != nil {
+				return nil, err
+			}
+		}
+		return m, nil
+	}
+	return tree, nil
+}
+
+// params makes the parameters of one generator of an entry.
+func (g *generation) params(e entry, typed *generator, kind string) (params []*paramSet, err error) {
+	pointer := e.pointer + render.Pointer(kind)
+	switch kind {
+	case "list":
+		params, err = g.list(typed.List, pointer)
+	case "clusters":
+		params, err = g.clusters(typed.Clusters, pointer)
+	case "git":
+		params, err = g.git(typed.Git, pointer)
+	case "matrix":
+		return g.matrix(typed.Matrix, pointer)
+	case "merge":
+		return g.merge(typed.Merge, pointer)
+	default:
+		params, err = g.declared(kind, pointer)
+	}
+	if g.elements += len(params); err == nil && g.elements > maxElements {
+		err = g.errorAt(pointer, errElements)
+	}
+	return params, err
+}
+
+var errElements = fmt.Errorf("the generators make more than %d sets of parameters", maxElements)
+
+func (g *generation) list(l *listGenerator, pointer string) ([]*paramSet, error) {
+	if len(l.Elements) > maxElements {
+		return nil, g.errorAt(pointer, errElements)
+	}
+	var params []*paramSet
+	for i, element := range l.Elements {
+		p, err := g.element(element, pointer+render.Pointer("elements", i))
+		if err != nil {
+			return nil, err
+		}
+		params = append(params, p)
+	}
+	if l.ElementsYaml == "" {
+		return params, nil
+	}
+	var more []map[string]any
+	if err := yaml.Unmarshal([]byte(l.ElementsYaml), &more); err != nil {
+		return nil, g.errorAt(pointer+"/elementsYaml", errors.New("elementsYaml is not a YAML list of maps"))
+	}
+	for _, values := range more {
+		params = append(params, &paramSet{values: values, layers: []layer{{values, func([]string) []render.Origin {
+			return g.places(pointer + "/elementsYaml")
+		}}}})
+	}
+	return params, nil
+}
+
+// element makes the parameters of an element of a list. Without goTemplate it
+// holds texts alone, but for `values`, which holds texts.
+func (g *generation) element(element map[string]any, pointer string) (*paramSet, error) {
+	if g.golang {
+		values, _ := plain(element).(map[string]any)
+		return &paramSet{values: values, layers: []layer{{values, func(path []string) []render.Origin {
+			return g.places(pointer + pointerOf(path))
+		}}}}, nil
+	}
+	flat, paths := make(map[string]any), make(map[string]string)
+	for key, value := range element {
+		if key != "values" {
+			flat[key], paths[key] = value, render.Pointer(key)
+			continue
+		}
+		values, ok := value.(map[string]any)
+		if !ok {
+			return nil, g.errorAt(pointer+"/values", errors.New("values of a list's element is not a map"))
+		}
+		for k, v := range values {
+			flat["values."+k], paths["values."+k] = v, render.Pointer("values", k)
+		}
+	}
+	for key, value := range flat {
+		if _, ok := value.(string); !ok {
+			return nil, g.errorAt(pointer+paths[key], errors.New("a list's element has a value that is no string; without goTemplate only strings are possible"))
+		}
+	}
+	return &paramSet{values: flat, layers: []layer{{flat, func(path []string) []render.Origin {
+		return g.places(pointer + paths[path[0]])
+	}}}}, nil
+}
+
+// declared makes the parameters that the configuration declares for generators
+// that ask something outside of git.
+func (g *generation) declared(kind, pointer string) ([]*paramSet, error) {
+	declared, ok := g.world.Params(g.namespace, g.set.GetName())
+	if !ok {
+		e := g.errorAt(pointer, fmt.Errorf("generator %s asks something outside of git, so the Applications are not known", kind))
+		e.Rule, e.Missing = "missing-params", true
+		e.Hint = "declare what it would give, as `generators` in .preadmit/config.yaml"
+		return nil, e
+	}
+	var params []*paramSet
+	for _, d := range declared {
+		values, _ := plain(clone(d)).(map[string]any)
+		p := &paramSet{values: values}
+		var typed outsideGenerator
+		inner, _ := render.Lookup(g.set.Object, pointer)
+		if err := decode(inner, &typed); err != nil {
+			return nil, g.errorAt(pointer, errShape("generator", err))
+		}
+		if err := g.addValues(p, typed.Values, pointer+"/values"); err != nil {
+			return nil, err
+		}
+		params = append(params, p)
+	}
+	return params, nil
+}
+
+// matrix joins each set of the first generator with each that the second makes
+// for it.
+func (g *generation) matrix(m *combination, pointer string) ([]*paramSet, error) {
+	children, err := g.children(m, pointer)
+	if err != nil {
+		return nil, err
+	}
+	if len(children) != 2 {
+		return nil, g.errorAt(pointer+"/generators", fmt.Errorf("a matrix takes 2 generators, not %d", len(children)))
+	}
+	first, err := g.child(children[0], nil)
+	if err != nil {
+		return nil, err
+	}
+	var params []*paramSet
+	for _, a := range first {
+		second, err := g.child(children[1], a)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range second {
+			joined, err := g.combine(a, b)
+			if err != nil {
+				return nil, g.errorAt(pointer, err)
+			}
+			params = append(params, joined)
+		}
+	}
+	return params, nil
+}
+
+// merge joins the sets of the first generator with those of the others that have
+// the same merge keys.
+func (g *generation) merge(m *combination, pointer string) ([]*paramSet, error) {
+	children, err := g.children(m, pointer)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(children) < 2:
+		return nil, g.errorAt(pointer+"/generators", fmt.Errorf("a merge takes 2 generators or more, not %d", len(children)))
+	case len(m.MergeKeys) == 0:
+		return nil, g.errorAt(pointer, errors.New("a merge takes mergeKeys"))
+	}
+	var keys []string
+	merged := make(map[string]*paramSet)
+	for i, child := range children {
+		params, err := g.child(child, nil)
+		if err != nil {
+			return nil, err
+		}
+		seen := make(map[string]bool)
+		for _, p := range params {
+			key, err := mergeKey(m.MergeKeys, p.values)
+			if err == nil && seen[key] {
+				err = fmt.Errorf("two sets of parameters have the same mergeKeys: %s", key)
+			}
+			if err != nil {
+				return nil, g.errorAt(child.pointer, err)
+			}
+			seen[key] = true
+			switch base := merged[key]; {
+			case i == 0:
+				keys = append(keys, key)
+				merged[key] = p
+			case base != nil:
+				if merged[key], err = g.override(base, p); err != nil {
+					return nil, g.errorAt(child.pointer, err)
+				}
+			}
+		}
+	}
+	params := make([]*paramSet, len(keys))
+	for i, key := range keys {
+		params[i] = merged[key]
+	}
+	return params, nil
+}
+
+// children returns the generators of a matrix or merge. Selectors of generators
+// two levels deep count only with applyNestedSelectors.
+func (g *generation) children(c *combination, pointer string) ([]entry, error) {
+	entries := make([]entry, len(c.Generators))
+	for i, value := range c.Generators {
+		entries[i] = entry{value, pointer + render.Pointer("generators", i)}
+		for _, kind := range []string{"matrix", "merge"} {
+			inner, _ := value[kind].(map[string]any)
+			nested, _ := inner["generators"].([]any)
+			for j, n := range nested {
+				child, _ := n.(map[string]any)
+				if child["matrix"] != nil || child["merge"] != nil {
+					return nil, g.errorAt(entries[i].pointer+render.Pointer(kind, "generators", j), errors.New("a matrix or merge within another one can't hold a third"))
+				}
+				if !g.spec.ApplyNestedSelectors {
+					delete(child, "selector")
+				}
+			}
+		}
+	}
+	return entries, nil
+}
+
+// child makes the parameters of a generator of a matrix or merge.
+func (g *generation) child(e entry, under *paramSet) ([]*paramSet, error) {
+	batches, err := g.transform(e, under)
+	if err == nil && len(batches) != 1 {
+		err = g.errorAt(e.pointer, errors.New("a generator of a matrix or merge names one kind of generator"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return batches[0].params, nil
+}
+
+// A selector is a label selector without the rules for labels' values, so that
+// it can select by URLs as well.
+type selector []requirement
+
+type requirement struct {
+	key      string
+	operator metav1.LabelSelectorOperator
+	values   []string
+}
+
+func newSelector(s *metav1.LabelSelector) (selector, error) {
+	if s == nil {
+		return nil, nil
+	}
+	var all selector
+	for _, key := range sortedKeys(s.MatchLabels) {
+		all = append(all, requirement{key, metav1.LabelSelectorOpIn, []string{s.MatchLabels[key]}})
+	}
+	for _, e := range s.MatchExpressions {
+		all = append(all, requirement{e.Key, e.Operator, e.Values})
+	}
+	for _, r := range all {
+		if err := r.check(); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func (r requirement) check() error {
+	if _, err := labels.NewRequirement(r.key, "exists", nil); err != nil {
+		return fmt.Errorf("selector has a key that is no name of a label: %s", r.key)
+	}
+	switch r.operator {
+	case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn:
+		if len(r.values) == 0 {
+			return fmt.Errorf("selector asks %s of no values", r.operator)
+		}
+	case metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
+		if len(r.values) > 0 {
+			return fmt.Errorf("selector asks %s of values", r.operator)
+		}
+	default:
+		return fmt.Errorf("selector has an unknown operator: %s", r.operator)
+	}
+	return nil
+}
+
+func (s selector) matches(set map[string]string) bool {
+	return !slices.ContainsFunc(s, func(r requirement) bool {
+		value, has := set[r.key]
+		switch r.operator {
+		case metav1.LabelSelectorOpIn:
+			return !has || !slices.Contains(r.values, value)
+		case metav1.LabelSelectorOpNotIn:
+			return has && slices.Contains(r.values, value)
+		case metav1.LabelSelectorOpExists:
+			return !has
+		}
+		return has
+	})
+}
+
+// pointerOf makes a JSON pointer of a path.
+func pointerOf(path []string) string {
+	var pointer string
+	for _, key := range path {
+		pointer += render.Pointer(key)
+	}
+	return pointer
+}

@@ -1,0 +1,344 @@
+package argocd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// maxFiles is how many files of a repository a generator looks at.
+const maxFiles = 500_000
+
+// A gitGenerator makes parameters of directories or files of a repository.
+type gitGenerator struct {
+	RepoURL         string            `json:"repoURL"`
+	Revision        string            `json:"revision"`
+	Directories     []gitPath         `json:"directories"`
+	Files           []gitPath         `json:"files"`
+	PathParamPrefix string            `json:"pathParamPrefix"`
+	Values          map[string]string `json:"values"`
+	Template        appTemplate       `json:"template"`
+}
+
+type gitPath struct {
+	Path    string `json:"path"`
+	Exclude bool   `json:"exclude"`
+}
+
+// A listing is what a repository holds: its directories, or its files.
+type listing struct{ root, kind string }
+
+func (g *generation) git(gen *gitGenerator, pointer string) ([]*paramSet, error) {
+	if g.spec.Template.Spec.Project == "" {
+		return nil, g.errorAt("/spec/template/spec", errors.New("template names no project, which Argo CD's git generator needs"))
+	}
+	if len(gen.Directories)+len(gen.Files) == 0 {
+		return nil, g.errorAt(pointer, errors.New("git generator names neither directories nor files"))
+	}
+	repo, err := g.world.Repository(gen.RepoURL, gen.Revision)
+	if err != nil {
+		return nil, g.sourceError(pointer+"/repoURL", err)
+	}
+	if len(gen.Directories) > 0 {
+		return g.directories(gen, repo, pointer)
+	}
+	return g.files(gen, repo, pointer)
+}
+
+// directories makes a set of parameters for each directory that a pattern
+// matches and none excludes.
+func (g *generation) directories(gen *gitGenerator, repo render.Repository, pointer string) ([]*paramSet, error) {
+	all, err := g.listed(repo, "directory")
+	if err != nil {
+		return nil, g.errorAt(pointer, err)
+	}
+	var params []*paramSet
+	for _, dir := range all {
+		matches := func(p gitPath) bool {
+			ok, err := path.Match(p.Path, dir)
+			return ok && err == nil
+		}
+		found := slices.IndexFunc(gen.Directories, func(p gitPath) bool { return !p.Exclude && matches(p) })
+		if found < 0 || slices.ContainsFunc(gen.Directories, func(p gitPath) bool { return p.Exclude && matches(p) }) {
+			continue
+		}
+		p := &paramSet{values: make(map[string]any)}
+		places := func([]string) []render.Origin {
+			return g.places(pointer + render.Pointer("directories", found, "path"))
+		}
+		g.pathParams(p, gen.PathParamPrefix, dir, "")
+		p.layers = []layer{{p.values, places}}
+		if err := g.addValues(p, gen.Values, pointer+"/values"); err != nil {
+			return nil, err
+		}
+		params = append(params, p)
+	}
+	return params, nil
+}
+
+// pathParams adds the parameters that tell where a directory is, or a file in
+// it.
+func (g *generation) pathParams(p *paramSet, prefix, dir, file string) {
+	segments := strings.Split(dir, "/")
+	if g.golang {
+		values := map[string]any{
+			"path": dir, "basename": path.Base(dir), "basenameNormalized": normalize(path.Base(dir)), "segments": segments,
+		}
+		if file != "" {
+			values["filename"], values["filenameNormalized"] = file, normalize(file)
+		}
+		if prefix != "" {
+			p.values[prefix] = map[string]any{"path": values}
+		} else {
+			p.values["path"] = values
+		}
+		return
+	}
+	name := "path"
+	if prefix != "" {
+		name = prefix + ".path"
+	}
+	p.values[name] = dir
+	p.values[name+".basename"], p.values[name+".basenameNormalized"] = path.Base(dir), normalize(path.Base(dir))
+	if file != "" {
+		p.values[name+".filename"], p.values[name+".filenameNormalized"] = file, normalize(file)
+	}
+	for i, segment := range segments {
+		if segment != "" {
+			p.values[name+"["+strconv.Itoa(i)+"]"] = segment
+		}
+	}
+}
+
+// files makes sets of parameters of the content of files.
+func (g *generation) files(gen *gitGenerator, repo render.Repository, pointer string) ([]*paramSet, error) {
+	all, err := g.listed(repo, "file")
+	if err != nil {
+		return nil, g.errorAt(pointer, err)
+	}
+	var with, without []*regexp.Regexp
+	for i, p := range gen.Files {
+		re, err := g.fileGlob(p.Path)
+		if err != nil {
+			return nil, g.errorAt(pointer+render.Pointer("files", i, "path"), err)
+		}
+		if p.Exclude {
+			without = append(without, re)
+		} else {
+			with = append(with, re)
+		}
+	}
+	var params []*paramSet
+	for _, name := range all {
+		match := func(re *regexp.Regexp) bool { return re.MatchString(name) }
+		if !slices.ContainsFunc(with, match) || slices.ContainsFunc(without, match) {
+			continue
+		}
+		more, err := g.file(gen, repo, name)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range more {
+			if err := g.addValues(p, gen.Values, pointer+"/values"); err != nil {
+				return nil, err
+			}
+		}
+		if params = append(params, more...); len(params) > maxElements {
+			return nil, g.errorAt(pointer, errElements)
+		}
+	}
+	return params, nil
+}
+
+// file makes the parameters of one file, which holds a map or a list of maps.
+func (g *generation) file(gen *gitGenerator, repo render.Repository, name string) ([]*paramSet, error) {
+	data, err := render.ReadFile(repo.FS, repo.Path(name))
+	if err != nil {
+		return nil, err
+	}
+	docs, err := render.Documents(repo.Path(name), data, render.YAML11)
+	var value any = map[string]any{}
+	var positions *render.Positions
+	if len(docs) > 0 && docs[0].Index == 0 {
+		value, positions = docs[0].Value, docs[0].Positions
+	} else if err != nil {
+		return nil, err
+	}
+	whole := render.Origin{Span: render.Span{File: repo.Path(name)}, Role: render.Generated}
+	items := []any{value}
+	prefix := func(int) string { return "" }
+	if list, ok := value.([]any); ok {
+		items, prefix = list, func(i int) string { return render.Pointer(i) }
+	}
+	var params []*paramSet
+	for i, item := range items {
+		m, ok := item.(map[string]any)
+		if item != nil && !ok {
+			return nil, &render.Error{Span: whole.Span, Rule: "invalid-parameters", Err: errors.New("file holds neither a map nor a list of maps, so Argo CD's git generator can't read it")}
+		}
+		p := g.fileParams(m, func(pointer string) []render.Origin {
+			if positions == nil {
+				return []render.Origin{whole}
+			}
+			return roles(positions.At(prefix(i)+pointer), render.Generated)
+		})
+		own := p.values
+		p.values = make(map[string]any, len(own)+8)
+		for k, v := range own {
+			p.values[k] = v
+		}
+		dir, base := path.Split(name)
+		g.pathParams(p, gen.PathParamPrefix, path.Clean(dir), base)
+		p.layers = append(p.layers, layer{p.values, func([]string) []render.Origin { return []render.Origin{whole} }})
+		params = append(params, p)
+	}
+	return params, nil
+}
+
+// fileParams makes parameters of a map: as it is, or flat and of texts.
+func (g *generation) fileParams(m map[string]any, places func(pointer string) []render.Origin) *paramSet {
+	if g.golang {
+		values, _ := plain(m).(map[string]any)
+		if values == nil {
+			values = make(map[string]any)
+		}
+		return &paramSet{values: values, layers: []layer{{values, func(path []string) []render.Origin { return places(pointerOf(path)) }}}}
+	}
+	tree, _ := plain(m).(map[string]any)
+	values := make(map[string]any)
+	for key, text := range flatten(tree) {
+		values[key] = text
+	}
+	return &paramSet{values: values, layers: []layer{{values, func(path []string) []render.Origin {
+		// A key of a file may have dots itself, which leads to the nearest place.
+		return places(pointerOf(strings.Split(path[0], ".")))
+	}}}}
+}
+
+// listed returns the names of a repository's directories or files, sorted. Like
+// Argo CD it leaves out directories whose name begins with a dot.
+func (g *generation) listed(repo render.Repository, kind string) ([]string, error) {
+	key := listing{repo.Root, kind}
+	if names, ok := g.listings[key]; ok {
+		return names, nil
+	}
+	seen := 0
+	var names []string
+	err := fs.WalkDir(repo.FS, repo.Path("."), func(name string, d fs.DirEntry, err error) error {
+		if seen++; seen > maxFiles {
+			return fmt.Errorf("repository has more than %d files", maxFiles)
+		}
+		rel := strings.TrimPrefix(strings.TrimPrefix(name, repo.Path(".")), "/")
+		switch {
+		case err != nil || rel == "" || name == ".":
+			return g.ctx.Err()
+		case d.IsDir() && (kind == "directory" && strings.HasPrefix(d.Name(), ".") || d.Name() == ".git"):
+			return fs.SkipDir
+		case d.IsDir() == (kind == "directory"):
+			names = append(names, rel)
+		}
+		return g.ctx.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	g.listings[key] = names
+	return names, nil
+}
+
+// fileGlob compiles a pattern for files: as git takes a path on its command line,
+// or, where Argo CD's parameters ask for it, one in which * stays in a directory.
+func (g *generation) fileGlob(pattern string) (*regexp.Regexp, error) {
+	if path.IsAbs(pattern) || !fs.ValidPath(path.Clean(pattern)) {
+		return nil, errors.New("path leads out of the repository")
+	}
+	if g.parameter("applicationsetcontroller.enable.new.git.file.globbing") == "true" {
+		return globstar(path.Clean(pattern))
+	}
+	expr, err := globExpr(strings.TrimSuffix(path.Clean(pattern), "/"), ".*", ".")
+	if err != nil {
+		return nil, err
+	}
+	below := ""
+	if !strings.ContainsAny(pattern, `*?[\`) {
+		below = "(?:/.*)?" // a directory stands for all below it
+	}
+	return regexp.Compile("^(?s:" + expr + below + ")$")
+}
+
+// globstar compiles a pattern in which ** stands for any directories.
+func globstar(pattern string) (*regexp.Regexp, error) {
+	var b strings.Builder
+	for i, part := range strings.Split(pattern, "/") {
+		if part == "**" {
+			b.WriteString(`(?:[^/]+/)*`)
+			continue
+		}
+		expr, err := globExpr(part, "[^/]*", "[^/]")
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 && !strings.HasSuffix(b.String(), `/)*`) {
+			b.WriteByte('/')
+		}
+		b.WriteString(expr)
+	}
+	expr := strings.TrimSuffix(b.String(), `(?:[^/]+/)*`)
+	if expr != b.String() {
+		expr += ".*"
+	}
+	return regexp.Compile("^(?s:" + expr + ")$")
+}
+
+var errPattern = errors.New("is no valid pattern")
+
+// globExpr writes a pattern as a regular expression: many stands for *, one for
+// ?, and {a,b} for alternatives.
+func globExpr(pattern, many, one string) (string, error) {
+	var b strings.Builder
+	depth := 0
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case c == '*':
+			b.WriteString(many)
+		case c == '?':
+			b.WriteString(one)
+		case c == '[':
+			end := strings.IndexByte(pattern[min(i+2, len(pattern)):], ']')
+			if end < 0 {
+				return "", errPattern
+			}
+			class := pattern[i+1 : i+2+end]
+			if class[0] == '!' || class[0] == '^' {
+				class = "^" + class[1:]
+			}
+			b.WriteString("[" + strings.ReplaceAll(class, `\`, `\\`) + "]")
+			i += end + 2
+		case c == '\\' && i+1 < len(pattern):
+			i++
+			b.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
+		case c == '{' && one != ".":
+			depth++
+			b.WriteString("(?:")
+		case c == '}' && depth > 0:
+			depth--
+			b.WriteString(")")
+		case c == ',' && depth > 0:
+			b.WriteString("|")
+		default:
+			b.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
+		}
+	}
+	if depth > 0 {
+		return "", errPattern
+	}
+	return b.String(), nil
+}

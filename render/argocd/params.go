@@ -1,0 +1,247 @@
+package argocd
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dario.cat/mergo"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A paramSet is one set of parameters that a generator makes, with the places
+// where they are written.
+type paramSet struct {
+	values map[string]any // as Argo CD's templates see them
+	layers []layer        // where they are from; that which wins first
+}
+
+// A layer is where some of the parameters of a set are written.
+type layer struct {
+	values map[string]any
+	at     func(path []string) []render.Origin
+}
+
+// origins returns the places of the parameter at a path, without those of which
+// only the file is known unless there are no others.
+func (p *paramSet) origins(path []string) []render.Origin {
+	for n := len(path); n > 0; n-- {
+		for _, l := range p.layers {
+			if _, ok := at(l.values, path[:n]); ok {
+				return l.at(path[:n])
+			}
+		}
+	}
+	return nil
+}
+
+// at returns the value at a path of a tree of the kinds of maps and lists that
+// parameters have.
+func at(value any, path []string) (any, bool) {
+	for _, key := range path {
+		var ok bool
+		switch v := value.(type) {
+		case map[string]any:
+			value, ok = v[key]
+		case map[string]string:
+			value, ok = v[key]
+		case []any:
+			if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(v) {
+				value, ok = v[i], true
+			}
+		}
+		if !ok {
+			return nil, false
+		}
+	}
+	return value, true
+}
+
+// copyParams copies parameters down to the leaves.
+func copyParams(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for k, e := range v {
+			m[k] = copyParams(e)
+		}
+		return m
+	case map[string]string:
+		return maps.Clone(v)
+	case []any:
+		list := make([]any, len(v))
+		for i, e := range v {
+			list[i] = copyParams(e)
+		}
+		return list
+	}
+	return value
+}
+
+// addValues adds a generator's `values`, in which the other parameters may be
+// named.
+func (g *generation) addValues(p *paramSet, values map[string]string, pointer string) error {
+	if len(values) == 0 {
+		return nil
+	}
+	replaced := make(map[string]string, len(values))
+	used := make(map[string][][]string)
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		text, uses, err := g.replace(values[key], p.values)
+		if err != nil {
+			return g.errorAt(pointer+render.Pointer(key), err)
+		}
+		replaced[key], used[key] = text, uses
+	}
+	inner := paramSet{layers: p.layers}
+	at := func(key string) []render.Origin {
+		return g.templatePlaces(&inner, used[key], pointer+render.Pointer(key))
+	}
+	if g.golang {
+		p.values["values"] = replaced
+		p.layers = append([]layer{{map[string]any{"values": replaced}, func(path []string) []render.Origin {
+			if len(path) > 1 {
+				return at(path[1])
+			}
+			return g.places(pointer)
+		}}}, p.layers...)
+		return nil
+	}
+	flat := make(map[string]any, len(replaced))
+	for key, text := range replaced {
+		flat["values."+key] = text
+	}
+	maps.Copy(p.values, flat)
+	p.layers = append([]layer{{flat, func(path []string) []render.Origin {
+		return at(strings.TrimPrefix(path[0], "values."))
+	}}}, p.layers...)
+	return nil
+}
+
+// flatten makes one level of a tree, keys joined by dots, values as text.
+func flatten(tree map[string]any) map[string]string {
+	flat := make(map[string]string)
+	var walk func(prefix string, value any)
+	walk = func(prefix string, value any) {
+		switch v := value.(type) {
+		case map[string]any:
+			for k, e := range v {
+				walk(prefix+"."+k, e)
+			}
+			if len(v) > 0 {
+				return
+			}
+		case map[string]string:
+			for k, e := range v {
+				walk(prefix+"."+k, e)
+			}
+			if len(v) > 0 {
+				return
+			}
+		case []any:
+			for i, e := range v {
+				walk(prefix+"."+strconv.Itoa(i), e)
+			}
+			if len(v) > 0 {
+				return
+			}
+		case []string:
+			for i, e := range v {
+				walk(prefix+"."+strconv.Itoa(i), e)
+			}
+			if len(v) > 0 {
+				return
+			}
+		}
+		flat[strings.TrimPrefix(prefix, ".")] = fmt.Sprint(value)
+	}
+	for k, e := range tree {
+		walk("."+k, e)
+	}
+	return flat
+}
+
+// combine joins two sets of the generators of a matrix.
+func (g *generation) combine(a, b *paramSet) (*paramSet, error) {
+	joined := &paramSet{values: make(map[string]any), layers: slices.Concat(a.layers, b.layers)}
+	if g.golang {
+		joined.values = copyParams(a.values).(map[string]any)
+		return joined, fill(joined.values, b.values)
+	}
+	for k, v := range a.values {
+		joined.values[k] = fmt.Sprint(v)
+	}
+	for _, k := range slices.Sorted(maps.Keys(b.values)) {
+		text := fmt.Sprint(b.values[k])
+		if was, ok := joined.values[k]; ok && was != text {
+			return nil, fmt.Errorf("both generators of the matrix set %s, to different values", k)
+		}
+		joined.values[k] = text
+	}
+	return joined, nil
+}
+
+// override joins two sets of the generators of a merge: b wins.
+func (g *generation) override(a, b *paramSet) (*paramSet, error) {
+	joined := &paramSet{values: make(map[string]any), layers: slices.Concat(b.layers, a.layers)}
+	if g.golang {
+		joined.values = copyParams(a.values).(map[string]any)
+		return joined, merge(joined.values, copyParams(b.values).(map[string]any), mergo.WithOverride)
+	}
+	for _, values := range []map[string]any{a.values, b.values} {
+		for k, v := range values {
+			joined.values[k] = fmt.Sprint(v)
+		}
+	}
+	return joined, nil
+}
+
+// fill sets in dst what it lacks, or has empty, of src.
+func fill(dst, src map[string]any) error {
+	return merge(dst, copyParams(src).(map[string]any))
+}
+
+// merge is the library's, which Argo CD uses: what counts as empty is its own.
+// Maps of texts become maps of anything where both sides have one, since the
+// library panics when they differ.
+func merge(dst, src map[string]any, options ...func(*mergo.Config)) error {
+	for key, value := range src {
+		if _, ok := value.(map[string]any); !ok {
+			continue
+		}
+		if m, ok := dst[key].(map[string]string); ok {
+			dst[key] = loosen(m)
+		}
+	}
+	for key, value := range dst {
+		if _, ok := value.(map[string]any); !ok {
+			continue
+		}
+		if m, ok := src[key].(map[string]string); ok {
+			src[key] = loosen(m)
+		}
+	}
+	return mergo.Merge(&dst, src, options...)
+}
+
+func loosen(m map[string]string) map[string]any {
+	loose := make(map[string]any, len(m))
+	for k, v := range m {
+		loose[k] = v
+	}
+	return loose
+}
+
+// mergeKey is what the sets of a merge are matched by.
+func mergeKey(keys []string, values map[string]any) (string, error) {
+	key := make(map[string]any, len(keys))
+	for _, k := range keys {
+		key[k] = values[k]
+	}
+	data, err := json.Marshal(key)
+	return string(data), err
+}
