@@ -7,8 +7,11 @@
 #   merge_group    what the group is merged into
 #
 # That is one commit: a checkout with fetch-depth 2 has it in a pull request,
-# and a commit that is missing is fetched alone. Without one everything counts,
-# and the log says so.
+# and a commit that is missing is fetched alone.
+#
+# The base supplies the policies, the configuration and the suppressions, so a
+# pull request or merge group without one would be checked by its own. That is
+# exit code 3. After a push everything counts instead, and the log says so.
 #
 # The files of a pull request are not to be trusted, and neither is a .git that
 # other steps could have written to, so git never runs on it: it runs on a
@@ -21,6 +24,10 @@
 protocol='' # that git may use: none, but for fetch
 
 main() {
+  opened=false
+  ! open || opened=true
+  ! $opened || ! sparse ||
+    warning 'The checkout is sparse: files outside of it count as deleted, and paths and policies outside of it are not found. Check out without sparse-checkout.'
   case $INPUT_BASE in
   none) found '' 'no base was asked for' ;;
   -*) fail 2 'the input base begins with "-", which no revision does' ;;
@@ -44,28 +51,31 @@ found() {
 
 # without ends the step where there should have been a base.
 without() {
-  notice "Everything counts, not only what is new, by the policies and the configuration of the change itself: $1"
-  found '' "$1"
+  if ! proposed; then
+    notice "Everything counts, not only what is new, by the policies and the configuration of the change itself: $1"
+    found '' "$1"
+  fi
+  fail 3 "There is no base to compare with: $1 ${2:-Check out the merge commit (no ref) with fetch-depth: 2.} Only the input base: none checks a change by its own policies, configuration and suppressions."
 }
+
+# proposed tells whether the event is about a change that is not merged yet.
+proposed() { pulled || [ "$GITHUB_EVENT_NAME" = merge_group ]; }
 
 # given is the revision of the input: preadmit resolves it, and what is a
 # whole commit's name is fetched if need be.
 given() {
-  if sha "$INPUT_BASE" && open; then
+  if sha "$INPUT_BASE" && $opened; then
     have "$INPUT_BASE" || fetch "$INPUT_BASE" || true
   fi
   found "$INPUT_BASE" 'the input base'
 }
 
 automatic() {
-  case $GITHUB_EVENT_NAME in
-  pull_request | push | merge_group) ;;
-  *) found '' "a $GITHUB_EVENT_NAME event has no base" ;;
-  esac
-  command -v git >/dev/null || without 'there is no git to find the base with.'
-  open || without 'what is checked out is no git repository.'
+  proposed || [ "$GITHUB_EVENT_NAME" = push ] || found '' "a $GITHUB_EVENT_NAME event has no base"
+  command -v git >/dev/null || without 'this runner has no git to find the base with.' 'Install git.'
+  $opened || without 'the working directory is in no git repository.' 'Check out with actions/checkout, and name its path by the input working-directory.'
   head=$(current)
-  sha "$head" || without 'what is checked out has no commit.'
+  sha "$head" || without 'the checkout has no commit.'
   case $GITHUB_EVENT_NAME in
   push) pushed ;;
   merge_group) grouped ;;
@@ -83,26 +93,30 @@ requested() {
   sha "$PULL_BASE" || without 'the event names no base.'
   ensure "$PULL_BASE"
   base=$(ours merge-base -- "$head" "$PULL_BASE" 2>/dev/null || true)
-  sha "$base" || without "the checkout has not enough history to tell where the change begins. Leave it at the pull request's merge commit, with fetch-depth: 2, or give it fetch-depth: 0."
+  sha "$base" || without 'the checkout has not enough history to tell where the change begins.' \
+    'Check out the merge commit (no ref) with fetch-depth: 2, or keep the ref with fetch-depth: 0.'
+  if [ "$base" != "$PULL_BASE" ]; then
+    warning "The checkout is not the merge commit of the pull request, so the policies are those of the commit that the change began at, ${base:0:12}, and may be older than those of the base branch. Check out the merge commit (no ref) with fetch-depth: 2."
+  fi
   compare "$base" 'the merge base with the base branch'
 }
 
 pushed() {
   sha "$PUSH_BEFORE" || without 'this is the first push of the branch.'
   if [ "$head" != "$GITHUB_SHA" ]; then
-    ours merge-base --is-ancestor -- "$PUSH_BEFORE" "$head" 2>/dev/null || without 'what is checked out is not what was pushed.'
+    ours merge-base --is-ancestor -- "$PUSH_BEFORE" "$head" 2>/dev/null || without 'the checkout is not what was pushed.'
   fi
   compare "$PUSH_BEFORE" 'what the branch was before the push'
 }
 
 grouped() {
   sha "$GROUP_BASE" || without 'the event names no base.'
-  [ "$head" = "$GITHUB_SHA" ] || without 'what is checked out is not the merge group.'
+  [ "$head" = "$GITHUB_SHA" ] || without 'the checkout is not the merge group.' 'Check out without a ref.'
   compare "$GROUP_BASE" 'what the merge group is merged into'
 }
 
 compare() {
-  [ "$1" != "$head" ] || without 'what is checked out is the base itself, with nothing of the change in it.'
+  [ "$1" != "$head" ] || without 'the checkout is the base itself, with nothing of the change in it.'
   ensure "$1"
   found "$1" "$2"
 }
@@ -110,7 +124,20 @@ compare() {
 # ensure ends the step when the commit is not there and can't be fetched.
 ensure() {
   have "$1" || fetch "$1" ||
-    without "the commit $1 is not in the checkout and could not be fetched (it may be gone after a forced push). Check out with fetch-depth: 2."
+    without "the commit ${1:0:12} is not in the checkout, and could not be fetched: $(reason)" "$remedy"
+}
+
+# reason tells, of the log of a fetch that failed, why. It sets no remedy, since
+# it runs in a subshell: that is the same for all.
+remedy='Check out the merge commit (no ref) with fetch-depth: 2.'
+reason() {
+  case $(LC_ALL=C tr '[:upper:]' '[:lower:]' <"$fetched") in
+  *'not our ref'* | *"couldn't find remote ref"* | *'no such remote ref'* | *'unadvertised object'*)
+    printf '%s does not have it, perhaps after a forced push.' "$GITHUB_REPOSITORY" ;;
+  *authenticat* | *'could not read username'* | *'could not read password'* | *'error: 401'* | *'error: 403'* | *'returned error: 404'* | *'not found'* | *denied*)
+    printf "the job's token may not read %s. Give the job the permission contents: read." "$GITHUB_REPOSITORY" ;;
+  *) printf 'the log has what git said.' ;;
+  esac
 }
 
 # sha tells whether a commit is named in full, and is not the zeros of none.
@@ -131,13 +158,18 @@ open() {
   [ ! -f "$dotgit/commondir" ] || common=$(CDPATH='' cd -- "$dotgit" && cd -- "$(line commondir)" && pwd) || return 1
   objects=$common/objects
   [ -d "$objects" ] && [ -f "$dotgit/HEAD" ] || return 1
-  repository=$(temporary)/git || fail 3 'no temporary directory could be made'
+  fetched=$(temporary)/fetch.log || fail 3 'no temporary directory could be made'
+  : >"$fetched"
+  repository=${fetched%/*}/git
   mkdir -p "$repository/objects" "$repository/refs"
   printf 'ref: refs/heads/none\n' >"$repository/HEAD"
   [ ! -f "$common/shallow" ] || cp -- "$common/shallow" "$repository/shallow"
-  if cat "$common/config" "$dotgit/config.worktree" 2>/dev/null | grep -qi '^[[:space:]]*sparsecheckout[[:space:]]*=[[:space:]]*true'; then
-    warning 'The checkout is sparse: what is not in it counts as deleted.'
-  fi
+}
+
+# sparse tells whether the checkout leaves files out on purpose.
+sparse() {
+  cat "$common/config" "$dotgit/config.worktree" 2>/dev/null |
+    grep -qiE '(^|\])[[:space:]]*sparsecheckout[[:space:]]*($|=[[:space:]]*"?(true|yes|on|1))'
 }
 
 # linked follows the file that a work tree or a submodule has in place of .git.
@@ -221,8 +253,11 @@ fetch() {
       export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0="http.$GITHUB_SERVER_URL/.extraheader" GIT_CONFIG_VALUE_0="AUTHORIZATION: basic $credentials"
     fi
     printf 'fetching %s\n' "$1"
-    quoted ours fetch --quiet --depth=1 --no-tags --no-recurse-submodules --end-of-options "$GITHUB_SERVER_URL/$GITHUB_REPOSITORY" "$1"
+    quoted logged ours fetch --quiet --depth=1 --no-tags --no-recurse-submodules --end-of-options "$GITHUB_SERVER_URL/$GITHUB_REPOSITORY" "$1"
   ) && have "$1"
 }
+
+# logged shows what a command says, and keeps it for reason.
+logged() { "$@" 2>&1 | tee "$fetched"; }
 
 main

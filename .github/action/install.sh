@@ -49,14 +49,12 @@ download() {
     fail 3 "$url could not be fetched: give the program by binary-path, or build it with version: source"
 }
 
-# build builds the action's own source, unless the cache had it.
+# build builds the action's own source.
 build() {
-  [ -x "$1" ] && return
   command -v go >/dev/null || fail 3 'there is no go to build the program with'
   printf 'building preadmit from the source of the action\n'
   GOFLAGS='' GOWORK=off CGO_ENABLED=0 quoted go build -C "$root" -trimpath -buildvcs=false -ldflags '-s -w' -o "$1" ./cmd/preadmit ||
     fail 3 'the program could not be built from the source of the action'
-  [ -z "$KEY" ] || output save true
 }
 
 # found checks that the program runs here, and says which it is.

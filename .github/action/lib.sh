@@ -59,6 +59,10 @@ boolean() {
 # posix gives a path of Windows forward slashes, which every program there takes.
 posix() { printf '%s' "${1//\\//}"; }
 
+# native is a directory as programs other than this shell name it: on Windows
+# with its drive.
+native() { (CDPATH='' cd -- "$1" && { pwd -W 2>/dev/null || pwd; }); }
+
 # temporary is a directory for this job alone.
 temporary() { mktemp -d "$(posix "${RUNNER_TEMP:-${TMPDIR:-/tmp}}")/preadmit.XXXXXX"; }
 
@@ -69,10 +73,16 @@ trim() {
   printf '%s' "${s%"${s##*[![:space:]]}"}"
 }
 
-# fork tells whether the change comes from another repository.
-fork() {
-  [ "${GITHUB_EVENT_NAME:-}" = pull_request ] && [ "${HEAD_REPOSITORY:-}" != "${GITHUB_REPOSITORY:-}" ]
+# pulled tells whether the event is about a pull request, and has its merge commit.
+pulled() {
+  case ${GITHUB_EVENT_NAME:-} in
+  pull_request | pull_request_review | pull_request_review_comment) ;;
+  *) return 1 ;;
+  esac
 }
+
+# fork tells whether the change comes from another repository.
+fork() { pulled && [ "${HEAD_REPOSITORY:-}" != "${GITHUB_REPOSITORY:-}" ]; }
 
 # readonly_token tells whether the job's token may only read, whatever the workflow
 # asks for.

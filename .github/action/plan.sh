@@ -6,8 +6,12 @@
 #      commit as this script: who pins the action by its SHA pins the program;
 #   3. the action's own source.
 #
+# A release's archive may come from a cache, since its checksum is compared. A
+# program that was built from source has no checksum to compare with, and a pull
+# request can write to caches that its later runs read, so it is never cached.
+#
 # Outputs: kind (given, release, source), path, file, sha256, release,
-# go-version, and where what was fetched or built is kept: dir, key.
+# go-version, dir (where the program goes), key (of the archive in the cache).
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
 checksums=${BASH_SOURCE[0]%/*}/checksums.txt
@@ -52,22 +56,16 @@ from_release() {
   output release "$1"
   output file "$file"
   output sha256 "$sum"
-  keep "release-$sum"
+  output dir "$(posix "$RUNNER_TEMP")/preadmit-release-$sum"
+  [ "$INPUT_CACHE" = false ] || output key "preadmit-release-$sum"
 }
 
 from_source() {
   local go
-  go=$(sed -n 's/^go \([0-9.]*\)[[:space:]]*$/\1/p' "$root/go.mod")
+  go=$(sed -n 's/^toolchain go\([0-9.]*\)[[:space:]]*$/\1/p' "$root/go.mod")
   output kind source
   output go-version "$go"
-  platform
-  keep "source-$platform-go$go-$(digest)"
-}
-
-# keep says where the program is put, and under which key it is cached.
-keep() {
-  output dir "$(posix "$RUNNER_TEMP")/preadmit-$1"
-  [ "$INPUT_CACHE" = false ] || output key "preadmit-$1"
+  output dir "$(temporary)"
 }
 
 # platform sets what releases are named by.
@@ -85,18 +83,6 @@ platform() {
   *) fail 2 "there is no program for $RUNNER_OS on $RUNNER_ARCH: give one by binary-path" ;;
   esac
   platform=${os}_$arch
-}
-
-# digest is of all that the program is built from.
-digest() {
-  (
-    cd "$root"
-    find go.mod go.sum cmd render policy report tui -type f ! -path '*/testdata/*' ! -name '*_test.go' -print |
-      LC_ALL=C sort | while IFS= read -r f; do
-      printf '%s\n' "$f"
-      cat -- "$f"
-    done
-  ) | sha256
 }
 
 main

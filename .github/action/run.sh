@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs the check. What it finds does not fail this step: its exit code is an
-# output, so that the report can still be uploaded.
+# output, so that the report can still be uploaded. Exit code 0 or 1 without a
+# report becomes 3: nothing is known to have been checked.
 #
-# Outputs: exit-code, denied, new, undecided, suppressed, sarif-file,
-# report-json.
+# Outputs: exit-code, root (of the repository), sarif-file, report-json, and from
+# the report base, denied, new, undecided, suppressed, unchanged, fixed.
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
 # GitHub loses a summary of more than 1 MiB as a whole. preadmit's ends at
@@ -23,15 +24,26 @@ main() {
   arguments
   local code=0
   quoted check || code=$?
+  case $code in
+  0 | 1) complete || {
+    error "preadmit ended with exit code $code and left no complete report, so nothing is known to have been checked."
+    code=3
+  } ;;
+  esac
   output exit-code "$code"
+  output root "$(root)"
   reported
   annotate
   summarise
 }
 
-# arguments puts the inputs into args.
+# arguments puts the inputs into args. What is given by args comes first: a flag
+# there that lacks its value takes the first report in its place, and the check
+# fails for want of a report, instead of losing a path or the base.
 arguments() {
-  args=(check "--output=json=$dir/report.json" "--output=sarif=$dir/preadmit.sarif" "--output=markdown=$dir/summary.md"
+  args=(check)
+  further
+  args+=("--output=json=$dir/report.json" "--output=sarif=$dir/preadmit.sarif" "--output=markdown=$dir/summary.md"
     "--output=github=$dir/annotations.txt" --output=text --color=never)
   lines --policy= "$INPUT_POLICIES"
   lines --pack= "$INPUT_PACKS"
@@ -40,9 +52,47 @@ arguments() {
   [ -z "$INPUT_FAIL_ON" ] || args+=("--fail-on=$INPUT_FAIL_ON")
   [ "$INPUT_REQUIRE_COMPLETE" = false ] || args+=(--require-complete)
   [ -z "$INPUT_CATEGORY" ] || args+=("--category=$INPUT_CATEGORY")
-  lines '' "$INPUT_ARGS"
   args+=(--)
   lines '' "$INPUT_PATHS"
+}
+
+# further adds the input args: flags of preadmit check, but none that decides
+# what is compared and where the reports go.
+further() {
+  local l
+  while IFS= read -r l || [ -n "$l" ]; do
+    l=$(trim "$l")
+    case $l in
+    '') continue ;;
+    --base | --base=*) fail 2 "the input args holds \"$l\": use the input base" ;;
+    --category | --category=*) fail 2 "the input args holds \"$l\": use the input category" ;;
+    --output | --output=* | --help | --help=* | --color | --color=*) own "$l" ;;
+    -- | -) own "$l" ;;
+    --*) ;;
+    -*) [[ ! $l =~ ^-[vq]*[oh] ]] || own "$l" ;;
+    *) fail 2 "the input args holds \"$l\", which is no flag: use the input paths for a path, and --flag=value for a value" ;;
+    esac
+    args+=("$l")
+  done <<<"$INPUT_ARGS"
+}
+
+own() { fail 2 "the input args holds \"$1\", which is not for args: the action itself sets reports, colours and paths"; }
+
+# complete tells whether the reports were written to their end.
+complete() {
+  [ -f "$dir/report.json" ] && [ "$(sed -n 2p "$dir/report.json")" = '  "schema": "preadmit.report/v1",' ] &&
+    [ "$(tail -n 1 "$dir/report.json")" = '}' ] || return 1
+  [ "$INPUT_SARIF" = false ] || [ -f "$dir/preadmit.sarif" ]
+}
+
+# root is the repository's directory, which the report's places count from.
+root() {
+  local at=$PWD
+  while [ ! -e "$at/.git" ]; do
+    [ "$at" != "${at%/*}" ] || { native "$PWD"; return; }
+    at=${at%/*}
+  done
+  native "$at/"
 }
 
 # lines adds an argument for each line of an input that is not empty.
@@ -71,20 +121,25 @@ check() {
 # can look like a key.
 reported() {
   [ -f "$dir/report.json" ] || return 0
+  compared=$(sed -n 's/^  "base": {.*"commit":"\([0-9a-f]*\)"},$/\1/p' "$dir/report.json")
+  output base "$compared"
   output report-json "$dir/report.json"
   [ ! -f "$dir/preadmit.sarif" ] || output sarif-file "$dir/preadmit.sarif"
   awk '
     $0 == "  \"results\": [" { inside = 1; next }
     /^  \]/ { inside = 0 }
     !inside { next }
-    /"baseline":"absent",/ { next }
+    /"baseline":"absent",/ { fixed++; next }
     !/"outcome":"(fail|unknown|error)",/ { next }
     !/"suppression":null,/ { suppressed++; next }
-    /"baseline":"unchanged",/ { next }
+    /"baseline":"unchanged",/ { unchanged++; next }
     { counts++ }
     /"outcome":"fail","action":"deny",/ { denied++ }
     /"outcome":"(unknown|error)",/ { undecided++ }
-    END { print "denied=" denied + 0; print "new=" counts + 0; print "undecided=" undecided + 0; print "suppressed=" suppressed + 0 }
+    END {
+      print "denied=" denied + 0; print "new=" counts + 0; print "undecided=" undecided + 0; print "suppressed=" suppressed + 0
+      print "unchanged=" unchanged + 0; print "fixed=" fixed + 0
+    }
   ' "$dir/report.json" >>"$GITHUB_OUTPUT"
 }
 
@@ -113,7 +168,7 @@ summarise() {
   else
     cat -- "$dir/summary.md" >>"$GITHUB_STEP_SUMMARY"
   fi
-  [ -n "$BASE" ] || printf '\nNot compared with a base: %s\n' "$HOW" >>"$GITHUB_STEP_SUMMARY"
+  [ -n "${compared:-}" ] || printf '\nNot compared with a base: %s\n' "$HOW" >>"$GITHUB_STEP_SUMMARY"
 }
 
 main

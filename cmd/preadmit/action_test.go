@@ -23,12 +23,13 @@ func TestAction(t *testing.T) {
 	tests := map[string]func(*testing.T, *shop){
 		"events": testActionEvents, "fork": testActionFork, "outputs": testActionOutputs,
 		"hostile git": testActionHostileGit, "injection": testActionInjection, "release": testActionRelease,
+		"no report": testActionNoReport, "source": testActionSource,
 	}
 	if everyActionCase {
 		maps.Copy(tests, map[string]func(*testing.T, *shop){
 			"private": testActionPrivate, "annotations": testActionAnnotations, "inputs": testActionInputs,
 			"incomplete": testActionIncomplete, "sparse": testActionSparse, "environment": testActionEnvironment,
-			"cache": testActionCache, "source": testActionSource,
+			"cache": testActionCache, "checkout path": testActionCheckoutPath,
 		})
 	}
 	for name, test := range tests {
@@ -42,16 +43,20 @@ func TestAction(t *testing.T) {
 var everyActionCase = os.Getenv("PREADMIT_ACTION") != ""
 
 // usualEvents are those that are always tried.
-var usualEvents = []string{"pull request", "pull request, depth 1", "push", "first push", "push, forced long ago", "merge group"}
+var usualEvents = []string{
+	"pull request", "pull request, depth 1", "pull request, its head and one commit before", "push", "first push", "push, forced long ago", "merge group",
+}
 
 type outputsOf = map[string]string
 
-// testActionEvents holds the base that each event is compared with.
+// testActionEvents holds the base that each event is compared with, and that a
+// pull request or merge group without one fails.
 func testActionEvents(t *testing.T, s *shop) {
 	for name, test := range map[string]struct {
 		set    func(c *actionCase)
 		base   func(s *shop) string // "" is no base
-		notice string
+		notice string               // or warning
+		failed string               // the error, where there has to be a base
 	}{
 		"pull request": {
 			set:  func(c *actionCase) { c.checkout(c.shop.merge, "--depth=2") },
@@ -70,19 +75,34 @@ func testActionEvents(t *testing.T, s *shop) {
 				c.checkout(c.shop.change)
 				runGit(c.t, c.at, "fetch", "-q", "origin", "+refs/heads/*:refs/remotes/origin/*")
 			},
-			base: func(s *shop) string { return s.first },
+			base:   func(s *shop) string { return s.first },
+			notice: "may be older than those of the base branch",
 		},
 		"pull request, its head without history": {
 			set:    func(c *actionCase) { c.checkout(c.shop.change, "--depth=1") },
-			notice: "not enough history",
+			failed: "with fetch-depth: 2, or keep the ref with fetch-depth: 0",
+		},
+		"pull request, its head and one commit before": { // main is one commit ahead
+			set: func(c *actionCase) {
+				c.checkout(c.shop.change, "--depth=2")
+				loosen(c.t, c.at)
+			},
+			failed: "with fetch-depth: 2, or keep the ref with fetch-depth: 0",
+		},
+		"pull request, reviewed": {
+			set: func(c *actionCase) {
+				c.job.GitHub["event_name"] = "pull_request_review"
+				c.checkout(c.shop.merge, "--depth=2")
+			},
+			base: func(s *shop) string { return s.main },
 		},
 		"pull request, the base checked out": {
 			set:    func(c *actionCase) { c.checkout(c.shop.main) },
-			notice: "the base itself",
+			failed: "the base itself",
 		},
 		"pull request, another commit": {
 			set:    func(c *actionCase) { c.checkout(c.shop.stray) },
-			notice: "not enough history",
+			failed: "not enough history",
 		},
 		"push": {
 			set: func(c *actionCase) {
@@ -106,7 +126,7 @@ func testActionEvents(t *testing.T, s *shop) {
 			set: func(c *actionCase) {
 				c.event("push", "", strings.Repeat("de", 20)).checkout(c.shop.merge, "--depth=1")
 			},
-			notice: "could not be fetched",
+			notice: "perhaps after a forced push",
 		},
 		"first push": {
 			set: func(c *actionCase) {
@@ -126,6 +146,13 @@ func testActionEvents(t *testing.T, s *shop) {
 			},
 			base: func(s *shop) string { return s.main },
 		},
+		"merge group, another commit": {
+			set: func(c *actionCase) {
+				c.event("merge_group", "", "").checkout(c.shop.change)
+				loosen(c.t, c.at)
+			},
+			failed: "not the merge group",
+		},
 		"schedule": {
 			set: func(c *actionCase) {
 				c.job.GitHub["event_name"] = "schedule"
@@ -137,7 +164,7 @@ func testActionEvents(t *testing.T, s *shop) {
 		},
 		"a revision": {
 			set:  func(c *actionCase) { c.input("base", "HEAD^2").checkout(c.shop.merge) },
-			base: func(*shop) string { return "HEAD^2" },
+			base: func(s *shop) string { return s.change },
 		},
 		"a commit that is not here": {
 			set:  func(c *actionCase) { c.input("base", c.shop.first).checkout(c.shop.merge, "--depth=1") },
@@ -164,7 +191,7 @@ func testActionEvents(t *testing.T, s *shop) {
 				c.checkout(c.shop.merge, "--depth=2")
 				os.RemoveAll(filepath.Join(c.at, ".git"))
 			},
-			notice: "no git repository",
+			failed: "no git repository",
 		},
 	} {
 		if !everyActionCase && !slices.Contains(usualEvents, name) {
@@ -175,6 +202,13 @@ func testActionEvents(t *testing.T, s *shop) {
 			c := newActionCase(t, s)
 			test.set(c)
 			r := c.run()
+			if test.failed != "" {
+				want(t, r, outputsOf{"exit-code": "3", "base": "", "denied": "", "report-json": ""})
+				if got := said(r, "error"); !strings.Contains(got, test.failed) || !strings.Contains(got, "base: none") {
+					t.Errorf("error %q, want one with %q\n%s", got, test.failed, r.Log)
+				}
+				return
+			}
 			base := ""
 			if test.base != nil {
 				base = test.base(c.shop)
@@ -183,16 +217,11 @@ func testActionEvents(t *testing.T, s *shop) {
 			switch base {
 			case "":
 				outputs["denied"], outputs["new"] = "2", "2" // legacy too
-			case "HEAD^2":
+			case c.shop.change, c.shop.stray:
 				outputs["exit-code"], outputs["denied"], outputs["new"] = "0", "0", "0"
-			case c.shop.stray:
-				outputs["exit-code"], outputs["denied"], outputs["new"] = "0", "0", "0"
-			}
-			if name == "pull request, the base checked out" {
-				outputs["denied"], outputs["new"] = "1", "1" // legacy alone
 			}
 			want(t, r, outputs)
-			if got := said(r, "notice"); (test.notice == "") != (got == "") || !strings.Contains(got, test.notice) {
+			if got := said(r, "notice") + said(r, "warning"); (test.notice == "") != (got == "") || !strings.Contains(got, test.notice) {
 				t.Errorf("notice %q, want one with %q\n%s", got, test.notice, r.Log)
 			}
 			if base == c.shop.main && !strings.Contains(r.Log, "change: 1 object updated,") {
@@ -201,6 +230,20 @@ func testActionEvents(t *testing.T, s *shop) {
 			checkUpload(t, c)
 		})
 	}
+}
+
+// loosen makes a checkout's configuration, suppressions and policies let
+// everything pass.
+func loosen(t *testing.T, at string) {
+	t.Helper()
+	put(t, filepath.Join(at, ".preadmit/config.yaml"), "fail-on: never\n")
+	put(t, filepath.Join(at, ".preadmit/suppressions.yaml"), "suppressions:\n- {rule: '**', object: '**', reason: x, expires: 2099-01-01}\n")
+	policy := filepath.Join(at, "policies/replicas.yaml")
+	data, err := os.ReadFile(policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, policy, strings.ReplaceAll(string(data), "[Deny]", "[Audit]"))
 }
 
 // checkUpload holds that the report was uploaded, and is true of the checkout.
@@ -217,7 +260,7 @@ func checkUpload(t *testing.T, c *actionCase) {
 }
 
 // testActionPrivate holds that the token fetches the base of a private
-// repository, and that without one everything counts.
+// repository, and that without one the check fails and says why.
 func testActionPrivate(t *testing.T, s *shop) {
 	c := newActionCase(t, s.private()).checkout(newestMerge, "--depth=1")
 	want(t, c.run(), outputsOf{"exit-code": "1", "base": c.shop.main, "denied": "1"})
@@ -225,9 +268,9 @@ func testActionPrivate(t *testing.T, s *shop) {
 	c = newActionCase(t, s.private()).checkout(newestMerge, "--depth=1")
 	c.job.Token = ""
 	r := c.run()
-	want(t, r, outputsOf{"exit-code": "1", "base": "", "denied": "2"})
-	if !strings.Contains(said(r, "notice"), "could not be fetched") {
-		t.Errorf("no notice:\n%s", r.Log)
+	want(t, r, outputsOf{"exit-code": "3", "base": "", "denied": ""})
+	if got := said(r, "error"); !strings.Contains(got, "may not read acme/shop") || strings.Contains(got, "forced push") {
+		t.Errorf("the error is %q\n%s", got, r.Log)
 	}
 	for step, env := range c.run().Env {
 		for k, v := range env {
@@ -317,7 +360,7 @@ func testActionInputs(t *testing.T, s *shop) {
 	}{
 		{"base", "--output=/tmp/x", outputsOf{"exit-code": "2", "base": "", "denied": ""}, `begins with "-"`},
 		{"base", "main\n::error::x", outputsOf{"exit-code": "2", "base": ""}, "control character"},
-		{"base", "nowhere", outputsOf{"exit-code": "2", "base": "nowhere", "denied": ""}, "nowhere"},
+		{"base", "nowhere", outputsOf{"exit-code": "2", "base": "", "denied": ""}, "nowhere"},
 		{"sarif", "yes", outputsOf{"exit-code": "2"}, "neither true nor false"},
 		{"summary", "", outputsOf{"exit-code": "2"}, "neither true nor false"},
 		{"cache", "1", outputsOf{"exit-code": "2"}, "neither true nor false"},
@@ -335,6 +378,18 @@ func testActionInputs(t *testing.T, s *shop) {
 		{"packs", "pod-security-restricted", outputsOf{"exit-code": "1"}, "of 3 policies"},
 		{"args", "--timeout=1ns", outputsOf{"exit-code": "3"}, "not done after"},
 		{"args", "--verbose\n--kube-version=1.33", outputsOf{"exit-code": "1", "denied": "1"}, "unchanged"},
+		{"args", "--help", outputsOf{"exit-code": "2", "denied": ""}, `holds "--help"`},
+		{"args", "-vh", outputsOf{"exit-code": "2"}, `holds "-vh"`},
+		{"args", "--base=HEAD", outputsOf{"exit-code": "2", "base": ""}, "use the input base"},
+		{"args", "--category=x", outputsOf{"exit-code": "2"}, "use the input category"},
+		{"args", "--output=json=/tmp/x", outputsOf{"exit-code": "2"}, "sets reports"},
+		{"args", "-ojson=x", outputsOf{"exit-code": "2"}, `holds "-ojson=x"`},
+		{"args", "-qvo", outputsOf{"exit-code": "2"}, `holds "-qvo"`},
+		{"args", "--", outputsOf{"exit-code": "2"}, `holds "--"`},
+		{"args", "-", outputsOf{"exit-code": "2"}, `holds "-"`},
+		{"args", "--kube-version\n1.33", outputsOf{"exit-code": "2"}, `"1.33", which is no flag`},
+		{"args", "apps/legacy.yaml", outputsOf{"exit-code": "2"}, "use the input paths"},
+		{"args", "--as", outputsOf{"exit-code": "3", "denied": ""}, "left no complete report"},
 		{"with", "policies/replicas.yaml", outputsOf{"exit-code": "1", "denied": "1"}, ""},
 	} {
 		t.Run(test.name+" "+test.value, func(t *testing.T) {
@@ -356,8 +411,8 @@ func testActionInputs(t *testing.T, s *shop) {
 func testActionOutputs(t *testing.T, s *shop) {
 	c := newActionCase(t, s).checkout(newestMerge, "--depth=2").input("category", "shop/prod")
 	r := c.run()
-	want(t, r, outputsOf{"exit-code": "1", "version": version})
-	if !bytes.Contains(c.sent, []byte(`"id": "shop/prod/"`)) || c.uses["sarif_file"] != r.Outputs["sarif-file"] {
+	want(t, r, outputsOf{"exit-code": "1", "version": version, "unchanged": "1", "fixed": "0"})
+	if !bytes.Contains(c.sent, []byte(`"id": "shop/prod/"`)) || c.uses["sarif_file"] != r.Outputs["sarif-file"] || c.uses["checkout_path"] != c.at {
 		t.Errorf("uploaded %v", c.uses)
 	}
 	if !strings.HasPrefix(r.Summary, "## preadmit: 1 denied") {
@@ -379,6 +434,57 @@ func testActionOutputs(t *testing.T, s *shop) {
 	if !strings.Contains(r.Summary, "Not compared with a base: no base was asked for") {
 		t.Errorf("summary:\n%s", r.Summary)
 	}
+}
+
+// testActionCheckoutPath holds that the upload is told where the checkout is,
+// when that is not the workspace.
+func testActionCheckoutPath(t *testing.T, s *shop) {
+	c := newActionCase(t, s).input("working-directory", "deploy/policies/..").input("base", "auto")
+	workspace := c.at
+	c.at = filepath.Join(workspace, "deploy")
+	c.checkout(newestMerge, "--depth=2")
+	want(t, c.run(), outputsOf{"exit-code": "1", "base": s.main, "denied": "1"})
+	if c.uses["checkout_path"] != c.at || c.job.Workspace != workspace {
+		t.Errorf("the upload has %v", c.uses)
+	}
+	checkUpload(t, c)
+}
+
+// testActionNoReport holds that a program that ends well without a report, or
+// with half of one, does not pass.
+func testActionNoReport(t *testing.T, s *shop) {
+	for _, body := range []string{
+		"", `report='{\n'`, `report='{\n  "schema": "preadmit.report/v1",\n  "results": [\n'`, `report='{\n  "schema": "preadmit.test/v1",\n}\n'`,
+	} {
+		c := newActionCase(t, s).checkout(newestMerge, "--depth=2").input("sarif", "false")
+		program := filepath.Join(t.TempDir(), "preadmit")
+		put(t, program, "#!/bin/bash\n[ \"$1\" = version ] && { echo 'preadmit 1 x'; exit; }\n"+body+"\nfor a; do case $a in --output=json=*) [ -z \"$report\" ] || printf \"$report\" >\"${a#*=*=}\";; esac; done\nexit 0\n")
+		r := c.input("binary-path", program).run()
+		want(t, r, outputsOf{"exit-code": "3"})
+		if !strings.Contains(said(r, "error"), "left no complete report") {
+			t.Errorf("%q: what was said:\n%s", body, r.Log)
+		}
+	}
+	c := newActionCase(t, s).checkout(newestMerge, "--depth=2") // a report, but none to upload
+	want(t, c.input("binary-path", stub(t, "1", false)).run(), outputsOf{"exit-code": "3"})
+}
+
+// stub is the text of a program that says to be preadmit of a version and
+// leaves reports without results.
+func stubScript(version string, sarif bool) string {
+	script := "#!/bin/bash\n[ \"$1\" = version ] && { echo 'preadmit " + version + " x'; exit; }\nfor a; do case $a in\n" +
+		"--output=json=*) printf '{\\n  \"schema\": \"preadmit.report/v1\",\\n  \"results\": []\\n}\\n' >\"${a#*=*=}\" ;;\n"
+	if sarif {
+		script += "--output=sarif=*) printf '{}' >\"${a#*=*=}\" ;;\n"
+	}
+	return script + "esac; done\nexit 0\n"
+}
+
+func stub(t *testing.T, version string, sarif bool) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "preadmit")
+	put(t, program, stubScript(version, sarif))
+	return program
 }
 
 // testActionIncomplete holds that what can't be looked at is told apart.

@@ -42,8 +42,8 @@ func testActionHostileGit(t *testing.T, s *shop) {
 		c = newActionCase(t, s).checkout(newestMerge, "--depth=2")
 		put(t, filepath.Join(c.at, ".git/HEAD"), head)
 		r := c.run()
-		want(t, r, outputsOf{"exit-code": "1", "base": ""})
-		if !strings.Contains(said(r, "notice"), "has no commit") {
+		want(t, r, outputsOf{"exit-code": "3", "base": ""})
+		if !strings.Contains(said(r, "error"), "has no commit") {
 			t.Errorf("HEAD %.20q:\n%s", head, r.Log)
 		}
 	}
@@ -54,10 +54,15 @@ func testActionHostileGit(t *testing.T, s *shop) {
 
 // testActionSparse holds that a checkout that is not whole is said to be.
 func testActionSparse(t *testing.T, s *shop) {
-	c := newActionCase(t, s).checkout(newestMerge, "--depth=2")
-	runGit(t, c.at, "sparse-checkout", "set", "apps", "policies")
-	if r := c.run(); !strings.Contains(said(r, "warning"), "sparse") {
-		t.Errorf("no warning:\n%s", r.Log)
+	for _, base := range []string{"auto", "none", "HEAD^1"} {
+		c := newActionCase(t, s).checkout(newestMerge, "--depth=2").input("base", base)
+		runGit(t, c.at, "sparse-checkout", "set", "apps", "policies")
+		if base != "auto" {
+			runGit(t, c.at, "config", "--worktree", "core.sparseCheckout", "yes")
+		}
+		if r := c.run(); !strings.Contains(said(r, "warning"), "without sparse-checkout") {
+			t.Errorf("base %s: no warning:\n%s", base, r.Log)
+		}
 	}
 }
 
@@ -96,12 +101,12 @@ printf '::add-mask::forged\n  ::set-output name=denied::9\n##[error]forged\n::st
 printf '::add-mask::forged\r' >&2
 for a; do case $a in
 --output=github=*) printf 'x\n::add-mask::forged\n##[error]forged\n::error file=a,line=1,title=t::fine\r::add-mask::forged\n' >"${a#*=*=}";;
---output=json=*) printf '{\n  "results": [\n    {"outcome":"pass","action":"deny","message":"\\"outcome\\":\\"fail\\",\\"action\\":\\"deny\\",","baseline":"new","suppression":null,"fingerprint":""},\n    {"outcome":"fail","action":"deny","message":"","baseline":"new","suppression":null,"fingerprint":""}\n  ],\n  "proposed": [\n    {"outcome":"fail","action":"deny","baseline":"new","suppression":null,"fingerprint":""}\n  ]\n}\n' >"${a#*=*=}";;
+--output=json=*) printf '{\n  "schema": "preadmit.report/v1",\n  "results": [\n    {"outcome":"pass","action":"deny","message":"\\"outcome\\":\\"fail\\",\\"action\\":\\"deny\\",","baseline":"new","suppression":null,"fingerprint":""},\n    {"outcome":"fail","action":"deny","message":"","baseline":"new","suppression":null,"fingerprint":""}\n  ],\n  "proposed": [\n    {"outcome":"fail","action":"deny","baseline":"new","suppression":null,"fingerprint":""}\n  ]\n}\n' >"${a#*=*=}";;
 --output=markdown=*) { printf '## head\n\n### a\n\n'; head -c 3000000 /dev/zero | tr '\0' x; } >"${a#*=*=}";;
 esac; done
 exit 1
 `)
-	c.input("binary-path", program)
+	c.input("binary-path", program).input("sarif", "false")
 	r = c.run()
 	want(t, r, outputsOf{"exit-code": "1", "denied": "1", "new": "1", "sarif-file": "", "version": "9.9"})
 	only(t, r)
@@ -116,8 +121,8 @@ func testActionEnvironment(t *testing.T, s *shop) {
 	c := newActionCase(t, s).checkout(newestMerge, "--depth=2").input("sarif", "false")
 	seen := filepath.Join(t.TempDir(), "seen")
 	program := filepath.Join(t.TempDir(), "preadmit")
-	put(t, program, "#!/bin/bash\n[ \"$1\" = version ] && { echo 'preadmit 1 x'; exit; }\nexport -p >"+seen+"\nexit 0\n")
-	want(t, c.input("binary-path", program).run(), outputsOf{"exit-code": "0", "denied": ""})
+	put(t, program, "#!/bin/bash\n[ \"$1\" = version ] && { echo 'preadmit 1 x'; exit; }\nexport -p >"+seen+"\n"+strings.TrimPrefix(stubScript("1", false), "#!/bin/bash\n"))
+	want(t, c.input("binary-path", program).run(), outputsOf{"exit-code": "0", "denied": "0"})
 	data, err := os.ReadFile(seen)
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 // testActionRelease holds that a release is run when it is the file whose
 // checksum the commit has, and then only.
 func testActionRelease(t *testing.T, s *shop) {
-	archive := tarball(t, "preadmit", "#!/bin/bash\n[ \"$1\" = version ] && echo 'preadmit 0.3.0 linux/amd64'\nexit 0\n")
+	archive := tarball(t, "preadmit", stubScript("0.3.0", true))
 	good := fmt.Sprintf("%x  preadmit_0.3.0_linux_amd64.tar.gz\n", sha256.Sum256(archive))
 	bad := strings.Repeat("ab", 32) + "  preadmit_0.3.0_linux_amd64.tar.gz\n"
 	cached := map[string]string{}
@@ -37,7 +37,7 @@ func testActionRelease(t *testing.T, s *shop) {
 		{"hostile version", good, "../../x_linux", "X64", outputsOf{"exit-code": "2"}, nil, "knows no checksum"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := newActionCase(t, s).checkout(newestMerge, "--depth=2").input("binary-path", "").input("version", test.version)
+			c := newActionCase(t, s).checkout(newestMerge, "--depth=2").input("binary-path", "").input("version", test.version).input("sarif", "false")
 			c.job.Arch = test.arch
 			c.dir = actionCopy(t, test.checksums)
 			bin := t.TempDir()
@@ -66,7 +66,7 @@ func testActionRelease(t *testing.T, s *shop) {
 
 // testActionCache holds that a cache is believed no more than the network.
 func testActionCache(t *testing.T, s *shop) {
-	archive := tarball(t, "preadmit", "#!/bin/bash\n[ \"$1\" = version ] && echo 'preadmit 0.3.0 linux/amd64'\nexit 0\n")
+	archive := tarball(t, "preadmit", stubScript("0.3.0", true))
 	poisoned := string(tarball(t, "preadmit", "#!/bin/bash\n[ \"$1\" = version ] && echo 'preadmit 6.6.6 x'\nexit 0\n"))
 	for _, content := range []string{string(archive), poisoned} {
 		c := newActionCase(t, s).checkout(newestMerge, "--depth=2").input("binary-path", "")
@@ -97,43 +97,42 @@ func testActionCache(t *testing.T, s *shop) {
 	}
 }
 
-// testActionSource holds that without a release the action builds itself, once.
+// testActionSource holds that without a release the action builds itself, and
+// that it neither takes the program from a cache nor leaves it in one: a pull
+// request could have put another there.
 func testActionSource(t *testing.T, s *shop) {
-	c := newActionCase(t, s).checkout(newestMerge, "--depth=2").input("binary-path", "").input("version", "source")
 	bin := t.TempDir()
-	put(t, filepath.Join(bin, "go"), "#!/bin/bash\nprintf '%s|' \"$CGO_ENABLED$GOFLAGS\" \"$@\" >>"+bin+"/args\nwhile [ \"$1\" != -o ]; do shift; done\nprintf '#!/bin/bash\\n[ \"$1\" = version ] && echo \"preadmit 0.1.0 x\"\\nexit 0\\n' >\"$2\"; chmod +x \"$2\"\n")
-	c.job.Path = bin + string(os.PathListSeparator) + c.job.Path
-	var keys []string
-	var goVersion string
-	kept := false
-	c.job.Uses["actions/cache/restore"] = func(with map[string]string) (map[string]string, error) {
-		keys = append(keys, with["key"])
-		return map[string]string{"cache-hit": fmt.Sprint(kept)}, nil
-	}
-	c.job.Uses["actions/cache/save"] = func(with map[string]string) (map[string]string, error) {
-		keys, kept = append(keys, with["key"]), true
-		return nil, nil
-	}
-	c.job.Uses["actions/setup-go"] = func(with map[string]string) (map[string]string, error) {
-		goVersion = with["go-version"]
-		return nil, nil
-	}
-	r := c.run()
-	want(t, r, outputsOf{"exit-code": "0", "version": "0.1.0"})
-	args, _ := os.ReadFile(filepath.Join(bin, "args"))
-	if !strings.HasPrefix(string(args), "0|build|-C|") || !strings.HasSuffix(string(args), "|./cmd/preadmit|") {
-		t.Errorf("built by %s", args)
-	}
-	if diff := cmp.Diff([]string{"actions/cache/restore", "actions/setup-go", "actions/cache/save"}, r.Used); diff != "" {
-		t.Errorf("used: -want +got:\n%s", diff)
-	}
-	mod, err := os.ReadFile("../../go.mod")
-	if err != nil || !strings.Contains(string(mod), "\ngo "+goVersion+"\n") {
-		t.Errorf("Go %q is not go.mod's", goVersion)
-	}
-	r = c.run() // from the cache
-	if diff := cmp.Diff([]string{"actions/cache/restore"}, r.Used); diff != "" || len(keys) != 3 || keys[0] != keys[1] || keys[1] != keys[2] {
-		t.Errorf("the second run used: -want +got:\n%s\nkeys %q", diff, keys)
+	put(t, filepath.Join(bin, "stub"), stubScript("0.1.0", true))
+	put(t, filepath.Join(bin, "go"), "#!/bin/bash\nprintf '%s|' \"$CGO_ENABLED$GOFLAGS\" \"$@\" >"+bin+"/args\nwhile [ \"$1\" != -o ]; do shift; done\ncp "+bin+"/stub \"$2\"\n")
+	for _, event := range []string{"pull_request", "push"} {
+		c := newActionCase(t, s).event(event, "acme/shop", s.main).checkout(newestMerge, "--depth=2").input("binary-path", "").input("version", "source")
+		c.job.Path = bin + string(os.PathListSeparator) + c.job.Path
+		var goVersion string
+		c.job.Uses["actions/setup-go"] = func(with map[string]string) (map[string]string, error) {
+			goVersion = with["go-version"]
+			if with["cache"] != "false" {
+				t.Error("setup-go keeps a cache")
+			}
+			return nil, nil
+		}
+		poison := stubScript("6.6.6", true)
+		c.job.Uses["actions/cache/restore"] = func(with map[string]string) (map[string]string, error) {
+			put(t, filepath.Join(with["path"], "preadmit"), poison)
+			return map[string]string{"cache-hit": "true"}, nil
+		}
+		r := c.run()
+		want(t, r, outputsOf{"exit-code": "0", "version": "0.1.0"})
+		args, _ := os.ReadFile(filepath.Join(bin, "args"))
+		if !strings.HasPrefix(string(args), "0|build|-C|") || !strings.HasSuffix(string(args), "|./cmd/preadmit|") {
+			t.Errorf("built by %s", args)
+		}
+		if diff := cmp.Diff([]string{"actions/setup-go", "github/codeql-action/upload-sarif"}, r.Used); diff != "" {
+			t.Errorf("%s: used: -want +got:\n%s", event, diff)
+		}
+		mod, err := os.ReadFile("../../go.mod")
+		if err != nil || !strings.Contains(string(mod), "\ntoolchain go"+goVersion+"\n") {
+			t.Errorf("Go %q is not go.mod's", goVersion)
+		}
 	}
 }
 
