@@ -386,10 +386,36 @@ func halves(sides ...*input) func(unit string) bool {
 		}
 		unread = append(unread, in.unread()...)
 	}
+	uncovered(half, sides)
 	return func(unit string) bool {
 		return half[unit] || slices.ContainsFunc(unread, func(name string) bool {
 			return unit == name || strings.HasPrefix(unit, name+"/")
 		})
+	}
+}
+
+// uncovered adds units to half that may be units only because another one of
+// their side failed: the base of a kustomization that can't be read is rendered
+// by itself. The other side has its files too, but not as a unit.
+func uncovered(half map[string]bool, sides []*input) {
+	units := make([]map[string]bool, len(sides))
+	hides := make([]bool, len(sides)) // whether something failed that may use others
+	for i, in := range sides {
+		units[i] = make(map[string]bool, len(in.head))
+		for _, u := range in.head {
+			units[i][u.Path] = true
+			hides[i] = hides[i] || u.Kind != "manifest" && u.Status() != "rendered"
+		}
+	}
+	for i, in := range sides {
+		for k, other := range sides {
+			for _, u := range in.head {
+				if hides[i] && !units[k][u.Path] {
+					_, err := fs.Stat(other.tree, u.Path)
+					half[u.Path] = half[u.Path] || err == nil
+				}
+			}
+		}
 	}
 }
 
@@ -459,7 +485,11 @@ func changes(reqs []policy.Request, half func(unit string) bool) []report.Change
 		}
 		c := report.Change{Operation: r.Operation, Object: r.Subject().Key()}
 		if r.Operation == policy.Update {
-			if from := r.OldObject.Key(); from != c.Object {
+			from := r.OldObject.Key()
+			if half(from.Unit) {
+				from.Unit = c.Object.Unit
+			}
+			if from != c.Object {
 				c.From = &from
 			}
 			if r.Unchanged() {
