@@ -82,12 +82,14 @@ offline: ## the same bytes without any network
 	$(GO) test -count=1 -run TestScript/offline -v ./cmd/preadmit
 
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
-action: ## the GitHub Action, step by step on checkouts of each event; the workflows; the scripts
+action: build ## the GitHub Action, step by step on checkouts of each event, and under act where it is installed; the workflows; the scripts
 	$(GO) vet ./testdata/action/runner
 	PREADMIT_ACTION=1 $(GO) test -count=1 -run '^TestAction' ./cmd/preadmit
 	$(GO) run $(ACTIONLINT)
-	@for f in .github/*/*.sh; do bash -n $$f || exit 1; done
-	@command -v shellcheck >/dev/null || { echo "no shellcheck: the scripts are only parsed"; exit 0; }; shellcheck -x -P SCRIPTDIR .github/*/*.sh
+	sed -n '/^name: preadmit$$/,/^```$$/p' README.md | sed '/^```$$/d; s/@<[^>]*>/@0000000000000000000000000000000000000000/' | $(GO) run $(ACTIONLINT) -
+	testdata/action/act/run.sh bin/preadmit
+	@for f in .github/*/*.sh testdata/action/act/run.sh; do bash -n $$f || exit 1; done
+	@command -v shellcheck >/dev/null || { echo "no shellcheck: the scripts are only parsed"; exit 0; }; shellcheck -x -P SCRIPTDIR .github/*/*.sh testdata/action/act/run.sh
 
 sarif: build ## SARIF reports by Microsoft's validator and codeql-action's own check, which npm installs
 	.github/sarif/validate.sh bin/preadmit

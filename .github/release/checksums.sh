@@ -9,6 +9,10 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 [[ ${1:-} =~ ^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$ ]] || { echo "usage: $0 X.Y.Z" >&2; exit 2; }
 
+# The version of Go is part of the program.
+GOTOOLCHAIN=$(sed -n 's/^toolchain //p' go.mod)
+export GOTOOLCHAIN
+
 GORELEASER_CURRENT_TAG=v$1 goreleaser release --snapshot --clean --skip=publish,announce,sbom,ko
 file=.github/action/checksums.txt
 {
