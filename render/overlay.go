@@ -33,10 +33,17 @@ type Overlay struct {
 // file of the tree.
 type layered struct {
 	data   []byte
-	starts []start                       // of the fields of data, in order
-	at     func(pointer string) []Origin // where the field of data at pointer is written
-	target string                        // the file of the tree, "" when written
+	starts []start    // of the fields of data, in order
+	at     Provenance // where the fields of data are written
+	fsys   fs.FS      // of the target, nil when written
+	target string
 }
+
+// placesOf is the Provenance of a file whose texts have no lines of their own.
+type placesOf func(pointer string) []Origin
+
+// At implements Provenance.
+func (f placesOf) At(pointer string) []Origin { return f(pointer) }
 
 // A start is where a field begins in a written file: its key, else its value.
 type start struct {
@@ -53,6 +60,12 @@ func NewOverlay(base fs.FS, hide func(name string) bool) *Overlay {
 // Write adds a YAML file with a value. at returns the places where the field at
 // a JSON pointer of value is written.
 func (o *Overlay) Write(name string, value any, at func(pointer string) []Origin) error {
+	return o.WriteFrom(name, value, placesOf(at))
+}
+
+// WriteFrom is Write with a Provenance that may also know, by a method Line like
+// that of Object, where each line of a text is written.
+func (o *Overlay) WriteFrom(name string, value any, at Provenance) error {
 	data, err := yaml.Marshal(value)
 	if err != nil {
 		return err
@@ -83,9 +96,10 @@ func startsOf(p *Positions) []start {
 	return starts
 }
 
-// pointer returns the innermost field that begins at or before a place. A
-// written file is in block style, so that is the field of the place.
-func (f *layered) pointer(at Span) string {
+// origins returns where the field at a place of a written file is written. The
+// file is in block style, so that is the innermost field that begins at or
+// before the place, and what stands on the lines below it is a line of its text.
+func (f *layered) origins(at Span) []Origin {
 	i, _ := slices.BinarySearchFunc(f.starts, at, func(s start, at Span) int {
 		if s.line < at.Line || s.line == at.Line && s.column <= at.Column {
 			return -1
@@ -93,19 +107,33 @@ func (f *layered) pointer(at Span) string {
 		return 1
 	})
 	if i == 0 {
-		return ""
+		return f.at.At("")
 	}
-	return f.starts[i-1].pointer
+	field := f.starts[i-1]
+	if lines, ok := f.at.(interface {
+		Line(pointer string, n int) []Origin
+	}); ok && at.Line > field.line {
+		if found := lines.Line(field.pointer, at.Line-field.line-1); len(found) > 0 {
+			return found
+		}
+	}
+	return f.at.At(field.pointer)
 }
 
 // WriteText adds a file with a text. Each place in it stands for the places at.
 func (o *Overlay) WriteText(name string, data []byte, at []Origin) {
-	o.add(name, &layered{data: data, at: func(string) []Origin { return at }})
+	o.add(name, &layered{data: data, at: placesOf(func(string) []Origin { return at })})
 }
 
 // Link adds another name of a file of the tree.
 func (o *Overlay) Link(name, target string) {
-	o.add(name, &layered{target: target})
+	o.LinkTo(name, o.base, target)
+}
+
+// LinkTo adds another name of a file of fsys, whose names are those of the run's
+// tree as well.
+func (o *Overlay) LinkTo(name string, fsys fs.FS, target string) {
+	o.add(name, &layered{fsys: fsys, target: target})
 }
 
 func (o *Overlay) add(name string, f *layered) {
@@ -156,6 +184,16 @@ func (p overlaid) Line(pointer string, n int) []Origin {
 	return nil
 }
 
+// Part is Object.Part.
+func (p overlaid) Part(pointer, part string) []Origin {
+	if parts, ok := p.Provenance.(interface {
+		Part(pointer, part string) []Origin
+	}); ok {
+		return p.overlay.all(parts.Part(pointer, part))
+	}
+	return nil
+}
+
 func (o *Overlay) all(origins []Origin) []Origin {
 	moved := make([]Origin, 0, len(origins))
 	for _, at := range origins {
@@ -175,11 +213,11 @@ func (o *Overlay) origins(at Origin) []Origin {
 	switch {
 	case f == nil:
 		return []Origin{at}
-	case f.target != "":
+	case f.fsys != nil:
 		at.File = f.target
 		return []Origin{at}
 	}
-	found := slices.Clone(f.at(f.pointer(at.Span)))
+	found := slices.Clone(f.origins(at.Span))
 	for i := range found {
 		if at.Role != "" && at.Role != Manifest {
 			found[i].Role = at.Role
@@ -191,8 +229,8 @@ func (o *Overlay) origins(at Origin) []Origin {
 // Open implements fs.FS.
 func (o *Overlay) Open(name string) (fs.File, error) {
 	if f := o.files[name]; f != nil {
-		if f.target != "" {
-			return o.base.Open(f.target)
+		if f.fsys != nil {
+			return f.fsys.Open(f.target)
 		}
 		return &overlayFile{Reader: bytes.NewReader(f.data), info: overlayInfo{path.Base(name), int64(len(f.data)), 0o444}}, nil
 	}
@@ -235,8 +273,8 @@ func (o *Overlay) Lstat(name string) (fs.FileInfo, error) {
 
 func (o *Overlay) stat(name, op string, stat func(fs.FS, string) (fs.FileInfo, error)) (fs.FileInfo, error) {
 	if f := o.files[name]; f != nil {
-		if f.target != "" {
-			return fs.Stat(o.base, f.target)
+		if f.fsys != nil {
+			return fs.Stat(f.fsys, f.target)
 		}
 		return overlayInfo{path.Base(name), int64(len(f.data)), 0o444}, nil
 	}

@@ -54,8 +54,27 @@ func TestOverlay(t *testing.T) {
 			t.Errorf("%s: %v", pointer, at)
 		}
 	}
+	lines := NewOverlay(base, nil)
+	if err := lines.WriteFrom("k.yaml", value, lineOf{}); err != nil {
+		t.Fatal(err)
+	}
+	data, _ = fs.ReadFile(lines, "k.yaml")
+	docs, _ = Documents("k.yaml", data, YAML11)
+	at := docs[0].Positions.Line("/patches/0/patch", 1)
+	if got := fmt.Sprint(lines.all(at)); got != "[/patches/0/patch:1]" {
+		t.Errorf("second line of the patch: %s", got)
+	}
 	moved := o.all([]Origin{{Span: Span{File: "app/b.yaml", Line: 4}, Role: Manifest}})
 	if got := fmt.Sprint(moved[0].Span); got != "lib/b.yaml:4" {
 		t.Error(got)
 	}
+}
+
+// lineOf places each line of a text.
+type lineOf struct{}
+
+func (lineOf) At(pointer string) []Origin { return []Origin{{Span: Span{File: pointer}}} }
+
+func (lineOf) Line(pointer string, n int) []Origin {
+	return []Origin{{Span: Span{File: pointer, Line: n}}}
 }

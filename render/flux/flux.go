@@ -1,0 +1,208 @@
+// Package flux follows the objects of Flux to what its controllers deploy for
+// them: Kustomization and HelmRelease.
+//
+// The sources that they name are found in the tree (source.go, ignore.go,
+// artifact.go). A Kustomization is built by the renderer of kustomizations from
+// the files of its source and a kustomization.yaml that this package lays over
+// them, as the controller writes it (generate.go). Variables are then replaced
+// by Flux's own library (substitute.go). A HelmRelease is rendered by the
+// renderer of charts with values composed here (values.go), and then
+// post-rendered (postrender.go). Every field keeps the places that made it.
+package flux
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// The API groups of Flux.
+const (
+	kustomizeGroup  = "kustomize.toolkit.fluxcd.io"
+	helmGroup       = "helm.toolkit.fluxcd.io"
+	sourceGroup     = "source.toolkit.fluxcd.io"
+	extensionsGroup = "source.extensions.fluxcd.io"
+)
+
+// A Resolver renders what Flux deploys for an object. It is safe for concurrent
+// use.
+type Resolver struct{}
+
+// New returns a Resolver.
+func New() *Resolver { return &Resolver{} }
+
+var _ render.Resolver = (*Resolver)(nil)
+
+// A method resolves the objects of one kind.
+type method struct {
+	id      string // the first part of the unit's ID
+	account string // of the controller, in its namespace
+	resolve func(*task) error
+}
+
+func methodOf(o *render.Object) (method, bool) {
+	gvk := o.GroupVersionKind()
+	switch (schema.GroupKind{Group: gvk.Group, Kind: gvk.Kind}) {
+	case schema.GroupKind{Group: kustomizeGroup, Kind: "Kustomization"}:
+		return method{"flux", "kustomize-controller", (*task).kustomization}, true
+	case schema.GroupKind{Group: helmGroup, Kind: "HelmRelease"}:
+		return method{"helmrelease", "helm-controller", (*task).helmRelease}, true
+	}
+	return method{}, false
+}
+
+// Follows implements render.Resolver.
+func (*Resolver) Follows(o *render.Object) bool {
+	_, ok := methodOf(o)
+	return ok
+}
+
+// Resolve implements render.Resolver.
+func (*Resolver) Resolve(ctx context.Context, o *render.Object, w *render.World) *render.Unit {
+	m, _ := methodOf(o)
+	t := &task{ctx: ctx, world: w, object: o}
+	t.unit = &render.Unit{
+		Source:  render.Source{Kind: "flux", Owner: o},
+		ID:      m.id + "/" + o.GetNamespace() + "/" + o.GetName(),
+		Name:    o.GetName(),
+		Cluster: w.Cluster.Name,
+		User:    serviceAccount("flux-system", m.account),
+	}
+	if at := o.At(""); len(at) > 0 {
+		t.unit.Origin = at[0]
+	}
+	err := m.resolve(t)
+	t.unit.Err = errors.Join(append(t.warnings, err)...)
+	if failed(t.unit.Err) {
+		t.unit.Objects = nil
+	}
+	return t.unit
+}
+
+// A task is one object at its resolution.
+type task struct {
+	ctx      context.Context
+	world    *render.World
+	object   *render.Object
+	unit     *render.Unit
+	warnings []error
+}
+
+func serviceAccount(namespace, name string) string {
+	return "system:serviceaccount:" + namespace + ":" + name
+}
+
+// failed reports whether err holds more than warnings.
+func failed(err error) bool {
+	for _, e := range render.Errors(err) {
+		if !e.Warning {
+			return true
+		}
+	}
+	return false
+}
+
+// error returns an error at a field of the task's object.
+func (t *task) error(pointer, rule, format string, args ...any) *render.Error {
+	return errorAt(t.object, pointer, rule, format, args...)
+}
+
+// missing is error for what is not in the tree.
+func (t *task) missing(pointer, rule, format string, args ...any) *render.Error {
+	e := t.error(pointer, rule, format, args...)
+	e.Missing = true
+	return e
+}
+
+// warn notes something that does not keep the unit from being rendered.
+func (t *task) warn(e *render.Error) {
+	e.Warning = true
+	t.warnings = append(t.warnings, e)
+}
+
+func errorAt(o *render.Object, pointer, rule, format string, args ...any) *render.Error {
+	e := &render.Error{Rule: rule, Err: fmt.Errorf(format, args...)}
+	if at := o.At(pointer); len(at) > 0 {
+		e.Span = at[0].Span
+	}
+	return e
+}
+
+// spec decodes the object's spec into a struct. Fields that the struct does not
+// have are left out.
+func (t *task) spec(into any) error { return decodeSpec(t.object, into) }
+
+func decodeSpec(o *render.Object, into any) error {
+	data, err := json.Marshal(o.Object["spec"])
+	if err != nil {
+		return errorAt(o, "/spec", "invalid-spec", "spec of %s %s can't be read", o.GetKind(), o.GetName())
+	}
+	err = json.Unmarshal(data, into)
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		return errorAt(o, render.FieldPointer("spec."+wrong.Field), "invalid-spec", "spec.%s of %s %s can't be a value of type %s",
+			wrong.Field, o.GetKind(), o.GetName(), wrong.Value)
+	}
+	if err != nil {
+		return errorAt(o, "/spec", "invalid-spec", "spec of %s %s can't be read", o.GetKind(), o.GetName())
+	}
+	return nil
+}
+
+// A target is the part of a spec that says where, and as whom, its objects are
+// applied.
+type target struct {
+	Suspend            bool   `json:"suspend"`
+	ServiceAccountName string `json:"serviceAccountName"`
+	KubeConfig         *struct {
+		SecretRef    *reference `json:"secretRef"`
+		ConfigMapRef *reference `json:"configMapRef"`
+	} `json:"kubeConfig"`
+}
+
+type reference struct {
+	Kind      string `json:"kind"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+}
+
+func (r reference) String() string { return r.Kind + " " + r.Namespace + "/" + r.Name }
+
+// aim sets the unit's cluster, user and state.
+func (t *task) aim(to target) {
+	if to.Suspend {
+		t.unit.State = render.Suspended
+		t.unit.Reason = "spec.suspend is true, so Flux does not apply it"
+	}
+	if to.ServiceAccountName != "" {
+		t.unit.User = serviceAccount(t.object.GetNamespace(), to.ServiceAccountName)
+	}
+	if to.KubeConfig == nil {
+		return
+	}
+	switch k := to.KubeConfig; {
+	case k.SecretRef != nil:
+		t.unit.Cluster = t.clusterNamed(k.SecretRef.Name)
+	case k.ConfigMapRef != nil:
+		t.unit.Cluster = t.clusterNamed(k.ConfigMapRef.Name)
+	}
+}
+
+// clusterNamed returns the declared cluster that a kubeConfig's name means:
+// "production" for "production" and "production-kubeconfig". Without one, the
+// name is the cluster's.
+func (t *task) clusterNamed(name string) string {
+	for _, suffix := range []string{"", "-kubeconfig", "-kube-config"} {
+		for _, c := range t.world.Clusters {
+			if c.Name != "" && name == c.Name+suffix {
+				return c.Name
+			}
+		}
+	}
+	return name
+}

@@ -1,0 +1,160 @@
+package flux
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/api/types"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// kustomizationSpec is the spec of a Kustomization, of any version.
+type kustomizationSpec struct {
+	target                  `json:",inline"`
+	Path                    string            `json:"path"`
+	SourceRef               reference         `json:"sourceRef"`
+	TargetNamespace         string            `json:"targetNamespace"`
+	NamePrefix              string            `json:"namePrefix"`
+	NameSuffix              string            `json:"nameSuffix"`
+	Patches                 []patch           `json:"patches"`
+	PatchesStrategicMerge   []json.RawMessage `json:"patchesStrategicMerge"`
+	PatchesJSON6902         []jsonPatch       `json:"patchesJson6902"`
+	Images                  []types.Image     `json:"images"`
+	Components              []string          `json:"components"`
+	IgnoreMissingComponents bool              `json:"ignoreMissingComponents"`
+	BuildMetadata           []string          `json:"buildMetadata"`
+	CommonMetadata          commonMetadata    `json:"commonMetadata"`
+	PostBuild               *postBuild        `json:"postBuild"`
+	DependsOn               []reference       `json:"dependsOn"`
+	DeletionPolicy          string            `json:"deletionPolicy"`
+}
+
+type patch struct {
+	Patch  string    `json:"patch"`
+	Target *selector `json:"target"`
+}
+
+type jsonPatch struct {
+	Patch  json.RawMessage `json:"patch"`
+	Target selector        `json:"target"`
+}
+
+// A selector says which objects a patch changes.
+type selector struct {
+	Group              string `json:"group"`
+	Version            string `json:"version"`
+	Kind               string `json:"kind"`
+	Namespace          string `json:"namespace"`
+	Name               string `json:"name"`
+	AnnotationSelector string `json:"annotationSelector"`
+	LabelSelector      string `json:"labelSelector"`
+}
+
+func (s *selector) kustomize() *types.Selector {
+	if s == nil {
+		return nil
+	}
+	t := &types.Selector{AnnotationSelector: s.AnnotationSelector, LabelSelector: s.LabelSelector}
+	t.Group, t.Version, t.Kind, t.Namespace, t.Name = s.Group, s.Version, s.Kind, s.Namespace, s.Name
+	return t
+}
+
+type commonMetadata struct {
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// kustomization renders what kustomize-controller applies for a Kustomization.
+func (t *task) kustomization() error {
+	t.unit.Renderer = "kustomize"
+	var spec kustomizationSpec
+	if err := t.spec(&spec); err != nil {
+		return err
+	}
+	t.aim(spec.target)
+	t.unit.Namespace = spec.TargetNamespace
+	t.unit.Path = strings.TrimPrefix(spec.Path, "./")
+	t.checkDependencies(spec.DependsOn)
+	a, err := t.source("/spec/sourceRef", spec.SourceRef)
+	if err != nil {
+		return err
+	}
+	dir := a.path(spec.Path)
+	t.unit.FS, t.unit.Path = a.fsys, dir
+	if !a.isDir(dir) {
+		return t.error("/spec/path", "missing-path", "%s has no directory %s", withNamespace(spec.SourceRef, t.object), spec.Path)
+	}
+	built, err := t.generate(a, dir, &spec)
+	if err != nil {
+		return err
+	}
+	objects, err := t.build(built, dir)
+	if err != nil {
+		return err
+	}
+	if objects, err = t.substitute(objects, spec.PostBuild); err != nil {
+		return err
+	}
+	objects = slices.DeleteFunc(objects, notApplied)
+	for i, o := range objects {
+		objects[i] = t.withMetadata(o, spec.CommonMetadata)
+	}
+	t.unit.Objects = objects
+	t.checkObjects()
+	return nil
+}
+
+func withNamespace(r reference, o *render.Object) reference {
+	if r.Namespace == "" {
+		r.Namespace = o.GetNamespace()
+	}
+	return r
+}
+
+// build renders a kustomization, whose objects have places in the tree alone.
+func (t *task) build(a artifact, dir string) ([]*render.Object, error) {
+	objects, err := t.world.Render(t.ctx, render.Source{
+		FS: a.fsys, Path: dir, Kind: "kustomize", Owner: t.object, Kustomize: &render.Kustomize{AnyFile: true, NoHelm: true},
+	})
+	return t.traced(a, objects, err)
+}
+
+// notApplied reports whether the controller leaves an object out without a word:
+// one that it can't tell from others, or a file of kustomize's.
+func notApplied(o *render.Object) bool {
+	return o.GetName() == "" || o.GetKind() == "" || o.GetAPIVersion() == "" ||
+		strings.EqualFold(o.GetKind(), "Kustomization") && strings.HasPrefix(o.GetAPIVersion(), "kustomize.config.k8s.io/")
+}
+
+// withMetadata returns an object with labels and annotations of commonMetadata,
+// which overwrite its own.
+func (t *task) withMetadata(o *render.Object, common commonMetadata) *render.Object {
+	if len(common.Labels) == 0 && len(common.Annotations) == 0 {
+		return o
+	}
+	changed := &unstructured.Unstructured{Object: o.DeepCopy().Object}
+	places := make(map[string]string)
+	set := func(field string, now, add map[string]string) map[string]string {
+		if now == nil {
+			now = make(map[string]string, len(add))
+		}
+		for key, v := range add {
+			now[key] = v
+			places[render.Pointer("metadata", field, key)] = render.Pointer("spec", "commonMetadata", field, key)
+		}
+		return now
+	}
+	if len(common.Labels) > 0 {
+		changed.SetLabels(set("labels", changed.GetLabels(), common.Labels))
+	}
+	if len(common.Annotations) > 0 {
+		changed.SetAnnotations(set("annotations", changed.GetAnnotations(), common.Annotations))
+	}
+	copied := *o
+	copied.Unstructured = changed
+	copied.Provenance = &replaced{Provenance: o.Provenance, object: t.object, places: places}
+	return &copied
+}

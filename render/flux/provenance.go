@@ -1,0 +1,171 @@
+package flux
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A replaced Provenance is that of an object of which some fields come from the
+// object that deploys it.
+type replaced struct {
+	render.Provenance
+	object *render.Object
+	places map[string]string // pointers in the object, by the field they made
+}
+
+// At implements render.Provenance.
+func (p *replaced) At(pointer string) []render.Origin {
+	if at, ok := p.places[pointer]; ok {
+		return withRole(p.object.At(at), render.Patch)
+	}
+	return at(p.Provenance, pointer)
+}
+
+// Line is render.Object.Line.
+func (p *replaced) Line(pointer string, n int) []render.Origin {
+	if _, ok := p.places[pointer]; ok {
+		return nil
+	}
+	return (&render.Object{Provenance: p.Provenance}).Line(pointer, n)
+}
+
+// Part is render.Object.Part.
+func (p *replaced) Part(pointer, part string) []render.Origin {
+	if _, ok := p.places[pointer]; ok {
+		return nil
+	}
+	return (&render.Object{Provenance: p.Provenance}).Part(pointer, part)
+}
+
+func at(p render.Provenance, pointer string) []render.Origin {
+	if p == nil {
+		return nil
+	}
+	return p.At(pointer)
+}
+
+func withRole(origins []render.Origin, role render.Role) []render.Origin {
+	origins = slices.Clone(origins)
+	for i := range origins {
+		origins[i].Role = role
+	}
+	return origins
+}
+
+// A substituted Provenance is that of an object in whose text variables were
+// replaced.
+type substituted struct {
+	inner  *render.Object // before
+	values variables
+}
+
+// At implements render.Provenance. The variable comes first of a field that is
+// nothing but a variable, else the field.
+func (p *substituted) At(pointer string) []render.Origin {
+	pointer, text := p.written(pointer)
+	field := p.inner.At(pointer)
+	names := namesIn(text)
+	if len(names) == 0 {
+		return field
+	}
+	var origins []render.Origin
+	if !wholeVariable.MatchString(text) {
+		origins = slices.Clone(field)
+	}
+	for _, name := range names {
+		origins = append(origins, withRole(p.values.at(name), render.Value)...)
+	}
+	for _, o := range field {
+		if !slices.Contains(origins, o) {
+			origins = append(origins, o)
+		}
+	}
+	return origins
+}
+
+// Line is render.Object.Line.
+func (p *substituted) Line(pointer string, n int) []render.Origin {
+	pointer, _ = p.written(pointer)
+	return p.inner.Line(pointer, n)
+}
+
+// Part is render.Object.Part: a part that is a variable's value is written where
+// the variable is.
+func (p *substituted) Part(pointer, part string) []render.Origin {
+	pointer, text := p.written(pointer)
+	for _, name := range namesIn(text) {
+		if v, ok := p.values[name]; ok && v.value == part {
+			return append(withRole(p.values.at(name), render.Value), p.inner.At(pointer)...)
+		}
+	}
+	return p.inner.Part(pointer, part)
+}
+
+// written returns where a field was written before substitution, and its text
+// if it is one. Of a field that a variable's value brought, that is the text
+// with the variable.
+func (p *substituted) written(pointer string) (string, string) {
+	var value any = p.inner.Object
+	at := ""
+	for _, key := range render.Path(pointer) {
+		switch v := value.(type) {
+		case map[string]any:
+			if _, ok := v[key]; !ok {
+				key = p.keyBefore(v, key)
+			}
+			next, ok := v[key]
+			if !ok {
+				return at, ""
+			}
+			value = next
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(v) {
+				return at, ""
+			}
+			value = v[i]
+		default:
+			text, _ := value.(string)
+			return at, text
+		}
+		at += render.Pointer(key)
+	}
+	text, _ := value.(string)
+	return at, text
+}
+
+// keyBefore returns the key with variables that became key.
+func (p *substituted) keyBefore(m map[string]any, key string) string {
+	for k := range m {
+		if !strings.Contains(k, "${") {
+			continue
+		}
+		if now, err := p.values.eval(k, false); err == nil && now == key {
+			return k
+		}
+	}
+	return key
+}
+
+var (
+	wholeVariable = regexp.MustCompile(`^\s*\$\{[^{}]*\}\s*$`)
+	variableName  = regexp.MustCompile(`(\$*)\$\{#?([_A-Za-z][_A-Za-z0-9]*)`)
+)
+
+// namesIn lists the variables in a text, each once.
+func namesIn(text string) []string {
+	if !strings.Contains(text, "${") {
+		return nil
+	}
+	var names []string
+	for _, m := range variableName.FindAllStringSubmatch(text, -1) {
+		if len(m[1])%2 == 0 && !slices.Contains(names, m[2]) { // $${NAME} is no variable
+			names = append(names, m[2])
+		}
+	}
+	return names
+}

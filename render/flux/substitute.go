@@ -1,0 +1,343 @@
+package flux
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fluxcd/pkg/envsubst"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// postBuild is a Kustomization's spec.postBuild.
+type postBuild struct {
+	Substitute         map[string]string `json:"substitute"`
+	SubstituteFrom     []substituteFrom  `json:"substituteFrom"`
+	SubstituteStrategy string            `json:"substituteStrategy"`
+}
+
+type substituteFrom struct {
+	Kind     string `json:"kind"`
+	Name     string `json:"name"`
+	Optional bool   `json:"optional"`
+}
+
+// maxSubstituted bounds the text that variables make of an object.
+const maxSubstituted = 16 << 20
+
+// A variable has a value and the place where it is written. The value of one
+// that is encrypted is not known.
+type variable struct {
+	value   string
+	unknown string // why the value is not known
+	origins []render.Origin
+	line    func(n int) []render.Origin // where a line of the value is written; may be nil
+}
+
+// Variables are known by their names.
+type variables map[string]*variable
+
+func (v variables) at(name string) []render.Origin {
+	if found, ok := v[name]; ok {
+		return found.origins
+	}
+	return nil
+}
+
+// eval replaces the variables in a text as Flux does. A variable whose value is
+// not known stays as it is.
+func (v variables) eval(text string, strict bool) (result string, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("the expression breaks Flux's own library")
+		}
+	}()
+	if v.size(text) > maxSubstituted {
+		return "", fmt.Errorf("the text would grow beyond %d MiB", maxSubstituted>>20)
+	}
+	return envsubst.Eval(text, func(name string) (string, bool) {
+		found, ok := v[name]
+		switch {
+		case !ok:
+			return "", !strict
+		case found.unknown != "":
+			return "${" + name + "}", true
+		}
+		return found.value, true
+	})
+}
+
+// size bounds the length of a text after substitution.
+func (v variables) size(text string) int {
+	longest := 0
+	for _, found := range v {
+		longest = max(longest, len(found.value))
+	}
+	return len(text) + strings.Count(text, "${")*longest
+}
+
+var validName = regexp.MustCompile(`^[_[:alpha:]][_[:alpha:][:digit:]]*$`)
+
+// check refuses names that Flux refuses, of which one is enough.
+func (v variables) check() string {
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		if !validName.MatchString(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+const substituteKey = kustomizeGroup + "/substitute"
+
+// substitute replaces the variables in objects as postBuild says.
+func (t *task) substitute(objects []*render.Object, post *postBuild) ([]*render.Object, error) {
+	if post == nil {
+		return objects, nil
+	}
+	var values variables
+	strict := t.strict()
+	for i, o := range objects {
+		if o.GetLabels()[substituteKey] == "disabled" || o.GetAnnotations()[substituteKey] == "disabled" {
+			continue
+		}
+		if values == nil {
+			var err error
+			if values, err = t.variables(post); err != nil {
+				return nil, err
+			}
+			if name := values.check(); name != "" {
+				return nil, t.errorOf(values[name], "invalid-variable", "%q is no name of a variable, so Flux substitutes none", name)
+			}
+		}
+		if len(values) == 0 && post.SubstituteStrategy != "Always" {
+			continue
+		}
+		changed, err := values.object(o, strict)
+		if err != nil {
+			return nil, err
+		}
+		objects[i] = changed
+		if twice(objects, i) {
+			return nil, errorAt(o, "/metadata/name", "duplicate-object", "variables make two objects of %s %s", changed.GetKind(), changed.GetName())
+		}
+	}
+	return objects, nil
+}
+
+// errorOf is an error at the place of a variable.
+func (t *task) errorOf(v *variable, rule, format string, args ...any) *render.Error {
+	e := t.error("/spec/postBuild", rule, format, args...)
+	if len(v.origins) > 0 {
+		e.Span = v.origins[0].Span
+	}
+	return e
+}
+
+// strict reports whether a variable without a value is an error, as it is from
+// Flux 2.9 on.
+func (t *task) strict() bool {
+	major, rest, _ := strings.Cut(strings.TrimPrefix(t.world.Cluster.FluxVersion, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	m, err := strconv.Atoi(major)
+	n, err2 := strconv.Atoi(minor)
+	return err != nil || err2 != nil || m > 2 || m == 2 && n >= 9
+}
+
+// object replaces the variables in an object, in the text that it is as YAML.
+func (v variables) object(o *render.Object, strict bool) (*render.Object, error) {
+	data, err := json.Marshal(o.Object)
+	if err == nil {
+		data, err = yaml.JSONToYAML(data)
+	}
+	if err != nil {
+		return nil, errorAt(o, "", "internal", "%s %s can't be written as YAML", o.GetKind(), o.GetName())
+	}
+	text, err := v.eval(string(data), strict)
+	if err != nil {
+		return nil, v.failure(o, err, strict)
+	}
+	data, err = yaml.YAMLToJSON([]byte(text))
+	value := make(map[string]any)
+	if err == nil {
+		err = utiljson.Unmarshal(data, &value)
+	}
+	if err != nil {
+		return nil, errorAt(o, "", "substitution", "%s %s is no YAML any more once variables are substituted", o.GetKind(), o.GetName())
+	}
+	changed := *o
+	changed.Unstructured = &unstructured.Unstructured{Object: value}
+	changed.Provenance = &substituted{inner: o, values: v}
+	changed.Assumed = append(o.Assumed[:len(o.Assumed):len(o.Assumed)], v.assumed(string(data))...)
+	return &changed, nil
+}
+
+// assumed lists the variables in a text whose values are not known.
+func (v variables) assumed(text string) []string {
+	var notes []string
+	for _, name := range namesIn(text) {
+		if found, ok := v[name]; ok && found.unknown != "" {
+			notes = append(notes, fmt.Sprintf("the value of variable %s is not known: %s", name, found.unknown))
+		}
+	}
+	return notes
+}
+
+// failure places an error of substitution at the field that makes it.
+func (v variables) failure(o *render.Object, err error, strict bool) error {
+	at, line := "", 0
+	eachText(o.Object, "", func(pointer, text string) bool {
+		_, failed := v.eval(text, strict)
+		if failed == nil {
+			return true
+		}
+		at, err = pointer, failed
+		line = slices.IndexFunc(strings.Split(text, "\n"), func(line string) bool {
+			_, failed := v.eval(line, strict)
+			return failed != nil
+		})
+		return false
+	})
+	if _, name, ok := strings.Cut(err.Error(), "(strict mode): "); ok {
+		e := errorAt(o, at, "unset-variable", "variable %s has no value and no default, which Flux refuses from 2.9 on", strings.Trim(name, `"`))
+		e.Span = spanOf(o, at, line, e.Span)
+		e.Hint = "set it in spec.postBuild, or declare what is on the cluster under clusters[].substitute in .preadmit/config.yaml"
+		return e
+	}
+	e := errorAt(o, at, "substitution", "variables of %s %s can't be substituted: %w", o.GetKind(), o.GetName(), err)
+	e.Span = spanOf(o, at, line, e.Span)
+	e.Hint = "write $${…} for text that is no variable, or label the object " + substituteKey + ": disabled"
+	return e
+}
+
+// spanOf returns the place of a line of a field, else the one that is known.
+func spanOf(o *render.Object, pointer string, line int, known render.Span) render.Span {
+	if found := o.Line(pointer, line); line >= 0 && len(found) > 0 {
+		return found[0].Span
+	}
+	return known
+}
+
+// eachText calls f for the keys and texts in a value, until f returns false.
+func eachText(value any, pointer string, f func(pointer, text string) bool) bool {
+	switch v := value.(type) {
+	case string:
+		return f(pointer, v)
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if at := pointer + render.Pointer(key); !f(at, key) || !eachText(v[key], at, f) {
+				return false
+			}
+		}
+	case []any:
+		for i, e := range v {
+			if !eachText(e, pointer+render.Pointer(i), f) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// twice reports whether another object has the identity of objects[i].
+func twice(objects []*render.Object, i int) bool {
+	return slices.IndexFunc(objects, func(o *render.Object) bool { return o != objects[i] && sameIdentity(o, objects[i]) }) >= 0
+}
+
+func sameIdentity(a, b *render.Object) bool {
+	namespace := func(o *render.Object) string {
+		if ns := o.GetNamespace(); ns != "" {
+			return ns
+		}
+		return "default"
+	}
+	return a.GetKind() == b.GetKind() && a.GetAPIVersion() == b.GetAPIVersion() && a.GetName() == b.GetName() && namespace(a) == namespace(b)
+}
+
+// variables collects the variables of a Kustomization; later ones win.
+func (t *task) variables(post *postBuild) (variables, error) {
+	all := make(variables)
+	for i, from := range post.SubstituteFrom {
+		pointer := render.Pointer("spec", "postBuild", "substituteFrom", i)
+		if from.Kind != "ConfigMap" && from.Kind != "Secret" {
+			continue
+		}
+		data, ok := t.data(from.Kind, from.Name, pointer)
+		if !ok && !from.Optional {
+			return nil, t.noData(pointer, from.Kind, from.Name)
+		}
+		for key, v := range data {
+			v.value = strings.ReplaceAll(v.value, "\n", "")
+			all[key] = v
+		}
+	}
+	for key, value := range post.Substitute {
+		all[key] = &variable{
+			value:   strings.ReplaceAll(value, "\n", ""),
+			origins: t.object.At(render.Pointer("spec", "postBuild", "substitute", key)),
+		}
+	}
+	return all, nil
+}
+
+// noData says that a ConfigMap or Secret is not in the tree.
+func (t *task) noData(pointer, kind, name string) error {
+	e := t.missing(pointer, "missing-values", "there is no %s %s/%s in the tree", kind, t.object.GetNamespace(), name)
+	e.Hint = fmt.Sprintf("declare its data under clusters[].substitute, as %s/%s, in .preadmit/config.yaml", t.object.GetNamespace(), name)
+	return e
+}
+
+// data returns the data of a ConfigMap or Secret in the object's namespace, with
+// those that the configuration declares for the cluster. pointer is the field
+// that refers to it.
+func (t *task) data(kind, name, pointer string) (variables, bool) {
+	all := make(variables)
+	o := t.world.Object(schema.GroupKind{Kind: kind}, t.object.GetNamespace(), name)
+	if o != nil {
+		fields := []string{"data"}
+		if kind == "Secret" {
+			fields = append(fields, "stringData")
+		}
+		for _, field := range fields {
+			m, _ := o.Object[field].(map[string]any)
+			for key, v := range m {
+				all[key] = dataOf(o, field, key, v)
+			}
+		}
+	}
+	declared, ok := t.world.Cluster.Substitute[t.object.GetNamespace()+"/"+name]
+	for key, v := range declared {
+		all[key] = &variable{value: v, origins: t.object.At(pointer)}
+	}
+	return all, o != nil || ok
+}
+
+// dataOf returns an entry of a ConfigMap or Secret as the API server keeps it.
+func dataOf(o *render.Object, field, key string, v any) *variable {
+	text, isText := v.(string)
+	pointer := render.Pointer(field, key)
+	found := &variable{value: text, origins: o.At(pointer), line: func(n int) []render.Origin { return o.Line(pointer, n) }}
+	switch {
+	case render.IsEncrypted(text):
+		found.value, found.unknown = "", fmt.Sprintf("SOPS encrypts it in %s %s", o.GetKind(), o.GetName())
+	case !isText && v != nil:
+		found.value = fmt.Sprint(v)
+	case o.GetKind() == "Secret" && field == "data":
+		found.line = nil
+		if plain, err := base64.StdEncoding.DecodeString(text); err == nil {
+			found.value = string(plain)
+		}
+	}
+	return found
+}

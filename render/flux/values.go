@@ -1,0 +1,304 @@
+package flux
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/strvals"
+	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A valuesReference is an entry of a HelmRelease's spec.valuesFrom.
+type valuesReference struct {
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	ValuesKey  string `json:"valuesKey"`
+	TargetPath string `json:"targetPath"`
+	Optional   bool   `json:"optional"`
+	Literal    bool   `json:"literal"`
+}
+
+// Composed are the values of a release, with the layers that they are composed
+// of.
+type composed struct {
+	values map[string]any
+	layers []valuesLayer // later ones win, as a rule
+}
+
+// A valuesLayer is one source of values: it has those in values, written at
+// places.
+type valuesLayer struct {
+	values map[string]any
+	places render.Provenance
+	secret bool
+}
+
+// compose returns the values of a HelmRelease as helm-controller composes them.
+// A reference with a target path is set over what precedes it and over the
+// inline values; these are merged once more in the end, which overwrites it
+// unless it went into a map that the inline values themselves brought.
+func (t *task) compose(inline map[string]any, refs []valuesReference) (*composed, error) {
+	c := &composed{values: map[string]any{}}
+	inline, _ = plain(inline).(map[string]any)
+	for i, ref := range refs {
+		pointer := render.Pointer("spec", "valuesFrom", i)
+		text, err := t.valuesText(ref, pointer)
+		if err != nil {
+			return nil, err
+		}
+		if text == nil {
+			continue
+		}
+		if ref.TargetPath != "" {
+			c.values = merge(c.values, inline)
+			err = c.set(ref, text)
+		} else {
+			err = c.add(ref, text)
+		}
+		if err != nil {
+			return nil, t.error(pointer, "invalid-values", "%s of %s %s/%s %w", ref.key(), ref.Kind, t.object.GetNamespace(), ref.Name, err)
+		}
+	}
+	c.values, _ = plain(merge(c.values, inline)).(map[string]any)
+	given, _ := t.object.Object["spec"].(map[string]any)
+	own, _ := given["values"].(map[string]any)
+	c.layers = append(c.layers, valuesLayer{values: own, places: below{t.object, "/spec/values"}})
+	return c, nil
+}
+
+func (r valuesReference) key() string {
+	if r.ValuesKey == "" {
+		return "values.yaml"
+	}
+	return r.ValuesKey
+}
+
+// valuesText returns the text that a reference names; nil without an error is
+// one that is optional and absent.
+func (t *task) valuesText(ref valuesReference, pointer string) (*variable, error) {
+	if ref.Kind != "ConfigMap" && ref.Kind != "Secret" {
+		return nil, t.error(pointer, "invalid-values", "values come from a ConfigMap or a Secret, not from a %s", ref.Kind)
+	}
+	data, ok := t.data(ref.Kind, ref.Name, pointer)
+	text := data[ref.key()]
+	switch {
+	case text != nil && text.unknown != "":
+		e := t.missing(pointer, "encrypted-values", "values in %s %s/%s are not known: %s", ref.Kind, t.object.GetNamespace(), ref.Name, text.unknown)
+		e.Hint = fmt.Sprintf("declare a stand-in under clusters[].substitute, as %s/%s, in .preadmit/config.yaml", t.object.GetNamespace(), ref.Name)
+		return nil, e
+	case text != nil || ref.Optional:
+		return text, nil
+	case !ok:
+		return nil, t.noData(pointer, ref.Kind, ref.Name)
+	}
+	return nil, t.error(pointer, "missing-values", "%s %s/%s has no key %s", ref.Kind, t.object.GetNamespace(), ref.Name, ref.key())
+}
+
+// add merges a document of values over the others.
+func (c *composed) add(ref valuesReference, text *variable) error {
+	if len(text.value) > maxSubstituted {
+		return fmt.Errorf("is larger than %d MiB", maxSubstituted>>20)
+	}
+	var values map[string]any
+	err := yaml.Unmarshal([]byte(text.value), &values, func(d *json.Decoder) *json.Decoder { d.UseNumber(); return d })
+	if err != nil {
+		return fmt.Errorf("is no YAML document of values")
+	}
+	c.values = merge(c.values, values)
+	layer := valuesLayer{values: values, places: fixed(text.origins), secret: ref.Kind == "Secret"}
+	if docs, _ := render.Documents("", []byte(text.value), render.YAML11); len(docs) > 0 {
+		layer.places = &embedded{positions: docs[0].Positions, text: text}
+	}
+	c.layers = append(c.layers, layer)
+	return nil
+}
+
+// literals escapes what --set gives a meaning, the backslash first.
+var literals = []string{`\`, `,`, `[`, `]`, `{`, `}`}
+
+// set sets a value at a path as Helm's --set does, or --set-string where the
+// value is quoted.
+func (c *composed) set(ref valuesReference, text *variable) error {
+	parse, value := strvals.ParseInto, text.value
+	switch {
+	case ref.Literal:
+		parse = strvals.ParseIntoString
+		for _, special := range literals {
+			value = strings.ReplaceAll(value, special, `\`+special)
+		}
+	case quoted(value, "'"), quoted(value, `"`):
+		parse, value = strvals.ParseIntoString, strings.Trim(value, `'"`)
+	}
+	set := map[string]any{}
+	if err := parse(ref.TargetPath+"="+value, set); err != nil {
+		return fmt.Errorf("can't be set at %s", ref.TargetPath)
+	}
+	c.layers = append(c.layers, valuesLayer{values: set, places: fixed(text.origins), secret: ref.Kind == "Secret"})
+	return parse(ref.TargetPath+"="+value, c.values)
+}
+
+func quoted(text, quote string) bool {
+	return strings.HasPrefix(text, quote) && strings.HasSuffix(text, quote)
+}
+
+// merge puts over into a copy of under, map by map. What only one of them has is
+// shared with it, on which the rule of target paths rests.
+func merge(under, over map[string]any) map[string]any {
+	out := make(map[string]any, len(under)+len(over))
+	for k, v := range under {
+		out[k] = v
+	}
+	for k, v := range over {
+		upper, isMap := v.(map[string]any)
+		lower, both := out[k].(map[string]any)
+		if isMap && both {
+			v = merge(lower, upper)
+		}
+		out[k] = v
+	}
+	return out
+}
+
+// plain copies a value into the form in which a Unit has it.
+func plain(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = plain(e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = plain(e)
+		}
+		return out
+	case json.Number:
+		if i, err := v.Int64(); err == nil {
+			return i
+		}
+		f, _ := v.Float64()
+		return f
+	case float64:
+		if f := math.Trunc(v); f == v && math.Abs(v) < 1<<53 {
+			return int64(v)
+		}
+	}
+	return v
+}
+
+// At implements render.Provenance: where the value at a pointer is written.
+func (c *composed) At(pointer string) []render.Origin {
+	if l, ok := c.layer(pointer); ok {
+		return withRole(l.places.At(pointer), render.Value)
+	}
+	return nil
+}
+
+// Line is render.Object.Line.
+func (c *composed) Line(pointer string, n int) []render.Origin {
+	l, ok := c.layer(pointer)
+	if !ok {
+		return nil
+	}
+	return withRole((&render.Object{Provenance: l.places}).Line(pointer, n), render.Value)
+}
+
+// layer returns the last layer that has the value at a pointer, or a map there
+// if that is one.
+func (c *composed) layer(pointer string) (valuesLayer, bool) {
+	want, _ := render.Lookup(c.values, pointer)
+	_, wantMap := want.(map[string]any)
+	for _, l := range slices.Backward(c.layers) {
+		v, ok := render.Lookup(l.values, pointer)
+		_, isMap := v.(map[string]any)
+		if ok && (isMap && wantMap || reflect.DeepEqual(plain(v), want)) {
+			return l, true
+		}
+	}
+	return valuesLayer{}, false
+}
+
+// covered returns the values without those that come from Secrets.
+func (c *composed) covered() map[string]any {
+	out, _ := c.cover(c.values, "").(map[string]any)
+	return out
+}
+
+const cover = "(from a Secret)"
+
+func (c *composed) cover(v any, pointer string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = c.cover(e, pointer+render.Pointer(k))
+		}
+		return out
+	case []any:
+		if l, ok := c.layer(pointer); ok && l.secret {
+			return cover
+		}
+		return v
+	}
+	if l, ok := c.layer(pointer); ok && l.secret {
+		return cover
+	}
+	return v
+}
+
+// Below is the Provenance of a field of an object.
+type below struct {
+	object  *render.Object
+	pointer string
+}
+
+// At implements render.Provenance.
+func (b below) At(pointer string) []render.Origin { return b.object.At(b.pointer + pointer) }
+
+// Line is render.Object.Line.
+func (b below) Line(pointer string, n int) []render.Origin {
+	return b.object.Line(b.pointer+pointer, n)
+}
+
+// fixed is the Provenance of fields of which only their origins are known.
+type fixed []render.Origin
+
+// At implements render.Provenance.
+func (f fixed) At(string) []render.Origin { return f }
+
+// An embedded Provenance is that of a document in the text of a ConfigMap or
+// Secret.
+type embedded struct {
+	positions *render.Positions
+	text      *variable
+}
+
+// At implements render.Provenance.
+func (e *embedded) At(pointer string) []render.Origin {
+	for _, at := range e.positions.At(pointer) {
+		if e.text.line != nil && at.Line > 0 {
+			if found := e.text.line(at.Line - 1); len(found) > 0 {
+				return found
+			}
+		}
+	}
+	return e.text.origins
+}
+
+// Line is render.Object.Line.
+func (e *embedded) Line(pointer string, n int) []render.Origin {
+	for _, at := range e.positions.Line(pointer, n) {
+		if e.text.line != nil {
+			return e.text.line(at.Line - 1)
+		}
+	}
+	return nil
+}
