@@ -5,7 +5,7 @@ GO ?= go
 GOFUMPT     := mvdan.cc/gofumpt@v0.9.2
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: build test race lint vet fmt golden screens bench fidelity origins recall oracle beside rego conformance offline action sarif ci hooks clean
+.PHONY: build test race lint vet fmt golden screens bench fidelity origins recall oracle beside rego conformance offline action release-dry-run sarif ci hooks clean
 
 build: ## the program, static, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/preadmit ./cmd/preadmit
@@ -90,6 +90,10 @@ action: build ## the GitHub Action, step by step on checkouts of each event, and
 	testdata/action/act/run.sh bin/preadmit
 	@for f in .github/*/*.sh testdata/action/act/run.sh; do bash -n $$f || exit 1; done
 	@command -v shellcheck >/dev/null || { echo "no shellcheck: the scripts are only parsed"; exit 0; }; shellcheck -x -P SCRIPTDIR .github/*/*.sh testdata/action/act/run.sh
+
+GORELEASER ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.13.3
+release-dry-run: ## a release without publishing: every target built twice, unpacked and tried
+	GORELEASER="$(GORELEASER)" .github/release/dryrun.sh
 
 sarif: build ## SARIF reports by Microsoft's validator and codeql-action's own check, which npm installs
 	.github/sarif/validate.sh bin/preadmit

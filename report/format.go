@@ -48,6 +48,7 @@ type Options struct {
 	FailOn     policy.Action // text, junit: the least action that fails the run; "" is deny, "never" none
 	Profile    string        // sarif: ProfileGitHub, which is the default, or ProfileFull
 	Category   string        // sarif: automationDetails.id; "" is "preadmit/"
+	Limit      int           // markdown: the most bytes, at least MinMarkdown; 0 is MaxMarkdown
 }
 
 // Write writes r in the format of that name. For an unknown name the error

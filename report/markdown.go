@@ -13,15 +13,21 @@ import (
 
 // The markdown format is GitHub's job summary, and good for comments. GitHub
 // drops a summary of more than 1 MiB as a whole ("supports content up to a size
-// of 1024k", November 2026), so this ends at 900 KiB whatever the report. A part
-// that does not fit its share says how much of it is missing, as the head does.
+// of 1024k", November 2026), so this ends at 900 KiB whatever the report, or at
+// less where less is asked for: a comment holds 65536 characters. A part that
+// does not fit its share says how much of it is missing, as the head does.
 //
 // What others wrote stands in blocks and spans of code, or is escaped.
 
+// MaxMarkdown and MinMarkdown bound [Options.Limit], in bytes.
 const (
-	maxMarkdown        = 900 << 10 // bytes, with the head and the titles
-	maxMarkdownParts   = 880 << 10
-	maxMarkdownChanges = 20 // objects of a unit
+	MaxMarkdown = 900 << 10
+	MinMarkdown = 32 << 10
+)
+
+const (
+	markdownTitles     = 20 << 10 // bytes for the head and the titles
+	maxMarkdownChanges = 20       // objects of a unit
 )
 
 // A markdownWriter writes the parts of a summary.
@@ -30,11 +36,16 @@ type markdownWriter struct {
 	buf   bytes.Buffer
 	frame bytes.Buffer
 	text  *printer // writes to frame
+	parts int      // the most bytes of all parts
 	cut   bool     // something is missing
 }
 
-func writeMarkdown(w io.Writer, r *Report, _ Options) error {
-	m := &markdownWriter{digest: newDigest(r)}
+func writeMarkdown(w io.Writer, r *Report, o Options) error {
+	limit := MaxMarkdown
+	if o.Limit > 0 {
+		limit = max(MinMarkdown, min(o.Limit, MaxMarkdown))
+	}
+	m := &markdownWriter{digest: newDigest(r), parts: limit - markdownTitles}
 	m.text = newEmbedded(&m.frame, r)
 	m.incomplete()
 	m.findings("Denied", endDenied, m.found[denied])
@@ -75,7 +86,7 @@ func (m *markdownWriter) head() string {
 		b.WriteString("\n**Nothing was judged**: this says nothing about what is in the tree.\n")
 	}
 	if m.cut {
-		b.WriteString("\n**Not all is shown below**, since GitHub takes no summary of more than 1 MiB. The numbers above count everything, and the JSON report (`-o json`) has it.\n")
+		fmt.Fprintf(&b, "\n**Not all is shown below**, which ends at %d KiB. The numbers above count everything, and the JSON report (`-o json`) has it.\n", (m.parts+markdownTitles)>>10)
 	}
 	return b.String()
 }
@@ -95,7 +106,7 @@ func (m *markdownWriter) weighed(title string, end, n int, weight func(i int) in
 	fmt.Fprintf(&m.buf, "\n### %s (%d)\n\n", title, total)
 	for i := range n {
 		text := item(i)
-		if m.buf.Len()+len(text) > end*(maxMarkdownParts/1000) {
+		if m.buf.Len()+len(text) > end*(m.parts/1000) {
 			m.cut = true
 			fmt.Fprintf(&m.buf, "\n**%d of these %d are not shown here.**\n", sum(i, n, weight), total)
 			return

@@ -80,7 +80,7 @@ var (
 
 // checkMarkdown reads the blocks and code spans by CommonMark's rules.
 func checkMarkdown(_ *Report, out []byte, _ Options) error {
-	if len(out) > maxMarkdown {
+	if len(out) > MaxMarkdown {
 		return fmt.Errorf("it has %d bytes", len(out))
 	}
 	fence := ""

@@ -66,7 +66,7 @@ func TestFlood(t *testing.T) {
 		most   int // bytes
 		says   string
 	}{
-		{"markdown", maxMarkdown, "of these 10000 are not shown here"},
+		{"markdown", MaxMarkdown, "of these 10000 are not shown here"},
 		{"github", 64 << 10, "more in the summary (-o markdown)"},
 		{"junit", 30 << 20, "of this unit left out"},
 		{"gitlab", 10 << 20, "12000 more findings are left out"},
@@ -90,6 +90,23 @@ func TestFlood(t *testing.T) {
 		}
 		if err := checks[c.format](r, m.out.Bytes(), Options{}); err != nil {
 			t.Errorf("%s: %v", c.format, err)
+		}
+	}
+}
+
+// TestMarkdownLimit holds that a comment's markdown fits a comment.
+func TestMarkdownLimit(t *testing.T) {
+	r := flood(2_000)
+	for _, limit := range []int{1, MinMarkdown, 60_000, 2 * MaxMarkdown} {
+		var b bytes.Buffer
+		if err := Write(&b, "markdown", r, Options{Limit: limit}); err != nil {
+			t.Fatal(err)
+		}
+		if most := max(MinMarkdown, min(limit, MaxMarkdown)); b.Len() > most {
+			t.Errorf("limit %d: %d bytes", limit, b.Len())
+		}
+		if limit == 60_000 && (b.Len() < 20_000 || !strings.Contains(b.String(), "which ends at 58 KiB")) {
+			t.Errorf("limit %d: %d bytes:\n%.500s", limit, b.Len(), b.String())
 		}
 	}
 }

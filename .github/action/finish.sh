@@ -17,12 +17,17 @@ main() {
 verdict() {
   case $EXIT_CODE in
   0) ;;
-  1) error "Denied: $NEW results count, of which the API server would refuse $DENIED. The log and the summary have them." ;;
+  1) error "Denied: the API server would refuse $(results "$DENIED"), of $(results "$NEW") that count. The log and the summary have them." ;;
   2) error 'The check did not run: the inputs or the configuration are wrong, as the log says.' ;;
-  3) error "Not all could be looked at: $UNDECIDED results could not be rendered, compiled or decided. The log and the summary have them." ;;
+  3)
+    [ -n "$UNDECIDED" ] || { error 'The check did not come to its end, as the log says.'; return; }
+    error "Not all could be checked: $(results "$UNDECIDED") could not be rendered, compiled or decided. The log and the summary have them."
+    ;;
   *) error "preadmit ended with exit code $EXIT_CODE, as the log says." ;;
   esac
 }
+
+results() { if [ "$1" = 1 ]; then printf '1 result'; else printf '%s results' "$1"; fi; }
 
 # uploaded says what became of the SARIF file. Where the token may only read,
 # code scanning may refuse it; elsewhere an upload that fails leaves alerts as

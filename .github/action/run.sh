@@ -3,8 +3,9 @@
 # output, so that the report can still be uploaded. Exit code 0 or 1 without a
 # report becomes 3: nothing is known to have been checked.
 #
-# Outputs: exit-code, root (of the repository), sarif-file, report-json, and from
-# the report base, denied, new, undecided, suppressed, unchanged, fixed.
+# Outputs: exit-code, root (of the repository), sarif-file, report-json,
+# report-html, comment (a file), and from the report base, denied, new, undecided,
+# suppressed, unchanged, fixed.
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
 # GitHub loses a summary of more than 1 MiB as a whole. preadmit's ends at
@@ -15,6 +16,8 @@ main() {
   boolean sarif "$INPUT_SARIF"
   boolean summary "$INPUT_SUMMARY"
   boolean require-complete "$INPUT_REQUIRE_COMPLETE"
+  boolean comment "$INPUT_COMMENT"
+  [[ $INPUT_SUMMARY_SIZE =~ ^([1-9][0-9]{0,3})?$ ]] || fail 2 "the input summary-size is \"$INPUT_SUMMARY_SIZE\", which is no number of KiB"
   case $INPUT_ANNOTATIONS in
   auto | true | false) ;;
   *) fail 2 "the input annotations is \"$INPUT_ANNOTATIONS\", which is none of auto, true, false" ;;
@@ -35,6 +38,7 @@ main() {
   reported
   annotate
   summarise
+  comment
 }
 
 # arguments puts the inputs into args. What is given by args comes first: a flag
@@ -45,6 +49,11 @@ arguments() {
   further
   args+=("--output=json=$dir/report.json" "--output=sarif=$dir/preadmit.sarif" "--output=markdown=$dir/summary.md"
     "--output=github=$dir/annotations.txt" --output=text --color=never)
+  [ -z "$INPUT_ARTIFACT" ] || args+=("--output=html=$dir/report.html")
+  [ -z "$INPUT_SUMMARY_SIZE" ] || args+=("--markdown-limit=$((INPUT_SUMMARY_SIZE * 1024))")
+  [ -z "$INPUT_CONFIG" ] || args+=("--config=$INPUT_CONFIG")
+  [ -z "$INPUT_KUBE_VERSION" ] || args+=("--kube-version=$INPUT_KUBE_VERSION")
+  lines --values= "$INPUT_VALUES"
   lines --policy= "$INPUT_POLICIES"
   lines --pack= "$INPUT_PACKS"
   lines --with= "$INPUT_WITH"
@@ -104,15 +113,17 @@ lines() {
   done <<<"$2"
 }
 
-# check runs preadmit without the environment of the job, which it needs
-# nothing of; on Windows a process can't do without it.
-check() {
+check() { preadmit "${args[@]}"; }
+
+# preadmit runs without the environment of the job, which it needs nothing of; on
+# Windows a process can't do without it.
+preadmit() {
   if [ "$RUNNER_OS" = Windows ]; then
-    "$PROGRAM" "${args[@]}" </dev/null
+    "$PROGRAM" "$@" </dev/null
   else
     # By a shell, since env would take a path with "=" in it for a variable.
     # shellcheck disable=SC2016
-    env -i TMPDIR="$dir" NO_COLOR=1 /bin/sh -c 'exec "$0" "$@"' "$PROGRAM" "${args[@]}" </dev/null
+    env -i TMPDIR="$dir" NO_COLOR=1 /bin/sh -c 'exec "$0" "$@"' "$PROGRAM" "$@" </dev/null
   fi
 }
 
@@ -125,6 +136,7 @@ reported() {
   output base "$compared"
   output report-json "$dir/report.json"
   [ ! -f "$dir/preadmit.sarif" ] || output sarif-file "$dir/preadmit.sarif"
+  [ ! -f "$dir/report.html" ] || output report-html "$dir/report.html"
   awk '
     $0 == "  \"results\": [" { inside = 1; next }
     /^  \]/ { inside = 0 }
@@ -141,6 +153,17 @@ reported() {
       print "unchanged=" unchanged + 0; print "fixed=" fixed + 0
     }
   ' "$dir/report.json" >>"$GITHUB_OUTPUT"
+}
+
+# comment writes what a comment says, which holds 65536 characters. The lines
+# come from the report, so what is not in the repository has none.
+comment() {
+  [ "$INPUT_COMMENT" = true ] && [ -f "$dir/report.json" ] || return 0
+  if quoted preadmit convert "$dir/report.json" "--output=markdown=$dir/comment.md" --markdown-limit=60000; then
+    output comment "$dir/comment.md"
+  else
+    warning 'There is no comment: this preadmit can not write one.'
+  fi
 }
 
 # annotate prints the annotations, and of that file nothing else: they are the

@@ -30,6 +30,7 @@ func TestAction(t *testing.T) {
 			"private": testActionPrivate, "annotations": testActionAnnotations, "inputs": testActionInputs,
 			"incomplete": testActionIncomplete, "sparse": testActionSparse, "environment": testActionEnvironment,
 			"cache": testActionCache, "checkout path": testActionCheckoutPath,
+			"comment": testActionComment, "reports": testActionReports,
 		})
 	}
 	for name, test := range tests {
@@ -274,7 +275,7 @@ func testActionPrivate(t *testing.T, s *shop) {
 	}
 	for step, env := range c.run().Env {
 		for k, v := range env {
-			if k != "TOKEN" && strings.Contains(v, actionToken) || k == "TOKEN" && step != "base" {
+			if k != "TOKEN" && strings.Contains(v, actionToken) || k == "TOKEN" && step != "base" && step != "Comment" {
 				t.Errorf("the step %s has the token in %s", step, k)
 			}
 		}
@@ -390,6 +391,13 @@ func testActionInputs(t *testing.T, s *shop) {
 		{"args", "--kube-version\n1.33", outputsOf{"exit-code": "2"}, `"1.33", which is no flag`},
 		{"args", "apps/legacy.yaml", outputsOf{"exit-code": "2"}, "use the input paths"},
 		{"args", "--as", outputsOf{"exit-code": "3", "denied": ""}, "left no complete report"},
+		{"kube-version", "1.33", outputsOf{"exit-code": "1", "denied": "1"}, ""},
+		{"kube-version", "0.9", outputsOf{"exit-code": "2", "denied": ""}, "0.9"},
+		{"values", "web.yaml", outputsOf{"exit-code": "1"}, "--values changes nothing"},
+		{"config", "nothing.yaml", outputsOf{"exit-code": "2"}, "nothing.yaml: no such file"},
+		{"summary-size", "64KiB", outputsOf{"exit-code": "2"}, "no number of KiB"},
+		{"summary-size", "9", outputsOf{"exit-code": "2"}, "is not from 32768"},
+		{"comment", "yes", outputsOf{"exit-code": "2"}, "neither true nor false"},
 		{"with", "policies/replicas.yaml", outputsOf{"exit-code": "1", "denied": "1"}, ""},
 	} {
 		t.Run(test.name+" "+test.value, func(t *testing.T) {

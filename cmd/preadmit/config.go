@@ -19,15 +19,21 @@ import (
 const configFile = ".preadmit/config.yaml"
 
 // configure gives flags that the command line leaves alone the values of the
-// repository's configuration file, if there is one. Paths in it count from the
-// repository's root. With --base it is the file there: a change does not choose
-// how it is judged.
+// repository's configuration file, or of the one that --config names. Paths in
+// it count from the repository's root. With --base it is the file there: a
+// change does not choose how it is judged.
 func configure(flags *pflag.FlagSet, args []string) error {
 	t, err := openTree(args)
 	if err != nil {
 		return err
 	}
 	defer t.root.Close()
+	file, given := configFile, flags.Lookup("config")
+	if given != nil && given.Changed {
+		if file, err = configName(t, given.Value.String()); err != nil {
+			return fmt.Errorf("--config: %w", err)
+		}
+	}
 	if base := flags.Lookup("base"); base != nil && base.Value.String() != "" {
 		b, err := openBase(t, base.Value.String())
 		if err != nil {
@@ -36,7 +42,7 @@ func configure(flags *pflag.FlagSet, args []string) error {
 		defer b.repo.Close()
 		t = b.in.tree
 	}
-	data, err := render.ReadFile(t, configFile)
+	data, err := render.ReadFile(t, file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -45,35 +51,46 @@ func configure(flags *pflag.FlagSet, args []string) error {
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return fmt.Errorf("%s: %s", configFile, strings.TrimPrefix(err.Error(), "yaml: "))
+		return fmt.Errorf("%s: %s", t.display(file), strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if len(doc.Content) == 0 {
 		return nil
 	}
-	return configureFrom(flags, t.dir, doc.Content[0])
+	return configureFrom(flags, t.dir, t.display(file), doc.Content[0])
 }
 
-func configureFrom(flags *pflag.FlagSet, root string, config *yaml.Node) error {
+// configName is the name of the file that --config names, which must be there:
+// in the work tree, since a base may lack what the change adds.
+func configName(t *tree, path string) (string, error) {
+	name, err := t.name(path, nil)
+	if err != nil {
+		return "", err
+	}
+	_, err = render.ReadFile(t, name)
+	return name, err
+}
+
+func configureFrom(flags *pflag.FlagSet, root, file string, config *yaml.Node) error {
 	if config.Kind != yaml.MappingNode {
-		return fmt.Errorf("%s:%d: want a mapping of flags to values", configFile, config.Line)
+		return fmt.Errorf("%s:%d: want a mapping of flags to values", file, config.Line)
 	}
 	seen := make(map[string]bool)
 	for i := 0; i+1 < len(config.Content); i += 2 {
 		key, value := config.Content[i], config.Content[i+1]
 		if seen[key.Value] {
-			return fmt.Errorf("%s:%d: %s stands here twice", configFile, key.Line, key.Value)
+			return fmt.Errorf("%s:%d: %s stands here twice", file, key.Line, key.Value)
 		}
 		seen[key.Value] = true
-		if err := setFlag(flags, root, key, value); err != nil {
+		if err := setFlag(flags, root, file, key, value); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func setFlag(flags *pflag.FlagSet, root string, key, value *yaml.Node) error {
+func setFlag(flags *pflag.FlagSet, root, file string, key, value *yaml.Node) error {
 	if !slices.Contains(configurable, key.Value) {
-		return fmt.Errorf("%s:%d: unknown key %q; there are %s", configFile, key.Line, key.Value, strings.Join(configurable, ", "))
+		return fmt.Errorf("%s:%d: unknown key %q; there are %s", file, key.Line, key.Value, strings.Join(configurable, ", "))
 	}
 	flag := flags.Lookup(key.Value)
 	if flag == nil || flag.Changed {
@@ -85,14 +102,14 @@ func setFlag(flags *pflag.FlagSet, root string, key, value *yaml.Node) error {
 	}
 	for _, v := range values {
 		if v.Kind != yaml.ScalarNode {
-			return fmt.Errorf("%s:%d: %s: want a value or a list of values", configFile, v.Line, key.Value)
+			return fmt.Errorf("%s:%d: %s: want a value or a list of values", file, v.Line, key.Value)
 		}
 		rootedValue, err := rooted(root, key.Value, v.Value)
 		if err == nil {
 			err = flag.Value.Set(rootedValue)
 		}
 		if err != nil {
-			return fmt.Errorf("%s:%d: %s: %w", configFile, v.Line, key.Value, err)
+			return fmt.Errorf("%s:%d: %s: %w", file, v.Line, key.Value, err)
 		}
 	}
 	return nil

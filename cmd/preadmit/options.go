@@ -33,6 +33,8 @@ type sources struct {
 	verbose bool
 	quiet   bool
 
+	config string // read by configure
+
 	progress *progress // of a screen; nil elsewhere
 }
 
@@ -49,6 +51,7 @@ func (o *sources) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.selection.Exclude, "exclude", nil, "leave out what lies at paths that match `GLOB`, from the repository's root: * within a name, ** across (repeatable)")
 	f.BoolVar(&o.selection.Hidden, "include-hidden", false, "check also what lies in hidden directories and in fixtures of test suites")
 	f.IntVarP(&o.jobs, "jobs", "j", 0, "how many `N` units and objects at once (default: the number of processors)")
+	f.StringVar(&o.config, "config", "", "defaults for flags, a `FILE` (default: "+configFile+", if there is one); with --base as it is there")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "end the run after this `DURATION`")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "say more: passes, files that hold no objects")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "say less: of the text only what counts for --fail-on or is undecided, and no summary on standard error")

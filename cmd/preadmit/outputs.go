@@ -23,11 +23,13 @@ type outputs struct {
 	formats  []string
 	color    string
 	category string
+	limit    int
 }
 
 func (o *outputs) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.formats, "output", "o", nil, "`FORMAT[=FILE]` of the report: "+formatNames()+" (repeatable; default: text)")
 	f.StringVar(&o.category, "category", "", "sarif: the `NAME` that sets what this run finds apart from what other runs do (default: preadmit)")
+	f.IntVar(&o.limit, "markdown-limit", report.MaxMarkdown, fmt.Sprintf("markdown: the most `BYTES`, from %d to %d", report.MinMarkdown, report.MaxMarkdown))
 	f.StringVar(&o.color, "color", "auto", "colour: auto, always or never")
 }
 
@@ -51,6 +53,9 @@ type output struct{ format, file string }
 func (o *outputs) parse() ([]output, error) {
 	if !slices.Contains([]string{"auto", "always", "never"}, o.color) {
 		return nil, fmt.Errorf("--color %q is none of auto, always, never", o.color)
+	}
+	if o.limit < report.MinMarkdown || o.limit > report.MaxMarkdown {
+		return nil, fmt.Errorf("--markdown-limit %d is not from %d to %d", o.limit, report.MinMarkdown, report.MaxMarkdown)
 	}
 	if len(o.formats) == 0 {
 		return []output{{format: "text"}}, nil
@@ -88,7 +93,7 @@ func (o *outputs) write(stdout io.Writer, r *report.Report, outs []output, w wri
 }
 
 func (o *outputs) writeOne(stdout io.Writer, r *report.Report, out output, w writing) error {
-	opts := report.Options{Verbose: w.verbose, Quiet: w.quiet, FailOn: w.failOn, Width: 100, Category: o.automationID()}
+	opts := report.Options{Verbose: w.verbose, Quiet: w.quiet, FailOn: w.failOn, Width: 100, Category: o.automationID(), Limit: o.limit}
 	if out.file == "" {
 		opts.Color, opts.Width = o.colored(stdout), width(stdout)
 		if err := brokenPipe(report.Write(stdout, out.format, r, opts)); err != nil {

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+// TestManPages makes the man pages, in PREADMIT_MAN where that names a
+// directory, as the release does. There is one for each command.
+func TestManPages(t *testing.T) {
+	dir := t.TempDir()
+	if to := os.Getenv("PREADMIT_MAN"); to != "" {
+		dir = filepath.Join("../..", to)
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var code int
+	root := newRootCommand(&code)
+	root.DisableAutoGenTag = true
+	header := &doc.GenManHeader{Section: "1", Source: "preadmit", Manual: "preadmit", Date: new(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))}
+	if err := doc.GenManTree(root, header, dir); err != nil {
+		t.Fatal(err)
+	}
+	check := func(c *cobra.Command) {
+		name := strings.ReplaceAll(c.CommandPath(), " ", "-")
+		page, err := os.ReadFile(filepath.Join(dir, name+".1"))
+		if err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(string(page), ".TH") || c.Short != "" && !strings.Contains(string(page), ".SH NAME") {
+			t.Errorf("%s:\n%s", name, page)
+		}
+	}
+	check(root)
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			check(c)
+		}
+	}
+}
