@@ -1,11 +1,7 @@
 package cel
 
 import (
-	"errors"
-	"sync"
-
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/functions"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -27,7 +23,7 @@ type Costs func(overload string, args []ref.Val) *uint64
 // NewDialect is the dialect of an environment, which has no program options.
 // No evaluation may cost more than limit where its cost is counted.
 func NewDialect(env *cel.Env, limit uint64, costs Costs) (*Dialect, error) {
-	r := &runner{env: env, functions: map[string]*functions.Overload{}}
+	r := &runner{env: env}
 	var err error
 	if r.guards, err = guardedOverloads(env); err != nil {
 		return nil, err
@@ -45,7 +41,7 @@ func NewDialect(env *cel.Env, limit uint64, costs Costs) (*Dialect, error) {
 			r.guards = append(r.guards, guardOverload(b, guardRegex))
 		}
 	}
-	return &Dialect{run: r, limit: limit, costs: costs}, r.index()
+	return &Dialect{run: r, limit: limit, costs: costs}, nil
 }
 
 // Env is the environment of the dialect. Its functions are not guarded against
@@ -55,15 +51,7 @@ func (d *Dialect) Env() *cel.Env { return d.run.env }
 // Plan makes a program of a checked expression. EvalExact runs it under the
 // dialect's limit.
 func (d *Dialect) Plan(ast *cel.Ast) (*Program, error) {
-	p := &Program{AST: ast, exact: sync.OnceValues(func() (cel.Program, error) { return planned(d.exact, ast) })}
-	var err error
-	if p.tree, err = grow(d.run, ast); err == nil {
-		return p, nil
-	}
-	if p.fast, err = planned(d.run.fast, ast); err != nil {
-		return nil, errors.New("program instantiation failed: " + err.Error())
-	}
-	return p, nil
+	return newProgram(ast, d.run.fast, d.exact)
 }
 
 func (d *Dialect) exact(ast *cel.Ast) (cel.Program, error) {

@@ -14,8 +14,7 @@ import (
 // A Program runs one checked expression. It is safe for concurrent use.
 type Program struct {
 	AST   *cel.Ast
-	tree  *tree       // nil where cel-go runs it
-	fast  cel.Program // nil where the tree does
+	fast  cel.Program // does not count its cost
 	exact func() (cel.Program, error)
 }
 
@@ -25,11 +24,15 @@ func Plan(ast *cel.Ast) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Program{AST: ast, exact: sync.OnceValues(func() (cel.Program, error) { return planned(r.exact, ast) })}
-	if p.tree, err = grow(r, ast); err == nil {
-		return p, nil
-	}
-	if p.fast, err = planned(r.fast, ast); err != nil {
+	return newProgram(ast, r.fast, r.exact)
+}
+
+// newProgram plans a program twice: at once without counting its cost, and
+// with that when it is first needed.
+func newProgram(ast *cel.Ast, fast, exact func(*cel.Ast) (cel.Program, error)) (*Program, error) {
+	p := &Program{AST: ast, exact: sync.OnceValues(func() (cel.Program, error) { return planned(exact, ast) })}
+	var err error
+	if p.fast, err = planned(fast, ast); err != nil {
 		return nil, errors.New("program instantiation failed: " + err.Error())
 	}
 	return p, nil
@@ -49,9 +52,6 @@ func planned(plan func(*cel.Ast) (cel.Program, error), ast *cel.Ast) (p cel.Prog
 // Eval runs the program without counting its cost. Use it where Cost is known
 // to be within the limit.
 func (p *Program) Eval(input cel.Activation) (ref.Val, error) {
-	if p.tree != nil {
-		return p.tree.eval(input)
-	}
 	v, _, err := p.fast.Eval(input)
 	return v, err
 }

@@ -20,8 +20,6 @@ import (
 type runner struct {
 	env    *cel.Env
 	guards []*functions.Overload // instead of functions that hostile values can stall
-
-	functions map[string]*functions.Overload // with the guards, by overload and by name
 }
 
 // theRunner is built on first use; it never changes.
@@ -44,28 +42,8 @@ func newRunner() (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{env: env, functions: map[string]*functions.Overload{}}
-	if r.guards, err = guardedOverloads(env); err != nil {
-		return nil, err
-	}
-	return r, r.index()
-}
-
-// index lists the functions as cel-go's dispatcher has them.
-func (r *runner) index() error {
-	for _, f := range r.env.Functions() {
-		bindings, err := f.Bindings()
-		if err != nil {
-			return err
-		}
-		for _, b := range bindings {
-			r.functions[b.Operator] = b
-		}
-	}
-	for _, g := range r.guards {
-		r.functions[g.Operator] = g
-	}
-	return nil
+	guards, err := guardedOverloads(env)
+	return &runner{env, guards}, err
 }
 
 // RunEnv is the environment that programs run in, for what evaluates checked
