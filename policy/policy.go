@@ -56,12 +56,62 @@ func (r *Request) Subject() *render.Object {
 	return r.OldObject
 }
 
+// Fields are those of an AdmissionRequest in JSON, as a policy sees it that is
+// about a version, but for the objects. What is empty is left out.
+func (r *Request) Fields(as Version) map[string]any {
+	fields := map[string]any{
+		"uid": "", "kind": kindFields(as.Kind), "resource": resourceFields(as.Resource),
+		"requestKind": kindFields(r.Kind), "requestResource": resourceFields(r.Resource.GroupVersionResource),
+		"operation": string(r.Operation), "userInfo": r.UserInfo.Fields(), "dryRun": r.DryRun,
+		"options": map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": r.Operation.options()},
+	}
+	for key, value := range map[string]string{
+		"name": r.Name, "namespace": r.Namespace, "subResource": r.SubResource, "requestSubResource": r.SubResource,
+	} {
+		if value != "" {
+			fields[key] = value
+		}
+	}
+	return fields
+}
+
+// options is the kind of an operation's options.
+func (o Operation) options() string {
+	switch o {
+	case Create:
+		return "CreateOptions"
+	case Update:
+		return "UpdateOptions"
+	case Delete:
+		return "DeleteOptions"
+	}
+	return ""
+}
+
+func kindFields(k schema.GroupVersionKind) map[string]any {
+	return map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
+}
+
+func resourceFields(r schema.GroupVersionResource) map[string]any {
+	return map[string]any{"group": r.Group, "version": r.Version, "resource": r.Resource}
+}
+
+// Version is the version in which the request was made.
+func (r *Request) Version() Version {
+	return Version{Resource: r.Resource.GroupVersionResource, Kind: r.Kind}
+}
+
 // UserInfo is who makes the request, as in authentication.k8s.io/v1.
 type UserInfo struct {
 	Username string
 	UID      string
 	Groups   []string
 	Extra    map[string][]string
+}
+
+// Known says whether anything is known of the user.
+func (u *UserInfo) Known() bool {
+	return u.Username != "" || u.UID != "" || len(u.Groups) > 0 || len(u.Extra) > 0
 }
 
 // Fields are what is known of the user as the field userInfo of a request has

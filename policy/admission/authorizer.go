@@ -39,7 +39,7 @@ func (a *asking) Authorize(ctx context.Context, attrs authorizer.Attributes) (au
 			return decision, reason, err
 		}
 	}
-	a.review.record(u.Question)
+	a.review.questions.Add(u.Question)
 	return authorizer.DecisionNoOpinion, "", u
 }
 

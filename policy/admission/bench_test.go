@@ -110,7 +110,7 @@ func BenchmarkBare(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		for _, x := range runs[i%len(runs)] {
-			x.act.variables.reset(x, len(x.policy.variables))
+			x.act.variables.Reset(&x.policy.names)
 			for _, list := range [][]*expression{x.policy.conditions, x.policy.validations} {
 				for _, c := range list {
 					if v, err := c.program.Eval(&x.act); err != nil || v != types.True {

@@ -83,13 +83,13 @@ type compiled struct {
 	policy      *v1.ValidatingAdmissionPolicy
 	criteria    *criteria
 	variables   []*expression
-	slots       map[string]int // of variables, by name
+	names       cel.Names // of the variables
 	conditions  []*expression
 	validations []*expression
 	messages    []*expression // by validation; nil for those without
 	annotations []*expression
 	expressions int
-	plans       [len(buckets)]func() *plan
+	plans       *cel.BySize[*plan]
 	closePlans  sync.Map // planKey to *plan
 	severity    policy.Severity
 	mutates     *mutates // what else a MutatingAdmissionPolicy says
@@ -98,14 +98,14 @@ type compiled struct {
 // sources lists the policy's expressions in the order in which they are
 // compiled, variables first since the others read them.
 func sources(p *v1.ValidatingAdmissionPolicy) *compiled {
-	c := &compiled{policy: p, slots: map[string]int{}}
+	c := &compiled{policy: p}
 	add := func(e expression) *expression {
 		e.id = c.expressions
 		c.expressions++
 		return &e
 	}
 	for i, v := range p.Spec.Variables {
-		c.slots[v.Name] = i
+		c.names.Add(v.Name)
 		c.variables = append(c.variables, add(expression{
 			rule: "variables[" + v.Name + "]", pointer: render.Pointer("spec", "variables", i, "expression"), source: v.Expression, authorizer: true,
 		}))
@@ -211,7 +211,7 @@ func (s *scope) all(c *compiled) map[int]error {
 			if err == nil {
 				t = e.ast.OutputType()
 			}
-			cel.AddVariable(s.variables, c.policy.Spec.Variables[e.id].Name, t)
+			cel.AddVariable(s.variables, c.names.At(e.id), t)
 		}
 	})
 	return errs
@@ -296,9 +296,7 @@ func (c *compiled) ready(o *render.Object) {
 	c.each(func(e *expression) { e.origin = span(o, e.pointer) })
 	c.object, c.severity = o, severityOf(c.policy.Annotations)
 	c.criteria = newCriteria(c.policy.Spec.MatchConstraints)
-	for i := range c.plans {
-		c.plans[i] = sync.OnceValue(func() *plan { return c.plan(buckets[i], buckets[i]) })
-	}
+	c.plans = cel.NewBySize(func(s cel.Sizes) *plan { return c.plan(s, s) })
 }
 
 func (k *compiler) check(v cel.Version, p *v1.ValidatingAdmissionPolicy, m *mutates) (*compiled, map[int]error, error) {

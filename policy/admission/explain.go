@@ -156,7 +156,7 @@ func (x *explaining) trial(p *param, as policy.Version) policy.Trial {
 	if as.Kind != x.review.req.Kind {
 		t.As = resourceText(as.Resource)
 	}
-	if err := run.objects.err; err != nil {
+	if err := run.objects.Err; err != nil {
 		t.Problem = err.Error()
 		return t
 	}
@@ -236,13 +236,13 @@ func (x *explaining) variables(run *run) []policy.Evaluation {
 	var all []policy.Evaluation
 	for i, e := range x.bound.variables {
 		ev := x.described(e)
-		switch s := &run.act.variables.slots[i]; {
-		case s.value == nil:
+		switch v, asked := run.act.variables.Known(i); {
+		case v == nil:
 			ev.NotRun = "nothing read it"
-		case len(s.asked) > 0 && types.IsError(s.value):
-			ev.Unknown = strings.Join(slices.Compact(slices.Clone(s.asked)), "; ")
+		case len(asked) > 0 && types.IsError(v):
+			ev.Unknown = cel.QuestionsText(asked)
 		default:
-			x.say(&ev, s.value, nil)
+			x.say(&ev, v, nil)
 		}
 		all = append(all, ev)
 	}
@@ -258,14 +258,14 @@ func (x *explaining) described(e *expression) policy.Evaluation {
 func (x *explaining) say(ev *policy.Evaluation, v ref.Val, err error) {
 	if broken, ok := v.(*types.Err); ok && err == nil {
 		if err = broken; x.hide {
-			err = errSecret
+			err = cel.ErrHidden
 		}
 	}
 	switch _, verdict := v.(types.Bool); {
 	case err != nil:
 		ev.Error = cel.Shorten(err.Error(), maxMessage)
 	case x.hide && !verdict:
-		ev.Value = "(hidden)"
+		ev.Value = cel.Hidden
 	default:
 		ev.Value = explain.Show(v)
 	}
@@ -292,27 +292,24 @@ func (m *meter) cost() policy.Cost {
 func (m *meter) plain(e *expression) policy.Evaluation {
 	ev := m.described(e)
 	if m.out {
-		ev.NotRun = errBudget.Error()
+		ev.NotRun = cel.ErrBudget.Error()
 		return ev
 	}
 	before := m.run.remaining
 	v, err := m.run.eval(e)
 	switch {
-	case errors.Is(err, errBudget):
+	case errors.Is(err, cel.ErrBudget):
 		ev.Error, m.out = err.Error(), true
 		ev.Cost, m.run.spent = m.run.spent, 0
 		return ev
-	case err != nil && len(m.review.asked) > 0:
-		ev.Unknown = m.review.questions()
+	case err != nil && m.review.questions.Any():
+		ev.Unknown = m.review.questions.Text()
 	default:
 		m.say(&ev, v, err)
 	}
 	ev.Cost = before - m.run.remaining
 	return ev
 }
-
-// Limits of what is shown of one expression.
-const maxParts = 100
 
 // evaluate evaluates an expression and tells its parts and, where it is not
 // true, the culprits.
@@ -325,38 +322,31 @@ func (m *meter) evaluate(e *expression) policy.Evaluation {
 	if explainer == nil {
 		explainer = m.bound.explainer(e)
 	}
-	asked := m.review.asked // explaining asks once more
-	defer func() { m.review.asked = asked }()
-	if why := explainer(); why != nil {
-		in := explain.Input{Roots: m.run.roots(), Want: true, Steps: maxParts, Hide: m.hide}
-		if told, err := why.Explain(m.review.ctx, in); err == nil {
-			m.tell(e, &ev, &told)
+	m.review.questions.Quietly(func() {
+		if why := explainer(); why != nil {
+			in := explain.Input{Roots: m.run.roots(), Want: true, Steps: cel.MaxParts, Hide: m.hide}
+			if told, err := why.Explain(m.review.ctx, in); err == nil {
+				m.tell(e, &ev, &told)
+			}
 		}
-	}
+	})
 	return ev
 }
 
 func (m *meter) tell(e *expression, ev *policy.Evaluation, told *explain.Explanation) {
-	for _, s := range told.Steps {
-		if n := len(ev.Parts); n == 0 || s.Error || !leadsTo(s.Text, ev.Parts[n-1].Text) {
-			ev.Parts = append(ev.Parts, policy.Part{Depth: s.Depth, Loop: s.Loop, Text: s.Text, Value: s.Value, Error: s.Error})
+	told.Steps = shown(told.Steps)
+	cel.Failure{Source: e.source, Secret: m.hide}.Explain(ev, told)
+}
+
+// shown leaves out the steps that are but the way to the field before them.
+func shown(steps []explain.Step) []explain.Step {
+	var all []explain.Step
+	for _, s := range steps {
+		if n := len(all); n == 0 || s.Error || !leadsTo(s.Text, all[n-1].Text) {
+			all = append(all, s)
 		}
 	}
-	ev.Summary, ev.More, ev.Incomplete = told.Summary, told.More, told.Incomplete
-	for _, c := range told.Culprits {
-		k := policy.Culprit{Root: c.Root, Pointer: m.run.pointer(e, &c), Missing: c.Missing, Text: c.Text, Element: c.Element}
-		if k.Pointer != c.Pointer {
-			ev.Summary = "" // it has the name
-		}
-		switch {
-		case c.Missing:
-		case m.hide:
-			k.Value = "(hidden)"
-		default:
-			k.Value = explain.Show(types.DefaultTypeAdapter.NativeToValue(c.Value))
-		}
-		ev.Culprits = append(ev.Culprits, k)
-	}
+	return all
 }
 
 // leadsTo says whether a part is but the way to a field that was told already,

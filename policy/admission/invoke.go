@@ -151,7 +151,7 @@ func (x *mutation) withoutParams(r *review, b *bound, bind *binding) {
 func (x *mutation) invoke(i invocation) {
 	b := i.policy
 	runs := x.review().run.setUp(b.compiled, i.param, i.as)
-	if err := runs.objects.err; err != nil {
+	if err := runs.objects.Err; err != nil {
 		x.say(b, runs.broken("matchConstraints", span(b.object, "/spec/matchConstraints"), fmt.Errorf("failed to configure binding: %w", err)))
 		return
 	}
@@ -184,7 +184,7 @@ func (x *mutation) apply(i invocation, e *expression) {
 	r := x.review()
 	runs := r.run.setUp(i.policy.compiled, i.param, i.as)
 	value, err := runs.evaluate(e)
-	if err != nil && len(r.asked) > 0 {
+	if err != nil && r.questions.Any() {
 		x.say(i.policy, runs.open(e))
 		return
 	}

@@ -11,13 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
 // TestOutOfBudget spends more than there is.
 func TestOutOfBudget(t *testing.T) {
 	t.Parallel()
 	object := map[string]any{"apiVersion": "v1", "kind": "Endpoints", "metadata": map[string]any{"name": "a"}}
-	for budget, want := range map[int64]error{3: errBudget, 4: nil, 6: errBudget, 7: nil} {
+	for budget, want := range map[int64]error{3: cel.ErrBudget, 4: nil, 6: cel.ErrBudget, 7: nil} {
 		expressions := []string{"object.metadata.name == 'a'", "object.kind == 'Endpoints'"}[:1+budget/5]
 		if _, err := spend(t, object, expressions, false, budget); !errors.Is(err, want) {
 			t.Errorf("%d for %q: %v, want %v", budget, expressions, err, want)

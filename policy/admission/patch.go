@@ -36,7 +36,7 @@ func (e *errUndecided) Error() string { return e.question }
 // the policy matched, and admits the object again, as the API server converts
 // and defaults it after each mutation. It is nil where nothing changed.
 func (x *mutation) patched(i invocation, e *expression, value ref.Val) (map[string]any, error) {
-	before := x.review().in(i.as.Kind).objectTree
+	before := x.review().objects.In(i.as.Kind).Tree
 	var after map[string]any
 	var err error
 	json := i.policy.mutates.mutations[e.index].PatchType == v1.PatchTypeJSONPatch

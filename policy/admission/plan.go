@@ -1,23 +1,13 @@
 package admission
 
 import (
-	"math"
-	"math/bits"
 	"slices"
 
+	celgo "github.com/google/cel-go/cel"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"github.com/preadmit/preadmit/policy/internal/cel"
 )
-
-// buckets are the sizes of inputs for which costs are bounded beforehand. Most
-// objects fall into the first.
-var buckets = [...]cel.Sizes{
-	{Items: 24, Length: 256},
-	{Items: 64, Length: 1 << 10},
-	{Items: 512, Length: 16 << 10},
-	{Items: 8 << 10, Length: 256 << 10},
-}
 
 // A plan says which expressions of a policy can't reach the limit on inputs of
 // a bucket, so that they run without counting. The API server's budgets hold
@@ -37,13 +27,8 @@ func (c *compiled) counting() *plan { return &plan{fast: make([]bool, c.expressi
 // not gets a plan for sizes that are closer to those of the inputs.
 func (c *compiled) planFor(inputs, params cel.Sizes) *plan {
 	all := inputs.Max(params)
-	for i, b := range buckets {
-		if all.Items <= b.Items && all.Length <= b.Length {
-			if p := c.plans[i](); p.whole() {
-				return p
-			}
-			break
-		}
+	if p, ok := c.plans.For(all); ok && p.whole() {
+		return p
 	}
 	return c.closePlan(inputs, params)
 }
@@ -89,40 +74,27 @@ func (c *compiled) closePlan(inputs, params cel.Sizes) *plan {
 
 func (c *compiled) plan(inputs, params cel.Sizes) *plan {
 	p := c.counting()
-	bounds := make([]uint64, c.expressions)
-	roots := cel.Roots{Inputs: inputs, Params: &params, Variables: map[string]cel.Sizes{}}
-	var variables uint64
+	asts := make([]*celgo.Ast, c.expressions)
+	c.each(func(e *expression) { asts[e.id] = e.ast })
+	bounds := c.names.Costs(asts, cel.Roots{Inputs: inputs, Params: &params})
 	c.each(func(e *expression) {
-		bound := cel.Cost(e.ast, roots)
-		if bound <= celconfig.PerCallLimit {
-			p.fast[e.id], bounds[e.id] = true, bound
-		}
-		p.counts = p.counts || !p.fast[e.id]
-		if e.id < len(c.variables) {
-			variables = sum(variables, bounds[e.id])
-			if s, ok := cel.ResultSizes(e.ast, roots); ok {
-				roots.Variables[c.policy.Spec.Variables[e.id].Name] = s
-			}
+		if bounds[e.id] <= celconfig.PerCallLimit {
+			p.fast[e.id] = true
+		} else {
+			p.counts, bounds[e.id] = true, 0
 		}
 	})
-	total := func(list []*expression) uint64 {
-		n := variables
+	total := func(list []*expression) (n uint64) {
 		for _, e := range list {
 			if e != nil {
-				n = sum(n, bounds[e.id])
+				n = cel.Sum(n, bounds[e.id])
 			}
 		}
 		return n
 	}
-	p.conditions = total(c.conditions)
-	p.validations = sum(total(c.validations), total(c.messages))
-	p.annotation = total(c.annotations)
+	variables := total(c.variables)
+	p.conditions = cel.Sum(variables, total(c.conditions))
+	p.validations = cel.Sum(variables, total(c.validations), variables, total(c.messages))
+	p.annotation = cel.Sum(variables, total(c.annotations))
 	return p
-}
-
-func sum(a, b uint64) uint64 {
-	if s, carry := bits.Add64(a, b, 0); carry == 0 {
-		return s
-	}
-	return math.MaxUint64
 }

@@ -5,17 +5,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -25,16 +21,16 @@ type review struct {
 	ctx       context.Context
 	engine    *Engine
 	req       *policy.Request
-	namespace string   // as the API server has it: a Namespace is in itself
-	whole     bool     // who makes the request is known, also where it says nothing
-	asked     []string // what the running expression wanted to know and can't
-	assume    string   // what an answer of the authorizer rests on
+	namespace string        // as the API server has it: a Namespace is in itself
+	whole     bool          // who makes the request is known, also where it says nothing
+	questions cel.Questions // of the running expression
+	assume    string        // what an answer of the authorizer rests on
 
 	run             run
 	room            []verdict // for the validations of one policy
 	free            []verdict // of it
 	said            []say     // by one policy
-	versions        []versioned
+	objects         cel.Objects
 	requests        []requestValue
 	namespaceLooked bool
 	namespaceKnown  *frozenNamespace
@@ -57,19 +53,11 @@ func (r *review) verdicts(n int) []verdict {
 	return vs
 }
 
-// versioned is the object and the old one in one version of their kind.
-type versioned struct {
-	kind        schema.GroupVersionKind
-	object, old ref.Val
-	objectTree  map[string]any
-	oldTree     map[string]any
-	sizes       cel.Sizes
-	err         error
-}
-
 func newReview(ctx context.Context, e *Engine, req *policy.Request) *review {
 	r := &review{ctx: ctx, engine: e, req: req, namespace: req.Namespace}
-	r.run.review = r
+	r.objects = cel.Objects{Request: req, Kinds: e.options.Kinds}
+	r.run.review, r.run.act.review = r, r
+	r.run.act.variables = cel.NewVariables(&cel.Names{}, &r.questions, r.run.variable)
 	if req.Resource.GroupVersionResource == namespaces {
 		r.namespace = cmp.Or(r.namespace, req.Name)
 	}
@@ -85,78 +73,6 @@ func (r *review) equivalents() []policy.Version {
 	return r.equivalent
 }
 
-// in returns the objects in the version of a kind.
-func (r *review) in(kind schema.GroupVersionKind) *versioned {
-	for i := range r.versions {
-		if r.versions[i].kind == kind {
-			return &r.versions[i]
-		}
-	}
-	v := versioned{kind: kind, object: types.NullValue, old: types.NullValue, objectTree: r.req.Admitted, oldTree: r.req.OldAdmitted}
-	if kind != r.req.Kind {
-		v.objectTree, v.err = r.convert(r.req.Admitted, kind)
-		if v.err == nil {
-			v.oldTree, v.err = r.convert(r.req.OldAdmitted, kind)
-		}
-	}
-	if v.err == nil {
-		v.freeze()
-	}
-	r.versions = append(r.versions, v)
-	return &r.versions[len(r.versions)-1]
-}
-
-func (v *versioned) freeze() {
-	var s cel.Sizes
-	if v.objectTree != nil {
-		v.object, v.sizes = cel.Freeze(v.objectTree)
-	}
-	if v.oldTree != nil {
-		v.old, s = cel.Freeze(v.oldTree)
-		v.sizes = v.sizes.Max(s)
-	}
-}
-
-func (r *review) convert(tree map[string]any, to schema.GroupVersionKind) (map[string]any, error) {
-	if tree == nil {
-		return nil, nil
-	}
-	converted, err := r.engine.options.Kinds.Convert(tree, to)
-	if err != nil {
-		return nil, fmt.Errorf("failed to convert object version: %w", err)
-	}
-	return converted, nil
-}
-
-// ask records what an expression would have to know, and is the error that it
-// gets instead.
-func (r *review) ask(question string) ref.Val {
-	r.record(question)
-	return types.NewErr("%s", question)
-}
-
-// maxQuestions is how many questions are kept of one expression.
-const maxQuestions = 32
-
-func (r *review) record(questions ...string) {
-	if len(r.asked) < maxQuestions {
-		r.asked = append(r.asked, questions...)
-	}
-}
-
-// questions are what the running expression wanted to know, each once.
-func (r *review) questions() string {
-	var unique []string
-	for _, q := range r.asked {
-		if !slices.Contains(unique, q) {
-			unique = append(unique, q)
-		}
-	}
-	return strings.Join(unique, "; ")
-}
-
-const nameLabel = "kubernetes.io/metadata.name"
-
 // namespaceLabels are the labels by which a namespaceSelector goes. complete
 // is false when the namespace is not known, and only its name is.
 func (r *review) namespaceLabels() (set map[string]string, complete bool) {
@@ -166,15 +82,15 @@ func (r *review) namespaceLabels() (set map[string]string, complete bool) {
 	default:
 		o := r.namespaceObject()
 		if o == nil {
-			return map[string]string{nameLabel: r.namespace}, false
+			return map[string]string{cel.NameLabel: r.namespace}, false
 		}
 		set = maps.Clone(o.GetLabels())
 	}
 	if set == nil {
 		set = map[string]string{}
 	}
-	if set[nameLabel] == "" {
-		set[nameLabel] = r.namespace
+	if set[cel.NameLabel] == "" {
+		set[cel.NameLabel] = r.namespace
 	}
 	return set, true
 }
@@ -190,9 +106,7 @@ func (r *review) namespaceObject() *render.Object {
 	return r.engine.options.Cluster.Namespace(r.req.Subject().Unit, r.namespace)
 }
 
-func (r *review) unknownNamespace() string {
-	return fmt.Sprintf("labels of namespace %s are unknown: give the Namespace with --with", r.namespace)
-}
+func (r *review) unknownNamespace() string { return match.UnknownNamespace(r.namespace) }
 
 // namespaceVar is the `namespaceObject` variable: null for what is in none,
 // and a map that asks where the namespace is not known.
@@ -262,63 +176,25 @@ func (e *Engine) namespace(o *render.Object, name string) *frozenNamespace {
 
 // askNamespace is a namespace of which only the name is known.
 func (r *review) askNamespace() ref.Val {
-	name := types.String(r.namespace)
-	ask := func(string) ref.Val {
-		return r.ask(fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", r.namespace))
-	}
-	labels := &partial{known: map[string]ref.Val{nameLabel: name}, ask: ask}
-	metadata := &partial{known: map[string]ref.Val{"name": name, "labels": labels}, ask: ask}
-	return &partial{known: map[string]ref.Val{"metadata": metadata}, ask: ask}
+	return cel.PartialNamespace(r.namespace, func() ref.Val {
+		return r.questions.Ask(fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", r.namespace))
+	})
 }
 
-// namespaceTree is what the API server shows policies of a namespace, as one
-// that is in use: active.
+// namespaceTree is what the API server shows policies of a namespace.
 func namespaceTree(o *render.Object, name string) map[string]any {
-	tree := map[string]any{
-		"spec":   map[string]any{"finalizers": []any{"kubernetes"}},
-		"status": map[string]any{"phase": "Active"},
+	tree := cel.NamespaceTree(o, name)
+	metadata := tree["metadata"].(map[string]any)
+	for _, field := range []string{"managedFields", "ownerReferences", "selfLink"} {
+		delete(metadata, field)
 	}
-	for _, field := range []string{"spec", "status"} {
-		if m, ok := o.Object[field].(map[string]any); ok && len(m) > 0 {
-			tree[field] = m
-		}
-	}
-	metadata := map[string]any{}
-	given, _ := o.Object["metadata"].(map[string]any)
-	for k, v := range given {
-		if k != "managedFields" && k != "ownerReferences" && k != "selfLink" {
-			metadata[k] = v
-		}
-	}
-	labels := map[string]any{nameLabel: name}
-	if all, ok := given["labels"].(map[string]any); ok {
-		maps.Copy(labels, all)
-	}
-	metadata["labels"] = labels
-	tree["metadata"] = metadata
 	return tree
 }
 
 // authorizers are the `authorizer` variable and its requestResource.
 func (r *review) authorizers() (authorizer, resource ref.Val) {
 	if r.authorizer == nil {
-		u := &user.DefaultInfo{
-			Name: r.req.UserInfo.Username, UID: r.req.UserInfo.UID,
-			Groups: r.req.UserInfo.Groups, Extra: r.req.UserInfo.Extra,
-		}
-		asking := &asking{review: r, inner: r.engine.options.Authorizer}
-		r.authorizer = library.NewAuthorizerVal(u, asking)
-		r.resource = library.NewResourceAuthorizerVal(u, asking, requestResource{r})
+		r.authorizer, r.resource = cel.AuthorizerValues(r.req, r.namespace, r.req.UserInfo, &asking{review: r, inner: r.engine.options.Authorizer})
 	}
 	return r.authorizer, r.resource
-}
-
-// requestResource is the request as authorizer.requestResource has it.
-type requestResource struct{ *review }
-
-func (r requestResource) GetName() string        { return r.req.Name }
-func (r requestResource) GetNamespace() string   { return r.namespace }
-func (r requestResource) GetSubresource() string { return r.req.SubResource }
-func (r requestResource) GetResource() schema.GroupVersionResource {
-	return r.req.Resource.GroupVersionResource
 }

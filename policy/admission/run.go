@@ -3,7 +3,6 @@ package admission
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -42,7 +41,7 @@ type run struct {
 	params  *param
 	as      policy.Version
 	request ref.Val // as that version
-	objects *versioned
+	objects *cel.Versioned
 	plan    *plan
 	act     activation
 
@@ -51,24 +50,21 @@ type run struct {
 	spent     int64 // by what is being evaluated
 }
 
-// errBudget is what the API server says when a group of expressions costs too much.
-var errBudget = errors.New("validation failed due to running out of cost budget, no further validation rules will be run")
-
 // setUp makes the run one of a policy with a parameter, on the request as a
 // version that the policy matches.
 func (x *run) setUp(c *compiled, p *param, as policy.Version) *run {
-	x.policy, x.params, x.as, x.objects = c, p, as, x.review.in(as.Kind)
+	x.policy, x.params, x.as, x.objects = c, p, as, x.review.objects.In(as.Kind)
 	var request cel.Sizes
 	x.request, request = x.review.request(as)
-	x.plan = c.planFor(x.objects.sizes.Max(request).Max(x.review.namespaceSizes()), p.sizes)
+	x.plan = c.planFor(x.objects.Sizes.Max(request).Max(x.review.namespaceSizes()), p.sizes)
 	return x
 }
 
 // verdicts is the policy's say. It is one verdict a validation, but where the
 // policy as a whole is exempt or breaks.
 func (x *run) verdicts() []verdict {
-	if x.objects.err != nil {
-		v := x.broken("matchConstraints", span(x.policy.object, "/spec/matchConstraints"), fmt.Errorf("failed to configure binding: %w", x.objects.err))
+	if x.objects.Err != nil {
+		v := x.broken("matchConstraints", span(x.policy.object, "/spec/matchConstraints"), fmt.Errorf("failed to configure binding: %w", x.objects.Err))
 		v.certain = true
 		return []verdict{v}
 	}
@@ -81,13 +77,13 @@ func (x *run) verdicts() []verdict {
 
 // bind binds the variables for a group of expressions.
 func (x *run) bind(namespace, authorizer bool, as policy.Version) {
-	x.act.object, x.act.oldObject, x.act.params = x.objects.object, x.objects.old, x.params.value
+	x.act.object, x.act.oldObject, x.act.params = x.objects.Object, x.objects.Old, x.params.value
 	x.act.request = x.request
 	if as != x.as {
 		x.act.request, _ = x.review.request(as)
 	}
 	x.act.namespace, x.act.authorizer = namespace, authorizer
-	x.act.variables.reset(x, len(x.policy.variables))
+	x.act.variables.Reset(&x.policy.names)
 }
 
 // group evaluates expressions that share a budget. bound is what those cost
@@ -97,7 +93,7 @@ func (x *run) group(budget int64, bound uint64, f func() error) error {
 	x.exact = bound > uint64(budget) || x.review.engine.options.Cost
 	if !x.exact {
 		x.remaining, x.spent = budget-int64(bound), 0
-		if err := f(); !errors.Is(err, errBudget) {
+		if err := f(); !errors.Is(err, cel.ErrBudget) {
 			return err
 		}
 		x.exact = true
@@ -106,14 +102,14 @@ func (x *run) group(budget int64, bound uint64, f func() error) error {
 	return f()
 }
 
-// eval evaluates an expression. The error is errBudget, or the API server's
+// eval evaluates an expression. The error is cel.ErrBudget, or the API server's
 // words for what went wrong with this expression alone.
 func (x *run) eval(e *expression) (ref.Val, error) {
-	x.review.asked = x.review.asked[:0]
+	x.review.questions.Reset()
 	x.review.assume = ""
 	v, err := x.program(e)
 	if x.spent > x.remaining {
-		return nil, errBudget
+		return nil, cel.ErrBudget
 	}
 	x.remaining -= x.spent
 	x.spent = 0
@@ -123,19 +119,12 @@ func (x *run) eval(e *expression) (ref.Val, error) {
 	return v, nil
 }
 
-// errSecret stands for errors that may quote what must not be told.
-var errSecret = errors.New("not shown, since it may quote a Secret")
-
-// told is the error of an expression as it may be told: functions quote the
-// values that they can't use. A key may be told that the expression names.
+// told is the error of an expression as it may be told.
 func (x *run) told(e *expression, err error) error {
-	if !x.secret() {
-		return err
+	if x.secret() {
+		return cel.HideError(e.source, err)
 	}
-	if key, ok := strings.CutPrefix(err.Error(), "no such key: "); ok && strings.Contains(e.source, key) {
-		return err
-	}
-	return errSecret
+	return err
 }
 
 // secret says whether the expressions see a Secret.
@@ -165,7 +154,7 @@ func (x *run) program(e *expression) (ref.Val, error) {
 func (x *run) variable(i int) ref.Val {
 	v, err := x.program(x.policy.variables[i])
 	if err != nil {
-		return types.NewErr("composited variable %q fails to evaluate: %v", x.policy.policy.Spec.Variables[i].Name, err)
+		return x.policy.names.VariableError(i, err)
 	}
 	return v
 }
@@ -192,9 +181,9 @@ func (x *run) eachCondition(vs *[]verdict, done *bool) error {
 	for i, e := range x.policy.conditions {
 		v, err := x.eval(e)
 		switch {
-		case errors.Is(err, errBudget):
+		case errors.Is(err, cel.ErrBudget):
 			return err
-		case err != nil && len(x.review.asked) > 0:
+		case err != nil && x.review.questions.Any():
 			open = append(open, x.open(e))
 		case err != nil:
 			broken = append(broken, x.broken(e.rule, e.origin, err))
@@ -228,7 +217,7 @@ func (x *run) skip(why string) []verdict {
 
 // open is the verdict of an expression that hangs on what is not known.
 func (x *run) open(e *expression) verdict {
-	return verdict{rule: e.rule, origin: e.origin, outcome: policy.Unknown, message: x.review.questions()}
+	return verdict{rule: e.rule, origin: e.origin, outcome: policy.Unknown, message: x.review.questions.Text()}
 }
 
 // broken is the verdict of what went wrong while it ran.
@@ -288,9 +277,9 @@ func (x *run) validations() []verdict {
 func (x *run) validation(v *verdict, e *expression) error {
 	val, err := x.eval(e)
 	switch {
-	case errors.Is(err, errBudget):
+	case errors.Is(err, cel.ErrBudget):
 		return err
-	case err != nil && len(x.review.asked) > 0:
+	case err != nil && x.review.questions.Any():
 		*v = x.open(e)
 	case err != nil:
 		*v = x.broken(e.rule, e.origin, err)
@@ -332,22 +321,21 @@ func (x *run) messages(vs []verdict) error {
 }
 
 // message evaluates a messageExpression, to "" when there is none or it can't
-// be used. The error is errBudget.
+// be used. The error is cel.ErrBudget.
 func (x *run) message(e *expression) (string, error) {
 	if e == nil {
 		return "", nil
 	}
 	v, err := x.eval(e)
-	if errors.Is(err, errBudget) {
+	if errors.Is(err, cel.ErrBudget) {
 		return "", err
 	}
-	s, ok := v.(types.String)
-	text := strings.TrimSpace(string(s))
-	if err != nil || !ok || len(text) > celconfig.MaxEvaluatedMessageExpressionSizeBytes || strings.Contains(text, "\n") {
+	text, ok := cel.Message(v, err)
+	if !ok {
 		return "", nil
 	}
 	if x.secret() && cel.Quotes(e.program.AST) && cel.Reveals(text, x.secrets()...) {
-		return errSecret.Error(), nil
+		return cel.ErrHidden.Error(), nil
 	}
 	return text, nil
 }
@@ -369,13 +357,7 @@ func (x *run) outOfMessages(vs []verdict, err error) error {
 // word gives a failure its message and reason.
 func (x *run) word(v *verdict, i int, evaluated string) {
 	validation := x.policy.policy.Spec.Validations[x.policy.validations[i].index]
-	v.message = evaluated
-	if v.message == "" {
-		v.message = strings.TrimSpace(validation.Message)
-	}
-	if v.message == "" {
-		v.message = "failed expression: " + strings.TrimSpace(validation.Expression)
-	}
+	v.message = cel.FailedMessage(validation.Expression, evaluated, validation.Message)
 	v.message = cel.Shorten(v.message, celconfig.MaxEvaluatedMessageExpressionSizeBytes)
 	v.reason = "Invalid"
 	if validation.Reason != nil {
@@ -396,9 +378,9 @@ func (x *run) annotations() []verdict {
 		for _, e := range x.policy.annotations {
 			_, err := x.eval(e)
 			switch {
-			case errors.Is(err, errBudget):
+			case errors.Is(err, cel.ErrBudget):
 				return err
-			case err != nil && len(x.review.asked) > 0:
+			case err != nil && x.review.questions.Any():
 				vs = append(vs, x.open(e))
 			case err != nil:
 				v := x.broken(e.rule, e.origin, err)

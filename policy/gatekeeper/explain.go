@@ -226,11 +226,11 @@ func (r *review) nativeTrial(c *constraint, t *policy.Trial) {
 	t.ValidationsCost = policy.Cost{Spent: nativeBudget - x.remaining, Limit: nativeBudget}
 	for i, e := range x.code.variables {
 		ev := policy.Evaluation{Name: "variables." + e.name, Expression: e.source, Origin: e.origin}
-		switch v := x.slots[i].value; {
+		switch v, asked := x.variables.Known(i); {
 		case v == nil:
 			ev.NotRun = "nothing read it"
-		case types.IsError(v) && len(x.slots[i].asked) > 0:
-			ev.Unknown = x.undecided(x.slots[i].asked).Message
+		case types.IsError(v) && len(asked) > 0:
+			ev.Unknown = x.undecided(asked).Message
 		case types.IsError(v):
 			ev.Error = x.told(e, v.(*types.Err)).Error()
 		case r.secret():
@@ -248,10 +248,10 @@ func (x *nativeRun) evaluation(name string, e *expression) policy.Evaluation {
 	v, err := x.eval(e)
 	ev.Cost = before - x.remaining
 	switch {
-	case errors.Is(err, errBudget):
+	case errors.Is(err, cel.ErrBudget):
 		ev.Error = err.Error()
 	case errors.Is(err, errOpen):
-		ev.Unknown = x.undecided(x.asked).Message
+		ev.Unknown = x.undecided(x.questions.All()).Message
 	case err != nil:
 		ev.Error = cel.Shorten(err.Error(), maxMessage)
 	default:
@@ -260,28 +260,11 @@ func (x *nativeRun) evaluation(name string, e *expression) policy.Evaluation {
 	return ev
 }
 
-// maxSteps is how many steps of an expression are shown.
-const maxSteps = 100
-
 // tell adds the parts of a validation, and the culprits.
 func (x *nativeRun) tell(e *expression, ev *policy.Evaluation) {
-	why, ok := x.why(e, explain.Input{Steps: maxSteps, Hide: x.secret()})
+	why, ok := x.why(e, explain.Input{Steps: cel.MaxParts, Hide: x.secret()})
 	if !ok {
 		return
 	}
-	for _, s := range why.Steps {
-		ev.Parts = append(ev.Parts, policy.Part{Depth: s.Depth, Loop: s.Loop, Text: s.Text, Value: s.Value, Error: s.Error})
-	}
-	ev.Summary, ev.More, ev.Incomplete = why.Summary, why.More, why.Incomplete
-	for _, c := range why.Culprits {
-		k := policy.Culprit{Root: c.Root, Pointer: x.pointer(e, &c), Missing: c.Missing, Text: c.Text, Element: c.Element}
-		switch {
-		case c.Missing:
-		case x.secret():
-			k.Value = concealed
-		default:
-			k.Value = explain.Show(types.DefaultTypeAdapter.NativeToValue(c.Value))
-		}
-		ev.Culprits = append(ev.Culprits, k)
-	}
+	x.failure(e).Explain(ev, &why)
 }

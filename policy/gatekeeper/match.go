@@ -73,8 +73,6 @@ type namespace struct {
 	object *render.Object    // nil where it is not known
 }
 
-const nameLabel = "kubernetes.io/metadata.name"
-
 // newMatch reads the match block at a pointer of o; value is nil where there
 // is none. It is nil then, and where the errors are more than warnings. These
 // are *render.Error.
@@ -254,9 +252,9 @@ func selectsByName(s labels.Selector, name string) (bool, error) {
 	var err error
 	for _, r := range requirements {
 		switch {
-		case r.Key() != nameLabel:
+		case r.Key() != cel.NameLabel:
 			err = &cel.Undecided{Question: fmt.Sprintf("labels of namespace %s are unknown: give the Namespace with --with", name)}
-		case !r.Matches(labels.Set{nameLabel: name}):
+		case !r.Matches(labels.Set{cel.NameLabel: name}):
 			return false, nil
 		}
 	}

@@ -42,7 +42,7 @@ func TestMatch(t *testing.T) {
 		space     = "{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {team: a}}}"
 		nowhere   = "{apiVersion: v1, kind: Pod, metadata: {name: p}}"
 	)
-	shop := &namespace{name: "shop", known: true, labels: map[string]string{"team": "a", nameLabel: "shop"}}
+	shop := &namespace{name: "shop", known: true, labels: map[string]string{"team": "a", cel.NameLabel: "shop"}}
 	dark := &namespace{name: "shop"}
 	for _, c := range []struct {
 		name, match, object string

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	celgo "github.com/google/cel-go/cel"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
@@ -24,13 +23,13 @@ type nativeCode struct {
 	ignores     bool // its failurePolicy is Ignore
 	generates   bool // Gatekeeper makes a ValidatingAdmissionPolicy of it
 	variables   []*expression
-	slots       map[string]int // of variables, by name
+	names       cel.Names // of the variables
 	conditions  []*expression
 	validations []*expression
 	messages    []*expression // by validation; nil for those without
 	fixed       []string      // messages by validation, as they are written
 
-	bounds [len(buckets)]func() uint64 // of the cost of everything
+	bounds *cel.BySize[uint64] // of the cost of everything
 }
 
 // An expression is one CEL expression of a template.
@@ -117,10 +116,10 @@ func (s *nativeSource) fault() *fault {
 
 // expressions lists the expressions, in the order in which they are compiled.
 func (s *nativeSource) expressions() *nativeCode {
-	c := &nativeCode{slots: map[string]int{}, generates: s.GenerateVAP != nil && *s.GenerateVAP}
+	c := &nativeCode{generates: s.GenerateVAP != nil && *s.GenerateVAP}
 	c.ignores = s.FailurePolicy != nil && *s.FailurePolicy == "Ignore"
 	variable := func(name, pointer, source string) {
-		c.slots[name] = len(c.variables)
+		c.names.Add(name)
 		c.variables = append(c.variables, &expression{name: name, pointer: pointer, source: source})
 	}
 	variable(anyObjectName, "", anyObjectSource)
@@ -241,24 +240,16 @@ func expressionError(o *render.Object, pointer, source string, err error) error 
 
 // ready prepares what is needed once the expressions are compiled.
 func (c *nativeCode) ready() {
-	variables := make([]explain.Variable, len(c.variables))
-	for i, v := range c.variables {
-		variables[i] = explain.Variable{Name: v.name, AST: v.program.AST}
-	}
 	for _, e := range c.validations {
-		e.explainer = sync.OnceValue(func() *explain.Explainer {
-			env, err := cel.RunEnv()
-			if err != nil {
-				return nil
-			}
-			x, err := explain.New(env, e.program.AST, variables)
-			if err != nil {
-				return nil
-			}
-			return x
-		})
+		e.explainer = c.names.ExplainerOf(e.program.AST, func(i int) *celgo.Ast { return c.variables[i].program.AST })
 	}
-	for i := range buckets {
-		c.bounds[i] = sync.OnceValue(func() uint64 { return c.bound(buckets[i]) })
-	}
+	var asts []*celgo.Ast
+	c.each(func(e *expression) { asts = append(asts, e.program.AST) })
+	c.bounds = cel.NewBySize(func(s cel.Sizes) uint64 { return cel.Sum(c.names.Costs(asts, cel.Roots{Inputs: s})...) })
+}
+
+// counts says whether what runs on inputs of some sizes has to be counted.
+func (c *nativeCode) counts(s cel.Sizes) bool {
+	bound, ok := c.bounds.For(s)
+	return !ok || bound > nativeBudget
 }

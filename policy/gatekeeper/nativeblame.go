@@ -1,10 +1,8 @@
 package gatekeeper
 
 import (
-	"strings"
-
+	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/explain"
-	"github.com/preadmit/preadmit/render"
 )
 
 // maxFields is how many fields of one violation are named.
@@ -21,13 +19,12 @@ func (x *nativeRun) blame(e *expression) (fields, telling []string) {
 	if x.celObject() == nil {
 		root = "oldObject"
 	}
-	for _, c := range why.Culprits {
-		if c.Root == root && len(fields) < maxFields {
-			fields = append(fields, x.pointer(e, &c))
-			telling = append(telling, c.Literals()...)
-		}
-	}
-	return fields, telling
+	fields, telling = x.failure(e).Fields(&why, root)
+	return fields[:min(len(fields), maxFields)], telling
+}
+
+func (x *nativeRun) failure(e *expression) cel.Failure {
+	return cel.Failure{Source: e.source, Secret: x.secret()}
 }
 
 // why explains a validation that is not true.
@@ -50,14 +47,4 @@ func orEmpty(tree map[string]any) any {
 		return nil
 	}
 	return tree
-}
-
-// pointer is where a culprit stands. The name of a missing field that the
-// expression does not have may come from a Secret's values.
-func (x *nativeRun) pointer(e *expression, c *explain.Culprit) string {
-	path := render.Path(c.Pointer)
-	if n := len(path); c.Missing && n > 0 && x.secret() && !strings.Contains(e.source, path[n-1]) {
-		return strings.TrimSuffix(c.Pointer, render.Pointer(path[n-1]))
-	}
-	return c.Pointer
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/policy/internal/rego"
 )
 
 // nativeBudget is what a constraint's validations and messages may cost
@@ -47,9 +46,9 @@ func (r *review) frozen() *nativeReview {
 	n.request, n.space = freeze(r.celRequest()), types.NullValue
 	switch {
 	case r.namespaceOpen():
-		n.space = &open{r, r.needsNamespace()}
+		n.space = r.open(r.needsNamespace())
 	case r.namespace != nil && r.namespace.object != nil && !r.engine.options.Written:
-		n.space = freeze(namespaceTree(r.namespace.object, r.namespace.name))
+		n.space = freeze(cel.NamespaceTree(r.namespace.object, r.namespace.name))
 	}
 	n.made = true
 	return n
@@ -62,7 +61,7 @@ func (r *review) celRequest() map[string]any {
 		return r.fields
 	}
 	fields := maps.Clone(r.fields)
-	fields["userInfo"] = &open{r, needsUser}
+	fields["userInfo"] = r.open(needsUser)
 	return fields
 }
 
@@ -83,7 +82,7 @@ type nativeRun struct {
 	exact      bool // count the cost of everything
 	remaining  int64
 	conditions bool // what is evaluated is a match condition, which sees no namespace
-	slots      []slot
+	variables  *cel.Variables
 }
 
 // askNative asks a constraint whose template is in CEL.
@@ -99,6 +98,7 @@ func (r *review) nativeRun(c *constraint) *nativeRun {
 	params, sizes := c.frozen()
 	values := r.frozen()
 	x := &nativeRun{review: r, c: c, code: c.template.native, values: values, params: params}
+	x.variables = cel.NewVariables(&x.code.names, &r.questions, x.variable)
 	x.exact = x.code.counts(values.sizes.Max(sizes))
 	return x
 }
@@ -113,24 +113,22 @@ func (c *constraint) frozen() (ref.Val, cel.Sizes) {
 // variables anew.
 func (x *nativeRun) begin(budget int64, conditions bool) {
 	x.remaining, x.conditions = budget, conditions
-	x.slots = make([]slot, len(x.code.variables))
+	x.variables.Reset(&x.code.names)
 }
 
-var errBudget = errors.New("validation failed due to running out of cost budget, no further validation rules will be run")
-
 // errOpen is why an expression has no value that came to read what nobody knows:
-// review.asked tells what that is.
+// review.questions tells what that is.
 var errOpen = errors.New("undecided")
 
-// eval evaluates an expression. Its error is errBudget or errOpen, or has the
+// eval evaluates an expression. Its error is cel.ErrBudget or errOpen, or has the
 // API server's words.
 func (x *nativeRun) eval(e *expression) (ref.Val, error) {
-	x.asked = x.asked[:0]
+	x.questions.Reset()
 	v, err := x.program(e)
 	if x.remaining < 0 {
-		return nil, errBudget
+		return nil, cel.ErrBudget
 	}
-	if err != nil && len(x.asked) > 0 {
+	if err != nil && x.questions.Any() {
 		return nil, errOpen
 	}
 	if err != nil {
@@ -148,16 +146,21 @@ func (x *nativeRun) program(e *expression) (ref.Val, error) {
 	return v, err
 }
 
-// told is an error as it may be told: functions quote the values that they
-// can't use. A key may be told that the expression names.
+// variable evaluates a variable.
+func (x *nativeRun) variable(i int) ref.Val {
+	v, err := x.program(x.code.variables[i])
+	if err != nil {
+		return x.code.names.VariableError(i, err)
+	}
+	return v
+}
+
+// told is an error as it may be told.
 func (x *nativeRun) told(e *expression, err error) error {
-	if !x.secret() {
-		return err
+	if x.secret() {
+		return cel.HideError(e.source, err)
 	}
-	if key, ok := strings.CutPrefix(err.Error(), "no such key: "); ok && strings.Contains(e.source, key) {
-		return err
-	}
-	return errors.New(rego.Hidden)
+	return err
 }
 
 // matchConditions says whether the constraint is about the review at all; done
@@ -172,10 +175,10 @@ func (x *nativeRun) matchConditions() (said []Response, done bool) {
 	for _, e := range x.code.conditions {
 		v, err := x.eval(e)
 		switch {
-		case errors.Is(err, errBudget):
+		case errors.Is(err, cel.ErrBudget):
 			return []Response{x.broken(err)}, true
 		case errors.Is(err, errOpen):
-			needs = append(needs, x.asked...)
+			needs = append(needs, x.questions.All()...)
 		case err != nil:
 			wrong = append(wrong, err.Error())
 		case v == types.False:
@@ -215,10 +218,10 @@ func (x *nativeRun) validations() []Response {
 		v, err := x.eval(e)
 		var r Response
 		switch {
-		case errors.Is(err, errBudget):
+		case errors.Is(err, cel.ErrBudget):
 			return []Response{x.broken(err)}
 		case errors.Is(err, errOpen):
-			needs = append(needs, x.asked...)
+			needs = append(needs, x.questions.All()...)
 			continue
 		case err != nil:
 			r = x.broken(err)
@@ -228,7 +231,7 @@ func (x *nativeRun) validations() []Response {
 			r = x.c.said(policy.Fail, x.message(i))
 		}
 		if x.exact && x.remaining < 0 {
-			return []Response{x.broken(fmt.Errorf("failed messageExpression: %w", errBudget))}
+			return []Response{x.broken(fmt.Errorf("failed messageExpression: %w", cel.ErrBudget))}
 		}
 		if !x.engine.options.Written {
 			r.Fields, r.telling = x.blame(e)
@@ -247,17 +250,11 @@ func (x *nativeRun) validations() []Response {
 // message is that of a validation that failed.
 func (x *nativeRun) message(i int) string {
 	if e := x.code.messages[i]; e != nil {
-		v, err := x.eval(e)
-		s, ok := v.(types.String)
-		text := strings.TrimSpace(string(s))
-		if err == nil && ok && text != "" && len(text) <= celconfig.MaxEvaluatedMessageExpressionSizeBytes && !strings.Contains(text, "\n") {
+		if text, ok := cel.Message(x.eval(e)); ok {
 			return text
 		}
 	}
-	if m := x.code.fixed[i]; m != "" {
-		return m
-	}
-	return "failed expression: " + strings.TrimSpace(x.code.validations[i].source)
+	return cel.FailedMessage(x.code.validations[i].source, x.code.fixed[i])
 }
 
 // ResolveName implements cel.Activation.
@@ -272,7 +269,7 @@ func (x *nativeRun) ResolveName(name string) (any, bool) {
 	case paramsName:
 		return x.params, true
 	case "variables":
-		return (*variables)(x), true
+		return x.variables, true
 	case "namespaceObject":
 		if x.conditions {
 			return types.NullValue, true

@@ -2,12 +2,11 @@ package gatekeeper
 
 import (
 	"fmt"
-	"reflect"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/common/types/traits"
 
+	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/rego"
 )
 
@@ -49,57 +48,11 @@ func (r *review) openPlaces(code *regoCode) []rego.Open {
 	return places
 }
 
-// An open is a value of CEL that is not known: whatever is asked of it, it tells
+// open is a value of CEL that is not known: whatever is asked of it, it tells
 // the review what that needs, and is an error.
-type open struct {
-	review *review
-	needs  string
+func (r *review) open(needs string) *cel.Partial {
+	return &cel.Partial{Ask: func() ref.Val {
+		r.questions.Add(needs)
+		return types.NewErr("needs %s", needs)
+	}}
 }
-
-func (o *open) ask() ref.Val {
-	o.review.asked = append(o.review.asked, o.needs)
-	return types.NewErr("needs %s", o.needs)
-}
-
-// Find implements traits.Mapper.
-func (o *open) Find(ref.Val) (ref.Val, bool) { return o.ask(), false }
-
-// Get implements traits.Indexer.
-func (o *open) Get(ref.Val) ref.Val { return o.ask() }
-
-// Contains implements traits.Container.
-func (o *open) Contains(ref.Val) ref.Val { return o.ask() }
-
-// Size implements traits.Sizer.
-func (o *open) Size() ref.Val { return o.ask() }
-
-// Iterator implements traits.Iterable: its one element is the question.
-func (o *open) Iterator() traits.Iterator {
-	return types.NewRefValList(types.DefaultTypeAdapter, []ref.Val{o.ask()}).Iterator()
-}
-
-// Fold implements traits.Foldable, likewise.
-func (o *open) Fold(f traits.Folder) { f.FoldEntry(o.ask(), o.ask()) }
-
-// ConvertToNative implements ref.Val.
-func (o *open) ConvertToNative(reflect.Type) (any, error) { return nil, o.ask().(*types.Err) }
-
-// ConvertToType implements ref.Val.
-func (o *open) ConvertToType(t ref.Type) ref.Val {
-	switch t {
-	case types.MapType:
-		return o
-	case types.TypeType:
-		return types.MapType
-	}
-	return types.NewErr("type conversion error from '%s' to '%s'", types.MapType, t)
-}
-
-// Equal implements ref.Val.
-func (o *open) Equal(ref.Val) ref.Val { return o.ask() }
-
-// Type implements ref.Val.
-func (o *open) Type() ref.Type { return types.MapType }
-
-// Value implements ref.Val.
-func (o *open) Value() any { return map[string]any{} }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/rego"
 	"github.com/preadmit/preadmit/render"
 )
@@ -30,8 +31,8 @@ type review struct {
 	term      *ast.Term  // input.review
 	before    *rego.Data // data.inventory
 	native    nativeReview
-	asked     []string  // what CEL came to read that is not known
-	exemption exemption // why policies don't judge it
+	questions cel.Questions // of CEL: what it would have to know
+	exemption exemption     // why policies don't judge it
 }
 
 // reviewOf is the review of a request, as the webhook makes it.
@@ -40,8 +41,7 @@ func (e *Engine) reviewOf(ctx context.Context, req *policy.Request) *review {
 		ctx: ctx, engine: e, unit: req.Subject().Unit, object: req.Admitted, old: req.OldAdmitted,
 		kind: req.Kind, operation: string(req.Operation), source: sourceOriginal, request: req,
 	}
-	u := req.UserInfo
-	r.userKnown = u.Username != "" || u.UID != "" || len(u.Groups) > 0 || len(u.Extra) > 0
+	r.userKnown = req.UserInfo.Known()
 	if req.Resource.Namespaced {
 		r.namespace = e.namespaceOf(r.unit, req.Namespace)
 	}
@@ -53,29 +53,11 @@ func (e *Engine) reviewOf(ctx context.Context, req *policy.Request) *review {
 // requestFields are those of an AdmissionRequest, in JSON. The namespace of a
 // Namespace is left out, as Gatekeeper does.
 func requestFields(req *policy.Request) map[string]any {
-	kind := map[string]any{"group": req.Kind.Group, "version": req.Kind.Version, "kind": req.Kind.Kind}
-	resource := map[string]any{"group": req.Resource.Group, "version": req.Resource.Version, "resource": req.Resource.Resource}
-	fields := map[string]any{
-		"uid": "", "kind": kind, "resource": resource, "requestKind": kind, "requestResource": resource,
-		"operation": string(req.Operation), "userInfo": req.UserInfo.Fields(), "dryRun": req.DryRun,
-		"options": map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": optionsKinds[req.Operation]},
+	fields := req.Fields(req.Version())
+	if !req.Resource.Namespaced {
+		delete(fields, "namespace")
 	}
-	given := func(key, value string) {
-		if value != "" {
-			fields[key] = value
-		}
-	}
-	given("name", req.Name)
-	if req.Resource.Namespaced {
-		given("namespace", req.Namespace)
-	}
-	given("subResource", req.SubResource)
-	given("requestSubResource", req.SubResource)
 	return fields
-}
-
-var optionsKinds = map[policy.Operation]string{
-	policy.Create: "CreateOptions", policy.Update: "UpdateOptions", policy.Delete: "DeleteOptions",
 }
 
 // namespaceOf is what is known of a namespace.
@@ -83,7 +65,7 @@ func (e *Engine) namespaceOf(unit *render.Unit, name string) *namespace {
 	if name == "" {
 		return nil
 	}
-	ns := &namespace{name: name, labels: map[string]string{nameLabel: name}}
+	ns := &namespace{name: name, labels: map[string]string{cel.NameLabel: name}}
 	if o := e.options.Cluster.Namespace(unit, name); o != nil {
 		ns.object, ns.known = o, true
 		maps.Copy(ns.labels, o.GetLabels())
@@ -167,27 +149,5 @@ func (r *review) namespaceFields() map[string]any {
 	if r.namespace == nil || r.namespace.object == nil || r.engine.options.Written {
 		return map[string]any{}
 	}
-	return namespaceTree(r.namespace.object, r.namespace.name)
-}
-
-// namespaceTree is a Namespace as the API server holds it once it is in use.
-func namespaceTree(o *render.Object, name string) map[string]any {
-	tree := map[string]any{
-		"spec":   map[string]any{"finalizers": []any{"kubernetes"}},
-		"status": map[string]any{"phase": "Active"},
-	}
-	for _, field := range []string{"spec", "status"} {
-		if m, ok := o.Object[field].(map[string]any); ok && len(m) > 0 {
-			tree[field] = m
-		}
-	}
-	given, _ := o.Object["metadata"].(map[string]any)
-	metadata := maps.Clone(given)
-	labels := map[string]any{nameLabel: name}
-	if all, ok := given["labels"].(map[string]any); ok {
-		maps.Copy(labels, all)
-	}
-	metadata["labels"] = labels
-	tree["metadata"] = metadata
-	return tree
+	return cel.NamespaceTree(r.namespace.object, r.namespace.name)
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
 	matching "github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
@@ -214,7 +215,7 @@ func (s *asking) NamespaceLabels() (set map[string]string, complete bool) {
 	switch {
 	case isNamespace(s.subject()):
 		set = labelsOf(s.subject())
-		set[nameLabel] = s.In()
+		set[cel.NameLabel] = s.In()
 		return set, true
 	case s.namespace != nil:
 		return s.namespace.labels, s.namespace.known || s.bare

@@ -1,0 +1,94 @@
+package cel
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/explain"
+	"github.com/preadmit/preadmit/render"
+)
+
+// ExplainerOf returns a function that makes the explainer of an expression when
+// it is first called. variables are asked for then. It returns nil for an
+// expression that can't be explained, as where variables returns nil.
+func (n *Names) ExplainerOf(a *cel.Ast, variables func(i int) *cel.Ast) func() *explain.Explainer {
+	return sync.OnceValue(func() *explain.Explainer {
+		env, err := RunEnv()
+		if err != nil {
+			return nil
+		}
+		all := make([]explain.Variable, len(n.list))
+		for i, name := range n.list {
+			if all[i] = (explain.Variable{Name: name, AST: variables(i)}); all[i].AST == nil {
+				return nil
+			}
+		}
+		x, err := explain.New(env, a, all)
+		if err != nil {
+			return nil
+		}
+		return x
+	})
+}
+
+// A Failure is an expression that did not give what it should have.
+type Failure struct {
+	Source string // of the expression
+	Secret bool   // it sees a Secret, so no value may be shown
+}
+
+// Fields names the fields of a root, such as object, that made the expression
+// fail, as pointers, and the texts that the expression compares them with.
+func (f Failure) Fields(why *explain.Explanation, root string) (fields, texts []string) {
+	for _, c := range why.Culprits {
+		if c.Root == root {
+			fields = append(fields, f.Pointer(&c))
+			texts = append(texts, c.Literals()...)
+		}
+	}
+	return fields, texts
+}
+
+// Pointer is where a culprit stands. The name of a missing field that the
+// expression does not have may come from a Secret's values: then it is that of
+// what would hold it.
+func (f Failure) Pointer(c *explain.Culprit) string {
+	path := render.Path(c.Pointer)
+	if n := len(path); c.Missing && n > 0 && f.Secret && !strings.Contains(f.Source, path[n-1]) {
+		return strings.TrimSuffix(c.Pointer, render.Pointer(path[n-1]))
+	}
+	return c.Pointer
+}
+
+// Hidden is shown instead of a value that may be a Secret's.
+const Hidden = "(hidden)"
+
+// MaxParts is how many parts of an expression are shown.
+const MaxParts = 100
+
+// Explain adds to an evaluation the parts of its expression with their values,
+// and the culprits.
+func (f Failure) Explain(ev *policy.Evaluation, why *explain.Explanation) {
+	for _, s := range why.Steps {
+		ev.Parts = append(ev.Parts, policy.Part{Depth: s.Depth, Loop: s.Loop, Text: s.Text, Value: s.Value, Error: s.Error})
+	}
+	ev.Summary, ev.More, ev.Incomplete = why.Summary, why.More, why.Incomplete
+	for _, c := range why.Culprits {
+		k := policy.Culprit{Root: c.Root, Pointer: f.Pointer(&c), Missing: c.Missing, Text: c.Text, Element: c.Element}
+		if k.Pointer != c.Pointer {
+			ev.Summary = "" // it has the name
+		}
+		switch {
+		case c.Missing:
+		case f.Secret:
+			k.Value = Hidden
+		default:
+			k.Value = explain.Show(types.DefaultTypeAdapter.NativeToValue(c.Value))
+		}
+		ev.Culprits = append(ev.Culprits, k)
+	}
+}

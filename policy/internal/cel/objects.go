@@ -1,0 +1,130 @@
+package cel
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/cel/library"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// Objects are the object and the old object of a request in each version in
+// which policies see them. They are not for concurrent use.
+type Objects struct {
+	Request *policy.Request
+	Kinds   policy.Kinds
+	Absent  any // what expressions see where there is no object
+
+	versions []*Versioned
+}
+
+// A Versioned is the object and the old object in one version of their kind.
+// A tree is nil where there is no such object. Err says why they could not be
+// converted.
+type Versioned struct {
+	Kind          schema.GroupVersionKind
+	Object, Old   ref.Val
+	Tree, OldTree map[string]any
+	Sizes         Sizes
+	Err           error
+}
+
+// In returns the objects in the version of a kind.
+func (o *Objects) In(kind schema.GroupVersionKind) *Versioned {
+	for _, v := range o.versions {
+		if v.Kind == kind {
+			return v
+		}
+	}
+	v := &Versioned{Kind: kind, Tree: o.Request.Admitted, OldTree: o.Request.OldAdmitted}
+	if kind != o.Request.Kind {
+		v.Tree, v.Err = o.convert(o.Request.Admitted, kind)
+		if v.Err == nil {
+			v.OldTree, v.Err = o.convert(o.Request.OldAdmitted, kind)
+		}
+	}
+	if v.Err == nil {
+		var s Sizes
+		v.Object, v.Sizes = o.freeze(v.Tree)
+		v.Old, s = o.freeze(v.OldTree)
+		v.Sizes = v.Sizes.Max(s)
+	}
+	o.versions = append(o.versions, v)
+	return v
+}
+
+func (o *Objects) freeze(tree map[string]any) (ref.Val, Sizes) {
+	if tree == nil {
+		return Freeze(o.Absent)
+	}
+	return Freeze(tree)
+}
+
+func (o *Objects) convert(tree map[string]any, to schema.GroupVersionKind) (map[string]any, error) {
+	if tree == nil {
+		return nil, nil
+	}
+	converted, err := o.Kinds.Convert(tree, to)
+	if err != nil {
+		return nil, fmt.Errorf("failed to convert object version: %w", err)
+	}
+	return converted, nil
+}
+
+// NameLabel is the label that the API server gives every Namespace: its name.
+const NameLabel = "kubernetes.io/metadata.name"
+
+// NamespaceTree is a Namespace as the API server holds it once it is in use:
+// active, and labelled with its name.
+func NamespaceTree(o *render.Object, name string) map[string]any {
+	tree := map[string]any{
+		"spec":   map[string]any{"finalizers": []any{"kubernetes"}},
+		"status": map[string]any{"phase": "Active"},
+	}
+	for _, field := range []string{"spec", "status"} {
+		if m, ok := o.Object[field].(map[string]any); ok && len(m) > 0 {
+			tree[field] = m
+		}
+	}
+	tree["metadata"] = namespaceMetadata(o, name)
+	return tree
+}
+
+func namespaceMetadata(o *render.Object, name string) map[string]any {
+	given, _ := o.Object["metadata"].(map[string]any)
+	metadata := map[string]any{}
+	maps.Copy(metadata, given)
+	labels := map[string]any{NameLabel: name}
+	if all, ok := given["labels"].(map[string]any); ok {
+		maps.Copy(labels, all)
+	}
+	metadata["labels"] = labels
+	return metadata
+}
+
+// AuthorizerValues are the variables `authorizer` and
+// `authorizer.requestResource` of a request in a namespace, whose checks by
+// answers.
+func AuthorizerValues(r *policy.Request, namespace string, u policy.UserInfo, by authorizer.UnconditionalAuthorizer) (checks, resource ref.Val) {
+	info := &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: u.Extra}
+	return library.NewAuthorizerVal(info, by), library.NewResourceAuthorizerVal(info, by, requestResource{r, namespace})
+}
+
+// requestResource is the request as authorizer.requestResource has it.
+type requestResource struct {
+	*policy.Request
+	namespace string
+}
+
+func (r requestResource) GetName() string        { return r.Name }
+func (r requestResource) GetNamespace() string   { return r.namespace }
+func (r requestResource) GetSubresource() string { return r.SubResource }
+func (r requestResource) GetResource() schema.GroupVersionResource {
+	return r.Resource.GroupVersionResource
+}

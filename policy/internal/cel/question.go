@@ -1,0 +1,154 @@
+package cel
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// Questions collects what the running expression would have to know and can't.
+// A nil *Questions keeps none. It is not for concurrent use.
+type Questions struct{ list []string }
+
+// maxQuestions is how many questions are kept of one expression.
+const maxQuestions = 32
+
+// Reset forgets the questions, before the next expression.
+func (q *Questions) Reset() { q.list = q.list[:0] }
+
+// Any says whether there is a question.
+func (q *Questions) Any() bool { return len(q.list) > 0 }
+
+// Add notes questions.
+func (q *Questions) Add(questions ...string) {
+	if q != nil && len(q.list) < maxQuestions {
+		q.list = append(q.list, questions...)
+	}
+}
+
+// Ask notes a question, and returns the error that the expression gets instead
+// of an answer.
+func (q *Questions) Ask(question string) ref.Val {
+	q.Add(question)
+	return types.NewErr("%s", question)
+}
+
+// All returns the questions. They are good until the next Reset.
+func (q *Questions) All() []string { return q.list }
+
+// Text is the questions in one line, each once.
+func (q *Questions) Text() string { return QuestionsText(q.list) }
+
+// QuestionsText is questions in one line, each once, in their order.
+func QuestionsText(questions []string) string {
+	var unique []string
+	for _, question := range questions {
+		if !slices.Contains(unique, question) {
+			unique = append(unique, question)
+		}
+	}
+	return strings.Join(unique, "; ")
+}
+
+// Quietly calls f, and forgets the questions that it asks.
+func (q *Questions) Quietly(f func()) {
+	before := q.list
+	f()
+	q.list = before
+}
+
+func (q *Questions) len() int {
+	if q == nil {
+		return 0
+	}
+	return len(q.list)
+}
+
+// since returns a copy of the questions after the first n.
+func (q *Questions) since(n int) []string {
+	if q.len() == n {
+		return nil
+	}
+	return slices.Clone(q.list[n:])
+}
+
+// A Partial is a map of which only some keys are known. Whatever else is asked
+// of it gives the error that Ask returns, so that an expression which needs it
+// is undecided. It is safe for concurrent use if Ask is.
+type Partial struct {
+	Known map[string]ref.Val
+	Ask   func() ref.Val
+}
+
+// PartialNamespace is a Namespace of which only the name is known.
+func PartialNamespace(name string, ask func() ref.Val) *Partial {
+	text := types.String(name)
+	labels := &Partial{map[string]ref.Val{NameLabel: text}, ask}
+	metadata := &Partial{map[string]ref.Val{"name": text, "labels": labels}, ask}
+	return &Partial{map[string]ref.Val{"metadata": metadata}, ask}
+}
+
+// Find implements traits.Mapper.
+func (p *Partial) Find(key ref.Val) (ref.Val, bool) {
+	if k, ok := key.(types.String); ok && p.Known[string(k)] != nil {
+		return p.Known[string(k)], true
+	}
+	return p.Ask(), true
+}
+
+// Get implements traits.Indexer.
+func (p *Partial) Get(key ref.Val) ref.Val {
+	v, _ := p.Find(key)
+	return v
+}
+
+// Contains implements traits.Container.
+func (p *Partial) Contains(key ref.Val) ref.Val {
+	if v := p.Get(key); types.IsError(v) {
+		return v
+	}
+	return types.True
+}
+
+// Size implements traits.Sizer.
+func (p *Partial) Size() ref.Val { return p.Ask() }
+
+// Iterator implements traits.Iterable: its one element is the error.
+func (p *Partial) Iterator() traits.Iterator {
+	return types.NewRefValList(types.DefaultTypeAdapter, []ref.Val{p.Ask()}).Iterator()
+}
+
+// Fold implements traits.Foldable, likewise.
+func (p *Partial) Fold(f traits.Folder) { f.FoldEntry(p.Ask(), p.Ask()) }
+
+// ConvertToNative implements ref.Val.
+func (p *Partial) ConvertToNative(reflect.Type) (any, error) { return nil, p.Ask().(*types.Err) }
+
+// ConvertToType implements ref.Val.
+func (p *Partial) ConvertToType(t ref.Type) ref.Val {
+	switch t {
+	case types.MapType:
+		return p
+	case types.TypeType:
+		return types.MapType
+	}
+	return types.NewErr("type conversion error from '%s' to '%s'", types.MapType, t)
+}
+
+// Equal implements ref.Val. A map is never null.
+func (p *Partial) Equal(other ref.Val) ref.Val {
+	if other.Type() == types.NullType {
+		return types.False
+	}
+	return p.Ask()
+}
+
+// Type implements ref.Val.
+func (p *Partial) Type() ref.Type { return types.MapType }
+
+// Value implements ref.Val.
+func (p *Partial) Value() any { return p.Known }

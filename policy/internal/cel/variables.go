@@ -1,0 +1,179 @@
+package cel
+
+import (
+	"errors"
+	"reflect"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+)
+
+// Names are the names of a policy's variables, in their order. They are
+// read-only once the policy is compiled.
+type Names struct {
+	list  []string
+	index map[string]int
+}
+
+// Add adds a name. Of two that are the same, the later one counts.
+func (n *Names) Add(name string) {
+	if n.index == nil {
+		n.index = map[string]int{}
+	}
+	n.index[name] = len(n.list)
+	n.list = append(n.list, name)
+}
+
+// At is the name of the i-th variable.
+func (n *Names) At(i int) string { return n.list[i] }
+
+// find returns the index of a variable. Expressions escape names that are
+// reserved words.
+func (n *Names) find(name string) (i int, ok bool) {
+	if i, ok = n.index[name]; ok {
+		return i, true
+	}
+	if unescaped, valid := apiservercel.Unescape(name); valid {
+		i, ok = n.index[unescaped]
+	}
+	return i, ok
+}
+
+// Variables is the value of `variables`: a map whose values are evaluated when
+// they are first read, and then kept, with their error if they have one
+// (k8s.io/apiserver/pkg/cel/lazy). It serves one evaluation of a policy, and is
+// not for concurrent use.
+type Variables struct {
+	names     *Names
+	evaluate  func(i int) ref.Val
+	questions *Questions // nil: errors carry their questions
+	slots     []slot
+}
+
+// A slot is the value of one variable.
+type slot struct {
+	value ref.Val // nil until it is read
+	busy  bool
+	asked []string // the questions that its evaluation asked
+}
+
+// NewVariables returns variables that have no values yet. evaluate is called
+// for each that is read. questions, which may be nil, is where evaluation notes
+// what it would have to know: a variable that is read again asks again.
+func NewVariables(names *Names, questions *Questions, evaluate func(i int) ref.Val) *Variables {
+	v := &Variables{questions: questions, evaluate: evaluate}
+	v.Reset(names)
+	return v
+}
+
+// Reset forgets all values, and makes these the variables of a policy with
+// other names.
+func (v *Variables) Reset(names *Names) {
+	v.names = names
+	if n := len(names.list); cap(v.slots) < n {
+		v.slots = make([]slot, n)
+	} else {
+		v.slots = v.slots[:n]
+		clear(v.slots)
+	}
+}
+
+// Known returns the value of the i-th variable if it was read, otherwise nil,
+// and the questions that it asked.
+func (v *Variables) Known(i int) (value ref.Val, asked []string) {
+	return v.slots[i].value, v.slots[i].asked
+}
+
+// Find implements traits.Mapper.
+func (v *Variables) Find(key ref.Val) (ref.Val, bool) {
+	name, ok := key.(types.String)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(key), true
+	}
+	i, ok := v.names.find(string(name))
+	if !ok {
+		return nil, false
+	}
+	return v.value(i), true
+}
+
+func (v *Variables) value(i int) ref.Val {
+	s := &v.slots[i]
+	switch {
+	case s.busy:
+		return types.NewErr("variable %q reads itself", v.names.list[i])
+	case s.value == nil:
+		s.busy = true
+		before := v.questions.len()
+		s.value = v.evaluate(i)
+		s.asked = v.questions.since(before)
+		s.busy = false
+	default:
+		v.questions.Add(s.asked...)
+	}
+	return s.value
+}
+
+// VariableError is the value of a variable whose evaluation failed.
+func (n *Names) VariableError(i int, err error) ref.Val {
+	return types.NewErr("composited variable %q fails to evaluate: %v", n.list[i], err)
+}
+
+// Get implements traits.Indexer.
+func (v *Variables) Get(key ref.Val) ref.Val {
+	if val, ok := v.Find(key); ok {
+		return val
+	}
+	return types.ValOrErr(key, "no such key: %v", key)
+}
+
+// Contains implements traits.Container.
+func (v *Variables) Contains(key ref.Val) ref.Val {
+	val, ok := v.Find(key)
+	if val != nil && types.IsUnknownOrError(val) {
+		return val
+	}
+	return types.Bool(ok)
+}
+
+// Size implements traits.Sizer.
+func (v *Variables) Size() ref.Val { return types.Int(len(v.slots)) }
+
+// Iterator implements traits.Iterable.
+func (v *Variables) Iterator() traits.Iterator {
+	names := make([]ref.Val, len(v.names.list))
+	for i, name := range v.names.list {
+		names[i] = types.String(name)
+	}
+	return types.NewRefValList(types.DefaultTypeAdapter, names).Iterator()
+}
+
+var variablesValueType = cel.ObjectType("kubernetes.variables", traits.IndexerType|traits.FieldTesterType|traits.IterableType)
+
+// ConvertToNative implements ref.Val.
+func (v *Variables) ConvertToNative(reflect.Type) (any, error) {
+	return nil, errors.New("variables can't be converted")
+}
+
+// ConvertToType implements ref.Val.
+func (v *Variables) ConvertToType(t ref.Type) ref.Val {
+	switch t {
+	case variablesValueType:
+		return v
+	case types.TypeType:
+		return variablesValueType
+	}
+	return types.NewErr("disallowed conversion from %q to %q", variablesValueType.TypeName(), t.TypeName())
+}
+
+// Equal implements ref.Val.
+func (v *Variables) Equal(other ref.Val) ref.Val { return types.Bool(other == ref.Val(v)) }
+
+// Type implements ref.Val.
+func (v *Variables) Type() ref.Type { return variablesValueType }
+
+// Value implements ref.Val.
+func (v *Variables) Value() any { return v }
