@@ -1,7 +1,6 @@
 package kyvernocel
 
 import (
-	"strings"
 	"sync"
 
 	celgo "github.com/google/cel-go/cel"
@@ -9,7 +8,6 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/explain"
-	"github.com/preadmit/preadmit/render"
 )
 
 // explaining makes the explainer of an expression on first use.
@@ -69,28 +67,16 @@ func (x *run) blame(e *expression) (fields, telling []string) {
 	if x.req.Operation == policy.Delete {
 		root = "oldObject"
 	}
-	for _, c := range why.Culprits {
-		if c.Root == root {
-			fields = append(fields, x.pointer(e, &c))
-			telling = append(telling, c.Literals()...)
-		}
-	}
-	return fields, telling
+	return x.failure(e).Fields(&why, root)
 }
 
-// pointer is where a culprit stands. The name of a missing field that the
-// expression does not have may come from a Secret's values.
-func (x *run) pointer(e *expression, c *explain.Culprit) string {
-	path := render.Path(c.Pointer)
-	if n := len(path); c.Missing && n > 0 && x.secret && !strings.Contains(e.source, path[n-1]) {
-		return strings.TrimSuffix(c.Pointer, render.Pointer(path[n-1]))
-	}
-	return c.Pointer
+func (x *run) failure(e *expression) cel.Failure {
+	return cel.Failure{Source: e.source, Secret: x.secret}
 }
 
 // roots are the values that expressions start from.
 func (x *run) roots() map[string]any {
-	roots := map[string]any{"object": orEmpty(x.objects.objectTree), "oldObject": orEmpty(x.objects.oldTree)}
+	roots := map[string]any{"object": orEmpty(x.objects.Tree), "oldObject": orEmpty(x.objects.OldTree)}
 	for _, name := range []string{
 		"request", "namespaceObject", exceptionsName, nowName, "images", "attestors", "attestations",
 		"resource", "http", "globalContext", "image",
@@ -100,6 +86,14 @@ func (x *run) roots() map[string]any {
 		}
 	}
 	return roots
+}
+
+// orEmpty is a tree, empty where there is none: so Kyverno shows it.
+func orEmpty(tree map[string]any) map[string]any {
+	if tree == nil {
+		return map[string]any{}
+	}
+	return tree
 }
 
 var _ celgo.Activation = (*run)(nil)

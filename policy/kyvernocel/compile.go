@@ -40,7 +40,7 @@ type compiled struct {
 	broken   []error
 
 	variables        []*expression
-	slots            map[string]int
+	names            cel.Names // of the variables
 	conditions       []*expression
 	validations      []*expression
 	messages         []*expression // by validation; nil for those without
@@ -54,7 +54,7 @@ type compiled struct {
 	extractors       []*expression
 
 	expressions []*expression // all of them
-	plans       [len(buckets)]func() []bool
+	plans       *cel.BySize[[]bool]
 	assumed     []string
 }
 
@@ -93,7 +93,7 @@ func (p *Policy) idle() []error {
 }
 
 func newCompiled(p *Policy, s *spec) *compiled {
-	c := &compiled{policy: p, spec: s, slots: map[string]int{}}
+	c := &compiled{policy: p, spec: s}
 	if m := s.MatchConstraints; m != nil && len(m.ResourceRules) > 0 {
 		if p.Kind == Deleting {
 			everyOperation(m.ResourceRules)
@@ -105,9 +105,7 @@ func newCompiled(p *Policy, s *spec) *compiled {
 		everyOperation(t.ResourceRules)
 		c.targets = match.New(t)
 	}
-	for i := range c.plans {
-		c.plans[i] = sync.OnceValue(func() []bool { return c.plan(buckets[i]) })
-	}
+	c.plans = cel.NewBySize(c.plan)
 	return c
 }
 
@@ -151,7 +149,7 @@ func (c *compiled) sources() {
 		c.conditions = c.named("matchConditions", s.MatchConditions, true)
 	}
 	for i, v := range s.Variables {
-		c.slots[v.Name] = i
+		c.names.Add(v.Name)
 		c.variables = append(c.variables, c.add(expression{
 			name: v.Name, rule: "variables[" + v.Name + "]", pointer: render.Pointer("spec", "variables", i, "expression"), source: v.Expression,
 		}))
@@ -233,7 +231,7 @@ func (c *compiled) compile() error {
 			t = e.ast.OutputType()
 			c.assume(e.ast)
 		}
-		if i, ok := c.slots[e.name]; ok && c.variables[i] == e {
+		if slices.Contains(c.variables, e) {
 			s.fields[e.name] = t
 		}
 	}
@@ -293,35 +291,25 @@ func (c *compiled) assume(a *celgo.Ast) {
 	}))
 }
 
-// buckets are the sizes of inputs for which costs are bounded beforehand.
-var buckets = [...]cel.Sizes{
-	{Items: 24, Length: 256},
-	{Items: 64, Length: 1 << 10},
-	{Items: 512, Length: 16 << 10},
-	{Items: 8 << 10, Length: 256 << 10},
-}
-
 // planFor says of each expression whether it can't reach the limit on inputs
 // of the given sizes, so that it runs without counting.
 func (c *compiled) planFor(s cel.Sizes) []bool {
-	for i, b := range buckets {
-		if s.Items <= b.Items && s.Length <= b.Length {
-			return c.plans[i]()
-		}
+	if fast, ok := c.plans.For(s); ok {
+		return fast
 	}
 	return make([]bool, len(c.expressions))
 }
 
 func (c *compiled) plan(inputs cel.Sizes) []bool {
-	fast := make([]bool, len(c.expressions))
-	roots := cel.Roots{Inputs: inputs, Variables: map[string]cel.Sizes{}}
-	for _, e := range c.expressions {
-		fast[e.id] = !counted(e.ast) && cel.Cost(e.ast, roots) <= uncountedLimit
-		if i, ok := c.slots[e.name]; ok && c.variables[i] == e {
-			if s, ok := cel.ResultSizes(e.ast, roots); ok {
-				roots.Variables[e.name] = s
-			}
-		}
+	others := slices.DeleteFunc(slices.Clone(c.expressions), func(e *expression) bool { return slices.Contains(c.variables, e) })
+	all := slices.Concat(c.variables, others)
+	asts := make([]*celgo.Ast, len(all))
+	for i, e := range all {
+		asts[i] = e.ast
+	}
+	fast := make([]bool, len(all))
+	for i, cost := range c.names.Costs(asts, cel.Roots{Inputs: inputs}) {
+		fast[all[i].id] = !counted(all[i].ast) && cost <= uncountedLimit
 	}
 	return fast
 }

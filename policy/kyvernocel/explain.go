@@ -118,7 +118,7 @@ func (x *telling) trial(c *compiled, as policy.Version) policy.Trial {
 	}
 	for i, e := range c.variables {
 		ev := described(e)
-		if v := r.slots[i].value; v == nil {
+		if v, _ := r.variables.Known(i); v == nil {
 			ev.NotRun = "nothing read it"
 		} else {
 			x.say(&ev, v, nil)
@@ -164,7 +164,7 @@ func described(e *expression) policy.Evaluation {
 func (x *telling) say(ev *policy.Evaluation, v ref.Val, err error) {
 	if broken, ok := v.(*types.Err); ok && err == nil {
 		if err = broken; x.hide {
-			err = errSecret
+			err = cel.ErrHidden
 		}
 	}
 	switch _, verdict := v.(types.Bool); {
@@ -175,14 +175,11 @@ func (x *telling) say(ev *policy.Evaluation, v ref.Val, err error) {
 		}
 		ev.Error = cel.Shorten(err.Error(), maxMessage)
 	case x.hide && !verdict:
-		ev.Value = "(hidden)"
+		ev.Value = cel.Hidden
 	default:
 		ev.Value = explain.Show(v)
 	}
 }
-
-// maxParts is how many parts of an expression are shown.
-const maxParts = 100
 
 // evaluate evaluates an expression and tells its parts and culprits.
 func (x *telling) evaluate(r *run, e *expression) policy.Evaluation {
@@ -196,31 +193,10 @@ func (x *telling) evaluate(r *run, e *expression) policy.Evaluation {
 	if why == nil {
 		return ev
 	}
-	told, err := why.Explain(r.ctx, explain.Input{Roots: r.roots(), Want: true, Steps: maxParts, Hide: x.hide})
+	told, err := why.Explain(r.ctx, explain.Input{Roots: r.roots(), Want: true, Steps: cel.MaxParts, Hide: x.hide})
 	if err != nil {
 		return ev
 	}
-	for _, s := range told.Steps {
-		ev.Parts = append(ev.Parts, policy.Part{Depth: s.Depth, Loop: s.Loop, Text: s.Text, Value: s.Value, Error: s.Error})
-	}
-	ev.Summary, ev.More, ev.Incomplete = told.Summary, told.More, told.Incomplete
-	for _, c := range told.Culprits {
-		ev.Culprits = append(ev.Culprits, x.culprit(r, e, &c, &ev))
-	}
+	cel.Failure{Source: e.source, Secret: x.hide}.Explain(&ev, &told)
 	return ev
-}
-
-func (x *telling) culprit(r *run, e *expression, c *explain.Culprit, ev *policy.Evaluation) policy.Culprit {
-	k := policy.Culprit{Root: c.Root, Pointer: r.pointer(e, c), Missing: c.Missing, Text: c.Text, Element: c.Element}
-	if k.Pointer != c.Pointer {
-		ev.Summary = "" // it has the name
-	}
-	switch {
-	case c.Missing:
-	case x.hide:
-		k.Value = "(hidden)"
-	default:
-		k.Value = explain.Show(types.DefaultTypeAdapter.NativeToValue(c.Value))
-	}
-	return k
 }

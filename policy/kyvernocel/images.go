@@ -61,9 +61,9 @@ type namedImage struct{ list, name, pointer string }
 
 // namedImages are those of a pod or of a controller of pods.
 func (x *run) namedImages() []namedImage {
-	tree := x.objects.objectTree
+	tree := x.objects.Tree
 	if tree == nil {
-		tree = x.objects.oldTree
+		tree = x.objects.OldTree
 	}
 	spec, pointer := podOf(x.as.Kind.Kind, tree)
 	var all []namedImage

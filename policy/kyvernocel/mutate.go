@@ -66,7 +66,7 @@ func (p *Policy) mutate(r *review) []policy.Step {
 	if v, done := x.beforeMutations(); done {
 		return []policy.Step{{Result: p.result(v)}}
 	}
-	tree := x.objects.objectTree
+	tree := x.objects.Tree
 	steps := make([]policy.Step, 0, len(c.mutations))
 	for i, e := range c.mutations {
 		after, err := x.mutation(i, as.Kind, tree)
@@ -98,7 +98,7 @@ func (x *run) asRequested(steps []policy.Step) []policy.Step {
 		if steps[i].Admitted == nil {
 			continue
 		}
-		converted, err := x.convert(steps[i].Admitted, x.req.Kind)
+		converted, err := x.review.objects.Convert(steps[i].Admitted, x.req.Kind)
 		if err != nil {
 			return []policy.Step{{Result: x.c.policy.result(x.broken(x.c.mutations[i], "", err))}}
 		}

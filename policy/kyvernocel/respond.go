@@ -109,7 +109,7 @@ func (x *run) respondMutating() []Response {
 		return []Response{p.response(v)}
 	}
 	if x.c.targets == nil && x.c.targetExpression == nil {
-		return []Response{x.patched(x.as.Kind, x.objects.objectTree)}
+		return []Response{x.patched(x.as.Kind, x.objects.Tree)}
 	}
 	var all []Response
 	for _, target := range x.existing() {
@@ -175,7 +175,7 @@ func (x *run) respondTarget(o *render.Object) Response {
 	case err != nil:
 		response = x.c.policy.response(t.broken(culprit, "", err))
 	case held:
-		response = t.patched(kind, t.objects.objectTree)
+		response = t.patched(kind, t.objects.Tree)
 	}
 	response.Target = o
 	return response

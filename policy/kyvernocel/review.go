@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -26,7 +25,7 @@ type review struct {
 	policy *Policy        // under judgement, whose namespace lookups are in
 
 	namespace      string // a Namespace is in itself
-	objects        []*versioned
+	objects        cel.Objects
 	requests       []requestValue
 	namespaceValue ref.Val
 	namespaceSizes cel.Sizes
@@ -36,15 +35,6 @@ type review struct {
 	assumed   []string // what an answer to the running policy rests on
 	secret    bool     // a Secret was looked up by it
 	generated []map[string]any
-}
-
-// versioned is the object and the old one in one version of their kind.
-type versioned struct {
-	kind                schema.GroupVersionKind
-	object, old         ref.Val
-	objectTree, oldTree map[string]any
-	sizes               cel.Sizes
-	err                 error
 }
 
 // requestValue is the `request` variable for one matched version.
@@ -59,6 +49,7 @@ func (e *Engine) review(ctx context.Context, req *policy.Request, mocks *Mocks) 
 	if mocks != nil {
 		r.req.Admitted, r.req.OldAdmitted = asWritten(req.Object, req.Namespace), asWritten(req.OldObject, req.Namespace)
 	}
+	r.objects = cel.Objects{Request: &r.req, Kinds: e.options.Kinds, Absent: map[string]any{}}
 	if req.Resource.GroupVersionResource == match.Namespaces() {
 		r.namespace = cmp.Or(r.namespace, req.Name)
 	}
@@ -98,8 +89,6 @@ func (r *review) Equivalents() []policy.Version {
 	return r.equivalent
 }
 
-const nameLabel = "kubernetes.io/metadata.name"
-
 // NamespaceLabels implements match.Subject.
 func (r *review) NamespaceLabels() (set map[string]string, complete bool) {
 	set, complete = map[string]string{}, true
@@ -121,57 +110,14 @@ func (r *review) NamespaceLabels() (set map[string]string, complete bool) {
 			maps.Copy(set, o.GetLabels())
 		}
 	}
-	if set[nameLabel] == "" {
-		set[nameLabel] = r.namespace
+	if set[cel.NameLabel] == "" {
+		set[cel.NameLabel] = r.namespace
 	}
 	return set, complete
 }
 
 func (r *review) namespaceObject() *render.Object {
 	return r.engine.options.Cluster.Namespace(r.req.Subject().Unit, r.namespace)
-}
-
-// in returns the objects in the version of a kind. What is not there is an
-// empty object, as Kyverno has it.
-func (r *review) in(kind schema.GroupVersionKind) *versioned {
-	for _, v := range r.objects {
-		if v.kind == kind {
-			return v
-		}
-	}
-	v := &versioned{kind: kind, objectTree: r.req.Admitted, oldTree: r.req.OldAdmitted}
-	if kind != r.req.Kind {
-		v.objectTree, v.err = r.convert(r.req.Admitted, kind)
-		if v.err == nil {
-			v.oldTree, v.err = r.convert(r.req.OldAdmitted, kind)
-		}
-	}
-	if v.err == nil {
-		var s cel.Sizes
-		v.object, v.sizes = cel.Freeze(orEmpty(v.objectTree))
-		v.old, s = cel.Freeze(orEmpty(v.oldTree))
-		v.sizes = v.sizes.Max(s)
-	}
-	r.objects = append(r.objects, v)
-	return v
-}
-
-func orEmpty(tree map[string]any) map[string]any {
-	if tree == nil {
-		return map[string]any{}
-	}
-	return tree
-}
-
-func (r *review) convert(tree map[string]any, to schema.GroupVersionKind) (map[string]any, error) {
-	if tree == nil {
-		return nil, nil
-	}
-	converted, err := r.engine.options.Kinds.Convert(tree, to)
-	if err != nil {
-		return nil, fmt.Errorf("failed to convert object version: %w", err)
-	}
-	return converted, nil
 }
 
 // request is the `request` variable for a policy that sees the request as one
@@ -187,37 +133,16 @@ func (r *review) request(as policy.Version) (ref.Val, cel.Sizes) {
 	return value, sizes
 }
 
+// requestTree is what Kyverno shows of a request: with the objects, and without
+// what it does not fill in.
 func (r *review) requestTree(as policy.Version) map[string]any {
-	tree := map[string]any{
-		"kind":            kindTree(as.Kind),
-		"resource":        resourceTree(as.Resource),
-		"requestKind":     kindTree(r.req.Kind),
-		"requestResource": resourceTree(r.req.Resource.GroupVersionResource),
-		"operation":       string(r.req.Operation),
-		"name":            r.req.Name,
-		"userInfo":        r.userTree(),
-		"dryRun":          r.req.DryRun,
-		"options":         map[string]any{},
-	}
-	if v := r.in(r.req.Kind); v.err == nil {
-		tree["object"], tree["oldObject"] = v.object, v.old
-	}
-	for key, value := range map[string]string{
-		"subResource": r.req.SubResource, "requestSubResource": r.req.SubResource, "namespace": r.req.Namespace,
-	} {
-		if value != "" {
-			tree[key] = value
-		}
+	tree := r.req.Fields(as)
+	delete(tree, "uid")
+	tree["name"], tree["userInfo"], tree["options"] = r.req.Name, r.userTree(), map[string]any{}
+	if v := r.objects.In(r.req.Kind); v.Err == nil {
+		tree["object"], tree["oldObject"] = v.Object, v.Old
 	}
 	return tree
-}
-
-func kindTree(k schema.GroupVersionKind) map[string]any {
-	return map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
-}
-
-func resourceTree(r schema.GroupVersionResource) map[string]any {
-	return map[string]any{"group": r.Group, "version": r.Version, "resource": r.Resource}
 }
 
 // userTree is request.userInfo. Outside Kyverno's command line nothing is
@@ -229,8 +154,8 @@ func (r *review) userTree() any {
 		if r.mocks.UserInfo != nil {
 			u = *r.mocks.UserInfo
 		}
-	} else if u.Username == "" && u.UID == "" && len(u.Groups) == 0 && len(u.Extra) == 0 {
-		return &partial{question: "needs to know who makes the request: give the user with --as"}
+	} else if !u.Known() {
+		return partial("needs to know who makes the request: give the user with --as")
 	}
 	return u.Fields()
 }
@@ -261,14 +186,11 @@ func (r *review) newNamespace() (ref.Val, cel.Sizes) {
 		}
 		return types.NullValue, cel.Sizes{}
 	}
-	name := types.String(r.namespace)
 	if o := r.namespaceObject(); o != nil {
 		return cel.Freeze(namespaceTree(o, r.namespace))
 	}
-	question := fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", r.namespace)
-	labels := &partial{known: map[string]ref.Val{nameLabel: name}, question: question}
-	metadata := &partial{known: map[string]ref.Val{"name": name, "labels": labels}, question: question}
-	return &partial{known: map[string]ref.Val{"metadata": metadata}, question: question}, cel.Sizes{Items: 1, Length: 256}
+	ask := asking(fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", r.namespace))
+	return cel.PartialNamespace(r.namespace, ask), cel.Sizes{Items: 1, Length: 256}
 }
 
 // namespaceTree is a Namespace with the label that the API server gives it.
@@ -276,7 +198,7 @@ func namespaceTree(o *render.Object, name string) map[string]any {
 	tree := maps.Clone(o.Object)
 	given, _ := o.Object["metadata"].(map[string]any)
 	metadata := maps.Clone(given)
-	labels := map[string]any{nameLabel: name}
+	labels := map[string]any{cel.NameLabel: name}
 	if all, ok := given["labels"].(map[string]any); ok {
 		maps.Copy(labels, all)
 	}

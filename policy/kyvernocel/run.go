@@ -3,14 +3,11 @@ package kyvernocel
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
-	"strings"
 
 	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -33,9 +30,10 @@ type run struct {
 	*review
 	c       *compiled
 	as      policy.Version
-	objects *versioned
+	objects *cel.Versioned
 	fast    []bool
-	slots   []slot // of variables
+
+	variables *cel.Variables
 
 	object     ref.Val // as it is by now
 	exceptions ref.Val
@@ -43,21 +41,15 @@ type run struct {
 	reference  ref.Val // that is matched
 }
 
-// A slot is a variable's value, evaluated when it is first read.
-type slot struct {
-	value ref.Val
-	busy  bool
-}
-
 func (r *review) run(c *compiled, as policy.Version) *run {
-	x := &run{review: r, c: c.ready(), as: as, objects: r.in(as.Kind), exceptions: noExceptions}
+	x := &run{review: r, c: c.ready(), as: as, objects: r.objects.In(as.Kind), exceptions: noExceptions}
 	r.policy, r.assumed, r.secret = c.policy, nil, as.Kind.Kind == "Secret"
-	x.slots = make([]slot, len(c.variables))
-	x.object = x.objects.object
+	x.variables = cel.NewVariables(&c.names, nil, x.variable)
+	x.object = x.objects.Object
 	_, request := r.request(as)
 	_, namespace := r.namespaceVar()
 	if len(c.broken) == 0 {
-		x.fast = c.planFor(x.objects.sizes.Max(request).Max(namespace))
+		x.fast = c.planFor(x.objects.Sizes.Max(request).Max(namespace))
 	}
 	return x
 }
@@ -70,9 +62,9 @@ func (x *run) ResolveName(name string) (any, bool) {
 	case "object":
 		return x.object, true
 	case "oldObject":
-		return x.objects.old, true
+		return x.objects.Old, true
 	case variablesName:
-		return (*variables)(x), true
+		return x.variables, true
 	case "request":
 		v, _ := x.request(x.as)
 		return v, true
@@ -134,19 +126,21 @@ func (x *run) eval(e *expression) (ref.Val, error) {
 	return v, nil
 }
 
-// errSecret stands for errors that may quote what must not be told.
-var errSecret = errors.New("not shown, since it may quote a Secret")
+// variable evaluates a variable.
+func (x *run) variable(i int) ref.Val {
+	v, err := x.eval(x.c.variables[i])
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	return v
+}
 
-// told is an error as it may be told: functions quote the values that they
-// can't use. A key may be told that the expression names.
+// told is an error as it may be told.
 func (x *run) told(e *expression, err error) error {
-	if !x.secret {
-		return errors.New(cel.Shorten(err.Error(), maxMessage))
+	if x.secret {
+		return cel.HideError(e.source, err)
 	}
-	if key, ok := strings.CutPrefix(err.Error(), "no such key: "); ok && strings.Contains(e.source, key) {
-		return err
-	}
-	return errSecret
+	return errors.New(cel.Shorten(err.Error(), maxMessage))
 }
 
 // holds evaluates a condition.
@@ -198,87 +192,3 @@ func (x *run) assumptions() []string {
 	}
 	return assumed
 }
-
-// variables is the map of composited variables.
-type variables run
-
-func (v *variables) run() *run { return (*run)(v) }
-
-// Find implements traits.Mapper.
-func (v *variables) Find(key ref.Val) (ref.Val, bool) {
-	name, ok := key.(types.String)
-	if !ok {
-		return types.MaybeNoSuchOverloadErr(key), true
-	}
-	i, ok := v.c.slots[string(name)]
-	if !ok {
-		return nil, false
-	}
-	s := &v.slots[i]
-	switch {
-	case s.busy:
-		return types.NewErr("variable %q reads itself", string(name)), true
-	case s.value == nil:
-		s.busy = true
-		value, err := v.run().eval(v.c.variables[i])
-		if err != nil {
-			value = types.WrapErr(err)
-		}
-		s.value, s.busy = value, false
-	}
-	return s.value, true
-}
-
-// Get implements traits.Indexer.
-func (v *variables) Get(key ref.Val) ref.Val {
-	if val, ok := v.Find(key); ok {
-		return val
-	}
-	return types.ValOrErr(key, "no such key: %v", key)
-}
-
-// Contains implements traits.Container.
-func (v *variables) Contains(key ref.Val) ref.Val {
-	val, ok := v.Find(key)
-	if ok && types.IsUnknownOrError(val) {
-		return val
-	}
-	return types.Bool(ok)
-}
-
-// Size implements traits.Sizer.
-func (v *variables) Size() ref.Val { return types.Int(len(v.slots)) }
-
-// Iterator implements traits.Iterable.
-func (v *variables) Iterator() traits.Iterator {
-	names := make([]ref.Val, len(v.slots))
-	for i, e := range v.c.variables {
-		names[i] = types.String(e.name)
-	}
-	return types.NewRefValList(types.DefaultTypeAdapter, names).Iterator()
-}
-
-// ConvertToNative implements ref.Val.
-func (v *variables) ConvertToNative(reflect.Type) (any, error) {
-	return nil, types.NewErr("variables can't be converted").(error)
-}
-
-// ConvertToType implements ref.Val.
-func (v *variables) ConvertToType(t ref.Type) ref.Val {
-	switch t {
-	case types.MapType:
-		return v
-	case types.TypeType:
-		return types.MapType
-	}
-	return types.NewErr("variables can't be converted")
-}
-
-// Equal implements ref.Val.
-func (v *variables) Equal(other ref.Val) ref.Val { return types.Bool(other == ref.Val(v)) }
-
-// Type implements ref.Val.
-func (v *variables) Type() ref.Type { return types.MapType }
-
-// Value implements ref.Val.
-func (v *variables) Value() any { return v }

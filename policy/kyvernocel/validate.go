@@ -95,9 +95,9 @@ func (x *run) unfit() (verdict, bool) {
 	case len(x.c.broken) > 0:
 		err := render.Errors(x.c.broken[0])[0]
 		return verdict{rule: err.Rule, origin: err.Span, outcome: policy.Error, message: "generated for pod controllers: " + err.Err.Error()}, true
-	case x.objects.err != nil:
+	case x.objects.Err != nil:
 		return verdict{
-			rule: "matchConstraints", origin: span(x.c.policy.Object, "/spec/matchConstraints"), outcome: policy.Error, message: x.objects.err.Error(),
+			rule: "matchConstraints", origin: span(x.c.policy.Object, "/spec/matchConstraints"), outcome: policy.Error, message: x.objects.Err.Error(),
 		}, true
 	}
 	return verdict{}, false
@@ -196,7 +196,7 @@ func (x *run) message(i int) string {
 		case err != nil:
 			message = "failed to evaluate message expression: " + err.Error()
 		case x.secret && cel.Quotes(e.ast):
-			message = errSecret.Error()
+			message = cel.ErrHidden.Error()
 		case !ok:
 			message = "failed to convert message expression to string"
 		default:

@@ -44,9 +44,9 @@ func (o *Objects) In(kind schema.GroupVersionKind) *Versioned {
 	}
 	v := &Versioned{Kind: kind, Tree: o.Request.Admitted, OldTree: o.Request.OldAdmitted}
 	if kind != o.Request.Kind {
-		v.Tree, v.Err = o.convert(o.Request.Admitted, kind)
+		v.Tree, v.Err = o.Convert(o.Request.Admitted, kind)
 		if v.Err == nil {
-			v.OldTree, v.Err = o.convert(o.Request.OldAdmitted, kind)
+			v.OldTree, v.Err = o.Convert(o.Request.OldAdmitted, kind)
 		}
 	}
 	if v.Err == nil {
@@ -66,7 +66,8 @@ func (o *Objects) freeze(tree map[string]any) (ref.Val, Sizes) {
 	return Freeze(tree)
 }
 
-func (o *Objects) convert(tree map[string]any, to schema.GroupVersionKind) (map[string]any, error) {
+// Convert returns a tree in the version of a kind; nil for nil.
+func (o *Objects) Convert(tree map[string]any, to schema.GroupVersionKind) (map[string]any, error) {
 	if tree == nil {
 		return nil, nil
 	}
