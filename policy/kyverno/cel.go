@@ -63,8 +63,7 @@ func newCELEnv(v cel.Version, params bool) (*celgo.Env, error) {
 type celProgram struct {
 	conditions  []*celExpression
 	variables   []*celExpression
-	names       []string // of the variables
-	slots       map[string]int
+	names       cel.Names // of the variables
 	validations []*celValidation
 	message     string // of the rule
 	ofPolicy    bool   // not of a rule
@@ -113,7 +112,7 @@ var (
 // newCEL compiles a rule's validate.cel.
 func (e *Engine) newCEL(rule *Rule) *celProgram {
 	v := rule.Validate.CEL
-	g := &celProgram{message: rule.Validate.Message, slots: map[string]int{}}
+	g := &celProgram{message: rule.Validate.Message}
 	if kind, ok := v.ParamKind.(map[string]any); ok {
 		g.paramKind.apiVersion, _ = kind["apiVersion"].(string)
 		g.paramKind.kind, _ = kind["kind"].(string)
@@ -129,8 +128,7 @@ func (e *Engine) newCEL(rule *Rule) *celProgram {
 	}
 	at := rule.Pointer + "/validate/cel/"
 	for i, x := range v.Variables {
-		g.slots[x.Name] = i
-		g.names = append(g.names, x.Name)
+		g.names.Add(x.Name)
 		g.variables = append(g.variables, c.variable(x).at(at, "variables", i, "expression"))
 	}
 	for i, x := range rule.CELPreconditions {
@@ -202,7 +200,7 @@ func (c *celCompiler) compile(source string, want ...*celgo.Type) *celExpression
 		return n
 	}
 	n.bound = cel.Cost(ast, c.roots)
-	n.explainer = sync.OnceValue(func() *explain.Explainer { return c.program.explainer(ast) })
+	n.explainer = c.program.names.ExplainerOf(ast, c.program.variableAST)
 	return n
 }
 
@@ -219,23 +217,12 @@ func (c *celCompiler) variable(x Expression) *celExpression {
 	return n
 }
 
-func (g *celProgram) explainer(ast *celgo.Ast) *explain.Explainer {
-	env, err := cel.RunEnv()
-	if err != nil {
-		return nil
+// variableAST is the i-th variable, nil where it does not compile.
+func (g *celProgram) variableAST(i int) *celgo.Ast {
+	if p := g.variables[i].program; p != nil {
+		return p.AST
 	}
-	var variables []explain.Variable
-	for i, v := range g.variables {
-		if v.program == nil {
-			return nil
-		}
-		variables = append(variables, explain.Variable{Name: g.names[i], AST: v.program.AST})
-	}
-	x, err := explain.New(env, ast, variables)
-	if err != nil {
-		return nil
-	}
-	return x
+	return nil
 }
 
 // judge evaluates the preconditions, then the expressions until one does not
@@ -336,20 +323,14 @@ func (g *celProgram) params(x *run) ([]*render.Object, *verdict) {
 // message is what a failed expression is reported with.
 func (r *celRun) message(n *celValidation) string {
 	if n.expression != nil {
-		v, err := r.eval(n.expression)
-		if text, ok := v.(types.String); ok && err == nil {
-			if s := strings.TrimSpace(string(text)); s != "" && !strings.Contains(s, "\n") && len(s) <= celconfig.MaxEvaluatedMessageExpressionSizeBytes {
-				if cel.Quotes(n.expression.program.AST) {
-					return r.run.quoting(s)
-				}
-				return s
+		if text, ok := cel.Message(r.eval(n.expression)); ok {
+			if cel.Quotes(n.expression.program.AST) {
+				return r.run.quoting(text)
 			}
+			return text
 		}
 	}
-	if s := strings.TrimSpace(n.message); s != "" {
-		return s
-	}
-	return "failed expression: " + strings.TrimSpace(n.source)
+	return cel.FailedMessage(n.source, n.message)
 }
 
 // blame names the fields of the object that made an expression fail.
@@ -362,13 +343,12 @@ func (r *celRun) blame(n *celExpression) []string {
 	if err != nil {
 		return nil
 	}
-	var fields []string
-	for _, c := range why.Culprits {
-		if c.Root == "object" {
-			fields = append(fields, c.Pointer)
-		}
-	}
+	fields, _ := r.failure(n).Fields(&why, "object")
 	return fields
+}
+
+func (r *celRun) failure(n *celExpression) cel.Failure {
+	return cel.Failure{Source: n.source, Secret: r.run.secret()}
 }
 
 // roots are the values that expressions were evaluated over.

@@ -5,20 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"math/bits"
-	"reflect"
+	"slices"
 
 	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/common/types/traits"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/cel/library"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
@@ -56,31 +49,13 @@ func (r *review) celValues() *celReview {
 // celRequest is the variable request: of a user nothing is there on the
 // command line of Kyverno.
 func (r *review) celRequest() map[string]any {
-	info := map[string]any{}
-	if !r.engine.options.CLI {
-		u := r.user()
-		if u.Username != "" {
-			info["username"] = u.Username
-		}
-		if u.UID != "" {
-			info["uid"] = u.UID
-		}
-		if len(u.Groups) > 0 {
-			info["groups"] = anys(u.Groups)
-		}
+	fields := r.req.Fields(r.req.Version())
+	delete(fields, "requestSubResource")
+	fields["operation"], fields["object"], fields["oldObject"], fields["options"] = r.operation, nil, nil, nil
+	if r.engine.options.CLI {
+		fields["userInfo"] = map[string]any{}
 	}
-	kind, resource := kindTree(r.req), resourceTree(r.req)
-	m := map[string]any{
-		"uid": "", "kind": kind, "resource": resource, "requestKind": kind, "requestResource": resource,
-		"operation": r.operation, "userInfo": info, "dryRun": r.req.DryRun, "object": nil, "oldObject": nil,
-		"options": nil,
-	}
-	for key, value := range map[string]string{"name": r.req.Name, "namespace": r.req.Namespace, "subResource": r.req.SubResource} {
-		if value != "" {
-			m[key] = value
-		}
-	}
-	return m
+	return fields
 }
 
 // namespaceObject is the object's namespace: on the command line of Kyverno
@@ -117,7 +92,7 @@ type celRun struct {
 	run       *run
 	values    *celReview
 	params    ref.Val
-	variables celVariables
+	variables *cel.Variables
 	remaining int64
 	exact     bool // costs are counted
 }
@@ -133,38 +108,24 @@ func newCELRun(g *celProgram, x *run, params *render.Object) *celRun {
 		sizes = sizes.Max(s)
 	}
 	r.exact = sizes.Items > usual.Items || sizes.Length > usual.Length || g.total() > celconfig.RuntimeCELCostBudgetMatchConditions
-	r.variables = celVariables{run: r, slots: make([]ref.Val, len(g.variables))}
+	r.variables = cel.NewVariables(&g.names, nil, r.variable)
 	return r
 }
 
 // total bounds what all expressions cost together on usual inputs.
-func (g *celProgram) total() uint64 {
-	n := uint64(0)
-	plus := func(e *celExpression) {
-		if e == nil {
-			return
-		}
-		sum, carry := bits.Add64(n, e.bound, 0)
-		if carry != 0 {
-			sum = math.MaxUint64
-		}
-		n = sum
-	}
-	for _, list := range [][]*celExpression{g.conditions, g.variables} {
-		for _, e := range list {
-			plus(e)
-		}
+func (g *celProgram) total() (n uint64) {
+	for _, e := range slices.Concat(g.conditions, g.variables) {
+		n = cel.Sum(n, e.bound)
 	}
 	for _, v := range g.validations {
-		plus(v.celExpression)
-		plus(v.expression)
+		if n = cel.Sum(n, v.bound); v.expression != nil {
+			n = cel.Sum(n, v.expression.bound)
+		}
 	}
 	return n
 }
 
 func (r *celRun) budget(n int64) { r.remaining = n }
-
-var errCELBudget = errors.New("validation failed due to running out of cost budget, no further validation rules will be run")
 
 // eval evaluates an expression. The error is in the API server's words.
 func (r *celRun) eval(e *celExpression) (ref.Val, error) {
@@ -191,7 +152,7 @@ func (r *celRun) evaluate(e *celExpression) (ref.Val, error) {
 	}
 	v, cost, err := e.program.EvalExact(r.run.review.ctx, r)
 	if r.remaining -= cost; r.remaining < 0 {
-		return nil, errCELBudget
+		return nil, cel.ErrBudget
 	}
 	return v, err
 }
@@ -210,7 +171,7 @@ func (r *celRun) ResolveName(name string) (any, bool) {
 	case "params":
 		return r.params, true
 	case "variables":
-		return &r.variables, true
+		return r.variables, true
 	case "authorizer":
 		r.authorize()
 		return r.values.authorizer, true
@@ -229,11 +190,8 @@ func (r *celRun) authorize() {
 	if r.values.authorizer != nil {
 		return
 	}
-	u := r.run.review.user()
-	info := &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: u.Extra}
-	by := &celAuthorizer{r.run.review}
-	r.values.authorizer = library.NewAuthorizerVal(info, by)
-	r.values.resource = library.NewResourceAuthorizerVal(info, by, by)
+	by := r.run.review
+	r.values.authorizer, r.values.resource = cel.AuthorizerValues(by.req, by.req.Namespace, *by.user(), &celAuthorizer{by})
 }
 
 // celAuthorizer answers the checks of the variable authorizer: on the command
@@ -264,102 +222,15 @@ func question(attrs authorizer.Attributes) string {
 	return fmt.Sprintf("needs to know whether the user may %s %s", attrs.GetVerb(), what)
 }
 
-// GetName and the others are the request as authorizer.requestResource has it.
-func (a *celAuthorizer) GetName() string        { return a.req.Name }
-func (a *celAuthorizer) GetNamespace() string   { return a.req.Namespace }
-func (a *celAuthorizer) GetSubresource() string { return a.req.SubResource }
-func (a *celAuthorizer) GetResource() schema.GroupVersionResource {
-	return a.req.Resource.GroupVersionResource
-}
-
-// celVariables is the map of a rule's variables, each evaluated when it is
-// first read.
-type celVariables struct {
-	run   *celRun
-	slots []ref.Val
-}
-
-// Find implements traits.Mapper.
-func (v *celVariables) Find(key ref.Val) (ref.Val, bool) {
-	name, ok := key.(types.String)
-	if !ok {
-		return nil, false
+// variable evaluates a variable.
+func (r *celRun) variable(i int) ref.Val {
+	e, names := r.program.variables[i], &r.program.names
+	if e.err != nil {
+		return types.NewErr("composited variable %q fails to compile: %v", names.At(i), e.err)
 	}
-	i, ok := v.run.program.slots[string(name)]
-	if !ok {
-		return nil, false
+	v, err := r.eval(e)
+	if err != nil {
+		return names.VariableError(i, err)
 	}
-	if v.slots[i] == nil {
-		v.slots[i] = types.NewErr("variable %q reads itself", string(name))
-		v.slots[i] = v.value(i)
-	}
-	return v.slots[i], true
+	return v
 }
-
-func (v *celVariables) value(i int) ref.Val {
-	e := v.run.program.variables[i]
-	if e.err == nil {
-		val, err := v.run.eval(e)
-		if err == nil {
-			return val
-		}
-		return types.NewErr("composited variable %q fails to evaluate: %v", v.run.program.names[i], err)
-	}
-	return types.NewErr("composited variable %q fails to compile: %v", v.run.program.names[i], e.err)
-}
-
-// Get implements traits.Indexer.
-func (v *celVariables) Get(key ref.Val) ref.Val {
-	if val, ok := v.Find(key); ok {
-		return val
-	}
-	return types.ValOrErr(key, "no such key: %v", key)
-}
-
-// Contains implements traits.Container.
-func (v *celVariables) Contains(key ref.Val) ref.Val {
-	val, ok := v.Find(key)
-	if val != nil && types.IsUnknownOrError(val) {
-		return val
-	}
-	return types.Bool(ok)
-}
-
-// Size implements traits.Sizer.
-func (v *celVariables) Size() ref.Val { return types.Int(len(v.slots)) }
-
-// Iterator implements traits.Iterable.
-func (v *celVariables) Iterator() traits.Iterator {
-	names := make([]ref.Val, len(v.run.program.names))
-	for i, n := range v.run.program.names {
-		names[i] = types.String(n)
-	}
-	return types.NewRefValList(types.DefaultTypeAdapter, names).Iterator()
-}
-
-var celVariablesType = celgo.ObjectType("kubernetes.variables", traits.IndexerType|traits.FieldTesterType|traits.IterableType)
-
-// ConvertToNative implements ref.Val.
-func (v *celVariables) ConvertToNative(reflect.Type) (any, error) {
-	return nil, errors.New("variables can't be converted")
-}
-
-// ConvertToType implements ref.Val.
-func (v *celVariables) ConvertToType(t ref.Type) ref.Val {
-	switch t {
-	case celVariablesType:
-		return v
-	case types.TypeType:
-		return celVariablesType
-	}
-	return types.NewErr("disallowed conversion from %q to %q", celVariablesType.TypeName(), t.TypeName())
-}
-
-// Equal implements ref.Val.
-func (v *celVariables) Equal(other ref.Val) ref.Val { return types.Bool(other == ref.Val(v)) }
-
-// Type implements ref.Val.
-func (v *celVariables) Type() ref.Type { return celVariablesType }
-
-// Value implements ref.Val.
-func (v *celVariables) Value() any { return v }

@@ -106,8 +106,8 @@ func (b *account) celTrial(t *policy.Trial, g *celProgram, params *render.Object
 		}
 	}
 	for i, n := range g.variables {
-		e := b.described("validate.cel.variables["+g.names[i]+"]", n.pointer, n.source)
-		if v := r.variables.slots[i]; v == nil {
+		e := b.described("validate.cel.variables["+g.names.At(i)+"]", n.pointer, n.source)
+		if v, _ := r.variables.Known(i); v == nil {
 			e.NotRun = "nothing read it"
 		} else {
 			b.say(&e, n, v, nil)
@@ -147,16 +147,6 @@ func (b *account) evaluate(r *celRun, n *celExpression, name string, parts bool)
 	if err != nil {
 		return e
 	}
-	for _, s := range told.Steps {
-		e.Parts = append(e.Parts, policy.Part{Depth: s.Depth, Loop: s.Loop, Text: s.Text, Value: s.Value, Error: s.Error})
-	}
-	e.Summary, e.More, e.Incomplete = told.Summary, told.More, told.Incomplete
-	for _, c := range told.Culprits {
-		k := policy.Culprit{Root: c.Root, Pointer: c.Pointer, Missing: c.Missing, Text: c.Text, Element: c.Element}
-		if !c.Missing {
-			k.Value = b.show(c.Value, true)
-		}
-		e.Culprits = append(e.Culprits, k)
-	}
+	cel.Failure{Source: n.source, Secret: b.hide}.Explain(&e, &told)
 	return e
 }

@@ -14,8 +14,7 @@ import (
 // userKnown says whether anything is known of who makes the request. On the
 // command line of Kyverno what is not known is not there.
 func (r *review) userKnown() bool {
-	u := r.user()
-	return r.engine.options.CLI || u.Username != "" || u.UID != "" || len(u.Groups) > 0 || len(u.Extra) > 0
+	return r.engine.options.CLI || r.user().Known()
 }
 
 func (r *review) user() *policy.UserInfo {
@@ -78,15 +77,16 @@ func (r *review) newRequest() map[string]any {
 			m[name] = nil
 		}
 	}
-	kind, resource := kindTree(r.req), resourceTree(r.req)
+	fields := r.req.Fields(r.req.Version())
+	for _, name := range []string{"uid", "dryRun", "kind", "requestKind", "resource", "requestResource", "subResource", "requestSubResource"} {
+		if v, ok := fields[name]; ok {
+			m[name] = v
+		}
+	}
 	if r.req.Kind == namespaceKind {
 		m["namespace"] = r.req.Name // as the API server has it
 	}
-	m["uid"], m["name"], m["dryRun"] = "", r.req.Name, r.req.DryRun
-	m["kind"], m["requestKind"], m["resource"], m["requestResource"] = kind, kind, resource, resource
-	if r.req.SubResource != "" {
-		m["subResource"], m["requestSubResource"] = r.req.SubResource, r.req.SubResource
-	}
+	m["name"] = r.req.Name
 	m["options"] = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": optionsKinds[r.operation]}
 	return m
 }
@@ -94,14 +94,6 @@ func (r *review) newRequest() map[string]any {
 var optionsKinds = map[string]string{opCreate: "CreateOptions", opUpdate: "UpdateOptions", opDelete: "DeleteOptions"}
 
 var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
-
-func kindTree(req *policy.Request) map[string]any {
-	return map[string]any{"group": req.Kind.Group, "version": req.Kind.Version, "kind": req.Kind.Kind}
-}
-
-func resourceTree(req *policy.Request) map[string]any {
-	return map[string]any{"group": req.Resource.Group, "version": req.Resource.Version, "resource": req.Resource.Resource}
-}
 
 func (r *review) addUser(m map[string]any) {
 	if r.engine.options.CLI && r.mocks.UserInfo == nil || !r.userKnown() {
