@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/pod-security-admission/api"
 	psa "k8s.io/pod-security-admission/policy"
+
+	"github.com/preadmit/preadmit/policy/internal/podsecurity"
 )
 
 // A control is one revision of a check of the standards.
@@ -13,6 +15,12 @@ type control struct {
 	id    string
 	since api.Version // of the revision
 	check psa.CheckPodFn
+}
+
+// locate returns the pointers of the fields for which a control refuses a pod,
+// in the order in which its message names them.
+func (c control) locate(p *pod) []string {
+	return podsecurity.Locate(c.id, c.check, p.meta, p.spec, p.at)
 }
 
 // levels knows the controls of each level at each version. The library's own

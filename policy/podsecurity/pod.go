@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/podsecurity"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -63,7 +64,7 @@ func extract(tree map[string]any, at string) (*pod, error) {
 		p.meta.Annotations = stringMap(meta["annotations"])
 	}
 	if spec, ok := template["spec"].(map[string]any); ok {
-		clean, _ := withoutQuantities(spec).(map[string]any)
+		clean, _ := podsecurity.WithoutQuantities(spec).(map[string]any)
 		return p, runtime.DefaultUnstructuredConverter.FromUnstructured(clean, p.spec)
 	}
 	return p, nil
@@ -79,31 +80,6 @@ func stringMap(v any) map[string]string {
 		}
 	}
 	return found
-}
-
-// withoutQuantities copies a value without the fields that hold quantities. No
-// control looks at them, and parsing one such as 1e-2147483647 does not end.
-func withoutQuantities(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		m := make(map[string]any, len(v))
-		for k, x := range v {
-			switch k {
-			case "resources", "overhead", "sizeLimit", "divisor":
-			default:
-				m[k] = withoutQuantities(x)
-			}
-		}
-		return m
-	case []any:
-		s := make([]any, len(v))
-		for i, x := range v {
-			s[i] = withoutQuantities(x)
-		}
-		return s
-	default:
-		return v
-	}
 }
 
 // significant says whether the plugin looks at a request at all: an update of

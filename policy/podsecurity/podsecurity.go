@@ -107,7 +107,7 @@ func (e *Engine) evaluate(req *policy.Request, ns namespace, p *pod) []policy.Re
 			denied[d.id] = true
 			r.Outcome = policy.Fail
 			r.Message = limit(message(d, verdict, p))
-			r.Fields = locate(d.control, p)
+			r.Fields = d.locate(p)
 			if d.id == "hostPorts" {
 				r.Fields = defaultedPorts(r.Fields, req.Object, p)
 			}

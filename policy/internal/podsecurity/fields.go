@@ -144,9 +144,12 @@ func (f *finder) explicitSeccompProfile() {
 // only where there are none the containers that have none.
 func (f *finder) inheritedSeccompProfile() {
 	f.explicitSeccompProfile()
-	if len(f.found) > 0 {
-		return
+	if len(f.found) == 0 {
+		f.withoutSeccompProfile()
 	}
+}
+
+func (f *finder) withoutSeccompProfile() {
 	f.containers(func(p place, c *corev1.Container) {
 		if c.SecurityContext == nil || c.SecurityContext.SeccompProfile == nil {
 			f.required(p.child("securityContext", "seccompProfile", "type"), c.Name)
@@ -157,6 +160,13 @@ func (f *finder) inheritedSeccompProfile() {
 // runAsNonRoot finds what is set to false, and then the containers that have
 // none and get none from the pod.
 func (f *finder) runAsNonRoot() {
+	f.explicitRunAsNonRoot()
+	if pod := f.context().RunAsNonRoot; pod == nil || !*pod {
+		f.withoutRunAsNonRoot()
+	}
+}
+
+func (f *finder) explicitRunAsNonRoot() {
 	pod := f.context().RunAsNonRoot
 	if pod != nil && f.refusesContext(corev1.PodSecurityContext{RunAsNonRoot: pod}) {
 		f.forbidden(contextPlace.child("runAsNonRoot"), "", *pod)
@@ -166,9 +176,9 @@ func (f *finder) runAsNonRoot() {
 			f.forbidden(p.child("runAsNonRoot"), name, *sc.RunAsNonRoot)
 		}
 	})
-	if pod != nil && *pod {
-		return
-	}
+}
+
+func (f *finder) withoutRunAsNonRoot() {
 	f.containers(func(p place, c *corev1.Container) {
 		if c.SecurityContext == nil || c.SecurityContext.RunAsNonRoot == nil {
 			f.required(p.child("securityContext", "runAsNonRoot"), c.Name)
@@ -178,10 +188,12 @@ func (f *finder) runAsNonRoot() {
 
 // annotations tries each; those about a container end in its name.
 func (f *finder) annotations() {
+	named := map[string]bool{}
+	f.containers(func(_ place, c *corev1.Container) { named[c.Name] = true })
 	for _, key := range slices.Sorted(maps.Keys(f.pod.Metadata.Annotations)) {
 		value := f.pod.Metadata.Annotations[key]
 		var spec corev1.PodSpec
-		if _, name, ok := strings.Cut(key, "/"); ok {
+		if _, name, _ := strings.Cut(key, "/"); named[name] {
 			spec.Containers = []corev1.Container{{Name: name}}
 		}
 		if f.refuses(spec, map[string]string{key: value}) {
@@ -196,6 +208,11 @@ func (f *finder) annotations() {
 // capabilities finds first, where everything must be dropped, the lists that
 // don't, and then what may not be added.
 func (f *finder) capabilities() {
+	f.droppedCapabilities()
+	f.addedCapabilities()
+}
+
+func (f *finder) droppedCapabilities() {
 	f.containers(func(p place, c *corev1.Container) {
 		p = p.child("securityContext", "capabilities", "drop")
 		have := capabilitiesOf(c)
@@ -207,16 +224,21 @@ func (f *finder) capabilities() {
 			f.forbidden(p, c.Name, capabilityNames(have.Drop))
 		}
 	})
+}
+
+func (f *finder) addedCapabilities() {
 	f.containers(func(p place, c *corev1.Container) {
+		p = p.child("securityContext", "capabilities", "add")
 		var bad []corev1.Capability
-		for _, added := range capabilitiesOf(c).Add {
+		var parts []string
+		for i, added := range capabilitiesOf(c).Add {
 			alone := corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{added}}
 			if f.refusesContainerContext(corev1.SecurityContext{Capabilities: &alone}) {
-				bad = append(bad, added)
+				bad, parts = append(bad, added), append(parts, f.pod.At+p.index(i).pointer)
 			}
 		}
 		if len(bad) > 0 {
-			f.forbidden(p.child("securityContext", "capabilities", "add"), c.Name, capabilityNames(bad))
+			f.add(p, FieldError{Container: c.Name, BadValue: capabilityNames(bad), Parts: parts})
 		}
 	})
 }
@@ -259,22 +281,34 @@ func (f *finder) hostPathVolumes() {
 // volumeTypes finds the source of a volume, which Kyverno doesn't call a value.
 func (f *finder) volumeTypes() {
 	for i, v := range f.pod.Spec.Volumes {
-		if f.refuses(corev1.PodSpec{Volumes: []corev1.Volume{v}}, nil) {
-			f.forbidden(specPlace.child("volumes").index(i).child(source(v.VolumeSource)), "", nil)
+		if !f.refuses(corev1.PodSpec{Volumes: []corev1.Volume{v}}, nil) {
+			continue
 		}
+		p := specPlace.child("volumes").index(i)
+		names := sources(v.VolumeSource)
+		if len(names) == 0 {
+			f.add(p.child("unknown"), FieldError{Parts: []string{f.pod.At + p.pointer}})
+			continue
+		}
+		var parts []string
+		for _, name := range names {
+			parts = append(parts, f.pod.At+p.child(name).pointer)
+		}
+		f.add(p.child(names[0]), FieldError{Parts: parts})
 	}
 }
 
-// source is the JSON name of a volume's source.
-func source(s corev1.VolumeSource) string {
+// sources are the JSON names of the sources that a volume has.
+func sources(s corev1.VolumeSource) []string {
+	var names []string
 	v := reflect.ValueOf(s)
 	for i := range v.NumField() {
 		if v.Field(i).Kind() == reflect.Pointer && !v.Field(i).IsNil() {
 			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-			return name
+			names = append(names, name)
 		}
 	}
-	return "unknown"
+	return names
 }
 
 func (f *finder) hostPorts() {

@@ -8,6 +8,19 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
+// find returns the fields for which a check refuses a pod, in the order in
+// which Kyverno names them.
+func find(id string, check psa.CheckPodFn, pod *Pod) []FieldError {
+	f := &finder{pod: pod, check: check}
+	if fields := finders[id]; fields != nil {
+		fields(f)
+	}
+	if len(f.found) == 0 { // a check that is not known here
+		f.found = []FieldError{{Field: "spec", Pointer: pod.At + "/spec"}}
+	}
+	return f.found
+}
+
 // A finder finds the fields for which a check refuses a pod. It knows which
 // fields a check looks at, in the order in which Kyverno names them, and
 // nothing of which values it takes: it puts one field after the other into a

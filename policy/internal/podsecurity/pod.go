@@ -44,7 +44,7 @@ func Read(object map[string]any, at string) (*Pod, error) {
 	if !ok {
 		return pod, nil
 	}
-	clean, _ := withoutQuantities(spec, maxDepth).(map[string]any)
+	clean, _ := WithoutQuantities(spec).(map[string]any)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(clean, &pod.Spec); err != nil {
 		return nil, errors.New("the pod has fields of a wrong type, so no check can look at it")
 	}
@@ -66,8 +66,10 @@ func annotations(metadata any) map[string]string {
 // maxDepth is how deep a pod's spec is read; the API has nothing that deep.
 const maxDepth = 64
 
-// withoutQuantities copies a value without the fields that hold quantities. No
+// WithoutQuantities copies a value without the fields that hold quantities. No
 // check looks at them, and parsing one such as 1e-2147483647 does not end.
+func WithoutQuantities(v any) any { return withoutQuantities(v, maxDepth) }
+
 func withoutQuantities(v any, depth int) any {
 	if depth == 0 {
 		return nil

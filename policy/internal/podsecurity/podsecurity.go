@@ -1,9 +1,11 @@
 // Package podsecurity checks pods by the Pod Security Standards, field by
-// field, for the rules of Kyverno that name them.
+// field. Kyverno's rules that name the standards use it, and the native engine
+// (policy/podsecurity) to find the fields at fault.
 //
 // In goes a pod ([Read]) and a level at a version ([New]); out come the
 // [Violation]s, each with the fields at fault, from which [Standard.Exempt]
-// takes what a rule excludes, and which [Message] words. Verdicts are those of
+// takes what a rule excludes, and which [Message] words. [Locate] names the
+// fields as the API server's messages do. Verdicts are those of
 // k8s.io/pod-security-admission; Kyverno's own copy of it differs in naming
 // fields.
 package podsecurity
@@ -31,6 +33,10 @@ type FieldError struct {
 	Required  bool   // it is missing and must not be
 	BadValue  any    // bool, int, string or []string; nil of one that is required, or not told
 	Pointer   string // in the object
+
+	// Parts are the elements or keys of the field that are at fault, as
+	// pointers; empty where it is all of it.
+	Parts []string
 }
 
 // controls are Kyverno's names of the checks.
@@ -155,14 +161,7 @@ func (c check) apply(pod *Pod) (Violation, bool) {
 	if verdict.Allowed {
 		return Violation{}, false
 	}
-	f := finder{pod: pod, check: c.pod}
-	if find := finders[c.id]; find != nil {
-		find(&f)
-	}
-	if len(f.found) == 0 { // a check that is not known here
-		f.found = []FieldError{{Field: "spec", Pointer: pod.At + "/spec"}}
-	}
-	return Violation{Control: controls[c.id], CheckID: c.id, Reason: verdict.ForbiddenReason, Fields: f.found}, true
+	return Violation{Control: controls[c.id], CheckID: c.id, Reason: verdict.ForbiddenReason, Fields: find(c.id, c.pod, pod)}, true
 }
 
 // maxFields is how many fields a result names.

@@ -1,0 +1,74 @@
+package podsecurity
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	psa "k8s.io/pod-security-admission/policy"
+)
+
+// Locate returns pointers to the fields for which a check refuses a pod, whose
+// metadata and spec stand at a pointer of its object. They are in the order in
+// which the message of the API server names them, and never none.
+func Locate(id string, check psa.CheckPodFn, meta *metav1.ObjectMeta, spec *corev1.PodSpec, at string) []string {
+	f := &finder{pod: &Pod{Metadata: *meta, Spec: *spec, At: at, metadata: at + "/metadata"}, check: check}
+	fields := finders[id]
+	if named, ok := inMessages[id]; ok {
+		fields = named
+	}
+	if fields != nil {
+		fields(f)
+	}
+	var pointers []string
+	for _, e := range f.found {
+		if len(e.Parts) == 0 {
+			e.Parts = []string{e.Pointer}
+		}
+		pointers = append(pointers, e.Parts...)
+	}
+	if len(pointers) == 0 { // a check that is not known here
+		return []string{at + "/spec"}
+	}
+	return pointers[:min(len(pointers), maxFields)]
+}
+
+// inMessages are the finders of checks whose messages name other fields than
+// Kyverno does, or in another order.
+var inMessages = map[string]func(*finder){
+	"capabilities_restricted": func(f *finder) {
+		f.addedCapabilities()
+		f.droppedCapabilities()
+	},
+	"runAsNonRoot": func(f *finder) {
+		f.inherited("runAsNonRoot", (*finder).explicitRunAsNonRoot, (*finder).withoutRunAsNonRoot)
+	},
+	"seccompProfile_restricted": func(f *finder) {
+		f.inherited("seccompProfile/type", (*finder).explicitSeccompProfile, (*finder).withoutSeccompProfile)
+	},
+}
+
+// inherited finds a required field that containers take from the pod unless
+// they have their own.
+//
+// Where nothing sets the field, both places that would hold it are named, the
+// pod's first: that is one line for all containers.
+func (f *finder) inherited(name string, explicit, missing func(*finder)) {
+	explicit(f)
+	pod := contextPlace.child(name)
+	none := corev1.PodSpec{SecurityContext: f.pod.Spec.SecurityContext, Containers: []corev1.Container{{}}}
+	if f.has(pod) || !f.refuses(none, nil) {
+		return
+	}
+	set := len(f.found)
+	missing(f)
+	containers := 0
+	f.containers(func(place, *corev1.Container) { containers++ })
+	if missing := len(f.found) - set; missing > 0 && missing == containers {
+		f.found = slices.Insert(f.found, 0, FieldError{Pointer: f.pod.At + pod.pointer})
+	}
+}
+
+func (f *finder) has(p place) bool {
+	return slices.ContainsFunc(f.found, func(e FieldError) bool { return e.Pointer == f.pod.At+p.pointer })
+}
