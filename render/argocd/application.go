@@ -2,11 +2,15 @@ package argocd
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // An application is what Argo CD reads of an Application. Fields that it lacks
@@ -254,7 +258,21 @@ func clone(tree map[string]any) map[string]any {
 	return (&unstructured.Unstructured{Object: tree}).DeepCopy().Object
 }
 
-// errShape says that an object is not of the form that Argo CD's types have.
-func errShape(kind string, err error) error {
-	return fmt.Errorf("%s is not of the form that Argo CD reads: %w", kind, err)
+// misshapen is an error of decode for a part of an object, at the field whose type
+// is wrong.
+func misshapen(o *render.Object, pointer string, err error) *render.Error {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		pointer += render.FieldPointer(wrong.Field)
+	}
+	return &render.Error{Span: spanOf(o, pointer), Rule: "argocd-" + strings.ToLower(o.GetKind()), Err: shapeError(err)}
+}
+
+// shapeError says in words of the object what decode could not read.
+func shapeError(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		return fmt.Errorf("%s is a %s, which Argo CD can't read there", wrong.Field, wrong.Value)
+	}
+	return fmt.Errorf("is not of the form that Argo CD reads: %w", err)
 }

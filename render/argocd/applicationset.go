@@ -40,10 +40,11 @@ func generate(ctx context.Context, o *render.Object, w *render.World) ([]*render
 	var set struct {
 		Spec applicationSetSpec `json:"spec"`
 	}
-	g := &generation{set: o, world: w, spec: &set.Spec, namespace: namespaceOf(o), listings: make(map[listing][]string)}
+	g := &generation{set: o, world: w, spec: &set.Spec, namespace: namespaceOf(o)}
 	if err := decode(o.Object, &set); err != nil {
-		return nil, g.errorAt("/spec", errShape("ApplicationSet", err))
+		return nil, misshapen(o, "", err)
 	}
+	g.lister.ctx = ctx
 	g.engine = engine{ctx: ctx, golang: set.Spec.GoTemplate, options: set.Spec.GoTemplateOptions, templates: make(map[string]*compiled)}
 	var all []*render.Object
 	var errs, warnings []error
@@ -96,7 +97,7 @@ func (g *generation) distinct(all []*render.Object) ([]*render.Object, error) {
 func (g *generation) applications(b batch) ([]*render.Object, error) {
 	var all []*render.Object
 	for _, p := range b.params {
-		if err := g.ctx.Err(); err != nil {
+		if err := g.engine.ctx.Err(); err != nil {
 			return nil, err
 		}
 		o, err := g.application(b, p)
@@ -137,7 +138,7 @@ func (g *generation) application(b batch, p *paramSet) (*render.Object, error) {
 func normalized(tree map[string]any) (map[string]any, error) {
 	var app application
 	if err := decode(tree, &app); err != nil {
-		return nil, errShape("Application", err)
+		return nil, fmt.Errorf("template makes no Application: %w", shapeError(err))
 	}
 	made, err := encode(app)
 	if err != nil {
@@ -259,19 +260,21 @@ func (m *generated) patch(app map[string]any) (map[string]any, error) {
 		return nil, m.g.errorAt(pointer, errors.New("templatePatch renders to something that is no YAML map"))
 	}
 	project := app["spec"].(map[string]any)["project"]
-	merged, err := strategicpatch.StrategicMergeMapPatch(app, patch, application{})
+	var merged map[string]any
+	applied, err := strategicpatch.StrategicMergeMapPatch(clone(app), patch, application{})
 	if err == nil {
-		merged, err = normalized(merged)
+		merged, err = normalized(applied)
 	}
 	if err != nil {
 		return nil, m.g.errorAt(pointer, fmt.Errorf("templatePatch doesn't apply: %w", brief(err)))
 	}
 	merged["spec"].(map[string]any)["project"] = project
 	m.patched = make(map[string][]render.Origin)
-	docs, _ := render.Documents("", []byte(text), render.YAML11)
-	m.note(app, merged, "", func(p string) []render.Origin {
-		return m.g.patchPlaces(m.params, uses, text, docs, p)
-	})
+	var positions *render.Positions
+	if docs, _ := render.Documents("", []byte(text), render.YAML11); len(docs) > 0 && strings.Count(text, "\n") == strings.Count(m.g.spec.TemplatePatch, "\n") {
+		positions = docs[0].Positions
+	}
+	m.note(app, merged, "", func(p string) []render.Origin { return m.patchPlaces(uses, positions, p) })
 	return merged, nil
 }
 
@@ -284,29 +287,37 @@ func (m *generated) note(before, after any, pointer string, places func(string) 
 	a, isMap := after.(map[string]any)
 	if !wasMap || !isMap {
 		m.patched[pointer] = places(pointer)
-		return
 	}
 	for key, value := range a {
 		m.note(b[key], value, pointer+render.Pointer(key), places)
 	}
+	if list, ok := after.([]any); ok {
+		for i, value := range list {
+			m.note(nil, value, pointer+render.Pointer(i), places)
+		}
+	}
 }
 
-// patchPlaces returns where templatePatch sets a field: the line of the patch,
-// where rendering left the number of lines as it is.
-func (g *generation) patchPlaces(p *paramSet, uses [][]string, text string, docs []render.Document, pointer string) []render.Origin {
-	whole := g.templatePlaces(p, uses, "/spec/templatePatch")
-	if len(docs) == 0 || strings.Count(text, "\n") != strings.Count(g.spec.TemplatePatch, "\n") {
-		return whole
+// patchPlaces returns where templatePatch sets a field: its line, and the
+// parameters that the line names, where rendering left the number of lines as it
+// is. Elsewhere positions is nil, and the patch is one place.
+func (m *generated) patchPlaces(uses [][]string, positions *render.Positions, pointer string) []render.Origin {
+	const patch = "/spec/templatePatch"
+	if positions == nil {
+		return m.g.templatePlaces(m.params, uses, patch)
 	}
-	found := docs[0].Positions.At(pointer)
-	if len(found) == 0 {
-		return whole
+	found := positions.At(pointer)
+	n := found[len(found)-1].Line - 1
+	lines := strings.Split(m.g.spec.TemplatePatch, "\n")
+	places := m.g.set.Line(patch, n)
+	if len(places) == 0 || n >= len(lines) {
+		return m.g.templatePlaces(m.params, uses, patch)
 	}
-	line := found[len(found)-1].Line - 1
-	if places := g.set.Line("/spec/templatePatch", line); len(places) > 0 {
-		return roles(places, render.Template)
+	_, used, err := m.g.replace(lines[n], m.params.values)
+	if err != nil {
+		used = uses // the line is part of a template
 	}
-	return whole
+	return m.g.withParams(m.params, used, roles(places, render.Template))
 }
 
 // places returns where a field of the ApplicationSet is written, as that of a
@@ -315,10 +326,14 @@ func (g *generation) places(pointer string) []render.Origin {
 	return roles(g.set.At(pointer), render.Generated)
 }
 
-// templatePlaces returns the places of a field that is written as a template:
-// those of the parameters that it names, then its own. A parameter of which only
-// the file is known comes behind it.
+// templatePlaces returns the places of a field that is written as a template.
 func (g *generation) templatePlaces(p *paramSet, uses [][]string, pointer string) []render.Origin {
+	return g.withParams(p, uses, roles(g.set.At(pointer), render.Template))
+}
+
+// withParams puts the places of parameters before those of the template that
+// names them. A parameter of which only the file is known comes behind.
+func (g *generation) withParams(p *paramSet, uses [][]string, own []render.Origin) []render.Origin {
 	var first, last []render.Origin
 	for _, path := range uses {
 		for _, o := range p.origins(path) {
@@ -329,7 +344,6 @@ func (g *generation) templatePlaces(p *paramSet, uses [][]string, pointer string
 			}
 		}
 	}
-	own := roles(g.set.At(pointer), render.Template)
 	var all []render.Origin
 	for _, o := range slices.Concat(first, own, last) {
 		if !slices.Contains(all, o) {

@@ -17,24 +17,25 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// canonical writes a value as the recorded outcomes do.
+// canonical writes a value as the recorded outcomes do: keys sorted, numbers as Go
+// prints them, nothing escaped for HTML.
 func canonical(t *testing.T, value any) string {
 	t.Helper()
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(value); err != nil {
-		t.Fatal(err)
-	}
-	var plain any
-	if err := json.Unmarshal(b.Bytes(), &plain); err != nil {
-		t.Fatal(err)
-	}
-	data, err := json.Marshal(plain)
+	data, err := json.Marshal(value)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(data)
+	var plain any
+	if err := json.Unmarshal(data, &plain); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(plain); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // newGeneration makes the generation of an ApplicationSet with the fields of
@@ -53,7 +54,8 @@ func newGeneration(t *testing.T, spec map[string]any, files fstest.MapFS, secret
 	if err := decode(o.Object, &typed); err != nil {
 		t.Fatal(err)
 	}
-	g := &generation{set: o, world: f.world(), spec: &typed.Spec, namespace: "argocd", listings: make(map[listing][]string)}
+	g := &generation{set: o, world: f.world(), spec: &typed.Spec, namespace: "argocd"}
+	g.lister.ctx = t.Context()
 	g.engine = *newTestEngine(t, typed.Spec.GoTemplate, typed.Spec.GoTemplateOptions)
 	return g
 }
@@ -124,7 +126,7 @@ func (r *generatorRow) run(t *testing.T) ([]batch, error) {
 	g := newGeneration(t, r.ApplicationSet, tree, r.Secrets)
 	for _, call := range r.Repo {
 		if call.Directories != nil { // without those above them
-			g.listings[listing{".", "directory"}] = call.Directories
+			g.known = map[listing][]string{{"RepoURL", "Revision", directories}: call.Directories}
 		}
 	}
 	if !r.asGit(t, g) {

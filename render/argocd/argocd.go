@@ -1,9 +1,16 @@
-// Package argocd follows Argo CD's ApplicationSets to what they make, as Argo CD
-// 3.6 would, offline.
+// Package argocd follows Argo CD's Applications and ApplicationSets to what they
+// deploy, as Argo CD 3.6 would, offline.
 //
 // In goes an object and a [render.World], which knows the other objects of the
-// cluster, the clusters and the repositories; out comes one [render.Unit], which
-// holds the Applications that an ApplicationSet generates.
+// cluster, the clusters and the repositories; out comes one [render.Unit]. That
+// of an ApplicationSet holds the Applications that it generates
+// (applicationset.go, generators.go, git.go, clusters.go, template.go); that of
+// an Application what its sources render to (deployment.go, sources.go, helm.go,
+// kustomize.go, directory.go, jsonnet.go), checked against its AppProject
+// (project.go). render.Graph calls it.
+//
+// Nothing is fetched and no plugin runs: an Application with a remote chart or
+// a plugin is not rendered, and its unit says what it needs.
 package argocd
 
 import (
@@ -28,10 +35,10 @@ func New() *Resolver { return &Resolver{} }
 
 var _ render.Resolver = (*Resolver)(nil)
 
-// Follows reports whether o is an ApplicationSet.
+// Follows reports whether o is an Application or an ApplicationSet.
 func (*Resolver) Follows(o *render.Object) bool {
 	gvk := o.GroupVersionKind()
-	return gvk.Group == group && gvk.Kind == "ApplicationSet"
+	return gvk.Group == group && (gvk.Kind == "Application" || gvk.Kind == "ApplicationSet")
 }
 
 // Resolve returns the unit that o makes. Its errors are *[render.Error] values
@@ -41,7 +48,10 @@ func (*Resolver) Follows(o *render.Object) bool {
 func (r *Resolver) Resolve(ctx context.Context, o *render.Object, w *render.World) *render.Unit {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
-	return applicationSet(ctx, o, w)
+	if o.GetKind() == "ApplicationSet" {
+		return applicationSet(ctx, o, w)
+	}
+	return deploy(ctx, o, w)
 }
 
 func applicationSet(ctx context.Context, o *render.Object, w *render.World) *render.Unit {

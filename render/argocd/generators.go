@@ -87,12 +87,12 @@ var kinds = []string{"list", "clusters", "git", "scmProvider", "clusterDecisionR
 // A generation makes the Applications of one ApplicationSet.
 type generation struct {
 	engine
+	lister
 	set       *render.Object
 	world     *render.World
 	spec      *applicationSetSpec
 	namespace string
 	elements  int
-	listings  map[listing][]string
 }
 
 // A batch is what one generator of an entry makes.
@@ -106,7 +106,7 @@ type batch struct {
 // it names, as a rule one. under are the parameters of the generator before it
 // in a matrix, nil elsewhere.
 func (g *generation) transform(e entry, under *paramSet) ([]batch, error) {
-	if err := g.ctx.Err(); err != nil {
+	if err := g.engine.ctx.Err(); err != nil {
 		return nil, err
 	}
 	if under != nil && len(under.values) > 0 {
@@ -118,7 +118,7 @@ func (g *generation) transform(e entry, under *paramSet) ([]batch, error) {
 	}
 	var typed generator
 	if err := decode(e.value, &typed); err != nil {
-		return nil, g.errorAt(e.pointer, errShape("generator", err))
+		return nil, misshapen(g.set, e.pointer, err)
 	}
 	selector, err := newSelector(typed.Selector)
 	if err != nil {
@@ -295,7 +295,7 @@ func (g *generation) params(e entry, typed *generator, kind string) (params []*p
 	pointer := e.pointer + render.Pointer(kind)
 	switch kind {
 	case "list":
-		params, err = g.list(typed.List, pointer)
+		params, err = g.listed(typed.List, pointer)
 	case "clusters":
 		params, err = g.clusters(typed.Clusters, pointer)
 	case "git":
@@ -315,7 +315,7 @@ func (g *generation) params(e entry, typed *generator, kind string) (params []*p
 
 var errElements = fmt.Errorf("the generators make more than %d sets of parameters", maxElements)
 
-func (g *generation) list(l *listGenerator, pointer string) ([]*paramSet, error) {
+func (g *generation) listed(l *listGenerator, pointer string) ([]*paramSet, error) {
 	if len(l.Elements) > maxElements {
 		return nil, g.errorAt(pointer, errElements)
 	}
@@ -392,7 +392,7 @@ func (g *generation) declared(kind, pointer string) ([]*paramSet, error) {
 		var typed outsideGenerator
 		inner, _ := render.Lookup(g.set.Object, pointer)
 		if err := decode(inner, &typed); err != nil {
-			return nil, g.errorAt(pointer, errShape("generator", err))
+			return nil, misshapen(g.set, pointer, err)
 		}
 		if err := g.addValues(p, typed.Values, pointer+"/values"); err != nil {
 			return nil, err

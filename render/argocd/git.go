@@ -1,6 +1,7 @@
 package argocd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,8 +33,14 @@ type gitPath struct {
 	Exclude bool   `json:"exclude"`
 }
 
+// A lister keeps the names of what repositories hold.
+type lister struct {
+	ctx   context.Context
+	known map[listing][]string
+}
+
 // A listing is what a repository holds: its directories, or its files.
-type listing struct{ root, kind string }
+type listing struct{ url, revision, kind string }
 
 func (g *generation) git(gen *gitGenerator, pointer string) ([]*paramSet, error) {
 	if g.spec.Template.Spec.Project == "" {
@@ -55,7 +62,7 @@ func (g *generation) git(gen *gitGenerator, pointer string) ([]*paramSet, error)
 // directories makes a set of parameters for each directory that a pattern
 // matches and none excludes.
 func (g *generation) directories(gen *gitGenerator, repo render.Repository, pointer string) ([]*paramSet, error) {
-	all, err := g.listed(repo, "directory")
+	all, err := g.list(repo, listing{gen.RepoURL, gen.Revision, directories})
 	if err != nil {
 		return nil, g.errorAt(pointer, err)
 	}
@@ -119,7 +126,7 @@ func (g *generation) pathParams(p *paramSet, prefix, dir, file string) {
 
 // files makes sets of parameters of the content of files.
 func (g *generation) files(gen *gitGenerator, repo render.Repository, pointer string) ([]*paramSet, error) {
-	all, err := g.listed(repo, "file")
+	all, err := g.list(repo, listing{gen.RepoURL, gen.Revision, files})
 	if err != nil {
 		return nil, g.errorAt(pointer, err)
 	}
@@ -222,11 +229,10 @@ func (g *generation) fileParams(m map[string]any, places func(pointer string) []
 	}}}}
 }
 
-// listed returns the names of a repository's directories or files, sorted. Like
+// list returns the names of a repository's directories or files, sorted. Like
 // Argo CD it leaves out directories whose name begins with a dot.
-func (g *generation) listed(repo render.Repository, kind string) ([]string, error) {
-	key := listing{repo.Root, kind}
-	if names, ok := g.listings[key]; ok {
+func (l *lister) list(repo render.Repository, key listing) ([]string, error) {
+	if names, ok := l.known[key]; ok {
 		return names, nil
 	}
 	seen := 0
@@ -238,21 +244,30 @@ func (g *generation) listed(repo render.Repository, kind string) ([]string, erro
 		rel := strings.TrimPrefix(strings.TrimPrefix(name, repo.Path(".")), "/")
 		switch {
 		case err != nil || rel == "" || name == ".":
-			return g.ctx.Err()
-		case d.IsDir() && (kind == "directory" && strings.HasPrefix(d.Name(), ".") || d.Name() == ".git"):
+			return l.ctx.Err()
+		case d.IsDir() && (key.kind == directories && strings.HasPrefix(d.Name(), ".") || d.Name() == ".git"):
 			return fs.SkipDir
-		case d.IsDir() == (kind == "directory"):
+		case d.IsDir() == (key.kind == directories):
 			names = append(names, rel)
 		}
-		return g.ctx.Err()
+		return l.ctx.Err()
 	})
 	if err != nil {
 		return nil, err
 	}
 	slices.Sort(names)
-	g.listings[key] = names
+	if l.known == nil {
+		l.known = make(map[listing][]string)
+	}
+	l.known[key] = names
 	return names, nil
 }
+
+// The kinds of listings.
+const (
+	directories = "directories"
+	files       = "files"
+)
 
 // fileGlob compiles a pattern for files: as git takes a path on its command line,
 // or, where Argo CD's parameters ask for it, one in which * stays in a directory.

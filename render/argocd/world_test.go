@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/helm"
+	kustomizations "github.com/preadmit/preadmit/render/kustomize"
 )
 
 // A fakeWorld answers from objects and a tree that is every repository, unless
@@ -74,8 +76,12 @@ func (f *fakeWorld) Params(namespace, name string) ([]map[string]any, bool) {
 	return params, ok
 }
 
-func (f *fakeWorld) Render(context.Context, render.Source) ([]*render.Object, error) {
-	return nil, errors.New("nothing renders here")
+func (f *fakeWorld) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
+	charts := helm.New()
+	if src.Kind == "helm" {
+		return charts.Render(ctx, src)
+	}
+	return kustomizations.New(kustomizations.Options{Helm: charts}).Render(ctx, src)
 }
 
 // parseFile returns the objects of a file of the machine.

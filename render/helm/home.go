@@ -222,8 +222,8 @@ type wanted struct {
 	val any
 }
 
-// ownerValues are where the objects that name a release keep its values.
-var ownerValues = [][]string{{"spec", "values"}, {"spec", "source", "helm", "valuesObject"}}
+// ownerValues is where the object that names a release keeps its values.
+var ownerValues = []string{"spec", "values"}
 
 // origin is the place of the value at a path of the source.
 func (s *valuesSource) origin(path []string, at wanted) (render.Origin, bool) {
@@ -251,11 +251,8 @@ func (s *valuesSource) ownerOrigin(path []string) (render.Origin, bool) {
 	if s.owner == nil {
 		return render.Origin{}, false
 	}
-	for _, prefix := range ownerValues {
-		p := pointer(append(slices.Clone(prefix), path...))
-		if _, ok := render.Lookup(s.owner.Object, p); !ok {
-			continue
-		}
+	p := pointer(append(slices.Clone(ownerValues), path...))
+	if _, ok := render.Lookup(s.owner.Object, p); ok {
 		for _, at := range s.owner.At(p) {
 			return render.Origin{Span: at.Span, Role: render.Value}, true
 		}

@@ -1,0 +1,347 @@
+package argocd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A deployment renders one Application.
+type deployment struct {
+	lister
+	object  *render.Object
+	world   *render.World
+	spec    *applicationSpec // empty until it is read
+	sources []*located
+	target  render.Cluster
+	unit    *render.Unit
+}
+
+// deploy returns the unit of an Application.
+func deploy(ctx context.Context, o *render.Object, w *render.World) *render.Unit {
+	d := &deployment{lister: lister{ctx: ctx}, object: o, world: w, spec: &applicationSpec{}, unit: unit(o, w, "argocd")}
+	objects, err := d.run()
+	u := d.unit
+	project := d.project()
+	u.User = d.user(project)
+	if u.State == render.Suspended {
+		return u
+	}
+	if hard(err) {
+		u.Err, u.State = err, state(err)
+		return u
+	}
+	objects = d.finish(objects)
+	u.Objects, u.Err = objects, errors.Join(err, d.permitted(project, objects))
+	return u
+}
+
+// run renders the sources of the Application.
+func (d *deployment) run() ([]*render.Object, error) {
+	var app application
+	if err := decode(d.object.Object, &app); err != nil {
+		return nil, misshapen(d.object, "", err)
+	}
+	d.spec, d.sources = &app.Spec, sources(d.object, &app.Spec)
+	d.unit.Namespace = app.Spec.Destination.Namespace
+	if err := d.destination(); err != nil {
+		return nil, err
+	}
+	if app.Metadata.Annotations["argocd.argoproj.io/skip-reconcile"] == "true" {
+		d.unit.State, d.unit.Reason = render.Suspended, "annotation argocd.argoproj.io/skip-reconcile has Argo CD leave it alone"
+		return nil, nil
+	}
+	return d.render()
+}
+
+// hard reports whether err holds more than warnings.
+func hard(err error) bool {
+	return slices.ContainsFunc(render.Errors(err), func(e *render.Error) bool { return !e.Warning })
+}
+
+// destination finds the cluster that the Application deploys to.
+func (d *deployment) destination() error {
+	to := d.spec.Destination
+	switch {
+	case to.Server != "" && to.Name != "":
+		return placed(d.object, "/spec/destination", errors.New("destination has both a server and a name; Argo CD takes one"))
+	case to.Server == "" && to.Name == "":
+		return placed(d.object, "/spec/destination", errors.New("destination has neither a server nor a name"))
+	}
+	d.target = d.cluster(to)
+	d.unit.Cluster = d.target.Name
+	return nil
+}
+
+// cluster returns the cluster of a destination: one that is declared, one that a
+// Secret describes, else one of which no more than the name is known.
+func (d *deployment) cluster(to destination) render.Cluster {
+	w := d.world
+	for _, c := range w.Clusters {
+		if to.Name != "" && c.Name == to.Name || to.Server != "" && c.Server == to.Server {
+			return c
+		}
+	}
+	if to.Server == inClusterServer || to.Name == inCluster {
+		return w.Cluster
+	}
+	for _, c := range knownClusters(w) {
+		if to.Name != "" && c.name == to.Name || to.Server != "" && c.server == to.Server {
+			if c.server == inClusterServer {
+				return w.Cluster
+			}
+			return render.Cluster{Name: c.name, Server: c.server, Labels: c.labels, Annotations: c.annotations, KubeVersion: w.Cluster.KubeVersion}
+		}
+	}
+	name := to.Name
+	if u, err := url.Parse(to.Server); name == "" && err == nil {
+		name = u.Hostname()
+	}
+	return render.Cluster{Name: cmp.Or(name, to.Server), Server: to.Server}
+}
+
+// render renders the sources, one after the other. Those that serve as ref alone
+// give no objects.
+func (d *deployment) render() ([]*render.Object, error) {
+	if len(d.sources) == 0 {
+		return nil, placed(d.object, "/spec", errors.New("Application has no source"))
+	}
+	var all []*render.Object
+	var errs []error
+	kinds := 0
+	for _, l := range d.sources {
+		if l.Ref != "" && l.Path == "" && l.Chart == "" {
+			continue
+		}
+		objects, kind, err := d.source(l)
+		if kind != "" {
+			if kinds++; kinds == 1 && kind != kindPlugin {
+				d.unit.Renderer, d.unit.FS, d.unit.Path = kind, l.repo.FS, l.root()
+			}
+		}
+		all = append(all, objects...)
+		errs = append(errs, err)
+	}
+	return all, errors.Join(errs...)
+}
+
+// source renders one source by its kind.
+func (d *deployment) source(l *located) ([]*render.Object, string, error) {
+	if err := l.open(d.world, d.object.GetName()); err != nil {
+		return nil, "", err
+	}
+	kind, err := l.kind(d.enabled)
+	if err != nil {
+		return nil, "", err
+	}
+	var objects []*render.Object
+	switch kind {
+	case kindHelm:
+		objects, err = d.helm(l)
+	case kindKustomize:
+		objects, err = d.kustomize(l)
+	case kindDirectory:
+		objects, err = d.directory(l)
+		kind = cmp.Or(jsonnetAlone(objects), kind)
+	case kindPlugin:
+		name := l.Plugin.Name
+		err = l.missing("/plugin", "plugin", "", fmt.Errorf("source is rendered by the config management plugin %s, which preadmit doesn't run", cmp.Or(name, "that Argo CD finds for it")))
+	}
+	return objects, kind, err
+}
+
+// jsonnetAlone returns "jsonnet" for objects that Jsonnet files made, all of them.
+func jsonnetAlone(objects []*render.Object) string {
+	for _, o := range objects {
+		if f, ok := o.Provenance.(render.File); !ok || !strings.HasSuffix(f.File, ".jsonnet") {
+			return ""
+		}
+	}
+	if len(objects) == 0 {
+		return ""
+	}
+	return "jsonnet"
+}
+
+// rendered renders a source through the world. Places in files of the overlay
+// become those of the Application.
+func (d *deployment) rendered(l *located, overlay *render.Overlay, src render.Source) ([]*render.Object, error) {
+	src.FS, src.Path, src.Owner = overlay, l.root(), d.object
+	src.Namespace = cmp.Or(src.Namespace, d.spec.Destination.Namespace)
+	objects, err := d.world.Render(d.ctx, src)
+	made := make([]*render.Object, len(objects))
+	for i, o := range objects {
+		made[i] = &render.Object{Unstructured: o.Unstructured, Provenance: overlay.Provenance(o.Provenance), Assumed: o.Assumed}
+	}
+	var errs []error
+	for _, e := range render.Errors(err) {
+		errs = append(errs, overlay.Error(e))
+	}
+	return made, errors.Join(errs...)
+}
+
+// ref returns the source that others name by ref, nil without one.
+func (d *deployment) ref(name string) (*located, error) {
+	for _, l := range d.sources {
+		if l.Ref != name || name == "" {
+			continue
+		}
+		if l.Chart != "" {
+			return nil, l.errorAt("/ref", errors.New("a source with a chart can't be a ref"))
+		}
+		if l.repo.FS == nil {
+			repo, err := d.world.Repository(l.RepoURL, l.TargetRevision)
+			if err != nil {
+				return nil, l.errorAt("/repoURL", err)
+			}
+			l.repo = repo
+		}
+		return l, nil
+	}
+	return nil, nil
+}
+
+// setting returns an entry of one of Argo CD's ConfigMaps, which lie in the
+// namespace of the Application or in argocd.
+func (d *deployment) setting(name, key string) string {
+	return cmp.Or(setting(d.world, namespaceOf(d.object), name, key), setting(d.world, "argocd", name, key))
+}
+
+// enabled reports whether Argo CD looks for a kind of source.
+func (d *deployment) enabled(kind string) bool {
+	return d.setting("argocd-cm", kind+".enable") != "false"
+}
+
+// finish leaves out what Argo CD doesn't apply, adds the mark by which it finds
+// its objects again, and the Namespace that it creates.
+func (d *deployment) finish(objects []*render.Object) []*render.Object {
+	var all []*render.Object
+	for _, o := range objects {
+		if o.GetAnnotations()["argocd.argoproj.io/hook"] != "Skip" {
+			all = append(all, d.track(o))
+		}
+	}
+	if ns := d.namespace(all); ns != nil {
+		all = append([]*render.Object{ns}, all...)
+	}
+	return all
+}
+
+// trackingID is the annotation, and trackingLabel the label, by which Argo CD
+// finds the objects of an Application.
+const (
+	trackingID    = "argocd.argoproj.io/tracking-id"
+	trackingLabel = "app.kubernetes.io/instance"
+)
+
+// track adds the mark of the Application to a copy of an object.
+func (d *deployment) track(o *render.Object) *render.Object {
+	if gvk := o.GroupVersionKind(); gvk.Group == "apiextensions.k8s.io" && gvk.Kind == "CustomResourceDefinition" {
+		return o
+	}
+	name := d.object.GetName()
+	t := &tracked{Provenance: o.Provenance, name: d.object.At("/metadata/name"), marks: make(map[string]bool)}
+	u := &unstructured.Unstructured{Object: maps.Clone(o.Object)}
+	meta, _ := o.Object["metadata"].(map[string]any)
+	meta = maps.Clone(meta)
+	if meta == nil {
+		meta = make(map[string]any)
+	}
+	u.Object["metadata"] = meta
+	mark := func(field, key, value string) {
+		m, _ := meta[field].(map[string]any)
+		if m = maps.Clone(m); m == nil {
+			m = make(map[string]any)
+			t.marks[render.Pointer("metadata", field)] = true
+		}
+		m[key], meta[field] = value, m
+		t.marks[render.Pointer("metadata", field, key)] = true
+	}
+	method := d.setting("argocd-cm", "application.resourceTrackingMethod")
+	if method != "label" {
+		gvk := u.GroupVersionKind()
+		namespace := cmp.Or(u.GetNamespace(), d.spec.Destination.Namespace)
+		mark("annotations", trackingID, fmt.Sprintf("%s:%s/%s:%s/%s", name, gvk.Group, gvk.Kind, namespace, u.GetName()))
+	}
+	if strings.Contains(method, "label") {
+		mark("labels", cmp.Or(d.setting("argocd-cm", "application.instanceLabelKey"), trackingLabel), name)
+	}
+	return &render.Object{Unstructured: u, Provenance: t, Assumed: o.Assumed}
+}
+
+// tracked is the Provenance of an object with an Application's mark.
+type tracked struct {
+	render.Provenance
+	name  []render.Origin
+	marks map[string]bool
+}
+
+// At implements render.Provenance.
+func (t *tracked) At(pointer string) []render.Origin {
+	if t.marks[pointer] {
+		return roles(t.name, render.Reference)
+	}
+	if t.Provenance == nil {
+		return nil
+	}
+	return t.Provenance.At(pointer)
+}
+
+// Line is render.Object.Line.
+func (t *tracked) Line(pointer string, n int) []render.Origin {
+	return (&render.Object{Provenance: t.Provenance}).Line(pointer, n)
+}
+
+// namespace is the Namespace that Argo CD creates, nil if it doesn't, or if it is
+// among the objects.
+func (d *deployment) namespace(objects []*render.Object) *render.Object {
+	name, policy := d.spec.Destination.Namespace, d.spec.SyncPolicy
+	if name == "" || policy == nil {
+		return nil
+	}
+	at := slices.Index(policy.SyncOptions, "CreateNamespace=true")
+	if at < 0 || slices.ContainsFunc(objects, func(o *render.Object) bool {
+		return o.GetKind() == "Namespace" && o.GetAPIVersion() == "v1" && o.GetName() == name
+	}) {
+		return nil
+	}
+	meta := map[string]any{"name": name}
+	if m := policy.ManagedNamespaceMetadata; m != nil {
+		meta, _ = encode(m)
+		meta["name"] = name
+	}
+	return &render.Object{
+		Unstructured: &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": meta}},
+		Provenance:   createdNamespace{d.object, at},
+	}
+}
+
+// createdNamespace is the Provenance of a Namespace that Argo CD creates.
+type createdNamespace struct {
+	app    *render.Object
+	option int // index of CreateNamespace=true
+}
+
+// At implements render.Provenance.
+func (c createdNamespace) At(pointer string) []render.Origin {
+	from := render.Pointer("spec", "syncPolicy", "syncOptions", c.option)
+	if rest, ok := strings.CutPrefix(pointer, "/metadata/"); ok {
+		if rest == "name" {
+			from = "/spec/destination/namespace"
+		} else if managed := "/spec/syncPolicy/managedNamespaceMetadata/" + rest; true {
+			if _, ok := render.Lookup(c.app.Object, managed); ok {
+				from = managed
+			}
+		}
+	}
+	return roles(c.app.At(from), render.Generated)
+}

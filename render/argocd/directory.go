@@ -1,0 +1,173 @@
+package argocd
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf16"
+
+	"github.com/gobwas/glob"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// maxManifests is the size of all files of a directory together, Argo CD's own
+// default.
+const maxManifests = 10 << 20
+
+var manifestFile = regexp.MustCompile(`^.*\.(yaml|yml|json|jsonnet)$`)
+
+// skipMarker in a file has Argo CD leave it out.
+var skipMarker = []byte("# +argocd:skip-file-rendering")
+
+// directory renders the files of a directory: YAML, JSON and Jsonnet.
+func (d *deployment) directory(l *located) ([]*render.Object, error) {
+	options := l.Directory
+	if options == nil {
+		options = &directory{}
+	}
+	names, err := d.manifests(l, options)
+	if err != nil {
+		return nil, err
+	}
+	var all []*render.Object
+	var errs []error
+	size := 0
+	for _, name := range names {
+		data, err := render.ReadFile(l.repo.FS, name)
+		if dangling(err) {
+			continue
+		}
+		if size += len(data); size > maxManifests {
+			return nil, l.errorAt("/path", fmt.Errorf("files of the directory are larger than %d MiB together", maxManifests>>20))
+		}
+		if err != nil || bytes.Contains(data, skipMarker) {
+			errs = append(errs, err)
+			continue
+		}
+		var objects []*render.Object
+		switch {
+		case !strings.HasSuffix(name, ".jsonnet"):
+			objects, err = manifest(name, data)
+		case d.enabled("jsonnet"):
+			objects, err = d.jsonnet(l, &options.Jsonnet, name, data)
+		}
+		all = append(all, objects...)
+		errs = append(errs, err)
+	}
+	return all, errors.Join(errs...)
+}
+
+// dangling reports whether a file is a link to nothing, which Argo CD passes over.
+func dangling(err error) bool {
+	var e *render.Error
+	return errors.As(err, &e) && e.Rule == "dangling-link"
+}
+
+// manifests returns the files of a directory that may hold objects, in order.
+func (d *deployment) manifests(l *located, options *directory) ([]string, error) {
+	var names []string
+	seen := 0
+	err := fs.WalkDir(l.repo.FS, l.root(), func(name string, e fs.DirEntry, err error) error {
+		if seen++; seen > maxFiles {
+			return fmt.Errorf("directory has more than %d files", maxFiles)
+		}
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && name != l.root() && !options.Recurse:
+			return fs.SkipDir
+		case e.IsDir() || !manifestFile.MatchString(path.Base(name)):
+			return d.ctx.Err()
+		}
+		rel := strings.TrimPrefix(name, l.root()+"/")
+		if options.Exclude != "" && matches(options.Exclude, rel) || options.Include != "" && !matches(options.Include, rel) {
+			return nil
+		}
+		names = append(names, name)
+		return d.ctx.Err()
+	})
+	if err != nil {
+		return nil, l.errorAt("/path", err)
+	}
+	return names, nil
+}
+
+// matches reports whether a pattern of Argo CD matches a text: * stands for
+// anything but the separators. A pattern that is none matches nothing.
+func matches(pattern, text string, separators ...rune) bool {
+	if len(pattern) > 4096 {
+		return false
+	}
+	g, err := glob.Compile(pattern, separators...)
+	return err == nil && g.Match(text)
+}
+
+// manifest returns the objects of a file. One that can't be read is an error if
+// it looks like a manifest, and left out otherwise.
+func manifest(name string, data []byte) ([]*render.Object, error) {
+	data = utf8(data)
+	objects, err := render.Parse(name, data)
+	if strings.HasSuffix(name, ".json") {
+		if docs, _ := render.Documents(name, data, render.YAML11); len(docs) > 1 {
+			return nil, &render.Error{Span: render.Span{File: name}, Rule: "argocd-application", Err: errors.New("JSON file holds several objects; Argo CD takes one")}
+		}
+		return objects, tolerated(err)
+	}
+	if len(objects) == 0 && !looksLikeManifest(data) {
+		return nil, nil
+	}
+	return slices.DeleteFunc(objects, isNullList), tolerated(err)
+}
+
+// isNullList reports whether an object is a list of nothing, as Argo CD takes it.
+func isNullList(o *render.Object) bool {
+	items, ok := o.Object["items"]
+	return ok && items == nil && o.Object["spec"] == nil && o.Object["status"] == nil
+}
+
+// tolerated makes warnings of what Argo CD reads all the same, and leaves out
+// Lists that hold nothing.
+func tolerated(err error) error {
+	var errs []error
+	for _, e := range render.Errors(err) {
+		switch {
+		case e.Rule == "not-an-object" && strings.HasPrefix(e.Err.Error(), "a List without items"):
+			continue
+		case e.Rule == "duplicate-key" || e.Rule == "ambiguous-merge" || e.Rule == "imprecise-number":
+			read := *e
+			read.Warning = true
+			e = &read
+		}
+		errs = append(errs, e)
+	}
+	return errors.Join(errs...)
+}
+
+func looksLikeManifest(data []byte) bool {
+	return bytes.Contains(data, []byte("apiVersion:")) && bytes.Contains(data, []byte("kind:")) && bytes.Contains(data, []byte("metadata:"))
+}
+
+// utf8 returns a text in UTF-8 that may be in UTF-16 with a byte order mark.
+func utf8(data []byte) []byte {
+	var order binary.ByteOrder
+	switch {
+	case bytes.HasPrefix(data, []byte{0xff, 0xfe}):
+		order = binary.LittleEndian
+	case bytes.HasPrefix(data, []byte{0xfe, 0xff}):
+		order = binary.BigEndian
+	default:
+		return data
+	}
+	units := make([]uint16, 0, len(data)/2)
+	for i := 2; i+1 < len(data); i += 2 {
+		units = append(units, order.Uint16(data[i:]))
+	}
+	return []byte(string(utf16.Decode(units)))
+}

@@ -1,0 +1,365 @@
+package argocd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/strvals"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// inlineValues is the name, in the tree's root, of the file that stands for
+// values written in the Application.
+const inlineValues = ".preadmit-argocd-values"
+
+// helm renders a chart of the tree.
+func (d *deployment) helm(l *located) ([]*render.Object, error) {
+	options := l.Helm
+	if options == nil {
+		options = &helmOptions{}
+	}
+	r := &release{d: d, located: l, env: newEnvironment(d.object.GetName(), d.spec, &l.source), overlay: render.NewOverlay(l.repo.FS, nil)}
+	r.helm = render.Helm{
+		ReleaseName: options.ReleaseName, SkipCRDs: options.SkipCrds, SkipTests: true, SkipSchema: options.SkipSchemaValidation,
+		KubeVersion: options.KubeVersion, APIVersions: options.APIVersions,
+	}
+	if r.helm.ReleaseName == "" {
+		r.helm.ReleaseName = d.object.GetName()
+	}
+	if r.helm.KubeVersion == "" {
+		r.helm.KubeVersion = d.target.KubeVersion
+	}
+	if len(r.helm.APIVersions) == 0 {
+		r.helm.APIVersions = d.target.APIVersions
+	}
+	namespace := d.spec.Destination.Namespace
+	if options.Namespace != "" {
+		namespace = options.Namespace
+	}
+	r.files(options)
+	r.inline(options)
+	r.parameters(options)
+	if err := errors.Join(r.errs...); err != nil {
+		return nil, err
+	}
+	d.unit.Release, d.unit.Values = r.helm.ReleaseName, r.values
+	return d.rendered(l, r.overlay, render.Source{Kind: kindHelm, Namespace: namespace, Helm: &r.helm})
+}
+
+// A release gathers what a chart is rendered with.
+type release struct {
+	*located
+	d       *deployment
+	env     environment
+	overlay *render.Overlay
+	helm    render.Helm
+	values  map[string]any // merged, without the chart's own
+	errs    []error
+}
+
+func (r *release) fail(pointer string, err error) { r.errs = append(r.errs, r.errorAt(pointer, err)) }
+
+// add makes a file part of the values.
+func (r *release) add(name string, values map[string]any) {
+	r.helm.ValueFiles = append(r.helm.ValueFiles, name)
+	r.values = mergeValues(r.values, values)
+}
+
+// files finds the values files, in order.
+func (r *release) files(options *helmOptions) {
+	var explicit []string
+	for _, entry := range options.ValueFiles {
+		if !isGlob(entry) {
+			explicit = append(explicit, entry)
+		}
+	}
+	for i, entry := range options.ValueFiles {
+		pointer := render.Pointer("helm", "valueFiles", i)
+		repo, name, err := r.resolve(entry)
+		if err != nil {
+			r.fail(pointer, err)
+			continue
+		}
+		names := []string{name}
+		if isGlob(entry) {
+			if names, err = r.glob(repo, name); err != nil {
+				r.fail(pointer, err)
+				continue
+			}
+			names = slices.DeleteFunc(names, func(n string) bool {
+				return slices.ContainsFunc(explicit, func(e string) bool {
+					other, found, err := r.resolve(e)
+					return err == nil && found == n && other.RepoURL == repo.RepoURL
+				})
+			})
+		}
+		r.include(repo, names, pointer, options.IgnoreMissingValueFiles)
+	}
+}
+
+func isGlob(name string) bool { return strings.ContainsAny(name, "*?[") }
+
+// include adds values files of a repository.
+func (r *release) include(repo *located, names []string, pointer string, ignoreMissing bool) {
+	found := 0
+	for _, name := range names {
+		file := repo.repo.Path(name)
+		if _, err := fs.Stat(repo.repo.FS, file); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		found++
+		if err := r.file(repo, file); err != nil {
+			r.fail(pointer, err)
+		}
+	}
+	if found == 0 && !ignoreMissing {
+		r.fail(pointer, errors.New("there is no such values file"))
+	}
+}
+
+// file adds one values file. That of another repository is copied beside the
+// chart, its places with it.
+func (r *release) file(repo *located, file string) error {
+	data, err := render.ReadFile(repo.repo.FS, file)
+	if err != nil {
+		return err
+	}
+	docs, err := render.Documents(file, data, render.YAML11)
+	values := map[string]any{}
+	if len(docs) > 0 {
+		values, _ = docs[0].Value.(map[string]any)
+	}
+	if repo.RepoURL == r.RepoURL && repo.TargetRevision == r.TargetRevision {
+		r.add(file, values) // errors are the renderer's
+		return nil
+	}
+	if len(docs) == 0 {
+		return err
+	}
+	name := inlineValues + "-ref-" + strconv.Itoa(len(r.helm.ValueFiles)) + ".yaml"
+	positions := docs[0].Positions
+	r.add(name, values)
+	return r.overlay.Write(name, docs[0].Value, func(pointer string) []render.Origin {
+		return roles(positions.At(pointer), render.Value)
+	})
+}
+
+// resolve returns the repository in which an entry of valueFiles or
+// fileParameters is, and its name from the root there.
+func (r *release) resolve(entry string) (*located, string, error) {
+	base, repo := r.dir, r.located
+	if ref, rest, ok := strings.Cut(strings.TrimPrefix(entry, "$"), "/"); ok && strings.HasPrefix(entry, "$") {
+		if found, err := r.d.ref(ref); err != nil {
+			return nil, "", err
+		} else if found != nil {
+			repo, base, entry = found, ".", rest
+		}
+	}
+	name := r.env.expand(entry)
+	if scheme, _, ok := strings.Cut(name, "://"); ok {
+		if scheme != "http" && scheme != "https" {
+			return nil, "", fmt.Errorf("values file has a scheme that Argo CD doesn't allow: %s", scheme)
+		}
+		return nil, "", &render.Error{Rule: "missing-values", Err: errors.New("values file is remote"), Missing: true}
+	}
+	if path.IsAbs(name) {
+		base = "."
+		name = strings.TrimLeft(name, "/")
+	}
+	name = path.Join(base, name)
+	if !fs.ValidPath(name) {
+		return nil, "", errors.New("values file lies outside of the repository")
+	}
+	return repo, name, nil
+}
+
+// glob returns the files that a pattern matches, sorted.
+func (r *release) glob(repo *located, pattern string) ([]string, error) {
+	re, err := globstar(pattern)
+	if err != nil {
+		return nil, err
+	}
+	all, err := r.d.list(repo.repo, listing{repo.RepoURL, repo.TargetRevision, files})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, name := range all {
+		if re.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// inline adds the values that stand in the Application: an object, else a text.
+func (r *release) inline(options *helmOptions) {
+	const name = inlineValues + ".yaml"
+	if len(options.ValuesObject) > 0 && string(options.ValuesObject) != "null" {
+		values, err := encode(options.ValuesObject)
+		if err == nil {
+			err = r.overlay.Write(name, values, func(pointer string) []render.Origin { return r.located.values("/helm/valuesObject" + pointer) })
+		}
+		if err != nil {
+			r.fail("/helm/valuesObject", errors.New("valuesObject is no map"))
+			return
+		}
+		r.add(name, values)
+		return
+	}
+	if options.Values == "" {
+		return
+	}
+	const pointer = "/helm/values"
+	docs, err := render.Documents("", []byte(options.Values), render.YAML11)
+	var values map[string]any
+	if len(docs) > 0 {
+		values, _ = docs[0].Value.(map[string]any)
+	}
+	if values == nil {
+		if len(docs) > 0 || err != nil {
+			r.fail(pointer, errors.New("values is no YAML map"))
+		}
+		return
+	}
+	positions := docs[0].Positions
+	err = r.overlay.Write(name, values, func(p string) []render.Origin {
+		at := positions.At(p)
+		return r.line(pointer, at[len(at)-1].Line-1, render.Value)
+	})
+	if err != nil {
+		r.fail(pointer, err)
+		return
+	}
+	r.add(name, values)
+}
+
+// parameters adds what `--set` and the like would set: as values of a file, so
+// that a field leads to the parameter. Those that change an item of a list stay
+// flags, since a file would replace the list.
+func (r *release) parameters(options *helmOptions) {
+	values, at := map[string]any{}, map[string]int{}
+	for _, force := range []bool{false, true} {
+		for i, p := range options.Parameters {
+			if p.ForceString == force && !overridden(options.Parameters, i) {
+				r.parameter(p, i, values, at)
+			}
+		}
+	}
+	if len(values) > 0 {
+		const name = inlineValues + "-parameters.yaml"
+		err := r.overlay.Write(name, values, func(pointer string) []render.Origin {
+			for p := pointer; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
+				if i, ok := at[p]; ok {
+					return r.located.values(render.Pointer("helm", "parameters", i, "value"))
+				}
+			}
+			return r.located.values("/helm/parameters")
+		})
+		if err != nil {
+			r.fail("/helm/parameters", err)
+		}
+		r.add(name, values)
+	}
+	for i, p := range options.FileParameters {
+		repo, name, err := r.resolve(p.Path)
+		if err == nil && (repo.RepoURL != r.RepoURL || repo.TargetRevision != r.TargetRevision) {
+			name, err = r.copied(repo, name)
+		} else if err == nil {
+			name = repo.repo.Path(name)
+		}
+		if err != nil {
+			r.fail(render.Pointer("helm", "fileParameters", i, "path"), err)
+			continue
+		}
+		r.helm.SetFile = append(r.helm.SetFile, p.Name+"="+strings.ReplaceAll(name, ",", `\,`))
+	}
+}
+
+// overridden reports whether a later parameter has the same name and kind.
+func overridden(all []helmParameter, i int) bool {
+	return slices.ContainsFunc(all[i+1:], func(p helmParameter) bool {
+		return p.Name == all[i].Name && p.ForceString == all[i].ForceString
+	})
+}
+
+// copied copies a file of another repository beside the chart.
+func (r *release) copied(repo *located, name string) (string, error) {
+	file := repo.repo.Path(name)
+	data, err := render.ReadFile(repo.repo.FS, file)
+	if err != nil {
+		return "", err
+	}
+	target := inlineValues + "-file-" + strconv.Itoa(len(r.helm.SetFile))
+	r.overlay.WriteText(target, data, []render.Origin{{Span: render.Span{File: file}, Role: render.Value}})
+	return target, nil
+}
+
+func (r *release) parameter(p helmParameter, i int, values map[string]any, at map[string]int) {
+	set := p.Name + "=" + commas(r.env.expand(p.Value))
+	if strings.Contains(p.Name, "[") {
+		if p.ForceString {
+			r.helm.SetString = append(r.helm.SetString, set)
+		} else {
+			r.helm.Set = append(r.helm.Set, set)
+		}
+		return
+	}
+	parse := strvals.Parse
+	if p.ForceString {
+		parse = strvals.ParseString
+	}
+	one, err := parse(set)
+	if err != nil {
+		r.fail(render.Pointer("helm", "parameters", i), errors.New("Helm can't parse this parameter"))
+		return
+	}
+	maps.Copy(values, mergeValues(values, one))
+	var leaves func(tree map[string]any, pointer string)
+	leaves = func(tree map[string]any, pointer string) {
+		for key, v := range tree {
+			if m, ok := v.(map[string]any); ok && len(m) > 0 {
+				leaves(m, pointer+render.Pointer(key))
+			} else {
+				at[pointer+render.Pointer(key)] = i
+			}
+		}
+	}
+	leaves(one, "")
+}
+
+var bareComma = regexp.MustCompile(`([^\\]),`)
+
+// commas escapes the commas of a parameter's value, as Argo CD does, unless it is
+// a list.
+func commas(value string) string {
+	if strings.HasPrefix(value, "{") && strings.HasSuffix(value, "}") {
+		return value
+	}
+	return bareComma.ReplaceAllString(value, `$1\,`)
+}
+
+// mergeValues puts over into a copy of under, map by map, as Helm does.
+func mergeValues(under, over map[string]any) map[string]any {
+	merged := maps.Clone(under)
+	if merged == nil {
+		merged = make(map[string]any, len(over))
+	}
+	for key, value := range over {
+		lower, isMap := merged[key].(map[string]any)
+		upper, both := value.(map[string]any)
+		if isMap && both {
+			value = mergeValues(lower, upper)
+		}
+		merged[key] = value
+	}
+	return merged
+}

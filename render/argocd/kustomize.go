@@ -1,0 +1,301 @@
+package argocd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// kustomize builds a kustomization with the changes that `kustomize edit` would
+// make for the options of the source.
+func (d *deployment) kustomize(l *located) ([]*render.Object, error) {
+	overlay := render.NewOverlay(l.repo.FS, nil)
+	if k := l.Kustomize; k != nil && !emptyOptions(k) {
+		e, err := newEdit(l)
+		if err != nil {
+			return nil, err
+		}
+		e.env = newEnvironment(d.object.GetName(), d.spec, &l.source)
+		if err := e.apply(k); err != nil {
+			return nil, err
+		}
+		if err := overlay.Write(e.file, e.tree, e.at); err != nil {
+			return nil, err
+		}
+	}
+	src := render.Source{Kind: kindKustomize, Kustomize: d.buildOptions(), Helm: &render.Helm{KubeVersion: d.target.KubeVersion, APIVersions: d.target.APIVersions}}
+	if k := l.Kustomize; k != nil {
+		src.Helm.KubeVersion = cmp.Or(k.KubeVersion, src.Helm.KubeVersion)
+		if len(k.APIVersions) > 0 {
+			src.Helm.APIVersions = k.APIVersions
+		}
+	}
+	return d.rendered(l, overlay, src)
+}
+
+// buildOptions reads `kustomize.buildOptions` of argocd-cm.
+func (d *deployment) buildOptions() *render.Kustomize {
+	flags := strings.FieldsFunc(d.setting("argocd-cm", "kustomize.buildOptions"), func(r rune) bool { return r == ' ' || r == '=' })
+	return &render.Kustomize{
+		AnyFile: slices.Contains(flags, "LoadRestrictionsNone"),
+		NoHelm:  !slices.Contains(flags, "--enable-helm"),
+	}
+}
+
+// An edit changes a kustomization file, and keeps the places of what it sets.
+type edit struct {
+	*located
+	env       environment
+	file      string
+	tree      map[string]any
+	positions *render.Positions
+	places    map[string][]render.Origin // of what is set, by pointer
+}
+
+func newEdit(l *located) (*edit, error) {
+	e := &edit{located: l, tree: map[string]any{}, places: make(map[string][]render.Origin)}
+	for _, name := range []string{"kustomization.yaml", "kustomization.yml", "Kustomization"} {
+		e.file = path.Join(l.root(), name)
+		data, err := render.ReadFile(l.repo.FS, e.file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		docs, err := render.Documents(e.file, data, render.YAML12)
+		if len(docs) > 0 {
+			e.positions = docs[0].Positions
+			tree, ok := docs[0].Value.(map[string]any)
+			if !ok {
+				return nil, &render.Error{Span: render.Span{File: e.file}, Rule: "argocd-application", Err: errors.New("kustomization is no map, so the Application's options can't be set in it")}
+			}
+			e.tree = clone(tree)
+		} else if err != nil {
+			return nil, err
+		}
+		return e, nil
+	}
+	return nil, l.errorAt("/path", fmt.Errorf("there is no kustomization in %s", l.dir))
+}
+
+// at returns where the field of the edited file is written.
+func (e *edit) at(pointer string) []render.Origin {
+	for p := pointer; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
+		if places, ok := e.places[p]; ok {
+			return places
+		}
+	}
+	if e.positions == nil {
+		return e.located.at("/kustomize")
+	}
+	return e.positions.At(pointer)
+}
+
+// set puts a value into the file.
+func (e *edit) set(key string, value any, from string) {
+	e.tree[key] = value
+	e.places[render.Pointer(key)] = e.patch(from)
+}
+
+// patch returns the places of a field of the options.
+func (e *edit) patch(pointer string) []render.Origin {
+	return roles(e.located.at("/kustomize"+pointer), render.Patch)
+}
+
+// apply makes the changes, in the order in which Argo CD does.
+func (e *edit) apply(k *kustomize) error {
+	for key, value := range map[string]string{"namePrefix": k.NamePrefix, "nameSuffix": k.NameSuffix, "namespace": k.Namespace} {
+		if value != "" {
+			e.set(key, value, render.Pointer(key))
+		}
+	}
+	err := errors.Join(
+		e.replace("images", len(k.Images), func(i int) (map[string]any, error) { return parseImage(e.env.expand(k.Images[i])) }),
+		e.replace("replicas", len(k.Replicas), func(i int) (map[string]any, error) {
+			count, err := strconv.Atoi(k.Replicas[i].Count.String())
+			return map[string]any{"name": k.Replicas[i].Name, "count": int64(count)}, err
+		}),
+		e.labels(k),
+		e.annotations(k),
+		e.components(k),
+	)
+	for i, p := range k.Patches {
+		tree, encodeErr := encode(p)
+		err = errors.Join(err, encodeErr)
+		e.append("patches", tree, e.patch(render.Pointer("patches", i, "patch")))
+	}
+	return err
+}
+
+// append puts an item behind those of a list.
+func (e *edit) append(key string, item any, places []render.Origin) {
+	list, _ := e.tree[key].([]any)
+	e.places[render.Pointer(key, len(list))] = places
+	e.tree[key] = append(list, item)
+}
+
+// replace puts items into a list, in place of those of the same name.
+func (e *edit) replace(key string, n int, item func(i int) (map[string]any, error)) error {
+	for i := range n {
+		made, err := item(i)
+		if err != nil {
+			return e.errorAt(render.Pointer("kustomize", key, i), err)
+		}
+		list, _ := e.tree[key].([]any)
+		at := slices.IndexFunc(list, func(v any) bool {
+			m, _ := v.(map[string]any)
+			return m["name"] == made["name"]
+		})
+		if at < 0 {
+			e.append(key, made, e.patch(render.Pointer(key, i)))
+			continue
+		}
+		old, _ := list[at].(map[string]any)
+		keep(made, old)
+		list[at] = made
+		e.places[render.Pointer(key, at)] = e.patch(render.Pointer(key, i))
+	}
+	return nil
+}
+
+// keep has an image reuse the name or tag that it had, where it asks for that
+// with an asterisk.
+func keep(image, old map[string]any) {
+	for _, key := range []string{"newName", "newTag"} {
+		if image[key] != "*" {
+			continue
+		}
+		delete(image, key)
+		if old[key] != nil {
+			image[key] = old[key]
+		}
+	}
+}
+
+var imageTag = regexp.MustCompile(`^(.*):([a-zA-Z0-9._-]*|\*)$`)
+
+// parseImage reads an image as `kustomize edit set image` takes it: a name, =, a
+// new name, a tag and a digest, all but one of the last three optional.
+func parseImage(text string) (map[string]any, error) {
+	name, value, renamed := strings.Cut(text, "=")
+	if !renamed {
+		name, value = "", text
+	}
+	image := make(map[string]any)
+	rest, digest, hasDigest := strings.Cut(value, "@")
+	if hasDigest {
+		image["digest"] = digest
+	}
+	if m := imageTag.FindStringSubmatch(rest); m != nil && !strings.Contains(m[2], "/") {
+		rest = m[1]
+		image["newTag"] = m[2]
+	}
+	if !renamed && len(image) == 0 || value == "" {
+		return nil, errors.New("image has neither a new name nor a tag or digest, such as name=new:tag")
+	}
+	if renamed {
+		image["newName"] = rest
+	} else {
+		name = rest
+	}
+	image["name"] = name
+	return image, nil
+}
+
+// labels adds labels, as a rule to selectors as well.
+func (e *edit) labels(k *kustomize) error {
+	if len(k.CommonLabels) == 0 {
+		return nil
+	}
+	if !k.LabelWithoutSelector {
+		return e.pairs(e.child("commonLabels"), "/commonLabels", "commonLabels", k.CommonLabels, k.ForceCommonLabels)
+	}
+	list, _ := e.tree["labels"].([]any)
+	at := slices.IndexFunc(list, func(v any) bool {
+		m, _ := v.(map[string]any)
+		templates, _ := m["includeTemplates"].(bool)
+		return m["includeSelectors"] != true && templates == k.LabelIncludeTemplates
+	})
+	if at < 0 {
+		at = len(list)
+		entry := map[string]any{"pairs": map[string]any{}}
+		if k.LabelIncludeTemplates {
+			entry["includeTemplates"] = true
+		}
+		e.append("labels", entry, e.patch("/commonLabels"))
+		list, _ = e.tree["labels"].([]any)
+	}
+	entry := list[at].(map[string]any)
+	pairs, _ := entry["pairs"].(map[string]any)
+	if pairs == nil {
+		pairs = map[string]any{}
+		entry["pairs"] = pairs
+	}
+	return e.pairs(pairs, render.Pointer("labels", at, "pairs"), "commonLabels", k.CommonLabels, k.ForceCommonLabels)
+}
+
+func (e *edit) annotations(k *kustomize) error {
+	if len(k.CommonAnnotations) == 0 {
+		return nil
+	}
+	env := e.env
+	if !k.CommonAnnotationsEnvsubst {
+		e.env = nil
+	}
+	defer func() { e.env = env }()
+	return e.pairs(e.child("commonAnnotations"), "/commonAnnotations", "commonAnnotations", k.CommonAnnotations, k.ForceCommonAnnotations)
+}
+
+// child returns the map of the file under a key.
+func (e *edit) child(key string) map[string]any {
+	m, ok := e.tree[key].(map[string]any)
+	if !ok {
+		m = make(map[string]any)
+		e.tree[key] = m
+	}
+	return m
+}
+
+// pairs sets pairs in a map of the file. What is there already must be the same,
+// unless force is set.
+func (e *edit) pairs(into map[string]any, pointer, field string, pairs map[string]string, force bool) error {
+	for _, key := range sortedKeys(pairs) {
+		if _, has := into[key]; has && !force {
+			return e.errorAt(render.Pointer("kustomize", field, key), fmt.Errorf("kustomization sets %s already; Argo CD changes that only with the option to force it", key))
+		}
+		value := pairs[key]
+		if e.env != nil {
+			value = e.env.expand(value)
+		}
+		into[key] = value
+		e.places[pointer+render.Pointer(key)] = e.patch(render.Pointer(field, key))
+	}
+	return nil
+}
+
+// components adds components that are there.
+func (e *edit) components(k *kustomize) error {
+	for i, name := range k.Components {
+		dir := path.Join(e.dir, name)
+		_, err := fs.Stat(e.repo.FS, path.Join(e.repo.Root, dir))
+		if err != nil || !fs.ValidPath(dir) {
+			if k.IgnoreMissingComponents {
+				continue
+			}
+			return e.errorAt(render.Pointer("kustomize", "components", i), fmt.Errorf("there is no component %s", name))
+		}
+		list, _ := e.tree["components"].([]any)
+		if !slices.Contains(list, any(name)) {
+			e.append("components", name, e.patch(render.Pointer("components", i)))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package argocd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A project is what Argo CD reads of an AppProject.
+type project struct {
+	object *render.Object
+	Spec   struct {
+		SourceRepos                []string             `json:"sourceRepos"`
+		Destinations               []destination        `json:"destinations"`
+		ClusterResourceWhitelist   []projectKind        `json:"clusterResourceWhitelist"`
+		ClusterResourceBlacklist   []projectKind        `json:"clusterResourceBlacklist"`
+		NamespaceResourceWhitelist *[]projectKind       `json:"namespaceResourceWhitelist"`
+		NamespaceResourceBlacklist []projectKind        `json:"namespaceResourceBlacklist"`
+		DestinationServiceAccounts []destinationAccount `json:"destinationServiceAccounts"`
+	} `json:"spec"`
+}
+
+type projectKind struct {
+	Group string `json:"group"`
+	Kind  string `json:"kind"`
+	Name  string `json:"name"`
+}
+
+type destinationAccount struct {
+	Server                string `json:"server"`
+	Namespace             string `json:"namespace"`
+	DefaultServiceAccount string `json:"defaultServiceAccount"`
+}
+
+// project returns the Application's AppProject, nil where the cluster's objects
+// don't have it.
+func (d *deployment) project() *project {
+	name := cmp.Or(d.spec.Project, "default")
+	for _, namespace := range []string{namespaceOf(d.object), "argocd"} {
+		o := d.world.Object(schema.GroupKind{Group: group, Kind: "AppProject"}, namespace, name)
+		p := &project{object: o}
+		if o != nil && decode(o.Object, p) == nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// permitted returns an error for each source, destination and kind of object that
+// the project forbids.
+func (d *deployment) permitted(p *project, objects []*render.Object) error {
+	if p == nil || len(p.object.Object) == 0 || p.object.Object["spec"] == nil {
+		return nil
+	}
+	var errs []error
+	deny := func(places []render.Origin, format string, args ...any) {
+		e := &render.Error{
+			Rule: "argocd-project", Err: fmt.Errorf("project %s doesn't permit "+format, append([]any{p.object.GetName()}, args...)...),
+			Hint: "Argo CD won't sync the Application; change it, or the project at " + spanOf(p.object, "/spec").String(),
+		}
+		if len(places) > 0 {
+			e.Span = places[0].Span
+		}
+		errs = append(errs, e)
+	}
+	for _, l := range d.sources {
+		if !p.allowsSource(l.RepoURL) {
+			deny(l.app.At(l.pointer+"/repoURL"), "the source %s", l.RepoURL)
+		}
+	}
+	to := d.spec.Destination
+	if !p.allowsDestination(d.target, to.Namespace) {
+		deny(d.object.At("/spec/destination"), "the destination %s, namespace %s", cmp.Or(to.Server, to.Name), cmp.Or(to.Namespace, "(none)"))
+	}
+	told := make(map[string]bool)
+	for _, o := range objects {
+		gvk := o.GroupVersionKind()
+		cluster := d.clusterScoped(gvk.GroupKind())
+		what := gvk.GroupKind().String()
+		namespace := cmp.Or(o.GetNamespace(), to.Namespace)
+		switch {
+		case !p.allowsKind(gvk.GroupKind(), o.GetName(), cluster) && !told[what]:
+			told[what] = true
+			deny(d.object.At("/spec/project"), "objects of the kind %s, such as %s", what, o.GetName())
+		case !cluster && namespace != to.Namespace && !told["/"+namespace] && !p.allowsDestination(d.target, namespace):
+			told["/"+namespace] = true
+			deny(d.object.At("/spec/project"), "the namespace %s, in which %s %s is", namespace, gvk.Kind, o.GetName())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// allowsSource goes by the patterns of repositories, of which those with ! forbid.
+func (p *project) allowsSource(repoURL string) bool {
+	allowed := false
+	for _, pattern := range p.Spec.SourceRepos {
+		pattern, deny := strings.CutPrefix(pattern, "!")
+		if pattern != "*" && !matches(normalURL(pattern), normalURL(repoURL), '/') {
+			continue
+		}
+		if deny {
+			return false
+		}
+		allowed = true
+	}
+	return allowed
+}
+
+// normalURL is how Argo CD compares the URLs of repositories.
+func normalURL(url string) string {
+	url = strings.ToLower(strings.TrimSpace(url))
+	if host, rest, ok := strings.Cut(url, ":"); ok && strings.Contains(host, "@") && !strings.HasPrefix(rest, "//") {
+		url = host + "/" + rest
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(url, "ssh://"), ".git")
+}
+
+// allowsDestination goes by the patterns of destinations.
+func (p *project) allowsDestination(c render.Cluster, namespace string) bool {
+	server, name := c.Server, c.Name
+	if server == "" {
+		server, name = inClusterServer, cmp.Or(name, inCluster)
+	}
+	allowed := false
+	for _, to := range p.Spec.Destinations {
+		serverPattern, denyServer := strings.CutPrefix(to.Server, "!")
+		namePattern, denyName := strings.CutPrefix(to.Name, "!")
+		nsPattern, denyNS := strings.CutPrefix(to.Namespace, "!")
+		onCluster := to.Server != "" && matches(serverPattern, server) || to.Name != "" && (matches(namePattern, name) || server == inClusterServer && matches(namePattern, inCluster))
+		inNamespace := matches(nsPattern, namespace)
+		switch {
+		case (denyServer || denyName) && onCluster, denyNS && inNamespace && (onCluster || denyServer || denyName):
+			return false
+		case denyServer || denyName || denyNS:
+		case onCluster && inNamespace:
+			allowed = true
+		}
+	}
+	return allowed
+}
+
+func (p *project) allowsKind(kind schema.GroupKind, name string, cluster bool) bool {
+	in := func(list []projectKind) bool {
+		return slices.ContainsFunc(list, func(k projectKind) bool {
+			return matches(k.Group, kind.Group) && matches(k.Kind, kind.Kind) && (k.Name == "" || matches(k.Name, name))
+		})
+	}
+	if cluster {
+		return in(p.Spec.ClusterResourceWhitelist) && !in(p.Spec.ClusterResourceBlacklist)
+	}
+	white := p.Spec.NamespaceResourceWhitelist
+	return (white == nil || in(*white)) && !in(p.Spec.NamespaceResourceBlacklist)
+}
+
+// clusterScoped reports whether objects of a kind live in no namespace, as far as
+// that is known: of kinds that Kubernetes has, and of those with a
+// CustomResourceDefinition on the cluster.
+func (d *deployment) clusterScoped(kind schema.GroupKind) bool {
+	if slices.Contains(clusterKinds[kind.Group], kind.Kind) {
+		return true
+	}
+	for _, crd := range d.world.Objects(schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
+		g, _ := render.Lookup(crd.Object, "/spec/group")
+		k, _ := render.Lookup(crd.Object, "/spec/names/kind")
+		scope, _ := render.Lookup(crd.Object, "/spec/scope")
+		if g == kind.Group && k == kind.Kind {
+			return scope == "Cluster"
+		}
+	}
+	return false
+}
+
+// clusterKinds are the kinds of Kubernetes that live in no namespace, by group.
+var clusterKinds = map[string][]string{
+	"":                             {"Namespace", "Node", "PersistentVolume", "ComponentStatus"},
+	"admissionregistration.k8s.io": {"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"},
+	"apiextensions.k8s.io":         {"CustomResourceDefinition"},
+	"apiregistration.k8s.io":       {"APIService"},
+	"certificates.k8s.io":          {"CertificateSigningRequest", "ClusterTrustBundle"},
+	"flowcontrol.apiserver.k8s.io": {"FlowSchema", "PriorityLevelConfiguration"},
+	"networking.k8s.io":            {"IngressClass", "IPAddress", "ServiceCIDR"},
+	"node.k8s.io":                  {"RuntimeClass"},
+	"policy":                       {"PodSecurityPolicy"},
+	"rbac.authorization.k8s.io":    {"ClusterRole", "ClusterRoleBinding"},
+	"resource.k8s.io":              {"DeviceClass", "ResourceSlice"},
+	"scheduling.k8s.io":            {"PriorityClass"},
+	"storage.k8s.io":               {"StorageClass", "VolumeAttachment", "CSIDriver", "CSINode", "VolumeAttributesClass"},
+}
+
+// user is who applies the objects: Argo CD's controller, or with impersonation
+// the account that the project names for the destination.
+func (d *deployment) user(p *project) string {
+	controller := serviceAccount("argocd", "argocd-application-controller")
+	if p == nil || d.setting("argocd-cm", "application.sync.impersonation.enabled") != "true" {
+		return controller
+	}
+	to := d.spec.Destination
+	server := cmp.Or(to.Server, d.target.Server, inClusterServer)
+	for _, a := range p.Spec.DestinationServiceAccounts {
+		if !matches(a.Server, server) || !matches(a.Namespace, to.Namespace) {
+			continue
+		}
+		namespace, name, ok := strings.Cut(a.DefaultServiceAccount, ":")
+		if !ok {
+			namespace, name = to.Namespace, a.DefaultServiceAccount
+		}
+		return serviceAccount(namespace, name)
+	}
+	return controller
+}

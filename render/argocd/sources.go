@@ -1,0 +1,280 @@
+package argocd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A located is a source of an Application with the places of its fields.
+type located struct {
+	source
+	app       *render.Object
+	pointer   string // in the Application
+	overrides []override
+	repo      render.Repository
+	dir       string // of the source, from the repository's root
+}
+
+// An override is a file beside a source that changes its options, such as
+// .argocd-source.yaml.
+type override struct {
+	value     any
+	positions *render.Positions
+}
+
+// at returns where a field of the source is written.
+func (l *located) at(pointer string) []render.Origin {
+	for i := len(l.overrides) - 1; i >= 0; i-- {
+		if _, ok := render.Lookup(l.overrides[i].value, pointer); ok {
+			return l.overrides[i].positions.At(pointer)
+		}
+	}
+	return l.app.At(l.pointer + pointer)
+}
+
+// values returns the places of a field as those of a value.
+func (l *located) values(pointer string) []render.Origin {
+	return roles(l.at(pointer), render.Value)
+}
+
+// line returns where line n, from 0, of a text is written, else the text.
+func (l *located) line(pointer string, n int, role render.Role) []render.Origin {
+	for i := len(l.overrides) - 1; i >= 0; i-- {
+		if _, ok := render.Lookup(l.overrides[i].value, pointer); ok {
+			if places := l.overrides[i].positions.Line(pointer, n); len(places) > 0 {
+				return roles(places, role)
+			}
+			return roles(l.overrides[i].positions.At(pointer), role)
+		}
+	}
+	if places := l.app.Line(l.pointer+pointer, n); len(places) > 0 {
+		return roles(places, role)
+	}
+	return roles(l.at(pointer), role)
+}
+
+// errorAt is an error at a field of the source.
+func (l *located) errorAt(pointer string, err error) *render.Error {
+	var placed *render.Error
+	if errors.As(err, &placed) && placed.Span != (render.Span{}) {
+		return placed
+	}
+	e := &render.Error{Rule: "argocd-application", Err: err}
+	if placed != nil {
+		moved := *placed
+		e = &moved
+	}
+	if places := l.at(pointer); len(places) > 0 {
+		e.Span = places[0].Span
+	}
+	return e
+}
+
+// missing is an error that says what is not in the tree.
+func (l *located) missing(pointer, rule, hint string, err error) *render.Error {
+	e := l.errorAt(pointer, err)
+	e.Rule, e.Hint, e.Missing = rule, hint, true
+	return e
+}
+
+// sources returns the sources of an Application that count: several win over
+// one, and of a hydrator the dry one.
+func sources(o *render.Object, spec *applicationSpec) []*located {
+	switch {
+	case spec.SourceHydrator != nil:
+		dry := spec.SourceHydrator.DrySource
+		return []*located{{app: o, pointer: "/spec/sourceHydrator/drySource", source: source{
+			RepoURL: dry.RepoURL, Path: dry.Path, TargetRevision: dry.TargetRevision,
+			Helm: dry.Helm, Kustomize: dry.Kustomize, Directory: dry.Directory, Plugin: dry.Plugin,
+		}}}
+	case len(spec.Sources) > 0:
+		all := make([]*located, len(spec.Sources))
+		for i, s := range spec.Sources {
+			all[i] = &located{app: o, pointer: render.Pointer("spec", "sources", i), source: s}
+		}
+		return all
+	case spec.Source != nil:
+		return []*located{{app: o, pointer: "/spec/source", source: *spec.Source}}
+	}
+	return nil
+}
+
+// open finds the directory of a source, and reads the files beside it that
+// change its options.
+func (l *located) open(w *render.World, name string) error {
+	switch {
+	case l.Chart != "":
+		return l.missing("/chart", "remote-chart", "a chart that is not in the tree must be fetched first",
+			fmt.Errorf("chart %s %s of %s is not in the tree", l.Chart, l.TargetRevision, l.RepoURL))
+	case strings.HasPrefix(l.RepoURL, "oci://"):
+		return l.missing("/repoURL", "remote-artifact", "an artifact that is not in the tree must be fetched first",
+			fmt.Errorf("artifact %s %s is not in the tree", l.RepoURL, l.TargetRevision))
+	}
+	var err error
+	if l.repo, err = w.Repository(l.RepoURL, l.TargetRevision); err != nil {
+		return l.errorAt("/repoURL", err)
+	}
+	l.dir = path.Clean(l.Path)
+	if path.IsAbs(l.Path) || strings.HasPrefix(l.dir, "../") || l.dir == ".." {
+		return l.errorAt("/path", fmt.Errorf("path leads out of the repository: %s", l.Path))
+	}
+	if info, err := fs.Stat(l.repo.FS, l.root()); err != nil || !info.IsDir() {
+		return l.errorAt("/path", fmt.Errorf("there is no directory %s in the repository", l.dir))
+	}
+	return l.override(name)
+}
+
+// root is the source's directory in the repository's tree.
+func (l *located) root() string { return l.repo.Path(l.dir) }
+
+// override merges .argocd-source.yaml and .argocd-source-NAME.yaml into the
+// options of the source. They can't change where it is.
+func (l *located) override(name string) error {
+	for _, file := range []string{".argocd-source.yaml", ".argocd-source-" + name + ".yaml"} {
+		file = path.Join(l.root(), file)
+		if info, err := fs.Stat(l.repo.FS, file); err != nil || info.IsDir() {
+			continue
+		}
+		data, err := render.ReadFile(l.repo.FS, file)
+		if err != nil {
+			return err
+		}
+		docs, _ := render.Documents(file, data, render.YAML11)
+		merged, err := mergeOverride(l.source, data)
+		if err != nil {
+			return &render.Error{Span: render.Span{File: file}, Rule: "argocd-application", Err: errors.New("file is no source of an Application that Argo CD could merge")}
+		}
+		merged.Chart, merged.Path, merged.RepoURL, merged.TargetRevision = l.Chart, l.Path, l.RepoURL, l.TargetRevision
+		l.source = merged
+		if len(docs) > 0 {
+			l.overrides = append(l.overrides, override{docs[0].Value, docs[0].Positions})
+		}
+	}
+	return nil
+}
+
+func mergeOverride(s source, data []byte) (merged source, err error) {
+	base, err := json.Marshal(s)
+	if err != nil {
+		return s, err
+	}
+	patch, err := yaml.YAMLToJSON(data)
+	if err != nil {
+		return s, err
+	}
+	if base, err = jsonpatch.MergePatch(base, patch); err != nil {
+		return s, err
+	}
+	return merged, json.Unmarshal(base, &merged)
+}
+
+// The kinds of sources, as in the graph.
+const (
+	kindHelm      = "helm"
+	kindKustomize = "kustomize"
+	kindDirectory = "directory"
+	kindPlugin    = "plugin"
+)
+
+// kind is what Argo CD takes a source for: what its options say, else what lies
+// in its directory. enabled reports the kinds that Argo CD looks for.
+func (l *located) kind(enabled func(kind string) bool) (string, error) {
+	kind, err := l.explicit()
+	if err != nil {
+		return "", err
+	}
+	if kind == "" {
+		kind = l.discovered(enabled)
+	}
+	if kind != kindPlugin && !enabled(kind) {
+		return kindDirectory, nil
+	}
+	return kind, nil
+}
+
+// explicit is the kind whose options are set. Empty options count as not set.
+func (l *located) explicit() (string, error) {
+	var kinds []string
+	if h := l.Helm; h != nil && !emptyOptions(h) {
+		kinds = append(kinds, kindHelm)
+	}
+	if k := l.Kustomize; k != nil && !emptyOptions(k) {
+		kinds = append(kinds, kindKustomize)
+	}
+	if d := l.Directory; d != nil && (d.Recurse || d.Include != "" || d.Exclude != "" || !emptyOptions(&d.Jsonnet)) {
+		kinds = append(kinds, kindDirectory)
+	}
+	if l.Plugin != nil {
+		kinds = append(kinds, kindPlugin)
+	}
+	switch len(kinds) {
+	case 0:
+		return "", nil
+	case 1:
+		return kinds[0], nil
+	}
+	return "", l.errorAt("/"+kinds[1], fmt.Errorf("source has options of %s; Argo CD takes one kind", strings.Join(kinds, " and of ")))
+}
+
+func emptyOptions(options any) bool {
+	tree, err := encode(options)
+	return err == nil && len(tree) == 0
+}
+
+func (l *located) discovered(enabled func(kind string) bool) string {
+	kind := kindDirectory
+	entries, err := fs.ReadDir(l.repo.FS, l.root())
+	if err != nil {
+		return kind
+	}
+	for _, e := range entries { // the last wins
+		switch {
+		case strings.HasSuffix(e.Name(), "Chart.yaml") && enabled(kindHelm):
+			kind = kindHelm
+		case isKustomization(e.Name()) && enabled(kindKustomize):
+			kind = kindKustomize
+		}
+	}
+	return kind
+}
+
+func isKustomization(name string) bool {
+	return name == "kustomization.yaml" || name == "kustomization.yml" || name == "Kustomization"
+}
+
+// An environment is what `$NAME` and `${NAME}` stand for in options.
+type environment map[string]string
+
+// revision stands for the commit that Argo CD deploys, which is not known before
+// the merge. It is the same before and after a change.
+const revision = "0000000000000000000000000000000000000000"
+
+func newEnvironment(name string, spec *applicationSpec, s *source) environment {
+	return environment{
+		"ARGOCD_APP_NAME": name, "ARGOCD_APP_NAMESPACE": spec.Destination.Namespace, "ARGOCD_APP_PROJECT_NAME": spec.Project,
+		"ARGOCD_APP_REVISION": revision, "ARGOCD_APP_REVISION_SHORT": revision[:7], "ARGOCD_APP_REVISION_SHORT_8": revision[:8],
+		"ARGOCD_APP_SOURCE_REPO_URL": s.RepoURL, "ARGOCD_APP_SOURCE_PATH": s.Path,
+		"ARGOCD_APP_SOURCE_TARGET_REVISION": s.TargetRevision,
+	}
+}
+
+// expand puts the environment into a text. `$$` stands for `$`, and what is not
+// known for nothing.
+func (e environment) expand(text string) string {
+	return os.Expand(text, func(name string) string {
+		if name == "$" {
+			return "$"
+		}
+		return e[name]
+	})
+}
