@@ -324,7 +324,7 @@ func Errors(engine string, unit *render.Unit, err error) []Result {
 			r.Outcome, r.Action = Fail, Warn
 		}
 		if unit != nil {
-			r.Policy, r.Object.Unit = unit.Kind, unit.Path
+			r.Policy, r.Object.Unit = unit.Kind, unit.Identity()
 		}
 		if named := (*NamedError)(nil); errors.As(e.Err, &named) {
 			r.Policy = named.Policy

@@ -47,7 +47,7 @@ func (c *Cluster) Get(unit *render.Unit, kind schema.GroupKind, namespace, name 
 		if o.GetName() != name || namespace != "" && o.GetNamespace() != "" && o.GetNamespace() != namespace {
 			continue
 		}
-		if unit != nil && o.Unit != nil && o.Unit.Path == unit.Path && o.Unit.Cluster == unit.Cluster {
+		if unit != nil && o.Unit != nil && o.Unit.Identity() == unit.Identity() && o.Unit.Cluster == unit.Cluster {
 			return o
 		}
 		if found == nil {

@@ -56,7 +56,7 @@ type identity struct {
 func identityOf(o *render.Object) identity {
 	id := identity{kind: o.GroupVersionKind().GroupKind(), namespace: o.GetNamespace(), name: o.GetName()}
 	if o.Unit != nil {
-		id.cluster, id.unit = o.Unit.Cluster, o.Unit.Path
+		id.cluster, id.unit = o.Unit.Cluster, o.Unit.Identity()
 	}
 	return id
 }

@@ -111,6 +111,7 @@ type Result struct {
 	Reason       string          `json:"reason,omitempty"` // of the refusal, in the API server's words: "Invalid", "Forbidden"
 	Cost         *RuleCost       `json:"cost,omitempty"`   // where it was asked for
 	Baseline     Baseline        `json:"baseline"`         // "" where there was no base to compare with
+	Unreached    bool            `json:"unreached,omitempty"` // nothing found in the tree deploys its unit, so it does not count
 	Suppression  *Suppression    `json:"suppression"`
 	Fingerprint  string          `json:"fingerprint"`
 

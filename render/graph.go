@@ -25,6 +25,16 @@ func (g Graph) render(ctx context.Context, src Source) *Unit {
 	return u
 }
 
+// Objects renders one source by the renderer of its kind, as a part of what a
+// GitOps object deploys.
+func (g Graph) Objects(ctx context.Context, src Source) ([]*Object, error) {
+	r := g.renderer(src.Kind)
+	if r == nil {
+		return nil, &Error{Span: Span{File: src.Path}, Rule: "unknown-source", Err: fmt.Errorf("no renderer for sources of kind %q", src.Kind)}
+	}
+	return r.Render(ctx, src)
+}
+
 func (g Graph) renderer(kind string) Renderer {
 	for _, r := range g.Renderers {
 		if r.Kind() == kind {

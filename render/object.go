@@ -31,7 +31,7 @@ func (o *Object) Key() Key {
 		k.Name = o.GetGenerateName() + "*"
 	}
 	if o.Unit != nil {
-		k.Unit = o.Unit.Path
+		k.Unit = o.Unit.Identity()
 	}
 	return k
 }

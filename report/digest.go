@@ -50,7 +50,7 @@ func newDigest(r *Report) *digest {
 	d := &digest{Report: r, results: sortedResults(r), changes: changesByUnit(r.Changes)}
 	d.tally = newTally(d.results)
 	for _, u := range r.Units {
-		if u.Status != "rendered" || u.Reason != "" {
+		if u.missing() || u.Reason != "" {
 			d.notWhole = append(d.notWhole, u)
 		}
 	}
@@ -111,7 +111,7 @@ func allResults(r *Report) []policy.Result {
 	}
 	n := len(results)
 	for _, u := range r.Units {
-		if u.Status != "rendered" && !told[u.Path] {
+		if u.missing() && !told[u.Identity()] {
 			results = append(results, unrendered(u))
 		}
 	}
@@ -123,7 +123,7 @@ func allResults(r *Report) []policy.Result {
 
 func unrendered(u Unit) policy.Result {
 	return policy.Result{
-		Engine: policy.EngineRender, Policy: u.Kind, Rule: u.Status, Object: render.Key{Unit: u.Path},
+		Engine: policy.EngineRender, Policy: u.Kind, Rule: u.Status, Object: render.Key{Unit: u.Identity()},
 		Outcome: policy.Error, Action: policy.Deny, Message: cmp.Or(u.Reason, "the unit was not rendered"),
 	}
 }

@@ -189,7 +189,7 @@ func compareRules(a, b policy.Rule) int {
 
 // open says that a result counts now: nobody accepted it, and it was not there before.
 func open(x *policy.Result) bool {
-	return x.Suppression == nil && (x.Baseline == "" || x.Baseline == policy.New)
+	return x.Suppression == nil && !x.Unreached && (x.Baseline == "" || x.Baseline == policy.New)
 }
 
 // sortedKeys sorts keys by a string made of each.

@@ -110,7 +110,7 @@ func (j *junitWriter) suites(r *Report, results []policy.Result) []*suite {
 		return byUnit[unit]
 	}
 	for _, u := range r.Units {
-		of(u.Path)
+		of(u.Identity())
 	}
 	cases := make(map[caseKey]*testCase)
 	for i := range results {

@@ -59,7 +59,7 @@ func writePolicyReport(w io.Writer, r *Report, _ Options) error {
 	results := allResults(r)
 	p := &clusterReportWriter{out: bufio.NewWriterSize(w, 64<<10), clusters: make(map[string]string)}
 	for _, u := range r.Units {
-		p.clusters[u.Path] = u.Cluster
+		p.clusters[u.Identity()] = u.Cluster
 	}
 	byNamespace := make(map[string][]*policy.Result)
 	for i := range results {

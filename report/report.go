@@ -8,7 +8,10 @@
 package report
 
 import (
+	"cmp"
 	"io/fs"
+	"strconv"
+	"strings"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -62,14 +65,25 @@ type Tool struct {
 
 // A Unit is a rendered source without its objects.
 type Unit struct {
-	Path    string `json:"path"`
-	Kind    string `json:"kind"`
-	Name    string `json:"name"`
-	Cluster string `json:"cluster"`
-	Owner   string `json:"owner"`
-	Status  string `json:"status"` // "rendered", "failed", "not-rendered"
-	Objects int    `json:"objects"`
-	Reason  string `json:"reason"` // why it was not rendered whole
+	ID        string `json:"id"` // that objects name as their unit
+	Path      string `json:"path"`
+	Kind      string `json:"kind"`
+	Renderer  string `json:"renderer"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Cluster   string `json:"cluster"`
+	Owner     string `json:"owner"`  // the ID of the unit whose object makes it
+	Status    string `json:"status"` // a render.State
+	Objects   int    `json:"objects"`
+	Reason    string `json:"reason"` // why it was not rendered whole
+}
+
+// Identity is the unit's ID. Reports of earlier versions have paths alone.
+func (u *Unit) Identity() string { return cmp.Or(u.ID, u.Path) }
+
+// missing reports whether objects of the unit that are deployed are unknown.
+func (u *Unit) missing() bool {
+	return u.Status != string(render.Rendered) && u.Status != string(render.Suspended) && u.Status != string(render.Unreached)
 }
 
 // Summary counts. Units to Rules count what was looked at, Pass to Error
@@ -77,6 +91,18 @@ type Unit struct {
 type Summary struct {
 	Units      int `json:"units"`
 	Rendered   int `json:"rendered"`
+
+	// How many units there are of each other state, and of all; Clusters counts
+	// those that units are deployed to.
+	Discovered  int `json:"discovered"`
+	Failed      int `json:"failed"`
+	NotRendered int `json:"notRendered"`
+	Suspended   int `json:"suspended"`
+	Foreign     int `json:"foreign"`
+	Unreached   int `json:"unreached"`
+	Excluded    int `json:"excluded"`
+	Clusters    int `json:"clusters"`
+
 	Objects    int `json:"objects"`
 	Policies   int `json:"policies"`
 	Rules      int `json:"rules"`
@@ -96,13 +122,9 @@ func New(tool Tool, units []*render.Unit, rules []policy.Rule, results []policy.
 		Units: []Unit{}, Notes: []string{}, Rules: append([]policy.Rule{}, rules...), Results: append([]policy.Result{}, results...),
 	}
 	for _, u := range units {
-		r.Units = append(r.Units, newUnit(u))
-		r.Summary.Objects += len(u.Objects)
-		if u.Status() == "rendered" {
-			r.Summary.Rendered++
-		}
+		r.Units = append(r.Units, NewUnit(u))
 	}
-	r.Summary.Units = len(units)
+	r.Summary.units(r.Units)
 	policies := make(map[[2]string]bool)
 	for _, rule := range rules {
 		policies[[2]string{rule.Engine, rule.Policy}] = true
@@ -114,11 +136,17 @@ func New(tool Tool, units []*render.Unit, rules []policy.Rule, results []policy.
 	return r
 }
 
-func newUnit(u *render.Unit) Unit {
-	n := Unit{Path: u.Path, Kind: u.Kind, Name: u.Name, Cluster: u.Cluster, Status: u.Status(), Objects: len(u.Objects)}
-	if u.Owner != nil {
-		k := u.Owner.Key()
-		n.Owner = k.Kind + "/" + k.Namespace + "/" + k.Name
+// NewUnit describes a unit.
+func NewUnit(u *render.Unit) Unit {
+	n := Unit{
+		ID: u.Identity(), Path: u.Path, Kind: u.Kind, Renderer: u.Renderer, Name: u.Name, Namespace: u.Namespace,
+		Cluster: u.Cluster, Status: u.Status(), Objects: len(u.Objects), Reason: u.Reason,
+	}
+	if n.Renderer == "" {
+		n.Renderer = map[string]string{"helm": "helm", "kustomize": "kustomize", "manifest": "directory"}[u.Kind]
+	}
+	if u.Owner != nil && u.Owner.Unit != nil {
+		n.Owner = u.Owner.Unit.Identity()
 	}
 	for _, e := range render.Errors(u.Err) {
 		if !e.Warning {
@@ -127,6 +155,30 @@ func newUnit(u *render.Unit) Unit {
 		}
 	}
 	return n
+}
+
+// units counts units by their states.
+func (s *Summary) units(units []Unit) {
+	clusters := make(map[string]bool)
+	for i := range units {
+		s.Objects += units[i].Objects
+		clusters[units[i].Cluster] = true
+		switch render.State(units[i].Status) {
+		case render.Rendered:
+			s.Rendered++
+		case render.Failed:
+			s.Failed++
+		case render.NotRendered:
+			s.NotRendered++
+		case render.Suspended:
+			s.Suspended++
+		case render.Foreign:
+			s.Foreign++
+		case render.Unreached:
+			s.Unreached++
+		}
+	}
+	s.Units, s.Discovered, s.Clusters = len(units), len(units), len(clusters)
 }
 
 func (r *Report) count(x *policy.Result) {
@@ -156,7 +208,7 @@ func (r *Report) Denied(least policy.Action) int {
 	n := 0
 	for i := range r.Results {
 		x := &r.Results[i]
-		if x.Outcome == policy.Fail && x.Action.AtLeast(least) && x.Suppression == nil && (x.Baseline == "" || x.Baseline == policy.New) {
+		if x.Outcome == policy.Fail && x.Action.AtLeast(least) && !x.Unreached && x.Suppression == nil && (x.Baseline == "" || x.Baseline == policy.New) {
 			n++
 		}
 	}
@@ -168,9 +220,36 @@ func (r *Report) Denied(least policy.Action) int {
 func (r *Report) Incomplete() int {
 	n := 0
 	for i := range r.Results {
-		if x := &r.Results[i]; x.Undecided() && x.Suppression == nil && (x.Baseline == "" || x.Baseline == policy.New) {
+		if x := &r.Results[i]; x.Undecided() && !x.Unreached && x.Suppression == nil && (x.Baseline == "" || x.Baseline == policy.New) {
 			n++
 		}
 	}
 	return n
+}
+
+// Completeness says of how many units the report knows what they deploy.
+func (s *Summary) Completeness() string {
+	text := plural(s.Discovered, "unit")
+	if s.Clusters > 1 {
+		text += " on " + plural(s.Clusters, "cluster")
+	}
+	var states []string
+	for _, x := range []struct {
+		n    int
+		word string
+	}{
+		{s.Rendered, "rendered"}, {s.Failed, "failed"}, {s.NotRendered, "not rendered"}, {s.Foreign, "of other repositories"},
+		{s.Suspended, "suspended"}, {s.Unreached, "that nothing found here deploys"},
+	} {
+		if x.n > 0 {
+			states = append(states, strconv.Itoa(x.n)+" "+x.word)
+		}
+	}
+	if len(states) > 0 {
+		text += ": " + strings.Join(states, ", ")
+	}
+	if s.Excluded > 0 {
+		text += "; " + plural(s.Excluded, "file") + " excluded"
+	}
+	return text
 }

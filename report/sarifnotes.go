@@ -86,10 +86,10 @@ func (s *sarifRun) notifyText(id, level, text string) {
 // units notifies of units that were not rendered and of which no result says so.
 func (s *sarifRun) units(r *Report) {
 	for _, u := range r.Units {
-		if u.Status == "rendered" || s.notRendered[u.Path] {
+		if !u.missing() || s.notRendered[u.Identity()] {
 			continue
 		}
-		s.notifyText("not-rendered", "error", visible(u.Path, maxMessage)+" was not rendered"+reason(u))
+		s.notifyText("not-rendered", "error", visible(u.Identity(), maxMessage)+" was not rendered"+reason(u))
 		if file := s.src.nearest(u.Path); file != "" {
 			n := &s.notifications[len(s.notifications)-1]
 			n.Locations = []sarif.Location{s.src.location(render.Origin{Span: render.Span{File: file}}, render.Key{})}

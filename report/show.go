@@ -71,7 +71,7 @@ func Unrendered(r *Report) []policy.Result {
 	}
 	var results []policy.Result
 	for _, u := range r.Units {
-		if u.Status != "rendered" && !told[u.Path] {
+		if u.missing() && !told[u.Identity()] {
 			results = append(results, unrendered(u))
 		}
 	}

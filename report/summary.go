@@ -180,17 +180,17 @@ func policies(n int) string {
 func (p *printer) units(r *Report) {
 	n := 0
 	for _, u := range r.Units {
-		if u.Status == "rendered" && u.Reason == "" {
+		if !u.missing() && u.Reason == "" {
 			continue
 		}
 		if n++; n > maxUnits && !p.Verbose {
 			continue
 		}
 		word := "not rendered: "
-		if u.Status == "rendered" {
+		if !u.missing() {
 			word = "not rendered whole: "
 		}
-		p.line(p.paint(yellow, word), visible(u.Path, maxMessage), " (", name(u.Kind), ", ", name(u.Status), ")", reason(u))
+		p.line(p.paint(yellow, word), visible(u.Identity(), maxMessage), " (", name(u.Kind), ", ", name(u.Status), ")", reason(u))
 	}
 	if n > maxUnits && !p.Verbose {
 		p.line(p.paint(yellow, "not rendered: "), fmt.Sprintf("… %d others", n-maxUnits)+p.flag("lists them"))

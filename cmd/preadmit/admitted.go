@@ -70,7 +70,7 @@ func admit(ctx context.Context, in *input, o *checkOptions) (*admitted, error) {
 func printDiffs(w io.Writer, in *input, a *admitted) error {
 	for _, u := range in.head {
 		for _, o := range u.Objects {
-			if _, err := fmt.Fprintf(w, "# %s %s\n%s", u.Kind, plain(in.tree.display(u.Path)), sourceLine(in.tree, o)); err != nil {
+			if _, err := fmt.Fprintf(w, "# %s %s\n%s", u.Kind, plain(in.tree.display(u.Identity())), sourceLine(in.tree, o)); err != nil {
 				return err
 			}
 			if err := printDiff(w, in, a, o); err != nil {

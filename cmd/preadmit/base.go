@@ -68,7 +68,7 @@ func openBase(head *tree, revision string) (*base, error) {
 	if err != nil {
 		return fail(err)
 	}
-	t := &tree{dir: head.dir, root: head.root, files: files, mounts: head.mounts, paired: true}
+	t := &tree{dir: head.dir, root: head.root, files: files, mounts: head.mounted(), paired: true}
 	return &base{in: &input{tree: t}, repo: repo, files: files, commit: commit.Hash}, nil
 }
 
@@ -354,12 +354,12 @@ func comparable(base, head *input) (old, now []*render.Object) {
 	half := halves(base, head)
 	seen := make(map[render.Key]bool)
 	for _, o := range objects(head.head) {
-		if half(o.Unit.Path) {
+		if half(o.Unit.Identity()) {
 			seen[unversioned(o)] = true
 		}
 	}
 	for _, o := range objects(base.head) {
-		if !half(o.Unit.Path) || seen[unversioned(o)] {
+		if !half(o.Unit.Identity()) || seen[unversioned(o)] {
 			old = append(old, o)
 		}
 	}
@@ -381,7 +381,7 @@ func halves(sides ...*input) func(unit string) bool {
 	for _, in := range sides {
 		for _, u := range in.head {
 			for _, e := range render.Errors(u.Err) {
-				half[u.Path] = half[u.Path] || !e.Warning
+				half[u.Identity()] = half[u.Identity()] || !e.Warning
 			}
 		}
 		unread = append(unread, in.unread()...)
@@ -518,9 +518,9 @@ func (b *base) notes(head *input) []string {
 	half := make(map[string]bool)
 	for _, u := range b.in.head {
 		for _, e := range render.Errors(u.Err) {
-			if !e.Warning && !half[u.Path] {
-				half[u.Path] = true
-				notes = append(notes, fmt.Sprintf("%s could not be rendered whole at the base, so all that is said of it counts: %v", u.Path, e))
+			if !e.Warning && !half[u.Identity()] {
+				half[u.Identity()] = true
+				notes = append(notes, fmt.Sprintf("%s could not be rendered whole at the base, so all that is said of it counts: %v", u.Identity(), e))
 			}
 		}
 	}

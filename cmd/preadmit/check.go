@@ -23,7 +23,8 @@ type checkOptions struct {
 	outputs
 	remembering
 
-	prints *prints // by policies; nil where nobody reads it
+	sections *sections // of the configuration, once they are read
+	prints   *prints   // by policies; nil where nobody reads it
 }
 
 func newCheckCommand(code *int) *cobra.Command {
@@ -175,6 +176,10 @@ func listSkipped(w io.Writer, in *input) {
 
 // newReport puts the results together and gives places their names in reports.
 func newReport(in *input, j *judgement) *report.Report {
+	unreached := in.unreached()
+	for i := range j.results {
+		j.results[i].Unreached = unreached[j.results[i].Object.Unit]
+	}
 	for _, results := range [][]policy.Result{j.results, j.proposed} {
 		relabel(in.tree, results)
 		policy.Sort(results)
@@ -185,7 +190,8 @@ func newReport(in *input, j *judgement) *report.Report {
 	}
 	r := report.New(report.Tool{Name: "preadmit", Version: version}, in.head, rules, j.results)
 	for i := range r.Units {
-		r.Units[i].Path = in.tree.display(r.Units[i].Path)
+		r.Units[i].ID, r.Units[i].Path = in.tree.display(r.Units[i].ID), in.tree.display(r.Units[i].Path)
+		r.Units[i].Owner = in.tree.display(r.Units[i].Owner)
 		r.Units[i].Reason = in.tree.displayIn(r.Units[i].Reason)
 	}
 	r.Notes = slices.Concat(r.Notes, j.notes)
@@ -236,7 +242,7 @@ func verdict(r *report.Report, o *checkOptions, said bool, stderr io.Writer) int
 func allUndecided(r *report.Report) int {
 	n := 0
 	for i := range r.Results {
-		if x := &r.Results[i]; x.Undecided() && x.Baseline != policy.Absent {
+		if x := &r.Results[i]; x.Undecided() && !x.Unreached && x.Baseline != policy.Absent {
 			n++
 		}
 	}

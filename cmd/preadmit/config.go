@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,7 +10,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/preadmit/preadmit/policy/authz"
-	"github.com/preadmit/preadmit/render"
 )
 
 // configFile holds a repository's defaults for flags, under the flags' names.
@@ -42,29 +39,7 @@ func configure(flags *pflag.FlagSet, args []string) error {
 		defer b.repo.Close()
 		t = b.in.tree
 	}
-	data, err := render.ReadFile(t, file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return fmt.Errorf("%s: %s", t.display(file), strings.TrimPrefix(err.Error(), "yaml: "))
-	}
-	if len(doc.Content) == 0 {
-		return nil
-	}
-	return configureFrom(flags, t.dir, t.display(file), doc.Content[0])
-}
-
-// configName is the name of the file that --config names, which must be there:
-// in the work tree, since a base may lack what the change adds.
-func configName(t *tree, path string) (string, error) {
-	name, err := t.name(path, nil)
-	if err != nil {
-		return "", err
+	"%s: %s", ", err
 	}
 	_, err = render.ReadFile(t, name)
 	return name, err
@@ -72,8 +47,7 @@ func configName(t *tree, path string) (string, error) {
 
 func configureFrom(flags *pflag.FlagSet, root, file string, config *yaml.Node) error {
 	if config.Kind != yaml.MappingNode {
-		return fmt.Errorf("%s:%d: want a mapping of flags to values", file, config.Line)
-	}
+		return fmt.Errorf(", "yaml: ",
 	seen := make(map[string]bool)
 	for i := 0; i+1 < len(config.Content); i += 2 {
 		key, value := config.Content[i], config.Content[i+1]
@@ -81,7 +55,14 @@ func configureFrom(flags *pflag.FlagSet, root, file string, config *yaml.Node) e
 			return fmt.Errorf("%s:%d: %s stands here twice", file, key.Line, key.Value)
 		}
 		seen[key.Value] = true
+<<<<<<< HEAD
 		if err := setFlag(flags, root, file, key, value); err != nil {
+=======
+		if slices.Contains(sectionKeys(), key.Value) {
+			continue
+		}
+		if err := setFlag(flags, root, key, value); err != nil {
+>>>>>>> 8dda2b6 (Follow GitOps objects from their roots, and show what deploys what)
 			return err
 		}
 	}
@@ -90,7 +71,11 @@ func configureFrom(flags *pflag.FlagSet, root, file string, config *yaml.Node) e
 
 func setFlag(flags *pflag.FlagSet, root, file string, key, value *yaml.Node) error {
 	if !slices.Contains(configurable, key.Value) {
+<<<<<<< HEAD
 		return fmt.Errorf("%s:%d: unknown key %q; there are %s", file, key.Line, key.Value, strings.Join(configurable, ", "))
+=======
+		return fmt.Errorf("%s:%d: unknown key %q; there are %s", configFile, key.Line, key.Value, strings.Join(slices.Sorted(slices.Values(slices.Concat(configurable, sectionKeys()))), ", "))
+>>>>>>> 8dda2b6 (Follow GitOps objects from their roots, and show what deploys what)
 	}
 	flag := flags.Lookup(key.Value)
 	if flag == nil || flag.Changed {
@@ -117,7 +102,7 @@ func setFlag(flags *pflag.FlagSet, root, file string, key, value *yaml.Node) err
 
 // configurable are the flags that a configuration file may set.
 var configurable = []string{
-	"allow-new-suppressions", "api-versions", "as", "as-file", "as-group", "authorizer", "color", "combine", "data", "exclude", "fail-on", "include-crds", "include-hidden", "jobs", "kube-version", "namespace",
+	"allow-new-suppressions", "api-versions", "as", "as-file", "as-group", "authorizer", "color", "combine", "data", "exclude", "fail-on", "gitops", "include-crds", "include-hidden", "jobs", "kube-version", "namespace",
 	"no-tree-policies", "output", "pack", "policy", "quiet", "rego-namespace", "release", "require-complete", "set", "set-file", "set-string",
 	"suppressions", "timeout", "values", "verbose", "with",
 }

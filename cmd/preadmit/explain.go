@@ -412,7 +412,7 @@ func findObject(in *input, b *bench, ref objectRef, unit string) (*render.Object
 	var like []string
 	for _, o := range objects(in.head) {
 		switch {
-		case unit != "" && in.tree.display(o.Unit.Path) != strings.TrimSuffix(unit, "/"):
+		case unit != "" && in.tree.display(o.Unit.Identity()) != strings.TrimSuffix(unit, "/"):
 		case ref.means(o, b.chain.Kinds.Resource(o.GroupVersionKind()), namespace(o)):
 			found = append(found, o)
 		case o.Key().Name == ref.name || strings.EqualFold(o.GetKind(), ref.kind):
@@ -469,7 +469,7 @@ func (e *severalObjects) list(w io.Writer) {
 func newSeveral(in *input, ref objectRef, found []*render.Object, namespace func(*render.Object) string) error {
 	e := &severalObjects{ref: ref.text}
 	for _, o := range found {
-		line := refText(o, namespace(o)) + " in unit " + in.tree.display(o.Unit.Path)
+		line := refText(o, namespace(o)) + " in unit " + in.tree.display(o.Unit.Identity())
 		if at := o.At(""); len(at) > 0 {
 			s := at[0].Span
 			s.File = in.tree.display(s.File)

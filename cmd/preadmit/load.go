@@ -26,19 +26,26 @@ func renderers() []render.Renderer {
 	}
 }
 
+// resolvers is the one list of what GitOps objects are followed.
+func resolvers() []render.Resolver {
+	return nil
+}
+
 // An input is everything a run has rendered.
 type input struct {
-	tree    *tree
-	stdin   io.Reader
-	head    []*render.Unit // what is judged
-	judges  []*render.Unit // from --policy
-	modules []rego.Module  // from --policy
-	data    []rego.Document
-	context []*render.Unit // from --with
-	graph   *cache.Graph   // nil where nothing is kept between runs
-	skipped []render.Skipped
-	found   []policy.Result // what went wrong on the way
-	notes   []string
+	tree     *tree
+	stdin    io.Reader
+	head     []*render.Unit     // what is judged
+	clusters []render.Cluster   // that are declared
+	deployed *render.Deployment // by GitOps objects; without units where there are none
+	judges   []*render.Unit     // from --policy
+	modules  []rego.Module      // from --policy
+	data     []rego.Document
+	context  []*render.Unit // from --with
+	graph    *cache.Graph   // nil where nothing is kept between runs
+	skipped  []render.Skipped
+	found    []policy.Result // what went wrong on the way
+	notes    []string
 }
 
 // load renders what the command line names.
@@ -53,7 +60,7 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 	if err := o.remembering.open(ctx, t); err != nil {
 		return nil, err
 	}
-	t.paired = o.base != ""
+	t.paired, o.sections = o.base != "", nil
 	in, err := loadFrom(ctx, o, t, args, stdin)
 	if err != nil {
 		return nil, err
@@ -70,10 +77,6 @@ func loadFrom(ctx context.Context, o *checkOptions, t *tree, args []string, stdi
 	in := &input{tree: t, stdin: stdin}
 	l := loader{in: in, stdin: stdin, sources: &o.sources}
 	l.graph, in.graph = o.graph(t, args)
-	var err error
-	if in.head, err = l.render(ctx, args); err != nil {
-		return nil, err
-	}
 	if err := l.rego(o); err != nil {
 		return nil, err
 	}
@@ -92,9 +95,11 @@ func loadFrom(ctx context.Context, o *checkOptions, t *tree, args []string, stdi
 	if err != nil {
 		return nil, err
 	}
-	in.context, err = l.render(ctx, with)
+	if in.context, err = l.render(ctx, with); err != nil {
+		return nil, err
+	}
 	in.context = append(in.context, clusters...)
-	return in, err
+	return in, l.deployed(ctx, o, args)
 }
 
 type loader struct {
@@ -104,7 +109,19 @@ type loader struct {
 	sources *sources
 }
 
+// render renders paths of the command line.
 func (l *loader) render(ctx context.Context, paths []string) ([]*render.Unit, error) {
+	sources, err := l.discover(paths)
+	if err != nil {
+		return nil, err
+	}
+	units, err := l.renderSources(ctx, sources)
+	l.complain(units)
+	return units, err
+}
+
+// discover finds the sources at paths of the command line.
+func (l *loader) discover(paths []string) ([]render.Source, error) {
 	if len(paths) == 0 {
 		return nil, nil
 	}
@@ -122,18 +139,22 @@ func (l *loader) render(ctx context.Context, paths []string) ([]*render.Unit, er
 	}
 	l.in.skipped = append(l.in.skipped, found.Skipped...)
 	l.in.found = append(l.in.found, policy.Errors(policy.EngineRender, nil, found.Err)...)
-	if err := l.sources.apply(l.in.tree, l.stdin, found.Sources); err != nil {
-		return nil, err
+	return found.Sources, l.sources.apply(l.in.tree, l.stdin, found.Sources)
+}
+
+func (l *loader) renderSources(ctx context.Context, srcs []render.Source) ([]*render.Unit, error) {
+	if len(srcs) == 0 {
+		return nil, nil
 	}
-	l.sources.progress.expect(len(found.Sources))
-	units, err := l.graph.Render(ctx, found.Sources...)
-	if err != nil {
-		return nil, err
-	}
+	l.sources.progress.expect(len(srcs))
+	return l.graph.Render(ctx, srcs...)
+}
+
+// complain notes what went wrong in rendering units.
+func (l *loader) complain(units []*render.Unit) {
 	for _, u := range units {
 		l.in.found = append(l.in.found, policy.Errors(policy.EngineRender, u, u.Err)...)
 	}
-	return units, nil
 }
 
 // holdPolicies says that a path given for its policies has none: silence would

@@ -71,6 +71,7 @@ func newRootCommand(code *int) *cobra.Command {
 		newCheckCommand(code),
 		newBaselineCommand(code),
 		newRenderCommand(code),
+		newGraphCommand(code),
 		newTriageCommand(code),
 		newConvertCommand(),
 		newExplainCommand(code),

@@ -29,7 +29,7 @@ func standIns(head []*render.Object) []string {
 	for _, o := range head {
 		for _, a := range o.Assumed {
 			if strings.HasPrefix(a, "template uses ") {
-				units[a] = append(units[a], o.Unit.Path)
+				units[a] = append(units[a], o.Unit.Identity())
 			}
 		}
 	}

@@ -26,7 +26,10 @@ type sources struct {
 	kubeVersion string
 	apiVersions []string
 
-	selection render.Selection
+	selection    render.Selection
+	gitops       gitopsMode
+	clusters     []string // that are looked at; none is all
+	repositories []string // other names of this repository
 
 	jobs    int
 	timeout time.Duration
@@ -50,6 +53,10 @@ func (o *sources) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.apiVersions, "api-versions", nil, "API versions for charts' capabilities, `LIST`")
 	f.StringArrayVar(&o.selection.Exclude, "exclude", nil, "leave out what lies at paths that match `GLOB`, from the repository's root: * within a name, ** across (repeatable)")
 	f.BoolVar(&o.selection.Hidden, "include-hidden", false, "check also what lies in hidden directories and in fixtures of test suites")
+	o.gitops = gitopsAuto
+	f.Var(&o.gitops, "gitops", "follow Argo CD and Flux objects: auto, only (leave out what none of them deploys) or off")
+	f.StringArrayVar(&o.clusters, "cluster", nil, "look only at what is deployed to the cluster `NAME` (repeatable)")
+	f.StringArrayVar(&o.repositories, "repository", nil, "another `URL` of this repository, beside that of its remote origin (repeatable)")
 	f.IntVarP(&o.jobs, "jobs", "j", 0, "how many `N` units and objects at once (default: the number of processors)")
 	f.StringVar(&o.config, "config", "", "defaults for flags, a `FILE` (default: "+configFile+", if there is one); with --base as it is there")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "end the run after this `DURATION`")
@@ -138,6 +145,26 @@ func (f *failOn) Set(s string) error {
 		return fmt.Errorf("%q is none of deny, warn, audit, never", s)
 	}
 	*f = failOn(s)
+	return nil
+}
+
+// gitopsMode is the value of --gitops.
+type gitopsMode string
+
+const (
+	gitopsAuto gitopsMode = "auto"
+	gitopsOnly gitopsMode = "only"
+	gitopsOff  gitopsMode = "off"
+)
+
+func (m *gitopsMode) String() string { return string(*m) }
+func (m *gitopsMode) Type() string   { return "MODE" }
+
+func (m *gitopsMode) Set(s string) error {
+	if !slices.Contains([]gitopsMode{gitopsAuto, gitopsOnly, gitopsOff}, gitopsMode(s)) {
+		return fmt.Errorf("%q is none of auto, only, off", s)
+	}
+	*m = gitopsMode(s)
 	return nil
 }
 

@@ -130,7 +130,7 @@ func coarse(in *input) []string {
 		for _, o := range u.Objects {
 			fields(o.Object, "", func(pointer string, v any) {
 				if at := o.At(pointer); pointer != "" && isScalar(v) && len(at) > 0 && at[0].Line == 0 {
-					counts[place{in.tree.display(u.Path), in.tree.display(at[0].File)}]++
+					counts[place{in.tree.display(u.Identity()), in.tree.display(at[0].File)}]++
 				}
 			})
 		}

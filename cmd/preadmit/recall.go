@@ -152,7 +152,7 @@ func (r *recollection) sum(objects []member) string {
 		e.Value(o.Object.Object)
 		e.Strings(o.Assumed)
 		if u := o.Unit; u != nil {
-			e.Strings([]string{u.Path, u.Kind, u.Namespace, u.Cluster})
+			e.Strings([]string{u.Identity(), u.Path, u.Kind, u.Namespace, u.Cluster})
 		}
 	}
 	data, err := e.Data()

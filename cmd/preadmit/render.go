@@ -125,7 +125,7 @@ func printYAML(w io.Writer, in *input, origins bool) error {
 			if err != nil {
 				return err
 			}
-			head := fmt.Sprintf("---\n# %s %s\n%s", u.Kind, plain(in.tree.display(u.Path)), sourceLine(in.tree, o))
+			head := fmt.Sprintf("---\n# %s %s\n%s", u.Kind, plain(in.tree.display(u.Identity())), sourceLine(in.tree, o))
 			if _, err := io.WriteString(w, head); err != nil {
 				return err
 			}
@@ -169,7 +169,7 @@ func printJSON(w io.Writer, in *input, stored *admitted, origins bool) error {
 	separator := "[\n"
 	for _, u := range in.head {
 		for _, o := range u.Objects {
-			r := renderedObject{Unit: in.tree.display(u.Path), Kind: u.Kind, Origins: displayed(in.tree, o.At("")), Assumed: o.Assumed, Object: o.Object, Stored: stored.tree(o)}
+			r := renderedObject{Unit: in.tree.display(u.Identity()), Kind: u.Kind, Origins: displayed(in.tree, o.At("")), Assumed: o.Assumed, Object: o.Object, Stored: stored.tree(o)}
 			if origins {
 				r.Fields = fieldOrigins(in.tree, o)
 			}

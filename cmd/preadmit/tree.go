@@ -9,7 +9,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -23,6 +25,8 @@ type tree struct {
 	root   *os.Root
 	files  fs.FS // of the repository: those in root, or in a revision
 	paired bool  // one of two to compare: a name may be missing that the other has
+
+	mu     sync.RWMutex
 	mounts []mount
 }
 
@@ -159,7 +163,7 @@ func (t *tree) name(p string, stdin io.Reader) (string, error) {
 	if rel, ok := within(t.dir, real); ok {
 		return rel, nil
 	}
-	for _, m := range t.mounts {
+	for _, m := range t.mounted() {
 		if rel, ok := within(m.dir, real); ok && m.dir != "" {
 			return path.Join(m.name, rel), nil
 		}
@@ -182,8 +186,37 @@ func (t *tree) mount(dir string) (mount, error) {
 		display = rel
 	}
 	m := mount{name: mountName(display), display: filepath.ToSlash(display), dir: dir, fs: newConfined(root)}
-	t.mounts = append(t.mounts, m)
+	t.add(m)
 	return m, nil
+}
+
+func (t *tree) add(m mount) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mounts = append(slices.Clip(t.mounts), m)
+}
+
+func (t *tree) mounted() []mount {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.mounts
+}
+
+// mountRevision makes the files of another revision of the repository visible,
+// and returns their name in the tree.
+func (t *tree) mountRevision(commit string, files fs.FS) string {
+	m := mount{name: path.Join(outside, "@"+commit[:12]), display: commit[:12] + ":", fs: files}
+	t.add(m)
+	return m.name
+}
+
+// shown is a name below the mount as reports show it. Those of a revision are
+// written as git does, commit:path.
+func (m *mount) shown(rest string) string {
+	if strings.HasSuffix(m.display, ":") {
+		return m.display + rest
+	}
+	return path.Join(m.display, rest)
 }
 
 // mountName is a name in the tree for a place outside: it depends on nothing
@@ -199,7 +232,7 @@ func mountName(display string) string {
 }
 
 func (t *tree) mountStdin(stdin io.Reader) (string, error) {
-	for _, m := range t.mounts {
+	for _, m := range t.mounted() {
 		if m.display == "-" {
 			return m.name, nil
 		}
@@ -213,18 +246,18 @@ func (t *tree) mountStdin(stdin io.Reader) (string, error) {
 		return "", errors.New("standard input: more than 10 MiB")
 	}
 	m := mount{name: mountName("stdin.yaml"), display: "-", fs: oneFile(data)}
-	t.mounts = append(t.mounts, m)
+	t.add(m)
 	return m.name, nil
 }
 
 // display gives a name in the tree as reports show it.
 func (t *tree) display(name string) string {
-	for _, m := range t.mounts {
+	for _, m := range t.mounted() {
 		if name == m.name {
 			return m.display
 		}
 		if rest, ok := strings.CutPrefix(name, m.name+"/"); ok {
-			return path.Join(m.display, rest)
+			return m.shown(rest)
 		}
 	}
 	return name
@@ -232,7 +265,11 @@ func (t *tree) display(name string) string {
 
 // displayIn is display for the names in a text.
 func (t *tree) displayIn(text string) string {
-	for _, m := range t.mounts {
+	for _, m := range t.mounted() {
+		if strings.HasSuffix(m.display, ":") {
+			text = strings.ReplaceAll(text, m.name+"/", m.display)
+			continue
+		}
 		text = strings.ReplaceAll(text, m.name, m.display)
 	}
 	return text
@@ -240,11 +277,11 @@ func (t *tree) displayIn(text string) string {
 
 // find is display's inverse.
 func (t *tree) find(display string) string {
-	for _, m := range t.mounts {
+	for _, m := range t.mounted() {
 		if display == m.display {
 			return m.name
 		}
-		if rest, ok := strings.CutPrefix(display, m.display+"/"); ok {
+		if rest, ok := strings.CutPrefix(display, m.shown("")); ok && (strings.HasSuffix(m.display, ":") || strings.HasPrefix(rest, "/")) {
 			return path.Join(m.name, rest)
 		}
 	}
@@ -255,7 +292,7 @@ func (t *tree) at(op, name string) (fs.FS, string, error) {
 	if !fs.ValidPath(name) {
 		return nil, "", &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
 	}
-	for _, m := range t.mounts {
+	for _, m := range t.mounted() {
 		if name == m.name {
 			return m.fs, ".", nil
 		}

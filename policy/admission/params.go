@@ -131,7 +131,7 @@ func (e *Engine) findParams(r *review, kind schema.GroupKind, namespace string, 
 type applier struct{ *render.Unit }
 
 func (a applier) applies(o *render.Object) bool {
-	return a.Unit != nil && o.Unit != nil && a.Path == o.Unit.Path && a.Cluster == o.Unit.Cluster
+	return a.Unit != nil && o.Unit != nil && a.Identity() == o.Unit.Identity() && a.Cluster == o.Unit.Cluster
 }
 
 func effectiveNamespace(o *render.Object) string {

@@ -243,3 +243,30 @@ func (r *Repository) parent(c *Commit, n int) (*Commit, error) {
 	}
 	return r.commit(c.parents[n-1])
 }
+
+// A Clone is what a repository says of where it comes from. What it does not
+// know is "".
+type Clone struct {
+	Origin  string // the URL of the remote "origin"
+	Branch  string // that is checked out
+	Default string // branch of the remote
+}
+
+// Clone returns where the repository was cloned from.
+func (r *Repository) Clone() Clone {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var c Clone
+	if config, err := r.store.Config(); err == nil {
+		if origin := config.Remotes["origin"]; origin != nil && len(origin.URLs) > 0 {
+			c.Origin = origin.URLs[0]
+		}
+	}
+	if head, err := r.store.Reference(plumbing.HEAD); err == nil && head.Type() == plumbing.SymbolicReference {
+		c.Branch = head.Target().Short()
+	}
+	if head, err := r.store.Reference("refs/remotes/origin/HEAD"); err == nil && head.Type() == plumbing.SymbolicReference {
+		c.Default = strings.TrimPrefix(head.Target().String(), "refs/remotes/origin/")
+	}
+	return c
+}

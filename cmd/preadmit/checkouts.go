@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/git"
+)
+
+// checkouts finds the files of the repositories and sources that GitOps
+// objects name. It implements render.Outside.
+type checkouts struct {
+	tree     *tree
+	graph    render.Graph
+	sections *sections
+	sources  []mountedSource // of the sections, in their order
+
+	names    map[string]bool // of this repository, normalised
+	branches map[string]bool // that the work tree stands for
+
+	mu        sync.Mutex
+	git       *git.Repository
+	gitErr    error
+	revisions map[string]string // directories in the tree by commit
+}
+
+type mountedSource struct {
+	sourceSection
+	url  string // normalised
+	root string // in the tree
+}
+
+// newCheckouts mounts the sources of the configuration and finds out which
+// repository the tree is.
+func newCheckouts(o *checkOptions, t *tree, s *sections, g render.Graph) (*checkouts, error) {
+	r := &checkouts{
+		tree: t, graph: g, sections: s,
+		names: make(map[string]bool), branches: map[string]bool{"": true, "head": true, "main": true, "master": true}, revisions: make(map[string]string),
+	}
+	for _, x := range s.Sources {
+		name, err := t.name(filepath.Join(t.dir, filepath.FromSlash(x.Path)), nil)
+		if err != nil {
+			return nil, configError(x.Line, "sources: %v", err)
+		}
+		r.sources = append(r.sources, mountedSource{x, normaliseURL(x.URL), name})
+	}
+	for _, name := range slices.Concat(s.Repository, o.repositories) {
+		r.names[normaliseURL(name)] = true
+	}
+	if r.git, r.gitErr = git.Open(t.dir); r.gitErr == nil {
+		r.cloned(r.git.Clone())
+	}
+	if o.base != "" {
+		r.branches[strings.ToLower(strings.TrimPrefix(o.base, "origin/"))] = true
+	}
+	return r, nil
+}
+
+// cloned takes what the clone says: its origin is this repository, its branch
+// and the default branch are the work tree.
+func (r *checkouts) cloned(c git.Clone) {
+	if c.Origin != "" {
+		r.names[normaliseURL(c.Origin)] = true
+	}
+	if c.Default != "" {
+		delete(r.branches, "main")
+		delete(r.branches, "master")
+	}
+	r.branches[strings.ToLower(c.Branch)], r.branches[strings.ToLower(c.Default)] = true, true
+}
+
+func (r *checkouts) close() {
+	if r.git != nil {
+		_ = r.git.Close()
+	}
+}
+
+var (
+	urlScheme = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://`)
+	urlUser   = regexp.MustCompile(`^[^/@]*@`)
+	urlPort   = regexp.MustCompile(`^([^/:]+):[0-9]+/`)
+	urlHost   = regexp.MustCompile(`^([^/:]+):/*`)
+)
+
+// normaliseURL returns the host and path of a repository's URL, so that all
+// ways to write it are equal.
+func normaliseURL(url string) string {
+	url = strings.ToLower(strings.TrimSpace(url))
+	url = urlScheme.ReplaceAllString(url, "")
+	url = urlUser.ReplaceAllString(url, "")
+	url = urlPort.ReplaceAllString(url, "$1/")
+	url = urlHost.ReplaceAllString(url, "$1/")
+	return strings.TrimSuffix(strings.TrimRight(url, "/"), ".git")
+}
+
+// Repository implements render.Outside. The URL "" is this repository.
+func (r *checkouts) Repository(url, revision string) (render.Repository, error) {
+	name := normaliseURL(url)
+	for _, s := range r.sources {
+		if s.URL != "" && s.url == name && (s.Revision == "" || s.Revision == revision) {
+			return render.Repository{FS: r.tree, Root: s.root}, nil
+		}
+	}
+	if url != "" && !r.names[name] {
+		return render.Repository{}, &render.Error{
+			Rule: "foreign-repository", Missing: true, Err: fmt.Errorf("%s is another repository, which is not here", url),
+			Hint: "check it out beside this one and name its folder under sources in " + configFile +
+				"; if it is this one, name it under repository there",
+		}
+	}
+	branch := strings.ToLower(strings.TrimPrefix(revision, "refs/heads/"))
+	if r.branches[branch] {
+		return render.Repository{FS: r.tree, Root: "."}, nil
+	}
+	root, err := r.revision(revision)
+	if err != nil {
+		return render.Repository{}, &render.Error{
+			Rule: "missing-revision", Missing: true, Err: fmt.Errorf("revision %q of this repository is not here: %w", revision, err),
+			Hint: "fetch it, such as `git fetch --depth 1 origin " + revision + "`",
+		}
+	}
+	return render.Repository{FS: r.tree, Root: root}, nil
+}
+
+// revision makes the files of a revision a directory of the tree.
+func (r *checkouts) revision(name string) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gitErr != nil {
+		return "", r.gitErr
+	}
+	commit, err := r.git.Resolve(name)
+	if err != nil {
+		if remote, remoteErr := r.git.Resolve("origin/" + strings.TrimPrefix(name, "refs/heads/")); remoteErr == nil {
+			commit, err = remote, nil
+		}
+	}
+	if err != nil {
+		return "", errors.Unwrap(err)
+	}
+	if root, ok := r.revisions[commit.Hash]; ok {
+		return root, nil
+	}
+	files, err := r.git.Tree(commit)
+	if err != nil {
+		return "", err
+	}
+	root := r.tree.mountRevision(commit.Hash, files)
+	r.revisions[commit.Hash] = root
+	return root, nil
+}
+
+// Source implements render.Outside.
+func (r *checkouts) Source(kind, namespace, name string) (render.Repository, bool) {
+	for _, s := range r.sources {
+		if s.Object == kind+"/"+namespace+"/"+name {
+			return render.Repository{FS: r.tree, Root: s.root}, true
+		}
+	}
+	return render.Repository{}, false
+}
+
+// Params implements render.Outside.
+func (r *checkouts) Params(namespace, name string) ([]map[string]any, bool) {
+	for _, g := range r.sections.Generators {
+		if g.ApplicationSet == namespace+"/"+name {
+			return g.Params, true
+		}
+	}
+	return nil, false
+}
+
+// Render implements render.Outside.
+func (r *checkouts) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
+	return r.graph.Objects(ctx, src)
+}

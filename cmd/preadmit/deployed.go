@@ -1,0 +1,374 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A deployer finds out what is deployed: by GitOps objects, by what the
+// configuration declares, else by the paths alone.
+type deployer struct {
+	*loader
+	o        *checkOptions
+	sections *sections
+	declared []*render.Unit // that are judged
+	present  []*render.Unit // on the cluster without being judged
+	found    []*render.Unit // at the paths
+}
+
+// deployed puts into the input what is judged.
+func (l *loader) deployed(ctx context.Context, o *checkOptions, args []string) error {
+	s, err := o.readSections(l.in.tree)
+	if err != nil {
+		return err
+	}
+	if err := s.hold(o.clusters); err != nil {
+		return err
+	}
+	l.in.clusters = s.clusters()
+	d := &deployer{loader: l, o: o, sections: s}
+	if err := d.declare(ctx); err != nil {
+		return err
+	}
+	if err := d.find(ctx, args); err != nil {
+		return err
+	}
+	return d.follow(ctx)
+}
+
+// hold holds that clusters which are asked for are declared, if any are.
+func (s *sections) hold(names []string) error {
+	var declared []string
+	for _, c := range s.Clusters {
+		declared = append(declared, c.Name)
+	}
+	for _, name := range names {
+		if len(declared) > 0 && !slices.Contains(declared, name) {
+			return fmt.Errorf("--cluster %q: no such cluster in %s; there are %s", name, configFile, strings.Join(declared, ", "))
+		}
+	}
+	return nil
+}
+
+// declare renders what the configuration declares.
+func (d *deployer) declare(ctx context.Context) error {
+	for _, c := range d.sections.Clusters {
+		if !d.o.looksAt(c.Name) {
+			continue
+		}
+		entry, err := d.renderAt(ctx, c.Line, c.Entry)
+		if err != nil {
+			return err
+		}
+		with, err := d.renderAt(ctx, c.Line, c.With)
+		if err != nil {
+			return err
+		}
+		onCluster(c.Name, entry, with)
+		d.declared = append(d.declared, entry...)
+		d.present = append(d.present, with...)
+	}
+	for _, x := range d.sections.Deployments {
+		units, err := d.deploy(ctx, x)
+		if err != nil {
+			return err
+		}
+		d.declared = append(d.declared, units...)
+	}
+	d.complain(d.present)
+	d.in.context = append(d.in.context, d.present...)
+	return nil
+}
+
+func onCluster(name string, lists ...[]*render.Unit) {
+	for _, u := range slices.Concat(lists...) {
+		u.Cluster = name
+	}
+}
+
+// looksAt reports whether a cluster is looked at.
+func (o *sources) looksAt(cluster string) bool {
+	return len(o.clusters) == 0 || slices.Contains(o.clusters, cluster)
+}
+
+// renderAt renders paths of the configuration, which count from the root.
+func (d *deployer) renderAt(ctx context.Context, line int, paths []string) ([]*render.Unit, error) {
+	srcs, err := d.sourcesAt(line, paths)
+	if err != nil {
+		return nil, err
+	}
+	return d.renderSources(ctx, srcs)
+}
+
+func (d *deployer) sourcesAt(line int, paths []string) ([]render.Source, error) {
+	rooted := make([]string, len(paths))
+	for i, p := range paths {
+		rooted[i] = filepath.Join(d.in.tree.dir, filepath.FromSlash(p))
+	}
+	srcs, err := d.discover(rooted)
+	if err != nil {
+		return nil, configError(line, "%v", err)
+	}
+	return srcs, nil
+}
+
+// deploy renders a deployment: each match of its path, once for each of its
+// values files.
+func (d *deployer) deploy(ctx context.Context, x deploymentSection) ([]*render.Unit, error) {
+	name := cmp.Or(x.Cluster, d.sections.home())
+	if !d.o.looksAt(name) {
+		return nil, nil
+	}
+	paths, err := d.glob(x)
+	if err != nil {
+		return nil, err
+	}
+	var all []*render.Unit
+	for _, p := range paths {
+		srcs, err := d.sourcesAt(x.Line, []string{p})
+		if err != nil {
+			return nil, err
+		}
+		srcs, ids, err := d.parameters(x, srcs, len(paths) > 1)
+		if err != nil {
+			return nil, err
+		}
+		units, err := d.renderSources(ctx, srcs)
+		if err != nil {
+			return nil, err
+		}
+		for i, u := range units {
+			u.ID, u.Cluster, u.State = ids[i], name, render.State(u.Status())
+			if u.Kind == "helm" {
+				u.Release = cmp.Or(u.Helm.ReleaseName, u.Name)
+			}
+		}
+		all = append(all, units...)
+	}
+	return all, nil
+}
+
+// glob lists the paths that a deployment's path matches.
+func (d *deployer) glob(x deploymentSection) ([]string, error) {
+	if !strings.ContainsAny(x.Path, "*?[") {
+		return []string{x.Path}, nil
+	}
+	paths, err := fs.Glob(d.in.tree, path.Clean(x.Path))
+	switch {
+	case err != nil:
+		return nil, configError(x.Line, "deployments: path %q: %v", x.Path, err)
+	case len(paths) == 0 && !d.in.tree.paired:
+		return nil, configError(x.Line, "deployments: nothing is at %s", x.Path)
+	}
+	return paths, nil
+}
+
+// parameters gives sources those of a deployment, and says what the unit of
+// each is called.
+func (d *deployer) parameters(x deploymentSection, srcs []render.Source, several bool) (all []render.Source, ids []string, err error) {
+	for _, src := range srcs {
+		src.Namespace = cmp.Or(x.Namespace, src.Namespace)
+		id := src.Path
+		if x.Name != "" {
+			id = x.Name
+			if several || len(srcs) > 1 {
+				id += "/" + src.Path
+			}
+		}
+		if src.Helm == nil || src.Kind != "helm" {
+			all, ids = append(all, src), append(ids, id)
+			continue
+		}
+		helm := *src.Helm
+		helm.ReleaseName = cmp.Or(x.Release, helm.ReleaseName)
+		helm.ValueFiles = slices.Concat(helm.ValueFiles, x.Values)
+		helm.KubeVersion = cmp.Or(helm.KubeVersion, d.sections.cluster(x.Cluster).KubeVersion)
+		helm.Set = slices.Concat(helm.Set, settings(x.Set))
+		src.Helm = &helm
+		if x.ValuesEach == "" {
+			all, ids = append(all, src), append(ids, id)
+			continue
+		}
+		each, err := fs.Glob(d.in.tree, path.Join(src.Path, x.ValuesEach))
+		if err != nil {
+			return nil, nil, configError(x.Line, "deployments: values-each: %v", err)
+		}
+		if len(each) == 0 {
+			all, ids = append(all, src), append(ids, id)
+		}
+		for _, file := range each {
+			one, h := src, helm
+			h.ValueFiles = append(slices.Clone(helm.ValueFiles), file)
+			one.Helm = &h
+			all, ids = append(all, one), append(ids, id+":"+path.Base(file))
+		}
+	}
+	return all, ids, nil
+}
+
+// settings are the values of a deployment's set as --set has them.
+func settings(set map[string]any) []string {
+	var all []string
+	for key, v := range set {
+		all = append(all, key+"="+strings.NewReplacer(`\`, `\\`, ",", `\,`).Replace(fmt.Sprint(v)))
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (s *sections) cluster(name string) clusterSection {
+	for _, c := range s.Clusters {
+		if c.Name == name || name == "" && len(s.Clusters) == 1 {
+			return c
+		}
+	}
+	return clusterSection{}
+}
+
+// find renders the paths of the command line. Where the configuration says
+// where to begin and nothing else counts, the tree is not looked at.
+func (d *deployer) find(ctx context.Context, args []string) error {
+	if d.o.gitops == gitopsOnly && d.sections.declaresRoots() {
+		return nil
+	}
+	srcs, err := d.discover(args)
+	if err != nil {
+		return err
+	}
+	taken := make(map[string]bool)
+	for _, u := range d.declared {
+		taken[u.Path] = true
+	}
+	srcs = slices.DeleteFunc(srcs, func(s render.Source) bool { return taken[s.Path] })
+	if d.found, err = d.renderSources(ctx, srcs); err != nil {
+		return err
+	}
+	onCluster(d.sections.home(), d.found)
+	return nil
+}
+
+// follow follows the GitOps objects among what is rendered, and puts together
+// what is judged.
+func (d *deployer) follow(ctx context.Context) error {
+	f := render.Follower{Clusters: d.sections.clusters()}
+	if d.o.gitops != gitopsOff {
+		f.Resolvers = resolvers()
+		outside, err := newCheckouts(d.o, d.in.tree, d.sections, render.Graph{Renderers: d.o.progress.renderers(renderers())})
+		if err != nil {
+			return err
+		}
+		defer outside.close()
+		f.Outside = outside
+	}
+	var err error
+	present := slices.Concat(d.declared, d.present, d.given())
+	if d.in.deployed, err = f.Follow(ctx, present, d.found); err != nil {
+		return err
+	}
+	d.in.found = append(d.in.found, policy.Errors(policy.EngineRender, nil, d.in.deployed.Err)...)
+	d.in.head = d.units()
+	d.complain(d.in.head)
+	return nil
+}
+
+// given are the units of --with as they are on the cluster. Those that are on
+// every cluster can't be told by their lookups.
+func (d *deployer) given() []*render.Unit {
+	var all []*render.Unit
+	for _, u := range d.in.context {
+		if u.Cluster == "" && !slices.Contains(d.present, u) {
+			all = append(all, u)
+		}
+	}
+	onCluster(d.sections.home(), all)
+	return all
+}
+
+// units are what is judged: what objects make, what is declared, and what is
+// found that neither takes in.
+func (d *deployer) units() []*render.Unit {
+	made := d.in.deployed.Units
+	opened := make(map[string]bool)
+	for _, names := range d.in.deployed.Reads {
+		for _, name := range names {
+			opened[name] = true
+		}
+	}
+	all := slices.Clone(made)
+	for _, u := range d.declared {
+		if u.ID != "" || !reached(opened, u) {
+			all = append(all, u)
+		}
+	}
+	for _, u := range d.found {
+		switch {
+		case len(made) == 0:
+		case reached(opened, u):
+			continue
+		case !d.in.deployed.Roots[u]:
+			if d.o.gitops == gitopsOnly {
+				continue
+			}
+			u.State = render.Unreached
+		}
+		all = append(all, u)
+	}
+	all = slices.DeleteFunc(all, func(u *render.Unit) bool { return !d.o.looksAt(u.Cluster) && u.Cluster != "" })
+	slices.SortStableFunc(all, func(a, b *render.Unit) int {
+		return cmp.Or(strings.Compare(a.Identity(), b.Identity()), strings.Compare(a.Kind, b.Kind))
+	})
+	return all
+}
+
+// reached reports whether one of the files that were opened is that of the unit
+// itself.
+func reached(opened map[string]bool, u *render.Unit) bool {
+	switch {
+	case u.Kind == "helm" && !strings.HasSuffix(u.Path, "gz"):
+		return opened[path.Join(u.Path, "Chart.yaml")]
+	case u.Kind == "kustomize":
+		return slices.ContainsFunc([]string{"kustomization.yaml", "kustomization.yml", "Kustomization"}, func(name string) bool {
+			return opened[path.Join(u.Path, name)]
+		})
+	}
+	return opened[u.Path]
+}
+
+// readSections reads the sections of the configuration: those of the base where
+// there is one, since a change does not choose how it is judged.
+func (o *checkOptions) readSections(t *tree) (*sections, error) {
+	if o.sections != nil {
+		return o.sections, nil
+	}
+	if o.base != "" {
+		b, err := openBase(t, o.base)
+		if err != nil {
+			return nil, err
+		}
+		defer b.repo.Close()
+		t = b.in.tree
+	}
+	s, err := readSections(t)
+	o.sections = s
+	return s, err
+}
+
+// unreached are the units that nothing found in the tree deploys.
+func (in *input) unreached() map[string]bool {
+	all := make(map[string]bool)
+	for _, u := range in.head {
+		if u.State == render.Unreached {
+			all[u.Identity()] = true
+		}
+	}
+	return all
+}

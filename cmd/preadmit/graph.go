@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
+)
+
+func newGraphCommand(code *int) *cobra.Command {
+	var o checkOptions
+	var format string
+	cmd := &cobra.Command{
+		Use:   "graph [PATH ...]",
+		Short: "Show what deploys what, on which cluster",
+		Long: `Show the units that Argo CD and Flux objects at each PATH (default: the current
+directory) deploy, with the objects that make them, and what nothing deploys.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := configure(without(cmd.Flags(), "output"), args); err != nil {
+				return err
+			}
+			c, err := runGraph(cmd.Context(), &o, format, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			*code = c
+			return err
+		},
+	}
+	o.sources.addFlags(cmd.Flags())
+	o.judges.addFlags(cmd.Flags())
+	o.asking.addFlags(cmd.Flags())
+	o.comparing.addFlags(cmd.Flags())
+	cmd.Flags().StringVarP(&format, "output", "o", "text", "`FORMAT`: text, json, dot or mermaid")
+	return cmd
+}
+
+// graphFormats are the ways to write a graph.
+var graphFormats = map[string]func(w io.Writer, g *graphOutput) error{
+	"text": writeGraphText, "json": writeGraphJSON, "dot": writeGraphDot, "mermaid": writeGraphMermaid,
+}
+
+func runGraph(ctx context.Context, o *checkOptions, format string, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+	write := graphFormats[format]
+	if write == nil {
+		return 0, fmt.Errorf("--output %q: no such format; there are text, json, dot, mermaid", format)
+	}
+	o.policies, o.base = nil, ""
+	o.start()
+	ctx, cancel := bounded(ctx, o.timeout, stderr)
+	defer cancel()
+	in, err := load(ctx, o, args, stdin)
+	if err != nil {
+		return 0, timedOut(ctx, err)
+	}
+	g := newGraphOutput(in)
+	w := bufio.NewWriter(stdout)
+	if err := write(w, g); err != nil {
+		return 0, brokenPipe(err)
+	}
+	if err := brokenPipe(w.Flush()); err != nil {
+		return 0, err
+	}
+	for _, u := range g.Units {
+		if u.Status == string(render.Failed) || u.Status == string(render.NotRendered) || u.Status == string(render.Foreign) {
+			return exitIncomplete, nil
+		}
+	}
+	return exitOK, nil
+}
+
+// A graphOutput is the JSON of preadmit graph.
+type graphOutput struct {
+	Schema    string         `json:"schema"`
+	Clusters  []graphCluster `json:"clusters"`
+	Units     []graphUnit    `json:"units"`
+	Documents map[string]int `json:"documents"`
+
+	summary report.Summary
+}
+
+type graphCluster struct {
+	Name   string `json:"name"`
+	Server string `json:"server"`
+}
+
+type graphUnit struct {
+	report.Unit
+	Release string         `json:"release"`
+	Values  map[string]any `json:"values,omitempty"`
+	Origin  render.Span    `json:"origin"`
+}
+
+func newGraphOutput(in *input) *graphOutput {
+	g := &graphOutput{Schema: "preadmit.graph/v1", Clusters: []graphCluster{}, Units: []graphUnit{}, Documents: make(map[string]int)}
+	for _, name := range documentKinds {
+		g.Documents[name] = 0
+	}
+	servers := make(map[string]string)
+	for _, c := range in.clusters {
+		servers[c.Name] = c.Server
+	}
+	for _, u := range in.head {
+		if _, ok := servers[u.Cluster]; !ok {
+			servers[u.Cluster] = ""
+		}
+		x := graphUnit{Unit: report.NewUnit(u), Release: u.Release, Values: u.Values, Origin: u.Origin.Span}
+		x.ID, x.Path, x.Owner = in.tree.display(x.ID), in.tree.display(x.Path), in.tree.display(x.Owner)
+		x.Reason, x.Origin.File = in.tree.displayIn(x.Reason), in.tree.display(x.Origin.File)
+		g.Units = append(g.Units, x)
+	}
+	g.summary = report.New(report.Tool{}, in.head, nil, nil).Summary
+	for name, server := range servers {
+		g.Clusters = append(g.Clusters, graphCluster{name, server})
+	}
+	slices.SortFunc(g.Clusters, func(a, b graphCluster) int { return strings.Compare(a.Name, b.Name) })
+	return g
+}
+
+// documentKinds are what becomes of a YAML document in the tree.
+var documentKinds = []string{"rendered", "data", "in-chart", "unused", "local-config", "deleted", "excluded", "fixture", "template"}
+
+func writeGraphJSON(w io.Writer, g *graphOutput) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	return e.Encode(g)
+}
+
+// children are the units by the ID of their owner; those whose owner is none of
+// the units are under "".
+func (g *graphOutput) children() map[string][]*graphUnit {
+	known := make(map[string]bool)
+	for _, u := range g.Units {
+		known[u.ID] = true
+	}
+	children := make(map[string][]*graphUnit)
+	for i := range g.Units {
+		u := &g.Units[i]
+		owner := u.Owner
+		if owner == u.ID || !known[owner] {
+			owner = ""
+		}
+		children[owner] = append(children[owner], u)
+	}
+	return children
+}
+
+func writeGraphText(w io.Writer, g *graphOutput) error {
+	fmt.Fprintln(w, g.summary.Completeness())
+	t := &graphText{w: w, children: g.children(), done: make(map[string]bool)}
+	for _, u := range t.children[""] {
+		if u.Status != string(render.Unreached) {
+			t.unit(u, 0)
+		}
+	}
+	for i := range g.Units { // which only make each other
+		if u := &g.Units[i]; u.Status != string(render.Unreached) {
+			t.unit(u, 0)
+		}
+	}
+	if g.summary.Unreached > 0 {
+		fmt.Fprintln(w, "nothing found here deploys:")
+		for i := range g.Units {
+			if u := &g.Units[i]; u.Status == string(render.Unreached) {
+				t.unit(u, 1)
+			}
+		}
+	}
+	return nil
+}
+
+type graphText struct {
+	w        io.Writer
+	children map[string][]*graphUnit
+	done     map[string]bool
+}
+
+func (t *graphText) unit(u *graphUnit, depth int) {
+	if t.done[u.ID] {
+		return
+	}
+	t.done[u.ID] = true
+	where := ""
+	if u.Path != u.ID && u.Path != "" {
+		where = "  " + u.Path
+	}
+	state := plural(u.Objects, "object")
+	if u.Status != string(render.Rendered) && u.Status != string(render.Unreached) {
+		state = cmp.Or(strings.ReplaceAll(u.Status, "-", " "), state)
+	}
+	if u.Reason != "" {
+		state += ": " + u.Reason
+	}
+	fmt.Fprintf(t.w, "%s%s%s  %s\n", strings.Repeat("  ", depth), plain(u.ID), plain(where), plain(state))
+	for _, c := range t.children[u.ID] {
+		t.unit(c, depth+1)
+	}
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+// label is what a drawing says of a unit.
+func (u *graphUnit) label() string {
+	if u.Status == string(render.Rendered) {
+		return u.ID + " (" + plural(u.Objects, "object") + ")"
+	}
+	return u.ID + " (" + strings.ReplaceAll(u.Status, "-", " ") + ")"
+}
+
+func writeGraphDot(w io.Writer, g *graphOutput) error {
+	fmt.Fprintln(w, "digraph preadmit {")
+	fmt.Fprintln(w, "  rankdir=LR; node [shape=box];")
+	for i := range g.Units {
+		u := &g.Units[i]
+		fmt.Fprintf(w, "  n%d [label=%s];\n", i, dotQuoted(u.label()))
+	}
+	g.edges(func(from, to int) { fmt.Fprintf(w, "  n%d -> n%d;\n", from, to) })
+	_, err := fmt.Fprintln(w, "}")
+	return err
+}
+
+func dotQuoted(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(plain(s)) + `"`
+}
+
+func writeGraphMermaid(w io.Writer, g *graphOutput) error {
+	_, err := fmt.Fprintln(w, "graph LR")
+	for i := range g.Units {
+		fmt.Fprintf(w, "  n%d[\"%s\"]\n", i, mermaidEscaped.Replace(plain(g.Units[i].label())))
+	}
+	g.edges(func(from, to int) { fmt.Fprintf(w, "  n%d --> n%d\n", from, to) })
+	return err
+}
+
+var mermaidEscaped = strings.NewReplacer(`"`, "#quot;", "<", "#lt;", ">", "#gt;", "#", "#35;")
+
+// edges calls f for each unit that another one makes, by their indices.
+func (g *graphOutput) edges(f func(from, to int)) {
+	index := make(map[string]int)
+	for i, u := range g.Units {
+		index[u.ID] = i
+	}
+	for i, u := range g.Units {
+		if from, ok := index[u.Owner]; ok && from != i {
+			f(from, i)
+		}
+	}
+}

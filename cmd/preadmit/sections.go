@@ -1,0 +1,297 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// sections are the parts of the configuration file that are not defaults for
+// flags: what is deployed, as far as the tree does not say it.
+type sections struct {
+	Repository  []string            `yaml:"repository"`
+	Clusters    []clusterSection    `yaml:"clusters"`
+	Deployments []deploymentSection `yaml:"deployments"`
+	Sources     []sourceSection     `yaml:"sources"`
+	Generators  []generatorSection  `yaml:"generators"`
+}
+
+// A clusterSection declares a cluster.
+type clusterSection struct {
+	Line          int                          `yaml:"-"`
+	Name          string                       `yaml:"name"`
+	Server        string                       `yaml:"server"`
+	Labels        map[string]string            `yaml:"labels"`
+	Annotations   map[string]string            `yaml:"annotations"`
+	Entry         []string                     `yaml:"entry"`
+	KubeVersion   string                       `yaml:"kube-version"`
+	APIVersions   []string                     `yaml:"api-versions"`
+	FluxVersion   string                       `yaml:"flux-version"`
+	ArgoCDVersion string                       `yaml:"argocd-version"`
+	With          []string                     `yaml:"with"`
+	Substitute    map[string]map[string]string `yaml:"substitute"`
+}
+
+// A deploymentSection declares what something else than a GitOps object deploys.
+type deploymentSection struct {
+	Line       int            `yaml:"-"`
+	Path       string         `yaml:"path"`
+	Name       string         `yaml:"name"`
+	Cluster    string         `yaml:"cluster"`
+	Namespace  string         `yaml:"namespace"`
+	Release    string         `yaml:"release"`
+	Values     []string       `yaml:"values"`
+	ValuesEach string         `yaml:"values-each"`
+	Set        map[string]any `yaml:"set"`
+}
+
+// A sourceSection says where a repository or source object has its files.
+type sourceSection struct {
+	Line     int    `yaml:"-"`
+	URL      string `yaml:"url"`
+	Revision string `yaml:"revision"`
+	Object   string `yaml:"object"`
+	Path     string `yaml:"path"`
+}
+
+// A generatorSection has the parameters of an ApplicationSet's generator that
+// asks something outside of git.
+type generatorSection struct {
+	Line           int              `yaml:"-"`
+	ApplicationSet string           `yaml:"applicationset"`
+	Params         []map[string]any `yaml:"params"`
+}
+
+// sectionKeys are the keys of sections in the configuration file.
+func sectionKeys() []string { return keysOf(reflect.TypeFor[sections]()) }
+
+// readConfig returns the mapping of a tree's configuration file, nil where it
+// has none.
+func readConfig(t *tree) (*yaml.Node, error) {
+	data, err := render.ReadFile(t, configFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, fmt.Errorf("%s: %s", configFile, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if len(doc.Content) == 0 {
+		return nil, nil
+	}
+	if config := doc.Content[0]; config.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("%s:%d: want a mapping of flags to values", configFile, config.Line)
+	}
+	return doc.Content[0], nil
+}
+
+// readSections returns the sections of a tree's configuration file.
+func readSections(t *tree) (*sections, error) {
+	config, err := readConfig(t)
+	s := &sections{}
+	if err != nil || config == nil {
+		return s, err
+	}
+	return s, s.decode(config)
+}
+
+func (s *sections) decode(config *yaml.Node) error {
+	own := *config
+	own.Content = nil
+	for i := 0; i+1 < len(config.Content); i += 2 {
+		if slices.Contains(sectionKeys(), config.Content[i].Value) {
+			own.Content = append(own.Content, config.Content[i], config.Content[i+1])
+		}
+	}
+	if err := decodeStrictly(&own, reflect.ValueOf(s).Elem(), ""); err != nil {
+		return err
+	}
+	return s.check()
+}
+
+// check holds what each entry has to have.
+func (s *sections) check() error {
+	names := make(map[string]bool)
+	for _, c := range s.Clusters {
+		switch {
+		case c.Name == "":
+			return configError(c.Line, "clusters: name is missing")
+		case strings.ContainsAny(c.Name, ":/"):
+			return configError(c.Line, "clusters: name %q has a colon or slash in it", c.Name)
+		case names[c.Name]:
+			return configError(c.Line, "clusters: there are two with the name %q", c.Name)
+		}
+		names[c.Name] = true
+		for _, p := range slices.Concat(c.Entry, c.With) {
+			if err := inRepository(c.Line, p); err != nil {
+				return err
+			}
+		}
+	}
+	for _, d := range s.Deployments {
+		if d.Path == "" {
+			return configError(d.Line, "deployments: path is missing")
+		}
+		if d.Cluster != "" && !names[d.Cluster] {
+			return configError(d.Line, "deployments: no cluster %q is declared under clusters", d.Cluster)
+		}
+		for _, p := range append([]string{d.Path, d.ValuesEach}, d.Values...) {
+			if err := inRepository(d.Line, p); err != nil {
+				return err
+			}
+		}
+	}
+	return s.checkSources()
+}
+
+func (s *sections) checkSources() error {
+	for _, x := range s.Sources {
+		switch {
+		case x.Path == "":
+			return configError(x.Line, "sources: path is missing")
+		case (x.URL == "") == (x.Object == ""):
+			return configError(x.Line, "sources: want either url or object")
+		case x.Object != "" && strings.Count(x.Object, "/") != 2:
+			return configError(x.Line, "sources: object %q: want KIND/NAMESPACE/NAME", x.Object)
+		}
+	}
+	for _, g := range s.Generators {
+		if strings.Count(g.ApplicationSet, "/") != 1 {
+			return configError(g.Line, "generators: applicationset %q: want NAMESPACE/NAME", g.ApplicationSet)
+		}
+	}
+	return nil
+}
+
+func inRepository(line int, p string) error {
+	if p != "" && !filepath.IsLocal(filepath.FromSlash(p)) && path.Clean(p) != "." {
+		return configError(line, "%q leads out of the repository", p)
+	}
+	return nil
+}
+
+func configError(line int, format string, args ...any) error {
+	return fmt.Errorf("%s:%d: %s", configFile, line, fmt.Sprintf(format, args...))
+}
+
+// decodeStrictly decodes a node, and refuses keys that the type does not have
+// and values of another type. at names the field in errors.
+func decodeStrictly(n *yaml.Node, to reflect.Value, at string) error {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	switch to.Kind() {
+	case reflect.Struct:
+		return decodeStruct(n, to, at)
+	case reflect.Slice:
+		if n.Kind != yaml.SequenceNode {
+			return configError(n.Line, "%s: want a list", at)
+		}
+		for _, item := range n.Content {
+			v := reflect.New(to.Type().Elem()).Elem()
+			if err := decodeStrictly(item, v, at); err != nil {
+				return err
+			}
+			to.Set(reflect.Append(to, v))
+		}
+		return nil
+	case reflect.Map:
+		if n.Kind != yaml.MappingNode {
+			return configError(n.Line, "%s: want a mapping", at)
+		}
+	case reflect.String:
+		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+			return configError(n.Line, "%s: want a text", at)
+		}
+		to.SetString(n.Value)
+		return nil
+	}
+	if err := n.Decode(to.Addr().Interface()); err != nil {
+		return configError(n.Line, "%s: %s", at, strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "yaml: ")), " "))
+	}
+	return nil
+}
+
+func decodeStruct(n *yaml.Node, to reflect.Value, at string) error {
+	if n.Kind != yaml.MappingNode {
+		return configError(n.Line, "%s: want a mapping", at)
+	}
+	if line := to.FieldByName("Line"); line.IsValid() {
+		line.SetInt(int64(n.Line))
+	}
+	seen := make(map[string]bool)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		field, ok := to.Type().FieldByNameFunc(func(name string) bool {
+			f, _ := to.Type().FieldByName(name)
+			return f.Tag.Get("yaml") == key.Value
+		})
+		name := strings.TrimPrefix(at+"."+key.Value, ".")
+		switch {
+		case !ok || key.Value == "-":
+			return configError(key.Line, "unknown key %q; there are %s", name, strings.Join(keysOf(to.Type()), ", "))
+		case seen[key.Value]:
+			return configError(key.Line, "%s stands here twice", name)
+		}
+		seen[key.Value] = true
+		if err := decodeStrictly(n.Content[i+1], to.FieldByIndex(field.Index), name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func keysOf(t reflect.Type) []string {
+	var keys []string
+	for i := range t.NumField() {
+		if key := t.Field(i).Tag.Get("yaml"); key != "-" {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// clusters are those that are declared, as resolvers know them.
+func (s *sections) clusters() []render.Cluster {
+	var all []render.Cluster
+	for _, c := range s.Clusters {
+		all = append(all, render.Cluster{
+			Name: c.Name, Server: c.Server, Labels: c.Labels, Annotations: c.Annotations,
+			KubeVersion: c.KubeVersion, APIVersions: c.APIVersions, FluxVersion: c.FluxVersion, ArgoCDVersion: c.ArgoCDVersion,
+			Substitute: c.Substitute,
+		})
+	}
+	return all
+}
+
+// home is the name of the cluster of what the tree does not say it of: the only
+// one, else that in which Argo CD is.
+func (s *sections) home() string {
+	if len(s.Clusters) == 1 {
+		return s.Clusters[0].Name
+	}
+	for _, c := range s.Clusters {
+		if c.Server == "https://kubernetes.default.svc" {
+			return c.Name
+		}
+	}
+	return ""
+}
+
+// declaresRoots reports whether the sections say where to begin.
+func (s *sections) declaresRoots() bool {
+	return len(s.Deployments) > 0 || slices.ContainsFunc(s.Clusters, func(c clusterSection) bool { return len(c.Entry)+len(c.With) > 0 })
+}

@@ -1,0 +1,643 @@
+package render
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Limits of what GitOps objects make.
+const (
+	maxMade     = 10_000 // units that objects make
+	maxChain    = 32     // units from a root down
+	maxResolves = 24     // of one object, until its answers no longer change
+)
+
+// A Follower follows GitOps objects to the units that their controllers deploy.
+type Follower struct {
+	Resolvers []Resolver
+	Clusters  []Cluster // that are declared
+	Outside   Outside
+}
+
+// Outside answers what a World is asked about everything but objects. It is
+// safe for concurrent use.
+type Outside interface {
+	Repository(url, revision string) (Repository, error)
+	Source(kind, namespace, name string) (Repository, bool)
+	Params(namespace, name string) (params []map[string]any, ok bool)
+	Render(ctx context.Context, src Source) ([]*Object, error)
+}
+
+// A Deployment is what GitOps objects deploy.
+type Deployment struct {
+	Units []*Unit // that objects make, by cluster and ID
+	// Roots are the units given that hold objects which nothing else makes.
+	Roots map[*Unit]bool
+	// Reads are the files that each unit's rendering opened.
+	Reads map[*Unit][]string
+	Err   error // joins *Error values that concern no single unit
+}
+
+// Follows reports whether a controller deploys something for o.
+func (f Follower) Follows(o *Object) bool { return f.resolver(o) != nil }
+
+func (f Follower) resolver(o *Object) Resolver {
+	for _, r := range f.Resolvers {
+		if r.Follows(o) {
+			return r
+		}
+	}
+	return nil
+}
+
+// Follow resolves the GitOps objects of declared and found, and those that they
+// make, until nothing new turns up. Objects of declared units are on the
+// cluster; those of found units are where nothing else answers a question. An
+// object that another one makes is resolved as that one makes it. The error is
+// for cancellation alone.
+func (f Follower) Follow(ctx context.Context, declared, found []*Unit) (*Deployment, error) {
+	w := &following{Follower: f, declared: declared, found: found, nodes: make(map[target]*maker)}
+	all := w.candidates()
+	if len(all) == 0 {
+		return &Deployment{}, nil
+	}
+	if err := w.settle(ctx, all); err != nil {
+		return nil, err
+	}
+	roots := w.unmade(all)
+	for {
+		if err := w.settle(ctx, roots); err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(all, func(c candidate) bool { return w.reached[c.target] == nil && !w.elsewhere(c) })
+		if i < 0 {
+			return w.deployment(roots), nil
+		}
+		roots = append(roots, all[i]) // objects that only make each other
+	}
+}
+
+// A target identifies an object on a cluster.
+type target struct {
+	cluster         string
+	kind            schema.GroupKind
+	namespace, name string
+}
+
+func targetOf(o *Object, cluster string) target {
+	t := target{cluster: cluster, kind: o.GroupVersionKind().GroupKind(), namespace: o.GetNamespace(), name: o.GetName()}
+	if t.namespace == "" {
+		t.namespace = defaultNamespace(o)
+	}
+	return t
+}
+
+// defaultNamespace is where an object without a namespace goes. Argo CD's own
+// objects are taken to be where Argo CD is.
+func defaultNamespace(o *Object) string {
+	switch {
+	case o.GroupVersionKind().Group == "argoproj.io":
+		return "argocd"
+	case o.Unit != nil && o.Unit.Namespace != "":
+		return o.Unit.Namespace
+	}
+	return "default"
+}
+
+func (t target) compare(o target) int {
+	return cmp.Or(strings.Compare(t.cluster, o.cluster), strings.Compare(t.kind.Group, o.kind.Group),
+		strings.Compare(t.kind.Kind, o.kind.Kind), strings.Compare(t.namespace, o.namespace), strings.Compare(t.name, o.name))
+}
+
+// id is the unit ID of what an object makes that no resolver got to see.
+func (t target) id() string {
+	kind := map[string]string{"Application": "argocd", "Kustomization": "flux"}[t.kind.Kind]
+	return cmp.Or(kind, strings.ToLower(t.kind.Kind)) + "/" + t.namespace + "/" + t.name
+}
+
+// A candidate is an object that is in the tree and may be a root.
+type candidate struct {
+	target
+	object *Object
+}
+
+// A maker is an object with the unit that it makes, a node of the graph.
+type maker struct {
+	target
+	object *Object
+	unit   *Unit // nil until the object is resolved
+	asked  *questions
+	reads  []string
+	turns  int
+}
+
+// following is one Follow at work.
+type following struct {
+	Follower
+	declared, found []*Unit
+	nodes           map[target]*maker // all that were resolved, also those that are not reached
+	reached         map[target]*reach
+	objects         *objectIndex
+	full            bool // more units than maxMade
+}
+
+// A reach is a node that roots lead to.
+type reach struct {
+	object *Object
+	depth  int
+	by     *maker   // nil for a root
+	others []*maker // that make the same object, apart from itself
+}
+
+// candidates lists the GitOps objects of the units given, each once.
+func (w *following) candidates() []candidate {
+	var all []candidate
+	seen := make(map[target]bool)
+	for _, u := range slices.Concat(w.declared, w.found) {
+		for _, o := range u.Objects {
+			c := candidate{targetOf(o, u.Cluster), o}
+			if o.GetName() == "" || seen[c.target] || !w.Follows(o) {
+				continue
+			}
+			seen[c.target] = true
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// unmade returns the candidates that no other object makes.
+func (w *following) unmade(all []candidate) []candidate {
+	return slices.DeleteFunc(slices.Clone(all), func(c candidate) bool {
+		r := w.reached[c.target]
+		return r.by != nil && r.by.target != c.target || w.elsewhere(c)
+	})
+}
+
+// elsewhere reports whether an object of which the tree does not say on which
+// cluster it is is made on a cluster that it does name.
+func (w *following) elsewhere(c candidate) bool {
+	if c.cluster != "" {
+		return false
+	}
+	for t, r := range w.reached {
+		same := t
+		same.cluster = ""
+		if t != c.target && same == c.target && r.by != nil && r.by.target != c.target {
+			return true
+		}
+	}
+	return false
+}
+
+// settle resolves what roots lead to until no answer changes any more.
+func (w *following) settle(ctx context.Context, roots []candidate) error {
+	for {
+		w.walk(roots)
+		w.objects = w.index()
+		todo := w.stale()
+		if len(todo) == 0 {
+			return nil
+		}
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(runtime.GOMAXPROCS(0))
+		for _, n := range todo {
+			group.Go(func() error {
+				w.resolve(ctx, n)
+				return ctx.Err()
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+	}
+}
+
+// walk finds what roots lead to by the units that are known. Of an object that
+// several make the one counts whose maker comes first.
+func (w *following) walk(roots []candidate) {
+	w.reached, w.full = make(map[target]*reach), false
+	var queue []target
+	for _, c := range roots {
+		w.reached[c.target] = &reach{object: c.object}
+		queue = append(queue, c.target)
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		n := w.nodes[queue[0]]
+		if n == nil || n.unit == nil {
+			continue
+		}
+		depth := w.reached[n.target].depth
+		for _, o := range n.unit.Objects {
+			if o.GetName() != "" && w.Follows(o) {
+				queue = w.make(queue, n, o, depth+1)
+			}
+		}
+	}
+}
+
+// make notes that a node makes an object, and puts new ones on the queue.
+func (w *following) make(queue []target, n *maker, o *Object, depth int) []target {
+	t := targetOf(o, n.unit.Cluster)
+	r := w.reached[t]
+	switch {
+	case r == nil && len(w.reached) >= maxMade:
+		w.full = true
+		return queue
+	case r == nil:
+		w.reached[t] = &reach{object: o, depth: depth, by: n}
+		return append(queue, t)
+	case r.by == n || slices.Contains(r.others, n):
+	case r.by == nil:
+		r.object, r.by = o, n
+	case n.target == t: // what others make counts before what it makes of itself
+	case r.by.target == t:
+		r.object, r.by = o, n
+	case n.compare(r.by.target) < 0:
+		r.others = append(r.others, r.by)
+		r.object, r.by = o, n
+	default:
+		r.others = append(r.others, n)
+	}
+	return queue
+}
+
+// stale lists the nodes to resolve, in order.
+func (w *following) stale() []*maker {
+	var todo []*maker
+	for t, r := range w.reached {
+		n := w.nodes[t]
+		if n == nil {
+			n = &maker{target: t}
+			w.nodes[t] = n
+		}
+		if n.unit != nil && sameObject(n.object, r.object) && !n.asked.changed(w.objects) {
+			continue
+		}
+		n.object = r.object
+		if w.bounded(n, r) {
+			todo = append(todo, n)
+		}
+	}
+	slices.SortFunc(todo, func(a, b *maker) int { return a.compare(b.target) })
+	return todo
+}
+
+// bounded reports whether a node may be resolved. If not it says why in the
+// node's unit.
+func (w *following) bounded(n *maker, r *reach) bool {
+	rule, why := "", error(nil)
+	switch {
+	case r.depth > maxChain:
+		rule, why = "too-deep", fmt.Errorf("%s %s is made by a chain of more than %d units, so what it deploys is not rendered", n.kind.Kind, n.name, maxChain)
+	case n.turns >= maxResolves:
+		rule, why = "unsettled", fmt.Errorf("what %s %s deploys changes what it is made from, again and again", n.kind.Kind, n.name)
+	default:
+		n.turns++
+		return true
+	}
+	n.unit = w.broken(n, rule, why)
+	n.asked = nil
+	return false
+}
+
+// broken is the unit of an object that can't be resolved.
+func (w *following) broken(n *maker, rule string, why error) *Unit {
+	u := &Unit{Source: Source{Kind: kindOf(n.kind)}, Name: n.name, Cluster: n.cluster, ID: n.id(), State: Failed}
+	e := &Error{Rule: rule, Err: why}
+	if at := n.object.At(""); len(at) > 0 {
+		e.Span = at[0].Span
+	}
+	u.Err = e
+	return u
+}
+
+func kindOf(kind schema.GroupKind) string {
+	if kind.Group == "argoproj.io" {
+		return "argocd"
+	}
+	return "flux"
+}
+
+// resolve asks a node's resolver what it deploys.
+func (w *following) resolve(ctx context.Context, n *maker) {
+	q := &questions{index: w.objects, objects: make(map[target]*Object), kinds: make(map[target][]*Object)}
+	reads := &readFiles{names: make(map[string]bool)}
+	c := w.cluster(n.cluster)
+	u := w.resolver(n.object).Resolve(ctx, n.object, NewWorld(c, w.Clusters, &answers{questions: q, Outside: w.Outside, reads: reads}))
+	u.ID = cmp.Or(u.ID, n.id())
+	u.Kind = cmp.Or(u.Kind, kindOf(n.kind))
+	u.Name = cmp.Or(u.Name, n.name)
+	u.Cluster = cmp.Or(u.Cluster, n.cluster)
+	u.Owner = n.object
+	if at := n.object.At(""); len(at) > 0 && u.Origin.File == "" {
+		u.Origin = at[0]
+	}
+	if u.State == "" && onlyForeign(u.Err) {
+		u.State = Foreign
+	}
+	if hard(u.Err) { // what is there of it is not what would be applied
+		u.Objects = nil
+	}
+	for _, o := range u.Objects {
+		o.Unit = u
+	}
+	u.Err = errors.Join(u.Err, u.check())
+	n.unit, n.asked, n.reads = u, q, reads.sorted()
+}
+
+func onlyForeign(err error) bool {
+	foreign := false
+	for _, e := range Errors(err) {
+		if !e.Warning {
+			if e.Rule != "foreign-repository" {
+				return false
+			}
+			foreign = true
+		}
+	}
+	return foreign
+}
+
+func (w *following) cluster(name string) Cluster {
+	for _, c := range w.Clusters {
+		if c.Name == name {
+			return c
+		}
+	}
+	return Cluster{Name: name}
+}
+
+// deployment is what was reached in the end.
+func (w *following) deployment(roots []candidate) *Deployment {
+	d := &Deployment{Roots: make(map[*Unit]bool), Reads: make(map[*Unit][]string)}
+	for _, c := range roots {
+		d.Roots[c.object.Unit] = true
+	}
+	nodes := make([]*maker, 0, len(w.reached))
+	for t := range w.reached {
+		nodes = append(nodes, w.nodes[t])
+	}
+	slices.SortFunc(nodes, func(a, b *maker) int { return a.compare(b.target) })
+	for _, n := range nodes {
+		r := w.reached[n.target]
+		n.unit.Owner = r.object
+		n.unit.Err = errors.Join(n.unit.Err, w.madeTwice(n, r))
+		d.Units = append(d.Units, n.unit)
+		d.Reads[n.unit] = n.reads
+	}
+	if w.full {
+		d.Err = &Error{Rule: "too-many-units", Err: fmt.Errorf("GitOps objects make more than %d units, the rest is not rendered", maxMade)}
+	}
+	if w.several(d.Units) {
+		for _, u := range d.Units {
+			u.ID = u.Cluster + ":" + u.ID
+		}
+	}
+	return d
+}
+
+// several reports whether units go to more than one cluster, or could.
+func (w *following) several(units []*Unit) bool {
+	names := make(map[string]bool)
+	for _, c := range w.Clusters {
+		names[c.Name] = true
+	}
+	for _, u := range units {
+		names[u.Cluster] = true
+	}
+	return len(names) > 1
+}
+
+// madeTwice warns of an object that several units make: they overwrite each
+// other's.
+func (w *following) madeTwice(n *maker, r *reach) error {
+	if len(r.others) == 0 {
+		return nil
+	}
+	slices.SortFunc(r.others, func(a, b *maker) int { return a.compare(b.target) })
+	var ids []string
+	for _, o := range r.others {
+		ids = append(ids, o.unit.ID)
+	}
+	e := &Error{Rule: "made-twice", Warning: true, Err: fmt.Errorf(
+		"%s %s is made by %s and by %s, which overwrite each other: it is resolved as the first makes it",
+		n.kind.Kind, n.name, r.by.unit.ID, strings.Join(ids, ", "))}
+	if at := r.object.At(""); len(at) > 0 {
+		e.Span = at[0].Span
+	}
+	return e
+}
+
+func sameObject(a, b *Object) bool {
+	return a == b || a != nil && b != nil && reflect.DeepEqual(a.Object, b.Object)
+}
+
+// answers is the World of one Resolve: it notes what is asked.
+type answers struct {
+	*questions
+	Outside
+	reads *readFiles
+}
+
+// Repository implements WorldAnswers.
+func (a *answers) Repository(url, revision string) (Repository, error) {
+	r, err := a.Outside.Repository(url, revision)
+	return a.reads.of(r), err
+}
+
+// Source implements WorldAnswers.
+func (a *answers) Source(kind, namespace, name string) (Repository, bool) {
+	r, ok := a.Outside.Source(kind, namespace, name)
+	return a.reads.of(r), ok
+}
+
+// questions are what one Resolve asked about objects, with the answers.
+type questions struct {
+	index *objectIndex
+
+	mu      sync.Mutex
+	objects map[target]*Object
+	kinds   map[target][]*Object
+}
+
+// Object implements WorldAnswers.
+func (q *questions) Object(cluster string, kind schema.GroupKind, namespace, name string) *Object {
+	t := target{cluster, kind, namespace, name}
+	o := q.index.object(t)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.objects[t] = o
+	return o
+}
+
+// Objects implements WorldAnswers.
+func (q *questions) Objects(cluster string, kind schema.GroupKind) []*Object {
+	t := target{cluster: cluster, kind: kind}
+	all := q.index.list(t)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.kinds[t] = all
+	return slices.Clone(all)
+}
+
+// changed reports whether one of the answers is another by now.
+func (q *questions) changed(now *objectIndex) bool {
+	if q == nil {
+		return false
+	}
+	for t, o := range q.objects {
+		if !sameObject(o, now.object(t)) {
+			return true
+		}
+	}
+	for t, all := range q.kinds {
+		if !slices.EqualFunc(all, now.list(t), sameObject) {
+			return true
+		}
+	}
+	return false
+}
+
+// An objectIndex finds objects on clusters.
+type objectIndex struct {
+	sure  map[target][]*Object // by cluster and kind: what units make, then what is declared
+	found map[target][]*Object // what is in the tree and may have been applied by hand
+}
+
+func (w *following) index() *objectIndex {
+	x := &objectIndex{sure: make(map[target][]*Object), found: make(map[target][]*Object)}
+	nodes := make([]*maker, 0, len(w.reached))
+	for t := range w.reached {
+		if n := w.nodes[t]; n != nil && n.unit != nil {
+			nodes = append(nodes, n)
+		}
+	}
+	slices.SortFunc(nodes, func(a, b *maker) int { return a.compare(b.target) })
+	for _, n := range nodes {
+		x.add(x.sure, n.unit)
+	}
+	for _, u := range w.declared {
+		x.add(x.sure, u)
+	}
+	for _, u := range w.found {
+		x.add(x.found, u)
+	}
+	for _, layer := range []map[target][]*Object{x.sure, x.found} {
+		for _, all := range layer {
+			slices.SortStableFunc(all, func(a, b *Object) int {
+				return cmp.Or(strings.Compare(targetOf(a, "").namespace, targetOf(b, "").namespace), strings.Compare(a.GetName(), b.GetName()))
+			})
+		}
+	}
+	return x
+}
+
+func (x *objectIndex) add(layer map[target][]*Object, u *Unit) {
+	for _, o := range u.Objects {
+		t := target{cluster: u.Cluster, kind: o.GroupVersionKind().GroupKind()}
+		layer[t] = append(layer[t], o)
+	}
+}
+
+func (t target) isOf(o *Object) bool {
+	return o.GetName() == t.name && (t.namespace == "" || targetOf(o, "").namespace == t.namespace)
+}
+
+// object returns the object of an identity. One that is only found in the tree
+// is taken if there is no other of its identity with another content.
+func (x *objectIndex) object(t target) *Object {
+	of := target{cluster: t.cluster, kind: t.kind}
+	if i := slices.IndexFunc(x.sure[of], t.isOf); i >= 0 {
+		return x.sure[of][i]
+	}
+	var found *Object
+	for _, o := range x.found[of] {
+		switch {
+		case !t.isOf(o):
+		case found == nil:
+			found = o
+		case !sameObject(found, o):
+			return nil
+		}
+	}
+	return found
+}
+
+// list returns the objects of a kind, each identity once.
+func (x *objectIndex) list(of target) []*Object {
+	var all []*Object
+	seen := make(map[target]bool)
+	for _, o := range slices.Concat(x.sure[of], x.found[of]) {
+		if t := targetOf(o, of.cluster); !seen[t] {
+			seen[t] = true
+			all = append(all, o)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *Object) int { return targetOf(a, "").compare(targetOf(b, "")) })
+	return all
+}
+
+// readFiles notes which files of a tree are opened.
+type readFiles struct {
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+func (r *readFiles) of(repository Repository) Repository {
+	if repository.FS != nil {
+		repository.FS = noted{repository.FS, r}
+	}
+	return repository
+}
+
+func (r *readFiles) sorted() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	names := make([]string, 0, len(r.names))
+	for name := range r.names {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// noted is a file system of which is noted what is opened.
+type noted struct {
+	fs.FS
+	reads *readFiles
+}
+
+// Open implements fs.FS.
+func (n noted) Open(name string) (fs.File, error) {
+	f, err := n.FS.Open(name)
+	if err == nil {
+		n.reads.mu.Lock()
+		n.reads.names[name] = true
+		n.reads.mu.Unlock()
+	}
+	return f, err
+}
+
+// Stat implements fs.StatFS.
+func (n noted) Stat(name string) (fs.FileInfo, error) { return fs.Stat(n.FS, name) }
+
+// Lstat implements fs.ReadLinkFS.
+func (n noted) Lstat(name string) (fs.FileInfo, error) { return fs.Lstat(n.FS, name) }
+
+// ReadLink implements fs.ReadLinkFS.
+func (n noted) ReadLink(name string) (string, error) { return fs.ReadLink(n.FS, name) }
+
+// ReadDir implements fs.ReadDirFS.
+func (n noted) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(n.FS, name) }
