@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"reflect"
 	"runtime"
 	"slices"
@@ -39,6 +40,12 @@ type Outside interface {
 	Render(ctx context.Context, src Source) ([]*Object, error)
 }
 
+// Reaches reports whether a source is rendered as a part of what GitOps objects
+// deploy.
+func (d *Deployment) Reaches(s *Source) bool {
+	return slices.ContainsFunc(s.files(), func(name string) bool { return d.opened[name] })
+}
+
 // A Deployment is what GitOps objects deploy.
 type Deployment struct {
 	Units []*Unit // that objects make, by cluster and ID
@@ -47,6 +54,8 @@ type Deployment struct {
 	// Reads are the files that each unit's rendering opened.
 	Reads map[*Unit][]string
 	Err   error // joins *Error values that concern no single unit
+
+	opened map[string]bool
 }
 
 // Follows reports whether a controller deploys something for o.
@@ -75,12 +84,14 @@ func (f Follower) Follow(ctx context.Context, declared, found []*Unit) (*Deploym
 	if err := w.settle(ctx, all); err != nil {
 		return nil, err
 	}
-	roots := w.unmade(all)
+	taken := w.taken()
+	roots := slices.DeleteFunc(slices.Clone(all), taken)
 	for {
 		if err := w.settle(ctx, roots); err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(all, func(c candidate) bool { return w.reached[c.target] == nil && !w.elsewhere(c) })
+		taken := w.taken()
+		i := slices.IndexFunc(all, func(c candidate) bool { return w.reached[c.target] == nil && !taken(c) })
 		if i < 0 {
 			return w.deployment(roots), nil
 		}
@@ -97,6 +108,9 @@ type target struct {
 
 func targetOf(o *Object, cluster string) target {
 	t := target{cluster: cluster, kind: o.GroupVersionKind().GroupKind(), namespace: o.GetNamespace(), name: o.GetName()}
+	if t.name == "" {
+		t.name = o.GetGenerateName()
+	}
 	if t.namespace == "" {
 		t.namespace = defaultNamespace(o)
 	}
@@ -167,7 +181,7 @@ func (w *following) candidates() []candidate {
 	for _, u := range slices.Concat(w.declared, w.found) {
 		for _, o := range u.Objects {
 			c := candidate{targetOf(o, u.Cluster), o}
-			if o.GetName() == "" || seen[c.target] || !w.Follows(o) {
+			if seen[c.target] || !w.Follows(o) {
 				continue
 			}
 			seen[c.target] = true
@@ -177,28 +191,39 @@ func (w *following) candidates() []candidate {
 	return all
 }
 
-// unmade returns the candidates that no other object makes.
-func (w *following) unmade(all []candidate) []candidate {
-	return slices.DeleteFunc(slices.Clone(all), func(c candidate) bool {
-		r := w.reached[c.target]
-		return r.by != nil && r.by.target != c.target || w.elsewhere(c)
-	})
-}
-
-// elsewhere reports whether an object of which the tree does not say on which
-// cluster it is is made on a cluster that it does name.
-func (w *following) elsewhere(c candidate) bool {
-	if c.cluster != "" {
-		return false
-	}
+// taken reports of a candidate whether something else deploys it: makes it, on
+// whatever cluster where the tree does not say on which it is, or renders the
+// source that holds it.
+func (w *following) taken() func(candidate) bool {
+	made := make(map[target]bool)
+	opened := make(map[string][]target)
 	for t, r := range w.reached {
-		same := t
-		same.cluster = ""
-		if t != c.target && same == c.target && r.by != nil && r.by.target != c.target {
-			return true
+		if r.by != nil && (r.by.target != t || len(r.others) > 0) {
+			made[t] = true
+			made[target{"", t.kind, t.namespace, t.name}] = true
+		}
+		n := w.nodes[t]
+		for _, name := range n.reads {
+			opened[name] = append(opened[name], n.target)
 		}
 	}
-	return false
+	return func(c candidate) bool {
+		return made[c.target] || c.object.Unit != nil && slices.ContainsFunc(c.object.Unit.files(), func(name string) bool {
+			return slices.ContainsFunc(opened[name], func(t target) bool { return t != c.target })
+		})
+	}
+}
+
+// files are the names of the files that make a source one of its kind: one that
+// opens them renders the source.
+func (s *Source) files() []string {
+	switch {
+	case s.Kind == "helm" && !strings.HasSuffix(s.Path, "gz"):
+		return []string{path.Join(s.Path, "Chart.yaml")}
+	case s.Kind == "kustomize":
+		return []string{path.Join(s.Path, "kustomization.yaml"), path.Join(s.Path, "kustomization.yml"), path.Join(s.Path, "Kustomization")}
+	}
+	return []string{s.Path}
 }
 
 // settle resolves what roots lead to until no answer changes any more.
@@ -240,7 +265,7 @@ func (w *following) walk(roots []candidate) {
 		}
 		depth := w.reached[n.target].depth
 		for _, o := range n.unit.Objects {
-			if o.GetName() != "" && w.Follows(o) {
+			if w.Follows(o) {
 				queue = w.make(queue, n, o, depth+1)
 			}
 		}
@@ -381,7 +406,7 @@ func (w *following) cluster(name string) Cluster {
 
 // deployment is what was reached in the end.
 func (w *following) deployment(roots []candidate) *Deployment {
-	d := &Deployment{Roots: make(map[*Unit]bool), Reads: make(map[*Unit][]string)}
+	d := &Deployment{Roots: make(map[*Unit]bool), Reads: make(map[*Unit][]string), opened: make(map[string]bool)}
 	for _, c := range roots {
 		d.Roots[c.object.Unit] = true
 	}
@@ -396,6 +421,9 @@ func (w *following) deployment(roots []candidate) *Deployment {
 		n.unit.Err = errors.Join(n.unit.Err, w.madeTwice(n, r))
 		d.Units = append(d.Units, n.unit)
 		d.Reads[n.unit] = n.reads
+		for _, name := range n.reads {
+			d.opened[name] = true
+		}
 	}
 	if w.full {
 		d.Err = &Error{Rule: "too-many-units", Err: fmt.Errorf("GitOps objects make more than %d units, the rest is not rendered", maxMade)}

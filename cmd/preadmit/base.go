@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"io/fs"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -117,7 +119,7 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 	j.changes = changes(reqs, halves(b.in, in))
 	moved := policy.Moves(reqs)
 	same, changed := divide(reqs)
-	standing := notFollowed(applied(same))
+	standing := notFollowed(applied(same), o.gitops != gitopsOff)
 	if o.combine { // what stays as it is, too, is judged among what changes
 		same, changed = nil, reqs
 	}
@@ -153,9 +155,14 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 		Moved:        moved,
 		Incomparable: halves(b.in, in),
 	}
-	j.results = c.Compare(slices.Concat(in.found, j.bench.results, notFollowed(objects(in.head)), kept, now, rest))
+	again := changedInputs(b.in, in)
+	j.results = c.Compare(slices.Concat(in.found, j.bench.results, notFollowed(objects(in.head), o.gitops != gitopsOff), kept, now, rest))
 	for i := range j.results {
-		if r := &j.results[i]; r.Baseline == policy.Absent || r.Operation == policy.Delete {
+		r := &j.results[i]
+		if r.Engine == policy.EngineRender && r.Baseline == policy.Unchanged && r.Undecided() && again[r.Object.Unit] {
+			r.Baseline = policy.New
+		}
+		if r.Baseline == policy.Absent || r.Operation == policy.Delete {
 			r.Origins = slices.Clone(r.Origins)
 			for k := range r.Origins {
 				r.Origins[k].File = b.name(r.Origins[k].File)
@@ -417,6 +424,33 @@ func uncovered(half map[string]bool, sides []*input) {
 			}
 		}
 	}
+}
+
+// changedInputs are the units that neither side could render, and that are made
+// of something else by now: what they deploy has changed, nobody knows how.
+func changedInputs(base, head *input) map[string]bool {
+	was := make(map[string]*render.Unit)
+	for _, u := range base.head {
+		was[u.Identity()] = u
+	}
+	changed := make(map[string]bool)
+	for _, u := range head.head {
+		old := was[u.Identity()]
+		if old == nil || u.Owner == nil || old.Owner == nil || len(u.Objects)+len(old.Objects) > 0 {
+			continue
+		}
+		changed[u.Identity()] = !reflect.DeepEqual(u.Owner.Object, old.Owner.Object) ||
+			slices.ContainsFunc(head.deployed.Reads[u], func(name string) bool { return !sameFile(base.tree, head.tree, name) })
+	}
+	return changed
+}
+
+// sameFile reports whether a file, or the names in a directory, are the same in
+// two trees.
+func sameFile(a, b fs.FS, name string) bool {
+	x, errX := fs.ReadFile(a, name)
+	y, errY := fs.ReadFile(b, name)
+	return (errX == nil) == (errY == nil) && bytes.Equal(x, y)
 }
 
 // unread are the files and directories that could not be read.

@@ -160,7 +160,7 @@ func (j *judgement) all(ctx context.Context, o *checkOptions, in *input, user po
 		return err
 	}
 	rest, err := j.bench.rest(ctx)
-	j.results = slices.Concat(in.found, notFollowed(objects(in.head)), j.bench.results, results, rest)
+	j.results = slices.Concat(in.found, notFollowed(objects(in.head), o.gitops != gitopsOff), j.bench.results, results, rest)
 	return err
 }
 

@@ -297,22 +297,16 @@ func (d *deployer) given() []*render.Unit {
 // found that neither takes in.
 func (d *deployer) units() []*render.Unit {
 	made := d.in.deployed.Units
-	opened := make(map[string]bool)
-	for _, names := range d.in.deployed.Reads {
-		for _, name := range names {
-			opened[name] = true
-		}
-	}
 	all := slices.Clone(made)
 	for _, u := range d.declared {
-		if u.ID != "" || !reached(opened, u) {
+		if u.ID != "" || !d.in.deployed.Reaches(&u.Source) {
 			all = append(all, u)
 		}
 	}
 	for _, u := range d.found {
 		switch {
 		case len(made) == 0:
-		case reached(opened, u):
+		case d.in.deployed.Reaches(&u.Source):
 			continue
 		case !d.in.deployed.Roots[u]:
 			if d.o.gitops == gitopsOnly {
@@ -327,20 +321,6 @@ func (d *deployer) units() []*render.Unit {
 		return cmp.Or(strings.Compare(a.Identity(), b.Identity()), strings.Compare(a.Kind, b.Kind))
 	})
 	return all
-}
-
-// reached reports whether one of the files that were opened is that of the unit
-// itself.
-func reached(opened map[string]bool, u *render.Unit) bool {
-	switch {
-	case u.Kind == "helm" && !strings.HasSuffix(u.Path, "gz"):
-		return opened[path.Join(u.Path, "Chart.yaml")]
-	case u.Kind == "kustomize":
-		return slices.ContainsFunc([]string{"kustomization.yaml", "kustomization.yml", "Kustomization"}, func(name string) bool {
-			return opened[path.Join(u.Path, name)]
-		})
-	}
-	return opened[u.Path]
 }
 
 // readSections reads the sections of the configuration: those of the base where

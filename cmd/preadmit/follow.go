@@ -19,9 +19,13 @@ var deployers = map[schema.GroupKind]string{
 
 // notFollowed says of each object that would deploy something else that this
 // is undecided: absent is not clean.
-func notFollowed(head []*render.Object) []policy.Result {
+func notFollowed(head []*render.Object, followed bool) []policy.Result {
 	var results []policy.Result
+	follower := render.Follower{Resolvers: resolvers()}
 	for _, o := range head {
+		if followed && follower.Follows(o) {
+			continue
+		}
 		why := deployers[o.GroupVersionKind().GroupKind()]
 		if changes := fluxChanges(o); changes != "" {
 			why = fmt.Sprintf("spec.%s of this Kustomization is not applied to what it deploys: Flux objects are not followed yet", changes)

@@ -11,7 +11,9 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/argocd"
 	"github.com/preadmit/preadmit/render/cache"
+	"github.com/preadmit/preadmit/render/flux"
 	"github.com/preadmit/preadmit/render/helm"
 	"github.com/preadmit/preadmit/render/kustomize"
 )
@@ -28,7 +30,7 @@ func renderers() []render.Renderer {
 
 // resolvers is the one list of what GitOps objects are followed.
 func resolvers() []render.Resolver {
-	return nil
+	return []render.Resolver{argocd.New(), flux.New()}
 }
 
 // An input is everything a run has rendered.

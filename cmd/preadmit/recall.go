@@ -48,7 +48,7 @@ func (j *judgement) recall(ctx context.Context, o *checkOptions, in *input, user
 	}
 	policy.Sort(results)
 	r.keep(j.bench)
-	j.results = slices.Concat(in.found, notFollowed(objects(in.head)), j.bench.results, results)
+	j.results = slices.Concat(in.found, notFollowed(objects(in.head), o.gitops != gitopsOff), j.bench.results, results)
 	return nil
 }
 
