@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/preadmit/preadmit/policy/authz"
+	"github.com/preadmit/preadmit/render"
 )
 
 // configFile holds a repository's defaults for flags, under the flags' names.
@@ -39,15 +40,28 @@ func configure(flags *pflag.FlagSet, args []string) error {
 		defer b.repo.Close()
 		t = b.in.tree
 	}
-	"%s: %s", ", err
+	config, err := readConfig(t, file)
+	if err != nil || config == nil {
+		return err
+	}
+	if err := inFile(t.display(file), new(sections).decode(config)); err != nil {
+		return err
+	}
+	return configureFrom(flags, t.dir, t.display(file), config)
+}
+
+// configName is the name of the file that --config names, which must be there:
+// in the work tree, since a base may lack what the change adds.
+func configName(t *tree, path string) (string, error) {
+	name, err := t.name(path, nil)
+	if err != nil {
+		return "", err
 	}
 	_, err = render.ReadFile(t, name)
 	return name, err
 }
 
 func configureFrom(flags *pflag.FlagSet, root, file string, config *yaml.Node) error {
-	if config.Kind != yaml.MappingNode {
-		return fmt.Errorf(", "yaml: ",
 	seen := make(map[string]bool)
 	for i := 0; i+1 < len(config.Content); i += 2 {
 		key, value := config.Content[i], config.Content[i+1]
@@ -55,14 +69,10 @@ func configureFrom(flags *pflag.FlagSet, root, file string, config *yaml.Node) e
 			return fmt.Errorf("%s:%d: %s stands here twice", file, key.Line, key.Value)
 		}
 		seen[key.Value] = true
-<<<<<<< HEAD
-		if err := setFlag(flags, root, file, key, value); err != nil {
-=======
 		if slices.Contains(sectionKeys(), key.Value) {
 			continue
 		}
-		if err := setFlag(flags, root, key, value); err != nil {
->>>>>>> 8dda2b6 (Follow GitOps objects from their roots, and show what deploys what)
+		if err := setFlag(flags, root, file, key, value); err != nil {
 			return err
 		}
 	}
@@ -71,11 +81,7 @@ func configureFrom(flags *pflag.FlagSet, root, file string, config *yaml.Node) e
 
 func setFlag(flags *pflag.FlagSet, root, file string, key, value *yaml.Node) error {
 	if !slices.Contains(configurable, key.Value) {
-<<<<<<< HEAD
-		return fmt.Errorf("%s:%d: unknown key %q; there are %s", file, key.Line, key.Value, strings.Join(configurable, ", "))
-=======
-		return fmt.Errorf("%s:%d: unknown key %q; there are %s", configFile, key.Line, key.Value, strings.Join(slices.Sorted(slices.Values(slices.Concat(configurable, sectionKeys()))), ", "))
->>>>>>> 8dda2b6 (Follow GitOps objects from their roots, and show what deploys what)
+		return fmt.Errorf("%s:%d: unknown key %q; there are %s", file, key.Line, key.Value, strings.Join(slices.Sorted(slices.Values(slices.Concat(configurable, sectionKeys()))), ", "))
 	}
 	flag := flags.Lookup(key.Value)
 	if flag == nil || flag.Changed {

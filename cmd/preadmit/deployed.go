@@ -37,12 +37,12 @@ func (l *loader) deployed(ctx context.Context, o *checkOptions, args []string) e
 	l.in.clusters = s.clusters()
 	d := &deployer{loader: l, o: o, sections: s}
 	if err := d.declare(ctx); err != nil {
-		return err
+		return inFile(s.file, err)
 	}
 	if err := d.find(ctx, args); err != nil {
 		return err
 	}
-	return d.follow(ctx)
+	return inFile(s.file, d.follow(ctx))
 }
 
 // hold holds that clusters which are asked for are declared, if any are.
@@ -329,6 +329,13 @@ func (o *checkOptions) readSections(t *tree) (*sections, error) {
 	if o.sections != nil {
 		return o.sections, nil
 	}
+	file := configFile
+	if o.config != "" {
+		var err error
+		if file, err = configName(t, o.config); err != nil {
+			return nil, fmt.Errorf("--config: %w", err)
+		}
+	}
 	if o.base != "" {
 		b, err := openBase(t, o.base)
 		if err != nil {
@@ -337,7 +344,7 @@ func (o *checkOptions) readSections(t *tree) (*sections, error) {
 		defer b.repo.Close()
 		t = b.in.tree
 	}
-	s, err := readSections(t)
+	s, err := readSections(t, file)
 	o.sections = s
 	return s, err
 }

@@ -23,6 +23,8 @@ type sections struct {
 	Deployments []deploymentSection `yaml:"deployments"`
 	Sources     []sourceSection     `yaml:"sources"`
 	Generators  []generatorSection  `yaml:"generators"`
+
+	file string // of the configuration, as reports name it
 }
 
 // A clusterSection declares a cluster.
@@ -74,10 +76,10 @@ type generatorSection struct {
 // sectionKeys are the keys of sections in the configuration file.
 func sectionKeys() []string { return keysOf(reflect.TypeFor[sections]()) }
 
-// readConfig returns the mapping of a tree's configuration file, nil where it
-// has none.
-func readConfig(t *tree) (*yaml.Node, error) {
-	data, err := render.ReadFile(t, configFile)
+// readConfig returns the mapping of a configuration file of a tree, nil where
+// there is none.
+func readConfig(t *tree, file string) (*yaml.Node, error) {
+	data, err := render.ReadFile(t, file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -86,25 +88,25 @@ func readConfig(t *tree) (*yaml.Node, error) {
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return nil, fmt.Errorf("%s: %s", configFile, strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, fmt.Errorf("%s: %s", t.display(file), strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if len(doc.Content) == 0 {
 		return nil, nil
 	}
 	if config := doc.Content[0]; config.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("%s:%d: want a mapping of flags to values", configFile, config.Line)
+		return nil, fmt.Errorf("%s:%d: want a mapping of flags to values", t.display(file), config.Line)
 	}
 	return doc.Content[0], nil
 }
 
 // readSections returns the sections of a tree's configuration file.
-func readSections(t *tree) (*sections, error) {
-	config, err := readConfig(t)
-	s := &sections{}
+func readSections(t *tree, file string) (*sections, error) {
+	config, err := readConfig(t, file)
+	s := &sections{file: t.display(file)}
 	if err != nil || config == nil {
 		return s, err
 	}
-	return s, s.decode(config)
+	return s, inFile(s.file, s.decode(config))
 }
 
 func (s *sections) decode(config *yaml.Node) error {
@@ -182,8 +184,25 @@ func inRepository(line int, p string) error {
 	return nil
 }
 
+// A lineError is an error at a line of the configuration file.
+type lineError struct {
+	line int
+	text string
+}
+
+func (e *lineError) Error() string { return e.text }
+
 func configError(line int, format string, args ...any) error {
-	return fmt.Errorf("%s:%d: %s", configFile, line, fmt.Sprintf(format, args...))
+	return &lineError{line, fmt.Sprintf(format, args...)}
+}
+
+// inFile puts the place before an error in a configuration file.
+func inFile(file string, err error) error {
+	var e *lineError
+	if errors.As(err, &e) {
+		return fmt.Errorf("%s:%d: %s", file, e.line, e.text)
+	}
+	return err
 }
 
 // decodeStrictly decodes a node, and refuses keys that the type does not have
@@ -240,7 +259,7 @@ func decodeStruct(n *yaml.Node, to reflect.Value, at string) error {
 		})
 		name := strings.TrimPrefix(at+"."+key.Value, ".")
 		switch {
-		case !ok || key.Value == "-":
+		case !ok || key.Value == "" || key.Value == "-":
 			return configError(key.Line, "unknown key %q; there are %s", name, strings.Join(keysOf(to.Type()), ", "))
 		case seen[key.Value]:
 			return configError(key.Line, "%s stands here twice", name)
@@ -256,7 +275,7 @@ func decodeStruct(n *yaml.Node, to reflect.Value, at string) error {
 func keysOf(t reflect.Type) []string {
 	var keys []string
 	for i := range t.NumField() {
-		if key := t.Field(i).Tag.Get("yaml"); key != "-" {
+		if key := t.Field(i).Tag.Get("yaml"); key != "-" && key != "" {
 			keys = append(keys, key)
 		}
 	}
