@@ -107,10 +107,10 @@ type Result struct {
 	Origins      []render.Origin `json:"origins"` // set by the chain from Fields
 	PolicyOrigin render.Span     `json:"policyOrigin"`
 	Assumed      []string        `json:"assumed"`
-	Hint         string          `json:"hint,omitempty"`   // the next step, if there is one
-	Reason       string          `json:"reason,omitempty"` // of the refusal, in the API server's words: "Invalid", "Forbidden"
-	Cost         *RuleCost       `json:"cost,omitempty"`   // where it was asked for
-	Baseline     Baseline        `json:"baseline"`         // "" where there was no base to compare with
+	Hint         string          `json:"hint,omitempty"`      // the next step, if there is one
+	Reason       string          `json:"reason,omitempty"`    // of the refusal, in the API server's words: "Invalid", "Forbidden"
+	Cost         *RuleCost       `json:"cost,omitempty"`      // where it was asked for
+	Baseline     Baseline        `json:"baseline"`            // "" where there was no base to compare with
 	Unreached    bool            `json:"unreached,omitempty"` // nothing found in the tree deploys its unit, so it does not count
 	Suppression  *Suppression    `json:"suppression"`
 	Fingerprint  string          `json:"fingerprint"`

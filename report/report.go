@@ -89,8 +89,8 @@ func (u *Unit) missing() bool {
 // Summary counts. Units to Rules count what was looked at, Pass to Error
 // results by outcome.
 type Summary struct {
-	Units      int `json:"units"`
-	Rendered   int `json:"rendered"`
+	Units    int `json:"units"`
+	Rendered int `json:"rendered"`
 
 	// How many units there are of each other state, and of all; Clusters counts
 	// those that units are deployed to.
