@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/internal/gotemplate"
 )
 
 // An applicationSetSpec is what Argo CD reads of an ApplicationSet.
@@ -266,7 +267,7 @@ func (m *generated) patch(app map[string]any) (map[string]any, error) {
 		merged, err = normalized(applied)
 	}
 	if err != nil {
-		return nil, m.g.errorAt(pointer, fmt.Errorf("templatePatch doesn't apply: %w", brief(err)))
+		return nil, m.g.errorAt(pointer, fmt.Errorf("templatePatch doesn't apply: %w", gotemplate.Brief(err)))
 	}
 	merged["spec"].(map[string]any)["project"] = project
 	m.patched = make(map[string][]render.Origin)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/internal/gotemplate"
 )
 
 // The cluster that Argo CD itself is on.
@@ -116,7 +117,7 @@ func flatList(params []*paramSet) *paramSet {
 }
 
 func (g *generation) clusterParams(c knownCluster) *paramSet {
-	values := map[string]any{"name": c.name, "nameNormalized": normalize(c.name), "server": c.server, "project": c.project}
+	values := map[string]any{"name": c.name, "nameNormalized": gotemplate.Normalize(c.name), "server": c.server, "project": c.project}
 	p := &paramSet{values: values}
 	if g.golang {
 		meta := make(map[string]any)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/internal/gotemplate"
 )
 
 // maxFiles is how many files of a repository a generator looks at.
@@ -96,10 +97,10 @@ func (g *generation) pathParams(p *paramSet, prefix, dir, file string) {
 	segments := strings.Split(dir, "/")
 	if g.golang {
 		values := map[string]any{
-			"path": dir, "basename": path.Base(dir), "basenameNormalized": normalize(path.Base(dir)), "segments": segments,
+			"path": dir, "basename": path.Base(dir), "basenameNormalized": gotemplate.Normalize(path.Base(dir)), "segments": segments,
 		}
 		if file != "" {
-			values["filename"], values["filenameNormalized"] = file, normalize(file)
+			values["filename"], values["filenameNormalized"] = file, gotemplate.Normalize(file)
 		}
 		if prefix != "" {
 			p.values[prefix] = map[string]any{"path": values}
@@ -113,9 +114,9 @@ func (g *generation) pathParams(p *paramSet, prefix, dir, file string) {
 		name = prefix + ".path"
 	}
 	p.values[name] = dir
-	p.values[name+".basename"], p.values[name+".basenameNormalized"] = path.Base(dir), normalize(path.Base(dir))
+	p.values[name+".basename"], p.values[name+".basenameNormalized"] = path.Base(dir), gotemplate.Normalize(path.Base(dir))
 	if file != "" {
-		p.values[name+".filename"], p.values[name+".filenameNormalized"] = file, normalize(file)
+		p.values[name+".filename"], p.values[name+".filenameNormalized"] = file, gotemplate.Normalize(file)
 	}
 	for i, segment := range segments {
 		if segment != "" {

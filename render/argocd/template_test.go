@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/preadmit/preadmit/render/internal/gotemplate"
 )
 
 const corpus = "../../../shared/corpora/gitops"
@@ -73,7 +75,7 @@ func TestReplaceAsArgoCD(t *testing.T) {
 func TestNormalizeAsArgoCD(t *testing.T) {
 	t.Parallel()
 	rows(t, "normalize", func(t *testing.T, row struct{ Name, Result string }) {
-		if got := normalize(row.Name); got != row.Result {
+		if got := gotemplate.Normalize(row.Name); got != row.Result {
 			t.Errorf("%q gives %q, want %q", row.Name, got, row.Result)
 		}
 	})
@@ -86,7 +88,7 @@ func TestSlugifyAsArgoCD(t *testing.T) {
 		Result string
 	},
 	) {
-		if got, err := slugify(row.Args...); err != nil || got != row.Result {
+		if got, err := gotemplate.Slugify(row.Args...); err != nil || got != row.Result {
 			t.Errorf("%q gives %q and %v, want %q", row.Args, got, err, row.Result)
 		}
 	})

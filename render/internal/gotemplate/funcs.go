@@ -1,4 +1,4 @@
-package argocd
+package gotemplate
 
 import (
 	"errors"
@@ -16,12 +16,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// functions are what Go templates can call: sprig's functions but for those that
-// look at the process, and Argo CD's own. What they make is bounded.
-func (e *engine) functions() template.FuncMap {
-	fns := template.FuncMap{"__step": e.step}
+// functions are what templates can call: sprig's functions but for those that
+// look at the process, and those that Argo CD and Flux add. What they make is
+// bounded.
+func (t *Template) functions() template.FuncMap {
+	fns := template.FuncMap{"__step": t.step}
 	for name, f := range library() {
-		fns[name] = e.guard(f)
+		fns[name] = t.guard(f)
 	}
 	return fns
 }
@@ -39,7 +40,7 @@ var library = sync.OnceValue(func() template.FuncMap {
 	}
 	maps.Copy(fns, template.FuncMap{
 		"print": fmt.Sprint, "printf": fmt.Sprintf, "println": fmt.Sprintln,
-		"normalize": normalize, "slugify": slugify,
+		"normalize": Normalize, "slugify": Slugify,
 		"toYaml": toYAML, "fromYaml": fromYAML, "fromYamlArray": fromYAMLArray,
 		"until": func(n int) ([]int, error) { return untilStep(0, n, sign(n)) }, "untilStep": untilStep,
 		"seq": seq, "repeat": repeat, "indent": indent, "nindent": nindent, "replace": replace,
@@ -59,30 +60,30 @@ var random = []string{
 // unstable stands for a function whose value is not known offline.
 func unstable(name string) any {
 	return func(...any) (any, error) {
-		return nil, fmt.Errorf("%s gives another value each time, so the Applications are not known", name)
+		return nil, fmt.Errorf("%s gives another value each time, so what is made of it is not known", name)
 	}
 }
 
 var errorType = reflect.TypeFor[error]()
 
 // guard bounds what a function makes, and counts its calls.
-func (e *engine) guard(f any) any {
+func (t *Template) guard(f any) any {
 	fn := reflect.ValueOf(f)
-	t := fn.Type()
-	in := make([]reflect.Type, t.NumIn())
+	typ := fn.Type()
+	in := make([]reflect.Type, typ.NumIn())
 	for i := range in {
-		in[i] = t.In(i)
+		in[i] = typ.In(i)
 	}
-	out := reflect.FuncOf(in, []reflect.Type{t.Out(0), errorType}, t.IsVariadic())
+	out := reflect.FuncOf(in, []reflect.Type{typ.Out(0), errorType}, typ.IsVariadic())
 	return reflect.MakeFunc(out, func(args []reflect.Value) []reflect.Value {
 		failed := func(err error) []reflect.Value {
-			return []reflect.Value{reflect.Zero(t.Out(0)), reflect.ValueOf(&err).Elem()}
+			return []reflect.Value{reflect.Zero(typ.Out(0)), reflect.ValueOf(&err).Elem()}
 		}
-		if _, err := e.step(); err != nil {
+		if _, err := t.step(); err != nil {
 			return failed(err)
 		}
 		var results []reflect.Value
-		if t.IsVariadic() {
+		if typ.IsVariadic() {
 			results = fn.CallSlice(args)
 		} else {
 			results = fn.Call(args)
@@ -133,17 +134,17 @@ func (m *meter) measure(v reflect.Value, depth int) error {
 
 var notInName = regexp.MustCompile("[^-a-z0-9.]")
 
-// normalize makes a name of a text as DNS subdomains are.
-func normalize(name string) string {
+// Normalize makes a name of a text as DNS subdomains are.
+func Normalize(name string) string {
 	name = notInName.ReplaceAllString(strings.ToLower(name), "-")
 	return strings.Trim(name[:min(len(name), 253)], "-.")
 }
 
 var notInSlug = regexp.MustCompile("[^a-z0-9_]+")
 
-// slugify makes a part of a URL of its last argument. The ones before it are its
+// Slugify makes a part of a URL of its last argument. The ones before it are its
 // greatest length, 50 if not given, and whether it is cut between words.
-func slugify(args ...any) (string, error) {
+func Slugify(args ...any) (string, error) {
 	limit, smart := 50, false
 	if len(args) == 0 || len(args) > 3 {
 		return "", errors.New("slugify takes a text, and before it a length and whether to cut between words")
@@ -158,7 +159,7 @@ func slugify(args ...any) (string, error) {
 	if !ok {
 		return "", errors.New("slugify takes a text as its last argument")
 	}
-	slug := strings.Trim(notInSlug.ReplaceAllString(normalize(name), "-"), "-_")
+	slug := strings.Trim(notInSlug.ReplaceAllString(Normalize(name), "-"), "-_")
 	if limit <= 0 || len(slug) <= limit {
 		return slug, nil
 	}

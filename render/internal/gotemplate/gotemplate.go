@@ -1,0 +1,163 @@
+// Package gotemplate executes Go templates that stand in the tree, with the
+// functions of sprig. A template that needs more than the limits is an error,
+// never a hang, and functions that look at the process or the clock fail.
+package gotemplate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"text/template"
+	"text/template/parse"
+)
+
+// What a template may take.
+const (
+	maxText  = 1 << 20   // bytes that a template writes, or that a function makes
+	maxParts = 100_000   // of a value that a function makes
+	maxDepth = 100       // maps and lists within one another in such a value
+	maxSteps = 1_000_000 // rounds of loops and calls of functions, of one template
+)
+
+// Options say how a template is read.
+type Options struct {
+	Options     []string // of text/template, such as "missingkey=error"
+	Left, Right string   // delimiters; "" is {{ and }}
+}
+
+// A Template is parsed once and may be executed many times, by one goroutine at
+// a time.
+type Template struct {
+	Uses [][]string // the parameters that it names, as paths
+
+	ctx   context.Context
+	tree  *template.Template
+	steps int
+}
+
+// Parse parses a template.
+func Parse(ctx context.Context, text string, o Options) (*Template, error) {
+	if !valid(o.Options) {
+		return nil, fmt.Errorf("goTemplateOptions has an option that Go's templates don't know: %s", strings.Join(o.Options, ", "))
+	}
+	t := &Template{ctx: ctx}
+	tree, err := template.New("").Delims(o.Left, o.Right).Funcs(t.functions()).Option(o.Options...).Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("template can't be parsed: %w", Brief(err))
+	}
+	t.tree = tree
+	for _, defined := range tree.Templates() {
+		if defined.Tree != nil {
+			t.read(defined.Root)
+		}
+	}
+	return t, nil
+}
+
+// valid reports whether options are those of text/template, which panics at
+// others.
+func valid(options []string) bool {
+	return !slices.ContainsFunc(options, func(o string) bool {
+		return !slices.Contains([]string{"missingkey=default", "missingkey=invalid", "missingkey=zero", "missingkey=error"}, o)
+	})
+}
+
+// read notes which parameters a template names, and has each round of a loop
+// and each call of a template count as a step.
+func (t *Template) read(n parse.Node) {
+	switch n := n.(type) {
+	case *parse.ListNode:
+		if n == nil {
+			return
+		}
+		for _, child := range n.Nodes {
+			t.read(child)
+		}
+	case *parse.ActionNode:
+		t.read(n.Pipe)
+	case *parse.PipeNode:
+		if n == nil {
+			return
+		}
+		for _, cmd := range n.Cmds {
+			for _, arg := range cmd.Args {
+				t.read(arg)
+			}
+		}
+	case *parse.ChainNode:
+		t.read(n.Node)
+	case *parse.FieldNode:
+		t.Uses = append(t.Uses, n.Ident)
+	case *parse.VariableNode:
+		if n.Ident[0] == "$" && len(n.Ident) > 1 {
+			t.Uses = append(t.Uses, n.Ident[1:])
+		}
+	case *parse.TemplateNode:
+		t.read(n.Pipe)
+	case *parse.IfNode:
+		t.branch(&n.BranchNode)
+	case *parse.WithNode:
+		t.branch(&n.BranchNode)
+	case *parse.RangeNode:
+		t.branch(&n.BranchNode)
+		step := parse.NewIdentifier("__step").SetPos(n.Pos)
+		n.List.Nodes = append([]parse.Node{&parse.ActionNode{
+			NodeType: parse.NodeAction, Pos: n.Pos,
+			Pipe: &parse.PipeNode{NodeType: parse.NodePipe, Pos: n.Pos, Cmds: []*parse.CommandNode{{
+				NodeType: parse.NodeCommand, Pos: n.Pos, Args: []parse.Node{step},
+			}}},
+		}}, n.List.Nodes...)
+	}
+}
+
+func (t *Template) branch(n *parse.BranchNode) {
+	t.read(n.Pipe)
+	t.read(n.List)
+	t.read(n.ElseList)
+}
+
+// Execute renders the template with parameters.
+func (t *Template) Execute(params any) (string, error) {
+	t.steps = 0
+	out := &bounded{}
+	if err := t.tree.Execute(out, params); err != nil {
+		return "", fmt.Errorf("template fails: %w", Brief(err))
+	}
+	return out.String(), nil
+}
+
+// step counts what a template does, so that it ends.
+func (t *Template) step() (string, error) {
+	t.steps++
+	if t.steps > maxSteps {
+		return "", fmt.Errorf("takes more than %d steps", maxSteps)
+	}
+	if t.steps%1024 == 0 && t.ctx.Err() != nil {
+		return "", t.ctx.Err()
+	}
+	return "", nil
+}
+
+// bounded is a text that may not grow beyond maxText.
+type bounded struct{ strings.Builder }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxText {
+		return 0, errLong
+	}
+	return b.Builder.Write(p)
+}
+
+var errLong = fmt.Errorf("makes a text of more than %d MiB", maxText>>20)
+
+// Brief leaves out of an error of a template what text/template says of a
+// template without a name: `template: :1:2: executing "" at <.x>: `.
+func Brief(err error) error {
+	text := templatePlace.ReplaceAllString(err.Error(), "")
+	return errors.New(text)
+}
+
+var templatePlace = regexp.MustCompile(`^template: (?:base)?:\d+(?::\d+)?: (?:executing "" )?`)
