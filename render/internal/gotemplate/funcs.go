@@ -20,7 +20,7 @@ import (
 // look at the process, and those that Argo CD and Flux add. What they make is
 // bounded.
 func (t *Template) functions() template.FuncMap {
-	fns := template.FuncMap{"__step": t.step}
+	fns := template.FuncMap{"__step": t.step, "__enter": t.enter, "__leave": t.leave}
 	for name, f := range library() {
 		fns[name] = t.guard(f)
 	}

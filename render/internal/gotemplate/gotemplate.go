@@ -20,6 +20,7 @@ const (
 	maxParts = 100_000   // of a value that a function makes
 	maxDepth = 100       // maps and lists within one another in such a value
 	maxSteps = 1_000_000 // rounds of loops and calls of functions, of one template
+	maxCalls = 500       // of templates by each other
 )
 
 // Options say how a template is read.
@@ -36,6 +37,7 @@ type Template struct {
 	ctx   context.Context
 	tree  *template.Template
 	steps int
+	depth int // of templates that call each other
 }
 
 // Parse parses a template.
@@ -73,9 +75,16 @@ func (t *Template) read(n parse.Node) {
 		if n == nil {
 			return
 		}
+		nodes := make([]parse.Node, 0, len(n.Nodes))
 		for _, child := range n.Nodes {
 			t.read(child)
+			if child.Type() == parse.NodeTemplate {
+				nodes = append(nodes, call("__enter", child.Position()), child, call("__leave", child.Position()))
+			} else {
+				nodes = append(nodes, child)
+			}
 		}
+		n.Nodes = nodes
 	case *parse.ActionNode:
 		t.read(n.Pipe)
 	case *parse.PipeNode:
@@ -103,14 +112,17 @@ func (t *Template) read(n parse.Node) {
 		t.branch(&n.BranchNode)
 	case *parse.RangeNode:
 		t.branch(&n.BranchNode)
-		step := parse.NewIdentifier("__step").SetPos(n.Pos)
-		n.List.Nodes = append([]parse.Node{&parse.ActionNode{
-			NodeType: parse.NodeAction, Pos: n.Pos,
-			Pipe: &parse.PipeNode{NodeType: parse.NodePipe, Pos: n.Pos, Cmds: []*parse.CommandNode{{
-				NodeType: parse.NodeCommand, Pos: n.Pos, Args: []parse.Node{step},
-			}}},
-		}}, n.List.Nodes...)
+		n.List.Nodes = append([]parse.Node{call("__step", n.Pos)}, n.List.Nodes...)
 	}
+}
+
+// call returns the node of a call of a function without arguments.
+func call(name string, pos parse.Pos) parse.Node {
+	return &parse.ActionNode{NodeType: parse.NodeAction, Pos: pos, Pipe: &parse.PipeNode{
+		NodeType: parse.NodePipe, Pos: pos, Cmds: []*parse.CommandNode{{
+			NodeType: parse.NodeCommand, Pos: pos, Args: []parse.Node{parse.NewIdentifier(name).SetPos(pos)},
+		}},
+	}}
 }
 
 func (t *Template) branch(n *parse.BranchNode) {
@@ -121,7 +133,7 @@ func (t *Template) branch(n *parse.BranchNode) {
 
 // Execute renders the template with parameters.
 func (t *Template) Execute(params any) (string, error) {
-	t.steps = 0
+	t.steps, t.depth = 0, 0
 	out := &bounded{}
 	if err := t.tree.Execute(out, params); err != nil {
 		return "", fmt.Errorf("template fails: %w", Brief(err))
@@ -139,6 +151,20 @@ func (t *Template) step() (string, error) {
 		return "", t.ctx.Err()
 	}
 	return "", nil
+}
+
+// enter counts a template that another one calls. Text/template's own limit takes
+// minutes to be reached in loops.
+func (t *Template) enter() (string, error) {
+	if t.depth++; t.depth > maxCalls {
+		return "", fmt.Errorf("has more than %d templates that call each other", maxCalls)
+	}
+	return t.step()
+}
+
+func (t *Template) leave() string {
+	t.depth--
+	return ""
 }
 
 // bounded is a text that may not grow beyond maxText.
