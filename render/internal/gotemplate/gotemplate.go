@@ -157,7 +157,7 @@ func (t *Template) step() (string, error) {
 // minutes to be reached in loops.
 func (t *Template) enter() (string, error) {
 	if t.depth++; t.depth > maxCalls {
-		return "", fmt.Errorf("has more than %d templates that call each other", maxCalls)
+		return "", fmt.Errorf("has templates that call each other to a depth of more than %d", maxCalls)
 	}
 	return t.step()
 }

@@ -18,7 +18,7 @@ func TestExecute(t *testing.T) {
 		{"missing key", "{{ .c }}", Options{Options: []string{"missingkey=error"}}, "", "no entry for key"},
 		{"unknown option", "{{ .c }}", Options{Options: []string{"missingkey=no"}}, "", "don't know"},
 		{"endless", "{{ range until 90000 }}{{ range until 90000 }}{{ end }}{{ end }}", Options{}, "", "more than 1000000 steps"},
-		{"recursive", `{{ define "a" }}{{ range until 9 }}{{ template "a" }}{{ end }}{{ end }}{{ template "a" }}`, Options{}, "", "templates that call each other"},
+		{"recursive", `{{ define "a" }}{{ range until 9 }}{{ template "a" }}{{ end }}{{ end }}{{ template "a" }}`, Options{}, "", "call each other to a depth"},
 		{"long", `{{ repeat 9999999 "ab" }}`, Options{}, "", "more than 1 MiB"},
 		{"large list", "{{ until 999999999 }}", Options{}, "", "more than 100000 items"},
 		{"environment", `{{ env "HOME" }}`, Options{}, "", "not defined"},
