@@ -24,6 +24,10 @@ const (
 	maxAlternatives  = 20 // commas in the braces of a pattern, as Flux allows
 )
 
+// generatedRoot is the directory, in fsys alone, below which artifacts are that
+// consist of files of others.
+const generatedRoot = ".preadmit-artifacts"
+
 // generatorSpec is the spec of an ArtifactGenerator.
 type generatorSpec struct {
 	Sources []struct {
@@ -212,7 +216,7 @@ func (st *staging) isDir(name string) bool {
 }
 
 func (g *generator) build(out outputArtifact) (artifact, error) {
-	st := &staging{root: path.Join(".preadmit-artifacts", g.object.GetNamespace(), out.Name), files: make(map[string]staged)}
+	st := &staging{root: path.Join(generatedRoot, g.object.GetNamespace(), out.Name), files: make(map[string]staged)}
 	for _, op := range out.Copy {
 		if err := g.copy(st, op); err != nil {
 			return artifact{}, err

@@ -1,5 +1,5 @@
 // Package flux follows the objects of Flux to what its controllers deploy for
-// them: Kustomization and HelmRelease.
+// them: Kustomization, HelmRelease, ResourceSet and FluxInstance.
 //
 // The sources that they name are found in the tree (source.go, ignore.go,
 // artifact.go). A Kustomization is built by the renderer of kustomizations from
@@ -27,6 +27,7 @@ const (
 	helmGroup       = "helm.toolkit.fluxcd.io"
 	sourceGroup     = "source.toolkit.fluxcd.io"
 	extensionsGroup = "source.extensions.fluxcd.io"
+	operatorGroup   = "fluxcd.controlplane.io"
 )
 
 // A Resolver renders what Flux deploys for an object. It is safe for concurrent
@@ -52,6 +53,10 @@ func methodOf(o *render.Object) (method, bool) {
 		return method{"flux", "kustomize-controller", (*task).kustomization}, true
 	case schema.GroupKind{Group: helmGroup, Kind: "HelmRelease"}:
 		return method{"helmrelease", "helm-controller", (*task).helmRelease}, true
+	case schema.GroupKind{Group: operatorGroup, Kind: "ResourceSet"}:
+		return method{"resourceset", "flux-operator", (*task).resourceSet}, true
+	case schema.GroupKind{Group: operatorGroup, Kind: "FluxInstance"}:
+		return method{"fluxinstance", "flux-operator", (*task).fluxInstance}, true
 	}
 	return method{}, false
 }

@@ -76,7 +76,7 @@ func (t *task) helmRelease() error {
 	if err != nil {
 		return err
 	}
-	t.unit.FS, t.unit.Path = a.fsys, chart
+	t.unit.FS, t.unit.Path = a.fsys, a.shown(chart)
 	objects, err := t.install(a, chart, values, &spec)
 	if err != nil {
 		return err

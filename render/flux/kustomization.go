@@ -83,7 +83,7 @@ func (t *task) kustomization() error {
 		return err
 	}
 	dir := a.path(spec.Path)
-	t.unit.FS, t.unit.Path = a.fsys, dir
+	t.unit.FS, t.unit.Path = a.fsys, a.shown(dir)
 	if !a.isDir(dir) {
 		return t.error("/spec/path", "missing-path", "%s has no directory %s", withNamespace(spec.SourceRef, t.object), spec.Path)
 	}

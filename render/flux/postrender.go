@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"strings"
 
 	"sigs.k8s.io/kustomize/api/types"
 
@@ -38,7 +39,10 @@ func (t *task) postRender(objects []*render.Object, chart string, spec *helmRele
 		if r.Kustomize == nil || len(rest) == 0 {
 			continue
 		}
-		if rest, err = t.kustomize(rest, i, r); err != nil {
+		if rest, err = t.patched(rest, render.Pointer("spec", "postRenderers", i, "kustomize"), &kustomizationSpec{
+			Patches: r.Kustomize.Patches, PatchesStrategicMerge: r.Kustomize.PatchesStrategicMerge,
+			PatchesJSON6902: r.Kustomize.PatchesJSON6902, Images: r.Kustomize.Images,
+		}); err != nil {
 			return nil, err
 		}
 	}
@@ -52,33 +56,28 @@ func (t *task) postRender(objects []*render.Object, chart string, spec *helmRele
 	return all, nil
 }
 
-// kustomize builds objects with the patches and images of a post-renderer.
-func (t *task) kustomize(objects []*render.Object, i int, r postRenderer) ([]*render.Object, error) {
-	g := &generated{name: "kustomization.yaml", object: t.object, spec: types.Kustomization{TypeMeta: types.TypeMeta{
-		APIVersion: types.KustomizationVersion, Kind: types.KustomizationKind,
-	}}}
-	pointer := render.Pointer("spec", "postRenderers", i, "kustomize")
-	g.moved = map[string]string{"": pointer}
-	a := artifact{fsys: noFiles{}, root: "."}
-	overlay, over := a.over()
+// patched builds objects with patches and images, which stand at a pointer of
+// the task's object.
+func (t *task) patched(objects []*render.Object, pointer string, spec *kustomizationSpec) ([]*render.Object, error) {
+	g := &generated{name: "kustomization.yaml", object: t.object, moved: map[string]string{"": pointer}}
+	g.spec.APIVersion, g.spec.Kind = types.KustomizationVersion, types.KustomizationKind
+	overlay, over := artifact{fsys: noFiles{}, root: "."}.over()
 	for n, o := range objects {
 		name := fmt.Sprintf("objects/%05d.yaml", n)
 		if err := overlay.WriteFrom(name, o.Object, o); err != nil {
-			return nil, t.error(pointer, "internal", "%s %s can't be post-rendered", o.GetKind(), o.GetName())
+			return nil, t.error(pointer, "internal", "%s %s can't be patched", o.GetKind(), o.GetName())
 		}
 		g.spec.Resources = append(g.spec.Resources, name)
 	}
-	g.patches(&kustomizationSpec{
-		Patches: r.Kustomize.Patches, PatchesStrategicMerge: r.Kustomize.PatchesStrategicMerge, PatchesJSON6902: r.Kustomize.PatchesJSON6902,
-	})
-	g.images(r.Kustomize.Images)
+	g.patches(spec)
+	g.images(spec.Images)
 	for at, in := range g.moved {
 		if at != "" {
-			g.moved[at] = pointer + in[len("/spec"):]
+			g.moved[at] = pointer + strings.TrimPrefix(in, "/spec")
 		}
 	}
 	if err := overlay.WriteFrom(g.name, value(&g.spec), g); err != nil {
-		return nil, err
+		return nil, t.error(pointer, "internal", "kustomization can't be written")
 	}
 	return t.build(over, ".")
 }

@@ -56,11 +56,20 @@ func withRole(origins []render.Origin, role render.Role) []render.Origin {
 	return origins
 }
 
-// A substituted Provenance is that of an object in whose text variables were
+// A substituted Provenance is that of an object in whose text something was
 // replaced.
 type substituted struct {
 	inner  *render.Object // before
-	values variables
+	values replacements
+}
+
+// Replacements are what was put into a text: variables, or inputs of a template.
+type replacements interface {
+	names(text string) []string      // that a text has
+	whole(text string) bool          // it is one of them and nothing else
+	at(name string) []render.Origin  // where its value is written
+	text(name string) (string, bool) // its value
+	key(before, now string) bool     // one text became the other
 }
 
 // At implements render.Provenance. The variable comes first of a field that is
@@ -68,12 +77,12 @@ type substituted struct {
 func (p *substituted) At(pointer string) []render.Origin {
 	pointer, text := p.written(pointer)
 	field := p.inner.At(pointer)
-	names := namesIn(text)
+	names := p.values.names(text)
 	if len(names) == 0 {
 		return field
 	}
 	var origins []render.Origin
-	if !wholeVariable.MatchString(text) {
+	if !p.values.whole(text) {
 		origins = slices.Clone(field)
 	}
 	for _, name := range names {
@@ -97,8 +106,8 @@ func (p *substituted) Line(pointer string, n int) []render.Origin {
 // the variable is.
 func (p *substituted) Part(pointer, part string) []render.Origin {
 	pointer, text := p.written(pointer)
-	for _, name := range namesIn(text) {
-		if v, ok := p.values[name]; ok && v.value == part {
+	for _, name := range p.values.names(text) {
+		if v, ok := p.values.text(name); ok && v == part {
 			return append(withRole(p.values.at(name), render.Value), p.inner.At(pointer)...)
 		}
 	}
@@ -138,13 +147,10 @@ func (p *substituted) written(pointer string) (string, string) {
 	return at, text
 }
 
-// keyBefore returns the key with variables that became key.
+// keyBefore returns the key that became key.
 func (p *substituted) keyBefore(m map[string]any, key string) string {
 	for k := range m {
-		if !strings.Contains(k, "${") {
-			continue
-		}
-		if now, err := p.values.eval(k, false); err == nil && now == key {
+		if p.values.key(k, key) {
 			return k
 		}
 	}

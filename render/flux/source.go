@@ -34,6 +34,15 @@ func (a artifact) path(name string) string {
 	return path.Join(a.root, strings.TrimPrefix(path.Join("/", name), "/"))
 }
 
+// shown returns a name in fsys as a path that a reader knows: from the tree's
+// root, or from that of an artifact that is not in the tree as it is.
+func (a artifact) shown(name string) string {
+	if within(a.root, generatedRoot) {
+		return relative(a.root, name)
+	}
+	return name
+}
+
 func (a artifact) isDir(name string) bool {
 	info, err := fs.Stat(a.fsys, name)
 	return err == nil && info.IsDir()

@@ -48,6 +48,26 @@ type variable struct {
 // Variables are known by their names.
 type variables map[string]*variable
 
+func (variables) names(text string) []string { return namesIn(text) }
+
+func (variables) whole(text string) bool { return wholeVariable.MatchString(text) }
+
+func (v variables) text(name string) (string, bool) {
+	found, ok := v[name]
+	if !ok {
+		return "", false
+	}
+	return found.value, true
+}
+
+func (v variables) key(before, now string) bool {
+	if !strings.Contains(before, "${") {
+		return false
+	}
+	text, err := v.eval(before, false)
+	return err == nil && text == now
+}
+
 func (v variables) at(name string) []render.Origin {
 	if found, ok := v[name]; ok {
 		return found.origins

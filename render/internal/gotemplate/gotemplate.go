@@ -27,6 +27,7 @@ const (
 type Options struct {
 	Options     []string // of text/template, such as "missingkey=error"
 	Left, Right string   // delimiters; "" is {{ and }}
+	Data        string   // the name of a function that returns the parameters, if any
 }
 
 // A Template is parsed once and may be executed many times, by one goroutine at
@@ -36,6 +37,7 @@ type Template struct {
 
 	ctx   context.Context
 	tree  *template.Template
+	data  any // that it is executed with
 	steps int
 	depth int // of templates that call each other
 }
@@ -46,7 +48,11 @@ func Parse(ctx context.Context, text string, o Options) (*Template, error) {
 		return nil, fmt.Errorf("goTemplateOptions has an option that Go's templates don't know: %s", strings.Join(o.Options, ", "))
 	}
 	t := &Template{ctx: ctx}
-	tree, err := template.New("").Delims(o.Left, o.Right).Funcs(t.functions()).Option(o.Options...).Parse(text)
+	fns := t.functions()
+	if o.Data != "" {
+		fns[o.Data] = func() any { return t.data }
+	}
+	tree, err := template.New("").Delims(o.Left, o.Right).Funcs(fns).Option(o.Options...).Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("template can't be parsed: %w", Brief(err))
 	}
@@ -133,7 +139,7 @@ func (t *Template) branch(n *parse.BranchNode) {
 
 // Execute renders the template with parameters.
 func (t *Template) Execute(params any) (string, error) {
-	t.steps, t.depth = 0, 0
+	t.steps, t.depth, t.data = 0, 0, params
 	out := &bounded{}
 	if err := t.tree.Execute(out, params); err != nil {
 		return "", fmt.Errorf("template fails: %w", Brief(err))

@@ -15,6 +15,7 @@ func TestExecute(t *testing.T) {
 	}{
 		{"field", "{{ .a.b }}", Options{}, "x", ""},
 		{"own delimiters", "<< .a.b | upper >> {{ .a.b }}", Options{Left: "<<", Right: ">>"}, "X {{ .a.b }}", ""},
+		{"parameters by name", "<< inputs.a.b >>", Options{Left: "<<", Right: ">>", Data: "inputs"}, "x", ""},
 		{"missing key", "{{ .c }}", Options{Options: []string{"missingkey=error"}}, "", "no entry for key"},
 		{"unknown option", "{{ .c }}", Options{Options: []string{"missingkey=no"}}, "", "don't know"},
 		{"endless", "{{ range until 90000 }}{{ range until 90000 }}{{ end }}{{ end }}", Options{}, "", "more than 1000000 steps"},
