@@ -69,10 +69,11 @@ func (o *sources) addFlags(f *pflag.FlagSet) {
 // That of authorizer is one unless it is a mode.
 var pathFlags = []string{"values", "policy", "with", "as-file", "authorizer", "suppressions"}
 
-// start applies what holds for the whole process.
+// start applies --jobs, up to the number of processors: more would only take
+// memory.
 func (o *sources) start() {
 	if o.jobs > 0 {
-		runtime.GOMAXPROCS(o.jobs)
+		runtime.GOMAXPROCS(min(o.jobs, runtime.NumCPU()))
 	}
 }
 

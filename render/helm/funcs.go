@@ -216,12 +216,40 @@ func fromJSONArray(text string) ([]any, error) {
 	return list, nil
 }
 
-func fromTOML(text string) map[string]any {
+func fromTOML(text string) (map[string]any, error) {
+	if deepTOML(text) {
+		return nil, errDeepTOML
+	}
 	m := map[string]any{}
 	if err := toml.Unmarshal([]byte(text), &m); err != nil {
 		m["Error"] = err.Error()
 	}
-	return m
+	return m, nil
+}
+
+var errDeepTOML = &exceeded{fmt.Sprintf("TOML is nested more than %d deep", maxTOML)}
+
+// deepTOML tells whether TOML nests more than maxTOML tables and arrays, or has
+// a key of more parts: the library keeps all keys above each key, so its memory
+// grows with the square of the depth. Brackets and dots in strings count too.
+func deepTOML(text string) bool {
+	depth, dots := 0, 0
+	for _, c := range []byte(text) {
+		switch c {
+		case '[', '{':
+			depth, dots = depth+1, 0
+		case ']', '}':
+			depth, dots = max(0, depth-1), 0
+		case ',', '=', '\n':
+			dots = 0
+		case '.':
+			dots++
+		}
+		if depth > maxTOML || dots > maxTOML {
+			return true
+		}
+	}
+	return false
 }
 
 var (

@@ -139,6 +139,10 @@ func TestHostileTemplates(t *testing.T) {
 		{"shared joined", shared + `{{ join "," $x }}`, "", "too many parts"},
 		{"aliases in fromYaml", `{{ (fromYaml .Values.bomb).b }}`, "bomb: |\n  " + strings.ReplaceAll(aliasBomb(), "\n", "\n  "), "aliases expand"},
 		{"aliases in a file", `{{ (fromYaml (.Files.Get "bomb.yaml")).b }}`, "", "aliases expand"},
+		{"TOML of a long key", `{{ toJson (fromToml (print "a" (repeat 100000 ".a") " = 1")) }}`, "", "TOML is nested"},
+		{"TOML of a long key with blanks", `{{ toJson (fromToml (print "a" (repeat 100000 " . a") " = 1")) }}`, "", "TOML is nested"},
+		{"TOML of arrays", `{{ toJson (fromToml (print "a = " (repeat 100000 "[") (repeat 100000 "]"))) }}`, "", "TOML is nested"},
+		{"TOML of many tables", `{{ if ne 5000 (len (fromToml (repeat 5000 "[[a]]\nb = [1.5, 2.5]\n")).a) }}{{ fail "no" }}{{ end }}`, "", ""},
 		{"blocks within one another", strings.Repeat("{{if 1}}", 20_000) + strings.Repeat("{{end}}", 20_000), "", "within one another"},
 		{"parentheses", "{{ " + strings.Repeat("(", 5_000) + "1" + strings.Repeat(")", 5_000) + " }}", "", "within one another"},
 		{"environment", `{{ env "PATH" }}`, "", "not defined"},
@@ -255,6 +259,9 @@ func TestHostileTrees(t *testing.T) {
 		{"schema that is deep", chartOf(podYAML, "values.schema.json", strings.Repeat(`{"not":`, 9000)+"{}"+strings.Repeat("}", 9000)), render.Helm{}, "nested more than 100 deep"},
 		{"schema that is no JSON", chartOf(podYAML, "values.schema.json", "{"), render.Helm{}, "not valid JSON"},
 		{"schema that is no schema", chartOf(podYAML, "values.schema.json", `{"type": "thing"}`), render.Helm{}, "not a valid JSON schema"},
+		{"schema that doubles", chartOf(podYAML, "values.schema.json", doublingSchema("allOf", "object")), render.Helm{}, "more than 500000 subschemas"},
+		{"schema that doubles and fails", chartOf(podYAML, "values.schema.json", doublingSchema("anyOf", "string")), render.Helm{}, "more than 500000 subschemas"},
+		{"schema with a costly pattern", chartOf(podYAML, "values.yaml", "a: "+strings.Repeat("x", 3_000_000)+"y\n", "values.schema.json", `{"properties": {"a": {"pattern": "`+strings.Repeat("x*", 400)+`$"}}}`), render.Helm{}, "patterns"},
 		{"dependency that is null", with("c/Chart.yaml", file(chartYAML+"dependencies: [null]\n")), render.Helm{}, "dependencies must not contain"},
 		{"dependency on itself", with("c/Chart.yaml", file(chartYAML+"dependencies:\n- {name: c, version: 1.0.0, repository: 'file://.'}\n")), render.Helm{}, "depends on this one"},
 		{"dependency above the tree", with("c/Chart.yaml", file(chartYAML+"dependencies:\n- {name: x, version: 1.0.0, repository: 'file://../../..'}\n")), render.Helm{}, "outside of the tree"},
@@ -267,6 +274,17 @@ func TestHostileTrees(t *testing.T) {
 			checkHostile(t, objects, err, c.want)
 		})
 	}
+}
+
+// doublingSchema is a schema whose every definition asks for the next one twice.
+func doublingSchema(keyword, kind string) string {
+	var b strings.Builder
+	b.WriteString(`{"$ref": "#/$defs/d0", "$defs": {`)
+	for i := range 30 {
+		fmt.Fprintf(&b, `"d%d": {"%s": [{"$ref": "#/$defs/d%d"}, {"$ref": "#/$defs/d%d"}]}, `, i, keyword, i+1, i+1)
+	}
+	fmt.Fprintf(&b, `"d30": {"type": "%s"}}}`, kind)
+	return b.String()
 }
 
 // nested makes archives within archives: n in each, depth levels, one file at

@@ -26,7 +26,10 @@ const (
 	maxYAMLDepth = 500
 	maxYAMLNodes = 1_000_000 // of a values file, aliases expanded
 	maxYAMLBytes = 64 << 20
-	maxSchema    = 100 // objects and lists within one another in a schema
+	maxSchema    = 100     // objects and lists within one another in a schema
+	maxTOML      = 500     // tables and arrays within one another, parts of a key
+	maxChecks    = 500_000 // subschemas that values are held against
+	maxMatching  = 1 << 31 // bytes of patterns times bytes of text they are matched against
 	maxMessage   = 4 << 10
 	maxWall      = 60 * time.Second // the backstop; the steps are meant to end it sooner
 )

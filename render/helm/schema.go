@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +33,50 @@ type compiled struct {
 	schema *jsonschema.Schema
 	remote []string // what it refers to and could not be read
 	err    error
+
+	checking sync.Mutex // while values are held against the schema
+	meter    schemaMeter
+}
+
+// A schemaMeter bounds one validation. The library has no limit of its own, and
+// takes no context: a schema that doubles ends by a panic with an *exceeded.
+type schemaMeter struct{ checks, matching int }
+
+// Validate counts a subschema: it is an extension of each.
+func (m *schemaMeter) Validate(*jsonschema.ValidatorContext, any) {
+	if m.checks++; m.checks > maxChecks {
+		panic(&exceeded{fmt.Sprintf("values are held against more than %d subschemas", maxChecks)})
+	}
+}
+
+// A meteredPattern counts what a match may cost.
+type meteredPattern struct {
+	*regexp.Regexp
+	meter *schemaMeter
+}
+
+func (p meteredPattern) MatchString(s string) bool {
+	if p.meter.matching += len(s) * len(p.String()); p.meter.matching > maxMatching || p.meter.matching < 0 {
+		panic(&exceeded{"values are too long for the schema's patterns"})
+	}
+	return p.Regexp.MatchString(s)
+}
+
+// validate is the library's, within the limits.
+func (c *compiled) validate(values map[string]any) (err error) {
+	c.checking.Lock()
+	defer c.checking.Unlock()
+	c.meter = schemaMeter{}
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case *exceeded:
+			err = p
+		default:
+			panic(p)
+		}
+	}()
+	return c.schema.Validate(values)
 }
 
 func (s *schemas) compile(data []byte) *compiled {
@@ -65,6 +110,15 @@ func (c *compiled) compile(data []byte) {
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(c)
+	compiler.UseRegexpEngine(func(expr string) (jsonschema.Regexp, error) {
+		re, err := regexp.Compile(expr)
+		return meteredPattern{re, &c.meter}, err
+	})
+	compiler.RegisterVocabulary(&jsonschema.Vocabulary{
+		URL:     "preadmit:meter",
+		Compile: func(*jsonschema.CompilerContext, map[string]any) (jsonschema.SchemaExt, error) { return &c.meter, nil },
+	})
+	compiler.AssertVocabs()
 	if err = compiler.AddResource(schemaURL, doc); err == nil {
 		c.schema, err = compiler.Compile(schemaURL)
 	}
@@ -148,8 +202,11 @@ func (rel *release) against(c *chart.Chart, values map[string]any, path []string
 		return []error{at.errorAt("helm-schema", 0, 0, schema.err)}
 	}
 	var invalid *jsonschema.ValidationError
-	if err := schema.schema.Validate(map[string]any(values)); err == nil {
+	var limit *exceeded
+	if err := schema.validate(values); err == nil {
 		return nil
+	} else if errors.As(err, &limit) {
+		return []error{at.errorAt("helm-schema", 0, 0, limit)}
 	} else if !errors.As(err, &invalid) {
 		return []error{at.errorAt("helm-schema", 0, 0, errors.New("values can't be held against the schema"))}
 	}
