@@ -8,6 +8,8 @@ import (
 	goruntime "runtime"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,7 +24,8 @@ type Chain struct {
 	Kinds      Kinds
 	Mutators   []Mutator
 	Validators []Validator
-	Variables  bool // Flux replaces variables such as ${NAME} in what the tree deploys
+	Watch      Watch // nil where nobody watches
+	Variables  bool  // Flux replaces variables such as ${NAME} in what the tree deploys
 }
 
 // Review judges every request, in parallel, and returns the results located
@@ -35,7 +38,8 @@ func (c Chain) Review(ctx context.Context, reqs []Request) ([]Result, error) {
 // ReviewEach is Review with the results of each request by themselves.
 func (c Chain) ReviewEach(ctx context.Context, reqs []Request) ([][]Result, error) {
 	return inParallel(ctx, len(reqs), func(ctx context.Context, i int) ([]Result, error) {
-		return c.review(ctx, reqs[i])
+		req := reqs[i]
+		return c.watchedRequest(&req, func() ([]Result, error) { return c.review(ctx, &req) })
 	})
 }
 
@@ -45,10 +49,12 @@ func sorted(found [][]Result) []Result {
 	return results
 }
 
-// inParallel calls f for 0 to n-1 and returns the results of each.
-func inParallel(ctx context.Context, n int, f func(context.Context, int) ([]Result, error)) ([][]Result, error) {
+// inParallel calls f for 0 to n-1 and returns the results of each. On error it
+// returns those that there are; what does not stop when ctx ends is left behind.
+func inParallel(over context.Context, n int, f func(context.Context, int) ([]Result, error)) ([][]Result, error) {
+	var mu sync.Mutex
 	found := make([][]Result, n)
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := errgroup.WithContext(over)
 	group.SetLimit(goruntime.GOMAXPROCS(0))
 	const batch = 16
 	for start := 0; start < n; start += batch {
@@ -61,24 +67,46 @@ func inParallel(ctx context.Context, n int, f func(context.Context, int) ([]Resu
 				if err != nil {
 					return err
 				}
+				mu.Lock()
 				found[i] = results
+				mu.Unlock()
 			}
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	return found, nil
+	all := make(chan error, 1)
+	go func() { all <- group.Wait() }()
+	err := stopped(over, all)
+	mu.Lock()
+	defer mu.Unlock()
+	return slices.Clone(found), err
 }
 
-func (c Chain) review(ctx context.Context, req Request) ([]Result, error) {
+// stopped waits for all to be done. When the context ends, it waits a little
+// longer: a library may not ask while it is busy.
+func stopped(ctx context.Context, all <-chan error) error {
+	select {
+	case err := <-all:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-all:
+		return err
+	case <-time.After(patience):
+		return ctx.Err()
+	}
+}
+
+const patience = time.Second
+
+func (c Chain) review(ctx context.Context, req *Request) ([]Result, error) {
 	var h history
 	asRendered := req.Subject()
-	results, admitted := c.admit(&req)
+	results, admitted := c.admit(req)
 	var mutations []Result
 	if !admitted && req.Admitted != nil {
-		written, err := c.validateWritten(ctx, &req)
+		written, err := c.validateWritten(ctx, req)
 		if err != nil {
 			return nil, err
 		}
@@ -86,11 +114,11 @@ func (c Chain) review(ctx context.Context, req Request) ([]Result, error) {
 	}
 	if admitted {
 		var err error
-		if mutations, err = c.mutate(ctx, &req, &h); err != nil {
+		if mutations, err = c.mutate(ctx, req, &h); err != nil {
 			return nil, err
 		}
 		for _, v := range c.Validators {
-			rs, err := validate(ctx, v, &req)
+			rs, err := c.validate(ctx, v, req)
 			if err != nil {
 				return nil, err
 			}
@@ -99,7 +127,7 @@ func (c Chain) review(ctx context.Context, req Request) ([]Result, error) {
 	}
 	for i := range results {
 		c.undecide(&results[i], asRendered)
-		locate(&results[i], &req, &h)
+		locate(&results[i], req, &h)
 	}
 	return append(mutations, results...), nil
 }
@@ -149,7 +177,7 @@ func (c Chain) validateWritten(ctx context.Context, req *Request) ([]Result, err
 		if _, ok := v.(WrittenValidator); !ok {
 			continue
 		}
-		rs, err := validate(ctx, v, req)
+		rs, err := c.validate(ctx, v, req)
 		if err != nil {
 			return nil, err
 		}

@@ -39,7 +39,7 @@ type Step struct {
 func (c Chain) mutate(ctx context.Context, req *Request, h *history) ([]Result, error) {
 	var results []Result
 	for _, m := range c.Mutators {
-		steps, err := steps(ctx, m, req)
+		steps, err := c.steps(ctx, m, req)
 		if err != nil {
 			return nil, err
 		}
@@ -86,26 +86,30 @@ func (h *history) doubt(r *Result) {
 // cancellation and bugs.
 func (c Chain) Stored(ctx context.Context, reqs []Request) ([]*render.Object, []Result, error) {
 	objects := make([]*render.Object, len(reqs))
-	results, err := inParallel(ctx, len(reqs), func(ctx context.Context, i int) (found []Result, err error) {
-		objects[i], found, err = c.stored(ctx, reqs[i])
-		return found, err
+	results, err := inParallel(ctx, len(reqs), func(ctx context.Context, i int) ([]Result, error) {
+		req := reqs[i]
+		objects[i] = req.Object
+		return c.watchedRequest(&req, func() (found []Result, err error) {
+			objects[i], found, err = c.stored(ctx, &req)
+			return found, err
+		})
 	})
 	return objects, sorted(results), err
 }
 
-func (c Chain) stored(ctx context.Context, req Request) (*render.Object, []Result, error) {
+func (c Chain) stored(ctx context.Context, req *Request) (*render.Object, []Result, error) {
 	if req.Object == nil {
 		return nil, nil, nil
 	}
 	var h history
-	results, admitted := c.admit(&req)
+	results, admitted := c.admit(req)
 	if !admitted {
 		for i := range results {
-			locate(&results[i], &req, &h)
+			locate(&results[i], req, &h)
 		}
 		return req.Object, results, nil
 	}
-	results, err := c.mutate(ctx, &req, &h)
+	results, err := c.mutate(ctx, req, &h)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -31,7 +31,9 @@ type bench struct {
 // What engines are made of besides objects that judge (isJudge), the cluster and
 // the options has to be in the key of what is kept of them (recall.go).
 func newBench(in, judge *input, o *checkOptions) (*bench, error) {
-	b := &bench{}
+	o.watch.phase("compiling policies")
+	defer o.watch.phase("evaluating")
+	b := &bench{chain: policy.Chain{Watch: o.watch.requests()}}
 	head, given, context := objects(in.head), objects(judge.judges), objects(in.context)
 	all := slices.Concat(head, given, context)
 

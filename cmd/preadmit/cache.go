@@ -149,13 +149,13 @@ type rendering interface {
 // graph renders what the command line names of a tree, and remembers it if it
 // may. What was found is kept for each side of a change by itself.
 func (o *checkOptions) graph(t *tree, args []string) (rendering, *cache.Graph) {
-	graph := render.Graph{Renderers: o.progress.renderers(renderers()), Selection: o.selection}
-	if o.memory == nil {
-		return graph, nil
-	}
 	side := "head"
 	if _, isDir := t.files.(confined); !isDir {
 		side = "base"
+	}
+	graph := render.Graph{Renderers: o.progress.renderers(o.watch.renderers(renderers(), side)), Selection: o.selection}
+	if o.memory == nil {
+		return graph, nil
 	}
 	label := strings.Join(append([]string{side, t.dir}, args...), "\x00")
 	g := cache.New(graph, t, cache.Options{Store: o.memory.store, Build: o.memory.build, Label: label, Apart: outside})

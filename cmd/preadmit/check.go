@@ -73,14 +73,23 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
 
+	if why := watchOf(ctx).fatal(); why != "" {
+		r := failedReport(why)
+		return verdict(r, o, saysSo(outs), stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})
+	}
 	in, err := load(ctx, o, args, stdin)
+	if isTimeUp(ctx, err) {
+		r := failedReport(context.Cause(ctx).Error() + ": not all was rendered, and nothing evaluated")
+		return verdict(r, o, saysSo(outs), stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})
+	}
 	if err != nil {
-		return 0, timedOut(ctx, err)
+		return 0, err
 	}
 	j, err := judge(ctx, o, in, args, stdin)
-	if err != nil {
-		return 0, timedOut(ctx, err)
+	if err = j.unfinished(ctx, in, err); err != nil {
+		return 0, err
 	}
+	o.watch.phase("writing the report")
 	r := newReport(in, j)
 	if err := o.write(stdout, r, outs, writing{verbose: o.verbose, quiet: o.quiet, failOn: policy.Action(o.failOn)}); err != nil {
 		return 0, err
@@ -106,11 +115,11 @@ type judgement struct {
 
 // judge evaluates what is rendered: all of it, or the change from --base.
 func judge(ctx context.Context, o *checkOptions, in *input, args []string, stdin io.Reader) (*judgement, error) {
+	j := &judgement{notes: in.notes}
 	user, assumed, err := o.requester(in)
 	if err != nil {
-		return nil, err
+		return j, err
 	}
-	j := &judgement{notes: in.notes}
 	var was *input
 	if o.base != "" {
 		was, err = j.change(ctx, o, in, args, stdin, user)
@@ -122,7 +131,7 @@ func judge(ctx context.Context, o *checkOptions, in *input, args []string, stdin
 		err = j.suppress(o, was, in, looksAtAll(args, in))
 	}
 	if err != nil {
-		return nil, err
+		return j, err
 	}
 	j.notes = slices.Concat(j.bench.notes, j.notes)
 	if assumed != "" && asksWho(j.bench.rules()) {
@@ -157,6 +166,7 @@ func (j *judgement) all(ctx context.Context, o *checkOptions, in *input, user po
 	}
 	results, err := o.progress.review(ctx, o, in, j, reqs)
 	if err != nil {
+		j.results = results // of what was evaluated
 		return err
 	}
 	rest, err := j.bench.rest(ctx)
@@ -261,10 +271,35 @@ func verdictLine(denied, undecided int) string {
 }
 
 func timedOut(ctx context.Context, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
+	if isTimeUp(ctx, err) {
 		return &exitError{exitIncomplete, context.Cause(ctx)}
 	}
 	return err
+}
+
+// isTimeUp tells of an error that it is the end of the run's time, or a signal
+// to end with a report.
+func isTimeUp(ctx context.Context, err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) && context.Cause(ctx) == errTerminated
+}
+
+// unfinished makes a judgement of one that the end of the run's time cut short:
+// the results that there are, and that it is not whole. Other errors it returns.
+func (j *judgement) unfinished(ctx context.Context, in *input, err error) error {
+	if !isTimeUp(ctx, err) {
+		return err
+	}
+	if j.bench == nil {
+		j.bench = &bench{}
+	}
+	j.base, j.changes, j.proposed = nil, nil, nil
+	evaluated := make(map[render.Key]bool)
+	for i := range j.results {
+		evaluated[j.results[i].Object] = true
+	}
+	j.results = slices.Concat(in.found, j.bench.results, j.results, failure(fmt.Sprintf(
+		"%v: of %d objects %d were evaluated, and nothing is said of the others", context.Cause(ctx), len(objects(in.head)), len(evaluated))))
+	return nil
 }
 
 func objects(units []*render.Unit) []*render.Object {

@@ -7,16 +7,18 @@ import (
 	"runtime/debug"
 )
 
+// collectAt is how much memory there is to be before it is worth collecting.
+const collectAt = 192 << 20
+
 // collectLate has the garbage collector wait until there is something to
 // collect: a run over a repository of usual size, or one that recalls most of
 // it, ends before. From then on it works as ever.
 func collectLate() {
-	const enough = 192 << 20
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
 	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(enough)
+	debug.SetMemoryLimit(collectAt)
 	sentinel := new(*int)
 	runtime.AddCleanup(sentinel, func(int) {
 		debug.SetGCPercent(100)

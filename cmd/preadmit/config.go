@@ -83,6 +83,9 @@ func setFlag(flags *pflag.FlagSet, root, file string, key, value *yaml.Node) err
 	if !slices.Contains(configurable, key.Value) {
 		return fmt.Errorf("%s:%d: unknown key %q; there are %s", file, key.Line, key.Value, strings.Join(slices.Sorted(slices.Values(slices.Concat(configurable, sectionKeys()))), ", "))
 	}
+	if slices.Contains(trusted, key.Value) && (flags.Lookup("base") == nil || flags.Lookup("base").Value.String() == "") {
+		return fmt.Errorf("%s:%d: %s: only the configuration at --base may allow more, or the flag", configFile, key.Line, key.Value)
+	}
 	flag := flags.Lookup(key.Value)
 	if flag == nil || flag.Changed {
 		return nil // of another command, or overridden
@@ -110,8 +113,11 @@ func setFlag(flags *pflag.FlagSet, root, file string, key, value *yaml.Node) err
 var configurable = []string{
 	"allow-new-suppressions", "api-versions", "as", "as-file", "as-group", "authorizer", "color", "combine", "data", "exclude", "fail-on", "gitops", "include-crds", "include-hidden", "jobs", "kube-version", "namespace",
 	"no-tree-policies", "output", "pack", "policy", "quiet", "rego-namespace", "release", "require-complete", "set", "set-file", "set-string",
-	"suppressions", "timeout", "values", "verbose", "with",
+	"suppressions", "task-memory", "task-time", "timeout", "values", "verbose", "with",
 }
+
+// trusted are those that it may set only where no change chose it.
+var trusted = []string{"task-memory", "task-time"}
 
 // rooted makes a path of the configuration file one of the command line. It
 // may not lead out of the repository: a pull request can change this file.

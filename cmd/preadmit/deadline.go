@@ -16,6 +16,9 @@ const grace = 2 * time.Second
 // to, or when the command is interrupted, with the process: a library may not
 // ask while it is busy with hostile input.
 func bounded(ctx context.Context, timeout time.Duration, stderr io.Writer) (context.Context, context.CancelFunc) {
+	if w := watchOf(ctx); w != nil {
+		return boundedChild(ctx, w, timeout)
+	}
 	over := fmt.Errorf("not done after --timeout %s", timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, over)
 	done := make(chan struct{})

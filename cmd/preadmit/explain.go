@@ -105,6 +105,9 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 	o.start()
 	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
+	if why := watchOf(ctx).fatal(); why != "" {
+		return 0, &exitError{exitIncomplete, errors.New(why)}
+	}
 	in, err := load(ctx, &o.checkOptions, args[2:], stdin)
 	if err != nil {
 		return 0, timedOut(ctx, err)
@@ -289,7 +292,7 @@ func (o *explainOptions) writeExplanations(stdout io.Writer, format, file string
 		p.explanations(e.Explanations)
 	}
 	if file != "" {
-		return writeFile(file, b.Bytes())
+		return writeFile(stdout, file, b.Bytes())
 	}
 	_, err := stdout.Write(b.Bytes())
 	return brokenPipe(err)

@@ -55,12 +55,18 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 	if len(args) == 0 {
 		args = []string{"."}
 	}
+	o.watch = watchOf(ctx)
+	o.watch.allow(o.taskMemory, o.taskTime)
+	o.watch.phase("rendering")
 	t, err := openTree(args)
 	if err != nil {
 		return nil, err
 	}
 	if err := o.remembering.open(ctx, t); err != nil {
 		return nil, err
+	}
+	if o.watch.disturbed() {
+		o.memory = nil // what is set apart now may be done another time
 	}
 	t.paired, o.sections = o.base != "", nil
 	in, err := loadFrom(ctx, o, t, args, stdin)

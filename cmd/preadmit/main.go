@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 )
 
 // The exit codes, one table for all commands.
@@ -20,10 +22,13 @@ const (
 	exitDenied      = 1   // denied: a failure at or above --fail-on
 	exitUsage       = 2   // bad command line or configuration
 	exitIncomplete  = 3   // something could not be rendered, compiled or decided
-	exitInterrupted = 130 // SIGINT or SIGTERM
+	exitInterrupted = 130 // SIGINT
 )
 
 func main() {
+	if os.Args[0] == supervise.Marker {
+		os.Exit(runChild())
+	}
 	collectLate()
 	stderr := quietLibraries()
 	cutOff()
@@ -44,7 +49,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && context.Cause(ctx) != errTerminated:
 		fmt.Fprintln(stderr, "preadmit: interrupted")
 		return exitInterrupted
 	case err != nil:

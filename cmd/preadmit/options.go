@@ -31,14 +31,17 @@ type sources struct {
 	clusters     []string // that are looked at; none is all
 	repositories []string // other names of this repository
 
-	jobs    int
-	timeout time.Duration
-	verbose bool
-	quiet   bool
+	jobs       int
+	timeout    time.Duration
+	taskMemory int
+	taskTime   time.Duration
+	verbose    bool
+	quiet      bool
 
 	config string // read by configure
 
 	progress *progress // of a screen; nil elsewhere
+	watch    *watch    // of a child; nil elsewhere
 }
 
 func (o *sources) addFlags(f *pflag.FlagSet) {
@@ -60,9 +63,17 @@ func (o *sources) addFlags(f *pflag.FlagSet) {
 	f.IntVarP(&o.jobs, "jobs", "j", 0, "how many `N` units and objects at once (default: the number of processors)")
 	f.StringVar(&o.config, "config", "", "defaults for flags, a `FILE` (default: "+configFile+", if there is one); with --base as it is there")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "end the run after this `DURATION`")
+	f.IntVar(&o.taskMemory, "task-memory", defaultTaskMemory, "`MIB` of memory that rendering a unit or evaluating an object may take; what needs more is an error, and the rest goes on")
+	f.DurationVar(&o.taskTime, "task-time", defaultTaskTime, "processor time that it may take, a `DURATION`; thrice as much may pass")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "say more: passes, files that hold no objects")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "say less: of the text only what counts for --fail-on or is undecided, and no summary on standard error")
 }
+
+// What rendering one unit or evaluating one object may take by default.
+const (
+	defaultTaskMemory = 1024 // MiB
+	defaultTaskTime   = 20 * time.Second
+)
 
 // pathFlags are the flags whose values are paths: from the working directory
 // on the command line, from the repository's root in the configuration file.

@@ -7,13 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/report"
 )
@@ -105,7 +105,7 @@ func (o *outputs) writeOne(stdout io.Writer, r *report.Report, out output, w wri
 	if err := report.Write(&b, out.format, r, opts); err != nil {
 		return err
 	}
-	return writeFile(out.file, b.Bytes())
+	return writeFile(stdout, out.file, b.Bytes())
 }
 
 // automationID is the category as SARIF has it: what is after the last slash
@@ -125,23 +125,14 @@ func brokenPipe(err error) error {
 	return err
 }
 
-// writeFile replaces a file as a whole or not at all. It does not follow a
-// link, and writes to a device or pipe directly.
-func writeFile(name string, data []byte) error {
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return os.WriteFile(name, data, 0o644)
+// writeFile replaces a file as a whole or not at all: by itself, or by whoever
+// stands behind standard output.
+func writeFile(stdout io.Writer, name string, data []byte) error {
+	write := supervise.WriteFile
+	if w, ok := stdout.(fileWriter); ok {
+		write = w.WriteFile
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".preadmit-*")
-	if err != nil {
-		return notWritten(name, err)
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		os.Remove(f.Name())
+	if err := write(name, data); err != nil {
 		return notWritten(name, err)
 	}
 	return nil
@@ -166,6 +157,9 @@ func (o *outputs) colored(w io.Writer) bool {
 }
 
 func isTerminal(w io.Writer) bool {
+	if t, ok := w.(interface{ Columns() int }); ok {
+		return t.Columns() > 0
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
@@ -174,6 +168,9 @@ func isTerminal(w io.Writer) bool {
 // output does not depend on where it is made.
 func width(w io.Writer) int {
 	const standard = 100
+	if t, ok := w.(interface{ Columns() int }); ok && t.Columns() > 0 {
+		return t.Columns()
+	}
 	f, ok := w.(*os.File)
 	if !ok {
 		return standard

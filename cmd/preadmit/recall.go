@@ -32,6 +32,10 @@ func (j *judgement) recall(ctx context.Context, o *checkOptions, in *input, user
 	}
 	found, err := j.bench.chain.ReviewEach(ctx, rest)
 	if err != nil {
+		for _, u := range in.head { // what was evaluated, now or earlier
+			j.results = append(j.results, known[u]...)
+		}
+		j.results = slices.Concat(j.results, slices.Concat(found...))
 		return err
 	}
 	for i := range rest {

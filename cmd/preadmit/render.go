@@ -60,6 +60,9 @@ func runRender(ctx context.Context, o *checkOptions, printed printing, args []st
 	o.start()
 	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
+	if why := watchOf(ctx).fatal(); why != "" {
+		return 0, &exitError{exitIncomplete, errors.New(why)}
+	}
 	in, err := load(ctx, o, args, stdin)
 	if err != nil {
 		return 0, timedOut(ctx, err)

@@ -119,6 +119,9 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	}
 	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
+	if why := watchOf(ctx).fatal(); why != "" {
+		return 0, &exitError{exitIncomplete, errors.New(why)}
+	}
 	r, err := policytest.Run(ctx, policytest.Options{FS: t, Engines: engines(o.kubeVersion), Name: t.display}, names...)
 	if err != nil {
 		return 0, timedOut(ctx, err)
@@ -201,7 +204,7 @@ func writeTests(stdout io.Writer, r *policytest.Report, o *testOptions, format, 
 		p.report(r)
 	}
 	if file != "" {
-		return writeFile(file, b.Bytes())
+		return writeFile(stdout, file, b.Bytes())
 	}
 	_, err := stdout.Write(b.Bytes())
 	return brokenPipe(err)

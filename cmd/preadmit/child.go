@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+)
+
+// runChild does a command's work for a parent, which package supervise has:
+// what is to be written goes there, and so does the news of each task.
+func runChild() int {
+	to, from := supervise.NewPipe(os.Stdout), supervise.NewReader(os.Stdin)
+	order, err := readOrder(from)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "preadmit: started as a part of itself: %v\n", err)
+		return exitUsage
+	}
+	if os.Getenv(supervise.CollectLate) != "" {
+		os.Unsetenv("GOGC")
+		os.Unsetenv(supervise.CollectLate)
+	}
+	signal.Ignore(os.Interrupt) // the parent's to act on
+	if null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0); err == nil {
+		os.Stdout, os.Stdin = null, null // of no library
+	}
+	collectLate()
+	quietLibraries()
+	cutOff()
+	ctx, stop := context.WithCancelCause(context.Background())
+	p := &parentEnd{to: to, order: order, written: make(chan string), stdin: make(chan []byte), stop: stop}
+	go p.listen(from)
+	w := newWatch(to, order)
+	debug.SetMaxStack(maxStack)
+	limitProcess()
+	go w.keepLimits()
+	code := run(withWatch(withUserCache(ctx), w), os.Args[1:], &childStdin{end: p}, &childStdout{p, supervise.Stdout}, &childStdout{p, supervise.Stderr})
+	w.close()
+	to.Send(supervise.Exit, []byte{byte(code)})
+	return code
+}
+
+// maxStack is deeper than any input that is not made to overflow a stack, and
+// ends one that is early.
+const maxStack = 128 << 20
+
+func readOrder(from *supervise.Reader) (supervise.Order, error) {
+	var order supervise.Order
+	kind, payload, err := from.Next()
+	if err == nil && kind == supervise.Hello {
+		err = json.Unmarshal(payload, &order)
+	}
+	if err != nil || order.Magic != supervise.Magic {
+		return order, errors.New("nobody said what to do")
+	}
+	return order, nil
+}
+
+// errTerminated is why a run ends at SIGTERM.
+var errTerminated = errors.New("ended by a signal")
+
+// A parentEnd is a child's end of what it has with its parent.
+type parentEnd struct {
+	to      *supervise.Pipe
+	order   supervise.Order
+	written chan string
+	stdin   chan []byte
+	stop    context.CancelCauseFunc
+}
+
+// listen takes the parent's frames. Without a parent there is nothing to do.
+func (p *parentEnd) listen(from *supervise.Reader) {
+	for {
+		kind, payload, err := from.Next()
+		if err != nil {
+			os.Exit(exitIncomplete)
+		}
+		switch kind {
+		case supervise.Written:
+			p.written <- string(payload)
+		case supervise.Stdin:
+			p.stdin <- payload
+		case supervise.Terminate:
+			p.stop(errTerminated)
+		}
+	}
+}
+
+// childStdout is an output of a child: the parent's.
+type childStdout struct {
+	end  *parentEnd
+	kind supervise.Kind
+}
+
+func (s *childStdout) Write(data []byte) (int, error) {
+	return len(data), s.end.to.Send(s.kind, data)
+}
+
+// WriteFile has the parent replace a file.
+func (s *childStdout) WriteFile(name string, data []byte) error {
+	err := s.end.to.Send(supervise.Create, []byte(name))
+	if err == nil && len(data) > 0 {
+		err = s.end.to.Send(supervise.Data, data)
+	}
+	if err == nil {
+		err = s.end.to.Send(supervise.Commit, nil)
+	}
+	if err != nil {
+		return err
+	}
+	if why := <-s.end.written; why != "" {
+		return errors.New(why)
+	}
+	return nil
+}
+
+// Columns are those of the terminal that the parent's standard output is; 0 if
+// it is none.
+func (s *childStdout) Columns() int {
+	if s.kind != supervise.Stdout {
+		return 0
+	}
+	return s.end.order.Columns
+}
+
+// childStdin is the parent's standard input, which is asked for when it is read.
+type childStdin struct {
+	end  *parentEnd
+	data *bytes.Reader
+}
+
+func (s *childStdin) Read(p []byte) (int, error) {
+	if s.data == nil {
+		if err := s.end.to.Send(supervise.AskIn, nil); err != nil {
+			return 0, err
+		}
+		s.data = bytes.NewReader(<-s.end.stdin)
+	}
+	return s.data.Read(p)
+}
+
+// A fileWriter replaces files, in place of the process that it writes for.
+type fileWriter interface {
+	WriteFile(name string, data []byte) error
+}
+
+// boundedChild is bounded for a child: what does not stop is ended by the
+// parent, which has what is known reported.
+func boundedChild(ctx context.Context, w *watch, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if len(w.order.Alone) > 0 {
+		runtime.GOMAXPROCS(1) // one task at a time
+	}
+	until, _ := json.Marshal(timeout.Milliseconds())
+	w.to.Send(supervise.Until, until)
+	left := timeout - time.Duration(w.order.Elapsed)*time.Millisecond
+	return context.WithTimeoutCause(ctx, max(left, time.Second), fmt.Errorf("not done after --timeout %s", timeout))
+}
+
+var _ io.Writer = (*childStdout)(nil)

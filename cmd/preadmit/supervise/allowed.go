@@ -1,0 +1,53 @@
+package supervise
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// mayWrite says whether a child may have a file replaced: one that the command
+// line names, or one in the repository that is not Git's. Other files a
+// configuration can't name either.
+func (p *parent) mayWrite(name string) bool {
+	if slices.ContainsFunc(p.args, func(a string) bool { return a == name || strings.HasSuffix(a, "="+name) }) {
+		return true
+	}
+	real, err := filepath.Abs(name)
+	if err == nil {
+		real, err = filepath.EvalSymlinks(filepath.Dir(real))
+	}
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(append([]string{"."}, p.args...), func(dir string) bool {
+		root := repository(dir)
+		rel, err := filepath.Rel(root, filepath.Join(real, filepath.Base(name)))
+		return root != "" && err == nil && filepath.IsLocal(rel) && rel != ".git" && !strings.HasPrefix(filepath.ToSlash(rel), ".git/")
+	})
+}
+
+// repository is the nearest directory from a path up that holds .git, else the
+// directory itself; "" if the path leads nowhere.
+func repository(path string) string {
+	dir, err := filepath.Abs(path)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	info, statErr := os.Stat(dir)
+	if err != nil || statErr != nil {
+		return ""
+	}
+	if !info.IsDir() {
+		dir = filepath.Dir(dir)
+	}
+	for up := dir; ; up = filepath.Dir(up) {
+		if _, err := os.Lstat(filepath.Join(up, ".git")); err == nil {
+			return up
+		}
+		if filepath.Dir(up) == up {
+			return dir
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package supervise
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// A file replaces another as a whole or not at all. It does not follow a link,
+// and writes to a device or pipe directly.
+type file struct {
+	name string
+	temp *os.File
+	at   bool // temp is the file itself
+	err  error
+}
+
+func createFile(name string) *file {
+	f := &file{name: name}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		f.at = true
+		f.temp, f.err = os.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0o644)
+	} else {
+		f.temp, f.err = os.CreateTemp(filepath.Dir(name), ".preadmit-*")
+	}
+	return f
+}
+
+func (f *file) write(data []byte) {
+	if f.err == nil {
+		_, f.err = f.temp.Write(data)
+	}
+}
+
+// commit puts the file in its place.
+func (f *file) commit() error {
+	switch {
+	case f.temp == nil:
+		return f.err
+	case f.at:
+		return errors.Join(f.err, f.temp.Close())
+	}
+	if f.err == nil {
+		f.err = errors.Join(f.temp.Chmod(0o644), f.temp.Sync())
+	}
+	err := errors.Join(f.err, f.temp.Close())
+	if err == nil {
+		err = os.Rename(f.temp.Name(), f.name)
+	}
+	if err != nil {
+		os.Remove(f.temp.Name())
+	}
+	return err
+}
+
+// drop forgets a file that was begun.
+func (f *file) drop() {
+	if f != nil && f.temp != nil {
+		f.temp.Close()
+		if !f.at {
+			os.Remove(f.temp.Name())
+		}
+	}
+}
+
+// WriteFile replaces a file as a whole or not at all. It does not follow a
+// link, and writes to a device or pipe directly.
+func WriteFile(name string, data []byte) error {
+	f := createFile(name)
+	f.write(data)
+	return f.commit()
+}

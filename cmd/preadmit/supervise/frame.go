@@ -1,0 +1,91 @@
+package supervise
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// A Kind says what a frame holds.
+type Kind byte
+
+// The frames of a child.
+const (
+	Stdout  Kind = 'o' // bytes for standard output
+	Stderr  Kind = 'e' // bytes for standard error
+	Create  Kind = 'f' // a Named file is to be replaced; its Data follows
+	Data    Kind = 'd'
+	Commit  Kind = 'c' // the file is whole: answered by Written
+	AskIn   Kind = 'n' // standard input is wanted: answered by Stdin
+	Begin   Kind = 'b' // a Task is in flight
+	End     Kind = 'z' // the task of this number is done
+	Phase   Kind = 'p' // what the run does between tasks
+	Until   Kind = 't' // the run's time in milliseconds, from when the first child began
+	Overrun Kind = 'w' // an Excess: the child stops there and waits for its end
+	Exit    Kind = 'x' // one byte, the exit code; nothing follows
+)
+
+// The frames of a parent.
+const (
+	Hello     Kind = 'H' // an Order, the first
+	Written   Kind = 'r' // why a file was not written; empty where it was
+	Stdin     Kind = 'i' // all of standard input
+	Terminate Kind = 'T' // end with a report of what is done
+)
+
+// maxFrame bounds a frame: what a child sends is as hostile as its input.
+const maxFrame = 64 << 20
+
+// A Pipe sends frames. It is safe for concurrent use.
+type Pipe struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// NewPipe returns a Pipe that sends to w.
+func NewPipe(w io.Writer) *Pipe { return &Pipe{w: w} }
+
+// Send sends frames of a kind, several where the payload is long.
+func (p *Pipe) Send(k Kind, payload []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	const most = 1 << 20
+	for {
+		part := payload[:min(len(payload), most)]
+		if k != Stdout && k != Stderr && k != Data {
+			part = payload
+		}
+		frame := make([]byte, 5, 5+len(part))
+		frame[0] = byte(k)
+		binary.LittleEndian.PutUint32(frame[1:], uint32(len(part)))
+		if _, err := p.w.Write(append(frame, part...)); err != nil {
+			return err
+		}
+		if payload = payload[len(part):]; len(payload) == 0 {
+			return nil
+		}
+	}
+}
+
+// A Reader reads frames.
+type Reader struct{ r *bufio.Reader }
+
+// NewReader returns a Reader of r.
+func NewReader(r io.Reader) *Reader { return &Reader{bufio.NewReaderSize(r, 64<<10)} }
+
+// Next returns the next frame.
+func (r *Reader) Next() (Kind, []byte, error) {
+	var head [5]byte
+	if _, err := io.ReadFull(r.r, head[:]); err != nil {
+		return 0, nil, err
+	}
+	n := binary.LittleEndian.Uint32(head[1:])
+	if n > maxFrame {
+		return 0, nil, fmt.Errorf("a message of %d bytes", n)
+	}
+	payload := make([]byte, n)
+	_, err := io.ReadFull(r.r, payload)
+	return Kind(head[0]), payload, err
+}

@@ -1,0 +1,35 @@
+package supervise
+
+// An Order is what a parent tells a child to do besides its command line.
+type Order struct {
+	Magic   string
+	Apart   []Apart  // tasks that are not begun
+	Alone   []string // tasks during which there is no other
+	Fatal   string   // why the run came to nothing: report that, and do nothing else
+	Columns int      // of the terminal that standard output is; 0 for none
+	Elapsed int64    // milliseconds of the run's time that earlier children took
+}
+
+// Magic is that of this version of the frames.
+const Magic = "preadmit.child/v1"
+
+// An Apart is a task that ended a child, or overran its limits.
+type Apart struct{ Task, Why string }
+
+// A Task is what is in flight in a child.
+type Task struct {
+	Number int
+	Name   string // the same in each child for the same task
+	// Narrowest says that there are no tasks within it.
+	Narrowest bool
+}
+
+// By stands in a task's name before the engine whose part in it is meant. A task
+// that begins with it is all that the engine does.
+const By = " by "
+
+// An Excess is what made a child stop.
+type Excess struct {
+	Tasks []string
+	Why   string
+}

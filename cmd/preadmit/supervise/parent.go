@@ -1,0 +1,350 @@
+package supervise
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	maxByEngine = 3
+	maxChildren = 40              // of one run
+	maxStdin    = 10<<20 + 1      // as much as a child reads of it
+	grace       = 8 * time.Second // beyond the run's time, for the report
+	exitBroken  = 3               // something could not be rendered, compiled or decided
+	exitSignal  = 130             // SIGINT
+)
+
+// A parent runs children until one ends well.
+type parent struct {
+	args    []string
+	order   Order
+	began   time.Time
+	until   time.Time // when the run's time is over; zero until a child says so
+	stdin   []byte
+	signals chan os.Signal
+	ending  bool // SIGTERM came
+}
+
+func newParent(args []string) (*parent, error) {
+	if _, err := executable(); err != nil {
+		return nil, err
+	}
+	p := &parent{args: args, order: Order{Magic: Magic, Columns: columns(os.Stdout)}, began: time.Now(), signals: make(chan os.Signal, 4)}
+	signal.Notify(p.signals, os.Interrupt, syscall.SIGTERM)
+	ignorePipe()
+	return p, nil
+}
+
+// run returns the exit code.
+func (p *parent) run() int {
+	for n := 1; ; n++ {
+		p.order.Elapsed = time.Since(p.began).Milliseconds()
+		c, err := p.start()
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "preadmit: can't start a process of its own: %v\n", err)
+			return exitBroken
+		}
+		end := p.attend(c)
+		switch {
+		case end.interrupted:
+			fmt.Fprintln(os.Stderr, "preadmit: interrupted")
+			return exitSignal
+		case end.exited:
+			defer c.out.close()
+			return p.finish(c, end.code)
+		case p.order.Fatal != "": // not even that could be reported
+			fmt.Fprintf(os.Stderr, "preadmit: %s, and no report could be written\n", p.order.Fatal)
+			return exitBroken
+		}
+		c.out.close()
+		p.learn(end, n)
+	}
+}
+
+// finish hands on what a child wrote.
+func (p *parent) finish(c *child, code int) int {
+	err := c.out.print(os.Stdout, os.Stderr)
+	if err == nil || errors.Is(err, brokenPipe) {
+		return code // a reader that goes away has seen enough
+	}
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	fmt.Fprintf(os.Stderr, "preadmit: standard output: not written: %v\n", err)
+	return exitBroken
+}
+
+// An ending is how a child ended.
+type ending struct {
+	exited      bool
+	code        int
+	interrupted bool
+	why         string // where it did not exit
+	inFlight    []Task
+	overran     []string // tasks that are known to be why
+	phase       string
+}
+
+// learn decides what the next child does otherwise.
+func (p *parent) learn(e ending, n int) {
+	sudden := e.why == killed
+	over := n >= maxChildren || p.ending || !p.until.IsZero() && time.Now().After(p.until)
+	suspects := e.suspects()
+	switch {
+	case !over && sudden && len(suspects) == 0 && n == 1: // once may be an accident
+	case over || len(suspects) == 0:
+		p.order.Fatal = e.why
+		if e.phase != "" {
+			p.order.Fatal = fmt.Sprintf("%s: %s", e.phase, e.why)
+		}
+	case len(suspects) == 1 && (e.isNarrowest(suspects[0]) && !sudden || slices.Contains(p.order.Alone, suspects[0])):
+		p.setApart(suspects[0], e.why)
+	case !slices.ContainsFunc(suspects, func(s string) bool { return !slices.Contains(p.order.Alone, s) }):
+		p.order.Fatal = e.why // several at a time, although each is done alone
+	default:
+		for _, s := range suspects {
+			if !slices.Contains(p.order.Alone, s) {
+				p.order.Alone = append(p.order.Alone, s)
+			}
+		}
+		slices.Sort(p.order.Alone)
+	}
+}
+
+// setApart has a task left out from now on, and an engine that was left out of
+// maxByEngine tasks of all: then a policy, rather than an object, does it.
+func (p *parent) setApart(name, why string) {
+	p.order.Apart = append(p.order.Apart, Apart{name, why})
+	if _, engine, ok := strings.Cut(name, By); ok {
+		n := 0
+		for _, a := range p.order.Apart {
+			if strings.HasSuffix(a.Task, By+engine) {
+				n++
+			}
+		}
+		if n == maxByEngine {
+			p.order.Apart = append(p.order.Apart, Apart{By + engine, why})
+		}
+	}
+	slices.SortFunc(p.order.Apart, func(a, b Apart) int { return strings.Compare(a.Task, b.Task) })
+}
+
+// suspects are the names of the tasks that may have ended a child: the narrowest
+// where there are some.
+func (e *ending) suspects() []string {
+	if len(e.overran) > 0 {
+		return e.overran
+	}
+	var narrowest, all []string
+	for _, t := range e.inFlight {
+		if all = append(all, t.Name); t.Narrowest {
+			narrowest = append(narrowest, t.Name)
+		}
+	}
+	if len(narrowest) > 0 {
+		return narrowest
+	}
+	return all
+}
+
+func (e *ending) isNarrowest(task string) bool {
+	return strings.Contains(task, By) || slices.ContainsFunc(e.inFlight, func(t Task) bool { return t.Name == task && t.Narrowest })
+}
+
+// A child is a process at work.
+type child struct {
+	*process
+	to     *Pipe
+	out    spool
+	file   *file
+	flying map[int]Task
+	phase  string
+}
+
+func (p *parent) start() (*child, error) {
+	proc, err := startProcess(p.args)
+	if err != nil {
+		return nil, err
+	}
+	c := &child{process: proc, to: NewPipe(proc.stdin), flying: make(map[int]Task)}
+	order, err := json.Marshal(p.order)
+	if err == nil {
+		err = c.to.Send(Hello, order)
+	}
+	if err != nil {
+		c.kill()
+		c.wait()
+	}
+	return c, err
+}
+
+// attend does what the child asks until it ends.
+func (p *parent) attend(c *child) ending {
+	frames := make(chan received)
+	go receive(c.stdout, frames)
+	defer c.file.drop()
+	defer c.wait()
+	defer c.kill()
+	over := time.NewTimer(time.Hour)
+	defer over.Stop()
+	for {
+		if !p.until.IsZero() {
+			over.Reset(time.Until(p.until) + grace)
+		}
+		select {
+		case f, more := <-frames:
+			if !more {
+				return c.ended(c.causeOfDeath())
+			}
+			if e, done := p.frame(c, f); done {
+				return e
+			}
+		case s := <-p.signals:
+			if s == os.Interrupt || p.ending {
+				return ending{interrupted: true}
+			}
+			p.ending, p.until = true, time.Now()
+			c.to.Send(Terminate, nil)
+		case <-over.C:
+			return c.ended("it does not end")
+		}
+	}
+}
+
+type received struct {
+	kind    Kind
+	payload []byte
+	err     error
+}
+
+func receive(from io.Reader, to chan<- received) {
+	defer close(to)
+	for r := NewReader(from); ; {
+		k, payload, err := r.Next()
+		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrClosed) {
+			return
+		}
+		to <- received{k, payload, err}
+		if err != nil || k == Exit {
+			return
+		}
+	}
+}
+
+// frame does what a frame asks for. done says that the child is at its end.
+func (p *parent) frame(c *child, f received) (e ending, done bool) {
+	if f.err != nil {
+		return c.ended("it sent what is no message"), true
+	}
+	switch f.kind {
+	case Stdout, Stderr:
+		c.out.add(f.kind, f.payload)
+	case Begin:
+		var t Task
+		if json.Unmarshal(f.payload, &t) == nil {
+			c.flying[t.Number] = t
+		}
+	case End:
+		var n int
+		if json.Unmarshal(f.payload, &n) == nil {
+			delete(c.flying, n)
+		}
+	case Phase:
+		c.phase = string(f.payload)
+	case Until:
+		var ms int64
+		if json.Unmarshal(f.payload, &ms) == nil && !p.ending {
+			p.until = p.began.Add(time.Duration(min(ms, 1<<40)) * time.Millisecond)
+		}
+	case Create:
+		c.file.drop()
+		if c.file = nil; p.mayWrite(string(f.payload)) {
+			c.file = createFile(string(f.payload))
+		}
+	case Data:
+		if c.file != nil {
+			c.file.write(f.payload)
+		}
+	case Commit:
+		c.to.Send(Written, []byte(c.commit()))
+	case AskIn:
+		if p.stdin == nil {
+			p.stdin, _ = io.ReadAll(io.LimitReader(os.Stdin, maxStdin))
+		}
+		c.to.Send(Stdin, p.stdin)
+	case Overrun:
+		var x Excess
+		if json.Unmarshal(f.payload, &x) != nil {
+			return c.ended("it sent what is no message"), true
+		}
+		e := c.ended(x.Why)
+		e.overran = x.Tasks
+		return e, true
+	case Exit:
+		if len(f.payload) != 1 {
+			return c.ended("it sent what is no message"), true
+		}
+		return ending{exited: true, code: int(f.payload[0])}, true
+	}
+	return ending{}, false
+}
+
+// commit says why the file could not be replaced, if so.
+func (c *child) commit() string {
+	f := c.file
+	c.file = nil
+	if f == nil {
+		return "is neither named on the command line nor in the repository"
+	}
+	err := f.commit()
+	if err == nil {
+		return ""
+	}
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return err.Error()
+}
+
+func (c *child) ended(why string) ending {
+	e := ending{why: why, phase: c.phase}
+	for _, t := range c.flying {
+		e.inFlight = append(e.inFlight, t)
+	}
+	slices.SortFunc(e.inFlight, func(a, b Task) int { return a.Number - b.Number })
+	return e
+}
+
+// causeOfDeath says in a user's words how a process ended that did not say so.
+func (c *child) causeOfDeath() string {
+	c.wait()
+	text := c.stderr.String()
+	for _, cause := range []struct{ sign, words string }{
+		{"stack exceeds", "recurses without end"},
+		{"stack overflow", "recurses without end"},
+		{"out of memory", OutOfMemory},
+		{"cannot allocate memory", OutOfMemory},
+		{"panic:", "fails by an internal error"},
+	} {
+		if strings.Contains(text, cause.sign) {
+			return cause.words
+		}
+	}
+	return killed
+}
+
+// killed is why a task is set apart that ended its process without a word.
+const killed = "ends the process that does it"
+
+// OutOfMemory is why a task is set apart that took all memory that it may take.
+const OutOfMemory = "needs too much memory"

@@ -1,0 +1,78 @@
+package supervise
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+)
+
+// A process is a child as the system has it.
+type process struct {
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	stdout io.ReadCloser
+	stderr head
+	waited sync.Once
+}
+
+// environment are the variables that a child needs: where caches are, how to
+// write, and what Go's runtime goes by. Others, tokens among them, are not its.
+var environment = []string{
+	"HOME", "XDG_CACHE_HOME", "LocalAppData", "USERPROFILE", "SystemRoot", "TMPDIR", "TMP", "TEMP",
+	"NO_COLOR", "TERM", "TZ", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GOTRACEBACK", "GOCOVERDIR", "UPDATE_GOLDEN",
+}
+
+// CollectLate is the variable that tells a child that its garbage collector was
+// turned off for its initialization, by the parent and not by the user.
+const CollectLate = "PREADMIT_COLLECT_LATE"
+
+func startProcess(args []string) (*process, error) {
+	name, err := executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: &exec.Cmd{Path: name, Args: append([]string{Marker}, args...), SysProcAttr: attributes()}}
+	p.cmd.Env = []string{}
+	for _, name := range environment {
+		if v, ok := os.LookupEnv(name); ok {
+			p.cmd.Env = append(p.cmd.Env, name+"="+v)
+		}
+	}
+	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
+		p.cmd.Env = append(p.cmd.Env, "GOGC=off", CollectLate+"=1")
+	}
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if p.stdout, err = p.cmd.StdoutPipe(); err != nil {
+		return nil, err
+	}
+	p.cmd.Stderr = &p.stderr
+	return p, p.cmd.Start()
+}
+
+func (p *process) kill() { p.cmd.Process.Kill() }
+
+func (p *process) wait() { p.waited.Do(func() { p.cmd.Wait() }) }
+
+// head keeps the first bytes of what is written.
+type head struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	const enough = 16 << 10
+	h.b.Write(p[:min(len(p), max(0, enough-h.b.Len()))])
+	return len(p), nil
+}
+
+func (h *head) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.b.String()
+}

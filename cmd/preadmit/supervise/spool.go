@@ -1,0 +1,71 @@
+package supervise
+
+import (
+	"bytes"
+	"io"
+	"os"
+)
+
+// A spool keeps what a child writes until the child has ended well, in memory
+// and from inMemory bytes on in a file without a name.
+type spool struct {
+	memory bytes.Buffer
+	file   *os.File
+	err    error
+}
+
+const inMemory = 32 << 20
+
+func (s *spool) add(k Kind, payload []byte) {
+	if s.file == nil && s.memory.Len()+len(payload) > inMemory {
+		if s.file, s.err = os.CreateTemp("", "preadmit-*"); s.err == nil {
+			os.Remove(s.file.Name())
+			_, s.err = s.memory.WriteTo(s.file)
+		}
+	}
+	if s.err == nil {
+		s.err = NewPipe(s.writer()).Send(k, payload)
+	}
+}
+
+func (s *spool) writer() io.Writer {
+	if s.file != nil {
+		return s.file
+	}
+	return &s.memory
+}
+
+// print writes all to standard output and standard error, in order. The error
+// is that of standard output.
+func (s *spool) print(stdout, stderr io.Writer) error {
+	if s.err != nil {
+		return s.err
+	}
+	var from io.Reader = &s.memory
+	if s.file != nil {
+		if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		from = s.file
+	}
+	var failed error
+	for r := NewReader(from); ; {
+		k, payload, err := r.Next()
+		switch {
+		case err == io.EOF:
+			return failed
+		case err != nil:
+			return err
+		case k == Stderr:
+			stderr.Write(payload)
+		case failed == nil:
+			_, failed = stdout.Write(payload)
+		}
+	}
+}
+
+func (s *spool) close() {
+	if s.file != nil {
+		s.file.Close()
+	}
+}

@@ -1,0 +1,141 @@
+package supervise
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestImports holds that the parent needs no library: what it imports is
+// initialized before it can begin.
+func TestImports(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for _, path := range strings.Fields(string(out)) {
+		if !strings.HasPrefix(path, "golang.org/x/sys/") && !strings.HasSuffix(path, "/cmd/preadmit/supervise") {
+			t.Errorf("the parent imports %s", path)
+		}
+	}
+}
+
+func TestWanted(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args string
+		want bool
+	}{
+		{"preadmit check", true},
+		{"preadmit --color never check apps", true},
+		{"/usr/bin/preadmit render", true},
+		{"preadmit --help check", false},
+		{"preadmit triage", false},
+		{"preadmit convert check", false},
+		{"preadmit version", false},
+		{"preadmit", false},
+		{"preadmit.test check", false},
+		{"preadmit -test.v check", false},
+		{Marker + " check", false},
+	} {
+		if got := wanted(strings.Fields(c.args)); got != c.want {
+			t.Errorf("%s: %v", c.args, got)
+		}
+	}
+}
+
+// TestLearn is how parents find out what ended a child.
+func TestLearn(t *testing.T) {
+	t.Parallel()
+	unit := func(n int, name string) Task { return Task{Number: n, Name: name, Narrowest: true} }
+	object := func(n int, name string) Task { return Task{Number: n, Name: name} }
+	p := &parent{}
+	expect := func(apart, alone, fatal string) {
+		t.Helper()
+		var names []string
+		for _, a := range p.order.Apart {
+			names = append(names, a.Task)
+		}
+		if got := strings.Join(names, ","); got != apart {
+			t.Errorf("apart: %q, want %q", got, apart)
+		}
+		if got := strings.Join(p.order.Alone, ","); got != alone {
+			t.Errorf("alone: %q, want %q", got, alone)
+		}
+		if p.order.Fatal != fatal {
+			t.Errorf("fatal: %q, want %q", p.order.Fatal, fatal)
+		}
+	}
+	p.learn(ending{why: OutOfMemory, inFlight: []Task{unit(1, "a"), unit(2, "b")}}, 1)
+	expect("", "a,b", "")
+	p.learn(ending{why: OutOfMemory, inFlight: []Task{unit(1, "a")}}, 2)
+	expect("a", "a,b", "")
+	p.learn(ending{why: OutOfMemory, inFlight: []Task{object(7, "o")}}, 3)
+	expect("a", "a,b,o", "")
+	p.learn(ending{why: OutOfMemory, inFlight: []Task{object(7, "o"), unit(8, "o by e")}}, 4)
+	expect("a,o by e", "a,b,o", "")
+	p.learn(ending{why: OutOfMemory, inFlight: []Task{object(7, "q")}, overran: []string{"q by e"}}, 5)
+	expect("a,o by e,q by e", "a,b,o", "")
+	p.learn(ending{why: OutOfMemory, overran: []string{"r by e"}}, 6)
+	expect(" by e,a,o by e,q by e,r by e", "a,b,o", "")
+	p.learn(ending{why: OutOfMemory, phase: "evaluating"}, 7)
+	expect(" by e,a,o by e,q by e,r by e", "a,b,o", "evaluating: "+OutOfMemory)
+
+	p = &parent{}
+	p.learn(ending{why: killed, inFlight: []Task{unit(1, "a")}}, 1)
+	expect("", "a", "") // it may be an accident
+	p.learn(ending{why: killed, inFlight: []Task{unit(1, "a")}}, 2)
+	expect("a", "a", "")
+}
+
+// TestMayWrite holds that a child has no other files replaced than a command
+// line may name.
+func TestMayWrite(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	p := &parent{args: []string{"check", "-o", "json=/elsewhere/out.json", "--output=/elsewhere/x"}}
+	for name, want := range map[string]bool{
+		"/elsewhere/out.json": true,
+		"/elsewhere/x":        true,
+		"report.json":         true,
+		dir + "/report.json":  true,
+		"../report.json":      false,
+		"/etc/passwd":         false,
+		".git/config":         false,
+		"none/report.json":    false,
+	} {
+		if got := p.mayWrite(name); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestFrames holds that what was sent comes back, and that no frame is larger
+// than it may be.
+func TestFrames(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	large := strings.Repeat("x", 3<<20)
+	if err := NewPipe(&b).Send(Stdout, []byte(large)); err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	r := NewReader(strings.NewReader(b.String()))
+	for {
+		k, payload, err := r.Next()
+		if err != nil {
+			break
+		}
+		if k != Stdout {
+			t.Fatalf("kind %c", k)
+		}
+		got.Write(payload)
+	}
+	if got.String() != large {
+		t.Errorf("%d bytes came back of %d", got.Len(), len(large))
+	}
+	if _, _, err := NewReader(strings.NewReader("o\xff\xff\xff\xff")).Next(); err == nil {
+		t.Error("a frame of 4 GiB is taken")
+	}
+}

@@ -1,0 +1,408 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"runtime/debug"
+	"runtime/metrics"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
+)
+
+// A watch tells a parent which task is in flight, leaves out those that are set
+// apart, and holds each to its limits. A nil watch, that of a process without a
+// parent, does nothing.
+type watch struct {
+	to     *supervise.Pipe
+	order  supervise.Order
+	limits taskLimits
+
+	mu     sync.Mutex
+	next   int
+	flying map[int]*task
+	asked  map[*policy.Request]*task // of requests
+	now    footprint                 // as of the last look
+	floor  footprint                 // when the phase began
+	over   bool
+}
+
+// A task is what is in flight.
+type task struct {
+	supervise.Task
+	began  time.Time
+	at     footprint // the process when it began
+	engine any       // of a request: the one that is asked
+}
+
+// A footprint is what the process takes.
+type footprint struct {
+	live  uint64        // bytes that the last garbage collection found in use
+	total uint64        // bytes that it has of the system
+	cpu   time.Duration // of all threads
+
+	collected bool // there was a garbage collection
+}
+
+// taskLimits are what one task may take.
+type taskLimits struct {
+	memory uint64
+	cpu    time.Duration
+	wall   time.Duration
+}
+
+const lookEvery = 25 * time.Millisecond
+
+func newWatch(to *supervise.Pipe, order supervise.Order) *watch {
+	now := look()
+	return &watch{now: now, floor: now, to: to, order: order, limits: taskLimits{defaultTaskMemory << 20, defaultTaskTime, 3 * defaultTaskTime}, flying: make(map[int]*task), asked: make(map[*policy.Request]*task)}
+}
+
+// allow sets what one task may take: MiB, and a time of the processor, of which
+// thrice may pass.
+func (w *watch) allow(memory int, cpu time.Duration) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.limits = taskLimits{memory: uint64(memory) << 20, cpu: cpu, wall: 3 * cpu}
+}
+
+// disturbed says whether something is set apart.
+func (w *watch) disturbed() bool { return w != nil && len(w.order.Apart) > 0 }
+
+type watchKey struct{}
+
+func withWatch(ctx context.Context, w *watch) context.Context {
+	return context.WithValue(ctx, watchKey{}, w)
+}
+
+func watchOf(ctx context.Context) *watch {
+	w, _ := ctx.Value(watchKey{}).(*watch)
+	return w
+}
+
+// fatal is why there is nothing to do but to report it; empty otherwise.
+func (w *watch) fatal() string {
+	if w == nil || w.order.Fatal == "" {
+		return ""
+	}
+	return w.reason(w.order.Fatal)
+}
+
+// phase says what the run does between tasks.
+func (w *watch) phase(name string) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	w.floor = w.now
+	w.mu.Unlock()
+	w.to.Send(supervise.Phase, []byte(name))
+}
+
+// begin says that a task is in flight until done is called. The narrowest tasks
+// are those that have no tasks within them. The error is why it is set apart.
+func (w *watch) begin(name string, narrowest bool) (done func(), err error) {
+	_, done, err = w.start(name, narrowest)
+	return done, err
+}
+
+func (w *watch) start(name string, narrowest bool) (t *task, done func(), err error) {
+	if why, apart := w.apart(name); apart {
+		return nil, nil, &setApart{why}
+	}
+	w.mu.Lock()
+	w.next++
+	t = &task{Task: supervise.Task{Number: w.next, Name: name, Narrowest: narrowest}, began: time.Now(), at: w.now}
+	w.flying[t.Number] = t
+	w.mu.Unlock()
+	w.send(supervise.Begin, t.Task)
+	return t, func() {
+		w.mu.Lock()
+		delete(w.flying, t.Number)
+		w.mu.Unlock()
+		w.send(supervise.End, t.Number)
+	}, nil
+}
+
+func (w *watch) send(k supervise.Kind, v any) {
+	if data, err := json.Marshal(v); err == nil {
+		w.to.Send(k, data)
+	}
+}
+
+func (w *watch) apart(name string) (why string, apart bool) {
+	i, found := slices.BinarySearchFunc(w.order.Apart, name, func(a supervise.Apart, name string) int {
+		return compareStrings(a.Task, name)
+	})
+	if !found {
+		return "", false
+	}
+	return w.reason(w.order.Apart[i].Why), true
+}
+
+func compareStrings(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// reason gives a parent's words with the limits that a child knows.
+func (w *watch) reason(why string) string {
+	switch why {
+	case supervise.OutOfMemory:
+		return fmt.Sprintf("needs more than %d MiB of memory", w.limits.memory>>20)
+	case outOfTime:
+		return fmt.Sprintf("takes more than %s of processor time, or %s in all", w.limits.cpu, w.limits.wall)
+	}
+	return why
+}
+
+const outOfTime = "takes too long"
+
+// A setApart is the error of a task that is not begun.
+type setApart struct{ why string }
+
+func (e *setApart) Error() string { return e.why }
+
+// keepLimits looks at what the process takes, and stops it where a task takes
+// more than it may. The kernel holds the same line for what comes at once.
+func (w *watch) keepLimits() {
+	var known uint64
+	for {
+		now := look()
+		w.mu.Lock()
+		w.now = now
+		for _, t := range w.flying { // what others held when it began may be free now
+			t.at.live = min(t.at.live, now.live)
+		}
+		limit := w.floorOf().live + w.limits.memory
+		x, over := w.excess(now, limit)
+		w.over = w.over || over
+		w.mu.Unlock()
+		if over {
+			w.send(supervise.Overrun, x)
+			select {} // for the parent to end
+		}
+		if known != limit {
+			known = limit
+			limitMemory(limit)
+			if now.collected || limit < 2*collectAt { // before that, collectLate has its way
+				debug.SetMemoryLimit(int64(limit - limit/8))
+			}
+		}
+		time.Sleep(lookEvery)
+	}
+}
+
+// floorOf is what was in use before the tasks in flight, or the phase, began.
+func (w *watch) floorOf() footprint {
+	low := w.floor
+	first := true
+	for _, t := range w.flying {
+		if first || t.at.live < low.live {
+			low, first = t.at, false
+		}
+	}
+	return low
+}
+
+// excess is what takes more than it may.
+func (w *watch) excess(now footprint, limit uint64) (supervise.Excess, bool) {
+	if w.over {
+		return supervise.Excess{}, false
+	}
+	if now.total > limit {
+		return supervise.Excess{Why: supervise.OutOfMemory}, true
+	}
+	within := 0
+	for _, t := range w.flying {
+		if t.Narrowest {
+			within++
+		}
+	}
+	var late []string
+	for _, t := range w.flying {
+		if !t.Narrowest && within > 0 {
+			continue
+		}
+		share := (now.cpu - t.at.cpu) / time.Duration(max(1, len(w.flying)))
+		if share > w.limits.cpu || time.Since(t.began) > w.limits.wall {
+			late = append(late, t.narrow())
+		}
+	}
+	slices.Sort(late)
+	return supervise.Excess{Tasks: late, Why: outOfTime}, len(late) > 0
+}
+
+func look() footprint {
+	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}, {Name: "/gc/heap/live:bytes"}}
+	metrics.Read(s)
+	f := footprint{live: s[2].Value.Uint64(), total: s[0].Value.Uint64() - s[1].Value.Uint64(), cpu: processCPU()}
+	if f.collected = f.live > 0; !f.collected {
+		f.live = f.total // nobody knows better yet
+	}
+	return f
+}
+
+func (w *watch) close() {
+	w.mu.Lock()
+	w.over = true
+	w.mu.Unlock()
+}
+
+// renderers are the same, each unit a task.
+func (w *watch) renderers(all []render.Renderer, side string) []render.Renderer {
+	if w == nil {
+		return all
+	}
+	watched := make([]render.Renderer, len(all))
+	for i, r := range all {
+		watched[i] = watchedRenderer{r, w, side}
+	}
+	return watched
+}
+
+type watchedRenderer struct {
+	render.Renderer
+	watch *watch
+	side  string
+}
+
+func (r watchedRenderer) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
+	done, err := r.watch.begin("render "+r.side+" "+r.Kind()+" "+src.Path, true)
+	if err != nil {
+		return nil, &render.Error{Span: render.Span{File: src.Path}, Rule: "set-apart", Err: fmt.Errorf("rendering it %w: it is set apart", err), Hint: limitsHint}
+	}
+	type rendered struct {
+		objects []*render.Object
+		err     error
+	}
+	result := make(chan rendered, 1)
+	go func() {
+		defer done()
+		objects, err := r.Renderer.Render(ctx, src)
+		result <- rendered{objects, err}
+	}()
+	select {
+	case x := <-result:
+		return x.objects, x.err
+	case <-ctx.Done():
+	}
+	select {
+	case x := <-result:
+		return x.objects, x.err
+	case <-time.After(grace):
+		return nil, ctx.Err() // it does not stop, and is left behind
+	}
+}
+
+// Name is the unit's, as the renderer has it.
+func (r watchedRenderer) Name(src render.Source) string {
+	if n, ok := r.Renderer.(interface{ Name(render.Source) string }); ok {
+		return n.Name(src)
+	}
+	return path.Base(src.Path)
+}
+
+const limitsHint = "where it is meant to take that much, allow more by --task-memory or --task-time"
+
+// narrow is the task's name, with the engine that a request is at.
+func (t *task) narrow() string {
+	if t.engine == nil || t.Narrowest {
+		return t.Name
+	}
+	return t.Name + byEngine(t.engine)
+}
+
+func byEngine(engine any) string { return supervise.By + engineName(engine) }
+
+// requests is the hook of a chain: each request is a task, and so is each
+// engine's part in one that is looked at closely or has a part set apart.
+func (w *watch) requests() policy.Watch {
+	if w == nil {
+		return nil
+	}
+	return func(req *policy.Request, engine any) (func(), error) {
+		if engine == nil {
+			return w.request(req)
+		}
+		w.mu.Lock()
+		t := w.asked[req]
+		if t != nil {
+			t.engine = engine
+		}
+		w.mu.Unlock()
+		if t == nil || len(w.order.Apart)+len(w.order.Alone) == 0 {
+			return nil, nil
+		}
+		if why, apart := w.apart(byEngine(engine)); apart {
+			return nil, &setApart{why}
+		}
+		name := t.Name + byEngine(engine)
+		if !slices.Contains(w.order.Alone, t.Name) {
+			if why, apart := w.apart(name); apart {
+				return nil, &setApart{why}
+			}
+			return nil, nil
+		}
+		return w.begin(name, true)
+	}
+}
+
+func (w *watch) request(req *policy.Request) (func(), error) {
+	t, done, err := w.start(requestName(req), false)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	w.asked[req] = t
+	w.mu.Unlock()
+	return func() {
+		w.mu.Lock()
+		delete(w.asked, req)
+		w.mu.Unlock()
+		done()
+	}, nil
+}
+
+func requestName(req *policy.Request) string {
+	k := req.Subject().Key()
+	return fmt.Sprintf("evaluate %s %s %s %s %s/%s", req.Operation, k.Unit, k.APIVersion, k.Kind, k.Namespace, k.Name)
+}
+
+func engineName(engine any) string {
+	name := fmt.Sprintf("%T", engine)
+	if r, ok := engine.(interface{ Rules() []policy.Rule }); ok {
+		if rules := r.Rules(); len(rules) > 0 {
+			name += " " + rules[0].Policy
+		}
+	}
+	return name
+}
+
+// failedReport is the report of a run that came to nothing.
+func failedReport(why string) *report.Report {
+	return report.New(report.Tool{Name: "preadmit", Version: version}, nil, nil, failure(why))
+}
+
+// failure is the result that says that a run is incomplete.
+func failure(why string) []policy.Result {
+	return []policy.Result{{
+		Engine: policy.EngineRender, Rule: "incomplete-run", Operation: policy.Create, Outcome: policy.Error, Action: policy.Deny,
+		Message: "the run is incomplete: " + why,
+	}}
+}
