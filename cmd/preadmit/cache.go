@@ -45,6 +45,14 @@ type memory struct {
 	put    []func()
 }
 
+// dir is the directory of a memory; "" of none.
+func (m *memory) dir() string {
+	if m == nil {
+		return ""
+	}
+	return m.store.Dir()
+}
+
 type userCache struct{}
 
 // withUserCache lets runs keep what they can in the user's cache directory, if

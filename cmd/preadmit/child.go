@@ -40,6 +40,7 @@ func runChild() int {
 	p := &parentEnd{to: to, order: order, written: make(chan string), stdin: make(chan []byte), stop: stop}
 	go p.listen(from)
 	w := newWatch(to, order)
+	w.confine(os.Args[1:])
 	debug.SetMaxStack(maxStack)
 	limitProcess()
 	go w.keepLimits()

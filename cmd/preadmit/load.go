@@ -65,6 +65,9 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 	if err := o.remembering.open(ctx, t); err != nil {
 		return nil, err
 	}
+	if err := o.watch.confineFiles(o.sandbox, o.memory.dir(), o.notes); err != nil {
+		return nil, err
+	}
 	if o.watch.disturbed() {
 		o.memory = nil // what is set apart now may be done another time
 	}

@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 			os.Exit(run(withUserCache(context.Background()), os.Args[1:], os.Stdin, os.Stdout, stderr))
 		},
 		supervise.Marker: func() { os.Exit(runChild()) },
+		"try-sandbox":    trySandbox,
 	})
 }
 

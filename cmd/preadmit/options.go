@@ -35,6 +35,7 @@ type sources struct {
 	timeout    time.Duration
 	taskMemory int
 	taskTime   time.Duration
+	sandbox    string
 	verbose    bool
 	quiet      bool
 
@@ -65,6 +66,7 @@ func (o *sources) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "end the run after this `DURATION`")
 	f.IntVar(&o.taskMemory, "task-memory", defaultTaskMemory, "`MIB` of memory that rendering a unit or evaluating an object may take; what needs more is an error, and the rest goes on")
 	f.DurationVar(&o.taskTime, "task-time", defaultTaskTime, "processor time that it may take, a `DURATION`; thrice as much may pass")
+	f.StringVar(&o.sandbox, "sandbox", "auto", "on Linux, have the kernel deny connections, programs and writing: auto, require or off `MODE`")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "say more: passes, files that hold no objects")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "say less: of the text only what counts for --fail-on or is undecided, and no summary on standard error")
 }

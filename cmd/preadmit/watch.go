@@ -32,6 +32,8 @@ type watch struct {
 	now    footprint                 // as of the last look
 	floor  footprint                 // when the phase began
 	over   bool
+
+	unconfined error // what of the sandbox is missing
 }
 
 // A task is what is in flight.

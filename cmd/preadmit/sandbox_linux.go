@@ -1,0 +1,68 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/elastic/go-seccomp-bpf"
+	"github.com/elastic/go-seccomp-bpf/arch"
+	"github.com/landlock-lsm/go-landlock/landlock"
+	landlocksys "github.com/landlock-lsm/go-landlock/landlock/syscall"
+)
+
+// denied are the system calls that a child has no use for and that input could
+// do harm by: the network, other programs and processes, and the system itself.
+var denied = []string{
+	"socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto", "sendmsg", "sendmmsg",
+	"execve", "execveat", "fork", "vfork", "kill", "pidfd_open", "pidfd_getfd", "pidfd_send_signal",
+	"ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "kcmp",
+	"mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "mount_setattr",
+	"unshare", "setns", "bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register",
+	"init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "swapon", "swapoff",
+	"keyctl", "add_key", "request_key", "acct", "quotactl", "settimeofday", "clock_settime", "sethostname", "setdomainname",
+	"mknod", "mknodat", "open_by_handle_at", "name_to_handle_at",
+}
+
+// denyCalls has the kernel refuse them, on all threads.
+func denyCalls() error {
+	runtime.LockOSThread() // no_new_privs is the thread's, from which the others take it
+	defer runtime.UnlockOSThread()
+	info, err := arch.GetInfo("")
+	if err != nil {
+		return err
+	}
+	names := slices.DeleteFunc(slices.Clone(denied), func(name string) bool {
+		_, known := info.SyscallNames[name]
+		return !known
+	})
+	return seccomp.LoadFilter(seccomp.Filter{
+		NoNewPrivs: true,
+		Flag:       seccomp.FilterFlagTSync,
+		Policy: seccomp.Policy{
+			DefaultAction: seccomp.ActionAllow,
+			Syscalls:      []seccomp.SyscallGroup{{Action: seccomp.ActionErrno, Names: names}},
+		},
+	})
+}
+
+// denyWriting has the kernel refuse to change any file but those of the cache.
+func denyWriting(cache string) error {
+	if abi, err := landlocksys.LandlockGetABIVersion(); err != nil || abi < 1 {
+		return errors.New("the kernel has no Landlock")
+	}
+	rules := []landlock.Rule{landlock.RODirs("/"), landlock.RWFiles("/dev/null").IgnoreIfMissing()}
+	if cache != "" {
+		real, err := filepath.EvalSymlinks(cache)
+		if err != nil {
+			return err
+		}
+		rules = append(rules, landlock.RWDirs(real))
+	}
+	if err := landlock.V3.BestEffort().RestrictPaths(rules...); err != nil {
+		return fmt.Errorf("Landlock: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// trySandbox is a command of scripts that tries, in the sandbox of a child, what
+// is to be denied. It prints what was not.
+func trySandbox() {
+	w := &watch{}
+	w.confine(nil)
+	cache := os.Args[1]
+	if err := w.confineFiles("require", cache, nil); err != nil {
+		fmt.Println("no sandbox here:", err)
+		return
+	}
+	attempts := map[string]func() error{
+		"a connection": func() error { _, err := net.Dial("tcp", "127.0.0.1:9"); return err },
+		"a listener":   func() error { _, err := net.Listen("tcp", "127.0.0.1:0"); return err },
+		"a program":    func() error { return exec.Command("/bin/true").Run() },
+		"a new file":   func() error { return os.WriteFile("written", nil, 0o644) },
+		"a directory":  func() error { return os.Mkdir("made", 0o755) },
+		"a change":     func() error { return os.WriteFile("file", []byte("changed"), 0o644) },
+		"a removal":    func() error { return os.Remove("file") },
+	}
+	for name, attempt := range attempts {
+		done := make(chan error)
+		go func() { done <- attempt() }() // on some other thread
+		if err := <-done; !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.EACCES) {
+			fmt.Printf("%s is not denied: %v\n", name, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(cache, "kept"), nil, 0o644); err != nil {
+		fmt.Println("the cache is denied:", err)
+	}
+	if _, err := os.ReadFile("file"); err != nil {
+		fmt.Println("reading is denied:", err)
+	}
+}
+
+// TestConfined holds that a child can't connect, run programs or write.
+func TestConfined(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("the sandbox is Linux's")
+	}
+	dir := t.TempDir()
+	cache := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("try-sandbox", cache)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if strings.HasPrefix(string(out), "no sandbox here") {
+		t.Skip(string(out))
+	}
+	if err != nil || len(out) > 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
