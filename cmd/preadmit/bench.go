@@ -26,13 +26,11 @@ type bench struct {
 	all      *rego.Combined // of it, over the objects at hand
 }
 
-// newBench makes the engines, which are these: the one list. The policies are
+// compileBench makes the engines, which are these: the one list. The policies are
 // those of judge, and so is what they read; that is in itself, or its base.
 // What engines are made of besides objects that judge (isJudge), the cluster and
 // the options has to be in the key of what is kept of them (recall.go).
-func newBench(in, judge *input, o *checkOptions) (*bench, error) {
-	o.watch.phase("compiling policies")
-	defer o.watch.phase("evaluating")
+func compileBench(in, judge *input, o *checkOptions) (*bench, error) {
 	b := &bench{chain: policy.Chain{Watch: o.watch.requests()}}
 	head, given, context := objects(in.head), objects(judge.judges), objects(in.context)
 	all := slices.Concat(head, given, context)

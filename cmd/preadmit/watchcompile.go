@@ -1,0 +1,129 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/preadmit/preadmit/policy/rego"
+	"github.com/preadmit/preadmit/render"
+)
+
+// newBench makes the engines, without the policies and definitions that ended
+// the process when an earlier child compiled them. What a child died of while it
+// compiled is found by compiling each by itself.
+func newBench(in, judge *input, o *checkOptions) (*bench, error) {
+	w := o.watch
+	if w == nil {
+		return compileBench(in, judge, o)
+	}
+	w.phase("compiling policies")
+	defer w.phase("evaluating")
+	whole, done, err := w.start(compileTask, false)
+	if err == nil {
+		defer done()
+	}
+	none := whole == nil // they end it together
+	var lost []error
+	if none {
+		lost = []error{setApartError(render.Span{}, "all policies", err)}
+	} else if slices.Contains(w.order.Alone, compileTask) {
+		w.compileEach(in, judge, o)
+	}
+	lessIn, dropped := w.withoutApart(in, none)
+	lost = append(lost, dropped...)
+	lessJudge := lessIn
+	if judge != in {
+		lessJudge, dropped = w.withoutApart(judge, none)
+		lost = append(lost, dropped...)
+	}
+	b, err := compileBench(lessIn, lessJudge, o)
+	if err == nil {
+		b.broken(errors.Join(lost...))
+	}
+	return b, err
+}
+
+const compileTask = "compile policies"
+
+// compileEach compiles each policy and definition by itself, so that the one
+// that ends the process is known by name.
+func (w *watch) compileEach(in, judge *input, o *checkOptions) {
+	alone := *o
+	alone.watch, alone.noTreePolicies, alone.packs = nil, true, []string{defaultPack}
+	try := func(name string, only input) {
+		done, err := w.begin(name, true)
+		if err != nil {
+			return
+		}
+		defer done()
+		only.tree, only.stdin = in.tree, in.stdin
+		compileBench(&only, &only, &alone)
+	}
+	for _, from := range sides(in, judge) {
+		for _, object := range only(slices.Concat(objects(from.head), objects(from.judges), objects(from.context)), isJudge) {
+			unit := &render.Unit{Source: render.Source{Path: object.Unit.Path}, Objects: []*render.Object{object}}
+			try(compileName(object), input{judges: []*render.Unit{unit}})
+		}
+		for _, m := range from.modules {
+			try(moduleName(m), input{modules: []rego.Module{m}})
+		}
+	}
+}
+
+// sides are the two inputs, or the one that both are.
+func sides(in, judge *input) []*input {
+	if in == judge {
+		return []*input{in}
+	}
+	return []*input{in, judge}
+}
+
+func compileName(o *render.Object) string {
+	k := o.Key()
+	return fmt.Sprintf("compile %s %s %s/%s %s", k.APIVersion, k.Kind, k.Namespace, k.Name, spanOf(o))
+}
+
+func moduleName(m rego.Module) string { return "compile " + m.File }
+
+func spanOf(o *render.Object) render.Span {
+	if at := o.At("/metadata/name"); len(at) > 0 {
+		return at[0].Span
+	}
+	return render.Span{}
+}
+
+// withoutApart is an input without the policies that are set apart, or without
+// any, and why each is missing.
+func (w *watch) withoutApart(in *input, none bool) (*input, []error) {
+	if len(w.order.Apart) == 0 {
+		return in, nil
+	}
+	var lost []error
+	leftOut := func(name, what string, at render.Span) bool {
+		why, apart := w.apart(name)
+		if apart {
+			lost = append(lost, setApartError(at, what, &setApart{why}))
+		}
+		return apart || none
+	}
+	less := *in
+	for _, units := range []*[]*render.Unit{&less.head, &less.judges, &less.context} {
+		*units = slices.Clone(*units)
+		for i, u := range *units {
+			copied := *u
+			copied.Objects = slices.DeleteFunc(slices.Clone(u.Objects), func(o *render.Object) bool {
+				return isJudge(o) && leftOut(compileName(o), o.GetKind()+" "+o.GetName(), spanOf(o))
+			})
+			(*units)[i] = &copied
+		}
+	}
+	less.modules = slices.DeleteFunc(slices.Clone(in.modules), func(m rego.Module) bool {
+		return leftOut(moduleName(m), m.File, render.Span{File: m.File})
+	})
+	return &less, lost
+}
+
+func setApartError(at render.Span, what string, why error) error {
+	return &render.Error{Span: at, Rule: "set-apart", Hint: limitsHint, Err: fmt.Errorf("compiling %.253s %w: it is set apart", what, why)}
+}
