@@ -139,6 +139,8 @@ func notes(o *Object) []string {
 		{"config.kubernetes.io/local-config", "true", "kustomize leaves it out, kubectl applies it"},
 		{"argocd.argoproj.io/hook", "Skip", "Argo CD does not apply it, others do"},
 		{"kustomize.toolkit.fluxcd.io/reconcile", "disabled", "Flux does not apply it, others do"},
+		{"kustomize.toolkit.fluxcd.io/ssa", "Ignore", "Flux does not apply it, others do"},
+		{"kustomize.toolkit.fluxcd.io/ssa", "IfNotPresent", "Flux creates it, and does not change it afterwards"},
 	} {
 		if o.GetAnnotations()[n.key] == n.value {
 			notes = append(notes, fmt.Sprintf("annotation %s: %s is set: %s", n.key, n.value, n.note))
