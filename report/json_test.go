@@ -33,8 +33,8 @@ func TestReadIsIdentity(t *testing.T) {
 func TestJSONContract(t *testing.T) {
 	t.Parallel()
 	top := []string{"schema", "tool", "units", "summary", "results", "rules", "notes"}
-	unit := []string{"path", "kind", "name", "cluster", "owner", "status", "objects", "reason"}
-	summary := []string{"units", "rendered", "objects", "policies", "rules", "pass", "fail", "skip", "unknown", "error", "new", "suppressed"}
+	unit := []string{"id", "path", "kind", "renderer", "name", "namespace", "cluster", "owner", "status", "objects", "reason"}
+	summary := []string{"units", "rendered", "discovered", "failed", "notRendered", "suspended", "foreign", "unreached", "excluded", "clusters", "objects", "policies", "rules", "pass", "fail", "skip", "unknown", "error", "new", "suppressed"}
 	result := []string{"engine", "policy", "rule", "operation", "object", "outcome", "action", "severity", "message", "fields", "origins", "policyOrigin", "assumed", "baseline", "suppression", "fingerprint"}
 	origin := []string{"file", "line", "column", "endLine", "endColumn", "role"}
 	optional := []string{"hint", "reason"}

@@ -33,13 +33,13 @@ func TestNewCounts(t *testing.T) {
 		{Outcome: policy.Error, Baseline: "unchanged"},
 	}
 	r := New(Tool{Name: "preadmit"}, units, rules, results)
-	want := Summary{Units: 2, Rendered: 1, Objects: 2, Policies: 2, Rules: 3, Pass: 1, Fail: 5, Skip: 1, Unknown: 1, Error: 2, New: 1, Suppressed: 1}
+	want := Summary{Units: 2, Rendered: 1, Discovered: 2, NotRendered: 1, Clusters: 1, Objects: 2, Policies: 2, Rules: 3, Pass: 1, Fail: 5, Skip: 1, Unknown: 1, Error: 2, New: 1, Suppressed: 1}
 	if diff := cmp.Diff(want, r.Summary); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)
 	}
 	wantUnits := []Unit{
-		{Path: "charts/web", Kind: "helm", Name: "web", Status: "rendered", Objects: 2},
-		{Path: "charts/db", Kind: "helm", Name: "db", Status: "not-rendered", Reason: "charts/db/Chart.yaml:5: dependency redis is not vendored"},
+		{ID: "charts/web", Path: "charts/web", Kind: "helm", Renderer: "helm", Name: "web", Status: "rendered", Objects: 2},
+		{ID: "charts/db", Path: "charts/db", Kind: "helm", Renderer: "helm", Name: "db", Status: "not-rendered", Reason: "charts/db/Chart.yaml:5: dependency redis is not vendored"},
 	}
 	if diff := cmp.Diff(wantUnits, r.Units); diff != "" {
 		t.Errorf("units (-want +got):\n%s", diff)
