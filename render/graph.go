@@ -15,6 +15,7 @@ func (g Graph) render(ctx context.Context, src Source) *Unit {
 		return u
 	}
 	u.Objects, u.Err = r.Render(ctx, src)
+	u.Err = errors.Join(u.Err, u.bound())
 	for _, o := range u.Objects {
 		o.Unit = u
 	}
@@ -23,6 +24,21 @@ func (g Graph) render(ctx context.Context, src Source) *Unit {
 		u.Name = n.Name(src)
 	}
 	return u
+}
+
+// maxObjects bounds the objects of a unit: more than any release has, and fewer
+// than would keep a run busy.
+const maxObjects = 20_000
+
+// bound leaves out the objects beyond maxObjects.
+func (u *Unit) bound() error {
+	if len(u.Objects) <= maxObjects {
+		return nil
+	}
+	e := u.errorAt(u.Objects[maxObjects], "", "too-many-objects",
+		"this is object %d of the unit, of which %d are evaluated: the others are left out", maxObjects+1, maxObjects)
+	u.Objects = u.Objects[:maxObjects:maxObjects]
+	return e
 }
 
 // Objects renders one source by the renderer of its kind, as a part of what a

@@ -2,12 +2,14 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // dirs are directories of a root that are held open, so that a file in one is
@@ -19,12 +21,22 @@ type dirs struct {
 	mu    sync.Mutex
 	held  map[string]*os.Root
 	order []string // in which they were opened
+
+	left atomic.Int64 // bytes that may still be read
 }
+
+// maxRead bounds what a run reads of a tree, each time that it does: more is no
+// repository, but a way to keep a run busy.
+const maxRead = 2 << 30
+
+var errReadEnough = fmt.Errorf("not read: the run has read %d GiB already", maxRead>>30)
 
 const maxHeld = 128
 
 func newConfined(root *os.Root) confined {
-	return confined{&dirs{root: root, held: make(map[string]*os.Root)}}
+	d := &dirs{root: root, held: make(map[string]*os.Root)}
+	d.left.Store(maxRead)
+	return confined{d}
 }
 
 // of is the directory that holds a name, and the name in it.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -56,6 +57,9 @@ func runGraph(ctx context.Context, o *checkOptions, format string, args []string
 	o.start()
 	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
+	if why := watchOf(ctx).fatal(); why != "" {
+		return 0, &exitError{exitIncomplete, errors.New(why)}
+	}
 	in, err := load(ctx, o, args, stdin)
 	if err != nil {
 		return 0, timedOut(ctx, err)

@@ -114,6 +114,7 @@ func loadFrom(ctx context.Context, o *checkOptions, t *tree, args []string, stdi
 }
 
 type loader struct {
+	objects int // rendered so far
 	in      *input
 	stdin   io.Reader
 	graph   rendering
@@ -158,7 +159,31 @@ func (l *loader) renderSources(ctx context.Context, srcs []render.Source) ([]*re
 		return nil, nil
 	}
 	l.sources.progress.expect(len(srcs))
-	return l.graph.Render(ctx, srcs...)
+	units, err := l.graph.Render(ctx, srcs...)
+	if err == nil {
+		l.objects = boundObjects(units, l.objects, maxObjects)
+	}
+	return units, err
+}
+
+// maxObjects bounds the objects of a run.
+const maxObjects = 500_000
+
+// boundObjects leaves out the units whose objects would be more than most
+// together with the count of those before, and returns the count.
+func boundObjects(units []*render.Unit, count, most int) int {
+	for _, u := range units {
+		if count+len(u.Objects) <= most {
+			count += len(u.Objects)
+			continue
+		}
+		u.Err = errors.Join(u.Err, &render.Error{
+			Span: render.Span{File: u.Path}, Rule: "too-many-objects",
+			Err: fmt.Errorf("its %d objects are left out: a run evaluates %d", len(u.Objects), most),
+		})
+		u.Objects = nil
+	}
+	return count
 }
 
 // complain notes what went wrong in rendering units.

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // A tree is all that a run may read: the repository, and what was named on the
@@ -358,6 +360,9 @@ func (c confined) Open(name string) (fs.File, error) {
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		err = &fs.PathError{Op: "open", Path: name, Err: errIrregular}
+	}
+	if err == nil && info.Mode().IsRegular() && c.left.Add(-min(info.Size(), render.Limit)) < 0 {
+		err = &fs.PathError{Op: "open", Path: name, Err: errReadEnough}
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"testing/fstest"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 func TestTreeLetsNothingOut(t *testing.T) {
@@ -159,5 +161,45 @@ func write(t *testing.T, name, content string) {
 	}
 	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestReadEnough holds that files beyond what a run may read are errors.
+func TestReadEnough(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"a.yaml", "b.yaml"} {
+		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, 1000), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	c := newConfined(root)
+	c.left.Store(1500)
+	if _, err := render.ReadFile(c, "a.yaml"); err != nil {
+		t.Errorf("a.yaml: %v", err)
+	}
+	if _, err := render.ReadFile(c, "b.yaml"); err == nil || !strings.Contains(err.Error(), "b.yaml: not read: the run has read 2 GiB already") {
+		t.Errorf("b.yaml: %v", err)
+	}
+}
+
+// TestBoundObjects holds that units beyond what a run evaluates are errors, and
+// those that fit are kept.
+func TestBoundObjects(t *testing.T) {
+	t.Parallel()
+	var units []*render.Unit
+	for _, n := range []int{3, 5, 2} {
+		units = append(units, &render.Unit{Source: render.Source{Path: "u"}, Objects: make([]*render.Object, n)})
+	}
+	if got := boundObjects(units, 4, 10); got != 9 {
+		t.Errorf("%d objects are kept", got)
+	}
+	if len(units[0].Objects) != 3 || units[1].Objects != nil || units[1].Err == nil || len(units[2].Objects) != 2 || units[2].Err != nil {
+		t.Errorf("%+v", units)
 	}
 }
