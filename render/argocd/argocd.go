@@ -25,7 +25,7 @@ import (
 const group = "argoproj.io"
 
 // maxTime is how long one object may take.
-const maxTime = 5 * time.Minute
+const maxTime = 2 * time.Minute
 
 // A Resolver follows Applications and ApplicationSets. The zero value is ready.
 type Resolver struct{}

@@ -190,9 +190,6 @@ func TestRepositoriesAsArgoCD(t *testing.T) {
 	for _, root := range roots {
 		dir := filepath.Dir(root)
 		name := filepath.Base(filepath.Dir(dir))
-		if name == "infra-deployments" {
-			continue // its roots are kustomizations
-		}
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			if testing.Short() {
 				t.Skip("takes a while")
@@ -228,7 +225,10 @@ func followAll(t *testing.T, dir, repo string) {
 		t.Fatal(err)
 	}
 	world := &fakeWorld{tree: os.DirFS(repo), clusters: []render.Cluster{{Name: "main", KubeVersion: "1.33"}}}
-	todo := parseFile(t, filepath.Join(dir, "roots.yaml"))
+	if _, err := os.Stat(filepath.Join(dir, "clusters.yaml")); err == nil {
+		world.objects = parseFile(t, filepath.Join(dir, "clusters.yaml"))
+	}
+	todo := rootsOf(t, world, filepath.Join(dir, "roots.yaml"))
 	units := make(map[string]*render.Unit)
 	for len(todo) > 0 {
 		o := todo[0]
@@ -238,12 +238,15 @@ func followAll(t *testing.T, dir, repo string) {
 		}
 		w := render.NewWorld(render.Cluster{Name: "main", KubeVersion: "1.33"}, world.clusters, world)
 		u := New().Resolve(t.Context(), o, w)
-		units[o.GetName()] = u
+		units[u.ID] = u
+		for _, made := range u.Objects {
+			made.Unit = u
+		}
 		todo = append(todo, u.Objects...)
 	}
 	right, all := 0, 0
 	for _, a := range want.Applications {
-		u := units[a.Name]
+		u := units["argocd/"+stdcmp.Or(a.Namespace, "argocd")+"/"+a.Name]
 		if u == nil {
 			t.Errorf("no unit for %s", a.Name)
 			continue
@@ -267,6 +270,29 @@ func followAll(t *testing.T, dir, repo string) {
 	if right != all {
 		t.Errorf("%d of %d objects are the same", right, all)
 	}
+}
+
+// rootsOf returns the objects of a file, and those of the kustomizations that its
+// comments name.
+func rootsOf(t *testing.T, world *fakeWorld, file string) []*render.Object {
+	t.Helper()
+	objects := parseFile(t, file)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		k, ok := strings.CutPrefix(strings.TrimSpace(line), "# kustomization: ")
+		if !ok {
+			continue
+		}
+		made, err := world.Render(t.Context(), render.Source{FS: world.tree, Path: k, Kind: "kustomize"})
+		if len(made) == 0 {
+			t.Fatal(err)
+		}
+		objects = append(objects, made...)
+	}
+	return objects
 }
 
 func digest(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,9 @@ const (
 
 // jsonnet evaluates a file. Its value is an object, or a list of them.
 func (d *deployment) jsonnet(l *located, options *jsonnetOptions, name string, data []byte) ([]*render.Object, error) {
+	if err := nested(options, data); err != nil {
+		return nil, jsonnetError(name, err)
+	}
 	vm := jsonnet.MakeVM()
 	vm.MaxStack = maxJsonnetStack
 	vm.SetTraceOut(io.Discard)
@@ -60,6 +64,20 @@ func (d *deployment) jsonnet(l *located, options *jsonnetOptions, name string, d
 		return nil, jsonnetError(name, err)
 	}
 	return jsonnetObjects(name, text)
+}
+
+// nested refuses code that is nested too deep: of the file, and of the variables
+// that are code.
+func nested(options *jsonnetOptions, data []byte) error {
+	if err := checkNesting(string(data)); err != nil {
+		return err
+	}
+	for _, v := range slices.Concat(options.ExtVars, options.TLAs) {
+		if err := checkNesting(v.Value); v.Code && err != nil {
+			return fmt.Errorf("variable %s %w", v.Name, err)
+		}
+	}
+	return nil
 }
 
 // evaluate runs a file, and gives up waiting for it after some time.
@@ -161,6 +179,9 @@ func (r *repositoryImporter) Import(from, name string) (jsonnet.Contents, string
 			continue
 		} else if err != nil {
 			return jsonnet.Contents{}, "", err
+		}
+		if err := checkNesting(string(data)); err != nil {
+			return jsonnet.Contents{}, "", fmt.Errorf("%s %w", file, err)
 		}
 		r.known[file] = jsonnet.MakeContentsRaw(bytes.Clone(data))
 		return r.known[file], file, nil
