@@ -100,7 +100,17 @@ func stopped(ctx context.Context, all <-chan error) error {
 
 const patience = time.Second
 
-func (c Chain) review(ctx context.Context, req *Request) ([]Result, error) {
+// review judges one request. A panic, wherever, becomes a result at its object.
+func (c Chain) review(ctx context.Context, req *Request) (results []Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			results, err = []Result{brokenDown(req, p)}, nil
+		}
+	}()
+	return c.reviewUnguarded(ctx, req)
+}
+
+func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, error) {
 	var h history
 	asRendered := req.Subject()
 	results, admitted := c.admit(req)
@@ -170,6 +180,8 @@ func notServed(req *Request, err error) map[string]any {
 	return runtime.DeepCopyJSON(req.Object.Object)
 }
 
+const judgedAsWritten = "judged as it is written: the API server does not serve this version"
+
 // validateWritten asks the validators that judge what is written.
 func (c Chain) validateWritten(ctx context.Context, req *Request) ([]Result, error) {
 	var results []Result
@@ -182,7 +194,7 @@ func (c Chain) validateWritten(ctx context.Context, req *Request) ([]Result, err
 			return nil, err
 		}
 		for i := range rs {
-			rs[i].Assumed = append(rs[i].Assumed, "judged as it is written: the API server does not serve this version")
+			rs[i].Assumed = append(rs[i].Assumed, judgedAsWritten)
 		}
 		results = append(results, rs...)
 	}
@@ -234,10 +246,23 @@ func validate(ctx context.Context, v Validator, req *Request) (results []Result,
 }
 
 func panicked(engine, p any) Result {
+	name, ok := engine.(string)
+	if !ok {
+		name = fmt.Sprintf("%T", engine)
+	}
 	return Result{
-		Engine: EngineCompile, Policy: fmt.Sprintf("%T", engine), Rule: "panic", Outcome: Error, Action: Deny,
+		Engine: EngineCompile, Policy: name, Rule: "panic", Outcome: Error, Action: Deny,
 		Message: fmt.Sprintf("internal error: %v", p),
 	}
+}
+
+// brokenDown is the result of a request that could not be reviewed to its end.
+func brokenDown(req *Request, p any) Result {
+	r := panicked("policy.Chain", p)
+	subject := req.Subject()
+	r.Operation, r.Object, r.Origins = req.Operation, subject.Key(), subject.At("")
+	r.identify(subject)
+	return r
 }
 
 // locate completes a result with what the request, its object and the object's

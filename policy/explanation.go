@@ -156,7 +156,16 @@ type Culprit struct {
 // tells what the rules are and what they said. There are no explanations when
 // no engine has the policy; when the API server would not take the object in
 // the first place, there is one of why. The error is for cancellation and bugs.
-func (c Chain) Explain(ctx context.Context, req Request, policy, rule string) ([]Explanation, error) {
+func (c Chain) Explain(ctx context.Context, req Request, policy, rule string) (es []Explanation, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			es, err = []Explanation{{Engine: EngineCompile, Policy: policy, Results: []Result{brokenDown(&req, p)}}}, nil
+		}
+	}()
+	return c.explainUnguarded(ctx, req, policy, rule)
+}
+
+func (c Chain) explainUnguarded(ctx context.Context, req Request, policy, rule string) ([]Explanation, error) {
 	var h history
 	asRendered := req.Subject()
 	results, admitted := c.admit(&req)
@@ -166,7 +175,8 @@ func (c Chain) Explain(ctx context.Context, req Request, policy, rule string) ([
 		}
 		e := Explanation{Engine: EngineSchema, Results: results}
 		e.locate(&req, &h)
-		return []Explanation{e}, nil
+		written, err := c.explainWritten(ctx, &req, policy, rule)
+		return append([]Explanation{e}, written...), err
 	}
 	all, err := c.explainMutations(ctx, &req, &h, policy, rule)
 	if err != nil {
@@ -186,6 +196,32 @@ func (c Chain) Explain(ctx context.Context, req Request, policy, rule string) ([
 		all = append(all, es...)
 	}
 	return all, ctx.Err()
+}
+
+// explainWritten tells of the validators that judge what is written, where the
+// API server does not serve its version, as review has them judge it.
+func (c Chain) explainWritten(ctx context.Context, req *Request, policy, rule string) ([]Explanation, error) {
+	if req.Admitted == nil {
+		return nil, nil
+	}
+	var all []Explanation
+	for _, v := range c.Validators {
+		if _, ok := v.(WrittenValidator); !ok {
+			continue
+		}
+		es, err := explain(ctx, v, req, policy, rule)
+		if err != nil {
+			return nil, err
+		}
+		for i := range es {
+			for k := range es[i].Results {
+				es[i].Results[k].Assumed = append(es[i].Results[k].Assumed, judgedAsWritten)
+			}
+			es[i].locate(req, &history{})
+		}
+		all = append(all, es...)
+	}
+	return all, nil
 }
 
 // explainMutations runs the mutators, and tells what those of the name did.

@@ -205,8 +205,11 @@ func index(list []any, key string) (map[any]int, bool) {
 	found := make(map[any]int, len(list))
 	for i, e := range list {
 		m, _ := e.(map[string]any)
-		id, ok := m[key]
-		if _, dup := found[id]; !ok || dup || !scalar(id) {
+		id := m[key]
+		if !scalar(id) { // also of what no map can have as a key
+			return nil, false
+		}
+		if _, dup := found[id]; dup {
 			return nil, false
 		}
 		found[id] = i

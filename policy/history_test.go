@@ -53,6 +53,8 @@ func TestTrace(t *testing.T) {
 		{"{a: [x]}", "{a: [x]}", "/a/7", "/a is left at /a/7"},
 		{"{a: [x]}", "{a: [x]}", "/a/-1", "/a is left at /a/-1"},
 		{"{a: x}", "{a: x}", "/a/b", "/a/b is left"},
+		{"{a: [{path: {v: 1}}]}", "{a: [{path: {v: 1}, method: GET}]}", "/a/0/method", "/a/0 is set at /a/0/method"},
+		{"{a: [{name: [x]}]}", "{a: [{name: [x]}, {name: [z]}]}", "/a/0/name", "/a/0/name is left"},
 	} {
 		change := change{before: tree(t, c.before), after: tree(t, c.after)}
 		was, touched, how := change.trace(c.pointer)
@@ -92,6 +94,33 @@ func TestTraceIsNeverWrong(t *testing.T) {
 		})
 	}
 	t.Logf("%d fields", fields)
+}
+
+// FuzzTrace: fields of any two trees can be traced, to places that are there.
+func FuzzTrace(f *testing.F) {
+	f.Add("{a: [{path: {v: 1}}]}", "{a: [{path: {v: 1}, method: GET}]}", "/a/0/method")
+	f.Add("{a: [{name: [x], key: {}}, {name: null}]}", "{a: [{name: {}}, {}, 1, null]}", "/a/1/name/0")
+	f.Add("{a: {b: [[]]}}", "{a: [[], {b: .nan}]}", "/a/-1/~2//")
+	f.Fuzz(func(t *testing.T, before, after, pointer string) {
+		var c change
+		if yaml.Unmarshal([]byte(before), &c.before) != nil || yaml.Unmarshal([]byte(after), &c.after) != nil {
+			return
+		}
+		kept := runtime.DeepCopyJSON(map[string]any{"b": c.before, "a": c.after})
+		trace := func(pointer string, _ any) {
+			if was, _, how := c.trace(pointer); how == replaced {
+				if _, found := render.Lookup(c.before, was); !found {
+					t.Errorf("%s is traced to %s, which is not there", pointer, was)
+				}
+			}
+		}
+		trace(pointer, nil)
+		eachLeaf("", c.after, trace)
+		keepDefaults(c.after, c.before, c.before, c.after)
+		if !reflect.DeepEqual(kept["b"], any(c.before)) {
+			t.Error("the old object was changed")
+		}
+	})
 }
 
 func show(tree any) string {
@@ -224,6 +253,46 @@ func TestChainMutates(t *testing.T) {
 	if fmt.Sprint(objects[0].Object["data"]) != "map[a:x]" {
 		t.Error("the rendered object was changed")
 	}
+}
+
+// TestPanicsAreResults: what breaks anywhere in a review is said of its object,
+// and the others are judged.
+func TestPanicsAreResults(t *testing.T) {
+	t.Parallel()
+	objects, err := render.Parse("o.yaml", []byte("apiVersion: v1\nkind: T\nmetadata: {name: bad}\n---\napiVersion: v1\nkind: T\nmetadata: {name: good}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fails := validatorFunc(func(*Request) []Result { return []Result{{Engine: "V", Outcome: Fail}} })
+	chain := Chain{Kinds: brokenKinds{}, Validators: []Validator{fails}}
+	results, err := chain.Review(context.Background(), Requests(nil, objects))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range results {
+		got = append(got, fmt.Sprint(r.Engine, " ", r.Object.Name, " ", r.Outcome, " ", r.Origins, " ", r.Message))
+	}
+	want := []string{"Compile bad error [o.yaml:3:18] internal error: broken", "V good fail [o.yaml:7:18] "}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	stored, _, err := chain.Stored(context.Background(), Requests(nil, objects))
+	if err != nil || stored[0] != objects[0] || stored[1] == nil {
+		t.Errorf("stored %v, %v", stored, err)
+	}
+	if es, err := chain.Explain(context.Background(), Requests(nil, objects)[0], "p", ""); err != nil || len(es) != 1 || es[0].Results[0].Outcome != Error {
+		t.Errorf("explained %v, %v", es, err)
+	}
+}
+
+type brokenKinds struct{ plainKinds }
+
+func (k brokenKinds) Admit(o *render.Object, namespace string) (map[string]any, error) {
+	if o.GetName() == "bad" {
+		panic("broken")
+	}
+	return k.plainKinds.Admit(o, namespace)
 }
 
 type mutatorFunc func(*Request) []Step

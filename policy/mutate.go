@@ -97,10 +97,21 @@ func (c Chain) Stored(ctx context.Context, reqs []Request) ([]*render.Object, []
 	return objects, sorted(results), err
 }
 
-func (c Chain) stored(ctx context.Context, req *Request) (*render.Object, []Result, error) {
+// stored is Stored of one request. Where it panics the object is as it was
+// rendered.
+func (c Chain) stored(ctx context.Context, req *Request) (object *render.Object, results []Result, err error) {
 	if req.Object == nil {
 		return nil, nil, nil
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			object, results, err = req.Object, []Result{brokenDown(req, p)}, nil
+		}
+	}()
+	return c.storedUnguarded(ctx, req)
+}
+
+func (c Chain) storedUnguarded(ctx context.Context, req *Request) (*render.Object, []Result, error) {
 	var h history
 	results, admitted := c.admit(req)
 	if !admitted {

@@ -14,6 +14,9 @@ import (
 // Message makes text safe to show on one line; see prose.
 func Message(s string) string { return prose(s) }
 
+// Guard keeps a line of text from being a command to a CI runner.
+func Guard(line string) string { return guard(line) }
+
 // Name makes an identifier safe to show.
 func Name(s string) string { return name(s) }
 

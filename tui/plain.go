@@ -51,7 +51,11 @@ func RunPlain(ctx context.Context, host Host, o Options) (Decisions, error) {
 	return d.session.staged.Decisions, errors.Join(ctx.Err(), d.in.Err())
 }
 
-func (d *dialogue) line(format string, args ...any) { fmt.Fprintf(d.out, format+"\n", args...) }
+func (d *dialogue) line(format string, args ...any) {
+	for l := range strings.SplitSeq(fmt.Sprintf(format, args...), "\n") {
+		fmt.Fprintln(d.out, report.Guard(l))
+	}
+}
 
 // ask asks a question; ok is false when there is no answer any more.
 func (d *dialogue) ask(question string) (answer string, ok bool) {

@@ -30,18 +30,18 @@ func (a *admitted) tree(rendered *render.Object) map[string]any {
 // admit takes the rendered objects through defaults and mutating policies.
 // What went wrong on the way is found.
 func admit(ctx context.Context, in *input, o *checkOptions) (*admitted, error) {
-	user, _, err := o.requester(in)
+	s, _, err := o.benchOptions(in)
 	if err != nil {
 		return nil, err
 	}
-	bench, err := newBench(in, in, o)
+	bench, err := newBench(in, in, s)
 	if err != nil {
 		return nil, err
 	}
 	head := objects(in.head)
 	reqs := policy.Requests(nil, head)
 	for i := range reqs {
-		reqs[i].UserInfo = user
+		reqs[i].UserInfo = s.User
 	}
 	stored, results, err := bench.chain.Stored(ctx, reqs)
 	if err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -26,29 +25,34 @@ func (o *asking) addFlags(f *pflag.FlagSet) {
 
 // newAuthorizer is what --authorizer names. Objects of --with are on the
 // cluster before the change.
-func newAuthorizer(in *input, o *checkOptions, cluster *policy.Cluster) (*authz.Authorizer, error) {
+func newAuthorizer(in *input, s *engineSettings, cluster *policy.Cluster) (*authz.Authorizer, error) {
 	given := make(map[*render.Object]bool)
 	for _, object := range objects(in.context) {
 		given[object] = true
 	}
-	if slices.Contains(authz.Modes, o.authorizer) {
-		return authz.New(o.authorizer, authz.Options{
-			Cluster: cluster, KubeVersion: o.kubeVersion,
+	if s.AuthorizerFile == "" {
+		return authz.New(s.Authorizer, authz.Options{
+			Cluster: cluster, KubeVersion: s.KubeVersion,
 			Given: func(object *render.Object) bool { return given[object] },
 		})
 	}
-	name, data, err := in.file(o.authorizer)
-	if name == "" {
-		return nil, fmt.Errorf("--authorizer %q is none of %s, nor a file of rules", o.authorizer, strings.Join(authz.Modes, ", "))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("--authorizer: %w", places(in.tree, err))
-	}
-	a, err := authz.Parse(in.tree.display(name), data)
+	a, err := authz.Parse(s.AuthorizerFile, s.AuthorizerData)
 	if err != nil {
 		return nil, fmt.Errorf("--authorizer: %w", places(nil, err))
 	}
 	return a, nil
+}
+
+// authorizerFile reads the file of rules that --authorizer names.
+func (o *asking) authorizerFile(in *input) (display string, data []byte, err error) {
+	name, data, err := in.file(o.authorizer)
+	if name == "" {
+		return "", nil, fmt.Errorf("--authorizer %q is none of %s, nor a file of rules", o.authorizer, strings.Join(authz.Modes, ", "))
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("--authorizer: %w", places(in.tree, err))
+	}
+	return in.tree.display(name), data, nil
 }
 
 // userFile is whom --as-file names.

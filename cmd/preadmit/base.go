@@ -31,7 +31,7 @@ func (o *comparing) addFlags(f *pflag.FlagSet) {
 }
 
 // change judges the change from --base, and returns what is there.
-func (j *judgement) change(ctx context.Context, o *checkOptions, in *input, args []string, stdin io.Reader, user policy.UserInfo) (*input, error) {
+func (j *judgement) change(ctx context.Context, o *checkOptions, in *input, args []string, stdin io.Reader, s benchOptions) (*input, error) {
 	b, err := openBase(in.tree, o.base)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (j *judgement) change(ctx context.Context, o *checkOptions, in *input, args
 		return nil, err
 	}
 	j.base = &report.Base{Revision: o.base, Commit: b.commit}
-	return b.in, j.compare(ctx, o, b, in, user)
+	return b.in, j.compare(ctx, o, b, in, s)
 }
 
 // A base is the revision that the work tree is compared with.
@@ -107,14 +107,14 @@ func (b *base) held(head *tree, paths ...string) error {
 
 // compare judges the change from the base to the head by the base's policies,
 // and says which results it brings in. What stays as it is is judged once.
-func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *input, user policy.UserInfo) error {
+func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *input, s benchOptions) error {
 	var err error
-	if j.bench, err = newBench(in, b.trusted(in), o); err != nil {
+	if j.bench, err = newBench(in, b.trusted(in), s); err != nil {
 		return err
 	}
 	reqs := policy.Requests(comparable(b.in, in))
 	for i := range reqs {
-		reqs[i].UserInfo = user
+		reqs[i].UserInfo = s.User
 	}
 	j.changes = changes(reqs, halves(b.in, in))
 	moved := policy.Moves(reqs)
@@ -170,7 +170,7 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 		}
 	}
 	j.notes = append(j.notes, b.notes(in)...)
-	return j.propose(ctx, o, b, in, slices.Concat(same, changed), slices.Concat(kept, now))
+	return j.propose(ctx, s, b, in, slices.Concat(same, changed), slices.Concat(kept, now))
 }
 
 // trustedCluster is what policies of a base look at: what the base has counts
@@ -289,11 +289,11 @@ func inBase(kept []policy.Result, moved map[render.Key]string) []policy.Result {
 
 // propose judges the head by its own policies, where these differ from the
 // base's, and keeps what they would newly say and no longer say.
-func (j *judgement) propose(ctx context.Context, o *checkOptions, b *base, in *input, reqs []policy.Request, trusted []policy.Result) error {
-	if sameJudges(b.in, in, o) {
+func (j *judgement) propose(ctx context.Context, s benchOptions, b *base, in *input, reqs []policy.Request, trusted []policy.Result) error {
+	if sameJudges(b.in, in, s.NoTreePolicies) {
 		return nil
 	}
-	bench, err := newBench(in, in, o)
+	bench, err := newBench(in, in, s)
 	if err != nil {
 		return err
 	}
@@ -313,13 +313,13 @@ func (j *judgement) propose(ctx context.Context, o *checkOptions, b *base, in *i
 
 // sameJudges tells whether both sides have the same policies, whatever their
 // lines, with what these read: bindings, parameters, exceptions.
-func sameJudges(base, head *input, o *checkOptions) bool {
-	parameters := parameterKinds(slices.Concat(judging(base, o), judging(head, o)))
+func sameJudges(base, head *input, noTreePolicies bool) bool {
+	parameters := parameterKinds(slices.Concat(judging(base, noTreePolicies), judging(head, noTreePolicies)))
 	of := func(in *input) []*render.Object {
 		return slices.DeleteFunc(objects(in.head), func(x *render.Object) bool { return !parameters[x.GroupVersionKind().GroupKind()] })
 	}
 	for _, reqs := range [][]policy.Request{
-		policy.Requests(judging(base, o), judging(head, o)),
+		policy.Requests(judging(base, noTreePolicies), judging(head, noTreePolicies)),
 		policy.Requests(of(base), of(head)),
 	} {
 		if slices.ContainsFunc(reqs, func(r policy.Request) bool { return !r.Unchanged() }) {
@@ -330,9 +330,9 @@ func sameJudges(base, head *input, o *checkOptions) bool {
 }
 
 // judging are the objects of a side that judge.
-func judging(in *input, o *checkOptions) []*render.Object {
+func judging(in *input, noTreePolicies bool) []*render.Object {
 	all := objects(in.judges)
-	if !o.noTreePolicies {
+	if !noTreePolicies {
 		all = slices.Concat(all, slices.DeleteFunc(objects(in.head), func(x *render.Object) bool { return !isForJudging(x) }))
 	}
 	return all

@@ -60,11 +60,15 @@ func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin i
 		return 0, errors.New("--reason is required: a suppression says why")
 	case o.expires.IsZero():
 		return 0, errors.New("--expires is required: a suppression ends")
+	case o.expires.Before(o.midnight()):
+		return 0, fmt.Errorf("--expires %s is over: today is %s", o.expires.String(), o.midnight().Format(time.DateOnly))
 	}
 	if err := checkPacks(o.packs); err != nil {
 		return 0, err
 	}
-	o.start()
+	if err := o.start(); err != nil {
+		return 0, err
+	}
 	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
 	in, err := load(ctx, &o.checkOptions, args, stdin)

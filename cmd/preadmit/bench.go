@@ -18,6 +18,7 @@ import (
 type bench struct {
 	chain   policy.Chain
 	cluster *policy.Cluster // that the engines look at
+	user    policy.UserInfo // who makes the requests
 	results []policy.Result // what did not compile
 	notes   []string
 	said    []policy.Rule // by the engines of an earlier run, in place of a chain
@@ -26,33 +27,42 @@ type bench struct {
 	all      *rego.Combined // of it, over the objects at hand
 }
 
+// benchOptions are the settings of engines, and what changes no result.
+type benchOptions struct {
+	*engineSettings
+	prints   *prints // what policies print; nil where nobody reads it
+	watch    *watch  // of a child; nil elsewhere
+	compiled bool    // compile errors are known: types are not checked again
+}
+
 // compileBench makes the engines, which are these: the one list. The policies are
 // those of judge, and so is what they read; that is in itself, or its base.
-// What engines are made of besides objects that judge (isJudge), the cluster and
-// the options has to be in the key of what is kept of them (recall.go).
-func compileBench(in, judge *input, o *checkOptions) (*bench, error) {
-	b := &bench{chain: policy.Chain{Watch: o.watch.requests()}}
+// Engines may see nothing that is not in the key of their cached results
+// (recall.go): objects that judge (isJudge), the cluster, Rego modules with
+// their data, and the settings.
+func compileBench(in, judge *input, o benchOptions) (*bench, error) {
+	b := &bench{user: o.User, chain: policy.Chain{Watch: o.watch.requests()}}
 	head, given, context := objects(in.head), objects(judge.judges), objects(in.context)
 	all := slices.Concat(head, given, context)
 
-	kinds, err := schema.New(only(all, isJudge), schema.Options{KubeVersion: o.kubeVersion})
+	kinds, err := schema.New(only(all, isJudge), schema.Options{KubeVersion: o.KubeVersion})
 	if kinds == nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)
 	}
 	b.broken(err)
 	b.chain.Kinds = kinds
-	b.chain.Variables = slices.ContainsFunc(head, render.Substitutes)
+	b.chain.Variables = o.Variables
 	b.chain.Validators = append(b.chain.Validators, schema.NewValidator(kinds, head))
 
 	b.notes = append(b.notes, notes(kinds, head)...)
-	definitions, err := crd.New(only(slices.Concat(head, context, given), isJudge), crd.Options{KubeVersion: o.kubeVersion})
+	definitions, err := crd.New(only(slices.Concat(head, context, given), isJudge), crd.Options{KubeVersion: o.KubeVersion})
 	if err != nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)
 	}
 	b.chain.Validators = append(b.chain.Validators, definitions)
 	cluster := policy.NewCluster(all...)
 	policies := given
-	if !o.noTreePolicies {
+	if !o.NoTreePolicies {
 		policies = slices.Concat(given, objects(judge.head))
 	}
 	if judge != in {
@@ -63,13 +73,13 @@ func compileBench(in, judge *input, o *checkOptions) (*bench, error) {
 	for _, p := range policies {
 		b.broken(cmp.Or(misspelt(p), misspeltGatekeeper(p)))
 	}
-	authorizer, err := newAuthorizer(in, o, cluster)
+	authorizer, err := newAuthorizer(in, o.engineSettings, cluster)
 	if err != nil {
 		return nil, err
 	}
 	options := admission.Options{
-		Cluster: cluster, Kinds: kinds, Types: kinds, Cost: o.verbose, KubeVersion: o.kubeVersion,
-		Authorizer: asked(o, authorizer), AuthorizerAssumed: authorizer.Assumed,
+		Cluster: cluster, Kinds: kinds, Types: kinds, Cost: o.Verbose, KubeVersion: o.KubeVersion,
+		Authorizer: asked(o.engineSettings, authorizer), AuthorizerAssumed: authorizer.Assumed,
 		AssumeBound: func(p *render.Object) bool { return slices.Contains(given, p) },
 	}
 	if o.compiled {
@@ -82,13 +92,13 @@ func compileBench(in, judge *input, o *checkOptions) (*bench, error) {
 	b.broken(err)
 	b.chain.Validators = append(b.chain.Validators, validating)
 	b.gatekeeper(judge, o, policies, options)
-	if err := b.kyverno(judge, o, policies, options); err != nil {
+	if err := b.kyverno(judge, o.engineSettings, policies, options); err != nil {
 		return nil, err
 	}
 	b.rego(in, judge, o)
 
-	for _, name := range b.packs(o, policies) {
-		engine, err := newPack(name, o, kinds, cluster)
+	for _, name := range b.packs(o.engineSettings, policies) {
+		engine, err := newPack(name, o.engineSettings, kinds, cluster)
 		if err != nil {
 			return nil, err
 		}
@@ -99,9 +109,9 @@ func compileBench(in, judge *input, o *checkOptions) (*bench, error) {
 
 // packs are the embedded packs that judge: those asked for, or the default
 // where nothing else judges.
-func (b *bench) packs(o *checkOptions, policies []*render.Object) []string {
-	if len(o.packs) > 0 || len(o.policies) > 0 || slices.ContainsFunc(policies, isPolicy) {
-		return withoutRepeats(o.packs)
+func (b *bench) packs(s *engineSettings, policies []*render.Object) []string {
+	if len(s.Packs) > 0 || s.PoliciesGiven || slices.ContainsFunc(policies, isPolicy) {
+		return withoutRepeats(s.Packs)
 	}
 	b.notes = append(b.notes, "no --policy, no --pack and no policies in the tree: the pack "+defaultPack+" judged")
 	return []string{defaultPack}

@@ -28,8 +28,6 @@ type remembering struct {
 
 	notes  io.Writer // what to say of it with -v; nil for commands that keep nothing
 	memory *memory   // set by load; nil where nothing is kept
-
-	compiled bool // what is wrong with the policies is known
 }
 
 func (o *remembering) addFlags(f *pflag.FlagSet) {

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -66,7 +68,9 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	if err := checkPacks(o.packs); err != nil {
 		return 0, err
 	}
-	o.start()
+	if err := o.start(); err != nil {
+		return 0, err
+	}
 	if o.notes = io.Discard; o.verbose {
 		o.notes, o.prints = stderr, new(prints)
 	}
@@ -99,6 +103,9 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 		o.prints.write(stderr, in.tree)
 	}
 	o.remembering.save()
+	if len(r.Units) == 0 && len(r.Results) == 0 && o.base == "" {
+		return 0, &exitError{exitIncomplete, fmt.Errorf("nothing was judged: there is no chart, kustomization or manifest in %s", cmp.Or(strings.Join(args, ", "), "."))}
+	}
 	return verdict(r, o, saysSo(outs), stderr), nil
 }
 
@@ -116,16 +123,16 @@ type judgement struct {
 // judge evaluates what is rendered: all of it, or the change from --base.
 func judge(ctx context.Context, o *checkOptions, in *input, args []string, stdin io.Reader) (*judgement, error) {
 	j := &judgement{notes: in.notes}
-	user, assumed, err := o.requester(in)
+	s, assumed, err := o.benchOptions(in)
 	if err != nil {
 		return j, err
 	}
 	var was *input
 	if o.base != "" {
-		was, err = j.change(ctx, o, in, args, stdin, user)
+		was, err = j.change(ctx, o, in, args, stdin, s)
 		j.was = was
 	} else {
-		err = j.all(ctx, o, in, user)
+		err = j.all(ctx, o, in, s)
 	}
 	if err == nil {
 		err = j.suppress(o, was, in, looksAtAll(args, in))
@@ -152,17 +159,17 @@ func looksAtAll(args []string, in *input) bool {
 }
 
 // all judges every object as if it were created.
-func (j *judgement) all(ctx context.Context, o *checkOptions, in *input, user policy.UserInfo) error {
+func (j *judgement) all(ctx context.Context, o *checkOptions, in *input, s benchOptions) error {
 	if o.memory != nil && o.progress == nil { // a screen shows results as they come
-		return j.recall(ctx, o, in, user)
+		return j.recall(ctx, o, in, s)
 	}
 	var err error
-	if j.bench, err = newBench(in, in, o); err != nil {
+	if j.bench, err = newBench(in, in, s); err != nil {
 		return err
 	}
 	reqs := policy.Requests(nil, objects(in.head))
 	for i := range reqs {
-		reqs[i].UserInfo = user
+		reqs[i].UserInfo = s.User
 	}
 	results, err := o.progress.review(ctx, o, in, j, reqs)
 	if err != nil {

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -100,11 +103,27 @@ func setFlag(flags *pflag.FlagSet, root, file string, key, value *yaml.Node) err
 		}
 		rootedValue, err := rooted(root, key.Value, v.Value)
 		if err == nil {
+			err = held(flags, key.Value, v.Value, rootedValue)
+		}
+		if err == nil {
 			err = flag.Value.Set(rootedValue)
 		}
 		if err != nil {
 			return fmt.Errorf("%s:%d: %s: %w", file, v.Line, key.Value, err)
 		}
+	}
+	return nil
+}
+
+// held says of a path that it is not there. With --base it may be on one side
+// only.
+func held(flags *pflag.FlagSet, flag, value, rooted string) error {
+	base := flags.Lookup("base")
+	if !slices.Contains(pathFlags, flag) || value == rooted || base != nil && base.Value.String() != "" {
+		return nil
+	}
+	if _, err := os.Stat(rooted); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: no such file or directory", value)
 	}
 	return nil
 }

@@ -102,7 +102,9 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 	if err != nil {
 		return 0, err
 	}
-	o.start()
+	if err := o.start(); err != nil {
+		return 0, err
+	}
 	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
 	if why := watchOf(ctx).fatal(); why != "" {
@@ -112,7 +114,11 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
-	bench, err := newBench(in, in, &o.checkOptions)
+	s, _, err := o.benchOptions(in)
+	if err != nil {
+		return 0, err
+	}
+	bench, err := newBench(in, in, s)
 	if err != nil {
 		return 0, err
 	}
@@ -138,12 +144,8 @@ type explanations struct {
 
 // explained asks the chain, and says what there is when there is no such policy.
 func explained(ctx context.Context, o *explainOptions, in *input, b *bench, name string, object *render.Object) ([]policy.Explanation, error) {
-	user, _, err := o.requester(in)
-	if err != nil {
-		return nil, err
-	}
 	req := policy.Requests(nil, []*render.Object{object})[0]
-	req.UserInfo = user
+	req.UserInfo = b.user
 	rules := b.rules()
 	policyName, rule := splitRule(name, in, rules)
 	es, err := b.chain.Explain(ctx, req, policyName, rule)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
 )
 
 // An explainPrinter writes explanations for people: what the rule is, whether
@@ -34,10 +35,7 @@ func (p *explainPrinter) line(indent int, format string, args ...any) {
 		}
 	}
 	text := strings.TrimRight(fmt.Sprintf(format, args...), " ")
-	if strings.HasPrefix(text, "::") {
-		text = `\u{3a}` + text[1:]
-	}
-	fmt.Fprintf(p.out, "%s%s\n", strings.Repeat("  ", indent), strings.ReplaceAll(text, "##[", `#\u{23}[`))
+	fmt.Fprintln(p.out, report.Guard(strings.Repeat("  ", indent)+text))
 }
 
 // painted is text that is safe, with colours.

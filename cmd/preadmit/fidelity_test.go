@@ -25,7 +25,7 @@ import (
 // programs, where they are on PATH: `make fidelity`. It goes over every chart
 // and kustomization in ../shared/repos and testdata.
 func TestFidelity(t *testing.T) {
-	charts := helm.New()
+	charts := helm.New(helm.Options{})
 	for _, c := range []struct {
 		program  string
 		renderer render.Renderer

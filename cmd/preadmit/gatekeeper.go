@@ -12,9 +12,9 @@ import (
 
 // gatekeeper adds Gatekeeper's engines. They are webhooks, asked in the order
 // of their configurations' names: Gatekeeper mutates before Kyverno does.
-func (b *bench) gatekeeper(in *input, o *checkOptions, policies []*render.Object, judged admission.Options) {
+func (b *bench) gatekeeper(in *input, o benchOptions, policies []*render.Object, judged admission.Options) {
 	policies = withTemplates(policies, in)
-	options := gatekeeper.Options{Cluster: judged.Cluster, Kinds: b.chain.Kinds, Now: o.midnight}
+	options := gatekeeper.Options{Cluster: judged.Cluster, Kinds: b.chain.Kinds, Now: o.now}
 	if o.prints != nil {
 		options.Print = func(_ string, at render.Span, text string) { o.prints.add(at.File, at.Line, text) }
 	}

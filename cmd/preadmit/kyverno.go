@@ -17,17 +17,17 @@ import (
 // kyverno adds Kyverno's engines. They are webhooks: on the cluster they
 // mutate after MutatingAdmissionPolicies and judge after
 // ValidatingAdmissionPolicies, with the same cluster and authorizer.
-func (b *bench) kyverno(in *input, o *checkOptions, policies []*render.Object, judged admission.Options) error {
+func (b *bench) kyverno(in *input, s *engineSettings, policies []*render.Object, judged admission.Options) error {
 	all, cluster := withExceptions(policies, in), judged.Cluster
 	rules, err := kyverno.New(all, kyverno.Options{
-		Cluster: cluster, Kinds: b.chain.Kinds, KubeVersion: o.kubeVersion, Now: o.midnight,
+		Cluster: cluster, Kinds: b.chain.Kinds, KubeVersion: s.KubeVersion, Now: s.now,
 		Authorizer: judged.Authorizer, AuthorizerAssumed: judged.AuthorizerAssumed,
 	})
 	if rules == nil {
 		return err
 	}
 	b.broken(err)
-	expressions, err := kyvernocel.New(all, kyvernocel.Options{Cluster: cluster, Kinds: b.chain.Kinds, Now: o.midnight()})
+	expressions, err := kyvernocel.New(all, kyvernocel.Options{Cluster: cluster, Kinds: b.chain.Kinds, Now: s.now()})
 	b.broken(err)
 	b.chain.Mutators = append(b.chain.Mutators, rules.Mutator(), expressions.Mutator())
 	b.chain.Validators = append(b.chain.Validators, rules.Validator(), expressions.Validator())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/rego"
+	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/argocd"
 	"github.com/preadmit/preadmit/render/cache"
@@ -20,7 +21,7 @@ import (
 
 // renderers is the one list of what can be rendered.
 func renderers() []render.Renderer {
-	charts := helm.New()
+	charts := helm.New(helm.Options{APIVersions: schema.APIVersions})
 	return []render.Renderer{
 		charts,
 		kustomize.New(kustomize.Options{Helm: charts}),

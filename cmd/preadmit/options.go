@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/helm"
 )
 
 // sources are the flags that say what is rendered, and how.
@@ -82,18 +84,33 @@ const (
 // That of authorizer is one unless it is a mode.
 var pathFlags = []string{"values", "policy", "with", "as-file", "authorizer", "suppressions"}
 
-// start applies --jobs, up to the number of processors: more would only take
-// memory.
-func (o *sources) start() {
+// start checks the flags that can be wrong by themselves, and applies --jobs, up
+// to the number of processors: more would only take memory.
+func (o *sources) start() error {
+	switch {
+	case o.jobs < 0:
+		return fmt.Errorf("--jobs %d is negative; 0 is the number of processors", o.jobs)
+	case o.timeout <= 0:
+		return fmt.Errorf("--timeout %s is no time to run in", o.timeout)
+	}
+	if o.namespace != "" {
+		if problems := validation.IsDNS1123Label(o.namespace); len(problems) > 0 {
+			return fmt.Errorf("--namespace %q can't be the name of a Namespace: %s", o.namespace, problems[0])
+		}
+	}
+	if err := helm.CheckSet(o.set, o.setString); err != nil {
+		return err
+	}
 	if o.jobs > 0 {
 		runtime.GOMAXPROCS(min(o.jobs, runtime.NumCPU()))
 	}
+	return nil
 }
 
 // apply gives the chart parameters of the command line to sources that are
 // charts and the namespace to all.
 func (o *sources) apply(t *tree, stdin io.Reader, srcs []render.Source) error {
-	helm := render.Helm{
+	params := render.Helm{
 		ReleaseName: o.release, Set: o.set, SetString: o.setString,
 		KubeVersion: o.kubeVersion, APIVersions: o.apiVersions, SkipCRDs: !o.includeCRDs,
 	}
@@ -102,20 +119,20 @@ func (o *sources) apply(t *tree, stdin io.Reader, srcs []render.Source) error {
 		if err != nil {
 			return err
 		}
-		helm.ValueFiles = append(helm.ValueFiles, name)
+		params.ValueFiles = append(params.ValueFiles, name)
 	}
 	for _, kv := range o.setFile {
 		resolved, err := setFile(t, stdin, kv)
 		if err != nil {
 			return err
 		}
-		helm.SetFile = append(helm.SetFile, resolved)
+		params.SetFile = append(params.SetFile, resolved)
 	}
 	for i := range srcs {
 		srcs[i].Namespace = cmp.Or(srcs[i].Namespace, o.namespace)
 		switch srcs[i].Kind {
 		case "helm":
-			h := helm
+			h := params
 			srcs[i].Helm = &h
 		case "kustomize": // for the charts in it
 			srcs[i].Helm = &render.Helm{KubeVersion: o.kubeVersion, APIVersions: o.apiVersions}

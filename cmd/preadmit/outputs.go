@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -78,7 +79,30 @@ func (o *outputs) parse() ([]output, error) {
 	if stdouts > 1 {
 		return nil, errors.New("--output: only one format can go to standard output; give the others a file, FORMAT=FILE")
 	}
+	for _, out := range outs {
+		if out.file != "" {
+			if err := writable(out.file); err != nil {
+				return nil, err
+			}
+		}
+	}
 	return outs, nil
+}
+
+// writable says before the work begins of a file that it can't be written:
+// its directory is not there, or it is one itself.
+func writable(name string) error {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return notWritten(name, errors.New("is a directory"))
+	}
+	info, err := os.Stat(filepath.Dir(name))
+	if err == nil && !info.IsDir() {
+		err = errors.New("is in what is no directory")
+	}
+	if err != nil {
+		return notWritten(name, err)
+	}
+	return nil
 }
 
 // write writes the report in every format asked for, files first: a reader

@@ -56,20 +56,20 @@ func checkPacks(names []string) error {
 }
 
 // newPack makes the engine of a pack.
-func newPack(name string, o *checkOptions, kinds policy.Kinds, cluster *policy.Cluster) (policy.Validator, error) {
+func newPack(name string, s *engineSettings, kinds policy.Kinds, cluster *policy.Cluster) (policy.Validator, error) {
 	all := embedded()
 	i := slices.IndexFunc(all, func(p pack) bool { return p.name == name })
 	if i < 0 {
 		return nil, checkPacks([]string{name})
 	}
 	if level := all[i].level; level != "" {
-		return podsecurity.New(podsecurity.Options{Level: level, KubeVersion: o.kubeVersion, Cluster: cluster})
+		return podsecurity.New(podsecurity.Options{Level: level, KubeVersion: s.KubeVersion, Cluster: cluster})
 	}
-	policies, err := packs.Objects(name, o.kubeVersion)
+	policies, err := packs.Objects(name, s.KubeVersion)
 	if err != nil {
 		return nil, err
 	}
-	return admission.New(policies, admission.Options{Cluster: cluster, Kinds: kinds, KubeVersion: o.kubeVersion})
+	return admission.New(policies, admission.Options{Cluster: cluster, Kinds: kinds, KubeVersion: s.KubeVersion})
 }
 
 // withoutRepeats leaves out what was named twice, and baseline beside
@@ -114,7 +114,7 @@ func packRules(name string) ([]policy.Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	engine, err := newPack(name, &checkOptions{}, kinds, policy.NewCluster())
+	engine, err := newPack(name, &engineSettings{}, kinds, policy.NewCluster())
 	if err != nil {
 		return nil, err
 	}

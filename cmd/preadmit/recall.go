@@ -3,13 +3,14 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/cache"
 )
@@ -17,19 +18,22 @@ import (
 // recall is all with a memory: of units that are as they were, judged by what
 // judged them then, among what they were judged among, it takes the results of
 // that run.
-func (j *judgement) recall(ctx context.Context, o *checkOptions, in *input, user policy.UserInfo) error {
-	r := newRecollection(o, in, user)
+func (j *judgement) recall(ctx context.Context, o *checkOptions, in *input, s benchOptions) error {
+	r := newRecollection(o.memory, in, s)
 	known := r.results()
 	var rest []policy.Request
 	for _, req := range policy.Requests(nil, objects(in.head)) {
-		req.UserInfo = user
+		req.UserInfo = s.User
 		if _, ok := known[req.Object.Unit]; !ok {
 			rest = append(rest, req)
 		}
 	}
-	if err := j.makeBench(o, in, r.bench(), len(rest) > 0); err != nil {
+	start := time.Now()
+	if err := j.makeBench(in, s, r.bench(), len(rest) > 0); err != nil {
 		return err
 	}
+	// Engines end compilations that take too long, which differs between runs.
+	r.off = r.off || len(j.bench.results) > 0 && time.Since(start) > quickCompile
 	found, err := j.bench.chain.ReviewEach(ctx, rest)
 	if err != nil {
 		for _, u := range in.head { // what was evaluated, now or earlier
@@ -56,14 +60,17 @@ func (j *judgement) recall(ctx context.Context, o *checkOptions, in *input, user
 	return nil
 }
 
+// quickCompile is shorter than any time limit of engines for compiling.
+const quickCompile = 2 * time.Second
+
 // makeBench takes what is known of the engines, and makes them where there is
 // something to judge. What did not compile is known then, and not looked for.
-func (j *judgement) makeBench(o *checkOptions, in *input, known *bench, judging bool) (err error) {
+func (j *judgement) makeBench(in *input, s benchOptions, known *bench, judging bool) (err error) {
 	if j.bench = known; known != nil && !judging {
 		return nil
 	}
-	o.compiled = known != nil
-	if j.bench, err = newBench(in, in, o); err != nil || known == nil {
+	s.compiled = known != nil
+	if j.bench, err = newBench(in, in, s); err != nil || known == nil {
 		return err
 	}
 	j.bench.results, j.bench.notes, j.bench.said = known.results, known.notes, known.said
@@ -100,15 +107,20 @@ type member struct {
 	list int
 }
 
-func newRecollection(o *checkOptions, in *input, user policy.UserInfo) *recollection {
+func newRecollection(m *memory, in *input, s benchOptions) *recollection {
 	r := &recollection{
-		memory: o.memory, graph: in.graph, head: in.head, byKind: make(map[schema.GroupKind][]member),
+		memory: m, graph: in.graph, head: in.head, byKind: make(map[schema.GroupKind][]member),
 		put: make(map[*render.Unit][]byte), got: make(map[*render.Unit]bool),
 	}
 	r.index(in.head, in.judges, in.context)
-	options, ok := o.judging(in)
-	r.off = !ok
-	r.key = r.keyOf("judges", o.memory.build, options, fmt.Sprintf("%#v", user), r.sum(r.judges), fmt.Sprint(slices.ContainsFunc(objects(in.head), render.Substitutes)))
+	// Policies that print say it in every run, and with --combine an object's
+	// results depend on all the others.
+	r.off = s.Combine || s.Verbose && len(in.modules) > 0
+	var e cache.Encoder
+	e.Plain(engineInputs{m.build, *s.engineSettings, in.modules, in.data, r.sum(r.judges)})
+	data, err := e.Data()
+	r.off = r.off || err != nil
+	r.key = r.keyOf("judges", string(data))
 	r.kinds = strings.Join(append(versions(objects(in.head)), standIns(objects(in.head))...), "\n")
 	r.findAround()
 	return r
@@ -167,33 +179,14 @@ func (r *recollection) sum(objects []member) string {
 	return string(s[:])
 }
 
-// judging is all that the command line says of how objects are judged, with the
-// files that it names; false if these can't be read, or if judging does more
-// than say something of each unit for itself.
-func (o *checkOptions) judging(in *input) (string, bool) {
-	if o.combine || o.verbose && len(in.modules) > 0 { // which may print
-		return "", false
-	}
-	said := []string{fmt.Sprintf("%#v %#v %v %s %q", o.judges, o.asking, o.verbose, o.kubeVersion, o.apiVersions)}
-	var files []string
-	if name, _, err := in.file(o.authorizer); err == nil {
-		files = append(files, name)
-	}
-	for _, m := range in.modules {
-		said = append(said, m.File, m.Text)
-	}
-	for _, d := range in.data {
-		said = append(said, append(d.Under, d.File, d.Text)...)
-	}
-	for _, name := range files {
-		data, err := render.ReadFile(in.tree, name)
-		if err != nil {
-			return "", false
-		}
-		said = append(said, name, string(data))
-	}
-	k := cache.KeyOf(said...)
-	return string(k[:]), true
+// engineInputs is everything that results of a unit depend on besides the unit
+// and its surroundings. The cache key is the hash of the whole struct.
+type engineInputs struct {
+	Build    string
+	Settings engineSettings
+	Modules  []rego.Module
+	Data     []rego.Document
+	Judges   string // the objects that judge
 }
 
 // surroundings are what engines asked about other objects, and were told.
@@ -304,8 +297,12 @@ func (r *recollection) learn(u *render.Unit, results []policy.Result) {
 	}
 }
 
-// isFault tells of a result that another run may not come to.
-func isFault(r policy.Result) bool { return r.Engine == policy.EngineCompile }
+// isFault reports whether another run may give another result: an engine broke
+// down, or Rego failed, which it also does when it runs out of time or memory.
+func isFault(r policy.Result) bool {
+	rego := r.Engine == policy.EngineRego || r.Engine == policy.EngineGatekeeper
+	return r.Engine == policy.EngineCompile || rego && r.Outcome == policy.Error
+}
 
 // compiled is what is kept of a bench.
 type compiled struct {

@@ -169,16 +169,16 @@ func (w *regoWalk) dir(name string) {
 
 // rego adds the engine of packages in Rego. They judge what is written, each
 // object by itself or, with --combine, all together.
-func (b *bench) rego(in, judge *input, o *checkOptions) {
+func (b *bench) rego(in, judge *input, o benchOptions) {
 	if len(judge.modules) == 0 {
 		return
 	}
 	engine, err := rego.New(judge.modules, rego.Options{
-		Namespaces: o.namespaces, Data: judge.data, Now: o.midnight(), Print: o.prints.add,
+		Namespaces: o.RegoNamespaces, Data: judge.data, Now: o.now(), Print: o.prints.add,
 	})
 	b.broken(err)
 	b.notes = append(b.notes, engine.Notes()...)
-	if !o.combine {
+	if !o.Combine {
 		b.chain.Validators = append(b.chain.Validators, engine)
 		return
 	}

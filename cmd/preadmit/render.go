@@ -57,7 +57,9 @@ func runRender(ctx context.Context, o *checkOptions, printed printing, args []st
 	if !printed.admitted {
 		o.policies, o.with = nil, nil // only admission asks them
 	}
-	o.start()
+	if err := o.start(); err != nil {
+		return 0, err
+	}
 	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
 	if why := watchOf(ctx).fatal(); why != "" {

@@ -68,7 +68,9 @@ func runTriage(ctx context.Context, o *triageOptions, args []string, stdin io.Re
 	if o.theme != "auto" && o.theme != "light" && o.theme != "dark" {
 		return fmt.Errorf("--theme %q is none of auto, light, dark", o.theme)
 	}
-	o.start()
+	if err := o.start(); err != nil {
+		return err
+	}
 	o.allowNew = true // what is written here is for the person who reads it to judge
 	host, input, err := newTriageHost(o, args, stdin)
 	if err != nil {

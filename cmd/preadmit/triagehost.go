@@ -177,10 +177,7 @@ func (h *triageHost) looked(ctx context.Context) (*triageRun, error) {
 	if run == nil {
 		return nil, errors.New("nothing is rendered yet")
 	}
-	if run.in != nil {
-		return run, nil
-	}
-	h.rendering.Lock()
+	h.rendering.Lock() // the screen may ask for two objects at once
 	defer h.rendering.Unlock()
 	if run.in != nil {
 		return run, nil
@@ -191,7 +188,11 @@ func (h *triageHost) looked(ctx context.Context) (*triageRun, error) {
 	if err != nil {
 		return nil, fmt.Errorf("this is a saved report, and what is here does not render: %w", err)
 	}
-	bench, err := newBench(in, in, &o)
+	s, _, err := o.benchOptions(in)
+	if err != nil {
+		return nil, err
+	}
+	bench, err := newBench(in, in, s)
 	if err != nil {
 		return nil, err
 	}
@@ -329,13 +330,8 @@ func (h *triageHost) Explain(ctx context.Context, x *policy.Result) (string, err
 	if object == nil {
 		return "", errors.New("there is no object here to explain this by; preview 4 shows the rule")
 	}
-	o := h.options.checkOptions
-	user, _, err := o.requester(run.in)
-	if err != nil {
-		return "", err
-	}
 	req := policy.Requests(nil, []*render.Object{object})[0]
-	req.UserInfo = user
+	req.UserInfo = run.bench.user
 	es, err := run.bench.chain.Explain(ctx, req, x.Policy, x.Rule)
 	if err != nil {
 		return "", err
@@ -344,7 +340,7 @@ func (h *triageHost) Explain(ctx context.Context, x *policy.Result) (string, err
 		return "", fmt.Errorf("%s has no steps to show; preview 4 shows the rule", x.Engine)
 	}
 	var b bytes.Buffer
-	p := &explainPrinter{out: &b, verbose: o.verbose}
+	p := &explainPrinter{out: &b, verbose: h.options.verbose}
 	for i := range es {
 		relabelExplanation(run.tree, &es[i])
 	}

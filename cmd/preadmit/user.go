@@ -57,8 +57,8 @@ func asksWho(rules []policy.Rule) bool {
 
 // asked is the authorizer as policies ask it. What decides by the user is not
 // asked about nobody.
-func asked(o *checkOptions, a *authz.Authorizer) admission.Authorizer {
-	if slices.Contains([]string{"unknown", "allow", "deny"}, o.authorizer) {
+func asked(s *engineSettings, a *authz.Authorizer) admission.Authorizer {
+	if slices.Contains([]string{"unknown", "allow", "deny"}, s.Authorizer) {
 		return a
 	}
 	return someone{a}

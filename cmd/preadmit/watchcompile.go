@@ -12,7 +12,7 @@ import (
 // newBench makes the engines, without the policies and definitions that ended
 // the process when an earlier child compiled them. What a child died of while it
 // compiled is found by compiling each by itself.
-func newBench(in, judge *input, o *checkOptions) (*bench, error) {
+func newBench(in, judge *input, o benchOptions) (*bench, error) {
 	w := o.watch
 	if w == nil {
 		return compileBench(in, judge, o)
@@ -48,9 +48,10 @@ const compileTask = "compile policies"
 
 // compileEach compiles each policy and definition by itself, so that the one
 // that ends the process is known by name.
-func (w *watch) compileEach(in, judge *input, o *checkOptions) {
-	alone := *o
-	alone.watch, alone.noTreePolicies, alone.packs = nil, true, []string{defaultPack}
+func (w *watch) compileEach(in, judge *input, o benchOptions) {
+	settings := *o.engineSettings
+	settings.NoTreePolicies, settings.Packs = true, []string{defaultPack}
+	alone := benchOptions{engineSettings: &settings, prints: o.prints}
 	try := func(name string, only input) {
 		done, err := w.begin(name, true)
 		if err != nil {
@@ -58,7 +59,7 @@ func (w *watch) compileEach(in, judge *input, o *checkOptions) {
 		}
 		defer done()
 		only.tree, only.stdin = in.tree, in.stdin
-		compileBench(&only, &only, &alone)
+		compileBench(&only, &only, alone)
 	}
 	for _, from := range sides(in, judge) {
 		for _, object := range only(slices.Concat(objects(from.head), objects(from.judges), objects(from.context)), isJudge) {

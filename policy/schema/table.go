@@ -36,6 +36,26 @@ func (r *row) byDefault() bool {
 		r.gvk.Group == "flowcontrol.apiserver.k8s.io" && r.gvk.Version == "v1beta3"
 }
 
+// APIVersions lists the group versions that an API server of a version serves
+// when no flag says otherwise, and the kinds of each as group/version/kind, as
+// templates of Helm charts ask for them. It is empty for a version that is not
+// known.
+func APIVersions(kubeVersion string) []string {
+	r, err := parseRelease(kubeVersion)
+	if err != nil {
+		return nil
+	}
+	var all []string
+	for _, kind := range rows() {
+		if kind.served&r.bit() != 0 && kind.byDefault() {
+			gv := kind.gvk.GroupVersion().String()
+			all = append(all, gv, gv+"/"+kind.gvk.Kind)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // A builtin is a row that the chosen release serves.
 type builtin struct {
 	row

@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // An Encoder writes values one after the other, in as few bytes as is cheap: a
@@ -146,10 +147,27 @@ func (e *Encoder) plain(v reflect.Value) {
 		for i := range v.Len() {
 			e.plain(v.Index(i))
 		}
+	case reflect.Map:
+		e.plainMap(v)
 	case reflect.Struct:
 		e.fields(v)
 	default:
 		e.err = fmt.Errorf("data of type %s", v.Type())
+	}
+}
+
+// plainMap writes a map by strings, keys sorted.
+func (e *Encoder) plainMap(v reflect.Value) {
+	if v.Type().Key().Kind() != reflect.String {
+		e.err = fmt.Errorf("data of type %s", v.Type())
+		return
+	}
+	e.length(v.Len(), v.IsNil())
+	keys := v.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	for _, k := range keys {
+		e.String(k.String())
+		e.plain(v.MapIndex(k))
 	}
 }
 
@@ -361,6 +379,8 @@ func (d *Decoder) plain(v reflect.Value) {
 		}
 	case reflect.Slice:
 		d.slice(v)
+	case reflect.Map:
+		d.plainMap(v)
 	case reflect.Struct:
 		d.fields(v)
 	default:
@@ -376,6 +396,21 @@ func (d *Decoder) slice(v reflect.Value) {
 	v.Set(reflect.MakeSlice(v.Type(), n, n))
 	for i := range n {
 		d.plain(v.Index(i))
+	}
+}
+
+func (d *Decoder) plainMap(v reflect.Value) {
+	n, absent := d.length()
+	if absent || v.Type().Key().Kind() != reflect.String {
+		return
+	}
+	v.Set(reflect.MakeMapWithSize(v.Type(), n))
+	for range n {
+		key := reflect.New(v.Type().Key()).Elem()
+		key.SetString(d.String())
+		value := reflect.New(v.Type().Elem()).Elem()
+		d.plain(value)
+		v.SetMapIndex(key, value)
 	}
 }
 

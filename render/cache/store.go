@@ -68,6 +68,9 @@ func Open(dir string, limit int64, now time.Time) (*Store, error) {
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
 		return nil, errors.New("others may write to it")
 	}
+	if !isOwn(info) {
+		return nil, errors.New("another user owns it")
+	}
 	return &Store{dir: dir, limit: limit / shards, now: now, wrote: make(map[string]bool)}, nil
 }
 

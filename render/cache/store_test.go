@@ -194,3 +194,18 @@ func TestReads(t *testing.T) {
 		}
 	}
 }
+
+// TestStoreOfAnotherUser: what another user can write to is not believed.
+func TestStoreOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a directory that another user owns")
+	}
+	dir := t.TempDir()
+	if err := os.Chown(dir, 12345, 12345); err != nil {
+		t.Skip(err)
+	}
+	if _, err := Open(dir, Limit, time.Now()); err == nil || err.Error() != "another user owns it" {
+		t.Errorf("it is opened: %v", err)
+	}
+}

@@ -28,7 +28,7 @@ func benchCharts(b *testing.B) (root string, dirs []string) {
 			b.Fatal(err)
 		}
 		rel = filepath.ToSlash(rel)
-		objects, _ := New().Render(context.Background(), render.Source{FS: os.DirFS(root), Path: rel})
+		objects, _ := New(Options{}).Render(context.Background(), render.Source{FS: os.DirFS(root), Path: rel})
 		if len(objects) > 0 {
 			dirs = append(dirs, rel)
 		}
@@ -84,7 +84,7 @@ func BenchmarkEngine(b *testing.B) {
 	b.Run("cold", func(b *testing.B) { execute(b, true) })
 	b.Run("warm", func(b *testing.B) { execute(b, false) })
 	b.Run("render", func(b *testing.B) {
-		r := New()
+		r := New(Options{})
 		for b.Loop() {
 			for _, dir := range dirs {
 				if objects, _ := r.Render(context.Background(), render.Source{FS: os.DirFS(root), Path: dir}); len(objects) == 0 {
@@ -120,7 +120,7 @@ func stockReady(b *testing.B, dir string) stocked {
 	if err := chartutil.ProcessDependenciesWithMerge(c, map[string]any{}); err != nil {
 		b.Fatal(err)
 	}
-	caps, err := capabilities(render.Helm{})
+	caps, err := Options{}.capabilities(render.Helm{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func stockReady(b *testing.B, dir string) stocked {
 // for the first field of a release is part of it.
 func BenchmarkAt(b *testing.B) {
 	root, dirs := benchCharts(b)
-	r, n := New(), 0
+	r, n := New(Options{}), 0
 	for b.Loop() {
 		b.StopTimer()
 		fields := map[*render.Object][]string{}

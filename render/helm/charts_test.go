@@ -34,14 +34,14 @@ func TestCharts(t *testing.T) {
 		if err := os.CopyFS(dir, fsys); err != nil {
 			t.Fatal(err)
 		}
-		objects, err := New().Render(context.Background(), src)
+		objects, err := New(Options{}).Render(context.Background(), src)
 		if !exists(fsys, "not-stock") {
 			both := sameAsStock(t, filepath.Join(dir, src.Path), src)
 			if fails := exists(fsys, "fails"); fails != (both == nil) {
 				t.Errorf("rendered to %d objects, expected to fail: %t", len(both), fails)
 			}
 		}
-		return printed(New().Name(src), objects, err)
+		return printed(New(Options{}).Name(src), objects, err)
 	})
 }
 

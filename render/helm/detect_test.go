@@ -31,7 +31,7 @@ func TestDetect(t *testing.T) {
 		"broken": {Unit: true, Whole: true, Files: []string{"broken/Chart.yaml"}},
 	}
 	for _, dir := range []string{"app", "v1", "libs/l", "broken", "none", "dir", "."} {
-		claim, ok := New().Detect(tree, dir)
+		claim, ok := New(Options{}).Detect(tree, dir)
 		wanted, claimed := want[dir]
 		if ok != claimed {
 			t.Errorf("%s: claimed %t", dir, ok)
@@ -48,11 +48,11 @@ func TestName(t *testing.T) {
 	tree["web-2.tgz"] = &fstest.MapFile{Data: tgz(t, entry{name: "web/Chart.yaml", data: []byte("name: web\nversion: 2.0.0\n")})}
 	tree["bad.tgz"] = &fstest.MapFile{Data: []byte("x")}
 	for src, want := range map[string]string{"c": "c", "web-2.tgz": "web", "bad.tgz": "bad", "gone": "gone"} {
-		if got := New().Name(render.Source{FS: tree, Path: src}); got != want {
+		if got := New(Options{}).Name(render.Source{FS: tree, Path: src}); got != want {
 			t.Errorf("%s is called %s, want %s", src, got, want)
 		}
 	}
-	if got := New().Name(render.Source{FS: tree, Path: "c", Helm: &render.Helm{ReleaseName: "r"}}); got != "r" {
+	if got := New(Options{}).Name(render.Source{FS: tree, Path: "c", Helm: &render.Helm{ReleaseName: "r"}}); got != "r" {
 		t.Errorf("release is called %s", got)
 	}
 }
@@ -64,7 +64,7 @@ func TestOwner(t *testing.T) {
 		Unstructured: &unstructured.Unstructured{Object: map[string]any{"kind": "Application"}},
 		Provenance:   render.File{Span: render.Span{File: "apps/web.yaml", Line: 7}, Role: render.Manifest},
 	}
-	_, err := New().Render(context.Background(), render.Source{
+	_, err := New(Options{}).Render(context.Background(), render.Source{
 		FS: chartOf(podYAML), Path: "c", Owner: owner, Helm: &render.Helm{ValueFiles: []string{"none.yaml"}},
 	})
 	errs := render.Errors(err)

@@ -32,11 +32,20 @@ import (
 // templates, which its renderings share.
 type Renderer struct{ caches caches }
 
+// Options are what charts may ask of the cluster.
+type Options struct {
+	// APIVersions lists the API versions and kinds that a cluster of a version
+	// serves, such as apps/v1 and apps/v1/Deployment. Where it is nil or returns
+	// nothing these are all that Helm was built with, among them removed ones.
+	APIVersions func(kubeVersion string) []string
+}
+
 // New returns a Renderer.
-func New() *Renderer { return new(Renderer) }
+func New(o Options) *Renderer { return &Renderer{caches{options: o}} }
 
 // caches are what releases share: nothing in them depends on one of them.
 type caches struct {
+	options Options
 	sources sources
 	schemas schemas
 }

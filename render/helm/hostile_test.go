@@ -158,7 +158,7 @@ func TestHostileTemplates(t *testing.T) {
 		{"files outside", `{{ .Files.Get "../../../../etc/passwd" }}{{ .Files.Get "/etc/passwd" }}`, "", ""},
 		{"glob", `{{ .Files.Glob "[" | len | print | b64enc | trunc 0 }}`, "", ""},
 	}
-	r := New()
+	r := New(Options{})
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			tree := chartOf(c.template, "values.yaml", c.values, "bomb.yaml", aliasBomb())
@@ -267,7 +267,7 @@ func TestHostileTrees(t *testing.T) {
 		{"dependency above the tree", with("c/Chart.yaml", file(chartYAML+"dependencies:\n- {name: x, version: 1.0.0, repository: 'file://../../..'}\n")), render.Helm{}, "outside of the tree"},
 		{"fake separator and source", chartOf("# Source: other.yaml\n---\n# Source: c/templates/z.yaml\n[]\n"), render.Helm{}, "not-an-object"},
 	}
-	r := New()
+	r := New(Options{})
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			objects, err := r.Render(context.Background(), render.Source{FS: c.tree, Path: "c", Helm: &c.helm})
@@ -308,7 +308,7 @@ func TestRemoteSchema(t *testing.T) {
 	for _, ref := range []string{"http://127.0.0.1:9/x.json", "file:///etc/passwd", "file:///dev/zero", "other.json", "urn:x:y"} {
 		tree := chartOf(podYAML, "values.yaml", "a: 1\n", "values.schema.json", `{"properties": {"a": {"$ref": "`+ref+`"}}}`)
 		for range 2 { // the second time from the cache
-			objects, err := New().Render(context.Background(), render.Source{FS: tree, Path: "c"})
+			objects, err := New(Options{}).Render(context.Background(), render.Source{FS: tree, Path: "c"})
 			errs := render.Errors(err)
 			if len(objects) != 1 || len(errs) != 1 || !errs[0].Warning || errs[0].Span.File != "c/values.schema.json" {
 				t.Errorf("%s: %d objects, %v", ref, len(objects), err)
@@ -352,7 +352,7 @@ func TestLinks(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer root.Close()
-			objects, err := New().Render(context.Background(), render.Source{FS: root.FS(), Path: "c"})
+			objects, err := New(Options{}).Render(context.Background(), render.Source{FS: root.FS(), Path: "c"})
 			checkHostile(t, objects, err, c.want)
 			if c.want == "" && len(objects) != 2 {
 				t.Errorf("%d objects", len(objects))
@@ -366,7 +366,7 @@ func TestCancel(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := New().Render(ctx, render.Source{FS: chartOf(`{{ range 100000 }}{{ end }}`), Path: "c"})
+	_, err := New(Options{}).Render(ctx, render.Source{FS: chartOf(`{{ range 100000 }}{{ end }}`), Path: "c"})
 	if err == nil || !strings.Contains(err.Error(), errStopped.Error()) {
 		t.Errorf("error %v", err)
 	}
@@ -387,7 +387,7 @@ data:
   {{- $_ := set .Values.m "set" "x" }}
   after: {{ .Values.m.set | quote }}
 `, "values.yaml", "m: {a: 1, b: 2, c: 3, d: 4, e: 5, f: 6, g: 7}\n")
-	r := New()
+	r := New(Options{})
 	shared := map[string]any{"m": map[string]any{"h": "8"}}
 	first := ""
 	results := make(chan string, 32)
@@ -420,7 +420,7 @@ func TestMemory(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := New().Render(context.Background(), render.Source{FS: tree, Path: "c"})
+	_, err := New(Options{}).Render(context.Background(), render.Source{FS: tree, Path: "c"})
 	runtime.ReadMemStats(&after)
 	if err == nil {
 		t.Error("no error")
@@ -447,7 +447,7 @@ data:
   y: {{ list $list $list $list | toJson | b64enc }}
   z: {{ toYaml (dict "a" (toYaml (dict "a" (toYaml $list)))) | quote }}
 `, "values.yaml", `a: "`+strings.Repeat("ab ", 1000)+`"`)
-	objects, err := New().Render(context.Background(), render.Source{FS: fsys, Path: "c"})
+	objects, err := New(Options{}).Render(context.Background(), render.Source{FS: fsys, Path: "c"})
 	if err != nil || len(objects) != 1 {
 		t.Fatal(len(objects), err)
 	}

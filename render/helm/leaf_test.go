@@ -38,7 +38,7 @@ func TestShopLeaves(t *testing.T) {
 		{prod, "Ingress", "/spec/tls", "charts/web/templates/ingress.yaml:8"},
 	} {
 		src := render.Source{FS: fsys, Path: "charts/web", Helm: &render.Helm{ValueFiles: c.files}}
-		objects, err := New().Render(context.Background(), src)
+		objects, err := New(Options{}).Render(context.Background(), src)
 		if hard(err) != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestValuePerturbation(t *testing.T) {
 		t.Skip("no repositories beside this one")
 	}
 	const perChart = 4 // with 40, 1514 of 1518 changed; the others are at defaults
-	p := perturbation{Renderer: New()}
+	p := perturbation{Renderer: New(Options{})}
 	for _, dir := range charts(t, root) {
 		rel, err := filepath.Rel(root, dir)
 		if err != nil {
@@ -134,7 +134,7 @@ func (p *perturbation) chart(t *testing.T, fsys fs.FS, dir string, n int) {
 func TestMissingFields(t *testing.T) {
 	t.Parallel()
 	fsys := txtarOf(t, "testdata/charts/leaves.txtar")
-	objects, err := New().Render(context.Background(), sourceOf(t, fsys))
+	objects, err := New(Options{}).Render(context.Background(), sourceOf(t, fsys))
 	if hard(err) != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func stock(dir string, src render.Source) ([]map[string]any, error) {
 		return nil, err
 	}
 	h := params(src)
-	caps, err := capabilities(h)
+	caps, err := Options{}.capabilities(h)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func hard(err error) error {
 // objects. It returns ours.
 func sameAsStock(t *testing.T, dir string, src render.Source) []*render.Object {
 	t.Helper()
-	objects, err := New().Render(context.Background(), src)
+	objects, err := New(Options{}).Render(context.Background(), src)
 	err = hard(err)
 	want, stockErr := stock(dir, src)
 	switch {

@@ -27,7 +27,7 @@ func TestEveryField(t *testing.T) {
 	}
 	fsys := &remembering{FS: os.DirFS(root), files: map[string][]byte{}}
 	var all, values, literal, actions, whole int
-	r := New()
+	r := New(Options{})
 	for _, dir := range charts(t, root) {
 		rel, err := filepath.Rel(root, dir)
 		if err != nil {
@@ -151,7 +151,7 @@ func TestPerturbation(t *testing.T) {
 	if _, err := os.Stat(root); err != nil {
 		t.Skip("no repositories beside this one")
 	}
-	r := New()
+	r := New(Options{})
 	var tried, same, broken int
 	for _, dir := range charts(t, root) {
 		rel, err := filepath.Rel(root, dir)

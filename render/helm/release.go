@@ -60,7 +60,7 @@ func (c *caches) prepare(src render.Source) (*release, error) {
 
 // fill makes the values that templates see.
 func (rel *release) fill(user map[string]any, at place) error {
-	caps, err := capabilities(params(rel.src))
+	caps, err := rel.cache.options.capabilities(params(rel.src))
 	if err != nil {
 		return sourceError(rel.src, "helm-values", err)
 	}
@@ -103,7 +103,7 @@ func line(r *reader, c *chart.Chart, key string) int {
 
 // capabilities are those of the newest Kubernetes that the libraries know,
 // unless the release says otherwise. Helm's own default is that of the oldest.
-func capabilities(h render.Helm) (*chartutil.Capabilities, error) {
+func (o Options) capabilities(h render.Helm) (*chartutil.Capabilities, error) {
 	caps := chartutil.DefaultCapabilities.Copy()
 	want := h.KubeVersion
 	if want == "" {
@@ -114,6 +114,11 @@ func capabilities(h render.Helm) (*chartutil.Capabilities, error) {
 		return nil, fmt.Errorf("%s is no version of Kubernetes", sentence(want))
 	}
 	caps.KubeVersion = *kube
+	if o.APIVersions != nil {
+		if served := o.APIVersions(h.KubeVersion); len(served) > 0 {
+			caps.APIVersions = served
+		}
+	}
 	caps.APIVersions = append(slices.Clone(caps.APIVersions), h.APIVersions...)
 	return caps, nil
 }

@@ -104,6 +104,22 @@ func setFile(src render.Source, set string, values map[string]any) error {
 	return flagError(src, "--set-file", err)
 }
 
+// CheckSet says which value of --set or --set-string is not of the form that
+// helm takes.
+func CheckSet(set, setString []string) error {
+	for _, s := range set {
+		if err := strvals.ParseInto(s, map[string]any{}); err != nil {
+			return fmt.Errorf("--set %s: %w; want KEY=VALUE", s, err)
+		}
+	}
+	for _, s := range setString {
+		if err := strvals.ParseIntoString(s, map[string]any{}); err != nil {
+			return fmt.Errorf("--set-string %s: %w; want KEY=VALUE", s, err)
+		}
+	}
+	return nil
+}
+
 // flagError leaves out what a flag was given, which may be a secret.
 func flagError(src render.Source, flag string, err error) error {
 	if err == nil {
