@@ -44,6 +44,14 @@ func (o *Object) At(pointer string) []Origin {
 	return o.Provenance.At(pointer)
 }
 
+// Span is where a person would edit a field, and zero if that is not known.
+func (o *Object) Span(pointer string) Span {
+	if origins := o.At(pointer); len(origins) > 0 {
+		return origins[0].Span
+	}
+	return Span{}
+}
+
 // Line returns the places that made line n, from 0, of a field that is a text of
 // several lines: in a text made of several values each line has its own. It is nil
 // where no more is known of a line than of the field.

@@ -27,6 +27,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -207,7 +208,7 @@ func newBinding(o *render.Object) (*binding, string, []error) {
 	errs, ok := decode(o, b, "binding")
 	if ok {
 		if b.Spec.MatchResources != nil {
-			defaultMatch(b.Spec.MatchResources)
+			match.Default(b.Spec.MatchResources)
 		}
 		errs = append(errs, checkBinding(b).errors(o)...)
 	}

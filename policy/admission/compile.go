@@ -293,8 +293,8 @@ func (c *compiled) ready(o *render.Object) {
 			e.explainer = c.explainer(e)
 		}
 	}
-	c.each(func(e *expression) { e.origin = span(o, e.pointer) })
-	c.object, c.severity = o, severityOf(c.policy.Annotations)
+	c.each(func(e *expression) { e.origin = o.Span(e.pointer) })
+	c.object, c.severity = o, policy.Notes{c.policy.Annotations}.Severity()
 	c.criteria = newCriteria(c.policy.Spec.MatchConstraints)
 	c.plans = cel.NewBySize(func(s cel.Sizes) *plan { return c.plan(s, s) })
 }

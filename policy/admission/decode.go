@@ -11,7 +11,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -32,7 +32,7 @@ func isKind(o *render.Object, kind string) bool {
 
 // at is an error about the field of o at an RFC 6901 pointer.
 func at(o *render.Object, pointer, rule string, err error) *render.Error {
-	return &render.Error{Span: span(o, pointer), Rule: rule, Err: &policy.NamedError{Policy: policyOf(o), Err: shorten(err)}}
+	return &render.Error{Span: o.Span(pointer), Rule: rule, Err: &policy.NamedError{Policy: policyOf(o), Err: shorten(err)}}
 }
 
 // policyOf is the name of the policy that o is or binds.
@@ -45,18 +45,11 @@ func policyOf(o *render.Object) string {
 	return o.GetName()
 }
 
-func span(o *render.Object, pointer string) render.Span {
-	if origins := o.At(pointer); len(origins) > 0 {
-		return origins[0].Span
-	}
-	return render.Span{}
-}
-
 const maxMessage = 4 << 10
 
 func shorten(err error) error {
 	if s := err.Error(); len(s) > maxMessage {
-		return errors.New(cel.Shorten(s, maxMessage))
+		return errors.New(policy.Shorten(s, maxMessage))
 	}
 	return err
 }
@@ -106,20 +99,7 @@ func defaultPolicy(p *v1.ValidatingAdmissionPolicy) {
 		p.Spec.FailurePolicy = &fail
 	}
 	if p.Spec.MatchConstraints != nil {
-		defaultMatch(p.Spec.MatchConstraints)
-	}
-}
-
-func defaultMatch(m *v1.MatchResources) {
-	if m.MatchPolicy == nil {
-		equivalent := v1.Equivalent
-		m.MatchPolicy = &equivalent
-	}
-	if m.NamespaceSelector == nil {
-		m.NamespaceSelector = &metav1.LabelSelector{}
-	}
-	if m.ObjectSelector == nil {
-		m.ObjectSelector = &metav1.LabelSelector{}
+		match.Default(p.Spec.MatchConstraints)
 	}
 }
 

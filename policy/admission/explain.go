@@ -60,7 +60,7 @@ func (x *explaining) about(rule string) bool { return x.rule == "" || x.rule == 
 func (x *explaining) explain() policy.Explanation {
 	b := x.bound
 	ex := policy.Explanation{
-		Engine: policy.EngineAdmission, Policy: b.policy.Name, Origin: span(b.object, ""),
+		Engine: policy.EngineAdmission, Policy: b.policy.Name, Origin: b.object.Span(""),
 		FailurePolicy: string(*b.policy.Spec.FailurePolicy), Matches: policy.No,
 	}
 	for _, v := range b.validations {
@@ -102,7 +102,7 @@ func (x *explaining) results() []policy.Result {
 func (x *explaining) bindings(ex *policy.Explanation, matches truth) []*param {
 	var all []*param
 	for _, bind := range x.bound.bindings {
-		b := policy.Bound{Name: bind.name, Origin: span(bind.object, ""), Actions: actionsOf(bind)}
+		b := policy.Bound{Name: bind.name, Origin: bind.object.Span(""), Actions: actionsOf(bind)}
 		m, _ := bind.criteria.match(x.review)
 		b.Matches = m.Answer()
 		if bind.object != nil {
@@ -263,7 +263,7 @@ func (x *explaining) say(ev *policy.Evaluation, v ref.Val, err error) {
 	}
 	switch _, verdict := v.(types.Bool); {
 	case err != nil:
-		ev.Error = cel.Shorten(err.Error(), maxMessage)
+		ev.Error = policy.Shorten(err.Error(), maxMessage)
 	case x.hide && !verdict:
 		ev.Value = cel.Hidden
 	default:

@@ -94,13 +94,13 @@ func (x *mutation) matching(b *bound) []invocation {
 	case len(b.bindings) == 0:
 		if !b.doubtful {
 			x.say(b, verdict{
-				rule: "binding", origin: span(b.object, ""), outcome: policy.Skip,
+				rule: "binding", origin: b.object.Span(""), outcome: policy.Skip,
 				message: "no MutatingAdmissionPolicyBinding names this policy, so it is not applied",
 			})
 		}
 		return nil
 	case matches == unknown:
-		x.say(b, verdict{rule: "matchConstraints", origin: span(b.object, "/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown, message: r.unknownNamespace()})
+		x.say(b, verdict{rule: "matchConstraints", origin: b.object.Span("/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown, message: r.unknownNamespace()})
 		return nil
 	}
 	var all []invocation
@@ -115,7 +115,7 @@ func (x *mutation) bound(r *review, b *bound, bind *binding, as policy.Version) 
 	case no:
 		return nil
 	case unknown:
-		x.say(b, verdict{rule: "matchResources", origin: span(bind.object, "/spec/matchResources/namespaceSelector"), outcome: policy.Unknown, message: fmt.Sprintf("binding %s: %s", bind.name, r.unknownNamespace())})
+		x.say(b, verdict{rule: "matchResources", origin: bind.object.Span("/spec/matchResources/namespaceSelector"), outcome: policy.Unknown, message: fmt.Sprintf("binding %s: %s", bind.name, r.unknownNamespace())})
 		return nil
 	}
 	params, err := x.engine.paramsOf(r, b, bind)
@@ -136,7 +136,7 @@ func (x *mutation) withoutParams(r *review, b *bound, bind *binding) {
 	kind := b.policy.Spec.ParamKind
 	if b.assumed {
 		x.say(b, verdict{
-			rule: "params", origin: span(b.object, "/spec/paramKind"), outcome: policy.Unknown,
+			rule: "params", origin: b.object.Span("/spec/paramKind"), outcome: policy.Unknown,
 			message: fmt.Sprintf("needs a parameter of kind %s: give it, and a binding, with --with", kind.Kind),
 		})
 		return
@@ -152,7 +152,7 @@ func (x *mutation) invoke(i invocation) {
 	b := i.policy
 	runs := x.review().run.setUp(b.compiled, i.param, i.as)
 	if err := runs.objects.Err; err != nil {
-		x.say(b, runs.broken("matchConstraints", span(b.object, "/spec/matchConstraints"), fmt.Errorf("failed to configure binding: %w", err)))
+		x.say(b, runs.broken("matchConstraints", b.object.Span("/spec/matchConstraints"), fmt.Errorf("failed to configure binding: %w", err)))
 		return
 	}
 	if vs, done := runs.conditions(); done {

@@ -20,14 +20,14 @@ func (e *Engine) judge(r *review, b *bound, all *results) {
 	if len(b.bindings) == 0 {
 		if !b.doubtful {
 			all.add(b, policy.Audit, verdict{
-				rule: "binding", origin: span(b.object, ""), outcome: policy.Skip,
+				rule: "binding", origin: b.object.Span(""), outcome: policy.Skip,
 				message: "no ValidatingAdmissionPolicyBinding names this policy, so it is not enforced",
 			})
 		}
 		return
 	}
 	if matches == unknown {
-		all.add(b, b.strongest(), verdict{rule: "matchConstraints", origin: span(b.object, "/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown, message: r.unknownNamespace()})
+		all.add(b, b.strongest(), verdict{rule: "matchConstraints", origin: b.object.Span("/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown, message: r.unknownNamespace()})
 		return
 	}
 	r.said, r.free = r.said[:0], r.room
@@ -58,7 +58,7 @@ func (e *Engine) judgeBinding(r *review, b *bound, bind *binding, as policy.Vers
 	case no:
 		return
 	case unknown:
-		all.add(b, bind.action, verdict{rule: "matchResources", origin: span(bind.object, "/spec/matchResources/namespaceSelector"), outcome: policy.Unknown, message: fmt.Sprintf("binding %s: %s", bind.name, r.unknownNamespace())})
+		all.add(b, bind.action, verdict{rule: "matchResources", origin: bind.object.Span("/spec/matchResources/namespaceSelector"), outcome: policy.Unknown, message: fmt.Sprintf("binding %s: %s", bind.name, r.unknownNamespace())})
 		return
 	}
 	params, err := e.paramsOf(r, b, bind)
@@ -93,7 +93,7 @@ func (r *review) sayOf(b *bound, p *param, as policy.Version) []verdict {
 // withoutConfiguration is the say of a policy whose parameters can't be had.
 func (b *bound) withoutConfiguration(bind *binding, err error) verdict {
 	x := run{policy: b.compiled, review: &review{}, params: nullParam}
-	v := x.broken("params", span(bind.object, "/spec/paramRef"), fmt.Errorf("failed to configure binding: %w", err))
+	v := x.broken("params", bind.object.Span("/spec/paramRef"), fmt.Errorf("failed to configure binding: %w", err))
 	v.certain = true
 	if u := (*cel.Undecided)(nil); errors.As(err, &u) {
 		v.outcome, v.message = policy.Unknown, u.Question
@@ -129,7 +129,7 @@ func (e *Engine) withoutParams(r *review, b *bound, bind *binding, all *results)
 	kind := b.policy.Spec.ParamKind
 	if b.assumed {
 		all.add(b, bind.action, verdict{
-			rule: "params", origin: span(b.object, "/spec/paramKind"), outcome: policy.Unknown,
+			rule: "params", origin: b.object.Span("/spec/paramKind"), outcome: policy.Unknown,
 			message: fmt.Sprintf("needs a parameter of kind %s: give it, and a binding, with --with", kind.Kind),
 		})
 		return

@@ -12,6 +12,7 @@ import (
 	celgo "github.com/google/cel-go/cel"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -197,7 +198,7 @@ func newMutatingBinding(o *render.Object) (*binding, string, []error) {
 	if ok {
 		c := &checker{}
 		if m := b.Spec.MatchResources; m != nil {
-			defaultMatch(m)
+			match.Default(m)
 			c.mutable("/spec/matchResources/resourceRules", "binding", m.ResourceRules)
 		}
 		if p := b.Spec.ParamRef; p != nil && p.ParameterNotFoundAction == nil && o.GroupVersionKind().Version == "v1alpha1" {

@@ -64,7 +64,7 @@ func TestHostileMutations(t *testing.T) {
 			continue
 		}
 		r := results[0]
-		t.Logf("%s: %s %s in %v", c.name, r.Outcome, firstLine(r.Message), time.Since(start))
+		t.Logf("%s: %s %s in %v", c.name, r.Outcome, policy.FirstLine(r.Message), time.Since(start))
 		if r.Outcome != policy.Error || !strings.Contains(r.Message, c.want) || len(r.Message) > 5000 {
 			t.Errorf("%s: %s: %s", c.name, r.Outcome, r.Message)
 		}

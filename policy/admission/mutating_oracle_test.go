@@ -33,6 +33,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
 )
@@ -118,7 +119,7 @@ func hook(t testing.TB, p *v1.MutatingAdmissionPolicy) mutating.PolicyHook {
 			evaluator.Mutators = append(evaluator.Mutators, patch.NewApplyConfigurationPatcher(compiler.CompileMutatingEvaluator(&patch.ApplyConfigurationCondition{Expression: m.ApplyConfiguration.Expression}, vars, environment.StoredExpressions)))
 		}
 	}
-	defaultMatch(p.Spec.MatchConstraints)
+	match.Default(p.Spec.MatchConstraints)
 	return mutating.PolicyHook{Policy: p, Evaluator: evaluator, Bindings: []*v1.MutatingAdmissionPolicyBinding{{
 		ObjectMeta: metav1.ObjectMeta{Name: p.Name}, Spec: v1.MutatingAdmissionPolicyBindingSpec{PolicyName: p.Name},
 	}}}

@@ -166,7 +166,7 @@ func (e *Engine) newParam(o *render.Object, kind schema.GroupVersionKind) *param
 	tree, err := e.options.Kinds.Admit(o, namespace)
 	if err != nil {
 		tree = o.Object
-		p.assumed = cel.Shorten(fmt.Sprintf("parameter %s %s is taken as it is written: %v", kind.Kind, o.GetName(), err), maxMessage)
+		p.assumed = policy.Shorten(fmt.Sprintf("parameter %s %s is taken as it is written: %v", kind.Kind, o.GetName(), err), maxMessage)
 	}
 	if o.GroupVersionKind() != kind {
 		if tree, err = e.options.Kinds.Convert(tree, kind); err != nil {

@@ -64,7 +64,7 @@ func (x *run) setUp(c *compiled, p *param, as policy.Version) *run {
 // policy as a whole is exempt or breaks.
 func (x *run) verdicts() []verdict {
 	if x.objects.Err != nil {
-		v := x.broken("matchConstraints", span(x.policy.object, "/spec/matchConstraints"), fmt.Errorf("failed to configure binding: %w", x.objects.Err))
+		v := x.broken("matchConstraints", x.policy.object.Span("/spec/matchConstraints"), fmt.Errorf("failed to configure binding: %w", x.objects.Err))
 		v.certain = true
 		return []verdict{v}
 	}
@@ -171,7 +171,7 @@ func (x *run) conditions() (vs []verdict, done bool) {
 		return x.eachCondition(&vs, &done)
 	})
 	if err != nil {
-		return []verdict{x.broken("matchConditions", span(x.policy.object, "/spec/matchConditions"), err)}, true
+		return []verdict{x.broken("matchConditions", x.policy.object.Span("/spec/matchConditions"), err)}, true
 	}
 	return vs, done
 }
@@ -222,9 +222,9 @@ func (x *run) open(e *expression) verdict {
 
 // broken is the verdict of what went wrong while it ran.
 func (x *run) broken(rule string, origin render.Span, err error) verdict {
-	message := cel.Shorten(err.Error(), maxMessage)
+	message := policy.Shorten(err.Error(), maxMessage)
 	if x.policy.ignores() {
-		message = cel.Shorten("ignored error: "+message, maxMessage)
+		message = policy.Shorten("ignored error: "+message, maxMessage)
 	}
 	return verdict{rule: rule, origin: origin, outcome: policy.Error, message: message, assumed: x.assumed()}
 }
@@ -358,7 +358,7 @@ func (x *run) outOfMessages(vs []verdict, err error) error {
 func (x *run) word(v *verdict, i int, evaluated string) {
 	validation := x.policy.policy.Spec.Validations[x.policy.validations[i].index]
 	v.message = cel.FailedMessage(validation.Expression, evaluated, validation.Message)
-	v.message = cel.Shorten(v.message, celconfig.MaxEvaluatedMessageExpressionSizeBytes)
+	v.message = policy.Shorten(v.message, celconfig.MaxEvaluatedMessageExpressionSizeBytes)
 	v.reason = "Invalid"
 	if validation.Reason != nil {
 		v.reason = string(*validation.Reason)
@@ -391,7 +391,7 @@ func (x *run) annotations() []verdict {
 		return nil
 	})
 	if err != nil {
-		v := x.broken("auditAnnotations", span(x.policy.object, "/spec/auditAnnotations"), err)
+		v := x.broken("auditAnnotations", x.policy.object.Span("/spec/auditAnnotations"), err)
 		return []verdict{v}
 	}
 	return vs

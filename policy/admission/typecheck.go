@@ -327,7 +327,7 @@ func place(o *render.Object, e *expression, issues []cel.Issue) render.Span {
 			return s
 		}
 	}
-	return span(o, e.pointer)
+	return o.Span(e.pointer)
 }
 
 // brokenAt is the error about an expression that does not compile.

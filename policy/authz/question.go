@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
@@ -17,7 +18,7 @@ func cannotTell(a authorizer.Attributes, why string) (authorizer.Decision, strin
 	if why != "" {
 		q += ": " + why
 	}
-	return authorizer.DecisionNoOpinion, "", &cel.Undecided{Question: cel.Shorten(q, maxQuestion)}
+	return authorizer.DecisionNoOpinion, "", &cel.Undecided{Question: policy.Shorten(q, maxQuestion)}
 }
 
 // question says what has to be known to decide a check.

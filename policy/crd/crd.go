@@ -138,7 +138,7 @@ func (c *collector) add(r policy.Result) {
 		}
 	}
 	r.Engine = policy.EngineCRD
-	r.Message = cel.Shorten(r.Message, maxMessage)
+	r.Message = policy.Shorten(r.Message, maxMessage)
 	c.results = append(c.results, r)
 }
 

@@ -373,8 +373,6 @@ func (r *review) more() {
 	}
 }
 
-func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
-
 func pointerOf(keys []any) string { return render.Pointer(keys...) }
 
 // within says whether a pointer leads to another's value or below it.

@@ -2,8 +2,8 @@ package crd
 
 import (
 	"errors"
-	"regexp/syntax"
 
+	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -80,7 +80,7 @@ func loadOf(written map[string]any) load {
 
 func (l *load) pattern(node map[string]any) {
 	if p, ok := node["pattern"].(string); ok {
-		l.instructions = max(l.instructions, instructions(p))
+		l.instructions = max(l.instructions, cel.Instructions(p))
 	}
 }
 
@@ -96,19 +96,6 @@ func (l *load) count(node map[string]any) int {
 		n += l.count(c.node)
 	}
 	return n
-}
-
-// instructions is the size of a compiled pattern; 0 for one that is none.
-func instructions(pattern string) int {
-	re, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil {
-		return 0
-	}
-	prog, err := syntax.Compile(re.Simplify())
-	if err != nil {
-		return 0
-	}
-	return len(prog.Inst)
 }
 
 // refuse says why an object is not judged by such a schema.

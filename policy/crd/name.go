@@ -2,6 +2,7 @@ package crd
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -199,7 +200,7 @@ func (d *definition) rules() []policy.Rule {
 		s.eachRule(func(pointer string, written map[string]any) {
 			expression, _ := written["rule"].(string)
 			message, _ := written["message"].(string)
-			rule := named(ruleName(d.object.Object, pointer), firstLine(message, expression), pointer+"/rule")
+			rule := named(ruleName(d.object.Object, pointer), policy.FirstLine(message, expression), pointer+"/rule")
 			rule.Expression = expression
 			list = append(list, rule)
 		})
@@ -255,7 +256,7 @@ func children(node map[string]any) []spot {
 		}
 	}
 	properties, _ := node["properties"].(map[string]any)
-	for _, key := range sortedKeys(properties) {
+	for _, key := range slices.Sorted(maps.Keys(properties)) {
 		if child, ok := properties[key].(map[string]any); ok {
 			list = append(list, spot{child, render.Pointer("properties", key)})
 		}
@@ -278,13 +279,4 @@ func branches(node map[string]any) []map[string]any {
 		list = append(list, not)
 	}
 	return list
-}
-
-func firstLine(texts ...string) string {
-	for _, t := range texts {
-		if line, _, _ := strings.Cut(strings.TrimSpace(t), "\n"); line != "" {
-			return line
-		}
-	}
-	return ""
 }

@@ -1,7 +1,9 @@
 package crd
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/preadmit/preadmit/render"
@@ -98,7 +100,7 @@ func randomPlace(random *rand.Rand, tree any) (*place, any) {
 			i := random.IntN(len(v))
 			at, tree = at.item(i), v[i]
 		case map[string]any:
-			keys := sortedKeys(v)
+			keys := slices.Sorted(maps.Keys(v))
 			if len(keys) == 0 {
 				return at, tree
 			}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/common/types"
@@ -114,7 +116,7 @@ func (w *walk) mapping(n *node, at *place, m, old map[string]any, c correlation)
 	if !schemacel.MapIsCorrelatable(n.schema.XMapType) {
 		old = nil
 	}
-	for _, key := range sortedKeys(m) {
+	for _, key := range slices.Sorted(maps.Keys(m)) {
 		if n.values != nil {
 			w.node(n.values, at.entry(key), m[key], old[key], c.key(key))
 		}

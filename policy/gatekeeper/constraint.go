@@ -86,7 +86,7 @@ func (k *compiler) newConstraint(o *render.Object, all templates) (*constraint, 
 	if f := nameFault(o); f != nil {
 		return nil, []error{at(o, f.pointer, "constraint", f.err)}
 	}
-	c := &constraint{object: o, template: t, origin: span(o, ""), tree: t.schema.held(o, k.options.Written)}
+	c := &constraint{object: o, template: t, origin: o.Span(""), tree: t.schema.held(o, k.options.Written)}
 	given := c.tree
 	if k.options.Written {
 		given = o.Object

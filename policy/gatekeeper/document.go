@@ -1,11 +1,9 @@
 package gatekeeper
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
 // The annotations that document a constraint, or its template, the first that
@@ -18,11 +16,10 @@ var (
 	titleKeys       = []string{"preadmit.dev/title", "metadata.gatekeeper.sh/title"}
 	severityKeys    = []string{"preadmit.dev/severity", "metadata.gatekeeper.sh/severity", "severity"}
 	descriptionKeys = []string{"preadmit.dev/description", "description", "metadata.gatekeeper.sh/description"}
-	helpKeys        = []string{"preadmit.dev/help"}
 	urlKeys         = []string{"preadmit.dev/url", "metadata.gatekeeper.sh/url"}
 )
 
-// maxDocument is how much of an annotation is kept, and of the code.
+// maxDocument is how much of the code is kept.
 const maxDocument = 16 << 10
 
 // A told is what documents a constraint.
@@ -31,27 +28,13 @@ type told struct{ rule policy.Rule }
 // tellOf documents a constraint by its annotations, and by those of its
 // template.
 func tellOf(c *constraint) *told {
-	own, of := c.object.GetAnnotations(), c.template.object.GetAnnotations()
-	annotation := func(keys []string) string {
-		for _, notes := range []map[string]string{own, of} {
-			for _, key := range keys {
-				if s := strings.TrimSpace(notes[key]); s != "" {
-					return cel.Shorten(s, maxDocument)
-				}
-			}
-		}
-		return ""
-	}
-	c.severity = policy.Severity(strings.ToLower(annotation(severityKeys)))
-	if !slices.Contains(policy.Severities, c.severity) {
-		c.severity = ""
-	}
-	title, _, _ := strings.Cut(annotation(titleKeys), "\n")
+	notes := policy.Notes{c.object.GetAnnotations(), c.template.object.GetAnnotations()}
+	c.severity = policy.SeverityOf(strings.ToLower(notes.Text(severityKeys...)))
 	return &told{policy.Rule{
 		Engine: policy.EngineGatekeeper, Policy: c.object.GetName(), Name: c.object.GetKind(),
-		Severity: c.severity, Action: c.action(), Title: title, Description: annotation(descriptionKeys),
-		Expression: cel.Shorten(strings.TrimSpace(c.template.text()), maxDocument),
-		Help:       annotation(helpKeys), URL: annotation(urlKeys), Origin: c.origin,
+		Severity: c.severity, Action: c.action(), Title: policy.FirstLine(notes.Text(titleKeys...)), Description: notes.Text(descriptionKeys...),
+		Expression: policy.Shorten(strings.TrimSpace(c.template.text()), maxDocument),
+		Help:       notes.Help(), URL: notes.Text(urlKeys...), Origin: c.origin,
 	}}
 }
 

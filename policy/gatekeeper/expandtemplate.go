@@ -187,7 +187,7 @@ func (t *expansionTemplate) implied(message string) string {
 func (t *expansionTemplate) broken(err error, pointer string) policy.Result {
 	return policy.Result{
 		Engine: policy.EngineGatekeeper, Policy: t.name, Rule: expansionKind, Outcome: policy.Error, Action: policy.Deny,
-		Message: shorten(err).Error(), Fields: []string{pointer + t.pointer()}, PolicyOrigin: span(t.object, "/spec/templateSource"),
+		Message: shorten(err).Error(), Fields: []string{pointer + t.pointer()}, PolicyOrigin: t.object.Span("/spec/templateSource"),
 	}
 }
 

@@ -80,16 +80,16 @@ func (r *review) checks(c *constraint) (all []policy.Check, matches policy.Answe
 	if len(c.template.operations) > 0 {
 		add(policy.Check{
 			Name: "operations", Text: strings.Join(c.template.operations, ", "), Answer: answerOf(c.template.concerns(r.operation), nil),
-			Origin: span(c.template.object, "/spec/targets/0/operations"),
+			Origin: c.template.object.Span("/spec/targets/0/operations"),
 		})
 	}
 	add(policy.Check{
 		Name: "enforcementAction", Text: strings.Join(c.actions, ", "), Answer: answerOf(len(c.actions) > 0, nil),
-		Origin: span(c.object, "/spec/enforcementAction"),
+		Origin: c.object.Span("/spec/enforcementAction"),
 	})
 	for _, part := range c.match.parts() {
 		matched, err := r.matches(part.only)
-		check := policy.Check{Name: part.name, Text: part.text, Answer: answerOf(matched, err), Origin: span(c.object, "/spec/match/"+part.name)}
+		check := policy.Check{Name: part.name, Text: part.text, Answer: answerOf(matched, err), Origin: c.object.Span("/spec/match/" + part.name)}
 		if err != nil {
 			check.Why = strings.TrimPrefix(err.Error(), "undecided: ")
 		}
@@ -147,10 +147,10 @@ func (r *review) trial(c *constraint) policy.Trial {
 		return t
 	}
 	t.Variables = []policy.Evaluation{{
-		Name: "input.parameters", Value: jsonText(rego.Plain(c.parameters.Value)), Origin: span(c.object, "/spec/parameters"),
+		Name: "input.parameters", Value: jsonText(rego.Plain(c.parameters.Value)), Origin: c.object.Span("/spec/parameters"),
 	}}
 	for _, resp := range r.hide(c, r.askRego(c)) {
-		ev := policy.Evaluation{Name: "violation", Origin: span(c.template.object, "/spec/targets/0")}
+		ev := policy.Evaluation{Name: "violation", Origin: c.template.object.Span("/spec/targets/0")}
 		switch resp.Outcome {
 		case policy.Pass:
 			ev.Value = "true"
@@ -186,7 +186,7 @@ func (r *review) culprit(pointer string) policy.Culprit {
 	case r.secret():
 		c.Value = concealed
 	default:
-		c.Value = cel.Shorten(jsonText(value), maxValue)
+		c.Value = policy.Shorten(jsonText(value), maxValue)
 	}
 	return c
 }
@@ -203,7 +203,7 @@ func jsonText(v any) string {
 	if err != nil {
 		return ""
 	}
-	return cel.Shorten(string(text), maxMessage)
+	return policy.Shorten(string(text), maxMessage)
 }
 
 // nativeTrial evaluates the expressions of a template in CEL, every cost
@@ -253,7 +253,7 @@ func (x *nativeRun) evaluation(name string, e *expression) policy.Evaluation {
 	case errors.Is(err, errOpen):
 		ev.Unknown = x.undecided(x.questions.All()).Message
 	case err != nil:
-		ev.Error = cel.Shorten(err.Error(), maxMessage)
+		ev.Error = policy.Shorten(err.Error(), maxMessage)
 	default:
 		ev.Value = explain.Show(v)
 	}

@@ -41,7 +41,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -254,7 +253,7 @@ func (r *Response) result() policy.Result {
 	return policy.Result{
 		Engine: policy.EngineGatekeeper, Policy: c.object.GetName(), Rule: c.object.GetKind(),
 		Outcome: r.Outcome, Action: action, Severity: c.severity,
-		Message: cel.Shorten(r.Message, maxMessage), Fields: r.Fields, Telling: r.telling, Assumed: r.Assumed,
+		Message: policy.Shorten(r.Message, maxMessage), Fields: r.Fields, Telling: r.telling, Assumed: r.Assumed,
 		PolicyOrigin: c.origin,
 	}
 }

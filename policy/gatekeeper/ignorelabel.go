@@ -64,7 +64,7 @@ func (w *webhook) origin() render.Span {
 	if w.object == nil {
 		return render.Span{}
 	}
-	return span(w.object, "/metadata/name")
+	return w.object.Span("/metadata/name")
 }
 
 // exemptNamespaces are those that may have the label, by the arguments of

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/patch"
 	"github.com/preadmit/preadmit/render"
 )
@@ -174,19 +172,10 @@ func (m *Mutating) Rules() []policy.Rule {
 
 // document documents a mutator by its annotations, as constraints are.
 func (m *mutator) document() policy.Rule {
-	notes := m.object.GetAnnotations()
-	annotation := func(keys []string) string {
-		for _, key := range keys {
-			if s := strings.TrimSpace(notes[key]); s != "" {
-				return cel.Shorten(s, maxDocument)
-			}
-		}
-		return ""
-	}
-	title, _, _ := strings.Cut(annotation(titleKeys), "\n")
+	notes := policy.Notes{m.object.GetAnnotations()}
 	return policy.Rule{
 		Engine: policy.EngineGatekeeper, Policy: m.name, Name: m.kind, Action: policy.Deny,
-		Title: title, Description: annotation(descriptionKeys), Help: annotation(helpKeys), URL: annotation(urlKeys),
-		Expression: cel.Shorten(m.location.String(), maxDocument), Origin: span(m.object, "/spec/location"),
+		Title: policy.FirstLine(notes.Text(titleKeys...)), Description: notes.Text(descriptionKeys...), Help: notes.Help(), URL: notes.Text(urlKeys...),
+		Expression: policy.Shorten(m.location.String(), maxDocument), Origin: m.object.Span("/spec/location"),
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -189,7 +188,7 @@ func (c *mutatorCheck) location(pointer, text string) (location, bool) {
 		return l, true
 	}
 	field := pointer[strings.LastIndexByte(pointer, '/')+1:]
-	e := at(c.object, pointer, ruleMutator, fmt.Errorf("%s %q %w", field, cel.Shorten(text, 200), err))
+	e := at(c.object, pointer, ruleMutator, fmt.Errorf("%s %q %w", field, policy.Shorten(text, 200), err))
 	var where *locationError
 	if errors.As(err, &where) {
 		if s, ok := c.object.Inside(pointer, text, where.offset); ok {

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
 // findConflicts finds the mutators whose locations take the same part of
@@ -52,7 +51,7 @@ func (m *mutator) opponents() string {
 			words = append(words, "others")
 			break
 		}
-		words = append(words, fmt.Sprintf("%s (%s, %s)", o.label(), cel.Shorten(o.location.String(), 200), span(o.object, "/spec/location")))
+		words = append(words, fmt.Sprintf("%s (%s, %s)", o.label(), policy.Shorten(o.location.String(), 200), o.object.Span("/spec/location")))
 	}
 	return strings.Join(words, " and ")
 }
@@ -122,7 +121,7 @@ func (f *conflictFinder) visit(root *schemaNode) {
 	}
 	for open := []place{{root, 0}}; len(open) > 0; open = open[1:] {
 		p := open[0]
-		for _, key := range sortedKeys(p.node.fields) {
+		for _, key := range slices.Sorted(maps.Keys(p.node.fields)) {
 			field := p.node.fields[key]
 			f.field(field, p.depth)
 			open = append(open, place{field.next, p.depth + 1})
@@ -201,5 +200,3 @@ func (a *applyTo) meets(b *applyTo) bool {
 	return both(a.Kinds, b.Kinds) && both(a.Groups, b.Groups) && both(a.Versions, b.Versions) &&
 		(a.operation(policy.Create) && b.operation(policy.Create) || a.operation(policy.Update) && b.operation(policy.Update))
 }
-
-func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

@@ -11,7 +11,7 @@ import (
 func (m *mutator) result(outcome policy.Outcome, message string) policy.Result {
 	return policy.Result{
 		Engine: policy.EngineGatekeeper, Policy: m.name, Rule: m.kind, Outcome: outcome, Action: policy.Deny,
-		Message: message, PolicyOrigin: span(m.object, "/spec/location"),
+		Message: message, PolicyOrigin: m.object.Span("/spec/location"),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -290,7 +291,7 @@ func findExternals(v any, pointer string, found map[string][]string) {
 			found[v.provider] = append(found[v.provider], pointer)
 		}
 	case map[string]any:
-		for _, k := range sortedKeys(v) {
+		for _, k := range slices.Sorted(maps.Keys(v)) {
 			findExternals(v[k], pointer+render.Pointer(k), found)
 		}
 	case []any:

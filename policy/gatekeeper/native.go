@@ -199,7 +199,7 @@ func (c *nativeCode) compile(o *render.Object, base string, envs *nativeEnvs) []
 		if ofVariables > 0 {
 			env = params
 		}
-		e.origin = span(o, base+e.pointer)
+		e.origin = o.Span(base + e.pointer)
 		ast, err := compileExpression(env, e)
 		if err == nil {
 			e.program, err = cel.Plan(ast)

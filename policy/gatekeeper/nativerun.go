@@ -196,9 +196,9 @@ func (x *nativeRun) matchConditions() (said []Response, done bool) {
 
 // broken is the response of what went wrong while it ran.
 func (x *nativeRun) broken(err error) Response {
-	r := x.c.said(policy.Error, cel.Shorten(err.Error(), maxMessage))
+	r := x.c.said(policy.Error, policy.Shorten(err.Error(), maxMessage))
 	if x.code.ignores {
-		r.ignored, r.Message = true, cel.Shorten("ignored error: "+r.Message, maxMessage)
+		r.ignored, r.Message = true, policy.Shorten("ignored error: "+r.Message, maxMessage)
 	}
 	return r
 }

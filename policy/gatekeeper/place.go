@@ -11,7 +11,6 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -21,7 +20,7 @@ const maxMessage = 4 << 10
 // at is an error about the field of o at a JSON pointer. A field that is not
 // there is where it would stand.
 func at(o *render.Object, pointer, rule string, err error) *render.Error {
-	return &render.Error{Span: span(o, pointer), Rule: rule, Err: &policy.NamedError{Policy: o.GetName(), Err: shorten(err)}}
+	return &render.Error{Span: o.Span(pointer), Rule: rule, Err: &policy.NamedError{Policy: o.GetName(), Err: shorten(err)}}
 }
 
 // warning is at, of what does not keep o from being used.
@@ -31,16 +30,9 @@ func warning(o *render.Object, pointer, rule string, err error) *render.Error {
 	return e
 }
 
-func span(o *render.Object, pointer string) render.Span {
-	if origins := o.At(pointer); len(origins) > 0 {
-		return origins[0].Span
-	}
-	return render.Span{}
-}
-
 func shorten(err error) error {
 	if s := err.Error(); len(s) > maxMessage {
-		return errors.New(cel.Shorten(s, maxMessage))
+		return errors.New(policy.Shorten(s, maxMessage))
 	}
 	return err
 }

@@ -251,7 +251,7 @@ func inside(o *render.Object, pointer, text string, line, column int) render.Spa
 	if origins := o.Line(pointer, line-1); len(origins) > 0 && line > 0 {
 		return origins[0].Span
 	}
-	return span(o, pointer)
+	return o.Span(pointer)
 }
 
 // checkEntry wants the rule that Gatekeeper asks.

@@ -16,7 +16,7 @@ func alike(a, b *render.Object) bool {
 
 // otherOf is the error of an object whose name another one has already.
 func otherOf(what, name string, first *render.Object) error {
-	where := span(first, "").String()
+	where := first.Span("").String()
 	if where == "" {
 		where = "before it"
 	}

@@ -151,7 +151,7 @@ func (w *webhook) exempts(s *asking) exemption {
 	case s.In() != "":
 		what += " in namespace " + s.In()
 	}
-	return exemption{why: fmt.Sprintf("Gatekeeper's webhook is not asked about %s, by its configuration at %s", what, span(w.object, "/metadata/name"))}
+	return exemption{why: fmt.Sprintf("Gatekeeper's webhook is not asked about %s, by its configuration at %s", what, w.object.Span("/metadata/name"))}
 }
 
 // unasked are the kinds that the API server asks no webhook about
@@ -242,5 +242,5 @@ func (e *Engine) exempts(process string, s *asking) exemption {
 		return exemption{}
 	}
 	what := map[string]string{processWebhook: "the webhook", processMutation: "mutation"}[process]
-	return exemption{why: fmt.Sprintf("namespace %s is excluded from %s by the Config at %s", name, cmp.Or(what, process), span(x.object, x.pointer))}
+	return exemption{why: fmt.Sprintf("namespace %s is excluded from %s by the Config at %s", name, cmp.Or(what, process), x.object.Span(x.pointer))}
 }

@@ -25,7 +25,7 @@ func (e *Engine) brokenRules(p *Policy) error {
 		b.expressions(rule)
 		g := e.programs[rule]
 		if g.noStandard != nil {
-			b.add(span(p.Object, rule.Pointer+"/validate/podSecurity"), "%s", g.noStandard)
+			b.add(p.Object.Span(rule.Pointer+"/validate/podSecurity"), "%s", g.noStandard)
 		}
 		if g.cel != nil {
 			b.cel(g.cel())
@@ -74,7 +74,7 @@ func (b *breakage) cel(g *celProgram) {
 		if x.err == nil {
 			continue
 		}
-		at, message := span(b.policy.Object, x.pointer), x.err.Error()
+		at, message := b.policy.Object.Span(x.pointer), x.err.Error()
 		if wrong, ok := errors.AsType[*cel.CompileError](x.err); ok && len(wrong.Issues) > 0 {
 			i := wrong.Issues[0]
 			message = fmt.Sprintf("line %d, column %d: %s", i.Line, i.Column, i.Message)
@@ -89,7 +89,7 @@ func (b *breakage) inside(pointer, text string, offset int) render.Span {
 	if s, ok := b.policy.Object.Inside(pointer, text, offset); ok {
 		return s
 	}
-	return span(b.policy.Object, pointer)
+	return b.policy.Object.Span(pointer)
 }
 
 // expressions checks what is JMESPath without braces, and what functions all
@@ -105,7 +105,7 @@ func (b *breakage) expressions(rule *Rule) {
 				err = compiled.Check()
 			}
 			if err != nil {
-				b.add(span(b.policy.Object, pointer), "%s: %s", dotted(pointer), err)
+				b.add(b.policy.Object.Span(pointer), "%s: %s", dotted(pointer), err)
 			}
 		}
 	})
@@ -124,7 +124,7 @@ func (b *breakage) variables(s, pointer string) {
 			continue // the policy is refused for it, or the text is none that is read
 		}
 		if err := compiled.Check(); err != nil {
-			b.add(span(b.policy.Object, pointer), "variable %.200s: %s", expr, err)
+			b.add(b.policy.Object.Span(pointer), "variable %.200s: %s", expr, err)
 			return
 		}
 	}

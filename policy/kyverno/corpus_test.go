@@ -127,7 +127,7 @@ func TestPublishedRows(t *testing.T) {
 		byTest[r.test] = append(byTest[r.test], r)
 	}
 	right, all := 0, 0
-	for _, name := range sortedKeys(byTest) {
+	for _, name := range slices.Sorted(maps.Keys(byTest)) {
 		r, n := runPublished(t, name, byTest[name])
 		right, all = right+r, all+n
 	}

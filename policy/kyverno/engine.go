@@ -66,7 +66,7 @@ func (p *Policy) all() []*Rule {
 	for _, r := range rules {
 		seen[r] = true
 	}
-	for _, kind := range sortedKeys(p.controllers) {
+	for _, kind := range slices.Sorted(maps.Keys(p.controllers)) {
 		for _, r := range p.controllers[kind] {
 			if !seen[r] {
 				seen[r] = true

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -147,7 +146,7 @@ func (b *account) explanation() policy.Explanation {
 	x := &run{review: b.review, program: b.program, target: b.target}
 	b.hide = x.secret()
 	ex := policy.Explanation{
-		Engine: policy.EngineKyverno, Policy: p.Name, Origin: span(p.Object, ""), Rules: []policy.Rule{p.document(rule)},
+		Engine: policy.EngineKyverno, Policy: p.Name, Origin: p.Object.Span(""), Rules: []policy.Rule{p.document(rule)},
 		FailurePolicy: p.FailurePolicy, Results: b.results,
 	}
 	ex.Matches, ex.Match = b.matches()
@@ -261,7 +260,7 @@ func (b *account) fallBack(t *policy.Trial) {
 			continue
 		}
 		e := b.described(b.kind(), b.program.rule.Pointer+"/"+b.kind(), "")
-		switch message := cel.Shorten(r.Message, maxValue); r.Status {
+		switch message := policy.Shorten(r.Message, maxValue); r.Status {
 		case StatusUndecided:
 			e.Unknown = message
 		case StatusError:
@@ -302,7 +301,7 @@ func (b *account) kind() string {
 
 // described is an evaluation of what stands at a pointer of the policy.
 func (b *account) described(name, pointer, expression string) policy.Evaluation {
-	return policy.Evaluation{Name: name, Expression: cel.Shorten(expression, maxExpression), Origin: span(b.program.policy.Object, pointer)}
+	return policy.Evaluation{Name: name, Expression: policy.Shorten(expression, maxExpression), Origin: b.program.policy.Object.Span(pointer)}
 }
 
 // redact takes out what quotes a Secret's values after all.

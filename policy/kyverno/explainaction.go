@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
 // actions tells what follows when the rule fails, and which setting says so:
@@ -37,11 +36,11 @@ func (b *account) warnings() []policy.Bound {
 	var all []policy.Bound
 	o, told := b.program.policy.Object, b.program.told
 	if told.warns {
-		all = append(all, policy.Bound{Name: "emitWarning", Origin: span(o, "/spec/emitWarning"), Matches: policy.Yes, Actions: []string{"a warning where it is not enforced"}})
+		all = append(all, policy.Bound{Name: "emitWarning", Origin: o.Span("/spec/emitWarning"), Matches: policy.Yes, Actions: []string{"a warning where it is not enforced"}})
 	}
 	if told.unscored {
 		at := "/metadata/annotations/policies.kyverno.io~1scored"
-		all = append(all, policy.Bound{Name: "policies.kyverno.io/scored: false", Origin: span(o, at), Matches: policy.Yes, Actions: []string{"a warning where it is not enforced"}})
+		all = append(all, policy.Bound{Name: "policies.kyverno.io/scored: false", Origin: o.Span(at), Matches: policy.Yes, Actions: []string{"a warning where it is not enforced"}})
 	}
 	return all
 }
@@ -59,7 +58,7 @@ func (s *settings) is(action, base, at string) {
 	}
 	s.done = true
 	s.list = append(s.list, policy.Bound{
-		Name: s.called(base, at), Origin: span(s.program.policy.Object, base+at), Matches: policy.Yes, Actions: []string{action},
+		Name: s.called(base, at), Origin: s.program.policy.Object.Span(base + at), Matches: policy.Yes, Actions: []string{action},
 	})
 }
 
@@ -91,7 +90,7 @@ func (s *settings) overrides(all []ActionOverride, base, at string) {
 			}
 		})
 		here := base + at + "/" + itoa(i)
-		bound := policy.Bound{Name: s.called(base, at+"/"+itoa(i)), Origin: span(s.program.policy.Object, here), Matches: answer(fits), Actions: []string{o.Action}}
+		bound := policy.Bound{Name: s.called(base, at+"/"+itoa(i)), Origin: s.program.policy.Object.Span(here), Matches: answer(fits), Actions: []string{o.Action}}
 		if len(o.Namespaces) > 0 {
 			bound.Match = append(bound.Match, s.override("namespaces", here, strings.Join(o.Namespaces, ", "), anyWildcard(o.Namespaces, req.Namespace), namespaceText(req.Namespace)))
 		}
@@ -113,5 +112,5 @@ func (s *settings) override(name, at, text string, holds bool, why string) polic
 	if holds {
 		why = ""
 	}
-	return policy.Check{Name: name, Text: cel.Shorten(text, maxChecked), Answer: answer(holds), Why: why, Origin: span(s.program.policy.Object, at+"/"+name)}
+	return policy.Check{Name: name, Text: policy.Shorten(text, maxChecked), Answer: answer(holds), Why: why, Origin: s.program.policy.Object.Span(at + "/" + name)}
 }

@@ -176,7 +176,7 @@ func (b *account) sparedParts(spared []podsecurity.Violation) []policy.Part {
 		p := policy.Part{Text: v.Control, Value: "excluded, at least in part: " + v.Reason}
 		for i, x := range b.program.rule.Validate.PodSecurity.Exclude {
 			if x.ControlName == v.Control {
-				p.Origin = span(b.program.policy.Object, b.program.rule.Pointer+"/validate/podSecurity/exclude/"+itoa(i))
+				p.Origin = b.program.policy.Object.Span(b.program.rule.Pointer + "/validate/podSecurity/exclude/" + itoa(i))
 				break
 			}
 		}

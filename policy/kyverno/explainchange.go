@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
 // mutation tells what the rule set, of the object or of its targets.
@@ -39,7 +38,7 @@ func (b *account) mutation() []policy.Evaluation {
 
 // outcome is what a response came to.
 func (b *account) outcome(e *policy.Evaluation, r *Response) {
-	switch message := cel.Shorten(r.Message, maxValue); r.Status {
+	switch message := policy.Shorten(r.Message, maxValue); r.Status {
 	case StatusPass:
 		e.Value = "true"
 	case StatusSkip:

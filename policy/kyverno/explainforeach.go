@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
@@ -116,7 +115,7 @@ func (b *account) loop(n *tracedList, el *tracedElement) string {
 // looped are the parts of a list: how long it is, then what each element came
 // to. Where they are too many those before one that fails are left out.
 func (b *account) looped(n *tracedList, depth int, loop string) []policy.Part {
-	head := policy.Part{Depth: depth, Loop: loop, Text: n.text(), Value: plural(n.count, "element"), Origin: span(b.program.policy.Object, n.pointer+"/list")}
+	head := policy.Part{Depth: depth, Loop: loop, Text: n.text(), Value: plural(n.count, "element"), Origin: b.program.policy.Object.Span(n.pointer + "/list")}
 	if n.err != nil {
 		failed, unknown := b.broken(n.err)
 		head.Value, head.Error = "error: "+failed, true
@@ -160,7 +159,7 @@ func (n *tracedList) text() string {
 	if n.expr == nil {
 		return "list"
 	}
-	return cel.Shorten(n.expr.String(), maxExpression)
+	return policy.Shorten(n.expr.String(), maxExpression)
 }
 
 // inElement are the parts of an element.
@@ -195,7 +194,7 @@ func (b *account) inElement(n *tracedList, el *tracedElement, depth int) []polic
 
 // entryPart is a context entry of an element.
 func (b *account) entryPart(n *tracedEntry, depth int, loop string) policy.Part {
-	p := policy.Part{Depth: depth, Loop: loop, Text: "context[" + n.Name + "] " + cel.Shorten(n.source(), maxExpression), Origin: span(b.program.policy.Object, n.Pointer)}
+	p := policy.Part{Depth: depth, Loop: loop, Text: "context[" + n.Name + "] " + policy.Shorten(n.source(), maxExpression), Origin: b.program.policy.Object.Span(n.Pointer)}
 	if n.err == nil {
 		p.Value = b.show(n.value, b.entryOpens(n))
 		return p

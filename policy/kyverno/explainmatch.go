@@ -2,11 +2,11 @@ package kyverno
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 	"github.com/preadmit/preadmit/render"
 )
@@ -31,7 +31,7 @@ func (m *matching) add(name, pointer, text string, answer policy.Answer, why str
 		return
 	}
 	m.checks = append(m.checks, policy.Check{
-		Name: m.prefix + name, Text: cel.Shorten(text, maxChecked), Answer: answer, Why: cel.Shorten(why, maxChecked), Origin: span(m.object, pointer),
+		Name: m.prefix + name, Text: policy.Shorten(text, maxChecked), Answer: answer, Why: policy.Shorten(why, maxChecked), Origin: m.object.Span(pointer),
 	})
 }
 
@@ -120,7 +120,7 @@ func (b *account) generated(m *matching) bool {
 // madeFor are the kinds that autogen made a rule for.
 func (p *Policy) madeFor(rule *Rule) []string {
 	var kinds []string
-	for _, kind := range sortedKeys(p.controllers) {
+	for _, kind := range slices.Sorted(maps.Keys(p.controllers)) {
 		if slices.Contains(p.controllers[kind], rule) {
 			kinds = append(kinds, kind)
 		}
@@ -319,7 +319,7 @@ func (m *matching) kinds(kinds []KindSelector) string {
 // pairs are labels in a line.
 func pairs(m map[string]string) string {
 	var all []string
-	for _, k := range sortedKeys(m) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
 		all = append(all, k+"="+m[k])
 	}
 	return strings.Join(all, ", ")

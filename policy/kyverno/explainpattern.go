@@ -156,7 +156,7 @@ func (b *account) placeOf(c *clause, i int, place string) render.Span {
 	if c.pattern == nil {
 		at = b.at(c) + "/anyPattern/" + itoa(i)
 	}
-	return span(b.program.policy.Object, at+strings.TrimPrefix(place, b.program.rule.Prefix))
+	return b.program.policy.Object.Span(at + strings.TrimPrefix(place, b.program.rule.Prefix))
 }
 
 // came is what a step of a pattern came to, in words.

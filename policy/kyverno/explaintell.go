@@ -9,7 +9,6 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/conditions"
 	"github.com/preadmit/preadmit/policy/internal/explain"
 	"github.com/preadmit/preadmit/render"
@@ -36,12 +35,12 @@ func (b *account) show(v any, open bool) string {
 // broken is the text of an error, or the question that it stands for.
 func (b *account) broken(err error) (failed, unknown string) {
 	if q, ok := errors.AsType[*openError](err); ok {
-		return "", cel.Shorten(q.question, maxValue)
+		return "", policy.Shorten(q.question, maxValue)
 	}
 	if b.hide && !strings.Contains(err.Error(), "Unknown key") {
 		return hidden, ""
 	}
-	return cel.Shorten(err.Error(), maxValue), ""
+	return policy.Shorten(err.Error(), maxValue), ""
 }
 
 // opens says whether a template's value may quote a Secret.
@@ -93,7 +92,7 @@ func (b *account) called(v any) string {
 	m, _ := v.(map[string]any)
 	for _, key := range []string{"name", "key", "host"} {
 		if s, ok := m[key].(string); ok && s != "" && !b.hide {
-			return " " + strconv.Quote(cel.Shorten(s, 60))
+			return " " + strconv.Quote(policy.Shorten(s, 60))
 		}
 	}
 	return ""
@@ -103,7 +102,7 @@ func (b *account) called(v any) string {
 func (b *account) asked(v any) string {
 	s, ok := v.(string)
 	if ok && strings.Contains(s, "{{") {
-		return cel.Shorten(strings.Join(strings.Fields(s), " "), maxExpression)
+		return policy.Shorten(strings.Join(strings.Fields(s), " "), maxExpression)
 	}
 	return explain.Show(types.DefaultTypeAdapter.NativeToValue(v))
 }
@@ -137,7 +136,7 @@ func (b *account) evaluations(n *tracedBlock, o *render.Object, base, prefix str
 			return
 		}
 		e := policy.Evaluation{
-			Name: prefix + dotted(strings.TrimPrefix(c.Pointer, base)), Expression: cel.Shorten(b.conditionText(c), maxExpression), Origin: span(o, c.Pointer),
+			Name: prefix + dotted(strings.TrimPrefix(c.Pointer, base)), Expression: policy.Shorten(b.conditionText(c), maxExpression), Origin: o.Span(c.Pointer),
 		}
 		switch {
 		case t == nil:
@@ -157,9 +156,9 @@ func (b *account) evaluations(n *tracedBlock, o *render.Object, base, prefix str
 // values of its variables.
 func (b *account) compared(n *tracedBlock, t *tracedCondition, depth int, loop, name string) []policy.Part {
 	c, terms := t.Condition, n.block.terms[t.Condition]
-	whole := policy.Part{Depth: depth, Loop: loop, Text: name + cel.Shorten(b.conditionText(c), maxExpression)}
+	whole := policy.Part{Depth: depth, Loop: loop, Text: name + policy.Shorten(b.conditionText(c), maxExpression)}
 	if name != "" {
-		whole.Origin = span(b.program.policy.Object, c.Pointer)
+		whole.Origin = b.program.policy.Object.Span(c.Pointer)
 	}
 	if t.err != nil {
 		failed, unknown := b.broken(t.err)
@@ -268,7 +267,7 @@ func (b *account) origin(n *tracedEntry, depth int, loop string) []policy.Part {
 	name, _ := meta["name"].(string)
 	namespace, _ := meta["namespace"].(string)
 	if o := b.review.engine.options.Cluster.Get(b.review.unit(), configMaps, namespace, name); o != nil {
-		parts = append(parts, policy.Part{Depth: depth, Loop: loop, Text: "ConfigMap " + namespace + "/" + name, Value: b.show(n.value, b.entryOpens(n)), Origin: span(o, "")})
+		parts = append(parts, policy.Part{Depth: depth, Loop: loop, Text: "ConfigMap " + namespace + "/" + name, Value: b.show(n.value, b.entryOpens(n)), Origin: o.Span("")})
 	}
 	return parts
 }

@@ -2,7 +2,9 @@ package kyverno
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -88,7 +90,7 @@ func (f *imageFinder) walk(v any, path []string, at string, x ImageExtractor) er
 		if path[0] != "*" {
 			return f.walk(t[path[0]], path[1:], at+render.Pointer(path[0]), x)
 		}
-		for _, k := range sortedKeys(t) {
+		for _, k := range slices.Sorted(maps.Keys(t)) {
 			if err := f.walk(t[k], path[1:], at+render.Pointer(k), x); err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package kyverno
 
 import (
 	"maps"
+	"slices"
 	"strings"
 )
 
@@ -14,7 +15,7 @@ func (r *review) mocked(rule *Rule) map[string]any {
 	sets := []map[string]any{r.mocks.Variables, r.mocks.Rules[own], r.mocks.Foreach[own]}
 	var tree map[string]any
 	for _, set := range sets {
-		for _, name := range sortedKeys(set) {
+		for _, name := range slices.Sorted(maps.Keys(set)) {
 			if tree == nil {
 				tree = map[string]any{}
 			}

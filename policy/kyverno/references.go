@@ -3,6 +3,7 @@ package kyverno
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -61,7 +62,7 @@ func (r *referrer) index(value any, at, key string) {
 			r.index(e, at, fmt.Sprint(i))
 		}
 	case map[string]any:
-		for _, k := range sortedKeys(t) {
+		for _, k := range slices.Sorted(maps.Keys(t)) {
 			r.index(t[k], at, k)
 		}
 	default:
@@ -99,7 +100,7 @@ func (r *referrer) replace(value any, at string) (any, error) {
 
 func (r *referrer) mapping(m map[string]any, at string) (any, error) {
 	made := make(map[string]any, len(m))
-	for _, k := range sortedKeys(m) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
 		key, err := r.text(k, at)
 		if err != nil {
 			return nil, err

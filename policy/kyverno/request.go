@@ -2,8 +2,6 @@ package kyverno
 
 import (
 	"cmp"
-	"maps"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -114,5 +112,3 @@ func anys(list []string) []any {
 	}
 	return made
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

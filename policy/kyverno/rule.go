@@ -238,7 +238,7 @@ func (p *Policy) told(rule *Rule) told {
 	emit, _ := lookup(p.Object.Object, "spec", "emitWarning")
 	notes := p.Object.GetAnnotations()
 	t := told{
-		policy: p.Name, severity: severityOf(notes), origin: span(p.Object, rule.Pointer),
+		policy: p.Name, severity: severityOf(notes), origin: p.Object.Span(rule.Pointer),
 		warns: emit == true, unscored: notes["policies.kyverno.io/scored"] == "false",
 	}
 	overrides := p.Overrides

@@ -93,16 +93,9 @@ func (f *faults) err(o *render.Object) error {
 	errs := make([]error, len(f.all))
 	for i, x := range f.all {
 		err := &policy.NamedError{Policy: o.GetName(), Err: errors.New(shorten(x.message))}
-		errs[i] = &render.Error{Span: span(o, x.pointer), Rule: x.rule, Err: err, Hint: x.hint}
+		errs[i] = &render.Error{Span: o.Span(x.pointer), Rule: x.rule, Err: err, Hint: x.hint}
 	}
 	return errors.Join(errs...)
-}
-
-func span(o *render.Object, pointer string) render.Span {
-	if origins := o.At(pointer); len(origins) > 0 {
-		return origins[0].Span
-	}
-	return render.Span{}
 }
 
 // maxMessage is how long an error about a policy may be.

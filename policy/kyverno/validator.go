@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/filters"
 )
 
@@ -65,7 +64,7 @@ func (r *review) result(resp *Response) policy.Result {
 	return policy.Result{
 		Engine: policy.EngineKyverno, Policy: t.policy, Rule: resp.Name,
 		Outcome: outcomes[resp.Status], Action: r.action(resp, t), Severity: t.severity,
-		Message: cel.Shorten(resp.Message, maxMessage), Fields: telling(resp.Fields), Assumed: filters.With(resp.Assumed, r.req),
+		Message: policy.Shorten(resp.Message, maxMessage), Fields: telling(resp.Fields), Assumed: filters.With(resp.Assumed, r.req),
 		PolicyOrigin: t.origin,
 	}
 }
@@ -104,11 +103,7 @@ func (r *review) action(resp *Response, t *told) policy.Action {
 }
 
 func severityOf(annotations map[string]string) policy.Severity {
-	s := policy.Severity(annotations["policies.kyverno.io/severity"])
-	if slices.Contains(policy.Severities, s) {
-		return s
-	}
-	return ""
+	return policy.SeverityOf(annotations["policies.kyverno.io/severity"])
 }
 
 // rules documents those of a kind, in the order of the policies, what autogen
@@ -130,7 +125,7 @@ func (p *Policy) document(rule *Rule) policy.Rule {
 	d := policy.Rule{
 		Engine: policy.EngineKyverno, Policy: p.Name, Name: rule.Name, Severity: severityOf(notes), Action: policy.Audit,
 		Title: notes["policies.kyverno.io/title"], Description: notes["policies.kyverno.io/description"],
-		Expression: rule.text(), Origin: span(p.Object, rule.Pointer),
+		Expression: rule.text(), Origin: p.Object.Span(rule.Pointer),
 	}
 	if p.strongest(rule) == actionEnforce {
 		d.Action = policy.Deny
@@ -148,7 +143,7 @@ const maxRuleText = 2048
 func (rule *Rule) text() string {
 	for _, key := range []string{"validate", "mutate", "generate", "verifyImages"} {
 		if part, ok := rule.Source[key]; ok {
-			return cel.Shorten(strings.TrimSpace(yamlText(map[string]any{key: part}, maxRuleText)), maxRuleText)
+			return policy.Shorten(strings.TrimSpace(yamlText(map[string]any{key: part}, maxRuleText)), maxRuleText)
 		}
 	}
 	return ""

@@ -3,6 +3,8 @@ package kyverno
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
@@ -39,9 +41,9 @@ func (x *run) judgeImages(s *scope) *verdict {
 	groups, _ := images.(map[string]any)
 	var told *verdict
 	for _, entry := range x.program.rule.VerifyImages {
-		for _, group := range sortedKeys(groups) {
+		for _, group := range slices.Sorted(maps.Keys(groups)) {
 			in, _ := groups[group].(map[string]any)
-			for _, name := range sortedKeys(in) {
+			for _, name := range slices.Sorted(maps.Keys(in)) {
 				image, _ := in[name].(map[string]any)
 				v := x.judgeImage(entry, image)
 				x.review.trace.image(entry, image, v)

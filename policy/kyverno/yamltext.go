@@ -2,7 +2,9 @@ package kyverno
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -44,7 +46,7 @@ func (w *yamlWriter) value(v any, depth int, open bool) {
 }
 
 func (w *yamlWriter) fields(m map[string]any, depth int, open bool) {
-	for i, key := range sortedKeys(m) {
+	for i, key := range slices.Sorted(maps.Keys(m)) {
 		if w.b.Len() > w.most {
 			return
 		}

@@ -3,6 +3,7 @@ package kyvernocel
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -75,7 +76,7 @@ func (p *Policy) constraints(of shape) *v1.MatchResources {
 		}
 	}
 	m := &v1.MatchResources{NamespaceSelector: given.NamespaceSelector}
-	for _, group := range sortedKeys(byGroup) {
+	for _, group := range slices.Sorted(maps.Keys(byGroup)) {
 		m.ResourceRules = append(m.ResourceRules, v1.NamedRuleWithOperations{RuleWithOperations: v1.RuleWithOperations{
 			Operations: given.ResourceRules[0].Operations,
 			Rule:       v1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: byGroup[group]},

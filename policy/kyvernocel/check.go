@@ -3,6 +3,7 @@ package kyvernocel
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -27,7 +28,7 @@ func (c *checker) add(pointer, rule, format string, args ...any) {
 func (c *checker) fields() {
 	given, _ := c.policy.Object.Object["spec"].(map[string]any)
 	known := append(slices.Clone(commonFields), ownFields[c.policy.Kind]...)
-	for _, key := range sortedKeys(given) {
+	for _, key := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(known, key) {
 			c.add(render.Pointer("spec", key), "policy", "unknown field %q: a %s has none", "spec."+key, c.policy.Kind)
 		}

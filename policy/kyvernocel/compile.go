@@ -135,7 +135,7 @@ func (c *compiled) ready() *compiled {
 
 func (c *compiled) add(e expression) *expression {
 	e.id, e.explaining = len(c.expressions), &explaining{}
-	e.origin = span(c.policy.Object, e.pointer)
+	e.origin = c.policy.Object.Span(e.pointer)
 	c.expressions = append(c.expressions, &e)
 	return &e
 }

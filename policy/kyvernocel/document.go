@@ -14,7 +14,6 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
@@ -199,19 +198,12 @@ type document struct {
 // at is an error about the field of o at a pointer.
 func at(o *render.Object, pointer, rule string, err error) *render.Error {
 	if s := err.Error(); len(s) > maxMessage {
-		err = errors.New(cel.Shorten(s, maxMessage))
+		err = errors.New(policy.Shorten(s, maxMessage))
 	}
-	return &render.Error{Span: span(o, pointer), Rule: rule, Err: &policy.NamedError{Policy: o.GetName(), Err: err}}
+	return &render.Error{Span: o.Span(pointer), Rule: rule, Err: &policy.NamedError{Policy: o.GetName(), Err: err}}
 }
 
 const maxMessage = 4 << 10
-
-func span(o *render.Object, pointer string) render.Span {
-	if origins := o.At(pointer); len(origins) > 0 {
-		return origins[0].Span
-	}
-	return render.Span{}
-}
 
 // decode reads an object. A field that its type does not have is an error, as
 // it is for Kyverno.
@@ -331,7 +323,7 @@ func read(o *render.Object) (*Policy, []error) {
 	if errs := decode(o, &d, "policy"); len(errs) > 0 {
 		return nil, errs
 	}
-	p := &Policy{Object: o, Kind: kindOf(o), Name: o.GetName(), spec: &d.Spec, severity: severityOf(o.GetAnnotations())}
+	p := &Policy{Object: o, Kind: kindOf(o), Name: o.GetName(), spec: &d.Spec, severity: policy.Notes{o.GetAnnotations()}.Severity()}
 	if strings.HasPrefix(o.GetKind(), "Namespaced") {
 		if p.Namespace = o.GetNamespace(); p.Namespace == "" {
 			p.Namespace = "default"

@@ -1,6 +1,8 @@
 package kyvernocel
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	celgo "github.com/google/cel-go/cel"
@@ -189,7 +191,7 @@ func (s *scope) FindStructType(name string) (*types.Type, bool) {
 // FindStructFieldNames implements types.Provider.
 func (s *scope) FindStructFieldNames(name string) ([]string, bool) {
 	if name == variablesType {
-		return sortedKeys(s.fields), true
+		return slices.Sorted(maps.Keys(s.fields)), true
 	}
 	return s.Provider.FindStructFieldNames(name)
 }

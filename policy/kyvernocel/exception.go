@@ -96,7 +96,7 @@ func (x *exception) compile(d *cel.Dialect) (errs []error) {
 			name: m.Name, rule: "matchConditions[" + m.Name + "]", pointer: render.Pointer("spec", "matchConditions", i, "expression"),
 			source: m.Expression, want: boolean, before: true,
 		}
-		e.origin = span(x.object, e.pointer)
+		e.origin = x.object.Span(e.pointer)
 		if err := s.compile(d, e); err != nil {
 			errs = append(errs, brokenAt(x.object, e, err))
 		}
@@ -180,7 +180,7 @@ func (x *run) excepted(exc *exception) (bool, *expression, error) {
 
 func (x *run) exemption(by []*exception) verdict {
 	names := make([]string, len(by))
-	v := verdict{outcome: policy.Skip, origin: span(by[0].object, ""), assumed: x.assumptions()}
+	v := verdict{outcome: policy.Skip, origin: by[0].object.Span(""), assumed: x.assumptions()}
 	for i, exc := range by {
 		names[i] = exc.String()
 		if exc.spec.ExpiresAt != nil && x.engine.options.Now.IsZero() {

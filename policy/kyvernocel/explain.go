@@ -53,7 +53,7 @@ func (x *telling) about(rule string) bool {
 
 func (x *telling) explain() policy.Explanation {
 	p := x.policy
-	ex := policy.Explanation{Engine: p.engine(), Policy: p.Name, Origin: span(p.Object, ""), FailurePolicy: "Fail"}
+	ex := policy.Explanation{Engine: p.engine(), Policy: p.Name, Origin: p.Object.Span(""), FailurePolicy: "Fail"}
 	if p.spec.ignores() {
 		ex.FailurePolicy = "Ignore"
 	}
@@ -87,7 +87,7 @@ func (x *telling) matching(c *compiled) []policy.Check {
 		if ns != x.review.req.Namespace {
 			answer = policy.No
 		}
-		all = append(all, policy.Check{Name: "namespace", Text: ns, Answer: answer, Origin: span(x.policy.Object, "/metadata/namespace")})
+		all = append(all, policy.Check{Name: "namespace", Text: ns, Answer: answer, Origin: x.policy.Object.Span("/metadata/namespace")})
 	}
 	if c.criteria != nil {
 		all = append(all, c.criteria.Checks(x.review, x.policy.Object, "/spec/matchConstraints")...)
@@ -173,7 +173,7 @@ func (x *telling) say(ev *policy.Evaluation, v ref.Val, err error) {
 			ev.Unknown = q.text
 			return
 		}
-		ev.Error = cel.Shorten(err.Error(), maxMessage)
+		ev.Error = policy.Shorten(err.Error(), maxMessage)
 	case x.hide && !verdict:
 		ev.Value = cel.Hidden
 	default:

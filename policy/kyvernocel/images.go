@@ -11,7 +11,6 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -142,15 +141,15 @@ func (x *run) verifiedImages() (vs []verdict, done bool) {
 // would have put the digest in, if it could have asked the registry.
 func (x *run) withoutDigest(image namedImage) []verdict {
 	v := verdict{
-		rule: "verifyDigest", origin: span(x.c.policy.Object, "/spec/validationConfigurations"), outcome: policy.Fail,
-		message: cel.Shorten(fmt.Sprintf("image %s does not have a digest", image.name), maxText), assumed: x.assumptions(),
+		rule: "verifyDigest", origin: x.c.policy.Object.Span("/spec/validationConfigurations"), outcome: policy.Fail,
+		message: policy.Shorten(fmt.Sprintf("image %s does not have a digest", image.name), maxText), assumed: x.assumptions(),
 	}
 	if image.pointer != "" {
 		v.fields = []string{image.pointer}
 	}
 	if m := x.c.spec.ValidationConfigurations.MutateDigest; x.mocks == nil && (m == nil || *m) {
 		v.outcome, v.fields = policy.Unknown, nil
-		v.message = cel.Shorten(fmt.Sprintf("needs to know the digest of image %q, which its registry has", image.name), maxText)
+		v.message = policy.Shorten(fmt.Sprintf("needs to know the digest of image %q, which its registry has", image.name), maxText)
 	}
 	return []verdict{v}
 }

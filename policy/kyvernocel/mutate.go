@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/policy/internal/patch"
 	"github.com/preadmit/preadmit/render"
@@ -204,7 +203,7 @@ func (x *run) admit(before, after map[string]any) (map[string]any, error) {
 	}
 	admitted, err := x.engine.options.Kinds.Admit(&render.Object{Unstructured: is}, x.req.Namespace)
 	if err != nil {
-		return nil, errors.New(cel.Shorten(err.Error(), maxMessage))
+		return nil, errors.New(policy.Shorten(err.Error(), maxMessage))
 	}
 	if reflect.DeepEqual(before, admitted) {
 		return nil, nil

@@ -140,7 +140,7 @@ func (x *run) told(e *expression, err error) error {
 	if x.secret {
 		return cel.HideError(e.source, err)
 	}
-	return errors.New(cel.Shorten(err.Error(), maxMessage))
+	return errors.New(policy.Shorten(err.Error(), maxMessage))
 }
 
 // holds evaluates a condition.

@@ -84,7 +84,7 @@ func (p *Policy) about(r *review) (*compiled, policy.Version, match.Truth) {
 
 func (p *Policy) unknownNamespace(r *review) verdict {
 	return verdict{
-		rule: "matchConstraints", origin: span(p.Object, "/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown,
+		rule: "matchConstraints", origin: p.Object.Span("/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown,
 		message: match.UnknownNamespace(r.namespace),
 	}
 }
@@ -97,7 +97,7 @@ func (x *run) unfit() (verdict, bool) {
 		return verdict{rule: err.Rule, origin: err.Span, outcome: policy.Error, message: "generated for pod controllers: " + err.Err.Error()}, true
 	case x.objects.Err != nil:
 		return verdict{
-			rule: "matchConstraints", origin: span(x.c.policy.Object, "/spec/matchConstraints"), outcome: policy.Error, message: x.objects.Err.Error(),
+			rule: "matchConstraints", origin: x.c.policy.Object.Span("/spec/matchConstraints"), outcome: policy.Error, message: x.objects.Err.Error(),
 		}, true
 	}
 	return verdict{}, false
@@ -206,7 +206,7 @@ func (x *run) message(i int) string {
 	if message == "" {
 		message = fmt.Sprintf("CEL expression validation failed at index %d", i)
 	}
-	return cel.Shorten(message, maxText)
+	return policy.Shorten(message, maxText)
 }
 
 // auditAnnotations evaluates the audit annotations, of which only errors

@@ -2,6 +2,7 @@ package policytest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,7 +77,7 @@ func (n node) read(name func(string) string, known []string) map[string]node {
 	if n.value != nil && !ok {
 		n.fail("%s must be a mapping", n.name())
 	}
-	for _, k := range sortedKeys(m) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
 		child := node{s: n.s, doc: n.doc, pointer: n.pointer + render.Pointer(k), value: m[k]}
 		switch is := name(k); {
 		case !slices.Contains(known, is):
@@ -88,15 +89,6 @@ func (n node) read(name func(string) string, known []string) map[string]node {
 		}
 	}
 	return fields
-}
-
-func sortedKeys(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // items returns the elements of a list.

@@ -2,8 +2,10 @@ package policytest
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -88,7 +90,7 @@ func assert(tree, value any, at string) error {
 		if value == nil {
 			return fmt.Errorf("%s: is null", where(at))
 		}
-		for _, k := range sortedKeys(tree) {
+		for _, k := range slices.Sorted(maps.Keys(tree)) {
 			if err := assertKey(k, tree[k], value, at); err != nil {
 				return err
 			}
@@ -162,7 +164,7 @@ func assertKey(key string, tree, value any, at string) error {
 			}
 		}
 	case map[string]any:
-		for _, k := range sortedKeys(list) {
+		for _, k := range slices.Sorted(maps.Keys(list)) {
 			if err := assert(tree, list[k], path+"."+k); err != nil {
 				return err
 			}

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/preadmit/preadmit/render"
@@ -95,7 +97,7 @@ func (d *differ) maps(pointer string, want, got map[string]any) string {
 	for k := range got {
 		all[k] = nil
 	}
-	for _, k := range sortedKeys(all) {
+	for _, k := range slices.Sorted(maps.Keys(all)) {
 		if s := d.at(pointer+render.Pointer(k), want[k], got[k]); s != "" {
 			return s
 		}

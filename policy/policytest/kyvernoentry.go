@@ -2,6 +2,7 @@ package policytest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -49,15 +50,15 @@ func (t *kyvernoTest) readEntries(list node) {
 		"policy", "rule", "resources", "resourceSpecs", "kind", "result", "operation", "patchedResources", "generatedResource",
 		"cloneSourceResource", "failOnMissingResources",
 	}
-	keys = append(keys, sortedKeys(asAny(kyvernoFlags))...)
+	keys = append(keys, slices.Sorted(maps.Keys(asAny(kyvernoFlags)))...)
 	for _, item := range list.items() {
 		m, _ := item.value.(map[string]any)
-		for _, k := range sortedKeys(m) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
 			if better := kyvernoRenamed[k]; better != "" {
 				node{s: item.s, doc: item.doc, pointer: item.pointer + render.Pointer(k)}.fail("%s is no longer known in results: use %s", k, better)
 			}
 		}
-		f := item.folded(append(slices.Clone(keys), sortedKeys(asAny(kyvernoRenamed))...)...)
+		f := item.folded(append(slices.Clone(keys), slices.Sorted(maps.Keys(asAny(kyvernoRenamed)))...)...)
 		t.entries = append(t.entries, t.readEntry(item, f))
 	}
 }
@@ -80,7 +81,7 @@ func (t *kyvernoTest) readEntry(item node, f map[string]node) *kyvernoEntry {
 		g := s.folded("group", "version", "resource", "kind", "namespace", "name", "subresource")
 		e.specs = append(e.specs, resourceSpec{s, g["group"].text(), g["version"].text(), g["namespace"].text(), g["name"].text()})
 	}
-	for _, flag := range sortedKeys(asAny(kyvernoFlags)) {
+	for _, flag := range slices.Sorted(maps.Keys(asAny(kyvernoFlags))) {
 		if f[flag].flag() {
 			e.flags = append(e.flags, flag)
 		}

@@ -3,6 +3,7 @@ package rego
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -168,7 +169,7 @@ func (s *sources) names() []string {
 			set[src.pkg] = true
 		}
 	}
-	return sortedKeys(set)
+	return slices.Sorted(maps.Keys(set))
 }
 
 // doubts are what a package's verdicts rest on besides what compiled: the

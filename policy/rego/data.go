@@ -145,7 +145,7 @@ func (d Document) conflict(at []string) error {
 // merge puts a tree into another, and returns the path of the first thing that
 // stands in both.
 func merge(into, from map[string]any) []string {
-	for _, key := range sortedKeys(from) {
+	for _, key := range slices.Sorted(maps.Keys(from)) {
 		old, there := into[key]
 		if !there {
 			into[key] = from[key]

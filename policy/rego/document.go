@@ -7,7 +7,6 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 	opa "github.com/preadmit/preadmit/policy/internal/rego"
 )
 
@@ -36,10 +35,10 @@ func document(program *opa.Program, rules []*ast.Rule) policy.Rule {
 		}
 	}
 	doc.Title, doc.Description = titleOf(program, rules)
-	doc.Title = cel.Shorten(strings.Join(strings.Fields(doc.Title), " "), maxTitle)
-	doc.Description = cel.Shorten(doc.Description, maxDoc)
-	doc.Help = cel.Shorten(strings.Join(helps, "\n\n"), maxDoc)
-	doc.Expression = cel.Shorten(strings.Join(texts, "\n\n"), maxDoc)
+	doc.Title = policy.Shorten(strings.Join(strings.Fields(doc.Title), " "), maxTitle)
+	doc.Description = policy.Shorten(doc.Description, maxDoc)
+	doc.Help = policy.Shorten(strings.Join(helps, "\n\n"), maxDoc)
+	doc.Expression = policy.Shorten(strings.Join(texts, "\n\n"), maxDoc)
 	return doc
 }
 
@@ -128,11 +127,7 @@ func severity(chain ast.FlatAnnotationsRefSet) policy.Severity {
 
 // severityOf is a severity in whatever case, or "".
 func severityOf(text string) policy.Severity {
-	s := policy.Severity(strings.ToLower(text))
-	if !slices.Contains(policy.Severities, s) {
-		return ""
-	}
-	return s
+	return policy.SeverityOf(strings.ToLower(text))
 }
 
 // worse says whether a is a severity that is worse than b.

@@ -2,6 +2,7 @@ package rego
 
 import (
 	"cmp"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -128,7 +129,7 @@ func (s *sources) entries(pkg string) ([]string, map[string]*source) {
 			}
 		}
 	}
-	return sortedKeys(at), at
+	return slices.Sorted(maps.Keys(at)), at
 }
 
 // rule readies a rule, or says why what it gives is no violation to conftest.

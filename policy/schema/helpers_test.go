@@ -2,8 +2,6 @@ package schema
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,8 +47,6 @@ func expected(t *testing.T, kinds *Kinds, answer map[string]any) map[string]any 
 	}
 	return normal(t, answer)
 }
-
-func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
 
 func anys(path []string) []any {
 	var all []any

@@ -2,8 +2,10 @@ package schema
 
 import (
 	"encoding/json"
+	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	serverjson "k8s.io/apimachinery/pkg/util/json"
@@ -51,7 +53,7 @@ func TestFaultsAsTheDecoder(t *testing.T) {
 func leaves(at string, value any, found []string) []string {
 	switch v := value.(type) {
 	case map[string]any:
-		for _, key := range sortedKeys(v) {
+		for _, key := range slices.Sorted(maps.Keys(v)) {
 			found = leaves(at+render.Pointer(key), v[key], found)
 		}
 	case []any:

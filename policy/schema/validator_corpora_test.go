@@ -268,7 +268,7 @@ func mutate(r *rand.Rand, object map[string]any) {
 			if len(v) > 0 {
 				objects = append(objects, v)
 			}
-			for _, k := range sortedKeys(v) {
+			for _, k := range slices.Sorted(maps.Keys(v)) {
 				if list, ok := v[k].([]any); ok && len(list) > 0 {
 					doubles = append(doubles, func() { v[k] = append(list, runtime.DeepCopyJSONValue(list[r.IntN(len(list))])) })
 				}
@@ -287,7 +287,7 @@ func mutate(r *rand.Rand, object map[string]any) {
 		return
 	}
 	m := objects[r.IntN(len(objects))]
-	keys := sortedKeys(m)
+	keys := slices.Sorted(maps.Keys(m))
 	key := keys[r.IntN(len(keys))]
 	switch r.IntN(6) {
 	case 0, 1:

@@ -124,7 +124,7 @@ func guardRegex(args []ref.Val) ref.Val {
 	if !ok || !ok2 || len(text)*len(pattern)*expansion <= maxRegexWork {
 		return nil
 	}
-	if n := instructions(string(pattern)); n*len(text) > maxRegexWork {
+	if n := Instructions(string(pattern)); n*len(text) > maxRegexWork {
 		return regexTooMuch(n, len(text))
 	}
 	return nil
@@ -134,8 +134,8 @@ func regexTooMuch(instructions, text int) ref.Val {
 	return types.NewErr("regular expression of %d instructions refused on a text of %d bytes", instructions, text)
 }
 
-// instructions is the size of the compiled pattern; 0 for one that does not compile.
-func instructions(pattern string) int {
+// Instructions is the size of the compiled pattern; 0 for one that does not compile.
+func Instructions(pattern string) int {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return 0
@@ -192,7 +192,7 @@ func newPattern(text string, apply func(*regexp.Regexp, string, []ref.Val) ref.V
 	if err != nil {
 		return nil, err
 	}
-	return &pattern{re, instructions(text), apply}, nil
+	return &pattern{re, Instructions(text), apply}, nil
 }
 
 func (p *pattern) match(text ref.Val, more []ref.Val) ref.Val {

@@ -3,7 +3,6 @@ package cel
 import (
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -291,13 +290,3 @@ func (unconvertible) ConvertToType(ref.Type) ref.Val { return types.NoSuchOverlo
 func (unconvertible) Equal(ref.Val) ref.Val          { return types.NoSuchOverloadErr() }
 func (unconvertible) Type() ref.Type                 { return types.IteratorType }
 func (unconvertible) Value() any                     { return nil }
-
-// Shorten cuts a message to what a report may hold, at most limit bytes,
-// between characters.
-func Shorten(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	const mark = " … (shortened)"
-	return strings.ToValidUTF8(s[:max(0, limit-len(mark))], "") + mark
-}

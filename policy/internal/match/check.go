@@ -51,7 +51,7 @@ type checkList struct {
 
 func (l *checkList) add(name, pointer, text string, answer Truth, why string) {
 	l.checks = append(l.checks, policy.Check{
-		Name: name, Text: text, Answer: answer.Answer(), Why: why, Origin: span(l.object, l.base+pointer),
+		Name: name, Text: text, Answer: answer.Answer(), Why: why, Origin: l.object.Span(l.base + pointer),
 	})
 }
 
@@ -158,11 +158,4 @@ func ResourceText(r schema.GroupVersionResource) string {
 // UnknownNamespace says what would have to be known of a namespace.
 func UnknownNamespace(name string) string {
 	return fmt.Sprintf("labels of namespace %s are unknown: give the Namespace with --with", name)
-}
-
-func span(o *render.Object, pointer string) render.Span {
-	if origins := o.At(pointer); len(origins) > 0 {
-		return origins[0].Span
-	}
-	return render.Span{}
 }

@@ -1,0 +1,88 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// Notes are annotations that document a policy; of several maps the first that
+// has a text counts. Of each text, the annotation of preadmit comes first:
+//
+//	preadmit.dev/title        one line
+//	preadmit.dev/severity     critical, high, medium, low or info
+//	preadmit.dev/description  what it is about, and why
+//	preadmit.dev/help         how to fix a failure, Markdown
+//	preadmit.dev/url          where there is more to read
+type Notes []map[string]string
+
+// maxNote is how much of an annotation is kept.
+const maxNote = 16 << 10
+
+// Title is the title in one line.
+func (n Notes) Title() string {
+	return FirstLine(n.Text("preadmit.dev/title", "policies.kyverno.io/title"))
+}
+
+// Description says what the policy is about. others are further annotations
+// that may hold it.
+func (n Notes) Description(others ...string) string {
+	return n.Text(append([]string{"preadmit.dev/description", "policies.kyverno.io/description"}, others...)...)
+}
+
+// Help says how to fix a failure.
+func (n Notes) Help() string { return n.Text("preadmit.dev/help") }
+
+// URL is where there is more to read.
+func (n Notes) URL() string { return n.Text("preadmit.dev/url") }
+
+// Severity is that of the first annotation that has one.
+func (n Notes) Severity() Severity {
+	for _, annotations := range n {
+		for _, key := range []string{"preadmit.dev/severity", "policies.kyverno.io/severity"} {
+			if s := SeverityOf(annotations[key]); s != "" {
+				return s
+			}
+		}
+	}
+	return ""
+}
+
+// Text is the first text that one of the annotations has.
+func (n Notes) Text(keys ...string) string {
+	for _, annotations := range n {
+		for _, key := range keys {
+			if s := strings.TrimSpace(annotations[key]); s != "" {
+				return Shorten(s, maxNote)
+			}
+		}
+	}
+	return ""
+}
+
+// SeverityOf is the severity of that name, or "".
+func SeverityOf(name string) Severity {
+	if s := Severity(name); slices.Contains(Severities, s) {
+		return s
+	}
+	return ""
+}
+
+// FirstLine is the first line of the first text that is not empty.
+func FirstLine(texts ...string) string {
+	for _, text := range texts {
+		if line, _, _ := strings.Cut(strings.TrimSpace(text), "\n"); line != "" {
+			return line
+		}
+	}
+	return ""
+}
+
+// Shorten cuts a text to what a report may hold, at most limit bytes, between
+// characters.
+func Shorten(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	const mark = " … (shortened)"
+	return strings.ToValidUTF8(s[:max(0, limit-len(mark))], "") + mark
+}
