@@ -39,10 +39,7 @@ func admit(ctx context.Context, in *input, o *checkOptions) (*admitted, error) {
 		return nil, err
 	}
 	head := objects(in.head)
-	reqs := policy.Requests(nil, head)
-	for i := range reqs {
-		reqs[i].UserInfo = s.User
-	}
+	reqs := s.by(policy.Requests(nil, head))
 	stored, results, err := bench.chain.Stored(ctx, reqs)
 	if err != nil {
 		return nil, err

@@ -43,7 +43,11 @@ func (j *judgement) change(ctx context.Context, o *checkOptions, in *input, args
 		return nil, err
 	}
 	j.base = &report.Base{Revision: o.base, Commit: b.commit}
-	return b.in, j.compare(ctx, o, b, in, s)
+	return b.in, j.eachCluster(ctx, s, b.in, in, func(j *judgement, s benchOptions, on func(*input) *input) error {
+		one := *b
+		one.in = on(b.in)
+		return j.compare(ctx, o, &one, on(in), s)
+	})
 }
 
 // A base is the revision that the work tree is compared with.
@@ -113,9 +117,8 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 		return err
 	}
 	reqs := policy.Requests(comparable(b.in, in))
-	for i := range reqs {
-		reqs[i].UserInfo = s.User
-	}
+	reqs, left := pruned(s.by(reqs), in)
+	j.notes = append(j.notes, left...)
 	j.changes = changes(reqs, halves(b.in, in))
 	moved := policy.Moves(reqs)
 	same, changed := divide(reqs)

@@ -132,7 +132,9 @@ func judge(ctx context.Context, o *checkOptions, in *input, args []string, stdin
 		was, err = j.change(ctx, o, in, args, stdin, s)
 		j.was = was
 	} else {
-		err = j.all(ctx, o, in, s)
+		err = j.eachCluster(ctx, s, nil, in, func(j *judgement, s benchOptions, on func(*input) *input) error {
+			return j.all(ctx, o, on(in), s)
+		})
 	}
 	if err == nil {
 		err = j.suppress(o, was, in, looksAtAll(args, in))
@@ -167,10 +169,7 @@ func (j *judgement) all(ctx context.Context, o *checkOptions, in *input, s bench
 	if j.bench, err = newBench(in, in, s); err != nil {
 		return err
 	}
-	reqs := policy.Requests(nil, objects(in.head))
-	for i := range reqs {
-		reqs[i].UserInfo = s.User
-	}
+	reqs := s.by(policy.Requests(nil, objects(in.head)))
 	results, err := o.progress.review(ctx, o, in, j, reqs)
 	if err != nil {
 		j.results = results // of what was evaluated

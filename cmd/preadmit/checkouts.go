@@ -76,12 +76,6 @@ func (r *checkouts) cloned(c git.Clone) {
 	r.branches[strings.ToLower(c.Branch)], r.branches[strings.ToLower(c.Default)] = true, true
 }
 
-func (r *checkouts) close() {
-	if r.git != nil {
-		_ = r.git.Close()
-	}
-}
-
 var (
 	urlScheme = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://`)
 	urlUser   = regexp.MustCompile(`^[^/@]*@`)

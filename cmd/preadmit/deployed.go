@@ -266,7 +266,6 @@ func (d *deployer) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer outside.close()
 		f.Outside = outside
 	}
 	var err error
@@ -318,9 +317,21 @@ func (d *deployer) units() []*render.Unit {
 	}
 	all = slices.DeleteFunc(all, func(u *render.Unit) bool { return !d.o.looksAt(u.Cluster) && u.Cluster != "" })
 	slices.SortStableFunc(all, func(a, b *render.Unit) int {
-		return cmp.Or(strings.Compare(a.Identity(), b.Identity()), strings.Compare(a.Kind, b.Kind))
+		return cmp.Or(compareReach(a, b), strings.Compare(a.Identity(), b.Identity()), strings.Compare(a.Kind, b.Kind))
 	})
 	return all
+}
+
+// compareReach orders units before those that nothing deploys: of objects with
+// one identity the first is the one on the cluster.
+func compareReach(a, b *render.Unit) int {
+	switch last := b.State == render.Unreached; {
+	case (a.State == render.Unreached) == last:
+		return 0
+	case last:
+		return -1
+	}
+	return 1
 }
 
 // readSections reads the sections of the configuration: those of the base where

@@ -22,8 +22,7 @@ func (j *judgement) recall(ctx context.Context, o *checkOptions, in *input, s be
 	r := newRecollection(o.memory, in, s)
 	known := r.results()
 	var rest []policy.Request
-	for _, req := range policy.Requests(nil, objects(in.head)) {
-		req.UserInfo = s.User
+	for _, req := range s.by(policy.Requests(nil, objects(in.head))) {
 		if _, ok := known[req.Object.Unit]; !ok {
 			rest = append(rest, req)
 		}

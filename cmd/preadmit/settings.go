@@ -17,6 +17,7 @@ type engineSettings struct {
 	KubeVersion    string
 	Day            string // in UTC: the time that policies are given is its midnight
 	User           policy.UserInfo
+	UserGiven      bool   // by the command line; else a unit may have one of its own
 	Authorizer     string // a mode of authz, or what names a file of rules
 	AuthorizerFile string // the display name of that file; "" for a mode
 	AuthorizerData []byte // of that file
@@ -36,6 +37,7 @@ func (o *checkOptions) benchOptions(in *input) (b benchOptions, assumed string, 
 		KubeVersion: o.kubeVersion, Day: o.day().UTC().Format(time.DateOnly), Authorizer: o.authorizer,
 		NoTreePolicies: o.noTreePolicies, PoliciesGiven: len(o.policies) > 0, Packs: o.packs,
 		RegoNamespaces: o.namespaces, Combine: o.combine, Verbose: o.verbose,
+		UserGiven: o.as != "" || len(o.asGroups) > 0 || o.asFile != "",
 		Variables: slices.ContainsFunc(objects(in.head), render.Substitutes),
 	}
 	if s.User, assumed, err = o.requester(in); err != nil {

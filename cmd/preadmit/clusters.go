@@ -1,0 +1,149 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/authz"
+	"github.com/preadmit/preadmit/render"
+)
+
+// by gives requests the user that makes them: the one of the command line, else
+// the one that applies the object's unit, else the one that is assumed.
+func (s *engineSettings) by(reqs []policy.Request) []policy.Request {
+	for i := range reqs {
+		reqs[i].UserInfo = s.User
+		if u := reqs[i].Subject().Unit; !s.UserGiven && u != nil && u.User != "" {
+			reqs[i].UserInfo = authz.Complete(policy.UserInfo{Username: u.User})
+		}
+	}
+	return reqs
+}
+
+// clusterNames are the clusters that units of the inputs go to, sorted.
+func clusterNames(inputs ...*input) []string {
+	var names []string
+	for _, in := range inputs {
+		if in == nil {
+			continue
+		}
+		for _, u := range in.head {
+			names = append(names, u.Cluster)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// on is the input without what is on other clusters.
+func (in *input) on(cluster string) *input {
+	there := func(units []*render.Unit) []*render.Unit {
+		return slices.DeleteFunc(slices.Clone(units), func(u *render.Unit) bool { return u.Cluster != cluster })
+	}
+	one := *in
+	one.found = nil
+	one.head, one.context = there(in.head), slices.DeleteFunc(slices.Clone(in.context), func(u *render.Unit) bool {
+		return u.Cluster != cluster && u.Cluster != ""
+	})
+	own := make(map[string]bool)
+	for _, u := range one.head {
+		own[u.Identity()] = true
+	}
+	elsewhere := make(map[string]bool)
+	for _, u := range in.head {
+		elsewhere[u.Identity()] = !own[u.Identity()]
+	}
+	for _, r := range in.found {
+		if !elsewhere[r.Object.Unit] {
+			one.found = append(one.found, r)
+		}
+	}
+	return &one
+}
+
+// onCluster are the options for a cluster, which may have a version of its own.
+func (o benchOptions) onCluster(in *input, cluster string) benchOptions {
+	s := *o.engineSettings
+	for _, c := range in.clusters {
+		if c.Name == cluster {
+			s.KubeVersion = cmp.Or(s.KubeVersion, c.KubeVersion)
+		}
+	}
+	o.engineSettings = &s
+	return o
+}
+
+// eachCluster judges each cluster by what is on it, and puts the results
+// together.
+func (j *judgement) eachCluster(ctx context.Context, o benchOptions, was, in *input, one func(j *judgement, o benchOptions, on func(*input) *input) error) error {
+	names := clusterNames(was, in)
+	if len(names) < 2 {
+		return one(j, o.onCluster(in, append(names, "")[0]), func(in *input) *input { return in })
+	}
+	judge := in
+	if was != nil {
+		judge = was
+	}
+	settings := *o.engineSettings // a cluster without policies is not judged by a pack where others have some
+	settings.PoliciesGiven = settings.PoliciesGiven || !settings.NoTreePolicies && slices.ContainsFunc(objects(judge.head), isPolicy)
+	o.engineSettings = &settings
+	said := &bench{}
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		part := &judgement{base: j.base}
+		if err := one(part, o.onCluster(in, name), func(in *input) *input { return in.on(name) }); err != nil {
+			return fmt.Errorf("cluster %s: %w", cmp.Or(name, "without a name"), err)
+		}
+		j.results = appendNew(j.results, part.results)
+		j.proposed = appendNew(j.proposed, part.proposed)
+		j.changes = append(j.changes, part.changes...)
+		j.notes = appendNotes(j.notes, part.notes)
+		said.notes = appendNotes(said.notes, part.bench.notes)
+		said.said = appendRules(said.said, part.bench.rules())
+		said.results = appendNew(said.results, part.bench.results)
+	}
+	j.bench = said
+	return nil
+}
+
+// appendNew appends results. What is said of no object is the same on every
+// cluster, and stands once.
+func appendNew(all, more []policy.Result) []policy.Result {
+	for _, r := range more {
+		if r.Object.Kind != "" || !slices.ContainsFunc(all, func(x policy.Result) bool { return reflect.DeepEqual(x, r) }) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func appendNotes(all, more []string) []string {
+	for _, n := range more {
+		if !slices.Contains(all, n) {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+func appendRules(all, more []policy.Rule) []policy.Rule {
+	known := make(map[string]bool, len(all))
+	key := func(r *policy.Rule) string {
+		return r.Engine + "\x00" + r.Policy + "\x00" + r.Name + "\x00" + r.Origin.String()
+	}
+	for i := range all {
+		known[key(&all[i])] = true
+	}
+	for i := range more {
+		if !known[key(&more[i])] {
+			all = append(all, more[i])
+		}
+	}
+	return all
+}
