@@ -591,7 +591,8 @@ func (x *objectIndex) object(t target) *Object {
 		return x.sure[of][i]
 	}
 	var found *Object
-	for _, o := range x.found[of] {
+	unknown := target{kind: t.kind} // of which the tree does not say on which cluster it is
+	for _, o := range slices.Concat(x.found[of], x.found[unknown]) {
 		switch {
 		case !t.isOf(o):
 		case found == nil:

@@ -43,6 +43,7 @@ type digest struct {
 	noLonger   []*policy.Result     // and no longer say
 	fixed      []*policy.Result     // was there before and is no more
 	suppressed []*policy.Result     // accepted for a time
+	unreached  []*policy.Result     // in what nothing deploys
 	unchanged  []*policy.Result     // was there before
 }
 
@@ -78,6 +79,8 @@ func (d *digest) accepted(x *policy.Result) {
 		d.fixed = append(d.fixed, x)
 	case x.Suppression != nil:
 		d.suppressed = append(d.suppressed, x)
+	case x.Unreached:
+		d.unreached = append(d.unreached, x)
 	default:
 		d.unchanged = append(d.unchanged, x)
 	}
@@ -131,7 +134,11 @@ func unrendered(u Unit) policy.Result {
 // judged says what was looked at and by what.
 func (d *digest) judged() string {
 	s := d.Summary
-	return "Judged: " + plural(s.Objects, "object") + " of " + plural(s.Rendered, "unit") + ofAll(s) +
+	deployed := ""
+	if d.followed() {
+		deployed = "Deployed: " + s.Completeness() + ". "
+	}
+	return deployed + "Judged: " + plural(s.Objects, "object") + " of " + plural(s.Rendered+s.Unreached, "unit") + ofAll(s) +
 		" by " + plural(s.Rules, "rule") + " of " + policies(s.Policies) + "."
 }
 

@@ -49,7 +49,9 @@ type qualityWriter struct {
 func writeGitLab(w io.Writer, r *Report, _ Options) error {
 	results := allResults(r)
 	q := &qualityWriter{src: newSource(r), ids: newRuleIDs(r, results), seen: make(map[string]int)}
-	found := groupBy(results, func(x *policy.Result) bool { return x.Suppression == nil && x.Baseline != policy.Absent })
+	found := groupBy(results, func(x *policy.Result) bool {
+		return x.Suppression == nil && !x.Unreached && x.Baseline != policy.Absent
+	})
 	slices.SortStableFunc(found, func(a, b *group) int {
 		return cmp.Or(cmp.Compare(severityOrder(a), severityOrder(b)), worseFirst(a, b))
 	})

@@ -118,6 +118,7 @@ func (p *pageWriter) body() {
 	p.lines("no-longer", "No longer found by the proposed policies", "", endNoLonger, p.noLonger)
 	p.lines("fixed", "Fixed", "fixed", endFixed, p.fixed)
 	p.lines("suppressed", "Suppressed", "suppressed", endSuppressed, p.suppressed)
+	p.lines("unreached", "In what nothing found here deploys", "unreached", endUnchanged, p.unreached)
 	p.lines("unchanged", "There before, and unchanged", "unchanged", endUnchanged, p.unchanged)
 	p.part("notes", "Notes", endNotes, len(p.Notes), func(i int) { p.render("note", prose(p.Notes[i])) })
 	p.units("units", "Units", endUnits, p.Units)

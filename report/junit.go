@@ -221,6 +221,8 @@ func notCounted(x *policy.Result) string {
 	switch {
 	case x.Suppression != nil:
 		return "suppressed until " + name(x.Suppression.Expires) + " (" + prose(x.Suppression.Reason) + ")"
+	case x.Unreached:
+		return "nothing found here deploys its unit"
 	case !open(x):
 		return "there before, and unchanged"
 	default:

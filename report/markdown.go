@@ -178,6 +178,7 @@ func (m *markdownWriter) accepted() {
 	m.list("Suppressed", endSuppressed, m.suppressed, func(x *policy.Result) string {
 		return "suppressed until " + plainText(name(x.Suppression.Expires)) + " (" + plainText(prose(x.Suppression.Reason)) + "): " + wordOf(x)
 	})
+	m.list("In what nothing found here deploys", endUnchanged, m.unreached, wordOf)
 	m.list("There before, and unchanged", endUnchanged, m.unchanged, wordOf)
 }
 

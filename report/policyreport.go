@@ -32,7 +32,7 @@ func reportResult(x *policy.Result) string {
 	switch {
 	case x.Outcome == policy.Pass:
 		return "pass"
-	case x.Outcome == policy.Skip, x.Suppression != nil:
+	case x.Outcome == policy.Skip, x.Suppression != nil, x.Unreached:
 		return "skip"
 	case x.Undecided():
 		return "error"

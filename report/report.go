@@ -10,6 +10,7 @@ package report
 import (
 	"cmp"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -252,4 +253,9 @@ func (s *Summary) Completeness() string {
 		text += "; " + plural(s.Excluded, "file") + " excluded"
 	}
 	return text
+}
+
+// followed reports whether GitOps objects or a declaration say what is deployed.
+func (r *Report) followed() bool {
+	return slices.ContainsFunc(r.Units, func(u Unit) bool { return u.ID != "" && u.ID != u.Path || u.Status == string(render.Unreached) })
 }

@@ -18,8 +18,8 @@ const (
 
 // A tally counts results as the summary shows them.
 type tally struct {
-	classes                                        [numClasses]int // those that count now
-	passed, skipped, suppressed, unchanged, absent int
+	classes                                                   [numClasses]int // those that count now
+	passed, skipped, suppressed, unreached, unchanged, absent int
 }
 
 func newTally(results []policy.Result) tally {
@@ -41,6 +41,8 @@ func (t *tally) count(x *policy.Result) {
 		t.skipped++
 	case x.Suppression != nil:
 		t.suppressed++
+	case x.Unreached:
+		t.unreached++
 	case !open(x):
 		t.unchanged++
 	default:
@@ -60,7 +62,7 @@ func (t tally) String() string {
 	for _, other := range []struct {
 		n    int
 		word string
-	}{{t.passed, "passed"}, {t.skipped, "skipped"}, {t.suppressed, "suppressed"}, {t.unchanged, "unchanged"}, {t.absent, "fixed"}} {
+	}{{t.passed, "passed"}, {t.skipped, "skipped"}, {t.suppressed, "suppressed"}, {t.unreached, "in what nothing deploys"}, {t.unchanged, "unchanged"}, {t.absent, "fixed"}} {
 		if other.n > 0 {
 			rest = append(rest, fmt.Sprintf("%d %s", other.n, other.word))
 		}
@@ -85,7 +87,7 @@ func (p *printer) summary(r *Report, results []policy.Result) {
 		return
 	}
 	s := r.Summary
-	p.line(p.paint(bold, "judged: "), plural(s.Objects, "object"), " of ", plural(s.Rendered, "unit"), ofAll(s),
+	p.line(p.paint(bold, "judged: "), plural(s.Objects, "object"), " of ", plural(s.Rendered+s.Unreached, "unit"), ofAll(s),
 		" by ", plural(s.Rules, "rule"), " of ", policies(s.Policies))
 	if r.Base != nil {
 		p.line(p.paint(bold, "change: "), changeCount(r.Changes), ", from ", name(r.Base.Revision), " (", name(shortCommit(r.Base.Commit)), ")")
@@ -163,10 +165,11 @@ func (t tally) colour() string {
 }
 
 func ofAll(s Summary) string {
-	if s.Rendered == s.Units {
+	missing := s.Units - s.Rendered - s.Suspended - s.Unreached
+	if missing == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%d of %d were not rendered)", s.Units-s.Rendered, s.Units)
+	return fmt.Sprintf(" (%d of %d were not rendered)", missing, s.Units)
 }
 
 func policies(n int) string {
@@ -243,6 +246,9 @@ func (p *printer) accepted(results []policy.Result) {
 			continue
 		}
 		word := "unchanged"
+		if x.Unreached {
+			word = "not deployed"
+		}
 		if x.Baseline == policy.Absent {
 			word = "fixed"
 		}

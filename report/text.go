@@ -43,6 +43,10 @@ func writeText(w io.Writer, r *Report, o Options) error {
 	p := &printer{Options: o, out: bufio.NewWriterSize(w, 64<<10), src: newSource(r)}
 	p.Width = cmp.Or(p.Width, defaultWidth)
 	results := sortedResults(r)
+	if r.followed() && !p.Quiet {
+		p.line(p.paint(bold, "deployed: "), r.Summary.Completeness())
+		p.line()
+	}
 	for _, g := range groups(results, p.shown) {
 		p.finding(g)
 	}

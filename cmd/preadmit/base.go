@@ -185,7 +185,7 @@ func trustedCluster(head, base *input) *policy.Cluster {
 		return o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}
 	}
 	first := slices.DeleteFunc(slices.Concat(objects(base.head), objects(base.judges), objects(base.context)), isNamespace)
-	all := slices.Concat(first, objects(head.head), objects(head.judges), objects(head.context), objects(base.head))
+	all := slices.Concat(first, objects(head.head), objects(head.judges), objects(head.context), objects(head.anywhere), objects(base.head))
 	seen := make(map[render.Key]bool, len(all))
 	return policy.NewCluster(slices.DeleteFunc(all, func(o *render.Object) bool {
 		k := unversioned(o)

@@ -42,7 +42,7 @@ type benchOptions struct {
 // their data, and the settings.
 func compileBench(in, judge *input, o benchOptions) (*bench, error) {
 	b := &bench{user: o.User, chain: policy.Chain{Watch: o.watch.requests()}}
-	head, given, context := objects(in.head), objects(judge.judges), objects(in.context)
+	head, given, context := objects(in.head), objects(judge.judges), objects(slices.Concat(in.context, in.anywhere))
 	all := slices.Concat(head, given, context)
 
 	kinds, err := schema.New(only(all, isJudge), schema.Options{KubeVersion: o.KubeVersion})
@@ -63,7 +63,7 @@ func compileBench(in, judge *input, o benchOptions) (*bench, error) {
 	cluster := policy.NewCluster(all...)
 	policies := given
 	if !o.NoTreePolicies {
-		policies = slices.Concat(given, objects(judge.head))
+		policies = slices.Concat(given, objects(judge.head), objects(judge.anywhere))
 	}
 	if judge != in {
 		cluster = trustedCluster(in, judge)

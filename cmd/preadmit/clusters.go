@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/authz"
@@ -22,6 +24,53 @@ func (s *engineSettings) by(reqs []policy.Request) []policy.Request {
 		}
 	}
 	return reqs
+}
+
+// inferClusters names clusters where the tree has several objects of Argo CD or
+// Flux with one identity, as clusters/production and clusters/staging have: the
+// directories in which they differ are clusters of their own.
+func inferClusters(units []*render.Unit) {
+	first := make(map[render.Key]*render.Object)
+	above := make(map[string]bool) // directories whose directories are clusters
+	follower := render.Follower{Resolvers: resolvers()}
+	for _, o := range objects(units) {
+		k := unversioned(o)
+		k.Unit = ""
+		was := first[k]
+		switch {
+		case o.GetKind() == "HelmRelease" || !follower.Follows(o):
+		case was == nil:
+			first[k] = o
+		case was.Unit != o.Unit && !reflect.DeepEqual(was.Object, o.Object):
+			if dir, ok := parting(was.Unit.Path, o.Unit.Path); ok {
+				above[dir] = true
+			}
+		}
+	}
+	for _, u := range units {
+		for dir := path.Dir(u.Path); dir != "."; dir = path.Dir(dir) {
+			if above[path.Dir(dir)] {
+				u.Cluster = path.Base(dir)
+			}
+		}
+		if above[path.Dir(u.Path)] && u.Kind != "manifest" && u.Cluster == "" {
+			u.Cluster = path.Base(u.Path)
+		}
+	}
+}
+
+// parting returns the directory below which two paths lie in directories of
+// their own.
+func parting(a, b string) (dir string, ok bool) {
+	x, y := strings.Split(a, "/"), strings.Split(b, "/")
+	n := 0
+	for n < len(x) && n < len(y) && x[n] == y[n] {
+		n++
+	}
+	if n == len(x) || n == len(y) || path.Ext(x[n]) != "" && n == len(x)-1 || path.Ext(y[n]) != "" && n == len(y)-1 {
+		return "", false
+	}
+	return path.Join(append([]string{"."}, x[:n]...)...), true
 }
 
 // clusterNames are the clusters that units of the inputs go to, sorted.
@@ -46,6 +95,9 @@ func (in *input) on(cluster string) *input {
 	}
 	one := *in
 	one.found = nil
+	if cluster != "" {
+		one.anywhere = slices.DeleteFunc(slices.Clone(in.head), func(u *render.Unit) bool { return u.Cluster != "" })
+	}
 	one.head, one.context = there(in.head), slices.DeleteFunc(slices.Clone(in.context), func(u *render.Unit) bool {
 		return u.Cluster != cluster && u.Cluster != ""
 	})

@@ -253,6 +253,9 @@ func (d *deployer) find(ctx context.Context, args []string) error {
 		return err
 	}
 	onCluster(d.sections.home(), d.found)
+	if len(d.sections.Clusters) == 0 && d.o.gitops != gitopsOff {
+		inferClusters(d.found)
+	}
 	return nil
 }
 

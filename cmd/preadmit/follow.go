@@ -12,23 +12,22 @@ import (
 // deployers are the kinds that make a controller deploy something else, which
 // nothing here follows yet.
 var deployers = map[schema.GroupKind]string{
-	{Group: "helm.toolkit.fluxcd.io", Kind: "HelmRelease"}: "the release that this HelmRelease makes is not judged: Flux objects are not followed yet",
-	{Group: "argoproj.io", Kind: "Application"}:            "what this Application deploys is not judged with its parameters: Argo CD objects are not followed yet",
-	{Group: "argoproj.io", Kind: "ApplicationSet"}:         "the Applications that this ApplicationSet makes are not judged: Argo CD objects are not followed yet",
+	{Group: "helm.toolkit.fluxcd.io", Kind: "HelmRelease"}: "the release that this HelmRelease makes is not judged: Flux objects are not followed with --gitops off",
+	{Group: "argoproj.io", Kind: "Application"}:            "what this Application deploys is not judged with its parameters: Argo CD objects are not followed with --gitops off",
+	{Group: "argoproj.io", Kind: "ApplicationSet"}:         "the Applications that this ApplicationSet makes are not judged: Argo CD objects are not followed with --gitops off",
 }
 
 // notFollowed says of each object that would deploy something else that this
 // is undecided: absent is not clean.
 func notFollowed(head []*render.Object, followed bool) []policy.Result {
 	var results []policy.Result
-	follower := render.Follower{Resolvers: resolvers()}
+	if followed {
+		return nil
+	}
 	for _, o := range head {
-		if followed && follower.Follows(o) {
-			continue
-		}
 		why := deployers[o.GroupVersionKind().GroupKind()]
 		if changes := fluxChanges(o); changes != "" {
-			why = fmt.Sprintf("spec.%s of this Kustomization is not applied to what it deploys: Flux objects are not followed yet", changes)
+			why = fmt.Sprintf("spec.%s of this Kustomization is not applied to what it deploys: Flux objects are not followed with --gitops off", changes)
 		}
 		if why == "" {
 			continue

@@ -48,6 +48,7 @@ type input struct {
 	graph    *cache.Graph   // nil where nothing is kept between runs
 	skipped  []render.Skipped
 	found    []policy.Result // what went wrong on the way
+	anywhere []*render.Unit  // of which nobody knows on which cluster they are, where this is one
 	notes    []string
 }
 

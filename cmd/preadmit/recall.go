@@ -111,7 +111,7 @@ func newRecollection(m *memory, in *input, s benchOptions) *recollection {
 		memory: m, graph: in.graph, head: in.head, byKind: make(map[schema.GroupKind][]member),
 		put: make(map[*render.Unit][]byte), got: make(map[*render.Unit]bool),
 	}
-	r.index(in.head, in.judges, in.context)
+	r.index(in.head, in.judges, in.context, in.anywhere)
 	// Policies that print say it in every run, and with --combine an object's
 	// results depend on all the others.
 	r.off = s.Combine || s.Verbose && len(in.modules) > 0
