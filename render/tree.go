@@ -204,7 +204,7 @@ func (s *source) flowEnd(off int) int {
 				return i + 1
 			}
 			plain = false
-		case c == ',', c == ':' && s.endsKey(i, true):
+		case c == ',', c == ':' && (!plain || s.endsKey(i, true)):
 			plain = false
 		case c == '#' && blank(s.data[i-1]):
 			i = s.skipBlanks(i) - 1

@@ -118,7 +118,7 @@ func compareWithSigs(t *testing.T, name string, data []byte) {
 func rejectedOnPurpose(err error) bool {
 	for _, e := range Errors(err) {
 		switch e.Rule {
-		case "trailing-content", "line-break", "too-deep", "alias-expansion", "document-separator":
+		case "encoding", "trailing-content", "line-break", "too-deep", "alias-expansion", "document-separator":
 			return true
 		}
 	}
