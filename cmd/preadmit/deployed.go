@@ -116,7 +116,7 @@ func (d *deployer) sourcesAt(line int, paths []string) ([]render.Source, error) 
 	}
 	srcs, err := d.discover(rooted)
 	if err != nil {
-		return nil, configError(line, "%v", err)
+		return nil, configError(line, "%s", strings.ReplaceAll(err.Error(), d.in.tree.dir+string(filepath.Separator), ""))
 	}
 	return srcs, nil
 }
@@ -147,6 +147,9 @@ func (d *deployer) deploy(ctx context.Context, x deploymentSection) ([]*render.U
 			return nil, err
 		}
 		for i, u := range units {
+			if len(d.sections.Clusters) > 1 && name != "" {
+				ids[i] = name + ":" + ids[i]
+			}
 			u.ID, u.Cluster, u.State = ids[i], name, render.State(u.Status())
 			if u.Kind == "helm" {
 				u.Release = cmp.Or(u.Helm.ReleaseName, u.Name)

@@ -21,7 +21,7 @@ func pruned(reqs []policy.Request, head *input) (rest []policy.Request, notes []
 	for _, r := range reqs {
 		if r.Operation == policy.Delete {
 			if why := leftBehind(r.OldObject, stays); why != "" {
-				left[r.OldObject.Unit.Identity()+" are no longer deployed, and stay on the cluster: "+why]++
+				left[r.OldObject.Unit.Identity()+" left on the cluster, though no longer deployed: "+why]++
 				continue
 			}
 		}
