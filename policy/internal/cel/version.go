@@ -1,14 +1,25 @@
-// Package cel is what the CEL engines share: the environment of an API server
-// of a given version, compilation with its words, immutable value trees, and
-// programs that run under its cost limits.
+// Package cel is the host of the engines that speak CEL: admission policies,
+// Gatekeeper's templates in CEL, Kyverno's policies in CEL and its validate.cel,
+// and the rules of CustomResourceDefinitions. An engine brings its bindings, its
+// libraries, its budgets and its matching.
 //
-// In go expressions, declarations and value trees ([Freeze]); out come checked
-// ASTs ([Compile]) and [Program]s that are safe for concurrent use. Expressions
-// are checked as the API server checks them when they are written, with what
-// the version before it knew (k8s.io/apiserver/pkg/cel/environment), and run
-// with what the newest knows. A program runs without cost tracking when an
-// upper bound of its cost ([Cost]) is under the limit, which gives the same
-// answer several times faster.
+// In go expressions, declarations and objects; out come checked ASTs
+// ([Compile]), [Program]s that are safe for concurrent use, and the fields that
+// made one fail ([Failure]). Expressions are checked as the API server checks
+// them when they are written, with what the version before it knew
+// (k8s.io/apiserver/pkg/cel/environment), and run with what the newest knows.
+//
+//   - version.go, compile.go, decltype.go, error.go: environments and checking
+//   - program.go, run.go, dialect.go, guard.go: running, under limits
+//   - bound.go, buckets.go: what an expression costs at most
+//   - freeze.go, values.go, objects.go: objects as immutable values
+//   - variables.go, question.go: values that are made when they are read, or
+//     that only a cluster has
+//   - blame.go, words.go, secret.go: what is said of a failure, and hidden
+//
+// The one thing to know: a program runs without cost tracking when an upper
+// bound of its cost ([Cost]) is under the limit, which gives the same answer
+// several times faster.
 package cel
 
 import (
