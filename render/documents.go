@@ -1,19 +1,390 @@
 package render
 
+import (
+	"bytes"
+	"cmp"
+	"io/fs"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
 // A DocumentState says what becomes of a document of the tree that is a
 // Kubernetes object.
 type DocumentState string
 
-// The states of a document. Each document has exactly one.
+// The states of a document. Each document has exactly one: of several units
+// that read it, the first state in this order counts.
 const (
 	DocRendered    DocumentState = "rendered"     // a unit deploys it
+	DocDeleted     DocumentState = "deleted"      // a patch deletes it
+	DocLocalConfig DocumentState = "local-config" // kustomize reads it and leaves it out
 	DocData        DocumentState = "data"         // a unit reads it as something else: a patch, data of a generator, a schema
 	DocInChart     DocumentState = "in-chart"     // it lies in a chart that does not render it
-	DocUnused      DocumentState = "unused"       // of a component that no unit uses
-	DocLocalConfig DocumentState = "local-config" // kustomize reads it and leaves it out
-	DocDeleted     DocumentState = "deleted"      // a patch deletes it
+	DocFailed      DocumentState = "failed"       // it belongs to a unit that could not be rendered
+	DocUnused      DocumentState = "unused"       // of a component that no unit uses, or of nothing that is deployed
 	DocExcluded    DocumentState = "excluded"     // it lies in an excluded or hidden directory
 	DocFixture     DocumentState = "fixture"      // it belongs to a test suite
 	DocTemplate    DocumentState = "template"     // it has placeholders that something is to fill in
-	DocFailed      DocumentState = "failed"       // it belongs to a unit that could not be rendered
 )
+
+// DocumentStates lists them all.
+var DocumentStates = []DocumentState{
+	DocRendered, DocDeleted, DocLocalConfig, DocData, DocInChart, DocFailed, DocUnused, DocExcluded, DocFixture, DocTemplate,
+}
+
+// docPatch is the state of an Input that is a patch, which makes its document data.
+const docPatch DocumentState = "patch"
+
+// An Input is what a unit makes of a document of the tree.
+type Input struct {
+	File  string
+	Index int // of the document, as Document.Index; -1 is each of the file
+	State DocumentState
+}
+
+// Inputs collects what a rendering makes of the documents that it reads. It is
+// safe for concurrent use; nil collects nothing.
+type Inputs struct {
+	mu  sync.Mutex
+	all []Input
+}
+
+// Note adds an input.
+func (in *Inputs) Note(file string, index int, state DocumentState) {
+	if in == nil {
+		return
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.all = append(in.all, Input{file, index, state})
+}
+
+// NotePatch adds an input whose documents are patches.
+func (in *Inputs) NotePatch(file string, index int) { in.Note(file, index, docPatch) }
+
+// All returns what was noted, in the order of files and documents.
+func (in *Inputs) All() []Input {
+	if in == nil {
+		return nil
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	all := slices.Clone(in.all)
+	slices.SortFunc(all, func(a, b Input) int {
+		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Index, b.Index), strings.Compare(string(a.State), string(b.State)))
+	})
+	return slices.Compact(all)
+}
+
+// A TreeDocument is a document of the tree that is a Kubernetes object, and
+// what becomes of it.
+type TreeDocument struct {
+	File   string
+	Index  int // in the file, from 0
+	Line   int // of its kind
+	Kind   string
+	State  DocumentState
+	Units  []string // the identities of the units that give it its state
+	Reason string   // why it is not deployed
+	Cause  string   // the file that keeps it from being deployed, where one is known
+	// Usual says that this is the normal lot of such a document: a patch, or a
+	// template of a chart that wrote nothing.
+	Usual bool
+}
+
+// Documents says what becomes of each document below the paths of d that is a
+// Kubernetes object, and of those that units read, in the order of files and
+// documents. units are what the sources of d rendered to, and other units.
+func (d Discovery) Documents(units []*Unit) []TreeDocument {
+	if d.walk == nil {
+		return nil
+	}
+	a := &accounting{walk: d.walk, sources: make(map[string]*Unit), inputs: make(map[string][]unitInput), whole: make(map[string]*Unit)}
+	a.learn(units)
+	files := a.files()
+	found := make([][]TreeDocument, len(files))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, name := range files {
+		group.Go(func() error {
+			found[i] = a.file(name)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	return slices.Concat(found...)
+}
+
+// Objects returns the objects that a document holds, and nothing where it
+// can't be decoded.
+func (d Discovery) Objects(doc TreeDocument) []*Object {
+	data, err := ReadFile(d.walk.fsys, doc.File)
+	if err != nil {
+		return nil
+	}
+	docs, _ := Documents(doc.File, data, YAML11)
+	for _, x := range docs {
+		if x.Index == doc.Index {
+			m, _ := x.Value.(map[string]any)
+			if shapeOf(m) == template {
+				return nil
+			}
+			objects, _ := flatten(x.Value, x.Positions, 0)
+			return objects
+		}
+	}
+	return nil
+}
+
+// An accounting is one Documents at work.
+type accounting struct {
+	*walk
+	sources map[string]*Unit // manifests, by file
+	whole   map[string]*Unit // charts, by directory
+	inputs  map[string][]unitInput
+	left    map[string]Skipped // by path
+	failed  bool               // some unit could not be rendered
+	taken   map[string]bool    // files and directories that a claim takes in: whether a unit uses the claim
+}
+
+type unitInput struct {
+	Input
+	unit string
+}
+
+func (a *accounting) learn(units []*Unit) {
+	for _, u := range units {
+		for _, in := range u.Inputs {
+			a.inputs[in.File] = append(a.inputs[in.File], unitInput{in, u.Identity()})
+		}
+		switch u.Source.Kind {
+		case "manifest":
+			a.sources[u.Path] = u
+		case "helm":
+			a.whole[u.Path] = u
+		}
+		a.failed = a.failed || u.Status() == string(Failed) || u.Status() == string(NotRendered)
+	}
+	a.left = make(map[string]Skipped)
+	for _, s := range a.out.Skipped {
+		if s.State != "" {
+			a.left[s.Path] = s
+		}
+	}
+	a.taken = make(map[string]bool)
+	for i, c := range a.used.claims {
+		for _, name := range slices.Concat(c.Uses, c.Files) {
+			a.taken[path.Clean(name)] = a.taken[path.Clean(name)] || a.used.reached[i]
+		}
+	}
+}
+
+// files lists the files that may hold documents, in byte order.
+func (a *accounting) files() []string {
+	all := make(map[string]bool)
+	for name := range a.walk.files {
+		all[name] = true
+	}
+	for name := range a.sources {
+		all[name] = true
+	}
+	for name := range a.inputs {
+		all[name] = all[name] || !a.walked["."] // what is not in the tree is nobody's document
+	}
+	for _, c := range a.used.claims {
+		if c.Whole {
+			a.below(c.dir, all)
+		}
+	}
+	for name := range a.left {
+		a.below(name, all)
+	}
+	names := make([]string, 0, len(all))
+	for name, in := range all {
+		if in && hasManifestName(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// below adds the regular files below a path.
+func (a *accounting) below(name string, all map[string]bool) {
+	_ = fs.WalkDir(a.fsys, name, func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return nil // said where it counts
+		case e.IsDir() && e.Name() == ".git":
+			return fs.SkipDir
+		case e.Type().IsRegular():
+			if a.count++; a.count > maxFiles {
+				return fs.SkipAll
+			}
+			all[name] = true
+		}
+		return nil
+	})
+}
+
+// file finds the documents of a file and what becomes of them.
+func (a *accounting) file(name string) []TreeDocument {
+	data, err := ReadFile(a.fsys, name)
+	if err != nil || !mayHoldObjects(data) || encoding(data) != nil {
+		return nil // which is an error where it counts
+	}
+	var docs []TreeDocument
+	src := newSource(name, data)
+	for i, c := range src.split() {
+		kind, line := objectIn(src, c)
+		if line == 0 {
+			continue
+		}
+		doc := TreeDocument{File: name, Index: i, Line: line, Kind: kind}
+		if !a.read(&doc) {
+			a.unread(&doc, c)
+		}
+		docs = append(docs, doc)
+	}
+	return docs
+}
+
+// objectIn returns the kind of the object that a document is, and its line; or
+// the line 0 where it is none. What can't be decoded is an object if it has an
+// apiVersion and a kind at its left margin.
+func objectIn(src *source, c chunk) (kind string, line int) {
+	version, kind := marginKey(c.text, "apiVersion:"), marginKey(c.text, "kind:")
+	plain := version != "" && kind != "" && !strings.ContainsAny(version+kind, `"'&*!{[|>#`)
+	if plain && isConfig(version, kind) {
+		return "", 0
+	}
+	line = c.line + 1 + bytes.Count(c.text[:max(0, bytes.Index(c.text, []byte("kind:")))], []byte("\n"))
+	if plain {
+		return kind, line
+	}
+	if !mayHoldObjects(c.text) {
+		return "", 0
+	}
+	doc, _ := src.document(&c, YAML11, c.line == 0)
+	if doc.Positions == nil {
+		if version != "" && kind != "" {
+			return strings.Trim(kind, `"'`), line
+		}
+		return "", 0
+	}
+	if s := shapeOf(doc.Value); s != object && s != template {
+		return "", 0
+	}
+	at := doc.Positions.At("/kind")[0]
+	return text(doc.Value.(map[string]any)["kind"]), at.Line
+}
+
+// read sets what units make of a document that they read.
+func (a *accounting) read(doc *TreeDocument) bool {
+	found := false
+	for _, in := range a.inputs[doc.File] {
+		if in.Index >= 0 && in.Index != doc.Index {
+			continue
+		}
+		usual := in.State == docPatch || in.State == DocInChart
+		if in.State == docPatch {
+			in.State = DocData
+		}
+		switch order := cmp.Compare(slices.Index(DocumentStates, in.State), slices.Index(DocumentStates, doc.State)); {
+		case !found || order < 0:
+			doc.State, doc.Units, doc.Usual = in.State, []string{in.unit}, usual
+		case order == 0 && !slices.Contains(doc.Units, in.unit):
+			doc.Units = append(doc.Units, in.unit)
+		}
+		found = true
+	}
+	switch doc.State {
+	case DocDeleted:
+		doc.Reason = "deleted by a patch"
+	case DocLocalConfig:
+		doc.Reason = "annotated with config.kubernetes.io/local-config, which kustomize leaves out"
+	case DocData:
+		doc.Reason = "read as data, not as a resource"
+		if doc.Usual {
+			doc.Reason = "a patch"
+		}
+	case DocInChart:
+		doc.Reason = "its template writes nothing"
+	}
+	slices.Sort(doc.Units)
+	return found
+}
+
+// unread sets what becomes of a document that no unit says it reads.
+func (a *accounting) unread(doc *TreeDocument, c chunk) {
+	if left, ok := a.leftAt(doc.File); ok {
+		doc.State, doc.Reason = left.State, left.Reason
+		return
+	}
+	if u := a.sources[doc.File]; u != nil {
+		doc.State, doc.Reason, doc.Units = DocFailed, "it could not be read", []string{u.Identity()}
+		if templateMark.Match(c.text) {
+			doc.State, doc.Reason, doc.Units = DocTemplate, "a template: something has to fill in its placeholders first", nil
+		}
+		return
+	}
+	if dir, u, ok := a.chartOf(doc.File); ok {
+		doc.State, doc.Reason = DocInChart, "inside the chart "+dir+", which does not render it"
+		doc.Cause = path.Join(dir, "Chart.yaml")
+		if u != nil && u.Status() != string(Rendered) {
+			doc.State, doc.Reason, doc.Units = DocFailed, "its chart could not be rendered", []string{u.Identity()}
+		}
+		return
+	}
+	doc.State, doc.Reason = DocFailed, "part of a kustomization that could not be rendered"
+	if !a.failed {
+		doc.State, doc.Reason = DocUnused, "in no unit that is deployed"
+	}
+	if used, ok := a.takenAt(doc.File); ok && !used {
+		doc.State, doc.Reason = DocUnused, "part of a component that no kustomization uses"
+	}
+}
+
+func (a *accounting) leftAt(name string) (Skipped, bool) {
+	for ; ; name = path.Dir(name) {
+		if s, ok := a.left[name]; ok {
+			return s, true
+		}
+		if name == "." || a.walked[name] {
+			return Skipped{}, false
+		}
+	}
+}
+
+func (a *accounting) takenAt(name string) (used, ok bool) {
+	for ; name != "."; name = path.Dir(name) {
+		if used, ok := a.taken[name]; ok {
+			return used, true
+		}
+	}
+	return false, false
+}
+
+// chartOf returns the outermost directory above a file that one claim takes
+// whole, and its unit.
+func (a *accounting) chartOf(name string) (dir string, u *Unit, ok bool) {
+	for dir := path.Dir(name); ; dir = path.Dir(dir) {
+		if a.walked[dir] && a.walk.isWhole(dir) {
+			return dir, a.whole[dir], true
+		}
+		if dir == "." {
+			return "", nil, false
+		}
+	}
+}
+
+// isWhole is whole for directories that were asked about, and safe for
+// concurrent use when the walk is over.
+func (w *walk) isWhole(dir string) bool {
+	return slices.ContainsFunc(w.asked[dir], func(c claim) bool { return c.Whole })
+}

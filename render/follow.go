@@ -360,7 +360,9 @@ func (w *following) resolve(ctx context.Context, n *maker) {
 	q := &questions{index: w.objects, objects: make(map[target]*Object), kinds: make(map[target][]*Object)}
 	reads := &readFiles{names: make(map[string]bool)}
 	c := w.cluster(n.cluster)
-	u := w.resolver(n.object).Resolve(ctx, n.object, NewWorld(c, w.Clusters, &answers{questions: q, Outside: w.Outside, reads: reads}))
+	world := NewWorld(c, w.Clusters, &answers{questions: q, Outside: w.Outside, reads: reads})
+	u := w.resolver(n.object).Resolve(ctx, n.object, world)
+	u.Inputs = world.inputs.All()
 	u.ID = cmp.Or(u.ID, n.id())
 	u.Kind = cmp.Or(u.Kind, kindOf(n.kind))
 	u.Name = cmp.Or(u.Name, n.name)
@@ -373,7 +375,7 @@ func (w *following) resolve(ctx context.Context, n *maker) {
 		u.State = Foreign
 	}
 	if hard(u.Err) { // what is there of it is not what would be applied
-		u.Objects = nil
+		u.Objects, u.Inputs = nil, nil
 	}
 	for _, o := range u.Objects {
 		o.Unit = u

@@ -75,6 +75,7 @@ type World struct {
 	Clusters []Cluster // all that are declared
 
 	answers WorldAnswers
+	inputs  *Inputs // of what is rendered
 }
 
 // WorldAnswers is what a World is made of. Graph implements it; tests of
@@ -107,7 +108,7 @@ type WorldAnswers interface {
 
 // NewWorld returns a World on a cluster.
 func NewWorld(c Cluster, all []Cluster, answers WorldAnswers) *World {
-	return &World{Cluster: c, Clusters: all, answers: answers}
+	return &World{Cluster: c, Clusters: all, answers: answers, inputs: new(Inputs)}
 }
 
 // Object returns the object of that identity on the cluster, or nil.
@@ -139,5 +140,6 @@ func (w *World) Params(namespace, name string) ([]map[string]any, bool) {
 
 // Render renders one source by the renderer of its kind.
 func (w *World) Render(ctx context.Context, src Source) ([]*Object, error) {
+	src.Inputs = w.inputs
 	return w.answers.Render(ctx, src)
 }

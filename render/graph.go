@@ -14,8 +14,10 @@ func (g Graph) render(ctx context.Context, src Source) *Unit {
 		u.Err = &Error{Span: Span{File: src.Path}, Rule: "unknown-source", Err: fmt.Errorf("no renderer for sources of kind %q", src.Kind)}
 		return u
 	}
+	src.Inputs = new(Inputs)
 	u.Objects, u.Err = r.Render(ctx, src)
 	u.Err = errors.Join(u.Err, u.bound())
+	u.Inputs = src.Inputs.All()
 	for _, o := range u.Objects {
 		o.Unit = u
 	}

@@ -46,6 +46,9 @@ func (Manifests) Render(_ context.Context, src Source) ([]*Object, error) {
 		return nil, err
 	}
 	f := parseFile(src.Path, data)
+	for _, i := range f.indices {
+		src.Inputs.Note(src.Path, i, DocRendered)
+	}
 	if f.foreign.why != "" && f.err == nil {
 		f.err = fileError(src.Path, "no-objects", errors.New(f.foreign.why))
 	}
@@ -55,6 +58,7 @@ func (Manifests) Render(_ context.Context, src Source) ([]*Object, error) {
 // A parsedFile is a file taken apart.
 type parsedFile struct {
 	objects []*Object
+	indices []int // of the documents that are objects
 	err     error
 	foreign foreignFile
 }
@@ -86,6 +90,7 @@ func parseFile(file string, data []byte) parsedFile {
 		}
 		objects, err := flatten(doc.Value, doc.Positions, 0)
 		f.objects = append(f.objects, objects...)
+		f.indices = append(f.indices, doc.Index)
 		errs = append(errs, err)
 	}
 	f.err = errors.Join(errs...)

@@ -28,6 +28,7 @@ type Source struct {
 	Helm      *Helm  // for charts; nil is the defaults
 	Kustomize *Kustomize
 	Owner     *Object
+	Inputs    *Inputs // collects what becomes of documents; nil where nobody asks
 }
 
 // Helm are the parameters of a chart's release, as `helm template` takes them.
@@ -83,7 +84,8 @@ type Unit struct {
 	Name    string // the chart's, else the last element of the path
 	Cluster string // "" when the tree does not say
 	Objects []*Object
-	Err     error // joins *Error values; nil when everything was rendered
+	Inputs  []Input // the documents that it reads
+	Err     error   // joins *Error values; nil when everything was rendered
 
 	// What follows is known of units that a GitOps object makes, or that the
 	// configuration declares.

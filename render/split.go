@@ -108,7 +108,30 @@ func encoding(data []byte) error {
 			return fmt.Errorf("file is in %s, only UTF-8 is read", n.name)
 		}
 	}
+	if name := wideText(data); name != "" {
+		return fmt.Errorf("file is in %s without a byte order mark, only UTF-8 is read", name)
+	}
 	return nil
+}
+
+// wideText names the encoding of a file that begins with an ASCII character of
+// two or four bytes, as any YAML in UTF-16 or UTF-32 does.
+func wideText(data []byte) string {
+	if len(data) < 4 {
+		return ""
+	}
+	zero := [4]bool{data[0] == 0, data[1] == 0, data[2] == 0, data[3] == 0}
+	switch zero {
+	case [4]bool{false, true, true, true}:
+		return "UTF-32LE"
+	case [4]bool{true, true, true, false}:
+		return "UTF-32BE"
+	case [4]bool{false, true, false, true}:
+		return "UTF-16LE"
+	case [4]bool{true, false, true, false}:
+		return "UTF-16BE"
+	}
+	return ""
 }
 
 // check refuses what parsers and splitters read in different ways, or not at

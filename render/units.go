@@ -16,6 +16,7 @@ import (
 // units makes sources of the claims that nobody takes in.
 func (w *walk) units() {
 	u := newUses(w)
+	w.used = u
 	for _, group := range u.groups() {
 		for _, i := range group {
 			if w.named[u.claims[i].dir] {
@@ -302,5 +303,6 @@ func (w *walk) result() Discovery {
 		return strings.Compare(a.(*Error).Span.File, b.(*Error).Span.File)
 	})
 	w.out.Err = errors.Join(w.errs...)
+	w.out.walk = w
 	return w.out
 }

@@ -22,6 +22,8 @@ type Discovery struct {
 	Skipped  []Skipped // what is not rendered, in byte order of the paths
 	NotFound []string  // given paths that are not in the tree: a bad command line
 	Err      error     // joins *Error values: what could not be looked at
+
+	walk *walk // which Documents needs
 }
 
 // Skipped is a file or directory that is no source, and why.
@@ -79,6 +81,7 @@ type walk struct {
 	errs   []error
 
 	selection Selection // below the path at hand
+	used      *uses     // of the claims, once they are known
 }
 
 // A claim is what one renderer makes of a directory.

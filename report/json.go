@@ -35,6 +35,10 @@ func writeJSON(w io.Writer, r *Report, _ Options) error {
 	elements(j, sortedRules(r), func(x *policy.Rule) any { return x })
 	j.text(",\n  \"notes\": ")
 	elements(j, r.Notes, func(s *string) any { return s })
+	if len(r.Documents) > 0 {
+		j.text(",\n  \"documents\": ")
+		elements(j, r.Documents, func(d *Document) any { return d })
+	}
 	if r.Base != nil {
 		j.text(",\n  \"base\": ")
 		j.value(r.Base)

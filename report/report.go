@@ -31,6 +31,8 @@ type Report struct {
 	Rules   []policy.Rule   `json:"rules"` // every rule that was applied, sorted
 	Notes   []string        `json:"notes"` // what was assumed for the whole run, such as the default pack
 
+	Documents []Document `json:"documents"` // Kubernetes objects in the tree's files, and what becomes of them
+
 	// Base is what the tree was compared with, nil where there was nothing;
 	// Changes is what would change on the cluster, and Proposed what changed
 	// policies would newly say of it (Baseline is New) and no longer say
@@ -114,6 +116,8 @@ type Summary struct {
 	Error      int `json:"error"`
 	New        int `json:"new"`
 	Suppressed int `json:"suppressed"`
+
+	Documents map[render.DocumentState]int `json:"documents,omitempty"` // by state
 }
 
 // New makes a report of units, rules and results, and counts. It sorts nothing.

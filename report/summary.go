@@ -82,6 +82,7 @@ func (p *printer) summary(r *Report, results []policy.Result) {
 	if p.Verbose {
 		p.policies(results)
 		p.costs(results)
+		p.documents(r)
 	}
 	if p.Quiet {
 		return

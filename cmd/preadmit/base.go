@@ -172,6 +172,8 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 			}
 		}
 	}
+	j.results = append(j.results, b.vanished(in, reqs)...)
+	j.results = append(j.results, b.newlyExcluded(o, in)...)
 	j.notes = append(j.notes, b.notes(in)...)
 	return j.propose(ctx, s, b, in, slices.Concat(same, changed), slices.Concat(kept, now))
 }

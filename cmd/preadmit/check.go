@@ -213,6 +213,7 @@ func newReport(in *input, j *judgement) *report.Report {
 	r.Notes = slices.Concat(r.Notes, j.notes)
 	r.Base, r.Changes, r.Proposed = j.base, j.changes, j.proposed
 	r.Tree = shown{in.tree}
+	account(r, in)
 	return r
 }
 

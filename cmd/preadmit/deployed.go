@@ -241,12 +241,15 @@ func (s *sections) cluster(name string) clusterSection {
 // where to begin and nothing else counts, the tree is not looked at.
 func (d *deployer) find(ctx context.Context, args []string) error {
 	if d.o.gitops == gitopsOnly && d.sections.declaresRoots() {
-		return nil
+		names, err := d.names(args)
+		d.in.walked = d.graph.Discover(d.in.tree, names...)
+		return err
 	}
 	srcs, err := d.discover(args)
 	if err != nil {
 		return err
 	}
+	d.in.walked = d.walked
 	taken := make(map[string]bool)
 	for _, u := range d.declared {
 		taken[u.Path] = true

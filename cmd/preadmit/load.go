@@ -50,6 +50,9 @@ type input struct {
 	found    []policy.Result // what went wrong on the way
 	anywhere []*render.Unit  // of which nobody knows on which cluster they are, where this is one
 	notes    []string
+
+	walked    render.Discovery      // of the paths of the command line
+	accounted []render.TreeDocument // see documents
 }
 
 // load renders what the command line names.
@@ -121,6 +124,7 @@ type loader struct {
 	stdin   io.Reader
 	graph   rendering
 	sources *sources
+	walked  render.Discovery // by the last render
 }
 
 // render renders paths of the command line.
@@ -139,6 +143,22 @@ func (l *loader) discover(paths []string) ([]render.Source, error) {
 	if len(paths) == 0 {
 		return nil, nil
 	}
+	names, err := l.names(paths)
+	if err != nil {
+		return nil, err
+	}
+	found := l.graph.Discover(l.in.tree, names...)
+	l.walked = found
+	if len(found.NotFound) > 0 && !l.in.tree.paired {
+		return nil, fmt.Errorf("%s: no such file or directory", l.in.tree.display(found.NotFound[0]))
+	}
+	l.in.skipped = append(l.in.skipped, found.Skipped...)
+	l.in.found = append(l.in.found, policy.Errors(policy.EngineRender, nil, found.Err)...)
+	return found.Sources, l.sources.apply(l.in.tree, l.stdin, found.Sources)
+}
+
+// names are the names in the tree of paths of the command line.
+func (l *loader) names(paths []string) ([]string, error) {
 	names := make([]string, len(paths))
 	for i, p := range paths {
 		name, err := l.in.tree.name(p, l.stdin)
@@ -147,13 +167,7 @@ func (l *loader) discover(paths []string) ([]render.Source, error) {
 		}
 		names[i] = name
 	}
-	found := l.graph.Discover(l.in.tree, names...)
-	if len(found.NotFound) > 0 && !l.in.tree.paired {
-		return nil, fmt.Errorf("%s: no such file or directory", l.in.tree.display(found.NotFound[0]))
-	}
-	l.in.skipped = append(l.in.skipped, found.Skipped...)
-	l.in.found = append(l.in.found, policy.Errors(policy.EngineRender, nil, found.Err)...)
-	return found.Sources, l.sources.apply(l.in.tree, l.stdin, found.Sources)
+	return names, nil
 }
 
 func (l *loader) renderSources(ctx context.Context, srcs []render.Source) ([]*render.Unit, error) {

@@ -119,7 +119,7 @@ func (g *Graph) key(src render.Source) (Key, bool) {
 			}
 		}
 	}
-	src.FS = nil
+	src.FS, src.Inputs = nil, nil
 	var e Encoder
 	e.Plain(src)
 	data, err := e.Data()

@@ -212,6 +212,7 @@ func (u *unit) encode() ([]byte, error) {
 		problems = append(problems, problem{x.Span, x.Rule, x.Err.Error(), x.Hint, x.Missing, x.Warning})
 	}
 	e.Plain(problems)
+	e.Plain(u.unit.Inputs)
 	e.Uint(uint64(len(u.unit.Objects)))
 	for i, o := range u.unit.Objects {
 		e.Value(o.Object)
@@ -227,6 +228,7 @@ func (u *unit) decode(body []byte) error {
 	u.unit = &render.Unit{Source: u.src, Name: d.String(), Cluster: d.String()}
 	var problems []problem
 	d.Plain(&problems)
+	d.Plain(&u.unit.Inputs)
 	var errs []error
 	for _, p := range problems {
 		errs = append(errs, &render.Error{

@@ -40,6 +40,7 @@ func (rel *release) objects(outputs []*output) ([]*render.Object, error) {
 		}
 		manifests, err := out.manifests()
 		errs = append(errs, err)
+		rel.note(out.file.at, len(manifests) > 0)
 		for _, m := range manifests {
 			switch {
 			case m.dropped:
@@ -98,8 +99,21 @@ func (rel *release) crds() ([]*render.Object, error) {
 		}
 		objects = append(objects, found...)
 		errs = append(errs, err)
+		rel.note(at, true)
 	}
 	return objects, errors.Join(errs...)
+}
+
+// note says what becomes of the documents of a file of the chart, unless it is
+// in an archive.
+func (rel *release) note(at place, rendered bool) {
+	switch {
+	case at.entry != "":
+	case rendered:
+		rel.src.Inputs.Note(at.file, -1, render.DocRendered)
+	default:
+		rel.src.Inputs.Note(at.file, -1, render.DocInChart)
+	}
 }
 
 // inArchive puts errors about an entry at the archive.

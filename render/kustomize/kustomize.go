@@ -71,6 +71,7 @@ func (r *Renderer) Render(ctx context.Context, src render.Source) ([]*render.Obj
 	w.fail(w.unmatched())
 	objects, err := w.objects(origins, m)
 	w.fail(err)
+	origins.account()
 	w.release()
 	return objects, errors.Join(w.errs...)
 }

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/preadmit/preadmit/render/git/gittest"
+)
+
+// A twin is a tree in which an object is denied in plain sight, and the tree
+// that a change makes of it so that the object is disguised.
+type twin struct {
+	name        string
+	plain, head map[string]string
+}
+
+// files are names and contents in turn.
+func files(pairs ...string) map[string]string {
+	m := make(map[string]string)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		m[pairs[i]] = pairs[i+1]
+	}
+	return m
+}
+
+// deniedObjects are objects that the Pod Security Standards deny, by the word that the
+// cases go by.
+var deniedObjects = map[string]string{
+	"pod": `apiVersion: v1
+kind: Pod
+metadata:
+  name: hidden
+spec:
+  hostNetwork: true
+  containers: [{name: a, image: a}]
+`,
+	"deployment": `apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: hidden
+spec:
+  selector: {matchLabels: {app: a}}
+  template:
+    metadata: {labels: {app: a}}
+    spec:
+      containers: [{name: a, image: a, securityContext: {privileged: true}}]
+`,
+	"daemonset": `apiVersion: apps/v1
+kind: DaemonSet
+metadata:
+  name: hidden
+spec:
+  selector: {matchLabels: {app: a}}
+  template:
+    metadata: {labels: {app: a}}
+    spec:
+      containers: [{name: a, image: a}]
+      volumes: [{name: v, hostPath: {path: /}}]
+`,
+	"job": `apiVersion: batch/v1
+kind: Job
+metadata:
+  name: hidden
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      hostPID: true
+      containers: [{name: a, image: a}]
+`,
+	"cronjob": `apiVersion: batch/v1
+kind: CronJob
+metadata:
+  name: hidden
+spec:
+  schedule: "0 0 * * *"
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          restartPolicy: Never
+          containers: [{name: a, image: a, securityContext: {procMount: Unmasked}}]
+`,
+}
+
+const (
+	chartFile  = "apiVersion: v2\nname: c\nversion: 0.1.0\n"
+	fineObject = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: fine}\n"
+)
+
+func annotated(object, annotation string) string {
+	return strings.Replace(object, "  name: hidden\n", "  name: hidden\n  annotations: {"+annotation+"}\n", 1)
+}
+
+func indented(text string, n int) string {
+	pad := strings.Repeat(" ", n)
+	return pad + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+pad) + "\n"
+}
+
+func wide(text string, little bool, size int) string {
+	var b bytes.Buffer
+	for _, u := range utf16.Encode([]rune(text)) {
+		unit := make([]byte, size)
+		if little {
+			unit[0], unit[1] = byte(u), byte(u>>8)
+		} else {
+			unit[size-1], unit[size-2] = byte(u), byte(u>>8)
+		}
+		b.Write(unit)
+	}
+	return b.String()
+}
+
+// disguises are the twins of one object.
+func disguises(h string) []twin {
+	plain := files("fine.yaml", fineObject, "apps/h.yaml", h)
+	over := func(change ...string) map[string]string {
+		m := maps.Clone(plain)
+		maps.Copy(m, files(change...))
+		return m
+	}
+	moved := func(to string, more ...string) map[string]string {
+		m := over(append(more, to, h)...)
+		delete(m, "apps/h.yaml")
+		return m
+	}
+	kust := func(base, head string) twin {
+		return twin{"", over("apps/kustomization.yaml", base), over("apps/kustomization.yaml", head)}
+	}
+	named := func(name string, t twin) twin { t.name = name; return t }
+	listed := "resources: [h.yaml]\n"
+	chart := func(head map[string]string) twin {
+		base := files("fine.yaml", fineObject, "c/Chart.yaml", chartFile, "c/templates/h.yaml", h)
+		all := maps.Clone(base)
+		maps.Copy(all, head)
+		return twin{"", base, all}
+	}
+	json6902 := "- op: add\n  path: /metadata/labels\n  value: {a: b}\n"
+	return []twin{
+		{"chart above", plain, over("apps/Chart.yaml", chartFile)},
+		{"chart above all", plain, over("Chart.yaml", chartFile)},
+		{"chart above, with templates", plain, over("apps/Chart.yaml", chartFile, "apps/templates/x.yaml", fineObject)},
+		{"broken chart above", plain, over("apps/Chart.yaml", "x: [\n")},
+		{"library chart above", plain, over("apps/Chart.yaml", chartFile+"type: library\n")},
+		{"data of a config map", plain, over("apps/kustomization.yaml", "configMapGenerator: [{name: c, files: [h.yaml]}]\n")},
+		{"data of a secret", plain, over("apps/kustomization.yaml", "secretGenerator: [{name: c, files: [h.yaml]}]\n")},
+		{"schema", plain, over("apps/kustomization.yaml", "resources: [x.yaml]\nopenapi: {path: h.yaml}\n", "apps/x.yaml", fineObject)},
+		{"crds", plain, over("apps/kustomization.yaml", "resources: [x.yaml]\ncrds: [h.yaml]\n", "apps/x.yaml", fineObject)},
+		{"configurations", plain, over("apps/kustomization.yaml", "resources: [x.yaml]\nconfigurations: [h.yaml]\n", "apps/x.yaml", fineObject)},
+		{"patch", plain, over("apps/kustomization.yaml", "resources: [x.yaml]\npatches: [{path: h.yaml, target: {kind: Nothing}}]\n", "apps/x.yaml", fineObject)},
+		{"transformer", plain, over("apps/kustomization.yaml", "resources: [x.yaml]\ntransformers: [h.yaml]\n", "apps/x.yaml", fineObject)},
+		named("resource to data", kust(listed, "configMapGenerator: [{name: c, files: [h.yaml]}]\n")),
+		named("resource to component", kust(listed, "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nresources: [h.yaml]\n")),
+		named("resource deleted here", kust(listed, listed+"patches: [{target: {name: hidden}, patch: \"$patch: delete\\napiVersion: v1\\nkind: X\\nmetadata: {name: hidden}\"}]\n")),
+		{"local config", over("apps/kustomization.yaml", listed), over("apps/kustomization.yaml", listed, "apps/h.yaml", annotated(h, `config.kubernetes.io/local-config: "true"`))},
+		{"overlay that deletes", over("apps/kustomization.yaml", listed),
+			over("apps/kustomization.yaml", listed, "over/kustomization.yaml", "resources: [../apps]\npatches: [{target: {name: hidden}, patch: \"$patch: delete\\napiVersion: v1\\nkind: X\\nmetadata: {name: hidden}\"}]\n")},
+		{"overlay that reads the base as data", over("apps/kustomization.yaml", listed),
+			over("apps/kustomization.yaml", "resources: []\nconfigMapGenerator: [{name: c, files: [h.yaml]}]\n")},
+		{"hidden directory", plain, moved(".apps/h.yaml")},
+		{"hidden directory within", plain, moved("apps/.x/h.yaml")},
+		{"testdata", plain, moved("apps/testdata/h.yaml")},
+		{"kyverno's fixtures", plain, moved("apps/.kyverno-test/h.yaml")},
+		{"named by a suite of Kyverno", plain, over("apps/kyverno-test.yaml", "apiVersion: cli.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: x}\nresources: [h.yaml]\npolicies: []\nresults: []\n")},
+		{"named by a suite of gator", plain, over("apps/suite.yaml", "apiVersion: test.gatekeeper.sh/v1alpha1\nkind: Suite\ntests: [{name: a, cases: [{name: b, object: h.yaml}]}]\n")},
+		{"chainsaw's test beside it", plain, over("apps/chainsaw-test.yaml", "apiVersion: chainsaw.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: x}\n")},
+		{"excluded", plain, over(".preadmit/config.yaml", "exclude: [apps]\n")},
+		{"excluded by a glob", plain, over(".preadmit/config.yaml", "exclude:\n- '**/h.yaml'\n")},
+		{"ignored by helm", plain, over(".helmignore", "apps\n*.yaml\n")},
+		{"ignored by flux and kpt", plain, over(".sourceignore", "apps\n", ".krmignore", "apps\n", ".gitattributes", "apps/** export-ignore\n")},
+		{"name of a template", plain, over("apps/h.yaml", strings.Replace(h, "name: hidden", `name: "{{ hidden }}"`, 1))},
+		{"name to fill in", plain, over("apps/h.yaml", strings.Replace(h, "name: hidden", "name: <HIDDEN>", 1))},
+		{"broken like a template", plain, over("apps/h.yaml", h+"{{ x }}: {{ y }}: z\n")},
+		{"suppressed", plain, over(".preadmit/suppressions.yaml", "suppressions:\n- {rule: '**', object: '**', reason: x, expires: 2099-01-01}\n", "apps/h.yaml", h+"x: [\n")},
+		named("template ignored by helm", chart(files("c/.helmignore", "templates/h.yaml\n"))),
+		{"moved out of a chart's templates", plain, moved("c/ci/h.yaml", "c/Chart.yaml", chartFile, "c/templates/x.yaml", fineObject)},
+		{"moved among a chart's helpers", plain, moved("c/templates/_h.yaml", "c/Chart.yaml", chartFile, "c/templates/x.yaml", fineObject)},
+		{"UTF-16LE without a mark", plain, over("apps/h.yaml", wide(h, true, 2))},
+		{"UTF-16BE without a mark", plain, over("apps/h.yaml", wide(h, false, 2))},
+		{"UTF-32LE without a mark", plain, over("apps/h.yaml", wide(h, true, 4))},
+		{"UTF-32BE without a mark", plain, over("apps/h.yaml", wide(h, false, 4))},
+		{"UTF-16LE", plain, over("apps/h.yaml", "\xff\xfe"+wide(h, true, 2))},
+		{"carriage returns", plain, over("apps/h.yaml", strings.ReplaceAll(fineObject+"---\n"+h, "\n", "\r"))},
+		{"behind the end of a document", plain, over("apps/h.yaml", fineObject+"...\n"+h)},
+		{"upper case", plain, moved("apps/H.YAML")},
+		{"in a list", plain, over("apps/h.yaml", "apiVersion: v1\nkind: List\nitems:\n- "+strings.TrimPrefix(indented(h, 2), "  "))},
+		{"in a list of a list", plain, over("apps/h.yaml", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: List\n  items:\n  - "+strings.TrimPrefix(indented(h, 4), "    "))},
+		{"a list left out by kustomize", over("apps/kustomization.yaml", listed),
+			over("apps/kustomization.yaml", listed, "apps/h.yaml", "apiVersion: v1\nkind: List\nitems:\n- "+strings.TrimPrefix(indented(annotated(h, `config.kubernetes.io/local-config: "true"`), 2), "  "))},
+		{"behind a JSON patch", over("apps/kustomization.yaml", listed),
+			over("apps/kustomization.yaml", listed+"patches: [{target: {name: hidden}, path: p.yaml}]\n", "apps/p.yaml", json6902)},
+		{"not reconciled", plain, over("apps/h.yaml", annotated(h, "kustomize.toolkit.fluxcd.io/reconcile: disabled"))},
+		{"encrypted", plain, over("apps/h.yaml", h+"sops: {mac: x, version: 3.9.0}\n")},
+	}
+}
+
+func TestNoTwinIsGreenAndSilent(t *testing.T) {
+	t.Parallel()
+	n := 0
+	for kind, object := range deniedObjects {
+		if testing.Short() && kind != "pod" && kind != "cronjob" {
+			continue
+		}
+		for _, tw := range disguises(object) {
+			n++
+			t.Run(kind+"/"+tw.name, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				repo, err := gittest.Init(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				writeFiles(t, dir, tw.plain)
+				if code, said := checkTree(dir); code != exitDenied {
+					t.Fatalf("in plain sight: exit %d\n%s", code, said)
+				}
+				if _, err := repo.CommitAll("base"); err != nil {
+					t.Fatal(err)
+				}
+				for name := range tw.plain {
+					if err := os.Remove(filepath.Join(dir, name)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				writeFiles(t, dir, tw.head)
+				alone, said := checkTree(dir)
+				if alone == exitOK && !strings.Contains(said, "not deployed") {
+					t.Errorf("alone: exit 0 and silent\n%s", said)
+				}
+				if code, said := checkTree(dir, "--base", "HEAD"); code == exitOK && alone != exitDenied {
+					t.Errorf("with --base: exit 0\n%s", said)
+				}
+			})
+		}
+	}
+	if n < 150 && !testing.Short() {
+		t.Errorf("%d pairs, want 150", n)
+	}
+}
+
+func writeFiles(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		name = filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// checkTree runs check over a directory, and returns what it says.
+func checkTree(dir string, flags ...string) (int, string) {
+	var out bytes.Buffer
+	args := append([]string{"check", "--no-cache", "--pack", "pod-security-baseline", dir}, flags...)
+	code := run(context.Background(), args, strings.NewReader(""), &out, &out)
+	return code, fmt.Sprint(out.String())
+}

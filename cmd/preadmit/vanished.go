@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// vanished are the results about objects that the change deletes although they
+// still stand in the tree.
+func (b *base) vanished(head *input, reqs []policy.Request) []policy.Result {
+	if !slices.ContainsFunc(reqs, func(r policy.Request) bool { return r.Operation == policy.Delete }) {
+		return nil
+	}
+	return policy.Vanished{
+		Base: b.in.documents(), Head: head.documents(), Objects: head.walked.Objects,
+		Added: func(file string) bool {
+			_, err := fs.Stat(b.in.tree, file)
+			return err != nil
+		},
+	}.Results(reqs)
+}
+
+// newlyExcluded are results about globs that the change adds to the
+// configuration: once it is merged, what they match is not judged.
+func (b *base) newlyExcluded(o *checkOptions, head *input) []policy.Result {
+	var results []policy.Result
+	for _, glob := range excludesOf(head.tree) {
+		if slices.Contains(o.selection.Exclude, glob.Value) {
+			continue
+		}
+		selection := render.Selection{Exclude: []string{glob.Value}}
+		first, n := "", 0
+		for _, d := range head.documents() {
+			if d.State == render.DocRendered && selection.Excludes(d.File) {
+				if n++; n == 1 {
+					first = fmt.Sprintf("%s:%d", d.File, d.Line)
+				}
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		results = append(results, policy.Result{
+			Engine: policy.EngineRender, Policy: "documents", Rule: "newly-excluded", Operation: policy.Update,
+			Outcome: policy.Unknown, Action: policy.Deny, Baseline: policy.New,
+			Message: fmt.Sprintf("no longer judged once this change is merged: %d Kubernetes objects that the new glob %q excludes, the first at %s", n, glob.Value, first),
+			Origins: []render.Origin{{Span: render.Span{File: configFile, Line: glob.Line, Column: glob.Column, EndLine: glob.Line, EndColumn: glob.Column}, Role: render.Value}},
+		}.Identified())
+	}
+	return results
+}
+
+// excludesOf returns the globs that a tree's configuration excludes.
+func excludesOf(t *tree) []*yaml.Node {
+	data, err := render.ReadFile(t, configFile)
+	var doc struct {
+		Exclude yaml.Node `yaml:"exclude"`
+	}
+	if err != nil || yaml.Unmarshal(data, &doc) != nil {
+		return nil
+	}
+	if doc.Exclude.Kind == yaml.SequenceNode {
+		return doc.Exclude.Content
+	}
+	if doc.Exclude.Value == "" {
+		return nil
+	}
+	return []*yaml.Node{&doc.Exclude}
+}

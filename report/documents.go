@@ -1,0 +1,74 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A Document is a Kubernetes object in a file of the tree, and what becomes of it.
+type Document struct {
+	File   string               `json:"file"`
+	Line   int                  `json:"line"`
+	Kind   string               `json:"kind"`
+	State  render.DocumentState `json:"state"`
+	Units  []string             `json:"units,omitempty"`  // that give it its state
+	Reason string               `json:"reason,omitempty"` // why it is not deployed
+
+	Usual bool `json:"-"` // as render.TreeDocument has it
+}
+
+// documentWords say in a note why documents are not deployed.
+var documentWords = map[render.DocumentState]string{
+	render.DocDeleted:     "deleted by patches",
+	render.DocLocalConfig: "left out by kustomize as local configuration",
+	render.DocData:        "read as data",
+	render.DocInChart:     "inside charts that do not render them",
+	render.DocFailed:      "of units that could not be rendered",
+	render.DocUnused:      "of components that nothing uses",
+	render.DocExcluded:    "in excluded or hidden directories",
+	render.DocFixture:     "fixtures of test suites",
+	render.DocTemplate:    "templates that something has to fill in",
+}
+
+// CountDocuments counts the report's documents by state, and notes those that
+// are not deployed.
+func (r *Report) CountDocuments() {
+	if len(r.Documents) == 0 {
+		return
+	}
+	counts := make(map[render.DocumentState]int, len(render.DocumentStates))
+	first := make(map[render.DocumentState]string)
+	for _, s := range render.DocumentStates {
+		counts[s] = 0
+	}
+	for _, d := range r.Documents {
+		if counts[d.State]++; !d.Usual && first[d.State] == "" {
+			first[d.State] = fmt.Sprintf(" (%s:%d)", d.File, d.Line)
+		}
+	}
+	r.Summary.Documents = counts
+	total := len(r.Documents)
+	if counts[render.DocRendered] == total {
+		return
+	}
+	var parts []string
+	for _, s := range render.DocumentStates {
+		if n := counts[s]; n > 0 && s != render.DocRendered {
+			parts = append(parts, fmt.Sprintf("%d %s%s", n, documentWords[s], first[s]))
+		}
+	}
+	note := fmt.Sprintf("%d of %s in the files are not deployed: %s", total-counts[render.DocRendered], plural(total, "Kubernetes object"), strings.Join(parts, ", "))
+	r.Notes = append(slices.Clone(r.Notes), note)
+}
+
+// documents lists the documents that are not deployed.
+func (p *printer) documents(r *Report) {
+	for _, d := range r.Documents {
+		if d.State != render.DocRendered {
+			p.line(p.paint(blue, "not deployed: "), visible(d.File, maxMessage), fmt.Sprintf(":%d: ", d.Line), name(d.Kind), ": ", prose(d.Reason))
+		}
+	}
+}
