@@ -302,6 +302,9 @@ func (j *judgement) propose(ctx context.Context, s benchOptions, b *base, in *in
 	if err != nil {
 		return err
 	}
+	if j.bench.implied && !bench.implied {
+		j.notes = append(j.notes, "the change brings in the first policy: preadmit's default, the pack "+defaultPack+", judges no more once it is merged; to keep it: --pack "+defaultPack)
+	}
 	results, err := bench.chain.Review(ctx, reqs)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ type bench struct {
 	user    policy.UserInfo // who makes the requests
 	results []policy.Result // what did not compile
 	notes   []string
+	implied bool          // the default pack judges, for want of policies
 	said    []policy.Rule // by the engines of an earlier run, in place of a chain
 
 	together *rego.Engine   // with --combine
@@ -73,6 +75,7 @@ func compileBench(in, judge *input, o benchOptions) (*bench, error) {
 	for _, p := range policies {
 		b.broken(cmp.Or(misspelt(p), misspeltGatekeeper(p)))
 	}
+	b.broken(errors.Join(unbound(policies, given, context)...))
 	authorizer, err := newAuthorizer(in, o.engineSettings, cluster)
 	if err != nil {
 		return nil, err
@@ -113,7 +116,8 @@ func (b *bench) packs(s *engineSettings, policies []*render.Object) []string {
 	if len(s.Packs) > 0 || s.PoliciesGiven || slices.ContainsFunc(policies, isPolicy) {
 		return withoutRepeats(s.Packs)
 	}
-	b.notes = append(b.notes, "no --policy, no --pack and no policies in the tree: the pack "+defaultPack+" judged")
+	b.implied = true
+	b.notes = append(b.notes, "no --policy, no --pack and no policies in the tree: the pack "+defaultPack+" warns, as preadmit's default; nothing in this repository enforces it. To deny by it, and to keep it when policies are added: --pack "+defaultPack)
 	return []string{defaultPack}
 }
 

@@ -85,7 +85,7 @@ func chaosTree(t *testing.T) string {
 // chaosRun is a run, with its JSON report; disturb is called with its process.
 func chaosRun(t *testing.T, dir string, disturb func(pid int)) (data []byte, stderr string) {
 	t.Helper()
-	cmd := exec.Command("preadmit", "check", "--no-cache", "-o", "json")
+	cmd := exec.Command("preadmit", "check", "--no-cache", "--pack", "pod-security-baseline", "-o", "json")
 	cmd.Dir = dir
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

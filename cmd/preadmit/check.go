@@ -39,7 +39,7 @@ admission policy over the objects, and report each violation at its line.
 
 A PATH is a directory, a manifest, a chart directory or .tgz, a kustomization
 directory, or - for YAML on standard input. Without --policy, --pack and
-policies among the rendered objects, the pack pod-security-baseline judges.`,
+policies among the rendered objects, the pack pod-security-baseline warns.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := configure(cmd.Flags(), args); err != nil {
 				return err

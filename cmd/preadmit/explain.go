@@ -240,7 +240,7 @@ func brokenPolicy(in *input, b *bench, name string) string {
 			}
 			whole := extent(o)
 			for _, r := range b.results {
-				if at := r.PolicyOrigin; at.File == whole.File && at.Line >= whole.Line && at.Line <= whole.EndLine {
+				if at := r.PolicyOrigin; r.Undecided() && at.File == whole.File && at.Line >= whole.Line && at.Line <= whole.EndLine {
 					at.File = in.tree.display(at.File)
 					lines = append(lines, at.String()+": "+r.Message)
 				}

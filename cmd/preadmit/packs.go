@@ -55,7 +55,7 @@ func checkPacks(names []string) error {
 	return nil
 }
 
-// newPack makes the engine of a pack.
+// newPack makes the engine of a pack. It warns where nobody asked for it.
 func newPack(name string, s *engineSettings, kinds policy.Kinds, cluster *policy.Cluster) (policy.Validator, error) {
 	all := embedded()
 	i := slices.IndexFunc(all, func(p pack) bool { return p.name == name })
@@ -63,7 +63,9 @@ func newPack(name string, s *engineSettings, kinds policy.Kinds, cluster *policy
 		return nil, checkPacks([]string{name})
 	}
 	if level := all[i].level; level != "" {
-		return podsecurity.New(podsecurity.Options{Level: level, KubeVersion: s.KubeVersion, Cluster: cluster})
+		return podsecurity.New(podsecurity.Options{
+			Level: level, KubeVersion: s.KubeVersion, Cluster: cluster, Implied: !slices.Contains(s.Packs, name),
+		})
 	}
 	policies, err := packs.Objects(name, s.KubeVersion)
 	if err != nil {
@@ -114,7 +116,7 @@ func packRules(name string) ([]policy.Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	engine, err := newPack(name, &engineSettings{}, kinds, policy.NewCluster())
+	engine, err := newPack(name, &engineSettings{Packs: []string{name}}, kinds, policy.NewCluster())
 	if err != nil {
 		return nil, err
 	}

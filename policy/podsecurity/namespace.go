@@ -121,12 +121,23 @@ func (e *Engine) plan(ns namespace) []duty {
 		kept := api.LevelVersion{Level: pack.Level, Version: enforce.Version}
 		p.add(duty{level: kept, action: policy.Deny, label: api.EnforceLevelLabel}, e.levels.controls(kept))
 	}
-	p.add(duty{level: enforce, action: policy.Deny, label: api.EnforceLevelLabel}, e.levels.controls(enforce))
+	p.add(duty{level: enforce, action: e.action(ns), label: api.EnforceLevelLabel}, e.levels.controls(enforce))
 	p.add(duty{level: ns.policy.Warn, action: policy.Warn, label: api.WarnLevelLabel}, e.levels.controls(ns.policy.Warn))
 	p.add(duty{level: ns.policy.Audit, action: policy.Audit, label: api.AuditLevelLabel}, e.levels.controls(ns.policy.Audit))
-	p.add(duty{level: pack, action: policy.Deny, label: api.EnforceLevelLabel, exempt: ns.exemption()}, e.levels.controls(pack))
+	p.add(duty{level: pack, action: e.action(ns), label: api.EnforceLevelLabel, exempt: ns.exemption()}, e.levels.controls(pack))
 	return p.duties
 }
+
+// action is what follows in a namespace from a failure of the level in force.
+func (e *Engine) action(ns namespace) policy.Action {
+	if _, asked := ns.labels[api.EnforceLevelLabel]; e.implied && !asked {
+		return policy.Warn
+	}
+	return policy.Deny
+}
+
+// impliedNote tells of a failure that no cluster would utter.
+const impliedNote = "preadmit's default: nothing in this repository enforces it"
 
 // A planner gathers duties. The first that asks for a control counts, other
 // revisions of it are checked as well.

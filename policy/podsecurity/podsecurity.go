@@ -31,6 +31,11 @@ type Options struct {
 	Level       string          // of the pack: "baseline" or "restricted"
 	KubeVersion string          // of the API server, "1.31"; "" is the newest that the library knows
 	Cluster     *policy.Cluster // where Namespaces are looked up; may be nil
+
+	// Implied says that nobody asked for the pack, so nothing on the cluster
+	// enforces it: what it alone asks for is a warning. The labels of
+	// Namespaces deny as ever.
+	Implied bool
 }
 
 // An Engine judges pods by one level and by the labels of their Namespaces.
@@ -39,6 +44,7 @@ type Engine struct {
 	cluster  *policy.Cluster
 	defaults api.Policy
 	levels   levels
+	implied  bool
 }
 
 // New returns the engine of a pack. The error says which option is wrong.
@@ -60,6 +66,7 @@ func New(opts Options) (*Engine, error) {
 		cluster:  opts.Cluster,
 		defaults: api.Policy{Enforce: api.LevelVersion{Level: level, Version: api.LatestVersion()}, Warn: free, Audit: free},
 		levels:   newLevels(psa.DefaultChecks(), newest),
+		implied:  opts.Implied,
 	}, nil
 }
 
@@ -111,6 +118,9 @@ func (e *Engine) evaluate(req *policy.Request, ns namespace, p *pod) []policy.Re
 			if d.id == "hostPorts" {
 				r.Fields = defaultedPorts(r.Fields, req.Object, p)
 			}
+			if e.implied && d.action == policy.Warn && d.level.Level == e.defaults.Enforce.Level {
+				r.Assumed = append(r.Assumed, impliedNote)
+			}
 		}
 		results = append(results, r)
 	}
@@ -151,7 +161,7 @@ func (e *Engine) unchanged(ns namespace) []policy.Result {
 func (e *Engine) undecided(path string, err error) policy.Result {
 	return policy.Result{
 		Engine: policy.EnginePodSecurity, Policy: string(e.defaults.Enforce.Level), Rule: "podSpec",
-		Outcome: policy.Error, Action: policy.Deny, Severity: policy.High,
+		Outcome: policy.Error, Action: e.action(namespace{}), Severity: policy.High,
 		Message: limit("the pod can't be read: " + err.Error()),
 		Fields:  []string{path},
 	}
