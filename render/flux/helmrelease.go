@@ -246,7 +246,7 @@ func (t *task) repositoryChart(spec chartSpec, ref reference, pointer string) (a
 	}
 	from := cmp.Or(repository.URL, ref.String())
 	e := t.missing(pointer, "missing-chart", "chart %s %s of %s is not in the tree", spec.Chart, cmp.Or(spec.Version, "*"), from)
-	e.Hint = "`preadmit fetch` gets it, or put the chart into the tree and declare the folder of the repository under `sources` in .preadmit/config.yaml"
+	e.Hint = "put the chart into a folder and declare that folder for the repository under `sources` in .preadmit/config.yaml"
 	return artifact{}, "", e
 }
 
