@@ -77,7 +77,7 @@ func (f *fakeWorld) Params(namespace, name string) ([]map[string]any, bool) {
 }
 
 func (f *fakeWorld) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
-	charts := helm.New()
+	charts := helm.New(helm.Options{})
 	if src.Kind == "helm" {
 		return charts.Render(ctx, src)
 	}

@@ -25,7 +25,7 @@ type world struct {
 }
 
 var (
-	charts         = helm.New()
+	charts         = helm.New(helm.Options{})
 	kustomizations = kustomize.New(kustomize.Options{Helm: charts})
 )
 
