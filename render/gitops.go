@@ -140,6 +140,12 @@ func (w *World) Params(namespace, name string) ([]map[string]any, bool) {
 
 // Render renders one source by the renderer of its kind.
 func (w *World) Render(ctx context.Context, src Source) ([]*Object, error) {
-	src.Inputs = w.inputs
-	return w.answers.Render(ctx, src)
+	src.Inputs = new(Inputs)
+	objects, err := w.answers.Render(ctx, src)
+	for _, in := range src.Inputs.All() {
+		if file, ok := fileOf(src.FS, in.File); ok {
+			w.inputs.Note(file, in.Index, in.State)
+		}
+	}
+	return objects, err
 }

@@ -226,6 +226,23 @@ func (o *Overlay) origins(at Origin) []Origin {
 	return found
 }
 
+// fileOf returns the file of the tree that a name of fsys stands for; ok is
+// false for files that an Overlay writes.
+func fileOf(fsys fs.FS, name string) (file string, ok bool) {
+	o, ok := fsys.(*Overlay)
+	if !ok {
+		return name, true
+	}
+	f := o.files[name]
+	switch {
+	case f == nil:
+		return fileOf(o.base, name)
+	case f.fsys == nil:
+		return "", false
+	}
+	return fileOf(f.fsys, f.target)
+}
+
 // Open implements fs.FS.
 func (o *Overlay) Open(name string) (fs.File, error) {
 	if f := o.files[name]; f != nil {

@@ -77,4 +77,20 @@ func (lineOf) At(pointer string) []Origin { return []Origin{{Span: Span{File: po
 
 func (lineOf) Line(pointer string, n int) []Origin {
 	return []Origin{{Span: Span{File: pointer, Line: n}}}
+
+}
+
+// A file of an Overlay over another stands for a file of the tree, unless one
+// of them writes it.
+func TestFileOf(t *testing.T) {
+	t.Parallel()
+	o := NewOverlay(fstest.MapFS{}, nil)
+	o.Link("app/b.yaml", "lib/b.yaml")
+	o.WriteText("app/kustomization.yaml", nil, nil)
+	above := NewOverlay(o, nil)
+	for name, want := range map[string]string{"app/b.yaml": "lib/b.yaml", "app/deploy.yaml": "app/deploy.yaml", "app/kustomization.yaml": ""} {
+		if got, ok := fileOf(above, name); got != want || ok != (want != "") {
+			t.Errorf("%s stands for %q, %v", name, got, ok)
+		}
+	}
 }
