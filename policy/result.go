@@ -128,5 +128,9 @@ type RuleCost struct {
 	PolicyLimit     int64 `json:"policyLimit"`
 }
 
+// FunctionsFailed begins the message of a pass that rests on functions which
+// failed, where the engine takes a failure for no violation.
+const FunctionsFailed = "built-in functions failed"
+
 // Undecided says whether the result keeps the report from being complete.
 func (r *Result) Undecided() bool { return r.Outcome == Error || r.Outcome == Unknown }

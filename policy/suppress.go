@@ -38,6 +38,9 @@ func ParseSuppressions(file string, data []byte) ([]Suppression, error) {
 	if len(doc.Content) == 0 {
 		return nil, nil
 	}
+	if err := render.OneDocument(file, data); err != nil {
+		return nil, err
+	}
 	p := suppressionParser{file: file}
 	p.document(doc.Content[0])
 	return p.found, errors.Join(p.errs...)
@@ -122,8 +125,13 @@ func (s *Suppression) expired(today time.Time) bool {
 	return err != nil || !today.UTC().Before(last.AddDate(0, 0, 1))
 }
 
-// Covers says whether the suppression is about a result, expired or not.
+// Covers says whether the suppression is about a result, expired or not. What
+// could not be rendered or compiled hides other results, so only a rule that is
+// named in full, without a wildcard, accepts it.
 func (s *Suppression) Covers(r *Result) bool {
+	if r.Undecided() && (r.Engine == EngineRender || r.Engine == EngineCompile) && strings.Contains(s.Rule, "*") {
+		return false
+	}
 	if !render.Glob(s.Rule, r.Policy) && !render.Glob(s.Rule, r.Policy+"/"+r.Rule) {
 		return false
 	}

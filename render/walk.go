@@ -246,17 +246,25 @@ func (w *walk) link(name string) {
 	target, err := resolve(w.fsys, name)
 	manifest := hasManifestName(name)
 	switch {
-	case err != nil && manifest:
+	case err != nil && (manifest || err.Rule == "escapes-tree" && path.Ext(name) == ""): // which may be a directory
 		w.errs = append(w.errs, err)
 	case err != nil:
 		w.skip(name, err.Err.Error())
 	default:
-		if info, err := fs.Stat(w.fsys, target); err == nil && (info.IsDir() || manifest) {
+		info, err := fs.Stat(w.fsys, target)
+		if err == nil && (info.IsDir() || manifest) && inGit(target) {
+			w.fail(name, "link-into-git", errors.New("symbolic link leads into .git, whose files are not looked at"))
+			return
+		}
+		if err == nil && (info.IsDir() || manifest) {
 			w.links = append(w.links, target)
 			w.skip(name, "symbolic link, see "+target)
 		}
 	}
 }
+
+// inGit reports whether a path lies in Git's own directory.
+func inGit(name string) bool { return slices.Contains(strings.Split(name, "/"), ".git") }
 
 // Resolve gives the path without symbolic links that a path stands for, as
 // [Discover] follows them. The error is an *[Error] at the path, with the rule

@@ -21,6 +21,26 @@ type Document struct {
 	Index     int  // in the file, from 0; empty and broken documents count
 }
 
+// OneDocument returns an *[Error] at the second document of a file that is to
+// have one: parsers that read one drop the others without a word.
+func OneDocument(file string, data []byte) error {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc yaml.Node
+	for i := 0; ; i++ {
+		doc = yaml.Node{}
+		err := dec.Decode(&doc)
+		switch {
+		case err == io.EOF || err != nil && i == 0:
+			return nil // the caller's parser says what is wrong with the first
+		case i > 0:
+			return &Error{
+				Span: Span{File: file, Line: max(doc.Line, 1)}, Rule: "second-document",
+				Err: errors.New("a second document begins here, which would not be read"), Hint: "write all into one document",
+			}
+		}
+	}
+}
+
 // Documents decodes a file, cut into documents as kubectl and Helm do, and
 // keeps the place of every field. Empty documents are left out. On error,
 // which joins *[Error] values, it returns the documents that could be decoded;

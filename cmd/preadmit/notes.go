@@ -78,3 +78,19 @@ func few(names []string) string {
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
+
+// brokenPasses say which objects pass only because a function of a template
+// failed, which Gatekeeper takes for no violation.
+func brokenPasses(results []policy.Result) []string {
+	var objects []string
+	for i := range results {
+		r := &results[i]
+		if r.Engine == policy.EngineGatekeeper && r.Outcome == policy.Pass && strings.HasPrefix(r.Message, policy.FunctionsFailed) {
+			objects = append(objects, fmt.Sprintf("%s by %s", objectPattern(r.Object), r.Policy))
+		}
+	}
+	if len(objects) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d passed only because a function of the template failed, which Gatekeeper takes for no violation: %s", len(objects), few(unique(objects)))}
+}

@@ -93,6 +93,9 @@ func readConfig(t *tree, file string) (*yaml.Node, error) {
 	if len(doc.Content) == 0 {
 		return nil, nil
 	}
+	if err := render.OneDocument(t.display(file), data); err != nil {
+		return nil, err
+	}
 	if config := doc.Content[0]; config.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("%s:%d: want a mapping of flags to values", t.display(file), config.Line)
 	}

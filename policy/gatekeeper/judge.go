@@ -211,7 +211,7 @@ func (r *review) passed(c *constraint, swallowed []*rego.Error, ignored int) Res
 		notes = append(notes, r.errorText(c, e)+c.place(e))
 	}
 	if len(notes) > 0 {
-		x.Message = "built-in functions failed, and what asked them counts as not violated: " + strings.Join(notes, "; ")
+		x.Message = policy.FunctionsFailed + ", and what asked them counts as not violated: " + strings.Join(notes, "; ")
 	}
 	if ignored > 0 {
 		x.Message = strings.TrimPrefix(x.Message+fmt.Sprintf("; Gatekeeper ignores %d of the template's violations, which have no msg", ignored), "; ")
