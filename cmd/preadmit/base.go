@@ -140,6 +140,10 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 	if err != nil {
 		return err
 	}
+	exempted, err := b.exempted(ctx, s, in, slices.Concat(same, changed), slices.Concat(kept, now))
+	if err != nil {
+		return err
+	}
 	before := j.bench.among(objects(b.in.head))
 	was, err := before.chain.Review(ctx, reapplying(changed, written))
 	if err != nil {
@@ -159,7 +163,7 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 		Incomparable: halves(b.in, in),
 	}
 	again := changedInputs(b.in, in)
-	j.results = c.Compare(slices.Concat(in.found, j.bench.results, notFollowed(objects(in.head), o.gitops != gitopsOff), kept, now, rest))
+	j.results = c.Compare(slices.Concat(in.found, j.bench.results, notFollowed(objects(in.head), o.gitops != gitopsOff), kept, now, exempted, rest))
 	for i := range j.results {
 		r := &j.results[i]
 		if r.Engine == policy.EngineRender && r.Baseline == policy.Unchanged && r.Undecided() && again[r.Object.Unit] {
@@ -182,12 +186,24 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 // as it is there, so that a change of a parameter or a Role decides nothing
 // about the change, and what the head brings in is there too. Namespaces are
 // the head's: their labels are what the change makes them.
+//
+// Where base.exempts is set, what exempts counts as the base has it too.
 func trustedCluster(head, base *input) *policy.Cluster {
+	if base.exempts != nil {
+		was := slices.Concat(objects(base.head), objects(base.judges), objects(base.context))
+		now := slices.Concat(objects(head.head), objects(head.judges), objects(head.context), objects(head.anywhere))
+		return clusterOf(was, asInBase(now, was, base.exempts))
+	}
 	isNamespace := func(o *render.Object) bool {
 		return o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}
 	}
 	first := slices.DeleteFunc(slices.Concat(objects(base.head), objects(base.judges), objects(base.context)), isNamespace)
-	all := slices.Concat(first, objects(head.head), objects(head.judges), objects(head.context), objects(head.anywhere), objects(base.head))
+	return clusterOf(first, objects(head.head), objects(head.judges), objects(head.context), objects(head.anywhere), objects(base.head))
+}
+
+// clusterOf is a cluster of the first of each object in lists.
+func clusterOf(lists ...[]*render.Object) *policy.Cluster {
+	all := slices.Concat(lists...)
 	seen := make(map[render.Key]bool, len(all))
 	return policy.NewCluster(slices.DeleteFunc(all, func(o *render.Object) bool {
 		k := unversioned(o)

@@ -51,8 +51,9 @@ type input struct {
 	anywhere []*render.Unit  // of which nobody knows on which cluster they are, where this is one
 	notes    []string
 
-	walked    render.Discovery      // of the paths of the command line
-	accounted []render.TreeDocument // see documents
+	exempts   func(*render.Object) bool // what counts as the base has it, see trustedCluster
+	walked    render.Discovery          // of the paths of the command line
+	accounted []render.TreeDocument     // see documents
 }
 
 // load renders what the command line names.
