@@ -32,13 +32,25 @@ const (
 	DocTemplate    DocumentState = "template"     // it has placeholders that something is to fill in
 )
 
+// LookupReason is the Reason of a document of a chart that may be deployed,
+// depending on what lookup finds on the cluster.
+const LookupReason = "a template that writes nothing, as lookup finds nothing offline"
+
 // DocumentStates lists them all.
 var DocumentStates = []DocumentState{
 	DocRendered, DocDeleted, DocLocalConfig, DocData, DocInChart, DocFailed, DocUnused, DocExcluded, DocFixture, DocTemplate,
 }
 
-// docPatch is the state of an Input that is a patch, which makes its document data.
-const docPatch DocumentState = "patch"
+// The states of an Input that say more than those of a document.
+const (
+	docPatch DocumentState = "patch" // data
+
+	// DocGated is a template that wrote nothing and that asks what only a
+	// cluster knows, such as whether a release is upgraded: it is in-chart.
+	DocGated DocumentState = "gated"
+	// DocLookup is one that asked lookup.
+	DocLookup DocumentState = "lookup"
+)
 
 // An Input is what a unit makes of a document of the tree.
 type Input struct {
@@ -292,16 +304,26 @@ func (a *accounting) read(doc *TreeDocument) bool {
 			continue
 		}
 		usual := in.State == docPatch || in.State == DocInChart
-		if in.State == docPatch {
-			in.State = DocData
+		reason := ""
+		switch in.State {
+		case docPatch:
+			in.State, reason = DocData, "a patch"
+		case DocGated:
+			in.State, reason = DocInChart, "a template that writes nothing on a first install without further APIs"
+		case DocLookup:
+			in.State, reason = DocInChart, LookupReason
 		}
 		switch order := cmp.Compare(slices.Index(DocumentStates, in.State), slices.Index(DocumentStates, doc.State)); {
 		case !found || order < 0:
-			doc.State, doc.Units, doc.Usual = in.State, []string{in.unit}, usual
+			doc.State, doc.Units, doc.Usual, doc.Reason = in.State, []string{in.unit}, usual, reason
 		case order == 0 && !slices.Contains(doc.Units, in.unit):
 			doc.Units = append(doc.Units, in.unit)
 		}
 		found = true
+	}
+	slices.Sort(doc.Units)
+	if doc.Reason != "" {
+		return found
 	}
 	switch doc.State {
 	case DocDeleted:
@@ -310,13 +332,9 @@ func (a *accounting) read(doc *TreeDocument) bool {
 		doc.Reason = "annotated with config.kubernetes.io/local-config, which kustomize leaves out"
 	case DocData:
 		doc.Reason = "read as data, not as a resource"
-		if doc.Usual {
-			doc.Reason = "a patch"
-		}
 	case DocInChart:
-		doc.Reason = "its template writes nothing"
+		doc.Reason = "a template that writes nothing"
 	}
-	slices.Sort(doc.Units)
 	return found
 }
 

@@ -120,14 +120,14 @@ manifest  apps/data.txt
 manifest  lib/b.yaml
 manifest  lib/deep.yaml
 skipped   apps/chart: symbolic link, see charts/web/templates
-skipped   apps/ext: symbolic link leads out of the tree
-skipped   apps/git.yaml: symbolic link, see .git/config.yaml
 skipped   apps/inside.yaml: symbolic link, see lib/deep.yaml
 skipped   apps/loop: symbolic link, see apps
 skipped   apps/named.yaml: symbolic link, see apps/data.txt
 skipped   apps/other: symbolic link, see lib
 skipped   apps/twin.yaml: symbolic link, see apps/a.yaml
 error     apps/abs.yaml: symbolic link leads out of the tree [escapes-tree]
+error     apps/ext: symbolic link leads out of the tree [escapes-tree]
+error     apps/git.yaml: symbolic link leads into .git, whose files are not looked at [link-into-git]
 error     apps/gone.yaml: symbolic link leads nowhere [dangling-link]
 error     apps/self.yaml: symbolic link can't be followed [dangling-link]
 error     apps/up.yaml: symbolic link leads out of the tree [escapes-tree]

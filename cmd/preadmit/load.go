@@ -116,7 +116,9 @@ func loadFrom(ctx context.Context, o *checkOptions, t *tree, args []string, stdi
 		return nil, err
 	}
 	in.context = append(in.context, clusters...)
-	return in, l.deployed(ctx, o, args)
+	err = l.deployed(ctx, o, args)
+	in.found = append(in.found, in.lookups()...)
+	return in, err
 }
 
 type loader struct {

@@ -143,7 +143,15 @@ func disguises(h string) []twin {
 		return twin{"", base, all}
 	}
 	json6902 := "- op: add\n  path: /metadata/labels\n  value: {a: b}\n"
+	gated := func(condition string) string { return "{{ if " + condition + " }}\n" + h + "{{ end }}\n" }
 	return []twin{
+		named("template on upgrade", chart(files("c/templates/h.yaml", gated(".Release.IsUpgrade")))),
+		named("template not on install", chart(files("c/templates/h.yaml", gated("not .Release.IsInstall")))),
+		named("template with lookup", chart(files("c/templates/h.yaml", gated(`lookup "v1" "Namespace" "" "default"`)))),
+		named("template with an API", chart(files("c/templates/h.yaml", gated(`.Capabilities.APIVersions.Has "e.com/v9"`)))),
+		named("template, upgrade by get", chart(files("c/templates/h.yaml", gated(`get .Release "IsUpgrade"`)))),
+		named("template with a revision", chart(files("c/templates/h.yaml", gated("gt (int .Release.Revision) 1")))),
+		{"moved behind lookup", plain, moved("c/templates/x.yaml", "c/Chart.yaml", chartFile, "c/templates/h.yaml", gated(`lookup "v1" "Namespace" "" "default"`))},
 		{"chart above", plain, over("apps/Chart.yaml", chartFile)},
 		{"chart above all", plain, over("Chart.yaml", chartFile)},
 		{"chart above, with templates", plain, over("apps/Chart.yaml", chartFile, "apps/templates/x.yaml", fineObject)},

@@ -95,7 +95,7 @@ func required(message string, v any) (any, error) {
 }
 
 func (r *run) lookup(_, _, _, _ string) map[string]any {
-	r.ask("template uses lookup, which finds nothing offline")
+	r.ask(assumedLookup)
 	return map[string]any{}
 }
 

@@ -40,7 +40,7 @@ func (rel *release) objects(outputs []*output) ([]*render.Object, error) {
 		}
 		manifests, err := out.manifests()
 		errs = append(errs, err)
-		rel.note(out.file.at, len(manifests) > 0)
+		rel.note(out.file.at, out.state(len(manifests) > 0))
 		for _, m := range manifests {
 			switch {
 			case m.dropped:
@@ -99,21 +99,33 @@ func (rel *release) crds() ([]*render.Object, error) {
 		}
 		objects = append(objects, found...)
 		errs = append(errs, err)
-		rel.note(at, true)
+		rel.note(at, render.DocRendered)
 	}
 	return objects, errors.Join(errs...)
 }
 
 // note says what becomes of the documents of a file of the chart, unless it is
 // in an archive.
-func (rel *release) note(at place, rendered bool) {
-	switch {
-	case at.entry != "":
-	case rendered:
-		rel.src.Inputs.Note(at.file, -1, render.DocRendered)
-	default:
-		rel.src.Inputs.Note(at.file, -1, render.DocInChart)
+func (rel *release) note(at place, state render.DocumentState) {
+	if at.entry == "" {
+		rel.src.Inputs.Note(at.file, -1, state)
 	}
+}
+
+// gate is what templates ask that has another answer on a cluster.
+var gate = regexp.MustCompile(`lookup|IsUpgrade|IsInstall|Revision|APIVersions|\bRelease\b[^.\w]`)
+
+// state is what becomes of the documents of the template's file.
+func (o *output) state(rendered bool) render.DocumentState {
+	switch {
+	case rendered:
+		return render.DocRendered
+	case slices.Contains(o.assumed, assumedLookup):
+		return render.DocLookup
+	case gate.MatchString(o.file.text):
+		return render.DocGated
+	}
+	return render.DocInChart
 }
 
 // inArchive puts errors about an entry at the archive.
