@@ -19,6 +19,25 @@ import (
 // suppressionsFile holds a repository's suppressions.
 const suppressionsFile = ".preadmit/suppressions.yaml"
 
+// schemaURL is where editors find the JSON Schema of a kind of file.
+func schemaURL(name string) string {
+	return "https://raw.githubusercontent.com/preadmit/preadmit/main/.github/schema/" + name + ".json"
+}
+
+// schemaLine is the comment that names a YAML file's schema for editors.
+func schemaLine(name string) string {
+	return "# yaml-language-server: $schema=" + schemaURL(name) + "\n"
+}
+
+// firstSuppressions writes suppressions to a file that has none, below its
+// comments, if it has any. A new file begins with the name of its schema.
+func firstSuppressions(data []byte, all []policy.Suppression) []byte {
+	if len(data) == 0 {
+		data = []byte(schemaLine("suppressions"))
+	}
+	return slices.Concat(data, []byte(newlineAfter(data)), policy.WriteSuppressions(all))
+}
+
 // accepting are the flags about results that people accept.
 type accepting struct {
 	suppressions string
@@ -150,7 +169,7 @@ func addSuppressions(data []byte, more []policy.Suppression) ([]byte, error) {
 	entries := added.Content[0].Content[1]
 	list := listOf(&doc)
 	if list == nil {
-		return policy.WriteSuppressions(more), nil
+		return firstSuppressions(data, more), nil
 	}
 	list.Content = append(list.Content, entries.Content...)
 	list.Style &^= yaml.FlowStyle

@@ -28,7 +28,7 @@ func TestDecidedLayout(t *testing.T) {
 		before, want string
 		d            tui.Decisions
 	}{
-		"no file":       {"", "suppressions:\n- " + entry, add},
+		"no file":       {"", schemaLine("suppressions") + "suppressions:\n- " + entry, add},
 		"comments only": {"# reviewed weekly", "# reviewed weekly\nsuppressions:\n- " + entry, add},
 		"comments": {
 			"# reviewed weekly\nsuppressions:\n# web\n- {rule: a, object: b, reason: c, expires: 2027-01-01} # old\n\n# the end\n",

@@ -165,7 +165,7 @@ func editText(data []byte, old []policy.Suppression, gone []bool, add []policy.S
 		if contentEnd(strings.Split("\n"+string(data), "\n"), 0, strings.Count(string(data), "\n")+2) > 1 {
 			return nil
 		}
-		return slices.Concat(data, []byte(newlineAfter(data)), policy.WriteSuppressions(add)) // below what are comments, if that
+		return firstSuppressions(data, add)
 	}
 	newline := "\n"
 	if bytes.Contains(data, []byte("\r\n")) {

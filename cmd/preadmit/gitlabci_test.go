@@ -1,0 +1,66 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// TestGitLabCI runs the script of the GitLab CI template as a runner would, on
+// checkouts of a repository.
+func TestGitLabCI(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../../.github/gitlab-ci.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Job struct {
+			Script    []string
+			Artifacts struct {
+				Paths   []string
+				Reports map[string]string
+			}
+		} `yaml:"preadmit"`
+	}
+	if err := yaml.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	s := newShop(t)
+	for _, test := range []struct {
+		name string
+		env  []string
+		code int
+		says string
+	}{
+		{"merge request", []string{"CI_MERGE_REQUEST_IID=7", "CI_MERGE_REQUEST_DIFF_BASE_SHA=" + s.first, "CI_MERGE_REQUEST_TARGET_BRANCH_SHA=" + s.main}, 1, "result: 1 denied; 2 passed, 1 unchanged"},
+		{"merge request, not merged", []string{"CI_MERGE_REQUEST_IID=7", "CI_MERGE_REQUEST_DIFF_BASE_SHA=" + s.main}, 1, "result: 1 denied; 2 passed, 1 unchanged"},
+		{"merge request without a base", []string{"CI_MERGE_REQUEST_IID=7"}, 3, "no commit to compare with"},
+		{"merge request, base not here", []string{"CI_MERGE_REQUEST_IID=7", "CI_MERGE_REQUEST_DIFF_BASE_SHA=" + strings.Repeat("de", 20)}, 2, "--base"},
+		{"push", []string{"CI_COMMIT_BEFORE_SHA=" + s.main}, 1, "result: 1 denied; 2 passed, 1 unchanged"},
+		{"first push", []string{"CI_COMMIT_BEFORE_SHA=" + zeros}, 1, "result: 2 denied"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newActionCase(t, s).checkout(newestMerge)
+			cmd := exec.Command("sh", "-e", "-c", strings.Join(file.Job.Script, "\n"))
+			cmd.Dir = c.at
+			cmd.Env = append(test.env, "PATH="+filepath.Dir(c.job.Inputs["binary-path"])+string(os.PathListSeparator)+os.Getenv("PATH"), "PREADMIT_ARGS=apps --policy policies")
+			out, _ := cmd.CombinedOutput()
+			if code := cmd.ProcessState.ExitCode(); code != test.code || !strings.Contains(string(out), test.says) {
+				t.Errorf("exit code %d, want %d and %q\n%s", code, test.code, test.says, out)
+			}
+			if test.code != 1 {
+				return
+			}
+			for _, kept := range append(file.Job.Artifacts.Paths, file.Job.Artifacts.Reports["codequality"], file.Job.Artifacts.Reports["junit"]) {
+				if info, err := os.Stat(filepath.Join(c.at, kept)); err != nil || info.Size() == 0 {
+					t.Errorf("%s: %v", kept, err)
+				}
+			}
+		})
+	}
+}
