@@ -33,8 +33,8 @@ func account(r *report.Report, in *input) {
 	r.CountDocuments()
 }
 
-// lookups are results about templates that write nothing because lookup finds
-// nothing offline: what they would write on a cluster is not known.
+// lookups returns an Unknown result for each template that writes nothing because
+// lookup finds nothing offline. On a cluster the template may write objects.
 func (in *input) lookups() []policy.Result {
 	asks := func(i render.Input) bool { return i.State == render.DocLookup }
 	if !slices.ContainsFunc(in.head, func(u *render.Unit) bool { return slices.ContainsFunc(u.Inputs, asks) }) {

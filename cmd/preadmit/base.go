@@ -187,7 +187,8 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 // about the change, and what the head brings in is there too. Namespaces are
 // the head's: their labels are what the change makes them.
 //
-// Where base.exempts is set, what exempts counts as the base has it too.
+// Where base.exempts is set, the objects that it selects, Namespaces among them,
+// are taken from the base.
 func trustedCluster(head, base *input) *policy.Cluster {
 	if base.exempts != nil {
 		was := slices.Concat(objects(base.head), objects(base.judges), objects(base.context))

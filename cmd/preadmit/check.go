@@ -172,7 +172,7 @@ func (j *judgement) all(ctx context.Context, o *checkOptions, in *input, s bench
 	reqs := s.by(policy.Requests(nil, objects(in.head)))
 	results, err := o.progress.review(ctx, o, in, j, reqs)
 	if err != nil {
-		j.results = results // of what was evaluated
+		j.results = results // those of the objects evaluated so far
 		return err
 	}
 	rest, err := j.bench.rest(ctx)

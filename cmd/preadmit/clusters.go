@@ -88,7 +88,7 @@ func clusterNames(inputs ...*input) []string {
 	return slices.Compact(names)
 }
 
-// on is the input without what is on other clusters.
+// on returns the input with the units of one cluster only.
 func (in *input) on(cluster string) *input {
 	there := func(units []*render.Unit) []*render.Unit {
 		return slices.DeleteFunc(slices.Clone(units), func(u *render.Unit) bool { return u.Cluster != cluster })

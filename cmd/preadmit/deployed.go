@@ -59,7 +59,7 @@ func (s *sections) hold(names []string) error {
 	return nil
 }
 
-// declare renders what the configuration declares.
+// declare renders the clusters and deployments of the configuration.
 func (d *deployer) declare(ctx context.Context) error {
 	for _, c := range d.sections.Clusters {
 		if !d.o.looksAt(c.Name) {

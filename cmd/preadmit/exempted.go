@@ -90,9 +90,9 @@ func explainExemption(r *policy.Result, changed []policy.Request) {
 	r.Message = fmt.Sprintf("exempted by what this change sets in %s: %s", what, r.Message)
 }
 
-// asInBase are the objects of the head that policies look at, where what
-// exempts counts as the base has it: what the change adds of it is left out,
-// but for Namespaces, which are there without labels.
+// asInBase returns the objects that policies look at, with exempting objects as
+// the base has them. Exempting objects that the change adds are left out, but new
+// Namespaces stay, without their labels.
 func asInBase(head []*render.Object, base []*render.Object, exempts func(*render.Object) bool) []*render.Object {
 	identity := func(o *render.Object) render.Key {
 		k := unversioned(o)

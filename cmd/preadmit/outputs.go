@@ -89,15 +89,15 @@ func (o *outputs) parse() ([]output, error) {
 	return outs, nil
 }
 
-// writable says before the work begins of a file that it can't be written:
-// its directory is not there, or it is one itself.
+// writable returns an error if an output file certainly can't be written: it is a
+// directory, or its directory does not exist. It is called before the work begins.
 func writable(name string) error {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return notWritten(name, errors.New("is a directory"))
 	}
 	info, err := os.Stat(filepath.Dir(name))
 	if err == nil && !info.IsDir() {
-		err = errors.New("is in what is no directory")
+		err = errors.New("its parent is a file, not a directory")
 	}
 	if err != nil {
 		return notWritten(name, err)

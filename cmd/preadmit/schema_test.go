@@ -293,7 +293,7 @@ func (s *typeSchemas) text(t reflect.Type) jsonSchema {
 	return jsonSchema{"enum": values}
 }
 
-// fields adds a struct's fields, and those of what it embeds.
+// fields adds a struct's fields, and those of its embedded structs.
 func (s *typeSchemas) fields(t reflect.Type, schema jsonSchema) {
 	for f := range fieldsOf(t) {
 		name, options, _ := strings.Cut(f.Tag.Get(s.tag), ",")
