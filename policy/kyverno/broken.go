@@ -6,9 +6,9 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -39,7 +39,7 @@ func (e *Engine) brokenRules(p *Policy) error {
 			e.programs[rule].broken = e.programs[rule].broken || len(b.errs) > before
 		}
 	}
-	for _, rule := range p.all() {
+	for _, rule := range p.AllRules() {
 		if rule.Base != nil && e.programs[rule.Base].broken {
 			e.programs[rule].broken = true
 		}
@@ -54,11 +54,10 @@ type breakage struct {
 }
 
 func (b *breakage) add(at render.Span, format string, args ...any) {
-	if len(b.errs) == maxFaults {
+	if len(b.errs) == kyvernodoc.MaxErrors {
 		return
 	}
-	err := &policy.NamedError{Policy: b.policy.Name, Err: errors.New(shorten(fmt.Sprintf(format, args...)))}
-	b.errs = append(b.errs, &render.Error{Span: at, Rule: ruleInvalid, Err: err})
+	b.errs = append(b.errs, kyvernodoc.Invalid(b.policy.Object, at, fmt.Sprintf(format, args...)))
 }
 
 // cel tells which expressions do not compile, each at the line of its text.
@@ -80,7 +79,7 @@ func (b *breakage) cel(g *celProgram) {
 			message = fmt.Sprintf("line %d, column %d: %s", i.Line, i.Column, i.Message)
 			at = b.inside(x.pointer, x.source, i.Offset(x.source))
 		}
-		b.add(at, "%s: %s", dotted(x.pointer), message)
+		b.add(at, "%s: %s", kyvernodoc.Dotted(x.pointer), message)
 	}
 }
 
@@ -95,7 +94,7 @@ func (b *breakage) inside(pointer, text string, offset int) render.Span {
 // expressions checks what is JMESPath without braces, and what functions all
 // of it calls.
 func (b *breakage) expressions(rule *Rule) {
-	each(field{rule.Source, rule.Pointer}, func(s, pointer string) {
+	kyvernodoc.EachText(rule.Source, rule.Pointer, func(s, pointer string) {
 		switch in := strings.TrimPrefix(pointer, rule.Pointer); {
 		case strings.Contains(s, "{{"):
 			b.variables(s, pointer)
@@ -105,7 +104,7 @@ func (b *breakage) expressions(rule *Rule) {
 				err = compiled.Check()
 			}
 			if err != nil {
-				b.add(b.policy.Object.Span(pointer), "%s: %s", dotted(pointer), err)
+				b.add(b.policy.Object.Span(pointer), "%s: %s", kyvernodoc.Dotted(pointer), err)
 			}
 		}
 	})
@@ -117,7 +116,7 @@ var bareExpressions = regexp.MustCompile(`/foreach/\d+/list$|/context/\d+/\w+/jm
 // variables checks those of a text whose values are not put into others: these
 // are known only then.
 func (b *breakage) variables(s, pointer string) {
-	for _, v := range variables.FindAllStringSubmatch(s, -1) {
+	for _, v := range kyvernodoc.VariablePattern.FindAllStringSubmatch(s, -1) {
 		expr := strings.TrimSpace(strings.TrimPrefix(strings.NewReplacer("{{", "", "}}", "").Replace(v[2]), "-"))
 		compiled, err := jmespath.Compile(expr)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/explain"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -88,7 +90,7 @@ type celExpression struct {
 
 // at says where the expression is written.
 func (n *celExpression) at(prefix, list string, i int, key string) *celExpression {
-	n.pointer = prefix + list + "/" + itoa(i) + "/" + key
+	n.pointer = prefix + list + "/" + strconv.Itoa(i) + "/" + key
 	return n
 }
 
@@ -204,7 +206,7 @@ func (c *celCompiler) compile(source string, want ...*celgo.Type) *celExpression
 	return n
 }
 
-func (c *celCompiler) variable(x Expression) *celExpression {
+func (c *celCompiler) variable(x kyvernodoc.Expression) *celExpression {
 	n := c.compile(x.Expression)
 	var t *celgo.Type
 	if n.program != nil {
@@ -303,9 +305,9 @@ func (g *celProgram) params(x *run) ([]*render.Object, *verdict) {
 			found = append(found, o)
 		}
 	} else {
-		sel := selector(field{g.paramRef["selector"], ""})
+		sel := kyvernodoc.SelectorOf(g.paramRef["selector"])
 		for _, o := range cluster.List(gk) {
-			if (o.GetNamespace() == "" || o.GetNamespace() == namespace) && sel != nil && sel.matches(o.GetLabels()) {
+			if (o.GetNamespace() == "" || o.GetNamespace() == namespace) && sel != nil && sel.Matches(o.GetLabels()) {
 				found = append(found, o)
 			}
 		}

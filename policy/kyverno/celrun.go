@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -67,7 +68,7 @@ func (r *review) namespaceObject() any {
 	}
 	if !r.engine.options.CLI {
 		if o := r.engine.options.Cluster.Namespace(r.unit(), name); o != nil {
-			return merge(o.Object, map[string]any{"metadata": map[string]any{"labels": map[string]any{nameLabel: name}}})
+			return merge(o.Object, map[string]any{"metadata": map[string]any{"labels": map[string]any{kyvernodoc.NameLabel: name}}})
 		}
 	} else if labels := r.mocks.Namespaces[name]; labels != nil {
 		set := map[string]any{}

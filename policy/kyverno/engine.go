@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
 	"github.com/preadmit/preadmit/render"
 )
@@ -22,7 +23,7 @@ type Engine struct {
 	options    Options
 	policies   []*Policy
 	exceptions []*exemption
-	index      *index
+	index      *kyvernodoc.Index
 	programs   map[*Rule]*program
 	conditions map[*Policy]*celProgram // of webhookConfiguration
 	celEnvs    *celEnvs
@@ -34,9 +35,9 @@ type Engine struct {
 // error joins a *render.Error for each reason why Kyverno would refuse one;
 // what is valid works.
 func New(objects []*render.Object, o Options) (*Engine, error) {
-	policies, exceptions, err := read(objects, o)
+	policies, exceptions, err := kyvernodoc.Read(objects, kyvernodoc.Options{CLI: o.CLI})
 	e := &Engine{
-		options: o, policies: policies, index: newIndex(policies),
+		options: o, policies: policies, index: kyvernodoc.NewIndex(policies),
 		programs: map[*Rule]*program{}, conditions: map[*Policy]*celProgram{},
 	}
 	if e.celEnvs, err = newCELEnvs(o.KubeVersion, err); e.celEnvs == nil {
@@ -46,7 +47,7 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 		e.exceptions = append(e.exceptions, &exemption{x, newBlock(x.Conditions)})
 	}
 	for _, p := range policies {
-		for _, rule := range p.all() {
+		for _, rule := range p.AllRules() {
 			e.programs[rule] = e.newProgram(p, rule)
 		}
 		if len(p.MatchConditions) > 0 {
@@ -57,24 +58,6 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 		}
 	}
 	return e, err
-}
-
-// all are the policy's rules, as written and as made by autogen, each once.
-func (p *Policy) all() []*Rule {
-	rules := append([]*Rule{}, p.Rules...)
-	seen := map[*Rule]bool{}
-	for _, r := range rules {
-		seen[r] = true
-	}
-	for _, kind := range slices.Sorted(maps.Keys(p.controllers)) {
-		for _, r := range p.controllers[kind] {
-			if !seen[r] {
-				seen[r] = true
-				rules = append(rules, r)
-			}
-		}
-	}
-	return rules
 }
 
 // Policies are those that are judged by, in the order of the objects.
@@ -89,12 +72,12 @@ func (e *Engine) resource(gvk schema.GroupVersionKind) string {
 }
 
 // targetOf is the request as match and exclude see it.
-func (r *review) targetOf() *target {
+func (r *review) targetOf() *kyvernodoc.Target {
 	roles, clusterRoles := r.roles()
-	t := &target{
-		object: r.subject(), gvk: r.req.Kind, subresource: r.req.SubResource, operation: r.operation,
-		namespaceLabels: r.namespaceLabels,
-		userKnown:       r.matchesUsers(), user: r.user(), roles: roles, clusterRoles: clusterRoles,
+	t := &kyvernodoc.Target{
+		Object: r.subject(), Kind: r.req.Kind, Subresource: r.req.SubResource, Operation: r.operation,
+		NamespaceLabels: r.namespaceLabels,
+		UserKnown:       r.matchesUsers(), User: r.user(), Roles: roles, ClusterRoles: clusterRoles,
 	}
 	if r.engine.options.CLI {
 		r.mocks.subresource(t)
@@ -126,7 +109,7 @@ func (r *review) roles() (roles, clusterRoles []string) {
 	key := strings.Join(append([]string{r.req.Namespace, u.Username}, u.Groups...), "\x00")
 	known, ok := r.engine.granted.Load(key)
 	if !ok {
-		roles, clusterRoles := rolesOf(r.engine.options.Cluster, u, r.req.Namespace)
+		roles, clusterRoles := kyvernodoc.RolesOf(r.engine.options.Cluster, u, r.req.Namespace)
 		known, _ = r.engine.granted.LoadOrStore(key, [2][]string{slices.Clip(roles), slices.Clip(clusterRoles)})
 	}
 	given := known.([2][]string)
@@ -135,16 +118,16 @@ func (r *review) roles() (roles, clusterRoles []string) {
 
 // subresource makes of an object the body of the subresource that a test says
 // its kind is.
-func (m *Mocks) subresource(t *target) {
+func (m *Mocks) subresource(t *kyvernodoc.Target) {
 	for _, s := range m.Subresources {
-		if s.Kind == t.gvk.Kind && s.Group == t.gvk.Group && (s.Version == "" || s.Version == t.gvk.Version) {
+		if s.Kind == t.Kind.Kind && s.Group == t.Kind.Group && (s.Version == "" || s.Version == t.Kind.Version) {
 			_, name, ok := strings.Cut(s.Name, "/")
 			if !ok {
 				continue
 			}
-			t.subresource = name
+			t.Subresource = name
 			if s.ParentKind != "" {
-				t.gvk.Kind = s.ParentKind
+				t.Kind.Kind = s.ParentKind
 			}
 			return
 		}
@@ -166,8 +149,6 @@ func (r *review) assumeRoles() {
 	}
 }
 
-const nameLabel = "kubernetes.io/metadata.name"
-
 // namespaceLabels are those of the object's namespace: on the command line of
 // Kyverno what a test says of it.
 func (r *review) namespaceLabels() map[string]string {
@@ -180,33 +161,11 @@ func (r *review) namespaceLabels() map[string]string {
 		if name != "" {
 			_ = r.ask(fmt.Sprintf("labels of namespace %s are unknown: give the Namespace with --with", name))
 		}
-		return map[string]string{nameLabel: name}
+		return map[string]string{kyvernodoc.NameLabel: name}
 	}
-	labels := map[string]string{nameLabel: name}
+	labels := map[string]string{kyvernodoc.NameLabel: name}
 	maps.Copy(labels, o.GetLabels())
 	return labels
-}
-
-// goesByName says whether the rule asks for no label of namespaces but the one
-// that has their name.
-func (rule *Rule) goesByName() bool {
-	for _, m := range []*Match{rule.Match, rule.Exclude} {
-		for _, f := range m.filters() {
-			if f.NamespaceSelector != nil && !f.NamespaceSelector.goesByName() {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-func (s *Selector) goesByName() bool {
-	for key := range s.MatchLabels {
-		if key != nameLabel {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(s.MatchExpressions, func(r SelectorRequirement) bool { return r.Key != nameLabel })
 }
 
 // A phase runs rules of a kind.
@@ -220,14 +179,14 @@ type phase struct {
 // that applies one rule stops at the first that passes or fails.
 func (r *review) each(p *phase, heard func(Response)) error {
 	t := r.targetOf()
-	for _, pol := range r.engine.index.of(t.gvk.Kind) {
+	for _, pol := range r.engine.index.For(t.Kind.Kind) {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
 		if !r.concerned(pol, t) || r.teller.leavesOut(pol) {
 			continue
 		}
-		for _, rule := range pol.rulesFor(t.gvk) {
+		for _, rule := range pol.RulesFor(t.Kind) {
 			if !p.concerns(rule) || r.engine.programs[rule].broken {
 				continue
 			}
@@ -245,12 +204,12 @@ func (r *review) each(p *phase, heard func(Response)) error {
 }
 
 // concerned says whether the policy is asked at all.
-func (r *review) concerned(pol *Policy, t *target) bool {
-	return pol.inScope(t) && (pol.Admission || r.engine.options.CLI)
+func (r *review) concerned(pol *Policy, t *kyvernodoc.Target) bool {
+	return pol.InScope(t) && (pol.Admission || r.engine.options.CLI)
 }
 
 // hear runs one rule, and has it explained if somebody wants to know.
-func (r *review) hear(p *phase, pol *Policy, rule *Rule, t *target) []Response {
+func (r *review) hear(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target) []Response {
 	if r.teller != nil {
 		return r.teller.one(r, p, pol, rule, t)
 	}
@@ -258,22 +217,22 @@ func (r *review) hear(p *phase, pol *Policy, rule *Rule, t *target) []Response {
 }
 
 // one runs one rule.
-func (r *review) one(p *phase, pol *Policy, rule *Rule, t *target) []Response {
+func (r *review) one(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target) []Response {
 	r.asked, r.assumed = r.asked[:0:0], r.assumed[:0:0]
-	if t.object = r.subject(); t.object == nil {
+	if t.Object = r.subject(); t.Object == nil {
 		return nil
 	}
-	t.rolesAsked, r.work, r.secrets = false, 0, nil
-	matched, byUser := rule.matches(t)
+	t.RolesAsked, r.work, r.secrets = false, 0, nil
+	matched, byUser := rule.Matches(t)
 	x := &run{review: r, program: r.engine.programs[rule], target: t}
 	switch {
-	case len(r.asked) > 0 && !rule.goesByName(): // by the labels of a namespace
+	case len(r.asked) > 0 && !rule.SelectsByNameOnly(): // by the labels of a namespace
 		return []Response{x.response(&verdict{})}
 	case !matched:
 		return nil
 	case byUser:
 		r.assumeUser()
-	case t.rolesAsked:
+	case t.RolesAsked:
 		r.assumeRoles()
 	}
 	r.asked = nil
@@ -335,7 +294,7 @@ func (e *Engine) Respond(ctx context.Context, req *policy.Request, mocks *Mocks,
 	return all, nil
 }
 
-func excludesOf(list []PodSecurityExclude) []podsecurity.Exclude {
+func excludesOf(list []kyvernodoc.PodSecurityExclude) []podsecurity.Exclude {
 	var all []podsecurity.Exclude
 	for _, x := range list {
 		all = append(all, podsecurity.Exclude(x))

@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 )
 
 // An entry is a context entry, read once.
 type entry struct {
-	*ContextEntry
+	*kyvernodoc.ContextEntry
 	fields map[string]*template // its texts
 	value  *template            // of a variable; nil: none
 	preset *template            // the default; nil: none
@@ -19,7 +20,7 @@ type entry struct {
 	err    error
 }
 
-func newEntries(list []*ContextEntry) []*entry {
+func newEntries(list []*kyvernodoc.ContextEntry) []*entry {
 	entries := make([]*entry, len(list))
 	for i, c := range list {
 		entries[i] = newEntry(c)
@@ -27,7 +28,7 @@ func newEntries(list []*ContextEntry) []*entry {
 	return entries
 }
 
-func newEntry(c *ContextEntry) *entry {
+func newEntry(c *kyvernodoc.ContextEntry) *entry {
 	e := &entry{ContextEntry: c, fields: map[string]*template{}}
 	path := ""
 	switch {

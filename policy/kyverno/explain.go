@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -58,7 +59,7 @@ func (t *teller) about(p *Policy, rule *Rule) bool {
 }
 
 // one runs a rule and explains it.
-func (t *teller) one(r *review, p *phase, pol *Policy, rule *Rule, target *target) []Response {
+func (t *teller) one(r *review, p *phase, pol *Policy, rule *Rule, target *kyvernodoc.Target) []Response {
 	if !t.about(pol, rule) {
 		return r.one(p, pol, rule, target)
 	}
@@ -96,7 +97,7 @@ func (e *Engine) explain(ctx context.Context, req *policy.Request, t *teller, ph
 	}
 	var all []policy.Explanation
 	for _, p := range e.policies {
-		for _, rule := range p.all() {
+		for _, rule := range p.AllRules() {
 			if x, ok := t.explanation(r, p, rule); ok {
 				all = append(all, x)
 			}
@@ -111,20 +112,15 @@ func (t *teller) explanation(r *review, p *Policy, rule *Rule) (policy.Explanati
 	if !t.about(p, rule) {
 		return policy.Explanation{}, false
 	}
-	if x, ok := t.told[rule]; ok && (x.Matches != policy.No || t.rule != "" || !p.madeOver(rule, r)) {
+	if x, ok := t.told[rule]; ok && (x.Matches != policy.No || t.rule != "" || !p.MadeOver(rule, r.req.Kind)) {
 		return x, true
 	}
-	if t.rule == "" && (!slices.Contains(p.rulesFor(r.req.Kind), rule) || p.madeOver(rule, r)) {
+	if t.rule == "" && (!slices.Contains(p.RulesFor(r.req.Kind), rule) || p.MadeOver(rule, r.req.Kind)) {
 		return policy.Explanation{}, false
 	}
 	r.asked, r.assumed, r.secrets = nil, nil, nil
 	b := &account{review: r, trace: newTrace(r.engine.programs[rule]), program: r.engine.programs[rule], target: r.targetOf(), before: r.object, idle: true}
 	return b.explanation(), true
-}
-
-// madeOver says whether a rule for pods is made over for objects of the kind.
-func (p *Policy) madeOver(rule *Rule, r *review) bool {
-	return slices.ContainsFunc(p.rulesFor(r.req.Kind), func(other *Rule) bool { return other.Base == rule })
 }
 
 // An account is one rule being explained on one request, with what was noted
@@ -133,7 +129,7 @@ type account struct {
 	review    *review
 	trace     *trace
 	program   *program
-	target    *target
+	target    *kyvernodoc.Target
 	before    map[string]any // the object that the rule saw
 	responses []Response
 	results   []policy.Result
@@ -146,7 +142,7 @@ func (b *account) explanation() policy.Explanation {
 	x := &run{review: b.review, program: b.program, target: b.target}
 	b.hide = x.secret()
 	ex := policy.Explanation{
-		Engine: policy.EngineKyverno, Policy: p.Name, Origin: p.Object.Span(""), Rules: []policy.Rule{p.document(rule)},
+		Engine: policy.EngineKyverno, Policy: p.Name, Origin: p.Object.Span(""), Rules: []policy.Rule{documentOf(p, rule)},
 		FailurePolicy: p.FailurePolicy, Results: b.results,
 	}
 	ex.Matches, ex.Match = b.matches()
@@ -209,7 +205,7 @@ func (b *account) conditions(t *policy.Trial) (exempt string) {
 		}
 	}
 	for _, e := range b.review.engine.exceptions {
-		if !e.covers(b.program.policy, b.program.rule.Name) {
+		if !e.Covers(b.program.policy, b.program.rule.Name) {
 			continue
 		}
 		n := b.block(e.block)
@@ -226,7 +222,7 @@ func (b *account) conditions(t *policy.Trial) (exempt string) {
 // exemptBy says that an exception spares the object.
 func (b *account) exemptBy(e *exemption, n *tracedBlock) (exempt string) {
 	b.review.quietly(func() {
-		concerned, byUser := e.concerns(b.target)
+		concerned, byUser := e.Concerns(b.target)
 		v := b.program.rule.Validate
 		switch {
 		case !concerned || byUser || e.block != nil && n == nil:

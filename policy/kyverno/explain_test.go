@@ -121,7 +121,7 @@ func (h *explained) request(e *Engine, req *policy.Request) {
 		done[p.Name] = true
 		h.agrees(e.Validator().(policy.Explainer), req, p, "", results)
 		h.agrees(e.Mutator().(policy.Explainer), req, p, "", mutations)
-		for i, rule := range p.all() {
+		for i, rule := range p.AllRules() {
 			if i < 4 {
 				h.agrees(e.Validator().(policy.Explainer), req, p, rule.Name, results)
 			}

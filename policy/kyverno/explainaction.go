@@ -1,9 +1,12 @@
 package kyverno
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
+	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
 // actions tells what follows when the rule fails, and which setting says so:
@@ -15,7 +18,7 @@ func (b *account) actions() []policy.Bound {
 		s.overrides(v.Overrides, rule.Pointer, "/validate/failureActionOverrides")
 		s.is(v.Action, rule.Pointer, "/validate/failureAction")
 	}
-	if a := imagesAction(rule.VerifyImages); a != "" {
+	if a := kyvernodoc.ImagesAction(rule.VerifyImages); a != "" {
 		for _, v := range rule.VerifyImages {
 			if v.Action == a {
 				s.is(a, "", v.Pointer+"/failureAction")
@@ -67,10 +70,10 @@ func (s *settings) called(base, at string) string {
 	if base == "" && strings.HasPrefix(at, s.program.rule.Pointer) {
 		return s.name(at)
 	}
-	return dotted(strings.TrimPrefix(at, "/spec"))
+	return kyvernodoc.Dotted(strings.TrimPrefix(at, "/spec"))
 }
 
-func (s *settings) overrides(all []ActionOverride, base, at string) {
+func (s *settings) overrides(all []kyvernodoc.ActionOverride, base, at string) {
 	req := s.review.req
 	for i := range all {
 		o := &all[i]
@@ -84,18 +87,18 @@ func (s *settings) overrides(all []ActionOverride, base, at string) {
 		s.review.quietly(func() {
 			s.review.asked = nil
 			labels = s.review.namespaceLabels()
-			fits = o.fits(req.Namespace, labels)
-			if len(s.review.asked) > 0 && o.NamespaceSelector != nil && !o.NamespaceSelector.goesByName() {
+			fits = o.Fits(req.Namespace, labels)
+			if len(s.review.asked) > 0 && o.NamespaceSelector != nil && !o.NamespaceSelector.SelectsByNameOnly() {
 				unknown = s.review.asked[0]
 			}
 		})
-		here := base + at + "/" + itoa(i)
-		bound := policy.Bound{Name: s.called(base, at+"/"+itoa(i)), Origin: s.program.policy.Object.Span(here), Matches: answer(fits), Actions: []string{o.Action}}
+		here := base + at + "/" + strconv.Itoa(i)
+		bound := policy.Bound{Name: s.called(base, at+"/"+strconv.Itoa(i)), Origin: s.program.policy.Object.Span(here), Matches: answer(fits), Actions: []string{o.Action}}
 		if len(o.Namespaces) > 0 {
-			bound.Match = append(bound.Match, s.override("namespaces", here, strings.Join(o.Namespaces, ", "), anyWildcard(o.Namespaces, req.Namespace), namespaceText(req.Namespace)))
+			bound.Match = append(bound.Match, s.override("namespaces", here, strings.Join(o.Namespaces, ", "), pattern.AnyWildcard(o.Namespaces, req.Namespace), namespaceText(req.Namespace)))
 		}
 		if o.NamespaceSelector != nil {
-			c := s.override("namespaceSelector", here, o.NamespaceSelector.text(), o.NamespaceSelector.matches(labels), "the namespace "+labelsText(labels))
+			c := s.override("namespaceSelector", here, selectorText(o.NamespaceSelector), o.NamespaceSelector.Matches(labels), "the namespace "+labelsText(labels))
 			if unknown != "" {
 				c.Answer, c.Why = policy.Undecided, unknown
 				if len(bound.Match) == 0 || bound.Match[0].Answer == policy.Yes {

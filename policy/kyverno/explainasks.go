@@ -2,10 +2,12 @@ package kyverno
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/conditions"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
 )
 
@@ -43,7 +45,7 @@ func (b *account) asks(exempt string) []policy.Evaluation {
 
 // name is a pointer below the rule, as people write it.
 func (b *account) name(pointer string) string {
-	return dotted(strings.TrimPrefix(pointer, b.program.rule.Pointer))
+	return kyvernodoc.Dotted(strings.TrimPrefix(pointer, b.program.rule.Pointer))
 }
 
 // at is where a clause is written: validate, or an entry of its foreach.
@@ -65,7 +67,7 @@ func (b *account) clause() []policy.Evaluation {
 		all = append(all, b.pattern(c, 0, "/pattern", b.program.rule.Validate.Pattern))
 	case c.anyPattern != nil:
 		for i := range c.anyPattern[:min(len(c.anyPattern), maxChecks)] {
-			all = append(all, b.pattern(c, i, "/anyPattern/"+itoa(i), b.program.rule.Validate.AnyPattern[i]))
+			all = append(all, b.pattern(c, i, "/anyPattern/"+strconv.Itoa(i), b.program.rule.Validate.AnyPattern[i]))
 		}
 	default:
 		for _, f := range b.program.rule.Validate.Foreach {
@@ -106,7 +108,7 @@ func (b *account) denying(n *tracedBlock, base string, depth int, loop string) (
 	var holds []string
 	n.each(func(c *conditions.Condition, t *tracedCondition) {
 		name := strings.TrimPrefix(strings.TrimPrefix(c.Pointer, base), "conditions/")
-		name = dotted("/" + strings.Replace(name, "deny/conditions/", "deny/", 1))
+		name = kyvernodoc.Dotted("/" + strings.Replace(name, "deny/conditions/", "deny/", 1))
 		if t == nil || len(parts) >= maxParts {
 			return
 		}
@@ -176,7 +178,7 @@ func (b *account) sparedParts(spared []podsecurity.Violation) []policy.Part {
 		p := policy.Part{Text: v.Control, Value: "excluded, at least in part: " + v.Reason}
 		for i, x := range b.program.rule.Validate.PodSecurity.Exclude {
 			if x.ControlName == v.Control {
-				p.Origin = b.program.policy.Object.Span(b.program.rule.Pointer + "/validate/podSecurity/exclude/" + itoa(i))
+				p.Origin = b.program.policy.Object.Span(b.program.rule.Pointer + "/validate/podSecurity/exclude/" + strconv.Itoa(i))
 				break
 			}
 		}

@@ -2,6 +2,7 @@ package kyverno
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -92,7 +93,7 @@ func (b *account) celTrial(t *policy.Trial, g *celProgram, params *render.Object
 		}
 	}
 	for i, n := range g.validations {
-		name := "validate.cel.expressions[" + itoa(i) + "]"
+		name := "validate.cel.expressions[" + strconv.Itoa(i) + "]"
 		e := b.described(name, n.pointer, n.source)
 		if e.NotRun = exempt; exempt == "" {
 			e = b.evaluate(r, n.celExpression, name, true)

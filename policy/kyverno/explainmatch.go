@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 	"github.com/preadmit/preadmit/render"
 )
@@ -17,7 +18,7 @@ const maxChecks = 100
 // A matching lists the questions that decide whether a rule concerns a request.
 type matching struct {
 	review *review
-	target *target
+	target *kyvernodoc.Target
 	object *render.Object // the policy or exception whose filters are asked
 	base   string         // pointer of what names count from
 	prefix string         // of names
@@ -59,8 +60,8 @@ func (b *account) matches() (policy.Answer, []policy.Check) {
 	m := &matching{review: b.review, target: t, object: p.Object, base: rule.Pointer + "/"}
 	all := policy.Yes
 	if p.Namespace != "" {
-		m.add("namespace", "/metadata/namespace", p.Namespace, answer(p.inScope(t)), "")
-		all = answer(p.inScope(t))
+		m.add("namespace", "/metadata/namespace", p.Namespace, answer(p.InScope(t)), "")
+		all = answer(p.InScope(t))
 	}
 	if !p.Admission && !b.review.engine.options.CLI {
 		m.add("admission", "/spec/admission", "false", policy.No, "the policy is for scans in the background alone")
@@ -86,9 +87,9 @@ func (b *account) concerns() policy.Answer {
 	all := policy.No
 	b.review.quietly(func() {
 		b.review.asked = nil
-		matched, _ := b.program.rule.matches(b.target)
+		matched, _ := b.program.rule.Matches(b.target)
 		all = answer(matched)
-		if len(b.review.asked) > 0 && !b.program.rule.goesByName() {
+		if len(b.review.asked) > 0 && !b.program.rule.SelectsByNameOnly() {
 			all = policy.Undecided
 		}
 	})
@@ -99,14 +100,14 @@ func (b *account) concerns() policy.Answer {
 // this one; false says that the rule is not for objects of the kind.
 func (b *account) generated(m *matching) bool {
 	p, rule, kind := b.program.policy, b.program.rule, b.review.req.Kind.Kind
-	rules := p.rulesFor(b.review.req.Kind)
+	rules := p.RulesFor(b.review.req.Kind)
 	if rule.Base != nil {
 		made := slices.Contains(rules, rule)
 		why := ""
 		if !made {
 			why = "the object is a " + kind
 		}
-		m.add("autogen", rule.Pointer, "rule "+rule.Base.Name+", made over for "+few(p.madeFor(rule), func(k string) bool { return k == kind }), answer(made), why)
+		m.add("autogen", rule.Pointer, "rule "+rule.Base.Name+", made over for "+few(p.MadeFor(rule), func(k string) bool { return k == kind }), answer(made), why)
 		return made
 	}
 	for _, r := range rules {
@@ -117,35 +118,24 @@ func (b *account) generated(m *matching) bool {
 	return true
 }
 
-// madeFor are the kinds that autogen made a rule for.
-func (p *Policy) madeFor(rule *Rule) []string {
-	var kinds []string
-	for _, kind := range slices.Sorted(maps.Keys(p.controllers)) {
-		if slices.Contains(p.controllers[kind], rule) {
-			kinds = append(kinds, kind)
-		}
-	}
-	return kinds
-}
-
 // block asks every filter of a match or exclude block everything that it has.
-func (m *matching) block(name string, block *Match, excludes bool) {
+func (m *matching) block(name string, block *kyvernodoc.Match, excludes bool) {
 	if block == nil {
 		return
 	}
-	if len(block.filters()) == 0 {
+	if len(block.Filters()) == 0 {
 		m.add(name, strings.TrimSuffix(m.base, "/")+"/"+name, "nothing", policy.No, "the block is empty")
 		return
 	}
-	for _, f := range block.filters() {
+	for _, f := range block.Filters() {
 		m.filter(f, excludes)
 	}
 }
 
 // filter asks in the order of a filter's fields.
-func (m *matching) filter(f *Filter, excludes bool) {
+func (m *matching) filter(f *kyvernodoc.Filter, excludes bool) {
 	t := m.target
-	name := func(at string) string { return dotted("/" + strings.TrimPrefix(f.Pointer+at, m.base)) }
+	name := func(at string) string { return kyvernodoc.Dotted("/" + strings.TrimPrefix(f.Pointer+at, m.base)) }
 	ask := func(there bool, at, text string, yes bool, why string) {
 		switch {
 		case !there:
@@ -155,17 +145,17 @@ func (m *matching) filter(f *Filter, excludes bool) {
 		}
 		m.add(name(at), f.Pointer+at, text, answer(yes), why)
 	}
-	ask(len(f.Kinds) > 0, "/resources/kinds", m.kinds(f.Kinds), f.namesKind(t), "the object is a "+m.kind())
+	ask(len(f.Kinds) > 0, "/resources/kinds", m.kinds(f.Kinds), f.NamesKind(t), "the object is a "+m.kind())
 	at := "/resources/names"
 	if _, written := render.Lookup(m.object.Object, f.Pointer+at); !written {
 		at = "/resources/name"
 	}
-	ask(len(f.Names) > 0, at, few(f.Names, fits(t.name())), anyWildcard(f.Names, t.name()), fmt.Sprintf("the name is %q", t.name()))
-	ask(len(f.Namespaces) > 0, "/resources/namespaces", few(f.Namespaces, fits(t.namespace())), anyWildcard(f.Namespaces, t.namespace()), namespaceText(t.namespace()))
-	ask(len(f.Operations) > 0, "/resources/operations", strings.Join(f.Operations, ", "), slices.Contains(f.Operations, t.operation), "the operation is "+t.operation)
-	ask(len(f.Annotations) > 0, "/resources/annotations", pairs(f.Annotations), annotated(f.Annotations, t.texts("annotations")), "the object's annotations are others")
+	ask(len(f.Names) > 0, at, few(f.Names, fits(t.Name())), pattern.AnyWildcard(f.Names, t.Name()), fmt.Sprintf("the name is %q", t.Name()))
+	ask(len(f.Namespaces) > 0, "/resources/namespaces", few(f.Namespaces, fits(t.Namespace())), pattern.AnyWildcard(f.Namespaces, t.Namespace()), namespaceText(t.Namespace()))
+	ask(len(f.Operations) > 0, "/resources/operations", strings.Join(f.Operations, ", "), slices.Contains(f.Operations, t.Operation), "the operation is "+t.Operation)
+	ask(len(f.Annotations) > 0, "/resources/annotations", pairs(f.Annotations), t.Annotated(f.Annotations), "the object's annotations are others")
 	if f.Selector != nil {
-		ask(true, "/resources/selector", f.Selector.text(), f.Selector.matches(t.texts("labels")), "the object "+labelsText(t.texts("labels")))
+		ask(true, "/resources/selector", selectorText(f.Selector), f.Selector.Matches(t.StringMap("labels")), "the object "+labelsText(t.StringMap("labels")))
 	}
 	if f.NamespaceSelector != nil {
 		m.namespaces(f, name("/resources/namespaceSelector"))
@@ -174,12 +164,12 @@ func (m *matching) filter(f *Filter, excludes bool) {
 }
 
 func (m *matching) kind() string {
-	text := m.target.gvk.Kind
-	if m.target.subresource != "" {
-		text += "/" + m.target.subresource
+	text := m.target.Kind.Kind
+	if m.target.Subresource != "" {
+		text += "/" + m.target.Subresource
 	}
-	if m.target.gvk.Group != "" {
-		text += " of " + m.target.gvk.GroupVersion().String()
+	if m.target.Kind.Group != "" {
+		text += " of " + m.target.Kind.GroupVersion().String()
 	}
 	return text
 }
@@ -199,31 +189,31 @@ func labelsText(labels map[string]string) string {
 }
 
 // namespaces asks for labels of the namespace, which may not be known.
-func (m *matching) namespaces(f *Filter, name string) {
+func (m *matching) namespaces(f *kyvernodoc.Filter, name string) {
 	at, s := f.Pointer+"/resources/namespaceSelector", f.NamespaceSelector
-	if m.target.gvk.Kind == "Namespace" {
-		m.add(name, at, s.text(), policy.No, "a Namespace is in no namespace")
+	if m.target.Kind.Kind == "Namespace" {
+		m.add(name, at, selectorText(s), policy.No, "a Namespace is in no namespace")
 		return
 	}
 	var labels map[string]string
 	var asked []string
 	m.review.quietly(func() {
 		m.review.asked = nil
-		labels, asked = m.target.labelsOfNamespace(), m.review.asked
+		labels, asked = m.target.LabelsOfNamespace(), m.review.asked
 	})
-	switch matches := s.matches(labels); {
-	case len(asked) > 0 && !s.goesByName():
-		m.add(name, at, s.text(), policy.Undecided, asked[0])
+	switch matches := s.Matches(labels); {
+	case len(asked) > 0 && !s.SelectsByNameOnly():
+		m.add(name, at, selectorText(s), policy.Undecided, asked[0])
 	case matches:
-		m.add(name, at, s.text(), policy.Yes, "")
+		m.add(name, at, selectorText(s), policy.Yes, "")
 	default:
-		m.add(name, at, s.text(), policy.No, "the namespace "+labelsText(labels))
+		m.add(name, at, selectorText(s), policy.No, "the namespace "+labelsText(labels))
 	}
 }
 
 // users asks who makes the request, which may not be known: then match means
 // him, and exclude does not.
-func (m *matching) users(f *Filter, name func(string) string, excludes bool) {
+func (m *matching) users(f *kyvernodoc.Filter, name func(string) string, excludes bool) {
 	t := m.target
 	for _, q := range []struct {
 		at, text string
@@ -231,21 +221,21 @@ func (m *matching) users(f *Filter, name func(string) string, excludes bool) {
 		yes      func() bool
 		why      string
 	}{
-		{"/roles", strings.Join(f.Roles, ", "), len(f.Roles) > 0, func() bool { return intersects(f.Roles, t.roles) }, "no binding in the tree gives the user one"},
-		{"/clusterRoles", strings.Join(f.ClusterRoles, ", "), len(f.ClusterRoles) > 0, func() bool { return intersects(f.ClusterRoles, t.clusterRoles) }, "no binding in the tree gives the user one"},
+		{"/roles", strings.Join(f.Roles, ", "), len(f.Roles) > 0, func() bool { return t.HasRole(f.Roles) }, "no binding in the tree gives the user one"},
+		{"/clusterRoles", strings.Join(f.ClusterRoles, ", "), len(f.ClusterRoles) > 0, func() bool { return t.HasClusterRole(f.ClusterRoles) }, "no binding in the tree gives the user one"},
 		{"/subjects", subjectsText(f.Subjects), len(f.Subjects) > 0, func() bool {
-			return t.user != nil && slices.ContainsFunc(f.Subjects, func(s Subject) bool { return s.is(t.user) })
+			return t.User != nil && slices.ContainsFunc(f.Subjects, func(s kyvernodoc.Subject) bool { return s.Is(t.User) })
 		}, "the user is another"},
 	} {
 		switch {
 		case !q.there:
-		case t.userKnown && q.yes():
+		case t.UserKnown && q.yes():
 			m.add(name(q.at), f.Pointer+q.at, q.text, policy.Yes, "")
-		case t.userKnown:
+		case t.UserKnown:
 			m.add(name(q.at), f.Pointer+q.at, q.text, policy.No, q.why)
 		case excludes:
 			m.add(name(q.at), f.Pointer+q.at, q.text, policy.Undecided, "who asks is not known: taken for none of them")
-		case !f.namesObjects():
+		case !f.NamesObjects():
 			m.add(name(q.at), f.Pointer+q.at, q.text, policy.No, "it names nothing but users, and who asks is not known")
 		default:
 			m.add(name(q.at), f.Pointer+q.at, q.text, policy.Undecided, "who asks is not known: taken for one of them")
@@ -256,11 +246,11 @@ func (m *matching) users(f *Filter, name func(string) string, excludes bool) {
 // exceptionChecks asks the exceptions that name the rule.
 func (b *account) exceptionChecks(m *matching) {
 	for _, e := range b.review.engine.exceptions {
-		if !e.covers(b.program.policy, b.program.rule.Name) {
+		if !e.Covers(b.program.policy, b.program.rule.Name) {
 			continue
 		}
 		var concerned, byUser bool
-		b.review.quietly(func() { concerned, byUser = e.concerns(b.target) })
+		b.review.quietly(func() { concerned, byUser = e.Concerns(b.target) })
 		why := ""
 		switch {
 		case byUser:
@@ -296,7 +286,7 @@ func fits(text string) func(string) bool {
 }
 
 // kinds writes selectors of kinds as policies do.
-func (m *matching) kinds(kinds []KindSelector) string {
+func (m *matching) kinds(kinds []kyvernodoc.KindSelector) string {
 	var all []string
 	means := map[string]bool{}
 	for _, k := range kinds {
@@ -311,7 +301,7 @@ func (m *matching) kinds(kinds []KindSelector) string {
 			text += "/" + k.Subresource
 		}
 		all = append(all, text)
-		means[text] = k.matches(m.target.gvk, m.target.subresource)
+		means[text] = k.Matches(m.target.Kind, m.target.Subresource)
 	}
 	return few(all, func(text string) bool { return means[text] })
 }
@@ -325,7 +315,7 @@ func pairs(m map[string]string) string {
 	return strings.Join(all, ", ")
 }
 
-func (s *Selector) text() string {
+func selectorText(s *kyvernodoc.Selector) string {
 	all := []string{}
 	if len(s.MatchLabels) > 0 {
 		all = append(all, pairs(s.MatchLabels))
@@ -343,7 +333,7 @@ func (s *Selector) text() string {
 	return strings.Join(all, ", ")
 }
 
-func subjectsText(subjects []Subject) string {
+func subjectsText(subjects []kyvernodoc.Subject) string {
 	var all []string
 	for _, s := range subjects {
 		all = append(all, s.Kind+" "+strings.TrimPrefix(s.Namespace+"/"+s.Name, "/"))

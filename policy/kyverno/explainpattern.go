@@ -154,7 +154,7 @@ func joined(keys []string) string {
 func (b *account) placeOf(c *clause, i int, place string) render.Span {
 	at := b.at(c) + "/pattern"
 	if c.pattern == nil {
-		at = b.at(c) + "/anyPattern/" + itoa(i)
+		at = b.at(c) + "/anyPattern/" + strconv.Itoa(i)
 	}
 	return b.program.policy.Object.Span(at + strings.TrimPrefix(place, b.program.rule.Prefix))
 }

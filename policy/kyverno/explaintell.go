@@ -11,6 +11,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/conditions"
 	"github.com/preadmit/preadmit/policy/internal/explain"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -136,7 +137,7 @@ func (b *account) evaluations(n *tracedBlock, o *render.Object, base, prefix str
 			return
 		}
 		e := policy.Evaluation{
-			Name: prefix + dotted(strings.TrimPrefix(c.Pointer, base)), Expression: policy.Shorten(b.conditionText(c), maxExpression), Origin: o.Span(c.Pointer),
+			Name: prefix + kyvernodoc.Dotted(strings.TrimPrefix(c.Pointer, base)), Expression: policy.Shorten(b.conditionText(c), maxExpression), Origin: o.Span(c.Pointer),
 		}
 		switch {
 		case t == nil:

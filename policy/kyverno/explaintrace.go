@@ -5,6 +5,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy/internal/conditions"
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	diff "github.com/preadmit/preadmit/policy/internal/patch"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
@@ -107,7 +108,7 @@ type tracedEntry struct {
 
 // A tracedImage is an image held against an entry of verifyImages.
 type tracedImage struct {
-	entry   *VerifyImages
+	entry   *kyvernodoc.VerifyImages
 	ref     string
 	verdict *verdict // nil: the entry is not about it
 }
@@ -255,7 +256,7 @@ func (t *trace) finds(violations []podsecurity.Violation) {
 	}
 }
 
-func (t *trace) image(entry *VerifyImages, image map[string]any, v *verdict) {
+func (t *trace) image(entry *kyvernodoc.VerifyImages, image map[string]any, v *verdict) {
 	if t == nil || len(t.images) == maxSteps {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 )
 
 // maxElements is how many elements a rule's foreach may go through, nested
@@ -65,7 +66,7 @@ type loop struct {
 	clause *clause
 }
 
-func newLoops(entries []*ForeachValidate) []*loop {
+func newLoops(entries []*kyvernodoc.ForeachValidate) []*loop {
 	var loops []*loop
 	for _, f := range entries {
 		c := &clause{pointer: f.Pointer, entries: newEntries(f.Context), preconditions: newBlock(f.Preconditions), loops: newLoops(f.Foreach)}

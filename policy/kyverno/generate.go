@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 )
 
 // A generation is a rule's generate, read once.
@@ -24,7 +25,7 @@ type generateLoop struct {
 	spec          *template
 }
 
-func newGeneration(g *Generate) *generation {
+func newGeneration(g *kyvernodoc.Generate) *generation {
 	n := &generation{}
 	if len(g.Foreach) == 0 {
 		n.spec = newTemplate(map[string]any{"generate": g.Spec})
@@ -163,14 +164,14 @@ func (x *run) wanted(spec map[string]any) ([]map[string]any, error) {
 func (x *run) cloneList(list map[string]any, namespace string) ([]map[string]any, error) {
 	from, _ := list["namespace"].(string)
 	kinds, _ := list["kinds"].([]any)
-	sel := selector(field{list["selector"], ""})
+	sel := kyvernodoc.SelectorOf(list["selector"])
 	var all []map[string]any
 	for _, k := range kinds {
 		text, _ := k.(string)
 		i := strings.LastIndexByte(text, '/')
 		gvk := policy.ParseGroupVersion(text[:max(0, i)]).WithKind(text[i+1:])
 		for _, o := range x.review.store().cluster.List(gvk.GroupKind()) {
-			if o.GetNamespace() == from && (sel == nil || sel.matches(o.GetLabels())) {
+			if o.GetNamespace() == from && (sel == nil || sel.Matches(o.GetLabels())) {
 				apiVersion := cmp.Or(gvk.GroupVersion().String(), o.GetAPIVersion())
 				all = append(all, named(bare(o.Object), apiVersion, gvk.Kind, namespace, o.GetName()))
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -48,7 +49,7 @@ func (r *review) extract(rule *Rule) (map[string]any, error) {
 		return nil, nil
 	}
 	for _, list := range containerLists {
-		x := ImageExtractor{Path: at + "/spec/" + list + "/*", Value: "image", Key: "name", Name: list}
+		x := kyvernodoc.ImageExtractor{Path: at + "/spec/" + list + "/*", Value: "image", Key: "name", Name: list}
 		if err := found.custom(object, x); err != nil {
 			return nil, err
 		}
@@ -63,7 +64,7 @@ type imageFinder struct {
 
 // custom follows an extractor's path, in which * stands for all of a list or
 // map, to what holds an image.
-func (f *imageFinder) custom(object map[string]any, x ImageExtractor) error {
+func (f *imageFinder) custom(object map[string]any, x kyvernodoc.ImageExtractor) error {
 	path := strings.Split(strings.Trim(x.Path, "/"), "/")
 	if x.Value == "" && len(path) > 0 {
 		x.Value, path = path[len(path)-1], path[:len(path)-1]
@@ -71,7 +72,7 @@ func (f *imageFinder) custom(object map[string]any, x ImageExtractor) error {
 	return f.walk(object, path, "", x)
 }
 
-func (f *imageFinder) walk(v any, path []string, at string, x ImageExtractor) error {
+func (f *imageFinder) walk(v any, path []string, at string, x kyvernodoc.ImageExtractor) error {
 	if list, ok := v.([]any); ok && (len(path) == 0 || path[0] != "*") {
 		path = append([]string{"*"}, path...)
 		v = list
@@ -99,7 +100,7 @@ func (f *imageFinder) walk(v any, path []string, at string, x ImageExtractor) er
 	return nil
 }
 
-func (f *imageFinder) take(v any, at string, x ImageExtractor) error {
+func (f *imageFinder) take(v any, at string, x kyvernodoc.ImageExtractor) error {
 	holder, ok := v.(map[string]any)
 	if !ok {
 		return nil
@@ -136,7 +137,7 @@ func (f *imageFinder) take(v any, at string, x ImageExtractor) error {
 
 // put files an image under its group, by the value of its key, else by its
 // place.
-func (f *imageFinder) put(at string, holder map[string]any, x ImageExtractor, image map[string]any) {
+func (f *imageFinder) put(at string, holder map[string]any, x kyvernodoc.ImageExtractor, image map[string]any) {
 	name, ok := holder[x.Key].(string)
 	if !ok || x.Key == "" {
 		name = at + render.Pointer(x.Value)

@@ -1,17 +1,17 @@
-// Package kyverno judges requests by Kyverno's own policies: ClusterPolicy and
-// Policy of kyverno.io, with their PolicyExceptions.
+// Package kyverno evaluates requests against Kyverno's own policies: ClusterPolicy
+// and Policy of kyverno.io, with their PolicyExceptions.
 //
-// In go the objects that hold policies, exceptions and what they ask for
-// ([New], [Options]); out comes an [Engine], compiled once, which the chain
-// asks twice, as Kyverno's webhooks are asked: [Engine.Mutator] first, then
-// [Engine.Validator]. Tests of policies ask it directly ([Engine.Respond]),
-// with the answers that they bring themselves ([Mocks]).
+// [New] takes the objects that hold policies and exceptions and returns an
+// [Engine], which compiles them once. The chain calls [Engine.Mutator] and then
+// [Engine.Validator], as the API server calls Kyverno's webhooks. Policy tests
+// call [Engine.Respond] with their own answers for the cluster ([Mocks]).
 //
-// A policy is read in read.go and checked in check.go; match.go and autogen.go
-// say which rules concern a request. engine.go takes a request through them,
-// rule.go is the way of one: context.go and entry.go are what JMESPath sees,
-// variables.go puts it into the rule, and then it does what it is about, a
-// file each. fields.go finds the fields of the object that were telling.
+// Package kyvernodoc reads and checks the policies, and knows which requests
+// they apply to. Here engine.go takes a request through the policies and rule.go
+// through one rule. context.go and entry.go build what JMESPath sees,
+// variables.go substitutes {{ }}, and each kind of rule has a file: validate.go,
+// mutate.go, generate.go, verifyimages.go. fields.go finds the fields of the
+// object that made a rule fail, and explain*.go describe the evaluation.
 package kyverno
 
 import (
@@ -22,6 +22,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -70,6 +71,12 @@ const (
 	StatusSkip      Status = "skip"
 	StatusUndecided Status = "unknown"
 )
+
+// A Policy is a ClusterPolicy or a Policy of kyverno.io, as read and checked.
+type Policy = kyvernodoc.Policy
+
+// A Rule is one rule of a [Policy].
+type Rule = kyvernodoc.Rule
 
 // A Response is what one rule said of one request. A rule that does not match
 // gives none.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/policy/internal/overlay"
 	diff "github.com/preadmit/preadmit/policy/internal/patch"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
@@ -35,7 +36,7 @@ type patchLoop struct {
 
 // A patchTarget is an entry of mutate.targets.
 type patchTarget struct {
-	*Target
+	*kyvernodoc.MutateTarget
 	where         *template // apiVersion, kind, namespace and name
 	entries       []*entry
 	preconditions *block
@@ -53,7 +54,7 @@ func newMutation(rule *Rule) *mutation {
 	return m
 }
 
-func newPatchLoops(entries []*ForeachMutate) []*patchLoop {
+func newPatchLoops(entries []*kyvernodoc.ForeachMutate) []*patchLoop {
 	var loops []*patchLoop
 	for _, f := range entries {
 		l := &patchLoop{
@@ -316,7 +317,7 @@ func (x *run) targetsOf(t *patchTarget, s *scope) ([]*render.Object, error) {
 		if n := part("namespace"); n != "" && !pattern.Wildcard(n, o.GetNamespace()) {
 			continue
 		}
-		if t.Selector == nil || t.Selector.matches(o.GetLabels()) {
+		if t.Selector == nil || t.Selector.Matches(o.GetLabels()) {
 			found = append(found, o)
 		}
 	}

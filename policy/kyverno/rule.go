@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
 	"github.com/preadmit/preadmit/render"
 )
@@ -45,7 +46,7 @@ func (e *Engine) newProgram(p *Policy, rule *Rule) *program {
 		policy: p, rule: rule, entries: newEntries(rule.Context), preconditions: newBlock(rule.Preconditions),
 		passed: fmt.Sprintf("validation rule '%s' passed.", rule.Name),
 	}
-	g.told = p.told(rule)
+	g.told = toldOf(p, rule)
 	if v := rule.Validate; v != nil {
 		g.message = newTemplate(v.Message)
 		g.clause = newClause(v)
@@ -66,7 +67,7 @@ func (e *Engine) newProgram(p *Policy, rule *Rule) *program {
 	return g
 }
 
-func newClause(v *Validate) *clause {
+func newClause(v *kyvernodoc.Validate) *clause {
 	c := &clause{anyPattern: newComparisons(v.AnyPattern), loops: newLoops(v.Foreach)}
 	c.denies, c.deny = newDeny(v.Deny)
 	if v.HasPattern {
@@ -79,7 +80,7 @@ func newClause(v *Validate) *clause {
 type run struct {
 	review   *review
 	program  *program
-	target   *target
+	target   *kyvernodoc.Target
 	nesting  int // of foreach
 	elements int // gone through by foreach
 }
@@ -116,10 +117,10 @@ func (x *run) exceptions(s *scope) (*verdict, []podsecurity.Exclude) {
 	var keys []string
 	var exempt []podsecurity.Exclude
 	for _, e := range x.review.engine.exceptions {
-		if !e.covers(x.program.policy, x.program.rule.Name) {
+		if !e.Covers(x.program.policy, x.program.rule.Name) {
 			continue
 		}
-		concerned, byUser := e.concerns(x.target)
+		concerned, byUser := e.Concerns(x.target)
 		if byUser {
 			x.review.assumeUser()
 		}
@@ -147,7 +148,7 @@ func (x *run) exceptions(s *scope) (*verdict, []podsecurity.Exclude) {
 
 // An exemption is an exception with its conditions read.
 type exemption struct {
-	*Exception
+	*kyvernodoc.Exception
 	block *block
 }
 
@@ -185,13 +186,13 @@ func (x *run) existing(v *verdict) *verdict {
 	if validate.Action != "" {
 		action = validate.Action
 	}
-	if r.operation != opUpdate || action != actionEnforce || !validate.AllowExisting || validate.PodSecurity != nil || validate.CEL != nil {
+	if r.operation != opUpdate || action != kyvernodoc.ActionEnforce || !validate.AllowExisting || validate.PodSecurity != nil || validate.CEL != nil {
 		return v
 	}
 	before := &run{review: r.with(opCreate, r.old, nil), program: x.program}
 	before.review.trace = nil
-	before.target = x.target.of(r.old, opCreate)
-	if matched, _ := x.program.rule.matches(before.target); !matched {
+	before.target = x.target.For(r.old, opCreate)
+	if matched, _ := x.program.rule.Matches(before.target); !matched {
 		return v
 	}
 	s := before.review.scopeOf(x.program.rule, x.program.entries)
@@ -204,13 +205,6 @@ func (x *run) existing(v *verdict) *verdict {
 		return v
 	}
 	return &verdict{status: StatusSkip, message: "skipping the rule evaluation as pre-existing violations are allowed"}
-}
-
-// of is the target of another object.
-func (t *target) of(object map[string]any, operation string) *target {
-	n := *t
-	n.object, n.operation = object, operation
-	return &n
 }
 
 // response makes a response of a verdict: what hangs on something that is not
@@ -234,7 +228,7 @@ func (x *run) response(v *verdict) Response {
 	return resp
 }
 
-func (p *Policy) told(rule *Rule) told {
+func toldOf(p *Policy, rule *Rule) told {
 	emit, _ := lookup(p.Object.Object, "spec", "emitWarning")
 	notes := p.Object.GetAnnotations()
 	t := told{
@@ -245,6 +239,6 @@ func (p *Policy) told(rule *Rule) told {
 	if rule.Validate != nil {
 		overrides = slices.Concat(overrides, rule.Validate.Overrides)
 	}
-	t.selects = slices.ContainsFunc(overrides, func(o ActionOverride) bool { return o.NamespaceSelector != nil })
+	t.selects = slices.ContainsFunc(overrides, func(o kyvernodoc.ActionOverride) bool { return o.NamespaceSelector != nil })
 	return t
 }

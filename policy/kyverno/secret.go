@@ -80,15 +80,27 @@ func (x *run) secretValues() []string {
 		secrets = append(slices.Clip(secrets), x.review.object, x.review.old)
 	}
 	for _, secret := range secrets {
-		for _, v := range (field{value: secret}).textMap("data") {
+		for _, v := range textsOf(secret["data"]) {
 			add(v)
 			if plain, err := base64.StdEncoding.DecodeString(v); err == nil {
 				add(string(plain))
 			}
 		}
-		for _, v := range (field{value: secret}).textMap("stringData") {
+		for _, v := range textsOf(secret["stringData"]) {
 			add(v)
 		}
 	}
 	return values
+}
+
+// textsOf returns the strings of a map.
+func textsOf(value any) []string {
+	m, _ := value.(map[string]any)
+	var all []string
+	for _, v := range m {
+		if s, ok := v.(string); ok {
+			all = append(all, s)
+		}
+	}
+	return all
 }

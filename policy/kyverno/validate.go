@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy/internal/conditions"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
@@ -59,7 +60,7 @@ func (sh *comparison) with(s *scope) (*pattern.Pattern, error) {
 	return pattern.Compile(v)
 }
 
-func newDeny(d *Deny) (bool, *block) {
+func newDeny(d *kyvernodoc.Deny) (bool, *block) {
 	if d == nil {
 		return false, nil
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/filters"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 )
 
 // Validator judges requests by the validate and verifyImages rules, as
@@ -45,8 +46,8 @@ func (v *validator) Validate(ctx context.Context, req *policy.Request) ([]policy
 // controller half of them are about pods.
 func (e *Engine) rulesOf(gvk schema.GroupVersionKind) int {
 	n := 0
-	for _, p := range e.index.of(gvk.Kind) {
-		for _, rule := range p.rulesFor(gvk) {
+	for _, p := range e.index.For(gvk.Kind) {
+		for _, rule := range p.RulesFor(gvk) {
 			if rule.Validate != nil || len(rule.VerifyImages) > 0 {
 				n++
 			}
@@ -64,7 +65,7 @@ func (r *review) result(resp *Response) policy.Result {
 	return policy.Result{
 		Engine: policy.EngineKyverno, Policy: t.policy, Rule: resp.Name,
 		Outcome: outcomes[resp.Status], Action: r.action(resp, t), Severity: t.severity,
-		Message: policy.Shorten(resp.Message, maxMessage), Fields: telling(resp.Fields), Assumed: filters.With(resp.Assumed, r.req),
+		Message: policy.Shorten(resp.Message, maxResultMessage), Fields: telling(resp.Fields), Assumed: filters.With(resp.Assumed, r.req),
 		PolicyOrigin: t.origin,
 	}
 }
@@ -90,7 +91,7 @@ func (r *review) action(resp *Response, t *told) policy.Action {
 	if t.selects {
 		labels = r.namespaceLabels()
 	}
-	switch enforced := p.action(resp.Rule, r.req.Namespace, labels) == actionEnforce; {
+	switch enforced := p.ActionFor(resp.Rule, r.req.Namespace, labels) == kyvernodoc.ActionEnforce; {
 	case enforced && resp.Status == StatusError && p.FailurePolicy == "Ignore":
 		return policy.Warn
 	case enforced:
@@ -111,23 +112,23 @@ func severityOf(annotations map[string]string) policy.Severity {
 func (e *Engine) rules(concerns func(*Rule) bool) []policy.Rule {
 	var all []policy.Rule
 	for _, p := range e.policies {
-		for _, rule := range p.all() {
+		for _, rule := range p.AllRules() {
 			if concerns(rule) {
-				all = append(all, p.document(rule))
+				all = append(all, documentOf(p, rule))
 			}
 		}
 	}
 	return all
 }
 
-func (p *Policy) document(rule *Rule) policy.Rule {
+func documentOf(p *Policy, rule *Rule) policy.Rule {
 	notes := p.Object.GetAnnotations()
 	d := policy.Rule{
 		Engine: policy.EngineKyverno, Policy: p.Name, Name: rule.Name, Severity: severityOf(notes), Action: policy.Audit,
 		Title: notes["policies.kyverno.io/title"], Description: notes["policies.kyverno.io/description"],
-		Expression: rule.text(), Origin: p.Object.Span(rule.Pointer),
+		Expression: ruleText(rule), Origin: p.Object.Span(rule.Pointer),
 	}
-	if p.strongest(rule) == actionEnforce {
+	if p.Strongest(rule) == kyvernodoc.ActionEnforce {
 		d.Action = policy.Deny
 	}
 	if rule.Validate != nil && d.Description == "" {
@@ -136,33 +137,20 @@ func (p *Policy) document(rule *Rule) policy.Rule {
 	return d
 }
 
+// maxResultMessage is how long the message of a result may be.
+const maxResultMessage = 4 << 10
+
 // maxRuleText is how much of a rule is shown.
 const maxRuleText = 2048
 
 // text is what the rule asks or does, as YAML.
-func (rule *Rule) text() string {
+func ruleText(rule *Rule) string {
 	for _, key := range []string{"validate", "mutate", "generate", "verifyImages"} {
 		if part, ok := rule.Source[key]; ok {
 			return policy.Shorten(strings.TrimSpace(yamlText(map[string]any{key: part}, maxRuleText)), maxRuleText)
 		}
 	}
 	return ""
-}
-
-// strongest is the strongest action that the rule may have.
-func (p *Policy) strongest(rule *Rule) string {
-	all := []string{p.action(rule, "", nil)}
-	overrides := p.Overrides
-	if rule.Validate != nil {
-		overrides = append(slices.Clip(overrides), rule.Validate.Overrides...)
-	}
-	for _, o := range overrides {
-		all = append(all, o.Action)
-	}
-	if slices.Contains(all, actionEnforce) {
-		return actionEnforce
-	}
-	return actionAudit
 }
 
 // Rules documents every rule, in the order of the policies.

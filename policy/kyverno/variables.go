@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 )
 
 // A template is a JSON value of a policy in which variables may stand, read
@@ -28,7 +29,6 @@ type node interface {
 
 // Limits of what substitution may make.
 const (
-	maxPasses   = 64      // over one text, whose variables may hold variables
 	maxText     = 2 << 20 // of one text; Kyverno's context holds as much
 	maxNesting  = 128     // of a template
 	maxProduced = 100_000 // values that one substitution puts in
@@ -50,7 +50,6 @@ type variable struct {
 }
 
 var (
-	variables = regexp.MustCompile(`(^|[^\\])(\{\{(?:\{[^{}]*\}|[^{}])*\}\})`)
 	escaped   = regexp.MustCompile(`\\\{\{(?:\{[^{}]*\}|[^{}])*\}\}`)
 	aboutUser = regexp.MustCompile(`request\.(userInfo|roles|clusterRoles)\b`)
 )
@@ -181,7 +180,7 @@ func newText(s string, path []string) node {
 	if !strings.Contains(s, "{{") {
 		return fixed{s}
 	}
-	found := variables.FindAllStringSubmatchIndex(s, -1)
+	found := kyvernodoc.VariablePattern.FindAllStringSubmatchIndex(s, -1)
 	if len(found) == 0 {
 		return fixed{unescape(s)}
 	}
@@ -267,7 +266,7 @@ func (t *textNode) fill(f *filling) (any, error) {
 		if !ok {
 			break
 		}
-		if pass == maxPasses {
+		if pass == kyvernodoc.MaxPasses {
 			return nil, fmt.Errorf("variables of variables do not come to an end at path %s", t.at())
 		}
 		if next.whole != nil {

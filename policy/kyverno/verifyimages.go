@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
@@ -60,13 +61,13 @@ func (x *run) judgeImages(s *scope) *verdict {
 	return told
 }
 
-func (x *run) judgeImage(entry *VerifyImages, image map[string]any) *verdict {
+func (x *run) judgeImage(entry *kyvernodoc.VerifyImages, image map[string]any) *verdict {
 	ref, _ := image["reference"].(string)
 	at, _ := image["jsonPointer"].(string)
-	if !anyWildcard(entry.ImageReferences, ref) {
+	if !pattern.AnyWildcard(entry.ImageReferences, ref) {
 		return nil
 	}
-	if anyWildcard(entry.SkipImageReferences, ref) {
+	if pattern.AnyWildcard(entry.SkipImageReferences, ref) {
 		return &verdict{status: StatusSkip, message: "skipping image verification since image reference " + ref + " is skipped"}
 	}
 	digest, _ := image["digest"].(string)

@@ -1,6 +1,7 @@
 package pattern
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -25,6 +26,11 @@ func Wildcard(pattern, text string) bool {
 		}
 		text, rest = text[end:], after
 	}
+}
+
+// AnyWildcard reports whether one of the patterns matches the text.
+func AnyWildcard(patterns []string, text string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return Wildcard(p, text) })
 }
 
 // HasWildcard says whether a text holds * or ?.

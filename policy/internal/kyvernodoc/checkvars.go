@@ -1,9 +1,10 @@
-package kyverno
+package kyvernodoc
 
 import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
@@ -15,19 +16,26 @@ import (
 // Kyverno brings, or what the rule's context does. Kyverno looks for the names
 // anywhere in the expression.
 var (
-	bracedText = regexp.MustCompile(`\{\{[^{}]*\}\}`)
+	// VariablePattern matches an innermost variable, such as {{ request.name }},
+	// as group 2. Group 1 is the character before it.
+	VariablePattern = regexp.MustCompile(`(^|[^\\])(\{\{(?:\{[^{}]*\}|[^{}])*\}\})`)
+	bracedText      = regexp.MustCompile(`\{\{[^{}]*\}\}`)
 
 	knownNames           = regexp.MustCompile(`request|serviceAccountName|serviceAccountNamespace|element|@|image|[a-z_0-9]+\([^{}]`)
 	knownNamesBackground = regexp.MustCompile(`request\.|element|@|images|image\.|[a-z_0-9]+\([^{}]`)
 	userNames            = regexp.MustCompile(`[^.](serviceAccountName|serviceAccountNamespace|request\.userInfo|request\.roles|request\.clusterRoles)\b`)
 )
 
+// MaxPasses is how often the variables of one text are replaced, whose values
+// may hold variables themselves.
+const MaxPasses = 64
+
 // variableMark stands for a variable in text that is read without its value.
 const variableMark = "preadmitvariable"
 
 func withoutVariables(s string) string {
-	for range maxPasses {
-		next := variables.ReplaceAllString(s, "${1}"+variableMark)
+	for range MaxPasses {
+		next := VariablePattern.ReplaceAllString(s, "${1}"+variableMark)
 		if next == s {
 			break
 		}
@@ -38,27 +46,28 @@ func withoutVariables(s string) string {
 
 // noVariables refuses variables in a value.
 func (c checker) noVariables(x field, message string) {
-	each(x, func(s, pointer string) {
+	EachText(x.value, x.pointer, func(s, pointer string) {
 		if strings.Contains(s, "{{") && bracedText.MatchString(s) {
 			c.add(pointer, "%s", message)
 		}
 	})
 }
 
-// each calls f with every string in a value, keys too.
-func each(x field, f func(s, pointer string)) {
-	switch v := x.value.(type) {
+// EachText calls f with every string in a JSON value, keys included, and the
+// string's pointer. pointer is that of the value itself.
+func EachText(value any, pointer string, f func(text, pointer string)) {
+	switch v := value.(type) {
 	case string:
-		f(v, x.pointer)
+		f(v, pointer)
 	case []any:
-		for _, item := range x.list() {
-			each(item, f)
+		for i, item := range v {
+			EachText(item, pointer+"/"+strconv.Itoa(i), f)
 		}
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			inner := field{v[key], child(x.pointer, key)}
-			f(key, inner.pointer)
-			each(inner, f)
+			at := child(pointer, key)
+			f(key, at)
+			EachText(v[key], at, f)
 		}
 	}
 }
@@ -66,7 +75,7 @@ func each(x field, f func(s, pointer string)) {
 // variables checks those of the whole policy.
 func (c checker) variables(spec field) {
 	if c.usersForbidden(spec) {
-		each(field{c.Object.Object, ""}, func(s, pointer string) {
+		EachText(c.Object.Object, "", func(s, pointer string) {
 			if !strings.HasPrefix(pointer, "/metadata/annotations/kubectl.kubernetes.io~1last-applied") && !strings.HasPrefix(pointer, "/status") {
 				c.noUser(s, pointer)
 			}
@@ -94,7 +103,7 @@ func (c checker) noUser(s, pointer string) {
 	if !strings.Contains(s, "{{") {
 		return
 	}
-	for _, v := range variables.FindAllStringSubmatch(s, -1) {
+	for _, v := range VariablePattern.FindAllStringSubmatch(s, -1) {
 		if name := userNames.FindStringSubmatch(v[2]); name != nil {
 			c.add(pointer, "%s is not known in background scans: set spec.background to false", name[1])
 		}
@@ -110,7 +119,7 @@ func (c checker) ruleVariables(r *Rule, spec field) {
 	targets := r.Mutate != nil && len(r.Mutate.Targets) > 0
 	n := names{known: known, own: r.names()}
 	x := field{r.Source, r.Pointer}
-	each(x, func(s, pointer string) {
+	EachText(x.value, x.pointer, func(s, pointer string) {
 		if !strings.Contains(s, "{{") {
 			return
 		}
@@ -212,8 +221,8 @@ func eachMutate(list []*ForeachMutate, f func(*ForeachMutate)) {
 // text checks the variables of a text, the innermost first: where one is in
 // another, its value is not known, and any is taken.
 func (c checker) text(s, pointer string, n names) {
-	for range maxPasses {
-		found := variables.FindAllStringSubmatch(s, -1)
+	for range MaxPasses {
+		found := VariablePattern.FindAllStringSubmatch(s, -1)
 		if found == nil {
 			return
 		}
@@ -222,7 +231,7 @@ func (c checker) text(s, pointer string, n names) {
 				return
 			}
 		}
-		s = variables.ReplaceAllString(s, "${1}null")
+		s = VariablePattern.ReplaceAllString(s, "${1}null")
 	}
 }
 

@@ -1,4 +1,4 @@
-package kyverno
+package kyvernodoc
 
 func (r reader) validate(x field) *Validate {
 	if !x.there() {
@@ -98,7 +98,7 @@ func (r reader) mutate(x field) *Mutate {
 		m.Foreach = append(m.Foreach, r.foreachMutate(x))
 	}
 	for _, x := range x.at("targets").list() {
-		m.Targets = append(m.Targets, &Target{
+		m.Targets = append(m.Targets, &MutateTarget{
 			APIVersion: x.text("apiVersion"), Kind: x.text("kind"), Namespace: x.text("namespace"), Name: x.text("name"),
 			Selector: selector(x.at("selector")),
 			Context:  r.context(x.at("context")), Preconditions: r.conditions(x.at("preconditions"), r.form),

@@ -1,15 +1,12 @@
-package kyverno
+package kyvernodoc
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
-
-func itoa(i int) string { return strconv.Itoa(i) }
 
 func (c checker) rule(r *Rule) {
 	x := field{r.Source, r.Pointer}
@@ -90,7 +87,7 @@ func (c checker) exactlyOne(x field, some map[string]bool, keys ...string) {
 	}
 	switch len(found) {
 	case 0:
-		c.add(x.pointer, "%s has none of %s", dotted(x.pointer), strings.Join(keys, ", "))
+		c.add(x.pointer, "%s has none of %s", Dotted(x.pointer), strings.Join(keys, ", "))
 	case 1:
 	default:
 		c.add(x.at(found[1]).pointer, "%s can't stand together", strings.Join(found, " and "))
@@ -269,6 +266,6 @@ func (c checker) jmesPath(x field) {
 		return
 	}
 	if _, err := jmespath.Compile(s); err != nil {
-		c.add(x.pointer, "%s: %s", dotted(x.pointer), err)
+		c.add(x.pointer, "%s: %s", Dotted(x.pointer), err)
 	}
 }

@@ -1,4 +1,4 @@
-package kyverno
+package kyvernodoc
 
 // The shapes of Kyverno's kinds are those of its CustomResourceDefinitions, of
 // every version that may still be found: fields that newer ones left out are

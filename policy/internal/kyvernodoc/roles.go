@@ -1,4 +1,4 @@
-package kyverno
+package kyvernodoc
 
 import (
 	"slices"
@@ -11,11 +11,11 @@ import (
 
 const rbacGroup = "rbac.authorization.k8s.io"
 
-// rolesOf are the Roles, as namespace:name, and ClusterRoles that bindings in
-// the cluster give a user, sorted; a RoleBinding gives ClusterRoles to requests
-// in its own namespace. Kyverno asks for the names alone: what a role allows,
-// and whether it is there at all, does not matter.
-func rolesOf(c *policy.Cluster, u *policy.UserInfo, requested string) (roles, clusterRoles []string) {
+// RolesOf returns the Roles, as namespace:name, and the ClusterRoles that
+// bindings in the cluster give a user, sorted. A RoleBinding gives ClusterRoles
+// to requests in its own namespace. Kyverno compares names only: a role's rules
+// do not matter, nor whether the role exists.
+func RolesOf(c *policy.Cluster, u *policy.UserInfo, requested string) (roles, clusterRoles []string) {
 	if u == nil {
 		return nil, nil
 	}

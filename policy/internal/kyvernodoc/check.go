@@ -1,4 +1,4 @@
-package kyverno
+package kyvernodoc
 
 import (
 	"slices"

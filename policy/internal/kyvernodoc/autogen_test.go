@@ -1,4 +1,4 @@
-package kyverno
+package kyvernodoc
 
 import (
 	"bytes"
@@ -50,7 +50,7 @@ func generatedText(t *testing.T, p *Policy) string {
 	var made []*Rule
 	for _, kind := range []string{"Pod", "DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet", "CronJob"} {
 		fmt.Fprintf(&b, "%s:", kind)
-		for _, r := range p.rulesFor(schema.GroupVersionKind{Kind: kind}) {
+		for _, r := range p.RulesFor(schema.GroupVersionKind{Kind: kind}) {
 			b.WriteString(" " + r.Name)
 			if r.Base != nil && !slices.Contains(made, r) {
 				made = append(made, r)

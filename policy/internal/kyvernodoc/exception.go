@@ -1,7 +1,8 @@
-package kyverno
+package kyvernodoc
 
 import (
 	"github.com/preadmit/preadmit/policy/internal/conditions"
+	"github.com/preadmit/preadmit/policy/internal/pattern"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -42,11 +43,11 @@ func checkException(e *Exception, f *faults) {
 	}
 }
 
-// covers says whether the exception names the policy and the rule, which for
-// one that autogen made goes by its own name.
-func (e *Exception) covers(p *Policy, rule string) bool {
+// Covers reports whether the exception names the policy and the rule. A rule
+// that autogen generated is named by its generated name.
+func (e *Exception) Covers(p *Policy, rule string) bool {
 	for _, x := range e.Exceptions {
-		if x.PolicyName == p.key() && anyWildcard(x.RuleNames, rule) {
+		if x.PolicyName == p.key() && pattern.AnyWildcard(x.RuleNames, rule) {
 			return true
 		}
 	}
@@ -61,7 +62,6 @@ func (p *Policy) key() string {
 	return p.Namespace + "/" + p.Name
 }
 
-// concerns says whether the object and the user are those of the exception,
-// and whether that rests on the user not being known. Conditions are the
-// engine's.
-func (e *Exception) concerns(t *target) (matched, assumed bool) { return e.Match.matches(t) }
+// Concerns reports whether the exception's match selects the request, like
+// [Rule.Matches]. The engine evaluates the exception's conditions.
+func (e *Exception) Concerns(t *Target) (matched, assumed bool) { return e.Match.matches(t) }

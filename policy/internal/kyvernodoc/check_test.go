@@ -1,4 +1,4 @@
-package kyverno
+package kyvernodoc
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ func TestInvalid(t *testing.T) {
 		t.Run(strings.TrimSuffix(f.Name, ".yaml"), func(t *testing.T) {
 			t.Parallel()
 			text := whole(string(f.Data))
-			policies, exceptions, err := read(parse(t, f.Name, text), Options{})
+			policies, exceptions, err := Read(parse(t, f.Name, text), Options{})
 			if diff := cmp.Diff(wanted(text), found(err)); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
@@ -77,7 +77,7 @@ func found(err error) []string {
 // TestOthersSurvive holds that an invalid policy takes none with it.
 func TestOthersSurvive(t *testing.T) {
 	t.Parallel()
-	policies, exceptions, err := read(parse(t, "p.yaml", `
+	policies, exceptions, err := Read(parse(t, "p.yaml", `
 apiVersion: v1
 kind: List
 items:
@@ -143,7 +143,7 @@ rules:
 // one reads a single policy.
 func one(t testing.TB, text string) *Policy {
 	t.Helper()
-	policies, _, err := read(parse(t, "p.yaml", text), Options{})
+	policies, _, err := Read(parse(t, "p.yaml", text), Options{})
 	if err != nil || len(policies) != 1 {
 		t.Fatalf("got %d policies: %v", len(policies), err)
 	}

@@ -1,4 +1,4 @@
-package kyverno
+package kyvernodoc
 
 import (
 	"os"
@@ -13,7 +13,7 @@ import (
 )
 
 // corpora is other people's data, beside the project where it is there at all.
-const corpora = "../../../shared/corpora"
+const corpora = "../../../../shared/corpora"
 
 // parse reads the objects of a test, which have to be free of errors.
 func parse(t testing.TB, file, text string) []*render.Object {
@@ -45,7 +45,7 @@ func TestPublishedPolicies(t *testing.T) {
 					t.Fatal(err)
 				}
 				objects, _ := render.Parse(strings.TrimPrefix(file, corpora+"/"), data)
-				p, e, err := read(objects, Options{CLI: strings.Contains(dir, "kyverno-cli") || strings.Contains(dir, "policies")})
+				p, e, err := Read(objects, Options{CLI: strings.Contains(dir, "kyverno-cli") || strings.Contains(dir, "policies")})
 				if err != nil {
 					t.Errorf("%s: %v", file, err)
 				}
@@ -74,7 +74,7 @@ func TestPublishedRules(t *testing.T) {
 			t.Fatal(err)
 		}
 		objects, _ := render.Parse(file, data)
-		policies, _, _ := read(objects, Options{CLI: true})
+		policies, _, _ := Read(objects, Options{CLI: true})
 		for _, p := range policies {
 			byName[p.Name] = append(byName[p.Name], p)
 		}
@@ -100,7 +100,7 @@ func anyHasRule(policies []*Policy, rule, resource string) bool {
 	parts := strings.Split(resource, "/")
 	kind := parts[len(parts)-3]
 	return slices.ContainsFunc(policies, func(p *Policy) bool {
-		rules := p.rulesFor(schema.GroupVersionKind{Kind: kind})
+		rules := p.RulesFor(schema.GroupVersionKind{Kind: kind})
 		return slices.ContainsFunc(rules, func(r *Rule) bool { return r.Name == rule })
 	})
 }

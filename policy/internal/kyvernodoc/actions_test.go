@@ -1,4 +1,4 @@
-package kyverno
+package kyvernodoc
 
 import (
 	"slices"
@@ -33,7 +33,7 @@ func TestAction(t *testing.T) {
 			rule, spec, _ := strings.Cut(row.spec, "---\n")
 			text := spec + "\nrules:\n- name: a\n  match: {any: [{resources: {kinds: [Secret]}}]}\n  " + rule
 			p := one(t, whole(strings.TrimSpace(text)+"\n"))
-			if got := p.action(p.Rules[0], row.namespace, row.labels); got != row.want {
+			if got := p.ActionFor(p.Rules[0], row.namespace, row.labels); got != row.want {
 				t.Errorf("got %s, want %s", got, row.want)
 			}
 		})
@@ -42,7 +42,7 @@ func TestAction(t *testing.T) {
 
 func TestException(t *testing.T) {
 	t.Parallel()
-	_, exceptions, err := read(parse(t, "e.yaml", `
+	_, exceptions, err := Read(parse(t, "e.yaml", `
 apiVersion: kyverno.io/v2
 kind: PolicyException
 metadata: {name: e, namespace: ns}
@@ -70,7 +70,7 @@ spec:
 		{&Policy{Name: "own"}, "anything", false},
 		{&Policy{Name: "cluster", Namespace: "ns"}, "a", false},
 	} {
-		if got := e.covers(row.policy, row.rule); got != row.want {
+		if got := e.Covers(row.policy, row.rule); got != row.want {
 			t.Errorf("%s of %s: got %v", row.rule, row.policy.key(), got)
 		}
 	}
@@ -83,7 +83,7 @@ spec:
 		{thing{kind: "Pod", metadata: meta{"name": "web"}}, false},
 		{thing{kind: "apps/v1/Deployment", metadata: inNamespace("web")}, false},
 	} {
-		if got, _ := e.concerns(row.thing.target()); got != row.want {
+		if got, _ := e.Concerns(row.thing.target()); got != row.want {
 			t.Errorf("%+v: got %v", row.thing, got)
 		}
 	}
@@ -130,12 +130,12 @@ roleRef: {kind: ClusterRole, name: view}
 		{&policy.UserInfo{Username: "system:serviceaccount:ci:other"}, "team", "", "edit"},
 		{&policy.UserInfo{Username: "system:serviceaccount:ci:robot"}, "team", "", ""},
 	} {
-		roles, wide := rolesOf(c, row.user, row.namespace)
+		roles, wide := RolesOf(c, row.user, row.namespace)
 		if !slices.Equal(roles, strings.Fields(row.roles)) || !slices.Equal(wide, strings.Fields(row.wide)) {
 			t.Errorf("%+v: got %v, %v", row.user, roles, wide)
 		}
 	}
-	if roles, wide := rolesOf(nil, &policy.UserInfo{Username: "jane"}, ""); roles != nil || wide != nil {
+	if roles, wide := RolesOf(nil, &policy.UserInfo{Username: "jane"}, ""); roles != nil || wide != nil {
 		t.Errorf("without a cluster: got %v, %v", roles, wide)
 	}
 }

@@ -1,11 +1,8 @@
-package kyverno
+package kyvernodoc
 
 import (
 	"errors"
-	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/preadmit/preadmit/policy/internal/conditions"
 	"github.com/preadmit/preadmit/render"
@@ -20,13 +17,18 @@ var versions = map[string][]string{
 	"PolicyException": {"v2", "v2beta1", "v2alpha1"},
 }
 
-// read takes the policies and exceptions out of objects, in their order. One
-// that Kyverno would refuse is left out; the error joins a *[render.Error] for
-// each reason, at its line. Kyverno's other kinds judge no request: cleanup
-// policies delete later, and a GlobalContextEntry is looked up where a context
-// names it. Options.CLI reads as Kyverno's command line does, which knows of no
-// cluster's kinds.
-func read(objects []*render.Object, opts Options) (policies []*Policy, exceptions []*Exception, err error) {
+// Options choose how policies are read. The zero value reads them as Kyverno's
+// webhooks do.
+type Options struct {
+	CLI bool // as Kyverno's command line does, which does not know a cluster's kinds
+}
+
+// Read returns the policies and exceptions among objects, in order, without
+// those that Kyverno would refuse. The error joins a *[render.Error] for each
+// reason to refuse one, at its line. Kyverno's other kinds are ignored: cleanup
+// policies act later, and a GlobalContextEntry is looked up where a context
+// names it.
+func Read(objects []*render.Object, opts Options) (policies []*Policy, exceptions []*Exception, err error) {
 	var errs []error
 	for _, o := range objects {
 		gvk := o.GroupVersionKind()
@@ -78,94 +80,6 @@ func formOf(o *render.Object) conditions.Form {
 		return conditions.Legacy
 	}
 	return conditions.AnyAll
-}
-
-// A field is a value of the policy and its pointer. Of one that is not there
-// the value is nil, and so is everything in it.
-type field struct {
-	value   any
-	pointer string
-}
-
-func (x field) at(keys ...string) field {
-	for _, key := range keys {
-		x = field{x.get(key), child(x.pointer, key)}
-	}
-	return x
-}
-
-// child is the pointer to a key of the map at a pointer.
-func child(pointer, key string) string {
-	if strings.ContainsAny(key, "~/") {
-		return pointer + render.Pointer(key)
-	}
-	return pointer + "/" + key
-}
-
-func (x field) get(key string) any {
-	m, _ := x.value.(map[string]any)
-	return m[key]
-}
-
-func (x field) there() bool { return x.value != nil }
-
-func (x field) list() []field {
-	items, _ := x.value.([]any)
-	all := make([]field, len(items))
-	for i, item := range items {
-		all[i] = field{item, x.pointer + "/" + strconv.Itoa(i)}
-	}
-	return all
-}
-
-// fields are those of a map, in the order of their keys.
-func (x field) fields() []field {
-	var all []field
-	for _, key := range slices.Sorted(maps.Keys(x.keys())) {
-		all = append(all, x.at(key))
-	}
-	return all
-}
-
-func (x field) text(key string) string {
-	s, _ := x.get(key).(string)
-	return s
-}
-
-func (x field) texts(key string) []string {
-	items, _ := x.get(key).([]any)
-	var all []string
-	for _, item := range items {
-		if s, ok := item.(string); ok {
-			all = append(all, s)
-		}
-	}
-	return all
-}
-
-func (x field) textMap(key string) map[string]string {
-	m, _ := x.get(key).(map[string]any)
-	if m == nil {
-		return nil
-	}
-	all := make(map[string]string, len(m))
-	for k, v := range m {
-		all[k], _ = v.(string)
-	}
-	return all
-}
-
-// flag is the value, or what the definition's default is.
-func (x field) flag(key string, otherwise bool) bool {
-	if b, ok := x.get(key).(bool); ok {
-		return b
-	}
-	return otherwise
-}
-
-func (x field) keys() map[string]any {
-	m, _ := x.value.(map[string]any)
-	return m
 }
 
 // A reader decodes values whose shape is checked.
@@ -240,7 +154,7 @@ func (r reader) conditions(x field, form conditions.Form) *conditions.Block {
 	}
 	block, problems := conditions.Parse(x.value, x.pointer, form)
 	for _, p := range problems {
-		r.add(p.Pointer, "%s: %s", dotted(p.Pointer), p.Message)
+		r.add(p.Pointer, "%s: %s", Dotted(p.Pointer), p.Message)
 	}
 	return block
 }

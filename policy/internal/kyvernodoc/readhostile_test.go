@@ -1,4 +1,4 @@
-package kyverno
+package kyvernodoc
 
 import (
 	"fmt"
@@ -99,7 +99,7 @@ func TestHostilePolicies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			policies, _, err := read(policyOf(row.spec), Options{})
+			policies, _, err := Read(policyOf(row.spec), Options{})
 			if valid := len(policies) == 1; valid != row.valid || valid != (err == nil) {
 				t.Errorf("valid is %v: %.400v", valid, err)
 			}
@@ -108,13 +108,13 @@ func TestHostilePolicies(t *testing.T) {
 					t.Errorf("an error of %d bytes", len(e.Error()))
 				}
 			}
-			if n := len(render.Errors(err)); n > maxFaults {
+			if n := len(render.Errors(err)); n > MaxErrors {
 				t.Errorf("%d errors", n)
 			}
 			for _, p := range policies {
 				x := thing{kind: "Pod", metadata: meta{"name": strings.Repeat("a", 253)}}.target()
-				for _, r := range p.rulesFor(schema.GroupVersionKind{Kind: "CronJob"}) {
-					r.matches(x)
+				for _, r := range p.RulesFor(schema.GroupVersionKind{Kind: "CronJob"}) {
+					r.Matches(x)
 				}
 			}
 		})

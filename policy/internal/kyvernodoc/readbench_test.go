@@ -1,4 +1,4 @@
-package kyverno
+package kyvernodoc
 
 import (
 	"fmt"
@@ -42,26 +42,26 @@ func BenchmarkRead(b *testing.B) {
 	objects := twentyTwo(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := read(objects, Options{}); err != nil {
+		if _, _, err := Read(objects, Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 func BenchmarkMatches(b *testing.B) {
-	policies, _, err := read(twentyTwo(b), Options{})
+	policies, _, err := Read(twentyTwo(b), Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	x := newIndex(policies)
+	x := NewIndex(policies)
 	for _, kind := range []string{"Pod", "apps/v1/Deployment", "ConfigMap"} {
 		b.Run(kind[strings.LastIndex(kind, "/")+1:], func(b *testing.B) {
 			t := thing{kind: kind, metadata: inNamespace("web")}.target()
 			b.ReportAllocs()
 			for b.Loop() {
-				for _, p := range x.of(t.gvk.Kind) {
-					for _, r := range p.rulesFor(t.gvk) {
-						r.matches(t)
+				for _, p := range x.For(t.Kind.Kind) {
+					for _, r := range p.RulesFor(t.Kind) {
+						r.Matches(t)
 					}
 				}
 			}

@@ -1,4 +1,4 @@
-package kyverno
+package kyvernodoc
 
 import (
 	"strings"
@@ -56,7 +56,7 @@ type thing struct {
 	clusterRoles  []string
 }
 
-func (x thing) target() *target {
+func (x thing) target() *Target {
 	gvk := schema.FromAPIVersionAndKind("v1", x.kind)
 	if i := strings.LastIndex(x.kind, "/"); i >= 0 {
 		gvk = schema.FromAPIVersionAndKind(x.kind[:i], x.kind[i+1:])
@@ -64,10 +64,10 @@ func (x thing) target() *target {
 	if x.op == "" {
 		x.op = "CREATE"
 	}
-	return &target{
-		object: map[string]any{"kind": gvk.Kind, "metadata": x.metadata}, gvk: gvk, subresource: x.sub, operation: x.op,
-		namespaceLabels: func() map[string]string { return x.namespace },
-		userKnown:       x.user != nil, user: x.user, roles: x.roles, clusterRoles: x.clusterRoles,
+	return &Target{
+		Object: map[string]any{"kind": gvk.Kind, "metadata": x.metadata}, Kind: gvk, Subresource: x.sub, Operation: x.op,
+		NamespaceLabels: func() map[string]string { return x.namespace },
+		UserKnown:       x.user != nil, User: x.user, Roles: x.roles, ClusterRoles: x.clusterRoles,
 	}
 }
 
@@ -181,7 +181,7 @@ exclude: {all: [{resources: {names: [web]}}, {resources: {namespaces: [x]}}]}`, 
 			t.Parallel()
 			source := parse(t, "rule.yaml", "apiVersion: v1\nkind: Rule\nmetadata: {name: a}\n"+row.rule)[0].Object
 			rule := reader{faults: &faults{}}.rule(field{source, ""})
-			matched, assumed := rule.matches(row.thing.target())
+			matched, assumed := rule.Matches(row.thing.target())
 			got := map[bool]string{true: "yes", false: "no"}[matched]
 			if matched && assumed {
 				got += "?"
@@ -227,8 +227,8 @@ func TestRolesAsked(t *testing.T) {
 	for m, want := range map[*Match]bool{byRole: true, byName: false} {
 		x := thing{kind: "Pod", user: &policy.UserInfo{Username: "jane"}}.target()
 		m.matches(x)
-		if x.rolesAsked != want {
-			t.Errorf("%+v: got %v", m.Any[0], x.rolesAsked)
+		if x.RolesAsked != want {
+			t.Errorf("%+v: got %v", m.Any[0], x.RolesAsked)
 		}
 	}
 }
@@ -246,10 +246,10 @@ func TestInScope(t *testing.T) {
 		{nil, false},
 	} {
 		x := thing{kind: "Namespace", metadata: row.metadata}.target()
-		if got := own.inScope(x); got != row.own {
+		if got := own.InScope(x); got != row.own {
 			t.Errorf("%v: got %v", row.metadata, got)
 		}
-		if !cluster.inScope(x) {
+		if !cluster.InScope(x) {
 			t.Errorf("%v: a ClusterPolicy has every namespace", row.metadata)
 		}
 	}
@@ -266,12 +266,12 @@ func TestIndex(t *testing.T) {
 	}
 	pods := make("pods", "Pod")
 	pods.controllers = map[string][]*Rule{"Deployment": make("", "apps/v1/Deployment").Rules}
-	x := newIndex([]*Policy{make("all", "*/*"), pods, make("jobs", "batch/v1/*Job"), make("both", "Pod", "Secret")})
+	x := NewIndex([]*Policy{make("all", "*/*"), pods, make("jobs", "batch/v1/*Job"), make("both", "Pod", "Secret")})
 	for kind, want := range map[string]string{
 		"Pod": "all pods both", "Deployment": "all pods", "Secret": "all both", "CronJob": "all jobs", "Node": "all jobs",
 	} {
 		var got []string
-		for _, p := range x.of(kind) {
+		for _, p := range x.For(kind) {
 			got = append(got, p.Name)
 		}
 		if strings.Join(got, " ") != want {

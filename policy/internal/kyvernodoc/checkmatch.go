@@ -1,9 +1,10 @@
-package kyverno
+package kyvernodoc
 
 import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +33,7 @@ func (c checker) block(r *Rule, m *Match, block field) {
 	if c.Background {
 		checkNoUser(m, c.faults)
 	}
-	for _, f := range m.filters() {
+	for _, f := range m.Filters() {
 		c.everything(r, f)
 		c.subresources(r, f)
 	}
@@ -45,7 +46,7 @@ func (c checker) subresources(r *Rule, f *Filter) {
 	}
 	for i, k := range f.Kinds {
 		if k.Subresource != "" || slices.Contains(subresourceKinds, k.Kind) {
-			c.add(f.Pointer+"/resources/kinds/"+itoa(i), "a background scan finds no subresources: set spec.background to false")
+			c.add(f.Pointer+"/resources/kinds/"+strconv.Itoa(i), "a background scan finds no subresources: set spec.background to false")
 		}
 	}
 }
@@ -69,13 +70,13 @@ func (c checker) form(block field) {
 
 // named refuses a match that leaves open which kinds are meant.
 func (c checker) named(r *Rule) {
-	filters := r.Match.filters()
+	filters := r.Match.Filters()
 	if len(filters) == 0 {
 		c.add(r.Pointer+"/match", "match names no resources")
 	}
 	for _, f := range filters {
 		switch {
-		case !f.namesObjects():
+		case !f.NamesObjects():
 			c.add(f.Pointer, "match names users alone: it has to name resources")
 		case len(f.Kinds) == 0:
 			c.add(f.Pointer+"/resources", "match names no kinds")
@@ -88,7 +89,7 @@ func checkMatch(m *Match, pointer string, f *faults) {
 	if len(m.Any) > 0 && len(m.All) > 0 {
 		f.add(pointer+"/all", "any and all can't stand together")
 	}
-	for _, x := range m.filters() {
+	for _, x := range m.Filters() {
 		x.check(f)
 	}
 }
@@ -105,7 +106,7 @@ func (x *Filter) check(f *faults) {
 		}
 	}
 	for i, s := range x.Subjects {
-		at := x.Pointer + "/subjects/" + itoa(i)
+		at := x.Pointer + "/subjects/" + strconv.Itoa(i)
 		if s.Kind != "User" && s.Kind != "Group" && s.Kind != "ServiceAccount" {
 			f.add(at+"/kind", "a subject is a User, a Group or a ServiceAccount")
 		}
@@ -118,7 +119,7 @@ func (x *Filter) check(f *faults) {
 	}
 	for i, role := range x.Roles {
 		if strings.Count(role, ":") != 1 {
-			f.add(x.Pointer+"/roles/"+itoa(i), "a role is namespace:name")
+			f.add(x.Pointer+"/roles/"+strconv.Itoa(i), "a role is namespace:name")
 		}
 	}
 }
@@ -151,7 +152,7 @@ func (s *Selector) invalid() error {
 
 // checkNoUser refuses users where background scans, which have none, look.
 func checkNoUser(m *Match, f *faults) {
-	for _, x := range m.filters() {
+	for _, x := range m.Filters() {
 		key := ""
 		switch {
 		case len(x.Roles) > 0:
@@ -172,13 +173,13 @@ func (c checker) scope(m *Match) {
 	if !c.isNamespaced() {
 		return
 	}
-	for _, f := range m.filters() {
+	for _, f := range m.Filters() {
 		if len(f.Namespaces) > 0 {
 			c.add(f.Pointer+"/resources/namespaces", "a Policy has one namespace, its own: use a ClusterPolicy")
 		}
 		for i, k := range f.Kinds {
 			if !c.offline && slices.Contains(clusterKinds, k.Kind) && (k.Group == "*" || builtIn(k.Group+"/")) {
-				c.add(f.Pointer+"/resources/kinds/"+itoa(i), "%s is in no namespace: use a ClusterPolicy", k.Kind)
+				c.add(f.Pointer+"/resources/kinds/"+strconv.Itoa(i), "%s is in no namespace: use a ClusterPolicy", k.Kind)
 			}
 		}
 	}
@@ -190,7 +191,7 @@ func (c checker) everything(r *Rule, f *Filter) {
 	if i < 0 {
 		return
 	}
-	at := f.Pointer + "/resources/kinds/" + itoa(i)
+	at := f.Pointer + "/resources/kinds/" + strconv.Itoa(i)
 	switch {
 	case c.Background:
 		c.add(at, "a background scan can't look at every kind: set spec.background to false")
@@ -303,5 +304,5 @@ func (f *Filter) coversNames(other *Filter) bool {
 	if len(f.Names) == 0 {
 		return true
 	}
-	return len(other.Names) > 0 && !slices.ContainsFunc(other.Names, func(name string) bool { return !anyWildcard(f.Names, name) })
+	return len(other.Names) > 0 && !slices.ContainsFunc(other.Names, func(name string) bool { return !pattern.AnyWildcard(f.Names, name) })
 }

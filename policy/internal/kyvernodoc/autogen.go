@@ -1,4 +1,4 @@
-package kyverno
+package kyvernodoc
 
 import (
 	"encoding/json"
@@ -29,9 +29,9 @@ var controllerKinds = []struct{ kind, selector string }{
 	{cronJob, "batch/v1/CronJob"},
 }
 
-// rulesFor are the policy's rules for objects of a kind: those written, and
-// those that autogen makes of them for a kind that makes pods.
-func (p *Policy) rulesFor(gvk schema.GroupVersionKind) []*Rule {
+// RulesFor returns the policy's rules for objects of a kind: the written ones,
+// and for a kind that creates pods those that autogen generates.
+func (p *Policy) RulesFor(gvk schema.GroupVersionKind) []*Rule {
 	if rules, ok := p.controllers[gvk.Kind]; ok {
 		return rules
 	}
@@ -110,7 +110,7 @@ func (p *Policy) allowsAutogen() bool {
 		if r.Generate != nil || r.Mutate != nil && (r.Mutate.JSON6902 != "" || patchesJSON(r.Mutate.Foreach)) {
 			return false
 		}
-		for _, f := range slices.Concat(r.Match.filters(), r.Exclude.filters()) {
+		for _, f := range slices.Concat(r.Match.Filters(), r.Exclude.Filters()) {
 			if len(f.Names) > 0 || f.Selector != nil || f.Annotations != nil || len(f.Kinds) > 1 && f.namesPods() {
 				return false
 			}
@@ -143,11 +143,11 @@ func (f *Filter) namesPods() bool {
 // forPods says whether the rule is one to be made over: its match names Pod,
 // and its exclude, if it names kinds, does too.
 func (r *Rule) forPods() bool {
-	if !slices.ContainsFunc(r.Match.filters(), (*Filter).namesPods) {
+	if !slices.ContainsFunc(r.Match.Filters(), (*Filter).namesPods) {
 		return false
 	}
 	some := false
-	for _, f := range r.Exclude.filters() {
+	for _, f := range r.Exclude.Filters() {
 		if f.namesPods() {
 			return true
 		}
@@ -346,4 +346,20 @@ func (t podTemplate) replaced(source map[string]any, cel bool) map[string]any {
 		return source // what was JSON still is: no quote or brace was touched
 	}
 	return out
+}
+
+// MadeFor returns the kinds for which autogen generated the rule.
+func (p *Policy) MadeFor(rule *Rule) []string {
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(p.controllers)) {
+		if slices.Contains(p.controllers[kind], rule) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
+// MadeOver reports whether autogen generated a rule for the kind from this one.
+func (p *Policy) MadeOver(rule *Rule, gvk schema.GroupVersionKind) bool {
+	return slices.ContainsFunc(p.RulesFor(gvk), func(other *Rule) bool { return other.Base == rule })
 }

@@ -1,4 +1,4 @@
-package kyverno
+package kyvernodoc
 
 import (
 	"cmp"
@@ -75,7 +75,7 @@ func (f *faults) add(pointer, format string, args ...any) {
 }
 
 func (f *faults) put(x fault) {
-	if f.seen[x.pointer] || len(f.all) == maxFaults {
+	if f.seen[x.pointer] || len(f.all) == MaxErrors {
 		return
 	}
 	if f.seen == nil {
@@ -85,32 +85,28 @@ func (f *faults) put(x fault) {
 	f.all = append(f.all, x)
 }
 
-// maxFaults is how many errors are told of one policy.
-const maxFaults = 100
+// MaxErrors is how many errors are reported for one policy.
+const MaxErrors = 100
 
 // err joins the faults, each at its place in the object.
 func (f *faults) err(o *render.Object) error {
 	errs := make([]error, len(f.all))
 	for i, x := range f.all {
-		err := &policy.NamedError{Policy: o.GetName(), Err: errors.New(shorten(x.message))}
-		errs[i] = &render.Error{Span: o.Span(x.pointer), Rule: x.rule, Err: err, Hint: x.hint}
+		e := Invalid(o, o.Span(x.pointer), x.message)
+		e.Rule, e.Hint = x.rule, x.hint
+		errs[i] = e
 	}
 	return errors.Join(errs...)
 }
 
+// Invalid returns an error about a policy, at a place in it.
+func Invalid(o *render.Object, at render.Span, message string) *render.Error {
+	err := &policy.NamedError{Policy: o.GetName(), Err: errors.New(policy.Shorten(message, maxMessage))}
+	return &render.Error{Span: at, Rule: ruleInvalid, Err: err}
+}
+
 // maxMessage is how long an error about a policy may be.
 const maxMessage = 4 << 10
-
-func shorten(s string) string {
-	if len(s) <= maxMessage {
-		return s
-	}
-	n := maxMessage
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
-}
 
 // check compares a value with the shape. A null is a field that is not there.
 func (s *shape) check(value any, pointer string, f *faults) {
@@ -119,7 +115,7 @@ func (s *shape) check(value any, pointer string, f *faults) {
 		return
 	}
 	if !s.is(value) {
-		f.add(pointer, "%s is %s, not %s", dotted(pointer), kindOf(value), s.kind)
+		f.add(pointer, "%s is %s, not %s", Dotted(pointer), kindOf(value), s.kind)
 		return
 	}
 	switch v := value.(type) {
@@ -177,24 +173,24 @@ func (s *shape) checkMap(m map[string]any, pointer string, f *faults) {
 	}
 	for _, key := range s.needs {
 		if m[key] == nil {
-			f.add(pointer, "%s has no %s", cmp.Or(dotted(pointer), "the policy"), key)
+			f.add(pointer, "%s has no %s", cmp.Or(Dotted(pointer), "the policy"), key)
 		}
 	}
 }
 
 func (s *shape) checkString(v, pointer string, f *faults) {
 	if s.enum != nil && !slices.Contains(s.enum, v) {
-		f.add(pointer, "%s is none of %s", dotted(pointer), strings.Join(s.enum, ", "))
+		f.add(pointer, "%s is none of %s", Dotted(pointer), strings.Join(s.enum, ", "))
 	}
 	if s.max > 0 && utf8.RuneCountInString(v) > s.max {
-		f.add(pointer, "%s is longer than %d characters", dotted(pointer), s.max)
+		f.add(pointer, "%s is longer than %d characters", Dotted(pointer), s.max)
 	}
 }
 
 // unknown is the error about a field that the shape does not have, with the
 // one that is spelled nearly so.
 func (s *shape) unknown(key, pointer string) fault {
-	x := fault{pointer: pointer, rule: ruleUnknownField, message: fmt.Sprintf("unknown field %q", dotted(pointer))}
+	x := fault{pointer: pointer, rule: ruleUnknownField, message: fmt.Sprintf("unknown field %q", Dotted(pointer))}
 	best := 3
 	for _, name := range slices.Sorted(maps.Keys(s.fields)) {
 		if d := distance(key, name); d < best {
@@ -229,8 +225,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// dotted writes a pointer as Kubernetes writes paths: spec.rules[0].name.
-func dotted(pointer string) string {
+// Dotted writes a pointer as Kubernetes writes paths: spec.rules[0].name.
+func Dotted(pointer string) string {
 	var b strings.Builder
 	for _, part := range render.Path(pointer) {
 		if _, err := strconv.Atoi(part); err == nil {
@@ -242,7 +238,7 @@ func dotted(pointer string) string {
 		}
 		b.WriteString(part)
 	}
-	return shorten(b.String())
+	return policy.Shorten(b.String(), maxMessage)
 }
 
 func kindOf(value any) string {

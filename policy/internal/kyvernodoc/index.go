@@ -1,4 +1,4 @@
-package kyverno
+package kyvernodoc
 
 import (
 	"maps"
@@ -7,16 +7,16 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
-// An index finds policies by the kind of what they may concern.
-type index struct {
+// An Index finds the policies that may apply to objects of a kind.
+type Index struct {
 	all    []*Policy
 	byKind map[string][]*Policy // of kinds that some policy names
 	any    []*Policy            // of every other kind
 }
 
-// newIndex indexes policies, whose order it keeps.
-func newIndex(policies []*Policy) *index {
-	x := &index{all: policies, byKind: make(map[string][]*Policy)}
+// NewIndex returns an index that keeps the order of the policies.
+func NewIndex(policies []*Policy) *Index {
+	x := &Index{all: policies, byKind: make(map[string][]*Policy)}
 	kinds := make([]kindSet, len(policies))
 	for i, p := range policies {
 		kinds[i] = p.kinds()
@@ -37,16 +37,16 @@ func newIndex(policies []*Policy) *index {
 }
 
 // addWild adds the policy to kinds that it does not name, but means.
-func (x *index) addWild(p *Policy, s kindSet) {
+func (x *Index) addWild(p *Policy, s kindSet) {
 	for kind := range x.byKind {
-		if !s.named[kind] && anyWildcard(s.wild, kind) {
+		if !s.named[kind] && pattern.AnyWildcard(s.wild, kind) {
 			x.byKind[kind] = append(x.byKind[kind], p)
 		}
 	}
 }
 
-// of are the policies that may concern objects of a kind, in their order.
-func (x *index) of(kind string) []*Policy {
+// For returns the policies that may apply to objects of the kind, in order.
+func (x *Index) For(kind string) []*Policy {
 	if policies, ok := x.byKind[kind]; ok {
 		return policies
 	}
@@ -73,7 +73,7 @@ func (p *Policy) kinds() kindSet {
 }
 
 func (s *kindSet) add(m *Match) {
-	for _, f := range m.filters() {
+	for _, f := range m.Filters() {
 		if len(f.Kinds) == 0 {
 			s.wild = append(s.wild, "*")
 		}

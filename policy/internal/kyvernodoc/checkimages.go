@@ -1,4 +1,4 @@
-package kyverno
+package kyvernodoc
 
 import "slices"
 
@@ -24,7 +24,7 @@ func (c checker) images(r *Rule, x field) {
 
 func (c checker) verify(v *VerifyImages, x field) {
 	if len(v.ImageReferences) == 0 {
-		c.add(x.pointer, "%s has no imageReferences", dotted(x.pointer))
+		c.add(x.pointer, "%s has no imageReferences", Dotted(x.pointer))
 	}
 	for _, ref := range x.at("imageReferences").list() {
 		c.noVariables(ref, "a variable can't stand in an image reference")

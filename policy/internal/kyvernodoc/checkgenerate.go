@@ -1,4 +1,4 @@
-package kyverno
+package kyvernodoc
 
 import (
 	"slices"
@@ -49,7 +49,7 @@ func (c checker) source(x field) {
 	}
 	for _, key := range []string{"apiVersion", "kind", "name"} {
 		if !list && x.text(key) == "" {
-			c.add(x.pointer, "%s has no %s", dotted(x.pointer), key)
+			c.add(x.pointer, "%s has no %s", Dotted(x.pointer), key)
 		}
 	}
 	if clone := x.at("clone"); len(clone.keys()) > 0 && clone.text("name") == "" {

@@ -1,0 +1,100 @@
+package kyvernodoc
+
+import (
+	"slices"
+
+	"github.com/preadmit/preadmit/policy/internal/pattern"
+)
+
+// The values of validationFailureAction and failureAction.
+const (
+	ActionEnforce = "Enforce"
+	actionAudit   = "Audit"
+)
+
+// actionOf returns today's spelling of an action; "" stays "".
+func actionOf(s string) string {
+	switch s {
+	case "enforce":
+		return ActionEnforce
+	case "audit":
+		return actionAudit
+	}
+	return s
+}
+
+func overrides(x field) []ActionOverride {
+	var all []ActionOverride
+	for _, x := range x.list() {
+		all = append(all, ActionOverride{
+			Action: actionOf(x.text("action")), Namespaces: x.texts("namespaces"), NamespaceSelector: selector(x.at("namespaceSelector")),
+		})
+	}
+	return all
+}
+
+// ActionFor returns the action for an object in the namespace with these labels:
+// of the rule's first override that fits, else of the rule, else of the policy's
+// first override that fits, else of the policy.
+func (p *Policy) ActionFor(rule *Rule, namespace string, labels map[string]string) string {
+	if v := rule.Validate; v != nil {
+		if a := overridden(v.Overrides, namespace, labels); a != "" {
+			return a
+		}
+		if v.Action != "" {
+			return v.Action
+		}
+	}
+	if a := ImagesAction(rule.VerifyImages); a != "" {
+		return a
+	}
+	if a := overridden(p.Overrides, namespace, labels); a != "" {
+		return a
+	}
+	return p.Action
+}
+
+// ImagesAction returns the action of a rule's verifyImages: Enforce if one of
+// the entries has it.
+func ImagesAction(entries []*VerifyImages) string {
+	action := ""
+	for _, v := range entries {
+		if v.Action == ActionEnforce || action == "" {
+			action = v.Action
+		}
+	}
+	return action
+}
+
+func overridden(all []ActionOverride, namespace string, labels map[string]string) string {
+	for i := range all {
+		if o := &all[i]; o.Action != "" && o.Fits(namespace, labels) {
+			return o.Action
+		}
+	}
+	return ""
+}
+
+// Fits reports whether the override applies to the namespace with these labels.
+func (o *ActionOverride) Fits(namespace string, labels map[string]string) bool {
+	if len(o.Namespaces) > 0 && !pattern.AnyWildcard(o.Namespaces, namespace) {
+		return false
+	}
+	return o.NamespaceSelector == nil || o.NamespaceSelector.Matches(labels)
+}
+
+// Strongest returns the strongest action that the rule has in any namespace.
+func (p *Policy) Strongest(rule *Rule) string {
+	all := []string{p.ActionFor(rule, "", nil)}
+	overrides := p.Overrides
+	if rule.Validate != nil {
+		overrides = append(slices.Clip(overrides), rule.Validate.Overrides...)
+	}
+	for _, o := range overrides {
+		all = append(all, o.Action)
+	}
+	if slices.Contains(all, ActionEnforce) {
+		return ActionEnforce
+	}
+	return actionAudit
+}

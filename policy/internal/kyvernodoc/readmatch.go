@@ -1,0 +1,124 @@
+package kyvernodoc
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy/internal/pattern"
+)
+
+// match reads a match or exclude block. What stands in it without any or all
+// is a filter by itself.
+func match(x field) *Match {
+	m := &Match{}
+	for _, x := range x.at("any").list() {
+		m.Any = append(m.Any, filter(x))
+	}
+	for _, x := range x.at("all").list() {
+		m.All = append(m.All, filter(x))
+	}
+	if len(m.Any) == 0 && len(m.All) == 0 {
+		if f := filter(x); f.NamesObjects() || f.namesUsers() {
+			m.All = []*Filter{f}
+		}
+	}
+	return m
+}
+
+func filter(x field) *Filter {
+	resources := x.at("resources")
+	f := &Filter{
+		Pointer: x.pointer, Names: resources.texts("names"), Namespaces: resources.texts("namespaces"),
+		Annotations: resources.textMap("annotations"), Operations: resources.texts("operations"),
+		Selector: selector(resources.at("selector")), NamespaceSelector: selector(resources.at("namespaceSelector")),
+		Roles: x.texts("roles"), ClusterRoles: x.texts("clusterRoles"),
+	}
+	for _, kind := range resources.texts("kinds") {
+		f.Kinds = append(f.Kinds, kindSelector(kind))
+	}
+	f.sort()
+	if name := resources.text("name"); name != "" {
+		f.both = len(f.Names) > 0
+		f.Names = append(f.Names, name)
+	}
+	for _, x := range x.at("subjects").list() {
+		f.Subjects = append(f.Subjects, Subject{Kind: x.text("kind"), Name: x.text("name"), Namespace: x.text("namespace")})
+	}
+	return f
+}
+
+// SelectorOf reads a label selector from a JSON value. It returns nil for nil.
+func SelectorOf(value any) *Selector { return selector(field{value: value}) }
+
+func selector(x field) *Selector {
+	if !x.there() {
+		return nil
+	}
+	s := &Selector{MatchLabels: x.textMap("matchLabels")}
+	for _, x := range x.at("matchExpressions").list() {
+		s.MatchExpressions = append(s.MatchExpressions, SelectorRequirement{
+			Key: x.text("key"), Operator: x.text("operator"), Values: x.texts("values"),
+		})
+	}
+	return s
+}
+
+// manyKinds is from where on a filter's selectors are looked up by kind.
+const manyKinds = 16
+
+// sort groups the selectors of a filter that has many by the kind that they
+// name, and those with wildcards under "".
+func (f *Filter) sort() {
+	if len(f.Kinds) < manyKinds {
+		return
+	}
+	f.byKind = make(map[string][]KindSelector)
+	for _, k := range f.Kinds {
+		key := k.Kind
+		if pattern.HasWildcard(key) {
+			key = ""
+		}
+		f.byKind[key] = append(f.byKind[key], k)
+	}
+}
+
+// isVersion tells a version from a group or a kind.
+var isVersion = regexp.MustCompile(`^(v\d+((alpha|beta)\d+)?|\*)$`)
+
+// kindSelector takes an entry of kinds apart: Kind, version/Kind,
+// group/version/Kind, each with a /subresource or .subresource behind it. One
+// of more parts selects nothing.
+func kindSelector(s string) KindSelector {
+	parts := strings.Split(s, "/")
+	last := len(parts) - 1
+	parts = append(parts[:last], strings.Split(parts[last], ".")...)
+	k := KindSelector{Group: "*", Version: "*"}
+	switch len(parts) {
+	case 1:
+		k.Kind = parts[0]
+	case 2:
+		k.two(parts[0], parts[1])
+	case 3:
+		if isVersion.MatchString(parts[0]) {
+			k.Version, k.Kind, k.Subresource = parts[0], parts[1], parts[2]
+		} else {
+			k.Group, k.Version, k.Kind = parts[0], parts[1], parts[2]
+		}
+	case 4:
+		k.Group, k.Version, k.Kind, k.Subresource = parts[0], parts[1], parts[2], parts[3]
+	default:
+		return KindSelector{}
+	}
+	return k
+}
+
+func (k *KindSelector) two(a, b string) {
+	switch {
+	case a == "*" && strings.ToLower(b) == b: // */scale, and */*
+		k.Kind, k.Subresource = "*", b
+	case isVersion.MatchString(a):
+		k.Version, k.Kind = a, b
+	default:
+		k.Kind, k.Subresource = a, b
+	}
+}

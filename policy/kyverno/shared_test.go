@@ -1,0 +1,20 @@
+package kyverno
+
+import (
+	"testing"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// corpora is other people's data, beside the project where it is there at all.
+const corpora = "../../../shared/corpora"
+
+// parse reads the objects of a test, which have to be free of errors.
+func parse(t testing.TB, file, text string) []*render.Object {
+	t.Helper()
+	objects, err := render.Parse(file, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
