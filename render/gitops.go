@@ -138,6 +138,13 @@ func (w *World) Params(namespace, name string) ([]map[string]any, bool) {
 	return w.answers.Params(namespace, name)
 }
 
+// Reads notes that the objects of a file are deployed, which no renderer reads.
+func (w *World) Reads(fsys fs.FS, file string) {
+	if name, ok := fileOf(fsys, file); ok {
+		w.inputs.Note(name, -1, DocRendered)
+	}
+}
+
 // Render renders one source by the renderer of its kind.
 func (w *World) Render(ctx context.Context, src Source) ([]*Object, error) {
 	src.Inputs = new(Inputs)

@@ -100,16 +100,10 @@ func startsOf(p *Positions) []start {
 // file is in block style, so that is the innermost field that begins at or
 // before the place, and what stands on the lines below it is a line of its text.
 func (f *layered) origins(at Span) []Origin {
-	i, _ := slices.BinarySearchFunc(f.starts, at, func(s start, at Span) int {
-		if s.line < at.Line || s.line == at.Line && s.column <= at.Column {
-			return -1
-		}
-		return 1
-	})
-	if i == 0 {
+	field, ok := f.field(at)
+	if !ok {
 		return f.at.At("")
 	}
-	field := f.starts[i-1]
 	if lines, ok := f.at.(interface {
 		Line(pointer string, n int) []Origin
 	}); ok && at.Line > field.line {
@@ -118,6 +112,33 @@ func (f *layered) origins(at Span) []Origin {
 		}
 	}
 	return f.at.At(field.pointer)
+}
+
+// field returns the innermost field that begins at or before a place.
+func (f *layered) field(at Span) (start, bool) {
+	i, _ := slices.BinarySearchFunc(f.starts, at, func(s start, at Span) int {
+		if s.line < at.Line || s.line == at.Line && s.column <= at.Column {
+			return -1
+		}
+		return 1
+	})
+	if i == 0 {
+		return start{}, false
+	}
+	return f.starts[i-1], true
+}
+
+// part returns where a part of the text of the field at a place is written, as
+// far as the file's provenance knows the parts of texts.
+func (f *layered) part(at Span, part string) []Origin {
+	field, ok := f.field(at)
+	parts, knows := f.at.(interface {
+		Part(pointer, part string) []Origin
+	})
+	if !ok || !knows {
+		return nil
+	}
+	return parts.Part(field.pointer, part)
 }
 
 // WriteText adds a file with a text. Each place in it stands for the places at.
@@ -189,9 +210,29 @@ func (p overlaid) Part(pointer, part string) []Origin {
 	if parts, ok := p.Provenance.(interface {
 		Part(pointer, part string) []Origin
 	}); ok {
-		return p.overlay.all(parts.Part(pointer, part))
+		return p.overlay.parts(parts.Part(pointer, part), part)
 	}
 	return nil
+}
+
+// parts is all for the places of a part of a text: of a field of a written file
+// it asks for the places of that part.
+func (o *Overlay) parts(origins []Origin, part string) []Origin {
+	var moved []Origin
+	for _, at := range origins {
+		found := o.origins(at)
+		if f := o.files[at.File]; f != nil && f.fsys == nil {
+			if some := f.part(at.Span, part); len(some) > 0 {
+				found = some
+			}
+		}
+		for _, m := range found {
+			if !slices.Contains(moved, m) {
+				moved = append(moved, m)
+			}
+		}
+	}
+	return moved
 }
 
 func (o *Overlay) all(origins []Origin) []Origin {

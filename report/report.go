@@ -183,6 +183,9 @@ func (s *Summary) units(units []Unit) {
 			s.Unreached++
 		}
 	}
+	if len(clusters) > 1 {
+		delete(clusters, "") // of which the tree does not say on which they are
+	}
 	s.Units, s.Discovered, s.Clusters = len(units), len(units), len(clusters)
 }
 

@@ -271,11 +271,11 @@ func (m *generated) patch(app map[string]any) (map[string]any, error) {
 	}
 	merged["spec"].(map[string]any)["project"] = project
 	m.patched = make(map[string][]render.Origin)
-	var positions *render.Positions
-	if docs, _ := render.Documents("", []byte(text), render.YAML11); len(docs) > 0 && strings.Count(text, "\n") == strings.Count(m.g.spec.TemplatePatch, "\n") {
-		positions = docs[0].Positions
+	w := &writtenPatch{uses: uses, lines: m.g.lines(m.g.spec.TemplatePatch, m.params.values)}
+	if docs, _ := render.Documents("", []byte(text), render.YAML11); len(docs) > 0 {
+		w.positions = docs[0].Positions
 	}
-	m.note(app, merged, "", func(p string) []render.Origin { return m.patchPlaces(uses, positions, p) })
+	m.note(app, merged, "", func(p string) []render.Origin { return m.patchPlaces(w, p) })
 	return merged, nil
 }
 
@@ -299,26 +299,100 @@ func (m *generated) note(before, after any, pointer string, places func(string) 
 	}
 }
 
+// A writtenPatch is what templatePatch renders to.
+type writtenPatch struct {
+	uses      [][]string // the parameters that the template names
+	positions *render.Positions
+	lines     []int // of the template, for each line of the patch
+}
+
 // patchPlaces returns where templatePatch sets a field: its line, and the
-// parameters that the line names, where rendering left the number of lines as it
-// is. Elsewhere positions is nil, and the patch is one place.
-func (m *generated) patchPlaces(uses [][]string, positions *render.Positions, pointer string) []render.Origin {
+// parameters that the line names. If the line is not known, it is the whole patch.
+func (m *generated) patchPlaces(w *writtenPatch, pointer string) []render.Origin {
 	const patch = "/spec/templatePatch"
-	if positions == nil {
-		return m.g.templatePlaces(m.params, uses, patch)
+	if w.positions != nil {
+		found := w.positions.At(pointer)
+		n := found[len(found)-1].Line - 1
+		if places := m.lineOf(patch, n, w.lines, w.uses); len(places) > 0 {
+			return places
+		}
 	}
-	found := positions.At(pointer)
-	n := found[len(found)-1].Line - 1
-	lines := strings.Split(m.g.spec.TemplatePatch, "\n")
-	places := m.g.set.Line(patch, n)
-	if len(places) == 0 || n >= len(lines) {
-		return m.g.templatePlaces(m.params, uses, patch)
+	return m.g.templatePlaces(m.params, w.uses, patch)
+}
+
+// lineOf returns where line n of what a text of the ApplicationSet renders to is
+// written, with the parameters that the line names. lines are those of the text
+// by lines of the result.
+func (m *generated) lineOf(pointer string, n int, lines []int, uses [][]string) []render.Origin {
+	value, _ := render.Lookup(m.g.set.Object, pointer)
+	text, _ := value.(string)
+	written := strings.Split(text, "\n")
+	if n < 0 || n >= len(lines) || lines[n] >= len(written) {
+		return nil
 	}
-	_, used, err := m.g.replace(lines[n], m.params.values)
+	places := m.g.set.Line(pointer, lines[n])
+	if len(places) == 0 {
+		return nil
+	}
+	_, used, err := m.g.replace(written[lines[n]], m.params.values)
 	if err != nil {
-		used = uses // the line is part of a template
+		used = uses // the line is part of an action
 	}
 	return m.g.withParams(m.params, used, roles(places, render.Template))
+}
+
+// Line is render.Object.Line.
+func (m *generated) Line(pointer string, n int) []render.Origin {
+	at, text, ok := m.text(pointer)
+	if !ok {
+		return nil
+	}
+	m.g.mu.Lock()
+	defer m.g.mu.Unlock()
+	return m.lineOf(at, n, m.g.lines(text, m.params.values), m.used[cmp.Or(m.renamed[pointer], pointer)])
+}
+
+// Part is render.Object.Part: the parameters that wrote the part.
+func (m *generated) Part(pointer, part string) []render.Origin {
+	_, template, ok := m.text(pointer)
+	if !ok {
+		return nil
+	}
+	m.g.mu.Lock()
+	text, uses, err := m.g.replace(template, m.params.values)
+	m.g.mu.Unlock()
+	from := strings.Index(text, part)
+	if err != nil || from < 0 {
+		return nil
+	}
+	var found []render.Origin
+	for _, path := range uses {
+		value, ok := at(m.params.values, path)
+		wrote, isText := value.(string)
+		begin := strings.Index(text, wrote)
+		if ok && isText && wrote != "" && begin >= 0 && begin < from+len(part) && from < begin+len(wrote) {
+			found = append(found, m.params.origins(path)...)
+		}
+	}
+	return found
+}
+
+// text returns the text of the template that a field is rendered from, and its
+// pointer in the ApplicationSet. A field that templatePatch sets has none.
+func (m *generated) text(pointer string) (at, text string, ok bool) {
+	for p := pointer; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
+		if _, ok := m.patched[p]; ok {
+			return "", "", false
+		}
+	}
+	for _, t := range m.templates {
+		at := t + cmp.Or(m.renamed[pointer], pointer)
+		if value, ok := render.Lookup(m.g.set.Object, at); ok {
+			text, ok := value.(string)
+			return at, text, ok
+		}
+	}
+	return "", "", false
 }
 
 // places returns where a field of the ApplicationSet is written, as that of a

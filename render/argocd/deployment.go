@@ -301,6 +301,11 @@ func (t *tracked) Line(pointer string, n int) []render.Origin {
 	return (&render.Object{Provenance: t.Provenance}).Line(pointer, n)
 }
 
+// Part is render.Object.Part.
+func (t *tracked) Part(pointer, part string) []render.Origin {
+	return (&render.Object{Provenance: t.Provenance}).Part(pointer, part)
+}
+
 // namespace is the Namespace that Argo CD creates, nil if it doesn't, or if it is
 // among the objects.
 func (d *deployment) namespace(objects []*render.Object) *render.Object {

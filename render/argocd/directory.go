@@ -55,6 +55,7 @@ func (d *deployment) directory(l *located) ([]*render.Object, error) {
 		switch {
 		case !strings.HasSuffix(name, ".jsonnet"):
 			objects, err = manifest(name, data)
+			d.world.Reads(l.repo.FS, name)
 		case d.enabled("jsonnet"):
 			objects, err = d.jsonnet(l, &options.Jsonnet, name, data)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -93,6 +94,8 @@ type generation struct {
 	spec      *applicationSetSpec
 	namespace string
 	elements  int
+
+	mu sync.Mutex // held where places are asked for, which needs the engine
 }
 
 // A batch is what one generator of an entry makes.

@@ -206,7 +206,7 @@ func (r *release) inline(options *helmOptions) {
 	if len(options.ValuesObject) > 0 && string(options.ValuesObject) != "null" {
 		values, err := encode(options.ValuesObject)
 		if err == nil {
-			err = r.overlay.Write(name, values, func(pointer string) []render.Origin { return r.located.values("/helm/valuesObject" + pointer) })
+			err = r.overlay.WriteFrom(name, values, optionPlaces{r.located, "/helm/valuesObject"})
 		}
 		if err != nil {
 			r.fail("/helm/valuesObject", errors.New("valuesObject is no map"))
@@ -256,14 +256,7 @@ func (r *release) parameters(options *helmOptions) {
 	}
 	if len(values) > 0 {
 		const name = inlineValues + "-parameters.yaml"
-		err := r.overlay.Write(name, values, func(pointer string) []render.Origin {
-			for p := pointer; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
-				if i, ok := at[p]; ok {
-					return r.located.values(render.Pointer("helm", "parameters", i, "value"))
-				}
-			}
-			return r.located.values("/helm/parameters")
-		})
+		err := r.overlay.WriteFrom(name, values, parameterPlaces{r.located, at})
 		if err != nil {
 			r.fail("/helm/parameters", err)
 		}
@@ -282,6 +275,50 @@ func (r *release) parameters(options *helmOptions) {
 		}
 		r.helm.SetFile = append(r.helm.SetFile, p.Name+"="+strings.ReplaceAll(name, ",", `\,`))
 	}
+}
+
+// optionPlaces is the Provenance of values that stand in a field of the source.
+type optionPlaces struct {
+	l     *located
+	field string
+}
+
+// At implements render.Provenance.
+func (p optionPlaces) At(pointer string) []render.Origin { return p.l.values(p.field + pointer) }
+
+// Line is render.Object.Line.
+func (p optionPlaces) Line(pointer string, n int) []render.Origin {
+	return p.l.line(p.field+pointer, n, render.Value)
+}
+
+// Part is render.Object.Part.
+func (p optionPlaces) Part(pointer, part string) []render.Origin {
+	return p.l.part(p.field+pointer, part)
+}
+
+// parameterPlaces is the Provenance of values that parameters set: those of the
+// indices in at, by the pointers of the values.
+type parameterPlaces struct {
+	l  *located
+	at map[string]int
+}
+
+// of returns the field of the source that sets a value.
+func (p parameterPlaces) of(pointer string) string {
+	for ; pointer != ""; pointer = pointer[:strings.LastIndexByte(pointer, '/')] {
+		if i, ok := p.at[pointer]; ok {
+			return render.Pointer("helm", "parameters", i, "value")
+		}
+	}
+	return "/helm/parameters"
+}
+
+// At implements render.Provenance.
+func (p parameterPlaces) At(pointer string) []render.Origin { return p.l.values(p.of(pointer)) }
+
+// Part is render.Object.Part.
+func (p parameterPlaces) Part(pointer, part string) []render.Origin {
+	return p.l.part(p.of(pointer), part)
 }
 
 // overridden reports whether a later parameter has the same name and kind.

@@ -27,7 +27,7 @@ func (d *deployment) kustomize(l *located) ([]*render.Object, error) {
 		if err := e.apply(k); err != nil {
 			return nil, err
 		}
-		if err := overlay.Write(e.file, e.tree, e.at); err != nil {
+		if err := overlay.WriteFrom(e.file, e.tree, e); err != nil {
 			return nil, err
 		}
 	}
@@ -57,11 +57,12 @@ type edit struct {
 	file      string
 	tree      map[string]any
 	positions *render.Positions
-	places    map[string][]render.Origin // of what is set, by pointer
+	set       map[string]string // fields of the options, by the pointers of what they set
+	options   map[string]any
 }
 
 func newEdit(l *located) (*edit, error) {
-	e := &edit{located: l, tree: map[string]any{}, places: make(map[string][]render.Origin)}
+	e := &edit{located: l, tree: map[string]any{}, set: make(map[string]string)}
 	for _, name := range []string{"kustomization.yaml", "kustomization.yml", "Kustomization"} {
 		e.file = path.Join(l.root(), name)
 		data, err := render.ReadFile(l.repo.FS, e.file)
@@ -86,38 +87,67 @@ func newEdit(l *located) (*edit, error) {
 	return nil, l.errorAt("/path", fmt.Errorf("there is no kustomization in %s", l.dir))
 }
 
-// at returns where the field of the edited file is written.
-func (e *edit) at(pointer string) []render.Origin {
+// from returns the field of the options that sets a field of the edited file.
+func (e *edit) from(pointer string) (string, bool) {
 	for p := pointer; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
-		if places, ok := e.places[p]; ok {
-			return places
+		option, ok := e.set[p]
+		if !ok {
+			continue
 		}
+		if _, ok := render.Lookup(e.options, option+strings.TrimPrefix(pointer, p)); ok {
+			option += strings.TrimPrefix(pointer, p)
+		}
+		return "/kustomize" + option, true
 	}
-	if e.positions == nil {
-		return e.located.at("/kustomize")
-	}
-	return e.positions.At(pointer)
+	return "/kustomize", e.positions == nil
 }
 
-// set puts a value into the file.
-func (e *edit) set(key string, value any, from string) {
+// At implements render.Provenance.
+func (e *edit) At(pointer string) []render.Origin {
+	option, ok := e.from(pointer)
+	if !ok {
+		return e.positions.At(pointer)
+	}
+	return roles(e.located.at(option), render.Patch)
+}
+
+// Line is render.Object.Line.
+func (e *edit) Line(pointer string, n int) []render.Origin {
+	option, ok := e.from(pointer)
+	if !ok {
+		return e.positions.Line(pointer, n)
+	}
+	return e.located.line(option, n, render.Patch)
+}
+
+// Part is render.Object.Part.
+func (e *edit) Part(pointer, part string) []render.Origin {
+	option, ok := e.from(pointer)
+	if !ok {
+		return nil
+	}
+	return roles(e.located.part(option, part), render.Patch)
+}
+
+// put sets a key of the file.
+func (e *edit) put(key string, value any) {
 	e.tree[key] = value
-	e.places[render.Pointer(key)] = e.patch(from)
-}
-
-// patch returns the places of a field of the options.
-func (e *edit) patch(pointer string) []render.Origin {
-	return roles(e.located.at("/kustomize"+pointer), render.Patch)
+	e.set[render.Pointer(key)] = render.Pointer(key)
 }
 
 // apply makes the changes, in the order in which Argo CD does.
 func (e *edit) apply(k *kustomize) error {
+	options, err := encode(k)
+	if err != nil {
+		return e.errorAt("/kustomize", err)
+	}
+	e.options = options
 	for key, value := range map[string]string{"namePrefix": k.NamePrefix, "nameSuffix": k.NameSuffix, "namespace": k.Namespace} {
 		if value != "" {
-			e.set(key, value, render.Pointer(key))
+			e.put(key, value)
 		}
 	}
-	err := errors.Join(
+	err = errors.Join(
 		e.replace("images", len(k.Images), func(i int) (map[string]any, error) { return parseImage(e.env.expand(k.Images[i])) }),
 		e.replace("replicas", len(k.Replicas), func(i int) (map[string]any, error) {
 			count, err := strconv.Atoi(k.Replicas[i].Count.String())
@@ -130,15 +160,15 @@ func (e *edit) apply(k *kustomize) error {
 	for i, p := range k.Patches {
 		tree, encodeErr := encode(p)
 		err = errors.Join(err, encodeErr)
-		e.append("patches", tree, e.patch(render.Pointer("patches", i, "patch")))
+		e.append("patches", tree, render.Pointer("patches", i))
 	}
 	return err
 }
 
-// append puts an item behind those of a list.
-func (e *edit) append(key string, item any, places []render.Origin) {
+// append puts an item that a field of the options makes behind those of a list.
+func (e *edit) append(key string, item any, option string) {
 	list, _ := e.tree[key].([]any)
-	e.places[render.Pointer(key, len(list))] = places
+	e.set[render.Pointer(key, len(list))] = option
 	e.tree[key] = append(list, item)
 }
 
@@ -155,13 +185,13 @@ func (e *edit) replace(key string, n int, item func(i int) (map[string]any, erro
 			return m["name"] == made["name"]
 		})
 		if at < 0 {
-			e.append(key, made, e.patch(render.Pointer(key, i)))
+			e.append(key, made, render.Pointer(key, i))
 			continue
 		}
 		old, _ := list[at].(map[string]any)
 		keep(made, old)
 		list[at] = made
-		e.places[render.Pointer(key, at)] = e.patch(render.Pointer(key, i))
+		e.set[render.Pointer(key, at)] = render.Pointer(key, i)
 	}
 	return nil
 }
@@ -230,7 +260,7 @@ func (e *edit) labels(k *kustomize) error {
 		if k.LabelIncludeTemplates {
 			entry["includeTemplates"] = true
 		}
-		e.append("labels", entry, e.patch("/commonLabels"))
+		e.append("labels", entry, "/commonLabels")
 		list, _ = e.tree["labels"].([]any)
 	}
 	entry := list[at].(map[string]any)
@@ -276,7 +306,7 @@ func (e *edit) pairs(into map[string]any, pointer, field string, pairs map[strin
 			value = e.env.expand(value)
 		}
 		into[key] = value
-		e.places[pointer+render.Pointer(key)] = e.patch(render.Pointer(field, key))
+		e.set[pointer+render.Pointer(key)] = render.Pointer(field, key)
 	}
 	return nil
 }
@@ -294,7 +324,7 @@ func (e *edit) components(k *kustomize) error {
 		}
 		list, _ := e.tree["components"].([]any)
 		if !slices.Contains(list, any(name)) {
-			e.append("components", name, e.patch(render.Pointer("components", i)))
+			e.append("components", name, render.Pointer("components", i))
 		}
 	}
 	return nil

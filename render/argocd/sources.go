@@ -63,6 +63,16 @@ func (l *located) line(pointer string, n int, role render.Role) []render.Origin 
 	return roles(l.at(pointer), role)
 }
 
+// part returns the values that wrote a part of a text, if that is known.
+func (l *located) part(pointer, part string) []render.Origin {
+	for _, o := range l.overrides {
+		if _, ok := render.Lookup(o.value, pointer); ok {
+			return nil
+		}
+	}
+	return roles(l.app.Part(l.pointer+pointer, part), render.Value)
+}
+
 // errorAt is an error at a field of the source.
 func (l *located) errorAt(pointer string, err error) *render.Error {
 	var placed *render.Error

@@ -53,6 +53,31 @@ func (e *engine) replace(text string, params map[string]any) (string, [][]string
 	return c.fill(params), c.uses, nil
 }
 
+// lines returns, for each line of what a text renders to, the line of the text
+// that wrote it; nil if that is not known.
+func (e *engine) lines(text string, params map[string]any) []int {
+	rendered, _, err := e.replace(text, params)
+	if err != nil {
+		return nil
+	}
+	if c := e.templates[text]; c != nil && c.tree != nil {
+		lines, err := c.tree.Lines(params)
+		if err != nil {
+			return nil
+		}
+		return lines
+	}
+	n := strings.Count(text, "\n")
+	if strings.Count(rendered, "\n") != n {
+		return nil
+	}
+	lines := make([]int, n+1)
+	for i := range lines {
+		lines[i] = i
+	}
+	return lines
+}
+
 func (e *engine) compile(text string) *compiled {
 	if e.golang {
 		return e.compileGo(text)

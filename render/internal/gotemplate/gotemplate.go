@@ -36,6 +36,7 @@ type Template struct {
 	Uses [][]string // the parameters that it names, as paths
 
 	ctx   context.Context
+	text  string
 	tree  *template.Template
 	data  any // that it is executed with
 	steps int
@@ -47,7 +48,7 @@ func Parse(ctx context.Context, text string, o Options) (*Template, error) {
 	if !valid(o.Options) {
 		return nil, fmt.Errorf("goTemplateOptions has an option that Go's templates don't know: %s", strings.Join(o.Options, ", "))
 	}
-	t := &Template{ctx: ctx}
+	t := &Template{ctx: ctx, text: text}
 	fns := t.functions()
 	if o.Data != "" {
 		fns[o.Data] = func() any { return t.data }

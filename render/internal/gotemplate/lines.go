@@ -1,0 +1,81 @@
+package gotemplate
+
+import (
+	"strings"
+	"text/template/parse"
+)
+
+// Lines returns, for each line that Execute would write with the parameters, the
+// line of the template that wrote its beginning. Both count from 0.
+func (t *Template) Lines(params any) ([]int, error) {
+	t.steps, t.depth, t.data = 0, 0, params
+	w := &lineWriter{texts: make(map[*byte]int), lines: []int{0}}
+	for _, defined := range t.tree.Templates() {
+		if defined.Tree != nil {
+			w.learn(t.text, defined.Root)
+		}
+	}
+	err := t.tree.Execute(w, params)
+	return w.lines, err
+}
+
+// A lineWriter notes which line of the template each line written comes from.
+// text/template writes the texts around actions as they are in its tree, so their
+// first byte identifies them.
+type lineWriter struct {
+	bounded
+	texts map[*byte]int // lines on which texts begin
+	at    int           // line of the template
+	lines []int
+}
+
+// learn notes where the texts of a template begin.
+func (w *lineWriter) learn(text string, n parse.Node) {
+	branch := func(b *parse.BranchNode) {
+		w.learn(text, b.List)
+		w.learn(text, b.ElseList)
+	}
+	switch n := n.(type) {
+	case *parse.ListNode:
+		if n == nil {
+			return
+		}
+		for _, child := range n.Nodes {
+			w.learn(text, child)
+		}
+	case *parse.TextNode:
+		if len(n.Text) > 0 && int(n.Pos) <= len(text) {
+			w.texts[&n.Text[0]] = strings.Count(text[:n.Pos], "\n")
+		}
+	case *parse.IfNode:
+		branch(&n.BranchNode)
+	case *parse.WithNode:
+		branch(&n.BranchNode)
+	case *parse.RangeNode:
+		branch(&n.BranchNode)
+	}
+}
+
+// Write implements io.Writer.
+func (w *lineWriter) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	line, isText := w.texts[&p[0]]
+	if isText {
+		w.at = line
+		if w.Len() == 0 {
+			w.lines[0] = line
+		}
+	}
+	for _, c := range p {
+		if c != '\n' {
+			continue
+		}
+		if isText {
+			w.at++
+		}
+		w.lines = append(w.lines, w.at)
+	}
+	return w.bounded.Write(p)
+}
