@@ -9,8 +9,9 @@
 // server holds and shows to admission (stored.go). The nested module oracle
 // is the server's own code, which the tests compare with.
 //
-// [Validator] is the policy.Validator of the built-in kinds: what the server's
-// strict decoding (unknown.go) and its validation (check*.go) refuse.
+// [Validator] is the policy.Validator of the built-in kinds: it reports what the
+// server's strict decoding refuses (unknown.go) and its validation, which
+// package kindcheck reproduces.
 package schema
 
 import (

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy/internal/kindcheck"
 )
 
 // known are the fields that an API server knows of a type, as its strict
@@ -39,7 +41,7 @@ func (k *known) unknown(value map[string]any) []unknownField {
 		return nil
 	}
 	w := &strictWalk{}
-	w.object(k, value, top)
+	w.object(k, value, kindcheck.Top)
 	return w.found
 }
 
@@ -74,7 +76,7 @@ type strictWalk struct {
 	found []unknownField
 }
 
-func (w *strictWalk) value(k *known, value any, p *spot, name string) {
+func (w *strictWalk) value(k *known, value any, p *kindcheck.Spot, name string) {
 	if k == nil || len(w.found) == maxUnknown {
 		return
 	}
@@ -84,25 +86,25 @@ func (w *strictWalk) value(k *known, value any, p *spot, name string) {
 		w.object(k, v, p)
 	case []any:
 		for i, child := range v {
-			w.value(k.each, child, p.in(i), "")
+			w.value(k.each, child, p.In(i), "")
 		}
 	}
 	w.names = w.names[:len(w.names)-1]
 }
 
-func (w *strictWalk) object(k *known, value map[string]any, p *spot) {
-	for _, key := range sortedKeysOf(value) {
+func (w *strictWalk) object(k *known, value map[string]any, p *kindcheck.Spot) {
+	for _, key := range slices.Sorted(maps.Keys(value)) {
 		below, ok := k.fields[key]
 		switch {
 		case len(w.found) == maxUnknown:
 			return
 		case k.fields == nil:
-			w.value(k.each, value[key], p.in(key), key)
+			w.value(k.each, value[key], p.In(key), key)
 		case ok:
-			w.value(below, value[key], p.in(key), key)
+			w.value(below, value[key], p.In(key), key)
 		default:
-			at := p.in(key)
-			w.found = append(w.found, unknownField{at.path(), at.pointer(), slices.Clone(w.names), key, k})
+			at := p.In(key)
+			w.found = append(w.found, unknownField{at.Path(), at.Pointer(), slices.Clone(w.names), key, k})
 		}
 	}
 }

@@ -10,28 +10,21 @@ import (
 	"strings"
 	"sync"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/kindcheck"
 	"github.com/preadmit/preadmit/render"
 )
 
-// The rules of a Validator. What can't be decoded at all is the chain's rule
-// "decode".
+// The rules of a Validator beside those of package kindcheck. What can't be
+// decoded at all is the chain's rule "decode".
 const (
-	ruleUnknown     = "unknown-field"
-	ruleRequired    = "required"
-	ruleInvalid     = "invalid"
-	ruleUnsupported = "unsupported-value"
-	ruleDuplicate   = "duplicate"
-	ruleNotFound    = "not-found"
-	ruleForbidden   = "forbidden"
-	ruleTooLong     = "too-long"
-	ruleImmutable   = "immutable"
-	ruleValid       = "valid"
+	ruleUnknown = "unknown-field"
+	ruleValid   = "valid"
 )
 
 // A Validator says what the API server's strict decoding and its validation
@@ -134,8 +127,7 @@ func (j *judge) unknownFields(req *policy.Request) []policy.Result {
 }
 
 // faults runs the validation of the kind.
-func (j *judge) faults(req *policy.Request) ([]*fault, error) {
-	c := &check{release: j.release}
+func (j *judge) faults(req *policy.Request) ([]*kindcheck.Fault, error) {
 	if j.typ == nil {
 		return nil, nil
 	}
@@ -149,29 +141,33 @@ func (j *judge) faults(req *policy.Request) ([]*fault, error) {
 			return nil, err
 		}
 	}
-	c.object(j.builtin, object, old)
-	if _, ok := object.(*corev1.Secret); ok {
-		asWritten(c.faults, req.Object.Object)
+	o := kindcheck.Object{Kind: j.gvk, Namespaced: j.namespaced, Now: object, Old: old}
+	if v1, ok := object.(*autoscalingv1.HorizontalPodAutoscaler); ok {
+		o.Autoscaler = hpaV2(v1)
 	}
-	return c.faults, nil
+	faults := kindcheck.Check(o, int(j.release))
+	if _, ok := object.(*corev1.Secret); ok {
+		asWritten(faults, req.Object.Object)
+	}
+	return faults, nil
 }
 
 // asWritten leads from the data of a Secret, as it is held, to its stringData
 // where that is what is written.
-func asWritten(faults []*fault, written map[string]any) {
+func asWritten(faults []*kindcheck.Fault, written map[string]any) {
 	text, _ := written["stringData"].(map[string]any)
 	if text == nil {
 		return
 	}
 	for _, f := range faults {
-		for i, pointer := range f.fields {
+		for i, pointer := range f.Fields {
 			path := render.Path(pointer)
 			if len(path) == 0 || path[0] != "data" {
 				continue
 			}
 			_, there := render.Lookup(written, pointer)
 			if !there {
-				f.fields[i] = "/stringData" + strings.TrimPrefix(pointer, "/data")
+				f.Fields[i] = "/stringData" + strings.TrimPrefix(pointer, "/data")
 			}
 		}
 	}
@@ -184,13 +180,13 @@ func (t *goType) read(admitted map[string]any) (any, error) {
 }
 
 // results tells each field's faults of a rule together.
-func (j *judge) results(faults []*fault) []policy.Result {
+func (j *judge) results(faults []*kindcheck.Fault) []policy.Result {
 	var results []policy.Result
 	index := map[[2]string]int{}
 	for _, f := range faults {
-		r := j.result(f.rule(), policy.Fail)
-		r.Message, r.Fields, r.Reason = bounded(f.err.Error()), f.fields, "Invalid"
-		r.Action, r.Assumed, r.Hint = f.action(), f.assumed, f.hint
+		r := j.result(f.Rule(), policy.Fail)
+		r.Message, r.Fields, r.Reason = bounded(f.Err.Error()), f.Fields, "Invalid"
+		r.Action, r.Assumed, r.Hint = f.Action(), f.Assumed, f.Hint
 		key := [2]string{r.Rule, r.Fields[0]}
 		i, ok := index[key]
 		if !ok {
@@ -213,23 +209,6 @@ func bounded(message string) string {
 		return message
 	}
 	return strings.ToValidUTF8(message[:limit-len("…")], "") + "…"
-}
-
-func (f *fault) rule() string {
-	if f.err.Detail == apivalidation.FieldImmutableErrorMsg || f.immutable {
-		return ruleImmutable
-	}
-	if r := faultRules[f.err.Type]; r != "" {
-		return r
-	}
-	return ruleInvalid
-}
-
-func (f *fault) action() policy.Action {
-	if f.warns {
-		return policy.Warn
-	}
-	return policy.Deny
 }
 
 // Rules implements policy.Validator.
@@ -257,18 +236,18 @@ const conventions = "https://kubernetes.io/docs/reference/using-api/api-concepts
 
 // documentation is of the rules, by name.
 var documentation = []struct{ rule, title, text, help, url string }{
-	{ruleDuplicate, "Names and keys are not there twice", "A value that has to be unique in its list is there twice.", "", ""},
-	{ruleForbidden, "Fields are not set together with others that rule them out", "A field is set where the API server forbids it.", "", ""},
-	{ruleImmutable, "Fields are not changed that are fixed once the object exists", "An update changes a field that the API server does not let change. It has to be deleted and created anew.", "", ""},
-	{ruleInvalid, "Values are valid", "The API server's validation refuses a value.", "", ""},
-	{ruleNotFound, "References within the object lead to something", "A name refers to a part of the object that is not there, such as a volume mount to a volume.", "", ""},
-	{ruleRequired, "Required fields are there", "A field is missing that the API server's validation requires.", "", ""},
-	{ruleTooLong, "Values are not too long", "A value or list is longer than the API server allows.", "", ""},
+	{kindcheck.RuleDuplicate, "Names and keys are not there twice", "A value that has to be unique in its list is there twice.", "", ""},
+	{kindcheck.RuleForbidden, "Fields are not set together with others that rule them out", "A field is set where the API server forbids it.", "", ""},
+	{kindcheck.RuleImmutable, "Fields are not changed that are fixed once the object exists", "An update changes a field that the API server does not let change. It has to be deleted and created anew.", "", ""},
+	{kindcheck.RuleInvalid, "Values are valid", "The API server's validation refuses a value.", "", ""},
+	{kindcheck.RuleNotFound, "References within the object lead to something", "A name refers to a part of the object that is not there, such as a volume mount to a volume.", "", ""},
+	{kindcheck.RuleRequired, "Required fields are there", "A field is missing that the API server's validation requires.", "", ""},
+	{kindcheck.RuleTooLong, "Values are not too long", "A value or list is longer than the API server allows.", "", ""},
 	{
 		ruleUnknown, "Fields are known to Kubernetes",
 		"The API server does not know the field. It refuses the object when strict field validation is asked for, as kubectl does, or when it is applied server-side; otherwise the field is dropped without a trace.",
 		"Check the spelling, the letter case and the indentation, and the Kubernetes version that the field came with.", conventions,
 	},
-	{ruleUnsupported, "Values are among those that Kubernetes supports", "A value is not one of those that the API server supports there.", "", ""},
+	{kindcheck.RuleUnsupported, "Values are among those that Kubernetes supports", "A value is not one of those that the API server supports there.", "", ""},
 	{ruleValid, "The object passes strict decoding and validation", "Passes when none of the other rules fails. The validation that is reproduced here is a part of the API server's.", "", ""},
 }

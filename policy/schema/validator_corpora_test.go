@@ -246,8 +246,8 @@ func faultsOf(t *testing.T, kinds *Kinds, v *Validator, req oracleRequest) (foun
 		t.Fatal(err)
 	}
 	for _, f := range faults {
-		line, _, _ := strings.Cut(f.err.Error(), "\n")
-		if f.warns {
+		line, _, _ := strings.Cut(f.Err.Error(), "\n")
+		if f.Warns {
 			warned[line] = true
 		} else {
 			found[line] = true

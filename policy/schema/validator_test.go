@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/kindcheck"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -126,12 +128,12 @@ func tellCase(t *testing.T, kinds *Kinds, v *Validator, c validateCase, server o
 		said[strings.TrimPrefix(r.Message, "strict decoding error: ")] = true
 	}
 	ours, warned, _ := faultsOf(t, kinds, v, oracleRequest{Object: c.object})
-	for _, f := range sortedKeysOf(ours) {
+	for _, f := range slices.Sorted(maps.Keys(ours)) {
 		if !matched(f, theirs) && (!strict || strings.HasPrefix(f, "unknown field")) {
 			t.Errorf("%s: not said by the API server: %s", c.name, f)
 		}
 	}
-	for _, f := range sortedKeysOf(theirs) {
+	for _, f := range slices.Sorted(maps.Keys(theirs)) {
 		if !matched(f, ours) && !matched(f, warned) {
 			fmt.Fprintf(&b, "missed: %s\n", abbreviate(f))
 		}
@@ -355,7 +357,7 @@ func TestEveryRuleIsDocumented(t *testing.T) {
 	for _, d := range documentation {
 		documented[d.rule] = true
 	}
-	for _, rule := range faultRules {
+	for _, rule := range kindcheck.RuleNames() {
 		if !documented[rule] {
 			t.Error(rule)
 		}

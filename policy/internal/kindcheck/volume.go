@@ -1,7 +1,8 @@
-package schema
+package kindcheck
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,19 +15,19 @@ func nameIsSubdomainPrefix(name string) []string { return apivalidation.NameIsDN
 
 // checkVolumes validates the volumes and keeps those that are right, which
 // alone may be mounted.
-func (c *podCheck) checkVolumes(list []corev1.Volume, p *spot) {
+func (c *podCheck) checkVolumes(list []corev1.Volume, p *Spot) {
 	c.volumes = make(map[string]corev1.VolumeSource, len(list))
 	for i := range list {
-		v, at := &list[i], p.in(i)
+		v, at := &list[i], p.In(i)
 		before := len(c.faults)
 		c.source(&v.VolumeSource, at)
 		if v.Name == "" {
-			c.required(at.in("name"), "")
+			c.required(at.In("name"), "")
 		} else {
-			c.invalids(at.in("name"), v.Name, dnsLabel(v.Name))
+			c.invalids(at.In("name"), v.Name, dnsLabel(v.Name))
 		}
 		if _, ok := c.volumes[v.Name]; ok {
-			c.duplicate(at.in("name"), v.Name)
+			c.duplicate(at.In("name"), v.Name)
 		}
 		if len(c.faults) == before {
 			c.volumes[v.Name] = v.VolumeSource
@@ -35,7 +36,7 @@ func (c *podCheck) checkVolumes(list []corev1.Volume, p *spot) {
 }
 
 // source validates a volume's source: one, with what the common kinds need.
-func (c *podCheck) source(s *corev1.VolumeSource, p *spot) {
+func (c *podCheck) source(s *corev1.VolumeSource, p *Spot) {
 	switch kinds := inOrder(sourceKinds(reflect.ValueOf(s).Elem()), "emptyDir"); len(kinds) {
 	case 0:
 		c.required(p, "must specify a volume type")
@@ -50,50 +51,50 @@ func (c *podCheck) source(s *corev1.VolumeSource, p *spot) {
 			case "downwardAPI":
 				said = "downwarAPI"
 			}
-			c.forbidden(p.in(said), "may not specify more than 1 volume type").at(p.in(kind)).also(p.in(kinds[0]))
+			c.forbidden(p.In(said), "may not specify more than 1 volume type").at(p.In(kind)).also(p.In(kinds[0]))
 		}
 		return
 	}
 	switch {
 	case s.EmptyDir != nil:
 		if size := s.EmptyDir.SizeLimit; size != nil && size.Sign() < 0 {
-			c.forbidden(p.in("emptyDir", "sizeLimit"), "SizeLimit field must be a valid resource quantity")
+			c.forbidden(p.In("emptyDir", "sizeLimit"), "SizeLimit field must be a valid resource quantity")
 		}
 	case s.HostPath != nil:
-		c.hostPath(s.HostPath, p.in("hostPath"))
+		c.hostPath(s.HostPath, p.In("hostPath"))
 	case s.Secret != nil:
 		if s.Secret.SecretName == "" {
-			c.required(p.in("secret", "secretName"), "")
+			c.required(p.In("secret", "secretName"), "")
 		}
-		c.files(s.Secret.DefaultMode, s.Secret.Items, p.in("secret"))
+		c.files(s.Secret.DefaultMode, s.Secret.Items, p.In("secret"))
 	case s.ConfigMap != nil:
 		if s.ConfigMap.Name == "" {
-			c.required(p.in("configMap", "name"), "")
+			c.required(p.In("configMap", "name"), "")
 		}
-		c.files(s.ConfigMap.DefaultMode, s.ConfigMap.Items, p.in("configMap"))
+		c.files(s.ConfigMap.DefaultMode, s.ConfigMap.Items, p.In("configMap"))
 	case s.PersistentVolumeClaim != nil:
 		if s.PersistentVolumeClaim.ClaimName == "" {
-			c.required(p.in("persistentVolumeClaim", "claimName"), "")
+			c.required(p.In("persistentVolumeClaim", "claimName"), "")
 		}
 	case s.NFS != nil:
-		c.nfs(s.NFS, p.in("nfs"))
+		c.nfs(s.NFS, p.In("nfs"))
 	case s.DownwardAPI != nil:
-		c.fileMode(s.DownwardAPI.DefaultMode, p.in("downwardAPI", "defaultMode"))
+		c.fileMode(s.DownwardAPI.DefaultMode, p.In("downwardAPI", "defaultMode"))
 		for i := range s.DownwardAPI.Items {
-			c.downwardFile(&s.DownwardAPI.Items[i], p.in("downwardAPI"), p.in("downwardAPI", "items", i))
+			c.downwardFile(&s.DownwardAPI.Items[i], p.In("downwardAPI"), p.In("downwardAPI", "items", i))
 		}
 	case s.Projected != nil:
-		c.projected(s.Projected, p.in("projected"))
+		c.projected(s.Projected, p.In("projected"))
 	case s.CSI != nil:
 		if s.CSI.Driver == "" {
-			c.required(p.in("csi", "driver"), "")
+			c.required(p.In("csi", "driver"), "")
 		}
 	case s.Ephemeral != nil:
 		if s.Ephemeral.VolumeClaimTemplate == nil {
-			c.required(p.in("ephemeral", "volumeClaimTemplate"), "")
+			c.required(p.In("ephemeral", "volumeClaimTemplate"), "")
 			return
 		}
-		c.claim(&s.Ephemeral.VolumeClaimTemplate.Spec, p.in("ephemeral", "volumeClaimTemplate", "spec"))
+		c.claim(&s.Ephemeral.VolumeClaimTemplate.Spec, p.In("ephemeral", "volumeClaimTemplate", "spec"))
 	}
 }
 
@@ -117,93 +118,93 @@ func inOrder(kinds []string, first string) []string {
 	return kinds
 }
 
-func (c *check) hostPath(s *corev1.HostPathVolumeSource, p *spot) {
+func (c *check) hostPath(s *corev1.HostPathVolumeSource, p *Spot) {
 	if s.Path == "" {
-		c.required(p.in("path"), "")
+		c.required(p.In("path"), "")
 		return
 	}
-	c.invalids(p.in("path"), s.Path, backsteps(s.Path))
+	c.invalids(p.In("path"), s.Path, backsteps(s.Path))
 	if s.Type != nil {
-		oneOf(c, p.in("type"), *s.Type, corev1.HostPathUnset, corev1.HostPathBlockDev, corev1.HostPathCharDev, corev1.HostPathDirectory,
+		oneOf(c, p.In("type"), *s.Type, corev1.HostPathUnset, corev1.HostPathBlockDev, corev1.HostPathCharDev, corev1.HostPathDirectory,
 			corev1.HostPathDirectoryOrCreate, corev1.HostPathFile, corev1.HostPathFileOrCreate, corev1.HostPathSocket)
 	}
 }
 
-func (c *check) nfs(s *corev1.NFSVolumeSource, p *spot) {
+func (c *check) nfs(s *corev1.NFSVolumeSource, p *Spot) {
 	if s.Server == "" {
-		c.required(p.in("server"), "")
+		c.required(p.In("server"), "")
 	}
 	if s.Path == "" {
-		c.required(p.in("path"), "")
+		c.required(p.In("path"), "")
 	}
 	if !strings.HasPrefix(s.Path, "/") {
-		c.invalid(p.in("path"), s.Path, "must be an absolute path")
+		c.invalid(p.In("path"), s.Path, "must be an absolute path")
 	}
 }
 
 const fileModeText = "must be a number between 0 and 0777 (octal), both inclusive"
 
-func (c *check) fileMode(mode *int32, p *spot) {
+func (c *check) fileMode(mode *int32, p *Spot) {
 	if mode != nil && (*mode < 0 || *mode > 0o777) {
 		c.invalid(p, *mode, fileModeText)
 	}
 }
 
-func (c *check) files(mode *int32, items []corev1.KeyToPath, p *spot) {
-	c.fileMode(mode, p.in("defaultMode"))
+func (c *check) files(mode *int32, items []corev1.KeyToPath, p *Spot) {
+	c.fileMode(mode, p.In("defaultMode"))
 	for i := range items {
-		c.keyToPath(&items[i], p.in("items", i))
+		c.keyToPath(&items[i], p.In("items", i))
 	}
 }
 
-func (c *check) keyToPath(k *corev1.KeyToPath, p *spot) {
+func (c *check) keyToPath(k *corev1.KeyToPath, p *Spot) {
 	if k.Key == "" {
-		c.required(p.in("key"), "")
+		c.required(p.In("key"), "")
 	}
 	if k.Path == "" {
-		c.required(p.in("path"), "")
+		c.required(p.In("path"), "")
 	}
-	c.invalids(p.in("path"), k.Path, notReserved(k.Path))
-	c.fileMode(k.Mode, p.in("mode"))
+	c.invalids(p.In("path"), k.Path, notReserved(k.Path))
+	c.fileMode(k.Mode, p.In("mode"))
 }
 
 // downwardFile validates a file of the downward API, whose index the server's
 // paths leave out.
-func (c *podCheck) downwardFile(f *corev1.DownwardAPIVolumeFile, said, at *spot) {
+func (c *podCheck) downwardFile(f *corev1.DownwardAPIVolumeFile, said, at *Spot) {
 	before := len(c.faults)
 	if f.Path == "" {
-		c.required(said.in("path"), "")
+		c.required(said.In("path"), "")
 	}
-	c.invalids(said.in("path"), f.Path, notReserved(f.Path))
+	c.invalids(said.In("path"), f.Path, notReserved(f.Path))
 	switch {
 	case f.FieldRef != nil && f.ResourceFieldRef != nil:
-		c.fieldRef(f.FieldRef, said.in("fieldRef"), volumeFields)
+		c.fieldRef(f.FieldRef, said.In("fieldRef"), volumeFields)
 		c.invalid(said, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
 	case f.FieldRef != nil:
-		c.fieldRef(f.FieldRef, said.in("fieldRef"), volumeFields)
+		c.fieldRef(f.FieldRef, said.In("fieldRef"), volumeFields)
 	case f.ResourceFieldRef != nil:
-		c.resourceFieldRef(f.ResourceFieldRef, said.in("resourceFieldRef"), true)
+		c.resourceFieldRef(f.ResourceFieldRef, said.In("resourceFieldRef"), true)
 	default:
 		c.required(said, "one of fieldRef and resourceFieldRef is required")
 	}
 	if f.Mode != nil && (*f.Mode < 0 || *f.Mode > 0o777) {
-		c.invalid(said.in("mode"), *f.Mode, fileModeText)
+		c.invalid(said.In("mode"), *f.Mode, fileModeText)
 	}
 	for _, fault := range c.faults[before:] {
-		fault.fields[0] = at.pointer() + strings.TrimPrefix(fault.fields[0], said.pointer())
+		fault.Fields[0] = at.Pointer() + strings.TrimPrefix(fault.Fields[0], said.Pointer())
 	}
 }
 
-func (c *podCheck) projected(s *corev1.ProjectedVolumeSource, p *spot) {
-	c.fileMode(s.DefaultMode, p.in("defaultMode"))
+func (c *podCheck) projected(s *corev1.ProjectedVolumeSource, p *Spot) {
+	c.fileMode(s.DefaultMode, p.In("defaultMode"))
 	paths := map[string]bool{}
 	for i := range s.Sources {
-		c.projection(&s.Sources[i], p, p.in("sources", i), paths)
+		c.projection(&s.Sources[i], p, p.In("sources", i), paths)
 	}
 }
 
-func (c *podCheck) projection(s *corev1.VolumeProjection, volume, p *spot, paths map[string]bool) {
-	once := func(path, value string, at *spot) {
+func (c *podCheck) projection(s *corev1.VolumeProjection, volume, p *Spot, paths map[string]bool) {
+	once := func(path, value string, at *Spot) {
 		if path != "" && paths[path] {
 			c.invalid(volume, value, "conflicting duplicate paths").at(at)
 		}
@@ -214,82 +215,82 @@ func (c *podCheck) projection(s *corev1.VolumeProjection, volume, p *spot, paths
 		c.forbidden(p, "may not specify more than 1 volume type per source")
 	}
 	if s.Secret != nil {
-		c.projectedFiles(s.Secret.Name, s.Secret.Items, p.in("secret"), once)
+		c.projectedFiles(s.Secret.Name, s.Secret.Items, p.In("secret"), once)
 	}
 	if s.ConfigMap != nil {
-		c.projectedFiles(s.ConfigMap.Name, s.ConfigMap.Items, p.in("configMap"), once)
+		c.projectedFiles(s.ConfigMap.Name, s.ConfigMap.Items, p.In("configMap"), once)
 	}
 	if s.DownwardAPI != nil {
 		for i := range s.DownwardAPI.Items {
-			f, at := &s.DownwardAPI.Items[i], p.in("downwardAPI", "items", i)
-			c.downwardFile(f, p.in("downwardAPI"), at)
-			once(f.Path, f.Path, at.in("path"))
+			f, at := &s.DownwardAPI.Items[i], p.In("downwardAPI", "items", i)
+			c.downwardFile(f, p.In("downwardAPI"), at)
+			once(f.Path, f.Path, at.In("path"))
 		}
 	}
 	if t := s.ServiceAccountToken; t != nil {
-		c.token(t, volume, p.in("serviceAccountToken"))
+		c.token(t, volume, p.In("serviceAccountToken"))
 	}
 }
 
-func (c *podCheck) projectedFiles(name string, items []corev1.KeyToPath, p *spot, once func(path, value string, at *spot)) {
+func (c *podCheck) projectedFiles(name string, items []corev1.KeyToPath, p *Spot, once func(path, value string, at *Spot)) {
 	if name == "" {
-		c.required(p.in("name"), "")
+		c.required(p.In("name"), "")
 	}
 	for i := range items {
-		c.keyToPath(&items[i], p.in("items", i))
-		once(items[i].Path, name, p.in("items", i, "path"))
+		c.keyToPath(&items[i], p.In("items", i))
+		once(items[i].Path, name, p.In("items", i, "path"))
 	}
 }
 
-func (c *podCheck) token(t *corev1.ServiceAccountTokenProjection, volume, p *spot) {
+func (c *podCheck) token(t *corev1.ServiceAccountTokenProjection, volume, p *Spot) {
 	if s := t.ExpirationSeconds; s != nil {
 		if *s < 10*60 {
-			c.invalid(p.in("expirationSeconds"), *s, "may not specify a duration less than 10 minutes")
+			c.invalid(p.In("expirationSeconds"), *s, "may not specify a duration less than 10 minutes")
 		}
 		if *s > 1<<32 {
-			c.invalid(p.in("expirationSeconds"), *s, "may not specify a duration larger than 2^32 seconds")
+			c.invalid(p.In("expirationSeconds"), *s, "may not specify a duration larger than 2^32 seconds")
 		}
 	}
 	if t.Path == "" {
-		c.required(volume.in("path"), "").at(p.in("path"))
+		c.required(volume.In("path"), "").at(p.In("path"))
 		return
 	}
 	for _, text := range notReserved(t.Path) {
-		c.invalid(volume.in("path"), t.Path, text).at(p.in("path"))
+		c.invalid(volume.In("path"), t.Path, text).at(p.In("path"))
 	}
 }
 
 // claim validates the spec of a PersistentVolumeClaim
 // (ValidatePersistentVolumeClaimSpec).
-func (c *check) claim(s *corev1.PersistentVolumeClaimSpec, p *spot) {
+func (c *check) claim(s *corev1.PersistentVolumeClaimSpec, p *Spot) {
 	if len(s.AccessModes) == 0 {
-		c.required(p.in("accessModes"), "at least 1 access mode is required")
+		c.required(p.In("accessModes"), "at least 1 access mode is required")
 	}
-	c.selector(s.Selector, p.in("selector"))
-	c.accessModes(s.AccessModes, p.in("accessModes"))
-	said, at := p.in("resources", mapKey("storage")), p.in("resources", "requests", "storage")
+	c.selector(s.Selector, p.In("selector"))
+	c.accessModes(s.AccessModes, p.In("accessModes"))
+	said, at := p.In("resources", mapKey("storage")), p.In("resources", "requests", "storage")
 	if size, ok := s.Resources.Requests[corev1.ResourceStorage]; !ok {
 		c.required(said, "").at(at)
 	} else if size.Sign() <= 0 {
 		c.invalid(said, size.String(), mustBePositive).at(at)
 	}
 	if name := s.StorageClassName; name != nil && *name != "" {
-		c.invalids(p.in("storageClassName"), *name, dnsSubdomain(*name))
+		c.invalids(p.In("storageClassName"), *name, dnsSubdomain(*name))
 	}
 	if s.VolumeMode != nil {
-		oneOf(c, p.in("volumeMode"), *s.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
+		oneOf(c, p.In("volumeMode"), *s.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
 	}
 }
 
 const mustBePositive = "must be greater than zero"
 
-func (c *check) accessModes(modes []corev1.PersistentVolumeAccessMode, p *spot) {
+func (c *check) accessModes(modes []corev1.PersistentVolumeAccessMode, p *Spot) {
 	alone, others := false, false
 	for i, m := range modes {
 		before := len(c.faults)
 		known := oneOf(c, p, m, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod)
 		for _, f := range c.faults[before:] {
-			f.at(p.in(i))
+			f.at(p.In(i))
 		}
 		alone = alone || m == corev1.ReadWriteOncePod
 		others = others || known && m != corev1.ReadWriteOncePod
@@ -300,25 +301,25 @@ func (c *check) accessModes(modes []corev1.PersistentVolumeAccessMode, p *spot) 
 }
 
 // volume validates the spec of a PersistentVolume.
-func (c *check) volume(s *corev1.PersistentVolumeSpec, p *spot) {
+func (c *check) volume(s *corev1.PersistentVolumeSpec, p *Spot) {
 	if len(s.AccessModes) == 0 {
-		c.required(p.in("accessModes"), "")
+		c.required(p.In("accessModes"), "")
 	}
-	c.accessModes(s.AccessModes, p.in("accessModes"))
-	capacity := p.in("capacity")
+	c.accessModes(s.AccessModes, p.In("accessModes"))
+	capacity := p.In("capacity")
 	if len(s.Capacity) == 0 {
 		c.required(capacity, "")
 	}
 	if _, ok := s.Capacity[corev1.ResourceStorage]; !ok || len(s.Capacity) > 1 {
 		c.capacity(s.Capacity, capacity)
 	}
-	for _, name := range sortedKeysOf(s.Capacity) {
+	for _, name := range slices.Sorted(maps.Keys(s.Capacity)) {
 		if q := s.Capacity[name]; q.Sign() <= 0 {
-			c.invalid(capacity.in(mapKey(name)), q.String(), mustBePositive)
+			c.invalid(capacity.In(mapKey(name)), q.String(), mustBePositive)
 		}
 	}
 	if s.PersistentVolumeReclaimPolicy != "" {
-		oneOf(c, p.in("persistentVolumeReclaimPolicy"), s.PersistentVolumeReclaimPolicy,
+		oneOf(c, p.In("persistentVolumeReclaimPolicy"), s.PersistentVolumeReclaimPolicy,
 			corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)
 	}
 	kinds := inOrder(sourceKinds(reflect.ValueOf(&s.PersistentVolumeSource).Elem()), "hostPath")
@@ -333,40 +334,40 @@ func (c *check) volume(s *corev1.PersistentVolumeSpec, p *spot) {
 		case "flexVolume", "flocker": // not told
 			continue
 		}
-		c.forbidden(p.in(said), "may not specify more than 1 volume type").at(p.in(kind)).also(p.in(kinds[0]))
+		c.forbidden(p.In(said), "may not specify more than 1 volume type").at(p.In(kind)).also(p.In(kinds[0]))
 	}
 	if len(kinds) == 1 {
 		c.volumeSource(&s.PersistentVolumeSource, p)
 	}
 	if s.StorageClassName != "" {
-		c.invalids(p.in("storageClassName"), s.StorageClassName, dnsSubdomain(s.StorageClassName))
+		c.invalids(p.In("storageClassName"), s.StorageClassName, dnsSubdomain(s.StorageClassName))
 	}
 	if s.VolumeMode != nil {
-		oneOf(c, p.in("volumeMode"), *s.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
+		oneOf(c, p.In("volumeMode"), *s.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
 	}
 }
 
-func (c *check) volumeSource(s *corev1.PersistentVolumeSource, p *spot) {
+func (c *check) volumeSource(s *corev1.PersistentVolumeSource, p *Spot) {
 	switch {
 	case s.HostPath != nil:
-		c.hostPath(s.HostPath, p.in("hostPath"))
+		c.hostPath(s.HostPath, p.In("hostPath"))
 	case s.NFS != nil:
-		c.nfs(s.NFS, p.in("nfs"))
+		c.nfs(s.NFS, p.In("nfs"))
 	case s.CSI != nil:
 		if s.CSI.Driver == "" {
-			c.required(p.in("csi", "driver"), "")
+			c.required(p.In("csi", "driver"), "")
 		}
 		if s.CSI.VolumeHandle == "" {
-			c.required(p.in("csi", "volumeHandle"), "")
+			c.required(p.In("csi", "volumeHandle"), "")
 		}
 	case s.Local != nil && s.Local.Path == "":
-		c.required(p.in("local", "path"), "")
+		c.required(p.In("local", "path"), "")
 	}
 }
 
-func (c *check) capacity(list corev1.ResourceList, p *spot) {
+func (c *check) capacity(list corev1.ResourceList, p *Spot) {
 	values := []string{}
-	for _, name := range sortedKeysOf(list) {
+	for _, name := range slices.Sorted(maps.Keys(list)) {
 		q := list[name]
 		values = append(values, fmt.Sprintf("%q:%q", name, q.String()))
 	}

@@ -1,8 +1,9 @@
-package schema
+package kindcheck
 
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,52 +13,52 @@ import (
 )
 
 // unsupported says that a value, as JSON, is none of the valid ones.
-func (c *check) unsupported(p *spot, value string, valid ...string) {
+func (c *check) unsupported(p *Spot, value string, valid ...string) {
 	c.add(p, fielderr.NotSupported(nil, json.RawMessage(value), valid))
 }
 
-func (c *podCheck) resources(r *corev1.ResourceRequirements, p *spot) {
-	c.resourceList(r.Limits, p.in("limits"), containerResource)
-	c.resourceList(r.Requests, p.in("requests"), containerResource)
+func (c *podCheck) resources(r *corev1.ResourceRequirements, p *Spot) {
+	c.resourceList(r.Limits, p.In("limits"), containerResource)
+	c.resourceList(r.Requests, p.In("requests"), containerResource)
 	c.requestsWithinLimits(r, p)
 	for i, claim := range r.Claims {
-		at := p.in("claims", i)
+		at := p.In("claims", i)
 		switch {
 		case claim.Name == "":
 			c.required(at, "")
 		case !slices.Contains(c.claims, claim.Name):
 			f := c.notFound(at, claim.Name)
-			f.err.Detail = "must be one of the names in pod.spec.resourceClaims"
+			f.Err.Detail = "must be one of the names in pod.spec.resourceClaims"
 			if len(c.claims) == 0 {
-				f.err.Detail += " which is empty"
+				f.Err.Detail += " which is empty"
 			} else {
-				f.err.Detail += ": " + strings.Join(slices.Sorted(slices.Values(c.claims)), ", ")
+				f.Err.Detail += ": " + strings.Join(slices.Sorted(slices.Values(c.claims)), ", ")
 			}
 		}
 	}
 }
 
 // requestsWithinLimits compares. The server's paths name requests alone.
-func (c *podCheck) requestsWithinLimits(r *corev1.ResourceRequirements, p *spot) {
-	requests, compute, huge := p.in("requests"), false, false
+func (c *podCheck) requestsWithinLimits(r *corev1.ResourceRequirements, p *Spot) {
+	requests, compute, huge := p.In("requests"), false, false
 	for name := range r.Limits {
 		compute = compute || name == corev1.ResourceCPU || name == corev1.ResourceMemory
 		huge = huge || hugePages(name)
 	}
-	for _, name := range sortedKeysOf(r.Requests) {
+	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
 		compute = compute || name == corev1.ResourceCPU || name == corev1.ResourceMemory
 		huge = huge || hugePages(name)
 		request := r.Requests[name]
 		limit, ok := r.Limits[name]
-		at := requests.in(mapKey(name))
+		at := requests.In(mapKey(name))
 		switch {
 		case !ok && !overcommits(name):
-			c.required(p.in("limits"), "Limit must be set for non overcommitable resources").at(p.in("limits", mapKey(name)))
+			c.required(p.In("limits"), "Limit must be set for non overcommitable resources").at(p.In("limits", mapKey(name)))
 		case !ok:
 		case !overcommits(name) && request.Cmp(limit) != 0:
-			c.invalid(requests, request.String(), fmt.Sprintf("must be equal to %s limit of %s", name, limit.String())).at(at).also(p.in("limits", mapKey(name)))
+			c.invalid(requests, request.String(), fmt.Sprintf("must be equal to %s limit of %s", name, limit.String())).at(at).also(p.In("limits", mapKey(name)))
 		case request.Cmp(limit) > 0:
-			c.invalid(requests, request.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())).at(at).also(p.in("limits", mapKey(name)))
+			c.invalid(requests, request.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())).at(at).also(p.In("limits", mapKey(name)))
 		}
 	}
 	if huge && !compute {
@@ -65,36 +66,36 @@ func (c *podCheck) requestsWithinLimits(r *corev1.ResourceRequirements, p *spot)
 	}
 }
 
-func (c *podCheck) podResources(p *spot) {
+func (c *podCheck) podResources(p *Spot) {
 	r := c.spec.Resources
 	if r == nil {
 		return
 	}
-	c.resourceList(r.Limits, p.in("limits"), nil)
-	c.resourceList(r.Requests, p.in("requests"), nil)
+	c.resourceList(r.Limits, p.In("limits"), nil)
+	c.resourceList(r.Requests, p.In("requests"), nil)
 	c.requestsWithinLimits(r, p)
 }
 
 // resourceList validates names, where there is a rule for them, and
 // quantities.
-func (c *check) resourceList(list corev1.ResourceList, p *spot, name func(corev1.ResourceName) []string) {
-	for _, n := range sortedKeysOf(list) {
+func (c *check) resourceList(list corev1.ResourceList, p *Spot, name func(corev1.ResourceName) []string) {
+	for _, n := range slices.Sorted(maps.Keys(list)) {
 		q := list[n]
 		if name != nil {
 			if texts := name(n); len(texts) > 0 {
-				c.invalids(p.in(mapKey(n)), n, texts)
+				c.invalids(p.In(mapKey(n)), n, texts)
 			}
 		}
 		c.quantity(n, &q, p)
 	}
 }
 
-func (c *check) quantity(name corev1.ResourceName, q *resource.Quantity, list *spot) {
+func (c *check) quantity(name corev1.ResourceName, q *resource.Quantity, list *Spot) {
 	if q.Sign() < 0 {
-		c.invalid(list.in(mapKey(name)), q.String(), notNegative)
+		c.invalid(list.In(mapKey(name)), q.String(), notNegative)
 	}
 	if (slices.Contains(countedResources, name) || extended(name)) && q.MilliValue()%1000 != 0 {
-		c.invalid(list.in(mapKey(name)), *q, "must be an integer")
+		c.invalid(list.In(mapKey(name)), *q, "must be an integer")
 	}
 }
 
@@ -156,8 +157,8 @@ func extended(name corev1.ResourceName) bool {
 func overcommits(name corev1.ResourceName) bool { return native(name) && !hugePages(name) }
 
 // resourceQuota validates the spec of a ResourceQuota.
-func (c *check) resourceQuota(s *corev1.ResourceQuotaSpec, p *spot) {
-	c.resourceList(s.Hard, p.in("hard"), func(name corev1.ResourceName) []string {
+func (c *check) resourceQuota(s *corev1.ResourceQuotaSpec, p *Spot) {
+	c.resourceList(s.Hard, p.In("hard"), func(name corev1.ResourceName) []string {
 		texts := resourceName(name)
 		if !strings.Contains(string(name), "/") && !quotaResource(name) {
 			texts = append(texts, "must be a standard resource for quota")
@@ -167,13 +168,13 @@ func (c *check) resourceQuota(s *corev1.ResourceQuotaSpec, p *spot) {
 }
 
 // limitRange validates the spec of a LimitRange.
-func (c *check) limitRange(s *corev1.LimitRangeSpec, p *spot) {
+func (c *check) limitRange(s *corev1.LimitRangeSpec, p *Spot) {
 	seen := map[corev1.LimitType]bool{}
 	for i := range s.Limits {
-		l, at := &s.Limits[i], p.in("limits", i)
-		c.invalids(at.in("type"), l.Type, limitType(l.Type))
+		l, at := &s.Limits[i], p.In("limits", i)
+		c.invalids(at.In("type"), l.Type, limitType(l.Type))
 		if seen[l.Type] {
-			c.duplicate(at.in("type"), l.Type)
+			c.duplicate(at.In("type"), l.Type)
 		}
 		seen[l.Type] = true
 		name := resourceName
@@ -192,10 +193,10 @@ func limitType(t corev1.LimitType) []string {
 	return []string{"must be a standard limit type or fully qualified"}
 }
 
-func (c *check) limits(l *corev1.LimitRangeItem, p *spot, name func(corev1.ResourceName) []string) {
+func (c *check) limits(l *corev1.LimitRangeItem, p *Spot, name func(corev1.ResourceName) []string) {
 	names := func(list corev1.ResourceList, at string) {
-		for _, n := range sortedKeysOf(list) {
-			c.invalids(p.in(at, mapKey(n)), n, name(n))
+		for _, n := range slices.Sorted(maps.Keys(list)) {
+			c.invalids(p.In(at, mapKey(n)), n, name(n))
 		}
 	}
 	names(l.Max, "max")
@@ -203,10 +204,10 @@ func (c *check) limits(l *corev1.LimitRangeItem, p *spot, name func(corev1.Resou
 	names(l.MaxLimitRequestRatio, "maxLimitRequestRatio")
 	if l.Type == corev1.LimitTypePod {
 		if len(l.Default) > 0 {
-			c.forbidden(p.in("default"), "may not be specified when `type` is 'Pod'")
+			c.forbidden(p.In("default"), "may not be specified when `type` is 'Pod'")
 		}
 		if len(l.DefaultRequest) > 0 {
-			c.forbidden(p.in("defaultRequest"), "may not be specified when `type` is 'Pod'")
+			c.forbidden(p.In("defaultRequest"), "may not be specified when `type` is 'Pod'")
 		}
 	} else {
 		names(l.Default, "default")
@@ -215,11 +216,11 @@ func (c *check) limits(l *corev1.LimitRangeItem, p *spot, name func(corev1.Resou
 	}
 	c.noMore(p, "min", l.Min, l.Max, func(a, b string) string { return fmt.Sprintf("min value %s is greater than max value %s", a, b) })
 	if l.Type == corev1.LimitTypePersistentVolumeClaim && !has(l.Min, corev1.ResourceStorage) && !has(l.Max, corev1.ResourceStorage) {
-		c.required(p.in("limits"), "either minimum or maximum storage value is required, but neither was provided").at(p)
+		c.required(p.In("limits"), "either minimum or maximum storage value is required, but neither was provided").at(p)
 	}
-	for _, n := range sortedKeysOf(l.MaxLimitRequestRatio) {
+	for _, n := range slices.Sorted(maps.Keys(l.MaxLimitRequestRatio)) {
 		if q := l.MaxLimitRequestRatio[n]; q.Cmp(resource.MustParse("1")) < 0 {
-			c.invalid(p.in("maxLimitRequestRatio", mapKey(n)), q, fmt.Sprintf("ratio %s is less than 1", q.String()))
+			c.invalid(p.In("maxLimitRequestRatio", mapKey(n)), q, fmt.Sprintf("ratio %s is less than 1", q.String()))
 		}
 	}
 }
@@ -227,10 +228,10 @@ func (c *check) limits(l *corev1.LimitRangeItem, p *spot, name func(corev1.Resou
 func has(list corev1.ResourceList, name corev1.ResourceName) bool { _, ok := list[name]; return ok }
 
 // limitOrder wants min <= defaultRequest <= default <= max.
-func (c *check) limitOrder(l *corev1.LimitRangeItem, p *spot) {
-	for _, n := range sortedKeysOf(l.DefaultRequest) {
+func (c *check) limitOrder(l *corev1.LimitRangeItem, p *Spot) {
+	for _, n := range slices.Sorted(maps.Keys(l.DefaultRequest)) {
 		q := l.DefaultRequest[n]
-		at := p.in("defaultRequest", mapKey(n))
+		at := p.In("defaultRequest", mapKey(n))
 		if m, ok := l.Min[n]; ok && m.Cmp(q) > 0 {
 			c.invalid(at, q, fmt.Sprintf("min value %s is greater than default request value %s", m.String(), q.String()))
 		}
@@ -241,9 +242,9 @@ func (c *check) limitOrder(l *corev1.LimitRangeItem, p *spot) {
 			c.invalid(at, q, fmt.Sprintf("default request value %s is greater than default limit value %s", q.String(), d.String()))
 		}
 	}
-	for _, n := range sortedKeysOf(l.Default) {
+	for _, n := range slices.Sorted(maps.Keys(l.Default)) {
 		q := l.Default[n]
-		at := p.in("default", mapKey(n))
+		at := p.In("default", mapKey(n))
 		if m, ok := l.Min[n]; ok && m.Cmp(q) > 0 {
 			c.invalid(at, m, fmt.Sprintf("min value %s is greater than default value %s", m.String(), q.String()))
 		}
@@ -254,11 +255,11 @@ func (c *check) limitOrder(l *corev1.LimitRangeItem, p *spot) {
 }
 
 // noMore wants no value of a list to exceed its counterpart.
-func (c *check) noMore(p *spot, name string, list, bounds corev1.ResourceList, text func(a, b string) string) {
-	for _, n := range sortedKeysOf(list) {
+func (c *check) noMore(p *Spot, name string, list, bounds corev1.ResourceList, text func(a, b string) string) {
+	for _, n := range slices.Sorted(maps.Keys(list)) {
 		q := list[n]
 		if b, ok := bounds[n]; ok && q.Cmp(b) > 0 {
-			c.invalid(p.in(name, mapKey(n)), q, text(q.String(), b.String()))
+			c.invalid(p.In(name, mapKey(n)), q, text(q.String(), b.String()))
 		}
 	}
 }

@@ -1,6 +1,9 @@
-package schema
+package kindcheck
 
 import (
+	"maps"
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,16 +16,16 @@ import (
 
 // update refuses what may not be changed once an object exists.
 func (c *check) update(now, old any) {
-	spec := top.in("spec")
+	spec := Top.In("spec")
 	switch o := now.(type) {
 	case *corev1.Pod:
 		c.updatePod(&o.Spec, &old.(*corev1.Pod).Spec, spec)
 	case *appsv1.Deployment:
-		c.immutable(spec.in("selector"), o.Spec.Selector, old.(*appsv1.Deployment).Spec.Selector)
+		c.immutable(spec.In("selector"), o.Spec.Selector, old.(*appsv1.Deployment).Spec.Selector)
 	case *appsv1.ReplicaSet:
-		c.immutable(spec.in("selector"), o.Spec.Selector, old.(*appsv1.ReplicaSet).Spec.Selector)
+		c.immutable(spec.In("selector"), o.Spec.Selector, old.(*appsv1.ReplicaSet).Spec.Selector)
 	case *appsv1.DaemonSet:
-		c.immutable(spec.in("selector"), o.Spec.Selector, old.(*appsv1.DaemonSet).Spec.Selector)
+		c.immutable(spec.In("selector"), o.Spec.Selector, old.(*appsv1.DaemonSet).Spec.Selector)
 	case *appsv1.StatefulSet:
 		c.updateStatefulSet(&o.Spec, &old.(*appsv1.StatefulSet).Spec, spec)
 	case *batchv1.Job:
@@ -34,7 +37,7 @@ func (c *check) update(now, old any) {
 		})
 	case *corev1.Secret:
 		was := old.(*corev1.Secret)
-		c.immutable(top.in("type"), o.Type, was.Type)
+		c.immutable(Top.In("type"), o.Type, was.Type)
 		c.frozen(o.Immutable, was.Immutable, map[string]bool{"data": equality.Semantic.DeepEqual(o.Data, was.Data)})
 	case *rbacv1.RoleBinding:
 		c.roleRef(o.RoleRef, old.(*rbacv1.RoleBinding).RoleRef)
@@ -42,16 +45,16 @@ func (c *check) update(now, old any) {
 		c.roleRef(o.RoleRef, old.(*rbacv1.ClusterRoleBinding).RoleRef)
 	case *storagev1.StorageClass:
 		was := old.(*storagev1.StorageClass)
-		c.immutable(top.in("parameters"), o.Parameters, was.Parameters)
-		c.immutable(top.in("provisioner"), o.Provisioner, was.Provisioner)
-		c.immutable(top.in("reclaimPolicy"), o.ReclaimPolicy, was.ReclaimPolicy)
-		c.immutable(top.in("volumeBindingMode"), o.VolumeBindingMode, was.VolumeBindingMode)
+		c.immutable(Top.In("parameters"), o.Parameters, was.Parameters)
+		c.immutable(Top.In("provisioner"), o.Provisioner, was.Provisioner)
+		c.immutable(Top.In("reclaimPolicy"), o.ReclaimPolicy, was.ReclaimPolicy)
+		c.immutable(Top.In("volumeBindingMode"), o.VolumeBindingMode, was.VolumeBindingMode)
 	case *schedulingv1.PriorityClass:
 		was := old.(*schedulingv1.PriorityClass)
 		if o.Value != was.Value {
-			c.forbidden(top.in("value"), "may not be changed in an update.").immutable = true
+			c.forbidden(Top.In("value"), "may not be changed in an update.").immutable = true
 		}
-		c.immutable(top.in("preemptionPolicy"), o.PreemptionPolicy, was.PreemptionPolicy)
+		c.immutable(Top.In("preemptionPolicy"), o.PreemptionPolicy, was.PreemptionPolicy)
 	case *corev1.PersistentVolumeClaim:
 		c.updateClaim(&o.Spec, &old.(*corev1.PersistentVolumeClaim).Spec, spec)
 	}
@@ -61,13 +64,13 @@ const podFields = "pod updates may not change fields other than `spec.containers
 	"`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 
 // updatePod lets images change, and little else.
-func (c *check) updatePod(now, old *corev1.PodSpec, p *spot) {
+func (c *check) updatePod(now, old *corev1.PodSpec, p *Spot) {
 	if len(now.Containers) != len(old.Containers) {
-		c.forbidden(p.in("containers"), "pod updates may not add or remove containers").immutable = true
+		c.forbidden(p.In("containers"), "pod updates may not add or remove containers").immutable = true
 		return
 	}
 	if len(now.InitContainers) != len(old.InitContainers) {
-		c.forbidden(p.in("initContainers"), "pod updates may not add or remove containers").immutable = true
+		c.forbidden(p.In("initContainers"), "pod updates may not add or remove containers").immutable = true
 		return
 	}
 	same := now.DeepCopy()
@@ -83,7 +86,7 @@ func (c *check) updatePod(now, old *corev1.PodSpec, p *spot) {
 	}
 }
 
-func (c *check) updateStatefulSet(now, old *appsv1.StatefulSetSpec, p *spot) {
+func (c *check) updateStatefulSet(now, old *appsv1.StatefulSetSpec, p *Spot) {
 	same := *old
 	same.Replicas, same.Template, same.UpdateStrategy, same.MinReadySeconds = now.Replicas, now.Template, now.UpdateStrategy, now.MinReadySeconds
 	same.Ordinals, same.RevisionHistoryLimit, same.PersistentVolumeClaimRetentionPolicy = now.Ordinals, now.RevisionHistoryLimit, now.PersistentVolumeClaimRetentionPolicy
@@ -92,7 +95,7 @@ func (c *check) updateStatefulSet(now, old *appsv1.StatefulSetSpec, p *spot) {
 	}
 	f := c.forbidden(p, "updates to statefulset spec for fields other than "+c.statefulFields()+" are forbidden")
 	f.immutable = true
-	f.fields = nil
+	f.Fields = nil
 	for _, part := range []struct {
 		name string
 		same bool
@@ -103,10 +106,10 @@ func (c *check) updateStatefulSet(now, old *appsv1.StatefulSetSpec, p *spot) {
 		{"podManagementPolicy", now.PodManagementPolicy == old.PodManagementPolicy},
 	} {
 		if !part.same {
-			f.also(p.in(part.name))
+			f.also(p.In(part.name))
 		}
 	}
-	if len(f.fields) == 0 {
+	if len(f.Fields) == 0 {
 		f.also(p)
 	}
 }
@@ -121,18 +124,18 @@ func (c *check) statefulFields() string {
 
 // updateJob refuses changes of what Jobs run. Of suspended ones, and of those
 // that the server gave a selector, parts may be changed.
-func (c *check) updateJob(now, old *batchv1.JobSpec, p *spot) {
+func (c *check) updateJob(now, old *batchv1.JobSpec, p *Spot) {
 	if suspended := old.Suspend != nil && *old.Suspend; !suspended && !equality.Semantic.DeepEqual(now.Template, old.Template) {
-		c.omitted(p.in("template"), apivalidation.FieldImmutableErrorMsg)
+		c.omitted(p.In("template"), apivalidation.FieldImmutableErrorMsg)
 	}
 	if !indexed(now) && !equality.Semantic.DeepEqual(now.Completions, old.Completions) {
-		c.immutable(p.in("completions"), now.Completions, old.Completions)
+		c.immutable(p.In("completions"), now.Completions, old.Completions)
 	}
-	c.immutable(p.in("completionMode"), now.CompletionMode, old.CompletionMode)
-	c.immutable(p.in("podFailurePolicy"), now.PodFailurePolicy, old.PodFailurePolicy)
-	c.immutable(p.in("backoffLimitPerIndex"), now.BackoffLimitPerIndex, old.BackoffLimitPerIndex)
-	c.immutable(p.in("managedBy"), now.ManagedBy, old.ManagedBy)
-	c.immutable(p.in("successPolicy"), now.SuccessPolicy, old.SuccessPolicy)
+	c.immutable(p.In("completionMode"), now.CompletionMode, old.CompletionMode)
+	c.immutable(p.In("podFailurePolicy"), now.PodFailurePolicy, old.PodFailurePolicy)
+	c.immutable(p.In("backoffLimitPerIndex"), now.BackoffLimitPerIndex, old.BackoffLimitPerIndex)
+	c.immutable(p.In("managedBy"), now.ManagedBy, old.ManagedBy)
+	c.immutable(p.In("successPolicy"), now.SuccessPolicy, old.SuccessPolicy)
 }
 
 // frozen refuses changes of an object that said it would have none. same tells
@@ -143,23 +146,23 @@ func (c *check) frozen(now, old *bool, same map[string]bool) {
 	}
 	const text = "field is immutable when `immutable` is set"
 	if now == nil || !*now {
-		c.forbidden(top.in("immutable"), text).immutable = true
+		c.forbidden(Top.In("immutable"), text).immutable = true
 	}
-	for _, name := range sortedKeysOf(same) {
+	for _, name := range slices.Sorted(maps.Keys(same)) {
 		if !same[name] {
-			c.forbidden(top.in(name), text).immutable = true
+			c.forbidden(Top.In(name), text).immutable = true
 		}
 	}
 }
 
 func (c *check) roleRef(now, old rbacv1.RoleRef) {
 	if now != old {
-		c.invalid(top.in("roleRef"), now, "cannot change roleRef").immutable = true
+		c.invalid(Top.In("roleRef"), now, "cannot change roleRef").immutable = true
 	}
 }
 
 // updateClaim lets a claim grow, and what the cluster fills in be.
-func (c *check) updateClaim(now, old *corev1.PersistentVolumeClaimSpec, p *spot) {
+func (c *check) updateClaim(now, old *corev1.PersistentVolumeClaimSpec, p *Spot) {
 	same := *now
 	same.AccessModes, same.Selector = old.AccessModes, old.Selector
 	if old.StorageClassName != nil {
@@ -170,7 +173,7 @@ func (c *check) updateClaim(now, old *corev1.PersistentVolumeClaimSpec, p *spot)
 	}
 	size, was := now.Resources.Requests[corev1.ResourceStorage], old.Resources.Requests[corev1.ResourceStorage]
 	if size.Cmp(was) < 0 {
-		f := c.forbidden(p.in("resources", "requests", "storage"), "field can not be less than status.capacity")
-		f.assumed = []string{"the claim has the capacity that it asked for"}
+		f := c.forbidden(p.In("resources", "requests", "storage"), "field can not be less than status.capacity")
+		f.Assumed = []string{"the claim has the capacity that it asked for"}
 	}
 }

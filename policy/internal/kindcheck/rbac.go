@@ -1,4 +1,4 @@
-package schema
+package kindcheck
 
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -7,12 +7,12 @@ import (
 
 func (c *check) policyRules(rules []rbacv1.PolicyRule, namespaced bool) {
 	for i := range rules {
-		r, p := &rules[i], top.in("rules", i)
+		r, p := &rules[i], Top.In("rules", i)
 		if len(r.Verbs) == 0 {
-			c.required(p.in("verbs"), "verbs must contain at least one value")
+			c.required(p.In("verbs"), "verbs must contain at least one value")
 		}
 		if len(r.NonResourceURLs) > 0 {
-			at := p.in("nonResourceURLs")
+			at := p.In("nonResourceURLs")
 			if namespaced {
 				c.invalid(at, r.NonResourceURLs, "namespaced rules cannot apply to non-resource URLs")
 			}
@@ -22,10 +22,10 @@ func (c *check) policyRules(rules []rbacv1.PolicyRule, namespaced bool) {
 			continue
 		}
 		if len(r.APIGroups) == 0 {
-			c.required(p.in("apiGroups"), "resource rules must supply at least one api group")
+			c.required(p.In("apiGroups"), "resource rules must supply at least one api group")
 		}
 		if len(r.Resources) == 0 {
-			c.required(p.in("resources"), "resource rules must supply at least one resource")
+			c.required(p.In("resources"), "resource rules must supply at least one resource")
 		}
 	}
 }
@@ -35,49 +35,49 @@ func (c *check) clusterRole(o *rbacv1.ClusterRole) {
 	if o.AggregationRule == nil {
 		return
 	}
-	p := top.in("aggregationRule", "clusterRoleSelectors")
+	p := Top.In("aggregationRule", "clusterRoleSelectors")
 	if len(o.AggregationRule.ClusterRoleSelectors) == 0 {
 		c.required(p, "at least one clusterRoleSelector required if aggregationRule is non-nil")
 	}
 	for i := range o.AggregationRule.ClusterRoleSelectors {
-		c.selector(&o.AggregationRule.ClusterRoleSelectors[i], p.in(i))
+		c.selector(&o.AggregationRule.ClusterRoleSelectors[i], p.In(i))
 	}
 }
 
 func (c *check) binding(ref rbacv1.RoleRef, subjects []rbacv1.Subject, namespaced bool) {
-	p := top.in("roleRef")
-	oneOf(c, p.in("apiGroup"), ref.APIGroup, rbacv1.GroupName)
+	p := Top.In("roleRef")
+	oneOf(c, p.In("apiGroup"), ref.APIGroup, rbacv1.GroupName)
 	if namespaced {
-		oneOf(c, p.in("kind"), ref.Kind, "Role", "ClusterRole")
+		oneOf(c, p.In("kind"), ref.Kind, "Role", "ClusterRole")
 	} else {
-		oneOf(c, p.in("kind"), ref.Kind, "ClusterRole")
+		oneOf(c, p.In("kind"), ref.Kind, "ClusterRole")
 	}
 	if ref.Name == "" {
-		c.required(p.in("name"), "")
+		c.required(p.In("name"), "")
 	} else {
-		c.invalids(p.in("name"), ref.Name, content.IsPathSegmentName(ref.Name))
+		c.invalids(p.In("name"), ref.Name, content.IsPathSegmentName(ref.Name))
 	}
 	for i := range subjects {
-		c.subject(&subjects[i], namespaced, top.in("subjects", i))
+		c.subject(&subjects[i], namespaced, Top.In("subjects", i))
 	}
 }
 
-func (c *check) subject(s *rbacv1.Subject, namespaced bool, p *spot) {
+func (c *check) subject(s *rbacv1.Subject, namespaced bool, p *Spot) {
 	if s.Name == "" {
-		c.required(p.in("name"), "")
+		c.required(p.In("name"), "")
 	}
 	switch s.Kind {
 	case rbacv1.ServiceAccountKind:
 		if s.Name != "" {
-			c.invalids(p.in("name"), s.Name, dnsSubdomain(s.Name))
+			c.invalids(p.In("name"), s.Name, dnsSubdomain(s.Name))
 		}
-		oneOf(c, p.in("apiGroup"), s.APIGroup, "")
+		oneOf(c, p.In("apiGroup"), s.APIGroup, "")
 		if !namespaced && s.Namespace == "" {
-			c.required(p.in("namespace"), "")
+			c.required(p.In("namespace"), "")
 		}
 	case rbacv1.UserKind, rbacv1.GroupKind:
-		oneOf(c, p.in("apiGroup"), s.APIGroup, rbacv1.GroupName)
+		oneOf(c, p.In("apiGroup"), s.APIGroup, rbacv1.GroupName)
 	default:
-		oneOf(c, p.in("kind"), s.Kind, rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind)
+		oneOf(c, p.In("kind"), s.Kind, rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind)
 	}
 }

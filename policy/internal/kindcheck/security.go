@@ -1,4 +1,4 @@
-package schema
+package kindcheck
 
 import (
 	"strings"
@@ -9,25 +9,25 @@ import (
 
 // security validates a container's security context
 // (ValidateSecurityContext).
-func (c *podCheck) security(s *corev1.SecurityContext, p *spot) {
+func (c *podCheck) security(s *corev1.SecurityContext, p *Spot) {
 	if s == nil {
 		return
 	}
-	c.user(s.RunAsUser, p.in("runAsUser"))
-	c.group(s.RunAsGroup, p.in("runAsGroup"))
+	c.user(s.RunAsUser, p.In("runAsUser"))
+	c.group(s.RunAsGroup, p.In("runAsGroup"))
 	if s.ProcMount != nil {
-		oneOf(c.check, p.in("procMount"), *s.ProcMount, corev1.DefaultProcMount, corev1.UnmaskedProcMount)
+		oneOf(c.check, p.In("procMount"), *s.ProcMount, corev1.DefaultProcMount, corev1.UnmaskedProcMount)
 		if u := c.spec.HostUsers; *s.ProcMount == corev1.UnmaskedProcMount && (u == nil || *u) && c.release >= procMounts {
-			c.invalid(p.in("procMount"), s.ProcMount, "`hostUsers` must be false to use `Unmasked`")
+			c.invalid(p.In("procMount"), s.ProcMount, "`hostUsers` must be false to use `Unmasked`")
 		}
 	}
-	c.seccomp(s.SeccompProfile, p.in("seccompProfile"))
-	c.appArmor(s.AppArmorProfile, p.in("appArmorProfile"))
+	c.seccomp(s.SeccompProfile, p.In("seccompProfile"))
+	c.appArmor(s.AppArmorProfile, p.In("appArmorProfile"))
 	if s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation {
 		return
 	}
 	if s.Privileged != nil && *s.Privileged {
-		c.invalid(p, s, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true").at(p.in("allowPrivilegeEscalation")).also(p.in("privileged"))
+		c.invalid(p, s, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true").at(p.In("allowPrivilegeEscalation")).also(p.In("privileged"))
 	}
 	if s.Capabilities == nil {
 		return
@@ -35,7 +35,7 @@ func (c *podCheck) security(s *corev1.SecurityContext, p *spot) {
 	for i, capability := range s.Capabilities.Add {
 		if capability == "CAP_SYS_ADMIN" {
 			c.invalid(p, s, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN").
-				at(p.in("allowPrivilegeEscalation")).also(p.in("capabilities", "add", i))
+				at(p.In("allowPrivilegeEscalation")).also(p.In("capabilities", "add", i))
 		}
 	}
 }
@@ -44,28 +44,28 @@ func (c *podCheck) security(s *corev1.SecurityContext, p *spot) {
 // (ProcMountType); before, the server drops it.
 const procMounts release = 33
 
-func (c *check) user(id *int64, p *spot) {
+func (c *check) user(id *int64, p *Spot) {
 	if id != nil {
 		c.invalids(p, *id, validation.IsValidUserID(*id))
 	}
 }
 
-func (c *check) group(id *int64, p *spot) {
+func (c *check) group(id *int64, p *Spot) {
 	if id != nil {
 		c.invalids(p, *id, validation.IsValidGroupID(*id))
 	}
 }
 
-func (c *check) seccomp(s *corev1.SeccompProfile, p *spot) {
+func (c *check) seccomp(s *corev1.SeccompProfile, p *Spot) {
 	if s == nil {
 		return
 	}
 	if s.Type == "" {
-		c.required(p.in("type"), "type is required when seccompProfile is set")
+		c.required(p.In("type"), "type is required when seccompProfile is set")
 	} else {
-		oneOf(c, p.in("type"), s.Type, corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
+		oneOf(c, p.In("type"), s.Type, corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
 	}
-	at := p.in("localhostProfile")
+	at := p.In("localhostProfile")
 	switch local := s.Type == corev1.SeccompProfileTypeLocalhost; {
 	case local && s.LocalhostProfile == nil:
 		c.required(at, "must be set when seccomp type is Localhost")
@@ -76,18 +76,18 @@ func (c *check) seccomp(s *corev1.SeccompProfile, p *spot) {
 	}
 }
 
-func (c *check) appArmor(s *corev1.AppArmorProfile, p *spot) {
+func (c *check) appArmor(s *corev1.AppArmorProfile, p *Spot) {
 	if s == nil {
 		return
 	}
 	if s.Type == "" {
-		c.required(p.in("type"), "type is required when appArmorProfile is set")
+		c.required(p.In("type"), "type is required when appArmorProfile is set")
 		return
 	}
-	if !oneOf(c, p.in("type"), s.Type, corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined) {
+	if !oneOf(c, p.In("type"), s.Type, corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined) {
 		return
 	}
-	at := p.in("localhostProfile")
+	at := p.In("localhostProfile")
 	switch local := s.Type == corev1.AppArmorProfileTypeLocalhost; {
 	case local && (s.LocalhostProfile == nil || *s.LocalhostProfile == ""):
 		c.required(at, "must be set when AppArmor type is Localhost")
@@ -99,36 +99,36 @@ func (c *check) appArmor(s *corev1.AppArmorProfile, p *spot) {
 }
 
 // podSecurity validates a pod's security context.
-func (c *podCheck) podSecurity(p *spot) {
-	s, at := c.spec.SecurityContext, p.in("securityContext")
+func (c *podCheck) podSecurity(p *Spot) {
+	s, at := c.spec.SecurityContext, p.In("securityContext")
 	if share := c.spec.ShareProcessNamespace; share != nil && *share && c.spec.HostPID {
-		c.invalid(at.in("shareProcessNamespace"), *share, "ShareProcessNamespace and HostPID cannot both be enabled").
-			at(p.in("shareProcessNamespace")).also(p.in("hostPID"))
+		c.invalid(at.In("shareProcessNamespace"), *share, "ShareProcessNamespace and HostPID cannot both be enabled").
+			at(p.In("shareProcessNamespace")).also(p.In("hostPID"))
 	}
 	if s == nil {
 		return
 	}
-	c.group(s.FSGroup, at.in("fsGroup"))
-	c.user(s.RunAsUser, at.in("runAsUser"))
-	c.group(s.RunAsGroup, at.in("runAsGroup"))
+	c.group(s.FSGroup, at.In("fsGroup"))
+	c.user(s.RunAsUser, at.In("runAsUser"))
+	c.group(s.RunAsGroup, at.In("runAsGroup"))
 	for i, id := range s.SupplementalGroups {
-		c.group(&id, at.in("supplementalGroups", i))
+		c.group(&id, at.In("supplementalGroups", i))
 	}
 	if policy := s.FSGroupChangePolicy; policy != nil {
-		oneOf(c.check, at.in("fsGroupChangePolicy"), *policy, corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch)
+		oneOf(c.check, at.In("fsGroupChangePolicy"), *policy, corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch)
 	}
-	c.seccomp(s.SeccompProfile, at.in("seccompProfile"))
-	c.appArmor(s.AppArmorProfile, at.in("appArmorProfile"))
-	c.sysctls(s.Sysctls, at.in("sysctls"))
+	c.seccomp(s.SeccompProfile, at.In("seccompProfile"))
+	c.appArmor(s.AppArmorProfile, at.In("appArmorProfile"))
+	c.sysctls(s.Sysctls, at.In("sysctls"))
 }
 
-func (c *podCheck) sysctls(list []corev1.Sysctl, p *spot) {
+func (c *podCheck) sysctls(list []corev1.Sysctl, p *Spot) {
 	seen := map[string]bool{}
 	for i, s := range list {
 		if s.Name == "" {
-			c.required(p.in(i, "name"), "")
+			c.required(p.In(i, "name"), "")
 		} else if seen[s.Name] {
-			c.duplicate(p.in(i, "name"), s.Name)
+			c.duplicate(p.In(i, "name"), s.Name)
 		}
 		seen[s.Name] = true
 	}

@@ -1,7 +1,9 @@
-package schema
+package kindcheck
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,19 +14,19 @@ import (
 
 func (c *check) configMap(o *corev1.ConfigMap) {
 	size := 0
-	for _, k := range sortedKeysOf(o.Data) {
-		c.invalids(top.in("data", mapKey(k)), k, configKey(k))
+	for _, k := range slices.Sorted(maps.Keys(o.Data)) {
+		c.invalids(Top.In("data", mapKey(k)), k, configKey(k))
 		if _, ok := o.BinaryData[k]; ok {
-			c.invalid(top.in("data", mapKey(k)), k, "duplicate of key present in binaryData").also(top.in("binaryData", mapKey(k)))
+			c.invalid(Top.In("data", mapKey(k)), k, "duplicate of key present in binaryData").also(Top.In("binaryData", mapKey(k)))
 		}
 		size += len(o.Data[k])
 	}
-	for _, k := range sortedKeysOf(o.BinaryData) {
-		c.invalids(top.in("binaryData", mapKey(k)), k, configKey(k))
+	for _, k := range slices.Sorted(maps.Keys(o.BinaryData)) {
+		c.invalids(Top.In("binaryData", mapKey(k)), k, configKey(k))
 		size += len(o.BinaryData[k])
 	}
 	if size > corev1.MaxSecretSize {
-		c.tooLong(top, corev1.MaxSecretSize).at(top.in("data"))
+		c.tooLong(Top, corev1.MaxSecretSize).at(Top.In("data"))
 	}
 }
 
@@ -37,10 +39,10 @@ func configKey(k string) []string {
 
 // secret validates a Secret. No fault quotes what is in one.
 func (c *check) secret(o *corev1.Secret) {
-	data := top.in("data")
+	data := Top.In("data")
 	size := 0
-	for _, k := range sortedKeysOf(o.Data) {
-		c.invalids(data.in(mapKey(k)), k, configKey(k))
+	for _, k := range slices.Sorted(maps.Keys(o.Data)) {
+		c.invalids(data.In(mapKey(k)), k, configKey(k))
 		size += len(o.Data[k])
 	}
 	if size > corev1.MaxSecretSize {
@@ -50,7 +52,7 @@ func (c *check) secret(o *corev1.Secret) {
 	switch o.Type {
 	case corev1.SecretTypeServiceAccountToken:
 		if o.Annotations[corev1.ServiceAccountNameKey] == "" {
-			c.required(top.in("metadata", "annotations", mapKey(corev1.ServiceAccountNameKey)), "")
+			c.required(Top.In("metadata", "annotations", mapKey(corev1.ServiceAccountNameKey)), "")
 		}
 	case corev1.SecretTypeDockercfg:
 		c.jsonKey(o, corev1.DockerConfigKey)
@@ -58,24 +60,24 @@ func (c *check) secret(o *corev1.Secret) {
 		c.jsonKey(o, corev1.DockerConfigJsonKey)
 	case corev1.SecretTypeBasicAuth:
 		if missing(corev1.BasicAuthUsernameKey) && missing(corev1.BasicAuthPasswordKey) {
-			c.required(data.in(mapKey(corev1.BasicAuthUsernameKey)), "")
-			c.required(data.in(mapKey(corev1.BasicAuthPasswordKey)), "")
+			c.required(data.In(mapKey(corev1.BasicAuthUsernameKey)), "")
+			c.required(data.In(mapKey(corev1.BasicAuthPasswordKey)), "")
 		}
 	case corev1.SecretTypeSSHAuth:
 		if len(o.Data[corev1.SSHAuthPrivateKey]) == 0 {
-			c.required(data.in(mapKey(corev1.SSHAuthPrivateKey)), "")
+			c.required(data.In(mapKey(corev1.SSHAuthPrivateKey)), "")
 		}
 	case corev1.SecretTypeTLS:
 		for _, key := range []string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey} {
 			if missing(key) {
-				c.required(data.in(mapKey(key)), "")
+				c.required(data.In(mapKey(key)), "")
 			}
 		}
 	}
 }
 
 func (c *check) jsonKey(o *corev1.Secret, key string) {
-	at := top.in("data", mapKey(key))
+	at := Top.In("data", mapKey(key))
 	value, ok := o.Data[key]
 	if !ok {
 		c.required(at, "")
@@ -97,23 +99,23 @@ func (c *check) priorityClass(o *schedulingv1.PriorityClass) {
 		return
 	}
 	if o.Value > highestPriority {
-		c.forbidden(top.in("value"), "maximum allowed value of a user defined priority is 1000000000")
+		c.forbidden(Top.In("value"), "maximum allowed value of a user defined priority is 1000000000")
 	}
 	if o.PreemptionPolicy != nil && *o.PreemptionPolicy != "" {
-		oneOf(c, top.in("preemptionPolicy"), *o.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)
+		oneOf(c, Top.In("preemptionPolicy"), *o.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)
 	}
 }
 
 func (c *check) storageClass(o *storagev1.StorageClass) {
 	if o.Provisioner == "" {
-		c.required(top.in("provisioner"), "")
+		c.required(Top.In("provisioner"), "")
 	} else {
-		c.invalids(top.in("provisioner"), strings.ToLower(o.Provisioner), qualifiedName(strings.ToLower(o.Provisioner)))
+		c.invalids(Top.In("provisioner"), strings.ToLower(o.Provisioner), qualifiedName(strings.ToLower(o.Provisioner)))
 	}
 	if o.ReclaimPolicy != nil && *o.ReclaimPolicy != "" {
-		oneOf(c, top.in("reclaimPolicy"), *o.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)
+		oneOf(c, Top.In("reclaimPolicy"), *o.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)
 	}
 	if m := o.VolumeBindingMode; m != nil {
-		oneOf(c, top.in("volumeBindingMode"), *m, storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)
+		oneOf(c, Top.In("volumeBindingMode"), *m, storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)
 	}
 }

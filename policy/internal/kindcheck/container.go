@@ -1,8 +1,7 @@
-package schema
+package kindcheck
 
 import (
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -16,8 +15,8 @@ import (
 // (ContainerRestartRules).
 const containerRestarts release = 35
 
-func (c *podCheck) containers(p *spot) {
-	list := p.in("containers")
+func (c *podCheck) containers(p *Spot) {
+	list := p.In("containers")
 	if len(c.spec.Containers) == 0 {
 		c.required(list, "")
 		return
@@ -25,36 +24,36 @@ func (c *podCheck) containers(p *spot) {
 	seen := map[string]bool{}
 	ports := map[string]bool{}
 	for i := range c.spec.Containers {
-		container, at := &c.spec.Containers[i], list.in(i)
+		container, at := &c.spec.Containers[i], list.In(i)
 		c.container(container, at)
 		if seen[container.Name] {
-			c.duplicate(at.in("name"), container.Name)
+			c.duplicate(at.In("name"), container.Name)
 		}
 		seen[container.Name] = true
 		c.lifecycleAndProbes(container, at)
 		if c.release < containerRestarts && container.RestartPolicy != nil {
-			c.forbidden(at.in("restartPolicy"), "may not be set for non-init containers")
+			c.forbidden(at.In("restartPolicy"), "may not be set for non-init containers")
 		}
 		c.hostPorts(container, at, ports)
 	}
 }
 
-func (c *podCheck) initContainers(p *spot) {
+func (c *podCheck) initContainers(p *Spot) {
 	seen := map[string]bool{}
 	for i := range c.spec.Containers {
 		seen[c.spec.Containers[i].Name] = true
 	}
 	for i := range c.spec.InitContainers {
-		container, at := &c.spec.InitContainers[i], p.in("initContainers", i)
+		container, at := &c.spec.InitContainers[i], p.In("initContainers", i)
 		c.container(container, at)
 		if seen[container.Name] {
-			c.duplicate(at.in("name"), container.Name)
+			c.duplicate(at.In("name"), container.Name)
 		} else if container.Name != "" {
 			seen[container.Name] = true
 		}
 		sidecar := container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways
 		if c.release < containerRestarts && container.RestartPolicy != nil {
-			oneOf(c.check, at.in("restartPolicy"), *container.RestartPolicy, corev1.ContainerRestartPolicyAlways)
+			oneOf(c.check, at.In("restartPolicy"), *container.RestartPolicy, corev1.ContainerRestartPolicyAlways)
 		}
 		if sidecar {
 			c.lifecycleAndProbes(container, at)
@@ -62,14 +61,14 @@ func (c *podCheck) initContainers(p *spot) {
 			c.noProbes(container, at)
 		}
 		before := len(c.faults)
-		c.hostPorts(container, p.in("initContainers", 0), map[string]bool{}) // so the server's paths
+		c.hostPorts(container, p.In("initContainers", 0), map[string]bool{}) // so the server's paths
 		for _, f := range c.faults[before:] {
-			f.fields[0] = strings.Replace(f.fields[0], p.in("initContainers", 0).pointer(), at.pointer(), 1)
+			f.Fields[0] = strings.Replace(f.Fields[0], p.In("initContainers", 0).Pointer(), at.Pointer(), 1)
 		}
 	}
 }
 
-func (c *podCheck) noProbes(container *corev1.Container, p *spot) {
+func (c *podCheck) noProbes(container *corev1.Container, p *Spot) {
 	for _, f := range []struct {
 		name string
 		set  bool
@@ -80,63 +79,63 @@ func (c *podCheck) noProbes(container *corev1.Container, p *spot) {
 		{"startupProbe", container.StartupProbe != nil},
 	} {
 		if f.set {
-			c.forbidden(p.in(f.name), "may not be set for init containers without restartPolicy=Always")
+			c.forbidden(p.In(f.name), "may not be set for init containers without restartPolicy=Always")
 		}
 	}
 }
 
 // container validates what holds for containers of all sorts.
-func (c *podCheck) container(o *corev1.Container, p *spot) {
+func (c *podCheck) container(o *corev1.Container, p *Spot) {
 	if o.Name == "" {
-		c.required(p.in("name"), "")
+		c.required(p.In("name"), "")
 	} else {
-		c.invalids(p.in("name"), o.Name, dnsLabel(o.Name))
+		c.invalids(p.In("name"), o.Name, dnsLabel(o.Name))
 	}
 	if o.Image == "" {
-		c.required(p.in("image"), "")
+		c.required(p.In("image"), "")
 	}
-	oneOf(c.check, p.in("terminationMessagePolicy"), o.TerminationMessagePolicy, corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
-	c.ports(o.Ports, p.in("ports"))
-	c.env(o.Env, p.in("env"))
-	c.envFrom(o.EnvFrom, p.in("envFrom"))
-	c.mounts(o, p.in("volumeMounts"))
-	c.devices(o, p.in("volumeDevices"))
-	oneOf(c.check, p.in("imagePullPolicy"), o.ImagePullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
-	c.resources(&o.Resources, p.in("resources"))
-	c.security(o.SecurityContext, p.in("securityContext"))
+	oneOf(c.check, p.In("terminationMessagePolicy"), o.TerminationMessagePolicy, corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
+	c.ports(o.Ports, p.In("ports"))
+	c.env(o.Env, p.In("env"))
+	c.envFrom(o.EnvFrom, p.In("envFrom"))
+	c.mounts(o, p.In("volumeMounts"))
+	c.devices(o, p.In("volumeDevices"))
+	oneOf(c.check, p.In("imagePullPolicy"), o.ImagePullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
+	c.resources(&o.Resources, p.In("resources"))
+	c.security(o.SecurityContext, p.In("securityContext"))
 }
 
-func (c *podCheck) ports(list []corev1.ContainerPort, p *spot) {
+func (c *podCheck) ports(list []corev1.ContainerPort, p *Spot) {
 	seen := map[string]bool{}
 	for i := range list {
-		port, at := &list[i], p.in(i)
+		port, at := &list[i], p.In(i)
 		if port.Name != "" {
 			if texts := validation.IsValidPortName(port.Name); len(texts) > 0 {
-				c.invalids(at.in("name"), port.Name, texts)
+				c.invalids(at.In("name"), port.Name, texts)
 			} else if seen[port.Name] {
-				c.duplicate(at.in("name"), port.Name)
+				c.duplicate(at.In("name"), port.Name)
 			}
 			seen[port.Name] = true
 		}
 		if port.ContainerPort == 0 {
-			c.required(at.in("containerPort"), "")
+			c.required(at.In("containerPort"), "")
 		} else {
-			c.portNumber(port.ContainerPort, at.in("containerPort"))
+			c.portNumber(port.ContainerPort, at.In("containerPort"))
 		}
 		if port.HostPort != 0 {
-			c.portNumber(port.HostPort, at.in("hostPort"))
+			c.portNumber(port.HostPort, at.In("hostPort"))
 		}
-		c.protocol(port.Protocol, at.in("protocol"))
+		c.protocol(port.Protocol, at.In("protocol"))
 	}
 }
 
-func (c *check) portNumber(n int32, p *spot) {
+func (c *check) portNumber(n int32, p *Spot) {
 	if n < 1 || n > 65535 {
 		c.invalids(p, n, validation.IsValidPortNum(int(n)))
 	}
 }
 
-func (c *check) protocol(protocol corev1.Protocol, p *spot) {
+func (c *check) protocol(protocol corev1.Protocol, p *Spot) {
 	if protocol == "" {
 		c.required(p, "")
 		return
@@ -145,7 +144,7 @@ func (c *check) protocol(protocol corev1.Protocol, p *spot) {
 }
 
 // port validates a port that is a number or a name.
-func (c *check) port(port intstr.IntOrString, p *spot) {
+func (c *check) port(port intstr.IntOrString, p *Spot) {
 	if port.Type == intstr.Int {
 		c.portNumber(port.IntVal, p)
 		return
@@ -153,14 +152,14 @@ func (c *check) port(port intstr.IntOrString, p *spot) {
 	c.invalids(p, port.StrVal, validation.IsValidPortName(port.StrVal))
 }
 
-func (c *podCheck) hostPorts(o *corev1.Container, p *spot, seen map[string]bool) {
+func (c *podCheck) hostPorts(o *corev1.Container, p *Spot, seen map[string]bool) {
 	for i, port := range o.Ports {
 		if port.HostPort == 0 {
 			continue
 		}
 		key := fmt.Sprintf("%s/%s/%d", port.Protocol, port.HostIP, port.HostPort)
 		if seen[key] {
-			c.duplicate(p.in("ports", i, "hostPort"), key)
+			c.duplicate(p.In("ports", i, "hostPort"), key)
 		}
 		seen[key] = true
 	}
@@ -168,41 +167,41 @@ func (c *podCheck) hostPorts(o *corev1.Container, p *spot, seen map[string]bool)
 
 // mounts validates volume mounts. The server's paths of some faults leave out
 // the index.
-func (c *podCheck) mounts(o *corev1.Container, p *spot) {
+func (c *podCheck) mounts(o *corev1.Container, p *Spot) {
 	seen := map[string]bool{}
 	for i := range o.VolumeMounts {
-		m, at := &o.VolumeMounts[i], p.in(i)
+		m, at := &o.VolumeMounts[i], p.In(i)
 		if m.Name == "" {
-			c.required(at.in("name"), "")
+			c.required(at.In("name"), "")
 		}
 		if _, ok := c.volumes[m.Name]; !ok {
-			c.notFound(at.in("name"), m.Name)
+			c.notFound(at.In("name"), m.Name)
 		}
 		if m.MountPath == "" {
-			c.required(at.in("mountPath"), "")
+			c.required(at.In("mountPath"), "")
 		}
 		if seen[m.MountPath] {
-			c.invalid(at.in("mountPath"), m.MountPath, "must be unique")
+			c.invalid(at.In("mountPath"), m.MountPath, "must be unique")
 		}
 		seen[m.MountPath] = true
 		for _, d := range o.VolumeDevices {
 			if d.Name == m.Name {
-				c.invalid(at.in("name"), m.Name, "must not already exist in volumeDevices")
+				c.invalid(at.In("name"), m.Name, "must not already exist in volumeDevices")
 			}
 			if d.DevicePath == m.MountPath {
-				c.invalid(at.in("mountPath"), m.MountPath, "must not already exist as a path in volumeDevices")
+				c.invalid(at.In("mountPath"), m.MountPath, "must not already exist as a path in volumeDevices")
 			}
 		}
-		c.subPath(m.SubPath, p.in("subPath"), at.in("subPath"))
+		c.subPath(m.SubPath, p.In("subPath"), at.In("subPath"))
 		if m.SubPathExpr != "" && m.SubPath != "" {
-			c.invalid(at.in("subPathExpr"), m.SubPathExpr, "subPathExpr and subPath are mutually exclusive")
+			c.invalid(at.In("subPathExpr"), m.SubPathExpr, "subPathExpr and subPath are mutually exclusive")
 		}
-		c.subPath(m.SubPathExpr, p.in("subPathExpr"), at.in("subPathExpr"))
+		c.subPath(m.SubPathExpr, p.In("subPathExpr"), at.In("subPathExpr"))
 		c.propagation(o, m, p, at)
 	}
 }
 
-func (c *podCheck) subPath(value string, said, at *spot) {
+func (c *podCheck) subPath(value string, said, at *Spot) {
 	for _, text := range descending(value) {
 		c.invalid(said, value, text).at(at)
 	}
@@ -233,71 +232,71 @@ func notReserved(value string) []string {
 	return texts
 }
 
-func (c *podCheck) propagation(o *corev1.Container, m *corev1.VolumeMount, said, at *spot) {
+func (c *podCheck) propagation(o *corev1.Container, m *corev1.VolumeMount, said, at *Spot) {
 	if m.MountPropagation != nil {
 		name := "mountPropagation"
 		before := len(c.faults)
-		oneOf(c.check, said.in(name), *m.MountPropagation, corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
+		oneOf(c.check, said.In(name), *m.MountPropagation, corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
 		privileged := o.SecurityContext != nil && o.SecurityContext.Privileged != nil && *o.SecurityContext.Privileged
 		if *m.MountPropagation == corev1.MountPropagationBidirectional && !privileged {
-			c.forbidden(said.in(name), "Bidirectional mount propagation is available only to privileged containers")
+			c.forbidden(said.In(name), "Bidirectional mount propagation is available only to privileged containers")
 		}
 		for _, f := range c.faults[before:] {
-			f.at(at.in(name))
+			f.at(at.In(name))
 		}
 	}
 	if m.RecursiveReadOnly == nil || *m.RecursiveReadOnly == corev1.RecursiveReadOnlyDisabled {
 		return
 	}
 	if !m.ReadOnly {
-		c.forbidden(said.in("recursiveReadOnly"), "may only be specified when readOnly is true").at(at.in("recursiveReadOnly"))
+		c.forbidden(said.In("recursiveReadOnly"), "may only be specified when readOnly is true").at(at.In("recursiveReadOnly"))
 	}
 }
 
-func (c *podCheck) devices(o *corev1.Container, p *spot) {
+func (c *podCheck) devices(o *corev1.Container, p *Spot) {
 	names, paths := map[string]bool{}, map[string]bool{}
 	for i, d := range o.VolumeDevices {
-		at := p.in(i)
+		at := p.In(i)
 		source, ok := c.volumes[d.Name]
 		if d.Name == "" {
-			c.required(at.in("name"), "")
+			c.required(at.In("name"), "")
 		}
 		if names[d.Name] {
-			c.invalid(at.in("name"), d.Name, "must be unique")
+			c.invalid(at.In("name"), d.Name, "must be unique")
 		}
 		if !ok {
-			c.notFound(at.in("name"), d.Name)
+			c.notFound(at.In("name"), d.Name)
 		} else if source.PersistentVolumeClaim == nil && source.Ephemeral == nil {
-			c.invalid(at.in("name"), d.Name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode")
+			c.invalid(at.In("name"), d.Name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode")
 		}
 		if d.DevicePath == "" {
-			c.required(at.in("devicePath"), "")
+			c.required(at.In("devicePath"), "")
 		}
 		if paths[d.DevicePath] {
-			c.invalid(at.in("devicePath"), d.DevicePath, "must be unique")
+			c.invalid(at.In("devicePath"), d.DevicePath, "must be unique")
 		}
 		if len(backsteps(d.DevicePath)) > 0 {
-			c.invalid(at.in("devicePath"), d.DevicePath, "can not contain backsteps ('..')")
+			c.invalid(at.In("devicePath"), d.DevicePath, "can not contain backsteps ('..')")
 		}
 		names[d.Name], paths[d.DevicePath] = true, true
 	}
 }
 
-func (c *podCheck) lifecycleAndProbes(o *corev1.Container, p *spot) {
+func (c *podCheck) lifecycleAndProbes(o *corev1.Container, p *Spot) {
 	if l := o.Lifecycle; l != nil {
 		if l.PostStart != nil {
-			c.handler(ofLifecycle(l.PostStart), p.in("lifecycle", "postStart"))
+			c.handler(ofLifecycle(l.PostStart), p.In("lifecycle", "postStart"))
 		}
 		if l.PreStop != nil {
-			c.handler(ofLifecycle(l.PreStop), p.in("lifecycle", "preStop"))
+			c.handler(ofLifecycle(l.PreStop), p.In("lifecycle", "preStop"))
 		}
 	}
-	c.probe(o.LivenessProbe, p.in("livenessProbe"), true)
-	c.probe(o.ReadinessProbe, p.in("readinessProbe"), false)
-	c.probe(o.StartupProbe, p.in("startupProbe"), true)
+	c.probe(o.LivenessProbe, p.In("livenessProbe"), true)
+	c.probe(o.ReadinessProbe, p.In("readinessProbe"), false)
+	c.probe(o.StartupProbe, p.In("startupProbe"), true)
 }
 
-func (c *podCheck) probe(o *corev1.Probe, p *spot, once bool) {
+func (c *podCheck) probe(o *corev1.Probe, p *Spot, once bool) {
 	if o == nil {
 		return
 	}
@@ -308,13 +307,13 @@ func (c *podCheck) probe(o *corev1.Probe, p *spot, once bool) {
 	c.notNegative(p, "successThreshold", int64(o.SuccessThreshold))
 	c.notNegative(p, "failureThreshold", int64(o.FailureThreshold))
 	if s := o.TerminationGracePeriodSeconds; s != nil && *s <= 0 {
-		c.invalid(p.in("terminationGracePeriodSeconds"), *s, "must be greater than 0")
+		c.invalid(p.In("terminationGracePeriodSeconds"), *s, "must be greater than 0")
 	}
 	if once && o.SuccessThreshold != 1 {
-		c.invalid(p.in("successThreshold"), o.SuccessThreshold, "must be 1")
+		c.invalid(p.In("successThreshold"), o.SuccessThreshold, "must be 1")
 	}
 	if !once && o.TerminationGracePeriodSeconds != nil {
-		c.invalid(p.in("terminationGracePeriodSeconds"), o.TerminationGracePeriodSeconds, "must not be set for readinessProbes")
+		c.invalid(p.In("terminationGracePeriodSeconds"), o.TerminationGracePeriodSeconds, "must not be set for readinessProbes")
 	}
 }
 
@@ -335,30 +334,30 @@ func ofLifecycle(h *corev1.LifecycleHandler) handler {
 	return handler{exec: h.Exec, http: h.HTTPGet, tcp: h.TCPSocket, sleep: h.Sleep}
 }
 
-func (c *podCheck) handler(h handler, p *spot) {
+func (c *podCheck) handler(h handler, p *Spot) {
 	first := true
 	for _, kind := range []struct {
 		name  string
 		set   bool
-		check func(*spot)
+		check func(*Spot)
 	}{
-		{"exec", h.exec != nil, func(p *spot) {
+		{"exec", h.exec != nil, func(p *Spot) {
 			if len(h.exec.Command) == 0 {
-				c.required(p.in("command"), "")
+				c.required(p.In("command"), "")
 			}
 		}},
-		{"httpGet", h.http != nil, func(p *spot) { c.httpGet(h.http, p) }},
-		{"tcpSocket", h.tcp != nil, func(p *spot) { c.port(h.tcp.Port, p.in("port")) }},
-		{"grpc", h.grpc != nil, func(p *spot) { c.portNumber(h.grpc.Port, p.in("port")) }},
-		{"sleep", h.sleep != nil, func(p *spot) { c.sleep(h.sleep.Seconds, p) }},
+		{"httpGet", h.http != nil, func(p *Spot) { c.httpGet(h.http, p) }},
+		{"tcpSocket", h.tcp != nil, func(p *Spot) { c.port(h.tcp.Port, p.In("port")) }},
+		{"grpc", h.grpc != nil, func(p *Spot) { c.portNumber(h.grpc.Port, p.In("port")) }},
+		{"sleep", h.sleep != nil, func(p *Spot) { c.sleep(h.sleep.Seconds, p) }},
 	} {
 		switch {
 		case !kind.set:
 		case first:
-			kind.check(p.in(kind.name))
+			kind.check(p.In(kind.name))
 			first = false
 		default:
-			c.forbidden(p.in(kind.name), "may not specify more than 1 handler type")
+			c.forbidden(p.In(kind.name), "may not specify more than 1 handler type")
 		}
 	}
 	if first {
@@ -366,15 +365,15 @@ func (c *podCheck) handler(h handler, p *spot) {
 	}
 }
 
-func (c *podCheck) httpGet(o *corev1.HTTPGetAction, p *spot) {
+func (c *podCheck) httpGet(o *corev1.HTTPGetAction, p *Spot) {
 	if o.Path == "" {
-		c.required(p.in("path"), "")
+		c.required(p.In("path"), "")
 	}
-	c.port(o.Port, p.in("port"))
-	oneOf(c.check, p.in("scheme"), o.Scheme, corev1.URISchemeHTTP, corev1.URISchemeHTTPS)
+	c.port(o.Port, p.In("port"))
+	oneOf(c.check, p.In("scheme"), o.Scheme, corev1.URISchemeHTTP, corev1.URISchemeHTTPS)
 	for i, h := range o.HTTPHeaders {
 		for _, text := range validation.IsHTTPHeaderName(h.Name) {
-			c.invalid(p.in("httpHeaders"), h.Name, text).at(p.in("httpHeaders", i, "name"))
+			c.invalid(p.In("httpHeaders"), h.Name, text).at(p.In("httpHeaders", i, "name"))
 		}
 	}
 }
@@ -383,19 +382,12 @@ func (c *podCheck) httpGet(o *corev1.HTTPGetAction, p *spot) {
 // (PodLifecycleSleepActionAllowZero).
 const noSleep release = 33
 
-func (c *podCheck) sleep(seconds int64, p *spot) {
+func (c *podCheck) sleep(seconds int64, p *Spot) {
 	switch {
 	case c.grace == nil:
 	case c.release >= noSleep && (seconds < 0 || seconds > *c.grace):
-		c.invalid(p, seconds, fmt.Sprintf("must be non-negative and less than terminationGracePeriodSeconds (%d)", *c.grace)).at(p.in("seconds"))
+		c.invalid(p, seconds, fmt.Sprintf("must be non-negative and less than terminationGracePeriodSeconds (%d)", *c.grace)).at(p.In("seconds"))
 	case c.release < noSleep && (seconds <= 0 || seconds > *c.grace):
-		c.invalid(p, seconds, fmt.Sprintf("must be greater than 0 and less than terminationGracePeriodSeconds (%d)", *c.grace)).at(p.in("seconds"))
+		c.invalid(p, seconds, fmt.Sprintf("must be greater than 0 and less than terminationGracePeriodSeconds (%d)", *c.grace)).at(p.In("seconds"))
 	}
-}
-
-func sortedKeysOf[K ~string, V any](m map[K]V) []K {
-	if len(m) == 0 {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(m))
 }

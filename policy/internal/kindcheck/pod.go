@@ -1,8 +1,10 @@
-package schema
+package kindcheck
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,49 +26,49 @@ type podCheck struct {
 }
 
 func (c *check) pod(o *corev1.Pod, create bool) {
-	spec := top.in("spec")
-	c.podAnnotations(o.Annotations, &o.Spec, top.in("metadata", "annotations"))
+	spec := Top.In("spec")
+	c.podAnnotations(o.Annotations, &o.Spec, Top.In("metadata", "annotations"))
 	p := &podCheck{check: c, spec: &o.Spec, meta: &o.ObjectMeta, pod: true}
 	p.all(spec)
 	if create && len(o.Spec.EphemeralContainers) > 0 {
-		c.forbidden(spec.in("ephemeralContainers"), "cannot be set on create")
+		c.forbidden(spec.In("ephemeralContainers"), "cannot be set on create")
 	}
 	if create && o.Spec.NodeName != "" && len(o.Spec.SchedulingGates) > 0 {
-		c.forbidden(spec.in("nodeName"), "cannot be set until all schedulingGates have been cleared")
+		c.forbidden(spec.In("nodeName"), "cannot be set until all schedulingGates have been cleared")
 	}
-	p.eachContainer(func(at *spot, container *corev1.Container) {
+	p.eachContainer(func(at *Spot, container *corev1.Container) {
 		if strings.TrimSpace(container.Image) != container.Image {
-			c.invalid(at.in("image"), container.Image, "must not have leading or trailing whitespace")
+			c.invalid(at.In("image"), container.Image, "must not have leading or trailing whitespace")
 		}
 	}, spec)
 }
 
 // template validates a pod template. The server's paths for the labels and
 // annotations of templates leave out metadata.
-func (c *check) template(t *corev1.PodTemplateSpec, p *spot) {
-	metadata := p.in("metadata")
+func (c *check) template(t *corev1.PodTemplateSpec, p *Spot) {
+	metadata := p.In("metadata")
 	before := len(c.faults)
-	c.labels(t.Labels, metadata.in("labels"))
-	c.annotations(t.Annotations, metadata.in("annotations"))
-	c.podAnnotations(t.Annotations, &t.Spec, metadata.in("annotations"))
+	c.labels(t.Labels, metadata.In("labels"))
+	c.annotations(t.Annotations, metadata.In("annotations"))
+	c.podAnnotations(t.Annotations, &t.Spec, metadata.In("annotations"))
 	for _, f := range c.faults[before:] {
-		f.err.Field = strings.Replace(f.err.Field, ".metadata.", ".", 1)
+		f.Err.Field = strings.Replace(f.Err.Field, ".metadata.", ".", 1)
 	}
-	(&podCheck{check: c, spec: &t.Spec}).all(p.in("spec"))
+	(&podCheck{check: c, spec: &t.Spec}).all(p.In("spec"))
 	if len(t.Spec.EphemeralContainers) > 0 {
-		c.forbidden(p.in("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template")
+		c.forbidden(p.In("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template")
 	}
 }
 
 // podAnnotations validates what annotations say of AppArmor and seccomp.
-func (c *check) podAnnotations(annotations map[string]string, spec *corev1.PodSpec, p *spot) {
-	for _, k := range sortedKeysOf(annotations) {
+func (c *check) podAnnotations(annotations map[string]string, spec *corev1.PodSpec, p *Spot) {
+	for _, k := range slices.Sorted(maps.Keys(annotations)) {
 		value := annotations[k]
 		name, ok := strings.CutPrefix(k, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix)
 		if !ok {
 			continue
 		}
-		at := p.in(mapKey(k))
+		at := p.In(mapKey(k))
 		if !hasContainer(spec, name) {
 			c.invalid(at, name, "container not found")
 		}
@@ -79,62 +81,62 @@ func (c *check) podAnnotations(annotations map[string]string, spec *corev1.PodSp
 
 func hasContainer(spec *corev1.PodSpec, name string) bool {
 	found := false
-	(&podCheck{spec: spec}).eachContainer(func(_ *spot, c *corev1.Container) { found = found || c.Name == name }, top)
+	(&podCheck{spec: spec}).eachContainer(func(_ *Spot, c *corev1.Container) { found = found || c.Name == name }, Top)
 	return found
 }
 
 // eachContainer visits the containers and init containers.
-func (c *podCheck) eachContainer(visit func(*spot, *corev1.Container), p *spot) {
+func (c *podCheck) eachContainer(visit func(*Spot, *corev1.Container), p *Spot) {
 	for i := range c.spec.InitContainers {
-		visit(p.in("initContainers", i), &c.spec.InitContainers[i])
+		visit(p.In("initContainers", i), &c.spec.InitContainers[i])
 	}
 	for i := range c.spec.Containers {
-		visit(p.in("containers", i), &c.spec.Containers[i])
+		visit(p.In("containers", i), &c.spec.Containers[i])
 	}
 }
 
-func (c *podCheck) all(p *spot) {
+func (c *podCheck) all(p *Spot) {
 	s := c.spec
 	if c.grace = s.TerminationGracePeriodSeconds; c.grace == nil {
-		c.required(p.in("terminationGracePeriodSeconds"), "")
+		c.required(p.In("terminationGracePeriodSeconds"), "")
 	}
-	c.checkVolumes(s.Volumes, p.in("volumes"))
-	c.resourceClaims(p.in("resourceClaims"))
+	c.checkVolumes(s.Volumes, p.In("volumes"))
+	c.resourceClaims(p.In("resourceClaims"))
 	c.containers(p)
 	c.initContainers(p)
-	c.podResources(p.in("resources"))
-	c.hostNetwork(p.in("containers"))
-	oneOf(c.check, p.in("restartPolicy"), s.RestartPolicy, corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
-	oneOf(c.check, p.in("dnsPolicy"), s.DNSPolicy, corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)
-	c.labels(s.NodeSelector, p.in("nodeSelector"))
+	c.podResources(p.In("resources"))
+	c.hostNetwork(p.In("containers"))
+	oneOf(c.check, p.In("restartPolicy"), s.RestartPolicy, corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
+	oneOf(c.check, p.In("dnsPolicy"), s.DNSPolicy, corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)
+	c.labels(s.NodeSelector, p.In("nodeSelector"))
 	c.podSecurity(p)
-	c.affinity(s.Affinity, p.in("affinity"))
-	c.dnsConfig(p.in("dnsConfig"))
+	c.affinity(s.Affinity, p.In("affinity"))
+	c.dnsConfig(p.In("dnsConfig"))
 	for i, g := range s.ReadinessGates {
-		c.invalids(p.in("readinessGates", i, "conditionType"), string(g.ConditionType), qualifiedName(string(g.ConditionType)))
+		c.invalids(p.In("readinessGates", i, "conditionType"), string(g.ConditionType), qualifiedName(string(g.ConditionType)))
 	}
-	c.schedulingGates(p.in("schedulingGates"))
-	c.spread(s.TopologySpreadConstraints, p.in("topologySpreadConstraints"))
+	c.schedulingGates(p.In("schedulingGates"))
+	c.spread(s.TopologySpreadConstraints, p.In("topologySpreadConstraints"))
 	c.hostUsers(p)
 	c.names(p)
-	c.tolerations(s.Tolerations, p.in("tolerations"))
+	c.tolerations(s.Tolerations, p.In("tolerations"))
 	for i, a := range s.HostAliases {
-		at := p.in("hostAliases", i)
-		c.legacyIP(at.in("ip"), a.IP)
+		at := p.In("hostAliases", i)
+		c.legacyIP(at.In("ip"), a.IP)
 		for j, name := range a.Hostnames {
-			c.invalids(at.in("hostnames", j), name, dnsSubdomain(name))
+			c.invalids(at.In("hostnames", j), name, dnsSubdomain(name))
 		}
 	}
 	if s.PreemptionPolicy != nil && *s.PreemptionPolicy == "" {
-		c.required(p.in("preemptionPolicy"), "")
+		c.required(p.In("preemptionPolicy"), "")
 	} else if s.PreemptionPolicy != nil {
-		oneOf(c.check, p.in("preemptionPolicy"), *s.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)
+		oneOf(c.check, p.In("preemptionPolicy"), *s.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)
 	}
-	c.resourceList(s.Overhead, p.in("overhead"), nil)
+	c.resourceList(s.Overhead, p.In("overhead"), nil)
 }
 
 // names validates the fields of a pod's spec that name something.
-func (c *podCheck) names(p *spot) {
+func (c *podCheck) names(p *Spot) {
 	s := c.spec
 	for _, n := range []struct {
 		field, value string
@@ -147,23 +149,23 @@ func (c *podCheck) names(p *spot) {
 		{"priorityClassName", s.PriorityClassName, dnsSubdomain},
 	} {
 		if n.value != "" {
-			c.invalids(p.in(n.field), n.value, n.valid(n.value))
+			c.invalids(p.In(n.field), n.value, n.valid(n.value))
 		}
 	}
 	if s.RuntimeClassName != nil {
-		c.invalids(p.in("runtimeClassName"), *s.RuntimeClassName, dnsSubdomain(*s.RuntimeClassName))
+		c.invalids(p.In("runtimeClassName"), *s.RuntimeClassName, dnsSubdomain(*s.RuntimeClassName))
 	}
 	if d := s.ActiveDeadlineSeconds; d != nil && (*d < 1 || *d > math.MaxInt32) {
-		c.invalid(p.in("activeDeadlineSeconds"), *d, validation.InclusiveRangeError(1, math.MaxInt32))
+		c.invalid(p.In("activeDeadlineSeconds"), *d, validation.InclusiveRangeError(1, math.MaxInt32))
 	}
 }
 
-func (c *podCheck) schedulingGates(p *spot) {
+func (c *podCheck) schedulingGates(p *Spot) {
 	seen := map[string]bool{}
 	for i, g := range c.spec.SchedulingGates {
-		c.invalids(p.in(i), g.Name, qualifiedName(g.Name))
+		c.invalids(p.In(i), g.Name, qualifiedName(g.Name))
 		if seen[g.Name] {
-			c.duplicate(p.in(i), g.Name)
+			c.duplicate(p.In(i), g.Name)
 		}
 		seen[g.Name] = true
 	}
@@ -173,11 +175,11 @@ func (c *podCheck) schedulingGates(p *spot) {
 // only (StrictIPCIDRValidation).
 const strictAddresses release = 36
 
-func (c *check) legacyIP(p *spot, value string) {
+func (c *check) legacyIP(p *Spot, value string) {
 	c.errors(p, validation.IsValidIPForLegacyField(p.field(), value, c.release >= strictAddresses, nil))
 }
 
-func (c *check) legacyCIDR(p *spot, value string) {
+func (c *check) legacyCIDR(p *Spot, value string) {
 	c.errors(p, validation.IsValidCIDRForLegacyField(p.field(), value, c.release >= strictAddresses, nil))
 }
 
@@ -185,7 +187,7 @@ func (c *check) legacyCIDR(p *spot, value string) {
 // underscores and be the root (RelaxedDNSSearchValidation).
 const relaxedSearches release = 33
 
-func (c *podCheck) dnsConfig(p *spot) {
+func (c *podCheck) dnsConfig(p *Spot) {
 	config := c.spec.DNSConfig
 	if c.spec.DNSPolicy == corev1.DNSNone {
 		if config == nil {
@@ -193,7 +195,7 @@ func (c *podCheck) dnsConfig(p *spot) {
 			return
 		}
 		if len(config.Nameservers) == 0 {
-			c.required(p.in("nameservers"), "must provide at least one DNS nameserver when `dnsPolicy` is None")
+			c.required(p.In("nameservers"), "must provide at least one DNS nameserver when `dnsPolicy` is None")
 			return
 		}
 	}
@@ -201,20 +203,20 @@ func (c *podCheck) dnsConfig(p *spot) {
 		return
 	}
 	if len(config.Nameservers) > 3 {
-		c.invalid(p.in("nameservers"), config.Nameservers, "must not have more than 3 nameservers")
+		c.invalid(p.In("nameservers"), config.Nameservers, "must not have more than 3 nameservers")
 	}
 	for i, ns := range config.Nameservers {
-		c.legacyIP(p.in("nameservers", i), ns)
+		c.legacyIP(p.In("nameservers", i), ns)
 	}
-	c.searches(config.Searches, p.in("searches"))
+	c.searches(config.Searches, p.In("searches"))
 	for i, o := range config.Options {
 		if o.Name == "" {
-			c.required(p.in("options", i), "must not be empty")
+			c.required(p.In("options", i), "must not be empty")
 		}
 	}
 }
 
-func (c *podCheck) searches(list []string, p *spot) {
+func (c *podCheck) searches(list []string, p *Spot) {
 	if len(list) > 32 {
 		c.invalid(p, list, "must not have more than 32 search paths")
 	}
@@ -225,53 +227,53 @@ func (c *podCheck) searches(list []string, p *spot) {
 		short := strings.TrimSuffix(domain, ".")
 		switch {
 		case c.release < relaxedSearches:
-			c.invalids(p.in(i), short, dnsSubdomain(short))
+			c.invalids(p.In(i), short, dnsSubdomain(short))
 		case domain != ".":
-			c.invalids(p.in(i), short, validation.IsDNS1123SubdomainWithUnderscore(short))
+			c.invalids(p.In(i), short, validation.IsDNS1123SubdomainWithUnderscore(short))
 		}
 	}
 }
 
 // hostNetwork wants the ports of containers in the node's network to be those
 // of the node.
-func (c *podCheck) hostNetwork(p *spot) {
+func (c *podCheck) hostNetwork(p *Spot) {
 	if !c.spec.HostNetwork {
 		return
 	}
 	for i := range c.spec.Containers {
 		for j, port := range c.spec.Containers[i].Ports {
 			if (c.pod || port.HostPort != 0) && port.HostPort != port.ContainerPort {
-				c.invalid(p.in(i, "ports", j, "hostPort"), port.HostPort, "must match `containerPort` when `hostNetwork` is true")
+				c.invalid(p.In(i, "ports", j, "hostPort"), port.HostPort, "must match `containerPort` when `hostNetwork` is true")
 			}
 		}
 	}
 }
 
 // hostUsers forbids what doesn't go with user namespaces.
-func (c *podCheck) hostUsers(p *spot) {
+func (c *podCheck) hostUsers(p *Spot) {
 	s := c.spec
 	if s.HostUsers == nil || *s.HostUsers {
 		return
 	}
 	if s.HostPID {
-		c.forbidden(p.in("HostPID"), "when `hostUsers` is false").at(p.in("hostPID")).also(p.in("hostUsers"))
+		c.forbidden(p.In("HostPID"), "when `hostUsers` is false").at(p.In("hostPID")).also(p.In("hostUsers"))
 	}
 	if s.HostIPC {
-		c.forbidden(p.in("HostIPC"), "when `hostUsers` is false").at(p.in("hostIPC")).also(p.in("hostUsers"))
+		c.forbidden(p.In("HostIPC"), "when `hostUsers` is false").at(p.In("hostIPC")).also(p.In("hostUsers"))
 	}
 }
 
-func (c *podCheck) resourceClaims(p *spot) {
+func (c *podCheck) resourceClaims(p *Spot) {
 	seen := map[string]bool{}
 	for i, claim := range c.spec.ResourceClaims {
-		at := p.in(i)
+		at := p.In(i)
 		switch {
 		case claim.Name == "":
-			c.required(at.in("name"), "")
+			c.required(at.In("name"), "")
 		case seen[claim.Name]:
-			c.duplicate(at.in("name"), claim.Name)
+			c.duplicate(at.In("name"), claim.Name)
 		default:
-			c.invalids(at.in("name"), claim.Name, dnsLabel(claim.Name))
+			c.invalids(at.In("name"), claim.Name, dnsLabel(claim.Name))
 			c.claims = append(c.claims, claim.Name)
 		}
 		seen[claim.Name] = true
@@ -279,44 +281,44 @@ func (c *podCheck) resourceClaims(p *spot) {
 		case name != nil && template != nil:
 			c.invalid(at, claim, "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified")
 		case name != nil:
-			c.invalids(at.in("resourceClaimName"), *name, dnsSubdomain(*name))
+			c.invalids(at.In("resourceClaimName"), *name, dnsSubdomain(*name))
 		case template != nil:
-			c.invalids(at.in("resourceClaimTemplateName"), *template, dnsSubdomain(*template))
+			c.invalids(at.In("resourceClaimTemplateName"), *template, dnsSubdomain(*template))
 		}
 	}
 }
 
-func (c *podCheck) tolerations(list []corev1.Toleration, p *spot) {
+func (c *podCheck) tolerations(list []corev1.Toleration, p *Spot) {
 	for i := range list {
-		t, at := &list[i], p.in(i)
+		t, at := &list[i], p.In(i)
 		if t.Key != "" {
-			c.invalids(at.in("key"), t.Key, qualifiedName(t.Key))
+			c.invalids(at.In("key"), t.Key, qualifiedName(t.Key))
 		}
 		if t.Key == "" && t.Operator != corev1.TolerationOpExists {
-			c.invalid(at.in("operator"), t.Operator, "operator must be Exists when `key` is empty, which means \"match all values and all keys\"")
+			c.invalid(at.In("operator"), t.Operator, "operator must be Exists when `key` is empty, which means \"match all values and all keys\"")
 		}
 		if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
-			c.invalid(at.in("effect"), t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+			c.invalid(at.In("effect"), t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
 		}
 		c.tolerationValue(t, at)
 		if t.Effect != "" {
-			oneOf(c.check, at.in("effect"), t.Effect, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
+			oneOf(c.check, at.In("effect"), t.Effect, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
 		}
 	}
 }
 
-func (c *podCheck) tolerationValue(t *corev1.Toleration, p *spot) {
+func (c *podCheck) tolerationValue(t *corev1.Toleration, p *Spot) {
 	switch t.Operator {
 	case corev1.TolerationOpEqual, "":
 		if texts := labelValue(t.Value); len(texts) > 0 {
-			c.invalid(p.in("operator"), t.Value, strings.Join(texts, ";")).at(p.in("value"))
+			c.invalid(p.In("operator"), t.Value, strings.Join(texts, ";")).at(p.In("value"))
 		}
 	case corev1.TolerationOpExists:
 		if t.Value != "" {
-			c.invalid(p.in("operator"), t.Value, "value must be empty when `operator` is 'Exists'").also(p.in("value"))
+			c.invalid(p.In("operator"), t.Value, "value must be empty when `operator` is 'Exists'").also(p.In("value"))
 		}
 	case corev1.TolerationOpLt, corev1.TolerationOpGt: // behind a feature gate
 	default:
-		c.add(p.in("operator"), fielderr.NotSupported(nil, t.Operator, []corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists}))
+		c.add(p.In("operator"), fielderr.NotSupported(nil, t.Operator, []corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists}))
 	}
 }

@@ -1,4 +1,4 @@
-package schema
+package kindcheck
 
 import (
 	"fmt"
@@ -11,23 +11,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-func (c *check) job(o *batchv1.Job, p *spot) {
+func (c *check) job(o *batchv1.Job, p *Spot) {
 	s := &o.Spec
 	c.jobSpec(s, p)
 	// Without manualSelector the server makes the selector and its labels.
 	if s.ManualSelector != nil && *s.ManualSelector {
-		at := p.in("selector")
+		at := p.In("selector")
 		c.selector(s.Selector, at)
 		if s.Selector == nil {
 			c.required(at, "")
 		} else if !matches(s.Selector, s.Template.Labels) {
-			c.invalid(p.in("template", "metadata", "labels"), s.Template.Labels, mismatch).also(at)
+			c.invalid(p.In("template", "metadata", "labels"), s.Template.Labels, mismatch).also(at)
 		}
 	}
 	if indexed(s) && s.Completions != nil && *s.Completions > 0 {
 		host := fmt.Sprintf("%s-%d", o.Name, *s.Completions-1)
 		if o.Name != "" && len(validation.IsDNS1123Label(host)) > 0 {
-			c.invalid(top.in("metadata", "name"), o.Name, "will not able to create pod with invalid DNS label: "+host)
+			c.invalid(Top.In("metadata", "name"), o.Name, "will not able to create pod with invalid DNS label: "+host)
 		}
 	}
 }
@@ -36,7 +36,7 @@ func indexed(s *batchv1.JobSpec) bool {
 	return s.CompletionMode != nil && *s.CompletionMode == batchv1.IndexedCompletion
 }
 
-func (c *check) jobSpec(s *batchv1.JobSpec, p *spot) {
+func (c *check) jobSpec(s *batchv1.JobSpec, p *Spot) {
 	notNegativeAt(c, p, "parallelism", s.Parallelism)
 	notNegativeAt(c, p, "completions", s.Completions)
 	notNegativeAt(c, p, "activeDeadlineSeconds", s.ActiveDeadlineSeconds)
@@ -45,40 +45,40 @@ func (c *check) jobSpec(s *batchv1.JobSpec, p *spot) {
 	notNegativeAt(c, p, "backoffLimitPerIndex", s.BackoffLimitPerIndex)
 	notNegativeAt(c, p, "maxFailedIndexes", s.MaxFailedIndexes)
 	if s.MaxFailedIndexes != nil && s.BackoffLimitPerIndex == nil {
-		c.required(p.in("backoffLimitPerIndex"), "when maxFailedIndexes is specified")
+		c.required(p.In("backoffLimitPerIndex"), "when maxFailedIndexes is specified")
 	}
 	c.completionMode(s, p)
 	if s.PodFailurePolicy != nil {
-		c.podFailurePolicy(s, p.in("podFailurePolicy"))
+		c.podFailurePolicy(s, p.In("podFailurePolicy"))
 	}
 	if s.SuccessPolicy != nil && !indexed(s) {
-		c.invalid(p.in("successPolicy"), s.SuccessPolicy, "requires indexed completion mode")
+		c.invalid(p.In("successPolicy"), s.SuccessPolicy, "requires indexed completion mode")
 	}
 	if r := s.PodReplacementPolicy; r != nil {
 		valid := []batchv1.PodReplacementPolicy{batchv1.Failed, batchv1.TerminatingOrFailed}
 		if s.PodFailurePolicy != nil {
 			valid = valid[:1]
 		}
-		oneOf(c, p.in("podReplacementPolicy"), *r, valid...)
+		oneOf(c, p.In("podReplacementPolicy"), *r, valid...)
 	}
-	c.template(&s.Template, p.in("template"))
-	c.jobRestartPolicy(s, p.in("template", "spec", "restartPolicy"))
+	c.template(&s.Template, p.In("template"))
+	c.jobRestartPolicy(s, p.In("template", "spec", "restartPolicy"))
 }
 
-func (c *check) completionMode(s *batchv1.JobSpec, p *spot) {
+func (c *check) completionMode(s *batchv1.JobSpec, p *Spot) {
 	if s.CompletionMode != nil {
-		oneOf(c, p.in("completionMode"), *s.CompletionMode, batchv1.NonIndexedCompletion, batchv1.IndexedCompletion)
+		oneOf(c, p.In("completionMode"), *s.CompletionMode, batchv1.NonIndexedCompletion, batchv1.IndexedCompletion)
 	}
 	if indexed(s) {
 		const most = 100000
 		if s.Completions == nil {
-			c.required(p.in("completions"), "when completion mode is Indexed")
+			c.required(p.In("completions"), "when completion mode is Indexed")
 		}
 		if s.Parallelism != nil && *s.Parallelism > most {
-			c.invalid(p.in("parallelism"), *s.Parallelism, fmt.Sprintf("must be less than or equal to %d when completion mode is Indexed", most))
+			c.invalid(p.In("parallelism"), *s.Parallelism, fmt.Sprintf("must be less than or equal to %d when completion mode is Indexed", most))
 		}
 		if s.Completions != nil && s.MaxFailedIndexes != nil && *s.MaxFailedIndexes > *s.Completions {
-			c.invalid(p.in("maxFailedIndexes"), *s.MaxFailedIndexes, "must be less than or equal to completions").also(p.in("completions"))
+			c.invalid(p.In("maxFailedIndexes"), *s.MaxFailedIndexes, "must be less than or equal to completions").also(p.In("completions"))
 		}
 		return
 	}
@@ -86,14 +86,14 @@ func (c *check) completionMode(s *batchv1.JobSpec, p *spot) {
 		return
 	}
 	if s.BackoffLimitPerIndex != nil {
-		c.invalid(p.in("backoffLimitPerIndex"), *s.BackoffLimitPerIndex, "requires indexed completion mode")
+		c.invalid(p.In("backoffLimitPerIndex"), *s.BackoffLimitPerIndex, "requires indexed completion mode")
 	}
 	if s.MaxFailedIndexes != nil {
-		c.invalid(p.in("maxFailedIndexes"), *s.MaxFailedIndexes, "requires indexed completion mode")
+		c.invalid(p.In("maxFailedIndexes"), *s.MaxFailedIndexes, "requires indexed completion mode")
 	}
 }
 
-func (c *check) jobRestartPolicy(s *batchv1.JobSpec, p *spot) {
+func (c *check) jobRestartPolicy(s *batchv1.JobSpec, p *Spot) {
 	switch policy := s.Template.Spec.RestartPolicy; {
 	case policy == corev1.RestartPolicyAlways || policy == "":
 		c.required(p, `valid values: "OnFailure", "Never"`)
@@ -104,19 +104,19 @@ func (c *check) jobRestartPolicy(s *batchv1.JobSpec, p *spot) {
 	}
 }
 
-func (c *check) podFailurePolicy(s *batchv1.JobSpec, p *spot) {
+func (c *check) podFailurePolicy(s *batchv1.JobSpec, p *Spot) {
 	if n := len(s.PodFailurePolicy.Rules); n > 20 {
-		c.tooMany(p.in("rules"), n, 20)
+		c.tooMany(p.In("rules"), n, 20)
 	}
 	for i := range s.PodFailurePolicy.Rules {
-		r, at := &s.PodFailurePolicy.Rules[i], p.in("rules", i)
+		r, at := &s.PodFailurePolicy.Rules[i], p.In("rules", i)
 		switch {
 		case r.Action == "":
-			c.required(at.in("action"), `valid values: ["Count" "FailIndex" "FailJob" "Ignore"]`)
+			c.required(at.In("action"), `valid values: ["Count" "FailIndex" "FailJob" "Ignore"]`)
 		case r.Action == batchv1.PodFailurePolicyActionFailIndex && s.BackoffLimitPerIndex == nil:
-			c.invalid(at.in("action"), r.Action, "requires the backoffLimitPerIndex to be set")
+			c.invalid(at.In("action"), r.Action, "requires the backoffLimitPerIndex to be set")
 		default:
-			oneOf(c, at.in("action"), r.Action, batchv1.PodFailurePolicyActionCount, batchv1.PodFailurePolicyActionFailIndex,
+			oneOf(c, at.In("action"), r.Action, batchv1.PodFailurePolicyActionCount, batchv1.PodFailurePolicyActionFailIndex,
 				batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionIgnore)
 		}
 		both := r.OnExitCodes != nil && len(r.OnPodConditions) > 0
@@ -128,31 +128,31 @@ func (c *check) podFailurePolicy(s *batchv1.JobSpec, p *spot) {
 			c.omitted(at, text)
 		}
 		if r.OnExitCodes != nil {
-			c.exitCodes(r.OnExitCodes, &s.Template.Spec, at.in("onExitCodes"))
+			c.exitCodes(r.OnExitCodes, &s.Template.Spec, at.In("onExitCodes"))
 		}
 	}
 }
 
-func (c *check) exitCodes(r *batchv1.PodFailurePolicyOnExitCodesRequirement, spec *corev1.PodSpec, p *spot) {
+func (c *check) exitCodes(r *batchv1.PodFailurePolicyOnExitCodesRequirement, spec *corev1.PodSpec, p *Spot) {
 	if r.Operator == "" {
-		c.required(p.in("operator"), `valid values: ["In" "NotIn"]`)
+		c.required(p.In("operator"), `valid values: ["In" "NotIn"]`)
 	} else {
-		oneOf(c, p.in("operator"), r.Operator, batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn)
+		oneOf(c, p.In("operator"), r.Operator, batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn)
 	}
 	if name := r.ContainerName; name != nil && !hasContainer(spec, *name) {
-		c.invalid(p.in("containerName"), *name, "must be one of the container or initContainer names in the pod template")
+		c.invalid(p.In("containerName"), *name, "must be one of the container or initContainer names in the pod template")
 	}
-	values := p.in("values")
+	values := p.In("values")
 	if len(r.Values) == 0 {
 		c.invalid(values, r.Values, "at least one value is required")
 	}
 	seen := map[int32]bool{}
 	for i, v := range r.Values {
 		if v == 0 && r.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn {
-			c.invalid(values.in(i), v, "must not be 0 for the In operator")
+			c.invalid(values.In(i), v, "must not be 0 for the In operator")
 		}
 		if seen[v] {
-			c.duplicate(values.in(i), v)
+			c.duplicate(values.In(i), v)
 		}
 		seen[v] = true
 	}
@@ -165,33 +165,33 @@ func (c *check) exitCodes(r *batchv1.PodFailurePolicyOnExitCodesRequirement, spe
 const maxCronJobName = 52
 
 func (c *check) cronJob(o *batchv1.CronJob, create bool) {
-	s, p := &o.Spec, top.in("spec")
+	s, p := &o.Spec, Top.In("spec")
 	if s.Schedule == "" {
-		c.required(p.in("schedule"), "")
+		c.required(p.In("schedule"), "")
 	} else {
-		c.schedule(s.Schedule, p.in("schedule"), create)
+		c.schedule(s.Schedule, p.In("schedule"), create)
 	}
 	notNegativeAt(c, p, "startingDeadlineSeconds", s.StartingDeadlineSeconds)
 	if s.TimeZone != nil {
-		c.timeZone(*s.TimeZone, p.in("timeZone"))
+		c.timeZone(*s.TimeZone, p.In("timeZone"))
 	}
-	oneOf(c, p.in("concurrencyPolicy"), s.ConcurrencyPolicy, batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)
-	spec := p.in("jobTemplate", "spec")
+	oneOf(c, p.In("concurrencyPolicy"), s.ConcurrencyPolicy, batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)
+	spec := p.In("jobTemplate", "spec")
 	c.jobSpec(&s.JobTemplate.Spec, spec)
 	if s.JobTemplate.Spec.Selector != nil {
-		c.invalid(spec.in("selector"), s.JobTemplate.Spec.Selector, "`selector` will be auto-generated")
+		c.invalid(spec.In("selector"), s.JobTemplate.Spec.Selector, "`selector` will be auto-generated")
 	}
 	if m := s.JobTemplate.Spec.ManualSelector; m != nil && *m {
-		c.unsupported(spec.in("manualSelector"), "true", "nil", "false")
+		c.unsupported(spec.In("manualSelector"), "true", "nil", "false")
 	}
 	notNegativeAt(c, p, "successfulJobsHistoryLimit", s.SuccessfulJobsHistoryLimit)
 	notNegativeAt(c, p, "failedJobsHistoryLimit", s.FailedJobsHistoryLimit)
 	if create && len(o.Name) > maxCronJobName {
-		c.invalid(top.in("metadata", "name"), o.Name, "must be no more than 52 characters")
+		c.invalid(Top.In("metadata", "name"), o.Name, "must be no more than 52 characters")
 	}
 }
 
-func (c *check) schedule(schedule string, p *spot, create bool) {
+func (c *check) schedule(schedule string, p *Spot, create bool) {
 	if err := checkSchedule(schedule); err != nil {
 		c.invalid(p, schedule, err.Error())
 	}
@@ -204,7 +204,7 @@ var timeZonePart = regexp.MustCompile(`^[A-Za-z\.\-_0-9+]{1,14}$`)
 
 // timeZone validates the form of a time zone's name; which there are is known
 // to the cluster.
-func (c *check) timeZone(zone string, p *spot) {
+func (c *check) timeZone(zone string, p *Spot) {
 	if zone == "" {
 		c.invalid(p, zone, "timeZone must be nil or non-empty string")
 		return

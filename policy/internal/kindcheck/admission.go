@@ -1,4 +1,4 @@
-package schema
+package kindcheck
 
 import (
 	"fmt"
@@ -30,98 +30,98 @@ func (c *check) validatingWebhooks(list []admissionv1.ValidatingWebhook) {
 	for i := range list {
 		h := &list[i]
 		c.hook(&hook{h.Name, &h.ClientConfig, h.Rules, h.FailurePolicy, h.MatchPolicy, h.SideEffects, h.TimeoutSeconds, h.NamespaceSelector, h.ObjectSelector, h.AdmissionReviewVersions},
-			top.in("webhooks", i), names)
+			Top.In("webhooks", i), names)
 	}
 }
 
 func (c *check) mutatingWebhooks(list []admissionv1.MutatingWebhook) {
 	names := map[string]bool{}
 	for i := range list {
-		h, p := &list[i], top.in("webhooks", i)
+		h, p := &list[i], Top.In("webhooks", i)
 		c.hook(&hook{h.Name, &h.ClientConfig, h.Rules, h.FailurePolicy, h.MatchPolicy, h.SideEffects, h.TimeoutSeconds, h.NamespaceSelector, h.ObjectSelector, h.AdmissionReviewVersions},
 			p, names)
 		if r := h.ReinvocationPolicy; r != nil {
-			oneOf(c, p.in("reinvocationPolicy"), *r, admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
+			oneOf(c, p.In("reinvocationPolicy"), *r, admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
 		}
 	}
 }
 
-func (c *check) hook(h *hook, p *spot, names map[string]bool) {
-	at := p.in("name")
+func (c *check) hook(h *hook, p *Spot, names map[string]bool) {
+	at := p.In("name")
 	c.errors(at, validation.IsFullyQualifiedName(at.field(), h.name))
 	if names[h.name] && h.name != "" {
 		c.duplicate(at, h.name)
 	}
 	names[h.name] = true
 	for i := range h.rules {
-		c.admissionRule(&h.rules[i], p.in("rules", i))
+		c.admissionRule(&h.rules[i], p.In("rules", i))
 	}
 	c.failurePolicy(h.failure, p)
 	if h.match != nil {
-		oneOf(c, p.in("matchPolicy"), *h.match, admissionv1.Equivalent, admissionv1.Exact)
+		oneOf(c, p.In("matchPolicy"), *h.match, admissionv1.Equivalent, admissionv1.Exact)
 	}
 	if h.sideEffects == nil {
-		c.required(p.in("sideEffects"), "must specify one of None, NoneOnDryRun")
+		c.required(p.In("sideEffects"), "must specify one of None, NoneOnDryRun")
 	} else {
-		oneOf(c, p.in("sideEffects"), *h.sideEffects, admissionv1.SideEffectClassNone, admissionv1.SideEffectClassNoneOnDryRun)
+		oneOf(c, p.In("sideEffects"), *h.sideEffects, admissionv1.SideEffectClassNone, admissionv1.SideEffectClassNoneOnDryRun)
 	}
 	if t := h.timeout; t != nil && (*t < 1 || *t > 30) {
-		c.invalid(p.in("timeoutSeconds"), *t, "the timeout value must be between 1 and 30 seconds")
+		c.invalid(p.In("timeoutSeconds"), *t, "the timeout value must be between 1 and 30 seconds")
 	}
-	c.selector(h.namespaceSelector, p.in("namespaceSelector"))
-	c.selector(h.objectSelector, p.in("objectSelector"))
-	c.hookClient(h.client, p.in("clientConfig"))
-	c.reviewVersions(h.versions, p.in("admissionReviewVersions"))
+	c.selector(h.namespaceSelector, p.In("namespaceSelector"))
+	c.selector(h.objectSelector, p.In("objectSelector"))
+	c.hookClient(h.client, p.In("clientConfig"))
+	c.reviewVersions(h.versions, p.In("admissionReviewVersions"))
 }
 
-func (c *check) failurePolicy(f *admissionv1.FailurePolicyType, p *spot) {
+func (c *check) failurePolicy(f *admissionv1.FailurePolicyType, p *Spot) {
 	if f != nil {
-		oneOf(c, p.in("failurePolicy"), *f, admissionv1.Fail, admissionv1.Ignore)
+		oneOf(c, p.In("failurePolicy"), *f, admissionv1.Fail, admissionv1.Ignore)
 	}
 }
 
-func (c *check) reviewVersions(versions []string, p *spot) {
+func (c *check) reviewVersions(versions []string, p *Spot) {
 	if len(versions) == 0 {
 		c.required(p, "must specify one of v1, v1beta1")
 		return
 	}
 	for i, v := range versions {
 		if slices.Contains(versions[:i], v) {
-			c.invalid(p.in(i), v, "duplicate version")
+			c.invalid(p.In(i), v, "duplicate version")
 			continue
 		}
-		c.invalids(p.in(i), v, validation.IsDNS1035Label(v))
+		c.invalids(p.In(i), v, validation.IsDNS1035Label(v))
 	}
 	if !slices.Contains(versions, "v1") && !slices.Contains(versions, "v1beta1") {
 		c.invalid(p, versions, "must include at least one of v1, v1beta1")
 	}
 }
 
-func (c *check) hookClient(o *admissionv1.WebhookClientConfig, p *spot) {
+func (c *check) hookClient(o *admissionv1.WebhookClientConfig, p *Spot) {
 	switch {
 	case (o.URL == nil) == (o.Service == nil):
 		c.required(p, "exactly one of url or service is required")
 	case o.URL != nil:
-		c.hookURL(*o.URL, p.in("url"))
+		c.hookURL(*o.URL, p.In("url"))
 	default:
-		at := p.in("service")
+		at := p.In("service")
 		// The server takes the name for the namespace and the reverse.
 		if o.Service.Name == "" {
-			c.required(at.in("namespace"), "").at(at.in("name"))
+			c.required(at.In("namespace"), "").at(at.In("name"))
 		}
 		if o.Service.Namespace == "" {
-			c.required(at.in("name"), "").at(at.in("namespace"))
+			c.required(at.In("name"), "").at(at.In("namespace"))
 		}
 		if port := o.Service.Port; port != nil && (*port < 1 || *port > 65535) {
-			c.invalid(at.in("port"), *port, "port is not valid: "+strings.Join(validation.IsValidPortNum(int(*port)), ", "))
+			c.invalid(at.In("port"), *port, "port is not valid: "+strings.Join(validation.IsValidPortNum(int(*port)), ", "))
 		}
 		if o.Service.Path != nil {
-			c.hookPath(*o.Service.Path, at.in("path"))
+			c.hookPath(*o.Service.Path, at.In("path"))
 		}
 	}
 }
 
-func (c *check) hookURL(text string, p *spot) {
+func (c *check) hookURL(text string, p *Spot) {
 	const form = "; desired format: https://host[/path]"
 	u, err := url.Parse(text)
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *check) hookURL(text string, p *spot) {
 	}
 }
 
-func (c *check) hookPath(path string, p *spot) {
+func (c *check) hookPath(path string, p *Spot) {
 	if path == "" || path == "/" {
 		return
 	}
@@ -169,8 +169,8 @@ func (c *check) hookPath(path string, p *spot) {
 }
 
 // admissionRule validates what requests a webhook or policy is for.
-func (c *check) admissionRule(r *admissionv1.RuleWithOperations, p *spot) {
-	operations := p.in("operations")
+func (c *check) admissionRule(r *admissionv1.RuleWithOperations, p *Spot) {
+	operations := p.In("operations")
 	if len(r.Operations) == 0 {
 		c.required(operations, "")
 	}
@@ -178,16 +178,16 @@ func (c *check) admissionRule(r *admissionv1.RuleWithOperations, p *spot) {
 		c.invalid(operations, r.Operations, "if '*' is present, must not specify other operations")
 	}
 	for i, o := range r.Operations {
-		oneOf(c, operations.in(i), o, admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create, admissionv1.Delete, admissionv1.Update)
+		oneOf(c, operations.In(i), o, admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create, admissionv1.Delete, admissionv1.Update)
 	}
-	c.wild(r.APIGroups, p.in("apiGroups"), "API groups")
-	c.wild(r.APIVersions, p.in("apiVersions"), "API versions")
+	c.wild(r.APIGroups, p.In("apiGroups"), "API groups")
+	c.wild(r.APIVersions, p.In("apiVersions"), "API versions")
 	for i, v := range r.APIVersions {
 		if v == "" {
-			c.required(p.in("apiVersions", i), "")
+			c.required(p.In("apiVersions", i), "")
 		}
 	}
-	resources := p.in("resources")
+	resources := p.In("resources")
 	if len(r.Resources) == 0 {
 		c.required(resources, "")
 	}
@@ -196,15 +196,15 @@ func (c *check) admissionRule(r *admissionv1.RuleWithOperations, p *spot) {
 	}
 	for i, v := range r.Resources {
 		if v == "" {
-			c.required(resources.in(i), "")
+			c.required(resources.In(i), "")
 		}
 	}
 	if r.Scope != nil {
-		oneOf(c, p.in("scope"), *r.Scope, admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope)
+		oneOf(c, p.In("scope"), *r.Scope, admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope)
 	}
 }
 
-func (c *check) wild(list []string, p *spot, what string) {
+func (c *check) wild(list []string, p *Spot, what string) {
 	if len(list) == 0 {
 		c.required(p, "")
 	}
@@ -215,77 +215,77 @@ func (c *check) wild(list []string, p *spot, what string) {
 
 // admissionPolicy validates the structure of a ValidatingAdmissionPolicy; its
 // expressions are compiled by who evaluates them.
-func (c *check) admissionPolicy(s *admissionv1.ValidatingAdmissionPolicySpec, p *spot) {
+func (c *check) admissionPolicy(s *admissionv1.ValidatingAdmissionPolicySpec, p *Spot) {
 	c.failurePolicy(s.FailurePolicy, p)
 	if s.ParamKind != nil {
 		if s.ParamKind.APIVersion == "" {
-			c.required(p.in("paramKind", "apiVersion"), "")
+			c.required(p.In("paramKind", "apiVersion"), "")
 		}
 		if s.ParamKind.Kind == "" {
-			c.required(p.in("paramKind", "kind"), "")
+			c.required(p.In("paramKind", "kind"), "")
 		}
 	}
-	constraints := p.in("matchConstraints")
+	constraints := p.In("matchConstraints")
 	if s.MatchConstraints == nil {
 		c.required(constraints, "")
 	} else {
 		c.matchResources(s.MatchConstraints, constraints)
 		if len(s.MatchConstraints.ResourceRules) == 0 {
-			c.required(constraints.in("resourceRules"), "")
+			c.required(constraints.In("resourceRules"), "")
 		}
 	}
 	for i, v := range s.Variables {
 		if strings.TrimSpace(v.Name) == "" {
-			c.required(p.in("variables", i, "name"), "name is not specified")
+			c.required(p.In("variables", i, "name"), "name is not specified")
 		}
 		if strings.TrimSpace(v.Expression) == "" {
-			c.required(p.in("variables", i, "expression"), "expression is not specified")
+			c.required(p.In("variables", i, "expression"), "expression is not specified")
 		}
 	}
 	if len(s.Validations)+len(s.AuditAnnotations) == 0 {
 		const text = "validations or auditAnnotations must contain at least one item"
-		c.required(p.in("validations"), text)
-		c.required(p.in("auditAnnotations"), text)
+		c.required(p.In("validations"), text)
+		c.required(p.In("auditAnnotations"), text)
 	}
 	for i, v := range s.Validations {
 		if strings.TrimSpace(v.Expression) == "" {
-			c.required(p.in("validations", i, "expression"), "expression is not specified")
+			c.required(p.In("validations", i, "expression"), "expression is not specified")
 		}
 	}
 }
 
-func (c *check) matchResources(m *admissionv1.MatchResources, p *spot) {
+func (c *check) matchResources(m *admissionv1.MatchResources, p *Spot) {
 	if m == nil {
 		return
 	}
 	if m.MatchPolicy != nil {
-		oneOf(c, p.in("matchPolicy"), *m.MatchPolicy, admissionv1.Equivalent, admissionv1.Exact)
+		oneOf(c, p.In("matchPolicy"), *m.MatchPolicy, admissionv1.Equivalent, admissionv1.Exact)
 	}
-	c.selector(m.NamespaceSelector, p.in("namespaceSelector"))
-	c.selector(m.ObjectSelector, p.in("objectSelector"))
+	c.selector(m.NamespaceSelector, p.In("namespaceSelector"))
+	c.selector(m.ObjectSelector, p.In("objectSelector"))
 	for i := range m.ResourceRules {
-		c.admissionRule(&m.ResourceRules[i].RuleWithOperations, p.in("resourceRules", i))
+		c.admissionRule(&m.ResourceRules[i].RuleWithOperations, p.In("resourceRules", i))
 	}
 	for i := range m.ExcludeResourceRules {
-		c.admissionRule(&m.ExcludeResourceRules[i].RuleWithOperations, p.in("excludeResourceRules", i))
+		c.admissionRule(&m.ExcludeResourceRules[i].RuleWithOperations, p.In("excludeResourceRules", i))
 	}
 }
 
-func (c *check) admissionBinding(s *admissionv1.ValidatingAdmissionPolicyBindingSpec, p *spot) {
+func (c *check) admissionBinding(s *admissionv1.ValidatingAdmissionPolicyBindingSpec, p *Spot) {
 	if s.PolicyName == "" {
-		c.required(p.in("policyName"), "")
+		c.required(p.In("policyName"), "")
 	} else {
-		c.invalids(p.in("policyName"), s.PolicyName, dnsSubdomain(s.PolicyName))
+		c.invalids(p.In("policyName"), s.PolicyName, dnsSubdomain(s.PolicyName))
 	}
 	if s.ParamRef != nil {
-		c.paramRef(s.ParamRef, p.in("paramRef"))
+		c.paramRef(s.ParamRef, p.In("paramRef"))
 	}
-	c.matchResources(s.MatchResources, p.in("matchResources"))
-	at := p.in("validationActions")
+	c.matchResources(s.MatchResources, p.In("matchResources"))
+	at := p.In("validationActions")
 	for i, a := range s.ValidationActions {
-		oneOf(c, at.in(i), a, admissionv1.Audit, admissionv1.Deny, admissionv1.Warn)
+		oneOf(c, at.In(i), a, admissionv1.Audit, admissionv1.Deny, admissionv1.Warn)
 		if slices.Contains(s.ValidationActions[:i], a) {
-			c.duplicate(at.in(i), a)
+			c.duplicate(at.In(i), a)
 		}
 	}
 	if len(s.ValidationActions) == 0 {
@@ -296,22 +296,22 @@ func (c *check) admissionBinding(s *admissionv1.ValidatingAdmissionPolicyBinding
 	}
 }
 
-func (c *check) paramRef(r *admissionv1.ParamRef, p *spot) {
+func (c *check) paramRef(r *admissionv1.ParamRef, p *Spot) {
 	const either = "name and selector are mutually exclusive"
 	if r.Name != "" {
-		c.invalids(p.in("name"), r.Name, content.IsPathSegmentName(r.Name))
+		c.invalids(p.In("name"), r.Name, content.IsPathSegmentName(r.Name))
 	}
-	c.selector(r.Selector, p.in("selector"))
+	c.selector(r.Selector, p.In("selector"))
 	switch {
 	case r.Name != "" && r.Selector != nil:
-		c.forbidden(p.in("name"), either)
-		c.forbidden(p.in("selector"), either)
+		c.forbidden(p.In("name"), either)
+		c.forbidden(p.In("selector"), either)
 	case r.Name == "" && r.Selector == nil:
 		c.required(p, "one of name or selector must be specified")
 	}
 	if a := r.ParameterNotFoundAction; a == nil || *a == "" {
-		c.required(p.in("parameterNotFoundAction"), "")
+		c.required(p.In("parameterNotFoundAction"), "")
 	} else {
-		oneOf(c, p.in("parameterNotFoundAction"), *a, admissionv1.DenyAction, admissionv1.AllowAction)
+		oneOf(c, p.In("parameterNotFoundAction"), *a, admissionv1.DenyAction, admissionv1.AllowAction)
 	}
 }

@@ -1,4 +1,15 @@
-package schema
+// Package kindcheck validates objects of built-in kinds as the API server does
+// before it stores them.
+//
+// [Check] takes an object as client-go's type, defaulted, and for an update the
+// one before; it returns a [Fault] for each error that the server would give,
+// with its fields. Package schema decodes the objects and makes results of the
+// faults; it is the only caller.
+//
+// To add a check of a kind: write a method of check in the file of the kind, and
+// call it from kind in check.go, or from update in update.go for what may not
+// change. What is not written here is let through.
+package kindcheck
 
 import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -13,21 +24,40 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+// An Object is an object to validate: values of client-go's types, as the
+// API server holds them.
+type Object struct {
+	Kind       schema.GroupVersionKind
+	Namespaced bool
+	Now, Old   any                                    // pointers; Old is nil on creation
+	Autoscaler *autoscalingv2.HorizontalPodAutoscaler // Now as v2, if it is one of autoscaling/v1
+}
+
+// Check returns the faults that a minor version of Kubernetes 1 would find in
+// the object, none if it would store it.
+func Check(o Object, minor int) []*Fault {
+	c := &check{release: release(minor)}
+	c.object(o)
+	return c.faults
+}
 
 // object validates an object as the API server does before it stores it, that
 // is: with its defaults, and without the status that it resets. The
 // specification is k8s.io/kubernetes/pkg/apis/*/validation; what is not
 // written down here is let through.
-func (c *check) object(b *builtin, now, old any) {
-	late := b.gvk.Kind == "Event" || b.gvk.Kind == "PodDisruptionBudget" // whose metadata come last
+func (c *check) object(o Object) {
+	now, old := o.Now, o.Old
+	late := o.Kind.Kind == "Event" || o.Kind.Kind == "PodDisruptionBudget" // whose metadata come last
 	m, _ := now.(metav1.Object)
 	if m != nil && !late {
-		c.meta(metaOf(m), b, old == nil)
+		c.meta(metaOf(m), o, old == nil)
 	}
-	c.kind(now, old)
-	if m != nil && late && len(c.faults) == 0 && b.gvk.Kind != "Event" {
-		c.meta(metaOf(m), b, old == nil)
+	c.kind(o)
+	if m != nil && late && len(c.faults) == 0 && o.Kind.Kind != "Event" {
+		c.meta(metaOf(m), o, old == nil)
 	}
 	if old != nil {
 		c.update(now, old)
@@ -35,13 +65,13 @@ func (c *check) object(b *builtin, now, old any) {
 }
 
 // kind validates what is below spec, or stands for it.
-func (c *check) kind(now, old any) {
-	spec := top.in("spec")
-	switch o := now.(type) {
+func (c *check) kind(all Object) {
+	spec, old := Top.In("spec"), all.Old
+	switch o := all.Now.(type) {
 	case *corev1.Pod:
 		c.pod(o, old == nil)
 	case *corev1.PodTemplate:
-		c.template(&o.Template, top.in("template"))
+		c.template(&o.Template, Top.In("template"))
 	case *corev1.ReplicationController:
 		c.replicationController(&o.Spec, spec)
 	case *appsv1.Deployment:
@@ -86,7 +116,7 @@ func (c *check) kind(now, old any) {
 	case *rbacv1.ClusterRoleBinding:
 		c.binding(o.RoleRef, o.Subjects, false)
 	case *autoscalingv1.HorizontalPodAutoscaler:
-		c.autoscaler(&hpaV2(o).Spec, spec)
+		c.autoscaler(&all.Autoscaler.Spec, spec)
 	case *autoscalingv2.HorizontalPodAutoscaler:
 		c.autoscaler(&o.Spec, spec)
 	case *policyv1.PodDisruptionBudget:

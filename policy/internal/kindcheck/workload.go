@@ -1,4 +1,4 @@
-package schema
+package kindcheck
 
 import (
 	"fmt"
@@ -24,8 +24,8 @@ type workload struct {
 	template *corev1.PodTemplateSpec
 }
 
-func (c *check) workload(w workload, p *spot) {
-	at := p.in("selector")
+func (c *check) workload(w workload, p *Spot) {
+	at := p.In("selector")
 	faults := len(c.faults)
 	switch {
 	case w.selector != nil:
@@ -40,18 +40,18 @@ func (c *check) workload(w workload, p *spot) {
 	case w.needed:
 		c.required(at, "")
 	}
-	labels := p.in("template", "metadata", "labels")
+	labels := p.In("template", "metadata", "labels")
 	// What is nil selects nothing, and an invalid selector is not tried.
 	if w.selector == nil || len(c.faults) == faults && !matches(w.selector, w.template.Labels) {
 		c.invalid(labels, w.template.Labels, mismatch).also(at)
 	}
-	c.template(w.template, p.in("template"))
-	spec := p.in("template", "spec")
+	c.template(w.template, p.In("template"))
+	spec := p.In("template", "spec")
 	if w.template.Spec.RestartPolicy != corev1.RestartPolicyAlways {
-		oneOf(c, spec.in("restartPolicy"), w.template.Spec.RestartPolicy, corev1.RestartPolicyAlways)
+		oneOf(c, spec.In("restartPolicy"), w.template.Spec.RestartPolicy, corev1.RestartPolicyAlways)
 	}
 	if w.template.Spec.ActiveDeadlineSeconds != nil {
-		c.forbidden(spec.in("activeDeadlineSeconds"), "activeDeadlineSeconds in "+w.kind+" is not Supported")
+		c.forbidden(spec.In("activeDeadlineSeconds"), "activeDeadlineSeconds in "+w.kind+" is not Supported")
 	}
 }
 
@@ -64,27 +64,27 @@ func unusable(s *metav1.LabelSelector) bool {
 
 const mismatch = "`selector` does not match template `labels`"
 
-func (c *check) deployment(s *appsv1.DeploymentSpec, p *spot) {
+func (c *check) deployment(s *appsv1.DeploymentSpec, p *Spot) {
 	notNegativeAt(c, p, "replicas", s.Replicas)
 	c.workload(workload{"ReplicaSet", "deployment", "invalid label selector", true, s.Selector, &s.Template}, p)
-	c.deploymentStrategy(&s.Strategy, p.in("strategy"))
+	c.deploymentStrategy(&s.Strategy, p.In("strategy"))
 	c.notNegative(p, "minReadySeconds", int64(s.MinReadySeconds))
 	notNegativeAt(c, p, "revisionHistoryLimit", s.RevisionHistoryLimit)
 	notNegativeAt(c, p, "progressDeadlineSeconds", s.ProgressDeadlineSeconds)
 	if d := s.ProgressDeadlineSeconds; d != nil && *d <= s.MinReadySeconds {
-		c.invalid(p.in("progressDeadlineSeconds"), d, "must be greater than minReadySeconds").also(p.in("minReadySeconds"))
+		c.invalid(p.In("progressDeadlineSeconds"), d, "must be greater than minReadySeconds").also(p.In("minReadySeconds"))
 	}
 }
 
-func (c *check) deploymentStrategy(s *appsv1.DeploymentStrategy, p *spot) {
+func (c *check) deploymentStrategy(s *appsv1.DeploymentStrategy, p *Spot) {
 	switch s.Type {
 	case appsv1.RecreateDeploymentStrategyType:
 		if s.RollingUpdate != nil {
-			c.forbidden(p.in("rollingUpdate"), "may not be specified when strategy `type` is 'Recreate'")
+			c.forbidden(p.In("rollingUpdate"), "may not be specified when strategy `type` is 'Recreate'")
 		}
 	case appsv1.RollingUpdateDeploymentStrategyType:
 		if r := s.RollingUpdate; r != nil && r.MaxUnavailable != nil && r.MaxSurge != nil {
-			c.rollingUpdate(*r.MaxUnavailable, *r.MaxSurge, p.in("rollingUpdate"))
+			c.rollingUpdate(*r.MaxUnavailable, *r.MaxSurge, p.In("rollingUpdate"))
 		}
 	default:
 		c.strategyType(string(s.Type), p, "Recreate", "RollingUpdate")
@@ -92,23 +92,23 @@ func (c *check) deploymentStrategy(s *appsv1.DeploymentStrategy, p *spot) {
 }
 
 // strategyType names the strategy as the server does, which quotes all of it.
-func (c *check) strategyType(value string, p *spot, valid ...string) {
+func (c *check) strategyType(value string, p *Spot, valid ...string) {
 	c.unsupported(p, `{"Type":`+strconv.Quote(value)+`,"RollingUpdate":null}`, valid...)
-	c.faults[len(c.faults)-1].at(p.in("type"))
+	c.faults[len(c.faults)-1].at(p.In("type"))
 }
 
-func (c *check) rollingUpdate(maxUnavailable, maxSurge intstr.IntOrString, p *spot) {
-	c.intOrPercent(maxUnavailable, p.in("maxUnavailable"))
-	c.intOrPercent(maxSurge, p.in("maxSurge"))
+func (c *check) rollingUpdate(maxUnavailable, maxSurge intstr.IntOrString, p *Spot) {
+	c.intOrPercent(maxUnavailable, p.In("maxUnavailable"))
+	c.intOrPercent(maxSurge, p.In("maxSurge"))
 	if numberOf(maxUnavailable) == 0 && numberOf(maxSurge) == 0 {
-		c.invalid(p.in("maxUnavailable"), maxUnavailable, "may not be 0 when `maxSurge` is 0").also(p.in("maxSurge"))
+		c.invalid(p.In("maxUnavailable"), maxUnavailable, "may not be 0 when `maxSurge` is 0").also(p.In("maxSurge"))
 	}
-	c.atMost100(maxUnavailable, p.in("maxUnavailable"))
+	c.atMost100(maxUnavailable, p.In("maxUnavailable"))
 }
 
 // intOrPercent wants a number or percentage that is not negative
 // (ValidatePositiveIntOrPercent).
-func (c *check) intOrPercent(v intstr.IntOrString, p *spot) {
+func (c *check) intOrPercent(v intstr.IntOrString, p *Spot) {
 	if v.Type == intstr.String {
 		c.invalids(p, v, validation.IsValidPercent(v.StrVal))
 	} else if v.IntVal < 0 {
@@ -131,39 +131,39 @@ func numberOf(v intstr.IntOrString) int {
 	return v.IntValue()
 }
 
-func (c *check) atMost100(v intstr.IntOrString, p *spot) {
+func (c *check) atMost100(v intstr.IntOrString, p *Spot) {
 	if n, ok := percent(v); ok && n > 100 {
 		c.invalid(p, v, "must not be greater than 100%")
 	}
 }
 
-func (c *check) replicaSet(s *appsv1.ReplicaSetSpec, p *spot) {
+func (c *check) replicaSet(s *appsv1.ReplicaSetSpec, p *Spot) {
 	notNegativeAt(c, p, "replicas", s.Replicas)
 	c.notNegative(p, "minReadySeconds", int64(s.MinReadySeconds))
 	c.workload(workload{"ReplicaSet", "deployment", "invalid label selector", true, s.Selector, &s.Template}, p)
 }
 
-func (c *check) daemonSet(s *appsv1.DaemonSetSpec, p *spot) {
+func (c *check) daemonSet(s *appsv1.DaemonSetSpec, p *Spot) {
 	c.workload(workload{"DaemonSet", "daemonset", "", false, s.Selector, &s.Template}, p)
 	c.notNegative(p, "minReadySeconds", int64(s.MinReadySeconds))
 	notNegativeAt(c, p, "revisionHistoryLimit", s.RevisionHistoryLimit)
-	u, at := &s.UpdateStrategy, p.in("updateStrategy")
+	u, at := &s.UpdateStrategy, p.In("updateStrategy")
 	switch u.Type {
 	case appsv1.OnDeleteDaemonSetStrategyType:
 	case appsv1.RollingUpdateDaemonSetStrategyType:
 		if u.RollingUpdate != nil {
-			c.daemonRollingUpdate(u.RollingUpdate, at.in("rollingUpdate"))
+			c.daemonRollingUpdate(u.RollingUpdate, at.In("rollingUpdate"))
 		}
 	default:
 		c.strategyType(string(u.Type), at, "RollingUpdate", "OnDelete")
 	}
 }
 
-func (c *check) daemonRollingUpdate(r *appsv1.RollingUpdateDaemonSet, p *spot) {
+func (c *check) daemonRollingUpdate(r *appsv1.RollingUpdateDaemonSet, p *Spot) {
 	if r.MaxUnavailable == nil || r.MaxSurge == nil {
 		return
 	}
-	unavailable, surge := p.in("maxUnavailable"), p.in("maxSurge")
+	unavailable, surge := p.In("maxUnavailable"), p.In("maxSurge")
 	c.intOrPercent(*r.MaxUnavailable, unavailable)
 	c.intOrPercent(*r.MaxSurge, surge)
 	c.atMost100(*r.MaxUnavailable, unavailable)
@@ -177,26 +177,26 @@ func (c *check) daemonRollingUpdate(r *appsv1.RollingUpdateDaemonSet, p *spot) {
 	}
 }
 
-func (c *check) statefulSet(s *appsv1.StatefulSetSpec, p *spot, create bool) {
+func (c *check) statefulSet(s *appsv1.StatefulSetSpec, p *Spot, create bool) {
 	if s.PodManagementPolicy != appsv1.OrderedReadyPodManagement && s.PodManagementPolicy != appsv1.ParallelPodManagement {
-		c.invalid(p.in("podManagementPolicy"), s.PodManagementPolicy, "must be 'OrderedReady' or 'Parallel'")
+		c.invalid(p.In("podManagementPolicy"), s.PodManagementPolicy, "must be 'OrderedReady' or 'Parallel'")
 	}
-	c.statefulStrategy(&s.UpdateStrategy, p.in("updateStrategy"))
+	c.statefulStrategy(&s.UpdateStrategy, p.In("updateStrategy"))
 	for i := range s.VolumeClaimTemplates {
 		if !create {
 			break // they can't have changed
 		}
-		c.claim(&s.VolumeClaimTemplates[i].Spec, p.in("volumeClaimTemplates", i, "spec"))
+		c.claim(&s.VolumeClaimTemplates[i].Spec, p.In("volumeClaimTemplates", i, "spec"))
 	}
 	notNegativeAt(c, p, "replicas", s.Replicas)
 	c.notNegative(p, "minReadySeconds", int64(s.MinReadySeconds))
 	if s.ServiceName != "" && create && c.release >= serviceNames {
-		c.invalids(p.in("serviceName"), s.ServiceName, dnsLabel(s.ServiceName))
+		c.invalids(p.In("serviceName"), s.ServiceName, dnsLabel(s.ServiceName))
 	}
 	if r := s.PersistentVolumeClaimRetentionPolicy; r != nil {
-		at := p.in("persistentVolumeClaimRetentionPolicy")
-		oneOf(c, at.in("whenDeleted"), r.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
-		oneOf(c, at.in("whenScaled"), r.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
+		at := p.In("persistentVolumeClaimRetentionPolicy")
+		oneOf(c, at.In("whenDeleted"), r.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
+		oneOf(c, at.In("whenScaled"), r.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
 	}
 	template := s.Template
 	template.Spec.Subdomain, template.Spec.Hostname = "", "" // which the controller sets
@@ -205,10 +205,10 @@ func (c *check) statefulSet(s *appsv1.StatefulSetSpec, p *spot, create bool) {
 	before := len(c.faults)
 	c.workload(workload{"StatefulSet", "statefulset", "", true, s.Selector, &template}, p)
 	for i, from := range added {
-		name := p.in("template", "spec", "volumes", len(s.Template.Spec.Volumes)+i, "name").pointer()
+		name := p.In("template", "spec", "volumes", len(s.Template.Spec.Volumes)+i, "name").Pointer()
 		for _, f := range c.faults[before:] {
-			if f.fields[0] == name {
-				f.at(p.in("volumeClaimTemplates", from, "metadata", "name"))
+			if f.Fields[0] == name {
+				f.at(p.In("volumeClaimTemplates", from, "metadata", "name"))
 			}
 		}
 	}
@@ -241,35 +241,35 @@ func withClaims(volumes []corev1.Volume, templates []corev1.PersistentVolumeClai
 	return all, added
 }
 
-func (c *check) statefulStrategy(u *appsv1.StatefulSetUpdateStrategy, p *spot) {
+func (c *check) statefulStrategy(u *appsv1.StatefulSetUpdateStrategy, p *Spot) {
 	switch u.Type {
 	case appsv1.OnDeleteStatefulSetStrategyType:
 		if u.RollingUpdate != nil {
-			c.invalid(p.in("rollingUpdate"), u.RollingUpdate, "only allowed for updateStrategy 'RollingUpdate'")
+			c.invalid(p.In("rollingUpdate"), u.RollingUpdate, "only allowed for updateStrategy 'RollingUpdate'")
 		}
 	case appsv1.RollingUpdateStatefulSetStrategyType:
 		if r := u.RollingUpdate; r != nil {
-			at := p.in("rollingUpdate")
+			at := p.In("rollingUpdate")
 			notNegativeAt(c, at, "partition", r.Partition)
 		}
 	default:
-		c.invalid(p, u, fmt.Sprintf("must be '%s' or '%s'", appsv1.RollingUpdateStatefulSetStrategyType, appsv1.OnDeleteStatefulSetStrategyType)).at(p.in("type"))
+		c.invalid(p, u, fmt.Sprintf("must be '%s' or '%s'", appsv1.RollingUpdateStatefulSetStrategyType, appsv1.OnDeleteStatefulSetStrategyType)).at(p.In("type"))
 	}
 }
 
-func (c *check) replicationController(s *corev1.ReplicationControllerSpec, p *spot) {
+func (c *check) replicationController(s *corev1.ReplicationControllerSpec, p *Spot) {
 	c.notNegative(p, "minReadySeconds", int64(s.MinReadySeconds))
 	if len(s.Selector) == 0 {
-		c.required(p.in("selector"), "")
+		c.required(p.In("selector"), "")
 	}
 	notNegativeAt(c, p, "replicas", s.Replicas)
 	if s.Template == nil {
-		c.required(p.in("template"), "")
+		c.required(p.In("template"), "")
 		return
 	}
 	if !matches(&metav1.LabelSelector{MatchLabels: s.Selector}, s.Template.Labels) {
-		c.invalid(p.in("template", "metadata", "labels"), s.Template.Labels, mismatch).also(p.in("selector"))
+		c.invalid(p.In("template", "metadata", "labels"), s.Template.Labels, mismatch).also(p.In("selector"))
 	}
-	c.template(s.Template, p.in("template"))
-	oneOf(c, p.in("template", "spec", "restartPolicy"), s.Template.Spec.RestartPolicy, corev1.RestartPolicyAlways)
+	c.template(s.Template, p.In("template"))
+	oneOf(c, p.In("template", "spec", "restartPolicy"), s.Template.Spec.RestartPolicy, corev1.RestartPolicyAlways)
 }

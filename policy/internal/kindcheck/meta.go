@@ -1,4 +1,4 @@
-package schema
+package kindcheck
 
 import (
 	"maps"
@@ -69,65 +69,65 @@ func (c *check) serviceName() nameFunc {
 // meta validates the metadata of an object (ValidateObjectMeta of
 // k8s.io/apimachinery/pkg/api/validation). Names are looked at when an object
 // is created.
-func (c *check) meta(m *metav1.ObjectMeta, b *builtin, create bool) {
-	p := top.in("metadata")
+func (c *check) meta(m *metav1.ObjectMeta, o Object, create bool) {
+	p := Top.In("metadata")
 	if create {
-		c.name(m, b.gvk.GroupKind(), p)
+		c.name(m, o.Kind.GroupKind(), p)
 	}
-	if b.namespaced {
-		c.invalids(p.in("namespace"), m.Namespace, dnsLabel(m.Namespace))
+	if o.Namespaced {
+		c.invalids(p.In("namespace"), m.Namespace, dnsLabel(m.Namespace))
 	}
 	if m.Generation < 0 {
-		c.invalid(p.in("generation"), m.Generation, notNegative)
+		c.invalid(p.In("generation"), m.Generation, notNegative)
 	}
-	c.labels(m.Labels, p.in("labels"))
-	c.annotations(m.Annotations, p.in("annotations"))
+	c.labels(m.Labels, p.In("labels"))
+	c.annotations(m.Annotations, p.In("annotations"))
 	if len(m.OwnerReferences) > 0 {
-		c.owners(m.OwnerReferences, p.in("ownerReferences"))
+		c.owners(m.OwnerReferences, p.In("ownerReferences"))
 	}
 	if len(m.Finalizers) > 0 {
-		c.finalizers(m.Finalizers, b.gvk.GroupKind(), p.in("finalizers"))
+		c.finalizers(m.Finalizers, o.Kind.GroupKind(), p.In("finalizers"))
 	}
 }
 
 // numberedOwners is the release since which faults of owners tell which.
 const numberedOwners release = 37
 
-func (c *check) owners(list []metav1.OwnerReference, p *spot) {
+func (c *check) owners(list []metav1.OwnerReference, p *Spot) {
 	before := len(c.faults)
 	c.errors(p, apivalidation.ValidateOwnerReferences(list, p.field()))
 	if c.release >= numberedOwners {
 		return
 	}
 	for _, f := range c.faults[before:] {
-		name := f.err.Field[strings.LastIndexByte(f.err.Field, '.')+1:]
-		value, _ := f.err.BadValue.(string)
+		name := f.Err.Field[strings.LastIndexByte(f.Err.Field, '.')+1:]
+		value, _ := f.Err.BadValue.(string)
 		text := "must not be empty"
 		if name == "apiVersion" {
 			text = "version must not be empty"
 		}
-		if f.err.Type == fielderr.ErrorTypeRequired || name == "apiVersion" {
-			f.err = fielderr.Invalid(fielderr.NewPath(p.path(), name), value, text)
+		if f.Err.Type == fielderr.ErrorTypeRequired || name == "apiVersion" {
+			f.Err = fielderr.Invalid(fielderr.NewPath(p.Path(), name), value, text)
 		} else {
-			f.err.Field = p.path()
+			f.Err.Field = p.Path()
 		}
 	}
 }
 
 const notNegative = "must be greater than or equal to 0"
 
-func (c *check) name(m *metav1.ObjectMeta, gk schema.GroupKind, p *spot) {
+func (c *check) name(m *metav1.ObjectMeta, gk schema.GroupKind, p *Spot) {
 	valid := c.nameOf(gk)
 	if m.GenerateName != "" && gk.Kind != "ReplicationController" && gk.Kind != "DeviceClass" { // which look at the name alone
-		c.invalids(p.in("generateName"), m.GenerateName, valid(m.GenerateName, true))
+		c.invalids(p.In("generateName"), m.GenerateName, valid(m.GenerateName, true))
 	}
 	switch {
 	case m.Name != "":
 		if !plainName(m.Name) {
-			c.invalids(p.in("name"), m.Name, valid(m.Name, false))
+			c.invalids(p.In("name"), m.Name, valid(m.Name, false))
 		}
 	case m.GenerateName == "" && gk.Kind != "LimitRange": // which gets one
-		c.required(p.in("name"), "name or generateName is required")
+		c.required(p.In("name"), "name or generateName is required")
 	}
 }
 
@@ -175,27 +175,27 @@ func labelValue(s string) []string {
 }
 
 // labels validates a map of labels. The server names the map alone.
-func (c *check) labels(m map[string]string, p *spot) {
+func (c *check) labels(m map[string]string, p *Spot) {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		for _, text := range qualifiedName(k) {
-			c.invalid(p, k, text).at(p.in(k))
+			c.invalid(p, k, text).at(p.In(k))
 		}
 		for _, text := range labelValue(m[k]) {
-			c.invalid(p, m[k], text).at(p.in(k))
+			c.invalid(p, m[k], text).at(p.In(k))
 		}
 	}
 }
 
 // annotations validates the keys; their size is looked at on decoding.
-func (c *check) annotations(m map[string]string, p *spot) {
+func (c *check) annotations(m map[string]string, p *Spot) {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		for _, text := range qualifiedName(strings.ToLower(k)) {
-			c.invalid(p, k, text).at(p.in(k))
+			c.invalid(p, k, text).at(p.In(k))
 		}
 	}
 }
 
-func (c *check) finalizers(list []string, gk schema.GroupKind, p *spot) {
+func (c *check) finalizers(list []string, gk schema.GroupKind, p *Spot) {
 	c.errors(p, apivalidation.ValidateFinalizers(list, p.field()))
 	if anyPathSegment[gk] || slices.Contains([]string{"admissionregistration.k8s.io", "coordination.k8s.io", "node.k8s.io"}, gk.Group) {
 		return // these leave names without a domain
@@ -203,17 +203,17 @@ func (c *check) finalizers(list []string, gk schema.GroupKind, p *spot) {
 	standard := []string{"kubernetes", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
 	for i, name := range list {
 		if !strings.Contains(name, "/") && !slices.Contains(standard, name) {
-			c.invalid(p.in(i), name, "name is neither a standard finalizer name nor is it fully qualified")
+			c.invalid(p.In(i), name, "name is neither a standard finalizer name nor is it fully qualified")
 		}
 	}
 }
 
 // selector validates a label selector that may be nil.
-func (c *check) selector(s *metav1.LabelSelector, p *spot) {
+func (c *check) selector(s *metav1.LabelSelector, p *Spot) {
 	if s == nil {
 		return
 	}
-	c.labels(s.MatchLabels, p.in("matchLabels"))
+	c.labels(s.MatchLabels, p.In("matchLabels"))
 	if len(s.MatchExpressions) > 0 {
 		c.errors(p, metavalidation.ValidateLabelSelector(&metav1.LabelSelector{MatchExpressions: s.MatchExpressions},
 			metavalidation.LabelSelectorValidationOptions{}, p.field()))
@@ -235,20 +235,20 @@ func matches(s *metav1.LabelSelector, have map[string]string) bool {
 }
 
 // immutable refuses a change.
-func (c *check) immutable(p *spot, now, old any) {
+func (c *check) immutable(p *Spot, now, old any) {
 	for _, e := range apivalidation.ValidateImmutableField(now, old, nil) {
 		c.add(p, e).immutable = true
 	}
 }
 
-func (c *check) notNegative(p *spot, name string, value int64) {
+func (c *check) notNegative(p *Spot, name string, value int64) {
 	if value < 0 {
-		c.invalid(p.in(name), value, notNegative)
+		c.invalid(p.In(name), value, notNegative)
 	}
 }
 
-func notNegativeAt[T int32 | int64](c *check, p *spot, name string, value *T) {
+func notNegativeAt[T int32 | int64](c *check, p *Spot, name string, value *T) {
 	if value != nil && *value < 0 {
-		c.invalid(p.in(name), int64(*value), notNegative)
+		c.invalid(p.In(name), int64(*value), notNegative)
 	}
 }

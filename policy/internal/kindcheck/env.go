@@ -1,4 +1,4 @@
-package schema
+package kindcheck
 
 import (
 	"slices"
@@ -16,16 +16,16 @@ const (
 	envFiles        release = 35
 )
 
-func (c *podCheck) env(list []corev1.EnvVar, p *spot) {
+func (c *podCheck) env(list []corev1.EnvVar, p *Spot) {
 	for i := range list {
 		v := &list[i]
 		if v.Name == "" {
-			c.required(p.in(i, "name"), "")
+			c.required(p.In(i, "name"), "")
 		} else if !plainVariable(v.Name) {
-			c.invalids(p.in(i, "name"), v.Name, c.variable(v.Name))
+			c.invalids(p.In(i, "name"), v.Name, c.variable(v.Name))
 		}
 		if v.ValueFrom != nil {
-			c.valueFrom(v, p.in(i, "valueFrom"))
+			c.valueFrom(v, p.In(i, "valueFrom"))
 		}
 	}
 }
@@ -49,23 +49,23 @@ func plainVariable(s string) bool {
 	return true
 }
 
-func (c *podCheck) valueFrom(v *corev1.EnvVar, p *spot) {
+func (c *podCheck) valueFrom(v *corev1.EnvVar, p *Spot) {
 	from, sources := v.ValueFrom, 0
 	if r := from.FieldRef; r != nil {
 		sources++
-		c.fieldRef(r, p.in("fieldRef"), envFields)
+		c.fieldRef(r, p.In("fieldRef"), envFields)
 	}
 	if r := from.ResourceFieldRef; r != nil {
 		sources++
-		c.resourceFieldRef(r, p.in("resourceFieldRef"), false)
+		c.resourceFieldRef(r, p.In("resourceFieldRef"), false)
 	}
 	if r := from.ConfigMapKeyRef; r != nil {
 		sources++
-		c.keyRef(r.Name, r.Key, p.in("configMapKeyRef"))
+		c.keyRef(r.Name, r.Key, p.In("configMapKeyRef"))
 	}
 	if r := from.SecretKeyRef; r != nil {
 		sources++
-		c.keyRef(r.Name, r.Key, p.in("secretKeyRef"))
+		c.keyRef(r.Name, r.Key, p.In("secretKeyRef"))
 	}
 	if from.FileKeyRef != nil {
 		sources++
@@ -82,13 +82,13 @@ func (c *podCheck) valueFrom(v *corev1.EnvVar, p *spot) {
 	}
 }
 
-func (c *podCheck) keyRef(name, key string, p *spot) {
-	c.invalids(p.in("name"), name, dnsSubdomain(name))
+func (c *podCheck) keyRef(name, key string, p *Spot) {
+	c.invalids(p.In("name"), name, dnsSubdomain(name))
 	if key == "" {
-		c.required(p.in("key"), "")
+		c.required(p.In("key"), "")
 		return
 	}
-	c.invalids(p.in("key"), key, validation.IsConfigMapKey(key))
+	c.invalids(p.In("key"), key, validation.IsConfigMapKey(key))
 }
 
 // The fields that the downward API gives to environment variables and to
@@ -108,10 +108,10 @@ var (
 )
 
 // fieldRef validates a field of the downward API, as written for v1.
-func (c *podCheck) fieldRef(r *corev1.ObjectFieldSelector, p *spot, valid []string) {
-	at := p.in("fieldPath")
+func (c *podCheck) fieldRef(r *corev1.ObjectFieldSelector, p *Spot, valid []string) {
+	at := p.In("fieldPath")
 	if r.APIVersion == "" {
-		c.required(p.in("apiVersion"), "")
+		c.required(p.In("apiVersion"), "")
 		return
 	}
 	if r.FieldPath == "" {
@@ -155,22 +155,22 @@ func subscript(fieldPath string) (path, key string, ok bool) {
 	return path, key, true
 }
 
-func (c *podCheck) resourceFieldRef(r *corev1.ResourceFieldSelector, p *spot, inVolume bool) {
+func (c *podCheck) resourceFieldRef(r *corev1.ResourceFieldSelector, p *Spot, inVolume bool) {
 	huge := strings.HasPrefix(r.Resource, "requests.hugepages-") || strings.HasPrefix(r.Resource, "limits.hugepages-")
 	switch {
 	case inVolume && r.ContainerName == "":
-		c.required(p.in("containerName"), "")
+		c.required(p.In("containerName"), "")
 	case r.Resource == "":
-		c.required(p.in("resource"), "")
+		c.required(p.In("resource"), "")
 	case !huge:
-		oneOf(c.check, p.in("resource"), r.Resource, resourceFields...)
+		oneOf(c.check, p.In("resource"), r.Resource, resourceFields...)
 	}
-	c.divisor(r, p.in("divisor"))
+	c.divisor(r, p.In("divisor"))
 }
 
 var memoryDivisors = []string{"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"}
 
-func (c *podCheck) divisor(r *corev1.ResourceFieldSelector, p *spot) {
+func (c *podCheck) divisor(r *corev1.ResourceFieldSelector, p *Spot) {
 	if r.Divisor.IsZero() {
 		return
 	}
@@ -192,20 +192,20 @@ func (c *podCheck) divisor(r *corev1.ResourceFieldSelector, p *spot) {
 
 // envFrom validates whole maps of variables. The server's paths of what is
 // missing leave out the index.
-func (c *podCheck) envFrom(list []corev1.EnvFromSource, p *spot) {
+func (c *podCheck) envFrom(list []corev1.EnvFromSource, p *Spot) {
 	for i := range list {
-		from, at := &list[i], p.in(i)
+		from, at := &list[i], p.In(i)
 		if from.Prefix != "" && !plainVariable(from.Prefix) {
-			c.invalids(at.in("prefix"), from.Prefix, c.variable(from.Prefix))
+			c.invalids(at.In("prefix"), from.Prefix, c.variable(from.Prefix))
 		}
 		sources := 0
 		if r := from.ConfigMapRef; r != nil {
 			sources++
-			c.sourceName(r.Name, at.in("configMapRef", "name"))
+			c.sourceName(r.Name, at.In("configMapRef", "name"))
 		}
 		if r := from.SecretRef; r != nil {
 			sources++
-			c.sourceName(r.Name, at.in("secretRef", "name"))
+			c.sourceName(r.Name, at.In("secretRef", "name"))
 		}
 		switch sources {
 		case 0:
@@ -216,7 +216,7 @@ func (c *podCheck) envFrom(list []corev1.EnvFromSource, p *spot) {
 	}
 }
 
-func (c *podCheck) sourceName(name string, p *spot) {
+func (c *podCheck) sourceName(name string, p *Spot) {
 	if name == "" {
 		c.required(p, "")
 		return
