@@ -19,6 +19,8 @@ type Error struct {
 	// Missing says that nothing is wrong with what is there: what it needs
 	// is not in the tree.
 	Missing bool
+	// Remote is what `preadmit fetch` would bring to mend it, if anything.
+	Remote *Remote
 	// Warning says that the object was rendered all the same.
 	Warning bool
 }

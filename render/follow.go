@@ -37,6 +37,7 @@ type Outside interface {
 	Repository(url, revision string) (Repository, error)
 	Source(kind, namespace, name string) (Repository, bool)
 	Params(namespace, name string) (params []map[string]any, ok bool)
+	Store
 	Render(ctx context.Context, src Source) ([]*Object, error)
 }
 
@@ -360,7 +361,8 @@ func (w *following) resolve(ctx context.Context, n *maker) {
 	q := &questions{index: w.objects, objects: make(map[target]*Object), kinds: make(map[target][]*Object)}
 	reads := &readFiles{names: make(map[string]bool)}
 	c := w.cluster(n.cluster)
-	world := NewWorld(c, w.Clusters, &answers{questions: q, Outside: w.Outside, reads: reads})
+	store := storeOf(w.Outside)
+	world := NewWorld(c, w.Clusters, &answers{questions: q, Outside: w.Outside, reads: reads, store: store})
 	u := w.resolver(n.object).Resolve(ctx, n.object, world)
 	u.Inputs = world.inputs.All()
 	u.ID = cmp.Or(u.ID, n.id())
@@ -376,6 +378,9 @@ func (w *following) resolve(ctx context.Context, n *maker) {
 	}
 	if hard(u.Err) { // what is there of it is not what would be applied
 		u.Objects, u.Inputs = nil, nil
+	}
+	if store.used.Load() {
+		u.edited(n.object)
 	}
 	for _, o := range u.Objects {
 		o.Unit = u
@@ -479,6 +484,16 @@ type answers struct {
 	*questions
 	Outside
 	reads *readFiles
+	store *noting
+}
+
+// Fetched implements Store.
+func (a *answers) Fetched(r *Remote) (Repository, error) { return a.store.Fetched(r) }
+
+// Render implements WorldAnswers.
+func (a *answers) Render(ctx context.Context, src Source) ([]*Object, error) {
+	src.Store = a.store
+	return a.Outside.Render(ctx, src)
 }
 
 // Repository implements WorldAnswers.

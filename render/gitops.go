@@ -102,6 +102,9 @@ type WorldAnswers interface {
 	// false where it declares none.
 	Params(namespace, name string) (params []map[string]any, ok bool)
 
+	// Fetched returns the files of something that is not in the tree.
+	Store
+
 	// Render renders one source by the renderer of its kind.
 	Render(ctx context.Context, src Source) ([]*Object, error)
 }
@@ -144,6 +147,9 @@ func (w *World) Reads(fsys fs.FS, file string) {
 		w.inputs.Note(name, -1, DocRendered)
 	}
 }
+
+// Fetched returns the files of something that is not in the tree, see [Store].
+func (w *World) Fetched(r *Remote) (Repository, error) { return w.answers.Fetched(r) }
 
 // Render renders one source by the renderer of its kind.
 func (w *World) Render(ctx context.Context, src Source) ([]*Object, error) {

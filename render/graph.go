@@ -14,8 +14,12 @@ func (g Graph) render(ctx context.Context, src Source) *Unit {
 		u.Err = &Error{Span: Span{File: src.Path}, Rule: "unknown-source", Err: fmt.Errorf("no renderer for sources of kind %q", src.Kind)}
 		return u
 	}
-	src.Inputs = new(Inputs)
+	store := storeOf(g.Store)
+	src.Inputs, src.Store = new(Inputs), store
 	u.Objects, u.Err = r.Render(ctx, src)
+	if store.used.Load() {
+		u.edited(src.Owner)
+	}
 	u.Err = errors.Join(u.Err, u.bound())
 	u.Inputs = src.Inputs.All()
 	for _, o := range u.Objects {
@@ -49,6 +53,9 @@ func (g Graph) Objects(ctx context.Context, src Source) ([]*Object, error) {
 	r := g.renderer(src.Kind)
 	if r == nil {
 		return nil, &Error{Span: Span{File: src.Path}, Rule: "unknown-source", Err: fmt.Errorf("no renderer for sources of kind %q", src.Kind)}
+	}
+	if src.Store == nil {
+		src.Store = g.Store
 	}
 	return r.Render(ctx, src)
 }

@@ -28,6 +28,7 @@ type Source struct {
 	Helm      *Helm  // for charts; nil is the defaults
 	Kustomize *Kustomize
 	Owner     *Object
+	Store     Store   // what was fetched; nil is nothing
 	Inputs    *Inputs // collects what becomes of documents; nil where nobody asks
 }
 
@@ -123,6 +124,7 @@ func (u *Unit) Status() string {
 type Graph struct {
 	Renderers []Renderer
 	Selection Selection
+	Store     Store // what was fetched, for all sources; nil is nothing
 }
 
 // Render renders each source by the renderer of its kind, in parallel, and

@@ -275,13 +275,22 @@ func (p *printer) assumed(g *group) {
 // place is a span as file:line:column, linked if asked for.
 func (p *printer) place(sp render.Span) string {
 	target := uri(sp.File)
-	sp.File = visible(sp.File, maxMessage)
+	sp.File = visible(inFetched(sp.File), maxMessage)
 	text := sp.String()
 	if p.Hyperlinks == "" || target == "" || len(target) > maxMessage {
 		return text
 	}
 	base := strings.TrimSuffix(p.Hyperlinks, "/")
 	return "\x1b]8;;" + name(base) + "/" + target + "\x1b\\" + text + "\x1b]8;;\x1b\\"
+}
+
+// inFetched returns the name of a file as text. That of one that was fetched for
+// the repository is "chart podinfo 6.9.2//templates/x.yaml" in reports.
+func inFetched(file string) string {
+	if label, rest, ok := strings.Cut(file, "//"); ok && label != "" {
+		return "in " + label + ", " + rest
+	}
+	return file
 }
 
 func at(place string) string {

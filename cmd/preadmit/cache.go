@@ -159,12 +159,12 @@ func (o *checkOptions) graph(t *tree, args []string) (rendering, *cache.Graph) {
 	if _, isDir := t.files.(confined); !isDir {
 		side = "base"
 	}
-	graph := render.Graph{Renderers: o.progress.renderers(o.watch.renderers(renderers(), side)), Selection: o.selection}
+	graph := render.Graph{Renderers: o.progress.renderers(o.watch.renderers(renderers(), side)), Selection: o.selection, Store: t.store}
 	if o.memory == nil {
 		return graph, nil
 	}
 	label := strings.Join(append([]string{side, t.dir}, args...), "\x00")
-	g := cache.New(graph, t, cache.Options{Store: o.memory.store, Build: o.memory.build, Label: label, Apart: outside})
+	g := cache.New(graph, t, cache.Options{Store: o.memory.store, Build: o.memory.build + t.store.ID(), Label: label, Apart: outside})
 	o.memory.graphs = append(o.memory.graphs, g)
 	return g, g
 }

@@ -271,7 +271,7 @@ func (d *deployer) follow(ctx context.Context) error {
 	f := render.Follower{Clusters: d.sections.clusters()}
 	if d.o.gitops != gitopsOff {
 		f.Resolvers = resolvers()
-		outside, err := newCheckouts(d.o, d.in.tree, d.sections, render.Graph{Renderers: d.o.progress.renderers(renderers())})
+		outside, err := newCheckouts(d.o, d.in.tree, d.sections, render.Graph{Renderers: d.o.progress.renderers(renderers()), Store: d.in.tree.store})
 		if err != nil {
 			return err
 		}

@@ -42,6 +42,7 @@ type sources struct {
 	quiet      bool
 
 	config string // read by configure
+	store  string // beside the tree's own
 
 	progress *progress // of a screen; nil elsewhere
 	watch    *watch    // of a child; nil elsewhere
@@ -65,6 +66,7 @@ func (o *sources) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.repositories, "repository", nil, "another `URL` of this repository, beside that of its remote origin (repeatable)")
 	f.IntVarP(&o.jobs, "jobs", "j", 0, "how many `N` units and objects at once (default: the number of processors)")
 	f.StringVar(&o.config, "config", "", "defaults for flags, a `FILE` (default: "+configFile+", if there is one); with --base as it is there")
+	f.StringVar(&o.store, "store", "", "a `DIR` with what preadmit fetch brought, beside .preadmit/vendor")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "end the run after this `DURATION`")
 	f.IntVar(&o.taskMemory, "task-memory", defaultTaskMemory, "`MIB` of memory that rendering a unit or evaluating an object may take; what needs more is an error, and the rest goes on")
 	f.DurationVar(&o.taskTime, "task-time", defaultTaskTime, "processor time that it may take, a `DURATION`; thrice as much may pass")

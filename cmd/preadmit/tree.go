@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/store"
 )
 
 // A tree is all that a run may read: the repository, and what was named on the
@@ -28,6 +29,8 @@ type tree struct {
 	files  fs.FS // of the repository: those in root, or in a revision
 	paired bool  // one of two to compare: a name may be missing that the other has
 
+	store *store.Store // what was fetched; set by openStore
+
 	mu     sync.RWMutex
 	mounts []mount
 }
@@ -38,6 +41,7 @@ type mount struct {
 	display string // in reports
 	dir     string // absolute; "" for standard input
 	fs      fs.FS
+	fetched bool // from the store
 }
 
 const outside = ".outside"
@@ -212,9 +216,73 @@ func (t *tree) mountRevision(commit string, files fs.FS) string {
 	return m.name
 }
 
+// openStore makes what was fetched for the tree's lock visible. The content is
+// in the tree, or in another directory, which may be "".
+func (t *tree) openStore(dir string) error {
+	if t.store != nil {
+		return nil
+	}
+	lock, err := t.readLock()
+	if err != nil {
+		return err
+	}
+	dirs := store.Dirs{subtree{t.files, store.VendorDir}}
+	if _, isDir := t.files.(confined); !isDir && t.root != nil { // of a revision
+		dirs = append(dirs, subtree{newConfined(t.root), store.VendorDir})
+	}
+	if dir != "" {
+		root, err := os.OpenRoot(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("--store: %w", err)
+		}
+		if err == nil {
+			dirs = append(dirs, newConfined(root))
+		}
+	}
+	t.store = store.New(lock, dirs, t)
+	for _, m := range t.store.Mounts() {
+		label, _, _ := render.Fetched(m.Name)
+		t.add(mount{name: m.Name, display: label, fs: m.FS, fetched: true})
+	}
+	return nil
+}
+
+// readLock reads the tree's lock, nil without one.
+func (t *tree) readLock() (*store.Lock, error) {
+	data, err := render.ReadFile(subtree{t.files, "."}, store.LockFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	lock, err := store.ParseLock(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", store.LockFile, err)
+	}
+	return lock, nil
+}
+
+// A subtree is a directory of a file system, whose links are followed as far as
+// the file system follows them.
+type subtree struct {
+	fs.FS
+	dir string
+}
+
+// Open implements fs.FS.
+func (s subtree) Open(name string) (fs.File, error) { return s.FS.Open(path.Join(s.dir, name)) }
+
+// Stat implements fs.StatFS.
+func (s subtree) Stat(name string) (fs.FileInfo, error) { return fs.Stat(s.FS, path.Join(s.dir, name)) }
+
 // shown is a name below the mount as reports show it. Those of a revision are
-// written as git does, commit:path.
+// written as git does, commit:path; those of what was fetched so that they are no
+// path of the repository.
 func (m *mount) shown(rest string) string {
+	if m.fetched {
+		return m.display + "//" + rest
+	}
 	if strings.HasSuffix(m.display, ":") {
 		return m.display + rest
 	}
@@ -267,7 +335,13 @@ func (t *tree) display(name string) string {
 
 // displayIn is display for the names in a text.
 func (t *tree) displayIn(text string) string {
+	if !strings.Contains(text, outside) {
+		return text
+	}
 	for _, m := range t.mounted() {
+		if m.fetched {
+			text = strings.ReplaceAll(text, m.name+"/", m.shown(""))
+		}
 		if strings.HasSuffix(m.display, ":") {
 			text = strings.ReplaceAll(text, m.name+"/", m.display)
 			continue
@@ -280,6 +354,9 @@ func (t *tree) displayIn(text string) string {
 // find is display's inverse.
 func (t *tree) find(display string) string {
 	for _, m := range t.mounted() {
+		if m.fetched {
+			continue
+		}
 		if display == m.display {
 			return m.name
 		}
@@ -293,6 +370,9 @@ func (t *tree) find(display string) string {
 func (t *tree) at(op, name string) (fs.FS, string, error) {
 	if !fs.ValidPath(name) {
 		return nil, "", &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
+	}
+	if !strings.HasPrefix(name, outside) {
+		return t.files, name, nil
 	}
 	for _, m := range t.mounted() {
 		if name == m.name {

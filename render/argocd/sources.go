@@ -124,16 +124,47 @@ func sources(o *render.Object, spec *applicationSpec) []*located {
 func (l *located) open(w *render.World, name string) error {
 	switch {
 	case l.Chart != "":
-		return l.missing("/chart", "remote-chart", "a chart that is not in the tree must be fetched first",
-			fmt.Errorf("chart %s %s of %s is not in the tree", l.Chart, l.TargetRevision, l.RepoURL))
+		return l.fetched(w, "/chart", "remote-chart", l.remoteChart())
 	case strings.HasPrefix(l.RepoURL, "oci://"):
-		return l.missing("/repoURL", "remote-artifact", "an artifact that is not in the tree must be fetched first",
-			fmt.Errorf("artifact %s %s is not in the tree", l.RepoURL, l.TargetRevision))
+		if err := l.fetched(w, "/repoURL", "remote-artifact", render.NewRemote(render.OCIArtifact, l.RepoURL, "", l.TargetRevision)); err != nil {
+			return err
+		}
+		return l.directory()
 	}
 	var err error
 	if l.repo, err = w.Repository(l.RepoURL, l.TargetRevision); err != nil {
 		return l.errorAt("/repoURL", err)
 	}
+	if err := l.directory(); err != nil {
+		return err
+	}
+	return l.override(name)
+}
+
+// remoteChart is the chart of a source. Argo CD writes registries without a
+// scheme.
+func (l *located) remoteChart() *render.Remote {
+	address := l.RepoURL
+	if !strings.Contains(address, "://") {
+		address = "oci://" + address
+	}
+	return render.NewChart(address, l.Chart, l.TargetRevision)
+}
+
+// fetched opens a source that is not in the tree, if it was fetched.
+func (l *located) fetched(w *render.World, pointer, rule string, remote *render.Remote) error {
+	repo, err := w.Fetched(remote)
+	if err != nil {
+		e := l.errorAt(pointer, fmt.Errorf("%s is not in the tree", remote))
+		e.Rule = rule
+		return e.Needs(remote, err, "")
+	}
+	l.repo, l.dir = repo, "."
+	return nil
+}
+
+// directory finds the source's directory in its repository.
+func (l *located) directory() error {
 	l.dir = path.Clean(l.Path)
 	if path.IsAbs(l.Path) || strings.HasPrefix(l.dir, "../") || l.dir == ".." {
 		return l.errorAt("/path", fmt.Errorf("path leads out of the repository: %s", l.Path))
@@ -141,7 +172,7 @@ func (l *located) open(w *render.World, name string) error {
 	if info, err := fs.Stat(l.repo.FS, l.root()); err != nil || !info.IsDir() {
 		return l.errorAt("/path", fmt.Errorf("there is no directory %s in the repository", l.dir))
 	}
-	return l.override(name)
+	return nil
 }
 
 // root is the source's directory in the repository's tree.

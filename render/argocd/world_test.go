@@ -71,6 +71,10 @@ func (f *fakeWorld) Source(string, string, string) (render.Repository, bool) {
 	return render.Repository{}, false
 }
 
+func (f *fakeWorld) Fetched(r *render.Remote) (render.Repository, error) {
+	return render.NoStore{}.Fetched(r)
+}
+
 func (f *fakeWorld) Params(namespace, name string) ([]map[string]any, bool) {
 	params, ok := f.params[namespace+"/"+name]
 	return params, ok

@@ -200,16 +200,16 @@ func (t *task) chartRef(ref reference) (artifact, string, error) {
 // HelmRelease that led there.
 func (t *task) chartOf(spec chartSpec, pointer string) (artifact, string, error) {
 	ref := withNamespace(spec.SourceRef, t.object)
+	var a artifact
+	var chart string
+	var err error
 	if ref.Kind == "HelmRepository" {
-		return t.repositoryChart(spec, ref, pointer)
+		a, chart, err = t.repositoryChart(spec, ref, pointer)
+	} else {
+		a, chart, err = t.sourceChart(spec, ref, pointer)
 	}
-	a, err := t.source(pointer, ref)
 	if err != nil {
 		return a, "", err
-	}
-	chart := a.path(spec.Chart)
-	if !exists(a.fsys, chart) {
-		return a, "", t.error(pointer, "missing-chart", "%s has no chart %s", ref, spec.Chart)
 	}
 	if spec.ValuesFile != "" {
 		spec.ValuesFiles = append(spec.ValuesFiles[:len(spec.ValuesFiles):len(spec.ValuesFiles)], spec.ValuesFile)
@@ -221,8 +221,21 @@ func (t *task) chartOf(spec chartSpec, pointer string) (artifact, string, error)
 	return a, chart, err
 }
 
-// repositoryChart returns a chart of a HelmRepository that the configuration
-// says is here.
+// sourceChart returns a chart that is a directory of a source.
+func (t *task) sourceChart(spec chartSpec, ref reference, pointer string) (artifact, string, error) {
+	a, err := t.source(pointer, ref)
+	if err != nil {
+		return a, "", err
+	}
+	chart := a.path(spec.Chart)
+	if !exists(a.fsys, chart) {
+		return a, "", t.error(pointer, "missing-chart", "%s has no chart %s", ref, spec.Chart)
+	}
+	return a, chart, nil
+}
+
+// repositoryChart returns a chart of a HelmRepository: one that the
+// configuration says is here, else one that was fetched.
 func (t *task) repositoryChart(spec chartSpec, ref reference, pointer string) (artifact, string, error) {
 	o := t.world.Object(schema.GroupKind{Group: sourceGroup, Kind: ref.Kind}, ref.Namespace, ref.Name)
 	var repository sourceSpec
@@ -246,8 +259,17 @@ func (t *task) repositoryChart(spec chartSpec, ref reference, pointer string) (a
 	}
 	from := cmp.Or(repository.URL, ref.String())
 	e := t.missing(pointer, "missing-chart", "chart %s %s of %s is not in the tree", spec.Chart, cmp.Or(spec.Version, "*"), from)
-	e.Hint = "put the chart into a folder and declare that folder for the repository under `sources` in .preadmit/config.yaml"
-	return artifact{}, "", e
+	const instead = "put the chart into a folder and declare that folder for the repository under `sources` in .preadmit/config.yaml"
+	if repository.URL == "" {
+		e.Hint = instead
+		return artifact{}, "", e
+	}
+	remote := render.NewChart(repository.URL, spec.Chart, spec.Version)
+	fetched, err := t.world.Fetched(remote)
+	if err != nil {
+		return artifact{}, "", e.Needs(remote, err, instead)
+	}
+	return artifact{fsys: fetched.FS, root: fetched.Root}, fetched.Root, nil
 }
 
 // withValues returns the artifact with other default values of the chart: those

@@ -131,6 +131,14 @@ func (r gitRef) revision() string {
 	return cmp.Or(r.Commit, r.Name, r.SemVer, r.Tag, r.Branch, "master")
 }
 
+// artifact is the version of an OCI artifact: its digest, range or tag.
+func (r gitRef) artifact() string {
+	if r.Digest == "" && r.SemVer != "" {
+		return "semver:" + r.SemVer
+	}
+	return cmp.Or(r.Digest, r.Tag, "latest")
+}
+
 type include struct {
 	Repository reference `json:"repository"`
 	FromPath   string    `json:"fromPath"`
@@ -188,10 +196,26 @@ func (s sources) repository(ref reference, o *render.Object, spec sourceSpec) (r
 		}
 		return render.Repository{}, s.placed(o, err)
 	}
+	if ref.Kind == "OCIRepository" && spec.URL != "" {
+		return s.ociArtifact(ref, o, spec)
+	}
 	e := errorAt(o, "/spec/url", "foreign-repository", "%s fetches %s, which is not in the tree", ref, cmp.Or(spec.URL, path.Join(spec.Endpoint, spec.BucketName), spec.Chart))
 	e.Missing = true
-	e.Hint = "declare the folder that it holds under `sources` in .preadmit/config.yaml"
+	e.Hint = folderHint
 	return render.Repository{}, e
+}
+
+const folderHint = "declare the folder that it holds under `sources` in .preadmit/config.yaml"
+
+// ociArtifact returns the files of an artifact that was fetched.
+func (s sources) ociArtifact(ref reference, o *render.Object, spec sourceSpec) (render.Repository, error) {
+	remote := render.NewRemote(render.OCIArtifact, spec.URL, "", spec.Ref.artifact())
+	repo, err := s.world.Fetched(remote)
+	if err == nil {
+		return repo, nil
+	}
+	e := errorAt(o, "/spec/url", "foreign-repository", "%s fetches %s, which is not in the tree", ref, spec.URL)
+	return render.Repository{}, e.Needs(remote, err, folderHint)
 }
 
 // own returns this repository, from which Flux was bootstrapped.

@@ -1,20 +1,15 @@
 package flux
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
-	"errors"
-	"fmt"
-	"io"
 	"path"
 	"strings"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/internal/tarball"
 )
 
-// maxExtracted bounds what an archive unpacks to.
-const maxExtracted = 64 << 20
+// extracted bounds what an archive unpacks to.
+var extracted = tarball.Limits{Bytes: 64 << 20, Entries: 10_000}
 
 func isTarball(name string) bool {
 	return strings.HasSuffix(name, ".tar.gz") || strings.HasSuffix(name, ".tgz")
@@ -28,41 +23,13 @@ func (c *copier) extract(name, to string) error {
 	}
 	data, err := render.ReadFile(c.from.fsys, c.from.path(name))
 	if err == nil {
-		err = unpack(data, func(file string, data []byte) {
+		err = tarball.Each(data, extracted, func(file string, data []byte) error {
 			c.staging.files[path.Join(to, file)] = staged{from: c.from, data: data}
+			return nil
 		})
 	}
 	if err != nil {
 		return c.failure("%s can't be extracted: %w", name, err)
 	}
 	return nil
-}
-
-// unpack calls f for each regular file in an archive.
-func unpack(data []byte, f func(name string, data []byte)) error {
-	z, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return errors.New("it is no gzip archive")
-	}
-	left := int64(maxExtracted)
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return errors.New("it is no tar archive")
-		}
-		if h.Typeflag != tar.TypeReg {
-			continue
-		}
-		content, err := io.ReadAll(io.LimitReader(r, left+1))
-		if err != nil {
-			return errors.New("it ends too early")
-		}
-		if left -= int64(len(content)); left < 0 {
-			return fmt.Errorf("it is larger than %d MiB", maxExtracted>>20)
-		}
-		f(strings.TrimPrefix(path.Join("/", h.Name), "/"), content)
-	}
 }

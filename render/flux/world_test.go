@@ -61,6 +61,10 @@ func (w *world) Source(kind, namespace, name string) (render.Repository, bool) {
 	return render.Repository{FS: w.tree, Root: dir}, ok
 }
 
+func (w *world) Fetched(r *render.Remote) (render.Repository, error) {
+	return render.NoStore{}.Fetched(r)
+}
+
 func (w *world) Params(string, string) ([]map[string]any, bool) { return nil, false }
 
 func (w *world) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {

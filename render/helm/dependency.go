@@ -59,6 +59,9 @@ func vendored(c *chart.Chart, dep *chart.Dependency) bool {
 func (r *reader) localChart(c *chart.Chart, i int, dir string, chain []string) (*chart.Chart, error) {
 	dep := c.Metadata.Dependencies[i]
 	repository, ok := strings.CutPrefix(dep.Repository, "file://")
+	if dir != "" && remoteRepository(dep.Repository) {
+		return r.fetchedChart(c, i)
+	}
 	if !ok || dir == "" {
 		e := r.atDependency(c, i, "dependency %s is not vendored", dep.Name)
 		e.Hint, e.Missing = "run `helm dependency build` and commit charts/", true
@@ -89,6 +92,36 @@ func (r *reader) localChart(c *chart.Chart, i int, dir string, chain []string) (
 		return nil, r.atDependency(c, i, "dependency %s: the chart at %s has version %s, which is not %s", dep.Name, target, sub.Metadata.Version, dep.Version)
 	}
 	return sub, nil
+}
+
+func remoteRepository(repository string) bool {
+	return strings.HasPrefix(repository, "https://") || strings.HasPrefix(repository, "http://") || strings.HasPrefix(repository, "oci://")
+}
+
+// fetchedChart loads a dependency that was fetched, in the version of the
+// chart's lock where it has one.
+func (r *reader) fetchedChart(c *chart.Chart, i int) (*chart.Chart, error) {
+	dep := c.Metadata.Dependencies[i]
+	remote := render.NewChart(dep.Repository, dep.Name, dep.Version)
+	if c.Lock != nil {
+		for _, locked := range c.Lock.Dependencies {
+			if locked != nil && locked.Name == dep.Name && locked.Repository == dep.Repository {
+				remote.Version = locked.Version
+			}
+		}
+	}
+	repo, err := render.Source{Store: r.store}.Fetched(remote)
+	if err != nil {
+		return nil, r.atDependency(c, i, "dependency %s is not vendored", dep.Name).Needs(remote, err, "`helm dependency build` and commit charts/")
+	}
+	was := r.fsys
+	r.fsys = repo.FS
+	defer func() { r.fsys = was }()
+	sub, err := r.load(repo.Root, nil)
+	if err == nil && sub.Name() != dep.Name {
+		return nil, r.atDependency(c, i, "dependency %s: the chart that was fetched has another name", dep.Name)
+	}
+	return sub, err
 }
 
 // localPath resolves a file:// repository against the chart that names it.

@@ -27,6 +27,7 @@ type file struct {
 // the whole tree, since a limit per archive is none.
 type reader struct {
 	fsys    fs.FS
+	store   render.Store // nil is nothing
 	bytes   int
 	entries int
 	// places are those of all files of all charts, by the pointer that stays

@@ -33,6 +33,7 @@ type release struct {
 // dependencies first, which changes the chart, then values, then the schema.
 func (c *caches) prepare(src render.Source) (*release, error) {
 	rel := &release{src: src, reader: newReader(src.FS), cache: c}
+	rel.reader.store = src.Store
 	var err error
 	if rel.chart, err = rel.reader.load(path.Clean(src.Path), nil); err != nil {
 		return nil, err

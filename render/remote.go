@@ -1,0 +1,293 @@
+package render
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+// A RemoteKind says how a Remote is fetched.
+type RemoteKind string
+
+// The kinds of Remotes, as they stand in the lock.
+const (
+	HelmChart    RemoteKind = "helm"     // a chart of a Helm repository, by HTTP
+	HelmOCIChart RemoteKind = "helm-oci" // a chart of an OCI registry
+	OCIArtifact  RemoteKind = "oci"      // an artifact of an OCI registry, such as Flux's
+	GitTree      RemoteKind = "git"      // the files of a Git repository at a revision
+	URLFile      RemoteKind = "url"      // one file, by HTTP
+)
+
+// A Remote is something that the repository deploys from and that is not in its
+// tree. It is what an object asks for: the version may be a range or a tag.
+type Remote struct {
+	Kind    RemoteKind `json:"kind"`
+	URL     string     `json:"url"`
+	Name    string     `json:"name,omitempty"` // of a chart
+	Version string     `json:"requested"`      // "" is the newest, or the default branch
+}
+
+// NewRemote returns a Remote whose address is written in one way, and without
+// the password that it may hold.
+func NewRemote(kind RemoteKind, address, name, version string) *Remote {
+	address = strings.TrimRight(strings.TrimSpace(address), "/")
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		if _, secret := u.User.Password(); secret || u.Scheme == "http" || u.Scheme == "https" {
+			u.User = nil
+		}
+		u.Host, u.Scheme = strings.ToLower(u.Host), strings.ToLower(u.Scheme)
+		address = u.String()
+	}
+	return &Remote{Kind: kind, URL: address, Name: name, Version: strings.TrimSpace(version)}
+}
+
+// NewChart returns the Remote of a chart in a Helm repository, which may be an
+// OCI registry.
+func NewChart(address, name, version string) *Remote {
+	if strings.HasPrefix(address, "oci://") {
+		return NewRemote(HelmOCIChart, address, name, version)
+	}
+	return NewRemote(HelmChart, address, name, version)
+}
+
+// String names the Remote in messages.
+func (r *Remote) String() string {
+	switch r.Kind {
+	case HelmChart, HelmOCIChart:
+		return strings.Join(strings.Fields("chart "+r.Name+" "+cmp.Or(r.Version, "*")+" of "+r.URL), " ")
+	case OCIArtifact:
+		return strings.TrimSpace("artifact " + r.URL + " " + r.Version)
+	case GitTree:
+		return strings.TrimSpace("repository " + r.URL + " " + r.Version)
+	}
+	return r.URL
+}
+
+// A Store holds what was fetched. It is safe for concurrent use.
+type Store interface {
+	// Fetched returns the files of a Remote; those of a chart are at the Root of
+	// the Repository. The error is an *Error without a place. It is Missing
+	// unless what is there is not what the lock says.
+	Fetched(r *Remote) (Repository, error)
+}
+
+// NotFetched is the error of a Store that does not hold a Remote.
+func NotFetched(r *Remote) *Error {
+	return &Error{Rule: "not-fetched", Missing: true, Err: fmt.Errorf("%s is not in the tree", r), Hint: fetchHint, Remote: r}
+}
+
+const fetchHint = "run `preadmit fetch`"
+
+// NoStore is the Store of a run for which nothing was fetched.
+type NoStore struct{}
+
+// Fetched implements Store.
+func (NoStore) Fetched(r *Remote) (Repository, error) { return Repository{}, NotFetched(r) }
+
+// Fetched returns the files of a Remote of the source, see [Store].
+func (s Source) Fetched(r *Remote) (Repository, error) {
+	if s.Store == nil {
+		return NoStore{}.Fetched(r)
+	}
+	return s.Store.Fetched(r)
+}
+
+// Needs returns e as the error of something that needs a Remote which a Store
+// gave an error for. What is in the store and wrong is another error than what
+// is not there. instead is another way to get on, for the hint.
+func (e *Error) Needs(r *Remote, err error, instead string) *Error {
+	needs := *e
+	var s *Error
+	if !errors.As(err, &s) {
+		s = NotFetched(r)
+	}
+	if !s.Missing {
+		needs.Rule, needs.Err, needs.Hint, needs.Missing = s.Rule, s.Err, s.Hint, false
+		return &needs
+	}
+	if s.Rule != "not-fetched" {
+		needs.Err = s.Err
+	}
+	needs.Missing, needs.Remote, needs.Hint = true, r, s.Hint
+	if instead != "" {
+		needs.Hint += ", or " + instead
+	}
+	return &needs
+}
+
+// A noting Store remembers whether it had something that was asked for.
+type noting struct {
+	Store
+	used atomic.Bool
+}
+
+// Fetched implements Store.
+func (n *noting) Fetched(r *Remote) (Repository, error) {
+	repo, err := n.Store.Fetched(r)
+	if err == nil {
+		n.used.Store(true)
+	}
+	return repo, err
+}
+
+func storeOf(s Store) *noting {
+	if s == nil {
+		s = NoStore{}
+	}
+	return &noting{Store: s}
+}
+
+// fetchedRoot is the directory of the tree below which Stores show their files.
+const fetchedRoot = ".outside/fetched/"
+
+// FetchedName returns the directory of the tree in which a Store shows the files
+// of something with a label such as "chart podinfo 6.9.2", and a digest.
+func FetchedName(label, hexDigest string) string {
+	elements := strings.FieldsFunc(label, func(r rune) bool { return r == '/' || r < ' ' })
+	elements = slices.DeleteFunc(elements, func(e string) bool { return e == "." || e == ".." || strings.HasPrefix(e, "@") })
+	return fetchedRoot + cmp.Or(path.Join(elements...), "source") + "/@" + hexDigest[:min(12, len(hexDigest))]
+}
+
+// Fetched reports whether a file of the tree is one that a Store shows, of what
+// it is, and the file's path there.
+func Fetched(file string) (label, rest string, ok bool) {
+	inner, ok := strings.CutPrefix(file, fetchedRoot)
+	if !ok {
+		return "", "", false
+	}
+	label, rest, ok = strings.Cut(inner, "/@")
+	_, rest, _ = strings.Cut(rest, "/")
+	return label, rest, ok
+}
+
+// inFetched is a place in fetched files as text: "in chart podinfo 6.9.2,
+// templates/x.yaml:12".
+func inFetched(s Span) string {
+	label, rest, _ := Fetched(s.File)
+	text := "in " + label
+	if rest != "" {
+		s.File = rest
+		text += ", " + Span{File: rest, Line: s.Line}.String()
+	}
+	return text
+}
+
+// edited makes each place of the unit one that a person can edit first: a file
+// that was fetched is behind the one that makes the unit use it.
+func (u *Unit) edited(owner *Object) {
+	for i, o := range u.Objects {
+		copied := *o
+		copied.Provenance = &editable{Provenance: o.Provenance, owner: owner, unit: u}
+		u.Objects[i] = &copied
+	}
+	if u.Err == nil {
+		return
+	}
+	var all []error
+	for _, e := range Errors(u.Err) {
+		if _, _, ok := Fetched(e.Span.File); ok {
+			moved := *e
+			moved.Err = fmt.Errorf("%s: %w", inFetched(e.Span), e.Err)
+			moved.Span = u.reference(owner).Span
+			e = &moved
+		}
+		all = append(all, e)
+	}
+	u.Err = errors.Join(all...)
+}
+
+// reference is where the unit refers to what is fetched for it.
+func (u *Unit) reference(owner *Object) Origin {
+	if owner == nil {
+		return Origin{Span: Span{File: cmp.Or(firstFile(u.files()), u.Path)}, Role: Reference}
+	}
+	for _, pointer := range []string{"/spec/values", "/spec/chart/spec", "/spec/chartRef", "/spec/source/helm", "/spec/source", "/spec/sources", "/spec/path"} {
+		if _, ok := Lookup(owner.Object, pointer); ok {
+			if at := owner.At(pointer); len(at) > 0 {
+				return Origin{Span: at[0].Span, Role: Reference}
+			}
+		}
+	}
+	if at := owner.At(""); len(at) > 0 {
+		return Origin{Span: at[0].Span, Role: Reference}
+	}
+	return Origin{}
+}
+
+func firstFile(files []string) string {
+	if len(files) == 0 {
+		return ""
+	}
+	return files[0]
+}
+
+// editable is the Provenance of an object that may come from fetched files.
+type editable struct {
+	Provenance
+	owner *Object
+	unit  *Unit
+}
+
+// At implements Provenance.
+func (p *editable) At(pointer string) []Origin {
+	if p.Provenance == nil {
+		return nil
+	}
+	return p.order(p.Provenance.At(pointer))
+}
+
+// order puts places that are fetched behind the others, of which there is one.
+func (p *editable) order(origins []Origin) []Origin {
+	fetched := func(o Origin) bool { _, _, ok := Fetched(o.File); return ok }
+	if !slices.ContainsFunc(origins, fetched) {
+		return origins
+	}
+	var here, there []Origin
+	for _, o := range origins {
+		if fetched(o) {
+			there = append(there, o)
+		} else {
+			here = append(here, o)
+		}
+	}
+	if len(here) == 0 {
+		if at := p.unit.reference(p.owner); at.File != "" {
+			here = append(here, at)
+		}
+	}
+	return append(here, there...)
+}
+
+// Line is Object.Line.
+func (p *editable) Line(pointer string, n int) []Origin {
+	if lines, ok := p.Provenance.(interface {
+		Line(pointer string, n int) []Origin
+	}); ok {
+		return p.order(lines.Line(pointer, n))
+	}
+	return nil
+}
+
+// Part is Object.Part.
+func (p *editable) Part(pointer, part string) []Origin {
+	if parts, ok := p.Provenance.(interface {
+		Part(pointer, part string) []Origin
+	}); ok {
+		return p.order(parts.Part(pointer, part))
+	}
+	return nil
+}
+
+// Inside is Object.Inside.
+func (p *editable) Inside(pointer, text string, n int) (Span, bool) {
+	s, ok := (&Object{Provenance: p.Provenance}).Inside(pointer, text, n)
+	if _, _, fetched := Fetched(s.File); fetched {
+		return Span{}, false
+	}
+	return s, ok
+}

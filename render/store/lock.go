@@ -1,0 +1,186 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// LockFile is the lock's name from the repository's root.
+const LockFile = ".preadmit/lock.yaml"
+
+// maxLock bounds the size of a lock, and maxEntries its entries.
+const (
+	maxLock    = 8 << 20
+	maxEntries = 10_000
+)
+
+// A Lock says for each Remote which content it stands for. People review it.
+type Lock struct {
+	Version int     `yaml:"version" json:"version"`
+	Entries []Entry `yaml:"entries" json:"entries"`
+}
+
+// An Entry is one Remote with its content.
+type Entry struct {
+	Kind      render.RemoteKind `yaml:"kind" json:"kind"`
+	URL       string            `yaml:"url" json:"url"`
+	Name      string            `yaml:"name,omitempty" json:"name,omitempty"`         // of a chart
+	Requested string            `yaml:"requested" json:"requested"`                   // as the objects ask: a version, range, tag or revision
+	Resolved  string            `yaml:"resolved,omitempty" json:"resolved,omitempty"` // the version, tag or commit that it stands for
+	Digest    string            `yaml:"digest" json:"digest"`                         // sha256 of the archive, the manifest (OCI), the packed tree (git) or the file
+	Size      int64             `yaml:"size" json:"size"`                             // of that, in bytes
+}
+
+// Remote returns what the entry is locked for.
+func (e *Entry) Remote() *render.Remote {
+	return &render.Remote{Kind: e.Kind, URL: e.URL, Name: e.Name, Version: e.Requested}
+}
+
+// Label names the entry's content, such as "chart podinfo 6.9.2".
+func (e *Entry) Label() string {
+	version := cmp.Or(e.Resolved, e.Requested)
+	switch e.Kind {
+	case render.HelmChart, render.HelmOCIChart:
+		return strings.TrimSpace("chart " + e.Name + " " + version)
+	case render.OCIArtifact:
+		return strings.TrimSpace("artifact " + withoutScheme(e.URL) + " " + short(version))
+	case render.GitTree:
+		return strings.TrimSpace("repository " + withoutScheme(e.URL) + " " + short(version))
+	}
+	return "file " + withoutScheme(e.URL)
+}
+
+func withoutScheme(url string) string {
+	_, rest, ok := strings.Cut(url, "://")
+	if !ok {
+		return url
+	}
+	return rest
+}
+
+// short is a commit or digest in twelve digits, and another version as it is.
+func short(version string) string {
+	digits := strings.TrimPrefix(version, "sha256:")
+	if _, err := hex.DecodeString(digits); err == nil && len(digits) >= 40 {
+		return digits[:12]
+	}
+	return version
+}
+
+// Compare orders entries as a lock does.
+func (e *Entry) Compare(o *Entry) int {
+	return cmp.Or(strings.Compare(string(e.Kind), string(o.Kind)), strings.Compare(e.URL, o.URL),
+		strings.Compare(e.Name, o.Name), strings.Compare(e.Requested, o.Requested))
+}
+
+// ParseLock reads a lock. The error begins with a line where one is known.
+func ParseLock(data []byte) (*Lock, error) {
+	if len(data) > maxLock {
+		return nil, fmt.Errorf("it is larger than %d MiB", maxLock>>20)
+	}
+	l := &Lock{}
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	d.KnownFields(true)
+	if err := d.Decode(l); err != nil {
+		return nil, errors.New(strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "yaml: ")), " "))
+	}
+	switch {
+	case l.Version != 1:
+		return nil, fmt.Errorf("version %d: this preadmit knows version 1", l.Version)
+	case len(l.Entries) > maxEntries:
+		return nil, fmt.Errorf("it has more than %d entries", maxEntries)
+	}
+	seen := make(map[render.Remote]bool, len(l.Entries))
+	for i := range l.Entries {
+		e := &l.Entries[i]
+		if err := e.check(); err != nil {
+			return nil, fmt.Errorf("entry %d, %s: %w", i+1, e.Remote(), err)
+		}
+		if seen[*e.Remote()] {
+			return nil, fmt.Errorf("entry %d, %s: there are two for it", i+1, e.Remote())
+		}
+		seen[*e.Remote()] = true
+	}
+	l.sort()
+	return l, nil
+}
+
+var kinds = []render.RemoteKind{render.HelmChart, render.HelmOCIChart, render.OCIArtifact, render.GitTree, render.URLFile}
+
+func (e *Entry) check() error {
+	chart := e.Kind == render.HelmChart || e.Kind == render.HelmOCIChart
+	switch {
+	case !slices.Contains(kinds, e.Kind):
+		return fmt.Errorf("kind %q is none of helm, helm-oci, oci, git, url", e.Kind)
+	case e.URL == "":
+		return errors.New("url is missing")
+	case chart && e.Name == "":
+		return errors.New("name is missing")
+	}
+	_, err := parseDigest(e.Digest)
+	return err
+}
+
+func parseDigest(digest string) (hexDigits string, err error) {
+	digits, ok := strings.CutPrefix(digest, "sha256:")
+	if raw, err := hex.DecodeString(digits); !ok || err != nil || len(raw) != 32 || strings.ToLower(digits) != digits {
+		return "", fmt.Errorf("digest %q: want sha256: and 64 digits", digest)
+	}
+	return digits, nil
+}
+
+func (l *Lock) sort() {
+	slices.SortFunc(l.Entries, func(a, b Entry) int { return a.Compare(&b) })
+}
+
+// Find returns the entry of a Remote, nil without one. l may be nil.
+func (l *Lock) Find(r *render.Remote) *Entry {
+	if l == nil {
+		return nil
+	}
+	for i := range l.Entries {
+		if *l.Entries[i].Remote() == *r {
+			return &l.Entries[i]
+		}
+	}
+	return nil
+}
+
+// Put adds an entry, or replaces that of its Remote.
+func (l *Lock) Put(e Entry) {
+	if have := l.Find(e.Remote()); have != nil {
+		*have = e
+		return
+	}
+	l.Entries = append(l.Entries, e)
+	l.sort()
+}
+
+const lockHead = "# Written by `preadmit fetch`. Commit it.\n"
+
+// Marshal returns the lock as it is written: the same bytes for the same
+// entries.
+func (l *Lock) Marshal() ([]byte, error) {
+	sorted := Lock{Version: 1, Entries: slices.Clone(l.Entries)}
+	if sorted.Entries == nil {
+		sorted.Entries = []Entry{}
+	}
+	sorted.sort()
+	var b bytes.Buffer
+	b.WriteString(lockHead)
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(&sorted); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), e.Close()
+}

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A memory is a file system of regular files that were unpacked. It is read-only
+// once it is filled.
+type memory struct {
+	files map[string][]byte
+	dirs  map[string][]string // names of the entries
+}
+
+func newMemory() *memory {
+	return &memory{files: make(map[string][]byte), dirs: map[string][]string{".": nil}}
+}
+
+// add adds a file. One name stands for one file.
+func (m *memory) add(name string, data []byte) error {
+	if !fs.ValidPath(name) || name == "." {
+		return fmt.Errorf("it has a file without a valid name: %q", name)
+	}
+	if _, ok := m.files[name]; ok {
+		return fmt.Errorf("it has %q twice", name)
+	}
+	if _, ok := m.dirs[name]; ok {
+		return fmt.Errorf("it has %q as a file and as a directory", name)
+	}
+	m.files[name] = data
+	for child := name; child != "."; {
+		dir := path.Dir(child)
+		if _, ok := m.files[dir]; ok {
+			return fmt.Errorf("it has %q as a file and as a directory", dir)
+		}
+		entries, known := m.dirs[dir]
+		m.dirs[dir] = append(entries, path.Base(child))
+		if known {
+			break
+		}
+		child = dir
+	}
+	return nil
+}
+
+// Open implements fs.FS.
+func (m *memory) Open(name string) (fs.File, error) {
+	info, err := m.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		entries, err := m.readDir(name)
+		return &memoryDir{entries: entries, info: info}, err
+	}
+	return &memoryFile{bytes.NewReader(m.files[name]), info}, nil
+}
+
+// Stat implements fs.StatFS.
+func (m *memory) Stat(name string) (fs.FileInfo, error) {
+	if data, ok := m.files[name]; ok {
+		return memoryInfo{path.Base(name), int64(len(data)), 0o444}, nil
+	}
+	if _, ok := m.dirs[name]; ok {
+		return memoryInfo{path.Base(name), 0, fs.ModeDir | 0o555}, nil
+	}
+	return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
+}
+
+func (m *memory) readDir(name string) ([]fs.DirEntry, error) {
+	var entries []fs.DirEntry
+	for _, base := range m.dirs[name] {
+		info, err := m.Stat(path.Join(name, base))
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, fs.FileInfoToDirEntry(info))
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, nil
+}
+
+type memoryFile struct {
+	*bytes.Reader
+	info fs.FileInfo
+}
+
+func (f *memoryFile) Stat() (fs.FileInfo, error) { return f.info, nil }
+func (f *memoryFile) Close() error               { return nil }
+
+type memoryDir struct {
+	entries []fs.DirEntry
+	info    fs.FileInfo
+}
+
+func (d *memoryDir) Stat() (fs.FileInfo, error) { return d.info, nil }
+func (d *memoryDir) Close() error               { return nil }
+func (d *memoryDir) Read([]byte) (int, error) {
+	return 0, fmt.Errorf("%s is a directory", d.info.Name())
+}
+
+// ReadDir implements fs.ReadDirFile.
+func (d *memoryDir) ReadDir(n int) ([]fs.DirEntry, error) {
+	if n > 0 && len(d.entries) == 0 {
+		return nil, io.EOF
+	}
+	if n <= 0 || n > len(d.entries) {
+		n = len(d.entries)
+	}
+	head := d.entries[:n]
+	d.entries = d.entries[n:]
+	return head, nil
+}
+
+type memoryInfo struct {
+	name string
+	size int64
+	mode fs.FileMode
+}
+
+func (i memoryInfo) Name() string       { return i.name }
+func (i memoryInfo) Size() int64        { return i.size }
+func (i memoryInfo) Mode() fs.FileMode  { return i.mode }
+func (i memoryInfo) ModTime() time.Time { return time.Time{} }
+func (i memoryInfo) IsDir() bool        { return i.mode.IsDir() }
+func (i memoryInfo) Sys() any           { return nil }

@@ -1,0 +1,321 @@
+// Package store reads what `preadmit fetch` brought: the lock, and the content
+// that it names, from directories of files named by their digests.
+//
+// In go a [Lock] and the directories; out comes a [render.Store] whose files are
+// parts of the run's tree ([Store.Mounts]). What a file holds is compared with
+// its name each time that it is read, so a store can lie where anybody writes.
+// Nothing here opens a connection; package fetch fills the directories.
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/internal/tarball"
+)
+
+// VendorDir is the directory of the repository that holds content.
+const VendorDir = ".preadmit/vendor"
+
+// MaxBlob bounds the size of one piece of content.
+const MaxBlob = 100 << 20
+
+// unpacked bounds what an archive unpacks to, as for charts in the tree.
+var unpacked = tarball.Limits{Bytes: 100 << 20, Entries: 20_000}
+
+// ErrAbsent is the error for content that no directory has.
+var ErrAbsent = errors.New("it is not in the store")
+
+// Dirs are directories of content, the first of which is looked into first.
+type Dirs []fs.FS
+
+// BlobName is the name in a directory of the content with a digest.
+func BlobName(digest string) string { return strings.Replace(digest, ":", "/", 1) }
+
+// Digest returns the digest of content.
+func Digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Has reports whether a directory has a file for the digest, whatever it holds.
+func (d Dirs) Has(digest string) bool {
+	return slices.ContainsFunc(d, func(dir fs.FS) bool {
+		info, err := fs.Stat(dir, BlobName(digest))
+		return err == nil && info.Mode().IsRegular()
+	})
+}
+
+// Blob returns the content with a digest. A file whose content has another one
+// is an error, and ErrAbsent says that there is none.
+func (d Dirs) Blob(digest string) ([]byte, error) {
+	if _, err := parseDigest(digest); err != nil {
+		return nil, err
+	}
+	for _, dir := range d {
+		data, err := readBlob(dir, BlobName(digest))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the store's file %s can't be read", BlobName(digest))
+		}
+		if got := Digest(data); got != digest {
+			return nil, fmt.Errorf("the store's file %s holds something else: its digest is %s", BlobName(digest), got)
+		}
+		return data, nil
+	}
+	return nil, ErrAbsent
+}
+
+func readBlob(dir fs.FS, name string) ([]byte, error) {
+	info, err := fs.Stat(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > MaxBlob {
+		return nil, errors.New("no regular file, or too large")
+	}
+	f, err := dir.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxBlob+1))
+	if err == nil && len(data) > MaxBlob {
+		err = errors.New("too large")
+	}
+	return data, err
+}
+
+// A Store answers for the entries of a lock. It is a [render.Store].
+type Store struct {
+	lock   *Lock
+	dirs   Dirs
+	tree   fs.FS
+	mounts map[string]*content // by name in the tree
+}
+
+var _ render.Store = (*Store)(nil)
+
+// New returns the Store of a lock, nil for none. tree is the run's tree, to which
+// the caller adds the Mounts.
+func New(lock *Lock, dirs Dirs, tree fs.FS) *Store {
+	s := &Store{lock: lock, dirs: dirs, tree: tree, mounts: make(map[string]*content)}
+	if lock == nil {
+		return s
+	}
+	for i := range lock.Entries {
+		e := &lock.Entries[i]
+		s.mounts[mountName(e)] = &content{entry: e, dirs: dirs}
+	}
+	return s
+}
+
+func mountName(e *Entry) string {
+	return render.FetchedName(e.Label(), strings.TrimPrefix(e.Digest, "sha256:"))
+}
+
+// A Mount is a directory of the tree with the files of an entry.
+type Mount struct {
+	Name string
+	FS   fs.FS
+}
+
+// Mounts are the directories that the Store's files have in the tree. They are
+// unpacked when they are first read.
+func (s *Store) Mounts() []Mount {
+	all := make([]Mount, 0, len(s.mounts))
+	for name, c := range s.mounts {
+		all = append(all, Mount{name, c})
+	}
+	slices.SortFunc(all, func(a, b Mount) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// ID identifies what the Store can answer: the lock, and which content is there.
+func (s *Store) ID() string {
+	h := sha256.New()
+	if s.lock != nil {
+		for i := range s.lock.Entries {
+			e := &s.lock.Entries[i]
+			fmt.Fprintf(h, "%q %q %t\n", *e.Remote(), e.Digest, s.dirs.Has(e.Digest))
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Fetched implements render.Store.
+func (s *Store) Fetched(r *render.Remote) (render.Repository, error) {
+	e := s.lock.Find(r)
+	switch {
+	case s.lock == nil:
+		return render.Repository{}, render.NotFetched(r)
+	case e == nil:
+		missing := render.NotFetched(r)
+		missing.Rule, missing.Err = "not-locked", fmt.Errorf("%s is not in the tree, and not in %s", r, LockFile)
+		return render.Repository{}, missing
+	}
+	name := mountName(e)
+	_, err := s.mounts[name].files()
+	switch {
+	case errors.Is(err, ErrAbsent):
+		missing := render.NotFetched(r)
+		missing.Rule, missing.Err = "not-in-store", fmt.Errorf("%s is locked, but its content is not in the store", r)
+		missing.Hint = "run `preadmit fetch --locked`"
+		return render.Repository{}, missing
+	case err != nil:
+		return render.Repository{}, &render.Error{Rule: "wrong-content", Err: fmt.Errorf("%s can't be used: %w", r, err), Hint: "run `preadmit fetch`, or remove the file from the store"}
+	}
+	return render.Repository{FS: s.tree, Root: name}, nil
+}
+
+// A content is what an entry stands for, unpacked when it is first read.
+type content struct {
+	entry *Entry
+	dirs  Dirs
+
+	once sync.Once
+	fsys *memory
+	err  error
+}
+
+func (c *content) files() (*memory, error) {
+	c.once.Do(func() { c.fsys, c.err = c.unpack() })
+	return c.fsys, c.err
+}
+
+func (c *content) unpack() (*memory, error) {
+	data, err := c.dirs.Blob(c.entry.Digest)
+	if err != nil {
+		return nil, err
+	}
+	return Unpack(c.entry, data, c.dirs.Blob)
+}
+
+// Unpack returns the files of an entry, whose content data is. blob returns other
+// content that it names. It reads no more than the store's limits allow.
+func Unpack(e *Entry, data []byte, blob func(digest string) ([]byte, error)) (*memory, error) {
+	m := newMemory()
+	var err error
+	switch e.Kind {
+	case render.HelmChart:
+		return m, unpackChart(m, data)
+	case render.HelmOCIChart, render.OCIArtifact:
+		layer, err := Layer(data)
+		if err != nil {
+			return nil, err
+		}
+		if data, err = blob(layer.Digest); err != nil {
+			return nil, err
+		}
+		if e.Kind == render.HelmOCIChart {
+			return m, unpackChart(m, data)
+		}
+		return m, tarball.Each(data, unpacked, m.add)
+	case render.GitTree:
+		err = tarball.Each(data, unpacked, m.add)
+	case render.URLFile:
+		err = m.add(FileName(e.URL), data)
+	}
+	return m, err
+}
+
+// FileName is the name of the file that an address leads to.
+func FileName(address string) string {
+	address, _, _ = strings.Cut(address, "?")
+	address, _, _ = strings.Cut(address, "#")
+	name := path.Base(withoutScheme(address))
+	if !fs.ValidPath(name) || name == "." {
+		return "file"
+	}
+	return name
+}
+
+// unpackChart unpacks a chart's archive, whose files lie in one directory.
+// .helmignore says what goes into an archive, not what is read of it.
+func unpackChart(m *memory, data []byte) error {
+	top := ""
+	return tarball.Each(data, unpacked, func(name string, data []byte) error {
+		dir, rest, ok := strings.Cut(name, "/")
+		switch {
+		case !ok:
+			return fmt.Errorf("it has %q outside of the chart's directory", name)
+		case top != "" && dir != top:
+			return errors.New("it has more than one directory")
+		}
+		top = dir
+		if rest == ".helmignore" {
+			return nil
+		}
+		return m.add(rest, data)
+	})
+}
+
+// A Descriptor is content that an OCI manifest names.
+type Descriptor struct {
+	MediaType string `json:"mediaType"`
+	Digest    string `json:"digest"`
+	Size      int64  `json:"size"`
+}
+
+// Layer returns the layer of an OCI manifest that holds the files: that of a
+// chart, else the first.
+func Layer(manifest []byte) (Descriptor, error) {
+	var m struct {
+		Layers []Descriptor `json:"layers"`
+	}
+	if json.Unmarshal(manifest, &m) != nil || len(m.Layers) == 0 {
+		return Descriptor{}, errors.New("it is no manifest of an artifact with files")
+	}
+	layer := m.Layers[0]
+	for _, l := range m.Layers {
+		if strings.HasPrefix(l.MediaType, "application/vnd.cncf.helm.chart.content.") {
+			layer = l
+			break
+		}
+	}
+	if _, err := parseDigest(layer.Digest); err != nil {
+		return layer, err
+	}
+	if layer.Size < 0 || layer.Size > MaxBlob {
+		return layer, fmt.Errorf("its layer is larger than %d MiB", MaxBlob>>20)
+	}
+	return layer, nil
+}
+
+// Open implements fs.FS.
+func (c *content) Open(name string) (fs.File, error) {
+	m, err := c.files()
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return m.Open(name)
+}
+
+// Lstat implements fs.ReadLinkFS.
+func (c *content) Lstat(name string) (fs.FileInfo, error) { return c.Stat(name) }
+
+// Stat implements fs.StatFS.
+func (c *content) Stat(name string) (fs.FileInfo, error) {
+	m, err := c.files()
+	if err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
+	}
+	return m.Stat(name)
+}
+
+// ReadLink implements fs.ReadLinkFS. There are no links.
+func (c *content) ReadLink(name string) (string, error) {
+	return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
+}
