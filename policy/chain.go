@@ -43,8 +43,18 @@ func (c Chain) ReviewEach(ctx context.Context, reqs []Request) ([][]Result, erro
 	})
 }
 
+// sorted joins results, and forgets each part once it is copied: of a large run
+// they are most of what is in memory. There is room for a few more.
 func sorted(found [][]Result) []Result {
-	results := slices.Concat(found...)
+	n := 0
+	for _, part := range found {
+		n += len(part)
+	}
+	results := make([]Result, 0, n+n/64+64)
+	for i, part := range found {
+		results = append(results, part...)
+		found[i] = nil
+	}
 	Sort(results)
 	return results
 }
@@ -139,7 +149,10 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 		c.undecide(&results[i], asRendered)
 		locate(&results[i], req, &h)
 	}
-	return append(mutations, results...), nil
+	if len(mutations) == 0 && cap(results) < len(results)+len(results)/8 {
+		return results, nil
+	}
+	return slices.Concat(mutations, results), nil // takes no more than it needs: there can be very many
 }
 
 // admit fills in what the API server knows of a request before any policy
@@ -322,19 +335,34 @@ func written(fields []string, o *render.Object) []string {
 // Sort puts results into the report's order: by unit, object, engine, policy,
 // rule, operation, then by place and message.
 func Sort(results []Result) {
-	order := make([]*Result, len(results)) // results are large, so move each once
-	for i := range results {
-		order[i] = &results[i]
-	}
-	if slices.IsSortedFunc(order, compareResults) {
+	if IsSorted(results) {
 		return
 	}
-	slices.SortStableFunc(order, compareResults)
-	sorted := make([]Result, len(results))
-	for i, r := range order {
-		sorted[i] = *r
+	order := make([]int32, len(results)) // results are large, so move each once, and within the slice
+	for i := range order {
+		order[i] = int32(i)
 	}
-	copy(results, sorted)
+	slices.SortStableFunc(order, func(a, b int32) int { return compareResults(&results[a], &results[b]) })
+	for i := range order {
+		moved, to := results[i], i
+		for from := int(order[to]); from != i; from = int(order[to]) {
+			results[to] = results[from]
+			order[to] = int32(to)
+			to = from
+		}
+		results[to] = moved
+		order[to] = int32(to)
+	}
+}
+
+// IsSorted reports whether results are in the report's order.
+func IsSorted(results []Result) bool {
+	for i := 1; i < len(results); i++ {
+		if compareResults(&results[i-1], &results[i]) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func compareResults(a, b *Result) int {

@@ -65,8 +65,11 @@ func whole(x policy.Result) *policy.Result {
 	return &x
 }
 
-// sortedResults is a sorted copy.
+// sortedResults are the results in order: a sorted copy, where they are not.
 func sortedResults(r *Report) []policy.Result {
+	if policy.IsSorted(r.Results) {
+		return r.Results
+	}
 	results := slices.Clone(r.Results)
 	policy.Sort(results)
 	return results

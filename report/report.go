@@ -120,11 +120,12 @@ type Summary struct {
 	Documents map[render.DocumentState]int `json:"documents,omitempty"` // by state
 }
 
-// New makes a report of units, rules and results, and counts. It sorts nothing.
+// New makes a report of units, rules and results, and counts. It sorts nothing,
+// and keeps results: the caller must not change them any more.
 func New(tool Tool, units []*render.Unit, rules []policy.Rule, results []policy.Result) *Report {
 	r := &Report{
 		Schema: Schema, Tool: tool,
-		Units: []Unit{}, Notes: []string{}, Rules: append([]policy.Rule{}, rules...), Results: append([]policy.Result{}, results...),
+		Units: []Unit{}, Notes: []string{}, Rules: append([]policy.Rule{}, rules...), Results: nonNil(results),
 	}
 	for _, u := range units {
 		r.Units = append(r.Units, NewUnit(u))

@@ -148,5 +148,5 @@ func addToFile(file string, more []policy.Suppression) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return notWritten(file, err)
 	}
-	return writeFile(nil, file, data)
+	return writeFile(nil, file, bytesOf(data))
 }

@@ -176,7 +176,7 @@ func (j *judgement) all(ctx context.Context, o *checkOptions, in *input, s bench
 		return err
 	}
 	rest, err := j.bench.rest(ctx)
-	j.results = slices.Concat(in.found, notFollowed(objects(in.head), o.gitops != gitopsOff), j.bench.results, results, rest)
+	j.results = append(results, slices.Concat(in.found, notFollowed(objects(in.head), o.gitops != gitopsOff), j.bench.results, rest)...)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -107,15 +108,18 @@ func (s *childStdout) Write(data []byte) (int, error) {
 }
 
 // WriteFile has the parent replace a file.
-func (s *childStdout) WriteFile(name string, data []byte) error {
-	err := s.end.to.Send(supervise.Create, []byte(name))
-	if err == nil && len(data) > 0 {
-		err = s.end.to.Send(supervise.Data, data)
+func (s *childStdout) WriteFile(name string, content func(io.Writer) error) error {
+	if err := s.end.to.Send(supervise.Create, []byte(name)); err != nil {
+		return err
 	}
-	if err == nil {
-		err = s.end.to.Send(supervise.Commit, nil)
+	w := bufio.NewWriterSize(&childStdout{s.end, supervise.Data}, 64<<10)
+	if err := content(w); err != nil {
+		return err // what is written so far the parent drops
 	}
-	if err != nil {
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := s.end.to.Send(supervise.Commit, nil); err != nil {
 		return err
 	}
 	if why := <-s.end.written; why != "" {
@@ -151,7 +155,7 @@ func (s *childStdin) Read(p []byte) (int, error) {
 
 // A fileWriter replaces files, in place of the process that it writes for.
 type fileWriter interface {
-	WriteFile(name string, data []byte) error
+	WriteFile(name string, content func(io.Writer) error) error
 }
 
 // boundedChild is bounded for a child: what does not stop is ended by the

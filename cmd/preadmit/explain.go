@@ -294,7 +294,7 @@ func (o *explainOptions) writeExplanations(stdout io.Writer, format, file string
 		p.explanations(e.Explanations)
 	}
 	if file != "" {
-		return writeFile(stdout, file, b.Bytes())
+		return writeFile(stdout, file, bytesOf(b.Bytes()))
 	}
 	_, err := stdout.Write(b.Bytes())
 	return brokenPipe(err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -125,11 +124,7 @@ func (o *outputs) writeOne(stdout io.Writer, r *report.Report, out output, w wri
 		}
 		return nil
 	}
-	var b bytes.Buffer
-	if err := report.Write(&b, out.format, r, opts); err != nil {
-		return err
-	}
-	return writeFile(stdout, out.file, b.Bytes())
+	return writeFile(stdout, out.file, func(w io.Writer) error { return report.Write(w, out.format, r, opts) })
 }
 
 // automationID is the category as SARIF has it: what is after the last slash
@@ -151,15 +146,23 @@ func brokenPipe(err error) error {
 
 // writeFile replaces a file as a whole or not at all: by itself, or by whoever
 // stands behind standard output.
-func writeFile(stdout io.Writer, name string, data []byte) error {
+func writeFile(stdout io.Writer, name string, content func(io.Writer) error) error {
 	write := supervise.WriteFile
 	if w, ok := stdout.(fileWriter); ok {
 		write = w.WriteFile
 	}
-	if err := write(name, data); err != nil {
+	if err := write(name, content); err != nil {
 		return notWritten(name, err)
 	}
 	return nil
+}
+
+// bytesOf is the content of a file that is known whole.
+func bytesOf(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}
 }
 
 func notWritten(name string, err error) error {

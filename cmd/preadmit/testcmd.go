@@ -204,7 +204,7 @@ func writeTests(stdout io.Writer, r *policytest.Report, o *testOptions, format, 
 		p.report(r)
 	}
 	if file != "" {
-		return writeFile(stdout, file, b.Bytes())
+		return writeFile(stdout, file, bytesOf(b.Bytes()))
 	}
 	_, err := stdout.Write(b.Bytes())
 	return brokenPipe(err)

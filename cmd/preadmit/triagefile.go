@@ -93,7 +93,7 @@ func (h *triageHost) Write(c *tui.Change) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return notWritten(display, err)
 	}
-	return writeFile(nil, path, c.After)
+	return writeFile(nil, path, bytesOf(c.After))
 }
 
 // decided is a suppressions file after decisions: comments and order stay, what

@@ -191,7 +191,7 @@ func (w *watch) keepLimits() {
 		for _, t := range w.flying { // what others held when it began may be free now
 			t.at.live = min(t.at.live, now.live)
 		}
-		limit := w.floorOf().live + w.limits.memory
+		limit := w.limit()
 		x, over := w.excess(now, limit)
 		w.over = w.over || over
 		w.mu.Unlock()
@@ -208,6 +208,16 @@ func (w *watch) keepLimits() {
 		}
 		time.Sleep(lookEvery)
 	}
+}
+
+// limit is how many bytes the process may take now. Between tasks the results of
+// all of them are put together, which a single task's limit says nothing about.
+func (w *watch) limit() uint64 {
+	const tasks = 4
+	if len(w.flying) == 0 {
+		return w.floor.live + tasks*w.limits.memory
+	}
+	return w.floorOf().live + w.limits.memory
 }
 
 // floorOf is what was in use before the tasks in flight, or the phase, began.

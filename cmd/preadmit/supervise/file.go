@@ -1,7 +1,9 @@
 package supervise
 
 import (
+	"bufio"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 )
@@ -26,10 +28,12 @@ func createFile(name string) *file {
 	return f
 }
 
-func (f *file) write(data []byte) {
+// Write writes to the file, unless that failed before.
+func (f *file) Write(data []byte) (n int, err error) {
 	if f.err == nil {
-		_, f.err = f.temp.Write(data)
+		n, f.err = f.temp.Write(data)
 	}
+	return n, f.err
 }
 
 // commit puts the file in its place.
@@ -65,8 +69,13 @@ func (f *file) drop() {
 
 // WriteFile replaces a file as a whole or not at all. It does not follow a
 // link, and writes to a device or pipe directly.
-func WriteFile(name string, data []byte) error {
+func WriteFile(name string, content func(io.Writer) error) error {
 	f := createFile(name)
-	f.write(data)
+	w := bufio.NewWriterSize(f, 64<<10)
+	if err := content(w); err != nil {
+		f.drop()
+		return err
+	}
+	w.Flush() // its error is the file's
 	return f.commit()
 }

@@ -272,7 +272,7 @@ func (p *parent) frame(c *child, f received) (e ending, done bool) {
 		}
 	case Data:
 		if c.file != nil {
-			c.file.write(f.payload)
+			c.file.Write(f.payload)
 		}
 	case Commit:
 		c.to.Send(Written, []byte(c.commit()))
