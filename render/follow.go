@@ -555,9 +555,10 @@ func (q *questions) changed(now *objectIndex) bool {
 	return false
 }
 
-// An objectIndex finds objects on clusters.
+// An objectIndex finds objects on clusters, by cluster and kind, and by these with
+// the name.
 type objectIndex struct {
-	sure  map[target][]*Object // by cluster and kind: what units make, then what is declared
+	sure  map[target][]*Object // what units make, then what is declared
 	found map[target][]*Object // what is in the tree and may have been applied by hand
 }
 
@@ -593,6 +594,9 @@ func (x *objectIndex) add(layer map[target][]*Object, u *Unit) {
 	for _, o := range u.Objects {
 		t := target{cluster: u.Cluster, kind: o.GroupVersionKind().GroupKind()}
 		layer[t] = append(layer[t], o)
+		if t.name = o.GetName(); t.name != "" {
+			layer[t] = append(layer[t], o)
+		}
 	}
 }
 
@@ -603,12 +607,12 @@ func (t target) isOf(o *Object) bool {
 // object returns the object of an identity. One that is only found in the tree
 // is taken if there is no other of its identity with another content.
 func (x *objectIndex) object(t target) *Object {
-	of := target{cluster: t.cluster, kind: t.kind}
+	of := target{cluster: t.cluster, kind: t.kind, name: t.name}
 	if i := slices.IndexFunc(x.sure[of], t.isOf); i >= 0 {
 		return x.sure[of][i]
 	}
 	var found *Object
-	unknown := target{kind: t.kind} // of which the tree does not say on which cluster it is
+	unknown := target{kind: t.kind, name: t.name} // of which the tree does not say on which cluster it is
 	for _, o := range slices.Concat(x.found[of], x.found[unknown]) {
 		switch {
 		case !t.isOf(o):

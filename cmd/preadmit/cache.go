@@ -155,10 +155,7 @@ type rendering interface {
 // graph renders what the command line names of a tree, and remembers it if it
 // may. What was found is kept for each side of a change by itself.
 func (o *checkOptions) graph(t *tree, args []string) (rendering, *cache.Graph) {
-	side := "head"
-	if _, isDir := t.files.(confined); !isDir {
-		side = "base"
-	}
+	side := t.side()
 	graph := render.Graph{Renderers: o.progress.renderers(o.watch.renderers(renderers(), side)), Selection: o.selection, Store: t.store}
 	if o.memory == nil {
 		return graph, nil

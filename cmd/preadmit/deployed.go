@@ -270,7 +270,7 @@ func (d *deployer) find(ctx context.Context, args []string) error {
 func (d *deployer) follow(ctx context.Context) error {
 	f := render.Follower{Clusters: d.sections.clusters()}
 	if d.o.gitops != gitopsOff {
-		f.Resolvers = resolvers()
+		f.Resolvers = d.o.watch.resolvers(resolvers(), d.in.tree.side())
 		outside, err := newCheckouts(d.o, d.in.tree, d.sections, render.Graph{Renderers: d.o.progress.renderers(renderers()), Store: d.in.tree.store})
 		if err != nil {
 			return err

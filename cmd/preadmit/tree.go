@@ -202,6 +202,15 @@ func (t *tree) add(m mount) {
 	t.mounts = append(slices.Clip(t.mounts), m)
 }
 
+// side is which of two trees that are compared this is: "base" is read from git's
+// objects.
+func (t *tree) side() string {
+	if _, isDir := t.files.(confined); isDir {
+		return "head"
+	}
+	return "base"
+}
+
 func (t *tree) mounted() []mount {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"runtime/debug"
@@ -30,7 +31,7 @@ type watch struct {
 	flying map[int]*task
 	asked  map[*policy.Request]*task // of requests
 	now    footprint                 // as of the last look
-	floor  footprint                 // when the phase began
+	floor  footprint                 // when the phase began, or a task ended and none was left
 	over   bool
 
 	unconfined error // what of the sandbox is missing
@@ -130,7 +131,9 @@ func (w *watch) start(name string, narrowest bool) (t *task, done func(), err er
 	w.send(supervise.Begin, t.Task)
 	return t, func() {
 		w.mu.Lock()
-		delete(w.flying, t.Number)
+		if delete(w.flying, t.Number); len(w.flying) == 0 {
+			w.floor = w.now // what tasks leave behind is not the phase's
+		}
 		w.mu.Unlock()
 		w.send(supervise.End, t.Number)
 	}, nil
@@ -297,29 +300,84 @@ type watchedRenderer struct {
 func (r watchedRenderer) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
 	done, err := r.watch.begin("render "+r.side+" "+r.Kind()+" "+src.Path, true)
 	if err != nil {
-		return nil, &render.Error{Span: render.Span{File: src.Path}, Rule: "set-apart", Err: fmt.Errorf("rendering it %w: it is set apart", err), Hint: limitsHint}
+		return nil, renderApart(render.Span{File: src.Path}, err)
 	}
 	type rendered struct {
 		objects []*render.Object
 		err     error
 	}
-	result := make(chan rendered, 1)
+	x, err := unlessStuck(ctx, done, func() rendered {
+		objects, err := r.Renderer.Render(ctx, src)
+		return rendered{objects, err}
+	})
+	return x.objects, errors.Join(x.err, err)
+}
+
+// renderApart is the error of a unit that is set apart.
+func renderApart(at render.Span, why error) *render.Error {
+	return &render.Error{Span: at, Rule: "set-apart", Err: fmt.Errorf("rendering it %w: it is set apart", why), Hint: limitsHint}
+}
+
+// unlessStuck returns what f returns, after which done is called. Where the run's
+// time is over and f does not stop, it is left behind; the error says so.
+func unlessStuck[T any](ctx context.Context, done func(), f func() T) (T, error) {
+	result := make(chan T, 1)
 	go func() {
 		defer done()
-		objects, err := r.Renderer.Render(ctx, src)
-		result <- rendered{objects, err}
+		result <- f()
 	}()
 	select {
 	case x := <-result:
-		return x.objects, x.err
+		return x, nil
 	case <-ctx.Done():
 	}
 	select {
 	case x := <-result:
-		return x.objects, x.err
+		return x, nil
 	case <-time.After(grace):
-		return nil, ctx.Err() // it does not stop, and is left behind
+		var none T
+		return none, ctx.Err()
 	}
+}
+
+// resolvers are the same, each object that they resolve a task.
+func (w *watch) resolvers(all []render.Resolver, side string) []render.Resolver {
+	if w == nil {
+		return all
+	}
+	watched := make([]render.Resolver, len(all))
+	for i, r := range all {
+		watched[i] = watchedResolver{r, w, side}
+	}
+	return watched
+}
+
+type watchedResolver struct {
+	render.Resolver
+	watch *watch
+	side  string
+}
+
+// Resolve implements render.Resolver.
+func (r watchedResolver) Resolve(ctx context.Context, o *render.Object, world *render.World) *render.Unit {
+	failed := func(err error) *render.Unit { return &render.Unit{State: render.Failed, Err: err} }
+	done, err := r.watch.begin(fmt.Sprintf("resolve %s %s %s %s/%s", r.side, world.Cluster.Name, o.GroupVersionKind().GroupKind(), o.GetNamespace(), o.GetName()), true)
+	if err != nil {
+		return failed(renderApart(placeOf(o), err))
+	}
+	u, err := unlessStuck(ctx, done, func() *render.Unit { return r.Resolver.Resolve(ctx, o, world) })
+	if err != nil {
+		return failed(err)
+	}
+	return u
+}
+
+// placeOf is where an object begins.
+func placeOf(o *render.Object) render.Span {
+	if at := o.At(""); len(at) > 0 {
+		return at[0].Span
+	}
+	return render.Span{}
 }
 
 // Name is the unit's, as the renderer has it.
