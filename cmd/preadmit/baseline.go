@@ -71,6 +71,9 @@ func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin i
 	}
 	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
+	if why := watchOf(ctx).fatal(); why != "" {
+		return 0, &exitError{exitIncomplete, errors.New(why)}
+	}
 	in, err := load(ctx, &o.checkOptions, args, stdin)
 	if err != nil {
 		return 0, timedOut(ctx, err)
@@ -85,7 +88,7 @@ func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin i
 	if file == "" {
 		file = filepath.Join(in.tree.dir, filepath.FromSlash(suppressionsFile))
 	}
-	if err := addToFile(file, debt); err != nil {
+	if err := addToFile(stdout, file, debt); err != nil {
 		return 0, err
 	}
 	fmt.Fprintf(stdout, "%d suppressions added to %s\n", len(debt), plain(in.tree.display(suppressionsFile)))
@@ -131,7 +134,7 @@ func (o *baselineOptions) debt(results []policy.Result) []policy.Suppression {
 }
 
 // addToFile adds suppressions to a file, as a whole or not at all.
-func addToFile(file string, more []policy.Suppression) error {
+func addToFile(stdout io.Writer, file string, more []policy.Suppression) error {
 	data, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return notWritten(file, err)
@@ -145,8 +148,10 @@ func addToFile(file string, more []policy.Suppression) error {
 	if data, err = addSuppressions(data, more); err != nil {
 		return notWritten(file, err)
 	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return notWritten(file, err)
+	if _, ok := stdout.(fileWriter); !ok { // which makes directories by itself
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return notWritten(file, err)
+		}
 	}
-	return writeFile(nil, file, bytesOf(data))
+	return writeFile(stdout, file, bytesOf(data))
 }

@@ -81,7 +81,9 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 		r := failedReport(why)
 		return verdict(r, o, saysSo(outs), stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})
 	}
-	in, err := load(ctx, o, args, stdin)
+	rendering, rendered := timeToRender(ctx)
+	in, err := load(rendering, o, args, stdin)
+	rendered()
 	if isTimeUp(ctx, err) {
 		r := failedReport(context.Cause(ctx).Error() + ": not all was rendered, and nothing evaluated")
 		return verdict(r, o, saysSo(outs), stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})

@@ -161,11 +161,12 @@ type fileWriter interface {
 // boundedChild is bounded for a child: what does not stop is ended by the
 // parent, which has what is known reported.
 func boundedChild(ctx context.Context, w *watch, timeout time.Duration) (context.Context, context.CancelFunc) {
-	if len(w.order.Alone) > 0 {
+	if w.order.Careful {
 		runtime.GOMAXPROCS(1) // one task at a time
 	}
 	until, _ := json.Marshal(timeout.Milliseconds())
 	w.to.Send(supervise.Until, until)
+	limitCPU(processCPU() + (timeout+grace)*time.Duration(runtime.NumCPU()))
 	left := timeout - time.Duration(w.order.Elapsed)*time.Millisecond
 	return context.WithTimeoutCause(ctx, max(left, time.Second), fmt.Errorf("not done after --timeout %s", timeout))
 }

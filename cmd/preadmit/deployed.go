@@ -279,7 +279,12 @@ func (d *deployer) follow(ctx context.Context) error {
 	}
 	var err error
 	present := slices.Concat(d.declared, d.present, d.given())
-	if d.in.deployed, err = f.Follow(ctx, present, d.found); err != nil {
+	d.in.deployed, err = f.Follow(ctx, present, d.found)
+	if isTimeUp(ctx, err) {
+		d.in.deployed, err = &render.Deployment{}, nil
+		d.in.found = append(d.in.found, failure(context.Cause(ctx).Error()+": Argo CD and Flux objects are not followed")...)
+	}
+	if err != nil {
 		return err
 	}
 	d.in.found = append(d.in.found, policy.Errors(policy.EngineRender, nil, d.in.deployed.Err)...)

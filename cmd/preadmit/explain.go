@@ -111,6 +111,9 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 		return 0, &exitError{exitIncomplete, errors.New(why)}
 	}
 	in, err := load(ctx, &o.checkOptions, args[2:], stdin)
+	if err == nil {
+		err = ctx.Err()
+	}
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}

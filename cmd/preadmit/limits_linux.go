@@ -7,11 +7,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitProcess has the kernel bound the process: no core file, and no more
-// stack than what deep input of a legitimate kind needs.
-func limitProcess() {
-	set(unix.RLIMIT_CORE, 0)
+// limitProcess has the kernel bound the process: no core file. That it starts no
+// process is the sandbox's, since this limit would count all of the user's.
+func limitProcess() { set(unix.RLIMIT_CORE, 0) }
+
+// limitFiles bounds the size of a file that the process writes, which only one
+// that keeps a cache does.
+func limitFiles(cache bool) {
+	most := uint64(0)
+	if cache {
+		most = 1 << 30
+	}
+	set(unix.RLIMIT_FSIZE, most)
 }
+
+// limitCPU bounds the time of all processors, for a run that no watch ends.
+func limitCPU(d time.Duration) { set(unix.RLIMIT_CPU, uint64(d/time.Second)+1) }
 
 // limitMemory bounds the memory of the process.
 func limitMemory(bytes uint64) { set(unix.RLIMIT_DATA, bytes) }

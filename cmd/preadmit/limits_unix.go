@@ -12,6 +12,11 @@ import (
 // limitProcess has the kernel bound the process: no core file.
 func limitProcess() { unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) }
 
+// limitFiles and limitCPU leave it to the watch.
+func limitFiles(bool) {}
+
+func limitCPU(time.Duration) {}
+
 // limitMemory leaves it to the watch: this kernel bounds no writable memory.
 func limitMemory(uint64) {}
 

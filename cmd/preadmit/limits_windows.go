@@ -5,8 +5,12 @@ import (
 	"time"
 )
 
-// limitProcess and limitMemory leave it to the watch.
+// limitProcess and its like leave it to the watch.
 func limitProcess() {}
+
+func limitFiles(bool) {}
+
+func limitCPU(time.Duration) {}
 
 func limitMemory(uint64) {}
 

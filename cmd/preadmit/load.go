@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/rego"
@@ -61,9 +63,6 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 	if len(args) == 0 {
 		args = []string{"."}
 	}
-	o.watch = watchOf(ctx)
-	o.watch.allow(o.taskMemory, o.taskTime)
-	o.watch.phase("rendering")
 	t, err := openTree(args)
 	if err != nil {
 		return nil, err
@@ -71,13 +70,22 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 	if err := o.remembering.open(ctx, t); err != nil {
 		return nil, err
 	}
-	if err := o.watch.confineFiles(o.sandbox, o.memory.dir(), o.notes); err != nil {
+	t.paired, o.sections = o.base != "", nil
+	if _, err := o.readSections(t); err != nil {
 		return nil, err
 	}
+	read := readable(t, stdin, o.named(t, args))
+	if o.store != "" {
+		read = append(read, o.store)
+	}
+	o.watch, err = o.supervision.begin(ctx, read, o.memory.dir(), o.notes)
+	if err != nil {
+		return nil, err
+	}
+	o.watch.phase("rendering")
 	if o.watch.disturbed() {
 		o.memory = nil // what is set apart now may be done another time
 	}
-	t.paired, o.sections = o.base != "", nil
 	in, err := loadFrom(ctx, o, t, args, stdin)
 	if err != nil {
 		return nil, err
@@ -182,10 +190,37 @@ func (l *loader) renderSources(ctx context.Context, srcs []render.Source) ([]*re
 	}
 	l.sources.progress.expect(len(srcs))
 	units, err := l.graph.Render(ctx, srcs...)
+	if isTimeUp(ctx, err) {
+		err = nil
+		cutShort(units, srcs, context.Cause(ctx))
+	}
 	if err == nil {
 		l.objects = boundObjects(units, l.objects, maxObjects)
 	}
 	return units, err
+}
+
+// cutShort gives the units that were not rendered when the time was over an
+// error that says so.
+func cutShort(units []*render.Unit, srcs []render.Source, why error) {
+	for i, u := range units {
+		if u != nil && !errors.Is(u.Err, context.DeadlineExceeded) && !errors.Is(u.Err, context.Canceled) {
+			continue
+		}
+		units[i] = &render.Unit{Source: srcs[i], Name: path.Base(srcs[i].Path), Err: &render.Error{
+			Span: render.Span{File: srcs[i].Path}, Rule: "out-of-time", Err: fmt.Errorf("not rendered: %w", why),
+		}}
+	}
+}
+
+// timeToRender leaves a quarter of a run's time for evaluating what is rendered
+// by then.
+func timeToRender(ctx context.Context) (context.Context, context.CancelFunc) {
+	until, ok := ctx.Deadline()
+	if !ok {
+		return ctx, func() {}
+	}
+	return context.WithDeadlineCause(ctx, until.Add(-time.Until(until)/4), errors.New("three quarters of --timeout are over, and the rest is for evaluating"))
 }
 
 // maxObjects bounds the objects of a run.

@@ -33,13 +33,11 @@ type sources struct {
 	clusters     []string // that are looked at; none is all
 	repositories []string // other names of this repository
 
-	jobs       int
-	timeout    time.Duration
-	taskMemory int
-	taskTime   time.Duration
-	sandbox    string
-	verbose    bool
-	quiet      bool
+	jobs    int
+	timeout time.Duration
+	supervision
+	verbose bool
+	quiet   bool
 
 	config string // read by configure
 	store  string // beside the tree's own
@@ -68,18 +66,10 @@ func (o *sources) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.config, "config", "", "defaults for flags, a `FILE` (default: "+configFile+", if there is one); with --base as it is there")
 	f.StringVar(&o.store, "store", "", "a `DIR` with what preadmit fetch brought, beside .preadmit/vendor")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "end the run after this `DURATION`")
-	f.IntVar(&o.taskMemory, "task-memory", defaultTaskMemory, "`MIB` of memory that rendering a unit or evaluating an object may take; what needs more is an error, and the rest goes on")
-	f.DurationVar(&o.taskTime, "task-time", defaultTaskTime, "processor time that it may take, a `DURATION`; thrice as much may pass")
-	f.StringVar(&o.sandbox, "sandbox", "auto", "on Linux, have the kernel deny connections, programs and writing: auto, require or off `MODE`")
+	o.supervision.addFlags(f)
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "say more: passes, files that hold no objects")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "say less: of the text only what counts for --fail-on or is undecided, and no summary on standard error")
 }
-
-// What rendering one unit or evaluating one object may take by default.
-const (
-	defaultTaskMemory = 1024 // MiB
-	defaultTaskTime   = 20 * time.Second
-)
 
 // pathFlags are the flags whose values are paths: from the working directory
 // on the command line, from the repository's root in the configuration file.
@@ -94,6 +84,9 @@ func (o *sources) start() error {
 		return fmt.Errorf("--jobs %d is negative; 0 is the number of processors", o.jobs)
 	case o.timeout <= 0:
 		return fmt.Errorf("--timeout %s is no time to run in", o.timeout)
+	}
+	if err := o.supervision.check(); err != nil {
+		return err
 	}
 	if o.namespace != "" {
 		if problems := validation.IsDNS1123Label(o.namespace); len(problems) > 0 {

@@ -104,6 +104,15 @@ func cutData(value string) (under, file string) {
 	return "", value
 }
 
+// dataFiles are the paths of values of --data.
+func dataFiles(values []string) []string {
+	files := make([]string, len(values))
+	for i, v := range values {
+		_, files[i] = cutData(v)
+	}
+	return files
+}
+
 // regoFilesOf are the .rego files that a path of the command line stands for. A
 // file that it names so is one, also when the name is of a link to another.
 func regoFilesOf(t *tree, p, name string) []string {

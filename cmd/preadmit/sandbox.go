@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/preadmit/preadmit/render/git"
 )
 
 // sandboxModes are the values of --sandbox.
@@ -23,9 +26,10 @@ func (w *watch) confine(args []string) {
 	}
 }
 
-// confineFiles has the kernel deny writing, but to the cache, and says with -v
-// what of the sandbox is missing. --sandbox=require makes that an error.
-func (w *watch) confineFiles(mode, cache string, notes io.Writer) error {
+// confineFiles has the kernel deny reading, but below the directories given, and
+// writing, but to the cache. It says with -v what of the sandbox is missing.
+// --sandbox=require makes that an error.
+func (w *watch) confineFiles(mode string, read []string, cache string, notes io.Writer) error {
 	if !slices.Contains(sandboxModes, mode) {
 		return fmt.Errorf("--sandbox %q is none of %s", mode, strings.Join(sandboxModes, ", "))
 	}
@@ -34,7 +38,8 @@ func (w *watch) confineFiles(mode, cache string, notes io.Writer) error {
 	}
 	missing := errors.New("this command has no process of its own")
 	if w != nil {
-		missing = errors.Join(w.unconfined, denyWriting(cache))
+		missing = errors.Join(w.unconfined, denyFiles(read, cache))
+		limitFiles(cache != "")
 	}
 	switch {
 	case missing == nil:
@@ -45,4 +50,35 @@ func (w *watch) confineFiles(mode, cache string, notes io.Writer) error {
 		fmt.Fprintf(notes, "sandbox: %s\n", plain(missing.Error()))
 	}
 	return nil
+}
+
+// readable are the directories that a run reads: the tree with what is named
+// beside it, and those of Git. What can't be found is left to whoever looks for
+// it again and says so.
+func readable(t *tree, stdin io.Reader, named []string) []string {
+	for _, p := range named {
+		if p != "" && p != "-" {
+			_, _ = t.name(p, stdin)
+		}
+	}
+	dirs := append([]string{t.dir}, git.Dirs(t.dir)...)
+	for _, m := range t.mounted() {
+		if m.dir != "" {
+			dirs = append(dirs, m.dir)
+		}
+	}
+	return dirs
+}
+
+// named are the paths that the command line and the configuration name.
+func (o *checkOptions) named(t *tree, args []string) []string {
+	paths := slices.Concat(args, o.policies, o.with, o.values, dataFiles(o.data), []string{o.asFile, o.config, o.suppressions, o.authorizer})
+	for _, kv := range o.setFile {
+		_, file, _ := strings.Cut(kv, "=")
+		paths = append(paths, file)
+	}
+	for _, s := range o.sections.Sources {
+		paths = append(paths, filepath.Join(t.dir, filepath.FromSlash(s.Path)))
+	}
+	return paths
 }

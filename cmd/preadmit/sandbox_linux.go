@@ -11,6 +11,7 @@ import (
 	"github.com/elastic/go-seccomp-bpf/arch"
 	"github.com/landlock-lsm/go-landlock/landlock"
 	landlocksys "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
 )
 
 // denied are the system calls that a child has no use for and that input could
@@ -25,6 +26,13 @@ var denied = []string{
 	"keyctl", "add_key", "request_key", "acct", "quotactl", "settimeofday", "clock_settime", "sethostname", "setdomainname",
 	"mknod", "mknodat", "open_by_handle_at", "name_to_handle_at",
 }
+
+// newProcess is how a process is started rather than a thread. As clone3 tells
+// them apart in memory, it is made one that the kernel does not know: callers
+// use clone then.
+var newProcess = seccomp.NameWithConditions{Name: "clone", Conditions: seccomp.ArgumentConditions{
+	{Argument: 0, Operation: seccomp.BitsNotSet, Value: unix.CLONE_THREAD},
+}}
 
 // denyCalls has the kernel refuse them, on all threads.
 func denyCalls() error {
@@ -43,17 +51,24 @@ func denyCalls() error {
 		Flag:       seccomp.FilterFlagTSync,
 		Policy: seccomp.Policy{
 			DefaultAction: seccomp.ActionAllow,
-			Syscalls:      []seccomp.SyscallGroup{{Action: seccomp.ActionErrno, Names: names}},
+			Syscalls: []seccomp.SyscallGroup{
+				{Action: seccomp.ActionErrno, Names: names, NamesWithCondtions: []seccomp.NameWithConditions{newProcess}},
+				{Action: seccomp.ActionErrno | seccomp.Action(unix.ENOSYS), Names: []string{"clone3"}},
+			},
 		},
 	})
 }
 
-// denyWriting has the kernel refuse to change any file but those of the cache.
-func denyWriting(cache string) error {
+// denyFiles has the kernel refuse to open any file but those below the
+// directories given, and to change any but those of the cache.
+func denyFiles(read []string, cache string) error {
 	if abi, err := landlocksys.LandlockGetABIVersion(); err != nil || abi < 1 {
 		return errors.New("the kernel has no Landlock")
 	}
-	rules := []landlock.Rule{landlock.RODirs("/"), landlock.RWFiles("/dev/null").IgnoreIfMissing()}
+	rules := []landlock.Rule{
+		landlock.RODirs(read...).IgnoreIfMissing(), landlock.RWFiles("/dev/null").IgnoreIfMissing(),
+		landlock.RODirs("/usr/share/zoneinfo").IgnoreIfMissing(), landlock.ROFiles("/etc/localtime").IgnoreIfMissing(),
+	}
 	if cache != "" {
 		real, err := filepath.EvalSymlinks(cache)
 		if err != nil {
@@ -61,7 +76,7 @@ func denyWriting(cache string) error {
 		}
 		rules = append(rules, landlock.RWDirs(real))
 	}
-	if err := landlock.V3.BestEffort().RestrictPaths(rules...); err != nil {
+	if err := landlock.V9.BestEffort().Restrict(rules...); err != nil {
 		return fmt.Errorf("Landlock: %w", err)
 	}
 	return nil

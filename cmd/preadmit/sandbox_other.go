@@ -8,4 +8,4 @@ var errNoSandbox = errors.New("this system has neither seccomp nor Landlock")
 
 func denyCalls() error { return errNoSandbox }
 
-func denyWriting(string) error { return errNoSandbox }
+func denyFiles([]string, string) error { return errNoSandbox }

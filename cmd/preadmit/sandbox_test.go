@@ -19,7 +19,11 @@ func trySandbox() {
 	w := &watch{}
 	w.confine(nil)
 	cache := os.Args[1]
-	if err := w.confineFiles("require", cache, nil); err != nil {
+	here, err := os.Getwd()
+	if err == nil {
+		err = w.confineFiles("require", []string{here}, cache, nil)
+	}
+	if err != nil {
 		fmt.Println("no sandbox here:", err)
 		return
 	}
@@ -31,6 +35,10 @@ func trySandbox() {
 		"a directory":  func() error { return os.Mkdir("made", 0o755) },
 		"a change":     func() error { return os.WriteFile("file", []byte("changed"), 0o644) },
 		"a removal":    func() error { return os.Remove("file") },
+		"reading":      func() error { _, err := os.ReadFile("/etc/passwd"); return err },
+		"listing":      func() error { _, err := os.ReadDir("/proc"); return err },
+		"its memory":   func() error { _, err := os.ReadFile("/proc/self/environ"); return err },
+		"a process":    startProcess,
 	}
 	for name, attempt := range attempts {
 		done := make(chan error)

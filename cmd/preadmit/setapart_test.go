@@ -41,3 +41,34 @@ func TestSetApartPolicy(t *testing.T) {
 		}
 	}
 }
+
+// TestSetApartSuite holds that a test suite which takes too much is an error,
+// and that the others are run.
+func TestSetApartSuite(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files := map[string]string{"objects.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: good}\nspec: {containers: [{name: a, image: a}]}\n"}
+	for name, expression := range map[string]string{"small": "false", "large": "[" + strings.Repeat("1,", 45_000) + "1].size() > 0"} {
+		files[name+".yaml"] = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: " + name + "}\nspec:\n" +
+			"  matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: [pods]}]}\n" +
+			"  validations: [{expression: '" + expression + "'}]\n"
+		files[name+"-suite.yaml"] = "validatingAdmissionPolicies: [" + name + ".yaml]\nresources: [objects.yaml]\n" +
+			"testSuites: [{policy: " + name + ", tests: [{object: {kind: Pod, name: good}, expect: deny}]}]\n"
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("preadmit", "test", "--task-memory", "200")
+	cmd.Dir = dir
+	out, _ := cmd.CombinedOutput()
+	for _, want := range []string{
+		"ERROR   large-suite.yaml: running it needs more than 200 MiB of memory: it is left out",
+		"2 suites, 1 cases: 1 passed, 0 failed, 1 errors",
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+}

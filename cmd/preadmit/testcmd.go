@@ -34,6 +34,7 @@ type testOptions struct {
 	timeout     time.Duration
 	policies    []string // whose unit tests in Rego are run
 	data        []string
+	supervision
 }
 
 func newTestCommand(code *int) *cobra.Command {
@@ -56,7 +57,7 @@ conftest verify and opa test do; then there need be no PATH.
 Exit codes: 0 every case passed, 1 some did not, 2 bad command line, no suite
 found, or one that can't be read.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := configure(shared(cmd.Flags(), "kube-version", "timeout", "quiet", "verbose"), args); err != nil {
+			if err := configure(shared(cmd.Flags(), "kube-version", "timeout", "task-memory", "task-time", "quiet", "verbose"), args); err != nil {
 				return err
 			}
 			c, err := runTest(cmd.Context(), &o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -71,10 +72,13 @@ found, or one that can't be read.`,
 	f.BoolVar(&o.strict, "strict", false, "a case of which no rule ran fails")
 	f.StringVar(&o.kubeVersion, "kube-version", "", "the API server's version, `X.Y` (default: the newest known)")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "end the run after this `DURATION`")
+	o.supervision.addFlags(f)
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "list only cases that did not pass")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "say more: why cases passed, what answers rest on")
 	return cmd
 }
+
+const regoTests = "test Rego modules"
 
 func suiteDocs() string {
 	var docs []string
@@ -101,6 +105,9 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	if _, err := schema.New(nil, schema.Options{KubeVersion: o.kubeVersion}); err != nil {
 		return 0, fmt.Errorf("--kube-version: %w", err)
 	}
+	if err := o.supervision.check(); err != nil {
+		return 0, err
+	}
 	if len(args) == 0 && len(o.policies) == 0 {
 		args = []string{"."}
 	}
@@ -122,12 +129,26 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	if why := watchOf(ctx).fatal(); why != "" {
 		return 0, &exitError{exitIncomplete, errors.New(why)}
 	}
-	r, err := policytest.Run(ctx, policytest.Options{FS: t, Engines: engines(o.kubeVersion), Name: t.display}, names...)
+	var notes io.Writer
+	if o.verbose {
+		notes = stderr
+	}
+	w, err := o.supervision.begin(ctx, readable(t, nil, slices.Concat(o.policies, dataFiles(o.data))), "", notes)
+	if err != nil {
+		return 0, err
+	}
+	w.phase("running suites")
+	r, err := policytest.Run(ctx, policytest.Options{FS: t, Engines: engines(o.kubeVersion), Name: t.display, Watch: w.suites()}, names...)
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
 	if len(o.policies) > 0 {
+		done, err := w.begin(regoTests, true)
+		if err != nil {
+			return 0, &exitError{exitIncomplete, fmt.Errorf("--policy: running the tests of Rego modules %w", err)}
+		}
 		suites, err := regoSuites(ctx, t, o)
+		done()
 		if err != nil {
 			return 0, timedOut(ctx, err)
 		}

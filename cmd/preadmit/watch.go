@@ -115,6 +115,9 @@ func (w *watch) phase(name string) {
 // begin says that a task is in flight until done is called. The narrowest tasks
 // are those that have no tasks within them. The error is why it is set apart.
 func (w *watch) begin(name string, narrowest bool) (done func(), err error) {
+	if w == nil {
+		return func() {}, nil
+	}
 	_, done, err = w.start(name, narrowest)
 	return done, err
 }
@@ -128,14 +131,18 @@ func (w *watch) start(name string, narrowest bool) (t *task, done func(), err er
 	t = &task{Task: supervise.Task{Number: w.next, Name: name, Narrowest: narrowest}, began: time.Now(), at: w.now}
 	w.flying[t.Number] = t
 	w.mu.Unlock()
-	w.send(supervise.Begin, t.Task)
+	if w.order.Careful {
+		w.send(supervise.Begin, t.Task)
+	}
 	return t, func() {
 		w.mu.Lock()
 		if delete(w.flying, t.Number); len(w.flying) == 0 {
 			w.floor = w.now // what tasks leave behind is not the phase's
 		}
 		w.mu.Unlock()
-		w.send(supervise.End, t.Number)
+		if w.order.Careful {
+			w.send(supervise.End, t.Number)
+		}
 	}, nil
 }
 
@@ -205,9 +212,10 @@ func (w *watch) keepLimits() {
 		if known != limit {
 			known = limit
 			limitMemory(limit)
-			if now.collected || limit < 2*collectAt { // before that, collectLate has its way
-				debug.SetMemoryLimit(int64(limit - limit/8))
-			}
+		}
+		soft := int64(limit - limit/8)
+		if (now.collected || limit < 2*collectAt) && debug.SetMemoryLimit(-1) != soft { // before that, collectLate has its way
+			debug.SetMemoryLimit(soft)
 		}
 		time.Sleep(lookEvery)
 	}
@@ -240,27 +248,18 @@ func (w *watch) excess(now footprint, limit uint64) (supervise.Excess, bool) {
 	if w.over {
 		return supervise.Excess{}, false
 	}
+	tasks := w.innermost()
 	if now.total > limit {
-		return supervise.Excess{Why: supervise.OutOfMemory}, true
-	}
-	within := 0
-	for _, t := range w.flying {
-		if t.Narrowest {
-			within++
+		if len(tasks) > 1 {
+			tasks = nil // any of them may be why
 		}
+		return excess(supervise.OutOfMemory, tasks), true
 	}
-	var late []string
-	for _, t := range w.flying {
-		if !t.Narrowest && within > 0 {
-			continue
-		}
+	late := slices.DeleteFunc(tasks, func(t *task) bool {
 		share := (now.cpu - t.at.cpu) / time.Duration(max(1, len(w.flying)))
-		if share > w.limits.cpu || time.Since(t.began) > w.limits.wall {
-			late = append(late, t.narrow())
-		}
-	}
-	slices.Sort(late)
-	return supervise.Excess{Tasks: late, Why: outOfTime}, len(late) > 0
+		return share <= w.limits.cpu && time.Since(t.began) <= w.limits.wall
+	})
+	return excess(outOfTime, late), len(late) > 0
 }
 
 func look() footprint {
@@ -390,6 +389,30 @@ func (r watchedRenderer) Name(src render.Source) string {
 
 const limitsHint = "where it is meant to take that much, allow more by --task-memory or --task-time"
 
+// innermost are the tasks in flight that have no other in flight within them.
+func (w *watch) innermost() []*task {
+	var narrowest, all []*task
+	for _, t := range w.flying {
+		if all = append(all, t); t.Narrowest {
+			narrowest = append(narrowest, t)
+		}
+	}
+	if len(narrowest) > 0 {
+		return narrowest
+	}
+	return all
+}
+
+// excess is what a parent is told where tasks are known to be why.
+func excess(why string, tasks []*task) supervise.Excess {
+	x := supervise.Excess{Why: why, Narrowest: true}
+	for _, t := range tasks {
+		x.Tasks, x.Narrowest = append(x.Tasks, t.narrow()), x.Narrowest && t.Narrowest
+	}
+	slices.Sort(x.Tasks)
+	return x
+}
+
 // narrow is the task's name, with the engine that a request is at.
 func (t *task) narrow() string {
 	if t.engine == nil || t.Narrowest {
@@ -399,6 +422,14 @@ func (t *task) narrow() string {
 }
 
 func byEngine(engine any) string { return supervise.By + engineName(engine) }
+
+// suites is the hook of policy tests: each suite is a task.
+func (w *watch) suites() func(name string) (func(), error) {
+	if w == nil {
+		return nil
+	}
+	return func(name string) (func(), error) { return w.begin("test "+name, true) }
+}
 
 // requests is the hook of a chain: each request is a task, and so is each
 // engine's part in one that is looked at closely or has a part set apart.
@@ -416,20 +447,20 @@ func (w *watch) requests() policy.Watch {
 			t.engine = engine
 		}
 		w.mu.Unlock()
-		if t == nil || len(w.order.Apart)+len(w.order.Alone) == 0 {
+		if t == nil || len(w.order.Apart) == 0 && !w.order.Careful {
 			return nil, nil
 		}
 		if why, apart := w.apart(byEngine(engine)); apart {
 			return nil, &setApart{why}
 		}
 		name := t.Name + byEngine(engine)
-		if !slices.Contains(w.order.Alone, t.Name) {
-			if why, apart := w.apart(name); apart {
-				return nil, &setApart{why}
-			}
-			return nil, nil
+		if w.order.Careful {
+			return w.begin(name, true)
 		}
-		return w.begin(name, true)
+		if why, apart := w.apart(name); apart {
+			return nil, &setApart{why}
+		}
+		return nil, nil
 	}
 }
 

@@ -27,7 +27,7 @@ func newBench(in, judge *input, o benchOptions) (*bench, error) {
 	var lost []error
 	if none {
 		lost = []error{setApartError(render.Span{}, "all policies", err)}
-	} else if slices.Contains(w.order.Alone, compileTask) {
+	} else if w.order.Careful {
 		w.compileEach(in, judge, o)
 	}
 	lessIn, dropped := w.withoutApart(in, none)

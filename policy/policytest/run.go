@@ -43,6 +43,10 @@ type Options struct {
 
 	// Name gives a name in FS as reports show it; nil: as it is.
 	Name func(string) string
+
+	// Watch, where it is not nil, is told of each suite that is run. done is
+	// called at the end. With an error the suite is left out.
+	Watch func(name string) (done func(), err error)
 }
 
 // Limits of what is walked.
@@ -188,10 +192,25 @@ func (f found) run(ctx context.Context, o *Options) Suite {
 	if f.err != nil {
 		s.fail(f.err)
 	} else {
-		f.format.run(s)
+		s.watched(f.format.run)
 	}
 	s.Error = strings.Join(s.lines(s.errs...), "\n")
 	return s.Suite
+}
+
+// watched runs the suite, unless who watches it has it left out.
+func (s *suite) watched(run func(*suite)) {
+	if s.opts.Watch == nil {
+		run(s)
+		return
+	}
+	done, err := s.opts.Watch(s.name)
+	if err != nil {
+		s.fail(&render.Error{Span: render.Span{File: s.name}, Err: fmt.Errorf("running it %w: it is left out", err)})
+		return
+	}
+	defer done()
+	run(s)
 }
 
 // fail notes an error of the suite.

@@ -72,6 +72,21 @@ func Open(dir string) (*Repository, error) {
 	return r, nil
 }
 
+// Dirs lists the directories that the repository at dir is read from, besides
+// dir itself: of a linked work tree, and those that objects are borrowed from.
+func Dirs(dir string) []string {
+	gitDir, err := findGitDir(dir)
+	if err != nil {
+		return nil
+	}
+	common, err := commonDir(gitDir)
+	if err != nil {
+		return []string{gitDir}
+	}
+	dirs, _ := alternates(filepath.Join(common, "objects"))
+	return append([]string{gitDir, common}, dirs...)
+}
+
 // Close closes what was opened for reading.
 func (r *Repository) Close() error {
 	r.mu.Lock()

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,7 +17,7 @@ func (p *parent) mayWrite(name string) bool {
 	}
 	real, err := filepath.Abs(name)
 	if err == nil {
-		real, err = filepath.EvalSymlinks(filepath.Dir(real))
+		real, err = realDir(filepath.Dir(real))
 	}
 	if err != nil {
 		return false
@@ -26,6 +27,19 @@ func (p *parent) mayWrite(name string) bool {
 		rel, err := filepath.Rel(root, filepath.Join(real, filepath.Base(name)))
 		return root != "" && err == nil && filepath.IsLocal(rel) && rel != ".git" && !strings.HasPrefix(filepath.ToSlash(rel), ".git/")
 	})
+}
+
+// realDir resolves the links in the path of a directory, which need not be there.
+func realDir(dir string) (string, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if errors.Is(err, os.ErrNotExist) && filepath.Dir(dir) != dir {
+		if _, gone := os.Lstat(dir); gone == nil {
+			return "", err // a link that leads nowhere yet
+		}
+		real, err = realDir(filepath.Dir(dir))
+		return filepath.Join(real, filepath.Base(dir)), err
+	}
+	return real, err
 }
 
 // repository is the nearest directory from a path up that holds .git, else the

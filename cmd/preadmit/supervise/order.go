@@ -3,11 +3,11 @@ package supervise
 // An Order is what a parent tells a child to do besides its command line.
 type Order struct {
 	Magic   string
-	Apart   []Apart  // tasks that are not begun
-	Alone   []string // tasks during which there is no other
-	Fatal   string   // why the run came to nothing: report that, and do nothing else
-	Columns int      // of the terminal that standard output is; 0 for none
-	Elapsed int64    // milliseconds of the run's time that earlier children took
+	Apart   []Apart // tasks that are not begun
+	Careful bool    // do one task after the other, and journal each
+	Fatal   string  // why the run came to nothing: report that, and do nothing else
+	Columns int     // of the terminal that standard output is; 0 for none
+	Elapsed int64   // milliseconds of the run's time that earlier children took
 }
 
 // Magic is that of this version of the frames.
@@ -16,7 +16,8 @@ const Magic = "preadmit.child/v1"
 // An Apart is a task that ended a child, or overran its limits.
 type Apart struct{ Task, Why string }
 
-// A Task is what is in flight in a child.
+// A Task is what is in flight in a child. Only a careful child journals its
+// tasks: the message for each would cost all others time.
 type Task struct {
 	Number int
 	Name   string // the same in each child for the same task
@@ -30,6 +31,7 @@ const By = " by "
 
 // An Excess is what made a child stop.
 type Excess struct {
-	Tasks []string
-	Why   string
+	Tasks     []string
+	Narrowest bool // there are no tasks within them
+	Why       string
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -18,6 +19,7 @@ const (
 	maxChildren = 40              // of one run
 	maxStdin    = 10<<20 + 1      // as much as a child reads of it
 	grace       = 8 * time.Second // beyond the run's time, for the report
+	oneSignal   = time.Second     // timeout(1) sends its signal to the process and to the group
 	exitBroken  = 3               // something could not be rendered, compiled or decided
 	exitSignal  = 130             // SIGINT
 )
@@ -29,6 +31,7 @@ type parent struct {
 	began   time.Time
 	until   time.Time // when the run's time is over; zero until a child says so
 	stdin   []byte
+	doubted string // the task in flight when a careful child was killed, once
 	signals chan os.Signal
 	ending  bool // SIGTERM came
 }
@@ -91,33 +94,38 @@ type ending struct {
 	why         string // where it did not exit
 	inFlight    []Task
 	overran     []string // tasks that are known to be why
+	narrowest   bool     // they have none within them
 	phase       string
 }
 
-// learn decides what the next child does otherwise.
+// learn decides what the next child does otherwise. The first is quick and
+// journals nothing, so what ended it is found by a careful one, unless it is
+// known to be a task that has none within it.
 func (p *parent) learn(e ending, n int) {
-	sudden := e.why == killed
 	over := n >= maxChildren || p.ending || !p.until.IsZero() && time.Now().After(p.until)
 	suspects := e.suspects()
 	switch {
-	case !over && sudden && len(suspects) == 0 && n == 1: // once may be an accident
-	case over || len(suspects) == 0:
-		p.order.Fatal = e.why
-		if e.phase != "" {
-			p.order.Fatal = fmt.Sprintf("%s: %s", e.phase, e.why)
-		}
-	case len(suspects) == 1 && (e.isNarrowest(suspects[0]) && !sudden || slices.Contains(p.order.Alone, suspects[0])):
+	case over:
+		p.order.Fatal = e.inPhase()
+	case len(suspects) == 1 && e.isNarrowest(suspects[0]):
 		p.setApart(suspects[0], e.why)
-	case !slices.ContainsFunc(suspects, func(s string) bool { return !slices.Contains(p.order.Alone, s) }):
-		p.order.Fatal = e.why // several at a time, although each is done alone
+	case !p.order.Careful:
+		p.order.Careful = true
+	case len(suspects) != 1:
+		p.order.Fatal = e.inPhase()
+	case e.why == killed && p.doubted != suspects[0]:
+		p.doubted = suspects[0] // it may be an accident
 	default:
-		for _, s := range suspects {
-			if !slices.Contains(p.order.Alone, s) {
-				p.order.Alone = append(p.order.Alone, s)
-			}
-		}
-		slices.Sort(p.order.Alone)
+		p.setApart(suspects[0], e.why)
 	}
+}
+
+// inPhase is why a child ended, with what it was at.
+func (e *ending) inPhase() string {
+	if e.phase == "" {
+		return e.why
+	}
+	return e.phase + ": " + e.why
 }
 
 // setApart has a task left out from now on, and an engine that was left out of
@@ -156,8 +164,10 @@ func (e *ending) suspects() []string {
 	return all
 }
 
+// isNarrowest says of a task that is known to be why whether there is none
+// within it.
 func (e *ending) isNarrowest(task string) bool {
-	return strings.Contains(task, By) || slices.ContainsFunc(e.inFlight, func(t Task) bool { return t.Name == task && t.Narrowest })
+	return slices.Contains(e.overran, task) && (e.narrowest || strings.Contains(task, By))
 }
 
 // A child is a process at work.
@@ -209,11 +219,13 @@ func (p *parent) attend(c *child) ending {
 				return e
 			}
 		case s := <-p.signals:
-			if s == os.Interrupt || p.ending {
+			switch {
+			case s == os.Interrupt || p.ending && time.Since(p.until) > oneSignal:
 				return ending{interrupted: true}
+			case !p.ending:
+				p.ending, p.until = true, time.Now()
+				c.to.Send(Terminate, nil)
 			}
-			p.ending, p.until = true, time.Now()
-			c.to.Send(Terminate, nil)
 		case <-over.C:
 			return c.ended("it does not end")
 		}
@@ -268,6 +280,7 @@ func (p *parent) frame(c *child, f received) (e ending, done bool) {
 	case Create:
 		c.file.drop()
 		if c.file = nil; p.mayWrite(string(f.payload)) {
+			_ = os.MkdirAll(filepath.Dir(string(f.payload)), 0o755) // else creating it says why
 			c.file = createFile(string(f.payload))
 		}
 	case Data:
@@ -287,7 +300,7 @@ func (p *parent) frame(c *child, f received) (e ending, done bool) {
 			return c.ended("it sent what is no message"), true
 		}
 		e := c.ended(x.Why)
-		e.overran = x.Tasks
+		e.overran, e.narrowest = x.Tasks, x.Narrowest
 		return e, true
 	case Exit:
 		if len(f.payload) != 1 {

@@ -51,7 +51,7 @@ func TestLearn(t *testing.T) {
 	unit := func(n int, name string) Task { return Task{Number: n, Name: name, Narrowest: true} }
 	object := func(n int, name string) Task { return Task{Number: n, Name: name} }
 	p := &parent{}
-	expect := func(apart, alone, fatal string) {
+	expect := func(apart string, careful bool, fatal string) {
 		t.Helper()
 		var names []string
 		for _, a := range p.order.Apart {
@@ -60,33 +60,35 @@ func TestLearn(t *testing.T) {
 		if got := strings.Join(names, ","); got != apart {
 			t.Errorf("apart: %q, want %q", got, apart)
 		}
-		if got := strings.Join(p.order.Alone, ","); got != alone {
-			t.Errorf("alone: %q, want %q", got, alone)
+		if p.order.Careful != careful {
+			t.Errorf("careful: %v", p.order.Careful)
 		}
 		if p.order.Fatal != fatal {
 			t.Errorf("fatal: %q, want %q", p.order.Fatal, fatal)
 		}
 	}
-	p.learn(ending{why: OutOfMemory, inFlight: []Task{unit(1, "a"), unit(2, "b")}}, 1)
-	expect("", "a,b", "")
-	p.learn(ending{why: OutOfMemory, inFlight: []Task{unit(1, "a")}}, 2)
-	expect("a", "a,b", "")
-	p.learn(ending{why: OutOfMemory, inFlight: []Task{object(7, "o")}}, 3)
-	expect("a", "a,b,o", "")
+	p.learn(ending{why: OutOfMemory, overran: []string{"q by e"}}, 1) // no doubt about it
+	expect("q by e", false, "")
+	p.learn(ending{why: "takes too long", overran: []string{"u"}, narrowest: true}, 2)
+	expect("q by e,u", false, "")
+	p.learn(ending{why: "takes too long", overran: []string{"o"}}, 3) // an engine does it
+	expect("q by e,u", true, "")
 	p.learn(ending{why: OutOfMemory, inFlight: []Task{object(7, "o"), unit(8, "o by e")}}, 4)
-	expect("a,o by e", "a,b,o", "")
-	p.learn(ending{why: OutOfMemory, inFlight: []Task{object(7, "q")}, overran: []string{"q by e"}}, 5)
-	expect("a,o by e,q by e", "a,b,o", "")
-	p.learn(ending{why: OutOfMemory, overran: []string{"r by e"}}, 6)
-	expect(" by e,a,o by e,q by e,r by e", "a,b,o", "")
+	expect("o by e,q by e,u", true, "")
+	p.learn(ending{why: OutOfMemory, inFlight: []Task{object(9, "r"), unit(10, "r by e")}}, 5)
+	expect(" by e,o by e,q by e,r by e,u", true, "")
+	p.learn(ending{why: OutOfMemory, inFlight: []Task{object(7, "p")}}, 6) // none of the engines
+	expect(" by e,o by e,p,q by e,r by e,u", true, "")
 	p.learn(ending{why: OutOfMemory, phase: "evaluating"}, 7)
-	expect(" by e,a,o by e,q by e,r by e", "a,b,o", "evaluating: "+OutOfMemory)
+	expect(" by e,o by e,p,q by e,r by e,u", true, "evaluating: "+OutOfMemory)
 
 	p = &parent{}
-	p.learn(ending{why: killed, inFlight: []Task{unit(1, "a")}}, 1)
-	expect("", "a", "") // it may be an accident
+	p.learn(ending{why: killed}, 1)
+	expect("", true, "")
 	p.learn(ending{why: killed, inFlight: []Task{unit(1, "a")}}, 2)
-	expect("a", "a", "")
+	expect("", true, "") // it may be an accident
+	p.learn(ending{why: killed, inFlight: []Task{unit(1, "a")}}, 3)
+	expect("a", true, "")
 }
 
 // TestMayWrite holds that a child has no other files replaced than a command

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package main
+
+import "errors"
+
+func startProcess() error { return errors.ErrUnsupported }

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// What rendering one unit or evaluating one object may take by default, and the
+// least memory with which the program itself gets along.
+const (
+	defaultTaskMemory = 1024 // MiB
+	minTaskMemory     = 128
+	defaultTaskTime   = 20 * time.Second
+)
+
+// supervision are the flags that say what a child may take.
+type supervision struct {
+	taskMemory int
+	taskTime   time.Duration
+	sandbox    string
+}
+
+func (o *supervision) addFlags(f *pflag.FlagSet) {
+	f.IntVar(&o.taskMemory, "task-memory", defaultTaskMemory, fmt.Sprintf("`MIB` of memory, at least %d, that rendering a unit or evaluating an object may take; what needs more is an error, and the rest goes on", minTaskMemory))
+	f.DurationVar(&o.taskTime, "task-time", defaultTaskTime, "processor time that it may take, a `DURATION`; thrice as much may pass")
+	f.StringVar(&o.sandbox, "sandbox", "auto", "on Linux, have the kernel deny connections, programs, writing, and reading other files than those named: auto, require or off `MODE`")
+}
+
+// check returns an error if no run can keep the limits.
+func (o *supervision) check() error {
+	switch {
+	case o.taskMemory < minTaskMemory:
+		return fmt.Errorf("--task-memory %d: %d MiB is the least that is useful, since evaluating any object takes that much", o.taskMemory, minTaskMemory)
+	case o.taskTime <= 0:
+		return fmt.Errorf("--task-time %s is no time to work in", o.taskTime)
+	}
+	return nil
+}
+
+// begin sets the limits of tasks and confines the process to files below the
+// directories given. The watch is nil without a parent.
+func (o *supervision) begin(ctx context.Context, read []string, cache string, notes io.Writer) (*watch, error) {
+	w := watchOf(ctx)
+	w.allow(o.taskMemory, o.taskTime)
+	return w, w.confineFiles(o.sandbox, read, cache, notes)
+}
