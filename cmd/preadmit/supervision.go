@@ -13,7 +13,7 @@ import (
 // least memory with which the program itself gets along.
 const (
 	defaultTaskMemory = 1024 // MiB
-	minTaskMemory     = 128
+	minTaskMemory     = 160
 	defaultTaskTime   = 20 * time.Second
 )
 
