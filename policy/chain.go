@@ -282,6 +282,9 @@ func brokenDown(req *Request, p any) Result {
 // history know: it is the only place where JSON pointers become lines.
 func locate(r *Result, req *Request, h *history) {
 	subject := req.Subject()
+	if r.Outcome == Unknown {
+		r.Missing = missingIn(r.Message)
+	}
 	r.Operation = req.Operation
 	r.Object = subject.Key()
 	if r.Object.Namespace == "" {
@@ -403,6 +406,9 @@ func Errors(engine string, unit *render.Unit, err error) []Result {
 		r := Result{Engine: engine, Rule: e.Rule, Outcome: Error, Action: Deny, Message: e.Err.Error(), Hint: e.Hint, Operation: Create}
 		if e.Warning {
 			r.Outcome, r.Action = Fail, Warn
+		}
+		if source := e.MissingSource(); source != "" {
+			r.Missing = []Missing{{Kind: MissingSource, Name: source}}
 		}
 		if unit != nil {
 			r.Policy, r.Object.Unit = unit.Kind, unit.Identity()

@@ -108,6 +108,7 @@ type Result struct {
 	PolicyOrigin render.Span     `json:"policyOrigin"`
 	Assumed      []string        `json:"assumed"`
 	Hint         string          `json:"hint,omitempty"`      // the next step, if there is one
+	Missing      []Missing       `json:"missing,omitempty"`   // what an undecided result waits for, where a flag or a fetch gives it
 	Reason       string          `json:"reason,omitempty"`    // of the refusal, in the API server's words: "Invalid", "Forbidden"
 	Cost         *RuleCost       `json:"cost,omitempty"`      // where it was asked for
 	Baseline     Baseline        `json:"baseline"`            // "" where there was no base to compare with

@@ -21,8 +21,18 @@ type Error struct {
 	Missing bool
 	// Remote is what `preadmit fetch` would bring to mend it, if anything.
 	Remote *Remote
+	// Source names a missing source that is no Remote, such as the URL of a base.
+	Source string
 	// Warning says that the object was rendered all the same.
 	Warning bool
+}
+
+// MissingSource names the source that is missing, or is empty.
+func (e *Error) MissingSource() string {
+	if e.Remote != nil && e.Missing {
+		return e.Remote.String()
+	}
+	return e.Source
 }
 
 // Error is the place, if known, and the sentence.

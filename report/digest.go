@@ -9,35 +9,16 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// The parts of a digest. A format that is bounded lets each go on until so many
-// thousandths of all are written: what one leaves is the next one's, and none
-// keeps the others out.
-const (
-	endNotWhole   = 80
-	endBroken     = 190
-	endUndecided  = 290
-	endDenied     = 620
-	endWarned     = 680
-	endAudited    = 720
-	endChanges    = 790
-	endNewly      = 820
-	endNoLonger   = 840
-	endFixed      = 860
-	endSuppressed = 880
-	endUnchanged  = 900
-	endNotes      = 920
-	endUnits      = 960
-	endRules      = 1000
-)
-
 // A digest is a report as the formats that people read whole show it, part by
 // part; every finding is in one part.
 type digest struct {
 	*Report
 	results    []policy.Result // sorted
 	tally      tally
-	notWhole   []Unit               // units that were not rendered, or not whole
+	notWhole   []Unit               // units that were not rendered, or not whole, for a reason that no finding gives
 	found      [numClasses][]*group // what counts now, worst severity first
+	lacks      []*lack              // what undecided findings wait for
+	repeated   map[string]int       // assumptions that are shown once, with the number of findings
 	changes    []unitChanges        // what changes on the cluster
 	newly      []*policy.Result     // what changed policies would newly say
 	noLonger   []*policy.Result     // and no longer say
@@ -50,12 +31,16 @@ type digest struct {
 func newDigest(r *Report) *digest {
 	d := &digest{Report: r, results: sortedResults(r), changes: changesByUnit(r.Changes)}
 	d.tally = newTally(d.results)
+	all := groups(d.results, open)
+	found, lacks := lacksOf(all)
+	d.lacks, d.repeated = lacks, repeatedAssumptions(found, lacks)
+	told := unitsTold(all)
 	for _, u := range r.Units {
-		if u.missing() || u.Reason != "" {
+		if (u.missing() || u.Reason != "") && !told[u.Identity()] {
 			d.notWhole = append(d.notWhole, u)
 		}
 	}
-	for _, g := range groups(d.results, open) {
+	for _, g := range found {
 		d.found[g.class] = append(d.found[g.class], g)
 	}
 	for _, found := range d.found {
@@ -142,23 +127,19 @@ func (d *digest) judged() string {
 		" by " + plural(s.Rules, "rule") + " of " + policies(s.Policies) + "."
 }
 
-// nothing says of a report that nothing was judged, so that it can't be taken
-// for a clean one.
-func (d *digest) nothing() bool { return d.Summary.Objects == 0 || d.Summary.Rules == 0 }
+// cutShort says why the run ended before all was judged, or is empty.
+func (d *digest) cutShort() string {
+	for i := range d.results {
+		if x := &d.results[i]; x.Engine == policy.EngineRender && x.Rule == RuleIncomplete {
+			return prose(x.Message)
+		}
+	}
+	return ""
+}
 
 // weights are how many results each group is.
 func weights(found []*group) func(i int) int {
 	return func(i int) int { return len(found[i].results) }
-}
-
-func one(int) int { return 1 }
-
-func sum(from, to int, weight func(i int) int) int {
-	n := 0
-	for i := from; i < to; i++ {
-		n += weight(i)
-	}
-	return n
 }
 
 // unitChanges are the changes of one unit.

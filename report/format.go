@@ -21,6 +21,7 @@ type Format struct {
 // this list.
 var Formats = []Format{
 	{"text", "for people: every finding with its source line", writeText},
+	{"concise", "for editors and grep: a line for each finding, FILE:LINE:COLUMN: MESSAGE [RULE]", writeConcise},
 	{"json", "for programs: everything, and the input of convert and triage", writeJSON},
 	{"sarif", "for GitHub code scanning and editors (SARIF 2.1.0)", writeSARIF},
 	{"markdown", "for GitHub job summaries and comments, 900 KiB at most", writeMarkdown},
@@ -42,7 +43,8 @@ const (
 type Options struct {
 	Color      bool          // text: with ANSI colours
 	Hyperlinks string        // text: URL of the tree's root that places link to (OSC 8); "" is none
-	Width      int           // text: columns; 0 is 100
+	Width      int           // text: columns that all is broken at; 0 is 100 for lists, and longer texts stay whole
+	Statistics bool          // text: how often each rule was violated, instead of the findings
 	Verbose    bool          // text: also what passed, is suppressed or unchanged, and every object
 	Quiet      bool          // text: only what fails the run or could not be looked at
 	FailOn     policy.Action // text, junit: the least action that fails the run; "" is deny, "never" none

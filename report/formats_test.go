@@ -311,8 +311,9 @@ func TestPolicyReportResults(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %q %+v", doc.Kind, doc.Metadata.Namespace, doc.Summary))
 	}
 	want := []string{
-		`ClusterPolicyReport "" {Pass:0 Fail:0 Warn:0 Error:2 Skip:0}`,
-		`PolicyReport "prod" {Pass:1 Fail:14 Warn:4 Error:1 Skip:2}`,
+		`ClusterPolicyReport "" {Pass:0 Fail:0 Warn:0 Error:5 Skip:0}`,
+		`PolicyReport "dev" {Pass:0 Fail:0 Warn:0 Error:1 Skip:0}`,
+		`PolicyReport "prod" {Pass:1 Fail:14 Warn:4 Error:4 Skip:2}`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -351,12 +352,15 @@ func TestMarkdownIsCut(t *testing.T) {
 	if err := checkMarkdown(r, []byte(out), Options{}); err != nil {
 		t.Error(err)
 	}
-	for _, want := range []string{"**Not all is shown below**", "of these 5014 are not shown here.", "### Warned (3)", "### Suppressed (1)", "### Notes (1)"} {
+	for _, want := range []string{"**Not all is shown below**", `of 5014 under "Denied"`, "of these 5014 are not shown here.", "### Not decided (1)", "### Missing (2)", "### Warned (3)", "### Suppressed (1)", "### Notes (1)"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q", want)
 		}
 	}
-	if strings.Index(out, "### Not decided") > strings.Index(out, "### Denied") {
-		t.Error("what was not decided does not come first")
+	if strings.Index(out, "### Denied") > strings.Index(out, "### In error") {
+		t.Error("what is denied does not come first")
+	}
+	if n := strings.Count(out, "\n- denied: "); n < 100 {
+		t.Errorf("of the findings that have no room %d are shown briefly", n)
 	}
 }

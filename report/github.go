@@ -36,9 +36,15 @@ func writeGitHub(w io.Writer, r *Report, _ Options) error {
 	p := &printer{Options: Options{Width: defaultWidth}, out: bufio.NewWriterSize(w, 64<<10), src: newSource(r), embedded: true}
 	results := sortedResults(r)
 	byLevel := make(map[string][]*group)
-	for _, g := range groupBy(results, open) {
+	found, lacks := lacksOf(groupBy(results, open))
+	for _, g := range found {
 		byLevel[annotationLevel(g)] = append(byLevel[annotationLevel(g)], g)
 	}
+	for _, l := range lacks {
+		p.line(classes[l.class].word, ": ", l.headline())
+		p.lackDetails(l)
+	}
+	p.told = unitsTold(groupsOf(lacks))
 	var left []string
 	for _, kind := range annotationKinds {
 		found := byLevel[kind.level]

@@ -74,8 +74,16 @@ func groups(results []policy.Result, keep func(*policy.Result) bool) []*group {
 		byMessage[key] = g
 		joined = append(joined, g)
 	}
-	slices.SortStableFunc(joined, func(a, b *group) int { return cmp.Compare(a.class, b.class) })
+	slices.SortStableFunc(joined, func(a, b *group) int { return cmp.Compare(a.rank(), b.rank()) })
 	return joined
+}
+
+// rank is the class. That the run ended early comes before all.
+func (g *group) rank() int {
+	if x := g.first(); x.Engine == policy.EngineRender && x.Rule == RuleIncomplete {
+		return -1
+	}
+	return int(g.class)
 }
 
 // groupBy joins what one rule says at one line. What has no place stays alone.

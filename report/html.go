@@ -19,8 +19,8 @@ import (
 // style and one script, by their hashes. Without scripts all is there but the
 // filter. What is not ours is text to html/template, after visible.
 //
-// Browsers take long over half a million elements, so this ends at 8 MiB. A part that
-// does not fit its share says how much of it is missing, as the head does.
+// Browsers take long over half a million elements, so this ends at 8 MiB. A
+// section that does not fit says how much of it is missing, as the head does.
 const (
 	maxPage  = 8 << 20 // bytes, but for the last item
 	maxFacts = 50      // objects, places or messages of a finding
@@ -41,33 +41,35 @@ var page = template.Must(template.New("page").Parse(pageText))
 // stays in err.
 type pageWriter struct {
 	*digest
-	buf   bytes.Buffer
-	text  *printer
-	parts []pagePart
-	kinds []string
-	cut   bool
-	err   error
+	text     *printer
+	sections []*section
+	kinds    []string
+	err      error
 }
 
+// A pagePart is a section as the template knows it.
 type pagePart struct {
 	ID, Title string
 	N, Left   int
-	head      string // of the table, if it is one
 }
 
 func writeHTML(w io.Writer, r *Report, _ Options) error {
 	p := &pageWriter{digest: newDigest(r)}
 	p.text = newEmbedded(&bytes.Buffer{}, r)
+	p.text.repeated = p.repeated
 	p.body()
-	main := p.buf.String()
-	p.buf.Reset()
-	p.head()
+	allot(maxPage, p.sections)
+	var main strings.Builder
+	for _, s := range p.sections {
+		p.write(&main, s)
+	}
+	head := p.head()
 	if p.err != nil {
 		return p.err
 	}
 	out := bufio.NewWriterSize(w, 64<<10)
 	out.WriteString(p.preamble())
-	for line := range strings.Lines(p.buf.String() + "<main>\n" + main + "</main>\n") {
+	for line := range strings.Lines(head + "<main>\n" + main.String() + "</main>\n") {
 		out.WriteString(guard(line))
 	}
 	out.WriteString("<script>" + pageJS + "</script>\n</body>\n</html>\n")
@@ -88,129 +90,141 @@ func cspHash(s string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-func (p *pageWriter) head() {
+func (p *pageWriter) head() string {
 	change := ""
 	if p.Base != nil {
 		change = changeCount(p.Changes) + ", from " + name(p.Base.Revision) + " (" + name(shortCommit(p.Base.Commit)) + ")"
 	}
-	p.render("head", map[string]any{
-		"Tally": p.tally.String(), "Judged": p.judged(), "Change": change, "Nothing": p.nothing(),
-		"Cut": p.cut, "Parts": p.parts, "Kinds": p.kinds,
+	var parts []pagePart
+	for _, s := range p.sections {
+		parts = append(parts, s.page())
+	}
+	return p.render("head", map[string]any{
+		"Tally": p.tally.String(), "Judged": p.judged(), "Change": change, "Nothing": p.nothing(), "CutShort": p.cutShort(),
+		"Left": leftOut(p.sections), "Parts": parts, "Kinds": p.kinds,
 	})
 }
 
-func (p *pageWriter) render(name string, data any) {
-	if err := page.ExecuteTemplate(&p.buf, name, data); err != nil && p.err == nil {
+func (s *section) page() pagePart { return pagePart{s.id, s.title, s.total(), s.left} }
+
+func (p *pageWriter) render(name string, data any) string {
+	var b strings.Builder
+	if err := page.ExecuteTemplate(&b, name, data); err != nil && p.err == nil {
 		p.err = err
 	}
+	return b.String()
 }
 
-// body writes the parts, those that say what was not looked at first.
+// body adds the sections, what was found first.
 func (p *pageWriter) body() {
-	p.units("not-whole", "Not rendered, or not whole", endNotWhole, p.notWhole)
-	p.findings("in-error", "In error", endBroken, broken)
-	p.findings("not-decided", "Not decided", endUndecided, undecided)
-	p.findings("denied", "Denied", endDenied, denied)
-	p.findings("warned", "Warned", endWarned, warned)
-	p.findings("audited", "Audited", endAudited, audited)
+	p.findings("denied", "Denied", shareDenied, denied)
+	p.findings("in-error", "In error", shareBroken, broken)
+	p.findings("not-decided", "Not decided", shareUndecided, undecided)
+	p.missing()
+	p.findings("warned", "Warned", shareWarned, warned)
+	p.findings("audited", "Audited", shareAudited, audited)
+	p.units("not-whole", "Not rendered, or not whole", shareNotWhole, p.notWhole)
 	p.changed()
-	p.lines("newly", "Newly found by the proposed policies", "", endNewly, p.newly)
-	p.lines("no-longer", "No longer found by the proposed policies", "", endNoLonger, p.noLonger)
-	p.lines("fixed", "Fixed", "fixed", endFixed, p.fixed)
-	p.lines("suppressed", "Suppressed", "suppressed", endSuppressed, p.suppressed)
-	p.lines("unreached", "In what nothing found here deploys", "unreached", endUnchanged, p.unreached)
-	p.lines("unchanged", "There before, and unchanged", "unchanged", endUnchanged, p.unchanged)
-	p.part("notes", "Notes", endNotes, len(p.Notes), func(i int) { p.render("note", prose(p.Notes[i])) })
-	p.units("units", "Units", endUnits, p.Units)
+	p.lines("newly", "Newly found by the proposed policies", "", shareNewly, p.newly)
+	p.lines("no-longer", "No longer found by the proposed policies", "", shareNoLonger, p.noLonger)
+	p.lines("fixed", "Fixed", "fixed", shareFixed, p.fixed)
+	p.lines("suppressed", "Suppressed", "suppressed", shareSuppressed, p.suppressed)
+	p.lines("unreached", "In what nothing found here deploys", "unreached", shareUnreached, p.unreached)
+	p.lines("unchanged", "There before, and unchanged", "unchanged", shareUnchanged, p.unchanged)
+	p.assumed()
+	p.section("notes", "Notes", shareNotes, len(p.Notes), func(i int) string { return p.render("note", prose(p.Notes[i])) })
+	p.units("units", "Units", shareUnits, p.Units)
 	p.rules()
 }
 
-// part writes a part of n items, as many as fit before the end of its share.
-func (p *pageWriter) part(id, title string, end, n int, item func(i int)) {
-	p.table(pagePart{ID: id, Title: title}, end, n, one, item)
+// section adds a section of n items. Without items there is none.
+func (p *pageWriter) section(id, title string, share, n int, item func(i int) string) *section {
+	s := &section{id: id, title: title, share: share, n: n, item: item}
+	if n > 0 {
+		p.sections = append(p.sections, s)
+	}
+	return s
 }
 
-// table writes a part, in a table if it has a head, whose items may count for
-// more than one.
-func (p *pageWriter) table(part pagePart, end, n int, weight func(i int) int, item func(i int)) {
-	if n == 0 {
-		return
+// write writes a section with the items that fit, in a table if it has a head.
+func (p *pageWriter) write(b *strings.Builder, s *section) {
+	b.WriteString(p.render("part", s.page()))
+	if s.head != "" {
+		b.WriteString(p.render(s.head, nil))
 	}
-	part.N = sum(0, n, weight)
-	p.parts = append(p.parts, part)
-	p.render("part", part)
-	if part.head != "" {
-		p.render(part.head, nil)
+	s.fit(func(text string) { b.WriteString(text) })
+	if s.head != "" {
+		b.WriteString(p.render("endTable", nil))
 	}
-	for i := range n {
-		if p.buf.Len() > end*(maxPage/1000) {
-			part.Left = sum(i, n, weight)
-			break
-		}
-		item(i)
+	if s.left > 0 {
+		b.WriteString(p.render("left", s.page()))
 	}
-	if part.head != "" {
-		p.render("endTable", nil)
-	}
-	if part.Left > 0 {
-		p.cut = true
-		p.render("left", part)
-	}
-	p.buf.WriteString("</section>\n")
+	b.WriteString("</section>\n")
 }
 
-func (p *pageWriter) findings(id, title string, end int, c class) {
-	if len(p.found[c]) > 0 {
+func (p *pageWriter) assumed() {
+	repeated := mostRepeated(p.repeated)
+	p.section("assumed", "Assumed", shareAssumed, len(repeated), func(i int) string {
+		return p.render("note", prose(repeated[i])+" ("+plural(p.repeated[repeated[i]], "finding")+")")
+	})
+}
+
+func (p *pageWriter) findings(id, title string, share int, c class) {
+	found := p.found[c]
+	if len(found) > 0 {
 		p.kinds = append(p.kinds, classes[c].word)
 	}
-	p.table(pagePart{ID: id, Title: title}, end, len(p.found[c]), weights(p.found[c]), func(i int) { p.render("finding", p.finding(p.found[c][i])) })
+	s := p.section(id, title, share, len(found), func(i int) string { return p.render("finding", p.finding(found[i])) })
+	s.weight = weights(found)
 }
 
 func (p *pageWriter) changed() {
-	n := 0
-	for _, u := range p.changes {
-		n += len(u.changes)
+	type item struct {
+		unit   *unitChanges
+		change *Change
 	}
-	unit, next := 0, 0
-	p.part("changes", "What changes on the cluster", endChanges, n, func(int) {
-		u := &p.changes[unit]
-		if next == 0 {
-			p.render("unitOfChanges", map[string]string{"Unit": cmp.Or(visible(u.unit, maxMessage), "(no unit)"), "Count": changeCount(u.changes)})
+	var all []item
+	for i := range p.changes {
+		for j := range p.changes[i].changes {
+			all = append(all, item{&p.changes[i], &p.changes[i].changes[j]})
 		}
-		c := &u.changes[next]
-		p.render("change", map[string]string{"Class": c.happens(), "Object": full(c.Object), "From": c.from()})
-		if next++; next == len(u.changes) {
-			unit, next = unit+1, 0
+	}
+	p.section("changes", "What changes on the cluster", shareChanges, len(all), func(i int) string {
+		u, c, head := all[i].unit, all[i].change, ""
+		if i == 0 || all[i-1].unit != u {
+			head = p.render("unitOfChanges", map[string]string{"Unit": cmp.Or(visible(u.unit, maxMessage), "(no unit)"), "Count": changeCount(u.changes)})
 		}
+		return head + p.render("change", map[string]string{"Class": c.happens(), "Object": full(c.Object), "From": c.from()})
 	})
 }
 
 // lines writes results on a line each; the word is before that of their class.
-func (p *pageWriter) lines(id, title, word string, end int, results []*policy.Result) {
-	p.part(id, title, end, len(results), func(i int) {
+func (p *pageWriter) lines(id, title, word string, share int, results []*policy.Result) {
+	p.section(id, title, share, len(results), func(i int) string {
 		x := results[i]
 		why := ""
 		if s := x.Suppression; s != nil && x.Baseline != policy.Absent {
 			why = "until " + name(s.Expires) + ": " + prose(s.Reason)
 		}
-		p.render("line", map[string]string{
+		return p.render("line", map[string]string{
 			"Class": cmp.Or(word, wordOf(x)), "Word": strings.TrimPrefix(word+": "+wordOf(x), ": "), "Object": strings.TrimSuffix(subject(x.Object), ": "),
 			"Message": headlineOf(x), "Rule": ruleName(x.Engine, x.Policy, x.Rule), "Place": p.text.place(place(x).Span), "Why": why,
 		})
 	})
 }
 
-func (p *pageWriter) units(id, title string, end int, units []Unit) {
-	p.table(pagePart{ID: id, Title: title, head: "unitsTable"}, end, len(units), one, func(i int) {
+func (p *pageWriter) units(id, title string, share int, units []Unit) {
+	s := p.section(id, title, share, len(units), func(i int) string {
 		u := &units[i]
 		class := ""
 		if u.Status != "rendered" {
 			class = "error"
 		}
-		p.render("unit", map[string]any{
-			"Class": class, "Path": visible(u.Path, maxMessage), "Kind": name(u.Kind), "Status": name(u.Status), "Objects": u.Objects, "Reason": prose(u.Reason),
+		return p.render("unit", map[string]any{
+			"Class": class, "Path": visible(u.Identity(), maxMessage), "Kind": name(u.Kind), "Status": name(u.Status), "Objects": u.Objects, "Reason": prose(u.Reason),
 		})
 	})
+	s.head = "unitsTable"
 }
 
 // rules tells of each rule what it said, which is all that tells of passes.
@@ -225,16 +239,17 @@ func (p *pageWriter) rules() {
 		counts[k].count(x)
 	}
 	rules := sortedRules(p.Report)
-	p.table(pagePart{ID: "rules", Title: "Rules", head: "rulesTable"}, endRules, len(rules), one, func(i int) {
+	s := p.section("rules", "Rules", shareRules, len(rules), func(i int) string {
 		r := &rules[i]
 		t := counts[ruleKey{r.Engine, r.Policy, r.Name}]
 		if t == nil {
 			t = &tally{}
 		}
-		p.render("rule", map[string]any{
+		return p.render("rule", map[string]any{
 			"Name": ruleName(r.Engine, r.Policy, r.Name), "Engine": name(r.Engine), "Action": string(r.Action), "Severity": name(string(r.Severity)),
 			"Passed": t.passed, "Skipped": t.skipped, "Failed": t.classes[denied] + t.classes[warned] + t.classes[audited], "Undecided": t.classes[undecided] + t.classes[broken],
 			"Title": cmp.Or(prose(r.Title), prose(r.Description)), "Place": p.text.place(r.Origin),
 		})
 	})
+	s.head = "rulesTable"
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -59,7 +60,9 @@ func (p *pageWriter) finding(g *group) *pageFinding {
 		f.add("reason", name(x.Reason))
 	}
 	for _, a := range assumptions(g.results, maxFacts) {
-		f.add("assumed", prose(a))
+		if p.repeated[a] == 0 {
+			f.add("assumed", prose(a))
+		}
 	}
 	f.add("help", prose(x.Hint))
 	p.places(f, spots[1:])
@@ -101,7 +104,13 @@ func (e *excerpt) cut() (before, mark, after string) {
 
 func (p *pageWriter) objects(f *pageFinding, x *policy.Result, s *spot) {
 	if x.Object.Kind == "" {
-		f.mono("unit", visible(x.Object.Unit, maxMessage))
+		units := unitsOf(s.results)
+		for _, u := range units[:min(len(units), maxFacts)] {
+			f.mono("unit", visible(u, maxMessage))
+		}
+		if more := len(units) - maxFacts; more > 0 {
+			f.add("and", plural(more, "more unit"))
+		}
 		return
 	}
 	for i, k := range objects(s.results) {
@@ -165,6 +174,37 @@ func (p *pageWriter) places(f *pageFinding, spots []*spot) {
 		if text == "" {
 			text = "where no line is known"
 		}
-		f.mono("also at", text+": "+strings.Join(p.text.names(objects(s.results), ""), ", "))
+		names := p.text.names(objects(s.results), "")
+		if len(names) == 0 {
+			names = p.text.few(unitsOf(s.results))
+		}
+		f.mono("also at", text+": "+strings.Join(names, ", "))
 	}
+}
+
+// missing shows what undecided findings wait for, with the names of what waits
+// folded.
+func (p *pageWriter) missing() {
+	p.section("missing", "Missing", shareMissing, len(p.lacks), func(i int) string {
+		l := p.lacks[i]
+		type thingOnPage struct{ Count, Name, Waiting string }
+		var things []thingOnPage
+		for j, t := range l.things {
+			if j == maxFolded {
+				things = append(things, thingOnPage{Name: plural(len(l.things)-j, "more")})
+				break
+			}
+			names := t.waiting()
+			if more := len(names) - maxFacts; more > 0 {
+				names = append(names[:maxFacts], "and "+strconv.Itoa(more)+" more")
+			}
+			things = append(things, thingOnPage{l.counted(t.results), cmp.Or(t.name, "any"), strings.Join(names, ", ")})
+		}
+		f := pageFinding{Class: classes[l.class].word, Word: classes[l.class].word, Message: l.headline(), Open: true}
+		f.mono("rules", strings.Join(l.rules(), ", "))
+		f.add("help", prose(l.hint))
+		f.mono("get", l.get())
+		f.mono("give", l.give())
+		return p.render("missing", map[string]any{"Finding": f, "Things": things})
+	})
 }

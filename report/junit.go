@@ -23,6 +23,7 @@ import (
 //     if it could not be decided. One that does not count, since its action is
 //     weaker or it is suppressed or was there before, is skipped and says why:
 //     JUnit has no warnings.
+//   - What waits in a unit for the same thing, such as a Namespace, is one case.
 //   - XML 1.0 has no way to write most control characters, and a reader refuses
 //     the file for one of them. visible has none left.
 //   - GitLab takes 30 MB. Counts count everything; of cases the worst 20,000
@@ -132,6 +133,7 @@ func (j *junitWriter) suites(r *Report, results []policy.Result) []*suite {
 type caseKey struct {
 	rule   ruleKey
 	object render.Key
+	needs  string
 }
 
 // file puts a result into its suite.
@@ -144,7 +146,10 @@ func (j *junitWriter) file(s *suite, cases map[caseKey]*testCase, x *policy.Resu
 		s.skipped++
 		return
 	}
-	key := caseKey{ruleKey{x.Engine, x.Policy, x.Rule}, x.Object}
+	key := caseKey{rule: ruleKey{x.Engine, x.Policy, x.Rule}, object: x.Object}
+	if needs := needsOf(x); needs != "" {
+		key = caseKey{object: render.Key{Unit: x.Object.Unit}, needs: needs}
+	}
 	c, v := cases[key], j.verdict(x)
 	switch {
 	case c == nil:
@@ -157,6 +162,19 @@ func (j *junitWriter) file(s *suite, cases map[caseKey]*testCase, x *policy.Resu
 	default:
 		c.results = append(c.results, x)
 	}
+}
+
+// needsOf says in words what an undecided result that counts waits for, if
+// another one may wait for the same.
+func needsOf(x *policy.Result) string {
+	if !open(x) || !x.Undecided() || x.Object.Kind == "" {
+		return ""
+	}
+	var needs []string
+	for _, m := range x.Missing {
+		needs = append(needs, strings.TrimSpace(name(m.Kind)+" "+visible(m.Name, maxMessage)))
+	}
+	return strings.Join(needs, ", ")
 }
 
 func (j *junitWriter) verdict(x *policy.Result) verdict {
@@ -200,7 +218,10 @@ func unitName(unit string) string {
 func (j *junitWriter) testCase(c *testCase) {
 	x := c.results[0]
 	object := "(no object)"
-	if x.Object.Kind != "" {
+	switch needs := needsOf(x); {
+	case needs != "" && len(c.results) > 1:
+		object = plural(len(c.results), "result") + " that wait for " + needs
+	case x.Object.Kind != "":
 		object = full(x.Object)
 	}
 	j.line(fmt.Sprintf(`<testcase classname="%s" name="%s">`, xmlText(j.ids.id(x)), xmlText(object)))

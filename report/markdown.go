@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
@@ -14,8 +15,9 @@ import (
 // The markdown format is GitHub's job summary, and good for comments. GitHub
 // drops a summary of more than 1 MiB as a whole ("supports content up to a size
 // of 1024k", November 2026), so this ends at 900 KiB whatever the report, or at
-// less where less is asked for: a comment holds 65536 characters. A part that
-// does not fit its share says how much of it is missing, as the head does.
+// less where less is asked for: a comment holds 65536 characters. Where there is
+// no room for all, the first findings of each section are shown whole, others on
+// a line each, and the head says what is left out.
 //
 // What others wrote stands in blocks and spans of code, or is escaped.
 
@@ -26,40 +28,58 @@ const (
 )
 
 const (
-	markdownTitles     = 20 << 10 // bytes for the head and the titles
-	maxMarkdownChanges = 20       // objects of a unit
+	markdownTitles     = 8 << 10 // bytes for the head and the titles
+	maxMarkdownChanges = 20      // objects of a unit
+	maxFolded          = 200     // names below a block
+	maxBrief           = 200     // bytes of a message on a line of its own
 )
 
-// A markdownWriter writes the parts of a summary.
+// A markdownWriter writes the sections of a summary.
 type markdownWriter struct {
 	*digest
-	buf   bytes.Buffer
-	frame bytes.Buffer
-	text  *printer // writes to frame
-	parts int      // the most bytes of all parts
-	cut   bool     // something is missing
+	frame    bytes.Buffer
+	text     *printer // writes to frame
+	limit    int
+	sections []*section
 }
 
 func writeMarkdown(w io.Writer, r *Report, o Options) error {
-	limit := MaxMarkdown
+	m := &markdownWriter{digest: newDigest(r), limit: MaxMarkdown}
 	if o.Limit > 0 {
-		limit = max(MinMarkdown, min(o.Limit, MaxMarkdown))
+		m.limit = max(MinMarkdown, min(o.Limit, MaxMarkdown))
 	}
-	m := &markdownWriter{digest: newDigest(r), parts: limit - markdownTitles}
 	m.text = newEmbedded(&m.frame, r)
-	m.incomplete()
-	m.findings("Denied", endDenied, m.found[denied])
-	m.findings("Warned", endWarned, m.found[warned])
-	m.findings("Audited", endAudited, m.found[audited])
+	m.text.repeated = m.repeated
+	m.findings("Denied", shareDenied, m.found[denied])
+	m.findings("In error", shareBroken, m.found[broken])
+	m.findings("Not decided", shareUndecided, m.found[undecided])
+	m.missing()
+	m.findings("Warned", shareWarned, m.found[warned])
+	m.findings("Audited", shareAudited, m.found[audited])
+	m.section("Not rendered, or not whole", shareNotWhole, len(m.notWhole), func(i int) string { return unitItem(m.notWhole[i]) })
 	m.clusterChanges()
 	m.proposed()
 	m.accepted()
 	m.notes()
+	allot(m.limit-markdownTitles, m.sections)
+	var body strings.Builder
+	for _, s := range m.sections {
+		m.write(&body, s)
+	}
 	out := bufio.NewWriterSize(w, 64<<10)
-	for line := range strings.Lines(m.head() + m.buf.String()) {
+	for line := range strings.Lines(m.head() + body.String()) {
 		out.WriteString(guard(line))
 	}
 	return out.Flush()
+}
+
+// write writes a section with the items that fit.
+func (m *markdownWriter) write(b *strings.Builder, s *section) {
+	fmt.Fprintf(b, "\n### %s (%d)\n\n", s.title, s.total())
+	s.fit(func(text string) { b.WriteString(text) })
+	if s.left > 0 {
+		fmt.Fprintf(b, "\n**%d of these %d are not shown here.**\n", s.left, s.total())
+	}
 }
 
 // newEmbedded prints findings as text into another format.
@@ -82,43 +102,25 @@ func (m *markdownWriter) head() string {
 	if m.Base != nil {
 		fmt.Fprintf(&b, "\nChange: %s, from %s (%s).\n", changeCount(m.Changes), code(name(m.Base.Revision)), code(name(shortCommit(m.Base.Commit))))
 	}
+	if why := m.cutShort(); why != "" {
+		b.WriteString("\n**Incomplete**: " + plainText(why) + ".\n")
+	}
 	if m.nothing() {
 		b.WriteString("\n**Nothing was judged**: this says nothing about what is in the tree.\n")
 	}
-	if m.cut {
-		fmt.Fprintf(&b, "\n**Not all is shown below**, which ends at %d KiB. The numbers above count everything, and the JSON report (`-o json`) has it.\n", (m.parts+markdownTitles)>>10)
+	if left := leftOut(m.sections); left != "" {
+		fmt.Fprintf(&b, "\n**Not all is shown below**, which ends at %d KiB. Left out: %s. The numbers above count everything, and the JSON report (`-o json`) has it.\n", m.limit>>10, left)
 	}
 	return b.String()
 }
 
-// part writes a part of n items, as many as fit before the end of its share.
-// Without items it writes nothing.
-func (m *markdownWriter) part(title string, end, n int, item func(i int) string) {
-	m.weighed(title, end, n, one, item)
-}
-
-// weighed writes a part whose items count for more than one.
-func (m *markdownWriter) weighed(title string, end, n int, weight func(i int) int, item func(i int) string) {
-	if n == 0 {
-		return
+// section adds a section of n items. Without items there is none.
+func (m *markdownWriter) section(title string, share, n int, item func(i int) string) *section {
+	s := &section{title: title, share: share, n: n, item: item}
+	if n > 0 {
+		m.sections = append(m.sections, s)
 	}
-	total := sum(0, n, weight)
-	fmt.Fprintf(&m.buf, "\n### %s (%d)\n\n", title, total)
-	for i := range n {
-		text := item(i)
-		if m.buf.Len()+len(text) > end*(m.parts/1000) {
-			m.cut = true
-			fmt.Fprintf(&m.buf, "\n**%d of these %d are not shown here.**\n", sum(i, n, weight), total)
-			return
-		}
-		m.buf.WriteString(text)
-	}
-}
-
-func (m *markdownWriter) incomplete() {
-	m.part("Not rendered, or not whole", endNotWhole, len(m.notWhole), func(i int) string { return unitItem(m.notWhole[i]) })
-	m.findings("In error", endBroken, m.found[broken])
-	m.findings("Not decided", endUndecided, m.found[undecided])
+	return s
 }
 
 func unitItem(u Unit) string {
@@ -129,13 +131,55 @@ func unitItem(u Unit) string {
 	return item + "\n"
 }
 
-// findings shows groups with their source lines and all that led there.
-func (m *markdownWriter) findings(title string, end int, found []*group) {
-	m.weighed(title, end, len(found), weights(found), func(i int) string {
+// findings shows groups with their source lines and all that led there, or for
+// want of room on a line each.
+func (m *markdownWriter) findings(title string, share int, found []*group) {
+	s := m.section(title, share, len(found), func(i int) string {
 		g := found[i]
 		body := m.text.embed(&m.frame, func() { m.text.details(g) })
 		return "**" + classes[g.class].word + "**: " + plainText(headlineOf(g.first())) + "\n\n" + fenced(body) + "\n" + strings.Repeat("\n", min(1, len(found)-1-i))
 	})
+	s.weight = weights(found)
+	s.brief = func(i int) string {
+		g := found[i]
+		x := *g.first()
+		x.Message = cutBytes(prose(x.Message), maxBrief)
+		item := m.item(&x, classes[g.class].word)
+		if more := len(g.results) - 1; more > 0 {
+			item = strings.TrimSuffix(item, "\n") + ", and " + strconv.Itoa(more) + " more\n"
+		}
+		return item
+	}
+}
+
+// missing shows what undecided findings wait for, with the names of what waits
+// folded.
+func (m *markdownWriter) missing() {
+	m.section("Missing", shareMissing, len(m.lacks), func(i int) string {
+		l := m.lacks[i]
+		body := m.text.embed(&m.frame, func() { m.text.lackDetails(l) })
+		return "**" + classes[l.class].word + "**: " + plainText(l.headline()) + "\n\n" + fenced(body) + "\n\n" + folded(l) + strings.Repeat("\n", min(1, len(m.lacks)-1-i))
+	})
+}
+
+// folded lists what waits for each thing, below a line that opens it.
+func folded(l *lack) string {
+	var b strings.Builder
+	b.WriteString("<details><summary>what waits</summary>\n\n")
+	n := 0
+	for i, t := range l.things {
+		names := t.waiting()
+		if n += len(names); n > maxFolded {
+			fmt.Fprintf(&b, "- … and what waits for %d others\n", len(l.things)-i)
+			break
+		}
+		for j := range names {
+			names[j] = code(names[j])
+		}
+		fmt.Fprintf(&b, "- %s: %s\n", code(t.name), strings.Join(names, ", "))
+	}
+	b.WriteString("\n</details>\n")
+	return b.String()
 }
 
 // headlineOf is the message of a finding.
@@ -145,7 +189,7 @@ func headlineOf(x *policy.Result) string {
 
 func (m *markdownWriter) clusterChanges() {
 	title := "What changes on the cluster"
-	m.part(title, endChanges, len(m.changes), func(i int) string {
+	m.section(title, shareChanges, len(m.changes), func(i int) string {
 		u := &m.changes[i]
 		var b strings.Builder
 		fmt.Fprintf(&b, "- %s: %s\n", code(visible(u.unit, maxMessage)), changeCount(u.changes))
@@ -169,37 +213,43 @@ func changeItem(c *Change) string {
 }
 
 func (m *markdownWriter) proposed() {
-	m.list("Newly found by the proposed policies", endNewly, m.newly, func(x *policy.Result) string { return "newly " + wordOf(x) })
-	m.list("No longer found by the proposed policies", endNoLonger, m.noLonger, func(x *policy.Result) string { return "no longer " + wordOf(x) })
+	m.list("Newly found by the proposed policies", shareNewly, m.newly, func(x *policy.Result) string { return "newly " + wordOf(x) })
+	m.list("No longer found by the proposed policies", shareNoLonger, m.noLonger, func(x *policy.Result) string { return "no longer " + wordOf(x) })
 }
 
 func (m *markdownWriter) accepted() {
-	m.list("Fixed", endFixed, m.fixed, func(x *policy.Result) string { return "fixed: " + wordOf(x) })
-	m.list("Suppressed", endSuppressed, m.suppressed, func(x *policy.Result) string {
+	m.list("Fixed", shareFixed, m.fixed, func(x *policy.Result) string { return "fixed: " + wordOf(x) })
+	m.list("Suppressed", shareSuppressed, m.suppressed, func(x *policy.Result) string {
 		return "suppressed until " + plainText(name(x.Suppression.Expires)) + " (" + plainText(prose(x.Suppression.Reason)) + "): " + wordOf(x)
 	})
-	m.list("In what nothing found here deploys", endUnchanged, m.unreached, wordOf)
-	m.list("There before, and unchanged", endUnchanged, m.unchanged, wordOf)
+	m.list("In what nothing found here deploys", shareUnreached, m.unreached, wordOf)
+	m.list("There before, and unchanged", shareUnchanged, m.unchanged, wordOf)
 }
 
 func (m *markdownWriter) notes() {
-	m.part("Notes", endNotes, len(m.Notes), func(i int) string { return "- " + plainText(prose(m.Notes[i])) + "\n" })
+	repeated := mostRepeated(m.repeated)
+	m.section("Assumed", shareAssumed, len(repeated), func(i int) string {
+		return "- " + plainText(prose(repeated[i])) + " (" + plural(m.repeated[repeated[i]], "finding") + ")\n"
+	})
+	m.section("Notes", shareNotes, len(m.Notes), func(i int) string { return "- " + plainText(prose(m.Notes[i])) + "\n" })
 }
 
-// list writes results on a line each.
-func (m *markdownWriter) list(title string, end int, results []*policy.Result, word func(*policy.Result) string) {
-	m.part(title, end, len(results), func(i int) string {
-		x := results[i]
-		item := "- " + word(x) + ": "
-		if x.Object.Kind != "" || x.Object.Unit != "" {
-			item += code(strings.TrimSuffix(subject(x.Object), ": ")) + ": "
-		}
-		item += plainText(headlineOf(x)) + " [" + code(ruleName(x.Engine, x.Policy, x.Rule)) + "]"
-		if p := m.text.place(place(x).Span); p != "" {
-			item += " at " + code(p)
-		}
-		return item + "\n"
-	})
+// list shows results on a line each.
+func (m *markdownWriter) list(title string, share int, results []*policy.Result, word func(*policy.Result) string) {
+	m.section(title, share, len(results), func(i int) string { return m.item(results[i], word(results[i])) })
+}
+
+// item is a result on one line.
+func (m *markdownWriter) item(x *policy.Result, word string) string {
+	item := "- " + word + ": "
+	if x.Object.Kind != "" || x.Object.Unit != "" {
+		item += code(strings.TrimSuffix(subject(x.Object), ": ")) + ": "
+	}
+	item += plainText(headlineOf(x)) + " [" + code(ruleName(x.Engine, x.Policy, x.Rule)) + "]"
+	if p := m.text.place(place(x).Span); p != "" {
+		item += " at " + code(p)
+	}
+	return item + "\n"
 }
 
 func wordOf(x *policy.Result) string {

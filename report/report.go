@@ -21,6 +21,10 @@ import (
 // Schema names the version of the JSON report.
 const Schema = "preadmit.report/v1"
 
+// RuleIncomplete is the rule of the result that says that a run ended before all
+// was judged.
+const RuleIncomplete = "incomplete-run"
+
 // A Report is one run: what was rendered and what the rules said of it.
 type Report struct {
 	Schema  string          `json:"schema"`

@@ -174,6 +174,11 @@ func otherResults() []policy.Result {
 			Message: "dependency redis is not vendored", Hint: "run `helm dependency build` and commit charts/",
 			Origins: []render.Origin{{Span: render.Span{File: "charts/db/Chart.yaml", Line: 5, Column: 3, EndLine: 5, EndColumn: 14}, Role: render.Manifest}}, Fingerprint: "ff",
 		},
+		sourceResult("apps/a", "oci://registry.example/charts/web"),
+		sourceResult("apps/b", "oci://registry.example/charts/web"),
+		sourceResult("apps/c", "oci://registry.example/charts/db"),
+		waitingResult("web-00", "baseline", "prod"), waitingResult("web-01", "baseline", "prod"),
+		waitingResult("web-01", "restricted", "prod"), waitingResult("web-02", "restricted", "dev"),
 		{
 			Engine: policy.EngineCompile, Policy: "broken", Rule: "validations[0]", Operation: policy.Create, Outcome: policy.Error, Action: policy.Deny,
 			Message:      "ERROR: <input>:1:23: Syntax error: mismatched input '<EOF>'\n | object.spec.replicas >\n | ......................^",
@@ -195,5 +200,26 @@ func otherResults() []policy.Result {
 			Outcome: policy.Fail, Action: policy.Warn, Message: "only the file is known", Fingerprint: "a3",
 			Origins: []render.Origin{{Span: render.Span{File: "charts/web/Chart.yaml"}, Role: render.Reference}},
 		},
+	}
+}
+
+// sourceResult says that a unit was not rendered for want of a chart.
+func sourceResult(unit, source string) policy.Result {
+	return policy.Result{
+		Engine: policy.EngineRender, Policy: "flux", Rule: "foreign-repository", Operation: policy.Create, Object: render.Key{Unit: unit},
+		Outcome: policy.Error, Action: policy.Deny, Message: "OCIRepository " + unit + " fetches " + source + ", which is not in the tree", Hint: "declare it under `sources`",
+		Missing:     []policy.Missing{{Kind: policy.MissingSource, Name: source}},
+		Origins:     []render.Origin{{Span: render.Span{File: "apps/prod/patch.yaml", Line: 3, Column: 3, EndLine: 3, EndColumn: 9}, Role: render.Manifest}},
+		Fingerprint: "b0" + unit,
+	}
+}
+
+// waitingResult waits for the labels of a Namespace.
+func waitingResult(name, rule, namespace string) policy.Result {
+	return policy.Result{
+		Engine: "Kyverno", Policy: "labels", Rule: rule, Operation: policy.Create,
+		Object:  render.Key{APIVersion: "apps/v1", Kind: "Deployment", Namespace: namespace, Name: name, Unit: "charts/web"},
+		Outcome: policy.Unknown, Action: policy.Deny, Message: "labels of namespace " + namespace + " are unknown: give the Namespace with --with",
+		Missing: []policy.Missing{{Kind: "Namespace", Name: namespace}}, Assumed: []string{"it is assumed"}, Fingerprint: "b1" + name + rule,
 	}
 }

@@ -22,6 +22,7 @@ import (
 // checks read what a format wrote as its readers do, and say what is wrong.
 var checks = map[string]func(*Report, []byte, Options) error{
 	"text":         checkText,
+	"concise":      checkConcise,
 	"json":         func(_ *Report, out []byte, _ Options) error { return validJSON(out) },
 	"sarif":        checkLog,
 	"markdown":     checkMarkdown,
@@ -54,6 +55,18 @@ func validJSON(out []byte) error {
 	return nil
 }
 
+// checkConcise holds that each line is a finding.
+func checkConcise(_ *Report, out []byte, o Options) error {
+	for line := range strings.Lines(string(out)) {
+		if !conciseLine.MatchString(line) {
+			return fmt.Errorf("line is no finding: %.200q", line)
+		}
+	}
+	return checkText(nil, out, o)
+}
+
+var conciseLine = regexp.MustCompile(`^(.+: )?(denied|error|unknown|warning|audit|not rendered)(: .*)?\n$`)
+
 func checkText(_ *Report, out []byte, o Options) error {
 	if !o.Verbose && len(out) > 4<<20 {
 		return fmt.Errorf("it has %d bytes", len(out))
@@ -72,8 +85,8 @@ func checkLog(r *Report, out []byte, _ Options) error {
 // The lines that the markdown format writes outside of blocks, up to what
 // others wrote, and what is dangerous in the rest once its code is taken out.
 var (
-	ourMarkdown = regexp.MustCompile(`^(## preadmit: |### [A-Z][a-z ,]+ \(\d+\)$|Judged: |Change: |\*\*Nothing was|\*\*Not all is|\*\*\d+ of these|\*\*[a-z]+\*\*: |(  )?- |$)`)
-	oursInline  = strings.NewReplacer("<span>$</span>", "", "&#8203;", "\u200b")
+	ourMarkdown = regexp.MustCompile(`^(## preadmit: |### [A-Z][a-z ,]+ \(\d+\)$|Judged: |Change: |<details><summary>what waits</summary>$|</details>$|\*\*Incomplete|\*\*Nothing was|\*\*Not all is|\*\*\d+ of these|\*\*[a-z]+\*\*: |(  )?- |$)`)
+	oursInline  = strings.NewReplacer("<span>$</span>", "", "<details><summary>what waits</summary>", "", "</details>", "", "&#8203;", "\u200b")
 	escaped     = regexp.MustCompile(`\\[!-/:-@\[-` + "`" + `{-~]`)
 	dangerous   = regexp.MustCompile("[<`$]|\\]\\(|\\]:|!\\[|@[^\u200b]|://[^\u200b]|www[^\u200b]|\\*[^*].*\\*[^*]|_")
 )

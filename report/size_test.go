@@ -110,3 +110,16 @@ func TestMarkdownLimit(t *testing.T) {
 		}
 	}
 }
+
+// A summary that fits is whole, however it is made up.
+func TestMarkdownIsWhole(t *testing.T) {
+	t.Parallel()
+	r := sample(t)
+	r.Results = append(r.Results, manyResults(600, func(i int, x *policy.Result) {
+		x.Rule, x.Action, x.Message = fmt.Sprint(i), policy.Warn, fmt.Sprint(i, strings.Repeat(" long", 100))
+	})...)
+	out := string(write(t, "markdown", r, Options{}))
+	if strings.Contains(out, "Not all is shown") || len(out) < 300<<10 {
+		t.Errorf("%d bytes: %.300s", len(out), out)
+	}
+}

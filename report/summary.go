@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -78,7 +80,6 @@ func (t tally) String() string {
 func (p *printer) summary(r *Report, results []policy.Result) {
 	p.units(r)
 	p.proposed(r)
-	t := newTally(results)
 	if p.Verbose {
 		p.policies(results)
 		p.costs(results)
@@ -87,23 +88,43 @@ func (p *printer) summary(r *Report, results []policy.Result) {
 	if p.Quiet {
 		return
 	}
-	s := r.Summary
-	p.line(p.paint(bold, "judged: "), plural(s.Objects, "object"), " of ", plural(s.Rendered+s.Unreached, "unit"), ofAll(s),
-		" by ", plural(s.Rules, "rule"), " of ", policies(s.Policies))
-	if r.Base != nil {
-		p.line(p.paint(bold, "change: "), changeCount(r.Changes), ", from ", name(r.Base.Revision), " (", name(shortCommit(r.Base.Commit)), ")")
+	p.verdict(r, results)
+	for _, a := range mostRepeated(p.repeated) {
+		p.remark("assumed", prose(a)+" ("+plural(p.repeated[a], "finding")+")")
 	}
-	p.line(p.paint(bold, "result: "), p.paint(t.colour(), t.String()))
 	for i, n := range r.Notes {
 		if i == maxNotes && p.embedded {
 			p.line(plural(len(r.Notes)-i, "more note"))
 			break
 		}
-		p.line(p.paint(bold, "note: "), prose(n))
+		p.remark("note", prose(n))
 	}
-	if s.Objects == 0 || s.Rules == 0 {
+	if r.nothing() {
 		p.line(p.paint(yellow, "nothing was judged"), ": this says nothing about what is in the tree")
 	}
+}
+
+// nothing reports whether nothing was judged, so that the report can't be taken
+// for a clean one.
+func (r *Report) nothing() bool { return r.Summary.Objects == 0 || r.Summary.Rules == 0 }
+
+// remark writes a line that is about the whole run.
+func (p *printer) remark(label, text string) {
+	p.paragraph(p.paint(bold, label+": "), "      ", text)
+}
+
+// verdict writes what was judged and what came of it.
+func (p *printer) verdict(r *Report, results []policy.Result) {
+	if p.Quiet {
+		return
+	}
+	t, s := newTally(results), r.Summary
+	p.remark("judged", plural(s.Objects, "object")+" of "+plural(s.Rendered+s.Unreached, "unit")+ofAll(s)+
+		" by "+plural(s.Rules, "rule")+" of "+policies(s.Policies))
+	if r.Base != nil {
+		p.remark("change", changeCount(r.Changes)+", from "+name(r.Base.Revision)+" ("+name(shortCommit(r.Base.Commit))+")")
+	}
+	p.remark("result", p.paint(t.colour(), t.String()))
 }
 
 // changeCount is "2 objects created, 1 updated, 1 deleted, 3 moved".
@@ -152,7 +173,7 @@ func (p *printer) proposed(r *Report) {
 			" [", ruleName(x.Engine, x.Policy, x.Rule), "]", at(p.place(place(x).Span)))
 	}
 	if n > maxProposed && !p.Verbose {
-		p.line(p.paint(blue, "proposed policies: "), fmt.Sprintf("… %d others", n-maxProposed)+p.flag("lists them"))
+		p.line(p.paint(blue, "proposed policies: "), unlisted(n-maxProposed)+p.flag("lists them"))
 	}
 }
 
@@ -180,25 +201,94 @@ func policies(n int) string {
 	return fmt.Sprintf("%d policies", n)
 }
 
-// units lists what was not rendered, or not whole.
+// units lists what was not rendered, or not whole, and why unless that is
+// written already.
 func (p *printer) units(r *Report) {
-	n := 0
+	told := 0
+	var left []string // units to list, by their line
+	names := make(map[string][]string)
 	for _, u := range r.Units {
 		if !u.missing() && u.Reason == "" {
 			continue
 		}
-		if n++; n > maxUnits && !p.Verbose {
+		if p.told[u.Identity()] && !p.Verbose {
+			told++
 			continue
 		}
-		word := "not rendered: "
-		if !u.missing() {
-			word = "not rendered whole: "
+		line := u.Status + "\x00" + u.Kind + "\x00" + u.Reason
+		if names[line] == nil {
+			left = append(left, line)
 		}
-		p.line(p.paint(yellow, word), visible(u.Identity(), maxMessage), " (", name(u.Kind), ", ", name(u.Status), ")", reason(u))
+		names[line] = append(names[line], u.Identity())
 	}
-	if n > maxUnits && !p.Verbose {
-		p.line(p.paint(yellow, "not rendered: "), fmt.Sprintf("… %d others", n-maxUnits)+p.flag("lists them"))
+	for i, line := range left {
+		if i == maxUnits && !p.Verbose {
+			p.line(p.paint(yellow, "not rendered: "), unlisted(len(left)-i)+p.flag("lists them"))
+			break
+		}
+		p.unit(line, names[line])
 	}
+	if told > 0 {
+		p.line(p.paint(yellow, "not rendered, or not whole: "), plural(told, "unit"), ", for the reasons above", p.flag("lists them"))
+	}
+}
+
+// unit writes a line about units that were not rendered for one reason.
+func (p *printer) unit(line string, units []string) {
+	parts := strings.Split(line, "\x00")
+	u := Unit{Status: parts[0], Kind: parts[1], Reason: parts[2]}
+	word := "not rendered: "
+	if !u.missing() {
+		word = "not rendered whole: "
+	}
+	state := " (" + name(u.Kind) + ", " + name(u.Status) + ")"
+	if len(units) == 1 {
+		p.line(p.paint(yellow, word), visible(units[0], maxMessage), state, reason(u))
+		return
+	}
+	p.line(p.paint(yellow, word), plural(len(units), "unit"), state, reason(u), ": ", strings.Join(p.few(units), ", "))
+}
+
+// unitsTold are the units of which a finding says that they were not rendered.
+func unitsTold(all []*group) map[string]bool {
+	told := make(map[string]bool)
+	for _, g := range all {
+		for _, x := range g.results {
+			if x.Engine == policy.EngineRender && x.Undecided() {
+				told[x.Object.Unit] = true
+			}
+		}
+	}
+	return told
+}
+
+// repeatedAssumptions are those of several findings, or of one that is shown
+// without its assumptions, with the number of findings.
+func repeatedAssumptions(found []*group, lacks []*lack) map[string]int {
+	counts := make(map[string]int)
+	for _, g := range found {
+		for _, a := range assumptions(g.results, len(g.results)) {
+			counts[a]++
+		}
+	}
+	for a, n := range counts {
+		if n == 1 {
+			delete(counts, a)
+		}
+	}
+	for _, l := range lacks {
+		for _, a := range assumptions(l.results, maxFacts) {
+			counts[a] += len(slices.DeleteFunc(slices.Clone(l.results), func(x *policy.Result) bool { return !slices.Contains(x.Assumed, a) }))
+		}
+	}
+	return counts
+}
+
+// mostRepeated are the assumptions, those of the most findings first.
+func mostRepeated(counts map[string]int) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
+	})
 }
 
 func reason(u Unit) string {

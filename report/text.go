@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,19 +37,33 @@ type printer struct {
 	src *source
 	pad string // blanks as wide as the line numbers of the finding at hand
 
-	embedded bool // in another format, which has no -v
+	embedded bool            // in another format, which has no -v
+	wrap     bool            // long texts are broken at Width
+	repeated map[string]int  // assumptions that are written once, at the end, with the number of findings
+	told     map[string]bool // units that were not rendered, for a reason that is written already
 }
 
 func writeText(w io.Writer, r *Report, o Options) error {
 	p := &printer{Options: o, out: bufio.NewWriterSize(w, 64<<10), src: newSource(r)}
-	p.Width = cmp.Or(p.Width, defaultWidth)
+	p.wrap, p.Width = p.Width > 0, cmp.Or(p.Width, defaultWidth)
 	results := sortedResults(r)
 	if r.followed() && !p.Quiet {
 		p.line(p.paint(bold, "deployed: "), r.Summary.Completeness())
 		p.line()
 	}
-	for _, g := range groups(results, p.shown) {
+	all := groups(results, p.shown)
+	if p.Statistics {
+		p.statistics(r, all)
+		p.verdict(r, results)
+		return p.out.Flush()
+	}
+	found, lacks := lacksOf(all)
+	p.repeated, p.told = repeatedAssumptions(found, lacks), unitsTold(all)
+	for _, g := range found {
 		p.finding(g)
+	}
+	for _, l := range lacks {
+		p.lack(l)
 	}
 	if p.Verbose {
 		p.accepted(results)
@@ -87,6 +102,8 @@ func (p *printer) details(g *group) {
 	p.messages(g)
 	if k := x.Object; k.Kind != "" {
 		p.note("object", full(k)+inUnit(k.Unit))
+	} else if units := unitsOf(spots[0].results); len(units) > 1 {
+		p.wrapped("units: ", p.few(units))
 	} else if k.Unit != "" {
 		p.note("unit", name(k.Unit))
 	}
@@ -98,6 +115,9 @@ func (p *printer) details(g *group) {
 	}
 	p.assumed(g)
 	p.note("help", prose(x.Hint))
+	if _, lacks := lacksOf([]*group{g, g}); len(lacks) == 1 { // as if there were several, for the command
+		p.note("get", lacks[0].get())
+	}
 	p.moreSpots(spots[1:])
 }
 
@@ -140,8 +160,32 @@ func (p *printer) frame(o render.Origin, x *policy.Result) {
 // note writes a line below the frame; an empty text writes none.
 func (p *printer) note(label, text string) {
 	if text != "" {
-		p.line(p.pad, p.paint(blue, " = "), label, ": ", text)
+		p.paragraph(p.pad+p.paint(blue, " = ")+label+": ", p.pad+"     ", text)
 	}
+}
+
+// paragraph writes text after a prefix, broken at the width between words if
+// that is asked for. Further lines are indented.
+func (p *printer) paragraph(prefix, indent, text string) {
+	if !p.wrap {
+		p.line(prefix, text)
+		return
+	}
+	line, used, empty := prefix, cellsOf(prefix), true
+	for word := range strings.SplitSeq(text, " ") {
+		n := cellsOf(word)
+		switch {
+		case !empty && used+1+n > p.Width:
+			p.line(line)
+			line, used = indent, cellsOf(indent)
+		case !empty:
+			line += " "
+			used++
+		}
+		line += word
+		used, empty = used+n, false
+	}
+	p.line(line)
 }
 
 // messages writes what the rule said at the same line in other words.
@@ -176,7 +220,7 @@ func (p *printer) names(keys []render.Key, unit string) []string {
 	var names []string
 	for i, k := range keys {
 		if i == maxNames && !p.Verbose {
-			return append(names, fmt.Sprintf("… %d others", len(keys)-i)+p.flag("names them"))
+			return append(names, unlisted(len(keys)-i)+p.flag("names them"))
 		}
 		if k.Unit == unit {
 			k.Unit = ""
@@ -193,27 +237,49 @@ func (p *printer) moreSpots(spots []*spot) {
 			p.note("also", fmt.Sprintf("at %d more places", len(spots)-i)+p.flag("lists them"))
 			return
 		}
-		p.wrapped("also"+cmp.Or(at(p.place(s.Span)), " where no line is known")+": ", p.names(objects(s.results), ""))
+		names := p.names(objects(s.results), "")
+		if len(names) == 0 {
+			names = p.few(unitsOf(s.results))
+		}
+		p.wrapped("also"+cmp.Or(at(p.place(s.Span)), " where no line is known")+": ", names)
 	}
+}
+
+// few are the names of units, as many as are shown.
+func (p *printer) few(units []string) []string {
+	var names []string
+	for i, u := range units {
+		if i == maxNames && !p.Verbose {
+			return append(names, unlisted(len(units)-i)+p.flag("names them"))
+		}
+		if u != "" {
+			names = append(names, visible(u, maxMessage))
+		}
+	}
+	return names
 }
 
 // wrapped writes a note that is a list, broken at the width.
 func (p *printer) wrapped(head string, items []string) {
-	prefix, text := p.pad+p.paint(blue, " = "), head
-	used := len(p.pad) + 3 + cellsOf(head)
+	p.list(p.pad+p.paint(blue, " = ")+head, items)
+}
+
+// list writes items after a prefix, broken at the width between items.
+func (p *printer) list(prefix string, items []string) {
+	text, used := prefix, cellsOf(prefix)
 	for i, item := range items {
 		if i < len(items)-1 {
 			item += ", "
 		}
 		n := cellsOf(item)
 		if used+n > p.Width && i > 0 {
-			p.line(prefix, text)
-			prefix, text, used = p.pad+"     ", "", len(p.pad)+5
+			p.line(text)
+			text, used = p.pad+"     ", len(p.pad)+5
 		}
 		text += item
 		used += n
 	}
-	p.line(prefix, strings.TrimSuffix(text, ": "))
+	p.line(strings.TrimSuffix(text, ": "))
 }
 
 // related writes the other places that made the field what it is.
@@ -262,7 +328,7 @@ func (p *printer) assumed(g *group) {
 	var all []string
 	for _, x := range g.results {
 		for _, a := range x.Assumed {
-			if !slices.Contains(all, a) && (len(all) < maxNames || p.Verbose) {
+			if p.repeated[a] == 0 && !slices.Contains(all, a) && (len(all) < maxNames || p.Verbose) {
 				all = append(all, a)
 			}
 		}
@@ -277,11 +343,11 @@ func (p *printer) place(sp render.Span) string {
 	target := uri(sp.File)
 	sp.File = visible(inFetched(sp.File), maxMessage)
 	text := sp.String()
-	if p.Hyperlinks == "" || target == "" || len(target) > maxMessage {
+	if p.Hyperlinks == "" || target == "" || len(target) > maxMessage || p.src.file(sp.File) == nil {
 		return text
 	}
 	base := strings.TrimSuffix(p.Hyperlinks, "/")
-	return "\x1b]8;;" + name(base) + "/" + target + "\x1b\\" + text + "\x1b]8;;\x1b\\"
+	return "\x1b]8;;" + visible(base, maxMessage) + "/" + target + "\x1b\\" + text + "\x1b]8;;\x1b\\"
 }
 
 // inFetched returns the name of a file as text. That of one that was fetched for
@@ -314,13 +380,22 @@ func plural(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
+// unlisted says how many are not listed.
+func unlisted(n int) string { return "… " + plural(n, "other") }
+
+// cellsOf is how many columns a line takes: our own escapes take none.
 func cellsOf(s string) int {
+	if strings.Contains(s, "\x1b") {
+		s = ownEscapes.ReplaceAllString(s, "")
+	}
 	n := 0
 	for _, r := range s {
 		n += cells(r)
 	}
 	return n
 }
+
+var ownEscapes = regexp.MustCompile("\x1b\\[[0-9;]*m|\x1b\\]8;;[^\x1b]*\x1b\\\\")
 
 // primaryLabel says what a person did at the marked line.
 func primaryLabel(r render.Role) string {

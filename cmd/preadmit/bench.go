@@ -22,6 +22,7 @@ type bench struct {
 	user    policy.UserInfo // who makes the requests
 	results []policy.Result // what did not compile
 	notes   []string
+	unknown []clusterKind // kinds without a schema
 	implied bool          // the default pack judges, for want of policies
 	said    []policy.Rule // by the engines of an earlier run, in place of a chain
 
@@ -56,7 +57,7 @@ func compileBench(in, judge *input, o benchOptions) (*bench, error) {
 	b.chain.Variables = o.Variables
 	b.chain.Validators = append(b.chain.Validators, schema.NewValidator(kinds, head))
 
-	b.notes = append(b.notes, notes(kinds, head)...)
+	b.notes, b.unknown = append(b.notes, notes(head)...), unknownKinds(kinds, head)
 	definitions, err := crd.New(only(slices.Concat(head, context, given), isJudge), crd.Options{KubeVersion: o.KubeVersion})
 	if err != nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)

@@ -157,6 +157,7 @@ func (j *judgement) eachCluster(ctx context.Context, o benchOptions, was, in *in
 		j.changes = append(j.changes, part.changes...)
 		j.notes = appendNotes(j.notes, part.notes)
 		said.notes = appendNotes(said.notes, part.bench.notes)
+		said.unknown = append(said.unknown, part.bench.unknown...)
 		said.said = appendRules(said.said, part.bench.rules())
 		said.results = appendNew(said.results, part.bench.results)
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,12 +12,8 @@ import (
 )
 
 // notes say what holds for the whole run and no result says.
-func notes(kinds policy.Kinds, head []*render.Object) []string {
+func notes(head []*render.Object) []string {
 	var notes []string
-	if names := unknownKinds(kinds, head); len(names) > 0 {
-		notes = append(notes, fmt.Sprintf(
-			"neither built in nor defined by a CustomResourceDefinition in the tree or --with, so judged as written: %s", few(names)))
-	}
 	if names := webhooks(head); len(names) > 0 {
 		notes = append(notes, "admission webhooks are not called: "+few(names))
 	}
@@ -41,17 +39,51 @@ func standIns(head []*render.Object) []string {
 	return notes
 }
 
-// unknownKinds are the kinds whose types and scope nothing here tells. Policies
-// are read by their engines.
-func unknownKinds(kinds policy.Kinds, head []*render.Object) []string {
-	var names []string
+// A clusterKind is a kind on a cluster.
+type clusterKind struct{ Kind, Cluster string }
+
+func clusterKindOf(o *render.Object) clusterKind {
+	gvk := o.GroupVersionKind()
+	return clusterKind{gvk.Kind + "." + gvk.Group, o.Unit.Cluster}
+}
+
+// unknownKinds are the kinds of which there is no schema. Policies are read by
+// their engines.
+func unknownKinds(kinds policy.Kinds, head []*render.Object) []clusterKind {
+	var unknown []clusterKind
 	for _, o := range head {
-		read := isForJudging(o)
-		if gvk := o.GroupVersionKind(); !read && strings.Contains(gvk.Group, ".") && !kinds.Resource(gvk).Known {
-			names = append(names, gvk.Kind+"."+gvk.Group)
+		if gvk := o.GroupVersionKind(); !isForJudging(o) && strings.Contains(gvk.Group, ".") && !kinds.Resource(gvk).Known {
+			unknown = append(unknown, clusterKindOf(o))
 		}
 	}
-	return unique(names)
+	slices.SortFunc(unknown, func(a, b clusterKind) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Cluster, b.Cluster))
+	})
+	return slices.Compact(unknown)
+}
+
+// withoutSchema notes the kinds that are checked as written for want of a
+// schema, those of the most objects first, and how to get the schemas.
+func withoutSchema(unknown []clusterKind, head []*render.Object) []string {
+	counts, total := make(map[string]int), 0
+	for _, o := range head {
+		if k := clusterKindOf(o); slices.Contains(unknown, k) {
+			counts[k.Kind]++
+			total++
+		}
+	}
+	if total == 0 {
+		return nil
+	}
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
+	})
+	for i, n := range names {
+		names[i] = fmt.Sprintf("%s (%d)", n, counts[n])
+	}
+	return []string{fmt.Sprintf("%s of %s without a schema (not built in, no CustomResourceDefinition in the tree or --with) checked without defaults or validation: %s; "+
+		"to check these too: kubectl get customresourcedefinitions -o yaml > crds.yaml, and then --with crds.yaml",
+		plural(total, "object"), plural(len(names), "kind"), few(names))}
 }
 
 func webhooks(head []*render.Object) []string {

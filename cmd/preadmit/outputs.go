@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,13 +26,15 @@ type outputs struct {
 	color    string
 	category string
 	limit    int
+	summary  bool
 }
 
 func (o *outputs) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.formats, "output", "o", nil, "`FORMAT[=FILE]` of the report: "+formatNames()+" (repeatable; default: text)")
 	f.StringVar(&o.category, "category", "", "sarif: the `NAME` that sets what this run finds apart from what other runs do (default: preadmit)")
 	f.IntVar(&o.limit, "markdown-limit", report.MaxMarkdown, fmt.Sprintf("markdown: the most `BYTES`, from %d to %d", report.MinMarkdown, report.MaxMarkdown))
-	f.StringVar(&o.color, "color", "auto", "colour: auto, always or never")
+	f.BoolVar(&o.summary, "summary", false, "text: how many findings each rule has, instead of the findings")
+	f.StringVar(&o.color, "color", "auto", "colour, and links to files on a terminal: auto, always or never")
 }
 
 func formatNames() string {
@@ -116,9 +120,12 @@ func (o *outputs) write(stdout io.Writer, r *report.Report, outs []output, w wri
 }
 
 func (o *outputs) writeOne(stdout io.Writer, r *report.Report, out output, w writing) error {
-	opts := report.Options{Verbose: w.verbose, Quiet: w.quiet, FailOn: w.failOn, Width: 100, Category: o.automationID(), Limit: o.limit}
+	opts := report.Options{Verbose: w.verbose, Quiet: w.quiet, FailOn: w.failOn, Statistics: o.summary, Category: o.automationID(), Limit: o.limit}
 	if out.file == "" {
 		opts.Color, opts.Width = o.colored(stdout), width(stdout)
+		if opts.Color && isTerminal(stdout) && os.Getenv("TERM") != "dumb" {
+			opts.Hyperlinks = rootURL(r.Tree)
+		}
 		if err := brokenPipe(report.Write(stdout, out.format, r, opts)); err != nil {
 			return notWritten("standard output", err)
 		}
@@ -191,20 +198,29 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// width is that of the terminal; what is no terminal has 100 columns, so that
-// output does not depend on where it is made.
+// rootURL is the URL of the directory that a report's places begin at, or "".
+func rootURL(tree fs.FS) string {
+	t, ok := tree.(shown)
+	if !ok || !filepath.IsAbs(t.dir) {
+		return ""
+	}
+	u := url.URL{Scheme: "file", Path: path.Join("/", filepath.ToSlash(t.dir))}
+	return u.String()
+}
+
+// width is that of the terminal; 0 for what is no terminal, so that output does
+// not depend on where it is made.
 func width(w io.Writer) int {
-	const standard = 100
-	if t, ok := w.(interface{ Columns() int }); ok && t.Columns() > 0 {
+	if t, ok := w.(interface{ Columns() int }); ok {
 		return t.Columns()
 	}
 	f, ok := w.(*os.File)
 	if !ok {
-		return standard
+		return 0
 	}
 	columns, _, err := term.GetSize(int(f.Fd()))
-	if err != nil || columns <= 0 {
-		return standard
+	if err != nil {
+		return 0
 	}
-	return columns
+	return max(columns, 0)
 }

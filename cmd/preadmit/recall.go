@@ -72,7 +72,7 @@ func (j *judgement) makeBench(in *input, s benchOptions, known *bench, judging b
 	if j.bench, err = newBench(in, in, s); err != nil || known == nil {
 		return err
 	}
-	j.bench.results, j.bench.notes, j.bench.said = known.results, known.notes, known.said
+	j.bench.results, j.bench.notes, j.bench.unknown, j.bench.said = known.results, known.notes, known.unknown, known.said
 	return nil
 }
 
@@ -307,6 +307,7 @@ func isFault(r policy.Result) bool {
 type compiled struct {
 	Results []policy.Result
 	Notes   []string
+	Unknown []clusterKind
 	Rules   []policy.Rule
 }
 
@@ -328,7 +329,7 @@ func (r *recollection) bench() *bench {
 	if d.Plain(&e); d.End() != nil {
 		return nil
 	}
-	return &bench{results: e.Results, notes: e.Notes, said: append([]policy.Rule{}, e.Rules...)}
+	return &bench{results: e.Results, notes: e.Notes, unknown: e.Unknown, said: append([]policy.Rule{}, e.Rules...)}
 }
 
 // keep has the memory keep what is new when the report is written.
@@ -337,7 +338,7 @@ func (r *recollection) keep(b *bench) {
 		return
 	}
 	var e cache.Encoder
-	e.Plain(compiled{b.results, b.notes, b.rules()})
+	e.Plain(compiled{b.results, b.notes, b.unknown, b.rules()})
 	data, err := e.Data()
 	if err != nil {
 		return

@@ -503,7 +503,7 @@ func failedReport(why string) *report.Report {
 // failure is the result that says that a run is incomplete.
 func failure(why string) []policy.Result {
 	return []policy.Result{{
-		Engine: policy.EngineRender, Rule: "incomplete-run", Operation: policy.Create, Outcome: policy.Error, Action: policy.Deny,
+		Engine: policy.EngineRender, Rule: report.RuleIncomplete, Operation: policy.Create, Outcome: policy.Error, Action: policy.Deny,
 		Message: "the run is incomplete: " + why,
 	}}
 }

@@ -52,7 +52,7 @@ const (
 )
 
 // format is the version of everything that entries hold.
-const format = "preadmit cache 1\n"
+const format = "preadmit cache 2\n"
 
 // Open returns the store in a directory, which is made if need be. Only its
 // owner may be able to write to it: what is in it is believed. now is the time

@@ -200,6 +200,7 @@ func (u *unit) save() {
 type problem struct {
 	Span             render.Span
 	Rule, Text, Hint string
+	Source           string
 	Missing, Warning bool
 }
 
@@ -209,7 +210,7 @@ func (u *unit) encode() ([]byte, error) {
 	e.String(u.unit.Cluster)
 	var problems []problem
 	for _, x := range render.Errors(u.unit.Err) {
-		problems = append(problems, problem{x.Span, x.Rule, x.Err.Error(), x.Hint, x.Missing, x.Warning})
+		problems = append(problems, problem{x.Span, x.Rule, x.Err.Error(), x.Hint, x.MissingSource(), x.Missing, x.Warning})
 	}
 	e.Plain(problems)
 	e.Plain(u.unit.Inputs)
@@ -232,7 +233,7 @@ func (u *unit) decode(body []byte) error {
 	var errs []error
 	for _, p := range problems {
 		errs = append(errs, &render.Error{
-			Span: p.Span, Rule: p.Rule, Err: errors.New(p.Text), Hint: p.Hint, Missing: p.Missing, Warning: p.Warning,
+			Span: p.Span, Rule: p.Rule, Err: errors.New(p.Text), Hint: p.Hint, Source: p.Source, Missing: p.Missing, Warning: p.Warning,
 		})
 	}
 	u.unit.Err = errors.Join(errs...)

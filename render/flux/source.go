@@ -199,8 +199,9 @@ func (s sources) repository(ref reference, o *render.Object, spec sourceSpec) (r
 	if ref.Kind == "OCIRepository" && spec.URL != "" {
 		return s.ociArtifact(ref, o, spec)
 	}
-	e := errorAt(o, "/spec/url", "foreign-repository", "%s fetches %s, which is not in the tree", ref, cmp.Or(spec.URL, path.Join(spec.Endpoint, spec.BucketName), spec.Chart))
-	e.Missing = true
+	from := cmp.Or(spec.URL, path.Join(spec.Endpoint, spec.BucketName), spec.Chart)
+	e := errorAt(o, "/spec/url", "foreign-repository", "%s fetches %s, which is not in the tree", ref, from)
+	e.Missing, e.Source = true, from
 	e.Hint = folderHint
 	return render.Repository{}, e
 }

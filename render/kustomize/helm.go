@@ -262,6 +262,7 @@ func (w *walk) chartDir(n *node, c *chart) (string, error) {
 		return "", c.error("missing-chart", fmt.Sprintf("chart %s not found at %s", show(c.Name), show(name)), "name")
 	}
 	e := c.error("remote-chart", fmt.Sprintf("chart %s is not in the tree at %s, and nothing is fetched from %s", show(c.Name), show(name), show(withoutSecrets(c.Repo))), "name")
+	e.Source = strings.Join(strings.Fields("chart "+c.Name+" "+c.Version+" of "+withoutSecrets(c.Repo)), " ")
 	e.Missing, e.Hint = true, "vendor it: `helm pull --untar --untardir "+path.Dir(name)+"`"
 	return "", e
 }

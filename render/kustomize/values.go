@@ -129,7 +129,7 @@ func (w *walk) valuesFile(n *node, c *chart, text string, field ...any) (string,
 	name, ok := inside(n.dir, text)
 	if remote(text) {
 		e := c.error("remote-base", "values file "+show(withoutSecrets(text))+" is not in the tree, and nothing is fetched", field...)
-		e.Missing = true
+		e.Missing, e.Source = true, withoutSecrets(text)
 		return "", e
 	}
 	if !ok {

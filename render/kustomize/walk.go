@@ -249,7 +249,7 @@ func (n *node) place(r ref) render.Span {
 
 func (w *walk) remote(n *node, r ref) {
 	w.fail(&render.Error{
-		Span: n.place(r), Rule: "remote-base", Missing: true,
+		Span: n.place(r), Rule: "remote-base", Missing: true, Source: withoutSecrets(r.text),
 		Err:  fmt.Errorf("%s %s is not in the tree, and nothing is fetched", nouns[r.kind], show(withoutSecrets(r.text))),
 		Hint: "vendor it: put a copy into the tree and refer to that",
 	})

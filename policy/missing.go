@@ -1,0 +1,70 @@
+package policy
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A Missing is something that a result waits for: an object of the cluster that
+// is neither in the tree nor in --with, a user, or a source that cannot be read.
+type Missing struct {
+	// Kind is the object's kind or resource, such as "Namespace" or
+	// "configmaps", or one of the kinds below.
+	Kind string `json:"kind"`
+	// Name is namespace/name, the name alone, or empty if any object will do.
+	Name string `json:"name,omitempty"`
+}
+
+// Kinds of Missing that are no kinds of objects.
+const (
+	MissingUser   = "user"   // who makes the request
+	MissingAnswer = "answer" // of the API server; Name is the path asked for
+	MissingSource = "source" // a chart, repository or base; Name says which
+)
+
+// Engines ask for what they need in sentences such as "needs ConfigMap a/b:
+// give it with --with". These are the forms, with the thing as first group.
+var questionForms = []struct {
+	kind string // empty where the thing begins with its kind
+	form *regexp.Regexp
+}{
+	{"Namespace", regexp.MustCompile(`\bnamespace ([^\s,:]+).*: give the Namespace with --with$`)},
+	{"CustomResourceDefinition", regexp.MustCompile(`\b(?:whether the cluster serves|the schema of|the resource of kind) ([^:]+?)(?:, of which there is nothing here)?: give its CustomResourceDefinition with --with$`)},
+	{MissingUser, regexp.MustCompile(`\bwho makes the request(): give the user with --as$`)},
+	{MissingAnswer, regexp.MustCompile(`\bneeds the answer to GET (.+): give it with --with$`)},
+	{"", regexp.MustCompile(`\bneeds a parameter of kind (.+?): give it(?:, and a binding,)? with --with$`)},
+	{"", regexp.MustCompile(`\bneeds (?:to know )?the (\S+) (?:there are: give them|of GlobalContextEntry .*: give it) with --with$`)},
+	{"", regexp.MustCompile(`\bneeds (?:to know )?([^\s,:]+ [^\s,:]+)(?:, which it clones)?: give it with --with$`)},
+}
+
+// missingIn returns what a message of an engine asks for, or nil if it also
+// asks for something that no flag gives.
+func missingIn(message string) []Missing {
+	var all []Missing
+	for question := range strings.SplitSeq(message, "; ") {
+		m, ok := missingOf(question)
+		if !ok {
+			return nil
+		}
+		if !slices.Contains(all, m) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func missingOf(question string) (Missing, bool) {
+	for _, f := range questionForms {
+		found := f.form.FindStringSubmatch(question)
+		if found == nil {
+			continue
+		}
+		if f.kind != "" {
+			return Missing{f.kind, found[1]}, true
+		}
+		kind, name, _ := strings.Cut(found[1], " ")
+		return Missing{kind, name}, true
+	}
+	return Missing{}, false
+}

@@ -1,0 +1,139 @@
+package report
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// The concise format is a line for each finding, as compilers and linters write
+// it and editors jump to it: "FILE:LINE:COLUMN: denied: OBJECT: MESSAGE [RULE]".
+// What one rule says of several objects at one line is one line. A finding
+// without a place begins with its unit.
+
+func writeConcise(w io.Writer, r *Report, o Options) error {
+	p := &printer{Options: o, out: bufio.NewWriterSize(w, 64<<10), src: newSource(r), embedded: true}
+	p.Hyperlinks = ""
+	found, lacks := lacksOf(groups(sortedResults(r), p.shown))
+	for _, g := range found {
+		for _, s := range g.spots() {
+			p.concise(g.class, s)
+		}
+	}
+	for _, l := range lacks {
+		p.line(classes[l.class].word, ": ", l.headline(), l.next())
+	}
+	told := unitsTold(append(found, groupsOf(lacks)...))
+	for _, u := range r.Units {
+		if u.missing() && !told[u.Identity()] {
+			p.line(visible(u.Identity(), maxMessage), ": not rendered", reason(u))
+		}
+	}
+	return p.out.Flush()
+}
+
+// concise writes a line for each message of a place.
+func (p *printer) concise(c class, s *spot) {
+	for len(s.results) > 0 {
+		x := s.results[0]
+		same := &spot{Origin: s.Origin}
+		var rest spot
+		for _, y := range s.results {
+			if y.Message == x.Message {
+				same.results = append(same.results, y)
+			} else {
+				rest.results = append(rest.results, y)
+			}
+		}
+		about, more := "", max(len(objects(same.results)), len(unitsOf(same.results)))-1
+		if x.Object.Kind != "" {
+			about = short(x.Object)
+			if more > 0 {
+				about += " and " + plural(more, "more object")
+			}
+			about += ": "
+		}
+		where := cmp.Or(p.place(s.Span), visible(x.Object.Unit, maxMessage), "-")
+		p.line(where, ": ", classes[c].word, ": ", about, headlineOf(x), " [", ruleName(x.Engine, x.Policy, x.Rule), "]")
+		s.results = rest.results
+	}
+}
+
+// next says on one line how to get what is missing, and how to give it.
+func (l *lack) next() string {
+	steps := slices.DeleteFunc([]string{l.get(), l.give(), prose(l.hint)}, func(s string) bool { return s == "" })
+	if len(steps) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(steps, "; ") + ")"
+}
+
+// groupsOf are the lacks' results as groups.
+func groupsOf(lacks []*lack) []*group {
+	var all []*group
+	for _, l := range lacks {
+		all = append(all, &group{class: l.class, results: l.results})
+	}
+	return all
+}
+
+// statistics writes how many findings each rule has, the worst class and the
+// largest number first.
+func (p *printer) statistics(r *Report, all []*group) {
+	type row struct {
+		class class
+		rule  string
+		n     int
+		text  string // what it is about: the rule's title, or the message if there is one alone
+
+		titled bool
+	}
+	titles := make(map[ruleKey]string)
+	for i := range r.Rules {
+		titles[ruleKey{r.Rules[i].Engine, r.Rules[i].Policy, r.Rules[i].Name}] = cmp.Or(r.Rules[i].Title, r.Rules[i].Description)
+	}
+	rows := make(map[groupKey]*row)
+	var order []*row
+	for _, g := range all {
+		x, key := g.first(), keyOf(g.class, g.first())
+		if rows[key] == nil {
+			title := titles[ruleKey{x.Engine, x.Policy, x.Rule}]
+			rows[key] = &row{class: g.class, rule: ruleName(x.Engine, x.Policy, x.Rule), titled: title != "", text: prose(cmp.Or(title, x.Message))}
+			order = append(order, rows[key])
+		}
+		if rows[key].n += len(g.results); !rows[key].titled && (rows[key].text != prose(x.Message) || g.messages() > 1) {
+			rows[key].text = ""
+		}
+	}
+	slices.SortStableFunc(order, func(a, b *row) int {
+		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(b.n, a.n), strings.Compare(a.rule, b.rule))
+	})
+	wide := 0
+	for _, x := range order {
+		wide = max(wide, cellsOf(x.rule))
+	}
+	wide = min(wide, 60)
+	for _, x := range order {
+		head := fmt.Sprintf("%6d  %-7s  ", x.n, classes[x.class].word)
+		pad := strings.Repeat(" ", max(0, wide-cellsOf(x.rule)))
+		room := max(20, cmp.Or(p.Width, defaultWidth)-len(head)-max(wide, cellsOf(x.rule))-2)
+		p.line(p.paint(x.class.colour(), head), x.rule, pad, "  ", cutCells(x.text, room))
+	}
+	if len(order) > 0 {
+		p.line()
+	}
+}
+
+// cutCells is the beginning of a visible text that takes at most width columns.
+func cutCells(s string, width int) string {
+	used := 0
+	for i, r := range s {
+		if used += cells(r); used >= width && i+len(string(r)) < len(s) {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}

@@ -1,0 +1,316 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// Undecided findings often wait for the same thing: a hundred rules for the
+// labels of one Namespace, fifty units for one chart. These are shown as one
+// block for each kind of thing, with the command that gets it.
+
+const maxThings = 10 // of a block, but for -v
+
+// A lack is what some undecided findings wait for, of one kind.
+type lack struct {
+	class   class
+	kind    string // as policy.Missing has it
+	rule    string // of sources
+	hint    string // the next step
+	things  []*thing
+	results []*policy.Result // each once
+}
+
+// A thing is one that is missing, with the findings that wait for it.
+type thing struct {
+	name    string // may be empty; safe to show
+	results []*policy.Result
+}
+
+type lackKey struct{ kind, rule string }
+
+// lacksOf takes the groups that wait for something apart from the others. One
+// that waits alone for things of its kind stays a group.
+func lacksOf(all []*group) (rest []*group, lacks []*lack) {
+	waiting := make(map[lackKey]int) // how many groups and messages
+	for _, g := range all {
+		for _, k := range lackKeys(g) {
+			waiting[k] += g.messages()
+		}
+	}
+	byKey := make(map[lackKey]*lack)
+	for _, g := range all {
+		keys := lackKeys(g)
+		if len(keys) == 0 || slices.ContainsFunc(keys, func(k lackKey) bool { return waiting[k] < 2 }) {
+			rest = append(rest, g)
+			continue
+		}
+		for _, k := range keys {
+			if byKey[k] == nil {
+				byKey[k] = &lack{class: g.class, kind: k.kind, rule: k.rule, hint: g.first().Hint}
+				lacks = append(lacks, byKey[k])
+			}
+			byKey[k].add(g)
+		}
+	}
+	for _, l := range lacks {
+		slices.SortStableFunc(l.things, func(a, b *thing) int {
+			return cmp.Or(cmp.Compare(l.count(b.results), l.count(a.results)), strings.Compare(a.name, b.name))
+		})
+	}
+	slices.SortStableFunc(lacks, func(a, b *lack) int { return cmp.Compare(len(b.results), len(a.results)) })
+	return rest, lacks
+}
+
+// messages is how many different messages the group has.
+func (g *group) messages() int {
+	seen := make(map[string]bool)
+	for _, x := range g.results {
+		seen[x.Message] = true
+	}
+	return len(seen)
+}
+
+// lackKeys are the kinds of things that the group waits for; none if it is
+// about something else too.
+func lackKeys(g *group) []lackKey {
+	var keys []lackKey
+	for _, x := range g.results {
+		if !x.Undecided() || len(x.Missing) == 0 {
+			return nil
+		}
+		for _, m := range x.Missing {
+			if k := keyOfMissing(x, m); !slices.Contains(keys, k) {
+				keys = append(keys, k)
+			}
+		}
+	}
+	return keys
+}
+
+func keyOfMissing(x *policy.Result, m policy.Missing) lackKey {
+	if m.Kind == policy.MissingSource {
+		return lackKey{m.Kind, ruleName(x.Engine, x.Policy, x.Rule)}
+	}
+	return lackKey{kind: m.Kind}
+}
+
+func (l *lack) add(g *group) {
+	for _, x := range g.results {
+		l.results = append(l.results, x)
+		if x.Hint != l.hint {
+			l.hint = ""
+		}
+		for _, m := range x.Missing {
+			if keyOfMissing(x, m) == (lackKey{l.kind, l.rule}) {
+				t := l.thing(visible(m.Name, maxMessage))
+				t.results = append(t.results, x)
+			}
+		}
+	}
+}
+
+func (l *lack) thing(name string) *thing {
+	for _, t := range l.things {
+		if t.name == name {
+			return t
+		}
+	}
+	l.things = append(l.things, &thing{name: name})
+	return l.things[len(l.things)-1]
+}
+
+// count counts what waits: units where they wait for a source, else results.
+func (l *lack) count(results []*policy.Result) int {
+	if l.kind != policy.MissingSource {
+		return len(results)
+	}
+	return len(unitsOf(results))
+}
+
+// counted is count with its noun.
+func (l *lack) counted(results []*policy.Result) string {
+	if l.kind != policy.MissingSource {
+		return plural(len(results), "result")
+	}
+	return plural(l.count(results), "unit")
+}
+
+// unitsOf are the different units of results, in order.
+func unitsOf(results []*policy.Result) []string {
+	var units []string
+	seen := make(map[string]bool)
+	for _, x := range results {
+		if u := x.Object.Unit; !seen[u] {
+			seen[u] = true
+			units = append(units, u)
+		}
+	}
+	return units
+}
+
+// headline says how many things are missing and what waits for them.
+func (l *lack) headline() string {
+	n, waiting := len(l.things), l.counted(l.results)
+	verb := func(singular, pluralForm string) string {
+		if n == 1 {
+			return singular
+		}
+		return pluralForm
+	}
+	switch {
+	case l.kind == policy.MissingSource:
+		return fmt.Sprintf("%s that %s not in the tree %s %s from being rendered", plural(n, "source"), verb("is", "are"), verb("keeps", "keep"), waiting)
+	case l.kind == policy.MissingUser:
+		return "who makes the request is not known, and decides " + waiting
+	case l.kind == policy.MissingAnswer:
+		return fmt.Sprintf("%s of the API server that %s not known %s %s", plural(n, "answer"), verb("is", "are"), verb("decides", "decide"), waiting)
+	case n == 1 && l.things[0].name == "":
+		return fmt.Sprintf("objects of kind %s that are not here decide %s", name(l.kind), waiting)
+	default:
+		return fmt.Sprintf("%s that %s not here %s %s", l.noun(), verb("is", "are"), verb("decides", "decide"), waiting)
+	}
+}
+
+// noun is how many objects are missing. A resource's name is plural already.
+func (l *lack) noun() string {
+	kind, n := name(l.kind), len(l.things)
+	switch {
+	case n == 1 || kind == "" || !unicode.IsUpper([]rune(kind)[0]):
+		return fmt.Sprintf("%d %s", n, kind)
+	case strings.HasSuffix(kind, "y"):
+		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(kind, "y"))
+	default:
+		return fmt.Sprintf("%d %ss", n, kind)
+	}
+}
+
+// commandWord is what may stand in a command that a person copies.
+var commandWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`)
+
+// get is the command that gets the missing things from a cluster, or "".
+func (l *lack) get() string {
+	switch l.kind {
+	case policy.MissingSource, policy.MissingUser, policy.MissingAnswer, "Secret", "secrets":
+		return ""
+	}
+	kind := strings.ToLower(l.kind)
+	if !commandWord.MatchString(kind) {
+		return ""
+	}
+	to := " -o yaml > " + l.file()
+	if l.kind == "Namespace" || l.kind == "CustomResourceDefinition" {
+		return "kubectl get " + kind + "s" + to
+	}
+	namespace, object, namespaced := strings.Cut(l.things[0].name, "/")
+	if len(l.things) == 1 && namespaced && commandWord.MatchString(namespace) && commandWord.MatchString(object) {
+		return "kubectl get " + kind + " " + object + " -n " + namespace + to
+	}
+	return "kubectl get " + kind + " --all-namespaces" + to
+}
+
+func (l *lack) file() string { return strings.ToLower(strings.TrimSuffix(l.kind, "s")) + "s.yaml" }
+
+// give is the flag that gives preadmit what is missing, or "".
+func (l *lack) give() string {
+	switch {
+	case l.kind == policy.MissingSource:
+		return ""
+	case l.kind == policy.MissingUser:
+		return "--as USER"
+	case l.get() == "":
+		return "--with FILE"
+	default:
+		return "--with " + l.file()
+	}
+}
+
+// rules are the names of the rules that wait, each once.
+func (l *lack) rules() []string {
+	var names []string
+	for _, x := range l.results {
+		if n := ruleName(x.Engine, x.Policy, x.Rule); !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// text is the thing's name. Of one that a single finding waits for it also says which.
+func (l *lack) text(t *thing) string {
+	if l.count(t.results) > 1 {
+		return t.name
+	}
+	x := t.results[0]
+	who := visible(x.Object.Unit, maxMessage)
+	if x.Object.Kind != "" {
+		who = short(x.Object) + inUnit(x.Object.Unit)
+	}
+	switch {
+	case who == "":
+		return t.name
+	case t.name == "":
+		return who
+	default:
+		return t.name + " (" + who + ")"
+	}
+}
+
+// waiting are the names of what waits for the thing.
+func (t *thing) waiting() []string {
+	var names []string
+	for _, k := range objects(t.results) {
+		names = append(names, short(k)+inUnit(k.Unit))
+	}
+	for _, u := range unitsOf(t.results) {
+		if len(names) == 0 || !slices.ContainsFunc(t.results, func(x *policy.Result) bool { return x.Object.Unit == u && x.Object.Kind != "" }) {
+			names = append(names, visible(u, maxMessage))
+		}
+	}
+	return names
+}
+
+// lack writes a block.
+func (p *printer) lack(l *lack) {
+	p.line(p.paint(l.class.colour(), classes[l.class].word), p.paint(bold, ": "+l.headline()))
+	p.lackDetails(l)
+	p.line()
+}
+
+func (p *printer) lackDetails(l *lack) {
+	p.pad = " "
+	for i, t := range l.things {
+		if i == maxThings && !p.Verbose {
+			p.line(p.pad, p.paint(blue, " = "), unlisted(len(l.things)-i), p.flag("lists them"))
+			break
+		}
+		if t.name != "" || len(l.things) > 1 {
+			p.note(l.counted(t.results), l.text(t))
+		}
+		if p.Verbose {
+			p.list("     ", t.waiting())
+		}
+	}
+	p.ruleNames(l)
+	p.note("help", prose(l.hint))
+	p.note("get", l.get())
+	p.note("give", l.give())
+}
+
+func (p *printer) ruleNames(l *lack) {
+	rules := l.rules()
+	if len(rules) > maxRelated && !p.Verbose {
+		rules = append(slices.Clone(rules[:maxRelated]), unlisted(len(rules)-maxRelated)+p.flag("names them"))
+	}
+	label := "rules: "
+	if len(rules) == 1 {
+		label = "rule: "
+	}
+	p.wrapped(label, rules)
+}
