@@ -33,7 +33,7 @@ const dateFormat = time.DateOnly
 func ParseSuppressions(file string, data []byte) ([]Suppression, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return nil, &render.Error{Span: render.Span{File: file}, Err: errors.New(strings.TrimPrefix(err.Error(), "yaml: "))}
+		return nil, render.SyntaxError(file, data, err)
 	}
 	if len(doc.Content) == 0 {
 		return nil, nil
@@ -96,7 +96,7 @@ func (p *suppressionParser) entry(n *yaml.Node) {
 		field := fields[key.Value]
 		switch {
 		case field == nil:
-			p.fail(key, "unknown key %q; there are rule, object, path, reason, expires, owner", key.Value)
+			p.fail(key, "unknown key %q; %s", key.Value, render.Instead(key.Value, []string{"rule", "object", "path", "reason", "expires", "owner"}))
 		case seen[key.Value]:
 			p.fail(key, "%s stands here twice", key.Value)
 		case value.Kind != yaml.ScalarNode:

@@ -16,7 +16,7 @@ func TestParseSuppressions(t *testing.T) {
 		"good":           {"suppressions:\n- {rule: p, object: /Pod/a/b, reason: why, expires: 2027-03-31}\n", ""},
 		"empty":          {"", ""},
 		"no list":        {"suppressions:\n", ""},
-		"not yaml":       {"suppressions: [", "s.yaml: line 1: did not find expected node content"},
+		"not yaml":       {"suppressions: [", "s.yaml:1:15: the [ that opens here is never closed"},
 		"two lists":      {"suppressions: []\nsuppressions: []\n", "s.yaml:2:1: suppressions stands here twice"},
 		"a list":         {"- a\n", "s.yaml:1:1: want the key suppressions"},
 		"another key":    {"supressions: []\n", `s.yaml:1:1: unknown key "supressions"`},

@@ -116,7 +116,7 @@ func TestHostileYAML(t *testing.T) {
 		{"Y32 C1", a + "x: \u0090\n---\n" + b, []string{"Pod b", "5:4 invalid-character"}},
 		{"Y32 DEL", a + "x: \x7f\n---\n" + b, []string{"Pod b", "5:4 invalid-character"}},
 		{"Y33 escaped control characters", a + `x: "a\0b\x1b[2J"` + "\n", []string{"Pod a"}},
-		{"Y34 tab as indentation", a + "spec:\n\tx: y\n---\n" + b, []string{"Pod b", "6:2 yaml-syntax"}},
+		{"Y34 tab as indentation", a + "spec:\n\tx: y\n---\n" + b, []string{"Pod b", "6:1 yaml-syntax"}},
 		{"Y34 tab as blank", "apiVersion:\tv1\nkind:\tPod\nmetadata: {name: a}\n", []string{"Pod a"}},
 		{"Y36 nothing", "", nil},
 		{"Y36 comments", "# x\n---\n# y\n", nil},

@@ -149,6 +149,9 @@ func (s *source) syntaxError(c *chunk, text []byte, err error) *Error {
 		return s.anchorError(c, m[1])
 	}
 	line, problem := errorLine(err)
+	if p, ok := explainSyntax(text, c.line, line-1, problem); ok {
+		return s.errorAt(min(c.line+p.line, s.lineCount()-1), p.column+1, "yaml-syntax", p.text)
+	}
 	i := min(c.line+line, s.lineCount()) - 1
 	from, to := s.content(i)
 	indent := len(s.data[from:to]) - len(bytes.TrimLeft(s.data[from:to], " \t"))

@@ -47,7 +47,7 @@ func newAuthorizer(in *input, s *engineSettings, cluster *policy.Cluster) (*auth
 func (o *asking) authorizerFile(in *input) (display string, data []byte, err error) {
 	name, data, err := in.file(o.authorizer)
 	if name == "" {
-		return "", nil, fmt.Errorf("--authorizer %q is none of %s, nor a file of rules", o.authorizer, strings.Join(authz.Modes, ", "))
+		return "", nil, fmt.Errorf("--authorizer %q is neither a file of rules nor one of %s", o.authorizer, strings.Join(authz.Modes, ", "))
 	}
 	if err != nil {
 		return "", nil, fmt.Errorf("--authorizer: %w", places(in.tree, err))

@@ -103,7 +103,7 @@ func (b *base) held(head *tree, paths ...string) error {
 		}
 		_, inHead := fs.Stat(head, name)
 		if _, inBase := fs.Stat(b.in.tree, name); inHead != nil && inBase != nil {
-			return fmt.Errorf("%s: no such file or directory", p)
+			return notFound(p, p)
 		}
 	}
 	return nil

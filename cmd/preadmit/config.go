@@ -84,7 +84,7 @@ func configureFrom(flags *pflag.FlagSet, root, file string, config *yaml.Node) e
 
 func setFlag(flags *pflag.FlagSet, root, file string, key, value *yaml.Node) error {
 	if !slices.Contains(configurable, key.Value) {
-		return fmt.Errorf("%s:%d: unknown key %q; there are %s", file, key.Line, key.Value, strings.Join(slices.Sorted(slices.Values(slices.Concat(configurable, sectionKeys()))), ", "))
+		return fmt.Errorf("%s:%d: unknown key %q; %s", file, key.Line, key.Value, render.Instead(key.Value, slices.Sorted(slices.Values(slices.Concat(configurable, sectionKeys())))))
 	}
 	if slices.Contains(trusted, key.Value) && (flags.Lookup("base") == nil || flags.Lookup("base").Value.String() == "") {
 		return fmt.Errorf("%s:%d: %s: only the configuration at --base may allow more, or the flag", configFile, key.Line, key.Value)
@@ -106,7 +106,7 @@ func setFlag(flags *pflag.FlagSet, root, file string, key, value *yaml.Node) err
 			err = held(flags, key.Value, v.Value, rootedValue)
 		}
 		if err == nil {
-			err = flag.Value.Set(rootedValue)
+			err = valueError(flag, v.Value, flag.Value.Set(rootedValue))
 		}
 		if err != nil {
 			return fmt.Errorf("%s:%d: %s: %w", file, v.Line, key.Value, err)
@@ -123,7 +123,7 @@ func held(flags *pflag.FlagSet, flag, value, rooted string) error {
 		return nil
 	}
 	if _, err := os.Stat(rooted); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: no such file or directory", value)
+		return notFound(value, rooted)
 	}
 	return nil
 }

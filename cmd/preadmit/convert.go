@@ -20,7 +20,7 @@ func newConvertCommand() *cobra.Command {
 		Short: "Write a saved JSON report in another format",
 		Long: `Write a report saved by check -o json in another format. Source lines are read
 from the repository around the working directory, where the files are there.`,
-		Args: cobra.ExactArgs(1),
+		Args: wants(1, 1, "one REPORT.json, which check -o json writes", "preadmit convert report.json -o html=report.html"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runConvert(&o, args[0], verbose, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
@@ -58,7 +58,7 @@ func newVerifyCommand(code *int) *cobra.Command {
 		Long: `Check a SARIF file, of whatever tool, against the files of the repository around
 the working directory: each URI, line, column, snippet, line hash, link and
 limit that GitHub code scanning relies on. Exit code 1 when something is false.`,
-		Args: cobra.ExactArgs(1),
+		Args: wants(1, 1, "one SARIF file", "preadmit verify preadmit.sarif"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			problems, err := runVerify(args[0], cmd.InOrStdin())
 			if err != nil {

@@ -53,7 +53,7 @@ func (s *sections) hold(names []string) error {
 	}
 	for _, name := range names {
 		if len(declared) > 0 && !slices.Contains(declared, name) {
-			return fmt.Errorf("--cluster %q: no such cluster in %s; there are %s", name, configFile, strings.Join(declared, ", "))
+			return fmt.Errorf("--cluster %q: no such cluster in %s; %s", name, configFile, render.Instead(name, declared))
 		}
 	}
 	return nil

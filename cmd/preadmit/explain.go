@@ -47,12 +47,7 @@ narrow down PATH or name the unit with --unit.
   preadmit explain baseline/privileged pod/web --pack pod-security-baseline
 
 Exit codes are those of check, for this decision alone.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return errors.New("explain wants POLICY[/RULE] and OBJECT, such as: preadmit explain require-limits prod/deployment/web")
-			}
-			return nil
-		},
+		Args: wants(2, -1, "POLICY[/RULE] and OBJECT", "preadmit explain require-limits prod/deployment/web"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := configure(without(cmd.Flags(), "output"), args[2:]); err != nil {
 				return err
@@ -92,8 +87,8 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 	if err != nil {
 		return 0, err
 	}
-	if !slices.Contains([]string{"auto", "always", "never"}, o.color) {
-		return 0, fmt.Errorf("--color %q is none of auto, always, never", o.color)
+	if err := flagOneOf("color", o.color, colorModes...); err != nil {
+		return 0, err
 	}
 	if err := checkPacks(o.packs); err != nil {
 		return 0, err
@@ -225,7 +220,7 @@ func noSuchRule(in *input, b *bench, o *explainOptions, rules []policy.Rule, pol
 	if len(policies) == 0 {
 		return fmt.Errorf("there is no policy %q, nor any other: name some with --policy or --pack", policyName)
 	}
-	return fmt.Errorf("there is no policy %q; there are %s", policyName, few(unique(policies)))
+	return fmt.Errorf("there is no policy %q; %s", policyName, instead(policyName, policies))
 }
 
 func packHas(name, policyName string) bool {
@@ -433,7 +428,7 @@ func findObject(in *input, b *bench, ref objectRef, unit string) (*render.Object
 	case len(found) > 1:
 		return nil, newSeveral(in, ref, found, namespace)
 	case len(like) > 0:
-		return nil, fmt.Errorf("no object %s%s; there are %s", ref.text, inUnitOf(unit), few(unique(like)))
+		return nil, fmt.Errorf("no object %s%s; %s", ref.text, inUnitOf(unit), instead(ref.text, like))
 	}
 	hint := ""
 	if n := len(unrendered(in)); n > 0 {

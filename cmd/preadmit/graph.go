@@ -43,18 +43,22 @@ directory) deploy, with the objects that make them, and what nothing deploys.`,
 	return cmd
 }
 
+var graphFormatNames = []string{"text", "json", "dot", "mermaid"}
+
 // graphFormats are the ways to write a graph.
 var graphFormats = map[string]func(w io.Writer, g *graphOutput) error{
 	"text": writeGraphText, "json": writeGraphJSON, "dot": writeGraphDot, "mermaid": writeGraphMermaid,
 }
 
 func runGraph(ctx context.Context, o *checkOptions, format string, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
-	write := graphFormats[format]
-	if write == nil {
-		return 0, fmt.Errorf("--output %q: no such format; there are text, json, dot, mermaid", format)
+	if err := checkFormat(format, graphFormatNames...); err != nil {
+		return 0, err
 	}
+	write := graphFormats[format]
 	o.policies, o.base = nil, ""
-	o.start()
+	if err := o.start(); err != nil {
+		return 0, err
+	}
 	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
 	if why := watchOf(ctx).fatal(); why != "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -164,7 +165,7 @@ func (l *loader) discover(paths []string) ([]render.Source, error) {
 	found := l.graph.Discover(l.in.tree, names...)
 	l.walked = found
 	if len(found.NotFound) > 0 && !l.in.tree.paired {
-		return nil, fmt.Errorf("%s: no such file or directory", l.in.tree.display(found.NotFound[0]))
+		return nil, notFound(l.in.tree.display(found.NotFound[0]), filepath.Join(l.in.tree.dir, filepath.FromSlash(found.NotFound[0])))
 	}
 	l.in.skipped = append(l.in.skipped, found.Skipped...)
 	l.in.found = append(l.in.found, policy.Errors(policy.EngineRender, nil, found.Err)...)

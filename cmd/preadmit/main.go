@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintln(stderr, "preadmit: interrupted")
 		return exitInterrupted
 	case err != nil:
-		fmt.Fprintf(stderr, "preadmit: %s\n", plain(err.Error()))
+		fmt.Fprintf(stderr, "preadmit: %s\n", plain(oneDash(root, args, err).Error()))
 		return exitCode(err)
 	}
 	return code
@@ -67,7 +67,7 @@ func newRootCommand(code *int) *cobra.Command {
 		Short:         "What would the API server say if this change were merged?",
 		Long:          rootLong,
 		Version:       version,
-		Args:          cobra.NoArgs,
+		Args:          noSuchCommand,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -85,6 +85,11 @@ func newRootCommand(code *int) *cobra.Command {
 		newPacksCommand(),
 		newVersionCommand(),
 	)
+	root.SetFlagErrorFunc(flagError)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	suggestCommands(root)
+	completions(root)
 	return root
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -167,11 +166,16 @@ func (f *failOn) String() string { return string(*f) }
 func (f *failOn) Type() string   { return "ACTION" }
 
 func (f *failOn) Set(s string) error {
-	if s != "never" && !slices.Contains(policy.Actions, policy.Action(s)) {
-		return fmt.Errorf("%q is none of deny, warn, audit, never", s)
-	}
 	*f = failOn(s)
-	return nil
+	return oneOf(s, failActions()...)
+}
+
+func failActions() []string {
+	var names []string
+	for _, a := range policy.Actions {
+		names = append(names, string(a))
+	}
+	return append(names, "never")
 }
 
 // gitopsMode is the value of --gitops.
@@ -183,15 +187,14 @@ const (
 	gitopsOff  gitopsMode = "off"
 )
 
+var gitopsModes = []string{string(gitopsAuto), string(gitopsOnly), string(gitopsOff)}
+
 func (m *gitopsMode) String() string { return string(*m) }
 func (m *gitopsMode) Type() string   { return "MODE" }
 
 func (m *gitopsMode) Set(s string) error {
-	if !slices.Contains([]gitopsMode{gitopsAuto, gitopsOnly, gitopsOff}, gitopsMode(s)) {
-		return fmt.Errorf("%q is none of auto, only, off", s)
-	}
 	*m = gitopsMode(s)
-	return nil
+	return oneOf(s, gitopsModes...)
 }
 
 // chartFlag is a flag of the command line that only charts take, if there is one.

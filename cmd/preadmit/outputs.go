@@ -17,6 +17,7 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -30,19 +31,30 @@ type outputs struct {
 }
 
 func (o *outputs) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.formats, "output", "o", nil, "`FORMAT[=FILE]` of the report: "+formatNames()+" (repeatable; default: text)")
+	f.StringArrayVarP(&o.formats, "output", "o", nil, "`FORMAT[=FILE]` of the report: "+strings.Join(formatNames(), ", ")+" (repeatable; default: text)")
 	f.StringVar(&o.category, "category", "", "sarif: the `NAME` that sets what this run finds apart from what other runs do (default: preadmit)")
 	f.IntVar(&o.limit, "markdown-limit", report.MaxMarkdown, fmt.Sprintf("markdown: the most `BYTES`, from %d to %d", report.MinMarkdown, report.MaxMarkdown))
 	f.BoolVar(&o.summary, "summary", false, "text: how many findings each rule has, instead of the findings")
 	f.StringVar(&o.color, "color", "auto", "colour, and links to files on a terminal: auto, always or never")
 }
 
-func formatNames() string {
+func formatNames() []string {
 	var names []string
 	for _, f := range report.Formats {
 		names = append(names, f.Name)
 	}
-	return strings.Join(names, ", ")
+	return names
+}
+
+// colorModes are the values of --color.
+var colorModes = []string{"auto", "always", "never"}
+
+// checkFormat is an error unless the format of --output is one of the names.
+func checkFormat(format string, names ...string) error {
+	if !slices.Contains(names, format) {
+		return fmt.Errorf("--output %q: no such format; %s", format, render.Instead(format, names))
+	}
+	return nil
 }
 
 // writing is how one run's report is written.
@@ -55,8 +67,8 @@ type writing struct {
 type output struct{ format, file string }
 
 func (o *outputs) parse() ([]output, error) {
-	if !slices.Contains([]string{"auto", "always", "never"}, o.color) {
-		return nil, fmt.Errorf("--color %q is none of auto, always, never", o.color)
+	if err := flagOneOf("color", o.color, colorModes...); err != nil {
+		return nil, err
 	}
 	if o.limit < report.MinMarkdown || o.limit > report.MaxMarkdown {
 		return nil, fmt.Errorf("--markdown-limit %d is not from %d to %d", o.limit, report.MinMarkdown, report.MaxMarkdown)
@@ -68,8 +80,8 @@ func (o *outputs) parse() ([]output, error) {
 	stdouts := 0
 	for _, f := range o.formats {
 		format, file, _ := strings.Cut(f, "=")
-		if !slices.ContainsFunc(report.Formats, func(f report.Format) bool { return f.Name == format }) {
-			return nil, fmt.Errorf("--output %q: no such format; there are %s", format, formatNames())
+		if err := checkFormat(format, formatNames()...); err != nil {
+			return nil, err
 		}
 		if strings.Contains(f, "=") && file == "" {
 			return nil, fmt.Errorf("--output %s: the file's name is missing", f)

@@ -14,6 +14,7 @@ import (
 	"github.com/preadmit/preadmit/policy/packs"
 	"github.com/preadmit/preadmit/policy/podsecurity"
 	"github.com/preadmit/preadmit/policy/schema"
+	"github.com/preadmit/preadmit/render"
 )
 
 // A pack is a set of policies that is in the binary.
@@ -37,19 +38,19 @@ func embedded() []pack {
 	return all
 }
 
-func packNames() string {
+func packNames() []string {
 	var names []string
 	for _, p := range embedded() {
 		names = append(names, p.name)
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // checkPacks says which of the names is no pack.
 func checkPacks(names []string) error {
 	for _, name := range names {
-		if !slices.ContainsFunc(embedded(), func(p pack) bool { return p.name == name }) {
-			return fmt.Errorf("--pack %q: no such pack; there are %s", name, packNames())
+		if !slices.Contains(packNames(), name) {
+			return fmt.Errorf("--pack %q: no such pack; %s", name, render.Instead(name, packNames()))
 		}
 	}
 	return nil
@@ -91,13 +92,13 @@ func newPacksCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "packs [NAME [RULE]]",
 		Short: "The embedded policy packs, the rules of one, or what a rule is about",
-		Args:  cobra.MaximumNArgs(2),
+		Args:  wants(0, 2, "at most a pack and a rule", "preadmit packs best-practices"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return listPacks(cmd.OutOrStdout())
 			}
-			if err := checkPacks(args[:1]); err != nil {
-				return err
+			if !slices.Contains(packNames(), args[0]) {
+				return fmt.Errorf("there is no pack %q; %s", args[0], render.Instead(args[0], packNames()))
 			}
 			rules, err := packRules(args[0])
 			if err != nil {

@@ -88,7 +88,7 @@ func dataNames(t *tree, values []string, stdin io.Reader) ([]string, error) {
 			return nil, fmt.Errorf("--data: %w", err)
 		}
 		if _, err := fs.Stat(t, name); err != nil && !t.paired {
-			return nil, fmt.Errorf("--data %s: no such file or directory", v)
+			return nil, fmt.Errorf("--data: %w", notFound(v, file))
 		}
 		names[i] = under + name
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -48,8 +47,8 @@ type printing struct {
 }
 
 func runRender(ctx context.Context, o *checkOptions, printed printing, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
-	if !slices.Contains([]string{"yaml", "json"}, printed.format) {
-		return 0, fmt.Errorf("--output %q: no such format; there are yaml, json", printed.format)
+	if err := checkFormat(printed.format, renderFormats...); err != nil {
+		return 0, err
 	}
 	if printed.admitted && printed.origins && printed.format == "yaml" {
 		return 0, errors.New("--origins: a diff of --admitted has no lines that are written somewhere; use -o json, or one of them")

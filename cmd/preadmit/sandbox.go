@@ -30,8 +30,8 @@ func (w *watch) confine(args []string) {
 // writing, but to the cache. It says with -v what of the sandbox is missing.
 // --sandbox=require makes that an error.
 func (w *watch) confineFiles(mode string, read []string, cache string, notes io.Writer) error {
-	if !slices.Contains(sandboxModes, mode) {
-		return fmt.Errorf("--sandbox %q is none of %s", mode, strings.Join(sandboxModes, ", "))
+	if err := flagOneOf("sandbox", mode, sandboxModes...); err != nil {
+		return err
 	}
 	if mode == "off" {
 		return nil

@@ -88,7 +88,7 @@ func readConfig(t *tree, file string) (*yaml.Node, error) {
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return nil, fmt.Errorf("%s: %s", t.display(file), strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, render.SyntaxError(t.display(file), data, err)
 	}
 	if len(doc.Content) == 0 {
 		return nil, nil
@@ -263,7 +263,7 @@ func decodeStruct(n *yaml.Node, to reflect.Value, at string) error {
 		name := strings.TrimPrefix(at+"."+key.Value, ".")
 		switch {
 		case !ok || key.Value == "" || key.Value == "-":
-			return configError(key.Line, "unknown key %q; there are %s", name, strings.Join(keysOf(to.Type()), ", "))
+			return configError(key.Line, "unknown key %q; %s", name, render.Instead(key.Value, keysOf(to.Type())))
 		case seen[key.Value]:
 			return configError(key.Line, "%s stands here twice", name)
 		}

@@ -167,13 +167,10 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 // formats.
 func oneOutput(s string) (format, file string, err error) {
 	format, file, named := strings.Cut(s, "=")
-	switch {
-	case format != "text" && format != "json":
-		return "", "", fmt.Errorf("--output %q: no such format; there are text, json", format)
-	case named && file == "":
+	if named && file == "" {
 		return "", "", fmt.Errorf("--output %s: the file's name is missing", s)
 	}
-	return format, file, nil
+	return format, file, checkFormat(format, oneFormats...)
 }
 
 // engines are what suites' policies are evaluated by. Every authorizer check

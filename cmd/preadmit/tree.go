@@ -143,7 +143,7 @@ func realPath(p string) (string, error) {
 	}
 	real, err := filepath.EvalSymlinks(abs)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s: no such file or directory", p)
+		return "", notFound(p, p)
 	}
 	return real, err
 }

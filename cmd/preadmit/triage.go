@@ -65,8 +65,8 @@ func runTriage(ctx context.Context, o *triageOptions, args []string, stdin io.Re
 	if err := checkPacks(o.packs); err != nil {
 		return err
 	}
-	if o.theme != "auto" && o.theme != "light" && o.theme != "dark" {
-		return fmt.Errorf("--theme %q is none of auto, light, dark", o.theme)
+	if err := flagOneOf("theme", o.theme, themes...); err != nil {
+		return err
 	}
 	if err := o.start(); err != nil {
 		return err

@@ -14,7 +14,7 @@ func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "The program's version",
-		Args:  cobra.NoArgs,
+		Args:  wants(0, 0, "no arguments", "preadmit version"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "preadmit %s %s/%s %s\n", version, runtime.GOOS, runtime.GOARCH, runtime.Version())
 			return err

@@ -98,12 +98,8 @@ func (r *reader) known(m map[string]any, pointer string, keys ...string) {
 		if slices.Contains(keys, k) {
 			continue
 		}
-		hint := ""
-		if near := nearest(k, keys); near != "" {
-			hint = "did you mean " + near + "?"
-		}
 		at := r.keySpan(pointer + render.Pointer(k))
-		r.errs = append(r.errs, r.error(at, hint, "unknown key %q; there are %s", shorten(k), strings.Join(keys, ", ")))
+		r.errs = append(r.errs, r.error(at, "", "unknown key %q; %s", shorten(k), render.Instead(k, keys)))
 	}
 }
 
@@ -170,44 +166,6 @@ func quoteIt(v any) string {
 		return "; put it in quotes"
 	}
 	return ""
-}
-
-// nearest is the key that someone may have meant: one that differs in case,
-// in a plural or by two letters at most.
-func nearest(key string, keys []string) string {
-	best, distance := "", 3
-	for _, k := range keys {
-		if d := edits(strings.ToLower(key), strings.ToLower(k)); d < distance {
-			best, distance = k, d
-		}
-	}
-	return best
-}
-
-// edits is how many letters have to be added, left out or changed to make b of
-// a, 3 when they are more.
-func edits(a, b string) int {
-	const many = 3
-	if len(a)-len(b) >= many || len(b)-len(a) >= many {
-		return many
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j+1]+1, row[j]+1)
-		}
-	}
-	return min(row[len(b)], many)
 }
 
 func shorten(s string) string {

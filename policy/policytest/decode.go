@@ -81,7 +81,7 @@ func (n node) read(name func(string) string, known []string) map[string]node {
 		child := node{s: n.s, doc: n.doc, pointer: n.pointer + render.Pointer(k), value: m[k]}
 		switch is := name(k); {
 		case !slices.Contains(known, is):
-			child.fail("unknown key %q in %s; there are %s", k, n.name(), strings.Join(known, ", "))
+			child.fail("unknown key %q in %s; %s", k, n.name(), render.Instead(k, known))
 		case fields[is].value != nil:
 			child.fail("%s is given twice in %s", is, n.name())
 		default:

@@ -175,7 +175,7 @@ func TestGatorAssertions(t *testing.T) {
 		{"pass", "{violations: 1.5}", "ERROR: want ?, got : suite.yaml:4:115: violations must be \"yes\", \"no\" or a number that is not negative"},
 		{"pass", "{violations: '2'}", "ERROR: want ?, got : suite.yaml:4:115: violations must be \"yes\", \"no\" or a number that is not negative"},
 		{"pass", "{violations: no, message: '('}", "ERROR: want no violations, got : suite.yaml:4:131: message is no regular expression: error parsing regexp: missing closing ): `(`"},
-		{"pass", "{violations: no, mesage: a}", `ERROR: want no violations, got : suite.yaml:4:131: unknown key "mesage" in assertions[0]; there are violations, message`},
+		{"pass", "{violations: no, mesage: a}", `ERROR: want no violations, got : suite.yaml:4:131: unknown key "mesage" in assertions[0]; did you mean message?`},
 	} {
 		r := runGator(t, gatorHead+", cases: [{name: n, object: o.yaml, assertions: ["+c.assertions+"]}]}\n", map[string]string{"o.yaml": aPod(c.says)}, nil)
 		s := &r.Suites[0]
@@ -249,9 +249,9 @@ func TestGatorTests(t *testing.T) {
 		{"skipped test", "name: s, template: nowhere.yaml, skip: true" + object, []string{"note suite.yaml:4:3: test s is skipped"}},
 		{"skipped case", "name: s, template: template.yaml, constraint: constraint.yaml, cases: [{name: c, skip: true, object: nowhere.yaml}]", []string{"note suite.yaml:4:75: case s/c is skipped"}},
 		{"unknown keys", "template: template.yaml, constraint: constraint.yaml, cases: [{objekt: o.yaml, object: o.yaml, assertions: [{violations: no}]}], expanssion: x", []string{
-			`ERROR 4  c/Limits Pod ns/pod: want no violations, got : suite.yaml:4:67: unknown key "objekt" in cases[0]; there are name, object, inventory, assertions, skip`,
-			`suite.yaml:4:133: unknown key "expanssion" in tests[0]; there are name, template, constraint, expansion, cases, invalid, skip`,
-			`suite.yaml:4:67: unknown key "objekt" in cases[0]; there are name, object, inventory, assertions, skip`,
+			`ERROR 4  c/Limits Pod ns/pod: want no violations, got : suite.yaml:4:67: unknown key "objekt" in cases[0]; did you mean object?`,
+			`suite.yaml:4:133: unknown key "expanssion" in tests[0]; did you mean expansion?`,
+			`suite.yaml:4:67: unknown key "objekt" in cases[0]; did you mean object?`,
 		}},
 		{"two objects", "template: template.yaml, constraint: constraint.yaml, cases: [{object: two.yaml, assertions: [{}]}]", []string{
 			"ERROR 4  c/Limits  : want violations, got : suite.yaml:4:67: two.yaml holds 2 objects, not one",
@@ -261,12 +261,12 @@ func TestGatorTests(t *testing.T) {
 			"ERROR 4  c/Limits  : want violations, got : suite.yaml:4:67: empty.yaml: holds no object",
 			"ERROR 4  c/Limits  : want violations, got : suite.yaml:4:107: text.yaml: line 1: is no mapping, and no Kubernetes object",
 			"ERROR 4  c/Limits  : want violations, got : suite.yaml:4:146: nokind.yaml: line 1: is no Kubernetes object: kind is missing",
-			"ERROR 4  c/Limits  : want violations, got : suite.yaml:4:187: bad.yaml:1:1: did not find expected node content",
+			"ERROR 4  c/Limits  : want violations, got : suite.yaml:4:187: bad.yaml:1:4: the [ that opens here is never closed",
 			"ERROR 4  c/Limits  : want violations, got : suite.yaml:4:224: object is missing",
 			"suite.yaml:4:67: empty.yaml: holds no object",
 			"suite.yaml:4:107: text.yaml: line 1: is no mapping, and no Kubernetes object",
 			"suite.yaml:4:146: nokind.yaml: line 1: is no Kubernetes object: kind is missing",
-			"suite.yaml:4:187: bad.yaml:1:1: did not find expected node content",
+			"suite.yaml:4:187: bad.yaml:1:4: the [ that opens here is never closed",
 			"suite.yaml:4:224: object is missing",
 		}},
 		{"a List is one object", "template: template.yaml, constraint: constraint.yaml, cases: [{object: list.yaml, assertions: [{}]}]", []string{"ok 4  c/Limits List l: want violations, got violations: message one"}},
@@ -308,7 +308,7 @@ func TestGatorSuites(t *testing.T) {
 		{"tests are no list", head + "kind: Suite\ntests: {}\n", []string{"suite.yaml:3:1: tests must be a list", "suite.yaml:2:7: has no tests"}},
 		{"skipped", head + "kind: Suite\nskip: true\ntests: [{template: nowhere}]\n", []string{"note suite.yaml:3:1: the suite is skipped"}},
 		{"unknown key", head + "kind: Suite\ntest: []\ntests: [{skip: true}]\n", []string{
-			`suite.yaml:3:1: unknown key "test" in the suite; there are apiVersion, kind, metadata, name, namespace, labels, annotations, tests, skip`, "note suite.yaml:4:9: test  is skipped",
+			`suite.yaml:3:1: unknown key "test" in the suite; did you mean tests?`, "note suite.yaml:4:9: test  is skipped",
 		}},
 		{"second suite", head + "kind: Suite\ntests: [{skip: true}]\n---\n" + head + "kind: Suite\ntests: [{skip: true}]\n", []string{
 			"suite.yaml:5:1: a suite is one document: this one is not looked at", "note suite.yaml:3:9: test  is skipped",

@@ -70,7 +70,7 @@ func (s *sources) checkPatterns(patterns, names []string) {
 			continue
 		}
 		s.errs = append(s.errs, &render.Error{
-			Rule: "namespace", Warning: true, Hint: didYouMean(p, names),
+			Rule: "namespace", Warning: true, Hint: render.DidYouMean(p, names),
 			Err: &policy.NamedError{Policy: p, Err: errNoPackage(p)},
 		})
 	}
@@ -295,48 +295,9 @@ func meantFor(name string) string {
 		return s
 	}
 	for _, known := range []string{"deny", "violation", "warn"} {
-		if strings.HasPrefix(base, known) || distance(base, known) <= len(known)/4 {
+		if strings.HasPrefix(base, known) || render.Nearest(base, []string{known}) != "" {
 			return known
 		}
 	}
 	return ""
-}
-
-// didYouMean is a hint at the name that is nearest to one that isn't there.
-func didYouMean(name string, names []string) string {
-	best, at := "", len(name)/3+1
-	for _, n := range names {
-		if d := distance(name, n); d <= at {
-			best, at = n, d-1
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return "did you mean " + best + "?"
-}
-
-// distance is how many letters are to be changed, put in, left out or swapped
-// with their neighbour to make one name of another.
-func distance(a, b string) int {
-	prev2, prev := []int(nil), make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row := make([]int, len(b)+1)
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			change := prev[j-1]
-			if a[i-1] != b[j-1] {
-				change++
-			}
-			row[j] = min(change, prev[j]+1, row[j-1]+1)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], prev2[j-2]+1)
-			}
-		}
-		prev2, prev = prev, row
-	}
-	return prev[len(b)]
 }

@@ -91,22 +91,31 @@ func (r release) String() string { return "1." + strconv.Itoa(int(r)) }
 // bit is the release's place in the bits of kinds.tsv.
 func (r release) bit() uint32 { return 1 << (r - oldest) }
 
+// Versions are the Kubernetes versions that are known, oldest first.
+func Versions() []string {
+	var all []string
+	for r := oldest; r <= newest; r++ {
+		all = append(all, r.String())
+	}
+	return all
+}
+
 func parseRelease(version string) (release, error) {
 	if version == "" {
 		return newest, nil
 	}
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(parts) < 2 || parts[0] != "1" {
-		return 0, fmt.Errorf("Kubernetes version %q: not of the form 1.33 or 1.33.2", version)
+		return 0, fmt.Errorf("%q is not a Kubernetes version such as 1.33", version)
 	}
 	minor, err := strconv.Atoi(parts[1])
 	if err != nil {
-		return 0, fmt.Errorf("Kubernetes version %q: not of the form 1.33 or 1.33.2", version)
+		return 0, fmt.Errorf("%q is not a Kubernetes version such as 1.33", version)
 	}
 	if r := release(minor); r >= oldest && r <= newest {
 		return r, nil
 	}
-	return 0, fmt.Errorf("Kubernetes version %q is not known: %s to %s are", version, oldest, newest)
+	return 0, fmt.Errorf("Kubernetes version %q is not known; there are %s to %s", version, oldest, newest)
 }
 
 // Resource tells what a kind is called. A kind that is neither built in nor

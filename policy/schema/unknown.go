@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy/internal/kindcheck"
+	"github.com/preadmit/preadmit/render"
 )
 
 // known are the fields that an API server knows of a type, as its strict
@@ -285,8 +286,8 @@ func (s *strict) when(u unknownField, r release) string {
 // letter case, separators or a slip or two of the finger, and where it belongs
 // if that is elsewhere.
 func (s *strict) suggest(u unknownField) string {
-	if name := closest(u.key, u.parent); name != "" {
-		return "did you mean " + name + "?"
+	if meant := render.DidYouMean(u.key, slices.Collect(maps.Keys(u.parent.fields))); meant != "" {
+		return meant
 	}
 	for i := len(u.names) - 1; i >= 0; i-- {
 		outer := s.now.descend(u.names[:i])
@@ -328,46 +329,4 @@ func describe(names []string) string {
 		return "the object itself"
 	}
 	return strings.Join(parts, ".")
-}
-
-// closest is the field most like the name, or "".
-func closest(name string, k *known) string {
-	plain := strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(name))
-	best, bestDistance := "", 3
-	if len(plain) < 5 {
-		bestDistance = 2
-	}
-	for _, candidate := range slices.Sorted(maps.Keys(k.fields)) {
-		if d := distance(plain, strings.ToLower(candidate), bestDistance); d < bestDistance {
-			best, bestDistance = candidate, d
-		}
-	}
-	return best
-}
-
-// distance is how many letters have to be put in, left out, changed or swapped
-// with the next to make b of a, up to limit.
-func distance(a, b string, limit int) int {
-	if len(a) > 100 || len(a)-len(b) >= limit || len(b)-len(a) >= limit {
-		return limit
-	}
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
 }

@@ -5,10 +5,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // A Commit is a commit's name and its parts that matter here.
@@ -82,10 +85,33 @@ func (r *Repository) named(name string) (plumbing.Hash, error) {
 		return r.abbreviated(name)
 	}
 	hint := "no such branch, tag or commit here"
+	if meant := render.DidYouMean(name, r.Names()); meant != "" {
+		hint += "; " + meant
+	}
 	if len(r.shallow) > 0 {
 		hint += "; the clone is shallow, it may not have been fetched"
 	}
 	return plumbing.ZeroHash, errors.New(hint)
+}
+
+// Names are the short names of the branches and tags, sorted: main,
+// origin/main, v1.0.
+func (r *Repository) Names() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	refs, err := r.store.IterReferences()
+	if err != nil {
+		return nil
+	}
+	var names []string
+	refs.ForEach(func(ref *plumbing.Reference) error {
+		if n := ref.Name(); n.IsBranch() || n.IsTag() || n.IsRemote() {
+			names = append(names, n.Short())
+		}
+		return nil
+	})
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // reference follows a reference to a name of an object.

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -149,7 +151,10 @@ var (
 // refused says what Unmarshal holds against the kustomization, at its place.
 func (f *file) refused(err error) *render.Error {
 	if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
-		return &render.Error{Span: f.find(f.doc.Value, m[1]), Rule: "unknown-field", Err: fmt.Errorf("unknown field %q", m[1])}
+		return &render.Error{
+			Span: f.find(f.doc.Value, m[1]), Rule: "unknown-field", Err: fmt.Errorf("kustomization has an unknown field %q", m[1]),
+			Hint: render.DidYouMean(m[1], f.fieldNames(m[1])),
+		}
 	}
 	if m := wrongType.FindStringSubmatch(err.Error()); m != nil {
 		_, field, ok := strings.Cut(m[2], ".")
@@ -160,6 +165,37 @@ func (f *file) refused(err error) *render.Error {
 		return f.error("wrong-type", fmt.Errorf("%s is %s, not %s", field, article(m[1]), wanted(m[3])), typed(field)...)
 	}
 	return f.error("yaml-syntax", errors.New("kustomization cannot be read"))
+}
+
+// fieldNames are the names of fields that a key may have been meant for: those
+// of a kustomization at the top level, else those of everything below.
+func (f *file) fieldNames(key string) []string {
+	names := make(map[string]bool)
+	top, _ := f.doc.Value.(map[string]any)
+	_, atTop := top[key]
+	jsonNames(reflect.TypeFor[types.Kustomization](), !atTop, names)
+	return slices.Collect(maps.Keys(names))
+}
+
+func jsonNames(t reflect.Type, deep bool, names map[string]bool) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return
+	}
+	for field := range t.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch inline := name == "" && field.Anonymous; {
+		case inline:
+			jsonNames(field.Type, deep, names)
+		case name != "" && name != "-" && !names[name]:
+			names[name] = true
+			if deep {
+				jsonNames(field.Type, deep, names)
+			}
+		}
+	}
 }
 
 // typed turns the field that encoding/json names into the elements of a path.

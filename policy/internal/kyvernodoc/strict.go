@@ -191,38 +191,8 @@ func (s *shape) checkString(v, pointer string, f *faults) {
 // one that is spelled nearly so.
 func (s *shape) unknown(key, pointer string) fault {
 	x := fault{pointer: pointer, rule: ruleUnknownField, message: fmt.Sprintf("unknown field %q", Dotted(pointer))}
-	best := 3
-	for _, name := range slices.Sorted(maps.Keys(s.fields)) {
-		if d := distance(key, name); d < best {
-			best, x.hint = d, "did you mean "+name+"?"
-		}
-	}
+	x.hint = render.DidYouMean(key, slices.Collect(maps.Keys(s.fields)))
 	return x
-}
-
-// distance is how many characters have to be changed, added or taken away to
-// make a of b, regardless of case; words of very different length are far.
-func distance(a, b string) int {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	if len(a) > len(b)+2 || len(b) > len(a)+2 {
-		return 3
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }
 
 // Dotted writes a pointer as Kubernetes writes paths: spec.rules[0].name.

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/preadmit/preadmit/policy/authz"
+	"github.com/preadmit/preadmit/policy/schema"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/git"
+)
+
+// The values of flags of which there are few.
+var (
+	oneFormats    = []string{"text", "json"} // of explain and test
+	renderFormats = []string{"yaml", "json"}
+	themes        = []string{"auto", "light", "dark"}
+)
+
+// completions lets shells offer the values of flags and arguments.
+func completions(root *cobra.Command) {
+	formats := map[string][]string{"explain": oneFormats, "test": oneFormats, "render": renderFormats, "graph": graphFormatNames}
+	for _, c := range root.Commands() {
+		values := map[string]cobra.CompletionFunc{
+			"color": among(colorModes), "theme": among(themes), "sandbox": among(sandboxModes), "gitops": among(gitopsModes),
+			"fail-on": among(failActions()), "pack": among(packNames()), "kube-version": among(schema.Versions()),
+			"base": completeRevision, "output": among(formats[c.Name()]),
+			"authorizer": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+				return authz.Modes, cobra.ShellCompDirectiveDefault // or a file
+			},
+		}
+		if formats[c.Name()] == nil {
+			values["output"] = among(formatNames())
+		}
+		for flag, f := range values {
+			if c.Flags().Lookup(flag) != nil {
+				c.RegisterFlagCompletionFunc(flag, f) // fails only for flags that are not there
+			}
+		}
+		switch c.Name() {
+		case "packs":
+			c.ValidArgsFunction = completePack
+		case "explain":
+			c.ValidArgsFunction = completeExplained
+		}
+	}
+}
+
+func among(names []string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)
+}
+
+// completePack offers the packs, and the rules of one.
+func completePack(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	names := packNames()
+	if len(args) > 0 {
+		names = nil
+		rules, _ := packRules(args[0])
+		for _, r := range rules {
+			names = append(names, r.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeRevision offers branches and tags.
+func completeRevision(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	t, err := openTree(nil)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer t.root.Close()
+	repo, err := git.Open(t.dir)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer repo.Close()
+	return append([]string{"HEAD"}, repo.Names()...), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeExplained offers the policies of the tree, then nothing for the
+// object, then paths.
+func completeExplained(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0:
+		return writtenPolicies(), cobra.ShellCompDirectiveNoFileComp
+	case 1:
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	default:
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+}
+
+// mostCompleted is how many files are read for a completion at most.
+const mostCompleted = 2000
+
+// writtenPolicies are the names of the policies that files of the tree hold.
+// Nothing is rendered for a completion.
+func writtenPolicies() []string {
+	t, err := openTree(nil)
+	if err != nil {
+		return nil
+	}
+	defer t.root.Close()
+	var names []string
+	read := 0
+	fs.WalkDir(t, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || d.IsDir() && strings.HasPrefix(d.Name(), ".") && name != ".":
+			return fs.SkipDir
+		case d.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)):
+			return nil
+		case read == mostCompleted:
+			return fs.SkipAll
+		}
+		read++
+		names = append(names, policiesOf(t, name)...)
+		return nil
+	})
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func policiesOf(t *tree, name string) []string {
+	data, err := render.ReadFile(t, name)
+	if err != nil || !slices.ContainsFunc(policyGroups, func(g string) bool { return strings.Contains(string(data), g) }) {
+		return nil
+	}
+	docs, _ := render.Documents(name, data, render.YAML11)
+	var names []string
+	for _, d := range docs {
+		apiVersion, _ := render.Lookup(d.Value, "/apiVersion")
+		kind, _ := render.Lookup(d.Value, "/kind")
+		named, _ := render.Lookup(d.Value, "/metadata/name")
+		group, _, _ := strings.Cut(text(apiVersion), "/")
+		if slices.Contains(policyGroups, group) && !strings.HasSuffix(text(kind), "Binding") && text(named) != "" {
+			names = append(names, text(named))
+		}
+	}
+	return names
+}
+
+func text(v any) string {
+	s, _ := v.(string)
+	return s
+}

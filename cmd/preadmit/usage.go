@@ -1,0 +1,242 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// oneOf is an error unless the value is one of the names.
+func oneOf(value string, names ...string) error {
+	if slices.Contains(names, value) {
+		return nil
+	}
+	err := fmt.Errorf("%q is none of %s", value, strings.Join(names, ", "))
+	if meant := render.DidYouMean(value, names); meant != "" {
+		err = fmt.Errorf("%w; %s", err, meant)
+	}
+	return err
+}
+
+// flagOneOf is oneOf for the value of a flag that Set does not check.
+func flagOneOf(flag, value string, names ...string) error {
+	if err := oneOf(value, names...); err != nil {
+		return fmt.Errorf("--%s %w", flag, err)
+	}
+	return nil
+}
+
+// instead is render.Instead for long lists, of which it gives the first few.
+func instead(name string, names []string) string {
+	names = unique(names)
+	if meant := render.DidYouMean(name, names); meant != "" {
+		return meant
+	}
+	return "there are " + few(names)
+}
+
+// wants returns an error unless there are from least to most arguments, most -1
+// being any number. It says what the command takes, with an example.
+func wants(least, most int, what, example string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= least && (most < 0 || len(args) <= most) {
+			return nil
+		}
+		return fmt.Errorf("%s takes %s, and %s given; for example: %s", cmd.Name(), what, given(args), example)
+	}
+}
+
+func given(args []string) string {
+	switch len(args) {
+	case 0:
+		return "nothing is"
+	case 1:
+		return strconv.Quote(args[0]) + " alone is"
+	default:
+		return fmt.Sprintf("%d arguments are", len(args))
+	}
+}
+
+// noSuchCommand says of what stands in a command's place what may have been meant.
+func noSuchCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range root.Commands() {
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
+		if slices.Contains(c.SuggestFor, args[0]) {
+			return fmt.Errorf("there is no command %q; did you mean preadmit %s?", args[0], c.Name())
+		}
+	}
+	if meant := render.Nearest(args[0], names); meant != "" {
+		return fmt.Errorf("there is no command %q; did you mean preadmit %s?", args[0], meant)
+	}
+	if _, err := os.Stat(args[0]); err == nil {
+		return fmt.Errorf("%s is a path, and a command comes first: preadmit check %[1]s", args[0])
+	}
+	return fmt.Errorf("there is no command %q; there are %s", args[0], strings.Join(names, ", "))
+}
+
+// suggestCommands gives commands the names that other tools have for them.
+func suggestCommands(root *cobra.Command) {
+	names := map[string][]string{
+		"check":   {"lint", "validate", "scan", "apply", "analyze", "run", "evaluate", "vet"},
+		"render":  {"template", "build", "kustomize", "helm", "manifests"},
+		"graph":   {"tree", "inventory", "list", "ls"},
+		"explain": {"why", "describe", "debug", "trace"},
+		"triage":  {"ui", "tui", "review"},
+		"packs":   {"rules", "policy", "policies"},
+	}
+	for _, c := range root.Commands() {
+		c.SuggestFor = names[c.Name()]
+		switch c.Name() {
+		case "completion":
+			c.RunE = noSuchShell
+		case "help":
+			c.Run, c.RunE = nil, helpOn
+		default:
+			if c.Args == nil {
+				c.Args = cobra.ArbitraryArgs
+			}
+		}
+	}
+}
+
+func noSuchShell(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	var shells []string
+	for _, c := range cmd.Commands() {
+		shells = append(shells, c.Name())
+	}
+	return fmt.Errorf("there is no completion for %q; %s", args[0], render.Instead(args[0], shells))
+}
+
+// helpOn writes the help of the command that arguments name.
+func helpOn(cmd *cobra.Command, args []string) error {
+	c, rest, err := cmd.Root().Find(args)
+	if err == nil && c == cmd.Root() {
+		err = noSuchCommand(c, rest)
+	}
+	if err != nil {
+		return err
+	}
+	c.InitDefaultHelpFlag()
+	return c.Help()
+}
+
+// flagError says what is wrong with a flag of the command line.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var value *pflag.InvalidValueError
+	var needs *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &unknown):
+		return unknownFlag(cmd, unknown)
+	case errors.As(err, &value):
+		return fmt.Errorf("--%s %w", value.GetFlag().Name, valueError(value.GetFlag(), value.GetValue(), value.Unwrap()))
+	case errors.As(err, &needs):
+		name, _ := pflag.UnquoteUsage(needs.GetFlag())
+		return fmt.Errorf("--%s lacks its value: --%[1]s %s", needs.GetFlag().Name, name)
+	}
+	return err
+}
+
+func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError) error {
+	name := "--" + e.GetSpecifiedName()
+	if letters := e.GetSpecifiedShortnames(); letters != "" {
+		name = "-" + e.GetSpecifiedName()
+		if len(letters) > 1 {
+			name += " in -" + letters
+		}
+	}
+	var flags []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, "--"+f.Name) })
+	switch meant := render.Nearest(name, flags); {
+	case e.GetSpecifiedShortnames() == "" && meant != "":
+		return fmt.Errorf("unknown flag %s; did you mean %s?", name, meant)
+	case e.GetSpecifiedShortnames() == "" && otherCommand(cmd, e.GetSpecifiedName()) != "":
+		return fmt.Errorf("unknown flag %s; it is one of preadmit %s", name, otherCommand(cmd, e.GetSpecifiedName()))
+	}
+	return fmt.Errorf("unknown flag %s; see %s --help", name, cmd.CommandPath())
+}
+
+// otherCommand is the first command that has a flag.
+func otherCommand(cmd *cobra.Command, flag string) string {
+	for _, c := range cmd.Root().Commands() {
+		if c.Flags().Lookup(flag) != nil {
+			return c.Name()
+		}
+	}
+	return ""
+}
+
+// valueError says why a flag does not take a value, in a user's words.
+func valueError(f *pflag.Flag, value string, err error) error {
+	if err == nil {
+		return nil
+	}
+	switch f.Value.Type() {
+	case "int":
+		return fmt.Errorf("%q is not a whole number", value)
+	case "bool":
+		return fmt.Errorf("%q is neither true nor false", value)
+	case "duration":
+		return fmt.Errorf("%q is not a duration such as 30s, 10m or 1h30m", value)
+	}
+	return err
+}
+
+// oneDash adds to an error that a long flag was written with one dash, which
+// makes its first letter a short flag and the rest that one's value.
+func oneDash(root *cobra.Command, args []string, err error) error {
+	cmd, _, findErr := root.Find(args)
+	if findErr != nil || exitCode(err) != exitUsage {
+		return err
+	}
+	for _, a := range args {
+		name, _, _ := strings.Cut(strings.TrimPrefix(a, "-"), "=")
+		if a == "--" {
+			break
+		}
+		if strings.HasPrefix(a, "-") && len(name) > 1 && cmd.Flags().Lookup(name) != nil {
+			return fmt.Errorf("-%s is written with two dashes: --%[1]s", name)
+		}
+	}
+	return err
+}
+
+// notFound says of a path that it is not there, and which one may have been
+// meant. real is the path from the working directory.
+func notFound(shown, real string) error {
+	err := fmt.Errorf("%s: no such file or directory", shown)
+	dir, name := filepath.Split(filepath.Clean(real))
+	if dir == "" {
+		dir = "."
+	}
+	entries, readErr := os.ReadDir(dir)
+	if readErr != nil {
+		return err
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if meant := render.Nearest(name, names); meant != "" {
+		return fmt.Errorf("%w; did you mean %s?", err, filepath.ToSlash(filepath.Join(filepath.Dir(shown), meant)))
+	}
+	return err
+}

@@ -1,0 +1,377 @@
+package render
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// A yamlProblem is what a person has to know of a syntax error. line and column
+// are from 0.
+type yamlProblem struct {
+	line, column int
+	text         string
+}
+
+// explainSyntax turns what a YAML library says of a line of a text, from 0, into
+// a user's words, at the place where the mistake was made rather than where the library
+// noticed it. ok is false where it knows nothing better. The text holds no
+// content of the file beyond single characters. first is the line of the file,
+// from 0, where the text begins.
+func explainSyntax(text []byte, first, line int, problem string) (yamlProblem, bool) {
+	s := scanYAML(text)
+	s.first = first
+	if line >= len(s.lines) {
+		line = len(s.lines) - 1
+	}
+	for _, explain := range []func(*yamlScan, int, string) (yamlProblem, bool){
+		tabProblem, quoteProblem, bracketProblem, startProblem, colonProblem, indentProblem,
+	} {
+		if p, ok := explain(s, line, problem); ok {
+			p.column = utf8.RuneCount(s.lines[p.line][:min(p.column, len(s.lines[p.line]))])
+			return p, true
+		}
+	}
+	return yamlProblem{}, false
+}
+
+// SyntaxError says why a file that a YAML library refuses with err is not YAML,
+// in a user's words and with its place.
+func SyntaxError(file string, data []byte, err error) error {
+	for _, e := range Errors(documentsError(file, data)) {
+		if e.Rule == "yaml-syntax" {
+			return e
+		}
+	}
+	return fmt.Errorf("%s: %s", file, strings.TrimPrefix(err.Error(), "yaml: "))
+}
+
+func documentsError(file string, data []byte) error {
+	_, err := Documents(file, data, YAML11)
+	return err
+}
+
+// tabProblem finds a tab among the blanks before a line's content.
+func tabProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
+	if !strings.Contains(problem, "tab character") && !strings.Contains(problem, "cannot start any token") &&
+		!strings.Contains(problem, "expected key") && !strings.Contains(problem, "expected ':'") {
+		return yamlProblem{}, false
+	}
+	for _, i := range []int{line, line - 1} {
+		if i < 0 {
+			continue
+		}
+		blanks := s.lines[i][:len(s.lines[i])-len(bytes.TrimLeft(s.lines[i], " \t"))]
+		if tab := bytes.IndexByte(blanks, '\t'); tab >= 0 {
+			return yamlProblem{i, tab, "the line is indented with a tab; YAML takes spaces alone"}, true
+		}
+	}
+	return yamlProblem{}, false
+}
+
+// quoteProblem finds a quote that is not closed, or closed too early.
+func quoteProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
+	for _, q := range s.quotes {
+		switch {
+		case !q.closed && q.line <= line:
+			return yamlProblem{q.line, q.column, fmt.Sprintf("the quote %c that opens here is never closed", q.char)}, true
+		case q.closed && q.endLine > q.line && q.line <= line && q.endLine >= line-1 && s.junkAfter(q):
+			return yamlProblem{q.line, q.column, fmt.Sprintf("the quote %c that opens here is closed only on line %d", q.char, s.number(q.endLine))}, true
+		case q.closed && (q.endLine == line || q.endLine == line-1) && s.junkAfter(q) && strings.Contains(problem, "did not find expected key"):
+			how := `write \" for a quote within`
+			if q.char == '\'' {
+				how = "write '' for a quote within"
+			}
+			return yamlProblem{q.endLine, q.endColumn + 1, "text follows the closing quote: " + how + ", or put all of the value in quotes"}, true
+		}
+	}
+	if !strings.Contains(problem, "unknown escape") {
+		return yamlProblem{}, false
+	}
+	for i, c := range s.lines[line] {
+		if c == '\\' && i+1 < len(s.lines[line]) && !bytes.ContainsRune([]byte("0abt\tnvfre \"/\\N_LPxuU"), rune(s.lines[line][i+1])) {
+			return yamlProblem{line, i, `a backslash in double quotes begins an escape, and this is none: write \\, or use single quotes`}, true
+		}
+	}
+	return yamlProblem{}, false
+}
+
+// bracketProblem finds a bracket that is not closed, or that nothing opens.
+func bracketProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
+	if s.stray != nil && (s.stray.line == line || s.stray.line == line-1) {
+		return yamlProblem{s.stray.line, s.stray.column, fmt.Sprintf("no bracket is open that this %c could close", s.stray.char)}, true
+	}
+	if !strings.Contains(problem, "expected ',' or") && !strings.Contains(problem, "end of stream") && !strings.Contains(problem, "node content") {
+		return yamlProblem{}, false
+	}
+	for _, b := range slices.Backward(s.brackets) {
+		if b.line > line {
+			continue
+		}
+		switch {
+		case !b.closed || b.endLine > line && b.endLine > b.line && s.hasKey(line):
+			return yamlProblem{b.line, b.column, fmt.Sprintf("the %c that opens here is never closed", b.char)}, true
+		case b.endLine >= line:
+			return yamlProblem{b.line, b.column, fmt.Sprintf("a comma is missing between the entries within this %c", b.char)}, true
+		}
+	}
+	return yamlProblem{}, false
+}
+
+// startProblem finds a character that no value can begin with.
+func startProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
+	switch {
+	case strings.Contains(problem, "cannot start any token"):
+		for _, at := range s.starts {
+			if c := s.lines[at.line][at.column]; at.line == line && strings.ContainsRune("@`%", rune(c)) {
+				return yamlProblem{line, at.column, fmt.Sprintf("no value can begin with %c: put it in quotes", c)}, true
+			}
+		}
+	case strings.Contains(problem, "block sequence entries are not allowed"):
+		if i := bytes.Index(s.lines[line], []byte(": - ")); i >= 0 {
+			return yamlProblem{line, i + 2, "a list can't begin on the line of its key: put each entry on a line of its own, below it"}, true
+		}
+	case strings.Contains(problem, "comment or line break"):
+		if i := bytes.LastIndexAny(s.lines[line], "|>"); i >= 0 {
+			return yamlProblem{line, i, fmt.Sprintf("nothing but + or - or a digit can follow the %c of a text block on its line", s.lines[line][i])}, true
+		}
+	}
+	return yamlProblem{}, false
+}
+
+// colonProblem finds what is wrong around a colon.
+func colonProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
+	before := s.contentBefore(line)
+	switch {
+	case strings.Contains(problem, "mapping values are not allowed"):
+		if first := s.colon(line, 0); first >= 0 {
+			if second := s.colon(line, first+1); second >= 0 {
+				return yamlProblem{line, second, "a colon with a blank behind it in a value: put the value in quotes"}, true
+			}
+		}
+		switch {
+		case before >= 0 && s.colon(before, 0) < 0 && bytes.IndexByte(s.lines[before], ':') > 0:
+			return yamlProblem{before, bytes.IndexByte(s.lines[before], ':'), "a blank is missing behind the colon"}, true
+		case before >= 0 && s.colon(before, 0) < 0 && s.isEntry(before):
+			return yamlProblem{line, s.indent(line), fmt.Sprintf("a key stands below the entry on line %d, which is a value already", s.number(before))}, true
+		case before >= 0 && s.colon(before, 0) < 0:
+			return noKey(s, before)
+		case before >= 0 && s.indent(line) > s.indent(before):
+			return yamlProblem{line, s.indent(line), fmt.Sprintf("the line is indented more than line %d, whose key has a value already", s.number(before))}, true
+		}
+	case strings.Contains(problem, "could not find expected ':'"):
+		for i := line; i >= 0 && i >= line-1; i-- {
+			if s.isContent(i) && s.colon(i, 0) < 0 {
+				if c := bytes.IndexByte(s.lines[i], ':'); c > 0 {
+					return yamlProblem{i, c, "a blank is missing behind the colon"}, true
+				}
+				return noKey(s, i)
+			}
+		}
+	}
+	return yamlProblem{}, false
+}
+
+func noKey(s *yamlScan, line int) (yamlProblem, bool) {
+	return yamlProblem{line, s.indent(line), "the line is neither a key with a colon nor an entry of a list"}, true
+}
+
+// indentProblem finds a line whose indentation fits none above it, and keys
+// among entries.
+func indentProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
+	if !s.isContent(line) {
+		return yamlProblem{}, false
+	}
+	at := s.indent(line)
+	entry := s.isEntry(line)
+	switch {
+	case strings.Contains(problem, "'-' indicator"):
+		return yamlProblem{line, at, "a key stands among the entries of a list: it is indented too little or too much, or lacks its dash"}, true
+	case !strings.Contains(problem, "expected key"):
+		return yamlProblem{}, false
+	}
+	least := at
+	for i := line - 1; i >= 0; i-- {
+		if !s.isContent(i) {
+			continue
+		}
+		if in := s.indent(i); in == at {
+			if entry && !s.isEntry(i) {
+				return yamlProblem{line, at, "an entry of a list stands among the keys of a mapping: it is indented too little or too much"}, true
+			}
+			break
+		} else if in < at {
+			least = in
+			break
+		}
+	}
+	if least < at {
+		return yamlProblem{line, at, fmt.Sprintf("the line is indented by %d, which is the indentation of no line above that it could belong to", at)}, true
+	}
+	return yamlProblem{}, false
+}
+
+// A yamlScan is what a rough reading of a YAML text gives: enough to find the
+// mistake that a parser stumbles over.
+type yamlScan struct {
+	first    int // line of the file, from 0
+	lines    [][]byte
+	plain    []bool // by line: it does not begin within a quote, bracket or text block
+	quotes   []yamlPair
+	brackets []yamlPair
+	starts   []yamlPair // where values begin
+	stray    *yamlPair  // a closing bracket too much
+	open     []int      // indices of brackets
+}
+
+// A yamlPair is a quote or bracket with what closes it.
+type yamlPair struct {
+	char               byte
+	line, column       int
+	closed             bool
+	endLine, endColumn int
+}
+
+func scanYAML(text []byte) *yamlScan {
+	s := &yamlScan{lines: bytes.Split(bytes.ReplaceAll(text, []byte("\r"), []byte(" ")), []byte("\n"))}
+	s.plain = make([]bool, len(s.lines))
+	block := -1 // indentation of the line that began a text block
+	for i := 0; i < len(s.lines); i++ {
+		in, blank := s.indent(i), len(bytes.TrimSpace(s.lines[i])) == 0
+		if block >= 0 && (blank || in > block) {
+			continue
+		}
+		block = -1
+		s.plain[i] = len(s.open) == 0
+		if s.scanLine(&i) {
+			block = in
+		}
+	}
+	return s
+}
+
+// scanLine reads a line, and the following ones where a quote spans them. It
+// returns true where a text block begins.
+func (s *yamlScan) scanLine(i *int) bool {
+	start := true // a value may begin
+	for j := 0; j < len(s.lines[*i]); j++ {
+		line := s.lines[*i]
+		switch c := line[j]; {
+		case c == ' ' || c == '\t':
+		case c == '#' && (j == 0 || line[j-1] == ' ' || line[j-1] == '\t'):
+			return false
+		case start && (c == '"' || c == '\''):
+			s.starts = append(s.starts, yamlPair{line: *i, column: j})
+			if j = s.scanQuote(i, j); j < 0 {
+				return false
+			}
+			start = false
+		case start && (c == '[' || c == '{') || len(s.open) > 0 && (c == '[' || c == '{'):
+			s.open = append(s.open, len(s.brackets))
+			s.brackets = append(s.brackets, yamlPair{char: c, line: *i, column: j})
+			start = true
+		case (c == ']' || c == '}') && (len(s.open) > 0 || !start && s.endsBracket(*i, j)):
+			s.closeBracket(c, *i, j)
+			start = false
+		case c == ',' && len(s.open) > 0, c == '-' && start && s.blankAt(*i, j+1) && len(s.open) == 0, c == ':' && s.blankAt(*i, j+1), c == '?' && start && s.blankAt(*i, j+1):
+			start = true
+		case start && (c == '|' || c == '>') && len(s.open) == 0:
+			return true
+		case start && (c == '&' || c == '!'):
+			for j+1 < len(line) && line[j+1] != ' ' {
+				j++
+			}
+		case start:
+			s.starts = append(s.starts, yamlPair{line: *i, column: j})
+			start = false
+		}
+	}
+	return false
+}
+
+// scanQuote finds the end of a quoted value, on which line ever, and returns
+// its column, or -1.
+func (s *yamlScan) scanQuote(i *int, j int) int {
+	q := yamlPair{char: s.lines[*i][j], line: *i, column: j}
+	for j++; ; *i, j = *i+1, 0 {
+		if *i >= len(s.lines) {
+			s.quotes = append(s.quotes, q)
+			return -1
+		}
+		for line := s.lines[*i]; j < len(line); j++ {
+			switch {
+			case q.char == '"' && line[j] == '\\', q.char == '\'' && line[j] == '\'' && j+1 < len(line) && line[j+1] == '\'':
+				j++
+			case line[j] == q.char:
+				q.closed, q.endLine, q.endColumn = true, *i, j
+				s.quotes = append(s.quotes, q)
+				return j
+			}
+		}
+	}
+}
+
+func (s *yamlScan) closeBracket(c byte, i, j int) {
+	if len(s.open) == 0 {
+		if s.stray == nil {
+			s.stray = &yamlPair{char: c, line: i, column: j}
+		}
+		return
+	}
+	b := &s.brackets[s.open[len(s.open)-1]]
+	s.open = s.open[:len(s.open)-1]
+	b.closed, b.endLine, b.endColumn = true, i, j
+}
+
+// endsBracket reports whether a bracket was closed on this line just before.
+func (s *yamlScan) endsBracket(i, j int) bool {
+	return slices.ContainsFunc(s.brackets, func(b yamlPair) bool { return b.closed && b.endLine == i && b.endColumn < j })
+}
+
+func (s *yamlScan) blankAt(i, j int) bool {
+	return j >= len(s.lines[i]) || s.lines[i][j] == ' ' || s.lines[i][j] == '\t'
+}
+
+// junkAfter reports whether something follows a closed quote that can't.
+func (s *yamlScan) junkAfter(q yamlPair) bool {
+	rest := bytes.TrimLeft(s.lines[q.endLine][q.endColumn+1:], " \t")
+	return len(rest) > 0 && !strings.ContainsRune(":,]}#", rune(rest[0]))
+}
+
+func (s *yamlScan) number(line int) int { return s.first + line + 1 }
+
+func (s *yamlScan) indent(i int) int { return len(s.lines[i]) - len(bytes.TrimLeft(s.lines[i], " ")) }
+
+func (s *yamlScan) isContent(i int) bool {
+	t := bytes.TrimSpace(s.lines[i])
+	return s.plain[i] && len(t) > 0 && t[0] != '#'
+}
+
+func (s *yamlScan) isEntry(i int) bool {
+	at := s.indent(i)
+	return s.lines[i][at] == '-' && s.blankAt(i, at+1)
+}
+
+func (s *yamlScan) contentBefore(line int) int {
+	for i := line - 1; i >= 0; i-- {
+		if s.isContent(i) {
+			return i
+		}
+	}
+	return -1
+}
+
+func (s *yamlScan) hasKey(line int) bool { return s.colon(line, 0) >= 0 }
+
+// colon is the column of the first colon from a column on that ends a key, -1
+// without one.
+func (s *yamlScan) colon(line, from int) int {
+	for j := from; j < len(s.lines[line]); j++ {
+		if s.lines[line][j] == ':' && s.blankAt(line, j+1) {
+			return j
+		}
+	}
+	return -1
+}
