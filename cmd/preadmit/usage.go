@@ -103,7 +103,7 @@ func suggestCommands(root *cobra.Command) {
 		c.SuggestFor = names[c.Name()]
 		switch c.Name() {
 		case "completion":
-			c.RunE = noSuchShell
+			c.Args, c.RunE = cobra.ArbitraryArgs, noSuchShell
 		case "help":
 			c.Run, c.RunE = nil, helpOn
 		default:
