@@ -274,7 +274,7 @@ func brokenDown(req *Request, p any) Result {
 	r := panicked("policy.Chain", p)
 	subject := req.Subject()
 	r.Operation, r.Object, r.Origins = req.Operation, subject.Key(), subject.At("")
-	r.identify(subject)
+	r.setFingerprint(subject)
 	return r
 }
 
@@ -316,7 +316,7 @@ func locate(r *Result, req *Request, h *history) {
 	for _, a := range assumed {
 		r.Assumed = appendNew(r.Assumed, a)
 	}
-	r.identify(subject)
+	r.setFingerprint(subject)
 }
 
 // written gives the fields as they were written where the API server moves
@@ -422,7 +422,7 @@ func Errors(engine string, unit *render.Unit, err error) []Result {
 			}
 			r.Origins = []render.Origin{{Span: e.Span, Role: render.Manifest}}
 		}
-		r.identify(nil)
+		r.setFingerprint(nil)
 		results = append(results, r)
 	}
 	return results

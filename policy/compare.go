@@ -45,16 +45,16 @@ func Requests(base, head []*render.Object) []Request {
 	return reqs
 }
 
-// An identity is what the API server knows an object by, and the unit that
-// applies it, which stands for the cluster that it goes to.
-type identity struct {
+// A pairKey names an object to the API server, with the cluster and the unit that
+// it comes from. Objects of base and head with one pairKey are the same object.
+type pairKey struct {
 	kind            schema.GroupKind
 	namespace, name string
 	cluster, unit   string
 }
 
-func identityOf(o *render.Object) identity {
-	id := identity{kind: o.GroupVersionKind().GroupKind(), namespace: o.GetNamespace(), name: o.GetName()}
+func pairKeyOf(o *render.Object) pairKey {
+	id := pairKey{kind: o.GroupVersionKind().GroupKind(), namespace: o.GetNamespace(), name: o.GetName()}
 	if o.Unit != nil {
 		id.cluster, id.unit = o.Unit.Cluster, o.Unit.Identity()
 	}
@@ -64,20 +64,20 @@ func identityOf(o *render.Object) identity {
 // counterparts finds the base object of each head object that has one.
 func counterparts(base, head []*render.Object) map[*render.Object]*render.Object {
 	was := make(map[*render.Object]*render.Object, len(base))
-	base, head = match(was, base, head, identityOf)
-	match(was, base, head, func(o *render.Object) identity {
-		id := identityOf(o)
+	base, head = match(was, base, head, pairKeyOf)
+	match(was, base, head, func(o *render.Object) pairKey {
+		id := pairKeyOf(o)
 		id.unit = ""
 		return id
 	})
 	return was
 }
 
-// match pairs the objects that alone have their identity on both sides, and
+// match pairs the objects that alone have their pairKey on both sides, and
 // returns the others. Of several that one unit has, which it should not, the
 // first are paired with the first.
-func match(was map[*render.Object]*render.Object, base, head []*render.Object, of func(*render.Object) identity) (oldRest, newRest []*render.Object) {
-	old, now := byIdentity(base, of), byIdentity(head, of)
+func match(was map[*render.Object]*render.Object, base, head []*render.Object, of func(*render.Object) pairKey) (oldRest, newRest []*render.Object) {
+	old, now := byPairKey(base, of), byPairKey(head, of)
 	paired := make(map[*render.Object]bool)
 	for id, heads := range now {
 		bases := old[id]
@@ -92,8 +92,8 @@ func match(was map[*render.Object]*render.Object, base, head []*render.Object, o
 	return without(base, paired), without(head, paired)
 }
 
-func byIdentity(objects []*render.Object, of func(*render.Object) identity) map[identity][]*render.Object {
-	groups := make(map[identity][]*render.Object, len(objects))
+func byPairKey(objects []*render.Object, of func(*render.Object) pairKey) map[pairKey][]*render.Object {
+	groups := make(map[pairKey][]*render.Object, len(objects))
 	for _, o := range objects {
 		if o.GetName() != "" {
 			id := of(o)

@@ -11,25 +11,25 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Identified returns the result with its fingerprint. The chain does this for
-// the results of engines.
-func (r Result) Identified() Result {
-	r.identify(nil)
+// Fingerprinted returns the result with its Identity and Fingerprint. The chain
+// sets them for the results of engines; whoever makes results besides calls this.
+func (r Result) Fingerprinted() Result {
+	r.setFingerprint(nil)
 	return r
 }
 
-// identify gives the result its identity, by rule, object and telling field, so
-// that it survives moved lines and reordered lists, and its fingerprint, which
-// is that and the unit; a manifest's name is no part of it, so it survives
-// that too. Results that have no object go by their place's file and message.
-// o is the object, or nil.
-func (r *Result) identify(o *render.Object) {
+// setFingerprint sets Identity and Fingerprint. The identity is made of the rule,
+// the object and the first field, so that it survives moved lines and reordered
+// lists. The fingerprint adds the unit, but not the path of a plain manifest, so
+// that it survives a renamed file. A result without an object is identified by
+// its file and message. o is the object, or nil.
+func (r *Result) setFingerprint(o *render.Object) {
 	parts := []string{
 		r.Engine, r.Policy, r.Rule,
 		group(r.Object.APIVersion), r.Object.Kind, r.Object.Namespace, r.Object.Name,
 	}
 	if len(r.Fields) > 0 {
-		parts = append(parts, lasting(o, r.Fields[0]))
+		parts = append(parts, stablePointer(o, r.Fields[0]))
 	}
 	if r.Object.Kind == "" {
 		parts = append(parts, r.PolicyOrigin.File, lines.ReplaceAllString(r.Message, "line"))
@@ -61,9 +61,10 @@ func group(apiVersion string) string {
 	return g
 }
 
-// lasting is a pointer in which elements of lists go by what they are called,
-// where they are called anything, so that a reordered list has the same ones.
-func lasting(o *render.Object, pointer string) string {
+// stablePointer returns a pointer that names elements of lists by their keys
+// instead of their indexes, where they have any: it is the same after the list is
+// reordered.
+func stablePointer(o *render.Object, pointer string) string {
 	if o == nil || o.Unstructured == nil {
 		return pointer
 	}
@@ -92,9 +93,9 @@ func lasting(o *render.Object, pointer string) string {
 	return b.String()
 }
 
-// namesOfElements are the keys by which elements of the API's lists are told
-// apart, the likeliest first (x-kubernetes-list-map-keys).
-var namesOfElements = []string{"name", "id", "key", "mountPath", "devicePath", "containerPort", "port", "topologyKey", "ip", "uid", "type"}
+// elementKeys are the fields that tell elements of the API's lists apart, the
+// likeliest first (x-kubernetes-list-map-keys). Fingerprints depend on the order.
+var elementKeys = []string{"name", "id", "key", "mountPath", "devicePath", "containerPort", "port", "topologyKey", "ip", "uid", "type"}
 
 // called names the element i of a list: by its key, or itself if it is a
 // scalar; else by its index. Further ones of one name are counted.
@@ -118,7 +119,7 @@ func called(list []any, i int) string {
 func nameOf(element any) (string, bool) {
 	switch v := element.(type) {
 	case map[string]any:
-		for _, key := range namesOfElements {
+		for _, key := range elementKeys {
 			switch x := v[key].(type) {
 			case string, int64, float64:
 				return fmt.Sprintf("%s=%v", key, x), true

@@ -168,9 +168,9 @@ func step(before, after any, key string) (p pair, ok bool) {
 	}
 }
 
-// identities are the fields by which lists of objects are told apart, those of
-// the API's associative lists first.
-var identities = []string{"name", "key", "type", "containerPort", "port", "ip", "uid", "mountPath", "devicePath", "topologyKey", "url", "host", "path"}
+// counterpartKeys are the fields that tell elements of lists apart: elementKeys,
+// and those of lists without keys.
+var counterpartKeys = slices.Concat(elementKeys, []string{"url", "host", "path"})
 
 // maxCompared bounds the lists whose elements are compared one by one.
 const maxCompared = 512
@@ -181,7 +181,7 @@ func counterpart(before, after []any, i int) int {
 	if i < len(before) && len(before) == len(after) && reflect.DeepEqual(before[i], after[i]) {
 		return i
 	}
-	for _, key := range identities {
+	for _, key := range counterpartKeys {
 		b, ok := index(before, key)
 		if !ok {
 			continue

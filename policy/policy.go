@@ -125,19 +125,20 @@ func (u *UserInfo) Fields() map[string]any {
 		fields["uid"] = u.UID
 	}
 	if len(u.Groups) > 0 {
-		fields["groups"] = anys(u.Groups)
+		fields["groups"] = Anys(u.Groups)
 	}
 	if len(u.Extra) > 0 {
 		extra := map[string]any{}
 		for k, v := range u.Extra {
-			extra[k] = anys(v)
+			extra[k] = Anys(v)
 		}
 		fields["extra"] = extra
 	}
 	return fields
 }
 
-func anys(list []string) []any {
+// Anys returns the strings as a list of a JSON value.
+func Anys(list []string) []any {
 	all := make([]any, len(list))
 	for i, s := range list {
 		all[i] = s

@@ -106,5 +106,5 @@ func (v Vanished) result(r *Request, d render.TreeDocument) Result {
 			x.Message += "; this change adds " + d.Cause
 		}
 	}
-	return x.Identified()
+	return x.Fingerprinted()
 }

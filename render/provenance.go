@@ -92,6 +92,23 @@ func FieldPointer(path string) string {
 	return b.String()
 }
 
+// FieldPath writes a JSON pointer as Kubernetes writes field paths, such as
+// spec.rules[0].host.
+func FieldPath(pointer string) string {
+	var b strings.Builder
+	for _, part := range Path(pointer) {
+		if _, err := strconv.Atoi(part); err == nil {
+			b.WriteString("[" + part + "]")
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
 // Path splits a JSON pointer into its unescaped elements; "" has none.
 func Path(pointer string) []string {
 	if pointer == "" {

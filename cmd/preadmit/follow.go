@@ -35,7 +35,7 @@ func notFollowed(head []*render.Object, followed bool) []policy.Result {
 		results = append(results, policy.Result{
 			Engine: policy.EngineRender, Policy: "gitops", Rule: "not-followed", Operation: policy.Create, Object: o.Key(),
 			Outcome: policy.Unknown, Action: policy.Warn, Message: why, Origins: o.At(""),
-		}.Identified())
+		}.Fingerprinted())
 	}
 	return results
 }

@@ -51,7 +51,7 @@ func (b *base) newlyExcluded(o *checkOptions, head *input) []policy.Result {
 			Outcome: policy.Unknown, Action: policy.Deny, Baseline: policy.New,
 			Message: fmt.Sprintf("no longer judged once this change is merged: %d Kubernetes objects that the new glob %q excludes, the first at %s", n, glob.Value, first),
 			Origins: []render.Origin{{Span: render.Span{File: configFile, Line: glob.Line, Column: glob.Column, EndLine: glob.Line, EndColumn: glob.Column}, Role: render.Value}},
-		}.Identified())
+		}.Fingerprinted())
 	}
 	return results
 }

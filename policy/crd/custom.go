@@ -168,7 +168,7 @@ func (r *review) metadata() {
 	if r.old == nil {
 		errs = metavalidation.ValidateObjectMetaDeclaratively(r.ctx, operation.Create, now, nil, r.definition.namespaced, metavalidation.NameIsDNSSubdomain, path, true)
 	} else if was, err := metaOf(r.old); err == nil {
-		identify(now, was)
+		copyServerFields(now, was)
 		errs = metavalidation.ValidateObjectMetaDeclaratively(r.ctx, operation.Update, now, was, r.definition.namespaced, nil, path, true)
 	}
 	for _, e := range errs {
@@ -176,8 +176,9 @@ func (r *review) metadata() {
 	}
 }
 
-// identify gives both what the API server alone would know, the same.
-func identify(now, was *metav1.ObjectMeta) {
+// copyServerFields gives both the same values of the fields that the API server
+// sets.
+func copyServerFields(now, was *metav1.ObjectMeta) {
 	was.ResourceVersion, was.UID = "1", types.UID("1")
 	now.ResourceVersion, now.UID = was.ResourceVersion, was.UID
 	now.CreationTimestamp, now.Generation = was.CreationTimestamp, was.Generation

@@ -107,7 +107,7 @@ func (r *definitionReview) decode(req *policy.Request) (err error) {
 		store(r.old)
 		r.now.Status = *r.old.Status.DeepCopy()
 		old, _ := metaOf(req.OldAdmitted)
-		identify(&r.now.ObjectMeta, old)
+		copyServerFields(&r.now.ObjectMeta, old)
 		r.old.ObjectMeta = *old
 	}
 	store(r.now)

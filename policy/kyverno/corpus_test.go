@@ -302,7 +302,7 @@ func concernsRow(row published, o *render.Object, r *Response) bool {
 		if m == nil {
 			continue
 		}
-		kind, ns, name := identity(m)
+		kind, ns, name := nameOf(m)
 		if row.resource == strings.Join(slices.DeleteFunc([]string{kind[0], kind[1], ns, name}, func(s string) bool { return s == "" }), "/") {
 			return true
 		}

@@ -60,7 +60,7 @@ func (b *account) targets(at string) []policy.Evaluation {
 		r := &b.responses[i]
 		e := b.described("mutate.targets", at+"/targets", "")
 		if r.Target != nil {
-			kind, namespace, name := identity(r.Target)
+			kind, namespace, name := nameOf(r.Target)
 			e.Expression = kind[1] + " " + strings.TrimPrefix(namespace+"/"+name, "/")
 			if r.Patched != nil && !b.hidesOf(r.Target) {
 				for _, c := range changes(r.Target, r.Patched) {
@@ -104,7 +104,7 @@ func (b *account) generation() []policy.Evaluation {
 		e.Value = ""
 		b.outcome(&e, r)
 		for _, o := range r.Generated {
-			kind, namespace, name := identity(o)
+			kind, namespace, name := nameOf(o)
 			e.Parts = append(e.Parts, policy.Part{Text: kind[1] + " " + strings.TrimPrefix(namespace+"/"+name, "/"), Value: "made once the request is admitted"})
 		}
 	}

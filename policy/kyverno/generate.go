@@ -118,7 +118,7 @@ func (x *run) make(t *template, s *scope) ([]map[string]any, error) {
 	synchronize, _ := spec["synchronize"].(bool)
 	var made []map[string]any
 	for _, o := range wanted {
-		kind, namespace, name := identity(o)
+		kind, namespace, name := nameOf(o)
 		there := x.review.store().get(policy.ParseGroupVersion(kind[0]).WithKind(kind[1]).GroupKind(), namespace, name)
 		if there == nil || synchronize && !reflect.DeepEqual(there, o) {
 			made = append(made, o)
@@ -127,8 +127,8 @@ func (x *run) make(t *template, s *scope) ([]map[string]any, error) {
 	return made, nil
 }
 
-// identity is an object's apiVersion and kind, namespace and name.
-func identity(o map[string]any) (kind [2]string, namespace, name string) {
+// nameOf returns an object's apiVersion and kind, namespace and name.
+func nameOf(o map[string]any) (kind [2]string, namespace, name string) {
 	kind[0], _ = o["apiVersion"].(string)
 	kind[1], _ = o["kind"].(string)
 	m, _ := o["metadata"].(map[string]any)

@@ -102,13 +102,5 @@ func (r *review) addUser(m map[string]any) {
 	info["username"] = u.Username
 	m["userInfo"] = info
 	roles, clusterRoles := r.roles()
-	m["roles"], m["clusterRoles"] = anys(roles), anys(clusterRoles)
-}
-
-func anys(list []string) []any {
-	made := make([]any, len(list))
-	for i, s := range list {
-		made[i] = s
-	}
-	return made
+	m["roles"], m["clusterRoles"] = policy.Anys(roles), policy.Anys(clusterRoles)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/admissionregistration/v1"
@@ -236,7 +235,7 @@ func mistyped(o *render.Object, rule string, err error) *render.Error {
 	if !ok {
 		pointer = render.FieldPointer(e.Field)
 	}
-	return at(o, pointer, rule, fmt.Errorf("%s is %s, not %s", fieldPath(pointer), kindWords[is], wordOf(e.Type)))
+	return at(o, pointer, rule, fmt.Errorf("%s is %s, not %s", render.FieldPath(pointer), kindWords[is], wordOf(e.Type)))
 }
 
 // kindWords are the kinds of JSON values in words.
@@ -300,21 +299,6 @@ func kindOfValue(v any) string {
 	default:
 		return "number"
 	}
-}
-
-// fieldPath writes a pointer as spec.rules[0].x.
-func fieldPath(pointer string) string {
-	var b strings.Builder
-	for i, part := range render.Path(pointer) {
-		switch _, err := strconv.Atoi(part); {
-		case err == nil:
-			part = "[" + part + "]"
-		case i > 0:
-			part = "." + part
-		}
-		b.WriteString(part)
-	}
-	return b.String()
 }
 
 // read decodes and checks a policy.

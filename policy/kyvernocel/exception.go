@@ -150,8 +150,8 @@ func (x *run) exempt() (v verdict, done bool) {
 		case len(exc.spec.Images)+len(exc.spec.AllowedValues) == 0:
 			full = append(full, exc)
 		default:
-			allowedImages = append(allowedImages, anys(exc.spec.Images)...)
-			allowedValues = append(allowedValues, anys(exc.spec.AllowedValues)...)
+			allowedImages = append(allowedImages, policy.Anys(exc.spec.Images)...)
+			allowedValues = append(allowedValues, policy.Anys(exc.spec.AllowedValues)...)
 		}
 	}
 	if len(full) == 0 {

@@ -160,14 +160,6 @@ func (r *review) userTree() any {
 	return u.Fields()
 }
 
-func anys(list []string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
-}
-
 // namespaceVar is the `namespaceObject` variable: null for what is in none.
 func (r *review) namespaceVar() (ref.Val, cel.Sizes) {
 	if r.namespaceValue == nil {

@@ -158,7 +158,7 @@ func (c *Combined) attribute(f *finding) (int, bool) {
 			return i, true
 		}
 	}
-	if i, ok := c.identified(f.details); ok {
+	if i, ok := c.objectNamed(f.details); ok {
 		f.Fields = opa.Hinted(f.details, c.objects[i].Object)
 		if len(f.Fields) == 0 {
 			f.Fields = c.fields(f, i)
@@ -198,8 +198,9 @@ func (c *Combined) fields(f *finding, object int) []string {
 	return fields
 }
 
-// identified is the one object that the details name by file, kind and name.
-func (c *Combined) identified(details map[string]any) (int, bool) {
+// objectNamed returns the one object that the details name by file, kind and
+// name.
+func (c *Combined) objectNamed(details map[string]any) (int, bool) {
 	text := func(keys ...string) (string, bool) {
 		for _, k := range keys {
 			if s, ok := details[k].(string); ok {

@@ -197,18 +197,7 @@ func (s *shape) unknown(key, pointer string) fault {
 
 // Dotted writes a pointer as Kubernetes writes paths: spec.rules[0].name.
 func Dotted(pointer string) string {
-	var b strings.Builder
-	for _, part := range render.Path(pointer) {
-		if _, err := strconv.Atoi(part); err == nil {
-			b.WriteString("[" + part + "]")
-			continue
-		}
-		if b.Len() > 0 {
-			b.WriteByte('.')
-		}
-		b.WriteString(part)
-	}
-	return policy.Shorten(b.String(), maxMessage)
+	return policy.Shorten(render.FieldPath(pointer), maxMessage)
 }
 
 func kindOf(value any) string {
