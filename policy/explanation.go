@@ -343,48 +343,6 @@ func (e *Explanation) complete(req *Request, h *history) {
 	for i := range e.Trials {
 		e.Trials[i].locate(req, h)
 	}
-	e.fill()
-}
-
-// fill makes what is null empty, for JSON.
-func (e *Explanation) fill() {
-	e.Rules, e.Origins, e.Request.Groups = orEmpty(e.Rules), orEmpty(e.Origins), orEmpty(e.Request.Groups)
-	e.Match, e.Bindings, e.Trials, e.Results = orEmpty(e.Match), orEmpty(e.Bindings), orEmpty(e.Trials), orEmpty(e.Results)
-	for i := range e.Results {
-		r := &e.Results[i]
-		r.Fields, r.Origins, r.Assumed = orEmpty(r.Fields), orEmpty(r.Origins), orEmpty(r.Assumed)
-	}
-	for i := range e.Bindings {
-		b := &e.Bindings[i]
-		b.Match, b.Actions, b.Params = orEmpty(b.Match), orEmpty(b.Actions), orEmpty(b.Params)
-	}
-	for i := range e.Trials {
-		t := &e.Trials[i]
-		t.ParamOrigin = orEmpty(t.ParamOrigin)
-		for _, list := range []*[]Evaluation{&t.Conditions, &t.Variables, &t.Validations, &t.Annotations} {
-			*list = orEmpty(*list)
-			for j := range *list {
-				(*list)[j].fill()
-			}
-		}
-	}
-}
-
-func (e *Evaluation) fill() {
-	e.Parts, e.Culprits = orEmpty(e.Parts), orEmpty(e.Culprits)
-	for i := range e.Culprits {
-		e.Culprits[i].Origins = orEmpty(e.Culprits[i].Origins)
-	}
-	if e.Message != nil {
-		e.Message.fill()
-	}
-}
-
-func orEmpty[T any](s []T) []T {
-	if s == nil {
-		return []T{}
-	}
-	return s
 }
 
 func (t *Trial) locate(req *Request, h *history) {

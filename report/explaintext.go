@@ -1,6 +1,7 @@
-package main
+package report
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
 	"io"
@@ -10,18 +11,31 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/report"
 )
 
-// An explainPrinter writes explanations for people: what the rule is, whether
-// it is about the object, what it came to and by which steps, which fields
-// were telling, and what follows.
+// An explainPrinter writes explanations for people: the rule, whether it matches
+// the object, each step of its evaluation, the fields at fault, and the actions
+// that follow.
 type explainPrinter struct {
-	out     io.Writer
-	color   bool
-	verbose bool
-	rulely  bool // Kyverno's own kinds: what is explained is one rule
+	Options
+	out    *bufio.Writer // keeps the first error
+	byRule bool          // the explanation at hand is of one rule of Kyverno's own kinds
 }
+
+func writeExplainedText(w io.Writer, e *Explanations, o Options) error {
+	p := &explainPrinter{Options: o, out: bufio.NewWriter(w)}
+	p.explanations(e.Explanations)
+	return p.out.Flush()
+}
+
+// explained makes one line of text safe to show.
+func explained(s string) string {
+	return visible(strings.NewReplacer("\n", " ", "\t", " ").Replace(s), maxExplained)
+}
+
+// maxExplained is how many bytes of a text an explanation shows. Engines cut what
+// they quote; this bounds the rest.
+const maxExplained = 64 << 10
 
 // line writes a line; each argument is made safe to show.
 func (p *explainPrinter) line(indent int, format string, args ...any) {
@@ -29,21 +43,21 @@ func (p *explainPrinter) line(indent int, format string, args ...any) {
 		switch a := a.(type) {
 		case painted:
 		case string:
-			args[i] = plain(a)
+			args[i] = explained(a)
 		case render.Span:
-			args[i] = plain(a.String())
+			args[i] = explained(a.String())
 		}
 	}
 	text := strings.TrimRight(fmt.Sprintf(format, args...), " ")
-	fmt.Fprintln(p.out, report.Guard(strings.Repeat("  ", indent)+text))
+	fmt.Fprintln(p.out, guard(strings.Repeat("  ", indent)+text))
 }
 
 // painted is text that is safe, with colours.
 type painted string
 
 func (p *explainPrinter) paint(colour, s string) painted {
-	s = plain(s)
-	if !p.color || s == "" {
+	s = explained(s)
+	if !p.Color || s == "" {
 		return painted(s)
 	}
 	return painted("\x1b[" + colour + "m" + s + "\x1b[0m")
@@ -75,9 +89,9 @@ func (p *explainPrinter) explanations(es []policy.Explanation) {
 }
 
 func (p *explainPrinter) explanation(e *policy.Explanation, shared bool) {
-	p.rulely = e.Engine == policy.EngineKyverno && e.Matches != ""
+	p.byRule = e.Engine == policy.EngineKyverno && e.Matches != ""
 	if !shared {
-		p.line(0, "%s %s", p.paint("1", plain(e.Engine)+" "+plain(e.Policy)), placeIn(e.Origin))
+		p.line(0, "%s %s", p.paint("1", explained(e.Engine)+" "+explained(e.Policy)), placeIn(e.Origin))
 	}
 	p.rules(e)
 	if !shared {
@@ -135,7 +149,7 @@ func (p *explainPrinter) subject(e *policy.Explanation) {
 	if len(a.Groups) > 0 {
 		groups = " (" + strings.Join(a.Groups, ", ") + ")"
 	}
-	p.line(1, "by %s%s", cmp.Or(a.User, "somebody: --as tells who"), groups)
+	p.line(1, "by %s%s", cmp.Or(a.User, "an unknown user: set it with --as"), groups)
 }
 
 // firstPlace is the first of a list, in brackets.
@@ -171,7 +185,7 @@ func (p *explainPrinter) match(e *policy.Explanation) {
 // word is what something is called: in explanations of a policy, and of a rule
 // of Kyverno's.
 func (p *explainPrinter) word(ofPolicy, ofRule string) string {
-	if p.rulely {
+	if p.byRule {
 		return ofRule
 	}
 	return ofPolicy
@@ -190,7 +204,7 @@ func (p *explainPrinter) bindings(e *policy.Explanation) {
 	switch {
 	case e.Matches == "" || e.Matches == policy.No:
 		return
-	case p.rulely && len(e.Bindings) > 0:
+	case p.byRule && len(e.Bindings) > 0:
 		p.heading("what follows when it fails? %s", followsBy(e))
 	case !bound(e.Engine):
 		return
@@ -256,7 +270,7 @@ func (p *explainPrinter) trial(t *policy.Trial, only bool) {
 		p.heading("as %s", t.As)
 	}
 	if t.Problem != "" {
-		if p.rulely {
+		if p.byRule {
 			p.heading("the rule is not run")
 		}
 		p.line(1, "%s", t.Problem)
@@ -265,7 +279,7 @@ func (p *explainPrinter) trial(t *policy.Trial, only bool) {
 	if len(t.Conditions) > 0 {
 		p.heading("%s%s", p.word("match conditions", "before it asks"), spent(t.ConditionsCost))
 		for i := range t.Conditions {
-			p.evaluation(&t.Conditions[i], p.rulely || t.Conditions[i].Value != "true")
+			p.evaluation(&t.Conditions[i], p.byRule || t.Conditions[i].Value != "true")
 		}
 	}
 	if len(t.Variables) > 0 {
@@ -303,13 +317,13 @@ func (p *explainPrinter) variable(e *policy.Evaluation) {
 		p.line(1, "%s: %s %s", e.Name, e.NotRun, placeIn(e.Origin))
 		return
 	}
-	p.line(1, "%s = %s %s", e.Name, outcome(e), placeIn(e.Origin))
+	p.line(1, "%s = %s %s", e.Name, outcomeText(e), placeIn(e.Origin))
 	p.block(4, e.Expression)
 	p.parts(e.Parts)
 }
 
 // outcome is what an evaluation came to, in words.
-func outcome(e *policy.Evaluation) string {
+func outcomeText(e *policy.Evaluation) string {
 	switch {
 	case e.NotRun != "":
 		return "not run: " + e.NotRun
@@ -327,11 +341,11 @@ func (p *explainPrinter) evaluation(e *policy.Evaluation, parts bool) {
 	if e.Value == "true" {
 		colour = "32"
 	}
-	p.line(1, "%s: %s%s %s", e.Name, p.paint(colour, outcome(e)), costOf(e), placeIn(e.Origin))
+	p.line(1, "%s: %s%s %s", e.Name, p.paint(colour, outcomeText(e)), costOf(e), placeIn(e.Origin))
 	if e.NotRun != "" {
 		return
 	}
-	if len(e.Parts) == 0 || !parts && !p.verbose {
+	if len(e.Parts) == 0 || !parts && !p.Verbose {
 		if e.Expression != "" {
 			p.block(4, e.Expression)
 		}
@@ -340,7 +354,7 @@ func (p *explainPrinter) evaluation(e *policy.Evaluation, parts bool) {
 	}
 	p.culprits(e)
 	if e.Message != nil {
-		p.line(2, "messageExpression: %s%s %s", outcome(e.Message), costOf(e.Message), placeIn(e.Message.Origin))
+		p.line(2, "messageExpression: %s%s %s", outcomeText(e.Message), costOf(e.Message), placeIn(e.Message.Origin))
 	}
 }
 
@@ -370,11 +384,11 @@ func (p *explainPrinter) parts(parts []policy.Part) {
 // placed writes a line with a place. Of Kyverno's rules, which have long names,
 // the place goes to the next line where both are too much for a terminal.
 func (p *explainPrinter) placed(indent int, head painted, text string, at render.Span) {
-	hang, width := 2, 2*indent+utf8.RuneCountInString(plain(text)+" "+placeIn(at))
+	hang, width := 2, 2*indent+utf8.RuneCountInString(explained(text)+" "+placeIn(at))
 	if head != "" {
 		hang, width = 4, width+len("unknown ")
 	}
-	if !p.rulely || at.File == "" || width <= 80 {
+	if !p.byRule || at.File == "" || width <= 80 {
 		p.line(indent, "%s%s %s", head, text, placeIn(at))
 		return
 	}
@@ -416,7 +430,7 @@ func (p *explainPrinter) verdict(e *policy.Explanation) {
 	if len(e.Results) == 0 {
 		p.heading("verdict: nothing")
 		switch {
-		case e.Matches == policy.No, p.rulely:
+		case e.Matches == policy.No, p.byRule:
 		case e.Matches == policy.Yes && len(e.Bindings) > 0:
 			p.line(1, "no binding of the policy matches, or all its rules are about something else")
 		case e.Matches == "":

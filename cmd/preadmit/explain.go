@@ -128,16 +128,7 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
-	return explainCode(es, o), o.writeExplanations(stdout, format, file, &explanations{
-		Schema: "preadmit.explain/v1", Tool: report.Tool{Name: "preadmit", Version: version}, Explanations: es,
-	})
-}
-
-// explanations is the JSON of explain.
-type explanations struct {
-	Schema       string               `json:"schema"`
-	Tool         report.Tool          `json:"tool"`
-	Explanations []policy.Explanation `json:"explanations"`
+	return explainCode(es, o), o.writeExplanations(stdout, format, file, es)
 }
 
 // explained asks the chain, and says what there is when there is no such policy.
@@ -281,15 +272,12 @@ func explainCode(es []policy.Explanation, o *explainOptions) int {
 	return code
 }
 
-func (o *explainOptions) writeExplanations(stdout io.Writer, format, file string, e *explanations) error {
+func (o *explainOptions) writeExplanations(stdout io.Writer, format, file string, es []policy.Explanation) error {
 	var b bytes.Buffer
-	if format == "json" {
-		if err := report.WriteValue(&b, e); err != nil {
-			return err
-		}
-	} else {
-		p := &explainPrinter{out: &b, color: file == "" && o.colored(stdout), verbose: o.verbose}
-		p.explanations(e.Explanations)
+	tool := report.Tool{Name: "preadmit", Version: version}
+	options := report.Options{Color: file == "" && o.colored(stdout), Verbose: o.verbose}
+	if err := report.WriteExplanations(&b, format, tool, es, options); err != nil {
+		return err
 	}
 	if file != "" {
 		return writeFile(stdout, file, bytesOf(b.Bytes()))

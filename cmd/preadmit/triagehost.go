@@ -339,13 +339,12 @@ func (h *triageHost) Explain(ctx context.Context, x *policy.Result) (string, err
 	if len(es) == 0 {
 		return "", fmt.Errorf("%s has no steps to show; preview 4 shows the rule", x.Engine)
 	}
-	var b bytes.Buffer
-	p := &explainPrinter{out: &b, verbose: h.options.verbose}
 	for i := range es {
 		relabelExplanation(run.tree, &es[i])
 	}
-	p.explanations(es)
-	return b.String(), nil
+	var b strings.Builder
+	err = report.WriteExplanations(&b, "text", report.Tool{}, es, report.Options{Verbose: h.options.verbose})
+	return b.String(), err
 }
 
 // Edit is the editor at a place of the repository.
