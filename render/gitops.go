@@ -2,6 +2,7 @@ package render
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"path"
 	"strings"
@@ -126,9 +127,24 @@ func (w *World) Objects(kind schema.GroupKind) []*Object {
 }
 
 // Repository returns the files at a revision of a repository, see
-// [WorldAnswers].
+// [WorldAnswers]. Those of another repository may have been fetched.
 func (w *World) Repository(url, revision string) (Repository, error) {
-	return w.answers.Repository(url, revision)
+	repo, err := w.answers.Repository(url, revision)
+	var foreign *Error
+	if !errors.As(err, &foreign) || foreign.Rule != "foreign-repository" || url == "" {
+		return repo, err
+	}
+	remote := NewRemote(GitTree, url, "", revision)
+	if repo, err = w.Fetched(remote); err == nil {
+		return repo, nil
+	}
+	return Repository{}, foreign.Needs(remote, err, foreign.Hint)
+}
+
+// Declared returns the files that the configuration declares for an address.
+func (w *World) Declared(url string) (Repository, bool) {
+	repo, err := w.answers.Repository(url, "")
+	return repo, err == nil
 }
 
 // Source returns the folder that the configuration declares for a source object.

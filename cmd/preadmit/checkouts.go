@@ -103,7 +103,11 @@ func (r *checkouts) Repository(url, revision string) (render.Repository, error) 
 		}
 	}
 	if url != "" && !r.names[name] {
-		return r.foreign(url, revision)
+		return render.Repository{}, &render.Error{
+			Rule: "foreign-repository", Missing: true, Err: fmt.Errorf("%s is another repository, which is not here", url),
+			Hint: "check it out beside this one and name its folder under sources in " + configFile +
+				"; if it is this one, name it under repository there",
+		}
 	}
 	branch := strings.ToLower(strings.TrimPrefix(revision, "refs/heads/"))
 	if r.branches[branch] {
@@ -117,18 +121,6 @@ func (r *checkouts) Repository(url, revision string) (render.Repository, error) 
 		}
 	}
 	return render.Repository{FS: r.tree, Root: root}, nil
-}
-
-// foreign returns the files of another repository, if they were fetched.
-func (r *checkouts) foreign(url, revision string) (render.Repository, error) {
-	remote := render.NewRemote(render.GitTree, url, "", revision)
-	repo, err := r.Fetched(remote)
-	if err == nil {
-		return repo, nil
-	}
-	e := &render.Error{Rule: "foreign-repository", Err: fmt.Errorf("%s is another repository, which is not here", url)}
-	return repo, e.Needs(remote, err, "check it out beside this one and name its folder under sources in "+configFile+
-		"; if it is this one, name it under repository there")
 }
 
 // Fetched implements render.Outside.

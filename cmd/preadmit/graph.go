@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/store"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -90,6 +91,7 @@ type graphOutput struct {
 	Clusters  []graphCluster `json:"clusters"`
 	Units     []graphUnit    `json:"units"`
 	Documents map[string]int `json:"documents"`
+	Remotes   []graphRemote  `json:"remotes"`
 
 	summary report.Summary
 }
@@ -97,6 +99,40 @@ type graphOutput struct {
 type graphCluster struct {
 	Name   string `json:"name"`
 	Server string `json:"server"`
+}
+
+// A graphRemote is something that the units need and that is not in the tree.
+type graphRemote struct {
+	render.Remote
+	State    store.State  `json:"state"`
+	Resolved string       `json:"resolved,omitempty"`
+	Digest   string       `json:"digest,omitempty"`
+	Size     int64        `json:"size,omitempty"`
+	Origin   *render.Span `json:"origin,omitempty"` // of what needs it, where it is not fetched
+}
+
+// remotes lists what units asked the store for.
+func (in *input) remotes() []graphRemote {
+	needed := make(map[render.Remote]*render.Span)
+	for _, u := range slices.Concat(in.head, in.context, in.judges) {
+		for _, e := range render.Errors(u.Err) {
+			if e.Remote != nil {
+				span := e.Span
+				span.File = in.tree.display(span.File)
+				needed[*e.Remote] = &span
+			}
+		}
+	}
+	all := []graphRemote{}
+	for _, r := range in.tree.store.Asked() {
+		x := graphRemote{Remote: r, Origin: needed[r]}
+		state, entry := in.tree.store.State(&r)
+		if x.State = state; entry != nil {
+			x.Resolved, x.Digest, x.Size = entry.Resolved, entry.Digest, entry.Size
+		}
+		all = append(all, x)
+	}
+	return all
 }
 
 type graphUnit struct {
@@ -107,7 +143,7 @@ type graphUnit struct {
 }
 
 func newGraphOutput(in *input) *graphOutput {
-	g := &graphOutput{Schema: "preadmit.graph/v1", Clusters: []graphCluster{}, Units: []graphUnit{}, Documents: make(map[string]int)}
+	g := &graphOutput{Schema: "preadmit.graph/v1", Clusters: []graphCluster{}, Units: []graphUnit{}, Documents: make(map[string]int), Remotes: in.remotes()}
 	for _, name := range documentKinds {
 		g.Documents[name] = 0
 	}

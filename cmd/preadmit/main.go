@@ -77,6 +77,7 @@ func newRootCommand(code *int) *cobra.Command {
 		newBaselineCommand(code),
 		newRenderCommand(code),
 		newGraphCommand(code),
+		newFetchCommand(code),
 		newTriageCommand(code),
 		newConvertCommand(),
 		newExplainCommand(code),

@@ -24,6 +24,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/policytest"
+	"github.com/preadmit/preadmit/render/store"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -35,11 +36,12 @@ type jsonSchema = map[string]any
 // write and read, of the Go types and flags, and holds those in .github/schema
 // against them. UPDATE_GOLDEN=1 rewrites them.
 func TestSchemas(t *testing.T) {
-	types := newTypeSchemas(t, "../../report", "../../policy", "../../render", "../../policy/policytest")
+	types := newTypeSchemas(t, "../../report", "../../policy", "../../render", "../../render/store", "../../policy/policytest")
 	for name, schema := range map[string]jsonSchema{
 		"report":       types.root(reflect.TypeFor[report.Report](), "A JSON report of preadmit (-o json)"),
 		"test":         types.root(reflect.TypeFor[policytest.Report](), "A JSON report of preadmit test"),
 		"suppressions": suppressionsSchema(types),
+		"lock":         lockSchema(types),
 		"config":       configSchema(t),
 	} {
 		schema["$id"] = schemaURL(name)
@@ -77,6 +79,9 @@ func TestSchemasAccept(t *testing.T) {
 		{"config", "policy: [policies]\npack: pod-security-restricted\nkube-version: \"1.33\"\nfail-on: warn\ntimeout: 5m\ncombine: true\n", ""},
 		{"config", "clusters:\n- {name: one, kube-version: \"1.34\", entry: [clusters/one]}\ndeployments:\n- {path: charts/web, set: {a.b: 1}}\n", ""},
 		{"config", "clusters:\n- {name: one, servr: x}\n", "servr"},
+		{"config", "fetch: {hosts: [ghcr.io]}\n", ""},
+		{"lock", readFileText(t, "../../render/store/testdata", "lock.yaml"), ""},
+		{"lock", strings.Replace(readFileText(t, "../../render/store/testdata", "lock.yaml"), "sha256:", "md5:", 1), "digest"},
 		{"config", "polices: x\n", "polices"},
 		{"config", "fail-on: always\n", "fail-on"},
 		{"config", "jobs: many\n", "jobs"},
@@ -135,6 +140,19 @@ func suppressionsSchema(types *typeSchemas) jsonSchema {
 	return jsonSchema{
 		"title": "The results that a repository accepts (.preadmit/suppressions.yaml)", "type": "object", "additionalProperties": false,
 		"properties": jsonSchema{"suppressions": jsonSchema{"type": []string{"array", "null"}, "items": entry}},
+	}
+}
+
+func lockSchema(types *typeSchemas) jsonSchema {
+	entry := types.of(reflect.TypeFor[store.Entry]())
+	entry["additionalProperties"] = false
+	entry["properties"].(jsonSchema)["digest"].(jsonSchema)["pattern"] = `^sha256:[0-9a-f]{64}$`
+	return jsonSchema{
+		"title": "What preadmit fetch brought (.preadmit/lock.yaml)", "type": "object", "additionalProperties": false,
+		"required": []string{"version", "entries"},
+		"properties": jsonSchema{
+			"version": jsonSchema{"const": 1}, "entries": jsonSchema{"type": "array", "items": entry},
+		},
 	}
 }
 

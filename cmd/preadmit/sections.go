@@ -23,6 +23,7 @@ type sections struct {
 	Deployments []deploymentSection `yaml:"deployments"`
 	Sources     []sourceSection     `yaml:"sources"`
 	Generators  []generatorSection  `yaml:"generators"`
+	Fetch       fetchSection        `yaml:"fetch"`
 
 	file string // of the configuration, as reports name it
 }
@@ -71,6 +72,12 @@ type generatorSection struct {
 	Line           int              `yaml:"-"`
 	ApplicationSet string           `yaml:"applicationset"`
 	Params         []map[string]any `yaml:"params"`
+}
+
+// A fetchSection says what preadmit fetch may do.
+type fetchSection struct {
+	Line  int      `yaml:"-"`
+	Hosts []string `yaml:"hosts"` // that may be asked, and no others
 }
 
 // sectionKeys are the keys of sections in the configuration file.

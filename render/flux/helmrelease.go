@@ -246,9 +246,7 @@ func (t *task) repositoryChart(spec chartSpec, ref reference, pointer string) (a
 	}
 	repo, found := t.world.Source(ref.Kind, ref.Namespace, ref.Name)
 	if !found && repository.URL != "" {
-		var err error
-		repo, err = t.world.Repository(repository.URL, "")
-		found = err == nil
+		repo, found = t.world.Declared(repository.URL)
 	}
 	if found {
 		for _, name := range []string{spec.Chart, spec.Chart + "-" + spec.Version + ".tgz"} {

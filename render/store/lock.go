@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/internal/artifact"
 )
 
 // LockFile is the lock's name from the repository's root.
@@ -38,6 +39,7 @@ type Entry struct {
 	Resolved  string            `yaml:"resolved,omitempty" json:"resolved,omitempty"` // the version, tag or commit that it stands for
 	Digest    string            `yaml:"digest" json:"digest"`                         // sha256 of the archive, the manifest (OCI), the packed tree (git) or the file
 	Size      int64             `yaml:"size" json:"size"`                             // of that, in bytes
+	Archive   string            `yaml:"archive,omitempty" json:"archive,omitempty"`   // the address of a chart's archive
 }
 
 // Remote returns what the entry is locked for.
@@ -126,16 +128,8 @@ func (e *Entry) check() error {
 	case chart && e.Name == "":
 		return errors.New("name is missing")
 	}
-	_, err := parseDigest(e.Digest)
+	_, err := artifact.ParseDigest(e.Digest)
 	return err
-}
-
-func parseDigest(digest string) (hexDigits string, err error) {
-	digits, ok := strings.CutPrefix(digest, "sha256:")
-	if raw, err := hex.DecodeString(digits); !ok || err != nil || len(raw) != 32 || strings.ToLower(digits) != digits {
-		return "", fmt.Errorf("digest %q: want sha256: and 64 digits", digest)
-	}
-	return digits, nil
 }
 
 func (l *Lock) sort() {

@@ -10,25 +10,23 @@ package store
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/internal/artifact"
 	"github.com/preadmit/preadmit/render/internal/tarball"
 )
 
 // VendorDir is the directory of the repository that holds content.
 const VendorDir = ".preadmit/vendor"
-
-// MaxBlob bounds the size of one piece of content.
-const MaxBlob = 100 << 20
 
 // unpacked bounds what an archive unpacks to, as for charts in the tree.
 var unpacked = tarball.Limits{Bytes: 100 << 20, Entries: 20_000}
@@ -43,10 +41,7 @@ type Dirs []fs.FS
 func BlobName(digest string) string { return strings.Replace(digest, ":", "/", 1) }
 
 // Digest returns the digest of content.
-func Digest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
+func Digest(data []byte) string { return artifact.Digest(data) }
 
 // Has reports whether a directory has a file for the digest, whatever it holds.
 func (d Dirs) Has(digest string) bool {
@@ -59,7 +54,7 @@ func (d Dirs) Has(digest string) bool {
 // Blob returns the content with a digest. A file whose content has another one
 // is an error, and ErrAbsent says that there is none.
 func (d Dirs) Blob(digest string) ([]byte, error) {
-	if _, err := parseDigest(digest); err != nil {
+	if _, err := artifact.ParseDigest(digest); err != nil {
 		return nil, err
 	}
 	for _, dir := range d {
@@ -83,7 +78,7 @@ func readBlob(dir fs.FS, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > MaxBlob {
+	if !info.Mode().IsRegular() || info.Size() > artifact.MaxBlob {
 		return nil, errors.New("no regular file, or too large")
 	}
 	f, err := dir.Open(name)
@@ -91,8 +86,8 @@ func readBlob(dir fs.FS, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxBlob+1))
-	if err == nil && len(data) > MaxBlob {
+	data, err := io.ReadAll(io.LimitReader(f, artifact.MaxBlob+1))
+	if err == nil && len(data) > artifact.MaxBlob {
 		err = errors.New("too large")
 	}
 	return data, err
@@ -104,6 +99,9 @@ type Store struct {
 	dirs   Dirs
 	tree   fs.FS
 	mounts map[string]*content // by name in the tree
+
+	mu    sync.Mutex
+	asked map[render.Remote]bool
 }
 
 var _ render.Store = (*Store)(nil)
@@ -111,7 +109,7 @@ var _ render.Store = (*Store)(nil)
 // New returns the Store of a lock, nil for none. tree is the run's tree, to which
 // the caller adds the Mounts.
 func New(lock *Lock, dirs Dirs, tree fs.FS) *Store {
-	s := &Store{lock: lock, dirs: dirs, tree: tree, mounts: make(map[string]*content)}
+	s := &Store{lock: lock, dirs: dirs, tree: tree, mounts: make(map[string]*content), asked: make(map[render.Remote]bool)}
 	if lock == nil {
 		return s
 	}
@@ -155,8 +153,47 @@ func (s *Store) ID() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// Asked are the Remotes that the Store was asked for, in order.
+func (s *Store) Asked() []render.Remote {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(s.asked), func(a, b render.Remote) int {
+		return entryOf(a).Compare(entryOf(b))
+	})
+}
+
+func entryOf(r render.Remote) *Entry {
+	return &Entry{Kind: r.Kind, URL: r.URL, Name: r.Name, Requested: r.Version}
+}
+
+// State says whether the Store holds a Remote, and the entry that it is locked
+// by, nil without one.
+func (s *Store) State(r *render.Remote) (State, *Entry) {
+	e := s.lock.Find(r)
+	if e == nil {
+		return NotLocked, nil
+	}
+	if _, err := s.mounts[mountName(e)].files(); err != nil {
+		return NotInStore, e
+	}
+	return Fetched, e
+}
+
+// A State says how far a Remote is fetched.
+type State string
+
+// The states of a Remote.
+const (
+	Fetched    State = "fetched"
+	NotInStore State = "not-in-store" // locked, but its content is not there or is not what it should be
+	NotLocked  State = "not-locked"
+)
+
 // Fetched implements render.Store.
 func (s *Store) Fetched(r *render.Remote) (render.Repository, error) {
+	s.mu.Lock()
+	s.asked[*r] = true
+	s.mu.Unlock()
 	e := s.lock.Find(r)
 	switch {
 	case s.lock == nil:
@@ -212,7 +249,7 @@ func Unpack(e *Entry, data []byte, blob func(digest string) ([]byte, error)) (*m
 	case render.HelmChart:
 		return m, unpackChart(m, data)
 	case render.HelmOCIChart, render.OCIArtifact:
-		layer, err := Layer(data)
+		layer, err := artifact.Layer(data)
 		if err != nil {
 			return nil, err
 		}
@@ -229,6 +266,43 @@ func Unpack(e *Entry, data []byte, blob func(digest string) ([]byte, error)) (*m
 		err = m.add(FileName(e.URL), data)
 	}
 	return m, err
+}
+
+// Verify reports what is wrong with content before it is kept.
+func Verify(e *Entry, data []byte, blob func(digest string) ([]byte, error)) error {
+	if artifact.Digest(data) != e.Digest {
+		return errors.New("it does not have the digest of its entry")
+	}
+	files, err := Unpack(e, data, blob)
+	if err != nil {
+		return err
+	}
+	if e.Kind == render.HelmChart || e.Kind == render.HelmOCIChart {
+		if _, ok := files.files["Chart.yaml"]; !ok {
+			return errors.New("it is no chart: it has no Chart.yaml")
+		}
+	}
+	return nil
+}
+
+// Needs are the digests of all content that an entry stands for; those that can't
+// be told are left out.
+func (d Dirs) Needs(e *Entry) []string {
+	all := []string{e.Digest}
+	if e.Kind == render.HelmOCIChart || e.Kind == render.OCIArtifact {
+		if manifest, err := d.Blob(e.Digest); err == nil {
+			if layer, err := artifact.Layer(manifest); err == nil {
+				all = append(all, layer.Digest)
+			}
+		}
+	}
+	return all
+}
+
+// Holds reports whether all content of an entry is there and as it should be.
+func (d Dirs) Holds(e *Entry) bool {
+	data, err := d.Blob(e.Digest)
+	return err == nil && Verify(e, data, d.Blob) == nil
 }
 
 // FileName is the name of the file that an address leads to.
@@ -260,38 +334,6 @@ func unpackChart(m *memory, data []byte) error {
 		}
 		return m.add(rest, data)
 	})
-}
-
-// A Descriptor is content that an OCI manifest names.
-type Descriptor struct {
-	MediaType string `json:"mediaType"`
-	Digest    string `json:"digest"`
-	Size      int64  `json:"size"`
-}
-
-// Layer returns the layer of an OCI manifest that holds the files: that of a
-// chart, else the first.
-func Layer(manifest []byte) (Descriptor, error) {
-	var m struct {
-		Layers []Descriptor `json:"layers"`
-	}
-	if json.Unmarshal(manifest, &m) != nil || len(m.Layers) == 0 {
-		return Descriptor{}, errors.New("it is no manifest of an artifact with files")
-	}
-	layer := m.Layers[0]
-	for _, l := range m.Layers {
-		if strings.HasPrefix(l.MediaType, "application/vnd.cncf.helm.chart.content.") {
-			layer = l
-			break
-		}
-	}
-	if _, err := parseDigest(layer.Digest); err != nil {
-		return layer, err
-	}
-	if layer.Size < 0 || layer.Size > MaxBlob {
-		return layer, fmt.Errorf("its layer is larger than %d MiB", MaxBlob>>20)
-	}
-	return layer, nil
 }
 
 // Open implements fs.FS.

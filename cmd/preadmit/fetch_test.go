@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/preadmit/preadmit/render/store"
+)
+
+// fluxRelease is a HelmRelease of a chart in a Helm repository.
+func fluxRelease(name, url, version string) string {
+	return fmt.Sprintf(`apiVersion: source.toolkit.fluxcd.io/v1
+kind: HelmRepository
+metadata: {name: %[1]s, namespace: flux-system}
+spec: {url: %[2]s}
+---
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: %[1]s, namespace: apps}
+spec:
+  chart:
+    spec:
+      chart: %[1]s
+      version: %[3]q
+      sourceRef: {kind: HelmRepository, name: %[1]s, namespace: flux-system}
+`, name, url, version)
+}
+
+// artifactRelease is a HelmRelease of an OCI artifact.
+func artifactRelease(name, url, tag string) string {
+	return fmt.Sprintf(`apiVersion: source.toolkit.fluxcd.io/v1
+kind: OCIRepository
+metadata: {name: %[1]s, namespace: apps}
+spec: {url: %[2]s, ref: {tag: %[3]q}, layerSelector: {mediaType: %[4]q, operation: copy}}
+---
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: %[1]s, namespace: apps}
+spec: {chartRef: {kind: OCIRepository, name: %[1]s}}
+`, name, url, tag, chartLayer)
+}
+
+func allow(hosts ...string) string {
+	return "fetch:\n  hosts: [" + `"` + strings.Join(hosts, `", "`) + `"` + "]\n"
+}
+
+// TestFetch fetches a chart by HTTP, one from a registry, and an artifact, in
+// ranges; then the lock says which they are, and everything is rendered.
+func TestFetch(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t, false)
+	for _, version := range []string{"6.9.1", "6.9.2", "6.10.0-rc.1", "7.0.0"} {
+		d.chart("podinfo", version, standIn(t, "podinfo", version))
+		d.push("charts/backend", version, chartLayer, standIn(t, "backend", version))
+	}
+	d.push("apps/frontend", "stable", chartLayer, standIn(t, "frontend", "1.2.3"))
+	dir := repositoryOf(t, map[string]string{
+		"podinfo.yaml":  fluxRelease("podinfo", d.URL+"/charts", "6.x"),
+		"backend.yaml":  strings.ReplaceAll(fluxRelease("backend", "oci://"+d.host()+"/charts", ">=6 <7"), "spec: {url", "spec: {type: oci, url"),
+		"frontend.yaml": artifactRelease("frontend", "oci://"+d.host()+"/apps/frontend", "stable"),
+		configFile:      allow(d.host()),
+	})
+	code, out, errs := program(t, dir, nil, "fetch")
+	if code != exitOK {
+		t.Fatalf("exit code %d\n%s%s", code, out, errs)
+	}
+	lock := readFileText(t, dir, store.LockFile)
+	for _, want := range []string{"requested: 6.x\n    resolved: 6.9.2", "resolved: 6.9.2\n", "requested: stable\n    resolved: stable", "kind: helm-oci", "kind: oci", "archive: " + d.URL + "/charts/podinfo-6.9.2.tgz"} {
+		if !strings.Contains(lock, want) {
+			t.Errorf("the lock has no %q:\n%s", want, lock)
+		}
+	}
+	if code, out, errs := program(t, dir, nil, "graph"); code != exitOK || !strings.Contains(out, "chart podinfo 6.9.2") {
+		t.Errorf("graph: exit code %d\n%s%s", code, out, errs)
+	}
+	if code, out, _ := program(t, dir, nil, "render"); code != exitOK || strings.Count(out, "kind: Deployment") != 3 {
+		t.Errorf("render: exit code %d\n%s", code, out)
+	}
+
+	// A second time there is nothing to ask, with --locked neither.
+	before := d.requests.Load()
+	for _, args := range [][]string{{"fetch"}, {"fetch", "--locked"}, {"fetch", "--check"}} {
+		if code, out, errs := program(t, dir, nil, args...); code != exitOK {
+			t.Errorf("%v: exit code %d\n%s%s", args, code, out, errs)
+		}
+	}
+	if n := d.requests.Load() - before; n != 0 {
+		t.Errorf("%d requests for what is there", n)
+	}
+	if got := readFileText(t, dir, store.LockFile); got != lock {
+		t.Errorf("the lock changed:\n%s", got)
+	}
+
+	// Another version is taken when asked for, by name.
+	d.chart("podinfo", "6.9.3", standIn(t, "podinfo", "6.9.3"))
+	d.push("charts/backend", "6.9.3", chartLayer, standIn(t, "backend", "6.9.3"))
+	if code, out, errs = program(t, dir, nil, "fetch", "--update=podinfo"); code != exitOK || !strings.Contains(out, "6.9.2 to 6.9.3") {
+		t.Errorf("--update: exit code %d\n%s%s", code, out, errs)
+	}
+	if lock = readFileText(t, dir, store.LockFile); strings.Count(lock, "resolved: 6.9.3") != 1 {
+		t.Errorf("--update=podinfo:\n%s", lock)
+	}
+	vendor, _ := os.ReadDir(filepath.Join(dir, ".preadmit/vendor/sha256"))
+	if len(vendor) != 5 { // an archive, and a manifest and a layer twice
+		t.Errorf("%d files in the store", len(vendor))
+	}
+
+	// What nothing needs any more is found, and goes.
+	if err := os.Remove(filepath.Join(dir, "backend.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	writeFiles(t, dir, map[string]string{"podinfo.yaml": fluxRelease("podinfo", d.URL+"/charts", "7.x")})
+	code, out, _ = program(t, dir, nil, "fetch", "--check")
+	if code != exitDenied || !strings.Contains(out, "not locked: chart podinfo 7.x") || !strings.Contains(out, "not needed: chart backend") {
+		t.Errorf("--check: exit code %d\n%s", code, out)
+	}
+	code, out, _ = program(t, dir, nil, "fetch", "--dry-run", "-o", "json")
+	if code != exitOK || strings.Count(out, `"requested"`) != 1 || !strings.Contains(out, `"file": "podinfo.yaml"`) {
+		t.Errorf("--dry-run: exit code %d\n%s", code, out)
+	}
+	if code, out, errs = program(t, dir, nil, "fetch"); code != exitOK {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+	if lock = readFileText(t, dir, store.LockFile); strings.Contains(lock, "backend") || !strings.Contains(lock, "resolved: 7.0.0") {
+		t.Errorf("after a change:\n%s", lock)
+	}
+}
+
+func readFileText(t *testing.T, dir, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}

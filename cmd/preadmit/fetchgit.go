@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/preadmit/preadmit/render/fetch"
+	"github.com/preadmit/preadmit/render/git"
+)
+
+// gitProgram brings a revision with the git program: into a bare repository that
+// is thrown away, of which no hook and no file is written or run.
+func gitProgram(ctx context.Context, address, revision string) (commit string, tar []byte, err error) {
+	if strings.HasPrefix(address, "-") || strings.HasPrefix(revision, "-") {
+		return "", nil, errors.New("address or revision begins with -")
+	}
+	dir, err := os.MkdirTemp("", "preadmit-git-*")
+	if err != nil {
+		return "", nil, err
+	}
+	defer os.RemoveAll(dir)
+	if _, err := gitCommand(ctx, dir, "init", "--bare", "--quiet", "."); err != nil {
+		return "", nil, err
+	}
+	if revision == "" {
+		revision = "HEAD"
+	}
+	if _, err := gitCommand(ctx, dir, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--end-of-options", address, revision); err != nil {
+		return "", nil, err
+	}
+	hash, err := gitCommand(ctx, dir, "rev-parse", "--verify", "--end-of-options", "FETCH_HEAD^{commit}")
+	if err != nil {
+		return "", nil, err
+	}
+	repo, err := git.Open(dir)
+	if err != nil {
+		return "", nil, err
+	}
+	defer repo.Close()
+	at, err := repo.Resolve(strings.TrimSpace(hash))
+	if err != nil {
+		return "", nil, err
+	}
+	files, err := repo.Tree(at)
+	if err != nil {
+		return "", nil, err
+	}
+	tar, err = fetch.Pack(files)
+	return at.Hash, tar, errors.Join(err, files.Err())
+}
+
+func gitCommand(ctx context.Context, dir string, args ...string) (string, error) {
+	name, err := exec.LookPath("git")
+	if err != nil {
+		return "", errors.New("--git: there is no git program")
+	}
+	hardened := []string{"-c", "protocol.ext.allow=never", "-c", "protocol.file.allow=never", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"}
+	cmd := exec.CommandContext(ctx, name, append(hardened, args...)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		said, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n")
+		return "", fmt.Errorf("git %s: %s", args[0], said)
+	}
+	return out.String(), nil
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestNetworkRoom holds that no way leads from a command to the network but
+// fetch: package render/fetch alone opens connections, the files fetch*.go alone
+// import it, and newFetchCommand is all of these that other files use.
+func TestNetworkRoom(t *testing.T) {
+	t.Parallel()
+	const room = module + "render/fetch"
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, "../../...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	importers := 0
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		for _, imported := range words[1:] {
+			if imported == room {
+				importers++
+				if words[0] != module+"cmd/preadmit" {
+					t.Errorf("%s imports %s", words[0], room)
+				}
+			}
+			if strings.HasPrefix(imported, "oras.land/oras-go/v2/registry/remote") && words[0] != room && words[0] != module+"cmd/preadmit" {
+				t.Errorf("%s imports %s", words[0], imported)
+			}
+		}
+	}
+	if importers != 1 {
+		t.Errorf("%d packages import %s, want the command alone", importers, room)
+	}
+
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := make(map[string]bool) // in fetch*.go, at the top
+	var others []*ast.File
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(name, "fetch") {
+			declare(declared, f)
+			continue
+		}
+		others = append(others, f)
+		for _, i := range f.Imports {
+			if p := strings.Trim(i.Path.Value, `"`); p == room || strings.HasPrefix(p, "oras.land/") {
+				t.Errorf("%s imports %s", name, p)
+			}
+		}
+	}
+	if !declared["newFetchCommand"] || !declared["runFetch"] {
+		t.Fatalf("the files of fetch are others now: %v", declared)
+	}
+	for _, f := range others {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok && declared[id.Name] && id.Name != "newFetchCommand" {
+				t.Errorf("%s uses %s, which leads to the network", f.Name, id.Name)
+			}
+			return true
+		})
+	}
+}
+
+// declare notes the functions and types that a file declares, not their methods.
+func declare(declared map[string]bool, f *ast.File) {
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil {
+				declared[d.Name.Name] = true
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if s, ok := spec.(*ast.TypeSpec); ok {
+					declared[s.Name.Name] = true
+				}
+			}
+		}
+	}
+}

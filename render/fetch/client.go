@@ -1,0 +1,261 @@
+package fetch
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// urlQuery finds the query of an address, where tokens are.
+var urlQuery = regexp.MustCompile(`(https?://[^\s"?]*)\?[^\s"]*`)
+
+// newClient returns a client that asks only the hosts that it may ask, follows
+// few redirects, and sends a login to its own host alone.
+func newClient(o *Options) *http.Client {
+	t := &guarded{options: o, proxies: &sync.Map{}, byHost: make(map[string]*http.Transport)}
+	return &http.Client{
+		Transport: t,
+		CheckRedirect: func(req *http.Request, via []*http.Request) error {
+			last := via[len(via)-1]
+			switch {
+			case len(via) > maxHops:
+				return fmt.Errorf("more than %d redirects", maxHops)
+			case last.URL.Scheme == "https" && req.URL.Scheme != "https":
+				return fmt.Errorf("it redirects to %s without encryption", req.URL.Host)
+			}
+			if req.URL.Host != last.URL.Host { // Go's own rule spares subdomains
+				req.Header.Del("Authorization")
+				req.Header.Del("Cookie")
+			}
+			req.Header.Del("Referer")
+			return nil
+		},
+	}
+}
+
+// guarded is the transport of a Fetcher.
+type guarded struct {
+	options  *Options
+	proxies  *sync.Map // hosts that requests go through
+	requests atomic.Int64
+	bytes    atomic.Int64
+
+	mu     sync.Mutex
+	byHost map[string]*http.Transport // those with authorities of their own, and "" for the others
+}
+
+// RoundTrip implements http.RoundTripper.
+func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := g.options.allows(req.URL); err != nil {
+		return nil, err
+	}
+	if g.requests.Add(1) > maxRequests {
+		return nil, fmt.Errorf("more than %d requests", maxRequests)
+	}
+	req = req.Clone(req.Context())
+	req.Header.Set("User-Agent", userAgent)
+	if l := g.options.login(req.URL); l != nil && l.Username != "" && req.Header.Get("Authorization") == "" {
+		req.SetBasicAuth(l.Username, l.Password)
+	}
+	transport, err := g.transport(req.URL)
+	if err != nil {
+		return nil, err
+	}
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	res.Body = &counted{ReadCloser: res.Body, g: g}
+	return res, nil
+}
+
+// counted is a response's body that counts for the run.
+type counted struct {
+	io.ReadCloser
+	g *guarded
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	if c.g.options.Progress != nil && n > 0 {
+		c.g.options.Progress(n)
+	}
+	if c.g.bytes.Add(int64(n)) > maxBytes {
+		return n, fmt.Errorf("more than %d GiB were fetched", maxBytes>>30)
+	}
+	return n, err
+}
+
+// transport returns the transport for a host.
+func (g *guarded) transport(u *url.URL) (*http.Transport, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	key := ""
+	l := g.options.login(u)
+	if l != nil && len(l.CA) > 0 {
+		key = u.Host
+	}
+	if t := g.byHost[key]; t != nil {
+		return t, nil
+	}
+	t := &http.Transport{
+		DialContext: g.dial, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 20 * time.Second,
+		ResponseHeaderTimeout: 60 * time.Second, MaxIdleConnsPerHost: 8, MaxResponseHeaderBytes: 1 << 20,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+	}
+	if g.options.Proxy != nil {
+		t.Proxy = g.proxy
+	}
+	if key != "" {
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool()
+		}
+		if !pool.AppendCertsFromPEM(l.CA) {
+			return nil, fmt.Errorf("the file with the authorities of %s has no certificate", u.Host)
+		}
+		t.TLSClientConfig.RootCAs = pool
+	}
+	g.byHost[key] = t
+	return t, nil
+}
+
+func (g *guarded) proxy(req *http.Request) (*url.URL, error) {
+	u, err := g.options.Proxy(req)
+	if u != nil {
+		g.proxies.Store(u.Hostname(), true)
+	}
+	return u, err
+}
+
+// dial connects to a public address, or to any of a host that is named. It looks
+// at the address that the connection is made to, so that a name that resolves to
+// another one the second time gains nothing.
+func (g *guarded) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	_, isProxy := g.proxies.Load(host)
+	d := net.Dialer{Timeout: 20 * time.Second}
+	if !isProxy && !g.options.names(host, port) {
+		d.Control = func(_, address string, _ syscall.RawConn) error {
+			at, err := netip.ParseAddrPort(address)
+			if err == nil && isPublic(at.Addr()) {
+				return nil
+			}
+			return &privateError{host}
+		}
+	}
+	conn, err := d.DialContext(ctx, network, address)
+	var private *privateError
+	if errors.As(err, &private) {
+		return nil, private
+	}
+	return conn, err
+}
+
+// A privateError is why a host is not asked.
+type privateError struct{ host string }
+
+func (e *privateError) Error() string {
+	return fmt.Sprintf("%s has a private address; name the host under fetch.hosts in .preadmit/config.yaml to allow that", e.host)
+}
+
+// reserved are addresses that lead into a network from within it, beside those
+// that net/netip knows: shared and benchmarking ranges, and IPv4 addresses
+// behind a translator.
+var reserved = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
+	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"),
+}
+
+func isPublic(a netip.Addr) bool {
+	a = a.Unmap()
+	return a.IsGlobalUnicast() && !a.IsPrivate() && !a.IsLoopback() && !a.IsLinkLocalUnicast() &&
+		!slices.ContainsFunc(reserved, func(p netip.Prefix) bool { return p.Contains(a.WithZone("")) })
+}
+
+// allows says why an address is not asked.
+func (o *Options) allows(u *url.URL) error {
+	if !o.Only || o.names(u.Hostname(), port(u)) {
+		return nil
+	}
+	return fmt.Errorf("host %s is not among fetch.hosts in .preadmit/config.yaml", u.Host)
+}
+
+func port(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "http":
+		return "80"
+	}
+	return "443"
+}
+
+// names reports whether a host is among Hosts, which may have a port and begin
+// with "*.".
+func (o *Options) names(host, port string) bool {
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	return slices.ContainsFunc(o.Hosts, func(h string) bool {
+		h = strings.ToLower(h)
+		if name, p, err := net.SplitHostPort(h); err == nil {
+			if p != port {
+				return false
+			}
+			h = name
+		}
+		if suffix, ok := strings.CutPrefix(h, "*"); ok && strings.HasPrefix(suffix, ".") {
+			return strings.HasSuffix(host, suffix)
+		}
+		return h == host
+	})
+}
+
+// login returns what is known for the host of an address. It is sent without
+// encryption only to a host that is named.
+func (o *Options) login(u *url.URL) *Login {
+	if u.Scheme != "https" && !o.names(u.Hostname(), port(u)) {
+		return nil
+	}
+	for i := range o.Logins {
+		l := &o.Logins[i]
+		if strings.EqualFold(l.Host, u.Host) || strings.EqualFold(l.Host, u.Hostname()+":"+port(u)) {
+			return l
+		}
+	}
+	return nil
+}
+
+// readAll reads a body up to a size. want is its length, -1 if unknown.
+func readAll(body io.Reader, most, want int64) ([]byte, error) {
+	if want > most {
+		return nil, fmt.Errorf("it is larger than %d MiB", most>>20)
+	}
+	data, err := io.ReadAll(io.LimitReader(body, most+1))
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, errors.New("the answer ends too early")
+	case err != nil:
+		return nil, err
+	case int64(len(data)) > most:
+		return nil, fmt.Errorf("it is larger than %d MiB", most>>20)
+	}
+	return data, nil
+}

@@ -1,0 +1,172 @@
+// Package fetch brings what a repository deploys from and does not hold: charts,
+// artifacts, Git trees and files. It is the only package that opens
+// connections, and only the command fetch uses it.
+//
+// In go [render.Remote]s; out comes [Content], which the caller checks, writes
+// into the store and locks. Everything that a server says is bounded and, where
+// there is a digest, held against it. Which hosts are asked, and with which
+// credentials, is said by [Options].
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/internal/artifact"
+)
+
+// Options are what a Fetcher goes by.
+type Options struct {
+	// Hosts are hosts such as ghcr.io, *.example.org or localhost:5000. Those that
+	// are named may have private addresses.
+	Hosts []string
+	// Only has no other host asked.
+	Only bool
+	// Logins are sent to their host alone.
+	Logins []Login
+	// RegistryLogin returns what a registry asks for. nil is nothing.
+	RegistryLogin func(ctx context.Context, hostport string) (username, password, token string, err error)
+	// Proxy is as in net/http.Transport.
+	Proxy func(*http.Request) (*url.URL, error)
+	// Git clones with the git program, for addresses that go-git can't reach. nil
+	// is not to.
+	Git func(ctx context.Context, address, revision string) (commit string, tar []byte, err error)
+	// Timeout is for each download.
+	Timeout time.Duration
+	// Progress is told how many bytes came, as they come. It is called by several
+	// goroutines.
+	Progress func(n int)
+}
+
+// A Login is a user of a host, or what else a request to it needs.
+type Login struct {
+	Host               string // with its port, unless that is the scheme's
+	Username, Password string
+	CA                 []byte // PEM of authorities of the host's certificate
+}
+
+// Limits of one run.
+const (
+	maxIndex    = 64 << 20
+	maxManifest = 4 << 20
+	maxRequests = 20_000
+	maxBytes    = 4 << 30
+	maxHops     = 5
+)
+
+// A Fetcher fetches Remotes. It is safe for concurrent use.
+type Fetcher struct {
+	options  Options
+	client   *http.Client
+	registry *auth.Client
+
+	mu      sync.Mutex
+	indexes map[string]*repositoryIndex
+}
+
+// New returns a Fetcher.
+func New(o Options) *Fetcher {
+	f := &Fetcher{options: o, indexes: make(map[string]*repositoryIndex)}
+	f.client = newClient(&f.options)
+	f.registry = &auth.Client{Client: f.client, Cache: auth.NewCache()}
+	f.registry.SetUserAgent(userAgent)
+	if o.RegistryLogin != nil {
+		f.registry.Credential = func(ctx context.Context, hostport string) (auth.Credential, error) {
+			user, password, token, err := o.RegistryLogin(ctx, hostport)
+			return auth.Credential{Username: user, Password: password, RefreshToken: token}, err
+		}
+	}
+	return f
+}
+
+const userAgent = "preadmit"
+
+// Content is what a Remote stands for.
+type Content struct {
+	Resolved string // version, tag or commit
+	Digest   string // of Data
+	Data     []byte
+	Archive  string            // the address of a chart's archive
+	More     map[string][]byte // other content that Data names, by digest
+}
+
+// Locked is what a Remote stood for when it was locked.
+type Locked struct{ Digest, Resolved, Archive string }
+
+// Fetch brings a Remote: what it stands for now, or exactly what it is locked
+// to. has reports content that need not be brought again.
+func (f *Fetcher) Fetch(ctx context.Context, r *render.Remote, locked *Locked, has func(digest string) bool) (*Content, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, f.options.Timeout, fmt.Errorf("it takes longer than %s", f.options.Timeout))
+	defer cancel()
+	c, err := f.bring(ctx, r, locked, has)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return nil, reason(err)
+	}
+	c.Digest = artifact.Digest(c.Data)
+	if locked != nil && c.Digest != locked.Digest {
+		return nil, fmt.Errorf("what came has the digest %s, and is locked as %s", c.Digest, locked.Digest)
+	}
+	return c, nil
+}
+
+func (f *Fetcher) bring(ctx context.Context, r *render.Remote, locked *Locked, has func(digest string) bool) (*Content, error) {
+	switch r.Kind {
+	case render.HelmChart:
+		return f.chart(ctx, r, locked)
+	case render.HelmOCIChart, render.OCIArtifact:
+		return f.image(ctx, r, locked, has)
+	case render.GitTree:
+		return f.git(ctx, r, locked)
+	case render.URLFile:
+		data, err := f.get(ctx, r.URL, artifact.MaxBlob)
+		return &Content{Data: data}, err
+	}
+	return nil, fmt.Errorf("%s is no kind that can be fetched", r.Kind)
+}
+
+// get returns what is at an address.
+func (f *Fetcher) get(ctx context.Context, address string, most int64) ([]byte, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return nil, fmt.Errorf("%q is no address of a file", address)
+	}
+	u.Fragment = ""
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	res, err := f.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s", res.Request.URL.Host, res.Status)
+	}
+	return readAll(res.Body, most, res.ContentLength)
+}
+
+// reason is an error without the address, which may hold a token, and which the
+// caller names.
+func reason(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	if strings.Contains(err.Error(), "://") {
+		return errors.New(urlQuery.ReplaceAllString(err.Error(), "$1"))
+	}
+	return err
+}

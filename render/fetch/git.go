@@ -1,0 +1,330 @@
+package fetch
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+	"github.com/go-git/go-git/v5/storage/memory"
+	godigest "github.com/opencontainers/go-digest"
+
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/internal/artifact"
+)
+
+func digestOf(text string) godigest.Digest { return godigest.Digest(text) }
+
+// Limits of a Git tree.
+const (
+	maxTreeFiles = 20_000
+	maxTreeDepth = 64
+	maxObject    = 64 << 20
+)
+
+// git brings the files of a revision, as a tar archive that is the same for the
+// same files.
+func (f *Fetcher) git(ctx context.Context, r *render.Remote, locked *Locked) (*Content, error) {
+	revision := r.Version
+	if locked != nil && locked.Resolved != "" {
+		revision = locked.Resolved
+	}
+	if !strings.HasPrefix(r.URL, "https://") && !strings.HasPrefix(r.URL, "http://") {
+		return f.program(ctx, r.URL, revision)
+	}
+	if f.options.Git != nil {
+		return f.program(ctx, r.URL, revision)
+	}
+	endpoint, err := transport.NewEndpoint(r.URL)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no address of a repository", r.URL)
+	}
+	session, err := githttp.NewClient(f.client).NewUploadPackSession(endpoint, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer session.Close()
+	refs, err := session.AdvertisedReferencesContext(ctx)
+	if err != nil {
+		return nil, gitError(err)
+	}
+	commit, err := findRevision(refs, revision)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := download(ctx, session, refs, commit)
+	if err != nil {
+		return nil, gitError(err)
+	}
+	hash, data, err := packed(objects, commit)
+	return &Content{Resolved: hash, Data: data}, err
+}
+
+// program brings a revision by the git program, where the user allows it.
+func (f *Fetcher) program(ctx context.Context, address, revision string) (*Content, error) {
+	if f.options.Git == nil {
+		return nil, errors.New("only the git program can reach this address; --git allows it")
+	}
+	commit, data, err := f.options.Git(ctx, address, revision)
+	return &Content{Resolved: commit, Data: data}, err
+}
+
+func gitError(err error) error {
+	switch {
+	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed):
+		return errors.New("the server asks for a login")
+	case errors.Is(err, transport.ErrRepositoryNotFound), errors.Is(err, transport.ErrEmptyRemoteRepository):
+		return errors.New("there is no such repository")
+	}
+	return reason(err)
+}
+
+// findRevision returns the commit or tag that a revision names: a reference, a
+// commit, or the newest tag of a range. "" and HEAD are the default branch.
+func findRevision(refs *packp.AdvRefs, revision string) (plumbing.Hash, error) {
+	if revision == "" || revision == "HEAD" {
+		if refs.Head == nil {
+			return plumbing.ZeroHash, errors.New("the repository has no default branch")
+		}
+		return *refs.Head, nil
+	}
+	for _, prefix := range []string{"", "refs/", "refs/tags/", "refs/heads/"} {
+		if hash, ok := refs.References[prefix+revision]; ok {
+			return hash, nil
+		}
+	}
+	if plumbing.IsHash(revision) {
+		return plumbing.NewHash(revision), nil
+	}
+	var tags []string
+	for name := range refs.References {
+		if tag, ok := strings.CutPrefix(name, "refs/tags/"); ok {
+			tags = append(tags, tag)
+		}
+	}
+	slices.Sort(tags)
+	i, err := newest(tags, revision)
+	if err != nil {
+		return plumbing.ZeroHash, fmt.Errorf("the repository has no branch, tag or commit %s", revision)
+	}
+	return refs.References["refs/tags/"+tags[i]], nil
+}
+
+// download brings the objects of a commit without its history. A server that
+// gives no single commit is asked for all that it names.
+func download(ctx context.Context, session transport.UploadPackSession, refs *packp.AdvRefs, commit plumbing.Hash) (*memory.Storage, error) {
+	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
+	single := refs.Capabilities.Supports(capability.AllowReachableSHA1InWant) || refs.Capabilities.Supports(capability.AllowTipSHA1InWant) || names(refs, commit)
+	if single {
+		req.Wants = []plumbing.Hash{commit}
+	} else {
+		for _, hash := range refs.References {
+			if !slices.Contains(req.Wants, hash) {
+				req.Wants = append(req.Wants, hash)
+			}
+		}
+	}
+	if single && refs.Capabilities.Supports(capability.Shallow) {
+		req.Depth = packp.DepthCommits(1)
+		if err := req.Capabilities.Set(capability.Shallow); err != nil {
+			return nil, err
+		}
+	}
+	res, err := session.UploadPack(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Close()
+	pack, err := readAll(res, artifact.MaxBlob, -1)
+	if err != nil {
+		return nil, err
+	}
+	objects := &boundedObjects{Storage: memory.NewStorage(), left: 4 * artifact.MaxBlob}
+	if err := packfile.UpdateObjectStorage(objects, bytes.NewReader(pack)); err != nil {
+		return nil, errors.New("the server's answer is no valid pack of objects, or too large when unpacked")
+	}
+	return objects.Storage, nil
+}
+
+func names(refs *packp.AdvRefs, commit plumbing.Hash) bool {
+	for _, hash := range refs.References {
+		if hash == commit {
+			return true
+		}
+	}
+	return refs.Head != nil && *refs.Head == commit
+}
+
+// boundedObjects keeps what a pack unpacks to within bounds.
+type boundedObjects struct {
+	*memory.Storage
+	left int64
+}
+
+// NewEncodedObject implements storer.EncodedObjectStorer.
+func (b *boundedObjects) NewEncodedObject() plumbing.EncodedObject {
+	return &boundedObject{EncodedObject: b.Storage.NewEncodedObject(), of: b}
+}
+
+// SetEncodedObject implements storer.EncodedObjectStorer.
+func (b *boundedObjects) SetEncodedObject(o plumbing.EncodedObject) (plumbing.Hash, error) {
+	if bounded, ok := o.(*boundedObject); ok {
+		o = bounded.EncodedObject
+	} else if b.left -= o.Size(); b.left < 0 {
+		return plumbing.ZeroHash, errTooLarge
+	}
+	return b.Storage.SetEncodedObject(o)
+}
+
+var errTooLarge = errors.New("too large")
+
+type boundedObject struct {
+	plumbing.EncodedObject
+	of *boundedObjects
+}
+
+// SetSize implements plumbing.EncodedObject.
+func (o *boundedObject) SetSize(n int64) { o.EncodedObject.SetSize(min(max(n, 0), maxObject)) }
+
+// Writer implements plumbing.EncodedObject.
+func (o *boundedObject) Writer() (io.WriteCloser, error) {
+	w, err := o.EncodedObject.Writer()
+	return &boundedWriter{w, o.of}, err
+}
+
+type boundedWriter struct {
+	io.WriteCloser
+	of *boundedObjects
+}
+
+func (w *boundedWriter) Write(p []byte) (int, error) {
+	if w.of.left -= int64(len(p)); w.of.left < 0 {
+		return 0, errTooLarge
+	}
+	return w.WriteCloser.Write(p)
+}
+
+// packed returns the files of a commit as a tar archive: sorted, without owners
+// and times. Links and submodules are left out.
+func packed(objects *memory.Storage, hash plumbing.Hash) (commit string, data []byte, err error) {
+	c, err := object.GetCommit(objects, hash)
+	if err != nil {
+		tag, tagErr := object.GetTag(objects, hash)
+		if tagErr != nil {
+			return "", nil, errors.New("the server did not give the commit")
+		}
+		if c, err = tag.Commit(); err != nil {
+			return "", nil, errors.New("the tag names no commit")
+		}
+	}
+	tree, err := c.Tree()
+	if err != nil {
+		return "", nil, errors.New("the server did not give the commit's files")
+	}
+	p := &packer{objects: objects}
+	p.w = tar.NewWriter(&p.data)
+	if err := p.tree(tree, "", 0); err != nil {
+		return "", nil, err
+	}
+	if err := p.w.Close(); err != nil {
+		return "", nil, err
+	}
+	return c.Hash.String(), p.data.Bytes(), nil
+}
+
+type packer struct {
+	objects *memory.Storage
+	data    bytes.Buffer
+	w       *tar.Writer
+	files   int
+}
+
+func (p *packer) tree(t *object.Tree, dir string, depth int) error {
+	if depth > maxTreeDepth {
+		return fmt.Errorf("directories are nested more than %d deep", maxTreeDepth)
+	}
+	entries := slices.Clone(t.Entries)
+	slices.SortFunc(entries, func(a, b object.TreeEntry) int { return strings.Compare(a.Name, b.Name) })
+	for _, e := range entries {
+		name := path.Join(dir, e.Name)
+		switch e.Mode {
+		case filemode.Dir:
+			sub, err := object.GetTree(p.objects, e.Hash)
+			if err != nil {
+				return fmt.Errorf("the server did not give %s", name)
+			}
+			if err := p.tree(sub, name, depth+1); err != nil {
+				return err
+			}
+		case filemode.Regular, filemode.Executable, filemode.Deprecated:
+			if err := p.file(name, e.Hash); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *packer) file(name string, hash plumbing.Hash) error {
+	blob, err := object.GetBlob(p.objects, hash)
+	if err != nil {
+		return fmt.Errorf("the server did not give %s", name)
+	}
+	from, err := blob.Reader()
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	return p.add(name, blob.Size, from)
+}
+
+func (p *packer) add(name string, size int64, from io.Reader) error {
+	if p.files++; p.files > maxTreeFiles || int64(p.data.Len())+size > artifact.MaxBlob {
+		return fmt.Errorf("it has more than %d files or %d MiB", maxTreeFiles, artifact.MaxBlob>>20)
+	}
+	if err := p.w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: size, Typeflag: tar.TypeReg}); err != nil {
+		return err
+	}
+	_, err := io.CopyN(p.w, from, size)
+	return err
+}
+
+// Pack returns the regular files of a file system as the archive that a Git tree
+// with them is packed to.
+func Pack(files fs.FS) ([]byte, error) {
+	p := &packer{}
+	p.w = tar.NewWriter(&p.data)
+	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		f, err := files.Open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		return p.add(name, info.Size(), f)
+	})
+	if err == nil {
+		err = p.w.Close()
+	}
+	return p.data.Bytes(), err
+}
