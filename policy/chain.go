@@ -317,6 +317,7 @@ func locate(r *Result, req *Request, h *history) {
 		r.Assumed = appendNew(r.Assumed, a)
 	}
 	r.setFingerprint(subject)
+	r.inVariant(subject.Variant)
 }
 
 // written gives the fields as they were written where the API server moves
@@ -406,6 +407,9 @@ func Errors(engine string, unit *render.Unit, err error) []Result {
 		r := Result{Engine: engine, Rule: e.Rule, Outcome: Error, Action: Deny, Message: e.Err.Error(), Hint: e.Hint, Operation: Create}
 		if e.Warning {
 			r.Outcome, r.Action = Fail, Warn
+		}
+		if e.Undecided {
+			r.Outcome, r.Action = Unknown, Deny
 		}
 		if source := e.MissingSource(); source != "" {
 			r.Missing = []Missing{{Kind: MissingSource, Name: source}}

@@ -111,6 +111,7 @@ type Result struct {
 	Missing      []Missing       `json:"missing,omitempty"`   // what an undecided result waits for, where a flag or a fetch gives it
 	Reason       string          `json:"reason,omitempty"`    // of the refusal, in the API server's words: "Invalid", "Forbidden"
 	Cost         *RuleCost       `json:"cost,omitempty"`      // where it was asked for
+	Only         string          `json:"only,omitempty"`      // when it is the case: "only on upgrade"
 	Baseline     Baseline        `json:"baseline"`            // "" where there was no base to compare with
 	Unreached    bool            `json:"unreached,omitempty"` // nothing found in the tree deploys its unit, so it does not count
 	Suppression  *Suppression    `json:"suppression"`

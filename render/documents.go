@@ -32,10 +32,6 @@ const (
 	DocTemplate    DocumentState = "template"     // it has placeholders that something is to fill in
 )
 
-// LookupReason is the Reason of a document of a chart that may be deployed,
-// depending on what lookup finds on the cluster.
-const LookupReason = "a template that writes nothing, as lookup finds nothing offline"
-
 // DocumentStates lists them all.
 var DocumentStates = []DocumentState{
 	DocRendered, DocDeleted, DocLocalConfig, DocData, DocInChart, DocFailed, DocUnused, DocExcluded, DocFixture, DocTemplate,
@@ -48,8 +44,6 @@ const (
 	// DocGated is a template that wrote nothing and that asks what only a
 	// cluster knows, such as whether a release is upgraded: it is in-chart.
 	DocGated DocumentState = "gated"
-	// DocLookup is one that asked lookup.
-	DocLookup DocumentState = "lookup"
 )
 
 // An Input is what a unit makes of a document of the tree.
@@ -62,8 +56,11 @@ type Input struct {
 // Inputs collects what a rendering makes of the documents that it reads. It is
 // safe for concurrent use; nil collects nothing.
 type Inputs struct {
-	mu  sync.Mutex
-	all []Input
+	mu    sync.Mutex
+	all   []Input
+	asked []Question
+
+	branches []Branch
 }
 
 // Note adds an input.
@@ -309,9 +306,7 @@ func (a *accounting) read(doc *TreeDocument) bool {
 		case docPatch:
 			in.State, reason = DocData, "a patch"
 		case DocGated:
-			in.State, reason = DocInChart, "a template that writes nothing on a first install without further APIs"
-		case DocLookup:
-			in.State, reason = DocInChart, LookupReason
+			in.State, reason = DocInChart, "a template that writes nothing, on install and upgrade and with the API versions that it asks for"
 		}
 		switch order := cmp.Compare(slices.Index(DocumentStates, in.State), slices.Index(DocumentStates, doc.State)); {
 		case !found || order < 0:

@@ -25,6 +25,8 @@ type Error struct {
 	Source string
 	// Warning says that the object was rendered all the same.
 	Warning bool
+	// Undecided says of a Warning that nobody knows what a cluster would be sent.
+	Undecided bool
 }
 
 // MissingSource names the source that is missing, or is empty.

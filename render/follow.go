@@ -94,6 +94,9 @@ func (f Follower) Follow(ctx context.Context, declared, found []*Unit) (*Deploym
 		taken := w.taken()
 		i := slices.IndexFunc(all, func(c candidate) bool { return w.reached[c.target] == nil && !taken(c) })
 		if i < 0 {
+			if err := w.vary(ctx); err != nil {
+				return nil, err
+			}
 			return w.deployment(roots), nil
 		}
 		roots = append(roots, all[i]) // objects that only make each other
@@ -155,6 +158,8 @@ type maker struct {
 	asked  *questions
 	reads  []string
 	turns  int
+
+	inputs *Inputs // of what is rendered
 }
 
 // following is one Follow at work.
@@ -364,7 +369,7 @@ func (w *following) resolve(ctx context.Context, n *maker) {
 	store := storeOf(w.Outside)
 	world := NewWorld(c, w.Clusters, &answers{questions: q, Outside: w.Outside, reads: reads, store: store})
 	u := w.resolver(n.object).Resolve(ctx, n.object, world)
-	u.Inputs = world.inputs.All()
+	u.Inputs, n.inputs = world.inputs.All(), world.inputs
 	u.ID = cmp.Or(u.ID, n.id())
 	u.Kind = cmp.Or(u.Kind, kindOf(n.kind))
 	u.Name = cmp.Or(u.Name, n.name)
@@ -387,6 +392,29 @@ func (w *following) resolve(ctx context.Context, n *maker) {
 	}
 	u.Err = errors.Join(u.Err, u.check())
 	n.unit, n.asked, n.reads = u, q, reads.sorted()
+}
+
+// vary renders the variants of the units that are reached.
+func (w *following) vary(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for t := range w.reached {
+		n := w.nodes[t]
+		if n.inputs == nil {
+			continue
+		}
+		group.Go(func() error {
+			n.unit.vary(ctx, n.inputs, func(v Variant, inputs *Inputs) ([]*Object, error) {
+				q := &questions{index: w.objects, objects: make(map[target]*Object), kinds: make(map[target][]*Object)}
+				world := NewWorld(w.cluster(n.cluster), w.Clusters, &answers{questions: q, Outside: w.Outside, reads: &readFiles{names: make(map[string]bool)}})
+				world.variant, world.inputs = v, inputs
+				u := w.resolver(n.object).Resolve(ctx, n.object, world)
+				return u.Objects, u.Err
+			})
+			return ctx.Err()
+		})
+	}
+	return group.Wait()
 }
 
 func onlyForeign(err error) bool {

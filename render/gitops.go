@@ -77,6 +77,7 @@ type World struct {
 
 	answers WorldAnswers
 	inputs  *Inputs // of what is rendered
+	variant Variant
 }
 
 // WorldAnswers is what a World is made of. Graph implements it; tests of
@@ -169,12 +170,8 @@ func (w *World) Fetched(r *Remote) (Repository, error) { return w.answers.Fetche
 
 // Render renders one source by the renderer of its kind.
 func (w *World) Render(ctx context.Context, src Source) ([]*Object, error) {
-	src.Inputs = new(Inputs)
+	src.Inputs, src.Variant = new(Inputs), w.variant
 	objects, err := w.answers.Render(ctx, src)
-	for _, in := range src.Inputs.All() {
-		if file, ok := fileOf(src.FS, in.File); ok {
-			w.inputs.Note(file, in.Index, in.State)
-		}
-	}
+	w.inputs.include(src.Inputs, func(name string) (string, bool) { return fileOf(src.FS, name) })
 	return objects, err
 }

@@ -22,6 +22,11 @@ func (g Graph) render(ctx context.Context, src Source) *Unit {
 	}
 	u.Err = errors.Join(u.Err, u.bound())
 	u.Inputs = src.Inputs.All()
+	u.vary(ctx, src.Inputs, func(v Variant, inputs *Inputs) ([]*Object, error) {
+		src := src
+		src.Variant, src.Inputs = v, inputs
+		return r.Render(ctx, src)
+	})
 	for _, o := range u.Objects {
 		o.Unit = u
 	}

@@ -12,6 +12,7 @@ type Object struct {
 	Unit       *Unit      // set by Graph.Render
 	Provenance Provenance // nil means that nothing is known
 	Assumed    []string   // what its rendering took for granted, such as an empty `lookup`
+	Variant    Variant    // of the rendering that has it, where that is not the default
 }
 
 // A Key identifies an object in reports: what it is and which unit applies it.

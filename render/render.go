@@ -29,7 +29,8 @@ type Source struct {
 	Kustomize *Kustomize
 	Owner     *Object
 	Store     Store   // what was fetched; nil is nothing
-	Inputs    *Inputs // collects what becomes of documents; nil where nobody asks
+	Inputs    *Inputs // collects what becomes of documents, and what templates ask; nil where nobody asks
+	Variant   Variant // what templates of charts are told
 }
 
 // Helm are the parameters of a chart's release, as `helm template` takes them.
@@ -86,7 +87,10 @@ type Unit struct {
 	Cluster string // "" when the tree does not say
 	Objects []*Object
 	Inputs  []Input // the documents that it reads
-	Err     error   // joins *Error values; nil when everything was rendered
+	// Variants are objects, and forms of objects, that only some installations
+	// have: Object.Variant says which.
+	Variants []*Object
+	Err      error // joins *Error values; nil when everything was rendered
 
 	// What follows is known of units that a GitOps object makes, or that the
 	// configuration declares.

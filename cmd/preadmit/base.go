@@ -140,6 +140,12 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 	if err != nil {
 		return err
 	}
+	variants := s.by(policy.VariantRequests(in.head))
+	only, err := j.bench.chain.Review(ctx, variants)
+	if err != nil {
+		return err
+	}
+	now = policy.WithoutRepeats(slices.Concat(now, only), kept...)
 	exempted, err := b.exempted(ctx, s, in, slices.Concat(same, changed), slices.Concat(kept, now))
 	if err != nil {
 		return err
@@ -149,6 +155,11 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 	if err != nil {
 		return err
 	}
+	onlyWas, err := before.chain.Review(ctx, s.by(policy.VariantRequests(b.in.head)))
+	if err != nil {
+		return err
+	}
+	was = policy.WithoutRepeats(slices.Concat(was, onlyWas), kept...)
 	rest, err := j.bench.rest(ctx)
 	if err != nil {
 		return err
@@ -179,7 +190,7 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 	j.results = append(j.results, b.vanished(in, reqs)...)
 	j.results = append(j.results, b.newlyExcluded(o, in)...)
 	j.notes = append(j.notes, b.notes(in)...)
-	return j.propose(ctx, s, b, in, slices.Concat(same, changed), slices.Concat(kept, now))
+	return j.propose(ctx, s, b, in, slices.Concat(same, changed, variants), slices.Concat(kept, now))
 }
 
 // trustedCluster is what policies of a base look at: what the base has counts
@@ -326,6 +337,7 @@ func (j *judgement) propose(ctx context.Context, s benchOptions, b *base, in *in
 	if err != nil {
 		return err
 	}
+	results = policy.WithoutRepeats(results)
 	c := policy.Comparison{Base: slices.Concat(j.bench.results, trusted)}
 	for _, r := range c.Compare(slices.Concat(bench.results, results)) {
 		if r.Baseline != policy.Unchanged && r.Outcome != policy.Pass && r.Outcome != policy.Skip {

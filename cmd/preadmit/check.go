@@ -171,8 +171,9 @@ func (j *judgement) all(ctx context.Context, o *checkOptions, in *input, s bench
 	if j.bench, err = newBench(in, in, s); err != nil {
 		return err
 	}
-	reqs := s.by(policy.Requests(nil, objects(in.head)))
+	reqs := s.by(allRequests(in.head))
 	results, err := o.progress.review(ctx, o, in, j, reqs)
+	results = policy.WithoutRepeats(results)
 	if err != nil {
 		j.results = results // those of the objects evaluated so far
 		return err
@@ -180,6 +181,11 @@ func (j *judgement) all(ctx context.Context, o *checkOptions, in *input, s bench
 	rest, err := j.bench.rest(ctx)
 	j.results = append(results, slices.Concat(in.found, notFollowed(objects(in.head), o.gitops != gitopsOff), j.bench.results, rest)...)
 	return err
+}
+
+// allRequests are the requests that create what units render to, in all variants.
+func allRequests(units []*render.Unit) []policy.Request {
+	return slices.Concat(policy.Requests(nil, objects(units)), policy.VariantRequests(units))
 }
 
 // saysSo tells whether the verdict stands on standard output already.

@@ -401,11 +401,13 @@ func findObject(in *input, b *bench, ref objectRef, unit string) (*render.Object
 	}
 	var found []*render.Object
 	var like []string
-	for _, o := range objects(in.head) {
+	for _, o := range slices.Concat(objects(in.head), variants(in.head)) {
 		switch {
 		case unit != "" && in.tree.display(o.Unit.Identity()) != strings.TrimSuffix(unit, "/"):
 		case ref.means(o, b.chain.Kinds.Resource(o.GroupVersionKind()), namespace(o)):
-			found = append(found, o)
+			if o.Variant.IsDefault() || len(found) == 0 { // a form of it that is not the default's
+				found = append(found, o)
+			}
 		case o.Key().Name == ref.name || strings.EqualFold(o.GetKind(), ref.kind):
 			like = append(like, refText(o, namespace(o)))
 		}
@@ -423,6 +425,15 @@ func findObject(in *input, b *bench, ref objectRef, unit string) (*render.Object
 		hint = fmt.Sprintf(" (%d problems kept something from being rendered: see preadmit check)", n)
 	}
 	return nil, fmt.Errorf("no object %s%s among %d rendered%s", ref.text, inUnitOf(unit), len(objects(in.head)), hint)
+}
+
+// variants are the objects that only some installations of units have.
+func variants(units []*render.Unit) []*render.Object {
+	var all []*render.Object
+	for _, u := range units {
+		all = append(all, u.Variants...)
+	}
+	return all
 }
 
 func inUnitOf(unit string) string {

@@ -128,9 +128,7 @@ func loadFrom(ctx context.Context, o *checkOptions, t *tree, args []string, stdi
 		return nil, err
 	}
 	in.context = append(in.context, clusters...)
-	err = l.deployed(ctx, o, args)
-	in.found = append(in.found, in.lookups()...)
-	return in, err
+	return in, l.deployed(ctx, o, args)
 }
 
 type loader struct {

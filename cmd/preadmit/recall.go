@@ -22,7 +22,7 @@ func (j *judgement) recall(ctx context.Context, o *checkOptions, in *input, s be
 	r := newRecollection(o.memory, in, s)
 	known := r.results()
 	var rest []policy.Request
-	for _, req := range s.by(policy.Requests(nil, objects(in.head))) {
+	for _, req := range s.by(allRequests(in.head)) {
 		if _, ok := known[req.Object.Unit]; !ok {
 			rest = append(rest, req)
 		}
@@ -48,6 +48,7 @@ func (j *judgement) recall(ctx context.Context, o *checkOptions, in *input, s be
 	var results []policy.Result
 	for _, u := range in.head {
 		if !r.got[u] {
+			known[u] = policy.WithoutRepeats(known[u])
 			policy.Sort(known[u])
 		}
 		r.learn(u, known[u])

@@ -85,12 +85,15 @@ func (u *unit) renderAnew(ctx context.Context) error {
 		return err
 	}
 	u.unit = units[0]
-	for i, o := range u.unit.Objects {
+	for i, o := range allOf(u.unit) {
 		u.inner = append(u.inner, o.Provenance)
 		u.remember(i, o)
 	}
 	return nil
 }
+
+// allOf returns the objects of a unit and of its variants.
+func allOf(u *render.Unit) []*render.Object { return slices.Concat(u.Objects, u.Variants) }
 
 // remember puts what is asked about an object's lines on record.
 func (u *unit) remember(i int, o *render.Object) {
@@ -120,11 +123,11 @@ func (u *unit) again() {
 	src := u.src
 	src.FS = u.rec
 	units, err := u.graph.graph.Render(u.ctx, src)
-	if err != nil || !slices.EqualFunc(units[0].Objects, u.unit.Objects, sameObject) {
+	if err != nil || !slices.EqualFunc(allOf(units[0]), allOf(u.unit), sameObject) {
 		u.rec.spoil()
 		return
 	}
-	for _, o := range units[0].Objects {
+	for _, o := range allOf(units[0]) {
 		u.inner = append(u.inner, o.Provenance)
 	}
 }
@@ -202,6 +205,7 @@ type problem struct {
 	Rule, Text, Hint string
 	Source           string
 	Missing, Warning bool
+	Undecided        bool
 }
 
 func (u *unit) encode() ([]byte, error) {
@@ -210,14 +214,15 @@ func (u *unit) encode() ([]byte, error) {
 	e.String(u.unit.Cluster)
 	var problems []problem
 	for _, x := range render.Errors(u.unit.Err) {
-		problems = append(problems, problem{x.Span, x.Rule, x.Err.Error(), x.Hint, x.MissingSource(), x.Missing, x.Warning})
+		problems = append(problems, problem{x.Span, x.Rule, x.Err.Error(), x.Hint, x.MissingSource(), x.Missing, x.Warning, x.Undecided})
 	}
 	e.Plain(problems)
 	e.Plain(u.unit.Inputs)
-	e.Uint(uint64(len(u.unit.Objects)))
-	for i, o := range u.unit.Objects {
+	e.Uint(uint64(len(u.unit.Objects) + len(u.unit.Variants)))
+	for i, o := range allOf(u.unit) {
 		e.Value(o.Object)
 		e.Strings(o.Assumed)
+		e.Plain(o.Variant)
 		e.Bool(o.Provenance != nil)
 		u.places[i].encode(&e)
 	}
@@ -233,7 +238,7 @@ func (u *unit) decode(body []byte) error {
 	var errs []error
 	for _, p := range problems {
 		errs = append(errs, &render.Error{
-			Span: p.Span, Rule: p.Rule, Err: errors.New(p.Text), Hint: p.Hint, Source: p.Source, Missing: p.Missing, Warning: p.Warning,
+			Span: p.Span, Rule: p.Rule, Err: errors.New(p.Text), Hint: p.Hint, Source: p.Source, Missing: p.Missing, Warning: p.Warning, Undecided: p.Undecided,
 		})
 	}
 	u.unit.Err = errors.Join(errs...)
@@ -250,11 +255,16 @@ func (u *unit) decodeObject(d *Decoder) {
 		d.fail()
 	}
 	o := &render.Object{Unstructured: &unstructured.Unstructured{Object: value}, Unit: u.unit, Assumed: d.Strings()}
+	d.Plain(&o.Variant)
 	known := d.Bool()
-	u.remember(len(u.unit.Objects), o)
+	u.remember(len(u.places), o)
 	u.places[len(u.places)-1].decode(d)
 	if !known {
 		o.Provenance = nil
 	}
-	u.unit.Objects = append(u.unit.Objects, o)
+	if o.Variant.IsDefault() {
+		u.unit.Objects = append(u.unit.Objects, o)
+	} else {
+		u.unit.Variants = append(u.unit.Variants, o)
+	}
 }

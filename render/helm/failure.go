@@ -24,7 +24,7 @@ type execution struct {
 var (
 	parsePlace = regexp.MustCompile(`^template: ` + idPrefix + `[0-9a-f]+:(\d+)(?::(\d+))?: `)
 	execPlace  = regexp.MustCompile(`^template: (` + idPrefix + `[0-9a-f]+):(\d+):(\d+): executing "((?:[^"\\]|\\.)*)" at <`)
-	hookText   = regexp.MustCompile(` \| __(out \d+|take)`)
+	hookText   = regexp.MustCompile(` \| __(out \d+|take)|__has \d+ (\| )?`)
 )
 
 // parseError puts an error of the parser at its line.

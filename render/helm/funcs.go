@@ -15,6 +15,8 @@ import (
 	"github.com/Masterminds/sprig/v3"
 	"sigs.k8s.io/yaml"
 	goyaml "sigs.k8s.io/yaml/goyaml.v3"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // builtins are the functions of text/template, which exports no list of them.
@@ -57,7 +59,7 @@ func (r *run) functions() template.FuncMap {
 func (r *run) hooks() template.FuncMap {
 	return template.FuncMap{
 		"__out": r.hookOut, "__take": r.hookTake, "__step": r.hookStep,
-		"__in": r.hookIn, "__leave": r.hookLeave, "__ask": r.hookAsk,
+		"__in": r.hookIn, "__leave": r.hookLeave, "__ask": r.hookAsk, "__see": r.hookSee, "__has": r.hookHas, "__side": r.hookSide,
 	}
 }
 
@@ -94,8 +96,13 @@ func required(message string, v any) (any, error) {
 	return v, nil
 }
 
-func (r *run) lookup(_, _, _, _ string) map[string]any {
+func (r *run) lookup(apiVersion, kind, namespace, name string) map[string]any {
 	r.ask(assumedLookup)
+	r.inDoubt = true
+	r.lookups++
+	if r.src.Variant.Lookup != render.LookupNothing {
+		return r.found(apiVersion, kind, namespace, name)
+	}
 	return map[string]any{}
 }
 
@@ -107,7 +114,7 @@ func (r *run) getHostByName(string) string {
 // walked limits a function that walks a whole value and makes text of it.
 func walked(r *run, f func(any) string) func(any) (string, error) {
 	return func(v any) (string, error) {
-		if err := r.measureAny(v); err != nil {
+		if err := r.measureShown(v); err != nil {
 			return "", err
 		}
 		return r.text(f(v))

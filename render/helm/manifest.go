@@ -120,8 +120,6 @@ func (o *output) state(rendered bool) render.DocumentState {
 	switch {
 	case rendered:
 		return render.DocRendered
-	case slices.Contains(o.assumed, assumedLookup):
-		return render.DocLookup
 	case gate.MatchString(o.file.text):
 		return render.DocGated
 	}

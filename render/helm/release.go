@@ -25,6 +25,7 @@ type release struct {
 	chart  *chart.Chart
 	layers []layer // the release's files of values
 	values chartutil.Values
+	served map[string]bool // groups of which it is known what is served
 	// warnings are what is wrong and does not keep it from being rendered.
 	warnings []error
 }
@@ -65,11 +66,16 @@ func (rel *release) fill(user map[string]any, at place) error {
 	if err != nil {
 		return sourceError(rel.src, "helm-values", err)
 	}
+	rel.served = servedGroups(chartutil.DefaultVersionSet, caps.APIVersions)
+	caps.APIVersions = append(caps.APIVersions, rel.src.Variant.APIVersions...)
 	if want := rel.chart.Metadata.KubeVersion; want != "" && !chartutil.IsCompatibleRange(want, caps.KubeVersion.String()) {
 		return at.errorAt("helm-chart", line(rel.reader, rel.chart, "kubeVersion"), 0,
 			fmt.Errorf("chart asks for Kubernetes %s, which %s is not", sentence(want), caps.KubeVersion.Version))
 	}
 	opts := chartutil.ReleaseOptions{Name: rel.name(), Namespace: rel.src.Namespace, Revision: 1, IsInstall: true}
+	if rel.src.Variant.Upgrade {
+		opts.Revision, opts.IsInstall, opts.IsUpgrade = 2, false, true
+	}
 	if opts.Namespace == "" {
 		opts.Namespace = "default"
 	}
@@ -141,6 +147,7 @@ func (rel *release) execute(ctx context.Context) ([]*output, error) {
 		run: &run{
 			ctx: ctx, cache: &rel.cache.sources, traces: map[*byte]*trace{}, names: map[string]int{},
 			regex: map[string]*pattern{}, asked: map[string]bool{},
+			src: rel.src, served: rel.served, raised: map[[3]string]asked{}, branches: map[int]*branch{},
 		},
 		files: map[string]*templateFile{}, defined: map[string]*templateFile{}, bySrc: map[*source]*templateFile{},
 	}
@@ -149,6 +156,9 @@ func (rel *release) execute(ctx context.Context) ([]*output, error) {
 	x.collect(rel.reader, rel.chart, table(rel.values))
 	if err := x.parse(rel.reader); err != nil {
 		return nil, err
+	}
+	if rel.src.Variant.Lookup == render.LookupObject {
+		x.read = x.paths()
 	}
 	var outputs []*output
 	for _, name := range x.order {
@@ -161,6 +171,8 @@ func (rel *release) execute(ctx context.Context) ([]*output, error) {
 		}
 		outputs = append(outputs, out)
 	}
+	rel.tellQuestions(x)
+	rel.tellBranches(x)
 	return outputs, nil
 }
 
@@ -239,7 +251,7 @@ func deeperFirst(a, b string) int {
 
 // file executes one template file.
 func (x *execution) file(f *templateFile) (*output, error) {
-	x.run.file, x.draws = f.name, 0
+	x.run.file, x.draws, x.inDoubt = f.name, 0, false
 	clear(x.asked)
 	f.values["Template"] = table{"Name": f.name, "BasePath": f.base}
 	frame, err := x.enter()

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"text/template"
 	"unsafe"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // A run executes the templates of one release. Nothing of it outlives the
@@ -32,6 +34,15 @@ type run struct {
 	asked  map[string]bool
 	broken error // the innermost error
 	regex  map[string]*pattern
+
+	src    render.Source
+	served map[string]bool // groups of which it is known what is served
+	raised map[[3]string]asked
+	read   [][]string // fields of what lookup finds
+
+	inDoubt  bool // the file being rendered asked something that only a cluster knows
+	lookups  int  // so far
+	branches map[int]*branch
 
 	gardener
 	records  []record
@@ -198,8 +209,14 @@ func (r *run) hookLeave() string {
 	return ""
 }
 
-func (r *run) hookAsk(i int) string {
-	r.ask(questions[i].assumed)
+func (r *run) hookAsk(i, n int) string {
+	q := questions[i]
+	if q.assumed != "" {
+		r.ask(q.assumed)
+	}
+	if q.subject != "" {
+		r.raise(asked{subject: q.subject, src: r.spot(r.frame, n), spot: n})
+	}
 	return ""
 }
 

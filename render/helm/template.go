@@ -3,6 +3,7 @@ package helm
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,10 @@ type source struct {
 	trees map[string]*parse.Tree
 	spots []spot // of its actions, by the number in their hook
 	base  int    // number of the first spot
+
+	looks   bool       // it calls lookup
+	paths   [][]string // fields that it reads
+	strings []string   // that stand in its actions
 }
 
 // A spot is an action in a template's text.
@@ -29,6 +34,11 @@ type spot struct {
 	// carries is true when what the templates called in it return is part of
 	// what it prints, whatever the values are.
 	carries bool
+
+	// Of a branch whose condition is in doubt:
+	doubt doubt
+	asks  bool    // it calls templates
+	sides [2]bool // whether the list, and the else list, write something
 }
 
 // sources is a bounded cache of parsed templates by content.
@@ -84,7 +94,7 @@ func newSource(id, text string, functions map[string]any) (*source, error) {
 		s.main = &parse.Tree{Name: id, ParseName: id, Root: &parse.ListNode{NodeType: parse.NodeList}}
 	}
 	delete(trees, id)
-	in := instrument{src: s}
+	in := instrument{src: s, weighing: weighing{variables: map[string]doubt{}, called: map[string]bool{}, compared: map[string]bool{}}}
 	s.names = sortedKeys(trees)
 	for _, name := range s.names {
 		in.list(trees[name].Root, 0)
@@ -110,11 +120,16 @@ func address(p []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(
 // An instrument puts hooks into a parsed template, which change nothing of what
 // it writes: `| __out N` behind an action that prints, `| __take` behind one
 // that does not, `__step` at the head of loops, `__in` and `__leave` around
-// calls, and `__ask N` before what depends on the cluster.
+// calls, `__ask N` before what depends on the cluster, `__see` before what may
+// read all that is known of the release, and `__has` around the API version that
+// APIVersions.Has is given.
 type instrument struct {
 	src     *source
 	pending []*parse.NumberNode
-	err     error
+	whole   []parse.Node // the dot and the variables in the pipeline being hooked
+	ranges  bool         // which is that of a range
+	weighing
+	err error
 }
 
 var errDeep = fmt.Errorf("template has more than %d blocks or parentheses within one another", maxSyntax)
@@ -142,17 +157,23 @@ func (in *instrument) node(nodes []parse.Node, n parse.Node, depth int) []parse.
 	case *parse.ActionNode:
 		nodes = in.ask(nodes, n.Pipe, depth)
 		if len(n.Pipe.Decl) == 0 {
+			nodes = append(nodes, in.doubtPrinted(n.Pipe)...)
 			in.out(n.Pipe)
 		} else {
+			in.declare(n.Pipe)
 			in.take(n.Pipe)
 		}
 	case *parse.IfNode:
-		nodes = in.branch(nodes, &n.BranchNode, depth)
+		nodes, past := in.branch(nodes, &n.BranchNode, depth)
+		return append(append(nodes, n), past...)
 	case *parse.WithNode:
-		nodes = in.branch(nodes, &n.BranchNode, depth)
+		nodes, past := in.branch(nodes, &n.BranchNode, depth)
+		return append(append(nodes, n), past...)
 	case *parse.RangeNode:
-		nodes = in.branch(nodes, &n.BranchNode, depth)
+		in.ranges = true
+		nodes, past := in.branch(nodes, &n.BranchNode, depth)
 		n.List.Nodes = append([]parse.Node{hook("__step", n.Position())}, n.List.Nodes...)
+		return append(append(nodes, n), past...)
 	case *parse.TemplateNode:
 		if n.Pipe != nil {
 			nodes = in.ask(nodes, n.Pipe, depth)
@@ -165,12 +186,20 @@ func (in *instrument) node(nodes []parse.Node, n parse.Node, depth int) []parse.
 	return append(nodes, n)
 }
 
-func (in *instrument) branch(nodes []parse.Node, n *parse.BranchNode, depth int) []parse.Node {
+// branch hooks a branch, and returns what follows it.
+func (in *instrument) branch(nodes []parse.Node, n *parse.BranchNode, depth int) (before, past []parse.Node) {
 	nodes = in.ask(nodes, n.Pipe, depth)
+	nodes, past = in.weigh(nodes, n)
+	in.declare(n.Pipe)
 	in.take(n.Pipe)
+	above := in.dot
+	if n.NodeType != parse.NodeIf {
+		in.dot, _ = in.of(n.Pipe)
+	}
 	in.list(n.List, depth+1)
+	in.dot = above
 	in.list(n.ElseList, depth+1)
-	return nodes
+	return nodes, past
 }
 
 // text makes a node's text a slice of the source's, where they are the same.
@@ -199,19 +228,43 @@ func (in *instrument) take(p *parse.PipeNode) {
 // ask puts hooks before a node whose pipeline asks for what only a cluster
 // knows, and looks how deep it is.
 func (in *instrument) ask(nodes []parse.Node, p *parse.PipeNode, depth int) []parse.Node {
-	var asked [len(questions)]bool
+	var asked asks
+	in.whole = in.whole[:0]
 	in.pipe(p, depth, &asked)
 	for i, yes := range asked {
 		if yes {
 			h := hook("__ask", p.Position())
-			h.Pipe.Cmds[0].Args = append(h.Pipe.Cmds[0].Args, number(i, p.Position()))
+			h.Pipe.Cmds[0].Args = append(h.Pipe.Cmds[0].Args, number(i, p.Position()), in.spot(p.Position()))
+			nodes = append(nodes, h)
+		}
+	}
+	ranges := in.ranges
+	in.ranges = false
+	if ranges || in.reads(p) {
+		for _, v := range in.whole {
+			h := hook("__see", p.Position())
+			h.Pipe.Cmds[0].Args = append(h.Pipe.Cmds[0].Args, v)
 			nodes = append(nodes, h)
 		}
 	}
 	return nodes
 }
 
-func (in *instrument) pipe(n parse.Node, depth int, asked *[len(questions)]bool) {
+// reads tells whether a pipeline, at any depth, calls a function that reads
+// maps by any key.
+func (in *instrument) reads(n parse.Node) bool {
+	switch n := n.(type) {
+	case *parse.PipeNode:
+		return slices.ContainsFunc(n.Cmds, func(c *parse.CommandNode) bool { return slices.ContainsFunc(c.Args, in.reads) })
+	case *parse.ChainNode:
+		return in.reads(n.Node)
+	case *parse.IdentifierNode:
+		return readers[n.Ident]
+	}
+	return false
+}
+
+func (in *instrument) pipe(n parse.Node, depth int, asked *asks) {
 	if depth > maxSyntax {
 		in.err = errDeep
 		return
@@ -219,26 +272,33 @@ func (in *instrument) pipe(n parse.Node, depth int, asked *[len(questions)]bool)
 	switch n := n.(type) {
 	case *parse.PipeNode:
 		for _, c := range n.Cmds {
+			in.src.read(c)
 			for _, arg := range c.Args {
 				in.pipe(arg, depth+1, asked)
 			}
 		}
+		in.has(n)
 	case *parse.ChainNode:
-		note(n.Field, asked)
+		asked.fields(n.Field)
+		in.src.path(n.Field)
 		in.pipe(n.Node, depth+1, asked)
 	case *parse.FieldNode:
-		note(n.Ident, asked)
+		asked.fields(n.Ident)
+		in.src.path(n.Ident)
 	case *parse.VariableNode:
-		note(n.Ident, asked)
-	}
-}
-
-func note(idents []string, asked *[len(questions)]bool) {
-	for i, q := range questions {
-		for _, ident := range idents {
-			if ident == q.ident || ident == q.or {
-				asked[i] = true
-			}
+		asked.fields(n.Ident[1:])
+		in.src.path(n.Ident[1:])
+		if len(n.Ident) == 1 {
+			in.whole = append(in.whole, n)
+		}
+	case *parse.DotNode:
+		in.whole = append(in.whole, n)
+	case *parse.StringNode:
+		asked.key(n.Text)
+		in.src.strings = append(in.src.strings, n.Text)
+	case *parse.IdentifierNode:
+		if n.Ident == "lookup" {
+			asked[asksLookup], in.src.looks = true, true
 		}
 	}
 }
@@ -352,12 +412,4 @@ func command(name string, pos parse.Pos, args ...parse.Node) *parse.CommandNode 
 
 func number(i int, pos parse.Pos) *parse.NumberNode {
 	return &parse.NumberNode{NodeType: parse.NodeNumber, Pos: pos, IsInt: true, Int64: int64(i), Text: strconv.Itoa(i)}
-}
-
-// A question is what a template asks of the cluster or of the release's past.
-type question struct{ ident, or, assumed string }
-
-var questions = [...]question{
-	{"APIVersions", "", "template asks for API versions; those of Kubernetes itself and of --api-versions are taken to exist"},
-	{"IsUpgrade", "IsInstall", "template asks whether this is an upgrade; rendered as a first install"},
 }

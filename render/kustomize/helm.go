@@ -202,7 +202,7 @@ func (w *walk) chartSource(n *node, c *chart) (render.Source, error) {
 			helm.APIVersions = d.APIVersions
 		}
 	}
-	return render.Source{FS: w.src.FS, Path: dir, Kind: "helm", Namespace: c.Namespace, Helm: helm, Owner: cmp.Or(c.owner, w.src.Owner), Inputs: w.src.Inputs}, nil
+	return render.Source{FS: w.src.FS, Path: dir, Kind: "helm", Namespace: c.Namespace, Helm: helm, Owner: cmp.Or(c.owner, w.src.Owner), Inputs: w.src.Inputs, Variant: w.src.Variant}, nil
 }
 
 func (c *chart) check() error {

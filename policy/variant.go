@@ -1,0 +1,66 @@
+package policy
+
+import "github.com/preadmit/preadmit/render"
+
+// VariantRequests are the requests that create the objects, and the forms of
+// objects, that only some installations of units have.
+func VariantRequests(units []*render.Unit) []Request {
+	var reqs []Request
+	for _, u := range units {
+		for _, o := range u.Variants {
+			reqs = append(reqs, Request{Operation: Create, Object: o})
+		}
+	}
+	return reqs
+}
+
+// inVariant says in which variant the result's object is the case. What lookup
+// finds is made up, so what rests on it is undecided.
+func (r *Result) inVariant(v render.Variant) {
+	if v.IsDefault() || r.Only != "" {
+		return
+	}
+	r.Only = v.String()
+	r.Message = r.Only + ": " + r.Message
+	if v.Lookup != render.LookupNothing && r.Outcome == Fail {
+		r.Outcome = Unknown
+	}
+}
+
+// WithoutRepeats leaves out the results of variants that say no more than those
+// of the default, or of an earlier variant: passes, and what has the same
+// fingerprint as a failure among results or defaults.
+func WithoutRepeats(results []Result, defaults ...Result) []Result {
+	known := make(map[string]bool)
+	learn := func(r *Result) {
+		if r.Outcome == Fail || r.Undecided() {
+			known[r.Fingerprint] = true
+		}
+	}
+	any := false
+	for i := range results {
+		any = any || results[i].Only != ""
+	}
+	if !any {
+		return results
+	}
+	for _, list := range [][]Result{results, defaults} {
+		for i := range list {
+			if list[i].Only == "" {
+				learn(&list[i])
+			}
+		}
+	}
+	kept := make([]Result, 0, len(results))
+	for i := range results {
+		r := &results[i]
+		if r.Only != "" {
+			if r.Outcome == Pass || r.Outcome == Skip || known[r.Fingerprint] {
+				continue
+			}
+			learn(r)
+		}
+		kept = append(kept, *r)
+	}
+	return kept
+}

@@ -1,0 +1,245 @@
+package helm
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"text/template/parse"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A doubt is why nobody knows offline whether a template's condition holds.
+type doubt uint8
+
+const (
+	sure doubt = iota
+	byLookup
+	byRevision
+	byVersions
+	byTime
+	byChance
+	byName
+)
+
+var doubts = [...]string{
+	byLookup: "what lookup finds", byRevision: "the release's revision", byVersions: "the list of API versions that the cluster serves",
+	byTime: "the time", byChance: "random values", byName: "what a host name resolves to",
+}
+
+// doubtful are the functions whose result differs between clusters or calls.
+var doubtful = map[string]doubt{
+	"lookup": byLookup, "getHostByName": byName,
+	"now": byTime, "ago": byTime,
+	"randAlphaNum": byChance, "randAlpha": byChance, "randNumeric": byChance, "randAscii": byChance,
+	"randBytes": byChance, "randInt": byChance, "shuffle": byChance, "uuidv4": byChance,
+	"genPrivateKey": byChance, "genCA": byChance, "genSelfSignedCert": byChance, "genSignedCert": byChance,
+}
+
+// A weighing finds which conditions of a source are in doubt. It follows
+// variables by their names, and the dot into with and range.
+type weighing struct {
+	variables map[string]doubt
+	called    map[string]bool // variables that hold what a template returned
+	compared  map[string]bool // variables that hold what a comparison of doubtful values gave
+	dot       doubt
+}
+
+// of returns the doubt about a pipeline. calls says that it depends on what a
+// template returned, which may have asked anything.
+func (w *weighing) of(n parse.Node) (d doubt, calls bool) {
+	switch n := n.(type) {
+	case *parse.PipeNode:
+		for _, c := range n.Cmds {
+			for _, arg := range c.Args {
+				x, c := w.of(arg)
+				d, calls = max(d, x), calls || c
+			}
+		}
+	case *parse.ChainNode:
+		return w.of(n.Node)
+	case *parse.DotNode:
+		return w.dot, false
+	case *parse.FieldNode:
+		return max(w.dot, fieldDoubt(n.Ident)), false
+	case *parse.VariableNode:
+		return max(w.variables[n.Ident[0]], fieldDoubt(n.Ident[1:])), w.called[n.Ident[0]]
+	case *parse.IdentifierNode:
+		return doubtful[n.Ident], n.Ident == "include" || n.Ident == "tpl"
+	}
+	return d, calls
+}
+
+func fieldDoubt(idents []string) doubt {
+	switch {
+	case slices.Contains(idents, "Revision"):
+		return byRevision
+	case len(idents) > 0 && idents[len(idents)-1] == "APIVersions":
+		return byVersions
+	}
+	return sure
+}
+
+// declare notes the doubt about the variables that a pipeline sets.
+func (w *weighing) declare(p *parse.PipeNode) {
+	d, calls := w.of(p)
+	for _, v := range p.Decl {
+		w.variables[v.Ident[0]] = max(d, w.variables[v.Ident[0]])
+		w.called[v.Ident[0]] = calls || w.called[v.Ident[0]]
+		w.compared[v.Ident[0]] = d != sure && w.compares(p) || w.compared[v.Ident[0]]
+	}
+}
+
+// comparing are functions that tell little of what they are given: where a
+// variant prints the same, a cluster may not.
+var comparing = map[string]bool{
+	"ternary": true, "eq": true, "ne": true, "lt": true, "le": true, "gt": true, "ge": true, "has": true, "contains": true,
+	"hasPrefix": true, "hasSuffix": true, "regexMatch": true, "mustRegexMatch": true, "semverCompare": true, "deepEqual": true,
+	"regexFind": true, "mod": true, "len": true,
+}
+
+// compares tells whether a pipeline compares, or uses what was compared.
+func (w *weighing) compares(n parse.Node) bool {
+	switch n := n.(type) {
+	case *parse.PipeNode:
+		return slices.ContainsFunc(n.Cmds, func(c *parse.CommandNode) bool { return slices.ContainsFunc(c.Args, w.compares) })
+	case *parse.ChainNode:
+		return w.compares(n.Node)
+	case *parse.VariableNode:
+		return w.compared[n.Ident[0]]
+	case *parse.IdentifierNode:
+		return comparing[n.Ident]
+	}
+	return false
+}
+
+// doubtPrinted hooks an action that prints what a doubtful comparison gave. It
+// counts as a side of a branch that nothing takes.
+func (in *instrument) doubtPrinted(p *parse.PipeNode) []parse.Node {
+	if d, _ := in.of(p); d != sure && in.compares(p) && !isSilent(p) {
+		spot := in.spot(p.Position())
+		s := &in.src.spots[len(in.src.spots)-1]
+		s.doubt, s.sides[0] = d, true
+		return []parse.Node{in.side(p, spot, sideOver)}
+	}
+	return nil
+}
+
+// weigh hooks a branch whose condition is in doubt: both of its sides where they
+// write something, and what follows it.
+func (in *instrument) weigh(nodes []parse.Node, n *parse.BranchNode) (before, past []parse.Node) {
+	d, calls := in.of(n.Pipe)
+	if d == sure && !calls {
+		return nodes, nil
+	}
+	spot := in.spot(n.Pipe.Position())
+	s := &in.src.spots[len(in.src.spots)-1]
+	s.doubt, s.asks = d, includes(n.Pipe)
+	if s.asks {
+		nodes = append(nodes, in.side(n.Pipe, spot, sideBefore))
+	}
+	if s.sides[0] = writes(n.List); s.sides[0] {
+		n.List.Nodes = append([]parse.Node{in.side(n.Pipe, spot, 0)}, n.List.Nodes...)
+	}
+	if s.sides[1] = n.ElseList != nil && writes(n.ElseList); s.sides[1] {
+		n.ElseList.Nodes = append([]parse.Node{in.side(n.Pipe, spot, 1)}, n.ElseList.Nodes...)
+	}
+	return nodes, []parse.Node{in.side(n.Pipe, spot, sideOver)}
+}
+
+func (in *instrument) side(p *parse.PipeNode, spot *parse.NumberNode, side int) parse.Node {
+	h := hook("__side", p.Position())
+	h.Pipe.Cmds[0].Args = append(h.Pipe.Cmds[0].Args, spot, number(side, p.Position()))
+	return h
+}
+
+// writes tells whether a list of nodes may write something but blanks.
+func writes(l *parse.ListNode) bool {
+	if l == nil {
+		return false
+	}
+	return slices.ContainsFunc(l.Nodes, func(n parse.Node) bool {
+		switch n := n.(type) {
+		case *parse.TextNode:
+			return strings.TrimSpace(string(n.Text)) != ""
+		case *parse.ActionNode:
+			return len(n.Pipe.Decl) == 0 && !isSilent(n.Pipe)
+		case *parse.TemplateNode:
+			return !strings.HasPrefix(n.Name, "__")
+		case *parse.IfNode:
+			return writes(n.List) || writes(n.ElseList)
+		case *parse.WithNode:
+			return writes(n.List) || writes(n.ElseList)
+		case *parse.RangeNode:
+			return writes(n.List) || writes(n.ElseList)
+		}
+		return false
+	})
+}
+
+// isSilent tells of a pipeline that prints whether it writes nothing: hooks,
+// and functions that are called for what they do.
+func isSilent(p *parse.PipeNode) bool {
+	return slices.ContainsFunc(p.Cmds, func(c *parse.CommandNode) bool {
+		name, ok := c.Args[0].(*parse.IdentifierNode)
+		return ok && (name.Ident == "fail" || name.Ident == "required" || len(p.Cmds) == 1 && strings.HasPrefix(name.Ident, "__"))
+	})
+}
+
+// The places of hooks around a branch, beside its sides 0 and 1.
+const (
+	sideOver   = 2
+	sideBefore = 3
+)
+
+// A branch is one that was executed, with the sides that were taken.
+type branch struct {
+	src     *source
+	spot    int
+	file    string
+	before  int // lookups before its condition was evaluated
+	doubted bool
+	taken   [2]bool
+}
+
+// hookSide notes that a side of a branch is taken, or that a branch is over. A
+// condition that templates return is in doubt where they called lookup, and one
+// that a variable holds where the file did.
+func (r *run) hookSide(n, side int) string {
+	src := r.spot(r.frame, n)
+	s := src.spots[n-src.base]
+	b := r.branches[n]
+	if b == nil {
+		b = &branch{src: src, spot: n}
+		r.branches[n] = b
+	}
+	b.file = r.file
+	if side == sideBefore {
+		b.before = r.lookups
+		return ""
+	}
+	if s.asks && s.doubt == sure {
+		b.doubted = b.doubted || r.lookups > b.before
+	} else {
+		b.doubted = b.doubted || s.doubt != sure || r.inDoubt
+	}
+	if side < sideOver {
+		b.taken[side] = true
+		b.before = math.MaxInt // what the side calls is no part of the condition
+	}
+	return ""
+}
+
+// tellBranches hands on which sides of doubtful branches were taken.
+func (rel *release) tellBranches(x *execution) {
+	for _, b := range x.branches {
+		s := b.src.spots[b.spot-b.src.base]
+		why := doubts[max(s.doubt, byLookup)]
+		at := x.spanOf(asked{src: b.src, spot: b.spot, file: b.file})
+		for side, taken := range b.taken {
+			if s.sides[side] && b.doubted {
+				rel.src.Inputs.Branch(render.Branch{Span: at, Else: side == 1, Taken: taken, Why: why})
+			}
+		}
+	}
+}

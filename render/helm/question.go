@@ -1,0 +1,353 @@
+package helm
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"text/template/parse"
+
+	"helm.sh/helm/v3/pkg/chartutil"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A question is what a template asks of the cluster or of the release's past.
+// assumed is what an object of the template takes for granted, "" for nothing.
+type question struct{ subject, assumed string }
+
+// The questions that instrument finds in a pipeline.
+const (
+	asksAPIVersion = iota
+	asksUpgrade
+	asksRelease // for all that there is to know of the release
+	asksAPIVersions
+	asksLookup
+)
+
+var questions = [...]question{
+	asksAPIVersion:  {"", "template asks for API versions; those of Kubernetes itself and of --api-versions are taken to exist"},
+	asksUpgrade:     {render.AsksUpgrade, "template asks whether this is an upgrade; rendered as a first install"},
+	asksRelease:     {render.AsksUpgrade, ""},
+	asksAPIVersions: {render.AsksAPIs, ""},
+	asksLookup:      {render.AsksLookup, assumedLookup},
+}
+
+type asks [len(questions)]bool
+
+// fields notes what a chain of fields asks for. One that ends in Release hands
+// on all that is known of the release.
+func (a *asks) fields(idents []string) {
+	for i, ident := range idents {
+		last := i == len(idents)-1
+		switch ident {
+		case "APIVersions":
+			a[asksAPIVersion] = true
+			a[asksAPIVersions] = a[asksAPIVersions] || last
+		case "Capabilities":
+			a[asksAPIVersions] = a[asksAPIVersions] || last
+		case "IsUpgrade", "IsInstall":
+			a[asksUpgrade] = true
+		case "Revision":
+			a[asksRelease] = true
+		case "Release":
+			a[asksRelease] = a[asksRelease] || last
+		}
+	}
+}
+
+// key notes what a string asks for that may be the key of a map, as in
+// get .Release "IsUpgrade".
+func (a *asks) key(text string) {
+	switch text {
+	case "IsUpgrade", "IsInstall", "Revision", "Release":
+		a[asksRelease] = true
+	case "APIVersions", "Capabilities":
+		a[asksAPIVersions] = true
+	}
+}
+
+// readers are functions that read maps by keys which a template may compute, or
+// as a whole.
+var readers = map[string]bool{
+	"get": true, "index": true, "pluck": true, "dig": true, "values": true, "pick": true, "omit": true, "keys": true,
+	"merge": true, "mergeOverwrite": true, "mustMerge": true, "mustMergeOverwrite": true, "deepCopy": true, "mustDeepCopy": true,
+	"deepEqual": true, "eq": true, "ne": true, "toString": true, "quote": true, "squote": true, "cat": true, "join": true,
+}
+
+// hookSee notes whether a value that a function reads as a whole is, or holds,
+// what is known of the release.
+func (r *run) hookSee(v any) string {
+	left := 256
+	if holdsRelease(v, 4, &left) {
+		r.raise(asked{subject: render.AsksUpgrade})
+		r.raise(asked{subject: render.AsksAPIs})
+	}
+	return ""
+}
+
+func holdsRelease(v any, depth int, left *int) bool {
+	if *left--; depth == 0 || *left < 0 {
+		return false
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if isRelease(v) {
+			return true
+		}
+		if _, ok := v["Release"]; ok {
+			return true
+		}
+		if len(v) > 16 {
+			return false
+		}
+		for _, e := range v {
+			if holdsRelease(e, depth-1, left) {
+				return true
+			}
+		}
+	case table:
+		return holdsRelease(map[string]any(v), depth, left)
+	case chartutil.Values:
+		return holdsRelease(map[string]any(v), depth, left)
+	case []any:
+		for _, e := range v[:min(len(v), 16)] {
+			if holdsRelease(e, depth-1, left) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isRelease tells what Helm lets templates know of a release.
+func isRelease(m map[string]any) bool {
+	if len(m) > 16 {
+		return false
+	}
+	_, upgrade := m["IsUpgrade"]
+	_, install := m["IsInstall"]
+	return upgrade && install
+}
+
+// has notes the API version that a pipeline asks APIVersions.Has for.
+func (in *instrument) has(p *parse.PipeNode) {
+	for i := 0; i < len(p.Cmds); i++ {
+		c := p.Cmds[i]
+		if !isHas(c.Args[0]) {
+			continue
+		}
+		switch {
+		case len(c.Args) == 2:
+			pos := c.Args[1].Position()
+			arg := &parse.PipeNode{NodeType: parse.NodePipe, Pos: pos, Cmds: []*parse.CommandNode{command("__has", pos, in.spot(pos), c.Args[1])}}
+			c.Args = []parse.Node{c.Args[0], arg}
+		case len(c.Args) == 1 && i > 0:
+			p.Cmds = slices.Insert(p.Cmds, i, command("__has", c.Position(), in.spot(c.Position())))
+			i++
+		}
+	}
+}
+
+func isHas(n parse.Node) bool {
+	var idents []string
+	switch n := n.(type) {
+	case *parse.FieldNode:
+		idents = n.Ident
+	case *parse.VariableNode:
+		idents = n.Ident[1:]
+	case *parse.ChainNode:
+		idents = n.Field
+	}
+	return len(idents) > 0 && idents[len(idents)-1] == "Has"
+}
+
+// hookHas notes an API version of which only the cluster knows whether it is
+// served.
+func (r *run) hookHas(n int, version any) any {
+	if text, ok := version.(string); ok && r.unknownAPI(text) {
+		r.raise(asked{subject: render.AsksAPI, api: text, src: r.spot(r.frame, n), spot: n})
+	}
+	return version
+}
+
+var apiVersion = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/v[0-9]+((alpha|beta)[0-9]+)?(/[A-Z][A-Za-z0-9]*)?$`)
+
+// unknownAPI tells whether an API version is one that a CustomResourceDefinition
+// or another API server may serve: Kubernetes itself has all groups without a
+// dot, and of its others the versions that it serves are known.
+func (r *run) unknownAPI(version string) bool {
+	group, _, _ := strings.Cut(version, "/")
+	return len(version) <= 253 && apiVersion.MatchString(version) && strings.Contains(group, ".") && !r.served[group]
+}
+
+// servedGroups are the groups of the API versions that are known to be served,
+// and of those that Kubernetes has ever served.
+func servedGroups(lists ...[]string) map[string]bool {
+	groups := make(map[string]bool)
+	for _, v := range slices.Concat(lists...) {
+		group, _, _ := strings.Cut(v, "/")
+		groups[group] = true
+	}
+	return groups
+}
+
+// asked is a question that came up, with the action that asked it.
+type asked struct {
+	subject, api string
+	src          *source
+	spot         int
+	file         string // that was being rendered
+}
+
+func (r *run) raise(a asked) {
+	if a.src == nil && r.frame != nil {
+		a.src, a.spot = r.frame.src, -1
+	}
+	a.file = r.file
+	key := [3]string{a.subject, a.api, a.file}
+	if _, ok := r.raised[key]; !ok {
+		r.raised[key] = a
+	}
+}
+
+// tellQuestions hands the questions to whoever renders, each at its action.
+func (rel *release) tellQuestions(x *execution) {
+	if rel.src.Inputs == nil {
+		return
+	}
+	listed := false
+	for key := range x.raised {
+		listed = listed || key[0] == render.AsksAPIs
+	}
+	for _, a := range x.raised {
+		q := render.Question{Subject: a.subject, API: a.api, Span: x.spanOf(a)}
+		rel.src.Inputs.Ask(q)
+	}
+	if !listed {
+		return
+	}
+	for _, f := range x.files { // which of all versions matters stands in some text
+		if f.src == nil {
+			continue
+		}
+		for _, text := range f.src.strings {
+			if x.unknownAPI(text) {
+				rel.src.Inputs.Ask(render.Question{Subject: render.AsksAPI, API: text, Span: f.at.span(1, 1)})
+			}
+		}
+	}
+}
+
+// spanOf is where the action is that asked, or the file that was being rendered
+// where the action is in a text given to tpl.
+func (x *execution) spanOf(a asked) render.Span {
+	f := x.fileOf(a.src)
+	if f == nil {
+		return x.files[a.file].at.span(1, 1)
+	}
+	if a.spot < 0 {
+		return f.at.span(1, 1)
+	}
+	from := int(a.src.spots[a.spot-a.src.base].from)
+	line := 1 + strings.Count(string(a.src.text[:from]), "\n")
+	start := strings.LastIndex(string(a.src.text[:from]), "\n") + 1
+	return f.at.span(line, 1+len([]rune(string(a.src.text[start:from]))))
+}
+
+// found is what lookup finds in a variant: an object, or a list of one.
+func (r *run) found(apiVersion, kind, namespace, name string) map[string]any {
+	o := map[string]any{}
+	if r.src.Variant.Lookup == render.LookupObject {
+		for _, path := range r.read {
+			plant(o, path)
+		}
+	}
+	meta, ok := o["metadata"].(map[string]any)
+	if !ok {
+		meta = map[string]any{}
+	}
+	maps.Copy(meta, map[string]any{"name": cmp.Or(name, "found")})
+	if namespace != "" {
+		meta["namespace"] = namespace
+	}
+	maps.Copy(o, map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": meta})
+	if name != "" {
+		return o
+	}
+	return map[string]any{"apiVersion": apiVersion, "kind": kind + "List", "metadata": map[string]any{}, "items": []any{o}}
+}
+
+// foundText is the text of each field of what lookup finds: base64 of "lookup".
+const foundText = "bG9va3Vw"
+
+// plant puts foundText at a path, unless something is there.
+func plant(at map[string]any, path []string) {
+	for i, key := range path {
+		last := i == len(path)-1
+		next, isMap := at[key].(map[string]any)
+		switch {
+		case last && at[key] == nil:
+			at[key] = foundText
+		case last:
+		case isMap:
+			at = next
+		default:
+			next = map[string]any{}
+			at[key] = next
+			at = next
+		}
+	}
+}
+
+// paths are the fields that templates which call lookup read of anything.
+func (x *execution) paths() [][]string {
+	var all [][]string
+	for _, f := range x.files {
+		if f.src != nil && f.src.looks {
+			all = append(all, f.src.paths...)
+		}
+	}
+	slices.SortFunc(all, slices.Compare)
+	return all
+}
+
+// keyed are functions whose strings are keys of the map that they are given.
+var keyed = map[string]bool{"index": true, "get": true, "hasKey": true, "dig": true}
+
+// read notes the fields that a command reads.
+func (s *source) read(c *parse.CommandNode) {
+	name, ok := c.Args[0].(*parse.IdentifierNode)
+	if !ok || !keyed[name.Ident] {
+		return
+	}
+	var path []string
+	for _, arg := range c.Args[1:] {
+		switch arg := arg.(type) {
+		case *parse.StringNode:
+			path = append(path, arg.Text)
+		case *parse.VariableNode:
+			path = append(path, arg.Ident[1:]...)
+		case *parse.FieldNode:
+			path = append(path, arg.Ident...)
+		}
+	}
+	if name.Ident == "dig" && len(path) > 0 {
+		path = path[:len(path)-1] // which is the default
+	}
+	if len(path) > 0 {
+		s.path(path)
+	}
+	if len(path) == 1 { // of a Secret or ConfigMap, most likely
+		s.path([]string{"data", path[0]})
+	}
+}
+
+const maxPaths = 1000
+
+func (s *source) path(path []string) {
+	if len(path) > 0 && len(path) <= 16 && len(s.paths) < maxPaths {
+		s.paths = append(s.paths, path)
+	}
+}

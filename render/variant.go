@@ -1,0 +1,355 @@
+package render
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// A Variant is what templates of charts are told that differs from the default:
+// a first install on a cluster that serves what Kubernetes itself and
+// Helm.APIVersions name, and in which lookup finds nothing. The zero value is
+// the default.
+type Variant struct {
+	Upgrade     bool
+	APIVersions []string // served besides, sorted
+	Lookup      Lookups
+}
+
+// Lookups says what Helm's lookup returns.
+type Lookups int
+
+// The answers of lookup.
+const (
+	LookupNothing Lookups = iota
+	LookupObject          // an object with a text in each field that a template reads
+	LookupBare            // an object without such fields
+)
+
+// IsDefault reports whether it is the zero value.
+func (v *Variant) IsDefault() bool {
+	return !v.Upgrade && len(v.APIVersions) == 0 && v.Lookup == LookupNothing
+}
+
+// String says when alone the variant is the case: "only on upgrade".
+func (v Variant) String() string {
+	if v.IsDefault() {
+		return ""
+	}
+	return "only " + v.when()
+}
+
+func (v *Variant) when() string {
+	var when []string
+	if v.Upgrade {
+		when = append(when, "on upgrade")
+	}
+	if len(v.APIVersions) > 0 {
+		when = append(when, "where the cluster serves "+strings.Join(v.APIVersions, " and "))
+	}
+	if v.Lookup != LookupNothing {
+		when = append(when, "where lookup finds something")
+	}
+	return strings.Join(when, ", ")
+}
+
+// The subjects of questions.
+const (
+	AsksUpgrade = "upgrade" // whether the release is installed or upgraded
+	AsksAPI     = "api"     // whether the cluster serves an API version
+	AsksAPIs    = "apis"    // which API versions the cluster serves, all of them
+	AsksLookup  = "lookup"  // for objects on the cluster
+)
+
+// A Question is one of a template whose answer only a cluster knows.
+type Question struct {
+	Subject string
+	API     string // of AsksAPI
+	Span    Span   // of the template's action
+	Text    string // of the action
+}
+
+// Ask adds a question, once.
+func (in *Inputs) Ask(q Question) {
+	if in == nil {
+		return
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !slices.ContainsFunc(in.asked, func(x Question) bool { return x.Subject == q.Subject && x.API == q.API && x.Span.File == q.Span.File }) {
+		in.asked = append(in.asked, q)
+	}
+}
+
+// Questions returns what was asked, in a fixed order.
+func (in *Inputs) Questions() []Question {
+	if in == nil {
+		return nil
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	all := slices.Clone(in.asked)
+	slices.SortFunc(all, func(a, b Question) int {
+		return cmp.Or(strings.Compare(a.Subject, b.Subject), strings.Compare(a.API, b.API), strings.Compare(a.Span.File, b.Span.File), cmp.Compare(a.Span.Line, b.Span.Line))
+	})
+	return all
+}
+
+// A Branch is a side of a condition in a template that only a cluster, or the
+// time, decides.
+type Branch struct {
+	Span  Span
+	Else  bool
+	Taken bool
+	Why   string // "what lookup finds"
+}
+
+// Branch adds a branch.
+func (in *Inputs) Branch(b Branch) {
+	if in == nil {
+		return
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.branches = append(in.branches, b)
+}
+
+// include adds what other inputs hold, whose files are called otherwise here.
+func (in *Inputs) include(other *Inputs, rename func(string) (string, bool)) {
+	for _, x := range other.All() {
+		if file, ok := rename(x.File); ok {
+			in.Note(file, x.Index, x.State)
+		}
+	}
+	for _, q := range other.asked {
+		q.Span.File, _ = rename(q.Span.File)
+		in.Ask(q)
+	}
+	for _, b := range other.branches {
+		b.Span.File, _ = rename(b.Span.File)
+		in.Branch(b)
+	}
+}
+
+// maxVariants bounds how often a unit is rendered again.
+const maxVariants = 8
+
+// maxSingle is up to how many API versions are tried each by itself.
+const maxSingle = 4
+
+// A varying renders the variants of one unit.
+type varying struct {
+	unit  *Unit
+	again func(Variant, *Inputs) ([]*Object, error)
+	asked []Question
+	done  []Variant
+
+	branches []Branch
+	errs     []error
+	known    map[Key][]*Object // of the unit and of the variants so far
+}
+
+// vary renders a unit again for what its templates asked, and adds to the unit
+// the objects, and the forms of objects, that the default does not have. What
+// could not be decided joins the unit's Err. inputs are those of the default.
+func (u *Unit) vary(ctx context.Context, inputs *Inputs, again func(Variant, *Inputs) ([]*Object, error)) {
+	asked := inputs.Questions()
+	if len(asked)+len(inputs.branches) == 0 || hard(u.Err) {
+		return
+	}
+	w := &varying{unit: u, again: again, asked: asked, branches: inputs.branches, known: make(map[Key][]*Object)}
+	for _, o := range u.Objects {
+		w.learn(o)
+	}
+	for len(w.done) < maxVariants && ctx.Err() == nil {
+		next, ok := w.next()
+		if !ok {
+			break
+		}
+		w.done = append(w.done, next)
+		w.render(next)
+	}
+	w.unrendered()
+	w.untaken()
+	for _, e := range w.errs {
+		u.Err = errors.Join(u.Err, e)
+	}
+}
+
+// plan lists the variants that the questions so far lead to, the telling ones
+// first.
+func (w *varying) plan() []Variant {
+	var all Variant
+	for _, q := range w.asked {
+		switch q.Subject {
+		case AsksUpgrade:
+			all.Upgrade = true
+		case AsksLookup:
+			all.Lookup = LookupObject
+		case AsksAPI:
+			all.APIVersions = append(all.APIVersions, q.API)
+		}
+	}
+	slices.Sort(all.APIVersions)
+	all.APIVersions = slices.Compact(all.APIVersions)
+	var plan, late []Variant
+	if all.Upgrade {
+		plan = append(plan, Variant{Upgrade: true})
+	}
+	for i, api := range all.APIVersions {
+		single := Variant{APIVersions: []string{api}}
+		if i < maxSingle {
+			plan = append(plan, single)
+		} else {
+			late = append(late, single)
+		}
+	}
+	if len(all.APIVersions) > 1 {
+		plan = append(plan, Variant{APIVersions: all.APIVersions})
+	}
+	if all.Lookup != LookupNothing {
+		plan = append(plan, Variant{Lookup: LookupObject})
+	}
+	if all.Upgrade && len(all.APIVersions) > 0 {
+		plan = append(plan, Variant{Upgrade: true, APIVersions: all.APIVersions})
+	}
+	if all.Lookup != LookupNothing && (all.Upgrade || len(all.APIVersions) > 0) {
+		plan = append(plan, all)
+	}
+	return append(plan, late...)
+}
+
+func (w *varying) next() (Variant, bool) {
+	for _, v := range w.plan() {
+		if !w.isDone(v) {
+			return v, true
+		}
+	}
+	return Variant{}, false
+}
+
+func (w *varying) isDone(v Variant) bool {
+	return slices.ContainsFunc(w.done, func(x Variant) bool { return x.String() == v.String() })
+}
+
+func (w *varying) render(v Variant) {
+	inputs := new(Inputs)
+	objects, err := w.again(v, inputs)
+	if hard(err) && v.Lookup == LookupObject { // a field may be of another type
+		v.Lookup, inputs = LookupBare, new(Inputs)
+		objects, err = w.again(v, inputs)
+	}
+	for _, q := range inputs.Questions() {
+		if !slices.ContainsFunc(w.asked, func(x Question) bool { return x.Subject == q.Subject && x.API == q.API }) {
+			w.asked = append(w.asked, q)
+		}
+	}
+	if hard(err) {
+		w.failed(v, err)
+		return
+	}
+	w.branches = append(w.branches, inputs.branches...)
+	for _, in := range inputs.All() {
+		if in.State == DocRendered {
+			w.unit.Inputs = append(w.unit.Inputs, in)
+		}
+	}
+	for _, o := range objects {
+		w.add(v, o)
+	}
+}
+
+// failed says that a variant can't be rendered. A chart may refuse some
+// clusters; what lookup finds is made up here, so there it is undecided.
+func (w *varying) failed(v Variant, err error) {
+	e := Errors(err)[0]
+	note := &Error{
+		Span: e.Span, Rule: "variant", Warning: true, Undecided: v.Lookup != LookupNothing,
+		Err: fmt.Errorf("not rendered as it would be %s: %w", v.when(), e.Err),
+	}
+	if q, ok := w.question(AsksLookup); ok && note.Undecided {
+		note.Span = q.Span
+	}
+	w.errs = append(w.errs, note)
+}
+
+func (w *varying) question(subject string) (Question, bool) {
+	i := slices.IndexFunc(w.asked, func(q Question) bool { return q.Subject == subject })
+	if i < 0 {
+		return Question{}, false
+	}
+	return w.asked[i], true
+}
+
+// add keeps an object of a variant if no other rendering has it as it is.
+func (w *varying) add(v Variant, o *Object) {
+	key := w.key(o)
+	same := func(x *Object) bool { return reflect.DeepEqual(x.Object, o.Object) }
+	if slices.ContainsFunc(w.known[key], same) || len(w.unit.Variants) >= maxObjects {
+		return
+	}
+	if v.Lookup != LookupNothing && len(w.known[key]) == 0 {
+		e := w.unit.errorAt(o, "", "lookup", "%s %s is not decided: it is written %s", o.GetKind(), o.Key().Name, v)
+		e.Warning, e.Undecided = true, true
+		w.errs = append(w.errs, e)
+	}
+	only := *o
+	only.Variant, only.Unit = v, w.unit
+	w.unit.Variants = append(w.unit.Variants, &only)
+	w.learn(&only)
+}
+
+func (w *varying) learn(o *Object) {
+	key := w.key(o)
+	w.known[key] = append(w.known[key], o)
+}
+
+func (w *varying) key(o *Object) Key {
+	k := o.Key()
+	k.Unit = ""
+	return k
+}
+
+// untaken says of the sides of branches that no rendering took that what they
+// write is not known.
+func (w *varying) untaken() {
+	taken := make(map[Branch]bool)
+	id := func(b Branch) Branch { b.Taken = false; return b }
+	for _, b := range w.branches {
+		taken[id(b)] = taken[id(b)] || b.Taken
+	}
+	for _, b := range slices.SortedFunc(maps.Keys(taken), compareBranches) {
+		if !taken[b] {
+			w.errs = append(w.errs, &Error{
+				Span: b.Span, Rule: "condition", Warning: true, Undecided: true,
+				Err: fmt.Errorf("not decided: whether the template writes more here depends on %s", b.Why),
+			})
+		}
+	}
+}
+
+func compareBranches(a, b Branch) int {
+	return cmp.Or(strings.Compare(a.Span.File, b.Span.File), cmp.Compare(a.Span.Line, b.Span.Line), cmp.Compare(a.Span.Column, b.Span.Column), strings.Compare(a.Why, b.Why))
+}
+
+// unrendered names the variants that are too many, and says where the list of
+// all API versions is asked for.
+func (w *varying) unrendered() {
+	var left []string
+	for _, v := range w.plan() {
+		if !w.isDone(v) {
+			left = append(left, v.when())
+		}
+	}
+	if len(left) > 0 {
+		w.errs = append(w.errs, &Error{
+			Span: w.asked[0].Span, Rule: "variants", Warning: true,
+			Err: fmt.Errorf("templates ask for more than %d variants; not rendered as they would be %s", maxVariants, strings.Join(left, "; ")),
+		})
+	}
+}
