@@ -406,8 +406,8 @@ func (w *following) vary(ctx context.Context) error {
 		group.Go(func() error {
 			n.unit.vary(ctx, n.inputs, func(v Variant, inputs *Inputs) ([]*Object, error) {
 				q := &questions{index: w.objects, objects: make(map[target]*Object), kinds: make(map[target][]*Object)}
-				world := NewWorld(w.cluster(n.cluster), w.Clusters, &answers{questions: q, Outside: w.Outside, reads: &readFiles{names: make(map[string]bool)}})
-				world.variant, world.inputs = v, inputs
+				world := NewWorld(w.cluster(n.cluster), w.Clusters, &answers{questions: q, Outside: w.Outside, reads: &readFiles{names: make(map[string]bool)}, store: storeOf(w.Outside)})
+				world.Variant, world.inputs = v, inputs
 				u := w.resolver(n.object).Resolve(ctx, n.object, world)
 				return u.Objects, u.Err
 			})

@@ -74,10 +74,10 @@ func (r Repository) Path(name string) string {
 type World struct {
 	Cluster  Cluster   // on which the object is
 	Clusters []Cluster // all that are declared
+	Variant  Variant   // what templates of charts are told
 
 	answers WorldAnswers
 	inputs  *Inputs // of what is rendered
-	variant Variant
 }
 
 // WorldAnswers is what a World is made of. Graph implements it; tests of
@@ -170,7 +170,7 @@ func (w *World) Fetched(r *Remote) (Repository, error) { return w.answers.Fetche
 
 // Render renders one source by the renderer of its kind.
 func (w *World) Render(ctx context.Context, src Source) ([]*Object, error) {
-	src.Inputs, src.Variant = new(Inputs), w.variant
+	src.Inputs, src.Variant = new(Inputs), w.Variant
 	objects, err := w.answers.Render(ctx, src)
 	w.inputs.include(src.Inputs, func(name string) (string, bool) { return fileOf(src.FS, name) })
 	return objects, err

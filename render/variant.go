@@ -269,7 +269,7 @@ func (w *varying) render(v Variant) {
 func (w *varying) failed(v Variant, err error) {
 	e := Errors(err)[0]
 	note := &Error{
-		Span: e.Span, Rule: "variant", Warning: true, Undecided: v.Lookup != LookupNothing,
+		Span: e.Span, Rule: "variant", Warning: true, Undecided: v.Lookup != LookupNothing || e.Undecided || e.Rule == "set-apart",
 		Err: fmt.Errorf("not rendered as it would be %s: %w", v.when(), e.Err),
 	}
 	if q, ok := w.question(AsksLookup); ok && note.Undecided {

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -297,7 +298,7 @@ type watchedRenderer struct {
 }
 
 func (r watchedRenderer) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
-	done, err := r.watch.begin("render "+r.side+" "+r.Kind()+" "+src.Path, true)
+	done, err := r.watch.begin(strings.TrimSpace("render "+r.side+" "+r.Kind()+" "+src.Path+" "+src.Variant.String()), true)
 	if err != nil {
 		return nil, renderApart(render.Span{File: src.Path}, err)
 	}
@@ -360,7 +361,7 @@ type watchedResolver struct {
 // Resolve implements render.Resolver.
 func (r watchedResolver) Resolve(ctx context.Context, o *render.Object, world *render.World) *render.Unit {
 	failed := func(err error) *render.Unit { return &render.Unit{State: render.Failed, Err: err} }
-	done, err := r.watch.begin(fmt.Sprintf("resolve %s %s %s %s/%s", r.side, world.Cluster.Name, o.GroupVersionKind().GroupKind(), o.GetNamespace(), o.GetName()), true)
+	done, err := r.watch.begin(strings.TrimSpace(fmt.Sprintf("resolve %s %s %s %s/%s %s", r.side, world.Cluster.Name, o.GroupVersionKind().GroupKind(), o.GetNamespace(), o.GetName(), world.Variant)), true)
 	if err != nil {
 		return failed(renderApart(placeOf(o), err))
 	}

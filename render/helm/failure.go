@@ -64,7 +64,9 @@ func (x *execution) failed(f *templateFile, err error) error {
 	if t := x.fileOf(inner.src); t != nil && inner.line > 0 && (t != f || inner.line != outer.line) {
 		message += fmt.Sprintf(" (in %s:%d:%d)", t.display(f), inner.line, inner.column)
 	}
-	return f.at.errorAt("helm-template", outer.line, outer.column, errors.New(sentence(message)))
+	e := f.at.errorAt("helm-template", outer.line, outer.column, errors.New(sentence(message)))
+	e.Undecided = errors.As(cause, new(*exceeded)) && !x.src.Variant.IsDefault() // Helm would go on
+	return e
 }
 
 // fileOf returns the file that a source was read from, nil for text given to tpl.
