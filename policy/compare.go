@@ -47,16 +47,20 @@ func Requests(base, head []*render.Object) []Request {
 
 // A pairKey names an object to the API server, with the cluster and the unit that
 // it comes from. Objects of base and head with one pairKey are the same object.
+// What nothing deploys is on no cluster, so it is never the same as what is
+// deployed.
 type pairKey struct {
 	kind            schema.GroupKind
 	namespace, name string
 	cluster, unit   string
+	unreached       bool
 }
 
 func pairKeyOf(o *render.Object) pairKey {
 	id := pairKey{kind: o.GroupVersionKind().GroupKind(), namespace: o.GetNamespace(), name: o.GetName()}
 	if o.Unit != nil {
 		id.cluster, id.unit = o.Unit.Cluster, o.Unit.Identity()
+		id.unreached = o.Unit.State == render.Unreached
 	}
 	return id
 }

@@ -97,7 +97,7 @@ func (f Follower) Follow(ctx context.Context, declared, found []*Unit) (*Deploym
 			if err := w.vary(ctx); err != nil {
 				return nil, err
 			}
-			return w.deployment(roots), nil
+			return w.deployment(roots, all), nil
 		}
 		roots = append(roots, all[i]) // objects that only make each other
 	}
@@ -158,6 +158,7 @@ type maker struct {
 	asked  *questions
 	reads  []string
 	turns  int
+	lost   []*Object // GitOps objects among those that are there of a unit that failed
 
 	inputs *Inputs // of what is rendered
 }
@@ -381,7 +382,9 @@ func (w *following) resolve(ctx context.Context, n *maker) {
 	if u.State == "" && onlyForeign(u.Err) {
 		u.State = Foreign
 	}
+	n.lost = nil
 	if hard(u.Err) { // what is there of it is not what would be applied
+		n.lost = slices.DeleteFunc(slices.Clone(u.Objects), func(o *Object) bool { return !w.Follows(o) })
 		u.Objects, u.Inputs = nil, nil
 	}
 	if store.used.Load() {
@@ -440,7 +443,7 @@ func (w *following) cluster(name string) Cluster {
 }
 
 // deployment is what was reached in the end.
-func (w *following) deployment(roots []candidate) *Deployment {
+func (w *following) deployment(roots, all []candidate) *Deployment {
 	d := &Deployment{Roots: make(map[*Unit]bool), Reads: make(map[*Unit][]string), opened: make(map[string]bool)}
 	for _, c := range roots {
 		d.Roots[c.object.Unit] = true
@@ -460,6 +463,7 @@ func (w *following) deployment(roots []candidate) *Deployment {
 			d.opened[name] = true
 		}
 	}
+	d.Units = append(d.Units, w.notFollowed(nodes, all)...)
 	if w.full {
 		d.Err = &Error{Rule: "too-many-units", Err: fmt.Errorf("GitOps objects make more than %d units, the rest is not rendered", maxMade)}
 	}
@@ -469,6 +473,44 @@ func (w *following) deployment(roots []candidate) *Deployment {
 		}
 	}
 	return d
+}
+
+// notFollowed returns a unit for each GitOps object that a unit which failed would
+// make, as far as that is known: of what could be rendered of it, or of the files
+// that it opened. How it would make them is not known, so neither is what they
+// deploy.
+func (w *following) notFollowed(nodes []*maker, all []candidate) []*Unit {
+	var units []*Unit
+	seen := make(map[target]bool)
+	add := func(n *maker, o *Object) {
+		t := targetOf(o, n.unit.Cluster)
+		if w.reached[t] != nil || seen[t] {
+			return
+		}
+		seen[t] = true
+		owned := *o
+		owned.Unit = n.unit
+		u := w.broken(&maker{target: t, object: &owned}, "not-followed", fmt.Errorf(
+			"what %s %s deploys is not known, since %s makes it and can't be rendered", t.kind.Kind, t.name, n.unit.ID))
+		u.State, u.Owner = NotRendered, &owned
+		units = append(units, u)
+	}
+	for _, n := range nodes {
+		if !hard(n.unit.Err) {
+			continue
+		}
+		for _, o := range n.lost {
+			add(n, o)
+		}
+		for _, c := range all {
+			if c.target != n.target && c.object.Unit != nil && slices.ContainsFunc(c.object.Unit.files(), func(name string) bool {
+				return slices.Contains(n.reads, name)
+			}) {
+				add(n, c.object)
+			}
+		}
+	}
+	return units
 }
 
 // several reports whether units go to more than one cluster, or could.

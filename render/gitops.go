@@ -1,10 +1,13 @@
 package render
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -156,6 +159,70 @@ func (w *World) Source(kind, namespace, name string) (Repository, bool) {
 // Params returns the declared parameters of an ApplicationSet's generators.
 func (w *World) Params(namespace, name string) ([]map[string]any, bool) {
 	return w.answers.Params(namespace, name)
+}
+
+// APIVersions returns the API versions of a cluster that charts at a path of fsys
+// are rendered with, beside those of Kubernetes: those that are declared, and if
+// its templates ask for any those of CustomResourceDefinitions on the cluster. The
+// definitions that owner itself deploys are not there before it.
+func (w *World) APIVersions(c Cluster, owner *Object, fsys fs.FS, chart string) []string {
+	if !asksAPIVersions(fsys, chart) {
+		return c.APIVersions
+	}
+	all := slices.Clone(c.APIVersions)
+	for _, crd := range w.answers.Objects(c.Name, schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
+		if u := crd.Unit; u == nil || u.Owner == nil || !sameTarget(u.Owner, owner) {
+			all = append(all, servedBy(crd)...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func sameTarget(a, b *Object) bool {
+	return a != nil && b != nil && targetOf(a, "") == targetOf(b, "")
+}
+
+// servedBy lists the API versions that a CustomResourceDefinition serves.
+func servedBy(crd *Object) []string {
+	group, _ := Lookup(crd.Object, "/spec/group")
+	kind, _ := Lookup(crd.Object, "/spec/names/kind")
+	versions, _ := Lookup(crd.Object, "/spec/versions")
+	list, _ := versions.([]any)
+	var all []string
+	for _, v := range list {
+		name, _ := Lookup(v, "/name")
+		if served, _ := Lookup(v, "/served"); served != false {
+			gv := fmt.Sprint(group, "/", name)
+			all = append(all, gv, fmt.Sprint(gv, "/", kind))
+		}
+	}
+	return all
+}
+
+// asksAPIVersions reports whether templates of a chart ask which API versions a
+// cluster serves. Those of an archive may.
+func asksAPIVersions(fsys fs.FS, chart string) bool {
+	if strings.HasSuffix(chart, "gz") {
+		return true
+	}
+	asks, files := false, 0
+	_ = fs.WalkDir(fsys, chart, func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return nil // said where it counts
+		case strings.HasSuffix(name, "gz"):
+			asks = true
+		case e.Type().IsRegular() && strings.Contains(name, "/templates/"):
+			data, err := ReadFile(fsys, name)
+			asks = err == nil && bytes.Contains(data, []byte("APIVersions"))
+		}
+		if files++; asks || files > maxFiles {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return asks
 }
 
 // Reads notes that the objects of a file are deployed, which no renderer reads.

@@ -39,6 +39,7 @@ type Helm struct {
 	ReleaseName string   // default: the chart's name
 	ValueFiles  []string // paths from the root of the source's FS, later ones win
 	Set         []string // key=value, parsed as Helm's --set
+	SetAt       []Span   // where the first entries of Set are written, if anywhere
 	SetString   []string
 	SetFile     []string // key=path
 	Values      map[string]any

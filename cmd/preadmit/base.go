@@ -117,7 +117,7 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 		return err
 	}
 	reqs := policy.Requests(comparable(b.in, in))
-	reqs, left := pruned(s.by(reqs), in)
+	reqs, left := pruned(s.by(reqs), b.in, in)
 	j.notes = append(j.notes, left...)
 	j.changes = changes(reqs, halves(b.in, in))
 	moved := policy.Moves(reqs)
@@ -402,12 +402,29 @@ func comparable(base, head *input) (old, now []*render.Object) {
 			seen[unversioned(o)] = true
 		}
 	}
+	apart := undeployed(base, head)
 	for _, o := range objects(base.head) {
-		if !half(o.Unit.Identity()) || seen[unversioned(o)] {
+		if (!half(o.Unit.Identity()) || seen[unversioned(o)]) && !apart[unversioned(o)] {
 			old = append(old, o)
 		}
 	}
 	return old, objects(head.head)
+}
+
+// undeployed are the objects that nothing found in the head deploys, if the base has
+// no GitOps objects at all: what deployed them there is not known, so the change
+// does not delete them.
+func undeployed(base, head *input) map[render.Key]bool {
+	if len(base.deployed.Units) > 0 {
+		return nil
+	}
+	apart := make(map[render.Key]bool)
+	for _, o := range objects(head.head) {
+		if o.Unit.State == render.Unreached {
+			apart[unversioned(o)] = true
+		}
+	}
+	return apart
 }
 
 // unversioned is an object's key in whatever version.
@@ -577,7 +594,7 @@ func changes(reqs []policy.Request, half func(unit string) bool) []report.Change
 
 // notes are what to say of the base.
 func (b *base) notes(head *input) []string {
-	var notes []string
+	notes := b.abandoned(head)
 	for _, m := range b.files.AbsentSubmodules() {
 		if entries, err := fs.ReadDir(head.tree, m); err == nil && len(entries) > 0 {
 			notes = append(notes, m+" is a submodule at the base and holds other files now, so all of it counts as new")
@@ -593,6 +610,18 @@ func (b *base) notes(head *input) []string {
 				half[u.Identity()] = true
 				notes = append(notes, fmt.Sprintf("%s could not be rendered whole at the base, so all that is said of it counts: %v", u.Identity(), e))
 			}
+		}
+	}
+	return notes
+}
+
+// abandoned says what was deployed at the base and is still there, but is deployed
+// no more.
+func (b *base) abandoned(head *input) []string {
+	var notes []string
+	for _, u := range head.head {
+		if u.State == render.Unreached && b.in.deployed.Reaches(&u.Source) {
+			notes = append(notes, u.Identity()+": deployed at the base; nothing found here deploys it once this change is merged")
 		}
 	}
 	return notes

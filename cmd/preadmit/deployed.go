@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -195,7 +196,9 @@ func (d *deployer) parameters(x deploymentSection, srcs []render.Source, several
 		helm.ReleaseName = cmp.Or(x.Release, helm.ReleaseName)
 		helm.ValueFiles = slices.Concat(helm.ValueFiles, x.Values)
 		helm.KubeVersion = cmp.Or(helm.KubeVersion, d.sections.cluster(x.Cluster).KubeVersion)
-		helm.Set = slices.Concat(helm.Set, settings(x.Set))
+		set, places := d.sections.settings(x)
+		helm.SetAt = append(make([]render.Span, len(helm.Set)), places...)
+		helm.Set = slices.Concat(helm.Set, set)
 		src.Helm = &helm
 		if x.ValuesEach == "" {
 			all, ids = append(all, src), append(ids, id)
@@ -218,14 +221,16 @@ func (d *deployer) parameters(x deploymentSection, srcs []render.Source, several
 	return all, ids, nil
 }
 
-// settings are the values of a deployment's set as --set has them.
-func settings(set map[string]any) []string {
-	var all []string
-	for key, v := range set {
-		all = append(all, key+"="+strings.NewReplacer(`\`, `\\`, ",", `\,`).Replace(fmt.Sprint(v)))
+// settings returns the values of a deployment's set as --set has them, and where
+// they are written.
+func (s *sections) settings(x deploymentSection) (set []string, places []render.Span) {
+	for _, key := range slices.Sorted(maps.Keys(x.Set)) {
+		set = append(set, key+"="+strings.NewReplacer(`\`, `\\`, ",", `\,`).Replace(fmt.Sprint(x.Set[key])))
+		at := x.SetAt[key]
+		at.File = s.file
+		places = append(places, at)
 	}
-	slices.Sort(all)
-	return all
+	return set, places
 }
 
 func (s *sections) cluster(name string) clusterSection {

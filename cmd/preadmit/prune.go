@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -10,20 +11,24 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// pruned leaves out the DELETE requests for objects that their controller
-// leaves on the cluster, and says so.
-func pruned(reqs []policy.Request, head *input) (rest []policy.Request, notes []string) {
-	stays := make(map[string]bool)
-	for _, u := range head.head {
-		stays[u.Identity()] = true
-	}
+// pruned leaves out the requests that the controllers do not make: DELETE for
+// objects that they leave on the cluster, and those for the definitions of a chart
+// that an upgrade leaves alone. It says so.
+func pruned(reqs []policy.Request, was, head *input) (rest []policy.Request, notes []string) {
+	before, stays := unitIDs(was), unitIDs(head)
 	left := make(map[string]int)
 	for _, r := range reqs {
 		if r.Operation == policy.Delete {
+			if u := r.OldObject.Unit; u != nil && u.State == render.Unreached {
+				continue // nothing has deployed it
+			}
 			if why := leftBehind(r.OldObject, stays); why != "" {
 				left[r.OldObject.Unit.Identity()+" left on the cluster, though no longer deployed: "+why]++
 				continue
 			}
+		} else if why := notUpgraded(r, before); why != "" {
+			left[r.Object.Unit.Identity()+" not applied by the upgrade: "+why]++
+			continue
 		}
 		rest = append(rest, r)
 	}
@@ -31,6 +36,41 @@ func pruned(reqs []policy.Request, head *input) (rest []policy.Request, notes []
 		notes = append(notes, plural(left[text], "object")+" of "+text)
 	}
 	return rest, notes
+}
+
+func unitIDs(in *input) map[string]bool {
+	all := make(map[string]bool)
+	for _, u := range in.head {
+		all[u.Identity()] = true
+	}
+	return all
+}
+
+// notUpgraded says why Flux does not apply a definition of a chart's crds
+// directory when it upgrades a release, or "" where it does.
+func notUpgraded(r policy.Request, before map[string]bool) string {
+	u := r.Object.Unit
+	if u == nil || u.Owner == nil || u.Owner.GetKind() != "HelmRelease" || !before[u.Identity()] || !ofCRDs(r.Object) ||
+		r.OldObject != nil && reflect.DeepEqual(r.Object.Object, r.OldObject.Object) {
+		return ""
+	}
+	switch crds, _ := render.Lookup(u.Owner.Object, "/spec/upgrade/crds"); {
+	case crds == "CreateReplace", crds == "Create" && r.Operation == policy.Create:
+		return ""
+	case crds == "Create":
+		return "spec.upgrade.crds: Create of its HelmRelease creates definitions and does not change them"
+	}
+	return "its HelmRelease does not set spec.upgrade.crds: CreateReplace"
+}
+
+// ofCRDs reports whether an object is a definition in the crds directory of a
+// chart.
+func ofCRDs(o *render.Object) bool {
+	if o.GetKind() != "CustomResourceDefinition" {
+		return false
+	}
+	at := o.At("/kind")
+	return len(at) > 0 && strings.Contains("/"+at[0].File, "/crds/") && !strings.Contains("/"+at[0].File, "/templates/")
 }
 
 // leftBehind says why an object that is no longer deployed is not deleted, or
@@ -41,16 +81,27 @@ func leftBehind(o *render.Object, stays map[string]bool) string {
 	}
 	owner := o.Unit.Owner
 	kept := stays[o.Unit.Identity()]
+	if !kept {
+		if why := leftBehind(owner, stays); why != "" {
+			return fmt.Sprintf("its %s %s is left as well: %s", owner.GetKind(), owner.GetName(), why)
+		}
+	}
 	switch owner.GetKind() {
 	case "Kustomization":
 		return leftByFlux(o, owner, kept)
 	case "HelmRelease":
-		if o.GetAnnotations()["helm.sh/resource-policy"] == "keep" {
+		switch {
+		case o.GetAnnotations()["helm.sh/resource-policy"] == "keep":
 			return "helm.sh/resource-policy: keep"
+		case ofCRDs(o):
+			return "Helm never deletes the definitions of a chart's crds directory"
 		}
 	case "Application":
 		return leftByArgoCD(o, owner, kept)
 	case "ApplicationSet":
+		if !kept { // the Applications go with it, which a finalizer of its own alone would hinder
+			return ""
+		}
 		if preserve, _ := render.Lookup(owner.Object, "/spec/syncPolicy/applicationsSync"); preserve == "create-only" || preserve == "create-update" {
 			return fmt.Sprintf("spec.syncPolicy.applicationsSync: %s of its ApplicationSet", preserve)
 		}
@@ -80,8 +131,10 @@ func leftByArgoCD(o, owner *render.Object, kept bool) string {
 	if kept {
 		option = "Prune=false"
 	}
-	if slices.Contains(syncOptions(o), option) {
-		return "its sync option " + option
+	for _, option := range []string{option, strings.Replace(option, "=false", "=confirm", 1)} {
+		if slices.Contains(syncOptions(o), option) {
+			return "its sync option " + option
+		}
 	}
 	if !kept {
 		if !slices.ContainsFunc(owner.GetFinalizers(), func(f string) bool { return strings.HasPrefix(f, "resources-finalizer.argocd.argoproj.io") }) {

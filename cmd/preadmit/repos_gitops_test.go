@@ -55,3 +55,47 @@ func way(x policy.Result) string {
 	}
 	return strings.Join(places, " ← ")
 }
+
+// TestBrokenGitOps holds that what keeps Argo CD and Flux from deploying is
+// reported at its place, each once, and that it leaves out its own unit alone.
+func TestBrokenGitOps(t *testing.T) {
+	repo := "../../testdata/repos/broken-gitops"
+	readme := path.Join(repo, "README.md")
+	want := make(map[string]int)
+	for _, row := range rows(t, readme, 5) {
+		if place := unquote(row[3]); strings.Contains(place, ":") {
+			holds(t, repo, place, unquote(row[4]))
+		}
+		want[strings.ReplaceAll(strings.Join(row[:4], " "), "`", "")]++
+	}
+	states := make(map[string]string)
+	for _, row := range rows(t, readme, 2) {
+		states[unquote(row[0])] = row[1]
+	}
+	r := checked(t, repo, exitIncomplete, "check", ".")
+	got := make(map[string]int)
+	for _, x := range r.Results {
+		outcome := string(x.Outcome)
+		switch {
+		case x.Outcome == policy.Pass || x.Outcome == policy.Skip:
+			continue
+		case x.Outcome == policy.Fail:
+			outcome = string(x.Action)
+		}
+		place := x.Origins[0].Span
+		place.Column = 0
+		got[strings.Join([]string{x.Object.Unit, x.Rule, outcome, place.String()}, " ")]++
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("README -, check +:\n%s", diff)
+	}
+	units := make(map[string]string)
+	for _, u := range r.Units {
+		if u.Status != "rendered" && u.Status != "unreached" {
+			units[u.ID] = u.Status
+		}
+	}
+	if diff := cmp.Diff(states, units); diff != "" {
+		t.Errorf("README -, units +:\n%s", diff)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -55,6 +56,8 @@ type deploymentSection struct {
 	Values     []string       `yaml:"values"`
 	ValuesEach string         `yaml:"values-each"`
 	Set        map[string]any `yaml:"set"`
+
+	SetAt map[string]render.Span `yaml:"-"` // where the entries of Set are written, without the file
 }
 
 // A sourceSection says where a repository or source object has its files.
@@ -184,6 +187,11 @@ func (s *sections) checkSources() error {
 			return configError(g.Line, "generators: applicationset %q: want NAMESPACE/NAME", g.ApplicationSet)
 		}
 	}
+	for _, host := range s.Fetch.Hosts {
+		if host == "" || strings.ContainsAny(host, "/ @") {
+			return configError(s.Fetch.Line, "fetch: hosts: %q is no host name, such as charts.example.org", host)
+		}
+	}
 	return nil
 }
 
@@ -278,8 +286,21 @@ func decodeStruct(n *yaml.Node, to reflect.Value, at string) error {
 		if err := decodeStrictly(n.Content[i+1], to.FieldByIndex(field.Index), name); err != nil {
 			return err
 		}
+		if at := to.FieldByName(field.Name + "At"); at.IsValid() {
+			at.Set(reflect.ValueOf(valueSpans(n.Content[i+1])))
+		}
 	}
 	return nil
+}
+
+// valueSpans returns where the values of a mapping are written.
+func valueSpans(n *yaml.Node) map[string]render.Span {
+	spans := make(map[string]render.Span)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		v := n.Content[i+1]
+		spans[n.Content[i].Value] = render.Span{Line: v.Line, Column: v.Column, EndLine: v.Line, EndColumn: v.Column + utf8.RuneCountInString(v.Value)}
+	}
+	return spans
 }
 
 func keysOf(t reflect.Type) []string {

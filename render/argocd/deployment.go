@@ -37,11 +37,11 @@ func deploy(ctx context.Context, o *render.Object, w *render.World) *render.Unit
 		return u
 	}
 	if hard(err) {
-		u.Err, u.State = err, state(err)
+		u.Objects, u.Err, u.State = objects, err, state(err) // what is there tells what isn't followed
 		return u
 	}
-	objects = d.finish(objects)
-	u.Objects, u.Err = objects, errors.Join(err, d.permitted(project, objects))
+	objects, twice := d.distinct(d.finish(objects))
+	u.Objects, u.Err = objects, errors.Join(err, twice, d.permitted(project, objects))
 	return u
 }
 
@@ -201,7 +201,7 @@ func (d *deployment) ref(name string) (*located, error) {
 		if l.repo.FS == nil {
 			repo, err := d.world.Repository(l.RepoURL, l.TargetRevision)
 			if err != nil {
-				return nil, l.errorAt("/repoURL", err)
+				return nil, l.repositoryError(err)
 			}
 			l.repo = repo
 		}
@@ -234,6 +234,37 @@ func (d *deployment) finish(objects []*render.Object) []*render.Object {
 		all = append([]*render.Object{ns}, all...)
 	}
 	return all
+}
+
+// distinct leaves out objects that another one behind them replaces, as Argo CD
+// does, and says so.
+func (d *deployment) distinct(objects []*render.Object) ([]*render.Object, error) {
+	last := make(map[render.Key]*render.Object)
+	key := func(o *render.Object) render.Key {
+		k := o.Key()
+		k.APIVersion = o.GroupVersionKind().Group
+		if k.Namespace = cmp.Or(k.Namespace, d.spec.Destination.Namespace); d.clusterScoped(o.GroupVersionKind().GroupKind()) {
+			k.Namespace = ""
+		}
+		return k
+	}
+	for _, o := range objects {
+		if o.GetName() != "" {
+			last[key(o)] = o
+		}
+	}
+	var kept []*render.Object
+	var errs []error
+	for _, o := range objects {
+		wins := last[key(o)]
+		if wins == nil || wins == o {
+			kept = append(kept, o)
+			continue
+		}
+		errs = append(errs, &render.Error{Span: spanOf(o, ""), Rule: "duplicate-object", Warning: true, Err: fmt.Errorf(
+			"%s %s is in Application %s twice: Argo CD applies the last one, at %s", o.GetKind(), o.GetName(), d.object.GetName(), spanOf(wins, ""))})
+	}
+	return kept, errors.Join(errs...)
 }
 
 // trackingID is the annotation, and trackingLabel the label, by which Argo CD

@@ -38,7 +38,7 @@ func (d *deployment) helm(l *located) ([]*render.Object, error) {
 		r.helm.KubeVersion = d.target.KubeVersion
 	}
 	if len(r.helm.APIVersions) == 0 {
-		r.helm.APIVersions = d.target.APIVersions
+		r.helm.APIVersions = d.world.APIVersions(d.target, d.object, l.repo.FS, l.root())
 	}
 	namespace := d.spec.Destination.Namespace
 	if options.Namespace != "" {
@@ -101,14 +101,27 @@ func (r *release) files(options *helmOptions) {
 				})
 			})
 		}
-		r.include(repo, names, pointer, options.IgnoreMissingValueFiles)
+		r.include(repo, names, i, options)
 	}
 }
 
 func isGlob(name string) bool { return strings.ContainsAny(name, "*?[") }
 
+// noValues says that an entry of valueFiles stands for no file.
+func noValues(entry string, names []string) error {
+	ref, _, _ := strings.Cut(entry, "/")
+	switch {
+	case isGlob(entry):
+		return fmt.Errorf("no values file matches %s", entry)
+	case strings.HasPrefix(entry, "$"):
+		return fmt.Errorf("there is no values file %s: no source of the Application has the ref %s, or it has no such file", entry, ref[1:])
+	}
+	return fmt.Errorf("there is no values file %s", names[0])
+}
+
 // include adds values files of a repository.
-func (r *release) include(repo *located, names []string, pointer string, ignoreMissing bool) {
+func (r *release) include(repo *located, names []string, i int, options *helmOptions) {
+	pointer := render.Pointer("helm", "valueFiles", i)
 	found := 0
 	for _, name := range names {
 		file := repo.repo.Path(name)
@@ -120,8 +133,8 @@ func (r *release) include(repo *located, names []string, pointer string, ignoreM
 			r.fail(pointer, err)
 		}
 	}
-	if found == 0 && !ignoreMissing {
-		r.fail(pointer, errors.New("there is no such values file"))
+	if found == 0 && !options.IgnoreMissingValueFiles {
+		r.fail(pointer, noValues(options.ValueFiles[i], names))
 	}
 }
 

@@ -55,7 +55,14 @@ func (d *deployment) project() *project {
 // permitted returns an error for each source, destination and kind of object that
 // the project forbids.
 func (d *deployment) permitted(p *project, objects []*render.Object) error {
-	if p == nil || len(p.object.Object) == 0 || p.object.Object["spec"] == nil {
+	if name := cmp.Or(d.spec.Project, "default"); p == nil && name != "default" {
+		return &render.Error{
+			Span: spanOf(d.object, "/spec/project"), Rule: "argocd-project", Warning: true,
+			Err:  fmt.Errorf("project %s is not in the tree, so what it permits is not checked; without it, Argo CD deploys nothing", name),
+			Hint: "name the file with the AppProject under clusters[].with in .preadmit/config.yaml",
+		}
+	}
+	if p == nil || p.object.Object["spec"] == nil {
 		return nil
 	}
 	var errs []error

@@ -90,6 +90,15 @@ func (l *located) errorAt(pointer string, err error) *render.Error {
 	return e
 }
 
+// repositoryError puts the place to an error of World.Repository.
+func (l *located) repositoryError(err error) *render.Error {
+	var e *render.Error
+	if errors.As(err, &e) && e.Rule == "missing-revision" && l.TargetRevision != "" {
+		return l.errorAt("/targetRevision", err)
+	}
+	return l.errorAt("/repoURL", err)
+}
+
 // missing is an error that says what is not in the tree.
 func (l *located) missing(pointer, rule, hint string, err error) *render.Error {
 	e := l.errorAt(pointer, err)
@@ -133,7 +142,7 @@ func (l *located) open(w *render.World, name string) error {
 	}
 	var err error
 	if l.repo, err = w.Repository(l.RepoURL, l.TargetRevision); err != nil {
-		return l.errorAt("/repoURL", err)
+		return l.repositoryError(err)
 	}
 	if err := l.directory(); err != nil {
 		return err

@@ -198,6 +198,19 @@ func (t *task) aim(to target) {
 	}
 }
 
+// targetCluster returns the cluster that the unit is applied to.
+func (t *task) targetCluster() render.Cluster {
+	if t.unit.Cluster == t.world.Cluster.Name {
+		return t.world.Cluster
+	}
+	for _, c := range t.world.Clusters {
+		if c.Name == t.unit.Cluster {
+			return c
+		}
+	}
+	return render.Cluster{Name: t.unit.Cluster}
+}
+
 // clusterNamed returns the declared cluster that a kubeConfig's name means:
 // "production" for "production" and "production-kubeconfig". Without one, the
 // name is the cluster's.

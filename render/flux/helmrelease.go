@@ -38,9 +38,10 @@ type helmReleaseSpec struct {
 	Test struct {
 		Enable bool `json:"enable"`
 	} `json:"test"`
-	PostRenderers  []postRenderer `json:"postRenderers"`
-	CommonMetadata commonMetadata `json:"commonMetadata"`
-	DependsOn      []reference    `json:"dependsOn"`
+	PostRenderers      []postRenderer `json:"postRenderers"`
+	PostRenderStrategy string         `json:"postRenderStrategy"`
+	CommonMetadata     commonMetadata `json:"commonMetadata"`
+	DependsOn          []reference    `json:"dependsOn"`
 }
 
 // A chartSpec names a chart: that of a HelmRelease's template or of a HelmChart.
@@ -114,12 +115,13 @@ func (t *task) install(a artifact, chart string, values *composed, spec *helmRel
 	if err := overlay.WriteFrom(file, values.values, values); err != nil {
 		return nil, t.error("/spec/values", "invalid-values", "values of HelmRelease %s can't be written", t.object.GetName())
 	}
-	c := t.world.Cluster
+	c := t.targetCluster()
 	objects, err := t.world.Render(t.ctx, render.Source{
 		FS: over.fsys, Path: chart, Kind: "helm", Namespace: t.unit.Namespace, Owner: t.object,
 		Helm: &render.Helm{
-			ReleaseName: t.unit.Release, ValueFiles: []string{file}, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions,
-			SkipCRDs: spec.Install.CRDs == "Skip" || spec.Install.SkipCRDs, SkipSchema: spec.Install.DisableSchemaValidation,
+			ReleaseName: t.unit.Release, ValueFiles: []string{file}, KubeVersion: c.KubeVersion,
+			APIVersions: t.world.APIVersions(c, t.object, a.fsys, chart),
+			SkipCRDs:    spec.Install.CRDs == "Skip" || spec.Install.SkipCRDs, SkipSchema: spec.Install.DisableSchemaValidation,
 			SkipTests: !spec.Test.Enable, SkipHooks: spec.Install.DisableHooks,
 		},
 	})
@@ -221,6 +223,14 @@ func (t *task) chartOf(spec chartSpec, pointer string) (artifact, string, error)
 	return a, chart, err
 }
 
+// chartField is the field that names the chart, of the one that led to it.
+func chartField(pointer string) string {
+	if pointer == "/spec/chart/spec" {
+		return pointer + "/chart"
+	}
+	return pointer
+}
+
 // sourceChart returns a chart that is a directory of a source.
 func (t *task) sourceChart(spec chartSpec, ref reference, pointer string) (artifact, string, error) {
 	a, err := t.source(pointer, ref)
@@ -229,7 +239,7 @@ func (t *task) sourceChart(spec chartSpec, ref reference, pointer string) (artif
 	}
 	chart := a.path(spec.Chart)
 	if !exists(a.fsys, chart) {
-		return a, "", t.error(pointer, "missing-chart", "%s has no chart %s", ref, spec.Chart)
+		return a, "", t.error(chartField(pointer), "missing-chart", "%s has no chart %s", ref, spec.Chart)
 	}
 	return a, chart, nil
 }
@@ -256,7 +266,7 @@ func (t *task) repositoryChart(spec chartSpec, ref reference, pointer string) (a
 		}
 	}
 	from := cmp.Or(repository.URL, ref.String())
-	e := t.missing(pointer, "missing-chart", "chart %s %s of %s is not in the tree", spec.Chart, cmp.Or(spec.Version, "*"), from)
+	e := t.missing(chartField(pointer), "missing-chart", "chart %s %s of %s is not in the tree", spec.Chart, cmp.Or(spec.Version, "*"), from)
 	const instead = "put the chart into a folder and declare that folder for the repository under `sources` in .preadmit/config.yaml"
 	if repository.URL == "" {
 		e.Hint = instead

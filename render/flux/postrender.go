@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/kustomize/api/types"
@@ -26,14 +27,47 @@ type postRenderer struct {
 // do, then adds common metadata, then the labels that name the release. Objects
 // of crds directories get the labels alone.
 func (t *task) postRender(objects []*render.Object, chart string, spec *helmReleaseSpec) ([]*render.Object, error) {
-	var crds, rest []*render.Object
+	var crds, hooks, rest []*render.Object
+	strategy := t.hookStrategy(spec)
 	for _, o := range objects {
-		if inCRDs(o, chart) {
+		switch {
+		case inCRDs(o, chart):
 			crds = append(crds, o)
-		} else {
+		case strategy != "combined" && o.GetAnnotations()["helm.sh/hook"] != "":
+			hooks = append(hooks, o)
+		default:
 			rest = append(rest, o)
 		}
 	}
+	rest, err := t.postRendered(rest, spec)
+	if err == nil && strategy == "separate" {
+		hooks, err = t.postRendered(hooks, spec)
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Concat(crds, hooks, rest)
+	for i, o := range all {
+		all[i] = t.withOrigin(o)
+	}
+	return all, nil
+}
+
+// hookStrategy says what post-renderers see of hooks: "combined", all in one
+// stream, as from Flux 2.9 on, "separate", or "nohooks".
+func (t *task) hookStrategy(spec *helmReleaseSpec) string {
+	switch {
+	case spec.PostRenderStrategy != "":
+		return spec.PostRenderStrategy
+	case t.since29():
+		return "combined"
+	}
+	return "nohooks"
+}
+
+// postRendered applies the post-renderers, one after the other, and the common
+// metadata.
+func (t *task) postRendered(rest []*render.Object, spec *helmReleaseSpec) ([]*render.Object, error) {
 	var err error
 	for i, r := range spec.PostRenderers {
 		if r.Kustomize == nil || len(rest) == 0 {
@@ -49,11 +83,7 @@ func (t *task) postRender(objects []*render.Object, chart string, spec *helmRele
 	for i, o := range rest {
 		rest[i] = t.withMetadata(o, spec.CommonMetadata)
 	}
-	all := append(crds, rest...)
-	for i, o := range all {
-		all[i] = t.withOrigin(o)
-	}
-	return all, nil
+	return rest, nil
 }
 
 // patched builds objects with patches and images, which stand at a pointer of

@@ -238,7 +238,11 @@ func (s sources) placed(o *render.Object, err error) error {
 	var all []error
 	for _, e := range render.Errors(err) {
 		moved := *e
-		if at := o.At("/spec/url"); len(at) > 0 && moved.Span.File == "" {
+		field := "/spec/url"
+		if e.Rule == "missing-revision" {
+			field = "/spec/ref"
+		}
+		if at := o.At(field); len(at) > 0 && moved.Span.File == "" {
 			moved.Span = at[0].Span
 		}
 		all = append(all, &moved)

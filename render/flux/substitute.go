@@ -127,7 +127,7 @@ func (t *task) substitute(objects []*render.Object, post *postBuild) ([]*render.
 		return objects, nil
 	}
 	var values variables
-	strict := t.strict()
+	strict := t.since29()
 	for i, o := range objects {
 		if o.GetLabels()[substituteKey] == "disabled" || o.GetAnnotations()[substituteKey] == "disabled" {
 			continue
@@ -165,9 +165,9 @@ func (t *task) errorOf(v *variable, rule, format string, args ...any) *render.Er
 	return e
 }
 
-// strict reports whether a variable without a value is an error, as it is from
-// Flux 2.9 on.
-func (t *task) strict() bool {
+// since29 reports whether Flux is 2.9 or newer: a variable without a value is an
+// error from then on, and post-renderers see hooks.
+func (t *task) since29() bool {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(t.world.Cluster.FluxVersion, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	m, err := strconv.Atoi(major)

@@ -42,6 +42,7 @@ type valuesSource struct {
 	values map[string]any
 	flags  bool
 	owner  *render.Object
+	span   render.Span // of a value that is set by itself
 }
 
 // newHome makes the homes of a chart and of those below it.
@@ -86,7 +87,13 @@ func importsOf(dep *chart.Dependency) (all []imported) {
 func given(src render.Source, layers []layer) (all []*valuesSource) {
 	h := params(src)
 	flags := map[string]any{}
-	for _, set := range h.Set {
+	for i, set := range h.Set {
+		if i < len(h.SetAt) && h.SetAt[i].Line > 0 {
+			one := map[string]any{}
+			_ = strvals.ParseInto(set, one)
+			all = append([]*valuesSource{{values: one, span: h.SetAt[i]}}, all...)
+			continue
+		}
 		_ = strvals.ParseInto(set, flags) // userValues says what is wrong with it
 	}
 	for _, set := range h.SetString {
@@ -227,6 +234,9 @@ var ownerValues = []string{"spec", "values"}
 
 // origin is the place of the value at a path of the source.
 func (s *valuesSource) origin(path []string, at wanted) (render.Origin, bool) {
+	if s.span.Line > 0 {
+		return render.Origin{Span: s.span, Role: render.Value}, true
+	}
 	if s.at.file == "" {
 		return s.ownerOrigin(path)
 	}
