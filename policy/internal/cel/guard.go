@@ -24,7 +24,7 @@ type guard func(args []ref.Val) ref.Val
 var guards = map[string]guard{
 	"quantity": guardQuantity, "isQuantity": guardQuantity,
 	"matches": guardRegex, "find": guardRegex, "findAll": guardRegex,
-	"replace": guardReplace, "join": guardJoin,
+	"replace": guardReplace, "join": guardJoin, "_+_": guardAdd,
 }
 
 func guardedOverloads(env *cel.Env) ([]*functions.Overload, error) {

@@ -60,14 +60,14 @@ func RunEnv() (*cel.Env, error) {
 // fast plans a program that does not count its cost.
 func (r *runner) fast(ast *cel.Ast) (cel.Program, error) {
 	return r.env.Program(ast,
-		cel.EvalOptions(cel.OptOptimize), cel.OptimizeRegex(guardedRegexes()...), cel.Functions(r.guards...))
+		cel.EvalOptions(cel.OptOptimize), cel.OptimizeRegex(guardedRegexes()...), cel.Functions(r.guards...), weighed())
 }
 
 // exact plans a program under the API server's limit for one evaluation, which
 // can be interrupted.
 func (r *runner) exact(ast *cel.Ast) (cel.Program, error) {
 	return r.env.Program(ast,
-		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.OptimizeRegex(guardedRegexes()...), cel.Functions(r.guards...),
+		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.OptimizeRegex(guardedRegexes()...), cel.Functions(r.guards...), weighed(),
 		cel.CostLimit(celconfig.PerCallLimit),
 		cel.CostTracking(&library.CostEstimator{}),
 		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),

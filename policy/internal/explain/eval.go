@@ -66,6 +66,7 @@ type run struct {
 const (
 	defaultNodes = 200_000
 	maxWeight    = 16 << 20
+	maxParts     = 1 << 18
 	slabSize     = 128
 	keptSlabs    = 16
 )
@@ -73,6 +74,7 @@ const (
 var (
 	errNodes     = errors.New("expression takes too many steps to be explained")
 	errWeight    = errors.New("expression makes too much text to be explained")
+	errParts     = errors.New("expression makes a value of too many parts to be explained")
 	errRecursion = errors.New("variables refer to each other in a circle")
 )
 
@@ -161,6 +163,10 @@ func (r *run) eval(x *code, f *frame) *node {
 	default:
 		n.frame = f
 		r.comprehension(n, f)
+	}
+	if partsOf(n.val) > maxParts {
+		r.stop = errParts
+		return r.fail(n, r.stop)
 	}
 	return n
 }

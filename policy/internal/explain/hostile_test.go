@@ -216,3 +216,26 @@ func TestConcurrent(t *testing.T) {
 	}
 	group.Wait()
 }
+
+// TestPartsHeldAgain holds that a list whose parts are held twice, and theirs
+// twice again, is not gone through.
+func TestPartsHeldAgain(t *testing.T) {
+	t.Parallel()
+	variables := []Variable{{"v0", compileExpr(t, testEnv(), "[1, 2]")}}
+	for i := range 40 {
+		expr := fmt.Sprintf("[variables.v%d, variables.v%d]", i, i)
+		if i%2 == 1 {
+			expr = fmt.Sprintf("{'a': variables.v%d, 'b': variables.v%d}", i, i)
+		}
+		variables = append(variables, Variable{fmt.Sprintf("v%d", i+1), compileExpr(t, testEnv(), expr)})
+	}
+	for _, expr := range []string{"variables.v40 == variables.v40", "'%s'.format([variables.v40]) == ''", "variables.v40 in [variables.v40]"} {
+		e, err := New(testEnv(), compileExpr(t, testEnv(), expr), variables)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = e.Explain(t.Context(), Input{Want: true}); !errors.Is(err, ErrLimit) {
+			t.Errorf("%s: %v", expr, err)
+		}
+	}
+}

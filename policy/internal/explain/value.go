@@ -243,14 +243,17 @@ func unwrap(v ref.Val) ref.Val {
 type builtList struct {
 	traits.Lister
 	items []*node
+	parts int
 }
 
 func newBuiltList(items []*node) *builtList {
 	vals := make([]ref.Val, len(items))
+	total := 1
 	for i, n := range items {
 		vals[i] = n.val
+		total = min(total+partsOf(n.val), maxParts+1)
 	}
-	return &builtList{Lister: types.NewRefValList(types.DefaultTypeAdapter, vals), items: items}
+	return &builtList{Lister: types.NewRefValList(types.DefaultTypeAdapter, vals), items: items, parts: total}
 }
 
 func (l *builtList) where() *place     { return nil }
@@ -266,14 +269,31 @@ func (l *builtList) ConvertToType(t ref.Type) ref.Val {
 type builtMap struct {
 	traits.Mapper
 	keys, values []*node
+	parts        int
 }
 
 func newBuiltMap(keys, values []*node) *builtMap {
 	m := make(map[ref.Val]ref.Val, len(keys))
+	total := 1
 	for i, k := range keys {
 		m[k.val] = values[i].val
+		total = min(total+partsOf(values[i].val), maxParts+1)
 	}
-	return &builtMap{Mapper: types.NewRefValMap(types.DefaultTypeAdapter, m), keys: keys, values: values}
+	return &builtMap{Mapper: types.NewRefValMap(types.DefaultTypeAdapter, m), keys: keys, values: values, parts: total}
+}
+
+// partsOf is how many values a value is written out with: parts that are held
+// several times, by lists of the expression itself, count each time.
+func partsOf(v ref.Val) int {
+	switch v := v.(type) {
+	case *builtList:
+		return max(v.parts, len(v.items))
+	case *builtMap:
+		return v.parts
+	case types.String:
+		return 1 + len(v)/32
+	}
+	return 1
 }
 
 func (m *builtMap) where() *place     { return nil }
