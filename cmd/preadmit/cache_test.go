@@ -316,6 +316,91 @@ func TestCacheSeesWhatMatters(t *testing.T) {
 	}
 }
 
+// TestCacheSeesEngineInputs runs with two dates, two versions of Kubernetes, two
+// users and two sets of policies, in every combination. Each changes the report,
+// and a warm cache that holds them all gives the bytes of no cache.
+func TestCacheSeesEngineInputs(t *testing.T) {
+	t.Parallel()
+	kept := t.TempDir()
+	dirs := []string{t.TempDir(), t.TempDir()}
+	for i, dir := range dirs {
+		for name, text := range map[string]string{"pod.yaml": inputsPod, "policies.yaml": strings.ReplaceAll(inputsPolicies, "MESSAGE", "message "+strconv.Itoa(i))} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var runs [][]string
+	for _, date := range []string{"2026-01-01", "2027-01-01"} {
+		for _, version := range []string{"1.30", "1.37"} {
+			for _, user := range []string{"jane", "joe"} {
+				for _, dir := range dirs {
+					runs = append(runs, []string{"check", filepath.Join(dir, "pod.yaml"), "--policy", filepath.Join(dir, "policies.yaml"),
+						"--date", date, "--kube-version", version, "--as", user})
+				}
+			}
+		}
+	}
+	seen := map[string]int{}
+	for i, args := range runs {
+		cold := strings.ReplaceAll(reports(t, append(args[:len(args):len(args)], "--no-cache")...), dirs[i%2], "DIR")
+		if j, same := seen[cold]; same {
+			t.Errorf("%v and %v have the same report: nothing is shown", args, runs[j])
+		}
+		seen[cold] = i
+		reports(t, append(args[:len(args):len(args)], "--cache", kept)...)
+	}
+	for i, args := range runs {
+		warm := strings.ReplaceAll(reports(t, append(args[:len(args):len(args)], "--cache", kept)...), dirs[i%2], "DIR")
+		if j, same := seen[warm]; !same || j != i {
+			t.Errorf("%v: the report with a warm cache differs from that without one", args)
+		}
+	}
+}
+
+// inputsPod has a field that Kubernetes 1.34 brought.
+const inputsPod = `apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: prod}
+spec: {hostnameOverride: web, containers: [{name: web, image: registry.example/web:1}]}
+`
+
+const inputsPolicies = `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: users}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}
+  validations: [{expression: "request.userInfo.username == 'jane'", message: MESSAGE}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: users}
+spec: {policyName: users, validationActions: [Deny]}
+---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: freeze}
+spec:
+  validationFailureAction: Enforce
+  background: false
+  rules:
+  - name: date
+    match: {any: [{resources: {kinds: [Pod]}}]}
+    validate:
+      message: MESSAGE
+      deny: {conditions: {all: [{key: "{{ time_after(time_now_utc(), '2026-06-01T00:00:00Z') }}", operator: Equals, value: true}]}}
+---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: always}
+spec:
+  validationFailureAction: Enforce
+  rules:
+  - name: always
+    match: {any: [{resources: {kinds: [Pod]}}]}
+    validate: {message: MESSAGE, deny: {}}
+`
+
 // A change replaces a text in a file, or puts one in front; it makes a file, or
 // removes it where there is nothing to put in, or makes it a link.
 type change struct{ what, file, old, now string }
