@@ -28,8 +28,9 @@ type cut struct {
 const tabCells = 4
 
 // newExcerpt shows the part of a line around the span in at most width cells.
-// A span that goes on to another line is marked to the end of this one, and a
-// column that the line does not have is not marked.
+// A span that goes on to another line is marked to the end of this one, and one
+// at the end of the line behind it. A column that the line does not have is not
+// marked.
 func newExcerpt(text string, sp render.Span, width int) excerpt {
 	width = max(width, 20)
 	c := newCut(text, sp, width)
@@ -72,8 +73,9 @@ func (c *cut) window(width int) (start, end int) {
 }
 
 func newCut(text string, sp render.Span, width int) cut {
+	whole := utf8.RuneCountInString(text)
 	text = strings.TrimRightFunc(text, unicode.IsSpace)
-	from, to := marked(text, sp)
+	from, to := marked(text, sp, whole)
 	lo, hi := max(0, from-width), from+2*width
 	c := cut{cell: []int{0}, left: lo > 0}
 	i, marks := 0, 0 // i counts code points
@@ -90,6 +92,9 @@ func newCut(text string, sp render.Span, width int) cut {
 			c.add(rest[:n], r, marks)
 		}
 		rest = rest[n:]
+	}
+	if n := i; from == n && to > n { // behind the line
+		c.add(" ", ' ', 0)
 	}
 	c.from, c.to = from-lo, min(to-lo, len(c.glyphs))
 	return c
@@ -108,15 +113,19 @@ func (c *cut) add(s string, r rune, marks int) {
 }
 
 // marked is the range of code points, from 0, that a span marks in a line:
-// without columns what is not indentation.
-func marked(text string, sp render.Span) (from, to int) {
+// without columns what is not indentation. whole is the line's length with the
+// blanks at its end.
+func marked(text string, sp render.Span, whole int) (from, to int) {
 	n := utf8.RuneCountInString(text)
 	if sp.Column == 0 {
 		return n - utf8.RuneCountInString(strings.TrimLeftFunc(text, unicode.IsSpace)), n
 	}
 	from, to = sp.Column-1, n
-	if from < 0 || from >= n {
+	switch {
+	case from < 0 || from > whole || n == 0:
 		return 0, 0
+	case from >= n:
+		return n, n + 1
 	}
 	if (sp.EndLine == 0 || sp.EndLine == sp.Line) && sp.EndColumn > sp.Column {
 		to = min(n, sp.EndColumn-1)

@@ -248,6 +248,41 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
+// A line of a Secret at fault is shown where it holds no secret.
+func TestSecretsLabelsAreShown(t *testing.T) {
+	t.Parallel()
+	r := sample(t)
+	r.Tree = fstest.MapFS{
+		"s.yaml": {Data: []byte("kind: Secret\nmetadata:\n  labels:\n    app: Not a label\nimmutable: \"yes\"\nflow: {immutable: 1, data: hunter2}\n")},
+		"t.yaml": {Data: []byte("kind: Secret\nstringData:\n  a: {{ include \"chart.password\" . }}\n  b: {{ \"hunter2\" | b64enc }}\n")},
+	}
+	secret := render.Key{APIVersion: "v1", Kind: "Secret", Name: "s", Unit: "s.yaml"}
+	fail := func(k render.Key, file string, line int, fields ...string) policy.Result {
+		return policy.Result{
+			Engine: "E", Policy: "p", Rule: "r", Outcome: policy.Fail, Action: policy.Deny, Message: fmt.Sprint(file, line), Object: k, Fields: fields,
+			Origins: []render.Origin{{Span: render.Span{File: file, Line: line, Column: 1, EndLine: line, EndColumn: 40}, Role: render.Manifest}},
+		}
+	}
+	r.Results = []policy.Result{
+		fail(secret, "s.yaml", 4, "/metadata/labels/app"), fail(secret, "s.yaml", 5, "/immutable"), fail(secret, "s.yaml", 6, "/immutable"),
+		fail(render.Key{Unit: "t"}, "t.yaml", 3), fail(render.Key{Unit: "t"}, "t.yaml", 4),
+	}
+	out := string(write(t, "text", r, Options{Verbose: true, Width: 200}))
+	for _, want := range []string{"app: Not a label", `immutable: "yes"`, `a: {{ include "chart.password" . }}`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not shown:\n%s", want, out)
+		}
+	}
+	lines, _ := NewSource(r).Lines("s.yaml")
+	if shown := strings.Join(lines, "\n"); strings.Contains(out+shown, "hunter2") || !strings.Contains(shown, "app: Not a label") {
+		t.Errorf("shown:\n%s\n%s", shown, out)
+	}
+	r.Results = append(r.Results, fail(secret, "s.yaml", 4, "/stringData/a")) // the same line makes a secret too
+	if out := string(write(t, "text", r, Options{Verbose: true, Width: 200})); strings.Contains(out, "Not a label") {
+		t.Errorf("a line that makes a secret too is shown:\n%s", out)
+	}
+}
+
 // Ids are policy/rule, which is what suppressions say; engines come before it
 // only where they must.
 func TestRuleIDs(t *testing.T) {

@@ -112,7 +112,7 @@ func (s *Source) Lines(file string) (lines []string, ok bool) {
 func (s *Source) maskIn(f *file, lines []string, start, end int) {
 	secret := s.src.secret[line{f.path, 0}] || f.secret && secretKind.MatchString(strings.Join(lines[start:end], "\n"))
 	for i := start; i < end; i++ {
-		if (secret && !harmless.MatchString(lines[i])) || s.src.secret[line{f.path, i + 1}] {
+		if (secret && !harmless.MatchString(lines[i]) && !s.src.public[line{f.path, i + 1}]) || s.src.secret[line{f.path, i + 1}] {
 			lines[i] = mask(lines[i])
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
@@ -18,6 +19,8 @@ type source struct {
 	files map[string]*file // by the path as named; nil for what is not a file
 	// secret are lines that made a Secret what it is: what they hold is never shown.
 	secret map[line]bool
+	// public are lines that set a field of a Secret which is no secret, such as a label.
+	public map[line]bool
 }
 
 // A line is a line of a file, or with number 0 the whole file.
@@ -39,7 +42,7 @@ const maxSource = 16 << 20 // bytes of a file that is read for its lines
 
 // newSource reads from the tree of r. Without one it knows no file.
 func newSource(r *Report) *source {
-	s := &source{tree: r.Tree, files: make(map[string]*file), secret: make(map[line]bool)}
+	s := &source{tree: r.Tree, files: make(map[string]*file), secret: make(map[line]bool), public: make(map[line]bool)}
 	for _, results := range [][]policy.Result{r.Results, r.Proposed} {
 		for i := range results {
 			s.keepSecret(&results[i])
@@ -54,9 +57,28 @@ func (s *source) keepSecret(x *policy.Result) {
 		return
 	}
 	for _, o := range x.Origins {
-		s.secret[s.at(o.Span)] = true
+		text, _ := s.line(o.Span)
+		if isPublic(x.Fields) && oneScalar.MatchString(text) {
+			s.public[s.at(o.Span)] = true
+		} else {
+			s.secret[s.at(o.Span)] = true
+		}
 	}
 }
+
+// isPublic reports whether fields of a Secret hold nothing that is secret.
+func isPublic(fields []string) bool {
+	return len(fields) > 0 && !slices.ContainsFunc(fields, func(f string) bool { return !publicField.MatchString(f) })
+}
+
+var (
+	publicField = regexp.MustCompile(`^/(apiVersion|kind|type|immutable|metadata/(name|generateName|namespace|labels))(/|$)`)
+	// oneScalar is a line with one key and one value, which may be of a template.
+	oneScalar = regexp.MustCompile(`^\s*(?:- +)*[A-Za-z0-9_./-]+\s*:\s+(?:"[^"'{}]*"|'[^"'{}]*'|[^"'{}\[\]&*|>#,]+|\{\{[^"'{}` + "`" + `]*\}\})\s*$`)
+	// oneAction is a line whose value is an action of a template without texts,
+	// but for names and messages.
+	oneAction = regexp.MustCompile(`^\s*(?:- +)*(?:[A-Za-z0-9_./-]+\s*:\s+)?(?:\{\{-?(?:[^"'{}` + "`" + `]|\b(?:include|template|required|fail)\s+"[^"]*")*-?\}\}\s*)+$`)
+)
 
 // file returns the regular file of that name, following symbolic links inside
 // the tree, or nil.
@@ -97,15 +119,17 @@ func (s *source) line(sp render.Span) (text string, ok bool) {
 // went wrong in a file or at a key where one is written.
 func (s *source) hidden(sp render.Span, object render.Key) bool {
 	at := s.at(sp)
-	if object.Kind == "Secret" || s.secret[at] || s.secret[line{at.file, 0}] {
+	switch {
+	case s.secret[at] || s.secret[line{at.file, 0}]:
 		return true
-	}
-	if object.Kind != "" {
+	case object.Kind == "Secret":
+		return !s.public[at]
+	case object.Kind != "":
 		return false
 	}
 	f := s.file(sp.File)
 	text, _ := s.line(sp)
-	return f != nil && f.secret || credential.MatchString(text)
+	return (f != nil && f.secret || credential.MatchString(text)) && !oneAction.MatchString(text)
 }
 
 var (

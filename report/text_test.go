@@ -326,3 +326,27 @@ func TestGuard(t *testing.T) {
 		}
 	}
 }
+
+// What is wrong at the end of a line, such as an expression that breaks off, is
+// marked behind it.
+func TestMarkBehindLine(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		line     string
+		column   int
+		width    int
+		shown    string
+		from, to int
+	}{
+		{"- expression: a ==", 19, 40, "- expression: a == ", 18, 19},
+		{"- expression: a ==  ", 21, 40, "- expression: a == ", 18, 19},
+		{strings.Repeat("x", 60) + " ==", 64, 20, "…xxx == ", 7, 8},
+		{"", 1, 40, "", 0, 0},
+		{"- expression: a ==", 20, 40, "- expression: a ==", 0, 0},
+	} {
+		e := newExcerpt(c.line, render.Span{Line: 1, Column: c.column, EndLine: 2, EndColumn: 1}, c.width)
+		if e.text != c.shown || e.from != c.from || e.to != c.to {
+			t.Errorf("%q at %d: %q, %d to %d", c.line, c.column, e.text, e.from, e.to)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/git"
@@ -132,6 +133,7 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 			return err
 		}
 	}
+	o.watch.expect(supervise.EvaluateTask, len(same)+2*len(changed)) // as they are, and as they were
 	kept, err := j.bench.chain.Review(ctx, same)
 	if err != nil {
 		return err

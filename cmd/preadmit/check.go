@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
@@ -78,21 +79,21 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	defer cancel()
 
 	if why := watchOf(ctx).fatal(); why != "" {
-		r := failedReport(why)
+		r := failedReport(why, "")
 		return verdict(r, o, saysSo(outs), stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})
 	}
 	rendering, rendered := timeToRender(ctx)
 	in, err := load(rendering, o, args, stdin)
 	rendered()
 	if isTimeUp(ctx, err) {
-		r := failedReport(context.Cause(ctx).Error() + ": not all was rendered, and nothing evaluated")
+		r := failedReport(context.Cause(ctx).Error()+": not all was rendered, and nothing evaluated", o.watch.slowest())
 		return verdict(r, o, saysSo(outs), stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})
 	}
 	if err != nil {
 		return 0, err
 	}
-	j, err := judge(ctx, o, in, args, stdin)
-	if err = j.unfinished(ctx, in, err); err != nil {
+	j, err := judge(o.watch.timed(ctx), o, in, args, stdin)
+	if err = j.unfinished(ctx, in, err, o.watch.slowest); err != nil {
 		return 0, err
 	}
 	o.watch.phase("writing the report")
@@ -172,6 +173,7 @@ func (j *judgement) all(ctx context.Context, o *checkOptions, in *input, s bench
 		return err
 	}
 	reqs := s.by(allRequests(in.head))
+	o.watch.expect(supervise.EvaluateTask, len(reqs))
 	results, err := o.progress.review(ctx, o, in, j, reqs)
 	results = policy.WithoutRepeats(results)
 	if err != nil {
@@ -299,8 +301,8 @@ func isTimeUp(ctx context.Context, err error) bool {
 }
 
 // unfinished makes a judgement of one that the end of the run's time cut short:
-// the results that there are, and that it is not whole. Other errors it returns.
-func (j *judgement) unfinished(ctx context.Context, in *input, err error) error {
+// the results that there are, that it is not whole, and what was slowest. Other errors it returns.
+func (j *judgement) unfinished(ctx context.Context, in *input, err error, slowest func() string) error {
 	if !isTimeUp(ctx, err) {
 		return err
 	}
@@ -313,7 +315,7 @@ func (j *judgement) unfinished(ctx context.Context, in *input, err error) error 
 		evaluated[j.results[i].Object] = true
 	}
 	j.results = slices.Concat(in.found, j.bench.results, j.results, failure(fmt.Sprintf(
-		"%v: of %d objects %d were evaluated, and nothing is said of the others", context.Cause(ctx), len(objects(in.head)), len(evaluated))))
+		"%v: of %d objects %d were evaluated, and nothing is said of the others", context.Cause(ctx), len(objects(in.head)), len(evaluated)), slowest()))
 	return nil
 }
 

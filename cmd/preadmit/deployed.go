@@ -287,7 +287,7 @@ func (d *deployer) follow(ctx context.Context) error {
 	d.in.deployed, err = f.Follow(ctx, present, d.found)
 	if isTimeUp(ctx, err) {
 		d.in.deployed, err = &render.Deployment{}, nil
-		d.in.found = append(d.in.found, failure(context.Cause(ctx).Error()+": Argo CD and Flux objects are not followed")...)
+		d.in.found = append(d.in.found, failure(context.Cause(ctx).Error()+": Argo CD and Flux objects are not followed", "")...)
 	}
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/policy/schema"
@@ -188,6 +189,7 @@ func (l *loader) renderSources(ctx context.Context, srcs []render.Source) ([]*re
 		return nil, nil
 	}
 	l.sources.progress.expect(len(srcs))
+	l.sources.watch.expect(supervise.RenderTask, len(srcs))
 	units, err := l.graph.Render(ctx, srcs...)
 	if isTimeUp(ctx, err) {
 		err = nil

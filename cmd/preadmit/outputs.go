@@ -223,16 +223,15 @@ func rootURL(tree fs.FS) string {
 // width is that of the terminal; 0 for what is no terminal, so that output does
 // not depend on where it is made.
 func width(w io.Writer) int {
+	columns := 0
 	if t, ok := w.(interface{ Columns() int }); ok {
-		return t.Columns()
+		columns = t.Columns()
+	} else if f, ok := w.(*os.File); ok {
+		columns, _, _ = term.GetSize(int(f.Fd())) // 0 on error
 	}
-	f, ok := w.(*os.File)
-	if !ok {
-		return 0
+	const narrowest = 20
+	if columns < narrowest {
+		return 0 // or a terminal that does not say
 	}
-	columns, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
-	return max(columns, 0)
+	return columns
 }

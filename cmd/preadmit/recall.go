@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/render"
@@ -33,6 +34,7 @@ func (j *judgement) recall(ctx context.Context, o *checkOptions, in *input, s be
 	}
 	// Engines end compilations that take too long, which differs between runs.
 	r.off = r.off || len(j.bench.results) > 0 && time.Since(start) > quickCompile
+	o.watch.expect(supervise.EvaluateTask, len(rest))
 	found, err := j.bench.chain.ReviewEach(ctx, rest)
 	if err != nil {
 		for _, u := range in.head { // what was evaluated, now or earlier

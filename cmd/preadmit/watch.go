@@ -36,6 +36,8 @@ type watch struct {
 	over   bool
 
 	unconfined error // what of the sandbox is missing
+
+	clock stopwatch
 }
 
 // A task is what is in flight.
@@ -111,6 +113,13 @@ func (w *watch) phase(name string) {
 	w.floor = w.now
 	w.mu.Unlock()
 	w.to.Send(supervise.Phase, []byte(name))
+}
+
+// expect says that n more tasks are to be done whose names begin so.
+func (w *watch) expect(task string, n int) {
+	if w != nil {
+		w.send(supervise.Expect, supervise.Expected{Task: task, N: n})
+	}
 }
 
 // begin says that a task is in flight until done is called. The narrowest tasks
@@ -298,10 +307,11 @@ type watchedRenderer struct {
 }
 
 func (r watchedRenderer) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
-	done, err := r.watch.begin(strings.TrimSpace("render "+r.side+" "+r.Kind()+" "+src.Path+" "+src.Variant.String()), true)
+	done, err := r.watch.begin(strings.TrimSpace(supervise.RenderTask+r.side+" "+r.Kind()+" "+src.Path+" "+src.Variant.String()), true)
 	if err != nil {
 		return nil, renderApart(render.Span{File: src.Path}, err)
 	}
+	defer r.watch.clock.start("unit " + src.Path)()
 	type rendered struct {
 		objects []*render.Object
 		err     error
@@ -483,7 +493,7 @@ func (w *watch) request(req *policy.Request) (func(), error) {
 
 func requestName(req *policy.Request) string {
 	k := req.Subject().Key()
-	return fmt.Sprintf("evaluate %s %s %s %s %s/%s", req.Operation, k.Unit, k.APIVersion, k.Kind, k.Namespace, k.Name)
+	return fmt.Sprintf(supervise.EvaluateTask+"%s %s %s %s %s/%s", req.Operation, k.Unit, k.APIVersion, k.Kind, k.Namespace, k.Name)
 }
 
 func engineName(engine any) string {
@@ -496,15 +506,15 @@ func engineName(engine any) string {
 	return name
 }
 
-// failedReport is the report of a run that came to nothing.
-func failedReport(why string) *report.Report {
-	return report.New(report.Tool{Name: "preadmit", Version: version}, nil, nil, failure(why))
+// failedReport is the report of a run that came to nothing. The hint may be empty.
+func failedReport(why, hint string) *report.Report {
+	return report.New(report.Tool{Name: "preadmit", Version: version}, nil, nil, failure(why, hint))
 }
 
-// failure is the result that says that a run is incomplete.
-func failure(why string) []policy.Result {
+// failure is the result that says that a run is incomplete, with the next step.
+func failure(why, hint string) []policy.Result {
 	return []policy.Result{{
 		Engine: policy.EngineRender, Rule: report.RuleIncomplete, Operation: policy.Create, Outcome: policy.Error, Action: policy.Deny,
-		Message: "the run is incomplete: " + why,
+		Message: "the run is incomplete: " + why, Hint: hint,
 	}}
 }

@@ -283,7 +283,7 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 		if all.since = len(all.list); p.namesake {
 			all.since = 0
 		}
-		e.judge(r, p, &all)
+		policy.Timed(ctx, policy.EngineAdmission, p.object.GetName(), func() { e.judge(r, p, &all) })
 	}
 	return all.list, ctx.Err()
 }

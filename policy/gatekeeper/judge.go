@@ -48,7 +48,7 @@ func (e *Engine) respond(r *review) ([]Response, error) {
 		if err := r.ctx.Err(); err != nil {
 			return nil, err
 		}
-		all = append(all, r.judge(c)...)
+		policy.Timed(r.ctx, policy.EngineGatekeeper, c.object.GetName(), func() { all = append(all, r.judge(c)...) })
 	}
 	return all, nil
 }

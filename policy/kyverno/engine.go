@@ -191,10 +191,12 @@ func (r *review) each(p *phase, heard func(Response)) error {
 				continue
 			}
 			stop := false
-			for _, resp := range r.hear(p, pol, rule, t) {
-				heard(resp)
-				stop = stop || pol.ApplyOne && (resp.Status == StatusPass || resp.Status == StatusFail || resp.Status == StatusWarn)
-			}
+			policy.Timed(r.ctx, policy.EngineKyverno, pol.Name+"/"+rule.Name, func() {
+				for _, resp := range r.hear(p, pol, rule, t) {
+					heard(resp)
+					stop = stop || pol.ApplyOne && (resp.Status == StatusPass || resp.Status == StatusFail || resp.Status == StatusWarn)
+				}
+			})
 			if stop {
 				break
 			}

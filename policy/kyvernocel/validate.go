@@ -38,10 +38,12 @@ func (e validator) Validate(ctx context.Context, req *policy.Request) ([]policy.
 		if r == nil {
 			r = e.review(ctx, req, nil)
 		}
-		for _, v := range p.judge(r) {
-			v.assumed = filters.With(v.assumed, req)
-			all = append(all, p.result(v))
-		}
+		policy.Timed(ctx, policy.EngineValidating, p.Name, func() {
+			for _, v := range p.judge(r) {
+				v.assumed = filters.With(v.assumed, req)
+				all = append(all, p.result(v))
+			}
+		})
 	}
 	return all, ctx.Err()
 }

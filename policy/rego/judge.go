@@ -39,13 +39,14 @@ type finding struct {
 // judge asks every rule about an input, and tells what each says of it.
 func (e *Engine) judge(ctx context.Context, q *question, tell func(*rule, finding)) error {
 	q.values = map[*rule]ast.Value{}
+	var err error
 	for _, s := range e.sets {
-		if err := s.ask(ctx, q); err != nil {
+		if policy.Timed(ctx, policy.EngineRego, s.packages(), func() { err = s.ask(ctx, q) }); err != nil {
 			return err
 		}
 	}
 	for _, p := range e.packages {
-		if err := p.judge(ctx, q, tell); err != nil {
+		if policy.Timed(ctx, policy.EngineRego, p.name, func() { err = p.judge(ctx, q, tell) }); err != nil {
 			return err
 		}
 	}

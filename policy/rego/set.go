@@ -101,3 +101,14 @@ func (s *set) hopeless() bool {
 	return broken > 8 && broken*2 > s.asked.Load() ||
 		slices.ContainsFunc(s.rules, func(r *rule) bool { return r.slow.Load() > 0 })
 }
+
+// packages names the packages of the rules.
+func (s *set) packages() string {
+	name := s.rules[0].doc.Policy
+	for _, r := range s.rules {
+		if r.doc.Policy != name {
+			return name + " and others"
+		}
+	}
+	return name
+}

@@ -24,6 +24,7 @@ const (
 	Phase   Kind = 'p' // what the run does between tasks
 	Until   Kind = 't' // the run's time in milliseconds, from when the first child began
 	Overrun Kind = 'w' // an Excess: the child stops there and waits for its end
+	Expect  Kind = 'q' // an Expected number of tasks
 	Exit    Kind = 'x' // one byte, the exit code; nothing follows
 )
 

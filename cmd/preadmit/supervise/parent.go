@@ -34,6 +34,8 @@ type parent struct {
 	doubted string // the task in flight when a careful child was killed, once
 	signals chan os.Signal
 	ending  bool // SIGTERM came
+
+	progress *progress // nil where nobody sees it
 }
 
 func newParent(args []string) (*parent, error) {
@@ -41,6 +43,7 @@ func newParent(args []string) (*parent, error) {
 		return nil, err
 	}
 	p := &parent{args: args, order: Order{Magic: Magic, Columns: columns(os.Stdout)}, began: time.Now(), signals: make(chan os.Signal, 4)}
+	p.progress = newProgress(args, p.began)
 	signal.Notify(p.signals, os.Interrupt, syscall.SIGTERM)
 	ignorePipe()
 	return p, nil
@@ -206,6 +209,10 @@ func (p *parent) attend(c *child) ending {
 	defer c.kill()
 	over := time.NewTimer(time.Hour)
 	defer over.Stop()
+	p.progress.restart()
+	defer p.progress.clear()
+	ticks, stop := p.progress.ticks()
+	defer stop()
 	for {
 		if !p.until.IsZero() {
 			over.Reset(time.Until(p.until) + grace)
@@ -226,6 +233,8 @@ func (p *parent) attend(c *child) ending {
 				p.ending, p.until = true, time.Now()
 				c.to.Send(Terminate, nil)
 			}
+		case now := <-ticks:
+			p.progress.draw(c.phase, now)
 		case <-over.C:
 			return c.ended("it does not end")
 		}
@@ -264,11 +273,18 @@ func (p *parent) frame(c *child, f received) (e ending, done bool) {
 		var t Task
 		if json.Unmarshal(f.payload, &t) == nil {
 			c.flying[t.Number] = t
+			p.progress.begin(t, time.Now())
 		}
 	case End:
 		var n int
 		if json.Unmarshal(f.payload, &n) == nil {
 			delete(c.flying, n)
+			p.progress.end(n)
+		}
+	case Expect:
+		var x Expected
+		if json.Unmarshal(f.payload, &x) == nil {
+			p.progress.expect(x)
 		}
 	case Phase:
 		c.phase = string(f.payload)

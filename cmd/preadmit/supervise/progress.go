@@ -1,0 +1,157 @@
+package supervise
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// An Expected says how many tasks of a kind a child will do.
+type Expected struct {
+	Task string // how their names begin
+	N    int
+}
+
+// How the names of tasks begin.
+const (
+	RenderTask   = "render "
+	EvaluateTask = "evaluate "
+)
+
+const (
+	drawEvery = 100 * time.Millisecond
+	quietFor  = 700 * time.Millisecond // a run that is faster shows nothing
+	longTask  = 3 * time.Second        // a task that is named
+)
+
+// A progress is a line on a terminal that says how far a child is. It is written
+// over in place, and gone at the end. A nil one draws nothing.
+type progress struct {
+	to      io.Writer
+	columns func() int
+	began   time.Time
+	shown   int // columns that the line takes on the screen
+
+	done, expected map[string]int
+	tasks          map[int]started // in flight
+}
+
+type started struct {
+	name string
+	at   time.Time
+}
+
+// newProgress returns nil where standard error is no terminal that lines can be
+// written over on, or the user asked for quiet.
+func newProgress(args []string, began time.Time) *progress {
+	if columns(os.Stderr) == 0 || os.Getenv("TERM") == "dumb" || slices.Contains(args, "-q") || slices.Contains(args, "--quiet") {
+		return nil
+	}
+	return &progress{to: os.Stderr, columns: func() int { return columns(os.Stderr) }, began: began}
+}
+
+// restart forgets what an earlier child did.
+func (p *progress) restart() {
+	if p != nil {
+		p.done, p.expected, p.tasks = make(map[string]int), make(map[string]int), make(map[int]started)
+	}
+}
+
+func (p *progress) begin(t Task, now time.Time) {
+	if p != nil {
+		p.tasks[t.Number] = started{t.Name, now}
+	}
+}
+
+func (p *progress) end(number int) {
+	if p == nil {
+		return
+	}
+	for _, kind := range []string{RenderTask, EvaluateTask} {
+		if name := p.tasks[number].name; strings.HasPrefix(name, kind) && !strings.Contains(name, By) {
+			p.done[kind]++
+		}
+	}
+	delete(p.tasks, number)
+}
+
+func (p *progress) expect(x Expected) {
+	if p != nil {
+		p.expected[x.Task] += x.N
+	}
+}
+
+// line is what the terminal shows.
+func (p *progress) line(phase string, now time.Time) string {
+	text := cmp.Or(printable(phase), "starting")
+	switch phase {
+	case "rendering":
+		text = fmt.Sprintf("rendering: %d units", p.done[RenderTask])
+		if n := p.expected[RenderTask]; n > p.done[RenderTask] {
+			text += fmt.Sprintf(" of at least %d", n)
+		}
+	case "evaluating":
+		text = fmt.Sprintf("evaluating: %d objects", p.done[EvaluateTask])
+		if n := p.expected[EvaluateTask]; n >= p.done[EvaluateTask] && n > 0 {
+			text = fmt.Sprintf("evaluating: %d of %d objects", p.done[EvaluateTask], n)
+		}
+	}
+	text += fmt.Sprintf(", %d s", int(now.Sub(p.began).Seconds()))
+	var oldest started
+	for _, t := range p.tasks {
+		if oldest.name == "" || t.at.Before(oldest.at) || t.at.Equal(oldest.at) && t.name < oldest.name {
+			oldest = t
+		}
+	}
+	if oldest.name != "" && now.Sub(oldest.at) >= longTask {
+		text += fmt.Sprintf("; for %d s: %s", int(now.Sub(oldest.at).Seconds()), printable(oldest.name))
+	}
+	return text
+}
+
+// draw writes the line over the one before, as much of it as there is room for.
+func (p *progress) draw(phase string, now time.Time) {
+	if p == nil || now.Sub(p.began) < quietFor {
+		return
+	}
+	text := p.line(phase, now)
+	room := p.columns() - 1
+	if room < 1 {
+		room = 79 // a terminal that does not say
+	}
+	text = text[:min(len(text), room)]
+	fmt.Fprintf(p.to, "\r%s%s", text, strings.Repeat(" ", max(0, min(p.shown, room)-len(text))))
+	p.shown = len(text)
+}
+
+// clear takes the line away.
+func (p *progress) clear() {
+	if p != nil && p.shown > 0 {
+		fmt.Fprintf(p.to, "\r%s\r", strings.Repeat(" ", p.shown))
+		p.shown = 0
+	}
+}
+
+// ticks are when to draw; none where nothing is drawn.
+func (p *progress) ticks() (ticks <-chan time.Time, stop func()) {
+	if p == nil {
+		return nil, func() {}
+	}
+	t := time.NewTicker(drawEvery)
+	return t.C, t.Stop
+}
+
+// printable replaces what is not ASCII, or does something on a terminal: names
+// come from the repository.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, s)
+}
