@@ -95,6 +95,12 @@ func (w *scalarWalk) skip() {
 			w.at++
 		case c == '\\' && w.quote == '"' && w.at+1 < len(w.data) && strings.IndexByte("ntr \t\n\r", w.data[w.at+1]) >= 0:
 			w.at += 2
+		case c == '\\' && w.quote == '"':
+			r, size := escaped(w.data[w.at:])
+			if r >= utf8.RuneSelf || !blank(byte(r)) || size == 0 {
+				return
+			}
+			w.at += size
 		default:
 			return
 		}

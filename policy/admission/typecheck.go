@@ -255,11 +255,27 @@ func (x *checked) check(of typing) error {
 		for _, e := range []*expression{e, x.messages[i]} {
 			if e != nil {
 				_, err := x.typeOf(env, e)
+				x.suggest(env, of, e, err)
 				x.found.add(e, of.object, err)
 			}
 		}
 	}
 	return nil
+}
+
+// suggest adds what fields may have been meant to an error of an expression.
+func (x *checked) suggest(env *celgo.Env, of typing, e *expression, err error) {
+	wrong, ok := errors.AsType[*cel.CompileError](err)
+	if !ok {
+		return
+	}
+	types := []*apiservercel.DeclType{x.decl(of.object, "")}
+	if of.hasParams {
+		if t := x.decl(of.params, "params:"); t != nil {
+			types = append(types, t)
+		}
+	}
+	wrong.SuggestFields(env, e.source, types...)
 }
 
 func (x *checked) typeOf(env *celgo.Env, e *expression) (*celgo.Type, error) {
@@ -298,20 +314,25 @@ func (ws *warnings) add(e *expression, gvk schema.GroupVersionKind, err error) {
 	*ws = append(*ws, warning{e, wrong.Issues, []string{gvk.String()}})
 }
 
-// errors puts the warnings in the order of the policy, in the API server's
-// words but for the lines of code that it quotes.
+// shownKinds are the kinds as reports write them: apps/v1 Deployment.
+func (w *warning) shownKinds() []string {
+	var kinds []string
+	for _, k := range w.kinds {
+		kinds = append(kinds, strings.TrimPrefix(strings.Replace(k, ", Kind=", " ", 1), "/"))
+	}
+	return kinds
+}
+
+// errors puts the warnings in the order of the policy.
 func (ws warnings) errors(c *compiled) []error {
 	slices.SortStableFunc(ws, func(a, b warning) int { return a.id - b.id })
 	var errs []error
 	for _, w := range ws {
 		var issues []string
 		for _, i := range w.issues {
-			issues = append(issues, i.String())
+			issues = append(issues, i.Plain)
 		}
-		text := fmt.Sprintf("%s: %s", w.kinds[0], strings.Join(issues, "; "))
-		if more := w.kinds[1:]; len(more) > 0 {
-			text += "; so for " + strings.Join(more, "; ")
-		}
+		text := fmt.Sprintf("%s: %s", strings.Join(w.shownKinds(), ", "), strings.Join(issues, "; "))
 		e := at(c.object, w.pointer, w.rule, errors.New(text))
 		e.Span, e.Warning = place(c.object, w.expression, w.issues), true
 		errs = append(errs, e)
@@ -332,7 +353,7 @@ func place(o *render.Object, e *expression, issues []cel.Issue) render.Span {
 
 // brokenAt is the error about an expression that does not compile.
 func brokenAt(o *render.Object, e *expression, err error) *render.Error {
-	f := at(o, e.pointer, e.rule, err)
+	f := at(o, e.pointer, e.rule, cel.PlainError(err))
 	if wrong := (*cel.CompileError)(nil); errors.As(err, &wrong) {
 		f.Span = place(o, e, wrong.Issues)
 	}

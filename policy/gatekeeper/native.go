@@ -229,7 +229,7 @@ func compileExpression(env *celgo.Env, e *expression) (*celgo.Ast, error) {
 // expressionError is about an expression that does not compile, where in it
 // that is if it is known.
 func expressionError(o *render.Object, pointer, source string, err error) error {
-	e := at(o, pointer, "cel", err)
+	e := at(o, pointer, "cel", cel.PlainError(err))
 	if wrong := (*cel.CompileError)(nil); errors.As(err, &wrong) && len(wrong.Issues) > 0 {
 		if s, ok := o.Inside(pointer, source, wrong.Issues[0].Offset(source)); ok {
 			e.Span = s

@@ -76,7 +76,7 @@ func (b *breakage) cel(g *celProgram) {
 		at, message := b.policy.Object.Span(x.pointer), x.err.Error()
 		if wrong, ok := errors.AsType[*cel.CompileError](x.err); ok && len(wrong.Issues) > 0 {
 			i := wrong.Issues[0]
-			message = fmt.Sprintf("line %d, column %d: %s", i.Line, i.Column, i.Message)
+			message = wrong.Plain()
 			at = b.inside(x.pointer, x.source, i.Offset(x.source))
 		}
 		b.add(at, "%s: %s", kyvernodoc.Dotted(x.pointer), message)

@@ -259,7 +259,7 @@ func brokenAt(o *render.Object, e *expression, err error) *render.Error {
 	var compile *cel.CompileError
 	if errors.As(err, &compile) && len(compile.Issues) > 0 {
 		i := compile.Issues[0]
-		f := at(o, e.pointer, e.rule, fmt.Errorf("%s: line %d, column %d: %s", e.rule, i.Line, i.Column, i.Message))
+		f := at(o, e.pointer, e.rule, fmt.Errorf("%s: %s", e.rule, compile.Plain()))
 		if s, ok := o.Inside(e.pointer, e.source, i.Offset(e.source)); ok {
 			f.Span = s
 		}

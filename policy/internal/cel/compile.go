@@ -56,7 +56,7 @@ func Compile(env *cel.Env, expression string, want ...*cel.Type) (_ *cel.Ast, er
 	defer caught(&err)
 	ast, issues := env.Compile(expression)
 	if issues != nil {
-		return nil, newCompileError(issues)
+		return nil, newCompileError(env, issues)
 	}
 	if !oneOf(ast.OutputType(), want) {
 		return nil, wrongType(ast.OutputType(), want)

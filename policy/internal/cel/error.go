@@ -17,6 +17,7 @@ type CompileError struct {
 // count from 1, columns in code points.
 type Issue struct {
 	Message      string
+	Plain        string // in a user's words
 	Line, Column int
 }
 
@@ -25,16 +26,23 @@ func (i Issue) String() string {
 	return fmt.Sprintf("ERROR: <input>:%d:%d: %s", i.Line, i.Column, i.Message)
 }
 
-func newCompileError(issues *cel.Issues) *CompileError {
+func newCompileError(env *cel.Env, issues *cel.Issues) *CompileError {
 	e := &CompileError{text: "compilation failed: " + issues.String()}
 	for _, x := range issues.Errors() {
-		e.Issues = append(e.Issues, Issue{
+		i := Issue{
 			Message: strings.ReplaceAll(x.Message, "\n", " "),
 			Line:    max(1, x.Location.Line()), Column: max(0, x.Location.Column()) + 1,
-		})
+		}
+		if i.Plain = i.Message; len(e.Issues) < mostPlain {
+			i.Plain = plain(env, i)
+		}
+		e.Issues = append(e.Issues, i)
 	}
 	return e
 }
+
+// mostPlain is for how many issues of an expression a suggestion is looked for.
+const mostPlain = 3
 
 // Error has the API server's words.
 func (e *CompileError) Error() string { return e.text }
@@ -56,7 +64,7 @@ func (i Issue) Offset(expression string) int {
 func Parse(env *cel.Env, expression string) (*cel.Ast, error) {
 	ast, issues := env.Parse(expression)
 	if issues != nil && issues.Err() != nil {
-		return nil, newCompileError(issues)
+		return nil, newCompileError(env, issues)
 	}
 	return ast, nil
 }
@@ -67,7 +75,7 @@ func Check(env *cel.Env, parsed *cel.Ast) (_ *cel.Type, err error) {
 	defer caught(&err)
 	ast, issues := env.Check(parsed)
 	if issues != nil && issues.Err() != nil {
-		return nil, newCompileError(issues)
+		return nil, newCompileError(env, issues)
 	}
 	return ast.OutputType(), nil
 }
