@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,10 +11,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
-	"time"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/render/store"
 )
 
@@ -57,7 +55,7 @@ func openTree(paths []string) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tree{dir: dir, root: root, files: newConfined(root)}, nil
+	return &tree{dir: dir, root: root, files: disk.Open(root)}, nil
 }
 
 func treeRoot(paths []string) (string, error) {
@@ -191,7 +189,7 @@ func (t *tree) mount(dir string) (mount, error) {
 	if rel, err := filepath.Rel(t.dir, dir); err == nil {
 		display = rel
 	}
-	m := mount{name: mountName(display), display: filepath.ToSlash(display), dir: dir, fs: newConfined(root)}
+	m := mount{name: mountName(display), display: filepath.ToSlash(display), dir: dir, fs: disk.Open(root)}
 	t.add(m)
 	return m, nil
 }
@@ -205,7 +203,7 @@ func (t *tree) add(m mount) {
 // side is which of two trees that are compared this is: "base" is read from git's
 // objects.
 func (t *tree) side() string {
-	if _, isDir := t.files.(confined); isDir {
+	if _, isDir := t.files.(disk.Dir); isDir {
 		return "head"
 	}
 	return "base"
@@ -235,9 +233,9 @@ func (t *tree) openStore(dir string) error {
 	if err != nil {
 		return err
 	}
-	dirs := store.Dirs{subtree{t.files, store.VendorDir}}
-	if _, isDir := t.files.(confined); !isDir && t.root != nil { // of a revision
-		dirs = append(dirs, subtree{newConfined(t.root), store.VendorDir})
+	dirs := store.Dirs{disk.Sub(t.files, store.VendorDir)}
+	if _, isDir := t.files.(disk.Dir); !isDir && t.root != nil { // of a revision
+		dirs = append(dirs, disk.Sub(disk.Open(t.root), store.VendorDir))
 	}
 	if dir != "" {
 		root, err := os.OpenRoot(dir)
@@ -245,7 +243,7 @@ func (t *tree) openStore(dir string) error {
 			return fmt.Errorf("--store: %w", err)
 		}
 		if err == nil {
-			dirs = append(dirs, newConfined(root))
+			dirs = append(dirs, disk.Open(root))
 		}
 	}
 	t.store = store.New(lock, dirs, t)
@@ -258,7 +256,7 @@ func (t *tree) openStore(dir string) error {
 
 // readLock reads the tree's lock, nil without one.
 func (t *tree) readLock() (*store.Lock, error) {
-	data, err := render.ReadFile(subtree{t.files, "."}, store.LockFile)
+	data, err := render.ReadFile(disk.Sub(t.files, "."), store.LockFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -271,19 +269,6 @@ func (t *tree) readLock() (*store.Lock, error) {
 	}
 	return lock, nil
 }
-
-// A subtree is a directory of a file system, whose links are followed as far as
-// the file system follows them.
-type subtree struct {
-	fs.FS
-	dir string
-}
-
-// Open implements fs.FS.
-func (s subtree) Open(name string) (fs.File, error) { return s.FS.Open(path.Join(s.dir, name)) }
-
-// Stat implements fs.StatFS.
-func (s subtree) Stat(name string) (fs.FileInfo, error) { return fs.Stat(s.FS, path.Join(s.dir, name)) }
 
 // shown is a name below the mount as reports show it. Those of a revision are
 // written as git does, commit:path; those of what was fetched so that they are no
@@ -324,7 +309,7 @@ func (t *tree) mountStdin(stdin io.Reader) (string, error) {
 	if len(data) > limit {
 		return "", errors.New("standard input: more than 10 MiB")
 	}
-	m := mount{name: mountName("stdin.yaml"), display: "-", fs: oneFile(data)}
+	m := mount{name: mountName("stdin.yaml"), display: "-", fs: disk.File(data)}
 	t.add(m)
 	return m.name, nil
 }
@@ -429,73 +414,6 @@ func (t *tree) Stat(name string) (fs.FileInfo, error) {
 	}
 	return fs.Stat(fsys, rest)
 }
-
-// confined is a directory of which nothing leads out.
-type confined struct{ *dirs }
-
-var errIrregular = errors.New("not a regular file")
-
-func (c confined) Open(name string) (fs.File, error) {
-	if !fs.ValidPath(name) {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
-	}
-	// A pipe that nobody writes to would block here for ever otherwise.
-	f, err := in(c.dirs, name, func(r *os.Root, name string) (*os.File, error) {
-		return r.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	})
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		err = &fs.PathError{Op: "open", Path: name, Err: errIrregular}
-	}
-	if err == nil && info.Mode().IsRegular() && c.left.Add(-min(info.Size(), render.Limit)) < 0 {
-		err = &fs.PathError{Op: "open", Path: name, Err: errReadEnough}
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
-func (c confined) ReadLink(name string) (string, error) { return in(c.dirs, name, (*os.Root).Readlink) }
-func (c confined) Lstat(name string) (fs.FileInfo, error) {
-	return in(c.dirs, name, (*os.Root).Lstat)
-}
-func (c confined) Stat(name string) (fs.FileInfo, error) { return in(c.dirs, name, (*os.Root).Stat) }
-
-// oneFile is a file system whose root is a file: standard input.
-type oneFile []byte
-
-func (f oneFile) Open(name string) (fs.File, error) {
-	if name != "." {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-	}
-	return &openFile{Reader: bytes.NewReader(f), size: int64(len(f))}, nil
-}
-
-func (f oneFile) Lstat(name string) (fs.FileInfo, error) { return fs.Stat(f, name) }
-func (f oneFile) ReadLink(name string) (string, error) {
-	return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
-}
-
-type openFile struct {
-	*bytes.Reader
-	size int64
-}
-
-func (f *openFile) Close() error               { return nil }
-func (f *openFile) Stat() (fs.FileInfo, error) { return fileInfo(f.size), nil }
-
-type fileInfo int64
-
-func (fileInfo) Name() string       { return "-" }
-func (i fileInfo) Size() int64      { return int64(i) }
-func (fileInfo) Mode() fs.FileMode  { return 0o444 }
-func (fileInfo) ModTime() time.Time { return time.Time{} }
-func (fileInfo) IsDir() bool        { return false }
-func (fileInfo) Sys() any           { return nil }
 
 // shown is a tree whose names are those of reports.
 type shown struct{ *tree }

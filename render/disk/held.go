@@ -1,4 +1,4 @@
-package main
+package disk
 
 import (
 	"errors"
@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 )
 
-// dirs are directories of a root that are held open, so that a file in one is
-// reached by one step and not from the root each time. What leads out of the
-// directory is looked up from the root, and so is all that fails.
+// dirs holds directories of a root open, so that files in them are opened in one
+// step instead of from the root. A name that leads out of its directory, or
+// fails, is looked up from the root.
 type dirs struct {
 	root *os.Root
 
@@ -32,12 +32,6 @@ const maxRead = 2 << 30
 var errReadEnough = fmt.Errorf("not read: the run has read %d GiB already", maxRead>>30)
 
 const maxHeld = 128
-
-func newConfined(root *os.Root) confined {
-	d := &dirs{root: root, held: make(map[string]*os.Root)}
-	d.left.Store(maxRead)
-	return confined{d}
-}
 
 // of is the directory that holds a name, and the name in it.
 func (d *dirs) of(name string) (*os.Root, string) {

@@ -1,0 +1,64 @@
+// Package disk reads directories as file systems out of which nothing leads.
+//
+// [Open] takes a directory that was opened as an [os.Root] and returns a [Dir]:
+// links and ".." lead nowhere outside, only regular files and directories open,
+// and what one run may read is bounded. [File] is standard input as a file
+// system, [Sub] a directory of another one. The command builds its tree of them.
+package disk
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A Dir is a directory out of which nothing leads. It is safe for concurrent use.
+type Dir struct{ *dirs }
+
+// Open returns the directory of root, which must stay open.
+func Open(root *os.Root) Dir {
+	held := &dirs{root: root, held: make(map[string]*os.Root)}
+	held.left.Store(maxRead)
+	return Dir{held}
+}
+
+var errIrregular = errors.New("not a regular file")
+
+// Open opens a regular file or a directory.
+func (d Dir) Open(name string) (fs.File, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	// A pipe that nobody writes to would block here for ever otherwise.
+	f, err := in(d.dirs, name, func(r *os.Root, name string) (*os.File, error) {
+		return r.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	})
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		err = &fs.PathError{Op: "open", Path: name, Err: errIrregular}
+	}
+	if err == nil && info.Mode().IsRegular() && d.left.Add(-min(info.Size(), render.Limit)) < 0 {
+		err = &fs.PathError{Op: "open", Path: name, Err: errReadEnough}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// ReadLink implements fs.ReadLinkFS.
+func (d Dir) ReadLink(name string) (string, error) { return in(d.dirs, name, (*os.Root).Readlink) }
+
+// Lstat implements fs.ReadLinkFS.
+func (d Dir) Lstat(name string) (fs.FileInfo, error) {
+	return in(d.dirs, name, (*os.Root).Lstat)
+}
+
+// Stat implements fs.StatFS.
+func (d Dir) Stat(name string) (fs.FileInfo, error) { return in(d.dirs, name, (*os.Root).Stat) }

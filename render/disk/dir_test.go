@@ -1,0 +1,34 @@
+package disk
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// TestReadEnough holds that files beyond what a run may read are errors.
+func TestReadEnough(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"a.yaml", "b.yaml"} {
+		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, 1000), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	d := Open(root)
+	d.left.Store(1500)
+	if _, err := render.ReadFile(d, "a.yaml"); err != nil {
+		t.Errorf("a.yaml: %v", err)
+	}
+	if _, err := render.ReadFile(d, "b.yaml"); err == nil || !strings.Contains(err.Error(), "b.yaml: not read: the run has read 2 GiB already") {
+		t.Errorf("b.yaml: %v", err)
+	}
+}
