@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"path"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -41,12 +42,19 @@ func (v Vanished) Results(reqs []Request) []Result {
 	}
 	told := make(map[*Request]bool)
 	var results []Result
+	still := sources(reqs, deletes)
 	for _, d := range v.Head {
 		before := deployed[[2]string{d.File, d.Kind}]
-		if d.State == render.DocRendered || d.Usual && (d.State == render.DocInChart || !before) {
+		if d.State == render.DocRendered {
+			if !before || still[[2]string{d.File, d.Kind}] {
+				continue
+			}
+			d.Reason = "read by " + strings.Join(d.Units, ", ") + ", which no longer deploys it"
+		}
+		if d.Usual && (d.State == render.DocInChart || !before) {
 			continue
 		}
-		for _, r := range v.held(d, before, deletes) {
+		for _, r := range v.held(d, before && d.State != render.DocRendered, deletes) {
 			if !told[r] {
 				told[r] = true
 				results = append(results, v.result(r, d))
@@ -55,6 +63,59 @@ func (v Vanished) Results(reqs []Request) []Result {
 	}
 	return results
 }
+
+// sources are the files and kinds of what requests apply, of kinds of which they
+// delete others.
+func sources(reqs []Request, deletes map[schema.GroupKind][]*Request) map[[2]string]bool {
+	still := make(map[[2]string]bool)
+	for i := range reqs {
+		o := reqs[i].Object
+		if o == nil || deletes[o.GroupVersionKind().GroupKind()] == nil {
+			continue
+		}
+		for _, at := range o.At("") {
+			still[[2]string{at.File, o.GetKind()}] = true
+		}
+	}
+	return still
+}
+
+// Stranded returns an Unknown result for each unit that nothing deploys any more
+// although the base deployed objects of it: what is said of it does not count.
+func Stranded(reqs []Request) []Result {
+	first := make(map[*render.Unit]*Request)
+	count := make(map[*render.Unit]int)
+	var order []*render.Unit
+	for i := range reqs {
+		r := &reqs[i]
+		if r.Operation != Update || !isUnreached(r.Object) || isUnreached(r.OldObject) {
+			continue
+		}
+		u := r.Object.Unit
+		if count[u]++; count[u] == 1 {
+			order = append(order, u)
+			first[u] = r
+		}
+	}
+	var results []Result
+	for _, u := range order {
+		r := first[u]
+		what := fmt.Sprintf("%s %s", r.Object.GetKind(), r.Object.Key().Name)
+		if n := count[u]; n > 1 {
+			what = fmt.Sprintf("%d objects, among them %s", n, what)
+		}
+		results = append(results, Result{
+			Engine: EngineRender, Policy: "documents", Rule: "no-longer-deployed", Operation: Delete, Object: r.OldObject.Key(),
+			Outcome: Unknown, Action: Deny, Baseline: New,
+			Message: fmt.Sprintf("no longer judged: %s, which %s deployed and nothing found in the tree deploys now", what, r.OldObject.Unit.Identity()),
+			Origins: r.Object.At(""),
+			Hint:    "delete the files if nothing is to deploy them",
+		}.Fingerprinted())
+	}
+	return results
+}
+
+func isUnreached(o *render.Object) bool { return o.Unit != nil && o.Unit.State == render.Unreached }
 
 // held are the requests that delete what a document holds. before says that
 // base deploys an object of its kind from its file.
@@ -105,6 +166,97 @@ func (v Vanished) result(r *Request, d render.TreeDocument) Result {
 		if v.Added(d.Cause) {
 			x.Message += "; this change adds " + d.Cause
 		}
+	}
+	return x.Fingerprinted()
+}
+
+// Hidden finds the objects that a change adds to the tree without anything that
+// judges them.
+type Hidden struct {
+	Base []render.TreeDocument
+	Head []render.TreeDocument // of files that the change adds or edits
+}
+
+// Results returns an Unknown result for each directory in which the change adds
+// documents of one state that are not judged, unless such documents were the
+// way of the directory at the base.
+func (h Hidden) Results() []Result {
+	had := make(map[[2]string]int) // documents of the base, by file and kind
+	for _, d := range h.Base {
+		had[[2]string{d.File, d.Kind}]++
+	}
+	type group struct {
+		dir    string
+		state  render.DocumentState
+		reason string
+	}
+	var order []group
+	added := make(map[group][]render.TreeDocument)
+	for _, d := range h.Head {
+		id := [2]string{d.File, d.Kind}
+		if had[id] > 0 {
+			had[id]--
+			continue
+		}
+		if !hides(d) || h.usual(d) {
+			continue
+		}
+		g := group{path.Dir(d.File), d.State, d.Reason}
+		if added[g] == nil {
+			order = append(order, g)
+		}
+		added[g] = append(added[g], d)
+	}
+	var results []Result
+	for _, g := range order {
+		results = append(results, hidden(added[g]))
+	}
+	return results
+}
+
+// hides reports whether a document is one that nothing judges or speaks of.
+func hides(d render.TreeDocument) bool {
+	return !d.Usual && d.State != render.DocRendered && d.State != render.DocFailed
+}
+
+// usual reports whether documents of the state were the way of a document's
+// directory, or of the nearest one above that held any. Test suites and
+// excluded directories hold others too.
+func (h Hidden) usual(d render.TreeDocument) bool {
+	for dir := path.Dir(d.File); dir != "."; dir = path.Dir(dir) {
+		same, other := 0, 0
+		for _, b := range h.Base {
+			switch {
+			case !strings.HasPrefix(b.File, dir+"/"):
+			case b.State == d.State:
+				same++
+			default:
+				other++
+			}
+		}
+		own := d.State == render.DocFixture || d.State == render.DocExcluded
+		switch {
+		case same > 0 && (own || other == 0 || dir == path.Dir(d.File)):
+			return true
+		case same+other > 0 && !own:
+			return false
+		}
+	}
+	return false
+}
+
+func hidden(added []render.TreeDocument) Result {
+	d := added[0]
+	what := fmt.Sprintf("%s %s:%d", d.Kind, d.File, d.Line)
+	if n := len(added); n > 1 {
+		what = fmt.Sprintf("%d Kubernetes objects, the first %s", n, what)
+	}
+	x := Result{
+		Engine: EngineRender, Policy: "documents", Rule: "added-not-judged", Operation: Create,
+		Outcome: Unknown, Action: Deny, Baseline: New,
+		Message: fmt.Sprintf("this change adds what is not judged: %s, %s", what, d.Reason),
+		Origins: []render.Origin{{Span: render.Span{File: d.File, Line: d.Line, Column: 1, EndLine: d.Line, EndColumn: 1}, Role: render.Manifest}},
+		Hint:    "delete the document if nothing is to deploy it, else undo what hides it",
 	}
 	return x.Fingerprinted()
 }

@@ -240,7 +240,7 @@ func (w *varying) isDone(v Variant) bool {
 func (w *varying) render(v Variant) {
 	inputs := new(Inputs)
 	objects, err := w.again(v, inputs)
-	if hard(err) && v.Lookup == LookupObject { // a field may be of another type
+	if hard(err) && v.Lookup == LookupObject && Errors(err)[0].Rule == "helm-template" { // a field may be of another type
 		v.Lookup, inputs = LookupBare, new(Inputs)
 		objects, err = w.again(v, inputs)
 	}

@@ -44,11 +44,15 @@ func (j *judgement) change(ctx context.Context, o *checkOptions, in *input, args
 		return nil, err
 	}
 	j.base = &report.Base{Revision: o.base, Commit: b.commit}
-	return b.in, j.eachCluster(ctx, s, b.in, in, func(j *judgement, s benchOptions, on func(*input) *input) error {
+	err = j.eachCluster(ctx, s, b.in, in, func(j *judgement, s benchOptions, on func(*input) *input) error {
 		one := *b
 		one.in = on(b.in)
 		return j.compare(ctx, o, &one, on(in), s)
 	})
+	if err == nil {
+		j.results = append(j.results, b.hidden(o, in, j.results)...)
+	}
+	return b.in, err
 }
 
 // A base is the revision that the work tree is compared with.

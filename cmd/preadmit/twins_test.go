@@ -19,6 +19,8 @@ import (
 type twin struct {
 	name        string
 	plain, head map[string]string
+
+	changeOnly bool // it is a deletion like others unless the change is seen
 }
 
 // files are names and contents in turn.
@@ -132,7 +134,7 @@ func disguises(h string) []twin {
 		return m
 	}
 	kust := func(base, head string) twin {
-		return twin{"", over("apps/kustomization.yaml", base), over("apps/kustomization.yaml", head)}
+		return twin{plain: over("apps/kustomization.yaml", base), head: over("apps/kustomization.yaml", head)}
 	}
 	named := func(name string, t twin) twin { t.name = name; return t }
 	listed := "resources: [h.yaml]\n"
@@ -140,7 +142,7 @@ func disguises(h string) []twin {
 		base := files("fine.yaml", fineObject, "c/Chart.yaml", chartFile, "c/templates/h.yaml", h)
 		all := maps.Clone(base)
 		maps.Copy(all, head)
-		return twin{"", base, all}
+		return twin{plain: base, head: all}
 	}
 	json6902 := "- op: add\n  path: /metadata/labels\n  value: {a: b}\n"
 	gated := func(condition string) string { return "{{ if " + condition + " }}\n" + h + "{{ end }}\n" }
@@ -151,61 +153,61 @@ func disguises(h string) []twin {
 		named("template with an API", chart(files("c/templates/h.yaml", gated(`.Capabilities.APIVersions.Has "e.com/v9"`)))),
 		named("template, upgrade by get", chart(files("c/templates/h.yaml", gated(`get .Release "IsUpgrade"`)))),
 		named("template with a revision", chart(files("c/templates/h.yaml", gated("gt (int .Release.Revision) 1")))),
-		{"moved behind lookup", plain, moved("c/templates/x.yaml", "c/Chart.yaml", chartFile, "c/templates/h.yaml", gated(`lookup "v1" "Namespace" "" "default"`))},
-		{"chart above", plain, over("apps/Chart.yaml", chartFile)},
-		{"chart above all", plain, over("Chart.yaml", chartFile)},
-		{"chart above, with templates", plain, over("apps/Chart.yaml", chartFile, "apps/templates/x.yaml", fineObject)},
-		{"broken chart above", plain, over("apps/Chart.yaml", "x: [\n")},
-		{"library chart above", plain, over("apps/Chart.yaml", chartFile+"type: library\n")},
-		{"data of a config map", plain, over("apps/kustomization.yaml", "configMapGenerator: [{name: c, files: [h.yaml]}]\n")},
-		{"data of a secret", plain, over("apps/kustomization.yaml", "secretGenerator: [{name: c, files: [h.yaml]}]\n")},
-		{"schema", plain, over("apps/kustomization.yaml", "resources: [x.yaml]\nopenapi: {path: h.yaml}\n", "apps/x.yaml", fineObject)},
-		{"crds", plain, over("apps/kustomization.yaml", "resources: [x.yaml]\ncrds: [h.yaml]\n", "apps/x.yaml", fineObject)},
-		{"configurations", plain, over("apps/kustomization.yaml", "resources: [x.yaml]\nconfigurations: [h.yaml]\n", "apps/x.yaml", fineObject)},
-		{"patch", plain, over("apps/kustomization.yaml", "resources: [x.yaml]\npatches: [{path: h.yaml, target: {kind: Nothing}}]\n", "apps/x.yaml", fineObject)},
-		{"transformer", plain, over("apps/kustomization.yaml", "resources: [x.yaml]\ntransformers: [h.yaml]\n", "apps/x.yaml", fineObject)},
+		{"moved behind lookup", plain, moved("c/templates/x.yaml", "c/Chart.yaml", chartFile, "c/templates/h.yaml", gated(`lookup "v1" "Namespace" "" "default"`)), false},
+		{"chart above", plain, over("apps/Chart.yaml", chartFile), false},
+		{"chart above all", plain, over("Chart.yaml", chartFile), false},
+		{"chart above, with templates", plain, over("apps/Chart.yaml", chartFile, "apps/templates/x.yaml", fineObject), false},
+		{"broken chart above", plain, over("apps/Chart.yaml", "x: [\n"), false},
+		{"library chart above", plain, over("apps/Chart.yaml", chartFile+"type: library\n"), false},
+		{"data of a config map", plain, over("apps/kustomization.yaml", "configMapGenerator: [{name: c, files: [h.yaml]}]\n"), false},
+		{"data of a secret", plain, over("apps/kustomization.yaml", "secretGenerator: [{name: c, files: [h.yaml]}]\n"), false},
+		{"schema", plain, over("apps/kustomization.yaml", "resources: [x.yaml]\nopenapi: {path: h.yaml}\n", "apps/x.yaml", fineObject), false},
+		{"crds", plain, over("apps/kustomization.yaml", "resources: [x.yaml]\ncrds: [h.yaml]\n", "apps/x.yaml", fineObject), false},
+		{"configurations", plain, over("apps/kustomization.yaml", "resources: [x.yaml]\nconfigurations: [h.yaml]\n", "apps/x.yaml", fineObject), false},
+		{"patch", plain, over("apps/kustomization.yaml", "resources: [x.yaml]\npatches: [{path: h.yaml, target: {kind: Nothing}}]\n", "apps/x.yaml", fineObject), false},
+		{"transformer", plain, over("apps/kustomization.yaml", "resources: [x.yaml]\ntransformers: [h.yaml]\n", "apps/x.yaml", fineObject), false},
 		named("resource to data", kust(listed, "configMapGenerator: [{name: c, files: [h.yaml]}]\n")),
 		named("resource to component", kust(listed, "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nresources: [h.yaml]\n")),
 		named("resource deleted here", kust(listed, listed+"patches: [{target: {name: hidden}, patch: \"$patch: delete\\napiVersion: v1\\nkind: X\\nmetadata: {name: hidden}\"}]\n")),
-		{"local config", over("apps/kustomization.yaml", listed), over("apps/kustomization.yaml", listed, "apps/h.yaml", annotated(h, `config.kubernetes.io/local-config: "true"`))},
+		{"local config", over("apps/kustomization.yaml", listed), over("apps/kustomization.yaml", listed, "apps/h.yaml", annotated(h, `config.kubernetes.io/local-config: "true"`)), false},
 		{"overlay that deletes", over("apps/kustomization.yaml", listed),
-			over("apps/kustomization.yaml", listed, "over/kustomization.yaml", "resources: [../apps]\npatches: [{target: {name: hidden}, patch: \"$patch: delete\\napiVersion: v1\\nkind: X\\nmetadata: {name: hidden}\"}]\n")},
+			over("apps/kustomization.yaml", listed, "over/kustomization.yaml", "resources: [../apps]\npatches: [{target: {name: hidden}, patch: \"$patch: delete\\napiVersion: v1\\nkind: X\\nmetadata: {name: hidden}\"}]\n"), false},
 		{"overlay that reads the base as data", over("apps/kustomization.yaml", listed),
-			over("apps/kustomization.yaml", "resources: []\nconfigMapGenerator: [{name: c, files: [h.yaml]}]\n")},
-		{"hidden directory", plain, moved(".apps/h.yaml")},
-		{"hidden directory within", plain, moved("apps/.x/h.yaml")},
-		{"testdata", plain, moved("apps/testdata/h.yaml")},
-		{"kyverno's fixtures", plain, moved("apps/.kyverno-test/h.yaml")},
-		{"named by a suite of Kyverno", plain, over("apps/kyverno-test.yaml", "apiVersion: cli.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: x}\nresources: [h.yaml]\npolicies: []\nresults: []\n")},
-		{"named by a suite of gator", plain, over("apps/suite.yaml", "apiVersion: test.gatekeeper.sh/v1alpha1\nkind: Suite\ntests: [{name: a, cases: [{name: b, object: h.yaml}]}]\n")},
-		{"chainsaw's test beside it", plain, over("apps/chainsaw-test.yaml", "apiVersion: chainsaw.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: x}\n")},
-		{"excluded", plain, over(".preadmit/config.yaml", "exclude: [apps]\n")},
-		{"excluded by a glob", plain, over(".preadmit/config.yaml", "exclude:\n- '**/h.yaml'\n")},
-		{"ignored by helm", plain, over(".helmignore", "apps\n*.yaml\n")},
-		{"ignored by flux and kpt", plain, over(".sourceignore", "apps\n", ".krmignore", "apps\n", ".gitattributes", "apps/** export-ignore\n")},
-		{"name of a template", plain, over("apps/h.yaml", strings.Replace(h, "name: hidden", `name: "{{ hidden }}"`, 1))},
-		{"name to fill in", plain, over("apps/h.yaml", strings.Replace(h, "name: hidden", "name: <HIDDEN>", 1))},
-		{"broken like a template", plain, over("apps/h.yaml", h+"{{ x }}: {{ y }}: z\n")},
-		{"suppressed", plain, over(".preadmit/suppressions.yaml", "suppressions:\n- {rule: '**', object: '**', reason: x, expires: 2099-01-01}\n", "apps/h.yaml", h+"x: [\n")},
+			over("apps/kustomization.yaml", "resources: []\nconfigMapGenerator: [{name: c, files: [h.yaml]}]\n"), false},
+		{"hidden directory", plain, moved(".apps/h.yaml"), false},
+		{"hidden directory within", plain, moved("apps/.x/h.yaml"), false},
+		{"testdata", plain, moved("apps/testdata/h.yaml"), false},
+		{"kyverno's fixtures", plain, moved("apps/.kyverno-test/h.yaml"), false},
+		{"named by a suite of Kyverno", plain, over("apps/kyverno-test.yaml", "apiVersion: cli.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: x}\nresources: [h.yaml]\npolicies: []\nresults: []\n"), false},
+		{"named by a suite of gator", plain, over("apps/suite.yaml", "apiVersion: test.gatekeeper.sh/v1alpha1\nkind: Suite\ntests: [{name: a, cases: [{name: b, object: h.yaml}]}]\n"), false},
+		{"chainsaw's test beside it", plain, over("apps/chainsaw-test.yaml", "apiVersion: chainsaw.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: x}\n"), false},
+		{"excluded", plain, over(".preadmit/config.yaml", "exclude: [apps]\n"), false},
+		{"excluded by a glob", plain, over(".preadmit/config.yaml", "exclude:\n- '**/h.yaml'\n"), false},
+		{"ignored by helm", plain, over(".helmignore", "apps\n*.yaml\n"), false},
+		{"ignored by flux and kpt", plain, over(".sourceignore", "apps\n", ".krmignore", "apps\n", ".gitattributes", "apps/** export-ignore\n"), false},
+		{"name of a template", plain, over("apps/h.yaml", strings.Replace(h, "name: hidden", `name: "{{ hidden }}"`, 1)), false},
+		{"name to fill in", plain, over("apps/h.yaml", strings.Replace(h, "name: hidden", "name: <HIDDEN>", 1)), false},
+		{"broken like a template", plain, over("apps/h.yaml", h+"{{ x }}: {{ y }}: z\n"), false},
+		{"suppressed", plain, over(".preadmit/suppressions.yaml", "suppressions:\n- {rule: '**', object: '**', reason: x, expires: 2099-01-01}\n", "apps/h.yaml", h+"x: [\n"), false},
 		named("template ignored by helm", chart(files("c/.helmignore", "templates/h.yaml\n"))),
-		{"moved out of a chart's templates", plain, moved("c/ci/h.yaml", "c/Chart.yaml", chartFile, "c/templates/x.yaml", fineObject)},
-		{"moved among a chart's helpers", plain, moved("c/templates/_h.yaml", "c/Chart.yaml", chartFile, "c/templates/x.yaml", fineObject)},
-		{"UTF-16LE without a mark", plain, over("apps/h.yaml", wide(h, true, 2))},
-		{"UTF-16BE without a mark", plain, over("apps/h.yaml", wide(h, false, 2))},
-		{"UTF-32LE without a mark", plain, over("apps/h.yaml", wide(h, true, 4))},
-		{"UTF-32BE without a mark", plain, over("apps/h.yaml", wide(h, false, 4))},
-		{"UTF-16LE", plain, over("apps/h.yaml", "\xff\xfe"+wide(h, true, 2))},
-		{"carriage returns", plain, over("apps/h.yaml", strings.ReplaceAll(fineObject+"---\n"+h, "\n", "\r"))},
-		{"behind the end of a document", plain, over("apps/h.yaml", fineObject+"...\n"+h)},
-		{"upper case", plain, moved("apps/H.YAML")},
-		{"in a list", plain, over("apps/h.yaml", "apiVersion: v1\nkind: List\nitems:\n- "+strings.TrimPrefix(indented(h, 2), "  "))},
-		{"in a list of a list", plain, over("apps/h.yaml", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: List\n  items:\n  - "+strings.TrimPrefix(indented(h, 4), "    "))},
+		{"moved out of a chart's templates", plain, moved("c/ci/h.yaml", "c/Chart.yaml", chartFile, "c/templates/x.yaml", fineObject), false},
+		{"moved among a chart's helpers", plain, moved("c/templates/_h.yaml", "c/Chart.yaml", chartFile, "c/templates/x.yaml", fineObject), false},
+		{"UTF-16LE without a mark", plain, over("apps/h.yaml", wide(h, true, 2)), false},
+		{"UTF-16BE without a mark", plain, over("apps/h.yaml", wide(h, false, 2)), false},
+		{"UTF-32LE without a mark", plain, over("apps/h.yaml", wide(h, true, 4)), false},
+		{"UTF-32BE without a mark", plain, over("apps/h.yaml", wide(h, false, 4)), false},
+		{"UTF-16LE", plain, over("apps/h.yaml", "\xff\xfe"+wide(h, true, 2)), false},
+		{"carriage returns", plain, over("apps/h.yaml", strings.ReplaceAll(fineObject+"---\n"+h, "\n", "\r")), false},
+		{"behind the end of a document", plain, over("apps/h.yaml", fineObject+"...\n"+h), false},
+		{"upper case", plain, moved("apps/H.YAML"), false},
+		{"in a list", plain, over("apps/h.yaml", "apiVersion: v1\nkind: List\nitems:\n- "+strings.TrimPrefix(indented(h, 2), "  ")), false},
+		{"in a list of a list", plain, over("apps/h.yaml", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: List\n  items:\n  - "+strings.TrimPrefix(indented(h, 4), "    ")), false},
 		{"a list left out by kustomize", over("apps/kustomization.yaml", listed),
-			over("apps/kustomization.yaml", listed, "apps/h.yaml", "apiVersion: v1\nkind: List\nitems:\n- "+strings.TrimPrefix(indented(annotated(h, `config.kubernetes.io/local-config: "true"`), 2), "  "))},
+			over("apps/kustomization.yaml", listed, "apps/h.yaml", "apiVersion: v1\nkind: List\nitems:\n- "+strings.TrimPrefix(indented(annotated(h, `config.kubernetes.io/local-config: "true"`), 2), "  ")), false},
 		{"behind a JSON patch", over("apps/kustomization.yaml", listed),
-			over("apps/kustomization.yaml", listed+"patches: [{target: {name: hidden}, path: p.yaml}]\n", "apps/p.yaml", json6902)},
-		{"not reconciled", plain, over("apps/h.yaml", annotated(h, "kustomize.toolkit.fluxcd.io/reconcile: disabled"))},
-		{"encrypted", plain, over("apps/h.yaml", h+"sops: {mac: x, version: 3.9.0}\n")},
+			over("apps/kustomization.yaml", listed+"patches: [{target: {name: hidden}, path: p.yaml}]\n", "apps/p.yaml", json6902), false},
+		{"not reconciled", plain, over("apps/h.yaml", annotated(h, "kustomize.toolkit.fluxcd.io/reconcile: disabled")), false},
+		{"encrypted", plain, over("apps/h.yaml", h+"sops: {mac: x, version: 3.9.0}\n"), false},
 	}
 }
 

@@ -14,16 +14,48 @@ import (
 // vanished are the results about objects that the change deletes although they
 // still stand in the tree.
 func (b *base) vanished(head *input, reqs []policy.Request) []policy.Result {
+	stranded := policy.Stranded(reqs)
 	if !slices.ContainsFunc(reqs, func(r policy.Request) bool { return r.Operation == policy.Delete }) {
-		return nil
+		return stranded
 	}
-	return policy.Vanished{
+	return append(stranded, policy.Vanished{
 		Base: b.in.documents(), Head: head.documents(), Objects: head.walked.Objects,
 		Added: func(file string) bool {
 			_, err := fs.Stat(b.in.tree, file)
 			return err != nil
 		},
-	}.Results(reqs)
+	}.Results(reqs)...)
+}
+
+// hidden are results about objects that the change adds without anything that
+// judges them. Those that told names are known to be no longer judged.
+func (b *base) hidden(o *checkOptions, head *input, told []policy.Result) []policy.Result {
+	known := make(map[string]bool)
+	for i := range told {
+		if r := &told[i]; r.Rule == "no-longer-judged" {
+			known[fmt.Sprintf("%s:%d", r.Origins[0].File, r.Origins[0].Line)] = true
+		}
+	}
+	same := make(map[string]bool)
+	var added []render.TreeDocument
+	some := false
+	for _, d := range head.documents() {
+		is, ok := same[d.File]
+		if !ok {
+			is = sameFile(b.in.tree, head.tree, d.File)
+			same[d.File] = is
+		}
+		excluded := d.State == render.DocExcluded && o.selection.Excludes(d.File)
+		if is || excluded || known[fmt.Sprintf("%s:%d", d.File, d.Line)] {
+			continue
+		}
+		added = append(added, d)
+		some = some || !d.Usual && d.State != render.DocRendered
+	}
+	if !some {
+		return nil
+	}
+	return policy.Hidden{Base: b.in.documents(), Head: added}.Results()
 }
 
 // newlyExcluded are results about globs that the change adds to the

@@ -1,0 +1,339 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/preadmit/preadmit/render/git/gittest"
+)
+
+const (
+	ownRepository = "repository: [github.com/example/repo]\n"
+	application   = `apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: a, namespace: argocd}
+spec:
+  project: default
+  source: {repoURL: https://github.com/example/repo, path: apps, targetRevision: HEAD}
+  destination: {server: https://kubernetes.default.svc, namespace: default}
+`
+	gitSource = `apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {name: r, namespace: flux-system}
+spec: {url: https://github.com/example/repo, interval: 1m}
+`
+	fluxKustomization = `apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: k, namespace: flux-system}
+spec:
+  sourceRef: {kind: GitRepository, name: r}
+  path: ./apps
+  interval: 1m
+  prune: true
+`
+	helmRelease = `apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: h, namespace: default}
+spec:
+  interval: 1m
+  chart: {spec: {chart: c, sourceRef: {kind: GitRepository, name: r, namespace: flux-system}}}
+`
+)
+
+// graphDisguises are the twins of an object that Argo CD or Flux deploys.
+func graphDisguises(h string) []twin {
+	from := func(plain map[string]string) func(name string, change ...string) twin {
+		return func(name string, change ...string) twin {
+			head := maps.Clone(plain)
+			maps.Copy(head, files(change...))
+			for file, text := range head {
+				if text == "" {
+					delete(head, file)
+				}
+			}
+			return twin{name: name, plain: plain, head: head}
+		}
+	}
+	config := files(".preadmit/config.yaml", ownRepository, "apps/x.yaml", fineObject)
+	with := func(pairs ...string) map[string]string {
+		m := maps.Clone(config)
+		maps.Copy(m, files(pairs...))
+		return m
+	}
+	edit := func(text, old, new string) string {
+		if !strings.Contains(text, old) {
+			panic("no " + old)
+		}
+		return strings.Replace(text, old, new, 1)
+	}
+	argo := from(with("app.yaml", application, "apps/h.yaml", h))
+	flux := from(with("flux/source.yaml", gitSource, "flux/k.yaml", fluxKustomization, "apps/h.yaml", h))
+	chart := from(with("flux/source.yaml", gitSource, "hr.yaml", helmRelease, "c/Chart.yaml", chartFile, "c/values.yaml", "{}\n", "c/templates/h.yaml", h))
+	source := func(more string) string { return edit(application, "path: apps,", "path: apps, "+more+",") }
+	spec := func(more string) string { return fluxKustomization + indented(more, 2) }
+	remove := "patches: [{target: {name: hidden}, patch: \"$patch: delete\\napiVersion: v1\\nkind: X\\nmetadata: {name: hidden}\"}]\n"
+	gated := func(condition string) string { return "{{ if " + condition + " }}\n" + h + "{{ end }}\n" }
+	later := func(tw twin) twin { tw.changeOnly = true; return tw }
+	return []twin{
+		argo("argo: directory excludes", "app.yaml", source("directory: {exclude: h.yaml}")),
+		argo("argo: directory includes others", "app.yaml", source("directory: {include: x.yaml}")),
+		argo("argo: magic comment", "apps/h.yaml", "# +argocd:skip-file-rendering\n"+h),
+		argo("argo: other path", "app.yaml", edit(application, "path: apps,", "path: other,"), "other/x.yaml", fineObject),
+		later(argo("argo: hook Skip", "apps/h.yaml", annotated(h, "argocd.argoproj.io/hook: Skip"))),
+		argo("argo: moved below without recursion", "apps/h.yaml", "", "apps/sub/h.yaml", h),
+		argo("argo: other revision", "app.yaml", edit(application, "targetRevision: HEAD", "targetRevision: v0")),
+		argo("argo: other repository", "app.yaml", edit(application, "example/repo", "example/other")),
+		argo("argo: no source", "app.yaml", edit(application, "source:", "sourcex:")),
+		argo("argo: empty sources", "app.yaml", edit(application, "  source: {", "  sources: []\n  x: {")),
+		argo("argo: plugin", "app.yaml", source("plugin: {name: x}")),
+		argo("argo: patch that deletes", "app.yaml", source("kustomize: {patches: [{target: {name: hidden}, patch: \"$patch: delete\\napiVersion: v1\\nkind: X\\nmetadata: {name: hidden}\"}]}"), "apps/kustomization.yaml", "resources: [h.yaml, x.yaml]\n"),
+		argo("argo: chart above", "apps/Chart.yaml", chartFile),
+		argo("argo: ApplicationSet without elements", "app.yaml", "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: a, namespace: argocd}\nspec:\n  generators: [{list: {elements: []}}]\n  template:\n"+indented("metadata: {name: a}\n"+application[strings.Index(application, "spec:"):], 4)),
+		argo("argo: kustomization above", "apps/kustomization.yaml", "resources: [x.yaml]\n"),
+		argo("argo: Application with a finalizer and deleted", "app.yaml", edit(application, "name: a, namespace: argocd", "name: a, namespace: argocd, deletionTimestamp: 2020-01-01T00:00:00Z")),
+		argo("argo: chart on upgrade", "apps/h.yaml", "", "apps/Chart.yaml", chartFile, "apps/templates/h.yaml", gated(".Release.IsUpgrade")),
+		argo("argo: source hydrator", "app.yaml", edit(application, "  source: {repoURL: https://github.com/example/repo, path: apps, targetRevision: HEAD}", "  sourceHydrator: {drySource: {repoURL: https://github.com/example/repo, path: other, targetRevision: HEAD}, syncSource: {targetBranch: x, path: apps}}"), "other/x.yaml", fineObject),
+		flux("flux: suspended", "flux/k.yaml", spec("suspend: true")),
+		flux("flux: sourceignore", ".sourceignore", "apps/h.yaml\n"),
+		flux("flux: sourceignore beside", "apps/.sourceignore", "h.yaml\n"),
+		flux("flux: spec.ignore", "flux/source.yaml", edit(gitSource, "interval: 1m", "interval: 1m, ignore: apps/h.yaml")),
+		flux("flux: other path", "flux/k.yaml", edit(fluxKustomization, "./apps", "./other"), "other/x.yaml", fineObject),
+		flux("flux: patch that deletes", "flux/k.yaml", spec(remove)),
+		flux("flux: other source", "flux/source.yaml", edit(gitSource, "example/repo", "example/other")),
+		flux("flux: ssa ignore", "apps/h.yaml", annotated(h, "kustomize.toolkit.fluxcd.io/ssa: Ignore")),
+		flux("flux: not reconciled", "apps/h.yaml", annotated(h, "kustomize.toolkit.fluxcd.io/reconcile: disabled")),
+		flux("flux: substitution makes the kind", "flux/k.yaml", spec("postBuild: {substitute: {A: b}}"), "apps/h.yaml", edit(h, "kind: ", "kind: ${NONE:=}")),
+		flux("flux: kustomization", "apps/kustomization.yaml", "resources: [x.yaml]\n"),
+		flux("flux: source suspended", "flux/source.yaml", edit(gitSource, "interval: 1m", "interval: 1m, suspend: true, ref: {tag: v0}")),
+		flux("flux: sparse checkout", "flux/source.yaml", edit(gitSource, "interval: 1m", "interval: 1m, sparseCheckout: [other]")),
+		flux("flux: depends on nothing", "flux/k.yaml", spec("dependsOn: [{name: none}]")),
+		flux("flux: remote kubeconfig", "flux/k.yaml", spec("kubeConfig: {secretRef: {name: x}}")),
+		chart("release: on upgrade", "c/templates/h.yaml", gated(".Release.IsUpgrade")),
+		chart("release: suspended", "hr.yaml", helmRelease+"  suspend: true\n"),
+		chart("release: API", "c/templates/h.yaml", gated(`.Capabilities.APIVersions.Has "e.com/v9"`)),
+		chart("release: lookup", "c/templates/h.yaml", gated(`eq (dig "data" "x" "" (lookup "v1" "ConfigMap" "default" "x")) "y"`)),
+		later(chart("release: post renderer deletes", "hr.yaml", helmRelease+indented("postRenderers: [{kustomize: {"+strings.TrimSuffix(remove, "\n")+"}}]\n", 2))),
+		chart("release: other chart", "hr.yaml", edit(helmRelease, "chart: c,", "chart: d,"), "d/Chart.yaml", chartFile, "d/templates/x.yaml", fineObject),
+		later(chart("release: hook of a test", "c/templates/h.yaml", annotated(h, "helm.sh/hook: test"))),
+		chart("release: unknown hook", "c/templates/h.yaml", annotated(h, "helm.sh/hook: never")),
+		chart("release: values in a Secret elsewhere", "hr.yaml", helmRelease+"  valuesFrom: [{kind: Secret, name: none}]\n", "c/templates/h.yaml", gated("not .Values.x")),
+	}
+}
+
+// writtenDisguises are the twins of an object that is written otherwise.
+func writtenDisguises(h string) []twin {
+	plain := files("fine.yaml", fineObject, "apps/h.yaml", h)
+	as := func(name, text string) twin {
+		m := maps.Clone(plain)
+		m["apps/h.yaml"] = text
+		return twin{name: name, plain: plain, head: m}
+	}
+	at := func(name, file, text string) twin {
+		m := maps.Clone(plain)
+		delete(m, "apps/h.yaml")
+		m[file] = text
+		return twin{name: name, plain: plain, head: m}
+	}
+	kind := func(as string) string {
+		i := strings.Index(h, "kind: ")
+		end := i + strings.Index(h[i:], "\n")
+		return h[:i] + strings.ReplaceAll(as, "KIND", h[i+6:end]) + h[end:]
+	}
+	version, _, _ := strings.Cut(strings.TrimPrefix(h, "apiVersion: "), "\n")
+	_, rest, _ := strings.Cut(h, "\n")
+	_, body, _ := strings.Cut(rest, "\n")
+	name, _, _ := strings.Cut(strings.TrimPrefix(rest, "kind: "), "\n")
+	typed := "apiVersion: " + version + "\nkind: " + name + "List\nitems:\n- " + strings.TrimPrefix(indented(body, 2), "  ")
+	return []twin{
+		as("quoted keys", strings.Replace(strings.Replace(h, "apiVersion:", `"apiVersion":`, 1), "kind:", `'kind':`, 1)),
+		as("escaped key", strings.Replace(h, "kind:", `"\u006bind":`, 1)),
+		as("complex key", kind("? kind\n: KIND")),
+		as("tagged kind", kind("kind: !!str KIND")),
+		as("folded kind", kind("kind: >-\n  KIND")),
+		as("kind by an alias", kind("x-kind: &k KIND\nkind: *k")),
+		as("merged", "x: &x\n"+indented(h, 2)+"<<: *x\n"),
+		as("behind a directive", "%YAML 1.1\n---\n"+h),
+		as("behind a comment on the mark", "--- # fine\n"+h),
+		as("text behind the mark", "--- {}\n--- !!map\n"+h),
+		as("CRLF", strings.ReplaceAll(h, "\n", "\r\n")),
+		as("next line marks", strings.ReplaceAll(fineObject+"---\n"+h, "\n", "\u0085")),
+		as("line separators", strings.ReplaceAll(fineObject+"---\n"+h, "\n", "\u2028")),
+		as("byte order mark behind the mark", fineObject+"---\n\ufeff"+h),
+		as("below many empty documents", strings.Repeat("---\n", 2000)+h),
+		as("below a long comment", strings.Repeat("# x\n", 200_000)+h),
+		as("indented as a whole", indented(h, 3)),
+		as("typed list", typed),
+		as("list of typed lists", "apiVersion: v1\nkind: List\nitems:\n- "+strings.TrimPrefix(indented(typed, 2), "  ")),
+		as("list without items before", "apiVersion: v1\nkind: List\nitems: null\n---\n"+h),
+		as("list twice", "apiVersion: v1\nkind: List\nitems: []\nitems:\n- "+strings.TrimPrefix(indented(h, 2), "  ")),
+		as("kind twice", h+"kind: Nothing\n"),
+		as("a NUL in front", "\x00"+h),
+		as("a form feed in front", "\f"+h),
+		as("markers of a conflict", "<<<<<<< HEAD\n"+fineObject+"=======\n"+h+">>>>>>> x\n"),
+		as("a template's comment", "{{/* x */}}\n"+h),
+		as("windows-1252", strings.Replace(h, "name: hidden", "name: hidden # \x93x\x94", 1)),
+		as("reference in front", "--- &x\n"+h),
+		at("a name with a line feed", "apps/h\n.yaml", h),
+		at("a name that is an option", "apps/-p.yaml", h),
+		at("yml", "apps/h.yml", h),
+		at("json that is yaml", "apps/h.json", h),
+		at("values.yaml", "apps/values.yaml", h),
+		at("deep", strings.Repeat("d/", 70)+"h.yaml", h),
+		at("beside a Chart.yml", "apps/h2.yaml", h),
+		at("named kustomization", "apps/kustomization.yaml", h),
+		at("named Chart.yaml", "apps/Chart.yaml", h),
+		at("named as a suite", "apps/kyverno-test.yaml", h),
+		at("with a tilde", "apps/h.yaml~.yaml", h),
+	}
+}
+
+// chartDisguises are the twins of an object that a chart renders.
+func chartDisguises(h string) []twin {
+	base := files("fine.yaml", fineObject, "c/Chart.yaml", chartFile, "c/values.yaml", "a: {}\n", "c/templates/h.yaml", h)
+	chart := func(name string, change ...string) twin {
+		m := maps.Clone(base)
+		maps.Copy(m, files(change...))
+		for file, text := range m {
+			if text == "" {
+				delete(m, file)
+			}
+		}
+		return twin{name: name, plain: base, head: m}
+	}
+	gated := func(condition string) []string {
+		return []string{"c/templates/h.yaml", "{{ if " + condition + " }}\n" + h + "{{ end }}\n"}
+	}
+	helper := []string{"c/templates/_h.tpl", `{{ define "h" }}` + "\n" + h + "{{ end }}\n"}
+	by := func(name string, template string) twin {
+		return chart(name, append(helper, "c/templates/h.yaml", template)...)
+	}
+	return []twin{
+		chart("gate: upgrade by index", gated(`index .Release "IsUpgrade"`)...),
+		chart("gate: upgrade by pluck", gated(`first (pluck "IsUpgrade" .Release)`)...),
+		chart("gate: upgrade by toYaml", gated(`contains "IsUpgrade: true" (toYaml .Release)`)...),
+		chart("gate: upgrade by toJson of all", gated(`contains "\"IsUpgrade\":true" (toJson .)`)...),
+		chart("gate: upgrade by range", gated(`$f := false }}{{ range $k, $v := .Release }}{{ if and (hasPrefix "IsU" $k) $v }}{{ $f = true }}{{ end }}{{ end }}{{ end }}{{ if $f`)...),
+		chart("gate: computed keys", gated(`get (get . (printf "%sease" "Rel")) (printf "%sgrade" "IsUp")`)...),
+		chart("gate: within a dict", gated(`dig "r" (print "Rel" "ease") (print "Is" "Upgrade") false (dict "r" .)`)...),
+		chart("gate: deep copy", gated(`(deepCopy .Release).IsUpgrade`)...),
+		chart("gate: with the release", gated(`$r := .Release }}{{ end }}{{ with .Release }}{{ if .IsUpgrade }}`+"\n"+h+`{{ end }}{{ end }}{{ if false`)...),
+		chart("gate: tpl", gated(`eq (tpl "{{ .Release.IsUpgrade }}" .) "true"`)...),
+		chart("gate: tpl of values", append(gated(`eq (tpl .Values.x .) "true"`), "c/values.yaml", "x: '{{ .Release.IsUpgrade }}'\n")...),
+		chart("gate: revision", gated("eq (int .Release.Revision) 7")...),
+		chart("gate: API by a variable", gated(`$c := .Capabilities }}{{ end }}{{ $c := .Capabilities.APIVersions }}{{ if $c.Has "e.com/v9"`)...),
+		chart("gate: API in a pipe", gated(`"e.com/v9" | .Capabilities.APIVersions.Has`)...),
+		chart("gate: API computed", gated(`.Capabilities.APIVersions.Has (printf "%s/%s" "e.com" "v9")`)...),
+		chart("gate: API by has", gated(`has "e.com/v9" .Capabilities.APIVersions`)...),
+		chart("gate: API by join", gated(`contains "e.com/v9" (join "," .Capabilities.APIVersions)`)...),
+		chart("gate: API printed", gated(`contains "e.com/v9" (print .Capabilities.APIVersions)`)...),
+		chart("gate: API computed and listed", gated(`has (print "e.com" "/v9") .Capabilities.APIVersions`)...),
+		chart("gate: API one without the other", gated(`and (.Capabilities.APIVersions.Has "e.com/v9") (not (.Capabilities.APIVersions.Has "f.com/v9"))`)...),
+		chart("gate: upgrade and API", gated(`and .Release.IsUpgrade (.Capabilities.APIVersions.Has "e.com/v9")`)...),
+		chart("gate: API asked on upgrade only", gated(`.Release.IsUpgrade }}{{ if .Capabilities.APIVersions.Has "e.com/v9" }}`+"\n"+h+`{{ end }}{{ end }}{{ if false`)...),
+		chart("gate: time", gated(`eq (now | date "2006") "2031"`)...),
+		chart("gate: time in a variable", gated(`$y := now | date "2006" }}{{ end }}{{ $y := now | date "2006" }}{{ if eq $y "2031"`)...),
+		chart("gate: chance", gated(`eq (randNumeric 1) "x"`)...),
+		chart("gate: a host's name", gated(`eq (getHostByName "example.org") "1.2.3.4"`)...),
+		chart("gate: lookup of a text", gated(`eq (dig "data" "a" "" (lookup "v1" "ConfigMap" "a" "b")) "x"`)...),
+		chart("gate: lookup in a variable", gated(`$x := lookup "v1" "ConfigMap" "a" "b" }}{{ end }}{{ $x := (lookup "v1" "ConfigMap" "a" "b").data }}{{ $y := $x }}{{ if eq (get ($y | default dict) "k") "z"`)...),
+		chart("gate: lookup of many", gated(`gt (len (lookup "v1" "Node" "" "").items) 5`)...),
+		by("gate: lookup within a helper", `{{ define "q" }}{{ dig "data" "a" "" (lookup "v1" "ConfigMap" "a" "b") }}{{ end }}{{ if eq (include "q" .) "x" }}{{ include "h" . }}{{ end }}`),
+		by("gate: lookup within a helper, in a variable", `{{ define "q" }}{{ dig "data" "a" "" (lookup "v1" "ConfigMap" "a" "b") }}{{ end }}{{ $q := include "q" . }}{{ if eq $q "x" }}{{ include "h" . }}{{ end }}`),
+		by("gate: ternary", `{{ ternary (include "h" .) "" (eq (dig "data" "a" "" (lookup "v1" "ConfigMap" "a" "b")) "x") }}`),
+		by("gate: and", `{{ and (eq (dig "data" "a" "" (lookup "v1" "ConfigMap" "a" "b")) "x") (include "h" .) | default "" | replace "false" "" }}`),
+		by("gate: repeat", `{{ repeat (ternary 1 0 .Release.IsUpgrade) (include "h" .) }}`),
+		by("gate: name of a template", `{{ define "hfalse" }}{{ end }}{{ define "htrue" }}{{ include "h" . }}{{ end }}{{ include (print "h" .Release.IsUpgrade) . }}`),
+		by("gate: range of a lookup", `{{ range (lookup "v1" "Namespace" "" "").items }}{{ if eq .metadata.name "prod" }}{{ include "h" $ }}{{ end }}{{ end }}`),
+		by("gate: with of a lookup", `{{ with lookup "v1" "ConfigMap" "a" "b" }}{{ if eq .data.x "y" }}{{ include "h" $ }}{{ end }}{{ end }}`),
+		by("gate: yaml of a lookup", `{{ (lookup "v1" "ConfigMap" "a" "b").data | default dict | toYaml | regexFind "x: y" | ternary "" (include "h" .) | replace "x" "" }}`),
+		by("gate: lookup writes it", `{{ (dig "data" "manifest" "" (lookup "v1" "ConfigMap" "a" "b")) }}`),
+		by("gate: tpl of a lookup", `{{ tpl (dig "data" "manifest" "" (lookup "v1" "ConfigMap" "a" "b")) . }}`),
+		chart("text file", "c/templates/h.yaml", "", "c/templates/h.txt", h),
+		chart("no extension", "c/templates/h.yaml", "", "c/templates/h", h),
+		chart("tpl file", "c/templates/h.yaml", "", "c/templates/h.tpl", h),
+		chart("crds directory", "c/templates/h.yaml", "", "c/crds/h.yaml", h),
+		chart("files", "c/templates/h.yaml", "", "c/files/h.yaml", h),
+		chart("disabled subchart", "c/templates/h.yaml", "", "c/Chart.yaml", chartFile+"dependencies: [{name: s, version: 0.1.0, condition: s.enabled}]\n", "c/values.yaml", "s: {enabled: false}\n", "c/charts/s/Chart.yaml", strings.Replace(chartFile, "name: c", "name: s", 1), "c/charts/s/templates/h.yaml", h),
+		chart("other Kubernetes", "c/Chart.yaml", chartFile+"kubeVersion: '>=9.0.0'\n"),
+		chart("helmignore within", "c/.helmignore", "h.yaml\n"),
+		chart("hook that Helm does not know", "c/templates/h.yaml", annotated(h, "helm.sh/hook: never")),
+	}
+}
+
+// addedDisguises are trees in which a change adds an object that nothing judges.
+func addedDisguises(h string) []twin {
+	base := files("fine.yaml", fineObject, "other/kustomization.yaml", "resources: [x.yaml]\n", "other/x.yaml", fineObject)
+	add := func(name string, change ...string) twin {
+		m := maps.Clone(base)
+		maps.Copy(m, files(change...))
+		return twin{name: name, plain: base, head: m}
+	}
+	return []twin{
+		add("added in a chart", "n/Chart.yaml", chartFile, "n/h.yaml", h),
+		add("added as data", "n/kustomization.yaml", "configMapGenerator: [{name: c, files: [h.yaml]}]\n", "n/h.yaml", h),
+		add("added as a secret's data", "n/kustomization.yaml", "secretGenerator: [{name: c, files: [k=h.yaml]}]\n", "n/h.yaml", h),
+		add("added in a component", "n/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nresources: [h.yaml]\n", "n/h.yaml", h),
+		add("added as local config", "n/kustomization.yaml", "resources: [h.yaml]\n", "n/h.yaml", annotated(h, `config.kubernetes.io/local-config: "true"`)),
+		add("added as a schema", "n/kustomization.yaml", "resources: [x.yaml]\nopenapi: {path: h.yaml}\n", "n/h.yaml", h, "n/x.yaml", fineObject),
+		add("added and hidden", ".n/h.yaml", h),
+		add("added in testdata", "n/testdata/h.yaml", h),
+		add("added with a suite", "n/chainsaw-test.yaml", "apiVersion: chainsaw.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: x}\n", "n/h.yaml", h),
+		add("added with a glob", ".preadmit/config.yaml", "exclude: [n]\n", "n/h.yaml", h),
+		add("added beside a kustomization", "other/h.yaml", h),
+		add("added as values", "n/kustomization.yaml", "helmCharts: [{name: c, releaseName: c, valuesFile: h.yaml}]\n", "n/charts/c/Chart.yaml", chartFile, "n/charts/c/values.yaml", "{}\n", "n/charts/c/templates/x.yaml", fineObject, "n/h.yaml", h),
+		add("added and deleted", "n/kustomization.yaml", "resources: [h.yaml]\npatches: [{target: {name: hidden}, patch: \"$patch: delete\\napiVersion: v1\\nkind: X\\nmetadata: {name: hidden}\"}]\n", "n/h.yaml", h),
+		add("added in a library chart", "n/Chart.yaml", chartFile+"type: library\n", "n/templates/h.yaml", h),
+	}
+}
+
+func TestNoFurtherTwinIsGreenAndSilent(t *testing.T) {
+	t.Parallel()
+	object := deniedObjects["pod"]
+	for _, list := range [][]twin{graphDisguises(object), writtenDisguises(object), chartDisguises(object)} {
+		for _, tw := range list {
+			t.Run(tw.name, func(t *testing.T) {
+				t.Parallel()
+				tw.compare(t, exitDenied)
+			})
+		}
+	}
+	for _, tw := range addedDisguises(object) {
+		t.Run(tw.name, func(t *testing.T) {
+			t.Parallel()
+			tw.compare(t, exitOK)
+		})
+	}
+}
+
+// compare checks the plain tree alone, then the other with it as the base.
+func (tw *twin) compare(t *testing.T, plain int) {
+	dir := t.TempDir()
+	repo, err := gittest.Init(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFiles(t, dir, tw.plain)
+	if code, said := checkTree(dir); code != plain {
+		t.Fatalf("in plain sight: exit %d\n%s", code, said)
+	}
+	if _, err := repo.CommitAll("base"); err != nil {
+		t.Fatal(err)
+	}
+	for name := range tw.plain {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeFiles(t, dir, tw.head)
+	alone, said := checkTree(dir)
+	if code, said := checkTree(dir, "--base", "HEAD"); code == exitOK && alone != exitDenied {
+		t.Errorf("with --base: exit 0\n%s", said)
+	}
+	spoken := strings.Contains(said, "not deployed") || strings.Contains(said, "in what nothing deploys") || strings.Contains(said, "warning: ")
+	if alone == exitOK && !spoken && plain != exitOK && !tw.changeOnly {
+		t.Errorf("alone: exit 0 and silent\n%s", said)
+	}
+}
