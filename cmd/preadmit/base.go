@@ -122,18 +122,18 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 		return err
 	}
 	reqs := policy.Requests(comparable(b.in, in))
-	reqs, left := pruned(s.by(reqs), b.in, in)
+	reqs, left := policy.Pruned(s.by(reqs), unitIDs(b.in), unitIDs(in))
 	j.notes = append(j.notes, left...)
 	j.changes = changes(reqs, halves(b.in, in))
 	moved := policy.Moves(reqs)
-	same, changed := divide(reqs)
+	same, changed := policy.Divide(reqs)
 	standing := notFollowed(applied(same), o.gitops != gitopsOff)
 	if o.combine { // what stays as it is, too, is judged among what changes
 		same, changed = nil, reqs
 	}
-	written := oldObjects(changed)
+	written := policy.OldObjects(changed)
 	for _, part := range [][]policy.Request{same, changed} {
-		if err := j.bench.store(ctx, part); err != nil {
+		if err := j.bench.chain.StoreOld(ctx, part); err != nil {
 			return err
 		}
 	}
@@ -157,7 +157,7 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 		return err
 	}
 	before := j.bench.among(objects(b.in.head))
-	was, err := before.chain.Review(ctx, reapplying(changed, written))
+	was, err := before.chain.Review(ctx, policy.Reapplying(changed, written))
 	if err != nil {
 		return err
 	}
@@ -174,11 +174,8 @@ func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *i
 	if err != nil {
 		return err
 	}
-	c := policy.Comparison{
-		Base:         slices.Concat(b.in.found, j.bench.results, inBase(standing, moved), inBase(kept, moved), was, restWas),
-		Moved:        moved,
-		Incomparable: halves(b.in, in),
-	}
+	c := policy.Comparison{Moved: moved, Incomparable: halves(b.in, in)}
+	c.Base = slices.Concat(b.in.found, j.bench.results, c.InBase(standing), c.InBase(kept), was, restWas)
 	again := changedInputs(b.in, in)
 	j.results = c.Compare(slices.Concat(in.found, j.bench.results, notFollowed(objects(in.head), o.gitops != gitopsOff), kept, now, exempted, rest))
 	for i := range j.results {
@@ -296,16 +293,13 @@ func (a atCommit) At(pointer string) []render.Origin {
 	return origins
 }
 
-// divide parts requests into those that would change nothing and the others.
-func divide(reqs []policy.Request) (same, changed []policy.Request) {
-	for _, r := range reqs {
-		if r.Unchanged() {
-			same = append(same, r)
-		} else {
-			changed = append(changed, r)
-		}
+// unitIDs returns the identities of a side's units.
+func unitIDs(in *input) map[string]bool {
+	all := make(map[string]bool)
+	for _, u := range in.head {
+		all[u.Identity()] = true
 	}
-	return same, changed
+	return all
 }
 
 // applied are the objects that requests apply.
@@ -315,15 +309,6 @@ func applied(reqs []policy.Request) []*render.Object {
 		all = append(all, reqs[i].Object)
 	}
 	return all
-}
-
-// inBase are results of objects that stay as they are, in the units of base.
-func inBase(kept []policy.Result, moved map[render.Key]string) []policy.Result {
-	was := slices.Clone(kept)
-	for i := range was {
-		was[i].Object.Unit = policy.Comparison{Moved: moved}.BaseUnit(was[i].Object)
-	}
-	return was
 }
 
 // propose judges the head by its own policies, where these differ from the
@@ -522,50 +507,6 @@ func (in *input) unread() []string {
 		}
 	}
 	return names
-}
-
-// store lets requests have as old objects what base left on the cluster:
-// defaulted and mutated.
-func (b *bench) store(ctx context.Context, reqs []policy.Request) error {
-	var creates []policy.Request
-	var at []int
-	for i := range reqs {
-		if reqs[i].OldObject != nil {
-			creates = append(creates, policy.Request{Operation: policy.Create, Object: reqs[i].OldObject})
-			at = append(at, i)
-		}
-	}
-	stored, _, err := b.chain.Stored(ctx, creates)
-	if err != nil {
-		return err
-	}
-	for i, o := range stored {
-		reqs[at[i]].OldObject = o
-	}
-	return nil
-}
-
-// reapplying are the requests that would apply base's objects again, as they
-// are written there: what these are judged by to tell what was there before.
-func reapplying(reqs []policy.Request, written []*render.Object) []policy.Request {
-	var before []policy.Request
-	for i, r := range reqs {
-		if r.OldObject == nil {
-			continue
-		}
-		r.Operation, r.Object = policy.Update, written[i]
-		before = append(before, r)
-	}
-	return before
-}
-
-// oldObjects are those of requests, nil where one has none.
-func oldObjects(reqs []policy.Request) []*render.Object {
-	old := make([]*render.Object, len(reqs))
-	for i := range reqs {
-		old[i] = reqs[i].OldObject
-	}
-	return old
 }
 
 // changes are what requests do to the cluster, for the report. Of a unit that

@@ -1,24 +1,24 @@
-package main
+package policy
 
 import (
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
-// pruned leaves out the requests that the controllers do not make: DELETE for
-// objects that they leave on the cluster, and those for the definitions of a chart
-// that an upgrade leaves alone. It says so.
-func pruned(reqs []policy.Request, was, head *input) (rest []policy.Request, notes []string) {
-	before, stays := unitIDs(was), unitIDs(head)
+// Pruned leaves out the requests that GitOps controllers do not make: the DELETE
+// of an object that they leave on the cluster, and changes of definitions in a
+// chart that an upgrade leaves alone. before and stays hold the units of the base
+// and of the head, by Identity. notes names what is left out, and why.
+func Pruned(reqs []Request, before, stays map[string]bool) (rest []Request, notes []string) {
 	left := make(map[string]int)
 	for _, r := range reqs {
-		if r.Operation == policy.Delete {
+		if r.Operation == Delete {
 			if u := r.OldObject.Unit; u != nil && u.State == render.Unreached {
 				continue // nothing has deployed it
 			}
@@ -33,29 +33,25 @@ func pruned(reqs []policy.Request, was, head *input) (rest []policy.Request, not
 		rest = append(rest, r)
 	}
 	for _, text := range slices.Sorted(maps.Keys(left)) {
-		notes = append(notes, plural(left[text], "object")+" of "+text)
+		objects := " objects of "
+		if left[text] == 1 {
+			objects = " object of "
+		}
+		notes = append(notes, strconv.Itoa(left[text])+objects+text)
 	}
 	return rest, notes
 }
 
-func unitIDs(in *input) map[string]bool {
-	all := make(map[string]bool)
-	for _, u := range in.head {
-		all[u.Identity()] = true
-	}
-	return all
-}
-
 // notUpgraded says why Flux does not apply a definition of a chart's crds
 // directory when it upgrades a release, or "" where it does.
-func notUpgraded(r policy.Request, before map[string]bool) string {
+func notUpgraded(r Request, before map[string]bool) string {
 	u := r.Object.Unit
 	if u == nil || u.Owner == nil || u.Owner.GetKind() != "HelmRelease" || !before[u.Identity()] || !ofCRDs(r.Object) ||
 		r.OldObject != nil && reflect.DeepEqual(r.Object.Object, r.OldObject.Object) {
 		return ""
 	}
 	switch crds, _ := render.Lookup(u.Owner.Object, "/spec/upgrade/crds"); {
-	case crds == "CreateReplace", crds == "Create" && r.Operation == policy.Create:
+	case crds == "CreateReplace", crds == "Create" && r.Operation == Create:
 		return ""
 	case crds == "Create":
 		return "spec.upgrade.crds: Create of its HelmRelease creates definitions and does not change them"
@@ -115,11 +111,11 @@ func leftByFlux(o, owner *render.Object, kept bool) string {
 		return disabled + ": disabled"
 	}
 	prune, _ := render.Lookup(owner.Object, "/spec/prune")
-	policy, _ := render.Lookup(owner.Object, "/spec/deletionPolicy")
+	deletion, _ := render.Lookup(owner.Object, "/spec/deletionPolicy")
 	switch {
-	case !kept && policy == "Orphan":
+	case !kept && deletion == "Orphan":
 		return "spec.deletionPolicy: Orphan of its Kustomization"
-	case !kept && (policy == "Delete" || policy == "WaitForTermination"):
+	case !kept && (deletion == "Delete" || deletion == "WaitForTermination"):
 	case prune != true:
 		return "its Kustomization does not set spec.prune"
 	}

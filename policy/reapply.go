@@ -1,0 +1,76 @@
+package policy
+
+import (
+	"context"
+	"slices"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// Divide parts requests into those that would change nothing and the others.
+func Divide(reqs []Request) (same, changed []Request) {
+	for _, r := range reqs {
+		if r.Unchanged() {
+			same = append(same, r)
+		} else {
+			changed = append(changed, r)
+		}
+	}
+	return same, changed
+}
+
+// StoreOld replaces the old objects of requests by what the API server holds once
+// the base is applied: defaulted and mutated. The error is for cancellation and
+// bugs.
+func (c Chain) StoreOld(ctx context.Context, reqs []Request) error {
+	var creates []Request
+	var at []int
+	for i := range reqs {
+		if reqs[i].OldObject != nil {
+			creates = append(creates, Request{Operation: Create, Object: reqs[i].OldObject})
+			at = append(at, i)
+		}
+	}
+	stored, _, err := c.Stored(ctx, creates)
+	if err != nil {
+		return err
+	}
+	for i, o := range stored {
+		reqs[at[i]].OldObject = o
+	}
+	return nil
+}
+
+// OldObjects returns the old object of each request, nil where it has none.
+func OldObjects(reqs []Request) []*render.Object {
+	old := make([]*render.Object, len(reqs))
+	for i := range reqs {
+		old[i] = reqs[i].OldObject
+	}
+	return old
+}
+
+// Reapplying returns the requests that apply the base's objects again, as written
+// there. Their results are what held before the change. written has the object of
+// each request, see [OldObjects].
+func Reapplying(reqs []Request, written []*render.Object) []Request {
+	var before []Request
+	for i, r := range reqs {
+		if r.OldObject == nil {
+			continue
+		}
+		r.Operation, r.Object = Update, written[i]
+		before = append(before, r)
+	}
+	return before
+}
+
+// InBase returns results of objects that the change leaves as they are, with the
+// units that the objects have in the base.
+func (c Comparison) InBase(kept []Result) []Result {
+	was := slices.Clone(kept)
+	for i := range was {
+		was[i].Object.Unit = c.BaseUnit(was[i].Object)
+	}
+	return was
+}
