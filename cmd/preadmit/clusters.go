@@ -60,7 +60,10 @@ func inferClusters(units []*render.Unit) {
 }
 
 // parting returns the directory below which two paths lie in directories of
-// their own.
+// their own, and have the same names in them: clusters/production/flux.yaml and
+// clusters/staging/flux.yaml, but not bootstrap/root.yaml and apps/self.yaml. At
+// the root of the tree that takes another directory in between, since an
+// Application that somebody applies by hand may deploy its like.
 func parting(a, b string) (dir string, ok bool) {
 	x, y := strings.Split(a, "/"), strings.Split(b, "/")
 	n := 0
@@ -68,6 +71,9 @@ func parting(a, b string) (dir string, ok bool) {
 		n++
 	}
 	if n == len(x) || n == len(y) || path.Ext(x[n]) != "" && n == len(x)-1 || path.Ext(y[n]) != "" && n == len(y)-1 {
+		return "", false
+	}
+	if !slices.Equal(x[n+1:], y[n+1:]) || n == 0 && len(x) == 2 && path.Ext(x[1]) != "" {
 		return "", false
 	}
 	return path.Join(append([]string{"."}, x[:n]...)...), true
