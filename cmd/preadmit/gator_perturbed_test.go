@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/suites"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/gatekeeper"
 	"github.com/preadmit/preadmit/render"
@@ -266,7 +267,7 @@ func (s *gatorSample) judge(t *testing.T, objects []*render.Object) (said, undec
 			undecided[key] = append(undecided[key], err.Error())
 		}
 		for i := range responses {
-			switch r := saidInTest(&responses[i]); r.Outcome {
+			switch r := suites.GatorResult(&responses[i]); r.Outcome {
 			case policy.Fail:
 				said[key] = append(said[key], string(r.Action)+": "+r.Message)
 			case policy.Error, policy.Unknown:

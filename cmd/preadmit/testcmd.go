@@ -14,12 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/admission"
-	"github.com/preadmit/preadmit/policy/authz"
+	"github.com/preadmit/preadmit/cmd/preadmit/suites"
 	"github.com/preadmit/preadmit/policy/policytest"
 	"github.com/preadmit/preadmit/policy/schema"
-	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -138,7 +135,7 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 		return 0, err
 	}
 	w.phase("running suites")
-	r, err := policytest.Run(ctx, policytest.Options{FS: t, Engines: engines(o.kubeVersion), Name: t.display, Watch: w.suites()}, names...)
+	r, err := policytest.Run(ctx, policytest.Options{FS: t, Engines: suites.Engines(o.kubeVersion), Name: t.display, Watch: w.suites()}, names...)
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
@@ -171,29 +168,6 @@ func oneOutput(s string) (format, file string, err error) {
 		return "", "", fmt.Errorf("--output %s: the file's name is missing", s)
 	}
 	return format, file, checkFormat(format, oneFormats...)
-}
-
-// engines are what suites' policies are evaluated by. Every authorizer check
-// is allowed, as kaptest has it.
-func engines(kubeVersion string) policytest.Engines {
-	return policytest.Engines{
-		Kinds: func(crds []*render.Object) (policy.Kinds, error) {
-			return schema.New(crds, schema.Options{KubeVersion: kubeVersion})
-		},
-		Admission: func(p *render.Object, kinds policy.Kinds, cluster *policy.Cluster) (policytest.Evaluator, error) {
-			allow, err := authz.New("allow", authz.Options{})
-			if err != nil {
-				return nil, err
-			}
-			return admission.New([]*render.Object{p}, admission.Options{
-				Cluster: cluster, Kinds: kinds, KubeVersion: kubeVersion,
-				Authorizer: allow, AuthorizerAssumed: allow.Assumed,
-			})
-		},
-		Mutation: newMutationTest(kubeVersion),
-		Kyverno:  newKyvernoTest(kubeVersion),
-		Gator:    newGatorTest,
-	}
 }
 
 // testCode is the exit code. What can't be read comes first: it may hide

@@ -1,4 +1,4 @@
-package main
+package suites
 
 import (
 	"context"
@@ -52,13 +52,13 @@ func (t gatorTest) Judge(ctx context.Context, o *render.Object) ([]policy.Result
 	}
 	results := make([]policy.Result, len(responses))
 	for i := range responses {
-		results[i] = saidInTest(&responses[i])
+		results[i] = GatorResult(&responses[i])
 	}
 	return results, nil
 }
 
-// saidInTest is a response as gator counts it.
-func saidInTest(r *gatekeeper.Response) policy.Result {
+// GatorResult returns a response as gator counts it.
+func GatorResult(r *gatekeeper.Response) policy.Result {
 	outcome := r.Outcome
 	if r.Violation() {
 		outcome = policy.Fail

@@ -1,0 +1,39 @@
+// Package suites lets the engines evaluate the policies of test suites: the suites
+// of Kyverno, gator and kaptest that package policytest reads and compares.
+//
+// [Engines] returns an adapter for each kind of suite, in a file of its name. An
+// adapter gives an engine what the suite's own tool would give it: no cluster, the
+// values and mocks of the test, every authorizer check allowed.
+package suites
+
+import (
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/admission"
+	"github.com/preadmit/preadmit/policy/authz"
+	"github.com/preadmit/preadmit/policy/policytest"
+	"github.com/preadmit/preadmit/policy/schema"
+	"github.com/preadmit/preadmit/render"
+)
+
+// Engines returns what evaluates the policies of suites, for a version of
+// Kubernetes; "" is the newest.
+func Engines(kubeVersion string) policytest.Engines {
+	return policytest.Engines{
+		Kinds: func(crds []*render.Object) (policy.Kinds, error) {
+			return schema.New(crds, schema.Options{KubeVersion: kubeVersion})
+		},
+		Admission: func(p *render.Object, kinds policy.Kinds, cluster *policy.Cluster) (policytest.Evaluator, error) {
+			allow, err := authz.New("allow", authz.Options{})
+			if err != nil {
+				return nil, err
+			}
+			return admission.New([]*render.Object{p}, admission.Options{
+				Cluster: cluster, Kinds: kinds, KubeVersion: kubeVersion,
+				Authorizer: allow, AuthorizerAssumed: allow.Assumed,
+			})
+		},
+		Mutation: newMutationTest(kubeVersion),
+		Kyverno:  newKyvernoTest(kubeVersion),
+		Gator:    newGatorTest,
+	}
+}
