@@ -76,11 +76,35 @@ func (u *Unit) checkSize(o *Object) error {
 	if roughSize(o.Object) < maxObject/6 { // no byte takes more than six in JSON
 		return nil
 	}
+	if least := leastSize(o.Object); least > maxObject { // shared parts make it larger than there is memory
+		return u.errorAt(o, "", "object-too-large", "object holds more than %d bytes of JSON, the API server takes %d", least, maxObject)
+	}
 	b, err := json.Marshal(o.Object)
 	if err == nil && len(b) > maxObject {
 		return u.errorAt(o, "", "object-too-large", "object holds %d bytes of JSON, the API server takes %d", len(b), maxObject)
 	}
 	return nil
+}
+
+// leastSize is what a value takes at least as JSON.
+func leastSize(v any) int {
+	switch v := v.(type) {
+	case string:
+		return len(v) + 2
+	case map[string]any:
+		size := 2
+		for k, e := range v {
+			size += len(k) + 3 + leastSize(e)
+		}
+		return size
+	case []any:
+		size := 2
+		for _, e := range v {
+			size += leastSize(e)
+		}
+		return size
+	}
+	return 1
 }
 
 func roughSize(v any) int {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
@@ -145,6 +146,7 @@ func (w *watch) start(name string, narrowest bool) (t *task, done func(), err er
 		w.send(supervise.Begin, t.Task)
 	}
 	return t, func() {
+		w.settle(t)
 		w.mu.Lock()
 		if delete(w.flying, t.Number); len(w.flying) == 0 {
 			w.floor = w.now // what tasks leave behind is not the phase's
@@ -154,6 +156,21 @@ func (w *watch) start(name string, narrowest bool) (t *task, done func(), err er
 			w.send(supervise.End, t.Number)
 		}
 	}, nil
+}
+
+// settle collects what a task that took much leaves behind, since the next may
+// take as much beside it.
+func (w *watch) settle(t *task) {
+	w.mu.Lock()
+	much := w.now.live > t.at.live+w.limits.memory/4
+	w.mu.Unlock()
+	if !much {
+		return
+	}
+	runtime.GC()
+	w.mu.Lock()
+	w.now = look()
+	w.mu.Unlock()
 }
 
 func (w *watch) send(k supervise.Kind, v any) {

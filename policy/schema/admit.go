@@ -191,7 +191,9 @@ func place(held map[string]any, namespaced bool, namespace string) {
 
 // tooLarge is the API server's answer to objects that it takes from nobody.
 func tooLarge(object map[string]any) error {
-	if weigh(object) > maxObject/4 {
+	if size := weigh(object); size > 4*maxObject { // shared parts make it larger than there is memory
+		return fmt.Errorf("Request entity too large: limit is %d", maxObject)
+	} else if size > maxObject/4 {
 		data, err := json.Marshal(object)
 		if err != nil {
 			return err

@@ -132,13 +132,14 @@ func finding(operands []*ast.Term) int {
 }
 
 // regexReplacing is a guard for regex.replace(text, pattern, value): the value
-// may stand at each byte, and each of its $ for the whole text once.
+// may stand at each byte, with what notes where the match is, and each of its $
+// for the whole text once.
 func regexReplacing(operands []*ast.Term) int {
 	text, value := textLen(operands[0]), textOf(operands[2])
 	if matching([]*ast.Term{operands[1], operands[0]}) > maxMade {
 		return tooMuch
 	}
-	return text + product(text, len(value)) + product(text, strings.Count(value, "$"))
+	return text + product(text, len(value)+48) + product(text, strings.Count(value, "$"))
 }
 
 // intersecting is a guard for whether two globs match a text in common, which
