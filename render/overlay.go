@@ -270,6 +270,9 @@ func (o *Overlay) origins(at Origin) []Origin {
 // fileOf returns the file of the tree that a name of fsys stands for; ok is
 // false for files that an Overlay writes.
 func fileOf(fsys fs.FS, name string) (file string, ok bool) {
+	if b, ok := fsys.(beside); ok {
+		fsys = b.FS
+	}
 	o, ok := fsys.(*Overlay)
 	if !ok {
 		return name, true

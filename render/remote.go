@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"path"
 	"slices"
@@ -164,6 +165,48 @@ func Fetched(file string) (label, rest string, ok bool) {
 	_, rest, _ = strings.Cut(rest, "/")
 	return label, rest, ok
 }
+
+// FetchedDir returns the directory with the files of which a name of the tree is
+// one, if a Store shows it.
+func FetchedDir(name string) (dir string, ok bool) {
+	_, rest, ok := Fetched(name)
+	return strings.TrimSuffix(strings.TrimSuffix(name, rest), "/"), ok
+}
+
+// Beside returns base with the files that a Store shows, which base may hide.
+func Beside(base fs.FS, r Repository) fs.FS {
+	if b, ok := base.(beside); ok {
+		base = b.FS
+	}
+	return beside{base, r.FS}
+}
+
+type beside struct {
+	fs.FS
+	fetched fs.FS
+}
+
+func (b beside) of(name string) fs.FS {
+	if strings.HasPrefix(name, fetchedRoot) {
+		return b.fetched
+	}
+	return b.FS
+}
+
+// Open implements fs.FS.
+func (b beside) Open(name string) (fs.File, error) { return b.of(name).Open(name) }
+
+// Stat implements fs.StatFS.
+func (b beside) Stat(name string) (fs.FileInfo, error) { return fs.Stat(b.of(name), name) }
+
+// Lstat implements fs.ReadLinkFS.
+func (b beside) Lstat(name string) (fs.FileInfo, error) { return fs.Lstat(b.of(name), name) }
+
+// ReadLink implements fs.ReadLinkFS.
+func (b beside) ReadLink(name string) (string, error) { return fs.ReadLink(b.of(name), name) }
+
+// ReadDir implements fs.ReadDirFS.
+func (b beside) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(b.of(name), name) }
 
 // inFetched is a place in fetched files as text: "in chart podinfo 6.9.2,
 // templates/x.yaml:12".

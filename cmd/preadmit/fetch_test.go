@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/preadmit/preadmit/render/git"
+	"github.com/preadmit/preadmit/render/git/gittest"
 	"github.com/preadmit/preadmit/render/store"
 )
 
@@ -136,4 +138,128 @@ func readFileText(t *testing.T, dir, name string) string {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+// commitFiles commits the files of a directory.
+func commitFiles(t *testing.T, dir string) {
+	t.Helper()
+	repo, err := gittest.Init(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := repo.CommitAll("all"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFetchTen asks for the ten charts of seventy that are not in the store, and
+// for nothing else; from two stores the report is the same.
+func TestFetchTen(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t, false)
+	files := map[string]string{configFile: allow(d.host())}
+	for i := range 70 {
+		name := fmt.Sprintf("chart%02d", i)
+		d.chart(name, "1.0.0", standIn(t, name, "1.0.0"))
+		files[name+".yaml"] = fluxRelease(name, d.URL+"/charts", "1.x")
+	}
+	dir := repositoryOf(t, files)
+	if code, _, errs := program(t, dir, nil, "fetch"); code != exitOK {
+		t.Fatalf("exit code %d\n%s", code, errs)
+	}
+	if n := d.requests.Load(); n != 71 {
+		t.Errorf("%d requests for seventy charts of one repository", n)
+	}
+	vendor := filepath.Join(dir, ".preadmit/vendor/sha256")
+	blobs, err := os.ReadDir(vendor)
+	if err != nil || len(blobs) != 70 {
+		t.Fatal(len(blobs), err)
+	}
+	_, whole, _ := program(t, dir, nil, "check", "-o", "json")
+	for _, b := range blobs[:10] {
+		if err := os.Remove(filepath.Join(vendor, b.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := d.requests.Load()
+	code, _, errs := program(t, dir, nil, "fetch")
+	if n := d.requests.Load() - before; code != exitOK || n != 10 {
+		t.Errorf("exit code %d, %d requests\n%s", code, n, errs)
+	}
+	elsewhere := t.TempDir()
+	if code, _, errs := program(t, dir, nil, "fetch", "--locked", "--store", elsewhere); code != exitOK {
+		t.Fatalf("--store: exit code %d\n%s", code, errs)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, ".preadmit/vendor")); err != nil {
+		t.Fatal(err)
+	}
+	code, again, errs := program(t, dir, nil, "check", "-o", "json", "--store", elsewhere)
+	if code != exitOK || again != whole || strings.Count(whole, `"Deployment"`) == 0 {
+		t.Errorf("from another store: exit code %d, the same is %t\n%s", code, again == whole, errs)
+	}
+}
+
+// TestFetchBump judges a version bump by each side's own lock: what changes is
+// that release alone.
+func TestFetchBump(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t, false)
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		for _, name := range []string{"bumped", "kept"} {
+			d.chart(name, version, standIn(t, name, version))
+		}
+	}
+	dir := repositoryOf(t, map[string]string{
+		"kept.yaml": fluxRelease("kept", d.URL+"/charts", "1.0.0"), "bumped.yaml": fluxRelease("bumped", d.URL+"/charts", "1.0.0"), configFile: allow(d.host()),
+	})
+	if err := os.Remove(filepath.Join(dir, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		writeFiles(t, dir, map[string]string{"bumped.yaml": fluxRelease("bumped", d.URL+"/charts", version)})
+		if code, _, errs := program(t, dir, nil, "fetch"); code != exitOK {
+			t.Fatalf("exit code %d\n%s", code, errs)
+		}
+		commitFiles(t, dir)
+	}
+	policy := `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-update}
+spec:
+  failurePolicy: Fail
+  matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [UPDATE], resources: [deployments]}]}
+  validations: [{expression: "object.metadata.labels == oldObject.metadata.labels", messageExpression: "object.metadata.name + ' changes to ' + object.metadata.labels.version"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-update}
+spec: {policyName: no-update, validationActions: [Deny]}
+`
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(file, []byte(policy), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	base := parentOf(t, dir)
+	code, out, errs := program(t, dir, nil, "check", "--base", base, "-p", file)
+	if code != exitDenied || !strings.Contains(out, "bumped changes to 1.1.0") || strings.Contains(out, "kept changes") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+	if !strings.Contains(out, "in chart bumped 1.1.0, templates/deployment.yaml") {
+		t.Errorf("the chart is not named:\n%s", out)
+	}
+}
+
+// parentOf returns the commit before the last of a repository.
+func parentOf(t *testing.T, dir string) string {
+	t.Helper()
+	repo, err := git.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer repo.Close()
+	c, err := repo.Resolve("HEAD~1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Hash
 }

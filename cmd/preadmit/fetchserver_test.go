@@ -86,9 +86,17 @@ func (d *depot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer d.mu.Unlock()
 	user, password, _ := r.BasicAuth()
 	d.to = append(d.to, r.Host+" "+user+":"+password)
-	switch {
-	case d.serve != nil:
+	if d.serve != nil {
 		d.serve(w, r)
+		return
+	}
+	d.plain(w, r)
+}
+
+// plain answers from the depot's files.
+func (d *depot) plain(w http.ResponseWriter, r *http.Request) {
+	user, password, _ := r.BasicAuth()
+	switch {
 	case d.auth != "" && user+":"+password != d.auth:
 		w.Header().Set("WWW-Authenticate", `Basic realm="depot"`)
 		http.Error(w, "who are you?", http.StatusUnauthorized)

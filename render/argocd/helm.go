@@ -181,7 +181,7 @@ func (r *release) resolve(entry string) (*located, string, error) {
 		if scheme != "http" && scheme != "https" {
 			return nil, "", fmt.Errorf("values file has a scheme that Argo CD doesn't allow: %s", scheme)
 		}
-		return nil, "", &render.Error{Rule: "missing-values", Err: errors.New("values file is remote"), Missing: true}
+		return r.fetchedFile(name)
 	}
 	if path.IsAbs(name) {
 		base = "."
@@ -192,6 +192,22 @@ func (r *release) resolve(entry string) (*located, string, error) {
 		return nil, "", errors.New("values file lies outside of the repository")
 	}
 	return repo, name, nil
+}
+
+// fetchedFile returns a values file that is at a URL, if it was fetched.
+func (r *release) fetchedFile(address string) (*located, string, error) {
+	remote := render.NewRemote(render.URLFile, address, "", "")
+	repo, err := r.d.world.Fetched(remote)
+	if err != nil {
+		e := &render.Error{Rule: "missing-values", Err: errors.New("values file is remote"), Missing: true}
+		return nil, "", e.Needs(remote, err, "")
+	}
+	entries, err := fs.ReadDir(repo.FS, repo.Root)
+	if err != nil || len(entries) != 1 {
+		return nil, "", errors.New("values file that was fetched can't be read")
+	}
+	l := &located{source: source{RepoURL: remote.URL}, app: r.app, pointer: r.pointer, repo: repo, dir: "."}
+	return l, entries[0].Name(), nil
 }
 
 // glob returns the files that a pattern matches, sorted.

@@ -128,6 +128,8 @@ func findRevision(refs *packp.AdvRefs, revision string) (plumbing.Hash, error) {
 // gives no single commit is asked for all that it names.
 func download(ctx context.Context, session transport.UploadPackSession, refs *packp.AdvRefs, commit plumbing.Hash) (*memory.Storage, error) {
 	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
+	req.Capabilities.Delete(capability.Sideband) // progress, for which nobody looks
+	req.Capabilities.Delete(capability.Sideband64k)
 	single := refs.Capabilities.Supports(capability.AllowReachableSHA1InWant) || refs.Capabilities.Supports(capability.AllowTipSHA1InWant) || names(refs, commit)
 	if single {
 		req.Wants = []plumbing.Hash{commit}

@@ -53,7 +53,7 @@ func (w *walk) buildOptions(order krusty.ReorderOption) *krusty.Options {
 		LoadRestrictions: types.LoadRestrictionsRootOnly,
 		PluginConfig:     types.DisabledPluginConfig(),
 	}
-	if w.options.AnyFile {
+	if w.options.AnyFile || w.anyFile {
 		o.LoadRestrictions = types.LoadRestrictionsNone
 	}
 	return o

@@ -202,7 +202,7 @@ func (w *walk) chartSource(n *node, c *chart) (render.Source, error) {
 			helm.APIVersions = d.APIVersions
 		}
 	}
-	return render.Source{FS: w.src.FS, Path: dir, Kind: "helm", Namespace: c.Namespace, Helm: helm, Owner: cmp.Or(c.owner, w.src.Owner), Inputs: w.src.Inputs, Variant: w.src.Variant}, nil
+	return render.Source{FS: w.src.FS, Path: dir, Kind: "helm", Namespace: c.Namespace, Helm: helm, Owner: cmp.Or(c.owner, w.src.Owner), Store: w.src.Store, Inputs: w.src.Inputs, Variant: w.src.Variant}, nil
 }
 
 func (c *chart) check() error {
@@ -261,10 +261,15 @@ func (w *walk) chartDir(n *node, c *chart) (string, error) {
 	if c.Repo == "" {
 		return "", c.error("missing-chart", fmt.Sprintf("chart %s not found at %s", show(c.Name), show(name)), "name")
 	}
+	fetched := render.NewChart(c.Repo, c.Name, c.Version)
+	repo, err := w.src.Fetched(fetched)
+	if err == nil {
+		w.show(repo, c.at("name"))
+		return repo.Root, nil
+	}
 	e := c.error("remote-chart", fmt.Sprintf("chart %s is not in the tree at %s, and nothing is fetched from %s", show(c.Name), show(name), show(withoutSecrets(c.Repo))), "name")
 	e.Source = strings.Join(strings.Fields("chart "+c.Name+" "+c.Version+" of "+withoutSecrets(c.Repo)), " ")
-	e.Missing, e.Hint = true, "vendor it: `helm pull --untar --untardir "+path.Dir(name)+"`"
-	return "", e
+	return "", e.Needs(fetched, err, "vendor it: `helm pull --untar --untardir "+path.Dir(name)+"`")
 }
 
 // publishCharts puts the objects of charts into the snapshot, as a component.

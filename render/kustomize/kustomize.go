@@ -100,8 +100,12 @@ func (w *walk) objects(origins *origins, m resmap.ResMap) ([]*render.Object, err
 		if err != nil {
 			return nil, origins.root.error("not-representable", fmt.Errorf("%s %s: %w", r.GetKind(), r.GetName(), err))
 		}
+		at := origins.object(i, u.Object, r.YNode())
+		if len(w.asked) > 0 {
+			at = referred{at, w.asked}
+		}
 		objects = append(objects, &render.Object{
-			Unstructured: u, Provenance: origins.object(i, u.Object, r.YNode()), Assumed: w.assumed(u.Object),
+			Unstructured: u, Provenance: at, Assumed: w.assumed(u.Object),
 		})
 	}
 	return objects, nil

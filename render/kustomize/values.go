@@ -26,7 +26,7 @@ func (w *walk) chartValues(n *node, c *chart, dir string) (*render.Helm, error) 
 		if file, err = w.valuesFile(n, c, c.ValuesFile, "valuesFile"); err != nil {
 			return nil, err
 		}
-	} else if !below(dir, n.dir) && !w.options.AnyFile && c.ValuesMerge != "replace" {
+	} else if _, ok := render.FetchedDir(dir); !ok && !below(dir, n.dir) && !w.options.AnyFile && c.ValuesMerge != "replace" {
 		return nil, c.error("outside-root", "chart "+show(c.Name)+" is not below the directory of its kustomization", "name")
 	}
 	var additional []string

@@ -41,8 +41,10 @@ type walk struct {
 	// verbatim are the files that are read as something else than resources
 	// and patches, such as the data of a ConfigMap.
 	verbatim map[string]bool
-	copies   int // JSON patch operations that copy
-	size     int // of what was read
+	asked    map[string]render.Origin // what asks for fetched files, by their directory
+	anyFile  bool                     // the build reads a file that was fetched
+	copies   int                      // JSON patch operations that copy
+	size     int                      // of what was read
 
 	inflated []inflated // charts, in the order of the walk
 }
@@ -81,7 +83,7 @@ func newWalk(ctx context.Context, src render.Source, helm render.Renderer) *walk
 	}
 	return &walk{
 		options: options, ctx: ctx, src: src, helm: helm, tree: newTree(src.FS), snap: newSnapshot(),
-		nodes: map[string]*node{}, docs: map[string][]render.Document{}, verbatim: map[string]bool{},
+		nodes: map[string]*node{}, docs: map[string][]render.Document{}, verbatim: map[string]bool{}, asked: map[string]render.Origin{},
 	}
 }
 
@@ -216,6 +218,10 @@ func (w *walk) follow(n *node, r ref) {
 		w.reject(n, r, "outside-tree", "%s %s leads out of the tree", nouns[r.kind], show(r.text))
 		return
 	}
+	if root, ok := render.FetchedDir(n.dir); ok && !below(name, root) {
+		w.reject(n, r, "outside-tree", "%s %s leads out of the repository that was fetched", nouns[r.kind], show(r.text))
+		return
+	}
 	p := w.tree.resolve(name)
 	switch {
 	case errors.Is(p.err, errEscapes), errors.Is(p.err, errLinks):
@@ -248,11 +254,19 @@ func (n *node) place(r ref) render.Span {
 }
 
 func (w *walk) remote(n *node, r ref) {
-	w.fail(&render.Error{
-		Span: n.place(r), Rule: "remote-base", Missing: true, Source: withoutSecrets(r.text),
-		Err:  fmt.Errorf("%s %s is not in the tree, and nothing is fetched", nouns[r.kind], show(withoutSecrets(r.text))),
-		Hint: "vendor it: put a copy into the tree and refer to that",
-	})
+	const instead = "vendor it: put a copy into the tree and refer to that"
+	e := &render.Error{
+		Span: n.place(r), Rule: "remote-base", Missing: true, Source: withoutSecrets(r.text), Hint: instead,
+		Err: fmt.Errorf("%s %s is not in the tree, and nothing is fetched", nouns[r.kind], show(withoutSecrets(r.text))),
+	}
+	if remote, dir, ok := fetchable(r); ok {
+		err := w.fetched(n, r, remote, dir)
+		if err == nil {
+			return
+		}
+		e = e.Needs(remote, err, instead)
+	}
+	w.fail(e)
 }
 
 // withoutSecrets takes user and password out of a URL.
@@ -352,7 +366,9 @@ func (w *walk) followFile(n *node, r ref, name, real string) {
 		w.reject(n, r, "not-a-directory", "component %s is a file", show(r.text))
 		return
 	}
-	if !below(real, n.dir) && !w.options.AnyFile {
+	if remote(r.text) { // kustomize reads it from anywhere
+		w.anyFile = true
+	} else if !below(real, n.dir) && !w.options.AnyFile {
 		w.reject(n, r, "outside-root", "%s %s is not in or below the directory of its kustomization", nouns[r.kind], show(r.text))
 		return
 	}
