@@ -722,6 +722,14 @@ func (r *readFiles) of(repository Repository) Repository {
 	return repository
 }
 
+func (r *readFiles) add(names ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range names {
+		r.names[name] = true
+	}
+}
+
 func (r *readFiles) sorted() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -743,9 +751,7 @@ type noted struct {
 func (n noted) Open(name string) (fs.File, error) {
 	f, err := n.FS.Open(name)
 	if err == nil {
-		n.reads.mu.Lock()
-		n.reads.names[name] = true
-		n.reads.mu.Unlock()
+		n.reads.add(name)
 	}
 	return f, err
 }

@@ -119,6 +119,17 @@ func NewWorld(c Cluster, all []Cluster, answers WorldAnswers) *World {
 	return &World{Cluster: c, Clusters: all, answers: answers, inputs: new(Inputs)}
 }
 
+// With returns a World like w with other answers, such as those that pass on what
+// w answers, see [World.Answers].
+func (w *World) With(answers WorldAnswers) *World {
+	other := *w
+	other.answers = answers
+	return &other
+}
+
+// Answers returns what w asks.
+func (w *World) Answers() WorldAnswers { return w.answers }
+
 // Object returns the object of that identity on the cluster, or nil.
 func (w *World) Object(kind schema.GroupKind, namespace, name string) *Object {
 	return w.answers.Object(w.Cluster.Name, kind, namespace, name)
@@ -241,4 +252,27 @@ func (w *World) Render(ctx context.Context, src Source) ([]*Object, error) {
 	objects, err := w.answers.Render(ctx, src)
 	w.inputs.include(src.Inputs, func(name string) (string, bool) { return fileOf(src.FS, name) })
 	return objects, err
+}
+
+// Recalled says what a Resolver that takes its unit from an earlier run would have
+// opened and noted, and whether it would have used what was fetched.
+func (w *World) Recalled(opened []string, fetched bool, n Noted) {
+	w.inputs.include(&Inputs{all: n.Inputs, asked: n.Questions, branches: n.Branches}, func(name string) (string, bool) { return name, true })
+	a, ok := w.answers.(*answers)
+	if !ok {
+		return
+	}
+	a.reads.add(opened...)
+	if fetched {
+		a.store.used.Store(true)
+	}
+}
+
+// Noted returns what was noted of documents and templates so far.
+func (w *World) Noted() Noted { return w.inputs.noted() }
+
+// UsedFetched reports whether the Resolver used something that was fetched.
+func (w *World) UsedFetched() bool {
+	a, ok := w.answers.(*answers)
+	return ok && a.store.used.Load()
 }

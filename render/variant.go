@@ -119,6 +119,19 @@ func (in *Inputs) Branch(b Branch) {
 	in.branches = append(in.branches, b)
 }
 
+// Noted is what Inputs hold, as plain data.
+type Noted struct {
+	Inputs    []Input
+	Questions []Question
+	Branches  []Branch
+}
+
+func (in *Inputs) noted() Noted {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return Noted{slices.Clone(in.all), slices.Clone(in.asked), slices.Clone(in.branches)}
+}
+
 // include adds what other inputs hold, whose files are called otherwise here.
 func (in *Inputs) include(other *Inputs, rename func(string) (string, bool)) {
 	for _, x := range other.All() {

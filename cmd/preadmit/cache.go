@@ -157,12 +157,23 @@ type rendering interface {
 func (o *checkOptions) graph(t *tree, args []string) (rendering, *cache.Graph) {
 	side := t.side()
 	graph := render.Graph{Renderers: o.progress.renderers(o.watch.renderers(renderers(), side)), Selection: o.selection, Store: t.store}
-	if o.memory == nil {
+	if o.memory == nil && o.base == "" {
 		return graph, nil
 	}
-	label := strings.Join(append([]string{side, t.dir}, args...), "\x00")
-	g := cache.New(graph, t, cache.Options{Store: o.memory.store, Build: o.memory.build + t.store.ID(), Label: label, Apart: outside})
-	o.memory.graphs = append(o.memory.graphs, g)
+	options := cache.Options{Build: t.store.ID(), Label: strings.Join(append([]string{side, t.dir}, args...), "\x00"), Apart: outside}
+	if o.memory != nil {
+		options.Store, options.Build = o.memory.store, o.memory.build+options.Build
+	}
+	if side == "base" { // of which only what the change can reach is rendered again
+		options.Other = o.head
+	}
+	g := cache.New(graph, t, options)
+	if side == "head" {
+		o.head = g
+	}
+	if o.memory != nil {
+		o.memory.graphs = append(o.memory.graphs, g)
+	}
 	return g, g
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/cache"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -26,8 +27,9 @@ type checkOptions struct {
 	outputs
 	remembering
 
-	sections *sections // of the configuration, once they are read
-	prints   *prints   // by policies; nil where nobody reads it
+	sections *sections    // of the configuration, once they are read
+	head     *cache.Graph // that rendered the work tree, where it is compared with a base
+	prints   *prints      // by policies; nil where nobody reads it
 }
 
 func newCheckCommand(code *int) *cobra.Command {

@@ -276,6 +276,9 @@ func (d *deployer) follow(ctx context.Context) error {
 	f := render.Follower{Clusters: d.sections.clusters()}
 	if d.o.gitops != gitopsOff {
 		f.Resolvers = d.o.watch.resolvers(resolvers(), d.in.tree.side())
+		if d.in.graph != nil {
+			f.Resolvers = d.in.graph.Resolvers(f.Resolvers)
+		}
 		outside, err := newCheckouts(d.o, d.in.tree, d.sections, render.Graph{Renderers: d.o.progress.renderers(renderers()), Store: d.in.tree.store})
 		if err != nil {
 			return err

@@ -269,7 +269,7 @@ func (r *recollection) results() map[*render.Unit][]policy.Result {
 		if !ok {
 			continue
 		}
-		data, ok := r.memory.store.Get(r.resultsKey(id, around))
+		data, ok := r.memory.store.Get(r.resultsKey(u, id, around))
 		if !ok {
 			continue
 		}
@@ -283,8 +283,8 @@ func (r *recollection) results() map[*render.Unit][]policy.Result {
 	return known
 }
 
-func (r *recollection) resultsKey(unit cache.Key, around string) cache.Key {
-	return cache.KeyOf("results", r.key, around, string(unit[:]))
+func (r *recollection) resultsKey(u *render.Unit, id cache.Key, around string) cache.Key {
+	return cache.KeyOf("results", r.key, around, string(id[:]), u.Identity(), u.Cluster, u.User, u.Namespace)
 }
 
 // learn notes the results of a unit.
@@ -359,7 +359,7 @@ func (r *recollection) keep(b *bench) {
 		r.memory.store.Put(r.benchKey(around), data)
 		for u, results := range r.put {
 			if id, ok := r.graph.ID(u); ok && (changed || !r.got[u]) {
-				r.memory.store.Put(r.resultsKey(id, around), results)
+				r.memory.store.Put(r.resultsKey(u, id, around), results)
 			}
 		}
 	})

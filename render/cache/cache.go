@@ -19,6 +19,7 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -29,6 +30,7 @@ type Options struct {
 	Build string // the identity of the program: its entries are no other's
 	Label string // tells trees and paths apart whose discoveries are kept
 	Apart string // a directory of the tree whose parents don't list it
+	Other *Graph // of the other side of a change, which is rendered already
 }
 
 // A Graph is a render.Graph that remembers. It is for one tree and safe for
@@ -39,18 +41,26 @@ type Graph struct {
 	tree    *Tree
 	claims  *claims
 
-	mu    sync.Mutex
-	units map[*render.Unit]*unit
+	mu      sync.Mutex
+	units   map[*render.Unit]*unit
+	byKey   map[Key][]*unit
+	digests map[*unstructured.Unstructured]string // of objects that resolvers are given
 }
 
 // New returns a Graph for a tree.
 func New(g render.Graph, tree fs.FS, o Options) *Graph {
 	t := NewTree(tree, o.Apart)
-	return &Graph{graph: g, options: o, tree: t, claims: readClaims(o, t), units: make(map[*render.Unit]*unit)}
+	return &Graph{
+		graph: g, options: o, tree: t, claims: readClaims(o, t),
+		units: make(map[*render.Unit]*unit), byKey: make(map[Key][]*unit), digests: make(map[*unstructured.Unstructured]string),
+	}
 }
 
 // Discover is render.Graph's, in the Graph's own tree.
 func (g *Graph) Discover(_ fs.FS, paths ...string) render.Discovery {
+	if g.options.Store == nil {
+		return g.graph.Discover(g.tree, paths...)
+	}
 	detecting := render.Graph{Selection: g.graph.Selection}
 	for _, r := range g.graph.Renderers {
 		detecting.Renderers = append(detecting.Renderers, detector{r, g.claims})
@@ -85,15 +95,30 @@ func (g *Graph) render(ctx context.Context, src render.Source) (*render.Unit, er
 		return g.plainly(ctx, src)
 	}
 	u := &unit{graph: g, ctx: context.WithoutCancel(ctx), src: src, key: key}
-	if !u.recall() {
+	if !u.adopt() && !u.recall() {
 		if err := u.renderAnew(ctx); err != nil {
 			return nil, err
 		}
 	}
+	g.add(u)
+	return u.unit, nil
+}
+
+func (g *Graph) add(u *unit) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.units[u.unit] = u
-	return u.unit, nil
+	g.byKey[u.key] = append(g.byKey[u.key], u)
+}
+
+// alike are the units of a key. A nil Graph has none.
+func (g *Graph) alike(k Key) []*unit {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.byKey[k]
 }
 
 // plainly renders what is not remembered.
@@ -140,8 +165,8 @@ func (g *Graph) ID(u *render.Unit) (Key, bool) {
 	if r == nil {
 		return Key{}, false
 	}
-	reads, ok := r.reads()
-	return r.id(reads), ok && storable(u)
+	v, ok := r.seen()
+	return v.id, ok && storable(&r.result)
 }
 
 // Recalled says whether a unit comes from the store, in which case there may
@@ -159,9 +184,11 @@ func (g *Graph) Save() {
 	g.claims.save()
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for _, u := range g.units {
+	for _, units := range g.byKey {
 		group.Go(func() error {
-			u.save()
+			for _, u := range units {
+				u.save()
+			}
 			return nil
 		})
 	}

@@ -12,11 +12,18 @@ import (
 
 // places are the provenance of an object whose answers are on record.
 type places struct {
-	unit  *unit
+	of    placed
 	index int
 
 	mu   sync.Mutex
 	told map[question]answer
+}
+
+// placed is what knows the places of objects.
+type placed interface {
+	provenance(index int) render.Provenance
+	wasAsked()  // something for the first time
+	overflows() // more than is kept
 }
 
 // A question is one to an object's provenance: where a field is, one of its
@@ -78,17 +85,19 @@ func (p *places) ask(q question, of func(render.Provenance) answer) answer {
 	if ok {
 		return a
 	}
-	if inner := p.unit.provenance(p.index); inner != nil {
+	if inner := p.of.provenance(p.index); inner != nil {
 		a = of(inner)
 		a.Origins = slices.Clone(a.Origins)
 	}
-	p.unit.mu.Lock()
-	p.unit.asked = true
-	p.unit.mu.Unlock()
+	p.of.wasAsked()
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.told) < maxTold {
+	full := len(p.told) >= maxTold
+	if !full {
 		p.told[q] = a
+	}
+	p.mu.Unlock()
+	if full {
+		p.of.overflows()
 	}
 	return a
 }
@@ -138,15 +147,19 @@ func Told(o *render.Object) (string, bool) {
 	return string(data), err == nil
 }
 
-// Tells says whether an object answers all that was told of another alike.
+// Tells says whether an object answers all that was told of another alike. It
+// keeps record of what it answers.
 func Tells(o *render.Object, told string) bool {
 	if told == "" {
 		return o.Provenance == nil
 	}
-	p, ok := o.Provenance.(*places)
-	if !ok {
-		return false
-	}
+	_, ok := o.Provenance.(*places)
+	return ok && tells(o, told)
+}
+
+// tells says whether an object, of whatever provenance, answers all that was told
+// of another alike.
+func tells(o *render.Object, told string) bool {
 	other := &places{told: make(map[question]answer)}
 	d := NewDecoder([]byte(told))
 	other.decode(d)
@@ -154,23 +167,23 @@ func Tells(o *render.Object, told string) bool {
 		return false
 	}
 	for q, want := range other.told {
-		if !reflect.DeepEqual(p.answer(q), want) {
+		if !reflect.DeepEqual(q.ask(o), want) {
 			return false
 		}
 	}
 	return true
 }
 
-// answer asks a question again.
-func (p *places) answer(q question) answer {
+// ask asks an object.
+func (q question) ask(o *render.Object) answer {
 	switch q.Kind {
 	case "at":
-		return answer{Origins: p.At(q.Pointer)}
+		return answer{Origins: slices.Clone(o.At(q.Pointer))}
 	case "line":
-		return answer{Origins: p.Line(q.Pointer, q.N)}
+		return answer{Origins: slices.Clone(o.Line(q.Pointer, q.N))}
 	case "part":
-		return answer{Origins: p.Part(q.Pointer, q.Text)}
+		return answer{Origins: slices.Clone(o.Part(q.Pointer, q.Text))}
 	}
-	span, ok := p.Inside(q.Pointer, q.Text, q.N)
+	span, ok := o.Inside(q.Pointer, q.Text, q.N)
 	return answer{Span: span, OK: ok}
 }

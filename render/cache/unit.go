@@ -21,8 +21,12 @@ type unit struct {
 	key   Key
 	unit  *render.Unit
 
+	result     render.Unit // as it was made: others add to unit
+	resolution *resolution // of an object; nil for a source
+
 	variants []variant // of the source's index, the one that was recalled first
 	recalled bool
+	adopted  bool // from the other side, which keeps it
 
 	mu     sync.Mutex
 	rec    *recorder // of a rendering in this run
@@ -31,43 +35,77 @@ type unit struct {
 	asked  bool // something was asked for the first time
 }
 
-// A variant is what a source read at one time, and the entry of what came of
-// it.
+// A variant is what a source read at one time, or an object's resolver was told,
+// and the entry of what came of it.
 type variant struct {
-	reads []read
-	id    Key
+	reads     []read
+	condition condition
+	id        Key
 }
 
-// maxVariants are kept of a source: those of its last contents.
-const maxVariants = 6
+// maxVariants are kept of a source or object: those of its last contents.
+const maxVariants = 8
 
-func (u *unit) id(reads []read) Key {
+// identified is a variant with its ID.
+func (u *unit) identified(reads []read, c condition) variant {
 	var e Encoder
 	e.reads(reads)
-	return KeyOf("rendered", string(u.key[:]), string(e.data))
+	e.Plain(c)
+	return variant{reads, c, KeyOf("rendered", string(u.key[:]), string(e.data))}
+}
+
+func (u *unit) holds(v *variant) bool {
+	return u.graph.tree.holds(v.reads) && (u.resolution == nil || u.resolution.holds(&v.condition))
+}
+
+// adopt takes the unit of the other side of a change, if nothing that it depends
+// on is another here.
+func (u *unit) adopt() bool {
+	for _, other := range u.graph.options.Other.alike(u.key) {
+		v, ok := other.seen()
+		if !ok || !storable(&other.result) || !u.holds(&v) {
+			continue
+		}
+		made := other.result
+		if made.Owner = u.src.Owner; u.resolution == nil {
+			made.Source = u.src
+		} else {
+			u.resolution.noted = other.resolution.noted
+			if made.FS != nil {
+				made.FS = u.graph.tree
+			}
+		}
+		u.unit = &made
+		made.Objects, made.Variants = u.own(made.Objects), u.own(made.Variants)
+		u.keepResult()
+		u.variants, u.recalled, u.adopted = []variant{v}, true, true
+		return true
+	}
+	return false
+}
+
+// own are copies of objects that belong to the unit.
+func (u *unit) own(objects []*render.Object) []*render.Object {
+	var all []*render.Object
+	for _, o := range objects {
+		copied := *o
+		copied.Unit = u.unit
+		all = append(all, &copied)
+	}
+	return all
 }
 
 // recall takes the unit from the store, if it is there.
 func (u *unit) recall() bool {
-	data, _ := u.graph.options.Store.Get(u.key)
-	if data == nil {
-		return false
-	}
-	d := NewDecoder(data)
-	for n := d.Uint(); n > 0 && d.Err() == nil; n-- {
-		v := variant{reads: d.reads()}
-		copy(v.id[:], d.String())
-		u.variants = append(u.variants, v)
-	}
-	if d.End() != nil {
-		u.variants = nil
-	}
-	for i, v := range u.variants {
-		if !u.graph.tree.holds(v.reads) {
+	u.variants = u.stored()
+	for i := range u.variants {
+		v := u.variants[i]
+		if !u.holds(&v) {
 			continue
 		}
 		if body, ok := u.graph.options.Store.Get(v.id); ok && u.decode(body) == nil {
 			u.variants = slices.Insert(slices.Delete(u.variants, i, i+1), 0, v)
+			u.keepResult()
 			u.recalled = true
 			return true
 		}
@@ -75,17 +113,34 @@ func (u *unit) recall() bool {
 	return false
 }
 
+// stored are the variants that the store has.
+func (u *unit) stored() []variant {
+	data, _ := u.graph.options.Store.Get(u.key)
+	if data == nil {
+		return nil
+	}
+	var all []variant
+	d := NewDecoder(data)
+	for n := d.Uint(); n > 0 && d.Err() == nil; n-- {
+		v := variant{reads: d.reads()}
+		d.Plain(&v.condition)
+		copy(v.id[:], d.String())
+		all = append(all, v)
+	}
+	if d.End() != nil {
+		return nil
+	}
+	return all
+}
+
 // renderAnew renders the unit and notes what that reads.
 func (u *unit) renderAnew(ctx context.Context) error {
-	u.rec = newRecorder(u.graph.tree)
-	src := u.src
-	src.FS = u.rec
-	units, err := u.graph.graph.Render(ctx, src)
-	if err != nil {
+	var err error
+	if u.unit, err = u.made(ctx); err != nil {
 		return err
 	}
-	u.unit = units[0]
-	for i, o := range allOf(u.unit) {
+	u.keepResult()
+	for i, o := range allOf(&u.result) {
 		u.inner = append(u.inner, o.Provenance)
 		u.remember(i, o)
 	}
@@ -95,9 +150,30 @@ func (u *unit) renderAnew(ctx context.Context) error {
 // allOf returns the objects of a unit and of its variants.
 func allOf(u *render.Unit) []*render.Object { return slices.Concat(u.Objects, u.Variants) }
 
+// keepResult keeps the unit as it is now, whatever others add to it.
+func (u *unit) keepResult() {
+	u.result = *u.unit
+	u.result.Objects, u.result.Variants = slices.Clone(u.unit.Objects), slices.Clone(u.unit.Variants)
+}
+
+// made renders the unit. The error is for cancellation alone.
+func (u *unit) made(ctx context.Context) (*render.Unit, error) {
+	u.rec = newRecorder(u.graph.tree)
+	if u.resolution != nil {
+		return u.resolution.resolve(ctx, u.rec), ctx.Err()
+	}
+	src := u.src
+	src.FS = u.rec
+	units, err := u.graph.graph.Render(ctx, src)
+	if err != nil {
+		return nil, err
+	}
+	return units[0], nil
+}
+
 // remember puts what is asked about an object's lines on record.
 func (u *unit) remember(i int, o *render.Object) {
-	p := &places{unit: u, index: i, told: make(map[question]answer)}
+	p := &places{of: u, index: i, told: make(map[question]answer)}
 	u.places = append(u.places, p)
 	if o.Provenance != nil || u.rec == nil {
 		o.Provenance = p
@@ -119,18 +195,23 @@ func (u *unit) provenance(i int) render.Provenance {
 }
 
 func (u *unit) again() {
-	u.rec = newRecorder(u.graph.tree)
-	src := u.src
-	src.FS = u.rec
-	units, err := u.graph.graph.Render(u.ctx, src)
-	if err != nil || !slices.EqualFunc(allOf(units[0]), allOf(u.unit), sameObject) {
+	now, err := u.made(u.ctx)
+	if err != nil || !slices.EqualFunc(allOf(now), allOf(&u.result), sameObject) {
 		u.rec.spoil()
 		return
 	}
-	for _, o := range allOf(units[0]) {
+	for _, o := range allOf(now) {
 		u.inner = append(u.inner, o.Provenance)
 	}
 }
+
+func (u *unit) wasAsked() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.asked = true
+}
+
+func (u *unit) overflows() {} // the unit renders again for what is not kept
 
 func sameObject(a, b *render.Object) bool { return reflect.DeepEqual(a.Object, b.Object) }
 
@@ -140,21 +221,26 @@ func (r *recorder) spoil() {
 	r.spoiled = true
 }
 
-// reads are what the unit read, in this run and in the one that it is recalled
-// from.
-func (u *unit) reads() ([]read, bool) {
+// seen is what the unit read and was told, in this run and in the one that it is
+// recalled from.
+func (u *unit) seen() (variant, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.rec == nil {
-		return u.variants[0].reads, true
+		return u.variants[0], true
 	}
 	reads, ok := u.rec.reads()
+	var c condition
+	if u.resolution != nil {
+		told, known := u.resolution.condition()
+		c, ok = told, ok && known
+	}
 	if u.recalled {
 		all := slices.Concat(reads, u.variants[0].reads)
 		sortReads(all)
-		reads = slices.Compact(all)
+		reads, c = slices.Compact(all), c.and(u.variants[0].condition)
 	}
-	return reads, ok
+	return u.identified(reads, c), ok
 }
 
 // storable says whether a unit would be the same at any time. A rendering that
@@ -163,7 +249,7 @@ func (u *unit) reads() ([]read, bool) {
 func storable(u *render.Unit) bool {
 	for _, e := range render.Errors(u.Err) {
 		text := e.Err.Error()
-		if e.Rule == "internal" || e.Rule == "helm-template" ||
+		if slices.Contains([]string{"internal", "helm-template", "set-apart", "wrong-content"}, e.Rule) ||
 			strings.Contains(text, "no such file or directory") || strings.Contains(text, "file does not exist") {
 			return false
 		}
@@ -173,25 +259,25 @@ func storable(u *render.Unit) bool {
 
 // save keeps the unit, where there is anything new to keep.
 func (u *unit) save() {
-	if u.recalled && u.rec == nil && !u.asked || !storable(u.unit) {
+	if u.adopted || u.recalled && u.rec == nil && !u.asked || !storable(&u.result) {
 		return
 	}
-	reads, ok := u.reads()
+	v, ok := u.seen()
 	if !ok {
 		return
 	}
-	id := u.id(reads)
 	body, err := u.encode()
 	if err != nil {
 		return
 	}
-	u.graph.options.Store.Put(id, body)
-	variants := append([]variant{{reads, id}}, slices.DeleteFunc(u.variants, func(v variant) bool { return v.id == id })...)
+	u.graph.options.Store.Put(v.id, body)
+	variants := append([]variant{v}, slices.DeleteFunc(u.stored(), func(x variant) bool { return x.id == v.id })...)
 	var e Encoder
 	variants = variants[:min(len(variants), maxVariants)]
 	e.Uint(uint64(len(variants)))
 	for _, v := range variants {
 		e.reads(v.reads)
+		e.Plain(v.condition)
 		e.String(string(v.id[:]))
 	}
 	if data, err := e.Data(); err == nil {
@@ -206,20 +292,38 @@ type problem struct {
 	Source           string
 	Missing, Warning bool
 	Undecided        bool
+	Remote           *render.Remote
+}
+
+// made is what a resolver says of a unit besides its objects.
+type made struct {
+	ID, Kind, Path, Namespace, Renderer, Reason, Release, User string
+
+	State  render.State
+	Origin render.Origin
+	Files  bool // its source has files
+	Noted  render.Noted
 }
 
 func (u *unit) encode() ([]byte, error) {
 	var e Encoder
-	e.String(u.unit.Name)
-	e.String(u.unit.Cluster)
+	e.String(u.result.Name)
+	e.String(u.result.Cluster)
+	if x := &u.result; u.resolution != nil {
+		e.Plain(made{x.ID, x.Kind, x.Path, x.Namespace, x.Renderer, x.Reason, x.Release, x.User, x.State, x.Origin, x.FS != nil, u.resolution.noted})
+		e.Bool(x.Values != nil)
+		if x.Values != nil {
+			e.Value(x.Values)
+		}
+	}
 	var problems []problem
-	for _, x := range render.Errors(u.unit.Err) {
-		problems = append(problems, problem{x.Span, x.Rule, x.Err.Error(), x.Hint, x.MissingSource(), x.Missing, x.Warning, x.Undecided})
+	for _, x := range render.Errors(u.result.Err) {
+		problems = append(problems, problem{x.Span, x.Rule, x.Err.Error(), x.Hint, x.Source, x.Missing, x.Warning, x.Undecided, x.Remote})
 	}
 	e.Plain(problems)
-	e.Plain(u.unit.Inputs)
-	e.Uint(uint64(len(u.unit.Objects) + len(u.unit.Variants)))
-	for i, o := range allOf(u.unit) {
+	e.Plain(u.result.Inputs)
+	e.Uint(uint64(len(allOf(&u.result))))
+	for i, o := range allOf(&u.result) {
 		e.Value(o.Object)
 		e.Strings(o.Assumed)
 		e.Plain(o.Variant)
@@ -232,13 +336,16 @@ func (u *unit) encode() ([]byte, error) {
 func (u *unit) decode(body []byte) error {
 	d := NewDecoder(body)
 	u.unit = &render.Unit{Source: u.src, Name: d.String(), Cluster: d.String()}
+	if u.resolution != nil {
+		u.decodeMade(d)
+	}
 	var problems []problem
 	d.Plain(&problems)
 	d.Plain(&u.unit.Inputs)
 	var errs []error
 	for _, p := range problems {
 		errs = append(errs, &render.Error{
-			Span: p.Span, Rule: p.Rule, Err: errors.New(p.Text), Hint: p.Hint, Source: p.Source, Missing: p.Missing, Warning: p.Warning, Undecided: p.Undecided,
+			Span: p.Span, Rule: p.Rule, Err: errors.New(p.Text), Hint: p.Hint, Source: p.Source, Missing: p.Missing, Warning: p.Warning, Undecided: p.Undecided, Remote: p.Remote,
 		})
 	}
 	u.unit.Err = errors.Join(errs...)
@@ -247,6 +354,21 @@ func (u *unit) decode(body []byte) error {
 		u.decodeObject(d)
 	}
 	return d.End()
+}
+
+func (u *unit) decodeMade(d *Decoder) {
+	var m made
+	d.Plain(&m)
+	x := u.unit
+	x.ID, x.Kind, x.Path, x.Namespace, x.Renderer, x.Reason = m.ID, m.Kind, m.Path, m.Namespace, m.Renderer, m.Reason
+	x.Release, x.User, x.State, x.Origin = m.Release, m.User, m.State, m.Origin
+	u.resolution.noted = m.Noted
+	if m.Files {
+		x.FS = u.graph.tree
+	}
+	if d.Bool() {
+		x.Values, _ = d.Value().(map[string]any)
+	}
 }
 
 func (u *unit) decodeObject(d *Decoder) {

@@ -1,0 +1,404 @@
+package cache
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// Resolvers returns resolvers that remember their units as Render remembers those
+// of sources: by the object, by the files that were read, and by every answer of
+// the World, with the places of the fields that were asked for.
+func (g *Graph) Resolvers(all []render.Resolver) []render.Resolver {
+	remembering := make([]render.Resolver, len(all))
+	for i, r := range all {
+		remembering[i] = resolver{r, g}
+	}
+	return remembering
+}
+
+type resolver struct {
+	render.Resolver
+	graph *Graph
+}
+
+// Resolve implements render.Resolver.
+func (r resolver) Resolve(ctx context.Context, o *render.Object, w *render.World) *render.Unit {
+	key, ok := r.graph.objectKey(o, w)
+	if !ok {
+		return r.Resolver.Resolve(ctx, o, w)
+	}
+	u := &unit{
+		graph: r.graph, ctx: context.WithoutCancel(ctx), src: render.Source{Owner: o}, key: key,
+		resolution: &resolution{resolver: r.Resolver, object: o, world: w, graph: r.graph},
+	}
+	if !u.adopt() && !u.recall() {
+		if err := u.renderAnew(ctx); err != nil {
+			return u.unit
+		}
+		u.resolution.noted = w.Noted()
+		reads, _ := u.rec.reads()
+		w.Recalled(opened(reads), false, render.Noted{})
+	} else {
+		w.Recalled(opened(u.variants[0].reads), u.variants[0].condition.Fetched, u.resolution.noted)
+	}
+	r.graph.add(u)
+	return u.unit
+}
+
+// objectKey is the key of what an object makes on a cluster.
+func (g *Graph) objectKey(o *render.Object, w *render.World) (Key, bool) {
+	var e Encoder
+	e.String(g.digest(o))
+	e.Plain(w.Cluster)
+	e.Plain(w.Clusters)
+	e.Plain(w.Variant)
+	data, err := e.Data()
+	return KeyOf("object", g.options.Build, string(data)), err == nil && !strings.HasPrefix(g.digest(o), failure)
+}
+
+// digest tells objects apart by all but the places of their fields. It begins
+// with failure for one that can't be told.
+func (g *Graph) digest(o *render.Object) string {
+	if o == nil {
+		return isMissing
+	}
+	g.mu.Lock()
+	sum, ok := g.digests[o.Unstructured]
+	g.mu.Unlock()
+	if !ok {
+		var e Encoder
+		e.Value(o.Object)
+		data, err := e.Data()
+		if err != nil {
+			return failure + err.Error()
+		}
+		hash := sha256.Sum256(data)
+		sum = content + string(hash[:])
+		g.mu.Lock()
+		g.digests[o.Unstructured] = sum
+		g.mu.Unlock()
+	}
+	if o.Unit != nil {
+		sum += o.Unit.Namespace
+		if by := o.Unit.Owner; by != nil {
+			sum += fmt.Sprintf(" %s %s/%s", by.GroupVersionKind().GroupKind(), by.GetNamespace(), by.GetName())
+		}
+	}
+	return sum + "\x00" + strings.Join(o.Assumed, "\x00")
+}
+
+// opened are the names of the files and directories that were opened.
+func opened(reads []read) []string {
+	var names []string
+	for _, r := range reads {
+		if r.op == opRead && strings.HasPrefix(r.outcome, content) || r.op == opOpen && (r.outcome == isFile || r.outcome == isDir) {
+			names = append(names, r.name)
+		}
+	}
+	return names
+}
+
+// A condition is what a resolver was told besides the content of files. A unit is
+// good as long as a World tells the same.
+type condition struct {
+	Own     []string // what the object answered about the places of its fields
+	Asked   []asked
+	Fetched bool // it used what was fetched
+}
+
+// asked is a question to a World with its answer.
+type asked struct {
+	Question inquiry
+	Answer   string
+	Told     []toldOf // what objects of the answer answered about places
+}
+
+// An inquiry is a question to a World: for an object, a list, a repository, a
+// source or parameters.
+type inquiry struct{ What, Cluster, A, B, C string }
+
+type toldOf struct {
+	Index int // of the object in the answer
+	Told  string
+}
+
+// A resolution is how a unit was made of an object.
+type resolution struct {
+	resolver render.Resolver
+	object   *render.Object
+	world    *render.World
+	graph    *Graph
+
+	noted render.Noted
+
+	mu      sync.Mutex
+	own     *places
+	asked   map[inquiry]*reply
+	spoiled bool
+}
+
+// A reply is an answer with the objects in it as the resolver got them.
+type reply struct {
+	answer  string
+	objects []*render.Object
+}
+
+func (c *condition) sort() {
+	slices.SortFunc(c.Asked, func(a, b asked) int {
+		return cmp.Or(strings.Compare(a.Question.What, b.Question.What), strings.Compare(a.Question.Cluster, b.Question.Cluster), strings.Compare(a.Question.A, b.Question.A),
+			strings.Compare(a.Question.B, b.Question.B), strings.Compare(a.Question.C, b.Question.C))
+	})
+}
+
+// and is the condition that both hold.
+func (c condition) and(o condition) condition {
+	both := condition{Own: slices.Concat(c.Own, o.Own), Asked: slices.Concat(c.Asked, o.Asked), Fetched: c.Fetched || o.Fetched}
+	slices.Sort(both.Own)
+	both.Own = slices.Compact(both.Own)
+	both.sort()
+	both.Asked = slices.CompactFunc(both.Asked, func(a, b asked) bool { return reflect.DeepEqual(a, b) })
+	return both
+}
+
+// resolve has the resolver resolve the object, and notes what it asks.
+func (r *resolution) resolve(ctx context.Context, rec *recorder) *render.Unit {
+	object := r.witness(r.object)
+	r.mu.Lock()
+	r.own, _ = object.Provenance.(*places)
+	r.asked = make(map[inquiry]*reply)
+	r.mu.Unlock()
+	u := r.resolver.Resolve(ctx, object, r.world.With(&listening{r, r.world.Answers(), rec}))
+	u.Owner = r.object
+	if u.FS != nil {
+		u.FS = r.graph.tree
+	}
+	return u
+}
+
+// witness is an object that remembers what it was asked about places.
+func (r *resolution) witness(o *render.Object) *render.Object {
+	if o == nil || o.Provenance == nil {
+		return o
+	}
+	copied := *o
+	copied.Provenance = &places{of: given{o, r}, told: make(map[question]answer)}
+	return &copied
+}
+
+// given are the places of an object that a resolver was given.
+type given struct {
+	object *render.Object
+	by     *resolution
+}
+
+func (g given) provenance(int) render.Provenance { return g.object.Provenance }
+func (g given) wasAsked()                        {}
+func (g given) overflows()                       { g.by.spoil() }
+
+func (r *resolution) spoil() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.spoiled = true
+}
+
+// condition is what was told so far; false when that is not known.
+func (r *resolution) condition() (condition, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := condition{Fetched: r.world.UsedFetched()}
+	if told, ok := toldBy(r.own); ok {
+		c.Own = []string{told}
+	}
+	for q, a := range r.asked {
+		x := asked{Question: q, Answer: a.answer}
+		for i, o := range a.objects {
+			p, _ := o.Provenance.(*places)
+			if told, ok := toldBy(p); ok {
+				x.Told = append(x.Told, toldOf{i, told})
+			}
+		}
+		c.Asked = append(c.Asked, x)
+	}
+	c.sort()
+	return c, !r.spoiled
+}
+
+// toldBy is what was asked of places; false where nothing was.
+func toldBy(p *places) (string, bool) {
+	if p == nil {
+		return "", false
+	}
+	p.mu.Lock()
+	n := len(p.told)
+	p.mu.Unlock()
+	if n == 0 {
+		return "", false
+	}
+	var e Encoder
+	p.encode(&e)
+	data, err := e.Data()
+	return string(data), err == nil
+}
+
+// holds reports whether the World tells what is noted.
+func (r *resolution) holds(c *condition) bool {
+	for _, told := range c.Own {
+		if !tells(r.object, told) {
+			return false
+		}
+	}
+	for _, a := range c.Asked {
+		now := r.ask(a.Question)
+		if now.answer != a.Answer {
+			return false
+		}
+		for _, t := range a.Told {
+			if t.Index >= len(now.objects) || !tells(now.objects[t.Index], t.Told) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// ask asks the World.
+func (r *resolution) ask(q inquiry) *reply {
+	kind, w := schema.ParseGroupKind(q.A), r.world.Answers()
+	switch q.What {
+	case "object":
+		return r.reply(w.Object(q.Cluster, kind, q.B, q.C))
+	case "objects":
+		return r.reply(w.Objects(q.Cluster, kind)...)
+	case "repository":
+		repo, err := w.Repository(q.A, q.B)
+		return &reply{answer: rootOf(repo, err)}
+	case "source":
+		repo, ok := w.Source(q.A, q.B, q.C)
+		return &reply{answer: fmt.Sprint(ok, repo.FS != nil, repo.Root)}
+	case "params":
+		params, ok := w.Params(q.A, q.B)
+		data, err := json.Marshal(params)
+		return &reply{answer: fmt.Sprint(ok, string(data), err)}
+	}
+	return &reply{answer: failure + q.What}
+}
+
+func (r *resolution) reply(objects ...*render.Object) *reply {
+	a := &reply{}
+	var sums strings.Builder
+	for _, o := range objects {
+		sum := r.graph.digest(o)
+		if strings.HasPrefix(sum, failure) {
+			r.spoil()
+		}
+		fmt.Fprintf(&sums, "%d %s", len(sum), sum)
+		if o != nil {
+			a.objects = append(a.objects, o)
+		}
+	}
+	hash := sha256.Sum256([]byte(sums.String()))
+	a.answer = string(hash[:])
+	return a
+}
+
+func rootOf(repo render.Repository, err error) string {
+	if err == nil {
+		return content + repo.Root
+	}
+	var e *render.Error
+	if errors.As(err, &e) {
+		return fmt.Sprint(failure, e.Rule, e.Missing, e.Err, e.Hint)
+	}
+	return failure + err.Error()
+}
+
+// note notes an answer, and returns it with objects that remember what they are
+// asked. A question that comes again has the answer that it had.
+func (r *resolution) note(q inquiry) *reply {
+	r.mu.Lock()
+	known := r.asked[q]
+	r.mu.Unlock()
+	if known != nil {
+		return known
+	}
+	a := r.ask(q)
+	for i, o := range a.objects {
+		a.objects[i] = r.witness(o)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.asked[q]; known != nil {
+		return known
+	}
+	r.asked[q] = a
+	return a
+}
+
+// listening answers a resolver by the World, and notes what is asked. It
+// implements render.WorldAnswers.
+type listening struct {
+	*resolution
+	render.WorldAnswers
+	rec *recorder
+}
+
+// Object implements render.WorldAnswers.
+func (l *listening) Object(cluster string, kind schema.GroupKind, namespace, name string) *render.Object {
+	if a := l.note(inquiry{"object", cluster, kind.String(), namespace, name}); len(a.objects) > 0 {
+		return a.objects[0]
+	}
+	return nil
+}
+
+// Objects implements render.WorldAnswers.
+func (l *listening) Objects(cluster string, kind schema.GroupKind) []*render.Object {
+	return append([]*render.Object(nil), l.note(inquiry{What: "objects", Cluster: cluster, A: kind.String()}).objects...)
+}
+
+// Repository implements render.WorldAnswers.
+func (l *listening) Repository(url, revision string) (render.Repository, error) {
+	l.note(inquiry{What: "repository", A: url, B: revision})
+	repo, err := l.WorldAnswers.Repository(url, revision)
+	return l.recorded(repo), err
+}
+
+// Source implements render.WorldAnswers.
+func (l *listening) Source(kind, namespace, name string) (render.Repository, bool) {
+	l.note(inquiry{"source", "", kind, namespace, name})
+	repo, ok := l.WorldAnswers.Source(kind, namespace, name)
+	return l.recorded(repo), ok
+}
+
+// Params implements render.WorldAnswers.
+func (l *listening) Params(namespace, name string) ([]map[string]any, bool) {
+	l.note(inquiry{What: "params", A: namespace, B: name})
+	return l.WorldAnswers.Params(namespace, name)
+}
+
+// Fetched implements render.WorldAnswers. What there is to fetch is a part of
+// [Options.Build].
+func (l *listening) Fetched(remote *render.Remote) (render.Repository, error) {
+	repo, err := l.WorldAnswers.Fetched(remote)
+	return l.recorded(repo), err
+}
+
+func (l *listening) recorded(repo render.Repository) render.Repository {
+	if repo.FS != nil {
+		repo.FS = l.rec
+	}
+	return repo
+}
+
+var _ render.WorldAnswers = (*listening)(nil)
