@@ -1,6 +1,8 @@
 package render
 
 import (
+	"io/fs"
+	"path"
 	"slices"
 	"strings"
 )
@@ -42,6 +44,25 @@ func Instead(name string, names []string) string {
 		return s
 	}
 	return "there are " + strings.Join(names, ", ")
+}
+
+// NearFile is "; did you mean NAME?" after the file or directory of a tree that
+// a name may have been meant for: one beside it, of a similar name. It is ""
+// where there is none. shown is the name as the user wrote it.
+func NearFile(tree fs.FS, name, shown string) string {
+	entries, err := fs.ReadDir(tree, path.Dir(name))
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	meant := Nearest(path.Base(name), names)
+	if meant == "" {
+		return ""
+	}
+	return "; did you mean " + shown[:len(shown)-len(path.Base(shown))] + meant + "?"
 }
 
 // plainName is a name without separators, letter case and plural.

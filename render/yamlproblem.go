@@ -27,7 +27,7 @@ func explainSyntax(text []byte, first, line int, problem string) (yamlProblem, b
 		line = len(s.lines) - 1
 	}
 	for _, explain := range []func(*yamlScan, int, string) (yamlProblem, bool){
-		tabProblem, quoteProblem, bracketProblem, startProblem, colonProblem, indentProblem,
+		conflictProblem, tabProblem, quoteProblem, bracketProblem, startProblem, colonProblem, indentProblem,
 	} {
 		if p, ok := explain(s, line, problem); ok {
 			p.column = utf8.RuneCount(s.lines[p.line][:min(p.column, len(s.lines[p.line]))])
@@ -51,6 +51,16 @@ func SyntaxError(file string, data []byte, err error) error {
 func documentsError(file string, data []byte) error {
 	_, err := Documents(file, data, YAML11)
 	return err
+}
+
+// conflictProblem finds what git leaves where two changes meet.
+func conflictProblem(s *yamlScan, _ int, _ string) (yamlProblem, bool) {
+	for i, line := range s.lines {
+		if bytes.HasPrefix(line, []byte("<<<<<<< ")) || bytes.HasPrefix(line, []byte(">>>>>>> ")) {
+			return yamlProblem{i, 0, "a conflict of git is not resolved here: choose one side and remove the marks"}, true
+		}
+	}
+	return yamlProblem{}, false
 }
 
 // tabProblem finds a tab among the blanks before a line's content.

@@ -18,7 +18,12 @@ type Problem struct {
 	Message string `json:"message"` // a sentence, safe to show
 }
 
-func (p Problem) String() string { return name(p.Pointer) + ": " + p.Message }
+func (p Problem) String() string {
+	if at := name(p.Pointer); at != "" {
+		return at + ": " + p.Message
+	}
+	return p.Message
+}
 
 // Verify holds a SARIF file, of any tool, against the tree that it speaks of:
 // whether every path is a file of the tree and every region, snippet,

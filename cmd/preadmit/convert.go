@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -93,5 +95,9 @@ func readArgument(file string, stdin io.Reader) ([]byte, error) {
 	if file == "-" {
 		return io.ReadAll(stdin)
 	}
-	return os.ReadFile(file)
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, notFound(file, file)
+	}
+	return data, err
 }

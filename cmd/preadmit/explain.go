@@ -420,7 +420,14 @@ func findObject(in *input, b *bench, ref objectRef, unit string) (*render.Object
 	case len(like) > 0:
 		return nil, fmt.Errorf("no object %s%s; %s", ref.text, inUnitOf(unit), instead(ref.text, like))
 	}
+	var all []string
+	for _, o := range objects(in.head) {
+		all = append(all, refText(o, o.GetNamespace()))
+	}
 	hint := ""
+	if len(all) > 0 {
+		hint = "; " + instead(ref.text, all)
+	}
 	if n := len(unrendered(in)); n > 0 {
 		hint = fmt.Sprintf(" (%d problems kept something from being rendered: see preadmit check)", n)
 	}

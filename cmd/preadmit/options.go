@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/helm"
 )
@@ -53,7 +54,7 @@ func (o *sources) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.release, "release", "", "the release's `NAME` (default: the chart's)")
 	f.StringVarP(&o.namespace, "namespace", "n", "", "the `NAMESPACE` of objects that name none (default: default)")
 	f.BoolVar(&o.includeCRDs, "include-crds", true, "render charts' crds directories")
-	f.StringVar(&o.kubeVersion, "kube-version", "", "the API server's version, `X.Y` (default: the newest known)")
+	f.Var((*kubeVersion)(&o.kubeVersion), "kube-version", "the API server's version, `X.Y` (default: the newest known)")
 	f.StringSliceVar(&o.apiVersions, "api-versions", nil, "API versions for charts' capabilities, `LIST`")
 	f.StringArrayVar(&o.selection.Exclude, "exclude", nil, "leave out what lies at paths that match `GLOB`, from the repository's root: * within a name, ** across (repeatable)")
 	f.BoolVar(&o.selection.Hidden, "include-hidden", false, "check also what lies in hidden directories and in fixtures of test suites")
@@ -89,7 +90,7 @@ func (o *sources) start() error {
 	}
 	if o.namespace != "" {
 		if problems := validation.IsDNS1123Label(o.namespace); len(problems) > 0 {
-			return fmt.Errorf("--namespace %q can't be the name of a Namespace: %s", o.namespace, problems[0])
+			return fmt.Errorf("--namespace %q can't be the name of a Namespace: small letters, digits and dashes, at most 63, with a letter or digit at both ends", o.namespace)
 		}
 	}
 	if err := helm.CheckSet(o.set, o.setString); err != nil {
@@ -176,6 +177,17 @@ func failActions() []string {
 		names = append(names, string(a))
 	}
 	return append(names, "never")
+}
+
+// kubeVersion is the value of --kube-version.
+type kubeVersion string
+
+func (v *kubeVersion) String() string { return string(*v) }
+func (v *kubeVersion) Type() string   { return "string" }
+
+func (v *kubeVersion) Set(s string) error {
+	*v = kubeVersion(s)
+	return schema.CheckVersion(s)
 }
 
 // gitopsMode is the value of --gitops.

@@ -107,7 +107,7 @@ func readConfig(t *tree, file string) (*yaml.Node, error) {
 		return nil, err
 	}
 	if config := doc.Content[0]; config.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("%s:%d: want a mapping of flags to values", t.display(file), config.Line)
+		return nil, fmt.Errorf("%s:%d: the file has to hold keys with values, such as fail-on: warn", t.display(file), config.Line)
 	}
 	return doc.Content[0], nil
 }

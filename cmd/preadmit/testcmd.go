@@ -67,7 +67,7 @@ found, or one that can't be read.`,
 	f.StringArrayVarP(&o.policies, "policy", "p", nil, "Rego modules with unit tests: a file or directory `PATH` (repeatable)")
 	f.StringArrayVar(&o.data, "data", nil, "what these modules read below data: a YAML or JSON file or a directory `PATH` (repeatable)")
 	f.BoolVar(&o.strict, "strict", false, "a case of which no rule ran fails")
-	f.StringVar(&o.kubeVersion, "kube-version", "", "the API server's version, `X.Y` (default: the newest known)")
+	f.Var((*kubeVersion)(&o.kubeVersion), "kube-version", "the API server's version, `X.Y` (default: the newest known)")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "end the run after this `DURATION`")
 	o.supervision.addFlags(f)
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "list only cases that did not pass")

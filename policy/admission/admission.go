@@ -185,6 +185,18 @@ func newPolicy(k *compiler, o *render.Object) (*compiled, []error) {
 	return c, errs
 }
 
+// meantPolicy is a question after the policy that a binding may mean, or "".
+func meantPolicy(name string, policies []*render.Object) string {
+	var names []string
+	for _, p := range policies {
+		names = append(names, p.GetName())
+	}
+	if meant := render.DidYouMean(name, names); meant != "" {
+		return "; " + meant
+	}
+	return ""
+}
+
 // bind attaches a binding to the policy that it names: that of its own unit if
 // there is one. policies are all there are, also broken ones.
 func (e *Engine) bind(o *render.Object, policies []*render.Object) []error {
@@ -198,7 +210,7 @@ func (e *Engine) bind(o *render.Object, policies []*render.Object) []error {
 		p.bindings = append(p.bindings, b)
 	}
 	if len(errs) == 0 && len(named) == 0 && !exists(name, policies) {
-		errs = append(errs, at(o, "/spec/policyName", "binding", fmt.Errorf("binding %s: there is no %s %s", b.name, e.family.policy, name)))
+		errs = append(errs, at(o, "/spec/policyName", "binding", fmt.Errorf("binding %s: there is no %s %s%s", b.name, e.family.policy, name, meantPolicy(name, policies))))
 	}
 	return errs
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	v1 "k8s.io/api/admissionregistration/v1"
@@ -67,9 +68,47 @@ func decode(o *render.Object, into any, rule string) (errs []error, ok bool) {
 		return []error{at(o, decodePointer(err), rule, errors.New(strings.TrimPrefix(err.Error(), "json: ")))}, false
 	}
 	for _, e := range strict {
-		errs = append(errs, at(o, render.FieldPointer(quoted(e.Error())), rule, e))
+		path := quoted(e.Error())
+		wrong := at(o, render.FieldPointer(path), rule, e)
+		wrong.Hint = render.DidYouMean(path[strings.LastIndexByte(path, '.')+1:], fieldNames(reflect.TypeOf(into), path))
+		errs = append(errs, wrong)
 	}
 	return errs, true
+}
+
+// fieldNames are the fields beside the one at a path such as
+// spec.validations[0].mesage, of the type that is decoded into.
+func fieldNames(t reflect.Type, path string) []string {
+	parts := strings.Split(path, ".")
+	for _, part := range parts[:len(parts)-1] {
+		name, _, _ := strings.Cut(part, "[")
+		if t = jsonField(t, name); t == nil {
+			return nil
+		}
+	}
+	var names []string
+	for field := range element(t).Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
+
+func jsonField(t reflect.Type, name string) reflect.Type {
+	for field := range element(t).Fields() {
+		if n, _, _ := strings.Cut(field.Tag.Get("json"), ","); n == name && element(field.Type).Kind() == reflect.Struct {
+			return field.Type
+		}
+	}
+	return nil
+}
+
+// element is the type of what pointers and lists lead to.
+func element(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	return t
 }
 
 func decodePointer(err error) string {

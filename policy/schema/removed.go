@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 //go:embed removed.tsv
@@ -105,7 +107,7 @@ func (k *Kinds) suggest(gvk schema.GroupVersionKind) string {
 	kind, group, ver := fold(gvk.Kind), fold(gvk.Group), fold(gvk.Version)
 	found := k.sortedKinds(func(b *builtin) bool { return fold(b.gvk.Kind) == kind || b.resource == kind })
 	if len(found) == 0 {
-		return ""
+		return k.similar(gvk)
 	}
 	rank := func(b *builtin) int {
 		switch {
@@ -127,6 +129,15 @@ func (k *Kinds) suggest(gvk schema.GroupVersionKind) string {
 		return best.gvk.Kind
 	}
 	return best.gvk.GroupVersion().String() + " " + best.gvk.Kind
+}
+
+// similar is the kind of the same group and version that is written nearly so.
+func (k *Kinds) similar(gvk schema.GroupVersionKind) string {
+	var names []string
+	for _, b := range k.sortedKinds(func(b *builtin) bool { return b.gvk.GroupVersion() == gvk.GroupVersion() && b.byDefault() }) {
+		names = append(names, b.gvk.Kind)
+	}
+	return render.Nearest(gvk.Kind, names)
 }
 
 func fold(s string) string { return strings.ToLower(strings.TrimSpace(s)) }

@@ -91,6 +91,12 @@ func (r release) String() string { return "1." + strconv.Itoa(int(r)) }
 // bit is the release's place in the bits of kinds.tsv.
 func (r release) bit() uint32 { return 1 << (r - oldest) }
 
+// CheckVersion is an error unless a Kubernetes version is known; "" is the newest.
+func CheckVersion(version string) error {
+	_, err := parseRelease(version)
+	return err
+}
+
 // Versions are the Kubernetes versions that are known, oldest first.
 func Versions() []string {
 	var all []string
@@ -115,7 +121,7 @@ func parseRelease(version string) (release, error) {
 	if r := release(minor); r >= oldest && r <= newest {
 		return r, nil
 	}
-	return 0, fmt.Errorf("Kubernetes version %q is not known; there are %s to %s", version, oldest, newest)
+	return 0, fmt.Errorf("%q is not a Kubernetes version that is known; there are %s to %s", version, oldest, newest)
 }
 
 // Resource tells what a kind is called. A kind that is neither built in nor

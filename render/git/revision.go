@@ -61,7 +61,7 @@ func refused(revision string) error {
 	case strings.Contains(revision, ".."):
 		return errors.New("is a range, not one revision")
 	case strings.Contains(revision, "@{"):
-		return errors.New("the log of references is not read")
+		return errors.New("names an entry of the log of references, which is not read; name a branch, tag or commit")
 	case strings.ContainsAny(revision, ":?*[\\ \t\n\x7f") || strings.ContainsFunc(revision, func(c rune) bool { return c < ' ' }):
 		return errors.New("is not the name of a commit")
 	}
@@ -257,6 +257,16 @@ func (r *Repository) walk(c *Commit, steps string) (*Commit, error) {
 
 const maxSteps = 100_000
 
+func parentCount(n int) string {
+	switch n {
+	case 0:
+		return "no parent"
+	case 1:
+		return "one parent"
+	}
+	return fmt.Sprintf("%d parents", n)
+}
+
 // parent is the nth parent of a commit, counted from 1; 0 is the commit.
 func (r *Repository) parent(c *Commit, n int) (*Commit, error) {
 	switch {
@@ -265,7 +275,7 @@ func (r *Repository) parent(c *Commit, n int) (*Commit, error) {
 	case r.shallow[plumbing.NewHash(c.Hash)]:
 		return nil, fmt.Errorf("commit %s is where this shallow clone ends: fetch more of its history", c.Hash)
 	case n > len(c.parents):
-		return nil, fmt.Errorf("commit %s has %d parents", c.Hash, len(c.parents))
+		return nil, fmt.Errorf("commit %s has %s", c.Hash, parentCount(len(c.parents)))
 	}
 	return r.commit(c.parents[n-1])
 }

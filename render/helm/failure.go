@@ -42,6 +42,9 @@ func plainParseError(err error) error {
 	if m := parsePlace.FindStringIndex(text); m != nil {
 		text = text[m[1]:]
 	}
+	if text == "unexpected EOF" {
+		return errors.New("the template ends where an {{ end }} is missing")
+	}
 	return errors.New(sentence(strings.ReplaceAll(text, idPrefix, "")))
 }
 
@@ -128,9 +131,11 @@ func column(text []byte, line, offset int) int {
 
 var (
 	// What text/template quotes of values, which may be secret.
-	quoted  = regexp.MustCompile(`(range can't iterate over|if/with can't use) .*|(parsing) ".*`)
-	badExpr = regexp.MustCompile("(error parsing regexp: [^:`]*).*")
-	calling = regexp.MustCompile(`^(?:.*?: )?error calling (\w+): `)
+	quoted     = regexp.MustCompile(`(range can't iterate over|if/with can't use) .*|(parsing) ".*`)
+	badExpr    = regexp.MustCompile("(error parsing regexp: [^:`]*).*")
+	nilPointer = regexp.MustCompile(`^(\.\S+): nil pointer evaluating \S+(?: \S+)?\.(\w+)$`)
+	noTemplate = regexp.MustCompile(`(?:template: )?no template ("[^"]*") associated with template "[^"]*"`)
+	calling    = regexp.MustCompile(`^(?:.*?: )?error calling (\w+): `)
 )
 
 // describe makes a sentence of an error that stopped a template.
@@ -153,6 +158,12 @@ func describe(err error, message string) string {
 	if m := calling.FindStringSubmatch(message); m != nil && strings.HasPrefix(m[1], "__") {
 		message = message[len(calling.FindString(message)):]
 	}
+	if m := nilPointer.FindStringSubmatch(message); m != nil {
+		if parent, ok := strings.CutSuffix(m[1], "."+m[2]); ok {
+			message = fmt.Sprintf("%s has no value, so %s can't be read", parent, m[1])
+		}
+	}
+	message = noTemplate.ReplaceAllString(message, "there is no template named $1")
 	message = badExpr.ReplaceAllString(message, "$1")
 	return quoted.ReplaceAllString(message, "$1$2 a value of this kind")
 }

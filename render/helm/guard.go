@@ -9,6 +9,8 @@ import (
 
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // decodeYAML is what Helm does with Chart.yaml and values files: YAML 1.1 by way
@@ -19,7 +21,7 @@ func decodeYAML(data []byte, into any) (line int, err error) {
 		return line, err
 	}
 	if err := yaml.Unmarshal(data, into); err != nil {
-		return yamlError(err)
+		return yamlError(data, err)
 	}
 	return 0, nil
 }
@@ -31,7 +33,7 @@ func guardYAML(data []byte) (line int, err error) {
 	}
 	var doc yamlv3.Node
 	if err := yamlv3.Unmarshal(data, &doc); err != nil {
-		return yamlError(err)
+		return yamlError(data, err)
 	}
 	g := guard{seen: map[*yamlv3.Node]weight{}}
 	w, err := g.weigh(&doc, 0)
@@ -96,7 +98,10 @@ func (g *guard) alias(n *yamlv3.Node, depth int) (weight, error) {
 var yamlLine = regexp.MustCompile(`line (\d+)(: |,|$)`)
 
 // yamlError takes the line out of the library's sentence.
-func yamlError(err error) (line int, cleaned error) {
+func yamlError(data []byte, err error) (line int, cleaned error) {
+	if e := (*render.Error)(nil); errors.As(render.SyntaxError("", data, err), &e) {
+		return e.Span.Line, e.Err
+	}
 	text := err.Error()
 	if m := yamlLine.FindStringSubmatchIndex(text); m != nil {
 		line, _ = strconv.Atoi(text[m[2]:m[3]])

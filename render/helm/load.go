@@ -291,7 +291,7 @@ func loadError(err error, home place, at map[string]place) error {
 	text := err.Error()
 	if rest, ok := strings.CutPrefix(text, "cannot load "); ok {
 		name, _, _ := strings.Cut(rest, ":")
-		line, cleaned := yamlError(err)
+		line, cleaned := yamlError(nil, err)
 		return at[name].errorAt("helm-chart", line, 0, cleaned)
 	}
 	return where.errorAt("helm-chart", 0, 0, errors.New(sentence(strings.TrimPrefix(text, "validation: "))))

@@ -37,6 +37,7 @@ var explanations = []explanation{
 	{regexp.MustCompile(`(?:must specify one of|cannot specify both|can't be set at the same time|patch appears to be empty)`), "invalid-patch", "a patch needs either a path or the patch itself", "patches"},
 	{regexp.MustCompile(`(add|remove|replace|move|copy|test) operation does not apply: doc is missing (?:path|key|from path): "?([^\s":]+)`), "invalid-patch", "JSON patch: %s does not apply, there is no %s", "patches"},
 	{regexp.MustCompile(`error in (remove|move|copy) for path: '([^']*)'`), "invalid-patch", "JSON patch: %s does not apply, there is no %s", "patches"},
+	{regexp.MustCompile(`(?i)unexpected (?:kind|operation)[: ]+"?(\w+)`), "invalid-patch", "JSON patch: there is no operation %s, but add, remove, replace, move, copy and test", "patches"},
 	{regexp.MustCompile(`testing value (\S+) failed`), "invalid-patch", "JSON patch: test of %s fails", "patches"},
 	{regexp.MustCompile(`nothing selected by ([^:\s]+)`), "unmatched-replacement", "replacement: nothing is selected by %s", "replacements"},
 	{regexp.MustCompile(`multiple matches for selector ([^:\s]+)`), "unmatched-replacement", "replacement: several resources are selected by %s", "replacements"},

@@ -229,7 +229,11 @@ func (w *walk) follow(n *node, r ref) {
 	case p.err != nil && ambiguous(r.text):
 		w.reject(n, r, "missing-"+rule(r.kind), "%s %q not found: are these two entries, the second indented too far?", nouns[r.kind], show(r.text))
 	case errors.Is(p.err, fs.ErrNotExist):
-		w.reject(n, r, "missing-"+rule(r.kind), "%s %s not found", nouns[r.kind], show(r.text))
+		near := ""
+		if t := show(r.text); t == r.text && !strings.HasSuffix(t, "/") {
+			near = render.NearFile(w.src.FS, name, t)
+		}
+		w.reject(n, r, "missing-"+rule(r.kind), "%s %s not found%s", nouns[r.kind], show(r.text), near)
 	case p.err != nil:
 		w.reject(n, r, "unreadable", "%s %s cannot be read", nouns[r.kind], show(r.text))
 	case p.dir:
