@@ -1,7 +1,9 @@
 package main
 
 import (
+	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -38,6 +40,42 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s imports %s", from, to)
 			}
 		}
+	}
+}
+
+// TestDrawing holds that the drawing in CONTRIBUTING.md names every child of the
+// rooms, and that the page stays short.
+func TestDrawing(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.SplitN(string(text), "```", 3)
+	drawn := strings.Fields(parts[1])
+	for _, room := range []string{"render", "policy"} {
+		entries, err := os.ReadDir("../../" + room)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			name := e.Name()
+			if e.IsDir() && name != "internal" && name != "testdata" && name != "rendertest" && !slices.Contains(drawn, name) {
+				t.Errorf("%s/%s is not in the drawing of CONTRIBUTING.md", room, name)
+			}
+		}
+	}
+	entries, err := os.ReadDir("../../policy/internal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !strings.Contains(string(text), "`"+e.Name()+"`") {
+			t.Errorf("policy/internal/%s is not in CONTRIBUTING.md", e.Name())
+		}
+	}
+	if n := strings.Count(string(text), "\n"); n >= 150 {
+		t.Errorf("CONTRIBUTING.md has %d lines: keep it under 150", n)
 	}
 }
 
