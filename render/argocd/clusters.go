@@ -51,16 +51,40 @@ func knownClusters(w *render.World) []knownCluster {
 			byName[c.Name] = knownCluster{name: c.Name, server: c.Server, labels: labels, annotations: c.Annotations}
 		}
 	}
-	for _, o := range w.Objects(schema.GroupKind{Kind: "Secret"}) {
-		if o.GetLabels()[secretType] == "cluster" {
-			name := secretValue(o, "name")
-			byName[name] = knownCluster{
-				name: name, server: secretValue(o, "server"), project: secretValue(o, "project"),
-				labels: o.GetLabels(), annotations: o.GetAnnotations(), secret: o,
-			}
+	for _, o := range clusterSecrets(w) {
+		name := secretValue(o, "name")
+		byName[name] = knownCluster{
+			name: name, server: secretValue(o, "server"), project: secretValue(o, "project"),
+			labels: o.GetLabels(), annotations: o.GetAnnotations(), secret: o,
 		}
 	}
 	return slices.SortedFunc(maps.Values(byName), func(a, b knownCluster) int { return cmp.Compare(a.name, b.name) })
+}
+
+// clusterSecrets returns the Secrets that describe clusters. Argo CD reads those of
+// its own namespace alone: where they are in several, the one with argocd-cm, else
+// argocd. Where neither has any, the tree does not say which it is, and all count.
+func clusterSecrets(w *render.World) []*render.Object {
+	byNamespace := make(map[string][]*render.Object)
+	var all []*render.Object
+	for _, o := range w.Objects(schema.GroupKind{Kind: "Secret"}) {
+		if o.GetLabels()[secretType] == "cluster" {
+			byNamespace[namespaceOf(o)] = append(byNamespace[namespaceOf(o)], o)
+			all = append(all, o)
+		}
+	}
+	if len(byNamespace) < 2 {
+		return all
+	}
+	for _, namespace := range sortedKeys(byNamespace) {
+		if w.Object(schema.GroupKind{Kind: "ConfigMap"}, namespace, "argocd-cm") != nil {
+			return byNamespace[namespace]
+		}
+	}
+	if own := byNamespace["argocd"]; len(own) > 0 {
+		return own
+	}
+	return all
 }
 
 // secretValue returns the text of a Secret's key.

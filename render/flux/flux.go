@@ -11,6 +11,7 @@
 package flux
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,7 +74,7 @@ func (*Resolver) Resolve(ctx context.Context, o *render.Object, w *render.World)
 	t := &task{ctx: ctx, world: w, object: o}
 	t.unit = &render.Unit{
 		Source:  render.Source{Kind: "flux", Owner: o},
-		ID:      m.id + "/" + o.GetNamespace() + "/" + o.GetName(),
+		ID:      m.id + "/" + cmp.Or(o.GetNamespace(), "default") + "/" + o.GetName(),
 		Name:    o.GetName(),
 		Cluster: w.Cluster.Name,
 		User:    serviceAccount("flux-system", m.account),
