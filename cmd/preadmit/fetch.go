@@ -78,7 +78,7 @@ func (o *fetchOptions) addFlags(f *pflag.FlagSet) {
 	own.BoolVar(&o.dryRun, "dry-run", false, "without fetching, list what would be fetched")
 	own.StringVarP(&o.format, "output", "o", "text", "`FORMAT` of --dry-run: text or json")
 	own.BoolVar(&o.git, "git", false, "clone with the git program, its credential helpers and ssh")
-	own.StringVar(&o.base, "base", "", "take fetch.hosts from the configuration at this git revision, `REV`, and ask no other hosts but those of the lock there")
+	own.StringVar(&o.base, "base", "", "ask no hosts but those that the configuration (fetch.hosts) and the lock at this git revision name, `REV`; with --locked, bring what is locked there, too")
 	o.own = own
 	f.AddFlagSet(own)
 	f.Lookup("store").Usage = "keep the content in `DIR` instead of .preadmit/vendor"
@@ -146,6 +146,9 @@ func runFetch(ctx context.Context, o *fetchOptions, args []string, stdout, stder
 		f.dir = filepath.Join(t.dir, filepath.FromSlash(store.VendorDir))
 	}
 	f.dirs = store.Dirs{os.DirFS(f.dir)}
+	if o.store != "" { // what is committed need not come again
+		f.dirs = append(f.dirs, os.DirFS(filepath.Join(t.dir, filepath.FromSlash(store.VendorDir))))
+	}
 	if !o.checkOnly && !o.dryRun {
 		release, err := f.alone(ctx)
 		if err != nil {

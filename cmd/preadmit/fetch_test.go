@@ -1,15 +1,21 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/git"
 	"github.com/preadmit/preadmit/render/git/gittest"
 	"github.com/preadmit/preadmit/render/store"
+	"github.com/preadmit/preadmit/report"
 )
 
 // fluxRelease is a HelmRelease of a chart in a Helm repository.
@@ -187,11 +193,11 @@ func TestFetchTen(t *testing.T) {
 		t.Errorf("exit code %d, %d requests\n%s", code, n, errs)
 	}
 	elsewhere := t.TempDir()
-	if code, _, errs := program(t, dir, nil, "fetch", "--locked", "--store", elsewhere); code != exitOK {
-		t.Fatalf("--store: exit code %d\n%s", code, errs)
-	}
 	if err := os.RemoveAll(filepath.Join(dir, ".preadmit/vendor")); err != nil {
 		t.Fatal(err)
+	}
+	if code, _, errs := program(t, dir, nil, "fetch", "--locked", "--store", elsewhere); code != exitOK {
+		t.Fatalf("--store: exit code %d\n%s", code, errs)
 	}
 	code, again, errs := program(t, dir, nil, "check", "-o", "json", "--store", elsewhere)
 	if code != exitOK || again != whole || strings.Count(whole, `"Deployment"`) == 0 {
@@ -247,6 +253,20 @@ spec: {policyName: no-update, validationActions: [Deny]}
 	if !strings.Contains(out, "in chart bumped 1.1.0, templates/deployment.yaml") {
 		t.Errorf("the chart is not named:\n%s", out)
 	}
+
+	// A job that keeps the content elsewhere brings that of both sides.
+	elsewhere := t.TempDir()
+	if err := os.RemoveAll(filepath.Join(dir, ".preadmit/vendor")); err != nil {
+		t.Fatal(err)
+	}
+	commitFiles(t, dir)
+	code, said, errs := program(t, dir, nil, "fetch", "--locked", "--store", elsewhere, "--base", base)
+	if code != exitOK || !strings.Contains(said, "3 fetched") {
+		t.Errorf("exit code %d\n%s%s", code, said, errs)
+	}
+	if _, again, _ := program(t, dir, nil, "check", "--base", base, "-p", file, "--store", elsewhere); again != out {
+		t.Errorf("from another store:\n%s", again)
+	}
 }
 
 // parentOf returns the commit before the last of a repository.
@@ -262,4 +282,99 @@ func parentOf(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	return c.Hash
+}
+
+// TestFetchHomeOps serves stand-ins for every chart of a large home-lab
+// repository, by the names and versions that it asks for: what was not rendered
+// at all then is.
+func TestFetchHomeOps(t *testing.T) {
+	t.Parallel()
+	const home = "../../../shared/repos/home-ops"
+	if _, err := os.Stat(home); err != nil {
+		t.Skip("no ../shared/repos/home-ops here")
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(home)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, ".git"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var was struct {
+		Remotes []graphRemote
+		Units   []report.Unit
+	}
+	_, out, errs := program(t, dir, nil, "graph", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &was); err != nil {
+		t.Fatal(err, errs)
+	}
+	d := newDepot(t, false)
+	wanted := 0
+	for _, r := range was.Remotes {
+		if r.Kind == render.OCIArtifact {
+			wanted++
+			d.standIn(t, strings.TrimPrefix(r.URL, "oci://"), r.Version)
+		}
+	}
+	if wanted < 40 {
+		t.Fatalf("%d artifacts are asked for", wanted)
+	}
+	// The registries are other ones there: their names lead to the depot.
+	if err := replaceIn(dir, "oci://", "oci://"+d.host()+"/"); err != nil {
+		t.Fatal(err)
+	}
+	writeFiles(t, dir, map[string]string{configFile: allow(d.host())})
+	code, out, errs := program(t, dir, nil, "fetch")
+	fetched := strings.Count(out, "locked: artifact")
+	if fetched != wanted {
+		t.Errorf("exit code %d, %d of %d artifacts fetched\n%s", code, fetched, wanted, errs)
+	}
+	_, out, errs = program(t, dir, nil, "graph", "-o", "json")
+	var now struct{ Units []report.Unit }
+	if err := json.Unmarshal([]byte(out), &now); err != nil {
+		t.Fatal(err, errs)
+	}
+	releases := func(units []report.Unit) (rendered, all int) {
+		for _, u := range units {
+			if strings.Contains(u.ID, "helmrelease/") {
+				if all++; u.Status == "rendered" {
+					rendered++
+				}
+			}
+		}
+		return rendered, all
+	}
+	before, _ := releases(was.Units)
+	after, all := releases(now.Units)
+	t.Logf("releases rendered: %d of %d before, %d after", before, all, after)
+	if before != 0 || all < 60 || after != all {
+		for _, u := range now.Units {
+			if u.Status != "rendered" {
+				t.Logf("%s %s: %s", u.ID, u.Status, u.Reason)
+			}
+		}
+		t.Errorf("releases rendered: %d of %d before, %d after", before, all, after)
+	}
+}
+
+// standIn pushes a chart in the place of one that a repository asks for.
+func (d *depot) standIn(t *testing.T, name, version string) {
+	if digest, ok := strings.CutPrefix(version, "sha256:"); ok {
+		t.Fatalf("%s is asked for by the digest %s", name, digest)
+	}
+	d.push(name, version, chartLayer, standIn(t, path.Base(name), "1.0.0"))
+}
+
+// replaceIn replaces a text in all files of a directory.
+func replaceIn(dir, old, now string) error {
+	return filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() || filepath.Ext(name) != ".yaml" {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		if err != nil || !bytes.Contains(data, []byte(old)) {
+			return err
+		}
+		return os.WriteFile(name, bytes.ReplaceAll(data, []byte(old), []byte(now)), 0o644)
+	})
 }

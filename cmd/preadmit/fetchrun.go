@@ -97,11 +97,15 @@ func (f *fetching) fetchAll(ctx context.Context) (int, error) {
 		if needs, err = f.discover(ctx); err != nil {
 			return 0, err
 		}
-		var todo []render.Remote
+		var todo []wanted
 		for _, n := range needs {
 			if !tried[n.Remote] && (n.State != store.Fetched || f.updates(&n.Remote)) {
 				tried[n.Remote] = true
-				todo = append(todo, n.Remote)
+				w := wanted{remote: n.Remote}
+				if !f.updates(&n.Remote) {
+					w.locked = f.lock.Find(&n.Remote)
+				}
+				todo = append(todo, w)
 			}
 		}
 		if len(todo) == 0 {
@@ -122,7 +126,15 @@ func (f *fetching) fetchAll(ctx context.Context) (int, error) {
 	return f.finish(len(needs)), nil
 }
 
-// fetchLocked brings what the lock names and the store lacks.
+// A wanted is a Remote to fetch, with the entry that it is locked by, nil without
+// one.
+type wanted struct {
+	remote render.Remote
+	locked *store.Entry
+}
+
+// fetchLocked brings what the lock names, and that of the base, and the store
+// lacks.
 func (f *fetching) fetchLocked(ctx context.Context) (int, error) {
 	if f.lock == nil {
 		return 0, fmt.Errorf("--locked: there is no %s; `preadmit fetch` writes it", store.LockFile)
@@ -132,20 +144,47 @@ func (f *fetching) fetchLocked(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	var todo []render.Remote
-	for i := range f.lock.Entries {
-		if e := &f.lock.Entries[i]; !f.dirs.Holds(e) {
-			todo = append(todo, *e.Remote())
+	entries, err := f.lockedEntries()
+	if err != nil {
+		return 0, err
+	}
+	var todo []wanted
+	for i := range entries {
+		if e := &entries[i]; !f.dirs.Holds(e) {
+			todo = append(todo, wanted{*e.Remote(), e})
 		}
 	}
 	if err := f.bring(ctx, fetcher, progress, todo); err != nil {
 		return 0, err
 	}
-	return f.finish(len(f.lock.Entries)), nil
+	return f.finish(len(entries)), nil
+}
+
+// lockedEntries are those of the lock, and those of the base that are others.
+func (f *fetching) lockedEntries() ([]store.Entry, error) {
+	entries := slices.Clone(f.lock.Entries)
+	if f.o.base == "" {
+		return entries, nil
+	}
+	b, err := openBase(f.tree, f.o.base)
+	if err != nil {
+		return nil, err
+	}
+	defer b.repo.Close()
+	was, err := b.in.tree.readLock()
+	if err != nil {
+		return nil, fmt.Errorf("--base: %w", err)
+	}
+	if was != nil {
+		entries = append(entries, slices.DeleteFunc(was.Entries, func(e store.Entry) bool {
+			return slices.ContainsFunc(f.lock.Entries, func(x store.Entry) bool { return x.Kind == e.Kind && x.Digest == e.Digest })
+		})...)
+	}
+	return entries, nil
 }
 
 // bring fetches Remotes, writes their content, and then the lock.
-func (f *fetching) bring(ctx context.Context, fetcher *fetch.Fetcher, progress *fetchProgress, todo []render.Remote) error {
+func (f *fetching) bring(ctx context.Context, fetcher *fetch.Fetcher, progress *fetchProgress, todo []wanted) error {
 	progress.expect(len(todo))
 	defer progress.clear()
 	entries := make([]*store.Entry, len(todo))
@@ -155,7 +194,7 @@ func (f *fetching) bring(ctx context.Context, fetcher *fetch.Fetcher, progress *
 	for i := range todo {
 		group.Go(func() error {
 			entries[i], errs[i] = f.one(ctx, fetcher, &todo[i])
-			progress.done(todo[i].String())
+			progress.done(todo[i].remote.String())
 			return nil
 		})
 	}
@@ -166,13 +205,15 @@ func (f *fetching) bring(ctx context.Context, fetcher *fetch.Fetcher, progress *
 	changed := false
 	for i, e := range entries {
 		if errs[i] != nil {
-			f.failed = append(f.failed, todo[i].String()+": "+errs[i].Error())
+			f.failed = append(f.failed, todo[i].remote.String()+": "+errs[i].Error())
 			continue
 		}
 		f.brought++
-		changed = f.locks(*e) || changed
+		if !f.o.locked {
+			changed = f.locks(*e) || changed
+		}
 	}
-	if !changed || f.o.locked {
+	if !changed {
 		return nil
 	}
 	return f.writeLock()
@@ -204,9 +245,10 @@ func versionNote(e *store.Entry) string {
 
 // one fetches a Remote and writes its content into the store, once that is known
 // to be what it should be.
-func (f *fetching) one(ctx context.Context, fetcher *fetch.Fetcher, r *render.Remote) (*store.Entry, error) {
+func (f *fetching) one(ctx context.Context, fetcher *fetch.Fetcher, w *wanted) (*store.Entry, error) {
+	r := &w.remote
 	entry, locked := store.Entry{Kind: r.Kind, URL: r.URL, Name: r.Name, Requested: r.Version}, (*fetch.Locked)(nil)
-	if have := f.lock.Find(r); have != nil && !f.updates(r) {
+	if have := w.locked; have != nil {
 		entry, locked = *have, &fetch.Locked{Digest: have.Digest, Resolved: have.Resolved, Archive: have.Archive}
 	}
 	has := func(digest string) bool { _, err := f.dirs.Blob(digest); return err == nil }
