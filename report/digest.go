@@ -13,19 +13,20 @@ import (
 // part; every finding is in one part.
 type digest struct {
 	*Report
-	results    []policy.Result // sorted
-	tally      tally
-	notWhole   []Unit               // units that were not rendered, or not whole, for a reason that no finding gives
-	found      [numClasses][]*group // what counts now, worst severity first
-	lacks      []*lack              // what undecided findings wait for
-	repeated   map[string]int       // assumptions that are shown once, with the number of findings
-	changes    []unitChanges        // what changes on the cluster
-	newly      []*policy.Result     // what changed policies would newly say
-	noLonger   []*policy.Result     // and no longer say
-	fixed      []*policy.Result     // was there before and is no more
-	suppressed []*policy.Result     // accepted for a time
-	unreached  []*policy.Result     // in what nothing deploys
-	unchanged  []*policy.Result     // was there before
+	results      []policy.Result // sorted
+	tally        tally
+	notWhole     []Unit               // units that were not rendered, or not whole, for a reason that no finding gives
+	unreachedCut int                  // units that nothing deploys and that were not rendered whole
+	found        [numClasses][]*group // what counts now, worst severity first
+	lacks        []*lack              // what undecided findings wait for
+	repeated     map[string]int       // assumptions that are shown once, with the number of findings
+	changes      []unitChanges        // what changes on the cluster
+	newly        []*policy.Result     // what changed policies would newly say
+	noLonger     []*policy.Result     // and no longer say
+	fixed        []*policy.Result     // was there before and is no more
+	suppressed   []*policy.Result     // accepted for a time
+	unreached    []*policy.Result     // in what nothing deploys
+	unchanged    []*policy.Result     // was there before
 }
 
 func newDigest(r *Report) *digest {
@@ -36,7 +37,11 @@ func newDigest(r *Report) *digest {
 	d.lacks, d.repeated = lacks, repeatedAssumptions(found, lacks)
 	told := unitsTold(all)
 	for _, u := range r.Units {
-		if (u.missing() || u.Reason != "") && !told[u.Identity()] {
+		switch {
+		case !u.missing() && u.Reason == "" || told[u.Identity()]:
+		case u.unreached():
+			d.unreachedCut++
+		default:
 			d.notWhole = append(d.notWhole, u)
 		}
 	}

@@ -121,6 +121,24 @@ func keyOf(c class, x *policy.Result) groupKey {
 	return groupKey{class: c, engine: x.Engine, policy: x.Policy, rule: x.Rule}
 }
 
+// sameMessage are results by rule and message, in order of appearance.
+func sameMessage(results []*policy.Result) [][]*policy.Result {
+	var all [][]*policy.Result
+	index := make(map[groupKey]int)
+	for _, x := range results {
+		c, _ := classOf(x)
+		key := keyOf(c, x)
+		key.message = x.Message
+		i, ok := index[key]
+		if !ok {
+			i, index[key] = len(all), len(all)
+			all = append(all, nil)
+		}
+		all[i] = append(all[i], x)
+	}
+	return all
+}
+
 // A spot is a place with the findings of a group that are there.
 type spot struct {
 	render.Origin

@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"html/template"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
@@ -129,8 +130,8 @@ func (p *pageWriter) body() {
 	p.lines("no-longer", "No longer found by the proposed policies", "", shareNoLonger, p.noLonger)
 	p.lines("fixed", "Fixed", "fixed", shareFixed, p.fixed)
 	p.lines("suppressed", "Suppressed", "suppressed", shareSuppressed, p.suppressed)
-	p.lines("unreached", "In what nothing found here deploys", "unreached", shareUnreached, p.unreached)
-	p.lines("unchanged", "There before, and unchanged", "unchanged", shareUnchanged, p.unchanged)
+	p.grouped("unreached", "In what nothing found here deploys", shareUnreached, p.unreached)
+	p.grouped("unchanged", "There before, and unchanged", shareUnchanged, p.unchanged)
 	p.assumed()
 	p.section("notes", "Notes", shareNotes, len(p.Notes), func(i int) string { return p.render("note", prose(p.Notes[i])) })
 	p.units("units", "Units", shareUnits, p.Units)
@@ -206,10 +207,27 @@ func (p *pageWriter) lines(id, title, word string, share int, results []*policy.
 		if s := x.Suppression; s != nil && x.Baseline != policy.Absent {
 			why = "until " + name(s.Expires) + ": " + prose(s.Reason)
 		}
-		return p.render("line", map[string]string{
-			"Class": cmp.Or(word, wordOf(x)), "Word": strings.TrimPrefix(word+": "+wordOf(x), ": "), "Object": strings.TrimSuffix(subject(x.Object), ": "),
-			"Message": headlineOf(x), "Rule": ruleName(x.Engine, x.Policy, x.Rule), "Place": p.text.place(place(x).Span), "Why": why,
-		})
+		return p.line(x, word, why)
+	})
+}
+
+// grouped writes results on a line for each rule and message.
+func (p *pageWriter) grouped(id, title string, share int, results []*policy.Result) {
+	same := sameMessage(results)
+	s := p.section(id, title, share, len(same), func(i int) string {
+		why := ""
+		if more := len(same[i]) - 1; more > 0 {
+			why = "and " + strconv.Itoa(more) + " more"
+		}
+		return p.line(same[i][0], id, why)
+	})
+	s.weight = func(i int) int { return len(same[i]) }
+}
+
+func (p *pageWriter) line(x *policy.Result, word, why string) string {
+	return p.render("line", map[string]string{
+		"Class": cmp.Or(word, wordOf(x)), "Word": strings.TrimPrefix(word+": "+wordOf(x), ": "), "Object": strings.TrimSuffix(subject(x.Object), ": "),
+		"Message": headlineOf(x), "Rule": ruleName(x.Engine, x.Policy, x.Rule), "Place": p.text.place(place(x).Span), "Why": why,
 	})
 }
 

@@ -56,7 +56,7 @@ func writeMarkdown(w io.Writer, r *Report, o Options) error {
 	m.missing()
 	m.findings("Warned", shareWarned, m.found[warned])
 	m.findings("Audited", shareAudited, m.found[audited])
-	m.section("Not rendered, or not whole", shareNotWhole, len(m.notWhole), func(i int) string { return unitItem(m.notWhole[i]) })
+	m.notRendered()
 	m.clusterChanges()
 	m.proposed()
 	m.accepted()
@@ -121,6 +121,19 @@ func (m *markdownWriter) section(title string, share, n int, item func(i int) st
 		m.sections = append(m.sections, s)
 	}
 	return s
+}
+
+func (m *markdownWriter) notRendered() {
+	n := len(m.notWhole)
+	if m.unreachedCut > 0 {
+		n++
+	}
+	m.section("Not rendered, or not whole", shareNotWhole, n, func(i int) string {
+		if i == len(m.notWhole) {
+			return "- " + plural(m.unreachedCut, "unit") + " that nothing found here deploys\n"
+		}
+		return unitItem(m.notWhole[i])
+	})
 }
 
 func unitItem(u Unit) string {
@@ -222,8 +235,8 @@ func (m *markdownWriter) accepted() {
 	m.list("Suppressed", shareSuppressed, m.suppressed, func(x *policy.Result) string {
 		return "suppressed until " + plainText(name(x.Suppression.Expires)) + " (" + plainText(prose(x.Suppression.Reason)) + "): " + wordOf(x)
 	})
-	m.list("In what nothing found here deploys", shareUnreached, m.unreached, wordOf)
-	m.list("There before, and unchanged", shareUnchanged, m.unchanged, wordOf)
+	m.grouped("In what nothing found here deploys", shareUnreached, m.unreached)
+	m.grouped("There before, and unchanged", shareUnchanged, m.unchanged)
 }
 
 func (m *markdownWriter) notes() {
@@ -237,6 +250,19 @@ func (m *markdownWriter) notes() {
 // list shows results on a line each.
 func (m *markdownWriter) list(title string, share int, results []*policy.Result, word func(*policy.Result) string) {
 	m.section(title, share, len(results), func(i int) string { return m.item(results[i], word(results[i])) })
+}
+
+// grouped shows results on a line for each rule and message.
+func (m *markdownWriter) grouped(title string, share int, results []*policy.Result) {
+	same := sameMessage(results)
+	s := m.section(title, share, len(same), func(i int) string {
+		item := m.item(same[i][0], wordOf(same[i][0]))
+		if more := len(same[i]) - 1; more > 0 {
+			item = strings.TrimSuffix(item, "\n") + ", and " + strconv.Itoa(more) + " more\n"
+		}
+		return item
+	})
+	s.weight = func(i int) int { return len(same[i]) }
 }
 
 // item is a result on one line.

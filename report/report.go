@@ -93,6 +93,9 @@ func (u *Unit) missing() bool {
 	return u.Status != string(render.Rendered) && u.Status != string(render.Suspended) && u.Status != string(render.Unreached)
 }
 
+// unreached reports whether nothing found in the tree deploys the unit.
+func (u *Unit) unreached() bool { return u.Status == string(render.Unreached) }
+
 // Summary counts. Units to Rules count what was looked at, Pass to Error
 // results by outcome.
 type Summary struct {

@@ -39,9 +39,10 @@ type section struct {
 	item      func(i int) string // the same text whenever it is called
 	brief     func(i int) string // a shorter text for want of room; nil if there is none
 
-	size int // bytes of all items, counted to a little above the room of all
-	room int // bytes that the items may take
-	left int // how many results are not shown
+	texts []string // of all items, if they are few enough to keep
+	size  int      // bytes of all items, counted to a little above the room of all
+	room  int      // bytes that the items may take
+	left  int      // how many results are not shown
 }
 
 // total is how many results the section has.
@@ -61,10 +62,18 @@ func (s *section) sum(from int) int {
 
 // allot gives each section the room that it may take.
 func allot(limit int, all []*section) {
-	free := limit
+	free, keep := limit, limit
 	for _, s := range all {
+		var texts []string
 		for i := 0; i < s.n && s.size <= limit; i++ {
-			s.size += len(s.item(i))
+			text := s.item(i)
+			if s.size += len(text); s.size <= keep {
+				texts = append(texts, text)
+			}
+		}
+		if len(texts) == s.n {
+			s.texts = texts
+			keep -= s.size
 		}
 		s.room = min(s.size, s.share*limit/1000)
 		free -= s.room
@@ -82,7 +91,11 @@ func allot(limit int, all []*section) {
 func (s *section) fit(write func(text string)) {
 	if s.size <= s.room {
 		for i := range s.n {
-			write(s.item(i))
+			if s.texts != nil {
+				write(s.texts[i])
+			} else {
+				write(s.item(i))
+			}
 		}
 		return
 	}

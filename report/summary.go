@@ -16,6 +16,7 @@ const (
 	maxUnits    = 20 // units that were not rendered
 	maxProposed = 20 // results of changed policies
 	maxNotes    = 50 // notes in a log, which has no -v
+	maxAssumed  = 100
 )
 
 // A tally counts results as the summary shows them.
@@ -204,15 +205,18 @@ func policies(n int) string {
 // units lists what was not rendered, or not whole, and why unless that is
 // written already.
 func (p *printer) units(r *Report) {
-	told := 0
+	told, unreached := 0, 0
 	var left []string // units to list, by their line
 	names := make(map[string][]string)
 	for _, u := range r.Units {
-		if !u.missing() && u.Reason == "" {
+		switch {
+		case !u.missing() && u.Reason == "":
 			continue
-		}
-		if p.told[u.Identity()] && !p.Verbose {
+		case !p.Verbose && p.told[u.Identity()]:
 			told++
+			continue
+		case !p.Verbose && u.unreached():
+			unreached++
 			continue
 		}
 		line := u.Status + "\x00" + u.Kind + "\x00" + u.Reason
@@ -229,7 +233,10 @@ func (p *printer) units(r *Report) {
 		p.unit(line, names[line])
 	}
 	if told > 0 {
-		p.line(p.paint(yellow, "not rendered, or not whole: "), plural(told, "unit"), ", for the reasons above", p.flag("lists them"))
+		p.remark("not rendered, or not whole", plural(told, "unit")+", for the reasons above"+p.flag("lists them"))
+	}
+	if unreached > 0 {
+		p.remark("not rendered whole", plural(unreached, "unit")+" that nothing found here deploys"+p.flag("lists them"))
 	}
 }
 
@@ -267,7 +274,7 @@ func unitsTold(all []*group) map[string]bool {
 func repeatedAssumptions(found []*group, lacks []*lack) map[string]int {
 	counts := make(map[string]int)
 	for _, g := range found {
-		for _, a := range assumptions(g.results, len(g.results)) {
+		for _, a := range assumptions(g.results, maxAssumed) {
 			counts[a]++
 		}
 	}
@@ -277,7 +284,7 @@ func repeatedAssumptions(found []*group, lacks []*lack) map[string]int {
 		}
 	}
 	for _, l := range lacks {
-		for _, a := range assumptions(l.results, maxFacts) {
+		for _, a := range assumptions(l.results, maxAssumed) {
 			counts[a] += len(slices.DeleteFunc(slices.Clone(l.results), func(x *policy.Result) bool { return !slices.Contains(x.Assumed, a) }))
 		}
 	}

@@ -350,3 +350,23 @@ func TestMarkBehindLine(t *testing.T) {
 		}
 	}
 }
+
+// An assumption of several findings stands once, however many each rests on.
+func TestRepeatedAssumptions(t *testing.T) {
+	t.Parallel()
+	r := sample(t)
+	r.Results = nil
+	for i := range 3 {
+		x := webResult(i)
+		x.Rule, x.Assumed = fmt.Sprint(i), []string{fmt.Sprint("only ", i), "the first", "the second"}
+		r.Results = append(r.Results, x)
+	}
+	for _, format := range []string{"text", "markdown", "html"} {
+		out := string(write(t, format, r, Options{}))
+		for _, want := range []string{"the first (3 findings)", "the second (3 findings)", "only 0", "only 2"} {
+			if strings.Count(out, want) != 1 || strings.Count(out, "the second") != 1 {
+				t.Errorf("%s: %d times %q:\n%s", format, strings.Count(out, want), want, out)
+			}
+		}
+	}
+}

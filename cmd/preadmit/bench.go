@@ -57,7 +57,7 @@ func compileBench(in, judge *input, o benchOptions) (*bench, error) {
 	b.chain.Variables = o.Variables
 	b.chain.Validators = append(b.chain.Validators, schema.NewValidator(kinds, head))
 
-	b.notes, b.unknown = append(b.notes, notes(head)...), unknownKinds(kinds, head)
+	b.unknown = unknownKinds(kinds, head)
 	definitions, err := crd.New(only(slices.Concat(head, context, given), isJudge), crd.Options{KubeVersion: o.KubeVersion})
 	if err != nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)

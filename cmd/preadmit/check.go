@@ -222,7 +222,7 @@ func newReport(in *input, j *judgement) *report.Report {
 		r.Units[i].Owner = in.tree.display(r.Units[i].Owner)
 		r.Units[i].Reason = in.tree.displayIn(r.Units[i].Reason)
 	}
-	r.Notes = slices.Concat(r.Notes, withoutSchema(j.bench.unknown, objects(in.head)), j.notes, brokenPasses(j.results))
+	r.Notes = slices.Concat(r.Notes, withoutSchema(j.bench.unknown, objects(in.head)), notes(objects(in.head)), j.notes, brokenPasses(j.results))
 	r.Base, r.Changes, r.Proposed = j.base, j.changes, j.proposed
 	r.Tree = shown{in.tree}
 	account(r, in)

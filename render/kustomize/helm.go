@@ -53,7 +53,8 @@ func (w *walk) inflateAll(n *node) {
 	if w.options.NoHelm {
 		w.fail(&render.Error{
 			Span: requests[0].at(), Rule: "helm-not-enabled",
-			Err: fmt.Errorf("chart %s is not rendered by who deploys this kustomization: it builds without --enable-helm", show(requests[0].Name)),
+			Err:  fmt.Errorf("chart %s is not rendered by who deploys this kustomization: it builds without --enable-helm", show(requests[0].Name)),
+			Hint: "where Argo CD builds with it, name the file of its ConfigMap argocd-cm, which has kustomize.buildOptions, under clusters[].with in .preadmit/config.yaml",
 		})
 		return
 	}
