@@ -35,6 +35,9 @@ var annotationKinds = []struct{ level, command string }{{"error", "error"}, {"wa
 func writeGitHub(w io.Writer, r *Report, _ Options) error {
 	p := &printer{Options: Options{Width: defaultWidth}, out: bufio.NewWriterSize(w, 64<<10), src: newSource(r), embedded: true}
 	results := sortedResults(r)
+	if r.followed() {
+		p.line("deployed: ", r.Summary.Completeness())
+	}
 	byLevel := make(map[string][]*group)
 	found, lacks := lacksOf(groupBy(results, open))
 	for _, g := range found {

@@ -110,8 +110,9 @@ type Summary struct {
 	Suspended   int `json:"suspended"`
 	Foreign     int `json:"foreign"`
 	Unreached   int `json:"unreached"`
-	Excluded    int `json:"excluded"`
+	Excluded    int `json:"excluded"` // files with objects that are left out
 	Clusters    int `json:"clusters"`
+	Roots       int `json:"roots,omitempty"` // units with GitOps objects that no other unit makes, and those declared
 
 	Objects    int `json:"objects"`
 	Policies   int `json:"policies"`
@@ -246,6 +247,9 @@ func (r *Report) Incomplete() int {
 // Completeness says of how many units the report knows what they deploy.
 func (s *Summary) Completeness() string {
 	text := plural(s.Discovered, "unit")
+	if s.Roots > 0 {
+		text += " from " + plural(s.Roots, "root")
+	}
 	if s.Clusters > 1 {
 		text += " on " + plural(s.Clusters, "cluster")
 	}

@@ -64,6 +64,11 @@ func writeSARIF(w io.Writer, r *Report, o Options) error {
 	s.baseline = slices.ContainsFunc(results, func(x policy.Result) bool { return x.Baseline != "" })
 	alerts, omitted := s.results(s.alerts(results))
 	s.units(r)
+	completeness := ""
+	if r.followed() {
+		completeness = r.Summary.Completeness()
+		s.notifyFirst("deployed", "note", completeness)
+	}
 	run := sarif.Run{
 		Tool:               sarif.Tool{Driver: s.driver(r)},
 		AutomationDetails:  sarif.AutomationDetails{ID: cmp.Or(o.Category, "preadmit/")},
@@ -71,7 +76,7 @@ func writeSARIF(w io.Writer, r *Report, o Options) error {
 		OriginalURIBaseIDs: map[string]sarif.ArtifactBase{srcRoot: {Description: sarif.Text{Text: "The root of the repository."}}},
 		Invocations:        []sarif.Invocation{{ExecutionSuccessful: true, Notifications: s.capped()}},
 		Results:            alerts,
-		Properties:         sarif.RunProperties{Profile: profile, Omitted: omitted, Notes: proses(r.Notes)},
+		Properties:         sarif.RunProperties{Profile: profile, Omitted: omitted, Deployed: completeness, Notes: proses(r.Notes)},
 	}
 	return encodeSARIF(w, sarif.Log{Schema: sarif.Schema, Version: sarif.Version, Runs: []sarif.Run{run}})
 }
@@ -150,11 +155,29 @@ func (s *sarifRun) alerts(results []policy.Result) []*alert {
 		a.results = append(a.results, x)
 	}
 	for _, a := range all {
-		slices.SortStableFunc(a.results, func(x, y *policy.Result) int { return cmp.Compare(mustClass(x), mustClass(y)) })
+		slices.SortStableFunc(a.results, func(x, y *policy.Result) int {
+			return cmp.Or(compareBool(x.Unreached, y.Unreached), cmp.Compare(mustClass(x), mustClass(y)))
+		})
+		a.class = mustClass(a.results[0])
 	}
 	s.worstFirst(all)
 	return all
 }
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// unreached reports whether nothing found in the tree deploys what the alert is
+// about: it is a note then, whatever would follow.
+func (a *alert) unreached() bool { return a.results[0].Unreached }
 
 func mustClass(x *policy.Result) class {
 	c, _ := classOf(x)
@@ -166,6 +189,7 @@ func mustClass(x *policy.Result) class {
 func (s *sarifRun) worstFirst(all []*alert) {
 	slices.SortStableFunc(all, func(a, b *alert) int {
 		return cmp.Or(
+			compareBool(a.unreached(), b.unreached()),
 			cmp.Compare(rankOf(a.class), rankOf(b.class)),
 			cmp.Compare(a.age(), b.age()),
 			cmp.Compare(severityRank(s.rules.severity(a.id)), severityRank(s.rules.severity(b.id))),
@@ -258,6 +282,8 @@ func (s *sarifRun) result(a *alert) sarif.Result {
 func (s *sarifRun) level(a *alert) string {
 	if x := a.results[0]; x.Outcome == policy.Unknown && s.full {
 		return "none"
+	} else if a.unreached() {
+		return "note"
 	} else if x.Undecided() {
 		return actionLevel(x.Action, levelOf(a.class))
 	}

@@ -12,6 +12,7 @@ import (
 
 // notes are the kinds of notification, by id.
 var notes = []struct{ id, name, doc, level string }{
+	{"deployed", "Deployed", "Of how many units it is known what they deploy.", "note"},
 	{"no-place", "NoPlace", "A result has no place in this repository.", "warning"},
 	{"not-compiled", "NotCompiled", "A policy can't be used as it is written, so it judged nothing.", "error"},
 	{"not-decided", "NotDecided", "A rule hangs on something that only a live cluster knows.", "warning"},
@@ -81,6 +82,14 @@ func (s *sarifRun) notifyText(id, level, text string) {
 		}
 	}
 	s.notifications = append(s.notifications, sarif.Notification{Descriptor: ref, Level: level, Message: sarif.Text{Text: text}})
+}
+
+// notifyFirst is notifyText before all other notifications.
+func (s *sarifRun) notifyFirst(id, level, text string) {
+	others := s.notifications
+	s.notifications = nil
+	s.notifyText(id, level, text)
+	s.notifications = append(s.notifications, others...)
 }
 
 // units notifies of units that were not rendered and of which no result says so.

@@ -52,6 +52,8 @@ arguments() {
   [ -z "$INPUT_ARTIFACT" ] || args+=("--output=html=$dir/report.html")
   [ -z "$INPUT_SUMMARY_SIZE" ] || args+=("--markdown-limit=$((INPUT_SUMMARY_SIZE * 1024))")
   [ -z "$INPUT_CONFIG" ] || args+=("--config=$INPUT_CONFIG")
+  # By it sources of Argo CD and Flux are known to be this repository.
+  [ -z "${GITHUB_REPOSITORY:-}" ] || args+=("--repository=${GITHUB_SERVER_URL:-https://github.com}/$GITHUB_REPOSITORY")
   [ -z "$INPUT_KUBE_VERSION" ] || args+=("--kube-version=$INPUT_KUBE_VERSION")
   lines --values= "$INPUT_VALUES"
   lines --policy= "$INPUT_POLICIES"

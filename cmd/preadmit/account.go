@@ -13,8 +13,30 @@ func (in *input) documents() []render.TreeDocument {
 	return in.accounted
 }
 
+// complete counts what says how much of the tree a report covers: the files that
+// are left out, and where what is deployed begins.
+func complete(s *report.Summary, in *input) {
+	excluded := make(map[string]bool)
+	for _, d := range in.documents() {
+		if d.State == render.DocExcluded {
+			excluded[d.File] = true
+		}
+	}
+	s.Excluded = len(excluded)
+	if in.deployed == nil {
+		return
+	}
+	s.Roots = len(in.deployed.Roots)
+	for _, u := range in.head {
+		if u.ID != "" && u.Owner == nil && !in.deployed.Roots[u] {
+			s.Roots++ // declared
+		}
+	}
+}
+
 // account puts into a report what becomes of the documents of the tree.
 func account(r *report.Report, in *input) {
+	complete(&r.Summary, in)
 	for _, d := range in.documents() {
 		units := make([]string, len(d.Units))
 		for i, u := range d.Units {

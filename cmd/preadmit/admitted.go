@@ -34,21 +34,32 @@ func admit(ctx context.Context, in *input, o *checkOptions) (*admitted, error) {
 	if err != nil {
 		return nil, err
 	}
-	bench, err := newBench(in, in, s)
-	if err != nil {
-		return nil, err
-	}
-	head := objects(in.head)
-	reqs := s.by(policy.Requests(nil, head))
-	stored, results, err := bench.chain.Stored(ctx, reqs)
-	if err != nil {
-		return nil, err
-	}
 	a := &admitted{stored: map[*render.Object]*render.Object{}, steps: map[render.Key][]policy.Result{}}
+	for _, name := range append(clusterNames(in), "")[:max(1, len(clusterNames(in)))] {
+		there, s := s.there(in, name)
+		if err := a.admit(ctx, in, there, s); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// admit takes the objects of one cluster, which are a part of in, through what
+// judges there.
+func (a *admitted) admit(ctx context.Context, in, there *input, s benchOptions) error {
+	bench, err := newBench(there, there, s)
+	if err != nil {
+		return err
+	}
+	head := objects(there.head)
+	stored, results, err := bench.chain.Stored(ctx, s.by(policy.Requests(nil, head)))
+	if err != nil {
+		return err
+	}
 	for i, o := range head {
 		a.stored[o] = stored[i]
 	}
-	in.found = append(in.found, bench.results...)
+	in.found = appendNew(in.found, bench.results)
 	for _, r := range results {
 		switch {
 		case r.Outcome == policy.Pass && len(r.Fields) > 0:
@@ -59,7 +70,7 @@ func admit(ctx context.Context, in *input, o *checkOptions) (*admitted, error) {
 			in.found = append(in.found, r)
 		}
 	}
-	return a, nil
+	return nil
 }
 
 // printDiffs prints a unified diff an object: from what was rendered to what

@@ -19,7 +19,6 @@ import (
 type bench struct {
 	chain   policy.Chain
 	cluster *policy.Cluster // that the engines look at
-	user    policy.UserInfo // who makes the requests
 	results []policy.Result // what did not compile
 	notes   []string
 	unknown []clusterKind // kinds without a schema
@@ -44,7 +43,7 @@ type benchOptions struct {
 // (recall.go): objects that judge (isJudge), the cluster, Rego modules with
 // their data, and the settings.
 func compileBench(in, judge *input, o benchOptions) (*bench, error) {
-	b := &bench{user: o.User, chain: policy.Chain{Watch: o.watch.requests()}}
+	b := &bench{chain: policy.Chain{Watch: o.watch.requests()}}
 	head, given, context := objects(in.head), objects(judge.judges), objects(slices.Concat(in.context, in.anywhere))
 	all := slices.Concat(head, given, context)
 

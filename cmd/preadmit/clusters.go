@@ -135,6 +135,25 @@ func (o benchOptions) onCluster(in *input, cluster string) benchOptions {
 	return o
 }
 
+// amongClusters are the options for one of several clusters: one without policies
+// is not judged by a pack where others have some.
+func (o benchOptions) amongClusters(judge *input) benchOptions {
+	s := *o.engineSettings
+	s.PoliciesGiven = s.PoliciesGiven || !s.NoTreePolicies && slices.ContainsFunc(objects(judge.head), isPolicy)
+	o.engineSettings = &s
+	return o
+}
+
+// there is the part of an input by which objects of a cluster are judged, with
+// the options for it.
+func (o benchOptions) there(in *input, cluster string) (*input, benchOptions) {
+	names := clusterNames(in)
+	if len(names) < 2 {
+		return in, o.onCluster(in, append(names, "")[0])
+	}
+	return in.on(cluster), o.amongClusters(in).onCluster(in, cluster)
+}
+
 // eachCluster judges each cluster by what is on it, and puts the results
 // together.
 func (j *judgement) eachCluster(ctx context.Context, o benchOptions, was, in *input, one func(j *judgement, o benchOptions, on func(*input) *input) error) error {
@@ -146,9 +165,7 @@ func (j *judgement) eachCluster(ctx context.Context, o benchOptions, was, in *in
 	if was != nil {
 		judge = was
 	}
-	settings := *o.engineSettings // a cluster without policies is not judged by a pack where others have some
-	settings.PoliciesGiven = settings.PoliciesGiven || !settings.NoTreePolicies && slices.ContainsFunc(objects(judge.head), isPolicy)
-	o.engineSettings = &settings
+	o = o.amongClusters(judge)
 	said := &bench{}
 	for _, name := range names {
 		if ctx.Err() != nil {

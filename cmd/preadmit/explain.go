@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
 )
@@ -116,25 +117,37 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 	if err != nil {
 		return 0, err
 	}
-	bench, err := newBench(in, in, s)
+	kinds, err := in.kinds(s)
 	if err != nil {
 		return 0, err
 	}
-	object, err := findObject(in, bench, ref, o.unit)
+	object, err := findObject(in, kinds, ref, o.unit)
 	if err != nil {
 		return 0, err
 	}
-	es, err := explained(ctx, o, in, bench, args[0], object)
+	there, s := s.there(in, object.Unit.Cluster)
+	bench, err := newBench(there, there, s)
+	if err != nil {
+		return 0, err
+	}
+	es, err := explained(ctx, o, there, bench, args[0], s.by(policy.Requests(nil, []*render.Object{object}))[0])
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
 	return explainCode(es, o), o.writeExplanations(stdout, format, file, es)
 }
 
+// kinds are the kinds that the clusters serve, as far as the objects tell.
+func (in *input) kinds(o benchOptions) (policy.Kinds, error) {
+	kinds, err := schema.New(only(slices.Concat(objects(in.head), objects(in.judges), objects(in.context)), isJudge), schema.Options{KubeVersion: o.KubeVersion})
+	if kinds == nil {
+		return nil, fmt.Errorf("--kube-version: %w", err)
+	}
+	return kinds, nil // what is wrong with definitions is said when they judge
+}
+
 // explained asks the chain, and says what there is when there is no such policy.
-func explained(ctx context.Context, o *explainOptions, in *input, b *bench, name string, object *render.Object) ([]policy.Explanation, error) {
-	req := policy.Requests(nil, []*render.Object{object})[0]
-	req.UserInfo = b.user
+func explained(ctx context.Context, o *explainOptions, in *input, b *bench, name string, req policy.Request) ([]policy.Explanation, error) {
 	rules := b.rules()
 	policyName, rule := splitRule(name, in, rules)
 	es, err := b.chain.Explain(ctx, req, policyName, rule)
@@ -392,9 +405,9 @@ func (r objectRef) means(o *render.Object, resource policy.Resource, namespace s
 }
 
 // findObject returns the one object that is meant.
-func findObject(in *input, b *bench, ref objectRef, unit string) (*render.Object, error) {
+func findObject(in *input, kinds policy.Kinds, ref objectRef, unit string) (*render.Object, error) {
 	namespace := func(o *render.Object) string {
-		if !b.chain.Kinds.Resource(o.GroupVersionKind()).Namespaced {
+		if !kinds.Resource(o.GroupVersionKind()).Namespaced {
 			return ""
 		}
 		return cmp.Or(o.GetNamespace(), o.Unit.Namespace, "default")
@@ -404,7 +417,7 @@ func findObject(in *input, b *bench, ref objectRef, unit string) (*render.Object
 	for _, o := range slices.Concat(objects(in.head), variants(in.head)) {
 		switch {
 		case unit != "" && in.tree.display(o.Unit.Identity()) != strings.TrimSuffix(unit, "/"):
-		case ref.means(o, b.chain.Kinds.Resource(o.GroupVersionKind()), namespace(o)):
+		case ref.means(o, kinds.Resource(o.GroupVersionKind()), namespace(o)):
 			if o.Variant.IsDefault() || len(found) == 0 { // a form of it that is not the default's
 				found = append(found, o)
 			}

@@ -161,6 +161,10 @@ func newGraphOutput(in *input) *graphOutput {
 		g.Units = append(g.Units, x)
 	}
 	g.summary = report.New(report.Tool{}, in.head, nil, nil).Summary
+	complete(&g.summary, in)
+	for _, d := range in.documents() {
+		g.Documents[string(d.State)]++
+	}
 	for name, server := range servers {
 		g.Clusters = append(g.Clusters, graphCluster{name, server})
 	}

@@ -43,6 +43,7 @@ type triageRun struct {
 	tree    *tree
 	in      *input
 	bench   *bench
+	benches map[string]*bench // of clusters, where there are several
 	was     *input
 	note    string
 	objects map[render.Key]*render.Object
@@ -320,6 +321,32 @@ func hiddenValues(v any) any {
 	return hidden
 }
 
+// benchOf is what judges on the cluster of an object. Where there are several
+// clusters it is made when it is first asked for.
+func (h *triageHost) benchOf(run *triageRun, o *render.Object) (*bench, benchOptions, error) {
+	options, _, err := h.options.benchOptions(run.in)
+	if err != nil {
+		return nil, options, err
+	}
+	there, s := options.there(run.in, o.Unit.Cluster)
+	if there == run.in {
+		return run.bench, s, nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if run.benches[o.Unit.Cluster] == nil {
+		b, err := newBench(there, there, s)
+		if err != nil {
+			return nil, s, err
+		}
+		if run.benches == nil {
+			run.benches = make(map[string]*bench)
+		}
+		run.benches[o.Unit.Cluster] = b
+	}
+	return run.benches[o.Unit.Cluster], s, nil
+}
+
 // Explain is what explain says of the result.
 func (h *triageHost) Explain(ctx context.Context, x *policy.Result) (string, error) {
 	run, err := h.looked(ctx)
@@ -330,9 +357,11 @@ func (h *triageHost) Explain(ctx context.Context, x *policy.Result) (string, err
 	if object == nil {
 		return "", errors.New("there is no object here to explain this by; preview 4 shows the rule")
 	}
-	req := policy.Requests(nil, []*render.Object{object})[0]
-	req.UserInfo = run.bench.user
-	es, err := run.bench.chain.Explain(ctx, req, x.Policy, x.Rule)
+	bench, s, err := h.benchOf(run, object)
+	if err != nil {
+		return "", err
+	}
+	es, err := bench.chain.Explain(ctx, s.by(policy.Requests(nil, []*render.Object{object}))[0], x.Policy, x.Rule)
 	if err != nil {
 		return "", err
 	}

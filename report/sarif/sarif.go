@@ -29,9 +29,10 @@ type Run struct {
 
 // RunProperties are ours: what a run holds and leaves out.
 type RunProperties struct {
-	Profile string   `json:"preadmit/profile"`
-	Omitted int      `json:"preadmit/omittedResults,omitempty"`
-	Notes   []string `json:"preadmit/notes,omitempty"`
+	Profile  string   `json:"preadmit/profile"`
+	Deployed string   `json:"preadmit/deployed,omitempty"`
+	Omitted  int      `json:"preadmit/omittedResults,omitempty"`
+	Notes    []string `json:"preadmit/notes,omitempty"`
 }
 
 // AutomationDetails name the category of a run.
