@@ -8,10 +8,10 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// tellingFirst puts the places first that made the part of a text which a
-// failure is about, as a rule against the tag latest is about the tag of an
-// image and not its repository. That part is what Result.Telling has of the
-// text, or if it has nothing of it what the message quotes.
+// tellingFirst moves to the front the origins of the part of the string that the
+// failure is about: of `image: repo:latest`, the tag rather than the repository.
+// The part is the one that matches Result.Telling, else the one that the message
+// quotes.
 func tellingFirst(r *Result, o *render.Object, field string, origins []render.Origin) []render.Origin {
 	value, _ := render.Lookup(o.Object, field)
 	text, ok := value.(string)
@@ -33,7 +33,8 @@ func tellingFirst(r *Result, o *render.Object, field string, origins []render.Or
 	return origins
 }
 
-// partOf is what a text has of a literal, which may be a regular expression.
+// partOf returns the first match of literal in text. literal may be a regular
+// expression.
 func partOf(text, literal string) string {
 	if strings.Contains(text, literal) {
 		return literal
@@ -47,7 +48,7 @@ func partOf(text, literal string) string {
 	return ""
 }
 
-// quoted are the words that a message has in quotes.
+// quoted returns the words that a message has in quotes.
 func quoted(message string) []string {
 	var words []string
 	for _, m := range quotedWords.FindAllStringSubmatch(message, -1) {

@@ -12,15 +12,15 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// asking are the flags that say who asks the authorizer, and what answers.
-type asking struct {
+// userFlags are the flags that say who asks the authorizer, and what answers.
+type userFlags struct {
 	asFile     string
 	authorizer string
 }
 
-func (o *asking) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.asFile, "as-file", "", "request.userInfo: a `FILE` with username, uid, groups and extra, instead of --as")
-	f.StringVar(&o.authorizer, "authorizer", "unknown", "what answers CEL's authorizer, `MODE`: unknown, allow, deny, rbac (Roles and bindings rendered and in --with), or a file of rules")
+func (o *userFlags) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.asFile, "as-file", "", "evaluate as the user in `FILE`, with username, uid, groups and extra, instead of --as")
+	f.StringVar(&o.authorizer, "authorizer", "unknown", "how CEL's authorizer checks are answered, `MODE`: unknown, allow, deny, rbac (by the Roles and bindings rendered and in --with), or a file of rules")
 }
 
 // newAuthorizer is what --authorizer names. Objects of --with are on the
@@ -44,7 +44,7 @@ func newAuthorizer(in *input, s *engineSettings, cluster *policy.Cluster) (*auth
 }
 
 // authorizerFile reads the file of rules that --authorizer names.
-func (o *asking) authorizerFile(in *input) (display string, data []byte, err error) {
+func (o *userFlags) authorizerFile(in *input) (display string, data []byte, err error) {
 	name, data, err := in.file(o.authorizer)
 	if name == "" {
 		return "", nil, fmt.Errorf("--authorizer %q is neither a file of rules nor one of %s", o.authorizer, strings.Join(authz.Modes, ", "))

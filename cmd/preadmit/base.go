@@ -20,19 +20,19 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// comparing are the flags that say what a change is held against.
-type comparing struct {
+// changeFlags say what to compare with.
+type changeFlags struct {
 	base            string
 	requireComplete bool
 }
 
-func (o *comparing) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.base, "base", "", "judge the change from this git revision, `REV`, by the policies there; only what is new counts")
-	f.BoolVar(&o.requireComplete, "require-complete", false, "exit 3 when anything could not be rendered or decided, also when it was so at --base")
+func (o *changeFlags) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.base, "base", "", "compare with git revision `REV` and evaluate the change by the policies there; only new failures count")
+	f.BoolVar(&o.requireComplete, "require-complete", false, "exit 3 if anything could not be rendered or decided, even if it was so at --base")
 }
 
 // change judges the change from --base, and returns what is there.
-func (j *judgement) change(ctx context.Context, o *checkOptions, in *input, args []string, stdin io.Reader, s benchOptions) (*input, error) {
+func (j *evaluation) change(ctx context.Context, o *checkOptions, in *input, args []string, stdin io.Reader, s benchOptions) (*input, error) {
 	b, err := openBase(in.tree, o.base)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (j *judgement) change(ctx context.Context, o *checkOptions, in *input, args
 		return nil, err
 	}
 	j.base = &report.Base{Revision: o.base, Commit: b.commit}
-	err = j.eachCluster(ctx, s, b.in, in, func(j *judgement, s benchOptions, on func(*input) *input) error {
+	err = j.eachCluster(ctx, s, b.in, in, func(j *evaluation, s benchOptions, on func(*input) *input) error {
 		one := *b
 		one.in = on(b.in)
 		return j.compare(ctx, o, &one, on(in), s)
@@ -116,7 +116,7 @@ func (b *base) held(head *tree, paths ...string) error {
 
 // compare judges the change from the base to the head by the base's policies,
 // and says which results it brings in. What stays as it is is judged once.
-func (j *judgement) compare(ctx context.Context, o *checkOptions, b *base, in *input, s benchOptions) error {
+func (j *evaluation) compare(ctx context.Context, o *checkOptions, b *base, in *input, s benchOptions) error {
 	var err error
 	if j.bench, err = newBench(in, b.trusted(in), s); err != nil {
 		return err
@@ -313,7 +313,7 @@ func applied(reqs []policy.Request) []*render.Object {
 
 // propose judges the head by its own policies, where these differ from the
 // base's, and keeps what they would newly say and no longer say.
-func (j *judgement) propose(ctx context.Context, s benchOptions, b *base, in *input, reqs []policy.Request, trusted []policy.Result) error {
+func (j *evaluation) propose(ctx context.Context, s benchOptions, b *base, in *input, reqs []policy.Request, trusted []policy.Result) error {
 	if sameJudges(b.in, in, s.NoTreePolicies) {
 		return nil
 	}

@@ -27,7 +27,7 @@ func newBaselineCommand(code *int) *cobra.Command {
 	var o baselineOptions
 	cmd := &cobra.Command{
 		Use:   "baseline [PATH ...]",
-		Short: "Accept today's failures, for a time: write them as suppressions",
+		Short: "Accept today's failures until a date, as suppressions",
 		Long: `Judge as check does, and add a suppression for each failure that would count to
 the suppressions file, with the reason and the last day given. What could not be
 rendered or decided is not accepted: it is counted, and the exit code is 3.
@@ -48,9 +48,9 @@ says which accept nothing any more.`,
 	f.Var(&o.expires, "expires", "the last `DAY` on which they are, such as 2027-03-31 (required)")
 	f.StringVar(&o.owner, "owner", "", "who answers for them")
 	o.sources.addFlags(f)
-	o.judges.addFlags(f)
-	o.asking.addFlags(f)
-	o.accepting.addFlags(f)
+	o.policyFlags.addFlags(f)
+	o.userFlags.addFlags(f)
+	o.suppressionFlags.addFlags(f)
 	return cmd
 }
 

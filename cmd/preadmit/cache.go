@@ -20,22 +20,21 @@ import (
 	"github.com/preadmit/preadmit/render/cache"
 )
 
-// remembering are the flags about what is kept between runs. It changes no
-// byte of any answer.
-type remembering struct {
+// cacheFlags choose the cache. Reports are the same bytes with and without it.
+type cacheFlags struct {
 	cache   string
 	noCache bool
 
-	notes  io.Writer // what to say of it with -v; nil for commands that keep nothing
-	memory *memory   // set by load; nil where nothing is kept
+	notes  io.Writer // for messages about the cache with -v; nil for commands without a cache
+	memory *memory   // set by load; nil without a cache
 }
 
-func (o *remembering) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.cache, "cache", "", "what earlier runs came to, a `DIR` outside the repository (default: preadmit in the user's cache directory)")
-	f.BoolVar(&o.noCache, "no-cache", false, "keep nothing between runs, and use nothing that was kept")
+func (o *cacheFlags) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.cache, "cache", "", "cache `DIR`, outside the repository (default: preadmit in the user's cache directory)")
+	f.BoolVar(&o.noCache, "no-cache", false, "neither read nor write the cache")
 }
 
-// A memory is what is kept between runs, and what of this one is to be.
+// A memory is the open cache, with what this run will add to it.
 type memory struct {
 	store  *cache.Store
 	build  string
@@ -65,7 +64,7 @@ func withUserCache(ctx context.Context) context.Context {
 
 // open makes the memory of a run. Why there is none is said with -v; it is an
 // error only where the directory was asked for and can't be trusted.
-func (o *remembering) open(ctx context.Context, t *tree) error {
+func (o *cacheFlags) open(ctx context.Context, t *tree) error {
 	dir, asked := o.cache, o.cache != ""
 	if !asked {
 		dir, _ = ctx.Value(userCache{}).(string)
@@ -93,7 +92,7 @@ func (o *remembering) open(ctx context.Context, t *tree) error {
 }
 
 // note says why nothing is kept, which changes nothing else.
-func (o *remembering) note(dir string, err error) {
+func (o *cacheFlags) note(dir string, err error) {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
 		err = pe.Err
@@ -178,7 +177,7 @@ func (o *checkOptions) graph(t *tree, args []string) (rendering, *cache.Graph) {
 }
 
 // save keeps what this run came to. It is called when the report is written.
-func (o *remembering) save() {
+func (o *cacheFlags) save() {
 	m := o.memory
 	if m == nil {
 		return

@@ -20,12 +20,12 @@ import (
 
 type checkOptions struct {
 	sources
-	judges
-	asking
-	comparing
-	accepting
+	policyFlags
+	userFlags
+	changeFlags
+	suppressionFlags
 	outputs
-	remembering
+	cacheFlags
 
 	sections *sections    // of the configuration, once they are read
 	head     *cache.Graph // that rendered the work tree, where it is compared with a base
@@ -53,12 +53,12 @@ policies among the rendered objects, the pack pod-security-baseline warns.`,
 		},
 	}
 	o.sources.addFlags(cmd.Flags())
-	o.judges.addFlags(cmd.Flags())
-	o.asking.addFlags(cmd.Flags())
-	o.comparing.addFlags(cmd.Flags())
-	o.accepting.addFlags(cmd.Flags())
+	o.policyFlags.addFlags(cmd.Flags())
+	o.userFlags.addFlags(cmd.Flags())
+	o.changeFlags.addFlags(cmd.Flags())
+	o.suppressionFlags.addFlags(cmd.Flags())
 	o.outputs.addFlags(cmd.Flags())
-	o.remembering.addFlags(cmd.Flags())
+	o.cacheFlags.addFlags(cmd.Flags())
 	return cmd
 }
 
@@ -107,15 +107,15 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 		listSkipped(stderr, in)
 		o.prints.write(stderr, in.tree)
 	}
-	o.remembering.save()
+	o.cacheFlags.save()
 	if len(r.Units) == 0 && len(r.Results) == 0 && o.base == "" {
 		return 0, &exitError{exitIncomplete, fmt.Errorf("nothing was judged: there is no chart, kustomization or manifest in %s", cmp.Or(strings.Join(args, ", "), "."))}
 	}
 	return verdict(r, o, saysSo(outs), stderr), nil
 }
 
-// A judgement is what the engines said of an input.
-type judgement struct {
+// An evaluation is the result of a run: of one input, or of a change from a base.
+type evaluation struct {
 	bench    *bench
 	was      *input // the base; nil when there was nothing to compare with
 	results  []policy.Result
@@ -126,8 +126,8 @@ type judgement struct {
 }
 
 // judge evaluates what is rendered: all of it, or the change from --base.
-func judge(ctx context.Context, o *checkOptions, in *input, args []string, stdin io.Reader) (*judgement, error) {
-	j := &judgement{notes: in.notes}
+func judge(ctx context.Context, o *checkOptions, in *input, args []string, stdin io.Reader) (*evaluation, error) {
+	j := &evaluation{notes: in.notes}
 	s, assumed, err := o.benchOptions(in)
 	if err != nil {
 		return j, err
@@ -137,7 +137,7 @@ func judge(ctx context.Context, o *checkOptions, in *input, args []string, stdin
 		was, err = j.change(ctx, o, in, args, stdin, s)
 		j.was = was
 	} else {
-		err = j.eachCluster(ctx, s, nil, in, func(j *judgement, s benchOptions, on func(*input) *input) error {
+		err = j.eachCluster(ctx, s, nil, in, func(j *evaluation, s benchOptions, on func(*input) *input) error {
 			return j.all(ctx, o, on(in), s)
 		})
 	}
@@ -166,7 +166,7 @@ func looksAtAll(args []string, in *input) bool {
 }
 
 // all judges every object as if it were created.
-func (j *judgement) all(ctx context.Context, o *checkOptions, in *input, s benchOptions) error {
+func (j *evaluation) all(ctx context.Context, o *checkOptions, in *input, s benchOptions) error {
 	if o.memory != nil && o.progress == nil { // a screen shows results as they come
 		return j.recall(ctx, o, in, s)
 	}
@@ -203,7 +203,7 @@ func listSkipped(w io.Writer, in *input) {
 }
 
 // newReport puts the results together and gives places their names in reports.
-func newReport(in *input, j *judgement) *report.Report {
+func newReport(in *input, j *evaluation) *report.Report {
 	unreached := in.unreached()
 	for i := range j.results {
 		j.results[i].Unreached = unreached[j.results[i].Object.Unit]
@@ -302,9 +302,9 @@ func isTimeUp(ctx context.Context, err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) && context.Cause(ctx) == errTerminated
 }
 
-// unfinished makes a judgement of one that the end of the run's time cut short:
+// unfinished makes a evaluation of one that the end of the run's time cut short:
 // the results that there are, that it is not whole, and what was slowest. Other errors it returns.
-func (j *judgement) unfinished(ctx context.Context, in *input, err error, slowest func() string) error {
+func (j *evaluation) unfinished(ctx context.Context, in *input, err error, slowest func() string) error {
 	if !isTimeUp(ctx, err) {
 		return err
 	}

@@ -156,7 +156,7 @@ func (o benchOptions) there(in *input, cluster string) (*input, benchOptions) {
 
 // eachCluster judges each cluster by what is on it, and puts the results
 // together.
-func (j *judgement) eachCluster(ctx context.Context, o benchOptions, was, in *input, one func(j *judgement, o benchOptions, on func(*input) *input) error) error {
+func (j *evaluation) eachCluster(ctx context.Context, o benchOptions, was, in *input, one func(j *evaluation, o benchOptions, on func(*input) *input) error) error {
 	names := clusterNames(was, in)
 	if len(names) < 2 {
 		return one(j, o.onCluster(in, append(names, "")[0]), func(in *input) *input { return in })
@@ -171,7 +171,7 @@ func (j *judgement) eachCluster(ctx context.Context, o benchOptions, was, in *in
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		part := &judgement{base: j.base}
+		part := &evaluation{base: j.base}
 		if err := one(part, o.onCluster(in, name), func(in *input) *input { return in.on(name) }); err != nil {
 			return fmt.Errorf("cluster %s: %w", cmp.Or(name, "without a name"), err)
 		}

@@ -28,7 +28,7 @@ from the repository around the working directory, where the files are there.`,
 		},
 	}
 	o.addFlags(cmd.Flags())
-	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "say more")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "also report passes")
 	return cmd
 }
 
@@ -56,7 +56,7 @@ func runConvert(o *outputs, file string, verbose bool, stdin io.Reader, stdout i
 func newVerifyCommand(code *int) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify FILE.sarif",
-		Short: "Is every location, snippet, fingerprint and link of a SARIF file true in this tree?",
+		Short: "Check that a SARIF file's locations, snippets, fingerprints and links match this tree",
 		Long: `Check a SARIF file, of whatever tool, against the files of the repository around
 the working directory: each URI, line, column, snippet, line hash, link and
 limit that GitHub code scanning relies on. Exit code 1 when something is false.`,

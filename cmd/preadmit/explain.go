@@ -30,11 +30,11 @@ func newExplainCommand(code *int) *cobra.Command {
 	var o explainOptions
 	cmd := &cobra.Command{
 		Use:   "explain POLICY[/RULE] OBJECT [PATH ...]",
-		Short: "One decision, step by step",
-		Long: `Tell how a policy, or one rule of it, came to what it says of an object: whether
-it matches and why, its conditions, variables and expressions with the value of
-each part, the fields at fault with their lines, and what follows by which
-binding. Values of Secrets are hidden.
+		Short: "Show how a policy decides on one object, step by step",
+		Long: `Show how a policy, or one of its rules, decides on an object: whether it
+matches and why, its conditions, variables and expressions with the value of
+each part, the fields at fault with their lines, and the action of each binding.
+Values of Secrets are hidden.
 
 OBJECT is kind/name, namespace/kind/name, Kind/namespace/name, or
 group/Kind/namespace/name as in suppressions (the core group is empty:
@@ -64,8 +64,8 @@ Exit codes are those of check, for this decision alone.`,
 	}
 	f := cmd.Flags()
 	o.sources.addFlags(f)
-	o.judges.addFlags(f)
-	o.asking.addFlags(f)
+	o.policyFlags.addFlags(f)
+	o.userFlags.addFlags(f)
 	f.StringVarP(&o.output, "output", "o", "text", "`FORMAT[=FILE]` of the explanation: text or json")
 	f.StringVar(&o.color, "color", "auto", "colour: auto, always or never")
 	f.StringVar(&o.unit, "unit", "", "the `PATH` of the unit that OBJECT is of, as reports have it")

@@ -26,7 +26,7 @@ func newFetchCommand(code *int) *cobra.Command {
 	o := &fetchOptions{}
 	cmd := &cobra.Command{
 		Use:   "fetch [PATH ...]",
-		Short: "Bring the charts, artifacts and repositories that are not in the tree, and lock them",
+		Short: "Download the charts, artifacts and repositories that are not in the tree, and lock them",
 		Long: `Bring what the units at each PATH (default: the current directory) need and the
 repository does not hold: charts of Helm repositories and OCI registries, OCI
 artifacts, other Git repositories and files. What each address and version

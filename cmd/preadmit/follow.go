@@ -17,8 +17,8 @@ var deployers = map[schema.GroupKind]string{
 	{Group: "argoproj.io", Kind: "ApplicationSet"}:         "the Applications that this ApplicationSet makes are not judged: Argo CD objects are not followed with --gitops off",
 }
 
-// notFollowed says of each object that would deploy something else that this
-// is undecided: absent is not clean.
+// notFollowed returns an Unknown result for each GitOps object whose deployment is
+// not rendered, so that the run does not pass by omission.
 func notFollowed(head []*render.Object, followed bool) []policy.Result {
 	var results []policy.Result
 	if followed {

@@ -37,9 +37,9 @@ directory) deploy, with the objects that make them, and what nothing deploys.`,
 		},
 	}
 	o.sources.addFlags(cmd.Flags())
-	o.judges.addFlags(cmd.Flags())
-	o.asking.addFlags(cmd.Flags())
-	o.comparing.addFlags(cmd.Flags())
+	o.policyFlags.addFlags(cmd.Flags())
+	o.userFlags.addFlags(cmd.Flags())
+	o.changeFlags.addFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&format, "output", "o", "text", "`FORMAT`: text, json, dot or mermaid")
 	return cmd
 }

@@ -69,7 +69,7 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 	if err != nil {
 		return nil, err
 	}
-	if err := o.remembering.open(ctx, t); err != nil {
+	if err := o.cacheFlags.open(ctx, t); err != nil {
 		return nil, err
 	}
 	t.paired, o.sections = o.base != "", nil

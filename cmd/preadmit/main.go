@@ -95,10 +95,10 @@ func newRootCommand(code *int) *cobra.Command {
 }
 
 const rootLong = `preadmit renders everything that a GitOps repository would deploy (Helm charts,
-kustomizations, plain manifests), asks every admission policy about it, offline,
-and points at the line to edit.
+kustomizations, plain manifests), evaluates every admission policy offline, and
+points at the line to edit.
 
-  preadmit check            the current directory, and what policies it holds
+  preadmit check            the current directory, with the policies in it
   preadmit check charts/web -f values-prod.yaml --pack pod-security-restricted
 
 Exit codes: 0 nothing denied, 1 denied, 2 bad command line or configuration,

@@ -51,24 +51,24 @@ func (o *sources) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.set, "set", nil, "a chart value, `KEY=VALUE` as in helm (repeatable)")
 	f.StringArrayVar(&o.setString, "set-string", nil, "a chart value that is a string, `KEY=VALUE` (repeatable)")
 	f.StringArrayVar(&o.setFile, "set-file", nil, "a chart value read from a file, `KEY=FILE` (repeatable)")
-	f.StringVar(&o.release, "release", "", "the release's `NAME` (default: the chart's)")
-	f.StringVarP(&o.namespace, "namespace", "n", "", "the `NAMESPACE` of objects that name none (default: default)")
-	f.BoolVar(&o.includeCRDs, "include-crds", true, "render charts' crds directories")
-	f.Var((*kubeVersion)(&o.kubeVersion), "kube-version", "the API server's version, `X.Y` (default: the newest known)")
-	f.StringSliceVar(&o.apiVersions, "api-versions", nil, "API versions for charts' capabilities, `LIST`")
-	f.StringArrayVar(&o.selection.Exclude, "exclude", nil, "leave out what lies at paths that match `GLOB`, from the repository's root: * within a name, ** across (repeatable)")
-	f.BoolVar(&o.selection.Hidden, "include-hidden", false, "check also what lies in hidden directories and in fixtures of test suites")
+	f.StringVar(&o.release, "release", "", "`NAME` of the release (default: the chart's)")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "`NAMESPACE` of objects that name none (default: default)")
+	f.BoolVar(&o.includeCRDs, "include-crds", true, "render the crds directories of charts")
+	f.Var((*kubeVersion)(&o.kubeVersion), "kube-version", "version of the API server, `X.Y` (default: the newest known)")
+	f.StringSliceVar(&o.apiVersions, "api-versions", nil, "`LIST` of API versions for the capabilities of charts")
+	f.StringArrayVar(&o.selection.Exclude, "exclude", nil, "ignore paths that match `GLOB`, from the repository's root: * within a name, ** across directories (repeatable)")
+	f.BoolVar(&o.selection.Hidden, "include-hidden", false, "include hidden directories and fixtures of test suites")
 	o.gitops = gitopsAuto
-	f.Var(&o.gitops, "gitops", "follow Argo CD and Flux objects: auto, only (leave out what none of them deploys) or off")
-	f.StringArrayVar(&o.clusters, "cluster", nil, "look only at what is deployed to the cluster `NAME` (repeatable)")
-	f.StringArrayVar(&o.repositories, "repository", nil, "another `URL` of this repository, beside that of its remote origin (repeatable)")
-	f.IntVarP(&o.jobs, "jobs", "j", 0, "how many `N` units and objects at once (default: the number of processors)")
-	f.StringVar(&o.config, "config", "", "defaults for flags, a `FILE` (default: "+configFile+", if there is one); with --base as it is there")
-	f.StringVar(&o.store, "store", "", "a `DIR` with what preadmit fetch brought, beside .preadmit/vendor")
-	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "end the run after this `DURATION`")
+	f.Var(&o.gitops, "gitops", "follow Argo CD and Flux objects: auto, only (ignore what none of them deploys) or off")
+	f.StringArrayVar(&o.clusters, "cluster", nil, "only what is deployed to the cluster `NAME` (repeatable)")
+	f.StringArrayVar(&o.repositories, "repository", nil, "`URL` that GitOps objects use for this repository, if it is not that of the remote origin (repeatable)")
+	f.IntVarP(&o.jobs, "jobs", "j", 0, "render and evaluate `N` units and objects at once (default: the number of processors)")
+	f.StringVar(&o.config, "config", "", "read defaults for flags from `FILE` (default: "+configFile+", if it exists); with --base from that revision")
+	f.StringVar(&o.store, "store", "", "read what preadmit fetch stored in `DIR`, besides .preadmit/vendor")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "stop after `DURATION`")
 	o.supervision.addFlags(f)
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "say more: passes, files that hold no objects")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "say less: of the text only what counts for --fail-on or is undecided, and no summary on standard error")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "also report passes and files without objects")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "report only what fails the run or is undecided, and no summary on standard error")
 }
 
 // pathFlags are the flags whose values are paths: from the working directory
@@ -136,8 +136,8 @@ func (o *sources) apply(t *tree, stdin io.Reader, srcs []render.Source) error {
 	return nil
 }
 
-// judges are the flags that say by what is judged.
-type judges struct {
+// policyFlags choose the policies, and who applies the objects.
+type policyFlags struct {
 	policies       []string
 	packs          []string
 	noTreePolicies bool
@@ -148,16 +148,16 @@ type judges struct {
 	regos
 }
 
-func (o *judges) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.policies, "policy", "p", nil, "policies, Rego among them: a file or directory `PATH` (repeatable)")
-	f.StringArrayVar(&o.packs, "pack", nil, "an embedded policy pack `NAME`, see preadmit packs (repeatable)")
-	f.BoolVar(&o.noTreePolicies, "no-tree-policies", false, "leave out the policies that are among the rendered objects")
-	f.StringArrayVar(&o.with, "with", nil, "objects that are on the cluster: a file or directory `PATH`; context, not evaluated (repeatable)")
-	f.StringVar(&o.as, "as", "", "request.userInfo: the `USER`")
-	f.StringArrayVar(&o.asGroups, "as-group", nil, "request.userInfo: a `GROUP` (repeatable)")
+func (o *policyFlags) addFlags(f *pflag.FlagSet) {
+	f.StringArrayVarP(&o.policies, "policy", "p", nil, "evaluate the policies, Rego included, in a file or directory `PATH` (repeatable)")
+	f.StringArrayVar(&o.packs, "pack", nil, "evaluate the embedded policy pack `NAME`, see preadmit packs (repeatable)")
+	f.BoolVar(&o.noTreePolicies, "no-tree-policies", false, "ignore the policies among the rendered objects")
+	f.StringArrayVar(&o.with, "with", nil, "objects that already exist on the cluster, such as Namespaces and CRDs, in a file or directory `PATH`: policies can look them up, but they are not checked (repeatable)")
+	f.StringVar(&o.as, "as", "", "evaluate as if `USER` applied the objects (request.userInfo)")
+	f.StringArrayVar(&o.asGroups, "as-group", nil, "and as a member of `GROUP` (repeatable)")
 	o.regos.addFlags(f)
 	o.failOn = failOn(policy.Deny)
-	f.Var(&o.failOn, "fail-on", "the least action that gives exit code 1: deny, warn, audit or never")
+	f.Var(&o.failOn, "fail-on", "exit 1 if a failure has at least this action: deny, warn, audit or never")
 }
 
 // failOn is the value of --fail-on: an action, or "never".

@@ -91,7 +91,7 @@ func withoutRepeats(names []string) []string {
 func newPacksCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "packs [NAME [RULE]]",
-		Short: "The embedded policy packs, the rules of one, or what a rule is about",
+		Short: "List the embedded policy packs, the rules of one, or describe a rule",
 		Args:  wants(0, 2, "at most a pack and a rule", "preadmit packs best-practices"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

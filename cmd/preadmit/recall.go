@@ -16,10 +16,10 @@ import (
 	"github.com/preadmit/preadmit/render/cache"
 )
 
-// recall is all with a memory: of units that are as they were, judged by what
-// judged them then, among what they were judged among, it takes the results of
-// that run.
-func (j *judgement) recall(ctx context.Context, o *checkOptions, in *input, s benchOptions) error {
+// recall evaluates every unit, but reuses cached results of units whose inputs
+// have not changed: the unit itself, the policies and options, and the other
+// objects that policies looked at.
+func (j *evaluation) recall(ctx context.Context, o *checkOptions, in *input, s benchOptions) error {
 	r := newRecollection(o.memory, in, s)
 	known := r.results()
 	var rest []policy.Request
@@ -65,9 +65,9 @@ func (j *judgement) recall(ctx context.Context, o *checkOptions, in *input, s be
 // quickCompile is shorter than any time limit of engines for compiling.
 const quickCompile = 2 * time.Second
 
-// makeBench takes what is known of the engines, and makes them where there is
-// something to judge. What did not compile is known then, and not looked for.
-func (j *judgement) makeBench(in *input, s benchOptions, known *bench, judging bool) (err error) {
+// makeBench returns the engines. If every result is cached it returns the cached
+// compile errors and does not compile the policies.
+func (j *evaluation) makeBench(in *input, s benchOptions, known *bench, judging bool) (err error) {
 	if j.bench = known; known != nil && !judging {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (j *judgement) makeBench(in *input, s benchOptions, known *bench, judging b
 	return nil
 }
 
-// A recollection is what is known of results of earlier runs.
+// A recollection holds the cached results of earlier runs that still apply.
 //
 // Results follow from the unit (its ID, with the lines of its fields), from the
 // program and its options, from the objects that judge, and from what engines

@@ -28,9 +28,9 @@ type regos struct {
 }
 
 func (o *regos) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.data, "data", nil, "what Rego policies read below data: a YAML or JSON file or a directory `PATH` (repeatable)")
-	f.StringArrayVar(&o.namespaces, "rego-namespace", nil, "the Rego packages that judge, by `NAME` (repeatable; default: all that have a deny, violation or warn rule)")
-	f.BoolVar(&o.combine, "combine", false, "ask Rego packages about all objects at once, as conftest --combine does")
+	f.StringArrayVar(&o.data, "data", nil, "data for Rego policies, read as data.…: a YAML or JSON file or a directory `PATH` (repeatable)")
+	f.StringArrayVar(&o.namespaces, "rego-namespace", nil, "evaluate the Rego package `NAME` (repeatable; default: all that have a deny, violation or warn rule)")
+	f.BoolVar(&o.combine, "combine", false, "evaluate Rego packages once over all objects, as conftest --combine does")
 }
 
 // rego reads the Rego modules at or below the paths of --policy, and what

@@ -31,8 +31,8 @@ func newRenderCommand(code *int) *cobra.Command {
 		},
 	}
 	o.sources.addFlags(cmd.Flags())
-	o.judges.addFlags(cmd.Flags())
-	o.asking.addFlags(cmd.Flags())
+	o.policyFlags.addFlags(cmd.Flags())
+	o.userFlags.addFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&printed.format, "output", "o", "yaml", "`FORMAT` of the objects: yaml or json")
 	cmd.Flags().BoolVar(&printed.admitted, "admitted", false, "show what defaults and mutating policies would make of each object, as a diff")
 	cmd.Flags().BoolVar(&printed.origins, "origins", false, "put the line to edit before each line, as git blame does; in JSON the places of each field")

@@ -25,9 +25,9 @@ type supervision struct {
 }
 
 func (o *supervision) addFlags(f *pflag.FlagSet) {
-	f.IntVar(&o.taskMemory, "task-memory", defaultTaskMemory, fmt.Sprintf("`MIB` of memory, at least %d, that rendering a unit or evaluating an object may take; what needs more is an error, and the rest goes on", minTaskMemory))
-	f.DurationVar(&o.taskTime, "task-time", defaultTaskTime, "processor time that it may take, a `DURATION`; thrice as much may pass")
-	f.StringVar(&o.sandbox, "sandbox", "auto", "on Linux, have the kernel deny connections, programs, writing, and reading other files than those named: auto, require or off `MODE`")
+	f.IntVar(&o.taskMemory, "task-memory", defaultTaskMemory, fmt.Sprintf("memory limit for rendering one unit or evaluating one object, `MIB`, at least %d; one that needs more is an error, and the others go on", minTaskMemory))
+	f.DurationVar(&o.taskTime, "task-time", defaultTaskTime, "processor time limit for one unit or object, `DURATION`; it may take three times as long by the clock")
+	f.StringVar(&o.sandbox, "sandbox", "auto", "on Linux, let the kernel deny connections, programs, writing, and reading files other than those named, `MODE`: auto, require or off")
 }
 
 // check returns an error if no run can keep the limits.

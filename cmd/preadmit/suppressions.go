@@ -38,17 +38,17 @@ func firstSuppressions(data []byte, all []policy.Suppression) []byte {
 	return slices.Concat(data, []byte(newlineAfter(data)), policy.WriteSuppressions(all))
 }
 
-// accepting are the flags about results that people accept.
-type accepting struct {
+// suppressionFlags say which results people accept.
+type suppressionFlags struct {
 	suppressions string
 	allowNew     bool
 	date         date
 }
 
-func (o *accepting) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.suppressions, "suppressions", "", "results that are accepted, a `FILE` (default: "+suppressionsFile+", if there is one)")
-	f.BoolVar(&o.allowNew, "allow-new-suppressions", false, "with --base, suppressions that the change adds count too")
-	f.Var(&o.date, "date", "the `DAY` by which suppressions and exceptions expire, such as 2027-03-31 (default: today, UTC)")
+func (o *suppressionFlags) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.suppressions, "suppressions", "", "read suppressions from `FILE` (default: "+suppressionsFile+", if there is one)")
+	f.BoolVar(&o.allowNew, "allow-new-suppressions", false, "with --base, also apply suppressions that the change adds")
+	f.Var(&o.date, "date", "today's date for suppressions, exceptions and policies, `DAY`, such as 2027-03-31 (default: today, UTC)")
 }
 
 // A date is the value of a flag that is a day; the zero value is today.
@@ -70,7 +70,7 @@ func (d *date) Set(s string) (err error) {
 }
 
 // day is the day that suppressions are held against.
-func (o *accepting) day() time.Time {
+func (o *suppressionFlags) day() time.Time {
 	if o.date.IsZero() {
 		return time.Now()
 	}
@@ -79,11 +79,11 @@ func (o *accepting) day() time.Time {
 
 // midnight is when that day begins: what policies are told of the time, so that
 // all runs of a day say the same.
-func (o *accepting) midnight() time.Time { return o.day().UTC().Truncate(24 * time.Hour) }
+func (o *suppressionFlags) midnight() time.Time { return o.day().UTC().Truncate(24 * time.Hour) }
 
 // suppress marks what is accepted, and notes what is over or accepts nothing.
 // With a base its suppressions count: a change can't accept what it brings in.
-func (j *judgement) suppress(o *checkOptions, base, in *input, whole bool) error {
+func (j *evaluation) suppress(o *checkOptions, base, in *input, whole bool) error {
 	held, err := readSuppressions(o, in)
 	if err != nil {
 		return err

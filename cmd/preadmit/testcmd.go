@@ -38,7 +38,7 @@ func newTestCommand(code *int) *cobra.Command {
 	var o testOptions
 	cmd := &cobra.Command{
 		Use:   "test [PATH ...]",
-		Short: "Run policy tests, as they are",
+		Short: "Run Kyverno, gator, kaptest and Rego tests unchanged",
 		Long: `Run the suites at each PATH, a file or a directory that is walked (default: the
 current directory), and compare what policies say with what they should.
 
@@ -67,11 +67,11 @@ found, or one that can't be read.`,
 	f.StringArrayVarP(&o.policies, "policy", "p", nil, "Rego modules with unit tests: a file or directory `PATH` (repeatable)")
 	f.StringArrayVar(&o.data, "data", nil, "what these modules read below data: a YAML or JSON file or a directory `PATH` (repeatable)")
 	f.BoolVar(&o.strict, "strict", false, "a case of which no rule ran fails")
-	f.Var((*kubeVersion)(&o.kubeVersion), "kube-version", "the API server's version, `X.Y` (default: the newest known)")
-	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "end the run after this `DURATION`")
+	f.Var((*kubeVersion)(&o.kubeVersion), "kube-version", "version of the API server, `X.Y` (default: the newest known)")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "stop after `DURATION`")
 	o.supervision.addFlags(f)
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "list only cases that did not pass")
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "say more: why cases passed, what answers rest on")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "also report why cases passed, and what was assumed")
 	return cmd
 }
 

@@ -32,7 +32,7 @@ func newTriageCommand(code *int) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "triage [PATH ... | REPORT.json]",
 		Short: "Go through the results on a screen: look, edit, accept with a reason",
-		Long: `Judge as check does, or take a report saved by check -o json, and show the
+		Long: `Evaluate as check does, or read a report saved by check -o json, and show the
 results on a screen: what is wrong, why, and the line to edit. Fix it in the
 editor ($VISUAL or $EDITOR), or accept it with a reason and a last day. What is
 accepted is staged, shown as a diff, and then written to the suppressions file.
@@ -48,11 +48,11 @@ readers and pipes.`,
 	}
 	f := cmd.Flags()
 	o.sources.addFlags(f)
-	o.judges.addFlags(f)
-	o.asking.addFlags(f)
-	o.comparing.addFlags(f)
-	o.accepting.addFlags(f)
-	o.remembering.addFlags(f)
+	o.policyFlags.addFlags(f)
+	o.userFlags.addFlags(f)
+	o.changeFlags.addFlags(f)
+	o.suppressionFlags.addFlags(f)
+	o.cacheFlags.addFlags(f)
 	f.BoolVar(&o.plain, "plain", false, "no screen: numbered lists and questions on standard input")
 	f.BoolVar(&o.readOnly, "readonly", false, "look only: accept, write and edit nothing")
 	f.BoolVar(&o.watch, "watch", true, "evaluate again when files change")

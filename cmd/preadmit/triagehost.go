@@ -65,13 +65,13 @@ func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 	if err != nil {
 		return nil, err
 	}
-	o.remembering.save()
+	o.cacheFlags.save()
 	r := newReport(in, j)
 	h.keep(newTriageRun(in, j), before)
 	return r, nil
 }
 
-func (h *triageHost) judge(ctx context.Context, o *checkOptions, args []string) (*input, *judgement, error) {
+func (h *triageHost) judge(ctx context.Context, o *checkOptions, args []string) (*input, *evaluation, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after --timeout %s", o.timeout))
 	defer cancel()
 	in, err := load(ctx, o, args, bytes.NewReader(h.stdin))
@@ -82,7 +82,7 @@ func (h *triageHost) judge(ctx context.Context, o *checkOptions, args []string) 
 	return in, j, timedOut(ctx, err)
 }
 
-func newTriageRun(in *input, j *judgement) *triageRun {
+func newTriageRun(in *input, j *evaluation) *triageRun {
 	run := &triageRun{tree: in.tree, in: in, bench: j.bench, was: j.was, objects: byKey(in)}
 	if j.was != nil {
 		run.old = byKey(j.was)

@@ -81,7 +81,7 @@ func (o observedRenderer) Name(src render.Source) string {
 
 // review is the chain's, some requests after others, so that the first results
 // can be looked at while the rest is judged.
-func (p *progress) review(ctx context.Context, o *checkOptions, in *input, j *judgement, reqs []policy.Request) ([]policy.Result, error) {
+func (p *progress) review(ctx context.Context, o *checkOptions, in *input, j *evaluation, reqs []policy.Request) ([]policy.Result, error) {
 	if p == nil {
 		return j.bench.chain.Review(ctx, reqs)
 	}
@@ -106,7 +106,7 @@ func (p *progress) review(ctx context.Context, o *checkOptions, in *input, j *ju
 
 // partial is a report of the results so far, which shares nothing that is still
 // to be changed.
-func partial(o *checkOptions, in *input, j *judgement, results []policy.Result) *report.Report {
+func partial(o *checkOptions, in *input, j *evaluation, results []policy.Result) *report.Report {
 	some := *j
 	some.results = slices.Concat(in.found, j.bench.results, results)
 	for i := range some.results {

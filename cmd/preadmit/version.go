@@ -13,7 +13,7 @@ var version = "0.1.0"
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "The program's version",
+		Short: "Print the version",
 		Args:  wants(0, 0, "no arguments", "preadmit version"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "preadmit %s %s/%s %s\n", version, runtime.GOOS, runtime.GOARCH, runtime.Version())

@@ -93,7 +93,7 @@ type Response struct {
 	Generated []map[string]any // generate: what it made
 }
 
-// Mocks are the answers that a test brings for what would come from a cluster.
+// Mocks are the cluster responses that a test supplies.
 type Mocks struct {
 	Variables map[string]any            // by dotted name, such as request.operation or dictionary.data.env
 	Rules     map[string]map[string]any // the same, for one rule, by the rule's own name

@@ -156,7 +156,7 @@ type Response struct {
 	Generated []map[string]any // what a GeneratingPolicy made
 }
 
-// Mocks are the answers that a test brings for what would come from a cluster.
+// Mocks are the cluster responses that a test supplies.
 type Mocks struct {
 	Resources  []*render.Object // of the Context file
 	Images     []map[string]any // likewise: metadata, by "image"

@@ -11,7 +11,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// The annotations in which autoscaling/v1 keeps what it has no fields for.
+// Annotations in which autoscaling/v1 stores fields that only autoscaling/v2 has.
 const (
 	hpaMetrics        = "autoscaling.alpha.kubernetes.io/metrics"
 	hpaBehavior       = "autoscaling.alpha.kubernetes.io/behavior"

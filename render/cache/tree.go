@@ -50,7 +50,7 @@ const (
 	opRead
 )
 
-// What accesses come to: kinds of files, else the prefix of what was read.
+// accesses summarises file reads by kind of file, or else by path prefix.
 const (
 	isFile    = "f"
 	isDir     = "d"

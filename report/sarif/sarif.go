@@ -40,7 +40,7 @@ type AutomationDetails struct {
 	ID string `json:"id"`
 }
 
-// ArtifactBase says what a base id stands for without naming a machine's path.
+// ArtifactBase describes a uriBaseId without revealing a local path.
 type ArtifactBase struct {
 	Description Text `json:"description"`
 }

@@ -38,7 +38,8 @@ type FunctionError struct{ Function, Message string }
 
 func (e *FunctionError) Error() string { return e.Message }
 
-// An UndecidedError says that a function needs what is not there offline.
+// An UndecidedError reports that a function needs data that is not available
+// offline.
 type UndecidedError struct{ Function, Reason string }
 
 func (e *UndecidedError) Error() string {

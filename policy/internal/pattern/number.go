@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Number gives a number of JSON, of whatever Go type, as Kyverno holds it.
+// Number converts a JSON number of any Go type to the type Kyverno uses.
 func Number(v any) (float64, bool) {
 	switch v := v.(type) {
 	case float64:

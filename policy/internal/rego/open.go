@@ -62,7 +62,7 @@ type untold struct {
 	needs string
 }
 
-// MarshalJSON is what OPA makes a value of it with: somebody reads it.
+// MarshalJSON converts the value for OPA and records that it was read.
 func (u untold) MarshalJSON() ([]byte, error) {
 	u.bound.ask(u.needs)
 	u.bound.opened = true

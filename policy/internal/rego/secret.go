@@ -10,7 +10,8 @@ import (
 // Hidden stands for what quotes a Secret's values.
 const Hidden = "not shown, since it may quote a Secret"
 
-// Secrets are those objects among what rules see whose values must not be told.
+// Secrets lists the objects visible to rules whose values must not appear in
+// output.
 type Secrets []map[string]any
 
 // Reveals says whether a text holds a piece of a Secret's values.
