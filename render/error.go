@@ -2,6 +2,8 @@ package render
 
 import (
 	"errors"
+	"regexp"
+	"strings"
 )
 
 // An Error is why something was not rendered, or not as it stands, with its
@@ -43,6 +45,17 @@ func (e *Error) Error() string {
 		return p + ": " + e.Err.Error()
 	}
 	return e.Err.Error()
+}
+
+// addresses are pointers of Go in printed values, which differ between runs.
+var addresses = regexp.MustCompile(`0xc[0-9a-f]{8,}`)
+
+// WithoutAddresses takes the addresses of values in memory out of a message.
+func WithoutAddresses(text string) string {
+	if !strings.Contains(text, "0xc") {
+		return text
+	}
+	return addresses.ReplaceAllString(text, "0x…")
 }
 
 // Unwrap returns Err.

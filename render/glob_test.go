@@ -1,6 +1,8 @@
 package render_test
 
 import (
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -44,4 +46,39 @@ func TestGlob(t *testing.T) {
 	if render.Glob(strings.Repeat("*a", 2000)+"b", strings.Repeat("a", 4000)) {
 		t.Error("a text without b matches")
 	}
+}
+
+// FuzzGlob holds a pattern against the regular expression that it stands for.
+func FuzzGlob(f *testing.F) {
+	f.Add("apps/*/prod/**", "apps/Deployment/prod/web")
+	f.Add("**a*", "b/ca")
+	f.Add("***", "\n/")
+	f.Fuzz(func(t *testing.T, pattern, text string) {
+		var b strings.Builder
+		b.WriteString(`(?s)\A`)
+		for rest := pattern; rest != ""; {
+			stars := len(rest) - len(strings.TrimLeft(rest, "*"))
+			switch stars {
+			case 0:
+				b.WriteString(fmt.Sprintf(`\x{%02x}`, rest[0]))
+				stars = 1
+			case 1:
+				b.WriteString(`[^/]*`)
+			default:
+				b.WriteString(`.*`)
+			}
+			rest = rest[stars:]
+		}
+		re, err := regexp.Compile(b.String() + `\z`)
+		if err != nil || len(pattern) > 200 {
+			return
+		}
+		latin := make([]rune, len(text)) // a byte a character, as Glob compares
+		for i := range len(text) {
+			latin[i] = rune(text[i])
+		}
+		if got, want := render.Glob(pattern, text), re.MatchString(string(latin)); got != want {
+			t.Errorf("Glob(%q, %q) = %v", pattern, text, got)
+		}
+	})
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"path"
 	"regexp"
@@ -37,8 +36,6 @@ type file struct {
 	hashes []string // made when first asked for
 	secret bool     // a Secret is written in it
 }
-
-const maxSource = 16 << 20 // bytes of a file that is read for its lines
 
 // newSource reads from the tree of r. Without one it knows no file.
 func newSource(r *Report) *source {
@@ -164,41 +161,16 @@ func readFile(tree fs.FS, name string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := readLimited(tree, p)
+	data, err := render.ReadFile(tree, p)
 	if err != nil {
 		return nil, err
 	}
 	return &file{path: p, data: data, lines: splitLines(string(data)), secret: secretKind.Match(data)}, nil
 }
 
-func readLimited(tree fs.FS, p string) ([]byte, error) {
-	f, err := tree.Open(p)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errNotRegular
-	}
-	if info.Size() > maxSource {
-		return nil, errTooLarge
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxSource+1))
-	if err == nil && len(data) > maxSource {
-		return nil, errTooLarge
-	}
-	return data, err
-}
-
 var (
-	errNotRegular = errors.New("is not a regular file")
-	errTooLarge   = errors.New("is larger than 16 MiB")
-	errOutside    = errors.New("is outside of the tree")
-	errLinks      = errors.New("goes through too many symbolic links")
+	errOutside = errors.New("is outside of the tree")
+	errLinks   = errors.New("goes through too many symbolic links")
 )
 
 // resolve returns the path that name stands for once its symbolic links are

@@ -493,8 +493,8 @@ func changedInputs(base, head *input) map[string]bool {
 // sameFile reports whether a file, or the names in a directory, are the same in
 // two trees.
 func sameFile(a, b fs.FS, name string) bool {
-	x, errX := fs.ReadFile(a, name)
-	y, errY := fs.ReadFile(b, name)
+	x, errX := render.ReadFile(a, name)
+	y, errY := render.ReadFile(b, name)
 	return (errX == nil) == (errY == nil) && bytes.Equal(x, y)
 }
 

@@ -135,7 +135,7 @@ func (o *baselineOptions) debt(results []policy.Result) []policy.Suppression {
 
 // addToFile adds suppressions to a file, as a whole or not at all.
 func addToFile(stdout io.Writer, file string, more []policy.Suppression) error {
-	data, err := os.ReadFile(file)
+	data, err := readRegular(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return notWritten(file, err)
 	}

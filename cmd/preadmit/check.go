@@ -235,7 +235,7 @@ func relabel(t *tree, results []policy.Result) {
 		r := &results[i]
 		r.Object.Unit = t.display(r.Object.Unit)
 		r.PolicyOrigin.File = t.display(r.PolicyOrigin.File)
-		r.Message = t.displayIn(r.Message)
+		r.Message = render.WithoutAddresses(t.displayIn(r.Message))
 		for j := range r.Origins {
 			r.Origins[j].File = t.display(r.Origins[j].File)
 		}

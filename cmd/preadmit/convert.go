@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -95,7 +94,7 @@ func readArgument(file string, stdin io.Reader) ([]byte, error) {
 	if file == "-" {
 		return io.ReadAll(stdin)
 	}
-	data, err := os.ReadFile(file)
+	data, err := readRegular(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, notFound(file, file)
 	}

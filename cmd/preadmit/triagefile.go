@@ -61,7 +61,7 @@ func (h *triageHost) Propose(d tui.Decisions) (*tui.Change, error) {
 
 // readIfThere is a file's content, nil when there is none.
 func readIfThere(path string) ([]byte, error) {
-	data, err := os.ReadFile(path)
+	data, err := readRegular(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

@@ -130,7 +130,7 @@ func (h *triageHost) readSaved() (*report.Report, error) {
 	}
 	data := h.stdin
 	if h.saved != "-" {
-		if data, err = os.ReadFile(h.saved); err != nil {
+		if data, err = readRegular(h.saved); err != nil {
 			return nil, err
 		}
 	}

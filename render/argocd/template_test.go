@@ -120,3 +120,33 @@ func TestEndless(t *testing.T) {
 		})
 	}
 }
+
+// FuzzTemplate holds that a text is rendered the same each time, that a text
+// without braces stays, and that a parameter's value is never read as a template.
+func FuzzTemplate(f *testing.F) {
+	for _, text := range []string{"{{a}}", "{{ .a }}", "{{a.b}}-{{ c }}", "{{", "}}", "{{ range .l }}{{ . }}{{ end }}", "{{a}}}", "{{ .a | upper }}"} {
+		f.Add(text, "value")
+	}
+	f.Fuzz(func(t *testing.T, text, value string) {
+		if len(text) > 300 || strings.Contains(text, "range") && strings.Contains(text, "0") {
+			return
+		}
+		for _, golang := range []bool{false, true} {
+			e := newTestEngine(t, golang, nil)
+			params := map[string]any{"a": value, "c": "x"}
+			result, _, err := e.replace(text, params)
+			again, _, _ := e.replace(text, params)
+			switch {
+			case err != nil:
+			case again != result && !strings.Contains(text, "rand") && !strings.Contains(text, "uuid"):
+				t.Errorf("%q becomes %q, then %q", text, result, again)
+			case !strings.Contains(text, "{{") && result != text:
+				t.Errorf("%q becomes %q", text, result)
+			}
+		}
+		nested := "{{c}}"
+		if result, _, err := newTestEngine(t, false, nil).replace("{{a}}", map[string]any{"a": nested, "c": "x"}); err != nil || result != nested {
+			t.Errorf("a value is read as a template: %q, %v", result, err)
+		}
+	})
+}

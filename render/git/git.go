@@ -149,8 +149,18 @@ func commonDir(gitDir string) (string, error) {
 	return filepath.Join(gitDir, line), nil
 }
 
+// open opens a regular file. To open a named pipe waits for a writer.
+func open(file string) (*os.File, error) {
+	if info, err := os.Stat(file); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", file)
+	}
+	return os.Open(file)
+}
+
 func firstLine(file string) (string, error) {
-	f, err := os.Open(file)
+	f, err := open(file)
 	if err != nil {
 		return "", err
 	}
@@ -166,7 +176,7 @@ func firstLine(file string) (string, error) {
 // the objects and references are in a form that can be read here. Everything
 // else in it is let be.
 func (r *Repository) readFormat(common string) error {
-	f, err := os.Open(filepath.Join(common, "config"))
+	f, err := open(filepath.Join(common, "config"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

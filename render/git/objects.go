@@ -81,7 +81,7 @@ func alternates(dir string) (dirs, gone []string) {
 // alternatesOf reads objects/info/alternates: a directory a line, relative to
 // the object directory, maybe quoted.
 func alternatesOf(dir string) []string {
-	f, err := os.Open(filepath.Join(dir, "info", "alternates"))
+	f, err := open(filepath.Join(dir, "info", "alternates"))
 	if err != nil {
 		return nil
 	}

@@ -62,7 +62,7 @@ func sentence(text string) string {
 		}
 		return r
 	}, strings.TrimSpace(text))
-	if len(text) <= maxMessage {
+	if text = render.WithoutAddresses(text); len(text) <= maxMessage {
 		return text
 	}
 	cut := maxMessage - len("…")

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // A file replaces another as a whole or not at all. It does not follow a link,
@@ -21,7 +22,7 @@ func createFile(name string) *file {
 	f := &file{name: name}
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		f.at = true
-		f.temp, f.err = os.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0o644)
+		f.temp, f.err = os.OpenFile(name, os.O_WRONLY|os.O_TRUNC|syscall.O_NONBLOCK, 0o644) // a pipe that nobody reads is an error
 	} else {
 		f.temp, f.err = os.CreateTemp(filepath.Dir(name), ".preadmit-*")
 	}
