@@ -174,11 +174,7 @@ func (p *pageWriter) places(f *pageFinding, spots []*spot) {
 		if text == "" {
 			text = "where no line is known"
 		}
-		names := p.text.names(objects(s.results), "")
-		if len(names) == 0 {
-			names = p.text.few(unitsOf(s.results))
-		}
-		f.mono("also at", text+": "+strings.Join(names, ", "))
+		f.mono("also at", strings.TrimSuffix(text+": "+strings.Join(p.text.whose(s), ", "), ": "))
 	}
 }
 

@@ -237,12 +237,17 @@ func (p *printer) moreSpots(spots []*spot) {
 			p.note("also", fmt.Sprintf("at %d more places", len(spots)-i)+p.flag("lists them"))
 			return
 		}
-		names := p.names(objects(s.results), "")
-		if len(names) == 0 {
-			names = p.few(unitsOf(s.results))
-		}
-		p.wrapped("also"+cmp.Or(at(p.place(s.Span)), " where no line is known")+": ", names)
+		p.wrapped("also"+cmp.Or(at(p.place(s.Span)), " where no line is known")+": ", p.whose(s))
 	}
+}
+
+// whose are the names of the objects of a place, or of the units where it is
+// about none and does not name them itself.
+func (p *printer) whose(s *spot) []string {
+	if names := p.names(objects(s.results), ""); len(names) > 0 {
+		return names
+	}
+	return p.few(slices.DeleteFunc(unitsOf(s.results), func(u string) bool { return u == s.File }))
 }
 
 // few are the names of units, as many as are shown.
