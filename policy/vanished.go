@@ -42,14 +42,21 @@ func (v Vanished) Results(reqs []Request) []Result {
 	}
 	told := make(map[*Request]bool)
 	var results []Result
-	still := sources(reqs, deletes)
+	still, idle := sources(reqs, deletes)
 	for _, d := range v.Head {
-		before := deployed[[2]string{d.File, d.Kind}]
+		at := [2]string{d.File, d.Kind}
+		before := deployed[at]
 		if d.State == render.DocRendered {
-			if !before || still[[2]string{d.File, d.Kind}] {
+			switch {
+			case still[at]:
+				continue
+			case idle[at]:
+				d.Reason = "deployed by nothing that is found in the tree"
+			case before:
+				d.Reason = "read by " + strings.Join(d.Units, ", ") + ", which no longer deploys it"
+			default:
 				continue
 			}
-			d.Reason = "read by " + strings.Join(d.Units, ", ") + ", which no longer deploys it"
 		}
 		if d.Usual && (d.State == render.DocInChart || !before) {
 			continue
@@ -64,34 +71,43 @@ func (v Vanished) Results(reqs []Request) []Result {
 	return results
 }
 
-// sources are the files and kinds of what requests apply, of kinds of which they
-// delete others.
-func sources(reqs []Request, deletes map[schema.GroupKind][]*Request) map[[2]string]bool {
-	still := make(map[[2]string]bool)
+// sources returns the files and kinds of the objects that requests apply, of
+// kinds of which they also delete objects: still are those that are deployed,
+// idle those that nothing deploys.
+func sources(reqs []Request, deletes map[schema.GroupKind][]*Request) (still, idle map[[2]string]bool) {
+	still, idle = make(map[[2]string]bool), make(map[[2]string]bool)
 	for i := range reqs {
 		o := reqs[i].Object
 		if o == nil || deletes[o.GroupVersionKind().GroupKind()] == nil {
 			continue
 		}
+		to := still
+		if isUnreached(o) {
+			to = idle
+		}
 		for _, at := range o.At("") {
-			still[[2]string{at.File, o.GetKind()}] = true
+			to[[2]string{at.File, o.GetKind()}] = true
 		}
 	}
-	return still
+	return still, idle
 }
 
 // Stranded returns an Unknown result for each unit that nothing deploys any more
-// although the base deployed objects of it: what is said of it does not count.
-func Stranded(reqs []Request) []Result {
+// although the base deployed it: its own results do not count. deployed reports
+// whether the base read a unit's files to deploy them.
+func Stranded(reqs []Request, deployed func(*render.Unit) bool) []Result {
 	first := make(map[*render.Unit]*Request)
 	count := make(map[*render.Unit]int)
 	var order []*render.Unit
 	for i := range reqs {
 		r := &reqs[i]
-		if r.Operation != Update || !isUnreached(r.Object) || isUnreached(r.OldObject) {
+		if r.Object == nil || !isUnreached(r.Object) || r.OldObject != nil && isUnreached(r.OldObject) {
 			continue
 		}
 		u := r.Object.Unit
+		if r.Operation == Create && !deployed(u) {
+			continue
+		}
 		if count[u]++; count[u] == 1 {
 			order = append(order, u)
 			first[u] = r
@@ -104,10 +120,15 @@ func Stranded(reqs []Request) []Result {
 		if n := count[u]; n > 1 {
 			what = fmt.Sprintf("%d objects, among them %s", n, what)
 		}
+		object, by := r.Object.Key(), "the base"
+		object.Unit = "" // results of the unit itself do not count, and this one does
+		if r.OldObject != nil {
+			object, by = r.OldObject.Key(), r.OldObject.Unit.Identity()
+		}
 		results = append(results, Result{
-			Engine: EngineRender, Policy: "documents", Rule: "no-longer-deployed", Operation: Delete, Object: r.OldObject.Key(),
+			Engine: EngineRender, Policy: "documents", Rule: "no-longer-deployed", Operation: Delete, Object: object,
 			Outcome: Unknown, Action: Deny, Baseline: New,
-			Message: fmt.Sprintf("no longer judged: %s, which %s deployed and nothing found in the tree deploys now", what, r.OldObject.Unit.Identity()),
+			Message: fmt.Sprintf("no longer judged: %s, which %s deployed and nothing found in the tree deploys now", what, by),
 			Origins: r.Object.At(""),
 			Hint:    "delete the files if nothing is to deploy them",
 		}.Fingerprinted())

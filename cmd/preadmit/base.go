@@ -541,7 +541,7 @@ func changes(reqs []policy.Request, half func(unit string) bool) []report.Change
 
 // notes are what to say of the base.
 func (b *base) notes(head *input) []string {
-	notes := b.abandoned(head)
+	var notes []string
 	for _, m := range b.files.AbsentSubmodules() {
 		if entries, err := fs.ReadDir(head.tree, m); err == nil && len(entries) > 0 {
 			notes = append(notes, m+" is a submodule at the base and holds other files now, so all of it counts as new")
@@ -557,18 +557,6 @@ func (b *base) notes(head *input) []string {
 				half[u.Identity()] = true
 				notes = append(notes, fmt.Sprintf("%s could not be rendered whole at the base, so all that is said of it counts: %v", u.Identity(), e))
 			}
-		}
-	}
-	return notes
-}
-
-// abandoned says what was deployed at the base and is still there, but is deployed
-// no more.
-func (b *base) abandoned(head *input) []string {
-	var notes []string
-	for _, u := range head.head {
-		if u.State == render.Unreached && b.in.deployed.Reaches(&u.Source) {
-			notes = append(notes, u.Identity()+": deployed at the base; nothing found here deploys it once this change is merged")
 		}
 	}
 	return notes

@@ -14,17 +14,24 @@ import (
 // vanished are the results about objects that the change deletes although they
 // still stand in the tree.
 func (b *base) vanished(head *input, reqs []policy.Request) []policy.Result {
-	stranded := policy.Stranded(reqs)
+	stranded := policy.Stranded(reqs, func(u *render.Unit) bool { return b.in.deployed.Reaches(&u.Source) })
 	if !slices.ContainsFunc(reqs, func(r policy.Request) bool { return r.Operation == policy.Delete }) {
 		return stranded
 	}
-	return append(stranded, policy.Vanished{
+	vanished := policy.Vanished{
 		Base: b.in.documents(), Head: head.documents(), Objects: head.walked.Objects,
 		Added: func(file string) bool {
 			_, err := fs.Stat(b.in.tree, file)
 			return err != nil
 		},
-	}.Results(reqs)...)
+	}.Results(reqs)
+	known := make(map[string]bool)
+	for i := range vanished {
+		known[vanished[i].Origins[0].File] = true
+	}
+	return append(vanished, slices.DeleteFunc(stranded, func(r policy.Result) bool {
+		return len(r.Origins) > 0 && known[r.Origins[0].File]
+	})...)
 }
 
 // hidden are results about objects that the change adds without anything that
