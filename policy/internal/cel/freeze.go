@@ -116,16 +116,3 @@ func (s *slab[T]) take(n, atLeast int) []T {
 	s.free = s.free[n:]
 	return taken
 }
-
-// MapOf makes a map of strings and values that are frozen already. The keys
-// are in their order, and shared by all maps that are made with them.
-func MapOf(keys []string, vals []ref.Val) *Map {
-	tags := make([]uint32, len(keys))
-	for i, k := range keys {
-		tags[i] = tagOf(k)
-	}
-	return &Map{keys, tags, vals}
-}
-
-// ListOf makes a list of values that are frozen already.
-func ListOf(elems []ref.Val) *List { return &List{elems} }

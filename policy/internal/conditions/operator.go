@@ -39,15 +39,6 @@ var operators = []struct {
 	{"NotIn", exactMembership(true)},
 }
 
-// Operators are the names of the operators, sorted.
-func Operators() []string {
-	names := make([]string, len(operators))
-	for i, o := range operators {
-		names[i] = o.name
-	}
-	return names
-}
-
 // KnownOperator says whether an operator is spelled as Kyverno wants it.
 func KnownOperator(name string) bool { return find(name) != nil }
 

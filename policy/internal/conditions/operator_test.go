@@ -296,3 +296,12 @@ func BenchmarkCompare(b *testing.B) {
 		})
 	}
 }
+
+// Operators are the names of the operators, sorted.
+func Operators() []string {
+	names := make([]string, len(operators))
+	for i, o := range operators {
+		names[i] = o.name
+	}
+	return names
+}

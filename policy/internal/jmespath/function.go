@@ -39,9 +39,6 @@ const (
 	anything    valueKind = "any"
 )
 
-// Known says whether there is a function of a name.
-func Known(function string) bool { return functions[function] != nil }
-
 func (n *call) eval(s *search, in val) (val, error) {
 	base := len(s.stack)
 	for _, arg := range n.args {

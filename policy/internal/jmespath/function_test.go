@@ -394,3 +394,17 @@ func TestParseImage(t *testing.T) {
 		}
 	}
 }
+
+// Known says whether there is a function of a name.
+func Known(function string) bool { return functions[function] != nil }
+
+// Functions are the names of the functions that the expression calls, sorted.
+func (e *Expression) Functions() []string {
+	names := map[string]bool{}
+	visit(e.root, true, func(n node, _ bool) {
+		if c, ok := n.(*call); ok {
+			names[c.name] = true
+		}
+	})
+	return slices.Sorted(maps.Keys(names))
+}

@@ -27,17 +27,6 @@ func (e *Expression) Roots() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Functions are the names of the functions that the expression calls, sorted.
-func (e *Expression) Functions() []string {
-	names := map[string]bool{}
-	visit(e.root, true, func(n node, _ bool) {
-		if c, ok := n.(*call); ok {
-			names[c.name] = true
-		}
-	})
-	return slices.Sorted(maps.Keys(names))
-}
-
 // visit calls f with n and the nodes below it, and whether they are evaluated
 // against the root.
 func visit(n node, atRoot bool, f func(n node, atRoot bool)) {

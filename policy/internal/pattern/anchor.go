@@ -34,17 +34,6 @@ func ParseKey(key string) (Anchor, string) {
 	return a, inner[1 : len(inner)-1]
 }
 
-// AnchorKey writes a key with an anchor, as [ParseKey] reads it.
-func AnchorKey(a Anchor, key string) string {
-	switch a {
-	case None:
-		return key
-	case Condition:
-		return "(" + key + ")"
-	}
-	return string(a) + "(" + key + ")"
-}
-
 // HasAnchors says whether any key of a pattern, however deep, is an anchor.
 func HasAnchors(p any) bool { return anyKey(p, maxDepth, func(a Anchor) bool { return a != None }) }
 

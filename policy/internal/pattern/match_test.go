@@ -397,3 +397,14 @@ func FuzzMatch(f *testing.F) {
 		}
 	})
 }
+
+// AnchorKey writes a key with an anchor, as [ParseKey] reads it.
+func AnchorKey(a Anchor, key string) string {
+	switch a {
+	case None:
+		return key
+	case Condition:
+		return "(" + key + ")"
+	}
+	return string(a) + "(" + key + ")"
+}

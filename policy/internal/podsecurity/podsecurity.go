@@ -62,18 +62,6 @@ var controls = map[string]string{
 	"windowsHostProcess":         "HostProcess",
 }
 
-// Controls are the names that a rule may exclude, sorted.
-func Controls() []string {
-	var names []string
-	for _, name := range controls {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 // A Standard is a level at a version. It is safe for concurrent use.
 type Standard struct{ checks []check }
 

@@ -410,3 +410,15 @@ func exempted(found []Violation, excludes []Exclude, level, version string, pod 
 	}
 	return s.Exempt(found, excludes, pod)
 }
+
+// Controls are the names that a rule may exclude, sorted.
+func Controls() []string {
+	var names []string
+	for _, name := range controls {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
