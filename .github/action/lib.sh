@@ -66,6 +66,16 @@ native() { (CDPATH='' cd -- "$1" && { pwd -W 2>/dev/null || pwd; }); }
 # temporary is a directory for this job alone.
 temporary() { mktemp -d "$(posix "${RUNNER_TEMP:-${TMPDIR:-/tmp}}")/preadmit.XXXXXX"; }
 
+# root is the repository's directory, which the report's places count from.
+root() {
+  local at=$PWD
+  while [ ! -e "$at/.git" ]; do
+    [ "$at" != "${at%/*}" ] || { native "$PWD"; return; }
+    at=${at%/*}
+  done
+  native "$at/"
+}
+
 # trim is a line without white space around it.
 trim() {
   local s=$1

@@ -60,6 +60,7 @@ arguments() {
   lines --pack= "$INPUT_PACKS"
   lines --with= "$INPUT_WITH"
   [ -z "$BASE" ] || args+=("--base=$BASE")
+  [ -z "$STORE" ] || args+=("--store=$STORE")
   [ -z "$INPUT_FAIL_ON" ] || args+=("--fail-on=$INPUT_FAIL_ON")
   [ "$INPUT_REQUIRE_COMPLETE" = false ] || args+=(--require-complete)
   [ -z "$INPUT_CATEGORY" ] || args+=("--category=$INPUT_CATEGORY")
@@ -94,16 +95,6 @@ complete() {
   [ -f "$dir/report.json" ] && [ "$(sed -n 2p "$dir/report.json")" = '  "schema": "preadmit.report/v1",' ] &&
     [ "$(tail -n 1 "$dir/report.json")" = '}' ] || return 1
   [ "$INPUT_SARIF" = false ] || [ -f "$dir/preadmit.sarif" ]
-}
-
-# root is the repository's directory, which the report's places count from.
-root() {
-  local at=$PWD
-  while [ ! -e "$at/.git" ]; do
-    [ "$at" != "${at%/*}" ] || { native "$PWD"; return; }
-    at=${at%/*}
-  done
-  native "$at/"
 }
 
 # lines adds an argument for each line of an input that is not empty.

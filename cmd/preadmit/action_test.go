@@ -23,7 +23,7 @@ func TestAction(t *testing.T) {
 	tests := map[string]func(*testing.T, *shop){
 		"events": testActionEvents, "fork": testActionFork, "outputs": testActionOutputs,
 		"hostile git": testActionHostileGit, "injection": testActionInjection, "release": testActionRelease,
-		"no report": testActionNoReport, "source": testActionSource, "readme": testActionReadme,
+		"no report": testActionNoReport, "fetch": testActionFetch, "source": testActionSource, "readme": testActionReadme,
 	}
 	if everyActionCase {
 		maps.Copy(tests, map[string]func(*testing.T, *shop){
