@@ -1,12 +1,15 @@
 // Package policy answers what an API server would say to the rendered objects.
 //
-// In go admission [Request]s made of rendered objects ([Requests]) and the
-// engines that judge them; out come [Result]s, plain data, each with the rule,
-// the object, the outcome and the lines concerned. The root package holds
-// these types and the [Chain] that runs mutators before validators, as the API
-// server does; a child package is one engine each. Engines name JSON pointers
-// of the object ([Result.Fields]) and never a file or a line: the chain alone
-// turns pointers into places.
+// [Requests] makes admission [Request]s of rendered objects. A [Chain] takes them
+// through the engines, mutators before validators, as the API server does, and
+// returns [Result]s: plain data with the rule, the object, the outcome and the
+// lines concerned. Each child package is one engine. Engines return JSON pointers
+// of the object ([Result.Fields]), never a file or a line; the chain turns pointers
+// into places.
+//
+// compare.go, reapply.go and prune.go handle a change from a base, explanation.go
+// the steps of a decision, history.go the fields that mutators set, suppress.go
+// the failures that people accept.
 package policy
 
 import (

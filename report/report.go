@@ -1,7 +1,7 @@
-// Package report writes what was found.
+// Package report writes reports and explanations.
 //
-// In goes a [Report], plain data made of units and results; out comes one of
-// the [Formats]. The JSON format is the contract that outside tools rely on,
+// It takes a [Report], plain data made of units and results, and writes it in one
+// of the [Formats]; an explanation in one of the [ExplanationFormats]. The JSON format is the contract that outside tools rely on,
 // and [Read] takes it back, so every format can also be made from yesterday's
 // file. Formats decide nothing: what counts as denied is said by [Report.Denied]
 // and [Report.Incomplete], which the exit code uses too.

@@ -1,5 +1,5 @@
-// Package tui is the room of the interactive triage: in goes a report, out
-// come a person's decisions.
+// Package tui is the interactive triage: it takes a report and returns a person's
+// decisions.
 //
 // It shows and asks. What it shows beyond the report (the rendered object, an
 // explanation) and what follows from an answer (a file that is written, an

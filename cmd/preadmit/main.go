@@ -1,5 +1,21 @@
 // Command preadmit answers what the API server would say if a change of a
 // GitOps repository were merged.
+//
+// It holds command lines, lists of renderers, engines and packs, and output
+// files. main.go lists the commands; a command has a file of its name (check.go,
+// render.go, explain.go, testcmd.go, graph.go, fetch.go, triage.go). A run goes
+// through these files:
+//
+//   - options.go, config.go, user.go, suppressions.go, cache.go: flags
+//   - tree.go: what may be read; checkouts.go: other repositories
+//   - load.go, deployed.go, clusters.go: rendering, and what is deployed where
+//   - bench.go, settings.go: the engines and what they are given
+//   - base.go: the change from a revision; recall.go: cached results
+//   - outputs.go, sections.go: reports
+//   - child.go, watch.go, sandbox.go, supervision.go: the child that does the work
+//
+// The one thing to know: the program that a user starts is the parent (package
+// supervise). It starts itself again as a child, which does everything here.
 package main
 
 import (

@@ -1,10 +1,10 @@
-// Package gatekeeper judges requests by Gatekeeper's policies:
+// Package gatekeeper evaluates requests against Gatekeeper's policies:
 // ConstraintTemplates, in Rego or in CEL, with their constraints.
 //
-// In go the objects that hold templates, constraints, Config and SyncSets
-// ([New], [Options]); out comes an [Engine], compiled once, which the chain
-// asks as Gatekeeper's validating webhook is asked ([Engine.Validate]). Tests
-// of policies ask it directly, as gator does ([Engine.Review]).
+// [New] takes the objects that hold templates, constraints, Config and SyncSets
+// and returns an [Engine], which compiles them once. The chain calls
+// [Engine.Validate], as the API server calls Gatekeeper's validating webhook.
+// Policy tests call [Engine.Review], as gator does.
 //
 // template.go reads a template, regocode.go and native.go compile its code and
 // schema.go its parameters; constraint.go reads constraints and match.go says

@@ -1,13 +1,12 @@
-// Package kyvernocel judges requests by Kyverno's policies that are written in
+// Package kyvernocel evaluates requests against Kyverno's policies written in
 // CEL: ValidatingPolicy, MutatingPolicy, GeneratingPolicy, DeletingPolicy and
 // ImageValidatingPolicy of policies.kyverno.io, their namespaced twins, and
 // the PolicyExceptions of that group.
 //
-// In go the objects that hold policies and exceptions, and what their
-// expressions ask for ([New], [Options]); out comes an [Engine], compiled
-// once, which the chain asks twice, as Kyverno's webhooks are asked:
-// [Engine.Mutator] first, then [Engine.Validator]. Tests of policies ask it
-// directly ([Engine.Respond]) and bring the answers themselves ([Mocks]).
+// [New] takes the objects that hold policies and exceptions and returns an
+// [Engine], which compiles them once. The chain calls [Engine.Mutator] and then
+// [Engine.Validator], as the API server calls Kyverno's webhooks. Policy tests
+// call [Engine.Respond] with their own answers for the cluster ([Mocks]).
 //
 // A policy is read and checked in document.go, copied for pod controllers in
 // autogen.go, and compiled in compile.go, in an environment (env.go) with the

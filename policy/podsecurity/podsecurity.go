@@ -1,12 +1,12 @@
-// Package podsecurity judges pods by the Pod Security Standards, as the
+// Package podsecurity evaluates pods against the Pod Security Standards, as the
 // PodSecurity admission plugin of the API server does.
 //
-// In go requests for pods and for everything that creates pods; out comes one
-// result a control of the level in force: the level of the pack, unless a
-// label of the Namespace says another. Verdicts and their words are those of
-// k8s.io/pod-security-admission; which fields are at fault, which that library
-// does not say, is found here (locate.go), and so is what each control is
-// about and how to satisfy it (document.go).
+// It takes requests for pods and for everything that creates pods, and returns one
+// result for each control of the level in force: the level of the pack, unless a
+// label of the Namespace sets another. Verdicts and messages are those of
+// k8s.io/pod-security-admission. The fields at fault come from the package
+// policy/internal/podsecurity; document.go describes each control and how to
+// satisfy it.
 //
 // The plugin refuses pods alone and only warns about workloads. Here a
 // workload whose pods would be refused is denied as well, since nothing of it

@@ -1,9 +1,9 @@
-// Package rego judges objects by packages of Rego as conftest does: by their
-// deny, violation and warn rules, about the object as it is written.
+// Package rego evaluates objects against packages of Rego as conftest does: with
+// their deny, violation and warn rules, on the object as it is written.
 //
-// In go the texts of modules and of data; out come results, one for each
-// violation. It does what conftest does wherever that decides something. What
-// conftest takes for a pass without anybody having decided it is an error:
+// It takes the texts of modules and of data, and returns a result for each
+// violation. It decides as conftest does, except that what conftest counts as a
+// pass although no rule decided it is an error:
 //
 //   - a rule that finds nothing while a built-in function in it fails, which
 //     conftest tells with --show-builtin-errors alone,

@@ -1,11 +1,11 @@
-// Package cache remembers between runs what sources rendered to, by all that
-// their rendering read.
+// Package cache keeps rendered units between runs, with everything that their
+// rendering read.
 //
-// A [Graph] renders as [render.Graph] does and gives the same units. Of each it
-// notes every question to the tree: which files it read, with their content,
-// which names it found or missed, what directories listed. An entry in the
-// [Store] is good as long as a tree answers all of them alike; where it is kept,
-// when, or on which side of a change makes no difference. Units that come from
+// A [Graph] renders as [render.Graph] does and returns the same units. For each
+// unit it records every question to the tree: the files that were read, with their
+// content, the names that were found or missed, the listings of directories. An
+// entry in the [Store] is valid if the tree gives the same answers; it does not
+// matter where or when it was stored, or on which side of a change. Units that come from
 // the store find the lines of their fields by what was asked of them before,
 // and render again where something else is asked.
 package cache

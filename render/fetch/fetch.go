@@ -1,4 +1,4 @@
-// Package fetch brings what a repository deploys from and does not hold: charts,
+// Package fetch downloads what a repository deploys but does not hold: charts,
 // artifacts, Git trees and files. It is the only package that opens
 // connections, and only the command fetch uses it.
 //
