@@ -62,7 +62,7 @@ func (j *evaluation) recall(ctx context.Context, o *checkOptions, in *input, s b
 	return nil
 }
 
-// quickCompile is shorter than any time limit of engines for compiling.
+// quickCompile is shorter than every time limit of engines for compiling.
 const quickCompile = 2 * time.Second
 
 // makeBench returns the engines. If every result is cached it returns the cached
@@ -81,11 +81,11 @@ func (j *evaluation) makeBench(in *input, s benchOptions, known *bench, judging 
 
 // A recollection holds the cached results of earlier runs that still apply.
 //
-// Results follow from the unit (its ID, with the lines of its fields), from the
-// program and its options, from the objects that judge, and from what engines
-// asked about others: of which kinds they looked at the objects, and where
-// which of their fields are written. The last two are noted as they are asked
-// for, all requests together; results of a run stand under their sum.
+// The results of a unit depend on the unit (its ID, and the lines of its fields),
+// the program and its options, the policies, and the other objects that engines
+// looked at: their kinds, their content and the lines of their fields. What
+// engines look at is recorded during a run, for all requests together, and its
+// hash is part of the key.
 type recollection struct {
 	memory *memory
 	graph  *cache.Graph
@@ -93,17 +93,17 @@ type recollection struct {
 	byKind map[schema.GroupKind][]member
 	served string // the kinds there are, with their versions
 
-	judges []member
-	key    string // of what judges, and how
-	kinds  string // what the rules member depend on besides
-	off    bool   // nothing can be told
+	judges []member // policies, and the objects that belong to them
+	key    string   // hash of engineInputs
+	kinds  string   // the kinds of the head's objects, on which notes depend
+	off    bool     // nothing is cached
 
-	around *surroundings // those that hold, nil if none do
+	around *surroundings // recorded ones that still hold; nil: none
 	put    map[*render.Unit][]byte
-	got    map[*render.Unit]bool
+	got    map[*render.Unit]bool // units whose results come from the cache
 }
 
-// member is an object with the list that it is from.
+// A member is an object, and the list of the input that it is in.
 type member struct {
 	*render.Object
 	list int
@@ -148,7 +148,7 @@ func (r *recollection) index(lists ...[]*render.Unit) {
 	r.served = strings.Join(versions(all), "\n")
 }
 
-// versions are the kinds of objects with their versions, each once.
+// versions returns the kinds of objects with their versions, sorted, each once.
 func versions(objects []*render.Object) []string {
 	seen := make(map[schema.GroupVersionKind]bool)
 	var all []string
@@ -162,7 +162,7 @@ func versions(objects []*render.Object) []string {
 	return all
 }
 
-// sum tells objects from others by all but their lines.
+// sum returns a hash of objects, without their lines.
 func (r *recollection) sum(objects []member) string {
 	var e cache.Encoder
 	for _, o := range objects {
@@ -191,7 +191,7 @@ type engineInputs struct {
 	Judges   string // the objects that judge
 }
 
-// surroundings are what engines asked about other objects, and were told.
+// surroundings records the other objects that engines looked at.
 type surroundings struct {
 	Kinds  []schema.GroupKind // whose objects they looked at
 	Sums   []string           // of these
@@ -208,7 +208,7 @@ func (s *surroundings) encode() string {
 
 const maxSurroundings = 4
 
-// findAround finds surroundings under which results are kept and that hold.
+// findAround looks for recorded surroundings that still hold.
 func (r *recollection) findAround() {
 	if r.off {
 		return
@@ -244,7 +244,7 @@ func (r *recollection) holds(s *surroundings) bool {
 	return slices.EqualFunc(r.about(s.Kinds), s.Told, func(o member, told string) bool { return cache.Tells(o.Object, told) })
 }
 
-// about are the objects whose lines may be asked for on behalf of others.
+// about returns the objects whose lines results of other objects may name.
 func (r *recollection) about(kinds []schema.GroupKind) []member {
 	all := slices.Clone(r.judges)
 	for _, k := range kinds {
@@ -257,7 +257,7 @@ func (r *recollection) about(kinds []schema.GroupKind) []member {
 	return all
 }
 
-// results are those that are known, by unit.
+// results returns the cached results, by unit.
 func (r *recollection) results() map[*render.Unit][]policy.Result {
 	known := make(map[*render.Unit][]policy.Result)
 	if r.around == nil {
@@ -287,7 +287,7 @@ func (r *recollection) resultsKey(u *render.Unit, id cache.Key, around string) c
 	return cache.KeyOf("results", r.key, around, string(id[:]), u.Identity(), u.Cluster, u.User, u.Namespace)
 }
 
-// learn notes the results of a unit.
+// learn stores the results of a unit, unless another run could differ.
 func (r *recollection) learn(u *render.Unit, results []policy.Result) {
 	if r.got[u] || r.off || slices.ContainsFunc(results, isFault) {
 		return
@@ -306,7 +306,7 @@ func isFault(r policy.Result) bool {
 	return r.Engine == policy.EngineCompile || rego && r.Outcome == policy.Error
 }
 
-// compiled is what is kept of a bench.
+// compiled is the cached part of a bench.
 type compiled struct {
 	Results []policy.Result
 	Notes   []string
@@ -318,7 +318,7 @@ func (r *recollection) benchKey(around string) cache.Key {
 	return cache.KeyOf("bench", r.key, around, r.kinds)
 }
 
-// bench is what is known of the engines without making them.
+// bench returns the cached compile errors and rules, nil if there are none.
 func (r *recollection) bench() *bench {
 	if r.around == nil {
 		return nil
@@ -335,7 +335,7 @@ func (r *recollection) bench() *bench {
 	return &bench{results: e.Results, notes: e.Notes, unknown: e.Unknown, said: append([]policy.Rule{}, e.Rules...)}
 }
 
-// keep has the memory keep what is new when the report is written.
+// keep lets the memory store new results once the report is written.
 func (r *recollection) keep(b *bench) {
 	if r.off || b.cluster == nil {
 		return
@@ -365,8 +365,7 @@ func (r *recollection) keep(b *bench) {
 	})
 }
 
-// seen are the surroundings of this run: what was asked now, and what was asked
-// for results that were recalled.
+// seen returns the surroundings of this run, with those of its cached results.
 func (r *recollection) seen(c *policy.Cluster) (surroundings, bool) {
 	kinds, served := c.Asked()
 	if r.around != nil {
