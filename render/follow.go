@@ -469,7 +469,9 @@ func (w *following) deployment(roots, all []candidate) *Deployment {
 	}
 	if w.several(d.Units) {
 		for _, u := range d.Units {
-			u.ID = u.Cluster + ":" + u.ID
+			if u.Cluster != "" {
+				u.ID = u.Cluster + ":" + u.ID
+			}
 		}
 	}
 	return d

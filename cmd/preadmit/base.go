@@ -510,12 +510,16 @@ func (in *input) unread() []string {
 }
 
 // changes are what requests do to the cluster, for the report. Of a unit that
-// one side could not render whole nobody knows what is new.
+// one side could not render whole nobody knows what is new, and what nothing
+// deploys is not on the cluster.
 func changes(reqs []policy.Request, half func(unit string) bool) []report.Change {
 	changes := []report.Change{}
 	for i := range reqs {
 		r := &reqs[i]
 		if r.Operation == policy.Create && half(r.Object.Key().Unit) {
+			continue
+		}
+		if u := r.Subject().Unit; u != nil && u.State == render.Unreached {
 			continue
 		}
 		c := report.Change{Operation: r.Operation, Object: r.Subject().Key()}

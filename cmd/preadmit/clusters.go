@@ -99,6 +99,7 @@ func (in *input) on(cluster string) *input {
 	there := func(units []*render.Unit) []*render.Unit {
 		return slices.DeleteFunc(slices.Clone(units), func(u *render.Unit) bool { return u.Cluster != cluster })
 	}
+	in.documents() // of the tree, whatever cluster they go to
 	one := *in
 	one.found = nil
 	if cluster != "" {
