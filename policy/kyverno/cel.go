@@ -255,7 +255,7 @@ func (g *celProgram) judgeWith(x *run, params *render.Object) *verdict {
 		v, err := r.eval(n.celExpression)
 		switch {
 		case err != nil:
-			return &verdict{status: StatusFail, message: r.told(err)}
+			return &verdict{status: StatusFail, message: r.errorText(err)}
 		case v == types.False:
 			return &verdict{status: StatusFail, message: r.message(n), fields: r.blame(n.celExpression)}
 		}
@@ -278,7 +278,7 @@ func (r *celRun) conditionsHold() *verdict {
 		v, err := r.eval(n)
 		switch {
 		case err != nil && first == nil:
-			first = &verdict{status: StatusFail, message: r.told(err)}
+			first = &verdict{status: StatusFail, message: r.errorText(err)}
 			if r.program.ofPolicy {
 				first.status = StatusError
 			}
@@ -367,9 +367,9 @@ func (r *celRun) roots() map[string]any {
 	return roots
 }
 
-// told is an error as it may be told: functions quote the values that they
-// can't use, which must not be those of a Secret.
-func (r *celRun) told(err error) string {
+// errorText returns the text of an error, without the values of Secrets that
+// functions quote.
+func (r *celRun) errorText(err error) string {
 	text := err.Error()
 	if r.run.secret() && !strings.HasPrefix(text, "compilation error") && !strings.Contains(text, "no such key") {
 		return hidden

@@ -43,13 +43,13 @@ func (b *block) holds(s *scope) (bool, []*conditions.Condition, error) {
 	if b == nil {
 		return true, nil, nil
 	}
-	told := s.review.trace.asks(b, s)
+	traced := s.review.trace.asks(b, s)
 	held, decided, err := conditions.Evaluate(b.block, func(c *conditions.Condition) (any, any, error) {
 		key, value, err := b.compared(c, s)
-		told.compared(c, key, value, err)
+		traced.compared(c, key, value, err)
 		return key, value, err
 	})
-	told.came(held, err)
+	traced.came(held, err)
 	return held, decided, err
 }
 

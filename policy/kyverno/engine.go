@@ -183,7 +183,7 @@ func (r *review) each(p *phase, heard func(Response)) error {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
-		if !r.concerned(pol, t) || r.teller.leavesOut(pol) {
+		if !r.concerned(pol, t) || r.explainer.leavesOut(pol) {
 			continue
 		}
 		for _, rule := range pol.RulesFor(t.Kind) {
@@ -212,8 +212,8 @@ func (r *review) concerned(pol *Policy, t *kyvernodoc.Target) bool {
 
 // hear runs one rule, and has it explained if somebody wants to know.
 func (r *review) hear(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target) []Response {
-	if r.teller != nil {
-		return r.teller.one(r, p, pol, rule, t)
+	if r.explainer != nil {
+		return r.explainer.one(r, p, pol, rule, t)
 	}
 	return r.one(p, pol, rule, t)
 }

@@ -19,14 +19,14 @@ var (
 // concern objects of the kind. The results are those of Validate, which runs
 // with its way noted. Generate rules are told as well.
 func (v *validator) Explain(ctx context.Context, req *policy.Request, name, rule string) ([]policy.Explanation, error) {
-	t := &teller{policy: name, rule: rule, concerns: func(r *Rule) bool { return r.Mutate == nil }, result: (*review).result}
+	t := &explainer{policy: name, rule: rule, concerns: func(r *Rule) bool { return r.Mutate == nil }, result: (*review).result}
 	return v.engine.explain(ctx, req, t, &verifies, &validates, &generates)
 }
 
 // Explain implements policy.Explainer: the request is as the mutators before
 // left it.
 func (m *mutator) Explain(ctx context.Context, req *policy.Request, name, rule string) ([]policy.Explanation, error) {
-	t := &teller{
+	t := &explainer{
 		policy: name, rule: rule, concerns: func(r *Rule) bool { return r.Mutate != nil }, inTurn: true,
 		result: func(r *review, resp *Response) policy.Result {
 			x := r.result(resp)
@@ -40,33 +40,33 @@ func (m *mutator) Explain(ctx context.Context, req *policy.Request, name, rule s
 	return m.engine.explain(ctx, req, t, &mutates)
 }
 
-// A teller explains rules as they are run. nil explains none.
-type teller struct {
+// An explainer explains rules as they are run. nil explains none.
+type explainer struct {
 	policy, rule string // "" is every rule of the policy
 	concerns     func(*Rule) bool
 	inTurn       bool // the rules of other policies change what is judged
 	result       func(*review, *Response) policy.Result
-	told         map[*Rule]policy.Explanation
+	done         map[*Rule]policy.Explanation
 }
 
 // leavesOut says that rules of a policy need not run.
-func (t *teller) leavesOut(p *Policy) bool {
+func (t *explainer) leavesOut(p *Policy) bool {
 	return t != nil && !t.inTurn && p.Name != t.policy
 }
 
-func (t *teller) about(p *Policy, rule *Rule) bool {
+func (t *explainer) about(p *Policy, rule *Rule) bool {
 	return p.Name == t.policy && (t.rule == "" || rule.Name == t.rule) && t.concerns(rule)
 }
 
 // one runs a rule and explains it.
-func (t *teller) one(r *review, p *phase, pol *Policy, rule *Rule, target *kyvernodoc.Target) []Response {
+func (t *explainer) one(r *review, p *phase, pol *Policy, rule *Rule, target *kyvernodoc.Target) []Response {
 	if !t.about(pol, rule) {
 		return r.one(p, pol, rule, target)
 	}
 	before := r.object
 	r.trace = newTrace(r.engine.programs[rule])
 	responses := r.one(p, pol, rule, target)
-	b := &account{review: r, trace: r.trace, program: r.trace.program, target: target, before: before, responses: responses}
+	b := &ruleExplainer{review: r, trace: r.trace, program: r.trace.program, target: target, before: before, responses: responses}
 	r.trace = nil
 	for i := range responses {
 		if p != &generates {
@@ -77,19 +77,19 @@ func (t *teller) one(r *review, p *phase, pol *Policy, rule *Rule, target *kyver
 	if r.object = before; r.subject() == nil { // of a mutation, DELETE
 		r.object = after
 	}
-	t.told[rule] = b.explanation()
+	t.done[rule] = b.explanation()
 	r.object = after
 	return responses
 }
 
 // explain runs phases and explains those of their rules that are asked about.
-func (e *Engine) explain(ctx context.Context, req *policy.Request, t *teller, phases ...*phase) ([]policy.Explanation, error) {
+func (e *Engine) explain(ctx context.Context, req *policy.Request, t *explainer, phases ...*phase) ([]policy.Explanation, error) {
 	if !slices.ContainsFunc(e.policies, func(p *Policy) bool { return p.Name == t.policy }) {
 		return nil, nil
 	}
-	t.told = map[*Rule]policy.Explanation{}
+	t.done = map[*Rule]policy.Explanation{}
 	r := e.newReview(ctx, req, nil)
-	r.teller = t
+	r.explainer = t
 	for _, p := range phases {
 		if err := r.each(p, func(Response) {}); err != nil {
 			return nil, err
@@ -108,24 +108,24 @@ func (e *Engine) explain(ctx context.Context, req *policy.Request, t *teller, ph
 
 // explanation is that of a rule that was run, or why it was not. Asked about a
 // whole policy it leaves out rules that stand for others or for other kinds.
-func (t *teller) explanation(r *review, p *Policy, rule *Rule) (policy.Explanation, bool) {
+func (t *explainer) explanation(r *review, p *Policy, rule *Rule) (policy.Explanation, bool) {
 	if !t.about(p, rule) {
 		return policy.Explanation{}, false
 	}
-	if x, ok := t.told[rule]; ok && (x.Matches != policy.No || t.rule != "" || !p.MadeOver(rule, r.req.Kind)) {
+	if x, ok := t.done[rule]; ok && (x.Matches != policy.No || t.rule != "" || !p.MadeOver(rule, r.req.Kind)) {
 		return x, true
 	}
 	if t.rule == "" && (!slices.Contains(p.RulesFor(r.req.Kind), rule) || p.MadeOver(rule, r.req.Kind)) {
 		return policy.Explanation{}, false
 	}
 	r.asked, r.assumed, r.secrets = nil, nil, nil
-	b := &account{review: r, trace: newTrace(r.engine.programs[rule]), program: r.engine.programs[rule], target: r.targetOf(), before: r.object, idle: true}
+	b := &ruleExplainer{review: r, trace: newTrace(r.engine.programs[rule]), program: r.engine.programs[rule], target: r.targetOf(), before: r.object, idle: true}
 	return b.explanation(), true
 }
 
-// An account is one rule being explained on one request, with what was noted
+// A ruleExplainer is one rule being explained on one request, with what was noted
 // while it ran.
-type account struct {
+type ruleExplainer struct {
 	review    *review
 	trace     *trace
 	program   *program
@@ -137,7 +137,7 @@ type account struct {
 	hide      bool // a Secret is involved
 }
 
-func (b *account) explanation() policy.Explanation {
+func (b *ruleExplainer) explanation() policy.Explanation {
 	p, rule := b.program.policy, b.program.rule
 	x := &run{review: b.review, program: b.program, target: b.target}
 	b.hide = x.secret()
@@ -162,7 +162,7 @@ func (b *account) explanation() policy.Explanation {
 }
 
 // whyIdle says why a rule that matches was not run.
-func (b *account) whyIdle() string {
+func (b *ruleExplainer) whyIdle() string {
 	p := b.program.policy
 	switch {
 	case b.program.broken:
@@ -178,7 +178,7 @@ func (b *account) whyIdle() string {
 
 // trials are the rule's conditions, context and what it asks: one trial, or
 // one for each parameter of validate.cel.
-func (b *account) trials() []policy.Trial {
+func (b *ruleExplainer) trials() []policy.Trial {
 	t := policy.Trial{}
 	exempt := b.conditions(&t)
 	if v := b.program.rule.Validate; v != nil && v.CEL != nil && b.review.object != nil {
@@ -192,7 +192,7 @@ func (b *account) trials() []policy.Trial {
 
 // conditions tells what comes before that which the rule asks, and why it got
 // no further, if so.
-func (b *account) conditions(t *policy.Trial) (exempt string) {
+func (b *ruleExplainer) conditions(t *policy.Trial) (exempt string) {
 	exempt = b.matchConditions(t)
 	if n := b.block(b.program.preconditions); n != nil {
 		t.Conditions = append(t.Conditions, b.evaluations(n, b.program.policy.Object, b.program.rule.Pointer, "")...)
@@ -220,7 +220,7 @@ func (b *account) conditions(t *policy.Trial) (exempt string) {
 }
 
 // exemptBy says that an exception spares the object.
-func (b *account) exemptBy(e *exemption, n *tracedBlock) (exempt string) {
+func (b *ruleExplainer) exemptBy(e *exemption, n *tracedBlock) (exempt string) {
 	b.review.quietly(func() {
 		concerned, byUser := e.Concerns(b.target)
 		v := b.program.rule.Validate
@@ -237,7 +237,7 @@ func (b *account) exemptBy(e *exemption, n *tracedBlock) (exempt string) {
 }
 
 // block is what was noted of conditions of the rule as a whole.
-func (b *account) block(of *block) *tracedBlock {
+func (b *ruleExplainer) block(of *block) *tracedBlock {
 	for _, n := range b.trace.whole.notes {
 		if n, ok := n.(*tracedBlock); ok && n.block == of && of != nil {
 			return n
@@ -248,7 +248,7 @@ func (b *account) block(of *block) *tracedBlock {
 
 // fallBack adds what the rule said where no step shows it: an error in a
 // variable of a pattern, say, or what nothing here can verify.
-func (b *account) fallBack(t *policy.Trial) {
+func (b *ruleExplainer) fallBack(t *policy.Trial) {
 	for i := range b.responses {
 		r := &b.responses[i]
 		told := slices.ContainsFunc(slices.Concat(t.Conditions, t.Validations), func(e policy.Evaluation) bool { return accounts(&e, r.Status) })
@@ -282,7 +282,7 @@ func accounts(e *policy.Evaluation, s Status) bool {
 }
 
 // kind is what the rule does.
-func (b *account) kind() string {
+func (b *ruleExplainer) kind() string {
 	switch r := b.program.rule; {
 	case r.Validate != nil:
 		return "validate"
@@ -296,12 +296,12 @@ func (b *account) kind() string {
 }
 
 // described is an evaluation of what stands at a pointer of the policy.
-func (b *account) described(name, pointer, expression string) policy.Evaluation {
+func (b *ruleExplainer) described(name, pointer, expression string) policy.Evaluation {
 	return policy.Evaluation{Name: name, Expression: policy.Shorten(expression, maxExpression), Origin: b.program.policy.Object.Span(pointer)}
 }
 
 // redact takes out what quotes a Secret's values after all.
-func (b *account) redact(ex *policy.Explanation, x *run) {
+func (b *ruleExplainer) redact(ex *policy.Explanation, x *run) {
 	if !b.hide {
 		return
 	}
@@ -345,7 +345,7 @@ func redactEvaluation(e *policy.Evaluation, quotes func(string) bool, clean func
 }
 
 // seen is the object that the rule is about, as it is judged.
-func (b *account) seen() map[string]any {
+func (b *ruleExplainer) seen() map[string]any {
 	if b.before != nil {
 		return b.before
 	}
@@ -353,7 +353,7 @@ func (b *account) seen() map[string]any {
 }
 
 // culprits are fields of the object that were telling.
-func (b *account) culprits(fields []string, text string) []policy.Culprit {
+func (b *ruleExplainer) culprits(fields []string, text string) []policy.Culprit {
 	root, object := "object", b.seen()
 	if b.review.object == nil {
 		root = "oldObject"

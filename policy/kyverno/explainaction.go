@@ -10,10 +10,10 @@ import (
 )
 
 // actions tells what follows when the rule fails, and which setting says so:
-// those before it that do not fit are told too.
-func (b *account) actions() []policy.Bound {
+// those before it that do not fit are reported too.
+func (b *ruleExplainer) actions() []policy.Bound {
 	p, rule := b.program.policy, b.program.rule
-	s := &settings{account: b}
+	s := &settings{ruleExplainer: b}
 	if v := rule.Validate; v != nil {
 		s.overrides(v.Overrides, rule.Pointer, "/validate/failureActionOverrides")
 		s.is(v.Action, rule.Pointer, "/validate/failureAction")
@@ -35,13 +35,13 @@ func (b *account) actions() []policy.Bound {
 }
 
 // warnings are what makes an audited failure a warning.
-func (b *account) warnings() []policy.Bound {
+func (b *ruleExplainer) warnings() []policy.Bound {
 	var all []policy.Bound
-	o, told := b.program.policy.Object, b.program.told
-	if told.warns {
+	o, reported := b.program.policy.Object, b.program.reported
+	if reported.warns {
 		all = append(all, policy.Bound{Name: "emitWarning", Origin: o.Span("/spec/emitWarning"), Matches: policy.Yes, Actions: []string{"a warning where it is not enforced"}})
 	}
-	if told.unscored {
+	if reported.unscored {
 		at := "/metadata/annotations/policies.kyverno.io~1scored"
 		all = append(all, policy.Bound{Name: "policies.kyverno.io/scored: false", Origin: o.Span(at), Matches: policy.Yes, Actions: []string{"a warning where it is not enforced"}})
 	}
@@ -50,7 +50,7 @@ func (b *account) warnings() []policy.Bound {
 
 // settings collects what may give the action, until one does.
 type settings struct {
-	*account
+	*ruleExplainer
 	list []policy.Bound
 	done bool
 }

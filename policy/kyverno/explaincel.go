@@ -16,7 +16,7 @@ import (
 
 // matchConditions tells those of the policy's webhook, and which of them
 // exempts the request.
-func (b *account) matchConditions(t *policy.Trial) (exempt string) {
+func (b *ruleExplainer) matchConditions(t *policy.Trial) (exempt string) {
 	p := b.program.policy
 	g := b.review.engine.conditions[p]
 	if g == nil {
@@ -35,7 +35,7 @@ func (b *account) matchConditions(t *policy.Trial) (exempt string) {
 }
 
 // celRun evaluates expressions once more, without a limit of what they cost.
-func (b *account) celRun(g *celProgram, params *render.Object) *celRun {
+func (b *ruleExplainer) celRun(g *celProgram, params *render.Object) *celRun {
 	r := newCELRun(g, &run{review: b.review, program: b.program, target: b.target}, params)
 	r.exact = false
 	r.budget(celconfig.RuntimeCELCostBudget)
@@ -43,7 +43,7 @@ func (b *account) celRun(g *celProgram, params *render.Object) *celRun {
 }
 
 // celTrials tells the rule's expressions: a trial for each parameter.
-func (b *account) celTrials(base policy.Trial, exempt string) []policy.Trial {
+func (b *ruleExplainer) celTrials(base policy.Trial, exempt string) []policy.Trial {
 	var all []policy.Trial
 	b.review.quietly(func() {
 		g := b.program.cel()
@@ -78,11 +78,11 @@ func (b *account) celTrials(base policy.Trial, exempt string) []policy.Trial {
 	return all
 }
 
-func (b *account) namespace() *render.Object {
+func (b *ruleExplainer) namespace() *render.Object {
 	return b.review.engine.options.Cluster.Namespace(b.review.unit(), b.review.req.Namespace)
 }
 
-func (b *account) celTrial(t *policy.Trial, g *celProgram, params *render.Object, exempt string) {
+func (b *ruleExplainer) celTrial(t *policy.Trial, g *celProgram, params *render.Object, exempt string) {
 	r := b.celRun(g, params)
 	for i, n := range g.conditions {
 		e := b.evaluate(r, n, "celPreconditions["+b.program.rule.CELPreconditions[i].Name+"]", true)
@@ -118,7 +118,7 @@ func (b *account) celTrial(t *policy.Trial, g *celProgram, params *render.Object
 }
 
 // say puts a value or an error into words.
-func (b *account) say(e *policy.Evaluation, n *celExpression, v ref.Val, err error) {
+func (b *ruleExplainer) say(e *policy.Evaluation, n *celExpression, v ref.Val, err error) {
 	if failed, ok := v.(*types.Err); ok && err == nil {
 		err = failed
 	}
@@ -134,7 +134,7 @@ func (b *account) say(e *policy.Evaluation, n *celExpression, v ref.Val, err err
 }
 
 // evaluate evaluates an expression and tells its parts and culprits.
-func (b *account) evaluate(r *celRun, n *celExpression, name string, parts bool) policy.Evaluation {
+func (b *ruleExplainer) evaluate(r *celRun, n *celExpression, name string, parts bool) policy.Evaluation {
 	e := b.described(name, n.pointer, n.source)
 	v, err := r.eval(n)
 	if b.say(&e, n, v, err); e.Unknown != "" || !parts || n.explainer == nil {

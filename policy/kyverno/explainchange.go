@@ -7,7 +7,7 @@ import (
 )
 
 // mutation tells what the rule set, of the object or of its targets.
-func (b *account) mutation() []policy.Evaluation {
+func (b *ruleExplainer) mutation() []policy.Evaluation {
 	at := b.program.rule.Pointer + "/mutate"
 	if len(b.program.mutation.targets) > 0 {
 		return b.targets(at)
@@ -37,7 +37,7 @@ func (b *account) mutation() []policy.Evaluation {
 }
 
 // outcome is what a response came to.
-func (b *account) outcome(e *policy.Evaluation, r *Response) {
+func (b *ruleExplainer) outcome(e *policy.Evaluation, r *Response) {
 	switch message := policy.Shorten(r.Message, maxValue); r.Status {
 	case StatusPass:
 		e.Value = "true"
@@ -51,7 +51,7 @@ func (b *account) outcome(e *policy.Evaluation, r *Response) {
 }
 
 // targets tells each object that the rule changes beside that of the request.
-func (b *account) targets(at string) []policy.Evaluation {
+func (b *ruleExplainer) targets(at string) []policy.Evaluation {
 	var all []policy.Evaluation
 	for i := range b.responses {
 		if len(all) == maxFields {
@@ -80,11 +80,11 @@ func (b *account) targets(at string) []policy.Evaluation {
 }
 
 // hidesOf says that nothing of an object may be told.
-func (b *account) hidesOf(o map[string]any) bool {
+func (b *ruleExplainer) hidesOf(o map[string]any) bool {
 	return o["kind"] == "Secret" && !b.review.engine.options.CLI
 }
 
-func (b *account) changePart(c change, depth int, loop string) policy.Part {
+func (b *ruleExplainer) changePart(c change, depth int, loop string) policy.Part {
 	p := policy.Part{Depth: depth, Loop: loop, Text: c.pointer, Value: "removed"}
 	switch {
 	case c.has && c.had:
@@ -96,7 +96,7 @@ func (b *account) changePart(c change, depth int, loop string) policy.Part {
 }
 
 // generation tells what the rule would make once the request is admitted.
-func (b *account) generation() []policy.Evaluation {
+func (b *ruleExplainer) generation() []policy.Evaluation {
 	e := b.described("generate", b.program.rule.Pointer+"/generate", "")
 	e.Value = "true"
 	for i := range b.responses {

@@ -10,7 +10,7 @@ import (
 )
 
 // foreach tells an entry of foreach with its elements.
-func (b *account) foreach(pointer, text string) policy.Evaluation {
+func (b *ruleExplainer) foreach(pointer, text string) policy.Evaluation {
 	e := b.described(b.name(pointer), pointer, text)
 	n := b.list(b.trace.whole, pointer)
 	if n == nil {
@@ -45,7 +45,7 @@ func (b *account) foreach(pointer, text string) policy.Evaluation {
 }
 
 // list is what was noted of a foreach in an element.
-func (b *account) list(in *tracedElement, pointer string) *tracedList {
+func (b *ruleExplainer) list(in *tracedElement, pointer string) *tracedList {
 	for _, n := range in.notes {
 		if n, ok := n.(*tracedList); ok && n.pointer == pointer {
 			return n
@@ -67,7 +67,7 @@ func (n *tracedList) failing() *tracedElement {
 }
 
 // whyElement says in a line what an element failed on.
-func (b *account) whyElement(n *tracedList, el *tracedElement) string {
+func (b *ruleExplainer) whyElement(n *tracedList, el *tracedElement) string {
 	where := " for " + b.loop(n, el)
 	for _, note := range el.notes {
 		switch note := note.(type) {
@@ -91,7 +91,7 @@ func (b *account) whyElement(n *tracedList, el *tracedElement) string {
 
 // clauseOf is the pointer that names of a deny block count from; "" for
 // preconditions.
-func (el *tracedElement) clauseOf(b *account, n *tracedBlock) string {
+func (el *tracedElement) clauseOf(b *ruleExplainer, n *tracedBlock) string {
 	for _, g := range n.block.block.Groups {
 		for _, c := range slices.Concat(g.Any, g.All) {
 			if i := strings.LastIndex(c.Pointer, "/deny/"); i >= 0 && !strings.Contains(c.Pointer[i:], "/preconditions") {
@@ -103,7 +103,7 @@ func (el *tracedElement) clauseOf(b *account, n *tracedBlock) string {
 }
 
 // loop is what an element is called.
-func (b *account) loop(n *tracedList, el *tracedElement) string {
+func (b *ruleExplainer) loop(n *tracedList, el *tracedElement) string {
 	if el.pointer != "" {
 		if name := b.element(b.seen(), el.pointer); name != "" {
 			return name
@@ -114,7 +114,7 @@ func (b *account) loop(n *tracedList, el *tracedElement) string {
 
 // looped are the parts of a list: how long it is, then what each element came
 // to. Where they are too many those before one that fails are left out.
-func (b *account) looped(n *tracedList, depth int, loop string) []policy.Part {
+func (b *ruleExplainer) looped(n *tracedList, depth int, loop string) []policy.Part {
 	head := policy.Part{Depth: depth, Loop: loop, Text: n.text(), Value: plural(n.count, "element"), Origin: b.program.policy.Object.Span(n.pointer + "/list")}
 	if n.err != nil {
 		failed, unknown := b.broken(n.err)
@@ -163,7 +163,7 @@ func (n *tracedList) text() string {
 }
 
 // inElement are the parts of an element.
-func (b *account) inElement(n *tracedList, el *tracedElement, depth int) []policy.Part {
+func (b *ruleExplainer) inElement(n *tracedList, el *tracedElement, depth int) []policy.Part {
 	var parts []policy.Part
 	loop, base := b.loop(n, el), n.pointer+"/"
 	for _, note := range el.notes {
@@ -193,7 +193,7 @@ func (b *account) inElement(n *tracedList, el *tracedElement, depth int) []polic
 }
 
 // entryPart is a context entry of an element.
-func (b *account) entryPart(n *tracedEntry, depth int, loop string) policy.Part {
+func (b *ruleExplainer) entryPart(n *tracedEntry, depth int, loop string) policy.Part {
 	p := policy.Part{Depth: depth, Loop: loop, Text: "context[" + n.Name + "] " + policy.Shorten(n.source(), maxExpression), Origin: b.program.policy.Object.Span(n.Pointer)}
 	if n.err == nil {
 		p.Value = b.show(n.value, b.entryOpens(n))

@@ -55,7 +55,7 @@ func answer(yes bool) policy.Answer {
 }
 
 // matches answers whether the rule is about the request, and why.
-func (b *account) matches() (policy.Answer, []policy.Check) {
+func (b *ruleExplainer) matches() (policy.Answer, []policy.Check) {
 	p, rule, t := b.program.policy, b.program.rule, b.target
 	m := &matching{review: b.review, target: t, object: p.Object, base: rule.Pointer + "/"}
 	all := policy.Yes
@@ -83,7 +83,7 @@ func (b *account) matches() (policy.Answer, []policy.Check) {
 }
 
 // concerns answers what match and exclude come to.
-func (b *account) concerns() policy.Answer {
+func (b *ruleExplainer) concerns() policy.Answer {
 	all := policy.No
 	b.review.quietly(func() {
 		b.review.asked = nil
@@ -98,7 +98,7 @@ func (b *account) concerns() policy.Answer {
 
 // generated tells which rule autogen made this one of, or which it made of
 // this one; false says that the rule is not for objects of the kind.
-func (b *account) generated(m *matching) bool {
+func (b *ruleExplainer) generated(m *matching) bool {
 	p, rule, kind := b.program.policy, b.program.rule, b.review.req.Kind.Kind
 	rules := p.RulesFor(b.review.req.Kind)
 	if rule.Base != nil {
@@ -244,7 +244,7 @@ func (m *matching) users(f *kyvernodoc.Filter, name func(string) string, exclude
 }
 
 // exceptionChecks asks the exceptions that name the rule.
-func (b *account) exceptionChecks(m *matching) {
+func (b *ruleExplainer) exceptionChecks(m *matching) {
 	for _, e := range b.review.engine.exceptions {
 		if !e.Covers(b.program.policy, b.program.rule.Name) {
 			continue

@@ -11,7 +11,7 @@ import (
 )
 
 // pattern tells a pattern, or one of several, on the whole object.
-func (b *account) pattern(c *clause, i int, at string, written any) policy.Evaluation {
+func (b *ruleExplainer) pattern(c *clause, i int, at string, written any) policy.Evaluation {
 	e := b.described(b.name(b.at(c)+at), b.at(c)+at, strings.TrimSpace(yamlText(written, maxExpression)))
 	n := b.matched(b.trace.whole, c, i)
 	switch {
@@ -43,7 +43,7 @@ func (b *account) pattern(c *clause, i int, at string, written any) policy.Evalu
 }
 
 // because says in a line what of a pattern does not hold.
-func (b *account) because(n *tracedMatch, failed policy.Part) string {
+func (b *ruleExplainer) because(n *tracedMatch, failed policy.Part) string {
 	if failed.Text == "" {
 		return ""
 	}
@@ -55,7 +55,7 @@ func (b *account) because(n *tracedMatch, failed policy.Part) string {
 }
 
 // matched is what was noted of a pattern in an element.
-func (b *account) matched(in *tracedElement, c *clause, i int) *tracedMatch {
+func (b *ruleExplainer) matched(in *tracedElement, c *clause, i int) *tracedMatch {
 	for _, n := range in.notes {
 		if n, ok := n.(*tracedMatch); ok && n.clause == c && n.index == i {
 			return n
@@ -77,7 +77,7 @@ func (n *tracedMatch) failing() *pattern.Step {
 }
 
 // steps are the parts of a pattern.
-func (b *account) steps(n *tracedMatch, depth int, loop string) []policy.Part {
+func (b *ruleExplainer) steps(n *tracedMatch, depth int, loop string) []policy.Part {
 	var parts []policy.Part
 	for i := range n.steps {
 		p := b.step(n, &n.steps[i])
@@ -106,7 +106,7 @@ func thinned(parts []policy.Part, steps []pattern.Step) []policy.Part {
 }
 
 // step is a step of a pattern as a part.
-func (b *account) step(n *tracedMatch, s *pattern.Step) policy.Part {
+func (b *ruleExplainer) step(n *tracedMatch, s *pattern.Step) policy.Part {
 	if s == nil {
 		return policy.Part{}
 	}
@@ -151,7 +151,7 @@ func joined(keys []string) string {
 
 // placeOf is the line of the policy that a place of a pattern is written on:
 // what autogen put around it is not there.
-func (b *account) placeOf(c *clause, i int, place string) render.Span {
+func (b *ruleExplainer) placeOf(c *clause, i int, place string) render.Span {
 	at := b.at(c) + "/pattern"
 	if c.pattern == nil {
 		at = b.at(c) + "/anyPattern/" + strconv.Itoa(i)
@@ -160,7 +160,7 @@ func (b *account) placeOf(c *clause, i int, place string) render.Span {
 }
 
 // came is what a step of a pattern came to, in words.
-func (b *account) came(s *pattern.Step) string {
+func (b *ruleExplainer) came(s *pattern.Step) string {
 	it := "it is " + b.show(s.Value, true)
 	if _, ok := s.Value.(map[string]any); ok && !s.Scalar {
 		it = "it is there"

@@ -88,7 +88,7 @@ func (x *run) judgeLoops(loops []*loop, s *scope, at *element) *verdict {
 	defer func() { x.nesting-- }()
 	for _, l := range loops {
 		elements, expr, err := l.list.elements(s)
-		told := s.review.trace.goes(l.clause.pointer, s, expr, elements, err)
+		traced := s.review.trace.goes(l.clause.pointer, s, expr, elements, err)
 		switch {
 		case jmespath.IsNotFound(err) || err != nil && applied > 0:
 			continue
@@ -99,9 +99,9 @@ func (x *run) judgeLoops(loops []*loop, s *scope, at *element) *verdict {
 			if e == nil {
 				continue
 			}
-			told.into(i, e)
+			traced.into(i, e)
 			v := x.judgeElement(l, expr, s, at, i, e)
-			told.out(v)
+			traced.out(v)
 			if v == nil || v.status == StatusSkip || excused(v) {
 				continue
 			}
@@ -121,7 +121,7 @@ func (x *run) judgeLoops(loops []*loop, s *scope, at *element) *verdict {
 }
 
 // excused says whether an element counts as skipped: one whose preconditions
-// can't be told, from however deep.
+// can't be traced, from however deep.
 func excused(v *verdict) bool {
 	return v.status == StatusError && strings.Contains(v.message, "failed to evaluate preconditions")
 }

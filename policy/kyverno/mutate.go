@@ -183,11 +183,11 @@ func (x *run) patchLoops(loops []*patchLoop, s *scope, object map[string]any) (m
 	defer func() { x.nesting-- }()
 	for _, l := range loops {
 		elements, expr, err := l.list.elements(s)
-		told := s.review.trace.goes(l.pointer, s, expr, elements, err)
+		traced := s.review.trace.goes(l.pointer, s, expr, elements, err)
 		if err != nil {
 			return nil, broken("failed to evaluate list "+x.listText(l), err)
 		}
-		next, v := x.patchElements(l, elements, s, object, told)
+		next, v := x.patchElements(l, elements, s, object, traced)
 		if v != nil {
 			return nil, broken("failed to mutate elements", errors.New(v.message))
 		}
@@ -212,7 +212,7 @@ func (x *run) listText(l *patchLoop) string {
 
 // patchElements patches for each element in turn, each time what the one
 // before left.
-func (x *run) patchElements(l *patchLoop, elements []any, s *scope, object map[string]any, told *tracedList) (map[string]any, *verdict) {
+func (x *run) patchElements(l *patchLoop, elements []any, s *scope, object map[string]any, traced *tracedList) (map[string]any, *verdict) {
 	for n := range elements {
 		i := n
 		if l.reverse {
@@ -225,17 +225,17 @@ func (x *run) patchElements(l *patchLoop, elements []any, s *scope, object map[s
 			return nil, &verdict{status: StatusError, message: fmt.Sprintf("foreach has more than %d elements", maxElements)}
 		}
 		inner := s.inner(elementNames(x.nesting-1, i, elements[i], nil), l.entries)
-		told.into(i, elements[i])
+		traced.into(i, elements[i])
 		held, _, err := l.preconditions.holds(inner)
 		if err != nil {
 			return nil, broken(fmt.Sprintf("failed to evaluate mutate.foreach[%d].preconditions", i), err)
 		}
 		if !held {
-			told.out(nil)
+			traced.out(nil)
 			continue
 		}
 		next, v := x.patchElement(l, inner, object)
-		told.patched(object, next, v)
+		traced.patched(object, next, v)
 		switch {
 		case v == nil:
 			object = next

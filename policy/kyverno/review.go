@@ -42,8 +42,8 @@ type review struct {
 	podErr       error
 	podRead      bool
 
-	teller *teller // nil: nobody asked for explanations
-	trace  *trace  // of the rule that is explained; nil: none
+	explainer *explainer // nil: nobody asked for explanations
+	trace     *trace     // of the rule that is explained; nil: none
 }
 
 func (e *Engine) newReview(ctx context.Context, req *policy.Request, mocks *Mocks) *review {

@@ -26,19 +26,19 @@ type program struct {
 	excludes      []podsecurity.Exclude
 	standard      *podsecurity.Standard // nil: none, or noStandard says why not
 	noStandard    error
-	broken        bool // it can't work, which is told of the policy
+	broken        bool // it can't work, which is reported of the policy
 	mutation      *mutation
 	generation    *generation
-	told          told
+	reported      reported
 }
 
-// told is what results of the rule have in common.
-type told struct {
+// reported holds what all results of the rule have in common.
+type reported struct {
 	policy          string
 	severity        policy.Severity
 	origin          render.Span
 	warns, unscored bool // emitWarning, and not to be scored
-	selects         bool // the action may hang on labels of namespaces
+	selects         bool // the action may depend on labels of namespaces
 }
 
 func (e *Engine) newProgram(p *Policy, rule *Rule) *program {
@@ -46,7 +46,7 @@ func (e *Engine) newProgram(p *Policy, rule *Rule) *program {
 		policy: p, rule: rule, entries: newEntries(rule.Context), preconditions: newBlock(rule.Preconditions),
 		passed: fmt.Sprintf("validation rule '%s' passed.", rule.Name),
 	}
-	g.told = toldOf(p, rule)
+	g.reported = reportedOf(p, rule)
 	if v := rule.Validate; v != nil {
 		g.message = newTemplate(v.Message)
 		g.clause = newClause(v)
@@ -221,17 +221,17 @@ func (x *run) response(v *verdict) Response {
 	if len(x.review.asked) > 0 {
 		resp.Status, resp.Message, resp.Fields = StatusUndecided, strings.Join(x.review.asked, "; "), nil
 	}
-	if resp.Status == StatusFail && p.told.unscored {
+	if resp.Status == StatusFail && p.reported.unscored {
 		resp.Status = StatusWarn
 	}
 	x.redact(&resp)
 	return resp
 }
 
-func toldOf(p *Policy, rule *Rule) told {
+func reportedOf(p *Policy, rule *Rule) reported {
 	emit, _ := lookup(p.Object.Object, "spec", "emitWarning")
 	notes := p.Object.GetAnnotations()
-	t := told{
+	t := reported{
 		policy: p.Name, severity: severityOf(notes), origin: p.Object.Span(rule.Pointer),
 		warns: emit == true, unscored: notes["policies.kyverno.io/scored"] == "false",
 	}

@@ -61,7 +61,7 @@ const maxReserved = 256
 
 // result makes a result of a response.
 func (r *review) result(resp *Response) policy.Result {
-	t := &r.engine.programs[resp.Rule].told
+	t := &r.engine.programs[resp.Rule].reported
 	return policy.Result{
 		Engine: policy.EngineKyverno, Policy: t.policy, Rule: resp.Name,
 		Outcome: outcomes[resp.Status], Action: r.action(resp, t), Severity: t.severity,
@@ -85,7 +85,7 @@ func telling(fields []string) []string {
 
 // action is what follows: Kyverno denies what an Enforce rule fails, and what
 // breaks, unless the policy says to ignore that.
-func (r *review) action(resp *Response, t *told) policy.Action {
+func (r *review) action(resp *Response, t *reported) policy.Action {
 	p := resp.Policy
 	var labels map[string]string
 	if t.selects {

@@ -26,7 +26,7 @@ const concealed = "(hidden)"
 
 // show is a value on a line; open says that it may quote a Secret, if one is
 // involved.
-func (b *account) show(v any, open bool) string {
+func (b *ruleExplainer) show(v any, open bool) string {
 	if b.hide && open {
 		return concealed
 	}
@@ -34,7 +34,7 @@ func (b *account) show(v any, open bool) string {
 }
 
 // broken is the text of an error, or the question that it stands for.
-func (b *account) broken(err error) (failed, unknown string) {
+func (b *ruleExplainer) broken(err error) (failed, unknown string) {
 	if q, ok := errors.AsType[*openError](err); ok {
 		return "", policy.Shorten(q.question, maxValue)
 	}
@@ -45,7 +45,7 @@ func (b *account) broken(err error) (failed, unknown string) {
 }
 
 // opens says whether a template's value may quote a Secret.
-func (b *account) opens(t *template, s *scope) bool {
+func (b *ruleExplainer) opens(t *template, s *scope) bool {
 	if !b.hide || t == nil || t.static || t.err != nil {
 		return false
 	}
@@ -59,13 +59,13 @@ func (b *account) opens(t *template, s *scope) bool {
 
 // element names the list element that a field of an object is in:
 // containers[1] "side".
-func (b *account) element(object any, pointer string) string {
+func (b *ruleExplainer) element(object any, pointer string) string {
 	name, _ := b.elementIn(object, pointer)
 	return name
 }
 
 // elementIn is element, and how many steps of the pointer lead to it.
-func (b *account) elementIn(object any, pointer string) (string, int) {
+func (b *ruleExplainer) elementIn(object any, pointer string) (string, int) {
 	var parts []string
 	steps, last := 0, ""
 	v := object
@@ -89,7 +89,7 @@ func (b *account) elementIn(object any, pointer string) (string, int) {
 }
 
 // called is what people call a list element by.
-func (b *account) called(v any) string {
+func (b *ruleExplainer) called(v any) string {
 	m, _ := v.(map[string]any)
 	for _, key := range []string{"name", "key", "host"} {
 		if s, ok := m[key].(string); ok && s != "" && !b.hide {
@@ -100,7 +100,7 @@ func (b *account) called(v any) string {
 }
 
 // asked is a key or value of a condition as it is written.
-func (b *account) asked(v any) string {
+func (b *ruleExplainer) asked(v any) string {
 	s, ok := v.(string)
 	if ok && strings.Contains(s, "{{") {
 		return policy.Shorten(strings.Join(strings.Fields(s), " "), maxExpression)
@@ -108,7 +108,7 @@ func (b *account) asked(v any) string {
 	return explain.Show(types.DefaultTypeAdapter.NativeToValue(v))
 }
 
-func (b *account) conditionText(c *conditions.Condition) string {
+func (b *ruleExplainer) conditionText(c *conditions.Condition) string {
 	return b.asked(c.Key) + " " + c.Operator + " " + b.asked(c.Value)
 }
 
@@ -130,7 +130,7 @@ func (n *tracedBlock) each(do func(*conditions.Condition, *tracedCondition)) {
 }
 
 // evaluations tells each condition of a block of a policy or exception.
-func (b *account) evaluations(n *tracedBlock, o *render.Object, base, prefix string) []policy.Evaluation {
+func (b *ruleExplainer) evaluations(n *tracedBlock, o *render.Object, base, prefix string) []policy.Evaluation {
 	var all []policy.Evaluation
 	n.each(func(c *conditions.Condition, t *tracedCondition) {
 		if len(all) == maxChecks {
@@ -155,7 +155,7 @@ func (b *account) evaluations(n *tracedBlock, o *render.Object, base, prefix str
 
 // compared are the parts of a condition: what it comes to, and below it the
 // values of its variables.
-func (b *account) compared(n *tracedBlock, t *tracedCondition, depth int, loop, name string) []policy.Part {
+func (b *ruleExplainer) compared(n *tracedBlock, t *tracedCondition, depth int, loop, name string) []policy.Part {
 	c, terms := t.Condition, n.block.terms[t.Condition]
 	whole := policy.Part{Depth: depth, Loop: loop, Text: name + policy.Shorten(b.conditionText(c), maxExpression)}
 	if name != "" {
@@ -184,7 +184,7 @@ func (b *account) compared(n *tracedBlock, t *tracedCondition, depth int, loop, 
 }
 
 // context tells the rule's context entries, loaded or not.
-func (b *account) context() []policy.Evaluation {
+func (b *ruleExplainer) context() []policy.Evaluation {
 	var all []policy.Evaluation
 	for _, entry := range b.program.entries {
 		if len(all) == maxChecks {
@@ -208,7 +208,7 @@ func (b *account) context() []policy.Evaluation {
 
 // entryOpens says whether an entry's value may quote a Secret: what is looked
 // up may be anything.
-func (b *account) entryOpens(n *tracedEntry) bool {
+func (b *ruleExplainer) entryOpens(n *tracedEntry) bool {
 	switch {
 	case !b.hide:
 		return false
@@ -247,7 +247,7 @@ func (e *entry) source() string {
 
 // origin are the parts of an entry: what its texts come to with their
 // variables, and where the object that was looked up stands.
-func (b *account) origin(n *tracedEntry, depth int, loop string) []policy.Part {
+func (b *ruleExplainer) origin(n *tracedEntry, depth int, loop string) []policy.Part {
 	var parts []policy.Part
 	for _, field := range []string{"name", "namespace", "urlPath", "url", "reference", "jmesPath"} {
 		t := n.fields[field]

@@ -12,7 +12,7 @@ import (
 )
 
 // asks tells what the rule asks of the object, or why it does not.
-func (b *account) asks(exempt string) []policy.Evaluation {
+func (b *ruleExplainer) asks(exempt string) []policy.Evaluation {
 	rule := b.program.rule
 	var all []policy.Evaluation
 	switch {
@@ -44,12 +44,12 @@ func (b *account) asks(exempt string) []policy.Evaluation {
 }
 
 // name is a pointer below the rule, as people write it.
-func (b *account) name(pointer string) string {
+func (b *ruleExplainer) name(pointer string) string {
 	return kyvernodoc.Dotted(strings.TrimPrefix(pointer, b.program.rule.Pointer))
 }
 
 // at is where a clause is written: validate, or an entry of its foreach.
-func (b *account) at(c *clause) string {
+func (b *ruleExplainer) at(c *clause) string {
 	if c == b.program.clause {
 		return b.program.rule.Pointer + "/validate"
 	}
@@ -57,7 +57,7 @@ func (b *account) at(c *clause) string {
 }
 
 // clause tells deny, patterns or foreach of the rule.
-func (b *account) clause() []policy.Evaluation {
+func (b *ruleExplainer) clause() []policy.Evaluation {
 	c := b.program.clause
 	var all []policy.Evaluation
 	switch {
@@ -78,7 +78,7 @@ func (b *account) clause() []policy.Evaluation {
 }
 
 // deny tells conditions that deny where they hold.
-func (b *account) deny(c *clause) policy.Evaluation {
+func (b *ruleExplainer) deny(c *clause) policy.Evaluation {
 	e := b.described("validate.deny", b.at(c)+"/deny", "")
 	if c.deny == nil {
 		e.Value, e.Expression, e.Summary = "false", "deny: {}", "it denies whatever it matches"
@@ -104,7 +104,7 @@ func (b *account) deny(c *clause) policy.Evaluation {
 }
 
 // denying are the parts of a deny block, and which of its conditions hold.
-func (b *account) denying(n *tracedBlock, base string, depth int, loop string) (parts []policy.Part, summary string) {
+func (b *ruleExplainer) denying(n *tracedBlock, base string, depth int, loop string) (parts []policy.Part, summary string) {
 	var holds []string
 	n.each(func(c *conditions.Condition, t *tracedCondition) {
 		name := strings.TrimPrefix(strings.TrimPrefix(c.Pointer, base), "conditions/")
@@ -128,7 +128,7 @@ func (b *account) denying(n *tracedBlock, base string, depth int, loop string) (
 }
 
 // failed are the fields that the rule names.
-func (b *account) failed() []string {
+func (b *ruleExplainer) failed() []string {
 	var fields []string
 	for i := range b.responses {
 		fields = append(fields, b.responses[i].Fields...)
@@ -137,7 +137,7 @@ func (b *account) failed() []string {
 }
 
 // podSecurity tells each control that is violated, and what is excluded.
-func (b *account) podSecurity() []policy.Evaluation {
+func (b *ruleExplainer) podSecurity() []policy.Evaluation {
 	p, at := b.program.rule.Validate.PodSecurity, b.program.rule.Pointer+"/validate/podSecurity"
 	e := b.described("validate.podSecurity", at, p.Level+":"+orLatest(p.Version))
 	if !b.trace.pod {
@@ -172,7 +172,7 @@ func orLatest(version string) string {
 }
 
 // sparedParts tell what excludes take out.
-func (b *account) sparedParts(spared []podsecurity.Violation) []policy.Part {
+func (b *ruleExplainer) sparedParts(spared []podsecurity.Violation) []policy.Part {
 	var parts []policy.Part
 	for _, v := range spared {
 		p := policy.Part{Text: v.Control, Value: "excluded, at least in part: " + v.Reason}
@@ -188,7 +188,7 @@ func (b *account) sparedParts(spared []podsecurity.Violation) []policy.Part {
 }
 
 // verification tells each entry of verifyImages.
-func (b *account) verification() []policy.Evaluation {
+func (b *ruleExplainer) verification() []policy.Evaluation {
 	var all []policy.Evaluation
 	for _, entry := range b.program.rule.VerifyImages {
 		e := b.described(b.name(entry.Pointer), entry.Pointer, strings.Join(entry.ImageReferences, ", "))
