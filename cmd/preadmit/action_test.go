@@ -21,7 +21,7 @@ func TestAction(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	tests := map[string]func(*testing.T, *shop){
-		"events": testActionEvents, "fork": testActionFork, "outputs": testActionOutputs,
+		"events": testActionEvents, "fork": testActionFork, "outputs": testActionOutputs, "repository": testActionRepository,
 		"hostile git": testActionHostileGit, "injection": testActionInjection, "release": testActionRelease,
 		"no report": testActionNoReport, "fetch": testActionFetch, "source": testActionSource, "readme": testActionReadme,
 	}
@@ -412,6 +412,25 @@ func testActionInputs(t *testing.T, s *shop) {
 				t.Errorf("the input issued a command:\n%s", r.Log)
 			}
 		})
+	}
+}
+
+// testActionRepository holds that a source of Argo CD that names this repository is
+// followed, whatever its clone's origin is.
+func testActionRepository(t *testing.T, s *shop) {
+	c := newActionCase(t, s).checkout(newestMerge, "--depth=2")
+	runGit(t, c.at, "remote", "set-url", "origin", "https://mirror.example/x")
+	put(t, filepath.Join(c.at, "apps/deployed.yaml"), `apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: extra, namespace: argocd}
+spec:
+  project: default
+  destination: {server: https://kubernetes.default.svc, namespace: shop}
+  source: {path: extra, repoURL: `+s.url+`/acme/shop}
+`)
+	put(t, filepath.Join(c.at, "extra/settings.yaml"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n")
+	if r := c.run(); !strings.Contains(r.Log, "deployed: ") || strings.Contains(r.Log, "another repository") {
+		t.Errorf("the Application is not followed:\n%s", r.Log)
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 type objectStore struct {
 	stores []*filesystem.Storage
 	gone   []string // alternates that can't be read
+	sizes  map[plumbing.Hash]int64
 }
 
 // openObjects opens the objects of the repository whose files are given; dir
@@ -33,7 +34,7 @@ type objectStore struct {
 func openObjects(files billy.Filesystem, dir string) *objectStore {
 	const cached = 64 << 20
 	shared := cache.NewObjectLRU(cached)
-	s := &objectStore{}
+	s := &objectStore{sizes: make(map[plumbing.Hash]int64)}
 	add := func(files billy.Filesystem) {
 		s.stores = append(s.stores, filesystem.NewStorageWithOptions(files, shared, filesystem.Options{
 			ExclusiveAccess: true, KeepDescriptors: true, LargeObjectThreshold: maxFile, AlternatesFS: memfs.New(),
@@ -109,9 +110,17 @@ func (s *objectStore) object(t plumbing.ObjectType, h plumbing.Hash) (plumbing.E
 	return first(s, func(store *filesystem.Storage) (plumbing.EncodedObject, error) { return store.EncodedObject(t, h) })
 }
 
-// size returns an object's size in bytes.
+// size returns an object's size in bytes. It asks for each object once: go-git
+// leaves the file of a loose one open until the next garbage collection.
 func (s *objectStore) size(h plumbing.Hash) (int64, error) {
-	return first(s, func(store *filesystem.Storage) (int64, error) { return store.EncodedObjectSize(h) })
+	if n, ok := s.sizes[h]; ok {
+		return n, nil
+	}
+	n, err := first(s, func(store *filesystem.Storage) (int64, error) { return store.EncodedObjectSize(h) })
+	if err == nil {
+		s.sizes[h] = n
+	}
+	return n, err
 }
 
 // first asks one store after the other. An object that one of them can't read
