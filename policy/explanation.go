@@ -8,19 +8,18 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// An Explainer is a Validator, or a Mutator, that can tell how it came to what
-// it says.
+// An Explainer is a Validator, or a Mutator, that can explain its decisions.
 type Explainer interface {
-	// Explain tells, step by step, how the policies of a name came to what
-	// they say of a request: about one rule of them, or with "" about all. It
-	// returns none when it has no policy of that name. The chain sets
+	// Explain describes, step by step, how the policies of a name decide on a
+	// request: one of their rules, or with "" all of them. It returns none when
+	// it has no policy of that name. The chain sets
 	// Operation, Object, Origins, Request, and the places of culprits and
 	// results. A Mutator is given the request as it was before it changed it.
 	Explain(ctx context.Context, req *Request, policy, rule string) ([]Explanation, error)
 }
 
-// An Explanation tells how one policy came to what it says of one request. It
-// is plain data, and hides the values of Secrets.
+// An Explanation describes how one policy decides on one request. It is plain
+// data, and hides the values of Secrets.
 type Explanation struct {
 	Engine string      `json:"engine"`
 	Policy string      `json:"policy"`
@@ -110,7 +109,7 @@ type Cost struct {
 	Limit int64 `json:"limit"`
 }
 
-// An Evaluation is an expression with what it came to.
+// An Evaluation is an expression with its value.
 type Evaluation struct {
 	Name       string      `json:"name"`
 	Expression string      `json:"expression"`
@@ -151,11 +150,11 @@ type Culprit struct {
 	Origins []render.Origin `json:"origins"`
 }
 
-// Explain tells how the policies of a name came to what they say of a request:
-// about one rule of them, or with "" about all. An engine that is no Explainer
-// tells what the rules are and what they said. There are no explanations when
-// no engine has the policy; when the API server would not take the object in
-// the first place, there is one of why. The error is for cancellation and bugs.
+// Explain describes how the policies of a name decide on a request: one of their
+// rules, or with "" all of them. For an engine that is no Explainer it returns the
+// rules and their results. It returns none when no engine has the policy, and one
+// that gives the reason when the API server would refuse the object before any
+// policy runs. The error is for cancellation and bugs.
 func (c Chain) Explain(ctx context.Context, req Request, policy, rule string) (es []Explanation, err error) {
 	defer func() {
 		if p := recover(); p != nil {

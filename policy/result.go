@@ -10,7 +10,7 @@ const (
 	Pass    Outcome = "pass"    // holds
 	Fail    Outcome = "fail"    // violated; Action says what follows
 	Skip    Outcome = "skip"    // an exception or condition in the policy's own language exempts it
-	Unknown Outcome = "unknown" // hangs on something that only a live cluster knows
+	Unknown Outcome = "unknown" // depends on something that only a live cluster knows
 	Error   Outcome = "error"   // broke while it ran, or did not render or compile
 )
 

@@ -322,7 +322,7 @@ func (p *explainPrinter) variable(e *policy.Evaluation) {
 	p.parts(e.Parts)
 }
 
-// outcome is what an evaluation came to, in words.
+// outcomeText describes the outcome of an evaluation.
 func outcomeText(e *policy.Evaluation) string {
 	switch {
 	case e.NotRun != "":

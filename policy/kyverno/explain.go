@@ -269,7 +269,7 @@ func (b *ruleExplainer) fallBack(t *policy.Trial) {
 	}
 }
 
-// accounts says whether an evaluation came to a status.
+// accounts reports whether an evaluation explains a status.
 func accounts(e *policy.Evaluation, s Status) bool {
 	switch s {
 	case StatusUndecided:

@@ -36,7 +36,7 @@ func (b *ruleExplainer) mutation() []policy.Evaluation {
 	return all
 }
 
-// outcome is what a response came to.
+// outcome describes the outcome of a response.
 func (b *ruleExplainer) outcome(e *policy.Evaluation, r *Response) {
 	switch message := policy.Shorten(r.Message, maxValue); r.Status {
 	case StatusPass:

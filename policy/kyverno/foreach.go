@@ -146,7 +146,7 @@ func (x *run) judgeElement(l *loop, expr *jmespath.Expression, s *scope, at *ele
 	return failure(v)
 }
 
-// failure is the verdict of a foreach on what an element came to.
+// failure returns the verdict of a foreach after an element failed.
 func failure(v *verdict) *verdict {
 	v.message = "validation failure: " + v.message
 	return v

@@ -37,8 +37,8 @@ type Options struct {
 	Authorizer        Authorizer
 	AuthorizerAssumed string
 
-	// Now is the time that JMESPath functions tell. nil: verdicts that hang on
-	// the time are undecided.
+	// Now is the time for JMESPath functions. nil: results that depend on the
+	// time are undecided.
 	Now func() time.Time
 
 	// CLI gives the verdicts of Kyverno's command line instead of those of its
@@ -59,10 +59,11 @@ type Authorizer interface {
 // need to know: "needs to know whether …".
 type Undecided = cel.Undecided
 
-// A Status is what a rule came to, in Kyverno's words.
+// A Status is the outcome of a rule, in Kyverno's words.
 type Status string
 
-// The statuses. Undecided is ours: what hangs on something that is not here.
+// The statuses. StatusUndecided is ours: the result depends on something that is
+// not known offline.
 const (
 	StatusPass      Status = "pass"
 	StatusFail      Status = "fail"

@@ -67,7 +67,7 @@ func newDeny(d *kyvernodoc.Deny) (bool, *block) {
 	return true, newBlock(d.Conditions)
 }
 
-// A verdict is what a rule came to. nil is no response at all.
+// A verdict is the outcome of a rule. nil is no response at all.
 type verdict struct {
 	status  Status
 	message string

@@ -140,7 +140,7 @@ type quotedPort struct {
 	NodePort    int32
 }
 
-// nodePort hangs on a flag of the API server, and so only warns.
+// nodePort only warns, because the range of ports is a flag of the API server.
 func (c *check) nodePort(n int32, p *Spot) {
 	if n >= firstNodePort && n <= lastNodePort {
 		return
