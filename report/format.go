@@ -50,6 +50,7 @@ type Options struct {
 	FailOn     policy.Action // text, junit: the least action that fails the run; "" is deny, "never" none
 	Profile    string        // sarif: ProfileGitHub, which is the default, or ProfileFull
 	Category   string        // sarif: automationDetails.id; "" is "preadmit/"
+	Links      string        // markdown, html: URL of the tree's root at a web page, which places lead to; "" is none
 	Limit      int           // markdown: the most bytes, at least MinMarkdown; 0 is MaxMarkdown
 }
 

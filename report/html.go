@@ -45,6 +45,7 @@ type pageWriter struct {
 	text     *printer
 	sections []*section
 	kinds    []string
+	links    string // see Options
 	err      error
 }
 
@@ -54,8 +55,8 @@ type pagePart struct {
 	N, Left   int
 }
 
-func writeHTML(w io.Writer, r *Report, _ Options) error {
-	p := &pageWriter{digest: newDigest(r)}
+func writeHTML(w io.Writer, r *Report, o Options) error {
+	p := &pageWriter{digest: newDigest(r), links: o.Links}
 	p.text = newEmbedded(&bytes.Buffer{}, r)
 	p.text.repeated = p.repeated
 	p.body()
@@ -118,6 +119,7 @@ func (p *pageWriter) render(name string, data any) string {
 
 // body adds the sections, what was found first.
 func (p *pageWriter) body() {
+	p.losses()
 	p.findings("denied", "Denied", shareDenied, denied)
 	p.findings("in-error", "In error", shareBroken, broken)
 	p.findings("not-decided", "Not decided", shareUndecided, undecided)
@@ -195,7 +197,7 @@ func (p *pageWriter) changed() {
 		if i == 0 || all[i-1].unit != u {
 			head = p.render("unitOfChanges", map[string]string{"Unit": cmp.Or(visible(u.unit, maxMessage), "(no unit)"), "Count": changeCount(u.changes)})
 		}
-		return head + p.render("change", map[string]string{"Class": c.happens(), "Object": full(c.Object), "From": c.from()})
+		return head + p.change(c)
 	})
 }
 

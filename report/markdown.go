@@ -41,15 +41,17 @@ type markdownWriter struct {
 	text     *printer // writes to frame
 	limit    int
 	sections []*section
+	links    string // see Options
 }
 
 func writeMarkdown(w io.Writer, r *Report, o Options) error {
-	m := &markdownWriter{digest: newDigest(r), limit: MaxMarkdown}
+	m := &markdownWriter{digest: newDigest(r), limit: MaxMarkdown, links: o.Links}
 	if o.Limit > 0 {
 		m.limit = max(MinMarkdown, min(o.Limit, MaxMarkdown))
 	}
 	m.text = newEmbedded(&m.frame, r)
 	m.text.repeated = m.repeated
+	m.losses()
 	m.findings("Denied", shareDenied, m.found[denied])
 	m.findings("In error", shareBroken, m.found[broken])
 	m.findings("Not decided", shareUndecided, m.found[undecided])
@@ -58,6 +60,7 @@ func writeMarkdown(w io.Writer, r *Report, o Options) error {
 	m.findings("Audited", shareAudited, m.found[audited])
 	m.notRendered()
 	m.clusterChanges()
+	m.diffs()
 	m.proposed()
 	m.accepted()
 	m.notes()
@@ -136,6 +139,14 @@ func (m *markdownWriter) notRendered() {
 	})
 }
 
+// placeOf leads to where a finding is, where the tree's files have an address.
+func (m *markdownWriter) placeOf(x *policy.Result) string {
+	if s := place(x).Span; m.links != "" && s.File != "" {
+		return " at " + m.linked(s)
+	}
+	return ""
+}
+
 func unitItem(u Unit) string {
 	item := "- " + code(visible(u.Path, maxMessage)) + " (" + plainText(name(u.Kind)) + ", " + plainText(name(u.Status)) + ")"
 	if u.Reason != "" {
@@ -150,7 +161,7 @@ func (m *markdownWriter) findings(title string, share int, found []*group) {
 	s := m.section(title, share, len(found), func(i int) string {
 		g := found[i]
 		body := m.text.embed(&m.frame, func() { m.text.details(g) })
-		return "**" + classes[g.class].word + "**: " + plainText(headlineOf(g.first())) + "\n\n" + fenced(body) + "\n" + strings.Repeat("\n", min(1, len(found)-1-i))
+		return "**" + classes[g.class].word + "**: " + plainText(headlineOf(g.first())) + m.placeOf(g.first()) + "\n\n" + fenced(body) + "\n" + strings.Repeat("\n", min(1, len(found)-1-i))
 	})
 	s.weight = weights(found)
 	s.brief = func(i int) string {
@@ -211,16 +222,19 @@ func (m *markdownWriter) clusterChanges() {
 				fmt.Fprintf(&b, "  - … and %d more\n", len(u.changes)-j)
 				break
 			}
-			b.WriteString("  - " + changeItem(&u.changes[j]) + "\n")
+			b.WriteString("  - " + m.changeItem(&u.changes[j]) + "\n")
 		}
 		return b.String()
 	})
 }
 
-func changeItem(c *Change) string {
+func (m *markdownWriter) changeItem(c *Change) string {
 	item := c.happens() + ": " + code(full(c.Object))
 	if from := c.from(); from != "" {
 		item += ", was " + code(from)
+	}
+	if c.Origin != nil {
+		item += " at " + m.linked(*c.Origin)
 	}
 	return item
 }

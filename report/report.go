@@ -62,6 +62,13 @@ type Change struct {
 	Object    render.Key       `json:"object"`
 	From      *render.Key      `json:"from,omitempty"`      // what it was, where its unit or version is another
 	Unchanged bool             `json:"unchanged,omitempty"` // it moves only
+	Origin    *render.Span     `json:"origin,omitempty"`    // where the object is written; at the base where it is deleted
+	// Diff is what changes in an object as it is rendered, the lines of a
+	// unified diff. Values of Secrets are covered, and what is long is cut.
+	Diff string `json:"diff,omitempty"`
+	// Takes says what a cluster deletes along with the object: what is in a
+	// Namespace, the objects of a definition's kind.
+	Takes string `json:"takes,omitempty"`
 }
 
 // Tool is the program that made the report.

@@ -61,8 +61,15 @@ func sampleChange(t testing.TB) *Report {
 	older.APIVersion = "apps/v1beta1"
 	r.Changes = []Change{
 		{Operation: policy.Create, Object: deployment("web-00", "charts/web")},
-		{Operation: policy.Update, Object: deployment("web-01", "charts/web")},
+		{
+			Operation: policy.Update, Object: deployment("web-01", "charts/web"), Origin: &render.Span{File: "charts/web/values.yaml", Line: 2, Column: 3},
+			Diff: "@@ -6,3 +6,3 @@\n spec:\n-  replicas: 2\n+  replicas: 12\n   selector:\n",
+		},
 		{Operation: policy.Delete, Object: render.Key{APIVersion: "v1", Kind: "Service", Namespace: "prod", Name: "gone", Unit: "charts/web"}},
+		{
+			Operation: policy.Delete, Object: render.Key{APIVersion: "v1", Kind: "Namespace", Name: "old", Unit: "apps/old"}, Origin: &render.Span{File: "apps/old/ns.yaml", Line: 4, Column: 9},
+			Takes: "everything in it; of the tree: 3 Deployment, 1 Secret",
+		},
 		{Operation: policy.Update, Object: deployment("moved", "apps/prod"), From: &old, Unchanged: true},
 		{Operation: policy.Update, Object: deployment("api", "apps/prod"), From: &older},
 	}

@@ -16,7 +16,8 @@ const (
 	shareWarned     = 60
 	shareAudited    = 40
 	shareNotWhole   = 60
-	shareChanges    = 70
+	shareChanges    = 40
+	shareDiffs      = 30
 	shareNewly      = 30
 	shareNoLonger   = 20
 	shareFixed      = 20

@@ -89,6 +89,8 @@ func (p *printer) summary(r *Report, results []policy.Result) {
 	if p.Quiet {
 		return
 	}
+	p.fixed(results)
+	p.clusterChanges(r)
 	p.verdict(r, results)
 	for _, a := range mostRepeated(p.repeated) {
 		p.remark("assumed", prose(a)+" ("+plural(p.repeated[a], "finding")+")")

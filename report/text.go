@@ -51,6 +51,7 @@ func writeText(w io.Writer, r *Report, o Options) error {
 		p.line(p.paint(bold, "deployed: "), r.Summary.Completeness())
 		p.line()
 	}
+	p.losses(r)
 	all := groups(results, p.shown)
 	if p.Statistics {
 		p.statistics(r, all)

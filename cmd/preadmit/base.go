@@ -124,7 +124,7 @@ func (j *evaluation) compare(ctx context.Context, o *checkOptions, b *base, in *
 	reqs := policy.Requests(comparable(b.in, in))
 	reqs, left := policy.Pruned(s.by(reqs), unitIDs(b.in), unitIDs(in))
 	j.notes = append(j.notes, left...)
-	j.changes = changes(reqs, halves(b.in, in))
+	j.changes = changes(reqs, halves(b.in, in), newChangeDiffs(b.in, in))
 	moved := policy.Moves(reqs)
 	same, changed := policy.Divide(reqs)
 	standing := notFollowed(applied(same), o.gitops != gitopsOff)
@@ -512,7 +512,7 @@ func (in *input) unread() []string {
 // changes are what requests do to the cluster, for the report. Of a unit that
 // one side could not render whole nobody knows what is new, and what nothing
 // deploys is not on the cluster.
-func changes(reqs []policy.Request, half func(unit string) bool) []report.Change {
+func changes(reqs []policy.Request, half func(unit string) bool, d *changeDiffs) []report.Change {
 	changes := []report.Change{}
 	for i := range reqs {
 		r := &reqs[i]
@@ -538,6 +538,7 @@ func changes(reqs []policy.Request, half func(unit string) bool) []report.Change
 				c.Unchanged = true
 			}
 		}
+		d.describe(&c, r)
 		changes = append(changes, c)
 	}
 	return changes

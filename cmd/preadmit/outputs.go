@@ -23,6 +23,7 @@ import (
 
 // outputs are the flags that say how a report is written.
 type outputs struct {
+	links    string
 	formats  []string
 	color    string
 	category string
@@ -33,6 +34,7 @@ type outputs struct {
 func (o *outputs) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.formats, "output", "o", nil, "`FORMAT[=FILE]` of the report: "+strings.Join(formatNames(), ", ")+" (repeatable; default: text)")
 	f.StringVar(&o.category, "category", "", "SARIF category `NAME`, which keeps several uploads for one commit apart (default: preadmit)")
+	f.StringVar(&o.links, "link-prefix", "", "markdown, html: `URL` of the repository's files, which places lead to, as https://github.com/OWNER/NAME/blob/COMMIT")
 	f.IntVar(&o.limit, "markdown-limit", report.MaxMarkdown, fmt.Sprintf("markdown: the most `BYTES`, from %d to %d", report.MinMarkdown, report.MaxMarkdown))
 	f.BoolVar(&o.summary, "summary", false, "text: how many findings each rule has, instead of the findings")
 	f.StringVar(&o.color, "color", "auto", "colour, and links to files on a terminal: auto, always or never")
@@ -72,6 +74,9 @@ func (o *outputs) parse() ([]output, error) {
 	}
 	if o.limit < report.MinMarkdown || o.limit > report.MaxMarkdown {
 		return nil, fmt.Errorf("--markdown-limit %d is not from %d to %d", o.limit, report.MinMarkdown, report.MaxMarkdown)
+	}
+	if u, err := url.Parse(o.links); o.links != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "") {
+		return nil, fmt.Errorf("--link-prefix %q is not an address such as https://github.com/OWNER/NAME/blob/COMMIT", o.links)
 	}
 	if len(o.formats) == 0 {
 		return []output{{format: "text"}}, nil
@@ -132,7 +137,7 @@ func (o *outputs) write(stdout io.Writer, r *report.Report, outs []output, w wri
 }
 
 func (o *outputs) writeOne(stdout io.Writer, r *report.Report, out output, w writing) error {
-	opts := report.Options{Verbose: w.verbose, Quiet: w.quiet, FailOn: w.failOn, Statistics: o.summary, Category: o.automationID(), Limit: o.limit}
+	opts := report.Options{Verbose: w.verbose, Quiet: w.quiet, FailOn: w.failOn, Statistics: o.summary, Category: o.automationID(), Limit: o.limit, Links: o.links}
 	if out.file == "" {
 		opts.Color, opts.Width = o.colored(stdout), width(stdout)
 		if opts.Color && isTerminal(stdout) && os.Getenv("TERM") != "dumb" {
