@@ -13,7 +13,7 @@ func FuzzSuppressions(f *testing.F) {
 	for _, text := range []string{
 		"suppressions:\n- {rule: a, object: '/Pod/*/**', path: x, reason: y, expires: 2027-03-31, owner: z}\n",
 		"suppressions:\n- rule: \"a\\nb\"\n  object: |\n    c\n  reason: '#'\n  expires: 2027-03-31\n",
-		"suppressions: []\n", "suppressions:\n", "a: b\n", "- x\n", "suppressions:\n- {rule: a}\n---\nb\n", "suppressions: [&a {rule: *a}]",
+		"suppressions: []\n", "suppressions:\n", "a: b\n", "- x\n", "suppressions:\n- {rule: a}\n---\nb\n", "suppressions: [&a {rule: *a}]", "\xa0",
 	} {
 		f.Add([]byte(text))
 	}

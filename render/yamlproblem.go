@@ -2,6 +2,7 @@ package render
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,7 +46,7 @@ func SyntaxError(file string, data []byte, err error) error {
 			return e
 		}
 	}
-	return fmt.Errorf("%s: %s", file, strings.TrimPrefix(err.Error(), "yaml: "))
+	return &Error{Span: Span{File: file}, Rule: "yaml-syntax", Err: errors.New(strings.TrimPrefix(err.Error(), "yaml: "))}
 }
 
 func documentsError(file string, data []byte) error {

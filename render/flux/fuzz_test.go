@@ -9,7 +9,7 @@ import (
 // FuzzSubstitute holds that a text without a dollar sign stays as it is, that a
 // variable whose value is unknown stays, and that a text is bounded.
 func FuzzSubstitute(f *testing.F) {
-	for _, text := range []string{"a${b}c", "${a:=b}", "$$a", "${a//b/c}", "${#a}", "${a:1:2}", "${", "}", "${a^^}${b,,}"} {
+	for _, text := range []string{"a${b}c", "${a:=b}", "$$a", "${a//b/c}", "${#a}", "${a:1:2}", "${", "}", "${a^^}${b,,}", "\x00", "a\x00${a}"} {
 		f.Add(text, "value")
 	}
 	f.Fuzz(func(t *testing.T, text, value string) {

@@ -83,6 +83,18 @@ func (v variables) eval(text string, strict bool) (result string, err error) {
 			err = errors.New("the expression breaks Flux's own library")
 		}
 	}()
+	if !strings.Contains(text, "$") {
+		return text, nil
+	}
+	if strings.Contains(text, "\x00") { // at which the library stops; Flux has it escaped in YAML
+		parts := strings.Split(text, "\x00")
+		for i, part := range parts {
+			if parts[i], err = v.eval(part, strict); err != nil {
+				return "", err
+			}
+		}
+		return strings.Join(parts, "\x00"), nil
+	}
 	if v.size(text) > maxSubstituted {
 		return "", fmt.Errorf("the text would grow beyond %d MiB", maxSubstituted>>20)
 	}
