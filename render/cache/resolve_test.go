@@ -30,6 +30,10 @@ func (c copier) Resolve(_ context.Context, o *render.Object, w *render.World) *r
 		u.Err = err
 		return u
 	}
+	if _, err := fs.ReadDir(repo.FS, "sources"); err != nil {
+		u.Err = err
+		return u
+	}
 	data, err := fs.ReadFile(repo.FS, o.Object["file"].(string))
 	if err != nil {
 		u.Err = err
@@ -65,6 +69,7 @@ func tree(change ...string) fstest.MapFS {
 		"root.yaml":     "apiVersion: a/v1\nkind: Copy\nmetadata: {name: one}\nfile: x.yaml\n---\napiVersion: a/v1\nkind: Copy\nmetadata: {name: two}\nfile: y.yaml\n",
 		"settings.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: b}\n",
 		"x.yaml":        "apiVersion: v1\nkind: Service\nmetadata: {name: one}\n",
+		"sources/a":     "a",
 		"y.yaml":        "apiVersion: v1\nkind: Service\nmetadata: {name: two}\n",
 	} {
 		t[name] = &fstest.MapFile{Data: []byte(text)}
@@ -115,6 +120,8 @@ func TestResolvers(t *testing.T) {
 	}{
 		{"nothing", nil, false, 3},
 		{"a file that nothing reads", []string{"other.yaml", "a: b\n"}, false, 3},
+		{"git's own files", []string{"sources/.git/config", "a"}, false, 3},
+		{"a file in a listed directory", []string{"sources/b", "b"}, true, 3},
 		{"a file", []string{"y.yaml", "apiVersion: v1\n\nkind: Service\nmetadata: {name: two}\n"}, true, 4},
 		{"an object", []string{"settings.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: c}\n"}, true, 3},
 		{"a place that was asked for", []string{"settings.yaml", "# c\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: b}\n"}, true, 3},

@@ -185,6 +185,9 @@ func (t *Tree) list(dir string) *listing {
 		l.entries, l.err = fs.ReadDir(t.fsys, dir)
 		var e Encoder
 		for _, x := range l.entries {
+			if x.Name() == ".git" { // which a revision's tree lacks, and nothing is rendered from
+				continue
+			}
 			e.String(x.Name())
 			e.String(typeOf(x.Type()))
 		}
