@@ -5,7 +5,7 @@ GO ?= go
 GOFUMPT     := mvdan.cc/gofumpt@v0.9.2
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: build test race lint vet fmt golden screens bench fidelity origins recall oracle beside rego conformance offline action release-dry-run sarif ci hooks clean
+.PHONY: build test race lint vet fmt golden screens pictures bench fidelity origins recall oracle beside rego conformance offline action release-dry-run sarif ci hooks clean
 
 build: ## the program, static, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/preadmit ./cmd/preadmit
@@ -39,6 +39,9 @@ screens: ## rewrite the screens of triage in testdata/screens and README.md, fro
 	UPDATE_GOLDEN=1 $(GO) test -count=1 -run '^TestScreens$$' ./tui
 	UPDATE_GOLDEN=1 $(GO) test -count=1 -run '^TestTriageInTerminal$$' ./cmd/preadmit
 	UPDATE_GOLDEN=1 $(GO) test -count=1 -run '^TestReadmeScreen$$' ./cmd/preadmit
+
+pictures: ## draw the pictures of README.md anew, from the screen of triage and the report of testdata/repos/shop
+	UPDATE_GOLDEN=1 $(GO) test -count=1 -run '^TestPictures$$' ./cmd/preadmit
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...

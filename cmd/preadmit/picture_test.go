@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// TestPictures holds the pictures of README.md against what they show: the
+// screen of triage, and the report that README.md begins with, as a terminal
+// draws them. make pictures rewrites them.
+func TestPictures(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	screen, err := os.ReadFile(filepath.Join(root, "testdata/screens/explain.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "testdata/repos/shop"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	var report, errs bytes.Buffer
+	if code := run(context.Background(), []string{"check", "apps", "charts", "-p", "policies", "--with", "infra", "--color", "always"}, nil, &report, &errs); code != exitDenied {
+		t.Fatalf("exit code %d: %s", code, errs.String())
+	}
+	for name, text := range map[string]string{"triage.svg": string(screen), "report.svg": hyperlink.ReplaceAllString(report.String(), "")} {
+		file := filepath.Join(root, ".github/pictures", name)
+		want := terminalSVG(text)
+		if os.Getenv("UPDATE_GOLDEN") != "" {
+			if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := os.ReadFile(file); err != nil || string(got) != want {
+			t.Errorf("%s does not show what there is (%v); make pictures writes it", name, err)
+		}
+		if err := xml.Unmarshal([]byte(want), new(struct{})); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+var (
+	sgr       = regexp.MustCompile("\x1b\\[([0-9;]*)m")
+	hyperlink = regexp.MustCompile("\x1b\\]8;;[^\x1b]*\x1b\\\\")
+	colours   = map[string]string{"31": "#ff7b72", "32": "#7ee787", "33": "#e3b341", "34": "#79c0ff", "35": "#d2a8ff", "36": "#76e3ea", "90": "#8b949e"}
+)
+
+// terminalSVG draws text with ANSI colours as a terminal does: each line is a
+// text of cells that are 8.4 units wide and 18 high.
+func terminalSVG(text string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	columns := 0
+	for _, l := range lines {
+		columns = max(columns, utf8.RuneCountInString(sgr.ReplaceAllString(l, "")))
+	}
+	width, height := float64(columns)*8.4+32, len(lines)*18+32
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,monospace" font-size="14">`+"\n", width, height)
+	fmt.Fprintf(&b, `<rect width="%.0f" height="%d" rx="8" fill="#0d1117"/>`+"\n", width, height)
+	for i, l := range lines {
+		column, style := 0, ""
+		for len(l) > 0 {
+			at := sgr.FindStringSubmatchIndex(l)
+			part := l
+			if at != nil {
+				part = l[:at[0]]
+			}
+			drawCells(&b, part, column, i, style)
+			column += utf8.RuneCountInString(part)
+			if at == nil {
+				break
+			}
+			style, l = styleOf(l[at[2]:at[3]]), l[at[1]:]
+		}
+	}
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+// drawCells draws a part of a line, where it is not blank.
+func drawCells(b *strings.Builder, part string, column, line int, style string) {
+	trimmed := strings.TrimLeft(part, " ")
+	column += len(part) - len(trimmed)
+	trimmed = strings.TrimRight(trimmed, " ")
+	if trimmed == "" {
+		return
+	}
+	if style == "" {
+		style = ` fill="#c9d1d9"`
+	}
+	n := utf8.RuneCountInString(trimmed)
+	fmt.Fprintf(b, `<text xml:space="preserve" x="%.1f" y="%d" textLength="%.1f"%s>`, 16+float64(column)*8.4, 30+line*18, float64(n)*8.4, style)
+	xml.EscapeText(b, []byte(trimmed))
+	b.WriteString("</text>\n")
+}
+
+// styleOf are the attributes of a text for ANSI's numbers: colours and bold.
+func styleOf(codes string) string {
+	fill, weight := "#c9d1d9", ""
+	for code := range strings.SplitSeq(codes, ";") {
+		if c, ok := colours[code]; ok {
+			fill = c
+		}
+		if code == "1" {
+			weight = ` font-weight="bold"`
+		}
+	}
+	return fmt.Sprintf(` fill="%s"%s`, fill, weight)
+}
