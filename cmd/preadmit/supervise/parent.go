@@ -181,6 +181,7 @@ type child struct {
 	file   *file
 	flying map[int]Task
 	phase  string
+	began  time.Time
 }
 
 func (p *parent) start() (*child, error) {
@@ -188,7 +189,7 @@ func (p *parent) start() (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{process: proc, to: NewPipe(proc.stdin), flying: make(map[int]Task)}
+	c := &child{process: proc, to: NewPipe(proc.stdin), flying: make(map[int]Task), began: time.Now()}
 	order, err := json.Marshal(p.order)
 	if err == nil {
 		err = c.to.Send(Hello, order)
@@ -215,7 +216,7 @@ func (p *parent) attend(c *child) ending {
 	defer stop()
 	for {
 		if !p.until.IsZero() {
-			over.Reset(time.Until(p.until) + grace)
+			over.Reset(time.Until(p.until) + p.toReport(c))
 		}
 		select {
 		case f, more := <-frames:
@@ -239,6 +240,19 @@ func (p *parent) attend(c *child) ending {
 			return c.ended("it does not end")
 		}
 	}
+}
+
+// toReport is how long after the run's time a child may take: longer where it
+// writes a report already, or does nothing else.
+func (p *parent) toReport(c *child) time.Duration {
+	const writing = time.Minute
+	switch {
+	case p.order.Fatal != "":
+		return max(0, c.began.Sub(p.until)) + grace
+	case c.phase == "writing the report":
+		return writing
+	}
+	return grace
 }
 
 type received struct {

@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestImports holds that the parent needs no library: what it imports is
@@ -139,5 +140,22 @@ func TestFrames(t *testing.T) {
 	}
 	if _, _, err := NewReader(strings.NewReader("o\xff\xff\xff\xff")).Next(); err == nil {
 		t.Error("a frame of 4 GiB is taken")
+	}
+}
+
+// A child that writes the report when the time is over gets time for that, and
+// so does one that only says why there is none.
+func TestTimeToReport(t *testing.T) {
+	t.Parallel()
+	p := &parent{until: time.Now().Add(-time.Hour)}
+	if got := p.toReport(&child{phase: "evaluating"}); got != grace {
+		t.Errorf("evaluating: %s", got)
+	}
+	if got := p.toReport(&child{phase: "writing the report"}); got < 2*grace {
+		t.Errorf("writing: %s", got)
+	}
+	p.order.Fatal = "it does not end"
+	if got := time.Until(p.until) + p.toReport(&child{began: time.Now()}); got < grace/2 {
+		t.Errorf("with a failure to report: %s are left", got)
 	}
 }
