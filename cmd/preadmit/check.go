@@ -96,7 +96,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	}
 	j, err := judge(o.watch.timed(ctx), o, in, args, stdin)
 	if err = j.unfinished(ctx, in, err, o.watch.slowest); err != nil {
-		return 0, err
+		return 0, errors.Join(err, o.reportFailure(stdout, outs, err))
 	}
 	o.watch.phase("writing the report")
 	r := newReport(in, j)
@@ -112,6 +112,16 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 		return 0, &exitError{exitIncomplete, fmt.Errorf("nothing was judged: there is no chart, kustomization or manifest in %s", cmp.Or(strings.Join(args, ", "), "."))}
 	}
 	return verdict(r, o, saysSo(outs), stderr), nil
+}
+
+// reportFailure writes the reports of a run that came to nothing because of what
+// it read, such as a base that can't be read. The error itself is the text.
+func (o *checkOptions) reportFailure(stdout io.Writer, outs []output, err error) error {
+	if exitCode(err) != exitIncomplete {
+		return nil
+	}
+	outs = slices.DeleteFunc(slices.Clone(outs), func(out output) bool { return out.format == "text" })
+	return o.write(stdout, failedReport(plain(err.Error()), ""), outs, writing{failOn: policy.Action(o.failOn)})
 }
 
 // An evaluation is the result of a run: of one input, or of a change from a base.

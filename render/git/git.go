@@ -55,9 +55,9 @@ func Open(dir string) (*Repository, error) {
 	if err := r.readFormat(common); err != nil {
 		return nil, err
 	}
-	files := billy.Filesystem(osfs.New(gitDir, osfs.WithBoundOS()))
+	files := regularFiles(gitDir)
 	if common != gitDir {
-		files = dotgit.NewRepositoryFilesystem(files, osfs.New(common, osfs.WithBoundOS()))
+		files = dotgit.NewRepositoryFilesystem(files, regularFiles(common))
 	}
 	r.objects = openObjects(files, filepath.Join(common, "objects"))
 	r.store = r.objects.stores[0]
@@ -70,6 +70,22 @@ func Open(dir string) (*Repository, error) {
 		r.shallow[h] = true
 	}
 	return r, nil
+}
+
+// regular is a file system of which only regular files can be opened: a pipe
+// would wait for a writer.
+type regular struct{ billy.Filesystem }
+
+func regularFiles(dir string) billy.Filesystem {
+	return regular{osfs.New(dir, osfs.WithBoundOS())}
+}
+
+// Open implements billy.Filesystem.
+func (r regular) Open(name string) (billy.File, error) {
+	if info, err := r.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("not a regular file")}
+	}
+	return r.Filesystem.Open(name)
 }
 
 // Dirs lists the directories that the repository at dir is read from, besides
@@ -130,8 +146,8 @@ func findGitDir(dir string) (string, error) {
 
 // isGitDir tells a git directory by what each has.
 func isGitDir(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, "HEAD"))
-	return err == nil
+	info, err := os.Stat(filepath.Join(dir, "HEAD"))
+	return err == nil && info.Mode().IsRegular()
 }
 
 // commonDir is where a linked work tree's git directory has its objects.
@@ -172,6 +188,9 @@ func firstLine(file string) (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
+// maxConfig bounds the configuration, which is read as a whole.
+const maxConfig = 1 << 20
+
 // readFormat looks at the extensions in the configuration, which say whether
 // the objects and references are in a form that can be read here. Everything
 // else in it is let be.
@@ -184,8 +203,11 @@ func (r *Repository) readFormat(common string) error {
 		return err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > maxConfig {
+		return fmt.Errorf("the repository's configuration has more than %d MiB", maxConfig>>20)
+	}
 	extensions := false
-	lines := bufio.NewScanner(io.LimitReader(f, 1<<20))
+	lines := bufio.NewScanner(io.LimitReader(f, maxConfig))
 	for lines.Scan() {
 		line := strings.ToLower(strings.TrimSpace(lines.Text()))
 		if strings.HasPrefix(line, "[") {

@@ -2,6 +2,7 @@ package git_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -197,6 +198,42 @@ func TestHostileTree(t *testing.T) {
 	}
 }
 
+// TestTreeOfTheSameTrees holds that a tree which has a billion files by a few
+// objects is not gone through.
+func TestTreeOfTheSameTrees(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	blob, err := h.repo.Object("blob", []byte("a: 1\n"))
+	ok(t, err)
+	entries := []gittest.Entry{{Mode: "100644", Name: "a.yaml", Hash: blob}}
+	hash := ""
+	for range 10 {
+		hash, err = h.repo.Tree(entries...)
+		ok(t, err)
+		entries = nil
+		for i := range 10 {
+			entries = append(entries, gittest.Entry{Mode: "40000", Name: fmt.Sprintf("d%d", i), Hash: hash})
+		}
+	}
+	hash, err = h.repo.Tree(entries...)
+	ok(t, err)
+	commit, err := h.repo.Commit(hash, "bomb")
+	ok(t, err)
+	files, seen := tree(t, open(t, h.dir), commit), 0
+	_ = fs.WalkDir(files, ".", func(string, fs.DirEntry, error) error {
+		if seen++; seen > 100_000 {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	if seen > 100_000 {
+		t.Errorf("%d files were gone through", seen)
+	}
+	if err := files.Err(); err == nil || !strings.Contains(err.Error(), "the same directories again and again") {
+		t.Error(err)
+	}
+}
+
 func TestShallowClone(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
@@ -217,12 +254,13 @@ func TestFormatsThatCantBeRead(t *testing.T) {
 	for config, want := range map[string]string{
 		"[extensions]\n\tobjectFormat = sha256\n":                      "sha256",
 		"[core]\n\tx = 1\n[Extensions]\n\trefStorage=reftable\n":       "reftable",
+		strings.Repeat("# nothing\n", 1<<17):                           "configuration has more than 1 MiB",
 		"[extensions] objectformat = sha256\n[core]\n\tbare = false\n": "sha256",
 	} {
 		h := newHistory(t)
 		write(t, h.dir, ".git/config", config)
 		if _, err := git.Open(h.dir); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want an error with %q", config, err, want)
+			t.Errorf("%.80q: %v, want an error with %q", config, err, want)
 		}
 	}
 	if _, err := git.Open(t.TempDir()); err == nil || err.Error() != "not a git repository" {

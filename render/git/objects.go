@@ -13,7 +13,6 @@ import (
 
 	"github.com/go-git/go-billy/v5"
 	"github.com/go-git/go-billy/v5/memfs"
-	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/storage/filesystem"
@@ -43,7 +42,7 @@ func openObjects(files billy.Filesystem, dir string) *objectStore {
 	add(files)
 	dirs, gone := alternates(dir)
 	for _, d := range dirs {
-		add(osfs.New(filepath.Dir(d), osfs.WithBoundOS()))
+		add(regularFiles(filepath.Dir(d)))
 	}
 	s.gone = gone
 	return s

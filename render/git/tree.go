@@ -23,6 +23,8 @@ type Tree struct {
 	root *node
 
 	mu         sync.Mutex
+	listed     int                    // directories that were looked at so far
+	distinct   map[plumbing.Hash]bool // their objects
 	absent     []string
 	unreadable []string
 	whyNot     error
@@ -105,6 +107,9 @@ func (n *node) list(t *Tree, dir string) ([]*node, error) {
 		if n.module && !n.enter(t, dir) {
 			return
 		}
+		if n.err = t.failed(dir, t.again(n.hash)); n.err != nil {
+			return
+		}
 		var data []byte
 		if data, n.err = t.object(plumbing.TreeObject, n, dir); n.err == nil {
 			n.entries, n.err = parseTree(data)
@@ -114,6 +119,31 @@ func (n *node) list(t *Tree, dir string) ([]*node, error) {
 		}
 	})
 	return n.entries, n.err
+}
+
+// A tree in which the same directories stand again and again has more files than
+// anybody can go through, from a few objects.
+const (
+	manyListed = 2000 // directories from which on that is looked at
+	mostAgain  = 50   // times that a directory's object may stand in the tree, on average
+)
+
+var errAgain = errors.New("the tree holds the same directories again and again")
+
+// again counts a directory, and returns an error if the tree holds too many that
+// are the same.
+func (t *Tree) again(h plumbing.Hash) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.distinct == nil {
+		t.distinct = make(map[plumbing.Hash]bool)
+	}
+	t.listed++
+	t.distinct[h] = true
+	if t.listed > manyListed && t.listed > mostAgain*len(t.distinct) {
+		return errAgain
+	}
+	return nil
 }
 
 // enter makes the node of a submodule one of its files, in its own repository.
