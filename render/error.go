@@ -48,11 +48,11 @@ func (e *Error) Error() string {
 }
 
 // addresses are pointers of Go in printed values, which differ between runs.
-var addresses = regexp.MustCompile(`0xc[0-9a-f]{8,}`)
+var addresses = regexp.MustCompile(`\b0x[0-9a-f]{8,16}\b`)
 
 // WithoutAddresses takes the addresses of values in memory out of a message.
 func WithoutAddresses(text string) string {
-	if !strings.Contains(text, "0xc") {
+	if !strings.Contains(text, "0x") {
 		return text
 	}
 	return addresses.ReplaceAllString(text, "0x…")

@@ -30,6 +30,7 @@ func FuzzTemplate(f *testing.F) {
 		`{{ $x := lookup "v1" "ConfigMap" "a" "b" }}{{ if eq (dig "a" "b" $x) "c" }}d{{ end }}{{ $x | toYaml }}`,
 		`{{ range $k, $v := .Values }}{{ $k }}: {{ $v | quote }}{{ else }}none{{ end }}`,
 		`{{ get .Release "IsUpgrade" | ternary "a" "b" }}{{ index .Values.list 1 }}{{- .Values.map.key -}} x`,
+		`{{ . }}`,
 		`{{ if not (has "e.com/v9" .Capabilities.APIVersions) }}{{ break }}{{ end }}`,
 		`{{ range .Values.list }}{{ if eq . "a" }}{{ continue }}{{ end }}{{ . }}{{ end }}`,
 	} {
@@ -52,7 +53,7 @@ func FuzzTemplate(f *testing.F) {
 		for _, v := range []render.Variant{{}, {Upgrade: true, APIVersions: []string{"e.com/v9"}}} {
 			ours, err := written(r, tree, v)
 			want, stockErr := stockText(files, v)
-			if (err != nil) != (stockErr != nil) || err == nil && ours != want {
+			if (err != nil) != (stockErr != nil) || err == nil && render.WithoutAddresses(ours) != render.WithoutAddresses(want) {
 				t.Errorf("%s\nwrites %q, %v\nHelm   %q, %v", v, ours, err, want, stockErr)
 			}
 		}
