@@ -32,6 +32,7 @@ func TestCacheChangesNothing(t *testing.T) {
 		{"../../testdata/repos/shop", []string{"--pack", "best-practices", "--pack", "pod-security-restricted"}, 14},
 		{"../../testdata/repos/shop", []string{"--as", "jane", "--authorizer", "rbac", "-v"}, 6},
 		{"../../testdata/repos/broken", nil, 10},
+		{"../../testdata/repos", nil, 3},
 		{"../../testdata/repos/argocd", []string{"--pack", "best-practices"}, 16},
 		{"../../testdata/repos/flux", []string{"--pack", "best-practices"}, 16},
 		{"../../../shared/repos/podinfo", nil, 4},

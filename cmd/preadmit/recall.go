@@ -123,7 +123,7 @@ func newRecollection(m *memory, in *input, s benchOptions) *recollection {
 	data, err := e.Data()
 	r.off = r.off || err != nil
 	r.key = r.keyOf("judges", string(data))
-	r.kinds = strings.Join(versions(objects(in.head)), "\n")
+	r.kinds = strings.Join(append(versions(objects(in.head)), clusterNames(nil, in)...), "\n")
 	r.findAround()
 	return r
 }
