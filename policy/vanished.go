@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,6 +18,8 @@ type Vanished struct {
 	// Objects returns what a document of the head holds, nothing where it can't
 	// be decoded.
 	Objects func(render.TreeDocument) []*render.Object
+	// Elsewhere are the objects that the head deploys to other clusters.
+	Elsewhere []*render.Object
 	// Added reports whether the change adds a file.
 	Added func(file string) bool
 }
@@ -42,7 +45,13 @@ func (v Vanished) Results(reqs []Request) []Result {
 	}
 	told := make(map[*Request]bool)
 	var results []Result
-	still, idle := sources(reqs, deletes)
+	applied := slices.Clone(v.Elsewhere)
+	for i := range reqs {
+		if o := reqs[i].Object; o != nil {
+			applied = append(applied, o)
+		}
+	}
+	still, idle := sources(applied, deletes)
 	for _, d := range v.Head {
 		at := [2]string{d.File, d.Kind}
 		before := deployed[at]
@@ -71,14 +80,13 @@ func (v Vanished) Results(reqs []Request) []Result {
 	return results
 }
 
-// sources returns the files and kinds of the objects that requests apply, of
-// kinds of which they also delete objects: still are those that are deployed,
-// idle those that nothing deploys.
-func sources(reqs []Request, deletes map[schema.GroupKind][]*Request) (still, idle map[[2]string]bool) {
+// sources returns the files and kinds of objects, of the kinds of which the change
+// also deletes objects: still are those that are deployed, idle those that
+// nothing deploys.
+func sources(applied []*render.Object, deletes map[schema.GroupKind][]*Request) (still, idle map[[2]string]bool) {
 	still, idle = make(map[[2]string]bool), make(map[[2]string]bool)
-	for i := range reqs {
-		o := reqs[i].Object
-		if o == nil || deletes[o.GroupVersionKind().GroupKind()] == nil {
+	for _, o := range applied {
+		if deletes[o.GroupVersionKind().GroupKind()] == nil {
 			continue
 		}
 		to := still

@@ -52,6 +52,7 @@ type input struct {
 	graph    *cache.Graph   // nil where nothing is kept between runs
 	skipped  []render.Skipped
 	found    []policy.Result // what went wrong on the way
+	others   []*render.Unit  // of other clusters, where this is one
 	anywhere []*render.Unit  // of which nobody knows on which cluster they are, where this is one
 	notes    []string
 

@@ -19,7 +19,7 @@ func (b *base) vanished(head *input, reqs []policy.Request) []policy.Result {
 		return stranded
 	}
 	vanished := policy.Vanished{
-		Base: b.in.documents(), Head: head.documents(), Objects: head.walked.Objects,
+		Base: b.in.documents(), Head: head.documents(), Objects: head.walked.Objects, Elsewhere: objects(head.others),
 		Added: func(file string) bool {
 			_, err := fs.Stat(b.in.tree, file)
 			return err != nil
