@@ -191,14 +191,13 @@ func (p *parent) start() (*child, error) {
 	}
 	c := &child{process: proc, to: NewPipe(proc.stdin), flying: make(map[int]Task), began: time.Now()}
 	order, err := json.Marshal(p.order)
-	if err == nil {
-		err = c.to.Send(Hello, order)
-	}
 	if err != nil {
 		c.kill()
 		c.wait()
+		return nil, err
 	}
-	return c, err
+	_ = c.to.Send(Hello, order) // one that has ended already is seen by whoever attends it
+	return c, nil
 }
 
 // attend does what the child asks until it ends.
