@@ -47,7 +47,7 @@ main() {
 arguments() {
   args=(check)
   further
-  [ -z "${LINKS:-}" ] || args+=("--link-prefix=$LINKS")
+  case ${LINKS:-} in https://* | http://*) args+=("--link-prefix=$LINKS") ;; esac
   args+=("--output=json=$dir/report.json" "--output=sarif=$dir/preadmit.sarif" "--output=markdown=$dir/summary.md"
     "--output=github=$dir/annotations.txt" --output=text --color=never)
   [ -z "$INPUT_ARTIFACT" ] || args+=("--output=html=$dir/report.html")

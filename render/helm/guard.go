@@ -99,7 +99,7 @@ var yamlLine = regexp.MustCompile(`line (\d+)(: |,|$)`)
 
 // yamlError takes the line out of the library's sentence.
 func yamlError(data []byte, err error) (line int, cleaned error) {
-	if e := (*render.Error)(nil); errors.As(render.SyntaxError("", data, err), &e) {
+	if e := (*render.Error)(nil); errors.As(render.SyntaxError("", data, err), &e) && e.Span.Line > 0 {
 		return e.Span.Line, e.Err
 	}
 	text := err.Error()

@@ -239,7 +239,7 @@ func TestHostileTrees(t *testing.T) {
 		{"stray file among subcharts", with("c/charts/README.md", file("x")), render.Helm{}, "Chart.yaml is missing"},
 		{"values with aliases", chartOf(podYAML, "values.yaml", aliasBomb()), render.Helm{}, "aliases expand"},
 		{"values that are a list", chartOf(podYAML, "values.yaml", "[1]"), render.Helm{}, "helm-chart"},
-		{"values that don't parse", chartOf(podYAML, "values.yaml", "a: b\n  c: d: e\n"), render.Helm{}, "mapping values are not allowed"},
+		{"values that don't parse", chartOf(podYAML, "values.yaml", "a: b\n  c: d: e\n"), render.Helm{}, "a colon with a blank behind it in a value: put the value in quotes"},
 		{"values by Git LFS", chartOf(podYAML, "values.yaml", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n"), render.Helm{}, "lfs-pointer"},
 		{"chart name that leads out", with("c/Chart.yaml", file("apiVersion: v2\nname: ../../evil\nversion: 1.0.0\n")), render.Helm{}, "is invalid"},
 		{"chart without a version", with("c/Chart.yaml", file("apiVersion: v2\nname: c\n")), render.Helm{}, "chart.metadata.version is required"},

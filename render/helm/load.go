@@ -258,7 +258,7 @@ func (r *reader) one(files []file, home place) (*chart.Chart, error) {
 	}
 	c, err := loader.LoadFiles(buffered)
 	if err != nil {
-		return nil, loadError(err, home, at)
+		return nil, loadError(err, home, files)
 	}
 	for _, list := range [][]*chart.File{c.Raw, c.Templates, c.Files} {
 		for _, f := range list {
@@ -283,18 +283,21 @@ func check(f file) error {
 }
 
 // loadError puts an error of Helm's loader at the file that it speaks of.
-func loadError(err error, home place, at map[string]place) error {
-	where, ok := at["Chart.yaml"]
-	if !ok {
+func loadError(err error, home place, files []file) error {
+	named := func(name string) int { return slices.IndexFunc(files, func(f file) bool { return f.name == name }) }
+	manifest := named("Chart.yaml")
+	if manifest < 0 {
 		return home.errorAt("helm-chart", 0, 0, errors.New("Chart.yaml is missing"))
 	}
 	text := err.Error()
 	if rest, ok := strings.CutPrefix(text, "cannot load "); ok {
 		name, _, _ := strings.Cut(rest, ":")
-		line, cleaned := yamlError(nil, err)
-		return at[name].errorAt("helm-chart", line, 0, cleaned)
+		if i := named(name); i >= 0 {
+			line, cleaned := yamlError(files[i].data, err)
+			return files[i].at.errorAt("helm-chart", line, 0, cleaned)
+		}
 	}
-	return where.errorAt("helm-chart", 0, 0, errors.New(sentence(strings.TrimPrefix(text, "validation: "))))
+	return files[manifest].at.errorAt("helm-chart", 0, 0, errors.New(sentence(strings.TrimPrefix(text, "validation: "))))
 }
 
 // chartFile returns the place of a file of a chart by its name, which is not in
