@@ -14,7 +14,7 @@ GOTOOLCHAIN=$(sed -n 's/^toolchain //p' go.mod)
 export GOTOOLCHAIN GORELEASER_CURRENT_TAG=v$version
 read -r -a goreleaser <<<"${GORELEASER:-goreleaser}"
 
-build() { "${goreleaser[@]}" release --config "$config" --snapshot --clean --skip=publish,announce,sbom,ko,validate; }
+build() { "${goreleaser[@]}" release --config "$config" --timeout 3h --snapshot --clean --skip=publish,announce,sbom,ko,validate; }
 
 "${goreleaser[@]}" check "$config"
 build
