@@ -85,6 +85,10 @@ func (s *Store) Get(k Key) ([]byte, bool) {
 		return nil, false
 	}
 	_, name := s.file(k)
+	info, err := os.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > s.limit/2+int64(len(format)+sha256.Size) {
+		return nil, false // no entry that Put wrote
+	}
 	data, err := os.ReadFile(name)
 	if err != nil || len(data) < len(format)+sha256.Size {
 		return nil, false

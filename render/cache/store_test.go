@@ -209,3 +209,43 @@ func TestStoreOfAnotherUser(t *testing.T) {
 		t.Errorf("it is opened: %v", err)
 	}
 }
+
+// TestStoreReadsNoOtherFiles holds that a file which Put can't have written is no
+// entry and is not opened: a link, a directory or one that is too large.
+func TestStoreReadsNoOtherFiles(t *testing.T) {
+	t.Parallel()
+	const limit = 64 << 10
+	dir := t.TempDir()
+	s, err := Open(dir, limit, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, replace := range map[string]func(name string) error{
+		"link":      func(name string) error { return os.Symlink("/dev/zero", name) },
+		"directory": func(name string) error { return os.Mkdir(name, 0o700) },
+		"too large": func(name string) error {
+			f, err := os.Create(name)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			return f.Truncate(1 << 40) // without a block on the disk
+		},
+	} {
+		k := KeyOf(what)
+		s.Put(k, []byte("content"))
+		if _, ok := s.Get(k); !ok {
+			t.Fatalf("%s: the entry is not kept", what)
+		}
+		_, name := s.file(k)
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		if err := replace(name); err != nil {
+			t.Skip(what, err)
+		}
+		if data, ok := s.Get(k); ok {
+			t.Errorf("%s is taken for an entry of %d bytes", what, len(data))
+		}
+	}
+}
