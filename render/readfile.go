@@ -68,7 +68,7 @@ func tooLarge(name string) *Error {
 }
 
 func notRegular(name string, mode fs.FileMode) *Error {
-	return fileError(name, "not-a-regular-file", fmt.Errorf("is %s, not a regular file", describe(mode)))
+	return fileError(name, "not-a-regular-file", fmt.Errorf("is %s, not a regular file", DescribeMode(mode)))
 }
 
 func fileError(name, rule string, err error) *Error {
@@ -119,7 +119,8 @@ func isLink(fsys fs.FS, name string) bool {
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-func describe(m fs.FileMode) string {
+// DescribeMode says what kind of file a mode is of, such as "a named pipe".
+func DescribeMode(m fs.FileMode) string {
 	switch {
 	case m.IsDir():
 		return "a directory"

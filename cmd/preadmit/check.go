@@ -114,8 +114,8 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	return verdict(r, o, saysSo(outs), stderr), nil
 }
 
-// reportFailure writes the reports of a run that came to nothing because of what
-// it read, such as a base that can't be read. The error itself is the text.
+// reportFailure writes the reports of a run that ended because its input, such as
+// the base, can't be read. There is no text report: the error is printed instead.
 func (o *checkOptions) reportFailure(stdout io.Writer, outs []output, err error) error {
 	if exitCode(err) != exitIncomplete {
 		return nil

@@ -28,32 +28,41 @@ func (s *engineSettings) by(reqs []policy.Request) []policy.Request {
 
 // inferClusters names clusters where the tree has several objects of Argo CD or
 // Flux with one identity, as clusters/production and clusters/staging have: the
-// directories in which they differ are clusters of their own.
+// directories in which they differ are clusters of their own, and so are those
+// beside them that hold objects of Argo CD or Flux. Of charts, which lie beside
+// charts of every kind, only those count that make the objects in question.
 func inferClusters(units []*render.Unit) {
 	first := make(map[render.Key]*render.Object)
-	above := make(map[string]bool) // directories whose directories are clusters
+	above := make(map[string]bool)        // directories whose directories are clusters
+	holds := make(map[string]bool)        // directories with objects of Argo CD or Flux
+	differ := make(map[*render.Unit]bool) // units that hold one of several
 	follower := render.Follower{Resolvers: resolvers()}
 	for _, o := range objects(units) {
+		if o.GetKind() == "HelmRelease" || !follower.Follows(o) {
+			continue
+		}
+		for dir := o.Unit.Path; dir != "."; dir = path.Dir(dir) {
+			holds[dir] = true
+		}
 		k := unversioned(o)
 		k.Unit = ""
 		was := first[k]
 		switch {
-		case o.GetKind() == "HelmRelease" || !follower.Follows(o):
 		case was == nil:
 			first[k] = o
 		case was.Unit != o.Unit && !reflect.DeepEqual(was.Object, o.Object):
 			if dir, ok := parting(was.Unit.Path, o.Unit.Path); ok {
-				above[dir] = true
+				above[dir], differ[was.Unit], differ[o.Unit] = true, true, true
 			}
 		}
 	}
 	for _, u := range units {
 		for dir := path.Dir(u.Path); dir != "."; dir = path.Dir(dir) {
-			if above[path.Dir(dir)] {
+			if above[path.Dir(dir)] && holds[dir] {
 				u.Cluster = path.Base(dir)
 			}
 		}
-		if above[path.Dir(u.Path)] && u.Kind != "manifest" && u.Cluster == "" {
+		if above[path.Dir(u.Path)] && u.Kind != "manifest" && u.Cluster == "" && (differ[u] || u.Kind != "helm" && holds[u.Path]) {
 			u.Cluster = path.Base(u.Path)
 		}
 	}

@@ -27,12 +27,12 @@ func newFetchCommand(code *int) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch [PATH ...]",
 		Short: "Download the charts, artifacts and repositories that are not in the tree, and lock them",
-		Long: `Bring what the units at each PATH (default: the current directory) need and the
-repository does not hold: charts of Helm repositories and OCI registries, OCI
-artifacts, other Git repositories and files. What each address and version
-stands for is written to .preadmit/lock.yaml, and the content to
-.preadmit/vendor, where all other commands read it. Commit both; or keep the
-content elsewhere with --store, by the hash of the lock.
+		Long: `Download what the units at each PATH (default: the current directory) need but
+the repository does not contain: charts from Helm repositories and OCI
+registries, OCI artifacts, other Git repositories, and files at URLs.
+.preadmit/lock.yaml records the version and digest of each source, and
+.preadmit/vendor its content, where all other commands read it. Commit both, or
+keep the content in another directory with --store.
 
 This is the only command that uses the network. Logins are taken from docker's
 and Helm's configuration and from netrc, and sent to their own hosts alone. With
@@ -187,7 +187,7 @@ func (f *fetching) discover(ctx context.Context) ([]graphRemote, error) {
 		return nil, context.Cause(ctx)
 	}
 	if errors.As(err, &exit) && exit.ExitCode() == exitIncomplete && out.Len() > 0 {
-		err = nil // what is not fetched is not rendered
+		err = nil // units whose sources are still to be fetched can't be rendered yet
 	}
 	if err != nil {
 		said := strings.TrimPrefix(strings.TrimSpace(errs.String()), "preadmit: ")

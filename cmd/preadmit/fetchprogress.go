@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A fetchProgress is a line on a terminal that says what is being fetched.
+// A fetchProgress shows the source that is being downloaded, in one line on a
+// terminal.
 type fetchProgress struct {
 	w io.Writer // nil where there is no terminal
 

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // readRegular reads a file that the command line names. It does not wait for
@@ -18,7 +20,7 @@ func readRegular(name string) ([]byte, error) {
 	}
 	passed := strings.HasPrefix(name, "/dev/") || strings.HasPrefix(name, "/proc/self/fd/")
 	if !info.Mode().IsRegular() && !(passed && info.Mode()&fs.ModeNamedPipe != 0) {
-		return nil, fmt.Errorf("%s: is %s, not a regular file", name, kindOfFile(info.Mode()))
+		return nil, fmt.Errorf("%s: is %s, not a regular file", name, render.DescribeMode(info.Mode()))
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -30,16 +32,4 @@ func readRegular(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: is larger than %d MiB", name, maxReport>>20)
 	}
 	return data, err
-}
-
-func kindOfFile(m fs.FileMode) string {
-	switch {
-	case m.IsDir():
-		return "a directory"
-	case m&fs.ModeNamedPipe != 0:
-		return "a named pipe"
-	case m&fs.ModeSocket != 0:
-		return "a socket"
-	}
-	return "a device"
 }
