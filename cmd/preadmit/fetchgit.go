@@ -15,8 +15,9 @@ import (
 
 // gitProgram brings a revision with the git program: into a bare repository that
 // is thrown away, of which no hook and no file is written or run.
-func gitProgram(ctx context.Context, address, revision string) (commit string, tar []byte, err error) {
-	if strings.HasPrefix(address, "-") || strings.HasPrefix(revision, "-") {
+func gitProgram(ctx context.Context, c fetch.Clone) (commit string, tar []byte, err error) {
+	revision := c.Revision
+	if strings.HasPrefix(c.Address, "-") || strings.HasPrefix(revision, "-") {
 		return "", nil, errors.New("address or revision begins with -")
 	}
 	dir, err := os.MkdirTemp("", "preadmit-git-*")
@@ -27,10 +28,15 @@ func gitProgram(ctx context.Context, address, revision string) (commit string, t
 	if _, err := gitCommand(ctx, dir, "init", "--bare", "--quiet", "."); err != nil {
 		return "", nil, err
 	}
+	if c.Resolve != "" {
+		if _, err := gitCommand(ctx, dir, "config", "http.curloptResolve", c.Resolve); err != nil {
+			return "", nil, err
+		}
+	}
 	if revision == "" {
 		revision = "HEAD"
 	}
-	if _, err := gitCommand(ctx, dir, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--end-of-options", address, revision); err != nil {
+	if _, err := gitCommand(ctx, dir, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--end-of-options", c.Address, revision); err != nil {
 		return "", nil, err
 	}
 	hash, err := gitCommand(ctx, dir, "rev-parse", "--verify", "--end-of-options", "FETCH_HEAD^{commit}")
@@ -59,10 +65,10 @@ func gitCommand(ctx context.Context, dir string, args ...string) (string, error)
 	if err != nil {
 		return "", errors.New("--git: there is no git program")
 	}
-	hardened := []string{"-c", "protocol.ext.allow=never", "-c", "protocol.file.allow=never", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"}
+	hardened := []string{"-c", "http.followRedirects=false", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"}
 	cmd := exec.CommandContext(ctx, name, append(hardened, args...)...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0")
+	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=https:http:ssh")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,11 +29,11 @@ const (
 
 // fetcher is a Fetcher for the hosts and logins of this run.
 func (f *fetching) fetcher(progress *fetchProgress) (*fetch.Fetcher, error) {
-	hosts, only, err := f.hosts()
+	hosts, locked, err := f.hosts()
 	if err != nil {
 		return nil, err
 	}
-	o := fetch.Options{Hosts: hosts, Only: only, Proxy: http.ProxyFromEnvironment, Timeout: maxDownload, Progress: progress.add}
+	o := fetch.Options{Hosts: hosts, Locked: locked, Only: len(hosts) > 0 || f.o.base != "", Proxy: http.ProxyFromEnvironment, Timeout: maxDownload, Progress: progress.add}
 	os.Setenv("PATH", os.Getenv(editorPath)) // for the helpers that docker's configuration names, and git
 	if o.Logins, err = readLogins(); err != nil {
 		return nil, err
@@ -48,36 +47,36 @@ func (f *fetching) fetcher(progress *fetchProgress) (*fetch.Fetcher, error) {
 	return fetch.New(o), nil
 }
 
-// hosts are those that may be asked, and whether no others may. With --base they
-// are those of the base: a change does not choose whom its check talks to.
-func (f *fetching) hosts() (hosts []string, only bool, err error) {
+// hosts are those that the configuration names, and with --base those of the
+// lock there. With --base both are the base's: a change does not choose whom its
+// check talks to.
+func (f *fetching) hosts() (named, locked []string, err error) {
 	t, lock := f.tree, (*store.Lock)(nil)
 	if f.o.base != "" {
 		b, err := openBase(f.tree, f.o.base)
 		if err != nil {
-			return nil, false, err
+			return nil, nil, err
 		}
 		defer b.repo.Close()
 		t = b.in.tree
 		if lock, err = t.readLock(); err != nil {
-			return nil, false, fmt.Errorf("--base: %w", err)
+			return nil, nil, fmt.Errorf("--base: %w", err)
 		}
 	}
 	s, err := readSections(t, configFile)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
-	hosts = slices.Clone(s.Fetch.Hosts)
-	if only = len(hosts) > 0 || f.o.base != ""; lock != nil {
+	if lock != nil {
 		for _, e := range lock.Entries {
 			for _, address := range []string{e.URL, e.Archive} {
-				if u, err := url.Parse(address); err == nil && u.Host != "" {
-					hosts = append(hosts, u.Host)
+				if host := fetch.HostOf(address); host != "" {
+					locked = append(locked, host)
 				}
 			}
 		}
 	}
-	return hosts, only, nil
+	return s.Fetch.Hosts, locked, nil
 }
 
 // fetchAll fetches what the units need until they need nothing more, and locks

@@ -50,7 +50,7 @@ func newClient(o *Options) *http.Client {
 // guarded is the transport of a Fetcher.
 type guarded struct {
 	options  *Options
-	proxies  *sync.Map // hosts that requests go through
+	proxies  *sync.Map // host:port that requests go through
 	requests atomic.Int64
 	bytes    atomic.Int64
 
@@ -136,26 +136,44 @@ func (g *guarded) transport(u *url.URL) (*http.Transport, error) {
 
 func (g *guarded) proxy(req *http.Request) (*url.URL, error) {
 	u, err := g.options.Proxy(req)
-	if u != nil {
-		g.proxies.Store(u.Hostname(), true)
+	if u == nil || err != nil {
+		return u, err
 	}
-	return u, err
+	// Behind a proxy nobody here sees the address that a name has.
+	if !g.options.names(req.URL.Hostname(), port(req.URL)) && !isPublicName(req.URL.Hostname()) {
+		return nil, &privateError{req.URL.Hostname()}
+	}
+	g.proxies.Store(u.Hostname()+" "+port(u), true)
+	return u, nil
 }
 
-// dial connects to a public address, or to any of a host that is named. It looks
-// at the address that the connection is made to, so that a name that resolves to
+// isPublicName reports whether a host may be one of the public internet by its
+// name or address. A name that ends in a number is an address in some spelling.
+func isPublicName(host string) bool {
+	if a, err := netip.ParseAddr(host); err == nil {
+		return isPublic(a)
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	inner := []string{"localhost", "local", "internal", "intranet", "lan", "home", "corp", "arpa"}
+	return last != host && last != "" && (last[0] < '0' || last[0] > '9') && !slices.Contains(inner, last)
+}
+
+// dial connects to a public address, or to any of a host that is named, but for
+// the address of a machine's metadata, which has to be named itself. It looks at
+// the address that the connection is made to, so that a name that resolves to
 // another one the second time gains nothing.
 func (g *guarded) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
-	_, isProxy := g.proxies.Load(host)
+	_, isProxy := g.proxies.Load(host + " " + port)
 	d := net.Dialer{Timeout: 20 * time.Second}
-	if !isProxy && !g.options.names(host, port) {
+	if !isProxy {
 		d.Control = func(_, address string, _ syscall.RawConn) error {
 			at, err := netip.ParseAddrPort(address)
-			if err == nil && isPublic(at.Addr()) {
+			if err == nil && g.options.allowsAddress(host, port, at.Addr()) {
 				return nil
 			}
 			return &privateError{host}
@@ -183,17 +201,35 @@ var reserved = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
 	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"),
+	netip.MustParsePrefix("::/96"), netip.MustParsePrefix("2001::/32"), netip.MustParsePrefix("192.88.99.0/24"),
+}
+
+// metadata are addresses at which a cloud tells its machines their secrets. Only
+// one of them is in a range that is private.
+var metadata = []netip.Prefix{
+	netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("fd00:ec2::/32"), netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("192.0.0.192/32"),
+}
+
+// allowsAddress reports whether a connection to a host may be one to an address.
+func (o *Options) allowsAddress(host, port string, a netip.Addr) bool {
+	named, isLiteral := o.names(host, port), a.String() == strings.Trim(host, "[]")
+	return isPublic(a) || named && (isLiteral || !within(metadata, a.Unmap()))
+}
+
+func within(ranges []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(a.WithZone("")) })
 }
 
 func isPublic(a netip.Addr) bool {
 	a = a.Unmap()
 	return a.IsGlobalUnicast() && !a.IsPrivate() && !a.IsLoopback() && !a.IsLinkLocalUnicast() &&
-		!slices.ContainsFunc(reserved, func(p netip.Prefix) bool { return p.Contains(a.WithZone("")) })
+		!within(reserved, a) && !within(metadata, a)
 }
 
 // allows says why an address is not asked.
 func (o *Options) allows(u *url.URL) error {
-	if !o.Only || o.names(u.Hostname(), port(u)) {
+	if !o.Only || o.names(u.Hostname(), port(u)) || among(o.Locked, u.Hostname(), port(u)) {
 		return nil
 	}
 	return fmt.Errorf("host %s is not among fetch.hosts in .preadmit/config.yaml", u.Host)
@@ -205,15 +241,20 @@ func port(u *url.URL) string {
 		return u.Port()
 	case u.Scheme == "http":
 		return "80"
+	case u.Scheme == "ssh":
+		return "22"
 	}
 	return "443"
 }
 
-// names reports whether a host is among Hosts, which may have a port and begin
+// names reports whether a host is among Hosts.
+func (o *Options) names(host, port string) bool { return among(o.Hosts, host, port) }
+
+// among reports whether a host is among hosts, which may have a port and begin
 // with "*.".
-func (o *Options) names(host, port string) bool {
+func among(hosts []string, host, port string) bool {
 	host = strings.ToLower(strings.Trim(host, "[]"))
-	return slices.ContainsFunc(o.Hosts, func(h string) bool {
+	return slices.ContainsFunc(hosts, func(h string) bool {
 		h = strings.ToLower(h)
 		if name, p, err := net.SplitHostPort(h); err == nil {
 			if p != port {

@@ -29,7 +29,9 @@ type Options struct {
 	// Hosts are hosts such as ghcr.io, *.example.org or localhost:5000. Those that
 	// are named may have private addresses.
 	Hosts []string
-	// Only has no other host asked.
+	// Locked are hosts that may be asked beside Hosts, at public addresses.
+	Locked []string
+	// Only has no host asked but Hosts and Locked.
 	Only bool
 	// Logins are sent to their host alone.
 	Logins []Login
@@ -39,12 +41,20 @@ type Options struct {
 	Proxy func(*http.Request) (*url.URL, error)
 	// Git clones with the git program, for addresses that go-git can't reach. nil
 	// is not to.
-	Git func(ctx context.Context, address, revision string) (commit string, tar []byte, err error)
+	Git func(ctx context.Context, c Clone) (commit string, tar []byte, err error)
 	// Timeout is for each download.
 	Timeout time.Duration
 	// Progress is told how many bytes came, as they come. It is called by several
 	// goroutines.
 	Progress func(n int)
+}
+
+// A Clone is what the git program is asked for.
+type Clone struct {
+	Address, Revision string
+	// Resolve pins the address's host, as "HOST:PORT:ADDRESS,…" for curl. "" leaves
+	// the host to the program.
+	Resolve string
 }
 
 // A Login is a user of a host, or what else a request to it needs.

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -74,13 +77,86 @@ func (f *Fetcher) git(ctx context.Context, r *render.Remote, locked *Locked) (*C
 	return &Content{Resolved: hash, Data: data}, err
 }
 
-// program brings a revision by the git program, where the user allows it.
+// program brings a revision by the git program, where the user allows it, from
+// hosts that may be asked.
 func (f *Fetcher) program(ctx context.Context, address, revision string) (*Content, error) {
 	if f.options.Git == nil {
 		return nil, errors.New("only the git program can reach this address; --git allows it")
 	}
-	commit, data, err := f.options.Git(ctx, address, revision)
+	u, err := gitAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.options.allows(u); err != nil {
+		return nil, err
+	}
+	resolve, err := f.options.resolve(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	commit, data, err := f.options.Git(ctx, Clone{address, revision, resolve})
 	return &Content{Resolved: commit, Data: data}, err
+}
+
+// HostOf returns the host of an address, with its port if it has one.
+func HostOf(address string) string {
+	if u, err := url.Parse(address); err == nil {
+		return u.Host
+	}
+	u, err := gitAddress(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// gitAddress parses the address of a repository, which may be written as scp has
+// it, user@host:path.
+func gitAddress(address string) (*url.URL, error) {
+	if !strings.Contains(address, "://") {
+		host, path, ok := strings.Cut(address, ":")
+		user, name, hasUser := strings.Cut(host, "@")
+		if !hasUser {
+			user, name = "", host
+		}
+		if !ok || name == "" || strings.ContainsAny(host, "/[") || strings.HasPrefix(path, ":") {
+			return nil, fmt.Errorf("%q is no address of a repository", address)
+		}
+		return &url.URL{Scheme: "ssh", User: url.User(user), Host: name, Path: path}, nil
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" || !slices.Contains([]string{"https", "http", "ssh"}, u.Scheme) {
+		return nil, fmt.Errorf("%q is no address that the git program is asked for: there are https, http, ssh", address)
+	}
+	return u, nil
+}
+
+// resolve looks up a host for the git program, which looks at no address itself,
+// unless the host is named.
+func (o *Options) resolve(ctx context.Context, u *url.URL) (string, error) {
+	if o.names(u.Hostname(), port(u)) {
+		return "", nil
+	}
+	if o.Proxy != nil {
+		if proxy, err := o.Proxy(&http.Request{URL: u}); err == nil && proxy != nil {
+			if !isPublicName(u.Hostname()) {
+				return "", &privateError{u.Hostname()}
+			}
+			return "", nil
+		}
+	}
+	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
+	if err != nil || len(addresses) == 0 {
+		return "", fmt.Errorf("%s is not known to the name servers", u.Hostname())
+	}
+	var all []string
+	for _, a := range addresses {
+		if !isPublic(a) {
+			return "", &privateError{u.Hostname()}
+		}
+		all = append(all, a.Unmap().String())
+	}
+	return u.Hostname() + ":" + port(u) + ":" + strings.Join(all, ","), nil
 }
 
 func gitError(err error) error {
