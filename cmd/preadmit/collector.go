@@ -10,6 +10,10 @@ import (
 // collectAt is how much memory there is to be before it is worth collecting.
 const collectAt = 192 << 20
 
+// collectMore is the size of the process from which on garbage may be a third of
+// what is in use. Below it, garbage may be as much as that.
+const collectMore = 640 << 20
+
 // collectLate has the garbage collector wait until there is something to
 // collect: a run over a repository of usual size, or one that recalls most of
 // it, ends before. From then on it works as ever.

@@ -240,7 +240,7 @@ func (w *watch) keepLimits() {
 			known = limit
 			limitMemory(limit)
 		}
-		soft := int64(limit - limit/8)
+		soft := int64(min(limit-limit/8, max(collectMore, now.live+now.live/3)))
 		if (now.collected || limit < 2*collectAt) && debug.SetMemoryLimit(-1) != soft { // before that, collectLate has its way
 			debug.SetMemoryLimit(soft)
 		}

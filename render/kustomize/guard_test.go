@@ -103,6 +103,35 @@ const (
 "properties": {"spec": {"properties": {"containers": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "object"}}}}}}}}`
 )
 
+// TestFieldSpecs refuses more field specs than kustomize compares in good time,
+// wherever they stand, and counts nothing else.
+func TestFieldSpecs(t *testing.T) {
+	t.Parallel()
+	specs := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "{path: data/a%d}, ", i)
+		}
+		return "[" + b.String() + "]"
+	}
+	const cm = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
+	for _, c := range []struct {
+		app, conf string
+		refused   bool
+	}{
+		{"configurations: [conf.yaml]", "commonLabels: " + specs(2001), true},
+		{"configurations: [conf.yaml]", "nameReference: [{kind: Pod, fieldSpecs: " + specs(2001) + "}]", true},
+		{"labels: [{pairs: {a: b}, fields: " + specs(2001) + "}]", "", true},
+		{"configurations: [conf.yaml]", "commonLabels: " + specs(50), false},
+	} {
+		objects, err := renderApp(tree("app/kustomization.yaml", "resources: [cm.yaml]\n"+c.app+"\n", "app/cm.yaml", cm, "app/conf.yaml", c.conf))
+		errs := render.Errors(err)
+		if refused := len(errs) == 1 && errs[0].Rule == "too-large" && len(objects) == 0; refused != c.refused {
+			t.Errorf("%.60s %.60s: %d objects, %v", c.app, c.conf, len(objects), err)
+		}
+	}
+}
+
 // TestSchemaLeak builds a kustomization with a schema of its own between ones
 // without: kustomize keeps it for the next, which then loses a container. Tests
 // that run kustomize themselves must not run beside.

@@ -21,6 +21,7 @@ const (
 	maxObjects = 20_000
 	maxLoads   = 20_000 // of kustomizations
 	maxDepth   = 100    // of kustomizations within each other
+	maxFields  = 2_000  // field specs: kustomize compares each with all others
 )
 
 // A walk goes over the graph of kustomizations before kustomize does. It reads
@@ -45,6 +46,7 @@ type walk struct {
 	anyFile  bool                     // the build reads a file that was fetched
 	copies   int                      // JSON patch operations that copy
 	size     int                      // of what was read
+	fields   int                      // field specs of configurations and labels
 
 	inflated []inflated // charts, in the order of the walk
 }
@@ -130,6 +132,9 @@ func (w *walk) inspect(n *node) {
 	n.rewritten = len(n.spec.Bases) > 0 || len(n.spec.ImageTags) > 0
 	w.openapi = w.openapi || n.spec.OpenAPI != nil
 	n.build.Generators = nil
+	for _, l := range n.spec.Labels {
+		w.fields += len(l.FieldSpecs)
+	}
 	for _, r := range references(&n.spec) {
 		w.follow(n, r)
 	}
@@ -188,6 +193,25 @@ func objectsIn(value any) int {
 	return len(items)
 }
 
+// fieldSpecs counts the maps with a path in a configuration.
+func fieldSpecs(value any) int {
+	count := 0
+	switch v := value.(type) {
+	case map[string]any:
+		if _, ok := v["path"]; ok {
+			count++
+		}
+		for _, e := range v {
+			count += fieldSpecs(e)
+		}
+	case []any:
+		for _, e := range v {
+			count += fieldSpecs(e)
+		}
+	}
+	return count
+}
+
 // bounds refuses a build that would not end in reasonable time and memory.
 func (w *walk) bounds(root *node) error {
 	switch {
@@ -195,6 +219,8 @@ func (w *walk) bounds(root *node) error {
 		return root.error("too-large", fmt.Errorf("overlays and bases refer to each other so often that kustomize would read more than %d of them", maxLoads))
 	case root.objects > maxObjects:
 		return root.error("too-large", fmt.Errorf("more than %d objects", maxObjects))
+	case w.fields > maxFields:
+		return root.error("too-large", fmt.Errorf("configurations and labels name more than %d fields to change", maxFields))
 	case w.copies > 0 && (w.copies > 24 || w.size<<w.copies > 256<<20):
 		return root.error("too-large", errors.New("JSON patches copy so often that the objects could grow without bounds"))
 	}
@@ -403,6 +429,10 @@ func (w *walk) followFile(n *node, r ref, name, real string) {
 		n.replaces = append(n.replaces, w.yaml(real, data, render.YAML12)...)
 	case refPatch, refMerge:
 		w.patchFile(n, r, real, data)
+	case refConfiguration:
+		for _, doc := range w.yaml(real, data, render.YAML12) {
+			w.fields += fieldSpecs(doc.Value)
+		}
 	default:
 		w.yaml(real, data, render.YAML12)
 	}
