@@ -129,6 +129,7 @@ type fetching struct {
 	lock           *store.Lock
 	dir            string // of the content
 	dirs           store.Dirs
+	trust          store.Trust // see trusted
 	failed         []string
 	brought        int
 }
@@ -247,10 +248,17 @@ func (f *fetching) checked(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if _, _, err := f.trusted(); err != nil {
+		return 0, err
+	}
 	code := exitOK
 	for _, n := range needs {
-		if n.State == store.NotLocked {
+		switch e := f.lock.Find(&n.Remote); {
+		case e == nil:
 			f.print("not locked: ", n.String())
+			code = exitDenied
+		case e.Signature == "" && f.trust.Of(&n.Remote) != nil:
+			f.print("not verified: ", n.String(), ", by ", f.trust.Of(&n.Remote).KeyFile)
 			code = exitDenied
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -29,7 +30,7 @@ const (
 
 // fetcher is a Fetcher for the hosts and logins of this run.
 func (f *fetching) fetcher(progress *fetchProgress) (*fetch.Fetcher, error) {
-	hosts, locked, err := f.hosts()
+	hosts, locked, err := f.trusted()
 	if err != nil {
 		return nil, err
 	}
@@ -47,10 +48,10 @@ func (f *fetching) fetcher(progress *fetchProgress) (*fetch.Fetcher, error) {
 	return fetch.New(o), nil
 }
 
-// hosts are those that the configuration names, and with --base those of the
-// lock there. With --base both are the base's: a change does not choose whom its
-// check talks to.
-func (f *fetching) hosts() (named, locked []string, err error) {
+// trusted reads the configuration: the hosts that it names, and with --base those
+// of the lock there, and whose signatures content needs. With --base all are the
+// base's: a change does not choose whom its check talks to or trusts.
+func (f *fetching) trusted() (named, locked []string, err error) {
 	t, lock := f.tree, (*store.Lock)(nil)
 	if f.o.base != "" {
 		b, err := openBase(f.tree, f.o.base)
@@ -76,6 +77,7 @@ func (f *fetching) hosts() (named, locked []string, err error) {
 			}
 		}
 	}
+	f.trust = s.trust
 	return s.Fetch.Hosts, locked, nil
 }
 
@@ -98,7 +100,7 @@ func (f *fetching) fetchAll(ctx context.Context) (int, error) {
 		}
 		var todo []wanted
 		for _, n := range needs {
-			if !tried[n.Remote] && (n.State != store.Fetched || f.updates(&n.Remote)) {
+			if !tried[n.Remote] && (n.State != store.Fetched || f.updates(&n.Remote) || !f.verified(&n.Remote)) {
 				tried[n.Remote] = true
 				w := wanted{remote: n.Remote}
 				if !f.updates(&n.Remote) {
@@ -125,6 +127,14 @@ func (f *fetching) fetchAll(ctx context.Context) (int, error) {
 	return f.finish(len(needs)), nil
 }
 
+// verified reports whether what a Remote is locked to has the signature that it
+// needs. What units are rendered from may be less strict: the change's
+// configuration.
+func (f *fetching) verified(r *render.Remote) bool {
+	e := f.lock.Find(r)
+	return e == nil || f.trust.Verify(e, f.dirs.Blob) == nil
+}
+
 // A wanted is a Remote to fetch, with the entry that it is locked by, nil without
 // one.
 type wanted struct {
@@ -149,7 +159,7 @@ func (f *fetching) fetchLocked(ctx context.Context) (int, error) {
 	}
 	var todo []wanted
 	for i := range entries {
-		if e := &entries[i]; !f.dirs.Holds(e) {
+		if e := &entries[i]; !f.dirs.Holds(e, f.trust) {
 			todo = append(todo, wanted{*e.Remote(), e})
 		}
 	}
@@ -228,6 +238,8 @@ func (f *fetching) locks(e store.Entry) bool {
 		return false
 	case was.Resolved != e.Resolved:
 		f.print("updated: ", e.Remote().String(), ": ", was.Resolved, " to ", e.Resolved)
+	case was.Signature != e.Signature && was.Digest == e.Digest:
+		f.print("verified: ", e.Remote().String(), ", by ", f.trust.Of(e.Remote()).KeyFile)
 	case was.Digest != e.Digest:
 		f.print("moved: ", e.Remote().String(), ": the same version has other content now")
 	}
@@ -250,21 +262,21 @@ func (f *fetching) one(ctx context.Context, fetcher *fetch.Fetcher, w *wanted) (
 	if have := w.locked; have != nil {
 		entry, locked = *have, &fetch.Locked{Digest: have.Digest, Resolved: have.Resolved, Archive: have.Archive}
 	}
-	has := func(digest string) bool { _, err := f.dirs.Blob(digest); return err == nil }
-	content, err := fetcher.Fetch(ctx, r, locked, has)
+	want := fetch.Want{Remote: r, Locked: locked, Has: func(digest string) bool { _, err := f.dirs.Blob(digest); return err == nil }}
+	signer, err := f.trust.Of(r), error(nil)
+	if signer != nil {
+		if want.Signed, err = signer.Kind(r); err != nil {
+			return nil, err
+		}
+	}
+	content, err := fetcher.Fetch(ctx, want)
 	if err != nil {
 		return nil, err
 	}
 	if locked == nil {
 		entry.Resolved, entry.Digest, entry.Archive, entry.Size = content.Resolved, content.Digest, content.Archive, int64(len(content.Data))
 	}
-	err = store.Verify(&entry, content.Data, func(digest string) ([]byte, error) {
-		if data, ok := content.More[digest]; ok {
-			return data, nil
-		}
-		return f.dirs.Blob(digest)
-	})
-	if err != nil {
+	if err := f.verify(&entry, content, signer); err != nil {
 		return nil, err
 	}
 	for _, digest := range slices.Sorted(maps.Keys(content.More)) {
@@ -273,6 +285,58 @@ func (f *fetching) one(ctx context.Context, fetcher *fetch.Fetcher, w *wanted) (
 		}
 	}
 	return &entry, f.writeBlob(content.Digest, content.Data)
+}
+
+// verify holds content against its entry, and against its signatures where one is
+// asked for. That which verifies it becomes a part of both.
+func (f *fetching) verify(e *store.Entry, c *fetch.Content, signer *store.Signer) error {
+	blob := func(digest string) ([]byte, error) {
+		if digest == c.Digest {
+			return c.Data, nil
+		}
+		if data, ok := c.More[digest]; ok {
+			return data, nil
+		}
+		return f.dirs.Blob(digest)
+	}
+	if err := store.Verify(e, c.Data, blob); err != nil || signer == nil {
+		e.Signature = ""
+		return err
+	}
+	signed, err := signature(e, c, signer, blob)
+	if err != nil {
+		return err
+	}
+	if digest := store.Digest(signed); f.o.locked && e.Signature != digest {
+		return &store.SignatureError{Signer: signer, Err: errors.New("the lock does not name its signature; `preadmit fetch` without --locked does that")}
+	}
+	e.Signature = store.Digest(signed)
+	if c.More == nil {
+		c.More = make(map[string][]byte)
+	}
+	c.More[e.Signature] = signed
+	return nil
+}
+
+// signature returns a signature that verifies content: that which is locked, if it
+// is among them.
+func signature(e *store.Entry, c *fetch.Content, signer *store.Signer, blob func(string) ([]byte, error)) ([]byte, error) {
+	slices.SortStableFunc(c.Signatures, func(a, b []byte) int {
+		switch e.Signature {
+		case store.Digest(a):
+			return -1
+		case store.Digest(b):
+			return 1
+		}
+		return 0
+	})
+	err := error(&store.SignatureError{Signer: signer, Err: errors.New("there is no signature of it")})
+	for _, s := range c.Signatures {
+		if err = signer.Verify(e, s, blob); err == nil {
+			return s, nil
+		}
+	}
+	return nil, err
 }
 
 // writeBlob puts content into the store, as a whole or not at all.

@@ -61,20 +61,54 @@ func (d *depot) chart(name, version string, archive []byte) {
 
 // push puts a layer with a tag into the registry.
 func (d *depot) push(name, tag, mediaType string, layer []byte) {
+	d.pushLayers(name, tag, ociLayer{mediaType: mediaType, data: layer})
+}
+
+// An ociLayer is a layer of an artifact.
+type ociLayer struct {
+	mediaType   string
+	data        []byte
+	annotations map[string]string
+}
+
+// pushLayers puts an artifact into the registry, and returns the digest of its
+// manifest.
+func (d *depot) pushLayers(name, tag string, layers ...ociLayer) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	config := []byte("{}")
-	descriptor := func(mediaType string, data []byte) map[string]any {
-		d.files["/v2/"+name+"/blobs/"+store.Digest(data)] = data
-		return map[string]any{"mediaType": mediaType, "digest": store.Digest(data), "size": len(data)}
+	descriptor := func(l ociLayer) map[string]any {
+		d.files["/v2/"+name+"/blobs/"+store.Digest(l.data)] = l.data
+		return map[string]any{"mediaType": l.mediaType, "digest": store.Digest(l.data), "size": len(l.data), "annotations": l.annotations}
+	}
+	var all []any
+	for _, l := range layers {
+		all = append(all, descriptor(l))
 	}
 	manifest, _ := json.Marshal(map[string]any{
 		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
-		"config": descriptor("application/vnd.cncf.helm.config.v1+json", config),
-		"layers": []any{descriptor(mediaType, layer)},
+		"config": descriptor(ociLayer{mediaType: "application/vnd.cncf.helm.config.v1+json", data: []byte("{}")}),
+		"layers": all,
 	})
 	d.files["/v2/"+name+"/manifests/"+store.Digest(manifest)] = manifest
-	d.tags[name+":"+tag] = store.Digest(manifest)
+	if tag != "" {
+		d.tags[name+":"+tag] = store.Digest(manifest)
+	}
+	return store.Digest(manifest)
+}
+
+// refer makes manifests refer to another one.
+func (d *depot) refer(name, to, artifactType string, manifests ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := []any{}
+	for _, digest := range manifests {
+		all = append(all, map[string]any{
+			"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": digest, "artifactType": artifactType,
+			"size": len(d.files["/v2/"+name+"/manifests/"+digest]),
+		})
+	}
+	index, _ := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": all})
+	d.files["/v2/"+name+"/referrers/"+to] = index
 }
 
 const chartLayer = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
@@ -124,6 +158,9 @@ func (d *depot) writeFile(w http.ResponseWriter, r *http.Request) {
 	}
 	if strings.Contains(name, "/manifests/") {
 		w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
+	}
+	if strings.Contains(name, "/referrers/") {
+		w.Header().Set("Content-Type", "application/vnd.oci.image.index.v1+json")
 	}
 	if strings.HasPrefix(name, "/v2/") {
 		w.Header().Set("Docker-Content-Digest", store.Digest(data))

@@ -105,7 +105,11 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 // loadFrom renders what the command line names from a tree. In one of two that
 // are compared a name may be missing.
 func loadFrom(ctx context.Context, o *checkOptions, t *tree, args []string, stdin io.Reader) (*input, error) {
-	if err := t.openStore(o.store); err != nil {
+	s, err := o.readSections(t)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.openStore(o.store, s.trust); err != nil {
 		return nil, err
 	}
 	in := &input{tree: t, stdin: stdin}

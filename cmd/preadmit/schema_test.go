@@ -79,7 +79,7 @@ func TestSchemasAccept(t *testing.T) {
 		{"config", "policy: [policies]\npack: pod-security-restricted\nkube-version: \"1.33\"\nfail-on: warn\ntimeout: 5m\ncombine: true\n", ""},
 		{"config", "clusters:\n- {name: one, kube-version: \"1.34\", entry: [clusters/one]}\ndeployments:\n- {path: charts/web, set: {a.b: 1}}\n", ""},
 		{"config", "clusters:\n- {name: one, servr: x}\n", "servr"},
-		{"config", "fetch: {hosts: [ghcr.io]}\n", ""},
+		{"config", "fetch: {hosts: [ghcr.io], verify: [{url: oci://ghcr.io/example, key: cosign.pub}]}\n", ""},
 		{"lock", readFileText(t, "../../render/store/testdata", "lock.yaml"), ""},
 		{"lock", strings.Replace(readFileText(t, "../../render/store/testdata", "lock.yaml"), "sha256:", "md5:", 1), "digest"},
 		{"config", "polices: x\n", "polices"},

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/store"
 )
 
 // sections are the parts of the configuration file that are not defaults for
@@ -26,7 +27,8 @@ type sections struct {
 	Generators  []generatorSection  `yaml:"generators"`
 	Fetch       fetchSection        `yaml:"fetch"`
 
-	file string // of the configuration, as reports name it
+	file  string      // of the configuration, as reports name it
+	trust store.Trust // of Fetch.Verify
 }
 
 // A clusterSection declares a cluster.
@@ -81,6 +83,17 @@ type generatorSection struct {
 type fetchSection struct {
 	Line  int      `yaml:"-"`
 	Hosts []string `yaml:"hosts"` // that may be asked, and no others
+
+	// Verify says whose signature content of an address needs.
+	Verify []verifySection `yaml:"verify"`
+}
+
+// A verifySection says with which keys the content at an address and below it is
+// signed.
+type verifySection struct {
+	Line int    `yaml:"-"`
+	URL  string `yaml:"url"` // such as oci://ghcr.io/example, or "*" for everything
+	Key  string `yaml:"key"` // file of an OpenPGP keyring (Helm's provenance) or of public keys (cosign)
 }
 
 // sectionKeys are the keys of sections in the configuration file.
@@ -119,7 +132,28 @@ func readSections(t *tree, file string) (*sections, error) {
 	if err != nil || config == nil {
 		return s, err
 	}
-	return s, inFile(s.file, s.decode(config))
+	if err := s.decode(config); err != nil {
+		return s, inFile(s.file, err)
+	}
+	s.trust, err = s.Fetch.trust(t)
+	return s, inFile(s.file, err)
+}
+
+// trust reads the keys from the tree that the configuration is of.
+func (f *fetchSection) trust(t *tree) (store.Trust, error) {
+	var trust store.Trust
+	for _, v := range f.Verify {
+		key, err := render.ReadFile(t, path.Clean(v.Key))
+		if err != nil {
+			return nil, configError(v.Line, "fetch: verify: key %s can't be read", v.Key)
+		}
+		signer, err := store.NewSigner(v.URL, v.Key, key)
+		if err != nil {
+			return nil, configError(v.Line, "fetch: verify: key %s: %s", v.Key, err)
+		}
+		trust = append(trust, signer)
+	}
+	return trust, nil
 }
 
 func (s *sections) decode(config *yaml.Node) error {
@@ -190,6 +224,14 @@ func (s *sections) checkSources() error {
 	for _, host := range s.Fetch.Hosts {
 		if host == "" || strings.ContainsAny(host, "/ @") {
 			return configError(s.Fetch.Line, "fetch: hosts: %q is no host name, such as charts.example.org", host)
+		}
+	}
+	for _, v := range s.Fetch.Verify {
+		if v.URL == "" || v.Key == "" {
+			return configError(v.Line, "fetch: verify: want url and key")
+		}
+		if err := inRepository(v.Line, v.Key); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -223,9 +223,10 @@ func (t *tree) mountRevision(commit string, files fs.FS) string {
 	return m.name
 }
 
-// openStore makes what was fetched for the tree's lock visible. The content is
-// in the tree, or in another directory, which may be "".
-func (t *tree) openStore(dir string) error {
+// openStore makes what was fetched for the tree's lock visible, as far as trust
+// verifies it. The content is in the tree, or in another directory, which may be
+// "".
+func (t *tree) openStore(dir string, trust store.Trust) error {
 	if t.store != nil {
 		return nil
 	}
@@ -246,7 +247,7 @@ func (t *tree) openStore(dir string) error {
 			dirs = append(dirs, disk.Open(root))
 		}
 	}
-	t.store = store.New(lock, dirs, t)
+	t.store = store.New(lock, dirs, trust, t)
 	for _, m := range t.store.Mounts() {
 		label, _, _ := render.Fetched(m.Name)
 		t.add(mount{name: m.Name, display: label, fs: m.FS, fetched: true})

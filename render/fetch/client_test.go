@@ -85,7 +85,7 @@ func TestDialLooksAtAddress(t *testing.T) {
 	hosts := []string{"127.0.0.1", "localhost", "localhost.", "0.0.0.0", "[::]", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "2130706433", "0x7f000001", "127.1"}
 	get := func(o Options, address string) error {
 		o.Timeout = 20 * time.Second
-		_, err := New(o).Fetch(t.Context(), &render.Remote{Kind: render.URLFile, URL: address}, nil, nil)
+		_, err := New(o).Fetch(t.Context(), Want{Remote: &render.Remote{Kind: render.URLFile, URL: address}})
 		return err
 	}
 	for _, host := range hosts {
@@ -129,7 +129,7 @@ func TestGitHosts(t *testing.T) {
 	}
 	get := func(o Options, address string) error {
 		o.Timeout, o.Git = 20*time.Second, git
-		_, err := New(o).Fetch(t.Context(), &render.Remote{Kind: render.GitTree, URL: address}, nil, nil)
+		_, err := New(o).Fetch(t.Context(), Want{Remote: &render.Remote{Kind: render.GitTree, URL: address}})
 		return err
 	}
 	only := Options{Hosts: []string{"git.example.org"}, Only: true}

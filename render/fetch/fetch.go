@@ -22,6 +22,7 @@ import (
 
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/internal/artifact"
+	"github.com/preadmit/preadmit/render/internal/signature"
 )
 
 // Options are what a Fetcher goes by.
@@ -107,17 +108,27 @@ type Content struct {
 	Data     []byte
 	Archive  string            // the address of a chart's archive
 	More     map[string][]byte // other content that Data names, by digest
+
+	// Signatures are those that there are, of which one should verify the content.
+	Signatures [][]byte
 }
 
 // Locked is what a Remote stood for when it was locked.
 type Locked struct{ Digest, Resolved, Archive string }
 
-// Fetch brings a Remote: what it stands for now, or exactly what it is locked
-// to. has reports content that need not be brought again.
-func (f *Fetcher) Fetch(ctx context.Context, r *render.Remote, locked *Locked, has func(digest string) bool) (*Content, error) {
+// A Want is a Remote with what is known about it.
+type Want struct {
+	Remote *render.Remote
+	Locked *Locked                  // nil for what the Remote stands for now
+	Has    func(digest string) bool // content that need not be brought again
+	Signed signature.Kind           // signatures to bring, too; "" is none
+}
+
+// Fetch brings what a Remote stands for now, or exactly what it is locked to.
+func (f *Fetcher) Fetch(ctx context.Context, w Want) (*Content, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.options.Timeout, fmt.Errorf("it takes longer than %s", f.options.Timeout))
 	defer cancel()
-	c, err := f.bring(ctx, r, locked, has)
+	c, err := f.bring(ctx, w)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
@@ -125,20 +136,25 @@ func (f *Fetcher) Fetch(ctx context.Context, r *render.Remote, locked *Locked, h
 		return nil, reason(err)
 	}
 	c.Digest = artifact.Digest(c.Data)
-	if locked != nil && c.Digest != locked.Digest {
-		return nil, fmt.Errorf("what came has the digest %s, and is locked as %s", c.Digest, locked.Digest)
+	if w.Locked != nil && c.Digest != w.Locked.Digest {
+		return nil, fmt.Errorf("what came has the digest %s, and is locked as %s", c.Digest, w.Locked.Digest)
 	}
 	return c, nil
 }
 
-func (f *Fetcher) bring(ctx context.Context, r *render.Remote, locked *Locked, has func(digest string) bool) (*Content, error) {
+func (f *Fetcher) bring(ctx context.Context, w Want) (*Content, error) {
+	r := w.Remote
 	switch r.Kind {
 	case render.HelmChart:
-		return f.chart(ctx, r, locked)
+		c, err := f.chart(ctx, r, w.Locked)
+		if err == nil && w.Signed == signature.Provenance {
+			err = f.provenance(ctx, c)
+		}
+		return c, err
 	case render.HelmOCIChart, render.OCIArtifact:
-		return f.image(ctx, r, locked, has)
+		return f.image(ctx, w)
 	case render.GitTree:
-		return f.git(ctx, r, locked)
+		return f.git(ctx, r, w.Locked)
 	case render.URLFile:
 		data, err := f.get(ctx, r.URL, artifact.MaxBlob)
 		return &Content{Data: data}, err

@@ -22,7 +22,8 @@ const maxTags = 50_000
 
 // image brings the manifest of a chart or artifact in an OCI registry, and the
 // layer with its files.
-func (f *Fetcher) image(ctx context.Context, r *render.Remote, locked *Locked, has func(string) bool) (*Content, error) {
+func (f *Fetcher) image(ctx context.Context, w Want) (*Content, error) {
+	r, locked := w.Remote, w.Locked
 	name := strings.TrimPrefix(r.URL, "oci://")
 	if r.Kind == render.HelmOCIChart {
 		name += "/" + r.Name
@@ -54,7 +55,10 @@ func (f *Fetcher) image(ctx context.Context, r *render.Remote, locked *Locked, h
 		return nil, err
 	}
 	c := &Content{Resolved: resolved, Data: manifest, More: make(map[string][]byte)}
-	if has(layer.Digest) {
+	if c.Signatures, err = signatures(ctx, repo, desc, manifest, w.Signed); err != nil {
+		return nil, err
+	}
+	if w.Has(layer.Digest) {
 		return c, nil
 	}
 	of := ocispec.Descriptor{MediaType: layer.MediaType, Digest: digestOf(layer.Digest), Size: layer.Size}

@@ -40,6 +40,9 @@ type Entry struct {
 	Digest    string            `yaml:"digest" json:"digest"`                         // sha256 of the archive, the manifest (OCI), the packed tree (git) or the file
 	Size      int64             `yaml:"size" json:"size"`                             // of that, in bytes
 	Archive   string            `yaml:"archive,omitempty" json:"archive,omitempty"`   // the address of a chart's archive
+
+	// Signature is sha256 of the signature that the content was verified by.
+	Signature string `yaml:"signature,omitempty" json:"signature,omitempty"`
 }
 
 // Remote returns what the entry is locked for.
@@ -129,6 +132,9 @@ func (e *Entry) check() error {
 		return errors.New("name is missing")
 	}
 	_, err := artifact.ParseDigest(e.Digest)
+	if err == nil && e.Signature != "" {
+		_, err = artifact.ParseDigest(e.Signature)
+	}
 	return err
 }
 

@@ -97,6 +97,7 @@ func readBlob(dir fs.FS, name string) ([]byte, error) {
 type Store struct {
 	lock   *Lock
 	dirs   Dirs
+	trust  Trust
 	tree   fs.FS
 	mounts map[string]*content // by name in the tree
 
@@ -107,15 +108,15 @@ type Store struct {
 var _ render.Store = (*Store)(nil)
 
 // New returns the Store of a lock, nil for none. tree is the run's tree, to which
-// the caller adds the Mounts.
-func New(lock *Lock, dirs Dirs, tree fs.FS) *Store {
-	s := &Store{lock: lock, dirs: dirs, tree: tree, mounts: make(map[string]*content), asked: make(map[render.Remote]bool)}
+// the caller adds the Mounts. Content that trust does not verify is an error.
+func New(lock *Lock, dirs Dirs, trust Trust, tree fs.FS) *Store {
+	s := &Store{lock: lock, dirs: dirs, trust: trust, tree: tree, mounts: make(map[string]*content), asked: make(map[render.Remote]bool)}
 	if lock == nil {
 		return s
 	}
 	for i := range lock.Entries {
 		e := &lock.Entries[i]
-		s.mounts[mountName(e)] = &content{entry: e, dirs: dirs}
+		s.mounts[mountName(e)] = &content{entry: e, dirs: dirs, trust: trust}
 	}
 	return s
 }
@@ -205,7 +206,10 @@ func (s *Store) Fetched(r *render.Remote) (render.Repository, error) {
 	}
 	name := mountName(e)
 	_, err := s.mounts[name].files()
+	var unverified *SignatureError
 	switch {
+	case errors.As(err, &unverified):
+		return render.Repository{}, &render.Error{Rule: "not-verified", Err: fmt.Errorf("%s can't be used: %w", r, err), Hint: "run `preadmit fetch`, which brings its signature"}
 	case errors.Is(err, ErrAbsent):
 		missing := render.NotFetched(r)
 		missing.Rule, missing.Err = "not-in-store", fmt.Errorf("%s is locked, but its content is not in the store", r)
@@ -221,6 +225,7 @@ func (s *Store) Fetched(r *render.Remote) (render.Repository, error) {
 type content struct {
 	entry *Entry
 	dirs  Dirs
+	trust Trust
 
 	once sync.Once
 	fsys *memory
@@ -235,6 +240,9 @@ func (c *content) files() (*memory, error) {
 func (c *content) unpack() (*memory, error) {
 	data, err := c.dirs.Blob(c.entry.Digest)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.trust.Verify(c.entry, c.dirs.Blob); err != nil {
 		return nil, err
 	}
 	return Unpack(c.entry, data, c.dirs.Blob)
@@ -289,6 +297,9 @@ func Verify(e *Entry, data []byte, blob func(digest string) ([]byte, error)) err
 // be told are left out.
 func (d Dirs) Needs(e *Entry) []string {
 	all := []string{e.Digest}
+	if e.Signature != "" {
+		all = append(all, e.Signature)
+	}
 	if e.Kind == render.HelmOCIChart || e.Kind == render.OCIArtifact {
 		if manifest, err := d.Blob(e.Digest); err == nil {
 			if layer, err := artifact.Layer(manifest); err == nil {
@@ -300,9 +311,9 @@ func (d Dirs) Needs(e *Entry) []string {
 }
 
 // Holds reports whether all content of an entry is there and as it should be.
-func (d Dirs) Holds(e *Entry) bool {
+func (d Dirs) Holds(e *Entry, trust Trust) bool {
 	data, err := d.Blob(e.Digest)
-	return err == nil && Verify(e, data, d.Blob) == nil
+	return err == nil && Verify(e, data, d.Blob) == nil && trust.Verify(e, d.Blob) == nil
 }
 
 // FileName is the name of the file that an address leads to.

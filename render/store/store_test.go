@@ -122,7 +122,7 @@ func TestStore(t *testing.T) {
 	entry := Entry{Kind: render.HelmChart, URL: "https://charts.example.org", Name: "a", Requested: "1.x", Resolved: "1.2.3", Digest: Digest(data)}
 	lock.Put(entry)
 	files := fstest.MapFS{BlobName(entry.Digest): {Data: data}}
-	s := New(lock, Dirs{files}, fstest.MapFS{})
+	s := New(lock, Dirs{files}, nil, fstest.MapFS{})
 	repo, err := s.Fetched(entry.Remote())
 	if err != nil {
 		t.Fatal(err)
@@ -147,12 +147,12 @@ func TestStore(t *testing.T) {
 		t.Errorf("what is not locked: %v", err)
 	}
 	for name, dirs := range map[string]Dirs{"absent": {fstest.MapFS{}}, "wrong": {fstest.MapFS{BlobName(entry.Digest): {Data: []byte("other")}}}} {
-		_, err := New(lock, dirs, fstest.MapFS{}).Fetched(entry.Remote())
+		_, err := New(lock, dirs, nil, fstest.MapFS{}).Fetched(entry.Remote())
 		if !errors.As(err, &e) || e.Missing != (name == "absent") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if New(lock, Dirs{files}, nil).ID() == New(lock, nil, nil).ID() {
+	if New(lock, Dirs{files}, nil, nil).ID() == New(lock, nil, nil, nil).ID() {
 		t.Error("a store with content has the ID of one without")
 	}
 }
