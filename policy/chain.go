@@ -24,8 +24,9 @@ type Chain struct {
 	Kinds      Kinds
 	Mutators   []Mutator
 	Validators []Validator
-	Watch      Watch // nil where nobody watches
-	Variables  bool  // Flux replaces variables such as ${NAME} in what the tree deploys
+	Watch      Watch   // nil where nobody watches
+	Passes     *Passes // where passes go, apart from the results; nil: they are among them
+	Variables  bool    // Flux replaces variables such as ${NAME} in what the tree deploys
 }
 
 // Review judges every request, in parallel, and returns the results located
@@ -149,6 +150,7 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 		c.undecide(&results[i], asRendered)
 		locate(&results[i], req, &h)
 	}
+	results = c.Passes.Take(results)
 	if len(mutations) == 0 && cap(results) < len(results)+len(results)/8 {
 		return results, nil
 	}
@@ -370,15 +372,24 @@ func IsSorted(results []Result) bool {
 }
 
 func compareResults(a, b *Result) int {
+	if c := strings.Compare(a.Object.Unit, b.Object.Unit); c != 0 {
+		return c
+	}
+	if c := compareKeys(a.Object, b.Object); c != 0 {
+		return c
+	}
+	if c := compareRules(a, b); c != 0 {
+		return c
+	}
+	return cmp.Or(comparePlaces(a, b), strings.Compare(a.Message, b.Message))
+}
+
+func compareRules(a, b *Result) int {
 	return cmp.Or(
-		strings.Compare(a.Object.Unit, b.Object.Unit),
-		compareKeys(a.Object, b.Object),
 		strings.Compare(a.Engine, b.Engine),
 		strings.Compare(a.Policy, b.Policy),
 		strings.Compare(a.Rule, b.Rule),
 		strings.Compare(string(a.Operation), string(b.Operation)),
-		comparePlaces(a, b),
-		strings.Compare(a.Message, b.Message),
 	)
 }
 

@@ -31,7 +31,7 @@ type digest struct {
 
 func newDigest(r *Report) *digest {
 	d := &digest{Report: r, results: sortedResults(r), changes: changesByUnit(r.Changes)}
-	d.tally = newTally(d.results)
+	d.tally = newTally(d.results, r.Passes)
 	all := groups(d.results, open)
 	found, lacks := lacksOf(all)
 	d.lacks, d.repeated = lacks, repeatedAssumptions(found, lacks)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 
@@ -30,7 +31,7 @@ func writeJSON(w io.Writer, r *Report, _ Options) error {
 	j.text(",\n  \"summary\": ")
 	j.value(r.Summary)
 	j.text(",\n  \"results\": ")
-	elements(j, sortedResults(r), func(x *policy.Result) any { return whole(*x) })
+	j.results(r.all())
 	j.text(",\n  \"rules\": ")
 	elements(j, sortedRules(r), func(x *policy.Rule) any { return x })
 	j.text(",\n  \"notes\": ")
@@ -65,7 +66,8 @@ func whole(x policy.Result) *policy.Result {
 	return &x
 }
 
-// sortedResults are the results in order: a sorted copy, where they are not.
+// sortedResults are the results in order, without those in Passes: a sorted copy,
+// where they are not.
 func sortedResults(r *Report) []policy.Result {
 	if policy.IsSorted(r.Results) {
 		return r.Results
@@ -221,6 +223,17 @@ func (j *jsonWriter) flush() error {
 		j.err = err
 	}
 	return j.err
+}
+
+// results writes an array of results, one a line.
+func (j *jsonWriter) results(all iter.Seq[*policy.Result]) {
+	lead, end := "[\n    ", "[]"
+	for x := range all {
+		j.text(lead)
+		j.value(whole(*x))
+		lead, end = ",\n    ", "\n  ]"
+	}
+	j.text(end)
 }
 
 // elements writes an array, an element a line.

@@ -122,6 +122,9 @@ func (j *junitWriter) suites(r *Report, results []policy.Result) []*suite {
 			j.file(of(x.Object.Unit), cases, x)
 		}
 	}
+	for unit, n := range r.Passes.Units() {
+		of(unit).passed += n
+	}
 	var suites []*suite
 	for _, unit := range slices.Sorted(maps.Keys(byUnit)) {
 		s := byUnit[unit]

@@ -5,12 +5,14 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
 )
 
 // The policyreport format is what Kyverno and its dashboards work with:
@@ -67,17 +69,21 @@ func writePolicyReport(w io.Writer, r *Report, _ Options) error {
 			byNamespace[x.Object.Namespace] = append(byNamespace[x.Object.Namespace], x)
 		}
 	}
+	passes := r.Passes.By(func(k render.Key) string { return k.Namespace })
+	for namespace := range passes {
+		byNamespace[namespace] = byNamespace[namespace] // one that has passes alone, too
+	}
 	if len(byNamespace) == 0 {
 		byNamespace[""] = nil
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
-		p.reports(namespace, byNamespace[namespace])
+		p.reports(namespace, policy.Merged(byNamespace[namespace], passes[namespace]))
 	}
 	return p.out.Flush()
 }
 
 // reports writes the results of a namespace in as many reports as they need.
-func (p *clusterReportWriter) reports(namespace string, results []*policy.Result) {
+func (p *clusterReportWriter) reports(namespace string, results iter.Seq[*policy.Result]) {
 	var c *clusterReport
 	n := 0
 	begin := func() {
@@ -91,7 +97,7 @@ func (p *clusterReportWriter) reports(namespace string, results []*policy.Result
 		}
 	}
 	begin()
-	for _, x := range results {
+	for x := range results {
 		if c.body.Len() > maxReportBytes {
 			p.write(c)
 			begin()

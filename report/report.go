@@ -10,6 +10,7 @@ package report
 import (
 	"cmp"
 	"io/fs"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,6 +45,10 @@ type Report struct {
 	Base     *Base           `json:"base,omitempty"`
 	Changes  []Change        `json:"changes,omitempty"`
 	Proposed []policy.Result `json:"proposed,omitempty"`
+
+	// Passes are results, too, kept apart where there are very many: all yields
+	// them in their place among the others. nil: all are among Results.
+	Passes *policy.Passes `json:"-"`
 
 	// Tree is where source lines are read from, for code frames and line
 	// hashes; nil where the tree is not at hand.
@@ -155,6 +160,31 @@ func New(tool Tool, units []*render.Unit, rules []policy.Rule, results []policy.
 		r.count(&results[i])
 	}
 	return r
+}
+
+// AddPasses counts passes, which are sorted, among the results. The report keeps
+// them: the caller must not change them any more.
+func (r *Report) AddPasses(passes *policy.Passes) {
+	r.Passes = passes
+	for x, n := range passes.Rules() {
+		if r.Summary.Pass += n; x.Baseline == policy.New {
+			r.Summary.New += n
+		}
+	}
+}
+
+// all yields every result in the report's order. A pass is valid until the next
+// result comes.
+func (r *Report) all() iter.Seq[*policy.Result] {
+	return policy.Merged(pointers(sortedResults(r)), r.Passes)
+}
+
+func pointers(results []policy.Result) []*policy.Result {
+	all := make([]*policy.Result, len(results))
+	for i := range results {
+		all[i] = &results[i]
+	}
+	return all
 }
 
 // NewUnit describes a unit.

@@ -62,6 +62,9 @@ func writeSARIF(w io.Writer, r *Report, o Options) error {
 	results := sortedResults(r)
 	s := &sarifRun{full: profile == ProfileFull, src: newSource(r), rules: newRuleIDs(r, results)}
 	s.baseline = slices.ContainsFunc(results, func(x policy.Result) bool { return x.Baseline != "" })
+	for x := range r.Passes.Rules() {
+		s.baseline = s.baseline || x.Baseline != ""
+	}
 	alerts, omitted := s.results(s.alerts(results))
 	s.units(r)
 	completeness := ""

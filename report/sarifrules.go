@@ -50,6 +50,9 @@ func newRuleIDs(r *Report, results []policy.Result) *ruleIDs {
 	for i := range results {
 		addRule(rules, &results[i])
 	}
+	for x := range r.Passes.Rules() {
+		addRule(rules, x)
+	}
 	ids := &ruleIDs{byKey: make(map[ruleKey]string), rules: make(map[string]*policy.Rule), index: make(map[string]int)}
 	ids.assign(rules)
 	ids.number()

@@ -45,6 +45,9 @@ func newSource(r *Report) *source {
 			s.keepSecret(&results[i])
 		}
 	}
+	for x := range r.Passes.Objects() {
+		s.keepSecret(&x)
+	}
 	return s
 }
 

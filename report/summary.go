@@ -25,11 +25,12 @@ type tally struct {
 	passed, skipped, suppressed, unreached, unchanged, absent int
 }
 
-func newTally(results []policy.Result) tally {
+func newTally(results []policy.Result, passes *policy.Passes) tally {
 	var t tally
 	for i := range results {
 		t.count(&results[i])
 	}
+	t.passed += passes.Len()
 	return t
 }
 
@@ -82,7 +83,7 @@ func (p *printer) summary(r *Report, results []policy.Result) {
 	p.units(r)
 	p.proposed(r)
 	if p.Verbose {
-		p.policies(results)
+		p.policies(results, r.Passes)
 		p.costs(results)
 		p.documents(r)
 	}
@@ -121,7 +122,7 @@ func (p *printer) verdict(r *Report, results []policy.Result) {
 	if p.Quiet {
 		return
 	}
-	t, s := newTally(results), r.Summary
+	t, s := newTally(results, r.Passes), r.Summary
 	p.remark("judged", plural(s.Objects, "object")+" of "+plural(s.Rendered+s.Unreached, "unit")+ofAll(s)+
 		" by "+plural(s.Rules, "rule")+" of "+policies(s.Policies))
 	if r.Base != nil {
@@ -308,25 +309,29 @@ func reason(u Unit) string {
 }
 
 // policies counts what passed and was skipped, policy by policy.
-func (p *printer) policies(results []policy.Result) {
+func (p *printer) policies(results []policy.Result, passes *policy.Passes) {
 	type key struct{ engine, policy string }
 	var order []key
 	counts := make(map[key]*tally)
-	for i := range results {
-		x := &results[i]
-		if x.Outcome != policy.Pass && x.Outcome != policy.Skip || x.Baseline == policy.Absent {
-			continue
-		}
+	of := func(x *policy.Result) *tally {
 		k := key{x.Engine, x.Policy}
 		if counts[k] == nil {
 			counts[k] = &tally{}
 			order = append(order, k)
 		}
-		if x.Outcome == policy.Pass {
-			counts[k].passed++
-		} else {
-			counts[k].skipped++
+		return counts[k]
+	}
+	for i := range results {
+		switch x := &results[i]; {
+		case x.Baseline == policy.Absent:
+		case x.Outcome == policy.Pass:
+			of(x).passed++
+		case x.Outcome == policy.Skip:
+			of(x).skipped++
 		}
+	}
+	for x, n := range passes.Rules() {
+		of(x).passed += n
 	}
 	for _, k := range sortedKeys(order, func(k key) string { return k.engine + "\x00" + k.policy }) {
 		line := fmt.Sprintf("%s %s: %d passed", name(k.engine), name(k.policy), counts[k].passed)

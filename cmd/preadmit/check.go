@@ -27,9 +27,10 @@ type checkOptions struct {
 	outputs
 	cacheFlags
 
-	sections *sections    // of the configuration, once they are read
-	head     *cache.Graph // that rendered the work tree, where it is compared with a base
-	prints   *prints      // by policies; nil where nobody reads it
+	sections *sections      // of the configuration, once they are read
+	head     *cache.Graph   // that rendered the work tree, where it is compared with a base
+	prints   *prints        // by policies; nil where nobody reads it
+	passes   *policy.Passes // where passes are kept apart; nil where each is looked at
 }
 
 func newCheckCommand(code *int) *cobra.Command {
@@ -84,6 +85,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 		r := failedReport(why, "")
 		return verdict(r, o, saysSo(outs), stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})
 	}
+	o.passes = new(policy.Passes)
 	rendering, rendered := timeToRender(ctx)
 	in, err := load(rendering, o, args, stdin)
 	rendered()
@@ -129,6 +131,7 @@ type evaluation struct {
 	bench    *bench
 	was      *input // the base; nil when there was nothing to compare with
 	results  []policy.Result
+	passes   *policy.Passes // results, too, where they are kept apart; nil where they are not
 	notes    []string
 	base     *report.Base    // nil when there was nothing to compare with
 	changes  []report.Change // from the base
@@ -137,7 +140,7 @@ type evaluation struct {
 
 // judge evaluates what is rendered: all of it, or the change from --base.
 func judge(ctx context.Context, o *checkOptions, in *input, args []string, stdin io.Reader) (*evaluation, error) {
-	j := &evaluation{notes: in.notes}
+	j := &evaluation{notes: in.notes, passes: o.passes}
 	s, assumed, err := o.benchOptions(in)
 	if err != nil {
 		return j, err
@@ -184,6 +187,7 @@ func (j *evaluation) all(ctx context.Context, o *checkOptions, in *input, s benc
 	if j.bench, err = newBench(in, in, s); err != nil {
 		return err
 	}
+	defer j.keepPasses()()
 	reqs := s.by(allRequests(in.head))
 	o.watch.expect(supervise.EvaluateTask, len(reqs))
 	results, err := o.progress.review(ctx, o, in, j, reqs)
@@ -195,6 +199,17 @@ func (j *evaluation) all(ctx context.Context, o *checkOptions, in *input, s benc
 	rest, err := j.bench.rest(ctx)
 	j.results = append(results, slices.Concat(in.found, notFollowed(objects(in.head), o.gitops != gitopsOff), j.bench.results, rest)...)
 	return err
+}
+
+// keepPasses has the chain keep passes apart, if that is wanted. The function that
+// it returns adds them to those of the evaluation.
+func (j *evaluation) keepPasses() (done func()) {
+	if j.passes == nil {
+		return func() {}
+	}
+	found := new(policy.Passes) // of its own: a review that does not end in time may still add to it
+	j.bench.chain.Passes = found
+	return func() { j.passes.Join(found) }
 }
 
 // allRequests are the requests that create what units render to, in all variants.
@@ -222,17 +237,23 @@ func newReport(in *input, j *evaluation) *report.Report {
 		relabel(in.tree, results)
 		policy.Sort(results)
 	}
+	j.passes.Change(func(r *policy.Result) {
+		r.Unreached = unreached[r.Object.Unit]
+		relabelOne(in.tree, r)
+	})
+	j.passes.Sort()
 	rules := j.bench.rules()
 	for i := range rules {
 		rules[i].Origin.File = in.tree.display(rules[i].Origin.File)
 	}
 	r := report.New(report.Tool{Name: "preadmit", Version: version}, in.head, rules, j.results)
+	r.AddPasses(j.passes)
 	for i := range r.Units {
 		r.Units[i].ID, r.Units[i].Path = in.tree.display(r.Units[i].ID), in.tree.display(r.Units[i].Path)
 		r.Units[i].Owner = in.tree.display(r.Units[i].Owner)
 		r.Units[i].Reason = in.tree.displayIn(r.Units[i].Reason)
 	}
-	r.Notes = slices.Concat(r.Notes, withoutSchema(j.bench.unknown, objects(in.head)), notes(objects(in.head)), j.notes, brokenPasses(j.results))
+	r.Notes = slices.Concat(r.Notes, withoutSchema(j.bench.unknown, objects(in.head)), notes(objects(in.head)), j.notes, brokenPasses(j.results, j.passes))
 	r.Base, r.Changes, r.Proposed = j.base, j.changes, j.proposed
 	r.Tree = shown{in.tree}
 	account(r, in)
@@ -242,13 +263,16 @@ func newReport(in *input, j *evaluation) *report.Report {
 // relabel names places as reports do.
 func relabel(t *tree, results []policy.Result) {
 	for i := range results {
-		r := &results[i]
-		r.Object.Unit = t.display(r.Object.Unit)
-		r.PolicyOrigin.File = t.display(r.PolicyOrigin.File)
-		r.Message = render.WithoutAddresses(t.displayIn(r.Message))
-		for j := range r.Origins {
-			r.Origins[j].File = t.display(r.Origins[j].File)
-		}
+		relabelOne(t, &results[i])
+	}
+}
+
+func relabelOne(t *tree, r *policy.Result) {
+	r.Object.Unit = t.display(r.Object.Unit)
+	r.PolicyOrigin.File = t.display(r.PolicyOrigin.File)
+	r.Message = render.WithoutAddresses(t.displayIn(r.Message))
+	for j := range r.Origins {
+		r.Origins[j].File = t.display(r.Origins[j].File)
 	}
 }
 
@@ -325,6 +349,9 @@ func (j *evaluation) unfinished(ctx context.Context, in *input, err error, slowe
 	evaluated := make(map[render.Key]bool)
 	for i := range j.results {
 		evaluated[j.results[i].Object] = true
+	}
+	for r := range j.passes.Objects() {
+		evaluated[r.Object] = true
 	}
 	j.results = slices.Concat(in.found, j.bench.results, j.results, failure(fmt.Sprintf(
 		"%v: of %d objects %d were evaluated, and nothing is said of the others", context.Cause(ctx), len(objects(in.head)), len(evaluated)), slowest()))

@@ -113,13 +113,27 @@ func few(names []string) string {
 
 // brokenPasses say which objects pass only because a function of a template
 // failed, which Gatekeeper takes for no violation.
-func brokenPasses(results []policy.Result) []string {
+func brokenPasses(results []policy.Result, passes *policy.Passes) []string {
 	var objects []string
-	for i := range results {
-		r := &results[i]
-		if r.Engine == policy.EngineGatekeeper && r.Outcome == policy.Pass && strings.HasPrefix(r.Message, policy.FunctionsFailed) {
+	is := func(r *policy.Result) bool {
+		return r.Engine == policy.EngineGatekeeper && r.Outcome == policy.Pass && strings.HasPrefix(r.Message, policy.FunctionsFailed)
+	}
+	name := func(r *policy.Result) {
+		if is(r) {
 			objects = append(objects, fmt.Sprintf("%s by %s", objectPattern(r.Object), r.Policy))
 		}
+	}
+	for i := range results {
+		name(&results[i])
+	}
+	for rule := range passes.Rules() {
+		if !is(rule) {
+			continue
+		}
+		for r := range passes.All() {
+			name(r)
+		}
+		break
 	}
 	if len(objects) == 0 {
 		return nil

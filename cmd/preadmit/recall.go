@@ -21,7 +21,7 @@ import (
 // objects that policies looked at.
 func (j *evaluation) recall(ctx context.Context, o *checkOptions, in *input, s benchOptions) error {
 	r := newRecollection(o.memory, in, s)
-	known := r.results()
+	known := r.results(j.passes)
 	var rest []policy.Request
 	for _, req := range s.by(allRequests(in.head)) {
 		if _, ok := known[req.Object.Unit]; !ok {
@@ -35,6 +35,7 @@ func (j *evaluation) recall(ctx context.Context, o *checkOptions, in *input, s b
 	// Engines end compilations that take too long, which differs between runs.
 	r.off = r.off || len(j.bench.results) > 0 && time.Since(start) > quickCompile
 	o.watch.expect(supervise.EvaluateTask, len(rest))
+	defer j.keepPasses()()
 	found, err := j.bench.chain.ReviewEach(ctx, rest)
 	if err != nil {
 		for _, u := range in.head { // what was evaluated, now or earlier
@@ -47,13 +48,14 @@ func (j *evaluation) recall(ctx context.Context, o *checkOptions, in *input, s b
 		u := rest[i].Object.Unit
 		known[u] = append(known[u], found[i]...)
 	}
-	var results []policy.Result
+	passed := j.bench.chain.Passes.By(func(k render.Key) string { return k.Unit })
+	results := make([]policy.Result, 0, numberOf(known))
 	for _, u := range in.head {
 		if !r.got[u] {
 			known[u] = policy.WithoutRepeats(known[u])
 			policy.Sort(known[u])
 		}
-		r.learn(u, known[u])
+		r.learn(u, known[u], passed[u.Identity()])
 		results = append(results, known[u]...)
 	}
 	policy.Sort(results)
@@ -257,8 +259,24 @@ func (r *recollection) about(kinds []schema.GroupKind) []member {
 	return all
 }
 
-// results returns the cached results, by unit.
-func (r *recollection) results() map[*render.Unit][]policy.Result {
+// numberOf counts results.
+func numberOf(known map[*render.Unit][]policy.Result) int {
+	n := 0
+	for _, results := range known {
+		n += len(results)
+	}
+	return n
+}
+
+// unitResults are the cached results of a unit.
+type unitResults struct {
+	Results []policy.Result
+	Passes  policy.PackedPasses
+}
+
+// results returns the cached results, by unit. Passes go to passes, if there are
+// any.
+func (r *recollection) results(passes *policy.Passes) map[*render.Unit][]policy.Result {
 	known := make(map[*render.Unit][]policy.Result)
 	if r.around == nil {
 		return known
@@ -273,14 +291,30 @@ func (r *recollection) results() map[*render.Unit][]policy.Result {
 		if !ok {
 			continue
 		}
-		var results []policy.Result
+		var kept unitResults
 		d := cache.NewDecoder(data)
-		if d.Plain(&results); d.End() == nil {
-			known[u] = results
+		if d.Plain(&kept); d.End() != nil {
+			continue
+		}
+		if unpacked, ok := kept.Passes.Unpack(); ok {
+			known[u] = add(kept.Results, unpacked, passes)
 			r.put[u], r.got[u] = data, true
 		}
 	}
 	return known
+}
+
+// add adds passes to those that are kept apart, or else to results.
+func add(results []policy.Result, found, apart *policy.Passes) []policy.Result {
+	if apart != nil {
+		apart.Join(found)
+		return apart.Take(results)
+	}
+	for p := range found.All() {
+		results = append(results, *p)
+	}
+	policy.Sort(results)
+	return results
 }
 
 func (r *recollection) resultsKey(u *render.Unit, id cache.Key, around string) cache.Key {
@@ -288,12 +322,12 @@ func (r *recollection) resultsKey(u *render.Unit, id cache.Key, around string) c
 }
 
 // learn stores the results of a unit, unless another run could differ.
-func (r *recollection) learn(u *render.Unit, results []policy.Result) {
+func (r *recollection) learn(u *render.Unit, results []policy.Result, passes *policy.Passes) {
 	if r.got[u] || r.off || slices.ContainsFunc(results, isFault) {
 		return
 	}
 	var e cache.Encoder
-	e.Plain(results)
+	e.Plain(unitResults{results, passes.Pack()})
 	if data, err := e.Data(); err == nil {
 		r.put[u] = data
 	}
