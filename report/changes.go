@@ -1,7 +1,8 @@
 package report
 
 import (
-	"net/url"
+	"cmp"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -100,6 +101,10 @@ func (p *printer) change(c *Change) {
 	if from := c.from(); from != "" {
 		place = ", was " + from + place
 	}
+	if c.Origin == nil || c.Object.Unit != c.Origin.File {
+		u := unitChanges{unit: c.Object.Unit, cluster: c.Cluster}
+		place = " in " + u.onCluster(strings.TrimSpace) + place
+	}
 	p.line(p.paint(bold, c.happens()+": "), full(c.Object)+place)
 	lines := c.diffLines()
 	for i, line := range lines {
@@ -132,24 +137,13 @@ func (m *markdownWriter) losses() {
 	})
 }
 
-// linked is a place as code, which leads to the line where the tree's files have
-// an address.
-func (m *markdownWriter) linked(s render.Span) string {
-	shown := code(visible(s.String(), maxMessage))
-	if m.links == "" || s.File == "" {
+// placeLink is a place as code, which leads to link if there is one.
+func placeLink(s render.Span, link string) string {
+	shown := code(visible(inFetched(s.String()), maxMessage))
+	if link == "" {
 		return shown
 	}
-	return "[" + shown + "](" + linkTo(m.links, s) + ")"
-}
-
-// linkTo is the address of a line as GitHub and GitLab have it.
-func linkTo(prefix string, s render.Span) string {
-	u := url.URL{Path: s.File}
-	link := strings.TrimSuffix(prefix, "/") + "/" + strings.NewReplacer("(", "%28", ")", "%29").Replace(strings.TrimPrefix(u.EscapedPath(), "/"))
-	if s.Line > 0 {
-		link += "#L" + strconv.Itoa(s.Line)
-	}
-	return link
+	return "[" + shown + "](" + link + ")"
 }
 
 // diffs is the section of what changes in objects, each folded.
@@ -168,7 +162,7 @@ func (m *markdownWriter) diffs() {
 		fence, rest, _ := strings.Cut(block, "\n")
 		place := ""
 		if c.Origin != nil {
-			place = " at " + m.linked(*c.Origin)
+			place = " at " + placeLink(*c.Origin, m.links.of(c))
 		}
 		return "**" + c.happens() + "**: " + code(full(c.Object)) + place + "\n\n<details><summary>what changes</summary>\n\n" +
 			fence + "diff\n" + rest + "\n\n</details>\n" + strings.Repeat("\n", min(1, len(changed)-1-i))
@@ -182,15 +176,95 @@ func (p *pageWriter) losses() {
 }
 
 func (p *pageWriter) change(c *Change) string {
-	place, link := "", ""
+	place := ""
 	if c.Origin != nil {
 		place = visible(c.Origin.String(), maxMessage)
-		if p.links != "" {
-			link = linkTo(p.links, *c.Origin)
-		}
 	}
 	return p.render("change", map[string]string{
-		"Class": c.happens(), "Object": full(c.Object), "From": c.from(), "Place": place, "Link": link,
+		"Class": c.happens(), "Object": full(c.Object), "From": c.from(), "Place": place, "Link": p.links.of(c),
 		"Takes": prose(c.Takes), "Diff": strings.Join(c.diffLines(), "\n"),
 	})
+}
+
+// onCluster is the unit's name. Where that does not begin with the cluster, as it
+// does in a tree for several, the cluster follows.
+func (u *unitChanges) onCluster(quote func(string) string) string {
+	unit := quote(cmp.Or(visible(u.unit, maxMessage), "(no unit)"))
+	if u.cluster == "" || strings.HasPrefix(u.unit, u.cluster+":") {
+		return unit
+	}
+	return unit + " on " + quote(name(u.cluster))
+}
+
+// A clusterShare is what a change does to one cluster.
+type clusterShare struct {
+	cluster string // "" where the tree does not say
+	count   string
+	units   []string // each with what happens in it
+}
+
+// changeShares are the parts of a change by cluster. A change of one unit has none.
+func changeShares(units []unitChanges) []clusterShare {
+	if len(units) < 2 {
+		return nil
+	}
+	var shares []clusterShare
+	for from := 0; from < len(units); {
+		s, all := clusterShare{cluster: units[from].cluster}, []Change(nil)
+		for ; from < len(units) && units[from].cluster == s.cluster; from++ {
+			u := &units[from]
+			all = append(all, u.changes...)
+			s.units = append(s.units, cmp.Or(visible(strings.TrimPrefix(u.unit, s.cluster+":"), maxMessage), "no unit")+" ("+happeningCount(u.changes, "")+")")
+		}
+		s.count = changeCount(all)
+		shares = append(shares, s)
+	}
+	return shares
+}
+
+// where names the share's cluster, if there is one to name.
+func (s *clusterShare) where() string {
+	if s.cluster == "" {
+		return "in " + plural(len(s.units), "unit")
+	}
+	return name(s.cluster)
+}
+
+// changeSummary writes how much changes, and in which clusters and units.
+func (p *printer) changeSummary(r *Report) {
+	p.remark("change", changeCount(r.Changes)+", from "+name(r.Base.Revision)+" ("+name(shortCommit(r.Base.Commit))+")")
+	shares := changeShares(changesByUnit(r.Changes))
+	p.pad = ""
+	for i := range shares {
+		s := &shares[i]
+		head := s.where() + ": "
+		if len(shares) > 1 {
+			head = s.where() + ", " + s.count + ": "
+		}
+		p.list("  "+head, p.few(s.units))
+	}
+}
+
+// changeSummary is how much changes on each cluster, a line each if there are several.
+func (m *markdownWriter) changeSummary() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nChange: %s, from %s (%s).\n", changeCount(m.Changes), code(name(m.Base.Revision)), code(name(shortCommit(m.Base.Commit))))
+	shares := changeShares(m.changes)
+	if len(shares) < 2 {
+		return b.String()
+	}
+	b.WriteByte('\n')
+	for i := range shares {
+		s := &shares[i]
+		if i == maxMarkdownChanges {
+			fmt.Fprintf(&b, "- … and %d more clusters\n", len(shares)-i)
+			break
+		}
+		where := "no cluster named"
+		if s.cluster != "" {
+			where = code(name(s.cluster))
+		}
+		fmt.Fprintf(&b, "- %s: %s in %s\n", where, s.count, plural(len(s.units), "unit"))
+	}
+	return b.String()
 }

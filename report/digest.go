@@ -149,15 +149,16 @@ func weights(found []*group) func(i int) int {
 
 // unitChanges are the changes of one unit.
 type unitChanges struct {
-	unit    string
-	changes []Change // sorted by what happens, then by object
+	unit, cluster string
+	changes       []Change // sorted by what happens, then by object
 }
 
-// changesByUnit sorts changes by unit.
+// changesByUnit sorts changes by cluster and unit.
 func changesByUnit(changes []Change) []unitChanges {
 	sorted := slices.Clone(changes)
 	slices.SortStableFunc(sorted, func(a, b Change) int {
 		return cmp.Or(
+			strings.Compare(a.Cluster, b.Cluster),
 			strings.Compare(a.Object.Unit, b.Object.Unit),
 			cmp.Compare(slices.Index(happenings, a.happens()), slices.Index(happenings, b.happens())),
 			compareObjects(a.Object, b.Object),
@@ -165,8 +166,8 @@ func changesByUnit(changes []Change) []unitChanges {
 	})
 	var units []unitChanges
 	for _, c := range sorted {
-		if n := len(units); n == 0 || units[n-1].unit != c.Object.Unit {
-			units = append(units, unitChanges{unit: c.Object.Unit})
+		if n := len(units); n == 0 || units[n-1].unit != c.Object.Unit || units[n-1].cluster != c.Cluster {
+			units = append(units, unitChanges{unit: c.Object.Unit, cluster: c.Cluster})
 		}
 		u := &units[len(units)-1]
 		u.changes = append(u.changes, c)

@@ -45,7 +45,7 @@ type pageWriter struct {
 	text     *printer
 	sections []*section
 	kinds    []string
-	links    string // see Options
+	links    links
 	err      error
 }
 
@@ -56,7 +56,7 @@ type pagePart struct {
 }
 
 func writeHTML(w io.Writer, r *Report, o Options) error {
-	p := &pageWriter{digest: newDigest(r), links: o.Links}
+	p := &pageWriter{digest: newDigest(r), links: newLinks(o, r)}
 	p.text = newEmbedded(&bytes.Buffer{}, r)
 	p.text.repeated = p.repeated
 	p.body()
@@ -97,12 +97,18 @@ func (p *pageWriter) head() string {
 	if p.Base != nil {
 		change = changeCount(p.Changes) + ", from " + name(p.Base.Revision) + " (" + name(shortCommit(p.Base.Commit)) + ")"
 	}
+	var shares []string
+	for _, s := range changeShares(p.changes) {
+		if s.cluster != "" {
+			shares = append(shares, name(s.cluster)+": "+s.count+" in "+plural(len(s.units), "unit"))
+		}
+	}
 	var parts []pagePart
 	for _, s := range p.sections {
 		parts = append(parts, s.page())
 	}
 	return p.render("head", map[string]any{
-		"Tally": p.tally.String(), "Judged": p.judged(), "Change": change, "Nothing": p.nothing(), "CutShort": p.cutShort(),
+		"Tally": p.tally.String(), "Judged": p.judged(), "Change": change, "Shares": shares, "Nothing": p.nothing(), "CutShort": p.cutShort(),
 		"Left": leftOut(p.sections), "Parts": parts, "Kinds": p.kinds,
 	})
 }
@@ -195,7 +201,7 @@ func (p *pageWriter) changed() {
 	p.section("changes", "What changes on the cluster", shareChanges, len(all), func(i int) string {
 		u, c, head := all[i].unit, all[i].change, ""
 		if i == 0 || all[i-1].unit != u {
-			head = p.render("unitOfChanges", map[string]string{"Unit": cmp.Or(visible(u.unit, maxMessage), "(no unit)"), "Count": changeCount(u.changes)})
+			head = p.render("unitOfChanges", map[string]string{"Unit": u.onCluster(strings.TrimSpace), "Count": changeCount(u.changes)})
 		}
 		return head + p.change(c)
 	})
@@ -229,7 +235,7 @@ func (p *pageWriter) grouped(id, title string, share int, results []*policy.Resu
 func (p *pageWriter) line(x *policy.Result, word, why string) string {
 	return p.render("line", map[string]string{
 		"Class": cmp.Or(word, wordOf(x)), "Word": strings.TrimPrefix(word+": "+wordOf(x), ": "), "Object": strings.TrimSuffix(subject(x.Object), ": "),
-		"Message": headlineOf(x), "Rule": ruleName(x.Engine, x.Policy, x.Rule), "Place": p.text.place(place(x).Span), "Why": why,
+		"Message": headlineOf(x), "Rule": ruleName(x.Engine, x.Policy, x.Rule), "Place": p.text.place(place(x).Span), "Link": p.links.to(place(x).Span), "Why": why,
 	})
 }
 
@@ -268,7 +274,7 @@ func (p *pageWriter) rules() {
 		return p.render("rule", map[string]any{
 			"Name": ruleName(r.Engine, r.Policy, r.Name), "Engine": name(r.Engine), "Action": string(r.Action), "Severity": name(string(r.Severity)),
 			"Passed": t.passed, "Skipped": t.skipped, "Failed": t.classes[denied] + t.classes[warned] + t.classes[audited], "Undecided": t.classes[undecided] + t.classes[broken],
-			"Title": cmp.Or(prose(r.Title), prose(r.Description)), "Place": p.text.place(r.Origin),
+			"Title": cmp.Or(prose(r.Title), prose(r.Description)), "Place": p.text.place(r.Origin), "Link": p.links.to(r.Origin),
 		})
 	})
 	s.head = "rulesTable"

@@ -11,8 +11,8 @@ import (
 
 // A pageFinding is a group as the page shows it, safe to show.
 type pageFinding struct {
-	Class, Word, Message, Place string
-	Open                        bool
+	Class, Word, Message, Place, Link string
+	Open                              bool
 
 	// The source line, if it is at hand.
 	HasLine                            bool
@@ -21,10 +21,12 @@ type pageFinding struct {
 	Facts []pageFact
 }
 
-// A pageFact is one thing known of a finding.
+// A pageFact is one thing known of a finding. Where it names a place, Place leads
+// to Link, and Rest follows.
 type pageFact struct {
-	Label, Text string
-	Mono        bool
+	Label, Text       string
+	Mono              bool
+	Place, Link, Rest string
 }
 
 func (f *pageFinding) add(label, text string) {
@@ -39,22 +41,31 @@ func (f *pageFinding) mono(label, text string) {
 	}
 }
 
+// at adds a fact that names a place: text before it, and what follows it.
+func (p *pageWriter) at(f *pageFinding, label, before string, s render.Span, after string) {
+	f.Facts = append(f.Facts, pageFact{Label: label, Text: before, Mono: true, Place: p.text.place(s), Link: p.links.to(s), Rest: after})
+}
+
 // finding is what is known of a group, as text.finding has it.
 func (p *pageWriter) finding(g *group) *pageFinding {
 	x, spots := g.first(), g.spots()
 	at := spots[0].Origin
 	f := &pageFinding{
 		Class: classes[g.class].word, Word: classes[g.class].word, Message: headlineOf(x),
-		Place: p.text.place(at.Span), Open: g.class <= undecided,
+		Place: p.text.place(at.Span), Link: p.links.to(at.Span), Open: g.class <= undecided,
 	}
-	if at.File == "" {
+	if at.File == "" && x.Object != (render.Key{}) {
 		f.Place = "no line is known for this"
 	}
 	p.sourceLine(f, at, x)
 	p.objects(f, x, spots[0])
 	p.messages(f, g)
 	p.origins(f, x, at)
-	f.mono("rule", p.text.rule(x, at))
+	if rule := ruleName(x.Engine, x.Policy, x.Rule); x.PolicyOrigin == at.Span || x.PolicyOrigin.File == "" {
+		f.mono("rule", rule)
+	} else {
+		p.at(f, "rule", rule+" at ", x.PolicyOrigin, "")
+	}
 	f.add("severity", name(string(x.Severity)))
 	if x.Reason != "Invalid" {
 		f.add("reason", name(x.Reason))
@@ -156,7 +167,7 @@ func (p *pageWriter) origins(f *pageFinding, x *policy.Result, primary render.Or
 			more++
 			continue
 		}
-		f.mono(relatedLabel(o.Role), p.text.place(o.Span)+p.text.quote(o, x))
+		p.at(f, relatedLabel(o.Role), "", o.Span, p.text.quote(o, x))
 	}
 	if more > 0 {
 		f.add("from", plural(more, "more place"))
@@ -170,11 +181,12 @@ func (p *pageWriter) places(f *pageFinding, spots []*spot) {
 			f.add("also", "at "+plural(len(spots)-i, "more place"))
 			return
 		}
-		text := p.text.place(s.Span)
-		if text == "" {
-			text = "where no line is known"
+		whose := strings.TrimSuffix(": "+strings.Join(p.text.whose(s), ", "), ": ")
+		if s.File == "" {
+			f.mono("also at", "where no line is known"+whose)
+		} else {
+			p.at(f, "also at", "", s.Span, whose)
 		}
-		f.mono("also at", strings.TrimSuffix(text+": "+strings.Join(p.text.whose(s), ", "), ": "))
 	}
 }
 

@@ -41,11 +41,11 @@ type markdownWriter struct {
 	text     *printer // writes to frame
 	limit    int
 	sections []*section
-	links    string // see Options
+	links    links
 }
 
 func writeMarkdown(w io.Writer, r *Report, o Options) error {
-	m := &markdownWriter{digest: newDigest(r), limit: MaxMarkdown, links: o.Links}
+	m := &markdownWriter{digest: newDigest(r), limit: MaxMarkdown, links: newLinks(o, r)}
 	if o.Limit > 0 {
 		m.limit = max(MinMarkdown, min(o.Limit, MaxMarkdown))
 	}
@@ -103,7 +103,7 @@ func (m *markdownWriter) head() string {
 	var b strings.Builder
 	b.WriteString("## preadmit: " + m.tally.String() + "\n\n" + m.judged() + "\n")
 	if m.Base != nil {
-		fmt.Fprintf(&b, "\nChange: %s, from %s (%s).\n", changeCount(m.Changes), code(name(m.Base.Revision)), code(name(shortCommit(m.Base.Commit))))
+		b.WriteString(m.changeSummary())
 	}
 	if why := m.cutShort(); why != "" {
 		b.WriteString("\n**Incomplete**: " + plainText(why) + ".\n")
@@ -141,8 +141,8 @@ func (m *markdownWriter) notRendered() {
 
 // placeOf leads to where a finding is, where the tree's files have an address.
 func (m *markdownWriter) placeOf(x *policy.Result) string {
-	if s := place(x).Span; m.links != "" && s.File != "" {
-		return " at " + m.linked(s)
+	if s := place(x).Span; m.links.head != "" && s.File != "" {
+		return " at " + placeLink(s, m.links.to(s))
 	}
 	return ""
 }
@@ -216,7 +216,7 @@ func (m *markdownWriter) clusterChanges() {
 	m.section(title, shareChanges, len(m.changes), func(i int) string {
 		u := &m.changes[i]
 		var b strings.Builder
-		fmt.Fprintf(&b, "- %s: %s\n", code(visible(u.unit, maxMessage)), changeCount(u.changes))
+		fmt.Fprintf(&b, "- %s: %s\n", u.onCluster(code), changeCount(u.changes))
 		for j := range u.changes {
 			if j == maxMarkdownChanges {
 				fmt.Fprintf(&b, "  - … and %d more\n", len(u.changes)-j)
@@ -234,7 +234,7 @@ func (m *markdownWriter) changeItem(c *Change) string {
 		item += ", was " + code(from)
 	}
 	if c.Origin != nil {
-		item += " at " + m.linked(*c.Origin)
+		item += " at " + placeLink(*c.Origin, m.links.of(c))
 	}
 	return item
 }
@@ -286,8 +286,8 @@ func (m *markdownWriter) item(x *policy.Result, word string) string {
 		item += code(strings.TrimSuffix(subject(x.Object), ": ")) + ": "
 	}
 	item += plainText(headlineOf(x)) + " [" + code(ruleName(x.Engine, x.Policy, x.Rule)) + "]"
-	if p := m.text.place(place(x).Span); p != "" {
-		item += " at " + code(p)
+	if s := place(x).Span; s.File != "" {
+		item += " at " + placeLink(s, m.links.to(s))
 	}
 	return item + "\n"
 }

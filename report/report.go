@@ -65,6 +65,7 @@ type Base struct {
 type Change struct {
 	Operation policy.Operation `json:"operation"`
 	Object    render.Key       `json:"object"`
+	Cluster   string           `json:"cluster,omitempty"`   // that its unit is deployed to, where the tree says
 	From      *render.Key      `json:"from,omitempty"`      // what it was, where its unit or version is another
 	Unchanged bool             `json:"unchanged,omitempty"` // it moves only
 	Origin    *render.Span     `json:"origin,omitempty"`    // where the object is written; at the base where it is deleted

@@ -126,13 +126,19 @@ func (p *printer) verdict(r *Report, results []policy.Result) {
 	p.remark("judged", plural(s.Objects, "object")+" of "+plural(s.Rendered+s.Unreached, "unit")+ofAll(s)+
 		" by "+plural(s.Rules, "rule")+" of "+policies(s.Policies))
 	if r.Base != nil {
-		p.remark("change", changeCount(r.Changes)+", from "+name(r.Base.Revision)+" ("+name(shortCommit(r.Base.Commit))+")")
+		p.changeSummary(r)
 	}
 	p.remark("result", p.paint(t.colour(), t.String()))
 }
 
 // changeCount is "2 objects created, 1 updated, 1 deleted, 3 moved".
 func changeCount(changes []Change) string {
+	return cmp.Or(happeningCount(changes, "object"), "nothing on the cluster")
+}
+
+// happeningCount is "2 objects created, 1 updated", or without a noun "2 created,
+// 1 updated", and empty if nothing happens.
+func happeningCount(changes []Change, noun string) string {
 	counts := make(map[string]int)
 	for i := range changes {
 		counts[changes[i].happens()]++
@@ -140,14 +146,11 @@ func changeCount(changes []Change) string {
 	var words []string
 	for _, word := range []string{"created", "updated", "deleted", "moved"} {
 		switch n := counts[word]; {
-		case n > 0 && len(words) == 0:
-			words = append(words, plural(n, "object")+" "+word)
+		case n > 0 && len(words) == 0 && noun != "":
+			words = append(words, plural(n, noun)+" "+word)
 		case n > 0:
 			words = append(words, fmt.Sprintf("%d %s", n, word))
 		}
-	}
-	if len(words) == 0 {
-		return "nothing on the cluster"
 	}
 	return strings.Join(words, ", ")
 }

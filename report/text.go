@@ -135,6 +135,9 @@ func (p *printer) flag(does string) string {
 func (p *printer) frame(o render.Origin, x *policy.Result) {
 	p.pad = strings.Repeat(" ", len(strconv.Itoa(max(o.Line, 1))))
 	if o.File == "" {
+		if x.Object == (render.Key{}) {
+			return // it is about the whole run
+		}
 		p.line(p.pad, p.paint(blue, "--> "), "no line is known for this")
 		return
 	}

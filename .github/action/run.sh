@@ -46,8 +46,10 @@ main() {
 # fails for want of a report, instead of losing a path or the base.
 arguments() {
   args=(check)
+  # By it places in the reports lead to their lines; one in args wins.
+  case ${LINKS:-} in https://* | http://*) link="--link-prefix=$LINKS" ;; *) link='' ;; esac
+  [ -z "$link" ] || args+=("$link")
   further
-  case ${LINKS:-} in https://* | http://*) args+=("--link-prefix=$LINKS") ;; esac
   args+=("--output=json=$dir/report.json" "--output=sarif=$dir/preadmit.sarif" "--output=markdown=$dir/summary.md"
     "--output=github=$dir/annotations.txt" --output=text --color=never)
   [ -z "$INPUT_ARTIFACT" ] || args+=("--output=html=$dir/report.html")
@@ -153,7 +155,7 @@ reported() {
 # come from the report, so what is not in the repository has none.
 comment() {
   [ "$INPUT_COMMENT" = true ] && [ -f "$dir/report.json" ] || return 0
-  if quoted preadmit convert "$dir/report.json" "--output=markdown=$dir/comment.md" --markdown-limit=60000; then
+  if quoted preadmit convert "$dir/report.json" "--output=markdown=$dir/comment.md" --markdown-limit=60000 ${link:+"$link"}; then
     output comment "$dir/comment.md"
   else
     warning 'There is no comment: this preadmit can not write one.'

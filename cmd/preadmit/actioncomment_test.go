@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -67,8 +68,14 @@ for a; do case $a in body=@*) cp "${a#body=@}" `+body+`;; esac; done
 		if test.body != (strings.HasPrefix(written, "<!-- preadmit:") && strings.Contains(written, "## preadmit: ")) {
 			t.Errorf("%s: wrote %q", test.name, written)
 		}
+		if test.name == "made" && !actionLink.MatchString(written) {
+			t.Errorf("no link to a line in the comment:\n%s", written)
+		}
 	}
 }
+
+// actionLink is the address of a line, by the event's server, repository and commit.
+var actionLink = regexp.MustCompile(`https?://[^/ ]+/acme/shop/blob/[0-9a-f]{40}/[^#" ]+\.yaml#L[0-9]+`)
 
 // testActionReports holds what the inputs about the program's input and its
 // reports reach.
@@ -86,7 +93,7 @@ func testActionReports(t *testing.T, s *shop) {
 	if with["name"] != "checked" || len(files) != 2 || !strings.HasSuffix(files[0], ".html") || !strings.HasSuffix(files[1], ".json") {
 		t.Errorf("uploaded %v", with)
 	}
-	if page, err := os.ReadFile(r.Outputs["report-html"]); err != nil || !strings.Contains(string(page), "at most 10 replicas") {
+	if page, err := os.ReadFile(r.Outputs["report-html"]); err != nil || !strings.Contains(string(page), "at most 10 replicas") || !actionLink.Match(page) {
 		t.Errorf("the page: %v", err)
 	}
 	c.input("base", "none").input("artifact", "") // without a base the change's own file counts

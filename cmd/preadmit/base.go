@@ -519,10 +519,13 @@ func changes(reqs []policy.Request, half func(unit string) bool, d *changeDiffs)
 		if r.Operation == policy.Create && half(r.Object.Key().Unit) {
 			continue
 		}
-		if u := r.Subject().Unit; u != nil && u.State == render.Unreached {
-			continue
-		}
 		c := report.Change{Operation: r.Operation, Object: r.Subject().Key()}
+		if u := r.Subject().Unit; u != nil {
+			if u.State == render.Unreached {
+				continue
+			}
+			c.Cluster = u.Cluster
+		}
 		if r.Operation == policy.Update {
 			from := r.OldObject.Key()
 			if half(from.Unit) {

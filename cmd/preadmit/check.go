@@ -354,7 +354,7 @@ func (j *evaluation) unfinished(ctx context.Context, in *input, err error, slowe
 		evaluated[r.Object] = true
 	}
 	j.results = slices.Concat(in.found, j.bench.results, j.results, failure(fmt.Sprintf(
-		"%v: of %d objects %d were evaluated, and nothing is said of the others", context.Cause(ctx), len(objects(in.head)), len(evaluated)), slowest()))
+		"%v: %d of %s evaluated; the rest was not checked", context.Cause(ctx), len(evaluated), plural(len(objects(in.head)), "object")), slowest()))
 	return nil
 }
 

@@ -167,8 +167,11 @@ func boundedChild(ctx context.Context, w *watch, timeout time.Duration) (context
 	until, _ := json.Marshal(timeout.Milliseconds())
 	w.to.Send(supervise.Until, until)
 	limitCPU(processCPU() + (timeout+grace)*time.Duration(runtime.NumCPU()))
-	left := timeout - time.Duration(w.order.Elapsed)*time.Millisecond
-	return context.WithTimeoutCause(ctx, max(left, time.Second), fmt.Errorf("not done after --timeout %s", timeout))
+	left := timeout
+	if w.order.Careful { // an earlier child took some of the time
+		left = max(timeout-time.Duration(w.order.Elapsed)*time.Millisecond, time.Second)
+	}
+	return context.WithTimeoutCause(ctx, left, fmt.Errorf("not done after --timeout %s", timeout))
 }
 
 var _ io.Writer = (*childStdout)(nil)

@@ -1,0 +1,84 @@
+package report
+
+import (
+	"io/fs"
+	"net/url"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// links makes the web addresses that places lead to. The zero value makes none.
+type links struct {
+	head   string // address of the tree's files, see Options.Links
+	others string // with a commit behind it, address of that commit's files; "" if it can't be made
+	base   string // commit that the tree was compared with
+}
+
+// newLinks returns the addresses for a report's places. Files of another commit
+// are where the tree's are, with the commit exchanged.
+func newLinks(o Options, r *Report) links {
+	l := links{head: strings.TrimSuffix(o.Links, "/")}
+	if r.Base != nil {
+		l.base = r.Base.Commit
+	}
+	if dir, commit := path.Split(l.head); fullCommit.MatchString(commit) {
+		l.others = dir
+	}
+	return l
+}
+
+var (
+	fullCommit = regexp.MustCompile(`^[0-9a-f]{40}$`)
+	ofCommit   = regexp.MustCompile(`^[0-9a-f]{12}:`) // begins the name of a file of another commit
+)
+
+// to is the address of a place, "" if it has none.
+func (l links) to(s render.Span) string {
+	commit, file, _ := strings.Cut(s.File, ":")
+	if !ofCommit.MatchString(s.File) {
+		return linkTo(l.head, s)
+	}
+	s.File = file
+	return l.at(commit, s)
+}
+
+// at is the address of a place at another commit, "" if it has none.
+func (l links) at(commit string, s render.Span) string {
+	if strings.HasPrefix(l.base, commit) {
+		commit = l.base
+	}
+	if l.others == "" || commit == "" {
+		return ""
+	}
+	return linkTo(l.others+commit, s)
+}
+
+// of is the address of where a change is written: of what is deleted, at the base.
+func (l links) of(c *Change) string {
+	switch {
+	case c.Origin == nil:
+		return ""
+	case c.happens() == "deleted":
+		return l.at(l.base, *c.Origin)
+	default:
+		return l.to(*c.Origin)
+	}
+}
+
+// linkTo is the address of a line as GitHub and GitLab write it. Files outside of
+// the repository have none, nor have standard input and flags.
+func linkTo(prefix string, s render.Span) string {
+	if prefix == "" || strings.HasPrefix(s.File, "-") || !fs.ValidPath(s.File) {
+		return ""
+	}
+	u := url.URL{Path: "/" + s.File}
+	link := prefix + strings.NewReplacer("(", "%28", ")", "%29").Replace(u.EscapedPath())
+	if s.Line > 0 {
+		link += "#L" + strconv.Itoa(s.Line)
+	}
+	return link
+}
