@@ -18,26 +18,48 @@ const (
 	sectionUndecided
 	sectionPassed
 	sectionProposed
+	sectionGraph // what deploys what, instead of results
 	numSections
 )
 
-var sectionNames = [numSections]string{"New", "All", "Suppressed", "Not evaluated", "Passed", "Proposed"}
+var sectionNames = [numSections]string{"New", "All", "Suppressed", "Not evaluated", "Passed", "Proposed", "Graph"}
+
+// title is how a section is called.
+func (s section) title(x *index) string {
+	if s == sectionNew && !x.compared() {
+		return "Open"
+	}
+	return sectionNames[s]
+}
+
+// shown says whether there is anything in a section that may be left out.
+func (s section) shown(x *index) bool {
+	switch s {
+	case sectionProposed:
+		return len(x.report.Proposed) > 0
+	case sectionGraph:
+		return len(x.report.Units) > 0
+	}
+	return true
+}
 
 func (s section) has(e *entry) bool {
 	if e.proposed || s == sectionProposed {
 		return e.proposed && s == sectionProposed
 	}
-	switch s {
+	switch now := e.state(); s {
 	case sectionNew:
-		return e.state == isNew
+		return now == isNew
 	case sectionSuppressed:
-		return e.state == isSuppressed
+		return now == isSuppressed
 	case sectionUndecided:
-		return e.state == isUndecided
+		return now == isUndecided
 	case sectionPassed:
-		return e.state == isPassed || e.state == isFixed
+		return now == isPassed || now == isFixed
+	case sectionGraph:
+		return false
 	default:
-		return e.state != isPassed && e.state != isFixed
+		return now != isPassed && now != isFixed
 	}
 }
 
@@ -54,6 +76,8 @@ func (s *session) sectionCount(x section) int {
 		return s.counts[isUndecided]
 	case sectionPassed:
 		return s.counts[isPassed] + s.counts[isFixed]
+	case sectionGraph:
+		return len(s.report.Units)
 	default:
 		return len(s.report.Proposed)
 	}
@@ -142,8 +166,8 @@ type arrangement struct {
 	n      int // entries in them
 }
 
-// arrange makes it from entries, of which it reads only what load set, but for
-// filters about marks and what is staged.
+// arrange makes it from entries, of which it reads only what load set and their
+// states, but for filters about marks and what is staged.
 func arrange(entries []*entry, s spec) arrangement {
 	var a arrangement
 	byKey := make(map[groupKey]*group)
@@ -159,7 +183,7 @@ func arrange(entries []*entry, s spec) arrangement {
 			a.groups = append(a.groups, g)
 		}
 		g.items = append(g.items, e)
-		g.counts[e.state]++
+		g.counts[e.state()]++
 		g.rank = min(g.rank, e.rank)
 		a.n++
 	}

@@ -151,19 +151,6 @@ func objectPattern(k render.Key) string {
 	return strings.Join([]string{group, k.Kind, k.Namespace, k.Name}, "/")
 }
 
-// remove gives the suppressions that accepted entries.
-func remove(entries []*entry) []policy.Suppression {
-	seen := make(map[policy.Suppression]bool)
-	var all []policy.Suppression
-	for _, e := range entries {
-		if e.Suppression != nil && !seen[*e.Suppression] {
-			seen[*e.Suppression] = true
-			all = append(all, *e.Suppression)
-		}
-	}
-	return all
-}
-
 // described is a suppression in words.
 func described(s policy.Suppression) string {
 	at := ""

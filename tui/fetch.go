@@ -2,23 +2,30 @@ package tui
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
 )
 
 // Objects and explanations take their time, so they are asked for one after
 // another, the one under the cursor next, and a few are kept.
 
+// A fetchKey is what is asked for: the explanation or the object of an entry, or
+// the lines of a file.
 type fetchKey struct {
 	entry   string
-	explain bool // else the object
+	explain bool
+	file    string
 }
 
 type fetched struct {
 	object *Rendered
 	text   string
+	lines  []string
 	err    error
 }
 
@@ -48,15 +55,27 @@ func (f *fetches) keep(k fetchKey, x fetched) {
 	}
 }
 
-// needs is what the pane needs of the host; ok is false when it needs nothing.
-func (k paneKind) needs(e *entry) (key fetchKey, ok bool) {
+// needs is what the pane needs of the host.
+func (k paneKind) needs(e *entry) []fetchKey {
 	switch k {
 	case paneObject, paneDiff:
-		return fetchKey{e.key, false}, true
+		return []fetchKey{{entry: e.key}}
 	case paneExplain:
-		return fetchKey{e.key, true}, true
+		return []fetchKey{{entry: e.key, explain: true}}
+	case paneRule:
+		return nil
 	}
-	return fetchKey{}, false
+	var keys []fetchKey
+	for _, o := range append([]render.Origin{report.Place(e.Result)}, e.Origins...) {
+		key := fetchKey{file: o.File}
+		if o.File != "" && !slices.Contains(keys, key) && len(keys) < maxFetched/2 {
+			keys = append(keys, key)
+		}
+		if k == paneSource {
+			break
+		}
+	}
+	return keys
 }
 
 // want asks for what the preview needs and has not, one thing at a time.
@@ -65,12 +84,13 @@ func (m *model) want() tea.Cmd {
 	if e == nil || m.fetched.busy || !m.layout.previews() {
 		return nil
 	}
-	key, ok := m.pane.needs(e)
-	if _, have := m.fetched.kept[key]; !ok || have {
-		return nil
+	for _, key := range m.pane.needs(e) {
+		if _, have := m.fetched.kept[key]; !have {
+			m.fetched.busy = true
+			return m.fetch(key, e)
+		}
 	}
-	m.fetched.busy = true
-	return m.fetch(key, e)
+	return nil
 }
 
 func (m *model) fetch(key fetchKey, e *entry) tea.Cmd {
@@ -79,13 +99,27 @@ func (m *model) fetch(key fetchKey, e *entry) tea.Cmd {
 }
 
 func get(ctx context.Context, host Host, key fetchKey, e *entry) (f fetched) {
-	if key.explain {
+	switch {
+	case key.file != "":
+		f.lines, f.err = host.Lines(ctx, key.file)
+	case key.explain:
 		f.text, f.err = host.Explain(ctx, e.Result)
-	} else {
+	default:
 		f.object, f.err = host.Object(ctx, e.Result)
 	}
 	return f
 }
+
+// lines are those of a file that was asked for.
+func (f *fetches) lines(file string) (lines []string, err error) {
+	x, ok := f.kept[fetchKey{file: file}]
+	if !ok {
+		return nil, errNotYet
+	}
+	return x.lines, x.err
+}
+
+var errNotYet = errors.New("…")
 
 func (m *model) fetchedOne(msg fetchedMsg) tea.Cmd {
 	m.fetched.busy = false
@@ -125,14 +159,13 @@ func (m *model) preview(width int) *pane {
 func (m *model) makePane(e *entry, width int) pane {
 	switch m.pane {
 	case paneSource:
-		return m.session.sourcePane(e, width)
+		return sourcePane(e, m.fetched.lines, width)
 	case paneOrigins:
-		return m.session.originsPane(e, width)
+		return m.session.originsPane(e, m.fetched.lines, width)
 	case paneRule:
 		return m.session.rulePane(e, width)
 	}
-	key, _ := m.pane.needs(e)
-	f, ok := m.fetched.kept[key]
+	f, ok := m.fetched.kept[m.pane.needs(e)[0]]
 	switch {
 	case !ok:
 		return textPane("…", noLanguage, width)

@@ -14,6 +14,7 @@ type term struct {
 	field string // "" for a word
 	value string // lower case
 	not   bool
+	exact bool // the value is all of the field
 }
 
 // filterFields are the fields of terms, with what they look at.
@@ -25,7 +26,7 @@ var filterFields = []struct{ name, doc string }{
 	{"unit", "the unit that it is of"},
 	{"file", "the file to edit"},
 	{"sev", "severity, or denied, warning, audit, error, unknown"},
-	{"is", "new, known, suppressed, unknown, passed, fixed, staged, marked"},
+	{"is", "open, new, known, suppressed, unknown, passed, fixed, staged, marked"},
 }
 
 // parseFilter reads what is typed: words apart by blanks, "quoted words", with
@@ -37,10 +38,13 @@ func parseFilter(s string) filter {
 		t.value, t.not = strings.CutPrefix(word, "!")
 		if field, value, ok := strings.Cut(t.value, ":"); ok && isField(field) {
 			t.field, t.value = field, value
-		} else if t.value == "new" {
+		} else if t.value == "new" || t.value == "open" {
 			t.field = "is"
 		}
 		t.value = strings.ReplaceAll(t.value, `"`, "")
+		if value, ok := strings.CutPrefix(t.value, "="); ok && t.field != "" {
+			t.value, t.exact = value, true
+		}
 		if t.value != "" {
 			f = append(f, t)
 		}
@@ -78,6 +82,9 @@ func (f filter) match(e *entry) bool {
 }
 
 func (t *term) match(e *entry) bool {
+	if t.exact {
+		return slices.ContainsFunc(t.values(e), func(v string) bool { return strings.EqualFold(v, t.value) })
+	}
 	switch t.field {
 	case "":
 		return strings.Contains(e.text, t.value)
@@ -101,6 +108,28 @@ func (t *term) match(e *entry) bool {
 	}
 }
 
+// values are all that a field holds.
+func (t *term) values(e *entry) []string {
+	switch t.field {
+	case "rule":
+		return []string{e.Policy, e.Rule, e.Policy + "/" + e.Rule}
+	case "kind":
+		return []string{e.Object.Kind}
+	case "ns":
+		return []string{e.Object.Namespace}
+	case "name":
+		return []string{e.Object.Name}
+	case "unit":
+		return []string{e.Object.Unit}
+	case "file":
+		return []string{e.file}
+	case "sev":
+		return []string{string(e.Severity), e.class, string(e.Action)}
+	default:
+		return []string{stateWords[e.state()]}
+	}
+}
+
 func (t *term) is(e *entry) bool {
 	switch t.value {
 	case "staged":
@@ -108,10 +137,12 @@ func (t *term) is(e *entry) bool {
 	case "marked":
 		return e.marked
 	case "unknown":
-		return e.state == isUndecided
+		return e.state() == isUndecided
+	case "open":
+		return e.state() == isNew
 	}
 	i := slices.Index(stateWords[:], t.value)
-	return i >= 0 && e.state == state(i)
+	return i >= 0 && e.state() == state(i)
 }
 
 // contains says whether a lower-case text is in s, whatever its case.

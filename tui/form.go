@@ -85,7 +85,7 @@ func (m *model) formKey(msg tea.KeyPressMsg) tea.Cmd {
 	case "shift+tab", "up":
 		f.focus(f.at - 1)
 	case "enter", "ctrl+s":
-		m.submit()
+		return m.submit()
 	default:
 		if f.at == scopeField {
 			f.turn(s)
@@ -108,12 +108,12 @@ func (f *form) turn(key string) {
 }
 
 // submit stages what the form says and goes on to the next result.
-func (m *model) submit() {
+func (m *model) submit() tea.Cmd {
 	f := &m.form
 	a, err := f.answer(m.Today)
 	if err != nil {
 		f.err = err
-		return
+		return nil
 	}
 	f.last = a
 	add := m.session.accept(f.targets, a)
@@ -123,33 +123,29 @@ func (m *model) submit() {
 	m.unmark()
 	if n == 0 {
 		m.say("that is staged already")
-		return
+		return nil
 	}
 	if len(f.targets) == 1 {
-		m.list.next(func(e *entry) bool { return e.acceptable() && !e.accepted })
+		m.list.next(func(e *entry) bool { return e.acceptable() })
 	}
-	m.say("staged %s: W reviews and writes, u takes it back", counted(n, "suppression"))
+	m.say("staged %s: %s reviews and writes, %s takes it back", counted(n, "suppression"), m.keys.of(actWrite), m.keys.of(actUndo))
+	return m.arrange()
 }
 
-// takeBack stages the removal of the suppressions of what is chosen; what is
-// only staged is taken back by undo.
-func (m *model) takeBack() {
+// takeBack stages the removal of the suppressions of what is chosen.
+func (m *model) takeBack() tea.Cmd {
 	if m.ReadOnly {
 		m.say("--readonly: nothing is removed")
-		return
+		return nil
 	}
-	gone := remove(m.list.chosen(m.session.entries))
-	if len(gone) == 0 {
-		m.say("no suppression here; u takes back what is staged")
-		return
-	}
-	n := m.session.stage("removing "+counted(len(gone), "suppression"), Decisions{Remove: gone})
+	n := m.session.unaccept(m.list.chosen(m.session.entries))
 	m.unmark()
 	if n == 0 {
-		m.say("that is staged already")
-		return
+		m.say("no suppression here")
+		return nil
 	}
-	m.say("staged the removal of %s: W reviews and writes, u takes it back", counted(n, "suppression"))
+	m.say("staged the removal of %s: %s reviews and writes, %s takes it back", counted(n, "suppression"), m.keys.of(actWrite), m.keys.of(actUndo))
+	return m.arrange()
 }
 
 func (m *model) unmark() {

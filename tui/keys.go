@@ -1,114 +1,341 @@
 package tui
 
 import (
+	"fmt"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
-	"charm.land/bubbles/v2/key"
+	"github.com/charmbracelet/x/ansi"
 )
 
-// A keyMap is every key of the screen: the footer and the overlay are made of
-// it, so what they say is what the keys do.
+// An action is something that a key does, and a command of the palette.
+type action int
+
+const (
+	noAction action = iota
+	actUp
+	actDown
+	actPageUp
+	actPageDown
+	actHalfUp
+	actHalfDown
+	actTop
+	actBottom
+	actNextGroup
+	actPrevGroup
+	actFilter
+	actCommand
+	actClear
+	actNextSection
+	actPrevSection
+	actGraph
+	actInGraph
+	actGroup
+	actSort
+	actFold
+	actUnfold
+	actFoldAll
+	actUnfoldAll
+	actSource
+	actObject
+	actOrigins
+	actRule
+	actExplain
+	actDiff
+	actNextPane
+	actPrevPane
+	actScrollDown
+	actScrollUp
+	actFocus
+	actZoom
+	actOpen
+	actMark
+	actRange
+	actAll
+	actAccept
+	actRemove
+	actUndo
+	actRedo
+	actWrite
+	actEdit
+	actEditRule
+	actEvaluate
+	actCopy
+	actHelp
+	actQuit
+	numActions
+)
+
+// actions are all actions: what they are called in the palette and in a file of
+// keys, what they do, the part of the help where they stand, and their keys.
+var actions = [numActions]struct {
+	name, help, part string
+	keys             []string
+}{
+	actUp:          {"up", "up", "move", []string{"k", "up"}},
+	actDown:        {"down", "down", "move", []string{"j", "down"}},
+	actPageUp:      {"page-up", "a page up", "move", []string{"pgup", "ctrl+b"}},
+	actPageDown:    {"page-down", "a page down", "move", []string{"pgdown", "ctrl+f"}},
+	actHalfUp:      {"half-page-up", "half a page up", "move", []string{"ctrl+u"}},
+	actHalfDown:    {"half-page-down", "half a page down", "move", []string{"ctrl+d"}},
+	actTop:         {"first", "first", "move", []string{"g", "home"}},
+	actBottom:      {"last", "last", "move", []string{"G", "end"}},
+	actNextGroup:   {"next-group", "next group", "move", []string{"n"}},
+	actPrevGroup:   {"previous-group", "previous group", "move", []string{"N"}},
+	actFilter:      {"filter", "filter", "show", []string{"/"}},
+	actCommand:     {"command", "run a command", "show", []string{":"}},
+	actClear:       {"back", "back, clear", "show", []string{"esc"}},
+	actNextSection: {"next-section", "next section", "show", []string{"]"}},
+	actPrevSection: {"previous-section", "previous section", "show", []string{"["}},
+	actGraph:       {"graph", "what deploys what", "show", []string{"t"}},
+	actInGraph:     {"deployed-by", "what deploys this", "show", []string{"T"}},
+	actGroup:       {"group", "group otherwise", "show", []string{"o"}},
+	actSort:        {"sort", "sort otherwise", "show", []string{"s"}},
+	actFold:        {"fold", "fold the group", "show", []string{"h", "left"}},
+	actUnfold:      {"unfold", "unfold it", "show", []string{"l", "right"}},
+	actFoldAll:     {"fold-all", "fold all", "show", []string{"-"}},
+	actUnfoldAll:   {"unfold-all", "unfold all", "show", []string{"+", "="}},
+	actSource:      {"source", "source", "look", []string{"1"}},
+	actObject:      {"object", "rendered object", "look", []string{"2"}},
+	actOrigins:     {"origins", "origins", "look", []string{"3"}},
+	actRule:        {"rule", "rule", "look", []string{"4"}},
+	actExplain:     {"explain", "explain with values", "look", []string{"x", "5"}},
+	actDiff:        {"diff", "diff to the base", "look", []string{"6"}},
+	actNextPane:    {"next-preview", "next preview", "look", []string{"p"}},
+	actPrevPane:    {"previous-preview", "previous preview", "look", []string{"P"}},
+	actScrollDown:  {"scroll-down", "scroll the preview", "look", []string{"J", "shift+down"}},
+	actScrollUp:    {"scroll-up", "scroll it back", "look", []string{"K", "shift+up"}},
+	actFocus:       {"focus", "list or preview", "look", []string{"tab", "shift+tab"}},
+	actZoom:        {"zoom", "zoom the preview", "look", []string{"z"}},
+	actOpen:        {"open", "open", "look", []string{"enter"}},
+	actMark:        {"mark", "mark", "decide", []string{"space"}},
+	actRange:       {"range", "mark a range", "decide", []string{"v"}},
+	actAll:         {"mark-all", "mark all shown", "decide", []string{"a"}},
+	actAccept:      {"accept", "accept", "decide", []string{"w"}},
+	actRemove:      {"remove", "remove the suppression", "decide", []string{"d"}},
+	actUndo:        {"undo", "undo", "decide", []string{"u"}},
+	actRedo:        {"redo", "redo", "decide", []string{"ctrl+r"}},
+	actWrite:       {"write", "review and write", "decide", []string{"W"}},
+	actEdit:        {"edit", "edit at the line", "do", []string{"e"}},
+	actEditRule:    {"edit-rule", "edit the rule", "do", []string{"E"}},
+	actEvaluate:    {"evaluate", "evaluate again", "do", []string{"r"}},
+	actCopy:        {"copy", "copy …", "do", []string{"y"}},
+	actHelp:        {"help", "help", "do", []string{"?"}},
+	actQuit:        {"quit", "quit", "do", []string{"q"}},
+}
+
+// helpParts are the parts of the help, in order.
+var helpParts = []string{"move", "show", "look", "decide", "do"}
+
+// Actions are the names of what keys can be set for.
+func Actions() []string {
+	var names []string
+	for a := noAction + 1; a < numActions; a++ {
+		names = append(names, actions[a].name)
+	}
+	return names
+}
+
+// IsAction says whether an action has that name.
+func IsAction(name string) bool { return actionNamed(name) != noAction }
+
+func actionNamed(name string) action {
+	for a := noAction + 1; a < numActions; a++ {
+		if actions[a].name == name {
+			return a
+		}
+	}
+	return noAction
+}
+
+// Keys are keys by the names of actions. Other actions keep their own; an
+// action with an empty list has no key.
+type Keys map[string][]string
+
+// A KeyError is what is wrong with the keys of an action.
+type KeyError struct {
+	Action string
+	Err    error
+}
+
+func (e *KeyError) Error() string { return e.Action + ": " + e.Err.Error() }
+
+// Check returns a *KeyError for the first action of which the keys can't be
+// used: a key is none, or does something else already. The order is that of
+// names, which has every name in k.
+func (k Keys) Check(names []string) error {
+	for _, name := range names {
+		if actionNamed(name) == noAction {
+			return &KeyError{name, fmt.Errorf("there is no such action")}
+		}
+		for _, key := range k[name] {
+			if err := checkKey(key); err != nil {
+				return &KeyError{name, err}
+			}
+		}
+	}
+	all := newKeyMap(k)
+	for _, name := range names {
+		for _, key := range k[name] {
+			for a := noAction + 1; a < numActions; a++ {
+				if other := actions[a].name; other != name && slices.Contains(all.keys[a], key) {
+					return &KeyError{name, fmt.Errorf("the key %s does %s already; give %s another key, or none by %s: []", key, other, other, other)}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// namedKeys are the keys that are no letter, digit or sign.
+var namedKeys = []string{
+	"up", "down", "left", "right", "home", "end", "pgup", "pgdown", "insert", "delete", "backspace", "enter", "esc", "tab", "space",
+	"f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "f10", "f11", "f12",
+}
+
+// checkKey says of a text that it is the name of no key.
+func checkKey(key string) error {
+	name, modified := key, false
+	for _, m := range []string{"ctrl+", "alt+", "shift+"} {
+		if rest, ok := strings.CutPrefix(name, m); ok && rest != "" {
+			name, modified = rest, true
+		}
+	}
+	r, size := utf8.DecodeRuneInString(name)
+	switch {
+	case key == "ctrl+c":
+		return fmt.Errorf("ctrl+c always quits")
+	case slices.Contains(namedKeys, name):
+		return nil
+	case size == 0 || size != len(name) || !unicode.IsPrint(r) || r == ' ':
+		return fmt.Errorf("%q is no key; a key is a letter, a digit, a sign or one of %s, after ctrl+, alt+ or shift+ if need be", key, strings.Join(namedKeys[:15], ", "))
+	case strings.HasPrefix(key, "shift+") && modified && unicode.IsLetter(r):
+		return fmt.Errorf("%q: write a capital letter instead", key)
+	}
+	return nil
+}
+
+// A keyMap has the keys of every action. The footer, the help and the palette
+// are made of it, so that they say what the keys do.
 type keyMap struct {
-	Up, Down, PageUp, PageDown, HalfUp, HalfDown, Top, Bottom key.Binding
-	NextGroup, PrevGroup, Fold, Unfold, FoldAll, UnfoldAll    key.Binding
-	ScrollDown, ScrollUp                                      key.Binding
-	Filter, Clear, NextSection, PrevSection, Sort, Group      key.Binding
-	Mark, Range, All, Accept, Remove, Undo, Redo, Write       key.Binding
-	NextPane, PrevPane, Pane, Explain, Zoom, Open, Focus      key.Binding
-	Edit, EditRule, Evaluate, Copy, Help, Quit                key.Binding
+	keys    [numActions][]string
+	actions map[string]action
 }
 
-func newKeyMap() keyMap {
-	b := func(help string, show string, keys ...string) key.Binding {
-		return key.NewBinding(key.WithKeys(keys...), key.WithHelp(show, help))
+func newKeyMap(changed Keys) keyMap {
+	m := keyMap{actions: make(map[string]action)}
+	for a := noAction + 1; a < numActions; a++ {
+		m.keys[a] = actions[a].keys
+		if keys, ok := changed[actions[a].name]; ok {
+			m.keys[a] = keys
+		}
+		for _, key := range m.keys[a] {
+			m.actions[key] = a
+		}
 	}
-	return keyMap{
-		Up: b("up", "k ↑", "k", "up"), Down: b("down", "j ↓", "j", "down"),
-		PageUp: b("a page up", "pgup", "pgup", "ctrl+b"), PageDown: b("a page down", "pgdn", "pgdown", "ctrl+f"),
-		HalfUp: b("half a page up", "ctrl+u", "ctrl+u"), HalfDown: b("half a page down", "ctrl+d", "ctrl+d"),
-		Top: b("first", "g", "g", "home"), Bottom: b("last", "G", "G", "end"),
-		NextGroup: b("next group", "n", "n"), PrevGroup: b("group before", "N", "N"),
-		Fold: b("fold the group", "h ←", "h", "left"), Unfold: b("unfold it", "l →", "l", "right"),
-		FoldAll: b("fold all", "-", "-"), UnfoldAll: b("unfold all", "+", "+", "="),
-		ScrollDown: b("scroll the preview", "J", "J", "shift+down"), ScrollUp: b("scroll it back", "K", "K", "shift+up"),
-		Filter: b("filter", "/", "/"), Clear: b("back, clear", "esc", "esc"),
-		NextSection: b("next section", "]", "]"), PrevSection: b("section before", "[", "["),
-		Sort: b("sort otherwise", "s", "s"), Group: b("group otherwise", "o", "o"),
-		Mark: b("mark", "space", "space"), Range: b("mark a range", "v", "v"), All: b("mark all shown", "a", "a"),
-		Accept: b("accept", "w", "w"), Remove: b("remove the suppression", "d", "d"),
-		Undo: b("undo", "u", "u"), Redo: b("redo", "ctrl+r", "ctrl+r"), Write: b("review and write", "W", "W"),
-		NextPane: b("next preview", "p", "p"), PrevPane: b("preview before", "P", "P"), Pane: b("source, object, origins, rule, explain, diff", "1…6", "1", "2", "3", "4", "5", "6"),
-		Explain: b("explain with values", "x", "x"), Zoom: b("zoom the preview", "z", "z"),
-		Open: b("open", "enter", "enter"), Focus: b("list or preview", "tab", "tab", "shift+tab"),
-		Edit: b("edit at the line", "e", "e"), EditRule: b("edit the rule", "E", "E"),
-		Evaluate: b("evaluate again", "r", "r"), Copy: b("copy …", "y", "y"),
-		Help: b("help", "?", "?"), Quit: b("quit", "q", "q", "ctrl+c"),
-	}
+	m.actions["ctrl+c"] = actQuit
+	return m
 }
 
-// helpSection is a part of the overlay.
-type helpSection struct {
-	title string
-	keys  []key.Binding
+// keyNames are shorter names of keys.
+var keyNames = map[string]string{"up": "↑", "down": "↓", "left": "←", "right": "→", "pgdown": "pgdn"}
+
+// first is the first key of an action; "" where it has none.
+func (m *keyMap) first(a action) string {
+	if len(m.keys[a]) == 0 {
+		return ""
+	}
+	return keyName(m.keys[a][0])
 }
 
-func (k *keyMap) sections() []helpSection {
-	return []helpSection{
-		{"move", []key.Binding{k.Up, k.Down, k.PageUp, k.PageDown, k.HalfUp, k.HalfDown, k.Top, k.Bottom, k.NextGroup, k.PrevGroup}},
-		{"show", []key.Binding{k.Filter, k.Clear, k.NextSection, k.PrevSection, k.Group, k.Sort, k.Fold, k.Unfold, k.FoldAll, k.UnfoldAll}},
-		{"look", []key.Binding{k.Pane, k.NextPane, k.PrevPane, k.Explain, k.ScrollDown, k.ScrollUp, k.Focus, k.Zoom, k.Open}},
-		{"decide", []key.Binding{k.Mark, k.Range, k.All, k.Accept, k.Remove, k.Undo, k.Redo, k.Write}},
-		{"do", []key.Binding{k.Edit, k.EditRule, k.Evaluate, k.Copy, k.Help, k.Quit}},
+// of is how a message names what runs an action: its key, or the command.
+func (m *keyMap) of(a action) string {
+	if key := m.first(a); key != "" {
+		return key
 	}
+	return ":" + actions[a].name
 }
 
-// footer are the keys that are worth knowing now, the most useful first.
-func (m *model) footer() []key.Binding {
-	k := &m.keys
-	if m.focusPreview {
-		return []key.Binding{k.Clear, k.Down, k.Up, k.NextPane, k.Edit, k.Explain, k.Copy}
+// shown are the keys of an action, as many as there is room for.
+func (m *keyMap) shown(a action) string {
+	text := m.first(a)
+	for _, key := range m.keys[a][min(1, len(m.keys[a])):] {
+		if next := text + " " + keyName(key); ansi.StringWidth(next) <= 8 {
+			text = next
+		}
 	}
-	all := []key.Binding{k.Filter}
+	return text
+}
+
+func keyName(key string) string {
+	if name, ok := keyNames[key]; ok {
+		return name
+	}
+	return key
+}
+
+// footer are the actions that are worth knowing now, the most useful first.
+func (m *model) footer() []action {
+	switch {
+	case m.inGraph():
+		return []action{actOpen, actFold, actUnfold, actNextSection, actGraph, actCommand}
+	case m.focusPreview:
+		return []action{actClear, actDown, actUp, actNextPane, actEdit, actExplain, actCopy}
+	}
+	all := []action{actFilter}
 	if m.session.staged.Len() > 0 {
-		all = append(all, k.Write, k.Undo)
+		all = append(all, actWrite)
+	}
+	if m.session.canUndo() {
+		all = append(all, actUndo)
 	}
 	if m.list.anchor >= 0 {
-		all = append(all, k.Clear)
+		all = append(all, actClear)
 	}
-	if e := m.list.entry(); e != nil && e.Suppression != nil && !m.ReadOnly {
-		all = append(all, k.Remove)
+	if e := m.list.entry(); e != nil && e.held != nil && !m.ReadOnly {
+		all = append(all, actRemove)
 	} else if !m.ReadOnly {
-		all = append(all, k.Accept)
+		all = append(all, actAccept)
 	}
 	if !m.ReadOnly {
-		all = append(all, k.Edit)
+		all = append(all, actEdit)
 	}
-	return append(all, k.Explain, k.Mark, k.NextSection, k.Group)
+	return append(all, actExplain, actMark, actNextSection, actGroup, actCommand)
 }
 
-// helpLines are the overlay's, in as many columns as fit.
+// helpLines are the help, in as many columns as fit.
 func (m *model) helpLines(width int) []string {
 	var lines []string
-	for _, s := range m.keys.sections() {
-		lines = append(lines, m.theme.accent.Render(s.title))
-		columns := max(1, width/38)
+	for _, part := range helpParts {
 		var cells []string
-		for _, b := range s.keys {
-			cells = append(cells, m.theme.key.Render(pad(b.Help().Key, 8))+" "+b.Help().Desc)
-		}
-		rows := (len(cells) + columns - 1) / columns
-		for r := range rows {
-			var line strings.Builder
-			for c := r; c < len(cells); c += rows {
-				line.WriteString(fit(cells[c], width/columns))
+		for a := noAction + 1; a < numActions; a++ {
+			if actions[a].part == part {
+				cells = append(cells, m.theme.key.Render(pad(m.keys.shown(a), 8))+" "+actions[a].help)
 			}
-			lines = append(lines, line.String())
 		}
+		lines = append(append(lines, m.theme.accent.Render(part)), inColumns(cells, width)...)
 	}
-	lines = append(lines, "", m.theme.accent.Render("filter")+"  words that must all be there, !word, \"two words\", new, and:")
+	lines = append(lines, "", m.theme.accent.Render("filter")+"  words that must all be there, !word, \"two words\", open, and:")
 	for _, f := range filterFields {
 		lines = append(lines, "  "+m.theme.key.Render(pad(f.name+":", 8))+" "+f.doc)
 	}
-	lines = append(lines, "", m.theme.accent.Render("signs")+"  ✗ denied  ! error  ? unknown  w warning  i audit  ✓ passed", "       * marked  + accepted, not written  - suppression removed, not written")
+	lines = append(lines, "  "+pad("", 8)+" = after the colon wants all of it: unit:=apps/web")
+	return append(lines, "", m.theme.accent.Render("signs")+"  ✗ denied  ! error  ? unknown  w warning  i audit  ✓ passed", "       * marked  + accepted, not written  - suppression removed, not written")
+}
+
+// inColumns sets cells in columns, one below the other.
+func inColumns(cells []string, width int) []string {
+	columns := max(1, width/38)
+	rows := (len(cells) + columns - 1) / columns
+	var lines []string
+	for r := range rows {
+		var line strings.Builder
+		for c := r; c < len(cells); c += rows {
+			line.WriteString(fit(cells[c], width/columns))
+		}
+		lines = append(lines, line.String())
+	}
 	return lines
 }

@@ -105,11 +105,17 @@ func (l *list) next(wanted func(*entry) bool) {
 // window moves the window so that the cursor is in it, with its group's head
 // where there is room.
 func (l *list) window() {
-	h := max(l.height, 1)
+	l.top = windowOn(l.cursor, l.top, l.height, len(l.rows))
+}
+
+// windowOn is where a window of a height begins in n rows, so that the cursor is
+// in it and it moves as little as possible.
+func windowOn(cursor, top, height, n int) int {
+	h := max(height, 1)
 	margin := min(2, (h-1)/2)
-	l.top = min(l.top, max(l.cursor-margin, 0))
-	l.top = max(l.top, l.cursor-h+1+margin)
-	l.top = max(0, min(l.top, len(l.rows)-h))
+	top = min(top, max(cursor-margin, 0))
+	top = max(top, cursor-h+1+margin)
+	return max(0, min(top, n-h))
 }
 
 // fold folds the cursor's group, or opens it; the cursor goes to its head.

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	tea "charm.land/bubbletea/v2"
@@ -20,11 +21,13 @@ const (
 	modeForm        // accepting
 	modeReview      // looking at the diff of what is staged
 	modeHelp
-	modeCopy // choosing what to copy
-	modeQuit // decisions are not written: really?
+	modeCopy    // choosing what to copy
+	modeQuit    // decisions are not written: really?
+	modeCommand // typing a command
 )
 
-// A model is the screen. It is changed in place, by Update alone.
+// A model is the screen. It is changed in place, by Update alone, which makes the
+// next frame too: View hands it out and changes nothing.
 type model struct {
 	Options
 	ctx  context.Context
@@ -33,12 +36,14 @@ type model struct {
 
 	session *session
 	list    *list
+	graph   *graph
 	keys    keyMap
 	theme   *theme
 
 	width, height int
 	mode          mode
 	section       section
+	before        section // that the graph was opened from
 	grouping      grouping
 	ordering      ordering
 	input         field  // the filter
@@ -52,9 +57,10 @@ type model struct {
 	zoom         bool
 	fetched      fetches
 
-	form   form
-	change *Change
-	scroll int // of an overlay
+	form    form
+	palette palette
+	change  *Change
+	scroll  int // of an overlay
 
 	evaluating bool
 	again      bool // evaluate once more when done
@@ -66,12 +72,13 @@ type model struct {
 	bad        bool // the message is an error
 
 	layout layout
+	screen string // what View shows
 }
 
 func newModel(ctx context.Context, host Host, o Options) *model {
 	m := &model{
 		Options: o, ctx: ctx, host: host, send: func(tea.Msg) {},
-		session: newSession(o.Today), list: newList(), keys: newKeyMap(), theme: newTheme(o.Theme != "light"),
+		session: newSession(o.Today), list: newList(), graph: newGraph(), keys: newKeyMap(o.Keys), theme: newTheme(o.Theme != "light"),
 		input: newField(o.Filter, ""), fetched: newFetches(),
 	}
 	m.filtered = m.input.String()
@@ -119,9 +126,13 @@ type (
 		change *Change
 		err    error
 	}
+	unwrittenMsg struct {
+		change *Change
+		err    error
+	}
 	editedMsg struct {
-		name string
-		err  error
+		name, note string
+		err        error
 	}
 	copiedMsg struct {
 		what, text string
@@ -158,6 +169,9 @@ func (m *model) evaluated(msg evaluatedMsg) tea.Cmd {
 		m.fail(msg.err)
 	} else {
 		m.whole = true
+		if !m.again { // else it began before what was written last
+			m.session.applied = nil
+		}
 		m.load(msg.index)
 	}
 	if m.again {
@@ -184,6 +198,7 @@ func (m *model) progressed(p progressMsg) tea.Cmd {
 
 func (m *model) load(x index) {
 	m.session.load(x)
+	m.graph.load(x.report)
 	m.fetched = newFetches()
 	m.built = builtPane{}
 }
@@ -195,6 +210,10 @@ const arrangeAtOnce = 4096
 // longer than a frame.
 func (m *model) arrange() tea.Cmd {
 	m.generation++
+	if m.inGraph() {
+		m.graph.count(m.session.entries)
+		return nil
+	}
 	f := parseFilter(m.filtered)
 	s := spec{m.section, f, m.grouping, m.ordering}
 	entries, generation := m.session.entries, m.generation
@@ -227,6 +246,9 @@ func (m *model) arranged(a arranged) {
 
 // selected is the result under the cursor, or the first of its group.
 func (m *model) selected() *entry {
+	if m.inGraph() {
+		return nil
+	}
 	if e := m.list.entry(); e != nil {
 		return e
 	}
@@ -247,8 +269,45 @@ func (m *model) propose(note string) tea.Cmd {
 }
 
 func (m *model) write() tea.Cmd {
-	c := m.change
-	return func() tea.Msg { return writtenMsg{c, m.host.Write(c)} }
+	c, host := m.change, m.host
+	return func() tea.Msg { return writtenMsg{c, host.Write(c)} }
+}
+
+// undo takes back what was staged last, or else what was written last.
+func (m *model) undo() tea.Cmd {
+	c, host := m.session.lastWrite(), m.host
+	if c == nil {
+		return m.step("took back", m.session.undo)
+	}
+	return func() tea.Msg { return unwrittenMsg{c, host.Write(c.reverse())} }
+}
+
+func (m *model) unwritten(msg unwrittenMsg) tea.Cmd {
+	if msg.change != m.session.lastWrite() {
+		return nil // asked for twice
+	}
+	switch {
+	case errors.Is(msg.err, ErrChanged):
+		m.fail(fmt.Errorf("%s was changed since it was written here: it is left as it is", msg.change.File))
+		return nil
+	case msg.err != nil:
+		m.fail(msg.err)
+		return nil
+	}
+	m.session.unwritten()
+	m.say("%s is as it was before the write; %s stages its decisions again", msg.change.File, m.keys.of(actRedo))
+	return tea.Batch(m.arrange(), m.evaluate())
+}
+
+// step undoes or redoes something that is staged.
+func (m *model) step(word string, step func() (string, bool)) tea.Cmd {
+	did, ok := step()
+	if !ok {
+		m.say("nothing to take back or do again")
+		return nil
+	}
+	m.say("%s: %s; %s", word, did, counted(m.session.staged.Len(), "decision")+" staged")
+	return m.arrange()
 }
 
 // edit opens the editor at a place, and evaluates again when it is done.
@@ -262,19 +321,19 @@ func (m *model) edit(at render.Span) tea.Cmd {
 		m.fail(err)
 		return nil
 	}
-	name := at.String()
+	name, note := at.String(), ed.Note
 	if !ed.Window {
-		return tea.ExecProcess(ed.Cmd, func(err error) tea.Msg { return editedMsg{name, err} })
+		return tea.ExecProcess(ed.Cmd, func(err error) tea.Msg { return editedMsg{name, note, err} })
 	}
-	m.say("the editor was asked to open %s", name)
-	return func() tea.Msg { return editedMsg{name, ed.Cmd.Run()} }
+	m.say("the editor was asked to open %s%s", name, note)
+	return func() tea.Msg { return editedMsg{name, note, ed.Cmd.Run()} }
 }
 
 func (m *model) edited(msg editedMsg) tea.Cmd {
 	if msg.err != nil {
 		m.fail(fmt.Errorf("the editor failed (%w); nothing here changed", msg.err))
 	} else {
-		m.say("edited %s: evaluating again", msg.name)
+		m.say("edited %s: evaluating again%s", msg.name, msg.note)
 	}
 	return tea.Batch(tea.ClearScreen, m.evaluate()) // whatever the editor left there
 }
@@ -305,7 +364,7 @@ func (m *model) copySuppression(e *entry) string {
 	if a.expires == "" {
 		a.expires = m.Today.AddDate(0, 0, 90).Format("2006-01-02")
 	}
-	if x := e.Suppression; x != nil {
+	if x := e.held; x != nil {
 		return string(policy.WriteSuppressions([]policy.Suppression{*x}))
 	}
 	return string(policy.WriteSuppressions([]policy.Suppression{m.session.suppression(e, a)}))

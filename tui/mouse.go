@@ -10,8 +10,13 @@ func (m *model) click(at tea.Mouse) tea.Cmd {
 	l := &m.layout
 	if at.Y == 0 {
 		if id, ok := tabAt(l.tabs, at.X); ok {
-			m.section = section(id)
-			return m.arrange()
+			return m.toSection(section(id))
+		}
+		return nil
+	}
+	if m.inGraph() {
+		if l.list.has(at.X, at.Y) {
+			return m.clickNode(m.graph.top + at.Y - l.list.y)
 		}
 		return nil
 	}
@@ -22,7 +27,6 @@ func (m *model) click(at tea.Mouse) tea.Cmd {
 			}
 		}
 		m.focusPreview = true
-		m.lay()
 		return nil
 	}
 	if l.list.has(at.X, at.Y) && !l.onlyPane {
@@ -42,7 +46,18 @@ func (m *model) clickRow(i int) {
 		return
 	}
 	m.list.move(i - m.list.cursor)
-	m.lay()
+}
+
+// clickNode selects a node of the graph; a second click opens it.
+func (m *model) clickNode(i int) tea.Cmd {
+	if i >= len(m.graph.rows) {
+		return nil
+	}
+	if i == m.graph.cursor {
+		return m.openNode()
+	}
+	m.graph.move(i - m.graph.cursor)
+	return nil
 }
 
 func tabAt(tabs []tabPos, x int) (id int, ok bool) {
@@ -65,6 +80,8 @@ func (m *model) wheel(at tea.Mouse) {
 	case m.mode == modeReview || m.mode == modeHelp:
 		m.scroll = max(0, m.scroll+by)
 	case m.mode != modeList || l.tooSmall:
+	case m.inGraph():
+		m.graph.move(by)
 	case l.previews() && l.preview.has(at.X, at.Y):
 		m.scrollPane(by)
 	default:

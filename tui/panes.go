@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -90,8 +91,11 @@ func wrapped(s string, width int) []string {
 	return strings.Split(ansi.Wrap(s, max(width-2, 1), ""), "\n")
 }
 
+// linesOf are the lines of a file, errNotYet when they are still to come.
+type linesOf func(file string) ([]string, error)
+
 // sourcePane is the file around the line to edit, with what is at fault marked.
-func (s *session) sourcePane(e *entry, width int) pane {
+func sourcePane(e *entry, of linesOf, width int) pane {
 	var p pane
 	at := report.Place(e.Result)
 	if at.File == "" {
@@ -99,16 +103,20 @@ func (s *session) sourcePane(e *entry, width int) pane {
 		return p
 	}
 	p.add(titleLine, placeText(at))
-	lines, ok := s.source.Lines(at.File)
-	if !ok {
-		p.add(dimLine, "this file is not at hand, or is no text: "+report.Visible(at.File, maxLine))
+	lines, err := of(at.File)
+	switch {
+	case errors.Is(err, errNotYet):
+		p.add(dimLine, err.Error())
+		return p
+	case err != nil:
+		p.wrap(dimLine, noLanguage, err.Error(), width)
 		return p
 	}
 	if at.Line < 1 || at.Line > len(lines) {
 		p.add(dimLine, lineless(at.Span, len(lines)))
 		at.Line = 0
 	}
-	s.sourceLines(&p, e, at, lines, width)
+	p.sourceLines(e, at, lines, width)
 	return p
 }
 
@@ -119,7 +127,7 @@ func lineless(at render.Span, n int) string {
 	return "the file is known, not the line"
 }
 
-func (s *session) sourceLines(p *pane, e *entry, at render.Origin, lines []string, width int) {
+func (p *pane) sourceLines(e *entry, at render.Origin, lines []string, width int) {
 	from, to := max(0, at.Line-1-maxContext), min(len(lines), max(at.Line, 1)+maxContext)
 	digits := len(strconv.Itoa(to))
 	others := make(map[int]string)
@@ -182,7 +190,7 @@ func placeText(o render.Origin) string {
 
 // originsPane is the chain of places that made the field what it is, each with
 // its line.
-func (s *session) originsPane(e *entry, width int) pane {
+func (s *session) originsPane(e *entry, of linesOf, width int) pane {
 	var p pane
 	for _, f := range e.Fields {
 		p.wrap(titleLine, noLanguage, "field "+report.Visible(f, maxLine), width)
@@ -196,7 +204,7 @@ func (s *session) originsPane(e *entry, width int) pane {
 			head = fmt.Sprintf("%d. %s an unknown place", i+1, report.RoleLabel(o.Role))
 		}
 		p.wrap(plainLine, noLanguage, head, width)
-		if lines, ok := s.source.Lines(o.File); ok && o.Line > 0 && o.Line <= len(lines) {
+		if lines, err := of(o.File); err == nil && o.Line > 0 && o.Line <= len(lines) {
 			text, a, b := report.Excerpt(strings.TrimRight(lines[o.Line-1], " "), masked(lines[o.Line-1], o.Span), max(width-5, 20))
 			p.lines = append(p.lines, pline{gutter: "   | ", text: text, lang: languageOf(o.File)})
 			if b > a {
@@ -208,7 +216,21 @@ func (s *session) originsPane(e *entry, width int) pane {
 		p.add(plainLine, "")
 		p.wrap(plainLine, noLanguage, "the rule is written at "+placeText(render.Origin{Span: e.PolicyOrigin})[len("written at "):], width)
 	}
+	s.deployedBy(&p, e, width)
 	return p
+}
+
+// deployedBy adds what deploys the object's unit, from the root on.
+func (s *session) deployedBy(p *pane, e *entry, width int) {
+	chain := ownersOf(s.report.Units, e.Object.Unit)
+	if len(chain) < 2 && (len(chain) == 0 || chain[0].Cluster == "") {
+		return
+	}
+	p.add(plainLine, "")
+	p.add(dimLine, "deployed by")
+	for i, u := range chain {
+		p.wrap(plainLine, noLanguage, strings.Repeat("  ", min(i, 8))+unitTitle(u), width)
+	}
 }
 
 // rulePane is what is known of the rule: what it says, its expression, its
@@ -239,7 +261,7 @@ func (s *session) rulePane(e *entry, width int) pane {
 	section("see", r.URL, noLanguage)
 	section("what follows", strings.TrimSpace(string(e.Action)+" "+string(e.Severity)), noLanguage)
 	section("assumed", strings.Join(e.Assumed, "\n"), noLanguage)
-	if x := e.Suppression; x != nil {
+	if x := e.held; x != nil {
 		section("accepted", x.Reason+"\nuntil "+x.Expires+ownedBy(x.Owner)+"\n"+x.Origin.String(), noLanguage)
 	}
 	return p

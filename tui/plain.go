@@ -73,6 +73,7 @@ func (d *dialogue) evaluate() error {
 	if err != nil {
 		return err
 	}
+	d.session.applied = nil
 	d.session.load(newIndex(r))
 	return nil
 }
@@ -85,7 +86,7 @@ func (d *dialogue) list() {
 	if d.filter != "" {
 		filtered = " with " + report.Message(d.filter)
 	}
-	d.line("%s: %s%s.", sectionNames[d.section], counted(a.n, "result"), filtered)
+	d.line("%s: %s%s.", d.section.title(&d.session.index), counted(a.n, "result"), filtered)
 	for _, g := range a.groups {
 		d.line("%s, %s:", g.name, counted(len(g.items), "result"))
 		for _, e := range g.items {
@@ -116,12 +117,13 @@ func placeWord(e *entry) string {
 const plainHelp = `l              list the results
 N              show result N: what is wrong, the line, the rule
 /WORDS         filter: words, !word, rule: kind: ns: unit: file: sev: is:; / alone clears it
-s NAME         section: new, all, suppressed, undecided, passed, proposed
+s NAME         section: open (new, with a base), all, suppressed, undecided, passed, proposed
+g              what deploys what, with the state of each unit and what is open in it
 x N            explain result N with the values of its expressions
 o N            the rendered object of N; f N the places of the field at fault
 a N,M-K|all    accept results: asks for the reason, the last day, the owner, the scope
 d N,M-K        remove the suppressions that accept results
-u              undo the last decision, U does it again
+u              undo the last decision, or else the last write; U does it again
 diff           what would be written
 w              write it
 r              evaluate again
@@ -145,6 +147,8 @@ func (d *dialogue) command(line string) (leave bool) {
 		d.list()
 	case word == "s":
 		d.toSection(rest)
+	case word == "g":
+		d.graph()
 	case word == "x" || word == "o" || word == "f":
 		d.each(rest, func(e *entry) { d.look(word, e) })
 	case word == "a":
@@ -152,7 +156,7 @@ func (d *dialogue) command(line string) (leave bool) {
 	case word == "d":
 		d.remove(rest)
 	case word == "u":
-		d.step("Took back:", d.session.undo)
+		d.undo()
 	case word == "U":
 		d.step("Again:", d.session.redo)
 	case word == "diff":
@@ -160,8 +164,7 @@ func (d *dialogue) command(line string) (leave bool) {
 	case word == "w":
 		d.write()
 	case word == "r":
-		d.say(d.evaluate())
-		d.list()
+		d.evaluateAgain()
 	default:
 		if _, err := strconv.Atoi(word); err != nil {
 			d.line("%s is not known here; ? says what is.", report.Name(word))
@@ -180,13 +183,17 @@ func (d *dialogue) say(err error) {
 
 func (d *dialogue) toSection(name string) {
 	for s := range numSections {
-		if strings.HasPrefix(strings.ToLower(sectionNames[s]), strings.ToLower(name)) && name != "" || name == "undecided" && s == sectionUndecided {
+		words := []string{strings.ToLower(s.title(&d.session.index)), strings.ToLower(sectionNames[s])}
+		if s == sectionUndecided {
+			words = append(words, "undecided")
+		}
+		if name != "" && s != sectionGraph && slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, strings.ToLower(name)) }) {
 			d.section = s
 			d.list()
 			return
 		}
 	}
-	d.line("There are new, all, suppressed, undecided, passed, proposed.")
+	d.line("There are open or new, all, suppressed, undecided, passed, proposed.")
 }
 
 // chosen are the results of "1,3-5" or "all".
@@ -225,17 +232,35 @@ func (d *dialogue) show(e *entry) {
 	d.line("%s: %s", e.class, report.Message(e.Message))
 	d.line("object: %s in %s", report.ObjectName(e.Object), report.Visible(e.Object.Unit, maxLine))
 	d.line("place: %s", placeWord(e))
-	if lines, ok := d.session.source.Lines(e.file); ok && e.line > 0 && e.line <= len(lines) {
+	if lines, err := d.lines(e.file); err == nil && e.line > 0 && e.line <= len(lines) {
 		text, _, _ := report.Excerpt(strings.TrimSpace(lines[e.line-1]), masked("…", e.place()), plainWidth)
 		d.line("line: %s", text)
 	}
 	d.pane(d.session.rulePane(e, plainWidth))
 }
 
+func (d *dialogue) lines(file string) ([]string, error) {
+	if file == "" {
+		return nil, errors.New("no file is known")
+	}
+	return d.host.Lines(d.ctx, file)
+}
+
+// graph lists what deploys what.
+func (d *dialogue) graph() {
+	g := newGraph()
+	g.load(d.session.report)
+	g.count(d.session.entries)
+	for _, r := range g.rows {
+		about := strings.TrimPrefix(r.state()+prefixed(", ", r.own.String()), ", ")
+		d.line("%s%s%s", strings.Repeat("  ", min(r.depth, 20)), r.title, prefixed(": ", about))
+	}
+}
+
 func (d *dialogue) look(what string, e *entry) {
 	switch what {
 	case "f":
-		d.pane(d.session.originsPane(e, plainWidth))
+		d.pane(d.session.originsPane(e, d.lines, plainWidth))
 	case "x":
 		text, err := d.host.Explain(d.ctx, e.Result)
 		d.say(err)
@@ -329,7 +354,7 @@ func (d *dialogue) remove(which string) {
 		d.say(cmpErr(err, errReadOnly))
 		return
 	}
-	n := d.session.stage("removing suppressions", Decisions{Remove: remove(targets)})
+	n := d.session.unaccept(targets)
 	d.line("Staged the removal of %s.", counted(n, "suppression"))
 }
 
@@ -340,6 +365,32 @@ func (d *dialogue) step(word string, f func() (string, bool)) {
 		return
 	}
 	d.line("%s %s; staged now: %s.", word, did, counted(d.session.staged.Len(), "decision"))
+}
+
+// undo takes back what was staged last, or else what was written last.
+func (d *dialogue) undo() {
+	c := d.session.lastWrite()
+	if c == nil {
+		d.step("Took back:", d.session.undo)
+		return
+	}
+	switch err := d.host.Write(c.reverse()); {
+	case errors.Is(err, ErrChanged):
+		d.line("%s was changed since it was written here: it is left as it is.", report.Visible(c.File, maxLine))
+		return
+	case err != nil:
+		d.say(err)
+		return
+	}
+	d.session.unwritten()
+	d.line("%s is as it was before the write; U stages its decisions again.", report.Visible(c.File, maxLine))
+	d.evaluateAgain()
+}
+
+// evaluateAgain shows the results with what was written.
+func (d *dialogue) evaluateAgain() {
+	d.say(d.evaluate())
+	d.list()
 }
 
 func (d *dialogue) propose() *Change {
@@ -375,7 +426,6 @@ func (d *dialogue) write() {
 		return
 	}
 	d.line("Wrote %s to %s.", counted(d.session.staged.Len(), "decision"), report.Visible(c.File, maxLine))
-	d.session.settled()
-	d.say(d.evaluate())
-	d.list()
+	d.session.written(c)
+	d.evaluateAgain()
 }

@@ -89,6 +89,13 @@ func sample() *report.Report {
 		Expression: "object.spec.replicas <= 10", Description: "More is a question of money.", Help: "Lower `replicas`, or ask.", Origin: rule("replicas", 18),
 	}}, results)
 	r.Tree = sampleTree()
+	r.Units = []report.Unit{
+		{ID: "clusters/prod", Path: "clusters/prod", Kind: "kustomize", Renderer: "kustomize", Status: "rendered", Objects: 2},
+		{ID: "apps", Path: "apps", Kind: "manifest", Renderer: "directory", Status: "rendered", Objects: 3, Owner: "clusters/prod"},
+		{ID: "charts/web", Path: "charts/web", Kind: "helm", Renderer: "helm", Namespace: "prod", Status: "rendered", Objects: 1, Owner: "apps"},
+		{ID: "charts/api", Path: "charts/api", Kind: "helm", Renderer: "helm", Status: "failed", Reason: "dependency redis is not vendored", Owner: "apps"},
+		{ID: "old", Path: "old", Kind: "manifest", Renderer: "directory", Status: "unreached", Objects: 4},
+	}
 	return r
 }
 
@@ -126,6 +133,13 @@ func (h *fakeHost) Explain(_ context.Context, x *policy.Result) (string, error) 
 	return "rule " + x.Rule + "\n  object.spec.replicas <= 10\n    object.spec.replicas = 12\n", nil
 }
 
+func (h *fakeHost) Lines(_ context.Context, file string) ([]string, error) {
+	if lines, ok := report.NewSource(h.report).Lines(file); ok {
+		return lines, nil
+	}
+	return nil, fmt.Errorf("%s: this file is not at hand, or is no text", file)
+}
+
 func (h *fakeHost) Propose(d Decisions) (*Change, error) {
 	h.proposed = append(h.proposed, d)
 	return &Change{File: ".preadmit/suppressions.yaml", Before: h.file, After: policy.WriteSuppressions(d.Add), Diff: "--- a\n+++ b\n" + string(policy.WriteSuppressions(d.Add))}, nil
@@ -134,6 +148,9 @@ func (h *fakeHost) Propose(d Decisions) (*Change, error) {
 func (h *fakeHost) Write(c *Change) error {
 	if h.changed {
 		h.changed = false
+		return ErrChanged
+	}
+	if string(c.Before) != string(h.file) || (c.Before == nil) != (h.file == nil) {
 		return ErrChanged
 	}
 	h.written = append(h.written, h.proposed[len(h.proposed)-1])

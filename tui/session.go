@@ -3,14 +3,16 @@ package tui
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
 )
 
 // A session is what the screen and the plain dialogue share: the results, what
-// is marked, and what is staged.
+// is marked, what is staged, and what was written.
 type session struct {
 	index
 	today  time.Time
@@ -20,16 +22,25 @@ type session struct {
 	undone []staged // to redo, the next one last
 	done   []staged // to undo, the last one last
 
+	writes []write // that can be taken back, the last one last
+	// Written, or taken back, since the results on the screen were evaluated.
+	applied []Decisions
+
 	ambiguous map[string]bool // object patterns of more than one unit; nil until asked for
+}
+
+// A write is a change of the file, and what was staged for it.
+type write struct {
+	change *Change
+	staged staged
 }
 
 // An index is a report made ready to be gone through.
 type index struct {
 	report  *report.Report
-	source  *report.Source
 	entries []*entry
 	rules   map[[3]string]*policy.Rule
-	counts  [numStates]int
+	counts  [numStates]int // of entries, with what is decided
 }
 
 // staged are decisions, with what they are called.
@@ -53,11 +64,24 @@ const (
 
 var stateWords = [numStates]string{"new", "known", "suppressed", "unknown", "passed", "fixed"}
 
+// compared says whether the results are those of a change: without a base
+// nothing is new, it is open.
+func (x *index) compared() bool { return x.report.Base != nil }
+
+// word is how a state is called.
+func (x *index) word(s state) string {
+	if s == isNew && !x.compared() {
+		return "open"
+	}
+	return stateWords[s]
+}
+
 // An entry is a result in the list.
 type entry struct {
 	*policy.Result
-	state    state
-	rank     int // of its class, 0 the worst
+	bare     state         // without any suppression
+	now      atomic.Uint32 // its state, which an arrangement reads while decisions change it
+	rank     int           // of its class, 0 the worst
 	class    string
 	proposed bool // said by changed policies, which don't judge yet
 	file     string
@@ -65,10 +89,14 @@ type entry struct {
 	key      string // tells it from others, also after the next evaluation
 	text     string // what words of a filter are looked for in, lower case
 
+	held     *policy.Suppression // what accepts it now
 	marked   bool
 	accepted bool // by a staged suppression
 	restored bool // its suppression is staged for removal
 }
+
+// state is what the result is now, with what is decided.
+func (e *entry) state() state { return state(e.now.Load()) }
 
 func newSession(today time.Time) *session {
 	return &session{today: today, index: newIndex(&report.Report{})}
@@ -76,7 +104,7 @@ func newSession(today time.Time) *session {
 
 // newIndex takes the results as they are sorted in a report, which it keeps.
 func newIndex(r *report.Report) index {
-	x := index{report: r, source: report.NewSource(r), rules: make(map[[3]string]*policy.Rule, len(r.Rules))}
+	x := index{report: r, rules: make(map[[3]string]*policy.Rule, len(r.Rules))}
 	lists := [][]policy.Result{r.Results, report.Unrendered(r), r.Proposed}
 	entries := make([]entry, len(lists[0])+len(lists[1])+len(lists[2]))
 	x.entries = make([]*entry, 0, len(entries))
@@ -87,9 +115,6 @@ func newIndex(r *report.Report) index {
 			e.Result, e.proposed = &list[i], l == 2
 			e.fill(seen)
 			x.entries = append(x.entries, e)
-			if !e.proposed {
-				x.counts[e.state]++
-			}
 		}
 	}
 	for i := range r.Rules {
@@ -137,7 +162,7 @@ func (s *session) countMarks() {
 
 func (e *entry) fill(seen map[string]int) {
 	e.class, e.rank, _ = report.Class(e.Result)
-	e.state = stateOf(e.Result)
+	e.bare, e.held = stateOf(e.Result), e.Suppression
 	at := report.Place(e.Result)
 	e.file, e.line = at.File, at.Line
 	e.key = e.Fingerprint + string(e.Operation) + e.Engine
@@ -152,18 +177,19 @@ func (e *entry) fill(seen map[string]int) {
 	}, ""))
 }
 
+// stateOf is the state of a result that nothing suppresses.
 func stateOf(x *policy.Result) state {
 	_, _, finding := report.Class(x)
+	bare := *x
+	bare.Suppression = nil
 	switch {
 	case x.Baseline == policy.Absent:
 		return isFixed
 	case !finding:
 		return isPassed
-	case x.Suppression != nil:
-		return isSuppressed
 	case x.Undecided():
 		return isUndecided
-	case report.Open(x):
+	case report.Open(&bare):
 		return isNew
 	default:
 		return isKnown
@@ -177,17 +203,59 @@ func (s *session) rule(e *entry) *policy.Rule {
 
 // stage adds decisions to those staged; what is there already is left out.
 func (s *session) stage(did string, d Decisions) int {
-	next := staged{Decisions{
+	return s.restage(did, Decisions{
 		Add:    joined(s.staged.Add, d.Add, accepts),
-		Remove: joined(s.staged.Remove, d.Remove, func(x policy.Suppression) policy.Suppression { return x }),
-	}, did}
-	n := next.Len() - s.staged.Len()
-	if n > 0 {
+		Remove: joined(s.staged.Remove, d.Remove, withoutOrigin),
+	})
+}
+
+// restage takes decisions in the place of those staged, and returns how many
+// are other.
+func (s *session) restage(did string, d Decisions) int {
+	n := d.Len() - s.staged.Len()
+	if n != 0 {
 		s.done, s.undone = append(s.done, s.staged), nil
-		s.staged = next
+		s.staged = staged{d, did}
 		s.note()
 	}
+	return max(n, -n)
+}
+
+// unaccept stages the removal of what accepts entries. A suppression that is
+// only staged is not written then.
+func (s *session) unaccept(entries []*entry) int {
+	var gone []policy.Suppression
+	drop := make(map[policy.Suppression]bool)
+	for _, e := range entries {
+		switch {
+		case e.held == nil:
+		case e.accepted:
+			drop[*e.held] = true
+		default:
+			gone = append(gone, *e.held)
+		}
+	}
+	next := Decisions{Remove: joined(s.staged.Remove, gone, withoutOrigin)}
+	for _, x := range s.staged.Add {
+		if !drop[x] {
+			next.Add = append(next.Add, x)
+		}
+	}
+	n := len(drop) + len(next.Remove) - len(s.staged.Remove)
+	if n > 0 && next.Len() == s.staged.Len() { // one dropped for each removed
+		s.done, s.undone = append(s.done, s.staged), nil
+		s.staged = staged{next, "removing " + counted(n, "suppression")}
+		s.note()
+		return n
+	}
+	s.restage("removing "+counted(n, "suppression"), next)
 	return n
+}
+
+// withoutOrigin is a suppression wherever it is written.
+func withoutOrigin(x policy.Suppression) policy.Suppression {
+	x.Origin = render.Span{}
+	return x
 }
 
 // accepts is what a suppression is about, without who says so and why.
@@ -233,46 +301,123 @@ func (s *session) redo() (did string, ok bool) {
 	return s.staged.did, true
 }
 
-// settled forgets what was staged: it is written, or discarded.
-func (s *session) settled() {
+// canUndo says whether there is something to take back.
+func (s *session) canUndo() bool { return len(s.done)+len(s.writes) > 0 }
+
+// lastWrite is the change of the file that is to be taken back next; nil where
+// something that is staged comes first.
+func (s *session) lastWrite() *Change {
+	if len(s.done) > 0 || len(s.writes) == 0 {
+		return nil
+	}
+	return s.writes[len(s.writes)-1].change
+}
+
+// written says that what was staged is in the file by a change, and applies it.
+func (s *session) written(c *Change) {
+	s.writes = append(s.writes, write{c, s.staged})
+	s.applied = append(s.applied, s.staged.Decisions)
 	s.staged, s.done, s.undone = staged{}, nil, nil
 	s.note()
 }
 
-// note marks the entries that staged decisions are about.
-func (s *session) note() {
-	literal := make(map[string][]*policy.Suppression)
-	var globs []*policy.Suppression
-	for i := range s.staged.Add {
-		a := &s.staged.Add[i]
+// unwritten says that the last change was taken back. Redo stages its decisions.
+func (s *session) unwritten() {
+	w := s.writes[len(s.writes)-1]
+	s.writes = s.writes[:len(s.writes)-1]
+	s.applied = append(s.applied, Decisions{Add: w.staged.Remove, Remove: w.staged.Add})
+	s.undone = []staged{w.staged}
+	s.note()
+}
+
+// discard forgets what is staged.
+func (s *session) discard() {
+	s.staged, s.done, s.undone = staged{}, nil, nil
+	s.note()
+}
+
+// A coverage is decisions made ready to be asked about many entries.
+type coverage struct {
+	literal map[string][]*policy.Suppression // by the object that they name
+	globs   []*policy.Suppression
+	removed map[policy.Suppression]bool
+}
+
+func newCoverage(d Decisions) coverage {
+	x := coverage{literal: make(map[string][]*policy.Suppression), removed: make(map[policy.Suppression]bool, len(d.Remove))}
+	for i := range d.Add {
+		a := &d.Add[i]
 		if strings.Contains(a.Object, "*") {
-			globs = append(globs, a)
+			x.globs = append(x.globs, a)
 		} else {
-			literal[a.Object] = append(literal[a.Object], a)
+			x.literal[a.Object] = append(x.literal[a.Object], a)
 		}
 	}
-	if s.staged.Len() == 0 {
-		for _, e := range s.entries {
-			e.accepted, e.restored = false, false
+	for _, r := range d.Remove {
+		x.removed[withoutOrigin(r)] = true
+	}
+	return x
+}
+
+// covering is the suppression that accepts a result; nil if none does.
+func (c *coverage) covering(x *policy.Result) *policy.Suppression {
+	if len(c.literal) > 0 {
+		for _, a := range c.literal[objectPattern(x.Object)] {
+			if a.Covers(x) {
+				return a
+			}
 		}
-		return
 	}
-	removed := make(map[policy.Suppression]bool, len(s.staged.Remove))
-	for _, x := range s.staged.Remove {
-		removed[x] = true
+	for _, a := range c.globs {
+		if a.Covers(x) {
+			return a
+		}
 	}
-	covers := func(x *policy.Result) func(*policy.Suppression) bool {
-		return func(a *policy.Suppression) bool { return a.Covers(x) }
+	return nil
+}
+
+// note gives every entry its state with what is written since the evaluation
+// and what is staged, and counts.
+func (s *session) note() {
+	var steps []coverage
+	for _, d := range s.applied {
+		steps = append(steps, newCoverage(d))
 	}
+	steps = append(steps, newCoverage(s.staged.Decisions))
+	s.counts = [numStates]int{}
 	for _, e := range s.entries {
-		open := e.acceptable()
-		e.accepted = open && len(literal) > 0 && slices.ContainsFunc(literal[objectPattern(e.Object)], covers(e.Result)) ||
-			open && slices.ContainsFunc(globs, covers(e.Result))
-		e.restored = e.Suppression != nil && removed[*e.Suppression]
+		e.decide(steps)
+		if !e.proposed {
+			s.counts[e.state()]++
+		}
 	}
 }
 
-// acceptable says whether a suppression would make a difference to it.
-func (e *entry) acceptable() bool {
-	return !e.proposed && (e.state == isNew || e.state == isKnown || e.state == isUndecided)
+// decide applies decisions, of which the last are staged.
+func (e *entry) decide(steps []coverage) {
+	e.held, e.accepted, e.restored = e.Suppression, false, false
+	for i := range steps {
+		d, staged := &steps[i], i == len(steps)-1
+		if e.held != nil && d.removed[withoutOrigin(*e.held)] {
+			e.held, e.restored = nil, staged
+		}
+		if e.held == nil && e.open() {
+			if e.held = d.covering(e.Result); e.held != nil {
+				e.accepted, e.restored = staged, false
+			}
+		}
+	}
+	now := e.bare
+	if e.held != nil && e.open() {
+		now = isSuppressed
+	}
+	e.now.Store(uint32(now))
 }
+
+// open says whether a suppression makes a difference to it.
+func (e *entry) open() bool {
+	return !e.proposed && (e.bare == isNew || e.bare == isKnown || e.bare == isUndecided)
+}
+
+// acceptable says whether there is something to accept.
+func (e *entry) acceptable() bool { return e.open() && e.held == nil }

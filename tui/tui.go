@@ -4,7 +4,7 @@
 // It shows and asks. What it shows beyond the report (the rendered object, an
 // explanation) and what follows from an answer (a file that is written, an
 // editor that is opened) its [Host] does, which cmd implements: nothing here
-// renders, reads a file but for the report's tree, or writes one.
+// renders, reads a file or writes one.
 package tui
 
 import (
@@ -34,6 +34,9 @@ type Host interface {
 	Object(ctx context.Context, x *policy.Result) (*Rendered, error)
 	// Explain tells step by step how the result came about.
 	Explain(ctx context.Context, x *policy.Result) (string, error)
+	// Lines are those of a file of the report's tree, without what may be secret.
+	// An error says that there is no such file.
+	Lines(ctx context.Context, file string) ([]string, error)
 	// Propose is what decisions would make of the suppressions file.
 	Propose(d Decisions) (*Change, error)
 	// Write does it, as a whole or not at all. When the file is not any more
@@ -79,14 +82,18 @@ func (d Decisions) Len() int { return len(d.Add) + len(d.Remove) }
 type Change struct {
 	File          string // as it is shown
 	Diff          string // unified
-	Before, After []byte // Before is nil when there is no file yet
+	Before, After []byte // nil where there is no file
 }
+
+// reverse takes a change back.
+func (c *Change) reverse() *Change { return &Change{File: c.File, Before: c.After, After: c.Before} }
 
 // An Editor is a program to run. One that opens a window of its own leaves the
 // screen alone.
 type Editor struct {
 	Cmd    *exec.Cmd
 	Window bool
+	Note   string // to add to the message about it, such as that it is at no line
 }
 
 // Options say how to show.
@@ -97,6 +104,7 @@ type Options struct {
 	Watch    bool      // evaluate again when files change
 	Owner    string    // prefilled in forms
 	Filter   string    // to begin with
+	Keys     Keys      // instead of those that actions have
 
 	Input       io.Reader
 	Output      io.Writer

@@ -105,7 +105,7 @@ func harmless(t *testing.T, s string) {
 // TestAnyKeys presses random keys at random sizes.
 func TestAnyKeys(t *testing.T) {
 	t.Parallel()
-	keys := strings.Fields(`j j k g G h l - + n N J K / esc [ ] s o space v a w d u ctrl+r W p P 1 2 3 4 5 6 x z enter enter tab e E r y ? q up down
+	keys := strings.Fields(`j j k g G h l - + n N J K / esc [ ] : t T "sec" s o space v a w d u ctrl+r W p P 1 2 3 4 5 6 x z enter enter tab e E r y ? q up down
 		left right backspace pgdown pgup home end delete ctrl+d ctrl+u "prod" "!rule:images" "ü日本" "90d" m D`)
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -324,7 +324,7 @@ func TestEditorFails(t *testing.T) {
 	if got := screen(d.model); !strings.Contains(got, "no such program") {
 		t.Errorf("no word of it:\n%s", got)
 	}
-	if diff := cmp.Diff([]string{"charts/web/values.yaml:4:8", "charts/web/values.yaml:4:8"}, d.host.edits); diff != "" {
+	if diff := cmp.Diff([]string{"charts/web/values.yaml:5:11", "charts/web/values.yaml:5:11"}, d.host.edits); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -408,6 +408,11 @@ func TestFilter(t *testing.T) {
 		{"sev:denied", 3},
 		{"sev:warning", 1},
 		{"new", 3},
+		{"open", 3},
+		{"is:open", 3},
+		{"unit:=apps", 4},
+		{"unit:=app", 0},
+		{"unit:=\"charts/web\" !sev:=denied", 1},
 		{"!new", 5},
 		{"is:known", 1},
 		{"is:suppressed", 1},
@@ -443,7 +448,7 @@ func TestArrange(t *testing.T) {
 	s.load(newIndex(sample()))
 	for g := range numGroupings {
 		for o := range numOrderings {
-			for x := range numSections {
+			for x := range sectionGraph {
 				a := arrange(s.entries, spec{section: x, grouping: g, ordering: o})
 				seen := make(map[*entry]bool)
 				for _, group := range a.groups {

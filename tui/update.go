@@ -4,42 +4,44 @@ import (
 	"errors"
 	"strings"
 
-	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
 )
 
-// Update takes a message and says what is to be done next.
+// Update takes a message, makes the frame that follows, and says what is to be
+// done next.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	cmd := m.take(msg)
+	m.lay()
+	ask := m.want()
+	m.screen = strings.Join(m.frame(), "\n")
+	return m, tea.Batch(cmd, ask)
+}
+
+func (m *model) take(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 		m.paneTop = -1 // what is at fault is to be seen
-		m.lay()
-		return m, m.want()
 	case tea.BackgroundColorMsg:
 		m.theme = newTheme(msg.IsDark())
 	case tea.KeyPressMsg:
 		m.touched = true
-		cmd := m.press(msg)
-		m.lay()
-		return m, tea.Batch(cmd, m.want())
+		return m.press(msg)
 	case tea.PasteMsg:
-		return m, m.paste(msg)
+		return m.paste(msg)
 	case tea.MouseClickMsg:
 		m.touched = true
-		cmd := m.click(msg.Mouse())
-		return m, tea.Batch(cmd, m.want())
+		return m.click(msg.Mouse())
 	case tea.MouseWheelMsg:
 		m.touched = true
 		m.wheel(msg.Mouse())
-		return m, m.want()
 	default:
-		return m, m.told(msg)
+		return m.told(msg)
 	}
-	return m, nil
+	return nil
 }
 
 // told takes what other goroutines say.
@@ -57,13 +59,14 @@ func (m *model) told(msg tea.Msg) tea.Cmd {
 		return m.evaluate()
 	case arranged:
 		m.arranged(msg)
-		return m.want()
 	case fetchedMsg:
 		return m.fetchedOne(msg)
 	case proposedMsg:
 		m.review(msg)
 	case writtenMsg:
 		return m.written(msg)
+	case unwrittenMsg:
+		return m.unwritten(msg)
 	case editedMsg:
 		return m.edited(msg)
 	case copiedMsg:
@@ -97,16 +100,17 @@ func (m *model) written(msg writtenMsg) tea.Cmd {
 		m.mode = modeList
 		return nil
 	}
-	m.say("wrote %s to %s", counted(m.session.staged.Len(), "decision"), msg.change.File)
-	m.session.settled()
+	m.say("wrote %s to %s; %s takes the file back", counted(m.session.staged.Len(), "decision"), msg.change.File, m.keys.of(actUndo))
+	m.session.written(msg.change)
 	m.mode, m.change = modeList, nil
-	return m.evaluate()
+	return tea.Batch(m.arrange(), m.evaluate())
 }
 
 func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 	m.message = ""
+	a := m.keys.actions[msg.String()]
 	if m.layout.tooSmall {
-		if key.Matches(msg, m.keys.Quit) {
+		if a == actQuit {
 			return m.quit()
 		}
 		return nil
@@ -119,298 +123,15 @@ func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 	case modeReview:
 		return m.reviewKey(msg)
 	case modeHelp:
-		return m.helpKey(msg)
+		return m.helpKey(msg, a)
 	case modeCopy:
 		return m.copyKey(msg)
 	case modeQuit:
 		return m.quitKey(msg)
+	case modeCommand:
+		return m.commandKey(msg)
 	}
-	for _, keys := range []func(tea.KeyPressMsg) (tea.Cmd, bool){m.paneKey, m.moveKey, m.showKey, m.decideKey, m.doKey} {
-		if cmd, ok := keys(msg); ok {
-			return cmd
-		}
-	}
-	return nil
-}
-
-// paneKey are the keys of the preview when it has the focus.
-func (m *model) paneKey(msg tea.KeyPressMsg) (tea.Cmd, bool) {
-	k := &m.keys
-	page := max(1, m.layout.paneHeight())
-	switch {
-	case key.Matches(msg, k.ScrollDown):
-		m.scrollPane(1)
-	case key.Matches(msg, k.ScrollUp):
-		m.scrollPane(-1)
-	case !m.focusPreview:
-		return nil, false
-	case key.Matches(msg, k.Down):
-		m.scrollPane(1)
-	case key.Matches(msg, k.Up):
-		m.scrollPane(-1)
-	case key.Matches(msg, k.PageDown):
-		m.scrollPane(page)
-	case key.Matches(msg, k.PageUp):
-		m.scrollPane(-page)
-	case key.Matches(msg, k.HalfDown):
-		m.scrollPane(page / 2)
-	case key.Matches(msg, k.HalfUp):
-		m.scrollPane(-page / 2)
-	case key.Matches(msg, k.Top):
-		m.paneTop = 0
-	case key.Matches(msg, k.Bottom):
-		m.scrollPane(len(m.built.lines))
-	case key.Matches(msg, k.Fold), key.Matches(msg, k.Clear):
-		m.focusPreview = false
-	default:
-		return nil, false
-	}
-	return nil, true
-}
-
-func (m *model) scrollPane(by int) {
-	m.paneTop = max(0, min(max(m.paneTop, 0)+by, len(m.built.lines)-1))
-}
-
-func (m *model) moveKey(msg tea.KeyPressMsg) (tea.Cmd, bool) {
-	k, l := &m.keys, m.list
-	switch {
-	case key.Matches(msg, k.Down):
-		l.move(1)
-	case key.Matches(msg, k.Up):
-		l.move(-1)
-	case key.Matches(msg, k.PageDown):
-		l.move(l.height)
-	case key.Matches(msg, k.PageUp):
-		l.move(-l.height)
-	case key.Matches(msg, k.HalfDown):
-		l.move(max(1, l.height/2))
-	case key.Matches(msg, k.HalfUp):
-		l.move(-max(1, l.height/2))
-	case key.Matches(msg, k.Top):
-		l.move(-len(l.rows))
-	case key.Matches(msg, k.Bottom):
-		l.move(len(l.rows))
-	case key.Matches(msg, k.NextGroup):
-		l.nextGroup(1)
-	case key.Matches(msg, k.PrevGroup):
-		l.nextGroup(-1)
-	default:
-		return nil, false
-	}
-	return nil, true
-}
-
-func (m *model) showKey(msg tea.KeyPressMsg) (tea.Cmd, bool) {
-	k := &m.keys
-	switch {
-	case key.Matches(msg, k.Filter):
-		m.mode = modeFilter
-		m.focusPreview = false
-	case key.Matches(msg, k.Clear):
-		return m.clear(), true
-	case key.Matches(msg, k.NextSection):
-		return m.toSection(1), true
-	case key.Matches(msg, k.PrevSection):
-		return m.toSection(-1), true
-	case key.Matches(msg, k.Group):
-		m.grouping = (m.grouping + 1) % numGroupings
-		m.say("by %s", groupingNames[m.grouping])
-		return m.arrange(), true
-	case key.Matches(msg, k.Sort):
-		m.ordering = (m.ordering + 1) % numOrderings
-		m.say("%s", orderingNames[m.ordering])
-		return m.arrange(), true
-	case key.Matches(msg, k.Fold):
-		m.list.fold(true)
-	case key.Matches(msg, k.Unfold):
-		m.unfold()
-	case key.Matches(msg, k.FoldAll):
-		m.list.foldAll(true)
-	case key.Matches(msg, k.UnfoldAll):
-		m.list.foldAll(false)
-	case key.Matches(msg, k.Open):
-		m.open()
-	case key.Matches(msg, k.Focus):
-		m.focusPreview = !m.focusPreview
-	case key.Matches(msg, k.Zoom):
-		m.zoom = !m.zoom
-		m.focusPreview = m.zoom
-	default:
-		return m.chooseKey(msg)
-	}
-	return nil, true
-}
-
-// chooseKey are the keys that choose a preview.
-func (m *model) chooseKey(msg tea.KeyPressMsg) (tea.Cmd, bool) {
-	k := &m.keys
-	switch {
-	case key.Matches(msg, k.NextPane):
-		m.pane = (m.pane + 1) % numPanes
-	case key.Matches(msg, k.PrevPane):
-		m.pane = (m.pane + numPanes - 1) % numPanes
-	case key.Matches(msg, k.Pane):
-		m.pane = paneKind(msg.String()[0] - '1')
-	case key.Matches(msg, k.Explain):
-		m.pane = paneExplain
-	default:
-		return nil, false
-	}
-	if m.layout.single {
-		m.focusPreview = true
-	}
-	return nil, true
-}
-
-// clear goes a step back: from the preview, a range, marks, the filter.
-func (m *model) clear() tea.Cmd {
-	switch {
-	case m.zoom:
-		m.zoom, m.focusPreview = false, false
-	case m.list.anchor >= 0:
-		m.list.anchor = -1
-	case m.session.marked > 0:
-		m.unmark()
-	case m.filtered != "":
-		m.input, m.filtered = field{}, ""
-		return m.arrange()
-	}
-	return nil
-}
-
-// toSection goes to the next section that is shown.
-func (m *model) toSection(by section) tea.Cmd {
-	for {
-		m.section = (m.section + numSections + by) % numSections
-		if m.section != sectionProposed || len(m.session.report.Proposed) > 0 {
-			return m.arrange()
-		}
-	}
-}
-
-// open opens a group, or the preview of a result.
-func (m *model) open() {
-	if m.list.entry() == nil {
-		g := m.list.group()
-		if g != nil {
-			m.list.fold(!m.list.folded[g.key])
-		}
-		return
-	}
-	m.focusPreview = true
-}
-
-// unfold opens a group, or goes to the preview.
-func (m *model) unfold() {
-	if g := m.list.group(); g != nil && m.list.entry() == nil && m.list.folded[g.key] {
-		m.list.fold(false)
-		return
-	}
-	if m.list.entry() != nil {
-		m.focusPreview = true
-		return
-	}
-	m.list.move(1)
-}
-
-func (m *model) decideKey(msg tea.KeyPressMsg) (tea.Cmd, bool) {
-	k := &m.keys
-	switch {
-	case key.Matches(msg, k.Mark):
-		m.mark()
-	case key.Matches(msg, k.Range):
-		m.rangeKey()
-	case key.Matches(msg, k.All):
-		m.markAll()
-	case key.Matches(msg, k.Accept):
-		return m.accept(), true
-	case key.Matches(msg, k.Remove):
-		m.takeBack()
-	case key.Matches(msg, k.Undo):
-		m.tell("took back", m.session.undo)
-	case key.Matches(msg, k.Redo):
-		m.tell("again", m.session.redo)
-	case key.Matches(msg, k.Write):
-		if m.session.staged.Len() == 0 {
-			m.say("nothing is staged: w accepts what is under the cursor")
-			return nil, true
-		}
-		return m.propose(""), true
-	default:
-		return nil, false
-	}
-	return nil, true
-}
-
-func (m *model) tell(word string, step func() (string, bool)) {
-	did, ok := step()
-	if !ok {
-		m.say("nothing to take back or do again")
-		return
-	}
-	m.say("%s: %s; %s", word, did, counted(m.session.staged.Len(), "decision")+" staged")
-}
-
-// mark marks what is under the cursor, or the range, and goes on.
-func (m *model) mark() {
-	l := m.list
-	if l.anchor >= 0 {
-		m.session.mark(l.ranged())
-		l.anchor = -1
-		return
-	}
-	m.session.mark(l.under(l.cursor))
-	if l.entry() != nil {
-		l.move(1)
-	}
-}
-
-func (m *model) rangeKey() {
-	if m.list.anchor >= 0 {
-		m.list.anchor = -1
-		return
-	}
-	m.list.anchor = m.list.cursor
-	m.say("a range begins here: space marks it, w accepts it, esc ends it")
-}
-
-func (m *model) markAll() {
-	var all []*entry
-	for _, g := range m.list.groups {
-		all = append(all, g.items...)
-	}
-	m.session.mark(all)
-	m.say("%s marked", counted(m.session.marked, "result"))
-}
-
-func (m *model) doKey(msg tea.KeyPressMsg) (tea.Cmd, bool) {
-	k, e := &m.keys, m.selected()
-	switch {
-	case key.Matches(msg, k.Edit):
-		if e == nil {
-			return nil, true
-		}
-		return m.edit(report.Place(e.Result).Span), true
-	case key.Matches(msg, k.EditRule):
-		if e == nil {
-			return nil, true
-		}
-		return m.edit(e.PolicyOrigin), true
-	case key.Matches(msg, k.Evaluate):
-		return m.evaluate(), true
-	case key.Matches(msg, k.Copy):
-		if e != nil {
-			m.mode = modeCopy
-		}
-	case key.Matches(msg, k.Help):
-		m.mode, m.scroll = modeHelp, 0
-	case key.Matches(msg, k.Quit):
-		return m.quit(), true
-	default:
-		return nil, false
-	}
-	return nil, true
+	return m.run(a)
 }
 
 func (m *model) quit() tea.Cmd {
@@ -426,7 +147,7 @@ func (m *model) quitKey(msg tea.KeyPressMsg) tea.Cmd {
 	case "W", "w", "enter":
 		return m.propose("")
 	case "D":
-		m.session.settled()
+		m.session.discard()
 		return tea.Quit
 	case "ctrl+c":
 		return tea.Quit // what is staged is printed
@@ -467,6 +188,8 @@ func (m *model) paste(msg tea.PasteMsg) tea.Cmd {
 	case m.mode == modeFilter:
 		m.input.insert(msg.Content)
 		return m.refilter()
+	case m.mode == modeCommand:
+		m.palette.insert(msg.Content)
 	case m.mode == modeForm && m.form.at != scopeField:
 		m.form.fields[m.form.at].insert(msg.Content)
 	}
@@ -487,13 +210,13 @@ func (m *model) reviewKey(msg tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-func (m *model) helpKey(msg tea.KeyPressMsg) tea.Cmd {
-	switch s := msg.String(); s {
-	case "esc", "q", "?", "enter":
-		m.mode = modeList
-	case "ctrl+c":
+func (m *model) helpKey(msg tea.KeyPressMsg, a action) tea.Cmd {
+	switch s := msg.String(); {
+	case s == "ctrl+c":
 		m.mode = modeList
 		return m.quit()
+	case s == "esc" || s == "q" || s == "enter" || a == actHelp || a == actQuit:
+		m.mode = modeList
 	default:
 		m.scrollKey(s, len(m.helpLines(m.width)))
 	}
@@ -523,7 +246,7 @@ func (m *model) copyKey(msg tea.KeyPressMsg) tea.Cmd {
 	case "o":
 		ctx, host := m.ctx, m.host
 		return func() tea.Msg {
-			f := get(ctx, host, fetchKey{e.key, false}, e)
+			f := get(ctx, host, fetchKey{entry: e.key}, e)
 			if f.err != nil {
 				return copiedMsg{err: f.err}
 			}

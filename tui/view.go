@@ -2,9 +2,9 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
-	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
@@ -69,15 +69,19 @@ func (m *model) lay() {
 		l.list = rect{0, 1, w, top}
 		l.preview = rect{0, 1 + top, w, l.body - top}
 	}
+	if m.graph.height != l.list.h {
+		m.graph.height = l.list.h
+		m.graph.move(0)
+	}
 	if m.list.height != l.list.h {
 		m.list.height = l.list.h
 		m.list.window()
 	}
 }
 
-// View draws the screen.
+// View shows the frame that Update made.
 func (m *model) View() tea.View {
-	v := tea.NewView(strings.Join(m.frame(), "\n"))
+	v := tea.NewView(m.screen)
 	v.AltScreen = true
 	v.MouseMode = tea.MouseModeCellMotion
 	v.WindowTitle = "preadmit triage"
@@ -116,14 +120,14 @@ func (m *model) small() []string {
 func (m *model) header() string {
 	var all []section
 	for s := range numSections {
-		if s != sectionProposed || len(m.session.report.Proposed) > 0 {
+		if s.shown(&m.session.index) {
 			all = append(all, s)
 		}
 	}
 	line, tabs := m.sectionTabs(all)
 	if ansi.StringWidth(line) > m.width {
 		line, tabs = m.sectionTabs([]section{m.section})
-		line += m.theme.dim.Render(fmt.Sprintf("  [ %d of %d ]", int(m.section)+1, len(all)))
+		line += m.theme.dim.Render(fmt.Sprintf("  %s %d of %d %s", m.keys.first(actPrevSection), slices.Index(all, m.section)+1, len(all), m.keys.first(actNextSection)))
 	}
 	m.layout.tabs = tabs
 	return line
@@ -134,7 +138,7 @@ func (m *model) sectionTabs(all []section) (string, []tabPos) {
 	var tabs []tabPos
 	x := 0
 	for _, s := range all {
-		text := fmt.Sprintf(" %s %d ", sectionNames[s], m.session.sectionCount(s))
+		text := fmt.Sprintf(" %s %d ", s.title(&m.session.index), m.session.sectionCount(s))
 		tabs = append(tabs, tabPos{x, x + len(text), int(s)})
 		x += len(text)
 		if s == m.section {
@@ -148,6 +152,15 @@ func (m *model) sectionTabs(all []section) (string, []tabPos) {
 
 // bodyLines are the list and the preview, or what is laid over them.
 func (m *model) bodyLines() []string {
+	lines := m.mainLines()
+	if m.mode == modeCommand {
+		offered := m.commandLines(m.width, m.layout.body)
+		lines = append(lines[:len(lines)-len(offered)], offered...)
+	}
+	return lines
+}
+
+func (m *model) mainLines() []string {
 	l := &m.layout
 	switch {
 	case m.mode == modeHelp:
@@ -199,6 +212,9 @@ func (m *model) diffLines() []string {
 // listLines are the rows in the window.
 func (m *model) listLines() []string {
 	l, r := m.list, m.layout.list
+	if m.inGraph() {
+		return m.graphLines(r)
+	}
 	if len(l.rows) == 0 {
 		return block(m.nothing(r.w), r.w, r.h)
 	}
@@ -219,15 +235,15 @@ func (m *model) nothing(width int) []string {
 	case r.Schema == "" && m.evaluating:
 		text = "Rendering and judging …"
 	case r.Schema == "":
-		text = "No results: r tries again."
+		text = fmt.Sprintf("No results: %s tries again.", m.keys.of(actEvaluate))
 	case m.filtered != "":
-		text = "Nothing matches the filter: esc clears it."
+		text = fmt.Sprintf("Nothing matches the filter: %s clears it.", m.keys.of(actClear))
 	case m.section == sectionNew && r.Summary.Objects*r.Summary.Rules == 0:
 		text = "Nothing was judged: this says nothing about what is in the tree."
 	case m.section == sectionNew:
-		text = fmt.Sprintf("Nothing to decide here: %d objects of %d units, %d rules. ] shows the other sections.", r.Summary.Objects, r.Summary.Rendered, r.Summary.Rules)
+		text = fmt.Sprintf("Nothing to decide here: %d objects of %d units, %d rules. %s shows the other sections.", r.Summary.Objects, r.Summary.Rendered, r.Summary.Rules, m.keys.of(actNextSection))
 	default:
-		text = "Nothing here. ] shows the next section."
+		text = fmt.Sprintf("Nothing here. %s shows the next section.", m.keys.of(actNextSection))
 	}
 	return append([]string{""}, wrapStyled(m.theme.dim, text, width)...)
 }
@@ -284,14 +300,14 @@ func (m *model) groupText(g *group, width int, plain bool) string {
 	var counts []string
 	for s, n := range g.counts {
 		if n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n, stateWords[s]))
+			counts = append(counts, fmt.Sprintf("%d %s", n, m.session.word(state(s))))
 		}
 	}
 	right := strings.Join(counts, " ")
 	if len(right) > width/2 {
 		right = fmt.Sprintf("%d", len(g.items))
 	}
-	name := ansi.Truncate(g.name, max(1, width-len(right)-4), "…")
+	name := elide(g.name, max(1, width-len(right)-4))
 	gap := strings.Repeat(" ", max(1, width-2-ansi.StringWidth(name)-len(right)-1))
 	if plain {
 		return fold + name + gap + right
@@ -318,7 +334,7 @@ func (m *model) entryText(e *entry, width int, plain bool) string {
 		b += "  " + report.Message(e.Message[:min(len(e.Message), 500)])
 	}
 	first := min(m.layout.column, room)
-	a = pad(ansi.Truncate(a, first, "…"), first)
+	a = pad(m.shorten(e, a, first), first)
 	rest := room - first - 2
 	if ansi.StringWidth(b) > rest && m.grouping != byFile && room < 90 {
 		b = tail(b, rest)
@@ -345,7 +361,27 @@ func (m *model) columns(e *entry) (a, b string) {
 	}
 }
 
-// shortObject begins with what tells objects apart, so that it may be cut.
+// shorten cuts the first column in the middle: of an object its kind stays.
+func (m *model) shorten(e *entry, s string, width int) string {
+	kind := " " + report.Name(e.Object.Kind)
+	name, ok := strings.CutSuffix(s, kind)
+	if room := width - ansi.StringWidth(kind); ok && m.grouping == byRule && room >= 4 {
+		return elide(name, room) + kind
+	}
+	return elide(s, width)
+}
+
+// elide cuts a text in the middle: both its ends tell it from others.
+func elide(s string, width int) string {
+	n := ansi.StringWidth(s)
+	if n <= width || width < 4 {
+		return ansi.Truncate(s, max(width, 0), "…")
+	}
+	right := (width - 1) / 2
+	return ansi.Truncate(s, width-right, "…") + ansi.TruncateLeft(s, n-right, "")
+}
+
+// shortObject begins with what tells objects apart.
 func shortObject(e *entry) string {
 	if e.Object.Kind == "" {
 		return report.ObjectName(e.Object)
@@ -368,6 +404,9 @@ func tail(s string, width int) string {
 
 // previewLines are what is wrong, and the pane below it.
 func (m *model) previewLines(r rect) []string {
+	if m.inGraph() {
+		return m.nodeLines(r)
+	}
 	e := m.selected()
 	if e == nil {
 		return block(nil, r.w, r.h)
@@ -396,8 +435,10 @@ func (m *model) headLines(e *entry, r rect) []string {
 		state = " accepted, not written"
 	case e.restored:
 		state = " suppression removed, not written"
-	case e.state != isNew && e.state != isPassed:
-		state = " " + stateWords[e.state]
+	case e.Unreached && e.state() == isKnown:
+		state = " in what nothing found here deploys"
+	case e.state() != isNew && e.state() != isPassed:
+		state = " " + stateWords[e.state()]
 	}
 	lines := []string{fit(style.Render(symbol+" "+e.class)+m.theme.dim.Render(state)+" "+m.theme.title.Render(report.RuleName(e.Result)), r.w)}
 	most := 2
@@ -416,10 +457,10 @@ func (m *model) headLines(e *entry, r rect) []string {
 	if e.Object.Kind != "" && e.Object.Unit != "" {
 		object += " in " + report.Visible(e.Object.Unit, 1024)
 	}
-	if x := e.Suppression; x != nil {
+	if x := e.held; x != nil {
 		lines = append(lines, m.theme.note.Render("accepted until "+report.Name(x.Expires)+": ")+report.Message(x.Reason))
 	}
-	return append(lines, m.theme.dim.Render(object))
+	return append(lines, m.theme.dim.Render(elide(object, r.w)))
 }
 
 func (m *model) paneTabs(r rect) string {
@@ -464,7 +505,10 @@ func (m *model) paneLine(l *pline, width int) string {
 // status is the line above the footer: what happened or is being typed, and
 // where one is.
 func (m *model) status() string {
-	if m.mode == modeFilter {
+	switch m.mode {
+	case modeCommand:
+		return fit(":"+m.palette.view(m.theme, m.width-2, true), m.width)
+	case modeFilter:
 		return fit("/"+m.input.view(m.theme, m.width-13, true), m.width-12) + m.theme.dim.Render(fmt.Sprintf("%11d ", m.list.n))
 	}
 	left, style := m.message, lipgloss.NewStyle()
@@ -491,16 +535,20 @@ func (m *model) where() string {
 	if n := m.session.marked; n > 0 {
 		parts = append(parts, fmt.Sprintf("%d marked", n))
 	}
-	if m.filtered != "" {
+	if m.filtered != "" && !m.inGraph() {
 		parts = append(parts, "/"+ansi.Truncate(report.Message(m.filtered), max(8, m.width/4), "…"))
 	}
-	if m.width >= 60 {
+	if m.width >= 60 && !m.inGraph() {
 		parts = append(parts, "by "+groupingNames[m.grouping]+", "+orderingNames[m.ordering])
 	}
 	if m.ReadOnly {
 		parts = append(parts, "readonly")
 	}
-	parts = append(parts, fmt.Sprintf("%d of %d ", min(m.list.cursor+1, len(m.list.rows)), len(m.list.rows)))
+	at, n := m.list.cursor, len(m.list.rows)
+	if m.inGraph() {
+		at, n = m.graph.cursor, len(m.graph.rows)
+	}
+	parts = append(parts, fmt.Sprintf("%d of %d ", min(at+1, n), n))
 	return strings.Join(parts, " · ")
 }
 
@@ -514,8 +562,10 @@ func (p Progress) String() string {
 // help is the last line.
 func (m *model) help() string {
 	switch m.mode {
+	case modeCommand:
+		return m.theme.dim.Render("tab completes · enter runs · esc back · help COMMAND")
 	case modeFilter:
-		return m.theme.dim.Render("words, !word, rule: kind: ns: name: unit: file: sev: is: new · enter keeps it, esc clears it")
+		return m.theme.dim.Render("words, !word, rule: kind: ns: name: unit: file: sev: is: · enter keeps it, esc clears it")
 	case modeForm:
 		return m.theme.dim.Render("enter stages · tab next field · ‹ › scope · esc back")
 	case modeReview:
@@ -527,13 +577,13 @@ func (m *model) help() string {
 	case modeQuit:
 		return m.theme.warn.Render(counted(m.session.staged.Len(), "decision")+" not written: ") + "W review and write · D discard · esc stay"
 	}
-	return m.keyLine(m.footer(), []key.Binding{m.keys.Help, m.keys.Quit})
+	return m.keyLine(m.footer(), []action{actHelp, actQuit})
 }
 
 // keyLine are keys, as many as fit before those that are always there.
-func (m *model) keyLine(keys, always []key.Binding) string {
-	text := func(k key.Binding) string {
-		return m.theme.key.Render(k.Help().Key) + " " + m.theme.dim.Render(k.Help().Desc)
+func (m *model) keyLine(keys, always []action) string {
+	text := func(a action) string {
+		return m.theme.key.Render(m.keys.of(a)) + " " + m.theme.dim.Render(actions[a].help)
 	}
 	end := ""
 	for _, k := range always {
@@ -541,7 +591,7 @@ func (m *model) keyLine(keys, always []key.Binding) string {
 	}
 	line, room := "", m.width-ansi.StringWidth(end)
 	for _, k := range keys {
-		if next := line + "  " + text(k); ansi.StringWidth(next)-2 <= room {
+		if next := line + "  " + text(k); ansi.StringWidth(next)-2 <= room && m.keys.first(k) != "" {
 			line = next
 		}
 	}

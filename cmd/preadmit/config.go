@@ -83,6 +83,9 @@ func configureFrom(flags *pflag.FlagSet, root, file string, config *yaml.Node) e
 }
 
 func setFlag(flags *pflag.FlagSet, root, file string, key, value *yaml.Node) error {
+	if key.Value == "triage" {
+		return fmt.Errorf("%s:%d: triage: the keys and the editor are each person's own: they go to %s in the user's configuration directory", file, key.Line, settingsFile)
+	}
 	if !slices.Contains(configurable, key.Value) {
 		return fmt.Errorf("%s:%d: unknown key %q; %s", file, key.Line, key.Value, render.Instead(key.Value, slices.Sorted(slices.Values(slices.Concat(configurable, sectionKeys())))))
 	}

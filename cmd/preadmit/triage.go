@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,8 @@ type triageOptions struct {
 	watch    bool
 	theme    string
 	filter   string
+	editor   string
+	settings string
 }
 
 func newTriageCommand(code *int) *cobra.Command {
@@ -37,8 +40,15 @@ results on a screen: what is wrong, why, and the line to edit. Fix it in the
 editor ($VISUAL or $EDITOR), or accept it with a reason and a last day. What is
 accepted is staged, shown as a diff, and then written to the suppressions file.
 
-Press ? for the keys. --plain asks and answers in lines instead, for screen
-readers and pipes.`,
+Press ? for the keys and : for commands. Keys of your own, the editor and the
+theme stand in preadmit/triage.yaml in your configuration directory, such as
+~/.config:
+
+  editor: myed +{line} {file}    # instead of $VISUAL and $EDITOR
+  theme: light
+  keys: {accept: [a, f2], mark-all: A}
+
+--plain asks and answers in lines instead, for screen readers and pipes.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := configure(without(cmd.Flags(), "output"), repositoryPaths(args)); err != nil {
 				return err
@@ -57,6 +67,8 @@ readers and pipes.`,
 	f.BoolVar(&o.readOnly, "readonly", false, "look only: accept, write and edit nothing")
 	f.BoolVar(&o.watch, "watch", true, "evaluate again when files change")
 	f.StringVar(&o.theme, "theme", "auto", "colours for a `BACKGROUND`: auto, light or dark")
+	f.StringVar(&o.editor, "editor", "", "open files with `COMMAND`, in which {file}, {line} and {column} are replaced (default: $VISUAL, $EDITOR or vi)")
+	f.StringVar(&o.settings, "settings", "", "read keys, editor and theme from `FILE` (default: "+settingsFile+" in the user's configuration directory, if it exists)")
 	f.StringVar(&o.filter, "filter", "", "show what `WORDS` match to begin with, as / does")
 	return cmd
 }
@@ -71,13 +83,24 @@ func runTriage(ctx context.Context, o *triageOptions, args []string, stdin io.Re
 	if err := o.start(); err != nil {
 		return err
 	}
+	own, err := readTriageSettings(o.settings)
+	if err != nil {
+		return err
+	}
+	if _, err := editorWords("--editor", cmp.Or(o.editor, "vi")); err != nil {
+		return err
+	}
+	if o.theme == "auto" {
+		o.theme = cmp.Or(own.theme, o.theme)
+	}
 	o.allowNew = true // what is written here is for the person who reads it to judge
 	host, input, err := newTriageHost(o, args, stdin)
 	if err != nil {
 		return err
 	}
+	host.editor = editor{cmp.Or(o.editor, own.editor), os.LookupEnv}
 	show := tui.Options{
-		Today: o.day(), Theme: o.theme, ReadOnly: o.readOnly, Watch: o.watch, Filter: o.filter,
+		Today: o.day(), Theme: o.theme, ReadOnly: o.readOnly, Watch: o.watch, Filter: o.filter, Keys: own.keys,
 		Input: input, Output: stdout, Environment: os.Environ(),
 	}
 	run := tui.Run

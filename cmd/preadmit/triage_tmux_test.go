@@ -138,7 +138,7 @@ func TestTriageInTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := newTerminal(t, 120, 32, dir, fmt.Sprintf("EDITOR=%s %s triage --theme dark --date 2026-11-21 -p policies --with infra apps charts", editor, program))
-	shot(t, "list", x.wait("New 3", "✗ denied images/validations[1]", "^^^^^^ denied"))
+	shot(t, "list", x.wait("Open 3", "✗ denied images/validations[1]", "^^^^^^ denied"))
 
 	x.press("/", "'rule:max")
 	shot(t, "filter", x.wait("/rule:max", "count: 12", "^^ denied"))
@@ -158,7 +158,7 @@ func TestTriageInTerminal(t *testing.T) {
 	x.press("W")
 	shot(t, "write", x.wait("This would be written to .preadmit/suppressions.yaml", "reason: sized for the sale"))
 	x.press("Enter")
-	x.wait("New 2", "Suppressed 1")
+	x.wait("Open 2", "Suppressed 1")
 	data, err := os.ReadFile(filepath.Join(dir, ".preadmit/suppressions.yaml"))
 	if err != nil || !strings.Contains(string(data), "max-replicas/validations[0]") {
 		t.Fatalf("%s %v", data, err)
@@ -171,11 +171,11 @@ func TestTriageInTerminal(t *testing.T) {
 	x.press("d", "W")
 	x.wait("-- rule", "enter writes it")
 	x.press("Enter")
-	x.wait("New 3", "Suppressed 0")
+	x.wait("Open 3", "Suppressed 0")
 	x.press("[", "[")
 	x.wait("count: 12")
 	x.press("e")
-	x.wait("New 2", "Suppressed 0", "Nothing matches the filter")
+	x.wait("Open 2", "Suppressed 0", "Nothing matches the filter")
 	if args, err := os.ReadFile(editor + ".args"); err != nil || !strings.HasSuffix(strings.TrimSpace(string(args)), "apps/api/overlays/prod/kustomization.yaml") {
 		t.Errorf("the editor was given %q %v", args, err)
 	}
@@ -193,7 +193,7 @@ func TestTriageInTerminal(t *testing.T) {
 	if err := os.WriteFile(kustomization, bytes.ReplaceAll(data, []byte("newTag: latest"), []byte("newTag: 4.8.0")), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	x.wait("New 1", "✗ denied require-limits")
+	x.wait("Open 1", "✗ denied require-limits")
 
 	x.press("y", "p")
 	x.wait("copied the place: charts/web/values.yaml:43:3")
@@ -220,7 +220,7 @@ func TestTriageHandsBack(t *testing.T) {
 	t.Parallel()
 	dir, program := shopTerminal(t)
 	x := newTerminal(t, 100, 30, dir, "NO_COLOR=1 EDITOR=false "+program+" triage --date 2026-11-21 -p policies --with infra apps charts")
-	x.wait("New 3", "✗ denied")
+	x.wait("Open 3", "✗ denied")
 	x.press("e")
 	x.wait("the editor failed")
 	x.press("w", "'in the works", "Enter")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,42 +18,79 @@ import (
 // emptied, so that nothing else runs a program.
 const editorPath = "PREADMIT_EDITOR_PATH"
 
-// editor is the person's own: $VISUAL, else $EDITOR, else vi, at a line. It is
-// the one program that triage starts, and only when it is asked to.
-func editor(env func(string) (string, bool), file string, at render.Span) (*tui.Editor, error) {
-	words, err := editorWords(env)
+// An editor is the person's own: the one of --editor or of the settings, else
+// $VISUAL, $EDITOR or vi. It is the one program that triage starts, and only when
+// it is asked to.
+type editor struct {
+	command string // of --editor or the settings; may be empty
+	env     func(string) (string, bool)
+}
+
+// open is the editor at a place of a file.
+func (e *editor) open(file string, at render.Span) (*tui.Editor, error) {
+	words, err := e.words()
 	if err != nil {
 		return nil, err
 	}
-	path, _ := env(editorPath)
+	path, _ := e.env(editorPath)
 	program, err := lookPath(words[0], path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: no such program: set EDITOR to your editor", words[0])
+		return nil, fmt.Errorf("%s: no such program: name your editor by --editor or EDITOR", words[0])
 	}
-	kind := editorNamed(program)
-	cmd := exec.Command(program, append(words[1:], kind.at(file, max(at.Line, 1), max(at.Column, 1))...)...)
+	args, known := editorArgs(program, words[1:], file, max(at.Line, 1), max(at.Column, 1))
+	cmd := exec.Command(program, args...)
 	for _, kv := range os.Environ() {
 		if name, _, _ := strings.Cut(kv, "="); name != "PATH" && name != editorPath {
 			cmd.Env = append(cmd.Env, kv)
 		}
 	}
 	cmd.Env = append(cmd.Env, "PATH="+path)
-	return &tui.Editor{Cmd: cmd, Window: kind.window}, nil
+	ed := &tui.Editor{Cmd: cmd, Window: editorNamed(program).window}
+	if !known && at.Line > 1 {
+		ed.Note = fmt.Sprintf("; --editor '%s +{line} {file}' would open it at line %d", filepath.Base(program), at.Line)
+	}
+	return ed, nil
 }
 
-func editorWords(env func(string) (string, bool)) ([]string, error) {
+// editorArgs are the arguments after the program: words with the placeholders
+// {file}, {line} and {column} in them, or else those of an editor that is known.
+// Others are given the file alone.
+func editorArgs(program string, words []string, file string, line, column int) (args []string, known bool) {
+	if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "{file}") }) {
+		r := strings.NewReplacer("{file}", file, "{line}", strconv.Itoa(line), "{column}", strconv.Itoa(column))
+		for _, w := range words {
+			args = append(args, r.Replace(w))
+		}
+		return args, true
+	}
+	kind := editorNamed(program)
+	if kind.at == nil {
+		return append(words, file), false
+	}
+	return append(words, kind.at(file, line, column)...), true
+}
+
+func (e *editor) words() ([]string, error) {
+	if e.command != "" {
+		return editorWords("--editor", e.command)
+	}
 	for _, name := range []string{"VISUAL", "EDITOR"} {
-		value, _ := env(name)
-		if strings.TrimSpace(value) == "" {
-			continue
+		if value, _ := e.env(name); strings.TrimSpace(value) != "" {
+			return editorWords(name, value)
 		}
-		words, err := shellWords(value)
-		if err != nil || len(words) == 0 {
-			return nil, fmt.Errorf("%s: %q is no command", name, value)
-		}
-		return words, nil
 	}
 	return []string{"vi"}, nil
+}
+
+func editorWords(from, value string) ([]string, error) {
+	words, err := shellWords(value)
+	switch {
+	case err != nil || len(words) == 0:
+		return nil, fmt.Errorf("%s: %q is no command", from, value)
+	case strings.Contains(value, "{line}") && !strings.Contains(value, "{file}"):
+		return nil, fmt.Errorf("%s: %q has no {file}, so nothing would be opened", from, value)
+	}
+	return words, nil
 }
 
 // shellWords splits a command as a shell does, without expanding anything.
@@ -119,37 +157,36 @@ type editorKind struct {
 	at     func(file string, line, column int) []string
 }
 
-// editorKinds are those that are known; others are given the file alone.
+// editorKinds are those that are known.
 var editorKinds = []editorKind{
-	{[]string{"vi", "vim", "nvim", "view", "ex", "vile", "elvis"}, false, func(f string, l, c int) []string {
-		return []string{fmt.Sprintf("+call cursor(%d,%d)", l, c), f}
-	}},
-	{[]string{"nano", "pico", "ne", "jed", "mg", "joe", "jmacs", "mcedit"}, false, func(f string, l, _ int) []string {
-		return []string{"+" + strconv.Itoa(l), f}
-	}},
-	{[]string{"emacs", "emacsclient", "kak"}, false, func(f string, l, c int) []string {
-		return []string{fmt.Sprintf("+%d:%d", l, c), f}
-	}},
-	{[]string{"hx", "helix", "micro", "zed", "subl"}, false, func(f string, l, c int) []string {
-		return []string{fmt.Sprintf("%s:%d:%d", f, l, c)}
-	}},
+	{[]string{"vi", "vim", "nvim", "view", "ex", "vile", "elvis"}, false, inVim},
+	{[]string{"gvim", "mvim", "neovide"}, true, inVim},
+	{[]string{"nano", "pico", "ne"}, false, func(f string, l, c int) []string { return []string{fmt.Sprintf("+%d,%d", l, c), f} }},
+	{[]string{"jed", "mg", "joe", "jmacs", "mcedit"}, false, func(f string, l, _ int) []string { return []string{fmt.Sprintf("+%d", l), f} }},
+	{[]string{"emacs", "emacsclient", "kak", "micro"}, false, func(f string, l, c int) []string { return []string{fmt.Sprintf("+%d:%d", l, c), f} }},
+	{[]string{"hx", "helix"}, false, inPath},
+	{[]string{"zed", "zeditor", "subl", "lapce"}, true, inPath},
 	{[]string{"code", "code-insiders", "codium", "vscodium", "cursor", "windsurf"}, true, func(f string, l, c int) []string {
-		return []string{"--goto", fmt.Sprintf("%s:%d:%d", f, l, c)}
+		return append([]string{"--goto"}, inPath(f, l, c)...)
 	}},
-	{[]string{"idea", "goland", "pycharm", "webstorm", "gedit", "kate", "gvim"}, true, func(f string, l, _ int) []string {
-		return []string{f}
+	{[]string{"idea", "goland", "pycharm", "webstorm", "phpstorm", "rubymine", "clion", "rider", "kate"}, true, func(f string, l, c int) []string {
+		return []string{"--line", strconv.Itoa(l), "--column", strconv.Itoa(c), f}
 	}},
+	{[]string{"gedit", "gnome-text-editor", "xed"}, true, func(f string, l, c int) []string { return []string{fmt.Sprintf("+%d:%d", l, c), f} }},
+	{[]string{"mate"}, true, func(f string, l, c int) []string { return []string{"--line", fmt.Sprintf("%d:%d", l, c), f} }},
 }
 
+func inVim(f string, l, c int) []string { return []string{fmt.Sprintf("+call cursor(%d,%d)", l, c), f} }
+
+func inPath(f string, l, c int) []string { return []string{fmt.Sprintf("%s:%d:%d", f, l, c)} }
+
+// editorNamed is the kind of an editor, nothing for one that is not known.
 func editorNamed(program string) editorKind {
 	name := strings.TrimSuffix(filepath.Base(program), ".exe")
 	for _, k := range editorKinds {
-		for _, n := range k.names {
-			if n == name {
-				k.window = k.window || n == "zed" || n == "subl"
-				return k
-			}
+		if slices.Contains(k.names, name) {
+			return k
 		}
 	}
-	return editorKind{at: func(f string, _, _ int) []string { return []string{f} }}
+	return editorKind{}
 }

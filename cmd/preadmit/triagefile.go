@@ -71,7 +71,8 @@ func readIfThere(path string) ([]byte, error) {
 	return data, err
 }
 
-// Write writes the change, unless the file is another by now.
+// Write writes the change, unless the file is another by now. Without content
+// the file goes.
 func (h *triageHost) Write(c *tui.Change) error {
 	if h.options.readOnly {
 		return errors.New("--readonly: nothing is written")
@@ -88,6 +89,12 @@ func (h *triageHost) Write(c *tui.Change) error {
 		return tui.ErrChanged
 	}
 	if bytes.Equal(now, c.After) {
+		return nil
+	}
+	if c.After == nil {
+		if err := os.Remove(path); err != nil {
+			return notWritten(display, err)
+		}
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -27,6 +26,7 @@ import (
 type triageHost struct {
 	options *triageOptions
 	args    []string
+	editor  editor
 	saved   string // the report that is gone through, instead of what is judged now
 	stdin   []byte
 
@@ -41,6 +41,7 @@ type triageHost struct {
 // A triageRun is what one evaluation leaves to look at.
 type triageRun struct {
 	tree    *tree
+	source  *report.Source
 	in      *input
 	bench   *bench
 	benches map[string]*bench // of clusters, where there are several
@@ -67,7 +68,9 @@ func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 	}
 	o.cacheFlags.save()
 	r := newReport(in, j)
-	h.keep(newTriageRun(in, j), before)
+	run := newTriageRun(in, j)
+	run.source = report.NewSource(r)
+	h.keep(run, before)
 	return r, nil
 }
 
@@ -151,7 +154,7 @@ func (h *triageHost) readSaved() (*report.Report, error) {
 		r.Results[i].Suppression = stillHeld(r.Results[i].Suppression, held)
 	}
 	policy.Suppress(r.Results, held, h.options.day())
-	h.keep(&triageRun{tree: t}, before)
+	h.keep(&triageRun{tree: t, source: report.NewSource(r)}, before)
 	return r, nil
 }
 
@@ -376,6 +379,20 @@ func (h *triageHost) Explain(ctx context.Context, x *policy.Result) (string, err
 	return b.String(), err
 }
 
+// Lines are those of a file of the run's tree.
+func (h *triageHost) Lines(_ context.Context, file string) ([]string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock() // a Source is for one at a time
+	if h.run == nil {
+		return nil, errors.New("nothing is rendered yet")
+	}
+	lines, ok := h.run.source.Lines(file)
+	if !ok {
+		return nil, fmt.Errorf("%s: this file is not at hand, or is no text", file)
+	}
+	return lines, nil
+}
+
 // Edit is the editor at a place of the repository.
 func (h *triageHost) Edit(at render.Span) (*tui.Editor, error) {
 	h.mu.Lock()
@@ -391,7 +408,7 @@ func (h *triageHost) Edit(at render.Span) (*tui.Editor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return editor(os.LookupEnv, file, at)
+	return h.editor.open(file, at)
 }
 
 // real is the path of a file, by its name in reports.

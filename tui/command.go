@@ -1,0 +1,309 @@
+package tui
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A command is what can be typed after the colon: every action, and some that
+// take an argument.
+type command struct {
+	name, help string
+	action     action
+	argument   string // what it takes, as the help shows it; "" for nothing
+	values     func(m *model) []string
+	run        func(m *model, argument string) (tea.Cmd, error)
+}
+
+// withArgument are the commands that take an argument. One of the name of an
+// action is that action where it is given none.
+func withArgument() []command {
+	return []command{
+		{name: "filter", help: "show what matches", argument: "WORDS", values: func(*model) []string {
+			var all []string
+			for _, f := range filterFields {
+				all = append(all, f.name+":")
+			}
+			return all
+		}, run: func(m *model, words string) (tea.Cmd, error) {
+			m.input = newField(words, "")
+			cmd := m.leaveGraph()
+			return tea.Batch(cmd, m.refilter()), nil
+		}},
+		{name: "section", help: "go to a section", argument: "NAME", values: sectionWords, run: func(m *model, name string) (tea.Cmd, error) {
+			for s := range numSections {
+				if s.shown(&m.session.index) && sectionWord(s, &m.session.index) == name {
+					return m.toSection(s), nil
+				}
+			}
+			return nil, instead("section", name, sectionWords(m))
+		}},
+		{name: "group", help: "group by", argument: "BY", values: func(*model) []string { return groupingNames[:] }, run: func(m *model, by string) (tea.Cmd, error) {
+			i := slices.Index(groupingNames[:], by)
+			if i < 0 {
+				return nil, instead("group", by, groupingNames[:])
+			}
+			return tea.Batch(m.leaveGraph(), m.groupBy(grouping(i))), nil
+		}},
+		{name: "sort", help: "sort by", argument: "BY", values: func(*model) []string { return orderingWords[:] }, run: func(m *model, by string) (tea.Cmd, error) {
+			i := slices.Index(orderingWords[:], by)
+			if i < 0 {
+				return nil, instead("sort", by, orderingWords[:])
+			}
+			return tea.Batch(m.leaveGraph(), m.sortBy(ordering(i))), nil
+		}},
+		{name: "theme", help: "colours for a background", argument: "BACKGROUND", values: func(*model) []string { return themeWords }, run: func(m *model, name string) (tea.Cmd, error) {
+			if !slices.Contains(themeWords, name) {
+				return nil, instead("theme", name, themeWords)
+			}
+			m.theme = newTheme(name == "dark")
+			return nil, nil
+		}},
+		{name: "help", help: "help, or that of a command", argument: "[COMMAND]", values: func(m *model) []string {
+			var names []string
+			for _, c := range allCommands() {
+				names = append(names, c.name)
+			}
+			return names
+		}, run: func(m *model, name string) (tea.Cmd, error) {
+			c, err := commandNamed(name)
+			if err == nil {
+				m.say("%s", m.describe(c))
+			}
+			return nil, err
+		}},
+	}
+}
+
+var (
+	orderingWords = [numOrderings]string{"worst", "most", "name"}
+	themeWords    = []string{"dark", "light"}
+	// shortCommands are what vim and others call some commands.
+	shortCommands = map[string]string{"q": "quit", "w": "write", "h": "help", "e": "edit", "f": "filter", "r": "evaluate"}
+)
+
+func sectionWord(s section, x *index) string {
+	return strings.ReplaceAll(strings.ToLower(s.title(x)), " ", "-")
+}
+
+func sectionWords(m *model) []string {
+	var all []string
+	for s := range numSections {
+		if s.shown(&m.session.index) {
+			all = append(all, sectionWord(s, &m.session.index))
+		}
+	}
+	return all
+}
+
+func instead(command, value string, values []string) error {
+	return fmt.Errorf("%s: no %q; %s", command, value, render.Instead(value, values))
+}
+
+// allCommands are the commands by name.
+func allCommands() []command {
+	all := withArgument()
+	for a := noAction + 1; a < numActions; a++ {
+		i := slices.IndexFunc(all, func(c command) bool { return c.name == actions[a].name })
+		if i < 0 {
+			all = append(all, command{name: actions[a].name, help: actions[a].help, action: a})
+		} else {
+			all[i].action = a
+		}
+	}
+	slices.SortFunc(all, func(a, b command) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+func commandNamed(name string) (command, error) {
+	if long, ok := shortCommands[name]; ok {
+		name = long
+	}
+	var names []string
+	for _, c := range allCommands() {
+		if c.name == name {
+			return c, nil
+		}
+		names = append(names, c.name)
+	}
+	if s := render.DidYouMean(name, names); s != "" {
+		return command{}, fmt.Errorf("no command %q; %s", name, s)
+	}
+	return command{}, fmt.Errorf("no command %q; tab completes, :help lists the keys", name)
+}
+
+// describe says what a command takes and does, and its key.
+func (m *model) describe(c command) string {
+	text := c.name
+	if c.argument != "" {
+		text += " " + c.argument
+	}
+	text += ": " + c.help
+	if c.action != noAction && m.keys.first(c.action) != "" {
+		text += " (" + m.keys.shown(c.action) + ")"
+	}
+	return text
+}
+
+// A palette is a line with a command that is typed, and what it may become.
+type palette struct {
+	field
+	found    []string // lines that complete what is typed
+	selected int      // of found; -1 for none
+	offer    func(typed string) []string
+}
+
+const maxOffered = 8
+
+func (p *palette) open(m *model) {
+	*p = palette{selected: -1, offer: m.offer}
+	p.found = p.offer("")
+}
+
+// offer are the lines that what is typed can become: names that begin with it
+// before those that hold it, then values of the argument.
+func (m *model) offer(typed string) []string {
+	name, argument, hasArgument := strings.Cut(typed, " ")
+	if !hasArgument {
+		var names []string
+		for _, c := range allCommands() {
+			names = append(names, c.name)
+		}
+		return completing(name, names)
+	}
+	c, err := commandNamed(name)
+	if err != nil || c.values == nil {
+		return nil
+	}
+	cut := strings.LastIndexByte(argument, ' ') + 1
+	var lines []string
+	for _, v := range completing(argument[cut:], c.values(m)) {
+		lines = append(lines, name+" "+argument[:cut]+v)
+	}
+	return lines
+}
+
+// completing are the words that begin with what is typed, then those that hold it.
+func completing(typed string, words []string) []string {
+	var begin, hold []string
+	for _, w := range words {
+		switch i := strings.Index(w, typed); {
+		case i == 0:
+			begin = append(begin, w)
+		case i > 0:
+			hold = append(hold, w)
+		}
+	}
+	return append(begin, hold...)
+}
+
+// commandKey types a command, completes it, or runs it.
+func (m *model) commandKey(msg tea.KeyPressMsg) tea.Cmd {
+	p := &m.palette
+	switch s := msg.String(); {
+	case s == "esc" || s == "ctrl+c" || s == "backspace" && len(p.value) == 0:
+		m.mode = modeList
+	case s == "tab" || s == "down":
+		p.choose(1)
+	case s == "shift+tab" || s == "up":
+		p.choose(-1)
+	case s == "enter":
+		m.mode = modeList
+		cmd, err := m.command(p.line())
+		if err != nil {
+			m.fail(err)
+		}
+		return cmd
+	default:
+		p.press(msg)
+		p.found, p.selected = p.offer(p.String()), -1
+	}
+	return nil
+}
+
+// choose writes the next completion into the line.
+func (p *palette) choose(by int) {
+	n := len(p.found)
+	if n == 0 {
+		return
+	}
+	if p.selected < 0 && by < 0 {
+		p.selected = 0
+	}
+	p.selected = (p.selected + by + n) % n
+	p.field = newField(p.found[p.selected], "")
+}
+
+// line is the command to run: what is typed, or the one name that it begins.
+func (p *palette) line() string {
+	typed := strings.TrimSpace(p.String())
+	if _, err := commandNamed(typed); err != nil && typed != "" && !strings.Contains(typed, " ") {
+		if found := completing(typed, p.found); len(found) > 0 && strings.HasPrefix(found[0], typed) {
+			return found[0]
+		}
+	}
+	return typed
+}
+
+func (p *palette) insert(text string) {
+	p.field.insert(text)
+	p.found, p.selected = p.offer(p.String()), -1
+}
+
+// command runs a line of the palette; a number goes to that row.
+func (m *model) command(line string) (tea.Cmd, error) {
+	name, argument, _ := strings.Cut(line, " ")
+	argument = strings.TrimSpace(argument)
+	if n, err := strconv.Atoi(name); err == nil {
+		m.list.move(n - 1 - m.list.cursor)
+		return nil, nil
+	}
+	switch {
+	case line == "":
+		return nil, nil
+	case line == "q!":
+		m.session.discard()
+		return tea.Quit, nil
+	}
+	c, err := commandNamed(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case argument != "" && c.run == nil:
+		return nil, fmt.Errorf("%s takes nothing after its name", c.name)
+	case argument != "":
+		return c.run(m, argument)
+	case c.action != noAction:
+		return m.run(c.action), nil
+	}
+	return nil, errors.New(m.describe(c))
+}
+
+// commandLines are the completions, the selected one marked.
+func (m *model) commandLines(width, height int) []string {
+	p := &m.palette
+	n := min(maxOffered, height-1, len(p.found))
+	top := max(0, min(p.selected-n/2, len(p.found)-n))
+	var lines []string
+	for i := top; i < top+n; i++ {
+		name, _, hasArgument := strings.Cut(p.found[i], " ")
+		text := p.found[i]
+		if c, err := commandNamed(name); err == nil && !hasArgument {
+			rest, _ := strings.CutPrefix(m.describe(c), c.name)
+			text = pad(c.name, 17) + " " + strings.TrimPrefix(strings.TrimPrefix(rest, ":"), " ")
+		}
+		sign, style := "  ", m.theme.unfocused
+		if i == p.selected {
+			sign, style = "> ", m.theme.selected
+		}
+		lines = append(lines, style.Render(fit(sign+text, width)))
+	}
+	return lines
+}
