@@ -86,13 +86,14 @@ func (f Follower) Follow(ctx context.Context, declared, found []*Unit) (*Deploym
 		return nil, err
 	}
 	taken := w.taken()
-	roots := slices.DeleteFunc(slices.Clone(all), taken)
+	left := w.leftOut(all)
+	roots := slices.DeleteFunc(slices.Clone(all), func(c candidate) bool { return taken(c) || left[c.target] })
 	for {
 		if err := w.settle(ctx, roots); err != nil {
 			return nil, err
 		}
 		taken := w.taken()
-		i := slices.IndexFunc(all, func(c candidate) bool { return w.reached[c.target] == nil && !taken(c) })
+		i := slices.IndexFunc(all, func(c candidate) bool { return w.reached[c.target] == nil && !taken(c) && !left[c.target] })
 		if i < 0 {
 			if err := w.vary(ctx); err != nil {
 				return nil, err
@@ -116,15 +117,18 @@ func targetOf(o *Object, cluster string) target {
 		t.name = o.GetGenerateName()
 	}
 	if t.namespace == "" {
-		t.namespace = defaultNamespace(o)
+		t.namespace = o.HomeNamespace()
 	}
 	return t
 }
 
-// defaultNamespace is where an object without a namespace goes. Argo CD's own
-// objects are taken to be where Argo CD is.
-func defaultNamespace(o *Object) string {
+// HomeNamespace returns the namespace that an object goes to: its own, else the one
+// of its unit, else "default". Argo CD's own objects are taken to be where Argo CD
+// is.
+func (o *Object) HomeNamespace() string {
 	switch {
+	case o.GetNamespace() != "":
+		return o.GetNamespace()
 	case o.GroupVersionKind().Group == "argoproj.io":
 		return "argocd"
 	case o.Unit != nil && o.Unit.Namespace != "":
@@ -219,6 +223,82 @@ func (w *following) taken() func(candidate) bool {
 			return slices.ContainsFunc(opened[name], func(t target) bool { return t != c.target })
 		})
 	}
+}
+
+// leftOut returns the candidates that nobody applies although nothing makes them:
+// those in a directory that a kustomization of a controller deploys without them,
+// such as one whose line in kustomization.yaml is commented out, and HelmReleases of
+// a kustomization that no Kustomization of Flux deploys, where there are some. What
+// deploys its own directory is how a tree is bootstrapped, so it is not among them.
+func (w *following) leftOut(all []candidate) map[target]bool {
+	declared := make(map[*Unit]bool)
+	for _, u := range w.declared {
+		declared[u] = true
+	}
+	deployed, entries := w.directories()
+	holds := make(map[*Unit]bool) // an entry
+	for _, t := range entries {
+		holds[w.reached[t].object.Unit] = true
+	}
+	left := make(map[target]bool)
+	for _, c := range all {
+		counts := func(root target) bool {
+			return root != c.target && !left[root] && (c.cluster == "" || root.cluster == c.cluster)
+		}
+		at, r := c.object.Unit, w.reached[c.target]
+		if at == nil || declared[at] || r == nil || r.by != nil || w.covers(c.target, at.Path) {
+			continue
+		}
+		left[c.target] = c.kind.Kind == "HelmRelease" && at.Kind == "kustomize" && !holds[at] && slices.ContainsFunc(entries, counts)
+		for dir := at.Path; dir != "." && !left[c.target]; {
+			dir = path.Dir(dir)
+			left[c.target] = slices.ContainsFunc(deployed[dir], counts)
+		}
+	}
+	return left
+}
+
+// directories returns the directories of kustomize that controllers deploy, each
+// with the roots that lead there, and the roots that Flux is bootstrapped with.
+func (w *following) directories() (deployed map[string][]target, entries []target) {
+	deployed = make(map[string][]target)
+	for t, r := range w.reached {
+		root := w.rootOf(t)
+		if dir, ok := w.kustomizes(t); ok && !slices.Contains(deployed[dir], root) {
+			deployed[dir] = append(deployed[dir], root)
+		}
+		if r.by == nil && (t.kind.Group == "kustomize.toolkit.fluxcd.io" || t.kind.Kind == "FluxInstance") {
+			entries = append(entries, t)
+		}
+	}
+	return deployed, entries
+}
+
+// kustomizes returns the directory of kustomize that an object deploys.
+func (w *following) kustomizes(t target) (dir string, ok bool) {
+	n := w.nodes[t]
+	if n == nil || n.unit == nil || n.unit.Renderer != "kustomize" || hard(n.unit.Err) {
+		return "", false
+	}
+	return path.Clean(n.unit.Path), true
+}
+
+// covers reports whether an object deploys a directory above name.
+func (w *following) covers(t target, name string) bool {
+	dir, ok := w.kustomizes(t)
+	return ok && (dir == "." || strings.HasPrefix(name, dir+"/"))
+}
+
+// rootOf returns the root that leads to an object, or the first object of a circle.
+func (w *following) rootOf(t target) target {
+	for range maxChain {
+		r := w.reached[t]
+		if r == nil || r.by == nil || r.by.target == t {
+			break
+		}
+		t = r.by.target
+	}
+	return t
 }
 
 // files are the names of the files that make a source one of its kind: one that

@@ -202,10 +202,23 @@ func (j *evaluation) eachCluster(ctx context.Context, o benchOptions, was, in *i
 // appendNew appends results. What is said of no object is the same on every
 // cluster, and stands once.
 func appendNew(all, more []policy.Result) []policy.Result {
-	for _, r := range more {
-		if r.Object.Kind != "" || !slices.ContainsFunc(all, func(x policy.Result) bool { return reflect.DeepEqual(x, r) }) {
-			all = append(all, r)
+	type text struct{ policy, rule, unit, message string }
+	known := make(map[text][]int) // by what tells nearly all results apart
+	for i := range all {
+		if r := &all[i]; r.Object.Kind == "" {
+			k := text{r.Policy, r.Rule, r.Object.Unit, r.Message}
+			known[k] = append(known[k], i)
 		}
+	}
+	for _, r := range more {
+		if r.Object.Kind == "" {
+			k := text{r.Policy, r.Rule, r.Object.Unit, r.Message}
+			if slices.ContainsFunc(known[k], func(i int) bool { return reflect.DeepEqual(all[i], r) }) {
+				continue
+			}
+			known[k] = append(known[k], len(all))
+		}
+		all = append(all, r)
 	}
 	return all
 }

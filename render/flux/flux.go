@@ -11,7 +11,6 @@
 package flux
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,10 +70,11 @@ func (*Resolver) Follows(o *render.Object) bool {
 // Resolve implements render.Resolver.
 func (*Resolver) Resolve(ctx context.Context, o *render.Object, w *render.World) *render.Unit {
 	m, _ := methodOf(o)
+	o = atHome(o)
 	t := &task{ctx: ctx, world: w, object: o}
 	t.unit = &render.Unit{
 		Source:  render.Source{Kind: "flux", Owner: o},
-		ID:      m.id + "/" + cmp.Or(o.GetNamespace(), "default") + "/" + o.GetName(),
+		ID:      m.id + "/" + o.GetNamespace() + "/" + o.GetName(),
 		Name:    o.GetName(),
 		Cluster: w.Cluster.Name,
 		User:    serviceAccount("flux-system", m.account),
@@ -88,6 +88,18 @@ func (*Resolver) Resolve(ctx context.Context, o *render.Object, w *render.World)
 		t.unit.Objects = nil
 	}
 	return t.unit
+}
+
+// atHome returns an object with the namespace that it is applied in, by which its
+// references to other objects are found.
+func atHome(o *render.Object) *render.Object {
+	if o.GetNamespace() != "" {
+		return o
+	}
+	copied := *o
+	copied.Unstructured = o.DeepCopy()
+	copied.SetNamespace(o.HomeNamespace())
+	return &copied
 }
 
 // A task is one object at its resolution.
