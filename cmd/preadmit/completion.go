@@ -23,7 +23,7 @@ var (
 
 // completions lets shells offer the values of flags and arguments.
 func completions(root *cobra.Command) {
-	formats := map[string][]string{"explain": oneFormats, "test": oneFormats, "render": renderFormats, "graph": graphFormatNames}
+	formats := map[string][]string{"explain": oneFormats, "test": oneFormats, "render": renderFormats, "graph": graphFormatNames, "policies": policiesFormatNames()}
 	for _, c := range root.Commands() {
 		values := map[string]cobra.CompletionFunc{
 			"color": among(colorModes), "theme": among(themes), "sandbox": among(sandboxModes), "gitops": among(gitopsModes),
@@ -32,6 +32,9 @@ func completions(root *cobra.Command) {
 			"authorizer": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 				return authz.Modes, cobra.ShellCompDirectiveDefault // or a file
 			},
+		}
+		if c.Name() == "policies" {
+			values["fail-on"] = among(failOnFindings)
 		}
 		if formats[c.Name()] == nil {
 			values["output"] = among(formatNames())

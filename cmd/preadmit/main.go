@@ -3,7 +3,7 @@
 //
 // It holds command lines, lists of renderers, engines and packs, and output
 // files. main.go lists the commands; a command has a file of its name (check.go,
-// render.go, explain.go, testcmd.go, graph.go, fetch.go, triage.go). A run goes
+// render.go, explain.go, policiescmd.go, testcmd.go, graph.go, fetch.go, triage.go). A run goes
 // through these files:
 //
 //   - options.go, config.go, user.go, suppressions.go, cache.go: flags
@@ -97,6 +97,7 @@ func newRootCommand(code *int) *cobra.Command {
 		newTriageCommand(code),
 		newConvertCommand(),
 		newExplainCommand(code),
+		newPoliciesCommand(code),
 		newTestCommand(code),
 		newVerifyCommand(code),
 		newPacksCommand(),

@@ -68,7 +68,10 @@ type writing struct {
 // An output is one value of --output.
 type output struct{ format, file string }
 
-func (o *outputs) parse() ([]output, error) {
+func (o *outputs) parse() ([]output, error) { return o.parseAmong(formatNames()) }
+
+// parseAmong is parse for a command that has formats of its own.
+func (o *outputs) parseAmong(formats []string) ([]output, error) {
 	if err := flagOneOf("color", o.color, colorModes...); err != nil {
 		return nil, err
 	}
@@ -85,7 +88,7 @@ func (o *outputs) parse() ([]output, error) {
 	stdouts := 0
 	for _, f := range o.formats {
 		format, file, _ := strings.Cut(f, "=")
-		if err := checkFormat(format, formatNames()...); err != nil {
+		if err := checkFormat(format, formats...); err != nil {
 			return nil, err
 		}
 		if strings.Contains(f, "=") && file == "" {
@@ -128,27 +131,36 @@ func writable(name string) error {
 // write writes the report in every format asked for, files first: a reader
 // that goes away early loses none.
 func (o *outputs) write(stdout io.Writer, r *report.Report, outs []output, w writing) error {
+	return o.writeEach(stdout, r.Tree, outs, w, func(out io.Writer, format string, opts report.Options) error {
+		return report.Write(out, format, r, opts)
+	})
+}
+
+// A writeFormat writes a report in a format.
+type writeFormat func(w io.Writer, format string, opts report.Options) error
+
+func (o *outputs) writeEach(stdout io.Writer, tree fs.FS, outs []output, w writing, write writeFormat) error {
 	slices.SortStableFunc(outs, func(a, b output) int { return len(b.file) - len(a.file) })
 	var errs []error
 	for _, out := range outs {
-		errs = append(errs, o.writeOne(stdout, r, out, w))
+		errs = append(errs, o.writeOne(stdout, tree, out, w, write))
 	}
 	return errors.Join(errs...)
 }
 
-func (o *outputs) writeOne(stdout io.Writer, r *report.Report, out output, w writing) error {
+func (o *outputs) writeOne(stdout io.Writer, tree fs.FS, out output, w writing, write writeFormat) error {
 	opts := report.Options{Verbose: w.verbose, Quiet: w.quiet, FailOn: w.failOn, Statistics: o.summary, Category: o.automationID(), Limit: o.limit, Links: o.links}
 	if out.file == "" {
 		opts.Color, opts.Width = o.colored(stdout), width(stdout)
 		if opts.Color && isTerminal(stdout) && os.Getenv("TERM") != "dumb" {
-			opts.Hyperlinks = rootURL(r.Tree)
+			opts.Hyperlinks = rootURL(tree)
 		}
-		if err := brokenPipe(report.Write(stdout, out.format, r, opts)); err != nil {
+		if err := brokenPipe(write(stdout, out.format, opts)); err != nil {
 			return notWritten("standard output", err)
 		}
 		return nil
 	}
-	return writeFile(stdout, out.file, func(w io.Writer) error { return report.Write(w, out.format, r, opts) })
+	return writeFile(stdout, out.file, func(w io.Writer) error { return write(w, out.format, opts) })
 }
 
 // automationID is the category as SARIF has it: what is after the last slash

@@ -39,6 +39,7 @@ func TestSchemas(t *testing.T) {
 	types := newTypeSchemas(t, "../../report", "../../policy", "../../render", "../../render/store", "../../policy/policytest")
 	for name, schema := range map[string]jsonSchema{
 		"report":       types.root(reflect.TypeFor[report.Report](), "A JSON report of preadmit (-o json)"),
+		"policies":     types.root(reflect.TypeFor[report.Policies](), "A JSON report of preadmit policies"),
 		"test":         types.root(reflect.TypeFor[policytest.Report](), "A JSON report of preadmit test"),
 		"suppressions": suppressionsSchema(types),
 		"lock":         lockSchema(types),

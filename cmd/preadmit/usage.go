@@ -92,12 +92,13 @@ func noSuchCommand(root *cobra.Command, args []string) error {
 // suggestCommands gives commands the names that other tools have for them.
 func suggestCommands(root *cobra.Command) {
 	names := map[string][]string{
-		"check":   {"lint", "validate", "scan", "apply", "analyze", "run", "evaluate", "vet"},
-		"render":  {"template", "build", "kustomize", "helm", "manifests"},
-		"graph":   {"tree", "inventory", "list", "ls"},
-		"explain": {"why", "describe", "debug", "trace"},
-		"triage":  {"ui", "tui", "review"},
-		"packs":   {"rules", "policy", "policies"},
+		"check":    {"lint", "validate", "scan", "apply", "analyze", "run", "evaluate", "vet"},
+		"render":   {"template", "build", "kustomize", "helm", "manifests"},
+		"graph":    {"tree", "inventory", "list", "ls"},
+		"explain":  {"why", "describe", "debug", "trace"},
+		"triage":   {"ui", "tui", "review"},
+		"packs":    {"rules"},
+		"policies": {"policy", "unused", "audit"},
 	}
 	for _, c := range root.Commands() {
 		c.SuggestFor = names[c.Name()]

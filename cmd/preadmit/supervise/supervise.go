@@ -26,10 +26,10 @@ import (
 const Marker = "preadmit-supervised-child"
 
 // commands are those whose work is done in a child.
-var commands = []string{"check", "render", "explain", "test", "graph", "baseline"}
+var commands = []string{"check", "render", "explain", "test", "graph", "baseline", "policies"}
 
 // others are the commands that work by themselves.
-var others = []string{"triage", "convert", "verify", "packs", "version", "help", "completion", "fetch", "policies", "lsp", "__complete", "__completeNoDesc"}
+var others = []string{"triage", "convert", "verify", "packs", "version", "help", "completion", "fetch", "lsp", "__complete", "__completeNoDesc"}
 
 // The variable is what has the parent's work done at initialization, see above.
 // A child, a test or another command goes on to package main.

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/report"
+)
+
+// policiesOptions are the flags of check that are about what is rendered and
+// evaluated.
+type policiesOptions struct {
+	checkOptions
+	failOnFinding findingLevel
+}
+
+func newPoliciesCommand(code *int) *cobra.Command {
+	var o policiesOptions
+	cmd := &cobra.Command{
+		Use:   "policies [PATH ...]",
+		Short: "Show what each policy does over this repository, and what is wrong with it",
+		Long: `Evaluate the policies over what PATH renders (default: the current directory),
+as check does, and count for each rule the objects that it matches: how many are
+exempt, pass, fail or can't be decided. WOULD DENY counts the failures that are
+only warned about or audited: they would be denied if the policy were enforced.
+
+Then each policy is looked at: rules that match nothing, with the check that the
+nearest object fails; that are always exempt; that can never fail or never pass;
+policies without binding, bindings without policy or parameter; exceptions and
+suppressions that exempt nothing; two rules with the same verdict on all objects;
+deprecated fields and versions; costs of half of the API server's limit and more.
+
+Rules that Kyverno generates for controllers count as the rule that they come
+from. Schemas and the rules of CustomResourceDefinitions are left out.
+
+  preadmit policies -p policies apps
+  preadmit policies --fail-on unused -o sarif=policies.sarif
+
+Exit codes: 0, or 1 by --fail-on; 2 bad command line or configuration; 3 something
+could not be rendered, or a policy does not compile.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := configure(without(cmd.Flags(), "output", "fail-on"), args); err != nil {
+				return err
+			}
+			c, err := runPolicies(cmd.Context(), &o, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			*code = c
+			return err
+		},
+	}
+	f := cmd.Flags()
+	o.sources.addFlags(f)
+	o.userFlags.addFlags(f)
+	ofCheck := pflag.NewFlagSet("check", pflag.ContinueOnError)
+	o.policyFlags.addFlags(ofCheck)
+	o.suppressionFlags.addFlags(ofCheck)
+	o.outputs.addFlags(ofCheck)
+	f.AddFlagSet(without(ofCheck, "fail-on", "allow-new-suppressions", "output", "summary"))
+	f.StringArrayVarP(&o.formats, "output", "o", nil, "`FORMAT[=FILE]` of the report: "+strings.Join(policiesFormatNames(), ", ")+" (repeatable; default: text)")
+	o.failOnFinding = "never"
+	f.Var(&o.failOnFinding, "fail-on", "exit 1 if there are findings: unused (something has no effect here), any or never")
+	return cmd
+}
+
+// failOnFindings are the values of --fail-on of policies.
+var failOnFindings = []string{"unused", "any", "never"}
+
+// findingLevel is the value of --fail-on of policies.
+type findingLevel string
+
+func (l *findingLevel) String() string { return string(*l) }
+func (l *findingLevel) Type() string   { return "FINDINGS" }
+
+func (l *findingLevel) Set(s string) error {
+	*l = findingLevel(s)
+	return oneOf(s, failOnFindings...)
+}
+
+func policiesFormatNames() []string {
+	var names []string
+	for _, f := range report.PoliciesFormats {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+func runPolicies(ctx context.Context, o *policiesOptions, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+	outs, err := o.parseAmong(policiesFormatNames())
+	if err != nil {
+		return 0, err
+	}
+	if err := checkPacks(o.packs); err != nil {
+		return 0, err
+	}
+	if err := o.start(); err != nil {
+		return 0, err
+	}
+	ctx, cancel := bounded(ctx, o.timeout, stderr)
+	defer cancel()
+	if why := watchOf(ctx).fatal(); why != "" {
+		return 0, &exitError{exitIncomplete, errors.New(why)}
+	}
+	rendering, rendered := timeToRender(ctx)
+	in, err := load(rendering, &o.checkOptions, args, stdin)
+	rendered()
+	if err != nil {
+		return 0, timedOut(ctx, err)
+	}
+	v, err := reviewPolicies(o.watch.timed(ctx), &o.checkOptions, in, looksAtAll(args, in))
+	if err != nil {
+		return 0, timedOut(ctx, err)
+	}
+	p := v.report(in)
+	if err := o.writeEach(stdout, shown{in.tree}, outs, writing{verbose: o.verbose, quiet: o.quiet}, func(w io.Writer, format string, opts report.Options) error {
+		return report.WritePolicies(w, format, p, opts)
+	}); err != nil {
+		return 0, err
+	}
+	return policiesCode(p, v, o, stderr), nil
+}
+
+// A policyReview is what policies do over an input, and the findings about them.
+type policyReview struct {
+	evaluation
+	uses     *policy.Uses
+	findings []policy.Result
+}
+
+// reviewPolicies evaluates everything and looks at each policy. whole says that the
+// paths are the whole tree, so suppressions that accept nothing can be told.
+func reviewPolicies(ctx context.Context, o *checkOptions, in *input, whole bool) (*policyReview, error) {
+	v := &policyReview{evaluation: evaluation{notes: in.notes}}
+	s, _, err := o.benchOptions(in)
+	if err != nil {
+		return nil, err
+	}
+	s.Verbose = true // for the costs
+	var parts []clusterPart
+	err = v.eachCluster(ctx, s, nil, in, func(j *evaluation, s benchOptions, on func(*input) *input) error {
+		there := on(in)
+		if err := j.all(ctx, o, there, s); err != nil {
+			return err
+		}
+		parts = append(parts, clusterPart{there, j.bench, s.by(allRequests(there.head))})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.watch.phase("looking at policies")
+	policy.Sort(v.results)
+	v.uses = policy.NewUses(policyRules(v.bench.rules()))
+	for i := range v.results {
+		v.uses.Add(&v.results[i])
+	}
+	return v, errors.Join(v.unmatched(ctx, parts), v.look(o, in, parts, whole))
+}
+
+// A clusterPart is what one cluster's policies evaluated.
+type clusterPart struct {
+	in    *input
+	bench *bench
+	reqs  []policy.Request
+}
+
+// policyRules are the rules that policies have: not those of schemas.
+func policyRules(rules []policy.Rule) []policy.Rule {
+	return slices.DeleteFunc(rules, func(r policy.Rule) bool {
+		return r.Engine == policy.EngineSchema || r.Engine == policy.EngineCRD
+	})
+}
+
+// unmatched adds a finding for each rule that matches nothing on any cluster.
+func (v *policyReview) unmatched(ctx context.Context, parts []clusterPart) error {
+	for _, use := range v.uses.Unmatched() {
+		for _, p := range parts {
+			found, ok, err := p.bench.chain.WhyUnmatched(ctx, p.reqs, use)
+			if err != nil {
+				return err
+			}
+			if ok {
+				v.findings = append(v.findings, found)
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// look adds the other findings: what follows from the counts, what engines and the
+// API server say of policies as they are written, and what exempts nothing.
+func (v *policyReview) look(o *checkOptions, in *input, parts []clusterPart, whole bool) error {
+	v.findings = append(v.findings, v.uses.Findings()...)
+	for _, r := range v.results {
+		if r.Engine == policy.EngineCompile {
+			v.findings = append(v.findings, r)
+		}
+	}
+	for _, p := range parts {
+		v.findings = appendNew(v.findings, p.bench.inspect())
+		there := slices.Concat(objects(p.in.head), objects(p.in.judges), objects(p.in.context))
+		v.findings = appendNew(v.findings, v.uses.UnusedExceptions(distinct(there)))
+	}
+	if !whole {
+		return nil
+	}
+	held, err := readSuppressions(o, in)
+	if err != nil {
+		return err
+	}
+	_, unused := policy.Suppress(v.results, held, o.day())
+	for _, s := range unused {
+		v.findings = append(v.findings, policy.NewFinding(policy.AcceptsNone, s.Rule, s.Origin, "%s accepts nothing: it can go", described(s)))
+	}
+	return nil
+}
+
+// inspect returns what engines find wrong with their policies as they are written.
+func (b *bench) inspect() []policy.Result {
+	var all []policy.Result
+	for _, m := range b.chain.Mutators {
+		if i, ok := m.(policy.Inspector); ok {
+			all = append(all, i.Inspect()...)
+		}
+	}
+	for _, v := range b.chain.Validators {
+		if i, ok := v.(policy.Inspector); ok {
+			all = append(all, i.Inspect()...)
+		}
+	}
+	return all
+}
+
+func (v *policyReview) report(in *input) *report.Policies {
+	uses := v.uses.List()
+	for _, u := range uses {
+		u.Origin.File = in.tree.display(u.Origin.File)
+	}
+	relabel(in.tree, v.findings)
+	v.findings = policy.WithoutConsequences(v.findings)
+	policy.Sort(v.findings)
+	run := report.New(report.Tool{Name: "preadmit", Version: version}, in.head, nil, nil)
+	run.Notes = slices.Concat(v.bench.notes, v.notes)
+	run.Tree = shown{in.tree}
+	return report.NewPolicies(run, uses, v.findings)
+}
+
+// policiesCode is the exit code.
+func policiesCode(p *report.Policies, v *policyReview, o *policiesOptions, stderr io.Writer) int {
+	notRendered := 0
+	for i := range v.results {
+		if r := &v.results[i]; r.Engine == policy.EngineRender && r.Undecided() && !r.Unreached {
+			notRendered++
+		}
+	}
+	if notRendered > 0 && !o.quiet {
+		fmt.Fprintf(stderr, "preadmit: %d could not be rendered, and policies may match what they hold; see preadmit check\n", notRendered)
+	}
+	switch s := p.Summary; {
+	case o.failOnFinding == "unused" && s.Unused > 0, o.failOnFinding == "any" && s.Findings > 0:
+		return exitDenied
+	case notRendered+s.Undecided > 0:
+		return exitIncomplete
+	}
+	return exitOK
+}

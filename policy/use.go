@@ -1,0 +1,195 @@
+package policy
+
+import (
+	"cmp"
+	"encoding/binary"
+	"hash"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A Use counts the objects that one rule decided on in a run. Of several
+// results about an object the worst counts.
+type Use struct {
+	Engine string      `json:"engine"`
+	Policy string      `json:"policy"`
+	Rule   string      `json:"rule"`
+	Action Action      `json:"action"` // the strongest it may have
+	Origin render.Span `json:"policyOrigin"`
+
+	Matched   int `json:"matched"` // the sum of those below
+	Exempted  int `json:"exempted"`
+	Passed    int `json:"passed"`
+	Failed    int `json:"failed"`
+	Undecided int `json:"undecided"`
+	WouldDeny int `json:"wouldDeny"` // failures that are only warned about or audited
+
+	Cost *RuleCost `json:"cost,omitempty"` // of the most expensive object, where the engine counts it
+
+	current  *decision
+	verdicts hash.Hash64    // of the objects that passed or failed
+	exempts  map[string]int // why objects were exempt, and how many
+}
+
+// A decision is what a rule said of one object, so far.
+type decision struct {
+	object    render.Key
+	operation Operation
+	outcome   Outcome
+	action    Action
+	message   string
+}
+
+// Uses counts what rules did in a run.
+type Uses struct {
+	list     []*Use
+	rules    map[useKey]*Use
+	policies map[useKey][]*Use
+
+	exceptions map[string]bool // that exempted an object
+}
+
+// A useKey names a rule, or with an empty rule a policy.
+type useKey struct{ engine, policy, rule string }
+
+// NewUses returns the uses of rules, none of which is counted yet. Rules that
+// Kyverno generates for the controllers of pods count as the rule that they are
+// generated from.
+func NewUses(rules []Rule) *Uses {
+	u := &Uses{rules: make(map[useKey]*Use), policies: make(map[useKey][]*Use), exceptions: make(map[string]bool)}
+	names := make(map[useKey]bool, len(rules))
+	for i := range rules {
+		names[useKey{rules[i].Engine, rules[i].Policy, rules[i].Name}] = true
+	}
+	for i := range rules {
+		r := &rules[i]
+		key := useKey{r.Engine, r.Policy, r.Name}
+		if base := (useKey{r.Engine, r.Policy, WithoutAutogen(r.Name)}); base != key && names[base] || u.rules[key] != nil {
+			continue
+		}
+		use := &Use{Engine: r.Engine, Policy: r.Policy, Rule: r.Name, Action: r.Action, Origin: r.Origin, verdicts: fnv.New64a()}
+		u.rules[key] = use
+		u.list = append(u.list, use)
+		whole := useKey{engine: r.Engine, policy: r.Policy}
+		u.policies[whole] = append(u.policies[whole], use)
+	}
+	return u
+}
+
+// WithoutAutogen is the name of the rule that Kyverno generated a rule from.
+func WithoutAutogen(rule string) string {
+	base, generated := strings.CutPrefix(rule, "autogen-")
+	if !generated {
+		return rule
+	}
+	return strings.TrimPrefix(base, "cronjob-")
+}
+
+// Add counts a result. Results come in the order of Sort. One that stands for
+// all the rules of its policy, such as a missing parameter, counts for each.
+func (u *Uses) Add(r *Result) {
+	u.noteException(r.Message)
+	for _, name := range []string{r.Rule, WithoutAutogen(r.Rule)} {
+		if use := u.rules[useKey{r.Engine, r.Policy, name}]; use != nil {
+			use.add(r)
+			return
+		}
+	}
+	for _, use := range u.policies[useKey{engine: r.Engine, policy: r.Policy}] {
+		use.add(r)
+	}
+}
+
+// List returns the uses in the order of engine, policy and place. Nothing may be
+// added any more.
+func (u *Uses) List() []*Use {
+	for _, use := range u.list {
+		use.close()
+	}
+	slices.SortStableFunc(u.list, func(a, b *Use) int {
+		return cmp.Or(
+			strings.Compare(a.Engine, b.Engine), strings.Compare(a.Policy, b.Policy),
+			strings.Compare(a.Origin.File, b.Origin.File), cmp.Compare(a.Origin.Line, b.Origin.Line),
+		)
+	})
+	return u.list
+}
+
+func (use *Use) add(r *Result) {
+	if c := use.current; c == nil || c.object != r.Object || c.operation != r.Operation {
+		use.close()
+		use.current = &decision{object: r.Object, operation: r.Operation, outcome: r.Outcome, action: r.Action, message: r.Message}
+	} else if slices.Index(Outcomes, r.Outcome) < slices.Index(Outcomes, c.outcome) {
+		c.outcome, c.action, c.message = r.Outcome, r.Action, r.Message
+	}
+	if c := r.Cost; c != nil && (use.Cost == nil || c.Share() > use.Cost.Share()) {
+		use.Cost = c
+	}
+}
+
+// close counts the object that results were about last.
+func (use *Use) close() {
+	c := use.current
+	if c == nil {
+		return
+	}
+	use.current = nil
+	use.Matched++
+	switch c.outcome {
+	case Pass:
+		use.Passed++
+	case Fail:
+		use.Failed++
+		if c.action != Deny {
+			use.WouldDeny++
+		}
+	case Skip:
+		use.Exempted++
+		if use.exempts == nil {
+			use.exempts = make(map[string]int)
+		}
+		use.exempts[c.message]++
+	default:
+		use.Undecided++
+	}
+	if c.outcome == Pass || c.outcome == Fail {
+		use.note(c)
+	}
+}
+
+// note adds a verdict to the hash of them all.
+func (use *Use) note(c *decision) {
+	for _, s := range []string{c.object.Unit, c.object.APIVersion, c.object.Kind, c.object.Namespace, c.object.Name, string(c.operation), string(c.outcome)} {
+		var n [4]byte
+		binary.LittleEndian.PutUint32(n[:], uint32(len(s)))
+		use.verdicts.Write(n[:])
+		use.verdicts.Write([]byte(s))
+	}
+}
+
+// exemption is the reason for which most objects were exempt.
+func (use *Use) exemption() string {
+	most := ""
+	for why, n := range use.exempts {
+		if m := use.exempts[most]; n > m || n == m && why < most {
+			most = why
+		}
+	}
+	return most
+}
+
+// Share is the part of a limit that is used up: of the expression's, or the policy's
+// if that is nearer.
+func (c *RuleCost) Share() float64 {
+	share := 0.0
+	if c.ExpressionLimit > 0 {
+		share = float64(c.Expression) / float64(c.ExpressionLimit)
+	}
+	if c.PolicyLimit > 0 {
+		share = max(share, float64(c.Policy)/float64(c.PolicyLimit))
+	}
+	return share
+}
