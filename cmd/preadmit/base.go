@@ -50,7 +50,9 @@ func (j *evaluation) change(ctx context.Context, o *checkOptions, in *input, arg
 		return j.compare(ctx, o, &one, on(in), s)
 	})
 	if err == nil {
-		j.results = append(j.results, b.hidden(o, in, j.results)...)
+		configured, notes := b.reconfigured(ctx, o, in, args, stdin)
+		j.results = slices.Concat(j.results, b.hidden(o, in, j.results), b.swapped(in), configured)
+		j.notes = append(j.notes, notes...)
 	}
 	return b.in, err
 }

@@ -310,6 +310,21 @@ func TestNoFurtherTwinIsGreenAndSilent(t *testing.T) {
 
 // compare checks the plain tree alone, then the other with it as the base.
 func (tw *twin) compare(t *testing.T, plain int) {
+	dir := tw.repository(t, plain)
+	alone, said := checkTree(dir)
+	if code, said := checkTree(dir, "--base", "HEAD"); code == exitOK && alone != exitDenied {
+		t.Errorf("with --base: exit 0\n%s", said)
+	}
+	spoken := strings.Contains(said, "not deployed") || strings.Contains(said, "in what nothing deploys") || strings.Contains(said, "warning: ")
+	if alone == exitOK && !spoken && plain != exitOK && !tw.changeOnly {
+		t.Errorf("alone: exit 0 and silent\n%s", said)
+	}
+}
+
+// repository commits the plain tree, which is to exit with a code, and returns
+// the directory with the other in its work tree.
+func (tw *twin) repository(t *testing.T, plain int) string {
+	t.Helper()
 	dir := t.TempDir()
 	repo, err := gittest.Init(dir)
 	if err != nil {
@@ -328,12 +343,5 @@ func (tw *twin) compare(t *testing.T, plain int) {
 		}
 	}
 	writeFiles(t, dir, tw.head)
-	alone, said := checkTree(dir)
-	if code, said := checkTree(dir, "--base", "HEAD"); code == exitOK && alone != exitDenied {
-		t.Errorf("with --base: exit 0\n%s", said)
-	}
-	spoken := strings.Contains(said, "not deployed") || strings.Contains(said, "in what nothing deploys") || strings.Contains(said, "warning: ")
-	if alone == exitOK && !spoken && plain != exitOK && !tw.changeOnly {
-		t.Errorf("alone: exit 0 and silent\n%s", said)
-	}
+	return dir
 }
