@@ -56,6 +56,22 @@ func NewChart(address, name, version string) *Remote {
 	return NewRemote(HelmChart, address, name, version)
 }
 
+// NewArtifact returns the Remote of an address with its tag or digest, such as
+// oci://ghcr.io/example/policies:1.2.
+func NewArtifact(address string) *Remote {
+	version := ""
+	if name, digest, ok := strings.Cut(address, "@"); ok {
+		address, version = name, digest
+	}
+	if i := strings.LastIndexByte(address, ':'); i > strings.LastIndexByte(address, '/') {
+		version, address = cmp.Or(version, address[i+1:]), address[:i]
+	}
+	return NewRemote(OCIArtifact, address, "", version)
+}
+
+// IsArtifact reports whether a path is the address of an artifact in a registry.
+func IsArtifact(path string) bool { return strings.HasPrefix(path, "oci://") }
+
 // String names the Remote in messages.
 func (r *Remote) String() string {
 	switch r.Kind {

@@ -372,6 +372,9 @@ func at(place string) string {
 	if place == "" {
 		return ""
 	}
+	if strings.HasPrefix(place, "in ") { // what was fetched
+		return " " + place
+	}
 	return " at " + place
 }
 

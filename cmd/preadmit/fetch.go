@@ -29,7 +29,8 @@ func newFetchCommand(code *int) *cobra.Command {
 		Short: "Download the charts, artifacts and repositories that are not in the tree, and lock them",
 		Long: `Download what the units at each PATH (default: the current directory) need but
 the repository does not contain: charts from Helm repositories and OCI
-registries, OCI artifacts, other Git repositories, and files at URLs.
+registries, OCI artifacts, other Git repositories, files at URLs, and policies in
+OCI registries.
 .preadmit/lock.yaml records the version and digest of each source, and
 .preadmit/vendor its content, where all other commands read it. Commit both, or
 keep the content in another directory with --store.
@@ -71,6 +72,7 @@ type fetchOptions struct {
 func (o *fetchOptions) addFlags(f *pflag.FlagSet) {
 	o.sources.addFlags(f)
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.StringArrayVarP(&o.policies, "policy", "p", nil, "fetch the policies, or data for Rego, at `oci://REGISTRY/NAME:TAG`, besides those that the configuration names (repeatable)")
 	own.BoolVar(&o.locked, "locked", false, "bring exactly what is locked, and lock nothing")
 	own.StringVar(&o.update, "update", "", "look again which version an address and range stand for: of all, or of those with `NAME` in their name or address")
 	own.Lookup("update").NoOptDefVal = "*"
@@ -203,7 +205,25 @@ func (f *fetching) discover(ctx context.Context) ([]graphRemote, error) {
 	if err := json.Unmarshal(out.Bytes(), &g); err != nil {
 		return nil, fmt.Errorf("what the units need can't be read: %w", err)
 	}
-	return g.Remotes, nil
+	return f.withPolicies(g.Remotes), nil
+}
+
+// withPolicies adds the artifacts that --policy names to what the units need.
+func (f *fetching) withPolicies(needs []graphRemote) []graphRemote {
+	for _, address := range f.o.artifacts() {
+		n := graphRemote{Remote: *render.NewArtifact(address), State: store.NotLocked}
+		if slices.ContainsFunc(needs, func(x graphRemote) bool { return x.Remote == n.Remote }) {
+			continue
+		}
+		if e := f.lock.Find(&n.Remote); e != nil {
+			n.State, n.Resolved, n.Digest, n.Size = store.NotInStore, e.Resolved, e.Digest, e.Size
+			if f.dirs.Holds(e, f.trust) {
+				n.State = store.Fetched
+			}
+		}
+		needs = append(needs, n)
+	}
+	return needs
 }
 
 // stale are the entries of the lock that nothing needs.

@@ -56,7 +56,8 @@ func runGraph(ctx context.Context, o *checkOptions, format string, args []string
 		return 0, err
 	}
 	write := graphFormats[format]
-	o.policies, o.base = nil, ""
+	artifacts := o.artifacts()
+	o.policies, o.data, o.base = nil, nil, ""
 	if err := o.start(); err != nil {
 		return 0, err
 	}
@@ -68,6 +69,9 @@ func runGraph(ctx context.Context, o *checkOptions, format string, args []string
 	in, err := load(ctx, o, args, stdin)
 	if err != nil {
 		return 0, timedOut(ctx, err)
+	}
+	for _, address := range artifacts { // they are needed, too
+		_, _ = in.tree.store.Fetched(render.NewArtifact(address))
 	}
 	g := newGraphOutput(in)
 	w := bufio.NewWriter(stdout)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -149,7 +150,7 @@ type policyFlags struct {
 }
 
 func (o *policyFlags) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.policies, "policy", "p", nil, "evaluate the policies, Rego included, in a file or directory `PATH` (repeatable)")
+	f.StringArrayVarP(&o.policies, "policy", "p", nil, "evaluate the policies, Rego included, in a file or directory `PATH`, or at oci://REGISTRY/NAME:TAG as preadmit fetch brought them (repeatable)")
 	f.StringArrayVar(&o.packs, "pack", nil, "evaluate the embedded policy pack `NAME`, see preadmit packs (repeatable)")
 	f.BoolVar(&o.noTreePolicies, "no-tree-policies", false, "ignore the policies among the rendered objects")
 	f.StringArrayVar(&o.with, "with", nil, "objects that already exist on the cluster, such as Namespaces and CRDs, in a file or directory `PATH`: policies can look them up, but they are not checked (repeatable)")
@@ -158,6 +159,11 @@ func (o *policyFlags) addFlags(f *pflag.FlagSet) {
 	o.regos.addFlags(f)
 	o.failOn = failOn(policy.Deny)
 	f.Var(&o.failOn, "fail-on", "exit 1 if a failure has at least this action: deny, warn, audit or never")
+}
+
+// artifacts are the addresses in registries among the policies and their data.
+func (o *policyFlags) artifacts() []string {
+	return slices.DeleteFunc(slices.Concat(o.policies, o.data), func(p string) bool { return !render.IsArtifact(p) })
 }
 
 // failOn is the value of --fail-on: an action, or "never".

@@ -90,7 +90,9 @@ func dataNames(t *tree, values []string, stdin io.Reader) ([]string, error) {
 		if _, err := fs.Stat(t, name); err != nil && !t.paired {
 			return nil, fmt.Errorf("--data: %w", notFound(v, file))
 		}
-		names[i] = under + name
+		if names[i] = under + name; under == "" && strings.Contains(name, ":") { // of a registry with a port
+			names[i] = ":" + name
+		}
 	}
 	return names, nil
 }
@@ -98,6 +100,9 @@ func dataNames(t *tree, values []string, stdin io.Reader) ([]string, error) {
 // cutData parts a value of --data into where its content stands, with the
 // colon behind, and the path.
 func cutData(value string) (under, file string) {
+	if render.IsArtifact(value) {
+		return "", value
+	}
 	if i := strings.IndexByte(value, ':'); i > 0 {
 		return value[:i+1], value[i+1:]
 	}

@@ -54,7 +54,7 @@ func runRender(ctx context.Context, o *checkOptions, printed printing, args []st
 		return 0, errors.New("--origins: a diff of --admitted has no lines that are written somewhere; use -o json, or one of them")
 	}
 	if !printed.admitted {
-		o.policies, o.with = nil, nil // only admission asks them
+		o.policies, o.with, o.data = nil, nil, nil // only admission asks them
 	}
 	if err := o.start(); err != nil {
 		return 0, err

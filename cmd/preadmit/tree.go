@@ -160,6 +160,9 @@ func (t *tree) name(p string, stdin io.Reader) (string, error) {
 	if p == "-" {
 		return t.mountStdin(stdin)
 	}
+	if render.IsArtifact(p) {
+		return t.fetched(p)
+	}
 	real, err := t.realPath(p)
 	if err != nil {
 		return "", err
@@ -178,6 +181,20 @@ func (t *tree) name(p string, stdin io.Reader) (string, error) {
 	}
 	rel, _ := within(m.dir, real)
 	return path.Join(m.name, rel), nil
+}
+
+// fetched is the name of the files of an artifact in a registry, which has to be
+// in the store.
+func (t *tree) fetched(address string) (string, error) {
+	if t.store == nil {
+		return "", fmt.Errorf("%s: an artifact in a registry is not taken here", address)
+	}
+	repo, err := t.store.Fetched(render.NewArtifact(address))
+	var e *render.Error
+	if errors.As(err, &e) {
+		return "", &exitError{exitIncomplete, fmt.Errorf("%w; %s", e.Err, e.Hint)}
+	}
+	return repo.Root, err
 }
 
 func (t *tree) mount(dir string) (mount, error) {

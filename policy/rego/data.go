@@ -25,7 +25,7 @@ type Document struct {
 // LoadData reads files of data as conftest's --data and OPA do: the content of
 // a file is that of data itself; that of files in a folder stands under the
 // folders between, and not under the file's own name. "a.b:path" puts it below
-// data.a.b. The error joins a *[render.Error] for each path that can't be read.
+// data.a.b, and ":path" is a path with a colon in it. The error joins a *[render.Error] for each path that can't be read.
 func LoadData(fsys fs.FS, paths ...string) ([]Document, error) {
 	var docs []Document
 	var errs []error
@@ -39,8 +39,10 @@ func LoadData(fsys fs.FS, paths ...string) ([]Document, error) {
 
 func loadData(fsys fs.FS, root string) ([]Document, error) {
 	var under []string
-	if prefix, rest, ok := strings.Cut(root, ":"); ok && prefix != "" {
-		under, root = strings.Split(prefix, "."), rest
+	if prefix, rest, ok := strings.Cut(root, ":"); ok {
+		if root = rest; prefix != "" {
+			under = strings.Split(prefix, ".")
+		}
 	}
 	root = path.Clean(root)
 	var docs []Document

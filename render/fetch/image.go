@@ -50,7 +50,7 @@ func (f *Fetcher) image(ctx context.Context, w Want) (*Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	layer, err := artifact.Layer(manifest)
+	layers, err := layersOf(r, manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -58,12 +58,33 @@ func (f *Fetcher) image(ctx context.Context, w Want) (*Content, error) {
 	if c.Signatures, err = signatures(ctx, repo, desc, manifest, w.Signed); err != nil {
 		return nil, err
 	}
-	if w.Has(layer.Digest) {
-		return c, nil
+	for _, layer := range layers {
+		if _, ok := c.More[layer.Digest]; ok || w.Has(layer.Digest) {
+			continue
+		}
+		of := ocispec.Descriptor{MediaType: layer.MediaType, Digest: digestOf(layer.Digest), Size: layer.Size}
+		if c.More[layer.Digest], err = blob(ctx, repo, of, artifact.MaxBlob); err != nil {
+			return nil, err
+		}
 	}
-	of := ocispec.Descriptor{MediaType: layer.MediaType, Digest: digestOf(layer.Digest), Size: layer.Size}
-	c.More[layer.Digest], err = blob(ctx, repo, of, artifact.MaxBlob)
-	return c, err
+	return c, nil
+}
+
+// layersOf are the layers of an artifact to bring: all that are files, or the one
+// with an archive.
+func layersOf(r *render.Remote, manifest []byte) ([]artifact.Descriptor, error) {
+	if r.Kind == render.OCIArtifact {
+		files, err := artifact.Files(manifest)
+		if err != nil || len(files) > 0 {
+			var all []artifact.Descriptor
+			for _, f := range files {
+				all = append(all, f.Descriptor)
+			}
+			return all, err
+		}
+	}
+	layer, err := artifact.Layer(manifest)
+	return []artifact.Descriptor{layer}, err
 }
 
 // isLoopback reports whether a registry is on this machine, where clients speak

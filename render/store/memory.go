@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/preadmit/preadmit/render/internal/artifact"
 )
 
 // A memory is a file system of regular files that were unpacked. It is read-only
@@ -45,6 +47,20 @@ func (m *memory) add(name string, data []byte) error {
 			break
 		}
 		child = dir
+	}
+	return nil
+}
+
+// addFiles adds the files of an artifact.
+func (m *memory) addFiles(files []artifact.File, blob func(digest string) ([]byte, error)) error {
+	for _, f := range files {
+		data, err := blob(f.Digest)
+		if err != nil {
+			return err
+		}
+		if err := m.add(f.Name, data); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -257,6 +257,9 @@ func Unpack(e *Entry, data []byte, blob func(digest string) ([]byte, error)) (*m
 	case render.HelmChart:
 		return m, unpackChart(m, data)
 	case render.HelmOCIChart, render.OCIArtifact:
+		if files, err := artifact.Files(data); e.Kind == render.OCIArtifact && (err != nil || len(files) > 0) {
+			return m, errors.Join(err, m.addFiles(files, blob))
+		}
 		layer, err := artifact.Layer(data)
 		if err != nil {
 			return nil, err
@@ -301,10 +304,16 @@ func (d Dirs) Needs(e *Entry) []string {
 		all = append(all, e.Signature)
 	}
 	if e.Kind == render.HelmOCIChart || e.Kind == render.OCIArtifact {
-		if manifest, err := d.Blob(e.Digest); err == nil {
-			if layer, err := artifact.Layer(manifest); err == nil {
-				all = append(all, layer.Digest)
-			}
+		manifest, err := d.Blob(e.Digest)
+		if err != nil {
+			return all
+		}
+		if layer, err := artifact.Layer(manifest); err == nil {
+			all = append(all, layer.Digest)
+		}
+		files, _ := artifact.Files(manifest)
+		for _, f := range files {
+			all = append(all, f.Digest)
 		}
 	}
 	return all

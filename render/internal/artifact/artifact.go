@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path"
 	"strings"
 )
 
@@ -32,9 +34,72 @@ func ParseDigest(digest string) (hexDigits string, err error) {
 
 // A Descriptor is content that an OCI manifest names.
 type Descriptor struct {
-	MediaType string `json:"mediaType"`
-	Digest    string `json:"digest"`
-	Size      int64  `json:"size"`
+	MediaType   string            `json:"mediaType"`
+	Digest      string            `json:"digest"`
+	Size        int64             `json:"size"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// A File is a layer that is one file, as policies are in registries.
+type File struct {
+	Name string
+	Descriptor
+}
+
+// maxFiles are the layers of an artifact at most.
+const maxFiles = 2000
+
+// Files returns the files of an OCI manifest whose layers are files, not an
+// archive; none for another.
+func Files(manifest []byte) ([]File, error) {
+	var m struct {
+		Layers []Descriptor `json:"layers"`
+	}
+	if json.Unmarshal(manifest, &m) != nil || len(m.Layers) == 0 || isArchive(m.Layers[0].MediaType) {
+		return nil, nil
+	}
+	if len(m.Layers) > maxFiles {
+		return nil, fmt.Errorf("it has more than %d layers", maxFiles)
+	}
+	var files []File
+	left, seen := int64(MaxBlob), make(map[string]bool)
+	for i, l := range m.Layers {
+		if _, err := ParseDigest(l.Digest); err != nil {
+			return nil, err
+		}
+		if left -= l.Size; l.Size < 0 || left < 0 {
+			return nil, fmt.Errorf("its layers are larger than %d MiB", MaxBlob>>20)
+		}
+		name := l.fileName(i)
+		if seen[name] { // as names of policies may be, which have none of files
+			name = path.Join(fmt.Sprint(i), name)
+		}
+		seen[name] = true
+		files = append(files, File{name, l})
+	}
+	return files, nil
+}
+
+func isArchive(mediaType string) bool {
+	return strings.Contains(mediaType, "tar") || strings.Contains(mediaType, "gzip") || strings.Contains(mediaType, "zip")
+}
+
+// fileName is the name that a tool gave to a layer: conftest and oras by title,
+// Kyverno by the policy.
+func (d *Descriptor) fileName(i int) string {
+	name := path.Clean(d.Annotations["org.opencontainers.image.title"])
+	if fs.ValidPath(name) && name != "." {
+		return name
+	}
+	suffix := ".yaml"
+	if _, kind, ok := strings.Cut(d.MediaType, "+"); ok && (kind == "rego" || kind == "json") {
+		suffix = "." + kind
+	}
+	name = strings.ToLower(d.Annotations["io.kyverno.image.kind"]) + "-" + d.Annotations["io.kyverno.image.name"] + suffix
+	if fs.ValidPath(name) && len(name) > len("-.yaml") && !strings.Contains(name, "/") {
+		return name
+	}
+	return fmt.Sprintf("layer-%d%s", i+1, suffix)
 }
 
 // Layer returns the layer of an OCI manifest that holds the files: that of a
