@@ -644,7 +644,9 @@ func (a *answers) Fetched(r *Remote) (Repository, error) { return a.store.Fetche
 
 // Render implements WorldAnswers.
 func (a *answers) Render(ctx context.Context, src Source) ([]*Object, error) {
-	src.Store = a.store
+	if src.Store == nil { // else one that asks a.store
+		src.Store = a.store
+	}
 	return a.Outside.Render(ctx, src)
 }
 

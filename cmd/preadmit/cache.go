@@ -159,9 +159,9 @@ func (o *checkOptions) graph(t *tree, args []string) (rendering, *cache.Graph) {
 	if o.memory == nil && o.base == "" {
 		return graph, nil
 	}
-	options := cache.Options{Build: t.store.ID(), Label: strings.Join(append([]string{side, t.dir}, args...), "\x00"), Apart: outside}
+	options := cache.Options{Label: strings.Join(append([]string{side, t.dir}, args...), "\x00"), Apart: outside}
 	if o.memory != nil {
-		options.Store, options.Build = o.memory.store, o.memory.build+options.Build
+		options.Store, options.Build = o.memory.store, o.memory.build
 	}
 	if side == "base" { // of which only what the change can reach is rendered again
 		options.Other = o.head

@@ -287,6 +287,8 @@ func (r *resolution) ask(q inquiry) *reply {
 	case "source":
 		repo, ok := w.Source(q.A, q.B, q.C)
 		return &reply{answer: fmt.Sprint(ok, repo.FS != nil, repo.Root)}
+	case "fetched":
+		return &reply{answer: rootOf(w.Fetched(remoteOf(q)))}
 	case "params":
 		params, ok := w.Params(q.A, q.B)
 		data, err := json.Marshal(params)
@@ -387,11 +389,18 @@ func (l *listening) Params(namespace, name string) ([]map[string]any, bool) {
 	return l.WorldAnswers.Params(namespace, name)
 }
 
-// Fetched implements render.WorldAnswers. What there is to fetch is a part of
-// [Options.Build].
+// Fetched implements render.WorldAnswers.
 func (l *listening) Fetched(remote *render.Remote) (render.Repository, error) {
+	l.note(inquiryFor(remote))
 	repo, err := l.WorldAnswers.Fetched(remote)
 	return l.recorded(repo), err
+}
+
+// Render implements render.WorldAnswers. What a renderer asks a store for is
+// noted, too.
+func (l *listening) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
+	src.Store = l
+	return l.WorldAnswers.Render(ctx, src)
 }
 
 func (l *listening) recorded(repo render.Repository) render.Repository {

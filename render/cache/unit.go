@@ -29,7 +29,8 @@ type unit struct {
 	adopted  bool // from the other side, which keeps it
 
 	mu     sync.Mutex
-	rec    *recorder // of a rendering in this run
+	rec    *recorder   // of a rendering in this run
+	heard  *heardStore // by it, of a source
 	inner  []render.Provenance
 	places []*places
 	asked  bool // something was asked for the first time
@@ -55,7 +56,10 @@ func (u *unit) identified(reads []read, c condition) variant {
 }
 
 func (u *unit) holds(v *variant) bool {
-	return u.graph.tree.holds(v.reads) && (u.resolution == nil || u.resolution.holds(&v.condition))
+	if u.resolution == nil {
+		return u.graph.holds(&v.condition) && u.graph.tree.holds(v.reads)
+	}
+	return u.graph.tree.holds(v.reads) && u.resolution.holds(&v.condition)
 }
 
 // adopt takes the unit of the other side of a change, if nothing that it depends
@@ -162,9 +166,10 @@ func (u *unit) made(ctx context.Context) (*render.Unit, error) {
 	if u.resolution != nil {
 		return u.resolution.resolve(ctx, u.rec), ctx.Err()
 	}
-	src := u.src
-	src.FS = u.rec
-	units, err := u.graph.graph.Render(ctx, src)
+	src, graph := u.src, u.graph.graph
+	u.heard = newHeardStore(graph.Store, u.rec)
+	src.FS, graph.Store = u.rec, u.heard
+	units, err := graph.Render(ctx, src)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +236,9 @@ func (u *unit) seen() (variant, bool) {
 	}
 	reads, ok := u.rec.reads()
 	var c condition
-	if u.resolution != nil {
+	if u.resolution == nil {
+		c = u.heard.condition()
+	} else {
 		told, known := u.resolution.condition()
 		c, ok = told, ok && known
 	}

@@ -8,8 +8,6 @@
 package store
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -140,18 +138,6 @@ func (s *Store) Mounts() []Mount {
 	}
 	slices.SortFunc(all, func(a, b Mount) int { return strings.Compare(a.Name, b.Name) })
 	return all
-}
-
-// ID identifies what the Store can answer: the lock, and which content is there.
-func (s *Store) ID() string {
-	h := sha256.New()
-	if s.lock != nil {
-		for i := range s.lock.Entries {
-			e := &s.lock.Entries[i]
-			fmt.Fprintf(h, "%q %q %t\n", *e.Remote(), e.Digest, s.dirs.Has(e.Digest))
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // Asked are the Remotes that the Store was asked for, in order.

@@ -1,0 +1,69 @@
+package cache
+
+import (
+	"sync"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// inquiryFor is the question for something that is not in the tree.
+func inquiryFor(r *render.Remote) inquiry {
+	return inquiry{"fetched", string(r.Kind), r.URL, r.Name, r.Version}
+}
+
+// remoteOf is what a question is for.
+func remoteOf(q inquiry) *render.Remote {
+	return &render.Remote{Kind: render.RemoteKind(q.Cluster), URL: q.A, Name: q.B, Version: q.C}
+}
+
+// A heardStore notes what the rendering of a source asks a store for. It is safe
+// for concurrent use.
+type heardStore struct {
+	of  render.Store
+	rec *recorder
+
+	mu    sync.Mutex
+	asked map[inquiry]string
+}
+
+func newHeardStore(of render.Store, rec *recorder) *heardStore {
+	if of == nil {
+		of = render.NoStore{}
+	}
+	return &heardStore{of: of, rec: rec, asked: make(map[inquiry]string)}
+}
+
+// Fetched implements render.Store.
+func (h *heardStore) Fetched(r *render.Remote) (render.Repository, error) {
+	repo, err := h.of.Fetched(r)
+	h.mu.Lock()
+	h.asked[inquiryFor(r)] = rootOf(repo, err)
+	h.mu.Unlock()
+	if repo.FS != nil {
+		repo.FS = h.rec
+	}
+	return repo, err
+}
+
+// condition is what was answered so far.
+func (h *heardStore) condition() condition {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var c condition
+	for q, a := range h.asked {
+		c.Asked = append(c.Asked, asked{Question: q, Answer: a})
+	}
+	c.sort()
+	return c
+}
+
+// holds reports whether the Graph's store answers as is noted.
+func (g *Graph) holds(c *condition) bool {
+	store := newHeardStore(g.graph.Store, nil).of
+	for _, a := range c.Asked {
+		if a.Question.What != "fetched" || rootOf(store.Fetched(remoteOf(a.Question))) != a.Answer {
+			return false
+		}
+	}
+	return true
+}
