@@ -38,7 +38,7 @@ func runChild() int {
 	quietLibraries()
 	cutOff()
 	ctx, stop := context.WithCancelCause(context.Background())
-	p := &parentEnd{to: to, order: order, written: make(chan string), stdin: make(chan []byte), stop: stop}
+	p := &parentEnd{to: to, order: order, written: make(chan string), stdin: make(chan []byte), asked: make(chan []byte, maxAsked), stop: stop}
 	go p.listen(from)
 	w := newWatch(to, order)
 	w.confine(os.Args[1:])
@@ -76,8 +76,12 @@ type parentEnd struct {
 	order   supervise.Order
 	written chan string
 	stdin   chan []byte
+	asked   chan []byte // questions, for a command that answers them
 	stop    context.CancelCauseFunc
 }
+
+// maxAsked is how many questions may wait until a command begins to answer.
+const maxAsked = 64
 
 // listen takes the parent's frames. Without a parent there is nothing to do.
 func (p *parentEnd) listen(from *supervise.Reader) {
@@ -91,6 +95,8 @@ func (p *parentEnd) listen(from *supervise.Reader) {
 			p.written <- string(payload)
 		case supervise.Stdin:
 			p.stdin <- payload
+		case supervise.Ask:
+			p.asked <- payload
 		case supervise.Terminate:
 			p.stop(errTerminated)
 		}

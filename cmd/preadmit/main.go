@@ -15,7 +15,8 @@
 //   - child.go, watch.go, sandbox.go, supervision.go: the child that does the work
 //
 // The one thing to know: the program that a user starts is the parent (package
-// supervise). It starts itself again as a child, which does everything here.
+// supervise). It starts itself again as a child, which does everything here, but
+// for the screen of triage.
 package main
 
 import (

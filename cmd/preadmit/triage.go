@@ -12,7 +12,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/report"
 	"github.com/preadmit/preadmit/tui"
@@ -50,10 +52,13 @@ theme stand in preadmit/triage.yaml in your configuration directory, such as
 
 --plain asks and answers in lines instead, for screen readers and pipes.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := configure(without(cmd.Flags(), "output"), repositoryPaths(args)); err != nil {
-				return err
+			if end, ok := cmd.OutOrStdout().(*childStdout); ok {
+				if err := o.prepare(cmd.Flags(), args); err != nil {
+					return err
+				}
+				return serveTriage(cmd.Context(), &o, args, cmd.InOrStdin(), end.end)
 			}
-			return runTriage(cmd.Context(), &o, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runTriage(cmd.Context(), &o, cmd.Flags(), args, stdio{cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()})
 		},
 	}
 	f := cmd.Flags()
@@ -73,47 +78,99 @@ theme stand in preadmit/triage.yaml in your configuration directory, such as
 	return cmd
 }
 
-func runTriage(ctx context.Context, o *triageOptions, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+// prepare reads the configuration and checks what evaluation goes by.
+func (o *triageOptions) prepare(flags *pflag.FlagSet, args []string) error {
+	if err := configure(without(flags, "output"), repositoryPaths(args)); err != nil {
+		return err
+	}
+	o.allowNew = true // what is written here is for the person who reads it to judge
 	if err := checkPacks(o.packs); err != nil {
 		return err
 	}
+	return o.start()
+}
+
+// personal reads the settings of the person, and checks the flags about them.
+func (o *triageOptions) personal() (tui.Options, editor, error) {
+	show := tui.Options{Today: o.day(), Theme: o.theme, ReadOnly: o.readOnly, Watch: o.watch, Filter: o.filter, Environment: os.Environ()}
 	if err := flagOneOf("theme", o.theme, themes...); err != nil {
-		return err
-	}
-	if err := o.start(); err != nil {
-		return err
+		return show, editor{}, err
 	}
 	own, err := readTriageSettings(o.settings)
 	if err != nil {
-		return err
+		return show, editor{}, err
 	}
 	if _, err := editorWords("--editor", cmp.Or(o.editor, "vi")); err != nil {
-		return err
+		return show, editor{}, err
 	}
 	if o.theme == "auto" {
-		o.theme = cmp.Or(own.theme, o.theme)
+		show.Theme = cmp.Or(own.theme, o.theme)
 	}
-	o.allowNew = true // what is written here is for the person who reads it to judge
-	host, input, err := newTriageHost(o, args, stdin)
+	show.Keys = own.keys
+	return show, editor{cmp.Or(o.editor, own.editor), os.LookupEnv}, nil
+}
+
+func runTriage(ctx context.Context, o *triageOptions, flags *pflag.FlagSet, args []string, std stdio) error {
+	show, ed, err := o.personal()
 	if err != nil {
 		return err
 	}
-	host.editor = editor{cmp.Or(o.editor, own.editor), os.LookupEnv}
-	show := tui.Options{
-		Today: o.day(), Theme: o.theme, ReadOnly: o.readOnly, Watch: o.watch, Filter: o.filter, Keys: own.keys,
-		Input: input, Output: stdout, Environment: os.Environ(),
+	data, input, err := inputs(args, std.in)
+	if err != nil {
+		return err
 	}
+	show.Input, show.Output = input, std.out
 	run := tui.Run
 	switch {
 	case o.plain:
 		run = tui.RunPlain
-	case !canDraw(input, stdout):
+	case !canDraw(input, std.out):
 		return errors.New("triage draws on a terminal, and this is none (or TERM is dumb): use --plain, or preadmit check")
 	}
+	host, done, err := o.host(ctx, flags, args, data, ed)
+	if err != nil {
+		return err
+	}
+	defer done()
 	left, err := run(ctx, host, show)
-	handBack(left, stdout, stderr)
+	handBack(left, std.out, std.err)
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		err = nil // the person left it
+	}
+	return asExit(err)
+}
+
+type stdio struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// host has a child read the repository; where none can be started, it does so
+// itself.
+func (o *triageOptions) host(ctx context.Context, flags *pflag.FlagSet, args []string, stdin []byte, ed editor) (tui.Host, func(), error) {
+	if supervise.CanServe() {
+		h, err := newTriageRemote(ctx, o, args, stdin, ed)
+		if err != nil {
+			return nil, nil, asExit(err)
+		}
+		return h, h.close, nil
+	}
+	if err := o.prepare(flags, args); err != nil {
+		return nil, nil, err
+	}
+	h, err := newTriageHost(o, args, bytes.NewReader(stdin))
+	if err != nil {
+		return nil, nil, err
+	}
+	h.editor = ed
+	return h, func() {}, nil
+}
+
+// asExit gives the error of a child that ended its exit code.
+func asExit(err error) error {
+	var ended *supervise.Ended
+	if errors.As(err, &ended) {
+		return &exitError{ended.Code, ended}
 	}
 	return err
 }
@@ -139,38 +196,46 @@ func handBack(left tui.Decisions, stdout, stderr io.Writer) {
 	}
 }
 
-// newTriageHost says what is gone through, and where keys come from: a
-// report, or what is judged now. Standard input that holds either is read here,
-// and keys come from the terminal then.
-func newTriageHost(o *triageOptions, args []string, stdin io.Reader) (*triageHost, io.Reader, error) {
-	h := &triageHost{options: o, args: args}
-	input := stdin
-	if len(args) == 1 && args[0] == "-" || len(args) > 1 && hasDash(args) {
+// inputs are what standard input holds, where a path says that it holds
+// something, and where keys come from: the terminal then.
+func inputs(args []string, stdin io.Reader) (data []byte, keys io.Reader, err error) {
+	if !hasDash(args) {
+		return nil, stdin, nil
+	}
+	if data, err = io.ReadAll(io.LimitReader(stdin, maxReport)); err != nil {
+		return nil, nil, fmt.Errorf("standard input: %w", err)
+	}
+	if tty, err := os.Open("/dev/tty"); err == nil {
+		return data, tty, nil
+	}
+	return data, eof{}, nil
+}
+
+// newTriageHost says what is gone through: a report, or what is evaluated now.
+func newTriageHost(o *triageOptions, args []string, stdin io.Reader) (*triageHost, error) {
+	h := &triageHost{watcher: watcher{args: args}, options: o}
+	if hasDash(args) {
 		data, err := io.ReadAll(io.LimitReader(stdin, maxReport))
 		if err != nil {
-			return nil, nil, fmt.Errorf("standard input: %w", err)
+			return nil, fmt.Errorf("standard input: %w", err)
 		}
 		h.stdin = data
-		input = eof{}
-		if tty, err := os.Open("/dev/tty"); err == nil {
-			input = tty
-		}
 	}
 	if len(args) != 1 {
-		return h, input, nil
+		return h, nil
 	}
 	data := h.stdin
 	if args[0] != "-" {
 		data = reportIn(args[0])
 	}
 	if !isReport(data) {
-		return h, input, nil
+		return h, nil
 	}
 	if _, err := report.Read(bytes.NewReader(data)); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", args[0], err)
+		return nil, fmt.Errorf("%s: %w", args[0], err)
 	}
 	h.saved, h.args = args[0], nil
-	return h, input, nil
+	return h, nil
 }
 
 func hasDash(args []string) bool {

@@ -237,7 +237,7 @@ func TestWriteChecks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h = &triageHost{options: &triageOptions{}, args: []string{repo}}
+	h = &triageHost{options: &triageOptions{}, watcher: watcher{args: []string{repo}}}
 	if _, err := h.Propose(tui.Decisions{}); err == nil || !strings.Contains(err.Error(), "leads out") {
 		t.Errorf("a link leads out: %v", err)
 	}

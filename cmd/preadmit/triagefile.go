@@ -77,13 +77,18 @@ func (h *triageHost) Write(c *tui.Change) error {
 	if h.options.readOnly {
 		return errors.New("--readonly: nothing is written")
 	}
-	path, display, err := h.suppressionsPath()
+	path, _, err := h.suppressionsPath()
 	if err != nil {
 		return err
 	}
+	return writeChange(path, c)
+}
+
+// writeChange writes a change to the file of a path.
+func writeChange(path string, c *tui.Change) error {
 	now, err := readIfThere(path)
 	if err != nil {
-		return notWritten(display, err)
+		return notWritten(c.File, err)
 	}
 	if !bytes.Equal(now, c.Before) || (now == nil) != (c.Before == nil) {
 		return tui.ErrChanged
@@ -93,12 +98,12 @@ func (h *triageHost) Write(c *tui.Change) error {
 	}
 	if c.After == nil {
 		if err := os.Remove(path); err != nil {
-			return notWritten(display, err)
+			return notWritten(c.File, err)
 		}
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return notWritten(display, err)
+		return notWritten(c.File, err)
 	}
 	return writeFile(nil, path, bytesOf(c.After))
 }

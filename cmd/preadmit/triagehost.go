@@ -24,10 +24,9 @@ import (
 // A triageHost does for the screen what touches the world: it judges, renders,
 // explains, writes the suppressions file and names the editor.
 type triageHost struct {
+	watcher
 	options *triageOptions
-	args    []string
 	editor  editor
-	saved   string // the report that is gone through, instead of what is judged now
 	stdin   []byte
 
 	rendering sync.Mutex // while a saved report's tree is rendered
@@ -35,7 +34,6 @@ type triageHost struct {
 	mu    sync.Mutex
 	run   *triageRun
 	trees []*tree // of the last runs: a screen still reads from the one before
-	stamp stamp   // of the files when the last evaluation began
 }
 
 // A triageRun is what one evaluation leaves to look at.
@@ -58,7 +56,7 @@ func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 	}
 	o := h.options.checkOptions
 	o.progress, o.notes = &progress{tell: tell}, io.Discard
-	before, err := h.look(nil)
+	before, err := h.look()
 	if err != nil {
 		return nil, err
 	}
@@ -116,9 +114,10 @@ func byKey(in *input) map[render.Key]*render.Object {
 
 // keep takes the run in the place of the one before.
 func (h *triageHost) keep(run *triageRun, before stamp) {
+	h.begun(before)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.run, h.stamp = run, before
+	h.run = run
 	if h.trees = append(h.trees, run.tree); len(h.trees) > 3 {
 		h.trees[0].root.Close()
 		h.trees = h.trees[1:]
@@ -127,7 +126,7 @@ func (h *triageHost) keep(run *triageRun, before stamp) {
 
 // readSaved reads the report, and marks what the suppressions of now accept.
 func (h *triageHost) readSaved() (*report.Report, error) {
-	before, err := h.look(nil)
+	before, err := h.look()
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"path/filepath"
+	"sync"
 	"time"
 )
 
@@ -17,28 +18,36 @@ const (
 	watchSettle = 200 * time.Millisecond
 )
 
-// look takes the stamp of the repository, of what lies outside and of a saved
-// report. The tree is that of the last run, or nil.
-func (h *triageHost) look(t *tree) (stamp, error) {
+// A watcher notices when files change.
+type watcher struct {
+	args  []string
+	saved string // the report that is gone through, instead of what is evaluated now
+
+	watched sync.Mutex
+	stamp   stamp // of the files when the last evaluation began
+	looked  bool  // there was one
+}
+
+// begun says that an evaluation took files as they were.
+func (h *watcher) begun(before stamp) {
+	h.watched.Lock()
+	defer h.watched.Unlock()
+	h.stamp, h.looked = before, true
+}
+
+// look takes the stamp of the repository and of a saved report.
+func (h *watcher) look() (stamp, error) {
 	dir, err := treeRoot(h.args)
 	if err != nil {
 		return 0, err
 	}
 	dirs := []string{dir}
-	if t != nil {
-		for _, m := range t.mounts {
-			dirs = append(dirs, m.dir)
-		}
-	}
 	if h.saved != "" && h.saved != "-" {
 		dirs = append(dirs, h.saved)
 	}
 	hash := fnv.New64a()
 	n := 0
 	for _, dir := range dirs {
-		if dir == "" {
-			continue
-		}
 		_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return nil // it is gone, which is a change too
@@ -75,17 +84,17 @@ func stampFile(hash interface{ Write([]byte) (int, error) }, p string, d fs.DirE
 
 // Watch returns once a file is not what it was when the last evaluation began,
 // and files have come to rest. It looks less often where looking takes longer.
-func (h *triageHost) Watch(ctx context.Context) error {
+func (h *watcher) Watch(ctx context.Context) error {
 	for pause := watchEvery; ; {
 		if err := wait(ctx, pause); err != nil {
 			return err
 		}
-		h.mu.Lock()
-		was, run := h.stamp, h.run
-		h.mu.Unlock()
+		h.watched.Lock()
+		was, looked := h.stamp, h.looked
+		h.watched.Unlock()
 		began := time.Now()
-		now, err := h.look(nil)
-		if err != nil || run == nil {
+		now, err := h.look()
+		if err != nil || !looked {
 			continue
 		}
 		pause = max(watchEvery, 20*time.Since(began))
@@ -97,7 +106,7 @@ func (h *triageHost) Watch(ctx context.Context) error {
 			if err := wait(ctx, watchSettle); err != nil {
 				return err
 			}
-			if now, err = h.look(nil); err != nil {
+			if now, err = h.look(); err != nil {
 				return err
 			}
 		}

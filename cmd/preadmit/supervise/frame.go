@@ -26,6 +26,12 @@ const (
 	Overrun Kind = 'w' // an Excess: the child stops there and waits for its end
 	Expect  Kind = 'q' // an Expected number of tasks
 	Exit    Kind = 'x' // one byte, the exit code; nothing follows
+
+	// Each has a question's number, of four bytes, and a part of a message.
+	Part    Kind = 'm' // more follows
+	News    Kind = 'l' // the last part of one before the answer
+	Answer  Kind = 'a' // the last part of the answer
+	Refusal Kind = 'y' // the last part of why there is none
 )
 
 // The frames of a parent.
@@ -34,6 +40,7 @@ const (
 	Written   Kind = 'r' // why a file was not written; empty where it was
 	Stdin     Kind = 'i' // all of standard input
 	Terminate Kind = 'T' // end with a report of what is done
+	Ask       Kind = 'A' // a number, of four bytes, and a question
 )
 
 // maxFrame bounds a frame: what a child sends is as hostile as its input.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -34,6 +35,8 @@ type parent struct {
 	doubted string // the task in flight when a careful child was killed, once
 	signals chan os.Signal
 	ending  bool // SIGTERM came
+
+	writesNothing bool // no file is replaced for the child
 
 	progress *progress // nil where nobody sees it
 }
@@ -182,6 +185,7 @@ type child struct {
 	flying map[int]Task
 	phase  string
 	began  time.Time
+	late   atomic.Bool // it was ended since it took too long
 }
 
 func (p *parent) start() (*child, error) {
@@ -308,7 +312,7 @@ func (p *parent) frame(c *child, f received) (e ending, done bool) {
 		}
 	case Create:
 		c.file.drop()
-		if c.file = nil; p.mayWrite(string(f.payload)) {
+		if c.file = nil; !p.writesNothing && p.mayWrite(string(f.payload)) {
 			_ = os.MkdirAll(filepath.Dir(string(f.payload)), 0o755) // else creating it says why
 			c.file = createFile(string(f.payload))
 		}

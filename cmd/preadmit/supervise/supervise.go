@@ -10,6 +10,9 @@
 // an error of the report. Child and parent speak in frames over the child's
 // standard input and output.
 //
+// A [Service] is for a command that goes on after its evaluation, as a screen
+// does: its child answers questions until the parent ends it.
+//
 // The parent works before package main and its libraries are initialized: that
 // takes several times as long as all that a parent does.
 package supervise
@@ -25,10 +28,10 @@ import (
 // not a user's to give by accident. What counts is the order that follows.
 const Marker = "preadmit-supervised-child"
 
-// commands are those whose work is done in a child.
+// commands are those of which a child does all.
 var commands = []string{"check", "render", "explain", "test", "graph", "baseline", "policies"}
 
-// others are the commands that work by themselves.
+// others are the commands that work by themselves; triage has a [Service].
 var others = []string{"triage", "convert", "verify", "packs", "version", "help", "completion", "fetch", "lsp", "__complete", "__completeNoDesc"}
 
 // The variable is what has the parent's work done at initialization, see above.

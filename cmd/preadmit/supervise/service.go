@@ -1,0 +1,284 @@
+package supervise
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Service is a command that answers questions in a child. Where the child ends
+// on the way, another one takes its place, without the task that ended it, as it
+// does for a command that only writes a report. It replaces no files.
+type Service struct {
+	mu      sync.Mutex
+	p       *parent
+	c       *child // nil where none runs
+	starts  int
+	number  uint32
+	waiting map[uint32]*question
+	closed  bool
+}
+
+// A question is one that the child has not answered yet.
+type question struct {
+	part bytes.Buffer // of the message that is under way
+	most int          // bytes that it may have
+	news chan []byte
+	done chan reply
+}
+
+type reply struct {
+	answer []byte
+	err    error
+}
+
+// A Question is what to ask, and what to take of the answers.
+type Question struct {
+	Text  any           // is sent as JSON
+	Limit time.Duration // after which the child is ended
+	Most  int           // bytes of a message; 0 for those of a frame
+	News  func([]byte)  // takes messages before the answer, not all where it is slow; may be nil
+}
+
+// An Ended is the error of a question whose child ended the command instead.
+type Ended struct {
+	Code int
+	Text string // of standard error
+}
+
+func (e *Ended) Error() string { return strings.TrimPrefix(strings.TrimSpace(e.Text), "preadmit: ") }
+
+var (
+	errAgain  = errors.New("the process that was asked has ended")
+	errClosed = errors.New("it is over")
+)
+
+// NewService returns a Service of a command line. What is given is the child's
+// standard input. An error says that no child can be started.
+func NewService(args []string, stdin []byte) (*Service, error) {
+	if _, err := executable(); err != nil {
+		return nil, err
+	}
+	if len(stdin) > maxFrame {
+		return nil, fmt.Errorf("standard input has more than %d MiB: name a file instead", maxFrame>>20)
+	}
+	if stdin == nil {
+		stdin = []byte{}
+	}
+	p := &parent{args: args, order: Order{Magic: Magic}, began: time.Now(), stdin: stdin, writesNothing: true}
+	return &Service{p: p, waiting: make(map[uint32]*question)}, nil
+}
+
+// Ask asks the child, and others after it where it ends on the way. The error of
+// a question that the child can't answer has the child's words.
+func (s *Service) Ask(ctx context.Context, q Question) ([]byte, error) {
+	text, err := json.Marshal(q.Text)
+	if err != nil || len(text) > maxFrame-4 {
+		return nil, errors.Join(err, errors.New("this is too much to ask"))
+	}
+	for {
+		answer, err := s.askOnce(ctx, &q, text)
+		if !errors.Is(err, errAgain) {
+			return answer, err
+		}
+	}
+}
+
+func (s *Service) askOnce(ctx context.Context, q *Question, text []byte) ([]byte, error) {
+	open := &question{most: max(q.Most, maxFrame), news: make(chan []byte, 4), done: make(chan reply, 1)}
+	s.mu.Lock()
+	c, err := s.running()
+	s.number++
+	number := s.number
+	if err == nil {
+		s.waiting[number] = open
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		s.mu.Lock()
+		delete(s.waiting, number)
+		s.mu.Unlock()
+	}()
+	late := time.AfterFunc(q.Limit, func() { c.late.Store(true); c.kill() })
+	defer late.Stop()
+	go c.to.Send(Ask, append(binary.LittleEndian.AppendUint32(nil, number), text...)) // whether it arrives is seen by whoever attends the child
+	for {
+		select {
+		case news := <-open.news:
+			if q.News != nil {
+				q.News(news)
+			}
+		case r := <-open.done:
+			return r.answer, r.err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Close ends the child.
+func (s *Service) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.c != nil {
+		s.c.kill()
+	}
+}
+
+// MayWrite says whether a file is one that the command line names or one in the
+// repository, such as a command may have replaced.
+func (s *Service) MayWrite(name string) bool {
+	p := parent{args: s.p.args}
+	return p.mayWrite(name)
+}
+
+// running is the child, started where there is none.
+func (s *Service) running() (*child, error) {
+	switch {
+	case s.closed:
+		return nil, errClosed
+	case s.c != nil:
+		return s.c, nil
+	}
+	type started struct {
+		c   *child
+		err error
+	}
+	result := make(chan started)
+	go func() {
+		runtime.LockOSThread() // with which the child would end
+		defer runtime.UnlockOSThread()
+		c, err := s.p.start()
+		result <- started{c, err}
+		if err == nil {
+			s.attend(c)
+		}
+	}()
+	r := <-result
+	if r.err != nil {
+		return nil, fmt.Errorf("can't start a process of its own: %w", r.err)
+	}
+	s.c, s.starts = r.c, s.starts+1
+	return s.c, nil
+}
+
+// attend does what the child asks until it ends.
+func (s *Service) attend(c *child) {
+	frames := make(chan received)
+	go receive(c.stdout, frames)
+	defer c.out.close()
+	for f := range frames {
+		s.mu.Lock()
+		e, done := s.frame(c, f)
+		s.mu.Unlock()
+		if done {
+			s.over(c, e)
+			c.kill()
+			for range frames { // until the reader has seen the end
+			}
+			c.wait()
+			return
+		}
+	}
+	c.wait()
+	why := c.causeOfDeath()
+	if c.late.Load() {
+		why = "it does not end"
+	}
+	s.over(c, c.ended(why))
+}
+
+// frame takes a frame of an answer, and others as every command's.
+func (s *Service) frame(c *child, f received) (ending, bool) {
+	if f.err != nil || f.kind != Part && f.kind != News && f.kind != Answer && f.kind != Refusal {
+		return s.p.frame(c, f)
+	}
+	if len(f.payload) < 4 {
+		return c.ended("it sent what is no message"), true
+	}
+	number := binary.LittleEndian.Uint32(f.payload)
+	q := s.waiting[number]
+	if q == nil {
+		return ending{}, false // nobody waits any more
+	}
+	if q.part.Len()+len(f.payload) > q.most {
+		return c.ended("it sent more than an answer may have"), true
+	}
+	q.part.Write(f.payload[4:])
+	if f.kind == Part {
+		return ending{}, false
+	}
+	message := bytes.Clone(q.part.Bytes())
+	q.part = bytes.Buffer{}
+	switch {
+	case f.kind == Answer:
+		q.done <- reply{answer: message}
+		delete(s.waiting, number)
+	case f.kind == Refusal:
+		q.done <- reply{err: errors.New(string(message))}
+		delete(s.waiting, number)
+	default:
+		select {
+		case q.news <- message:
+		default: // there will be other
+		}
+	}
+	return ending{}, false
+}
+
+// over takes note of how a child ended, and has its questions asked again, or
+// answered by why they can't be.
+func (s *Service) over(c *child, e ending) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.c == c {
+		s.c = nil
+	}
+	r := reply{err: errAgain}
+	switch {
+	case s.closed:
+		r.err = errClosed
+	case e.exited:
+		var text strings.Builder
+		c.out.print(&text, &text)
+		r.err = &Ended{e.code, text.String()}
+	case len(s.waiting) > 0:
+		s.p.learn(e, s.starts)
+		if s.p.order.Fatal != "" {
+			r.err = fmt.Errorf("%s: nothing that could be set apart is why", s.p.order.Fatal)
+			s.p.order.Fatal = ""
+		}
+	}
+	for _, number := range sortedNumbers(s.waiting) {
+		s.waiting[number].done <- r
+		delete(s.waiting, number)
+	}
+}
+
+func sortedNumbers(waiting map[uint32]*question) []uint32 {
+	var all []uint32
+	for n := range waiting {
+		all = append(all, n)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// CanServe says whether the process is a program that can start itself as a
+// child, rather than a test.
+func CanServe() bool {
+	return os.Args[0] != Marker && !strings.HasSuffix(strings.TrimSuffix(os.Args[0], ".exe"), ".test")
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/rogpeppe/go-internal/diff"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
+	"github.com/preadmit/preadmit/tui"
+)
+
+// A triageRemote has a child read the repository, and does itself what touches
+// the world: it writes the suppressions file and names the editor.
+type triageRemote struct {
+	watcher
+	line     []string // of the command
+	stdin    []byte
+	editor   editor
+	readOnly bool
+	facts    triageFacts
+
+	mu      sync.Mutex
+	service *supervise.Service // of the last evaluation
+	fresh   bool               // it has evaluated nothing yet
+}
+
+// lookLimit is how long a question about one thing may take.
+const lookLimit = 2 * time.Minute
+
+// newTriageRemote starts the child. An *Ended error is what the child said of
+// the command line or the configuration.
+func newTriageRemote(ctx context.Context, o *triageOptions, args []string, stdin []byte, ed editor) (*triageRemote, error) {
+	h := &triageRemote{watcher: watcher{args: args}, line: os.Args[1:], stdin: stdin, editor: ed, readOnly: o.readOnly, fresh: true}
+	var err error
+	if h.service, err = supervise.NewService(h.line, stdin); err != nil {
+		return nil, err
+	}
+	err = h.ask(ctx, triageQuestion{Do: "facts"}, &h.facts)
+	if h.saved = h.facts.Saved; h.saved != "" {
+		h.args = nil
+	}
+	return h, err
+}
+
+// close ends the child.
+func (h *triageRemote) close() {
+	h.current().Close()
+}
+
+// current is the service of the last evaluation.
+func (h *triageRemote) current() *supervise.Service {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.service
+}
+
+// ask has the child of the last evaluation answer.
+func (h *triageRemote) ask(ctx context.Context, q triageQuestion, answer any) error {
+	data, err := h.current().Ask(ctx, supervise.Question{Text: q, Limit: max(lookLimit, h.facts.Timeout+grace)})
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, answer)
+}
+
+// Evaluate has a child of its own evaluate, which then answers questions about
+// what it found. That of the last evaluation answers until then.
+func (h *triageRemote) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.Report, error) {
+	before, err := h.look()
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	s, fresh := h.service, h.fresh
+	h.fresh = false
+	h.mu.Unlock()
+	if !fresh {
+		if s, err = supervise.NewService(h.line, h.stdin); err != nil {
+			return nil, err
+		}
+	}
+	r, err := h.evaluate(ctx, s, tell)
+	if err != nil {
+		if !fresh {
+			s.Close()
+		}
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.service != s {
+		h.service.Close()
+		h.service = s
+	}
+	h.begun(before)
+	return r, nil
+}
+
+func (h *triageRemote) evaluate(ctx context.Context, s *supervise.Service, tell func(tui.Progress)) (*report.Report, error) {
+	const reporting = time.Minute
+	data, err := s.Ask(ctx, supervise.Question{
+		Text: triageQuestion{Do: "evaluate"}, Limit: h.facts.Timeout + reporting, Most: maxReport,
+		News: func(message []byte) {
+			var n triageNews
+			head, body, _ := bytes.Cut(message, []byte("\n"))
+			if json.Unmarshal(head, &n) != nil {
+				return
+			}
+			p := tui.Progress{Step: n.Step, Done: n.Done, Total: n.Total}
+			if len(body) > 0 {
+				p.Report, _ = report.Read(bytes.NewReader(body))
+			}
+			tell(p)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return report.Read(bytes.NewReader(data))
+}
+
+// Object implements tui.Host.
+func (h *triageRemote) Object(ctx context.Context, x *policy.Result) (r *tui.Rendered, err error) {
+	return r, h.ask(ctx, triageQuestion{Do: "object", Result: x}, &r)
+}
+
+// Explain implements tui.Host.
+func (h *triageRemote) Explain(ctx context.Context, x *policy.Result) (text string, err error) {
+	return text, h.ask(ctx, triageQuestion{Do: "explain", Result: x}, &text)
+}
+
+// Lines implements tui.Host.
+func (h *triageRemote) Lines(ctx context.Context, file string) (lines []string, err error) {
+	return lines, h.ask(ctx, triageQuestion{Do: "lines", File: file}, &lines)
+}
+
+// Propose has the child read and change the file. The diff is made here, of the
+// bytes that would be written.
+func (h *triageRemote) Propose(d tui.Decisions) (c *tui.Change, err error) {
+	if err := h.ask(context.Background(), triageQuestion{Do: "propose", Decisions: &d}, &c); err != nil {
+		return nil, err
+	}
+	if c == nil {
+		return nil, errors.New("nothing is proposed")
+	}
+	c.Diff = "(the file says all of this already)"
+	if text := diff.Diff("a/"+c.File, c.Before, "b/"+c.File, c.After); text != nil {
+		c.Diff = string(withoutCommand(text))
+	}
+	return c, nil
+}
+
+// Write implements tui.Host. The file is the one that the command line names, or
+// one in the repository.
+func (h *triageRemote) Write(c *tui.Change) error {
+	switch {
+	case h.readOnly:
+		return errors.New("--readonly: nothing is written")
+	case !h.current().MayWrite(h.facts.Path):
+		return fmt.Errorf("%s is neither named on the command line nor in the repository", h.facts.Path)
+	}
+	return writeChange(h.facts.Path, c)
+}
+
+// Edit is the editor at a place of the repository, or of sources beside it.
+func (h *triageRemote) Edit(at render.Span) (*tui.Editor, error) {
+	if at.File == "" {
+		return nil, errors.New("no file is known for this")
+	}
+	var file string
+	if err := h.ask(context.Background(), triageQuestion{Do: "real", File: at.File}, &file); err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(file); err != nil || !filepath.IsAbs(file) || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: there is no such file here to edit", at.File)
+	}
+	return h.editor.open(file, at)
+}

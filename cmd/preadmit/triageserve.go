@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"time"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/report"
+	"github.com/preadmit/preadmit/tui"
+)
+
+// A triageQuestion is what the screen's process asks the one that reads the
+// repository.
+type triageQuestion struct {
+	Do        string         `json:"do"`
+	Result    *policy.Result `json:"result,omitempty"`
+	File      string         `json:"file,omitempty"`
+	Decisions *tui.Decisions `json:"decisions,omitempty"`
+}
+
+// triageFacts are what the screen's process has to know before it draws.
+type triageFacts struct {
+	Timeout time.Duration
+	Path    string // of the suppressions file
+	Saved   string // the report that is gone through, instead of what is evaluated now
+}
+
+// triageNews goes before a report that is not whole, if there is one.
+type triageNews struct {
+	Step        string
+	Done, Total int
+}
+
+// serveTriage answers the questions of the process that has the screen, until
+// that ends this one.
+func serveTriage(ctx context.Context, o *triageOptions, args []string, stdin io.Reader, end *parentEnd) error {
+	w := watchOf(ctx)
+	if w.order.Careful {
+		runtime.GOMAXPROCS(1) // one task at a time
+	}
+	host, err := newTriageHost(o, args, stdin)
+	if err != nil {
+		return err
+	}
+	if _, err := treeRoot(host.args); err != nil {
+		return err
+	}
+	for {
+		select {
+		case payload := <-end.asked:
+			go host.answer(ctx, end.to, payload)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// answer sends the answer to a question, or why there is none.
+func (h *triageHost) answer(ctx context.Context, to *supervise.Pipe, payload []byte) {
+	var q triageQuestion
+	if len(payload) < 4 {
+		return
+	}
+	number := payload[:4]
+	answer, err := []byte(nil), json.Unmarshal(payload[4:], &q)
+	if err == nil {
+		answer, err = h.answerTo(ctx, &q, func(news []byte) { sendMessage(to, supervise.News, number, news) })
+	}
+	if err != nil {
+		sendMessage(to, supervise.Refusal, number, []byte(plain(err.Error())))
+		return
+	}
+	sendMessage(to, supervise.Answer, number, answer)
+}
+
+// sendMessage sends a message in parts.
+func sendMessage(to *supervise.Pipe, last supervise.Kind, number, message []byte) {
+	const most = 1 << 20
+	for len(message) > most {
+		to.Send(supervise.Part, append(bytes.Clone(number), message[:most]...))
+		message = message[most:]
+	}
+	to.Send(last, append(bytes.Clone(number), message...))
+}
+
+func (h *triageHost) answerTo(ctx context.Context, q *triageQuestion, news func([]byte)) ([]byte, error) {
+	if why := watchOf(ctx).fatal(); why != "" {
+		return nil, errors.New(why)
+	}
+	switch q.Do {
+	case "facts":
+		path, _, err := h.suppressionsPath()
+		return asJSON(triageFacts{h.options.timeout, path, h.saved}, err)
+	case "evaluate":
+		r, err := h.Evaluate(ctx, func(p tui.Progress) {
+			head, _ := json.Marshal(triageNews{p.Step, p.Done, p.Total})
+			if body, err := reportJSON(p.Report); err == nil {
+				news(append(append(head, '\n'), body...))
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		return reportJSON(r)
+	case "propose":
+		c, err := h.Propose(*q.Decisions)
+		return asJSON(c, err)
+	}
+	return h.about(ctx, q)
+}
+
+// about answers questions about what is rendered. Each is a task, as units are.
+func (h *triageHost) about(ctx context.Context, q *triageQuestion) ([]byte, error) {
+	name := q.File
+	if q.Result != nil {
+		name = q.Result.Policy + " " + q.Result.Rule + " " + fmt.Sprint(q.Result.Object)
+	}
+	if err := h.evaluated(ctx); err != nil {
+		return nil, err
+	}
+	done, err := watchOf(ctx).begin("look "+q.Do+" "+name, true)
+	if err != nil {
+		return nil, fmt.Errorf("this %w", err)
+	}
+	defer done()
+	switch q.Do {
+	case "lines":
+		lines, err := h.Lines(ctx, q.File)
+		return asJSON(lines, err)
+	case "object":
+		r, err := h.Object(ctx, q.Result)
+		return asJSON(r, err)
+	case "explain":
+		text, err := h.Explain(ctx, q.Result)
+		return asJSON(text, err)
+	case "real":
+		h.mu.Lock()
+		run := h.run
+		h.mu.Unlock()
+		file, err := run.tree.real(q.File)
+		return asJSON(file, err)
+	}
+	return nil, fmt.Errorf("nobody knows what %q is", q.Do)
+}
+
+// evaluated evaluates where an earlier process did, of which this one takes the
+// place.
+func (h *triageHost) evaluated(ctx context.Context) error {
+	h.rendering.Lock()
+	defer h.rendering.Unlock()
+	h.mu.Lock()
+	run := h.run
+	h.mu.Unlock()
+	if run != nil {
+		return nil
+	}
+	_, err := h.Evaluate(ctx, func(tui.Progress) {})
+	return err
+}
+
+func asJSON(v any, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
+}
+
+// reportJSON is a report as check -o json writes it; nothing for none.
+func reportJSON(r *report.Report) ([]byte, error) {
+	if r == nil {
+		return nil, nil
+	}
+	var b bytes.Buffer
+	err := report.Write(&b, "json", r, report.Options{})
+	return b.Bytes(), err
+}
