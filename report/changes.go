@@ -51,7 +51,7 @@ func (p *printer) losses(r *Report) {
 }
 
 // fixed writes which failures of the base are no more.
-func (p *printer) fixed(results []policy.Result) {
+func (p *printer) fixed(results []policy.Result, word string) {
 	n := 0
 	for i := range results {
 		x := &results[i]
@@ -59,11 +59,11 @@ func (p *printer) fixed(results []policy.Result) {
 			continue
 		}
 		if n++; n <= maxTextChanges {
-			p.line(p.paint(green, "fixed"), ": ", subject(x.Object), headlineOf(x), " ["+ruleName(x.Engine, x.Policy, x.Rule)+"]")
+			p.line(p.paint(green, word), ": ", subject(x.Object), headlineOf(x), " ["+ruleName(x.Engine, x.Policy, x.Rule)+"]")
 		}
 	}
 	if n > maxTextChanges {
-		p.line("… and ", strconv.Itoa(n-maxTextChanges), " more fixed (-v shows all)")
+		p.line("… and ", strconv.Itoa(n-maxTextChanges), " more "+word+" (-v shows all)")
 	}
 	if n > 0 {
 		p.line()

@@ -48,6 +48,10 @@ func writeJSON(w io.Writer, r *Report, _ Options) error {
 		j.text(",\n  \"proposed\": ")
 		elements(j, r.Proposed, func(x *policy.Result) any { return whole(*x) })
 	}
+	if r.Rehearsal != nil {
+		j.text(",\n  \"rehearsal\": ")
+		j.value(r.Rehearsal)
+	}
 	j.text("\n}\n")
 	return j.flush()
 }

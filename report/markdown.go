@@ -105,6 +105,7 @@ func (m *markdownWriter) head() string {
 	if m.Base != nil {
 		b.WriteString(m.changeSummary())
 	}
+	b.WriteString(m.rehearsal())
 	if why := m.cutShort(); why != "" {
 		b.WriteString("\n**Incomplete**: " + plainText(why) + ".\n")
 	}
@@ -245,7 +246,8 @@ func (m *markdownWriter) proposed() {
 }
 
 func (m *markdownWriter) accepted() {
-	m.list("Fixed", shareFixed, m.fixed, func(x *policy.Result) string { return "fixed: " + wordOf(x) })
+	word := m.fixedWord()
+	m.list(strings.ToUpper(word[:1])+word[1:], shareFixed, m.fixed, func(x *policy.Result) string { return word + ": " + wordOf(x) })
 	m.list("Suppressed", shareSuppressed, m.suppressed, func(x *policy.Result) string {
 		return "suppressed until " + plainText(name(x.Suppression.Expires)) + " (" + plainText(prose(x.Suppression.Reason)) + "): " + wordOf(x)
 	})

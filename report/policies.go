@@ -187,7 +187,19 @@ func (p *printer) table(rules []*policy.Use) {
 	for _, u := range rules {
 		rows = append(rows, ruleCells(u))
 	}
-	widths := make([]int, len(policyColumns))
+	p.columns(rows, 2, len(policyColumns)-1, func(n int) string {
+		if rules[n].Matched == 0 {
+			return yellow
+		}
+		return ""
+	})
+}
+
+// columns writes a table whose first row is its head, and an empty line. The cells
+// from one column to before another one are numbers. colour is that of a row below
+// the head.
+func (p *printer) columns(rows [][]string, from, to int, colour func(row int) string) {
+	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, cell := range row {
 			widths[i] = max(widths[i], cellsOf(cell))
@@ -197,20 +209,17 @@ func (p *printer) table(rules []*policy.Use) {
 		var line strings.Builder
 		for i, cell := range row {
 			blanks := strings.Repeat(" ", widths[i]-cellsOf(cell))
-			switch {
-			case i >= 2 && i < len(row)-1: // a number
-				line.WriteString(blanks + cell)
-			default:
-				line.WriteString(cell + blanks)
+			if i >= from && i < to {
+				cell, blanks = blanks, cell
 			}
-			line.WriteString("  ")
+			line.WriteString(cell + blanks + "  ")
 		}
-		text := line.String()
-		switch {
-		case n == 0:
-			text = p.paint(bold, strings.TrimRight(text, " "))
-		case rules[n-1].Matched == 0:
-			text = p.paint(yellow, strings.TrimRight(text, " "))
+		text, paint := strings.TrimRight(line.String(), " "), bold
+		if n > 0 {
+			paint = colour(n - 1)
+		}
+		if paint != "" {
+			text = p.paint(paint, text)
 		}
 		p.line(text)
 	}

@@ -50,6 +50,8 @@ type Report struct {
 	// them in their place among the others. nil: all are among Results.
 	Passes *policy.Passes `json:"-"`
 
+	Rehearsal *Rehearsal `json:"rehearsal,omitempty"` // what was compared if not the tree; nil where nothing was
+
 	// Tree is where source lines are read from, for code frames and line
 	// hashes; nil where the tree is not at hand.
 	Tree fs.FS `json:"-"`

@@ -90,7 +90,7 @@ func (p *printer) summary(r *Report, results []policy.Result) {
 	if p.Quiet {
 		return
 	}
-	p.fixed(results)
+	p.fixed(results, r.fixedWord())
 	p.clusterChanges(r)
 	p.verdict(r, results)
 	for _, a := range mostRepeated(p.repeated) {
@@ -128,6 +128,7 @@ func (p *printer) verdict(r *Report, results []policy.Result) {
 	if r.Base != nil {
 		p.changeSummary(r)
 	}
+	p.rehearsal(r)
 	p.remark("result", p.paint(t.colour(), t.String()))
 }
 

@@ -23,6 +23,7 @@ type checkOptions struct {
 	policyFlags
 	userFlags
 	changeFlags
+	rehearsalFlags
 	suppressionFlags
 	outputs
 	cacheFlags
@@ -57,6 +58,7 @@ policies among the rendered objects, the pack pod-security-baseline warns.`,
 	o.policyFlags.addFlags(cmd.Flags())
 	o.userFlags.addFlags(cmd.Flags())
 	o.changeFlags.addFlags(cmd.Flags())
+	o.rehearsalFlags.addFlags(cmd.Flags())
 	o.suppressionFlags.addFlags(cmd.Flags())
 	o.outputs.addFlags(cmd.Flags())
 	o.cacheFlags.addFlags(cmd.Flags())
@@ -72,6 +74,9 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	if err := checkPacks(o.packs); err != nil {
 		return 0, err
 	}
+	if err := o.rehearsalFlags.check(o.base, o.kubeVersion); err != nil {
+		return 0, err
+	}
 	if err := o.start(); err != nil {
 		return 0, err
 	}
@@ -85,7 +90,9 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 		r := failedReport(why, "")
 		return verdict(r, o, saysSo(outs), stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})
 	}
-	o.passes = new(policy.Passes)
+	if o.fromKubeVersion == "" && len(o.enforce) == 0 {
+		o.passes = new(policy.Passes) // which no comparison has to look at
+	}
 	rendering, rendered := timeToRender(ctx)
 	in, err := load(rendering, o, args, stdin)
 	rendered()
@@ -128,14 +135,16 @@ func (o *checkOptions) reportFailure(stdout io.Writer, outs []output, err error)
 
 // An evaluation is the result of a run: of one input, or of a change from a base.
 type evaluation struct {
-	bench    *bench
-	was      *input // the base; nil when there was nothing to compare with
-	results  []policy.Result
-	passes   *policy.Passes // results, too, where they are kept apart; nil where they are not
-	notes    []string
-	base     *report.Base    // nil when there was nothing to compare with
-	changes  []report.Change // from the base
-	proposed []policy.Result // of changed policies
+	bench   *bench
+	was     *input // the base; nil when there was nothing to compare with
+	results []policy.Result
+	passes  *policy.Passes // results, too, where they are kept apart; nil where they are not
+	notes   []string
+	base    *report.Base // nil when there was nothing to compare with
+
+	rehearsal *report.Rehearsal // nil when nothing is rehearsed
+	changes   []report.Change   // from the base
+	proposed  []policy.Result   // of changed policies
 }
 
 // judge evaluates what is rendered: all of it, or the change from --base.
@@ -146,16 +155,22 @@ func judge(ctx context.Context, o *checkOptions, in *input, args []string, stdin
 		return j, err
 	}
 	var was *input
-	if o.base != "" {
+	switch {
+	case o.base != "":
 		was, err = j.change(ctx, o, in, args, stdin, s)
 		j.was = was
-	} else {
+	case o.fromKubeVersion != "":
+		err = j.upgrade(ctx, o, in, args, stdin, s)
+	default:
 		err = j.eachCluster(ctx, s, nil, in, func(j *evaluation, s benchOptions, on func(*input) *input) error {
 			return j.all(ctx, o, on(in), s)
 		})
 	}
 	if err == nil {
 		err = j.suppress(o, was, in, looksAtAll(args, in))
+	}
+	if err == nil && len(o.enforce) > 0 {
+		err = j.enforced(o, in)
 	}
 	if err != nil {
 		return j, err
@@ -255,6 +270,7 @@ func newReport(in *input, j *evaluation) *report.Report {
 	}
 	r.Notes = slices.Concat(r.Notes, withoutSchema(j.bench.unknown, objects(in.head)), notes(objects(in.head)), j.notes, brokenPasses(j.results, j.passes))
 	r.Base, r.Changes, r.Proposed = j.base, j.changes, j.proposed
+	r.Rehearsal = j.rehearsal
 	r.Tree = shown{in.tree}
 	account(r, in)
 	return r

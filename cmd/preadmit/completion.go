@@ -28,6 +28,9 @@ func completions(root *cobra.Command) {
 		values := map[string]cobra.CompletionFunc{
 			"color": among(colorModes), "theme": among(themes), "sandbox": among(sandboxModes), "gitops": among(gitopsModes),
 			"fail-on": among(failActions()), "pack": among(packNames()), "kube-version": among(schema.Versions()),
+			"from-kube-version": among(schema.Versions()), "enforce": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+				return writtenPolicies(), cobra.ShellCompDirectiveNoFileComp
+			},
 			"base": completeRevision, "output": among(formats[c.Name()]),
 			"authorizer": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 				return authz.Modes, cobra.ShellCompDirectiveDefault // or a file

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/schema"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
+)
+
+// rehearsalFlags ask what would happen if something else than the tree changed.
+type rehearsalFlags struct {
+	fromKubeVersion string
+	enforce         []string
+	enforceBy       string
+}
+
+func (o *rehearsalFlags) addFlags(f *pflag.FlagSet) {
+	f.Var((*kubeVersion)(&o.fromKubeVersion), "from-kube-version", "rehearse the upgrade from version `X.Y` of the API server to --kube-version: only what it newly refuses, changes or newly allows counts")
+	f.StringArrayVar(&o.enforce, "enforce", nil, "rehearse that `POLICY`, or POLICY/RULE, denies what it warns about or audits now; * matches; only what it would newly deny counts (repeatable)")
+	f.StringVar(&o.enforceBy, "enforce-by", "", "with --enforce, count by the `LABEL` of objects or else of their Namespaces, such as team (default: by namespace)")
+}
+
+// check is an error if flags exclude each other.
+func (o *rehearsalFlags) check(base, to string) error {
+	switch {
+	case o.fromKubeVersion != "" && base != "":
+		return errors.New("--from-kube-version and --base are two comparisons: give one of them")
+	case len(o.enforce) > 0 && base != "":
+		return errors.New("--enforce and --base are two comparisons: give one of them")
+	case len(o.enforce) > 0 && o.fromKubeVersion != "":
+		return errors.New("--enforce and --from-kube-version are two comparisons: give one of them")
+	case o.enforceBy != "" && len(o.enforce) == 0:
+		return errors.New("--enforce-by counts what --enforce would deny, and that is not given")
+	case o.fromKubeVersion != "" && release(o.fromKubeVersion) == release(to):
+		return fmt.Errorf("--from-kube-version and --kube-version are both %s", release(to))
+	}
+	return nil
+}
+
+// release is a version without its patch level; the newest where it is empty.
+func release(version string) string {
+	if version == "" {
+		return newestKube()
+	}
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	return strings.Join(parts[:min(len(parts), 2)], ".")
+}
+
+func newestKube() string {
+	versions := schema.Versions()
+	return versions[len(versions)-1]
+}
+
+// upgrade evaluates the tree for two versions of the API server, and compares.
+func (j *evaluation) upgrade(ctx context.Context, o *checkOptions, in *input, args []string, stdin io.Reader, s benchOptions) error {
+	if len(args) == 0 {
+		args = []string{"."}
+	}
+	older := *o
+	older.kubeVersion = o.fromKubeVersion
+	was, err := loadFrom(ctx, &older, in.tree, args, stdin)
+	if err != nil {
+		return fmt.Errorf("--from-kube-version: %w", err)
+	}
+	now := *s.engineSettings
+	now.KubeVersion = cmp.Or(now.KubeVersion, newestKube())
+	s.engineSettings = &now
+	j.rehearsal = &report.Rehearsal{From: release(o.fromKubeVersion), To: release(now.KubeVersion)}
+	return j.eachCluster(ctx, s, was, in, func(j *evaluation, s benchOptions, on func(*input) *input) error {
+		return j.compareVersions(ctx, o, on(was), on(in), s)
+	})
+}
+
+// compareVersions judges what is rendered for each version as that version does. The
+// results are marked as those of a change are.
+func (j *evaluation) compareVersions(ctx context.Context, o *checkOptions, was, in *input, s benchOptions) error {
+	older := *s.engineSettings
+	older.KubeVersion = o.fromKubeVersion
+	old := s
+	old.engineSettings = &older
+	before, err := newBench(was, was, old)
+	if err != nil {
+		return err
+	}
+	if j.bench, err = newBench(in, in, s); err != nil {
+		return err
+	}
+	o.watch.expect(supervise.EvaluateTask, len(objects(was.head))+len(objects(in.head)))
+	base, err := before.reviewAll(ctx, was, old)
+	if err != nil {
+		return err
+	}
+	head, err := j.bench.reviewAll(ctx, in, s)
+	if err != nil {
+		return err
+	}
+	c := policy.Comparison{Base: base}
+	lost := unrenderedUnits(in)
+	results := slices.DeleteFunc(c.Compare(head), func(r policy.Result) bool {
+		return r.Baseline == policy.Absent && lost[r.Object.Unit]
+	})
+	u := policy.Upgrade{From: release(older.KubeVersion), To: release(s.KubeVersion), Before: before.chain.Kinds, After: j.bench.chain.Kinds}
+	lostBefore := unrenderedUnits(was)
+	j.results = append(results, u.Changes(slices.DeleteFunc(policy.Requests(objects(was.head), objects(in.head)), func(r policy.Request) bool {
+		unit := r.Subject().Unit
+		return unit != nil && (lost[unit.Identity()] || lostBefore[unit.Identity()])
+	}))...)
+	return nil
+}
+
+// reviewAll judges every object as if it were created, and adds what could not be
+// rendered or compiled.
+func (b *bench) reviewAll(ctx context.Context, in *input, s benchOptions) ([]policy.Result, error) {
+	results, err := b.chain.Review(ctx, s.by(allRequests(in.head)))
+	if err != nil {
+		return nil, err
+	}
+	rest, err := b.rest(ctx)
+	return slices.Concat(in.found, b.results, policy.WithoutRepeats(results), rest), err
+}
+
+// unrenderedUnits are the units that could not be rendered whole.
+func unrenderedUnits(in *input) map[string]bool {
+	lost := make(map[string]bool)
+	for _, u := range in.head {
+		for _, e := range render.Errors(u.Err) {
+			lost[u.Identity()] = lost[u.Identity()] || !e.Warning
+		}
+	}
+	return lost
+}
+
+// enforced makes failures of the policies that --enforce names denials, and counts
+// them. Those are new, everything else is unchanged.
+func (j *evaluation) enforced(o *checkOptions, in *input) error {
+	if err := j.namesRules(o.enforce); err != nil {
+		return err
+	}
+	j.rehearsal = &report.Rehearsal{Enforced: o.enforce, By: cmp.Or(o.enforceBy, "namespace")}
+	rows := make(map[string]*report.EnforcedRow)
+	seen := make(map[string]map[render.Key]bool)
+	labels := newLabelsOf(in, o.enforceBy)
+	for i := range j.results {
+		r := &j.results[i]
+		r.Baseline = policy.Unchanged
+		if r.Outcome != policy.Fail || r.Action == policy.Deny || r.Object.Kind == "" || !matchesRule(o.enforce, r.Policy, r.Rule) {
+			continue
+		}
+		r.Action, r.Baseline = policy.Deny, policy.New
+		if r.Suppression != nil || r.Unreached {
+			continue
+		}
+		name := labels.of(r.Object)
+		row := rows[name]
+		if row == nil {
+			row = &report.EnforcedRow{Name: name}
+			rows[name], seen[name] = row, make(map[render.Key]bool)
+		}
+		row.Failures++
+		if !seen[name][r.Object] {
+			seen[name][r.Object] = true
+			row.Objects++
+		}
+		if !slices.Contains(row.Policies, r.Policy) {
+			row.Policies = append(row.Policies, r.Policy)
+		}
+	}
+	for _, row := range rows {
+		slices.Sort(row.Policies)
+		j.rehearsal.Rows = append(j.rehearsal.Rows, *row)
+	}
+	slices.SortFunc(j.rehearsal.Rows, func(a, b report.EnforcedRow) int {
+		return cmp.Or(cmp.Compare(b.Failures, a.Failures), strings.Compare(a.Name, b.Name))
+	})
+	return nil
+}
+
+// matchesRule reports whether one of the patterns is about a policy or its rule.
+func matchesRule(patterns []string, policyName, rule string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		return render.Glob(p, policyName) || render.Glob(p, policyName+"/"+rule)
+	})
+}
+
+// namesRules is an error if a pattern of --enforce is about no rule.
+func (j *evaluation) namesRules(patterns []string) error {
+	var names []string
+	rules := policyRules(j.bench.rules())
+	for _, r := range rules {
+		names = append(names, r.Policy)
+	}
+	for _, p := range patterns {
+		if slices.ContainsFunc(rules, func(r policy.Rule) bool { return matchesRule([]string{p}, r.Policy, r.Name) }) {
+			continue
+		}
+		if len(names) == 0 {
+			return fmt.Errorf("--enforce %q: there is no policy", p)
+		}
+		return fmt.Errorf("--enforce %q: there is no such policy; %s", p, instead(p, names))
+	}
+	return nil
+}
+
+// labelsOf finds the group of an object: its namespace, or the value of a label.
+type labelsOf struct {
+	label      string
+	objects    map[render.Key]string // value of the label
+	namespaces map[string]string
+}
+
+func newLabelsOf(in *input, label string) labelsOf {
+	l := labelsOf{label, make(map[render.Key]string), make(map[string]string)}
+	if label == "" {
+		return l
+	}
+	for _, o := range slices.Concat(objects(in.context), objects(in.head), variants(in.head)) {
+		value := o.GetLabels()[label]
+		if value == "" {
+			continue
+		}
+		if o.GetKind() == "Namespace" && o.GetAPIVersion() == "v1" {
+			l.namespaces[o.GetName()] = value
+		}
+		l.objects[o.Key()] = value
+	}
+	return l
+}
+
+// of is the group of an object.
+func (l labelsOf) of(k render.Key) string {
+	if l.label == "" {
+		return cmp.Or(k.Namespace, "(no namespace)")
+	}
+	bare := k
+	bare.Namespace = ""
+	return cmp.Or(l.objects[k], l.objects[bare], l.namespaces[k.Namespace], "(no label "+l.label+")")
+}

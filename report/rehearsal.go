@@ -1,0 +1,130 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// A Rehearsal is what a run compares if the tree stays as it is: two versions of the
+// API server, or policies that would deny what they warn about or audit. What it
+// brings in is new, and everything else unchanged.
+type Rehearsal struct {
+	From string `json:"from,omitempty"` // version of Kubernetes
+	To   string `json:"to,omitempty"`
+
+	Enforced []string      `json:"enforced,omitempty"` // patterns of the policies, as they were asked for
+	By       string        `json:"by,omitempty"`       // "namespace", or the label
+	Rows     []EnforcedRow `json:"rows,omitempty"`     // the most failures first
+}
+
+// An EnforcedRow counts what would be denied in one namespace, or of one label's value.
+type EnforcedRow struct {
+	Name     string   `json:"name"`
+	Objects  int      `json:"objects"`
+	Failures int      `json:"failures"`
+	Policies []string `json:"policies"`
+}
+
+// title is the rehearsal in a line.
+func (h *Rehearsal) title() string {
+	if h.To != "" {
+		return "upgrade from Kubernetes " + h.From + " to " + h.To
+	}
+	var names []string
+	for _, n := range h.Enforced {
+		names = append(names, name(n))
+	}
+	return "enforcing " + strings.Join(names, ", ")
+}
+
+// outcome says how much the rehearsed change brings in.
+func (r *Report) outcome() string {
+	if r.Rehearsal.To == "" {
+		objects, failures := 0, 0
+		for _, row := range r.Rehearsal.Rows {
+			objects, failures = objects+row.Objects, failures+row.Failures
+		}
+		return plural(objects, "object") + " would be denied, by " + plural(failures, "failure")
+	}
+	refused, changed, allowed := 0, 0, 0
+	for i := range r.Results {
+		x := &r.Results[i]
+		c, finding := classOf(x)
+		switch {
+		case !finding:
+		case x.Engine == policy.EngineUpgrade:
+			changed++
+		case x.Baseline == policy.Absent:
+			allowed++
+		case open(x) && c == denied:
+			refused++
+		}
+	}
+	return fmt.Sprintf("%d newly refused, %d changed, %d newly allowed", refused, changed, allowed)
+}
+
+// fixedWord is what happened to failures that are no more.
+func (r *Report) fixedWord() string {
+	if r.Rehearsal != nil && r.Rehearsal.To != "" {
+		return "newly allowed"
+	}
+	return "fixed"
+}
+
+// rehearsal writes what is rehearsed, and who would be denied.
+func (p *printer) rehearsal(r *Report) {
+	h := r.Rehearsal
+	if h == nil || p.Quiet {
+		return
+	}
+	if len(h.Rows) > 0 {
+		rows := [][]string{{strings.ToUpper(name(h.By)), "OBJECTS", "FAILURES", "POLICIES"}}
+		for _, row := range h.Rows {
+			rows = append(rows, []string{name(row.Name), strconv.Itoa(row.Objects), strconv.Itoa(row.Failures), policyList(row)})
+		}
+		p.columns(rows, 1, 3, func(int) string { return "" })
+	}
+	p.remark("rehearsal", h.title()+": "+r.outcome())
+}
+
+func policyList(row EnforcedRow) string {
+	var names []string
+	for i, n := range row.Policies {
+		if i == maxNames {
+			names = append(names, unlisted(len(row.Policies)-i))
+			break
+		}
+		names = append(names, name(n))
+	}
+	return strings.Join(names, ", ")
+}
+
+// rehearsal is the head of a rehearsal's markdown, with the table.
+func (m *markdownWriter) rehearsal() string {
+	h := m.Rehearsal
+	if h == nil {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\nRehearsal: " + plainText(h.title()+": "+m.outcome()) + ".\n")
+	for i, row := range h.Rows {
+		if i == 0 {
+			b.WriteString("\n| " + plainText(name(h.By)) + " | objects | failures | policies |\n| --- | ---: | ---: | --- |\n")
+		}
+		if i == maxRehearsalRows {
+			fmt.Fprintf(&b, "\n%d more rows are in the JSON report.\n", len(h.Rows)-i)
+			break
+		}
+		fmt.Fprintf(&b, "| %s | %d | %d | %s |\n", cell(row.Name), row.Objects, row.Failures, cell(policyList(row)))
+	}
+	return b.String()
+}
+
+// maxRehearsalRows bounds the table in markdown, which stands in the head.
+const maxRehearsalRows = 50
+
+// cell is text in a table of markdown.
+func cell(text string) string { return strings.ReplaceAll(code(name(text)), "|", "\\|") }
