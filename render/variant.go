@@ -107,7 +107,16 @@ type Branch struct {
 	Else  bool
 	Taken bool
 	Why   string // "what lookup finds"
+
+	Assumed string // the rule of what is taken for granted, where whoever renders could have said it
 }
+
+// Rules of warnings about templates that write more where what is taken for
+// granted does not hold.
+const (
+	AssumedVersion = "assumed-version" // the version of Kubernetes
+	AssumedRelease = "assumed-release" // the release's name or namespace
+)
 
 // Branch adds a branch.
 func (in *Inputs) Branch(b Branch) {
@@ -337,7 +346,14 @@ func (w *varying) untaken() {
 		taken[id(b)] = taken[id(b)] || b.Taken
 	}
 	for _, b := range slices.SortedFunc(maps.Keys(taken), compareBranches) {
-		if !taken[b] {
+		switch {
+		case taken[b]:
+		case b.Assumed != "":
+			w.errs = append(w.errs, &Error{
+				Span: b.Span, Rule: b.Assumed, Warning: true,
+				Err: fmt.Errorf("the template may write more here: that depends on %s, which is not given", b.Why),
+			})
+		default:
 			w.errs = append(w.errs, &Error{
 				Span: b.Span, Rule: "condition", Warning: true, Undecided: true,
 				Err: fmt.Errorf("not decided: whether the template writes more here depends on %s", b.Why),

@@ -51,7 +51,7 @@ func (j *evaluation) change(ctx context.Context, o *checkOptions, in *input, arg
 	})
 	if err == nil {
 		configured, notes := b.reconfigured(ctx, o, in, args, stdin)
-		j.results = slices.Concat(j.results, b.hidden(o, in, j.results), b.swapped(in), configured)
+		j.results = slices.Concat(j.results, b.hidden(o, in, j.results), b.swapped(in), configured, newlyAssumed(b.in, in))
 		j.notes = append(j.notes, notes...)
 	}
 	return b.in, err

@@ -268,7 +268,7 @@ func newReport(in *input, j *evaluation) *report.Report {
 		r.Units[i].Owner = in.tree.display(r.Units[i].Owner)
 		r.Units[i].Reason = in.tree.displayIn(r.Units[i].Reason)
 	}
-	r.Notes = slices.Concat(r.Notes, withoutSchema(j.bench.unknown, objects(in.head)), notes(objects(in.head)), j.notes, brokenPasses(j.results, j.passes))
+	r.Notes = slices.Concat(r.Notes, withoutSchema(j.bench.unknown, objects(in.head)), notes(objects(in.head)), assumptions(in), j.notes, brokenPasses(j.results, j.passes))
 	r.Base, r.Changes, r.Proposed = j.base, j.changes, j.proposed
 	r.Rehearsal = j.rehearsal
 	r.Tree = shown{in.tree}

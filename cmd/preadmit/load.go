@@ -55,6 +55,7 @@ type input struct {
 	others   []*render.Unit  // of other clusters, where this is one
 	anywhere []*render.Unit  // of which nobody knows on which cluster they are, where this is one
 	notes    []string
+	assumed  []policy.Result // about templates that write more where an assumption does not hold
 
 	exempts   func(*render.Object) bool // what counts as the base has it, see trustedCluster
 	walked    render.Discovery          // of the paths of the command line
@@ -255,7 +256,13 @@ func boundObjects(units []*render.Unit, count, most int) int {
 // complain notes what went wrong in rendering units.
 func (l *loader) complain(units []*render.Unit) {
 	for _, u := range units {
-		l.in.found = append(l.in.found, policy.Errors(policy.EngineRender, u, u.Err)...)
+		for _, r := range policy.Errors(policy.EngineRender, u, u.Err) {
+			if r.Rule == render.AssumedVersion || r.Rule == render.AssumedRelease {
+				l.in.assumed = append(l.in.assumed, r)
+			} else {
+				l.in.found = append(l.in.found, r)
+			}
+		}
 	}
 }
 

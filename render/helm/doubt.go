@@ -13,7 +13,10 @@ import (
 type doubt uint8
 
 const (
-	sure doubt = iota
+	sure          doubt = iota
+	byKubeVersion       // these three are taken for granted where nobody gives them
+	byReleaseName
+	byNamespace
 	byLookup
 	byRevision
 	byVersions
@@ -23,9 +26,18 @@ const (
 )
 
 var doubts = [...]string{
+	byKubeVersion: "the version of Kubernetes", byReleaseName: "the release's name", byNamespace: "the release's namespace",
 	byLookup: "what lookup finds", byRevision: "the release's revision", byVersions: "the list of API versions that the cluster serves",
 	byTime: "the time", byChance: "random values", byName: "what a host name resolves to",
 }
+
+// assumptions are the rules of the errors about what is taken for granted.
+var assumptions = map[doubt]string{
+	byKubeVersion: render.AssumedVersion, byReleaseName: render.AssumedRelease, byNamespace: render.AssumedRelease,
+}
+
+// ofRelease tells of a doubt whether it is about what identifies the release.
+func (d doubt) ofRelease() bool { return d == byReleaseName || d == byNamespace }
 
 // doubtful are the functions whose result differs between clusters or calls.
 var doubtful = map[string]doubt{
@@ -76,8 +88,54 @@ func fieldDoubt(idents []string) doubt {
 		return byRevision
 	case len(idents) > 0 && idents[len(idents)-1] == "APIVersions":
 		return byVersions
+	case slices.Contains(idents, "KubeVersion"):
+		return byKubeVersion
+	case isOfRelease(idents, "Name"):
+		return byReleaseName
+	case isOfRelease(idents, "Namespace"):
+		return byNamespace
 	}
 	return sure
+}
+
+func isOfRelease(idents []string, field string) bool {
+	n := len(idents)
+	return n >= 2 && idents[n-1] == field && idents[n-2] == "Release"
+}
+
+// identifies tells whether a pipeline holds a name against a text, rather than
+// asking whether it has a part that a chart's name has.
+func identifies(n parse.Node) bool {
+	switch n := n.(type) {
+	case *parse.PipeNode:
+		return slices.ContainsFunc(n.Cmds, func(c *parse.CommandNode) bool {
+			name, ok := c.Args[0].(*parse.IdentifierNode)
+			if ok && comparing[name.Ident] && (name.Ident != "contains" || slices.ContainsFunc(c.Args, isText)) && name.Ident != "len" {
+				return true
+			}
+			return slices.ContainsFunc(c.Args, identifies)
+		})
+	case *parse.ChainNode:
+		return identifies(n.Node)
+	}
+	return false
+}
+
+func isText(n parse.Node) bool { return n.Type() == parse.NodeString }
+
+// calls tells whether a pipeline calls a function, at any depth.
+func calls(n parse.Node, function string) bool {
+	switch n := n.(type) {
+	case *parse.PipeNode:
+		return slices.ContainsFunc(n.Cmds, func(c *parse.CommandNode) bool {
+			return slices.ContainsFunc(c.Args, func(arg parse.Node) bool { return calls(arg, function) })
+		})
+	case *parse.ChainNode:
+		return calls(n.Node, function)
+	case *parse.IdentifierNode:
+		return n.Ident == function
+	}
+	return false
 }
 
 // declare notes the doubt about the variables that a pipeline sets.
@@ -116,7 +174,7 @@ func (w *weighing) compares(n parse.Node) bool {
 // doubtPrinted hooks an action that prints what a doubtful comparison gave. It
 // counts as a side of a branch that nothing takes.
 func (in *instrument) doubtPrinted(p *parse.PipeNode) []parse.Node {
-	if d, _ := in.of(p); d != sure && in.compares(p) && !isSilent(p) {
+	if d, _ := in.of(p); d != sure && in.compares(p) && !isSilent(p) && (!d.ofRelease() || identifies(p)) {
 		spot := in.spot(p.Position())
 		s := &in.src.spots[len(in.src.spots)-1]
 		s.doubt, s.sides[0] = d, true
@@ -128,13 +186,16 @@ func (in *instrument) doubtPrinted(p *parse.PipeNode) []parse.Node {
 // weigh hooks a branch whose condition is in doubt: both of its sides where they
 // write something, and what follows it.
 func (in *instrument) weigh(nodes []parse.Node, n *parse.BranchNode) (before, past []parse.Node) {
-	d, calls := in.of(n.Pipe)
-	if d == sure && !calls {
+	d, called := in.of(n.Pipe)
+	if d.ofRelease() && !identifies(n.Pipe) {
+		d = sure
+	}
+	if d == sure && !called {
 		return nodes, nil
 	}
 	spot := in.spot(n.Pipe.Position())
 	s := &in.src.spots[len(in.src.spots)-1]
-	s.doubt, s.asks = d, includes(n.Pipe)
+	s.doubt, s.asks, s.versions = d, includes(n.Pipe), calls(n.Pipe, "semverCompare")
 	if s.asks {
 		nodes = append(nodes, in.side(n.Pipe, spot, sideBefore))
 	}
@@ -198,7 +259,8 @@ type branch struct {
 	spot    int
 	file    string
 	before  int // lookups before its condition was evaluated
-	doubted bool
+	asked   int // questions for the version of Kubernetes before that
+	doubted doubt
 	taken   [2]bool
 }
 
@@ -215,30 +277,57 @@ func (r *run) hookSide(n, side int) string {
 	}
 	b.file = r.file
 	if side == sideBefore {
-		b.before = r.lookups
+		b.before, b.asked = r.lookups, r.versions
 		return ""
 	}
-	if s.asks && s.doubt == sure {
-		b.doubted = b.doubted || r.lookups > b.before
-	} else {
-		b.doubted = b.doubted || s.doubt != sure || r.inDoubt
-	}
+	b.doubted = max(b.doubted, r.doubtOf(b, &s))
 	if side < sideOver {
 		b.taken[side] = true
-		b.before = math.MaxInt // what the side calls is no part of the condition
+		b.before, b.asked = math.MaxInt, math.MaxInt // what the side calls is no part of the condition
 	}
 	return ""
+}
+
+// doubtOf is the doubt about the condition of a branch: what the source says of
+// it, else what the templates that it calls asked for.
+func (r *run) doubtOf(b *branch, s *spot) doubt {
+	switch {
+	case s.doubt != sure:
+		return s.doubt
+	case s.asks && r.lookups > b.before, !s.asks && r.inDoubt:
+		return byLookup
+	case s.asks && r.versions > b.asked, !s.asks && s.versions && r.versions > 0:
+		return byKubeVersion
+	}
+	return sure
+}
+
+// given tells of what a doubt is about whether whoever renders has said it.
+func (rel *release) given(d doubt) bool {
+	switch d {
+	case sure:
+		return true
+	case byKubeVersion:
+		return params(rel.src).KubeVersion != ""
+	case byReleaseName:
+		return params(rel.src).ReleaseName != ""
+	case byNamespace:
+		return rel.src.Namespace != ""
+	}
+	return false
 }
 
 // tellBranches hands on which sides of doubtful branches were taken.
 func (rel *release) tellBranches(x *execution) {
 	for _, b := range x.branches {
 		s := b.src.spots[b.spot-b.src.base]
-		why := doubts[max(s.doubt, byLookup)]
+		if rel.given(b.doubted) {
+			continue
+		}
 		at := x.spanOf(asked{src: b.src, spot: b.spot, file: b.file})
 		for side, taken := range b.taken {
-			if s.sides[side] && b.doubted {
-				rel.src.Inputs.Branch(render.Branch{Span: at, Else: side == 1, Taken: taken, Why: why})
+			if s.sides[side] {
+				rel.src.Inputs.Branch(render.Branch{Span: at, Else: side == 1, Taken: taken, Why: doubts[b.doubted], Assumed: assumptions[b.doubted]})
 			}
 		}
 	}

@@ -24,6 +24,7 @@ const (
 	asksRelease // for all that there is to know of the release
 	asksAPIVersions
 	asksLookup
+	asksKubeVersion
 )
 
 var questions = [...]question{
@@ -32,6 +33,7 @@ var questions = [...]question{
 	asksRelease:     {render.AsksUpgrade, ""},
 	asksAPIVersions: {render.AsksAPIs, ""},
 	asksLookup:      {render.AsksLookup, assumedLookup},
+	asksKubeVersion: {},
 }
 
 type asks [len(questions)]bool
@@ -47,6 +49,8 @@ func (a *asks) fields(idents []string) {
 			a[asksAPIVersions] = a[asksAPIVersions] || last
 		case "Capabilities":
 			a[asksAPIVersions] = a[asksAPIVersions] || last
+		case "KubeVersion":
+			a[asksKubeVersion] = true
 		case "IsUpgrade", "IsInstall":
 			a[asksUpgrade] = true
 		case "Revision":

@@ -251,7 +251,7 @@ func deeperFirst(a, b string) int {
 
 // file executes one template file.
 func (x *execution) file(f *templateFile) (*output, error) {
-	x.run.file, x.draws, x.inDoubt = f.name, 0, false
+	x.run.file, x.draws, x.inDoubt, x.versions = f.name, 0, false, 0
 	clear(x.asked)
 	f.values["Template"] = table{"Name": f.name, "BasePath": f.base}
 	frame, err := x.enter()

@@ -42,6 +42,7 @@ type run struct {
 
 	inDoubt  bool // the file being rendered asked something that only a cluster knows
 	lookups  int  // so far
+	versions int  // how often it asked for the version of Kubernetes
 	branches map[int]*branch
 
 	gardener
@@ -210,6 +211,9 @@ func (r *run) hookLeave() string {
 }
 
 func (r *run) hookAsk(i, n int) string {
+	if i == asksKubeVersion {
+		r.versions++
+	}
 	q := questions[i]
 	if q.assumed != "" {
 		r.ask(q.assumed)

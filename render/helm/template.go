@@ -39,6 +39,8 @@ type spot struct {
 	doubt doubt
 	asks  bool    // it calls templates
 	sides [2]bool // whether the list, and the else list, write something
+
+	versions bool // it compares versions
 }
 
 // sources is a bounded cache of parsed templates by content.
