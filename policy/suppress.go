@@ -96,7 +96,8 @@ func (p *suppressionParser) entry(n *yaml.Node) {
 		field := fields[key.Value]
 		switch {
 		case field == nil:
-			p.fail(key, "unknown key %q; %s", key.Value, render.Instead(key.Value, []string{"rule", "object", "path", "reason", "expires", "owner"}))
+			p.fail(key, "unknown key %q; %s", key.Value, render.Instead(key.Value, suppressionKeys))
+			seen[render.Nearest(key.Value, suppressionKeys)] = true // the one that was meant is not missing
 		case seen[key.Value]:
 			p.fail(key, "%s stands here twice", key.Value)
 		case value.Kind != yaml.ScalarNode:
@@ -117,6 +118,14 @@ func (p *suppressionParser) entry(n *yaml.Node) {
 	if len(p.errs) == before {
 		p.found = append(p.found, s)
 	}
+}
+
+var suppressionKeys = []string{"rule", "object", "path", "reason", "expires", "owner"}
+
+// Malformed reports whether the suppression's object is not written as
+// group/Kind/namespace/name, so that it can't match.
+func (s *Suppression) Malformed() bool {
+	return !strings.Contains(s.Object, "**") && strings.Count(s.Object, "/") != 3
 }
 
 // expired says whether the last day on which it holds is over.

@@ -46,6 +46,14 @@ func Instead(name string, names []string) string {
 	return "there are " + strings.Join(names, ", ")
 }
 
+// Alike reports whether two names differ in letter case, separators or number
+// alone, or if they are long by one slip of the finger.
+func Alike(a, b string) bool {
+	const long = 8
+	a, b = plainName(a), plainName(b)
+	return a == b || min(len(a), len(b)) >= long && distance(a, b, 2) < 2
+}
+
 // NearFile is "; did you mean NAME?" after the file or directory of a tree that
 // a name may have been meant for: one beside it, of a similar name. It is ""
 // where there is none. shown is the name as the user wrote it.

@@ -75,7 +75,7 @@ func compileBench(in, judge *input, o benchOptions) (*bench, error) {
 	for _, p := range policies {
 		b.broken(cmp.Or(misspelt(p), misspeltGatekeeper(p)))
 	}
-	b.broken(errors.Join(unbound(policies, given, context)...))
+	b.broken(errors.Join(slices.Concat(unbound(policies, given, context), misnamed(policies, kinds))...))
 	authorizer, err := newAuthorizer(in, o.engineSettings, cluster)
 	if err != nil {
 		return nil, err

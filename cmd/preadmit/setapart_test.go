@@ -65,7 +65,7 @@ func TestSetApartSuite(t *testing.T) {
 	out, _ := cmd.CombinedOutput()
 	for _, want := range []string{
 		"ERROR   large-suite.yaml: running it needs more than 200 MiB of memory: it is left out",
-		"2 suites, 1 cases: 1 passed, 0 failed, 1 errors",
+		"2 suites, 1 case: 1 passed, 0 failed, 1 error",
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("%q is not in\n%s", want, out)

@@ -113,7 +113,11 @@ func (j *evaluation) suppress(o *checkOptions, base, in *input, whole bool) erro
 		return nil // what the others are about was not looked at
 	}
 	for _, s := range unused {
-		j.notes = append(j.notes, described(s)+" accepts nothing: it can go")
+		if s.Malformed() {
+			j.notes = append(j.notes, described(s)+" accepts nothing: write its object as group/Kind/namespace/name, such as apps/Deployment/shop/web, or /ConfigMap/shop/settings for the core group")
+		} else {
+			j.notes = append(j.notes, described(s)+" accepts nothing: it can go")
+		}
 	}
 	return nil
 }

@@ -233,7 +233,7 @@ func (p *testPrinter) report(r *policytest.Report) {
 		p.line("note: on a cluster the policy would not see the request of %d cases, by what it matches (-v says why)", unmatched)
 	}
 	s := r.Summary
-	p.line("%d suites, %d cases: %d passed, %d failed, %d errors, %d vacuous", s.Suites, s.Cases, s.Passed, s.Failed, s.Errors, s.Vacuous)
+	p.line("%s, %s: %d passed, %d failed, %s, %d vacuous", plural(s.Suites, "suite"), plural(s.Cases, "case"), s.Passed, s.Failed, plural(s.Errors, "error"), s.Vacuous)
 	p.out.Flush()
 }
 

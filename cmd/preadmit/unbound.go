@@ -1,12 +1,10 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -30,14 +28,9 @@ func unbound(policies, given, context []*render.Object) []error {
 		if o.GroupVersionKind().Group != group || !isPolicy || bound[kind+" "+o.GetName()] || slices.Contains(given, o) {
 			continue
 		}
-		e := &render.Error{
-			Rule: "no-binding", Warning: true, Hint: "a " + kind + "Binding with policyName: " + o.GetName() + " makes the API server ask it",
-			Err: &policy.NamedError{Policy: o.GetName(), Err: errors.New("no binding in the tree or --with names this policy, so it has no effect")},
-		}
-		if at := o.At("/metadata/name"); len(at) > 0 {
-			e.Span = at[0].Span
-		}
-		warnings = append(warnings, e)
+		warnings = append(warnings, policyWarning(o, "/metadata/name", "no-binding",
+			"no binding in the tree or --with names this policy, so it has no effect",
+			"a "+kind+"Binding with policyName: "+o.GetName()+" makes the API server ask it"))
 	}
 	return warnings
 }

@@ -24,8 +24,9 @@ func ParseUser(file string, data []byte) (policy.UserInfo, error) {
 	var u policy.UserInfo
 	u.Username, _ = r.text(doc, "", "username")
 	u.UID, _ = r.text(doc, "", "uid")
-	if doc["username"] == nil || doc["username"] == "" {
-		r.fail("/username", "username: there is none")
+	misspelt := func(key string) bool { return render.Alike(key, "username") }
+	if name := doc["username"]; name == "" || name == nil && !slices.ContainsFunc(slices.Collect(maps.Keys(doc)), misspelt) {
+		r.fail("/username", "username is missing")
 	}
 	if v := doc["groups"]; v != nil {
 		u.Groups = r.listOf(v, "/groups", "groups")

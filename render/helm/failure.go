@@ -3,11 +3,15 @@ package helm
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
 	"unicode/utf8"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // An execution knows which file each template came from, which is what it
@@ -45,7 +49,18 @@ func plainParseError(err error) error {
 	if text == "unexpected EOF" {
 		return errors.New("the template ends where an {{ end }} is missing")
 	}
+	if m := noFunction.FindStringSubmatch(text); m != nil {
+		text = suggest("there is no function "+m[1], m[1], slices.DeleteFunc(slices.Collect(maps.Keys(functionNames())), func(name string) bool { return strings.HasPrefix(name, "__") }))
+	}
 	return errors.New(sentence(strings.ReplaceAll(text, idPrefix, "")))
+}
+
+// suggest adds to a text about a quoted name which of the names was meant.
+func suggest(text, quoted string, names []string) string {
+	if meant := render.DidYouMean(strings.Trim(quoted, `"`), names); meant != "" {
+		return text + "; " + meant
+	}
+	return text
 }
 
 // A stop is where and why a template stopped.
@@ -64,6 +79,9 @@ func (x *execution) failed(f *templateFile, err error) error {
 		inner, cause = x.stop(x.broken)
 	}
 	message := describe(cause, inner.message)
+	if m := noTemplate.FindStringSubmatch(message); m != nil {
+		message = noTemplate.ReplaceAllString(message, suggest("there is no template named $1", m[1], slices.Collect(maps.Keys(x.defined))))
+	}
 	if t := x.fileOf(inner.src); t != nil && inner.line > 0 && (t != f || inner.line != outer.line) {
 		message += fmt.Sprintf(" (in %s:%d:%d)", t.display(f), inner.line, inner.column)
 	}
@@ -135,6 +153,7 @@ var (
 	badExpr    = regexp.MustCompile("(error parsing regexp: [^:`]*).*")
 	nilPointer = regexp.MustCompile(`^(\.\S+): nil pointer evaluating \S+(?: \S+)?\.(\w+)$`)
 	noTemplate = regexp.MustCompile(`(?:template: )?no template ("[^"]*") associated with template "[^"]*"`)
+	noFunction = regexp.MustCompile(`^function ("[^"]*") not defined$`)
 	calling    = regexp.MustCompile(`^(?:.*?: )?error calling (\w+): `)
 )
 
@@ -163,7 +182,6 @@ func describe(err error, message string) string {
 			message = fmt.Sprintf("%s has no value, so %s can't be read", parent, m[1])
 		}
 	}
-	message = noTemplate.ReplaceAllString(message, "there is no template named $1")
 	message = badExpr.ReplaceAllString(message, "$1")
 	return quoted.ReplaceAllString(message, "$1$2 a value of this kind")
 }

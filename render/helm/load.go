@@ -297,7 +297,11 @@ func loadError(err error, home place, files []file) error {
 			return files[i].at.errorAt("helm-chart", line, 0, cleaned)
 		}
 	}
-	return files[manifest].at.errorAt("helm-chart", 0, 0, errors.New(sentence(strings.TrimPrefix(text, "validation: "))))
+	text = strings.TrimPrefix(text, "validation: ")
+	if key, ok := strings.CutSuffix(text, " is required"); ok {
+		text = strings.TrimPrefix(key, "chart.metadata.") + " is missing"
+	}
+	return files[manifest].at.errorAt("helm-chart", 0, 0, errors.New(sentence(text)))
 }
 
 // chartFile returns the place of a file of a chart by its name, which is not in
