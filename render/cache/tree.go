@@ -24,12 +24,45 @@ type Tree struct {
 	mu       sync.Mutex
 	lists    map[string]*listing
 	outcomes map[access]string
+	infos    map[access]found
+	contents map[string]*contents // of files that were read, of those that are kept
+	room     int64                // for more of them
 }
+
+// What is kept of files, which many units of one chart read.
+const (
+	maxKept = 1 << 20  // bytes of a file
+	allKept = 64 << 20 // bytes of all files
+)
+
+// found is the answer of Stat or Lstat.
+type found struct {
+	info fs.FileInfo
+	err  error
+}
+
+// contents are what a file holds. They implement fs.File, for a file that reads
+// them as its data.
+type contents struct {
+	info    fs.FileInfo
+	data    []byte
+	outcome string
+}
+
+// Stat implements fs.File.
+func (c *contents) Stat() (fs.FileInfo, error) { return c.info, nil }
+
+// Read implements fs.File.
+func (c *contents) Read([]byte) (int, error) { return 0, io.EOF }
+
+// Close implements fs.File.
+func (c *contents) Close() error { return nil }
 
 // NewTree returns a Tree of a file system in which listings tell what is there,
 // but for the names at and below apart.
 func NewTree(fsys fs.FS, apart string) *Tree {
-	return &Tree{fsys: fsys, apart: apart, lists: make(map[string]*listing), outcomes: make(map[access]string)}
+	return &Tree{fsys: fsys, apart: apart, lists: make(map[string]*listing), outcomes: make(map[access]string),
+		infos: make(map[access]found), contents: make(map[string]*contents), room: allKept}
 }
 
 // An access is a question to a file system.
@@ -111,7 +144,10 @@ func (t *Tree) look(a access) string {
 	if a.op == opSize {
 		return sized(info)
 	}
-	_, out := readAll(f, info)
+	data, out := readAll(f, info)
+	if data != nil {
+		t.keep(a.name, &contents{info, data, out})
+	}
 	return out
 }
 
@@ -204,7 +240,7 @@ func (t *Tree) list(dir string) *listing {
 // told. A file system may take names for one that differ in case or in how
 // their characters are composed.
 func (t *Tree) listed(name string) string {
-	if !fs.ValidPath(name) || name == "." || name == t.apart || strings.HasPrefix(name, t.apart+"/") {
+	if !fs.ValidPath(name) || name == "." || t.isApart(name) {
 		return ""
 	}
 	dir, base := path.Split(name)
@@ -227,20 +263,60 @@ func (t *Tree) listed(name string) string {
 	return isMissing
 }
 
+// isApart reports whether a name is at or below the directory that fills up
+// during a run.
+func (t *Tree) isApart(name string) bool {
+	return name == t.apart || strings.HasPrefix(name, t.apart+"/")
+}
+
 // Open implements fs.FS.
 func (t *Tree) Open(name string) (fs.File, error) {
+	read := func(out string) { t.remember(access{opRead, name}, out) }
+	t.mu.Lock()
+	kept := t.contents[name]
+	t.mu.Unlock()
+	if kept != nil {
+		return &file{File: kept, kept: kept, read: read}, nil
+	}
 	f, err := t.fsys.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	return &file{File: f, read: func(out string) { t.remember(access{opRead, name}, out) }}, nil
+	return &file{File: f, read: read, keep: func(c *contents) { t.keep(name, c) }}, nil
+}
+
+// keep keeps what a file holds, as long as there is room.
+func (t *Tree) keep(name string, c *contents) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := int64(len(c.data)); n <= min(maxKept, t.room) && t.contents[name] == nil {
+		t.contents[name] = c
+		t.room -= n
+	}
 }
 
 // Stat implements fs.StatFS.
-func (t *Tree) Stat(name string) (fs.FileInfo, error) { return fs.Stat(t.fsys, name) }
+func (t *Tree) Stat(name string) (fs.FileInfo, error) { return t.info(opStat, name, fs.Stat) }
 
 // Lstat implements fs.ReadLinkFS.
-func (t *Tree) Lstat(name string) (fs.FileInfo, error) { return fs.Lstat(t.fsys, name) }
+func (t *Tree) Lstat(name string) (fs.FileInfo, error) { return t.info(opLstat, name, fs.Lstat) }
+
+func (t *Tree) info(op op, name string, ask func(fs.FS, string) (fs.FileInfo, error)) (fs.FileInfo, error) {
+	a := access{op, name}
+	t.mu.Lock()
+	f, ok := t.infos[a]
+	t.mu.Unlock()
+	if ok {
+		return f.info, f.err
+	}
+	f.info, f.err = ask(t.fsys, name)
+	if !t.isApart(name) {
+		t.mu.Lock()
+		t.infos[a] = f
+		t.mu.Unlock()
+	}
+	return f.info, f.err
+}
 
 // ReadLink implements fs.ReadLinkFS.
 func (t *Tree) ReadLink(name string) (string, error) { return fs.ReadLink(t.fsys, name) }
@@ -255,6 +331,8 @@ func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
 type file struct {
 	fs.File
 	read func(outcome string) // is told what reading it came to
+	keep func(*contents)      // is given what it holds
+	kept *contents            // of an earlier reading; nil for none
 	data *bytes.Reader
 }
 
@@ -269,6 +347,10 @@ func (f *file) ReadDir(n int) ([]fs.DirEntry, error) {
 
 // Read implements fs.File.
 func (f *file) Read(p []byte) (int, error) {
+	if f.data == nil && f.kept != nil {
+		f.read(f.kept.outcome)
+		f.data = bytes.NewReader(f.kept.data)
+	}
 	if f.data == nil {
 		info, err := f.Stat()
 		if err != nil || !info.Mode().IsRegular() || info.Size() > render.Limit {
@@ -280,6 +362,7 @@ func (f *file) Read(p []byte) (int, error) {
 		if data == nil {
 			return 0, errors.New("file could not be read, or grew")
 		}
+		f.keep(&contents{info, data, out})
 		f.data = bytes.NewReader(data)
 	}
 	return f.data.Read(p)
