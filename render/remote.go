@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 )
 
@@ -239,9 +240,10 @@ func inFetched(s Span) string {
 // edited makes each place of the unit one that a person can edit first: a file
 // that was fetched is behind the one that makes the unit use it.
 func (u *Unit) edited(owner *Object) {
+	charts := &defaults{fs: u.FS}
 	for i, o := range u.Objects {
 		copied := *o
-		copied.Provenance = &editable{Provenance: o.Provenance, owner: owner, unit: u}
+		copied.Provenance = &editable{Provenance: o.Provenance, owner: owner, unit: u, defaults: charts}
 		u.Objects[i] = &copied
 	}
 	if u.Err == nil {
@@ -265,7 +267,7 @@ func (u *Unit) reference(owner *Object) Origin {
 	if owner == nil {
 		return Origin{Span: Span{File: cmp.Or(firstFile(u.files()), u.Path)}, Role: Reference}
 	}
-	for _, pointer := range []string{"/spec/values", "/spec/chart/spec", "/spec/chartRef", "/spec/source/helm", "/spec/source", "/spec/sources", "/spec/path"} {
+	for _, pointer := range []string{"/spec/values", "/spec/chart/spec", "/spec/chartRef", "/spec/source/helm/valuesObject", "/spec/source/helm", "/spec/source", "/spec/sources", "/spec/path"} {
 		if _, ok := Lookup(owner.Object, pointer); ok {
 			if at := owner.At(pointer); len(at) > 0 {
 				return Origin{Span: at[0].Span, Role: Reference}
@@ -288,8 +290,9 @@ func firstFile(files []string) string {
 // editable is the Provenance of an object that may come from fetched files.
 type editable struct {
 	Provenance
-	owner *Object
-	unit  *Unit
+	owner    *Object
+	unit     *Unit
+	defaults *defaults // of the unit
 }
 
 // At implements Provenance.
@@ -314,12 +317,118 @@ func (p *editable) order(origins []Origin) []Origin {
 			here = append(here, o)
 		}
 	}
-	if len(here) == 0 {
-		if at := p.unit.reference(p.owner); at.File != "" {
-			here = append(here, at)
-		}
+	if len(here) > 0 {
+		return append(here, there...)
+	}
+	at, ok := p.defaults.override(p.owner, there)
+	if !ok {
+		at = p.unit.reference(p.owner)
+	}
+	if at.File != "" {
+		here = append(here, at)
 	}
 	return append(here, there...)
+}
+
+// override is where the owner would set another value than the default of a
+// fetched chart that is among places: its values, or what they already have of
+// the maps around that value.
+func (d *defaults) override(owner *Object, places []Origin) (Origin, bool) {
+	i := slices.IndexFunc(places, func(o Origin) bool { return o.Role == Value })
+	if i < 0 || owner == nil {
+		return Origin{}, false
+	}
+	pointer, ok := d.pointer(places[i].Span)
+	if !ok {
+		return Origin{}, false
+	}
+	for _, values := range valuesOf(owner) {
+		if _, ok := Lookup(owner.Object, values); !ok {
+			continue
+		}
+		path := Path(pointer)
+		for n := len(path) - 1; n > 0; n-- {
+			at := values
+			for _, key := range path[:n] {
+				at += Pointer(key)
+			}
+			if set, ok := Lookup(owner.Object, at); ok && set != nil {
+				values = at
+				break
+			}
+		}
+		if at := owner.At(values); len(at) > 0 {
+			return Origin{Span: at[0].Span, Role: Reference}, true
+		}
+	}
+	return Origin{}, false
+}
+
+// valuesOf are pointers to the values that an owner may have for charts.
+func valuesOf(owner *Object) []string {
+	all := []string{"/spec/values", "/spec/source/helm/valuesObject"}
+	sources, _ := Lookup(owner.Object, "/spec/sources")
+	list, _ := sources.([]any)
+	for i, s := range list {
+		if chart, _ := Lookup(s, "/chart"); chart != nil {
+			all = append(all, Pointer("spec", "sources", i, "helm", "valuesObject"))
+		}
+	}
+	return all
+}
+
+// A defaults knows the values of the fetched charts of a unit. It is safe for
+// concurrent use.
+type defaults struct {
+	fs fs.FS
+
+	mu     sync.Mutex
+	fields map[string]map[place]string // pointers by file
+}
+
+// pointer is that of a value in a chart's values. A subchart's are below its
+// name.
+func (d *defaults) pointer(s Span) (string, bool) {
+	_, rest, ok := Fetched(s.File)
+	if !ok || path.Base(rest) != "values.yaml" || d.fs == nil {
+		return "", false
+	}
+	found, ok := d.of(s.File)[place{uint32(s.Line), uint32(s.Column)}]
+	under := ""
+	for dir := strings.Split(path.Dir(rest), "/"); len(dir) > 1 && dir[0] == "charts"; dir = dir[2:] {
+		under += Pointer(dir[1])
+	}
+	return under + found, ok
+}
+
+// of returns the pointers of a file's fields by the places of their keys and
+// values.
+func (d *defaults) of(file string) map[place]string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if known, ok := d.fields[file]; ok {
+		return known
+	}
+	fields := make(map[place]string)
+	if d.fields == nil {
+		d.fields = make(map[string]map[place]string)
+	}
+	d.fields[file] = fields
+	data, err := ReadFile(d.fs, file)
+	if err != nil {
+		return fields
+	}
+	docs, err := Documents(file, data, YAML11)
+	if err != nil || len(docs) != 1 {
+		return fields
+	}
+	docs[0].Positions.Each(func(pointer string, line, column int) {
+		fields[place{uint32(line), uint32(column)}] = pointer
+		if key, _, ok := docs[0].Positions.Field(pointer); ok && key.Line > 0 {
+			fields[place{uint32(key.Line), uint32(key.Column)}] = pointer
+		}
+	})
+	return fields
 }
 
 // Line is Object.Line.

@@ -168,3 +168,41 @@ func TestVendored(t *testing.T) {
 		t.Errorf("no content: exit code %d\n%s", code, out)
 	}
 }
+
+// TestDefaultsOfCharts points from the default of a fetched chart at the place
+// where its user would set another: at what there is of the maps around it.
+func TestDefaultsOfCharts(t *testing.T) {
+	t.Parallel()
+	entry := store.Entry{Kind: render.HelmChart, URL: "https://charts.example.org", Name: "web", Requested: "1.0.0", Resolved: "1.0.0"}
+	chart := archived(t, map[string]string{
+		"web/Chart.yaml":                  "apiVersion: v2\nname: web\nversion: 1.0.0\n",
+		"web/values.yaml":                 "pod:\n  network:\n    host: true\n",
+		"web/templates/a.yaml":            strings.Replace(strings.ReplaceAll(deployment, "base", "{{ .Release.Name }}"), "hostNetwork: true", "hostNetwork: {{ .Values.pod.network.host }}", 1),
+		"web/charts/sub/Chart.yaml":       "apiVersion: v2\nname: sub\nversion: 1.0.0\n",
+		"web/charts/sub/values.yaml":      "pod: {pid: true}\n",
+		"web/charts/sub/templates/a.yaml": strings.Replace(strings.ReplaceAll(deployment, "base", "sub"), "hostNetwork: true", "hostPID: {{ .Values.pod.pid }}", 1),
+	})
+	flux := strings.NewReplacer("podinfo", "web", "6.x", "1.0.0").Replace(strings.Split(podinfoRelease, "  values:")[0])
+	argo := "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: web, namespace: argocd}\nspec:\n  project: default\n  destination: {server: https://kubernetes.default.svc, namespace: apps}\n"
+	for name, test := range map[string]struct{ text, main, sub string }{
+		"no values":         {flux, "release.yaml:11:5", "release.yaml:11:5"},
+		"other values":      {flux + "  values:\n    other: 1\n", "release.yaml:15:3", "release.yaml:15:3"},
+		"the map":           {flux + "  values:\n    pod:\n      other: 1\n    sub: {x: 1}\n", "release.yaml:16:5", "release.yaml:18:5"},
+		"the inner map":     {flux + "  values:\n    pod:\n      network: {x: 1}\n    sub: {pod: {x: 1}}\n", "release.yaml:17:7", "release.yaml:18:11"},
+		"an Application":    {argo + "  source:\n    repoURL: https://charts.example.org\n    chart: web\n    targetRevision: 1.0.0\n    helm:\n      valuesObject:\n        pod: {x: 1}\n", "release.yaml:13:9", "release.yaml:12:7"},
+		"of several":        {argo + "  sources:\n  - repoURL: https://charts.example.org\n    chart: web\n    targetRevision: 1.0.0\n    helm:\n      valuesObject:\n        pod: {x: 1}\n", "release.yaml:13:9", "release.yaml:12:7"},
+		"without an object": {argo + "  source:\n    repoURL: https://charts.example.org\n    chart: web\n    targetRevision: 1.0.0\n    helm:\n      releaseName: web\n", "release.yaml:11:5", "release.yaml:11:5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files := vendored(t, map[store.Entry][]byte{entry: chart})
+			files["release.yaml"] = test.text
+			code, out, errs := ran(t, "check", repositoryOf(t, files), "--pack", "pod-security-baseline", "-o", "concise")
+			for _, want := range []string{test.main, test.sub} {
+				if code != exitDenied || !strings.Contains(out, want+":") {
+					t.Errorf("no %q, exit code %d\n%s%s", want, code, out, errs)
+				}
+			}
+		})
+	}
+}
