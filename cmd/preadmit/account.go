@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
 )
@@ -8,7 +10,7 @@ import (
 // documents says, once, what becomes of the documents of the tree.
 func (in *input) documents() []render.TreeDocument {
 	if in.accounted == nil {
-		in.accounted = in.walked.Documents(in.head)
+		in.accounted = in.walked.Documents(slices.Concat(in.head, in.others))
 	}
 	return in.accounted
 }

@@ -111,7 +111,7 @@ func (in *input) on(cluster string) *input {
 	in.documents() // of the tree, whatever cluster they go to
 	one := *in
 	one.found = nil
-	one.others = slices.DeleteFunc(slices.Clone(in.head), func(u *render.Unit) bool { return u.Cluster == cluster })
+	one.others = slices.DeleteFunc(slices.Concat(in.head, in.others), func(u *render.Unit) bool { return u.Cluster == cluster })
 	if cluster != "" {
 		one.anywhere = slices.DeleteFunc(slices.Clone(in.head), func(u *render.Unit) bool { return u.Cluster != "" })
 	}

@@ -35,7 +35,7 @@ func (l *loader) deployed(ctx context.Context, o *checkOptions, args []string) e
 	if err := s.hold(o.clusters); err != nil {
 		return err
 	}
-	l.in.clusters = s.clusters()
+	l.in.clusters = slices.DeleteFunc(s.clusters(), func(c render.Cluster) bool { return !o.looksAt(c.Name) })
 	d := &deployer{loader: l, o: o, sections: s}
 	if err := d.declare(ctx); err != nil {
 		return inFile(s.file, err)
@@ -63,9 +63,6 @@ func (s *sections) hold(names []string) error {
 // declare renders the clusters and deployments of the configuration.
 func (d *deployer) declare(ctx context.Context) error {
 	for _, c := range d.sections.Clusters {
-		if !d.o.looksAt(c.Name) {
-			continue
-		}
 		entry, err := d.renderAt(ctx, c.Line, c.Entry)
 		if err != nil {
 			return err
@@ -85,8 +82,9 @@ func (d *deployer) declare(ctx context.Context) error {
 		}
 		d.declared = append(d.declared, units...)
 	}
-	d.complain(d.present)
-	d.in.context = append(d.in.context, d.present...)
+	present := slices.DeleteFunc(slices.Clone(d.present), d.elsewhere)
+	d.complain(present)
+	d.in.context = append(d.in.context, present...)
 	return nil
 }
 
@@ -100,6 +98,10 @@ func onCluster(name string, lists ...[]*render.Unit) {
 func (o *sources) looksAt(cluster string) bool {
 	return len(o.clusters) == 0 || slices.Contains(o.clusters, cluster)
 }
+
+// elsewhere reports whether a unit goes to a cluster that is not looked at. All
+// clusters are followed even so: what goes to another one is not undeployed.
+func (d *deployer) elsewhere(u *render.Unit) bool { return u.Cluster != "" && !d.o.looksAt(u.Cluster) }
 
 // renderAt renders paths of the configuration, which count from the root.
 func (d *deployer) renderAt(ctx context.Context, line int, paths []string) ([]*render.Unit, error) {
@@ -126,9 +128,6 @@ func (d *deployer) sourcesAt(line int, paths []string) ([]render.Source, error) 
 // values files.
 func (d *deployer) deploy(ctx context.Context, x deploymentSection) ([]*render.Unit, error) {
 	name := cmp.Or(x.Cluster, d.sections.home())
-	if !d.o.looksAt(name) {
-		return nil, nil
-	}
 	paths, err := d.glob(x)
 	if err != nil {
 		return nil, err
@@ -296,7 +295,14 @@ func (d *deployer) follow(ctx context.Context) error {
 		return err
 	}
 	d.in.found = append(d.in.found, policy.Errors(policy.EngineRender, nil, d.in.deployed.Err)...)
-	d.in.head = d.units()
+	for _, u := range d.units() {
+		if d.elsewhere(u) {
+			d.in.others = append(d.in.others, u)
+		} else {
+			d.in.head = append(d.in.head, u)
+		}
+	}
+	maps.DeleteFunc(d.in.deployed.Roots, func(u *render.Unit, _ bool) bool { return d.elsewhere(u) })
 	d.complain(d.in.head)
 	return nil
 }
@@ -314,8 +320,8 @@ func (d *deployer) given() []*render.Unit {
 	return all
 }
 
-// units are what is judged: what objects make, what is declared, and what is
-// found that neither takes in.
+// units are all units: what objects make, what is declared, and what is found that
+// neither takes in.
 func (d *deployer) units() []*render.Unit {
 	made := d.in.deployed.Units
 	all := slices.Clone(made)
@@ -337,7 +343,6 @@ func (d *deployer) units() []*render.Unit {
 		}
 		all = append(all, u)
 	}
-	all = slices.DeleteFunc(all, func(u *render.Unit) bool { return !d.o.looksAt(u.Cluster) && u.Cluster != "" })
 	slices.SortStableFunc(all, func(a, b *render.Unit) int {
 		return cmp.Or(compareReach(a, b), strings.Compare(a.Identity(), b.Identity()), strings.Compare(a.Kind, b.Kind))
 	})
