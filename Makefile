@@ -37,7 +37,7 @@ golden: ## rewrite every golden file
 screens: ## rewrite the screens of triage in testdata/screens and README.md, from a terminal of tmux
 	@command -v tmux >/dev/null || { echo "no tmux on PATH"; exit 1; }
 	UPDATE_GOLDEN=1 $(GO) test -count=1 -run '^TestScreens$$' ./tui
-	UPDATE_GOLDEN=1 $(GO) test -count=1 -run '^TestTriageInTerminal$$' ./cmd/preadmit
+	UPDATE_GOLDEN=1 $(GO) test -count=1 -run '^TestTriage(InTerminal|Sizes)$$' ./cmd/preadmit
 	UPDATE_GOLDEN=1 $(GO) test -count=1 -run '^TestReadmeScreen$$' ./cmd/preadmit
 
 pictures: ## draw the pictures of README.md anew, from the screen of triage and the report of testdata/repos/shop

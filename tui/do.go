@@ -170,6 +170,8 @@ func (m *model) look(a action) (tea.Cmd, bool) {
 // clear goes a step back: from the graph, the preview, a range, marks, the filter.
 func (m *model) clear() tea.Cmd {
 	switch {
+	case m.inGraph() && m.focusPreview:
+		m.focusPreview = false
 	case m.inGraph():
 		return m.toSection(m.before)
 	case m.zoom:
@@ -215,6 +217,9 @@ func (m *model) toggleGraph() tea.Cmd {
 	switch {
 	case m.inGraph():
 		return m.toSection(m.before)
+	case !sectionGraph.shown(&m.session.index) && !m.whole:
+		m.say("nothing is rendered yet")
+		return nil
 	case !sectionGraph.shown(&m.session.index):
 		m.say("the report names no units")
 		return nil
@@ -264,6 +269,12 @@ func (m *model) onGraph(a action) (tea.Cmd, bool) {
 		g.next(1)
 	case actPrevGroup:
 		g.next(-1)
+	case actFocus, actZoom:
+		m.focusPreview = !m.focusPreview
+	case actScrollDown:
+		g.scroll++
+	case actScrollUp:
+		g.scroll--
 	case actUndo, actRedo, actWrite:
 		return m.decide(a)
 	case actInGraph, actGroup, actSort, actEdit, actEditRule, actCopy:

@@ -23,6 +23,7 @@ type graph struct {
 
 	cursor, top int
 	height      int
+	scroll      int // of the preview
 }
 
 // A node is a unit, or the heading of several.
@@ -221,6 +222,9 @@ func (g *graph) node() *node {
 
 // move moves the cursor, within bounds, and the window with it.
 func (g *graph) move(by int) {
+	if by != 0 {
+		g.scroll = 0
+	}
 	g.cursor = max(0, min(g.cursor+by, len(g.rows)-1))
 	g.top = windowOn(g.cursor, g.top, g.height, len(g.rows))
 }
@@ -401,7 +405,7 @@ func (m *model) nodeLine(row graphRow, cursor bool, width int) string {
 	right := strings.TrimPrefix(n.state()+prefixed(", ", open.String()), ", ")
 	left := sign + strings.Repeat("  ", min(row.depth, 12)) + fold
 	style, symbol := m.symbol(n, open)
-	const least = 14 // cells for a name
+	least := min(ansi.StringWidth(n.title), 30) // cells for the name, which says more than counts
 	room := width - ansi.StringWidth(left) - 3
 	for _, shorter := range []string{open.String(), ""} {
 		if room-ansi.StringWidth(right) < least {
@@ -438,7 +442,7 @@ func (m *model) symbol(n *node, open tally) (lipgloss.Style, string) {
 		return m.theme.class(2)
 	case open.other > 0:
 		return m.theme.class(3)
-	case n.unit == nil || n.unit.Status == string(render.Suspended):
+	case n.unit == nil && !strings.HasPrefix(n.key, "cluster "), n.unit != nil && n.unit.Status == string(render.Suspended):
 		return m.theme.dim, "·"
 	}
 	return m.theme.good, "✓"
@@ -451,8 +455,9 @@ func (m *model) nodeLines(r rect) []string {
 		return block(nil, r.w, r.h)
 	}
 	p := m.nodePane(n, r.w)
+	m.graph.scroll = max(0, min(m.graph.scroll, len(p.lines)-r.h))
 	var lines []string
-	for i := range p.lines {
+	for i := m.graph.scroll; i < min(len(p.lines), m.graph.scroll+r.h); i++ {
 		lines = append(lines, m.paneLine(&p.lines[i], r.w))
 	}
 	return block(lines, r.w, r.h)

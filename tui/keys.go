@@ -280,7 +280,11 @@ func keyName(key string) string {
 func (m *model) footer() []action {
 	switch {
 	case m.inGraph():
-		return []action{actOpen, actFold, actUnfold, actNextSection, actGraph, actCommand}
+		all := []action{actOpen, actFold, actUnfold, actNextSection, actGraph, actCommand}
+		if m.layout.single {
+			all = append([]action{actFocus}, all...)
+		}
+		return all
 	case m.focusPreview:
 		return []action{actClear, actDown, actUp, actNextPane, actEdit, actExplain, actCopy}
 	}

@@ -45,7 +45,7 @@ func (m *model) clickRow(i int) {
 		m.open()
 		return
 	}
-	m.list.move(i - m.list.cursor)
+	m.list.cursor = i // the window stays, so that a second click hits the same row
 }
 
 // clickNode selects a node of the graph; a second click opens it.
@@ -56,7 +56,7 @@ func (m *model) clickNode(i int) tea.Cmd {
 	if i == m.graph.cursor {
 		return m.openNode()
 	}
-	m.graph.move(i - m.graph.cursor)
+	m.graph.cursor, m.graph.scroll = i, 0
 	return nil
 }
 
@@ -80,6 +80,8 @@ func (m *model) wheel(at tea.Mouse) {
 	case m.mode == modeReview || m.mode == modeHelp:
 		m.scroll = max(0, m.scroll+by)
 	case m.mode != modeList || l.tooSmall:
+	case m.inGraph() && l.previews() && l.preview.has(at.X, at.Y):
+		m.graph.scroll += by
 	case m.inGraph():
 		m.graph.move(by)
 	case l.previews() && l.preview.has(at.X, at.Y):

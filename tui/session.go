@@ -83,7 +83,8 @@ type entry struct {
 	now      atomic.Uint32 // its state, which an arrangement reads while decisions change it
 	rank     int           // of its class, 0 the worst
 	class    string
-	proposed bool // said by changed policies, which don't judge yet
+	proposed bool   // said by changed policies, which don't judge yet
+	cluster  string // that it is on, where there are several
 	file     string
 	line     int
 	key      string // tells it from others, also after the next evaluation
@@ -108,12 +109,13 @@ func newIndex(r *report.Report) index {
 	lists := [][]policy.Result{r.Results, report.Unrendered(r), r.Proposed}
 	entries := make([]entry, len(lists[0])+len(lists[1])+len(lists[2]))
 	x.entries = make([]*entry, 0, len(entries))
-	seen := make(map[string]int, len(entries))
+	seen, clusters := make(map[string]int, len(entries)), clustersOf(r)
 	for l, list := range lists {
 		for i := range list {
 			e := &entries[len(x.entries)]
 			e.Result, e.proposed = &list[i], l == 2
 			e.fill(seen)
+			e.cluster = clusters[e.Object.Unit]
 			x.entries = append(x.entries, e)
 		}
 	}
@@ -121,6 +123,20 @@ func newIndex(r *report.Report) index {
 		x.rules[[3]string{r.Rules[i].Engine, r.Rules[i].Policy, r.Rules[i].Name}] = &r.Rules[i]
 	}
 	return x
+}
+
+// clustersOf are the clusters of units, nothing where there are not several.
+func clustersOf(r *report.Report) map[string]string {
+	of, names := make(map[string]string), make(map[string]bool)
+	for i := range r.Units {
+		if c := r.Units[i].Cluster; c != "" {
+			of[r.Units[i].Identity()], names[c] = c, true
+		}
+	}
+	if len(names) < 2 {
+		return nil
+	}
+	return of
 }
 
 // load takes a new report. Marks stay on what is still there.

@@ -366,6 +366,9 @@ func (m *model) shorten(e *entry, s string, width int) string {
 	kind := " " + report.Name(e.Object.Kind)
 	name, ok := strings.CutSuffix(s, kind)
 	if room := width - ansi.StringWidth(kind); ok && m.grouping == byRule && room >= 4 {
+		if cluster, rest, several := strings.Cut(name, ":"); several && e.cluster != "" { // the object tells more
+			name = ansi.Truncate(cluster, max(4, room-1-ansi.StringWidth(rest)), "…") + ":" + rest
+		}
 		return elide(name, room) + kind
 	}
 	return elide(s, width)
@@ -389,6 +392,9 @@ func shortObject(e *entry) string {
 	name := report.Name(e.Object.Name)
 	if e.Object.Namespace != "" {
 		name = report.Name(e.Object.Namespace) + "/" + name
+	}
+	if e.cluster != "" {
+		name = report.Name(e.cluster) + ":" + name
 	}
 	return name + " " + report.Name(e.Object.Kind)
 }

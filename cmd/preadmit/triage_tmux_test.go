@@ -237,6 +237,64 @@ func TestTriageHandsBack(t *testing.T) {
 	}
 }
 
+// TestTriageSizes goes through the graph with keys and the mouse at four sizes, to
+// a unit's results and back.
+func TestTriageSizes(t *testing.T) {
+	t.Parallel()
+	_, program := shopTerminal(t)
+	dir := filepath.Join(t.TempDir(), "flux")
+	for _, err := range []error{os.CopyFS(dir, os.DirFS("../../testdata/repos/flux")), os.MkdirAll(filepath.Join(dir, ".git"), 0o755)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	x := newTerminal(t, 120, 40, dir, program+" triage --theme dark --date 2026-11-21")
+	x.wait("✗ denied", "Graph 23")
+	x.press("t")
+	for _, size := range []struct{ width, height int }{{120, 40}, {60, 20}, {80, 24}, {200, 60}} {
+		x.tmux("resize-window", "-x", fmt.Sprint(size.width), "-y", fmt.Sprint(size.height))
+		x.wait("cluster production", "1 of 25")
+		x.click(12, 8) // the seventh row
+		x.wait("7 of 25", "flux/flux-system/mail")
+		shot(t, fmt.Sprintf("graph-%dx%d", size.width, size.height), x.wait("7 of 25"))
+		x.click(12, 8)
+		x.wait("✗", "Deployment", "results of production:flux")
+		shot(t, fmt.Sprintf("unit-%dx%d", size.width, size.height), x.wait("results of production:flux"))
+		x.press("T")
+		x.wait("7 of 25")
+		x.press("Escape")
+		x.wait("/unit:=")
+		x.press("t")
+		x.wait("7 of 25")
+		x.wheel(12, 8, -2)
+		x.wait("1 of 25")
+	}
+	x.press(":", "'se")
+	shot(t, "palette", x.wait(":se", "go to a section"))
+	x.press("Escape")
+	x.wait("1 of 25", "? help  q quit")
+	x.press("q")
+	x.wait("left with 0")
+}
+
+// click clicks with the left button, at a column and a line from 1.
+func (x *terminal) click(column, line int) {
+	x.t.Helper()
+	x.tmux("send-keys", "-l", fmt.Sprintf("\x1b[<0;%d;%dM\x1b[<0;%d;%dm", column, line, column, line))
+}
+
+// wheel turns the wheel, up where by is less than 0.
+func (x *terminal) wheel(column, line, by int) {
+	x.t.Helper()
+	for range max(by, -by) {
+		button := 65
+		if by < 0 {
+			button = 64
+		}
+		x.tmux("send-keys", "-l", fmt.Sprintf("\x1b[<%d;%d;%dM", button, column, line))
+	}
+}
+
 // TestTriageDumb wants a plain message where nothing can be drawn.
 func TestTriageDumb(t *testing.T) {
 	t.Parallel()
