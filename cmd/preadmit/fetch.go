@@ -83,7 +83,7 @@ func (o *fetchOptions) addFlags(f *pflag.FlagSet) {
 	own.StringVar(&o.base, "base", "", "ask no hosts but those that the configuration (fetch.hosts) and the lock at this git revision name, `REV`; with --locked, bring what is locked there, too")
 	o.own = own
 	f.AddFlagSet(own)
-	f.Lookup("store").Usage = "keep the content in `DIR` instead of .preadmit/vendor"
+	f.Lookup("store").Usage = "keep the content in `DIR`, which may be an OCI image layout, instead of .preadmit/vendor"
 }
 
 func (o *fetchOptions) check() error {
@@ -145,6 +145,9 @@ func runFetch(ctx context.Context, o *fetchOptions, args []string, stdout, stder
 	}
 	defer t.root.Close()
 	f := &fetching{o: o, args: args, stdout: stdout, stderr: stderr, tree: t, dir: o.store}
+	if isLayout(os.DirFS(f.dir)) {
+		f.dir = filepath.Join(f.dir, layoutBlobs)
+	}
 	if f.dir == "" {
 		f.dir = filepath.Join(t.dir, filepath.FromSlash(store.VendorDir))
 	}

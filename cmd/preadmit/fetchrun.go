@@ -269,9 +269,11 @@ func (f *fetching) one(ctx context.Context, fetcher *fetch.Fetcher, w *wanted) (
 			return nil, err
 		}
 	}
-	content, err := fetcher.Fetch(ctx, want)
-	if err != nil {
-		return nil, err
+	content := helmCached(w.locked)
+	if content == nil {
+		if content, err = fetcher.Fetch(ctx, want); err != nil {
+			return nil, err
+		}
 	}
 	if locked == nil {
 		entry.Resolved, entry.Digest, entry.Archive, entry.Size = content.Resolved, content.Digest, content.Archive, int64(len(content.Data))

@@ -260,7 +260,9 @@ func (t *tree) openStore(dir string, trust store.Trust) error {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("--store: %w", err)
 		}
-		if err == nil {
+		if err == nil && isLayout(disk.Open(root)) {
+			dirs = append(dirs, disk.Sub(disk.Open(root), layoutBlobs))
+		} else if err == nil {
 			dirs = append(dirs, disk.Open(root))
 		}
 	}
@@ -270,6 +272,15 @@ func (t *tree) openStore(dir string, trust store.Trust) error {
 		t.add(mount{name: m.Name, display: label, fs: m.FS, fetched: true})
 	}
 	return nil
+}
+
+// layoutBlobs is the directory of an OCI image layout that holds its content by
+// digest, as a store does.
+const layoutBlobs = "blobs"
+
+func isLayout(dir fs.FS) bool {
+	info, err := fs.Stat(dir, "oci-layout")
+	return err == nil && info.Mode().IsRegular()
 }
 
 // readLock reads the tree's lock, nil without one.
