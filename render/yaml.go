@@ -22,8 +22,12 @@ type Document struct {
 }
 
 // OneDocument returns an *[Error] at the second document of a file that is to
-// have one: parsers that read one drop the others without a word.
+// have one: parsers that read one drop the others without a word. It returns one
+// too for a file that is not in UTF-8, which parsers read and reviews don't show.
 func OneDocument(file string, data []byte) error {
+	if err := wrongEncoding(file, data); err != nil {
+		return err
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc yaml.Node
 	for i := 0; ; i++ {
@@ -50,8 +54,8 @@ func Documents(file string, data []byte, d Dialect) ([]Document, error) {
 	if len(data) > Limit {
 		return nil, tooLarge(file)
 	}
-	if err := encoding(data); err != nil {
-		return nil, &Error{Span: Span{File: file, Line: 1, Column: 1, EndLine: 1, EndColumn: 1}, Rule: "encoding", Err: err}
+	if err := wrongEncoding(file, data); err != nil {
+		return nil, err
 	}
 	src := newSource(file, data)
 	chunks := src.split()
@@ -59,6 +63,13 @@ func Documents(file string, data []byte, d Dialect) ([]Document, error) {
 		return nil, src.errorAt(chunks[maxDocuments].line-1, 1, "too-many-documents", fmt.Sprintf("more than %d documents", maxDocuments))
 	}
 	return src.documents(chunks, d)
+}
+
+func wrongEncoding(file string, data []byte) error {
+	if err := encoding(data); err != nil {
+		return &Error{Span: Span{File: file, Line: 1, Column: 1, EndLine: 1, EndColumn: 1}, Rule: "encoding", Err: err}
+	}
+	return nil
 }
 
 func (s *source) documents(chunks []chunk, d Dialect) ([]Document, error) {

@@ -11,7 +11,8 @@ import (
 const collectAt = 192 << 20
 
 // collectMore is the size of the process from which on garbage may be a third of
-// what is in use. Below it, garbage may be as much as that.
+// what is in use, rather than as much as that, if three quarters of it are text,
+// which costs a collection nothing.
 const collectMore = 640 << 20
 
 // collectLate has the garbage collector wait until there is something to

@@ -109,18 +109,24 @@ func readConfig(t *tree, file string) (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseConfig(t.display(file), data)
+}
+
+// parseConfig returns the mapping that a configuration file holds, nil for an
+// empty one.
+func parseConfig(file string, data []byte) (*yaml.Node, error) {
+	if err := render.OneDocument(file, data); err != nil {
+		return nil, err
+	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return nil, render.SyntaxError(t.display(file), data, err)
+		return nil, render.SyntaxError(file, data, err)
 	}
 	if len(doc.Content) == 0 {
 		return nil, nil
 	}
-	if err := render.OneDocument(t.display(file), data); err != nil {
-		return nil, err
-	}
 	if config := doc.Content[0]; config.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("%s:%d: the file has to hold keys with values, such as fail-on: warn", t.display(file), config.Line)
+		return nil, fmt.Errorf("%s:%d: the file has to hold keys with values, such as fail-on: warn", file, config.Line)
 	}
 	return doc.Content[0], nil
 }

@@ -292,6 +292,9 @@ func (t *tree) readLock() (*store.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := render.OneDocument(store.LockFile, data); err != nil {
+		return nil, err
+	}
 	lock, err := store.ParseLock(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", store.LockFile, err)

@@ -104,6 +104,7 @@ func configuredDisguises(t *testing.T, h string) []twin {
 		byCluster("config: unknown key", config, clusters+"nothing: 1\n"),
 		byCluster("config: two documents", config, clusters+"---\nfail-on: never\n"),
 		byCluster("config: no YAML", config, clusters+"x: [\n"),
+		byCluster("config: UTF-16", config, "\xff\xfe"+wide(clusters, true, 2)),
 		byPath("config: deployment left out", config, "gitops: only\ndeployments:\n- {path: other}\n"),
 		byPath("config: other values", config, edited(t, deployed, "prod.yaml", "dev.yaml")),
 		byPath("config: value set", config, edited(t, deployed, "values: [prod.yaml]", "values: [prod.yaml], set: {enabled: false}")),

@@ -55,6 +55,8 @@ type footprint struct {
 	total uint64        // bytes that it has of the system
 	cpu   time.Duration // of all threads
 
+	scanned uint64 // bytes that a garbage collection has to look through
+
 	collected bool // there was a garbage collection
 }
 
@@ -240,7 +242,10 @@ func (w *watch) keepLimits() {
 			known = limit
 			limitMemory(limit)
 		}
-		soft := int64(min(limit-limit/8, max(collectMore, now.live+now.live/3)))
+		soft := int64(limit - limit/8)
+		if now.scanned < now.live/4 {
+			soft = min(soft, int64(max(collectMore, now.live+now.live/3)))
+		}
 		if (now.collected || limit < 2*collectAt) && debug.SetMemoryLimit(-1) != soft { // before that, collectLate has its way
 			debug.SetMemoryLimit(soft)
 		}
@@ -290,9 +295,9 @@ func (w *watch) excess(now footprint, limit uint64) (supervise.Excess, bool) {
 }
 
 func look() footprint {
-	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}, {Name: "/gc/heap/live:bytes"}}
+	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}, {Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/heap:bytes"}}
 	metrics.Read(s)
-	f := footprint{live: s[2].Value.Uint64(), total: s[0].Value.Uint64() - s[1].Value.Uint64(), cpu: processCPU()}
+	f := footprint{live: s[2].Value.Uint64(), total: s[0].Value.Uint64() - s[1].Value.Uint64(), cpu: processCPU(), scanned: s[3].Value.Uint64()}
 	if f.collected = f.live > 0; !f.collected {
 		f.live = f.total // nobody knows better yet
 	}
