@@ -3,27 +3,50 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/term"
 )
 
-// A fetchProgress shows the source that is being downloaded, in one line on a
-// terminal.
+// A fetchProgress shows on a terminal which sources are being downloaded, a line
+// and a bar for each, and below them how many are done.
 type fetchProgress struct {
-	w io.Writer // nil where there is no terminal
+	w     io.Writer // nil where there is no terminal
+	width func() int
 
 	mu         sync.Mutex
 	total, got int
 	bytes      int64
-	last       string
+	active     []*download
+	lines      int // on the terminal now
 	drawn      time.Time
 }
 
+// A download is one that is under way.
+type download struct {
+	name    string
+	got, of int64 // bytes; of is 0 if it is not known
+}
+
 func newFetchProgress(w io.Writer, quiet bool) *fetchProgress {
-	if quiet || !isTerminal(w) {
-		w = nil
+	p := &fetchProgress{width: func() int { return 80 }}
+	if quiet || os.Getenv("TERM") == "dumb" || !isTerminal(w) {
+		return p
 	}
-	return &fetchProgress{w: w}
+	p.w = w
+	if f, ok := w.(*os.File); ok {
+		p.width = func() int {
+			if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
+				return columns
+			}
+			return 80
+		}
+	}
+	return p
 }
 
 // expect adds to what is to be fetched.
@@ -33,44 +56,80 @@ func (p *fetchProgress) expect(n int) {
 	p.total += n
 }
 
-// add counts bytes that came.
-func (p *fetchProgress) add(n int) {
+// begin adds a download. What it returns is told of each part that comes, and how
+// large the whole is, and done is called at the end.
+func (p *fetchProgress) begin(name string) (add func(n int, of int64), done func()) {
+	d := &download{name: name}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.bytes += int64(n)
-	p.draw(false)
-}
-
-// done says that a source was fetched, or failed.
-func (p *fetchProgress) done(name string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.got, p.last = p.got+1, name
-	p.draw(true)
+	p.active = append(p.active, d)
+	add = func(n int, of int64) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if d.of != max(of, 0) { // the next of its files
+			d.got, d.of = 0, max(of, 0)
+		}
+		d.got, p.bytes = d.got+int64(n), p.bytes+int64(n)
+		p.draw(false)
+	}
+	return add, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.active = slices.DeleteFunc(p.active, func(x *download) bool { return x == d })
+		p.got++
+		p.draw(true)
+	}
 }
 
 func (p *fetchProgress) draw(now bool) {
-	const width, cells = 20, 60
 	if p.w == nil || !now && time.Since(p.drawn) < 100*time.Millisecond {
 		return
 	}
 	p.drawn = time.Now()
-	bar := make([]byte, width)
-	for i := range bar {
-		bar[i] = '.'
-		if i < p.got*width/max(p.total, 1) {
-			bar[i] = '#'
+	lines := make([]string, 0, len(p.active)+1)
+	for _, d := range p.active {
+		size := fileSize(d.got)
+		if d.of > 0 {
+			size += " of " + fileSize(d.of)
 		}
+		lines = append(lines, fmt.Sprintf("%s %-22s %s", bar(d.got, d.of), size, plain(d.name)))
 	}
-	name := []rune(plain(p.last))
-	fmt.Fprintf(p.w, "\r\x1b[K[%s] %d/%d  %s  %s", bar, p.got, p.total, fileSize(p.bytes), string(name[:min(len(name), cells)]))
+	lines = append(lines, fmt.Sprintf("%s %s, %d of %d", bar(int64(p.got), int64(p.total)), fileSize(p.bytes), p.got, p.total))
+	var b strings.Builder
+	b.WriteString(p.up())
+	width := p.width() - 1 // a full line might wrap
+	for _, line := range lines {
+		text := []rune(line)
+		b.WriteString(string(text[:min(len(text), width)]) + "\n")
+	}
+	p.lines = len(lines)
+	_, _ = io.WriteString(p.w, b.String())
 }
 
-// clear takes the line away.
+// bar is a part of a whole; empty if that is not known.
+func bar(part, whole int64) string {
+	const cells = 20
+	full := 0
+	if whole > 0 {
+		full = int(min(part, whole) * cells / whole)
+	}
+	return "[" + strings.Repeat("#", full) + strings.Repeat(".", cells-full) + "]"
+}
+
+// up goes to the first line that was drawn, and removes all of them.
+func (p *fetchProgress) up() string {
+	if p.lines == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\x1b[%dA\x1b[J", p.lines)
+}
+
+// clear takes the lines away.
 func (p *fetchProgress) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.w != nil {
-		fmt.Fprint(p.w, "\r\x1b[K")
+		_, _ = io.WriteString(p.w, p.up())
 	}
+	p.lines = 0
 }

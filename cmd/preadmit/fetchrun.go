@@ -29,12 +29,12 @@ const (
 )
 
 // fetcher is a Fetcher for the hosts and logins of this run.
-func (f *fetching) fetcher(progress *fetchProgress) (*fetch.Fetcher, error) {
+func (f *fetching) fetcher() (*fetch.Fetcher, error) {
 	hosts, locked, err := f.trusted()
 	if err != nil {
 		return nil, err
 	}
-	o := fetch.Options{Hosts: hosts, Locked: locked, Only: len(hosts) > 0 || f.o.base != "", Proxy: http.ProxyFromEnvironment, Timeout: maxDownload, Progress: progress.add}
+	o := fetch.Options{Hosts: hosts, Locked: locked, Only: len(hosts) > 0 || f.o.base != "", Proxy: http.ProxyFromEnvironment, Timeout: maxDownload}
 	os.Setenv("PATH", os.Getenv(editorPath)) // for the helpers that docker's configuration names, and git
 	if o.Logins, err = readLogins(); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (f *fetching) fetchAll(ctx context.Context) (int, error) {
 		f.lock = &store.Lock{Version: 1}
 	}
 	progress := newFetchProgress(f.stderr, f.o.quiet)
-	fetcher, err := f.fetcher(progress)
+	fetcher, err := f.fetcher()
 	if err != nil {
 		return 0, err
 	}
@@ -149,7 +149,7 @@ func (f *fetching) fetchLocked(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("--locked: there is no %s; `preadmit fetch` writes it", store.LockFile)
 	}
 	progress := newFetchProgress(f.stderr, f.o.quiet)
-	fetcher, err := f.fetcher(progress)
+	fetcher, err := f.fetcher()
 	if err != nil {
 		return 0, err
 	}
@@ -195,19 +195,20 @@ func (f *fetching) lockedEntries() ([]store.Entry, error) {
 // bring fetches Remotes, writes their content, and then the lock.
 func (f *fetching) bring(ctx context.Context, fetcher *fetch.Fetcher, progress *fetchProgress, todo []wanted) error {
 	progress.expect(len(todo))
-	defer progress.clear()
 	entries := make([]*store.Entry, len(todo))
 	errs := make([]error, len(todo))
 	var group errgroup.Group
 	group.SetLimit(downloads)
 	for i := range todo {
 		group.Go(func() error {
-			entries[i], errs[i] = f.one(ctx, fetcher, &todo[i])
-			progress.done(todo[i].remote.String())
+			add, done := progress.begin(todo[i].remote.String())
+			defer done()
+			entries[i], errs[i] = f.one(ctx, fetcher, &todo[i], add)
 			return nil
 		})
 	}
 	_ = group.Wait()
+	progress.clear()
 	if ctx.Err() != nil {
 		return &exitError{exitIncomplete, context.Cause(ctx)}
 	}
@@ -256,13 +257,13 @@ func versionNote(e *store.Entry) string {
 
 // one fetches a Remote and writes its content into the store, once that is known
 // to be what it should be.
-func (f *fetching) one(ctx context.Context, fetcher *fetch.Fetcher, w *wanted) (*store.Entry, error) {
+func (f *fetching) one(ctx context.Context, fetcher *fetch.Fetcher, w *wanted, progress func(n int, of int64)) (*store.Entry, error) {
 	r := &w.remote
 	entry, locked := store.Entry{Kind: r.Kind, URL: r.URL, Name: r.Name, Requested: r.Version}, (*fetch.Locked)(nil)
 	if have := w.locked; have != nil {
 		entry, locked = *have, &fetch.Locked{Digest: have.Digest, Resolved: have.Resolved, Archive: have.Archive}
 	}
-	want := fetch.Want{Remote: r, Locked: locked, Has: func(digest string) bool { _, err := f.dirs.Blob(digest); return err == nil }}
+	want := fetch.Want{Remote: r, Locked: locked, Progress: progress, Has: func(digest string) bool { _, err := f.dirs.Blob(digest); return err == nil }}
 	signer, err := f.trust.Of(r), error(nil)
 	if signer != nil {
 		if want.Signed, err = signer.Kind(r); err != nil {

@@ -82,20 +82,27 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	res.Body = &counted{ReadCloser: res.Body, g: g}
+	body := &counted{ReadCloser: res.Body, g: g, length: res.ContentLength}
+	body.progress, _ = req.Context().Value(progressKey{}).(func(int, int64))
+	res.Body = body
 	return res, nil
 }
+
+// progressKey is that of a Want's Progress in the context of its requests.
+type progressKey struct{}
 
 // counted is a response's body that counts for the run.
 type counted struct {
 	io.ReadCloser
-	g *guarded
+	g        *guarded
+	length   int64
+	progress func(n int, of int64)
 }
 
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.ReadCloser.Read(p)
-	if c.g.options.Progress != nil && n > 0 {
-		c.g.options.Progress(n)
+	if c.progress != nil && n > 0 {
+		c.progress(n, c.length)
 	}
 	if c.g.bytes.Add(int64(n)) > maxBytes {
 		return n, fmt.Errorf("more than %d GiB were fetched", maxBytes>>30)

@@ -45,9 +45,6 @@ type Options struct {
 	Git func(ctx context.Context, c Clone) (commit string, tar []byte, err error)
 	// Timeout is for each download.
 	Timeout time.Duration
-	// Progress is told how many bytes came, as they come. It is called by several
-	// goroutines.
-	Progress func(n int)
 }
 
 // A Clone is what the git program is asked for.
@@ -122,12 +119,19 @@ type Want struct {
 	Locked *Locked                  // nil for what the Remote stands for now
 	Has    func(digest string) bool // content that need not be brought again
 	Signed signature.Kind           // signatures to bring, too; "" is none
+
+	// Progress is told how many bytes came, as they come, and how many an answer
+	// has, -1 if that is not known. It may be nil.
+	Progress func(n int, of int64)
 }
 
 // Fetch brings what a Remote stands for now, or exactly what it is locked to.
 func (f *Fetcher) Fetch(ctx context.Context, w Want) (*Content, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.options.Timeout, fmt.Errorf("it takes longer than %s", f.options.Timeout))
 	defer cancel()
+	if w.Progress != nil {
+		ctx = context.WithValue(ctx, progressKey{}, w.Progress)
+	}
 	c, err := f.bring(ctx, w)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
