@@ -83,7 +83,9 @@ conformance: build ## the published cases in ../shared/corpora; where they are a
 	../shared/corpora/score --bin bin/preadmit --engine gatekeeper-cel -v; \
 	../shared/corpora/score --bin bin/preadmit --engine kyverno-clusterpolicy -v; \
 	../shared/corpora/score --bin bin/preadmit --engine kyverno-vpol -v; \
-	../shared/corpora/score --bin bin/preadmit --source kubectl-validate -v; } | awk -f testdata/conformance.awk testdata/conformance.tsv -
+	../shared/corpora/score --bin bin/preadmit --source kubectl-validate -v; \
+	../shared/corpora/gitops/score --bin bin/preadmit -v; \
+	PREADMIT_CONFORMANCE=1 $(GO) test -count=1 -run '^TestStatesAddUp$$' ./cmd/preadmit 2>&1; } | awk -f testdata/conformance.awk testdata/conformance.tsv -
 
 offline: ## the same bytes without any network
 	$(GO) test -count=1 -run TestScript/offline -v ./cmd/preadmit
