@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -33,6 +34,41 @@ type decoder struct {
 	last    place                 // where lastOff is
 	lastOff int
 	errs    []error // of a document that is read all the same
+	texts   map[string]any
+}
+
+// scratch is memory that the decoders of a file's documents use one after the
+// other, and the short texts that the documents share.
+type scratch struct {
+	tree  tree
+	stack []entry
+	texts map[string]any
+}
+
+// What documents share are texts of at most so many bytes, and at most so many.
+const (
+	maxSharedText  = 64
+	maxSharedTexts = 4096
+)
+
+// shared returns the text as a value, which is the same one for equal texts.
+func (d *decoder) shared(text string) any {
+	v, ok := d.texts[text]
+	if !ok {
+		if v = text; len(text) <= maxSharedText && len(d.texts) < maxSharedTexts {
+			d.texts[text] = v
+		}
+	}
+	return v
+}
+
+// finish returns the document's tree, in as much memory as it needs, and leaves
+// the decoder's own to the next one.
+func (d *decoder) finish() *tree {
+	t := &tree{nodes: slices.Concat(d.tree.nodes), entries: slices.Concat(d.tree.entries)}
+	clear(d.tree.entries)
+	d.src.scratch = scratch{tree: tree{d.tree.nodes[:0], d.tree.entries[:0]}, stack: d.stack[:0], texts: d.texts}
+	return t
 }
 
 // A result is a node's value, its index in the tree, and what a library that
@@ -52,10 +88,15 @@ func (r *result) add(part result) {
 }
 
 func newDecoder(s *source, c *chunk, d Dialect) *decoder {
+	free := s.scratch
+	s.scratch = scratch{}
+	if free.texts == nil {
+		free.texts = make(map[string]any)
+	}
 	return &decoder{
 		src: s, line: c.line, dialect: d,
 		bang: bytes.IndexByte(c.text, '!') >= 0,
-		done: make(map[*yaml.Node]result), open: make(map[*yaml.Node]bool),
+		tree: free.tree, stack: free.stack, texts: free.texts,
 	}
 }
 
@@ -80,6 +121,9 @@ func (d *decoder) value(n *yaml.Node, depth int) (result, error) {
 	}
 	if n.Anchor == "" {
 		return d.plainValue(n, depth)
+	}
+	if d.open == nil {
+		d.open, d.done = make(map[*yaml.Node]bool), make(map[*yaml.Node]result)
 	}
 	d.open[n] = true
 	r, err := d.plainValue(n, depth)
@@ -150,6 +194,9 @@ func (d *decoder) scalar(n *yaml.Node) (result, error) {
 		return result{}, d.errorf(n, "invalid-value", "%w", err)
 	}
 	d.note(n, r, "value")
+	if text, ok := v.(string); ok {
+		v = d.shared(text)
+	}
 	return result{value: v, node: d.tree.scalar(d.at(n), n), nodes: 1, size: len(n.Value)}, nil
 }
 
@@ -341,7 +388,7 @@ func (d *decoder) key(n *yaml.Node, depth int) (string, error) {
 	if r.odd == ambiguous {
 		d.note(n, r, "key")
 	}
-	return name, nil
+	return d.shared(name).(string), nil
 }
 
 var errMerge = errors.New("merge key `<<` takes a map or a list of maps")

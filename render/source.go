@@ -14,6 +14,8 @@ type source struct {
 	data  []byte
 	lines []uint32 // offsets at which lines begin
 	ascii bool     // a column is a byte
+
+	scratch scratch // of the document that is being decoded
 }
 
 // newSource indexes the lines of data, which it keeps and which must not

@@ -88,6 +88,7 @@ func (s *source) documents(chunks []chunk, d Dialect) ([]Document, error) {
 			empty++
 		}
 	}
+	s.scratch = scratch{}
 	if empty > maxEmpty {
 		errs = append(errs, &Error{
 			Span: Span{File: s.file}, Rule: "empty-documents", Warning: true,
@@ -118,7 +119,7 @@ func (s *source) document(c *chunk, d Dialect, first bool) (Document, error) {
 	if err != nil {
 		return Document{}, err
 	}
-	p := &Positions{src: s, tree: &dec.tree, entry: entry{node: r.node}}
+	p := &Positions{src: s, tree: dec.finish(), entry: entry{node: r.node}}
 	return Document{Value: r.value, Positions: p, Span: s.span(p.extent(r.node))}, errors.Join(dec.errs...)
 }
 
