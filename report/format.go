@@ -54,13 +54,24 @@ type Options struct {
 	Limit      int           // markdown: the most bytes, at least MinMarkdown; 0 is MaxMarkdown
 }
 
+// noted is the report, with a note if it is a part of a run: the JSON report says so
+// by itself.
+func (r *Report) noted(format string) *Report {
+	if r.Shard == nil || format == "json" {
+		return r
+	}
+	noted := *r
+	noted.Notes = append([]string{r.Shard.note()}, r.Notes...)
+	return &noted
+}
+
 // Write writes r in the format of that name. For an unknown name the error
 // lists those there are.
 func Write(w io.Writer, name string, r *Report, o Options) error {
 	var names []string
 	for _, f := range Formats {
 		if f.Name == name {
-			return f.Write(w, r, o)
+			return f.Write(w, r.noted(name), o)
 		}
 		names = append(names, f.Name)
 	}

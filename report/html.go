@@ -256,13 +256,18 @@ func (p *pageWriter) units(id, title string, share int, units []Unit) {
 // rules tells of each rule what it said, which is all that tells of passes.
 func (p *pageWriter) rules() {
 	counts := make(map[ruleKey]*tally)
-	for i := range p.results {
-		x := &p.results[i]
+	of := func(x *policy.Result) *tally {
 		k := ruleKey{x.Engine, x.Policy, x.Rule}
 		if counts[k] == nil {
 			counts[k] = &tally{}
 		}
-		counts[k].count(x)
+		return counts[k]
+	}
+	for i := range p.results {
+		of(&p.results[i]).count(&p.results[i])
+	}
+	for x, n := range p.Passes.Rules() {
+		of(x).passed += n
 	}
 	rules := sortedRules(p.Report)
 	s := p.section("rules", "Rules", shareRules, len(rules), func(i int) string {

@@ -52,6 +52,10 @@ func writeJSON(w io.Writer, r *Report, _ Options) error {
 		j.text(",\n  \"rehearsal\": ")
 		j.value(r.Rehearsal)
 	}
+	if r.Shard != nil {
+		j.text(",\n  \"shard\": ")
+		j.value(r.Shard)
+	}
 	j.text("\n}\n")
 	return j.flush()
 }

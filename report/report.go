@@ -46,6 +46,9 @@ type Report struct {
 	Changes  []Change        `json:"changes,omitempty"`
 	Proposed []policy.Result `json:"proposed,omitempty"`
 
+	// Shard says which part of a run the report is; nil is all of it.
+	Shard *Shard `json:"shard,omitempty"`
+
 	// Passes are results, too, kept apart where there are very many: all yields
 	// them in their place among the others. nil: all are among Results.
 	Passes *policy.Passes `json:"-"`

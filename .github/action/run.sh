@@ -66,6 +66,7 @@ arguments() {
   [ -z "$STORE" ] || args+=("--store=$STORE")
   [ -z "$INPUT_FAIL_ON" ] || args+=("--fail-on=$INPUT_FAIL_ON")
   [ "$INPUT_REQUIRE_COMPLETE" = false ] || args+=(--require-complete)
+  [ -z "${INPUT_SHARD:-}" ] || args+=("--shard=$INPUT_SHARD")
   [ -z "$INPUT_CATEGORY" ] || args+=("--category=$INPUT_CATEGORY")
   args+=(--)
   lines '' "$INPUT_PATHS"
@@ -80,6 +81,7 @@ further() {
     case $l in
     '') continue ;;
     --base | --base=*) fail 2 "the input args holds \"$l\": use the input base" ;;
+    --shard | --shard=*) fail 2 "the input args holds \"$l\": use the input shard" ;;
     --category | --category=*) fail 2 "the input args holds \"$l\": use the input category" ;;
     --output | --output=* | --help | --help=* | --color | --color=*) own "$l" ;;
     -- | -) own "$l" ;;
@@ -174,7 +176,7 @@ annotate() {
 }
 
 # uploads tells whether the report will be uploaded by a token that may.
-uploads() { [ "$INPUT_SARIF" = true ] && [ -f "$dir/preadmit.sarif" ] && ! readonly_token; }
+uploads() { [ "$INPUT_SARIF" = true ] && [ -z "${INPUT_SHARD:-}" ] && [ -f "$dir/preadmit.sarif" ] && ! readonly_token; }
 
 summarise() {
   [ "$INPUT_SUMMARY" = true ] && [ -f "$dir/summary.md" ] || return 0

@@ -44,6 +44,7 @@ func (j *evaluation) change(ctx context.Context, o *checkOptions, in *input, arg
 		return nil, err
 	}
 	j.base = &report.Base{Revision: o.base, Commit: b.commit}
+	j.shard.divide(b.in, in)
 	err = j.eachCluster(ctx, s, b.in, in, func(j *evaluation, s benchOptions, on func(*input) *input) error {
 		one := *b
 		one.in = on(b.in)
@@ -51,7 +52,7 @@ func (j *evaluation) change(ctx context.Context, o *checkOptions, in *input, arg
 	})
 	if err == nil {
 		configured, notes := b.reconfigured(ctx, o, in, args, stdin)
-		j.results = slices.Concat(j.results, b.hidden(o, in, j.results), b.swapped(in), configured, newlyAssumed(b.in, in))
+		j.results = append(j.results, j.shard.once(b.hidden(o, in, j.results), b.swapped(in), configured, newlyAssumed(b.in, in))...)
 		j.notes = append(j.notes, notes...)
 	}
 	return b.in, err
@@ -130,6 +131,7 @@ func (j *evaluation) compare(ctx context.Context, o *checkOptions, b *base, in *
 	moved := policy.Moves(reqs)
 	same, changed := policy.Divide(reqs)
 	standing := notFollowed(applied(same), o.gitops != gitopsOff)
+	same, changed = j.shard.requests(same), j.shard.requests(changed)
 	if o.combine { // what stays as it is, too, is judged among what changes
 		same, changed = nil, reqs
 	}
@@ -148,7 +150,7 @@ func (j *evaluation) compare(ctx context.Context, o *checkOptions, b *base, in *
 	if err != nil {
 		return err
 	}
-	variants := s.by(policy.VariantRequests(in.head))
+	variants := j.shard.requests(s.by(policy.VariantRequests(in.head)))
 	only, err := j.bench.chain.Review(ctx, variants)
 	if err != nil {
 		return err
@@ -163,7 +165,7 @@ func (j *evaluation) compare(ctx context.Context, o *checkOptions, b *base, in *
 	if err != nil {
 		return err
 	}
-	onlyWas, err := before.chain.Review(ctx, s.by(policy.VariantRequests(b.in.head)))
+	onlyWas, err := before.chain.Review(ctx, j.shard.requests(s.by(policy.VariantRequests(b.in.head))))
 	if err != nil {
 		return err
 	}
@@ -177,9 +179,9 @@ func (j *evaluation) compare(ctx context.Context, o *checkOptions, b *base, in *
 		return err
 	}
 	c := policy.Comparison{Moved: moved, Incomparable: halves(b.in, in)}
-	c.Base = slices.Concat(b.in.found, j.bench.results, c.InBase(standing), c.InBase(kept), was, restWas)
+	c.Base = slices.Concat(j.shard.once(b.in.found, j.bench.results, c.InBase(standing)), c.InBase(kept), was, restWas)
 	again := changedInputs(b.in, in)
-	j.results = c.Compare(slices.Concat(in.found, j.bench.results, notFollowed(objects(in.head), o.gitops != gitopsOff), kept, now, exempted, rest))
+	j.results = c.Compare(slices.Concat(j.shard.once(in.found, j.bench.results, notFollowed(objects(in.head), o.gitops != gitopsOff)), kept, now, exempted, rest))
 	for i := range j.results {
 		r := &j.results[i]
 		if r.Engine == policy.EngineRender && r.Baseline == policy.Unchanged && r.Undecided() && again[r.Object.Unit] {
@@ -192,8 +194,7 @@ func (j *evaluation) compare(ctx context.Context, o *checkOptions, b *base, in *
 			}
 		}
 	}
-	j.results = append(j.results, b.vanished(in, reqs)...)
-	j.results = append(j.results, b.newlyExcluded(o, in)...)
+	j.results = append(j.results, j.shard.once(b.vanished(in, reqs), b.newlyExcluded(o, in))...)
 	j.notes = append(j.notes, b.notes(in)...)
 	return j.propose(ctx, s, b, in, slices.Concat(same, changed, variants), slices.Concat(kept, now))
 }
@@ -331,8 +332,8 @@ func (j *evaluation) propose(ctx context.Context, s benchOptions, b *base, in *i
 		return err
 	}
 	results = policy.WithoutRepeats(results)
-	c := policy.Comparison{Base: slices.Concat(j.bench.results, trusted)}
-	for _, r := range c.Compare(slices.Concat(bench.results, results)) {
+	c := policy.Comparison{Base: slices.Concat(j.shard.once(j.bench.results), trusted)}
+	for _, r := range c.Compare(slices.Concat(j.shard.once(bench.results), results)) {
 		if r.Baseline != policy.Unchanged && r.Outcome != policy.Pass && r.Outcome != policy.Skip {
 			j.proposed = append(j.proposed, r)
 		}

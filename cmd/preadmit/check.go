@@ -31,6 +31,8 @@ type checkOptions struct {
 	sections *sections      // of the configuration, once they are read
 	head     *cache.Graph   // that rendered the work tree, where it is compared with a base
 	prints   *prints        // by policies; nil where nobody reads it
+	shard    string         // the flag
+	part     *shard         // that it names; nil is the whole run
 	passes   *policy.Passes // where passes are kept apart; nil where each is looked at
 }
 
@@ -62,6 +64,7 @@ policies among the rendered objects, the pack pod-security-baseline warns.`,
 	o.suppressionFlags.addFlags(cmd.Flags())
 	o.outputs.addFlags(cmd.Flags())
 	o.cacheFlags.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&o.shard, "shard", "", "evaluate a part of the units, `NUMBER/OF`, such as 3/8: preadmit convert joins the JSON reports of all parts")
 	return cmd
 }
 
@@ -72,6 +75,9 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 		return 0, err
 	}
 	if err := checkPacks(o.packs); err != nil {
+		return 0, err
+	}
+	if err := o.openShard(); err != nil {
 		return 0, err
 	}
 	if err := o.rehearsalFlags.check(o.base, o.kubeVersion); err != nil {
@@ -109,6 +115,9 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	}
 	o.watch.phase("writing the report")
 	r := newReport(in, j)
+	if err := o.part.mark(r, o, in, j); err != nil {
+		return 0, err
+	}
 	if err := o.write(stdout, r, outs, writing{verbose: o.verbose, quiet: o.quiet, failOn: policy.Action(o.failOn)}); err != nil {
 		return 0, err
 	}
@@ -138,6 +147,7 @@ type evaluation struct {
 	bench   *bench
 	was     *input // the base; nil when there was nothing to compare with
 	results []policy.Result
+	shard   *shard         // that is evaluated; nil is all
 	passes  *policy.Passes // results, too, where they are kept apart; nil where they are not
 	notes   []string
 	base    *report.Base // nil when there was nothing to compare with
@@ -149,7 +159,7 @@ type evaluation struct {
 
 // judge evaluates what is rendered: all of it, or the change from --base.
 func judge(ctx context.Context, o *checkOptions, in *input, args []string, stdin io.Reader) (*evaluation, error) {
-	j := &evaluation{notes: in.notes, passes: o.passes}
+	j := &evaluation{notes: in.notes, passes: o.passes, shard: o.part}
 	s, assumed, err := o.benchOptions(in)
 	if err != nil {
 		return j, err
@@ -162,6 +172,7 @@ func judge(ctx context.Context, o *checkOptions, in *input, args []string, stdin
 	case o.fromKubeVersion != "":
 		err = j.upgrade(ctx, o, in, args, stdin, s)
 	default:
+		j.shard.divide(in)
 		err = j.eachCluster(ctx, s, nil, in, func(j *evaluation, s benchOptions, on func(*input) *input) error {
 			return j.all(ctx, o, on(in), s)
 		})
@@ -203,7 +214,7 @@ func (j *evaluation) all(ctx context.Context, o *checkOptions, in *input, s benc
 		return err
 	}
 	defer j.keepPasses()()
-	reqs := s.by(allRequests(in.head))
+	reqs := j.shard.requests(s.by(allRequests(in.head)))
 	o.watch.expect(supervise.EvaluateTask, len(reqs))
 	results, err := o.progress.review(ctx, o, in, j, reqs)
 	results = policy.WithoutRepeats(results)
@@ -212,7 +223,7 @@ func (j *evaluation) all(ctx context.Context, o *checkOptions, in *input, s benc
 		return err
 	}
 	rest, err := j.bench.rest(ctx)
-	j.results = append(results, slices.Concat(in.found, notFollowed(objects(in.head), o.gitops != gitopsOff), j.bench.results, rest)...)
+	j.results = append(results, j.shard.once(in.found, notFollowed(objects(in.head), o.gitops != gitopsOff), j.bench.results, rest)...)
 	return err
 }
 
@@ -268,7 +279,10 @@ func newReport(in *input, j *evaluation) *report.Report {
 		r.Units[i].Owner = in.tree.display(r.Units[i].Owner)
 		r.Units[i].Reason = in.tree.displayIn(r.Units[i].Reason)
 	}
-	r.Notes = slices.Concat(r.Notes, withoutSchema(j.bench.unknown, objects(in.head)), notes(objects(in.head)), assumptions(in), j.notes, brokenPasses(j.results, j.passes))
+	r.Notes = slices.Concat(r.Notes, withoutSchema(j.bench.unknown, objects(in.head)), notes(objects(in.head)), assumptions(in), j.notes)
+	if j.shard == nil { // of all parts, when they are joined
+		r.Notes = append(r.Notes, brokenPasses(j.results, j.passes)...)
+	}
 	r.Base, r.Changes, r.Proposed = j.base, j.changes, j.proposed
 	r.Rehearsal = j.rehearsal
 	r.Tree = shown{in.tree}
@@ -369,7 +383,7 @@ func (j *evaluation) unfinished(ctx context.Context, in *input, err error, slowe
 	for r := range j.passes.Objects() {
 		evaluated[r.Object] = true
 	}
-	j.results = slices.Concat(in.found, j.bench.results, j.results, failure(fmt.Sprintf(
+	j.results = slices.Concat(j.shard.once(in.found, j.bench.results), j.results, failure(fmt.Sprintf(
 		"%v: %d of %s evaluated; the rest was not checked", context.Cause(ctx), len(evaluated), plural(len(objects(in.head)), "object")), slowest()))
 	return nil
 }

@@ -182,7 +182,7 @@ func (j *evaluation) eachCluster(ctx context.Context, o benchOptions, was, in *i
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		part := &evaluation{base: j.base, passes: j.passes}
+		part := &evaluation{base: j.base, passes: j.passes, shard: j.shard}
 		if err := one(part, o.onCluster(in, name), func(in *input) *input { return in.on(name) }); err != nil {
 			return fmt.Errorf("cluster %s: %w", cmp.Or(name, "without a name"), err)
 		}

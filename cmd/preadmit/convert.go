@@ -17,13 +17,16 @@ func newConvertCommand() *cobra.Command {
 	var o outputs
 	var verbose bool
 	cmd := &cobra.Command{
-		Use:   "convert REPORT.json -o FORMAT[=FILE]",
-		Short: "Write a saved JSON report in another format",
+		Use:   "convert REPORT.json ... -o FORMAT[=FILE]",
+		Short: "Write a saved JSON report in another format, or join the parts of a run",
 		Long: `Write a report saved by check -o json in another format. Source lines are read
-from the repository around the working directory, where the files are there.`,
-		Args: wants(1, 1, "one REPORT.json, which check -o json writes", "preadmit convert report.json -o html=report.html"),
+from the repository around the working directory, where the files are there.
+
+Several reports are the parts of one run, one of each check --shard NUMBER/OF.
+They are joined: what is written is what a run of all units writes.`,
+		Args: wants(1, maxShards, "a REPORT.json, which check -o json writes, or those of all parts of a run", "preadmit convert report.json -o html=report.html"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runConvert(&o, args[0], verbose, cmd.InOrStdin(), cmd.OutOrStdout())
+			return runConvert(&o, args, verbose, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 	o.addFlags(cmd.Flags())
@@ -31,18 +34,25 @@ from the repository around the working directory, where the files are there.`,
 	return cmd
 }
 
-func runConvert(o *outputs, file string, verbose bool, stdin io.Reader, stdout io.Writer) error {
+func runConvert(o *outputs, files []string, verbose bool, stdin io.Reader, stdout io.Writer) error {
 	outs, err := o.parse()
 	if err != nil {
 		return err
 	}
-	data, err := readArgument(file, stdin)
-	if err != nil {
-		return err
+	var parts []report.Part
+	for _, file := range files {
+		r, err := readReport(file, stdin)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, report.Part{File: file, Report: r})
 	}
-	r, err := report.Read(bytes.NewReader(data))
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+	r := parts[0].Report
+	if len(parts) > 1 || r.Shard != nil {
+		if r, err = report.Join(parts); err != nil {
+			return err
+		}
+		r.Notes = append(r.Notes, brokenPasses(r.Results, nil)...)
 	}
 	t, err := openTree(nil)
 	if err != nil {
@@ -50,6 +60,18 @@ func runConvert(o *outputs, file string, verbose bool, stdin io.Reader, stdout i
 	}
 	r.Tree = shown{t}
 	return o.write(stdout, r, outs, writing{verbose: verbose, failOn: policy.Deny})
+}
+
+func readReport(file string, stdin io.Reader) (*report.Report, error) {
+	data, err := readArgument(file, stdin)
+	if err != nil {
+		return nil, err
+	}
+	r, err := report.Read(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return r, nil
 }
 
 func newVerifyCommand(code *int) *cobra.Command {

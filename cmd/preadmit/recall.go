@@ -21,9 +21,10 @@ import (
 // objects that policies looked at.
 func (j *evaluation) recall(ctx context.Context, o *checkOptions, in *input, s benchOptions) error {
 	r := newRecollection(o.memory, in, s)
+	r.head = j.shard.unitsOf(in.head)
 	known := r.results(j.passes)
 	var rest []policy.Request
-	for _, req := range s.by(allRequests(in.head)) {
+	for _, req := range j.shard.requests(s.by(allRequests(in.head))) {
 		if _, ok := known[req.Object.Unit]; !ok {
 			rest = append(rest, req)
 		}
@@ -38,7 +39,7 @@ func (j *evaluation) recall(ctx context.Context, o *checkOptions, in *input, s b
 	defer j.keepPasses()()
 	found, err := j.bench.chain.ReviewEach(ctx, rest)
 	if err != nil {
-		for _, u := range in.head { // what was evaluated, now or earlier
+		for _, u := range r.head { // what was evaluated, now or earlier
 			j.results = append(j.results, known[u]...)
 		}
 		j.results = slices.Concat(j.results, slices.Concat(found...))
@@ -50,7 +51,7 @@ func (j *evaluation) recall(ctx context.Context, o *checkOptions, in *input, s b
 	}
 	passed := j.bench.chain.Passes.By(func(k render.Key) string { return k.Unit })
 	results := make([]policy.Result, 0, numberOf(known))
-	for _, u := range in.head {
+	for _, u := range r.head {
 		if !r.got[u] {
 			known[u] = policy.WithoutRepeats(known[u])
 			policy.Sort(known[u])
@@ -60,7 +61,7 @@ func (j *evaluation) recall(ctx context.Context, o *checkOptions, in *input, s b
 	}
 	policy.Sort(results)
 	r.keep(j.bench)
-	j.results = slices.Concat(in.found, notFollowed(objects(in.head), o.gitops != gitopsOff), j.bench.results, results)
+	j.results = append(j.shard.once(in.found, notFollowed(objects(in.head), o.gitops != gitopsOff), j.bench.results), results...)
 	return nil
 }
 

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/cache"
+	"github.com/preadmit/preadmit/report"
+)
+
+// maxShards bounds the parts of a run.
+const maxShards = 256
+
+// A shard is one of several parts of a run, in which different processes evaluate
+// different units. All of them render everything, since policies look at other
+// objects. A nil shard is the whole run.
+type shard struct {
+	number, of int
+	units      map[string]bool // that this one evaluates, by identity
+}
+
+// parseShard reads "3/8"; "" is nil.
+func parseShard(text string) (*shard, error) {
+	if text == "" {
+		return nil, nil
+	}
+	number, of, _ := strings.Cut(text, "/")
+	s := &shard{}
+	var err, err2 error
+	s.number, err = strconv.Atoi(number)
+	s.of, err2 = strconv.Atoi(of)
+	if err != nil || err2 != nil || s.number < 1 || s.number > s.of || s.of > maxShards {
+		return nil, fmt.Errorf("--shard %q: want the number of the shard and how many there are, such as 3/8; at most %d", text, maxShards)
+	}
+	return s, nil
+}
+
+// openShard reads --shard and refuses flags that need all results in one process.
+func (o *checkOptions) openShard() (err error) {
+	if o.part, err = parseShard(o.shard); err != nil {
+		return err
+	}
+	if o.part != nil && o.combine {
+		return errors.New("--combine evaluates all objects together, which --shard divides: use one of them")
+	}
+	if o.part != nil && o.fromKubeVersion != "" {
+		return errors.New("--from-kube-version compares two whole runs: use it without --shard")
+	}
+	return nil
+}
+
+// divide chooses the units of the shard: the unit with the most objects first,
+// each goes to the shard with the fewest objects so far. That depends on what is
+// rendered alone, so each shard comes to the same division.
+func (s *shard) divide(inputs ...*input) {
+	if s == nil {
+		return
+	}
+	weights := make(map[string]int)
+	for _, in := range inputs {
+		if in == nil {
+			continue
+		}
+		for _, u := range in.head {
+			weights[u.Identity()] += 1 + len(u.Objects) + len(u.Variants)
+		}
+	}
+	names := make([]string, 0, len(weights))
+	for name := range weights {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(weights[b], weights[a]), cmp.Compare(a, b)) })
+	loads := make([]int, s.of)
+	s.units = make(map[string]bool)
+	for _, name := range names {
+		least := slices.Index(loads, slices.Min(loads))
+		loads[least] += weights[name]
+		s.units[name] = s.units[name] || least == s.number-1
+	}
+}
+
+// has says whether this shard evaluates the unit.
+func (s *shard) has(u *render.Unit) bool { return s == nil || u != nil && s.units[u.Identity()] }
+
+// requests are those that this shard evaluates. Requests about objects without a
+// unit are the first shard's.
+func (s *shard) requests(reqs []policy.Request) []policy.Request {
+	if s == nil {
+		return reqs
+	}
+	var own []policy.Request
+	for _, r := range reqs {
+		if u := r.Subject().Unit; u == nil && s.number == 1 || s.has(u) {
+			own = append(own, r)
+		}
+	}
+	return own
+}
+
+// unitsOf are the units that this shard evaluates.
+func (s *shard) unitsOf(units []*render.Unit) []*render.Unit {
+	return slices.DeleteFunc(slices.Clone(units), func(u *render.Unit) bool { return !s.has(u) })
+}
+
+// once returns results that every shard comes to, for the first shard alone.
+func (s *shard) once(results ...[]policy.Result) []policy.Result {
+	if s != nil && s.number != 1 {
+		return nil
+	}
+	return slices.Concat(results...)
+}
+
+// mark says in the report which part of which run it is. Parts of one run have
+// the same inputs, see runDigest.
+func (s *shard) mark(r *report.Report, o *checkOptions, in *input, j *evaluation) error {
+	if s == nil {
+		return nil
+	}
+	digest, err := runDigest(r, o, in, j)
+	r.Shard = &report.Shard{Number: s.number, Of: s.of, Run: digest}
+	return err
+}
+
+// runDigest is a hash of everything that results depend on: all objects of both
+// sides, policies and settings, and what the report says besides results.
+func runDigest(r *report.Report, o *checkOptions, in *input, j *evaluation) (string, error) {
+	s, _, err := o.benchOptions(in)
+	if err != nil {
+		return "", err
+	}
+	held, err := readSuppressions(o, in)
+	if err != nil {
+		return "", err
+	}
+	var e cache.Encoder
+	e.Plain(*s.engineSettings)
+	e.Plain(held)
+	e.Plain(r.Tool)
+	e.Plain(r.Units)
+	for _, side := range []*input{in, j.was} {
+		if side == nil {
+			continue
+		}
+		e.Plain(side.modules)
+		e.Plain(side.data)
+		for _, o := range slices.Concat(objects(side.head), objects(side.judges), objects(side.context)) {
+			e.Value(o.Object)
+		}
+	}
+	data, err := e.Data()
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16]), err
+}
