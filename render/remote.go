@@ -57,9 +57,12 @@ func NewChart(address, name, version string) *Remote {
 	return NewRemote(HelmChart, address, name, version)
 }
 
-// NewArtifact returns the Remote of an address with its tag or digest, such as
-// oci://ghcr.io/example/policies:1.2.
-func NewArtifact(address string) *Remote {
+// NewAddressed returns the Remote of an address: that of an artifact with its tag
+// or digest, such as oci://ghcr.io/example/policies:1.2, or that of a file.
+func NewAddressed(address string) *Remote {
+	if !strings.HasPrefix(address, "oci://") {
+		return NewRemote(URLFile, address, "", "")
+	}
 	version := ""
 	if name, digest, ok := strings.Cut(address, "@"); ok {
 		address, version = name, digest
@@ -70,8 +73,11 @@ func NewArtifact(address string) *Remote {
 	return NewRemote(OCIArtifact, address, "", version)
 }
 
-// IsArtifact reports whether a path is the address of an artifact in a registry.
-func IsArtifact(path string) bool { return strings.HasPrefix(path, "oci://") }
+// IsAddress reports whether a path is the address of an artifact in a registry, or
+// of a file.
+func IsAddress(path string) bool {
+	return strings.HasPrefix(path, "oci://") || strings.HasPrefix(path, "https://") || strings.HasPrefix(path, "http://")
+}
 
 // String names the Remote in messages.
 func (r *Remote) String() string {

@@ -34,6 +34,7 @@ type checkOptions struct {
 	shard    string         // the flag
 	part     *shard         // that it names; nil is the whole run
 	passes   *policy.Passes // where passes are kept apart; nil where each is looked at
+	sparse   bool           // objects of --with that are not fetched are left out, see present
 }
 
 func newCheckCommand(code *int) *cobra.Command {

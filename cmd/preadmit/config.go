@@ -146,7 +146,7 @@ var trusted = []string{"task-memory", "task-time"}
 func rooted(root, flag, value string) (string, error) {
 	prefix, file := "", value
 	switch {
-	case (flag == "policy" || flag == "data") && render.IsArtifact(value):
+	case (flag == "policy" || flag == "data" || flag == "with") && render.IsAddress(value):
 		return value, nil
 	case flag == "authorizer" && slices.Contains(authz.Modes, value):
 		return value, nil

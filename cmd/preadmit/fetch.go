@@ -29,8 +29,8 @@ func newFetchCommand(code *int) *cobra.Command {
 		Short: "Download the charts, artifacts and repositories that are not in the tree, and lock them",
 		Long: `Download what the units at each PATH (default: the current directory) need but
 the repository does not contain: charts from Helm repositories and OCI
-registries, OCI artifacts, other Git repositories, files at URLs, and policies in
-OCI registries.
+registries, OCI artifacts, other Git repositories, files at URLs, and the
+policies and CRDs that the configuration names by their addresses.
 .preadmit/lock.yaml records the version and digest of each source, and
 .preadmit/vendor its content, where all other commands read it. Commit both, or
 keep the content in another directory with --store.
@@ -72,7 +72,8 @@ type fetchOptions struct {
 func (o *fetchOptions) addFlags(f *pflag.FlagSet) {
 	o.sources.addFlags(f)
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	own.StringArrayVarP(&o.policies, "policy", "p", nil, "fetch the policies, or data for Rego, at `oci://REGISTRY/NAME:TAG`, besides those that the configuration names (repeatable)")
+	own.StringArrayVarP(&o.policies, "policy", "p", nil, "fetch the policies, or data for Rego, at `oci://REGISTRY/NAME:TAG` or a URL, besides those that the configuration names (repeatable)")
+	own.StringArrayVar(&o.with, "with", nil, "fetch the objects, such as CRDs, at `URL`, besides those that the configuration names (repeatable)")
 	own.BoolVar(&o.locked, "locked", false, "bring exactly what is locked, and lock nothing")
 	own.StringVar(&o.update, "update", "", "look again which version an address and range stand for: of all, or of those with `NAME` in their name or address")
 	own.Lookup("update").NoOptDefVal = "*"
@@ -208,13 +209,13 @@ func (f *fetching) discover(ctx context.Context) ([]graphRemote, error) {
 	if err := json.Unmarshal(out.Bytes(), &g); err != nil {
 		return nil, fmt.Errorf("what the units need can't be read: %w", err)
 	}
-	return f.withPolicies(g.Remotes), nil
+	return f.withAddressed(g.Remotes), nil
 }
 
-// withPolicies adds the artifacts that --policy names to what the units need.
-func (f *fetching) withPolicies(needs []graphRemote) []graphRemote {
-	for _, address := range f.o.artifacts() {
-		n := graphRemote{Remote: *render.NewArtifact(address), State: store.NotLocked}
+// withAddressed adds what --policy and --with name to what the units need.
+func (f *fetching) withAddressed(needs []graphRemote) []graphRemote {
+	for _, address := range f.o.addresses() {
+		n := graphRemote{Remote: *render.NewAddressed(address), State: store.NotLocked}
 		if slices.ContainsFunc(needs, func(x graphRemote) bool { return x.Remote == n.Remote }) {
 			continue
 		}

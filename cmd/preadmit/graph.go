@@ -56,8 +56,8 @@ func runGraph(ctx context.Context, o *checkOptions, format string, args []string
 		return 0, err
 	}
 	write := graphFormats[format]
-	artifacts := o.artifacts()
-	o.policies, o.data, o.base = nil, nil, ""
+	addresses := o.addresses()
+	o.policies, o.data, o.base, o.sparse = nil, nil, "", true
 	if err := o.start(); err != nil {
 		return 0, err
 	}
@@ -70,8 +70,8 @@ func runGraph(ctx context.Context, o *checkOptions, format string, args []string
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
-	for _, address := range artifacts { // they are needed, too
-		_, _ = in.tree.store.Fetched(render.NewArtifact(address))
+	for _, address := range addresses { // they are needed, too
+		_, _ = in.tree.store.Fetched(render.NewAddressed(address))
 	}
 	g := newGraphOutput(in)
 	w := bufio.NewWriter(stdout)

@@ -130,7 +130,7 @@ func loadFrom(ctx context.Context, o *checkOptions, t *tree, args []string, stdi
 		l.holdPolicies(p, units)
 		in.judges = append(in.judges, units...)
 	}
-	clusters, with, err := l.clusterResources(o.with)
+	clusters, with, err := l.clusterResources(o.present(t))
 	if err != nil {
 		return nil, err
 	}
@@ -139,6 +139,21 @@ func loadFrom(ctx context.Context, o *checkOptions, t *tree, args []string, stdi
 	}
 	in.context = append(in.context, clusters...)
 	return in, l.deployed(ctx, o, args)
+}
+
+// present are the paths of --with, for graph without those that are still to be
+// fetched.
+func (o *checkOptions) present(t *tree) []string {
+	if !o.sparse {
+		return o.with
+	}
+	return slices.DeleteFunc(slices.Clone(o.with), func(p string) bool {
+		if !render.IsAddress(p) {
+			return false
+		}
+		_, err := t.name(p, nil)
+		return err != nil
+	})
 }
 
 type loader struct {

@@ -150,10 +150,10 @@ type policyFlags struct {
 }
 
 func (o *policyFlags) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.policies, "policy", "p", nil, "evaluate the policies, Rego included, in a file or directory `PATH`, or at oci://REGISTRY/NAME:TAG as preadmit fetch brought them (repeatable)")
+	f.StringArrayVarP(&o.policies, "policy", "p", nil, "evaluate the policies, Rego included, in a file or directory `PATH`, or at oci://REGISTRY/NAME:TAG or a URL as preadmit fetch brought them (repeatable)")
 	f.StringArrayVar(&o.packs, "pack", nil, "evaluate the embedded policy pack `NAME`, see preadmit packs (repeatable)")
 	f.BoolVar(&o.noTreePolicies, "no-tree-policies", false, "ignore the policies among the rendered objects")
-	f.StringArrayVar(&o.with, "with", nil, "objects that already exist on the cluster, such as Namespaces and CRDs, in a file or directory `PATH`: policies can look them up, but they are not checked (repeatable)")
+	f.StringArrayVar(&o.with, "with", nil, "objects that already exist on the cluster, such as Namespaces and CRDs, in a file or directory `PATH`, or at a URL or oci://REGISTRY/NAME:TAG as preadmit fetch brought them: policies can look them up, but they are not checked (repeatable)")
 	f.StringVar(&o.as, "as", "", "evaluate as if `USER` applied the objects (request.userInfo)")
 	f.StringArrayVar(&o.asGroups, "as-group", nil, "and as a member of `GROUP` (repeatable)")
 	o.regos.addFlags(f)
@@ -161,9 +161,10 @@ func (o *policyFlags) addFlags(f *pflag.FlagSet) {
 	f.Var(&o.failOn, "fail-on", "exit 1 if a failure has at least this action: deny, warn, audit or never")
 }
 
-// artifacts are the addresses in registries among the policies and their data.
-func (o *policyFlags) artifacts() []string {
-	return slices.DeleteFunc(slices.Concat(o.policies, o.data), func(p string) bool { return !render.IsArtifact(p) })
+// addresses are those among the policies, their data and the objects of the
+// cluster that are not paths.
+func (o *policyFlags) addresses() []string {
+	return slices.DeleteFunc(slices.Concat(o.policies, o.data, o.with), func(p string) bool { return !render.IsAddress(p) })
 }
 
 // failOn is the value of --fail-on: an action, or "never".

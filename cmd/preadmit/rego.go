@@ -100,7 +100,7 @@ func dataNames(t *tree, values []string, stdin io.Reader) ([]string, error) {
 // cutData parts a value of --data into where its content stands, with the
 // colon behind, and the path.
 func cutData(value string) (under, file string) {
-	if render.IsArtifact(value) {
+	if render.IsAddress(value) {
 		return "", value
 	}
 	if i := strings.IndexByte(value, ':'); i > 0 {

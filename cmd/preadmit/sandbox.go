@@ -58,7 +58,7 @@ func (w *watch) confineFiles(mode string, read []string, cache string, notes io.
 // it again and says so.
 func readable(t *tree, stdin io.Reader, named []string) []string {
 	for _, p := range named {
-		if p != "" && p != "-" && !render.IsArtifact(p) {
+		if p != "" && p != "-" && !render.IsAddress(p) {
 			_, _ = t.name(p, stdin)
 		}
 	}

@@ -160,7 +160,7 @@ func (t *tree) name(p string, stdin io.Reader) (string, error) {
 	if p == "-" {
 		return t.mountStdin(stdin)
 	}
-	if render.IsArtifact(p) {
+	if render.IsAddress(p) {
 		return t.fetched(p)
 	}
 	real, err := t.realPath(p)
@@ -183,13 +183,13 @@ func (t *tree) name(p string, stdin io.Reader) (string, error) {
 	return path.Join(m.name, rel), nil
 }
 
-// fetched is the name of the files of an artifact in a registry, which has to be
-// in the store.
+// fetched is the name of the files of an artifact in a registry, or of the
+// directory with the file at a URL, which have to be in the store.
 func (t *tree) fetched(address string) (string, error) {
 	if t.store == nil {
-		return "", fmt.Errorf("%s: an artifact in a registry is not taken here", address)
+		return "", fmt.Errorf("%s: an address is not taken here", address)
 	}
-	repo, err := t.store.Fetched(render.NewArtifact(address))
+	repo, err := t.store.Fetched(render.NewAddressed(address))
 	var e *render.Error
 	if errors.As(err, &e) {
 		return "", &exitError{exitIncomplete, fmt.Errorf("%w; %s", e.Err, e.Hint)}
