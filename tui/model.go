@@ -147,7 +147,7 @@ func (m *model) evaluate() tea.Cmd {
 		m.again = true
 		return nil
 	}
-	m.evaluating, m.progress = true, Progress{Step: "looking"}
+	m.evaluating, m.progress = true, Progress{Step: "starting"}
 	return func() tea.Msg {
 		r, err := m.host.Evaluate(m.ctx, func(p Progress) {
 			msg := progressMsg{Progress: p}

@@ -111,7 +111,7 @@ type fakeHost struct {
 }
 
 func (h *fakeHost) Evaluate(_ context.Context, tell func(Progress)) (*report.Report, error) {
-	tell(Progress{Step: "judging", Done: 1, Total: 2})
+	tell(Progress{Step: "evaluating", Done: 1, Total: 2})
 	return h.report, h.err
 }
 

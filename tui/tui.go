@@ -25,7 +25,7 @@ import (
 // from several goroutines, Evaluate never twice at once. Text in what they
 // return need not be safe to show. An error is a sentence for the status line.
 type Host interface {
-	// Evaluate judges, or reads the saved report again. It tells how far it
+	// Evaluate renders and evaluates, or reads the saved report again. It tells how far it
 	// is, with the results so far where there are some.
 	Evaluate(ctx context.Context, tell func(Progress)) (*report.Report, error)
 	// Watch returns nil once a file has changed since the last Evaluate began.
@@ -51,7 +51,7 @@ var ErrChanged = errors.New("the suppressions file was changed meanwhile")
 
 // Progress is how far an evaluation is.
 type Progress struct {
-	Step        string // "rendering", "judging"
+	Step        string // "rendering", "evaluating"
 	Done, Total int
 	Report      *report.Report // the results so far; nil when nothing is new
 }

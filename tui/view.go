@@ -233,13 +233,13 @@ func (m *model) nothing(width int) []string {
 	text := ""
 	switch {
 	case r.Schema == "" && m.evaluating:
-		text = "Rendering and judging …"
+		text = "Rendering and evaluating …"
 	case r.Schema == "":
 		text = fmt.Sprintf("No results: %s tries again.", m.keys.of(actEvaluate))
 	case m.filtered != "":
 		text = fmt.Sprintf("Nothing matches the filter: %s clears it.", m.keys.of(actClear))
 	case m.section == sectionNew && r.Summary.Objects*r.Summary.Rules == 0:
-		text = "Nothing was judged: this says nothing about what is in the tree."
+		text = "Nothing was evaluated: this says nothing about what is in the tree."
 	case m.section == sectionNew:
 		text = fmt.Sprintf("Nothing to decide here: %d objects of %d units, %d rules. %s shows the other sections.", r.Summary.Objects, r.Summary.Rendered, r.Summary.Rules, m.keys.of(actNextSection))
 	default:

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/xml"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -21,7 +23,7 @@ func TestPictures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	screen, err := os.ReadFile(filepath.Join(root, "testdata/screens/explain.txt"))
+	screen, err := os.ReadFile(filepath.Join(root, "testdata/screens/explain.ansi"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,19 +75,20 @@ func terminalSVG(text string) string {
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,monospace" font-size="14">`+"\n", width, height)
 	fmt.Fprintf(&b, `<rect width="%.0f" height="%d" rx="8" fill="#0d1117"/>`+"\n", width, height)
 	for i, l := range lines {
-		column, style := 0, ""
+		column, p := 0, pen{}
 		for len(l) > 0 {
 			at := sgr.FindStringSubmatchIndex(l)
 			part := l
 			if at != nil {
 				part = l[:at[0]]
 			}
-			drawCells(&b, part, column, i, style)
+			drawCells(&b, part, column, i, p)
 			column += utf8.RuneCountInString(part)
 			if at == nil {
 				break
 			}
-			style, l = styleOf(l[at[2]:at[3]]), l[at[1]:]
+			p.apply(l[at[2]:at[3]])
+			l = l[at[1]:]
 		}
 	}
 	b.WriteString("</svg>\n")
@@ -93,32 +96,87 @@ func terminalSVG(text string) string {
 }
 
 // drawCells draws a part of a line, where it is not blank.
-func drawCells(b *strings.Builder, part string, column, line int, style string) {
+func drawCells(b *strings.Builder, part string, column, line int, p pen) {
+	if back := p.back(); back != "" && part != "" {
+		fmt.Fprintf(b, `<rect x="%.1f" y="%d" width="%.1f" height="18" fill="%s"/>`+"\n", 16+float64(column)*8.4, 17+line*18, float64(utf8.RuneCountInString(part))*8.4, back)
+	}
 	trimmed := strings.TrimLeft(part, " ")
 	column += len(part) - len(trimmed)
 	trimmed = strings.TrimRight(trimmed, " ")
 	if trimmed == "" {
 		return
 	}
-	if style == "" {
-		style = ` fill="#c9d1d9"`
+	weight := ""
+	if p.bold {
+		weight = ` font-weight="bold"`
 	}
 	n := utf8.RuneCountInString(trimmed)
-	fmt.Fprintf(b, `<text xml:space="preserve" x="%.1f" y="%d" textLength="%.1f"%s>`, 16+float64(column)*8.4, 30+line*18, float64(n)*8.4, style)
+	fmt.Fprintf(b, `<text xml:space="preserve" x="%.1f" y="%d" textLength="%.1f" fill="%s"%s>`, 16+float64(column)*8.4, 30+line*18, float64(n)*8.4, p.fill(), weight)
 	xml.EscapeText(b, []byte(trimmed))
 	b.WriteString("</text>\n")
 }
 
-// styleOf are the attributes of a text for ANSI's numbers: colours and bold.
-func styleOf(codes string) string {
-	fill, weight := "#c9d1d9", ""
-	for code := range strings.SplitSeq(codes, ";") {
-		if c, ok := colours[code]; ok {
-			fill = c
-		}
-		if code == "1" {
-			weight = ` font-weight="bold"`
+// A pen is how a terminal draws what follows.
+type pen struct {
+	fg, bg        string // "" for the terminal's own
+	bold, reverse bool
+}
+
+func (p *pen) fill() string {
+	if p.reverse {
+		return cmp.Or(p.bg, "#0d1117")
+	}
+	return cmp.Or(p.fg, "#c9d1d9")
+}
+
+func (p *pen) back() string {
+	if p.reverse {
+		return cmp.Or(p.fg, "#c9d1d9")
+	}
+	return p.bg
+}
+
+// apply takes ANSI's numbers.
+func (p *pen) apply(codes string) {
+	list := strings.Split(codes, ";")
+	for i := 0; i < len(list); i++ {
+		switch c := list[i]; {
+		case c == "" || c == "0":
+			*p = pen{}
+		case c == "1":
+			p.bold = true
+		case c == "7":
+			p.reverse = true
+		case c == "39":
+			p.fg = ""
+		case c == "49":
+			p.bg = ""
+		case (c == "38" || c == "48") && i+2 < len(list):
+			n, _ := strconv.Atoi(list[i+2])
+			if c == "38" {
+				p.fg = indexed(n)
+			} else {
+				p.bg = indexed(n)
+			}
+			i += 2
+		case colours[c] != "":
+			p.fg = colours[c]
 		}
 	}
-	return fmt.Sprintf(` fill="%s"%s`, fill, weight)
+}
+
+// indexed is a colour of a terminal's 256 beyond the first sixteen.
+func indexed(n int) string {
+	if n >= 232 {
+		grey := 8 + 10*(n-232)
+		return fmt.Sprintf("#%02x%02x%02x", grey, grey, grey)
+	}
+	level := func(x int) int {
+		if x == 0 {
+			return 0
+		}
+		return 55 + 40*x
+	}
+	n -= 16
+	return fmt.Sprintf("#%02x%02x%02x", level(n/36), level(n/6%6), level(n%6))
 }

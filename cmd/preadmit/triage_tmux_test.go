@@ -51,10 +51,12 @@ func (x *terminal) tmux(args ...string) string {
 	return string(out)
 }
 
-func (x *terminal) screen() string {
+func (x *terminal) screen() string { return x.capture("-p") }
+
+func (x *terminal) capture(how string) string {
 	x.t.Helper()
 	var b strings.Builder
-	for l := range strings.Lines(x.tmux("capture-pane", "-p")) {
+	for l := range strings.Lines(x.tmux("capture-pane", how)) {
 		b.WriteString(strings.TrimRight(l, " \n") + "\n")
 	}
 	return b.String()
@@ -95,7 +97,12 @@ func (x *terminal) wait(texts ...string) string {
 // make screens, rewrites it.
 func shot(t *testing.T, name, got string) {
 	t.Helper()
-	file := filepath.Join("../../testdata/screens", name+".txt")
+	shotAs(t, name+".txt", got)
+}
+
+func shotAs(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("../../testdata/screens", name)
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -144,6 +151,7 @@ func TestTriageInTerminal(t *testing.T) {
 	shot(t, "filter", x.wait("/rule:max", "count: 12", "^^ denied"))
 	x.press("Enter", "x")
 	shot(t, "explain", x.wait("is it enforced? yes"))
+	shotAs(t, "explain.ansi", x.capture("-pe")) // with its colours, for the picture
 	x.press("2")
 	shot(t, "object", x.wait("kustomization.yaml:14 >   replicas: 12"))
 

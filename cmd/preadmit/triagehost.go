@@ -31,9 +31,11 @@ type triageHost struct {
 
 	rendering sync.Mutex // while a saved report's tree is rendered
 
-	mu    sync.Mutex
-	run   *triageRun
-	trees []*tree // of the last runs: a screen still reads from the one before
+	mu         sync.Mutex
+	run        *triageRun
+	trees      []*tree        // of the last runs: a screen still reads from the one before
+	evaluating bool           // for the first time
+	partial    *report.Source // of the results so far, while it is
 }
 
 // A triageRun is what one evaluation leaves to look at.
@@ -117,7 +119,7 @@ func (h *triageHost) keep(run *triageRun, before stamp) {
 	h.begun(before)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.run = run
+	h.run, h.partial, h.evaluating = run, nil, false
 	if h.trees = append(h.trees, run.tree); len(h.trees) > 3 {
 		h.trees[0].root.Close()
 		h.trees = h.trees[1:]
@@ -382,10 +384,14 @@ func (h *triageHost) Explain(ctx context.Context, x *policy.Result) (string, err
 func (h *triageHost) Lines(_ context.Context, file string) ([]string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock() // a Source is for one at a time
-	if h.run == nil {
+	source := h.partial
+	if h.run != nil {
+		source = h.run.source
+	}
+	if source == nil {
 		return nil, errors.New("nothing is rendered yet")
 	}
-	lines, ok := h.run.source.Lines(file)
+	lines, ok := source.Lines(file)
 	if !ok {
 		return nil, fmt.Errorf("%s: this file is not at hand, or is no text", file)
 	}
@@ -394,20 +400,25 @@ func (h *triageHost) Lines(_ context.Context, file string) ([]string, error) {
 
 // Edit is the editor at a place of the repository.
 func (h *triageHost) Edit(at render.Span) (*tui.Editor, error) {
-	h.mu.Lock()
-	run := h.run
-	h.mu.Unlock()
-	switch {
-	case run == nil:
-		return nil, errors.New("nothing is rendered yet")
-	case at.File == "":
+	if at.File == "" {
 		return nil, errors.New("no file is known for this")
 	}
-	file, err := run.tree.real(at.File)
+	file, err := h.real(at.File)
 	if err != nil {
 		return nil, err
 	}
 	return h.editor.open(file, at)
+}
+
+// real is the path of a file of the run, by its name in reports.
+func (h *triageHost) real(file string) (string, error) {
+	h.mu.Lock()
+	run := h.run
+	h.mu.Unlock()
+	if run == nil {
+		return "", errors.New("nothing is rendered yet")
+	}
+	return run.tree.real(file)
 }
 
 // real is the path of a file, by its name in reports.

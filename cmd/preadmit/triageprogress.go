@@ -89,7 +89,7 @@ func (p *progress) review(ctx context.Context, o *checkOptions, in *input, j *ev
 	size, next := 32, time.Now().Add(partialEvery)
 	for done := 0; done < len(reqs); size = min(size*2, 256) {
 		part := reqs[done:min(done+size, len(reqs))]
-		p.tell(tui.Progress{Step: "judging", Done: done, Total: len(reqs)})
+		p.tell(tui.Progress{Step: "evaluating", Done: done, Total: len(reqs)})
 		results, err := j.bench.chain.Review(ctx, part)
 		if err != nil {
 			return nil, err
@@ -97,7 +97,7 @@ func (p *progress) review(ctx context.Context, o *checkOptions, in *input, j *ev
 		all = append(all, results...)
 		if done += len(part); done < len(reqs) && time.Now().After(next) {
 			began := time.Now()
-			p.tell(tui.Progress{Step: "judging", Done: done, Total: len(reqs), Report: partial(o, in, j, all)})
+			p.tell(tui.Progress{Step: "evaluating", Done: done, Total: len(reqs), Report: partial(o, in, j, all)})
 			next = time.Now().Add(max(partialEvery, 10*time.Since(began))) // a tenth of the time at most
 		}
 	}

@@ -99,21 +99,37 @@ func (h *triageHost) answerTo(ctx context.Context, q *triageQuestion, news func(
 		path, _, err := h.suppressionsPath()
 		return asJSON(triageFacts{h.options.timeout, path, h.saved}, err)
 	case "evaluate":
-		r, err := h.Evaluate(ctx, func(p tui.Progress) {
-			head, _ := json.Marshal(triageNews{p.Step, p.Done, p.Total})
-			if body, err := reportJSON(p.Report); err == nil {
-				news(append(append(head, '\n'), body...))
-			}
-		})
-		if err != nil {
-			return nil, err
-		}
-		return reportJSON(r)
+		return h.evaluateFor(ctx, news)
 	case "propose":
 		c, err := h.Propose(*q.Decisions)
 		return asJSON(c, err)
 	}
 	return h.about(ctx, q)
+}
+
+// evaluateFor evaluates, and tells how far it is.
+func (h *triageHost) evaluateFor(ctx context.Context, news func([]byte)) ([]byte, error) {
+	h.mu.Lock()
+	h.evaluating = true
+	h.mu.Unlock()
+	r, err := h.Evaluate(ctx, func(p tui.Progress) {
+		if p.Report != nil {
+			h.mu.Lock()
+			h.partial = report.NewSource(p.Report)
+			h.mu.Unlock()
+		}
+		head, _ := json.Marshal(triageNews{p.Step, p.Done, p.Total})
+		if body, err := reportJSON(p.Report); err == nil {
+			news(append(append(head, '\n'), body...))
+		}
+	})
+	if err != nil {
+		h.mu.Lock()
+		h.evaluating = false
+		h.mu.Unlock()
+		return nil, err
+	}
+	return reportJSON(r)
 }
 
 // about answers questions about what is rendered. Each is a task, as units are.
@@ -141,10 +157,7 @@ func (h *triageHost) about(ctx context.Context, q *triageQuestion) ([]byte, erro
 		text, err := h.Explain(ctx, q.Result)
 		return asJSON(text, err)
 	case "real":
-		h.mu.Lock()
-		run := h.run
-		h.mu.Unlock()
-		file, err := run.tree.real(q.File)
+		file, err := h.real(q.File)
 		return asJSON(file, err)
 	}
 	return nil, fmt.Errorf("nobody knows what %q is", q.Do)
@@ -156,9 +169,9 @@ func (h *triageHost) evaluated(ctx context.Context) error {
 	h.rendering.Lock()
 	defer h.rendering.Unlock()
 	h.mu.Lock()
-	run := h.run
+	run, evaluating := h.run, h.evaluating
 	h.mu.Unlock()
-	if run != nil {
+	if run != nil || evaluating { // what is asked for says that it is not there yet
 		return nil
 	}
 	_, err := h.Evaluate(ctx, func(tui.Progress) {})
