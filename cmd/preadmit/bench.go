@@ -35,6 +35,8 @@ type benchOptions struct {
 	prints   *prints // what policies print; nil where nobody reads it
 	watch    *watch  // of a child; nil elsewhere
 	compiled bool    // compile errors are known: types are not checked again
+
+	coverage *policy.Coverage // of policies; nil where nobody asks
 }
 
 // compileBench makes the engines, which are these: the one list. The policies are
@@ -82,7 +84,7 @@ func compileBench(in, judge *input, o benchOptions) (*bench, error) {
 	}
 	options := admission.Options{
 		Cluster: cluster, Kinds: kinds, Types: kinds, Cost: o.Verbose, KubeVersion: o.KubeVersion,
-		Authorizer: asked(o.engineSettings, authorizer), AuthorizerAssumed: authorizer.Assumed,
+		Authorizer: asked(o.engineSettings, authorizer), AuthorizerAssumed: authorizer.Assumed, Coverage: o.coverage,
 		AssumeBound: func(p *render.Object) bool { return slices.Contains(given, p) },
 	}
 	if o.compiled {

@@ -24,6 +24,7 @@ type checkOptions struct {
 	userFlags
 	changeFlags
 	rehearsalFlags
+	coverageFlags
 	suppressionFlags
 	outputs
 	cacheFlags
@@ -62,6 +63,7 @@ policies among the rendered objects, the pack pod-security-baseline warns.`,
 	o.userFlags.addFlags(cmd.Flags())
 	o.changeFlags.addFlags(cmd.Flags())
 	o.rehearsalFlags.addFlags(cmd.Flags())
+	o.coverageFlags.addFlags(cmd.Flags())
 	o.suppressionFlags.addFlags(cmd.Flags())
 	o.outputs.addFlags(cmd.Flags())
 	o.cacheFlags.addFlags(cmd.Flags())
@@ -83,6 +85,12 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	}
 	if err := o.rehearsalFlags.check(o.base, o.kubeVersion); err != nil {
 		return 0, err
+	}
+	if err := o.prepareCoverage(!slices.ContainsFunc(outs, func(out output) bool { return out.file == "" && out.format != "text" })); err != nil {
+		return 0, err
+	}
+	if o.counted != nil {
+		o.noCache = true // cached results take no branches
 	}
 	if err := o.start(); err != nil {
 		return 0, err
@@ -130,7 +138,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	if len(r.Units) == 0 && len(r.Results) == 0 && o.base == "" {
 		return 0, &exitError{exitIncomplete, fmt.Errorf("nothing was judged: there is no chart, kustomization or manifest in %s", cmp.Or(strings.Join(args, ", "), "."))}
 	}
-	return verdict(r, o, saysSo(outs), stderr), nil
+	return o.writeCoverage(verdict(r, o, saysSo(outs), stderr), in.tree, stdout, stderr, report.Options{Color: o.colored(stdout), Width: width(stdout)})
 }
 
 // reportFailure writes the reports of a run that ended because its input, such as

@@ -12,6 +12,7 @@ import (
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/git"
+	"github.com/preadmit/preadmit/report"
 )
 
 // The values of flags of which there are few.
@@ -28,6 +29,7 @@ func completions(root *cobra.Command) {
 		values := map[string]cobra.CompletionFunc{
 			"color": among(colorModes), "theme": among(themes), "sandbox": among(sandboxModes), "gitops": among(gitopsModes),
 			"fail-on": among(failActions()), "pack": among(packNames()), "kube-version": among(schema.Versions()),
+			"coverage":          among(report.CoverageFormatNames()),
 			"from-kube-version": among(schema.Versions()), "enforce": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 				return writtenPolicies(), cobra.ShellCompDirectiveNoFileComp
 			},

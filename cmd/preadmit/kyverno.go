@@ -21,13 +21,13 @@ func (b *bench) kyverno(in *input, s *engineSettings, policies []*render.Object,
 	all, cluster := withExceptions(policies, in), judged.Cluster
 	rules, err := kyverno.New(all, kyverno.Options{
 		Cluster: cluster, Kinds: b.chain.Kinds, KubeVersion: s.KubeVersion, Now: s.now,
-		Authorizer: judged.Authorizer, AuthorizerAssumed: judged.AuthorizerAssumed,
+		Authorizer: judged.Authorizer, AuthorizerAssumed: judged.AuthorizerAssumed, Coverage: judged.Coverage,
 	})
 	if rules == nil {
 		return err
 	}
 	b.broken(err)
-	expressions, err := kyvernocel.New(all, kyvernocel.Options{Cluster: cluster, Kinds: b.chain.Kinds, Now: s.now()})
+	expressions, err := kyvernocel.New(all, kyvernocel.Options{Cluster: cluster, Kinds: b.chain.Kinds, Now: s.now(), Coverage: judged.Coverage})
 	b.broken(err)
 	b.chain.Mutators = append(b.chain.Mutators, rules.Mutator(), expressions.Mutator())
 	b.chain.Validators = append(b.chain.Validators, rules.Validator(), expressions.Validator())

@@ -46,7 +46,7 @@ func (o *checkOptions) benchOptions(in *input) (b benchOptions, assumed string, 
 	if !slices.Contains(authz.Modes, o.authorizer) {
 		s.AuthorizerFile, s.AuthorizerData, err = o.authorizerFile(in)
 	}
-	return benchOptions{engineSettings: s, prints: o.prints, watch: o.watch}, assumed, err
+	return benchOptions{engineSettings: s, prints: o.prints, watch: o.watch, coverage: o.counted}, assumed, err
 }
 
 // now is when the day begins, so that all runs of a day give the same results.

@@ -32,6 +32,7 @@ type testOptions struct {
 	policies    []string // whose unit tests in Rego are run
 	data        []string
 	supervision
+	coverageFlags
 }
 
 func newTestCommand(code *int) *cobra.Command {
@@ -70,6 +71,7 @@ found, or one that can't be read.`,
 	f.Var((*kubeVersion)(&o.kubeVersion), "kube-version", "version of the API server, `X.Y` (default: the newest known)")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "stop after `DURATION`")
 	o.supervision.addFlags(f)
+	o.coverageFlags.addFlags(f)
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "list only cases that did not pass")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "also report why cases passed, and what was assumed")
 	return cmd
@@ -102,7 +104,7 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	if _, err := schema.New(nil, schema.Options{KubeVersion: o.kubeVersion}); err != nil {
 		return 0, fmt.Errorf("--kube-version: %w", err)
 	}
-	if err := o.supervision.check(); err != nil {
+	if err := errors.Join(o.supervision.check(), o.prepareCoverage(file != "" || format == "text")); err != nil {
 		return 0, err
 	}
 	if len(args) == 0 && len(o.policies) == 0 {
@@ -135,7 +137,7 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 		return 0, err
 	}
 	w.phase("running suites")
-	r, err := policytest.Run(ctx, policytest.Options{FS: t, Engines: suites.Engines(o.kubeVersion), Name: t.display, Watch: w.suites()}, names...)
+	r, err := policytest.Run(ctx, policytest.Options{FS: t, Engines: suites.Engines(suites.Options{KubeVersion: o.kubeVersion, Coverage: o.counted}), Name: t.display, Watch: w.suites()}, names...)
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
@@ -157,7 +159,7 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	if len(r.Suites) == 0 {
 		return 0, fmt.Errorf("no test suite in %s: there are %s, and with --policy rules test_x in Rego", strings.Join(slices.Concat(args, o.policies), ", "), suiteDocs())
 	}
-	return testCode(r, o.strict), nil
+	return o.writeCoverage(testCode(r, o.strict), t, stdout, stderr, report.Options{})
 }
 
 // oneOutput takes the value of --output of a command that has but these

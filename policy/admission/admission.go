@@ -59,6 +59,9 @@ type Options struct {
 	Authorizer        Authorizer
 	AuthorizerAssumed string
 
+	// Coverage counts the branches that expressions take; nil counts nothing.
+	Coverage *policy.Coverage
+
 	// Mergers merge apply configurations into objects; nil are those of
 	// Kinds, if it has them.
 	Mergers Mergers
@@ -130,6 +133,7 @@ func newEngine(f *family, objects []*render.Object, options Options) (*Engine, e
 	compiled, errs := compileAll(k, policies, f.compile)
 	for _, c := range compiled {
 		if c != nil {
+			c.cover(options.Coverage)
 			e.policies = append(e.policies, &bound{compiled: c})
 		}
 	}

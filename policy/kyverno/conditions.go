@@ -47,6 +47,7 @@ func (b *block) holds(s *scope) (bool, []*conditions.Condition, error) {
 	held, decided, err := conditions.Evaluate(b.block, func(c *conditions.Condition) (any, any, error) {
 		key, value, err := b.compared(c, s)
 		traced.compared(c, key, value, err)
+		s.review.engine.covered.condition(c, key, value, err)
 		return key, value, err
 	})
 	traced.came(held, err)

@@ -28,6 +28,7 @@ type Engine struct {
 	conditions map[*Policy]*celProgram // of webhookConfiguration
 	celEnvs    *celEnvs
 	held       sync.Map // of *render.Object: others than the request's, as they are held
+	covered    *covered // counts branches; nil where nobody asks
 	granted    sync.Map // of who asks where, as text: the roles that bindings give, see roles
 }
 
@@ -40,6 +41,9 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 		options: o, policies: policies, index: kyvernodoc.NewIndex(policies),
 		programs: map[*Rule]*program{}, conditions: map[*Policy]*celProgram{},
 	}
+	if o.Coverage != nil {
+		e.covered = newCovered(o.Coverage)
+	}
 	if e.celEnvs, err = newCELEnvs(o.KubeVersion, err); e.celEnvs == nil {
 		return nil, err
 	}
@@ -49,6 +53,8 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 	for _, p := range policies {
 		for _, rule := range p.AllRules() {
 			e.programs[rule] = e.newProgram(p, rule)
+			e.covered.declare(p, rule)
+			e.coverCEL(p, rule)
 		}
 		if len(p.MatchConditions) > 0 {
 			e.conditions[p] = e.newMatchConditions(p)
@@ -226,6 +232,7 @@ func (r *review) one(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target) []
 	}
 	t.RolesAsked, r.work, r.secrets = false, 0, nil
 	matched, byUser := rule.Matches(t)
+	r.engine.covered.match(rule, matched)
 	x := &run{review: r, program: r.engine.programs[rule], target: t}
 	switch {
 	case len(r.asked) > 0 && !rule.SelectsByNameOnly(): // by the labels of a namespace
@@ -246,7 +253,9 @@ func (r *review) one(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target) []
 			return []Response{x.response(v)}
 		}
 	}
-	return p.run(x)
+	responses := p.run(x)
+	r.engine.covered.outcomes(rule, responses)
+	return responses
 }
 
 // validates is the phase of validate rules.

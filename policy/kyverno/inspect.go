@@ -129,7 +129,7 @@ func deprecatedFields(p *Policy) []policy.Result {
 }
 
 // conditionsOf are those of a rule's preconditions and of deny.
-func conditionsOf(rule *Rule) []conditions.Condition {
+func conditionsOf(rule *Rule) []*conditions.Condition {
 	blocks := []*conditions.Block{rule.Preconditions}
 	if v := rule.Validate; v != nil {
 		if v.Deny != nil {
@@ -141,13 +141,17 @@ func conditionsOf(rule *Rule) []conditions.Condition {
 			}
 		}
 	}
-	var all []conditions.Condition
+	var all []*conditions.Condition
 	for _, b := range blocks {
 		if b == nil {
 			continue
 		}
-		for _, g := range b.Groups {
-			all = slices.Concat(all, g.All, g.Any)
+		for i := range b.Groups {
+			for _, list := range [][]conditions.Condition{b.Groups[i].All, b.Groups[i].Any} {
+				for k := range list {
+					all = append(all, &list[k])
+				}
+			}
 		}
 	}
 	return all

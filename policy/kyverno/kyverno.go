@@ -41,6 +41,9 @@ type Options struct {
 	// time are undecided.
 	Now func() time.Time
 
+	// Coverage counts the branches that rules take; nil counts nothing.
+	Coverage *policy.Coverage
+
 	// CLI gives the verdicts of Kyverno's command line instead of those of its
 	// webhooks: request holds but object, oldObject, operation and namespace,
 	// labels of namespaces come from mocks alone, and what has no mock is not

@@ -129,6 +129,7 @@ func (c *compiled) ready() *compiled {
 		if err != nil {
 			c.broken = append(c.broken, at(c.policy.Object, "", "policy", err))
 		}
+		c.covered()
 	})
 	return c
 }

@@ -49,6 +49,9 @@ type Options struct {
 	// time stands for a fixed one, and no exception has expired by then.
 	Now time.Time
 
+	// Coverage counts the branches that expressions take; nil counts nothing.
+	Coverage *policy.Coverage
+
 	// CLI gives the verdicts of Kyverno's command line instead of those of its
 	// webhooks: objects are judged as they are written, and whatever a policy
 	// asks for comes from mocks alone.
@@ -96,6 +99,7 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 			}
 		}
 		if all[i] != nil {
+			all[i].cover(o.Coverage)
 			e.policies = append(e.policies, all[i])
 		}
 		errs = append(errs, faults[i]...)

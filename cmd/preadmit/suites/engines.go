@@ -15,12 +15,17 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Engines returns what evaluates the policies of suites, for a version of
-// Kubernetes; "" is the newest.
-func Engines(kubeVersion string) policytest.Engines {
+// Options are what policies of suites are evaluated with.
+type Options struct {
+	KubeVersion string           // "" is the newest
+	Coverage    *policy.Coverage // counts the branches that they take; nil counts nothing
+}
+
+// Engines returns what evaluates the policies of suites.
+func Engines(o Options) policytest.Engines {
 	return policytest.Engines{
 		Kinds: func(crds []*render.Object) (policy.Kinds, error) {
-			return schema.New(crds, schema.Options{KubeVersion: kubeVersion})
+			return schema.New(crds, schema.Options{KubeVersion: o.KubeVersion})
 		},
 		Admission: func(p *render.Object, kinds policy.Kinds, cluster *policy.Cluster) (policytest.Evaluator, error) {
 			allow, err := authz.New("allow", authz.Options{})
@@ -28,12 +33,12 @@ func Engines(kubeVersion string) policytest.Engines {
 				return nil, err
 			}
 			return admission.New([]*render.Object{p}, admission.Options{
-				Cluster: cluster, Kinds: kinds, KubeVersion: kubeVersion,
+				Cluster: cluster, Kinds: kinds, KubeVersion: o.KubeVersion, Coverage: o.Coverage,
 				Authorizer: allow, AuthorizerAssumed: allow.Assumed,
 			})
 		},
-		Mutation: newMutationTest(kubeVersion),
-		Kyverno:  newKyvernoTest(kubeVersion),
+		Mutation: newMutationTest(o),
+		Kyverno:  newKyvernoTest(o),
 		Gator:    newGatorTest,
 	}
 }

@@ -21,14 +21,14 @@ type mutationTest struct {
 	options admission.Options
 }
 
-func newMutationTest(kubeVersion string) func(*render.Object, policy.Kinds, *policy.Cluster) (policytest.Mutator, error) {
+func newMutationTest(o Options) func(*render.Object, policy.Kinds, *policy.Cluster) (policytest.Mutator, error) {
 	return func(p *render.Object, kinds policy.Kinds, cluster *policy.Cluster) (policytest.Mutator, error) {
 		allow, err := authz.New("allow", authz.Options{})
 		if err != nil {
 			return nil, err
 		}
 		t := &mutationTest{policy: unconstrained(p), options: admission.Options{
-			Kinds: kinds, Cluster: cluster, KubeVersion: kubeVersion, Authorizer: allow, AuthorizerAssumed: allow.Assumed,
+			Kinds: kinds, Cluster: cluster, KubeVersion: o.KubeVersion, Coverage: o.Coverage, Authorizer: allow, AuthorizerAssumed: allow.Assumed,
 			AssumeBound: func(*render.Object) bool { return true },
 		}}
 		if k, ok := kinds.(interface{ Unwrap() policy.Kinds }); ok {

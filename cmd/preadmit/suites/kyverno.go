@@ -12,15 +12,15 @@ import (
 )
 
 // newKyvernoTest compiles a policy of a suite for Kyverno.
-func newKyvernoTest(kubeVersion string) func(*render.Object, *policytest.KyvernoSetup) (policytest.KyvernoPolicy, error) {
+func newKyvernoTest(o Options) func(*render.Object, *policytest.KyvernoSetup) (policytest.KyvernoPolicy, error) {
 	return func(p *render.Object, s *policytest.KyvernoSetup) (policytest.KyvernoPolicy, error) {
 		switch group := p.GroupVersionKind().Group; group {
 		case "admissionregistration.k8s.io":
-			return newAdmissionTest(p, s, kubeVersion)
+			return newAdmissionTest(p, s, o)
 		case "policies.kyverno.io":
-			return newCELTest(p, s)
+			return newCELTest(p, s, o)
 		default:
-			return newRulesTest(p, s, kubeVersion)
+			return newRulesTest(p, s, o)
 		}
 	}
 }
@@ -33,9 +33,9 @@ type rulesTest struct {
 	phases map[policytest.Phase]bool
 }
 
-func newRulesTest(p *render.Object, s *policytest.KyvernoSetup, kubeVersion string) (policytest.KyvernoPolicy, error) {
+func newRulesTest(p *render.Object, s *policytest.KyvernoSetup, o Options) (policytest.KyvernoPolicy, error) {
 	engine, err := kyverno.New(append([]*render.Object{p}, s.Exceptions...), kyverno.Options{
-		Cluster: policy.NewCluster(s.Cluster...), Kinds: s.Kinds, KubeVersion: kubeVersion, CLI: true,
+		Cluster: policy.NewCluster(s.Cluster...), Kinds: s.Kinds, KubeVersion: o.KubeVersion, Coverage: o.Coverage, CLI: true,
 	})
 	if engine == nil || len(engine.Policies()) == 0 {
 		return nil, err

@@ -18,7 +18,7 @@ import (
 // authorizer.
 
 // newAdmissionTest compiles an admission policy of a suite for Kyverno.
-func newAdmissionTest(p *render.Object, s *policytest.KyvernoSetup, kubeVersion string) (policytest.KyvernoPolicy, error) {
+func newAdmissionTest(p *render.Object, s *policytest.KyvernoSetup, o Options) (policytest.KyvernoPolicy, error) {
 	objects := []*render.Object{p}
 	for _, b := range s.Bindings {
 		if name, _, _ := unstructured.NestedString(b.Object, "spec", "policyName"); name == p.GetName() && b.GetKind() == p.GetKind()+"Binding" {
@@ -26,7 +26,7 @@ func newAdmissionTest(p *render.Object, s *policytest.KyvernoSetup, kubeVersion 
 		}
 	}
 	options := admission.Options{
-		Kinds: s.Kinds, Cluster: policy.NewCluster(slices.Concat(s.Params, testNamespaces(s))...), KubeVersion: kubeVersion,
+		Kinds: s.Kinds, Cluster: policy.NewCluster(slices.Concat(s.Params, testNamespaces(s))...), KubeVersion: o.KubeVersion, Coverage: o.Coverage,
 		AssumeBound: func(*render.Object) bool { return true },
 	}
 	if k, ok := s.Kinds.(interface{ Unwrap() policy.Kinds }); ok {

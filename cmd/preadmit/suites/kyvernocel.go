@@ -21,8 +21,8 @@ type celTest struct {
 }
 
 // newCELTest compiles a policy of policies.kyverno.io of a suite.
-func newCELTest(p *render.Object, s *policytest.KyvernoSetup) (policytest.KyvernoPolicy, error) {
-	options := kyvernocel.Options{Cluster: policy.NewCluster(), Kinds: s.Kinds, CLI: true}
+func newCELTest(p *render.Object, s *policytest.KyvernoSetup, o Options) (policytest.KyvernoPolicy, error) {
+	options := kyvernocel.Options{Cluster: policy.NewCluster(), Kinds: s.Kinds, CLI: true, Coverage: o.Coverage}
 	if k, ok := s.Kinds.(interface{ Unwrap() policy.Kinds }); ok {
 		if m, ok := k.Unwrap().(admission.Mergers); ok {
 			options.Mergers = m

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
@@ -16,7 +17,14 @@ type Program struct {
 	AST   *cel.Ast
 	fast  cel.Program // does not count its cost
 	exact func() (cel.Program, error)
+
+	plan     planner         // of fast
+	observed cel.Program     // that counts its branches; nil where nobody asked for that
+	counters []*atomic.Int64 // of the branches, in the order of the expression
 }
+
+// A planner makes a program of a checked expression.
+type planner func(*cel.Ast, ...cel.ProgramOption) (cel.Program, error)
 
 // Plan makes a program of a checked expression.
 func Plan(ast *cel.Ast) (*Program, error) {
@@ -29,10 +37,10 @@ func Plan(ast *cel.Ast) (*Program, error) {
 
 // newProgram plans a program twice: at once without counting its cost, and
 // with that when it is first needed.
-func newProgram(ast *cel.Ast, fast, exact func(*cel.Ast) (cel.Program, error)) (*Program, error) {
-	p := &Program{AST: ast, exact: sync.OnceValues(func() (cel.Program, error) { return planned(exact, ast) })}
+func newProgram(ast *cel.Ast, fast planner, exact func(*cel.Ast) (cel.Program, error)) (*Program, error) {
+	p := &Program{AST: ast, plan: fast, exact: sync.OnceValues(func() (cel.Program, error) { return planned(exact, ast) })}
 	var err error
-	if p.fast, err = planned(fast, ast); err != nil {
+	if p.fast, err = planned(func(a *cel.Ast) (cel.Program, error) { return fast(a) }, ast); err != nil {
 		return nil, errors.New("program instantiation failed: " + err.Error())
 	}
 	return p, nil
@@ -53,6 +61,7 @@ func planned(plan func(*cel.Ast) (cel.Program, error), ast *cel.Ast) (p cel.Prog
 // to be within the limit.
 func (p *Program) Eval(input cel.Activation) (ref.Val, error) {
 	v, _, err := p.fast.Eval(input)
+	p.observe(input)
 	return v, err
 }
 
@@ -67,5 +76,16 @@ func (p *Program) EvalExact(ctx context.Context, input cel.Activation) (v ref.Va
 	if details != nil && details.ActualCost() != nil {
 		cost = int64(min(*details.ActualCost(), math.MaxInt64))
 	}
+	if err == nil { // else it may have been stopped
+		p.observe(input)
+	}
 	return v, cost, err
+}
+
+// observe evaluates once more where branches are counted. Variables that were read
+// keep their values.
+func (p *Program) observe(input cel.Activation) {
+	if p.observed != nil {
+		p.observed.Eval(input)
+	}
 }

@@ -58,9 +58,10 @@ func RunEnv() (*cel.Env, error) {
 }
 
 // fast plans a program that does not count its cost.
-func (r *runner) fast(ast *cel.Ast) (cel.Program, error) {
-	return r.env.Program(ast,
-		cel.EvalOptions(cel.OptOptimize), cel.OptimizeRegex(guardedRegexes()...), cel.Functions(r.guards...), weighed())
+func (r *runner) fast(ast *cel.Ast, more ...cel.ProgramOption) (cel.Program, error) {
+	return r.env.Program(ast, append([]cel.ProgramOption{
+		cel.EvalOptions(cel.OptOptimize), cel.OptimizeRegex(guardedRegexes()...), cel.Functions(r.guards...), weighed(),
+	}, more...)...)
 }
 
 // exact plans a program under the API server's limit for one evaluation, which

@@ -1,0 +1,67 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A Branch is one way that the evaluation of a rule can take, with how often it was
+// taken.
+type Branch struct {
+	Engine string      `json:"engine"`
+	Policy string      `json:"policy"`
+	Rule   string      `json:"rule"`
+	Part   string      `json:"part"` // of the rule: the text of an expression
+	Case   string      `json:"case"` // "true", "false", "empty", "not empty"
+	Hits   int64       `json:"hits"`
+	Origin render.Span `json:"policyOrigin"` // of the part
+}
+
+// A Coverage counts the branches that policies take. Engines declare the branches of
+// what they compile, so that those count too that nothing takes. A policy that is
+// compiled several times counts once. It is safe for concurrent use, and nil
+// counts nothing.
+type Coverage struct {
+	mu       sync.Mutex
+	branches map[Branch]*atomic.Int64
+}
+
+// NewCoverage returns a Coverage without branches.
+func NewCoverage() *Coverage { return &Coverage{branches: make(map[Branch]*atomic.Int64)} }
+
+// Declare returns the counter of a branch. The Hits of b are not looked at.
+func (c *Coverage) Declare(b Branch) *atomic.Int64 {
+	b.Hits = 0
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	hits := c.branches[b]
+	if hits == nil {
+		hits = new(atomic.Int64)
+		c.branches[b] = hits
+	}
+	return hits
+}
+
+// Branches returns the branches with their hits so far, in the order of their places.
+func (c *Coverage) Branches() []Branch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]Branch, 0, len(c.branches))
+	for b, hits := range c.branches {
+		b.Hits = hits.Load()
+		all = append(all, b)
+	}
+	slices.SortFunc(all, func(a, b Branch) int {
+		return cmp.Or(
+			strings.Compare(a.Origin.File, b.Origin.File), cmp.Compare(a.Origin.Line, b.Origin.Line), cmp.Compare(a.Origin.Column, b.Origin.Column),
+			strings.Compare(a.Engine, b.Engine), strings.Compare(a.Policy, b.Policy), strings.Compare(a.Rule, b.Rule),
+			cmp.Compare(len(b.Part), len(a.Part)), strings.Compare(a.Part, b.Part), -strings.Compare(a.Case, b.Case),
+		)
+	})
+	return all
+}

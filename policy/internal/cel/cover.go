@@ -1,0 +1,314 @@
+package cel
+
+import (
+	"strings"
+	"sync/atomic"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
+	"github.com/google/cel-go/parser"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A CoveredExpression is an expression whose branches are counted.
+type CoveredExpression struct {
+	Engine, Policy, Rule string
+
+	Object  *render.Object // the policy
+	Pointer string         // of the expression in it
+	Source  string
+}
+
+// Cover has the program count its branches: of each operand of && and ||, of the
+// condition of ?:, and of the predicate of a macro, whether it was true and false;
+// of the list that a macro goes through, whether it was empty and not; and both
+// outcomes of a boolean expression. Evaluation takes about twice as long. A nil
+// Coverage counts nothing.
+func (p *Program) Cover(c *policy.Coverage, e CoveredExpression) {
+	if p == nil || c == nil {
+		return
+	}
+	p.watch(&branchWalk{counter: func(part ast.Expr, outcome string) *atomic.Int64 {
+		return c.Declare(e.branch(p.AST.NativeRep().SourceInfo(), part, outcome))
+	}})
+}
+
+// CoverAs has the program count its branches as those of another one, whose
+// expression differs in the fields that it reads alone.
+func (p *Program) CoverAs(other *Program) {
+	if p == nil || other == nil || len(other.counters) == 0 {
+		return
+	}
+	rest := other.counters
+	p.watch(&branchWalk{counter: func(ast.Expr, string) *atomic.Int64 {
+		if len(rest) == 0 {
+			return new(atomic.Int64)
+		}
+		next := rest[0]
+		rest = rest[1:]
+		return next
+	}})
+}
+
+func (p *Program) watch(w *branchWalk) {
+	w.of, w.points = p.AST.NativeRep(), make(map[int64]*branchPoint)
+	root := w.of.Expr()
+	if p.AST.OutputType().IsExactType(cel.BoolType) {
+		w.outcomes(root)
+	}
+	w.walk(root)
+	if len(w.points) == 0 {
+		return
+	}
+	if observed, err := planned(func(a *cel.Ast) (cel.Program, error) { return p.plan(a, w.watching()) }, p.AST); err == nil {
+		p.observed, p.counters = observed, w.counters
+	}
+}
+
+// A branchPoint is a part of an expression with the counters of its values.
+type branchPoint struct {
+	yes, no     *atomic.Int64 // of a boolean
+	empty, full *atomic.Int64 // of a list or map
+}
+
+func (b *branchPoint) observe(v ref.Val) {
+	if b.yes != nil {
+		switch v {
+		case types.True:
+			b.yes.Add(1)
+		case types.False:
+			b.no.Add(1)
+		}
+	}
+	if sized, ok := v.(traits.Sizer); ok && b.empty != nil {
+		if sized.Size() == types.IntZero {
+			b.empty.Add(1)
+		} else {
+			b.full.Add(1)
+		}
+	}
+}
+
+// A branchWalk finds the branches of an expression.
+type branchWalk struct {
+	of       *ast.AST
+	points   map[int64]*branchPoint
+	counter  func(part ast.Expr, outcome string) *atomic.Int64
+	counters []*atomic.Int64
+}
+
+// walk goes through an expression as its author wrote it: macros are not expanded.
+func (w *branchWalk) walk(e ast.Expr) {
+	if call, ok := w.of.SourceInfo().GetMacroCall(e.ID()); ok {
+		w.macro(call.AsCall())
+		return
+	}
+	switch e.Kind() {
+	case ast.CallKind:
+		w.call(e.AsCall())
+	case ast.SelectKind:
+		w.walk(e.AsSelect().Operand())
+	case ast.ListKind:
+		for _, x := range e.AsList().Elements() {
+			w.walk(x)
+		}
+	case ast.MapKind:
+		for _, x := range e.AsMap().Entries() {
+			w.walk(x.AsMapEntry().Key())
+			w.walk(x.AsMapEntry().Value())
+		}
+	case ast.StructKind:
+		for _, x := range e.AsStruct().Fields() {
+			w.walk(x.AsStructField().Value())
+		}
+	}
+}
+
+func (w *branchWalk) call(c ast.CallExpr) {
+	switch fn := c.FunctionName(); fn {
+	case operators.LogicalAnd, operators.LogicalOr:
+		for _, x := range c.Args() {
+			if !isCall(x, fn) { // a && b && c has three operands
+				w.outcomes(x)
+			}
+		}
+	case operators.Conditional:
+		w.outcomes(c.Args()[0])
+	}
+	if c.IsMemberFunction() {
+		w.walk(c.Target())
+	}
+	for _, x := range c.Args() {
+		w.walk(x)
+	}
+}
+
+// macro takes the call of a macro: has(a.b), list.all(x, predicate).
+func (w *branchWalk) macro(c ast.CallExpr) {
+	if c.FunctionName() == "has" || !c.IsMemberFunction() {
+		return
+	}
+	args := c.Args()
+	switch c.FunctionName() {
+	case "all", "exists", "exists_one", "existsOne", "filter":
+		if last := args[len(args)-1]; !isCall(last, operators.LogicalAnd) && !isCall(last, operators.LogicalOr) {
+			w.outcomes(last)
+		}
+		w.sizes(c.Target())
+	case "map", "transformList", "transformMap", "transformMapEntry":
+		w.sizes(c.Target())
+	}
+	w.walk(c.Target())
+	for _, x := range args {
+		w.walk(x)
+	}
+}
+
+func isCall(e ast.Expr, function string) bool {
+	return e.Kind() == ast.CallKind && e.AsCall().FunctionName() == function
+}
+
+// outcomes declares that a part may be true and false. A constant has no branches.
+func (w *branchWalk) outcomes(e ast.Expr) {
+	if e.Kind() == ast.LiteralKind {
+		return
+	}
+	p := w.point(e)
+	p.yes, p.no = w.declare(e, "true"), w.declare(e, "false")
+}
+
+// sizes declares that a list may be empty and not.
+func (w *branchWalk) sizes(e ast.Expr) {
+	if e.Kind() == ast.ListKind {
+		return
+	}
+	p := w.point(e)
+	p.empty, p.full = w.declare(e, "empty"), w.declare(e, "not empty")
+}
+
+func (w *branchWalk) point(e ast.Expr) *branchPoint {
+	p := w.points[e.ID()]
+	if p == nil {
+		p = &branchPoint{}
+		w.points[e.ID()] = p
+	}
+	return p
+}
+
+// maxPart bounds the text of a part.
+const maxPart = 200
+
+func (w *branchWalk) declare(e ast.Expr, outcome string) *atomic.Int64 {
+	c := w.counter(e, outcome)
+	w.counters = append(w.counters, c)
+	return c
+}
+
+// branch is a branch of a part of the expression, at its place in the policy.
+func (x *CoveredExpression) branch(info *ast.SourceInfo, e ast.Expr, outcome string) policy.Branch {
+	text, err := parser.Unparse(e, info)
+	if err != nil {
+		text = x.Source
+	}
+	at := x.Object.Span(x.Pointer)
+	if s, ok := x.Object.Inside(x.Pointer, x.Source, startOf(info, e)); ok {
+		at = s
+	}
+	return policy.Branch{
+		Engine: x.Engine, Policy: x.Policy, Rule: x.Rule, Part: policy.Shorten(strings.Join(strings.Fields(text), " "), maxPart), Case: outcome, Origin: at,
+	}
+}
+
+// startOf is the offset at which a part begins, in code points.
+func startOf(info *ast.SourceInfo, e ast.Expr) int {
+	first := -1
+	for {
+		if r, ok := info.GetOffsetRange(e.ID()); ok && (first < 0 || int(r.Start) < first) {
+			first = int(r.Start)
+		}
+		if call, ok := info.GetMacroCall(e.ID()); ok {
+			e = call
+		}
+		switch {
+		case e.Kind() == ast.SelectKind:
+			e = e.AsSelect().Operand()
+		case e.Kind() == ast.CallKind && e.AsCall().IsMemberFunction():
+			e = e.AsCall().Target()
+		case e.Kind() == ast.CallKind && len(e.AsCall().Args()) > 0 && !isNamed(e.AsCall().FunctionName()):
+			e = e.AsCall().Args()[0]
+		default:
+			return max(first, 0)
+		}
+	}
+}
+
+// isNamed reports whether a function is called by its name, before its arguments, or
+// is an operator before its operand.
+func isNamed(function string) bool {
+	return !strings.ContainsAny(function, "_@") || function == operators.LogicalNot || function == operators.Negate
+}
+
+// watching has a program's points observed.
+func (w *branchWalk) watching() cel.ProgramOption {
+	return cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+		p := w.points[i.ID()]
+		if p == nil {
+			return i, nil
+		}
+		switch x := i.(type) {
+		case *watched, *watchedAttribute, interpreter.InterpretableConst:
+			return i, nil
+		case interpreter.InterpretableAttribute:
+			return &watchedAttribute{x, p}, nil
+		default:
+			return &watched{i, p}, nil
+		}
+	})
+}
+
+// watched is a part of a program that is observed.
+type watched struct {
+	interpreter.InterpretableV2
+	point *branchPoint
+}
+
+// Exec implements interpreter.InterpretableV2.
+func (w *watched) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	v := w.InterpretableV2.Exec(frame)
+	w.point.observe(v)
+	return v
+}
+
+// Eval implements interpreter.Interpretable.
+func (w *watched) Eval(in interpreter.Activation) ref.Val {
+	v := w.InterpretableV2.Eval(in)
+	w.point.observe(v)
+	return v
+}
+
+// watchedAttribute is a variable or field that is observed.
+type watchedAttribute struct {
+	interpreter.InterpretableAttribute
+	point *branchPoint
+}
+
+// Exec implements interpreter.InterpretableV2.
+func (w *watchedAttribute) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	v := w.InterpretableAttribute.Exec(frame)
+	w.point.observe(v)
+	return v
+}
+
+// Eval implements interpreter.Interpretable.
+func (w *watchedAttribute) Eval(in interpreter.Activation) ref.Val {
+	v := w.InterpretableAttribute.Eval(in)
+	w.point.observe(v)
+	return v
+}

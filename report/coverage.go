@@ -1,0 +1,347 @@
+package report
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// CoverageSchema names the version of the JSON of --coverage.
+const CoverageSchema = "preadmit.coverage/v1"
+
+// A Coverage is which branches of policies a run took.
+type Coverage struct {
+	Schema   string          `json:"schema"`
+	Tool     Tool            `json:"tool"`
+	Summary  CoverageCount   `json:"summary"`
+	Rules    []CoveredRule   `json:"rules"`
+	Branches []policy.Branch `json:"branches"` // sorted by their places
+
+	// Tree is where source lines are read from.
+	Tree fs.FS `json:"-"`
+}
+
+// A CoverageCount counts branches.
+type CoverageCount struct {
+	Branches int `json:"branches"`
+	Covered  int `json:"covered"`
+}
+
+// Percent is the covered part; 100 if there is no branch.
+func (c CoverageCount) Percent() float64 {
+	if c.Branches == 0 {
+		return 100
+	}
+	return 100 * float64(c.Covered) / float64(c.Branches)
+}
+
+func (c *CoverageCount) add(b *policy.Branch) {
+	c.Branches++
+	if b.Hits > 0 {
+		c.Covered++
+	}
+}
+
+// A CoveredRule counts the branches of one rule.
+type CoveredRule struct {
+	Engine string `json:"engine"`
+	Policy string `json:"policy"`
+	Rule   string `json:"rule"`
+	CoverageCount
+}
+
+// NewCoverage makes the report of branches, which are sorted by their places.
+func NewCoverage(tool Tool, branches []policy.Branch, tree fs.FS) *Coverage {
+	c := &Coverage{Schema: CoverageSchema, Tool: tool, Rules: []CoveredRule{}, Branches: nonNil(branches), Tree: tree}
+	at := make(map[[3]string]int)
+	for i := range c.Branches {
+		b := &c.Branches[i]
+		key := [3]string{b.Engine, b.Policy, b.Rule}
+		k, ok := at[key]
+		if !ok {
+			k = len(c.Rules)
+			at[key] = k
+			c.Rules = append(c.Rules, CoveredRule{Engine: b.Engine, Policy: b.Policy, Rule: b.Rule})
+		}
+		c.Rules[k].add(b)
+		c.Summary.add(b)
+	}
+	return c
+}
+
+// A CoverageFormat is a way to write a Coverage.
+type CoverageFormat struct {
+	Name  string
+	Write func(io.Writer, *Coverage, Options) error
+}
+
+// CoverageFormats lists all of them; help, completion and errors are made of it.
+var CoverageFormats = []CoverageFormat{
+	{"text", writeCoverageText},
+	{"json", func(w io.Writer, c *Coverage, _ Options) error { return WriteValue(w, c) }},
+	{"lcov", writeLCOV},
+	{"cobertura", writeCobertura},
+}
+
+// WriteCoverage writes c in the format of that name, one of CoverageFormats.
+func WriteCoverage(w io.Writer, format string, c *Coverage, o Options) error {
+	for _, f := range CoverageFormats {
+		if f.Name == format {
+			return f.Write(w, c, o)
+		}
+	}
+	return fmt.Errorf("unknown coverage format %q", format)
+}
+
+// writeCoverageText writes what each rule has covered, and the source lines of the
+// branches that nothing took.
+func writeCoverageText(w io.Writer, c *Coverage, o Options) error {
+	p := &printer{Options: o, out: bufio.NewWriterSize(w, 64<<10), src: newSource(&Report{Tree: c.Tree})}
+	p.Width = cmp.Or(p.Width, defaultWidth)
+	rows := [][]string{{"POLICY/RULE", "BRANCHES", "COVERED", "%"}}
+	for i := range c.Rules {
+		r := &c.Rules[i]
+		rows = append(rows, []string{name(r.Policy) + "/" + name(r.Rule), strconv.Itoa(r.Branches), strconv.Itoa(r.Covered), percent(r.CoverageCount)})
+	}
+	if len(c.Rules) > 0 {
+		p.columns(rows, 1, 4, func(n int) string {
+			if r := c.Rules[n]; r.Covered < r.Branches {
+				return yellow
+			}
+			return green
+		})
+	}
+	p.uncovered(c)
+	p.remark("coverage", fmt.Sprintf("%d of %s of %s: %s%%", c.Summary.Covered, branchCount(c.Summary.Branches), plural(len(c.Rules), "rule"), percent(c.Summary)))
+	return p.out.Flush()
+}
+
+func branchCount(n int) string {
+	if n == 1 {
+		return "1 branch"
+	}
+	return strconv.Itoa(n) + " branches"
+}
+
+func percent(c CoverageCount) string { return strconv.FormatFloat(c.Percent(), 'f', 1, 64) }
+
+// uncovered writes the lines with branches that nothing took, each below its line.
+func (p *printer) uncovered(c *Coverage) {
+	file, at := "", -1
+	for i := range c.Branches {
+		b := &c.Branches[i]
+		if b.Hits > 0 {
+			continue
+		}
+		if b.Origin.File != file {
+			if file != "" {
+				p.line()
+			}
+			file, at = b.Origin.File, -1
+			p.line(p.paint(bold, visible(inFetched(file), maxMessage)))
+		}
+		if b.Origin.Line != at {
+			at = b.Origin.Line
+			text, _ := p.src.line(b.Origin)
+			p.line(fmt.Sprintf("%5d | ", at), newExcerpt(text, b.Origin, p.Width-8).text)
+		}
+		p.line("      ", p.paint(red, "! never "+b.Case), ": ", prose(b.Part), " [", name(b.Policy), "/", name(b.Rule), "]")
+	}
+	if file != "" {
+		p.line()
+	}
+}
+
+// A coveredLine is what is covered of a line of a file.
+type coveredLine struct {
+	line     int
+	branches []*policy.Branch
+}
+
+// hits is how often the most taken branch of the line was taken.
+func (l *coveredLine) hits() int64 {
+	most := int64(0)
+	for _, b := range l.branches {
+		most = max(most, b.Hits)
+	}
+	return most
+}
+
+func (l *coveredLine) count() (c CoverageCount) {
+	for _, b := range l.branches {
+		c.add(b)
+	}
+	return c
+}
+
+// A coveredFile has the lines of a file that hold branches, in order.
+type coveredFile struct {
+	name  string
+	lines []*coveredLine
+}
+
+func (f *coveredFile) count() (c CoverageCount) {
+	for _, l := range f.lines {
+		n := l.count()
+		c.Branches, c.Covered = c.Branches+n.Branches, c.Covered+n.Covered
+	}
+	return c
+}
+
+// hitLines counts the lines of which something was evaluated.
+func (f *coveredFile) hitLines() int {
+	n := 0
+	for _, l := range f.lines {
+		if l.hits() > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *Coverage) files() []*coveredFile {
+	var all []*coveredFile
+	for i := range c.Branches {
+		b := &c.Branches[i]
+		if b.Origin.File == "" {
+			continue
+		}
+		if len(all) == 0 || all[len(all)-1].name != b.Origin.File {
+			all = append(all, &coveredFile{name: b.Origin.File})
+		}
+		f := all[len(all)-1]
+		if len(f.lines) == 0 || f.lines[len(f.lines)-1].line != b.Origin.Line {
+			f.lines = append(f.lines, &coveredLine{line: b.Origin.Line})
+		}
+		l := f.lines[len(f.lines)-1]
+		l.branches = append(l.branches, b)
+	}
+	return all
+}
+
+// writeLCOV writes the tracefile of lcov's geninfo: a block for each part, its cases
+// are the branches.
+func writeLCOV(w io.Writer, c *Coverage, _ Options) error {
+	out := bufio.NewWriter(w)
+	for _, f := range c.files() {
+		fmt.Fprintf(out, "TN:preadmit\nSF:%s\n", visible(f.name, maxMessage))
+		n := f.count()
+		for _, l := range f.lines {
+			block, nth := 0, 0
+			for i, b := range l.branches {
+				switch before := l.branches[max(i-1, 0)]; {
+				case i == 0:
+				case before.Part == b.Part && before.Rule == b.Rule && before.Origin == b.Origin:
+					nth++
+				default:
+					block, nth = block+1, 0
+				}
+				taken := "-" // nothing was evaluated
+				if l.hits() > 0 {
+					taken = strconv.FormatInt(b.Hits, 10)
+				}
+				fmt.Fprintf(out, "BRDA:%d,%d,%d,%s\n", l.line, block, nth, taken)
+			}
+		}
+		fmt.Fprintf(out, "BRF:%d\nBRH:%d\n", n.Branches, n.Covered)
+		for _, l := range f.lines {
+			fmt.Fprintf(out, "DA:%d,%d\n", l.line, l.hits())
+		}
+		fmt.Fprintf(out, "LF:%d\nLH:%d\nend_of_record\n", len(f.lines), f.hitLines())
+	}
+	return out.Flush()
+}
+
+// The elements of Cobertura's coverage-04.dtd.
+type (
+	coberturaCoverage struct {
+		XMLName         xml.Name           `xml:"coverage"`
+		LineRate        string             `xml:"line-rate,attr"`
+		BranchRate      string             `xml:"branch-rate,attr"`
+		LinesCovered    int                `xml:"lines-covered,attr"`
+		LinesValid      int                `xml:"lines-valid,attr"`
+		BranchesCovered int                `xml:"branches-covered,attr"`
+		BranchesValid   int                `xml:"branches-valid,attr"`
+		Complexity      int                `xml:"complexity,attr"`
+		Version         string             `xml:"version,attr"`
+		Timestamp       int                `xml:"timestamp,attr"`
+		Sources         []string           `xml:"sources>source"`
+		Packages        []coberturaPackage `xml:"packages>package"`
+	}
+	coberturaPackage struct {
+		Name       string           `xml:"name,attr"`
+		LineRate   string           `xml:"line-rate,attr"`
+		BranchRate string           `xml:"branch-rate,attr"`
+		Complexity int              `xml:"complexity,attr"`
+		Classes    []coberturaClass `xml:"classes>class"`
+	}
+	coberturaClass struct {
+		Name       string          `xml:"name,attr"`
+		Filename   string          `xml:"filename,attr"`
+		LineRate   string          `xml:"line-rate,attr"`
+		BranchRate string          `xml:"branch-rate,attr"`
+		Complexity int             `xml:"complexity,attr"`
+		Methods    string          `xml:"methods"`
+		Lines      []coberturaLine `xml:"lines>line"`
+	}
+	coberturaLine struct {
+		Number   int    `xml:"number,attr"`
+		Hits     int64  `xml:"hits,attr"`
+		Branch   bool   `xml:"branch,attr"`
+		Coverage string `xml:"condition-coverage,attr"`
+	}
+)
+
+// writeCobertura writes Cobertura's XML: a class for each file.
+func writeCobertura(w io.Writer, c *Coverage, _ Options) error {
+	all := coberturaCoverage{Version: c.Tool.Name + " " + c.Tool.Version, Sources: []string{"."}, BranchesCovered: c.Summary.Covered, BranchesValid: c.Summary.Branches}
+	p := coberturaPackage{Name: "policies", BranchRate: rate(c.Summary.Covered, c.Summary.Branches)}
+	for _, f := range c.files() {
+		n := f.count()
+		class := coberturaClass{
+			Name: visible(f.name, maxMessage), Filename: visible(f.name, maxMessage),
+			LineRate: rate(f.hitLines(), len(f.lines)), BranchRate: rate(n.Covered, n.Branches),
+		}
+		for _, l := range f.lines {
+			k := l.count()
+			class.Lines = append(class.Lines, coberturaLine{l.line, l.hits(), true, fmt.Sprintf("%.0f%% (%d/%d)", k.Percent(), k.Covered, k.Branches)})
+		}
+		all.LinesCovered, all.LinesValid = all.LinesCovered+f.hitLines(), all.LinesValid+len(f.lines)
+		p.Classes = append(p.Classes, class)
+	}
+	p.LineRate = rate(all.LinesCovered, all.LinesValid)
+	all.LineRate, all.BranchRate = p.LineRate, p.BranchRate
+	all.Packages = []coberturaPackage{p}
+	var b strings.Builder
+	enc := xml.NewEncoder(&b)
+	enc.Indent("", " ")
+	if err := enc.Encode(all); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, xml.Header+b.String()+"\n")
+	return err
+}
+
+func rate(part, of int) string {
+	if of == 0 {
+		return "1"
+	}
+	return strconv.FormatFloat(float64(part)/float64(of), 'f', 4, 64)
+}
+
+// CoverageFormatNames are the names of CoverageFormats.
+func CoverageFormatNames() []string {
+	var names []string
+	for _, f := range CoverageFormats {
+		names = append(names, f.Name)
+	}
+	return slices.Clip(names)
+}
