@@ -195,7 +195,7 @@ func notServed(req *Request, err error) map[string]any {
 	return runtime.DeepCopyJSON(req.Object.Object)
 }
 
-const judgedAsWritten = "judged as it is written: the API server does not serve this version"
+const judgedAsWritten = "checked as it is written: the API server does not serve this version"
 
 // validateWritten asks the validators that judge what is written.
 func (c Chain) validateWritten(ctx context.Context, req *Request) ([]Result, error) {

@@ -71,7 +71,7 @@ func steps(ctx context.Context, m Mutator, req *Request) (steps []Step, err erro
 // have done, which could not be told.
 func (h *history) doubt(r *Result) {
 	if r.Undecided() && r.Action == Deny {
-		line := fmt.Sprintf("%s %s could not be applied: judged without what it would change", r.Engine, r.Policy)
+		line := fmt.Sprintf("%s %s could not be applied: checked without what it would change", r.Engine, r.Policy)
 		if !slices.Contains(h.doubts, line) {
 			h.doubts = append(h.doubts, line)
 		}

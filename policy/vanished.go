@@ -136,7 +136,7 @@ func Stranded(reqs []Request, deployed func(*render.Unit) bool) []Result {
 		results = append(results, Result{
 			Engine: EngineRender, Policy: "documents", Rule: "no-longer-deployed", Operation: Delete, Object: object,
 			Outcome: Unknown, Action: Deny, Baseline: New,
-			Message: fmt.Sprintf("no longer judged: %s, which %s deployed and nothing found in the tree deploys now", what, by),
+			Message: fmt.Sprintf("no longer checked: %s, which %s deployed and nothing found in the tree deploys now", what, by),
 			Origins: r.Object.At(""),
 			Hint:    "delete the files if nothing is to deploy them",
 		}.Fingerprinted())
@@ -186,7 +186,7 @@ func (v Vanished) result(r *Request, d render.TreeDocument) Result {
 	x := Result{
 		Engine: EngineRender, Policy: "documents", Rule: "no-longer-judged", Operation: Delete, Object: r.OldObject.Key(),
 		Outcome: Unknown, Action: Deny, Baseline: New,
-		Message: fmt.Sprintf("no longer judged: %s:%d is %s", d.File, d.Line, d.Reason),
+		Message: fmt.Sprintf("no longer checked: %s:%d is %s", d.File, d.Line, d.Reason),
 		Origins: []render.Origin{{Span: render.Span{File: d.File, Line: d.Line, Column: 1, EndLine: d.Line, EndColumn: 1}, Role: render.Manifest}},
 		Hint:    "delete the document if nothing is to deploy it, else undo what hides it",
 	}
@@ -283,7 +283,7 @@ func hidden(added []render.TreeDocument) Result {
 	x := Result{
 		Engine: EngineRender, Policy: "documents", Rule: "added-not-judged", Operation: Create,
 		Outcome: Unknown, Action: Deny, Baseline: New,
-		Message: fmt.Sprintf("this change adds what is not judged: %s, %s", what, d.Reason),
+		Message: fmt.Sprintf("this change adds what is not checked: %s, %s", what, d.Reason),
 		Origins: []render.Origin{{Span: render.Span{File: d.File, Line: d.Line, Column: 1, EndLine: d.Line, EndColumn: 1}, Role: render.Manifest}},
 		Hint:    "delete the document if nothing is to deploy it, else undo what hides it",
 	}

@@ -128,7 +128,7 @@ func (d *digest) judged() string {
 	if d.followed() {
 		deployed = "Deployed: " + s.Completeness() + ". "
 	}
-	return deployed + "Judged: " + plural(s.Objects, "object") + " of " + plural(s.Rendered+s.Unreached, "unit") + ofAll(s) +
+	return deployed + "Checked: " + plural(s.Objects, "object") + " of " + plural(s.Rendered+s.Unreached, "unit") + ofAll(s) +
 		" by " + plural(s.Rules, "rule") + " of " + policies(s.Policies) + "."
 }
 

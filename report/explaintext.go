@@ -215,7 +215,7 @@ func (p *explainPrinter) bindings(e *policy.Explanation) {
 		b := &e.Bindings[i]
 		name := p.word("binding ", "") + b.Name
 		if b.Name == "" {
-			name = "no binding is there: judged as if there were one"
+			name = "no binding is there: checked as if there were one"
 		}
 		p.line(1, "%s %s: %s %s", p.answer(b.Matches), name, strings.Join(b.Actions, ", "), placeIn(b.Origin))
 		p.checks(3, b.Match)

@@ -268,9 +268,9 @@ func TestCleanRuns(t *testing.T) {
 		}
 	}
 	r.Summary.Objects = 0
-	for format, want := range map[string]string{"markdown": "**Nothing was judged**", "html": "<strong>Nothing was judged</strong>", "github": "nothing was judged"} {
+	for format, want := range map[string]string{"markdown": "**Nothing was checked**", "html": "<strong>Nothing was checked</strong>", "github": "nothing was checked"} {
 		if out := write(t, format, r, Options{}); !strings.Contains(string(out), want) {
-			t.Errorf("%s does not say that nothing was judged:\n%s", format, out)
+			t.Errorf("%s does not say that nothing was checked:\n%s", format, out)
 		}
 	}
 }

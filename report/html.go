@@ -132,7 +132,7 @@ func (p *pageWriter) body() {
 	p.missing()
 	p.findings("warned", "Warned", shareWarned, warned)
 	p.findings("audited", "Audited", shareAudited, audited)
-	p.units("not-whole", "Not rendered, or not whole", shareNotWhole, p.notWhole)
+	p.units("not-whole", "Not rendered, or only partly", shareNotWhole, p.notWhole)
 	p.changed()
 	p.lines("newly", "Newly found by the proposed policies", "", shareNewly, p.newly)
 	p.lines("no-longer", "No longer found by the proposed policies", "", shareNoLonger, p.noLonger)

@@ -110,7 +110,7 @@ func (m *markdownWriter) head() string {
 		b.WriteString("\n**Incomplete**: " + plainText(why) + ".\n")
 	}
 	if m.nothing() {
-		b.WriteString("\n**Nothing was judged**: this says nothing about what is in the tree.\n")
+		b.WriteString("\n**Nothing was checked**: this says nothing about what is in the tree.\n")
 	}
 	if left := leftOut(m.sections); left != "" {
 		fmt.Fprintf(&b, "\n**Not all is shown below**, which ends at %d KiB. Left out: %s. The numbers above count everything, and the JSON report (`-o json`) has it.\n", m.limit>>10, left)
@@ -132,7 +132,7 @@ func (m *markdownWriter) notRendered() {
 	if m.unreachedCut > 0 {
 		n++
 	}
-	m.section("Not rendered, or not whole", shareNotWhole, n, func(i int) string {
+	m.section("Not rendered, or only partly", shareNotWhole, n, func(i int) string {
 		if i == len(m.notWhole) {
 			return "- " + plural(m.unreachedCut, "unit") + " that nothing found here deploys\n"
 		}

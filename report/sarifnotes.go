@@ -14,9 +14,9 @@ import (
 var notes = []struct{ id, name, doc, level string }{
 	{"deployed", "Deployed", "Of how many units it is known what they deploy.", "note"},
 	{"no-place", "NoPlace", "A result has no place in this repository.", "warning"},
-	{"not-compiled", "NotCompiled", "A policy can't be used as it is written, so it judged nothing.", "error"},
+	{"not-compiled", "NotCompiled", "A policy can't be used as it is written, so it checked nothing.", "error"},
 	{"not-decided", "NotDecided", "A rule depends on something that only a live cluster knows.", "warning"},
-	{"not-rendered", "NotRendered", "A source could not be rendered, so its objects were not judged.", "error"},
+	{"not-rendered", "NotRendered", "A source could not be rendered, so its objects were not checked.", "error"},
 	{"omitted", "ResultsOmitted", "There are more results than a file may hold.", "warning"},
 	{"rule-error", "RuleError", "A rule broke while it ran.", "error"},
 }

@@ -104,7 +104,7 @@ func (p *printer) summary(r *Report, results []policy.Result) {
 		p.remark("note", prose(n))
 	}
 	if r.nothing() {
-		p.line(p.paint(yellow, "nothing was judged"), ": this says nothing about what is in the tree")
+		p.line(p.paint(yellow, "nothing was checked"), ": this says nothing about what is in the tree")
 	}
 }
 
@@ -123,7 +123,7 @@ func (p *printer) verdict(r *Report, results []policy.Result) {
 		return
 	}
 	t, s := newTally(results, r.Passes), r.Summary
-	p.remark("judged", plural(s.Objects, "object")+" of "+plural(s.Rendered+s.Unreached, "unit")+ofAll(s)+
+	p.remark("checked", plural(s.Objects, "object")+" of "+plural(s.Rendered+s.Unreached, "unit")+ofAll(s)+
 		" by "+plural(s.Rules, "rule")+" of "+policies(s.Policies))
 	if r.Base != nil {
 		p.changeSummary(r)
@@ -240,10 +240,10 @@ func (p *printer) units(r *Report) {
 		p.unit(line, names[line])
 	}
 	if told > 0 {
-		p.remark("not rendered, or not whole", plural(told, "unit")+", for the reasons above"+p.flag("lists them"))
+		p.remark("not rendered, or only partly", plural(told, "unit")+", for the reasons above"+p.flag("lists them"))
 	}
 	if unreached > 0 {
-		p.remark("not rendered whole", plural(unreached, "unit")+" that nothing found here deploys"+p.flag("lists them"))
+		p.remark("partly rendered", plural(unreached, "unit")+" that nothing found here deploys"+p.flag("lists them"))
 	}
 }
 
@@ -253,7 +253,7 @@ func (p *printer) unit(line string, units []string) {
 	u := Unit{Status: parts[0], Kind: parts[1], Reason: parts[2]}
 	word := "not rendered: "
 	if !u.missing() {
-		word = "not rendered whole: "
+		word = "partly rendered: "
 	}
 	state := " (" + name(u.Kind) + ", " + name(u.Status) + ")"
 	if len(units) == 1 {

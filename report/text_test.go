@@ -186,13 +186,13 @@ func TestTextSummary(t *testing.T) {
 		options Options
 		want    string
 	}{
-		{"clean", Report{Summary: clean}, Options{}, "judged: 3 objects of 1 unit by 2 rules of 1 policy\nresult: 0 denied\n"},
+		{"clean", Report{Summary: clean}, Options{}, "checked: 3 objects of 1 unit by 2 rules of 1 policy\nresult: 0 denied\n"},
 		{"clean-quiet", Report{Summary: clean}, Options{Quiet: true}, ""},
 		{
 			"nothing",
 			Report{},
 			Options{},
-			"judged: 0 objects of 0 units by 0 rules of 0 policies\nresult: 0 denied\nnothing was judged: this says nothing about what is in the tree\n",
+			"checked: 0 objects of 0 units by 0 rules of 0 policies\nresult: 0 denied\nnothing was checked: this says nothing about what is in the tree\n",
 		},
 		{
 			"failed-quiet",
@@ -200,8 +200,8 @@ func TestTextSummary(t *testing.T) {
 			Options{Quiet: true},
 			"not rendered: charts/db (helm, failed): charts/db/Chart.yaml:1: not a chart\n",
 		},
-		{"partly", Report{Units: partly, Summary: clean}, Options{Quiet: true}, "not rendered whole: charts/db (helm, rendered): one template broke\n"},
-		{"notes", Report{Notes: []string{"a\nb"}, Summary: clean}, Options{}, "judged: 3 objects of 1 unit by 2 rules of 1 policy\nresult: 0 denied\nnote: a b\n"},
+		{"partly", Report{Units: partly, Summary: clean}, Options{Quiet: true}, "partly rendered: charts/db (helm, rendered): one template broke\n"},
+		{"notes", Report{Notes: []string{"a\nb"}, Summary: clean}, Options{}, "checked: 3 objects of 1 unit by 2 rules of 1 policy\nresult: 0 denied\nnote: a b\n"},
 	} {
 		if diff := cmp.Diff(c.want, string(write(t, "text", &c.report, c.options))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)

@@ -23,7 +23,7 @@ $4 == "/" && $6 ~ /%$/ {
 }
 /^--- FAIL|^FAIL|^panic:/ { worse($0) }
 END {
-	for (t in recorded) if (!(t in seen)) worse(t ": not judged")
+	for (t in recorded) if (!(t in seen)) worse(t ": not checked")
 	for (i = 1; i <= n; i++) print "worse: " bad[i]
 	exit n > 0
 }

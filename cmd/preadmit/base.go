@@ -325,7 +325,7 @@ func (j *evaluation) propose(ctx context.Context, s benchOptions, b *base, in *i
 		return err
 	}
 	if j.bench.implied && !bench.implied {
-		j.notes = append(j.notes, "the change brings in the first policy: preadmit's default, the pack "+defaultPack+", judges no more once it is merged; to keep it: --pack "+defaultPack)
+		j.notes = append(j.notes, "the change brings in the first policy: preadmit's default, the pack "+defaultPack+", no longer applies once it is merged; to keep it: --pack "+defaultPack)
 	}
 	results, err := bench.chain.Review(ctx, reqs)
 	if err != nil {
@@ -338,7 +338,7 @@ func (j *evaluation) propose(ctx context.Context, s benchOptions, b *base, in *i
 			j.proposed = append(j.proposed, r)
 		}
 	}
-	j.notes = append(j.notes, "policies, or what they read, are changed: those of the base judge, what the changed ones would say is listed apart")
+	j.notes = append(j.notes, "the change touches policies or objects that policies may read: the policies of the base decide, and what the changed ones would say differently is listed apart")
 	return nil
 }
 

@@ -136,7 +136,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	}
 	o.cacheFlags.save()
 	if len(r.Units) == 0 && len(r.Results) == 0 && o.base == "" {
-		return 0, &exitError{exitIncomplete, fmt.Errorf("nothing was judged: there is no chart, kustomization or manifest in %s", cmp.Or(strings.Join(args, ", "), "."))}
+		return 0, &exitError{exitIncomplete, fmt.Errorf("nothing was checked: there is no chart, kustomization or manifest in %s", cmp.Or(strings.Join(args, ", "), "."))}
 	}
 	return o.writeCoverage(verdict(r, o, saysSo(outs), stderr), in.tree, stdout, stderr, report.Options{Color: o.colored(stdout), Width: width(stdout)})
 }

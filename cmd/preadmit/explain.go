@@ -218,7 +218,7 @@ func noSuchRule(in *input, b *bench, o *explainOptions, rules []policy.Rule, pol
 	}
 	for _, p := range embedded() {
 		if !slices.Contains(o.packs, p.name) && packHas(p.name, policyName) {
-			return fmt.Errorf("policy %q is not among those that judge here; it is in a pack: add --pack %s", policyName, p.name)
+			return fmt.Errorf("policy %q is not used here; it is in a pack: add --pack %s", policyName, p.name)
 		}
 	}
 	if len(policies) == 0 {

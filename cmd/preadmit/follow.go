@@ -12,9 +12,9 @@ import (
 // deployers are the kinds that make a controller deploy something else, which
 // nothing here follows yet.
 var deployers = map[schema.GroupKind]string{
-	{Group: "helm.toolkit.fluxcd.io", Kind: "HelmRelease"}: "the release that this HelmRelease makes is not judged: Flux objects are not followed with --gitops off",
-	{Group: "argoproj.io", Kind: "Application"}:            "what this Application deploys is not judged with its parameters: Argo CD objects are not followed with --gitops off",
-	{Group: "argoproj.io", Kind: "ApplicationSet"}:         "the Applications that this ApplicationSet makes are not judged: Argo CD objects are not followed with --gitops off",
+	{Group: "helm.toolkit.fluxcd.io", Kind: "HelmRelease"}: "the release that this HelmRelease makes is not checked: Flux objects are not followed with --gitops off",
+	{Group: "argoproj.io", Kind: "Application"}:            "what this Application deploys is not checked with its parameters: Argo CD objects are not followed with --gitops off",
+	{Group: "argoproj.io", Kind: "ApplicationSet"}:         "the Applications that this ApplicationSet makes are not checked: Argo CD objects are not followed with --gitops off",
 }
 
 // notFollowed returns an Unknown result for each GitOps object whose deployment is

@@ -56,7 +56,7 @@ func (b *base) reconfigured(ctx context.Context, o *checkOptions, head *input, a
 		return nil, otherwise(file, other)
 	}
 	return []policy.Result{b.configured("newly-unjudged", file, line, fmt.Sprintf(
-		"no longer judged once this change of the configuration is merged: %d objects that are judged today, the first %s", len(gone), whichObject(gone[0])))}, nil
+		"no longer checked once this change of the configuration is merged: %d objects that are checked today, the first %s", len(gone), whichObject(gone[0])))}, nil
 }
 
 // unusable is the result about a configuration that the next run can't use.

@@ -45,7 +45,7 @@ func TestTimeoutWhileRendering(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != exitDenied {
 		t.Errorf("exit code %d", code)
 	}
-	for _, want := range []string{"= object: v1 Pod default/good in pod.yaml", "c11/templates/a.yaml:1:32: c11", "not rendered, or not whole: 12 units", "1 denied, 12 in error"} {
+	for _, want := range []string{"= object: v1 Pod default/good in pod.yaml", "c11/templates/a.yaml:1:32: c11", "not rendered, or only partly: 12 units", "1 denied, 12 in error"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}

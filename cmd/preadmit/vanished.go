@@ -88,7 +88,7 @@ func (b *base) newlyExcluded(o *checkOptions, head *input) []policy.Result {
 		results = append(results, policy.Result{
 			Engine: policy.EngineRender, Policy: "documents", Rule: "newly-excluded", Operation: policy.Update,
 			Outcome: policy.Unknown, Action: policy.Deny, Baseline: policy.New,
-			Message: fmt.Sprintf("no longer judged once this change is merged: %d Kubernetes objects that the new glob %q excludes, the first at %s", n, glob.Value, first),
+			Message: fmt.Sprintf("no longer checked once this change is merged: %d Kubernetes objects that the new glob %q excludes, the first at %s", n, glob.Value, first),
 			Origins: []render.Origin{{Span: render.Span{File: configFile, Line: glob.Line, Column: glob.Column, EndLine: glob.Line, EndColumn: glob.Column}, Role: render.Value}},
 		}.Fingerprinted())
 	}

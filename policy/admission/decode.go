@@ -330,7 +330,7 @@ func anyOperation(p *v1.ValidatingAdmissionPolicy, o *render.Object) []error {
 		}
 		rule.Operations = []v1.OperationType{v1.OperationAll}
 		errs = append(errs, at(o, render.Pointer("spec", "matchConstraints", "resourceRules", i), "policy",
-			fmt.Errorf("spec.matchConstraints.resourceRules[%d].operations: required; judged as if it were [\"*\"]", i)))
+			fmt.Errorf("spec.matchConstraints.resourceRules[%d].operations: required; checked as if it were [\"*\"]", i)))
 	}
 	return errs
 }

@@ -214,7 +214,7 @@ func (b *bound) assumption() string {
 	if b.mutates != nil {
 		return fmt.Sprintf("policy %s has no binding: applied as if it had one", b.policy.Name)
 	}
-	return fmt.Sprintf("policy %s has no binding: judged as if bound with Deny", b.policy.Name)
+	return fmt.Sprintf("policy %s has no binding: checked as if bound with Deny", b.policy.Name)
 }
 
 func same(r *policy.Result, b *bound, v *verdict) bool {

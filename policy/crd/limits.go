@@ -20,10 +20,10 @@ const (
 )
 
 var (
-	errTooLarge   = errors.New("the object is too large to be judged")
+	errTooLarge   = errors.New("the object is too large to be checked")
 	errTooComplex = errors.New("the schema's patterns or branches are too much to be tried on this object")
 	// errTooMuch says that a definition is refused before it is compiled.
-	errTooMuch = errors.New("its validation rules are too many to be judged")
+	errTooMuch = errors.New("its validation rules are too many to be checked")
 	// errTooManyErrors is for an update: its unchanged values may be wrong.
 	errTooManyErrors = errors.New("more values violate the schema than can be told from those that did before")
 )

@@ -130,7 +130,7 @@ func (r *expansionRun) one(t *expansionTemplate, x matchable, prefix string, dep
 		result := u.result()
 		result.Message, result.Fields = t.implied(result.Message), []string{made.prefix}
 		r.results = append(r.results, result)
-		made.assumed = append(made.assumed, fmt.Sprintf("%s %s could not be applied: judged without what it would change", result.Engine, result.Policy))
+		made.assumed = append(made.assumed, fmt.Sprintf("%s %s could not be applied: checked without what it would change", result.Engine, result.Policy))
 	}
 	return made, true
 }

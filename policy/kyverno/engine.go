@@ -143,7 +143,7 @@ func (m *Mocks) subresource(t *kyvernodoc.Target) {
 // assumeUser notes that the user who makes the request is not known.
 func (r *review) assumeUser() {
 	if !r.engine.options.CLI {
-		r.assume("who makes the request is not known: judged as if by a user whom the rule concerns, and who has no exemption")
+		r.assume("who makes the request is not known: checked as if by a user whom the rule concerns, and who has no exemption")
 	}
 }
 

@@ -87,7 +87,7 @@ func (p *Policy) idle() []error {
 	if p.spec.Evaluation.Mode != modeKubernetes || m != nil && len(m.ResourceRules) > 0 {
 		return nil
 	}
-	e := at(p.Object, "/spec", "policy", errors.New("spec.matchConstraints names no resources: the policy judges nothing"))
+	e := at(p.Object, "/spec", "policy", errors.New("spec.matchConstraints names no resources: the policy checks nothing"))
 	e.Warning = true
 	return []error{e}
 }

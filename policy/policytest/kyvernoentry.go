@@ -110,7 +110,7 @@ func (e *kyvernoEntry) run() []Case {
 		cases = append(cases, e.judge(s, policies)...)
 	}
 	if cases = append(cases, missing...); len(cases) == 0 {
-		return e.refused([]error{e.at["policy"].errorf("there is no resource to judge")})
+		return e.refused([]error{e.at["policy"].errorf("there is no resource to check")})
 	}
 	return cases
 }

@@ -62,7 +62,7 @@ func (s *sources) program(o opa.Options) *opa.Program {
 		}
 		if time.Since(start) > maxCompiling {
 			s.errs = append(s.errs, &render.Error{
-				Rule: "compile", Err: errors.New("too many modules in Rego are broken to find those that are not: none of them judges"),
+				Rule: "compile", Err: errors.New("too many modules in Rego are broken to find those that are not: none of them is used"),
 			})
 			return nil
 		}
@@ -180,7 +180,7 @@ func (s *sources) doubts(pkg string) []string {
 	for todo := []string{pkg}; len(todo) > 0; todo = todo[1:] {
 		for _, src := range s.of[todo[0]] {
 			if src.broken && !src.test {
-				doubts = append(doubts, fmt.Sprintf("judged without %s, which is broken", src.file))
+				doubts = append(doubts, fmt.Sprintf("checked without %s, which is broken", src.file))
 			}
 			for _, used := range s.usedBy(src) {
 				if !reached[used] {

@@ -79,7 +79,7 @@ func (s *sources) checkPatterns(patterns, names []string) {
 type errNoPackage string
 
 func (e errNoPackage) Error() string {
-	return "no package is called " + string(e) + ": nothing is judged by it"
+	return "no package is called " + string(e) + ": it checks nothing"
 }
 
 // namespace readies a package, or says why nobody can ask it.

@@ -220,7 +220,7 @@ func (s *sources) setAside() {
 	if len(aside) > 0 {
 		slices.Sort(aside)
 		s.notes = append(s.notes, fmt.Sprintf(
-			"%s: its rules read input.review, which only Gatekeeper gives, so that they judge nothing outside a ConstraintTemplate%s",
+			"%s: its rules read input.review, which only Gatekeeper gives, so that they check nothing outside a ConstraintTemplate%s",
 			aside[0], others(len(aside)-1)))
 	}
 }

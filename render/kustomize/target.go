@@ -88,7 +88,8 @@ type pool struct {
 }
 
 // unmatched warns of patches with a target that selects nothing, of which
-// kustomize says nothing.
+// kustomize says nothing. Patches of a component for all objects of a kind are
+// left out: the component is for several kustomizations, and not each has one.
 func (w *walk) unmatched() error {
 	var errs []error
 	pools := &pools{w: w, out: map[*node]*pool{}}
@@ -98,7 +99,8 @@ func (w *walk) unmatched() error {
 			continue
 		}
 		for _, p := range n.patches {
-			if p.target != nil && pools.of(n).excludes(p.target) {
+			shared := n.build.Kind == types.ComponentKind && p.target != nil && p.target.Name == ""
+			if p.target != nil && !shared && pools.of(n).excludes(p.target) {
 				errs = append(errs, &render.Error{
 					Span: n.at(p.field, p.entry, "target"), Rule: "unmatched-patch", Warning: true,
 					Err: errors.New("patch changes nothing: its target selects no resource here"),

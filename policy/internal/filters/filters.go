@@ -40,9 +40,9 @@ func Assumed(req *policy.Request) string {
 	}
 	switch {
 	case slices.Contains(namespaces, namespace):
-		return fmt.Sprintf("Kyverno is configured to judge namespace %s, which it leaves out by default", namespace)
+		return fmt.Sprintf("Kyverno is configured to check namespace %s, which it leaves out by default", namespace)
 	case slices.Contains(kinds, req.Kind.Kind):
-		return fmt.Sprintf("Kyverno is configured to judge kind %s, which it leaves out by default", req.Kind.Kind)
+		return fmt.Sprintf("Kyverno is configured to check kind %s, which it leaves out by default", req.Kind.Kind)
 	}
 	return ""
 }
