@@ -333,8 +333,15 @@ func (m *model) nodePane(n *node, width int) pane {
 	}
 	u := n.unit
 	for _, f := range []struct{ name, value string }{
-		{"state", u.Status}, {"why", u.Reason}, {"path", u.Path}, {"rendered by", u.Renderer}, {"cluster", u.Cluster}, {"namespace", u.Namespace},
-		{"objects", fmt.Sprint(u.Objects)}, {"open", n.own.String()}, {"and below", n.all.String()},
+		{"state", u.Status},
+		{"why", u.Reason},
+		{"path", u.Path},
+		{"rendered by", u.Renderer},
+		{"cluster", u.Cluster},
+		{"namespace", u.Namespace},
+		{"objects", fmt.Sprint(u.Objects)},
+		{"open", n.own.String()},
+		{"and below", n.all.String()},
 	} {
 		if f.value != "" && (f.name != "and below" || n.all != n.own) {
 			p.wrap(plainLine, noLanguage, fmt.Sprintf("%-12s %s", f.name, f.value), width)

@@ -199,8 +199,12 @@ func TestByKey(t *testing.T) {
 		kind, namespace string
 		want            *render.Object
 	}{
-		{"Pod", "default", none}, {"Service", "own", own}, {"ConfigMap", "shop", given}, {"Node", "", wide},
-		{"Pod", "other", nil}, {"ConfigMap", "default", nil},
+		{"Pod", "default", none},
+		{"Service", "own", own},
+		{"ConfigMap", "shop", given},
+		{"Node", "", wide},
+		{"Pod", "other", nil},
+		{"ConfigMap", "default", nil},
 	} {
 		k := render.Key{APIVersion: "v1", Kind: c.kind, Namespace: c.namespace, Name: "x", Unit: "u"}
 		if all[k] != c.want {

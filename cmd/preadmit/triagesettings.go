@@ -57,29 +57,32 @@ func parseTriageSettings(file string, data []byte) (s triageSettings, err error)
 		return fmt.Errorf("%s:%d: %w", file, n.Line, fmt.Errorf(format, args...))
 	}
 	err = eachKey(doc.Content[0], at, func(key, value *yaml.Node) error {
-		text := map[string]*string{"editor": &s.editor, "theme": &s.theme}[key.Value]
 		switch {
 		case key.Value == "keys":
 			s.keys, err = parseKeys(value, at)
 			return err
-		case text == nil:
+		case key.Value != "editor" && key.Value != "theme":
 			return at(key, "unknown key %q; %s", key.Value, render.Instead(key.Value, []string{"editor", "keys", "theme"}))
 		case value.Kind != yaml.ScalarNode:
 			return at(value, "%s: want text", key.Value)
 		}
-		*text = value.Value
-		switch key.Value {
-		case "theme":
-			err = flagOneOf("theme", s.theme, themes...)
-		case "editor":
-			_, err = editorWords("editor", s.editor)
-		}
-		if err != nil {
+		if err := s.set(key.Value, value.Value); err != nil {
 			return at(value, "%w", err)
 		}
 		return nil
 	})
 	return s, err
+}
+
+// set sets the editor or the theme.
+func (s *triageSettings) set(key, value string) (err error) {
+	if key == "theme" {
+		s.theme = value
+		return flagOneOf(key, value, themes...)
+	}
+	s.editor = value
+	_, err = editorWords(key, value)
+	return err
 }
 
 // eachKey calls f for the keys of a mapping, each of which stands there once.

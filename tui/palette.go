@@ -25,61 +25,77 @@ type command struct {
 // withArgument are the commands that take an argument. One of the name of an
 // action is that action where it is given none.
 func withArgument() []command {
+	words := func(w []string) func(*model) []string { return func(*model) []string { return w } }
 	return []command{
-		{name: "filter", help: "show what matches", argument: "WORDS", values: func(*model) []string {
-			var all []string
-			for _, f := range filterFields {
-				all = append(all, f.name+":")
-			}
-			return all
-		}, run: func(m *model, words string) (tea.Cmd, error) {
-			m.input = newField(words, "")
-			cmd := m.leaveGraph()
-			return tea.Batch(cmd, m.refilter()), nil
-		}},
-		{name: "section", help: "go to a section", argument: "NAME", values: sectionWords, run: func(m *model, name string) (tea.Cmd, error) {
-			for s := range numSections {
-				if s.shown(&m.session.index) && sectionWord(s, &m.session.index) == name {
-					return m.toSection(s), nil
-				}
-			}
-			return nil, instead("section", name, sectionWords(m))
-		}},
-		{name: "group", help: "group by", argument: "BY", values: func(*model) []string { return groupingNames[:] }, run: func(m *model, by string) (tea.Cmd, error) {
-			i := slices.Index(groupingNames[:], by)
-			if i < 0 {
-				return nil, instead("group", by, groupingNames[:])
-			}
-			return tea.Batch(m.leaveGraph(), m.groupBy(grouping(i))), nil
-		}},
-		{name: "sort", help: "sort by", argument: "BY", values: func(*model) []string { return orderingWords[:] }, run: func(m *model, by string) (tea.Cmd, error) {
-			i := slices.Index(orderingWords[:], by)
-			if i < 0 {
-				return nil, instead("sort", by, orderingWords[:])
-			}
-			return tea.Batch(m.leaveGraph(), m.sortBy(ordering(i))), nil
-		}},
-		{name: "theme", help: "colours for a background", argument: "BACKGROUND", values: func(*model) []string { return themeWords }, run: func(m *model, name string) (tea.Cmd, error) {
-			if !slices.Contains(themeWords, name) {
-				return nil, instead("theme", name, themeWords)
-			}
-			m.theme = newTheme(name == "dark")
-			return nil, nil
-		}},
-		{name: "help", help: "help, or that of a command", argument: "[COMMAND]", values: func(m *model) []string {
-			var names []string
-			for _, c := range allCommands() {
-				names = append(names, c.name)
-			}
-			return names
-		}, run: func(m *model, name string) (tea.Cmd, error) {
-			c, err := commandNamed(name)
-			if err == nil {
-				m.say("%s", m.describe(c))
-			}
-			return nil, err
-		}},
+		{name: "filter", help: "show what matches", argument: "WORDS", values: words(filterPrefixes()), run: (*model).filterBy},
+		{name: "section", help: "go to a section", argument: "NAME", values: sectionWords, run: (*model).sectionNamed},
+		{name: "group", help: "group by", argument: "BY", values: words(groupingNames[:]), run: (*model).groupNamed},
+		{name: "sort", help: "sort by", argument: "BY", values: words(orderingWords[:]), run: (*model).sortNamed},
+		{name: "theme", help: "colours for a background", argument: "BACKGROUND", values: words(themeWords), run: (*model).themeNamed},
+		{name: "help", help: "help, or that of a command", argument: "[COMMAND]", values: commandNames, run: (*model).helpFor},
 	}
+}
+
+func filterPrefixes() []string {
+	var all []string
+	for _, f := range filterFields {
+		all = append(all, f.name+":")
+	}
+	return all
+}
+
+func commandNames(*model) []string {
+	var names []string
+	for _, c := range allCommands() {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+func (m *model) filterBy(words string) (tea.Cmd, error) {
+	m.input = newField(words, "")
+	return tea.Batch(m.leaveGraph(), m.refilter()), nil
+}
+
+func (m *model) sectionNamed(name string) (tea.Cmd, error) {
+	for s := range numSections {
+		if s.shown(&m.session.index) && sectionWord(s, &m.session.index) == name {
+			return m.toSection(s), nil
+		}
+	}
+	return nil, instead("section", name, sectionWords(m))
+}
+
+func (m *model) groupNamed(by string) (tea.Cmd, error) {
+	i := slices.Index(groupingNames[:], by)
+	if i < 0 {
+		return nil, instead("group", by, groupingNames[:])
+	}
+	return tea.Batch(m.leaveGraph(), m.groupBy(grouping(i))), nil
+}
+
+func (m *model) sortNamed(by string) (tea.Cmd, error) {
+	i := slices.Index(orderingWords[:], by)
+	if i < 0 {
+		return nil, instead("sort", by, orderingWords[:])
+	}
+	return tea.Batch(m.leaveGraph(), m.sortBy(ordering(i))), nil
+}
+
+func (m *model) themeNamed(name string) (tea.Cmd, error) {
+	if !slices.Contains(themeWords, name) {
+		return nil, instead("theme", name, themeWords)
+	}
+	m.theme = newTheme(name == "dark")
+	return nil, nil
+}
+
+func (m *model) helpFor(name string) (tea.Cmd, error) {
+	c, err := commandNamed(name)
+	if err == nil {
+		m.say("%s", m.describe(c))
+	}
+	return nil, err
 }
 
 var (
@@ -126,14 +142,12 @@ func commandNamed(name string) (command, error) {
 	if long, ok := shortCommands[name]; ok {
 		name = long
 	}
-	var names []string
 	for _, c := range allCommands() {
 		if c.name == name {
 			return c, nil
 		}
-		names = append(names, c.name)
 	}
-	if s := render.DidYouMean(name, names); s != "" {
+	if s := render.DidYouMean(name, commandNames(nil)); s != "" {
 		return command{}, fmt.Errorf("no command %q; %s", name, s)
 	}
 	return command{}, fmt.Errorf("no command %q; tab completes, :help lists the keys", name)
@@ -172,11 +186,7 @@ func (p *palette) open(m *model) {
 func (m *model) offer(typed string) []string {
 	name, argument, hasArgument := strings.Cut(typed, " ")
 	if !hasArgument {
-		var names []string
-		for _, c := range allCommands() {
-			names = append(names, c.name)
-		}
-		return completing(name, names)
+		return completing(name, commandNames(m))
 	}
 	c, err := commandNamed(name)
 	if err != nil || c.values == nil {

@@ -305,8 +305,11 @@ func TestGraphShape(t *testing.T) {
 		{ID: "prod:web", Cluster: "prod", Owner: "prod:apps"},
 		{ID: "dev:web", Cluster: "dev", Owner: "prod:apps"},
 		{ID: "lost", Owner: "gone"},
-		{ID: "a", Owner: "b"}, {ID: "b", Owner: "a"}, {ID: "self", Owner: "self"},
-		{ID: "old", Status: "unreached"}, {ID: "old/more", Status: "unreached", Owner: "old"},
+		{ID: "a", Owner: "b"},
+		{ID: "b", Owner: "a"},
+		{ID: "self", Owner: "self"},
+		{ID: "old", Status: "unreached"},
+		{ID: "old/more", Status: "unreached", Owner: "old"},
 	}
 	g := newGraph()
 	g.load(&report.Report{Units: units})
