@@ -23,6 +23,7 @@ const (
 	OCIArtifact  RemoteKind = "oci"      // an artifact of an OCI registry, such as Flux's
 	GitTree      RemoteKind = "git"      // the files of a Git repository at a revision
 	URLFile      RemoteKind = "url"      // one file, by HTTP
+	KindSchema   RemoteKind = "crd"      // the schema of a custom resource in a catalogue, by HTTP; it may have none
 )
 
 // A Remote is something that the repository deploys from and that is not in its
@@ -30,7 +31,7 @@ const (
 type Remote struct {
 	Kind    RemoteKind `json:"kind"`
 	URL     string     `json:"url"`
-	Name    string     `json:"name,omitempty"` // of a chart
+	Name    string     `json:"name,omitempty"` // of a chart, or group/Kind
 	Version string     `json:"requested"`      // "" is the newest, or the default branch
 }
 
@@ -73,6 +74,11 @@ func NewAddressed(address string) *Remote {
 	return NewRemote(OCIArtifact, address, "", version)
 }
 
+// SchemaName is the name that catalogues give to the schema of a kind, group/Kind.
+func SchemaName(kind, version string) string {
+	return strings.ToLower(kind) + "_" + version + ".json"
+}
+
 // IsAddress reports whether a path is the address of an artifact in a registry, or
 // of a file.
 func IsAddress(path string) bool {
@@ -88,6 +94,8 @@ func (r *Remote) String() string {
 		return strings.TrimSpace("artifact " + r.URL + " " + r.Version)
 	case GitTree:
 		return strings.TrimSpace("repository " + r.URL + " " + r.Version)
+	case KindSchema:
+		return "schema " + r.Name + " " + r.Version + " of " + r.URL
 	}
 	return r.URL
 }

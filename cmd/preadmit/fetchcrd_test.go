@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -57,5 +59,69 @@ func TestFetchCRDs(t *testing.T) {
 				t.Errorf("--check: exit code %d\n%s%s", code, out, errs)
 			}
 		})
+	}
+}
+
+// catalogueSchema is widgetCRD's as a catalogue has it.
+const catalogueSchema = `{"$schema": "http://json-schema.org/schema#", "type": "object", "additionalProperties": false, "properties": {
+	"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+	"spec": {"type": "object", "additionalProperties": false, "properties": {
+		"size": {"type": "integer", "maximum": 3},
+		"port": {"oneOf": [{"type": "string"}, {"type": "integer"}]},
+		"labels": {"type": "object", "additionalProperties": {"type": "string"}},
+		"free": {"type": "object"}}}}}`
+
+// TestFetchCatalogue checks custom resources that nothing defines by the schemas of
+// a catalogue, at a URL and in a directory, and asks for no others.
+func TestFetchCatalogue(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t, false)
+	d.files["/crds/example.org/widget_v1.json"] = []byte(catalogueSchema)
+	var asked []string
+	d.serve = func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path)
+		d.plain(w, r)
+	}
+	files := map[string]string{
+		"widget.yaml": widget + "  sise: 1\n  port: 80\n  labels: {a: b}\n  free: {x: {z: 1}}\n",
+		"gadget.yaml": "apiVersion: example.org/v1\nkind: Gadget\nmetadata: {name: unknown}\n",
+		"own.yaml":    strings.NewReplacer("widget", "own", "Widget", "Own").Replace(widgetCRD) + "---\napiVersion: example.org/v1\nkind: Own\nmetadata: {name: own}\n",
+		"evil.yaml":   "apiVersion: ../v1\nkind: Evil\nmetadata: {name: evil}\n",
+		configFile:    allow(d.host()) + "  crds: [" + d.URL + "/crds]\n",
+	}
+	dir := repositoryOf(t, files)
+	if code, out, errs := program(t, dir, nil, "fetch"); code != exitOK || !strings.Contains(out, "2 sources needed, 2 fetched") || !strings.Contains(out, "schema example.org/Gadget v1 of "+d.URL+"/crds is absent") {
+		t.Fatalf("exit code %d\n%s%s", code, out, errs)
+	}
+	slices.Sort(asked)
+	if want := []string{"/crds/example.org/gadget_v1.json", "/crds/example.org/widget_v1.json"}; !slices.Equal(asked, want) {
+		t.Errorf("asked for %v", asked)
+	}
+	for _, args := range [][]string{{"fetch"}, {"fetch", "--check"}, {"fetch", "--locked"}} {
+		if code, out, errs := program(t, dir, nil, args...); code != exitOK || len(asked) != 2 {
+			t.Errorf("%v: exit code %d, asked for %v\n%s%s", args, code, asked, out, errs)
+		}
+	}
+	verdict := func(dir string) {
+		t.Helper()
+		code, out, errs := program(t, dir, nil, "check")
+		for _, want := range []string{"should be less than or equal to 3", "widget.yaml:5:9", "sise", "Gadget.example.org (1)"} {
+			if code != exitDenied || !strings.Contains(out, want) {
+				t.Errorf("no %q, exit code %d\n%s%s", want, code, out, errs)
+			}
+		}
+		if n := strings.Count(out, "denied: "); n != 2 {
+			t.Errorf("%d denied\n%s", n, out)
+		}
+	}
+	verdict(dir)
+	files[configFile] = "fetch: {crds: [schemas]}\n"
+	files["schemas/example.org/widget_v1.json"] = catalogueSchema
+	verdict(repositoryOf(t, files))
+
+	// What is no schema is not kept.
+	d.files["/crds/example.org/gadget_v1.json"] = []byte("<html>")
+	if code, _, errs := program(t, dir, nil, "fetch", "--update"); code != exitIncomplete || !strings.Contains(errs, "no JSON Schema") {
+		t.Errorf("--update: exit code %d\n%s", code, errs)
 	}
 }

@@ -271,6 +271,9 @@ func (f *fetching) one(ctx context.Context, fetcher *fetch.Fetcher, w *wanted, p
 		}
 	}
 	content := helmCached(w.locked)
+	if have := w.locked; have != nil && have.Kind == render.KindSchema && have.Resolved == fetch.Absent {
+		content = &fetch.Content{Resolved: fetch.Absent, Digest: store.Digest(nil)}
+	}
 	if content == nil {
 		if content, err = fetcher.Fetch(ctx, want); err != nil {
 			return nil, err

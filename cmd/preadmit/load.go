@@ -138,7 +138,11 @@ func loadFrom(ctx context.Context, o *checkOptions, t *tree, args []string, stdi
 		return nil, err
 	}
 	in.context = append(in.context, clusters...)
-	return in, l.deployed(ctx, o, args)
+	if err := l.deployed(ctx, o, args); err != nil {
+		return in, err
+	}
+	l.catalogued(o.kubeVersion, s.Fetch.CRDs)
+	return in, nil
 }
 
 // present are the paths of --with, for graph without those that are still to be

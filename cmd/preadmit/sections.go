@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -83,6 +84,10 @@ type generatorSection struct {
 type fetchSection struct {
 	Line  int      `yaml:"-"`
 	Hosts []string `yaml:"hosts"` // that may be asked, and no others
+
+	// CRDs are catalogues of schemas for custom resources that nothing in the tree
+	// defines: URLs or directories with GROUP/KIND_VERSION.json.
+	CRDs []string `yaml:"crds"`
 
 	// Verify says whose signature content of an address needs.
 	Verify []verifySection `yaml:"verify"`
@@ -230,6 +235,14 @@ func (s *sections) checkSources() error {
 	for _, host := range s.Fetch.Hosts {
 		if host == "" || strings.ContainsAny(host, "/ @") {
 			return configError(s.Fetch.Line, "fetch: hosts: %q is no host name, such as charts.example.org", host)
+		}
+	}
+	for _, catalogue := range s.Fetch.CRDs {
+		if strings.HasPrefix(catalogue, "https://") || strings.HasPrefix(catalogue, "http://") {
+			continue
+		}
+		if err := inRepository(s.Fetch.Line, catalogue); err != nil || catalogue == "" {
+			return cmp.Or(err, configError(s.Fetch.Line, "fetch: crds: want URLs or directories"))
 		}
 	}
 	for _, v := range s.Fetch.Verify {

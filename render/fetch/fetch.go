@@ -162,9 +162,33 @@ func (f *Fetcher) bring(ctx context.Context, w Want) (*Content, error) {
 	case render.URLFile:
 		data, err := f.get(ctx, r.URL, artifact.MaxBlob)
 		return &Content{Data: data}, err
+	case render.KindSchema:
+		return f.kindSchema(ctx, r)
 	}
 	return nil, fmt.Errorf("%s is no kind that can be fetched", r.Kind)
 }
+
+// Absent is the version that a schema is resolved to which its catalogue lacks.
+const Absent = "absent"
+
+// kindSchema brings the schema of a custom resource, named in lower case as
+// catalogues do: GROUP/KIND_VERSION.json.
+func (f *Fetcher) kindSchema(ctx context.Context, r *render.Remote) (*Content, error) {
+	data, err := f.get(ctx, r.URL+"/"+render.SchemaName(r.Name, r.Version), maxManifest)
+	var status *statusError
+	if errors.As(err, &status) && status.code == http.StatusNotFound {
+		return &Content{Resolved: Absent}, nil
+	}
+	return &Content{Data: data}, err
+}
+
+// A statusError is an answer other than that all is well.
+type statusError struct {
+	host, status string
+	code         int
+}
+
+func (e *statusError) Error() string { return e.host + " answers " + e.status }
 
 // get returns what is at an address.
 func (f *Fetcher) get(ctx context.Context, address string, most int64) ([]byte, error) {
@@ -183,7 +207,7 @@ func (f *Fetcher) get(ctx context.Context, address string, most int64) ([]byte, 
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s", res.Request.URL.Host, res.Status)
+		return nil, &statusError{res.Request.URL.Host, res.Status, res.StatusCode}
 	}
 	return readAll(res.Body, most, res.ContentLength)
 }

@@ -34,7 +34,7 @@ type Lock struct {
 type Entry struct {
 	Kind      render.RemoteKind `yaml:"kind" json:"kind"`
 	URL       string            `yaml:"url" json:"url"`
-	Name      string            `yaml:"name,omitempty" json:"name,omitempty"`         // of a chart
+	Name      string            `yaml:"name,omitempty" json:"name,omitempty"`         // of a chart, or group/Kind of a schema
 	Requested string            `yaml:"requested" json:"requested"`                   // as the objects ask: a version, range, tag or revision
 	Resolved  string            `yaml:"resolved,omitempty" json:"resolved,omitempty"` // the version, tag or commit that it stands for
 	Digest    string            `yaml:"digest" json:"digest"`                         // sha256 of the archive, the manifest (OCI), the packed tree (git) or the file
@@ -60,6 +60,8 @@ func (e *Entry) Label() string {
 		return strings.TrimSpace("artifact " + withoutScheme(e.URL) + " " + short(version))
 	case render.GitTree:
 		return strings.TrimSpace("repository " + withoutScheme(e.URL) + " " + short(version))
+	case render.KindSchema:
+		return "schema " + e.Name + " " + e.Requested
 	}
 	return "file " + withoutScheme(e.URL)
 }
@@ -119,16 +121,16 @@ func ParseLock(data []byte) (*Lock, error) {
 	return l, nil
 }
 
-var kinds = []render.RemoteKind{render.HelmChart, render.HelmOCIChart, render.OCIArtifact, render.GitTree, render.URLFile}
+var kinds = []render.RemoteKind{render.HelmChart, render.HelmOCIChart, render.OCIArtifact, render.GitTree, render.URLFile, render.KindSchema}
 
 func (e *Entry) check() error {
 	chart := e.Kind == render.HelmChart || e.Kind == render.HelmOCIChart
 	switch {
 	case !slices.Contains(kinds, e.Kind):
-		return fmt.Errorf("kind %q is none of helm, helm-oci, oci, git, url", e.Kind)
+		return fmt.Errorf("kind %q is none of helm, helm-oci, oci, git, url, crd", e.Kind)
 	case e.URL == "":
 		return errors.New("url is missing")
-	case chart && e.Name == "":
+	case (chart || e.Kind == render.KindSchema) && e.Name == "":
 		return errors.New("name is missing")
 	}
 	_, err := artifact.ParseDigest(e.Digest)

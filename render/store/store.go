@@ -8,6 +8,7 @@
 package store
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,9 @@ import (
 	"github.com/preadmit/preadmit/render/internal/artifact"
 	"github.com/preadmit/preadmit/render/internal/tarball"
 )
+
+// SchemaFile is the name of the file with a schema of a catalogue.
+const SchemaFile = "schema.json"
 
 // VendorDir is the directory of the repository that holds content.
 const VendorDir = ".preadmit/vendor"
@@ -261,6 +265,10 @@ func Unpack(e *Entry, data []byte, blob func(digest string) ([]byte, error)) (*m
 		err = tarball.Each(data, unpacked, m.add)
 	case render.URLFile:
 		err = m.add(FileName(e.URL), data)
+	case render.KindSchema:
+		if len(data) > 0 { // else the catalogue has none
+			err = m.add(SchemaFile, data)
+		}
 	}
 	return m, err
 }
@@ -273,6 +281,9 @@ func Verify(e *Entry, data []byte, blob func(digest string) ([]byte, error)) err
 	files, err := Unpack(e, data, blob)
 	if err != nil {
 		return err
+	}
+	if e.Kind == render.KindSchema && len(data) > 0 && !json.Valid(data) {
+		return errors.New("it is no JSON Schema")
 	}
 	if e.Kind == render.HelmChart || e.Kind == render.HelmOCIChart {
 		if _, ok := files.files["Chart.yaml"]; !ok {

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kube "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/preadmit/preadmit/policy/crd"
+	"github.com/preadmit/preadmit/policy/schema"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/store"
+)
+
+// catalogued adds definitions to the context for the custom resources that nothing
+// in the tree and --with defines: by the first of the catalogues that has their
+// schema.
+func (l *loader) catalogued(kubeVersion string, catalogues []string) {
+	if len(catalogues) == 0 {
+		return
+	}
+	wanted := l.undefined(kubeVersion)
+	for _, kind := range slices.SortedFunc(maps.Keys(wanted), func(a, b kube.GroupKind) int { return strings.Compare(a.String(), b.String()) }) {
+		schemas, file := make(map[string][]byte), ""
+		for _, version := range wanted[kind] {
+			for _, catalogue := range catalogues {
+				if data, name := l.kindSchema(catalogue, kind, version); data != nil {
+					schemas[version], file = data, name
+					break
+				}
+			}
+		}
+		if len(schemas) == 0 {
+			continue
+		}
+		definition, err := crd.Catalogued(kind, schemas)
+		if err != nil {
+			l.in.notes = append(l.in.notes, fmt.Sprintf("%s: not used: %v", l.in.tree.display(file), err))
+			continue
+		}
+		u := &render.Unit{Source: render.Source{FS: l.in.tree, Path: file, Kind: "manifest"}, Name: path.Base(file)}
+		u.Objects = []*render.Object{{
+			Unstructured: &unstructured.Unstructured{Object: definition}, Unit: u,
+			Provenance: render.File(render.Origin{Span: render.Span{File: file, Line: 1}, Role: render.Reference}),
+		}}
+		l.in.context = append(l.in.context, u)
+	}
+}
+
+// undefined are the versions of custom resources that nothing defines, by kind.
+func (l *loader) undefined(kubeVersion string) map[kube.GroupKind][]string {
+	head := objects(l.in.head)
+	definitions := only(slices.Concat(head, objects(l.in.context), objects(l.in.judges)), func(o *render.Object) bool { return o.GetKind() == "CustomResourceDefinition" })
+	kinds, _ := schema.New(definitions, schema.Options{KubeVersion: kubeVersion})
+	if kinds == nil {
+		return nil
+	}
+	defined := make(map[kube.GroupKind]bool)
+	for _, o := range definitions {
+		group, _ := render.Lookup(o.Object, "/spec/group")
+		kind, _ := render.Lookup(o.Object, "/spec/names/kind")
+		defined[kube.GroupKind{Group: fmt.Sprint(group), Kind: fmt.Sprint(kind)}] = true
+	}
+	wanted := make(map[kube.GroupKind][]string)
+	for _, o := range head {
+		gvk := o.GroupVersionKind()
+		if isCustom(gvk) && !defined[gvk.GroupKind()] && !isForJudging(o) && !kinds.Resource(gvk).Known && !slices.Contains(wanted[gvk.GroupKind()], gvk.Version) {
+			wanted[gvk.GroupKind()] = append(wanted[gvk.GroupKind()], gvk.Version)
+		}
+	}
+	return wanted
+}
+
+// isCustom reports whether a kind may be that of a custom resource, whose names
+// are those of an address, too.
+func isCustom(gvk kube.GroupVersionKind) bool {
+	return strings.Contains(gvk.Group, ".") && len(validation.IsDNS1123Subdomain(gvk.Group))+
+		len(validation.IsDNS1035Label(strings.ToLower(gvk.Kind)))+len(validation.IsDNS1035Label(gvk.Version)) == 0
+}
+
+// kindSchema reads a schema of a catalogue, nil where that has none or it is still
+// to be fetched.
+func (l *loader) kindSchema(catalogue string, kind kube.GroupKind, version string) (data []byte, file string) {
+	named := kind.Group + "/" + kind.Kind
+	if !render.IsAddress(catalogue) {
+		file = path.Join(path.Clean(catalogue), render.SchemaName(named, version))
+	} else {
+		repo, err := l.in.tree.store.Fetched(render.NewRemote(render.KindSchema, catalogue, named, version))
+		if err != nil {
+			return nil, ""
+		}
+		file = path.Join(repo.Root, store.SchemaFile)
+	}
+	data, err := render.ReadFile(l.in.tree, file)
+	if err != nil {
+		return nil, ""
+	}
+	return data, file
+}
