@@ -40,7 +40,8 @@ func newTriageCommand(code *int) *cobra.Command {
 		Long: `Evaluate as check does, or read a report saved by check -o json, and show the
 results on a screen: what is wrong, why, and the line to edit. Fix it in the
 editor ($VISUAL or $EDITOR), or accept it with a reason and a last day. What is
-accepted is staged, shown as a diff, and then written to the suppressions file.
+accepted is staged, shown as a diff, and then written to the suppressions file;
+u takes back what is staged, and then what is written.
 
 Press ? for the keys and : for commands. Keys of your own, the editor and the
 theme stand in preadmit/triage.yaml in your configuration directory, such as

@@ -100,6 +100,9 @@ func writeChange(path string, c *tui.Change) error {
 		if err := os.Remove(path); err != nil {
 			return notWritten(c.File, err)
 		}
+		if dir := filepath.Dir(path); filepath.Base(dir) == filepath.Dir(suppressionsFile) {
+			_ = os.Remove(dir) // which was made for it, unless there is something else in it
+		}
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -36,11 +36,13 @@ func readTriageSettings(given string) (triageSettings, error) {
 		name = filepath.Join(dir, filepath.FromSlash(settingsFile))
 	}
 	data, err := readRegular(name)
-	if given == "" && errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case given == "" && errors.Is(err, fs.ErrNotExist):
 		return triageSettings{}, nil
-	}
-	if err != nil {
+	case given != "" && err != nil:
 		return triageSettings{}, fmt.Errorf("--settings: %w", err)
+	case err != nil:
+		return triageSettings{}, err
 	}
 	return parseTriageSettings(name, data)
 }
