@@ -1,10 +1,11 @@
 // Package report writes reports and explanations.
 //
-// It takes a [Report], plain data made of units and results, and writes it in one
-// of the [Formats]; an explanation in one of the [ExplanationFormats]. The JSON format is the contract that outside tools rely on,
-// and [Read] takes it back, so every format can also be made from yesterday's
-// file. Formats decide nothing: what counts as denied is said by [Report.Denied]
-// and [Report.Incomplete], which the exit code uses too.
+// A [Report] is plain data: units, rules and results. [Write] writes it in one of
+// the [Formats]; explanations have formats of their own ([ExplanationFormats]).
+// Outside tools rely on the JSON format. [Read] reads it back, so that a saved
+// report can be written in every other format. Formats decide nothing:
+// [Report.Denied] and [Report.Incomplete] say how the run ended, and the exit code
+// uses them too.
 package report
 
 import (

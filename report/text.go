@@ -281,7 +281,7 @@ func (p *printer) list(prefix string, items []string) {
 			item += ", "
 		}
 		n := cellsOf(item)
-		if used+n > p.Width && i > 0 {
+		if used+n > p.Width && (i > 0 || strings.TrimSpace(ownEscapes.ReplaceAllString(text, "")) != "" && len(p.pad)+5+n <= p.Width) {
 			p.line(text)
 			text, used = p.pad+"     ", len(p.pad)+5
 		}

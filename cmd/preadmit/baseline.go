@@ -28,12 +28,12 @@ func newBaselineCommand(code *int) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "baseline [PATH ...]",
 		Short: "Accept today's failures until a date, as suppressions",
-		Long: `Judge as check does, and add a suppression for each failure that would count to
-the suppressions file, with the reason and the last day given. What could not be
-rendered or decided is not accepted: it is counted, and the exit code is 3.
+		Long: `Evaluate as check does, and add a suppression to the suppressions file for each
+failure that would count, with the reason and the last day given. What could not
+be rendered or decided is not suppressed: it is counted, and the exit code is 3.
 
 Review the file like code. Take entries out as the failures are fixed: check
-says which accept nothing any more.`,
+names those that match nothing any more.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := configure(cmd.Flags(), args); err != nil {
 				return err

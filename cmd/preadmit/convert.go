@@ -20,10 +20,10 @@ func newConvertCommand() *cobra.Command {
 		Use:   "convert REPORT.json ... -o FORMAT[=FILE]",
 		Short: "Write a saved JSON report in another format, or join the parts of a run",
 		Long: `Write a report saved by check -o json in another format. Source lines are read
-from the repository around the working directory, where the files are there.
+from the repository around the working directory, if it has the files.
 
-Several reports are the parts of one run, one of each check --shard NUMBER/OF.
-They are joined: what is written is what a run of all units writes.`,
+Several reports must be the parts of one run, one of each check --shard NUMBER/OF.
+They are joined to the report that a run without --shard would have written.`,
 		Args: wants(1, maxShards, "a REPORT.json, which check -o json writes, or those of all parts of a run", "preadmit convert report.json -o html=report.html"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runConvert(&o, args, verbose, cmd.InOrStdin(), cmd.OutOrStdout())
@@ -78,9 +78,9 @@ func newVerifyCommand(code *int) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify FILE.sarif",
 		Short: "Check that a SARIF file's locations, snippets, fingerprints and links match this tree",
-		Long: `Check a SARIF file, of whatever tool, against the files of the repository around
+		Long: `Check a SARIF file of any tool against the files of the repository around
 the working directory: each URI, line, column, snippet, line hash, link and
-limit that GitHub code scanning relies on. Exit code 1 when something is false.`,
+limit that GitHub code scanning relies on. Exit code 1: something in it is wrong.`,
 		Args: wants(1, 1, "one SARIF file", "preadmit verify preadmit.sarif"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			problems, err := runVerify(args[0], cmd.InOrStdin())

@@ -39,9 +39,9 @@ Values of Secrets are hidden.
 OBJECT is kind/name, namespace/kind/name, Kind/namespace/name, or
 group/Kind/namespace/name as in suppressions (the core group is empty:
 /Pod/prod/web). The kind may also be the resource (deployments), with its group
-(deployment.apps). It is looked for among what PATH renders (default: the
-current directory), as check does; where units have objects of the same name,
-narrow down PATH or name the unit with --unit.
+(deployment.apps). It must be among the objects that PATH renders (default:
+the current directory). If several units have objects of that name, narrow down
+PATH or name the unit with --unit.
 
   preadmit explain require-limits prod/deployment/web charts/web
   preadmit explain require-limits/validations[0] deployment/web -p policies

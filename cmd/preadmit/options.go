@@ -155,7 +155,7 @@ func (o *policyFlags) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.noTreePolicies, "no-tree-policies", false, "ignore the policies among the rendered objects")
 	f.StringArrayVar(&o.with, "with", nil, "objects that already exist on the cluster, such as Namespaces and CRDs, in a file or directory `PATH`, or at a URL or oci://REGISTRY/NAME:TAG as preadmit fetch brought them: policies can look them up, but they are not checked (repeatable)")
 	f.StringVar(&o.as, "as", "", "evaluate as if `USER` applied the objects (request.userInfo)")
-	f.StringArrayVar(&o.asGroups, "as-group", nil, "and as a member of `GROUP` (repeatable)")
+	f.StringArrayVar(&o.asGroups, "as-group", nil, "evaluate as if USER were a member of `GROUP` (repeatable)")
 	o.regos.addFlags(f)
 	o.failOn = failOn(policy.Deny)
 	f.Var(&o.failOn, "fail-on", "exit 1 if a failure has at least this action: deny, warn, audit or never")

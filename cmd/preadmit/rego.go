@@ -28,7 +28,7 @@ type regos struct {
 }
 
 func (o *regos) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.data, "data", nil, "data for Rego policies, read as data.…: a YAML or JSON file or a directory `PATH` (repeatable)")
+	f.StringArrayVar(&o.data, "data", nil, "data for Rego policies, which they read under data: a YAML or JSON file, or a directory, at `PATH` (repeatable)")
 	f.StringArrayVar(&o.namespaces, "rego-namespace", nil, "evaluate the Rego package `NAME` (repeatable; default: all that have a deny, violation or warn rule)")
 	f.BoolVar(&o.combine, "combine", false, "evaluate Rego packages once over all objects, as conftest --combine does")
 }

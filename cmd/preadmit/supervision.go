@@ -25,8 +25,8 @@ type supervision struct {
 }
 
 func (o *supervision) addFlags(f *pflag.FlagSet) {
-	f.IntVar(&o.taskMemory, "task-memory", defaultTaskMemory, fmt.Sprintf("memory limit for rendering one unit or evaluating one object, `MIB`, at least %d; one that needs more is an error, and the others go on", minTaskMemory))
-	f.DurationVar(&o.taskTime, "task-time", defaultTaskTime, "processor time limit for one unit or object, `DURATION`; it may take three times as long by the clock")
+	f.IntVar(&o.taskMemory, "task-memory", defaultTaskMemory, fmt.Sprintf("memory limit in `MIB` for rendering one unit or evaluating one object, at least %d; what needs more is an error, and the run goes on", minTaskMemory))
+	f.DurationVar(&o.taskTime, "task-time", defaultTaskTime, "limit of processor time for one unit or object, `DURATION`; three times as long by the clock")
 	f.StringVar(&o.sandbox, "sandbox", "auto", "on Linux, let the kernel deny connections, programs, writing, and reading files other than those named, `MODE`: auto, require or off")
 }
 

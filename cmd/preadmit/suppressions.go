@@ -48,7 +48,7 @@ type suppressionFlags struct {
 func (o *suppressionFlags) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.suppressions, "suppressions", "", "read suppressions from `FILE` (default: "+suppressionsFile+", if there is one)")
 	f.BoolVar(&o.allowNew, "allow-new-suppressions", false, "with --base, also apply suppressions that the change adds")
-	f.Var(&o.date, "date", "today's date for suppressions, exceptions and policies, `DAY`, such as 2027-03-31 (default: today, UTC)")
+	f.Var(&o.date, "date", "evaluate suppressions, exceptions and policies as if today were `DAY`, such as 2027-03-31 (default: today, UTC)")
 }
 
 // A date is the value of a flag that is a day; the zero value is today.

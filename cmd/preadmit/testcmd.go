@@ -44,13 +44,13 @@ func newTestCommand(code *int) *cobra.Command {
 current directory), and compare what policies say with what they should.
 
 Suites are ` + suiteDocs() + `.
-A kaptest manifest judges by a policy's expressions alone: not by what it
-matches, how it is bound and its failure policy. A kyverno-test.yaml judges as
-Kyverno's command line does, but what it names has to exist. A suite of gator
-verify says how many violations of a constraint there are.
+A kaptest manifest tests the expressions of a policy alone, not its match,
+bindings and failure policy. A kyverno-test.yaml is run as Kyverno's command line
+runs it, but the policies, rules and resources that it names must exist. A suite
+of gator verify says how many violations of a constraint it expects.
 
-With --policy the unit tests among Rego modules are run, the rules test_x, as
-conftest verify and opa test do; then there need be no PATH.
+With --policy, the unit tests of Rego modules run too: the rules named test_x, as
+with conftest verify and opa test. Then PATH may be left out.
 
 Exit codes: 0 every case passed, 1 some did not, 2 bad command line, no suite
 found, or one that can't be read.`,

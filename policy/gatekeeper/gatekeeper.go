@@ -6,26 +6,28 @@
 // [Engine.Validate], as the API server calls Gatekeeper's validating webhook.
 // Policy tests call [Engine.Review], as gator does.
 //
-// template.go reads a template, regocode.go and native.go compile its code and
-// schema.go its parameters; constraint.go reads constraints and match.go says
-// what they are about. review.go makes what Gatekeeper asks its policies about,
-// inventory.go what they see of other objects, and judge.go takes a request
-// through the constraints, webhook.go whether Gatekeeper is asked at all.
-// open.go is about what nobody knows, and fields.go finds the fields that were
-// telling. ignorelabel.go is the other webhook that Gatekeeper validates with.
+// The files, in the order in which a request meets them:
 //
-// [NewMutating] makes what the mutating webhook does of mutators: mutator.go
-// reads them, with a file for each kind, mutators.go applies them until nothing
-// changes, and mutate.go is how one is applied. expand.go makes of an object
-// what expansion templates say that controllers will make of it, which the
-// engine judges with it (expandreview.go).
+//   - template.go reads a template; regocode.go and native.go compile its code,
+//     schema.go its parameters
+//   - constraint.go reads constraints, match.go decides which objects they match
+//   - webhook.go decides whether Gatekeeper gets the request, ignorelabel.go
+//     evaluates its second validating webhook
+//   - judge.go takes the request through the constraints; review.go builds the
+//     input of their policies, inventory.go the other objects that they can see
+//   - open.go returns undecided results where data is missing, fields.go finds the
+//     fields that made a constraint fail
 //
-// What it says is what Gatekeeper v3.23.1 says as its chart installs it: the
-// webhook is asked about CREATE and UPDATE alone, in namespaces that don't have
-// the label admission.gatekeeper.sh/ignore, unless the webhook's configuration
-// is in the tree and says otherwise. A namespace that is not in the tree is
-// taken to have no labels that exempt it; where it would need one to be looked at
-// nothing is decided.
+// [NewMutating] evaluates mutators: mutator.go and a file for each kind read them,
+// mutate.go applies one, and mutators.go applies all until nothing changes.
+// expand.go creates the objects that controllers would make, by expansion
+// templates; expandreview.go evaluates these too.
+//
+// The behaviour is that of Gatekeeper v3.23.1 as its chart installs it: the webhook
+// gets CREATE and UPDATE, except in namespaces with the label
+// admission.gatekeeper.sh/ignore. If the webhook's configuration is in the tree, it
+// decides instead. A namespace that is not in the tree is taken to have no label
+// that exempts it. If a policy needs its labels, the result is undecided.
 package gatekeeper
 
 import (

@@ -99,8 +99,8 @@ func (x *run) validate() *verdict {
 	return x.existing(v)
 }
 
-// admits says why the rule does not get as far as what it asks; what of Pod
-// Security exceptions exempt it from.
+// admits returns a result if preconditions or an exception end the rule early.
+// Otherwise it returns the Pod Security controls that exceptions exempt.
 func (x *run) admits(s *scope) (*verdict, []podsecurity.Exclude) {
 	held, decided, err := x.program.preconditions.holds(s)
 	switch {
@@ -112,7 +112,8 @@ func (x *run) admits(s *scope) (*verdict, []podsecurity.Exclude) {
 	return x.exceptions(s)
 }
 
-// exceptions looks for those that cover the rule and concern the request.
+// exceptions returns a result if an exception covers the rule and the request. If
+// exceptions cover only some Pod Security controls, it returns these.
 func (x *run) exceptions(s *scope) (*verdict, []podsecurity.Exclude) {
 	var keys []string
 	var exempt []podsecurity.Exclude

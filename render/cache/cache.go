@@ -2,12 +2,12 @@
 // rendering read.
 //
 // A [Graph] renders as [render.Graph] does and returns the same units. For each
-// unit it records every question to the tree: the files that were read, with their
-// content, the names that were found or missed, the listings of directories. An
-// entry in the [Store] is valid if the tree gives the same answers; it does not
-// matter where or when it was stored, or on which side of a change. Units that come from
-// the store find the lines of their fields by what was asked of them before,
-// and render again where something else is asked.
+// unit it records what was read from the tree: files with their content, names that
+// were found or missing, and listings of directories. An entry in the [Store] is
+// valid if the tree still gives the same answers. It does not matter where or when
+// it was stored, or on which side of a change. An entry also holds the places of
+// the fields that earlier runs asked for. If another field is asked for, the unit
+// is rendered again.
 package cache
 
 import (

@@ -1,15 +1,14 @@
-// Package helm renders Helm charts: what `helm template` would print, and for
-// each field the line of the values that supplied it and those of the chart's
-// templates that wrote it.
+// Package helm renders Helm charts as `helm template` does. For each field it knows
+// the line of the values that supplied it and the lines of the chart's templates
+// that wrote it.
 //
-// A chart is loaded from the tree alone (load.go, archive.go, dependency.go),
-// its values are made by Helm's own library (release.go), and its templates are
-// executed by a driver of this package (template.go, run.go) which keeps within
-// limits, gives the same bytes each time, and notes in passing where each byte
-// of the output comes from (provenance.go). Values are known by their address
-// wherever a template hands them on (identity.go, supply.go), down to the file
-// that set them (home.go, leaf.go). Helm's engine takes no part in it;
-// tests hold the driver against it.
+// A chart is loaded from the tree alone (load.go, archive.go, dependency.go). Helm's
+// own library composes its values (release.go). The templates are executed by this
+// package instead of Helm's engine (template.go, run.go), with limits and with the
+// same output each time. Execution records which template and which value each byte
+// of the output comes from (provenance.go). A value is recognised by its address
+// wherever templates pass it on (identity.go, supply.go), and traced to the file
+// that set it (home.go, leaf.go). Tests compare the output with Helm's engine.
 package helm
 
 import (

@@ -1,18 +1,18 @@
 // Package kustomize renders kustomizations as `kustomize build` does, from the
 // files of a tree alone.
 //
-// In goes a directory with a kustomization file. A walk over everything it
-// refers to comes first: it reads each file once, under limits, and answers
-// with places for what is remote, missing, hostile or not evaluated. Only what
-// it approved is given to kustomize's own library, in memory. Out come the
-// objects, each with the places of its fields, which are found when first
-// asked for. Charts are rendered by the Renderer in the [Options].
+// It takes a directory with a kustomization file and first walks everything that
+// the file refers to. The walk reads each file once, under limits, and returns
+// errors with places for what is remote, missing, hostile or not supported. Only
+// files that it accepted are given to kustomize's own library, in memory. The
+// places of an object's fields are found when they are first asked for. Charts are
+// rendered by the Renderer in the [Options].
 //
 // kustomize itself prints warnings about vars, patchesStrategicMerge and
-// patchesJson6902 to standard error, and unused vars to the standard logger.
-// Nothing here touches those globals; a command that wants them clean runs the
-// rendering with its standard error elsewhere. The other deprecated fields are
-// handed to it as those that follow them.
+// patchesJson6902 to standard error, and unused vars to the standard logger. This
+// package does not change those globals: a command that wants clean output must
+// redirect standard error while it renders. Other deprecated fields are replaced by
+// their successors before kustomize sees them.
 package kustomize
 
 import (

@@ -1,12 +1,12 @@
-// Package rego runs Rego modules for the engines whose policies are written in
-// it, through OPA's parser, compiler and evaluator.
+// Package rego compiles and evaluates Rego modules for the engines whose policies
+// are written in Rego, with OPA's parser, compiler and evaluator.
 //
-// In go the texts of modules; out come prepared queries, which are asked about
-// inputs any number of times, by any number of goroutines, and which say what
-// places of an input a violation hangs on. It is hermetic: a module that calls
-// a built-in function which looks outside, or whose answer is another one
-// tomorrow, does not compile, and each question is bounded in time and in what
-// it may make.
+// It takes the texts of modules and returns prepared queries. A query can be
+// evaluated on any number of inputs, by several goroutines at once. It also returns
+// the places of the input that a violation depends on. Modules can't reach the
+// outside: one that calls a built-in function which connects somewhere, reads the
+// environment, or answers differently from run to run does not compile. Each
+// evaluation is bounded in time and in memory.
 package rego
 
 import (
