@@ -24,10 +24,10 @@ func (l *loader) catalogued(kubeVersion string, catalogues []string) {
 	if len(catalogues) == 0 {
 		return
 	}
-	wanted := l.undefined(kubeVersion)
-	for _, kind := range slices.SortedFunc(maps.Keys(wanted), func(a, b kube.GroupKind) int { return strings.Compare(a.String(), b.String()) }) {
+	versions := l.undefined(kubeVersion)
+	for _, kind := range slices.SortedFunc(maps.Keys(versions), func(a, b kube.GroupKind) int { return strings.Compare(a.String(), b.String()) }) {
 		schemas, file := make(map[string][]byte), ""
-		for _, version := range wanted[kind] {
+		for _, version := range versions[kind] {
 			for _, catalogue := range catalogues {
 				if data, name := l.kindSchema(catalogue, kind, version); data != nil {
 					schemas[version], file = data, name
@@ -66,14 +66,14 @@ func (l *loader) undefined(kubeVersion string) map[kube.GroupKind][]string {
 		kind, _ := render.Lookup(o.Object, "/spec/names/kind")
 		defined[kube.GroupKind{Group: fmt.Sprint(group), Kind: fmt.Sprint(kind)}] = true
 	}
-	wanted := make(map[kube.GroupKind][]string)
+	versions := make(map[kube.GroupKind][]string)
 	for _, o := range head {
 		gvk := o.GroupVersionKind()
-		if isCustom(gvk) && !defined[gvk.GroupKind()] && !isForJudging(o) && !kinds.Resource(gvk).Known && !slices.Contains(wanted[gvk.GroupKind()], gvk.Version) {
-			wanted[gvk.GroupKind()] = append(wanted[gvk.GroupKind()], gvk.Version)
+		if isCustom(gvk) && !defined[gvk.GroupKind()] && !isForJudging(o) && !kinds.Resource(gvk).Known && !slices.Contains(versions[gvk.GroupKind()], gvk.Version) {
+			versions[gvk.GroupKind()] = append(versions[gvk.GroupKind()], gvk.Version)
 		}
 	}
-	return wanted
+	return versions
 }
 
 // isCustom reports whether a kind may be that of a custom resource, whose names
