@@ -10,10 +10,10 @@ import (
 // collectAt is how much memory there is to be before it is worth collecting.
 const collectAt = 192 << 20
 
-// collectMore is the size of the process from which on garbage may be a third of
+// collectMore is the size of the process from which on garbage may be a quarter of
 // what is in use, rather than as much as that, if three quarters of it are text,
 // which costs a collection nothing.
-const collectMore = 640 << 20
+const collectMore = 512 << 20
 
 // collectLate has the garbage collector wait until there is something to
 // collect: a run over a repository of usual size, or one that recalls most of

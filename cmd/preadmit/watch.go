@@ -244,7 +244,7 @@ func (w *watch) keepLimits() {
 		}
 		soft := int64(limit - limit/8)
 		if now.scanned < now.live/4 {
-			soft = min(soft, int64(max(collectMore, now.live+now.live/3)))
+			soft = min(soft, int64(max(collectMore, now.live+now.live/4)))
 		}
 		if (now.collected || limit < 2*collectAt) && debug.SetMemoryLimit(-1) != soft { // before that, collectLate has its way
 			debug.SetMemoryLimit(soft)

@@ -161,6 +161,9 @@ func TestRunawaysEnd(t *testing.T) {
 		"endless check":   `p := [1 | some i in numbers.range(1, 5000); some j in numbers.range(1, 5000); i * j == -1]`,
 		"distinct texts":  `p := count({sprintf("%d/%d/%d", [i, j, k]) | some i in numbers.range(1, 1000); some j in numbers.range(1, 1000); some k in numbers.range(1, 1000)})`,
 		"many arrays":     `p := count([[i, j, k] | some i in numbers.range(1, 1000); some j in numbers.range(1, 1000); some k in numbers.range(1, 1000)])`,
+		"aliases":         `p := count(yaml.unmarshal(concat("", ["a: &a ", substring(input.big, 0, 50000), "\nb: [", concat("", ["*a," | numbers.range(1, 16000)[_]]), "]"])))`,
+		"aliases, nested": `p := count(yaml.unmarshal(concat("", ["a0: &a0 [x, x]\n", concat("", [sprintf("a%d: &a%d [*a%d, *a%d]\n", [i, i, i - 1, i - 1]) | some i in numbers.range(1, 60)])])))`,
+		"places":          `p := count(indexof_n(concat("", [input.big | numbers.range(1, 4)[_]]), "a"))`,
 		"unit":            `p := units.parse("1e99999999")`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,51 @@
+package rego
+
+import (
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"go.yaml.in/yaml/v3"
+)
+
+// yamlText is a guard for functions that read YAML, in which an alias costs as
+// much as what it stands for.
+func yamlText(operands []*ast.Term) int {
+	text := textOf(operands[0])
+	n := product(len(text), 64)
+	if n > maxMade || !strings.Contains(text, "*") {
+		return n
+	}
+	var doc yaml.Node
+	if yaml.Unmarshal([]byte(text), &doc) != nil {
+		return n // the function will say so
+	}
+	written := writtenOut{known: map[*yaml.Node]int{}}
+	return min(tooMuch, n+product(written.size(&doc), 4))
+}
+
+// writtenOut counts the bytes of YAML with its aliases written out.
+type writtenOut struct{ known map[*yaml.Node]int }
+
+func (w *writtenOut) size(n *yaml.Node) int {
+	if n == nil {
+		return 0
+	}
+	if size, ok := w.known[n]; ok {
+		return size // 0 for one within itself, which the function refuses
+	}
+	w.known[n] = 0
+	size := 8 + len(n.Value) + w.size(n.Alias)
+	for _, c := range n.Content {
+		size = min(tooMuch, size+w.size(c))
+	}
+	w.known[n] = size
+	return size
+}
+
+// occurrences is a guard for functions that return the place of each occurrence
+// of a text in another.
+func occurrences(operands []*ast.Term) int {
+	const place = 96 // bytes of a number in a list
+	text := textOf(operands[0])
+	return len(text) + product(strings.Count(text, textOf(operands[1])), place)
+}
