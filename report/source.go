@@ -12,10 +12,12 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A source reads the files that results point to, each once.
+// A source reads the files that results point to, each once, as long as they are
+// together no larger than maxHeld.
 type source struct {
 	tree  fs.FS
 	files map[string]*file // by the path as named; nil for what is not a file
+	held  int              // bytes of their texts
 	// secret are lines that made a Secret what it is: what they hold is never shown.
 	secret map[line]bool
 	// public are lines that set a field of a Secret which is no secret, such as a label.
@@ -31,7 +33,7 @@ type line struct {
 // A file is a regular file of the tree.
 type file struct {
 	path   string // without symbolic links
-	data   []byte
+	text   string
 	lines  []string // without line ends; there is always one
 	hashes []string // made when first asked for
 	secret bool     // a Secret is written in it
@@ -91,11 +93,19 @@ func (s *source) file(name string) *file {
 	}
 	f, err := readFile(s.tree, name)
 	if err != nil {
-		f = nil
+		s.files[name] = nil
+		return nil
+	}
+	if s.held += len(f.text); s.held > maxHeld {
+		s.files, s.held = make(map[string]*file), len(f.text)
 	}
 	s.files[name] = f
 	return f
 }
+
+// maxHeld bounds the texts in memory. Results are in the order of their units, so
+// that files are seldom read again.
+const maxHeld = 64 << 20
 
 // at is the line of a span, by the file's true path.
 func (s *source) at(sp render.Span) line {
@@ -150,7 +160,7 @@ func mask(text string) string {
 // hash is the line's primaryLocationLineHash; a whole file has its first line's.
 func (f *file) hash(number int) string {
 	if f.hashes == nil {
-		f.hashes = lineHashes(f.data)
+		f.hashes = lineHashes([]byte(f.text))
 	}
 	number = max(number, 1)
 	if number > len(f.hashes) {
@@ -168,7 +178,8 @@ func readFile(tree fs.FS, name string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &file{path: p, data: data, lines: splitLines(string(data)), secret: secretKind.Match(data)}, nil
+	text := string(data)
+	return &file{path: p, text: text, lines: splitLines(text), secret: secretKind.MatchString(text)}, nil
 }
 
 var (

@@ -256,10 +256,10 @@ func offset(text string, column int, width func(rune) int) (int, bool) {
 
 // offsets checks a region that is given by bytes or characters.
 func (v *verifier) offsets(r node, f *file) {
-	v.offset(r.get("byteOffset"), r.get("byteLength"), func() int { return len(f.data) })
+	v.offset(r.get("byteOffset"), r.get("byteLength"), func() int { return len(f.text) })
 	v.offset(r.get("charOffset"), r.get("charLength"), func() int {
 		size := 0
-		for _, r := range string(f.data) {
+		for _, r := range f.text {
 			size += utf16Width(r) // the larger count, for either may be meant
 		}
 		return size
