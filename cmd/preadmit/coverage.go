@@ -23,7 +23,7 @@ type coverageFlags struct {
 }
 
 func (o *coverageFlags) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.coverage, "coverage", nil, "report which branches of the policies' CEL expressions and Kyverno conditions were taken, as `FORMAT[=FILE]`: "+strings.Join(report.CoverageFormatNames(), ", ")+" (repeatable; default: text)")
+	f.StringArrayVar(&o.coverage, "coverage", nil, "report which branches of the policies were taken: of CEL, Kyverno's conditions and Rego, as `FORMAT[=FILE]`: "+strings.Join(report.CoverageFormatNames(), ", ")+" (repeatable; default: text)")
 	f.Lookup("coverage").NoOptDefVal = "text"
 	f.Var(&o.failUnder, "fail-under", "exit 1 if less than `PERCENT` of the branches was taken; implies --coverage")
 }

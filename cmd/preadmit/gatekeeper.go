@@ -14,7 +14,7 @@ import (
 // of their configurations' names: Gatekeeper mutates before Kyverno does.
 func (b *bench) gatekeeper(in *input, o benchOptions, policies []*render.Object, judged admission.Options) {
 	policies = withTemplates(policies, in)
-	options := gatekeeper.Options{Cluster: judged.Cluster, Kinds: b.chain.Kinds, Now: o.now}
+	options := gatekeeper.Options{Cluster: judged.Cluster, Kinds: b.chain.Kinds, Now: o.now, Coverage: o.coverage}
 	if o.prints != nil {
 		options.Print = func(_ string, at render.Span, text string) { o.prints.add(at.File, at.Line, text) }
 	}

@@ -188,7 +188,7 @@ func (b *bench) rego(in, judge *input, o benchOptions) {
 		return
 	}
 	engine, err := rego.New(judge.modules, rego.Options{
-		Namespaces: o.RegoNamespaces, Data: judge.data, Now: o.now(), Print: o.prints.add,
+		Namespaces: o.RegoNamespaces, Data: judge.data, Now: o.now(), Print: o.prints.add, Coverage: o.coverage,
 	})
 	b.broken(err)
 	b.notes = append(b.notes, engine.Notes()...)

@@ -30,7 +30,7 @@ func regoSuites(ctx context.Context, t *tree, o *testOptions) ([]policytest.Suit
 		return nil, err
 	}
 	data, broken := rego.LoadData(t, names...)
-	tests, err := rego.RunTests(ctx, modules, rego.Options{Data: data, Now: (&suppressionFlags{}).midnight()})
+	tests, err := rego.RunTests(ctx, modules, rego.Options{Data: data, Now: (&suppressionFlags{}).midnight(), Coverage: o.counted})
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

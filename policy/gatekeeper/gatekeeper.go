@@ -64,6 +64,9 @@ type Options struct {
 	// SyncSet count for nothing, and whatever operation is asked about.
 	Written bool
 
+	// Coverage counts the branches that templates take; nil counts nothing.
+	Coverage *policy.Coverage
+
 	// Deletes says that the webhook is asked about DELETE too, which Gatekeeper's
 	// chart has to be told (enableDeleteOperations). So does a
 	// ValidatingWebhookConfiguration of Gatekeeper's in the Cluster.

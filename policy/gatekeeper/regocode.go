@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/rego"
 	"github.com/preadmit/preadmit/render"
 )
@@ -79,12 +80,12 @@ var (
 
 // newRegoCode parses, checks and compiles the Rego of a target. The errors are
 // at their places in the template.
-func newRegoCode(o *render.Object, target *templateTarget) (*regoCode, []error) {
+func newRegoCode(o *render.Object, target *templateTarget, coverage *policy.Coverage) (*regoCode, []error) {
 	s, f := regoOf(target)
 	if f != nil {
 		return nil, []error{at(o, f.pointer, "rego", f.err)}
 	}
-	c := &regoCompiler{object: o, entry: s.pointer, texts: map[string]string{}, modules: map[string]*ast.Module{}}
+	c := &regoCompiler{object: o, coverage: coverage, entry: s.pointer, texts: map[string]string{}, modules: map[string]*ast.Module{}}
 	modules := c.read(s)
 	if len(c.errs) > 0 {
 		return nil, c.errs
@@ -126,7 +127,7 @@ func (c *regoCompiler) compile() *rego.Query {
 		c.failed(err)
 		return nil
 	}
-	program, err := rego.Compile(c.modules, rego.Options{ExternalData: true})
+	program, err := rego.Compile(c.modules, rego.Options{ExternalData: true, Cover: c.cover()})
 	if err != nil {
 		c.failed(err)
 		return nil
@@ -161,6 +162,8 @@ type regoCompiler struct {
 	entry   string // the module with the violation rule
 	errs    []error
 	refused bool // by the hook
+
+	coverage *policy.Coverage // nil counts nothing
 }
 
 func (c *regoCompiler) parse(pointer, text string, v ast.RegoVersion) *ast.Module {

@@ -175,11 +175,13 @@ func (k *compiler) code(t *template, target *templateTarget) []error {
 	switch {
 	case native >= 0:
 		var errs []error
-		t.native, errs = k.newNative(t.object, render.Pointer("spec", "targets", 0, "code", native, "source"), target.Code[native].Source)
+		base := render.Pointer("spec", "targets", 0, "code", native, "source")
+		t.native, errs = k.newNative(t.object, base, target.Code[native].Source)
+		t.cover(k.options.Coverage, base)
 		return errs
 	case target.Rego != "" || target.codeOf(engineRego) >= 0:
 		var errs []error
-		t.rego, errs = newRegoCode(t.object, target)
+		t.rego, errs = newRegoCode(t.object, target, k.options.Coverage)
 		return errs
 	}
 	return []error{at(t.object, "/spec/targets/0", "template", fmt.Errorf("the target has no code of an engine that is known: %s or %s", engineRego, engineNative))}

@@ -17,7 +17,7 @@ import (
 // compile makes a program of what compiles, and packages of it that judge. One
 // broken module takes with it only those that ask for what it would define.
 func (s *sources) compile(o Options) ([]*namespace, []*set) {
-	program := s.program(opa.Options{Time: o.Time})
+	program := s.program(opa.Options{Time: o.Time, Cover: s.cover(o.Coverage)})
 	if program == nil {
 		return nil, nil
 	}

@@ -42,6 +42,9 @@ type Options struct {
 	Data []Document // what stands under data besides rules: see [LoadData]
 	Now  time.Time  // what time.now_ns says; zero: what asks for the time is undecided
 
+	// Coverage counts the outcomes of expressions; nil counts nothing.
+	Coverage *policy.Coverage
+
 	// Time is what one rule may take on one input; zero is five seconds.
 	Time time.Duration
 

@@ -24,14 +24,14 @@ type Test struct {
 }
 
 // RunTests runs the unit tests among modules, in the order of their places. Of
-// the options only Data, Now, Time and Print count. The error joins a
+// the options only Data, Now, Time, Print and Coverage count. The error joins a
 // *[render.Error] for each module that is broken, of tests too, and for data.
 func RunTests(ctx context.Context, modules []Module, o Options) ([]Test, error) {
 	s := parseSources(modules, true)
 	tests := s.tests()
 	data, errs := newData(o.Data)
 	var done []Test
-	if program := s.program(opa.Options{Time: o.Time}); program != nil {
+	if program := s.program(opa.Options{Time: o.Time, Cover: s.cover(o.Coverage)}); program != nil {
 		for _, t := range tests {
 			if t.source.out() {
 				continue

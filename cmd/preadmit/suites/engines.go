@@ -39,6 +39,6 @@ func Engines(o Options) policytest.Engines {
 		},
 		Mutation: newMutationTest(o),
 		Kyverno:  newKyvernoTest(o),
-		Gator:    newGatorTest,
+		Gator:    newGatorTest(o),
 	}
 }

@@ -17,11 +17,13 @@ type gatorTest struct {
 
 // newGatorTest compiles the template and the constraint of a test, with its
 // expansion templates.
-func newGatorTest(s *policytest.GatorSetup) (policytest.GatorPolicy, error) {
-	engine, err := gatekeeper.New(append([]*render.Object{s.Template, s.Constraint}, s.Expansions...), gatekeeper.Options{
-		Kinds: s.Kinds, EnforcementPoint: gatekeeper.PointGator, Written: true,
-	})
-	return gatorTest{engine: engine}, withSchemaRule(err)
+func newGatorTest(o Options) func(*policytest.GatorSetup) (policytest.GatorPolicy, error) {
+	return func(s *policytest.GatorSetup) (policytest.GatorPolicy, error) {
+		engine, err := gatekeeper.New(append([]*render.Object{s.Template, s.Constraint}, s.Expansions...), gatekeeper.Options{
+			Kinds: s.Kinds, EnforcementPoint: gatekeeper.PointGator, Written: true, Coverage: o.Coverage,
+		})
+		return gatorTest{engine: engine}, withSchemaRule(err)
+	}
 }
 
 // withSchemaRule marks the errors that say that a constraint breaks its

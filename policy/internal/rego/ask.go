@@ -87,6 +87,9 @@ func (q *Query) run(ctx context.Context, in Question, b *bound, s setup) (ast.Va
 	if in.Print != nil {
 		t = t.WithPrintHook(printer(in.Print))
 	}
+	if q.program.covered != nil && s.tracer == nil {
+		t, s.indexing = t.WithQueryTracer(q.program.covered.tracer()), false // rules that are not chosen evaluate nothing
+	}
 	t = t.WithIndexing(s.indexing)
 	if s.cache != nil {
 		t = t.WithVirtualCache(s.cache)

@@ -17,6 +17,7 @@ type Program struct {
 	compiler *ast.Compiler
 	time     time.Duration
 	seen     sync.Map // of *ast.Rule: see tracer.definitions
+	covered  coverage // nil: nothing is counted
 }
 
 // Compile takes modules by name, of v0 and v1 together. It leaves them as they
@@ -32,7 +33,7 @@ func Compile(modules map[string]*ast.Module, o Options) (*Program, error) {
 		refuse(c.Errors, mentions(modules))
 		return nil, join(moduleErrors("", c.Errors))
 	}
-	return &Program{compiler: c, time: limit}, nil
+	return &Program{compiler: c, time: limit, covered: newCoverage(modules, o.Cover)}, nil
 }
 
 // compile gives the compiler a time, which it doesn't ask for itself: some of

@@ -35,6 +35,8 @@ type Options struct {
 	ExternalData bool
 	// Time is what one question may take; zero is five seconds.
 	Time time.Duration
+	// Cover has the outcomes of expressions counted; nil counts nothing.
+	Cover Cover
 }
 
 // Data is what stands under data besides the rules of modules.

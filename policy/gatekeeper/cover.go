@@ -1,0 +1,47 @@
+package gatekeeper
+
+import (
+	"sync/atomic"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/rego"
+)
+
+// cover declares expressions as branches of the template's rules. nil counts nothing.
+func (c *regoCompiler) cover() rego.Cover {
+	if c.coverage == nil {
+		return nil
+	}
+	return func(e rego.CoveredExpr) (held, failed *atomic.Int64) {
+		text, ok := c.texts[e.Module]
+		if !ok {
+			return nil, nil // of the hook
+		}
+		at := inside(c.object, e.Module, text, e.Location.Row, e.Location.Col)
+		if at.File == "" {
+			at = c.object.Span(e.Module)
+		}
+		b := policy.Branch{
+			Engine: policy.EngineGatekeeper, Policy: c.object.GetName(), Rule: e.Rule, Part: policy.Shorten(e.Text, maxCoveredText), Case: "true", Origin: at,
+		}
+		held = c.coverage.Declare(b)
+		b.Case = "false"
+		return held, c.coverage.Declare(b)
+	}
+}
+
+// maxCoveredText bounds the text of an expression.
+const maxCoveredText = 200
+
+// cover counts the branches of a template's CEL expressions.
+func (t *template) cover(coverage *policy.Coverage, base string) {
+	if coverage == nil || t.native == nil {
+		return
+	}
+	t.native.each(func(e *expression) {
+		e.program.Cover(coverage, cel.CoveredExpression{
+			Engine: policy.EngineGatekeeper, Policy: t.object.GetName(), Rule: e.name, Object: t.object, Pointer: base + e.pointer, Source: e.source,
+		})
+	})
+}

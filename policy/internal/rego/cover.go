@@ -1,0 +1,135 @@
+package rego
+
+import (
+	"strings"
+	"sync/atomic"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/topdown"
+)
+
+// A CoveredExpr is an expression of a rule's body whose outcomes are counted.
+type CoveredExpr struct {
+	Module   string // its name
+	Rule     string
+	Text     string
+	Location *ast.Location
+}
+
+// A Cover returns the counters of how often an expression held and failed.
+type Cover func(CoveredExpr) (held, failed *atomic.Int64)
+
+// coverage are the counters of a program's expressions.
+type coverage map[exprKey]*exprCount
+
+// An exprKey is where an expression is written. The compiler makes further ones of it
+// at the same place, which are marked as generated.
+type exprKey struct {
+	file           string
+	line           int
+	column         int
+	negated, every bool
+}
+
+type exprCount struct{ held, failed *atomic.Int64 }
+
+func keyOf(e *ast.Expr) (exprKey, bool) {
+	l := e.Location
+	if l == nil || len(l.Text) == 0 {
+		return exprKey{}, false
+	}
+	return exprKey{l.File, l.Row, l.Col, e.Negated, e.IsEvery()}, true
+}
+
+// newCoverage declares the expressions of modules, those of tests excepted.
+func newCoverage(modules map[string]*ast.Module, declare Cover) coverage {
+	if declare == nil {
+		return nil
+	}
+	c := make(coverage)
+	for name, m := range modules {
+		for _, r := range m.Rules {
+			rule := string(r.Head.Name)
+			if rule == "" {
+				rule = r.Head.Ref().String()
+			}
+			if r.Default || strings.HasPrefix(rule, "test_") || strings.HasPrefix(rule, "todo_test_") {
+				continue
+			}
+			for ; r != nil; r = r.Else {
+				ast.WalkExprs(r.Body, func(e *ast.Expr) bool {
+					c.declare(declare, name, rule, e)
+					return false
+				})
+			}
+		}
+	}
+	return c
+}
+
+func (c coverage) declare(declare Cover, module, rule string, e *ast.Expr) {
+	key, ok := keyOf(e)
+	if t, is := e.Terms.(*ast.Term); !ok || c[key] != nil || is && isConstantTerm(t) {
+		return
+	}
+	held, failed := declare(CoveredExpr{module, rule, strings.Join(strings.Fields(string(e.Location.Text)), " "), e.Location})
+	if held != nil {
+		c[key] = &exprCount{held, failed}
+	}
+}
+
+// isConstantTerm reports whether an expression is true or false by itself, such as the
+// body of a rule without one.
+func isConstantTerm(t *ast.Term) bool {
+	_, ok := t.Value.(ast.Boolean)
+	return ok
+}
+
+// A coverTracer counts the outcomes of one evaluation.
+type coverTracer struct {
+	coverage
+	begun map[evaluation]bool // that have not failed
+}
+
+// An evaluation is that of an expression in one body that is evaluated.
+type evaluation struct {
+	query uint64
+	expr  exprKey
+}
+
+func (c coverage) tracer() *coverTracer {
+	return &coverTracer{c, make(map[evaluation]bool)}
+}
+
+// Enabled implements topdown.QueryTracer.
+func (t *coverTracer) Enabled() bool { return true }
+
+// Config implements topdown.QueryTracer.
+func (t *coverTracer) Config() topdown.TraceConfig { return topdown.TraceConfig{} }
+
+// TraceEvent implements topdown.QueryTracer. An expression that is evaluated holds
+// unless it fails, which it may say more than once. What the compiler made of it may
+// fail in its place.
+func (t *coverTracer) TraceEvent(e topdown.Event) {
+	x, ok := e.Node.(*ast.Expr)
+	if !ok || e.Op != topdown.EvalOp && e.Op != topdown.FailOp {
+		return
+	}
+	key, ok := keyOf(x)
+	n := t.coverage[key]
+	if !ok || n == nil {
+		return
+	}
+	at := evaluation{e.QueryID, key}
+	switch {
+	case e.Op == topdown.EvalOp && !x.Generated:
+		n.held.Add(1)
+		t.begun[at] = true
+	case e.Op == topdown.FailOp && t.begun[at]:
+		n.held.Add(-1)
+		n.failed.Add(1)
+		delete(t.begun, at)
+	case e.Op == topdown.FailOp && x.Generated:
+		n.failed.Add(1)
+	}
+}
