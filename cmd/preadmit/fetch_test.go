@@ -76,6 +76,9 @@ func TestFetch(t *testing.T) {
 		t.Fatalf("exit code %d\n%s%s", code, out, errs)
 	}
 	lock := readFileText(t, dir, store.LockFile)
+	if !strings.HasPrefix(lock, "# yaml-language-server: $schema=") {
+		t.Errorf("the lock does not begin with its schema:\n%s", lock)
+	}
 	for _, want := range []string{"requested: 6.x\n    resolved: 6.9.2", "resolved: 6.9.2\n", "requested: stable\n    resolved: stable", "kind: helm-oci", "kind: oci", "archive: " + d.URL + "/charts/podinfo-6.9.2.tgz"} {
 		if !strings.Contains(lock, want) {
 			t.Errorf("the lock has no %q:\n%s", want, lock)

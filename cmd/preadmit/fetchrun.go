@@ -362,7 +362,7 @@ func (f *fetching) writeLock() error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(f.tree.dir, filepath.FromSlash(store.LockFile)), data)
+	return replaceFile(filepath.Join(f.tree.dir, filepath.FromSlash(store.LockFile)), append([]byte(schemaLine("lock")), data...))
 }
 
 // replaceFile puts a file in its place as a whole or not at all.

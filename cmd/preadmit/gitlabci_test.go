@@ -48,13 +48,17 @@ func TestGitLabCI(t *testing.T) {
 			c := newActionCase(t, s).checkout(newestMerge)
 			cmd := exec.Command("sh", "-e", "-c", strings.Join(file.Job.Script, "\n"))
 			cmd.Dir = c.at
-			cmd.Env = append(test.env, "PATH="+filepath.Dir(c.job.Inputs["binary-path"])+string(os.PathListSeparator)+os.Getenv("PATH"), "PREADMIT_ARGS=apps --policy policies")
+			cmd.Env = append(test.env, "PATH="+filepath.Dir(c.job.Inputs["binary-path"])+string(os.PathListSeparator)+os.Getenv("PATH"), "PREADMIT_ARGS=apps --policy policies",
+				"CI_PROJECT_URL=https://gitlab.example/acme/shop", "CI_COMMIT_SHA="+s.merge)
 			out, _ := cmd.CombinedOutput()
 			if code := cmd.ProcessState.ExitCode(); code != test.code || !strings.Contains(string(out), test.says) {
 				t.Errorf("exit code %d, want %d and %q\n%s", code, test.code, test.says, out)
 			}
 			if test.code != 1 {
 				return
+			}
+			if page, err := os.ReadFile(filepath.Join(c.at, "preadmit.html")); err != nil || !strings.Contains(string(page), "https://gitlab.example/acme/shop/-/blob/"+s.merge+"/apps/web.yaml#L7") {
+				t.Errorf("no link to the line in the page: %v", err)
 			}
 			for _, kept := range append(file.Job.Artifacts.Paths, file.Job.Artifacts.Reports["codequality"], file.Job.Artifacts.Reports["junit"]) {
 				if info, err := os.Stat(filepath.Join(c.at, kept)); err != nil || info.Size() == 0 {
