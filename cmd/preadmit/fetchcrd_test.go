@@ -125,3 +125,28 @@ func TestFetchCatalogue(t *testing.T) {
 		t.Errorf("--update: exit code %d\n%s", code, errs)
 	}
 }
+
+// TestFetchValuesSchemas holds a chart's values against the documents at URLs
+// that its schema refers to, once they are fetched.
+func TestFetchValuesSchemas(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t, false)
+	d.files["/schemas/image.json"] = []byte(`{"$ref": "` + d.URL + `/schemas/tag.json"}`)
+	d.files["/schemas/tag.json"] = []byte(`{"properties": {"tag": {"pattern": "^v[0-9]"}}}`)
+	dir := repositoryOf(t, map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n", "values.yaml": "image:\n  tag: latest\n", "templates/a.yaml": deployment,
+		"values.schema.json": `{"properties": {"image": {"$ref": "` + d.URL + `/schemas/image.json#"}}}`,
+		configFile:           allow(d.host()),
+	})
+	code, out, errs := program(t, dir, nil, "check")
+	if !strings.Contains(out, "/schemas/image.json, which is not read") || !strings.Contains(out, "run `preadmit fetch`") {
+		t.Errorf("before: exit code %d\n%s%s", code, out, errs)
+	}
+	if code, out, errs = program(t, dir, nil, "fetch"); code != exitOK || !strings.Contains(out, "2 fetched") {
+		t.Fatalf("exit code %d\n%s%s", code, out, errs)
+	}
+	code, out, errs = program(t, dir, nil, "check")
+	if code != exitIncomplete || !strings.Contains(out, "image.tag: does not match the pattern") || !strings.Contains(out, "values.yaml:2") || strings.Contains(out, "is not read") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}

@@ -6,6 +6,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,7 +34,8 @@ type schemas struct {
 type compiled struct {
 	once   sync.Once
 	schema *jsonschema.Schema
-	remote []string // what it refers to and could not be read
+	docs   map[string][]byte // what it refers to, by URL
+	remote []string          // what it refers to and could not be read
 	err    error
 
 	checking sync.Mutex // while values are held against the schema
@@ -79,15 +83,21 @@ func (c *compiled) validate(values map[string]any) (err error) {
 	return c.schema.Validate(values)
 }
 
-func (s *schemas) compile(data []byte) *compiled {
-	key := sha256.Sum256(data)
+// compile returns the schema, with the documents at URLs that it refers to.
+func (s *schemas) compile(data []byte, docs map[string][]byte) *compiled {
+	hash := sha256.New()
+	hash.Write(data)
+	for _, url := range slices.Sorted(maps.Keys(docs)) {
+		fmt.Fprintf(hash, "\x00%q %x", url, sha256.Sum256(docs[url]))
+	}
+	key := [sha256.Size]byte(hash.Sum(nil))
 	s.mu.Lock()
 	c := s.known[key]
 	if c == nil {
 		if s.known == nil || s.bytes > maxCached {
 			s.known, s.bytes = map[[sha256.Size]byte]*compiled{}, 0
 		}
-		c = &compiled{}
+		c = &compiled{docs: maps.Clone(docs)}
 		s.known[key] = c
 		s.bytes += len(data)
 	}
@@ -127,9 +137,15 @@ func (c *compiled) compile(data []byte) {
 	}
 }
 
-// Load stands for a document that a schema refers to with one that allows
-// everything. Helm would fetch it, be it from the network or from a device.
+// Load returns a document that a schema refers to, if it was fetched, else one that
+// allows everything. Helm would fetch it, be it from the network or from a device.
 func (c *compiled) Load(url string) (any, error) {
+	if data, ok := c.docs[url]; ok {
+		if deep(data) {
+			return nil, fmt.Errorf("%s is nested more than %d deep", url, maxSchema)
+		}
+		return jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	}
 	c.remote = append(c.remote, url)
 	return true, nil
 }
@@ -192,10 +208,12 @@ func (rel *release) validateChart(c *chart.Chart, values map[string]any, path []
 // against holds values against one chart's schema.
 func (rel *release) against(c *chart.Chart, values map[string]any, path []string) []error {
 	at, _, _ := rel.reader.chartFile(c, "values.schema.json")
-	schema := rel.cache.schemas.compile(c.Schema)
+	schema := rel.schemaOf(c)
 	for _, url := range schema.remote {
 		e := at.errorAt("helm-schema", 0, 0, fmt.Errorf("schema refers to %s, which is not read: values are not held against it", sentence(url)))
-		e.Warning = true
+		if e.Warning = true; isFetchable(url) {
+			e.Hint = "run `preadmit fetch`"
+		}
 		rel.warnings = append(rel.warnings, e)
 	}
 	if schema.err != nil {
@@ -219,6 +237,47 @@ func (rel *release) against(c *chart.Chart, values map[string]any, path []string
 		}
 	}
 	return errs
+}
+
+// maxReferred are the documents that a schema may refer to.
+const maxReferred = 50
+
+// schemaOf compiles a chart's schema, with what was fetched of the documents that
+// it refers to, and these.
+func (rel *release) schemaOf(c *chart.Chart) *compiled {
+	docs := make(map[string][]byte)
+	for {
+		schema, more := rel.cache.schemas.compile(c.Schema, docs), false
+		for _, url := range schema.remote {
+			if data, ok := rel.fetchedSchema(url); ok && len(docs) < maxReferred {
+				docs[url], more = data, true
+			}
+		}
+		if !more {
+			return schema
+		}
+	}
+}
+
+func isFetchable(url string) bool {
+	return strings.HasPrefix(url, "https://") || strings.HasPrefix(url, "http://")
+}
+
+// fetchedSchema returns what was fetched of a URL.
+func (rel *release) fetchedSchema(url string) ([]byte, bool) {
+	if !isFetchable(url) {
+		return nil, false
+	}
+	repo, err := render.Source{Store: rel.reader.store}.Fetched(render.NewRemote(render.URLFile, url, "", ""))
+	if err != nil {
+		return nil, false
+	}
+	files, err := fs.ReadDir(repo.FS, repo.Root)
+	if err != nil || len(files) != 1 {
+		return nil, false
+	}
+	data, err := render.ReadFile(repo.FS, path.Join(repo.Root, files[0].Name()))
+	return data, err == nil
 }
 
 // sorted puts violations in an order: they come in that of a map.
