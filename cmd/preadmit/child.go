@@ -41,6 +41,9 @@ func runChild() int {
 	p := &parentEnd{to: to, order: order, written: make(chan string), stdin: make(chan []byte), asked: make(chan []byte, maxAsked), stop: stop}
 	go p.listen(from)
 	w := newWatch(to, order)
+	if n := jobsFor(runtime.GOMAXPROCS(0), w.collector.most); n < runtime.GOMAXPROCS(0) && os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(n)
+	}
 	w.confine(os.Args[1:])
 	debug.SetMaxStack(maxStack)
 	limitProcess()

@@ -30,3 +30,78 @@ func collectLate() {
 		debug.SetMemoryLimit(math.MaxInt64)
 	}, 0)
 }
+
+// moderate is how much garbage is worth no collection of its own. A process that
+// has more than that in use lets garbage grow to less than what is in use, but not
+// below leastPercent of it, since each collection looks through all that is in use.
+const (
+	moderate     = 128 << 20
+	leastPercent = 50
+
+	// apart is memory that is neither in use nor garbage, such as what is free
+	// between objects. What is more than that goes back to the system.
+	apart = 48 << 20
+)
+
+// A collector tells Go's garbage collector how much memory there is, and how much
+// of it garbage may take.
+type collector struct {
+	most    uint64 // bytes that the process may take, 0 if unknown
+	fixed   bool   // the user has set GOGC
+	percent int    // that is set; 0 is none yet
+}
+
+// newCollector looks up how much memory there is. A part of it is left to the
+// parent and the rest of the system.
+func newCollector() collector {
+	c := collector{most: memoryOfMachine(), fixed: os.Getenv("GOGC") != ""}
+	c.most -= c.most / 8
+	if os.Getenv("GOMEMLIMIT") != "" {
+		given := uint64(debug.SetMemoryLimit(-1))
+		if c.most == 0 || given < c.most {
+			c.most = given
+		}
+	}
+	return c
+}
+
+// adjust sets the limits of the garbage collector for a process that may take
+// limit bytes.
+func (c *collector) adjust(now footprint, limit uint64) {
+	soft := limit - limit/8
+	if c.most > 0 {
+		soft = min(soft, c.most)
+	}
+	if now.scanned < now.live/4 {
+		soft = min(soft, max(collectMore, now.live+now.live/4))
+	}
+	if now.collected && !c.fixed {
+		soft = min(soft, max(2*collectAt, now.live+now.live*uint64(garbagePercent(now.live))/100+apart))
+	}
+	if (now.collected || limit < 2*collectAt) && debug.SetMemoryLimit(-1) != int64(soft) { // before that, collectLate has its way
+		debug.SetMemoryLimit(int64(soft))
+	}
+	if !now.collected || c.fixed {
+		return
+	}
+	const step = 10 // each change stops the program for a moment
+	if p := garbagePercent(now.live) / step * step; p != c.percent {
+		c.percent = p
+		debug.SetGCPercent(p)
+	}
+}
+
+// garbagePercent is how much garbage there may be, in percent of what is in use.
+func garbagePercent(live uint64) int {
+	return int(max(leastPercent, min(100, moderate*100/max(live, 1))))
+}
+
+// jobsFor is how many processors are used if nobody says how many: no more than
+// there is memory for.
+func jobsFor(processors int, memory uint64) int {
+	const each = 192 << 20
+	if memory == 0 {
+		return processors
+	}
+	return max(1, min(processors, int(memory/each)))
+}

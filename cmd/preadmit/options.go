@@ -63,7 +63,7 @@ func (o *sources) addFlags(f *pflag.FlagSet) {
 	f.Var(&o.gitops, "gitops", "follow Argo CD and Flux objects: auto, only (ignore what none of them deploys) or off")
 	f.StringArrayVar(&o.clusters, "cluster", nil, "only what is deployed to the cluster `NAME` (repeatable)")
 	f.StringArrayVar(&o.repositories, "repository", nil, "`URL` that GitOps objects use for this repository, if it is not that of the remote origin (repeatable)")
-	f.IntVarP(&o.jobs, "jobs", "j", 0, "render and evaluate `N` units and objects at once (default: the number of processors)")
+	f.IntVarP(&o.jobs, "jobs", "j", 0, "render and evaluate `N` units and objects at once (default: the number of processors, fewer if memory is short)")
 	f.StringVar(&o.config, "config", "", "read defaults for flags from `FILE` (default: "+configFile+", if it exists); with --base from that revision")
 	f.StringVar(&o.store, "store", "", "read what preadmit fetch stored in `DIR`, or what an OCI image layout there holds, besides .preadmit/vendor")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "stop after `DURATION`")

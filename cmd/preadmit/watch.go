@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path"
 	"runtime"
-	"runtime/debug"
 	"runtime/metrics"
 	"slices"
 	"strings"
@@ -39,6 +38,8 @@ type watch struct {
 	unconfined error // what of the sandbox is missing
 
 	clock stopwatch
+
+	collector collector
 }
 
 // A task is what is in flight.
@@ -71,7 +72,7 @@ const lookEvery = 25 * time.Millisecond
 
 func newWatch(to *supervise.Pipe, order supervise.Order) *watch {
 	now := look()
-	return &watch{now: now, floor: now, to: to, order: order, limits: taskLimits{defaultTaskMemory << 20, defaultTaskTime, 3 * defaultTaskTime}, flying: make(map[int]*task), asked: make(map[*policy.Request]*task)}
+	return &watch{now: now, floor: now, to: to, order: order, limits: taskLimits{defaultTaskMemory << 20, defaultTaskTime, 3 * defaultTaskTime}, flying: make(map[int]*task), asked: make(map[*policy.Request]*task), collector: newCollector()}
 }
 
 // allow sets what one task may take: MiB, and a time of the processor, of which
@@ -242,13 +243,7 @@ func (w *watch) keepLimits() {
 			known = limit
 			limitMemory(limit)
 		}
-		soft := int64(limit - limit/8)
-		if now.scanned < now.live/4 {
-			soft = min(soft, int64(max(collectMore, now.live+now.live/4)))
-		}
-		if (now.collected || limit < 2*collectAt) && debug.SetMemoryLimit(-1) != soft { // before that, collectLate has its way
-			debug.SetMemoryLimit(soft)
-		}
+		w.collector.adjust(now, limit)
 		time.Sleep(lookEvery)
 	}
 }

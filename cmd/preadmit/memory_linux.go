@@ -1,0 +1,50 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// memoryOfMachine is how many bytes of memory the machine has, or the control
+// group of this process if that is less; 0 if it is not known.
+func memoryOfMachine() uint64 {
+	var info unix.Sysinfo_t
+	most := uint64(0)
+	if unix.Sysinfo(&info) == nil {
+		most = uint64(info.Totalram) * uint64(info.Unit)
+	}
+	groups, _ := os.ReadFile("/proc/self/cgroup")
+	for _, file := range limitFilesOf(string(groups)) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		limit, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64) // "max" is none
+		if err == nil && limit > 0 && (most == 0 || limit < most) {
+			most = limit
+		}
+	}
+	return most
+}
+
+// limitFilesOf lists the files that may hold a memory limit of a process with these
+// control groups: its own and, for a container, that of the root it sees.
+func limitFilesOf(groups string) []string {
+	files := []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}
+	for line := range strings.Lines(groups) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) != 3 || strings.Contains(fields[2], "..") {
+			continue
+		}
+		switch {
+		case fields[0] == "0":
+			files = append(files, "/sys/fs/cgroup"+fields[2]+"/memory.max")
+		case fields[1] == "memory":
+			files = append(files, "/sys/fs/cgroup/memory"+fields[2]+"/memory.limit_in_bytes")
+		}
+	}
+	return files
+}
