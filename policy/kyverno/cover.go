@@ -1,14 +1,18 @@
 package kyverno
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/conditions"
 	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
+	"github.com/preadmit/preadmit/policy/internal/pattern"
+	"github.com/preadmit/preadmit/render"
 )
 
 // covered counts the branches of rules: whether they matched, their outcomes, and
@@ -18,6 +22,14 @@ type covered struct {
 	coverage   *policy.Coverage
 	rules      map[*Rule]*ruleBranches
 	conditions map[*conditions.Condition]*[2]*atomic.Int64 // held, and not
+	patterns   map[patternAt]*[2]*atomic.Int64             // a key of a pattern matched, and not
+	below      map[patternAt][]*[2]*atomic.Int64           // those below a map or list of a pattern
+}
+
+// A patternAt is where a key of a pattern is written.
+type patternAt struct {
+	policy  *Policy
+	pointer string
 }
 
 // ruleBranches are the counters of a rule.
@@ -27,7 +39,10 @@ type ruleBranches struct {
 }
 
 func newCovered(coverage *policy.Coverage) *covered {
-	return &covered{coverage, make(map[*Rule]*ruleBranches), make(map[*conditions.Condition]*[2]*atomic.Int64)}
+	return &covered{
+		coverage, make(map[*Rule]*ruleBranches), make(map[*conditions.Condition]*[2]*atomic.Int64), make(map[patternAt]*[2]*atomic.Int64),
+		make(map[patternAt][]*[2]*atomic.Int64),
+	}
 }
 
 // declare adds the branches of a rule.
@@ -55,6 +70,9 @@ func (c *covered) declare(p *Policy, rule *Rule) {
 	if rule.Validate != nil {
 		b.outcomes[StatusPass] = branch("validate", written.Pointer+"/validate", "true")
 		b.outcomes[StatusFail] = branch("validate", written.Pointer+"/validate", "false")
+		if rule.Base == nil {
+			c.declarePatterns(p, rule, branch)
+		}
 	}
 	for _, x := range conditionsOf(rule) {
 		text := policy.Shorten(fmt.Sprintf("%v %s %v", x.Key, x.Operator, x.Value), maxChecked)
@@ -64,6 +82,83 @@ func (c *covered) declare(p *Policy, rule *Rule) {
 		c.conditions[x] = &[2]*atomic.Int64{branch(text, x.Pointer, "true"), branch(text, x.Pointer, "false")}
 	}
 }
+
+// A declareBranch declares a branch of a rule at a pointer of its policy.
+type declareBranch func(part, pointer, outcome string) *atomic.Int64
+
+// declarePatterns adds the keys of a rule's patterns, those of foreach included.
+func (c *covered) declarePatterns(p *Policy, rule *Rule, branch declareBranch) {
+	v, base := rule.Validate, rule.Pointer+"/validate"
+	if v.HasPattern {
+		c.declarePattern(p, base+"/pattern", v.Pattern, branch)
+	}
+	for i, x := range v.AnyPattern {
+		c.declarePattern(p, base+render.Pointer("anyPattern", i), x, branch)
+	}
+	var each func(all []*kyvernodoc.ForeachValidate)
+	each = func(all []*kyvernodoc.ForeachValidate) {
+		for _, f := range all {
+			if f.HasPattern {
+				c.declarePattern(p, f.Pointer+"/pattern", f.Pattern, branch)
+			}
+			for i, x := range f.AnyPattern {
+				c.declarePattern(p, f.Pointer+render.Pointer("anyPattern", i), x, branch)
+			}
+			each(f.Foreach)
+		}
+	}
+	each(v.Foreach)
+}
+
+func (c *covered) declarePattern(p *Policy, base string, source any, branch declareBranch) {
+	compiled, err := pattern.Compile(source)
+	if err != nil {
+		return
+	}
+	for _, s := range compiled.Steps() {
+		text := joined(render.Path(s.Place))
+		if s.Scalar {
+			text += fmt.Sprintf(": %v", s.Wants)
+		}
+		text = policy.Shorten(text, maxChecked)
+		n := &[2]*atomic.Int64{branch(text, base+s.Place, "true"), branch(text, base+s.Place, "false")}
+		c.patterns[patternAt{p, base + s.Place}] = n
+		for i := strings.LastIndexByte(s.Place, '/'); i > 0; i = strings.LastIndexByte(s.Place[:i], '/') {
+			above := patternAt{p, base + s.Place[:i]}
+			c.below[above] = append(c.below[above], n)
+		}
+	}
+}
+
+// pattern counts which keys of a pattern matched a value.
+func (c *covered) pattern(g *program, in *clause, i int, p *pattern.Pattern, value any) {
+	if c == nil || c.rules[g.rule] == nil {
+		return
+	}
+	at := cmp.Or(in.pointer, g.rule.Pointer+"/validate") + "/pattern"
+	if in.pattern == nil {
+		at = cmp.Or(in.pointer, g.rule.Pointer+"/validate") + render.Pointer("anyPattern", i)
+	}
+	_, steps := p.Trace(value, maxCoveredSteps)
+	for k := range steps {
+		key := patternAt{g.policy, at + strings.TrimPrefix(steps[k].Place, g.rule.Prefix)}
+		n := c.patterns[key]
+		switch {
+		case n == nil && steps[k].Status != pattern.Pass: // a map that is not there has none of its keys
+			for _, n := range c.below[key] {
+				n[1].Add(1)
+			}
+		case n == nil:
+		case steps[k].Status == pattern.Pass:
+			n[0].Add(1)
+		default:
+			n[1].Add(1)
+		}
+	}
+}
+
+// maxCoveredSteps bounds the steps of a match that are counted.
+const maxCoveredSteps = 1 << 16
 
 // selective reports whether a rule selects among the objects of its kinds. Rules are not
 // asked about others.

@@ -152,6 +152,7 @@ func (c *clause) judgePattern(x *run, s *scope, at *element) *verdict {
 		return nil
 	}
 	if c.pattern != nil {
+		s.review.engine.covered.pattern(x.program, c, 0, patterns[0], value)
 		return x.matchOne(s.review.trace.match(c, 0, patterns[0], value, at), s, prefix)
 	}
 	return x.matchAny(c, patterns, value, prefix)
@@ -174,6 +175,7 @@ func (x *run) matchOne(v pattern.Verdict, s *scope, at *element) *verdict {
 func (x *run) matchAny(c *clause, patterns []*pattern.Pattern, value any, at *element) *verdict {
 	var failed, skipped, fields []string
 	for i, p := range patterns {
+		x.review.engine.covered.pattern(x.program, c, i, p, value)
 		v := x.review.trace.match(c, i, p, value, at)
 		name := fmt.Sprintf("rule %s[%d]", x.program.rule.Name, i)
 		switch {

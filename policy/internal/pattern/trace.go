@@ -1,6 +1,10 @@
 package pattern
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // A Step is what a key of a pattern asked of a value, and what came of it.
 type Step struct {
@@ -29,6 +33,26 @@ func (p *Pattern) Trace(value any, limit int) (Verdict, []Step) {
 		}
 	}
 	return v, kept
+}
+
+// Steps are what the pattern may ask: a step for each scalar and each anchor, without
+// values.
+func (p *Pattern) Steps() []Step {
+	t := &tracer{places: map[*entry]string{}}
+	t.place(p.root, "")
+	var all []Step
+	for e, place := range t.places {
+		s := Step{Place: place}
+		s.Wants, s.Scalar = e.scalar()
+		if e.anchor != Addition {
+			s.Anchor = e.anchor
+		}
+		if s.Scalar || s.Anchor != None {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b Step) int { return strings.Compare(a.Place, b.Place) })
+	return all
 }
 
 // A tracer notes the steps of a matcher.

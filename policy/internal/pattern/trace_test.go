@@ -2,6 +2,7 @@ package pattern
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,4 +103,31 @@ func written(steps []Step) string {
 		fmt.Fprintf(&b, "%s%s %s %s %s\n", strings.Repeat(" ", s.Depth), s.Place, s.Pointer, value, s.Status)
 	}
 	return b.String()
+}
+
+// TestSteps lists what a pattern may ask: its scalars, and its anchors.
+func TestSteps(t *testing.T) {
+	p, err := Compile(map[string]any{
+		"kind": "Pod",
+		"spec": map[string]any{
+			"=(hostNetwork)": "false",
+			"containers":     []any{map[string]any{"(image)": "*:latest", "pull": "Always"}},
+			"X(volumes)":     "null",
+			"^(ports)":       []any{map[string]any{"port": int64(80)}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range p.Steps() {
+		got = append(got, fmt.Sprintf("%s %t", s.Place, s.Scalar))
+	}
+	want := []string{
+		"/kind true", "/spec/=(hostNetwork) true", "/spec/X(volumes) true", "/spec/^(ports) false", "/spec/^(ports)/0/port true",
+		"/spec/containers/0/(image) true", "/spec/containers/0/pull true",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
