@@ -105,8 +105,8 @@ func (r *checkouts) Repository(url, revision string) (render.Repository, error) 
 	if url != "" && !r.names[name] {
 		return render.Repository{}, &render.Error{
 			Rule: "foreign-repository", Missing: true, Err: fmt.Errorf("%s is another repository, which is not here", url),
-			Hint: "check it out beside this one and name its folder under sources in " + configFile +
-				"; if it is this one, name it under repository there",
+			Hint: "check that repository out beside this one and name its folder under `sources` in " + configFile +
+				"; if it is this repository, name its address under `repository` there",
 		}
 	}
 	branch := strings.ToLower(strings.TrimPrefix(revision, "refs/heads/"))

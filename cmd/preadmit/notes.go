@@ -81,9 +81,13 @@ func withoutSchema(unknown []clusterKind, head []*render.Object) []string {
 	for i, n := range names {
 		names[i] = fmt.Sprintf("%s (%d)", n, counts[n])
 	}
-	return []string{fmt.Sprintf("%s of %s without a schema (not built in, no CustomResourceDefinition in the tree or --with) checked without defaults or validation: %s; "+
+	verb := "are"
+	if total == 1 {
+		verb = "is"
+	}
+	return []string{fmt.Sprintf("%s of %s without a schema (not built in, no CustomResourceDefinition in the tree or --with) %s checked without defaults or validation: %s; "+
 		"to check these too: kubectl get customresourcedefinitions -o yaml > crds.yaml, and then --with crds.yaml",
-		plural(total, "object"), plural(len(names), "kind"), few(names))}
+		plural(total, "object"), plural(len(names), "kind"), verb, few(names))}
 }
 
 func webhooks(head []*render.Object) []string {
