@@ -55,7 +55,7 @@ fetch() {
     return
   fi
   local name keep=(NO_COLOR=1)
-  for name in HOME PATH TMPDIR DOCKER_CONFIG NETRC HELM_REGISTRY_CONFIG HELM_REPOSITORY_CONFIG SSL_CERT_FILE SSL_CERT_DIR \
+  for name in HOME PATH TMPDIR DOCKER_CONFIG NETRC HELM_REGISTRY_CONFIG HELM_REPOSITORY_CONFIG HELM_REPOSITORY_CACHE SSL_CERT_FILE SSL_CERT_DIR \
     HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy; do
     [ -z "${!name:-}" ] || keep+=("$name=${!name}")
   done
