@@ -20,6 +20,9 @@ import (
 // a short text makes much work for that engine.
 var unlike = regexp.MustCompile(`rand|uuid|gen|now|ago|[dD]ate|htpasswd|bcrypt|derive|shuffle|encrypt|decrypt|Host|keys|values|tpl|include|template|define|block|until|repeat|seq|print|html|js|Zone|duration|regex|semver|sort|dict|Files|fromYaml|Toml|Pretty|[0-9]{4}`)
 
+// asking are words of templates that variants may answer differently.
+var asking = regexp.MustCompile(`Release|Cap|lookup|\{\{-? *[.$]`)
+
 // FuzzTemplate holds that the hooks which note what a template asks, and where
 // its output comes from, change nothing of what it writes: Helm's own engine
 // writes the same.
@@ -50,7 +53,11 @@ func FuzzTemplate(f *testing.F) {
 		for _, file := range files {
 			tree["c/"+file.Name] = &fstest.MapFile{Data: file.Data}
 		}
-		for _, v := range []render.Variant{{}, {Upgrade: true, APIVersions: []string{"e.com/v9"}}} {
+		variants := []render.Variant{{}, {Upgrade: true, APIVersions: []string{"e.com/v9"}}}
+		if len(text)%8 > 0 && !asking.MatchString(text) {
+			variants = variants[:1] // the other writes the same
+		}
+		for _, v := range variants {
 			ours, err := written(r, tree, v)
 			want, stockErr := stockText(files, v)
 			if (err != nil) != (stockErr != nil) || err == nil && render.WithoutAddresses(ours) != render.WithoutAddresses(want) {
