@@ -1,14 +1,14 @@
 package main
 
 import (
-	"fmt"
-	"runtime"
+	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 )
 
-// version is set by the release build (-ldflags -X main.version=...).
-var version = "0.1.0"
+var version = supervise.Version()
 
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
@@ -16,7 +16,7 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  wants(0, 0, "no arguments", "preadmit version"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "preadmit %s %s/%s %s\n", version, runtime.GOOS, runtime.GOARCH, runtime.Version())
+			_, err := io.WriteString(cmd.OutOrStdout(), supervise.VersionLine())
 			return err
 		},
 	}

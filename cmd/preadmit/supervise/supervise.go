@@ -39,6 +39,9 @@ var others = []string{"triage", "convert", "verify", "packs", "version", "help",
 var _ = supervised(os.Args)
 
 func supervised(args []string) bool {
+	if toldVersion(args) {
+		os.Exit(0)
+	}
 	if !wanted(args) {
 		return false
 	}
@@ -52,7 +55,7 @@ func supervised(args []string) bool {
 
 // wanted says whether a command line is one for a child.
 func wanted(args []string) bool {
-	if len(args) < 2 || args[0] == Marker || strings.HasSuffix(strings.TrimSuffix(filepath.Base(args[0]), ".exe"), ".test") {
+	if len(args) < 2 || args[0] == Marker || isTest(args[0]) {
 		return false
 	}
 	for _, a := range args[1:] {
@@ -66,4 +69,9 @@ func wanted(args []string) bool {
 		}
 	}
 	return false
+}
+
+// isTest says whether a program is one of go test.
+func isTest(program string) bool {
+	return strings.HasSuffix(strings.TrimSuffix(filepath.Base(program), ".exe"), ".test")
 }

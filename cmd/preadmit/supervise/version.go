@@ -1,0 +1,28 @@
+package supervise
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+)
+
+// version is set by the release build (-ldflags -X .../supervise.version=...).
+var version = "0.1.0"
+
+// Version is the program's version.
+func Version() string { return version }
+
+// VersionLine is what the command version prints.
+func VersionLine() string {
+	return fmt.Sprintf("preadmit %s %s/%s %s\n", version, runtime.GOOS, runtime.GOARCH, runtime.Version())
+}
+
+// toldVersion prints the version, if the command line asks for that alone. It is
+// called before the libraries are initialized, of which the command needs none.
+func toldVersion(args []string) bool {
+	if len(args) != 2 || args[1] != "version" || args[0] == Marker || isTest(args[0]) {
+		return false
+	}
+	_, err := os.Stdout.WriteString(VersionLine())
+	return err == nil
+}
