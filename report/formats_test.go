@@ -253,7 +253,7 @@ func TestCleanRuns(t *testing.T) {
 	r.Results, r.Units = nil, r.Units[:1]
 	for format, want := range map[string]string{
 		"gitlab":       "[\n]\n",
-		"markdown":     "## preadmit: 0 denied\n\nJudged: 16 objects",
+		"markdown":     "## preadmit: 0 denied\n\nChecked: 16 objects",
 		"github":       "result: 0 denied\n",
 		"junit":        `tests="0" failures="0" errors="0">`,
 		"html":         `<p class="tally">0 denied</p>`,
