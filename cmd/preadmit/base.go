@@ -179,9 +179,9 @@ func (j *evaluation) compare(ctx context.Context, o *checkOptions, b *base, in *
 		return err
 	}
 	c := policy.Comparison{Moved: moved, Incomparable: halves(b.in, in)}
-	c.Base = slices.Concat(j.shard.once(b.in.found, j.bench.results, c.InBase(standing)), c.InBase(kept), was, restWas)
+	c.Base = slices.Concat(j.shard.once(b.in.found, j.bench.results, c.InBase(standing), onlyInVariants(b.in.head)), c.InBase(kept), was, restWas)
 	again := changedInputs(b.in, in)
-	j.results = c.Compare(slices.Concat(j.shard.once(in.found, j.bench.results, notFollowed(objects(in.head), o.gitops != gitopsOff)), kept, now, exempted, rest))
+	j.results = c.Compare(slices.Concat(j.shard.once(in.found, j.bench.results, notFollowed(objects(in.head), o.gitops != gitopsOff), onlyInVariants(in.head)), kept, now, exempted, rest))
 	for i := range j.results {
 		r := &j.results[i]
 		if r.Engine == policy.EngineRender && r.Baseline == policy.Unchanged && r.Undecided() && again[r.Object.Unit] {

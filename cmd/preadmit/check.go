@@ -232,7 +232,7 @@ func (j *evaluation) all(ctx context.Context, o *checkOptions, in *input, s benc
 		return err
 	}
 	rest, err := j.bench.rest(ctx)
-	j.results = append(results, j.shard.once(in.found, notFollowed(objects(in.head), o.gitops != gitopsOff), j.bench.results, rest)...)
+	j.results = append(results, j.shard.once(in.found, notFollowed(objects(in.head), o.gitops != gitopsOff), onlyInVariants(in.head), j.bench.results, rest)...)
 	return err
 }
 

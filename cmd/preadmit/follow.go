@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -38,6 +39,43 @@ func notFollowed(head []*render.Object, followed bool) []policy.Result {
 		}.Fingerprinted())
 	}
 	return results
+}
+
+// onlyInVariants are results about objects that only some installations of a chart
+// have and that say what else is deployed, which is not followed, or checked,
+// which they do not do here.
+func onlyInVariants(units []*render.Unit) []policy.Result {
+	var results []policy.Result
+	for _, u := range units {
+		for _, o := range u.Variants {
+			gk := o.GroupVersionKind().GroupKind()
+			r := policy.Result{
+				Engine: policy.EngineRender, Policy: "gitops", Rule: "only-in-variant", Operation: policy.Create, Object: o.Key(),
+				Origins: o.At(""),
+			}
+			switch {
+			case slices.ContainsFunc(u.Objects, func(x *render.Object) bool { return unversioned(x) == unversioned(o) }):
+				continue // that one is followed, or checks
+			case deploying[gk]:
+				r.Outcome, r.Action = policy.Unknown, policy.Deny
+				r.Message = fmt.Sprintf("what this %s deploys is not checked: it is there %s", gk.Kind, o.Variant)
+			case isForJudging(o):
+				r.Outcome, r.Action = policy.Fail, policy.Warn
+				r.Message = fmt.Sprintf("nothing is checked by this %s: it is there %s", gk.Kind, o.Variant)
+			default:
+				continue
+			}
+			results = append(results, r.Fingerprinted())
+		}
+	}
+	return results
+}
+
+// deploying are the kinds of objects that deploy others.
+var deploying = map[schema.GroupKind]bool{
+	{Group: "argoproj.io", Kind: "Application"}: true, {Group: "argoproj.io", Kind: "ApplicationSet"}: true,
+	{Group: "kustomize.toolkit.fluxcd.io", Kind: "Kustomization"}: true, {Group: "helm.toolkit.fluxcd.io", Kind: "HelmRelease"}: true,
+	{Group: "fluxcd.controlplane.io", Kind: "ResourceSet"}: true,
 }
 
 // fluxChanges names what a Flux Kustomization changes in what it deploys.

@@ -61,7 +61,7 @@ func (j *evaluation) recall(ctx context.Context, o *checkOptions, in *input, s b
 	}
 	policy.Sort(results)
 	r.keep(j.bench)
-	j.results = append(j.shard.once(in.found, notFollowed(objects(in.head), o.gitops != gitopsOff), j.bench.results), results...)
+	j.results = append(j.shard.once(in.found, notFollowed(objects(in.head), o.gitops != gitopsOff), onlyInVariants(in.head), j.bench.results), results...)
 	return nil
 }
 
