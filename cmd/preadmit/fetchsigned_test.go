@@ -155,7 +155,12 @@ func TestFetchSigned(t *testing.T) {
 		return func(d *depot) { sign(d, d.tags["apps/web:1.0.0"]) }
 	}
 	tampered := bytes.Replace(pgp.sign(t, "web-1.0.0.tgz", archive), []byte("web-1.0.0.tgz: sha256:"), []byte("web-1.0.0.tgz: sha256:0"), 1)
-	const http, registry = "http", "oci"
+	const http, registry, charts = "http", "oci", "helm-oci"
+	layered := func(data []byte) func(d *depot) {
+		return func(d *depot) {
+			d.pushLayers("apps/web", "1.0.0", ociLayer{mediaType: chartLayer, data: archive}, ociLayer{mediaType: "application/vnd.cncf.helm.chart.provenance.v1.prov", data: data})
+		}
+	}
 	for name, test := range map[string]struct {
 		from, key string
 		sign      func(d *depot)
@@ -182,6 +187,11 @@ func TestFetchSigned(t *testing.T) {
 		"an attestation": {registry, cosign.public(t), oci(func(d *depot, digest string) {
 			cosign.bundle(t, d, "apps/web", digest, "https://slsa.dev/provenance/v1")
 		}), "attestation of another type"},
+		"provenance layer":        {charts, pgp.public(t), layered(pgp.sign(t, "web-1.0.0.tgz", archive)), ""},
+		"another's layer":         {charts, pgp.public(t), layered(other.sign(t, "web-1.0.0.tgz", archive)), "not signed by a key of the keyring"},
+		"layer of another":        {charts, pgp.public(t), layered(pgp.sign(t, "web-1.0.0.tgz", append(archive, 0))), "another archive"},
+		"no layer":                {charts, pgp.public(t), func(*depot) {}, "there is no signature of it"},
+		"cosign of a chart":       {charts, cosign.public(t), oci(func(d *depot, digest string) { cosign.bundle(t, d, "apps/web", digest, signPredicate) }), ""},
 		"a keyring for artifacts": {registry, pgp.public(t), func(*depot) {}, "verifies charts alone"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -191,7 +201,10 @@ func TestFetchSigned(t *testing.T) {
 			d.push("apps/web", "1.0.0", chartLayer, archive)
 			test.sign(d)
 			release := fluxRelease("web", d.URL+"/charts", "1.0.0")
-			if test.from == registry {
+			switch test.from {
+			case charts:
+				release = strings.ReplaceAll(fluxRelease("web", "oci://"+d.host()+"/apps", "1.0.0"), "spec: {url", "spec: {type: oci, url")
+			case registry:
 				release = artifactRelease("web", "oci://"+d.host()+"/apps/web", "1.0.0")
 			}
 			dir := repositoryOf(t, map[string]string{"web.yaml": release, configFile: verifying(d, "*", "keys/web.pub"), "keys/web.pub": test.key})
