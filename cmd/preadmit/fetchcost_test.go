@@ -20,8 +20,10 @@ func TestStoreCost(t *testing.T) {
 	}
 	const charts = 40
 	stored, vendor := map[string]string{}, map[store.Entry][]byte{}
-	inTree := map[string]string{"source.yaml": "apiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: here, namespace: flux-system}\nspec: {url: https://git.example.org/here.git}\n",
-		configFile: "repository: [git.example.org/here]\n"}
+	inTree := map[string]string{
+		"source.yaml": "apiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: here, namespace: flux-system}\nspec: {url: https://git.example.org/here.git}\n",
+		configFile:    "repository: [git.example.org/here]\n",
+	}
 	for i := range charts {
 		name := fmt.Sprintf("web%02d", i)
 		files := map[string]string{name + "/Chart.yaml": "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n"}
