@@ -49,8 +49,17 @@ func (r *Result) setFingerprint(o *render.Object) {
 var lines = regexp.MustCompile(`\blines? [0-9]+`)
 
 func digest(parts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	return hex.EncodeToString(sum[:16])
+	text := make([]byte, 0, 512) // most fit, and take no memory of their own
+	for i, p := range parts {
+		if i > 0 {
+			text = append(text, 0)
+		}
+		text = append(text, p...)
+	}
+	sum := sha256.Sum256(text)
+	var digits [2 * fingerprintSize]byte
+	hex.Encode(digits[:], sum[:fingerprintSize])
+	return string(digits[:])
 }
 
 func group(apiVersion string) string {

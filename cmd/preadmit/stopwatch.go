@@ -16,30 +16,40 @@ import (
 // that a run whose time is over can say what took it.
 type stopwatch struct {
 	mu      sync.Mutex
-	spent   map[string]time.Duration
+	spent   map[timed]time.Duration
 	running map[int]lap
 	next    int
 }
 
+// timed is what takes time: a task, or a policy of an engine.
+type timed struct{ name, engine string }
+
+func (t timed) String() string {
+	if t.engine == "" {
+		return t.name
+	}
+	return strings.TrimSpace("policy " + t.name + " (" + t.engine + ")")
+}
+
 type lap struct {
-	name  string
+	timed
 	began time.Time
 }
 
 // start begins to measure; the function that it returns ends that.
-func (s *stopwatch) start(name string) (end func()) {
+func (s *stopwatch) start(what timed) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running == nil {
-		s.running, s.spent = make(map[int]lap), make(map[string]time.Duration)
+		s.running, s.spent = make(map[int]lap), make(map[timed]time.Duration)
 	}
 	s.next++
 	number := s.next
-	s.running[number] = lap{name, time.Now()}
+	s.running[number] = lap{what, time.Now()}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.spent[name] += time.Since(s.running[number].began)
+		s.spent[what] += time.Since(s.running[number].began)
 		delete(s.running, number)
 	}
 }
@@ -51,12 +61,12 @@ func (s *stopwatch) slowest() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	spent, still := make(map[string]time.Duration), make(map[string]bool)
-	for name, d := range s.spent {
-		spent[name] += d
+	for what, d := range s.spent {
+		spent[what.String()] += d
 	}
 	for _, r := range s.running {
-		spent[r.name] += time.Since(r.began)
-		still[r.name] = true
+		spent[r.String()] += time.Since(r.began)
+		still[r.String()] = true
 	}
 	var names []string
 	for name, d := range spent {
@@ -94,6 +104,6 @@ func (w *watch) timed(ctx context.Context) context.Context {
 		return ctx
 	}
 	return policy.WithTimer(ctx, func(engine, name string) func() {
-		return w.clock.start(strings.TrimSpace("policy " + name + " (" + engine + ")"))
+		return w.clock.start(timed{name, engine})
 	})
 }

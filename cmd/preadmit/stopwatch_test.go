@@ -14,14 +14,14 @@ func TestStopwatch(t *testing.T) {
 		t.Errorf("nothing ran, and %q", got)
 	}
 	for _, name := range []string{"unit a", "unit b", "unit a"} {
-		s.start(name)()
+		s.start(timed{name: name})()
 	}
-	s.start("policy p (Kyverno)")
+	s.start(timed{"p", "Kyverno"})
 	for n, l := range s.running {
 		l.began = l.began.Add(-2 * time.Second)
 		s.running[n] = l
 	}
-	s.spent["unit a"] += 3 * time.Second
+	s.spent[timed{name: "unit a"}] += 3 * time.Second
 	want := regexp.MustCompile(`^slowest: unit a 3\.0 s, policy p \(Kyverno\) 2\.\d s and running; --timeout allows more$`)
 	if got := s.slowest(); !want.MatchString(got) {
 		t.Errorf("got %q", got)

@@ -328,7 +328,7 @@ func (r watchedRenderer) Render(ctx context.Context, src render.Source) ([]*rend
 	if err != nil {
 		return nil, renderApart(render.Span{File: src.Path}, err)
 	}
-	defer r.watch.clock.start("unit " + src.Path)()
+	defer r.watch.clock.start(timed{name: "unit " + src.Path})()
 	type rendered struct {
 		objects []*render.Object
 		err     error

@@ -19,7 +19,7 @@ func newBench(in, judge *input, o benchOptions) (*bench, error) {
 	}
 	w.phase("compiling policies")
 	defer w.phase("evaluating")
-	defer w.clock.start("compiling policies")()
+	defer w.clock.start(timed{name: "compiling policies"})()
 	whole, done, err := w.start(compileTask, false)
 	if err == nil {
 		defer done()
