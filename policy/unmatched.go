@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,7 +14,7 @@ import (
 
 // mostNear bounds the objects of a kind that are compared with a rule which
 // matches none of them.
-const mostNear = 50
+const mostNear = 10
 
 // A miss is why a rule does not match an object.
 type miss struct {
@@ -22,87 +23,176 @@ type miss struct {
 	from   string  // the binding that they are of; "" is the policy
 }
 
-// WhyUnmatched returns a finding for a rule that matches none of the requests: the
-// kinds that are not among them, or the check that the nearest object fails. ok
-// is false if the chain has no such rule, or it matches after all.
-func (c Chain) WhyUnmatched(ctx context.Context, reqs []Request, use *Use) (found Result, ok bool, err error) {
-	var near *miss
-	var kinds []Check
-	candidates, known := 0, false
+// A nearest is how near the objects come to a rule that matches none of them.
+type nearest struct {
+	use        *Use
+	engine     Explainer
+	mutates    bool
+	near       *miss
+	kinds      []Check // of objects of other kinds
+	candidates int     // objects of its kinds
+}
+
+// WhyUnmatched returns a finding for each rule of the uses that matches none of the
+// requests: the kinds that are not among them, or the check that the nearest object
+// fails. Those of engines that do not explain have none.
+func (c Chain) WhyUnmatched(ctx context.Context, reqs []Request, uses []*Use) (map[*Use]Result, error) {
+	all := c.nearests(uses)
 	for _, group := range byKind(reqs) {
-		for i, req := range group {
-			m, answered, err := c.misses(ctx, req, use)
-			if err != nil {
-				return Result{}, false, err
+		open := slices.Clone(all)
+		for i := range group.reqs {
+			if err := ctx.Err(); err != nil {
+				return nil, err
 			}
-			if known = known || answered; m == nil {
-				break
-			}
-			if wrong := m.wrongKind(); len(wrong) > 0 {
-				kinds = appendChecks(kinds, wrong)
-				break
-			}
+			first := 0
 			if i == 0 {
-				candidates += len(group)
+				first = group.total
 			}
-			if near == nil || len(m.checks) < len(near.checks) {
-				near = m
+			if open = c.compare(ctx, group.reqs[i], open, first); len(open) == 0 {
+				break
 			}
 		}
 	}
+	found := make(map[*Use]Result, len(all))
+	for _, n := range all {
+		found[n.use] = n.finding()
+	}
+	return found, ctx.Err()
+}
+
+// nearests finds the engines of uses.
+func (c Chain) nearests(uses []*Use) []*nearest {
+	type owner struct {
+		engine  Explainer
+		mutates bool
+	}
+	owners := make(map[useKey]owner)
+	own := func(engine any, rules []Rule, mutates bool) {
+		if x, ok := engine.(Explainer); ok {
+			for i := range rules {
+				owners[useKey{rules[i].Engine, rules[i].Policy, WithoutAutogen(rules[i].Name)}] = owner{x, mutates}
+				owners[useKey{engine: rules[i].Engine, policy: rules[i].Policy}] = owner{x, mutates}
+			}
+		}
+	}
+	for _, m := range c.Mutators {
+		own(m, m.Rules(), true)
+	}
+	for _, v := range c.Validators {
+		own(v, v.Rules(), false)
+	}
+	var all []*nearest
+	for _, use := range uses {
+		if o, ok := owners[useKey{use.Engine, use.Policy, use.Rule}]; ok {
+			all = append(all, &nearest{use: use, engine: o.engine, mutates: o.mutates})
+		}
+	}
+	return all
+}
+
+// compare asks the rules about one object, and returns those to be asked about others
+// of its kind. candidates is how many there are of the kind, for the first of them.
+func (c Chain) compare(ctx context.Context, req Request, open []*nearest, candidates int) []*nearest {
+	_, admitted := c.admit(&req)
+	if req.Admitted == nil {
+		return nil
+	}
+	before := req
+	if admitted {
+		if _, err := c.mutate(ctx, &req, &history{}); err != nil {
+			return nil
+		}
+	}
+	var rest []*nearest
+	for _, n := range open {
+		asked := &req
+		if n.mutates {
+			asked = &before
+		}
+		m := n.ask(ctx, asked)
+		if m == nil {
+			continue
+		}
+		if wrong := m.wrongKind(); len(wrong) > 0 {
+			n.kinds = appendChecks(n.kinds, wrong)
+			continue
+		}
+		n.candidates += candidates
+		if n.near == nil || len(m.checks) < len(n.near.checks) {
+			n.near = m
+		}
+		rest = append(rest, n)
+	}
+	return rest
+}
+
+// ask says why the rule, or what Kyverno generates from it, does not match an object.
+// It is nil where the engine does not tell.
+func (n *nearest) ask(ctx context.Context, req *Request) (m *miss) {
+	defer func() {
+		if recover() != nil { // which evaluating has reported
+			m = nil
+		}
+	}()
+	rules := []string{n.use.Rule}
+	if n.use.Engine == EngineKyverno {
+		rules = append(rules, "autogen-"+n.use.Rule, "autogen-cronjob-"+n.use.Rule)
+	}
+	for _, rule := range rules {
+		copied := *req
+		es, err := n.engine.Explain(ctx, &copied, n.use.Policy, rule)
+		if err != nil {
+			return nil
+		}
+		for i := range es {
+			if es[i].Engine != n.use.Engine {
+				continue
+			}
+			if found := es[i].miss(); found != nil && (m == nil || nearer(found, m)) {
+				m = found
+				m.object = req.Subject().Key()
+				m.object.Namespace = cmp.Or(m.object.Namespace, req.Namespace)
+			}
+		}
+	}
+	return m
+}
+
+func (n *nearest) finding() Result {
 	switch {
-	case near != nil:
-		return near.finding(use, candidates), true, nil
-	case len(kinds) > 0:
-		return NewFinding(NeverMatches, use.Policy, placeOf(kinds[0], use), "%s matches nothing here: there are no objects of %s", use.name(), kindTexts(kinds)), true, nil
+	case n.near != nil:
+		return n.near.finding(n.use, n.candidates)
+	case len(n.kinds) > 0:
+		return NewFinding(NeverMatches, n.use.Policy, placeOf(n.kinds[0], n.use), "%s matches nothing here: there are no objects of %s", n.use.name(), kindTexts(n.kinds))
 	default:
-		return NewFinding(NeverMatches, use.Policy, use.Origin, "%s matches nothing here", use.name()), known || len(reqs) == 0, nil
+		return NewFinding(NeverMatches, n.use.Policy, n.use.Origin, "%s matches nothing here", n.use.name())
 	}
 }
 
-// byKind groups requests by their objects' kinds, a bounded number of each.
-func byKind(reqs []Request) [][]Request {
-	at := make(map[schema.GroupVersionKind]int)
-	var groups [][]Request
+// A kindGroup is requests about objects of one kind: some of them, and how many there
+// are.
+type kindGroup struct {
+	reqs  []Request
+	total int
+}
+
+// byKind groups requests by their objects' kinds.
+func byKind(reqs []Request) []*kindGroup {
+	at := make(map[schema.GroupVersionKind]*kindGroup)
+	var groups []*kindGroup
 	for _, r := range reqs {
 		gvk := r.Subject().GroupVersionKind()
-		i, ok := at[gvk]
-		if !ok {
-			i = len(groups)
-			at[gvk] = i
-			groups = append(groups, nil)
+		g := at[gvk]
+		if g == nil {
+			g = &kindGroup{}
+			at[gvk] = g
+			groups = append(groups, g)
 		}
-		if len(groups[i]) < mostNear {
-			groups[i] = append(groups[i], r)
+		if g.total++; len(g.reqs) < mostNear {
+			g.reqs = append(g.reqs, r)
 		}
 	}
 	return groups
-}
-
-// misses says why a rule, or what Kyverno generates from it, does not match an
-// object. It is nil where the engine does not tell.
-func (c Chain) misses(ctx context.Context, req Request, use *Use) (m *miss, answered bool, err error) {
-	rules := []string{use.Rule}
-	if use.Engine == EngineKyverno {
-		rules = append(rules, "autogen-"+use.Rule, "autogen-cronjob-"+use.Rule)
-	}
-	for _, rule := range rules {
-		es, err := c.Explain(ctx, req, use.Policy, rule)
-		if err != nil {
-			return nil, false, err
-		}
-		for i := range es {
-			e := &es[i]
-			if e.Engine != use.Engine {
-				continue
-			}
-			answered = true
-			if found := e.miss(); found != nil && (m == nil || nearer(found, m)) {
-				m = found
-			}
-		}
-	}
-	return m, answered, nil
 }
 
 // nearer reports whether a rule comes nearer to an object than another one.

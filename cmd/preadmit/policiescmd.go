@@ -179,17 +179,19 @@ func policyRules(rules []policy.Rule) []policy.Rule {
 
 // unmatched adds a finding for each rule that matches nothing on any cluster.
 func (v *policyReview) unmatched(ctx context.Context, parts []clusterPart) error {
-	for _, use := range v.uses.Unmatched() {
-		for _, p := range parts {
-			found, ok, err := p.bench.chain.WhyUnmatched(ctx, p.reqs, use)
-			if err != nil {
-				return err
-			}
-			if ok {
-				v.findings = append(v.findings, found)
-				break
-			}
+	rest := v.uses.Unmatched()
+	for _, p := range parts {
+		found, err := p.bench.chain.WhyUnmatched(ctx, p.reqs, rest)
+		if err != nil {
+			return err
 		}
+		rest = slices.DeleteFunc(rest, func(use *policy.Use) bool {
+			r, ok := found[use]
+			if ok {
+				v.findings = append(v.findings, r)
+			}
+			return ok
+		})
 	}
 	return nil
 }

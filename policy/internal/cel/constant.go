@@ -38,7 +38,7 @@ func (p *Inspected) Findings() []policy.Result {
 	given := alone
 	for i := range p.Conditions {
 		e := &p.Conditions[i]
-		if e.AST == nil {
+		if e.AST == nil || len(e.Source) > maxFolded {
 			continue
 		}
 		if v, ok := given.Truth(e.AST); ok && !v {
@@ -50,7 +50,7 @@ func (p *Inspected) Findings() []policy.Result {
 	before := given
 	for i := range p.Validations {
 		e := &p.Validations[i]
-		if e.AST == nil {
+		if e.AST == nil || len(e.Source) > maxFolded {
 			continue
 		}
 		v, ok := given.Truth(e.AST)

@@ -28,7 +28,15 @@ type Folder struct {
 	least  map[string]limit
 	most   map[string]limit
 	depth  int
+	left   *int // steps that may still be taken; what is left undecided then is not decided
 }
+
+// maxFolds bounds the steps of all that is decided for one policy, and maxFolded the
+// source of an expression: each step goes through a part of it.
+const (
+	maxFolds  = 10_000
+	maxFolded = 8 << 10
+)
 
 // A limit bounds the values of a term.
 type limit struct {
@@ -39,8 +47,9 @@ type limit struct {
 // NewFolder returns a Folder that assumes nothing. variable gives the expression of a
 // variable of the policy.
 func NewFolder(variable func(name string) *cel.Ast) *Folder {
+	left := maxFolds
 	return &Folder{
-		variable: variable, known: map[string]bool{}, values: map[string][]ref.Val{}, others: map[string][]ref.Val{},
+		left: &left, variable: variable, known: map[string]bool{}, values: map[string][]ref.Val{}, others: map[string][]ref.Val{},
 		least: map[string]limit{}, most: map[string]limit{},
 	}
 }
@@ -84,7 +93,9 @@ func (x folded) function() string {
 func (x folded) text() string { return debug.ToDebugString(x.expr) }
 
 func (f *Folder) truth(x folded) (value, decided bool) {
-	if f.depth++; f.depth > maxFold {
+	*f.left--
+	if f.depth++; f.depth > maxFold || *f.left < 0 {
+		f.depth--
 		return false, false
 	}
 	defer func() { f.depth-- }()
@@ -383,7 +394,9 @@ func (f *Folder) assume(x folded, value bool) *Folder {
 }
 
 func (f *Folder) learn(x folded, value bool) {
-	if f.depth++; f.depth > maxFold {
+	*f.left--
+	if f.depth++; f.depth > maxFold || *f.left < 0 {
+		f.depth--
 		return
 	}
 	defer func() { f.depth-- }()

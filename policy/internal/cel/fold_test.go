@@ -1,7 +1,10 @@
 package cel
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/cel-go/cel"
 )
@@ -95,5 +98,31 @@ func TestFold(t *testing.T) {
 		if got != test.want {
 			t.Errorf("%s, assuming %q: %s, want %s", test.source, test.assume, got, test.want)
 		}
+	}
+}
+
+// TestFoldHostile decides in bounded time what doubles with each variable.
+func TestFoldHostile(t *testing.T) {
+	env, err := cel.NewEnv(cel.Variable("object", cel.DynType), cel.Variable("variables", cel.DynType))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compile := func(source string) *cel.Ast {
+		a, issues := env.Compile(source)
+		if issues.Err() != nil {
+			t.Fatal(issues.Err())
+		}
+		return a
+	}
+	variables := map[string]*cel.Ast{"v0": compile("object.a")}
+	for i := 1; i < 60; i++ {
+		variables[fmt.Sprintf("v%d", i)] = compile(fmt.Sprintf("(variables.v%d || object.b) && (variables.v%d || object.c)", i-1, i-1))
+	}
+	start := time.Now()
+	f := NewFolder(func(name string) *cel.Ast { return variables[name] })
+	f.Assume(compile("variables.v59"), true).Truth(compile("variables.v58 && variables.v59"))
+	f.Truth(compile("object.a" + strings.Repeat(" && object.a", 1000)))
+	if d := time.Since(start); d > 20*time.Second {
+		t.Errorf("took %v", d)
 	}
 }
