@@ -114,7 +114,9 @@ func (f *layered) origins(at Span) []Origin {
 	return f.at.At(field.pointer)
 }
 
-// field returns the innermost field that begins at or before a place.
+// field returns the innermost field that begins at or before a place. At the first
+// key of a list's item it is the item, such as a generator as a whole: places of
+// scalars are their values.
 func (f *layered) field(at Span) (start, bool) {
 	i, _ := slices.BinarySearchFunc(f.starts, at, func(s start, at Span) int {
 		if s.line < at.Line || s.line == at.Line && s.column <= at.Column {
@@ -124,6 +126,9 @@ func (f *layered) field(at Span) (start, bool) {
 	})
 	if i == 0 {
 		return start{}, false
+	}
+	if i > 1 && at.Line == f.starts[i-2].line && at.Column == f.starts[i-2].column && f.starts[i-2].pointer != "" {
+		return f.starts[i-2], true
 	}
 	return f.starts[i-1], true
 }

@@ -94,3 +94,26 @@ func TestFileOf(t *testing.T) {
 		}
 	}
 }
+
+// Where a list's item begins with its first key, the item is meant.
+func TestOverlayItems(t *testing.T) {
+	o := NewOverlay(fstest.MapFS{}, nil)
+	value := map[string]any{"generators": []any{map[string]any{"files": []any{"a"}, "name": "n"}}}
+	if err := o.Write("k.yaml", value, func(pointer string) []Origin {
+		return []Origin{{Span: Span{File: pointer, Line: 1}}}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	data, err := fs.ReadFile(o, "k.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, _ := Documents("k.yaml", data, YAML11)
+	for _, pointer := range []string{"/generators", "/generators/0", "/generators/0/files/0", "/generators/0/name"} {
+		at := docs[0].Positions.At(pointer)[0]
+		at.File = "k.yaml"
+		if got := o.origins(at); len(got) != 1 || got[0].File != pointer {
+			t.Errorf("%s at %d:%d is led to %v", pointer, at.Line, at.Column, got)
+		}
+	}
+}

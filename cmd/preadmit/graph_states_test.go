@@ -33,26 +33,40 @@ func TestStatesAddUp(t *testing.T) {
 			}
 			statesAddUp(t, root)
 		})
-		if large && os.Getenv("PREADMIT_CONFORMANCE") != "" {
-			t.Run("infra-deployments with clusters", func(t *testing.T) { statesAddUp(t, withClusters(t, root)) })
+		if clusterConfigs[filepath.Base(root)] != "" && (!large || os.Getenv("PREADMIT_CONFORMANCE") != "") {
+			t.Run(filepath.Base(root)+" with clusters", func(t *testing.T) { statesAddUp(t, withClusters(t, root)) })
 		}
 	}
 }
 
-// withClusters returns a copy of infra-deployments with the cluster Secrets that
-// the corpus has made up for it.
+// clusterConfigs say what is not in some published repositories: their addresses
+// and their clusters.
+var clusterConfigs = map[string]string{
+	"infra-deployments": "repository: [https://github.com/redhat-appstudio/infra-deployments]\nclusters:\n- {name: main, with: [.preadmit/state]}\n",
+	"govuk-helm-charts": `repository: [git@github.com/alphagov/govuk-helm-charts]
+clusters: [{name: production, server: https://kubernetes.default.svc}]
+deployments:
+- {path: charts/app-config, name: app-config, namespace: apps, cluster: production, values: [charts/app-config/values-production.yaml]}
+`,
+}
+
+// withClusters returns a copy of a published repository with its configuration, if
+// it has one here, and with the cluster Secrets that the corpus has made up.
 func withClusters(t *testing.T, root string) string {
 	t.Helper()
 	dir := t.TempDir()
-	secrets, err := os.ReadFile("../../../shared/corpora/gitops/infra-deployments/argo-appset-development/clusters.yaml")
-	if err != nil {
-		t.Skip("../shared/corpora is not here: no clusters")
-	}
 	if err := os.CopyFS(dir, os.DirFS(root)); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, ".preadmit/state/clusters.yaml"), string(secrets))
-	write(t, filepath.Join(dir, ".preadmit/config.yaml"), "repository: [https://github.com/redhat-appstudio/infra-deployments]\nclusters:\n- {name: main, with: [.preadmit/state]}\n")
+	name := filepath.Base(root)
+	if clusterConfigs[name] == "" {
+		return dir
+	}
+	write(t, filepath.Join(dir, ".preadmit/config.yaml"), clusterConfigs[name])
+	secrets, err := os.ReadFile("../../../shared/corpora/gitops/" + name + "/argo-appset-development/clusters.yaml")
+	if err == nil {
+		write(t, filepath.Join(dir, ".preadmit/state/clusters.yaml"), string(secrets))
+	}
 	return dir
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +18,7 @@ import (
 // text at the places that are said to have made fields of such units, follows the
 // whole graph again, and wants the fields to change. It takes a place of some units
 // of the project's own repositories; `make origins` takes more of all of them, and
-// some units of those in ../shared.
+// some units of those in ../shared, the fewer the more units there are to follow.
 func TestOriginsGraph(t *testing.T) {
 	quietLibraries()
 	o := &oracle{places: 1, tables: map[string]*tally{}}
@@ -25,7 +26,11 @@ func TestOriginsGraph(t *testing.T) {
 	if os.Getenv("PREADMIT_ORIGINS") != "" {
 		o.places, own = 4, 1<<30
 		for _, root := range repositories(t) {
-			o.graph(t, root, 15)
+			t.Run(filepath.Base(root), func(t *testing.T) {
+				one := &oracle{places: 4, tables: map[string]*tally{}}
+				one.graph(t, root, 12)
+				one.report(t)
+			})
 		}
 	}
 	for _, root := range []string{"../../testdata/repos/argocd", "../../testdata/repos/flux"} {
@@ -37,11 +42,10 @@ func TestOriginsGraph(t *testing.T) {
 // graph tries places of the units of a repository, so many units at most.
 func (o *oracle) graph(t *testing.T, root string, most int) {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(root)); err != nil {
-		t.Fatal(err)
-	}
-	units := o.made(t, dir)
+	dir, kept := withClusters(t, root), t.TempDir()
+	units := o.made(t, dir, kept)
+	most = min(most, max(3, 2000/(len(units)+1)))
+	places := min(o.places, max(2, 1000/(len(units)+1)))
 	units = slices.DeleteFunc(units, func(u *render.Unit) bool { return len(u.Objects) == 0 })
 	if len(units) > most {
 		units = evenly(units, most)
@@ -49,8 +53,8 @@ func (o *oracle) graph(t *testing.T, root string, most int) {
 	for _, u := range units {
 		n := newTally()
 		n.units = 1
-		for _, q := range spread(n.ask(t, u), u.ID, o.places) {
-			o.tryGraph(t, n, dir, u, q)
+		for _, q := range spread(n.ask(t, u), u.ID, places) {
+			o.tryGraph(t, n, graphTree{dir, kept}, u, q)
 		}
 		if o.tables[u.Kind] == nil {
 			o.tables[u.Kind] = newTally()
@@ -59,22 +63,34 @@ func (o *oracle) graph(t *testing.T, root string, most int) {
 	}
 }
 
+// A graphTree is a directory, with the cache in which units are that an edit does
+// not reach.
+type graphTree struct{ dir, cache string }
+
 // made returns the units that GitOps objects make in a directory.
-func (o *oracle) made(t *testing.T, dir string) []*render.Unit {
+func (o *oracle) made(t *testing.T, dir, kept string) []*render.Unit {
 	t.Helper()
 	tr := treeOf(t, dir)
-	in, err := loadFrom(context.Background(), &checkOptions{}, tr, []string{dir}, strings.NewReader(""))
+	flags := &checkOptions{}
+	flags.cache, flags.notes = kept, io.Discard
+	if err := flags.open(context.Background(), tr); err != nil {
+		t.Fatal(err)
+	}
+	in, err := loadFrom(context.Background(), flags, tr, []string{dir}, strings.NewReader(""))
 	if err != nil {
 		t.Fatalf("%s: %v", dir, err)
+	}
+	if entries, err := os.ReadDir(kept); err != nil || len(entries) == 0 {
+		flags.save()
 	}
 	return in.deployed.Units
 }
 
 // tryGraph is try for a unit that an object makes. A place that names the unit
 // makes another one of it.
-func (o *oracle) tryGraph(t *testing.T, n *tally, dir string, u *render.Unit, q *question) {
+func (o *oracle) tryGraph(t *testing.T, n *tally, tree graphTree, u *render.Unit, q *question) {
 	out := n.of(q.class)
-	name := filepath.Join(dir, filepath.FromSlash(q.at.File))
+	name := filepath.Join(tree.dir, filepath.FromSlash(q.at.File))
 	data, err := os.ReadFile(name)
 	if err != nil {
 		n.wrong = append(n.wrong, fmt.Sprintf("%s: %v", q.at, err))
@@ -92,7 +108,7 @@ func (o *oracle) tryGraph(t *testing.T, n *tally, dir string, u *render.Unit, q 
 		if err := os.WriteFile(name, content, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		again, err := o.remade(t, dir, u)
+		again, err := o.remade(t, tree, u)
 		if err != nil {
 			broken = cmp.Or(broken, err)
 			continue
@@ -121,11 +137,11 @@ func (o *oracle) tryGraph(t *testing.T, n *tally, dir string, u *render.Unit, q 
 
 // remade follows the graph again. It returns the unit as it is now, nil if there
 // is none of its name any more, and an error if anything fails that was rendered.
-func (o *oracle) remade(t *testing.T, dir string, was *render.Unit) (*render.Unit, error) {
+func (o *oracle) remade(t *testing.T, tree graphTree, was *render.Unit) (*render.Unit, error) {
 	t.Helper()
 	var found *render.Unit
 	var broken error
-	for _, u := range o.made(t, dir) {
+	for _, u := range o.made(t, tree.dir, tree.cache) {
 		if u.ID == was.ID {
 			found = u
 		}
