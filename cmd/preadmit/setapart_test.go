@@ -28,12 +28,12 @@ func TestSetApartPolicy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("preadmit", "check", "--no-cache", "--task-memory", "250")
+	cmd := exec.Command("preadmit", "check", "--no-cache", "--task-memory", "180")
 	cmd.Dir = dir
 	out, _ := cmd.Output()
 	for _, want := range []string{
 		"= rule: small/validations[0] at policies.yaml",
-		"error: compiling ValidatingAdmissionPolicy large needs more than 250 MiB of memory: it is set apart",
+		"error: compiling ValidatingAdmissionPolicy large needs more than 180 MiB of memory: it is set apart",
 		"1 denied, 2 in error",
 	} {
 		if !strings.Contains(string(out), want) {
