@@ -2,6 +2,7 @@ package flux
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 
@@ -119,7 +120,23 @@ func (t *task) build(a artifact, dir string) ([]*render.Object, error) {
 	objects, err := t.world.Render(t.ctx, render.Source{
 		FS: a.fsys, Path: dir, Kind: "kustomize", Owner: t.object, Kustomize: &render.Kustomize{AnyFile: true, NoHelm: true},
 	})
-	return t.traced(a, objects, err)
+	objects, err = t.traced(a, objects, err)
+	t.warnings = t.withoutParents(t.warnings)
+	return objects, err
+}
+
+// withoutParents leaves out the warnings that a patch selects nothing, where a
+// parent's patch put it into the Kustomization: a parent gives such a patch to all
+// its children, and not each has what it selects.
+func (t *task) withoutParents(warnings []error) []error {
+	own, patches := t.object.Span("/kind").File, t.object.Span("/spec/patches").File
+	var kept []error
+	for _, e := range render.Errors(errors.Join(warnings...)) {
+		if e.Rule != "unmatched-patch" || e.Span.File == own || e.Span.File != patches {
+			kept = append(kept, e)
+		}
+	}
+	return kept
 }
 
 // notApplied reports whether the controller leaves an object out without a word:
