@@ -272,7 +272,7 @@ func TestGraph(t *testing.T) {
 	if n := d.graph.node(); n.key != "apps" || len(d.graph.rows) != 4 {
 		t.Errorf("folded at %s, %d rows", n.key, len(d.graph.rows))
 	}
-	if got := screen(d.model); !strings.Contains(got, "2 denied, 2 unknown, 1 other") {
+	if got := screen(d.model); !strings.Contains(got, "2 denied, 2 unknown, 1 warned") {
 		t.Errorf("a folded node counts what is below:\n%s", got)
 	}
 	d.press("enter")

@@ -38,7 +38,7 @@ type node struct {
 }
 
 // A tally counts the results that are open, by how bad they are.
-type tally struct{ denied, undecided, other int }
+type tally struct{ denied, undecided, warned, audited int }
 
 type graphRow struct {
 	*node
@@ -166,8 +166,10 @@ func (t *tally) add(e *entry) {
 	case now != isNew && (now != isKnown || !e.Unreached):
 	case e.rank == 0:
 		t.denied++
+	case e.class == "audit":
+		t.audited++
 	default:
-		t.other++
+		t.warned++
 	}
 }
 
@@ -175,7 +177,7 @@ func (n *node) sum() tally {
 	n.all = n.own
 	for _, c := range n.children {
 		x := c.sum()
-		n.all = tally{n.all.denied + x.denied, n.all.undecided + x.undecided, n.all.other + x.other}
+		n.all = tally{n.all.denied + x.denied, n.all.undecided + x.undecided, n.all.warned + x.warned, n.all.audited + x.audited}
 	}
 	return n.all
 }
@@ -186,7 +188,7 @@ func (t tally) String() string {
 	for _, p := range []struct {
 		n    int
 		word string
-	}{{t.denied, "denied"}, {t.undecided, "unknown"}, {t.other, "other"}} {
+	}{{t.denied, "denied"}, {t.undecided, "unknown"}, {t.warned, "warned"}, {t.audited, "audited"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.word))
 		}
@@ -447,7 +449,7 @@ func (m *model) symbol(n *node, open tally) (lipgloss.Style, string) {
 		return m.theme.class(1)
 	case open.undecided > 0 || n.unit != nil && (n.unit.Status == string(render.NotRendered) || n.unit.Status == string(render.Foreign)):
 		return m.theme.class(2)
-	case open.other > 0:
+	case open.warned+open.audited > 0:
 		return m.theme.class(3)
 	case n.unit == nil && !strings.HasPrefix(n.key, "cluster "), n.unit != nil && n.unit.Status == string(render.Suspended):
 		return m.theme.dim, "·"
