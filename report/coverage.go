@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -77,28 +76,12 @@ func NewCoverage(tool Tool, branches []policy.Branch, tree fs.FS) *Coverage {
 	return c
 }
 
-// A CoverageFormat is a way to write a Coverage.
-type CoverageFormat struct {
-	Name  string
-	Write func(io.Writer, *Coverage, Options) error
-}
-
-// CoverageFormats lists all of them; help, completion and errors are made of it.
-var CoverageFormats = []CoverageFormat{
-	{"text", writeCoverageText},
-	{"json", func(w io.Writer, c *Coverage, _ Options) error { return WriteValue(w, c) }},
-	{"lcov", writeLCOV},
-	{"cobertura", writeCobertura},
-}
-
-// WriteCoverage writes c in the format of that name, one of CoverageFormats.
-func WriteCoverage(w io.Writer, format string, c *Coverage, o Options) error {
-	for _, f := range CoverageFormats {
-		if f.Name == format {
-			return f.Write(w, c, o)
-		}
-	}
-	return fmt.Errorf("unknown coverage format %q", format)
+// CoverageFormats are the formats of a Coverage.
+var CoverageFormats = FormatList[*Coverage]{
+	{"text", "for people: rules, and the lines with branches that were not taken", writeCoverageText},
+	{"json", "for programs: everything", func(w io.Writer, c *Coverage, _ Options) error { return WriteValue(w, c) }},
+	{"lcov", "for coverage viewers", writeLCOV},
+	{"cobertura", "for Jenkins, GitLab and Azure (Cobertura XML)", writeCobertura},
 }
 
 // writeCoverageText writes what each rule has covered, and the source lines of the
@@ -120,7 +103,7 @@ func writeCoverageText(w io.Writer, c *Coverage, o Options) error {
 		})
 	}
 	p.uncovered(c)
-	p.remark("coverage", fmt.Sprintf("%d of %s of %s: %s%%", c.Summary.Covered, branchCount(c.Summary.Branches), plural(len(c.Rules), "rule"), percent(c.Summary)))
+	p.remark("coverage", covered(c))
 	return p.out.Flush()
 }
 
@@ -132,6 +115,14 @@ func branchCount(n int) string {
 }
 
 func percent(c CoverageCount) string { return strconv.FormatFloat(c.Percent(), 'f', 1, 64) }
+
+// covered is the last line of the text: the count of all rules.
+func covered(c *Coverage) string {
+	if c.Summary.Branches == 0 {
+		return "no policy has branches to take; those of packs are not counted"
+	}
+	return fmt.Sprintf("%d of %s of %s: %s%%", c.Summary.Covered, branchCount(c.Summary.Branches), plural(len(c.Rules), "rule"), percent(c.Summary))
+}
 
 // uncovered writes the lines with branches that nothing took, each below its line.
 func (p *printer) uncovered(c *Coverage) {
@@ -335,13 +326,4 @@ func rate(part, of int) string {
 		return "1"
 	}
 	return strconv.FormatFloat(float64(part)/float64(of), 'f', 4, 64)
-}
-
-// CoverageFormatNames are the names of CoverageFormats.
-func CoverageFormatNames() []string {
-	var names []string
-	for _, f := range CoverageFormats {
-		names = append(names, f.Name)
-	}
-	return slices.Clip(names)
 }

@@ -1,9 +1,7 @@
 package report
 
 import (
-	"fmt"
 	"io"
-	"strings"
 
 	"github.com/preadmit/preadmit/policy"
 )
@@ -17,29 +15,14 @@ type Explanations struct {
 
 const explainSchema = "preadmit.explain/v1"
 
-// An ExplanationFormat is a way to write explanations.
-type ExplanationFormat struct {
-	Name  string
-	Doc   string
-	Write func(io.Writer, *Explanations, Options) error
-}
-
-// ExplanationFormats lists all of them; help and errors are made of it.
-var ExplanationFormats = []ExplanationFormat{
+// ExplanationFormats are the formats of explanations.
+var ExplanationFormats = FormatList[*Explanations]{
 	{"text", "for people: each step with its values", writeExplainedText},
 	{"json", "for programs: everything", writeExplainedJSON},
 }
 
-// WriteExplanations writes explanations in the format of that name. For an
-// unknown name the error lists the formats.
+// WriteExplanations writes explanations in the format with that name, one of
+// ExplanationFormats.
 func WriteExplanations(w io.Writer, name string, tool Tool, es []policy.Explanation, o Options) error {
-	e := &Explanations{Schema: explainSchema, Tool: tool, Explanations: es}
-	var names []string
-	for _, f := range ExplanationFormats {
-		if f.Name == name {
-			return f.Write(w, e, o)
-		}
-		names = append(names, f.Name)
-	}
-	return fmt.Errorf("unknown explanation format %q: there are %s", name, strings.Join(names, ", "))
+	return ExplanationFormats.Write(w, name, &Explanations{Schema: explainSchema, Tool: tool, Explanations: es}, o)
 }

@@ -8,18 +8,40 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// A Format is a way to write a report.
-type Format struct {
+// A Format is a way to write a T: a report, explanations, policies or coverage.
+type Format[T any] struct {
 	Name string
 	Doc  string // for whom, in a few words
-	// Write writes the same bytes for the same report, and changes nothing in
-	// it. Its error is the writer's, or says which option it does not know.
-	Write func(io.Writer, *Report, Options) error
+	// Write writes the same bytes for the same value, and does not change it.
+	// Its error is the writer's, or names the option that the format rejects.
+	Write func(io.Writer, T, Options) error
 }
 
-// Formats are all there are; help, completion and documentation are made of
-// this list.
-var Formats = []Format{
+// FormatList lists the formats of a T. Help, completion and errors use it.
+type FormatList[T any] []Format[T]
+
+// Names returns the names of the formats, in order.
+func (l FormatList[T]) Names() []string {
+	names := make([]string, len(l))
+	for i, f := range l {
+		names[i] = f.Name
+	}
+	return names
+}
+
+// Write writes v in the format with that name. If there is none, the error lists
+// the names.
+func (l FormatList[T]) Write(w io.Writer, name string, v T, o Options) error {
+	for _, f := range l {
+		if f.Name == name {
+			return f.Write(w, v, o)
+		}
+	}
+	return fmt.Errorf("unknown output format %q: there are %s", name, strings.Join(l.Names(), ", "))
+}
+
+// Formats are the formats of a report.
+var Formats = FormatList[*Report]{
 	{"text", "for people: every finding with its source line", writeText},
 	{"concise", "for editors and grep: a line for each finding, FILE:LINE:COLUMN: MESSAGE [RULE]", writeConcise},
 	{"json", "for programs: everything, and the input of convert and triage", writeJSON},
@@ -65,15 +87,8 @@ func (r *Report) noted(format string) *Report {
 	return &noted
 }
 
-// Write writes r in the format of that name. For an unknown name the error
-// lists those there are.
+// Write writes r in the format with that name, with the notes that the format
+// asks for. If there is no such format, the error lists the names.
 func Write(w io.Writer, name string, r *Report, o Options) error {
-	var names []string
-	for _, f := range Formats {
-		if f.Name == name {
-			return f.Write(w, r.noted(name), o)
-		}
-		names = append(names, f.Name)
-	}
-	return fmt.Errorf("unknown output format %q: there are %s", name, strings.Join(names, ", "))
+	return Formats.Write(w, name, r.noted(name), o)
 }

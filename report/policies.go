@@ -85,33 +85,17 @@ func findingRules(findings []policy.Result) []policy.Rule {
 	return rules
 }
 
-// A PoliciesFormat is a way to write Policies.
-type PoliciesFormat struct {
-	Name  string
-	Write func(io.Writer, *Policies, Options) error
-}
-
-// PoliciesFormats lists all of them; help, completion and errors are made of it.
-var PoliciesFormats = []PoliciesFormat{
-	{"text", writePoliciesText},
-	{"json", writePoliciesJSON},
-	{"sarif", func(w io.Writer, p *Policies, o Options) error {
+// PoliciesFormats are the formats of Policies.
+var PoliciesFormats = FormatList[*Policies]{
+	{"text", "for people: a table of rules, and each finding with its source line", writePoliciesText},
+	{"json", "for programs: everything", writePoliciesJSON},
+	{"sarif", "for GitHub code scanning: the findings on the policies' lines", func(w io.Writer, p *Policies, o Options) error {
 		if o.Category == "" {
 			o.Category = "preadmit-policies/"
 		}
 		return writeSARIF(w, p.run, o)
 	}},
-	{"markdown", writePoliciesMarkdown},
-}
-
-// WritePolicies writes p in the format of that name, one of PoliciesFormats.
-func WritePolicies(w io.Writer, name string, p *Policies, o Options) error {
-	for _, f := range PoliciesFormats {
-		if f.Name == name {
-			return f.Write(w, p, o)
-		}
-	}
-	return fmt.Errorf("unknown format %q of policies", name)
+	{"markdown", "for an issue or a pull request", writePoliciesMarkdown},
 }
 
 func writePoliciesJSON(w io.Writer, p *Policies, _ Options) error {

@@ -66,14 +66,11 @@ func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin i
 	if err := checkPacks(o.packs); err != nil {
 		return 0, err
 	}
-	if err := o.start(); err != nil {
+	ctx, cancel, err := o.begin(ctx, stderr)
+	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
-	if why := watchOf(ctx).fatal(); why != "" {
-		return 0, &exitError{exitIncomplete, errors.New(why)}
-	}
 	in, err := load(ctx, &o.checkOptions, args, stdin)
 	if err != nil {
 		return 0, timedOut(ctx, err)

@@ -24,12 +24,12 @@ var (
 
 // completions lets shells offer the values of flags and arguments.
 func completions(root *cobra.Command) {
-	formats := map[string][]string{"explain": oneFormats, "test": oneFormats, "render": renderFormats, "graph": graphFormatNames, "policies": policiesFormatNames()}
+	formats := map[string][]string{"explain": oneFormats, "test": oneFormats, "render": renderFormats, "graph": graphFormatNames, "policies": report.PoliciesFormats.Names()}
 	for _, c := range root.Commands() {
 		values := map[string]cobra.CompletionFunc{
 			"color": among(colorModes), "theme": among(themes), "sandbox": among(sandboxModes), "gitops": among(gitopsModes),
 			"fail-on": among(failActions()), "pack": among(packNames()), "kube-version": among(schema.Versions()),
-			"coverage":          among(report.CoverageFormatNames()),
+			"coverage":          among(report.CoverageFormats.Names()),
 			"from-kube-version": among(schema.Versions()), "enforce": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 				return writtenPolicies(), cobra.ShellCompDirectiveNoFileComp
 			},
@@ -42,7 +42,7 @@ func completions(root *cobra.Command) {
 			values["fail-on"] = among(failOnFindings)
 		}
 		if formats[c.Name()] == nil {
-			values["output"] = among(formatNames())
+			values["output"] = among(report.Formats.Names())
 		}
 		for flag, f := range values {
 			if c.Flags().Lookup(flag) != nil {

@@ -23,7 +23,7 @@ type coverageFlags struct {
 }
 
 func (o *coverageFlags) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.coverage, "coverage", nil, "report which branches of the policies were taken: of CEL, Kyverno's conditions and Rego, as `FORMAT[=FILE]`: "+strings.Join(report.CoverageFormatNames(), ", ")+" (repeatable; default: text)")
+	f.StringArrayVar(&o.coverage, "coverage", nil, "report which branches of the policies were taken: of CEL, Kyverno's conditions and Rego, as `FORMAT[=FILE]`: "+strings.Join(report.CoverageFormats.Names(), ", ")+" (repeatable; default: text)")
 	f.Lookup("coverage").NoOptDefVal = "text"
 	f.Var(&o.failUnder, "fail-under", "exit 1 if less than `PERCENT` of the branches was taken; implies --coverage")
 }
@@ -58,8 +58,8 @@ func (o *coverageFlags) prepareCoverage(text bool) error {
 	stdouts := 0
 	for _, c := range o.coverage {
 		format, file, named := strings.Cut(c, "=")
-		if !slices.Contains(report.CoverageFormatNames(), format) {
-			return fmt.Errorf("--coverage %w", oneOf(format, report.CoverageFormatNames()...))
+		if !slices.Contains(report.CoverageFormats.Names(), format) {
+			return fmt.Errorf("--coverage %w", oneOf(format, report.CoverageFormats.Names()...))
 		}
 		if named && file == "" {
 			return fmt.Errorf("--coverage %s: the file's name is missing", c)
@@ -93,7 +93,7 @@ func (o *coverageFlags) writeCoverage(code int, t *tree, stdout, stderr io.Write
 	c := report.NewCoverage(report.Tool{Name: "preadmit", Version: version}, branches, shown{t})
 	for _, x := range o.coverage {
 		format, file, _ := strings.Cut(x, "=")
-		write := func(w io.Writer) error { return report.WriteCoverage(w, format, c, opts) }
+		write := func(w io.Writer) error { return report.CoverageFormats.Write(w, format, c, opts) }
 		var err error
 		if file != "" {
 			opts.Color = false
@@ -104,6 +104,10 @@ func (o *coverageFlags) writeCoverage(code int, t *tree, stdout, stderr io.Write
 		if err != nil {
 			return 0, err
 		}
+	}
+	if o.failUnder > 0 && c.Summary.Branches == 0 && code == exitOK {
+		fmt.Fprintln(stderr, "preadmit: --fail-under: no policy has branches to take, so nothing is covered; those of packs are not counted")
+		return exitDenied, nil
 	}
 	if got := c.Summary.Percent(); got < float64(o.failUnder) && code == exitOK {
 		fmt.Fprintf(stderr, "preadmit: %.1f%% of the branches were taken, less than --fail-under %s\n", got, o.failUnder.String())

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,21 @@ import (
 
 // grace is how long what runs may take to stop when its time is over.
 const grace = 2 * time.Second
+
+// begin starts a command: it checks the flags, and returns a context that ends at
+// --timeout. The caller must call the function. The error is a wrong flag, or why
+// the supervised children before this one ended without a result.
+func (o *sources) begin(ctx context.Context, stderr io.Writer) (context.Context, context.CancelFunc, error) {
+	if err := o.start(); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := bounded(ctx, o.timeout, stderr)
+	if why := watchOf(ctx).fatal(); why != "" {
+		cancel()
+		return nil, nil, &exitError{exitIncomplete, errors.New(why)}
+	}
+	return ctx, cancel, nil
+}
 
 // bounded ends a command at --timeout, and what does not stop when it is told
 // to, or when the command is interrupted, with the process: a library may not

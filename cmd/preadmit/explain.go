@@ -98,14 +98,11 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 	if err != nil {
 		return 0, err
 	}
-	if err := o.start(); err != nil {
+	ctx, cancel, err := o.begin(ctx, stderr)
+	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
-	if why := watchOf(ctx).fatal(); why != "" {
-		return 0, &exitError{exitIncomplete, errors.New(why)}
-	}
 	in, err := load(ctx, &o.checkOptions, args[2:], stdin)
 	if err == nil {
 		err = ctx.Err()

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -58,14 +57,11 @@ func runGraph(ctx context.Context, o *checkOptions, format string, args []string
 	write := graphFormats[format]
 	addresses := o.addresses()
 	o.policies, o.data, o.base, o.sparse = nil, nil, "", true
-	if err := o.start(); err != nil {
+	ctx, cancel, err := o.begin(ctx, stderr)
+	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
-	if why := watchOf(ctx).fatal(); why != "" {
-		return 0, &exitError{exitIncomplete, errors.New(why)}
-	}
 	in, err := load(ctx, o, args, stdin)
 	if err != nil {
 		return 0, timedOut(ctx, err)

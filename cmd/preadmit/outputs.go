@@ -32,20 +32,12 @@ type outputs struct {
 }
 
 func (o *outputs) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.formats, "output", "o", nil, "`FORMAT[=FILE]` of the report: "+strings.Join(formatNames(), ", ")+" (repeatable; default: text)")
+	f.StringArrayVarP(&o.formats, "output", "o", nil, "`FORMAT[=FILE]` of the report: "+strings.Join(report.Formats.Names(), ", ")+" (repeatable; default: text)")
 	f.StringVar(&o.category, "category", "", "SARIF category `NAME`, which keeps several uploads for one commit apart (default: preadmit)")
 	f.StringVar(&o.links, "link-prefix", "", "markdown, html: `URL` of the repository's files, which places lead to, as https://github.com/OWNER/NAME/blob/COMMIT")
 	f.IntVar(&o.limit, "markdown-limit", report.MaxMarkdown, fmt.Sprintf("markdown: the most `BYTES`, from %d to %d", report.MinMarkdown, report.MaxMarkdown))
 	f.BoolVar(&o.summary, "summary", false, "text: how many findings each rule has, instead of the findings")
 	f.StringVar(&o.color, "color", "auto", "colour, and links to files on a terminal: auto, always or never")
-}
-
-func formatNames() []string {
-	var names []string
-	for _, f := range report.Formats {
-		names = append(names, f.Name)
-	}
-	return names
 }
 
 // colorModes are the values of --color.
@@ -68,7 +60,7 @@ type writing struct {
 // An output is one value of --output.
 type output struct{ format, file string }
 
-func (o *outputs) parse() ([]output, error) { return o.parseAmong(formatNames()) }
+func (o *outputs) parse() ([]output, error) { return o.parseAmong(report.Formats.Names()) }
 
 // parseAmong is parse for a command that has formats of its own.
 func (o *outputs) parseAmong(formats []string) ([]output, error) {

@@ -63,7 +63,7 @@ could not be rendered, or a policy does not compile.`,
 	o.suppressionFlags.addFlags(ofCheck)
 	o.outputs.addFlags(ofCheck)
 	f.AddFlagSet(without(ofCheck, "fail-on", "allow-new-suppressions", "output", "summary"))
-	f.StringArrayVarP(&o.formats, "output", "o", nil, "`FORMAT[=FILE]` of the report: "+strings.Join(policiesFormatNames(), ", ")+" (repeatable; default: text)")
+	f.StringArrayVarP(&o.formats, "output", "o", nil, "`FORMAT[=FILE]` of the report: "+strings.Join(report.PoliciesFormats.Names(), ", ")+" (repeatable; default: text)")
 	o.failOnFinding = "never"
 	f.Var(&o.failOnFinding, "fail-on", "exit 1 if there are findings: unused (something has no effect here), any or never")
 	return cmd
@@ -83,30 +83,19 @@ func (l *findingLevel) Set(s string) error {
 	return oneOf(s, failOnFindings...)
 }
 
-func policiesFormatNames() []string {
-	var names []string
-	for _, f := range report.PoliciesFormats {
-		names = append(names, f.Name)
-	}
-	return names
-}
-
 func runPolicies(ctx context.Context, o *policiesOptions, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
-	outs, err := o.parseAmong(policiesFormatNames())
+	outs, err := o.parseAmong(report.PoliciesFormats.Names())
 	if err != nil {
 		return 0, err
 	}
 	if err := checkPacks(o.packs); err != nil {
 		return 0, err
 	}
-	if err := o.start(); err != nil {
+	ctx, cancel, err := o.begin(ctx, stderr)
+	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
-	if why := watchOf(ctx).fatal(); why != "" {
-		return 0, &exitError{exitIncomplete, errors.New(why)}
-	}
 	rendering, rendered := timeToRender(ctx)
 	in, err := load(rendering, &o.checkOptions, args, stdin)
 	rendered()
@@ -119,7 +108,7 @@ func runPolicies(ctx context.Context, o *policiesOptions, args []string, stdin i
 	}
 	p := v.report(in)
 	if err := o.writeEach(stdout, shown{in.tree}, outs, writing{verbose: o.verbose, quiet: o.quiet}, func(w io.Writer, format string, opts report.Options) error {
-		return report.WritePolicies(w, format, p, opts)
+		return report.PoliciesFormats.Write(w, format, p, opts)
 	}); err != nil {
 		return 0, err
 	}

@@ -56,14 +56,11 @@ func runRender(ctx context.Context, o *checkOptions, printed printing, args []st
 	if !printed.admitted {
 		o.policies, o.with, o.data = nil, nil, nil // only admission asks them
 	}
-	if err := o.start(); err != nil {
+	ctx, cancel, err := o.begin(ctx, stderr)
+	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
-	if why := watchOf(ctx).fatal(); why != "" {
-		return 0, &exitError{exitIncomplete, errors.New(why)}
-	}
 	in, err := load(ctx, o, args, stdin)
 	if err != nil {
 		return 0, timedOut(ctx, err)
