@@ -34,7 +34,7 @@ type Coverage struct {
 // NewCoverage returns a Coverage without branches.
 func NewCoverage() *Coverage { return &Coverage{branches: make(map[Branch]*atomic.Int64)} }
 
-// Declare returns the counter of a branch. The Hits of b are not looked at.
+// Declare adds a branch and returns its counter. It ignores b.Hits.
 func (c *Coverage) Declare(b Branch) *atomic.Int64 {
 	b.Hits = 0
 	c.mu.Lock()

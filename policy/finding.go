@@ -90,8 +90,8 @@ func (r *Result) Unused() bool {
 // nearLimit is the part of a limit from which a cost is reported.
 const nearLimit = 0.5
 
-// Findings are those that follow from the counts: rules that are always exempt,
-// come near a cost limit, or have the verdicts of another rule.
+// Findings returns the findings that follow from the counts: rules that are always
+// exempt, come near a cost limit, or have the same verdicts as another rule.
 func (u *Uses) Findings() []Result {
 	var all []Result
 	byVerdicts := make(map[uint64]*Use)

@@ -39,9 +39,9 @@ type pass struct {
 
 const fingerprintSize = 16
 
-// Take moves the passes among results to p and returns the others, which are the
-// front of the same array. Passes that are more than that stay: those about
-// fields, those of a variant, and those whose cost was asked for.
+// Take moves the passes among results to p and returns the other results, in the same
+// array. Passes with more data stay: passes about fields, passes of a variant, and
+// passes with a cost.
 func (p *Passes) Take(results []Result) []Result {
 	if p == nil || !slices.ContainsFunc(results, func(r Result) bool { return r.Outcome == Pass }) {
 		return results
@@ -144,9 +144,8 @@ func (p *Passes) Len() int {
 	return len(p.all)
 }
 
-// Change has f change what passes say. It is called with results that hold what
-// concerns an object alone (Object, Origins, Unreached), and with results that
-// hold what concerns a rule alone.
+// Change calls f to change the passes. Each call gets a result that holds either only
+// the fields of an object (Object, Origins, Unreached) or only those of a rule.
 func (p *Passes) Change(f func(*Result)) {
 	if p == nil {
 		return
@@ -224,9 +223,8 @@ func (p *Passes) ruleOrder() []uint32 {
 	return order
 }
 
-// Sort puts passes into the report's order. Those that the order does not tell
-// apart are ordered by all else that they say, so that the order depends on what
-// there is alone.
+// Sort puts passes into the report's order. Passes that are equal in it are ordered
+// by their other fields, so that the order does not depend on that of evaluation.
 func (p *Passes) Sort() {
 	if p == nil {
 		return

@@ -23,7 +23,8 @@ type miss struct {
 	from   string  // the binding that they are of; "" is the policy
 }
 
-// A nearest is how near the objects come to a rule that matches none of them.
+// A nearest finds, for a rule that matches nothing, the object that fails the fewest
+// of its checks.
 type nearest struct {
 	use        *Use
 	engine     Explainer
@@ -215,8 +216,8 @@ func (e *Explanation) miss() *miss {
 	return nil
 }
 
-// refusals are the checks on account of which something does not match. What
-// excludes does so by saying yes.
+// refusals returns the checks that keep an object from matching: those answered no,
+// and for exclusions those answered yes.
 func refusals(checks []Check) []Check {
 	var all []Check
 	rules := slices.ContainsFunc(checks, func(c Check) bool { return strings.HasPrefix(c.Name, "resourceRules[") && c.Answer == Yes })

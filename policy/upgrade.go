@@ -11,8 +11,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// EngineUpgrade is the engine of results about what another API server makes of the
-// same objects.
+// EngineUpgrade is the engine of results that say what an upgrade of the API server
+// changes in an object.
 const EngineUpgrade = "Upgrade"
 
 // An Upgrade is the change from one version of Kubernetes to another.

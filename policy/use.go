@@ -34,7 +34,7 @@ type Use struct {
 	exempts  map[string]int // why objects were exempt, and how many
 }
 
-// A decision is what a rule said of one object, so far.
+// A decision is a rule's verdict on one object. Later results may change it.
 type decision struct {
 	object    render.Key
 	operation Operation
@@ -55,9 +55,8 @@ type Uses struct {
 // A useKey names a rule, or with an empty rule a policy.
 type useKey struct{ engine, policy, rule string }
 
-// NewUses returns the uses of rules, none of which is counted yet. Rules that
-// Kyverno generates for the controllers of pods count as the rule that they are
-// generated from.
+// NewUses returns Uses with a zero count for each of rules. A rule that Kyverno
+// generates for the controllers of pods counts as the rule it is generated from.
 func NewUses(rules []Rule) *Uses {
 	u := &Uses{rules: make(map[useKey]*Use), policies: make(map[useKey][]*Use), exceptions: make(map[string]bool)}
 	names := make(map[useKey]bool, len(rules))
@@ -88,8 +87,8 @@ func WithoutAutogen(rule string) string {
 	return strings.TrimPrefix(base, "cronjob-")
 }
 
-// Add counts a result. Results come in the order of Sort. One that stands for
-// all the rules of its policy, such as a missing parameter, counts for each.
+// Add counts a result. The caller must add results in the order of Sort. A result
+// of a whole policy, such as a missing parameter, counts for each of its rules.
 func (u *Uses) Add(r *Result) {
 	u.noteException(r.Message)
 	for _, name := range []string{r.Rule, WithoutAutogen(r.Rule)} {

@@ -80,9 +80,9 @@ func (v Vanished) Results(reqs []Request) []Result {
 	return results
 }
 
-// sources returns the files and kinds of objects, of the kinds of which the change
-// also deletes objects: still are those that are deployed, idle those that
-// nothing deploys.
+// sources returns the file and kind of each object whose kind the change also
+// deletes objects of: still for deployed objects, idle for those that nothing
+// deploys.
 func sources(applied []*render.Object, deletes map[schema.GroupKind][]*Request) (still, idle map[[2]string]bool) {
 	still, idle = make(map[[2]string]bool), make(map[[2]string]bool)
 	for _, o := range applied {

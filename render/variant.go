@@ -111,8 +111,8 @@ type Branch struct {
 	Assumed string // the rule of what is taken for granted, where whoever renders could have said it
 }
 
-// Rules of warnings about templates that write more where what is taken for
-// granted does not hold.
+// Rules of warnings about templates that write more under another Kubernetes version,
+// release name or namespace than the ones assumed.
 const (
 	AssumedVersion = "assumed-version" // the version of Kubernetes
 	AssumedRelease = "assumed-release" // the release's name or namespace

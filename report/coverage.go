@@ -16,7 +16,7 @@ import (
 // CoverageSchema names the version of the JSON of --coverage.
 const CoverageSchema = "preadmit.coverage/v1"
 
-// A Coverage is which branches of policies a run took.
+// A Coverage lists the branches of policies and how often a run took each.
 type Coverage struct {
 	Schema   string          `json:"schema"`
 	Tool     Tool            `json:"tool"`
@@ -187,7 +187,7 @@ func (f *coveredFile) count() (c CoverageCount) {
 	return c
 }
 
-// hitLines counts the lines of which something was evaluated.
+// hitLines counts the lines with a branch that was evaluated.
 func (f *coveredFile) hitLines() int {
 	n := 0
 	for _, l := range f.lines {

@@ -8,8 +8,8 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// A Shard says which part of a run a report is: its results are those of some of
-// the units, and all else that it says is said in every part.
+// A Shard says which part of a run a report is. A part has the results of some of the
+// units. Everything else in it is the same in all parts.
 type Shard struct {
 	Number int    `json:"number"` // from 1
 	Of     int    `json:"of"`
@@ -27,7 +27,7 @@ type Part struct {
 	*Report
 }
 
-// Join makes the report of a run from its parts, in any order, each there once.
+// Join returns the report of a run. parts must hold each part once, in any order.
 func Join(parts []Part) (*Report, error) {
 	byNumber := make(map[int]Part)
 	first := parts[0]

@@ -119,7 +119,8 @@ func writePoliciesJSON(w io.Writer, p *Policies, _ Options) error {
 // policyColumns head the table of rules.
 var policyColumns = []string{"POLICY/RULE", "ACTION", "MATCHED", "EXEMPT", "PASSED", "FAILED", "UNDECIDED", "WOULD DENY", "AT"}
 
-// cells are a rule's row of the table. A zero is a dash: what is there stands out.
+// ruleCells returns a rule's row of the table. A zero is written as a dash, so that
+// other counts stand out.
 func ruleCells(u *policy.Use) []string {
 	row := []string{useName(u), cmp.Or(string(u.Action), "-")}
 	for _, n := range []int{u.Matched, u.Exempted, u.Passed, u.Failed, u.Undecided, u.WouldDeny} {

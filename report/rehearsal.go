@@ -8,9 +8,9 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// A Rehearsal is what a run compares if the tree stays as it is: two versions of the
-// API server, or policies that would deny what they warn about or audit. What it
-// brings in is new, and everything else unchanged.
+// A Rehearsal describes a run that compares one tree under two sets of rules: two
+// versions of the API server, or policies before and after they are enforced. Results
+// that only the second set gives are new; all others are unchanged.
 type Rehearsal struct {
 	From string `json:"from,omitempty"` // version of Kubernetes
 	To   string `json:"to,omitempty"`

@@ -65,8 +65,8 @@ func (m *model) move(a action) (tea.Cmd, bool) {
 	return nil, true
 }
 
-// rowsBy is by how many rows an action moves in a list of n, of which height
-// are seen.
+// rowsBy returns how many rows an action moves the cursor in a list of n rows, height
+// of which fit on the screen.
 func rowsBy(a action, height, n int) (by int, ok bool) {
 	switch a {
 	case actDown:

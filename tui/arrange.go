@@ -166,8 +166,9 @@ type arrangement struct {
 	n      int // entries in them
 }
 
-// arrange makes it from entries, of which it reads only what load set and their
-// states, but for filters about marks and what is staged.
+// arrange returns the arrangement of entries. It runs while the screen is in use, so
+// it reads only the fields that load set and the states. Filters about marks and
+// staged decisions are the exception.
 func arrange(entries []*entry, s spec) arrangement {
 	var a arrangement
 	byKey := make(map[groupKey]*group)

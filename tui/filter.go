@@ -108,7 +108,7 @@ func (t *term) match(e *entry) bool {
 	}
 }
 
-// values are all that a field holds.
+// values returns the values of the term's field in an entry.
 func (t *term) values(e *entry) []string {
 	switch t.field {
 	case "rule":

@@ -324,8 +324,8 @@ func unitTitle(u *report.Unit) string {
 	return title
 }
 
-// nodePane is what is known of a node: the chain that deploys it, its state, and
-// its results by rule.
+// nodePane shows a node: the chain that deploys it, its state, and its results by
+// rule.
 func (m *model) nodePane(n *node, width int) pane {
 	var p pane
 	p.wrap(titleLine, noLanguage, n.title, width)

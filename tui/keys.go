@@ -68,8 +68,8 @@ const (
 	numActions
 )
 
-// actions are all actions: what they are called in the palette and in a file of
-// keys, what they do, the part of the help where they stand, and their keys.
+// actions lists every action: its name in the palette and in the settings file, its
+// help, the section of the help, and its default keys.
 var actions = [numActions]struct {
 	name, help, part string
 	keys             []string
@@ -150,8 +150,8 @@ func actionNamed(name string) action {
 	return noAction
 }
 
-// Keys are keys by the names of actions. Other actions keep their own; an
-// action with an empty list has no key.
+// Keys maps names of actions to their keys. An action that is not in it keeps its
+// default keys; one with an empty list has no key.
 type Keys map[string][]string
 
 // A KeyError is what is wrong with the keys of an action.
@@ -162,9 +162,9 @@ type KeyError struct {
 
 func (e *KeyError) Error() string { return e.Action + ": " + e.Err.Error() }
 
-// Check returns a *KeyError for the first action of which the keys can't be
-// used: a key is none, or does something else already. The order is that of
-// names, which has every name in k.
+// Check returns a *KeyError for the first action, in the order of names, with a key
+// that does not exist or that another action already has. names must hold every
+// name in k.
 func (k Keys) Check(names []string) error {
 	for _, name := range names {
 		if actionNamed(name) == noAction {

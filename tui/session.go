@@ -352,7 +352,7 @@ func (s *session) discard() {
 	s.note()
 }
 
-// A coverage is decisions made ready to be asked about many entries.
+// A coverage is an index of decisions, which finds quickly those about an entry.
 type coverage struct {
 	literal map[string][]*policy.Suppression // by the object that they name
 	globs   []*policy.Suppression
@@ -409,7 +409,7 @@ func (s *session) note() {
 	}
 }
 
-// decide applies decisions, of which the last are staged.
+// decide applies decisions in order. The last step holds the staged ones.
 func (e *entry) decide(steps []coverage) {
 	e.held, e.accepted, e.restored = e.Suppression, false, false
 	for i := range steps {

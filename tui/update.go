@@ -10,8 +10,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// Update takes a message, makes the frame that follows, and says what is to be
-// done next.
+// Update handles a message, draws the next frame, and returns the command to run.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	cmd := m.take(msg)
 	m.lay()

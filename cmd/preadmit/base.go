@@ -338,7 +338,7 @@ func (j *evaluation) propose(ctx context.Context, s benchOptions, b *base, in *i
 			j.proposed = append(j.proposed, r)
 		}
 	}
-	j.notes = append(j.notes, "the change touches policies or objects that policies may read: the policies of the base decide, and what the changed ones would say differently is listed apart")
+	j.notes = append(j.notes, "the change touches policies, or objects that policies may read: the base's policies decide, and results that the changed ones would change are listed apart")
 	return nil
 }
 

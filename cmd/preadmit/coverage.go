@@ -49,8 +49,8 @@ func (p *percentage) Set(s string) error {
 	return nil
 }
 
-// prepareCoverage checks the flags, and has branches counted if that is asked for. text says
-// that standard output takes more text.
+// prepareCoverage checks the flags, and turns on counting if coverage is asked for.
+// text reports whether standard output may hold more text.
 func (o *coverageFlags) prepareCoverage(text bool) error {
 	if len(o.coverage) == 0 && o.failUnder > 0 {
 		o.coverage = []string{"text"}
@@ -80,8 +80,8 @@ func (o *coverageFlags) prepareCoverage(text bool) error {
 	return nil
 }
 
-// writeCoverage writes what was counted in each format, and returns the exit code: that
-// of the run, or 1 if less was covered than is asked for.
+// writeCoverage writes the coverage in each format. It returns code, the run's exit
+// code, or 1 if less was covered than --fail-under.
 func (o *coverageFlags) writeCoverage(code int, t *tree, stdout, stderr io.Writer, opts report.Options) (int, error) {
 	if o.counted == nil {
 		return code, nil

@@ -28,9 +28,9 @@ func (o *sources) begin(ctx context.Context, stderr io.Writer) (context.Context,
 	return ctx, cancel, nil
 }
 
-// bounded ends a command at --timeout, and what does not stop when it is told
-// to, or when the command is interrupted, with the process: a library may not
-// ask while it is busy with hostile input.
+// bounded returns a context that ends at --timeout. If the command has not stopped
+// within grace of that, or of an interrupt, the process is ended: a library that is
+// busy with hostile input may never look at the context.
 func bounded(ctx context.Context, timeout time.Duration, stderr io.Writer) (context.Context, context.CancelFunc) {
 	if w := watchOf(ctx); w != nil {
 		return boundedChild(ctx, w, timeout)

@@ -320,8 +320,8 @@ func (d *deployer) given() []*render.Unit {
 	return all
 }
 
-// units are all units: what objects make, what is declared, and what is found that
-// neither takes in.
+// units returns all units: those that objects deploy, those that the configuration
+// declares, and those found in the tree that neither includes.
 func (d *deployer) units() []*render.Unit {
 	made := d.in.deployed.Units
 	all := slices.Clone(made)

@@ -110,8 +110,8 @@ func TestFetchPolicies(t *testing.T) {
 	}
 }
 
-// TestFetchPoliciesBase judges a change by the policies that the base's lock
-// names, although their tag has moved.
+// TestFetchPoliciesBase holds that a change is evaluated by the policies in the
+// base's lock, although their tag has moved.
 func TestFetchPoliciesBase(t *testing.T) {
 	t.Parallel()
 	d := newDepot(t, false)

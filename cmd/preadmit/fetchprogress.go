@@ -56,8 +56,8 @@ func (p *fetchProgress) expect(n int) {
 	p.total += n
 }
 
-// begin adds a download. What it returns is told of each part that comes, and how
-// large the whole is, and done is called at the end.
+// begin adds a bar for a download. The caller must call add with the size of each
+// part and of the whole, and done at the end.
 func (p *fetchProgress) begin(name string) (add func(n int, of int64), done func()) {
 	d := &download{name: name}
 	p.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// screen is what a terminal shows after it got a text, which goes up and clears
-// what is below.
+// screen returns the lines that a terminal shows after text, which moves the cursor
+// up and clears the lines below it.
 func screen(t *testing.T, text string) []string {
 	t.Helper()
 	lines := []string{""}

@@ -293,8 +293,8 @@ func (f *fetching) one(ctx context.Context, fetcher *fetch.Fetcher, w *wanted, p
 	return &entry, f.writeBlob(content.Digest, content.Data)
 }
 
-// verify holds content against its entry, and against its signatures where one is
-// asked for. That which verifies it becomes a part of both.
+// verify checks content against its entry and, if signer is not nil, against its
+// signatures. It records the signature that matches in both.
 func (f *fetching) verify(e *store.Entry, c *fetch.Content, signer *store.Signer) error {
 	blob := func(digest string) ([]byte, error) {
 		if digest == c.Digest {
@@ -324,8 +324,8 @@ func (f *fetching) verify(e *store.Entry, c *fetch.Content, signer *store.Signer
 	return nil
 }
 
-// signature returns a signature that verifies content: that which is locked, if it
-// is among them.
+// signature returns a signature that verifies content. If the locked signature is
+// among them, it is tried first.
 func signature(e *store.Entry, c *fetch.Content, signer *store.Signer, blob func(string) ([]byte, error)) ([]byte, error) {
 	slices.SortStableFunc(c.Signatures, func(a, b []byte) int {
 		switch e.Signature {

@@ -17,12 +17,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestStatesAddUp holds, over the published repositories, that what the
-// completeness line counts is all that there is: each unit has one state, each
-// object that deploys something in what is rendered makes one unit, roots are the
-// units that make some and that nothing makes, and each Kubernetes object of the
-// tree, counted by another walk and parser, has one state. `make conformance` does
-// it for infra-deployments too, as it is and with its clusters.
+// TestStatesAddUp holds, over the published repositories, that the completeness
+// line counts everything:
+//   - each unit has exactly one state
+//   - each rendered object that deploys something makes exactly one unit
+//   - roots are the units that deploy others and that no unit deploys
+//   - each Kubernetes object of the tree, counted by another walk and parser, has
+//     exactly one state
+//
+// `make conformance` also runs it for infra-deployments, with and without clusters.
 func TestStatesAddUp(t *testing.T) {
 	quietLibraries()
 	for _, root := range repositories(t) {

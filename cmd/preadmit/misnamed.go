@@ -110,7 +110,8 @@ func (m misnaming) gatekeeper(o *render.Object) []error {
 	return warnings
 }
 
-// warning is about a kind that is in none of the groups; no groups are all.
+// warning returns a warning if none of the groups has the kind. Without groups, all
+// groups are looked at.
 func (m misnaming) warning(o *render.Object, pointer, kind string, groups []string) error {
 	if slices.Contains(groups, "*") {
 		groups = nil

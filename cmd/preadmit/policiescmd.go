@@ -122,8 +122,8 @@ type policyReview struct {
 	findings []policy.Result
 }
 
-// reviewPolicies evaluates everything and looks at each policy. whole says that the
-// paths are the whole tree, so suppressions that accept nothing can be told.
+// reviewPolicies evaluates everything and inspects each policy. If whole, the paths
+// cover the whole tree, so suppressions that accept nothing are findings.
 func reviewPolicies(ctx context.Context, o *checkOptions, in *input, whole bool) (*policyReview, error) {
 	v := &policyReview{evaluation: evaluation{notes: in.notes}}
 	s, _, err := o.benchOptions(in)
@@ -152,7 +152,7 @@ func reviewPolicies(ctx context.Context, o *checkOptions, in *input, whole bool)
 	return v, errors.Join(v.unmatched(ctx, parts), v.look(o, in, parts, whole))
 }
 
-// A clusterPart is what one cluster's policies evaluated.
+// A clusterPart holds the objects of one cluster, its engines and the requests.
 type clusterPart struct {
 	in    *input
 	bench *bench

@@ -17,9 +17,9 @@ import (
 	"github.com/preadmit/preadmit/render/store"
 )
 
-// reconfigured are results about a change of the configuration file. The change
-// is evaluated by the base's, so they say what the file will leave out once it
-// is merged: objects that count today, and do not count then.
+// reconfigured returns results about a changed configuration file. A run with
+// --base uses the base's file, so it can't see what the new one leaves out. Each
+// result names objects that are checked now, and are not once the change is merged.
 func (b *base) reconfigured(ctx context.Context, o *checkOptions, head *input, args []string, stdin io.Reader) (results []policy.Result, notes []string) {
 	file := configFile
 	if o.config != "" {
@@ -191,8 +191,8 @@ func counted(in *input) map[render.Key][]*render.Object {
 	return all
 }
 
-// missing returns the objects of which later has fewer, and those that are
-// others there, in the order of their identities.
+// missing compares two sets of objects by identity. gone are those that later has
+// fewer of, other those that differ there; both are sorted by identity.
 func missing(now, later map[render.Key][]*render.Object) (gone, other []*render.Object) {
 	for k, have := range now {
 		then := later[k]
@@ -250,7 +250,7 @@ func (b *base) swapped(head *input) []policy.Result {
 	return results
 }
 
-// fixed reports whether an entry's version stands for the same content forever.
+// fixed reports whether an entry's version always names the same content.
 func fixed(e *store.Entry) bool {
 	switch e.Kind {
 	case render.HelmChart, render.HelmOCIChart, render.GitTree:

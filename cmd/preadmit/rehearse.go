@@ -82,8 +82,8 @@ func (j *evaluation) upgrade(ctx context.Context, o *checkOptions, in *input, ar
 	})
 }
 
-// compareVersions judges what is rendered for each version as that version does. The
-// results are marked as those of a change are.
+// compareVersions evaluates the objects rendered for each version by the rules of
+// that version. Results are marked new or fixed, as with --base.
 func (j *evaluation) compareVersions(ctx context.Context, o *checkOptions, was, in *input, s benchOptions) error {
 	older := *s.engineSettings
 	older.KubeVersion = o.fromKubeVersion
@@ -119,8 +119,8 @@ func (j *evaluation) compareVersions(ctx context.Context, o *checkOptions, was, 
 	return nil
 }
 
-// reviewAll judges every object as if it were created, and adds what could not be
-// rendered or compiled.
+// reviewAll evaluates every object as if it were created. The results include what
+// could not be rendered or compiled.
 func (b *bench) reviewAll(ctx context.Context, in *input, s benchOptions) ([]policy.Result, error) {
 	results, err := b.chain.Review(ctx, s.by(allRequests(in.head)))
 	if err != nil {

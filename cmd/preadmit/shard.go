@@ -58,8 +58,8 @@ func (o *checkOptions) openShard() (err error) {
 }
 
 // divide chooses the units of the shard: the unit with the most objects first,
-// each goes to the shard with the fewest objects so far. That depends on what is
-// rendered alone, so each shard comes to the same division.
+// each goes to the shard with the fewest objects so far. That depends only on the
+// rendered objects, so each shard computes the same division.
 func (s *shard) divide(inputs ...*input) {
 	if s == nil {
 		return
@@ -110,7 +110,8 @@ func (s *shard) unitsOf(units []*render.Unit) []*render.Unit {
 	return slices.DeleteFunc(slices.Clone(units), func(u *render.Unit) bool { return !s.has(u) })
 }
 
-// once returns results that every shard comes to, for the first shard alone.
+// once returns results that every shard finds, but only in the first shard, so that
+// the joined report holds them once.
 func (s *shard) once(results ...[]policy.Result) []policy.Result {
 	if s != nil && s.number != 1 {
 		return nil
@@ -118,8 +119,8 @@ func (s *shard) once(results ...[]policy.Result) []policy.Result {
 	return slices.Concat(results...)
 }
 
-// mark says in the report which part of which run it is. Parts of one run have
-// the same inputs, see runDigest.
+// mark records in the report the shard's number and the digest of the run's inputs,
+// which is the same in all parts of a run; see runDigest.
 func (s *shard) mark(r *report.Report, o *checkOptions, in *input, j *evaluation) error {
 	if s == nil {
 		return nil

@@ -71,9 +71,8 @@ func (d *conversation) expect(line, want string) {
 	}
 }
 
-// TestTriageSupervised holds that the process with the screen survives what
-// evaluation and questions come to: a unit that takes too much is set apart, and
-// a child that is killed is replaced.
+// TestTriageSupervised holds that the process with the screen outlives its child: a
+// unit that takes too much is set apart, and a killed child is replaced.
 func TestTriageSupervised(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -71,8 +71,8 @@ func readIfThere(path string) ([]byte, error) {
 	return data, err
 }
 
-// Write writes the change, unless the file is another by now. Without content
-// the file goes.
+// Write writes the change, unless the file has changed since. A change without content
+// removes the file.
 func (h *triageHost) Write(c *tui.Change) error {
 	if h.options.readOnly {
 		return errors.New("--readonly: nothing is written")

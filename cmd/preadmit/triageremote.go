@@ -38,8 +38,8 @@ type triageRemote struct {
 // lookLimit is how long a question about one thing may take.
 const lookLimit = 2 * time.Minute
 
-// newTriageRemote starts the child. An *Ended error is what the child said of
-// the command line or the configuration.
+// newTriageRemote starts the child. An *Ended error holds the child's message about
+// a wrong command line or configuration.
 func newTriageRemote(ctx context.Context, o *triageOptions, args []string, stdin []byte, ed editor) (*triageRemote, error) {
 	h := &triageRemote{watcher: watcher{args: args}, line: os.Args[1:], stdin: stdin, editor: ed, readOnly: o.readOnly, fresh: true}
 	var err error
@@ -145,8 +145,8 @@ func (h *triageRemote) Lines(ctx context.Context, file string) (lines []string, 
 	return lines, h.ask(ctx, triageQuestion{Do: "lines", File: file}, &lines)
 }
 
-// Propose has the child read and change the file. The diff is made here, of the
-// bytes that would be written.
+// Propose asks the child for the file's new content. The diff is made in this process,
+// so that it shows exactly the bytes that would be written.
 func (h *triageRemote) Propose(d tui.Decisions) (c *tui.Change, err error) {
 	if err := h.ask(context.Background(), triageQuestion{Do: "propose", Decisions: &d}, &c); err != nil {
 		return nil, err

@@ -160,11 +160,10 @@ func (h *triageHost) about(ctx context.Context, q *triageQuestion) ([]byte, erro
 		file, err := h.real(q.File)
 		return asJSON(file, err)
 	}
-	return nil, fmt.Errorf("nobody knows what %q is", q.Do)
+	return nil, fmt.Errorf("unknown request %q", q.Do)
 }
 
-// evaluated evaluates where an earlier process did, of which this one takes the
-// place.
+// evaluated evaluates everything again, in the place of a child that ended.
 func (h *triageHost) evaluated(ctx context.Context) error {
 	h.rendering.Lock()
 	defer h.rendering.Unlock()

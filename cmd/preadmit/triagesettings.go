@@ -87,7 +87,7 @@ func (s *triageSettings) set(key, value string) (err error) {
 	return err
 }
 
-// eachKey calls f for the keys of a mapping, each of which stands there once.
+// eachKey calls f for each key of a mapping. A key that is there twice is an error.
 func eachKey(n *yaml.Node, at func(*yaml.Node, string, ...any) error, f func(key, value *yaml.Node) error) error {
 	if n.Kind != yaml.MappingNode {
 		return at(n, "want keys with values")

@@ -74,8 +74,8 @@ func generatedDisguises(t *testing.T, h string) []twin {
 	}
 }
 
-// configuredDisguises are the twins of an object that the configuration says to
-// be deployed, and of which the change leaves out the configuration.
+// configuredDisguises are the twins of an object that only the configuration
+// deploys. The change removes that part of the configuration.
 func configuredDisguises(t *testing.T, h string) []twin {
 	const (
 		clusters = "gitops: only\nclusters:\n- {name: prod, server: https://kubernetes.default.svc, entry: [clusters/prod]}\n- {name: dev, server: https://dev.example.org, entry: [clusters/dev]}\n" + ownRepository
@@ -175,7 +175,7 @@ func TestNoGeneratedTwinIsGreenAndSilent(t *testing.T) {
 	}
 }
 
-// TestFetchedBecomesDenied judges what a lock's new content deploys.
+// TestFetchedBecomesDenied holds that new content in a lock is evaluated.
 func TestFetchedBecomesDenied(t *testing.T) {
 	t.Parallel()
 	for _, tw := range fetchedDisguises(t, deniedObjects["pod"])[:1] {

@@ -100,7 +100,8 @@ func watchOf(ctx context.Context) *watch {
 	return w
 }
 
-// fatal is why there is nothing to do but to report it; empty otherwise.
+// fatal returns why the parent gave up starting children for the work, so that this
+// child only reports it; empty otherwise.
 func (w *watch) fatal() string {
 	if w == nil || w.order.Fatal == "" {
 		return ""

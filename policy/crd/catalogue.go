@@ -48,7 +48,8 @@ func Catalogued(kind schema.GroupKind, schemas map[string][]byte) (map[string]an
 	}, nil
 }
 
-// A cataloguing turns a JSON Schema back into that of a definition.
+// A cataloguing converts a catalogue's JSON Schema to the schema of a
+// CustomResourceDefinition.
 type cataloguing struct{ fields int }
 
 const maxCatalogued = 100_000

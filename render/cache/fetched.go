@@ -16,8 +16,8 @@ func remoteOf(q inquiry) *render.Remote {
 	return &render.Remote{Kind: render.RemoteKind(q.Cluster), URL: q.A, Name: q.B, Version: q.C}
 }
 
-// A heardStore notes what the rendering of a source asks a store for. It is safe
-// for concurrent use.
+// A heardStore records which Remotes the rendering of a source asks its store for. It
+// is safe for concurrent use.
 type heardStore struct {
 	of  render.Store
 	rec *recorder

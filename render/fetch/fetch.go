@@ -47,7 +47,7 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// A Clone is what the git program is asked for.
+// A Clone says which revision the git program must fetch.
 type Clone struct {
 	Address, Revision string
 	// Resolve pins the address's host, as "HOST:PORT:ADDRESS,…" for curl. "" leaves
@@ -106,26 +106,28 @@ type Content struct {
 	Archive  string            // the address of a chart's archive
 	More     map[string][]byte // other content that Data names, by digest
 
-	// Signatures are those that there are, of which one should verify the content.
+	// Signatures are the candidates found beside the content. The caller must check
+	// that at least one of them verifies it.
 	Signatures [][]byte
 }
 
 // Locked is what a Remote stood for when it was locked.
 type Locked struct{ Digest, Resolved, Archive string }
 
-// A Want is a Remote with what is known about it.
+// A Want says which Remote to fetch, and which content the caller already has.
 type Want struct {
 	Remote *render.Remote
-	Locked *Locked                  // nil for what the Remote stands for now
+	Locked *Locked                  // nil to resolve the Remote anew
 	Has    func(digest string) bool // content that need not be brought again
 	Signed signature.Kind           // signatures to bring, too; "" is none
 
-	// Progress is told how many bytes came, as they come, and how many an answer
-	// has, -1 if that is not known. It may be nil.
+	// Progress is called with the number of bytes just received and the size of the
+	// whole answer, -1 if unknown. It may be nil.
 	Progress func(n int, of int64)
 }
 
-// Fetch brings what a Remote stands for now, or exactly what it is locked to.
+// Fetch downloads the content of a Remote: the locked content, or the current one if
+// w.Locked is nil.
 func (f *Fetcher) Fetch(ctx context.Context, w Want) (*Content, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.options.Timeout, fmt.Errorf("it takes longer than %s", f.options.Timeout))
 	defer cancel()
@@ -168,7 +170,7 @@ func (f *Fetcher) bring(ctx context.Context, w Want) (*Content, error) {
 	return nil, fmt.Errorf("%s is no kind that can be fetched", r.Kind)
 }
 
-// Absent is the version that a schema is resolved to which its catalogue lacks.
+// Absent is the resolved version of a schema that the catalogue does not have.
 const Absent = "absent"
 
 // kindSchema brings the schema of a custom resource, named in lower case as

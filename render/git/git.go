@@ -72,8 +72,8 @@ func Open(dir string) (*Repository, error) {
 	return r, nil
 }
 
-// regular is a file system of which only regular files can be opened: a pipe
-// would wait for a writer.
+// regular is a file system that opens regular files only. Opening a pipe would wait
+// for a writer.
 type regular struct{ billy.Filesystem }
 
 func regularFiles(dir string) billy.Filesystem {

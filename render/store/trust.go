@@ -15,8 +15,8 @@ import (
 // MaxKey bounds the size of a file with keys.
 const MaxKey = 1 << 20
 
-// A Signer says with which keys the content at and below an address has to be
-// signed.
+// A Signer holds the keys of which one must have signed the content at and below an
+// address.
 type Signer struct {
 	KeyFile string // as errors name it
 
@@ -88,8 +88,8 @@ func plainAddress(address string) string {
 	return strings.TrimSuffix(path.Join(host, path.Clean("/"+u.Path)), "/")
 }
 
-// Verify holds an entry, whose content is known to have its digest, against the
-// signature that it names.
+// Verify checks the signature that an entry names, if a Signer is configured for it.
+// The caller must have checked that the content has its digest.
 func (t Trust) Verify(e *Entry, blob func(digest string) ([]byte, error)) error {
 	s := t.Of(e.Remote())
 	if s == nil {
@@ -105,7 +105,8 @@ func (t Trust) Verify(e *Entry, blob func(digest string) ([]byte, error)) error 
 	return s.Verify(e, data, blob)
 }
 
-// Verify holds an entry against a signature. blob returns its content.
+// Verify checks that the signature in data is the Signer's and covers the entry's
+// content, which blob returns by its digest.
 func (s *Signer) Verify(e *Entry, data []byte, blob func(digest string) ([]byte, error)) error {
 	if err := s.verify(e, data, blob); err != nil {
 		return &SignatureError{s, err}
@@ -136,7 +137,7 @@ func (s *Signer) verify(e *Entry, data []byte, blob func(digest string) ([]byte,
 	return s.key.VerifyChart(chart, data)
 }
 
-// A SignatureError is why content is not used although it has its digest.
+// A SignatureError says why content is rejected although its digest is right.
 type SignatureError struct {
 	Signer *Signer
 	Err    error

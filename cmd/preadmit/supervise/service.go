@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// A Service is a command that answers questions in a child. Where the child ends
-// on the way, another one takes its place, without the task that ended it, as it
-// does for a command that only writes a report. It replaces no files.
+// A Service runs a command that answers questions in a child. If the child dies,
+// the Service starts another one that leaves out the task at fault. The child can't
+// replace files.
 type Service struct {
 	mu      sync.Mutex
 	p       *parent
@@ -41,7 +41,7 @@ type reply struct {
 	err    error
 }
 
-// A Question is what to ask, and what to take of the answers.
+// A Question is a request to the child, with the limits of its answer.
 type Question struct {
 	Text  any           // is sent as JSON
 	Limit time.Duration // after which the child is ended
@@ -49,7 +49,8 @@ type Question struct {
 	News  func([]byte)  // takes messages before the answer, not all where it is slow; may be nil
 }
 
-// An Ended is the error of a question whose child ended the command instead.
+// An Ended is the error of a question if the child ended the command without an
+// answer, such as for a wrong flag.
 type Ended struct {
 	Code int
 	Text string // of standard error
@@ -78,8 +79,9 @@ func NewService(args []string, stdin []byte) (*Service, error) {
 	return &Service{p: p, waiting: make(map[uint32]*question)}, nil
 }
 
-// Ask asks the child, and others after it where it ends on the way. The error of
-// a question that the child can't answer has the child's words.
+// Ask sends a question to the child and returns the answer. If the child dies, Ask
+// starts another one and asks again. If the child can't answer, the error holds its
+// message.
 func (s *Service) Ask(ctx context.Context, q Question) ([]byte, error) {
 	text, err := json.Marshal(q.Text)
 	if err != nil || len(text) > maxFrame-4 {
@@ -138,8 +140,8 @@ func (s *Service) Close() {
 	}
 }
 
-// MayWrite says whether a file is one that the command line names or one in the
-// repository, such as a command may have replaced.
+// MayWrite reports whether the parent may write a file for the child: one in the
+// repository, or one that the command line names.
 func (s *Service) MayWrite(name string) bool {
 	p := parent{args: s.p.args}
 	return p.mayWrite(name)

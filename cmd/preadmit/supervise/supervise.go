@@ -28,7 +28,7 @@ import (
 // not a user's to give by accident. What counts is the order that follows.
 const Marker = "preadmit-supervised-child"
 
-// commands are those of which a child does all.
+// commands are the commands that run wholly in a child.
 var commands = []string{"check", "render", "explain", "test", "graph", "baseline", "policies"}
 
 // others are the commands that work by themselves; triage has a [Service].
@@ -39,7 +39,7 @@ var others = []string{"triage", "convert", "verify", "packs", "version", "help",
 var _ = supervised(os.Args)
 
 func supervised(args []string) bool {
-	if toldVersion(args) {
+	if printVersion(args) {
 		os.Exit(0)
 	}
 	if !wanted(args) {

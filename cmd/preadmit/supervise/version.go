@@ -17,9 +17,9 @@ func VersionLine() string {
 	return fmt.Sprintf("preadmit %s %s/%s %s\n", version, runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
-// toldVersion prints the version, if the command line asks for that alone. It is
-// called before the libraries are initialized, of which the command needs none.
-func toldVersion(args []string) bool {
+// printVersion prints the version and returns true if the command line asks for
+// nothing else. It runs before the libraries initialize, which it does not need.
+func printVersion(args []string) bool {
 	if len(args) != 2 || args[1] != "version" || args[0] == Marker || isTest(args[0]) {
 		return false
 	}

@@ -40,8 +40,8 @@ func (p *Program) Cover(c *policy.Coverage, e CoveredExpression) {
 	}})
 }
 
-// CoverAs has the program count its branches as those of another one, whose
-// expression differs in the fields that it reads alone.
+// CoverAs makes the program count its branches as those of other. The two expressions
+// may differ only in the fields that they read.
 func (p *Program) CoverAs(other *Program) {
 	if p == nil || other == nil || len(other.counters) == 0 {
 		return

@@ -123,7 +123,8 @@ func (f *Folder) truth(x folded) (value, decided bool) {
 	return false, false
 }
 
-// logical decides && or ||, of which dominant decides alone.
+// logical decides && or ||. One operand equal to dominant decides the result: false
+// for &&, true for ||.
 func (f *Folder) logical(args []folded, dominant bool) (value, decided bool) {
 	left, leftKnown := f.truth(args[0])
 	if leftKnown && left == dominant {

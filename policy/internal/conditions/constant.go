@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Constant returns whether blocks that must all hold do so, if that is the same for
-// every object: no variable stands in what decides it, or two conditions contradict
-// each other. nil blocks hold.
+// Constant decides blocks that must all hold, if the answer is the same for every
+// object: the deciding conditions have no variable, or two of them contradict each
+// other. A nil block holds.
 func Constant(blocks ...*Block) (held, decided bool) {
 	var all []Condition
 	decided = true

@@ -22,8 +22,8 @@ type Cover func(CoveredExpr) (held, failed *atomic.Int64)
 // coverage are the counters of a program's expressions.
 type coverage map[exprKey]*exprCount
 
-// An exprKey is where an expression is written. The compiler makes further ones of it
-// at the same place, which are marked as generated.
+// An exprKey is the place of an expression in its module. The compiler adds further
+// expressions at the same place; generated marks these.
 type exprKey struct {
 	file           string
 	line           int
@@ -91,7 +91,8 @@ type coverTracer struct {
 	begun map[evaluation]bool // that have not failed
 }
 
-// An evaluation is that of an expression in one body that is evaluated.
+// An evaluation identifies one evaluation of an expression: the query and the
+// expression's place in it.
 type evaluation struct {
 	query uint64
 	expr  exprKey
@@ -107,9 +108,9 @@ func (t *coverTracer) Enabled() bool { return true }
 // Config implements topdown.QueryTracer.
 func (t *coverTracer) Config() topdown.TraceConfig { return topdown.TraceConfig{} }
 
-// TraceEvent implements topdown.QueryTracer. An expression that is evaluated holds
-// unless it fails, which it may say more than once. What the compiler made of it may
-// fail in its place.
+// TraceEvent implements topdown.QueryTracer. An expression counts as true if it
+// is evaluated and no event says that it failed. Several events may say so. If an
+// expression that the compiler generated from it fails, it failed too.
 func (t *coverTracer) TraceEvent(e topdown.Event) {
 	x, ok := e.Node.(*ast.Expr)
 	if !ok || e.Op != topdown.EvalOp && e.Op != topdown.FailOp {

@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// yamlText is a guard for functions that read YAML, in which an alias costs as
-// much as what it stands for.
+// yamlText is a guard for functions that read YAML: decoding an alias takes as much
+// memory as the value it refers to.
 func yamlText(operands []*ast.Term) int {
 	text := textOf(operands[0])
 	n := product(len(text), 64)

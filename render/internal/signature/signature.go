@@ -36,8 +36,8 @@ const (
 // MaxSize bounds the size of a signature.
 const MaxSize = 1 << 20
 
-// A Key is a keyring, or one or several public keys, of which any may have
-// signed.
+// A Key is an OpenPGP keyring, or one or more public keys. A signature by any of
+// them is accepted.
 type Key struct {
 	ring   openpgp.EntityList
 	public []crypto.PublicKey
@@ -67,7 +67,7 @@ func ParseKey(data []byte) (*Key, error) {
 // than cosign's signatures.
 func (k *Key) IsKeyring() bool { return k.ring != nil }
 
-// A Chart is what a provenance file has to be about.
+// A Chart names the chart that a provenance file must describe.
 type Chart struct{ Name, Version, Digest string }
 
 // VerifyChart verifies a provenance file of a chart.
