@@ -55,7 +55,8 @@ func TestRequests(t *testing.T) {
 		"two moved to two":        {[]string{"a", web, "b", web}, []string{"c", web, "d", web}, "CREATE web, CREATE web, DELETE web, DELETE web"},
 		"generated names": {
 			[]string{"a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: x-}\n"},
-			[]string{"a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: x-}\n"}, "CREATE ",
+			[]string{"a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: x-}\n"},
+			"CREATE ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -77,7 +77,6 @@ func (lineOf) At(pointer string) []Origin { return []Origin{{Span: Span{File: po
 
 func (lineOf) Line(pointer string, n int) []Origin {
 	return []Origin{{Span: Span{File: pointer, Line: n}}}
-
 }
 
 // A file of an Overlay over another stands for a file of the tree, unless one

@@ -71,7 +71,9 @@ func writePolicyReport(w io.Writer, r *Report, _ Options) error {
 	}
 	passes := r.Passes.By(func(k render.Key) string { return k.Namespace })
 	for namespace := range passes {
-		byNamespace[namespace] = byNamespace[namespace] // one that has passes alone, too
+		if _, ok := byNamespace[namespace]; !ok {
+			byNamespace[namespace] = nil // it has passes alone
+		}
 	}
 	if len(byNamespace) == 0 {
 		byNamespace[""] = nil

@@ -302,8 +302,12 @@ func (s *Summary) Completeness() string {
 		n    int
 		word string
 	}{
-		{s.Rendered, "rendered"}, {s.Failed, "failed"}, {s.NotRendered, "not rendered"}, {s.Foreign, "of other repositories"},
-		{s.Suspended, "suspended"}, {s.Unreached, "that nothing found here deploys"},
+		{s.Rendered, "rendered"},
+		{s.Failed, "failed"},
+		{s.NotRendered, "not rendered"},
+		{s.Foreign, "of other repositories"},
+		{s.Suspended, "suspended"},
+		{s.Unreached, "that nothing found here deploys"},
 	} {
 		if x.n > 0 {
 			states = append(states, strconv.Itoa(x.n)+" "+x.word)

@@ -338,8 +338,10 @@ func TestCacheSeesEngineInputs(t *testing.T) {
 		for _, version := range []string{"1.30", "1.37"} {
 			for _, user := range []string{"jane", "joe"} {
 				for _, dir := range dirs {
-					runs = append(runs, []string{"check", filepath.Join(dir, "pod.yaml"), "--policy", filepath.Join(dir, "policies.yaml"),
-						"--date", date, "--kube-version", version, "--as", user})
+					runs = append(runs, []string{
+						"check", filepath.Join(dir, "pod.yaml"), "--policy", filepath.Join(dir, "policies.yaml"),
+						"--date", date, "--kube-version", version, "--as", user,
+					})
 				}
 			}
 		}

@@ -70,7 +70,7 @@ func TestFetchHostile(t *testing.T) {
 		"leads away":     {serve: answer(nil), index: indexOf(elsewhere.URL+"/charts/podinfo-6.9.2.tgz", ""), want: "is not among fetch.hosts"},
 		"a file of ours": {serve: answer(nil), index: indexOf("file:///etc/passwd", ""), want: "no address of a file"},
 		"without end":    {serve: endless, index: indexOf("podinfo-6.9.2.tgz", ""), want: "larger than 100 MiB"},
-		"fails":          {serve: func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 503) }, want: "answers 503"},
+		"fails":          {serve: func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusServiceUnavailable) }, want: "answers 503"},
 		"hostile index":  {serve: answer(nil), index: "entries: &a [*a", want: "no index of a Helm repository"},
 		"no version":     {serve: answer(nil), index: `{"entries":{"podinfo":[{"version":"5.0.0","urls":["x"]}]}}`, want: "no version of it is 6.x"},
 	} {

@@ -23,10 +23,16 @@ func TestNamedPipesBlockNobody(t *testing.T) {
 	writeFiles(t, dir, map[string]string{"h.yaml": deniedObjects["pod"]})
 	object := filepath.Join(dir, "h.yaml")
 	for _, args := range [][]string{
-		{"convert", pipe, "-o", "text"}, {"verify", pipe}, {"baseline", "--suppressions", pipe, "--reason", "x", object},
-		{"check", "--no-cache", "-o", "json=" + pipe, object}, {"check", "--no-cache", "-p", pipe, object},
-		{"check", "--no-cache", "--suppressions", pipe, object}, {"check", "--no-cache", "--with", pipe, object},
-		{"check", "--no-cache", "--config", pipe, object}, {"check", "--no-cache", pipe}, {"test", pipe},
+		{"convert", pipe, "-o", "text"},
+		{"verify", pipe},
+		{"baseline", "--suppressions", pipe, "--reason", "x", object},
+		{"check", "--no-cache", "-o", "json=" + pipe, object},
+		{"check", "--no-cache", "-p", pipe, object},
+		{"check", "--no-cache", "--suppressions", pipe, object},
+		{"check", "--no-cache", "--with", pipe, object},
+		{"check", "--no-cache", "--config", pipe, object},
+		{"check", "--no-cache", pipe},
+		{"test", pipe},
 	} {
 		t.Run(strings.Join(args[:2], " "), func(t *testing.T) {
 			t.Parallel()

@@ -170,10 +170,14 @@ func disguises(h string) []twin {
 		named("resource to component", kust(listed, "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nresources: [h.yaml]\n")),
 		named("resource deleted here", kust(listed, listed+"patches: [{target: {name: hidden}, patch: \"$patch: delete\\napiVersion: v1\\nkind: X\\nmetadata: {name: hidden}\"}]\n")),
 		{"local config", over("apps/kustomization.yaml", listed), over("apps/kustomization.yaml", listed, "apps/h.yaml", annotated(h, `config.kubernetes.io/local-config: "true"`)), false},
-		{"overlay that deletes", over("apps/kustomization.yaml", listed),
-			over("apps/kustomization.yaml", listed, "over/kustomization.yaml", "resources: [../apps]\npatches: [{target: {name: hidden}, patch: \"$patch: delete\\napiVersion: v1\\nkind: X\\nmetadata: {name: hidden}\"}]\n"), false},
-		{"overlay that reads the base as data", over("apps/kustomization.yaml", listed),
-			over("apps/kustomization.yaml", "resources: []\nconfigMapGenerator: [{name: c, files: [h.yaml]}]\n"), false},
+		{
+			"overlay that deletes", over("apps/kustomization.yaml", listed),
+			over("apps/kustomization.yaml", listed, "over/kustomization.yaml", "resources: [../apps]\npatches: [{target: {name: hidden}, patch: \"$patch: delete\\napiVersion: v1\\nkind: X\\nmetadata: {name: hidden}\"}]\n"), false,
+		},
+		{
+			"overlay that reads the base as data", over("apps/kustomization.yaml", listed),
+			over("apps/kustomization.yaml", "resources: []\nconfigMapGenerator: [{name: c, files: [h.yaml]}]\n"), false,
+		},
 		{"hidden directory", plain, moved(".apps/h.yaml"), false},
 		{"hidden directory within", plain, moved("apps/.x/h.yaml"), false},
 		{"testdata", plain, moved("apps/testdata/h.yaml"), false},
@@ -202,10 +206,14 @@ func disguises(h string) []twin {
 		{"upper case", plain, moved("apps/H.YAML"), false},
 		{"in a list", plain, over("apps/h.yaml", "apiVersion: v1\nkind: List\nitems:\n- "+strings.TrimPrefix(indented(h, 2), "  ")), false},
 		{"in a list of a list", plain, over("apps/h.yaml", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: List\n  items:\n  - "+strings.TrimPrefix(indented(h, 4), "    ")), false},
-		{"a list left out by kustomize", over("apps/kustomization.yaml", listed),
-			over("apps/kustomization.yaml", listed, "apps/h.yaml", "apiVersion: v1\nkind: List\nitems:\n- "+strings.TrimPrefix(indented(annotated(h, `config.kubernetes.io/local-config: "true"`), 2), "  ")), false},
-		{"behind a JSON patch", over("apps/kustomization.yaml", listed),
-			over("apps/kustomization.yaml", listed+"patches: [{target: {name: hidden}, path: p.yaml}]\n", "apps/p.yaml", json6902), false},
+		{
+			"a list left out by kustomize", over("apps/kustomization.yaml", listed),
+			over("apps/kustomization.yaml", listed, "apps/h.yaml", "apiVersion: v1\nkind: List\nitems:\n- "+strings.TrimPrefix(indented(annotated(h, `config.kubernetes.io/local-config: "true"`), 2), "  ")), false,
+		},
+		{
+			"behind a JSON patch", over("apps/kustomization.yaml", listed),
+			over("apps/kustomization.yaml", listed+"patches: [{target: {name: hidden}, path: p.yaml}]\n", "apps/p.yaml", json6902), false,
+		},
 		{"not reconciled", plain, over("apps/h.yaml", annotated(h, "kustomize.toolkit.fluxcd.io/reconcile: disabled")), false},
 		{"encrypted", plain, over("apps/h.yaml", h+"sops: {mac: x, version: 3.9.0}\n"), false},
 	}

@@ -40,7 +40,10 @@ func TestYAMLText(t *testing.T) {
 	for _, v := range []any{
 		value, "plain", "", " ", "a b", "no", "~", "1", "0x1f", "1.5", "1e3", ".5", ".inf", "- a", "? b", "a: b", "a #b", "#", "'", `"`, "\\", "a\\b", "!x", "&x", "*x", "%x", "@x", "`x",
 		"|", ">", "a\nb", "a\nb\n", "a\nb\n\n", " a\nb", "\ta", "\x00", "é", "a:", ":a", "-", "--- a", "...", "2001-01-01", "null", "True", "$(x)", "<<", "=",
-		nil, []any{}, map[string]any{}, map[string]any{"": "", "a b": []any{}, "1": nil, "on": map[string]any{"x": []any{"a\nb", map[string]any{"c": "d\ne", "f": 0.5}}}},
+		nil,
+		[]any{},
+		map[string]any{},
+		map[string]any{"": "", "a b": []any{}, "1": nil, "on": map[string]any{"x": []any{"a\nb", map[string]any{"c": "d\ne", "f": 0.5}}}},
 	} {
 		doc := map[string]any{"v": v, "w": []any{v}}
 		want, err := yaml.Marshal(doc)

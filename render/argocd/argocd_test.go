@@ -47,8 +47,13 @@ func TestResolve(t *testing.T) {
 func writeUnit(b *strings.Builder, u *render.Unit) {
 	fmt.Fprintf(b, "unit %s: %s\n", u.ID, u.Status())
 	for _, field := range [][2]string{
-		{"cluster", u.Cluster}, {"path", u.Path}, {"renderer", u.Renderer}, {"release", u.Release},
-		{"namespace", u.Namespace}, {"user", u.User}, {"reason", u.Reason},
+		{"cluster", u.Cluster},
+		{"path", u.Path},
+		{"renderer", u.Renderer},
+		{"release", u.Release},
+		{"namespace", u.Namespace},
+		{"user", u.User},
+		{"reason", u.Reason},
 	} {
 		if field[1] != "" {
 			fmt.Fprintf(b, "  %s: %s\n", field[0], field[1])

@@ -55,6 +55,7 @@ type files struct {
 func (f files) Repository(string, string) (render.Repository, error) {
 	return render.Repository{FS: f.FS, Root: "."}, nil
 }
+
 func (files) Source(string, string, string) (render.Repository, bool) {
 	return render.Repository{}, false
 }

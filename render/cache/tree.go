@@ -61,8 +61,10 @@ func (c *contents) Close() error { return nil }
 // NewTree returns a Tree of a file system in which listings tell what is there,
 // but for the names at and below apart.
 func NewTree(fsys fs.FS, apart string) *Tree {
-	return &Tree{fsys: fsys, apart: apart, lists: make(map[string]*listing), outcomes: make(map[access]string),
-		infos: make(map[access]found), contents: make(map[string]*contents), room: allKept}
+	return &Tree{
+		fsys: fsys, apart: apart, lists: make(map[string]*listing), outcomes: make(map[access]string),
+		infos: make(map[access]found), contents: make(map[string]*contents), room: allKept,
+	}
 }
 
 // An access is a question to a file system.

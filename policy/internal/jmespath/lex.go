@@ -144,11 +144,30 @@ var symbols = []struct {
 	text string
 	kind kind
 }{
-	{"||", or}, {"&&", and}, {"==", equal}, {"!=", unequal}, {"<=", lessEqual}, {">=", greaterEqual},
-	{"[]", flatten}, {"[?", filter},
-	{".", dot}, {"*", star}, {",", comma}, {":", colon}, {"@", current}, {"&", expref}, {"!", not},
-	{"|", pipe}, {"<", less}, {">", greater}, {"[", openBracket}, {"]", closeBracket},
-	{"{", openBrace}, {"}", closeBrace}, {"(", openParen}, {")", closeParen},
+	{"||", or},
+	{"&&", and},
+	{"==", equal},
+	{"!=", unequal},
+	{"<=", lessEqual},
+	{">=", greaterEqual},
+	{"[]", flatten},
+	{"[?", filter},
+	{".", dot},
+	{"*", star},
+	{",", comma},
+	{":", colon},
+	{"@", current},
+	{"&", expref},
+	{"!", not},
+	{"|", pipe},
+	{"<", less},
+	{">", greater},
+	{"[", openBracket},
+	{"]", closeBracket},
+	{"{", openBrace},
+	{"}", closeBrace},
+	{"(", openParen},
+	{")", closeParen},
 }
 
 func (l *lexer) symbol() error {

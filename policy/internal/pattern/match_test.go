@@ -235,11 +235,25 @@ func TestKeys(t *testing.T) {
 		anchor Anchor
 		name   string
 	}{
-		{"a", None, "a"}, {"(a)", Condition, "a"}, {"=(a)", Equality, "a"}, {"^(a)", Existence, "a"},
-		{"X(a)", Negation, "a"}, {"<(a)", Global, "a"}, {"+(a)", Addition, "a"}, {"()", None, "()"},
-		{"(a", None, "(a"}, {"a)", None, "a)"}, {"x(a)", None, "x(a)"}, {"((a))", Condition, "(a)"},
-		{" (a) ", Condition, "a"}, {"=(a.b/c)", Equality, "a.b/c"}, {"", None, ""}, {")", None, ")"},
-		{"=)", None, "=)"}, {"X()", None, "X()"}, {">(a)", None, ">(a)"},
+		{"a", None, "a"},
+		{"(a)", Condition, "a"},
+		{"=(a)", Equality, "a"},
+		{"^(a)", Existence, "a"},
+		{"X(a)", Negation, "a"},
+		{"<(a)", Global, "a"},
+		{"+(a)", Addition, "a"},
+		{"()", None, "()"},
+		{"(a", None, "(a"},
+		{"a)", None, "a)"},
+		{"x(a)", None, "x(a)"},
+		{"((a))", Condition, "(a)"},
+		{" (a) ", Condition, "a"},
+		{"=(a.b/c)", Equality, "a.b/c"},
+		{"", None, ""},
+		{")", None, ")"},
+		{"=)", None, "=)"},
+		{"X()", None, "X()"},
+		{">(a)", None, ">(a)"},
 	} {
 		a, name := ParseKey(c.key)
 		if a != c.anchor || name != c.name {

@@ -54,71 +54,127 @@ func TestCheck(t *testing.T) {
 		{"privileged", "latest", "{spec: {hostPID: true, containers: [{name: a}]}}", ""},
 		{"baseline", "latest", "{spec: {containers: [{name: a}]}}", ""},
 		{"restricted", "latest", "{spec: {containers: [{name: a, " + safe + "}]}}", ""},
-		{"baseline", "latest", "{spec: {hostIPC: true, hostNetwork: true, hostPID: true, containers: []}}",
-			"hostNamespaces: hostNetwork=true, hostPID=true, hostIPC=true"},
-		{"baseline", "latest", "{spec: {volumes: [{name: a, emptyDir: {}}, {name: b, hostPath: {path: /etc}}], containers: []}}",
-			"hostPathVolumes: volumes[1].hostPath=/etc"},
-		{"baseline", "latest", "{spec: {containers: [{name: a, ports: [{containerPort: 1}, {containerPort: 2, hostPort: 80}]}], initContainers: [{name: i, ports: [{hostPort: 81}]}]}}",
-			"hostPorts: initContainers[0].ports[0].hostPort=81, containers[0].ports[1].hostPort=80"},
-		{"baseline", "latest", "{spec: {containers: [{name: a}, {name: b, securityContext: {privileged: true}}], ephemeralContainers: [{name: e, securityContext: {privileged: true}}]}}",
-			"privileged: containers[1].securityContext.privileged=true, ephemeralContainers[0].securityContext.privileged=true"},
-		{"baseline", "latest", "{spec: {containers: [{name: a, securityContext: {procMount: Unmasked}}]}}",
-			"procMount: containers[0].securityContext.procMount=Unmasked"},
-		{"restricted", "latest", "{spec: {containers: [{name: a, securityContext: {procMount: Unmasked, " + safe[len("securityContext: {"):] + "}]}}",
-			"procMount: containers[0].securityContext.procMount=Unmasked"},
-		{"restricted", "latest", "{spec: {hostUsers: false, containers: [{name: a, securityContext: {procMount: Unmasked, " + safe[len("securityContext: {"):] + "}]}}",
-			"procMount_restricted: containers[0].securityContext.procMount=Unmasked"},
-		{"baseline", "v1.34", "{spec: {hostUsers: false, containers: [{name: a, securityContext: {procMount: Unmasked}}]}}",
-			"procMount: containers[0].securityContext.procMount=Unmasked"},
+		{
+			"baseline", "latest", "{spec: {hostIPC: true, hostNetwork: true, hostPID: true, containers: []}}",
+			"hostNamespaces: hostNetwork=true, hostPID=true, hostIPC=true",
+		},
+		{
+			"baseline", "latest", "{spec: {volumes: [{name: a, emptyDir: {}}, {name: b, hostPath: {path: /etc}}], containers: []}}",
+			"hostPathVolumes: volumes[1].hostPath=/etc",
+		},
+		{
+			"baseline", "latest", "{spec: {containers: [{name: a, ports: [{containerPort: 1}, {containerPort: 2, hostPort: 80}]}], initContainers: [{name: i, ports: [{hostPort: 81}]}]}}",
+			"hostPorts: initContainers[0].ports[0].hostPort=81, containers[0].ports[1].hostPort=80",
+		},
+		{
+			"baseline", "latest", "{spec: {containers: [{name: a}, {name: b, securityContext: {privileged: true}}], ephemeralContainers: [{name: e, securityContext: {privileged: true}}]}}",
+			"privileged: containers[1].securityContext.privileged=true, ephemeralContainers[0].securityContext.privileged=true",
+		},
+		{
+			"baseline", "latest", "{spec: {containers: [{name: a, securityContext: {procMount: Unmasked}}]}}",
+			"procMount: containers[0].securityContext.procMount=Unmasked",
+		},
+		{
+			"restricted", "latest", "{spec: {containers: [{name: a, securityContext: {procMount: Unmasked, " + safe[len("securityContext: {"):] + "}]}}",
+			"procMount: containers[0].securityContext.procMount=Unmasked",
+		},
+		{
+			"restricted", "latest", "{spec: {hostUsers: false, containers: [{name: a, securityContext: {procMount: Unmasked, " + safe[len("securityContext: {"):] + "}]}}",
+			"procMount_restricted: containers[0].securityContext.procMount=Unmasked",
+		},
+		{
+			"baseline", "v1.34", "{spec: {hostUsers: false, containers: [{name: a, securityContext: {procMount: Unmasked}}]}}",
+			"procMount: containers[0].securityContext.procMount=Unmasked",
+		},
 		{"baseline", "v1.35", "{spec: {hostUsers: false, containers: [{name: a, securityContext: {procMount: Unmasked}}]}}", ""},
-		{"baseline", "latest", "{spec: {containers: [{name: a, securityContext: {capabilities: {add: [CHOWN, SYS_ADMIN, NET_ADMIN]}}}]}}",
-			"capabilities_baseline: containers[0].securityContext.capabilities.add=[SYS_ADMIN NET_ADMIN]"},
-		{"baseline", "latest", "{spec: {securityContext: {sysctls: [{name: kernel.shm_rmid_forced, value: '1'}, {name: kernel.msgmax, value: '1'}]}, containers: []}}",
-			"sysctls: securityContext.sysctls[1].name=kernel.msgmax"},
-		{"baseline", "v1.28", "{spec: {securityContext: {sysctls: [{name: net.ipv4.tcp_keepalive_time, value: '1'}]}, containers: []}}",
-			"sysctls: securityContext.sysctls[0].name=net.ipv4.tcp_keepalive_time"},
+		{
+			"baseline", "latest", "{spec: {containers: [{name: a, securityContext: {capabilities: {add: [CHOWN, SYS_ADMIN, NET_ADMIN]}}}]}}",
+			"capabilities_baseline: containers[0].securityContext.capabilities.add=[SYS_ADMIN NET_ADMIN]",
+		},
+		{
+			"baseline", "latest", "{spec: {securityContext: {sysctls: [{name: kernel.shm_rmid_forced, value: '1'}, {name: kernel.msgmax, value: '1'}]}, containers: []}}",
+			"sysctls: securityContext.sysctls[1].name=kernel.msgmax",
+		},
+		{
+			"baseline", "v1.28", "{spec: {securityContext: {sysctls: [{name: net.ipv4.tcp_keepalive_time, value: '1'}]}, containers: []}}",
+			"sysctls: securityContext.sysctls[0].name=net.ipv4.tcp_keepalive_time",
+		},
 		{"baseline", "v1.29", "{spec: {securityContext: {sysctls: [{name: net.ipv4.tcp_keepalive_time, value: '1'}]}, containers: []}}", ""},
-		{"baseline", "latest", "{spec: {securityContext: {windowsOptions: {hostProcess: true}}, containers: [{name: a, securityContext: {windowsOptions: {hostProcess: true}}}]}}",
-			"windowsHostProcess: securityContext.windowsOptions.hostProcess=true, containers[0].securityContext.windowsOptions.hostProcess=true"},
-		{"baseline", "latest", "{spec: {securityContext: {seLinuxOptions: {type: x, user: u}}, containers: [{name: a, securityContext: {seLinuxOptions: {role: r, type: container_t}}}]}}",
-			"seLinuxOptions: securityContext.seLinuxOptions.type=x, securityContext.seLinuxOptions.user=u, containers[0].securityContext.seLinuxOptions.role=r"},
-		{"baseline", "v1.30", "{spec: {securityContext: {seLinuxOptions: {type: container_engine_t}}, containers: []}}",
-			"seLinuxOptions: securityContext.seLinuxOptions.type=container_engine_t"},
+		{
+			"baseline", "latest", "{spec: {securityContext: {windowsOptions: {hostProcess: true}}, containers: [{name: a, securityContext: {windowsOptions: {hostProcess: true}}}]}}",
+			"windowsHostProcess: securityContext.windowsOptions.hostProcess=true, containers[0].securityContext.windowsOptions.hostProcess=true",
+		},
+		{
+			"baseline", "latest", "{spec: {securityContext: {seLinuxOptions: {type: x, user: u}}, containers: [{name: a, securityContext: {seLinuxOptions: {role: r, type: container_t}}}]}}",
+			"seLinuxOptions: securityContext.seLinuxOptions.type=x, securityContext.seLinuxOptions.user=u, containers[0].securityContext.seLinuxOptions.role=r",
+		},
+		{
+			"baseline", "v1.30", "{spec: {securityContext: {seLinuxOptions: {type: container_engine_t}}, containers: []}}",
+			"seLinuxOptions: securityContext.seLinuxOptions.type=container_engine_t",
+		},
 		{"baseline", "v1.31", "{spec: {securityContext: {seLinuxOptions: {type: container_engine_t}}, containers: []}}", ""},
-		{"baseline", "latest", "{spec: {securityContext: {seccompProfile: {type: Unconfined}}, containers: [{name: a, securityContext: {seccompProfile: {type: Unconfined}}}, {name: b}]}}",
-			"seccompProfile_baseline: securityContext.seccompProfile.type=Unconfined, containers[0].securityContext.seccompProfile.type=Unconfined"},
-		{"baseline", "v1.18", "{metadata: {annotations: {container.seccomp.security.alpha.kubernetes.io/a: unconfined, seccomp.security.alpha.kubernetes.io/pod: unconfined}}, spec: {containers: [{name: a}]}}",
-			"seccompProfile_baseline: metadata.annotations[container.seccomp.security.alpha.kubernetes.io/a]=unconfined, metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]=unconfined"},
-		{"baseline", "latest", "{metadata: {annotations: {container.apparmor.security.beta.kubernetes.io/a: unconfined}}, spec: {securityContext: {appArmorProfile: {type: Unconfined}}, containers: [{name: a, securityContext: {appArmorProfile: {type: Unconfined}}}]}}",
-			"appArmorProfile: securityContext.appArmorProfile.type=Unconfined, containers[0].securityContext.appArmorProfile.type=Unconfined, metadata.annotations[container.apparmor.security.beta.kubernetes.io/a]=unconfined"},
-		{"baseline", "latest", "{spec: {containers: [{name: a, livenessProbe: {httpGet: {host: h, port: 1}}, startupProbe: {tcpSocket: {host: t, port: 1}}, lifecycle: {preStop: {httpGet: {host: p, port: 1}}, postStart: {tcpSocket: {host: q, port: 1}}}}]}}",
-			"hostProbesAndHostLifecycle: containers[0].livenessProbe.httpGet.host=h, containers[0].startupProbe.tcpSocket.host=t, containers[0].lifecycle.postStart.tcpSocket.host=q, containers[0].lifecycle.preStop.httpGet.host=p"},
+		{
+			"baseline", "latest", "{spec: {securityContext: {seccompProfile: {type: Unconfined}}, containers: [{name: a, securityContext: {seccompProfile: {type: Unconfined}}}, {name: b}]}}",
+			"seccompProfile_baseline: securityContext.seccompProfile.type=Unconfined, containers[0].securityContext.seccompProfile.type=Unconfined",
+		},
+		{
+			"baseline", "v1.18", "{metadata: {annotations: {container.seccomp.security.alpha.kubernetes.io/a: unconfined, seccomp.security.alpha.kubernetes.io/pod: unconfined}}, spec: {containers: [{name: a}]}}",
+			"seccompProfile_baseline: metadata.annotations[container.seccomp.security.alpha.kubernetes.io/a]=unconfined, metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]=unconfined",
+		},
+		{
+			"baseline", "latest", "{metadata: {annotations: {container.apparmor.security.beta.kubernetes.io/a: unconfined}}, spec: {securityContext: {appArmorProfile: {type: Unconfined}}, containers: [{name: a, securityContext: {appArmorProfile: {type: Unconfined}}}]}}",
+			"appArmorProfile: securityContext.appArmorProfile.type=Unconfined, containers[0].securityContext.appArmorProfile.type=Unconfined, metadata.annotations[container.apparmor.security.beta.kubernetes.io/a]=unconfined",
+		},
+		{
+			"baseline", "latest", "{spec: {containers: [{name: a, livenessProbe: {httpGet: {host: h, port: 1}}, startupProbe: {tcpSocket: {host: t, port: 1}}, lifecycle: {preStop: {httpGet: {host: p, port: 1}}, postStart: {tcpSocket: {host: q, port: 1}}}}]}}",
+			"hostProbesAndHostLifecycle: containers[0].livenessProbe.httpGet.host=h, containers[0].startupProbe.tcpSocket.host=t, containers[0].lifecycle.postStart.tcpSocket.host=q, containers[0].lifecycle.preStop.httpGet.host=p",
+		},
 		{"baseline", "v1.33", "{spec: {containers: [{name: a, livenessProbe: {httpGet: {host: h, port: 1}}}]}}", ""},
-		{"restricted", "latest", "{spec: {containers: [{name: a}]}}",
+		{
+			"restricted", "latest", "{spec: {containers: [{name: a}]}}",
 			"allowPrivilegeEscalation: containers[0].securityContext.allowPrivilegeEscalation required; " +
 				"capabilities_restricted: containers[0].securityContext.capabilities.drop required; " +
 				"runAsNonRoot: containers[0].securityContext.runAsNonRoot required; " +
-				"seccompProfile_restricted: containers[0].securityContext.seccompProfile.type required"},
+				"seccompProfile_restricted: containers[0].securityContext.seccompProfile.type required",
+		},
 		{"restricted", "latest", "{spec: {os: {name: windows}, containers: [{name: a, securityContext: {runAsNonRoot: true}}]}}", ""},
-		{"restricted", "latest", "{spec: {containers: [{name: a, securityContext: {allowPrivilegeEscalation: true, runAsNonRoot: true, capabilities: {drop: [ALL]}, seccompProfile: {type: Localhost}}}]}}",
-			"allowPrivilegeEscalation: containers[0].securityContext.allowPrivilegeEscalation=true"},
-		{"restricted", "latest", "{spec: {containers: [{name: a, securityContext: {runAsNonRoot: true, capabilities: {drop: [ALL]}, seccompProfile: {type: Localhost}}}]}}",
-			"allowPrivilegeEscalation: containers[0].securityContext.allowPrivilegeEscalation=nil"},
-		{"restricted", "latest", "{spec: {containers: [{name: a, securityContext: {allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [CHOWN], add: [NET_BIND_SERVICE, KILL]}, seccompProfile: {type: Localhost}}}]}}",
-			"capabilities_restricted: containers[0].securityContext.capabilities.drop=[CHOWN], containers[0].securityContext.capabilities.add=[KILL]"},
-		{"restricted", "latest", "{spec: {containers: [{name: a, securityContext: {allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [ALL], add: [SYS_TIME]}, seccompProfile: {type: Localhost}}}]}}",
-			"capabilities_baseline: containers[0].securityContext.capabilities.add=[SYS_TIME]; capabilities_restricted: containers[0].securityContext.capabilities.add=[SYS_TIME]"},
-		{"restricted", "latest", "{spec: {volumes: [{name: v, hostPath: {path: /x}}, {name: nf, nfs: {server: s, path: p}}, {name: o}], containers: []}}",
-			"hostPathVolumes: volumes[0].hostPath=/x; restrictedVolumes: volumes[0].hostPath, volumes[1].nfs, volumes[2].unknown"},
-		{"restricted", "latest", "{spec: {securityContext: {runAsNonRoot: false, seccompProfile: {type: Localhost}}, containers: [{name: a, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}, {name: b, securityContext: {allowPrivilegeEscalation: false, runAsNonRoot: false, capabilities: {drop: [ALL]}}}]}}",
-			"runAsNonRoot: securityContext.runAsNonRoot=false, containers[1].securityContext.runAsNonRoot=false, containers[0].securityContext.runAsNonRoot required"},
-		{"restricted", "latest", "{spec: {securityContext: {runAsNonRoot: true, runAsUser: 0, seccompProfile: {type: Localhost}}, containers: [{name: a, securityContext: {runAsUser: 0, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]}}",
-			"runAsUser: securityContext.runAsUser=0, containers[0].securityContext.runAsUser=0"},
-		{"restricted", "latest", "{spec: {securityContext: {runAsNonRoot: true, seccompProfile: {type: Unconfined}}, containers: [{name: a, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]}}",
-			"seccompProfile_baseline: securityContext.seccompProfile.type=Unconfined; seccompProfile_restricted: securityContext.seccompProfile.type=Unconfined"},
+		{
+			"restricted", "latest", "{spec: {containers: [{name: a, securityContext: {allowPrivilegeEscalation: true, runAsNonRoot: true, capabilities: {drop: [ALL]}, seccompProfile: {type: Localhost}}}]}}",
+			"allowPrivilegeEscalation: containers[0].securityContext.allowPrivilegeEscalation=true",
+		},
+		{
+			"restricted", "latest", "{spec: {containers: [{name: a, securityContext: {runAsNonRoot: true, capabilities: {drop: [ALL]}, seccompProfile: {type: Localhost}}}]}}",
+			"allowPrivilegeEscalation: containers[0].securityContext.allowPrivilegeEscalation=nil",
+		},
+		{
+			"restricted", "latest", "{spec: {containers: [{name: a, securityContext: {allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [CHOWN], add: [NET_BIND_SERVICE, KILL]}, seccompProfile: {type: Localhost}}}]}}",
+			"capabilities_restricted: containers[0].securityContext.capabilities.drop=[CHOWN], containers[0].securityContext.capabilities.add=[KILL]",
+		},
+		{
+			"restricted", "latest", "{spec: {containers: [{name: a, securityContext: {allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [ALL], add: [SYS_TIME]}, seccompProfile: {type: Localhost}}}]}}",
+			"capabilities_baseline: containers[0].securityContext.capabilities.add=[SYS_TIME]; capabilities_restricted: containers[0].securityContext.capabilities.add=[SYS_TIME]",
+		},
+		{
+			"restricted", "latest", "{spec: {volumes: [{name: v, hostPath: {path: /x}}, {name: nf, nfs: {server: s, path: p}}, {name: o}], containers: []}}",
+			"hostPathVolumes: volumes[0].hostPath=/x; restrictedVolumes: volumes[0].hostPath, volumes[1].nfs, volumes[2].unknown",
+		},
+		{
+			"restricted", "latest", "{spec: {securityContext: {runAsNonRoot: false, seccompProfile: {type: Localhost}}, containers: [{name: a, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}, {name: b, securityContext: {allowPrivilegeEscalation: false, runAsNonRoot: false, capabilities: {drop: [ALL]}}}]}}",
+			"runAsNonRoot: securityContext.runAsNonRoot=false, containers[1].securityContext.runAsNonRoot=false, containers[0].securityContext.runAsNonRoot required",
+		},
+		{
+			"restricted", "latest", "{spec: {securityContext: {runAsNonRoot: true, runAsUser: 0, seccompProfile: {type: Localhost}}, containers: [{name: a, securityContext: {runAsUser: 0, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]}}",
+			"runAsUser: securityContext.runAsUser=0, containers[0].securityContext.runAsUser=0",
+		},
+		{
+			"restricted", "latest", "{spec: {securityContext: {runAsNonRoot: true, seccompProfile: {type: Unconfined}}, containers: [{name: a, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]}}",
+			"seccompProfile_baseline: securityContext.seccompProfile.type=Unconfined; seccompProfile_restricted: securityContext.seccompProfile.type=Unconfined",
+		},
 		{"restricted", "v1.7", "{spec: {securityContext: {runAsNonRoot: true}, containers: [{name: a}]}}", ""},
-		{"restricted", "", "{spec: {containers: [{name: a, securityContext: {allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [ALL]}}}]}}",
-			"seccompProfile_restricted: containers[0].securityContext.seccompProfile.type required"},
+		{
+			"restricted", "", "{spec: {containers: [{name: a, securityContext: {allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [ALL]}}}]}}",
+			"seccompProfile_restricted: containers[0].securityContext.seccompProfile.type required",
+		},
 		{"restricted", "v1.99", "{spec: {hostUsers: false, containers: [{name: a, securityContext: {allowPrivilegeEscalation: false, runAsUser: 0, capabilities: {drop: [ALL]}, seccompProfile: {type: Localhost}}}]}}", ""},
 	} {
 		found, err := checked(c.level, c.version, podOf(t, c.pod))
@@ -176,15 +232,23 @@ func TestChecksAreKnown(t *testing.T) {
 func TestPointers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ at, object, pointer, field string }{
-		{"", "{spec: {containers: [{name: a, securityContext: {privileged: true}}]}}",
-			"/spec/containers/0/securityContext/privileged", "spec.containers[0].securityContext.privileged"},
+		{
+			"", "{spec: {containers: [{name: a, securityContext: {privileged: true}}]}}",
+			"/spec/containers/0/securityContext/privileged", "spec.containers[0].securityContext.privileged",
+		},
 		{"/spec/template", "{spec: {template: {spec: {hostPID: true}}}}", "/spec/template/spec/hostPID", "spec.template.spec.hostPID"},
-		{"/spec/jobTemplate/spec/template", "{spec: {jobTemplate: {spec: {template: {spec: {volumes: [{name: a, hostPath: {path: x}}]}}}}}}",
-			"/spec/jobTemplate/spec/template/spec/volumes/0/hostPath", "spec.jobTemplate.spec.template.spec.volumes[0].hostPath"},
-		{"/spec/template", "{spec: {template: {metadata: {annotations: {container.apparmor.security.beta.kubernetes.io/a: x}}, spec: {}}}}",
-			"/spec/template/metadata/annotations/container.apparmor.security.beta.kubernetes.io~1a", "metadata.annotations[container.apparmor.security.beta.kubernetes.io/a]"},
-		{"/spec/jobTemplate/spec/template", "{spec: {jobTemplate: {metadata: {annotations: {container.apparmor.security.beta.kubernetes.io/a: x}}, spec: {template: {spec: {}}}}}}",
-			"/spec/jobTemplate/metadata/annotations/container.apparmor.security.beta.kubernetes.io~1a", "metadata.annotations[container.apparmor.security.beta.kubernetes.io/a]"},
+		{
+			"/spec/jobTemplate/spec/template", "{spec: {jobTemplate: {spec: {template: {spec: {volumes: [{name: a, hostPath: {path: x}}]}}}}}}",
+			"/spec/jobTemplate/spec/template/spec/volumes/0/hostPath", "spec.jobTemplate.spec.template.spec.volumes[0].hostPath",
+		},
+		{
+			"/spec/template", "{spec: {template: {metadata: {annotations: {container.apparmor.security.beta.kubernetes.io/a: x}}, spec: {}}}}",
+			"/spec/template/metadata/annotations/container.apparmor.security.beta.kubernetes.io~1a", "metadata.annotations[container.apparmor.security.beta.kubernetes.io/a]",
+		},
+		{
+			"/spec/jobTemplate/spec/template", "{spec: {jobTemplate: {metadata: {annotations: {container.apparmor.security.beta.kubernetes.io/a: x}}, spec: {template: {spec: {}}}}}}",
+			"/spec/jobTemplate/metadata/annotations/container.apparmor.security.beta.kubernetes.io~1a", "metadata.annotations[container.apparmor.security.beta.kubernetes.io/a]",
+		},
 	} {
 		var object map[string]any
 		if err := yaml.Unmarshal([]byte(c.object), &object); err != nil {
@@ -256,8 +320,11 @@ func TestExempt(t *testing.T) {
 		{"one container", []Exclude{{ControlName: "Privileged Containers", Images: []string{"nginx*"}}}, strings.Replace(all, "containers[0].securityContext.privileged=true, ", "", 1)},
 		{"a field of containers", []Exclude{{ControlName: "Privileged Containers", Images: []string{"redis"}, RestrictedField: "spec.containers[*].securityContext.privileged"}}, strings.Replace(all, ", containers[1].securityContext.privileged=true", "", 1)},
 		{"a field of other containers", []Exclude{{ControlName: "Privileged Containers", Images: []string{"redis"}, RestrictedField: "spec.initContainers[*].securityContext.privileged"}}, all},
-		{"one after the other", []Exclude{{ControlName: "Privileged Containers", Images: []string{"redis"}}, {ControlName: "Privileged Containers", Images: []string{"nginx:?"}}},
-			strings.Replace(all, "; privileged: containers[0].securityContext.privileged=true, containers[1].securityContext.privileged=true", "", 1)},
+		{
+			"one after the other",
+			[]Exclude{{ControlName: "Privileged Containers", Images: []string{"redis"}}, {ControlName: "Privileged Containers", Images: []string{"nginx:?"}}},
+			strings.Replace(all, "; privileged: containers[0].securityContext.privileged=true, containers[1].securityContext.privileged=true", "", 1),
+		},
 		{"all values", []Exclude{{ControlName: "Capabilities", Images: []string{"nginx:1"}, Values: []string{"SYS_*"}}}, rest[2:]},
 		{"not all values", []Exclude{{ControlName: "Capabilities", Images: []string{"nginx:1"}, Values: []string{"SYS_ADMIN"}}}, all},
 	} {
