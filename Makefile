@@ -18,7 +18,7 @@ RACE := ./render/... ./policy ./policy/admission ./policy/crd ./policy/gatekeepe
 	./policy/internal/kyvernodoc ./policy/internal/rego ./policy/kyverno ./policy/kyvernocel ./policy/rego ./policy/schema ./tui ./cmd/preadmit/supervise
 race: ## data races, where code runs in parallel, and in the command's own goroutines
 	CGO_ENABLED=1 $(GO) test -race -timeout 40m $(RACE)
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m -run '^TestScript$$/^(base|cache|gitops|supervised|triage)$$' ./cmd/preadmit
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m -run '^TestScript$$/^(base|cache|gitops|shard|triage)$$' ./cmd/preadmit
 
 vet:
 	$(GO) vet ./...
