@@ -8,15 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What the API server takes: a request (k8s.io/apiserver/pkg/server/config.go)
-// and all annotations of an object (k8s.io/apimachinery/pkg/api/validation).
+// Limits of the API server: the size of a request
+// (k8s.io/apiserver/pkg/server/config.go) and of all annotations of an object
+// (k8s.io/apimachinery/pkg/api/validation).
 const (
 	maxObject      = 3 << 20
 	maxAnnotations = 256 << 10
 )
 
-// check looks at what an API server asks of every object before it knows its
-// kind. The objects are judged all the same.
+// check reports what an API server refuses in objects of any kind. Policies
+// evaluate these objects nevertheless.
 func (u *Unit) check() error {
 	var errs []error
 	first := make(map[Key]*Object)
@@ -35,8 +36,8 @@ func (u *Unit) errorAt(o *Object, pointer, rule, format string, args ...any) *Er
 	return e
 }
 
-// nameless are the groups whose objects are questions to the API server, which
-// have no name.
+// nameless lists the groups whose objects, such as SubjectAccessReview, are
+// questions to the API server and have no name.
 var nameless = map[string]bool{"authorization.k8s.io": true, "authentication.k8s.io": true}
 
 func (u *Unit) checkName(o *Object) error {
@@ -73,10 +74,10 @@ func (u *Unit) checkSize(o *Object) error {
 		return u.errorAt(o, "/metadata/annotations", "annotations-too-large",
 			"annotations hold %d bytes, the API server takes %d", size, maxAnnotations)
 	}
-	if roughSize(o.Object) < maxObject/6 { // no byte takes more than six in JSON
+	if roughSize(o.Object) < maxObject/6 { // JSON writes a byte as six at most
 		return nil
 	}
-	if least := leastSize(o.Object); least > maxObject { // shared parts make it larger than there is memory
+	if least := leastSize(o.Object); least > maxObject { // aliases may expand it beyond all memory
 		return u.errorAt(o, "", "object-too-large", "object holds more than %d bytes of JSON, the API server takes %d", least, maxObject)
 	}
 	b, err := json.Marshal(o.Object)
@@ -86,7 +87,7 @@ func (u *Unit) checkSize(o *Object) error {
 	return nil
 }
 
-// leastSize is what a value takes at least as JSON.
+// leastSize returns a lower bound of a value's size as JSON.
 func leastSize(v any) int {
 	switch v := v.(type) {
 	case string:
@@ -124,8 +125,8 @@ func roughSize(v any) int {
 	return size
 }
 
-// checkTwice warns of a second object with the same identity: the last wins.
-// Helm runs hooks of one name after each other.
+// checkTwice warns of a second object with the same identity, since the last
+// one wins. Hooks do not count: Helm runs hooks of one name one after another.
 func (u *Unit) checkTwice(o *Object, first map[Key]*Object) error {
 	k := o.Key()
 	if o.GetName() == "" || o.GetAnnotations()["helm.sh/hook"] != "" {
@@ -156,7 +157,7 @@ func whereIs(o *Object) string {
 	return ""
 }
 
-// notes says in what way somebody may leave an object out that is judged here.
+// notes returns why some deployers leave out an object that is evaluated here.
 func notes(o *Object) []string {
 	var notes []string
 	for _, n := range []struct{ key, value, note string }{

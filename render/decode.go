@@ -10,48 +10,49 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// What aliases may add to a document. Libraries count nodes alone, and let
-// 16,000 aliases of a 50 kB scalar through.
+// Limits of how much aliases may add to a document. The YAML libraries count
+// nodes only, so 16,000 aliases of a 50 kB scalar pass them.
 const (
 	maxAliasNodes = 200_000
-	maxAliasBytes = 3 << 20 // what the API server takes in one request
-	maxReports    = 100     // of oddities in one document
+	maxAliasBytes = 3 << 20 // the API server's limit for a request
+	maxReports    = 100     // warnings in one document
 )
 
 // A decoder turns the node tree of one document into a value and the places
 // of its fields.
 type decoder struct {
 	src     *source
-	line    int // of the chunk in the file, from 0
+	line    int // line of the chunk in the file, from 0
 	dialect Dialect
 	tree    tree
-	stack   []entry               // entries of the maps and lists not yet done
-	done    map[*yaml.Node]result // nodes with an anchor
-	open    map[*yaml.Node]bool   // nodes with an anchor not yet done
-	nodes   int                   // by aliases
-	size    int                   // in bytes, by aliases
-	bang    bool                  // the tag "!" may be there
-	last    place                 // where lastOff is
+	stack   []entry               // entries of the maps and lists that are not complete
+	done    map[*yaml.Node]result // anchored nodes, once complete
+	open    map[*yaml.Node]bool   // anchored nodes that are not complete
+	nodes   int                   // nodes that aliases added
+	size    int                   // bytes that aliases added
+	bang    bool                  // the text may contain the tag "!"
+	last    place                 // the place of lastOff
 	lastOff int
-	errs    []error // of a document that is read all the same
+	errs    []error // errors that do not end the document
 	texts   map[string]any
 }
 
-// scratch is memory that the decoders of a file's documents use one after the
-// other, and the short texts that the documents share.
+// A scratch holds buffers and short strings that the decoders of a file's
+// documents reuse, one after another.
 type scratch struct {
 	tree  tree
 	stack []entry
 	texts map[string]any
 }
 
-// What documents share are texts of at most so many bytes, and at most so many.
+// Limits of the strings that documents share: the bytes of each, and their
+// number.
 const (
 	maxSharedText  = 64
 	maxSharedTexts = 4096
 )
 
-// shared returns the text as a value, which is the same one for equal texts.
+// shared returns the string as a value; equal strings give the same value.
 func (d *decoder) shared(text string) any {
 	v, ok := d.texts[text]
 	if !ok {
@@ -62,8 +63,8 @@ func (d *decoder) shared(text string) any {
 	return v
 }
 
-// finish returns the document's tree, in as much memory as it needs, and leaves
-// the decoder's own to the next one.
+// finish returns a copy of the document's tree, and leaves the buffers to the
+// next decoder.
 func (d *decoder) finish() *tree {
 	t := &tree{nodes: slices.Concat(d.tree.nodes), entries: slices.Concat(d.tree.entries)}
 	clear(d.tree.entries)
@@ -71,8 +72,8 @@ func (d *decoder) finish() *tree {
 	return t
 }
 
-// A result is a node's value, its index in the tree, and what a library that
-// expands aliases and merge keys as it meets them would have to do for it.
+// A result holds a node's value, its index in the tree, and how much the value
+// grows where a library expands its aliases and merge keys.
 type result struct {
 	value  any
 	node   int32
@@ -110,8 +111,7 @@ func (d *decoder) errorf(n *yaml.Node, rule, format string, args ...any) *Error 
 	return &Error{Span: d.src.oneLine(from, to), Rule: rule, Err: fmt.Errorf(format, args...)}
 }
 
-// value decodes a node. The error is an *Error after which there is no
-// document.
+// value decodes a node. If it returns an *Error, the document can't be used.
 func (d *decoder) value(n *yaml.Node, depth int) (result, error) {
 	if depth > maxDepth {
 		return result{}, d.errorf(n, "too-deep", "more than %d levels", maxDepth)
@@ -144,8 +144,8 @@ func (d *decoder) plainValue(n *yaml.Node, depth int) (result, error) {
 	return result{}, d.errorf(n, "yaml-syntax", "unknown kind of node")
 }
 
-// alias gives a copy of what the anchor stands for, so that no two fields of
-// an object share a map. It counts before it copies.
+// alias returns a copy of the anchor's value, so that no two fields of an
+// object share a map. It checks the limits before it copies.
 func (d *decoder) alias(n *yaml.Node, depth int) (result, error) {
 	if d.open[n.Alias] {
 		return result{}, d.errorf(n, "alias-loop", "anchor contains itself")
@@ -200,8 +200,8 @@ func (d *decoder) scalar(n *yaml.Node) (result, error) {
 	return result{value: v, node: d.tree.scalar(d.at(n), n), nodes: 1, size: len(n.Value)}, nil
 }
 
-// resolve returns what a scalar stands for. With the tag "!" it is a string
-// for yaml.v2, but yaml.v3 keeps no trace of that tag.
+// resolve returns the value of a scalar. For yaml.v2 the tag "!" makes it a
+// string, but yaml.v3 drops that tag, so resolve looks at the text.
 func (d *decoder) resolve(n *yaml.Node) (resolved, error) {
 	if d.bang && n.Style == 0 && d.dialect == YAML11 {
 		from := d.offset(d.at(n))
@@ -212,8 +212,8 @@ func (d *decoder) resolve(n *yaml.Node) (resolved, error) {
 	return d.dialect.scalar(n)
 }
 
-// offset is source.offset from the last place on, which is near: a line may be
-// as long as the file.
+// offset is source.offset, but it searches from the last offset it returned,
+// since a line may be as long as the file.
 func (d *decoder) offset(at place) int {
 	if at.line != d.last.line || at.column < d.last.column || d.last.column == 0 {
 		d.last, d.lastOff = at, d.src.offset(int(at.line), int(at.column))
@@ -226,7 +226,8 @@ func (d *decoder) offset(at place) int {
 	return d.lastOff
 }
 
-// note reports what is odd about a scalar that is read all the same.
+// note reports an oddity of a scalar, such as a lost digit, that does not keep
+// it from being read.
 func (d *decoder) note(n *yaml.Node, r resolved, what string) {
 	switch r.odd {
 	case ambiguous:
@@ -257,7 +258,8 @@ func (d *decoder) sequence(n *yaml.Node, depth int) (result, error) {
 	return sum, nil
 }
 
-// site is where a value stands that is written elsewhere.
+// site returns where a value stands whose text is elsewhere: the place of the
+// alias.
 func (d *decoder) site(n *yaml.Node) place {
 	if n.Kind == yaml.AliasNode {
 		return d.at(n)
@@ -265,7 +267,7 @@ func (d *decoder) site(n *yaml.Node) place {
 	return place{}
 }
 
-// close makes a tree node of the entries on the stack from base on.
+// close adds a tree node with the entries that are on the stack from base on.
 func (d *decoder) close(base int, n *yaml.Node) int32 {
 	node := d.tree.collection(d.at(n), n, d.stack[base:])
 	clear(d.stack[base:])
@@ -273,13 +275,13 @@ func (d *decoder) close(base int, n *yaml.Node) int32 {
 	return node
 }
 
-// A mapping is a map while it is decoded. Its entries stand on the decoder's
+// A mapping is a map that is being decoded. Its entries are on the decoder's
 // stack from base on.
 type mapping struct {
 	fields map[string]any
 	base   int
 	depth  int
-	index  map[string]int // of entries on the stack; made when a key comes twice
+	index  map[string]int // index by key of entries on the stack; nil until a key comes twice
 	sum    result
 }
 
@@ -354,8 +356,8 @@ func (d *decoder) find(m *mapping, name string) *entry {
 	return &d.stack[m.index[name]]
 }
 
-// report keeps an error of a document that is read all the same. It returns
-// nil when there are enough of them.
+// report records an error that does not end the document. It returns nil once
+// maxReports are recorded.
 func (d *decoder) report(n *yaml.Node, rule, format string, args ...any) *Error {
 	if len(d.errs) >= maxReports {
 		return nil
@@ -393,7 +395,8 @@ func (d *decoder) key(n *yaml.Node, depth int) (string, error) {
 
 var errMerge = errors.New("merge key `<<` takes a map or a list of maps")
 
-// merge sets the fields of the map or maps that a merge key names.
+// merge sets the fields of the map, or of the list of maps, that is the value
+// of a merge key.
 func (d *decoder) merge(m *mapping, val *yaml.Node) error {
 	maps := []*yaml.Node{val}
 	if val.Kind == yaml.SequenceNode {

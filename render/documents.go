@@ -13,48 +13,49 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A DocumentState says what becomes of a document of the tree that is a
-// Kubernetes object.
+// A DocumentState tells whether a Kubernetes object in a file of the tree is
+// deployed, and otherwise why not.
 type DocumentState string
 
-// The states of a document. Each document has exactly one: of several units
-// that read it, the first state in this order counts.
+// The states of a document, of which each has exactly one. If several units
+// read it, the first of these counts.
 const (
 	DocRendered    DocumentState = "rendered"     // a unit deploys it
 	DocDeleted     DocumentState = "deleted"      // a patch deletes it
 	DocLocalConfig DocumentState = "local-config" // kustomize reads it and leaves it out
-	DocData        DocumentState = "data"         // a unit reads it as something else: a patch, data of a generator, a schema
-	DocInChart     DocumentState = "in-chart"     // it lies in a chart that does not render it
-	DocFailed      DocumentState = "failed"       // it belongs to a unit that could not be rendered
-	DocUnused      DocumentState = "unused"       // of a component that no unit uses, or of nothing that is deployed
+	DocData        DocumentState = "data"         // a unit reads it as a patch, a generator's data or a schema
+	DocInChart     DocumentState = "in-chart"     // its chart does not render it
+	DocFailed      DocumentState = "failed"       // its unit could not be rendered
+	DocUnused      DocumentState = "unused"       // it belongs to a component that no unit uses, or nothing deploys it
 	DocExcluded    DocumentState = "excluded"     // it lies in an excluded or hidden directory
 	DocFixture     DocumentState = "fixture"      // it belongs to a test suite
-	DocTemplate    DocumentState = "template"     // it has placeholders that something is to fill in
+	DocTemplate    DocumentState = "template"     // it has placeholders that are filled in before it is deployed
 )
 
-// DocumentStates lists them all.
+// DocumentStates lists all states.
 var DocumentStates = []DocumentState{
 	DocRendered, DocDeleted, DocLocalConfig, DocData, DocInChart, DocFailed, DocUnused, DocExcluded, DocFixture, DocTemplate,
 }
 
-// The states of an Input that say more than those of a document.
+// States of an Input that are more specific than those of a document.
 const (
 	docPatch DocumentState = "patch" // data
 
-	// DocGated is a template that wrote nothing and that asks what only a
-	// cluster knows, such as whether a release is upgraded: it is in-chart.
+	// DocGated is a template that wrote nothing under a condition which only a
+	// cluster decides, such as whether a release is upgraded. It counts as
+	// in-chart.
 	DocGated DocumentState = "gated"
 )
 
-// An Input is what a unit makes of a document of the tree.
+// An Input records how a unit used a document of the tree.
 type Input struct {
 	File  string
-	Index int // of the document, as Document.Index; -1 is each of the file
+	Index int // Document.Index, or -1 for all documents of the file
 	State DocumentState
 }
 
-// Inputs collects what a rendering makes of the documents that it reads. It is
-// safe for concurrent use; nil collects nothing.
+// Inputs collects how a rendering uses the documents that it reads. It is safe
+// for concurrent use; nil collects nothing.
 type Inputs struct {
 	mu    sync.Mutex
 	all   []Input
@@ -76,7 +77,7 @@ func (in *Inputs) Note(file string, index int, state DocumentState) {
 // NotePatch adds an input whose documents are patches.
 func (in *Inputs) NotePatch(file string, index int) { in.Note(file, index, docPatch) }
 
-// All returns what was noted, in the order of files and documents.
+// All returns the inputs, ordered by file and document.
 func (in *Inputs) All() []Input {
 	if in == nil {
 		return nil
@@ -90,25 +91,24 @@ func (in *Inputs) All() []Input {
 	return slices.Compact(all)
 }
 
-// A TreeDocument is a document of the tree that is a Kubernetes object, and
-// what becomes of it.
+// A TreeDocument is a Kubernetes object in a file of the tree, with its state.
 type TreeDocument struct {
 	File   string
-	Index  int // in the file, from 0
-	Line   int // of its kind
+	Index  int // index in the file, from 0
+	Line   int // line of its kind
 	Kind   string
 	State  DocumentState
-	Units  []string // the identities of the units that give it its state
+	Units  []string // identities of the units from which the state comes
 	Reason string   // why it is not deployed
-	Cause  string   // the file that keeps it from being deployed, where one is known
-	// Usual says that this is the normal lot of such a document: a patch, or a
-	// template of a chart that wrote nothing.
+	Cause  string   // the file that keeps it from being deployed, if known
+	// Usual is true for documents that are normally not deployed: patches, and
+	// templates of a chart that wrote nothing.
 	Usual bool
 }
 
-// Documents says what becomes of each document below the paths of d that is a
-// Kubernetes object, and of those that units read, in the order of files and
-// documents. units are what the sources of d rendered to, and other units.
+// Documents returns the state of each Kubernetes object in the files below the
+// paths of d, and in the files that units read, ordered by file and document.
+// units must hold the units rendered from d's sources, and may hold others.
 func (d Discovery) Documents(units []*Unit) []TreeDocument {
 	if d.walk == nil {
 		return nil
@@ -129,8 +129,7 @@ func (d Discovery) Documents(units []*Unit) []TreeDocument {
 	return slices.Concat(found...)
 }
 
-// Objects returns the objects that a document holds, and nothing where it
-// can't be decoded.
+// Objects returns the objects of a document, or nil if it can't be decoded.
 func (d Discovery) Objects(doc TreeDocument) []*Object {
 	data, err := ReadFile(d.walk.fsys, doc.File)
 	if err != nil {
@@ -150,15 +149,15 @@ func (d Discovery) Objects(doc TreeDocument) []*Object {
 	return nil
 }
 
-// An accounting is one Documents at work.
+// An accounting is the state of one call of Documents.
 type accounting struct {
 	*walk
 	sources map[string]*Unit // manifests, by file
 	whole   map[string]*Unit // charts, by directory
 	inputs  map[string][]unitInput
 	left    map[string]Skipped // by path
-	failed  bool               // some unit could not be rendered
-	taken   map[string]bool    // files and directories that a claim takes in: whether a unit uses the claim
+	failed  bool               // a unit could not be rendered
+	taken   map[string]bool    // files and directories in Claim.Uses: whether a unit uses the claim
 }
 
 type unitInput struct {
@@ -203,7 +202,7 @@ func (a *accounting) files() []string {
 		all[name] = true
 	}
 	for name := range a.inputs {
-		all[name] = all[name] || !a.walked["."] // what is not in the tree is nobody's document
+		all[name] = all[name] || !a.walked["."] // documents outside of the tree are not counted
 	}
 	for _, c := range a.used.claims {
 		if c.Whole {
@@ -228,7 +227,7 @@ func (a *accounting) below(name string, all map[string]bool) {
 	_ = fs.WalkDir(a.fsys, name, func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			return nil // said where it counts
+			return nil // reported by the unit that reads it
 		case e.IsDir() && e.Name() == ".git":
 			return fs.SkipDir
 		case e.Type().IsRegular():
@@ -245,7 +244,7 @@ func (a *accounting) below(name string, all map[string]bool) {
 func (a *accounting) file(name string) []TreeDocument {
 	data, err := ReadFile(a.fsys, name)
 	if err != nil || !mayHoldObjects(data) || encoding(data) != nil {
-		return nil // which is an error where it counts
+		return nil // reported by the unit that reads it
 	}
 	var docs []TreeDocument
 	src := newSource(name, data)
@@ -263,9 +262,9 @@ func (a *accounting) file(name string) []TreeDocument {
 	return docs
 }
 
-// objectIn returns the kind of the object that a document is, and its line; or
-// the line 0 where it is none. What can't be decoded is an object if it has an
-// apiVersion and a kind at its left margin.
+// objectIn returns the kind and the line of the object in a document, or line 0
+// if there is none. A document that can't be decoded counts as an object if it
+// has an apiVersion and a kind at its left margin.
 func objectIn(src *source, c chunk) (kind string, line int) {
 	version, kind := marginKey(c.text, "apiVersion:"), marginKey(c.text, "kind:")
 	plain := version != "" && kind != "" && !strings.ContainsAny(version+kind, `"'&*!{[|>#`)
@@ -293,7 +292,8 @@ func objectIn(src *source, c chunk) (kind string, line int) {
 	return text(doc.Value.(map[string]any)["kind"]), at.Line
 }
 
-// read sets what units make of a document that they read.
+// read sets the state of a document that units read. It returns false if none
+// does.
 func (a *accounting) read(doc *TreeDocument) bool {
 	found := false
 	for _, in := range a.inputs[doc.File] {
@@ -333,7 +333,7 @@ func (a *accounting) read(doc *TreeDocument) bool {
 	return found
 }
 
-// unread sets what becomes of a document that no unit says it reads.
+// unread sets the state of a document that no unit reads.
 func (a *accounting) unread(doc *TreeDocument, c chunk) {
 	if left, ok := a.leftAt(doc.File); ok {
 		doc.State, doc.Reason = left.State, left.Reason
@@ -383,8 +383,8 @@ func (a *accounting) takenAt(name string) (used, ok bool) {
 	return false, false
 }
 
-// chartOf returns the outermost directory above a file that one claim takes
-// whole, and its unit.
+// chartOf returns the outermost directory above a file that belongs to one
+// claim as a whole, and the claim's unit.
 func (a *accounting) chartOf(name string) (dir string, u *Unit, ok bool) {
 	for dir := path.Dir(name); ; dir = path.Dir(dir) {
 		if a.walked[dir] && a.walk.isWhole(dir) {
@@ -396,8 +396,8 @@ func (a *accounting) chartOf(name string) (dir string, u *Unit, ok bool) {
 	}
 }
 
-// isWhole is whole for directories that were asked about, and safe for
-// concurrent use when the walk is over.
+// isWhole is whole for directories that the walk looked at. Unlike whole it is
+// safe for concurrent use once the walk is over.
 func (w *walk) isWhole(dir string) bool {
 	return slices.ContainsFunc(w.asked[dir], func(c claim) bool { return c.Whole })
 }

@@ -6,32 +6,34 @@ import (
 	"strings"
 )
 
-// An Error is why something was not rendered, or not as it stands, with its
-// place. Joined with others by errors.Join, it is what renderers return.
+// An Error says why a source was not rendered, or which part of it is doubtful,
+// and where. Renderers return Errors joined by errors.Join.
 type Error struct {
 	Span Span
-	// Rule is the stable, kebab-case name of what went wrong, which is the
-	// rule of the result made of it: "yaml-syntax", "missing-dependency".
+	// Rule names the kind of error in kebab case, such as "yaml-syntax" or
+	// "missing-dependency". Names are stable: the error's result has it as its
+	// rule.
 	Rule string
-	// Err is a sentence about the user's world without place or prefix. It
-	// holds no content of files.
+	// Err is a sentence in the user's terms, without place and prefix. It must
+	// not quote content of files.
 	Err error
-	// Hint is the next step, if there is one: "run `helm dependency build`".
+	// Hint is the next step, such as "run `helm dependency build`", or "".
 	Hint string
-	// Missing says that nothing is wrong with what is there: what it needs
-	// is not in the tree.
+	// Missing is true if the error is only that something is not in the tree.
 	Missing bool
-	// Remote is what `preadmit fetch` would bring to mend it, if anything.
+	// Remote is the missing source, if `preadmit fetch` can bring it.
 	Remote *Remote
-	// Source names a missing source that is no Remote, such as the URL of a base.
+	// Source is the missing source, such as the URL of a base, if it is no
+	// Remote.
 	Source string
-	// Warning says that the object was rendered all the same.
+	// Warning is true if the object was rendered nevertheless.
 	Warning bool
-	// Undecided says of a Warning that nobody knows what a cluster would be sent.
+	// Undecided is true for a Warning if the cluster may be sent another object
+	// than the rendered one.
 	Undecided bool
 }
 
-// MissingSource names the source that is missing, or is empty.
+// MissingSource returns the name of the missing source, or "".
 func (e *Error) MissingSource() string {
 	if e.Remote != nil && e.Missing {
 		return e.Remote.String()
@@ -39,7 +41,7 @@ func (e *Error) MissingSource() string {
 	return e.Source
 }
 
-// Error is the place, if known, and the sentence.
+// Error returns the place, if known, and the sentence.
 func (e *Error) Error() string {
 	if p := e.Span.String(); p != "" {
 		return p + ": " + e.Err.Error()
@@ -47,10 +49,12 @@ func (e *Error) Error() string {
 	return e.Err.Error()
 }
 
-// addresses are pointers of Go in printed values, which differ between runs.
+// addresses matches pointers in values that Go printed. They differ between
+// runs.
 var addresses = regexp.MustCompile(`\b0x[0-9a-f]{8,16}\b`)
 
-// WithoutAddresses takes the addresses of values in memory out of a message.
+// WithoutAddresses replaces memory addresses in a message, so that it is the
+// same in every run.
 func WithoutAddresses(text string) string {
 	if !strings.Contains(text, "0x") {
 		return text
@@ -61,8 +65,8 @@ func WithoutAddresses(text string) string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errors takes a joined error apart into its *Error leaves, in order. A leaf
-// of another type becomes an *Error without a place.
+// Errors returns the *Errors that err joins, in order. It makes an *Error
+// without a place of each error of another type.
 func Errors(err error) []*Error {
 	if err == nil {
 		return nil

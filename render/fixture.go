@@ -10,8 +10,8 @@ import (
 // suiteFiles are the names under which test suites look for their tests.
 var suiteFiles = []string{"kyverno-test.yaml", "kyverno-test.yml", "suite.yaml", "suite.yml"}
 
-// isChainsaw reports whether a directory holds a test of chainsaw, which
-// applies the files beside it to a cluster of its own.
+// isChainsaw reports whether a directory holds a chainsaw test, which applies
+// the files beside it to a test cluster.
 func isChainsaw(entries []fs.DirEntry) bool {
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		name := strings.ToLower(e.Name())
@@ -19,9 +19,9 @@ func isChainsaw(entries []fs.DirEntry) bool {
 	})
 }
 
-// suites notes as fixtures the files that test suites in dir name, other than
-// the policies under test. A suite has no say over files outside of its own
-// directory, where something deployed may be tested.
+// suites marks the files that test suites in dir name as fixtures, except for
+// the policies under test. Files outside of dir are not marked, since a suite
+// may test something that is deployed.
 func (w *walk) suites(dir string, entries []fs.DirEntry) {
 	for _, e := range entries {
 		if !e.Type().IsRegular() || !slices.Contains(suiteFiles, strings.ToLower(e.Name())) {
@@ -47,7 +47,7 @@ func isSuite(v any) bool {
 	return group == "cli.kyverno.io" || group == "test.gatekeeper.sh" || m["apiVersion"] == nil && m["policies"] != nil && m["results"] != nil
 }
 
-// fixtures notes the files that a part of a suite names.
+// fixtures marks the files that a part of a suite names.
 func (w *walk) fixtures(dir, suite string, v any) {
 	switch v := v.(type) {
 	case string:

@@ -17,22 +17,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Limits of what GitOps objects make.
+// Limits of following GitOps objects.
 const (
-	maxMade     = 10_000 // units that objects make
+	maxMade     = 10_000 // units that GitOps objects make
 	maxChain    = 32     // units from a root down
-	maxResolves = 24     // of one object, until its answers no longer change
+	maxResolves = 24     // calls of Resolve for one object
 )
 
 // A Follower follows GitOps objects to the units that their controllers deploy.
 type Follower struct {
 	Resolvers []Resolver
-	Clusters  []Cluster // that are declared
+	Clusters  []Cluster // the declared clusters
 	Outside   Outside
 }
 
-// Outside answers what a World is asked about everything but objects. It is
-// safe for concurrent use.
+// Outside answers a World's questions about everything but objects. It is safe
+// for concurrent use.
 type Outside interface {
 	Repository(url, revision string) (Repository, error)
 	Source(kind, namespace, name string) (Repository, bool)
@@ -41,18 +41,18 @@ type Outside interface {
 	Render(ctx context.Context, src Source) ([]*Object, error)
 }
 
-// Reaches reports whether a source is rendered as a part of what GitOps objects
-// deploy.
+// Reaches reports whether a source is rendered as part of a deployment.
 func (d *Deployment) Reaches(s *Source) bool {
 	return slices.ContainsFunc(s.files(), func(name string) bool { return d.opened[name] })
 }
 
-// A Deployment is what GitOps objects deploy.
+// A Deployment holds the units that GitOps objects deploy.
 type Deployment struct {
-	Units []*Unit // that objects make, by cluster and ID
-	// Roots are the units given that hold objects which nothing else makes.
+	Units []*Unit // the units that objects make, ordered by cluster and ID
+	// Roots are those of the given units that hold GitOps objects which no
+	// other object makes.
 	Roots map[*Unit]bool
-	// Reads are the files that each unit's rendering opened.
+	// Reads are the files that the rendering of each unit opened.
 	Reads map[*Unit][]string
 	Err   error // joins *Error values that concern no single unit
 
@@ -72,10 +72,10 @@ func (f Follower) resolver(o *Object) Resolver {
 }
 
 // Follow resolves the GitOps objects of declared and found, and those that they
-// make, until nothing new turns up. Objects of declared units are on the
-// cluster; those of found units are where nothing else answers a question. An
-// object that another one makes is resolved as that one makes it. The error is
-// for cancellation alone.
+// make in turn, until there are no new ones. Objects of declared units are on
+// the cluster; those of found units answer a question only if no other object
+// does. If an object makes another one, that form of it is resolved. The error
+// is not nil only if ctx is done.
 func (f Follower) Follow(ctx context.Context, declared, found []*Unit) (*Deployment, error) {
 	w := &following{Follower: f, declared: declared, found: found, nodes: make(map[target]*maker)}
 	all := w.candidates()
@@ -100,7 +100,7 @@ func (f Follower) Follow(ctx context.Context, declared, found []*Unit) (*Deploym
 			}
 			return w.deployment(roots, all), nil
 		}
-		roots = append(roots, all[i]) // objects that only make each other
+		roots = append(roots, all[i]) // objects that make each other, without a root
 	}
 }
 
@@ -122,9 +122,9 @@ func targetOf(o *Object, cluster string) target {
 	return t
 }
 
-// HomeNamespace returns the namespace that an object goes to: its own, else the one
-// of its unit, else "default". Argo CD's own objects are taken to be where Argo CD
-// is.
+// HomeNamespace returns the namespace that an object is applied to: its own,
+// else its unit's, else "default". Argo CD's own objects are assumed to be in
+// the namespace of Argo CD.
 func (o *Object) HomeNamespace() string {
 	switch {
 	case o.GetNamespace() != "":
@@ -142,19 +142,20 @@ func (t target) compare(o target) int {
 		strings.Compare(t.kind.Kind, o.kind.Kind), strings.Compare(t.namespace, o.namespace), strings.Compare(t.name, o.name))
 }
 
-// id is the unit ID of what an object makes that no resolver got to see.
+// id returns the ID of the unit for an object that could not be passed to its
+// resolver.
 func (t target) id() string {
 	kind := map[string]string{"Application": "argocd", "Kustomization": "flux"}[t.kind.Kind]
 	return cmp.Or(kind, strings.ToLower(t.kind.Kind)) + "/" + t.namespace + "/" + t.name
 }
 
-// A candidate is an object that is in the tree and may be a root.
+// A candidate is a GitOps object in the tree that may be a root.
 type candidate struct {
 	target
 	object *Object
 }
 
-// A maker is an object with the unit that it makes, a node of the graph.
+// A maker is a node of the graph: a GitOps object and the unit that it makes.
 type maker struct {
 	target
 	object *Object
@@ -162,30 +163,30 @@ type maker struct {
 	asked  *questions
 	reads  []string
 	turns  int
-	lost   []*Object // GitOps objects among those that are there of a unit that failed
+	lost   []*Object // GitOps objects of a failed unit that were rendered nevertheless
 
-	inputs *Inputs // of what is rendered
+	inputs *Inputs // inputs of the unit's rendering
 }
 
-// following is one Follow at work.
+// A following is the state of one call of Follow.
 type following struct {
 	Follower
 	declared, found []*Unit
-	nodes           map[target]*maker // all that were resolved, also those that are not reached
+	nodes           map[target]*maker // every node resolved, also if no root reaches it any more
 	reached         map[target]*reach
 	objects         *objectIndex
-	full            bool // more units than maxMade
+	full            bool // maxMade is exceeded
 }
 
-// A reach is a node that roots lead to.
+// A reach is a node that can be reached from a root.
 type reach struct {
 	object *Object
 	depth  int
 	by     *maker   // nil for a root
-	others []*maker // that make the same object, apart from itself
+	others []*maker // other makers of the same object, without itself
 }
 
-// candidates lists the GitOps objects of the units given, each once.
+// candidates lists the GitOps objects of the given units, each once.
 func (w *following) candidates() []candidate {
 	var all []candidate
 	seen := make(map[target]bool)
@@ -202,9 +203,9 @@ func (w *following) candidates() []candidate {
 	return all
 }
 
-// taken reports of a candidate whether something else deploys it: makes it, on
-// whatever cluster where the tree does not say on which it is, or renders the
-// source that holds it.
+// taken returns a function that reports whether something else deploys a
+// candidate: another object makes it (on any cluster if its own is not known),
+// or renders the source that holds it.
 func (w *following) taken() func(candidate) bool {
 	made := make(map[target]bool)
 	opened := make(map[string][]target)
@@ -225,18 +226,19 @@ func (w *following) taken() func(candidate) bool {
 	}
 }
 
-// leftOut returns the candidates that nobody applies although nothing makes them:
-// those in a directory that a kustomization of a controller deploys without them,
-// such as one whose line in kustomization.yaml is commented out, and HelmReleases of
-// a kustomization that no Kustomization of Flux deploys, where there are some. What
-// deploys its own directory is how a tree is bootstrapped, so it is not among them.
+// leftOut returns the candidates that nothing makes and nothing applies. These
+// are objects in a directory that a controller deploys by a kustomization
+// without them, for example because a line of kustomization.yaml is commented
+// out. In trees with Flux Kustomizations they are also HelmReleases of a
+// kustomization that none of them deploys. An object that deploys its own
+// directory is not left out, since trees are bootstrapped like that.
 func (w *following) leftOut(all []candidate) map[target]bool {
 	declared := make(map[*Unit]bool)
 	for _, u := range w.declared {
 		declared[u] = true
 	}
 	deployed, entries := w.directories()
-	holds := make(map[*Unit]bool) // an entry
+	holds := make(map[*Unit]bool) // one of the entries
 	for _, t := range entries {
 		holds[w.reached[t].object.Unit] = true
 	}
@@ -258,8 +260,8 @@ func (w *following) leftOut(all []candidate) map[target]bool {
 	return left
 }
 
-// directories returns the directories of kustomize that controllers deploy, each
-// with the roots that lead there, and the roots that Flux is bootstrapped with.
+// directories returns the kustomization directories that controllers deploy,
+// each with the roots that lead there, and the roots that bootstrap Flux.
 func (w *following) directories() (deployed map[string][]target, entries []target) {
 	deployed = make(map[string][]target)
 	for t, r := range w.reached {
@@ -274,7 +276,7 @@ func (w *following) directories() (deployed map[string][]target, entries []targe
 	return deployed, entries
 }
 
-// kustomizes returns the directory of kustomize that an object deploys.
+// kustomizes returns the kustomization directory that an object deploys.
 func (w *following) kustomizes(t target) (dir string, ok bool) {
 	n := w.nodes[t]
 	if n == nil || n.unit == nil || n.unit.Renderer != "kustomize" || hard(n.unit.Err) {
@@ -289,7 +291,7 @@ func (w *following) covers(t target, name string) bool {
 	return ok && (dir == "." || strings.HasPrefix(name, dir+"/"))
 }
 
-// rootOf returns the root that leads to an object, or the first object of a circle.
+// rootOf returns the root above an object, or the first object of a circle.
 func (w *following) rootOf(t target) target {
 	for range maxChain {
 		r := w.reached[t]
@@ -301,8 +303,8 @@ func (w *following) rootOf(t target) target {
 	return t
 }
 
-// files are the names of the files that make a source one of its kind: one that
-// opens them renders the source.
+// files returns the file names that mark a source's kind. A unit that opens one
+// of them renders the source.
 func (s *Source) files() []string {
 	switch {
 	case s.Kind == "helm" && !strings.HasSuffix(s.Path, "gz"):
@@ -313,7 +315,7 @@ func (s *Source) files() []string {
 	return []string{s.Path}
 }
 
-// settle resolves what roots lead to until no answer changes any more.
+// settle resolves the objects below roots until no answer changes any more.
 func (w *following) settle(ctx context.Context, roots []candidate) error {
 	for {
 		w.walk(roots)
@@ -336,8 +338,8 @@ func (w *following) settle(ctx context.Context, roots []candidate) error {
 	}
 }
 
-// walk finds what roots lead to by the units that are known. Of an object that
-// several make the one counts whose maker comes first.
+// walk finds the objects below roots, by the units that are known so far. If
+// several objects make the same one, the first maker counts.
 func (w *following) walk(roots []candidate) {
 	w.reached, w.full = make(map[target]*reach), false
 	var queue []target
@@ -359,7 +361,7 @@ func (w *following) walk(roots []candidate) {
 	}
 }
 
-// make notes that a node makes an object, and puts new ones on the queue.
+// make records that a node makes an object. New objects are added to the queue.
 func (w *following) make(queue []target, n *maker, o *Object, depth int) []target {
 	t := targetOf(o, n.unit.Cluster)
 	r := w.reached[t]
@@ -373,7 +375,7 @@ func (w *following) make(queue []target, n *maker, o *Object, depth int) []targe
 	case r.by == n || slices.Contains(r.others, n):
 	case r.by == nil:
 		r.object, r.by = o, n
-	case n.target == t: // what others make counts before what it makes of itself
+	case n.target == t: // another maker counts before the object itself
 	case r.by.target == t:
 		r.object, r.by = o, n
 	case n.compare(r.by.target) < 0:
@@ -385,7 +387,7 @@ func (w *following) make(queue []target, n *maker, o *Object, depth int) []targe
 	return queue
 }
 
-// stale lists the nodes to resolve, in order.
+// stale lists the nodes to resolve again, in order.
 func (w *following) stale() []*maker {
 	var todo []*maker
 	for t, r := range w.reached {
@@ -406,8 +408,8 @@ func (w *following) stale() []*maker {
 	return todo
 }
 
-// bounded reports whether a node may be resolved. If not it says why in the
-// node's unit.
+// bounded reports whether a node may be resolved. If not, the node's unit gets
+// an error that says why.
 func (w *following) bounded(n *maker, r *reach) bool {
 	rule, why := "", error(nil)
 	switch {
@@ -424,7 +426,7 @@ func (w *following) bounded(n *maker, r *reach) bool {
 	return false
 }
 
-// broken is the unit of an object that can't be resolved.
+// broken returns the unit of an object that can't be resolved.
 func (w *following) broken(n *maker, rule string, why error) *Unit {
 	u := &Unit{Source: Source{Kind: kindOf(n.kind)}, Name: n.name, Cluster: n.cluster, ID: n.id(), State: Failed}
 	e := &Error{Rule: rule, Err: why}
@@ -442,7 +444,7 @@ func kindOf(kind schema.GroupKind) string {
 	return "flux"
 }
 
-// resolve asks a node's resolver what it deploys.
+// resolve has a node's resolver render what the object deploys.
 func (w *following) resolve(ctx context.Context, n *maker) {
 	q := &questions{index: w.objects, objects: make(map[target]*Object), kinds: make(map[target][]*Object)}
 	reads := &readFiles{names: make(map[string]bool)}
@@ -463,7 +465,7 @@ func (w *following) resolve(ctx context.Context, n *maker) {
 		u.State = Foreign
 	}
 	n.lost = nil
-	if hard(u.Err) { // what is there of it is not what would be applied
+	if hard(u.Err) { // the objects are not those that would be applied
 		n.lost = slices.DeleteFunc(slices.Clone(u.Objects), func(o *Object) bool { return !w.Follows(o) })
 		u.Objects, u.Inputs = nil, nil
 	}
@@ -477,7 +479,7 @@ func (w *following) resolve(ctx context.Context, n *maker) {
 	n.unit, n.asked, n.reads = u, q, reads.sorted()
 }
 
-// vary renders the variants of the units that are reached.
+// vary renders the variants of the reachable units.
 func (w *following) vary(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -522,7 +524,7 @@ func (w *following) cluster(name string) Cluster {
 	return Cluster{Name: name}
 }
 
-// deployment is what was reached in the end.
+// deployment returns the result of Follow.
 func (w *following) deployment(roots, all []candidate) *Deployment {
 	d := &Deployment{Roots: make(map[*Unit]bool), Reads: make(map[*Unit][]string), opened: make(map[string]bool)}
 	for _, c := range roots {
@@ -557,10 +559,10 @@ func (w *following) deployment(roots, all []candidate) *Deployment {
 	return d
 }
 
-// notFollowed returns a unit for each GitOps object that a unit which failed would
-// make, as far as that is known: of what could be rendered of it, or of the files
-// that it opened. How it would make them is not known, so neither is what they
-// deploy.
+// notFollowed returns a unit for each GitOps object that a failed unit would
+// make, as far as they are known from the part that rendered or from the files
+// that were opened. The final form of these objects is unknown, so nothing of
+// what they deploy is rendered.
 func (w *following) notFollowed(nodes []*maker, all []candidate) []*Unit {
 	var units []*Unit
 	seen := make(map[target]bool)
@@ -595,7 +597,7 @@ func (w *following) notFollowed(nodes []*maker, all []candidate) []*Unit {
 	return units
 }
 
-// several reports whether units go to more than one cluster, or could.
+// several reports whether units go to several clusters, or may do so.
 func (w *following) several(units []*Unit) bool {
 	names := make(map[string]bool)
 	for _, c := range w.Clusters {
@@ -608,7 +610,7 @@ func (w *following) several(units []*Unit) bool {
 }
 
 // madeTwice warns of an object that several units make: they overwrite each
-// other's.
+// other's version.
 func (w *following) madeTwice(n *maker, r *reach) error {
 	if len(r.others) == 0 {
 		return nil
@@ -631,7 +633,7 @@ func sameObject(a, b *Object) bool {
 	return a == b || a != nil && b != nil && reflect.DeepEqual(a.Object, b.Object)
 }
 
-// answers is the World of one Resolve: it notes what is asked.
+// answers is the World of one call of Resolve. It records the questions.
 type answers struct {
 	*questions
 	Outside
@@ -644,7 +646,7 @@ func (a *answers) Fetched(r *Remote) (Repository, error) { return a.store.Fetche
 
 // Render implements WorldAnswers.
 func (a *answers) Render(ctx context.Context, src Source) ([]*Object, error) {
-	if src.Store == nil { // else one that asks a.store
+	if src.Store == nil { // otherwise the source brings its own store
 		src.Store = a.store
 	}
 	return a.Outside.Render(ctx, src)
@@ -662,7 +664,8 @@ func (a *answers) Source(kind, namespace, name string) (Repository, bool) {
 	return a.reads.of(r), ok
 }
 
-// questions are what one Resolve asked about objects, with the answers.
+// questions holds what one call of Resolve asked about objects, and the
+// answers.
 type questions struct {
 	index *objectIndex
 
@@ -691,7 +694,7 @@ func (q *questions) Objects(cluster string, kind schema.GroupKind) []*Object {
 	return slices.Clone(all)
 }
 
-// changed reports whether one of the answers is another by now.
+// changed reports whether one of the answers would be another one now.
 func (q *questions) changed(now *objectIndex) bool {
 	if q == nil {
 		return false
@@ -709,11 +712,11 @@ func (q *questions) changed(now *objectIndex) bool {
 	return false
 }
 
-// An objectIndex finds objects on clusters, by cluster and kind, and by these with
-// the name.
+// An objectIndex finds objects by cluster and kind, and by cluster, kind and
+// name.
 type objectIndex struct {
-	sure  map[target][]*Object // what units make, then what is declared
-	found map[target][]*Object // what is in the tree and may have been applied by hand
+	sure  map[target][]*Object // objects that units make, followed by declared ones
+	found map[target][]*Object // objects found in the tree, which somebody may have applied by hand
 }
 
 func (w *following) index() *objectIndex {
@@ -758,15 +761,15 @@ func (t target) isOf(o *Object) bool {
 	return o.GetName() == t.name && (t.namespace == "" || targetOf(o, "").namespace == t.namespace)
 }
 
-// object returns the object of an identity. One that is only found in the tree
-// is taken if there is no other of its identity with another content.
+// object returns the object of an identity. An object of a found unit is
+// returned only if no other one has that identity and another content.
 func (x *objectIndex) object(t target) *Object {
 	of := target{cluster: t.cluster, kind: t.kind, name: t.name}
 	if i := slices.IndexFunc(x.sure[of], t.isOf); i >= 0 {
 		return x.sure[of][i]
 	}
 	var found *Object
-	unknown := target{kind: t.kind, name: t.name} // of which the tree does not say on which cluster it is
+	unknown := target{kind: t.kind, name: t.name} // objects whose cluster the tree does not name
 	for _, o := range slices.Concat(x.found[of], x.found[unknown]) {
 		switch {
 		case !t.isOf(o):
@@ -793,7 +796,7 @@ func (x *objectIndex) list(of target) []*Object {
 	return all
 }
 
-// readFiles notes which files of a tree are opened.
+// readFiles records which files of a tree are opened.
 type readFiles struct {
 	mu    sync.Mutex
 	names map[string]bool
@@ -825,7 +828,7 @@ func (r *readFiles) sorted() []string {
 	return names
 }
 
-// noted is a file system of which is noted what is opened.
+// noted is a file system that records the files opened.
 type noted struct {
 	fs.FS
 	reads *readFiles

@@ -20,37 +20,37 @@ type Resolver interface {
 	// Follows reports whether o makes the controller deploy something.
 	Follows(o *Object) bool
 
-	// Resolve renders what the controller deploys for o, as far as w holds what
-	// it needs. It returns one unit. Where nothing can be rendered, the unit has
-	// no objects and its Err says why; an Error with Missing says that the tree
-	// lacks something. Graph calls Resolve again when an answer of w that it asked
-	// for has changed, so Resolve keeps no state and never waits.
+	// Resolve renders what the controller deploys for o, as far as w has the
+	// sources, and returns one unit. If nothing can be rendered, the unit has
+	// no objects and its Err says why; an Error with Missing reports that a
+	// source is not in the tree. Graph calls Resolve again when an answer of w
+	// that it asked for has changed, so Resolve must not keep state or wait.
 	Resolve(ctx context.Context, o *Object, w *World) *Unit
 }
 
-// A State says how far a unit was rendered, as in the JSON report.
+// A State tells how far a unit was rendered. The JSON report has it.
 type State string
 
 // The states of a unit.
 const (
 	Rendered    State = "rendered"
-	Failed      State = "failed"       // what is there can't be rendered
-	NotRendered State = "not-rendered" // what it needs is not in the tree
-	Suspended   State = "suspended"    // its controller is told to do nothing
-	Foreign     State = "foreign"      // its source is another repository, which is not here
+	Failed      State = "failed"       // its source is in the tree and can't be rendered
+	NotRendered State = "not-rendered" // a source that it needs is not in the tree
+	Suspended   State = "suspended"    // its controller is suspended
+	Foreign     State = "foreign"      // its source is another repository that is not here
 	Unreached   State = "unreached"    // nothing found in the tree deploys it
 )
 
 // A Cluster is one API server that units are deployed to.
 type Cluster struct {
-	Name        string // "" is the one cluster of a tree that names none
+	Name        string // "" is the only cluster, if the tree names none
 	Server      string // Argo CD's destination.server
 	Labels      map[string]string
 	Annotations map[string]string
 
-	KubeVersion   string // "1.34"; "" is the newest known
+	KubeVersion   string // such as "1.34"; "" is the newest known
 	APIVersions   []string
-	FluxVersion   string // "2.9"; "" is the newest known
+	FluxVersion   string // such as "2.9"; "" is the newest known
 	ArgoCDVersion string
 
 	// Substitute holds the data of ConfigMaps and Secrets that are on the
@@ -58,33 +58,32 @@ type Cluster struct {
 	Substitute map[string]map[string]string
 }
 
-// A Repository is a tree of files that a GitOps object names as its source.
+// A Repository is the file tree that a GitOps object names as its source.
 type Repository struct {
-	FS   fs.FS  // names in it are names of the run's tree
+	FS   fs.FS  // its file names are those of the run's tree
 	Root string // the repository's root in FS; "." is the tree itself
 }
 
-// Path returns the name in FS of a path from the repository's root. Like the
-// controllers it takes a leading slash for the root and lets no ".." lead
-// above the root.
+// Path returns the name in FS of a path from the repository's root. As in the
+// controllers, a leading slash means the root, and ".." does not lead above it.
 func (r Repository) Path(name string) string {
 	return path.Join(r.Root, strings.TrimPrefix(path.Join("/", name), "/"))
 }
 
-// A World answers what a Resolver asks about everything beside the object that
-// it resolves. Each call of Resolve has its own. Graph records the questions:
-// when an answer changes, it resolves the object again.
+// A World answers a Resolver's questions about everything beside the object
+// being resolved. Each call of Resolve gets its own. Graph records the
+// questions and resolves the object again when an answer changes.
 type World struct {
-	Cluster  Cluster   // on which the object is
-	Clusters []Cluster // all that are declared
-	Variant  Variant   // what templates of charts are told
+	Cluster  Cluster   // the cluster of the object
+	Clusters []Cluster // all declared clusters
+	Variant  Variant   // the variant to render charts with
 
 	answers WorldAnswers
-	inputs  *Inputs // of what is rendered
+	inputs  *Inputs // inputs of the unit's rendering
 }
 
-// WorldAnswers is what a World is made of. Graph implements it; tests of
-// resolvers do, too.
+// WorldAnswers answers the questions that a World passes on. Graph implements
+// it, and so do tests of resolvers.
 type WorldAnswers interface {
 	// Object returns the object of that identity on a cluster, or nil.
 	Object(cluster string, kind schema.GroupKind, namespace, name string) *Object
@@ -93,21 +92,22 @@ type WorldAnswers interface {
 	// and name.
 	Objects(cluster string, kind schema.GroupKind) []*Object
 
-	// Repository returns the files at a revision of a repository. The error is an
-	// *Error without a place; Rule "foreign-repository" says that the repository
-	// is another one and not here, "missing-revision" that the revision is not.
+	// Repository returns the files at a revision of a repository. The error is
+	// an *Error without a place; its Rule is "foreign-repository" if the
+	// repository is another one that is not here, and "missing-revision" if
+	// only the revision is not.
 	Repository(url, revision string) (Repository, error)
 
 	// Source returns the folder that the configuration declares for a source
 	// object such as OCIRepository/flux-system/apps.
 	Source(kind, namespace, name string) (Repository, bool)
 
-	// Params returns the parameters that the configuration declares for the
-	// generators of an ApplicationSet which ask something outside of git; ok is
-	// false where it declares none.
+	// Params returns the parameters that the configuration declares for those
+	// generators of an ApplicationSet which query systems outside of git; ok is
+	// false if it declares none.
 	Params(namespace, name string) (params []map[string]any, ok bool)
 
-	// Fetched returns the files of something that is not in the tree.
+	// Store returns the files of a source that is not in the tree.
 	Store
 
 	// Render renders one source by the renderer of its kind.
@@ -119,15 +119,15 @@ func NewWorld(c Cluster, all []Cluster, answers WorldAnswers) *World {
 	return &World{Cluster: c, Clusters: all, answers: answers, inputs: new(Inputs)}
 }
 
-// With returns a World like w with other answers, such as those that pass on what
-// w answers, see [World.Answers].
+// With returns a copy of w that gets its answers from answers. Those may pass
+// questions on to [World.Answers].
 func (w *World) With(answers WorldAnswers) *World {
 	other := *w
 	other.answers = answers
 	return &other
 }
 
-// Answers returns what w asks.
+// Answers returns where w gets its answers.
 func (w *World) Answers() WorldAnswers { return w.answers }
 
 // Object returns the object of that identity on the cluster, or nil.
@@ -142,7 +142,7 @@ func (w *World) Objects(kind schema.GroupKind) []*Object {
 }
 
 // Repository returns the files at a revision of a repository, see
-// [WorldAnswers]. Those of another repository may have been fetched.
+// [WorldAnswers]. If it is another repository, they may have been fetched.
 func (w *World) Repository(url, revision string) (Repository, error) {
 	repo, err := w.answers.Repository(url, revision)
 	var foreign *Error
@@ -172,10 +172,11 @@ func (w *World) Params(namespace, name string) ([]map[string]any, bool) {
 	return w.answers.Params(namespace, name)
 }
 
-// APIVersions returns the API versions of a cluster that charts at a path of fsys
-// are rendered with, beside those of Kubernetes: those that are declared, and if
-// its templates ask for any those of CustomResourceDefinitions on the cluster. The
-// definitions that owner itself deploys are not there before it.
+// APIVersions returns the API versions with which charts at a path of fsys are
+// rendered for a cluster, in addition to those of Kubernetes. They are the
+// declared ones and, if the chart's templates ask for any, those of
+// CustomResourceDefinitions on the cluster. Definitions that owner deploys
+// itself do not count, since they are not there before it.
 func (w *World) APIVersions(c Cluster, owner *Object, fsys fs.FS, chart string) []string {
 	if !asksAPIVersions(fsys, chart) {
 		return c.APIVersions
@@ -211,8 +212,8 @@ func servedBy(crd *Object) []string {
 	return all
 }
 
-// asksAPIVersions reports whether templates of a chart ask which API versions a
-// cluster serves. Those of an archive may.
+// asksAPIVersions reports whether a chart's templates ask which API versions a
+// cluster serves. For an archive it returns true.
 func asksAPIVersions(fsys fs.FS, chart string) bool {
 	if strings.HasSuffix(chart, "gz") {
 		return true
@@ -221,7 +222,7 @@ func asksAPIVersions(fsys fs.FS, chart string) bool {
 	_ = fs.WalkDir(fsys, chart, func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			return nil // said where it counts
+			return nil // rendering the chart reports it
 		case strings.HasSuffix(name, "gz"):
 			asks = true
 		case e.Type().IsRegular() && strings.Contains(name, "/templates/"):
@@ -236,14 +237,15 @@ func asksAPIVersions(fsys fs.FS, chart string) bool {
 	return asks
 }
 
-// Reads notes that the objects of a file are deployed, which no renderer reads.
+// Reads records that the objects of a file are deployed which no renderer
+// reads.
 func (w *World) Reads(fsys fs.FS, file string) {
 	if name, ok := fileOf(fsys, file); ok {
 		w.inputs.Note(name, -1, DocRendered)
 	}
 }
 
-// Fetched returns the files of something that is not in the tree, see [Store].
+// Fetched returns the files of a source that is not in the tree, see [Store].
 func (w *World) Fetched(r *Remote) (Repository, error) { return w.answers.Fetched(r) }
 
 // Render renders one source by the renderer of its kind.
@@ -254,8 +256,8 @@ func (w *World) Render(ctx context.Context, src Source) ([]*Object, error) {
 	return objects, err
 }
 
-// Recalled says what a Resolver that takes its unit from an earlier run would have
-// opened and noted, and whether it would have used what was fetched.
+// Recalled records what a Resolver would have opened, noted and fetched, when
+// it takes its unit from an earlier run instead.
 func (w *World) Recalled(opened []string, fetched bool, n Noted) {
 	w.inputs.include(&Inputs{all: n.Inputs, asked: n.Questions, branches: n.Branches}, func(name string) (string, bool) { return name, true })
 	a, ok := w.answers.(*answers)
@@ -268,10 +270,10 @@ func (w *World) Recalled(opened []string, fetched bool, n Noted) {
 	}
 }
 
-// Noted returns what was noted of documents and templates so far.
+// Noted returns what was recorded of documents and templates so far.
 func (w *World) Noted() Noted { return w.inputs.noted() }
 
-// UsedFetched reports whether the Resolver used something that was fetched.
+// UsedFetched reports whether the Resolver used fetched files.
 func (w *World) UsedFetched() bool {
 	a, ok := w.answers.(*answers)
 	return ok && a.store.used.Load()

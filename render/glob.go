@@ -2,14 +2,14 @@ package render
 
 import "strings"
 
-// Glob says whether a text matches a pattern in which * stands for anything
-// without a slash and ** for anything. Nothing else in it is special. It takes
-// time in proportion to both lengths.
+// Glob reports whether text matches a pattern in which * matches any text
+// without a slash and ** any text. No other character is special. The time it
+// takes grows with the product of both lengths.
 func Glob(pattern, text string) bool {
 	if !strings.Contains(pattern, "*") {
 		return pattern == text
 	}
-	// held[i] says that the pattern so far matches text[:i].
+	// held[i] is true if the pattern so far matches text[:i].
 	held := make([]bool, len(text)+1)
 	held[0] = true
 	for pattern != "" {

@@ -52,8 +52,8 @@ func (u *Unit) bound() error {
 	return e
 }
 
-// Objects renders one source by the renderer of its kind, as a part of what a
-// GitOps object deploys.
+// Objects renders one source, as part of what a GitOps object deploys, by the
+// renderer of its kind.
 func (g Graph) Objects(ctx context.Context, src Source) ([]*Object, error) {
 	r := g.renderer(src.Kind)
 	if r == nil {

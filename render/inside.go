@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// Inside returns where the character n of a string of the object is written,
-// and the word that begins there. text is the string at the pointer, and n
-// counts code points from 0; that behind the last is the string's end. ok is
-// false where the provenance can't tell exactly.
+// Inside returns where character n of a string of the object is written; the
+// span covers the word that begins there. text is the string at the pointer. n
+// counts code points from 0, and may be one behind the last. ok is false if the
+// provenance does not know the exact place.
 func (o *Object) Inside(pointer, text string, n int) (s Span, ok bool) {
 	if o == nil {
 		return Span{}, false
@@ -23,8 +23,8 @@ func (o *Object) Inside(pointer, text string, n int) (s Span, ok bool) {
 	return p.Inside(pointer, text, n)
 }
 
-// Inside is [Object.Inside] for a document. It goes through the string and
-// what is written side by side, so an answer is never about another character.
+// Inside is [Object.Inside] for a document. It walks the value and its written
+// form side by side, so it never returns the place of another character.
 func (p *Positions) Inside(pointer, text string, n int) (s Span, ok bool) {
 	f := p.find(pointer)
 	node := p.tree.nodes[f.entry.node]
@@ -42,16 +42,16 @@ func (p *Positions) Inside(pointer, text string, n int) (s Span, ok bool) {
 	return p.src.span(w.at, w.wordEnd()), true
 }
 
-// A scalarWalk goes through the text of a scalar. Blanks are passed over on
-// both sides, since folding changes nothing else.
+// A scalarWalk walks the value of a scalar and its written form side by side.
+// It skips blanks on both sides, since folding changes only blanks.
 type scalarWalk struct {
 	data  []byte
 	at    int
-	quote byte // ' or ", else 0
+	quote byte // ' or ", or 0 for an unquoted scalar
 }
 
-// open steps over the quote, or over the header of a block scalar, which ends
-// at the offset to.
+// open skips the opening quote, or the header of a block scalar, which ends at
+// offset to.
 func (w *scalarWalk) open(to int) {
 	switch c := w.data[w.at]; c {
 	case '"', '\'':
@@ -63,7 +63,7 @@ func (w *scalarWalk) open(to int) {
 	}
 }
 
-// pass goes to the character n of text.
+// pass advances to character n of text.
 func (w *scalarWalk) pass(text string, n int) bool {
 	for _, want := range text {
 		here := n == 0
@@ -87,7 +87,7 @@ func (w *scalarWalk) pass(text string, n int) bool {
 	return n == 0
 }
 
-// skip passes blanks, and in double quotes what stands for such.
+// skip advances over blanks and, in double quotes, over their escapes.
 func (w *scalarWalk) skip() {
 	for w.at < len(w.data) {
 		switch c := w.data[w.at]; {
@@ -107,7 +107,8 @@ func (w *scalarWalk) skip() {
 	}
 }
 
-// next is the character that is written here, and in how many bytes.
+// next returns the next character of the written form, and its size there in
+// bytes.
 func (w *scalarWalk) next() (r rune, size int) {
 	rest := w.data[w.at:]
 	switch {
@@ -126,8 +127,8 @@ func (w *scalarWalk) next() (r rune, size int) {
 	return utf8.DecodeRune(rest)
 }
 
-// escaped reads the escapes of double quotes that stand for one character that
-// is no blank.
+// escaped decodes an escape of double quotes that means one character other
+// than a blank.
 func escaped(rest []byte) (r rune, size int) {
 	if len(rest) < 2 {
 		return 0, 0
@@ -146,8 +147,8 @@ func escaped(rest []byte) (r rune, size int) {
 	return rune(code), 2 + digits
 }
 
-// wordEnd is the end of the word that begins here, a dot before it included,
-// else of the character.
+// wordEnd returns the end of the word that begins here, including a dot before
+// it, or of the character if there is no word.
 func (w *scalarWalk) wordEnd() int {
 	_, size := w.next()
 	to := w.at + size

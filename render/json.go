@@ -9,18 +9,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A jsonReader makes the node tree that the YAML library would make of JSON.
-// Reading JSON as YAML goes wrong on what only JSON has: \/ and surrogates.
+// A jsonReader builds from JSON the node tree that the YAML library would
+// build. The library itself can't read all of JSON: it fails on \/ and
+// surrogates.
 type jsonReader struct {
 	data   []byte
 	off    int
-	marked int // the offset that line and column belong to
+	marked int // the offset of line and column
 	line   int
 	column int
 }
 
-// parseJSON returns nil when text is not one JSON object or array to the end;
-// it is YAML then, if anything.
+// parseJSON returns nil unless the whole text is one JSON object or array. It
+// may still be YAML then.
 func parseJSON(text []byte) *yaml.Node {
 	r := jsonReader{data: text, line: 1, column: 1}
 	if r.blanks(); r.peek() != '{' && r.peek() != '[' {
@@ -46,7 +47,7 @@ func (r *jsonReader) blanks() {
 	}
 }
 
-// take passes a character and the blanks after it, if it comes next.
+// take skips the character c and the blanks after it, if c comes next.
 func (r *jsonReader) take(c byte) bool {
 	if r.peek() != c {
 		return false
@@ -56,7 +57,7 @@ func (r *jsonReader) take(c byte) bool {
 	return true
 }
 
-// node makes a node that begins at the offset.
+// node returns a node that begins at the offset.
 func (r *jsonReader) node(kind yaml.Kind, style yaml.Style) *yaml.Node {
 	passed := r.data[r.marked:r.off]
 	if n := bytes.Count(passed, []byte{'\n'}); n > 0 {
@@ -68,8 +69,8 @@ func (r *jsonReader) node(kind yaml.Kind, style yaml.Style) *yaml.Node {
 	return &yaml.Node{Kind: kind, Style: style, Line: r.line, Column: r.column}
 }
 
-// value reads a value and the blanks after it. It returns nil on what is no
-// JSON, and beyond the depth at which the YAML library will say so.
+// value reads a value and the blanks after it. It returns nil if there is no
+// JSON value, and at the depth that the YAML library refuses.
 func (r *jsonReader) value(depth int) *yaml.Node {
 	if depth > maxDepth+1 {
 		return nil

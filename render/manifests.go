@@ -10,17 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// maxLists is how deep a List may hold Lists.
+// maxLists is how many levels of Lists within Lists are read.
 const maxLists = 10
 
 // Parse returns the objects of a file of plain YAML or JSON as kubectl would
-// apply them: Lists are taken apart, and pointers count from the object.
+// apply them. Items of Lists become objects, and pointers count from the
+// object.
 //
-// A file in which nothing looks like an object gives neither objects nor an
-// error. In one that has objects, or half of one, each document that is no
-// object is an *[Error] with the rule "not-an-object". What can't be decoded
-// is an *[Error] too, see [Documents]. On error Parse returns the objects that
-// it could read.
+// For a file in which nothing looks like an object Parse returns no objects and
+// no error. Otherwise each document that is no object is an *[Error] with the
+// rule "not-an-object". A document that can't be decoded is an *[Error] too,
+// see [Documents]. On error Parse also returns the objects that it could read.
 func Parse(file string, data []byte) ([]*Object, error) {
 	f := parseFile(file, data)
 	if f.foreign.why != "" {
@@ -35,11 +35,11 @@ type Manifests struct{}
 // Kind is "manifest".
 func (Manifests) Kind() string { return "manifest" }
 
-// Detect claims no directory: manifests are files.
+// Detect returns false: a manifest is a file, not a directory.
 func (Manifests) Detect(fs.FS, string) (Claim, bool) { return Claim{}, false }
 
-// Render returns the objects of the file src.Path. A file without any is an
-// error: somebody meant it to have some.
+// Render returns the objects of the file src.Path. A file without objects is an
+// error.
 func (Manifests) Render(_ context.Context, src Source) ([]*Object, error) {
 	data, err := ReadFile(src.FS, src.Path)
 	if err != nil {
@@ -55,10 +55,10 @@ func (Manifests) Render(_ context.Context, src Source) ([]*Object, error) {
 	return f.objects, f.err
 }
 
-// A parsedFile is a file taken apart.
+// A parsedFile holds the objects and documents of a file.
 type parsedFile struct {
 	objects []*Object
-	indices []int // of the documents that are objects
+	indices []int // indices of the documents that are objects
 	err     error
 	foreign foreignFile
 }
@@ -97,7 +97,7 @@ func parseFile(file string, data []byte) parsedFile {
 	return f
 }
 
-// hard tells whether err holds more than warnings.
+// hard reports whether err joins an error that is not a warning.
 func hard(err error) bool {
 	for _, e := range Errors(err) {
 		if !e.Warning {
@@ -107,10 +107,9 @@ func hard(err error) bool {
 	return false
 }
 
-// looksLikeManifest tells whether a text that can't be decoded may hold an
-// object. It goes by the words alone, however the keys are written, since other
-// tools may read what is refused here: a file is passed over only where nobody
-// could find an object in it.
+// looksLikeManifest reports whether a text that can't be decoded may hold an
+// object. It searches for the keys' words in whatever form they are written,
+// since other tools may read such a file.
 func looksLikeManifest(data []byte) bool {
 	if encoding(data) != nil {
 		data = bytes.ReplaceAll(data, []byte{0}, nil)
@@ -119,7 +118,7 @@ func looksLikeManifest(data []byte) bool {
 		bytes.Contains(data, []byte(`\u`)) || bytes.Contains(data, []byte(`\U`)) || bytes.Contains(data, []byte(`\x`))
 }
 
-// flatten returns the object that v is, or those in the List that it is.
+// flatten returns the object v, or the objects of the List v.
 func flatten(v any, p *Positions, depth int) ([]*Object, error) {
 	if shapeOf(v) != object {
 		return nil, notAnObject(v, p)

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Nearest returns the name that a person who wrote another one most likely
-// meant, or "": one that differs in letter case, separators or number, that
-// begins so, or that is a slip or two of the finger away.
+// Nearest returns the one of names that the user most likely meant by name, or
+// "". It differs in letter case, separators or number, begins with name, or is
+// one or two typing errors away.
 func Nearest(name string, names []string) string {
 	names = slices.Sorted(slices.Values(names))
 	plain := plainName(name)
@@ -29,7 +29,8 @@ func Nearest(name string, names []string) string {
 	return ""
 }
 
-// DidYouMean is a question after the nearest of the names, "" if none is near.
+// DidYouMean returns "did you mean NAME?" with the nearest of the names, or "" if
+// none is near.
 func DidYouMean(name string, names []string) string {
 	if near := Nearest(name, names); near != "" {
 		return "did you mean " + near + "?"
@@ -37,8 +38,8 @@ func DidYouMean(name string, names []string) string {
 	return ""
 }
 
-// Instead says what could stand in place of a name: the one that is nearly the
-// same, else all that there are.
+// Instead returns what to suggest for a wrong name: the nearest of the names,
+// or else all of them.
 func Instead(name string, names []string) string {
 	if s := DidYouMean(name, names); s != "" {
 		return s
@@ -46,17 +47,17 @@ func Instead(name string, names []string) string {
 	return "there are " + strings.Join(names, ", ")
 }
 
-// Alike reports whether two names differ in letter case, separators or number
-// alone, or if they are long by one slip of the finger.
+// Alike reports whether two names differ only in letter case, separators or
+// number, or, if they are long, by one typing error.
 func Alike(a, b string) bool {
 	const long = 8
 	a, b = plainName(a), plainName(b)
 	return a == b || min(len(a), len(b)) >= long && distance(a, b, 2) < 2
 }
 
-// NearFile is "; did you mean NAME?" after the file or directory of a tree that
-// a name may have been meant for: one beside it, of a similar name. It is ""
-// where there is none. shown is the name as the user wrote it.
+// NearFile returns "; did you mean NAME?" with a file or directory beside name
+// that has a similar name, or "" if there is none. shown is the name as the
+// user wrote it.
 func NearFile(tree fs.FS, name, shown string) string {
 	entries, err := fs.ReadDir(tree, path.Dir(name))
 	if err != nil {
@@ -73,7 +74,7 @@ func NearFile(tree fs.FS, name, shown string) string {
 	return "; did you mean " + shown[:len(shown)-len(path.Base(shown))] + meant + "?"
 }
 
-// plainName is a name without separators, letter case and plural.
+// plainName returns a name in lower case, without separators and plural.
 func plainName(s string) string {
 	s = strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(s))
 	if y, ok := strings.CutSuffix(s, "ies"); ok {
@@ -82,7 +83,7 @@ func plainName(s string) string {
 	return strings.TrimSuffix(s, "s")
 }
 
-// slips is how many letters of a name may be wrong.
+// slips returns how many typing errors a name of this length may have.
 func slips(name string) int {
 	switch n := len(name); {
 	case n < 3:
@@ -94,8 +95,8 @@ func slips(name string) int {
 	}
 }
 
-// distance is how many letters have to be put in, left out, changed or swapped
-// with the next to make b of a, up to limit.
+// distance returns how many letters must be inserted, removed, changed or
+// swapped with the next to turn a into b, up to limit.
 func distance(a, b string, limit int) int {
 	if len(a) > 100 || len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit

@@ -10,9 +10,9 @@ import (
 type Object struct {
 	*unstructured.Unstructured
 	Unit       *Unit      // set by Graph.Render
-	Provenance Provenance // nil means that nothing is known
-	Assumed    []string   // what its rendering took for granted, such as an empty `lookup`
-	Variant    Variant    // of the rendering that has it, where that is not the default
+	Provenance Provenance // nil if the origins are unknown
+	Assumed    []string   // assumptions of its rendering, such as an empty `lookup`
+	Variant    Variant    // the variant that has this object, if not the default
 }
 
 // A Key identifies an object in reports: what it is and which unit applies it.
@@ -24,8 +24,8 @@ type Key struct {
 	Unit       string `json:"unit"`
 }
 
-// Key returns the object's identity. An object that goes by generateName has
-// that as its name, with a trailing "*".
+// Key returns the object's identity. The name of an object with generateName is
+// that prefix followed by "*".
 func (o *Object) Key() Key {
 	k := Key{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
 	if k.Name == "" && o.GetGenerateName() != "" {
@@ -37,7 +37,7 @@ func (o *Object) Key() Key {
 	return k
 }
 
-// At is Provenance.At, and nil where the object has none.
+// At is Provenance.At, or nil if the object has no Provenance.
 func (o *Object) At(pointer string) []Origin {
 	if o == nil || o.Provenance == nil {
 		return nil
@@ -45,7 +45,8 @@ func (o *Object) At(pointer string) []Origin {
 	return o.Provenance.At(pointer)
 }
 
-// Span is where a person would edit a field, and zero if that is not known.
+// Span returns where a person would edit a field, or the zero Span if that is
+// unknown.
 func (o *Object) Span(pointer string) Span {
 	if origins := o.At(pointer); len(origins) > 0 {
 		return origins[0].Span
@@ -53,9 +54,9 @@ func (o *Object) Span(pointer string) Span {
 	return Span{}
 }
 
-// Line returns the places that made line n, from 0, of a field that is a text of
-// several lines: in a text made of several values each line has its own. It is nil
-// where no more is known of a line than of the field.
+// Line returns the places that made line n, from 0, of a field that is a text
+// of several lines. They differ from line to line if the text was made of
+// several values. It returns nil if the places of single lines are unknown.
 func (o *Object) Line(pointer string, n int) []Origin {
 	if o == nil {
 		return nil

@@ -10,14 +10,14 @@ import (
 	yaml2 "go.yaml.in/yaml/v2"
 )
 
-// The forms of text that stands for something which is not in the tree.
+// Forms of text that stands for a value which is not in the tree.
 var (
 	placeholder = regexp.MustCompile(`\{\{[^{}]*\}\}|<[A-Z][A-Z0-9_-]*>`)
 	variable    = regexp.MustCompile(`\$\{[A-Za-z_][^}]*\}`)
 )
 
-// HasPlaceholder reports whether text holds a placeholder such as {{ .name }}
-// or <TOKEN>, which something is to fill in before the text is deployed.
+// HasPlaceholder reports whether text has a placeholder such as {{ .name }} or
+// <TOKEN>, which must be replaced before the text is deployed.
 func HasPlaceholder(text string) bool { return placeholder.MatchString(text) }
 
 // HasVariable reports whether text holds a variable such as ${NAME} or
@@ -36,7 +36,8 @@ func HasSOPS(object map[string]any) bool {
 	return ok
 }
 
-// Substitutes reports whether o makes Flux replace variables in what it deploys.
+// Substitutes reports whether o makes Flux substitute variables in what it
+// deploys.
 func Substitutes(o *Object) bool {
 	if o.GroupVersionKind().GroupKind() != (schema.GroupKind{Group: "kustomize.toolkit.fluxcd.io", Kind: "Kustomization"}) {
 		return false
@@ -45,8 +46,8 @@ func Substitutes(o *Object) bool {
 	return ok
 }
 
-// namedByPlaceholder reports whether what identifies an object is a placeholder,
-// so that no API server would take it as it is written.
+// namedByPlaceholder reports whether an object's name, namespace or kind is a
+// placeholder, which no API server would accept.
 func namedByPlaceholder(m map[string]any) bool {
 	meta, _ := m["metadata"].(map[string]any)
 	for _, part := range []any{m["apiVersion"], m["kind"], meta["name"], meta["namespace"]} {
@@ -57,16 +58,18 @@ func namedByPlaceholder(m map[string]any) bool {
 	return false
 }
 
-// mayBeTemplate is a quick look that never misses a template.
+// mayBeTemplate is a quick check: it returns true for every template, and for
+// some other files.
 func mayBeTemplate(data []byte) bool {
 	return bytes.Contains(data, []byte("{{")) || bytes.Contains(data, []byte("{%")) || bytes.ContainsRune(data, '<')
 }
 
-// templateMark is what templates of common languages have in their lines.
+// templateMark matches the actions of common template languages outside of
+// comments.
 var templateMark = regexp.MustCompile(`(?m)^[^#\n]*(?:\{\{.*\}\}|\{%.*%\}|<%.*%>|<[A-Z][A-Z0-9_-]*>)`)
 
-// isTemplate reports whether all that can't be decoded in a file is text of a
-// template, which nobody reads as YAML.
+// isTemplate reports whether all errors in a file come from actions of a
+// template language, so that the file is not meant to be YAML.
 func isTemplate(data []byte, err error) bool {
 	for _, e := range Errors(err) {
 		if !e.Warning && e.Rule != "yaml-syntax" && e.Rule != "invalid-key" {

@@ -15,56 +15,57 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// An Overlay lays files over a tree that are not in it: those that a GitOps
-// controller writes before it renders, such as a kustomization.yaml with the
-// patches of a Flux Kustomization, and values that stand in an object. Each
-// place in such a file stands for the place where its content is written.
+// An Overlay adds files to a tree: those that a GitOps controller writes before
+// it renders, such as a kustomization.yaml with the patches of a Flux
+// Kustomization, and values that are written in an object. Each place in such a
+// file is mapped to the place where its content is written.
 //
-// Files are added first; then the Overlay is read-only and safe for concurrent
-// use.
+// All files must be added before it is used; from then on it is read-only and
+// safe for concurrent use.
 type Overlay struct {
 	base  fs.FS
-	files map[string]*layered // by name from the root of base
-	dirs  map[string]bool     // above files
+	files map[string]*layered // by name, from the root of base
+	dirs  map[string]bool     // directories above files
 	hide  func(name string) bool
 }
 
-// layered is a file of an Overlay: one that is written, or another name of a
+// A layered is a file of an Overlay: written by the Overlay, or a link to a
 // file of the tree.
 type layered struct {
 	data   []byte
 	starts []start    // of the fields of data, in order
-	at     Provenance // where the fields of data are written
-	fsys   fs.FS      // of the target, nil when written
+	at     Provenance // where the fields of data were written originally
+	fsys   fs.FS      // the file system of the target; nil for a written file
 	target string
 }
 
-// placesOf is the Provenance of a file whose texts have no lines of their own.
+// placesOf is the Provenance of a file whose texts are not known line by line.
 type placesOf func(pointer string) []Origin
 
 // At implements Provenance.
 func (f placesOf) At(pointer string) []Origin { return f(pointer) }
 
-// A start is where a field begins in a written file: its key, else its value.
+// A start is where a field begins in a written file: at its key if it has one,
+// else at its value.
 type start struct {
 	line, column int
 	pointer      string
 }
 
-// NewOverlay returns an Overlay over base without files. hide, which may be nil,
-// reports names of base that are not to be seen.
+// NewOverlay returns an Overlay without files over base. hide may be nil; it
+// reports the names in base that the Overlay does not show.
 func NewOverlay(base fs.FS, hide func(name string) bool) *Overlay {
 	return &Overlay{base: base, files: make(map[string]*layered), dirs: make(map[string]bool), hide: hide}
 }
 
-// Write adds a YAML file with a value. at returns the places where the field at
-// a JSON pointer of value is written.
+// Write adds a YAML file with a value. at must return the places where the
+// field at a JSON pointer of value is written.
 func (o *Overlay) Write(name string, value any, at func(pointer string) []Origin) error {
 	return o.WriteFrom(name, value, placesOf(at))
 }
 
-// WriteFrom is Write with a Provenance that may also know, by a method Line like
-// that of Object, where each line of a text is written.
+// WriteFrom is Write with a Provenance. If that also has a method Line like
+// Object's, each line of a text gets its own place.
 func (o *Overlay) WriteFrom(name string, value any, at Provenance) error {
 	data, err := yaml.Marshal(value)
 	if err != nil {
@@ -97,8 +98,8 @@ func startsOf(p *Positions) []start {
 }
 
 // origins returns where the field at a place of a written file is written. The
-// file is in block style, so that is the innermost field that begins at or
-// before the place, and what stands on the lines below it is a line of its text.
+// file is in block style, so the field is the innermost one that begins at or
+// before the place, and the lines below its first are lines of its text.
 func (f *layered) origins(at Span) []Origin {
 	field, ok := f.field(at)
 	if !ok {
@@ -114,9 +115,8 @@ func (f *layered) origins(at Span) []Origin {
 	return f.at.At(field.pointer)
 }
 
-// field returns the innermost field that begins at or before a place. At the first
-// key of a list's item it is the item, such as a generator as a whole: places of
-// scalars are their values.
+// field returns the innermost field that begins at or before a place. At the
+// first key of a list item it returns the item, such as a whole generator.
 func (f *layered) field(at Span) (start, bool) {
 	i, _ := slices.BinarySearchFunc(f.starts, at, func(s start, at Span) int {
 		if s.line < at.Line || s.line == at.Line && s.column <= at.Column {
@@ -133,8 +133,8 @@ func (f *layered) field(at Span) (start, bool) {
 	return f.starts[i-1], true
 }
 
-// part returns where a part of the text of the field at a place is written, as
-// far as the file's provenance knows the parts of texts.
+// part returns where a part of the text of the field at a place is written, if
+// the file's Provenance knows it.
 func (f *layered) part(at Span, part string) []Origin {
 	field, ok := f.field(at)
 	parts, knows := f.at.(interface {
@@ -146,18 +146,19 @@ func (f *layered) part(at Span, part string) []Origin {
 	return parts.Part(field.pointer, part)
 }
 
-// WriteText adds a file with a text. Each place in it stands for the places at.
+// WriteText adds a file with a text. Each place in it is mapped to the places
+// at.
 func (o *Overlay) WriteText(name string, data []byte, at []Origin) {
 	o.add(name, &layered{data: data, at: placesOf(func(string) []Origin { return at })})
 }
 
-// Link adds another name of a file of the tree.
+// Link adds a link to a file of the tree.
 func (o *Overlay) Link(name, target string) {
 	o.LinkTo(name, o.base, target)
 }
 
-// LinkTo adds another name of a file of fsys, whose names are those of the run's
-// tree as well.
+// LinkTo adds a link to a file of fsys, whose file names must be those of the
+// run's tree.
 func (o *Overlay) LinkTo(name string, fsys fs.FS, target string) {
 	o.add(name, &layered{fsys: fsys, target: target})
 }
@@ -173,7 +174,7 @@ func (o *Overlay) add(name string, f *layered) {
 }
 
 // Provenance returns p with each place in a file of the Overlay replaced by the
-// places that it stands for.
+// places it is mapped to.
 func (o *Overlay) Provenance(p Provenance) Provenance {
 	if p == nil || len(o.files) == 0 {
 		return p
@@ -181,7 +182,7 @@ func (o *Overlay) Provenance(p Provenance) Provenance {
 	return overlaid{p, o}
 }
 
-// Error returns e with its place replaced as Provenance does.
+// Error returns e with its place replaced as by Provenance.
 func (o *Overlay) Error(e *Error) *Error {
 	moved := *e
 	if at := o.origins(Origin{Span: e.Span}); len(at) > 0 {
@@ -200,7 +201,7 @@ func (p overlaid) At(pointer string) []Origin {
 	return p.overlay.all(p.Provenance.At(pointer))
 }
 
-// Line is Object.Line.
+// Line implements the method that Object.Line looks for.
 func (p overlaid) Line(pointer string, n int) []Origin {
 	if lines, ok := p.Provenance.(interface {
 		Line(pointer string, n int) []Origin
@@ -210,7 +211,7 @@ func (p overlaid) Line(pointer string, n int) []Origin {
 	return nil
 }
 
-// Part is Object.Part.
+// Part implements the method that Object.Part looks for.
 func (p overlaid) Part(pointer, part string) []Origin {
 	if parts, ok := p.Provenance.(interface {
 		Part(pointer, part string) []Origin
@@ -220,8 +221,8 @@ func (p overlaid) Part(pointer, part string) []Origin {
 	return nil
 }
 
-// parts is all for the places of a part of a text: of a field of a written file
-// it asks for the places of that part.
+// parts maps the places of a part of a text. In a written file it looks for the
+// places of that part.
 func (o *Overlay) parts(origins []Origin, part string) []Origin {
 	var moved []Origin
 	for _, at := range origins {
@@ -252,8 +253,8 @@ func (o *Overlay) all(origins []Origin) []Origin {
 	return moved
 }
 
-// origins returns the places that a place stands for: itself outside of the
-// Overlay's files.
+// origins returns the places that a place is mapped to, or the place itself if
+// it is not in a file of the Overlay.
 func (o *Overlay) origins(at Origin) []Origin {
 	f := o.files[at.File]
 	switch {
@@ -272,8 +273,8 @@ func (o *Overlay) origins(at Origin) []Origin {
 	return found
 }
 
-// fileOf returns the file of the tree that a name of fsys stands for; ok is
-// false for files that an Overlay writes.
+// fileOf returns the file of the tree that a name of fsys leads to; ok is false
+// for files that an Overlay wrote.
 func fileOf(fsys fs.FS, name string) (file string, ok bool) {
 	if b, ok := fsys.(beside); ok {
 		fsys = b.FS

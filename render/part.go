@@ -1,9 +1,9 @@
 package render
 
-// Part returns the places that made a part of a field that is a text: the
-// first one that reads as given. A text made of several values, such as an
-// image of repository and tag, has a place for each. It is nil where no more is
-// known of the part than of the field.
+// Part returns the places that made the first occurrence of part in a field
+// that is a text. A text that was made of several values, such as an image of
+// repository and tag, has a place for each. It returns nil if only the places
+// of the whole field are known.
 func (o *Object) Part(pointer, part string) []Origin {
 	if o == nil || part == "" {
 		return nil

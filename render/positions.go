@@ -4,23 +4,23 @@ import (
 	"strconv"
 )
 
-// Positions knows where the fields of one document, or of a part of one, are
-// written. It is immutable, keeps the text of the file alive and finds the end
-// of a field only when asked for it.
+// Positions knows where the fields of a document, or of a part of it, are
+// written. It is immutable. It keeps the text of the file in memory, and
+// computes the end of a field when asked.
 type Positions struct {
 	src   *source
 	tree  *tree
 	entry entry   // of the root; that of a document has neither key nor place
 	keyed bool    // the root's entry is a map's
 	flow  bool    // the root's entry is in flow style
-	sites []place // of aliases above the root
+	sites []place // places of aliases above the root
 }
 
 // Field returns the spans of the key and of the value at a JSON pointer. Items
-// of lists have no key, and the value of an alias is where its anchor is. A
-// scalar's span is its text: quotes included, tags and anchors left out, and
-// of a block scalar the header. The span of a collection ends with its last
-// value or its bracket. An empty value has an empty span.
+// of lists have no key, and the value of an alias is where its anchor is. The
+// span of a scalar covers its text with quotes or block header, without tag and
+// anchor. The span of a collection ends with its last value or its bracket. The
+// span of an empty value is empty.
 func (p *Positions) Field(pointer string) (key, value Span, ok bool) {
 	f := p.find(pointer)
 	if f.missing {
@@ -32,9 +32,9 @@ func (p *Positions) Field(pointer string) (key, value Span, ok bool) {
 	return key, p.src.span(p.extent(f.entry.node)), true
 }
 
-// Each calls f for each field, the outer ones first, with the line and column at
-// which the parser has its value begin, anchor and tag included, or the alias
-// that stands for it.
+// Each calls f for each field, outer fields first, with the line and column
+// where the parser has its value begin: at its anchor or tag if it has one, or
+// at the alias.
 func (p *Positions) Each(f func(pointer string, line, column int)) { p.each(p.entry, "", f) }
 
 func (p *Positions) each(e entry, pointer string, f func(string, int, int)) {
@@ -52,10 +52,10 @@ func (p *Positions) each(e entry, pointer string, f func(string, int, int)) {
 	}
 }
 
-// At returns where a field is written, or its nearest ancestor. That is the
-// value of a scalar, and of a map or list the key. A field that comes by an
-// alias has the alias first. The object as a whole is at its name, else its
-// kind, else its first line.
+// At returns where a field is written, or else its nearest ancestor: the value
+// of a scalar, the key of a map or list. For a field that comes by an alias,
+// the alias is first. The place of the whole object is its name, else its kind,
+// else its first line.
 func (p *Positions) At(pointer string) []Origin {
 	f := p.find(pointer)
 	if f.root {
@@ -72,7 +72,8 @@ func (p *Positions) origin(from, to int) Origin {
 	return Origin{Span: p.src.oneLine(from, to), Role: Manifest}
 }
 
-// telling returns the offsets of what tells most of a field in one line.
+// telling returns the offsets of the part of a field that identifies it best in
+// one line.
 func (p *Positions) telling(f found) (from, to int) {
 	n := p.tree.nodes[f.entry.node]
 	scalar := n.kind == plainScalar || n.kind == styledScalar
@@ -98,8 +99,8 @@ func (p *Positions) telling(f found) (from, to int) {
 	return from, max(from, p.src.trimRight(from, to))
 }
 
-// Line returns where line n, from 0, of a literal block scalar is written, and
-// nil for other fields and for blank lines.
+// Line returns where line n, from 0, of a literal block scalar is written. It
+// returns nil for other fields and for blank lines.
 func (p *Positions) Line(pointer string, n int) []Origin {
 	f := p.find(pointer)
 	if node := p.tree.nodes[f.entry.node]; f.missing || node.kind != styledScalar {
@@ -116,7 +117,7 @@ func (p *Positions) Line(pointer string, n int) []Origin {
 	return nil
 }
 
-// title finds the field that names an object.
+// title returns the field that names an object.
 func (p *Positions) title() found {
 	for _, pointer := range []string{"/metadata/name", "/metadata/generateName", "/kind"} {
 		if f := p.find(pointer); !f.missing && p.scalarAt(f) {
@@ -130,8 +131,8 @@ func (p *Positions) scalarAt(f found) bool {
 	return len(p.tree.entriesOf(f.entry.node)) == 0
 }
 
-// Sub returns the positions of the part of the document at a JSON pointer, and
-// nil when there is none.
+// Sub returns the positions of the part of the document at a JSON pointer, or
+// nil if there is none.
 func (p *Positions) Sub(pointer string) *Positions {
 	f := p.find(pointer)
 	if f.missing {
@@ -146,12 +147,12 @@ func (p *Positions) Sub(pointer string) *Positions {
 	}
 }
 
-// A found is what a pointer led to.
+// A found is the entry that a pointer led to.
 type found struct {
-	entry   entry   // the last on the way
-	sites   []place // of the aliases on the way
+	entry   entry   // the last entry found on the way
+	sites   []place // places of the aliases on the way
 	root    bool    // nothing on the way was found
-	missing bool    // something on the way was not
+	missing bool    // the way ended before the field
 	keyed   bool    // entry is a map's
 	flow    bool    // entry is in flow style
 }
@@ -190,7 +191,7 @@ func (t *tree) child(i int32, key string) (entry, bool) {
 	return entry{}, false
 }
 
-// extent returns the offsets of a value, all its lines.
+// extent returns the offsets of a whole value, over all its lines.
 func (p *Positions) extent(i int32) (from, to int) {
 	n := p.tree.nodes[i]
 	from, to = p.src.token(n)
@@ -219,8 +220,8 @@ func (p *Positions) last(i int32) (last entry, ok bool) {
 	return last, ok
 }
 
-// entryEnd returns where an entry ends in a collection: behind its value, its
-// alias, or its key when it has no value.
+// entryEnd returns where an entry of a collection ends: after its value, its
+// alias, or its key if it has no value.
 func (p *Positions) entryEnd(e entry, parent node) int {
 	end := 0
 	if parent.kind == mapNode && !e.merged {

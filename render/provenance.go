@@ -7,8 +7,8 @@ import (
 )
 
 // A Span is a place in a file of the tree. Lines and columns count from 1,
-// columns in Unicode code points; ends are exclusive. Line 0 is the whole
-// file, and the zero Span is an unknown place.
+// columns in Unicode code points; ends are exclusive. Line 0 means the whole
+// file. The zero Span is an unknown place.
 type Span struct {
 	File      string `json:"file"` // slash-separated, from the root of the tree
 	Line      int    `json:"line"`
@@ -17,8 +17,8 @@ type Span struct {
 	EndColumn int    `json:"endColumn"`
 }
 
-// String is the span's start as file:line:column, shortened where less is
-// known, and "" for the zero Span.
+// String returns the start as file:line:column, without the parts that are
+// unknown; the zero Span gives "".
 func (s Span) String() string {
 	switch {
 	case s.Line == 0:
@@ -30,20 +30,20 @@ func (s Span) String() string {
 	}
 }
 
-// A Role says in what way a place made a field what it is.
+// A Role tells how a place determined a field.
 type Role string
 
-// The roles, as they stand in the JSON report.
+// The roles, as in the JSON report.
 const (
 	Manifest  Role = "manifest"  // the field itself, in plain YAML or a kustomize base
-	Value     Role = "value"     // a leaf of a values file, or a flag that stands for one
-	Template  Role = "template"  // the template line that wrote it
+	Value     Role = "value"     // a leaf of a values file, or a flag that sets a value
+	Template  Role = "template"  // the template line that wrote the field
 	Patch     Role = "patch"     // a kustomize patch, image, replica count or other transformer
 	Generated Role = "generated" // a generator's entry
-	Reference Role = "reference" // what refers to the source: a resources entry, a HelmRelease
+	Reference Role = "reference" // a reference to the source, such as a resources entry or a HelmRelease
 )
 
-// An Origin is one place that made a field what it is.
+// An Origin is one of the places that determined a field.
 type Origin struct {
 	Span
 	Role Role `json:"role"`
@@ -52,9 +52,9 @@ type Origin struct {
 // Provenance knows where the fields of one object are written. It is safe for
 // concurrent use.
 type Provenance interface {
-	// At returns the places that made the field at an RFC 6901 JSON pointer
-	// what it is, the line a person would edit first. For a field that the
-	// object lacks they are those of its nearest ancestor.
+	// At returns the places that determined the field at an RFC 6901 JSON
+	// pointer; the first is the line a person would edit. For a field that the
+	// object lacks it returns those of the nearest ancestor.
 	At(pointer string) []Origin
 }
 
@@ -64,8 +64,8 @@ type File Origin
 // At returns the file for every pointer.
 func (f File) At(string) []Origin { return []Origin{Origin(f)} }
 
-// Pointer makes an RFC 6901 JSON pointer of path elements, which are strings
-// (keys) and ints (indices).
+// Pointer returns the RFC 6901 JSON pointer with the path elements, which must
+// be strings (keys) and ints (indices).
 func Pointer(path ...any) string {
 	var b strings.Builder
 	for _, e := range path {
@@ -82,8 +82,8 @@ func Pointer(path ...any) string {
 	return b.String()
 }
 
-// FieldPointer makes a JSON pointer of a field path as Kubernetes' errors have
-// it, such as spec.rules[0].host.
+// FieldPointer converts a field path of a Kubernetes error, such as
+// spec.rules[0].host, to a JSON pointer.
 func FieldPointer(path string) string {
 	var b strings.Builder
 	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
@@ -92,8 +92,8 @@ func FieldPointer(path string) string {
 	return b.String()
 }
 
-// FieldPath writes a JSON pointer as Kubernetes writes field paths, such as
-// spec.rules[0].host.
+// FieldPath converts a JSON pointer to a field path as Kubernetes writes it,
+// such as spec.rules[0].host.
 func FieldPath(pointer string) string {
 	var b strings.Builder
 	for _, part := range Path(pointer) {
@@ -109,7 +109,7 @@ func FieldPath(pointer string) string {
 	return b.String()
 }
 
-// Path splits a JSON pointer into its unescaped elements; "" has none.
+// Path returns the unescaped elements of a JSON pointer; "" has none.
 func Path(pointer string) []string {
 	if pointer == "" {
 		return nil

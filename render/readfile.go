@@ -8,18 +8,18 @@ import (
 	"io/fs"
 )
 
-// Limit is the size in bytes beyond which no file is read.
+// Limit is the largest size of a file, in bytes, that is read.
 const Limit = 10 << 20
 
-// lfsPointer starts a file of which Git has only the pointer, see
+// lfsPointer is how a file begins that Git LFS has replaced by a pointer, see
 // https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md.
 var lfsPointer = []byte("version https://git-lfs.github.com/spec/v1\n")
 
-// ReadFile returns the content of a regular file of at most [Limit] bytes. It
-// is the only way in which files of a tree are read. The error is an *[Error]
-// at the file, with the rule "file-too-large", "not-a-regular-file",
-// "not-found", "unreadable", "escapes-tree", "dangling-link" or "lfs-pointer";
-// errors.Is sees the fs.ErrNotExist behind it.
+// ReadFile returns the content of a regular file of at most [Limit] bytes. All
+// files of a tree are read by it. The error is an *[Error] at the file with the
+// rule "file-too-large", "not-a-regular-file", "not-found", "unreadable",
+// "escapes-tree", "dangling-link" or "lfs-pointer"; errors.Is(err,
+// fs.ErrNotExist) works.
 func ReadFile(fsys fs.FS, name string) ([]byte, error) {
 	if !fs.ValidPath(name) {
 		return nil, fileError(name, "escapes-tree", errors.New("path leads out of the tree"))
@@ -75,7 +75,8 @@ func fileError(name, rule string, err error) *Error {
 	return &Error{Span: Span{File: name}, Rule: rule, Err: err}
 }
 
-// openError says in the user's words why name can't be opened.
+// openError returns an *Error that says in the user's terms why name can't be
+// opened.
 func openError(fsys fs.FS, name string, err error) *Error {
 	missing := errors.Is(err, fs.ErrNotExist)
 	switch {
@@ -89,13 +90,13 @@ func openError(fsys fs.FS, name string, err error) *Error {
 	return fileError(name, "unreadable", plain(err))
 }
 
-// escapes tells whether os.Root refused a path. Its error has no other sign
-// than its text (os/file.go, errPathEscapes).
+// escapes reports whether os.Root refused a path. That error can be recognized
+// only by its text (os/file.go, errPathEscapes).
 func escapes(err error) bool {
 	return plain(err).Error() == "path escapes from parent"
 }
 
-// A cause says something in our words and stays what it was for errors.Is.
+// A cause replaces an error's text, and keeps the error for errors.Is.
 type cause struct {
 	text string
 	err  error
@@ -104,8 +105,8 @@ type cause struct {
 func (c *cause) Error() string { return c.text }
 func (c *cause) Unwrap() error { return c.err }
 
-// plain takes the operation and the path off an error of the file system: the
-// place of the *Error says where, in the tree's own terms.
+// plain removes the operation and the path from an error of the file system,
+// since the *Error has the place.
 func plain(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -119,7 +120,7 @@ func isLink(fsys fs.FS, name string) bool {
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// DescribeMode says what kind of file a mode is of, such as "a named pipe".
+// DescribeMode returns the kind of file of a mode, such as "a named pipe".
 func DescribeMode(m fs.FileMode) string {
 	switch {
 	case m.IsDir():

@@ -13,30 +13,30 @@ import (
 	"sync/atomic"
 )
 
-// A RemoteKind says how a Remote is fetched.
+// A RemoteKind tells how a Remote is fetched.
 type RemoteKind string
 
-// The kinds of Remotes, as they stand in the lock.
+// The kinds of Remotes, as in the lock.
 const (
 	HelmChart    RemoteKind = "helm"     // a chart of a Helm repository, by HTTP
 	HelmOCIChart RemoteKind = "helm-oci" // a chart of an OCI registry
 	OCIArtifact  RemoteKind = "oci"      // an artifact of an OCI registry, such as Flux's
 	GitTree      RemoteKind = "git"      // the files of a Git repository at a revision
 	URLFile      RemoteKind = "url"      // one file, by HTTP
-	KindSchema   RemoteKind = "crd"      // the schema of a custom resource in a catalogue, by HTTP; it may have none
+	KindSchema   RemoteKind = "crd"      // the schema of a custom resource in a catalogue, by HTTP; the catalogue may lack it
 )
 
-// A Remote is something that the repository deploys from and that is not in its
-// tree. It is what an object asks for: the version may be a range or a tag.
+// A Remote is a source outside of the tree that the repository deploys from, as
+// an object requests it: its version may be a range or a tag.
 type Remote struct {
 	Kind    RemoteKind `json:"kind"`
 	URL     string     `json:"url"`
-	Name    string     `json:"name,omitempty"` // of a chart, or group/Kind
+	Name    string     `json:"name,omitempty"` // a chart's name, or group/Kind
 	Version string     `json:"requested"`      // "" is the newest, or the default branch
 }
 
-// NewRemote returns a Remote whose address is written in one way, and without
-// the password that it may hold.
+// NewRemote returns a Remote with a normalized address, from which a password
+// is removed.
 func NewRemote(kind RemoteKind, address, name, version string) *Remote {
 	address = strings.TrimRight(strings.TrimSpace(address), "/")
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
@@ -49,8 +49,7 @@ func NewRemote(kind RemoteKind, address, name, version string) *Remote {
 	return &Remote{Kind: kind, URL: address, Name: name, Version: strings.TrimSpace(version)}
 }
 
-// NewChart returns the Remote of a chart in a Helm repository, which may be an
-// OCI registry.
+// NewChart returns the Remote of a chart in a Helm repository or OCI registry.
 func NewChart(address, name, version string) *Remote {
 	if strings.HasPrefix(address, "oci://") {
 		return NewRemote(HelmOCIChart, address, name, version)
@@ -58,8 +57,8 @@ func NewChart(address, name, version string) *Remote {
 	return NewRemote(HelmChart, address, name, version)
 }
 
-// NewAddressed returns the Remote of an address: that of an artifact with its tag
-// or digest, such as oci://ghcr.io/example/policies:1.2, or that of a file.
+// NewAddressed returns the Remote of an artifact, by an address with tag or
+// digest such as oci://ghcr.io/example/policies:1.2, or of a file at a URL.
 func NewAddressed(address string) *Remote {
 	if !strings.HasPrefix(address, "oci://") {
 		return NewRemote(URLFile, address, "", "")
@@ -74,18 +73,18 @@ func NewAddressed(address string) *Remote {
 	return NewRemote(OCIArtifact, address, "", version)
 }
 
-// SchemaName is the name that catalogues give to the schema of a kind, group/Kind.
+// SchemaName returns the name of a kind's schema in a catalogue, group/Kind.
 func SchemaName(kind, version string) string {
 	return strings.ToLower(kind) + "_" + version + ".json"
 }
 
-// IsAddress reports whether a path is the address of an artifact in a registry, or
-// of a file.
+// IsAddress reports whether a path is the address of an artifact in a registry,
+// or the URL of a file.
 func IsAddress(path string) bool {
 	return strings.HasPrefix(path, "oci://") || strings.HasPrefix(path, "https://") || strings.HasPrefix(path, "http://")
 }
 
-// String names the Remote in messages.
+// String returns the Remote's name for messages.
 func (r *Remote) String() string {
 	switch r.Kind {
 	case HelmChart, HelmOCIChart:
@@ -100,22 +99,22 @@ func (r *Remote) String() string {
 	return r.URL
 }
 
-// A Store holds what was fetched. It is safe for concurrent use.
+// A Store holds fetched content. It is safe for concurrent use.
 type Store interface {
-	// Fetched returns the files of a Remote; those of a chart are at the Root of
-	// the Repository. The error is an *Error without a place. It is Missing
-	// unless what is there is not what the lock says.
+	// Fetched returns the files of a Remote; those of a chart are at the Root
+	// of the Repository. The error is an *Error without a place. It is Missing
+	// unless the content differs from the lock.
 	Fetched(r *Remote) (Repository, error)
 }
 
-// NotFetched is the error of a Store that does not hold a Remote.
+// NotFetched returns the error of a Store that does not hold a Remote.
 func NotFetched(r *Remote) *Error {
 	return &Error{Rule: "not-fetched", Missing: true, Err: fmt.Errorf("%s is not in the tree", r), Hint: fetchHint, Remote: r}
 }
 
 const fetchHint = "run `preadmit fetch`"
 
-// NoStore is the Store of a run for which nothing was fetched.
+// NoStore is a Store that holds nothing.
 type NoStore struct{}
 
 // Fetched implements Store.
@@ -129,9 +128,9 @@ func (s Source) Fetched(r *Remote) (Repository, error) {
 	return s.Store.Fetched(r)
 }
 
-// Needs returns e as the error of something that needs a Remote which a Store
-// gave an error for. What is in the store and wrong is another error than what
-// is not there. instead is another way to get on, for the hint.
+// Needs returns e, the error of a source that needs a Remote, completed by the
+// Store's err. Content that is in the store but wrong is reported as such, not
+// as missing. instead is an alternative to fetching, for the hint.
 func (e *Error) Needs(r *Remote, err error, instead string) *Error {
 	needs := *e
 	var s *Error
@@ -152,7 +151,7 @@ func (e *Error) Needs(r *Remote, err error, instead string) *Error {
 	return &needs
 }
 
-// A noting Store remembers whether it had something that was asked for.
+// A noting Store records whether it returned any content.
 type noting struct {
 	Store
 	used atomic.Bool
@@ -174,19 +173,20 @@ func storeOf(s Store) *noting {
 	return &noting{Store: s}
 }
 
-// fetchedRoot is the directory of the tree below which Stores show their files.
+// fetchedRoot is the directory of the tree in which Stores show their files.
 const fetchedRoot = ".outside/fetched/"
 
-// FetchedName returns the directory of the tree in which a Store shows the files
-// of something with a label such as "chart podinfo 6.9.2", and a digest.
+// FetchedName returns the directory of the tree in which a Store shows the
+// files of a Remote, by its label, such as "chart podinfo 6.9.2", and the
+// content's digest.
 func FetchedName(label, hexDigest string) string {
 	elements := strings.FieldsFunc(label, func(r rune) bool { return r == '/' || r < ' ' })
 	elements = slices.DeleteFunc(elements, func(e string) bool { return e == "." || e == ".." || strings.HasPrefix(e, "@") })
 	return fetchedRoot + cmp.Or(path.Join(elements...), "source") + "/@" + hexDigest[:min(12, len(hexDigest))]
 }
 
-// Fetched reports whether a file of the tree is one that a Store shows, of what
-// it is, and the file's path there.
+// Fetched reports whether a file of the tree is shown by a Store, and returns
+// the Remote's label and the file's path within it.
 func Fetched(file string) (label, rest string, ok bool) {
 	inner, ok := strings.CutPrefix(file, fetchedRoot)
 	if !ok {
@@ -197,14 +197,14 @@ func Fetched(file string) (label, rest string, ok bool) {
 	return label, rest, ok
 }
 
-// FetchedDir returns the directory with the files of which a name of the tree is
-// one, if a Store shows it.
+// FetchedDir returns the directory of the Remote that a name of the tree
+// belongs to, if a Store shows it.
 func FetchedDir(name string) (dir string, ok bool) {
 	_, rest, ok := Fetched(name)
 	return strings.TrimSuffix(strings.TrimSuffix(name, rest), "/"), ok
 }
 
-// Beside returns base with the files that a Store shows, which base may hide.
+// Beside returns base with the files of r, which base may not show.
 func Beside(base fs.FS, r Repository) fs.FS {
 	if b, ok := base.(beside); ok {
 		base = b.FS
@@ -239,7 +239,7 @@ func (b beside) ReadLink(name string) (string, error) { return fs.ReadLink(b.of(
 // ReadDir implements fs.ReadDirFS.
 func (b beside) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(b.of(name), name) }
 
-// inFetched is a place in fetched files as text: "in chart podinfo 6.9.2,
+// inFetched formats a place in fetched files: "in chart podinfo 6.9.2,
 // templates/x.yaml:12".
 func inFetched(s Span) string {
 	label, rest, _ := Fetched(s.File)
@@ -251,8 +251,9 @@ func inFetched(s Span) string {
 	return text
 }
 
-// edited makes each place of the unit one that a person can edit first: a file
-// that was fetched is behind the one that makes the unit use it.
+// edited changes the provenance of the unit so that the first place is one that
+// a person can edit: before a place in a fetched file it puts the reference
+// that makes the unit use it.
 func (u *Unit) edited(owner *Object) {
 	charts := &defaults{fs: u.FS}
 	for i, o := range u.Objects {
@@ -276,7 +277,7 @@ func (u *Unit) edited(owner *Object) {
 	u.Err = errors.Join(all...)
 }
 
-// reference is where the unit refers to what is fetched for it.
+// reference returns where the unit refers to the fetched source.
 func (u *Unit) reference(owner *Object) Origin {
 	if owner == nil {
 		return Origin{Span: Span{File: cmp.Or(firstFile(u.files()), u.Path)}, Role: Reference}
@@ -306,7 +307,7 @@ type editable struct {
 	Provenance
 	owner    *Object
 	unit     *Unit
-	defaults *defaults // of the unit
+	defaults *defaults // default values of the unit's charts
 }
 
 // At implements Provenance.
@@ -317,7 +318,8 @@ func (p *editable) At(pointer string) []Origin {
 	return p.order(p.Provenance.At(pointer))
 }
 
-// order puts places that are fetched behind the others, of which there is one.
+// order puts places in fetched files last, and adds the reference if there is
+// no other place.
 func (p *editable) order(origins []Origin) []Origin {
 	fetched := func(o Origin) bool { _, _, ok := Fetched(o.File); return ok }
 	if !slices.ContainsFunc(origins, fetched) {
@@ -344,9 +346,9 @@ func (p *editable) order(origins []Origin) []Origin {
 	return append(here, there...)
 }
 
-// override is where the owner would set another value than the default of a
-// fetched chart that is among places: its values, or what they already have of
-// the maps around that value.
+// override returns where the owner would override a default of a fetched chart
+// that is among places: in its values, at the innermost map that they already
+// have around that value.
 func (d *defaults) override(owner *Object, places []Origin) (Origin, bool) {
 	i := slices.IndexFunc(places, func(o Origin) bool { return o.Role == Value })
 	if i < 0 || owner == nil {
@@ -378,7 +380,8 @@ func (d *defaults) override(owner *Object, places []Origin) (Origin, bool) {
 	return Origin{}, false
 }
 
-// valuesOf are pointers to the values that an owner may have for charts.
+// valuesOf returns pointers to the fields in which an owner may have values for
+// charts.
 func valuesOf(owner *Object) []string {
 	all := []string{"/spec/values", "/spec/source/helm/valuesObject"}
 	sources, _ := Lookup(owner.Object, "/spec/sources")
@@ -391,17 +394,17 @@ func valuesOf(owner *Object) []string {
 	return all
 }
 
-// A defaults knows the values of the fetched charts of a unit. It is safe for
-// concurrent use.
+// A defaults finds values in the default values of a unit's fetched charts. It
+// is safe for concurrent use.
 type defaults struct {
 	fs fs.FS
 
 	mu     sync.Mutex
-	fields map[string]map[place]string // pointers by file
+	fields map[string]map[place]string // pointers of fields, by file and place
 }
 
-// pointer is that of a value in a chart's values. A subchart's are below its
-// name.
+// pointer returns the pointer of a default in the chart's values. A subchart's
+// defaults are below its name.
 func (d *defaults) pointer(s Span) (string, bool) {
 	_, rest, ok := Fetched(s.File)
 	if !ok || path.Base(rest) != "values.yaml" || d.fs == nil {
@@ -415,7 +418,7 @@ func (d *defaults) pointer(s Span) (string, bool) {
 	return under + found, ok
 }
 
-// of returns the pointers of a file's fields by the places of their keys and
+// of returns the pointers of a file's fields, by the places of their keys and
 // values.
 func (d *defaults) of(file string) map[place]string {
 	d.mu.Lock()

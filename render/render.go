@@ -1,13 +1,12 @@
-// Package render answers what a tree of GitOps sources would apply, and where
-// each field of each object is written.
+// Package render renders a tree of GitOps sources to the objects that would be
+// applied, and knows where each field of each object is written.
 //
-// In goes an [fs.FS], which is all that may be read, and the [Source]s in it:
-// charts, kustomizations, manifests. Out come [Unit]s with their [Object]s,
-// each with its [Provenance], and the [Error]s of what could not be rendered.
-// The root package holds these types, the walk that finds sources
-// ([Graph.Discover]) and plain YAML ([Parse]); a child package renders one kind of
-// source each. Nothing here opens a connection, runs a program or reads
-// outside the tree.
+// It takes an [fs.FS], outside of which nothing is read, and the [Source]s in
+// it: charts, kustomizations, manifests. It returns [Unit]s with their
+// [Object]s, each with its [Provenance], and an [Error] for each part that
+// could not be rendered. The root package holds these types, finds sources
+// ([Graph.Discover]) and reads plain YAML ([Parse]); each child package renders
+// one kind of source. Rendering opens no connection and runs no program.
 package render
 
 import (
@@ -21,41 +20,41 @@ import (
 
 // A Source is something in a tree that renders to objects.
 type Source struct {
-	FS        fs.FS  // all that may be read
+	FS        fs.FS  // nothing outside of it is read
 	Path      string // directory or file, slash-separated, from the root of FS
 	Kind      string // the Renderer's name for it: "helm", "kustomize", "manifest"
-	Namespace string // where namespaced objects go that name none; "" is "default"
-	Helm      *Helm  // for charts; nil is the defaults
+	Namespace string // namespace of objects that name none; "" is "default"
+	Helm      *Helm  // for charts; nil means the chart's defaults
 	Kustomize *Kustomize
 	Owner     *Object
-	Store     Store   // what was fetched; nil is nothing
-	Inputs    *Inputs // collects what becomes of documents, and what templates ask; nil where nobody asks
-	Variant   Variant // what templates of charts are told
+	Store     Store   // fetched content; nil if there is none
+	Inputs    *Inputs // collects the use of documents and the questions of templates; may be nil
+	Variant   Variant // the variant to render charts with
 }
 
-// Helm are the parameters of a chart's release, as `helm template` takes them.
-// The zero value renders a chart with its own values.
+// Helm holds the parameters of a chart's release, as `helm template` takes
+// them. The zero value renders a chart with its own values.
 type Helm struct {
 	ReleaseName string   // default: the chart's name
-	ValueFiles  []string // paths from the root of the source's FS, later ones win
-	Set         []string // key=value, parsed as Helm's --set
-	SetAt       []Span   // where the first entries of Set are written, if anywhere
+	ValueFiles  []string // paths from the root of the source's FS; later ones win
+	Set         []string // key=value, parsed as by Helm's --set
+	SetAt       []Span   // where the first entries of Set are written, if known
 	SetString   []string
 	SetFile     []string // key=path
 	Values      map[string]any
-	KubeVersion string   // "1.31"; default: the newest the libraries know
-	APIVersions []string // added to the capabilities
-	SkipCRDs    bool     // leave out the chart's crds/ directory
+	KubeVersion string   // such as "1.31"; default: the newest that the libraries know
+	APIVersions []string // added to those of Kubernetes
+	SkipCRDs    bool     // leaves out the chart's crds/ directory
 	SkipSchema  bool
-	SkipTests   bool // leave out hooks that are tests
-	SkipHooks   bool // leave out all hooks
+	SkipTests   bool // leaves out hooks that are tests
+	SkipHooks   bool // leaves out all hooks
 }
 
-// Kustomize are the options of a kustomization's build. The zero value, like
+// Kustomize holds the options of a kustomization's build. The zero value, like
 // nil, restricts files to the kustomization's directory and renders charts.
 type Kustomize struct {
 	AnyFile bool // files may lie anywhere in the source's FS, as with LoadRestrictionsNone
-	NoHelm  bool // a chart is an error, as without --enable-helm
+	NoHelm  bool // charts are errors, as without --enable-helm
 }
 
 // A Renderer turns one kind of source into objects. It is safe for concurrent use.
@@ -63,55 +62,56 @@ type Renderer interface {
 	// Kind is the name of the sources it renders.
 	Kind() string
 
-	// Detect looks at the directory dir of fsys and says what it makes of it;
-	// ok is false when the directory is none of its business.
+	// Detect reports whether it can render the directory dir of fsys, and
+	// describes the source there.
 	Detect(fsys fs.FS, dir string) (c Claim, ok bool)
 
 	// Render returns the objects of src in the order in which they are written.
-	// On error, which joins *Error values, it returns what it could render.
+	// The error joins *Error values; on error Render also returns the objects
+	// that it could render.
 	Render(ctx context.Context, src Source) ([]*Object, error)
 }
 
-// A Claim is what a Renderer makes of a directory.
+// A Claim describes the source that a Renderer found in a directory.
 type Claim struct {
-	Unit  bool     // it is deployed by itself, unless some other claim uses it
+	Unit  bool     // it is deployed by itself, unless another claim uses it
 	Whole bool     // everything below the directory belongs to it
-	Uses  []string // files and directories that it takes in, from the root of the tree
-	Files []string // files in the directory that it reads itself, such as kustomization.yaml
-	Note  string   // why it is no unit: "library chart", "component"
+	Uses  []string // files and directories that it uses, from the root of the tree
+	Files []string // files in the directory that it reads, such as kustomization.yaml
+	Note  string   // why it is not a unit, such as "library chart" or "component"
 }
 
-// A Unit is one source with what it rendered to.
+// A Unit is a source and its rendered objects.
 type Unit struct {
 	Source
-	Name    string // the chart's, else the last element of the path
-	Cluster string // "" when the tree does not say
+	Name    string // the chart's name, else the last element of the path
+	Cluster string // "" if the tree does not name it
 	Objects []*Object
 	Inputs  []Input // the documents that it reads
-	// Variants are objects, and forms of objects, that only some installations
-	// have: Object.Variant says which.
+	// Variants are objects, and other forms of objects, that exist only in some
+	// installations; Object.Variant says in which.
 	Variants []*Object
-	Err      error // joins *Error values; nil when everything was rendered
+	Err      error // joins *Error values
 
-	// What follows is known of units that a GitOps object makes, or that the
-	// configuration declares.
+	// The following fields are set for units that a GitOps object makes, or
+	// that the configuration declares.
 
-	ID       string         // cli.md, "What is deployed"; "" is the path
-	Renderer string         // "helm", "kustomize", "directory" or "jsonnet"; "" is the Kind
-	State    State          // "" follows from Err and Objects
-	Reason   string         // why it is not rendered, where Err does not say
-	Release  string         // of a HelmRelease or Helm source
-	Values   map[string]any // that a chart is rendered with; those of Secrets are covered
-	Origin   Origin         // the place of the object that makes it
-	User     string         // that applies it: "system:serviceaccount:NAMESPACE:NAME"
+	ID       string         // see cli.md, "What is deployed"; "" means the path
+	Renderer string         // "helm", "kustomize", "directory" or "jsonnet"; "" means the source's Kind
+	State    State          // "" is derived from Err and Objects
+	Reason   string         // why it is not rendered, if Err does not say
+	Release  string         // release name, of a HelmRelease or Helm source
+	Values   map[string]any // the chart's values; those of Secrets are covered
+	Origin   Origin         // the place of the object that makes the unit
+	User     string         // who applies it: "system:serviceaccount:NAMESPACE:NAME"
 }
 
 // Identity returns the unit's ID in reports: its own, else its path.
 func (u *Unit) Identity() string { return cmp.Or(u.ID, u.Path) }
 
-// Status is the unit's State. Where nothing else is known it follows from its
-// objects and errors: "rendered", "failed" (nothing was rendered) or
-// "not-rendered" (what it needs is not in the tree).
+// Status returns State, or else derives it from objects and errors: "rendered",
+// "failed" (nothing was rendered) or "not-rendered" (a source is not in the
+// tree).
 func (u *Unit) Status() string {
 	switch {
 	case u.State != "":
@@ -125,16 +125,16 @@ func (u *Unit) Status() string {
 	}
 }
 
-// Graph renders sources by the renderers that know them.
+// Graph renders each source by the renderer of its kind.
 type Graph struct {
 	Renderers []Renderer
 	Selection Selection
-	Store     Store // what was fetched, for all sources; nil is nothing
+	Store     Store // fetched content for all sources; may be nil
 }
 
-// Render renders each source by the renderer of its kind, in parallel, and
-// returns a unit for each, in the order of srcs. What could not be rendered is
-// in the units; the error is for cancellation alone.
+// Render renders the sources in parallel and returns a unit for each, in the
+// order of srcs. Errors of rendering are in the units; Render's own error is
+// not nil only if ctx is done.
 func (g Graph) Render(ctx context.Context, srcs ...Source) ([]*Unit, error) {
 	units := make([]*Unit, len(srcs))
 	group, ctx := errgroup.WithContext(ctx)

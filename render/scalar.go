@@ -14,20 +14,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A Dialect says how plain scalars and merge keys are read.
+// A Dialect selects how plain scalars and merge keys are read.
 type Dialect int
 
-// The dialects of those who apply manifests.
+// The dialects of the tools that apply manifests.
 const (
-	// YAML11 is how kubectl, Helm and Argo CD read: sigs.k8s.io/yaml, which
-	// stands on yaml.v2. `yes` is true.
+	// YAML11 reads as kubectl, Helm and Argo CD do, by sigs.k8s.io/yaml on top
+	// of yaml.v2. `yes` is true.
 	YAML11 Dialect = iota
-	// YAML12 is how kustomize and Flux read: kyaml, which stands on yaml.v3.
-	// `yes` is a string, and a date is a time.
+	// YAML12 reads as kustomize and Flux do, by kyaml on top of yaml.v3. `yes`
+	// is a string, and a date is a time.
 	YAML12
 )
 
-// A resolved scalar is its value with what is odd about it.
+// A resolved scalar is a value with its oddity, if it has one.
 type resolved struct {
 	value any
 	odd   oddity
@@ -37,8 +37,8 @@ type oddity int
 
 const (
 	usual     oddity = iota
-	ambiguous        // the dialects make different types of it
-	imprecise        // JSON readers don't keep the number as it is written
+	ambiguous        // the dialects read it as different types
+	imprecise        // JSON readers lose digits of the number
 )
 
 var (
@@ -62,8 +62,8 @@ var (
 	errBase64  = errors.New("!!binary value is not base64")
 )
 
-// scalar returns the value of a scalar node, its numbers not yet made JSON's.
-// The tag "!", which the node can't tell from none, is not its business.
+// scalar returns the value of a scalar node, with numbers not yet converted to
+// JSON's. It does not handle the tag "!", which the node does not record.
 func (d Dialect) scalar(n *yaml.Node) (resolved, error) {
 	tagged := n.Style&yaml.TaggedStyle != 0
 	quoted := n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0
@@ -77,8 +77,8 @@ func (d Dialect) scalar(n *yaml.Node) (resolved, error) {
 	}
 }
 
-// tagged reads a scalar that says what it is. Tags that YAML doesn't define
-// are as good as none on a string.
+// tagged reads a scalar with a tag. A tag that YAML does not define leaves a
+// string a string.
 func (d Dialect) tagged(n *yaml.Node) (resolved, error) {
 	tag := n.ShortTag()
 	switch tag {
@@ -120,8 +120,7 @@ func hasTag(value any, tag, text string) bool {
 }
 
 // plain resolves an unquoted, untagged scalar by the rules of yaml.v2 or
-// yaml.v3, which share all but the words for booleans and what becomes of
-// dates.
+// yaml.v3. They differ only in the words for booleans and in dates.
 func (d Dialect) plain(text string) resolved {
 	if text == "" {
 		return resolved{}
@@ -180,7 +179,8 @@ func (d Dialect) number(text string) resolved {
 	return resolved{value: text}
 }
 
-// digitsLost tells integers that no float64 holds.
+// digitsLost returns the oddity of an integer that no float64 represents
+// exactly.
 func digitsLost(bare string) oddity {
 	if strings.ContainsAny(bare, ".eE") || len(bare) < 19 {
 		return usual
@@ -188,7 +188,8 @@ func digitsLost(bare string) oddity {
 	return imprecise
 }
 
-// shortInt reads the usual decimal integers without trying anything else.
+// shortInt quickly reads an integer in usual decimal form; ok is false for
+// other forms.
 func shortInt(text string) (int64, bool) {
 	digits := text
 	if digits[0] == '-' {
@@ -210,7 +211,7 @@ func shortInt(text string) (int64, bool) {
 	return i, true
 }
 
-// time is what becomes of a date: nothing for yaml.v2, and for yaml.v3 a
+// time returns the value of a date: yaml.v2 keeps the text, yaml.v3 makes a
 // time.Time, which JSON writes in full.
 func (d Dialect) time(t time.Time, text string) any {
 	if d == YAML11 {
@@ -223,8 +224,8 @@ func (d Dialect) time(t time.Time, text string) any {
 	return string(b)
 }
 
-// timestamp knows the forms of https://yaml.org/type/timestamp.html that the
-// libraries know.
+// timestamp parses those forms of https://yaml.org/type/timestamp.html that the
+// libraries accept.
 func timestamp(s string) (time.Time, bool) {
 	if len(s) < 8 || s[4] != '-' {
 		return time.Time{}, false
@@ -239,8 +240,8 @@ func timestamp(s string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// jsonValue makes of a resolved value what comes back from its JSON: whole
-// numbers are int64 where they fit, however they were written
+// jsonValue returns a resolved value as it is after encoding to JSON and
+// decoding: whole numbers that fit are int64, however they were written
 // (k8s.io/apimachinery/pkg/util/json).
 func jsonValue(v any) (any, error) {
 	switch v := v.(type) {
@@ -255,8 +256,8 @@ func jsonValue(v any) (any, error) {
 	return v, nil
 }
 
-// wholeNumber is an int64 where json writes a float as one: below 1e21 without
-// a point, and with the fewest digits that tell it from its neighbours.
+// wholeNumber returns an int64 for a float that encoding/json writes as an
+// integer: below 1e21, and without a fraction in its shortest form.
 func wholeNumber(f float64) any {
 	if f != math.Trunc(f) || math.Abs(f) > 1<<63 {
 		return f
@@ -271,7 +272,7 @@ func wholeNumber(f float64) any {
 	return i
 }
 
-// keyText makes a string of a key as sigs.k8s.io/yaml does.
+// keyText converts a key to a string as sigs.k8s.io/yaml does.
 func (d Dialect) keyText(n *yaml.Node, v any) (string, error) {
 	if s, ok := v.(string); ok && n.Style&yaml.TaggedStyle != 0 {
 		return s, nil
@@ -308,7 +309,7 @@ func floatKey(f float64) string {
 	}
 }
 
-// validUTF8 puts U+FFFD for each byte that is no UTF-8, as encoding/json does.
+// validUTF8 replaces each invalid byte by U+FFFD, as encoding/json does.
 func validUTF8(s string) string {
 	if utf8.ValidString(s) {
 		return s

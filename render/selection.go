@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// A Selection says which part of a tree is deployed. The zero value leaves out
+// A Selection chooses the deployed part of a tree. The zero value leaves out
 // directories whose name begins with a dot, and fixtures of test suites.
 type Selection struct {
-	Exclude []string // globs from the root: * within a name, ** across; each takes what is below it too
-	Hidden  bool     // hidden directories and fixtures are deployed
+	Exclude []string // globs from the root: * within a name, ** across; a match includes everything below it
+	Hidden  bool     // hidden directories and fixtures are deployed too
 }
 
-// excluded returns the glob that leaves out name or a directory above it, or "".
+// excluded returns the glob that leaves out name or a directory above it, or
+// "".
 func (s Selection) excluded(name string) string {
 	for _, glob := range s.Exclude {
 		clean := strings.TrimPrefix(path.Clean(glob), "/")
@@ -29,14 +30,14 @@ func (s Selection) excluded(name string) string {
 // Excludes reports whether a glob of the selection leaves out the file name.
 func (s Selection) Excludes(name string) bool { return s.excluded(name) != "" }
 
-// globsPath is Glob for paths, in which "**/" also stands for no directory.
+// globsPath is Glob for paths: "**/" also matches no directory at all.
 func globsPath(glob, name string) bool {
 	return Glob(glob, name) || Glob(strings.TrimPrefix(glob, "**/"), name) ||
 		Glob(strings.ReplaceAll(glob, "/**/", "/"), name)
 }
 
-// around is the selection below a path that is given by name: what would leave
-// out the path itself does not count there.
+// around returns the selection below a path that is given by name. Globs that
+// would leave out the path itself do not apply.
 func (s Selection) around(name string) Selection {
 	s.Exclude = slices.DeleteFunc(slices.Clone(s.Exclude), func(glob string) bool {
 		return Selection{Exclude: []string{glob}}.excluded(name) != ""
@@ -44,8 +45,7 @@ func (s Selection) around(name string) Selection {
 	return s
 }
 
-// leaves returns why the directory name is not deployed, by its name alone.
-// The reason is "" where it is.
+// leaves returns why a directory with this name is not deployed, or "".
 func (s Selection) leaves(name string) (reason string, state DocumentState) {
 	base := path.Base(name)
 	switch {

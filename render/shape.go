@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// A shape is what a document looks like from afar.
+// A shape classifies a document by its outermost keys.
 type shape int
 
 const (
-	foreign  shape = iota // something else than Kubernetes
+	foreign  shape = iota // not Kubernetes
 	nothing               // null
 	object                // has an apiVersion and a kind
-	half                  // would be an object if it were whole
-	config                // a tool's configuration that borrows the form of an object
+	half                  // an object that lacks a part
+	config                // a tool's configuration in the form of an object
 	template              // an object whose name is a placeholder
 )
 
@@ -63,8 +63,8 @@ func text(v any) string {
 	return s
 }
 
-// mayHoldObjects is a quick look that never misses an object or half of one
-// in UTF-8, unless keys are written with escapes.
+// mayHoldObjects is a quick check: it returns true for every UTF-8 file with an
+// object or half of one, unless its keys are written with escapes.
 func mayHoldObjects(data []byte) bool {
 	n := 0
 	for _, word := range []string{"apiVersion", "kind", "metadata", "spec"} {
@@ -75,7 +75,7 @@ func mayHoldObjects(data []byte) bool {
 	return n >= 2 || bytes.Contains(data, []byte{0}) || bytes.Contains(data, []byte(`\u`)) || bytes.Contains(data, []byte(`\U`)) || bytes.Contains(data, []byte(`\x`))
 }
 
-// missingPart says what keeps a value from being an object, and where.
+// missingPart returns what a value lacks to be an object, and where.
 func missingPart(v any) (pointer, what string) {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -111,8 +111,8 @@ func typeName(v any) string {
 	return "a map"
 }
 
-// listItems returns what a List holds. A kind that ends in List and goes by a
-// name is an object like any other.
+// listItems returns the items of a List. A kind that ends in List but has a
+// name is an ordinary object.
 func listItems(m map[string]any) (items []any, ok bool) {
 	kind := text(m["kind"])
 	items, isList := m["items"].([]any)
@@ -128,9 +128,9 @@ func listItems(m map[string]any) (items []any, ok bool) {
 	return items, true
 }
 
-// inferKind gives an item the kind and version that its List implies, as
-// UnstructuredJSONScheme does for a PodList. Items that say what they are, in
-// part or whole, are left alone.
+// inferKind sets an item's kind and version from its List, as
+// UnstructuredJSONScheme does for a PodList. It leaves alone items that have
+// one of them.
 func inferKind(item any, list map[string]any) {
 	m, ok := item.(map[string]any)
 	kind := strings.TrimSuffix(text(list["kind"]), "List")
@@ -140,7 +140,8 @@ func inferKind(item any, list map[string]any) {
 	m["apiVersion"], m["kind"] = list["apiVersion"], kind
 }
 
-// configGroups are groups of files that tools read and no API server serves.
+// configGroups are API groups of files that tools read and no API server
+// serves.
 var configGroups = []string{
 	"apiserver.config.k8s.io", "audit.k8s.io", "backstage.io", "chainsaw.kyverno.io", "cli.kyverno.io", "ctlptl.dev",
 	"eksctl.io", "k3d.io", "kind.x-k8s.io", "kpt.dev", "kubeadm.k8s.io", "kubelet.config.k8s.io", "kubeproxy.config.k8s.io",

@@ -12,14 +12,14 @@ import (
 type source struct {
 	file  string
 	data  []byte
-	lines []uint32 // offsets at which lines begin
-	ascii bool     // a column is a byte
+	lines []uint32 // offsets of the beginnings of lines
+	ascii bool     // every character is one byte
 
-	scratch scratch // of the document that is being decoded
+	scratch scratch // buffers of the document being decoded
 }
 
-// newSource indexes the lines of data, which it keeps and which must not
-// change. A file that ends in a line feed has no line behind it.
+// newSource indexes the lines of data. It keeps data, which must not change
+// afterwards. A line feed at the end does not begin another line.
 func newSource(file string, data []byte) *source {
 	s := &source{file: file, data: data, lines: make([]uint32, 0, 1+len(data)/28), ascii: isASCII(data)}
 	for off := 0; off < len(data); {
@@ -44,8 +44,8 @@ func isASCII(data []byte) bool {
 
 func (s *source) lineCount() int { return len(s.lines) }
 
-// lineAt returns where line i, from 0, begins and ends; its line feed belongs
-// to it. A line behind the last is empty.
+// lineAt returns the offsets of line i, from 0, including its line feed. A line
+// behind the last is empty.
 func (s *source) lineAt(i int) (from, to int) {
 	switch {
 	case i >= len(s.lines):
@@ -56,8 +56,8 @@ func (s *source) lineAt(i int) (from, to int) {
 	return int(s.lines[i]), int(s.lines[i+1])
 }
 
-// content returns the offsets of line i without its line break and, where it
-// has one, without its byte order mark.
+// content returns the offsets of line i without its line break and byte order
+// mark.
 func (s *source) content(i int) (from, to int) {
 	from, to = s.lineAt(i)
 	if bytes.HasPrefix(s.data[from:to], bom) {
@@ -69,8 +69,8 @@ func (s *source) content(i int) (from, to int) {
 	return from, to
 }
 
-// offset returns where the column (from 1, in code points) of line i (from 0)
-// stands.
+// offset returns the offset of a column (from 1, in code points) of line i
+// (from 0).
 func (s *source) offset(i, column int) int {
 	from, to := s.lineAt(i)
 	if s.ascii {
@@ -103,14 +103,15 @@ func (s *source) place(off int) (line, column int) {
 	return max(0, i) + 1, 1 + utf8.RuneCount(s.data[min(from, off):off])
 }
 
-// span makes a span of offsets.
+// span returns the Span between two offsets.
 func (s *source) span(from, to int) Span {
 	line, column := s.place(from)
 	endLine, endColumn := s.place(to)
 	return Span{File: s.file, Line: line, Column: column, EndLine: endLine, EndColumn: endColumn}
 }
 
-// text is the line i, from 0, without indentation and trailing blanks.
+// text returns the Span of line i, from 0, without indentation and trailing
+// blanks.
 func (s *source) text(i int) Span {
 	from, to := s.content(i)
 	for from < to && (s.data[from] == ' ' || s.data[from] == '\t') {
@@ -126,15 +127,15 @@ func (s *source) trimRight(from, to int) int {
 	return to
 }
 
-// errorAt makes an error that points at column (from 1) of line i (from 0) up
-// to the line's end.
+// errorAt returns an error at the rest of line i (from 0) from column (from 1)
+// on.
 func (s *source) errorAt(i, column int, rule, sentence string) *Error {
 	from := s.offset(i, column)
 	_, to := s.content(i)
 	return &Error{Span: s.span(from, max(from, s.trimRight(from, to))), Rule: rule, Err: errors.New(sentence)}
 }
 
-// errorAtOffset makes an error that points at the character at off.
+// errorAtOffset returns an error at the character at off.
 func (s *source) errorAtOffset(off int, rule string, err error) *Error {
 	_, size := utf8.DecodeRune(s.data[off:])
 	return &Error{Span: s.span(off, off+size), Rule: rule, Err: err}

@@ -7,20 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of one file, see section 7 of the security study: libraries stop at
-// ten thousand levels at best, people at thirty.
+// Limits of one file, see section 7 of the security study. Libraries stop at
+// ten thousand levels at best; nobody writes more than thirty.
 const (
 	maxDocuments = 100_000
 	maxDepth     = 500
-	maxEmpty     = 1_000 // documents without content, before they are worth a word
+	maxEmpty     = 1_000 // documents without content, before each counts
 )
 
 // A chunk is the text of one document, from its first line to the line before
 // the next separator.
 type chunk struct {
 	text []byte
-	line int // of its first line in the file, from 0
-	off  int // of text in the file
+	line int // its first line in the file, from 0
+	off  int // offset of text in the file
 	err  *Error
 }
 
@@ -30,9 +30,9 @@ var (
 )
 
 // split cuts a file into documents as kubectl does: at lines that begin with
-// "---" (k8s.io/apimachinery/pkg/util/yaml.YAMLReader). What deployers read in
-// different ways has an err: kubectl refuses text after the separator, Helm
-// takes it for the document's first line.
+// "---" (k8s.io/apimachinery/pkg/util/yaml.YAMLReader). A chunk that deployers
+// read differently has an err: kubectl refuses text after the separator, Helm
+// reads it as the document's first line.
 func (s *source) split() []chunk {
 	chunks := []chunk{{}}
 	cur := &chunks[0]
@@ -59,8 +59,8 @@ func (s *source) split() []chunk {
 	return chunks
 }
 
-// directives tells whether a chunk is nothing but the %YAML directive and
-// comments before the first separator.
+// directives reports whether a chunk has only the %YAML directive and comments
+// before the first separator.
 func (c *chunk) directives() bool {
 	found := false
 	for line := range bytes.Lines(c.text) {
@@ -75,7 +75,7 @@ func (c *chunk) directives() bool {
 	return found
 }
 
-// empty tells whether a chunk is nothing but blanks and comments.
+// empty reports whether a chunk has only blanks and comments.
 func (c *chunk) empty() bool {
 	for rest := c.text; len(rest) > 0; {
 		rest = bytes.TrimLeft(rest, " \t\r\n")
@@ -94,8 +94,8 @@ func (c *chunk) empty() bool {
 	return true
 }
 
-// encoding finds out whether a file is UTF-16 or UTF-32, which parsers read
-// and splitters don't.
+// encoding returns an error for a file in UTF-16 or UTF-32. Parsers read such
+// files, but split can't.
 func encoding(data []byte) error {
 	names := []struct{ prefix, name string }{
 		{"\xff\xfe\x00\x00", "UTF-32LE"},
@@ -114,8 +114,8 @@ func encoding(data []byte) error {
 	return nil
 }
 
-// wideText names the encoding of a file that begins with an ASCII character of
-// two or four bytes, as any YAML in UTF-16 or UTF-32 does.
+// wideText returns the encoding of a file that begins with an ASCII character
+// of two or four bytes, as any YAML in UTF-16 or UTF-32 does.
 func wideText(data []byte) string {
 	if len(data) < 4 {
 		return ""
@@ -134,9 +134,9 @@ func wideText(data []byte) string {
 	return ""
 }
 
-// check refuses what parsers and splitters read in different ways, or not at
-// all: bytes that are no UTF-8, control characters, and line breaks that only
-// some of them know.
+// check refuses characters that parsers and splitters read in different ways:
+// invalid UTF-8, control characters, and line breaks that only some of them
+// recognize.
 func (s *source) check(c *chunk) *Error {
 	text := c.text
 	for i := 0; i < len(text); {
@@ -166,7 +166,8 @@ func lineBreak(r rune) bool {
 	return r == '\r' || r == '\u0085' || r == '\u2028' || r == '\u2029'
 }
 
-// refused follows the printable characters of YAML 1.1, section 5.1.
+// refused returns an error for a character that is not printable by YAML 1.1,
+// section 5.1.
 func refused(r rune, size int, b byte, first bool) error {
 	switch {
 	case r == utf8.RuneError && size <= 1:

@@ -7,11 +7,11 @@ import (
 )
 
 // A place is where something begins in a file: a line from 0 and a column from
-// 1, in code points. Column 0 is no place.
+// 1, in code points. Column 0 means no place.
 type place struct{ line, column uint32 }
 
 // A tree holds the places of a document's fields. Nodes refer to each other by
-// index, and what aliases stand for is there once.
+// index. An anchor's value is stored once, for all its aliases.
 type tree struct {
 	nodes   []node
 	entries []entry
@@ -22,8 +22,8 @@ type node struct {
 	at    place
 	kind  nodeKind
 	flow  bool
-	first int32 // of its entries
-	n     int32 // how many; of a plain scalar the bytes that are no blanks
+	first int32 // index of its first entry
+	n     int32 // number of entries; of a plain scalar, its bytes other than blanks
 }
 
 type nodeKind uint8
@@ -38,10 +38,10 @@ const (
 // An entry is a field of a map or an item of a list.
 type entry struct {
 	key    string
-	keyAt  place // of an item: where it begins
-	site   place // of the alias that brought the value, or the entry, here
+	keyAt  place // for an item: where it begins
+	site   place // the alias that brought the value, or the entry, here
 	node   int32
-	merged bool // came by a merge key
+	merged bool // set by a merge key
 }
 
 func newNode(at place, n *yaml.Node) node {
@@ -82,7 +82,7 @@ func (t *tree) collection(at place, n *yaml.Node, entries []entry) int32 {
 	return t.add(c)
 }
 
-// entriesOf returns the entries of a map or list, none of a scalar.
+// entriesOf returns the entries of a map or list, or nil for a scalar.
 func (t *tree) entriesOf(i int32) []entry {
 	n := t.nodes[i]
 	if n.kind != mapNode && n.kind != listNode {
@@ -92,7 +92,7 @@ func (t *tree) entriesOf(i int32) []entry {
 }
 
 // token returns the offsets of a scalar, of an alias, or of the bracket that
-// opens a collection in flow style. Tags and anchors before it are left out.
+// opens a collection in flow style, without tags and anchors before it.
 func (s *source) token(n node) (from, to int) {
 	from = s.offset(int(n.at.line), int(n.at.column))
 	if n.kind == plainScalar {
@@ -114,7 +114,7 @@ func (s *source) token(n node) (from, to int) {
 	case '[', '{':
 		return from, from + 1
 	}
-	// An alias, or the header of a block scalar.
+	// This is an alias, or the header of a block scalar.
 	to = from
 	for to < len(s.data) && !blank(s.data[to]) && bytes.IndexByte([]byte(",]}"), s.data[to]) < 0 {
 		to++
@@ -122,8 +122,8 @@ func (s *source) token(n node) (from, to int) {
 	return from, to
 }
 
-// skipProperties passes tags and anchors, with the blanks and comments behind
-// each of them.
+// skipProperties skips tags and anchors, and the blanks and comments behind
+// each.
 func (s *source) skipProperties(off int) int {
 	for off < len(s.data) && (s.data[off] == '!' || s.data[off] == '&') {
 		for off < len(s.data) && !blank(s.data[off]) {
@@ -134,7 +134,7 @@ func (s *source) skipProperties(off int) int {
 	return off
 }
 
-// skipBlanks passes blanks, line breaks and comments.
+// skipBlanks skips blanks, line breaks and comments.
 func (s *source) skipBlanks(off int) int {
 	for off < len(s.data) {
 		switch c := s.data[off]; {
@@ -153,8 +153,8 @@ func (s *source) skipBlanks(off int) int {
 	return off
 }
 
-// plainEnd passes n bytes that are no blanks: line folding changes blanks
-// alone.
+// plainEnd returns the offset after n bytes other than blanks. The line folding
+// of plain scalars changes only blanks.
 func (s *source) plainEnd(off, n int) int {
 	for ; off < len(s.data) && n > 0; off++ {
 		if !blank(s.data[off]) {
@@ -190,8 +190,8 @@ func (s *source) singleQuotedEnd(off int) int {
 	return len(s.data)
 }
 
-// flowEnd returns the end of the collection in flow style that begins at off.
-// Quotes and # within a plain scalar are part of it, brackets never are.
+// flowEnd returns the end of the collection in flow style that begins at off. A
+// plain scalar may contain quotes and #, but no brackets.
 func (s *source) flowEnd(off int) int {
 	depth, plain := 0, false
 	for i := off; i < len(s.data); i++ {
@@ -260,8 +260,8 @@ func (s *source) endsKey(off int, flow bool) bool {
 	return false
 }
 
-// oneLine is the span of offsets, cut at the end of its first line: those who
-// show code want regions of one line.
+// oneLine returns the Span of two offsets, cut at the end of its first line,
+// since code viewers show regions of one line best.
 func (s *source) oneLine(from, to int) Span {
 	if n := bytes.IndexByte(s.data[from:to], '\n'); n >= 0 {
 		to = s.trimRight(from, from+n)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// units makes sources of the claims that nobody takes in.
+// units makes sources of the claims that no other claim uses.
 func (w *walk) units() {
 	u := newUses(w)
 	w.used = u
@@ -42,12 +42,12 @@ func (w *walk) units() {
 	}
 }
 
-// uses is the graph of which claim takes in which. Its nodes are indices of
-// claims, which are in byte order of their directories.
+// uses is the graph of claims that use each other. Its nodes are indices of
+// claims, ordered by directory.
 type uses struct {
 	claims  []claim
 	byDir   map[string][]int
-	reached []bool // rendered, by itself or by another
+	reached []bool // rendered, by itself or by another claim
 	picked  []bool // rendered by itself
 }
 
@@ -76,7 +76,7 @@ func (u *uses) next(i int) []int {
 	return next
 }
 
-// pick makes a source of a claim, which renders all that it takes in.
+// pick makes a source of a claim, and marks all claims that it uses.
 func (u *uses) pick(i int) {
 	u.picked[i] = true
 	for todo := []int{i}; len(todo) > 0; {
@@ -88,12 +88,12 @@ func (u *uses) pick(i int) {
 	}
 }
 
-// groups returns the claims grouped by who takes in each other, users before
-// what they use. Most groups are one claim. It is Tarjan's algorithm without
-// recursion, since a pull request decides how long a chain is.
+// groups returns the claims in groups that use each other, users before used
+// ones. Most groups have one claim. It is Tarjan's algorithm without recursion,
+// since a pull request decides how long a chain is.
 func (u *uses) groups() [][]int {
 	t := tarjan{uses: u, index: make([]int, len(u.claims)), low: make([]int, len(u.claims)), onStack: make([]bool, len(u.claims))}
-	for i := len(u.claims) - 1; i >= 0; i-- { // reversed below: byte order in the end
+	for i := len(u.claims) - 1; i >= 0; i-- { // reversed below, which gives byte order
 		if t.index[i] == 0 {
 			t.visit(i)
 		}
@@ -104,7 +104,7 @@ func (u *uses) groups() [][]int {
 
 type tarjan struct {
 	*uses
-	index, low []int // index counts from 1; 0 is not visited
+	index, low []int // index counts from 1; 0 means not visited
 	onStack    []bool
 	stack      []int
 	count      int
@@ -145,7 +145,7 @@ func (t *tarjan) visit(i int) {
 	}
 }
 
-// leave closes the group whose first visited claim i is.
+// leave closes the group whose first visited claim is i.
 func (t *tarjan) leave(i int) {
 	if t.low[i] != t.index[i] {
 		return
@@ -163,7 +163,7 @@ func (t *tarjan) leave(i int) {
 }
 
 // manifests makes sources of the files that hold objects and that no claim
-// reads or takes in. They are read in parallel.
+// reads or uses. It reads them in parallel.
 func (w *walk) manifests() {
 	files := w.unclaimed()
 	reasons := make([]foreignFile, len(files))
@@ -192,10 +192,10 @@ func (w *walk) manifests() {
 	}
 }
 
-// A foreignFile says why a file is no manifest; the zero value is a manifest.
+// A foreignFile says why a file is no manifest. It is zero for a manifest.
 type foreignFile struct {
 	why   string
-	state DocumentState // of its documents
+	state DocumentState // state of its documents
 }
 
 // judge says whether a file is a manifest.
@@ -213,8 +213,9 @@ func (w *walk) judge(name string) (foreignFile, error) {
 	return parseFile(name, data).foreign, nil
 }
 
-// clearlyManifest tells in the usual case, without parsing, that a file holds
-// an object: a document has both keys at its left margin, and none is a tool's.
+// clearlyManifest reports quickly, for the usual form, that a file holds an
+// object: a document has both keys at its left margin, and no tool's kind of
+// them.
 func clearlyManifest(data []byte) bool {
 	found := false
 	for chunk := range bytes.SplitSeq(data, []byte("\n---")) {
@@ -245,8 +246,8 @@ func marginKey(chunk []byte, key string) string {
 	}
 }
 
-// unclaimed returns the found files that no claim reads or takes in, and that
-// are not given by name, in byte order.
+// unclaimed returns the found files that no claim reads or uses and that are
+// not given by name, ordered by path.
 func (w *walk) unclaimed() []string {
 	taken := make(map[string]bool)
 	for _, s := range w.out.Sources {
@@ -277,7 +278,7 @@ func (w *walk) unclaimed() []string {
 	return files
 }
 
-// within tells whether name or a directory above it is in the set.
+// within reports whether name or a directory above it is in the set.
 func within(set map[string]bool, name string) bool {
 	for ; name != "."; name = path.Dir(name) {
 		if set[name] {
@@ -287,7 +288,7 @@ func within(set map[string]bool, name string) bool {
 	return false
 }
 
-// result sorts what was found. What was found twice is there once.
+// result returns what was found, sorted, each thing once.
 func (w *walk) result() Discovery {
 	slices.SortStableFunc(w.out.Sources, func(a, b Source) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Kind, b.Kind))
@@ -297,7 +298,7 @@ func (w *walk) result() Discovery {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Reason, b.Reason))
 	})
 	w.out.Skipped = slices.DeleteFunc(slices.Compact(w.out.Skipped), func(s Skipped) bool {
-		return s.State != "" && w.walked[s.Path] // left out first, and then given by name
+		return s.State != "" && w.walked[s.Path] // left out first, then given by name
 	})
 	slices.SortStableFunc(w.errs, func(a, b error) int {
 		return strings.Compare(a.(*Error).Span.File, b.(*Error).Span.File)

@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// A Variant is what templates of charts are told that differs from the default:
-// a first install on a cluster that serves what Kubernetes itself and
-// Helm.APIVersions name, and in which lookup finds nothing. The zero value is
-// the default.
+// A Variant is an installation to render charts for that differs from the
+// default. The default is a first install on a cluster that serves what
+// Kubernetes itself and Helm.APIVersions name, and in which lookup finds
+// nothing. The zero value is the default.
 type Variant struct {
 	Upgrade     bool
-	APIVersions []string // served besides, sorted
+	APIVersions []string // API versions served in addition, sorted
 	Lookup      Lookups
 }
 
-// Lookups says what Helm's lookup returns.
+// Lookups selects what Helm's lookup returns.
 type Lookups int
 
 // The answers of lookup.
@@ -31,12 +31,13 @@ const (
 	LookupBare            // an object without such fields
 )
 
-// IsDefault reports whether it is the zero value.
+// IsDefault reports whether v is the default.
 func (v *Variant) IsDefault() bool {
 	return !v.Upgrade && len(v.APIVersions) == 0 && v.Lookup == LookupNothing
 }
 
-// String says when alone the variant is the case: "only on upgrade".
+// String names the installations that the variant stands for, such as "only on
+// upgrade".
 func (v Variant) String() string {
 	if v.IsDefault() {
 		return ""
@@ -58,23 +59,23 @@ func (v *Variant) when() string {
 	return strings.Join(when, ", ")
 }
 
-// The subjects of questions.
+// The subjects of Questions.
 const (
-	AsksUpgrade = "upgrade" // whether the release is installed or upgraded
+	AsksUpgrade = "upgrade" // whether the release is being upgraded
 	AsksAPI     = "api"     // whether the cluster serves an API version
 	AsksAPIs    = "apis"    // which API versions the cluster serves, all of them
-	AsksLookup  = "lookup"  // for objects on the cluster
+	AsksLookup  = "lookup"  // for an object on the cluster
 )
 
-// A Question is one of a template whose answer only a cluster knows.
+// A Question is what a template asked that only a cluster knows.
 type Question struct {
 	Subject string
-	API     string // of AsksAPI
-	Span    Span   // of the template's action
-	Text    string // of the action
+	API     string // for AsksAPI
+	Span    Span   // place of the template's action
+	Text    string // text of the action
 }
 
-// Ask adds a question, once.
+// Ask adds a question, unless it is there already.
 func (in *Inputs) Ask(q Question) {
 	if in == nil {
 		return
@@ -86,7 +87,7 @@ func (in *Inputs) Ask(q Question) {
 	}
 }
 
-// Questions returns what was asked, in a fixed order.
+// Questions returns the questions in a fixed order.
 func (in *Inputs) Questions() []Question {
 	if in == nil {
 		return nil
@@ -106,13 +107,13 @@ type Branch struct {
 	Span  Span
 	Else  bool
 	Taken bool
-	Why   string // "what lookup finds"
+	Why   string // what decides it, such as "what lookup finds"
 
-	Assumed string // the rule of what is taken for granted, where whoever renders could have said it
+	Assumed string // the rule of the assumption that decides it, if the user could have set another one
 }
 
-// Rules of warnings about templates that write more under another Kubernetes version,
-// release name or namespace than the ones assumed.
+// Rules of warnings about templates that write more for another Kubernetes
+// version, release name or namespace than the assumed ones.
 const (
 	AssumedVersion = "assumed-version" // the version of Kubernetes
 	AssumedRelease = "assumed-release" // the release's name or namespace
@@ -128,7 +129,7 @@ func (in *Inputs) Branch(b Branch) {
 	in.branches = append(in.branches, b)
 }
 
-// Noted is what Inputs hold, as plain data.
+// Noted holds the content of Inputs as plain data.
 type Noted struct {
 	Inputs    []Input
 	Questions []Question
@@ -141,7 +142,8 @@ func (in *Inputs) noted() Noted {
 	return Noted{slices.Clone(in.all), slices.Clone(in.asked), slices.Clone(in.branches)}
 }
 
-// include adds what other inputs hold, whose files are called otherwise here.
+// include adds the content of other inputs. rename returns the names that its
+// files have here.
 func (in *Inputs) include(other *Inputs, rename func(string) (string, bool)) {
 	for _, x := range other.All() {
 		if file, ok := rename(x.File); ok {
@@ -158,10 +160,10 @@ func (in *Inputs) include(other *Inputs, rename func(string) (string, bool)) {
 	}
 }
 
-// maxVariants bounds how often a unit is rendered again.
+// maxVariants is how often a unit is rendered again at most.
 const maxVariants = 8
 
-// maxSingle is up to how many API versions are tried each by itself.
+// maxSingle is the largest number of API versions that are tried one by one.
 const maxSingle = 4
 
 // A varying renders the variants of one unit.
@@ -176,9 +178,10 @@ type varying struct {
 	known    map[Key][]*Object // of the unit and of the variants so far
 }
 
-// vary renders a unit again for what its templates asked, and adds to the unit
-// the objects, and the forms of objects, that the default does not have. What
-// could not be decided joins the unit's Err. inputs are those of the default.
+// vary renders a unit again under other answers to its templates' questions. It
+// adds to the unit the objects, and forms of objects, that the default does not
+// have, and to its Err what remains undecided. inputs are those of the default
+// rendering.
 func (u *Unit) vary(ctx context.Context, inputs *Inputs, again func(Variant, *Inputs) ([]*Object, error)) {
 	asked := inputs.Questions()
 	if len(asked)+len(inputs.branches) == 0 || hard(u.Err) {
@@ -203,8 +206,8 @@ func (u *Unit) vary(ctx context.Context, inputs *Inputs, again func(Variant, *In
 	}
 }
 
-// plan lists the variants that the questions so far lead to, the telling ones
-// first.
+// plan lists the variants that follow from the questions so far, the most
+// important ones first.
 func (w *varying) plan() []Variant {
 	var all Variant
 	for _, q := range w.asked {
@@ -262,7 +265,7 @@ func (w *varying) isDone(v Variant) bool {
 func (w *varying) render(v Variant) {
 	inputs := new(Inputs)
 	objects, err := w.again(v, inputs)
-	if hard(err) && v.Lookup == LookupObject && Errors(err)[0].Rule == "helm-template" { // a field may be of another type
+	if hard(err) && v.Lookup == LookupObject && Errors(err)[0].Rule == "helm-template" { // the chart may expect another type of field
 		v.Lookup, inputs = LookupBare, new(Inputs)
 		objects, err = w.again(v, inputs)
 	}
@@ -286,8 +289,9 @@ func (w *varying) render(v Variant) {
 	}
 }
 
-// failed says that a variant can't be rendered. A chart may refuse some
-// clusters; what lookup finds is made up here, so there it is undecided.
+// failed records that a variant can't be rendered. That is no error by itself,
+// since a chart may refuse some clusters; with an invented result of lookup it
+// is undecided.
 func (w *varying) failed(v Variant, err error) {
 	e := Errors(err)[0]
 	note := &Error{
@@ -308,7 +312,8 @@ func (w *varying) question(subject string) (Question, bool) {
 	return w.asked[i], true
 }
 
-// add keeps an object of a variant if no other rendering has it as it is.
+// add keeps an object of a variant unless another rendering has the same
+// object.
 func (w *varying) add(v Variant, o *Object) {
 	key := w.key(o)
 	same := func(x *Object) bool { return reflect.DeepEqual(x.Object, o.Object) }
@@ -337,8 +342,7 @@ func (w *varying) key(o *Object) Key {
 	return k
 }
 
-// untaken says of the sides of branches that no rendering took that what they
-// write is not known.
+// untaken reports as undecided the sides of branches that no rendering took.
 func (w *varying) untaken() {
 	taken := make(map[Branch]bool)
 	id := func(b Branch) Branch { b.Taken = false; return b }
@@ -366,8 +370,8 @@ func compareBranches(a, b Branch) int {
 	return cmp.Or(strings.Compare(a.Span.File, b.Span.File), cmp.Compare(a.Span.Line, b.Span.Line), cmp.Compare(a.Span.Column, b.Span.Column), strings.Compare(a.Why, b.Why))
 }
 
-// unrendered names the variants that are too many, and says where the list of
-// all API versions is asked for.
+// unrendered reports the variants beyond maxVariants, and templates that ask
+// for the list of all API versions.
 func (w *varying) unrendered() {
 	var left []string
 	for _, v := range w.plan() {

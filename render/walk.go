@@ -16,32 +16,32 @@ const (
 	maxHops  = 8
 )
 
-// A Discovery is what paths of a tree stand for.
+// A Discovery holds the sources found below paths.
 type Discovery struct {
-	Sources  []Source  // in byte order of their paths
-	Skipped  []Skipped // what is not rendered, in byte order of the paths
-	NotFound []string  // given paths that are not in the tree: a bad command line
-	Err      error     // joins *Error values: what could not be looked at
+	Sources  []Source  // ordered by path
+	Skipped  []Skipped // what is not rendered, ordered by path
+	NotFound []string  // given paths that are not in the tree, which is a bad command line
+	Err      error     // joins *Error values of files and directories that could not be read
 
-	walk *walk // which Documents needs
+	walk *walk // for Documents
 }
 
-// Skipped is a file or directory that is no source, and why.
+// A Skipped is a file or directory that is no source, and why.
 type Skipped struct {
 	Path, Reason string
-	State        DocumentState // of the documents in it, where the reason decides that
+	State        DocumentState // state of the documents in it, if the reason decides that
 }
 
 // Discover finds the sources below paths, which are files and directories of
-// fsys; without any, below its root.
+// fsys; without paths, below its root.
 //
-// Directories are walked, all but .git, what the Selection leaves out, and what
-// a claim takes whole. A path that is given by name is a source whenever some
-// renderer knows what to do with it, and may lie in what is left out. One that is found is a source unless another that was found takes
-// it in; of sources that take in each other the first is one. Files named
-// .yaml, .yml or .json that hold objects, and that nobody takes in, are
-// manifests. A symbolic link stands for its target, which is judged where it
-// is.
+// Directories are walked except for .git, those that the Selection leaves out,
+// and those that belong to one claim as a whole. A path that is given by name
+// is a source if some renderer can render it, even where the Selection leaves
+// it out. A path that is found is a source unless another found source uses it;
+// of sources that use each other the first is one. Files named .yaml, .yml or
+// .json that hold objects, and that no source uses, are manifests. A symbolic
+// link counts as its target, in the target's place.
 func (g Graph) Discover(fsys fs.FS, paths ...string) Discovery {
 	w := &walk{
 		graph: g, fsys: fsys,
@@ -66,25 +66,25 @@ func (g Graph) Discover(fsys fs.FS, paths ...string) Discovery {
 	return w.result()
 }
 
-// A walk is one Discover at work.
+// A walk is the state of one call of Discover.
 type walk struct {
 	graph  Graph
 	fsys   fs.FS
-	asked  map[string][]claim // what the renderers make of a directory
+	asked  map[string][]claim // the claims of each directory
 	walked map[string]bool    // directories
 	files  map[string]bool    // found files that may hold objects
 	named  map[string]bool    // directories given by name
-	links  []string           // targets of symbolic links, to be looked at
-	tested map[string]string  // files that a test suite names, and the suite
-	count  int                // of directory entries
+	links  []string           // targets of symbolic links to look at
+	tested map[string]string  // files that a test suite names, with the suite
+	count  int                // number of directory entries
 	out    Discovery
 	errs   []error
 
-	selection Selection // below the path at hand
-	used      *uses     // of the claims, once they are known
+	selection Selection // for the current path
+	used      *uses     // graph of the claims, once they are complete
 }
 
-// A claim is what one renderer makes of a directory.
+// A claim is one renderer's Claim of a directory.
 type claim struct {
 	Claim
 	dir, kind string
@@ -127,8 +127,8 @@ func (w *walk) given(name string) {
 	}
 }
 
-// givenFile takes a file as what it is: a packed chart, a file that stands for
-// its directory such as kustomization.yaml, or a manifest.
+// givenFile adds a file by its kind: a packed chart, a file that names its
+// directory such as kustomization.yaml, or a manifest.
 func (w *walk) givenFile(name string) {
 	if (strings.HasSuffix(name, ".tgz") || strings.HasSuffix(name, ".tar.gz")) && w.graph.renderer("helm") != nil {
 		w.source(name, "helm")
@@ -147,7 +147,8 @@ func (w *walk) source(name, kind string) {
 	w.out.Sources = append(w.out.Sources, Source{FS: w.fsys, Path: name, Kind: kind})
 }
 
-// claims asks every renderer once what it makes of a directory.
+// claims returns what the renderers make of a directory. It asks each of them
+// once.
 func (w *walk) claims(dir string) []claim {
 	if cs, ok := w.asked[dir]; ok {
 		return cs
@@ -162,12 +163,12 @@ func (w *walk) claims(dir string) []claim {
 	return cs
 }
 
-// reads tells whether the claim's own files include the file name.
+// reads reports whether the claim's own files include the file name.
 func (c *claim) reads(name string) bool {
 	return slices.ContainsFunc(c.Files, func(f string) bool { return f == name || path.Join(c.dir, f) == name })
 }
 
-// whole tells whether everything below a directory belongs to one claim.
+// whole reports whether everything below a directory belongs to one claim.
 func (w *walk) whole(dir string) bool {
 	return slices.ContainsFunc(w.claims(dir), func(c claim) bool { return c.Whole })
 }
@@ -231,7 +232,8 @@ func (w *walk) entry(name string, mode fs.FileMode) {
 	}
 }
 
-// hasManifestName goes by the extensions that kubectl knows, in any case.
+// hasManifestName reports whether a name has one of kubectl's extensions, in
+// any case.
 func hasManifestName(name string) bool {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".yaml", ".yml", ".json":
@@ -240,13 +242,13 @@ func hasManifestName(name string) bool {
 	return false
 }
 
-// link puts the target of a symbolic link on the list. One that leads nowhere
-// is an error when its name says that somebody may apply it.
+// link adds the target of a symbolic link to the list. A dangling link is an
+// error if its name is one of a manifest.
 func (w *walk) link(name string) {
 	target, err := resolve(w.fsys, name)
 	manifest := hasManifestName(name)
 	switch {
-	case err != nil && (manifest || err.Rule == "escapes-tree" && path.Ext(name) == ""): // which may be a directory
+	case err != nil && (manifest || err.Rule == "escapes-tree" && path.Ext(name) == ""): // the target may be a directory
 		w.errs = append(w.errs, err)
 	case err != nil:
 		w.skip(name, err.Err.Error())
@@ -266,7 +268,7 @@ func (w *walk) link(name string) {
 // inGit reports whether a path lies in Git's own directory.
 func inGit(name string) bool { return slices.Contains(strings.Split(name, "/"), ".git") }
 
-// Resolve gives the path without symbolic links that a path stands for, as
+// Resolve returns the path without symbolic links that a path leads to, as
 // [Discover] follows them. The error is an *[Error] at the path, with the rule
 // "dangling-link" or "escapes-tree".
 func Resolve(fsys fs.FS, name string) (string, error) {
@@ -306,8 +308,8 @@ func resolve(fsys fs.FS, name string) (string, *Error) {
 	return done, nil
 }
 
-// follow looks at the target of a link, where it is not part of a chart or of
-// Git's own files.
+// follow adds the target of a link, unless it is part of a chart or of Git's
+// own files.
 func (w *walk) follow(target string) {
 	for dir := path.Dir(target); ; dir = path.Dir(dir) {
 		if path.Base(dir) == ".git" || w.whole(dir) {

@@ -17,13 +17,13 @@ import (
 type Document struct {
 	Value     any // nil, bool, int64, float64, string, []any or map[string]any
 	Positions *Positions
-	Span      Span // its first to its last line, without blank lines and comments around it
-	Index     int  // in the file, from 0; empty and broken documents count
+	Span      Span // from its first to its last line, without blank lines and comments around it
+	Index     int  // index in the file, from 0; empty and broken documents count
 }
 
-// OneDocument returns an *[Error] at the second document of a file that is to
-// have one: parsers that read one drop the others without a word. It returns one
-// too for a file that is not in UTF-8, which parsers read and reviews don't show.
+// OneDocument returns an *[Error] at the second document of a file that must
+// have only one, since parsers silently drop the others. It also returns one
+// for a file that is not in UTF-8, which parsers read and reviews don't show.
 func OneDocument(file string, data []byte) error {
 	if err := wrongEncoding(file, data); err != nil {
 		return err
@@ -35,7 +35,7 @@ func OneDocument(file string, data []byte) error {
 		err := dec.Decode(&doc)
 		switch {
 		case err == io.EOF || err != nil && i == 0:
-			return nil // the caller's parser says what is wrong with the first
+			return nil // the caller's parser reports what is wrong with the first
 		case i > 0:
 			return &Error{
 				Span: Span{File: file, Line: max(doc.Line, 1)}, Rule: "second-document",
@@ -45,11 +45,11 @@ func OneDocument(file string, data []byte) error {
 	}
 }
 
-// Documents decodes a file, cut into documents as kubectl and Helm do, and
-// keeps the place of every field. Empty documents are left out. On error,
-// which joins *[Error] values, it returns the documents that could be decoded;
-// an error about a document that is returned says what tools disagree about.
-// It keeps data, which must not change afterwards.
+// Documents decodes the documents of a file, cut as kubectl and Helm do, and
+// keeps the place of every field. Empty documents are left out. The error joins
+// *[Error] values; Documents also returns the documents that it could decode.
+// An error about a returned document says how tools read it differently.
+// Documents keeps data, which must not change afterwards.
 func Documents(file string, data []byte, d Dialect) ([]Document, error) {
 	if len(data) > Limit {
 		return nil, tooLarge(file)
@@ -98,8 +98,8 @@ func (s *source) documents(chunks []chunk, d Dialect) ([]Document, error) {
 	return docs, errors.Join(errs...)
 }
 
-// document decodes one chunk. A document without Positions is empty or, with
-// an error, broken.
+// document decodes one chunk. A document without Positions is empty or, if
+// there is an error, broken.
 func (s *source) document(c *chunk, d Dialect, first bool) (Document, error) {
 	if c.err != nil {
 		return Document{}, c.err
@@ -123,8 +123,8 @@ func (s *source) document(c *chunk, d Dialect, first bool) (Document, error) {
 	return Document{Value: r.value, Positions: p, Span: s.span(p.extent(r.node))}, errors.Join(dec.errs...)
 }
 
-// parse makes the node tree of a chunk, and sees to it that it is one document
-// to the end: most tools drop what follows without a word.
+// parse returns the node tree of a chunk. It is an error if text follows the
+// document, since most tools silently drop that.
 func (s *source) parse(c *chunk) (*yaml.Node, error) {
 	text := bytes.TrimPrefix(c.text, bom)
 	if n := parseJSON(text); n != nil {
@@ -149,8 +149,8 @@ func (s *source) parse(c *chunk) (*yaml.Node, error) {
 		"content follows the end of the document: kubectl, Helm and kustomize drop it")
 }
 
-// syntaxError puts the place to an error of the YAML library. That of yaml.v3
-// is where the broken collection begins; yaml.v2 says where it breaks.
+// syntaxError adds the place to an error of the YAML library. yaml.v3 reports
+// where the broken collection begins; yaml.v2 reports where it breaks.
 func (s *source) syntaxError(c *chunk, text []byte, err error) *Error {
 	if err2 := yaml2.Unmarshal(text, &struct{}{}); err2 != nil && strings.HasPrefix(err2.Error(), "yaml: ") {
 		if _, wrongType := err2.(*yaml2.TypeError); !wrongType {
@@ -170,8 +170,8 @@ func (s *source) syntaxError(c *chunk, text []byte, err error) *Error {
 	return s.errorAt(i, indent+1, "yaml-syntax", problem)
 }
 
-// anchorError points at the first alias of a name that no anchor has; the
-// library doesn't say where it is.
+// anchorError returns an error at the first alias of an undefined anchor, since
+// the library does not say where that is.
 func (s *source) anchorError(c *chunk, name string) *Error {
 	from := c.off
 	alias := regexp.MustCompile(`(?m)(?:^|[\s\[{,])(\*` + regexp.QuoteMeta(name) + `)(?:[\s\]},]|$)`)
@@ -189,8 +189,8 @@ var (
 	quotedName    = regexp.MustCompile(`'[^' ]{2,}'`)
 )
 
-// errorLine takes an error of a YAML library apart. It leaves out names that
-// the file chose.
+// errorLine returns the line and the problem of a YAML library's error, without
+// names that the file chose.
 func errorLine(err error) (line int, problem string) {
 	m := yamlError.FindStringSubmatch(err.Error())
 	if m == nil {

@@ -9,18 +9,18 @@ import (
 	"unicode/utf8"
 )
 
-// A yamlProblem is what a person has to know of a syntax error. line and column
-// are from 0.
+// A yamlProblem is a syntax error in the user's terms. line and column count
+// from 0.
 type yamlProblem struct {
 	line, column int
 	text         string
 }
 
-// explainSyntax turns what a YAML library says of a line of a text, from 0, into
-// a user's words, at the place where the mistake was made rather than where the library
-// noticed it. ok is false where it knows nothing better. The text holds no
-// content of the file beyond single characters. first is the line of the file,
-// from 0, where the text begins.
+// explainSyntax explains a YAML library's problem in a line (from 0) of a text,
+// at the place of the mistake rather than where the library noticed it. ok is
+// false if it has no better explanation. The explanation quotes no content of
+// the file but single characters. first is the line of the file, from 0, where
+// the text begins.
 func explainSyntax(text []byte, first, line int, problem string) (yamlProblem, bool) {
 	s := scanYAML(text)
 	s.first = first
@@ -38,8 +38,8 @@ func explainSyntax(text []byte, first, line int, problem string) (yamlProblem, b
 	return yamlProblem{}, false
 }
 
-// SyntaxError says why a file that a YAML library refuses with err is not YAML,
-// in a user's words and with its place.
+// SyntaxError explains in the user's terms, with its place, why a YAML library
+// refuses a file with err.
 func SyntaxError(file string, data []byte, err error) error {
 	for _, e := range Errors(documentsError(file, data)) {
 		if e.Rule == "yaml-syntax" {
@@ -54,7 +54,7 @@ func documentsError(file string, data []byte) error {
 	return err
 }
 
-// conflictProblem finds what git leaves where two changes meet.
+// conflictProblem finds git's conflict markers.
 func conflictProblem(s *yamlScan, _ int, _ string) (yamlProblem, bool) {
 	for i, line := range s.lines {
 		if bytes.HasPrefix(line, []byte("<<<<<<< ")) || bytes.HasPrefix(line, []byte(">>>>>>> ")) {
@@ -64,7 +64,7 @@ func conflictProblem(s *yamlScan, _ int, _ string) (yamlProblem, bool) {
 	return yamlProblem{}, false
 }
 
-// tabProblem finds a tab among the blanks before a line's content.
+// tabProblem finds a tab in a line's indentation.
 func tabProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
 	if !strings.Contains(problem, "tab character") && !strings.Contains(problem, "cannot start any token") &&
 		!strings.Contains(problem, "expected key") && !strings.Contains(problem, "expected ':'") {
@@ -109,7 +109,8 @@ func quoteProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
 	return yamlProblem{}, false
 }
 
-// bracketProblem finds a bracket that is not closed, or that nothing opens.
+// bracketProblem finds a bracket that is not closed, or that has no opening
+// one.
 func bracketProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
 	if s.stray != nil && (s.stray.line == line || s.stray.line == line-1) {
 		return yamlProblem{s.stray.line, s.stray.column, fmt.Sprintf("no bracket is open that this %c could close", s.stray.char)}, true
@@ -131,7 +132,7 @@ func bracketProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
 	return yamlProblem{}, false
 }
 
-// startProblem finds a character that no value can begin with.
+// startProblem finds a character with which no value can begin.
 func startProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
 	switch {
 	case strings.Contains(problem, "cannot start any token"):
@@ -233,8 +234,8 @@ type yamlScan struct {
 	quotes   []yamlPair
 	brackets []yamlPair
 	starts   []yamlPair // where values begin
-	stray    *yamlPair  // a closing bracket too much
-	open     []int      // indices of brackets
+	stray    *yamlPair  // a closing bracket without an opening one
+	open     []int      // indices of open brackets
 }
 
 // A yamlPair is a quote or bracket with what closes it.
@@ -266,7 +267,7 @@ func scanYAML(text []byte) *yamlScan {
 // scanLine reads a line, and the following ones where a quote spans them. It
 // returns true where a text block begins.
 func (s *yamlScan) scanLine(i *int) bool {
-	start := true // a value may begin
+	start := true // a value may begin here
 	for j := 0; j < len(s.lines[*i]); j++ {
 		line := s.lines[*i]
 		switch c := line[j]; {
