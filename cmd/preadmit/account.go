@@ -42,10 +42,10 @@ func account(r *report.Report, in *input) {
 	for _, d := range in.documents() {
 		units := make([]string, len(d.Units))
 		for i, u := range d.Units {
-			units[i] = in.tree.display(u)
+			units[i] = in.tree.Display(u)
 		}
 		r.Documents = append(r.Documents, report.Document{
-			File: in.tree.display(d.File), Line: d.Line, Kind: d.Kind, State: d.State, Units: units, Reason: d.Reason, Usual: d.Usual,
+			File: in.tree.Display(d.File), Line: d.Line, Kind: d.Kind, State: d.State, Units: units, Reason: d.Reason, Usual: d.Usual,
 		})
 	}
 	r.CountDocuments()

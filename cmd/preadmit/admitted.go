@@ -78,7 +78,7 @@ func (a *admitted) admit(ctx context.Context, in, there *input, s benchOptions) 
 func printDiffs(w io.Writer, in *input, a *admitted) error {
 	for _, u := range in.head {
 		for _, o := range u.Objects {
-			if _, err := fmt.Fprintf(w, "# %s %s\n%s", u.Kind, plain(in.tree.display(u.Identity())), sourceLine(in.tree, o)); err != nil {
+			if _, err := fmt.Fprintf(w, "# %s %s\n%s", u.Kind, plain(in.tree.Display(u.Identity())), sourceLine(in.tree, o)); err != nil {
 				return err
 			}
 			if err := printDiff(w, in, a, o); err != nil {
@@ -93,7 +93,7 @@ func printDiff(w io.Writer, in *input, a *admitted, o *render.Object) error {
 	key := o.Key()
 	key.Namespace = ""
 	for _, r := range a.steps[key] {
-		r.PolicyOrigin.File = in.tree.display(r.PolicyOrigin.File)
+		r.PolicyOrigin.File = in.tree.Display(r.PolicyOrigin.File)
 		if _, err := fmt.Fprintf(w, "# %s/%s %s (%s)\n", plain(r.Policy), r.Rule, plain(r.Message), plain(r.PolicyOrigin.String())); err != nil {
 			return err
 		}

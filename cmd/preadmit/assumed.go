@@ -19,7 +19,7 @@ func assumptions(in *input) []string {
 		for i := range in.assumed {
 			if r := &in.assumed[i]; r.Rule == a.rule {
 				if n++; n == 1 {
-					first = in.tree.display(r.Origins[0].File) + fmt.Sprintf(":%d", r.Origins[0].Line)
+					first = in.tree.Display(r.Origins[0].File) + fmt.Sprintf(":%d", r.Origins[0].Line)
 				}
 			}
 		}

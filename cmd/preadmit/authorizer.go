@@ -52,7 +52,7 @@ func (o *userFlags) authorizerFile(in *input) (display string, data []byte, err 
 	if err != nil {
 		return "", nil, fmt.Errorf("--authorizer: %w", places(in.tree, err))
 	}
-	return in.tree.display(name), data, nil
+	return in.tree.Display(name), data, nil
 }
 
 // userFile is whom --as-file names.
@@ -64,7 +64,7 @@ func (o *checkOptions) userFile(in *input) (policy.UserInfo, error) {
 	if err != nil {
 		return policy.UserInfo{}, fmt.Errorf("--as-file: %w", places(in.tree, err))
 	}
-	u, err := authz.ParseUser(in.tree.display(name), data)
+	u, err := authz.ParseUser(in.tree.Display(name), data)
 	if err != nil {
 		return policy.UserInfo{}, fmt.Errorf("--as-file: %w", places(nil, err))
 	}
@@ -88,7 +88,7 @@ func places(t *tree, err error) error {
 	for _, e := range render.Errors(err) {
 		shown := *e
 		if t != nil {
-			shown.Span.File = t.display(shown.Span.File)
+			shown.Span.File = t.Display(shown.Span.File)
 		}
 		text := shown.Error()
 		if e.Hint != "" {

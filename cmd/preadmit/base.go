@@ -70,9 +70,9 @@ type base struct {
 // objects.
 func openBase(head *tree, revision string) (*base, error) {
 	fail := func(err error) (*base, error) { return nil, fmt.Errorf("--base: %w", err) }
-	repo, err := git.Open(head.dir)
+	repo, err := git.Open(head.Dir)
 	if err != nil {
-		return fail(fmt.Errorf("%s: %w", head.dir, err))
+		return fail(fmt.Errorf("%s: %w", head.Dir, err))
 	}
 	commit, err := repo.Resolve(revision)
 	if err != nil {
@@ -82,7 +82,7 @@ func openBase(head *tree, revision string) (*base, error) {
 	if err != nil {
 		return fail(err)
 	}
-	t := &tree{dir: head.dir, root: head.root, files: files, mounts: head.mounted(), paired: true}
+	t := &tree{Tree: head.At(files)}
 	return &base{in: &input{tree: t}, repo: repo, files: files, commit: commit.Hash}, nil
 }
 

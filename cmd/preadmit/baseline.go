@@ -83,12 +83,12 @@ func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin i
 	debt := o.debt(r.Results)
 	file := o.suppressions
 	if file == "" {
-		file = filepath.Join(in.tree.dir, filepath.FromSlash(suppressionsFile))
+		file = filepath.Join(in.tree.Dir, filepath.FromSlash(suppressionsFile))
 	}
 	if err := addToFile(stdout, file, debt); err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(stdout, "%d suppressions added to %s\n", len(debt), plain(in.tree.display(suppressionsFile)))
+	fmt.Fprintf(stdout, "%d suppressions added to %s\n", len(debt), plain(in.tree.Display(suppressionsFile)))
 	if n := r.Incomplete(); n > 0 {
 		fmt.Fprintf(stdout, "%d results could not be decided, and are not accepted\n", n)
 		return exitIncomplete, nil

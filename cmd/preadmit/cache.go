@@ -18,6 +18,7 @@ import (
 
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/cache"
+	"github.com/preadmit/preadmit/render/disk"
 )
 
 // cacheFlags choose the cache. Reports are the same bytes with and without it.
@@ -114,7 +115,7 @@ func outOf(t *tree, dir string) error {
 			dir = filepath.Dir(dir)
 			continue
 		}
-		if _, in := within(t.dir, filepath.Join(real, rest)); in {
+		if _, in := disk.Within(t.Dir, filepath.Join(real, rest)); in {
 			return errInTree
 		}
 		return err
@@ -159,7 +160,7 @@ func (o *checkOptions) graph(t *tree, args []string) (rendering, *cache.Graph) {
 	if o.memory == nil && o.base == "" {
 		return graph, nil
 	}
-	options := cache.Options{Label: strings.Join(append([]string{side, t.dir}, args...), "\x00"), Apart: outside}
+	options := cache.Options{Label: strings.Join(append([]string{side, t.Dir}, args...), "\x00"), Apart: disk.Outside}
 	if o.memory != nil {
 		options.Store, options.Build = o.memory.store, o.memory.build
 	}

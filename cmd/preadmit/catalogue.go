@@ -40,7 +40,7 @@ func (l *loader) catalogued(kubeVersion string, catalogues []string) {
 		}
 		definition, err := crd.Catalogued(kind, schemas)
 		if err != nil {
-			l.in.notes = append(l.in.notes, fmt.Sprintf("%s: not used: %v", l.in.tree.display(file), err))
+			l.in.notes = append(l.in.notes, fmt.Sprintf("%s: not used: %v", l.in.tree.Display(file), err))
 			continue
 		}
 		u := &render.Unit{Source: render.Source{FS: l.in.tree, Path: file, Kind: "manifest"}, Name: path.Base(file)}

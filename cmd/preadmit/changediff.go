@@ -96,7 +96,7 @@ func (d *changeDiffs) place(in *input, o *render.Object) *render.Span {
 		return nil
 	}
 	s := at[0].Span
-	s.File = in.tree.display(s.File)
+	s.File = in.tree.Display(s.File)
 	return &s
 }
 

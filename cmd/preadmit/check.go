@@ -15,6 +15,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/cache"
+	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -258,7 +259,7 @@ func saysSo(outs []output) bool { return slices.Contains(outs, output{format: "t
 // listSkipped names the files that hold nothing to judge.
 func listSkipped(w io.Writer, in *input) {
 	for _, s := range in.skipped {
-		fmt.Fprintf(w, "skipped: %s: %s\n", plain(in.tree.display(s.Path)), plain(s.Reason))
+		fmt.Fprintf(w, "skipped: %s: %s\n", plain(in.tree.Display(s.Path)), plain(s.Reason))
 	}
 }
 
@@ -279,14 +280,14 @@ func newReport(in *input, j *evaluation) *report.Report {
 	j.passes.Sort()
 	rules := j.bench.rules()
 	for i := range rules {
-		rules[i].Origin.File = in.tree.display(rules[i].Origin.File)
+		rules[i].Origin.File = in.tree.Display(rules[i].Origin.File)
 	}
 	r := report.New(report.Tool{Name: "preadmit", Version: version}, in.head, rules, j.results)
 	r.AddPasses(j.passes)
 	for i := range r.Units {
-		r.Units[i].ID, r.Units[i].Path = in.tree.display(r.Units[i].ID), in.tree.display(r.Units[i].Path)
-		r.Units[i].Owner = in.tree.display(r.Units[i].Owner)
-		r.Units[i].Reason = in.tree.displayIn(r.Units[i].Reason)
+		r.Units[i].ID, r.Units[i].Path = in.tree.Display(r.Units[i].ID), in.tree.Display(r.Units[i].Path)
+		r.Units[i].Owner = in.tree.Display(r.Units[i].Owner)
+		r.Units[i].Reason = in.tree.DisplayIn(r.Units[i].Reason)
 	}
 	r.Notes = slices.Concat(r.Notes, withoutSchema(j.bench.unknown, objects(in.head)), notes(objects(in.head)), assumptions(in), j.notes)
 	if j.shard == nil { // of all parts, when they are joined
@@ -294,7 +295,7 @@ func newReport(in *input, j *evaluation) *report.Report {
 	}
 	r.Base, r.Changes, r.Proposed = j.base, j.changes, j.proposed
 	r.Rehearsal = j.rehearsal
-	r.Tree = shown{in.tree}
+	r.Tree = disk.Shown{Tree: in.tree.Tree}
 	account(r, in)
 	return r
 }
@@ -307,11 +308,11 @@ func relabel(t *tree, results []policy.Result) {
 }
 
 func relabelOne(t *tree, r *policy.Result) {
-	r.Object.Unit = t.display(r.Object.Unit)
-	r.PolicyOrigin.File = t.display(r.PolicyOrigin.File)
-	r.Message = render.WithoutAddresses(t.displayIn(r.Message))
+	r.Object.Unit = t.Display(r.Object.Unit)
+	r.PolicyOrigin.File = t.Display(r.PolicyOrigin.File)
+	r.Message = render.WithoutAddresses(t.DisplayIn(r.Message))
 	for j := range r.Origins {
-		r.Origins[j].File = t.display(r.Origins[j].File)
+		r.Origins[j].File = t.Display(r.Origins[j].File)
 	}
 }
 

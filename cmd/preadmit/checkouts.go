@@ -45,7 +45,7 @@ func newCheckouts(o *checkOptions, t *tree, s *sections, g render.Graph) (*check
 		names: make(map[string]bool), branches: map[string]bool{"": true, "head": true, "main": true, "master": true}, revisions: make(map[string]string),
 	}
 	for _, x := range s.Sources {
-		name, err := t.name(filepath.Join(t.dir, filepath.FromSlash(x.Path)), nil)
+		name, err := t.name(filepath.Join(t.Dir, filepath.FromSlash(x.Path)), nil)
 		if err != nil {
 			return nil, configError(x.Line, "sources: %v", err)
 		}
@@ -54,7 +54,7 @@ func newCheckouts(o *checkOptions, t *tree, s *sections, g render.Graph) (*check
 	for _, name := range slices.Concat(s.Repository, o.repositories) {
 		r.names[normaliseURL(name)] = true
 	}
-	if r.git, r.gitErr = git.Open(t.dir); r.gitErr == nil {
+	if r.git, r.gitErr = git.Open(t.Dir); r.gitErr == nil {
 		r.cloned(r.git.Clone())
 	}
 	if o.base != "" {
@@ -151,7 +151,7 @@ func (r *checkouts) revision(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	root := r.tree.mountRevision(commit.Hash, files)
+	root := r.tree.MountRevision(commit.Hash, files)
 	r.revisions[commit.Hash] = root
 	return root, nil
 }

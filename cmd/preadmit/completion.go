@@ -81,8 +81,8 @@ func completeRevision(*cobra.Command, []string, string) ([]string, cobra.ShellCo
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	defer t.root.Close()
-	repo, err := git.Open(t.dir)
+	defer t.Close()
+	repo, err := git.Open(t.Dir)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -113,7 +113,7 @@ func writtenPolicies() []string {
 	if err != nil {
 		return nil
 	}
-	defer t.root.Close()
+	defer t.Close()
 	var names []string
 	read := 0
 	fs.WalkDir(t, ".", func(name string, d fs.DirEntry, err error) error {

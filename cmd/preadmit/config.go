@@ -14,6 +14,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy/authz"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/disk"
 )
 
 // configFile holds a repository's defaults for flags, under the flags' names.
@@ -28,7 +29,7 @@ func configure(flags *pflag.FlagSet, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer t.root.Close()
+	defer t.Close()
 	file, given := configFile, flags.Lookup("config")
 	if given != nil && given.Changed {
 		if file, err = configName(t, given.Value.String()); err != nil {
@@ -47,10 +48,10 @@ func configure(flags *pflag.FlagSet, args []string) error {
 	if err != nil || config == nil {
 		return err
 	}
-	if err := inFile(t.display(file), new(sections).decode(config)); err != nil {
+	if err := inFile(t.Display(file), new(sections).decode(config)); err != nil {
 		return err
 	}
-	return configureFrom(flags, t.dir, t.display(file), config)
+	return configureFrom(flags, t.Dir, t.Display(file), config)
 }
 
 // configName is the name of the file that --config names, which must be there:
@@ -167,12 +168,12 @@ func rooted(root, flag, value string) (string, error) {
 	}
 	real := filepath.Join(root, filepath.FromSlash(file))
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(real)); err == nil {
-		if _, ok := within(root, dir); !ok {
+		if _, ok := disk.Within(root, dir); !ok {
 			return "", fmt.Errorf("%q leads out of the repository", file)
 		}
 	}
 	if target, err := filepath.EvalSymlinks(real); err == nil {
-		if _, ok := within(root, target); !ok {
+		if _, ok := disk.Within(root, target); !ok {
 			return "", fmt.Errorf("%q leads out of the repository", file)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -58,7 +59,7 @@ func runConvert(o *outputs, files []string, verbose bool, stdin io.Reader, stdou
 	if err != nil {
 		return err
 	}
-	r.Tree = shown{t}
+	r.Tree = disk.Shown{Tree: t.Tree}
 	return o.write(stdout, r, outs, writing{verbose: verbose, failOn: policy.Deny})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -88,9 +89,9 @@ func (o *coverageFlags) writeCoverage(code int, t *tree, stdout, stderr io.Write
 	}
 	branches := o.counted.Branches()
 	for i := range branches {
-		branches[i].Origin.File = t.display(branches[i].Origin.File)
+		branches[i].Origin.File = t.Display(branches[i].Origin.File)
 	}
-	c := report.NewCoverage(report.Tool{Name: "preadmit", Version: version}, branches, shown{t})
+	c := report.NewCoverage(report.Tool{Name: "preadmit", Version: version}, branches, disk.Shown{Tree: t.Tree})
 	for _, x := range o.coverage {
 		format, file, _ := strings.Cut(x, "=")
 		write := func(w io.Writer) error { return report.CoverageFormats.Write(w, format, c, opts) }

@@ -115,11 +115,11 @@ func (d *deployer) renderAt(ctx context.Context, line int, paths []string) ([]*r
 func (d *deployer) sourcesAt(line int, paths []string) ([]render.Source, error) {
 	rooted := make([]string, len(paths))
 	for i, p := range paths {
-		rooted[i] = filepath.Join(d.in.tree.dir, filepath.FromSlash(p))
+		rooted[i] = filepath.Join(d.in.tree.Dir, filepath.FromSlash(p))
 	}
 	srcs, err := d.discover(rooted)
 	if err != nil {
-		return nil, configError(line, "%s", strings.ReplaceAll(err.Error(), d.in.tree.dir+string(filepath.Separator), ""))
+		return nil, configError(line, "%s", strings.ReplaceAll(err.Error(), d.in.tree.Dir+string(filepath.Separator), ""))
 	}
 	return srcs, nil
 }
@@ -169,7 +169,7 @@ func (d *deployer) glob(x deploymentSection) ([]string, error) {
 	switch {
 	case err != nil:
 		return nil, configError(x.Line, "deployments: path %q: %v", x.Path, err)
-	case len(paths) == 0 && !d.in.tree.paired:
+	case len(paths) == 0 && !d.in.tree.Paired:
 		return nil, configError(x.Line, "deployments: nothing is at %s", x.Path)
 	}
 	return paths, nil

@@ -240,7 +240,7 @@ func brokenPolicy(in *input, b *bench, name string) string {
 			whole := extent(o)
 			for _, r := range b.results {
 				if at := r.PolicyOrigin; r.Undecided() && at.File == whole.File && at.Line >= whole.Line && at.Line <= whole.EndLine {
-					at.File = in.tree.display(at.File)
+					at.File = in.tree.Display(at.File)
 					lines = append(lines, at.String()+": "+r.Message)
 				}
 			}
@@ -298,7 +298,7 @@ func (o *explainOptions) writeExplanations(stdout io.Writer, format, file string
 
 // relabelExplanation names places as reports do.
 func relabelExplanation(t *tree, e *policy.Explanation) {
-	span := func(s *render.Span) { s.File = t.display(s.File) }
+	span := func(s *render.Span) { s.File = t.Display(s.File) }
 	origins := func(list *[]render.Origin) {
 		*list = slices.Clone(*list)
 		for i := range *list {
@@ -311,7 +311,7 @@ func relabelExplanation(t *tree, e *policy.Explanation) {
 		}
 	}
 	span(&e.Origin)
-	e.Object.Unit = t.display(e.Object.Unit)
+	e.Object.Unit = t.Display(e.Object.Unit)
 	origins(&e.Origins)
 	for i := range e.Rules {
 		span(&e.Rules[i].Origin)
@@ -326,7 +326,7 @@ func relabelExplanation(t *tree, e *policy.Explanation) {
 		x := &e.Trials[i]
 		origins(&x.ParamOrigin)
 		if x.Param != nil {
-			x.Param.Unit = t.display(x.Param.Unit)
+			x.Param.Unit = t.Display(x.Param.Unit)
 		}
 		for _, list := range [][]policy.Evaluation{x.Conditions, x.Variables, x.Validations, x.Annotations} {
 			for j := range list {
@@ -339,7 +339,7 @@ func relabelExplanation(t *tree, e *policy.Explanation) {
 
 func relabelKeys(t *tree, keys []render.Key) {
 	for i := range keys {
-		keys[i].Unit = t.display(keys[i].Unit)
+		keys[i].Unit = t.Display(keys[i].Unit)
 	}
 }
 
@@ -413,7 +413,7 @@ func findObject(in *input, kinds policy.Kinds, ref objectRef, unit string) (*ren
 	var like []string
 	for _, o := range slices.Concat(objects(in.head), variants(in.head)) {
 		switch {
-		case unit != "" && in.tree.display(o.Unit.Identity()) != strings.TrimSuffix(unit, "/"):
+		case unit != "" && in.tree.Display(o.Unit.Identity()) != strings.TrimSuffix(unit, "/"):
 		case ref.means(o, kinds.Resource(o.GroupVersionKind()), namespace(o)):
 			if o.Variant.IsDefault() || len(found) == 0 { // a form of it that is not the default's
 				found = append(found, o)
@@ -488,10 +488,10 @@ func (e *severalObjects) list(w io.Writer) {
 func newSeveral(in *input, ref objectRef, found []*render.Object, namespace func(*render.Object) string) error {
 	e := &severalObjects{ref: ref.text}
 	for _, o := range found {
-		line := refText(o, namespace(o)) + " in unit " + in.tree.display(o.Unit.Identity())
+		line := refText(o, namespace(o)) + " in unit " + in.tree.Display(o.Unit.Identity())
 		if at := o.At(""); len(at) > 0 {
 			s := at[0].Span
-			s.File = in.tree.display(s.File)
+			s.File = in.tree.Display(s.File)
 			line += " at " + s.String()
 		}
 		e.lines = append(e.lines, line)

@@ -144,17 +144,16 @@ func runFetch(ctx context.Context, o *fetchOptions, args []string, stdout, stder
 	if err != nil {
 		return 0, err
 	}
-	defer t.root.Close()
+	defer t.Close()
 	f := &fetching{o: o, args: args, stdout: stdout, stderr: stderr, tree: t, dir: o.store}
-	if isLayout(os.DirFS(f.dir)) {
-		f.dir = filepath.Join(f.dir, layoutBlobs)
-	}
-	if f.dir == "" {
-		f.dir = filepath.Join(t.dir, filepath.FromSlash(store.VendorDir))
+	if f.dir != "" {
+		f.dir = filepath.Join(f.dir, store.ContentDir(os.DirFS(f.dir)))
+	} else {
+		f.dir = filepath.Join(t.Dir, filepath.FromSlash(store.VendorDir))
 	}
 	f.dirs = store.Dirs{os.DirFS(f.dir)}
 	if o.store != "" { // what is committed need not come again
-		f.dirs = append(f.dirs, os.DirFS(filepath.Join(t.dir, filepath.FromSlash(store.VendorDir))))
+		f.dirs = append(f.dirs, os.DirFS(filepath.Join(t.Dir, filepath.FromSlash(store.VendorDir))))
 	}
 	if !o.checkOnly && !o.dryRun {
 		release, err := f.alone(ctx)
@@ -163,7 +162,7 @@ func runFetch(ctx context.Context, o *fetchOptions, args []string, stdout, stder
 		}
 		defer release()
 	}
-	if f.lock, err = t.readLock(); err != nil {
+	if f.lock, err = store.ReadLock(t.Repository()); err != nil {
 		return 0, err
 	}
 	switch {

@@ -60,7 +60,7 @@ func (f *fetching) trusted() (named, locked []string, err error) {
 		}
 		defer b.repo.Close()
 		t = b.in.tree
-		if lock, err = t.readLock(); err != nil {
+		if lock, err = store.ReadLock(t.Repository()); err != nil {
 			return nil, nil, fmt.Errorf("--base: %w", err)
 		}
 	}
@@ -180,7 +180,7 @@ func (f *fetching) lockedEntries() ([]store.Entry, error) {
 		return nil, err
 	}
 	defer b.repo.Close()
-	was, err := b.in.tree.readLock()
+	was, err := store.ReadLock(b.in.tree.Repository())
 	if err != nil {
 		return nil, fmt.Errorf("--base: %w", err)
 	}
@@ -362,7 +362,7 @@ func (f *fetching) writeLock() error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(f.tree.dir, filepath.FromSlash(store.LockFile)), append([]byte(schemaLine("lock")), data...))
+	return replaceFile(filepath.Join(f.tree.Dir, filepath.FromSlash(store.LockFile)), append([]byte(schemaLine("lock")), data...))
 }
 
 // replaceFile puts a file in its place as a whole or not at all.
@@ -430,12 +430,12 @@ func fileSize(n int64) string {
 // alone waits until no other fetch is at work in the repository, and removes what
 // one left behind that was killed.
 func (f *fetching) alone(ctx context.Context) (release func(), err error) {
-	dir := filepath.Join(f.tree.dir, ".preadmit")
+	dir := filepath.Join(f.tree.Dir, ".preadmit")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
 	for said := false; ; said = true {
-		release, ok, err := tryAlone(f.tree.dir)
+		release, ok, err := tryAlone(f.tree.Dir)
 		if err != nil {
 			return nil, err
 		}

@@ -118,7 +118,7 @@ func (in *input) remotes() []graphRemote {
 		for _, e := range render.Errors(u.Err) {
 			if e.Remote != nil {
 				span := e.Span
-				span.File = in.tree.display(span.File)
+				span.File = in.tree.Display(span.File)
 				needed[*e.Remote] = &span
 			}
 		}
@@ -156,8 +156,8 @@ func newGraphOutput(in *input) *graphOutput {
 			servers[u.Cluster] = ""
 		}
 		x := graphUnit{Unit: report.NewUnit(u), Release: u.Release, Values: u.Values, Origin: u.Origin.Span}
-		x.ID, x.Path, x.Owner = in.tree.display(x.ID), in.tree.display(x.Path), in.tree.display(x.Owner)
-		x.Reason, x.Origin.File = in.tree.displayIn(x.Reason), in.tree.display(x.Origin.File)
+		x.ID, x.Path, x.Owner = in.tree.Display(x.ID), in.tree.Display(x.Path), in.tree.Display(x.Owner)
+		x.Reason, x.Origin.File = in.tree.DisplayIn(x.Reason), in.tree.Display(x.Origin.File)
 		g.Units = append(g.Units, x)
 	}
 	g.summary = report.New(report.Tool{}, in.head, nil, nil).Summary

@@ -158,7 +158,7 @@ func statesAddUp(t *testing.T, root string) {
 		total += n
 	}
 	counted := 0
-	for n := range maps.Values(countObjects(t, tr.files)) {
+	for n := range maps.Values(countObjects(t, tr.Repository())) {
 		counted += n
 	}
 	if total != counted {

@@ -74,7 +74,7 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 	if err := o.cacheFlags.open(ctx, t); err != nil {
 		return nil, err
 	}
-	t.paired, o.sections = o.base != "", nil
+	t.Paired, o.sections = o.base != "", nil
 	if _, err := o.readSections(t); err != nil {
 		return nil, err
 	}
@@ -191,8 +191,8 @@ func (l *loader) discover(paths []string) ([]render.Source, error) {
 	}
 	found := l.graph.Discover(l.in.tree, names...)
 	l.walked = found
-	if len(found.NotFound) > 0 && !l.in.tree.paired {
-		return nil, notFound(l.in.tree.display(found.NotFound[0]), filepath.Join(l.in.tree.dir, filepath.FromSlash(found.NotFound[0])))
+	if len(found.NotFound) > 0 && !l.in.tree.Paired {
+		return nil, notFound(l.in.tree.Display(found.NotFound[0]), filepath.Join(l.in.tree.Dir, filepath.FromSlash(found.NotFound[0])))
 	}
 	l.in.skipped = append(l.in.skipped, found.Skipped...)
 	l.in.found = append(l.in.found, policy.Errors(policy.EngineRender, nil, found.Err)...)

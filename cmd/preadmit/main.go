@@ -7,7 +7,7 @@
 // through these files:
 //
 //   - options.go, config.go, user.go, suppressions.go, cache.go: flags
-//   - tree.go: what may be read; checkouts.go: other repositories
+//   - tree.go: the tree with what was fetched; checkouts.go: other repositories
 //   - load.go, deployed.go, clusters.go: rendering, and what is deployed where
 //   - bench.go, settings.go: the engines and what they are given
 //   - base.go: the change from a revision; recall.go: cached results

@@ -47,7 +47,7 @@ func originOf(t *tree, o *render.Object, pointer string, line int) string {
 		return ""
 	}
 	s := origins[0].Span
-	s.File, s.Column = t.display(s.File), 0
+	s.File, s.Column = t.Display(s.File), 0
 	return plain(s.String())
 }
 
@@ -116,7 +116,7 @@ func fieldOrigins(t *tree, o *render.Object) map[string][]render.Origin {
 func displayed(t *tree, origins []render.Origin) []render.Origin {
 	origins = slices.Clone(origins)
 	for i := range origins {
-		origins[i].File = t.display(origins[i].File)
+		origins[i].File = t.Display(origins[i].File)
 	}
 	return origins
 }
@@ -130,7 +130,7 @@ func coarse(in *input) []string {
 		for _, o := range u.Objects {
 			fields(o.Object, "", func(pointer string, v any) {
 				if at := o.At(pointer); pointer != "" && isScalar(v) && len(at) > 0 && at[0].Line == 0 {
-					counts[place{in.tree.display(u.Identity()), in.tree.display(at[0].File)}]++
+					counts[place{in.tree.Display(u.Identity()), in.tree.Display(at[0].File)}]++
 				}
 			})
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -221,11 +222,11 @@ func isTerminal(w io.Writer) bool {
 
 // rootURL is the URL of the directory that a report's places begin at, or "".
 func rootURL(tree fs.FS) string {
-	t, ok := tree.(shown)
-	if !ok || !filepath.IsAbs(t.dir) {
+	t, ok := tree.(disk.Shown)
+	if !ok || !filepath.IsAbs(t.Dir) {
 		return ""
 	}
-	u := url.URL{Scheme: "file", Path: path.Join("/", filepath.ToSlash(t.dir))}
+	u := url.URL{Scheme: "file", Path: path.Join("/", filepath.ToSlash(t.Dir))}
 	return u.String()
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -107,7 +108,7 @@ func runPolicies(ctx context.Context, o *policiesOptions, args []string, stdin i
 		return 0, timedOut(ctx, err)
 	}
 	p := v.report(in)
-	if err := o.writeEach(stdout, shown{in.tree}, outs, writing{verbose: o.verbose, quiet: o.quiet}, func(w io.Writer, format string, opts report.Options) error {
+	if err := o.writeEach(stdout, disk.Shown{Tree: in.tree.Tree}, outs, writing{verbose: o.verbose, quiet: o.quiet}, func(w io.Writer, format string, opts report.Options) error {
 		return report.PoliciesFormats.Write(w, format, p, opts)
 	}); err != nil {
 		return 0, err
@@ -232,14 +233,14 @@ func (b *bench) inspect() []policy.Result {
 func (v *policyReview) report(in *input) *report.Policies {
 	uses := v.uses.List()
 	for _, u := range uses {
-		u.Origin.File = in.tree.display(u.Origin.File)
+		u.Origin.File = in.tree.Display(u.Origin.File)
 	}
 	relabel(in.tree, v.findings)
 	v.findings = policy.WithoutConsequences(v.findings)
 	policy.Sort(v.findings)
 	run := report.New(report.Tool{Name: "preadmit", Version: version}, in.head, nil, nil)
 	run.Notes = slices.Concat(v.bench.notes, v.notes)
-	run.Tree = shown{in.tree}
+	run.Tree = disk.Shown{Tree: in.tree.Tree}
 	return report.NewPolicies(run, uses, v.findings)
 }
 

@@ -120,12 +120,12 @@ func sameNode(a, b *yaml.Node) bool {
 // after returns the options of a run without a base once the configuration now
 // is merged in place of was. What the command line gave stays.
 func (o *checkOptions) after(t *tree, file string, was, now *yaml.Node) (*checkOptions, error) {
-	s := &sections{file: t.display(file)}
+	s := &sections{file: t.Display(file)}
 	if now != nil {
 		if err := inFile(s.file, s.decode(now)); err != nil {
 			return nil, err
 		}
-		if err := configureFrom(newCheckCommand(new(int)).Flags(), t.dir, s.file, withoutTrusted(now)); err != nil {
+		if err := configureFrom(newCheckCommand(new(int)).Flags(), t.Dir, s.file, withoutTrusted(now)); err != nil {
 			return nil, err
 		}
 	}
@@ -229,8 +229,8 @@ func otherwise(file string, other []*render.Object) []string {
 // swapped are results about locked content that is another while its version is
 // the same. What a cluster gets for that version is one of the two at most.
 func (b *base) swapped(head *input) []policy.Result {
-	was, _ := b.in.tree.readLock()
-	now, _ := head.tree.readLock()
+	was, _ := store.ReadLock(b.in.tree.Repository())
+	now, _ := store.ReadLock(head.tree.Repository())
 	if was == nil || now == nil {
 		return nil
 	}

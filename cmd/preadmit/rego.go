@@ -87,7 +87,7 @@ func dataNames(t *tree, values []string, stdin io.Reader) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--data: %w", err)
 		}
-		if _, err := fs.Stat(t, name); err != nil && !t.paired {
+		if _, err := fs.Stat(t, name); err != nil && !t.Paired {
 			return nil, fmt.Errorf("--data: %w", notFound(v, file))
 		}
 		if names[i] = under + name; under == "" && strings.Contains(name, ":") { // of a registry with a port
@@ -131,7 +131,7 @@ func regoFilesOf(t *tree, p, name string) []string {
 // and those that can't be read too: reading them says why. What else can't be
 // looked at is said by the walk that finds the other policies.
 func regoFiles(t *tree, name string) []string {
-	fsys, below, err := t.at("open", name)
+	fsys, below, err := t.Locate("open", name)
 	if err != nil {
 		return nil
 	}
@@ -266,7 +266,7 @@ func (p *prints) write(w io.Writer, t *tree) {
 		return cmp.Or(strings.Compare(a.file, b.file), cmp.Compare(a.line, b.line), strings.Compare(a.text, b.text))
 	})
 	for _, l := range lines {
-		fmt.Fprintf(w, "print: %s:%d: %s\n", plain(t.display(l.file)), l.line, plain(l.text))
+		fmt.Fprintf(w, "print: %s:%d: %s\n", plain(t.Display(l.file)), l.line, plain(l.text))
 	}
 	if len(lines) == maxPrinted {
 		fmt.Fprintln(w, "print: and more")

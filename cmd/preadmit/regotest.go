@@ -37,7 +37,7 @@ func regoSuites(ctx context.Context, t *tree, o *testOptions) ([]policytest.Suit
 	suites := make(map[string]*policytest.Suite)
 	suite := func(file string) *policytest.Suite {
 		if suites[file] == nil {
-			suites[file] = &policytest.Suite{File: t.display(file), Kind: "rego", Cases: []policytest.Case{}, Notes: []string{}}
+			suites[file] = &policytest.Suite{File: t.Display(file), Kind: "rego", Cases: []policytest.Case{}, Notes: []string{}}
 		}
 		return suites[file]
 	}

@@ -126,7 +126,7 @@ func printYAML(w io.Writer, in *input, origins bool) error {
 			if err != nil {
 				return err
 			}
-			head := fmt.Sprintf("---\n# %s %s\n%s", u.Kind, plain(in.tree.display(u.Identity())), sourceLine(in.tree, o))
+			head := fmt.Sprintf("---\n# %s %s\n%s", u.Kind, plain(in.tree.Display(u.Identity())), sourceLine(in.tree, o))
 			if _, err := io.WriteString(w, head); err != nil {
 				return err
 			}
@@ -149,7 +149,7 @@ func sourceLine(t *tree, o *render.Object) string {
 		return ""
 	}
 	s := at[0].Span
-	s.File = t.display(s.File)
+	s.File = t.Display(s.File)
 	return "# Source: " + plain(s.String()) + "\n"
 }
 
@@ -170,7 +170,7 @@ func printJSON(w io.Writer, in *input, stored *admitted, origins bool) error {
 	separator := "[\n"
 	for _, u := range in.head {
 		for _, o := range u.Objects {
-			r := renderedObject{Unit: in.tree.display(u.Identity()), Kind: u.Kind, Origins: displayed(in.tree, o.At("")), Assumed: o.Assumed, Object: o.Object, Stored: stored.tree(o)}
+			r := renderedObject{Unit: in.tree.Display(u.Identity()), Kind: u.Kind, Origins: displayed(in.tree, o.At("")), Assumed: o.Assumed, Object: o.Object, Stored: stored.tree(o)}
 			if origins {
 				r.Fields = fieldOrigins(in.tree, o)
 			}

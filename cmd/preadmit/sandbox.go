@@ -62,10 +62,10 @@ func readable(t *tree, stdin io.Reader, named []string) []string {
 			_, _ = t.name(p, stdin)
 		}
 	}
-	dirs := append([]string{t.dir}, git.Dirs(t.dir)...)
-	for _, m := range t.mounted() {
-		if m.dir != "" {
-			dirs = append(dirs, m.dir)
+	dirs := append([]string{t.Dir}, git.Dirs(t.Dir)...)
+	for _, m := range t.Mounts() {
+		if m.Dir != "" {
+			dirs = append(dirs, m.Dir)
 		}
 	}
 	return dirs
@@ -79,7 +79,7 @@ func (o *checkOptions) named(t *tree, args []string) []string {
 		paths = append(paths, file)
 	}
 	for _, s := range o.sections.Sources {
-		paths = append(paths, filepath.Join(t.dir, filepath.FromSlash(s.Path)))
+		paths = append(paths, filepath.Join(t.Dir, filepath.FromSlash(s.Path)))
 	}
 	return paths
 }

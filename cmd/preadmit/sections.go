@@ -114,7 +114,7 @@ func readConfig(t *tree, file string) (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseConfig(t.display(file), data)
+	return parseConfig(t.Display(file), data)
 }
 
 // parseConfig returns the mapping that a configuration file holds, nil for an
@@ -139,7 +139,7 @@ func parseConfig(file string, data []byte) (*yaml.Node, error) {
 // readSections returns the sections of a tree's configuration file.
 func readSections(t *tree, file string) (*sections, error) {
 	config, err := readConfig(t, file)
-	s := &sections{file: t.display(file)}
+	s := &sections{file: t.Display(file)}
 	if err != nil || config == nil {
 		return s, err
 	}

@@ -147,13 +147,13 @@ func readSuppressions(o *checkOptions, in *input) ([]policy.Suppression, error) 
 		}
 	}
 	data, err := render.ReadFile(in.tree, name)
-	if errors.Is(err, fs.ErrNotExist) && (o.suppressions == "" || in.tree.paired) {
+	if errors.Is(err, fs.ErrNotExist) && (o.suppressions == "" || in.tree.Paired) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	found, err := policy.ParseSuppressions(in.tree.display(name), data)
+	found, err := policy.ParseSuppressions(in.tree.Display(name), data)
 	if err != nil {
 		return nil, places(nil, err)
 	}

@@ -137,7 +137,7 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 		return 0, err
 	}
 	w.phase("running suites")
-	r, err := policytest.Run(ctx, policytest.Options{FS: t, Engines: suites.Engines(suites.Options{KubeVersion: o.kubeVersion, Coverage: o.counted}), Name: t.display, Watch: w.suites()}, names...)
+	r, err := policytest.Run(ctx, policytest.Options{FS: t, Engines: suites.Engines(suites.Options{KubeVersion: o.kubeVersion, Coverage: o.counted}), Name: t.Display, Watch: w.suites()}, names...)
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}

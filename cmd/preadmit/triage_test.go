@@ -12,6 +12,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/tui"
 )
 
@@ -194,7 +195,7 @@ func TestByKey(t *testing.T) {
 	}
 	none, own, given, wide := object("Pod", "", ""), object("Service", "own", "shop"), object("ConfigMap", "", "shop"), object("Node", "", "")
 	unit := &render.Unit{Source: render.Source{Path: "u"}, Objects: []*render.Object{none, own, given, wide}}
-	all := byKey(&input{tree: &tree{}, head: []*render.Unit{unit}})
+	all := byKey(&input{tree: &tree{Tree: new(disk.Tree)}, head: []*render.Unit{unit}})
 	for _, c := range []struct {
 		kind, namespace string
 		want            *render.Object

@@ -14,6 +14,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/tui"
 )
 
@@ -29,7 +30,7 @@ func (h *triageHost) suppressionsPath() (path, display string, err error) {
 	}
 	path = filepath.Join(dir, filepath.FromSlash(suppressionsFile))
 	if real, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
-		if _, ok := within(dir, real); !ok {
+		if _, ok := disk.Within(dir, real); !ok {
 			return "", "", fmt.Errorf("%s: its directory is a link that leads out of the repository", suppressionsFile)
 		}
 	}

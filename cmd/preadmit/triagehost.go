@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"path/filepath"
 	"strings"
 	"sync"
 
@@ -17,6 +15,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/report"
 	"github.com/preadmit/preadmit/tui"
 )
@@ -99,7 +98,7 @@ func byKey(in *input) map[render.Key]*render.Object {
 	all := make(map[render.Key]*render.Object)
 	for _, o := range objects(in.head) {
 		k := o.Key()
-		k.Unit = in.tree.display(k.Unit)
+		k.Unit = in.tree.Display(k.Unit)
 		names := []render.Key{k}
 		if k.Namespace == "" {
 			k.Namespace = cmp.Or(o.Unit.Namespace, "default")
@@ -121,7 +120,7 @@ func (h *triageHost) keep(run *triageRun, before stamp) {
 	defer h.mu.Unlock()
 	h.run, h.partial, h.evaluating = run, nil, false
 	if h.trees = append(h.trees, run.tree); len(h.trees) > 3 {
-		h.trees[0].root.Close()
+		h.trees[0].Close()
 		h.trees = h.trees[1:]
 	}
 }
@@ -146,7 +145,7 @@ func (h *triageHost) readSaved() (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Tree = shown{t}
+	r.Tree = disk.Shown{Tree: t.Tree}
 	held, err := readSuppressions(&h.options.checkOptions, &input{tree: t})
 	if err != nil {
 		return nil, err
@@ -189,7 +188,7 @@ func (h *triageHost) looked(ctx context.Context) (*triageRun, error) {
 	}
 	o := h.options.checkOptions
 	o.base = ""
-	in, err := load(ctx, &o, []string{run.tree.dir}, nil)
+	in, err := load(ctx, &o, []string{run.tree.Dir}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("this is a saved report, and what is here does not render: %w", err)
 	}
@@ -418,21 +417,5 @@ func (h *triageHost) real(file string) (string, error) {
 	if run == nil {
 		return "", errors.New("nothing is rendered yet")
 	}
-	return run.tree.real(file)
-}
-
-// real is the path of a file, by its name in reports.
-func (t *tree) real(display string) (string, error) {
-	name := t.find(display)
-	dir := t.dir
-	for _, m := range t.mounts {
-		if rest, ok := strings.CutPrefix(name, m.name+"/"); ok && m.dir != "" {
-			dir, name = m.dir, rest
-		}
-	}
-	file := filepath.Join(dir, filepath.FromSlash(name))
-	if info, err := fs.Stat(shown{t}, display); err != nil || !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s: there is no such file here to edit", display)
-	}
-	return file, nil
+	return run.tree.Path(file)
 }

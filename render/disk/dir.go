@@ -2,8 +2,10 @@
 //
 // [Open] takes a directory that was opened as an [os.Root] and returns a [Dir]:
 // links and ".." lead nowhere outside, only regular files and directories open,
-// and what one run may read is bounded. [File] is standard input as a file
-// system, [Sub] a directory of another one. The command builds its tree of them.
+// and what one run may read is bounded (dir.go, held.go). A [Tree] is all that a
+// run reads: the repository that [Root] finds, with places outside of it, standard
+// input and other revisions as mounts (tree.go, root.go). Reports have names of
+// their own for what is mounted (names.go).
 package disk
 
 import (

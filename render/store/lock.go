@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -87,6 +88,25 @@ func short(version string) string {
 func (e *Entry) Compare(o *Entry) int {
 	return cmp.Or(strings.Compare(string(e.Kind), string(o.Kind)), strings.Compare(e.URL, o.URL),
 		strings.Compare(e.Name, o.Name), strings.Compare(e.Requested, o.Requested))
+}
+
+// ReadLock reads the lock of a repository; nil without one.
+func ReadLock(repository fs.FS) (*Lock, error) {
+	data, err := render.ReadFile(repository, LockFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := render.OneDocument(LockFile, data); err != nil {
+		return nil, err
+	}
+	lock, err := ParseLock(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", LockFile, err)
+	}
+	return lock, nil
 }
 
 // ParseLock reads a lock. The error begins with a line where one is known.

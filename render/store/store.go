@@ -39,6 +39,15 @@ var ErrAbsent = errors.New("it is not in the store")
 // Dirs are directories of content, the first of which is looked into first.
 type Dirs []fs.FS
 
+// ContentDir returns the directory of dir that holds content by its digest: "." or,
+// in an OCI image layout, "blobs".
+func ContentDir(dir fs.FS) string {
+	if info, err := fs.Stat(dir, "oci-layout"); err == nil && info.Mode().IsRegular() {
+		return "blobs"
+	}
+	return "."
+}
+
 // BlobName is the name in a directory of the content with a digest.
 func BlobName(digest string) string { return strings.Replace(digest, ":", "/", 1) }
 

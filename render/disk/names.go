@@ -1,0 +1,99 @@
+package disk
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// shown is a name below the mount as reports show it. Those of a revision are
+// written as git does, commit:path; those of what was fetched so that they are no
+// path of the repository.
+func (m *Mount) shown(rest string) string {
+	if m.Fetched {
+		return m.Display + "//" + rest
+	}
+	if strings.HasSuffix(m.Display, ":") {
+		return m.Display + rest
+	}
+	return path.Join(m.Display, rest)
+}
+
+// Display returns a name in the tree as reports show it.
+func (t *Tree) Display(name string) string {
+	for _, m := range t.Mounts() {
+		if name == m.Name {
+			return m.Display
+		}
+		if rest, ok := strings.CutPrefix(name, m.Name+"/"); ok {
+			return m.shown(rest)
+		}
+	}
+	return name
+}
+
+// DisplayIn replaces the names of mounts in a text as Display does.
+func (t *Tree) DisplayIn(text string) string {
+	if !strings.Contains(text, Outside) {
+		return text
+	}
+	for _, m := range t.Mounts() {
+		if m.Fetched {
+			text = strings.ReplaceAll(text, m.Name+"/", m.shown(""))
+		}
+		if strings.HasSuffix(m.Display, ":") {
+			text = strings.ReplaceAll(text, m.Name+"/", m.Display)
+			continue
+		}
+		text = strings.ReplaceAll(text, m.Name, m.Display)
+	}
+	return text
+}
+
+// Find is the inverse of Display.
+func (t *Tree) Find(display string) string {
+	for _, m := range t.Mounts() {
+		if m.Fetched {
+			continue
+		}
+		if display == m.Display {
+			return m.Name
+		}
+		if rest, ok := strings.CutPrefix(display, m.shown("")); ok && (strings.HasSuffix(m.Display, ":") || strings.HasPrefix(rest, "/")) {
+			return path.Join(m.Name, rest)
+		}
+	}
+	return display
+}
+
+// Shown is a Tree whose names are those of reports.
+type Shown struct{ *Tree }
+
+// Open implements fs.FS.
+func (s Shown) Open(name string) (fs.File, error) { return s.Tree.Open(s.Find(name)) }
+
+// Stat implements fs.StatFS.
+func (s Shown) Stat(name string) (fs.FileInfo, error) { return s.Tree.Stat(s.Find(name)) }
+
+// Lstat implements fs.ReadLinkFS.
+func (s Shown) Lstat(name string) (fs.FileInfo, error) { return s.Tree.Lstat(s.Find(name)) }
+
+// ReadLink implements fs.ReadLinkFS.
+func (s Shown) ReadLink(name string) (string, error) { return s.Tree.ReadLink(s.Find(name)) }
+
+// Path returns the path on this machine of a file, by its name in reports. Files
+// of a revision, of the store and of standard input have none, which is an error.
+func (t *Tree) Path(display string) (string, error) {
+	name, dir := t.Find(display), t.Dir
+	for _, m := range t.Mounts() {
+		if rest, ok := strings.CutPrefix(name, m.Name+"/"); ok && m.Dir != "" {
+			dir, name = m.Dir, rest
+		}
+	}
+	if info, err := fs.Stat(Shown{t}, display); err != nil || !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s: there is no such file here to edit", display)
+	}
+	return filepath.Join(dir, filepath.FromSlash(name)), nil
+}
