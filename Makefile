@@ -103,7 +103,7 @@ action: build ## the GitHub Action, step by step on checkouts of each event, and
 	sed -n '/^name: preadmit$$/,/^```$$/p' README.md | sed '/^```$$/d; s/@<[^>]*>/@0000000000000000000000000000000000000000/' | $(GO) run $(ACTIONLINT) -
 	testdata/action/act/run.sh bin/preadmit
 	@for f in .github/*/*.sh testdata/action/act/run.sh; do bash -n $$f || exit 1; done
-	@command -v shellcheck >/dev/null || { echo "no shellcheck: the scripts are only parsed"; exit 0; }; shellcheck -x -P SCRIPTDIR .github/*/*.sh testdata/action/act/run.sh
+	@command -v shellcheck >/dev/null || { echo "no shellcheck: the scripts are only parsed"; exit 0; }; shellcheck -x -P SCRIPTDIR .github/*/*.sh testdata/action/act/run.sh .githooks/*
 
 GORELEASER ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.13.3
 release-dry-run: ## a release without publishing: every target built twice, unpacked and tried

@@ -257,7 +257,8 @@ fetch() {
   ) && have "$1"
 }
 
-# logged shows what a command says, and keeps it for reason.
+# logged prints the output of a command and keeps it for reason.
+# shellcheck disable=SC2317 # quoted calls it
 logged() { "$@" 2>&1 | tee "$fetched"; }
 
 main

@@ -36,6 +36,7 @@ ours() {
     ".[] | select(.user.login == \"github-actions[bot]\" and (.body | startswith(\"$mark\"))) | .id" | sed -n 1p
 }
 
+# shellcheck disable=SC2153 # action.yml sets TOKEN
 api() { GH_TOKEN=$TOKEN GH_HOST=${GITHUB_SERVER_URL#*://} GH_PROMPT_DISABLED=1 gh api "$@" 2>"$dir/error"; }
 
 refused() {
