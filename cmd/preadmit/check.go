@@ -188,7 +188,7 @@ func judge(ctx context.Context, o *checkOptions, in *input, args []string, stdin
 		})
 	}
 	if err == nil {
-		err = j.suppress(o, was, in, looksAtAll(args, in))
+		err = j.suppress(o, was, in, in.tree.holdsAll(args, in.stdin))
 	}
 	if err == nil && len(o.enforce) > 0 {
 		err = j.enforced(o, in)
@@ -201,17 +201,6 @@ func judge(ctx context.Context, o *checkOptions, in *input, args []string, stdin
 		j.notes = append(j.notes, assumed)
 	}
 	return j, nil
-}
-
-// looksAtAll says whether the paths are the whole tree.
-func looksAtAll(args []string, in *input) bool {
-	if len(args) == 0 {
-		args = []string{"."}
-	}
-	return slices.ContainsFunc(args, func(p string) bool {
-		name, err := in.tree.name(p, in.stdin)
-		return err == nil && name == "."
-	})
 }
 
 // all judges every object as if it were created.

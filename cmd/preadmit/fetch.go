@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,12 +14,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/cmd/preadmit/download"
 	"github.com/preadmit/preadmit/render/store"
 )
 
-// newFetchCommand is the only way to the files named fetch*.go, and these the
-// only way to the network.
+// newFetchCommand is the only way to this file, which alone imports package
+// download, the only way to the network.
 func newFetchCommand(code *int) *cobra.Command {
 	o := &fetchOptions{}
 	cmd := &cobra.Command{
@@ -123,20 +121,7 @@ func passedOn(flags, own *pflag.FlagSet) []string {
 	return args
 }
 
-// A fetching is one run of fetch.
-type fetching struct {
-	o              *fetchOptions
-	args           []string
-	stdout, stderr io.Writer
-	tree           *tree
-	lock           *store.Lock
-	dir            string // of the content
-	dirs           store.Dirs
-	trust          store.Trust // see trusted
-	failed         []string
-	brought        int
-}
-
+// runFetch does what the flags say, and returns the exit code.
 func runFetch(ctx context.Context, o *fetchOptions, args []string, stdout, stderr io.Writer) (int, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after --timeout %s", o.timeout))
 	defer cancel()
@@ -145,189 +130,153 @@ func runFetch(ctx context.Context, o *fetchOptions, args []string, stdout, stder
 		return 0, err
 	}
 	defer t.Close()
-	f := &fetching{o: o, args: args, stdout: stdout, stderr: stderr, tree: t, dir: o.store}
-	if f.dir != "" {
-		f.dir = filepath.Join(f.dir, store.ContentDir(os.DirFS(f.dir)))
-	} else {
-		f.dir = filepath.Join(t.Dir, filepath.FromSlash(store.VendorDir))
-	}
-	f.dirs = store.Dirs{os.DirFS(f.dir)}
-	if o.store != "" { // what is committed need not come again
-		f.dirs = append(f.dirs, os.DirFS(filepath.Join(t.Dir, filepath.FromSlash(store.VendorDir))))
-	}
+	f := o.newFetch(t, args, stdout, stderr)
 	if !o.checkOnly && !o.dryRun {
-		release, err := f.alone(ctx)
+		release, err := f.Alone(ctx)
 		if err != nil {
-			return 0, err
+			return 0, fetchError(err)
 		}
 		defer release()
 	}
-	if f.lock, err = store.ReadLock(t.Repository()); err != nil {
+	if f.Lock, err = store.ReadLock(t.Repository()); err != nil {
 		return 0, err
 	}
 	switch {
 	case o.checkOnly:
-		return f.checked(ctx)
+		return o.checkLock(ctx, f, t)
 	case o.dryRun:
-		return f.listed(ctx)
-	case o.locked:
-		return f.fetchLocked(ctx)
+		return exitOK, o.list(ctx, f, stdout)
+	case o.locked && f.Lock == nil:
+		return 0, fmt.Errorf("--locked: there is no %s; `preadmit fetch` writes it", store.LockFile)
 	}
-	return f.fetchAll(ctx)
-}
-
-// discover asks a child, in which rendering is confined, what the units need.
-// The child is this program, as the command graph.
-func (f *fetching) discover(ctx context.Context) ([]graphRemote, error) {
-	name, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	args := slices.Concat([]string{"preadmit", "graph", "--output=json"}, f.o.discovery, f.args)
-	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, name)
-	cmd.Args, cmd.Stdout, cmd.Stderr = args, &out, &errs
-	err = cmd.Run()
-	var exit *exec.ExitError
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	if errors.As(err, &exit) && exit.ExitCode() == exitIncomplete && out.Len() > 0 {
-		err = nil // units whose sources are still to be fetched can't be rendered yet
-	}
-	if err != nil {
-		said := strings.TrimPrefix(strings.TrimSpace(errs.String()), "preadmit: ")
-		if said == "" {
-			said = err.Error()
-		}
-		return nil, errors.New(said)
-	}
-	var g struct {
-		Remotes []graphRemote `json:"remotes"`
-	}
-	if err := json.Unmarshal(out.Bytes(), &g); err != nil {
-		return nil, fmt.Errorf("what the units need can't be read: %w", err)
-	}
-	return f.withAddressed(g.Remotes), nil
-}
-
-// withAddressed adds what --policy and --with name to what the units need.
-func (f *fetching) withAddressed(needs []graphRemote) []graphRemote {
-	for _, address := range f.o.addresses() {
-		n := graphRemote{Remote: *render.NewAddressed(address), State: store.NotLocked}
-		if slices.ContainsFunc(needs, func(x graphRemote) bool { return x.Remote == n.Remote }) {
-			continue
-		}
-		if e := f.lock.Find(&n.Remote); e != nil {
-			n.State, n.Resolved, n.Digest, n.Size = store.NotInStore, e.Resolved, e.Digest, e.Size
-			if f.dirs.Holds(e, f.trust) {
-				n.State = store.Fetched
-			}
-		}
-		needs = append(needs, n)
-	}
-	return needs
-}
-
-// stale are the entries of the lock that nothing needs.
-func (f *fetching) stale(needs []graphRemote) []store.Entry {
-	if f.lock == nil || !f.whole() {
-		return nil
-	}
-	needed := make(map[render.Remote]bool)
-	for _, n := range needs {
-		needed[n.Remote] = true
-	}
-	var all []store.Entry
-	for _, e := range f.lock.Entries {
-		if !needed[*e.Remote()] {
-			all = append(all, e)
-		}
-	}
-	return all
-}
-
-// whole reports whether all of the repository was looked at.
-func (f *fetching) whole() bool {
-	for _, flag := range f.o.discovery {
-		name, _, _ := strings.Cut(flag, "=")
-		if slices.Contains([]string{"--cluster", "--exclude", "--gitops"}, name) {
-			return false
-		}
-	}
-	args := f.args
-	if len(args) == 0 {
-		args = []string{"."}
-	}
-	return slices.ContainsFunc(args, func(arg string) bool {
-		name, err := f.tree.name(arg, nil)
-		return err == nil && name == "."
-	})
-}
-
-// checked says whether the lock is complete and current.
-func (f *fetching) checked(ctx context.Context) (int, error) {
-	needs, err := f.discover(ctx)
-	if err != nil {
+	if err := o.trust(f, t); err != nil {
 		return 0, err
 	}
-	if _, _, err := f.trusted(); err != nil {
-		return 0, err
-	}
-	code := exitOK
-	for _, n := range needs {
-		switch e := f.lock.Find(&n.Remote); {
-		case e == nil:
-			f.print("not locked: ", n.String())
-			code = exitDenied
-		case e.Signature == "" && f.trust.Of(&n.Remote) != nil:
-			f.print("not verified: ", n.String(), ", by ", f.trust.Of(&n.Remote).KeyFile)
-			code = exitDenied
-		}
-	}
-	for _, e := range f.stale(needs) {
-		f.print("not needed: ", e.Remote().String())
-		code = exitDenied
-	}
-	absent := slices.ContainsFunc(needs, func(n graphRemote) bool { return n.State == store.NotInStore })
-	switch {
-	case code != exitOK:
-		f.print("the lock is not current: run `preadmit fetch`")
-	case absent:
-		f.print("the lock has all that is known to be needed; the store lacks content: run `preadmit fetch --locked`")
-	default:
-		f.print("the lock is complete: ", plural(len(needs), "source"))
-	}
-	return code, nil
-}
-
-// listed says what would be fetched.
-func (f *fetching) listed(ctx context.Context) (int, error) {
-	needs, err := f.discover(ctx)
+	done, err := f.Run(ctx)
 	if err != nil {
-		return 0, err
+		return 0, fetchError(err)
 	}
-	needs = slices.DeleteFunc(needs, func(n graphRemote) bool { return n.State == store.Fetched && !f.updates(&n.Remote) })
-	if f.o.format == "json" {
-		e := json.NewEncoder(f.stdout)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", " ")
-		return exitOK, e.Encode(map[string]any{"schema": "preadmit.fetch/v1", "remotes": needs})
+	for _, why := range done.Failed {
+		fmt.Fprintf(stderr, "preadmit: %s\n", plain(why))
 	}
-	for _, n := range needs {
-		f.print(n.String())
+	f.Say(fmt.Sprintf("%s needed, %d fetched, %d failed", plural(done.Needed, "source"), done.Fetched, len(done.Failed)))
+	if len(done.Failed) > 0 {
+		return exitIncomplete, nil
 	}
 	return exitOK, nil
 }
 
-// updates reports whether --update means a Remote.
-func (f *fetching) updates(r *render.Remote) bool {
-	u := f.o.update
-	return u == "*" || u != "" && (strings.Contains(r.Name, u) || strings.Contains(r.URL, u))
+// newFetch returns what the flags and paths say. Its lock and trust are not set yet.
+func (o *fetchOptions) newFetch(t *tree, args []string, stdout, stderr io.Writer) *download.Fetch {
+	vendor := filepath.Join(t.Dir, filepath.FromSlash(store.VendorDir))
+	f := &download.Fetch{
+		Dir: t.Dir, Content: vendor, Graph: slices.Concat(o.discovery, args), Addresses: o.addresses(),
+		Whole:  t.holdsAll(args, nil) && !slices.ContainsFunc(o.discovery, narrows),
+		Locked: o.locked, Git: o.git, Update: o.update, Header: schemaLine("lock"),
+		Path: os.Getenv(editorPath), Stderr: stderr, Quiet: o.quiet, Plain: plain,
+		Say: func(parts ...string) {
+			if !o.quiet {
+				fmt.Fprintln(stdout, plain(strings.Join(parts, "")))
+			}
+		},
+	}
+	f.Dirs = store.Dirs{os.DirFS(vendor)}
+	if o.store != "" { // what is committed need not come again
+		f.Content, f.Shared = filepath.Join(o.store, store.ContentDir(os.DirFS(o.store))), true
+		f.Dirs = store.Dirs{os.DirFS(f.Content), f.Dirs[0]}
+	}
+	return f
 }
 
-func (f *fetching) print(parts ...string) {
-	if !f.o.quiet {
-		fmt.Fprintln(f.stdout, plain(strings.Join(parts, "")))
+// narrows reports whether a flag leaves out a part of the repository.
+func narrows(flag string) bool {
+	name, _, _ := strings.Cut(flag, "=")
+	return slices.Contains([]string{"--cluster", "--exclude", "--gitops"}, name)
+}
+
+// fetchError gives an error that ends a run before it is complete its exit code.
+func fetchError(err error) error {
+	var incomplete *download.Incomplete
+	if errors.As(err, &incomplete) {
+		return &exitError{exitIncomplete, err}
 	}
+	return err
+}
+
+// trust reads the configuration: the hosts that it names, and whose signatures
+// content needs. With --base it is the base's, with the lock there: a change does
+// not choose whom its check talks to or trusts.
+func (o *fetchOptions) trust(f *download.Fetch, t *tree) error {
+	if o.base != "" {
+		b, err := openBase(t, o.base)
+		if err != nil {
+			return err
+		}
+		defer b.repo.Close()
+		t = b.in.tree
+		if f.Base, err = store.ReadLock(t.Repository()); err != nil {
+			return fmt.Errorf("--base: %w", err)
+		}
+	}
+	s, err := readSections(t, configFile)
+	if err != nil {
+		return err
+	}
+	f.Hosts, f.Only, f.Trust = s.Fetch.Hosts, len(s.Fetch.Hosts) > 0 || o.base != "", s.trust
+	return nil
+}
+
+// checkLock says whether the lock is complete and current.
+func (o *fetchOptions) checkLock(ctx context.Context, f *download.Fetch, t *tree) (int, error) {
+	needs, err := f.Needs(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := o.trust(f, t); err != nil {
+		return 0, err
+	}
+	code := exitOK
+	for _, n := range needs {
+		switch e := f.Lock.Find(&n.Remote); {
+		case e == nil:
+			f.Say("not locked: ", n.String())
+			code = exitDenied
+		case e.Signature == "" && f.Trust.Of(&n.Remote) != nil:
+			f.Say("not verified: ", n.String(), ", by ", f.Trust.Of(&n.Remote).KeyFile)
+			code = exitDenied
+		}
+	}
+	for _, e := range f.Stale(needs) {
+		f.Say("not needed: ", e.Remote().String())
+		code = exitDenied
+	}
+	absent := slices.ContainsFunc(needs, func(n store.Need) bool { return n.State == store.NotInStore })
+	switch {
+	case code != exitOK:
+		f.Say("the lock is not current: run `preadmit fetch`")
+	case absent:
+		f.Say("the lock has all that is known to be needed; the store lacks content: run `preadmit fetch --locked`")
+	default:
+		f.Say("the lock is complete: ", plural(len(needs), "source"))
+	}
+	return code, nil
+}
+
+// list says what would be fetched.
+func (o *fetchOptions) list(ctx context.Context, f *download.Fetch, stdout io.Writer) error {
+	needs, err := f.Needs(ctx)
+	if err != nil {
+		return err
+	}
+	needs = slices.DeleteFunc(needs, func(n store.Need) bool { return n.State == store.Fetched && !f.Updates(&n.Remote) })
+	if o.format == "json" {
+		e := json.NewEncoder(stdout)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", " ")
+		return e.Encode(map[string]any{"schema": "preadmit.fetch/v1", "remotes": needs})
+	}
+	for _, n := range needs {
+		f.Say(n.String())
+	}
+	return nil
 }

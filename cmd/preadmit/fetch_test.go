@@ -304,7 +304,7 @@ func TestFetchHomeOps(t *testing.T) {
 		t.Fatal(err)
 	}
 	var was struct {
-		Remotes []graphRemote
+		Remotes []store.Need
 		Units   []report.Unit
 	}
 	_, out, errs := program(t, dir, nil, "graph", "-o", "json")

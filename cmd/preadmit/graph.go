@@ -91,7 +91,7 @@ type graphOutput struct {
 	Clusters  []graphCluster `json:"clusters"`
 	Units     []graphUnit    `json:"units"`
 	Documents map[string]int `json:"documents"`
-	Remotes   []graphRemote  `json:"remotes"`
+	Remotes   []store.Need   `json:"remotes"`
 
 	summary report.Summary
 }
@@ -101,18 +101,8 @@ type graphCluster struct {
 	Server string `json:"server"`
 }
 
-// A graphRemote is something that the units need and that is not in the tree.
-type graphRemote struct {
-	render.Remote
-	State    store.State  `json:"state"`
-	Resolved string       `json:"resolved,omitempty"`
-	Digest   string       `json:"digest,omitempty"`
-	Size     int64        `json:"size,omitempty"`
-	Origin   *render.Span `json:"origin,omitempty"` // of what needs it, where it is not fetched
-}
-
 // remotes lists what units asked the store for.
-func (in *input) remotes() []graphRemote {
+func (in *input) remotes() []store.Need {
 	needed := make(map[render.Remote]*render.Span)
 	for _, u := range slices.Concat(in.head, in.context, in.judges) {
 		for _, e := range render.Errors(u.Err) {
@@ -123,9 +113,9 @@ func (in *input) remotes() []graphRemote {
 			}
 		}
 	}
-	all := []graphRemote{}
+	all := []store.Need{}
 	for _, r := range in.tree.store.Asked() {
-		x := graphRemote{Remote: r, Origin: needed[r]}
+		x := store.Need{Remote: r, Origin: needed[r]}
 		state, entry := in.tree.store.State(&r)
 		if x.State = state; entry != nil {
 			x.Resolved, x.Digest, x.Size = entry.Resolved, entry.Digest, entry.Size

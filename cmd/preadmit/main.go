@@ -3,7 +3,8 @@
 //
 // It holds command lines, lists of renderers, engines and packs, and output
 // files. main.go lists the commands; a command has a file of its name (check.go,
-// render.go, explain.go, policiescmd.go, testcmd.go, graph.go, fetch.go, triage.go). A run goes
+// render.go, explain.go, policiescmd.go, testcmd.go, graph.go, fetch.go with package
+// download, triage.go). A run goes
 // through these files:
 //
 //   - options.go, config.go, user.go, suppressions.go, cache.go: flags

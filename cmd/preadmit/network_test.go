@@ -6,44 +6,50 @@ import (
 	"go/token"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // TestNetworkRoom holds that no way leads from a command to the network but
-// fetch: package render/fetch alone opens connections, the files fetch*.go alone
-// import it, and newFetchCommand is all of these that other files use.
+// fetch: package render/fetch alone opens connections, package download alone
+// imports it, the file fetch.go alone imports that, and newFetchCommand is all of
+// this file that others use.
 func TestNetworkRoom(t *testing.T) {
 	t.Parallel()
-	const room = module + "render/fetch"
+	const (
+		command  = module + "cmd/preadmit"
+		download = command + "/download"
+		room     = module + "render/fetch"
+	)
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, "../../...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
-	importers := 0
+	importers := map[string][]string{}
 	for line := range strings.Lines(string(out)) {
 		words := strings.Fields(line)
 		for _, imported := range words[1:] {
-			if imported == room {
-				importers++
-				if words[0] != module+"cmd/preadmit" {
-					t.Errorf("%s imports %s", words[0], room)
-				}
+			if imported == room || imported == download {
+				importers[imported] = append(importers[imported], words[0])
 			}
-			if strings.HasPrefix(imported, "oras.land/oras-go/v2/registry/remote") && words[0] != room && words[0] != module+"cmd/preadmit" {
+			if strings.HasPrefix(imported, "oras.land/oras-go/v2/registry/remote") && words[0] != room && words[0] != download {
 				t.Errorf("%s imports %s", words[0], imported)
 			}
 		}
 	}
-	if importers != 1 {
-		t.Errorf("%d packages import %s, want the command alone", importers, room)
+	if !slices.Equal(importers[room], []string{download}) {
+		t.Errorf("%s is imported by %v, want %s alone", room, importers[room], download)
+	}
+	if !slices.Equal(importers[download], []string{command}) {
+		t.Errorf("%s is imported by %v, want the command alone", download, importers[download])
 	}
 
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	declared := make(map[string]bool) // in fetch*.go, at the top
+	declared := make(map[string]bool) // in fetch.go, at the top
 	var others []*ast.File
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
@@ -53,19 +59,19 @@ func TestNetworkRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasPrefix(name, "fetch") {
+		if name == "fetch.go" {
 			declare(declared, f)
 			continue
 		}
 		others = append(others, f)
 		for _, i := range f.Imports {
-			if p := strings.Trim(i.Path.Value, `"`); p == room || strings.HasPrefix(p, "oras.land/") {
+			if p := strings.Trim(i.Path.Value, `"`); p == download || strings.HasPrefix(p, "oras.land/") {
 				t.Errorf("%s imports %s", name, p)
 			}
 		}
 	}
 	if !declared["newFetchCommand"] || !declared["runFetch"] {
-		t.Fatalf("the files of fetch are others now: %v", declared)
+		t.Fatalf("fetch.go is another file now: it declares %v", declared)
 	}
 	for _, f := range others {
 		ast.Inspect(f, func(n ast.Node) bool {

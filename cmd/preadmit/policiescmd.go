@@ -103,7 +103,7 @@ func runPolicies(ctx context.Context, o *policiesOptions, args []string, stdin i
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
-	v, err := reviewPolicies(o.watch.timed(ctx), &o.checkOptions, in, looksAtAll(args, in))
+	v, err := reviewPolicies(o.watch.timed(ctx), &o.checkOptions, in, in.tree.holdsAll(args, in.stdin))
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
@@ -70,6 +71,14 @@ func (t *tree) fetched(address string) (string, error) {
 		return "", &exitError{exitIncomplete, fmt.Errorf("%w; %s", e.Err, e.Hint)}
 	}
 	return repo.Root, err
+}
+
+// holdsAll reports whether one of the paths, none being ".", is the whole tree.
+func (t *tree) holdsAll(paths []string, stdin io.Reader) bool {
+	return len(paths) == 0 && t.holdsAll([]string{"."}, stdin) || slices.ContainsFunc(paths, func(p string) bool {
+		name, err := t.name(p, stdin)
+		return err == nil && name == "."
+	})
 }
 
 // side is which of two trees that are compared this is: "base" is read from git's

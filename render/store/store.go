@@ -387,3 +387,13 @@ func (c *content) Stat(name string) (fs.FileInfo, error) {
 func (c *content) ReadLink(name string) (string, error) {
 	return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
 }
+
+// A Need is something that the units of a run need and that is not in the tree.
+type Need struct {
+	render.Remote
+	State    State        `json:"state"`
+	Resolved string       `json:"resolved,omitempty"`
+	Digest   string       `json:"digest,omitempty"`
+	Size     int64        `json:"size,omitempty"`
+	Origin   *render.Span `json:"origin,omitempty"` // of what needs it, where it is not fetched
+}

@@ -1,4 +1,4 @@
-package main
+package download
 
 import (
 	"bytes"
@@ -39,12 +39,12 @@ func screen(t *testing.T, text string) []string {
 	return lines
 }
 
-// TestFetchProgress shows a bar for each download, within the terminal's width,
+// TestProgress shows a bar for each download, within the terminal's width,
 // and leaves nothing behind.
-func TestFetchProgress(t *testing.T) {
+func TestProgress(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	p := &fetchProgress{w: &out, width: func() int { return 60 }}
+	p := &progress{w: &out, width: func() int { return 60 }, plain: func(s string) string { return strings.ReplaceAll(s, "\x1b", "?") }}
 	p.expect(3)
 	addOne, doneOne := p.begin("chart one 1.x of https://charts.example.org/" + strings.Repeat("long/", 20))
 	addTwo, doneTwo := p.begin("chart two\x1b[2J")
@@ -72,7 +72,7 @@ func TestFetchProgress(t *testing.T) {
 
 	// Where there is no terminal, nothing is drawn.
 	out.Reset()
-	p = newFetchProgress(&out, false)
+	p = newProgress(&out, false, strings.ToLower)
 	p.expect(1)
 	add, done := p.begin("chart")
 	add(1, 1)

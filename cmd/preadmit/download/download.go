@@ -1,4 +1,16 @@
-package main
+// Package download does the work of the command fetch: it downloads what the units
+// of a repository need and the repository does not contain, and locks it.
+//
+// In go the flags, the lock and the trust of a run as a [Fetch]; out come files of
+// content, the lock, and what could not be fetched. It asks a confined child what is
+// needed (needs.go), has package render/fetch download it with the user's logins
+// (login.go), from Helm's cache (helm.go) or with git (git.go), verifies and writes
+// it (download.go), and draws bars meanwhile (progress.go).
+//
+// The one thing to know: it is the only importer of render/fetch, and the file
+// fetch.go of the command its only importer, so no other command leads to the
+// network.
+package download
 
 import (
 	"context"
@@ -28,83 +40,119 @@ const (
 	downloads   = 6 // at once
 )
 
-// fetcher is a Fetcher for the hosts and logins of this run.
-func (f *fetching) fetcher() (*fetch.Fetcher, error) {
-	hosts, locked, err := f.trusted()
-	if err != nil {
-		return nil, err
+// A Fetch is one run of the command fetch.
+type Fetch struct {
+	Dir     string // of the repository
+	Content string // the directory that content is written to
+	Shared  bool   // others use Content: nothing is taken out of it
+	Dirs    store.Dirs
+	Lock    *store.Lock // nil if there is none yet
+	Base    *store.Lock // of the revision to compare with; nil without one
+	Hosts   []string    // that the configuration names
+	Only    bool        // no hosts but Hosts and those of Base are asked
+	Trust   store.Trust
+
+	Graph     []string // flags and paths for the command graph, which says what units need
+	Addresses []string // that are needed besides
+	Whole     bool     // Graph looks at all of the repository
+
+	Locked bool   // bring exactly what is locked, and lock nothing
+	Git    bool   // clone with the git program
+	Update string // look again for the version of Remotes with this in their name; "*" is all
+	Header string // the first line of a lock that is written
+	Path   string // where programs are looked for: git, and helpers of docker's configuration
+
+	Stderr io.Writer
+	Quiet  bool
+	Say    func(parts ...string)
+	Plain  func(string) string // makes text of unknown origin fit for one line
+
+	failed  []string
+	fetched int
+}
+
+// Done is the outcome of a run.
+type Done struct {
+	Needed, Fetched int
+	Failed          []string // what could not be fetched, and why, sorted
+}
+
+// An Incomplete error ends a run before it has tried everything.
+type Incomplete struct{ Err error }
+
+func (e *Incomplete) Error() string { return e.Err.Error() }
+func (e *Incomplete) Unwrap() error { return e.Err }
+
+// Run fetches what the lock names, if Locked, and else what the units need, which it
+// locks. What could be fetched before an error is kept.
+func (f *Fetch) Run(ctx context.Context) (done Done, err error) {
+	run := f.fetchAll
+	if f.Locked {
+		run = f.fetchLocked
 	}
-	o := fetch.Options{Hosts: hosts, Locked: locked, Only: len(hosts) > 0 || f.o.base != "", Proxy: http.ProxyFromEnvironment, Timeout: maxDownload}
-	os.Setenv("PATH", os.Getenv(editorPath)) // for the helpers that docker's configuration names, and git
+	done.Needed, err = run(ctx)
+	slices.Sort(f.failed)
+	done.Fetched, done.Failed = f.fetched, f.failed
+	return done, err
+}
+
+// fetcher is a Fetcher for the hosts and logins of this run.
+func (f *Fetch) fetcher() (*fetch.Fetcher, error) {
+	o := fetch.Options{Hosts: f.Hosts, Locked: hostsOf(f.Base), Only: f.Only, Proxy: http.ProxyFromEnvironment, Timeout: maxDownload}
+	os.Setenv("PATH", f.Path)
+	var err error
 	if o.Logins, err = readLogins(); err != nil {
 		return nil, err
 	}
 	if o.RegistryLogin, err = registryLogins(); err != nil {
 		return nil, err
 	}
-	if f.o.git {
+	if f.Git {
 		o.Git = gitProgram
 	}
 	return fetch.New(o), nil
 }
 
-// trusted reads the configuration: the hosts that it names, and with --base those
-// of the lock there, and whose signatures content needs. With --base all are the
-// base's: a change does not choose whom its check talks to or trusts.
-func (f *fetching) trusted() (named, locked []string, err error) {
-	t, lock := f.tree, (*store.Lock)(nil)
-	if f.o.base != "" {
-		b, err := openBase(f.tree, f.o.base)
-		if err != nil {
-			return nil, nil, err
-		}
-		defer b.repo.Close()
-		t = b.in.tree
-		if lock, err = store.ReadLock(t.Repository()); err != nil {
-			return nil, nil, fmt.Errorf("--base: %w", err)
-		}
+// hostsOf returns the hosts that a lock names; none of nil.
+func hostsOf(lock *store.Lock) []string {
+	var hosts []string
+	if lock == nil {
+		return nil
 	}
-	s, err := readSections(t, configFile)
-	if err != nil {
-		return nil, nil, err
-	}
-	if lock != nil {
-		for _, e := range lock.Entries {
-			for _, address := range []string{e.URL, e.Archive} {
-				if host := fetch.HostOf(address); host != "" {
-					locked = append(locked, host)
-				}
+	for _, e := range lock.Entries {
+		for _, address := range []string{e.URL, e.Archive} {
+			if host := fetch.HostOf(address); host != "" {
+				hosts = append(hosts, host)
 			}
 		}
 	}
-	f.trust = s.trust
-	return s.Fetch.Hosts, locked, nil
+	return hosts
 }
 
 // fetchAll fetches what the units need until they need nothing more, and locks
 // it.
-func (f *fetching) fetchAll(ctx context.Context) (int, error) {
-	if f.lock == nil {
-		f.lock = &store.Lock{Version: 1}
+func (f *Fetch) fetchAll(ctx context.Context) (int, error) {
+	if f.Lock == nil {
+		f.Lock = &store.Lock{Version: 1}
 	}
-	progress := newFetchProgress(f.stderr, f.o.quiet)
+	bars := newProgress(f.Stderr, f.Quiet, f.Plain)
 	fetcher, err := f.fetcher()
 	if err != nil {
 		return 0, err
 	}
 	tried := make(map[render.Remote]bool)
-	var needs []graphRemote
+	var needs []store.Need
 	for range maxRounds {
-		if needs, err = f.discover(ctx); err != nil {
+		if needs, err = f.Needs(ctx); err != nil {
 			return 0, err
 		}
 		var todo []wanted
 		for _, n := range needs {
-			if !tried[n.Remote] && (n.State != store.Fetched || f.updates(&n.Remote) || !f.verified(&n.Remote)) {
+			if !tried[n.Remote] && (n.State != store.Fetched || f.Updates(&n.Remote) || !f.verified(&n.Remote)) {
 				tried[n.Remote] = true
 				w := wanted{remote: n.Remote}
-				if !f.updates(&n.Remote) {
-					w.locked = f.lock.Find(&n.Remote)
+				if !f.Updates(&n.Remote) {
+					w.locked = f.Lock.Find(&n.Remote)
 				}
 				todo = append(todo, w)
 			}
@@ -113,9 +161,9 @@ func (f *fetching) fetchAll(ctx context.Context) (int, error) {
 			break
 		}
 		if len(tried) > maxRemotes {
-			return 0, &exitError{exitIncomplete, fmt.Errorf("more than %d sources are needed", maxRemotes)}
+			return 0, &Incomplete{fmt.Errorf("more than %d sources are needed", maxRemotes)}
 		}
-		if err := f.bring(ctx, fetcher, progress, todo); err != nil {
+		if err := f.bring(ctx, fetcher, bars, todo); err != nil {
 			return 0, err
 		}
 	}
@@ -124,15 +172,15 @@ func (f *fetching) fetchAll(ctx context.Context) (int, error) {
 			return 0, err
 		}
 	}
-	return f.finish(len(needs)), nil
+	return len(needs), nil
 }
 
 // verified reports whether what a Remote is locked to has the signature that it
 // needs. What units are rendered from may be less strict: the change's
 // configuration.
-func (f *fetching) verified(r *render.Remote) bool {
-	e := f.lock.Find(r)
-	return e == nil || f.trust.Verify(e, f.dirs.Blob) == nil
+func (f *Fetch) verified(r *render.Remote) bool {
+	e := f.Lock.Find(r)
+	return e == nil || f.Trust.Verify(e, f.Dirs.Blob) == nil
 }
 
 // A wanted is a Remote to fetch, with the entry that it is locked by, nil without
@@ -144,73 +192,55 @@ type wanted struct {
 
 // fetchLocked brings what the lock names, and that of the base, and the store
 // lacks.
-func (f *fetching) fetchLocked(ctx context.Context) (int, error) {
-	if f.lock == nil {
-		return 0, fmt.Errorf("--locked: there is no %s; `preadmit fetch` writes it", store.LockFile)
-	}
-	progress := newFetchProgress(f.stderr, f.o.quiet)
+func (f *Fetch) fetchLocked(ctx context.Context) (int, error) {
+	bars := newProgress(f.Stderr, f.Quiet, f.Plain)
 	fetcher, err := f.fetcher()
 	if err != nil {
 		return 0, err
 	}
-	entries, err := f.lockedEntries()
-	if err != nil {
-		return 0, err
-	}
+	entries := f.lockedEntries()
 	var todo []wanted
 	for i := range entries {
-		if e := &entries[i]; !f.dirs.Holds(e, f.trust) {
+		if e := &entries[i]; !f.Dirs.Holds(e, f.Trust) {
 			todo = append(todo, wanted{*e.Remote(), e})
 		}
 	}
-	if err := f.bring(ctx, fetcher, progress, todo); err != nil {
+	if err := f.bring(ctx, fetcher, bars, todo); err != nil {
 		return 0, err
 	}
-	return f.finish(len(entries)), nil
+	return len(entries), nil
 }
 
 // lockedEntries are those of the lock, and those of the base that are others.
-func (f *fetching) lockedEntries() ([]store.Entry, error) {
-	entries := slices.Clone(f.lock.Entries)
-	if f.o.base == "" {
-		return entries, nil
+func (f *Fetch) lockedEntries() []store.Entry {
+	entries := slices.Clone(f.Lock.Entries)
+	if f.Base == nil {
+		return entries
 	}
-	b, err := openBase(f.tree, f.o.base)
-	if err != nil {
-		return nil, err
-	}
-	defer b.repo.Close()
-	was, err := store.ReadLock(b.in.tree.Repository())
-	if err != nil {
-		return nil, fmt.Errorf("--base: %w", err)
-	}
-	if was != nil {
-		entries = append(entries, slices.DeleteFunc(was.Entries, func(e store.Entry) bool {
-			return slices.ContainsFunc(f.lock.Entries, func(x store.Entry) bool { return x.Kind == e.Kind && x.Digest == e.Digest })
-		})...)
-	}
-	return entries, nil
+	return append(entries, slices.DeleteFunc(slices.Clone(f.Base.Entries), func(e store.Entry) bool {
+		return slices.ContainsFunc(f.Lock.Entries, func(x store.Entry) bool { return x.Kind == e.Kind && x.Digest == e.Digest })
+	})...)
 }
 
 // bring fetches Remotes, writes their content, and then the lock.
-func (f *fetching) bring(ctx context.Context, fetcher *fetch.Fetcher, progress *fetchProgress, todo []wanted) error {
-	progress.expect(len(todo))
+func (f *Fetch) bring(ctx context.Context, fetcher *fetch.Fetcher, bars *progress, todo []wanted) error {
+	bars.expect(len(todo))
 	entries := make([]*store.Entry, len(todo))
 	errs := make([]error, len(todo))
 	var group errgroup.Group
 	group.SetLimit(downloads)
 	for i := range todo {
 		group.Go(func() error {
-			add, done := progress.begin(todo[i].remote.String())
+			add, done := bars.begin(todo[i].remote.String())
 			defer done()
 			entries[i], errs[i] = f.one(ctx, fetcher, &todo[i], add)
 			return nil
 		})
 	}
 	_ = group.Wait()
-	progress.clear()
+	bars.clear()
 	if ctx.Err() != nil {
-		return &exitError{exitIncomplete, context.Cause(ctx)}
+		return &Incomplete{context.Cause(ctx)}
 	}
 	changed := false
 	for i, e := range entries {
@@ -218,8 +248,8 @@ func (f *fetching) bring(ctx context.Context, fetcher *fetch.Fetcher, progress *
 			f.failed = append(f.failed, todo[i].remote.String()+": "+errs[i].Error())
 			continue
 		}
-		f.brought++
-		if !f.o.locked {
+		f.fetched++
+		if !f.Locked {
 			changed = f.locks(*e) || changed
 		}
 	}
@@ -230,21 +260,21 @@ func (f *fetching) bring(ctx context.Context, fetcher *fetch.Fetcher, progress *
 }
 
 // locks puts an entry into the lock, and says what is another than before.
-func (f *fetching) locks(e store.Entry) bool {
-	was := f.lock.Find(e.Remote())
+func (f *Fetch) locks(e store.Entry) bool {
+	was := f.Lock.Find(e.Remote())
 	switch {
 	case was == nil:
-		f.print("locked: ", e.Remote().String(), versionNote(&e), ", ", fileSize(e.Size))
+		f.Say("locked: ", e.Remote().String(), versionNote(&e), ", ", size(e.Size))
 	case *was == e:
 		return false
 	case was.Resolved != e.Resolved:
-		f.print("updated: ", e.Remote().String(), ": ", was.Resolved, " to ", e.Resolved)
+		f.Say("updated: ", e.Remote().String(), ": ", was.Resolved, " to ", e.Resolved)
 	case was.Signature != e.Signature && was.Digest == e.Digest:
-		f.print("verified: ", e.Remote().String(), ", by ", f.trust.Of(e.Remote()).KeyFile)
+		f.Say("verified: ", e.Remote().String(), ", by ", f.Trust.Of(e.Remote()).KeyFile)
 	case was.Digest != e.Digest:
-		f.print("moved: ", e.Remote().String(), ": the same version has other content now")
+		f.Say("moved: ", e.Remote().String(), ": the same version has other content now")
 	}
-	f.lock.Put(e)
+	f.Lock.Put(e)
 	return true
 }
 
@@ -257,14 +287,14 @@ func versionNote(e *store.Entry) string {
 
 // one fetches a Remote and writes its content into the store, once that is known
 // to be what it should be.
-func (f *fetching) one(ctx context.Context, fetcher *fetch.Fetcher, w *wanted, progress func(n int, of int64)) (*store.Entry, error) {
+func (f *Fetch) one(ctx context.Context, fetcher *fetch.Fetcher, w *wanted, progress func(n int, of int64)) (*store.Entry, error) {
 	r := &w.remote
 	entry, locked := store.Entry{Kind: r.Kind, URL: r.URL, Name: r.Name, Requested: r.Version}, (*fetch.Locked)(nil)
 	if have := w.locked; have != nil {
 		entry, locked = *have, &fetch.Locked{Digest: have.Digest, Resolved: have.Resolved, Archive: have.Archive}
 	}
-	want := fetch.Want{Remote: r, Locked: locked, Progress: progress, Has: func(digest string) bool { _, err := f.dirs.Blob(digest); return err == nil }}
-	signer, err := f.trust.Of(r), error(nil)
+	want := fetch.Want{Remote: r, Locked: locked, Progress: progress, Has: func(digest string) bool { _, err := f.Dirs.Blob(digest); return err == nil }}
+	signer, err := f.Trust.Of(r), error(nil)
 	if signer != nil {
 		if want.Signed, err = signer.Kind(r); err != nil {
 			return nil, err
@@ -295,7 +325,7 @@ func (f *fetching) one(ctx context.Context, fetcher *fetch.Fetcher, w *wanted, p
 
 // verify checks content against its entry and, if signer is not nil, against its
 // signatures. It records the signature that matches in both.
-func (f *fetching) verify(e *store.Entry, c *fetch.Content, signer *store.Signer) error {
+func (f *Fetch) verify(e *store.Entry, c *fetch.Content, signer *store.Signer) error {
 	blob := func(digest string) ([]byte, error) {
 		if digest == c.Digest {
 			return c.Data, nil
@@ -303,7 +333,7 @@ func (f *fetching) verify(e *store.Entry, c *fetch.Content, signer *store.Signer
 		if data, ok := c.More[digest]; ok {
 			return data, nil
 		}
-		return f.dirs.Blob(digest)
+		return f.Dirs.Blob(digest)
 	}
 	if err := store.Verify(e, c.Data, blob); err != nil || signer == nil {
 		e.Signature = ""
@@ -313,7 +343,7 @@ func (f *fetching) verify(e *store.Entry, c *fetch.Content, signer *store.Signer
 	if err != nil {
 		return err
 	}
-	if digest := store.Digest(signed); f.o.locked && e.Signature != digest {
+	if digest := store.Digest(signed); f.Locked && e.Signature != digest {
 		return &store.SignatureError{Signer: signer, Err: errors.New("the lock does not name its signature; `preadmit fetch` without --locked does that")}
 	}
 	e.Signature = store.Digest(signed)
@@ -346,23 +376,23 @@ func signature(e *store.Entry, c *fetch.Content, signer *store.Signer, blob func
 }
 
 // writeBlob puts content into the store, as a whole or not at all.
-func (f *fetching) writeBlob(digest string, data []byte) error {
-	if have, err := f.dirs.Blob(digest); err == nil && len(have) == len(data) {
+func (f *Fetch) writeBlob(digest string, data []byte) error {
+	if have, err := f.Dirs.Blob(digest); err == nil && len(have) == len(data) {
 		return nil
 	}
-	name := filepath.Join(f.dir, filepath.FromSlash(store.BlobName(digest)))
+	name := filepath.Join(f.Content, filepath.FromSlash(store.BlobName(digest)))
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
 	return replaceFile(name, data)
 }
 
-func (f *fetching) writeLock() error {
-	data, err := f.lock.Marshal()
+func (f *Fetch) writeLock() error {
+	data, err := f.Lock.Marshal()
 	if err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(f.tree.Dir, filepath.FromSlash(store.LockFile)), append([]byte(schemaLine("lock")), data...))
+	return replaceFile(filepath.Join(f.Dir, filepath.FromSlash(store.LockFile)), append([]byte(f.Header), data...))
 }
 
 // replaceFile puts a file in its place as a whole or not at all.
@@ -375,27 +405,27 @@ func replaceFile(name string, data []byte) error {
 
 // prune takes out of the lock what nothing needs, and out of the repository's
 // store what the lock does not name.
-func (f *fetching) prune(needs []graphRemote) error {
-	stale := f.stale(needs)
+func (f *Fetch) prune(needs []store.Need) error {
+	stale := f.Stale(needs)
 	for _, e := range stale {
-		f.print("removed: ", e.Remote().String())
-		f.lock.Entries = slices.DeleteFunc(f.lock.Entries, func(x store.Entry) bool { return *x.Remote() == *e.Remote() })
+		f.Say("removed: ", e.Remote().String())
+		f.Lock.Entries = slices.DeleteFunc(f.Lock.Entries, func(x store.Entry) bool { return *x.Remote() == *e.Remote() })
 	}
 	if len(stale) > 0 {
 		if err := f.writeLock(); err != nil {
 			return err
 		}
 	}
-	if f.o.store != "" {
+	if f.Shared {
 		return nil // which others may use
 	}
 	named := make(map[string]bool)
-	for i := range f.lock.Entries {
-		for _, digest := range f.dirs.Needs(&f.lock.Entries[i]) {
+	for i := range f.Lock.Entries {
+		for _, digest := range f.Dirs.Needs(&f.Lock.Entries[i]) {
 			named[filepath.Base(filepath.FromSlash(store.BlobName(digest)))] = true
 		}
 	}
-	dir := filepath.Join(f.dir, "sha256")
+	dir := filepath.Join(f.Content, "sha256")
 	files, _ := os.ReadDir(dir)
 	for _, file := range files {
 		if !named[file.Name()] && file.Type().IsRegular() {
@@ -407,49 +437,36 @@ func (f *fetching) prune(needs []graphRemote) error {
 	return nil
 }
 
-// finish says what came of the run.
-func (f *fetching) finish(needed int) int {
-	slices.Sort(f.failed)
-	for _, why := range f.failed {
-		fmt.Fprintf(f.stderr, "preadmit: %s\n", plain(why))
-	}
-	f.print(fmt.Sprintf("%s needed, %d fetched, %d failed", plural(needed, "source"), f.brought, len(f.failed)))
-	if len(f.failed) > 0 {
-		return exitIncomplete
-	}
-	return exitOK
-}
-
-func fileSize(n int64) string {
+func size(n int64) string {
 	if n < 1<<20 {
 		return fmt.Sprintf("%d KiB", (n+1023)>>10)
 	}
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// alone waits until no other fetch is at work in the repository, and removes what
-// one left behind that was killed.
-func (f *fetching) alone(ctx context.Context) (release func(), err error) {
-	dir := filepath.Join(f.tree.Dir, ".preadmit")
+// Alone waits until no other fetch is at work in the repository, and removes what
+// one left behind that was killed. The caller must call release.
+func (f *Fetch) Alone(ctx context.Context) (release func(), err error) {
+	dir := filepath.Join(f.Dir, ".preadmit")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
 	for said := false; ; said = true {
-		release, ok, err := tryAlone(f.tree.Dir)
+		release, ok, err := tryAlone(f.Dir)
 		if err != nil {
 			return nil, err
 		}
 		if ok {
 			f.sweep(dir)
-			f.sweep(filepath.Join(f.dir, "sha256"))
+			f.sweep(filepath.Join(f.Content, "sha256"))
 			return release, nil
 		}
 		if !said {
-			fmt.Fprintln(f.stderr, "another preadmit fetch is at work here: waiting for it")
+			fmt.Fprintln(f.Stderr, "another preadmit fetch is at work here: waiting for it")
 		}
 		select {
 		case <-ctx.Done():
-			return nil, &exitError{exitIncomplete, context.Cause(ctx)}
+			return nil, &Incomplete{context.Cause(ctx)}
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -457,11 +474,11 @@ func (f *fetching) alone(ctx context.Context) (release func(), err error) {
 
 // sweep removes files that supervise.WriteFile did not come to rename. In a store
 // that others use, those of an hour ago.
-func (f *fetching) sweep(dir string) {
+func (f *Fetch) sweep(dir string) {
 	names, _ := filepath.Glob(filepath.Join(dir, ".preadmit-*"))
 	for _, name := range names {
 		info, err := os.Lstat(name)
-		if err == nil && info.Mode().IsRegular() && (f.o.store == "" || time.Since(info.ModTime()) > time.Hour) {
+		if err == nil && info.Mode().IsRegular() && (!f.Shared || time.Since(info.ModTime()) > time.Hour) {
 			os.Remove(name)
 		}
 	}

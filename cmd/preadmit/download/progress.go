@@ -1,4 +1,4 @@
-package main
+package download
 
 import (
 	"fmt"
@@ -12,11 +12,12 @@ import (
 	"golang.org/x/term"
 )
 
-// A fetchProgress shows on a terminal which sources are being downloaded, a line
+// A progress shows on a terminal which sources are being downloaded, a line
 // and a bar for each, and below them how many are done.
-type fetchProgress struct {
+type progress struct {
 	w     io.Writer // nil where there is no terminal
 	width func() int
+	plain func(string) string // makes a name fit for one line
 
 	mu         sync.Mutex
 	total, got int
@@ -32,25 +33,24 @@ type download struct {
 	got, of int64 // bytes; of is 0 if it is not known
 }
 
-func newFetchProgress(w io.Writer, quiet bool) *fetchProgress {
-	p := &fetchProgress{width: func() int { return 80 }}
-	if quiet || os.Getenv("TERM") == "dumb" || !isTerminal(w) {
+func newProgress(w io.Writer, quiet bool, plain func(string) string) *progress {
+	p := &progress{plain: plain}
+	f, ok := w.(*os.File)
+	if quiet || os.Getenv("TERM") == "dumb" || !ok || !term.IsTerminal(int(f.Fd())) {
 		return p
 	}
 	p.w = w
-	if f, ok := w.(*os.File); ok {
-		p.width = func() int {
-			if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
-				return columns
-			}
-			return 80
+	p.width = func() int {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
+			return columns
 		}
+		return 80
 	}
 	return p
 }
 
 // expect adds to what is to be fetched.
-func (p *fetchProgress) expect(n int) {
+func (p *progress) expect(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.total += n
@@ -58,7 +58,7 @@ func (p *fetchProgress) expect(n int) {
 
 // begin adds a bar for a download. The caller must call add with the size of each
 // part and of the whole, and done at the end.
-func (p *fetchProgress) begin(name string) (add func(n int, of int64), done func()) {
+func (p *progress) begin(name string) (add func(n int, of int64), done func()) {
 	d := &download{name: name}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,20 +81,20 @@ func (p *fetchProgress) begin(name string) (add func(n int, of int64), done func
 	}
 }
 
-func (p *fetchProgress) draw(now bool) {
+func (p *progress) draw(now bool) {
 	if p.w == nil || !now && time.Since(p.drawn) < 100*time.Millisecond {
 		return
 	}
 	p.drawn = time.Now()
 	lines := make([]string, 0, len(p.active)+1)
 	for _, d := range p.active {
-		size := fileSize(d.got)
+		text := size(d.got)
 		if d.of > 0 {
-			size += " of " + fileSize(d.of)
+			text += " of " + size(d.of)
 		}
-		lines = append(lines, fmt.Sprintf("%s %-22s %s", bar(d.got, d.of), size, plain(d.name)))
+		lines = append(lines, fmt.Sprintf("%s %-22s %s", bar(d.got, d.of), text, p.plain(d.name)))
 	}
-	lines = append(lines, fmt.Sprintf("%s %s, %d of %d", bar(int64(p.got), int64(p.total)), fileSize(p.bytes), p.got, p.total))
+	lines = append(lines, fmt.Sprintf("%s %s, %d of %d", bar(int64(p.got), int64(p.total)), size(p.bytes), p.got, p.total))
 	var b strings.Builder
 	b.WriteString(p.up())
 	width := p.width() - 1 // a full line might wrap
@@ -117,7 +117,7 @@ func bar(part, whole int64) string {
 }
 
 // up goes to the first line that was drawn, and removes all of them.
-func (p *fetchProgress) up() string {
+func (p *progress) up() string {
 	if p.lines == 0 {
 		return ""
 	}
@@ -125,7 +125,7 @@ func (p *fetchProgress) up() string {
 }
 
 // clear takes the lines away.
-func (p *fetchProgress) clear() {
+func (p *progress) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.w != nil {
