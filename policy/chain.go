@@ -122,7 +122,7 @@ func (c Chain) review(ctx context.Context, req *Request) (results []Result, err 
 }
 
 func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, error) {
-	var h history
+	h := newHistory()
 	asRendered := req.Subject()
 	results, admitted := c.admit(req)
 	var mutations []Result
@@ -135,7 +135,7 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 	}
 	if admitted {
 		var err error
-		if mutations, err = c.mutate(ctx, req, &h); err != nil {
+		if mutations, err = c.mutate(ctx, req, h); err != nil {
 			return nil, err
 		}
 		for _, v := range c.Validators {
@@ -148,7 +148,7 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 	}
 	for i := range results {
 		c.undecide(&results[i], asRendered)
-		locate(&results[i], req, &h)
+		locate(&results[i], req, h)
 	}
 	results = c.Passes.Take(results)
 	if len(mutations) == 0 && cap(results) < len(results)+len(results)/8 {

@@ -42,8 +42,8 @@ func defaulted(field string, rendered *render.Object, held map[string]any, h *hi
 func (h *history) before(pointer string) (was string, touched bool) {
 	was = pointer
 	for i := len(h.changes) - 1; i >= 0; i-- {
-		before, _, how := h.changes[i].trace(was)
-		was, touched = before, touched || how != untouched
+		t := h.trace(i, was)
+		was, touched = t.was, touched || t.how != untouched
 	}
 	return was, touched
 }

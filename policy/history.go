@@ -16,6 +16,38 @@ type history struct {
 	changes []change
 	mute    bool     // names nobody
 	doubts  []string // what Result.Assumed says of results that come after
+
+	traced map[tracedField]trace // nil: fields are traced each time they are asked for
+}
+
+// A tracedField is a pointer into an object as one of the changes left it.
+type tracedField struct {
+	change  int
+	pointer string
+}
+
+// A trace is the answer of change.trace.
+type trace struct {
+	was, touched string
+	how          touch
+}
+
+// newHistory returns a history that traces each field once. It is for one goroutine.
+func newHistory() *history { return &history{traced: make(map[tracedField]trace)} }
+
+// trace traces a field through change i. Many results are about the same few fields.
+func (h *history) trace(i int, pointer string) trace {
+	if h.traced == nil {
+		was, touched, how := h.changes[i].trace(pointer)
+		return trace{was, touched, how}
+	}
+	key := tracedField{i, pointer}
+	t, known := h.traced[key]
+	if !known {
+		t.was, t.touched, t.how = h.changes[i].trace(pointer)
+		h.traced[key] = t
+	}
+	return t
 }
 
 // A change is one step that left the object different.
@@ -26,7 +58,9 @@ type change struct {
 
 // silent is the history for the results of the mutators themselves: it leads to
 // what was rendered and names nobody.
-func (h *history) silent() *history { return &history{changes: h.changes, mute: true} }
+func (h *history) silent() *history {
+	return &history{changes: h.changes, mute: true, traced: h.traced}
+}
 
 // at returns the places that made the field at a pointer of the object as it
 // is now what it is: the expression of a policy that set it before the lines
@@ -36,7 +70,8 @@ func (h *history) at(rendered *render.Object, pointer string) (origins []render.
 	var later []render.Origin
 	for i := len(h.changes) - 1; i >= 0; i-- {
 		c := &h.changes[i]
-		before, touched, how := c.trace(was)
+		t := h.trace(i, was)
+		how := t.how
 		place := render.Origin{Span: c.by.PolicyOrigin, Role: render.Patch}
 		if h.mute {
 			how = untouched
@@ -50,9 +85,9 @@ func (h *history) at(rendered *render.Object, pointer string) (origins []render.
 			later = appendNew(later, place)
 		}
 		if how != untouched {
-			set = appendNew(set, fmt.Sprintf("%s %s by %s %s", touched, how, c.by.Engine, c.by.Policy))
+			set = appendNew(set, fmt.Sprintf("%s %s by %s %s", t.touched, how, c.by.Engine, c.by.Policy))
 		}
-		was = before
+		was = t.was
 	}
 	for _, o := range slices.Concat(rendered.At(written([]string{was}, rendered)[0]), later) {
 		origins = appendNew(origins, o)
@@ -120,10 +155,33 @@ func compare(before, after any) touch {
 	if _, too := after.(map[string]any); object && too {
 		return untouched
 	}
-	if reflect.DeepEqual(before, after) {
+	if sameValue(before, after) {
 		return untouched
 	}
 	return replaced
+}
+
+// sameValue is reflect.DeepEqual for JSON, several times as fast.
+func sameValue(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) || (a == nil) != (b == nil) {
+			return false
+		}
+		for key, value := range a {
+			if other, there := b[key]; !there || !sameValue(value, other) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		return ok && (a == nil) == (b == nil) && slices.EqualFunc(a, b, sameValue)
+	case nil, string, bool, int64, float64:
+		return a == b
+	}
+	return reflect.DeepEqual(a, b)
 }
 
 func pointerOf(path []string) string {
@@ -178,7 +236,7 @@ const maxCompared = 512
 // counterpart finds what element i of the list after was in the list before,
 // -1 when it was not there or can't be told.
 func counterpart(before, after []any, i int) int {
-	if i < len(before) && len(before) == len(after) && reflect.DeepEqual(before[i], after[i]) {
+	if i < len(before) && len(before) == len(after) && sameValue(before[i], after[i]) {
 		return i
 	}
 	for _, key := range counterpartKeys {
@@ -242,12 +300,12 @@ func lookUp(before, after map[any]int, i int) int {
 func nth(before, after []any, i int) (int, bool) {
 	n := 0
 	for _, e := range after[:i] {
-		if reflect.DeepEqual(e, after[i]) {
+		if sameValue(e, after[i]) {
 			n++
 		}
 	}
 	for j, e := range before {
-		if reflect.DeepEqual(e, after[i]) {
+		if sameValue(e, after[i]) {
 			if n == 0 {
 				return j, true
 			}
@@ -264,7 +322,7 @@ func inPlace(before, after []any, i int) int {
 		return -1
 	}
 	for j := range before {
-		if j != i && !reflect.DeepEqual(before[j], after[j]) {
+		if j != i && !sameValue(before[j], after[j]) {
 			return -1
 		}
 	}

@@ -112,22 +112,23 @@ func (c Chain) stored(ctx context.Context, req *Request) (object *render.Object,
 }
 
 func (c Chain) storedUnguarded(ctx context.Context, req *Request) (*render.Object, []Result, error) {
-	var h history
+	h := newHistory()
 	results, admitted := c.admit(req)
 	if !admitted {
 		for i := range results {
-			locate(&results[i], req, &h)
+			locate(&results[i], req, h)
 		}
 		return req.Object, results, nil
 	}
-	results, err := c.mutate(ctx, req, &h)
+	results, err := c.mutate(ctx, req, h)
 	if err != nil {
 		return nil, nil, err
 	}
+	h.traced = nil // several goroutines may ask for the object's places
 	return &render.Object{
 		Unstructured: &unstructured.Unstructured{Object: req.Admitted},
 		Unit:         req.Object.Unit,
-		Provenance:   mutated{req.Object, &h},
+		Provenance:   mutated{req.Object, h},
 		Assumed:      slices.Concat(req.Object.Assumed, h.doubts),
 	}, results, nil
 }
