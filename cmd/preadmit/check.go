@@ -123,7 +123,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	if err = j.unfinished(ctx, in, err, o.watch.slowest); err != nil {
 		return 0, errors.Join(err, o.reportFailure(stdout, outs, err))
 	}
-	o.watch.phase("writing the report")
+	o.watch.phase(supervise.Writing)
 	r := newReport(in, j)
 	if err := o.part.mark(r, o, in, j); err != nil {
 		return 0, err

@@ -180,7 +180,9 @@ func boundedChild(ctx context.Context, w *watch, timeout time.Duration) (context
 	if w.order.Careful { // an earlier child took some of the time
 		left = max(timeout-time.Duration(w.order.Elapsed)*time.Millisecond, time.Second)
 	}
-	return context.WithTimeoutCause(ctx, left, fmt.Errorf("not done after --timeout %s", timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, left, fmt.Errorf("not done after --timeout %s", timeout))
+	context.AfterFunc(ctx, func() { w.stopping(ctx) })
+	return ctx, cancel
 }
 
 var _ io.Writer = (*childStdout)(nil)

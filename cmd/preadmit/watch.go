@@ -34,6 +34,8 @@ type watch struct {
 	now    footprint                 // as of the last look
 	floor  footprint                 // when the phase began, or a task ended and none was left
 	over   bool
+	done   map[string]int // tasks by how their names begin
+	told   map[string]int // what the parent knows of done
 
 	unconfined error // what of the sandbox is missing
 
@@ -48,6 +50,7 @@ type task struct {
 	began  time.Time
 	at     footprint // the process when it began
 	engine any       // of a request: the one that is asked
+	named  bool      // the parent knows that it is in flight
 }
 
 // A footprint is what the process takes.
@@ -68,11 +71,15 @@ type taskLimits struct {
 	wall   time.Duration
 }
 
-const lookEvery = 25 * time.Millisecond
+const (
+	lookEvery   = 25 * time.Millisecond
+	reportEvery = 4 // looks
+	longTask    = time.Second
+)
 
 func newWatch(to *supervise.Pipe, order supervise.Order) *watch {
 	now := look()
-	return &watch{now: now, floor: now, to: to, order: order, limits: taskLimits{defaultTaskMemory << 20, defaultTaskTime, 3 * defaultTaskTime}, flying: make(map[int]*task), asked: make(map[*policy.Request]*task), collector: newCollector()}
+	return &watch{now: now, floor: now, to: to, order: order, limits: taskLimits{defaultTaskMemory << 20, defaultTaskTime, 3 * defaultTaskTime}, flying: make(map[int]*task), done: make(map[string]int), told: make(map[string]int), asked: make(map[*policy.Request]*task), collector: newCollector()}
 }
 
 // allow sets what one task may take: MiB, and a time of the processor, of which
@@ -120,6 +127,25 @@ func (w *watch) phase(name string) {
 	w.to.Send(supervise.Phase, []byte(name))
 }
 
+// stopping tells the parent, once the run's time is over and no task is in flight any
+// more, that what is done is put together. Of a large run that takes longer than the
+// parent waits for one that hangs.
+func (w *watch) stopping(ctx context.Context) {
+	if !isTimeUp(ctx, ctx.Err()) {
+		return
+	}
+	for w.busy() {
+		time.Sleep(lookEvery)
+	}
+	w.phase(supervise.Writing)
+}
+
+func (w *watch) busy() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.flying) > 0
+}
+
 // expect says that n more tasks are to be done whose names begin so.
 func (w *watch) expect(task string, n int) {
 	if w != nil {
@@ -147,19 +173,53 @@ func (w *watch) start(name string, narrowest bool) (t *task, done func(), err er
 	w.flying[t.Number] = t
 	w.mu.Unlock()
 	if w.order.Careful {
-		w.send(supervise.Begin, t.Task)
+		w.name(t)
 	}
-	return t, func() {
-		w.settle(t)
-		w.mu.Lock()
-		if delete(w.flying, t.Number); len(w.flying) == 0 {
-			w.floor = w.now // what tasks leave behind is not the phase's
+	return t, func() { w.end(t) }, nil
+}
+
+// name tells the parent that a task is in flight.
+func (w *watch) name(t *task) {
+	t.named = true
+	w.send(supervise.Begin, t.Task)
+}
+
+func (w *watch) end(t *task) {
+	w.settle(t)
+	w.mu.Lock()
+	if delete(w.flying, t.Number); len(w.flying) == 0 {
+		w.floor = w.now // what tasks leave behind is not the phase's
+	}
+	if kind, _, _ := strings.Cut(t.Name, " "); !strings.Contains(t.Name, supervise.By) {
+		w.done[kind+" "]++
+	}
+	named := t.named
+	w.mu.Unlock()
+	if named {
+		w.send(supervise.End, t.Number)
+	}
+}
+
+// report tells the parent of a child that is not careful how many tasks are done,
+// and which have been in flight for long.
+func (w *watch) report() {
+	var done []supervise.Expected
+	w.mu.Lock()
+	for _, kind := range []string{supervise.RenderTask, supervise.EvaluateTask} {
+		if n := w.done[kind]; n != w.told[kind] {
+			w.told[kind] = n
+			done = append(done, supervise.Expected{Task: kind, N: n})
 		}
-		w.mu.Unlock()
-		if w.order.Careful {
-			w.send(supervise.End, t.Number)
+	}
+	for _, t := range w.flying {
+		if !t.named && time.Since(t.began) > longTask {
+			w.name(t)
 		}
-	}, nil
+	}
+	w.mu.Unlock()
+	for _, x := range done {
+		w.send(supervise.Done, x)
+	}
 }
 
 // settle collects what a task that took much leaves behind, since the next may
@@ -225,7 +285,10 @@ func (e *setApart) Error() string { return e.why }
 // more than it may. The kernel holds the same line for what comes at once.
 func (w *watch) keepLimits() {
 	var known uint64
-	for {
+	for n := 1; ; n++ {
+		if n%reportEvery == 0 && !w.order.Careful {
+			w.report()
+		}
 		now := look()
 		w.mu.Lock()
 		w.now = now

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 )
@@ -25,4 +27,37 @@ func TestResultsAreNoTask(t *testing.T) {
 	if got, want := w.limit(), uint64(500<<20); got != want {
 		t.Errorf("with a task a run may have %d MiB, want %d", got>>20, want>>20)
 	}
+}
+
+// TestProgressOfManyTasks holds that the parent of a run that goes well knows how many
+// tasks are done and which takes long, and that putting the results of a large run
+// together, once its time is over, is not taken for a task that hangs.
+func TestProgressOfManyTasks(t *testing.T) {
+	from, to := io.Pipe()
+	frames := supervise.NewReader(from)
+	w := newWatch(supervise.NewPipe(to), supervise.Order{})
+	expect := func(kind supervise.Kind, payload string) {
+		t.Helper()
+		if k, got, err := frames.Next(); err != nil || k != kind || string(got) != payload {
+			t.Fatalf("got %c %s %v, want %c %s", k, got, err, kind, payload)
+		}
+	}
+	for range 3 {
+		_, done, _ := w.start(supervise.EvaluateTask+"CREATE a", false)
+		done()
+	}
+	slow, done, _ := w.start(supervise.EvaluateTask+"CREATE slow", false)
+	slow.began = slow.began.Add(-2 * longTask)
+	go w.report()
+	expect(supervise.Begin, `{"Number":4,"Name":"evaluate CREATE slow","Narrowest":false}`)
+	expect(supervise.Done, `{"Task":"evaluate ","N":3}`)
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	go w.stopping(ctx)
+	go func() {
+		time.Sleep(2 * lookEvery) // what is in flight stops a little later
+		done()
+	}()
+	expect(supervise.End, `4`)
+	expect(supervise.Phase, supervise.Writing)
 }

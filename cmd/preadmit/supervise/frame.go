@@ -25,6 +25,7 @@ const (
 	Until   Kind = 't' // the run's time in milliseconds, from when the first child began
 	Overrun Kind = 'w' // an Excess: the child stops there and waits for its end
 	Expect  Kind = 'q' // an Expected number of tasks
+	Done    Kind = 'g' // an Expected: how many of them are done by now
 	Exit    Kind = 'x' // one byte, the exit code; nothing follows
 
 	// Each has a question's number, of four bytes, and a part of a message.

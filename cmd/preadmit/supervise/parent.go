@@ -240,19 +240,19 @@ func (p *parent) attend(c *child) ending {
 		case now := <-ticks:
 			p.progress.draw(c.phase, now)
 		case <-over.C:
-			return c.ended("it does not end")
+			return c.ended("its time is over, and it did not stop")
 		}
 	}
 }
 
 // toReport is how long after the run's time a child may take: longer where it
-// writes a report already, or does nothing else.
+// has stopped working and puts the report together, or does nothing else.
 func (p *parent) toReport(c *child) time.Duration {
 	const writing = time.Minute
 	switch {
 	case p.order.Fatal != "":
 		return max(0, c.began.Sub(p.until)) + grace
-	case c.phase == "writing the report":
+	case c.phase == Writing:
 		return writing
 	}
 	return grace
@@ -302,6 +302,11 @@ func (p *parent) frame(c *child, f received) (e ending, done bool) {
 		var x Expected
 		if json.Unmarshal(f.payload, &x) == nil {
 			p.progress.expect(x)
+		}
+	case Done:
+		var x Expected
+		if json.Unmarshal(f.payload, &x) == nil {
+			p.progress.finished(x)
 		}
 	case Phase:
 		c.phase = string(f.payload)

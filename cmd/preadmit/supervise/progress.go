@@ -16,6 +16,9 @@ type Expected struct {
 	N    int
 }
 
+// Writing is the phase in which a child does no task any more, and reports.
+const Writing = "writing the report"
+
 // How the names of tasks begin.
 const (
 	RenderTask   = "render "
@@ -38,6 +41,7 @@ type progress struct {
 
 	done, expected map[string]int
 	tasks          map[int]started // in flight
+	counted        bool            // the child says how many are done
 }
 
 type started struct {
@@ -57,7 +61,7 @@ func newProgress(args []string, began time.Time) *progress {
 // restart forgets what an earlier child did.
 func (p *progress) restart() {
 	if p != nil {
-		p.done, p.expected, p.tasks = make(map[string]int), make(map[string]int), make(map[int]started)
+		p.done, p.expected, p.tasks, p.counted = make(map[string]int), make(map[string]int), make(map[int]started), false
 	}
 }
 
@@ -72,7 +76,7 @@ func (p *progress) end(number int) {
 		return
 	}
 	for _, kind := range []string{RenderTask, EvaluateTask} {
-		if name := p.tasks[number].name; strings.HasPrefix(name, kind) && !strings.Contains(name, By) {
+		if name := p.tasks[number].name; !p.counted && strings.HasPrefix(name, kind) && !strings.Contains(name, By) {
 			p.done[kind]++
 		}
 	}
@@ -82,6 +86,12 @@ func (p *progress) end(number int) {
 func (p *progress) expect(x Expected) {
 	if p != nil {
 		p.expected[x.Task] += x.N
+	}
+}
+
+func (p *progress) finished(x Expected) {
+	if p != nil {
+		p.done[x.Task], p.counted = x.N, true
 	}
 }
 

@@ -41,6 +41,19 @@ func TestProgress(t *testing.T) {
 	expect("evaluating", 10*time.Second, "evaluating: 1 of 2 objects, 10 s")
 	expect("", 10*time.Second, "starting, 10 s")
 
+	p.restart() // a child that names no tasks but those that take long
+	p.expect(Expected{EvaluateTask, 100_000})
+	p.finished(Expected{EvaluateTask, 51})
+	p.begin(Task{Number: 7, Name: "evaluate CREATE b"}, after(9*time.Second))
+	expect("evaluating", 12*time.Second, "evaluating: 51 of 100000 objects, 12 s; for 3 s: evaluate CREATE b")
+	p.finished(Expected{EvaluateTask, 52})
+	p.end(7)
+	expect("evaluating", 12*time.Second, "evaluating: 52 of 100000 objects, 12 s")
+	p.restart()
+	p.expect(Expected{EvaluateTask, 2})
+	p.begin(Task{Number: 3, Name: "evaluate CREATE a"}, after(9*time.Second))
+	p.end(3)
+
 	p.draw("a phase of a child that lies about what it does", after(time.Second))
 	p.draw("evaluating", after(time.Second))
 	p.clear()
@@ -57,6 +70,7 @@ func TestProgress(t *testing.T) {
 	none.begin(Task{}, began)
 	none.end(1)
 	none.expect(Expected{})
+	none.finished(Expected{})
 	none.draw("", began)
 	none.clear()
 }
