@@ -30,6 +30,7 @@ func completions(root *cobra.Command) {
 			"color": among(colorModes), "theme": among(themes), "sandbox": among(sandboxModes), "gitops": among(gitopsModes),
 			"fail-on": among(failActions()), "pack": among(packNames()), "kube-version": among(schema.Versions()),
 			"coverage":          among(report.CoverageFormats.Names()),
+			"mutate":            among(report.MutationFormats.Names()),
 			"from-kube-version": among(schema.Versions()), "enforce": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 				return writtenPolicies(), cobra.ShellCompDirectiveNoFileComp
 			},

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -56,24 +54,8 @@ func (o *coverageFlags) prepareCoverage(text bool) error {
 	if len(o.coverage) == 0 && o.failUnder > 0 {
 		o.coverage = []string{"text"}
 	}
-	stdouts := 0
-	for _, c := range o.coverage {
-		format, file, named := strings.Cut(c, "=")
-		if !slices.Contains(report.CoverageFormats.Names(), format) {
-			return fmt.Errorf("--coverage %w", oneOf(format, report.CoverageFormats.Names()...))
-		}
-		if named && file == "" {
-			return fmt.Errorf("--coverage %s: the file's name is missing", c)
-		}
-		if file != "" {
-			if err := writable(file); err != nil {
-				return err
-			}
-			continue
-		}
-		if stdouts++; stdouts > 1 || !text || format != "text" {
-			return errors.New("--coverage " + format + " would stand among other output: give it a file, --coverage=" + format + "=FILE")
-		}
+	if err := checkExtra("--coverage", o.coverage, report.CoverageFormats.Names(), text); err != nil {
+		return err
 	}
 	if len(o.coverage) > 0 {
 		o.counted = policy.NewCoverage()
@@ -92,19 +74,8 @@ func (o *coverageFlags) writeCoverage(code int, t *tree, stdout, stderr io.Write
 		branches[i].Origin.File = t.Display(branches[i].Origin.File)
 	}
 	c := report.NewCoverage(report.Tool{Name: "preadmit", Version: version}, branches, disk.Shown{Tree: t.Tree})
-	for _, x := range o.coverage {
-		format, file, _ := strings.Cut(x, "=")
-		write := func(w io.Writer) error { return report.CoverageFormats.Write(w, format, c, opts) }
-		var err error
-		if file != "" {
-			opts.Color = false
-			err = writeFile(stdout, file, write)
-		} else {
-			err = brokenPipe(write(stdout))
-		}
-		if err != nil {
-			return 0, err
-		}
+	if err := writeExtra(report.CoverageFormats, o.coverage, c, stdout, opts); err != nil {
+		return 0, err
 	}
 	if o.failUnder > 0 && c.Summary.Branches == 0 && code == exitOK {
 		fmt.Fprintln(stderr, "preadmit: --fail-under: no policy has branches to take, so nothing is covered; those of packs are not counted")

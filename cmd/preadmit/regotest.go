@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/policytest"
@@ -12,9 +13,17 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// regoSuites runs the unit tests of the Rego modules at or below paths, all of
-// them together, as conftest verify does: a suite for each file.
-func regoSuites(ctx context.Context, t *tree, o *testOptions) ([]policytest.Suite, error) {
+// regoUnitTests are the unit tests of the Rego modules at or below the paths of
+// --policy, all of them together, as conftest verify has them.
+type regoUnitTests struct {
+	t       *tree
+	modules []rego.Module
+	data    []rego.Document
+	broken  error // of the data
+	now     time.Time
+}
+
+func newRegoUnitTests(t *tree, o *testOptions) (*regoUnitTests, error) {
 	modules, unread, err := regoModules(t, o.policies, nil)
 	if err == nil {
 		err = unread
@@ -29,15 +38,39 @@ func regoSuites(ctx context.Context, t *tree, o *testOptions) ([]policytest.Suit
 	if err != nil {
 		return nil, err
 	}
-	data, broken := rego.LoadData(t, names...)
-	tests, err := rego.RunTests(ctx, modules, rego.Options{Data: data, Now: (&suppressionFlags{}).midnight(), Coverage: o.counted})
+	r := &regoUnitTests{t: t, modules: modules, now: (&suppressionFlags{}).midnight()}
+	r.data, r.broken = rego.LoadData(t, names...)
+	return r, nil
+}
+
+// mutated are the tests as mutants of their modules need them.
+func (r *regoUnitTests) mutated() *policytest.ModuleTests {
+	m := &policytest.ModuleTests{Run: func(ctx context.Context, file string, text []byte, coverage *policy.Coverage) ([]policytest.Suite, error) {
+		changed := *r
+		changed.modules = slices.Clone(r.modules)
+		for i := range changed.modules {
+			if changed.modules[i].File == file {
+				changed.modules[i].Text = string(text)
+			}
+		}
+		return changed.run(ctx, coverage)
+	}}
+	for _, x := range r.modules {
+		m.Files = append(m.Files, x.File)
+	}
+	return m
+}
+
+// run runs the tests: a suite for each file.
+func (r *regoUnitTests) run(ctx context.Context, coverage *policy.Coverage) ([]policytest.Suite, error) {
+	tests, err := rego.RunTests(ctx, r.modules, rego.Options{Data: r.data, Now: r.now, Coverage: coverage})
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	suites := make(map[string]*policytest.Suite)
 	suite := func(file string) *policytest.Suite {
 		if suites[file] == nil {
-			suites[file] = &policytest.Suite{File: t.Display(file), Kind: "rego", Cases: []policytest.Case{}, Notes: []string{}}
+			suites[file] = &policytest.Suite{File: r.t.Display(file), Kind: "rego", Cases: []policytest.Case{}, Notes: []string{}}
 		}
 		return suites[file]
 	}
@@ -45,7 +78,7 @@ func regoSuites(ctx context.Context, t *tree, o *testOptions) ([]policytest.Suit
 		s := suite(tests[i].Origin.File)
 		s.Cases = append(s.Cases, regoCase(&tests[i]))
 	}
-	for _, e := range append(render.Errors(broken), render.Errors(err)...) {
+	for _, e := range append(render.Errors(r.broken), render.Errors(err)...) {
 		s := suite(e.Span.File)
 		s.Error = strings.TrimPrefix(s.Error+"\n"+moduleError(e), "\n")
 	}

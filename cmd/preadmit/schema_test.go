@@ -40,6 +40,7 @@ func TestSchemas(t *testing.T) {
 	for name, schema := range map[string]jsonSchema{
 		"report":       types.root(reflect.TypeFor[report.Report](), "A JSON report of preadmit (-o json)"),
 		"policies":     types.root(reflect.TypeFor[report.Policies](), "A JSON report of preadmit policies"),
+		"mutation":     types.root(reflect.TypeFor[report.Mutation](), "A JSON report of preadmit test --mutate"),
 		"test":         types.root(reflect.TypeFor[policytest.Report](), "A JSON report of preadmit test"),
 		"suppressions": suppressionsSchema(types),
 		"lock":         lockSchema(types),
@@ -275,6 +276,8 @@ func (s *typeSchemas) of(t reflect.Type) jsonSchema {
 		return jsonSchema{"type": "boolean"}
 	case reflect.Int, reflect.Int64:
 		return jsonSchema{"type": "integer"}
+	case reflect.Float64:
+		return jsonSchema{"type": "number"}
 	case reflect.String:
 		return s.text(t)
 	case reflect.Slice:

@@ -33,6 +33,7 @@ type testOptions struct {
 	data        []string
 	supervision
 	coverageFlags
+	mutationFlags
 }
 
 func newTestCommand(code *int) *cobra.Command {
@@ -52,7 +53,14 @@ of gator verify says how many violations of a constraint it expects.
 With --policy, the unit tests of Rego modules run too: the rules named test_x, as
 with conftest verify and opa test. Then PATH may be left out.
 
-Exit codes: 0 every case passed, 1 some did not, 2 bad command line, no suite
+With --mutate, each policy is changed in small ways, one at a time: a comparison
+turned round, a condition, kind or namespace left out, a constant, an anchor. The
+tests that evaluate what is changed run again, and should fail. The report lists
+the changes that no test notices. The score is the percentage that tests notice,
+of all that were tried, compile and make a difference.
+
+Exit codes: 0 every case passed, 1 some did not, or less is covered than
+--fail-under or noticed than --fail-under-score, 2 bad command line, no suite
 found, or one that can't be read.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := configure(shared(cmd.Flags(), "kube-version", "timeout", "task-memory", "task-time", "quiet", "verbose"), args); err != nil {
@@ -72,6 +80,7 @@ found, or one that can't be read.`,
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "stop after `DURATION`")
 	o.supervision.addFlags(f)
 	o.coverageFlags.addFlags(f)
+	o.mutationFlags.addFlags(f)
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "list only cases that did not pass")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "also report why cases passed, and what was assumed")
 	return cmd
@@ -104,7 +113,8 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	if _, err := schema.New(nil, schema.Options{KubeVersion: o.kubeVersion}); err != nil {
 		return 0, fmt.Errorf("--kube-version: %w", err)
 	}
-	if err := errors.Join(o.supervision.check(), o.prepareCoverage(file != "" || format == "text")); err != nil {
+	text := file != "" || format == "text"
+	if err := errors.Join(o.supervision.check(), o.prepareCoverage(text), o.prepareMutation(text)); err != nil {
 		return 0, err
 	}
 	if len(args) == 0 && len(o.policies) == 0 {
@@ -146,12 +156,16 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 		if err != nil {
 			return 0, &exitError{exitIncomplete, fmt.Errorf("--policy: running the tests of Rego modules %w", err)}
 		}
-		suites, err := regoSuites(ctx, t, o)
+		tests, err := newRegoUnitTests(t, o)
+		if err == nil {
+			var suites []policytest.Suite
+			suites, err = tests.run(ctx, o.counted)
+			r.Add(suites...)
+		}
 		done()
 		if err != nil {
 			return 0, timedOut(ctx, err)
 		}
-		r.Add(suites...)
 	}
 	if err := writeTests(stdout, r, o, format, file); err != nil {
 		return 0, err
@@ -159,7 +173,11 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	if len(r.Suites) == 0 {
 		return 0, fmt.Errorf("no test suite in %s: there are %s, and with --policy rules test_x in Rego", strings.Join(slices.Concat(args, o.policies), ", "), suiteDocs())
 	}
-	return o.writeCoverage(testCode(r, o.strict), t, stdout, stderr, report.Options{})
+	code, err := o.writeCoverage(testCode(r, o.strict), t, stdout, stderr, report.Options{})
+	if err != nil {
+		return 0, err
+	}
+	return o.runMutation(ctx, code, t, w, names, stdout, stderr)
 }
 
 // oneOutput takes the value of --output of a command that has but these

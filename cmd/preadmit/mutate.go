@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/suites"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/policytest"
+	"github.com/preadmit/preadmit/report"
+)
+
+// mutationFlags ask whether the tests notice small changes of the policies.
+type mutationFlags struct {
+	mutate         []string
+	failUnderScore percentage
+	mutateTime     time.Duration
+	mutantTime     time.Duration
+}
+
+func (o *mutationFlags) addFlags(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.mutate, "mutate", nil, "change the policies in small ways, one at a time, and report which changes no test notices, as `FORMAT[=FILE]`: "+strings.Join(report.MutationFormats.Names(), ", ")+" (repeatable; default: text)")
+	f.Lookup("mutate").NoOptDefVal = "text"
+	f.Var(&o.failUnderScore, "fail-under-score", "exit 1 if the tests notice less than `PERCENT` of the changes; implies --mutate")
+	f.DurationVar(&o.mutateTime, "mutate-time", 5*time.Minute, "try changes for `DURATION`; those left are counted as not tried")
+	f.DurationVar(&o.mutantTime, "mutant-time", 10*time.Second, "count a change as timed out if its tests take longer than `DURATION`")
+}
+
+// prepareMutation checks the flags. text reports whether standard output may hold
+// more text.
+func (o *mutationFlags) prepareMutation(text bool) error {
+	if len(o.mutate) == 0 && o.failUnderScore > 0 {
+		o.mutate = []string{"text"}
+	}
+	if o.mutateTime <= 0 || o.mutantTime <= 0 {
+		return errors.New("--mutate-time and --mutant-time must be longer than 0")
+	}
+	return checkExtra("--mutate", o.mutate, report.MutationFormats.Names(), text)
+}
+
+// checkExtra checks the values of a flag that asks for a report beside the main one.
+func checkExtra(flag string, values, formats []string, text bool) error {
+	stdouts := 0
+	for _, v := range values {
+		format, file, named := strings.Cut(v, "=")
+		if !slices.Contains(formats, format) {
+			return fmt.Errorf("%s %w", flag, oneOf(format, formats...))
+		}
+		if named && file == "" {
+			return fmt.Errorf("%s %s: the file's name is missing", flag, v)
+		}
+		if file != "" {
+			if err := writable(file); err != nil {
+				return err
+			}
+			continue
+		}
+		if stdouts++; stdouts > 1 || !text || format != "text" {
+			return errors.New(flag + " " + format + " would stand among other output: give it a file, " + flag + "=" + format + "=FILE")
+		}
+	}
+	return nil
+}
+
+// writeExtra writes a report in each format that a flag names.
+func writeExtra[T any](formats report.FormatList[T], values []string, x T, stdout io.Writer, opts report.Options) error {
+	for _, v := range values {
+		format, file, _ := strings.Cut(v, "=")
+		opts := opts
+		if file != "" {
+			opts.Color = false
+		}
+		write := func(w io.Writer) error { return formats.Write(w, format, x, opts) }
+		var err error
+		if file != "" {
+			err = writeFile(stdout, file, write)
+		} else {
+			err = brokenPipe(write(stdout))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runMutation runs the tests at names with mutants of their policies, and writes the
+// reports. It returns code, the run's exit code, or 1 if the score is less than
+// --fail-under-score.
+func (o *testOptions) runMutation(ctx context.Context, code int, t *tree, w *watch, names []string, stdout, stderr io.Writer) (int, error) {
+	if len(o.mutate) == 0 {
+		return code, nil
+	}
+	w.phase("mutating policies")
+	options := policytest.MutateOptions{
+		Options: policytest.Options{FS: t, Name: t.Display, Watch: w.suites()},
+		NewEngines: func(c *policy.Coverage) policytest.Engines {
+			return suites.Engines(suites.Options{KubeVersion: o.kubeVersion, Coverage: c})
+		},
+		Strict: o.strict, Time: o.mutateTime, MutantTime: o.mutantTime,
+	}
+	if len(o.policies) > 0 {
+		tests, err := newRegoUnitTests(t, o)
+		if err != nil {
+			return 0, err
+		}
+		options.Modules = tests.mutated()
+	}
+	mutants, err := policytest.Mutate(ctx, options, names...)
+	if err != nil {
+		return 0, timedOut(ctx, err)
+	}
+	m := report.NewMutation(report.Tool{Name: "preadmit", Version: version}, mutants)
+	if err := writeExtra(report.MutationFormats, o.mutate, m, stdout, report.Options{}); err != nil {
+		return 0, err
+	}
+	if o.failUnderScore == 0 || code != exitOK {
+		return code, nil
+	}
+	if m.Summary.Mutants == m.Summary.NotTried {
+		fmt.Fprintln(stderr, "preadmit: --fail-under-score: no change was tried, so there is no score")
+		return exitDenied, nil
+	}
+	if m.Summary.Score < float64(o.failUnderScore) {
+		fmt.Fprintf(stderr, "preadmit: the tests notice %.1f%% of the changes, less than --fail-under-score %s\n", m.Summary.Score, o.failUnderScore.String())
+		return exitDenied, nil
+	}
+	return code, nil
+}

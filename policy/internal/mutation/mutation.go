@@ -1,0 +1,452 @@
+// Package mutation makes mutants of policies: their files with one small change
+// that should matter, such as a comparison turned round or a condition left out.
+//
+// In go a file and the policies in it ([OfPolicy]), or a Rego module ([OfModule]);
+// out come [Mutant] values in the order of their places. A mutant is a byte range
+// of the file with its replacement, so its line and its diff are those of the
+// file that a person edits. A change is only made if the file, read again,
+// differs at the intended field alone.
+package mutation
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A Mutator names a kind of change.
+type Mutator string
+
+// The mutators.
+const (
+	Comparison Mutator = "comparison" // == != < <= > >=, and Kyverno's operators
+	Logic      Mutator = "logic"      // && and ||
+	Negation   Mutator = "negation"   // a condition negated, or its negation left out
+	Dropped    Mutator = "dropped"    // a condition, pattern or expression left out
+	Quantifier Mutator = "quantifier" // all and exists, any and all
+	Constant   Mutator = "constant"   // a number, string or boolean changed
+	Match      Mutator = "match"      // a kind, operation, namespace or selector left out
+	Anchor     Mutator = "anchor"     // an anchor of Kyverno's patterns changed
+)
+
+// A Mutant is a file with one change.
+type Mutant struct {
+	Policy, Rule string
+	Mutator      Mutator
+	Change       string      // in words, such as "== to !="
+	Origin       render.Span // of the change
+	From, To     int         // the bytes of the file that Text replaces
+	Text         string
+
+	// Reach holds the places of the parts of the policy around the change, the
+	// innermost first: where a policy.Coverage has a branch at one of them, the
+	// first such branch tells whether the change is evaluated.
+	Reach []render.Span
+
+	// Equivalent reports whether constant folding shows that the change never
+	// makes a difference.
+	Equivalent bool
+}
+
+// Apply returns the changed file.
+func (m *Mutant) Apply(data []byte) []byte {
+	return slices.Concat(data[:m.From], []byte(m.Text), data[m.To:])
+}
+
+// maxDiffLines bounds the lines of a diff.
+const maxDiffLines = 12
+
+// Diff returns the changed lines, before with - and after with +.
+func (m *Mutant) Diff(data []byte) []string {
+	from := bytes.LastIndexByte(data[:m.From], '\n') + 1
+	to := m.To
+	if m.To == m.From || data[m.To-1] != '\n' || m.Text != "" {
+		if i := bytes.IndexByte(data[to:], '\n'); i >= 0 {
+			to += i
+		} else {
+			to = len(data)
+		}
+	}
+	before := strings.TrimSuffix(string(data[from:to]), "\n")
+	after := strings.TrimSuffix(string(data[from:m.From])+m.Text+string(data[m.To:to]), "\n")
+	old, now := strings.Split(before, "\n"), strings.Split(after, "\n")
+	for len(old) > 1 && len(now) > 0 && old[0] == now[0] {
+		old, now = old[1:], now[1:]
+	}
+	for len(old) > 1 && len(now) > 0 && old[len(old)-1] == now[len(now)-1] {
+		old, now = old[:len(old)-1], now[:len(now)-1]
+	}
+	if len(now) == 1 && now[0] == "" {
+		now = nil
+	}
+	return append(marked("-", old), marked("+", now)...)
+}
+
+func marked(mark string, lines []string) []string {
+	var all []string
+	for i, l := range lines {
+		if i == maxDiffLines {
+			return append(all, fmt.Sprintf("%s … %d more lines", mark, len(lines)-i))
+		}
+		all = append(all, strings.TrimRight(mark+" "+l, " \r"))
+	}
+	return all
+}
+
+// sorted puts mutants in the order of their places, without those that give the
+// same file.
+func sorted(all []Mutant) []Mutant {
+	slices.SortStableFunc(all, func(a, b Mutant) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), strings.Compare(a.Text, b.Text))
+	})
+	return slices.CompactFunc(all, func(a, b Mutant) bool { return a.From == b.From && a.To == b.To && a.Text == b.Text })
+}
+
+// MatchEvaluated says of OfPolicy whether the tests evaluate what an admission
+// policy matches; kaptest does not.
+type MatchEvaluated bool
+
+// OfPolicy returns the mutants of the policy o, which is the document nth among the
+// objects that render.Parse finds in the file's data. A kind without mutators has
+// none.
+func OfPolicy(o *render.Object, nth int, data []byte, match MatchEvaluated) []Mutant {
+	fields, ok := o.Provenance.(interface {
+		Field(pointer string) (key, value render.Span, ok bool)
+	})
+	if !ok {
+		return nil
+	}
+	e := &editor{o: o, fields: fields.Field, nth: nth, data: data, lines: lineStarts(data), file: o.Span("").File}
+	group, kind := o.GroupVersionKind().Group, strings.TrimPrefix(o.GetKind(), "Namespaced")
+	switch {
+	case group == "kyverno.io" && (kind == "ClusterPolicy" || kind == "Policy"):
+		e.clusterPolicy()
+	case group == "kyverno.io" && strings.HasSuffix(kind, "CleanupPolicy"):
+		e.cleanupPolicy()
+	case group == "policies.kyverno.io", group == "admissionregistration.k8s.io":
+		e.celPolicy(bool(match))
+	case group == "templates.gatekeeper.sh":
+		e.template()
+	case group == "constraints.gatekeeper.sh":
+		e.constraint()
+	}
+	return sorted(e.all)
+}
+
+// An editor makes mutants of one policy.
+type editor struct {
+	o      *render.Object
+	fields func(pointer string) (key, value render.Span, ok bool)
+	nth    int
+	data   []byte
+	lines  []int // where lines begin
+	file   string
+	rule   string
+	reach  []render.Span // of what is looked at now
+	all    []Mutant
+}
+
+func lineStarts(data []byte) []int {
+	starts := []int{0}
+	for i, b := range data {
+		if b == '\n' {
+			starts = append(starts, i+1)
+		}
+	}
+	return starts
+}
+
+// offset is where a line and column are in the file.
+func (e *editor) offset(line, column int) int {
+	if line < 1 || line > len(e.lines) {
+		return len(e.data)
+	}
+	at := e.lines[line-1]
+	for ; column > 1 && at < len(e.data); column-- {
+		_, size := utf8.DecodeRune(e.data[at:])
+		at += size
+	}
+	return at
+}
+
+// place is the line and column of an offset.
+func (e *editor) place(at int) render.Span {
+	line, _ := slices.BinarySearch(e.lines, at+1)
+	column := utf8.RuneCount(e.data[e.lines[line-1]:at]) + 1
+	return render.Span{File: e.file, Line: line, Column: column, EndLine: line, EndColumn: column}
+}
+
+// written is where the text of a range is, without blanks around it.
+func (e *editor) written(from, to int) render.Span {
+	text := e.data[from:to]
+	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 {
+		from += bytes.Index(text, trimmed)
+		to = from + len(trimmed)
+	}
+	s, end := e.place(from), e.place(to)
+	s.EndLine, s.EndColumn = end.Line, end.Column
+	return s
+}
+
+// at is the value at a pointer.
+func (e *editor) at(pointer string) any {
+	v, _ := render.Lookup(e.o.Object, pointer)
+	return v
+}
+
+func (e *editor) list(pointer string) []any {
+	l, _ := e.at(pointer).([]any)
+	return l
+}
+
+func (e *editor) keys(pointer string) []string {
+	m, _ := e.at(pointer).(map[string]any)
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (e *editor) text(pointer string) string {
+	s, _ := e.at(pointer).(string)
+	return s
+}
+
+// within looks at a part with its place among those that tell whether it is
+// evaluated.
+func (e *editor) within(pointer string, look func()) {
+	before := e.reach
+	e.reach = append([]render.Span{e.o.Span(pointer)}, before...)
+	look()
+	e.reach = before
+}
+
+// add makes a mutant, if the file read again has the value want.
+func (e *editor) add(m Mutator, from, to int, text, change string, want map[string]any) {
+	x := Mutant{
+		Policy: e.o.GetName(), Rule: e.rule, Mutator: m, Change: change, Origin: e.written(from, to),
+		From: from, To: to, Text: text, Reach: slices.Clone(e.reach),
+	}
+	objects, err := render.Parse(e.file, x.Apply(e.data))
+	for _, p := range render.Errors(err) {
+		if !p.Warning {
+			return
+		}
+	}
+	if e.nth < len(objects) && reflect.DeepEqual(objects[e.nth].Object, want) {
+		e.all = append(e.all, x)
+	}
+}
+
+// spans gives the offsets of a key and a value.
+func (e *editor) spans(pointer string) (key, value [2]int, ok bool) {
+	k, v, ok := e.fields(pointer)
+	if !ok {
+		return key, value, false
+	}
+	if k.Line > 0 {
+		key = [2]int{e.offset(k.Line, k.Column), e.offset(k.EndLine, k.EndColumn)}
+	}
+	return key, [2]int{e.offset(v.Line, v.Column), e.offset(v.EndLine, v.EndColumn)}, true
+}
+
+// set replaces a scalar.
+func (e *editor) set(m Mutator, pointer string, value any) {
+	_, at, ok := e.spans(pointer)
+	if !ok || at[0] >= at[1] || e.data[at[0]] == '|' || e.data[at[0]] == '>' {
+		return
+	}
+	was := e.at(pointer)
+	text := fmt.Sprint(value)
+	quote := e.data[at[0]]
+	if s, ok := value.(string); ok && (quote == '"' || quote == '\'') {
+		text = quoted(s, quote)
+	} else if ok && (strings.ContainsAny(s, `!&*|>%@{}[],#?:"'`) || s == "" || looksTyped(s)) {
+		text = quoted(s, '"')
+	}
+	e.add(m, at[0], at[1], text, fmt.Sprintf("%v to %v", was, value), e.changed(pointer, func(any, bool) (any, bool) { return value, true }))
+}
+
+// looksTyped reports whether YAML would not read a plain text as a string.
+func looksTyped(s string) bool {
+	return strings.ContainsAny(s[:1], "0123456789-+.~") || slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(s))
+}
+
+func quoted(s string, quote byte) string {
+	if quote == '\'' {
+		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
+
+// rename replaces a key.
+func (e *editor) rename(m Mutator, pointer, name string) {
+	at, _, ok := e.spans(pointer)
+	path := render.Path(pointer)
+	parent, _ := e.at(parentOf(pointer)).(map[string]any)
+	if _, there := parent[name]; !ok || there || at[0] >= at[1] {
+		return
+	}
+	was, text := path[len(path)-1], name
+	if quote := e.data[at[0]]; quote == '"' || quote == '\'' {
+		text = quoted(name, quote)
+	}
+	e.add(m, at[0], at[1], text, was+" to "+name, e.changed(parentOf(pointer), func(v any, ok bool) (any, bool) {
+		if now, is := v.(map[string]any); is {
+			now[name] = now[was]
+			delete(now, was)
+		}
+		return v, ok
+	}))
+}
+
+func parentOf(pointer string) string { return pointer[:max(strings.LastIndexByte(pointer, '/'), 0)] }
+
+// changed is the policy with another value at a pointer.
+func (e *editor) changed(pointer string, change func(v any, ok bool) (any, bool)) map[string]any {
+	c := runtime.DeepCopyJSON(e.o.Object)
+	now, ok := replaced(c, render.Path(pointer), change)
+	m, is := now.(map[string]any)
+	if !ok || !is {
+		return nil
+	}
+	return m
+}
+
+func replaced(v any, path []string, change func(any, bool) (any, bool)) (any, bool) {
+	if len(path) == 0 {
+		return change(v, true)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if x, ok := replaced(v[path[0]], path[1:], change); ok {
+			v[path[0]] = x
+		} else {
+			delete(v, path[0])
+		}
+		return v, true
+	case []any:
+		for i := range v {
+			if fmt.Sprint(i) != path[0] {
+				continue
+			}
+			if x, ok := replaced(v[i], path[1:], change); ok {
+				v[i] = x
+				return v, true
+			}
+			return slices.Delete(v, i, i+1), true
+		}
+	}
+	return v, true
+}
+
+// drop leaves out a field or an item of a list.
+func (e *editor) drop(m Mutator, pointer, change string) {
+	from, to, ok := e.dropRange(pointer)
+	if !ok {
+		return
+	}
+	e.add(m, from, to, "", change, e.changed(pointer, func(any, bool) (any, bool) { return nil, false }))
+}
+
+// dropItems leaves out each item of a list that has several.
+func (e *editor) dropItems(m Mutator, pointer string) {
+	items := e.list(pointer)
+	if len(items) < 2 {
+		return
+	}
+	path := render.Path(pointer)
+	for i, x := range items {
+		what := path[len(path)-1] + fmt.Sprintf("[%d]", i)
+		switch x.(type) {
+		case string, int64, bool, float64:
+			what = fmt.Sprintf("%v of %s", x, path[len(path)-1])
+		}
+		e.drop(m, pointer+render.Pointer(i), what+" left out")
+	}
+}
+
+// dropRange is what has to go for a field or an item to go.
+func (e *editor) dropRange(pointer string) (from, to int, ok bool) {
+	key, value, ok := e.spans(pointer)
+	_, parent, there := e.spans(parentOf(pointer))
+	if !ok || !there {
+		return 0, 0, false
+	}
+	from = value[0]
+	if key[1] > 0 {
+		from = key[0]
+	}
+	if c := e.data[parent[0]]; c == '[' || c == '{' {
+		return e.dropFlow(from, max(value[1], key[1]))
+	}
+	line := bytes.LastIndexByte(e.data[:from], '\n') + 1
+	before := string(e.data[line:from])
+	switch {
+	case key[1] == 0: // an item: its dash goes, too
+		dash := strings.LastIndexByte(before, '-')
+		if dash < 0 || strings.TrimSpace(before[:dash]) != "" || strings.TrimSpace(before[dash+1:]) != "" {
+			return 0, 0, false
+		}
+		return line, e.blockEnd(line, dash, false), true
+	case strings.TrimSpace(before) == "":
+		return line, e.blockEnd(line, len(before), true), true
+	default: // the first field of an item: the next one takes its place
+		to = e.blockEnd(line, len(before), true)
+		if to >= len(e.data) || indentOf(e.data[to:]) != len(before) {
+			return 0, 0, false
+		}
+		return from, to + len(before), true
+	}
+}
+
+// dropFlow takes one of the commas around an entry of a flow collection with it.
+func (e *editor) dropFlow(from, to int) (int, int, bool) {
+	rest := e.data[to:]
+	if i := len(rest) - len(bytes.TrimLeft(rest, " \t\r\n")); i < len(rest) && rest[i] == ',' {
+		to += i + 1
+		return from, to + len(e.data[to:]) - len(bytes.TrimLeft(e.data[to:], " \t")), true
+	}
+	front := bytes.TrimRight(e.data[:from], " \t\r\n")
+	if len(front) > 0 && front[len(front)-1] == ',' {
+		return len(front) - 1, to, true
+	}
+	return from, to, true
+}
+
+// blockEnd is where the next line begins that does not belong to the entry that
+// begins on a line at an indentation.
+func (e *editor) blockEnd(line, indent int, field bool) int {
+	n, _ := slices.BinarySearch(e.lines, line+1)
+	for ; n < len(e.lines); n++ {
+		at := e.lines[n]
+		rest := e.data[at:]
+		if i := bytes.IndexByte(rest, '\n'); i >= 0 {
+			rest = rest[:i]
+		}
+		if len(bytes.TrimSpace(rest)) == 0 {
+			if n == len(e.lines)-1 {
+				return at
+			}
+			continue
+		}
+		in := indentOf(rest)
+		item := field && in == indent && (bytes.HasPrefix(rest[in:], []byte("- ")) || string(bytes.TrimSpace(rest)) == "-")
+		if in <= indent && !item {
+			return at
+		}
+	}
+	return len(e.data)
+}
+
+func indentOf(line []byte) int { return len(line) - len(bytes.TrimLeft(line, " ")) }

@@ -1,0 +1,427 @@
+package policytest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/mutation"
+	"github.com/preadmit/preadmit/render"
+)
+
+// MutateOptions are what mutants are made and run with.
+type MutateOptions struct {
+	Options // Engines are not used
+
+	// NewEngines returns the engines of one suite, which count the branches that
+	// its policies take; nil counts nothing.
+	NewEngines func(*policy.Coverage) Engines
+
+	Modules *ModuleTests // unit tests of Rego; nil: none
+	Strict  bool         // a case of which no rule ran fails
+
+	Time       time.Duration // for all mutants; those left are not tried
+	MutantTime time.Duration // for one
+}
+
+// ModuleTests are the unit tests of Rego modules, which run together.
+type ModuleTests struct {
+	Files []string // the modules in Options.FS, those of tests included
+
+	// Run runs the tests with the text of one module replaced; "" replaces none.
+	Run func(ctx context.Context, file string, text []byte, coverage *policy.Coverage) ([]Suite, error)
+}
+
+// Mutate changes the policies of the suites at the paths, one small change at a
+// time, and runs the suites that evaluate what is changed. The mutants are in the
+// order of their places, and the same whatever the number of processors. The error
+// is for cancellation.
+func Mutate(ctx context.Context, o MutateOptions, paths ...string) ([]policy.Mutant, error) {
+	if o.Name == nil {
+		o.Name = func(name string) string { return name }
+	}
+	m := &mutator{o: &o}
+	if err := m.prepare(ctx, paths); err != nil {
+		return nil, err
+	}
+	all := m.mutants()
+	timed, cancel := context.WithTimeout(ctx, o.Time)
+	defer cancel()
+	done := make([]policy.Mutant, len(all))
+	group := new(errgroup.Group)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range all {
+		group.Go(func() error {
+			done[i] = m.try(timed, &all[i])
+			return nil
+		})
+	}
+	_ = group.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return done, nil
+}
+
+// A mutator runs tests with mutants of their policies.
+type mutator struct {
+	o     *MutateOptions
+	tests []*mutatedTests
+}
+
+// mutatedTests are tests that run together, as they are without a mutant.
+type mutatedTests struct {
+	name     string
+	run      func(ctx context.Context, file string, data []byte, coverage *policy.Coverage, r *recorder) ([]Suite, error)
+	modules  bool
+	policies map[policyPlace]bool
+	hits     map[render.Span]int64 // of the branches that begin at a place
+	outcome  testOutcome
+}
+
+// A policyPlace is where a policy is written, and whether the tests evaluate what
+// it matches.
+type policyPlace struct {
+	file         string
+	line, column int
+}
+
+// A testOutcome counts what failed: by case, and what does not compile.
+type testOutcome struct {
+	failed, vacuous map[string]int
+	where           map[string]string // FILE:LINE of a case
+	broken          int
+}
+
+// A recorder notes which policies are compiled, and their errors.
+type recorder struct {
+	mu       sync.Mutex
+	policies map[policyPlace]bool // true: what it matches counts
+	errs     int
+}
+
+func (r *recorder) compiled(match bool, err error, objects ...*render.Object) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, o := range objects {
+		if o != nil {
+			s := o.Span("")
+			r.policies[policyPlace{s.File, s.Line, s.Column}] = match
+		}
+	}
+	for _, e := range render.Errors(err) {
+		if !e.Warning {
+			r.errs++
+		}
+	}
+}
+
+// engines are e, with what they compile recorded.
+func (r *recorder) engines(e Engines) Engines {
+	wrapped := e
+	wrapped.Admission = func(p *render.Object, kinds policy.Kinds, cluster *policy.Cluster) (Evaluator, error) {
+		x, err := e.Admission(p, kinds, cluster)
+		r.compiled(false, err, p)
+		return x, err
+	}
+	wrapped.Mutation = func(p *render.Object, kinds policy.Kinds, cluster *policy.Cluster) (Mutator, error) {
+		x, err := e.Mutation(p, kinds, cluster)
+		r.compiled(false, err, p)
+		return x, err
+	}
+	wrapped.Kyverno = func(p *render.Object, s *KyvernoSetup) (KyvernoPolicy, error) {
+		x, err := e.Kyverno(p, s)
+		r.compiled(true, err, p)
+		return x, err
+	}
+	wrapped.Gator = func(s *GatorSetup) (GatorPolicy, error) {
+		x, err := e.Gator(s)
+		r.compiled(true, err, s.Template, s.Constraint)
+		return x, err
+	}
+	return wrapped
+}
+
+// prepare runs all tests without a mutant, each with its own coverage.
+func (m *mutator) prepare(ctx context.Context, paths []string) error {
+	for _, f := range discover(m.o.FS, paths) {
+		if f.format != nil && f.err == nil {
+			m.tests = append(m.tests, m.suite(f))
+		}
+	}
+	if m.o.Modules != nil {
+		m.tests = append(m.tests, m.modules())
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, t := range m.tests {
+		group.Go(func() error { return t.prepare(ctx) })
+	}
+	return group.Wait()
+}
+
+// suite are the tests of a file.
+func (m *mutator) suite(f found) *mutatedTests {
+	return &mutatedTests{name: m.o.Name(f.name), run: func(ctx context.Context, file string, data []byte, coverage *policy.Coverage, r *recorder) ([]Suite, error) {
+		o := m.o.Options
+		o.Watch, o.Engines = nil, r.engines(m.o.NewEngines(coverage))
+		if file != "" {
+			o.FS = changedFile{m.o.FS, file, data}
+		}
+		s := f.run(ctx, &o)
+		return []Suite{s}, ctx.Err()
+	}}
+}
+
+// modules are the unit tests of Rego.
+func (m *mutator) modules() *mutatedTests {
+	t := &mutatedTests{name: "unit tests of Rego", modules: true, policies: make(map[policyPlace]bool)}
+	t.run = func(ctx context.Context, file string, data []byte, coverage *policy.Coverage, r *recorder) ([]Suite, error) {
+		all, err := m.o.Modules.Run(ctx, file, data, coverage)
+		for _, s := range all {
+			if s.Error != "" {
+				r.errs++
+			}
+		}
+		return all, err
+	}
+	return t
+}
+
+func (t *mutatedTests) prepare(ctx context.Context) error {
+	coverage, r := policy.NewCoverage(), &recorder{policies: make(map[policyPlace]bool)}
+	all, err := t.run(ctx, "", nil, coverage, r)
+	if err != nil {
+		return err
+	}
+	t.policies, t.outcome, t.hits = r.policies, outcomeOf(all, r), make(map[render.Span]int64)
+	for _, b := range coverage.Branches() {
+		t.hits[placeOnly(b.Origin)] += b.Hits
+	}
+	return nil
+}
+
+func placeOnly(s render.Span) render.Span {
+	return render.Span{File: s.File, Line: s.Line, Column: s.Column}
+}
+
+func outcomeOf(all []Suite, r *recorder) testOutcome {
+	o := testOutcome{failed: map[string]int{}, vacuous: map[string]int{}, where: map[string]string{}, broken: r.errs}
+	for _, s := range all {
+		for i := range s.Cases {
+			c := &s.Cases[i]
+			key := strings.Join([]string{s.File, fmt.Sprint(c.Line), c.Name, c.Policy, c.Kind, c.Resource, c.Operation, c.Want}, "\x00")
+			o.where[key] = fmt.Sprintf("%s:%d", s.File, c.Line)
+			if !c.OK {
+				o.failed[key]++
+			}
+			if c.Vacuous {
+				o.vacuous[key]++
+			}
+		}
+	}
+	return o
+}
+
+// more is the first key that counts more than before.
+func more(now, before map[string]int) string {
+	for _, key := range slices.Sorted(maps.Keys(now)) {
+		if now[key] > before[key] {
+			return key
+		}
+	}
+	return ""
+}
+
+// A tried mutant has its file and the tests that compile it.
+type tried struct {
+	mutation.Mutant
+	data  []byte
+	tests []*mutatedTests
+}
+
+// mutants are those of all policies that the tests compile.
+func (m *mutator) mutants() []tried {
+	files := make(map[string]bool)
+	for _, t := range m.tests {
+		for p := range t.policies {
+			files[p.file] = true
+		}
+	}
+	var all []tried
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		all = append(all, m.ofFile(file)...)
+	}
+	if m.o.Modules != nil {
+		t := m.tests[len(m.tests)-1]
+		for _, file := range slices.Sorted(slices.Values(m.o.Modules.Files)) {
+			data, err := render.ReadFile(m.o.FS, file)
+			if err != nil || strings.HasSuffix(path.Base(file), "_test.rego") {
+				continue
+			}
+			for _, x := range mutation.OfModule(file, data) {
+				all = append(all, tried{x, data, []*mutatedTests{t}})
+			}
+		}
+	}
+	return all
+}
+
+// ofFile makes the mutants of the policies in a file.
+func (m *mutator) ofFile(file string) []tried {
+	data, err := render.ReadFile(m.o.FS, file)
+	if err != nil {
+		return nil
+	}
+	objects, _ := render.Parse(file, data)
+	var all []tried
+	for i, o := range objects {
+		s := o.Span("")
+		at := policyPlace{s.File, s.Line, s.Column}
+		var tests []*mutatedTests
+		match := false
+		for _, t := range m.tests {
+			if counts, ok := t.policies[at]; ok {
+				tests, match = append(tests, t), match || counts
+			}
+		}
+		if len(tests) == 0 {
+			continue
+		}
+		for _, x := range mutation.OfPolicy(o, i, data, mutation.MatchEvaluated(match)) {
+			all = append(all, tried{x, data, tests})
+		}
+	}
+	return all
+}
+
+// try runs the tests that evaluate what the mutant changes.
+func (m *mutator) try(ctx context.Context, x *tried) policy.Mutant {
+	r := policy.Mutant{
+		Policy: x.Policy, Rule: x.Rule, Mutator: string(x.Mutator), Change: x.Change, Origin: x.Origin, Diff: x.Diff(x.data), Tests: []string{},
+	}
+	r.Origin.File = m.o.Name(r.Origin.File)
+	if x.Equivalent {
+		r.Status = policy.MutantEquivalent
+		return r
+	}
+	tests := slices.DeleteFunc(slices.Clone(x.tests), func(t *mutatedTests) bool { return !t.reaches(x) })
+	switch {
+	case len(tests) == 0:
+		r.Status = policy.MutantNotCovered
+		return r
+	case ctx.Err() != nil:
+		r.Status = policy.MutantNotTried
+		return r
+	}
+	if m.o.Watch != nil {
+		done, err := m.o.Watch(fmt.Sprintf("mutant %s:%d:%d %s", x.Origin.File, x.Origin.Line, x.Origin.Column, x.Change))
+		if err != nil {
+			r.Status = policy.MutantTimedOut
+			return r
+		}
+		defer done()
+	}
+	mine, cancel := context.WithTimeout(ctx, m.o.MutantTime)
+	defer cancel()
+	r.Status = policy.MutantSurvived
+	for _, t := range tests {
+		r.Tests = append(r.Tests, t.name)
+		t.against(mine, x, m.o.Strict, &r)
+		switch {
+		case ctx.Err() != nil:
+			r.Status, r.Tests = policy.MutantNotTried, []string{}
+			return r
+		case mine.Err() != nil:
+			r.Status = policy.MutantTimedOut
+			return r
+		case r.Status != policy.MutantSurvived:
+			return r
+		}
+	}
+	return r
+}
+
+// reaches reports whether the tests evaluate what a mutant changes. Where nothing
+// is counted, they may.
+func (t *mutatedTests) reaches(x *tried) bool {
+	for _, at := range x.Reach {
+		if hits, ok := t.hits[placeOnly(at)]; ok {
+			return hits > 0
+		}
+	}
+	return true
+}
+
+// against runs the tests with a mutant, and notes in r what became of it.
+func (t *mutatedTests) against(ctx context.Context, x *tried, strict bool, r *policy.Mutant) {
+	rec := &recorder{policies: make(map[policyPlace]bool)}
+	all, err := t.run(ctx, x.Origin.File, x.Apply(x.data), nil, rec)
+	if err != nil {
+		return
+	}
+	now := outcomeOf(all, rec)
+	killer := more(now.failed, t.outcome.failed)
+	vacuous := more(now.vacuous, t.outcome.vacuous)
+	switch {
+	case now.broken > t.outcome.broken:
+		r.Status = policy.MutantInvalid
+	case killer != "":
+		r.Status, r.Killer = policy.MutantKilled, now.where[killer]
+	case vacuous != "" && strict:
+		r.Status, r.Killer = policy.MutantKilled, now.where[vacuous]
+	case vacuous != "":
+		r.Vacuous = true
+	}
+}
+
+// changedFile is a tree in which one file has another content.
+type changedFile struct {
+	fs.FS
+	name string
+	data []byte
+}
+
+// Open implements fs.FS.
+func (c changedFile) Open(name string) (fs.File, error) {
+	f, err := c.FS.Open(name)
+	if err != nil || name != c.name {
+		return f, err
+	}
+	return &replacedFile{f, bytes.NewReader(c.data), int64(len(c.data))}, nil
+}
+
+// A replacedFile is a file with another content.
+type replacedFile struct {
+	fs.File
+	content *bytes.Reader
+	size    int64
+}
+
+// Read implements fs.File.
+func (f *replacedFile) Read(p []byte) (int, error) { return f.content.Read(p) }
+
+// Stat implements fs.File.
+func (f *replacedFile) Stat() (fs.FileInfo, error) {
+	info, err := f.File.Stat()
+	return replacedInfo{info, f.size}, err
+}
+
+type replacedInfo struct {
+	fs.FileInfo
+	size int64
+}
+
+// Size implements fs.FileInfo.
+func (i replacedInfo) Size() int64 { return i.size }
