@@ -1,7 +1,6 @@
 package helm
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"text/template/parse"
@@ -23,12 +22,15 @@ const (
 	byTime
 	byChance
 	byName
+	byHelm
+	byOrder
 )
 
 var doubts = [...]string{
 	byKubeVersion: "the version of Kubernetes", byReleaseName: "the release's name", byNamespace: "the release's namespace",
 	byLookup: "what lookup finds", byRevision: "the release's revision", byVersions: "the list of API versions that the cluster serves",
 	byTime: "the time", byChance: "random values", byName: "what a host name resolves to",
+	byHelm: "the version of Helm", byOrder: "the order of a map's keys",
 }
 
 // assumptions are the rules of the errors about what is taken for granted.
@@ -42,11 +44,19 @@ func (d doubt) ofRelease() bool { return d == byReleaseName || d == byNamespace 
 // doubtful are the functions whose result differs between clusters or calls.
 var doubtful = map[string]doubt{
 	"lookup": byLookup, "getHostByName": byName,
-	"now": byTime, "ago": byTime,
+	"now": byTime, "ago": byTime, "date": byTime, "dateInZone": byTime, "date_in_zone": byTime,
+	"htmlDate": byTime, "htmlDateInZone": byTime, "durationRound": byTime, // which take what is no time for now
 	"randAlphaNum": byChance, "randAlpha": byChance, "randNumeric": byChance, "randAscii": byChance,
 	"randBytes": byChance, "randInt": byChance, "shuffle": byChance, "uuidv4": byChance,
 	"genPrivateKey": byChance, "genCA": byChance, "genSelfSignedCert": byChance, "genSignedCert": byChance,
+	"bcrypt": byChance, "htpasswd": byChance, "encryptAES": byChance, "derivePassword": byChance,
 }
+
+// assumedBy are the doubts about what a function assumes when it is called.
+var assumedBy = map[string]doubt{assumedLookup: byLookup, assumedClock: byTime, assumedRandom: byChance, assumedKeys: byChance}
+
+// doubtCounts says how often templates asked for what is in doubt.
+type doubtCounts [len(doubts)]int
 
 // A weighing finds which conditions of a source are in doubt. It follows
 // variables by their names, and the dot into with and range.
@@ -55,6 +65,8 @@ type weighing struct {
 	called    map[string]bool // variables that hold what a template returned
 	compared  map[string]bool // variables that hold what a comparison of doubtful values gave
 	dot       doubt
+	under     doubt            // about the conditions around
+	fields    map[string]doubt // fields that templates of the chart set to doubtful values
 }
 
 // of returns the doubt about a pipeline. calls says that it depends on what a
@@ -68,27 +80,40 @@ func (w *weighing) of(n parse.Node) (d doubt, calls bool) {
 				d, calls = max(d, x), calls || c
 			}
 		}
+		if inMapOrder(n) {
+			d = max(d, byOrder)
+		}
 	case *parse.ChainNode:
-		return w.of(n.Node)
+		d, calls = w.of(n.Node)
+		return max(d, w.fieldDoubt(n.Field)), calls
 	case *parse.DotNode:
 		return w.dot, false
 	case *parse.FieldNode:
-		return max(w.dot, fieldDoubt(n.Ident)), false
+		return max(w.dot, w.fieldDoubt(n.Ident)), false
 	case *parse.VariableNode:
-		return max(w.variables[n.Ident[0]], fieldDoubt(n.Ident[1:])), w.called[n.Ident[0]]
+		return max(w.variables[n.Ident[0]], w.fieldDoubt(n.Ident[1:])), w.called[n.Ident[0]]
+	case *parse.StringNode:
+		return w.fields[n.Text], false
 	case *parse.IdentifierNode:
 		return doubtful[n.Ident], n.Ident == "include" || n.Ident == "tpl"
 	}
 	return d, calls
 }
 
-func fieldDoubt(idents []string) doubt {
+func (w *weighing) fieldDoubt(idents []string) doubt {
+	for _, name := range idents {
+		if d := w.fields[name]; d != sure {
+			return d
+		}
+	}
 	switch {
+	case slices.Contains(idents, "HelmVersion"):
+		return byHelm
 	case slices.Contains(idents, "Revision"):
 		return byRevision
 	case len(idents) > 0 && idents[len(idents)-1] == "APIVersions":
 		return byVersions
-	case slices.Contains(idents, "KubeVersion"):
+	case slices.Contains(idents, "KubeVersion"), len(idents) > 0 && idents[len(idents)-1] == "Capabilities":
 		return byKubeVersion
 	case isOfRelease(idents, "Name"):
 		return byReleaseName
@@ -103,9 +128,55 @@ func isOfRelease(idents []string, field string) bool {
 	return n >= 2 && idents[n-1] == field && idents[n-2] == "Release"
 }
 
-// identifies tells whether a pipeline holds a name against a text, rather than
+// inMapOrder reports whether a pipeline picks some of a map's keys or values by
+// their order, which is another one in each run of Helm.
+func inMapOrder(p *parse.PipeNode) bool {
+	if !calls(p, "keys") && !calls(p, "values") || calls(p, "sortAlpha") {
+		return false
+	}
+	return slices.ContainsFunc([]string{"first", "last", "rest", "initial", "slice", "index", "join"}, func(f string) bool { return calls(p, f) })
+}
+
+// mutators are the functions that change a map which they are given.
+var mutators = map[string]bool{"set": true, "merge": true, "mergeOverwrite": true, "mustMerge": true, "mustMergeOverwrite": true}
+
+// assign notes the fields that a pipeline sets to doubtful values: every
+// template of the chart may read them.
+func (in *instrument) assign(n parse.Node) {
+	switch n := n.(type) {
+	case *parse.PipeNode:
+		for _, c := range n.Cmds {
+			if name, ok := c.Args[0].(*parse.IdentifierNode); ok && mutators[name.Ident] {
+				d, _ := in.of(n)
+				in.assigned(n, max(d, in.under))
+			}
+			for _, arg := range c.Args {
+				in.assign(arg)
+			}
+		}
+	case *parse.ChainNode:
+		in.assign(n.Node)
+	}
+}
+
+func (in *instrument) assigned(n parse.Node, d doubt) {
+	switch n := n.(type) {
+	case *parse.PipeNode:
+		for _, c := range n.Cmds {
+			for _, arg := range c.Args {
+				in.assigned(arg, d)
+			}
+		}
+	case *parse.StringNode:
+		if d != sure {
+			in.src.sets[n.Text] = max(d, in.src.sets[n.Text])
+		}
+	}
+}
+
+// identifies tells whether a pipeline compares a name with a text, rather than
 // asking whether it has a part that a chart's name has.
-func identifies(n parse.Node) bool {
+func (w *weighing) identifies(n parse.Node) bool {
 	switch n := n.(type) {
 	case *parse.PipeNode:
 		return slices.ContainsFunc(n.Cmds, func(c *parse.CommandNode) bool {
@@ -113,10 +184,15 @@ func identifies(n parse.Node) bool {
 			if ok && comparing[name.Ident] && (name.Ident != "contains" || slices.ContainsFunc(c.Args, isText)) && name.Ident != "len" {
 				return true
 			}
-			return slices.ContainsFunc(c.Args, identifies)
+			return ok && keyed[name.Ident] && slices.ContainsFunc(c.Args[1:], func(arg parse.Node) bool {
+				d, _ := w.of(arg)
+				return d.ofRelease()
+			}) || slices.ContainsFunc(c.Args, w.identifies)
 		})
 	case *parse.ChainNode:
-		return identifies(n.Node)
+		return w.identifies(n.Node)
+	case *parse.VariableNode:
+		return w.compared[n.Ident[0]]
 	}
 	return false
 }
@@ -141,10 +217,13 @@ func calls(n parse.Node, function string) bool {
 // declare notes the doubt about the variables that a pipeline sets.
 func (w *weighing) declare(p *parse.PipeNode) {
 	d, calls := w.of(p)
+	if p.IsAssign {
+		d = max(d, w.under)
+	}
 	for _, v := range p.Decl {
 		w.variables[v.Ident[0]] = max(d, w.variables[v.Ident[0]])
 		w.called[v.Ident[0]] = calls || w.called[v.Ident[0]]
-		w.compared[v.Ident[0]] = d != sure && w.compares(p) || w.compared[v.Ident[0]]
+		w.compared[v.Ident[0]] = d != sure && (w.compares(p) || p.IsAssign && w.under != sure) || w.compared[v.Ident[0]]
 	}
 }
 
@@ -174,7 +253,7 @@ func (w *weighing) compares(n parse.Node) bool {
 // doubtPrinted hooks an action that prints what a doubtful comparison gave. It
 // counts as a side of a branch that nothing takes.
 func (in *instrument) doubtPrinted(p *parse.PipeNode) []parse.Node {
-	if d, _ := in.of(p); d != sure && in.compares(p) && !isSilent(p) && (!d.ofRelease() || identifies(p)) {
+	if d, _ := in.of(p); d != sure && in.compares(p) && !isSilent(p) && (!d.ofRelease() || in.identifies(p)) {
 		spot := in.spot(p.Position())
 		s := &in.src.spots[len(in.src.spots)-1]
 		s.doubt, s.sides[0] = d, true
@@ -185,17 +264,18 @@ func (in *instrument) doubtPrinted(p *parse.PipeNode) []parse.Node {
 
 // weigh hooks a branch whose condition is in doubt: both of its sides where they
 // write something, and what follows it.
-func (in *instrument) weigh(nodes []parse.Node, n *parse.BranchNode) (before, past []parse.Node) {
+func (in *instrument) weigh(nodes []parse.Node, n *parse.BranchNode) (d doubt, before, past []parse.Node) {
 	d, called := in.of(n.Pipe)
-	if d.ofRelease() && !identifies(n.Pipe) {
+	if d.ofRelease() && !in.identifies(n.Pipe) {
 		d = sure
 	}
 	if d == sure && !called {
-		return nodes, nil
+		return d, nodes, nil
 	}
 	spot := in.spot(n.Pipe.Position())
 	s := &in.src.spots[len(in.src.spots)-1]
 	s.doubt, s.asks, s.versions = d, includes(n.Pipe), calls(n.Pipe, "semverCompare")
+	s.compares, s.identifies = in.compares(n.Pipe), in.identifies(n.Pipe)
 	if s.asks {
 		nodes = append(nodes, in.side(n.Pipe, spot, sideBefore))
 	}
@@ -205,7 +285,7 @@ func (in *instrument) weigh(nodes []parse.Node, n *parse.BranchNode) (before, pa
 	if s.sides[1] = n.ElseList != nil && writes(n.ElseList); s.sides[1] {
 		n.ElseList.Nodes = append([]parse.Node{in.side(n.Pipe, spot, 1)}, n.ElseList.Nodes...)
 	}
-	return nodes, []parse.Node{in.side(n.Pipe, spot, sideOver)}
+	return d, nodes, []parse.Node{in.side(n.Pipe, spot, sideOver)}
 }
 
 func (in *instrument) side(p *parse.PipeNode, spot *parse.NumberNode, side int) parse.Node {
@@ -258,8 +338,8 @@ type branch struct {
 	src     *source
 	spot    int
 	file    string
-	before  int // lookups before its condition was evaluated
-	asked   int // questions for the version of Kubernetes before that
+	open    bool        // its condition is being evaluated: what a side calls is no part of it
+	before  doubtCounts // before that
 	doubted doubt
 	taken   [2]bool
 }
@@ -277,29 +357,50 @@ func (r *run) hookSide(n, side int) string {
 	}
 	b.file = r.file
 	if side == sideBefore {
-		b.before, b.asked = r.lookups, r.versions
+		b.open, b.before = true, r.counts
 		return ""
 	}
 	b.doubted = max(b.doubted, r.doubtOf(b, &s))
 	if side < sideOver {
 		b.taken[side] = true
-		b.before, b.asked = math.MaxInt, math.MaxInt // what the side calls is no part of the condition
 	}
+	b.open = false
 	return ""
 }
 
 // doubtOf is the doubt about the condition of a branch: what the source says of
 // it, else what the templates that it calls asked for.
 func (r *run) doubtOf(b *branch, s *spot) doubt {
-	switch {
-	case s.doubt != sure:
+	if s.doubt != sure {
 		return s.doubt
-	case s.asks && r.lookups > b.before, !s.asks && r.inDoubt:
-		return byLookup
-	case s.asks && r.versions > b.asked, !s.asks && s.versions && r.versions > 0:
-		return byKubeVersion
+	}
+	since := r.inFile
+	if s.asks {
+		if !b.open {
+			return sure
+		}
+		since = b.before
+	}
+	for _, d := range []doubt{byLookup, byKubeVersion, byHelm, byTime, byChance, byRevision, byReleaseName, byNamespace} {
+		if r.counts[d] > since[d] && s.matters(d) {
+			return d
+		}
 	}
 	return sure
+}
+
+// matters tells whether a condition on what templates return may depend on
+// what they asked for.
+func (s *spot) matters(d doubt) bool {
+	switch d {
+	case byLookup:
+		return true
+	case byKubeVersion:
+		return s.asks || s.versions
+	case byReleaseName, byNamespace:
+		return s.asks && s.identifies
+	}
+	return s.compares
 }
 
 // given tells of what a doubt is about whether whoever renders has said it.

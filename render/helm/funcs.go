@@ -98,8 +98,6 @@ func required(message string, v any) (any, error) {
 
 func (r *run) lookup(apiVersion, kind, namespace, name string) map[string]any {
 	r.ask(assumedLookup)
-	r.inDoubt = true
-	r.lookups++
 	if r.src.Variant.Lookup != render.LookupNothing {
 		return r.found(apiVersion, kind, namespace, name)
 	}

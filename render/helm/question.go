@@ -15,7 +15,10 @@ import (
 
 // A question is what a template asks of the cluster or of the release's past.
 // assumed is what an object of the template takes for granted, "" for nothing.
-type question struct{ subject, assumed string }
+type question struct {
+	subject, assumed string
+	doubt            doubt
+}
 
 // The questions that instrument finds in a pipeline.
 const (
@@ -25,15 +28,23 @@ const (
 	asksAPIVersions
 	asksLookup
 	asksKubeVersion
+	asksHelmVersion
+	asksRevision
+	asksReleaseName
+	asksNamespace
 )
 
 var questions = [...]question{
-	asksAPIVersion:  {"", "template asks for API versions; those of Kubernetes itself and of --api-versions are taken to exist"},
-	asksUpgrade:     {render.AsksUpgrade, "template asks whether this is an upgrade; rendered as a first install"},
-	asksRelease:     {render.AsksUpgrade, ""},
-	asksAPIVersions: {render.AsksAPIs, ""},
-	asksLookup:      {render.AsksLookup, assumedLookup},
-	asksKubeVersion: {},
+	asksAPIVersion:  {assumed: "template asks for API versions; those of Kubernetes itself and of --api-versions are taken to exist"},
+	asksUpgrade:     {subject: render.AsksUpgrade, assumed: "template asks whether this is an upgrade; rendered as a first install"},
+	asksRelease:     {subject: render.AsksUpgrade},
+	asksAPIVersions: {subject: render.AsksAPIs},
+	asksLookup:      {subject: render.AsksLookup, assumed: assumedLookup},
+	asksKubeVersion: {doubt: byKubeVersion},
+	asksHelmVersion: {doubt: byHelm},
+	asksRevision:    {doubt: byRevision},
+	asksReleaseName: {doubt: byReleaseName},
+	asksNamespace:   {doubt: byNamespace},
 }
 
 type asks [len(questions)]bool
@@ -51,14 +62,18 @@ func (a *asks) fields(idents []string) {
 			a[asksAPIVersions] = a[asksAPIVersions] || last
 		case "KubeVersion":
 			a[asksKubeVersion] = true
+		case "HelmVersion":
+			a[asksHelmVersion] = true
 		case "IsUpgrade", "IsInstall":
 			a[asksUpgrade] = true
 		case "Revision":
-			a[asksRelease] = true
+			a[asksRelease], a[asksRevision] = true, true
 		case "Release":
 			a[asksRelease] = a[asksRelease] || last
 		}
 	}
+	a[asksReleaseName] = a[asksReleaseName] || isOfRelease(idents, "Name")
+	a[asksNamespace] = a[asksNamespace] || isOfRelease(idents, "Namespace")
 }
 
 // key notes what a string asks for that may be the key of a map, as in

@@ -217,10 +217,11 @@ func (x *execution) collect(r *reader, c *chart.Chart, above table) map[string]a
 func (x *execution) parse(r *reader) error {
 	x.order = slices.SortedFunc(maps.Keys(x.files), deeperFirst)
 	x.set = template.New(rootName).Option("missingkey=zero").Funcs(x.functions())
+	x.fields = x.doubtfulFields()
 	var errs []error
 	for _, name := range x.order {
 		f := x.files[name]
-		src, err := x.cache.parse(f.text)
+		src, err := x.cache.parse(f.text, x.fields)
 		if err != nil {
 			errs = append(errs, parseError(f, err))
 			continue
@@ -239,6 +240,31 @@ func (x *execution) parse(r *reader) error {
 	return errors.Join(errs...)
 }
 
+// doubtfulFields returns the fields that templates set to doubtful values, or
+// to values that they make of such fields.
+func (x *execution) doubtfulFields() map[string]doubt {
+	fields := map[string]doubt{}
+	for {
+		more := maps.Clone(fields)
+		for _, f := range x.files {
+			if !strings.Contains(f.text, "set") && !strings.Contains(f.text, "erge") {
+				continue
+			}
+			src, err := x.cache.parse(f.text, fields)
+			if err != nil {
+				continue
+			}
+			for name, d := range src.sets {
+				more[name] = max(d, more[name])
+			}
+		}
+		if len(more) == len(fields) {
+			return more
+		}
+		fields = more
+	}
+}
+
 const maxErrors = 20
 
 // deeperFirst is the order in which Helm parses and executes templates.
@@ -251,7 +277,7 @@ func deeperFirst(a, b string) int {
 
 // file executes one template file.
 func (x *execution) file(f *templateFile) (*output, error) {
-	x.run.file, x.draws, x.inDoubt, x.versions = f.name, 0, false, 0
+	x.run.file, x.draws, x.inFile = f.name, 0, x.counts
 	clear(x.asked)
 	f.values["Template"] = table{"Name": f.name, "BasePath": f.base}
 	frame, err := x.enter()

@@ -40,9 +40,9 @@ type run struct {
 	raised map[[3]string]asked
 	read   [][]string // fields of what lookup finds
 
-	inDoubt  bool // the file being rendered asked something that only a cluster knows
-	lookups  int  // so far
-	versions int  // how often it asked for the version of Kubernetes
+	counts   doubtCounts
+	inFile   doubtCounts      // before the file being rendered
+	fields   map[string]doubt // that templates set to doubtful values
 	branches map[int]*branch
 
 	gardener
@@ -211,9 +211,7 @@ func (r *run) hookLeave() string {
 }
 
 func (r *run) hookAsk(i, n int) string {
-	if i == asksKubeVersion {
-		r.versions++
-	}
+	r.counts[questions[i].doubt]++
 	q := questions[i]
 	if q.assumed != "" {
 		r.ask(q.assumed)
@@ -225,7 +223,10 @@ func (r *run) hookAsk(i, n int) string {
 }
 
 // ask notes what the file being rendered takes for granted.
-func (r *run) ask(assumed string) { r.asked[assumed] = true }
+func (r *run) ask(assumed string) {
+	r.asked[assumed] = true
+	r.counts[assumedBy[assumed]]++
+}
 
 // step takes n steps from the budget, and looks now and then whether the
 // release is still wanted.
@@ -322,7 +323,7 @@ func (r *run) tpl(text string, data any) (string, error) {
 	if err := r.step(100); err != nil {
 		return "", err
 	}
-	src, err := r.cache.parse(text)
+	src, err := r.cache.parse(text, r.fields)
 	if err != nil {
 		return "", fmt.Errorf("text given to tpl: %w", plainParseError(err))
 	}

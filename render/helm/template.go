@@ -23,9 +23,10 @@ type source struct {
 	spots []spot // of its actions, by the number in their hook
 	base  int    // number of the first spot
 
-	looks   bool       // it calls lookup
-	paths   [][]string // fields that it reads
-	strings []string   // that stand in its actions
+	looks   bool             // it calls lookup
+	paths   [][]string       // fields that it reads
+	strings []string         // that stand in its actions
+	sets    map[string]doubt // fields that it sets to doubtful values
 }
 
 // A spot is an action in a template's text.
@@ -40,7 +41,9 @@ type spot struct {
 	asks  bool    // it calls templates
 	sides [2]bool // whether the list, and the else list, write something
 
-	versions bool // it compares versions
+	versions   bool // it compares versions
+	compares   bool
+	identifies bool // it compares names
 }
 
 // sources is a bounded cache of parsed templates by content.
@@ -62,10 +65,14 @@ const maxCached = 64 << 20 // bytes of template text
 // spotNumbers hands out numbers for spots that no two sources share.
 var spotNumbers atomic.Int64
 
-// parse returns the source of a text. The error is that of the parser, or says
-// that the text is too deep.
-func (c *sources) parse(text string) (*source, error) {
+// parse returns the source of a text, which is one of a chart whose templates
+// set fields to doubtful values. The error is that of the parser, or says that
+// the text is too deep.
+func (c *sources) parse(text string, fields map[string]doubt) (*source, error) {
 	key := sha256.Sum256([]byte(text))
+	if len(fields) > 0 {
+		key = sha256.Sum256(fmt.Appendf(key[:], "%v", fields)) // which prints its keys in order
+	}
 	c.mu.Lock()
 	p := c.known[key]
 	if c.names == nil {
@@ -80,23 +87,23 @@ func (c *sources) parse(text string) (*source, error) {
 		c.bytes += len(text) + 256
 	}
 	c.mu.Unlock()
-	p.once.Do(func() { p.src, p.err = newSource(fmt.Sprintf("%s%x", idPrefix, key[:12]), text, c.names) })
+	p.once.Do(func() { p.src, p.err = newSource(fmt.Sprintf("%s%x", idPrefix, key[:12]), text, c.names, fields) })
 	return p.src, p.err
 }
 
 const idPrefix = "text@"
 
-func newSource(id, text string, functions map[string]any) (*source, error) {
+func newSource(id, text string, functions map[string]any, fields map[string]doubt) (*source, error) {
 	trees, err := parse.Parse(id, text, "", "", functions)
 	if err != nil {
 		return nil, err
 	}
-	s := &source{id: id, text: []byte(text), main: trees[id], trees: trees}
+	s := &source{id: id, text: []byte(text), main: trees[id], trees: trees, sets: map[string]doubt{}}
 	if s.main == nil { // nothing but definitions
 		s.main = &parse.Tree{Name: id, ParseName: id, Root: &parse.ListNode{NodeType: parse.NodeList}}
 	}
 	delete(trees, id)
-	in := instrument{src: s, weighing: weighing{variables: map[string]doubt{}, called: map[string]bool{}, compared: map[string]bool{}}}
+	in := instrument{src: s, weighing: weighing{variables: map[string]doubt{}, called: map[string]bool{}, compared: map[string]bool{}, fields: fields}}
 	s.names = sortedKeys(trees)
 	for _, name := range s.names {
 		in.list(trees[name].Root, 0)
@@ -191,16 +198,18 @@ func (in *instrument) node(nodes []parse.Node, n parse.Node, depth int) []parse.
 // branch hooks a branch, and returns what follows it.
 func (in *instrument) branch(nodes []parse.Node, n *parse.BranchNode, depth int) (before, past []parse.Node) {
 	nodes = in.ask(nodes, n.Pipe, depth)
-	nodes, past = in.weigh(nodes, n)
+	d, nodes, past := in.weigh(nodes, n)
 	in.declare(n.Pipe)
 	in.take(n.Pipe)
-	above := in.dot
+	above, around := in.dot, in.under
+	in.under = max(d, around)
 	if n.NodeType != parse.NodeIf {
 		in.dot, _ = in.of(n.Pipe)
 	}
 	in.list(n.List, depth+1)
 	in.dot = above
 	in.list(n.ElseList, depth+1)
+	in.under = around
 	return nodes, past
 }
 
@@ -233,6 +242,7 @@ func (in *instrument) ask(nodes []parse.Node, p *parse.PipeNode, depth int) []pa
 	var asked asks
 	in.whole = in.whole[:0]
 	in.pipe(p, depth, &asked)
+	in.assign(p)
 	for i, yes := range asked {
 		if yes {
 			h := hook("__ask", p.Position())
