@@ -132,6 +132,43 @@ func TestFieldSpecs(t *testing.T) {
 	}
 }
 
+// TestReplacements refuses replacements that copy each other's copies again and
+// again before kustomize runs them, wherever they are written.
+func TestReplacements(t *testing.T) {
+	t.Parallel()
+	const cm = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a0: {z: b}, s: x-y}\n"
+	list := func(n int, format string) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(strings.NewReplacer("FROM", fmt.Sprint("data.a", i), "TO", fmt.Sprint("data.a", i+1)).Replace(format))
+		}
+		return b.String()
+	}
+	const (
+		doubled   = "- {source: {kind: ConfigMap, fieldPath: FROM}, targets: [{select: {kind: ConfigMap}, fieldPaths: [TO.x, TO.y], options: {create: true}}]}\n"
+		appended  = "- {source: {kind: ConfigMap, fieldPath: data.s}, targets: [{select: {kind: ConfigMap}, fieldPaths: [data.s], options: {delimiter: '-', index: -1}}]}\n"
+		elsewhere = "- {source: {kind: ConfigMap, fieldPath: data.s}, targets: [{select: {kind: ConfigMap}, fieldPaths: [FROM.x, FROM.y], options: {create: true}}]}\n"
+	)
+	for _, c := range []struct {
+		replacements string
+		refused      bool
+	}{
+		{list(40, doubled), true},
+		{list(40, appended), true},
+		{list(3, doubled), false},
+		{list(30, elsewhere), false},
+	} {
+		files := []string{"app/cm.yaml", cm, "app/r.yaml", c.replacements, "app/t.yaml", "apiVersion: builtin\nkind: ReplacementTransformer\nmetadata: {name: t}\nreplacements:\n" + c.replacements}
+		for _, app := range []string{"replacements:\n" + c.replacements, "replacements: [{path: r.yaml}]", "transformers: [t.yaml]"} {
+			_, err := renderApp(tree(append(files, "app/kustomization.yaml", "resources: [cm.yaml]\n"+app)...))
+			errs := render.Errors(err)
+			if refused := len(errs) == 1 && errs[0].Rule == "too-large"; refused != c.refused {
+				t.Errorf("%.100s: %.300v", app, err)
+			}
+		}
+	}
+}
+
 // TestSchemaLeak builds a kustomization with a schema of its own between ones
 // without: kustomize keeps it for the next, which then loses a container. Tests
 // that run kustomize themselves must not run beside.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -221,7 +222,9 @@ func afterKey(kind refKind, text string) string {
 
 func (w *walk) pluginReplacements(n *node, r ref, doc render.Document, key string, value any) {
 	list, _ := value.([]any)
+	var inline []replacement
 	for i, e := range list {
+		inline = append(inline, replacementsIn(doc, render.Pointer(key, i), e)...)
 		m, _ := e.(map[string]any)
 		for _, k := range sorted(m) {
 			if text, ok := m[k].(string); ok && strings.EqualFold(k, "path") {
@@ -229,6 +232,8 @@ func (w *walk) pluginReplacements(n *node, r ref, doc render.Document, key strin
 			}
 		}
 	}
+	slices.Reverse(inline)
+	w.grow(inline)
 }
 
 func isFunction(m map[string]any) bool {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/resid"
@@ -44,6 +45,88 @@ func (f *field) replacement(n *node) []render.Origin {
 type replacement struct {
 	types.Replacement `json:",inline"`
 	at                func(field ...any) render.Span
+}
+
+// A growth is a replacement, and how many copies of one value it may write.
+type growth struct {
+	replacement
+	copies int
+}
+
+const (
+	maxReplacements = 5000
+	maxCopies       = 1 << 20
+	perWildcard     = 16 // fields that a path with a wildcard is taken to match
+)
+
+// grow bounds how much the replacements of a kustomization may multiply: one
+// that reads what earlier ones wrote copies their copies.
+func (w *walk) grow(replacements []replacement) {
+	for _, r := range slices.Backward(replacements) {
+		if len(w.growths) > maxReplacements {
+			return
+		}
+		g := growth{r, 1}
+		if r.Source != nil {
+			for _, earlier := range w.growths {
+				g.copies = min(g.copies+earlier.copies*earlier.writesTo(r.Source), maxCopies+1)
+			}
+		}
+		w.growths = append(w.growths, g)
+		w.multiplied = max(w.multiplied, g.copies)
+	}
+}
+
+// writesTo counts the fields at, above or below a source that a replacement
+// may write.
+func (r *replacement) writesTo(s *types.SourceSelector) int {
+	n := 0
+	source := fieldPath(s.FieldPath)
+	for _, t := range r.Targets {
+		if t == nil || t.Select == nil || s.Kind != "" && isWord(t.Select.Kind) && s.Kind != t.Select.Kind {
+			continue
+		}
+		paths := t.FieldPaths
+		if len(paths) == 0 {
+			paths = []string{""}
+		}
+		for _, p := range paths {
+			target := fieldPath(p)
+			m := min(len(source), len(target))
+			switch {
+			case !overlap(source[:m], target[:m]):
+			case slices.ContainsFunc(target, isWildcard):
+				n += perWildcard
+			default:
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func fieldPath(p string) []string {
+	if p == "" {
+		p = types.DefaultReplacementFieldPath
+	}
+	return utils.SmarterPathSplitter(p, ".")
+}
+
+// overlap tells whether two paths of the same length may name the same field.
+func overlap(a, b []string) bool {
+	for i := range a {
+		if a[i] != b[i] && !isWildcard(a[i]) && !isWildcard(b[i]) && a[i] != "-" && b[i] != "-" {
+			return false
+		}
+	}
+	return true
+}
+
+func isWildcard(e string) bool { return e == "*" || strings.HasPrefix(e, "[") }
+
+// isWord tells of a regular expression whether it matches itself alone.
+func isWord(expr string) bool {
+	return expr != "" && !strings.ContainsFunc(expr, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
 }
 
 // replacements lists those of a kustomization, the last first.

@@ -45,8 +45,12 @@ type walk struct {
 	asked    map[string]render.Origin // what asks for fetched files, by their directory
 	anyFile  bool                     // the build reads a file that was fetched
 	copies   int                      // JSON patch operations that copy
-	size     int                      // of what was read
-	fields   int                      // field specs of configurations and labels
+
+	growths    []growth // the replacements so far, in kustomize's order
+	multiplied int      // the most copies that one of them may write
+
+	size   int // of what was read
+	fields int // field specs of configurations and labels
 
 	inflated []inflated // charts, in the order of the walk
 }
@@ -141,6 +145,7 @@ func (w *walk) inspect(n *node) {
 	w.inlinePatches(n)
 	w.inflateAll(n)
 	n.count()
+	w.grow(n.replacements())
 }
 
 func (w *walk) load(dir string) (*file, error) {
@@ -223,6 +228,10 @@ func (w *walk) bounds(root *node) error {
 		return root.error("too-large", fmt.Errorf("configurations and labels name more than %d fields to change", maxFields))
 	case w.copies > 0 && (w.copies > 24 || w.size<<w.copies > 256<<20):
 		return root.error("too-large", errors.New("JSON patches copy so often that the objects could grow without bounds"))
+	case len(w.growths) > maxReplacements:
+		return root.error("too-large", fmt.Errorf("more than %d replacements", maxReplacements))
+	case w.multiplied > maxCopies, w.multiplied > 256 && w.multiplied*w.size > 256<<20:
+		return root.error("too-large", errors.New("replacements copy what others copied so often that the objects could grow without bounds"))
 	}
 	return nil
 }
