@@ -22,6 +22,9 @@ type Vanished struct {
 	Elsewhere []*render.Object
 	// Added reports whether the change adds a file.
 	Added func(file string) bool
+	// Unreadable says why nobody can tell what objects a file of the head holds,
+	// "" where it is not there or can be read.
+	Unreadable func(file string) string
 }
 
 // Results returns an Unknown result for each DELETE request whose object still
@@ -77,7 +80,26 @@ func (v Vanished) Results(reqs []Request) []Result {
 			}
 		}
 	}
+	for i := range reqs {
+		if r := &reqs[i]; r.Operation == Delete && !told[r] {
+			results = append(results, v.unreadable(r, deployed)...)
+		}
+	}
 	return results
+}
+
+// unreadable returns the result about a deleted object whose file can't be read
+// any more: it may still hold the object.
+func (v Vanished) unreadable(r *Request, deployed map[[2]string]bool) []Result {
+	for _, o := range r.OldObject.At("") {
+		if !deployed[[2]string{o.File, r.OldObject.GetKind()}] {
+			continue
+		}
+		if why := v.Unreadable(o.File); why != "" {
+			return []Result{v.result(r, render.TreeDocument{File: o.File, Line: 1, Reason: why})}
+		}
+	}
+	return nil
 }
 
 // sources returns the file and kind of each object whose kind the change also

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -126,7 +127,8 @@ func flatten(v any, p *Positions, depth int) ([]*Object, error) {
 	m := v.(map[string]any)
 	items, ok := listItems(m)
 	if !ok {
-		return []*Object{{Unstructured: &unstructured.Unstructured{Object: m}, Provenance: p}}, nil
+		o := &Object{Unstructured: &unstructured.Unstructured{Object: m}, Provenance: p}
+		return []*Object{o}, o.HeldObjects()
 	}
 	if _, has := m["items"]; !has {
 		return nil, errorAt(p, "/kind", "not-an-object", "a List without items: nothing of it would be applied")
@@ -143,6 +145,20 @@ func flatten(v any, p *Positions, depth int) ([]*Object, error) {
 		errs = append(errs, err)
 	}
 	return objects, errors.Join(errs...)
+}
+
+// HeldObjects returns an *[Error] if the object, though no List, has items that
+// are objects: deployers disagree about what they apply then.
+func (o *Object) HeldObjects() error {
+	items, _ := o.Object["items"].([]any)
+	if !slices.ContainsFunc(items, func(v any) bool { return shapeOf(v) == object }) {
+		return nil
+	}
+	e := &Error{Rule: "ambiguous-list", Err: fmt.Errorf("kubectl, Helm and Argo CD apply these items, Flux applies the %s that holds them", o.GetKind())}
+	if at := o.At("/items"); len(at) > 0 {
+		e.Span = at[0].Span
+	}
+	return e
 }
 
 func errorAt(p *Positions, pointer, rule, format string, args ...any) *Error {

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/git"
 )
 
 // vanished are the results about objects that the change deletes although they
@@ -24,6 +26,7 @@ func (b *base) vanished(head *input, reqs []policy.Request) []policy.Result {
 			_, err := fs.Stat(b.in.tree, file)
 			return err != nil
 		},
+		Unreadable: head.unreadable(),
 	}.Results(reqs)
 	known := make(map[string]bool)
 	for i := range vanished {
@@ -32,6 +35,39 @@ func (b *base) vanished(head *input, reqs []policy.Request) []policy.Result {
 	return append(vanished, slices.DeleteFunc(stranded, func(r policy.Result) bool {
 		return len(r.Origins) > 0 && known[r.Origins[0].File]
 	})...)
+}
+
+// unreadable returns a function that says why a file may hold objects which
+// can't be seen: it is no YAML, such as an encrypted file, or belongs to a
+// submodule that is not checked out.
+func (in *input) unreadable() func(file string) string {
+	absent := git.AbsentModules(in.tree)
+	return func(file string) string {
+		for _, module := range absent {
+			if strings.HasPrefix(file, module+"/") {
+				return "in the submodule " + module + " now, which is not checked out"
+			}
+		}
+		data, err := render.ReadFile(in.tree, file)
+		if err != nil {
+			return ""
+		}
+		docs, err := render.Documents(file, data, render.YAML11)
+		scalar := slices.ContainsFunc(render.Errors(err), func(e *render.Error) bool { return !e.Warning })
+		for _, doc := range docs {
+			switch doc.Value.(type) {
+			case map[string]any, []any:
+				return ""
+			case nil:
+			default:
+				scalar = true
+			}
+		}
+		if scalar {
+			return "no YAML that can be read now, such as a file that is encrypted or binary"
+		}
+		return ""
+	}
 }
 
 // hidden are results about objects that the change adds without anything that

@@ -12,7 +12,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-git/go-git/v5/config"
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // A Tree is the files of one commit. It is an [fs.FS] that follows symbolic
@@ -46,6 +49,26 @@ func (t *Tree) AbsentSubmodules() []string {
 	defer t.mu.Unlock()
 	slices.Sort(t.absent)
 	return slices.Clone(t.absent)
+}
+
+// AbsentModules names the directories of a tree that .gitmodules declares as
+// submodules and that hold nothing: those are not checked out.
+func AbsentModules(tree fs.FS) []string {
+	data, err := render.ReadFile(tree, ".gitmodules")
+	modules := config.NewModules()
+	if err != nil || modules.Unmarshal(data) != nil {
+		return nil
+	}
+	var absent []string
+	for _, m := range modules.Submodules {
+		if dir := path.Clean(m.Path); fs.ValidPath(dir) {
+			if entries, _ := fs.ReadDir(tree, dir); len(entries) == 0 {
+				absent = append(absent, dir)
+			}
+		}
+	}
+	slices.Sort(absent)
+	return absent
 }
 
 // Err says which of the files that were asked for so far the repository holds

@@ -104,9 +104,9 @@ func (w *walk) objects(origins *origins, m resmap.ResMap) ([]*render.Object, err
 		if len(w.asked) > 0 {
 			at = referred{at, w.asked}
 		}
-		objects = append(objects, &render.Object{
-			Unstructured: u, Provenance: at, Assumed: w.assumed(u.Object),
-		})
+		o := &render.Object{Unstructured: u, Provenance: at, Assumed: w.assumed(u.Object)}
+		objects = append(objects, o)
+		w.fail(o.HeldObjects())
 	}
 	return objects, nil
 }
