@@ -142,6 +142,7 @@ func writtenDisguises(h string) []twin {
 		end := i + strings.Index(h[i:], "\n")
 		return h[:i] + strings.ReplaceAll(as, "KIND", h[i+6:end]) + h[end:]
 	}
+	later := func(tw twin) twin { tw.changeOnly = true; return tw }
 	version, _, _ := strings.Cut(strings.TrimPrefix(h, "apiVersion: "), "\n")
 	_, rest, _ := strings.Cut(h, "\n")
 	_, body, _ := strings.Cut(rest, "\n")
@@ -158,6 +159,7 @@ func writtenDisguises(h string) []twin {
 		as("behind a directive", "%YAML 1.1\n---\n"+h),
 		as("behind a comment on the mark", "--- # fine\n"+h),
 		as("text behind the mark", "--- {}\n--- !!map\n"+h),
+		as("items of another kind", "apiVersion: e.com/v1\nkind: Whatever\nmetadata: {name: w}\nitems:\n- "+strings.TrimPrefix(indented(h, 2), "  ")),
 		as("CRLF", strings.ReplaceAll(h, "\n", "\r\n")),
 		as("next line marks", strings.ReplaceAll(fineObject+"---\n"+h, "\n", "\u0085")),
 		as("line separators", strings.ReplaceAll(fineObject+"---\n"+h, "\n", "\u2028")),
@@ -176,6 +178,9 @@ func writtenDisguises(h string) []twin {
 		as("a template's comment", "{{/* x */}}\n"+h),
 		as("windows-1252", strings.Replace(h, "name: hidden", "name: hidden # \x93x\x94", 1)),
 		as("reference in front", "--- &x\n"+h),
+		later(as("encrypted by git-crypt", "\x00GITCRYPT\x00"+strings.Repeat("x", 50))),
+		later(as("in a vault", "$ANSIBLE_VAULT;1.1;AES256\n3030\n")),
+		later(at("in a submodule", ".gitmodules", "[submodule \"apps\"]\n\tpath = apps\n\turl = https://example.org/x\n")),
 		at("a name with a line feed", "apps/h\n.yaml", h),
 		at("a name that is an option", "apps/-p.yaml", h),
 		at("yml", "apps/h.yml", h),
@@ -209,6 +214,13 @@ func chartDisguises(h string) []twin {
 	helper := []string{"c/templates/_h.tpl", `{{ define "h" }}` + "\n" + h + "{{ end }}\n"}
 	by := func(name string, template string) twin {
 		return chart(name, append(helper, "c/templates/h.yaml", template)...)
+	}
+	// What another template sets or returns decides.
+	set := func(name, value string) twin {
+		return chart("gate: set by another file, "+name, append(gated(`eq (.Values.x | toString) "yes"`), "c/templates/deep/z.yaml", `{{ $_ := set .Values "x" (`+value+`) }}`)...)
+	}
+	returned := func(name, value string) twin {
+		return chart("gate: returned, "+name, append(gated(`eq (include "q" .) "prod"`), "c/templates/_q.tpl", `{{ define "q" }}{{ `+value+` }}{{ end }}`)...)
 	}
 	return []twin{
 		chart("gate: upgrade by index", gated(`index .Release "IsUpgrade"`)...),
@@ -262,6 +274,25 @@ func chartDisguises(h string) []twin {
 		chart("gate: namespace", gated(`has .Release.Namespace (list "prod" "kube-system")`)...),
 		chart("gate: namespace in a variable", gated(`$n := .Release.Namespace }}{{ end }}{{ $n := .Release.Namespace }}{{ if ne $n "default"`)...),
 		chart("gate: part of the release's name", gated(`contains "prod" .Release.Name`)...),
+		chart("gate: version of Helm", gated(`eq .Capabilities.HelmVersion.Version "v9"`)...),
+		chart("gate: all capabilities", gated(`contains "v1.31" (toYaml .Capabilities)`)...),
+		chart("gate: order of keys", gated(`eq (first (keys (dict "a" 1 "b" 2))) "b"`)...),
+		chart("gate: hash", gated(`contains "/." (bcrypt "a")`)...),
+		chart("gate: date of a text", gated(`eq (date "2006" "x") "2031"`)...),
+		set("lookup", `dig "data" "k" "" (lookup "v1" "ConfigMap" "a" "b")`),
+		set("version", `.Capabilities.KubeVersion.Minor`),
+		set("name", `.Release.Name`),
+		set("time", `now | date "2006"`),
+		chart("gate: set by what another field says", append(gated(`eq (.Values.x | toString) "2"`), "c/templates/deep/z.yaml", `{{ $_ := mergeOverwrite .Values (dict "y" (randNumeric 1)) }}`, "c/templates/m/n.yaml", `{{ $_ := set .Values "x" .Values.y }}`)...),
+		chart("gate: set under a condition", append(gated(`.Values.x`), "c/templates/deep/z.yaml", `{{ if eq .Release.Namespace "prod" }}{{ $_ := set .Values "x" true }}{{ end }}`)...),
+		returned("time", `now | date "2006"`),
+		returned("chance", `randNumeric 1`),
+		returned("name", `.Release.Name`),
+		returned("namespace", `$.Release.Namespace`),
+		returned("revision", `.Release.Revision`),
+		chart("gate: namespace as a key", gated(`get (dict "prod" true) .Release.Namespace`)...),
+		chart("gate: namespace as a key by dig", gated(`dig .Release.Namespace false (dict "prod" true)`)...),
+		chart("gate: namespace in a loop", gated(`$f := false }}{{ end }}{{ $f := false }}{{ range list "prod" }}{{ if eq . $.Release.Namespace }}{{ $f = true }}{{ end }}{{ end }}{{ if $f`)...),
 		chart("text file", "c/templates/h.yaml", "", "c/templates/h.txt", h),
 		chart("no extension", "c/templates/h.yaml", "", "c/templates/h", h),
 		chart("tpl file", "c/templates/h.yaml", "", "c/templates/h.tpl", h),
