@@ -37,6 +37,23 @@ func (o *Object) Key() Key {
 	return k
 }
 
+// Unversioned returns the object's identity in whatever version: APIVersion is the
+// group alone.
+func (o *Object) Unversioned() Key {
+	k := o.Key()
+	k.APIVersion = o.GroupVersionKind().Group
+	return k
+}
+
+// Objects returns the objects of units, in order.
+func Objects(units []*Unit) []*Object {
+	var all []*Object
+	for _, u := range units {
+		all = append(all, u.Objects...)
+	}
+	return all
+}
+
 // At is Provenance.At, or nil if the object has no Provenance.
 func (o *Object) At(pointer string) []Origin {
 	if o == nil || o.Provenance == nil {

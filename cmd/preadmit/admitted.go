@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 
-	"github.com/rogpeppe/go-internal/diff"
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
 )
 
 // admitted are the objects as the API server would store them.
@@ -51,7 +50,7 @@ func (a *admitted) admit(ctx context.Context, in, there *input, s benchOptions) 
 	if err != nil {
 		return err
 	}
-	head := objects(there.head)
+	head := render.Objects(there.head)
 	stored, results, err := bench.chain.Stored(ctx, s.by(policy.Requests(nil, head)))
 	if err != nil {
 		return err
@@ -107,18 +106,13 @@ func printDiff(w io.Writer, in *input, a *admitted, o *render.Object) error {
 		return err
 	}
 	name := plain(objectName(o))
-	text := diff.Diff(name, before, name+" as stored", after)
-	if text == nil {
+	text := report.UnifiedDiff(name, before, name+" as stored", after)
+	if text == "" {
 		_, err = fmt.Fprintf(w, "# %s is stored as it is\n", name)
 		return err
 	}
-	_, err = w.Write(withoutCommand(text))
+	_, err = io.WriteString(w, text)
 	return err
-}
-
-// withoutCommand drops the first line of a diff, which names the program.
-func withoutCommand(text []byte) []byte {
-	return text[slices.Index(text, '\n')+1:]
 }
 
 // objectName is an object in words: its kind, and where it is.

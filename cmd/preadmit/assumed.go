@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -28,26 +27,4 @@ func assumptions(in *input) []string {
 		}
 	}
 	return notes
-}
-
-// newlyAssumed are the results about places of templates that write more where an
-// assumption does not hold, and that the change brings in: with them an object
-// can leave the rendering and still be deployed.
-func newlyAssumed(base, head *input) []policy.Result {
-	type place struct{ unit, file, rule, message string }
-	at := func(r *policy.Result) place {
-		return place{r.Object.Unit, r.Origins[0].File, r.Rule, r.Message}
-	}
-	was := make(map[place]int)
-	for i := range base.assumed {
-		was[at(&base.assumed[i])]++
-	}
-	var results []policy.Result
-	for _, r := range head.assumed {
-		if was[at(&r)]--; was[at(&r)] < 0 {
-			r.Outcome, r.Action, r.Baseline = policy.Unknown, policy.Deny, policy.New
-			results = append(results, r.Fingerprinted())
-		}
-	}
-	return results
 }

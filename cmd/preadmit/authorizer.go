@@ -27,7 +27,7 @@ func (o *userFlags) addFlags(f *pflag.FlagSet) {
 // cluster before the change.
 func newAuthorizer(in *input, s *engineSettings, cluster *policy.Cluster) (*authz.Authorizer, error) {
 	given := make(map[*render.Object]bool)
-	for _, object := range objects(in.context) {
+	for _, object := range render.Objects(in.context) {
 		given[object] = true
 	}
 	if s.AuthorizerFile == "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/admission"
+	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/policy/crd"
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/policy/schema"
@@ -46,7 +47,7 @@ type benchOptions struct {
 // their data, and the settings.
 func compileBench(in, judge *input, o benchOptions) (*bench, error) {
 	b := &bench{chain: policy.Chain{Watch: o.watch.requests()}}
-	head, given, context := objects(in.head), objects(judge.judges), objects(slices.Concat(in.context, in.anywhere))
+	head, given, context := render.Objects(in.head), render.Objects(judge.judges), render.Objects(slices.Concat(in.context, in.anywhere))
 	all := slices.Concat(head, given, context)
 
 	kinds, err := schema.New(only(all, isJudge), schema.Options{KubeVersion: o.KubeVersion})
@@ -67,10 +68,10 @@ func compileBench(in, judge *input, o benchOptions) (*bench, error) {
 	cluster := policy.NewCluster(all...)
 	policies := given
 	if !o.NoTreePolicies {
-		policies = slices.Concat(given, objects(judge.head), objects(judge.anywhere))
+		policies = slices.Concat(given, render.Objects(judge.head), render.Objects(judge.anywhere))
 	}
 	if judge != in {
-		cluster = trustedCluster(in, judge)
+		cluster = change.Cluster(in.side(), judge.side(), judge.exempts)
 	}
 	policies = distinct(only(policies, isJudge))
 	b.cluster = cluster

@@ -287,7 +287,7 @@ func TestCacheSeesWhatMatters(t *testing.T) {
 	}
 	args := []string{"check", dir, "--pack", "pod-security-restricted", "--cache", kept}
 	was := reports(t, args...)
-	for _, step := range []change{
+	for _, step := range []fileEdit{
 		{"a policy moves by a line", "policies/limits.yaml", "", "# a comment\n"},
 		{"a parameter", "policies/replicas.yaml", "max: 10", "max: 3"},
 		{"a binding's action", "policies/replicas.yaml", "validationActions: [Deny]", "validationActions: [Warn]"},
@@ -406,11 +406,11 @@ spec:
     validate: {message: MESSAGE, deny: {}}
 `
 
-// A change replaces a text in a file, or puts one in front; it makes a file, or
+// A fileEdit replaces a text in a file, or puts one in front; it makes a file, or
 // removes it where there is nothing to put in, or makes it a link.
-type change struct{ what, file, old, now string }
+type fileEdit struct{ what, file, old, now string }
 
-func (c change) apply(t *testing.T, name string) {
+func (c fileEdit) apply(t *testing.T, name string) {
 	t.Helper()
 	data, err := os.ReadFile(name)
 	if err != nil && !os.IsNotExist(err) {

@@ -54,8 +54,8 @@ func (l *loader) catalogued(kubeVersion string, catalogues []string) {
 
 // undefined are the versions of custom resources that nothing defines, by kind.
 func (l *loader) undefined(kubeVersion string) map[kube.GroupKind][]string {
-	head := objects(l.in.head)
-	definitions := only(slices.Concat(head, objects(l.in.context), objects(l.in.judges)), func(o *render.Object) bool { return o.GetKind() == "CustomResourceDefinition" })
+	head := render.Objects(l.in.head)
+	definitions := only(slices.Concat(head, render.Objects(l.in.context), render.Objects(l.in.judges)), func(o *render.Object) bool { return o.GetKind() == "CustomResourceDefinition" })
 	kinds, _ := schema.New(definitions, schema.Options{KubeVersion: kubeVersion})
 	if kinds == nil {
 		return nil

@@ -222,7 +222,7 @@ func (j *evaluation) all(ctx context.Context, o *checkOptions, in *input, s benc
 		return err
 	}
 	rest, err := j.bench.rest(ctx)
-	j.results = append(results, j.shard.once(in.found, notFollowed(objects(in.head), o.gitops != gitopsOff), onlyInVariants(in.head), j.bench.results, rest)...)
+	j.results = append(results, j.shard.once(in.found, notFollowed(render.Objects(in.head), o.gitops != gitopsOff), onlyInVariants(in.head), j.bench.results, rest)...)
 	return err
 }
 
@@ -239,7 +239,7 @@ func (j *evaluation) keepPasses() (done func()) {
 
 // allRequests are the requests that create what units render to, in all variants.
 func allRequests(units []*render.Unit) []policy.Request {
-	return slices.Concat(policy.Requests(nil, objects(units)), policy.VariantRequests(units))
+	return slices.Concat(policy.Requests(nil, render.Objects(units)), policy.VariantRequests(units))
 }
 
 // saysSo tells whether the verdict stands on standard output already.
@@ -278,7 +278,7 @@ func newReport(in *input, j *evaluation) *report.Report {
 		r.Units[i].Owner = in.tree.Display(r.Units[i].Owner)
 		r.Units[i].Reason = in.tree.DisplayIn(r.Units[i].Reason)
 	}
-	r.Notes = slices.Concat(r.Notes, withoutSchema(j.bench.unknown, objects(in.head)), notes(objects(in.head)), assumptions(in), j.notes)
+	r.Notes = slices.Concat(r.Notes, withoutSchema(j.bench.unknown, render.Objects(in.head)), notes(render.Objects(in.head)), assumptions(in), j.notes)
 	if j.shard == nil { // of all parts, when they are joined
 		r.Notes = append(r.Notes, brokenPasses(j.results, j.passes)...)
 	}
@@ -383,14 +383,6 @@ func (j *evaluation) unfinished(ctx context.Context, in *input, err error, slowe
 		evaluated[r.Object] = true
 	}
 	j.results = slices.Concat(j.shard.once(in.found, j.bench.results), j.results, failure(fmt.Sprintf(
-		"%v: %d of %s evaluated; the rest was not checked", context.Cause(ctx), len(evaluated), plural(len(objects(in.head)), "object")), slowest()))
+		"%v: %d of %s evaluated; the rest was not checked", context.Cause(ctx), len(evaluated), plural(len(render.Objects(in.head)), "object")), slowest()))
 	return nil
-}
-
-func objects(units []*render.Unit) []*render.Object {
-	var all []*render.Object
-	for _, u := range units {
-		all = append(all, u.Objects...)
-	}
-	return all
 }

@@ -37,14 +37,14 @@ func inferClusters(units []*render.Unit) {
 	holds := make(map[string]bool)        // directories with objects of Argo CD or Flux
 	differ := make(map[*render.Unit]bool) // units that hold one of several
 	follower := render.Follower{Resolvers: resolvers()}
-	for _, o := range objects(units) {
+	for _, o := range render.Objects(units) {
 		if o.GetKind() == "HelmRelease" || !follower.Follows(o) {
 			continue
 		}
 		for dir := o.Unit.Path; dir != "."; dir = path.Dir(dir) {
 			holds[dir] = true
 		}
-		k := unversioned(o)
+		k := o.Unversioned()
 		k.Unit = ""
 		was := first[k]
 		switch {
@@ -150,7 +150,7 @@ func (o benchOptions) onCluster(in *input, cluster string) benchOptions {
 // is not judged by a pack where others have some.
 func (o benchOptions) amongClusters(judge *input) benchOptions {
 	s := *o.engineSettings
-	s.PoliciesGiven = s.PoliciesGiven || !s.NoTreePolicies && slices.ContainsFunc(objects(judge.head), isPolicy)
+	s.PoliciesGiven = s.PoliciesGiven || !s.NoTreePolicies && slices.ContainsFunc(render.Objects(judge.head), isPolicy)
 	o.engineSettings = &s
 	return o
 }

@@ -136,7 +136,7 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 
 // kinds are the kinds that the clusters serve, as far as the objects tell.
 func (in *input) kinds(o benchOptions) (policy.Kinds, error) {
-	kinds, err := schema.New(only(slices.Concat(objects(in.head), objects(in.judges), objects(in.context)), isJudge), schema.Options{KubeVersion: o.KubeVersion})
+	kinds, err := schema.New(only(slices.Concat(render.Objects(in.head), render.Objects(in.judges), render.Objects(in.context)), isJudge), schema.Options{KubeVersion: o.KubeVersion})
 	if kinds == nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)
 	}
@@ -168,7 +168,7 @@ func splitRule(name string, in *input, rules []policy.Rule) (policyName, rule st
 		known = append(known, r.Policy)
 	}
 	for _, units := range [][]*render.Unit{in.head, in.judges} {
-		for _, o := range objects(units) {
+		for _, o := range render.Objects(units) {
 			known = append(known, o.GetName())
 		}
 	}
@@ -233,7 +233,7 @@ func packHas(name, policyName string) bool {
 func brokenPolicy(in *input, b *bench, name string) string {
 	var lines []string
 	for _, units := range [][]*render.Unit{in.head, in.judges} {
-		for _, o := range objects(units) {
+		for _, o := range render.Objects(units) {
 			if o.GetName() != name {
 				continue
 			}
@@ -411,7 +411,7 @@ func findObject(in *input, kinds policy.Kinds, ref objectRef, unit string) (*ren
 	}
 	var found []*render.Object
 	var like []string
-	for _, o := range slices.Concat(objects(in.head), variants(in.head)) {
+	for _, o := range slices.Concat(render.Objects(in.head), variants(in.head)) {
 		switch {
 		case unit != "" && in.tree.Display(o.Unit.Identity()) != strings.TrimSuffix(unit, "/"):
 		case ref.means(o, kinds.Resource(o.GroupVersionKind()), namespace(o)):
@@ -431,7 +431,7 @@ func findObject(in *input, kinds policy.Kinds, ref objectRef, unit string) (*ren
 		return nil, fmt.Errorf("no object %s%s; %s", ref.text, inUnitOf(unit), instead(ref.text, like))
 	}
 	var all []string
-	for _, o := range objects(in.head) {
+	for _, o := range render.Objects(in.head) {
 		all = append(all, refText(o, o.GetNamespace()))
 	}
 	hint := ""
@@ -441,7 +441,7 @@ func findObject(in *input, kinds policy.Kinds, ref objectRef, unit string) (*ren
 	if n := len(unrendered(in)); n > 0 {
 		hint = fmt.Sprintf(" (%d problems kept something from being rendered: see preadmit check)", n)
 	}
-	return nil, fmt.Errorf("no object %s%s among %d rendered%s", ref.text, inUnitOf(unit), len(objects(in.head)), hint)
+	return nil, fmt.Errorf("no object %s%s among %d rendered%s", ref.text, inUnitOf(unit), len(render.Objects(in.head)), hint)
 }
 
 // variants are the objects that only some installations of units have.

@@ -54,7 +54,7 @@ func onlyInVariants(units []*render.Unit) []policy.Result {
 				Origins: o.At(""),
 			}
 			switch {
-			case slices.ContainsFunc(u.Objects, func(x *render.Object) bool { return unversioned(x) == unversioned(o) }):
+			case slices.ContainsFunc(u.Objects, func(x *render.Object) bool { return x.Unversioned() == o.Unversioned() }):
 				continue // that one is followed, or checks
 			case deploying[gk]:
 				r.Outcome, r.Action = policy.Unknown, policy.Deny

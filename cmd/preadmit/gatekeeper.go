@@ -30,7 +30,7 @@ func (b *bench) gatekeeper(in *input, o benchOptions, policies []*render.Object,
 // go by that is on the cluster and judges nothing by itself.
 func withTemplates(policies []*render.Object, in *input) []*render.Object {
 	all := slices.Clone(policies)
-	for _, o := range objects(in.context) {
+	for _, o := range render.Objects(in.context) {
 		group := o.GroupVersionKind().Group
 		if _, ok := gatekeeperKinds[group]; ok && group != "mutations.gatekeeper.sh" && !slices.Contains(all, o) {
 			all = append(all, o)

@@ -39,7 +39,7 @@ func (b *bench) kyverno(in *input, s *engineSettings, policies []*render.Object,
 func withExceptions(policies []*render.Object, in *input) []*render.Object {
 	all := slices.Clone(policies)
 	for _, units := range [][]*render.Unit{in.head, in.context} {
-		for _, o := range objects(units) {
+		for _, o := range render.Objects(units) {
 			if o.GetKind() == "PolicyException" && !slices.Contains(all, o) {
 				all = append(all, o)
 			}

@@ -57,7 +57,7 @@ type input struct {
 	notes    []string
 	assumed  []policy.Result // about templates that write more where an assumption does not hold
 
-	exempts   func(*render.Object) bool // what counts as the base has it, see trustedCluster
+	exempts   func(*render.Object) bool // what counts as the base has it, see change.Cluster
 	walked    render.Discovery          // of the paths of the command line
 	accounted []render.TreeDocument     // see documents
 }
@@ -289,7 +289,7 @@ func (l *loader) complain(units []*render.Unit) {
 // look like a verdict.
 func (l *loader) holdPolicies(p string, units []*render.Unit) {
 	name, _ := l.in.tree.name(p, l.stdin)
-	if slices.ContainsFunc(objects(units), isForJudging) || len(regoFiles(l.in.tree, name)) > 0 {
+	if slices.ContainsFunc(render.Objects(units), isForJudging) || len(regoFiles(l.in.tree, name)) > 0 {
 		return
 	}
 	for _, u := range units {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/report"
 )
@@ -197,7 +198,7 @@ func (v *policyReview) look(o *checkOptions, in *input, parts []clusterPart, who
 	}
 	for _, p := range parts {
 		v.findings = appendNew(v.findings, p.bench.inspect())
-		there := slices.Concat(objects(p.in.head), objects(p.in.judges), objects(p.in.context))
+		there := slices.Concat(render.Objects(p.in.head), render.Objects(p.in.judges), render.Objects(p.in.context))
 		v.findings = appendNew(v.findings, v.uses.UnusedExceptions(distinct(there)))
 	}
 	if !whole {

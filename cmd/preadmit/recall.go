@@ -61,7 +61,7 @@ func (j *evaluation) recall(ctx context.Context, o *checkOptions, in *input, s b
 	}
 	policy.Sort(results)
 	r.keep(j.bench)
-	j.results = append(j.shard.once(in.found, notFollowed(objects(in.head), o.gitops != gitopsOff), onlyInVariants(in.head), j.bench.results), results...)
+	j.results = append(j.shard.once(in.found, notFollowed(render.Objects(in.head), o.gitops != gitopsOff), onlyInVariants(in.head), j.bench.results), results...)
 	return nil
 }
 
@@ -126,7 +126,7 @@ func newRecollection(m *memory, in *input, s benchOptions) *recollection {
 	data, err := e.Data()
 	r.off = r.off || err != nil
 	r.key = r.keyOf("judges", string(data))
-	r.kinds = strings.Join(append(versions(objects(in.head)), clusterNames(nil, in)...), "\n")
+	r.kinds = strings.Join(append(versions(render.Objects(in.head)), clusterNames(nil, in)...), "\n")
 	r.findAround()
 	return r
 }
@@ -139,7 +139,7 @@ func (r *recollection) keyOf(parts ...string) string {
 func (r *recollection) index(lists ...[]*render.Unit) {
 	var all []*render.Object
 	for i, units := range lists {
-		for _, o := range objects(units) {
+		for _, o := range render.Objects(units) {
 			all = append(all, o)
 			gk := o.GroupVersionKind().GroupKind()
 			r.byKind[gk] = append(r.byKind[gk], member{o, i})

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/store"
 )
@@ -51,12 +51,12 @@ func (b *base) reconfigured(ctx context.Context, o *checkOptions, head *input, a
 	if err != nil {
 		return b.unusable(file, line, err), nil
 	}
-	gone, other := missing(counted(head), counted(later))
+	gone, other := change.Missing(head.head, later.head)
 	if len(gone) == 0 {
 		return nil, otherwise(file, other)
 	}
 	return []policy.Result{b.configured("newly-unjudged", file, line, fmt.Sprintf(
-		"no longer checked once this change of the configuration is merged: %d objects that are checked today, the first %s", len(gone), whichObject(gone[0])))}, nil
+		"no longer checked once this change of the configuration is merged: %d objects that are checked today, the first %s", len(gone), change.Where(gone[0])))}, nil
 }
 
 // unusable is the result about a configuration that the next run can't use.
@@ -174,87 +174,25 @@ func (s *sections) readable(all []sourceSection) []sourceSection {
 	})
 }
 
-// counted are the objects whose results count, by identity: on several clusters
-// there are several.
-func counted(in *input) map[render.Key][]*render.Object {
-	all := make(map[render.Key][]*render.Object)
-	for _, u := range in.head {
-		if u.State == render.Unreached {
-			continue
-		}
-		for _, o := range u.Objects {
-			k := unversioned(o)
-			k.Unit = ""
-			all[k] = append(all[k], o)
-		}
-	}
-	return all
-}
-
-// missing compares two sets of objects by identity. gone are those that later has
-// fewer of, other those that differ there; both are sorted by identity.
-func missing(now, later map[render.Key][]*render.Object) (gone, other []*render.Object) {
-	for k, have := range now {
-		then := later[k]
-		if len(then) < len(have) {
-			gone = append(gone, have[len(have)-1])
-		}
-		for _, o := range have[:min(len(have), len(then))] {
-			if !slices.ContainsFunc(then, func(x *render.Object) bool { return reflect.DeepEqual(x.Object, o.Object) }) {
-				other = append(other, o)
-			}
-		}
-	}
-	for _, list := range [][]*render.Object{gone, other} {
-		slices.SortFunc(list, func(a, b *render.Object) int { return strings.Compare(whichObject(a), whichObject(b)) })
-	}
-	return gone, other
-}
-
-func whichObject(o *render.Object) string {
-	name := o.GetKind() + " " + o.Key().Name
-	if at := o.At(""); len(at) > 0 {
-		return fmt.Sprintf("at %s:%d, %s", at[0].File, at[0].Line, name)
-	}
-	return name + " of " + o.Unit.Identity()
-}
-
 func otherwise(file string, other []*render.Object) []string {
 	if len(other) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s is changed: the base's was used, and once this one is merged %d objects are rendered otherwise, the first %s", file, len(other), whichObject(other[0]))}
+	return []string{fmt.Sprintf("%s is changed: the base's was used, and once this one is merged %d objects are rendered otherwise, the first %s", file, len(other), change.Where(other[0]))}
 }
 
 // swapped are results about locked content that is another while its version is
-// the same. What a cluster gets for that version is one of the two at most.
+// the same.
 func (b *base) swapped(head *input) []policy.Result {
 	was, _ := store.ReadLock(b.in.tree.Repository())
 	now, _ := store.ReadLock(head.tree.Repository())
-	if was == nil || now == nil {
-		return nil
-	}
 	data, _ := render.ReadFile(head.tree, store.LockFile)
 	var results []policy.Result
-	for i := range now.Entries {
-		e := &now.Entries[i]
-		old := was.Find(e.Remote())
-		if old == nil || !fixed(e) || old.Resolved != e.Resolved || old.Digest == e.Digest {
-			continue
-		}
+	for _, e := range now.Swapped(was) {
 		line := 1 + bytes.Count(data[:max(0, bytes.Index(data, []byte(e.Digest)))], []byte("\n"))
 		results = append(results, b.configured("swapped-content", store.LockFile, line,
 			e.Label()+" is locked to other content than at the base, and its version is the same: "+
 				"a cluster gets what the repository has for that version. Ask it by `preadmit fetch --update`, and review why it changed"))
 	}
 	return results
-}
-
-// fixed reports whether an entry's version always names the same content.
-func fixed(e *store.Entry) bool {
-	switch e.Kind {
-	case render.HelmChart, render.HelmOCIChart, render.GitTree:
-		return e.Resolved != ""
-	}
-	return false
 }

@@ -196,7 +196,7 @@ func (b *bench) rego(in, judge *input, o benchOptions) {
 		b.chain.Validators = append(b.chain.Validators, engine)
 		return
 	}
-	b.together, b.all = engine, engine.Combine(objects(in.head))
+	b.together, b.all = engine, engine.Combine(render.Objects(in.head))
 	b.chain.Validators = append(b.chain.Validators, b.all)
 }
 

@@ -96,7 +96,7 @@ func (j *evaluation) compareVersions(ctx context.Context, o *checkOptions, was, 
 	if j.bench, err = newBench(in, in, s); err != nil {
 		return err
 	}
-	o.watch.expect(supervise.EvaluateTask, len(objects(was.head))+len(objects(in.head)))
+	o.watch.expect(supervise.EvaluateTask, len(render.Objects(was.head))+len(render.Objects(in.head)))
 	base, err := before.reviewAll(ctx, was, old)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (j *evaluation) compareVersions(ctx context.Context, o *checkOptions, was, 
 	})
 	u := policy.Upgrade{From: release(older.KubeVersion), To: release(s.KubeVersion), Before: before.chain.Kinds, After: j.bench.chain.Kinds}
 	lostBefore := unrenderedUnits(was)
-	j.results = append(results, u.Changes(slices.DeleteFunc(policy.Requests(objects(was.head), objects(in.head)), func(r policy.Request) bool {
+	j.results = append(results, u.Changes(slices.DeleteFunc(policy.Requests(render.Objects(was.head), render.Objects(in.head)), func(r policy.Request) bool {
 		unit := r.Subject().Unit
 		return unit != nil && (lost[unit.Identity()] || lostBefore[unit.Identity()])
 	}))...)
@@ -224,7 +224,7 @@ func newLabelsOf(in *input, label string) labelsOf {
 	if label == "" {
 		return l
 	}
-	for _, o := range slices.Concat(objects(in.context), objects(in.head), variants(in.head)) {
+	for _, o := range slices.Concat(render.Objects(in.context), render.Objects(in.head), variants(in.head)) {
 		value := o.GetLabels()[label]
 		if value == "" {
 			continue

@@ -38,7 +38,7 @@ func (o *checkOptions) benchOptions(in *input) (b benchOptions, assumed string, 
 		NoTreePolicies: o.noTreePolicies, PoliciesGiven: len(o.policies) > 0, Packs: o.packs,
 		RegoNamespaces: o.namespaces, Combine: o.combine, Verbose: o.verbose,
 		UserGiven: o.as != "" || len(o.asGroups) > 0 || o.asFile != "",
-		Variables: slices.ContainsFunc(objects(in.head), render.Substitutes),
+		Variables: slices.ContainsFunc(render.Objects(in.head), render.Substitutes),
 	}
 	if s.User, assumed, err = o.requester(in); err != nil {
 		return b, "", err

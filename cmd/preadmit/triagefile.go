@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -9,12 +10,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rogpeppe/go-internal/diff"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
+	"github.com/preadmit/preadmit/report"
 	"github.com/preadmit/preadmit/tui"
 )
 
@@ -51,13 +52,13 @@ func (h *triageHost) Propose(d tui.Decisions) (*tui.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &tui.Change{File: display, Before: before, After: after}
-	if text := diff.Diff("a/"+display, before, "b/"+display, after); text != nil {
-		c.Diff = string(withoutCommand(text))
-	} else {
-		c.Diff = "(the file says all of this already)"
-	}
-	return c, nil
+	return withDiff(&tui.Change{File: display, Before: before, After: after}), nil
+}
+
+// withDiff sets the diff of a change.
+func withDiff(c *tui.Change) *tui.Change {
+	c.Diff = cmp.Or(report.UnifiedDiff("a/"+c.File, c.Before, "b/"+c.File, c.After), "(the file says all of this already)")
+	return c
 }
 
 // readIfThere is a file's content, nil when there is none.

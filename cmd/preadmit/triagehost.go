@@ -10,9 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/rogpeppe/go-internal/diff"
-	"sigs.k8s.io/yaml"
-
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
@@ -96,7 +93,7 @@ func newTriageRun(in *input, j *evaluation) *triageRun {
 // a request for an object without one is made in.
 func byKey(in *input) map[render.Key]*render.Object {
 	all := make(map[render.Key]*render.Object)
-	for _, o := range objects(in.head) {
+	for _, o := range render.Objects(in.head) {
 		k := o.Key()
 		k.Unit = in.tree.Display(k.Unit)
 		names := []render.Key{k}
@@ -262,17 +259,15 @@ func (r *triageRun) compare(x *tui.Rendered, old, now *render.Object) error {
 		x.Note = "The change creates it."
 		return nil
 	}
-	before, err := yamlOf(old)
+	before, err := report.ObjectYAML(old)
 	if err != nil {
 		return err
 	}
-	after, err := yamlOf(now)
+	after, err := report.ObjectYAML(now)
 	if err != nil {
 		return err
 	}
-	if text := diff.Diff("base", before, "now", after); text != nil {
-		x.Diff = string(withoutCommand(text))
-	} else {
+	if x.Diff = report.UnifiedDiff("base", before, "now", after); x.Diff == "" {
 		x.Note = "It is as it was at the base."
 	}
 	return nil
@@ -280,7 +275,7 @@ func (r *triageRun) compare(x *tui.Rendered, old, now *render.Object) error {
 
 // renderedOf is an object as YAML with the place of each line.
 func renderedOf(t *tree, o *render.Object) (*tui.Rendered, error) {
-	data, err := yamlOf(o)
+	data, err := report.ObjectYAML(o)
 	if err != nil {
 		return nil, err
 	}
@@ -295,33 +290,6 @@ func renderedOf(t *tree, o *render.Object) (*tui.Rendered, error) {
 		r.Lines[i] = tui.Line{Text: line, Pointer: at[i], Place: originOf(t, o, at[i], i-header-1)}
 	}
 	return r, nil
-}
-
-// yamlOf is an object as YAML, a Secret without its values.
-func yamlOf(o *render.Object) ([]byte, error) {
-	tree := o.Object
-	if o.GetKind() == "Secret" {
-		tree = make(map[string]any, len(o.Object))
-		for k, v := range o.Object {
-			if k == "data" || k == "stringData" {
-				v = hiddenValues(v)
-			}
-			tree[k] = v
-		}
-	}
-	return yaml.Marshal(tree)
-}
-
-func hiddenValues(v any) any {
-	m, ok := v.(map[string]any)
-	if !ok {
-		return "…"
-	}
-	hidden := make(map[string]any, len(m))
-	for k := range m {
-		hidden[k] = "…"
-	}
-	return hidden
 }
 
 // benchOf is what judges on the cluster of an object. Where there are several

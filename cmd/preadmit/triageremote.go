@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rogpeppe/go-internal/diff"
-
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -154,11 +152,7 @@ func (h *triageRemote) Propose(d tui.Decisions) (c *tui.Change, err error) {
 	if c == nil {
 		return nil, errors.New("nothing is proposed")
 	}
-	c.Diff = "(the file says all of this already)"
-	if text := diff.Diff("a/"+c.File, c.Before, "b/"+c.File, c.After); text != nil {
-		c.Diff = string(withoutCommand(text))
-	}
-	return c, nil
+	return withDiff(c), nil
 }
 
 // Write implements tui.Host. The file is the one that the command line names, or

@@ -33,7 +33,7 @@ func (o *checkOptions) requester(in *input) (u policy.UserInfo, assumed string, 
 	case o.as != "" || len(o.asGroups) > 0:
 		return authz.Complete(given), "", nil
 	}
-	if c := controller(objects(in.head)); c != "" {
+	if c := controller(render.Objects(in.head)); c != "" {
 		return authz.Complete(policy.UserInfo{Username: c}), "request.userInfo: taken to be " + c + "; --as says otherwise", nil
 	}
 	return policy.UserInfo{}, "", nil

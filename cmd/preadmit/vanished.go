@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/git"
 )
@@ -21,7 +22,7 @@ func (b *base) vanished(head *input, reqs []policy.Request) []policy.Result {
 		return stranded
 	}
 	vanished := policy.Vanished{
-		Base: b.in.documents(), Head: head.documents(), Objects: head.walked.Objects, Elsewhere: objects(head.others),
+		Base: b.in.documents(), Head: head.documents(), Objects: head.walked.Objects, Elsewhere: render.Objects(head.others),
 		Added: func(file string) bool {
 			_, err := fs.Stat(b.in.tree, file)
 			return err != nil
@@ -85,7 +86,7 @@ func (b *base) hidden(o *checkOptions, head *input, told []policy.Result) []poli
 	for _, d := range head.documents() {
 		is, ok := same[d.File]
 		if !ok {
-			is = sameFile(b.in.tree, head.tree, d.File)
+			is = change.SameFile(b.in.tree, head.tree, d.File)
 			same[d.File] = is
 		}
 		excluded := d.State == render.DocExcluded && o.selection.Excludes(d.File)

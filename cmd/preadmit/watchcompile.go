@@ -63,7 +63,7 @@ func (w *watch) compileEach(in, judge *input, o benchOptions) {
 		compileBench(&only, &only, alone)
 	}
 	for _, from := range sides(in, judge) {
-		for _, object := range only(slices.Concat(objects(from.head), objects(from.judges), objects(from.context)), isJudge) {
+		for _, object := range only(slices.Concat(render.Objects(from.head), render.Objects(from.judges), render.Objects(from.context)), isJudge) {
 			unit := &render.Unit{Source: render.Source{Path: object.Unit.Path}, Objects: []*render.Object{object}}
 			try(compileName(object), input{judges: []*render.Unit{unit}})
 		}

@@ -206,3 +206,28 @@ func (l *Lock) Marshal() ([]byte, error) {
 	}
 	return b.Bytes(), e.Close()
 }
+
+// Swapped returns the entries of the lock whose content is another than in an earlier
+// one, although their version is the same and always names the same content. What a
+// cluster gets for that version is one of the two at most. Both may be nil.
+func (l *Lock) Swapped(was *Lock) []Entry {
+	var all []Entry
+	if was == nil || l == nil {
+		return nil
+	}
+	for _, e := range l.Entries {
+		if old := was.Find(e.Remote()); old != nil && e.fixed() && old.Resolved == e.Resolved && old.Digest != e.Digest {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// fixed reports whether the entry's version always names the same content.
+func (e *Entry) fixed() bool {
+	switch e.Kind {
+	case render.HelmChart, render.HelmOCIChart, render.GitTree:
+		return e.Resolved != ""
+	}
+	return false
+}

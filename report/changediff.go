@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"cmp"
@@ -13,32 +13,74 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/report"
 )
 
 // How much of a change is shown.
 const (
-	maxDiffLines = 60  // of an object
+	maxShownDiff = 60  // lines of an object
 	maxDiffs     = 500 // of a run
 	maxTaken     = 8   // kinds that a deletion takes along
 	leastHidden  = 8   // bytes of a Secret's value that is looked for elsewhere
 )
 
-// changeDiffs writes down what changes in objects. Values of Secrets are covered,
-// also where they are written in other objects.
-type changeDiffs struct {
-	base, head *input
-	secrets    *strings.Replacer
-	left       int // how many diffs there is room for
+// Sides are the units of two states of a repository that are compared.
+type Sides struct {
+	Base, Head         []*render.Unit
+	BaseFile, HeadFile func(name string) string // names of files in reports
+	Half               func(unit string) bool   // one side could not render it whole
 }
 
-func newChangeDiffs(base, head *input) *changeDiffs {
-	hidden := make(map[string]bool)
-	for _, in := range []*input{base, head} {
-		for _, o := range objects(in.head) {
-			if o.GetKind() == "Secret" && o.GroupVersionKind().Group == "" {
-				secretValues(o, hidden)
+// Changes returns what requests do to the cluster. Of a unit that one side could not
+// render whole nobody knows what is new, and what nothing deploys is not on the
+// cluster. Values of Secrets are covered, also where they are written in other objects.
+func Changes(reqs []policy.Request, s Sides) []Change {
+	d := newChangeDiffs(s)
+	changes := []Change{}
+	for i := range reqs {
+		r := &reqs[i]
+		if r.Operation == policy.Create && s.Half(r.Object.Key().Unit) {
+			continue
+		}
+		c := Change{Operation: r.Operation, Object: r.Subject().Key()}
+		if u := r.Subject().Unit; u != nil {
+			if u.State == render.Unreached {
+				continue
 			}
+			c.Cluster = u.Cluster
+		}
+		if r.Operation == policy.Update {
+			from := r.OldObject.Key()
+			if s.Half(from.Unit) {
+				from.Unit = c.Object.Unit
+			}
+			if from != c.Object {
+				c.From = &from
+			}
+			if r.Unchanged() {
+				if c.From == nil {
+					continue
+				}
+				c.Unchanged = true
+			}
+		}
+		d.describe(&c, r)
+		changes = append(changes, c)
+	}
+	return changes
+}
+
+// changeDiffs writes down what changes in objects.
+type changeDiffs struct {
+	sides   Sides
+	secrets *strings.Replacer
+	left    int // how many diffs there is room for
+}
+
+func newChangeDiffs(s Sides) *changeDiffs {
+	hidden := make(map[string]bool)
+	for _, o := range render.Objects(slices.Concat(s.Base, s.Head)) {
+		if o.GetKind() == "Secret" && o.GroupVersionKind().Group == "" {
+			secretValues(o, hidden)
 		}
 	}
 	values := slices.SortedFunc(maps.Keys(hidden), func(a, b string) int { // longest first
@@ -48,7 +90,7 @@ func newChangeDiffs(base, head *input) *changeDiffs {
 	for _, v := range values {
 		pairs = append(pairs, v, "…")
 	}
-	return &changeDiffs{base: base, head: head, secrets: strings.NewReplacer(pairs...), left: maxDiffs}
+	return &changeDiffs{sides: s, secrets: strings.NewReplacer(pairs...), left: maxDiffs}
 }
 
 // secretValues adds the values of a Secret, decoded and as written, line by line.
@@ -63,7 +105,7 @@ func secretValues(o *render.Object, hidden map[string]bool) {
 	for _, field := range []string{"data", "stringData"} {
 		m, _ := o.Object[field].(map[string]any)
 		for _, v := range m {
-			written := text(v)
+			written, _ := v.(string)
 			add(written)
 			if decoded, err := base64.StdEncoding.DecodeString(written); field == "data" && err == nil {
 				add(string(decoded))
@@ -74,34 +116,34 @@ func secretValues(o *render.Object, hidden map[string]bool) {
 
 // describe adds to a change where the object is written, what changes in it,
 // and what its deletion takes along.
-func (d *changeDiffs) describe(c *report.Change, r *policy.Request) {
+func (d *changeDiffs) describe(c *Change, r *policy.Request) {
 	switch r.Operation {
 	case policy.Delete:
-		c.Origin = d.place(d.base, r.OldObject)
+		c.Origin = writtenAt(r.OldObject, d.sides.BaseFile)
 		c.Takes = d.taken(r.OldObject)
 	case policy.Update:
-		c.Origin = d.place(d.head, r.Object)
+		c.Origin = writtenAt(r.Object, d.sides.HeadFile)
 		if !c.Unchanged && d.left > 0 {
 			c.Diff = d.diff(r.OldObject, r.Object)
 			d.left--
 		}
 	default:
-		c.Origin = d.place(d.head, r.Object)
+		c.Origin = writtenAt(r.Object, d.sides.HeadFile)
 	}
 }
 
-func (d *changeDiffs) place(in *input, o *render.Object) *render.Span {
+func writtenAt(o *render.Object, file func(string) string) *render.Span {
 	at := o.At("/metadata/name")
 	if len(at) == 0 {
 		return nil
 	}
 	s := at[0].Span
-	s.File = in.tree.Display(s.File)
+	s.File = file(s.File)
 	return &s
 }
 
 // diff is what changes in an object as it is rendered: the lines of a unified
-// diff, without its head, cut after maxDiffLines.
+// diff, without its head, cut after maxShownDiff.
 func (d *changeDiffs) diff(was, now *render.Object) string {
 	before, err := d.shown(was, nil)
 	if err != nil {
@@ -111,10 +153,10 @@ func (d *changeDiffs) diff(was, now *render.Object) string {
 	if err != nil {
 		return ""
 	}
-	lines := strings.SplitAfter(string(diff.Diff("a", []byte(before), "b", []byte(after))), "\n")
-	lines = lines[min(3, len(lines)):] // the command and the two names
-	if more := len(lines) - 1 - maxDiffLines; more > 0 {
-		lines = append(lines[:maxDiffLines:maxDiffLines], fmt.Sprintf("… and %d more lines\n", more))
+	lines := strings.SplitAfter(UnifiedDiff("a", []byte(before), "b", []byte(after)), "\n")
+	lines = lines[min(2, len(lines)):] // the two names
+	if more := len(lines) - 1 - maxShownDiff; more > 0 {
+		lines = append(lines[:maxShownDiff:maxShownDiff], fmt.Sprintf("… and %d more lines\n", more))
 	}
 	return strings.Join(lines, "")
 }
@@ -122,20 +164,48 @@ func (d *changeDiffs) diff(was, now *render.Object) string {
 // shown is an object as YAML with the values of Secrets covered. Those that
 // differ from what they were are marked.
 func (d *changeDiffs) shown(o, was *render.Object) (string, error) {
-	tree := maps.Clone(o.Object)
-	if o.GetKind() == "Secret" {
-		for _, field := range []string{"data", "stringData"} {
-			if v, ok := tree[field]; ok {
-				tree[field] = marked(hiddenValues(v), v, was, field)
-			}
-		}
-	}
-	data, err := yaml.Marshal(tree)
+	data, err := coveredYAML(o, was)
 	return d.secrets.Replace(string(data)), err
 }
 
-// marked says of covered values which are not what they were.
-func marked(hidden, values any, was *render.Object, field string) any {
+// ObjectYAML returns an object as YAML, a Secret without its values.
+func ObjectYAML(o *render.Object) ([]byte, error) { return coveredYAML(o, nil) }
+
+func coveredYAML(o, was *render.Object) ([]byte, error) {
+	tree := o.Object
+	if o.GetKind() == "Secret" {
+		tree = maps.Clone(o.Object)
+		for _, field := range []string{"data", "stringData"} {
+			if v, ok := tree[field]; ok {
+				tree[field] = markValues(withoutValues(v), v, was, field)
+			}
+		}
+	}
+	return yaml.Marshal(tree)
+}
+
+// withoutValues is a map with its keys and without its values.
+func withoutValues(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return "…"
+	}
+	hidden := make(map[string]any, len(m))
+	for k := range m {
+		hidden[k] = "…"
+	}
+	return hidden
+}
+
+// UnifiedDiff returns what changes between two texts under their names; "" if nothing
+// does.
+func UnifiedDiff(oldName string, old []byte, newName string, new []byte) string {
+	_, text, _ := strings.Cut(string(diff.Diff(oldName, old, newName, new)), "\n") // the first line names a program
+	return text
+}
+
+// markValues says of covered values which are not what they were.
+func markValues(hidden, values any, was *render.Object, field string) any {
 	h, ok := hidden.(map[string]any)
 	v, isMap := values.(map[string]any)
 	if !ok || !isMap || was == nil {
@@ -160,7 +230,7 @@ func (d *changeDiffs) taken(o *render.Object) string {
 		group, _ := render.Lookup(o.Object, "/spec/group")
 		kind, _ := render.Lookup(o.Object, "/spec/names/kind")
 		return takes("all objects of its kind", d.count(func(x *render.Object) bool {
-			return x.GroupVersionKind().Group == text(group) && x.GetKind() == text(kind)
+			return x.GroupVersionKind().Group == group && x.GetKind() == kind
 		}))
 	case gk.Group == "" && gk.Kind == "PersistentVolumeClaim":
 		return "the data on its volume, unless the volume's reclaim policy is Retain"
@@ -173,7 +243,7 @@ func (d *changeDiffs) taken(o *render.Object) string {
 // count counts the base's objects by kind.
 func (d *changeDiffs) count(of func(*render.Object) bool) map[string]int {
 	counts := make(map[string]int)
-	for _, x := range objects(d.base.head) {
+	for _, x := range render.Objects(d.sides.Base) {
 		if of(x) {
 			counts[x.GetKind()]++
 		}

@@ -1,0 +1,150 @@
+// Package change compares two sides of a change, such as the work tree and the
+// revision that it is merged into, before and after policies evaluate them.
+//
+// In go two [Side]s; out come the objects to compare (change.go), what policies of
+// the base look at (cluster.go), the failures that a change hides by exempting
+// objects (exempt.go), and what is no longer checked once it is merged (missing.go).
+// The command calls it around [policy.Chain.Review], whose results
+// [policy.Comparison] marks.
+//
+// The one thing to know: a side that could not be rendered whole says nothing about
+// what it lacks ([Halves]).
+package change
+
+import (
+	"bytes"
+	"io/fs"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A Side is one of two states of a repository: what was rendered of it.
+type Side struct {
+	Tree     fs.FS
+	Units    []*render.Unit // that are deployed
+	Given    []*render.Unit // by --policy
+	Context  []*render.Unit // by --with
+	Anywhere []*render.Unit // of which nobody knows on which cluster they are
+	Deployed *render.Deployment
+	Unread   []string // files and directories that could not be read
+}
+
+// Identities returns those of the side's units.
+func (s *Side) Identities() map[string]bool {
+	all := make(map[string]bool)
+	for _, u := range s.Units {
+		all[u.Identity()] = true
+	}
+	return all
+}
+
+// Comparable returns the objects of two sides without those of units that the
+// other side could not render whole: what is not there may just not be seen.
+func Comparable(base, head *Side) (old, now []*render.Object) {
+	half := Halves(base, head)
+	seen := make(map[render.Key]bool)
+	for _, o := range render.Objects(head.Units) {
+		if half(o.Unit.Identity()) {
+			seen[o.Unversioned()] = true
+		}
+	}
+	apart := undeployed(base, head)
+	for _, o := range render.Objects(base.Units) {
+		if (!half(o.Unit.Identity()) || seen[o.Unversioned()]) && !apart[o.Unversioned()] {
+			old = append(old, o)
+		}
+	}
+	return old, render.Objects(head.Units)
+}
+
+// undeployed are the objects that nothing found in the head deploys, if the base has
+// no GitOps objects at all: what deployed them there is not known, so the change
+// does not delete them.
+func undeployed(base, head *Side) map[render.Key]bool {
+	if len(base.Deployed.Units) > 0 {
+		return nil
+	}
+	apart := make(map[render.Key]bool)
+	for _, o := range render.Objects(head.Units) {
+		if o.Unit.State == render.Unreached {
+			apart[o.Unversioned()] = true
+		}
+	}
+	return apart
+}
+
+// Halves returns a function that reports whether a unit is one that a side could not
+// render whole, or may not have found since it could not read a directory.
+func Halves(sides ...*Side) func(unit string) bool {
+	half := make(map[string]bool)
+	var unread []string
+	for _, in := range sides {
+		for _, u := range in.Units {
+			for _, e := range render.Errors(u.Err) {
+				half[u.Identity()] = half[u.Identity()] || !e.Warning
+			}
+		}
+		unread = append(unread, in.Unread...)
+	}
+	uncovered(half, sides)
+	return func(unit string) bool {
+		return half[unit] || slices.ContainsFunc(unread, func(name string) bool {
+			return unit == name || strings.HasPrefix(unit, name+"/")
+		})
+	}
+}
+
+// uncovered adds units to half that may be units only because another one of
+// their side failed: the base of a kustomization that can't be read is rendered
+// by itself. The other side has its files too, but not as a unit.
+func uncovered(half map[string]bool, sides []*Side) {
+	units := make([]map[string]bool, len(sides))
+	hides := make([]bool, len(sides)) // whether something failed that may use others
+	for i, in := range sides {
+		units[i] = make(map[string]bool, len(in.Units))
+		for _, u := range in.Units {
+			units[i][u.Path] = true
+			hides[i] = hides[i] || u.Kind != "manifest" && u.Status() != "rendered"
+		}
+	}
+	for i, in := range sides {
+		for k, other := range sides {
+			for _, u := range in.Units {
+				if hides[i] && !units[k][u.Path] {
+					_, err := fs.Stat(other.Tree, u.Path)
+					half[u.Path] = half[u.Path] || err == nil
+				}
+			}
+		}
+	}
+}
+
+// ChangedInputs returns the units that neither side could render, and that are made
+// of something else by now: what they deploy has changed, nobody knows how.
+func ChangedInputs(base, head *Side) map[string]bool {
+	was := make(map[string]*render.Unit)
+	for _, u := range base.Units {
+		was[u.Identity()] = u
+	}
+	changed := make(map[string]bool)
+	for _, u := range head.Units {
+		old := was[u.Identity()]
+		if old == nil || u.Owner == nil || old.Owner == nil || len(u.Objects)+len(old.Objects) > 0 {
+			continue
+		}
+		changed[u.Identity()] = !reflect.DeepEqual(u.Owner.Object, old.Owner.Object) ||
+			slices.ContainsFunc(head.Deployed.Reads[u], func(name string) bool { return !SameFile(base.Tree, head.Tree, name) })
+	}
+	return changed
+}
+
+// SameFile reports whether a file, or the names in a directory, are the same in
+// two trees.
+func SameFile(a, b fs.FS, name string) bool {
+	x, errX := render.ReadFile(a, name)
+	y, errY := render.ReadFile(b, name)
+	return (errX == nil) == (errY == nil) && bytes.Equal(x, y)
+}

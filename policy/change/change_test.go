@@ -1,0 +1,82 @@
+package change
+
+import (
+	"errors"
+	"testing"
+	"testing/fstest"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// unit is a unit with a ConfigMap for each name, with the labels given.
+func unit(path string, err error, labels map[string]any, names ...string) *render.Unit {
+	u := &render.Unit{Source: render.Source{Path: path, Kind: "manifest"}, Err: err}
+	for _, name := range names {
+		u.Objects = append(u.Objects, &render.Object{Unit: u, Unstructured: &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "labels": labels},
+		}}})
+	}
+	return u
+}
+
+func side(units ...*render.Unit) *Side {
+	return &Side{Tree: fstest.MapFS{}, Units: units, Deployed: &render.Deployment{}}
+}
+
+func names(objects []*render.Object) (all []string) {
+	for _, o := range objects {
+		all = append(all, o.GetName())
+	}
+	return all
+}
+
+// TestComparable holds that an object that one side lacks is only compared where
+// that side was rendered whole.
+func TestComparable(t *testing.T) {
+	t.Parallel()
+	broken := &render.Error{Err: errors.New("no such value")}
+	for name, c := range map[string]struct {
+		err  error
+		want int
+	}{"whole": {nil, 2}, "half": {broken, 1}, "warned": {&render.Error{Warning: true, Err: broken.Err}, 2}} {
+		base, head := side(unit("app", nil, nil, "kept", "gone")), side(unit("app", c.err, nil, "kept"))
+		old, now := Comparable(base, head)
+		if len(old) != c.want || len(now) != 1 {
+			t.Errorf("%s: %v and %v, want %d of the base", name, names(old), names(now), c.want)
+		}
+	}
+}
+
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	now := []*render.Unit{unit("a", nil, nil, "same", "other", "gone")}
+	later := []*render.Unit{unit("b", nil, nil, "same"), unit("c", nil, map[string]any{"x": "y"}, "other")}
+	gone, other := Missing(now, later)
+	if len(gone) != 1 || gone[0].GetName() != "gone" || len(other) != 1 || other[0].GetName() != "other" {
+		t.Errorf("gone %v, other %v", names(gone), names(other))
+	}
+}
+
+// TestExempted holds that a failure counts which only labels of the change's
+// Namespace make pass, and names the label's object.
+func TestExempted(t *testing.T) {
+	t.Parallel()
+	namespace := func(labels map[string]any) *render.Unit {
+		u := unit("ns", nil, labels, "shop")
+		u.Objects[0].SetKind("Namespace")
+		return u
+	}
+	changed, is := Exempting(side(namespace(nil)), side(namespace(map[string]any{"skip": "true"})))
+	if len(changed) != 1 || !is(changed[0].Object) {
+		t.Fatalf("changed: %v", changed)
+	}
+	fails := policy.Result{Outcome: policy.Fail, Fingerprint: "1", Message: "no", Object: render.Key{Namespace: "shop"}}
+	known := policy.Result{Outcome: policy.Fail, Fingerprint: "2"}
+	got := Exempted([]policy.Result{fails, known, {Outcome: policy.Pass}}, []policy.Result{known}, changed)
+	if len(got) != 1 || got[0].Message != "exempted by what this change sets in Namespace shop: no" {
+		t.Errorf("%+v", got)
+	}
+}

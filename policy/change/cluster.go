@@ -1,0 +1,115 @@
+package change
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// Cluster returns what policies of a base look at: what the base has counts
+// as it is there, so that a change of a parameter or a Role decides nothing
+// about the change, and what the head brings in is there too. Namespaces are
+// the head's: their labels are what the change makes them.
+//
+// Unless exempts is nil, the objects that it selects, Namespaces among them, are
+// taken from the base.
+func Cluster(head, base *Side, exempts func(*render.Object) bool) *policy.Cluster {
+	if exempts != nil {
+		was := slices.Concat(render.Objects(base.Units), render.Objects(base.Given), render.Objects(base.Context))
+		now := slices.Concat(render.Objects(head.Units), render.Objects(head.Given), render.Objects(head.Context), render.Objects(head.Anywhere))
+		return clusterOf(was, asInBase(now, was, exempts))
+	}
+	isNamespace := func(o *render.Object) bool {
+		return o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}
+	}
+	first := slices.DeleteFunc(slices.Concat(render.Objects(base.Units), render.Objects(base.Given), render.Objects(base.Context)), isNamespace)
+	return clusterOf(first, render.Objects(head.Units), render.Objects(head.Given), render.Objects(head.Context), render.Objects(head.Anywhere), render.Objects(base.Units))
+}
+
+// clusterOf is a cluster of the first of each object in lists.
+func clusterOf(lists ...[]*render.Object) *policy.Cluster {
+	all := slices.Concat(lists...)
+	seen := make(map[render.Key]bool, len(all))
+	return policy.NewCluster(slices.DeleteFunc(all, func(o *render.Object) bool {
+		k := o.Unversioned()
+		again := seen[k]
+		seen[k] = true
+		return again
+	})...)
+}
+
+// asInBase returns the objects that policies look at, with exempting objects as
+// the base has them. Exempting objects that the change adds are left out, but new
+// Namespaces stay, without their labels.
+func asInBase(head []*render.Object, base []*render.Object, exempts func(*render.Object) bool) []*render.Object {
+	identity := func(o *render.Object) render.Key {
+		k := o.Unversioned()
+		k.Unit = ""
+		return k
+	}
+	known := make(map[render.Key]bool)
+	for _, o := range base {
+		known[identity(o)] = true
+	}
+	var all []*render.Object
+	for _, o := range head {
+		switch {
+		case !exempts(o):
+			all = append(all, o)
+		case o.GetKind() == "Namespace" && !known[identity(o)]:
+			bare := *o
+			bare.Unstructured = o.DeepCopy()
+			bare.SetLabels(nil)
+			all = append(all, &bare)
+		}
+	}
+	return all
+}
+
+// Standing returns the units of a base with each object that the head has just as it
+// is at the head's lines, which a reader can look up. name gives files of the base's
+// revision their names in reports, which all other places have.
+func Standing(base, head []*render.Unit, name func(file string) string) []*render.Unit {
+	same := make(map[*render.Object]*render.Object)
+	for _, r := range policy.Requests(render.Objects(base), render.Objects(head)) {
+		if r.Unchanged() {
+			same[r.OldObject] = r.Object
+		}
+	}
+	units := make([]*render.Unit, len(base))
+	for i, u := range base {
+		moved := *u
+		moved.Objects = slices.Clone(u.Objects)
+		for k, o := range moved.Objects {
+			if now := same[o]; now != nil {
+				moved.Objects[k] = now
+				continue
+			}
+			was := *o
+			if o.Provenance != nil {
+				was.Provenance = atCommit{o.Provenance, name}
+			}
+			moved.Objects[k] = &was
+		}
+		units[i] = &moved
+	}
+	return units
+}
+
+// atCommit is the provenance of an object of a commit.
+type atCommit struct {
+	render.Provenance
+	name func(file string) string
+}
+
+// At implements render.Provenance.
+func (a atCommit) At(pointer string) []render.Origin {
+	origins := slices.Clone(a.Provenance.At(pointer))
+	for i := range origins {
+		origins[i].File = a.name(origins[i].File)
+	}
+	return origins
+}
