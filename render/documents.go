@@ -62,6 +62,7 @@ type Inputs struct {
 	asked []Question
 
 	branches []Branch
+	patches  []GivenPatch
 }
 
 // Note adds an input.

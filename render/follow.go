@@ -52,6 +52,10 @@ type Deployment struct {
 	// Roots are those of the given units that hold GitOps objects which no
 	// other object makes.
 	Roots map[*Unit]bool
+	// Sources are those of the given units that hold an object which a
+	// deployment is made from, such as a GitRepository. ConfigMaps and Secrets
+	// do not count.
+	Sources map[*Unit]bool
 	// Reads are the files that the rendering of each unit opened.
 	Reads map[*Unit][]string
 	Err   error // joins *Error values that concern no single unit
@@ -526,7 +530,7 @@ func (w *following) cluster(name string) Cluster {
 
 // deployment returns the result of Follow.
 func (w *following) deployment(roots, all []candidate) *Deployment {
-	d := &Deployment{Roots: make(map[*Unit]bool), Reads: make(map[*Unit][]string), opened: make(map[string]bool)}
+	d := &Deployment{Roots: make(map[*Unit]bool), Sources: make(map[*Unit]bool), Reads: make(map[*Unit][]string), opened: make(map[string]bool)}
 	for _, c := range roots {
 		d.Roots[c.object.Unit] = true
 	}
@@ -541,10 +545,16 @@ func (w *following) deployment(roots, all []candidate) *Deployment {
 		n.unit.Err = errors.Join(n.unit.Err, w.madeTwice(n, r))
 		d.Units = append(d.Units, n.unit)
 		d.Reads[n.unit] = n.reads
+		for _, o := range n.asked.used() {
+			if o.Unit != nil && !w.Follows(o) {
+				d.Sources[o.Unit] = true
+			}
+		}
 		for _, name := range n.reads {
 			d.opened[name] = true
 		}
 	}
+	w.unmatched(nodes)
 	d.Units = append(d.Units, w.notFollowed(nodes, all)...)
 	if w.full {
 		d.Err = &Error{Rule: "too-many-units", Err: fmt.Errorf("GitOps objects make more than %d units, the rest is not rendered", maxMade)}
@@ -557,6 +567,38 @@ func (w *following) deployment(roots, all []candidate) *Deployment {
 		}
 	}
 	return d
+}
+
+// unmatched warns once of each patch that a parent gives to several units and
+// that selects nothing in any of them. The parent's unit gets the warning.
+func (w *following) unmatched(nodes []*maker) {
+	given := make(map[Span]int)
+	first := make(map[Span]*maker)
+	selects := make(map[Span]bool)
+	var spans []Span
+	for _, n := range nodes {
+		for _, p := range n.inputs.noted().Patches {
+			if given[p.Span]++; given[p.Span] == 1 {
+				spans, first[p.Span] = append(spans, p.Span), n
+			}
+			selects[p.Span] = selects[p.Span] || p.Selects
+		}
+	}
+	for _, s := range spans {
+		if selects[s] {
+			continue
+		}
+		to := first[s]
+		if by := w.reached[to.target].by; by != nil {
+			to = by
+		}
+		where := "the unit"
+		if given[s] > 1 {
+			where = fmt.Sprintf("any of the %d units", given[s])
+		}
+		to.unit.Err = errors.Join(to.unit.Err, &Error{Span: s, Rule: "unmatched-patch", Warning: true, Err: fmt.Errorf(
+			"patch changes nothing: its target selects no resource in %s that it is given to", where)})
+	}
 }
 
 // notFollowed returns a unit for each GitOps object that a failed unit would
@@ -692,6 +734,20 @@ func (q *questions) Objects(cluster string, kind schema.GroupKind) []*Object {
 	defer q.mu.Unlock()
 	q.kinds[t] = all
 	return slices.Clone(all)
+}
+
+// used returns the objects that were asked for by name, without ConfigMaps and
+// Secrets.
+func (q *questions) used() []*Object {
+	var all []*Object
+	if q != nil {
+		for t, o := range q.objects {
+			if o != nil && t.kind.Group != "" {
+				all = append(all, o)
+			}
+		}
+	}
+	return all
 }
 
 // changed reports whether one of the answers would be another one now.

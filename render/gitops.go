@@ -245,6 +245,13 @@ func (w *World) Reads(fsys fs.FS, file string) {
 	}
 }
 
+// GivePatches records patches of the unit that are written in its parent.
+func (w *World) GivePatches(patches ...GivenPatch) {
+	w.inputs.mu.Lock()
+	defer w.inputs.mu.Unlock()
+	w.inputs.patches = append(w.inputs.patches, patches...)
+}
+
 // Fetched returns the files of a source that is not in the tree, see [Store].
 func (w *World) Fetched(r *Remote) (Repository, error) { return w.answers.Fetched(r) }
 
@@ -259,6 +266,7 @@ func (w *World) Render(ctx context.Context, src Source) ([]*Object, error) {
 // Recalled records what a Resolver would have opened, noted and fetched, when
 // it takes its unit from an earlier run instead.
 func (w *World) Recalled(opened []string, fetched bool, n Noted) {
+	w.GivePatches(n.Patches...)
 	w.inputs.include(&Inputs{all: n.Inputs, asked: n.Questions, branches: n.Branches}, func(name string) (string, bool) { return name, true })
 	a, ok := w.answers.(*answers)
 	if !ok {

@@ -129,17 +129,29 @@ func (in *Inputs) Branch(b Branch) {
 	in.branches = append(in.branches, b)
 }
 
+// A GivenPatch is a patch of a unit that is written in its parent, which may give
+// it to several units.
+type GivenPatch struct {
+	Span    Span // the place of its target
+	Selects bool // it selects something in the unit, or may do so
+}
+
 // Noted holds the content of Inputs as plain data.
 type Noted struct {
 	Inputs    []Input
 	Questions []Question
 	Branches  []Branch
+	Patches   []GivenPatch
 }
 
+// noted returns the content; in may be nil.
 func (in *Inputs) noted() Noted {
+	if in == nil {
+		return Noted{}
+	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return Noted{slices.Clone(in.all), slices.Clone(in.asked), slices.Clone(in.branches)}
+	return Noted{slices.Clone(in.all), slices.Clone(in.asked), slices.Clone(in.branches), slices.Clone(in.patches)}
 }
 
 // include adds the content of other inputs. rename returns the names that its

@@ -104,7 +104,7 @@ func (p *printer) details(g *group) {
 	if k := x.Object; k.Kind != "" {
 		p.note("object", full(k)+inUnit(k.Unit))
 	} else if units := unitsOf(spots[0].results); len(units) > 1 {
-		p.wrapped("units: ", p.few(units))
+		p.wrapped(plural(len(units), "unit")+": ", p.few(units))
 	} else if k.Unit != "" {
 		p.note("unit", name(k.Unit))
 	}

@@ -160,12 +160,15 @@ func (d *deployer) deploy(ctx context.Context, x deploymentSection) ([]*render.U
 	return all, nil
 }
 
-// glob lists the paths that a deployment's path matches.
+// glob lists what a deployment's path matches: directories, manifests and packed
+// charts. As in a shell, a wildcard does not match a dot at the beginning of a name.
 func (d *deployer) glob(x deploymentSection) ([]string, error) {
 	if !strings.ContainsAny(x.Path, "*?[") {
 		return []string{x.Path}, nil
 	}
-	paths, err := fs.Glob(d.in.tree, path.Clean(x.Path))
+	pattern := path.Clean(x.Path)
+	paths, err := fs.Glob(d.in.tree, pattern)
+	paths = slices.DeleteFunc(paths, func(p string) bool { return hiddenFrom(pattern, p) || !deployable(d.in.tree, p) })
 	switch {
 	case err != nil:
 		return nil, configError(x.Line, "deployments: path %q: %v", x.Path, err)
@@ -173,6 +176,29 @@ func (d *deployer) glob(x deploymentSection) ([]string, error) {
 		return nil, configError(x.Line, "deployments: nothing is at %s", x.Path)
 	}
 	return paths, nil
+}
+
+// hiddenFrom reports whether an element of a path begins with a dot where that of
+// the pattern does not.
+func hiddenFrom(pattern, p string) bool {
+	elements := strings.Split(pattern, "/")
+	for i, e := range strings.Split(p, "/") {
+		if strings.HasPrefix(e, ".") && !strings.HasPrefix(elements[i], ".") {
+			return true
+		}
+	}
+	return false
+}
+
+// deployable reports whether a path is a directory, or is named as a manifest or a
+// packed chart.
+func deployable(tree fs.FS, p string) bool {
+	switch strings.ToLower(path.Ext(p)) {
+	case ".yaml", ".yml", ".json", ".tgz":
+		return true
+	}
+	info, err := fs.Stat(tree, p)
+	return err == nil && (info.IsDir() || strings.HasSuffix(p, ".tar.gz"))
 }
 
 // parameters gives sources those of a deployment, and says what the unit of
@@ -335,7 +361,7 @@ func (d *deployer) units() []*render.Unit {
 		case len(made) == 0:
 		case d.in.deployed.Reaches(&u.Source):
 			continue
-		case !d.in.deployed.Roots[u]:
+		case !d.in.deployed.Roots[u] && !d.in.deployed.Sources[u]:
 			if d.o.gitops == gitopsOnly {
 				continue
 			}

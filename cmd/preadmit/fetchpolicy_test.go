@@ -48,7 +48,7 @@ func (d *depot) pushPolicies(t *testing.T) {
 	})
 	title := func(name string) map[string]string { return map[string]string{"org.opencontainers.image.title": name} }
 	d.pushLayers("policies/conftest", "latest",
-		ociLayer{"application/vnd.cncf.openpolicyagent.policy.layer.v1+rego", []byte("package main\n\nimport rego.v1\n\ndeny contains data.texts.message if input.kind == \"Deployment\"\n"), title("policy/main.rego")},
+		ociLayer{"application/vnd.cncf.openpolicyagent.policy.layer.v1+rego", []byte("package main\n\nimport rego.v1\n\ndeny contains data.texts.message if input.kind == \"Deployment\"\n\ntest_message if deny[\"by conftest\"] with input as {\"kind\": \"Deployment\"}\n"), title("policy/main.rego")},
 		ociLayer{"application/vnd.cncf.openpolicyagent.data.layer.v1+json", []byte(`{"texts": {"message": "by conftest"}}`), title("texts.json")},
 	)
 	d.push("policies/gatekeeper", "v3", "application/vnd.oci.image.layer.v1.tar+gzip", archived(t, map[string]string{
@@ -68,10 +68,16 @@ func TestFetchPolicies(t *testing.T) {
 		configFile: allow(d.host()) + "policy: [" + at + "kyverno:1, " + at + "gatekeeper:v3]\n",
 	})
 	code, out, errs := program(t, dir, nil, "check")
-	if code != exitIncomplete || !strings.Contains(errs, "artifact "+at+"kyverno 1 is not in the tree") || !strings.Contains(errs, "run `preadmit fetch`") {
+	if code != exitIncomplete || !strings.Contains(errs, "artifact "+at+"kyverno 1 is not in the tree") || !strings.Contains(errs, "run `preadmit fetch -p "+at+"kyverno:1`, or without -p if") {
 		t.Errorf("before: exit code %d\n%s%s", code, out, errs)
 	}
 	flags := []string{"-p", at + "conftest", "--data", at + "conftest"}
+	for _, command := range []string{"check", "test"} {
+		code, out, errs := program(t, dir, nil, append([]string{command}, flags...)...)
+		if code != exitIncomplete || !strings.Contains(errs, "run `preadmit fetch -p "+at+"conftest`, or without -p if "+configFile+" names it") {
+			t.Errorf("%s before: exit code %d\n%s%s", command, code, out, errs)
+		}
+	}
 	if code, out, errs = program(t, dir, nil, "fetch", "-p", at+"conftest"); code != exitOK || !strings.Contains(out, "3 sources needed, 3 fetched") {
 		t.Fatalf("exit code %d\n%s%s", code, out, errs)
 	}
@@ -84,6 +90,9 @@ func TestFetchPolicies(t *testing.T) {
 	}
 	if code, out, errs = program(t, dir, nil, append([]string{"check", "."}, flags...)...); code != exitDenied || !strings.Contains(out, "by conftest") || strings.Contains(out, "by Kyverno") {
 		t.Errorf("conftest's: exit code %d\n%s%s", code, out, errs)
+	}
+	if code, out, errs = program(t, dir, nil, append([]string{"test"}, flags...)...); code != exitOK || !strings.Contains(out, "test_message") {
+		t.Errorf("tests of conftest's: exit code %d\n%s%s", code, out, errs)
 	}
 	if code, out, errs = program(t, dir, nil, "fetch", "--check", "-p", at+"conftest"); code != exitOK {
 		t.Errorf("--check: exit code %d\n%s%s", code, out, errs)

@@ -82,9 +82,6 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 	if o.store != "" {
 		read = append(read, o.store)
 	}
-	if o.store != "" {
-		read = append(read, o.store)
-	}
 	o.watch, err = o.supervision.begin(ctx, read, o.memory.dir(), o.notes)
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/suites"
 	"github.com/preadmit/preadmit/policy/policytest"
 	"github.com/preadmit/preadmit/policy/schema"
+	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -31,6 +32,7 @@ type testOptions struct {
 	timeout     time.Duration
 	policies    []string // whose unit tests in Rego are run
 	data        []string
+	store       string
 	supervision
 	coverageFlags
 	mutationFlags
@@ -73,8 +75,9 @@ found, or one that can't be read.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "text", "`FORMAT[=FILE]` of the results: text or json")
-	f.StringArrayVarP(&o.policies, "policy", "p", nil, "Rego modules with unit tests: a file or directory `PATH` (repeatable)")
+	f.StringArrayVarP(&o.policies, "policy", "p", nil, "Rego modules with unit tests, in a file or directory `PATH`, or at oci://REGISTRY/NAME:TAG or a URL as preadmit fetch brought them (repeatable)")
 	f.StringArrayVar(&o.data, "data", nil, "what these modules read below data: a YAML or JSON file or a directory `PATH` (repeatable)")
+	f.StringVar(&o.store, "store", "", "read what preadmit fetch stored in `DIR`, or what an OCI image layout there holds, besides .preadmit/vendor")
 	f.BoolVar(&o.strict, "strict", false, "a case of which no rule ran fails")
 	f.Var((*kubeVersion)(&o.kubeVersion), "kube-version", "version of the API server, `X.Y` (default: the newest known)")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "stop after `DURATION`")
@@ -120,9 +123,18 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	if len(args) == 0 && len(o.policies) == 0 {
 		args = []string{"."}
 	}
-	t, err := openTree(slices.Concat(args, o.policies))
+	t, err := openTree(slices.Concat(args, slices.DeleteFunc(slices.Clone(o.policies), render.IsAddress)))
 	if err != nil {
 		return 0, err
+	}
+	if slices.ContainsFunc(slices.Concat(o.policies, o.data), render.IsAddress) {
+		s, err := readSections(t, configFile)
+		if err == nil {
+			err = t.openStore(o.store, s.trust)
+		}
+		if err != nil {
+			return 0, err
+		}
 	}
 	names := make([]string, len(args))
 	for i, p := range args {
@@ -142,7 +154,11 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	if o.verbose {
 		notes = stderr
 	}
-	w, err := o.supervision.begin(ctx, readable(t, nil, slices.Concat(o.policies, dataFiles(o.data))), "", notes)
+	read := readable(t, nil, slices.Concat(o.policies, dataFiles(o.data)))
+	if o.store != "" {
+		read = append(read, o.store)
+	}
+	w, err := o.supervision.begin(ctx, read, "", notes)
 	if err != nil {
 		return 0, err
 	}

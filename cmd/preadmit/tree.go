@@ -68,6 +68,9 @@ func (t *tree) fetched(address string) (string, error) {
 	repo, err := t.store.Fetched(render.NewAddressed(address))
 	var e *render.Error
 	if errors.As(err, &e) {
+		if e.Missing {
+			e.Hint = fmt.Sprintf("run `preadmit fetch -p %s`, or without -p if %s names it", address, configFile)
+		}
 		return "", &exitError{exitIncomplete, fmt.Errorf("%w; %s", e.Err, e.Hint)}
 	}
 	return repo.Root, err

@@ -24,8 +24,8 @@ const (
 	maxAlternatives  = 20 // commas in the braces of a pattern, as Flux allows
 )
 
-// generatedRoot is the directory, in fsys alone, below which artifacts are that
-// consist of files of others.
+// generatedRoot is the directory, in artifact.fsys only, of artifacts that are
+// composed of files of others.
 const generatedRoot = ".preadmit-artifacts"
 
 // generatorSpec is the spec of an ArtifactGenerator.
@@ -64,6 +64,7 @@ func (s sources) external(ref reference) (artifact, error) {
 		g := &generator{sources: s, object: o, found: make(map[string]artifact)}
 		made, ok, err := g.artifact(ref.Name)
 		if err != nil || ok {
+			s.world.Object(o.GroupVersionKind().GroupKind(), o.GetNamespace(), o.GetName()) // records that it is used
 			return made, err
 		}
 	}
@@ -122,8 +123,8 @@ func (g *generator) failure(format string, args ...any) *render.Error {
 	return errorAt(g.object, "/spec", "invalid-artifact", "ArtifactGenerator "+g.object.GetNamespace()+"/"+g.object.GetName()+": "+format, args...)
 }
 
-// expand returns the artifacts for each directory that the path pattern fits.
-// Names are in lower case, paths as they are.
+// expand returns the artifacts for each directory that matches the path
+// pattern. Names are in lower case, paths are unchanged.
 func (g *generator) expand() ([]outputArtifact, error) {
 	alias, pattern, ok := strings.Cut(strings.TrimPrefix(g.spec.PathPattern, "@"), "/")
 	if !ok || !strings.HasPrefix(g.spec.PathPattern, "@") {
@@ -181,8 +182,8 @@ func (out outputArtifact) with(names, values []string) outputArtifact {
 	return out
 }
 
-// A staging is the artifact that copy operations build. Its files are other
-// names of files of the sources, but those that are merged or extracted.
+// A staging is an artifact that copy operations build. Its files are links to
+// files of the sources, except for merged and extracted ones.
 type staging struct {
 	root  string
 	files map[string]staged // by path in the artifact
@@ -190,8 +191,8 @@ type staging struct {
 
 type staged struct {
 	from artifact
-	name string // of a file in from
-	data []byte // in its place, of one that is merged or extracted
+	name string // name of a file in from
+	data []byte // content of a merged or extracted file, instead of name
 	at   render.Provenance
 }
 
@@ -231,7 +232,7 @@ func (g *generator) build(out outputArtifact) (artifact, error) {
 	packed := newFilter(noFiles{}, ".", nil)
 	for _, name := range slices.Sorted(maps.Keys(st.files)) {
 		if packed.matches(name, false) {
-			continue // default exclusions hold for what is generated, too
+			continue // default exclusions apply to generated artifacts too
 		}
 		f := st.files[name]
 		for _, l := range f.from.layers {
@@ -265,7 +266,7 @@ func (f staged) lay(to *render.Overlay, name string) error {
 	return nil
 }
 
-// copy applies one operation, with the rules of cp.
+// copy applies one operation, by the rules of cp.
 func (g *generator) copy(st *staging, op copyOperation) error {
 	alias, pattern, ok := strings.Cut(strings.TrimPrefix(op.From, "@"), "/")
 	to, within := strings.CutPrefix(op.To, "@artifact/")
@@ -306,9 +307,9 @@ type copier struct {
 	root    fs.FS
 }
 
-// single copies a file or directory that is named without a pattern: a directory
-// into the target, a file as the target or, where that ends in a slash or is a
-// directory, into it.
+// single copies a file or directory that is named without a pattern. A
+// directory is copied into the target; so is a file if the target ends in a
+// slash or is a directory, else the file becomes the target.
 func (c *copier) single(name, to string) error {
 	clean := path.Clean(to)
 	info, err := fs.Stat(c.root, name)
@@ -332,7 +333,8 @@ func (c *copier) single(name, to string) error {
 	return c.file(name, clean)
 }
 
-// glob copies what a pattern matches. Of dir/** the paths are those from dir on.
+// glob copies what a pattern matches. For dir/** the target paths begin below
+// dir.
 func (c *copier) glob(pattern, to string) error {
 	find := fs.Glob
 	if c.op.Strategy == "Extract" {
@@ -369,14 +371,15 @@ func (c *copier) glob(pattern, to string) error {
 	return nil
 }
 
-// literalRoot is the part of a pattern before its first element with a wildcard.
+// literalRoot returns the part of a pattern before its first element with a
+// wildcard.
 func literalRoot(pattern string) string {
 	parts := strings.Split(path.Clean(pattern), "/")
 	n := slices.IndexFunc(parts, func(p string) bool { return strings.ContainsAny(p, "*?[]") })
 	return path.Join(append([]string{"."}, parts[:max(0, n)]...)...)
 }
 
-// tree copies a file, or a directory with what is below it.
+// tree copies a file, or a directory with everything below it.
 func (c *copier) tree(name, to, base string) error {
 	return fs.WalkDir(c.root, name, func(n string, d fs.DirEntry, err error) error {
 		switch {
@@ -394,7 +397,7 @@ func (c *copier) tree(name, to, base string) error {
 	})
 }
 
-// file copies a file, or merges it into the one that is there.
+// file copies a file, or merges it into the one at the target.
 func (c *copier) file(name, to string) error {
 	f := staged{from: c.from, name: c.from.path(name)}
 	if have, ok := c.staging.files[to]; ok && c.op.Strategy == "Merge" {
@@ -437,8 +440,9 @@ func mergeFiles(under, over staged) (staged, error) {
 	return staged{from: over.from, data: data, at: all}, err
 }
 
-// excluded reports whether a pattern of the operation excludes a path, counted
-// from the source's root or from base. One without a slash is a file's name.
+// excluded reports whether a pattern of the operation excludes a path, relative
+// to the source's root or to base. A pattern without a slash matches file
+// names.
 func (c *copier) excluded(name, base string) bool {
 	for _, p := range c.op.Exclude {
 		if doublestar.MatchUnvalidated(p, name) || !strings.Contains(p, "/") && doublestar.MatchUnvalidated(p, path.Base(name)) {

@@ -43,7 +43,7 @@ type jsonPatch struct {
 	Target selector        `json:"target"`
 }
 
-// A selector says which objects a patch changes.
+// A selector selects the objects that a patch changes.
 type selector struct {
 	Group              string `json:"group"`
 	Version            string `json:"version"`
@@ -71,6 +71,8 @@ type commonMetadata struct {
 // kustomization renders what kustomize-controller applies for a Kustomization.
 func (t *task) kustomization() error {
 	t.unit.Renderer = "kustomize"
+	given := t.givenPatches()
+	defer func() { t.world.GivePatches(given...) }()
 	var spec kustomizationSpec
 	if err := t.spec(&spec); err != nil {
 		return err
@@ -96,6 +98,7 @@ func (t *task) kustomization() error {
 	if err != nil {
 		return err
 	}
+	t.warnings = withoutGiven(t.warnings, given)
 	if objects, err = t.substitute(objects, spec.PostBuild); err != nil {
 		return err
 	}
@@ -115,26 +118,41 @@ func withNamespace(r reference, o *render.Object) reference {
 	return r
 }
 
-// build renders a kustomization, whose objects have places in the tree alone.
+// build renders a kustomization. All places of its objects are in the tree.
 func (t *task) build(a artifact, dir string) ([]*render.Object, error) {
 	objects, err := t.world.Render(t.ctx, render.Source{
 		FS: a.fsys, Path: dir, Kind: "kustomize", Owner: t.object, Kustomize: &render.Kustomize{AnyFile: true, NoHelm: true},
 	})
-	objects, err = t.traced(a, objects, err)
-	t.warnings = t.withoutParents(t.warnings)
-	return objects, err
+	return t.traced(a, objects, err)
 }
 
-// withoutParents leaves out the warnings that a patch selects nothing, where a
-// parent's patch put it into the Kustomization: a parent gives such a patch to all
-// its children, and not each has what it selects.
-func (t *task) withoutParents(warnings []error) []error {
-	own, patches := t.object.Span("/kind").File, t.object.Span("/spec/patches").File
+// givenPatches returns those patches of the Kustomization that are written in
+// another file than the Kustomization itself: a parent patched them into it.
+func (t *task) givenPatches() []render.GivenPatch {
+	own := t.object.Span("/kind").File
+	patches, _ := render.Lookup(t.object.Object, "/spec/patches")
+	list, _ := patches.([]any)
+	var given []render.GivenPatch
+	for i := range list {
+		if at := t.object.Span(render.Pointer("spec", "patches", i, "target")); at.File != "" && at.File != own {
+			given = append(given, render.GivenPatch{Span: at, Selects: true})
+		}
+	}
+	return given
+}
+
+// withoutGiven leaves out the warnings that a given patch selects nothing, and
+// records that in given. A parent gives a patch to all its children, so the
+// warning counts only if the patch selects nothing in any of them.
+func withoutGiven(warnings []error, given []render.GivenPatch) []error {
 	var kept []error
 	for _, e := range render.Errors(errors.Join(warnings...)) {
-		if e.Rule != "unmatched-patch" || e.Span.File == own || e.Span.File != patches {
+		i := slices.IndexFunc(given, func(p render.GivenPatch) bool { return e.Rule == "unmatched-patch" && e.Span == p.Span })
+		if i < 0 {
 			kept = append(kept, e)
+			continue
 		}
+		given[i].Selects = false
 	}
 	return kept
 }
