@@ -13,9 +13,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// An application is what Argo CD reads of an Application. Fields that it lacks
-// are dropped when an ApplicationSet makes one, as by Argo CD's own types: names
-// and omitempty are theirs.
+// An application holds the fields of an Application that Argo CD reads. When an
+// ApplicationSet makes an Application, all other fields are dropped, as by Argo
+// CD's own types: names and omitempty are the same as there.
 type application struct {
 	Metadata  applicationMeta `json:"metadata"`
 	Spec      applicationSpec `json:"spec"`
@@ -55,7 +55,7 @@ type source struct {
 	Name           string       `json:"name,omitempty"`
 }
 
-// A drySource is the source that Argo CD's hydrator renders.
+// A drySource is a source that Argo CD's hydrator renders.
 type drySource struct {
 	RepoURL        string       `json:"repoURL"`
 	TargetRevision string       `json:"targetRevision"`
@@ -217,7 +217,7 @@ func decode(tree, into any) error {
 	return kjson.UnmarshalCaseSensitivePreserveInts(data, into)
 }
 
-// encode returns the value tree of a value, numbers as in [render.Object].
+// encode returns the value tree of a value, with numbers as in [render.Object].
 func encode(value any) (map[string]any, error) {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -228,7 +228,7 @@ func encode(value any) (map[string]any, error) {
 	return tree, err
 }
 
-// plain returns a value tree with numbers as float64, as encoding/json has
+// plain returns a value tree with numbers as float64, as encoding/json decodes
 // them and templates print them.
 func plain(tree any) any {
 	switch v := tree.(type) {
@@ -258,8 +258,8 @@ func clone(tree map[string]any) map[string]any {
 	return (&unstructured.Unstructured{Object: tree}).DeepCopy().Object
 }
 
-// misshapen is an error of decode for a part of an object, at the field whose type
-// is wrong.
+// misshapen places an error of decode for a part of an object at the field of
+// the wrong type.
 func misshapen(o *render.Object, pointer string, err error) *render.Error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
@@ -268,7 +268,7 @@ func misshapen(o *render.Object, pointer string, err error) *render.Error {
 	return &render.Error{Span: spanOf(o, pointer), Rule: "argocd-" + strings.ToLower(o.GetKind()), Err: shapeError(err)}
 }
 
-// shapeError says in words of the object what decode could not read.
+// shapeError explains in the user's terms what decode could not read.
 func shapeError(err error) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {

@@ -19,7 +19,8 @@ import (
 	"github.com/preadmit/preadmit/render/internal/gotemplate"
 )
 
-// An applicationSetSpec is what Argo CD reads of an ApplicationSet.
+// An applicationSetSpec holds the fields of an ApplicationSet that Argo CD
+// reads.
 type applicationSetSpec struct {
 	GoTemplate           bool             `json:"goTemplate"`
 	GoTemplateOptions    []string         `json:"goTemplateOptions"`
@@ -33,7 +34,8 @@ type applicationSetSpec struct {
 	} `json:"syncPolicy"`
 }
 
-// finalizer has Argo CD delete what an Application deployed when it is deleted.
+// finalizer makes Argo CD delete an Application's objects together with the
+// Application.
 const finalizer = "resources-finalizer.argocd.argoproj.io"
 
 // generate returns the Applications that an ApplicationSet makes.
@@ -74,8 +76,8 @@ func generate(ctx context.Context, o *render.Object, w *render.World) ([]*render
 	return all, errors.Join(append(warnings, err)...)
 }
 
-// distinct leaves out the Applications whose name another one has, as Argo CD
-// does, and says so.
+// distinct drops Applications with the name of an earlier one, as Argo CD does,
+// and returns an error that names them.
 func (g *generation) distinct(all []*render.Object) ([]*render.Object, error) {
 	seen := make(map[string]bool, len(all))
 	var kept []*render.Object
@@ -93,8 +95,8 @@ func (g *generation) distinct(all []*render.Object) ([]*render.Object, error) {
 	return kept, errors.Join(errs...)
 }
 
-// applications renders the template with each set of parameters. It returns the
-// first error, since what fails for one fails as a rule for all.
+// applications renders the template with each set of parameters. It returns
+// only the first error, since one set usually fails like all others.
 func (g *generation) applications(b batch) ([]*render.Object, error) {
 	var all []*render.Object
 	for _, p := range b.params {
@@ -134,8 +136,8 @@ func (g *generation) application(b batch, p *paramSet) (*render.Object, error) {
 	return &render.Object{Unstructured: &unstructured.Unstructured{Object: app}, Provenance: made}, nil
 }
 
-// normalized returns an Application as Argo CD's types write it: without the
-// fields that they don't have, and without empty ones.
+// normalized returns an Application as Argo CD's types write it: without
+// unknown and without empty fields.
 func normalized(tree map[string]any) (map[string]any, error) {
 	var app application
 	if err := decode(tree, &app); err != nil {
@@ -152,10 +154,10 @@ func normalized(tree map[string]any) (map[string]any, error) {
 // A generated is the Provenance of an Application that an ApplicationSet makes.
 type generated struct {
 	g         *generation
-	templates []string // pointers of the templates, that which wins first
+	templates []string // pointers of the templates, in order of precedence
 	params    *paramSet
-	used      map[string][][]string // parameters that the text of a field names, by its pointer in the template
-	renamed   map[string]string     // pointers of the Application whose keys are written otherwise in the template
+	used      map[string][][]string // parameters named in a field's text, by the field's pointer in the template
+	renamed   map[string]string     // pointers of the Application whose keys are templates themselves
 	patched   map[string][]render.Origin
 }
 
@@ -178,7 +180,8 @@ func (m *generated) At(pointer string) []render.Origin {
 	return m.g.set.At("/spec/template")
 }
 
-// fill renders the template. Where no parameters are, Argo CD leaves it as it is.
+// fill renders the template. Without parameters Argo CD leaves the template as
+// it is.
 func (m *generated) fill(tree map[string]any, _ string) (any, error) {
 	if len(m.params.values) == 0 {
 		return clone(tree), nil
@@ -194,8 +197,8 @@ func (m *generated) fill(tree map[string]any, _ string) (any, error) {
 	return filled, nil
 }
 
-// deep renders each text of a tree. from is a pointer in the template, to that
-// in the Application.
+// deep renders each text of a tree. from is a pointer in the template, to the
+// corresponding one in the Application.
 func (m *generated) deep(tree any, from, to string) (any, error) {
 	switch v := tree.(type) {
 	case string:
@@ -239,7 +242,7 @@ func (m *generated) deep(tree any, from, to string) (any, error) {
 	return tree, nil
 }
 
-// errorAt is an error at a field of the template.
+// errorAt returns an error at a field of the template.
 func (m *generated) errorAt(pointer string, err error) error {
 	for _, t := range m.templates {
 		if _, ok := render.Lookup(m.g.set.Object, t+pointer); ok {
@@ -249,7 +252,7 @@ func (m *generated) errorAt(pointer string, err error) error {
 	return m.g.errorAt("/spec/template", err)
 }
 
-// patch applies templatePatch. It may not change the project.
+// patch applies templatePatch, which may not change the project.
 func (m *generated) patch(app map[string]any) (map[string]any, error) {
 	const pointer = "/spec/templatePatch"
 	text, uses, err := m.g.replace(m.g.spec.TemplatePatch, m.params.values)
@@ -279,7 +282,7 @@ func (m *generated) patch(app map[string]any) (map[string]any, error) {
 	return merged, nil
 }
 
-// note keeps the places of the fields that a patch changed.
+// note records the places of the fields that a patch changed.
 func (m *generated) note(before, after any, pointer string, places func(string) []render.Origin) {
 	if reflect.DeepEqual(before, after) {
 		return
@@ -299,15 +302,15 @@ func (m *generated) note(before, after any, pointer string, places func(string) 
 	}
 }
 
-// A writtenPatch is what templatePatch renders to.
+// A writtenPatch is a rendered templatePatch.
 type writtenPatch struct {
 	uses      [][]string // the parameters that the template names
 	positions *render.Positions
-	lines     []int // of the template, for each line of the patch
+	lines     []int // lines of the template, for each line of the patch
 }
 
 // patchPlaces returns where templatePatch sets a field: its line, and the
-// parameters that the line names. If the line is not known, it is the whole patch.
+// parameters that the line names; or the whole patch if the line is not known.
 func (m *generated) patchPlaces(w *writtenPatch, pointer string) []render.Origin {
 	const patch = "/spec/templatePatch"
 	if w.positions != nil {
@@ -320,9 +323,9 @@ func (m *generated) patchPlaces(w *writtenPatch, pointer string) []render.Origin
 	return m.g.templatePlaces(m.params, w.uses, patch)
 }
 
-// lineOf returns where line n of what a text of the ApplicationSet renders to is
-// written, with the parameters that the line names. lines are those of the text
-// by lines of the result.
+// lineOf returns where line n of the rendered form of a text of the
+// ApplicationSet is written, with the parameters that the line names. lines
+// maps lines of the result to lines of the text.
 func (m *generated) lineOf(pointer string, n int, lines []int, uses [][]string) []render.Origin {
 	value, _ := render.Lookup(m.g.set.Object, pointer)
 	text, _ := value.(string)
@@ -336,12 +339,12 @@ func (m *generated) lineOf(pointer string, n int, lines []int, uses [][]string) 
 	}
 	_, used, err := m.g.replace(written[lines[n]], m.params.values)
 	if err != nil {
-		used = uses // the line is part of an action
+		used = uses // the line is part of a longer action
 	}
 	return m.g.withParams(m.params, used, roles(places, render.Template))
 }
 
-// Line is render.Object.Line.
+// Line implements the method that render.Object.Line looks for.
 func (m *generated) Line(pointer string, n int) []render.Origin {
 	at, text, ok := m.text(pointer)
 	if !ok {
@@ -352,7 +355,8 @@ func (m *generated) Line(pointer string, n int) []render.Origin {
 	return m.lineOf(at, n, m.g.lines(text, m.params.values), m.used[cmp.Or(m.renamed[pointer], pointer)])
 }
 
-// Part is render.Object.Part: the parameters that wrote the part.
+// Part returns the parameters that wrote a part of a text, see
+// render.Object.Part.
 func (m *generated) Part(pointer, part string) []render.Origin {
 	_, template, ok := m.text(pointer)
 	if !ok {
@@ -377,8 +381,9 @@ func (m *generated) Part(pointer, part string) []render.Origin {
 	return found
 }
 
-// text returns the text of the template that a field is rendered from, and its
-// pointer in the ApplicationSet. A field that templatePatch sets has none.
+// text returns the template's text from which a field is rendered, and its
+// pointer in the ApplicationSet. It returns false for a field that
+// templatePatch sets.
 func (m *generated) text(pointer string) (at, text string, ok bool) {
 	for p := pointer; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
 		if _, ok := m.patched[p]; ok {
@@ -395,8 +400,8 @@ func (m *generated) text(pointer string) (at, text string, ok bool) {
 	return "", "", false
 }
 
-// places returns where a field of the ApplicationSet is written, as that of a
-// generator.
+// places returns where a field of the ApplicationSet is written, with the role
+// of a generator.
 func (g *generation) places(pointer string) []render.Origin {
 	return roles(g.set.At(pointer), render.Generated)
 }
@@ -406,8 +411,8 @@ func (g *generation) templatePlaces(p *paramSet, uses [][]string, pointer string
 	return g.withParams(p, uses, roles(g.set.At(pointer), render.Template))
 }
 
-// withParams puts the places of parameters before those of the template that
-// names them. A parameter of which only the file is known comes behind.
+// withParams puts the places of parameters before the places of the template
+// that names them. Parameters of which only the file is known come last.
 func (g *generation) withParams(p *paramSet, uses [][]string, own []render.Origin) []render.Origin {
 	var first, last []render.Origin
 	for _, path := range uses {
@@ -437,7 +442,7 @@ func roles(places []render.Origin, role render.Role) []render.Origin {
 	return all
 }
 
-// errorAt is an error at a field of the ApplicationSet.
+// errorAt returns an error at a field of the ApplicationSet.
 func (g *generation) errorAt(pointer string, err error) *render.Error {
 	var placed *render.Error
 	if errors.As(err, &placed) {
@@ -446,17 +451,17 @@ func (g *generation) errorAt(pointer string, err error) *render.Error {
 	return &render.Error{Span: spanOf(g.set, pointer), Rule: "argocd-applicationset", Err: err}
 }
 
-// sourceError puts the place to an error of World.Repository.
+// sourceError adds the place to an error of World.Repository.
 func (g *generation) sourceError(pointer string, err error) error {
 	return placed(g.set, pointer, err)
 }
 
-// parameter returns an entry of Argo CD's parameters, argocd-cmd-params-cm.
+// parameter returns an entry of Argo CD's ConfigMap argocd-cmd-params-cm.
 func (g *generation) parameter(key string) string {
 	return setting(g.world, g.namespace, "argocd-cmd-params-cm", key)
 }
 
-// setting returns an entry of one of Argo CD's ConfigMaps, and "" without one.
+// setting returns an entry of one of Argo CD's ConfigMaps, or "".
 func setting(w *render.World, namespace, name, key string) string {
 	o := w.Object(schema.GroupKind{Kind: "ConfigMap"}, namespace, name)
 	if o == nil {

@@ -1,13 +1,13 @@
-// Package argocd follows Argo CD's Applications and ApplicationSets to what they
-// deploy, as Argo CD 3.6 would, offline.
+// Package argocd finds what Argo CD's Applications and ApplicationSets deploy,
+// as Argo CD 3.6 would, offline.
 //
-// In goes an object and a [render.World], which knows the other objects of the
-// cluster, the clusters and the repositories; out comes one [render.Unit]. That
-// of an ApplicationSet holds the Applications that it generates
-// (applicationset.go, generators.go, git.go, clusters.go, template.go); that of
-// an Application what its sources render to (deployment.go, sources.go, helm.go,
-// kustomize.go, directory.go, jsonnet.go), checked against its AppProject
-// (project.go). render.Graph calls it.
+// It takes an object and a [render.World], which knows the other objects of the
+// cluster, the clusters and the repositories, and returns one [render.Unit].
+// The unit of an ApplicationSet holds the Applications that it generates
+// (applicationset.go, generators.go, git.go, clusters.go, template.go). The
+// unit of an Application holds the rendered objects of its sources
+// (deployment.go, sources.go, helm.go, kustomize.go, directory.go, jsonnet.go),
+// checked against its AppProject (project.go). render.Graph calls it.
 //
 // Nothing is fetched and no plugin runs: an Application with a remote chart or
 // a plugin is not rendered, and its unit says what it needs.
@@ -76,8 +76,8 @@ func unit(o *render.Object, w *render.World, kind string) *render.Unit {
 	return u
 }
 
-// state is Foreign for an error that says that a repository is another one;
-// the others follow from the error itself.
+// state returns Foreign for an error about another repository. Other states
+// follow from the error itself.
 func state(err error) render.State {
 	for _, e := range render.Errors(err) {
 		if e.Rule == "foreign-repository" {
@@ -87,8 +87,8 @@ func state(err error) render.State {
 	return ""
 }
 
-// namespaceOf returns the namespace of an object of Argo CD: that of the unit
-// that makes it, or argocd, where it names none.
+// namespaceOf returns the namespace of an object of Argo CD: its own, else that
+// of the unit that makes it, else argocd.
 func namespaceOf(o *render.Object) string {
 	var made string
 	if o.Unit != nil {
@@ -101,7 +101,7 @@ func serviceAccount(namespace, name string) string {
 	return "system:serviceaccount:" + namespace + ":" + name
 }
 
-// spanOf returns the place of a field, as far as it is known.
+// spanOf returns the place of a field, or the nearest known one.
 func spanOf(o *render.Object, pointer string) render.Span {
 	if places := o.At(pointer); len(places) > 0 {
 		return places[0].Span
@@ -109,7 +109,7 @@ func spanOf(o *render.Object, pointer string) render.Span {
 	return render.Span{}
 }
 
-// placed puts the place of a field to an error that has none.
+// placed adds the place of a field to an error without one.
 func placed(o *render.Object, pointer string, err error) error {
 	var e *render.Error
 	if !errors.As(err, &e) {

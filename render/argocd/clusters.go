@@ -13,7 +13,7 @@ import (
 	"github.com/preadmit/preadmit/render/internal/gotemplate"
 )
 
-// The cluster that Argo CD itself is on.
+// The cluster that Argo CD runs on.
 const (
 	inCluster       = "in-cluster"
 	inClusterServer = "https://kubernetes.default.svc"
@@ -21,7 +21,7 @@ const (
 
 const secretType = "argocd.argoproj.io/secret-type"
 
-// A clusterGenerator makes parameters of the clusters that Argo CD knows.
+// A clusterGenerator makes parameters from the clusters that Argo CD knows.
 type clusterGenerator struct {
 	Selector metav1.LabelSelector `json:"selector"`
 	Values   map[string]string    `json:"values"`
@@ -29,12 +29,12 @@ type clusterGenerator struct {
 	Template appTemplate          `json:"template"`
 }
 
-// A knownCluster is a cluster that Argo CD knows: by a Secret, or because the
-// configuration declares it.
+// A knownCluster is a cluster that a Secret describes or the configuration
+// declares.
 type knownCluster struct {
 	name, server, project string
 	labels, annotations   map[string]string
-	secret                *render.Object // nil if declared
+	secret                *render.Object // nil for a declared cluster
 }
 
 // knownClusters returns the clusters by name. Secrets win over declarations, and
@@ -61,9 +61,10 @@ func knownClusters(w *render.World) []knownCluster {
 	return slices.SortedFunc(maps.Values(byName), func(a, b knownCluster) int { return cmp.Compare(a.name, b.name) })
 }
 
-// clusterSecrets returns the Secrets that describe clusters. Argo CD reads those of
-// its own namespace alone: where they are in several, the one with argocd-cm, else
-// argocd. Where neither has any, the tree does not say which it is, and all count.
+// clusterSecrets returns the Secrets that describe clusters. Argo CD reads only
+// those of its own namespace. If there are Secrets in several namespaces, that
+// is the one with argocd-cm, else argocd. If neither has any, the tree does not
+// say which one it is, and all Secrets count.
 func clusterSecrets(w *render.World) []*render.Object {
 	byNamespace := make(map[string][]*render.Object)
 	var all []*render.Object
@@ -130,7 +131,7 @@ func (g *generation) clusters(gen *clusterGenerator, pointer string) ([]*paramSe
 	return params, nil
 }
 
-// flatList makes one set of parameters of many: a list of them.
+// flatList combines sets of parameters to one that contains them as a list.
 func flatList(params []*paramSet) *paramSet {
 	list := make([]any, len(params))
 	flat := &paramSet{values: map[string]any{"clusters": list}}

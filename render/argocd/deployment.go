@@ -20,7 +20,7 @@ type deployment struct {
 	lister
 	object  *render.Object
 	world   *render.World
-	spec    *applicationSpec // empty until it is read
+	spec    *applicationSpec // empty until it is decoded
 	sources []*located
 	target  render.Cluster
 	unit    *render.Unit
@@ -37,7 +37,7 @@ func deploy(ctx context.Context, o *render.Object, w *render.World) *render.Unit
 		return u
 	}
 	if hard(err) {
-		u.Objects, u.Err, u.State = objects, err, state(err) // what is there tells what isn't followed
+		u.Objects, u.Err, u.State = objects, err, state(err) // objects that were rendered nevertheless show which ones are not followed
 		return u
 	}
 	objects, twice := d.distinct(d.finish(objects))
@@ -68,7 +68,7 @@ func hard(err error) bool {
 	return slices.ContainsFunc(render.Errors(err), func(e *render.Error) bool { return !e.Warning })
 }
 
-// destination finds the cluster that the Application deploys to.
+// destination sets the cluster that the Application deploys to.
 func (d *deployment) destination() error {
 	to := d.spec.Destination
 	switch {
@@ -82,8 +82,8 @@ func (d *deployment) destination() error {
 	return nil
 }
 
-// cluster returns the cluster of a destination: one that is declared, one that a
-// Secret describes, else one of which no more than the name is known.
+// cluster returns the cluster of a destination: a declared one, else one that a
+// Secret describes, else one of which only the name is known.
 func (d *deployment) cluster(to destination) render.Cluster {
 	w := d.world
 	for _, c := range w.Clusters {
@@ -109,7 +109,7 @@ func (d *deployment) cluster(to destination) render.Cluster {
 	return render.Cluster{Name: cmp.Or(name, to.Server), Server: to.Server}
 }
 
-// render renders the sources, one after the other. Those that serve as ref alone
+// render renders the sources, one after another. Those that only serve as ref
 // give no objects.
 func (d *deployment) render() ([]*render.Object, error) {
 	if len(d.sources) == 0 {
@@ -159,7 +159,7 @@ func (d *deployment) source(l *located) ([]*render.Object, string, error) {
 	return objects, kind, err
 }
 
-// jsonnetAlone returns "jsonnet" for objects that Jsonnet files made, all of them.
+// jsonnetAlone returns "jsonnet" if Jsonnet files made all objects.
 func jsonnetAlone(objects []*render.Object) string {
 	for _, o := range objects {
 		if f, ok := o.Provenance.(render.File); !ok || !strings.HasSuffix(f.File, ".jsonnet") {
@@ -172,8 +172,8 @@ func jsonnetAlone(objects []*render.Object) string {
 	return "jsonnet"
 }
 
-// rendered renders a source through the world. Places in files of the overlay
-// become those of the Application.
+// rendered renders a source through the world. Places in the overlay's files
+// are replaced by those in the Application.
 func (d *deployment) rendered(l *located, overlay *render.Overlay, src render.Source) ([]*render.Object, error) {
 	src.FS, src.Path, src.Owner = overlay, l.root(), d.object
 	src.Namespace = cmp.Or(src.Namespace, d.spec.Destination.Namespace)
@@ -189,7 +189,7 @@ func (d *deployment) rendered(l *located, overlay *render.Overlay, src render.So
 	return made, errors.Join(errs...)
 }
 
-// ref returns the source that others name by ref, nil without one.
+// ref returns the source that others name by ref, or nil.
 func (d *deployment) ref(name string) (*located, error) {
 	for _, l := range d.sources {
 		if l.Ref != name || name == "" {
@@ -210,19 +210,19 @@ func (d *deployment) ref(name string) (*located, error) {
 	return nil, nil
 }
 
-// setting returns an entry of one of Argo CD's ConfigMaps, which lie in the
+// setting returns an entry of one of Argo CD's ConfigMaps, which are in the
 // namespace of the Application or in argocd.
 func (d *deployment) setting(name, key string) string {
 	return cmp.Or(setting(d.world, namespaceOf(d.object), name, key), setting(d.world, "argocd", name, key))
 }
 
-// enabled reports whether Argo CD looks for a kind of source.
+// enabled reports whether Argo CD renders a kind of source.
 func (d *deployment) enabled(kind string) bool {
 	return d.setting("argocd-cm", kind+".enable") != "false"
 }
 
-// finish leaves out what Argo CD doesn't apply, adds the mark by which it finds
-// its objects again, and the Namespace that it creates.
+// finish drops objects that Argo CD does not apply, adds the mark by which it
+// tracks objects, and adds the Namespace that it creates.
 func (d *deployment) finish(objects []*render.Object) []*render.Object {
 	var all []*render.Object
 	for _, o := range objects {
@@ -236,8 +236,8 @@ func (d *deployment) finish(objects []*render.Object) []*render.Object {
 	return all
 }
 
-// distinct leaves out objects that another one behind them replaces, as Argo CD
-// does, and says so.
+// distinct drops objects that a later one replaces, as Argo CD does, and
+// returns an error that names them.
 func (d *deployment) distinct(objects []*render.Object) ([]*render.Object, error) {
 	last := make(map[render.Key]*render.Object)
 	key := func(o *render.Object) render.Key {
@@ -267,8 +267,8 @@ func (d *deployment) distinct(objects []*render.Object) ([]*render.Object, error
 	return kept, errors.Join(errs...)
 }
 
-// trackingID is the annotation, and trackingLabel the label, by which Argo CD
-// finds the objects of an Application.
+// trackingID and trackingLabel are the annotation and the label by which Argo
+// CD tracks the objects of an Application.
 const (
 	trackingID    = "argocd.argoproj.io/tracking-id"
 	trackingLabel = "app.kubernetes.io/instance"
@@ -337,8 +337,8 @@ func (t *tracked) Part(pointer, part string) []render.Origin {
 	return (&render.Object{Provenance: t.Provenance}).Part(pointer, part)
 }
 
-// namespace is the Namespace that Argo CD creates, nil if it doesn't, or if it is
-// among the objects.
+// namespace returns the Namespace that Argo CD creates, or nil if it creates
+// none or the objects contain it.
 func (d *deployment) namespace(objects []*render.Object) *render.Object {
 	name, policy := d.spec.Destination.Namespace, d.spec.SyncPolicy
 	if name == "" || policy == nil {

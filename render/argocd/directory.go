@@ -17,13 +17,13 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// maxManifests is the size of all files of a directory together, Argo CD's own
-// default.
+// maxManifests is the largest size of all files of a directory together, Argo
+// CD's own default.
 const maxManifests = 10 << 20
 
 var manifestFile = regexp.MustCompile(`^.*\.(yaml|yml|json|jsonnet)$`)
 
-// skipMarker in a file has Argo CD leave it out.
+// skipMarker in a file makes Argo CD skip it.
 var skipMarker = []byte("# +argocd:skip-file-rendering")
 
 // directory renders the files of a directory: YAML, JSON and Jsonnet.
@@ -65,7 +65,7 @@ func (d *deployment) directory(l *located) ([]*render.Object, error) {
 	return all, errors.Join(errs...)
 }
 
-// dangling reports whether a file is a link to nothing, which Argo CD passes over.
+// dangling reports whether a file is a dangling link, which Argo CD skips.
 func dangling(err error) bool {
 	var e *render.Error
 	return errors.As(err, &e) && e.Rule == "dangling-link"
@@ -100,8 +100,8 @@ func (d *deployment) manifests(l *located, options *directory) ([]string, error)
 	return names, nil
 }
 
-// matches reports whether a pattern of Argo CD matches a text: * stands for
-// anything but the separators. A pattern that is none matches nothing.
+// matches reports whether a text matches one of Argo CD's patterns, in which *
+// matches anything but the separators. An invalid pattern matches nothing.
 func matches(pattern, text string, separators ...rune) bool {
 	if len(pattern) > 4096 {
 		return false
@@ -110,8 +110,8 @@ func matches(pattern, text string, separators ...rune) bool {
 	return err == nil && g.Match(text)
 }
 
-// manifest returns the objects of a file. One that can't be read is an error if
-// it looks like a manifest, and left out otherwise.
+// manifest returns the objects of a file. A file that can't be decoded is an
+// error if it looks like a manifest, and is skipped otherwise.
 func manifest(name string, data []byte) ([]*render.Object, error) {
 	data = utf8(data)
 	objects, err := render.Parse(name, data)
@@ -127,14 +127,14 @@ func manifest(name string, data []byte) ([]*render.Object, error) {
 	return slices.DeleteFunc(objects, isNullList), tolerated(err)
 }
 
-// isNullList reports whether an object is a list of nothing, as Argo CD takes it.
+// isNullList reports whether Argo CD treats an object as an empty list.
 func isNullList(o *render.Object) bool {
 	items, ok := o.Object["items"]
 	return ok && items == nil && o.Object["spec"] == nil && o.Object["status"] == nil
 }
 
-// tolerated makes warnings of what Argo CD reads all the same, and leaves out
-// Lists that hold nothing.
+// tolerated turns errors that Argo CD ignores into warnings, and drops those
+// about Lists without items.
 func tolerated(err error) error {
 	var errs []error
 	for _, e := range render.Errors(err) {
@@ -155,7 +155,7 @@ func looksLikeManifest(data []byte) bool {
 	return bytes.Contains(data, []byte("apiVersion:")) && bytes.Contains(data, []byte("kind:")) && bytes.Contains(data, []byte("metadata:"))
 }
 
-// utf8 returns a text in UTF-8 that may be in UTF-16 with a byte order mark.
+// utf8 returns a text as UTF-8. It may be in UTF-16 with a byte order mark.
 func utf8(data []byte) []byte {
 	var order binary.ByteOrder
 	switch {

@@ -13,15 +13,14 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// An entry is a generator as it is written: an entry of spec.generators, or of
-// the generators of a matrix or merge, in which the parameters of the generator
-// before it have been put.
+// An entry is a generator as written: an entry of spec.generators, or of a
+// matrix or merge, with the parameters of the previous generator filled in.
 type entry struct {
 	value   map[string]any
 	pointer string // in the ApplicationSet
 }
 
-// A generator is what Argo CD reads of an entry.
+// A generator holds the fields of an entry that Argo CD reads.
 type generator struct {
 	List        *listGenerator        `json:"list"`
 	Clusters    *clusterGenerator     `json:"clusters"`
@@ -48,8 +47,8 @@ type combination struct {
 	Template   appTemplate      `json:"template"`
 }
 
-// An outsideGenerator asks something that is not in git. The configuration
-// declares what it is answered.
+// An outsideGenerator queries a system outside of git. The configuration
+// declares its results.
 type outsideGenerator struct {
 	Template appTemplate       `json:"template"`
 	Values   map[string]string `json:"values"`
@@ -76,16 +75,18 @@ type scmProviderGenerator struct {
 	AWSCodeCommit    *struct{} `json:"awsCodeCommit"`
 }
 
-// An appTemplate is that of an ApplicationSet, or of one of its generators.
+// An appTemplate is the template of an ApplicationSet or of one of its
+// generators.
 type appTemplate struct {
 	Metadata applicationMeta `json:"metadata"`
 	Spec     applicationSpec `json:"spec"`
 }
 
-// kinds are the generators in the order in which Argo CD runs those of an entry.
+// kinds are the kinds of generators, in the order in which Argo CD runs those
+// of an entry.
 var kinds = []string{"list", "clusters", "git", "scmProvider", "clusterDecisionResource", "pullRequest", "matrix", "merge", "plugin"}
 
-// A generation makes the Applications of one ApplicationSet.
+// A generation generates the Applications of one ApplicationSet.
 type generation struct {
 	engine
 	lister
@@ -95,19 +96,19 @@ type generation struct {
 	namespace string
 	elements  int
 
-	mu sync.Mutex // held where places are asked for, which needs the engine
+	mu sync.Mutex // held while places are looked up, which uses the engine
 }
 
-// A batch is what one generator of an entry makes.
+// A batch holds the parameters that one generator of an entry makes.
 type batch struct {
 	params   []*paramSet
 	template map[string]any
-	pointers []string // of the templates that it is merged from, in the ApplicationSet
+	pointers []string // of the merged templates, in the ApplicationSet
 }
 
-// transform makes the parameters of an entry: one batch for each generator that
-// it names, as a rule one. under are the parameters of the generator before it
-// in a matrix, nil elsewhere.
+// transform makes the parameters of an entry: one batch for each generator in
+// it, usually one. under holds the parameters of the previous generator of a
+// matrix, and is nil elsewhere.
 func (g *generation) transform(e entry, under *paramSet) ([]batch, error) {
 	if err := g.engine.ctx.Err(); err != nil {
 		return nil, err
@@ -164,8 +165,8 @@ func (b *batch) overlay(g *generation, typed *generator, kind, pointer string) e
 	return fillTemplate(b.template, base)
 }
 
-// fillTemplate is what merging structs comes to for their value trees: values
-// of helm.valuesObject are not merged.
+// fillTemplate merges templates as Argo CD merges the structs: values in
+// helm.valuesObject are not merged.
 func fillTemplate(dst, src map[string]any) error {
 	for key, value := range src {
 		was, ok := dst[key]
@@ -225,8 +226,9 @@ func (t *generator) template(kind string) appTemplate {
 	return t.Decision.Template
 }
 
-// interpolate puts parameters into a generator, keys and values. Of its `values`
-// those stay for the generator that name what it only makes itself.
+// interpolate fills parameters into keys and values of a generator. Those of
+// its `values` that name parameters which it makes itself are left for the
+// generator.
 func (g *generation) interpolate(e entry, under *paramSet) (map[string]any, error) {
 	kept := make(map[string]any)
 	value := clone(e.value)
@@ -259,7 +261,7 @@ func (g *generation) interpolate(e entry, under *paramSet) (map[string]any, erro
 	return value, nil
 }
 
-// deep puts parameters into each text of a tree.
+// deep fills parameters into each text of a tree.
 func (g *generation) deep(tree any, params map[string]any, pointer string) (any, error) {
 	switch v := tree.(type) {
 	case string:
@@ -345,8 +347,8 @@ func (g *generation) listed(l *listGenerator, pointer string) ([]*paramSet, erro
 	return params, nil
 }
 
-// element makes the parameters of an element of a list. Without goTemplate it
-// holds texts alone, but for `values`, which holds texts.
+// element makes the parameters of a list's element. Without goTemplate an
+// element holds only texts, except for `values`, which is a map of texts.
 func (g *generation) element(element map[string]any, pointer string) (*paramSet, error) {
 	if g.golang {
 		values, _ := plain(element).(map[string]any)
@@ -378,8 +380,8 @@ func (g *generation) element(element map[string]any, pointer string) (*paramSet,
 	}}}}, nil
 }
 
-// declared makes the parameters that the configuration declares for generators
-// that ask something outside of git.
+// declared returns the parameters that the configuration declares for
+// generators that query systems outside of git.
 func (g *generation) declared(kind, pointer string) ([]*paramSet, error) {
 	declared, ok := g.world.Params(g.namespace, g.set.GetName())
 	if !ok {
@@ -405,8 +407,8 @@ func (g *generation) declared(kind, pointer string) ([]*paramSet, error) {
 	return params, nil
 }
 
-// matrix joins each set of the first generator with each that the second makes
-// for it.
+// matrix combines each set of the first generator with each that the second
+// makes for it.
 func (g *generation) matrix(m *combination, pointer string) ([]*paramSet, error) {
 	children, err := g.children(m, pointer)
 	if err != nil {
@@ -436,8 +438,8 @@ func (g *generation) matrix(m *combination, pointer string) ([]*paramSet, error)
 	return params, nil
 }
 
-// merge joins the sets of the first generator with those of the others that have
-// the same merge keys.
+// merge combines the sets of the first generator with those of the others that
+// have the same merge keys.
 func (g *generation) merge(m *combination, pointer string) ([]*paramSet, error) {
 	children, err := g.children(m, pointer)
 	switch {
@@ -484,7 +486,7 @@ func (g *generation) merge(m *combination, pointer string) ([]*paramSet, error) 
 }
 
 // children returns the generators of a matrix or merge. Selectors of generators
-// two levels deep count only with applyNestedSelectors.
+// two levels deep apply only with applyNestedSelectors.
 func (g *generation) children(c *combination, pointer string) ([]entry, error) {
 	entries := make([]entry, len(c.Generators))
 	for i, value := range c.Generators {
@@ -518,8 +520,8 @@ func (g *generation) child(e entry, under *paramSet) ([]*paramSet, error) {
 	return batches[0].params, nil
 }
 
-// A selector is a label selector without the rules for labels' values, so that
-// it can select by URLs as well.
+// A selector is a label selector without the rules for values of labels, so
+// that it can also select by URLs.
 type selector []requirement
 
 type requirement struct {
@@ -581,7 +583,7 @@ func (s selector) matches(set map[string]string) bool {
 	})
 }
 
-// pointerOf makes a JSON pointer of a path.
+// pointerOf returns the JSON pointer of a path.
 func pointerOf(path []string) string {
 	var pointer string
 	for _, key := range path {

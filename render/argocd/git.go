@@ -15,10 +15,10 @@ import (
 	"github.com/preadmit/preadmit/render/internal/gotemplate"
 )
 
-// maxFiles is how many files of a repository a generator looks at.
+// maxFiles is how many files of a repository a generator reads at most.
 const maxFiles = 500_000
 
-// A gitGenerator makes parameters of directories or files of a repository.
+// A gitGenerator makes parameters from directories or files of a repository.
 type gitGenerator struct {
 	RepoURL         string            `json:"repoURL"`
 	Revision        string            `json:"revision"`
@@ -34,13 +34,14 @@ type gitPath struct {
 	Exclude bool   `json:"exclude"`
 }
 
-// A lister keeps the names of what repositories hold.
+// A lister caches the file names of repositories.
 type lister struct {
 	ctx   context.Context
 	known map[listing][]string
 }
 
-// A listing is what a repository holds: its directories, or its files.
+// A listing identifies a list of names: the directories or the files of a
+// revision.
 type listing struct{ url, revision, kind string }
 
 func (g *generation) git(gen *gitGenerator, pointer string) ([]*paramSet, error) {
@@ -91,7 +92,7 @@ func (g *generation) directories(gen *gitGenerator, repo render.Repository, poin
 	return params, nil
 }
 
-// pathParams adds the parameters that tell where a directory is, or a file in
+// pathParams adds the parameters with the path of a directory, or of a file in
 // it.
 func (g *generation) pathParams(p *paramSet, prefix, dir, file string) {
 	segments := strings.Split(dir, "/")
@@ -125,7 +126,7 @@ func (g *generation) pathParams(p *paramSet, prefix, dir, file string) {
 	}
 }
 
-// files makes sets of parameters of the content of files.
+// files makes sets of parameters from the content of files.
 func (g *generation) files(gen *gitGenerator, repo render.Repository, pointer string) ([]*paramSet, error) {
 	all, err := g.list(repo, listing{gen.RepoURL, gen.Revision, files})
 	if err != nil {
@@ -210,7 +211,7 @@ func (g *generation) file(gen *gitGenerator, repo render.Repository, name string
 	return params, nil
 }
 
-// fileParams makes parameters of a map: as it is, or flat and of texts.
+// fileParams makes parameters from a map: unchanged, or flattened to texts.
 func (g *generation) fileParams(m map[string]any, places func(pointer string) []render.Origin) *paramSet {
 	if g.golang {
 		values, _ := plain(m).(map[string]any)
@@ -225,7 +226,8 @@ func (g *generation) fileParams(m map[string]any, places func(pointer string) []
 		values[key] = text
 	}
 	return &paramSet{values: values, layers: []layer{{values, func(path []string) []render.Origin {
-		// A key of a file may have dots itself, which leads to the nearest place.
+		// A file's key may contain dots itself; this leads to the nearest
+		// place.
 		return places(pointerOf(strings.Split(path[0], ".")))
 	}}}}
 }
@@ -270,8 +272,9 @@ const (
 	files       = "files"
 )
 
-// fileGlob compiles a pattern for files: as git takes a path on its command line,
-// or, where Argo CD's parameters ask for it, one in which * stays in a directory.
+// fileGlob compiles a pattern for files: with git's rules for paths on its
+// command line or, if Argo CD's parameters select that, with a * that stays
+// within a directory.
 func (g *generation) fileGlob(pattern string) (*regexp.Regexp, error) {
 	if path.IsAbs(pattern) || !fs.ValidPath(path.Clean(pattern)) {
 		return nil, errors.New("path leads out of the repository")
@@ -285,12 +288,12 @@ func (g *generation) fileGlob(pattern string) (*regexp.Regexp, error) {
 	}
 	below := ""
 	if !strings.ContainsAny(pattern, `*?[\`) {
-		below = "(?:/.*)?" // a directory stands for all below it
+		below = "(?:/.*)?" // a directory matches everything below it
 	}
 	return regexp.Compile("^(?s:" + expr + below + ")$")
 }
 
-// globstar compiles a pattern in which ** stands for any directories.
+// globstar compiles a pattern in which ** matches any directories.
 func globstar(pattern string) (*regexp.Regexp, error) {
 	var b strings.Builder
 	for i, part := range strings.Split(pattern, "/") {
@@ -316,8 +319,8 @@ func globstar(pattern string) (*regexp.Regexp, error) {
 
 var errPattern = errors.New("is no valid pattern")
 
-// globExpr writes a pattern as a regular expression: many stands for *, one for
-// ?, and {a,b} for alternatives.
+// globExpr converts a pattern to a regular expression: many replaces *, one
+// replaces ?, and {a,b} becomes alternatives.
 func globExpr(pattern, many, one string) (string, error) {
 	var b strings.Builder
 	depth := 0

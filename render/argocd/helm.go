@@ -16,11 +16,11 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// inlineValues is the name, in the tree's root, of the file that stands for
-// values written in the Application.
+// inlineValues is the name, in the tree's root, of the file with the values
+// written in the Application.
 const inlineValues = ".preadmit-argocd-values"
 
-// helm renders a chart of the tree.
+// helm renders a chart in the tree.
 func (d *deployment) helm(l *located) ([]*render.Object, error) {
 	options := l.Helm
 	if options == nil {
@@ -54,20 +54,20 @@ func (d *deployment) helm(l *located) ([]*render.Object, error) {
 	return d.rendered(l, r.overlay, render.Source{Kind: kindHelm, Namespace: namespace, Helm: &r.helm})
 }
 
-// A release gathers what a chart is rendered with.
+// A release collects the parameters for rendering a chart.
 type release struct {
 	*located
 	d       *deployment
 	env     environment
 	overlay *render.Overlay
 	helm    render.Helm
-	values  map[string]any // merged, without the chart's own
+	values  map[string]any // merged values, without the chart's own
 	errs    []error
 }
 
 func (r *release) fail(pointer string, err error) { r.errs = append(r.errs, r.errorAt(pointer, err)) }
 
-// add makes a file part of the values.
+// add adds a values file.
 func (r *release) add(name string, values map[string]any) {
 	r.helm.ValueFiles = append(r.helm.ValueFiles, name)
 	r.values = mergeValues(r.values, values)
@@ -107,7 +107,7 @@ func (r *release) files(options *helmOptions) {
 
 func isGlob(name string) bool { return strings.ContainsAny(name, "*?[") }
 
-// noValues says that an entry of valueFiles stands for no file.
+// noValues returns an error for an entry of valueFiles that matches no file.
 func noValues(entry string, names []string) error {
 	ref, _, _ := strings.Cut(entry, "/")
 	switch {
@@ -138,8 +138,8 @@ func (r *release) include(repo *located, names []string, i int, options *helmOpt
 	}
 }
 
-// file adds one values file. That of another repository is copied beside the
-// chart, its places with it.
+// file adds one values file. A file of another repository is copied beside the
+// chart and keeps its places.
 func (r *release) file(repo *located, file string) error {
 	data, err := render.ReadFile(repo.repo.FS, file)
 	if err != nil {
@@ -151,7 +151,7 @@ func (r *release) file(repo *located, file string) error {
 		values, _ = docs[0].Value.(map[string]any)
 	}
 	if repo.RepoURL == r.RepoURL && repo.TargetRevision == r.TargetRevision {
-		r.add(file, values) // errors are the renderer's
+		r.add(file, values) // the renderer reports errors
 		return nil
 	}
 	if len(docs) == 0 {
@@ -165,8 +165,8 @@ func (r *release) file(repo *located, file string) error {
 	})
 }
 
-// resolve returns the repository in which an entry of valueFiles or
-// fileParameters is, and its name from the root there.
+// resolve returns the repository of an entry of valueFiles or fileParameters,
+// and the file's path from the root there.
 func (r *release) resolve(entry string) (*located, string, error) {
 	base, repo := r.dir, r.located
 	if ref, rest, ok := strings.Cut(strings.TrimPrefix(entry, "$"), "/"); ok && strings.HasPrefix(entry, "$") {
@@ -194,7 +194,7 @@ func (r *release) resolve(entry string) (*located, string, error) {
 	return repo, name, nil
 }
 
-// fetchedFile returns a values file that is at a URL, if it was fetched.
+// fetchedFile returns a values file at a URL, if it was fetched.
 func (r *release) fetchedFile(address string) (*located, string, error) {
 	remote := render.NewRemote(render.URLFile, address, "", "")
 	repo, err := r.d.world.Fetched(remote)
@@ -229,7 +229,7 @@ func (r *release) glob(repo *located, pattern string) ([]string, error) {
 	return names, nil
 }
 
-// inline adds the values that stand in the Application: an object, else a text.
+// inline adds the values written in the Application: an object, else a text.
 func (r *release) inline(options *helmOptions) {
 	const name = inlineValues + ".yaml"
 	if len(options.ValuesObject) > 0 && string(options.ValuesObject) != "null" {
@@ -271,9 +271,9 @@ func (r *release) inline(options *helmOptions) {
 	r.add(name, values)
 }
 
-// parameters adds what `--set` and the like would set: as values of a file, so
-// that a field leads to the parameter. Those that change an item of a list stay
-// flags, since a file would replace the list.
+// parameters adds the values that `--set` and similar flags would set. They
+// become a values file, so that a field leads to its parameter. Parameters that
+// change an item of a list remain flags, since a file would replace the list.
 func (r *release) parameters(options *helmOptions) {
 	values, at := map[string]any{}, map[string]int{}
 	for _, force := range []bool{false, true} {
@@ -306,7 +306,8 @@ func (r *release) parameters(options *helmOptions) {
 	}
 }
 
-// optionPlaces is the Provenance of values that stand in a field of the source.
+// optionPlaces is the Provenance of values that are written in a field of the
+// source.
 type optionPlaces struct {
 	l     *located
 	field string
@@ -325,8 +326,8 @@ func (p optionPlaces) Part(pointer, part string) []render.Origin {
 	return p.l.part(p.field+pointer, part)
 }
 
-// parameterPlaces is the Provenance of values that parameters set: those of the
-// indices in at, by the pointers of the values.
+// parameterPlaces is the Provenance of values that parameters set. at holds the
+// parameters' indices by the pointers of the values.
 type parameterPlaces struct {
 	l  *located
 	at map[string]int
@@ -404,8 +405,8 @@ func (r *release) parameter(p helmParameter, i int, values map[string]any, at ma
 
 var bareComma = regexp.MustCompile(`([^\\]),`)
 
-// commas escapes the commas of a parameter's value, as Argo CD does, unless it is
-// a list.
+// commas escapes the commas in a parameter's value, as Argo CD does, unless it
+// is a list.
 func commas(value string) string {
 	if strings.HasPrefix(value, "{") && strings.HasSuffix(value, "}") {
 		return value
@@ -413,7 +414,7 @@ func commas(value string) string {
 	return bareComma.ReplaceAllString(value, `$1\,`)
 }
 
-// mergeValues puts over into a copy of under, map by map, as Helm does.
+// mergeValues merges over into a copy of under, map by map, as Helm does.
 func mergeValues(under, over map[string]any) map[string]any {
 	merged := maps.Clone(under)
 	if merged == nil {

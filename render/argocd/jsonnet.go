@@ -20,14 +20,14 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// What a Jsonnet file may take. The library can't be stopped, so an evaluation
-// that takes longer goes on in the background until the process ends.
+// Limits of a Jsonnet file. The library can't be stopped: an evaluation that
+// takes too long continues in the background until the process ends.
 const (
 	maxJsonnetTime  = 10 * time.Second
 	maxJsonnetStack = 500
 )
 
-// jsonnet evaluates a file. Its value is an object, or a list of them.
+// jsonnet evaluates a file, whose value must be an object or a list of objects.
 func (d *deployment) jsonnet(l *located, options *jsonnetOptions, name string, data []byte) ([]*render.Object, error) {
 	if err := nested(options, data); err != nil {
 		return nil, jsonnetError(name, err)
@@ -66,7 +66,7 @@ func (d *deployment) jsonnet(l *located, options *jsonnetOptions, name string, d
 	return jsonnetObjects(name, text)
 }
 
-// nested refuses code that is nested too deep: of the file, and of the variables
+// nested refuses code that is nested too deep, in the file and in variables
 // that are code.
 func nested(options *jsonnetOptions, data []byte) error {
 	if err := checkNesting(string(data)); err != nil {
@@ -80,7 +80,7 @@ func nested(options *jsonnetOptions, data []byte) error {
 	return nil
 }
 
-// evaluate runs a file, and gives up waiting for it after some time.
+// evaluate evaluates a file, and stops waiting for it after some time.
 func (d *deployment) evaluate(vm *jsonnet.VM, name string, data []byte) (string, error) {
 	type result struct {
 		text string
@@ -134,8 +134,8 @@ func jsonnetObjects(name, text string) ([]*render.Object, error) {
 
 var jsonnetPlace = regexp.MustCompile(`(?:^|\s)([^\s:()]+):(?:\()?(\d+):(\d+)`)
 
-// jsonnetError puts the place to an error of the library, which writes it into
-// its text: the file that is evaluated, or one that it imports.
+// jsonnetError places an error of the library, which has the place in its text:
+// in the evaluated file, or in one that it imports.
 func jsonnetError(name string, err error) *render.Error {
 	e := &render.Error{Span: render.Span{File: name}, Rule: "jsonnet", Err: err}
 	text := err.Error()
@@ -149,8 +149,9 @@ func jsonnetError(name string, err error) *render.Error {
 	return e
 }
 
-// A repositoryImporter finds what Jsonnet files import, in the repository alone:
-// beside the file that imports, else in the directories, the last first.
+// A repositoryImporter finds imports of Jsonnet files within the repository:
+// first beside the importing file, then in the library directories, the last
+// first.
 type repositoryImporter struct {
 	fsys  fs.FS
 	root  string

@@ -50,14 +50,15 @@ func (d *deployment) buildOptions() *render.Kustomize {
 	}
 }
 
-// An edit changes a kustomization file, and keeps the places of what it sets.
+// An edit changes a kustomization file, and records the places of the values it
+// sets.
 type edit struct {
 	*located
 	env       environment
 	file      string
 	tree      map[string]any
 	positions *render.Positions
-	set       map[string]string // fields of the options, by the pointers of what they set
+	set       map[string]string // fields of the options, by the pointers of the fields that they set
 	options   map[string]any
 }
 
@@ -87,7 +88,8 @@ func newEdit(l *located) (*edit, error) {
 	return nil, l.errorAt("/path", fmt.Errorf("there is no kustomization in %s", l.dir))
 }
 
-// from returns the field of the options that sets a field of the edited file.
+// from returns the field of the options from which a field of the edited file
+// was set.
 func (e *edit) from(pointer string) (string, bool) {
 	for p := pointer; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
 		option, ok := e.set[p]
@@ -135,7 +137,7 @@ func (e *edit) put(key string, value any) {
 	e.set[render.Pointer(key)] = render.Pointer(key)
 }
 
-// apply makes the changes, in the order in which Argo CD does.
+// apply makes the changes, in Argo CD's order.
 func (e *edit) apply(k *kustomize) error {
 	options, err := encode(k)
 	if err != nil {
@@ -165,14 +167,15 @@ func (e *edit) apply(k *kustomize) error {
 	return err
 }
 
-// append puts an item that a field of the options makes behind those of a list.
+// append adds an item to a list of the file. option is the field that it was
+// made from.
 func (e *edit) append(key string, item any, option string) {
 	list, _ := e.tree[key].([]any)
 	e.set[render.Pointer(key, len(list))] = option
 	e.tree[key] = append(list, item)
 }
 
-// replace puts items into a list, in place of those of the same name.
+// replace adds items to a list, replacing those of the same name.
 func (e *edit) replace(key string, n int, item func(i int) (map[string]any, error)) error {
 	for i := range n {
 		made, err := item(i)
@@ -196,8 +199,7 @@ func (e *edit) replace(key string, n int, item func(i int) (map[string]any, erro
 	return nil
 }
 
-// keep has an image reuse the name or tag that it had, where it asks for that
-// with an asterisk.
+// keep keeps the name or tag that an image had, if the new one is an asterisk.
 func keep(image, old map[string]any) {
 	for _, key := range []string{"newName", "newTag"} {
 		if image[key] != "*" {
@@ -212,8 +214,9 @@ func keep(image, old map[string]any) {
 
 var imageTag = regexp.MustCompile(`^(.*):([a-zA-Z0-9._-]*|\*)$`)
 
-// parseImage reads an image as `kustomize edit set image` takes it: a name, =, a
-// new name, a tag and a digest, all but one of the last three optional.
+// parseImage parses an image as `kustomize edit set image` does:
+// name=newName:tag@digest, where at least one part after the name must be
+// given.
 func parseImage(text string) (map[string]any, error) {
 	name, value, renamed := strings.Cut(text, "=")
 	if !renamed {
@@ -240,7 +243,7 @@ func parseImage(text string) (map[string]any, error) {
 	return image, nil
 }
 
-// labels adds labels, as a rule to selectors as well.
+// labels adds labels, usually also to selectors.
 func (e *edit) labels(k *kustomize) error {
 	if len(k.CommonLabels) == 0 {
 		return nil
@@ -294,7 +297,7 @@ func (e *edit) child(key string) map[string]any {
 	return m
 }
 
-// pairs sets pairs in a map of the file. What is there already must be the same,
+// pairs sets pairs in a map of the file. An existing value must be equal,
 // unless force is set.
 func (e *edit) pairs(into map[string]any, pointer, field string, pairs map[string]string, force bool) error {
 	for _, key := range sortedKeys(pairs) {
@@ -311,7 +314,7 @@ func (e *edit) pairs(into map[string]any, pointer, field string, pairs map[strin
 	return nil
 }
 
-// components adds components that are there.
+// components adds the components that exist.
 func (e *edit) components(k *kustomize) error {
 	for i, name := range k.Components {
 		dir := path.Join(e.dir, name)

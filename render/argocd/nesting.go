@@ -5,25 +5,25 @@ import (
 	"strings"
 )
 
-// maxNesting is how many brackets, operators and statements of a Jsonnet file may
-// be within one another. The library recurses for each, and Go can't recover from
-// a stack that overflows; functions that call themselves multiply it.
+// maxNesting is how deep brackets, operators and statements of a Jsonnet file
+// may be nested. The library recurses for each, and Go can't recover from a
+// stack overflow; recursive functions multiply the depth.
 const maxNesting = 600
 
 var errNesting = fmt.Errorf("has more than %d brackets, operators and statements within one another", maxNesting)
 
-// A nesting counts how deep a Jsonnet file may be nested, by its tokens alone: a
-// chain of operators or of statements such as local counts as nested up to the
-// comma or bracket that ends it.
+// A nesting measures the nesting of a Jsonnet file by its tokens: each operator
+// or statement such as local adds a level up to the comma or bracket that ends
+// the chain.
 type nesting struct {
 	text   string
 	at     int
-	chains []int // of the open brackets
+	chains []int // levels in each open bracket
 	depth  int   // sum of chains
 }
 
-// checkNesting refuses a text that is nested too deep. A text that it can't take
-// apart is one that Jsonnet refuses before it looks at the nesting.
+// checkNesting refuses a text that is nested too deep. It accepts a text that
+// it can't tokenize, since Jsonnet refuses that before it parses.
 func checkNesting(text string) error {
 	n := nesting{text: text, chains: []int{0}}
 	for n.at < len(text) {
@@ -37,7 +37,7 @@ func checkNesting(text string) error {
 
 func (n *nesting) rest() string { return n.text[n.at:] }
 
-// token reads one token, or passes over a character that matters to nobody.
+// token consumes one token or one other character.
 func (n *nesting) token() {
 	rest := n.rest()
 	switch c := rest[0]; {
@@ -60,7 +60,7 @@ func (n *nesting) token() {
 		if len(n.chains) > 1 {
 			n.chains = n.chains[:len(n.chains)-1]
 		}
-		n.count() // calls nest as well: f(1)(2)
+		n.count() // calls nest too: f(1)(2)
 	case c == ',':
 		n.end()
 		n.at++
@@ -73,7 +73,7 @@ func (n *nesting) token() {
 	}
 }
 
-// count notes one more level, and goes on.
+// count adds a level and advances.
 func (n *nesting) count() {
 	n.chains[len(n.chains)-1]++
 	n.depth++
@@ -90,7 +90,7 @@ func isWord(c byte) bool {
 	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// word counts the keywords of what nests.
+// word counts the keywords that nest.
 func (n *nesting) word() {
 	from := n.at
 	for n.at < len(n.text) && isWord(n.text[n.at]) {
@@ -121,7 +121,7 @@ func (n *nesting) quoted(quote byte) {
 	n.at++
 }
 
-// verbatim passes over a text in which two quotes stand for one.
+// verbatim skips a text in which two quotes mean one.
 func (n *nesting) verbatim(quote byte) {
 	for n.at += 2; n.at < len(n.text); n.at++ {
 		if n.text[n.at] != quote {
@@ -133,8 +133,8 @@ func (n *nesting) verbatim(quote byte) {
 	}
 }
 
-// block passes over a text between ||| and |||, which goes on as long as lines
-// are indented as the first one is.
+// block skips a text between ||| and |||, which continues while lines have the
+// indentation of the first.
 func (n *nesting) block() {
 	n.at += len("|||")
 	n.skipTo("\n")

@@ -13,21 +13,21 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A paramSet is one set of parameters that a generator makes, with the places
+// A paramSet is a set of parameters that a generator makes, with the places
 // where they are written.
 type paramSet struct {
 	values map[string]any // as Argo CD's templates see them
-	layers []layer        // where they are from; that which wins first
+	layers []layer        // where they are written, in order of precedence
 }
 
-// A layer is where some of the parameters of a set are written.
+// A layer holds the places of some parameters of a set.
 type layer struct {
 	values map[string]any
 	at     func(path []string) []render.Origin
 }
 
-// origins returns the places of the parameter at a path, without those of which
-// only the file is known unless there are no others.
+// origins returns the places of the parameter at a path. Places of which only
+// the file is known are returned only if there are no others.
 func (p *paramSet) origins(path []string) []render.Origin {
 	for n := len(path); n > 0; n-- {
 		for _, l := range p.layers {
@@ -39,8 +39,8 @@ func (p *paramSet) origins(path []string) []render.Origin {
 	return nil
 }
 
-// at returns the value at a path of a tree of the kinds of maps and lists that
-// parameters have.
+// at returns the value at a path of a tree of the map and list types that
+// parameters use.
 func at(value any, path []string) (any, bool) {
 	for _, key := range path {
 		var ok bool
@@ -61,7 +61,7 @@ func at(value any, path []string) (any, bool) {
 	return value, true
 }
 
-// copyParams copies parameters down to the leaves.
+// copyParams returns a deep copy of parameters.
 func copyParams(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -82,8 +82,7 @@ func copyParams(value any) any {
 	return value
 }
 
-// addValues adds a generator's `values`, in which the other parameters may be
-// named.
+// addValues adds a generator's `values`, which may name the other parameters.
 func (g *generation) addValues(p *paramSet, values map[string]string, pointer string) error {
 	if len(values) == 0 {
 		return nil
@@ -122,7 +121,8 @@ func (g *generation) addValues(p *paramSet, values map[string]string, pointer st
 	return nil
 }
 
-// flatten makes one level of a tree, keys joined by dots, values as text.
+// flatten flattens a tree to one level, with keys joined by dots and values as
+// texts.
 func flatten(tree map[string]any) map[string]string {
 	flat := make(map[string]string)
 	var walk func(prefix string, value any)
@@ -165,7 +165,7 @@ func flatten(tree map[string]any) map[string]string {
 	return flat
 }
 
-// combine joins two sets of the generators of a matrix.
+// combine combines two sets of a matrix.
 func (g *generation) combine(a, b *paramSet) (*paramSet, error) {
 	joined := &paramSet{values: make(map[string]any), layers: slices.Concat(a.layers, b.layers)}
 	if g.golang {
@@ -185,7 +185,7 @@ func (g *generation) combine(a, b *paramSet) (*paramSet, error) {
 	return joined, nil
 }
 
-// override joins two sets of the generators of a merge: b wins.
+// override combines two sets of a merge: b wins.
 func (g *generation) override(a, b *paramSet) (*paramSet, error) {
 	joined := &paramSet{values: make(map[string]any), layers: slices.Concat(b.layers, a.layers)}
 	if g.golang {
@@ -200,14 +200,14 @@ func (g *generation) override(a, b *paramSet) (*paramSet, error) {
 	return joined, nil
 }
 
-// fill sets in dst what it lacks, or has empty, of src.
+// fill sets in dst the values of src that it lacks or that are empty.
 func fill(dst, src map[string]any) error {
 	return merge(dst, copyParams(src).(map[string]any))
 }
 
-// merge is the library's, which Argo CD uses: what counts as empty is its own.
-// Maps of texts become maps of anything where both sides have one, since the
-// library panics when they differ.
+// merge is the library's, which Argo CD uses, since its notion of empty is its
+// own. It converts maps of texts if both sides have one, since the library
+// panics if their types differ.
 func merge(dst, src map[string]any, options ...func(*mergo.Config)) error {
 	for key, value := range src {
 		if _, ok := value.(map[string]any); !ok {
@@ -236,7 +236,7 @@ func loosen(m map[string]string) map[string]any {
 	return loose
 }
 
-// mergeKey is what the sets of a merge are matched by.
+// mergeKey returns the key by which the sets of a merge are matched.
 func mergeKey(keys []string, values map[string]any) (string, error) {
 	key := make(map[string]any, len(keys))
 	for _, k := range keys {

@@ -12,7 +12,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A project is what Argo CD reads of an AppProject.
+// A project holds the fields of an AppProject that Argo CD reads.
 type project struct {
 	object *render.Object
 	Spec   struct {
@@ -38,8 +38,8 @@ type destinationAccount struct {
 	DefaultServiceAccount string `json:"defaultServiceAccount"`
 }
 
-// project returns the Application's AppProject, nil where the cluster's objects
-// don't have it.
+// project returns the Application's AppProject, or nil if the cluster's objects
+// don't contain it.
 func (d *deployment) project() *project {
 	name := cmp.Or(d.spec.Project, "default")
 	for _, namespace := range []string{namespaceOf(d.object), "argocd"} {
@@ -103,7 +103,8 @@ func (d *deployment) permitted(p *project, objects []*render.Object) error {
 	return errors.Join(errs...)
 }
 
-// allowsSource goes by the patterns of repositories, of which those with ! forbid.
+// allowsSource checks the patterns of repositories; those that begin with !
+// forbid.
 func (p *project) allowsSource(repoURL string) bool {
 	allowed := false
 	for _, pattern := range p.Spec.SourceRepos {
@@ -119,7 +120,7 @@ func (p *project) allowsSource(repoURL string) bool {
 	return allowed
 }
 
-// normalURL is how Argo CD compares the URLs of repositories.
+// normalURL returns the form of a repository's URL that Argo CD compares.
 func normalURL(url string) string {
 	url = strings.ToLower(strings.TrimSpace(url))
 	if host, rest, ok := strings.Cut(url, ":"); ok && strings.Contains(host, "@") && !strings.HasPrefix(rest, "//") {
@@ -128,7 +129,7 @@ func normalURL(url string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(url, "ssh://"), ".git")
 }
 
-// allowsDestination goes by the patterns of destinations.
+// allowsDestination checks the patterns of destinations.
 func (p *project) allowsDestination(c render.Cluster, namespace string) bool {
 	server, name := c.Server, c.Name
 	if server == "" {
@@ -165,9 +166,9 @@ func (p *project) allowsKind(kind schema.GroupKind, name string, cluster bool) b
 	return (white == nil || in(*white)) && !in(p.Spec.NamespaceResourceBlacklist)
 }
 
-// clusterScoped reports whether objects of a kind live in no namespace, as far as
-// that is known: of kinds that Kubernetes has, and of those with a
-// CustomResourceDefinition on the cluster.
+// clusterScoped reports whether objects of a kind are known to have no
+// namespace: Kubernetes' own kinds, and those with a CustomResourceDefinition
+// on the cluster.
 func (d *deployment) clusterScoped(kind schema.GroupKind) bool {
 	if slices.Contains(clusterKinds[kind.Group], kind.Kind) {
 		return true
@@ -183,7 +184,7 @@ func (d *deployment) clusterScoped(kind schema.GroupKind) bool {
 	return false
 }
 
-// clusterKinds are the kinds of Kubernetes that live in no namespace, by group.
+// clusterKinds are the kinds of Kubernetes without a namespace, by group.
 var clusterKinds = map[string][]string{
 	"":                             {"Namespace", "Node", "PersistentVolume", "ComponentStatus"},
 	"admissionregistration.k8s.io": {"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"},
@@ -200,8 +201,8 @@ var clusterKinds = map[string][]string{
 	"storage.k8s.io":               {"StorageClass", "VolumeAttachment", "CSIDriver", "CSINode", "VolumeAttributesClass"},
 }
 
-// user is who applies the objects: Argo CD's controller, or with impersonation
-// the account that the project names for the destination.
+// user returns who applies the objects: Argo CD's controller or, with
+// impersonation, the account that the project names for the destination.
 func (d *deployment) user(p *project) string {
 	controller := serviceAccount("argocd", "argocd-application-controller")
 	if p == nil || d.setting("argocd-cm", "application.sync.impersonation.enabled") != "true" {

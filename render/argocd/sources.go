@@ -19,10 +19,10 @@ import (
 type located struct {
 	source
 	app       *render.Object
-	pointer   string // in the Application
+	pointer   string // of the source in the Application
 	overrides []override
 	repo      render.Repository
-	dir       string // of the source, from the repository's root
+	dir       string // the source's directory, from the repository's root
 }
 
 // An override is a file beside a source that changes its options, such as
@@ -47,7 +47,8 @@ func (l *located) values(pointer string) []render.Origin {
 	return roles(l.at(pointer), render.Value)
 }
 
-// line returns where line n, from 0, of a text is written, else the text.
+// line returns where line n, from 0, of a text is written, or else where the
+// text is.
 func (l *located) line(pointer string, n int, role render.Role) []render.Origin {
 	for i := len(l.overrides) - 1; i >= 0; i-- {
 		if _, ok := render.Lookup(l.overrides[i].value, pointer); ok {
@@ -63,7 +64,7 @@ func (l *located) line(pointer string, n int, role render.Role) []render.Origin 
 	return roles(l.at(pointer), role)
 }
 
-// part returns the values that wrote a part of a text, if that is known.
+// part returns the values that wrote a part of a text, if they are known.
 func (l *located) part(pointer, part string) []render.Origin {
 	for _, o := range l.overrides {
 		if _, ok := render.Lookup(o.value, pointer); ok {
@@ -73,7 +74,7 @@ func (l *located) part(pointer, part string) []render.Origin {
 	return roles(l.app.Part(l.pointer+pointer, part), render.Value)
 }
 
-// errorAt is an error at a field of the source.
+// errorAt returns an error at a field of the source.
 func (l *located) errorAt(pointer string, err error) *render.Error {
 	var placed *render.Error
 	if errors.As(err, &placed) && placed.Span != (render.Span{}) {
@@ -90,7 +91,7 @@ func (l *located) errorAt(pointer string, err error) *render.Error {
 	return e
 }
 
-// repositoryError puts the place to an error of World.Repository.
+// repositoryError adds the place to an error of World.Repository.
 func (l *located) repositoryError(err error) *render.Error {
 	var e *render.Error
 	if errors.As(err, &e) && e.Rule == "missing-revision" && l.TargetRevision != "" {
@@ -99,15 +100,15 @@ func (l *located) repositoryError(err error) *render.Error {
 	return l.errorAt("/repoURL", err)
 }
 
-// missing is an error that says what is not in the tree.
+// missing returns an error about something that is not in the tree.
 func (l *located) missing(pointer, rule, hint string, err error) *render.Error {
 	e := l.errorAt(pointer, err)
 	e.Rule, e.Hint, e.Missing = rule, hint, true
 	return e
 }
 
-// sources returns the sources of an Application that count: several win over
-// one, and of a hydrator the dry one.
+// sources returns the sources of an Application that count: several take
+// precedence over one, and of a hydrator the dry source.
 func sources(o *render.Object, spec *applicationSpec) []*located {
 	switch {
 	case spec.SourceHydrator != nil:
@@ -128,7 +129,7 @@ func sources(o *render.Object, spec *applicationSpec) []*located {
 	return nil
 }
 
-// open finds the directory of a source, and reads the files beside it that
+// open finds the directory of a source, and applies the files beside it that
 // change its options.
 func (l *located) open(w *render.World, name string) error {
 	switch {
@@ -150,7 +151,7 @@ func (l *located) open(w *render.World, name string) error {
 	return l.override(name)
 }
 
-// remoteChart is the chart of a source. Argo CD writes registries without a
+// remoteChart returns the source's chart. Argo CD writes registries without a
 // scheme.
 func (l *located) remoteChart() *render.Remote {
 	address := l.RepoURL
@@ -160,7 +161,7 @@ func (l *located) remoteChart() *render.Remote {
 	return render.NewChart(address, l.Chart, l.TargetRevision)
 }
 
-// fetched opens a source that is not in the tree, if it was fetched.
+// fetched opens a source outside of the tree, if it was fetched.
 func (l *located) fetched(w *render.World, pointer, rule string, remote *render.Remote) error {
 	repo, err := w.Fetched(remote)
 	if err != nil {
@@ -184,11 +185,11 @@ func (l *located) directory() error {
 	return nil
 }
 
-// root is the source's directory in the repository's tree.
+// root returns the source's directory in the repository's tree.
 func (l *located) root() string { return l.repo.Path(l.dir) }
 
 // override merges .argocd-source.yaml and .argocd-source-NAME.yaml into the
-// options of the source. They can't change where it is.
+// options of the source. They can't change its location.
 func (l *located) override(name string) error {
 	for _, file := range []string{".argocd-source.yaml", ".argocd-source-" + name + ".yaml"} {
 		file = path.Join(l.root(), file)
@@ -236,8 +237,8 @@ const (
 	kindPlugin    = "plugin"
 )
 
-// kind is what Argo CD takes a source for: what its options say, else what lies
-// in its directory. enabled reports the kinds that Argo CD looks for.
+// kind returns the kind of source: the one whose options are set, else the one
+// that its directory contains. enabled reports the kinds that Argo CD renders.
 func (l *located) kind(enabled func(kind string) bool) (string, error) {
 	kind, err := l.explicit()
 	if err != nil {
@@ -252,7 +253,7 @@ func (l *located) kind(enabled func(kind string) bool) (string, error) {
 	return kind, nil
 }
 
-// explicit is the kind whose options are set. Empty options count as not set.
+// explicit returns the kind whose options are set. Empty options don't count.
 func (l *located) explicit() (string, error) {
 	var kinds []string
 	if h := l.Helm; h != nil && !emptyOptions(h) {
@@ -287,7 +288,7 @@ func (l *located) discovered(enabled func(kind string) bool) string {
 	if err != nil {
 		return kind
 	}
-	for _, e := range entries { // the last wins
+	for _, e := range entries { // the last one wins
 		switch {
 		case strings.HasSuffix(e.Name(), "Chart.yaml") && enabled(kindHelm):
 			kind = kindHelm
@@ -302,10 +303,10 @@ func isKustomization(name string) bool {
 	return name == "kustomization.yaml" || name == "kustomization.yml" || name == "Kustomization"
 }
 
-// An environment is what `$NAME` and `${NAME}` stand for in options.
+// An environment holds the values of `$NAME` and `${NAME}` in options.
 type environment map[string]string
 
-// revision stands for the commit that Argo CD deploys, which is not known before
+// revision replaces the commit that Argo CD deploys, which is not known before
 // the merge. It is the same before and after a change.
 const revision = "0000000000000000000000000000000000000000"
 
@@ -318,8 +319,8 @@ func newEnvironment(name string, spec *applicationSpec, s *source) environment {
 	}
 }
 
-// expand puts the environment into a text. `$$` stands for `$`, and what is not
-// known for nothing.
+// expand expands variables in a text. `$$` becomes `$`, and an unknown variable
+// "".
 func (e environment) expand(text string) string {
 	return os.Expand(text, func(name string) string {
 		if name == "$" {

@@ -12,8 +12,8 @@ import (
 // maxElements is how many sets of parameters a generator may make.
 const maxElements = 20_000
 
-// An engine renders the templates of one ApplicationSet. It keeps the parsed
-// ones and is not safe for concurrent use.
+// An engine renders the templates of one ApplicationSet. It caches parsed
+// templates and is not safe for concurrent use.
 type engine struct {
 	ctx       context.Context
 	golang    bool // goTemplate
@@ -21,17 +21,17 @@ type engine struct {
 	templates map[string]*compiled
 }
 
-// A compiled is a template that was parsed once.
+// A compiled is a parsed template.
 type compiled struct {
-	tree *gotemplate.Template // of a Go template
-	text []string             // of a fasttemplate: what is around its tags
+	tree *gotemplate.Template // for a Go template
+	text []string             // for a fasttemplate: the text around its tags
 	tags []string
-	uses [][]string // the parameters that it names, as paths
+	uses [][]string // paths of the parameters that it names
 	err  error
 }
 
-// replace renders a text with parameters. It returns the paths of those that the
-// text names.
+// replace renders a text with parameters. It also returns the paths of the
+// parameters that the text names.
 func (e *engine) replace(text string, params map[string]any) (string, [][]string, error) {
 	if !strings.Contains(text, "{{") {
 		return text, nil, nil
@@ -53,8 +53,8 @@ func (e *engine) replace(text string, params map[string]any) (string, [][]string
 	return c.fill(params), c.uses, nil
 }
 
-// lines returns, for each line of what a text renders to, the line of the text
-// that wrote it; nil if that is not known.
+// lines returns for each line of a text's rendered form the line of the text
+// that wrote it, or nil if that is not known.
 func (e *engine) lines(text string, params map[string]any) []int {
 	rendered, _, err := e.replace(text, params)
 	if err != nil {
@@ -85,7 +85,8 @@ func (e *engine) compile(text string) *compiled {
 	return compileFast(text)
 }
 
-// templated is Argo CD's test for a text with tags: both on one line.
+// templated is Argo CD's test for a text with tags: both braces are on one
+// line.
 var templated = regexp.MustCompile(".*{{.*}}.*")
 
 func compileFast(text string) *compiled {
@@ -111,8 +112,8 @@ func compileFast(text string) *compiled {
 	}
 }
 
-// fill puts parameters in place of tags. A tag that names no parameter, or one
-// that is no text, stays as it is.
+// fill replaces tags by parameters. A tag stays as it is if it names no
+// parameter, or one that is no text.
 func (c *compiled) fill(params map[string]any) string {
 	var b strings.Builder
 	for i, text := range c.text {

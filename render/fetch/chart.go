@@ -17,8 +17,8 @@ import (
 	"github.com/preadmit/preadmit/render/internal/artifact"
 )
 
-// chart brings the archive of a chart of a Helm repository. With the address of
-// the archive in the lock the repository's index is not asked for.
+// chart downloads a chart's archive from a Helm repository. If the lock has the
+// archive's address, the repository's index is not requested.
 func (f *Fetcher) chart(ctx context.Context, r *render.Remote, locked *Locked) (*Content, error) {
 	if locked != nil && locked.Archive != "" {
 		data, err := f.get(ctx, locked.Archive, artifact.MaxBlob)
@@ -50,7 +50,7 @@ func (f *Fetcher) chart(ctx context.Context, r *render.Remote, locked *Locked) (
 	return &Content{Resolved: release.Version, Archive: archive, Data: data}, nil
 }
 
-// A repositoryIndex is the index.yaml of a Helm repository, which is asked for
+// A repositoryIndex is the index.yaml of a Helm repository. It is requested
 // once.
 type repositoryIndex struct {
 	once    sync.Once
@@ -99,7 +99,7 @@ func (x *repositoryIndex) parse(data []byte) error {
 }
 
 // find returns the newest version of a chart within a range, as Helm does: the
-// version itself if there is one, and no prerelease unless it is asked for.
+// exact version if it exists, and no prerelease unless the range asks for one.
 func (x *repositoryIndex) find(name, requested string) (*chartRelease, error) {
 	releases := x.Entries[name]
 	if len(releases) == 0 {
@@ -116,7 +116,8 @@ func (x *repositoryIndex) find(name, requested string) (*chartRelease, error) {
 	return &releases[i], nil
 }
 
-// newest returns the index of the newest version within a range; "" is any.
+// newest returns the index of the newest version within a range; "" allows any
+// version.
 func newest(versions []string, requested string) (int, error) {
 	for i, v := range versions {
 		if v == requested {
@@ -144,7 +145,8 @@ func newest(versions []string, requested string) (int, error) {
 	return found, nil
 }
 
-// address is that of the archive, which an index may give from its own place.
+// address returns the address of the archive, which an index may give relative
+// to its own.
 func (r *chartRelease) address(repository string) (string, error) {
 	if len(r.URLs) == 0 {
 		return "", errors.New("the repository's index has no address for it")
@@ -161,7 +163,7 @@ func (r *chartRelease) address(repository string) (string, error) {
 	return u.String(), nil
 }
 
-// isExact reports whether a version is one version rather than a range.
+// isExact reports whether a version is a single version rather than a range.
 func isExact(version string) bool {
 	_, err := semver.StrictNewVersion(strings.TrimPrefix(version, "v"))
 	return err == nil

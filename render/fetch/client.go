@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// urlQuery finds the query of an address, where tokens are.
+// urlQuery matches the query of an address, which may contain tokens.
 var urlQuery = regexp.MustCompile(`(https?://[^\s"?]*)\?[^\s"]*`)
 
 // newClient returns a client that asks only the hosts that it may ask, follows
@@ -37,7 +37,7 @@ func newClient(o *Options) *http.Client {
 			case last.URL.Scheme == "https" && req.URL.Scheme != "https":
 				return fmt.Errorf("it redirects to %s without encryption", req.URL.Host)
 			}
-			if req.URL.Host != last.URL.Host { // Go's own rule spares subdomains
+			if req.URL.Host != last.URL.Host { // Go's own rule makes an exception for subdomains
 				req.Header.Del("Authorization")
 				req.Header.Del("Cookie")
 			}
@@ -50,12 +50,12 @@ func newClient(o *Options) *http.Client {
 // guarded is the transport of a Fetcher.
 type guarded struct {
 	options  *Options
-	proxies  *sync.Map // host:port that requests go through
+	proxies  *sync.Map // host:port of the proxies in use
 	requests atomic.Int64
 	bytes    atomic.Int64
 
 	mu     sync.Mutex
-	byHost map[string]*http.Transport // those with authorities of their own, and "" for the others
+	byHost map[string]*http.Transport // for hosts with certificate authorities of their own; "" for all others
 }
 
 // RoundTrip implements http.RoundTripper.

@@ -2,10 +2,10 @@
 // artifacts, Git trees and files. It is the only package that opens
 // connections, and only the command fetch uses it.
 //
-// In go [render.Remote]s; out comes [Content], which the caller checks, writes
-// into the store and locks. Everything that a server says is bounded and, where
-// there is a digest, held against it. Which hosts are asked, and with which
-// credentials, is said by [Options].
+// It takes [render.Remote]s and returns [Content], which the caller checks,
+// stores and locks. Every answer of a server is limited in size and, if there
+// is a digest, compared with it. [Options] decide which hosts are asked, and
+// with which credentials.
 package fetch
 
 import (
@@ -25,41 +25,41 @@ import (
 	"github.com/preadmit/preadmit/render/internal/signature"
 )
 
-// Options are what a Fetcher goes by.
+// Options configure a Fetcher.
 type Options struct {
-	// Hosts are hosts such as ghcr.io, *.example.org or localhost:5000. Those that
-	// are named may have private addresses.
+	// Hosts are hosts such as ghcr.io, *.example.org or localhost:5000. They
+	// may have private addresses.
 	Hosts []string
-	// Locked are hosts that may be asked beside Hosts, at public addresses.
+	// Locked are further hosts that may be asked, at public addresses only.
 	Locked []string
-	// Only has no host asked but Hosts and Locked.
+	// Only restricts requests to Hosts and Locked.
 	Only bool
-	// Logins are sent to their host alone.
+	// Logins are each sent to their own host only.
 	Logins []Login
-	// RegistryLogin returns what a registry asks for. nil is nothing.
+	// RegistryLogin returns the credentials for a registry; nil means none.
 	RegistryLogin func(ctx context.Context, hostport string) (username, password, token string, err error)
-	// Proxy is as in net/http.Transport.
+	// Proxy is the same as in net/http.Transport.
 	Proxy func(*http.Request) (*url.URL, error)
-	// Git clones with the git program, for addresses that go-git can't reach. nil
-	// is not to.
+	// Git clones with the git program, for addresses that go-git can't reach.
+	// If it is nil, the program is not used.
 	Git func(ctx context.Context, c Clone) (commit string, tar []byte, err error)
-	// Timeout is for each download.
+	// Timeout is the limit for each download.
 	Timeout time.Duration
 }
 
-// A Clone says which revision the git program must fetch.
+// A Clone is a revision that the git program must fetch.
 type Clone struct {
 	Address, Revision string
-	// Resolve pins the address's host, as "HOST:PORT:ADDRESS,…" for curl. "" leaves
-	// the host to the program.
+	// Resolve pins the address's host, as "HOST:PORT:ADDRESS,…" for curl. If it
+	// is "", the program looks up the host.
 	Resolve string
 }
 
-// A Login is a user of a host, or what else a request to it needs.
+// A Login holds credentials or other settings for requests to a host.
 type Login struct {
-	Host               string // with its port, unless that is the scheme's
+	Host               string // with its port, unless it is the scheme's
 	Username, Password string
-	CA                 []byte // PEM of authorities of the host's certificate
+	CA                 []byte // PEM with the certificate authorities of the host
 }
 
 // Limits of one run.
@@ -98,31 +98,31 @@ func New(o Options) *Fetcher {
 
 const userAgent = "preadmit"
 
-// Content is what a Remote stands for.
+// Content is the downloaded content of a Remote.
 type Content struct {
 	Resolved string // version, tag or commit
-	Digest   string // of Data
+	Digest   string // digest of Data
 	Data     []byte
-	Archive  string            // the address of a chart's archive
-	More     map[string][]byte // other content that Data names, by digest
+	Archive  string            // address of a chart's archive
+	More     map[string][]byte // other content that Data refers to, by digest
 
 	// Signatures are the candidates found beside the content. The caller must check
 	// that at least one of them verifies it.
 	Signatures [][]byte
 }
 
-// Locked is what a Remote stood for when it was locked.
+// Locked describes the content of a Remote as it was locked.
 type Locked struct{ Digest, Resolved, Archive string }
 
-// A Want says which Remote to fetch, and which content the caller already has.
+// A Want is a Remote to fetch, and the content that the caller already has.
 type Want struct {
 	Remote *render.Remote
-	Locked *Locked                  // nil to resolve the Remote anew
-	Has    func(digest string) bool // content that need not be brought again
-	Signed signature.Kind           // signatures to bring, too; "" is none
+	Locked *Locked                  // nil resolves the Remote anew
+	Has    func(digest string) bool // reports content that need not be downloaded
+	Signed signature.Kind           // kind of signatures to download too, or ""
 
-	// Progress is called with the number of bytes just received and the size of the
-	// whole answer, -1 if unknown. It may be nil.
+	// Progress is called with the number of bytes just received and the total
+	// size, or -1 if that is unknown. It may be nil.
 	Progress func(n int, of int64)
 }
 
@@ -170,11 +170,11 @@ func (f *Fetcher) bring(ctx context.Context, w Want) (*Content, error) {
 	return nil, fmt.Errorf("%s is no kind that can be fetched", r.Kind)
 }
 
-// Absent is the resolved version of a schema that the catalogue does not have.
+// Absent is the resolved version of a schema that the catalogue lacks.
 const Absent = "absent"
 
-// kindSchema brings the schema of a custom resource, named in lower case as
-// catalogues do: GROUP/KIND_VERSION.json.
+// kindSchema downloads the schema of a custom resource. Catalogues name it in
+// lower case: GROUP/KIND_VERSION.json.
 func (f *Fetcher) kindSchema(ctx context.Context, r *render.Remote) (*Content, error) {
 	data, err := f.get(ctx, r.URL+"/"+render.SchemaName(r.Name, r.Version), maxManifest)
 	var status *statusError
@@ -184,7 +184,7 @@ func (f *Fetcher) kindSchema(ctx context.Context, r *render.Remote) (*Content, e
 	return &Content{Data: data}, err
 }
 
-// A statusError is an answer other than that all is well.
+// A statusError is a response with another status than OK.
 type statusError struct {
 	host, status string
 	code         int
@@ -192,7 +192,7 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.host + " answers " + e.status }
 
-// get returns what is at an address.
+// get downloads the content at an address.
 func (f *Fetcher) get(ctx context.Context, address string, most int64) ([]byte, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -214,8 +214,8 @@ func (f *Fetcher) get(ctx context.Context, address string, most int64) ([]byte, 
 	return readAll(res.Body, most, res.ContentLength)
 }
 
-// reason is an error without the address, which may hold a token, and which the
-// caller names.
+// reason returns an error without the address, which may contain a token; the
+// caller names the address.
 func reason(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

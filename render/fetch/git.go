@@ -39,8 +39,8 @@ const (
 	maxObject    = 64 << 20
 )
 
-// git brings the files of a revision, as a tar archive that is the same for the
-// same files.
+// git downloads the files of a revision as a tar archive. The same files give
+// the same archive.
 func (f *Fetcher) git(ctx context.Context, r *render.Remote, locked *Locked) (*Content, error) {
 	revision := r.Version
 	if locked != nil && locked.Resolved != "" {
@@ -77,8 +77,8 @@ func (f *Fetcher) git(ctx context.Context, r *render.Remote, locked *Locked) (*C
 	return &Content{Resolved: hash, Data: data}, err
 }
 
-// program brings a revision by the git program, where the user allows it, from
-// hosts that may be asked.
+// program fetches a revision with the git program, if the user allows it, from
+// permitted hosts.
 func (f *Fetcher) program(ctx context.Context, address, revision string) (*Content, error) {
 	if f.options.Git == nil {
 		return nil, errors.New("only the git program can reach this address; --git allows it")
@@ -110,8 +110,8 @@ func HostOf(address string) string {
 	return u.Host
 }
 
-// gitAddress parses the address of a repository, which may be written as scp has
-// it, user@host:path.
+// gitAddress parses the address of a repository, which may be in scp's form,
+// user@host:path.
 func gitAddress(address string) (*url.URL, error) {
 	if !strings.Contains(address, "://") {
 		host, path, ok := strings.Cut(address, ":")
@@ -131,8 +131,8 @@ func gitAddress(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// resolve looks up a host for the git program, which looks at no address itself,
-// unless the host is named.
+// resolve looks up a host's addresses for the git program, unless the user
+// names the host. The program itself does not check addresses.
 func (o *Options) resolve(ctx context.Context, u *url.URL) (string, error) {
 	if o.names(u.Hostname(), port(u)) {
 		return "", nil
@@ -169,8 +169,8 @@ func gitError(err error) error {
 	return reason(err)
 }
 
-// findRevision returns the commit or tag that a revision names: a reference, a
-// commit, or the newest tag of a range. "" and HEAD are the default branch.
+// findRevision returns the commit or tag of a revision: a reference, a commit,
+// or the newest tag in a range. "" and HEAD mean the default branch.
 func findRevision(refs *packp.AdvRefs, revision string) (plumbing.Hash, error) {
 	if revision == "" || revision == "HEAD" {
 		if refs.Head == nil {
@@ -200,11 +200,11 @@ func findRevision(refs *packp.AdvRefs, revision string) (plumbing.Hash, error) {
 	return refs.References["refs/tags/"+tags[i]], nil
 }
 
-// download brings the objects of a commit without its history. A server that
-// gives no single commit is asked for all that it names.
+// download downloads the objects of a commit without its history. If the server
+// can't give a single commit, all its references are downloaded.
 func download(ctx context.Context, session transport.UploadPackSession, refs *packp.AdvRefs, commit plumbing.Hash) (*memory.Storage, error) {
 	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
-	req.Capabilities.Delete(capability.Sideband) // progress, for which nobody looks
+	req.Capabilities.Delete(capability.Sideband) // progress messages, which nobody reads
 	req.Capabilities.Delete(capability.Sideband64k)
 	single := refs.Capabilities.Supports(capability.AllowReachableSHA1InWant) || refs.Capabilities.Supports(capability.AllowTipSHA1InWant) || names(refs, commit)
 	if single {
@@ -247,7 +247,7 @@ func names(refs *packp.AdvRefs, commit plumbing.Hash) bool {
 	return refs.Head != nil && *refs.Head == commit
 }
 
-// boundedObjects keeps what a pack unpacks to within bounds.
+// boundedObjects limits the unpacked size of a pack.
 type boundedObjects struct {
 	*memory.Storage
 	left int64
@@ -297,7 +297,7 @@ func (w *boundedWriter) Write(p []byte) (int, error) {
 }
 
 // packed returns the files of a commit as a tar archive: sorted, without owners
-// and times. Links and submodules are left out.
+// and times. Links and submodules are dropped.
 func packed(objects *memory.Storage, hash plumbing.Hash) (commit string, data []byte, err error) {
 	c, err := object.GetCommit(objects, hash)
 	if err != nil {
@@ -381,8 +381,8 @@ func (p *packer) add(name string, size int64, from io.Reader) error {
 	return err
 }
 
-// Pack returns the regular files of a file system as the archive that a Git tree
-// with them is packed to.
+// Pack returns the regular files of a file system as an archive in the form of
+// packed.
 func Pack(files fs.FS) ([]byte, error) {
 	p := &packer{}
 	p.w = tar.NewWriter(&p.data)

@@ -20,8 +20,8 @@ import (
 
 const maxTags = 50_000
 
-// image brings the manifest of a chart or artifact in an OCI registry, and the
-// layer with its files.
+// image downloads the manifest of a chart or artifact in an OCI registry, and
+// the layer with its files.
 func (f *Fetcher) image(ctx context.Context, w Want) (*Content, error) {
 	r, locked := w.Remote, w.Locked
 	name := strings.TrimPrefix(r.URL, "oci://")
@@ -70,7 +70,7 @@ func (f *Fetcher) image(ctx context.Context, w Want) (*Content, error) {
 	return c, nil
 }
 
-// layersOf are the layers of an artifact to bring: all that are files, or the one
+// layersOf returns the layers of an artifact to download: all files, or the one
 // with an archive.
 func layersOf(r *render.Remote, manifest []byte) ([]artifact.Descriptor, error) {
 	if r.Kind == render.OCIArtifact {
@@ -87,8 +87,8 @@ func layersOf(r *render.Remote, manifest []byte) ([]artifact.Descriptor, error) 
 	return []artifact.Descriptor{layer}, err
 }
 
-// isLoopback reports whether a registry is on this machine, where clients speak
-// to it without encryption.
+// isLoopback reports whether a registry is on this machine. Clients use it
+// without encryption.
 func isLoopback(registry string) bool {
 	host := registry
 	if h, _, err := net.SplitHostPort(registry); err == nil {
@@ -98,7 +98,7 @@ func isLoopback(registry string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// blob brings content with a digest. What came is compared with that.
+// blob downloads content and compares it with its digest.
 func blob(ctx context.Context, repo *remote.Repository, desc ocispec.Descriptor, most int64) ([]byte, error) {
 	if desc.Size > most {
 		return nil, fmt.Errorf("it is larger than %d MiB", most>>20)
@@ -118,11 +118,11 @@ func blob(ctx context.Context, repo *remote.Repository, desc ocispec.Descriptor,
 	return data, err
 }
 
-// findTag returns the tag or digest that a Remote asks for, with its version.
+// findTag returns the tag or digest for a Remote, and its version.
 func findTag(ctx context.Context, repo *remote.Repository, r *render.Remote) (resolved, reference string, err error) {
 	version := r.Version
 	ranged, isRange := strings.CutPrefix(version, "semver:")
-	tag := strings.ReplaceAll(version, "+", "_") // Helm's, as tags have no plus
+	tag := strings.ReplaceAll(version, "+", "_") // Helm's form, since tags can't contain a plus
 	switch {
 	case strings.HasPrefix(version, "sha256:"):
 		return version, version, nil
@@ -156,7 +156,7 @@ func findTag(ctx context.Context, repo *remote.Repository, r *render.Remote) (re
 	return versions[i], tags[i], nil
 }
 
-// registryError says in a sentence what a registry answered.
+// registryError describes a registry's error response in a sentence.
 func registryError(err error) error {
 	if errors.Is(err, errdef.ErrNotFound) {
 		return errors.New("the registry does not have it")

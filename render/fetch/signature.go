@@ -16,10 +16,10 @@ import (
 	"github.com/preadmit/preadmit/render/internal/signature"
 )
 
-// maxSignatures are looked at for one artifact.
+// maxSignatures limits the signatures that are checked for one artifact.
 const maxSignatures = 50
 
-// provenance brings the provenance file beside a chart's archive.
+// provenance downloads the provenance file beside a chart's archive.
 func (f *Fetcher) provenance(ctx context.Context, c *Content) error {
 	u, err := url.Parse(c.Archive)
 	if err != nil {
@@ -34,7 +34,7 @@ func (f *Fetcher) provenance(ctx context.Context, c *Content) error {
 	return nil
 }
 
-// signatures brings the signatures of a manifest that a registry has.
+// signatures downloads the signatures of a manifest from its registry.
 func signatures(ctx context.Context, repo *remote.Repository, of ocispec.Descriptor, manifest []byte, kind signature.Kind) ([][]byte, error) {
 	switch kind {
 	case signature.Provenance:
@@ -50,7 +50,7 @@ func signatures(ctx context.Context, repo *remote.Repository, of ocispec.Descrip
 	return nil, nil
 }
 
-// provenanceLayer brings the provenance file that a chart's manifest names.
+// provenanceLayer downloads the provenance file that a chart's manifest names.
 func provenanceLayer(ctx context.Context, repo *remote.Repository, manifest []byte) ([][]byte, error) {
 	var m ocispec.Manifest
 	if json.Unmarshal(manifest, &m) != nil {
@@ -65,8 +65,8 @@ func provenanceLayer(ctx context.Context, repo *remote.Repository, manifest []by
 	return nil, nil
 }
 
-// simpleSignatures brings the signatures that cosign puts beside an artifact with
-// a tag of the artifact's digest.
+// simpleSignatures downloads the signatures that cosign stores beside an
+// artifact, under a tag made from the artifact's digest.
 func simpleSignatures(ctx context.Context, repo *remote.Repository, of ocispec.Descriptor) ([][]byte, error) {
 	m, err := manifestOf(ctx, repo, "sha256-"+of.Digest.Encoded()+".sig")
 	if m == nil || err != nil {
@@ -91,7 +91,7 @@ func simpleSignatures(ctx context.Context, repo *remote.Repository, of ocispec.D
 	return all, nil
 }
 
-// bundles brings the bundles of sigstore that refer to an artifact.
+// bundles downloads the sigstore bundles that refer to an artifact.
 func bundles(ctx context.Context, repo *remote.Repository, of ocispec.Descriptor) ([][]byte, error) {
 	var all [][]byte
 	enough := errors.New("enough")
@@ -124,7 +124,8 @@ func bundles(ctx context.Context, repo *remote.Repository, of ocispec.Descriptor
 	return all, nil
 }
 
-// manifestOf returns a manifest, nil if the registry does not have it.
+// manifestOf downloads a manifest. It returns nil if the registry does not have
+// it.
 func manifestOf(ctx context.Context, repo *remote.Repository, reference string) (*ocispec.Manifest, error) {
 	desc, err := repo.Resolve(ctx, reference)
 	if errors.Is(err, errdef.ErrNotFound) {

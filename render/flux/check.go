@@ -11,8 +11,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// checkDependencies warns of dependencies that are unknown or lead in a circle:
-// Flux then waits forever.
+// checkDependencies warns of unknown and circular dependencies, for which Flux
+// waits forever.
 func (t *task) checkDependencies(all []reference) {
 	kind := t.object.GroupVersionKind().GroupKind()
 	for i, ref := range all {
@@ -30,7 +30,7 @@ func (t *task) checkDependencies(all []reference) {
 	}
 }
 
-// circle returns the names on the way from a dependency back to the task's
+// circle returns the names on the path from a dependency back to the task's
 // object.
 func (t *task) circle(kind schema.GroupKind, ref reference, way []string, seen map[string]bool) []string {
 	name := ref.Namespace + "/" + ref.Name
@@ -60,8 +60,8 @@ func (t *task) circle(kind schema.GroupKind, ref reference, way []string, seen m
 	return nil
 }
 
-// checkObjects warns of objects without a namespace, for which Flux has no
-// default: it applies nothing of such a unit.
+// checkObjects warns of objects without a namespace. Flux has no default for
+// them and applies nothing of such a unit.
 func (t *task) checkObjects() {
 	var lacking []*render.Object
 	for _, o := range t.unit.Objects {
@@ -82,7 +82,7 @@ func (t *task) checkObjects() {
 	t.warn(e)
 }
 
-// namespaced reports whether an object is known to live in a namespace.
+// namespaced reports whether an object's kind is known to be namespaced.
 func (t *task) namespaced(o *render.Object) bool {
 	gvk := o.GroupVersionKind()
 	if kinds, ok := namespacedKinds[gvk.Group]; ok {
@@ -99,7 +99,7 @@ func (t *task) namespaced(o *render.Object) bool {
 	return false
 }
 
-// namespacedKinds are the kinds of API groups that live in a namespace.
+// namespacedKinds are the namespaced kinds, by API group.
 var namespacedKinds = map[string][]string{
 	"": {
 		"ConfigMap", "Endpoints", "Event", "LimitRange", "PersistentVolumeClaim", "Pod", "PodTemplate",

@@ -1,13 +1,13 @@
-// Package flux follows the objects of Flux to what its controllers deploy for
-// them: Kustomization, HelmRelease, ResourceSet and FluxInstance.
+// Package flux renders what Flux's controllers deploy for its objects:
+// Kustomization, HelmRelease, ResourceSet and FluxInstance.
 //
 // The sources that they name are found in the tree (source.go, ignore.go,
 // artifact.go). A Kustomization is built by the renderer of kustomizations from
-// the files of its source and a kustomization.yaml that this package lays over
-// them, as the controller writes it (generate.go). Variables are then replaced
-// by Flux's own library (substitute.go). A HelmRelease is rendered by the
-// renderer of charts with values composed here (values.go), and then
-// post-rendered (postrender.go). Every field keeps the places that made it.
+// the files of its source and a kustomization.yaml that this package adds, as
+// the controller writes it (generate.go). Variables are then replaced by Flux's
+// own library (substitute.go). A HelmRelease is rendered by the renderer of
+// charts with values composed here (values.go), and then post-rendered
+// (postrender.go). Every field keeps the places that determined it.
 package flux
 
 import (
@@ -41,8 +41,8 @@ var _ render.Resolver = (*Resolver)(nil)
 
 // A method resolves the objects of one kind.
 type method struct {
-	id      string // the first part of the unit's ID
-	account string // of the controller, in its namespace
+	id      string // first part of the unit's ID
+	account string // service account of the controller, in its namespace
 	resolve func(*task) error
 }
 
@@ -90,8 +90,8 @@ func (*Resolver) Resolve(ctx context.Context, o *render.Object, w *render.World)
 	return t.unit
 }
 
-// atHome returns an object with the namespace that it is applied in, by which its
-// references to other objects are found.
+// atHome returns an object with the namespace that it is applied in, since its
+// references are relative to that.
 func atHome(o *render.Object) *render.Object {
 	if o.GetNamespace() != "" {
 		return o
@@ -102,7 +102,7 @@ func atHome(o *render.Object) *render.Object {
 	return &copied
 }
 
-// A task is one object at its resolution.
+// A task is the resolution of one object.
 type task struct {
 	ctx      context.Context
 	world    *render.World
@@ -115,7 +115,7 @@ func serviceAccount(namespace, name string) string {
 	return "system:serviceaccount:" + namespace + ":" + name
 }
 
-// failed reports whether err holds more than warnings.
+// failed reports whether err joins an error that is not a warning.
 func failed(err error) bool {
 	for _, e := range render.Errors(err) {
 		if !e.Warning {
@@ -130,14 +130,14 @@ func (t *task) error(pointer, rule, format string, args ...any) *render.Error {
 	return errorAt(t.object, pointer, rule, format, args...)
 }
 
-// missing is error for what is not in the tree.
+// missing returns an error about something that is not in the tree.
 func (t *task) missing(pointer, rule, format string, args ...any) *render.Error {
 	e := t.error(pointer, rule, format, args...)
 	e.Missing = true
 	return e
 }
 
-// warn notes something that does not keep the unit from being rendered.
+// warn records a warning, which does not keep the unit from being rendered.
 func (t *task) warn(e *render.Error) {
 	e.Warning = true
 	t.warnings = append(t.warnings, e)
@@ -151,8 +151,7 @@ func errorAt(o *render.Object, pointer, rule, format string, args ...any) *rende
 	return e
 }
 
-// spec decodes the object's spec into a struct. Fields that the struct does not
-// have are left out.
+// spec decodes the object's spec into a struct and ignores other fields.
 func (t *task) spec(into any) error { return decodeSpec(t.object, into) }
 
 func decodeSpec(o *render.Object, into any) error {
@@ -172,8 +171,8 @@ func decodeSpec(o *render.Object, into any) error {
 	return nil
 }
 
-// A target is the part of a spec that says where, and as whom, its objects are
-// applied.
+// A target is the part of a spec with the cluster and the user to apply objects
+// as.
 type target struct {
 	Suspend            bool   `json:"suspend"`
 	ServiceAccountName string `json:"serviceAccountName"`
@@ -224,9 +223,9 @@ func (t *task) targetCluster() render.Cluster {
 	return render.Cluster{Name: t.unit.Cluster}
 }
 
-// clusterNamed returns the declared cluster that a kubeConfig's name means:
-// "production" for "production" and "production-kubeconfig". Without one, the
-// name is the cluster's.
+// clusterNamed returns the declared cluster for a kubeConfig's name:
+// "production" for "production" and "production-kubeconfig". If none is
+// declared, it returns the name.
 func (t *task) clusterNamed(name string) string {
 	for _, suffix := range []string{"", "-kubeconfig", "-kube-config"} {
 		for _, c := range t.world.Clusters {

@@ -15,9 +15,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// generate lays the kustomization.yaml over an artifact that the controller
-// builds: the directory's own, or one with all manifests in and below it, with
-// the fields of the spec in both.
+// generate adds to an artifact the kustomization.yaml that the controller
+// builds: the directory's own, or one with all manifests in and below the
+// directory, both with the fields of the spec.
 func (t *task) generate(a artifact, dir string, spec *kustomizationSpec) (artifact, error) {
 	g, err := newGenerated(a, dir, t.object)
 	if err != nil {
@@ -30,7 +30,7 @@ func (t *task) generate(a artifact, dir string, spec *kustomizationSpec) (artifa
 	return over, overlay.WriteFrom(g.name, value(&g.spec), g)
 }
 
-// value returns the form in which a kustomization is written.
+// value returns a kustomization in the form that is written to a file.
 func value(k *types.Kustomization) any {
 	data, _ := yaml.Marshal(k)
 	var v any
@@ -38,14 +38,14 @@ func value(k *types.Kustomization) any {
 	return v
 }
 
-// A generated kustomization knows where its fields are written: in the file that
-// it was made from, or in the spec of a Flux object.
+// A generated is a kustomization that knows where its fields are written: in
+// the file that it was made from, or in the spec of a Flux object.
 type generated struct {
 	name   string
 	spec   types.Kustomization
-	file   *render.Object    // its fields, nil where all of them are generated
+	file   *render.Object    // its fields; nil if all of them are generated
 	object *render.Object    // the Flux object
-	moved  map[string]string // pointers in the file that stand in the Flux object
+	moved  map[string]string // by pointer in the file: the pointer in the Flux object
 }
 
 func newGenerated(a artifact, dir string, o *render.Object) (*generated, error) {
@@ -61,8 +61,8 @@ func newGenerated(a artifact, dir string, o *render.Object) (*generated, error) 
 	return g, g.scan(a, dir)
 }
 
-// read takes the directory's own kustomization. Like the controller it leaves
-// out fields that kustomize does not have.
+// read reads the directory's own kustomization. Like the controller it drops
+// fields that kustomize does not have.
 func (g *generated) read(a artifact) error {
 	data, err := render.ReadFile(a.fsys, g.name)
 	if err != nil {
@@ -117,7 +117,7 @@ func hasKustomization(fsys fs.FS, dir string) bool {
 	return false
 }
 
-// apply puts the fields of a spec into the kustomization.
+// apply sets the fields of a spec in the kustomization.
 func (g *generated) apply(a artifact, dir string, spec *kustomizationSpec) error {
 	g.replace("namespace", &g.spec.Namespace, "targetNamespace", spec.TargetNamespace)
 	g.replace("namePrefix", &g.spec.NamePrefix, "namePrefix", spec.NamePrefix)
@@ -146,7 +146,8 @@ func exists(fsys fs.FS, name string) bool {
 	return err == nil
 }
 
-// local reports whether a component is a path, and no URL or absolute path.
+// local reports whether a component is a relative path, not a URL or an
+// absolute path.
 func local(name string) bool {
 	lower := strings.ToLower(name)
 	for _, prefix := range []string{"git::", "gh:", "ssh://", "https://", "http://", "git@", "github.com:", "github.com/"} {
@@ -164,7 +165,7 @@ func (g *generated) replace(field string, to *string, from, v string) {
 	}
 }
 
-// move notes that an entry of a list is one of the spec's.
+// move records that an entry of a list comes from the spec.
 func (g *generated) move(field string, i int, from string, j int) {
 	g.moved[render.Pointer(field, i)] = render.Pointer("spec", from, j)
 }
@@ -184,7 +185,7 @@ func (g *generated) patches(spec *kustomizationSpec) {
 	}
 }
 
-// asText returns a patch that is an object in JSON, or that is a text.
+// asText returns a patch as text: JSON if it is an object, else the string.
 func asText(data json.RawMessage) string {
 	var text string
 	if json.Unmarshal(data, &text) == nil {
@@ -193,8 +194,8 @@ func asText(data json.RawMessage) string {
 	return string(data)
 }
 
-// images merges images into those of the kustomization by name. Tag and digest
-// replace each other.
+// images merges images into those of the kustomization by name. A tag replaces
+// a digest and a digest a tag.
 func (g *generated) images(images []types.Image) {
 	for i, image := range images {
 		at := 0

@@ -128,8 +128,8 @@ func (t *task) install(a artifact, chart string, values *composed, spec *helmRel
 	return t.traced(over, objects, err)
 }
 
-// traced gives objects that were rendered from an artifact places in the tree
-// alone. Warnings are noted.
+// traced replaces places of rendered objects in an artifact by places in the
+// tree. It records warnings, and returns other errors.
 func (t *task) traced(a artifact, objects []*render.Object, err error) ([]*render.Object, error) {
 	err = a.errors(err)
 	if failed(err) {
@@ -178,8 +178,8 @@ func (t *task) helmChart(ref reference) (artifact, string, error) {
 	return t.chartOf(spec, "/spec/chartRef")
 }
 
-// chartRef returns the chart that is a source by itself. In the archive of an
-// OCI artifact the chart is a directory of its own.
+// chartRef returns a chart that is itself a source. In an OCI artifact's
+// archive the chart is in a directory of its own.
 func (t *task) chartRef(ref reference) (artifact, string, error) {
 	a, err := t.source("/spec/chartRef", ref)
 	if err != nil {
@@ -223,7 +223,8 @@ func (t *task) chartOf(spec chartSpec, pointer string) (artifact, string, error)
 	return a, chart, err
 }
 
-// chartField is the field that names the chart, of the one that led to it.
+// chartField returns the field with the chart's name, for the field that led to
+// the chart.
 func chartField(pointer string) string {
 	if pointer == "/spec/chart/spec" {
 		return pointer + "/chart"
@@ -244,8 +245,8 @@ func (t *task) sourceChart(spec chartSpec, ref reference, pointer string) (artif
 	return a, chart, nil
 }
 
-// repositoryChart returns a chart of a HelmRepository: one that the
-// configuration says is here, else one that was fetched.
+// repositoryChart returns a chart of a HelmRepository: from the folder that the
+// configuration declares, else as it was fetched.
 func (t *task) repositoryChart(spec chartSpec, ref reference, pointer string) (artifact, string, error) {
 	o := t.world.Object(schema.GroupKind{Group: sourceGroup, Kind: ref.Kind}, ref.Namespace, ref.Name)
 	var repository sourceSpec
@@ -280,8 +281,8 @@ func (t *task) repositoryChart(spec chartSpec, ref reference, pointer string) (a
 	return artifact{fsys: fetched.FS, root: fetched.Root}, fetched.Root, nil
 }
 
-// withValues returns the artifact with other default values of the chart: those
-// of valuesFiles, which replace the chart's own.
+// withValues returns the artifact with other default values of the chart, those
+// of valuesFiles.
 func (t *task) withValues(a artifact, chart string, spec chartSpec, pointer string) (artifact, error) {
 	if !a.isDir(chart) {
 		return a, t.error(pointer, "unsupported", "valuesFiles for a chart that is an archive are not rendered: unpack the chart")
@@ -316,7 +317,7 @@ func (t *task) withValues(a artifact, chart string, spec chartSpec, pointer stri
 	return over, overlay.WriteFrom(path.Join(chart, "values.yaml"), all.values, all)
 }
 
-// namespace is the object that install.createNamespace makes.
+// namespace returns the Namespace that install.createNamespace makes.
 func (t *task) namespace() *render.Object {
 	o := &render.Object{Unstructured: &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace",
@@ -326,8 +327,8 @@ func (t *task) namespace() *render.Object {
 	return o
 }
 
-// inCRDs reports whether an object is of a chart's crds directory, which no
-// post-renderer sees.
+// inCRDs reports whether an object is from a chart's crds directory.
+// Post-renderers don't get those.
 func inCRDs(o *render.Object, chart string) bool {
 	if o.GetKind() != "CustomResourceDefinition" {
 		return false

@@ -13,7 +13,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A filter knows which files of a repository source-controller packs into an
+// A filter tells which files of a repository source-controller packs into an
 // artifact. It is safe for concurrent use.
 type filter struct {
 	fsys    fs.FS
@@ -25,8 +25,8 @@ type filter struct {
 }
 
 // newFilter returns the filter of the directory root of fsys. ignore is the
-// source's spec.ignore, if it has one. Flux's default exclusions hold only where
-// neither that nor any .sourceignore file has a pattern.
+// source's spec.ignore, or nil. Flux's default exclusions apply only if neither
+// that nor any .sourceignore file has a pattern.
 func newFilter(fsys fs.FS, root string, ignore *string) *filter {
 	patterns := ignoreFiles(fsys, root, nil)
 	if ignore != nil {
@@ -39,8 +39,9 @@ func newFilter(fsys fs.FS, root string, ignore *string) *filter {
 	return &filter{fsys: fsys, root: root, matcher: matcher, known: map[string]bool{root: false}}
 }
 
-// ignoreFiles reads the .sourceignore files in and below a directory. A
-// pattern's domain is the directory of its file, from the repository's root.
+// ignoreFiles reads the .sourceignore files in and below a directory. The
+// domain of a pattern is the path of its file's directory from the repository's
+// root.
 func ignoreFiles(fsys fs.FS, dir string, domain []string) []gitignore.Pattern {
 	entries, err := fs.ReadDir(fsys, dir)
 	if err != nil {
@@ -60,11 +61,11 @@ func ignoreFiles(fsys fs.FS, dir string, domain []string) []gitignore.Pattern {
 	return append(own, below...)
 }
 
-// maxDepth is how many directories in each other are looked into.
+// maxDepth is how many levels of directories are searched.
 const maxDepth = 64
 
 // hides reports whether the artifact lacks a name of fsys: it is outside of the
-// repository, excluded, or no regular file, such as a symbolic link.
+// repository, excluded, or not a regular file, such as a symbolic link.
 func (f *filter) hides(name string) bool {
 	if !within(name, f.root) {
 		return !within(f.root, name)
@@ -89,8 +90,8 @@ func (f *filter) isDir(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// excluded reports whether a name is left out by itself. A directory that
-// patterns exclude is there when a file below it is included again.
+// excluded reports whether a name itself is excluded. An excluded directory is
+// present if a file below it is included again.
 func (f *filter) excluded(name string) bool {
 	info, err := fs.Lstat(f.fsys, name)
 	switch {
@@ -123,7 +124,7 @@ func within(name, dir string) bool {
 	return dir == "." || name == dir || strings.HasPrefix(name, dir+"/")
 }
 
-// relative returns the path of name from dir, which holds it.
+// relative returns the path of name relative to dir, which contains it.
 func relative(dir, name string) string {
 	switch {
 	case name == dir:

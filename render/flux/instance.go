@@ -8,8 +8,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// instanceSpec is the spec of a FluxInstance, as far as it deploys more than
-// Flux itself.
+// instanceSpec holds the fields of a FluxInstance that deploy more than Flux
+// itself.
 type instanceSpec struct {
 	Sync      *syncSpec `json:"sync"`
 	Kustomize struct {
@@ -28,8 +28,8 @@ type syncSpec struct {
 	PullSecret string `json:"pullSecret"`
 }
 
-// fluxInstance renders the source and the Kustomization that flux-operator makes
-// of spec.sync. The controllers of Flux itself come with the operator.
+// fluxInstance renders the source and the Kustomization that flux-operator
+// makes from spec.sync. The operator itself deploys the controllers of Flux.
 func (t *task) fluxInstance() error {
 	var spec instanceSpec
 	if err := t.spec(&spec); err != nil {
@@ -61,8 +61,8 @@ func (t *task) fluxInstance() error {
 	return err
 }
 
-// source returns the spec of the source that a sync makes, and where its fields
-// are written.
+// source returns the spec of the source of a sync, and where its fields are
+// written.
 func (s *syncSpec) source(kind string) (spec map[string]any, places map[string]string) {
 	spec, places = map[string]any{"interval": cmp.Or(s.Interval, "1m")}, make(map[string]string)
 	set := func(field, value, from string) {
@@ -92,7 +92,7 @@ func (s *syncSpec) source(kind string) (spec map[string]any, places map[string]s
 	return spec, places
 }
 
-// matching leaves out patches that are for other objects of Flux.
+// matching drops patches for other objects of Flux.
 func matching(patches []patch, objects []*render.Object) []patch {
 	var all []patch
 	for _, p := range patches {
@@ -106,7 +106,7 @@ func matching(patches []patch, objects []*render.Object) []patch {
 	return all
 }
 
-// synced is an object that is made of spec.sync.
+// synced returns an object that is made from spec.sync.
 func (t *task) synced(version, kind, name string, spec map[string]any, places map[string]string) *render.Object {
 	return &render.Object{
 		Unstructured: &unstructured.Unstructured{Object: map[string]any{

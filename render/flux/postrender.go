@@ -23,9 +23,9 @@ type postRenderer struct {
 	} `json:"kustomize"`
 }
 
-// postRender changes what a chart rendered to as the release's post-renderers
-// do, then adds common metadata, then the labels that name the release. Objects
-// of crds directories get the labels alone.
+// postRender changes a chart's rendered objects as the release's post-renderers
+// do, then adds common metadata and the labels with the release's name. Objects
+// of crds directories get only the labels.
 func (t *task) postRender(objects []*render.Object, chart string, spec *helmReleaseSpec) ([]*render.Object, error) {
 	var crds, hooks, rest []*render.Object
 	strategy := t.hookStrategy(spec)
@@ -53,8 +53,8 @@ func (t *task) postRender(objects []*render.Object, chart string, spec *helmRele
 	return all, nil
 }
 
-// hookStrategy says what post-renderers see of hooks: "combined", all in one
-// stream, as from Flux 2.9 on, "separate", or "nohooks".
+// hookStrategy returns how post-renderers get hooks: "combined", all in one
+// stream, the default from Flux 2.9 on; "separate"; or "nohooks".
 func (t *task) hookStrategy(spec *helmReleaseSpec) string {
 	switch {
 	case spec.PostRenderStrategy != "":
@@ -65,7 +65,7 @@ func (t *task) hookStrategy(spec *helmReleaseSpec) string {
 	return "nohooks"
 }
 
-// postRendered applies the post-renderers, one after the other, and the common
+// postRendered applies the post-renderers, one after another, and the common
 // metadata.
 func (t *task) postRendered(rest []*render.Object, spec *helmReleaseSpec) ([]*render.Object, error) {
 	var err error
@@ -86,8 +86,8 @@ func (t *task) postRendered(rest []*render.Object, spec *helmReleaseSpec) ([]*re
 	return rest, nil
 }
 
-// patched builds objects with patches and images, which stand at a pointer of
-// the task's object.
+// patched applies patches and images, which are at a pointer of the task's
+// object.
 func (t *task) patched(objects []*render.Object, pointer string, spec *kustomizationSpec) ([]*render.Object, error) {
 	g := &generated{name: "kustomization.yaml", object: t.object, moved: map[string]string{"": pointer}}
 	g.spec.APIVersion, g.spec.Kind = types.KustomizationVersion, types.KustomizationKind

@@ -9,12 +9,12 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A replaced Provenance is that of an object of which some fields come from the
+// A replaced is the Provenance of an object some of whose fields come from the
 // object that deploys it.
 type replaced struct {
 	render.Provenance
 	object *render.Object
-	places map[string]string // pointers in the object, by the field they made
+	places map[string]string // by field: the pointer in the object that it comes from
 }
 
 // At implements render.Provenance.
@@ -56,24 +56,25 @@ func withRole(origins []render.Origin, role render.Role) []render.Origin {
 	return origins
 }
 
-// A substituted Provenance is that of an object in whose text something was
-// replaced.
+// A substituted is the Provenance of an object in whose texts variables or
+// inputs were replaced.
 type substituted struct {
-	inner  *render.Object // before
+	inner  *render.Object // the object before substitution
 	values replacements
 }
 
-// Replacements are what was put into a text: variables, or inputs of a template.
+// Replacements are the values that were filled into a text: variables, or
+// inputs of a template.
 type replacements interface {
-	names(text string) []string      // that a text has
-	whole(text string) bool          // it is one of them and nothing else
-	at(name string) []render.Origin  // where its value is written
-	text(name string) (string, bool) // its value
-	key(before, now string) bool     // one text became the other
+	names(text string) []string      // names in a text
+	whole(text string) bool          // text is a name and nothing else
+	at(name string) []render.Origin  // where the value of a name is written
+	text(name string) (string, bool) // the value of a name
+	key(before, now string) bool     // before is now after substitution
 }
 
-// At implements render.Provenance. The variable comes first of a field that is
-// nothing but a variable, else the field.
+// At implements render.Provenance. If a field's text is only a variable, the
+// variable's place comes first, else the field's.
 func (p *substituted) At(pointer string) []render.Origin {
 	pointer, text := p.written(pointer)
 	field := p.inner.At(pointer)
@@ -102,8 +103,8 @@ func (p *substituted) Line(pointer string, n int) []render.Origin {
 	return p.inner.Line(pointer, n)
 }
 
-// Part is render.Object.Part: a part that is a variable's value is written where
-// the variable is.
+// Part implements the method that render.Object.Part looks for: a part that is
+// a variable's value is written where the variable is.
 func (p *substituted) Part(pointer, part string) []render.Origin {
 	pointer, text := p.written(pointer)
 	for _, name := range p.values.names(text) {
@@ -114,9 +115,9 @@ func (p *substituted) Part(pointer, part string) []render.Origin {
 	return p.inner.Part(pointer, part)
 }
 
-// written returns where a field was written before substitution, and its text
-// if it is one. Of a field that a variable's value brought, that is the text
-// with the variable.
+// written returns where a field was written before substitution, and its text.
+// For a field that a variable's value brought, it is the text with the
+// variable.
 func (p *substituted) written(pointer string) (string, string) {
 	var value any = p.inner.Object
 	at := ""
@@ -147,7 +148,7 @@ func (p *substituted) written(pointer string) (string, string) {
 	return at, text
 }
 
-// keyBefore returns the key that became key.
+// keyBefore returns the key that was substituted to key.
 func (p *substituted) keyBefore(m map[string]any, key string) string {
 	for k := range m {
 		if p.values.key(k, key) {
@@ -162,14 +163,14 @@ var (
 	variableName  = regexp.MustCompile(`(\$*)\$\{#?([_A-Za-z][_A-Za-z0-9]*)`)
 )
 
-// namesIn lists the variables in a text, each once.
+// namesIn returns the names of the variables in a text, each once.
 func namesIn(text string) []string {
 	if !strings.Contains(text, "${") {
 		return nil
 	}
 	var names []string
 	for _, m := range variableName.FindAllStringSubmatch(text, -1) {
-		if len(m[1])%2 == 0 && !slices.Contains(names, m[2]) { // $${NAME} is no variable
+		if len(m[1])%2 == 0 && !slices.Contains(names, m[2]) { // $${NAME} is not a variable
 			names = append(names, m[2])
 		}
 	}

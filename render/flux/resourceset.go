@@ -46,13 +46,14 @@ type inputsReference struct {
 	Selector *metav1.LabelSelector `json:"selector"`
 }
 
-// Inputs are one set of inputs, and the provenance of each.
+// Inputs is one set of inputs, with their provenance.
 type inputs struct {
 	values map[string]any
 	places render.Provenance
 }
 
-// reconcileKey tells flux-operator to leave an object alone.
+// reconcileKey is the annotation that can make flux-operator leave an object
+// alone.
 const reconcileKey = operatorGroup + "/reconcile"
 
 // resourceSet renders what flux-operator applies for a ResourceSet.
@@ -129,7 +130,7 @@ func (t *task) inputs(spec *resourceSetSpec) ([]inputs, error) {
 	return slices.Concat(providers...), nil
 }
 
-// provided adds to inputs where they come from.
+// provided adds the provider's identity to its inputs.
 func provided(values map[string]any, o *render.Object) map[string]any {
 	all := maps.Clone(values)
 	if all == nil {
@@ -139,8 +140,8 @@ func provided(values map[string]any, o *render.Object) map[string]any {
 	return all
 }
 
-// permute combines each set of inputs of a provider with each of the others.
-// The inputs of a provider are below its name.
+// permute combines each set of inputs of a provider with each set of the
+// others. A provider's inputs are below its name.
 func (t *task) permute(names []string, providers [][]inputs) ([]inputs, error) {
 	all := []inputs{{values: map[string]any{}, places: permuted{}}}
 	for i, sets := range providers {
@@ -193,8 +194,8 @@ func (t *task) providers(ref inputsReference, pointer string) ([]*render.Object,
 	}), nil
 }
 
-// provider returns the inputs of a ResourceSetInputProvider, as far as they do
-// not come from outside.
+// provider returns the inputs of a ResourceSetInputProvider, except for those
+// that come from outside.
 func (t *task) provider(o *render.Object) ([]inputs, error) {
 	var spec struct {
 		Type          string         `json:"type"`
@@ -250,7 +251,8 @@ func (t *task) resource(resource map[string]any, pointer string, all []inputs) e
 	return nil
 }
 
-// resourcesTemplate renders a template of many objects with each set of inputs.
+// resourcesTemplate renders a template of several objects with each set of
+// inputs.
 func (t *task) resourcesTemplate(text, pointer string, all []inputs) error {
 	if text == "" {
 		return nil
@@ -300,8 +302,8 @@ func decodeObject(text string) (map[string]any, error) {
 	return m, nil
 }
 
-// add adds an object to the unit, unless it has one of that identity or Flux is
-// told to leave it alone.
+// add adds an object to the unit, unless the unit has one with its identity or
+// Flux leaves it alone.
 func (t *task) add(o *render.Object) {
 	if o.GetAnnotations()[reconcileKey] == "disabled" || slices.ContainsFunc(t.unit.Objects, func(have *render.Object) bool {
 		return have.GroupVersionKind() == o.GroupVersionKind() && have.GetNamespace() == o.GetNamespace() && have.GetName() == o.GetName()
@@ -311,8 +313,8 @@ func (t *task) add(o *render.Object) {
 	t.unit.Objects = append(t.unit.Objects, o)
 }
 
-// copied returns a ConfigMap or Secret with the data that an annotation has
-// flux-operator copy from another one.
+// copied returns a ConfigMap or Secret with the data that flux-operator copies
+// from another one because of an annotation.
 func (t *task) copied(o *render.Object) *render.Object {
 	namespace, name, ok := strings.Cut(o.GetAnnotations()[operatorGroup+"/copyFrom"], "/")
 	if !ok {

@@ -19,23 +19,23 @@ const maxChain = 16
 type artifact struct {
 	fsys   fs.FS
 	root   string            // directory of fsys
-	layers []*render.Overlay // in fsys, the innermost first
+	layers []*render.Overlay // in fsys, innermost first
 }
 
-// over returns an Overlay over the artifact, and the artifact with it.
+// over returns an empty Overlay over the artifact, and the artifact with it.
 func (a artifact) over() (*render.Overlay, artifact) {
 	o := render.NewOverlay(a.fsys, nil)
 	return o, artifact{fsys: o, root: a.root, layers: append(a.layers[:len(a.layers):len(a.layers)], o)}
 }
 
-// path returns the name in fsys of a path of the artifact; nothing leads above
+// path returns the name in fsys of a path of the artifact. No path leads above
 // its root.
 func (a artifact) path(name string) string {
 	return path.Join(a.root, strings.TrimPrefix(path.Join("/", name), "/"))
 }
 
-// shown returns a name in fsys as a path that a reader knows: from the tree's
-// root, or from that of an artifact that is not in the tree as it is.
+// shown returns a name in fsys as a path for messages: from the tree's root, or
+// from the root of an artifact that is not a folder of the tree.
 func (a artifact) shown(name string) string {
 	if within(a.root, generatedRoot) {
 		return relative(a.root, name)
@@ -48,7 +48,7 @@ func (a artifact) isDir(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// provenance returns p with places in the tree alone.
+// provenance returns p with places in the tree only.
 func (a artifact) provenance(p render.Provenance) render.Provenance {
 	for i := len(a.layers) - 1; i >= 0; i-- {
 		p = a.layers[i].Provenance(p)
@@ -56,7 +56,7 @@ func (a artifact) provenance(p render.Provenance) render.Provenance {
 	return p
 }
 
-// errors returns err with places in the tree alone.
+// errors returns err with places in the tree only.
 func (a artifact) errors(err error) error {
 	var all []error
 	for _, e := range render.Errors(err) {
@@ -79,8 +79,8 @@ func (t *task) source(pointer string, ref reference) (artifact, error) {
 // sources finds the artifacts that a task needs.
 type sources struct {
 	*task
-	at    string      // the field of the task's object that asks
-	stack []reference // sources that the one in question is part of
+	at    string      // the field of the task's object that refers to the source
+	stack []reference // the sources that contain the current one
 }
 
 func (s sources) find(ref reference) (artifact, error) {
@@ -104,7 +104,7 @@ func (s sources) find(ref reference) (artifact, error) {
 	return artifact{}, s.error(s.at, "unknown-source", "%s is no kind of source that Flux knows", ref.Kind)
 }
 
-// sourceSpec are the fields of all kinds of sources.
+// sourceSpec holds the fields of all kinds of sources.
 type sourceSpec struct {
 	URL            string     `json:"url"`
 	Ref            gitRef     `json:"ref"`
@@ -126,12 +126,13 @@ type gitRef struct {
 	Digest string `json:"digest"`
 }
 
-// revision is the one that source-controller checks out.
+// revision returns the revision that source-controller checks out.
 func (r gitRef) revision() string {
 	return cmp.Or(r.Commit, r.Name, r.SemVer, r.Tag, r.Branch, "master")
 }
 
-// artifact is the version of an OCI artifact: its digest, range or tag.
+// artifact returns the requested version of an OCI artifact: its digest, range
+// or tag.
 func (r gitRef) artifact() string {
 	if r.Digest == "" && r.SemVer != "" {
 		return "semver:" + r.SemVer
@@ -146,7 +147,8 @@ type include struct {
 }
 
 // fetched returns the artifact of a source that source-controller fetches: the
-// folder that the configuration declares for it, else the repository.
+// folder that the configuration declares for it, else the repository at its
+// URL.
 func (s sources) fetched(ref reference) (artifact, error) {
 	o := s.world.Object(schema.GroupKind{Group: sourceGroup, Kind: ref.Kind}, ref.Namespace, ref.Name)
 	var spec sourceSpec
@@ -173,12 +175,12 @@ func (s sources) fetched(ref reference) (artifact, error) {
 	return a, nil
 }
 
-// repository returns the files of a source that the configuration says nothing
-// of.
+// repository returns the files of a source for which the configuration declares
+// no folder.
 func (s sources) repository(ref reference, o *render.Object, spec sourceSpec) (render.Repository, error) {
 	switch {
 	case o == nil && ref.Kind == "GitRepository" && ref.Namespace == "flux-system" && ref.Name == "flux-system":
-		// It is the repository that Flux was bootstrapped from: this one.
+		// This is the repository that Flux was bootstrapped from.
 		return s.own(ref)
 	case o == nil:
 		e := s.missing(s.at, "missing-source", "there is no %s", ref)
@@ -208,7 +210,7 @@ func (s sources) repository(ref reference, o *render.Object, spec sourceSpec) (r
 
 const folderHint = "declare the folder that it holds under `sources` in .preadmit/config.yaml"
 
-// ociArtifact returns the files of an artifact that was fetched.
+// ociArtifact returns the files of a fetched artifact.
 func (s sources) ociArtifact(ref reference, o *render.Object, spec sourceSpec) (render.Repository, error) {
 	remote := render.NewRemote(render.OCIArtifact, spec.URL, "", spec.Ref.artifact())
 	repo, err := s.world.Fetched(remote)
@@ -219,7 +221,7 @@ func (s sources) ociArtifact(ref reference, o *render.Object, spec sourceSpec) (
 	return render.Repository{}, e.Needs(remote, err, folderHint)
 }
 
-// own returns this repository, from which Flux was bootstrapped.
+// own returns this repository, which Flux was bootstrapped from.
 func (s sources) own(ref reference) (render.Repository, error) {
 	repo, err := s.world.Repository("", "")
 	if err != nil {
@@ -233,7 +235,7 @@ func foreign(err error) bool {
 	return errors.As(err, &e) && e.Rule == "foreign-repository"
 }
 
-// placed puts the place of a source's URL to an error about its repository.
+// placed adds the place of a source's URL to an error about its repository.
 func (s sources) placed(o *render.Object, err error) error {
 	var all []error
 	for _, e := range render.Errors(err) {

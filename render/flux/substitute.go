@@ -33,19 +33,19 @@ type substituteFrom struct {
 	Optional bool   `json:"optional"`
 }
 
-// maxSubstituted bounds the text that variables make of an object.
+// maxSubstituted bounds the size of an object's text after substitution.
 const maxSubstituted = 16 << 20
 
-// A variable has a value and the place where it is written. The value of one
-// that is encrypted is not known.
+// A variable has a value and the place where that is written. The value of an
+// encrypted variable is unknown.
 type variable struct {
 	value   string
-	unknown string // why the value is not known
+	unknown string // why the value is unknown; "" if it is known
 	origins []render.Origin
 	line    func(n int) []render.Origin // where a line of the value is written; may be nil
 }
 
-// Variables are known by their names.
+// Variables holds variables by name.
 type variables map[string]*variable
 
 func (variables) names(text string) []string { return namesIn(text) }
@@ -75,8 +75,8 @@ func (v variables) at(name string) []render.Origin {
 	return nil
 }
 
-// eval replaces the variables in a text as Flux does. A variable whose value is
-// not known stays as it is.
+// eval replaces the variables in a text as Flux does. A variable with an
+// unknown value is left as it is.
 func (v variables) eval(text string, strict bool) (result string, err error) {
 	defer func() {
 		if recover() != nil {
@@ -86,7 +86,7 @@ func (v variables) eval(text string, strict bool) (result string, err error) {
 	if !strings.Contains(text, "$") {
 		return text, nil
 	}
-	if strings.Contains(text, "\x00") { // at which the library stops; Flux has it escaped in YAML
+	if strings.Contains(text, "\x00") { // the library stops there; Flux escapes it in YAML
 		parts := strings.Split(text, "\x00")
 		for i, part := range parts {
 			if parts[i], err = v.eval(part, strict); err != nil {
@@ -110,7 +110,7 @@ func (v variables) eval(text string, strict bool) (result string, err error) {
 	})
 }
 
-// size bounds the length of a text after substitution.
+// size returns an upper bound of a text's length after substitution.
 func (v variables) size(text string) int {
 	longest := 0
 	for _, found := range v {
@@ -121,7 +121,7 @@ func (v variables) size(text string) int {
 
 var validName = regexp.MustCompile(`^[_[:alpha:]][_[:alpha:][:digit:]]*$`)
 
-// check refuses names that Flux refuses, of which one is enough.
+// check returns a name that Flux refuses, or "".
 func (v variables) check() string {
 	for _, name := range slices.Sorted(maps.Keys(v)) {
 		if !validName.MatchString(name) {
@@ -133,7 +133,7 @@ func (v variables) check() string {
 
 const substituteKey = kustomizeGroup + "/substitute"
 
-// substitute replaces the variables in objects as postBuild says.
+// substitute replaces the variables in objects, as configured by postBuild.
 func (t *task) substitute(objects []*render.Object, post *postBuild) ([]*render.Object, error) {
 	if post == nil {
 		return objects, nil
@@ -168,7 +168,7 @@ func (t *task) substitute(objects []*render.Object, post *postBuild) ([]*render.
 	return objects, nil
 }
 
-// errorOf is an error at the place of a variable.
+// errorOf returns an error at the place of a variable.
 func (t *task) errorOf(v *variable, rule, format string, args ...any) *render.Error {
 	e := t.error("/spec/postBuild", rule, format, args...)
 	if len(v.origins) > 0 {
@@ -177,8 +177,8 @@ func (t *task) errorOf(v *variable, rule, format string, args ...any) *render.Er
 	return e
 }
 
-// since29 reports whether Flux is 2.9 or newer: a variable without a value is an
-// error from then on, and post-renderers see hooks.
+// since29 reports whether Flux is 2.9 or newer. From then on a variable without
+// a value is an error, and post-renderers get hooks.
 func (t *task) since29() bool {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(t.world.Cluster.FluxVersion, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
@@ -187,7 +187,7 @@ func (t *task) since29() bool {
 	return err != nil || err2 != nil || m > 2 || m == 2 && n >= 9
 }
 
-// object replaces the variables in an object, in the text that it is as YAML.
+// object replaces the variables in an object's YAML.
 func (v variables) object(o *render.Object, strict bool) (*render.Object, error) {
 	data, err := json.Marshal(o.Object)
 	if err == nil {
@@ -215,7 +215,8 @@ func (v variables) object(o *render.Object, strict bool) (*render.Object, error)
 	return &changed, nil
 }
 
-// assumed lists the variables in a text whose values are not known.
+// assumed returns an assumption for each variable in a text whose value is
+// unknown.
 func (v variables) assumed(text string) []string {
 	var notes []string
 	for _, name := range namesIn(text) {
@@ -226,7 +227,7 @@ func (v variables) assumed(text string) []string {
 	return notes
 }
 
-// failure places an error of substitution at the field that makes it.
+// failure places an error of substitution at the field that causes it.
 func (v variables) failure(o *render.Object, err error, strict bool) error {
 	at, line := "", 0
 	eachText(o.Object, "", func(pointer, text string) bool {
@@ -253,7 +254,7 @@ func (v variables) failure(o *render.Object, err error, strict bool) error {
 	return e
 }
 
-// spanOf returns the place of a line of a field, else the one that is known.
+// spanOf returns the place of a line of a field, or else the given one.
 func spanOf(o *render.Object, pointer string, line int, known render.Span) render.Span {
 	if found := o.Line(pointer, line); line >= 0 && len(found) > 0 {
 		return found[0].Span
@@ -261,7 +262,7 @@ func spanOf(o *render.Object, pointer string, line int, known render.Span) rende
 	return known
 }
 
-// eachText calls f for the keys and texts in a value, until f returns false.
+// eachText calls f for the keys and texts in a value until f returns false.
 func eachText(value any, pointer string, f func(pointer, text string) bool) bool {
 	switch v := value.(type) {
 	case string:
@@ -323,15 +324,15 @@ func (t *task) variables(post *postBuild) (variables, error) {
 	return all, nil
 }
 
-// noData says that a ConfigMap or Secret is not in the tree.
+// noData returns an error for a ConfigMap or Secret that is not in the tree.
 func (t *task) noData(pointer, kind, name string) error {
 	e := t.missing(pointer, "missing-values", "there is no %s %s/%s in the tree", kind, t.object.GetNamespace(), name)
 	e.Hint = fmt.Sprintf("declare its data under clusters[].substitute, as %s/%s, in .preadmit/config.yaml", t.object.GetNamespace(), name)
 	return e
 }
 
-// data returns the data of a ConfigMap or Secret in the object's namespace, with
-// those that the configuration declares for the cluster. pointer is the field
+// data returns the data of a ConfigMap or Secret in the object's namespace, and
+// what the configuration declares for it on the cluster. pointer is the field
 // that refers to it.
 func (t *task) data(kind, name, pointer string) (variables, bool) {
 	all := make(variables)
@@ -355,7 +356,7 @@ func (t *task) data(kind, name, pointer string) (variables, bool) {
 	return all, o != nil || ok
 }
 
-// dataOf returns an entry of a ConfigMap or Secret as the API server keeps it.
+// dataOf returns an entry of a ConfigMap or Secret as the API server stores it.
 func dataOf(o *render.Object, field, key string, v any) *variable {
 	text, isText := v.(string)
 	pointer := render.Pointer(field, key)

@@ -8,14 +8,14 @@ import (
 	"github.com/preadmit/preadmit/render/internal/tarball"
 )
 
-// extracted bounds what an archive unpacks to.
+// extracted limits the unpacked size of an archive.
 var extracted = tarball.Limits{Bytes: 64 << 20, Entries: 10_000}
 
 func isTarball(name string) bool {
 	return strings.HasSuffix(name, ".tar.gz") || strings.HasSuffix(name, ".tgz")
 }
 
-// extract unpacks an archive below a directory of the staging. Its files have no
+// extract unpacks an archive into a directory of the staging. Its files have no
 // lines in the tree.
 func (c *copier) extract(name, to string) error {
 	if !isTarball(name) {

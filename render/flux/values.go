@@ -24,15 +24,14 @@ type valuesReference struct {
 	Literal    bool   `json:"literal"`
 }
 
-// Composed are the values of a release, with the layers that they are composed
-// of.
+// Composed holds the values of a release and the layers they are composed of.
 type composed struct {
 	values map[string]any
-	layers []valuesLayer // later ones win, as a rule
+	layers []valuesLayer // later ones win, except by compose's last step
 }
 
-// A valuesLayer is one source of values: it has those in values, written at
-// places.
+// A valuesLayer is one source of values, with the places where they are
+// written.
 type valuesLayer struct {
 	values map[string]any
 	places render.Provenance
@@ -40,9 +39,9 @@ type valuesLayer struct {
 }
 
 // compose returns the values of a HelmRelease as helm-controller composes them.
-// A reference with a target path is set over what precedes it and over the
-// inline values; these are merged once more in the end, which overwrites it
-// unless it went into a map that the inline values themselves brought.
+// A reference with a target path overrides earlier references and the inline
+// values. But the inline values are merged once more at the end, which
+// overwrites it unless it was set in a map that the inline values brought.
 func (t *task) compose(inline map[string]any, refs []valuesReference) (*composed, error) {
 	c := &composed{values: map[string]any{}}
 	inline, _ = plain(inline).(map[string]any)
@@ -79,8 +78,8 @@ func (r valuesReference) key() string {
 	return r.ValuesKey
 }
 
-// valuesText returns the text that a reference names; nil without an error is
-// one that is optional and absent.
+// valuesText returns the text that a reference names. It returns nil without an
+// error if the text is optional and absent.
 func (t *task) valuesText(ref valuesReference, pointer string) (*variable, error) {
 	if ref.Kind != "ConfigMap" && ref.Kind != "Secret" {
 		return nil, t.error(pointer, "invalid-values", "values come from a ConfigMap or a Secret, not from a %s", ref.Kind)
@@ -100,7 +99,7 @@ func (t *task) valuesText(ref valuesReference, pointer string) (*variable, error
 	return nil, t.error(pointer, "missing-values", "%s %s/%s has no key %s", ref.Kind, t.object.GetNamespace(), ref.Name, ref.key())
 }
 
-// add merges a document of values over the others.
+// add merges a document with values over the others.
 func (c *composed) add(ref valuesReference, text *variable) error {
 	if len(text.value) > maxSubstituted {
 		return fmt.Errorf("is larger than %d MiB", maxSubstituted>>20)
@@ -119,7 +118,7 @@ func (c *composed) add(ref valuesReference, text *variable) error {
 	return nil
 }
 
-// literals escapes what --set gives a meaning, the backslash first.
+// literals are the texts to escape for --set, the backslash first.
 var literals = []string{`\`, `,`, `[`, `]`, `{`, `}`}
 
 // set sets a value at a path as Helm's --set does, or --set-string where the
@@ -147,8 +146,8 @@ func quoted(text, quote string) bool {
 	return strings.HasPrefix(text, quote) && strings.HasSuffix(text, quote)
 }
 
-// merge puts over into a copy of under, map by map. What only one of them has is
-// shared with it, on which the rule of target paths rests.
+// merge merges over into a copy of under, map by map. The copy shares what only
+// one of them has, on which the rule of target paths depends.
 func merge(under, over map[string]any) map[string]any {
 	out := make(map[string]any, len(under)+len(over))
 	for k, v := range under {
@@ -165,7 +164,7 @@ func merge(under, over map[string]any) map[string]any {
 	return out
 }
 
-// plain copies a value into the form in which a Unit has it.
+// plain copies a value into the form that a Unit holds.
 func plain(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -211,8 +210,8 @@ func (c *composed) Line(pointer string, n int) []render.Origin {
 	return withRole((&render.Object{Provenance: l.places}).Line(pointer, n), render.Value)
 }
 
-// layer returns the last layer that has the value at a pointer, or a map there
-// if that is one.
+// layer returns the last layer that has the value at a pointer, or that has a
+// map there if the value is a map.
 func (c *composed) layer(pointer string) (valuesLayer, bool) {
 	want, _ := render.Lookup(c.values, pointer)
 	_, wantMap := want.(map[string]any)
@@ -226,7 +225,7 @@ func (c *composed) layer(pointer string) (valuesLayer, bool) {
 	return valuesLayer{}, false
 }
 
-// covered returns the values without those that come from Secrets.
+// covered returns the values with those from Secrets covered.
 func (c *composed) covered() map[string]any {
 	out, _ := c.cover(c.values, "").(map[string]any)
 	return out
@@ -254,7 +253,7 @@ func (c *composed) cover(v any, pointer string) any {
 	return v
 }
 
-// Below is the Provenance of a field of an object.
+// Below is the Provenance of the part of an object below a field.
 type below struct {
 	object  *render.Object
 	pointer string
@@ -268,13 +267,13 @@ func (b below) Line(pointer string, n int) []render.Origin {
 	return b.object.Line(b.pointer+pointer, n)
 }
 
-// fixed is the Provenance of fields of which only their origins are known.
+// fixed is the Provenance of fields that all have the same places.
 type fixed []render.Origin
 
 // At implements render.Provenance.
 func (f fixed) At(string) []render.Origin { return f }
 
-// An embedded Provenance is that of a document in the text of a ConfigMap or
+// An embedded is the Provenance of a document in a text of a ConfigMap or
 // Secret.
 type embedded struct {
 	positions *render.Positions

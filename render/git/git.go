@@ -1,11 +1,10 @@
-// Package git reads revisions of a Git repository as file systems, from its
-// objects alone.
+// Package git reads revisions of a Git repository as file systems, directly
+// from its objects.
 //
-// In go the directory that holds .git ([Open]) and a revision as a person
-// writes it ([Repository.Resolve]); out comes an [fs.FS] of its files
-// ([Repository.Tree]). Nothing is checked out and no program runs: no hook, no
-// filter and no setting of the repository's configuration has a say in what is
-// read, and nothing is written.
+// [Open] takes the directory that holds .git, [Repository.Resolve] a revision
+// as a person writes it, and [Repository.Tree] returns an [fs.FS] of its files.
+// Nothing is checked out or written, and no program runs: hooks, filters and
+// the repository's configuration do not influence what is read.
 package git
 
 import (
@@ -26,22 +25,22 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
 )
 
-// A Repository is one repository's objects and references, open for reading.
-// It is safe for concurrent use.
+// A Repository gives access to one repository's objects and references. It is
+// safe for concurrent use.
 type Repository struct {
-	mu      sync.Mutex          // of the storage, which isn't safe for concurrent use
-	store   *filesystem.Storage // of the references
+	mu      sync.Mutex          // guards the storage, which isn't safe for concurrent use
+	store   *filesystem.Storage // for the references
 	objects *objectStore
 	shallow map[plumbing.Hash]bool // commits whose parents are not here
-	partial bool                   // objects were left out when it was cloned
+	partial bool                   // the clone left out objects
 
-	dir        string // of the work tree
+	dir        string // the work tree
 	submodules []*Repository
 }
 
-// Open opens the repository whose work tree is dir, or which is dir itself if
-// that is bare. A .git file, as of a linked work tree or a submodule, leads to
-// the repository. The error says what kind of repository can't be read.
+// Open opens the repository whose work tree is dir, or dir itself if it is a
+// bare repository. It follows a .git file, as of a linked work tree or a
+// submodule. The error names the kind of repository that can't be read.
 func Open(dir string) (*Repository, error) {
 	gitDir, err := findGitDir(dir)
 	if err != nil {
@@ -72,8 +71,8 @@ func Open(dir string) (*Repository, error) {
 	return r, nil
 }
 
-// regular is a file system that opens regular files only. Opening a pipe would wait
-// for a writer.
+// regular is a file system that opens only regular files. Opening a pipe would
+// wait for a writer.
 type regular struct{ billy.Filesystem }
 
 func regularFiles(dir string) billy.Filesystem {
@@ -88,8 +87,9 @@ func (r regular) Open(name string) (billy.File, error) {
 	return r.Filesystem.Open(name)
 }
 
-// Dirs lists the directories that the repository at dir is read from, besides
-// dir itself: of a linked work tree, and those that objects are borrowed from.
+// Dirs lists the directories outside of dir that the repository is read from:
+// the main repository of a linked work tree, and the object directories it
+// borrows from.
 func Dirs(dir string) []string {
 	gitDir, err := findGitDir(dir)
 	if err != nil {
@@ -103,7 +103,7 @@ func Dirs(dir string) []string {
 	return append([]string{gitDir, common}, dirs...)
 }
 
-// Close closes what was opened for reading.
+// Close closes the repository's files.
 func (r *Repository) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,13 +144,14 @@ func findGitDir(dir string) (string, error) {
 	return to, nil
 }
 
-// isGitDir tells a git directory by what each has.
+// isGitDir reports whether a directory has the files of a git directory.
 func isGitDir(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, "HEAD"))
 	return err == nil && info.Mode().IsRegular()
 }
 
-// commonDir is where a linked work tree's git directory has its objects.
+// commonDir returns the directory with the objects of a linked work tree's git
+// directory.
 func commonDir(gitDir string) (string, error) {
 	line, err := firstLine(filepath.Join(gitDir, "commondir"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -165,7 +166,7 @@ func commonDir(gitDir string) (string, error) {
 	return filepath.Join(gitDir, line), nil
 }
 
-// open opens a regular file. To open a named pipe waits for a writer.
+// open opens a regular file. Opening a named pipe would wait for a writer.
 func open(file string) (*os.File, error) {
 	if info, err := os.Stat(file); err != nil {
 		return nil, err
@@ -188,12 +189,12 @@ func firstLine(file string) (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
-// maxConfig bounds the configuration, which is read as a whole.
+// maxConfig limits the size of the configuration file, which is read at once.
 const maxConfig = 1 << 20
 
-// readFormat looks at the extensions in the configuration, which say whether
-// the objects and references are in a form that can be read here. Everything
-// else in it is let be.
+// readFormat reads the extensions in the configuration and returns an error if
+// objects or references are stored in an unsupported form. It ignores
+// everything else in it.
 func (r *Repository) readFormat(common string) error {
 	f, err := open(filepath.Join(common, "config"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -229,10 +230,11 @@ func (r *Repository) readFormat(common string) error {
 			r.partial = true
 		}
 	}
-	return nil // a line of over 64 KiB ends the look: no extension is as long
+	return nil // a line over 64 KiB ends the search: no extension is that long
 }
 
-// object reads one object. The error names what kind of clone may lack it.
+// object reads one object. If it is missing, the error names the kind of clone
+// that may lack it.
 func (r *Repository) object(t plumbing.ObjectType, h plumbing.Hash) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -255,8 +257,8 @@ func (r *Repository) object(t plumbing.ObjectType, h plumbing.Hash) ([]byte, err
 	return data, err
 }
 
-// maxFile bounds an object, in bytes. No manifest is as long; trees of
-// hundreds of thousands of files are not either.
+// maxFile limits the size of an object, in bytes. Manifests are far smaller,
+// and so are trees with hundreds of thousands of files.
 const maxFile = 64 << 20
 
 var errTooLarge = fmt.Errorf("more than %d MiB", maxFile>>20)

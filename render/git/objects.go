@@ -18,18 +18,18 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
-// An objectStore holds a repository's own objects, then those of the
-// repositories that it borrows from: a clone made with --shared or --reference
-// names their object directories in objects/info/alternates. go-git follows
-// alternates too, but opens them anew for every object and hides their errors.
+// An objectStore holds a repository's own objects and those of the repositories
+// that it borrows from. A clone made with --shared or --reference lists their
+// object directories in objects/info/alternates. go-git follows alternates too,
+// but opens them again for every object and hides their errors.
 type objectStore struct {
 	stores []*filesystem.Storage
 	gone   []string // alternates that can't be read
 	sizes  map[plumbing.Hash]int64
 }
 
-// openObjects opens the objects of the repository whose files are given; dir
-// is its object directory.
+// openObjects opens the objects of a repository with the given files and object
+// directory.
 func openObjects(files billy.Filesystem, dir string) *objectStore {
 	const cached = 64 << 20
 	shared := cache.NewObjectLRU(cached)
@@ -48,11 +48,11 @@ func openObjects(files billy.Filesystem, dir string) *objectStore {
 	return s
 }
 
-// maxAlternates bounds how deep alternates lead to others, as in git.
+// maxAlternates is how many levels of alternates are followed, as in git.
 const maxAlternates = 5
 
 // alternates lists the object directories that one borrows from, directly or
-// through another, and those of them that can't be read.
+// indirectly, and separately those that can't be read.
 func alternates(dir string) (dirs, gone []string) {
 	seen := []string{filepath.Clean(dir)}
 	from := seen
@@ -64,7 +64,7 @@ func alternates(dir string) (dirs, gone []string) {
 					continue
 				}
 				seen = append(seen, a)
-				// go-git looks for objects below a directory of that name.
+				// go-git expects objects below a directory of that name.
 				if info, err := os.Stat(a); err != nil || !info.IsDir() || filepath.Base(a) != "objects" {
 					gone = append(gone, a)
 					continue
@@ -78,8 +78,8 @@ func alternates(dir string) (dirs, gone []string) {
 	return dirs, gone
 }
 
-// alternatesOf reads objects/info/alternates: a directory a line, relative to
-// the object directory, maybe quoted.
+// alternatesOf reads objects/info/alternates: one directory in each line,
+// relative to the object directory, possibly quoted.
 func alternatesOf(dir string) []string {
 	f, err := open(filepath.Join(dir, "info", "alternates"))
 	if err != nil {
@@ -109,8 +109,8 @@ func (s *objectStore) object(t plumbing.ObjectType, h plumbing.Hash) (plumbing.E
 	return first(s, func(store *filesystem.Storage) (plumbing.EncodedObject, error) { return store.EncodedObject(t, h) })
 }
 
-// size returns an object's size in bytes. It asks for each object once: go-git
-// leaves the file of a loose one open until the next garbage collection.
+// size returns an object's size in bytes. It asks for each object once, since
+// go-git leaves a loose object's file open until the next garbage collection.
 func (s *objectStore) size(h plumbing.Hash) (int64, error) {
 	if n, ok := s.sizes[h]; ok {
 		return n, nil
@@ -122,8 +122,8 @@ func (s *objectStore) size(h plumbing.Hash) (int64, error) {
 	return n, err
 }
 
-// first asks one store after the other. An object that one of them can't read
-// may be whole in another.
+// first asks the stores in order. An object that one store can't read may be
+// intact in another.
 func first[T any](s *objectStore, ask func(*filesystem.Storage) (T, error)) (T, error) {
 	var none T
 	failed := error(plumbing.ErrObjectNotFound)
@@ -139,7 +139,7 @@ func first[T any](s *objectStore, ask func(*filesystem.Storage) (T, error)) (T, 
 	return none, failed
 }
 
-// withPrefix lists the objects whose names begin with prefix.
+// withPrefix lists the hashes that begin with prefix.
 func (s *objectStore) withPrefix(prefix []byte) ([]plumbing.Hash, error) {
 	var all []plumbing.Hash
 	for _, store := range s.stores {

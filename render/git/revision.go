@@ -14,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Commit is a commit's name and its parts that matter here.
+// A Commit holds a commit's hash and its relevant parts.
 type Commit struct {
 	Hash    string // 40 hexadecimal digits
 	tree    plumbing.Hash
@@ -22,9 +22,9 @@ type Commit struct {
 }
 
 // Resolve finds the commit that a revision names, in the grammar of
-// gitrevisions(7): a name or its abbreviation, a branch, a tag, HEAD or @, a
-// full reference, and after it any of ~N, ^, ^N, ^0 and ^{commit}. What needs a
-// log of references, a search or a range is refused, in words.
+// gitrevisions(7): a hash or its abbreviation, a branch, a tag, HEAD or @, or a
+// full reference, followed by any of ~N, ^, ^N, ^0 and ^{commit}. Forms that
+// need a reflog, a search or a range are errors that say so.
 func (r *Repository) Resolve(revision string) (*Commit, error) {
 	c, err := r.resolve(revision)
 	if err != nil {
@@ -68,7 +68,7 @@ func refused(revision string) error {
 	return nil
 }
 
-// named finds what stands before the steps, in git's order.
+// named resolves the name before the steps, in git's order.
 func (r *Repository) named(name string) (plumbing.Hash, error) {
 	if name == "@" {
 		name = "HEAD"
@@ -94,7 +94,7 @@ func (r *Repository) named(name string) (plumbing.Hash, error) {
 	return plumbing.ZeroHash, errors.New(hint)
 }
 
-// Names are the short names of the branches and tags, sorted: main,
+// Names returns the short names of the branches and tags, sorted: main,
 // origin/main, v1.0.
 func (r *Repository) Names() []string {
 	r.mu.Lock()
@@ -114,18 +114,18 @@ func (r *Repository) Names() []string {
 	return slices.Compact(names)
 }
 
-// reference follows a reference to a name of an object.
+// reference follows a reference to a hash.
 func (r *Repository) reference(name plumbing.ReferenceName) (plumbing.Hash, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	const depth = 5 // as git
+	const depth = 5 // the same as git's
 	for range depth {
 		ref, err := r.store.Reference(name)
 		switch {
 		case errors.Is(err, plumbing.ErrReferenceNotFound):
 			return plumbing.ZeroHash, false, nil
 		case err != nil:
-			return plumbing.ZeroHash, false, nil // a name that can't be a file's
+			return plumbing.ZeroHash, false, nil // the name is not valid for a file
 		case ref.Type() == plumbing.HashReference:
 			return ref.Hash(), true, nil
 		}
@@ -138,7 +138,7 @@ func isHex(s string) bool {
 	return strings.Trim(strings.ToLower(s), "0123456789abcdef") == ""
 }
 
-// abbreviated finds the one commit whose name begins so.
+// abbreviated finds the one commit whose hash begins with prefix.
 func (r *Repository) abbreviated(prefix string) (plumbing.Hash, error) {
 	prefix = strings.ToLower(prefix)
 	even, _ := hex.DecodeString(prefix[:len(prefix)&^1])
@@ -167,7 +167,7 @@ func (r *Repository) abbreviated(prefix string) (plumbing.Hash, error) {
 	}
 }
 
-// commit reads a commit, or the one that an annotated tag is about.
+// commit reads a commit, or the commit of an annotated tag.
 func (r *Repository) commit(h plumbing.Hash) (*Commit, error) {
 	const depth = 10 // tags of tags
 	for range depth {
@@ -216,7 +216,7 @@ func parseTag(data []byte) (plumbing.Hash, error) {
 	return plumbing.NewHash(name), nil
 }
 
-// walk takes the steps ~N and ^N from a commit.
+// walk follows the steps ~N and ^N from a commit.
 func (r *Repository) walk(c *Commit, steps string) (*Commit, error) {
 	for steps != "" {
 		step := steps[0]
@@ -267,7 +267,8 @@ func parentCount(n int) string {
 	return fmt.Sprintf("%d parents", n)
 }
 
-// parent is the nth parent of a commit, counted from 1; 0 is the commit.
+// parent returns the nth parent of a commit, counted from 1, or for 0 the
+// commit.
 func (r *Repository) parent(c *Commit, n int) (*Commit, error) {
 	switch {
 	case n == 0:
@@ -280,12 +281,11 @@ func (r *Repository) parent(c *Commit, n int) (*Commit, error) {
 	return r.commit(c.parents[n-1])
 }
 
-// A Clone is what a repository says of where it comes from. What it does not
-// know is "".
+// A Clone describes where a repository was cloned from. Unknown fields are "".
 type Clone struct {
 	Origin  string // the URL of the remote "origin"
-	Branch  string // that is checked out
-	Default string // branch of the remote
+	Branch  string // the one checked out
+	Default string // the default branch of the remote
 }
 
 // Clone returns where the repository was cloned from.

@@ -18,15 +18,15 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Tree is the files of one commit. It is an [fs.FS] that follows symbolic
-// links as an [os.Root] does: within the tree, and never out of it. A submodule
-// that is checked out has the files of the commit that the tree names; one that
-// is not is a directory without entries. It is safe for concurrent use.
+// A Tree is an [fs.FS] of the files of one commit. Like an [os.Root] it follows
+// symbolic links within the tree, and never out of it. A submodule that is
+// checked out has the files of the commit that the tree names; otherwise it is
+// an empty directory. A Tree is safe for concurrent use.
 type Tree struct {
 	root *node
 
 	mu         sync.Mutex
-	listed     int                    // directories that were looked at so far
+	listed     int                    // number of directories read so far
 	distinct   map[plumbing.Hash]bool // their objects
 	absent     []string
 	unreadable []string
@@ -42,8 +42,8 @@ func (r *Repository) Tree(c *Commit) (*Tree, error) {
 	return t, nil
 }
 
-// AbsentSubmodules names the submodules that are not checked out, among the
-// directories that were looked at so far, in byte order.
+// AbsentSubmodules returns the submodules that are not checked out, among the
+// directories read so far, sorted.
 func (t *Tree) AbsentSubmodules() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,9 +71,9 @@ func AbsentModules(tree fs.FS) []string {
 	return absent
 }
 
-// Err says which of the files that were asked for so far the repository holds
-// no content of, or none that can be read. A caller that compares the tree with
-// another must not take these files for absent.
+// Err returns an error that names the files read so far whose content the
+// repository lacks or can't read. A caller that compares the tree with another
+// must not treat these files as absent.
 func (t *Tree) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,7 +88,7 @@ func (t *Tree) Err() error {
 	return fmt.Errorf("%s can't be read: %w", names[0], t.whyNot)
 }
 
-// failed notes that a file can't be read, and returns the error.
+// failed records that a file can't be read, and returns the error.
 func (t *Tree) failed(name string, err error) error {
 	if err != nil {
 		t.mu.Lock()
@@ -101,30 +101,30 @@ func (t *Tree) failed(name string, err error) error {
 	return err
 }
 
-// object reads what a node stands for.
+// object reads the object of a node.
 func (t *Tree) object(kind plumbing.ObjectType, n *node, name string) ([]byte, error) {
 	data, err := n.repo.object(kind, n.hash)
 	if errors.Is(err, errTooLarge) {
-		return data, err // as it would be in a work tree
+		return data, err // as in a work tree
 	}
 	return data, t.failed(name, err)
 }
 
-// A node is an entry of a tree: a file, a link, or a directory with what it
-// holds, which is read when it is asked for.
+// A node is an entry of a tree: a file, a link, or a directory, whose entries
+// are read when first needed.
 type node struct {
 	name   string
 	mode   fs.FileMode
 	hash   plumbing.Hash
-	repo   *Repository // that holds it
-	module bool        // a submodule, whose hash is that of a commit
+	repo   *Repository // the repository that holds it
+	module bool        // it is a submodule, and hash is that of a commit
 
 	once    sync.Once
-	entries []*node // by name
+	entries []*node // sorted by name
 	err     error
 }
 
-// list returns the entries of a directory, in byte order of their names.
+// list returns the entries of a directory, sorted by name.
 func (n *node) list(t *Tree, dir string) ([]*node, error) {
 	n.once.Do(func() {
 		if n.module && !n.enter(t, dir) {
@@ -144,17 +144,17 @@ func (n *node) list(t *Tree, dir string) ([]*node, error) {
 	return n.entries, n.err
 }
 
-// A tree in which the same directories stand again and again has more files than
-// anybody can go through, from a few objects.
+// Limits against a tree that contains the same directories again and again: a
+// few objects can make more files than can be walked.
 const (
-	manyListed = 2000 // directories from which on that is looked at
-	mostAgain  = 50   // times that a directory's object may stand in the tree, on average
+	manyListed = 2000 // number of directories from which on repetition is checked
+	mostAgain  = 50   // how often a directory's object may occur in the tree, on average
 )
 
 var errAgain = errors.New("the tree holds the same directories again and again")
 
-// again counts a directory, and returns an error if the tree holds too many that
-// are the same.
+// again counts a directory, and returns an error if the tree repeats the same
+// ones too often.
 func (t *Tree) again(h plumbing.Hash) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,9 +169,9 @@ func (t *Tree) again(h plumbing.Hash) error {
 	return nil
 }
 
-// enter makes the node of a submodule one of its files, in its own repository.
-// It returns false where there are none: n.err says why, or it is not checked
-// out.
+// enter makes the node of a submodule the root of its files in its own
+// repository. It returns false if there are none: n.err says why, or it is not
+// checked out.
 func (n *node) enter(t *Tree, dir string) bool {
 	repo, err := t.root.repo.submodule(dir)
 	if err == nil && repo == nil {
@@ -191,8 +191,8 @@ func (n *node) enter(t *Tree, dir string) bool {
 	return true
 }
 
-// parseTree reads a tree object. Names that no checkout would make are left
-// out, and of several entries of one name the first counts.
+// parseTree decodes a tree object. It drops names that no checkout would
+// create; of several entries of one name it keeps the first.
 func parseTree(data []byte) ([]*node, error) {
 	var entries []*node
 	for len(data) > 0 {
@@ -255,8 +255,8 @@ var (
 // maxLinks is how many symbolic links one name may lead through, as on Linux.
 const maxLinks = 40
 
-// walk finds what a name stands for, and its real name. The last element is
-// followed, if it is a link, when follow says so.
+// walk finds the node of a name, and its real name. If follow is set, it also
+// follows a link in the last element.
 func (t *Tree) walk(name string, follow bool) (*node, string, error) {
 	at, dir := t.root, "."
 	todo := name
@@ -289,8 +289,8 @@ func (t *Tree) walk(name string, follow bool) (*node, string, error) {
 	return at, dir, nil
 }
 
-// target is where a link points to. One of "a/../b" is taken for "b", where a
-// system would look whether a is a link.
+// target returns the path a link points to. "a/../b" becomes "b", although a
+// system would check whether a is a link.
 func (t *Tree) target(n *node, name string) (string, error) {
 	data, err := t.object(plumbing.BlobObject, n, name)
 	if err != nil {
@@ -303,7 +303,7 @@ func (t *Tree) target(n *node, name string) (string, error) {
 	return string(data), nil
 }
 
-// lookup is walk for the fs functions.
+// lookup is walk with the errors of package fs.
 func (t *Tree) lookup(op, name string, follow bool) (*node, string, error) {
 	if !fs.ValidPath(name) {
 		return nil, "", &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
@@ -351,7 +351,7 @@ func (t *Tree) ReadFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// ReadDir returns a directory's entries, by name.
+// ReadDir returns a directory's entries, sorted by name.
 func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
 	n, real, err := t.lookup("readdir", name, true)
 	if err != nil {
@@ -375,7 +375,7 @@ func (t *Tree) dirEntries(dir string, nodes []*node) []fs.DirEntry {
 	return entries
 }
 
-// Stat describes what a name stands for.
+// Stat describes the file that a name leads to.
 func (t *Tree) Stat(name string) (fs.FileInfo, error) { return t.stat("stat", name, true) }
 
 // Lstat describes a name without following it if it is a link.
@@ -401,8 +401,8 @@ func (t *Tree) ReadLink(name string) (string, error) {
 	return t.target(n, name)
 }
 
-// Hash names the content of a file or directory, so that two that have the
-// same are the same, whatever the commit.
+// Hash returns a hash of a file's or directory's content. Equal hashes mean
+// equal content, in whatever commit.
 func (t *Tree) Hash(name string) (string, error) {
 	n, _, err := t.lookup("hash", name, true)
 	if err != nil {
@@ -435,7 +435,7 @@ func (i info) Name() string {
 }
 func (i info) Size() int64        { return i.size }
 func (i info) Mode() fs.FileMode  { return i.mode }
-func (i info) ModTime() time.Time { return time.Time{} } // a commit knows none
+func (i info) ModTime() time.Time { return time.Time{} } // commits don't record it
 func (i info) IsDir() bool        { return i.mode.IsDir() }
 func (i info) Sys() any           { return nil }
 

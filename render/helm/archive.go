@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// archive reads the entries of a chart archive, the first element of their
-// paths taken off. What Helm would skip or settle by order is refused: links,
-// duplicates and paths that lead anywhere else.
+// archive reads the entries of a chart archive, without the first element of
+// their paths. It refuses what Helm would skip or resolve by order: links,
+// duplicates and paths that lead out of the chart.
 func (r *reader) archive(at place, data []byte) ([]file, error) {
 	fail := func(err error) ([]file, error) { return nil, at.errorAt("helm-archive", 0, 0, err) }
 	unzipped, err := gzip.NewReader(bytes.NewReader(data))
@@ -55,7 +55,8 @@ func (r *reader) archive(at place, data []byte) ([]file, error) {
 	return files, nil
 }
 
-// entry reads one entry within the budget, whatever its header says of its size.
+// entry reads one entry within the budget. It does not trust the size in the
+// header.
 func (r *reader) entry(at place, in io.Reader) ([]byte, error) {
 	left := min(maxFile, maxTreeBytes-r.bytes)
 	content, err := io.ReadAll(io.LimitReader(in, int64(left)+1))
@@ -68,8 +69,8 @@ func (r *reader) entry(at place, in io.Reader) ([]byte, error) {
 
 var drive = regexp.MustCompile(`^[a-zA-Z]:`)
 
-// entryName returns the path of an entry below the chart, and "" for what is
-// no file of it.
+// entryName returns the path of an entry below the chart, or "" for an entry
+// that is not one of its files.
 func entryName(h *tar.Header) (string, error) {
 	switch h.Typeflag {
 	case tar.TypeXGlobalHeader, tar.TypeXHeader, tar.TypeDir:

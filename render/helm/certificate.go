@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// A certificate is what templates get of genCA and its like.
+// A certificate is the result of genCA and similar functions.
 type certificate struct{ Cert, Key string }
 
-// certificates are functions that make keys and certificates. Theirs are real
-// ones, but of a key that anyone can make: one that hangs on the common name
-// alone and costs nothing to generate.
+// certificates are the functions that make keys and certificates. The
+// certificates are valid, but their key is not secret: it depends only on the
+// common name and costs nothing to generate.
 func (r *run) certificates() template.FuncMap {
 	return template.FuncMap{
 		"genPrivateKey": func(string) string { r.ask(assumedKeys); return privateKey("genPrivateKey").pem },
@@ -51,7 +51,7 @@ type request struct {
 	ips, names []any
 	days       int
 	ca         bool
-	signer     any // a certificate, ours or sprig's; nil signs itself
+	signer     any // a certificate, ours or sprig's; nil for self-signed
 }
 
 type key struct {
@@ -64,7 +64,7 @@ func privateKey(name string) key {
 	k := key{PrivateKey: ed25519.NewKeyFromSeed(seed[:])}
 	der, err := x509.MarshalPKCS8PrivateKey(k.PrivateKey)
 	if err != nil {
-		panic(err) // it takes every Ed25519 key
+		panic(err) // Ed25519 keys are always accepted
 	}
 	k.pem = string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 	return k
@@ -86,7 +86,7 @@ func (r *run) certificate(q request) (certificate, error) {
 			return certificate{}, err
 		}
 		signer = privateKey(parent.Subject.CommonName)
-		parent.PublicKey = nil // it may be the key of a real one, by which we can't sign
+		parent.PublicKey = nil // it may be a real certificate's key, with which we can't sign
 	}
 	der, err := x509.CreateCertificate(bytes.NewReader(nil), cert, parent, own.Public(), signer.PrivateKey)
 	if err != nil {
@@ -128,7 +128,7 @@ func (q request) template() (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// issuer parses the certificate that signs, which is ours or buildCustomCert's.
+// issuer parses the signing certificate, which is ours or from buildCustomCert.
 func issuer(ca any) (*x509.Certificate, error) {
 	v := reflect.Indirect(reflect.ValueOf(ca))
 	if v.Kind() != reflect.Struct || v.FieldByName("Cert").Kind() != reflect.String {

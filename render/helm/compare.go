@@ -11,9 +11,9 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// scalarFunctions are functions of single values. Given a map they say so in an
-// error that has the map in it, so the map is measured first; eq and ne are our
-// own for the same reason.
+// scalarFunctions are functions of single values. Their errors print a map that
+// they are given, so the map is measured first. eq and ne are reimplemented for
+// the same reason.
 func (r *run) scalarFunctions() template.FuncMap {
 	fns := template.FuncMap{"eq": equal, "ne": notEqual, "typeOf": typeOf, "typeIs": typeIs, "typeIsLike": typeIsLike}
 	for _, name := range []string{
@@ -30,7 +30,8 @@ func (r *run) scalarFunctions() template.FuncMap {
 	return fns
 }
 
-// converts limits a conversion, and keeps what its result was made of.
+// converts limits a conversion, and records the value that its result was made
+// from.
 func converts[V any](r *run, f func(any) V) func(any) (any, error) {
 	return func(v any) (any, error) {
 		if err := r.measureAny(v); err != nil {
@@ -42,8 +43,8 @@ func converts[V any](r *run, f func(any) V) func(any) (any, error) {
 
 var errorType = reflect.TypeFor[error]()
 
-// measured gives a function of sprig's an error result, for arguments that are
-// too large to be shown.
+// measured adds to a sprig function an error result, for arguments that are too
+// large to print.
 func (r *run) measured(f any) any {
 	fn := reflect.ValueOf(f)
 	typ := fn.Type()
@@ -82,8 +83,9 @@ func (r *run) measureArgument(arg reflect.Value) error {
 	return nil
 }
 
-// equal is eq: whether the first value is one of the others. Numbers of
-// different signedness compare by value, other kinds not at all.
+// equal implements eq: it reports whether the first value equals one of the
+// others. Numbers of different signedness compare by value; other kinds can't
+// be compared with each other.
 func equal(first reflect.Value, others ...reflect.Value) (bool, error) {
 	if len(others) == 0 {
 		return false, errors.New("missing argument for comparison")
@@ -130,7 +132,7 @@ func equalValues(a, b reflect.Value) (bool, error) {
 	return equalOthers(a, b)
 }
 
-// equalOthers compares what is neither number, string nor truth value.
+// equalOthers compares values other than numbers, strings and booleans.
 func equalOthers(a, b reflect.Value) (bool, error) {
 	switch {
 	case basic(a) != basic(b) && a.IsValid() && b.IsValid(), basic(a):
@@ -164,8 +166,8 @@ func isNil(v reflect.Value) bool {
 	return false
 }
 
-// A table is a map as templates get it of Helm, which lets them call its
-// methods. Its own are Helm's, but for what would not end.
+// A table is a map whose methods templates can call, as on Helm's maps. It has
+// Helm's methods, except for those that may not end.
 type table map[string]any
 
 // YAML is the map as YAML.
@@ -192,7 +194,7 @@ func (t table) Table(path string) (table, error) {
 	return t, nil
 }
 
-// AsMap is the map as such, never nil.
+// AsMap returns the map itself, never nil.
 func (t table) AsMap() map[string]any {
 	if len(t) == 0 {
 		return map[string]any{}
@@ -221,7 +223,7 @@ func (t table) PathValue(path string) (any, error) {
 	return v, nil
 }
 
-// typeOf is the Go type of a value, as Helm's own types are called.
+// typeOf returns the Go type of a value, under the names of Helm's own types.
 func typeOf(v any) string {
 	return strings.ReplaceAll(fmt.Sprintf("%T", v), "helm.table", "chartutil.Values")
 }

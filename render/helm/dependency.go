@@ -13,16 +13,16 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A wanting dependency is one for which there is no chart in the tree. Whether
-// that matters shows when conditions and tags are known.
+// A wanting dependency has no chart in the tree. It is an error only if
+// conditions and tags enable it.
 type wanting struct {
 	dep *chart.Dependency
 	err *render.Error
 }
 
 // local adds the charts of a chart's file:// dependencies, as `helm dependency
-// build` would, and notes those that are missing. dir is "" for an archive,
-// beside which nothing is looked for.
+// build` would, and records the missing ones. For an archive dir is "", and
+// nothing is added.
 func (r *reader) local(c *chart.Chart, dir string, chain []string) error {
 	for _, sub := range c.Dependencies() {
 		if err := r.local(sub, "", nil); err != nil {
@@ -98,8 +98,8 @@ func remoteRepository(repository string) bool {
 	return strings.HasPrefix(repository, "https://") || strings.HasPrefix(repository, "http://") || strings.HasPrefix(repository, "oci://")
 }
 
-// fetchedChart loads a dependency that was fetched, in the version of the
-// chart's lock where it has one.
+// fetchedChart loads a fetched dependency, in the version of the chart's lock
+// if there is one.
 func (r *reader) fetchedChart(c *chart.Chart, i int) (*chart.Chart, error) {
 	dep := c.Metadata.Dependencies[i]
 	remote := render.NewChart(dep.Repository, dep.Name, dep.Version)
@@ -138,9 +138,9 @@ func satisfies(constraint, version string) bool {
 	return constraint == "" || chartutil.IsCompatibleRange(constraint, version)
 }
 
-// unmet returns what is wrong with the dependencies that are enabled once
-// ProcessDependencies has dropped the others. Those of the chart itself keep it
-// from being installed; those of its subcharts Helm passes over.
+// unmet returns errors for the enabled dependencies that are missing.
+// ProcessDependencies has dropped the disabled ones. A missing dependency of
+// the chart itself prevents the installation; Helm ignores one of a subchart.
 func (r *reader) unmet(root *chart.Chart) (fatal, warnings []error) {
 	for _, w := range r.wanting {
 		owner := listing(root, w.dep)
@@ -180,9 +180,9 @@ func contains(deps []*chart.Dependency, dep *chart.Dependency) bool {
 	return false
 }
 
-// mismatched returns the dependencies whose vendored chart is not of the
-// version asked for. Helm drops those with an alias in silence and takes the
-// others as if they had been asked for.
+// mismatched returns errors for dependencies whose vendored chart has another
+// version than requested. Helm silently drops those with an alias, and uses the
+// others anyway.
 func (r *reader) mismatched(c *chart.Chart) (errs []error) {
 	for i, dep := range c.Metadata.Dependencies {
 		if dep == nil || !vendored(c, dep) {
@@ -201,7 +201,8 @@ func (r *reader) mismatched(c *chart.Chart) (errs []error) {
 	return errs
 }
 
-// matching returns the version of the vendored chart when none satisfies dep.
+// matching returns the version of the vendored chart if it does not satisfy
+// dep.
 func matching(c *chart.Chart, dep *chart.Dependency) (version string) {
 	for _, sub := range c.Dependencies() {
 		if sub.Name() != dep.Name {
@@ -215,7 +216,7 @@ func matching(c *chart.Chart, dep *chart.Dependency) (version string) {
 	return version
 }
 
-// atDependency makes an error at the i-th dependency of a chart.
+// atDependency returns an error at the i-th dependency of a chart.
 func (r *reader) atDependency(c *chart.Chart, i int, format string, args ...any) *render.Error {
 	name := "Chart.yaml"
 	if _, _, ok := r.chartFile(c, "requirements.yaml"); ok {

@@ -8,12 +8,12 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A doubt is why nobody knows offline whether a template's condition holds.
+// A doubt is the reason why a condition can't be decided offline.
 type doubt uint8
 
 const (
 	sure          doubt = iota
-	byKubeVersion       // these three are taken for granted where nobody gives them
+	byKubeVersion       // the next three have assumed values unless the user sets them
 	byReleaseName
 	byNamespace
 	byLookup
@@ -33,15 +33,15 @@ var doubts = [...]string{
 	byHelm: "the version of Helm", byOrder: "the order of a map's keys",
 }
 
-// assumptions are the rules of the errors about what is taken for granted.
+// assumptions are the rules of the errors that name assumed values.
 var assumptions = map[doubt]string{
 	byKubeVersion: render.AssumedVersion, byReleaseName: render.AssumedRelease, byNamespace: render.AssumedRelease,
 }
 
-// ofRelease tells of a doubt whether it is about what identifies the release.
+// ofRelease reports whether the doubt is about the release's name or namespace.
 func (d doubt) ofRelease() bool { return d == byReleaseName || d == byNamespace }
 
-// doubtful are the functions whose result differs between clusters or calls.
+// doubtful are functions whose results differ between clusters or calls.
 var doubtful = map[string]doubt{
 	"lookup": byLookup, "getHostByName": byName,
 	"now": byTime, "ago": byTime, "date": byTime, "dateInZone": byTime, "date_in_zone": byTime,
@@ -58,19 +58,19 @@ var assumedBy = map[string]doubt{assumedLookup: byLookup, assumedClock: byTime, 
 // doubtCounts says how often templates asked for what is in doubt.
 type doubtCounts [len(doubts)]int
 
-// A weighing finds which conditions of a source are in doubt. It follows
-// variables by their names, and the dot into with and range.
+// A weighing finds the conditions of a source that are in doubt. It tracks
+// variables by name, and the dot within with and range.
 type weighing struct {
 	variables map[string]doubt
-	called    map[string]bool // variables that hold what a template returned
-	compared  map[string]bool // variables that hold what a comparison of doubtful values gave
+	called    map[string]bool // variables that hold the result of a template
+	compared  map[string]bool // variables that hold the result of a comparison of doubtful values
 	dot       doubt
 	under     doubt            // about the conditions around
 	fields    map[string]doubt // fields that templates of the chart set to doubtful values
 }
 
-// of returns the doubt about a pipeline. calls says that it depends on what a
-// template returned, which may have asked anything.
+// of returns the doubt about a pipeline. calls reports that it depends on the
+// result of a template, which may ask anything.
 func (w *weighing) of(n parse.Node) (d doubt, calls bool) {
 	switch n := n.(type) {
 	case *parse.PipeNode:
@@ -199,7 +199,7 @@ func (w *weighing) identifies(n parse.Node) bool {
 
 func isText(n parse.Node) bool { return n.Type() == parse.NodeString }
 
-// calls tells whether a pipeline calls a function, at any depth.
+// calls reports whether a pipeline calls a function, at any depth.
 func calls(n parse.Node, function string) bool {
 	switch n := n.(type) {
 	case *parse.PipeNode:
@@ -214,7 +214,7 @@ func calls(n parse.Node, function string) bool {
 	return false
 }
 
-// declare notes the doubt about the variables that a pipeline sets.
+// declare records the doubt about the variables that a pipeline sets.
 func (w *weighing) declare(p *parse.PipeNode) {
 	d, calls := w.of(p)
 	if p.IsAssign {
@@ -227,15 +227,16 @@ func (w *weighing) declare(p *parse.PipeNode) {
 	}
 }
 
-// comparing are functions that tell little of what they are given: where a
-// variant prints the same, a cluster may not.
+// comparing are functions whose result says little about their arguments: where
+// it is the same in a variant, it may differ on a cluster.
 var comparing = map[string]bool{
 	"ternary": true, "eq": true, "ne": true, "lt": true, "le": true, "gt": true, "ge": true, "has": true, "contains": true,
 	"hasPrefix": true, "hasSuffix": true, "regexMatch": true, "mustRegexMatch": true, "semverCompare": true, "deepEqual": true,
 	"regexFind": true, "mod": true, "len": true,
 }
 
-// compares tells whether a pipeline compares, or uses what was compared.
+// compares reports whether a pipeline compares values, or uses the result of a
+// comparison.
 func (w *weighing) compares(n parse.Node) bool {
 	switch n := n.(type) {
 	case *parse.PipeNode:
@@ -250,8 +251,8 @@ func (w *weighing) compares(n parse.Node) bool {
 	return false
 }
 
-// doubtPrinted hooks an action that prints what a doubtful comparison gave. It
-// counts as a side of a branch that nothing takes.
+// doubtPrinted hooks an action that prints the result of a doubtful comparison.
+// It counts as a side of a branch that nothing takes.
 func (in *instrument) doubtPrinted(p *parse.PipeNode) []parse.Node {
 	if d, _ := in.of(p); d != sure && in.compares(p) && !isSilent(p) && (!d.ofRelease() || in.identifies(p)) {
 		spot := in.spot(p.Position())
@@ -262,8 +263,8 @@ func (in *instrument) doubtPrinted(p *parse.PipeNode) []parse.Node {
 	return nil
 }
 
-// weigh hooks a branch whose condition is in doubt: both of its sides where they
-// write something, and what follows it.
+// weigh hooks a branch whose condition is in doubt: those sides that write
+// something, and the nodes that follow the branch.
 func (in *instrument) weigh(nodes []parse.Node, n *parse.BranchNode) (d doubt, before, past []parse.Node) {
 	d, called := in.of(n.Pipe)
 	if d.ofRelease() && !in.identifies(n.Pipe) {
@@ -294,7 +295,7 @@ func (in *instrument) side(p *parse.PipeNode, spot *parse.NumberNode, side int) 
 	return h
 }
 
-// writes tells whether a list of nodes may write something but blanks.
+// writes reports whether a list of nodes may write something but blanks.
 func writes(l *parse.ListNode) bool {
 	if l == nil {
 		return false
@@ -318,8 +319,8 @@ func writes(l *parse.ListNode) bool {
 	})
 }
 
-// isSilent tells of a pipeline that prints whether it writes nothing: hooks,
-// and functions that are called for what they do.
+// isSilent reports whether a pipeline that prints writes nothing: it is a hook,
+// or a function that is called for its side effect.
 func isSilent(p *parse.PipeNode) bool {
 	return slices.ContainsFunc(p.Cmds, func(c *parse.CommandNode) bool {
 		name, ok := c.Args[0].(*parse.IdentifierNode)
@@ -327,13 +328,13 @@ func isSilent(p *parse.PipeNode) bool {
 	})
 }
 
-// The places of hooks around a branch, beside its sides 0 and 1.
+// Positions of hooks around a branch, other than its sides 0 and 1.
 const (
 	sideOver   = 2
 	sideBefore = 3
 )
 
-// A branch is one that was executed, with the sides that were taken.
+// A branch is an executed branch, with the sides that were taken.
 type branch struct {
 	src     *source
 	spot    int
@@ -344,9 +345,9 @@ type branch struct {
 	taken   [2]bool
 }
 
-// hookSide notes that a side of a branch is taken, or that a branch is over. A
-// condition that templates return is in doubt where they called lookup, and one
-// that a variable holds where the file did.
+// hookSide records that a side of a branch is taken, or that the branch has
+// ended. A condition computed by templates is in doubt if they called lookup;
+// one held by a variable, if the file did.
 func (r *run) hookSide(n, side int) string {
 	src := r.spot(r.frame, n)
 	s := src.spots[n-src.base]
@@ -368,8 +369,8 @@ func (r *run) hookSide(n, side int) string {
 	return ""
 }
 
-// doubtOf is the doubt about the condition of a branch: what the source says of
-// it, else what the templates that it calls asked for.
+// doubtOf returns the doubt about the condition of a branch: the one found in
+// the source, else that of the templates which the condition calls.
 func (r *run) doubtOf(b *branch, s *spot) doubt {
 	if s.doubt != sure {
 		return s.doubt
@@ -403,7 +404,7 @@ func (s *spot) matters(d doubt) bool {
 	return s.compares
 }
 
-// given tells of what a doubt is about whether whoever renders has said it.
+// given reports whether the user has set the value that a doubt is about.
 func (rel *release) given(d doubt) bool {
 	switch d {
 	case sure:
@@ -418,7 +419,7 @@ func (rel *release) given(d doubt) bool {
 	return false
 }
 
-// tellBranches hands on which sides of doubtful branches were taken.
+// tellBranches reports which sides of doubtful branches were taken.
 func (rel *release) tellBranches(x *execution) {
 	for _, b := range x.branches {
 		s := b.src.spots[b.spot-b.src.base]

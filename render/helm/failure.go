@@ -14,13 +14,13 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// An execution knows which file each template came from, which is what it
-// takes to put an error of text/template at its place.
+// An execution knows the file of each template, so that errors of text/template
+// can be placed.
 type execution struct {
 	*run
-	files   map[string]*templateFile // by the names that Helm gives them
+	files   map[string]*templateFile // by Helm's names for them
 	order   []string
-	defined map[string]*templateFile // by the names of the templates in them, the last wins
+	defined map[string]*templateFile // by the names of the templates that they define; the last definition wins
 	bySrc   map[*source]*templateFile
 	supply  *supply
 }
@@ -31,7 +31,7 @@ var (
 	hookText   = regexp.MustCompile(` \| __(out \d+|take)|__has \d+ (\| )?`)
 )
 
-// parseError puts an error of the parser at its line.
+// parseError places an error of the parser at its line.
 func parseError(f *templateFile, err error) error {
 	line := 0
 	if m := parsePlace.FindStringSubmatch(err.Error()); m != nil {
@@ -40,7 +40,7 @@ func parseError(f *templateFile, err error) error {
 	return f.at.errorAt("helm-template", line, 0, plainParseError(err))
 }
 
-// plainParseError is an error of the parser without its place.
+// plainParseError returns an error of the parser without its place.
 func plainParseError(err error) error {
 	text := err.Error()
 	if m := parsePlace.FindStringIndex(text); m != nil {
@@ -55,7 +55,8 @@ func plainParseError(err error) error {
 	return errors.New(sentence(strings.ReplaceAll(text, idPrefix, "")))
 }
 
-// suggest adds to a text about a quoted name which of the names was meant.
+// suggest adds to a text with a quoted unknown name the name that was probably
+// meant.
 func suggest(text, quoted string, names []string) string {
 	if meant := render.DidYouMean(strings.Trim(quoted, `"`), names); meant != "" {
 		return text + "; " + meant
@@ -63,15 +64,15 @@ func suggest(text, quoted string, names []string) string {
 	return text
 }
 
-// A stop is where and why a template stopped.
+// A stop is the place and reason of a template's failure.
 type stop struct {
 	src          *source
 	line, column int
 	message      string
 }
 
-// failed puts the error of a file's execution at the file's own action, and
-// says where below it went wrong.
+// failed places the error of a file's execution at the file's own action, and
+// adds where in the called templates it happened.
 func (x *execution) failed(f *templateFile, err error) error {
 	outer, _ := x.stop(err)
 	inner, cause := outer, err
@@ -86,11 +87,12 @@ func (x *execution) failed(f *templateFile, err error) error {
 		message += fmt.Sprintf(" (in %s:%d:%d)", t.display(f), inner.line, inner.column)
 	}
 	e := f.at.errorAt("helm-template", outer.line, outer.column, errors.New(sentence(message)))
-	e.Undecided = errors.As(cause, new(*exceeded)) && !x.src.Variant.IsDefault() // Helm would go on
+	e.Undecided = errors.As(cause, new(*exceeded)) && !x.src.Variant.IsDefault() // Helm has no such limit
 	return e
 }
 
-// fileOf returns the file that a source was read from, nil for text given to tpl.
+// fileOf returns the file that a source was read from, or nil for a text given
+// to tpl.
 func (x *execution) fileOf(s *source) *templateFile {
 	if s == nil {
 		return nil
@@ -98,7 +100,7 @@ func (x *execution) fileOf(s *source) *templateFile {
 	return x.bySrc[s]
 }
 
-// stop takes an error of text/template apart.
+// stop parses an error of text/template.
 func (x *execution) stop(err error) (stop, error) {
 	text := err.Error()
 	m := execPlace.FindStringSubmatchIndex(text)
@@ -120,7 +122,7 @@ func (x *execution) stop(err error) (stop, error) {
 	return s, err
 }
 
-// expression is the part of a template that an error is about, without hooks.
+// expression returns the expression that an error is about, without hooks.
 func expression(what string) string {
 	what = hookText.ReplaceAllString(what, "")
 	if what == "" || strings.Contains(what, "__") {
@@ -138,7 +140,7 @@ func (x *execution) sourceOf(id string) *source {
 	return nil
 }
 
-// column turns the byte offset within a line into a column.
+// column converts a byte offset within a line to a column.
 func column(text []byte, line, offset int) int {
 	for ; line > 1 && len(text) > 0; line-- {
 		_, rest, _ := strings.Cut(string(text), "\n")
@@ -148,7 +150,8 @@ func column(text []byte, line, offset int) int {
 }
 
 var (
-	// What text/template quotes of values, which may be secret.
+	// Parts of errors in which text/template quotes values, which may be
+	// secret.
 	quoted     = regexp.MustCompile(`(range can't iterate over|if/with can't use) .*|(parsing) ".*`)
 	badExpr    = regexp.MustCompile("(error parsing regexp: [^:`]*).*")
 	nilPointer = regexp.MustCompile(`^(\.\S+): nil pointer evaluating \S+(?: \S+)?\.(\w+)$`)
@@ -193,7 +196,7 @@ func (e *exceeded) Error() string { return e.sentence }
 
 // A templateFile is a template of the release, with what it is executed on.
 type templateFile struct {
-	name   string // the name that Helm gives it, from the release's chart on
+	name   string // Helm's name for it, beginning with the release's chart
 	at     place
 	src    *source
 	values table

@@ -10,7 +10,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 )
 
-// files are a chart's files that are no templates, as templates see them:
+// files holds a chart's files other than templates, which templates access as
 // .Files. The methods are Helm's.
 type files map[string][]byte
 
@@ -22,7 +22,7 @@ func newFiles(list []*chart.File) files {
 	return f
 }
 
-// GetBytes returns the content of a file of the chart, and nothing for others.
+// GetBytes returns the content of a file of the chart, or nil.
 func (f files) GetBytes(name string) []byte {
 	if data, ok := f[name]; ok {
 		return data
@@ -30,8 +30,8 @@ func (f files) GetBytes(name string) []byte {
 	return []byte{}
 }
 
-// Get is GetBytes as a string. It is at the address of the file's content, by
-// which its lines are known again; nothing changes what is there.
+// Get is GetBytes as a string. The string shares the memory of the content,
+// which is never changed: by its address the origin of its lines is found.
 func (f files) Get(name string) string {
 	return unsafe.String(unsafe.SliceData(f[name]), len(f[name]))
 }
@@ -51,8 +51,8 @@ func (f files) Glob(pattern string) files {
 	return found
 }
 
-// AsConfig returns the files as the data of a ConfigMap. Of two files with one
-// name in different directories it has the last.
+// AsConfig returns the files as the data of a ConfigMap, under their base
+// names. If two files have the same one, the last counts.
 func (f files) AsConfig() string {
 	return f.as(func(data []byte) string { return string(data) })
 }

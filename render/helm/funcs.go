@@ -25,7 +25,8 @@ var builtins = []string{
 	"print", "printf", "println", "slice", "urlquery",
 }
 
-// functionNames are the names that a template may call, for the parser.
+// functionNames returns the names of all functions that a template may call,
+// for the parser.
 func functionNames() map[string]any {
 	names := map[string]any{}
 	for _, name := range builtins {
@@ -37,7 +38,8 @@ func functionNames() map[string]any {
 	return names
 }
 
-// library are sprig's functions, but for those that look at the process.
+// library returns sprig's functions, without those that read the process's
+// environment.
 var library = sync.OnceValue(func() template.FuncMap {
 	fns := sprig.TxtFuncMap()
 	delete(fns, "env")
@@ -45,9 +47,9 @@ var library = sync.OnceValue(func() template.FuncMap {
 	return fns
 })
 
-// functions are what templates of the run can call: sprig's functions as Helm
-// has them, with limits on what a call can make and with placeholders for what
-// would differ from run to run.
+// functions returns the functions for templates: sprig's with Helm's changes,
+// with limits on the size of results, and with fixed values where results would
+// differ from run to run.
 func (r *run) functions() template.FuncMap {
 	fns := maps.Clone(library())
 	for _, more := range []template.FuncMap{r.helmFunctions(), r.textFunctions(), r.listFunctions(), r.scalarFunctions(), r.regexFunctions(), r.stubs(), r.hooks()} {
@@ -63,7 +65,7 @@ func (r *run) hooks() template.FuncMap {
 	}
 }
 
-// helmFunctions are those that Helm adds to sprig's.
+// helmFunctions returns the functions that Helm adds to sprig's.
 func (r *run) helmFunctions() template.FuncMap {
 	return template.FuncMap{
 		"include":       r.include,
@@ -84,7 +86,7 @@ func (r *run) helmFunctions() template.FuncMap {
 	}
 }
 
-// A failure is what a chart's author says about values, with fail or required.
+// A failure is the message of a template's fail or required.
 type failure struct{ message string }
 
 func (f *failure) Error() string { return f.message }
@@ -109,7 +111,7 @@ func (r *run) getHostByName(string) string {
 	return ""
 }
 
-// walked limits a function that walks a whole value and makes text of it.
+// walked limits a function that walks a whole value and converts it to text.
 func walked(r *run, f func(any) string) func(any) (string, error) {
 	return func(v any) (string, error) {
 		if err := r.measureShown(v); err != nil {
@@ -129,7 +131,8 @@ func marshals(r *run, f func(any) string) func(any) (string, error) {
 	}
 }
 
-// parses keeps where the parts of what a function reads are in the text.
+// parses records, for a function that parses a text, where the parts of its
+// result are in the text.
 func parses[V any](r *run, f func(string) (V, error)) func(string) (V, error) {
 	return func(text string) (V, error) {
 		v, err := f(text)
@@ -174,7 +177,7 @@ func toTOML(v any) string {
 	return data.String()
 }
 
-// The from functions put an error into what they return, as Helm's do.
+// The from functions return errors within their results, as Helm's do.
 
 func fromYAML(text string) (map[string]any, error) {
 	m := map[string]any{}
@@ -234,9 +237,10 @@ func fromTOML(text string) (map[string]any, error) {
 
 var errDeepTOML = &exceeded{fmt.Sprintf("TOML is nested more than %d deep", maxTOML)}
 
-// deepTOML tells whether TOML nests more than maxTOML tables and arrays, or has
-// a key of more parts: the library keeps all keys above each key, so its memory
-// grows with the square of the depth. Brackets and dots in strings count too.
+// deepTOML reports whether TOML nests more than maxTOML tables and arrays, or
+// has a key with more parts. The library keeps all keys above each key, so its
+// memory grows with the square of the depth. Brackets and dots in strings count
+// too.
 func deepTOML(text string) bool {
 	depth, dots := 0, 0
 	for _, c := range []byte(text) {
@@ -263,7 +267,7 @@ var (
 	errList = &exceeded{fmt.Sprintf("function makes a list of more than %d items", maxList)}
 )
 
-// text takes a string that a function made from the budget.
+// text charges a string that a function made to the budget.
 func (r *run) text(s string) (string, error) {
 	r.made += len(s)
 	switch {
@@ -275,7 +279,7 @@ func (r *run) text(s string) (string, error) {
 	return s, nil
 }
 
-// room tells before a function runs whether what it makes is too large.
+// room returns an error if the result of a function will be too large.
 func room(n int) error {
 	if n > maxString || n < 0 {
 		return errLong

@@ -13,8 +13,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// decodeYAML is what Helm does with Chart.yaml and values files: YAML 1.1 by way
-// of JSON. It looks first at what the aliases come to, since the library counts
+// decodeYAML decodes Chart.yaml and values files as Helm does: YAML 1.1 by way
+// of JSON. It first bounds the expansion of aliases, since the library counts
 // nodes and not the bytes behind them.
 func decodeYAML(data []byte, into any) (line int, err error) {
 	if line, err := guardYAML(data); err != nil {
@@ -26,10 +26,10 @@ func decodeYAML(data []byte, into any) (line int, err error) {
 	return 0, nil
 }
 
-// guardYAML refuses YAML that is small as text and large or deep as a value.
+// guardYAML refuses YAML that is short as text but large or deep as a value.
 func guardYAML(data []byte) (line int, err error) {
 	if bytes.IndexByte(data, '&') < 0 || bytes.IndexByte(data, '*') < 0 {
-		return 0, nil // no alias, so a value is no more than its text
+		return 0, nil // without aliases a value is no larger than its text
 	}
 	var doc yamlv3.Node
 	if err := yamlv3.Unmarshal(data, &doc); err != nil {
@@ -56,11 +56,11 @@ var (
 type weight struct{ nodes, bytes int }
 
 type guard struct {
-	seen map[*yamlv3.Node]weight // what an anchored node comes to
+	seen map[*yamlv3.Node]weight // the expanded size of an anchored node
 	line int
 }
 
-// weigh counts nodes and bytes as if aliases were written out.
+// weigh counts nodes and bytes with aliases expanded.
 func (g *guard) weigh(n *yamlv3.Node, depth int) (weight, error) {
 	if depth > maxYAMLDepth {
 		g.line = n.Line
@@ -97,7 +97,7 @@ func (g *guard) alias(n *yamlv3.Node, depth int) (weight, error) {
 
 var yamlLine = regexp.MustCompile(`line (\d+)(: |,|$)`)
 
-// yamlError takes the line out of the library's sentence.
+// yamlError removes the line from the library's message and returns it.
 func yamlError(data []byte, err error) (line int, cleaned error) {
 	if e := (*render.Error)(nil); errors.As(render.SyntaxError("", data, err), &e) && e.Span.Line > 0 {
 		return e.Span.Line, e.Err
@@ -113,5 +113,5 @@ func yamlError(data []byte, err error) (line int, cleaned error) {
 	return line, errors.New("YAML: " + text)
 }
 
-// yamlSentence are the library's sentences that quote nothing of the file.
+// yamlSentence matches the library's messages that quote nothing of the file.
 var yamlSentence = regexp.MustCompile(`^(did not find|could not find|found |mapping |block |cannot start|exceeded|invalid |unexpected|control char|while |tab )[a-zA-Z0-9 ,:'"\-\[\]{}.()?]*$`)

@@ -1,14 +1,15 @@
-// Package helm renders Helm charts as `helm template` does. For each field it knows
-// the line of the values that supplied it and the lines of the chart's templates
-// that wrote it.
+// Package helm renders Helm charts as `helm template` does. For each field it
+// knows the line of the values that supplied it and the lines of the chart's
+// templates that wrote it.
 //
-// A chart is loaded from the tree alone (load.go, archive.go, dependency.go). Helm's
-// own library composes its values (release.go). The templates are executed by this
-// package instead of Helm's engine (template.go, run.go), with limits and with the
-// same output each time. Execution records which template and which value each byte
-// of the output comes from (provenance.go). A value is recognised by its address
-// wherever templates pass it on (identity.go, supply.go), and traced to the file
-// that set it (home.go, leaf.go). Tests compare the output with Helm's engine.
+// A chart is loaded from the tree only (load.go, archive.go, dependency.go).
+// Helm's own library composes its values (release.go). The templates are
+// executed by this package instead of Helm's engine (template.go, run.go), with
+// limits and with the same output each time. Execution records which template
+// and which value each byte of the output comes from (provenance.go). A value
+// is recognised by its address wherever templates pass it on (identity.go,
+// supply.go), and traced to the file that set it (home.go, leaf.go). Tests
+// compare the output with Helm's engine.
 package helm
 
 import (
@@ -27,22 +28,23 @@ import (
 )
 
 // A Renderer renders charts: directories with a Chart.yaml, and archives of
-// them. The zero value is ready. It is safe for concurrent use and keeps parsed
-// templates, which its renderings share.
+// them. The zero value is ready. It is safe for concurrent use. It keeps parsed
+// templates, which later renderings reuse.
 type Renderer struct{ caches caches }
 
-// Options are what charts may ask of the cluster.
+// Options hold what charts may ask about the cluster.
 type Options struct {
 	// APIVersions lists the API versions and kinds that a cluster of a version
-	// serves, such as apps/v1 and apps/v1/Deployment. Where it is nil or returns
-	// nothing these are all that Helm was built with, among them removed ones.
+	// serves, such as apps/v1 and apps/v1/Deployment. If it is nil or returns
+	// nothing, the list is that of Helm's libraries, which includes removed
+	// versions.
 	APIVersions func(kubeVersion string) []string
 }
 
 // New returns a Renderer.
 func New(o Options) *Renderer { return &Renderer{caches{options: o}} }
 
-// caches are what releases share: nothing in them depends on one of them.
+// caches hold what releases share. Nothing in them depends on a single release.
 type caches struct {
 	options Options
 	sources sources
@@ -52,8 +54,8 @@ type caches struct {
 // Kind is "helm".
 func (*Renderer) Kind() string { return "helm" }
 
-// Detect claims a directory with a Chart.yaml. It uses the charts of its
-// file:// dependencies, which are then no units of their own.
+// Detect claims a directory with a Chart.yaml. The charts of its file://
+// dependencies are used by it and are then no units of their own.
 func (*Renderer) Detect(fsys fs.FS, dir string) (render.Claim, bool) {
 	name := path.Join(dir, "Chart.yaml")
 	if info, err := fs.Stat(fsys, name); err != nil || info.IsDir() {
@@ -62,7 +64,7 @@ func (*Renderer) Detect(fsys fs.FS, dir string) (render.Claim, bool) {
 	claim := render.Claim{Unit: true, Whole: true, Files: []string{name}}
 	md, err := metadata(fsys, dir)
 	if err != nil {
-		return claim, true // Render says what is wrong with it
+		return claim, true // Render reports the error
 	}
 	if strings.EqualFold(md.Type, "library") {
 		claim.Unit, claim.Note = false, "library chart"
@@ -78,7 +80,7 @@ func (*Renderer) Detect(fsys fs.FS, dir string) (render.Claim, bool) {
 	return claim, true
 }
 
-// metadata reads what a chart's directory says of itself.
+// metadata reads the metadata of a chart's directory.
 func metadata(fsys fs.FS, dir string) (*chart.Metadata, error) {
 	md := new(chart.Metadata)
 	for _, name := range []string{"Chart.yaml", "requirements.yaml"} {
@@ -98,7 +100,8 @@ func metadata(fsys fs.FS, dir string) (*chart.Metadata, error) {
 	return md, nil
 }
 
-// Name is the name of the release: the one given, else the chart's.
+// Name returns the name of the release: the one that the source sets, else the
+// chart's name.
 func (r *Renderer) Name(src render.Source) string {
 	if name := params(src).ReleaseName; name != "" {
 		return name
@@ -120,8 +123,8 @@ func (r *Renderer) Name(src render.Source) string {
 // [render.ReadFile] and [render.Documents]. After an error of a template there
 // are no objects, since Helm deploys nothing of such a release.
 func (r *Renderer) Render(ctx context.Context, src render.Source) (objects []*render.Object, err error) {
-	// text/template passes panics of Go's runtime on, such as those of reflect,
-	// and Helm's engine makes errors of them as well.
+	// text/template does not recover panics of Go's runtime, such as those of
+	// reflect. Helm's engine turns them into errors too.
 	defer func() {
 		if p := recover(); p != nil {
 			objects, err = nil, sourceError(src, "helm-template", fmt.Errorf("rendering breaks with a fault of type %T", p))

@@ -14,16 +14,16 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A home is a chart as the owner of values: where those that it sets for itself
-// and for the charts below it are written.
+// A home finds the files and flags that set values of a chart, for the chart
+// itself and the charts below it.
 type home struct {
-	name     string // of its values in those of the chart above
+	name     string // the chart's key in the values of the chart above
 	above    *home  // nil for the release's chart
 	subs     []*home
 	own      *valuesSource
 	manifest *valuesSource // Chart.yaml
 	imports  []imported
-	given    []*valuesSource // what the release sets, the last first; of the release's chart alone
+	given    []*valuesSource // set by the release, the last first; only for the release's chart
 }
 
 // An imported is an entry of a dependency's import-values.
@@ -32,20 +32,22 @@ type imported struct {
 	child, parent []string
 }
 
-// A valuesSource is something that sets values: a file, or what has no lines.
+// A valuesSource sets values: it is a file, or values without lines.
 type valuesSource struct {
 	at   place
 	data []byte
 	read bool
 	doc  *render.Document
-	// In place of a file, the values as such: a release's own or those of flags.
+	// The values themselves, if there is no file: a release's own or those of
+	// flags.
 	values map[string]any
 	flags  bool
 	owner  *render.Object
-	span   render.Span // of a value that is set by itself
+	span   render.Span // for a value that is set by itself
 }
 
-// newHome makes the homes of a chart and of those below it.
+// newHome returns the home of a chart, and adds it and those of the charts
+// below to all.
 func newHome(r *reader, c *chart.Chart, above *home, all map[*chart.Chart]*home) *home {
 	h := &home{name: c.Name(), above: above}
 	all[c] = h
@@ -64,8 +66,8 @@ func newHome(r *reader, c *chart.Chart, above *home, all map[*chart.Chart]*home)
 	return h
 }
 
-// importsOf are a dependency's import-values as Helm leaves them, having
-// processed them.
+// importsOf returns a dependency's import-values, after Helm has processed
+// them.
 func importsOf(dep *chart.Dependency) (all []imported) {
 	if dep == nil {
 		return nil
@@ -82,7 +84,7 @@ func importsOf(dep *chart.Dependency) (all []imported) {
 	return all
 }
 
-// given are the sources of what the release sets over the chart's own values,
+// given returns the sources that the release sets over the chart's own values,
 // the last first.
 func given(src render.Source, layers []layer) (all []*valuesSource) {
 	h := params(src)
@@ -94,7 +96,7 @@ func given(src render.Source, layers []layer) (all []*valuesSource) {
 			all = append([]*valuesSource{{values: one, span: h.SetAt[i]}}, all...)
 			continue
 		}
-		_ = strvals.ParseInto(set, flags) // userValues says what is wrong with it
+		_ = strvals.ParseInto(set, flags) // userValues reports errors in it
 	}
 	for _, set := range h.SetString {
 		_ = strvals.ParseIntoString(set, flags)
@@ -109,17 +111,17 @@ func given(src render.Source, layers []layer) (all []*valuesSource) {
 	return all
 }
 
-// fileContent stands for the content of the file that --set-file names.
+// fileContent is the content of the file that --set-file names.
 type fileContent string
 
-// A setting is a source that may set a value, and the path at which it would.
+// A setting is a source that may set a value, and the path of the value there.
 type setting struct {
 	*valuesSource
 	path []string
 }
 
-// settings are the sources that may set the value at a path of the release's
-// values, that which wins first.
+// settings returns the sources that may set the value at a path of the
+// release's values, in order of precedence.
 func (h *home) settings(path []string) []setting {
 	for len(path) > 1 {
 		i := slices.IndexFunc(h.subs, func(sub *home) bool { return sub.name == path[0] })
@@ -131,8 +133,8 @@ func (h *home) settings(path []string) []setting {
 	return h.all(path)
 }
 
-// all are the settings of a path in the values of the chart itself. Globals of
-// the chart above win over its own.
+// all returns the settings of a path in the values of the chart itself. Globals
+// of the chart above take precedence.
 func (h *home) all(path []string) (found []setting) {
 	if h.above != nil && path[0] == "global" {
 		found = h.above.all(path)
@@ -140,7 +142,8 @@ func (h *home) all(path []string) (found []setting) {
 	return append(found, h.over(path)...)
 }
 
-// over are the settings of the chart and of those above it, which win.
+// over returns the settings of the chart and of those above it, which take
+// precedence.
 func (h *home) over(path []string) (found []setting) {
 	if h.above != nil {
 		found = h.above.over(append([]string{h.name}, path...))
@@ -151,7 +154,8 @@ func (h *home) over(path []string) (found []setting) {
 	return append(found, h.chart(path)...)
 }
 
-// chart are the settings of the chart's own file, and of what it imports.
+// chart returns the settings of the chart's own file, and of values that it
+// imports.
 func (h *home) chart(path []string) (found []setting) {
 	if h.own != nil {
 		found = append(found, setting{h.own, path})
@@ -170,15 +174,15 @@ func (h *home) chart(path []string) (found []setting) {
 	return found
 }
 
-// find returns the place of the value at a path in the source that sets it, if
-// that is a line of the tree, and if what stands there is the value.
+// find returns the place of the value at a path in the source, if the source is
+// a file in the tree and has the wanted value there.
 func (h *home) find(path []string, want any, at wanted) (render.Origin, bool) {
 	for _, s := range h.settings(path) {
 		v, ok := s.lookup(s.path)
 		_, isMap := v.(map[string]any)
 		switch {
 		case !ok, isMap && s.values != nil:
-			continue // a map of flags is part of one
+			continue // flags may set only a part of a map
 		case s.flags:
 			return fileOrigin(v)
 		}
@@ -195,7 +199,7 @@ func fileOrigin(v any) (render.Origin, bool) {
 	return render.Origin{Span: render.Span{File: string(name)}, Role: render.Value}, ok
 }
 
-// lookup returns what the source sets at a path.
+// lookup returns the value that the source sets at a path.
 func (s *valuesSource) lookup(path []string) (any, bool) {
 	if s.at.file == "" {
 		return render.Lookup(s.values, pointer(path))
@@ -221,18 +225,18 @@ func pointer(path []string) string {
 	return b.String()
 }
 
-// A wanted says which part of a value is wanted: its key, or its text from an
-// offset on.
+// A wanted selects a part of a value: its key, or its text from an offset on.
 type wanted struct {
 	key bool
 	off int
 	val any
 }
 
-// ownerValues is where the object that names a release keeps its values.
+// ownerValues is the field in which the object that names a release has its
+// values.
 var ownerValues = []string{"spec", "values"}
 
-// origin is the place of the value at a path of the source.
+// origin returns the place of the value at a path of the source.
 func (s *valuesSource) origin(path []string, at wanted) (render.Origin, bool) {
 	if s.span.Line > 0 {
 		return render.Origin{Span: s.span, Role: render.Value}, true
@@ -270,8 +274,9 @@ func (s *valuesSource) ownerOrigin(path []string) (render.Origin, bool) {
 	return render.Origin{}, false
 }
 
-// line is the place of an offset of a string: where the string begins, or in a
-// block scalar the line. Only a literal one has the lines of the string.
+// line returns the place of an offset of a string: the beginning of the string,
+// or in a literal block scalar the line. Other block scalars don't have the
+// lines of the string.
 func (s *valuesSource) line(span render.Span, text string, off int) render.Span {
 	lines := strings.Split(string(s.data), "\n")
 	if span.Line < 1 || span.Line > len(lines) {
@@ -297,8 +302,9 @@ func (s *valuesSource) line(span render.Span, text string, off int) render.Span 
 	}
 }
 
-// within tells whether a value is part of another: maps may have more fields
-// there, and numbers another type. Text that is a template can be anything.
+// within reports whether a value may be part of another one: maps may have more
+// fields there, and numbers another type. A text with template actions can be
+// anything.
 func within(part, whole any) bool {
 	switch part := part.(type) {
 	case map[string]any:
@@ -336,7 +342,7 @@ func fieldsOf(v any) (map[string]any, bool) {
 	return nil, false
 }
 
-// sameScalar compares as text, and numbers as numbers.
+// sameScalar compares scalars as text, and numbers by value.
 func sameScalar(a, b any) bool {
 	switch b.(type) {
 	case map[string]any, []any, nil:

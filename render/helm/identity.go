@@ -10,26 +10,26 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// A node is one part of a tree of values. Templates hand values on as
-// interfaces and strings, of which Go copies the reference and not what is
-// there, so that a value is known again by its address wherever it turns up:
-// after with, range and variables, in a dict, behind default or index.
+// A node is one part of a tree of values. Templates pass values on as
+// interfaces and strings. Go copies only the reference, so a value can be
+// recognized by its address wherever it turns up: after with, range and
+// variables, in a dict, behind default or index.
 type node struct {
 	tree  *tree
 	above *node
-	key   string // below it: in a map, or the number of an item
+	key   string // key in the map or index in the list above
 	item  bool   // key is a number
-	val   any    // at an address of its own, which this keeps from being another's
+	val   any    // has an address of its own, and by being held keeps it
 }
 
-// A tree is what nodes are in: the values of the release, unless one of the
+// A tree is the origin of nodes: the values of the release, unless one of the
 // fields is set.
 type tree struct {
-	text  string // that the tree was read from, with fromYaml
-	chart *home  // of which it is the Chart.yaml
+	text  string // the text that fromYaml read the tree from
+	chart *home  // the chart, if the tree is its Chart.yaml
 }
 
-// path is that of the node's tree, from its root.
+// path returns the path of the node from the root of its tree.
 func (n *node) path() []string {
 	if n.above == nil {
 		return nil
@@ -37,12 +37,12 @@ func (n *node) path() []string {
 	return append(n.above.path(), n.key)
 }
 
-// word is the address by which a value in an interface is known: that of the
+// word returns the address that identifies a value in an interface: that of the
 // map itself, else that of the copy that the interface refers to.
 func word(v any) unsafe.Pointer { return (*[2]unsafe.Pointer)(unsafe.Pointer(&v))[1] }
 
-// box returns a copy of a value that shares its address with no other. Go keeps
-// small values and empty strings at addresses that all of them share.
+// box returns a copy of a value at an address of its own. Go keeps small values
+// and empty strings at shared addresses.
 func box(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -56,18 +56,18 @@ func box(v any) any {
 	}
 	p := reflect.New(reflect.TypeOf(v)).Elem()
 	p.Set(reflect.ValueOf(v))
-	return p.Interface() // copies, since p is addressable
+	return p.Interface() // this copies, since p is addressable
 }
 
-// A gardener plants trees: it gives each of their parts an address of its own
-// and a node.
+// A gardener gives each part of a tree an address of its own and a node.
 type gardener struct {
 	nodes []*node
 	free  []node // made together
 	seen  map[unsafe.Pointer]bool
 }
 
-// plant plants a value, maps and lists in place. What it returns stands for it.
+// plant adds a value to a tree; maps and lists are changed in place. The caller
+// must use the returned value instead.
 func (g *gardener) plant(t *tree, v any) any {
 	if g.seen == nil {
 		g.seen = map[unsafe.Pointer]bool{}
@@ -102,13 +102,13 @@ func (g *gardener) value(v any, n node, depth int) any {
 
 func (g *gardener) fields(m map[string]any, n node, depth int) {
 	if m == nil || g.seen[word(m)] {
-		return // it is at another path as well
+		return // the value is at another path as well
 	}
 	g.seen[word(m)] = true
 	n.val = m
 	above := g.add(n)
 	for _, key := range sortedKeys(m) {
-		key = strings.Clone(key) // takes the place of the map's own
+		key = strings.Clone(key) // replaces the map's own key
 		m[key] = g.value(m[key], node{tree: n.tree, above: above, key: key}, depth+1)
 	}
 }
@@ -124,7 +124,7 @@ func (g *gardener) add(n node) *node {
 	return added
 }
 
-// metadata returns what a template sees of a Chart.yaml, planted.
+// metadata returns a Chart.yaml as templates see it, planted.
 func (g *gardener) metadata(h *home, md chart.Metadata) chart.Metadata {
 	t := &tree{chart: h}
 	root := &node{tree: t}
@@ -140,16 +140,16 @@ func (g *gardener) metadata(h *home, md chart.Metadata) chart.Metadata {
 	return md
 }
 
-// A record says what a function made of what. Records are written while templates
-// run and read when somebody asks.
+// A record says from which values a function made its result. Records are
+// written while templates run and read when an origin is asked for.
 type record struct {
 	out  any // a string, or a value with an address of its own
 	args []any
-	yaml bool // out is args[0] as YAML or JSON
+	yaml bool // out is args[0] written as YAML or JSON
 }
 
-// What is kept of records. Of what is made beyond it only the line in the template
-// is known.
+// Limits of records. Of results beyond them, only the line in the template is
+// known.
 const (
 	maxRecords  = 1 << 20
 	maxRecorded = 64 << 20 // bytes of text
@@ -167,20 +167,20 @@ func (r *run) keep(n record) {
 	}
 }
 
-// carried notes that a function carried its arguments over into a string.
+// carried records that a function copied its arguments into a string.
 func (r *run) carried(out string, args ...any) { r.keep(record{out: out, args: args}) }
 
-// marshaled notes that a function wrote a value as YAML or JSON.
+// marshaled records that a function wrote a value as YAML or JSON.
 func (r *run) marshaled(out string, v any) { r.keep(record{out: out, args: []any{v}, yaml: true}) }
 
-// converted notes that a function made a number of a value.
+// converted records that a function converted a value to a number.
 func (r *run) converted(out, v any) any {
 	out = box(out)
 	r.keep(record{out: out, args: []any{v}})
 	return out
 }
 
-// parsed notes that a function read a value from a text.
+// parsed records that a function parsed a value from a text.
 func (r *run) parsed(text string, v any) {
 	if len(r.nodes) < maxRecords {
 		r.plant(&tree{text: text}, v)

@@ -7,8 +7,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// values returns the places of the values that a field is made of. Of a field
-// that the object lacks they are those of its nearest ancestor.
+// values returns the places of the values from which a field was made. For a
+// field that the object lacks it returns those of the nearest ancestor.
 func (p *provenance) values(pointer string) []render.Origin {
 	positions, ok := p.positions.(*render.Positions)
 	if !ok {
@@ -35,14 +35,15 @@ func (p *provenance) values(pointer string) []render.Origin {
 	return f.scalar(key, value)
 }
 
-// A fieldText is a field as it is written in the output.
+// A fieldText is a field as written in the output.
 type fieldText struct {
 	*part
 	supply *supply
 	value  any
 }
 
-// scalar returns the places of the values in a field that is no map and no list.
+// scalar returns the places of the values in a field that is neither a map nor
+// a list.
 func (f fieldText) scalar(key, value render.Span) []render.Origin {
 	from, to := f.offset(value.Line, value.Column), f.offset(value.EndLine, value.EndColumn)
 	if from >= to {
@@ -72,8 +73,8 @@ func (f fieldText) scalar(key, value render.Span) []render.Origin {
 	return found
 }
 
-// Line returns the values and the places in templates that wrote line n, from 0,
-// of a field that the output has as a literal block scalar.
+// Line returns the values and the places in templates that wrote line n, from
+// 0, of a field that is a literal block scalar in the output.
 func (p *provenance) Line(pointer string, n int) []render.Origin {
 	positions, ok := p.positions.(*render.Positions)
 	if !ok {
@@ -88,8 +89,8 @@ func (p *provenance) Line(pointer string, n int) []render.Origin {
 	return append(p.lineValues(from, to), p.part.origins(from, to)...)
 }
 
-// Part returns the values that supplied a part of a text that the output has as
-// it is.
+// Part returns the values that supplied a part of a text, if the output has
+// that part unchanged.
 func (p *provenance) Part(pointer, part string) []render.Origin {
 	positions, ok := p.positions.(*render.Positions)
 	field, _ := render.Lookup(p.object, pointer)
@@ -125,7 +126,7 @@ func (p *provenance) lineValues(from, to int) (found []render.Origin) {
 	return found
 }
 
-// want is what is to stand at the place of a hit.
+// want returns the value that must be at the place of a hit.
 func (h hit) want() any {
 	if h.node == nil {
 		return nil
@@ -133,15 +134,15 @@ func (h hit) want() any {
 	return h.node.val
 }
 
-// search finds what supplied the output between two offsets.
+// search finds the values that supplied the output between two offsets.
 func (f fieldText) search(from, to int, whole bool) []hit {
 	s := search{supply: f.supply, whole: whole, left: maxSearch}
 	s.trace(f.trace, f.written(from), f.written(to), 0)
 	return s.hits
 }
 
-// block returns the place of the values of which a map or list was made as a
-// whole: that of the key, if it comes of values, or else of what begins there.
+// block returns the place of the values that a map or list as a whole was made
+// from: those of its key, or else of its beginning.
 func (f fieldText) block(key, value render.Span) []render.Origin {
 	if key.Line > 0 {
 		from, to := f.offset(key.Line, key.Column), f.offset(key.EndLine, key.EndColumn)
@@ -156,7 +157,8 @@ func (f fieldText) block(key, value render.Span) []render.Origin {
 	return nil
 }
 
-// first is the place of the first hit between two offsets that holds the field.
+// first returns the place of the first hit between two offsets that contains
+// the field.
 func (f fieldText) first(from, to int, whole bool) (render.Origin, bool) {
 	if from >= to || to > len(f.text) {
 		return render.Origin{}, false
@@ -169,7 +171,7 @@ func (f fieldText) first(from, to int, whole bool) (render.Origin, bool) {
 			return f.supply.place(h, h.node.val)
 		}
 		if n := h.node; whole && h.key && n.above != nil {
-			h = hit{node: n.above} // the map that the first key is one of
+			h = hit{node: n.above} // the map that contains the first key
 		}
 		h.key = false
 		if within(h.node.val, f.value) {

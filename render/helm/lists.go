@@ -11,7 +11,7 @@ import (
 )
 
 // listFunctions are the functions that make or walk lists and maps, where that
-// can take long or gives another order each time.
+// may take long or gives another order each time.
 func (r *run) listFunctions() template.FuncMap {
 	return template.FuncMap{
 		"until":              func(n int) ([]int, error) { return r.untilStep(0, n, sign(n)) },
@@ -39,7 +39,7 @@ func (r *run) listFunctions() template.FuncMap {
 	}
 }
 
-// list takes the items of a list that a function made from the budget.
+// list charges the items of a list that a function made to the budget.
 func (r *run) list(n int) error {
 	r.made += 16 * n
 	switch {
@@ -74,7 +74,7 @@ func (r *run) untilStep(start, stop, step int) ([]int, error) {
 	return list, r.list(len(list))
 }
 
-// seq is like the shell's, as sprig has it.
+// seq is sprig's, which works like the shell's.
 func (r *run) seq(params ...int) (string, error) {
 	start, step, end := 1, 1, 0
 	switch len(params) {
@@ -104,7 +104,7 @@ func (r *run) seq(params ...int) (string, error) {
 	return strings.Join(text, " "), err
 }
 
-// keys are sorted, unlike sprig's, which come in another order each time.
+// keys returns the keys in order, unlike sprig's.
 func keys(maps ...map[string]any) []string {
 	all := []string{}
 	for _, m := range maps {
@@ -113,7 +113,7 @@ func keys(maps ...map[string]any) []string {
 	return all
 }
 
-// values are in the order of their keys, see keys.
+// values returns the values in the order of their keys.
 func values(m map[string]any) []any {
 	all := []any{}
 	for _, key := range sortedKeys(m) {
@@ -180,7 +180,7 @@ func (r *run) split(sep, s string) (map[string]string, error) {
 	return m, nil
 }
 
-// squared limits a function that compares every item with every other.
+// squared limits a function that compares each item with every other.
 func squared(r *run, name string, f func(any) ([]any, error)) func(any) ([]any, error) {
 	return func(list any) ([]any, error) {
 		if v := reflect.ValueOf(list); v.IsValid() && v.Kind() == reflect.Slice {
@@ -202,8 +202,8 @@ func (r *run) deepCopy(v any) (any, error) {
 	return copyTree(v)
 }
 
-// copyTree copies maps and lists of the types that YAML gives, far faster than
-// what sprig uses for all, and leaves others to that.
+// copyTree copies maps and lists of the types that YAML gives, much faster than
+// sprig's general copy, and leaves other types to that.
 func copyTree(v any) (any, error) {
 	switch v := v.(type) {
 	case nil, string, bool, int, int64, float64:
@@ -221,7 +221,7 @@ func copyTree(v any) (any, error) {
 		if v != nil {
 			return copyItems(v)
 		}
-	case files: // `deepCopy .` is common, and sprig would go byte by byte
+	case files: // `deepCopy .` is common, and sprig would copy byte by byte
 		out := make(files, len(v))
 		for name, data := range v {
 			out[name] = bytes.Clone(data)

@@ -16,24 +16,24 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A file is a chart's file before it is loaded.
+// A file is a chart's file before loading.
 type file struct {
 	name string // below the chart's directory
 	data []byte
 	at   place
 }
 
-// A reader loads one chart with everything that it takes in. Its budget is for
-// the whole tree, since a limit per archive is none.
+// A reader loads one chart with all subcharts and dependencies. Its budget is
+// for the whole tree, since a limit per archive would be none.
 type reader struct {
 	fsys    fs.FS
 	store   render.Store // nil is nothing
 	bytes   int
 	entries int
-	// places are those of all files of all charts, by the pointer that stays
-	// the same however charts are copied and renamed.
+	// places holds the places of all files of all charts. The pointer is the
+	// key because it stays the same when charts are copied and renamed.
 	places map[*chart.File]place
-	// wanting are the dependencies that no chart in the tree stands for.
+	// wanting holds the dependencies without a chart in the tree.
 	wanting []wanting
 }
 
@@ -76,8 +76,8 @@ func (r *reader) loadArchive(name string) (*chart.Chart, error) {
 	return c, r.local(c, "", nil)
 }
 
-// directory reads the files of a chart's directory, but for what its
-// .helmignore leaves out. Links are followed within the tree only.
+// directory reads the files of a chart's directory, except for those that its
+// .helmignore leaves out. Links are followed only within the tree.
 func (r *reader) directory(dir string) ([]file, error) {
 	rules, err := r.ignored(dir)
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *reader) ignored(dir string) (*ignore.Rules, error) {
 	return rules, nil
 }
 
-// A walk goes through a chart's directory in the order of names.
+// A walk visits a chart's directory in the order of names.
 type walk struct {
 	*reader
 	rules *ignore.Rules
@@ -139,7 +139,7 @@ func (w *walk) entry(e fs.DirEntry, name, rel string, depth, links int) error {
 			return nil
 		}
 		if info, err = fs.Stat(w.fsys, name); err != nil {
-			_, err := render.ReadFile(w.fsys, name) // says why
+			_, err := render.ReadFile(w.fsys, name) // the error says why
 			return err
 		}
 	}
@@ -163,7 +163,7 @@ func (w *walk) entry(e fs.DirEntry, name, rel string, depth, links int) error {
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// count takes a file from the budget.
+// count charges a file to the budget.
 func (r *reader) count(at place, size int) error {
 	r.entries++
 	r.bytes += size
@@ -178,8 +178,8 @@ func (r *reader) count(at place, size int) error {
 	return nil
 }
 
-// assemble makes a chart of its files and adds the charts in its charts/
-// directory, in the order of their names. Helm's own loader is given each chart
+// assemble loads a chart from its files and adds the charts in its charts/
+// directory, in the order of their names. Helm's own loader gets each chart
 // alone: it would unpack archives without a common budget, and in random order.
 func (r *reader) assemble(files []file, home place, nesting int) (*chart.Chart, error) {
 	own, below := split(files)
@@ -200,7 +200,7 @@ func (r *reader) assemble(files []file, home place, nesting int) (*chart.Chart, 
 	return c, nil
 }
 
-// sub makes the chart of one entry of charts/.
+// sub loads the chart of one entry of charts/.
 func (r *reader) sub(name string, files []file, home place, nesting int) (*chart.Chart, error) {
 	if path.Ext(name) != ".tgz" {
 		return r.assemble(files, home, nesting)
@@ -218,7 +218,7 @@ func (r *reader) sub(name string, files []file, home place, nesting int) (*chart
 	return r.assemble(unpacked, home, nesting+1)
 }
 
-// subfiles are the files below charts/ by the entry that they belong to.
+// subfiles holds the files below charts/, by entry.
 type subfiles struct {
 	names []string
 	files map[string][]file
@@ -245,7 +245,7 @@ func split(files []file) (own []file, below subfiles) {
 	return own, below
 }
 
-// one loads a chart without those below it.
+// one loads a chart without its subcharts.
 func (r *reader) one(files []file, home place) (*chart.Chart, error) {
 	buffered := make([]*loader.BufferedFile, len(files))
 	at := make(map[string]place, len(files))
@@ -268,7 +268,7 @@ func (r *reader) one(files []file, home place) (*chart.Chart, error) {
 	return c, nil
 }
 
-// check refuses a file that the loader or the parser could not bear.
+// check refuses a file that would overflow the loader or the parser.
 func check(f file) error {
 	switch f.name {
 	case "Chart.yaml", "Chart.lock", "values.yaml", "requirements.yaml", "requirements.lock":
@@ -282,7 +282,7 @@ func check(f file) error {
 	return nil
 }
 
-// loadError puts an error of Helm's loader at the file that it speaks of.
+// loadError places an error of Helm's loader at the file that it names.
 func loadError(err error, home place, files []file) error {
 	named := func(name string) int { return slices.IndexFunc(files, func(f file) bool { return f.name == name }) }
 	manifest := named("Chart.yaml")
@@ -304,8 +304,8 @@ func loadError(err error, home place, files []file) error {
 	return files[manifest].at.errorAt("helm-chart", 0, 0, errors.New(sentence(text)))
 }
 
-// chartFile returns the place of a file of a chart by its name, which is not in
-// the chart when ok is false.
+// chartFile returns the place of a chart's file; ok is false if the chart has
+// no such file.
 func (r *reader) chartFile(c *chart.Chart, name string) (at place, data []byte, ok bool) {
 	for _, f := range c.Raw {
 		if f.Name == name {

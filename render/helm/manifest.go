@@ -24,11 +24,11 @@ type manifest struct {
 	kind    string // of the document, which may be a List
 	hook    bool
 	test    bool
-	dropped bool // a hook that Helm doesn't know
+	dropped bool // a hook without an event that Helm knows
 }
 
-// objects takes the outputs apart and puts them in the order of `helm
-// template`: CRDs as they are, then manifests by kind, then hooks by kind.
+// objects splits the outputs into objects, in the order of `helm template`:
+// CRDs as they are, then manifests by kind, then hooks by kind.
 func (rel *release) objects(outputs []*output) ([]*render.Object, error) {
 	objects, err := rel.crds()
 	errs := []error{err}
@@ -57,7 +57,7 @@ func (rel *release) objects(outputs []*output) ([]*render.Object, error) {
 	return objects, errors.Join(errs...)
 }
 
-// wanted leaves out the hooks that the release does without.
+// wanted leaves out the hooks that the source does not want.
 func (rel *release) wanted(hooks []manifest) []manifest {
 	h := params(rel.src)
 	return slices.DeleteFunc(hooks, func(m manifest) bool { return h.SkipHooks || h.SkipTests && m.test })
@@ -104,7 +104,7 @@ func (rel *release) crds() ([]*render.Object, error) {
 	return objects, errors.Join(errs...)
 }
 
-// note says what becomes of the documents of a file of the chart, unless it is
+// note records the state of the documents of a file of the chart, unless it is
 // in an archive.
 func (rel *release) note(at place, state render.DocumentState) {
 	if at.entry == "" {
@@ -112,10 +112,11 @@ func (rel *release) note(at place, state render.DocumentState) {
 	}
 }
 
-// gate is what templates ask that has another answer on a cluster.
+// gate matches what templates ask that may be answered differently on a
+// cluster.
 var gate = regexp.MustCompile(`lookup|IsUpgrade|IsInstall|Revision|APIVersions|\bRelease\b[^.\w]`)
 
-// state is what becomes of the documents of the template's file.
+// state returns the state of the documents of the template's file.
 func (o *output) state(rendered bool) render.DocumentState {
 	switch {
 	case rendered:
@@ -126,7 +127,7 @@ func (o *output) state(rendered bool) render.DocumentState {
 	return render.DocInChart
 }
 
-// inArchive puts errors about an entry at the archive.
+// inArchive places errors about an entry at the archive.
 func inArchive(at place, err error) error {
 	var errs []error
 	for _, e := range render.Errors(err) {
@@ -137,10 +138,10 @@ func inArchive(at place, err error) error {
 	return errors.Join(errs...)
 }
 
-// cuts returns the offsets of the documents of an output, blanks around them
-// left out. Helm cuts at what matches (?:^|\s*\n)---\s* and trims the rest, so
-// that it takes "---" at the beginning of a line for a separator whatever
-// follows it, but for one that stands right below another.
+// cuts returns the offsets of the documents of an output, without blanks around
+// them. Helm cuts at matches of (?:^|\s*\n)---\s* and trims the rest. Thus
+// "---" at the beginning of a line separates whatever follows it, except right
+// below another separator.
 func cuts(text string) (docs [][2]int) {
 	top := len(text) - len(strings.TrimLeftFunc(text, unicode.IsSpace))
 	body := strings.TrimSpace(text)
@@ -185,7 +186,7 @@ func (o *output) manifests() ([]manifest, error) {
 }
 
 // manifest decodes the document between two offsets. It ends in a line feed, as
-// it does in what Helm hands on.
+// in Helm's output.
 func (o *output) manifest(from, to int) (manifest, error) {
 	part := &part{output: o, from: from, to: to}
 	data := append([]byte(o.text[from:to]), '\n')
@@ -212,7 +213,7 @@ func (o *output) manifest(from, to int) (manifest, error) {
 	return m, errors.Join(errs...)
 }
 
-// objects returns the object of a document, or those of the List that it is.
+// objects returns the object of a document, or the items of a List.
 func (p *part) objects(doc render.Document, kind string, data []byte) ([]*render.Object, error) {
 	var objects []*render.Object
 	var err error
@@ -246,8 +247,8 @@ func noObject(doc render.Document, fields map[string]any) error {
 	return &render.Error{Span: doc.Span, Rule: "not-an-object", Err: errors.New("not a Kubernetes object: " + what)}
 }
 
-// hooks finds out whether a document is a hook. One of whose events Helm knows
-// none it leaves out without a word.
+// hooks sets whether a document is a hook. Helm silently drops a hook none of
+// whose events it knows.
 func (m *manifest) hooks(doc render.Document, fields map[string]any) error {
 	u := unstructured.Unstructured{Object: fields}
 	events, ok := u.GetAnnotations()[helmrelease.HookAnnotation]
@@ -274,16 +275,16 @@ func (m *manifest) hooks(doc render.Document, fields map[string]any) error {
 	}
 }
 
-// otherLine is a line of the output, which nobody sees.
+// otherLine matches a line number of the output, which the user never sees.
 var otherLine = regexp.MustCompile(`,? (?:the first is )?on line \d+`)
 
 var hookEvents = []string{
 	"pre-install", "post-install", "pre-delete", "post-delete", "pre-upgrade", "post-upgrade", "pre-rollback", "post-rollback",
 }
 
-// errors puts errors about a document at what wrote it. Helm and whoever runs
-// it agree on what they read, so what others would see in it is at most a
-// warning.
+// errors places errors about a document at the template that wrote it. Helm and
+// its users read documents in one way only, so a disagreement of tools is at
+// most a warning.
 func (p *part) errors(err error) error {
 	var errs []error
 	for _, e := range render.Errors(err) {

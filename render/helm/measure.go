@@ -9,8 +9,8 @@ import (
 var errLarge = &exceeded{"value has too many parts"}
 
 // measure refuses a value that contains itself, or that shares parts so often
-// that walking it would not end: printing the one overflows the stack, which
-// Go can't recover from.
+// that walking it would not end. Printing the former overflows the stack, from
+// which Go can't recover.
 func (r *run) measure(v reflect.Value) error {
 	if !v.IsValid() || !v.CanInterface() {
 		return nil
@@ -46,7 +46,7 @@ func (r *run) measureBy(m *meter, v any) error {
 
 type meter struct {
 	left, bytes int
-	release     bool // it met what is known of the release
+	release     bool // it contains the data of the release
 }
 
 func (m *meter) any(v any, depth int) error {
@@ -84,7 +84,7 @@ func (m *meter) any(v any, depth int) error {
 	return m.value(reflect.ValueOf(v), depth)
 }
 
-// value walks what is not of the types that YAML gives.
+// value walks values of types that YAML does not give.
 func (m *meter) value(v reflect.Value, depth int) error {
 	if m.left--; m.left < 0 || m.bytes < 0 {
 		return errLarge

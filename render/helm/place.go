@@ -9,11 +9,11 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A place is where a chart's file is: a file of the tree, or an entry of an
-// archive that is one.
+// A place is where a chart's file is: in the tree, or in an archive in the
+// tree.
 type place struct {
 	file  string // in the tree
-	entry string // in the archive, "" for a file of its own
+	entry string // in the archive; "" for a file in the tree
 }
 
 // join returns the place of a file below a directory.
@@ -24,8 +24,8 @@ func (p place) join(name string) place {
 	return place{file: path.Join(p.file, name)}
 }
 
-// span is a position of the place. An archive has no lines that a person could
-// go to, so there it is the archive as a whole.
+// span returns a position of the place. An archive has no lines to go to, so
+// its span is the whole archive.
 func (p place) span(line, column int) render.Span {
 	if p.entry != "" {
 		return render.Span{File: p.file}
@@ -37,8 +37,8 @@ func (p place) span(line, column int) render.Span {
 	return s
 }
 
-// errorAt makes an error of a sentence at a position of the place, and names
-// the entry when the place is in an archive.
+// errorAt returns an error at a position of the place, and names the entry of
+// an archive.
 func (p place) errorAt(rule string, line, column int, err error) *render.Error {
 	if p.entry != "" {
 		at := p.entry
@@ -50,8 +50,8 @@ func (p place) errorAt(rule string, line, column int, err error) *render.Error {
 	return &render.Error{Span: p.span(line, column), Rule: rule, Err: err}
 }
 
-// sentence makes text from a chart fit for an error: one line without control
-// characters, at most 4 KiB.
+// sentence makes a text from a chart safe for an error: one line without
+// control characters, at most 4 KiB.
 func sentence(text string) string {
 	text = strings.Map(func(r rune) rune {
 		switch {

@@ -16,16 +16,16 @@ type part struct {
 }
 
 // A provenance leads from a field of an object through the text of its document
-// to what wrote it there: the text of a template, or an action and the
-// templates that it called. Nothing is worked out before somebody asks.
+// to the template text or action that wrote it, and to the templates that this
+// called. It computes nothing before it is asked.
 type provenance struct {
 	part      *part
 	positions render.Provenance // in the document
 	object    map[string]any
 }
 
-// At returns the values that a field is made of, then the places in templates
-// that wrote it, the innermost first.
+// At returns the values from which a field was made, then the places in
+// templates that wrote it, the innermost first.
 func (p *provenance) At(pointer string) []render.Origin {
 	return append(p.values(pointer), p.templates(pointer)...)
 }
@@ -35,7 +35,7 @@ func (p *provenance) templates(pointer string) []render.Origin {
 	if len(found) == 0 {
 		return []render.Origin{p.part.whole()}
 	}
-	span := found[len(found)-1].Span // those before it are aliases
+	span := found[len(found)-1].Span // the ones before it are aliases
 	from := p.part.offset(span.Line, span.Column)
 	to := p.part.offset(span.EndLine, span.EndColumn)
 	if quoted := p.part.text[from:max(to, from)]; len(quoted) > 2 && (quoted[0] == '"' || quoted[0] == '\'') {
@@ -44,13 +44,13 @@ func (p *provenance) templates(pointer string) []render.Origin {
 	return p.part.origins(from, max(to, from))
 }
 
-// whole is the template file as such, for what can't be put to a line.
+// whole returns the template file, for output without a known line.
 func (p *part) whole() render.Origin {
 	return render.Origin{Span: p.file.at.span(0, 0), Role: render.Template}
 }
 
-// span is where an error about a document points to: the outermost template,
-// whose author sees what it calls.
+// span returns the place for an error about a document: in the outermost
+// template, whose author sees what it calls.
 func (p *part) span(s render.Span) render.Span {
 	if s.Line == 0 {
 		return p.file.at.span(0, 0)
@@ -60,7 +60,7 @@ func (p *part) span(s render.Span) render.Span {
 	return origins[len(origins)-1].Span
 }
 
-// offset turns a position in the document into an offset in the output.
+// offset converts a position in the document to an offset in the output.
 func (p *part) offset(line, column int) int {
 	text := p.text[p.from:p.to]
 	off := 0
@@ -78,7 +78,8 @@ func (p *part) offset(line, column int) int {
 	return p.from + off
 }
 
-// origins returns what wrote the output between two offsets, innermost first.
+// origins returns the places that wrote the output between two offsets,
+// innermost first.
 func (p *part) origins(from, to int) []render.Origin {
 	w := &writers{x: p.x}
 	w.follow(p.trace, p.written(from), p.written(to), 0)
@@ -94,13 +95,13 @@ func (p *part) origins(from, to int) []render.Origin {
 	return w.found
 }
 
-// written turns an offset in the output into one in what was written, of which
-// "<no value>" has been taken out.
+// written converts an offset in the output to one in the written text, from
+// which "<no value>" was removed.
 func (o *output) written(off int) int {
 	return off + len(noValue)*sort.Search(len(o.cut), func(i int) bool { return o.cut[i]-i*len(noValue) > off })
 }
 
-// writers collects the places that wrote something, outermost first.
+// writers collects places that wrote something, outermost first.
 type writers struct {
 	x     *execution
 	found []render.Origin
@@ -109,7 +110,8 @@ type writers struct {
 const maxHops = 32
 
 // follow finds the event that wrote a trace's text between two offsets, and
-// goes on through what its action called as long as it is certain.
+// continues into the templates that its action called as long as the origin is
+// certain.
 func (w *writers) follow(t *trace, from, to, depth int) {
 	i := sort.Search(len(t.events), func(i int) bool { return int(t.events[i].off) > from }) - 1
 	if i < 0 || depth > maxHops {
@@ -124,7 +126,7 @@ func (w *writers) follow(t *trace, from, to, depth int) {
 	if e.text {
 		return
 	}
-	for i := len(e.kids) - 1; i >= 0; i-- { // those that were given to the last come before it
+	for i := len(e.kids) - 1; i >= 0; i-- { // the events given to the last one come before it
 		kid := e.kids[i]
 		if a, b, ok := align(t.text[start:end], kid.text, from-start, min(to, end)-start); ok {
 			w.follow(kid, a, b, depth+1)
@@ -133,7 +135,7 @@ func (w *writers) follow(t *trace, from, to, depth int) {
 	}
 }
 
-// event notes the place of an event: of its text between two offsets, or of its
+// event adds the place of an event: its text between two offsets, or its
 // action.
 func (w *writers) event(e *event, a, b int) {
 	w.calls(e.call)
@@ -145,7 +147,7 @@ func (w *writers) event(e *event, a, b int) {
 	w.add(e.src, int(s.from), int(s.to))
 }
 
-// calls notes the {{template}}s that a text is within, outermost first.
+// calls adds the {{template}} actions around a text, outermost first.
 func (w *writers) calls(c *call) {
 	if c == nil || len(w.found) > maxHops {
 		return
@@ -155,8 +157,8 @@ func (w *writers) calls(c *call) {
 	w.add(c.src, int(s.from), int(s.to))
 }
 
-// add notes a place in a template. Texts given to tpl have none of their own,
-// and archives no lines.
+// add adds a place in a template. Texts given to tpl have no place of their
+// own, and archives no lines.
 func (w *writers) add(src *source, from, to int) {
 	f := w.x.fileOf(src)
 	if f == nil || f.at.entry != "" {
@@ -172,17 +174,17 @@ func (w *writers) add(src *source, from, to int) {
 	})
 }
 
-// position is the line and column of an offset.
+// position returns the line and column of an offset.
 func position(text []byte, off int) (line, column int) {
 	before := text[:min(off, len(text))]
 	line = 1 + bytes.Count(before, []byte("\n"))
 	return line, 1 + utf8.RuneCount(before[1+bytes.LastIndexByte(before, '\n'):])
 }
 
-// align finds the offsets within what a template wrote that correspond to those
-// within what the action printed that called it. It is certain or it is not ok:
-// the action prints the text as it is, or in one place of something larger, or
-// all its lines with other blanks before them, as indent and trim leave them.
+// align converts offsets within an action's output to offsets within the output
+// of the template that it called. ok is false unless the result is certain: the
+// action must print the text unchanged, or at one place of something larger, or
+// all its lines with other indentation, as by indent and trim.
 func align(out, inner string, from, to int) (a, b int, ok bool) {
 	core := strings.TrimSpace(inner)
 	if core == "" {

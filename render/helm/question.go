@@ -13,8 +13,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A question is what a template asks of the cluster or of the release's past.
-// assumed is what an object of the template takes for granted, "" for nothing.
+// A question is what a template asks about the cluster or the release's past.
+// assumed is what an object of the template assumes, or "".
 type question struct {
 	subject, assumed string
 	doubt            doubt
@@ -24,7 +24,7 @@ type question struct {
 const (
 	asksAPIVersion = iota
 	asksUpgrade
-	asksRelease // for all that there is to know of the release
+	asksRelease // for all data of the release
 	asksAPIVersions
 	asksLookup
 	asksKubeVersion
@@ -49,8 +49,8 @@ var questions = [...]question{
 
 type asks [len(questions)]bool
 
-// fields notes what a chain of fields asks for. One that ends in Release hands
-// on all that is known of the release.
+// fields records what a chain of fields asks for. One that ends in Release
+// passes on all data of the release.
 func (a *asks) fields(idents []string) {
 	for i, ident := range idents {
 		last := i == len(idents)-1
@@ -76,8 +76,8 @@ func (a *asks) fields(idents []string) {
 	a[asksNamespace] = a[asksNamespace] || isOfRelease(idents, "Namespace")
 }
 
-// key notes what a string asks for that may be the key of a map, as in
-// get .Release "IsUpgrade".
+// key records what a string asks for if it may be a map's key, as in get
+// .Release "IsUpgrade".
 func (a *asks) key(text string) {
 	switch text {
 	case "IsUpgrade", "IsInstall", "Revision", "Release":
@@ -87,16 +87,16 @@ func (a *asks) key(text string) {
 	}
 }
 
-// readers are functions that read maps by keys which a template may compute, or
-// as a whole.
+// readers are functions that read whole maps, or by keys that a template may
+// compute.
 var readers = map[string]bool{
 	"get": true, "index": true, "pluck": true, "dig": true, "values": true, "pick": true, "omit": true, "keys": true,
 	"merge": true, "mergeOverwrite": true, "mustMerge": true, "mustMergeOverwrite": true, "deepCopy": true, "mustDeepCopy": true,
 	"deepEqual": true, "eq": true, "ne": true, "toString": true, "quote": true, "squote": true, "cat": true, "join": true,
 }
 
-// hookSee notes whether a value that a function reads as a whole is, or holds,
-// what is known of the release.
+// hookSee records whether a value that a function reads as a whole is, or
+// contains, the data of the release.
 func (r *run) hookSee(v any) string {
 	left := 256
 	if holdsRelease(v, 4, &left) {
@@ -140,7 +140,7 @@ func holdsRelease(v any, depth int, left *int) bool {
 	return false
 }
 
-// isRelease tells what Helm lets templates know of a release.
+// isRelease reports whether m is the .Release of templates.
 func isRelease(m map[string]any) bool {
 	if len(m) > 16 {
 		return false
@@ -150,7 +150,7 @@ func isRelease(m map[string]any) bool {
 	return upgrade && install
 }
 
-// has notes the API version that a pipeline asks APIVersions.Has for.
+// has records the API version that a pipeline asks APIVersions.Has for.
 func (in *instrument) has(p *parse.PipeNode) {
 	for i := 0; i < len(p.Cmds); i++ {
 		c := p.Cmds[i]
@@ -182,7 +182,7 @@ func isHas(n parse.Node) bool {
 	return len(idents) > 0 && idents[len(idents)-1] == "Has"
 }
 
-// hookHas notes an API version of which only the cluster knows whether it is
+// hookHas records an API version if only the cluster knows whether it is
 // served.
 func (r *run) hookHas(n int, version any) any {
 	if text, ok := version.(string); ok && r.unknownAPI(text) {
@@ -193,16 +193,16 @@ func (r *run) hookHas(n int, version any) any {
 
 var apiVersion = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/v[0-9]+((alpha|beta)[0-9]+)?(/[A-Z][A-Za-z0-9]*)?$`)
 
-// unknownAPI tells whether an API version is one that a CustomResourceDefinition
-// or another API server may serve: Kubernetes itself has all groups without a
-// dot, and of its others the versions that it serves are known.
+// unknownAPI reports whether a CustomResourceDefinition or another API server
+// may serve an API version. All groups without a dot are Kubernetes' own, and
+// the served versions of its other groups are known.
 func (r *run) unknownAPI(version string) bool {
 	group, _, _ := strings.Cut(version, "/")
 	return len(version) <= 253 && apiVersion.MatchString(version) && strings.Contains(group, ".") && !r.served[group]
 }
 
-// servedGroups are the groups of the API versions that are known to be served,
-// and of those that Kubernetes has ever served.
+// servedGroups are the groups of API versions that are known to be served, and
+// of those that Kubernetes ever served.
 func servedGroups(lists ...[]string) map[string]bool {
 	groups := make(map[string]bool)
 	for _, v := range slices.Concat(lists...) {
@@ -212,12 +212,12 @@ func servedGroups(lists ...[]string) map[string]bool {
 	return groups
 }
 
-// asked is a question that came up, with the action that asked it.
+// An asked is a question with the action that asked it.
 type asked struct {
 	subject, api string
 	src          *source
 	spot         int
-	file         string // that was being rendered
+	file         string // the file being rendered
 }
 
 func (r *run) raise(a asked) {
@@ -231,7 +231,7 @@ func (r *run) raise(a asked) {
 	}
 }
 
-// tellQuestions hands the questions to whoever renders, each at its action.
+// tellQuestions passes on the questions, each at its action.
 func (rel *release) tellQuestions(x *execution) {
 	if rel.src.Inputs == nil {
 		return
@@ -247,7 +247,7 @@ func (rel *release) tellQuestions(x *execution) {
 	if !listed {
 		return
 	}
-	for _, f := range x.files { // which of all versions matters stands in some text
+	for _, f := range x.files { // some text decides which of all versions matters
 		if f.src == nil {
 			continue
 		}
@@ -259,8 +259,8 @@ func (rel *release) tellQuestions(x *execution) {
 	}
 }
 
-// spanOf is where the action is that asked, or the file that was being rendered
-// where the action is in a text given to tpl.
+// spanOf returns the place of the action that asked, or the file being rendered
+// if the action is in a text given to tpl.
 func (x *execution) spanOf(a asked) render.Span {
 	f := x.fileOf(a.src)
 	if f == nil {
@@ -275,7 +275,7 @@ func (x *execution) spanOf(a asked) render.Span {
 	return f.at.span(line, 1+len([]rune(string(a.src.text[start:from]))))
 }
 
-// found is what lookup finds in a variant: an object, or a list of one.
+// found returns what lookup finds in a variant: an object, or a list of one.
 func (r *run) found(apiVersion, kind, namespace, name string) map[string]any {
 	o := map[string]any{}
 	if r.src.Variant.Lookup == render.LookupObject {
@@ -298,10 +298,11 @@ func (r *run) found(apiVersion, kind, namespace, name string) map[string]any {
 	return map[string]any{"apiVersion": apiVersion, "kind": kind + "List", "metadata": map[string]any{}, "items": []any{o}}
 }
 
-// foundText is the text of each field of what lookup finds: base64 of "lookup".
+// foundText is the text in each field of an object that lookup finds: base64 of
+// "lookup".
 const foundText = "bG9va3Vw"
 
-// plant puts foundText at a path, unless something is there.
+// plant sets foundText at a path, unless there is a value.
 func plant(at map[string]any, path []string) {
 	for i, key := range path {
 		last := i == len(path)-1
@@ -320,7 +321,7 @@ func plant(at map[string]any, path []string) {
 	}
 }
 
-// paths are the fields that templates which call lookup read of anything.
+// paths returns the fields of anything that templates with lookup read.
 func (x *execution) paths() [][]string {
 	var all [][]string
 	for _, f := range x.files {
@@ -332,10 +333,11 @@ func (x *execution) paths() [][]string {
 	return all
 }
 
-// keyed are functions whose strings are keys of the map that they are given.
+// keyed are functions whose string arguments are keys of the map that they are
+// given.
 var keyed = map[string]bool{"index": true, "get": true, "hasKey": true, "dig": true}
 
-// read notes the fields that a command reads.
+// read records the fields that a command reads.
 func (s *source) read(c *parse.CommandNode) {
 	name, ok := c.Args[0].(*parse.IdentifierNode)
 	if !ok || !keyed[name.Ident] {

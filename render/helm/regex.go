@@ -25,9 +25,9 @@ func (r *run) compile(expr string) (*regexp.Regexp, error) {
 	return re, err
 }
 
-// regexFunctions are sprig's, without compiling an expression at each call, and
-// with limits on what they make. Those without "must" fail as well where sprig
-// panics, but for regexMatch, which is false.
+// regexFunctions are sprig's, with compiled expressions cached, and with limits
+// on results. Those without "must" return an error where sprig panics, except
+// for regexMatch, which returns false.
 func (r *run) regexFunctions() template.FuncMap {
 	return template.FuncMap{
 		"regexMatch": func(expr, s string) bool {
@@ -78,7 +78,7 @@ func (r *run) regexSplit(expr, s string, n int) ([]string, error) {
 	return parts, r.list(len(parts))
 }
 
-// atMost keeps what is found within one more than a list may hold.
+// atMost limits the number of matches to one more than a list may hold.
 func atMost(n int) int {
 	if n < 0 || n > maxList {
 		return maxList + 1
@@ -108,8 +108,9 @@ func (r *run) regexReplaceAllLiteral(expr, s, with string) (string, error) {
 	return r.text(re.ReplaceAllLiteralString(s, with))
 }
 
-// replaced bounds what replacing can make: each match at its worst, since a
-// replacement may name groups as often as it likes.
+// replaced returns an error if a replacement may become too large. It assumes
+// the worst for each match, since a replacement may name groups any number of
+// times.
 func replaced(re *regexp.Regexp, s, with string) error {
 	if len(s)*(len(with)+1) <= maxString {
 		return nil

@@ -25,13 +25,13 @@ type release struct {
 	chart  *chart.Chart
 	layers []layer // the release's files of values
 	values chartutil.Values
-	served map[string]bool // groups of which it is known what is served
-	// warnings are what is wrong and does not keep it from being rendered.
+	served map[string]bool // groups whose served versions are known
+	// warnings are errors that don't keep it from being rendered.
 	warnings []error
 }
 
-// prepare loads the chart and makes the values, as `helm template` does:
-// dependencies first, which changes the chart, then values, then the schema.
+// prepare loads the chart and composes the values, as `helm template` does:
+// first dependencies, which change the chart, then values, then the schema.
 func (c *caches) prepare(src render.Source) (*release, error) {
 	rel := &release{src: src, reader: newReader(src.FS), cache: c}
 	rel.reader.store = src.Store
@@ -60,7 +60,7 @@ func (c *caches) prepare(src render.Source) (*release, error) {
 	return rel, rel.fill(user, at)
 }
 
-// fill makes the values that templates see.
+// fill composes the values that templates see.
 func (rel *release) fill(user map[string]any, at place) error {
 	caps, err := rel.cache.options.capabilities(params(rel.src))
 	if err != nil {
@@ -99,7 +99,8 @@ func (rel *release) name() string {
 	return rel.chart.Name()
 }
 
-// line is the line of a key in a chart's Chart.yaml, 0 if it can't be found.
+// line returns the line of a key in a chart's Chart.yaml, or 0 if it is not
+// found.
 func line(r *reader, c *chart.Chart, key string) int {
 	_, data, _ := r.chartFile(c, "Chart.yaml")
 	if n := yamlPath(data, key); n != nil {
@@ -108,8 +109,8 @@ func line(r *reader, c *chart.Chart, key string) int {
 	return 0
 }
 
-// capabilities are those of the newest Kubernetes that the libraries know,
-// unless the release says otherwise. Helm's own default is that of the oldest.
+// capabilities returns those of the newest Kubernetes that the libraries know,
+// unless the release sets a version. Helm's own default is the oldest.
 func (o Options) capabilities(h render.Helm) (*chartutil.Capabilities, error) {
 	caps := chartutil.DefaultCapabilities.Copy()
 	want := h.KubeVersion
@@ -130,18 +131,18 @@ func (o Options) capabilities(h render.Helm) (*chartutil.Capabilities, error) {
 	return caps, nil
 }
 
-// An output is what a template file rendered to.
+// An output is the rendered text of a template file.
 type output struct {
 	file    *templateFile
 	text    string
 	trace   *trace
-	cut     []int // offsets in the trace's text at which "<no value>" was taken out
+	cut     []int // offsets in the trace's text at which "<no value>" was removed
 	assumed []string
 	x       *execution
 }
 
-// execute renders the templates. The first error ends it: a release of which
-// one template fails deploys nothing.
+// execute renders the templates. The first error ends it, since Helm deploys
+// nothing of a release with a failing template.
 func (rel *release) execute(ctx context.Context) ([]*output, error) {
 	x := &execution{
 		run: &run{
@@ -176,8 +177,8 @@ func (rel *release) execute(ctx context.Context) ([]*output, error) {
 	return outputs, nil
 }
 
-// collect finds the templates of a chart and of those below it, each with the
-// values of its own chart, and returns what they see of the chart.
+// collect finds the templates of a chart and of its subcharts, each with the
+// values of its own chart. It returns the chart's data for templates.
 func (x *execution) collect(r *reader, c *chart.Chart, above table) map[string]any {
 	subcharts := map[string]any{}
 	files := newFiles(c.Files)
@@ -212,8 +213,8 @@ func (x *execution) collect(r *reader, c *chart.Chart, above table) map[string]a
 	return scope
 }
 
-// parse parses all templates into one set, in the order in which Helm does: a
-// template that is defined twice is the last one's.
+// parse parses all templates into one set, in Helm's order: of two definitions
+// the last counts.
 func (x *execution) parse(r *reader) error {
 	x.order = slices.SortedFunc(maps.Keys(x.files), deeperFirst)
 	x.set = template.New(rootName).Option("missingkey=zero").Funcs(x.functions())
@@ -296,8 +297,8 @@ func (x *execution) file(f *templateFile) (*output, error) {
 	return out, nil
 }
 
-// withoutNoValue takes out what text/template writes for a value that is not
-// there, as Helm does, and keeps where it was.
+// withoutNoValue removes the text that text/template writes for a missing
+// value, as Helm does, and records where it was.
 func (o *output) withoutNoValue() string {
 	parts := strings.Split(o.trace.text, noValue)
 	off := 0

@@ -14,31 +14,30 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A run executes the templates of one release. Nothing of it outlives the
-// release but what its outputs hold.
+// A run executes the templates of one release.
 type run struct {
 	ctx    context.Context
 	cache  *sources
-	set    *template.Template // the templates that can be called now
-	byText []*source          // the sources by the address of their text
-	bySpot []*source          // and by the number of their first spot
+	set    *template.Template // the templates that can be called at the moment
+	byText []*source          // the sources, ordered by the address of their text
+	bySpot []*source          // the sources, ordered by the number of their first spot
 	frame  *frame
-	traces map[*byte]*trace // of strings that templates returned
+	traces map[*byte]*trace // by strings that templates returned
 
 	steps, written, made int
 	includes, tpls       int
-	names                map[string]int // of templates being included, how often
+	names                map[string]int // how often each template is being included
 
-	file   string // being rendered
-	draws  int    // random values drawn for it
+	file   string // the file being rendered
+	draws  int    // number of random values drawn for the file
 	asked  map[string]bool
 	broken error // the innermost error
 	regex  map[string]*pattern
 
 	src    render.Source
-	served map[string]bool // groups of which it is known what is served
+	served map[string]bool // groups whose served versions are known
 	raised map[[3]string]asked
-	read   [][]string // fields of what lookup finds
+	read   [][]string // fields read of objects that lookup finds
 
 	counts   doubtCounts
 	inFile   doubtCounts      // before the file being rendered
@@ -50,34 +49,36 @@ type run struct {
 	recorded int // bytes
 }
 
-// An event says where in the source a part of an output comes from.
+// An event records where in the source a part of an output comes from.
 type event struct {
 	off  int32 // in the output
-	pos  int32 // in the source: of the text, or number of the spot
+	pos  int32 // in the source: offset of the text, or number of the spot
 	text bool
 	src  *source
-	val  any      // what an action printed, if it is a string, number or truth value
+	val  any      // what an action printed, if it is a string, number or boolean
 	kids []*trace // what templates returned while an action ran
-	call *call    // the {{template}} that it is within, if any
+	call *call    // the {{template}} around it, or nil
 }
 
-// A call is a {{template}} being executed. It writes to the frame it is in.
+// A call is a {{template}} that is being executed. It writes to the frame that
+// contains it.
 type call struct {
 	src   *source
 	pos   int32 // number of the spot
 	above *call
 }
 
-// A trace is what a template wrote.
+// A trace is the output of a template.
 type trace struct {
 	text   string
 	events []event
-	// Of a text given to tpl, that text and what was parsed of it.
+	// For a text given to tpl: that text and its parsed form.
 	given string
 	src   *source
 }
 
-// A frame is a template being executed, from an include, a tpl or a file.
+// A frame is a template that is being executed: a file, or called by include or
+// tpl.
 type frame struct {
 	run    *run
 	out    strings.Builder
@@ -89,8 +90,8 @@ type frame struct {
 	above  *frame
 }
 
-// Write takes what text/template writes: a text node as it is in its tree, or
-// what an action prints.
+// Write receives the output of text/template: a text node as it is in its tree,
+// or what an action prints.
 func (f *frame) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -109,7 +110,7 @@ func (f *frame) Write(p []byte) (int, error) {
 	return f.out.Write(p)
 }
 
-// locate finds the text node that p is.
+// locate finds the text node that p belongs to.
 func (r *run) locate(f *frame, p []byte) (src *source, off int, ok bool) {
 	if f.src != nil {
 		if off, ok := f.src.holds(p); ok {
@@ -127,17 +128,17 @@ func (r *run) locate(f *frame, p []byte) (src *source, off int, ok bool) {
 	return f.src, off, ok
 }
 
-// spot returns the source with a spot.
+// spot returns the source that contains a spot.
 func (r *run) spot(f *frame, n int) *source {
 	if s := f.src; s != nil && n >= s.base && n < s.base+len(s.spots) {
 		return s
 	}
 	i := sort.Search(len(r.bySpot), func(i int) bool { return r.bySpot[i].base > n }) - 1
-	f.src = r.bySpot[i] // an instrumented template is executed only after it was added
+	f.src = r.bySpot[i] // an instrumented template is added before it is executed
 	return f.src
 }
 
-// add makes a source known to the run, once.
+// add registers a source with the run, once.
 func (r *run) add(s *source) {
 	if len(s.spots) > 0 {
 		r.bySpot = insert(r.bySpot, s, func(s *source) uintptr { return uintptr(s.base) })
@@ -155,7 +156,7 @@ func insert(list []*source, s *source, key func(*source) uintptr) []*source {
 	return slices.Insert(list, i, s)
 }
 
-// The hooks, see instrument.
+// The hooks that instrument inserts.
 
 func (r *run) hookOut(n int, v reflect.Value) (reflect.Value, error) {
 	if err := r.step(1); err != nil {
@@ -222,14 +223,14 @@ func (r *run) hookAsk(i, n int) string {
 	return ""
 }
 
-// ask notes what the file being rendered takes for granted.
+// ask records what the file being rendered assumes.
 func (r *run) ask(assumed string) {
 	r.asked[assumed] = true
 	r.counts[assumedBy[assumed]]++
 }
 
-// step takes n steps from the budget, and looks now and then whether the
-// release is still wanted.
+// step charges n steps to the budget, and checks from time to time whether the
+// context is done.
 func (r *run) step(n int) error {
 	before := r.steps
 	r.steps += n
@@ -255,7 +256,7 @@ func (r *run) exceeded(format string, args ...any) error {
 	return &exceeded{fmt.Sprintf(format, args...)}
 }
 
-// enter opens a frame for a template that the current one calls.
+// enter opens a frame for a template that the current frame calls.
 func (r *run) enter() (*frame, error) {
 	if r.includes++; r.includes > maxInclude {
 		return nil, r.exceeded("templates call one another more than %d deep", maxInclude)
@@ -264,7 +265,7 @@ func (r *run) enter() (*frame, error) {
 	return r.frame, r.step(10)
 }
 
-// leave closes the frame and gives what was written to the frame above.
+// leave closes the frame and passes its output to the frame above.
 func (r *run) leave(f *frame) *trace {
 	r.includes--
 	r.frame = f.above
@@ -278,7 +279,7 @@ func (r *run) leave(f *frame) *trace {
 	return t
 }
 
-// maxNested is how often Helm lets a template be included within itself.
+// maxNested is how often a template may be included within itself, as in Helm.
 const maxNested = 1000
 
 // include is Helm's include.
@@ -297,8 +298,8 @@ func (r *run) include(name string, data any) (string, error) {
 	return t.text, r.inner(err)
 }
 
-// inner keeps the innermost error and passes a short one on: text/template
-// would wrap it once for each template on the way out.
+// inner keeps the innermost error and passes on a short one. Otherwise
+// text/template would wrap the error once for each template on the way out.
 func (r *run) inner(err error) error {
 	if err == nil {
 		return nil
@@ -311,7 +312,8 @@ func (r *run) inner(err error) error {
 
 var errInner = errors.New("template failed")
 
-// tpl is Helm's tpl. What the text defines is known in the text alone.
+// tpl is Helm's tpl. Templates that the text defines are visible only in the
+// text.
 func (r *run) tpl(text string, data any) (string, error) {
 	if !strings.Contains(text, "{{") {
 		return strings.ReplaceAll(text, noValue, ""), nil
@@ -347,9 +349,9 @@ func (r *run) tpl(text string, data any) (string, error) {
 	return out.text, r.inner(err)
 }
 
-// scope returns the template of a text given to tpl. A text that defines
-// templates gets a set of its own; cloning the set for all texts, as Helm does,
-// costs more than executing them.
+// scope returns the template of a text given to tpl. Only a text that defines
+// templates gets a set of its own; Helm clones the set for every text, which
+// costs more than executing it.
 func (r *run) scope(src *source) (*template.Template, error) {
 	if len(src.names) == 0 && !strings.Contains(string(src.text), rootName) {
 		t := r.set.New(r.set.Name())
@@ -378,6 +380,6 @@ func install(set *template.Template, name string, src *source) (*template.Templa
 }
 
 const (
-	rootName = "gotpl" // what Helm calls the set, and tpl's texts
+	rootName = "gotpl" // Helm's name for the set, and tpl's texts
 	noValue  = "<no value>"
 )

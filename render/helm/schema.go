@@ -34,26 +34,27 @@ type schemas struct {
 type compiled struct {
 	once   sync.Once
 	schema *jsonschema.Schema
-	docs   map[string][]byte // what it refers to, by URL
-	remote []string          // what it refers to and could not be read
+	docs   map[string][]byte // documents that it refers to, by URL
+	remote []string          // documents that it refers to and that could not be read
 	err    error
 
-	checking sync.Mutex // while values are held against the schema
+	checking sync.Mutex // held while values are checked
 	meter    schemaMeter
 }
 
-// A schemaMeter bounds one validation. The library has no limit of its own, and
-// takes no context: a schema that doubles ends by a panic with an *exceeded.
+// A schemaMeter bounds one validation. The library has no limit of its own and
+// takes no context. A schema that grows exponentially ends with a panic of
+// *exceeded.
 type schemaMeter struct{ checks, matching int }
 
-// Validate counts a subschema: it is an extension of each.
+// Validate counts a subschema: the meter is an extension of each.
 func (m *schemaMeter) Validate(*jsonschema.ValidatorContext, any) {
 	if m.checks++; m.checks > maxChecks {
 		panic(&exceeded{fmt.Sprintf("values are held against more than %d subschemas", maxChecks)})
 	}
 }
 
-// A meteredPattern counts what a match may cost.
+// A meteredPattern counts the possible cost of a match.
 type meteredPattern struct {
 	*regexp.Regexp
 	meter *schemaMeter
@@ -66,7 +67,7 @@ func (p meteredPattern) MatchString(s string) bool {
 	return p.Regexp.MatchString(s)
 }
 
-// validate is the library's, within the limits.
+// validate calls the library's Validate, within the limits.
 func (c *compiled) validate(values map[string]any) (err error) {
 	c.checking.Lock()
 	defer c.checking.Unlock()
@@ -83,7 +84,8 @@ func (c *compiled) validate(values map[string]any) (err error) {
 	return c.schema.Validate(values)
 }
 
-// compile returns the schema, with the documents at URLs that it refers to.
+// compile returns the compiled schema; docs are the documents at the URLs that
+// it refers to.
 func (s *schemas) compile(data []byte, docs map[string][]byte) *compiled {
 	hash := sha256.New()
 	hash.Write(data)
@@ -137,8 +139,9 @@ func (c *compiled) compile(data []byte) {
 	}
 }
 
-// Load returns a document that a schema refers to, if it was fetched, else one that
-// allows everything. Helm would fetch it, be it from the network or from a device.
+// Load returns a document that a schema refers to, if it was fetched, or else a
+// schema that allows everything. Helm would fetch it, from the network or from
+// any file.
 func (c *compiled) Load(url string) (any, error) {
 	if data, ok := c.docs[url]; ok {
 		if deep(data) {
@@ -158,7 +161,7 @@ func schemaError(err error) error {
 	return errors.New(sentence("schema can't be compiled: " + strings.ReplaceAll(err.Error(), schemaURL, "")))
 }
 
-// deep tells whether JSON has too many brackets within one another.
+// deep reports whether JSON is nested too deep.
 func deep(data []byte) bool {
 	depth := 0
 	for i := 0; i < len(data); i++ {
@@ -180,7 +183,8 @@ func deep(data []byte) bool {
 	return false
 }
 
-// validate holds the values against the schemas of the chart and its subcharts.
+// validate checks the values against the schemas of the chart and its
+// subcharts.
 func (rel *release) validate() error {
 	values, _ := rel.values["Values"].(chartutil.Values)
 	return errors.Join(rel.validateChart(rel.chart, values, nil)...)
@@ -205,7 +209,7 @@ func (rel *release) validateChart(c *chart.Chart, values map[string]any, path []
 	return errs
 }
 
-// against holds values against one chart's schema.
+// against checks values against one chart's schema.
 func (rel *release) against(c *chart.Chart, values map[string]any, path []string) []error {
 	at, _, _ := rel.reader.chartFile(c, "values.schema.json")
 	schema := rel.schemaOf(c)
@@ -239,11 +243,11 @@ func (rel *release) against(c *chart.Chart, values map[string]any, path []string
 	return errs
 }
 
-// maxReferred are the documents that a schema may refer to.
+// maxReferred is how many documents a schema may refer to.
 const maxReferred = 50
 
-// schemaOf compiles a chart's schema, with what was fetched of the documents that
-// it refers to, and these.
+// schemaOf compiles a chart's schema with the fetched documents that it refers
+// to, directly or not.
 func (rel *release) schemaOf(c *chart.Chart) *compiled {
 	docs := make(map[string][]byte)
 	for {
@@ -263,7 +267,7 @@ func isFetchable(url string) bool {
 	return strings.HasPrefix(url, "https://") || strings.HasPrefix(url, "http://")
 }
 
-// fetchedSchema returns what was fetched of a URL.
+// fetchedSchema returns the fetched content of a URL.
 func (rel *release) fetchedSchema(url string) ([]byte, bool) {
 	if !isFetchable(url) {
 		return nil, false
@@ -280,7 +284,7 @@ func (rel *release) fetchedSchema(url string) ([]byte, bool) {
 	return data, err == nil
 }
 
-// sorted puts violations in an order: they come in that of a map.
+// sorted sorts violations, which the library returns in random order.
 func sorted(all []*jsonschema.ValidationError) []*jsonschema.ValidationError {
 	slices.SortFunc(all, func(a, b *jsonschema.ValidationError) int {
 		return cmp.Or(slices.Compare(a.InstanceLocation, b.InstanceLocation), strings.Compare(reason(a.ErrorKind), reason(b.ErrorKind)))
@@ -288,7 +292,7 @@ func sorted(all []*jsonschema.ValidationError) []*jsonschema.ValidationError {
 	return all
 }
 
-// leaves are the violations that have no others behind them.
+// leaves returns the violations that are not caused by others.
 func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	if len(e.Causes) == 0 {
 		return []*jsonschema.ValidationError{e}
@@ -300,7 +304,7 @@ func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	return all
 }
 
-// reason says what is wrong without quoting the value, which may be secret.
+// reason describes a violation without quoting the value, which may be secret.
 func reason(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Pattern:
@@ -313,8 +317,8 @@ func reason(k jsonschema.ErrorKind) string {
 	return k.LocalizedString(message.NewPrinter(language.English))
 }
 
-// violation puts an error at the value that the user would change: in the last
-// file that sets it, else in the chart's own values, else at the schema.
+// violation places an error at the value that the user would change: in the
+// last file that sets it, else in the chart's own values, else at the schema.
 func (rel *release) violation(c *chart.Chart, path []string, what string) error {
 	at, _, _ := rel.reader.chartFile(c, "values.schema.json")
 	name := strings.Join(path, ".")
@@ -337,8 +341,9 @@ func (rel *release) violation(c *chart.Chart, path []string, what string) error 
 	return at.errorAt("helm-schema", 0, 0, err)
 }
 
-// valueLayers are the files that may set the value at a path, the last first:
-// those of the release, the chart's own and, for a subchart, its own.
+// valueLayers returns the files that may set the value at a path, the last
+// first: those of the release, the chart's own and, for a subchart, the
+// subchart's.
 func (rel *release) valueLayers(c *chart.Chart, path []string) (layers []layer) {
 	for i := len(rel.layers) - 1; i >= 0; i-- {
 		layers = append(layers, rel.layers[i].below(path, 0))
@@ -355,7 +360,7 @@ func (rel *release) valueLayers(c *chart.Chart, path []string) (layers []layer) 
 	return layers
 }
 
-// chartPath is the path of a chart's values in those of the release.
+// chartPath returns the path of a chart's values in those of the release.
 func chartPath(c *chart.Chart) []string {
 	if c.IsRoot() {
 		return nil
@@ -363,8 +368,7 @@ func chartPath(c *chart.Chart) []string {
 	return append(chartPath(c.Parent()), c.Name())
 }
 
-// below returns the layer as it sets the value at a path, of which it leaves
-// out the first elements.
+// below returns the layer for a path in it, whose first elements are skipped.
 func (l layer) below(path []string, skip int) layer {
 	l.path, l.skip = path, skip
 	l.docs, _ = render.Documents(l.at.file, bytes.Clone(l.data), render.YAML11)

@@ -16,23 +16,23 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A hit is a value that supplied something.
+// A hit is a value that supplied a part of the output.
 type hit struct {
 	node *node
-	key  bool // it was its key
-	off  int  // and where in its text
+	key  bool // the output has its key
+	off  int  // the offset in its text
 	text string
 	file *chartText // in place of a node
-	sure bool       // text is what was written, not what it was made of
-	// template is true of an action within a text given to tpl
+	sure bool       // the text was written as it is, not computed
+	// template is true for an action within a text given to tpl.
 	template bool
 }
 
-// A search follows what was written back to values. It is bounded: hostile
-// charts can make what fans out without end.
+// A search follows output back to values. Its steps are bounded, since hostile
+// charts can make them fan out endlessly.
 type search struct {
 	*supply
-	whole bool // a map or a list is wanted where one begins
+	whole bool // the wanted map or list begins at the offset
 	// writers, if any, gets the places in templates on the way to the first hit.
 	writers *writers
 	hits    []hit
@@ -42,17 +42,16 @@ type search struct {
 const (
 	maxSearch = 2000 // steps
 	maxHits   = 8
-	maxParsed = 16 << 20 // bytes of text that are parsed again, of a release
+	maxParsed = 16 << 20 // bytes of text that are parsed again, for one release
 )
 
-// more takes a step from the budget, and those that it takes to look through a
-// text.
+// more charges to the budget a step and the cost of searching a text.
 func (s *search) more(depth int, text string) bool {
 	s.left -= 1 + len(text)>>12
 	return depth < maxHops && s.left > 0 && len(s.hits) < maxHits
 }
 
-// seen grows with what is found.
+// seen returns a number that grows with each place found.
 func (s *search) seen() int {
 	if s.writers == nil {
 		return len(s.hits)
@@ -60,8 +59,9 @@ func (s *search) seen() int {
 	return len(s.hits) + len(s.writers.found)
 }
 
-// writers returns the places in templates that wrote what is between two
-// offsets, outermost first, also through text that was read and written again.
+// writers returns the places in templates that wrote the output between two
+// offsets, outermost first, also through text that was parsed and written
+// again.
 func (s *supply) writers(t *trace, from, to int) []render.Origin {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *supply) writers(t *trace, from, to int) []render.Origin {
 	return w.found
 }
 
-// trace finds what supplied a trace's text between two offsets.
+// trace finds the values that supplied a trace's text between two offsets.
 func (s *search) trace(t *trace, from, to, depth int) {
 	first := max(0, sort.Search(len(t.events), func(i int) bool { return int(t.events[i].off) > from })-1)
 	for i := first; i < len(t.events) && int(t.events[i].off) < to && s.more(depth, ""); i++ {
@@ -122,7 +122,7 @@ func (s *search) action(e *event, printed string, a, b, depth int) {
 	}
 }
 
-// text finds what supplied a string between two offsets.
+// text finds the values that supplied a string between two offsets.
 func (s *search) text(text string, a, b, depth int) {
 	if !s.more(depth, text) || a >= b || b > len(text) {
 		return
@@ -146,14 +146,14 @@ func (s *search) text(text string, a, b, depth int) {
 		before := s.seen()
 		for _, arg := range r.record.args {
 			if s.argument(r.text, arg, from, to, depth+1); s.writers != nil && s.seen() > before {
-				return // what follows is beside it
+				return // what follows is outside of it
 			}
 		}
 	}
 }
 
-// config finds the file behind a text that .Files.AsConfig or AsSecrets made:
-// the one of that name with that content.
+// config finds the file behind a text of .Files.AsConfig or AsSecrets: the one
+// with that name and content.
 func (s *search) config(text string, a, b, depth int) {
 	if !strings.Contains(text, ": ") {
 		return
@@ -179,8 +179,8 @@ func (s *search) config(text string, a, b, depth int) {
 	}
 }
 
-// argument finds what supplied a function's argument, if it is in the part
-// between two offsets of what the function made.
+// argument finds the values that supplied a function's argument, if it is in
+// the function's result between two offsets.
 func (s *search) argument(out string, arg any, a, b, depth int) {
 	if !s.more(depth, out) {
 		return
@@ -215,8 +215,8 @@ func (s *search) argument(out string, arg any, a, b, depth int) {
 	}
 }
 
-// partOfText finds the offsets within inner of what out has of it between two
-// offsets. With more than one place to choose from, it is all of inner.
+// partOfText returns the offsets within inner of the part that out has between
+// two offsets. If there are several candidates, it returns all of inner.
 func partOfText(out, inner string, a, b int) (from, to int, ok bool) {
 	i := strings.Index(out, inner)
 	switch {
@@ -230,7 +230,7 @@ func partOfText(out, inner string, a, b int) (from, to int, ok bool) {
 	return max(a-i, 0), min(b-i, len(inner)), a < i+len(inner) && b > i
 }
 
-// aligned is partOfText where out has other blanks around the lines of inner.
+// aligned is partOfText for an out that indents the lines of inner differently.
 func aligned(out, inner string, a, b int) (from, to int, ok bool) {
 	for a < b && strings.IndexByte(" \t\n", out[a]) >= 0 {
 		a++
@@ -247,7 +247,7 @@ func aligned(out, inner string, a, b int) (from, to int, ok bool) {
 	return from, to, true
 }
 
-// value finds what supplied a number, a truth value, a map or a list.
+// value finds the values that supplied a number, boolean, map or list.
 func (s *search) value(v any, depth int) {
 	if !s.more(depth, "") || v == nil {
 		return
@@ -280,8 +280,8 @@ func scalarText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// copied is the node of a map or list that another is a copy of: that above all
-// of its parts.
+// copied returns the node of the map or list that v is a copy of: the one above
+// all of v's parts.
 func (s *search) copied(v any) (above *node) {
 	same := func(part any) bool {
 		n := s.nodeOf(part)
@@ -323,7 +323,7 @@ func (s *search) nodeOf(v any) *node {
 	return nil
 }
 
-// node notes a value, or goes on with the text that it was read from.
+// node adds a value, or continues with the text that it was parsed from.
 func (s *search) node(h hit, depth int) {
 	text := h.node.tree.text
 	if text == "" {

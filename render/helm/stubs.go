@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// clock is what a template takes for now.
+// clock is the time that templates see.
 var clock = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const (
@@ -24,8 +24,8 @@ const (
 	assumedKeys   = "template makes keys, certificates or password hashes; rendered with fixed ones in their place"
 )
 
-// stubs stand for functions that give something else at each call: the same
-// tree must give the same objects. Whoever uses one is told so.
+// stubs replace functions that return something else at each call, since the
+// same tree must give the same objects. Their use is reported.
 func (r *run) stubs() template.FuncMap {
 	fns := r.dates()
 	for name, f := range r.certificates() {
@@ -64,8 +64,8 @@ func ascii() string {
 	return b.String()
 }
 
-// draw returns n bytes that hang on the file and on how many were drawn for it
-// before, so that a change elsewhere changes none of them.
+// draw returns n bytes that depend only on the file and on how many were drawn
+// for it before, so that other changes in the chart don't change them.
 func (r *run) draw(n int) []byte {
 	r.draws++
 	out := make([]byte, 0, n+sha256.Size)
@@ -126,7 +126,7 @@ func (r *run) uuid() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// hash is of the form of a bcrypt hash, at none of its cost.
+// hash returns a text in the form of a bcrypt hash, without its cost.
 func (r *run) hash(parts ...string) string {
 	r.ask(assumedKeys)
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
@@ -157,7 +157,7 @@ func (r *run) derivePassword(counter uint32, kind, password, user, site string) 
 	return base64.RawURLEncoding.EncodeToString(sum[:])[:n]
 }
 
-// encryptAES is sprig's, with an initialization vector that is always the same.
+// encryptAES is sprig's, with a fixed initialization vector.
 func (r *run) encryptAES(password, text string) (string, error) {
 	r.ask(assumedKeys)
 	if text == "" {
@@ -195,7 +195,8 @@ func (r *run) dates() template.FuncMap {
 	}
 }
 
-// moment is what sprig takes a value for; what is no time is now.
+// moment returns the time that sprig would take a value for; values that are no
+// time are clock.
 func (r *run) moment(v any) time.Time {
 	switch v := v.(type) {
 	case time.Time:
@@ -213,7 +214,7 @@ func (r *run) moment(v any) time.Time {
 	return clock
 }
 
-// date formats in UTC: which other zones there are hangs on the machine.
+// date formats in UTC, since other zones depend on the machine.
 func (r *run) date(layout string, v any, zone string) string {
 	if zone != "" && zone != "UTC" && zone != "Local" {
 		r.ask("template asks for a time zone; rendered in UTC")

@@ -18,8 +18,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A supply knows of a release that was rendered which values its output was
-// made of. It is safe for concurrent use.
+// A supply knows which values the output of a rendered release was made from.
+// It is safe for concurrent use.
 type supply struct {
 	x     *execution
 	root  *home
@@ -27,24 +27,23 @@ type supply struct {
 	data  []chartText
 
 	mu      sync.Mutex
-	regions []region // by address, once somebody asked
+	regions []region // by address; nil until first asked for
 	boxes   map[unsafe.Pointer]*node
 	numbers map[unsafe.Pointer]*record
 	parsed  map[unsafe.Pointer]*yamlv3.Node
-	read    int // bytes of it
+	read    int // bytes of parsed text
 }
 
-// A chartText is a chart's file that is no template.
+// A chartText is a file of a chart that is no template.
 type chartText struct {
 	at   place
 	data []byte
 }
 
-// A region is a piece of memory with text of which more is known: one of the
-// fields is set.
+// A region is a piece of memory with a known text. One of the fields is set.
 type region struct {
 	text   string
-	node   *node // of which it is the value or, with key, the key
+	node   *node // the text is its value or, with key, its key
 	key    bool
 	file   *chartText
 	trace  *trace
@@ -66,7 +65,7 @@ func (s *supply) files(r *reader, list []*chart.File) {
 	}
 }
 
-// index makes what is known findable by address.
+// index sorts the known texts by address.
 func (s *supply) index() {
 	if s.boxes != nil {
 		return
@@ -107,7 +106,8 @@ func (s *supply) add(r region) {
 
 func start(text string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(text))) }
 
-// region finds the text that another one is part of in memory, and where.
+// region finds the known text in whose memory another text lies, and the offset
+// there.
 func (s *supply) region(text string) (r *region, off int) {
 	if text == "" {
 		return nil, 0
@@ -124,7 +124,7 @@ func (s *supply) region(text string) (r *region, off int) {
 	return r, off
 }
 
-// place is where a hit is written, if it is a line of the tree.
+// place returns where a hit is written, if that is a line of the tree.
 func (s *supply) place(h hit, want any) (render.Origin, bool) {
 	if h.file != nil {
 		return filePlace(h.file, h.off, len(h.text))
@@ -160,7 +160,7 @@ func filePlace(f *chartText, off, n int) (render.Origin, bool) {
 	return render.Origin{Span: span, Role: render.Value}, true
 }
 
-// proves tells whether what a hit supplied is seen in a field.
+// proves reports whether a field visibly contains the text of a hit.
 func (h hit) proves(field, token string) bool {
 	text := strings.TrimSpace(h.text)
 	switch {
@@ -174,12 +174,12 @@ func (h hit) proves(field, token string) bool {
 		return true
 	}
 	if core := plainText(text); len(core) > 2 && strings.Contains(plainText(field), core) {
-		return true // lower, replace "_" "-" and the like
+		return true // lower, replace "_" "-" and similar functions
 	}
 	return field == base64.StdEncoding.EncodeToString([]byte(h.text))
 }
 
-// plainText is what remains of a text when it is made a name.
+// plainText returns a text as it is after conversion to a name.
 func plainText(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {

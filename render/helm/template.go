@@ -11,32 +11,32 @@ import (
 	"unsafe"
 )
 
-// A source is a template's text, parsed and prepared for execution. It is
-// immutable and shared between the releases of a process that have the same
-// text, such as the helpers of a library chart.
+// A source is the text of a template, parsed and prepared for execution. It is
+// immutable. Releases of a process share sources with the same text, such as
+// the helpers of a library chart.
 type source struct {
-	id    string // the name it is parsed under, which errors give
-	text  []byte // text nodes are slices of it, so that their address tells their place
+	id    string // the name it is parsed under, which errors contain
+	text  []byte // text nodes are slices of it, so that their address shows their place
 	main  *parse.Tree
-	names []string // of the templates that it defines, sorted
+	names []string // names of the templates that it defines, sorted
 	trees map[string]*parse.Tree
-	spots []spot // of its actions, by the number in their hook
+	spots []spot // its actions, by the number in their hook
 	base  int    // number of the first spot
 
 	looks   bool             // it calls lookup
-	paths   [][]string       // fields that it reads
-	strings []string         // that stand in its actions
+	paths   [][]string       // the fields that it reads
+	strings []string         // the strings in its actions
 	sets    map[string]doubt // fields that it sets to doubtful values
 }
 
 // A spot is an action in a template's text.
 type spot struct {
 	from, to int32
-	// carries is true when what the templates called in it return is part of
-	// what it prints, whatever the values are.
+	// carries is true if the results of the templates called in it are part of
+	// what it prints, for all values.
 	carries bool
 
-	// Of a branch whose condition is in doubt:
+	// For a branch whose condition is in doubt:
 	doubt doubt
 	asks  bool    // it calls templates
 	sides [2]bool // whether the list, and the else list, write something
@@ -51,7 +51,7 @@ type sources struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]*parsing
 	bytes int
-	names map[string]any // of functions
+	names map[string]any // names of functions
 }
 
 type parsing struct {
@@ -62,7 +62,7 @@ type parsing struct {
 
 const maxCached = 64 << 20 // bytes of template text
 
-// spotNumbers hands out numbers for spots that no two sources share.
+// spotNumbers returns numbers for spots that are unique among sources.
 var spotNumbers atomic.Int64
 
 // parse returns the source of a text, which is one of a chart whose templates
@@ -99,7 +99,7 @@ func newSource(id, text string, functions map[string]any, fields map[string]doub
 		return nil, err
 	}
 	s := &source{id: id, text: []byte(text), main: trees[id], trees: trees, sets: map[string]doubt{}}
-	if s.main == nil { // nothing but definitions
+	if s.main == nil { // only definitions
 		s.main = &parse.Tree{Name: id, ParseName: id, Root: &parse.ListNode{NodeType: parse.NodeList}}
 	}
 	delete(trees, id)
@@ -114,7 +114,8 @@ func newSource(id, text string, functions map[string]any, fields map[string]doub
 	return s, in.err
 }
 
-// holds tells whether p, which is not empty, is part of the text, and where.
+// holds reports whether p, which is not empty, is part of the text, and at
+// which offset.
 func (s *source) holds(p []byte) (off int, ok bool) {
 	if len(s.text) == 0 {
 		return 0, false
@@ -123,19 +124,19 @@ func (s *source) holds(p []byte) (off int, ok bool) {
 	return int(d), d < uintptr(len(s.text))
 }
 
-// address is used to compare, never to reach what is there.
+// address returns an address for comparisons. It must not be dereferenced.
 func address(p []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(p))) }
 
-// An instrument puts hooks into a parsed template, which change nothing of what
-// it writes: `| __out N` behind an action that prints, `| __take` behind one
-// that does not, `__step` at the head of loops, `__in` and `__leave` around
-// calls, `__ask N` before what depends on the cluster, `__see` before what may
-// read all that is known of the release, and `__has` around the API version that
-// APIVersions.Has is given.
+// An instrument inserts hooks into a parsed template, without changing its
+// output: `| __out N` behind an action that prints, `| __take` behind one that
+// does not, `__step` at the head of loops, `__in` and `__leave` around calls,
+// `__ask N` before what depends on the cluster, `__see` before what may read
+// all data of the release, and `__has` around the API version given to
+// APIVersions.Has.
 type instrument struct {
 	src     *source
 	pending []*parse.NumberNode
-	whole   []parse.Node // the dot and the variables in the pipeline being hooked
+	whole   []parse.Node // the dot and the variables in the pipeline that is being hooked
 	ranges  bool         // which is that of a range
 	weighing
 	err error
@@ -195,7 +196,7 @@ func (in *instrument) node(nodes []parse.Node, n parse.Node, depth int) []parse.
 	return append(nodes, n)
 }
 
-// branch hooks a branch, and returns what follows it.
+// branch hooks a branch, and returns the nodes that follow it.
 func (in *instrument) branch(nodes []parse.Node, n *parse.BranchNode, depth int) (before, past []parse.Node) {
 	nodes = in.ask(nodes, n.Pipe, depth)
 	d, nodes, past := in.weigh(nodes, n)
@@ -213,7 +214,7 @@ func (in *instrument) branch(nodes []parse.Node, n *parse.BranchNode, depth int)
 	return nodes, past
 }
 
-// text makes a node's text a slice of the source's, where they are the same.
+// text replaces a node's text by a slice of the source's, if they are equal.
 func (in *instrument) text(n *parse.TextNode) {
 	from, to := int(n.Pos), int(n.Pos)+len(n.Text)
 	if to <= len(in.src.text) && string(in.src.text[from:to]) == string(n.Text) {
@@ -221,8 +222,8 @@ func (in *instrument) text(n *parse.TextNode) {
 	}
 }
 
-// out hooks what an action prints. The hook takes and gives a reflect.Value,
-// since what is printed may depend on the value being addressable.
+// out hooks the value that an action prints. The hook takes and returns a
+// reflect.Value, since printing may depend on the value being addressable.
 func (in *instrument) out(p *parse.PipeNode) {
 	carries := carries(p)
 	p.Cmds = append(p.Cmds, command("__out", p.Position(), in.spot(p.Position())))
@@ -236,8 +237,8 @@ func (in *instrument) take(p *parse.PipeNode) {
 	}
 }
 
-// ask puts hooks before a node whose pipeline asks for what only a cluster
-// knows, and looks how deep it is.
+// ask inserts hooks before a node whose pipeline asks for what only a cluster
+// knows, and checks its depth.
 func (in *instrument) ask(nodes []parse.Node, p *parse.PipeNode, depth int) []parse.Node {
 	var asked asks
 	in.whole = in.whole[:0]
@@ -262,7 +263,7 @@ func (in *instrument) ask(nodes []parse.Node, p *parse.PipeNode, depth int) []pa
 	return nodes
 }
 
-// reads tells whether a pipeline, at any depth, calls a function that reads
+// reads reports whether a pipeline, at any depth, calls a function that reads
 // maps by any key.
 func (in *instrument) reads(n parse.Node) bool {
 	switch n := n.(type) {
@@ -315,7 +316,7 @@ func (in *instrument) pipe(n parse.Node, depth int, asked *asks) {
 	}
 }
 
-// includes tells whether a pipeline calls a template, at any depth.
+// includes reports whether a pipeline calls a template, at any depth.
 func includes(n parse.Node) bool {
 	switch n := n.(type) {
 	case *parse.PipeNode:
@@ -334,15 +335,15 @@ func includes(n parse.Node) bool {
 	return false
 }
 
-// carriers are functions of which the result holds the text they are given, or
-// a part of it.
+// carriers are functions whose result contains their text argument, or a part
+// of it.
 var carriers = map[string]bool{
 	"indent": true, "nindent": true, "trim": true, "trimSuffix": true, "trimPrefix": true, "trimAll": true, "trunc": true,
 	"quote": true, "squote": true, "toString": true, "print": true, "println": true, "printf": true, "cat": true, "replace": true,
 }
 
-// carries tells whether a pipeline calls templates and does nothing but carry
-// their text on.
+// carries reports whether a pipeline calls templates and only passes on their
+// text.
 func carries(p *parse.PipeNode) bool {
 	if !includes(p) {
 		return false
@@ -364,7 +365,7 @@ func carries(p *parse.PipeNode) bool {
 	return true
 }
 
-// spot makes the argument that stands for the action at pos.
+// spot returns the hook argument for the action at pos.
 func (in *instrument) spot(pos parse.Pos) *parse.NumberNode {
 	in.src.spots = append(in.src.spots, action(in.src.text, int(pos)))
 	n := number(len(in.src.spots)-1, pos)
@@ -380,7 +381,7 @@ func (in *instrument) number(base int) {
 	}
 }
 
-// action returns where the action at pos begins and ends, delimiters included.
+// action returns the offsets of the action at pos, delimiters included.
 func action(text []byte, pos int) spot {
 	from := min(pos, len(text))
 	for from > 0 && !(text[from-1] == '{' && from > 1 && text[from-2] == '{') {
@@ -393,7 +394,7 @@ func action(text []byte, pos int) spot {
 	return spot{from: int32(max(0, from-2)), to: int32(min(to+2, len(text)))}
 }
 
-// after passes one character or one quoted string.
+// after returns the offset behind one character or one quoted string.
 func after(text []byte, i int) int {
 	quote := text[i]
 	if quote != '"' && quote != '`' && quote != '\'' {

@@ -12,8 +12,8 @@ import (
 	"unsafe"
 )
 
-// textFunctions are the functions that make text, where what they make can be
-// larger than what they are given. The others are sprig's as they are.
+// textFunctions are the functions that make text which may be larger than their
+// arguments. The others are sprig's, unchanged.
 func (r *run) textFunctions() template.FuncMap {
 	return template.FuncMap{
 		"print":            r.joined(fmt.Sprint),
@@ -51,7 +51,7 @@ func (r *run) textFunctions() template.FuncMap {
 	}
 }
 
-// joined limits a function that makes one string of many values.
+// joined limits a function that joins values to one string.
 func (r *run) joined(f func(...any) string) func(...any) (string, error) {
 	return func(args ...any) (string, error) {
 		n := 0
@@ -97,7 +97,7 @@ func marshalsMust(r *run, f func(any) (string, error)) func(any) (string, error)
 
 var widths = regexp.MustCompile(`\d+|\*`)
 
-// printf is fmt.Sprintf with a limit on the widths that a format asks for.
+// printf is fmt.Sprintf with limited widths in the format.
 func (r *run) printf(format string, args ...any) (string, error) {
 	n := len(format)
 	for _, arg := range args {
@@ -131,7 +131,7 @@ func (r *run) printf(format string, args ...any) (string, error) {
 	return r.text(s)
 }
 
-// toString is sprig's, which gives strings back as they are.
+// toString is sprig's; it returns strings unchanged.
 func (r *run) toString() func(any) (string, error) {
 	f := walked(r, library()["toString"].(func(any) string))
 	return func(v any) (string, error) {

@@ -13,19 +13,20 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A layer is a file of values, as text so that a line in it can be found.
+// A layer is a values file. It keeps the text to find lines in it.
 type layer struct {
 	at   place
 	data []byte
 
-	// What a line is wanted of, see below.
+	// For finding a line:
 	docs []render.Document
 	path []string
 	skip int
 }
 
-// userValues merges what the release sets over the chart's own values: files,
-// then the values given as such, then the --set flags, later ones over earlier.
+// userValues merges the values that the release sets over the chart's own:
+// files, then values given as such, then the --set flags, later ones over
+// earlier.
 func userValues(src render.Source) (values map[string]any, layers []layer, err error) {
 	values = map[string]any{}
 	h := params(src)

@@ -11,8 +11,8 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-// What is here goes between the offsets of YAML that a template wrote or read
-// and the parts of the value that the YAML is of.
+// The functions below convert between offsets of YAML that a template wrote or
+// parsed and the parts of the value that it encodes.
 
 // yaml is the tree of nodes of a text.
 func (s *search) yaml(text string) *yamlv3.Node {
@@ -29,7 +29,8 @@ func (s *search) yaml(text string) *yamlv3.Node {
 	return doc
 }
 
-// nodeAt returns the YAML nodes of a part of what was read from a text.
+// nodeAt returns the YAML nodes of a part of the value that was parsed from a
+// text.
 func (s *search) nodeAt(text string, n *node) (key, value *yamlv3.Node) {
 	if n.above == nil {
 		return nil, s.yaml(text)
@@ -62,8 +63,8 @@ func entryOf(n *yamlv3.Node, step string) (key, value *yamlv3.Node) {
 	return nil, nil
 }
 
-// marshaled finds what supplied YAML between two offsets: the part of the value
-// that was written there.
+// marshaled finds the values that supplied YAML between two offsets: the part
+// of the value that is written there.
 func (s *search) marshaled(rec *record, from, to, depth int) {
 	text := rec.out.(string)
 	doc := s.yaml(text)
@@ -103,8 +104,8 @@ func (s *search) marshaled(rec *record, from, to, depth int) {
 	}
 }
 
-// scalar finds what supplied a scalar of which the part between two offsets is
-// wanted.
+// scalar finds the values that supplied the part of a scalar between two
+// offsets.
 func (s *search) scalar(text string, n *yamlv3.Node, v any, from, to, depth int) {
 	str, ok := v.(string)
 	if !ok {
@@ -121,7 +122,7 @@ func (s *search) scalar(text string, n *yamlv3.Node, v any, from, to, depth int)
 	s.text(str, 0, len(str), depth)
 }
 
-// keyOf notes the key of a map's field.
+// keyOf adds the key of a map's field.
 func (s *search) keyOf(m any, key string, v any, depth int) {
 	fields, _ := fieldsOf(m)
 	for k := range fields {
@@ -179,7 +180,7 @@ func childAt(n *yamlv3.Node, line, column int) (child *yamlv3.Node, step string,
 	return child, step, onKey
 }
 
-// offset is that of a line and column.
+// offset converts a line and column to an offset.
 func offset(text string, line, column int) int {
 	off := 0
 	for ; line > 1; line-- {
@@ -197,7 +198,7 @@ func offset(text string, line, column int) int {
 }
 
 // blockOf returns the offsets of the lines of a block scalar whose header is at
-// an offset: those that are indented more than the first of them that is.
+// an offset: those that are indented at least as far as the first of them.
 func blockOf(text string, header int) (from, to int) {
 	n := strings.IndexByte(text[header:], '\n')
 	if n < 0 {

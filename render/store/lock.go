@@ -16,42 +16,43 @@ import (
 	"github.com/preadmit/preadmit/render/internal/artifact"
 )
 
-// LockFile is the lock's name from the repository's root.
+// LockFile is the lock's path from the repository's root.
 const LockFile = ".preadmit/lock.yaml"
 
-// maxLock bounds the size of a lock, and maxEntries its entries.
+// Limits of a lock: its size, and its number of entries.
 const (
 	maxLock    = 8 << 20
 	maxEntries = 10_000
 )
 
-// A Lock says for each Remote which content it stands for. People review it.
+// A Lock records the content of each Remote. People review it.
 type Lock struct {
 	Version int     `yaml:"version" json:"version"`
 	Entries []Entry `yaml:"entries" json:"entries"`
 }
 
-// An Entry is one Remote with its content.
+// An Entry is one Remote and its content.
 type Entry struct {
 	Kind      render.RemoteKind `yaml:"kind" json:"kind"`
 	URL       string            `yaml:"url" json:"url"`
 	Name      string            `yaml:"name,omitempty" json:"name,omitempty"`         // of a chart, or group/Kind of a schema
-	Requested string            `yaml:"requested" json:"requested"`                   // as the objects ask: a version, range, tag or revision
-	Resolved  string            `yaml:"resolved,omitempty" json:"resolved,omitempty"` // the version, tag or commit that it stands for
+	Requested string            `yaml:"requested" json:"requested"`                   // as in the objects: a version, range, tag or revision
+	Resolved  string            `yaml:"resolved,omitempty" json:"resolved,omitempty"` // the version, tag or commit found for it
 	Digest    string            `yaml:"digest" json:"digest"`                         // sha256 of the archive, the manifest (OCI), the packed tree (git) or the file
-	Size      int64             `yaml:"size" json:"size"`                             // of that, in bytes
+	Size      int64             `yaml:"size" json:"size"`                             // of the content with that digest, in bytes
 	Archive   string            `yaml:"archive,omitempty" json:"archive,omitempty"`   // the address of a chart's archive
 
-	// Signature is sha256 of the signature that the content was verified by.
+	// Signature is the sha256 digest of the signature that verified the
+	// content.
 	Signature string `yaml:"signature,omitempty" json:"signature,omitempty"`
 }
 
-// Remote returns what the entry is locked for.
+// Remote returns the Remote that the entry locks.
 func (e *Entry) Remote() *render.Remote {
 	return &render.Remote{Kind: e.Kind, URL: e.URL, Name: e.Name, Version: e.Requested}
 }
 
-// Label names the entry's content, such as "chart podinfo 6.9.2".
+// Label returns a name for the entry's content, such as "chart podinfo 6.9.2".
 func (e *Entry) Label() string {
 	version := cmp.Or(e.Resolved, e.Requested)
 	switch e.Kind {
@@ -75,7 +76,8 @@ func withoutScheme(url string) string {
 	return rest
 }
 
-// short is a commit or digest in twelve digits, and another version as it is.
+// short returns the first twelve digits of a commit or digest, and other
+// versions unchanged.
 func short(version string) string {
 	digits := strings.TrimPrefix(version, "sha256:")
 	if _, err := hex.DecodeString(digits); err == nil && len(digits) >= 40 {
@@ -84,13 +86,13 @@ func short(version string) string {
 	return version
 }
 
-// Compare orders entries as a lock does.
+// Compare orders entries as in a lock.
 func (e *Entry) Compare(o *Entry) int {
 	return cmp.Or(strings.Compare(string(e.Kind), string(o.Kind)), strings.Compare(e.URL, o.URL),
 		strings.Compare(e.Name, o.Name), strings.Compare(e.Requested, o.Requested))
 }
 
-// ReadLock reads the lock of a repository; nil without one.
+// ReadLock reads the lock of a repository. It returns nil if there is none.
 func ReadLock(repository fs.FS) (*Lock, error) {
 	data, err := render.ReadFile(repository, LockFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +111,7 @@ func ReadLock(repository fs.FS) (*Lock, error) {
 	return lock, nil
 }
 
-// ParseLock reads a lock. The error begins with a line where one is known.
+// ParseLock reads a lock. The error begins with the line, if known.
 func ParseLock(data []byte) (*Lock, error) {
 	if len(data) > maxLock {
 		return nil, fmt.Errorf("it is larger than %d MiB", maxLock>>20)
@@ -164,7 +166,7 @@ func (l *Lock) sort() {
 	slices.SortFunc(l.Entries, func(a, b Entry) int { return a.Compare(&b) })
 }
 
-// Find returns the entry of a Remote, nil without one. l may be nil.
+// Find returns the entry of a Remote, or nil. l may be nil.
 func (l *Lock) Find(r *render.Remote) *Entry {
 	if l == nil {
 		return nil
@@ -177,7 +179,7 @@ func (l *Lock) Find(r *render.Remote) *Entry {
 	return nil
 }
 
-// Put adds an entry, or replaces that of its Remote.
+// Put adds an entry, or replaces the one with the same Remote.
 func (l *Lock) Put(e Entry) {
 	if have := l.Find(e.Remote()); have != nil {
 		*have = e
@@ -189,7 +191,7 @@ func (l *Lock) Put(e Entry) {
 
 const lockHead = "# Written by `preadmit fetch`. Commit it.\n"
 
-// Marshal returns the lock as it is written: the same bytes for the same
+// Marshal returns the lock's file content, which is the same for the same
 // entries.
 func (l *Lock) Marshal() ([]byte, error) {
 	sorted := Lock{Version: 1, Entries: slices.Clone(l.Entries)}

@@ -13,8 +13,8 @@ import (
 	"github.com/preadmit/preadmit/render/internal/artifact"
 )
 
-// A memory is a file system of regular files that were unpacked. It is read-only
-// once it is filled.
+// A memory is a file system of unpacked regular files. It is read-only once it
+// is filled.
 type memory struct {
 	files map[string][]byte
 	dirs  map[string][]string // names of the entries
@@ -24,7 +24,7 @@ func newMemory() *memory {
 	return &memory{files: make(map[string][]byte), dirs: map[string][]string{".": nil}}
 }
 
-// add adds a file. One name stands for one file.
+// add adds a file. A name may be added only once.
 func (m *memory) add(name string, data []byte) error {
 	if !fs.ValidPath(name) || name == "." {
 		return fmt.Errorf("it has a file without a valid name: %q", name)

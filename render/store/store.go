@@ -1,10 +1,11 @@
-// Package store reads what `preadmit fetch` brought: the lock, and the content
-// that it names, from directories of files named by their digests.
+// Package store reads what `preadmit fetch` brought: the lock, and the locked
+// content from directories of files named by their digests.
 //
-// In go a [Lock] and the directories; out comes a [render.Store] whose files are
-// parts of the run's tree ([Store.Mounts]). What a file holds is compared with
-// its name each time that it is read, so a store can lie where anybody writes.
-// Nothing here opens a connection; package fetch fills the directories.
+// [New] takes a [Lock] and the directories, and returns a [render.Store] whose
+// files are parts of the run's tree ([Store.Mounts]). Each time a file is read
+// its content is compared with its digest, so a store may be in a place where
+// others can write. This package opens no connection; package fetch fills the
+// directories.
 package store
 
 import (
@@ -24,19 +25,19 @@ import (
 	"github.com/preadmit/preadmit/render/internal/tarball"
 )
 
-// SchemaFile is the name of the file with a schema of a catalogue.
+// SchemaFile is the name of the file with a catalogue's schema.
 const SchemaFile = "schema.json"
 
-// VendorDir is the directory of the repository that holds content.
+// VendorDir is the repository's directory for content.
 const VendorDir = ".preadmit/vendor"
 
-// unpacked bounds what an archive unpacks to, as for charts in the tree.
+// unpacked limits the unpacked size of an archive, as for charts in the tree.
 var unpacked = tarball.Limits{Bytes: 100 << 20, Entries: 20_000}
 
-// ErrAbsent is the error for content that no directory has.
+// ErrAbsent is the error for content that is in no directory.
 var ErrAbsent = errors.New("it is not in the store")
 
-// Dirs are directories of content, the first of which is looked into first.
+// Dirs are directories of content, searched in order.
 type Dirs []fs.FS
 
 // ContentDir returns the directory of dir that holds content by its digest: "." or,
@@ -48,13 +49,14 @@ func ContentDir(dir fs.FS) string {
 	return "."
 }
 
-// BlobName is the name in a directory of the content with a digest.
+// BlobName returns the file name, in a directory, of the content with a digest.
 func BlobName(digest string) string { return strings.Replace(digest, ":", "/", 1) }
 
 // Digest returns the digest of content.
 func Digest(data []byte) string { return artifact.Digest(data) }
 
-// Has reports whether a directory has a file for the digest, whatever it holds.
+// Has reports whether a directory has a file for the digest. It does not check
+// the content.
 func (d Dirs) Has(digest string) bool {
 	return slices.ContainsFunc(d, func(dir fs.FS) bool {
 		info, err := fs.Stat(dir, BlobName(digest))
@@ -62,8 +64,8 @@ func (d Dirs) Has(digest string) bool {
 	})
 }
 
-// Blob returns the content with a digest. A file whose content has another one
-// is an error, and ErrAbsent says that there is none.
+// Blob returns the content with a digest. It returns an error if the file's
+// content has another digest, and ErrAbsent if there is no file.
 func (d Dirs) Blob(digest string) ([]byte, error) {
 	if _, err := artifact.ParseDigest(digest); err != nil {
 		return nil, err
@@ -104,13 +106,13 @@ func readBlob(dir fs.FS, name string) ([]byte, error) {
 	return data, err
 }
 
-// A Store answers for the entries of a lock. It is a [render.Store].
+// A Store is a [render.Store] for the entries of a lock.
 type Store struct {
 	lock   *Lock
 	dirs   Dirs
 	trust  Trust
 	tree   fs.FS
-	mounts map[string]*content // by name in the tree
+	mounts map[string]*content // by path in the tree
 
 	mu    sync.Mutex
 	asked map[render.Remote]bool
@@ -118,8 +120,9 @@ type Store struct {
 
 var _ render.Store = (*Store)(nil)
 
-// New returns the Store of a lock, nil for none. tree is the run's tree, to which
-// the caller adds the Mounts. Content that trust does not verify is an error.
+// New returns the Store of a lock, which may be nil. tree is the run's tree, to
+// which the caller must add the Mounts. Content that trust does not verify is
+// an error.
 func New(lock *Lock, dirs Dirs, trust Trust, tree fs.FS) *Store {
 	s := &Store{lock: lock, dirs: dirs, trust: trust, tree: tree, mounts: make(map[string]*content), asked: make(map[render.Remote]bool)}
 	if lock == nil {
@@ -142,8 +145,8 @@ type Mount struct {
 	FS   fs.FS
 }
 
-// Mounts are the directories that the Store's files have in the tree. They are
-// unpacked when they are first read.
+// Mounts returns the directories of the tree with the Store's files. They are
+// unpacked when first read.
 func (s *Store) Mounts() []Mount {
 	all := make([]Mount, 0, len(s.mounts))
 	for name, c := range s.mounts {
@@ -153,7 +156,7 @@ func (s *Store) Mounts() []Mount {
 	return all
 }
 
-// Asked are the Remotes that the Store was asked for, in order.
+// Asked returns the Remotes that the Store was asked for, in order.
 func (s *Store) Asked() []render.Remote {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,8 +169,7 @@ func entryOf(r render.Remote) *Entry {
 	return &Entry{Kind: r.Kind, URL: r.URL, Name: r.Name, Requested: r.Version}
 }
 
-// State says whether the Store holds a Remote, and the entry that it is locked
-// by, nil without one.
+// State returns how far a Remote is fetched, and its entry in the lock, or nil.
 func (s *Store) State(r *render.Remote) (State, *Entry) {
 	e := s.lock.Find(r)
 	if e == nil {
@@ -179,13 +181,13 @@ func (s *Store) State(r *render.Remote) (State, *Entry) {
 	return Fetched, e
 }
 
-// A State says how far a Remote is fetched.
+// A State tells how far a Remote is fetched.
 type State string
 
 // The states of a Remote.
 const (
 	Fetched    State = "fetched"
-	NotInStore State = "not-in-store" // locked, but its content is not there or is not what it should be
+	NotInStore State = "not-in-store" // locked, but its content is missing or wrong
 	NotLocked  State = "not-locked"
 )
 
@@ -220,7 +222,7 @@ func (s *Store) Fetched(r *render.Remote) (render.Repository, error) {
 	return render.Repository{FS: s.tree, Root: name}, nil
 }
 
-// A content is what an entry stands for, unpacked when it is first read.
+// A content holds the files of an entry, unpacked when first read.
 type content struct {
 	entry *Entry
 	dirs  Dirs
@@ -247,8 +249,9 @@ func (c *content) unpack() (*memory, error) {
 	return Unpack(c.entry, data, c.dirs.Blob)
 }
 
-// Unpack returns the files of an entry, whose content data is. blob returns other
-// content that it names. It reads no more than the store's limits allow.
+// Unpack returns the files of an entry with the content data. blob returns
+// other content by its digest. Unpack reads no more than the store's limits
+// allow.
 func Unpack(e *Entry, data []byte, blob func(digest string) ([]byte, error)) (*memory, error) {
 	m := newMemory()
 	var err error
@@ -275,14 +278,14 @@ func Unpack(e *Entry, data []byte, blob func(digest string) ([]byte, error)) (*m
 	case render.URLFile:
 		err = m.add(FileName(e.URL), data)
 	case render.KindSchema:
-		if len(data) > 0 { // else the catalogue has none
+		if len(data) > 0 { // an empty file means that the catalogue has no schema
 			err = m.add(SchemaFile, data)
 		}
 	}
 	return m, err
 }
 
-// Verify reports what is wrong with content before it is kept.
+// Verify checks content before it is stored, and returns what is wrong with it.
 func Verify(e *Entry, data []byte, blob func(digest string) ([]byte, error)) error {
 	if artifact.Digest(data) != e.Digest {
 		return errors.New("it does not have the digest of its entry")
@@ -302,8 +305,8 @@ func Verify(e *Entry, data []byte, blob func(digest string) ([]byte, error)) err
 	return nil
 }
 
-// Needs are the digests of all content that an entry stands for; those that can't
-// be told are left out.
+// Needs returns the digests of all content of an entry, except for those that
+// can't be determined.
 func (d Dirs) Needs(e *Entry) []string {
 	all := []string{e.Digest}
 	if e.Signature != "" {
@@ -325,13 +328,13 @@ func (d Dirs) Needs(e *Entry) []string {
 	return all
 }
 
-// Holds reports whether all content of an entry is there and as it should be.
+// Holds reports whether all content of an entry is stored and valid.
 func (d Dirs) Holds(e *Entry, trust Trust) bool {
 	data, err := d.Blob(e.Digest)
 	return err == nil && Verify(e, data, d.Blob) == nil && trust.Verify(e, d.Blob) == nil
 }
 
-// FileName is the name of the file that an address leads to.
+// FileName returns the name of the file at an address.
 func FileName(address string) string {
 	address, _, _ = strings.Cut(address, "?")
 	address, _, _ = strings.Cut(address, "#")
@@ -342,8 +345,8 @@ func FileName(address string) string {
 	return name
 }
 
-// unpackChart unpacks a chart's archive, whose files lie in one directory.
-// .helmignore says what goes into an archive, not what is read of it.
+// unpackChart unpacks a chart's archive, whose files are in one directory.
+// .helmignore is not applied: it decides what is packed, not what is read.
 func unpackChart(m *memory, data []byte) error {
 	top := ""
 	return tarball.Each(data, unpacked, func(name string, data []byte) error {

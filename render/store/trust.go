@@ -12,21 +12,21 @@ import (
 	"github.com/preadmit/preadmit/render/internal/signature"
 )
 
-// MaxKey bounds the size of a file with keys.
+// MaxKey limits the size of a file with keys.
 const MaxKey = 1 << 20
 
-// A Signer holds the keys of which one must have signed the content at and below an
-// address.
+// A Signer holds keys, one of which must have signed the content at and below
+// an address.
 type Signer struct {
-	KeyFile string // as errors name it
+	KeyFile string // the file name for errors
 
-	address string // see plainAddress; "" is any
+	address string // see plainAddress; "" fits any
 	key     *signature.Key
 }
 
-// NewSigner returns a Signer of an address, or of all for "*". key is the content
-// of KeyFile: an OpenPGP keyring for Helm's provenance files, or public keys of
-// cosign.
+// NewSigner returns a Signer for an address, or for "*" of all addresses. key
+// is the content of KeyFile: an OpenPGP keyring for Helm's provenance files, or
+// cosign's public keys.
 func NewSigner(address, keyFile string, key []byte) (*Signer, error) {
 	k, err := signature.ParseKey(key)
 	if err != nil {
@@ -41,7 +41,8 @@ func NewSigner(address, keyFile string, key []byte) (*Signer, error) {
 	return s, nil
 }
 
-// Kind says what kind of signature a Remote needs. Some have none.
+// Kind returns the kind of signature for a Remote, or an error if its kind has
+// none.
 func (s *Signer) Kind(r *render.Remote) (signature.Kind, error) {
 	chart := r.Kind == render.HelmChart || r.Kind == render.HelmOCIChart
 	switch {
@@ -55,11 +56,11 @@ func (s *Signer) Kind(r *render.Remote) (signature.Kind, error) {
 	return "", fmt.Errorf("%s is a key of cosign, which verifies content of OCI registries alone", s.KeyFile)
 }
 
-// Trust are the Signers that the configuration names. The first of an address
-// counts.
+// Trust holds the Signers of the configuration. The first one that fits an
+// address counts.
 type Trust []*Signer
 
-// Of returns the Signer of a Remote, nil where none is asked for.
+// Of returns the Signer of a Remote, or nil if no signature is required.
 func (t Trust) Of(r *render.Remote) *Signer {
 	address := plainAddress(r.URL)
 	if r.Kind == render.HelmChart || r.Kind == render.HelmOCIChart {
@@ -73,11 +74,11 @@ func (t Trust) Of(r *render.Remote) *Signer {
 	return nil
 }
 
-// plainAddress is host and path of an address in one spelling, so that no other
-// spelling of it goes unverified.
+// plainAddress returns host and path of an address in one spelling, so that no
+// other spelling avoids verification.
 func plainAddress(address string) string {
 	u, err := url.Parse(address)
-	if err != nil || u.Host == "" { // as scp has it, user@host:path
+	if err != nil || u.Host == "" { // the form of scp, user@host:path
 		address = address[strings.LastIndexByte(address, '@')+1:]
 		return strings.Trim(path.Clean("/"+strings.Replace(address, ":", "/", 1)), "/")
 	}
@@ -105,8 +106,8 @@ func (t Trust) Verify(e *Entry, blob func(digest string) ([]byte, error)) error 
 	return s.Verify(e, data, blob)
 }
 
-// Verify checks that the signature in data is the Signer's and covers the entry's
-// content, which blob returns by its digest.
+// Verify checks that the signature in data is by one of the Signer's keys and
+// covers the entry's content. blob returns content by its digest.
 func (s *Signer) Verify(e *Entry, data []byte, blob func(digest string) ([]byte, error)) error {
 	if err := s.verify(e, data, blob); err != nil {
 		return &SignatureError{s, err}
@@ -137,7 +138,7 @@ func (s *Signer) verify(e *Entry, data []byte, blob func(digest string) ([]byte,
 	return s.key.VerifyChart(chart, data)
 }
 
-// A SignatureError says why content is rejected although its digest is right.
+// A SignatureError says why content with the right digest is rejected.
 type SignatureError struct {
 	Signer *Signer
 	Err    error
