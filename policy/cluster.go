@@ -17,6 +17,7 @@ import (
 // for concurrent use.
 type Cluster struct {
 	byKind map[schema.GroupKind][]*render.Object
+	byName sync.Map // of schema.GroupKind to map[string][]*render.Object, see Named
 	asked  sync.Map // of schema.GroupKind, see Asked
 }
 
@@ -41,10 +42,9 @@ func (c *Cluster) Get(unit *render.Unit, kind schema.GroupKind, namespace, name 
 	if c == nil {
 		return nil
 	}
-	c.asked.LoadOrStore(kind, true)
 	var found *render.Object
-	for _, o := range c.byKind[kind] {
-		if o.GetName() != name || namespace != "" && o.GetNamespace() != "" && o.GetNamespace() != namespace {
+	for _, o := range c.Named(kind, name) {
+		if namespace != "" && o.GetNamespace() != "" && o.GetNamespace() != namespace {
 			continue
 		}
 		if unit != nil && o.Unit != nil && o.Unit.Identity() == unit.Identity() && o.Unit.Cluster == unit.Cluster {
@@ -55,6 +55,24 @@ func (c *Cluster) Get(unit *render.Unit, kind schema.GroupKind, namespace, name 
 		}
 	}
 	return found
+}
+
+// Named returns the objects of a kind that have a name, whatever their namespace, in
+// the order in which they were given. The caller must not change the slice.
+func (c *Cluster) Named(kind schema.GroupKind, name string) []*render.Object {
+	all := c.List(kind)
+	if len(all) == 0 {
+		return nil
+	}
+	index, ok := c.byName.Load(kind)
+	if !ok {
+		names := make(map[string][]*render.Object, len(all))
+		for _, o := range all {
+			names[o.GetName()] = append(names[o.GetName()], o)
+		}
+		index, _ = c.byName.LoadOrStore(kind, names)
+	}
+	return index.(map[string][]*render.Object)[name]
 }
 
 // List returns the objects of a kind in the order in which they were given.

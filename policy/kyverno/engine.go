@@ -28,6 +28,7 @@ type Engine struct {
 	conditions map[*Policy]*celProgram // of webhookConfiguration
 	celEnvs    *celEnvs
 	held       sync.Map // of *render.Object: others than the request's, as they are held
+	listed     sync.Map // of listing: the cluster's objects in it
 	covered    *covered // counts branches; nil where nobody asks
 	granted    sync.Map // of who asks where, as text: the roles that bindings give, see roles
 }

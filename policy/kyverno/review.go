@@ -23,7 +23,8 @@ type review struct {
 	engine    *Engine
 	ctx       context.Context
 	req       *policy.Request
-	mocks     *Mocks // never nil
+	mocks     *Mocks          // never nil
+	given     *policy.Cluster // of the mocks' resources, built when asked for
 	operation string
 	simulated bool           // operation is not what the test says
 	object    map[string]any // as the rules before left it; nil on DELETE

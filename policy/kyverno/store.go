@@ -27,13 +27,16 @@ func (r *review) store() *store {
 	if !r.engine.options.CLI {
 		return &store{r, r.engine.options.Cluster}
 	}
-	return &store{r, policy.NewCluster(r.mocks.Resources...)}
+	if r.given == nil {
+		r.given = policy.NewCluster(r.mocks.Resources...)
+	}
+	return &store{r, r.given}
 }
 
 // get is an object, or nil. That of a CREATE is not there yet.
 func (s *store) get(kind schema.GroupKind, namespace, name string) map[string]any {
-	for _, o := range s.cluster.List(kind) {
-		if o.GetName() == name && (namespace == "" || s.namespaceOf(o) == "" || s.namespaceOf(o) == namespace) {
+	for _, o := range s.cluster.Named(kind, name) {
+		if in := s.namespaceOf(o); namespace == "" || in == "" || in == namespace {
 			if held := s.held(o); held != nil {
 				return held
 			}
@@ -56,6 +59,30 @@ func (s *store) namespaceOf(o *render.Object) string {
 	return "default"
 }
 
+// A listing names the objects that a list of the API server has.
+type listing struct {
+	kind      schema.GroupKind
+	namespace string // "" is all
+}
+
+// in returns the objects of a kind in a namespace. The engine keeps the lists of its
+// cluster, which may be asked for of every object.
+func (s *store) in(kind schema.GroupKind, namespace string) []*render.Object {
+	all := s.cluster.List(kind)
+	if namespace == "" {
+		return all
+	}
+	key := listing{kind, namespace}
+	if known, ok := s.engine.listed.Load(key); ok && !s.engine.options.CLI {
+		return known.([]*render.Object)
+	}
+	found := slices.DeleteFunc(slices.Clone(all), func(o *render.Object) bool { return s.namespaceOf(o) != namespace })
+	if !s.engine.options.CLI {
+		s.engine.listed.Store(key, found)
+	}
+	return found
+}
+
 // held is an object as the API server holds it while the request is judged:
 // that of an UPDATE as it was, that of a CREATE not at all.
 func (s *store) held(o *render.Object) map[string]any {
@@ -67,25 +94,25 @@ func (s *store) held(o *render.Object) map[string]any {
 	case o == s.req.Object || o == s.req.OldObject:
 		return s.req.OldAdmitted
 	}
-	held := s.engine.admitted(o, s.namespaceOf(o))
-	s.reveal(held)
-	return held
+	held, ok := s.engine.held.Load(o)
+	if !ok {
+		held = s.engine.admitted(o, s.namespaceOf(o))
+		s.engine.held.Store(o, held)
+	}
+	object := held.(map[string]any)
+	s.reveal(object)
+	return object
 }
 
 // admitted is another object as the API server holds it, or as it is written
 // where that can't be told.
 func (e *Engine) admitted(o *render.Object, namespace string) map[string]any {
-	if held, ok := e.held.Load(o); ok {
-		return held.(map[string]any)
-	}
-	held := o.Object
 	if e.options.Kinds != nil {
-		if a, err := e.options.Kinds.Admit(o, namespace); err == nil {
-			held = a
+		if held, err := e.options.Kinds.Admit(o, namespace); err == nil {
+			return held
 		}
 	}
-	e.held.Store(o, held)
-	return held
+	return o.Object
 }
 
 // A path is what a GET of the API server asks for.
@@ -163,11 +190,8 @@ func (s *store) kindOf(p apiPath) (schema.GroupKind, bool) {
 }
 
 func (s *store) list(kind schema.GroupKind, p apiPath, url string) (any, error) {
-	var items []any
-	for _, o := range s.cluster.List(kind) {
-		if p.namespace != "" && s.namespaceOf(o) != p.namespace {
-			continue
-		}
+	items := []any{}
+	for _, o := range s.in(kind, p.namespace) {
 		held := s.held(o)
 		if held == nil {
 			continue
@@ -186,7 +210,7 @@ func (s *store) list(kind schema.GroupKind, p apiPath, url string) (any, error) 
 	gv := schema.GroupVersion{Group: p.group, Version: p.version}
 	return map[string]any{
 		"apiVersion": gv.String(), "kind": kind.Kind + "List", "metadata": map[string]any{},
-		"items": append([]any{}, items...),
+		"items": items,
 	}, nil
 }
 
