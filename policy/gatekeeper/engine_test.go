@@ -395,6 +395,16 @@ validations:
 			[]string{"error deny K/c: validation failed due to running out of cost budget, no further validation rules will be run"},
 			nil,
 		},
+		{
+			"a variable larger than all that is read, within the budget", nativeTemplate("variables: [{name: big, expression: '"+manyWords+"'}]\nvalidations: [{expression: 'variables.big.all(a, variables.big.all(b, a == b))'}]") + with,
+			[]string{"pass deny K/c"},
+			nil,
+		},
+		{
+			"a variable larger than all that is read, out of budget", nativeTemplate("variables: [{name: big, expression: '"+manyWords+"'}]\nvalidations: [{expression: 'variables.big.all(a, variables.big.all(b, variables.big.all(c, a == b && b == c)))'}]") + with,
+			[]string{"error deny K/c: validation failed due to running out of cost budget, no further validation rules will be run"},
+			nil,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -413,6 +423,9 @@ validations:
 		})
 	}
 }
+
+// manyWords is an expression whose value is a list of 150 texts.
+var manyWords = `"` + strings.Repeat("x,", 149) + `x".split(",")`
 
 func TestFields(t *testing.T) {
 	t.Parallel()

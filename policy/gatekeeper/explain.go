@@ -210,7 +210,7 @@ func jsonText(v any) string {
 // counted.
 func (r *review) nativeTrial(c *constraint, t *policy.Trial) {
 	x := r.nativeRun(c)
-	x.exact = true
+	x.plan = nil
 	x.begin(nativeBudget, true)
 	for _, e := range x.code.conditions {
 		t.Conditions = append(t.Conditions, x.evaluation("matchCondition["+e.name+"]", e))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	celgo "github.com/google/cel-go/cel"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
@@ -29,7 +30,7 @@ type nativeCode struct {
 	messages    []*expression // by validation; nil for those without
 	fixed       []string      // messages by validation, as they are written
 
-	bounds *cel.BySize[uint64] // of the cost of everything
+	plans sync.Map // of planKey to *nativePlan
 }
 
 // An expression is one CEL expression of a template.
@@ -243,13 +244,4 @@ func (c *nativeCode) ready() {
 	for _, e := range c.validations {
 		e.explainer = c.names.ExplainerOf(e.program.AST, func(i int) *celgo.Ast { return c.variables[i].program.AST })
 	}
-	var asts []*celgo.Ast
-	c.each(func(e *expression) { asts = append(asts, e.program.AST) })
-	c.bounds = cel.NewBySize(func(s cel.Sizes) uint64 { return cel.Sum(c.names.Costs(asts, cel.Roots{Inputs: s})...) })
-}
-
-// counts says whether what runs on inputs of some sizes has to be counted.
-func (c *nativeCode) counts(s cel.Sizes) bool {
-	bound, ok := c.bounds.For(s)
-	return !ok || bound > nativeBudget
 }

@@ -79,7 +79,8 @@ type nativeRun struct {
 	code       *nativeCode
 	values     *nativeReview
 	params     ref.Val
-	exact      bool // count the cost of everything
+	plan       *nativePlan // what is not counted; nil: the cost of everything is
+	larger     bool        // a variable is larger than the plan assumes
 	remaining  int64
 	conditions bool // what is evaluated is a match condition, which sees no namespace
 	variables  *cel.Variables
@@ -88,10 +89,22 @@ type nativeRun struct {
 // askNative asks a constraint whose template is in CEL.
 func (r *review) askNative(c *constraint) []Response {
 	x := r.nativeRun(c)
-	if said, done := x.matchConditions(); done {
+	if said, done := x.surely(x.matchConditions); done {
 		return said
 	}
-	return x.validations()
+	said, _ := x.surely(func() ([]Response, bool) { return x.validations(), true })
+	return said
+}
+
+// surely calls f, and again with everything counted if the plan does not tell whether
+// the budget is spent.
+func (x *nativeRun) surely(f func() ([]Response, bool)) (said []Response, done bool) {
+	said, done = f()
+	if x.plan != nil && (x.larger || x.remaining < 0) {
+		x.plan = nil
+		return f()
+	}
+	return said, done
 }
 
 func (r *review) nativeRun(c *constraint) *nativeRun {
@@ -99,7 +112,7 @@ func (r *review) nativeRun(c *constraint) *nativeRun {
 	values := r.frozen()
 	x := &nativeRun{review: r, c: c, code: c.template.native, values: values, params: params}
 	x.variables = cel.NewVariables(&x.code.names, &r.questions, x.variable)
-	x.exact = x.code.counts(values.sizes.Max(sizes))
+	x.plan = x.code.planFor(values.sizes, sizes)
 	return x
 }
 
@@ -112,6 +125,9 @@ func (c *constraint) frozen() (ref.Val, cel.Sizes) {
 // begin makes the run ready for a group of expressions, which evaluate the
 // variables anew.
 func (x *nativeRun) begin(budget int64, conditions bool) {
+	if x.plan != nil {
+		budget -= x.plan.bound
+	}
 	x.remaining, x.conditions = budget, conditions
 	x.variables.Reset(&x.code.names)
 }
@@ -125,7 +141,7 @@ var errOpen = errors.New("undecided")
 func (x *nativeRun) eval(e *expression) (ref.Val, error) {
 	x.questions.Reset()
 	v, err := x.program(e)
-	if x.remaining < 0 {
+	if x.remaining < 0 || x.larger && x.plan != nil {
 		return nil, cel.ErrBudget
 	}
 	if err != nil && x.questions.Any() {
@@ -138,7 +154,7 @@ func (x *nativeRun) eval(e *expression) (ref.Val, error) {
 }
 
 func (x *nativeRun) program(e *expression) (ref.Val, error) {
-	if !x.exact {
+	if x.plan != nil && x.plan.fast[e] {
 		return e.program.Eval(x)
 	}
 	v, cost, err := e.program.EvalExact(x.ctx, x)
@@ -151,6 +167,10 @@ func (x *nativeRun) variable(i int) ref.Val {
 	v, err := x.program(x.code.variables[i])
 	if err != nil {
 		return x.code.names.VariableError(i, err)
+	}
+	if x.plan != nil && !cel.Fits(v, x.plan.assumed) {
+		x.larger = true
+		return x.code.names.VariableError(i, cel.ErrBudget)
 	}
 	return v
 }
@@ -230,7 +250,7 @@ func (x *nativeRun) validations() []Response {
 		default:
 			r = x.c.said(policy.Fail, x.message(i))
 		}
-		if x.exact && x.remaining < 0 {
+		if x.remaining < 0 {
 			return []Response{x.broken(fmt.Errorf("failed messageExpression: %w", cel.ErrBudget))}
 		}
 		if !x.engine.options.Written {

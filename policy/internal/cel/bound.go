@@ -19,6 +19,9 @@ type Roots struct {
 	Inputs    Sizes
 	Params    *Sizes
 	Variables map[string]Sizes
+	// Assumed is taken for variables whose sizes can't be bounded. Whoever sets it
+	// has to hold their values to it, see [Fits]. nil: they may be of any size.
+	Assumed *Sizes
 }
 
 // input bounds what is read under an identifier.

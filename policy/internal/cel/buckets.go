@@ -55,6 +55,8 @@ func (n *Names) Costs(expressions []*cel.Ast, roots Roots) []uint64 {
 		}
 		if s, ok := ResultSizes(a, roots); ok {
 			roots.Variables[n.list[i]] = s
+		} else if roots.Assumed != nil {
+			roots.Variables[n.list[i]] = *roots.Assumed
 		}
 	}
 	return costs

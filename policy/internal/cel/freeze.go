@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 )
 
 // Sizes bounds the collections and the strings in a value: no list or map has
@@ -26,6 +27,58 @@ func Freeze(tree any) (ref.Val, Sizes) {
 	var f freezer
 	v := f.freeze(tree)
 	return v, f.Sizes
+}
+
+// Fits reports whether the lists, maps and texts that an expression made are no
+// larger than s. It does not look into maps of [Freeze], whose sizes are known. A
+// value of many parts does not fit.
+func Fits(v ref.Val, s Sizes) bool {
+	f := fitting{s, maxParts}
+	return f.fits(v)
+}
+
+// maxParts is how many parts of a value are looked at.
+const maxParts = 4096
+
+type fitting struct {
+	Sizes
+	left int
+}
+
+func (f *fitting) fits(v ref.Val) bool {
+	if f.left--; f.left < 0 {
+		return false
+	}
+	switch v := v.(type) {
+	case types.String:
+		return uint64(len(v)) <= f.Length
+	case types.Bytes:
+		return uint64(len(v)) <= f.Length
+	case *types.Optional:
+		return !v.HasValue() || f.fits(v.GetValue())
+	case *Map:
+		return true
+	case *List: // of Freeze, or two that were added
+		return uint64(len(v.elems)) <= f.Items && !slices.ContainsFunc(v.elems, func(e ref.Val) bool { return !f.fits(e) })
+	case traits.Lister:
+		return f.all(v.Size(), v.Iterator(), f.fits)
+	case traits.Mapper:
+		return f.all(v.Size(), v.Iterator(), func(key ref.Val) bool { return f.fits(key) && f.fits(v.Get(key)) })
+	}
+	return true
+}
+
+// all reports whether there are no more elements than there may be, and each fits.
+func (f *fitting) all(size ref.Val, elements traits.Iterator, fits func(ref.Val) bool) bool {
+	if n, ok := size.(types.Int); !ok || uint64(n) > f.Items {
+		return false
+	}
+	for elements.HasNext() == types.True {
+		if !fits(elements.Next()) {
+			return false
+		}
+	}
+	return true
 }
 
 // A freezer makes the values of one tree, and measures it. It allocates them
