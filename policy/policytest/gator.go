@@ -57,7 +57,7 @@ type gatorEngine struct {
 
 // gator runs a suite of gator verify.
 func gator(s *suite) {
-	docs, err := render.Documents(s.name, s.data, render.YAML12)
+	docs, err := s.opts.files.documents(s.name, s.data, render.YAML12)
 	for _, e := range render.Errors(err) {
 		if !e.Warning { // that others would read it otherwise is no matter here
 			s.fail(e)
@@ -93,7 +93,7 @@ func gator(s *suite) {
 	}
 	for _, t := range tests {
 		g.run(t)
-		if s.ctx.Err() != nil {
+		if s.done() {
 			return
 		}
 		if len(g.Cases) > maxCases {
@@ -110,6 +110,9 @@ func (g *gatorSuite) run(item node) {
 	t.setup.Kinds = g.kinds
 	if f["skip"].flag() {
 		g.note("%s: test %s is skipped", g.shown(item.span()), t.name)
+		return
+	}
+	if !g.concerned(f["template"], f["constraint"]) {
 		return
 	}
 	t.load(item, f)
@@ -132,6 +135,11 @@ func (g *gatorSuite) run(item node) {
 			return
 		}
 	}
+}
+
+// concerned reports whether tests of a file of policies are wanted.
+func (g *gatorSuite) concerned(files ...node) bool {
+	return g.opts.about == "" || slices.ContainsFunc(files, func(n node) bool { return path.Join(path.Dir(g.name), n.text()) == g.opts.about })
 }
 
 // load reads the files of a test.
@@ -226,7 +234,7 @@ func (g *gatorSuite) readFile(name string) gatorFile {
 	if err != nil {
 		return gatorFile{err: bare(err)}
 	}
-	docs, err := render.Documents(name, data, render.YAML12)
+	docs, err := g.opts.files.documents(name, data, render.YAML12)
 	var f gatorFile
 	var broken []error
 	for _, e := range g.split(err) {

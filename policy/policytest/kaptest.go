@@ -61,7 +61,7 @@ type kaptestPolicy struct {
 }
 
 func kaptest(s *suite) {
-	docs, err := render.Documents(s.name, s.data, render.YAML11)
+	docs, err := s.opts.files.documents(s.name, s.data, render.YAML11)
 	if err != nil {
 		s.fail(err)
 	}
@@ -112,7 +112,9 @@ func (k *kaptestSuite) load(f map[string]node) {
 	k.resources = k.objects(f["resources"])
 	k.engine(k.objects(f["crds"]))
 	for _, o := range k.objects(list) {
-		k.compile(o)
+		if k.opts.about == "" || placeOf(o).File == k.opts.about {
+			k.compile(o)
+		}
 	}
 }
 
@@ -138,7 +140,7 @@ func (k *kaptestSuite) objects(list node) []*render.Object {
 			item.fail("%s: %w", ref, bare(err))
 			continue
 		}
-		objects, err := render.Parse(name, data)
+		objects, err := k.opts.files.parse(name, data)
 		if err != nil {
 			k.fail(err)
 		} else if len(objects) == 0 {
@@ -240,6 +242,9 @@ func placeOf(o *render.Object) render.Span {
 func (k *kaptestSuite) policySuite(item node) {
 	f := item.fields("policy", "tests")
 	name := f["policy"].text()
+	if k.opts.about != "" && k.policies[name] == nil {
+		return
+	}
 	tests := f["tests"].items()
 	if len(tests) == 0 {
 		f["tests"].fail("policy %s has no tests", name)

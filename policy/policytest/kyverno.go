@@ -60,7 +60,7 @@ var kyvernoKeys = []string{
 
 // kyverno runs the documents of a kyverno-test.yaml.
 func kyverno(s *suite) {
-	docs, err := render.Documents(s.name, s.data, render.YAML11)
+	docs, err := s.opts.files.documents(s.name, s.data, render.YAML11)
 	s.warn(err)
 	for i := range docs {
 		runKyverno(s, node{s: s, doc: &docs[i], value: docs[i].Value})
@@ -88,7 +88,7 @@ func runKyverno(s *suite, root node) {
 	}
 	for _, e := range t.entries {
 		t.Cases = append(t.Cases, e.run()...)
-		if s.ctx.Err() != nil {
+		if s.done() {
 			return
 		}
 		if len(t.Cases) > maxCases {

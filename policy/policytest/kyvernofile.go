@@ -89,7 +89,7 @@ func (t *kyvernoTest) readFile(item node, name string, mustHold bool) []*render.
 		item.fail("%s: %w", item.text(), bare(err))
 		return nil
 	}
-	objects, err := render.Parse(name, data)
+	objects, err := t.opts.files.parse(name, data)
 	t.warn(err)
 	if len(objects) == 0 && mustHold && err == nil {
 		item.fail("%s holds no Kubernetes object", item.text())
@@ -159,7 +159,7 @@ func (t *kyvernoTest) document(item node, kinds ...string) (root node, fields ma
 	if name == "" {
 		return node{}, nil
 	}
-	docs, err := render.Documents(name, data, render.YAML11)
+	docs, err := t.opts.files.documents(name, data, render.YAML11)
 	t.warn(err)
 	if len(docs) != 1 {
 		if err == nil {
@@ -262,7 +262,7 @@ func (t *kyvernoTest) readPayloads(list node, refuse error) {
 		if name == "" {
 			continue
 		}
-		docs, err := render.Documents(name, data, render.YAML11)
+		docs, err := t.opts.files.documents(name, data, render.YAML11)
 		t.warn(err)
 		for i := range docs {
 			m, ok := docs[i].Value.(map[string]any)
@@ -375,7 +375,7 @@ func (t *kyvernoTest) expected(item node) []*render.Object {
 	if name == "" {
 		return nil
 	}
-	objects, err := render.Parse(name, data)
+	objects, err := t.opts.files.parse(name, data)
 	t.warn(err)
 	if len(objects) == 0 && err == nil {
 		item.fail("%s holds no Kubernetes object", item.text())

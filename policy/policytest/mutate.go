@@ -51,7 +51,7 @@ func Mutate(ctx context.Context, o MutateOptions, paths ...string) ([]policy.Mut
 	if o.Name == nil {
 		o.Name = func(name string) string { return name }
 	}
-	m := &mutator{o: &o}
+	m := &mutator{o: &o, files: &readFiles{all: make(map[string]readFile)}}
 	if err := m.prepare(ctx, paths); err != nil {
 		return nil, err
 	}
@@ -78,12 +78,17 @@ func Mutate(ctx context.Context, o MutateOptions, paths ...string) ([]policy.Mut
 type mutator struct {
 	o     *MutateOptions
 	tests []*mutatedTests
+	files *readFiles
 }
+
+// runTests runs tests with the content of a file replaced, until enough, which may
+// be nil, reports that the cases so far suffice. With "" nothing is replaced.
+type runTests func(ctx context.Context, file string, data []byte, coverage *policy.Coverage, r *recorder, enough func([]Case) bool) ([]Suite, error)
 
 // mutatedTests are tests that run together, as they are without a mutant.
 type mutatedTests struct {
 	name     string
-	run      func(ctx context.Context, file string, data []byte, coverage *policy.Coverage, r *recorder) ([]Suite, error)
+	run      runTests
 	modules  bool
 	policies map[policyPlace]bool
 	hits     map[render.Span]int64 // of the branches that begin at a place
@@ -101,14 +106,18 @@ type policyPlace struct {
 type testOutcome struct {
 	failed, vacuous map[string]int
 	where           map[string]string // FILE:LINE of a case
-	broken          int
+	broken          map[string]int    // what does not compile, by file; of Rego modules ""
 }
 
 // A recorder notes which policies are compiled, and their errors.
 type recorder struct {
 	mu       sync.Mutex
 	policies map[policyPlace]bool // true: what it matches counts
-	errs     int
+	errs     map[string]int       // by file
+}
+
+func newRecorder() *recorder {
+	return &recorder{policies: make(map[policyPlace]bool), errs: make(map[string]int)}
 }
 
 func (r *recorder) compiled(match bool, err error, objects ...*render.Object) {
@@ -122,7 +131,7 @@ func (r *recorder) compiled(match bool, err error, objects ...*render.Object) {
 	}
 	for _, e := range render.Errors(err) {
 		if !e.Warning {
-			r.errs++
+			r.errs[e.Span.File]++
 		}
 	}
 }
@@ -173,11 +182,11 @@ func (m *mutator) prepare(ctx context.Context, paths []string) error {
 
 // suite are the tests of a file.
 func (m *mutator) suite(f found) *mutatedTests {
-	return &mutatedTests{name: m.o.Name(f.name), run: func(ctx context.Context, file string, data []byte, coverage *policy.Coverage, r *recorder) ([]Suite, error) {
+	return &mutatedTests{name: m.o.Name(f.name), run: func(ctx context.Context, file string, data []byte, coverage *policy.Coverage, r *recorder, enough func([]Case) bool) ([]Suite, error) {
 		o := m.o.Options
-		o.Watch, o.Engines = nil, r.engines(m.o.NewEngines(coverage))
+		o.Watch, o.Engines, o.about, o.files = nil, r.engines(m.o.NewEngines(coverage)), file, m.files
 		if file != "" {
-			o.FS = changedFile{m.o.FS, file, data}
+			o.FS, o.enough = changedFile{m.o.FS, file, data}, enough
 		}
 		s := f.run(ctx, &o)
 		return []Suite{s}, ctx.Err()
@@ -187,11 +196,11 @@ func (m *mutator) suite(f found) *mutatedTests {
 // modules are the unit tests of Rego.
 func (m *mutator) modules() *mutatedTests {
 	t := &mutatedTests{name: "unit tests of Rego", modules: true, policies: make(map[policyPlace]bool)}
-	t.run = func(ctx context.Context, file string, data []byte, coverage *policy.Coverage, r *recorder) ([]Suite, error) {
+	t.run = func(ctx context.Context, file string, data []byte, coverage *policy.Coverage, r *recorder, _ func([]Case) bool) ([]Suite, error) {
 		all, err := m.o.Modules.Run(ctx, file, data, coverage)
 		for _, s := range all {
 			if s.Error != "" {
-				r.errs++
+				r.errs[""]++
 			}
 		}
 		return all, err
@@ -200,8 +209,8 @@ func (m *mutator) modules() *mutatedTests {
 }
 
 func (t *mutatedTests) prepare(ctx context.Context) error {
-	coverage, r := policy.NewCoverage(), &recorder{policies: make(map[policyPlace]bool)}
-	all, err := t.run(ctx, "", nil, coverage, r)
+	coverage, r := policy.NewCoverage(), newRecorder()
+	all, err := t.run(ctx, "", nil, coverage, r, nil)
 	if err != nil {
 		return err
 	}
@@ -221,7 +230,7 @@ func outcomeOf(all []Suite, r *recorder) testOutcome {
 	for _, s := range all {
 		for i := range s.Cases {
 			c := &s.Cases[i]
-			key := strings.Join([]string{s.File, fmt.Sprint(c.Line), c.Name, c.Policy, c.Kind, c.Resource, c.Operation, c.Want}, "\x00")
+			key := keyOfCase(s.File, c)
 			o.where[key] = fmt.Sprintf("%s:%d", s.File, c.Line)
 			if !c.OK {
 				o.failed[key]++
@@ -232,6 +241,25 @@ func outcomeOf(all []Suite, r *recorder) testOutcome {
 		}
 	}
 	return o
+}
+
+func keyOfCase(file string, c *Case) string {
+	return strings.Join([]string{file, fmt.Sprint(c.Line), c.Name, c.Policy, c.Kind, c.Resource, c.Operation, c.Want}, "\x00")
+}
+
+// enough returns a function that reports whether a case fails that does not without
+// the mutant. Where something of the file does not compile without it either, all
+// have to run.
+func (t *mutatedTests) enough(file string, strict bool) func([]Case) bool {
+	if t.outcome.broken[file] > 0 {
+		return nil
+	}
+	return func(cases []Case) bool {
+		return slices.ContainsFunc(cases, func(c Case) bool {
+			key := keyOfCase(t.name, &c)
+			return !c.OK && t.outcome.failed[key] == 0 || strict && c.Vacuous && t.outcome.vacuous[key] == 0
+		})
+	}
 }
 
 // more is the first key that counts more than before.
@@ -366,8 +394,8 @@ func (t *mutatedTests) reaches(x *tried) bool {
 
 // against runs the tests with a mutant, and notes in r what became of it.
 func (t *mutatedTests) against(ctx context.Context, x *tried, strict bool, r *policy.Mutant) {
-	rec := &recorder{policies: make(map[policyPlace]bool)}
-	all, err := t.run(ctx, x.Origin.File, x.Apply(x.data), nil, rec)
+	rec := newRecorder()
+	all, err := t.run(ctx, x.Origin.File, x.Apply(x.data), nil, rec, t.enough(x.Origin.File, strict))
 	if err != nil {
 		return
 	}
@@ -375,7 +403,7 @@ func (t *mutatedTests) against(ctx context.Context, x *tried, strict bool, r *po
 	killer := more(now.failed, t.outcome.failed)
 	vacuous := more(now.vacuous, t.outcome.vacuous)
 	switch {
-	case now.broken > t.outcome.broken:
+	case more(now.broken, t.outcome.broken) != "" || now.broken[""] > t.outcome.broken[""]:
 		r.Status = policy.MutantInvalid
 	case killer != "":
 		r.Status, r.Killer = policy.MutantKilled, now.where[killer]

@@ -47,6 +47,10 @@ type Options struct {
 	// Watch, where it is not nil, is told of each suite that is run. done is
 	// called at the end. With an error the suite is left out.
 	Watch func(name string) (done func(), err error)
+
+	files  *readFiles              // read before; nil: none
+	about  string                  // run only tests of policies in this file; "": all
+	enough func(cases []Case) bool // ends a suite after these cases; nil: none does
 }
 
 // Limits of what is walked.
@@ -211,6 +215,11 @@ func (s *suite) watched(run func(*suite)) {
 	}
 	defer done()
 	run(s)
+}
+
+// done reports whether no further tests of the suite are wanted.
+func (s *suite) done() bool {
+	return s.ctx.Err() != nil || s.opts.enough != nil && s.opts.enough(s.Cases)
 }
 
 // fail notes an error of the suite.
