@@ -1,9 +1,9 @@
 package policy
 
-// keepDefaults gives a new object, as the API server holds it, the values that
-// it had where neither the old manifest nor the new one says any: what was
-// defaulted once is not defaulted again when it is applied again, by kubectl,
-// Helm, Argo CD or Flux alike. So a new image tag leaves imagePullPolicy as it
+// keepDefaults copies into a new object the values that the old object has on
+// the cluster for fields which neither manifest sets. A field that was
+// defaulted once keeps its value when the object is applied again, by kubectl,
+// Helm, Argo CD or Flux alike: a new image tag leaves imagePullPolicy as it
 // was. admitted is changed; live is the object on the cluster, applied and was
 // are the manifests.
 func keepDefaults(admitted, live, applied, was any) {
@@ -45,7 +45,7 @@ func keepDefaults(admitted, live, applied, was any) {
 	}
 }
 
-// named is the only element of a list with that name, or nil.
+// named returns the only element of a list with that name, or nil.
 func named(list []any, name string) any {
 	var found any
 	for _, e := range list {
@@ -67,15 +67,15 @@ func isScalar(v any) bool {
 	return true
 }
 
-// applied makes the new object of an update what it would be on a cluster that
-// has the old one.
+// applied changes the new object of an update to what the cluster would hold
+// after applying it over the old one.
 func (r *Request) applied() {
 	if was, ok := r.OldObject.Provenance.(mutated); ok && r.Object != nil {
 		keepDefaults(r.Admitted, r.OldAdmitted, r.Object.Object, was.rendered.Object)
 	}
 }
 
-// admitOld holds the old object in the version of the request.
+// admitOld converts the old object to the version of the request.
 func (c Chain) admitOld(req *Request) (err error) {
 	if req.OldAdmitted, err = c.Kinds.Admit(req.OldObject, req.Namespace); err != nil {
 		return err

@@ -18,25 +18,26 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Chain judges requests in the API server's order: mutators, each on what
-// the one before left, then validators.
+// A Chain evaluates requests in the API server's order: mutators, each on the
+// result of the previous one, then validators.
 type Chain struct {
 	Kinds      Kinds
 	Mutators   []Mutator
 	Validators []Validator
-	Watch      Watch   // nil where nobody watches
-	Passes     *Passes // where passes go, apart from the results; nil: they are among them
+	Watch      Watch   // may be nil
+	Passes     *Passes // receives passes instead of the results; may be nil
 	Variables  bool    // Flux replaces variables such as ${NAME} in what the tree deploys
 }
 
-// Review judges every request, in parallel, and returns the results located
-// and sorted. The error is for cancellation and bugs.
+// Review evaluates the requests in parallel and returns the results, with their
+// places and sorted. The error is not nil only if ctx is done or there is a
+// bug.
 func (c Chain) Review(ctx context.Context, reqs []Request) ([]Result, error) {
 	found, err := c.ReviewEach(ctx, reqs)
 	return sorted(found), err
 }
 
-// ReviewEach is Review with the results of each request by themselves.
+// ReviewEach is Review with the results of each request kept apart.
 func (c Chain) ReviewEach(ctx context.Context, reqs []Request) ([][]Result, error) {
 	return inParallel(ctx, len(reqs), func(ctx context.Context, i int) ([]Result, error) {
 		req := reqs[i]
@@ -44,8 +45,9 @@ func (c Chain) ReviewEach(ctx context.Context, reqs []Request) ([][]Result, erro
 	})
 }
 
-// sorted joins results, and forgets each part once it is copied: of a large run
-// they are most of what is in memory. There is room for a few more.
+// sorted joins results into one sorted slice, with room for a few more. It
+// drops each part once it is copied, since in a large run results take most of
+// the memory.
 func sorted(found [][]Result) []Result {
 	n := 0
 	for _, part := range found {
@@ -60,8 +62,9 @@ func sorted(found [][]Result) []Result {
 	return results
 }
 
-// inParallel calls f for 0 to n-1 and returns the results of each. On error it
-// returns those that there are; what does not stop when ctx ends is left behind.
+// inParallel calls f for 0 to n-1 and returns the results of each call. On
+// error it returns the results so far; calls that do not stop when ctx ends are
+// abandoned.
 func inParallel(over context.Context, n int, f func(context.Context, int) ([]Result, error)) ([][]Result, error) {
 	var mu sync.Mutex
 	found := make([][]Result, n)
@@ -93,8 +96,8 @@ func inParallel(over context.Context, n int, f func(context.Context, int) ([]Res
 	return slices.Clone(found), err
 }
 
-// stopped waits for all to be done. When the context ends, it waits a little
-// longer: a library may not ask while it is busy.
+// stopped waits for all calls to return. After the context ends it waits only a
+// little longer, since a busy library may not check it.
 func stopped(ctx context.Context, all <-chan error) error {
 	select {
 	case err := <-all:
@@ -111,7 +114,7 @@ func stopped(ctx context.Context, all <-chan error) error {
 
 const patience = time.Second
 
-// review judges one request. A panic, wherever, becomes a result at its object.
+// review evaluates one request. A panic becomes a result at its object.
 func (c Chain) review(ctx context.Context, req *Request) (results []Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -154,12 +157,12 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 	if len(mutations) == 0 && cap(results) < len(results)+len(results)/8 {
 		return results, nil
 	}
-	return slices.Concat(mutations, results), nil // takes no more than it needs: there can be very many
+	return slices.Concat(mutations, results), nil // allocates no spare room: there can be very many
 }
 
-// admit fills in what the API server knows of a request before any policy
-// runs. It is not admitted, and the result says why, where the server would not
-// get so far.
+// admit completes a request as the API server does before any policy runs. If
+// the server would refuse the request, admitted is false and the results say
+// why.
 func (c Chain) admit(req *Request) (results []Result, admitted bool) {
 	req.Object, req.OldObject = decrypted(req.Object), decrypted(req.OldObject)
 	subject := req.Subject()
@@ -185,8 +188,7 @@ func (c Chain) admit(req *Request) (results []Result, admitted bool) {
 	return nil, true
 }
 
-// notServed is the object as it is written where its version is not served, and
-// else nil.
+// notServed returns the object as written if its version is not served, or nil.
 func notServed(req *Request, err error) map[string]any {
 	var fe *FieldError
 	if req.Operation != Create || !errors.As(err, &fe) || !fe.NotServed {
@@ -197,7 +199,7 @@ func notServed(req *Request, err error) map[string]any {
 
 const judgedAsWritten = "checked as it is written: the API server does not serve this version"
 
-// validateWritten asks the validators that judge what is written.
+// validateWritten runs the validators that evaluate objects as written.
 func (c Chain) validateWritten(ctx context.Context, req *Request) ([]Result, error) {
 	var results []Result
 	for _, v := range c.Validators {
@@ -223,7 +225,7 @@ func unitNamespace(o *render.Object) string {
 	return o.Unit.Namespace
 }
 
-// decodeErrors tells each of several errors apart, which a Kinds may find.
+// decodeErrors returns a result for each of the errors that err joins.
 func decodeErrors(req *Request, err error) []Result {
 	all := []error{err}
 	var several interface{ Unwrap() []error }
@@ -249,7 +251,7 @@ func decodeError(req *Request, err error) Result {
 	return r
 }
 
-// validate turns a panic in an engine's libraries into a result, so that one
+// validate converts a panic in an engine's libraries to a result, so that one
 // object can't hide the verdicts on the others.
 func validate(ctx context.Context, v Validator, req *Request) (results []Result, err error) {
 	defer func() {
@@ -271,7 +273,7 @@ func panicked(engine, p any) Result {
 	}
 }
 
-// brokenDown is the result of a request that could not be reviewed to its end.
+// brokenDown returns the result of a request whose review panicked.
 func brokenDown(req *Request, p any) Result {
 	r := panicked("policy.Chain", p)
 	subject := req.Subject()
@@ -280,8 +282,8 @@ func brokenDown(req *Request, p any) Result {
 	return r
 }
 
-// locate completes a result with what the request, its object and the object's
-// history know: it is the only place where JSON pointers become lines.
+// locate sets the fields of a result that follow from the request, its object
+// and the object's history. Only here JSON pointers become lines.
 func locate(r *Result, req *Request, h *history) {
 	subject := req.Subject()
 	if r.Outcome == Unknown {
@@ -322,8 +324,8 @@ func locate(r *Result, req *Request, h *history) {
 	r.inVariant(subject.Variant)
 }
 
-// written gives the fields as they were written where the API server moves
-// them: it holds the stringData of a Secret as data.
+// written converts fields to where they were written, if the API server moves
+// them: it stores the stringData of a Secret as data.
 func written(fields []string, o *render.Object) []string {
 	if o.GetKind() != "Secret" || o.GetAPIVersion() != "v1" {
 		return fields
@@ -338,13 +340,13 @@ func written(fields []string, o *render.Object) []string {
 	return moved
 }
 
-// Sort puts results into the report's order: by unit, object, engine, policy,
+// Sort sorts results into the report's order: by unit, object, engine, policy,
 // rule, operation, then by place and message.
 func Sort(results []Result) {
 	if IsSorted(results) {
 		return
 	}
-	order := make([]int32, len(results)) // results are large, so move each once, and within the slice
+	order := make([]int32, len(results)) // results are large, so each is moved only once, within the slice
 	for i := range order {
 		order[i] = int32(i)
 	}
@@ -410,7 +412,7 @@ func comparePlaces(a, b *Result) int {
 	return cmp.Or(strings.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line), cmp.Compare(x.Column, y.Column))
 }
 
-// Errors makes results of what could not be rendered or compiled, each at its
+// Errors returns a result for each error of rendering or compiling, at its
 // place. engine is EngineRender or EngineCompile; unit may be nil.
 func Errors(engine string, unit *render.Unit, err error) []Result {
 	var results []Result
@@ -443,8 +445,8 @@ func Errors(engine string, unit *render.Unit, err error) []Result {
 	return results
 }
 
-// ParseGroupVersion is schema.ParseGroupVersion without the error, which
-// apiVersions of rendered objects don't have.
+// ParseGroupVersion is schema.ParseGroupVersion without the error, which the
+// apiVersion of a rendered object can't cause.
 func ParseGroupVersion(apiVersion string) schema.GroupVersion {
 	gv, _ := schema.ParseGroupVersion(apiVersion)
 	return gv

@@ -12,9 +12,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Cluster is what is there besides the object under judgement: everything
-// rendered, and what was given as context. It is read-only once built and safe
-// for concurrent use.
+// A Cluster holds the objects that policies can look up: everything rendered,
+// and the objects given as context. It is read-only once built and safe for
+// concurrent use.
 type Cluster struct {
 	byKind map[schema.GroupKind][]*render.Object
 	byName sync.Map // of schema.GroupKind to map[string][]*render.Object, see Named
@@ -31,13 +31,13 @@ func NewCluster(objects ...*render.Object) *Cluster {
 	return c
 }
 
-// Namespace returns the Namespace object of that name, preferring that of the
-// given unit (nil: any), or nil when there is none.
+// Namespace returns the Namespace with that name, or nil. It prefers one of the
+// given unit, which may be nil.
 func (c *Cluster) Namespace(unit *render.Unit, name string) *render.Object {
 	return c.Get(unit, schema.GroupKind{Kind: "Namespace"}, "", name)
 }
 
-// Get returns an object, preferring that of the given unit, or nil.
+// Get returns an object, or nil. It prefers one of the given unit.
 func (c *Cluster) Get(unit *render.Unit, kind schema.GroupKind, namespace, name string) *render.Object {
 	if c == nil {
 		return nil
@@ -85,12 +85,12 @@ func (c *Cluster) List(kind schema.GroupKind) []*render.Object {
 	return c.byKind[kind]
 }
 
-// anyKind stands in Asked for the question which kinds there are.
+// anyKind is stored in asked when somebody asks which kinds there are.
 var anyKind = schema.GroupKind{Kind: "*"}
 
-// Asked are the kinds of which objects were asked for so far, found or not, in
-// order; served says whether it was asked which kinds and versions there are.
-// Nothing else of the cluster decided about anything.
+// Asked returns, sorted, the kinds of which objects were looked up so far,
+// found or not; served reports whether the existing kinds and versions were
+// looked up. No result depends on anything else of the cluster.
 func (c *Cluster) Asked() (kinds []schema.GroupKind, served bool) {
 	if c == nil {
 		return nil, false
@@ -106,7 +106,7 @@ func (c *Cluster) Asked() (kinds []schema.GroupKind, served bool) {
 	return kinds, served
 }
 
-// Kinds are the kinds of which there are objects, sorted.
+// Kinds returns the kinds of the objects, sorted.
 func (c *Cluster) Kinds() []schema.GroupKind {
 	if c == nil {
 		return nil
@@ -115,8 +115,8 @@ func (c *Cluster) Kinds() []schema.GroupKind {
 	return slices.SortedFunc(maps.Keys(c.byKind), compareGroupKinds)
 }
 
-// Versions are the kinds of which there are objects, with each version that
-// there are any of, by kind and in the order in which the objects were given.
+// Versions returns the kinds and versions of the objects, by kind and then in
+// the order in which the objects were given.
 func (c *Cluster) Versions() []schema.GroupVersionKind {
 	var versions []schema.GroupVersionKind
 	for _, kind := range c.Kinds() {

@@ -9,22 +9,22 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Baseline says how a result stands to those of the base.
+// A Baseline compares a result with those of the base.
 type Baseline string
 
-// The baselines, in the words of SARIF's baselineState.
+// The baselines, as in SARIF's baselineState.
 const (
-	New       Baseline = "new"       // the change brings it in
-	Unchanged Baseline = "unchanged" // it was there before
-	Absent    Baseline = "absent"    // it was there before and is no more
+	New       Baseline = "new"       // the change causes it
+	Unchanged Baseline = "unchanged" // the base has it too
+	Absent    Baseline = "absent"    // the base had it, the head does not
 )
 
-// Requests are the requests that bring a cluster from the base objects to the
-// head objects: CREATEs and UPDATEs in the order of head, then DELETEs in the
-// order of base. With no base they are CREATEs. An object is the same if its
-// group, kind, namespace, name and unit are; one that only its unit tells
-// apart has moved, if there is no other of its name. What goes by generateName
-// is created each time, and never deleted.
+// Requests returns the requests that change a cluster from the base objects to
+// the head objects: CREATEs and UPDATEs in the order of head, then DELETEs in
+// the order of base. Without base objects they are all CREATEs. Objects are the
+// same if their group, kind, namespace, name and unit are; an object that
+// differs only in its unit has moved, if no other has its name. Objects with
+// generateName are created each time and never deleted.
 func Requests(base, head []*render.Object) []Request {
 	was := counterparts(base, head)
 	reqs := make([]Request, 0, len(head))
@@ -45,10 +45,10 @@ func Requests(base, head []*render.Object) []Request {
 	return reqs
 }
 
-// A pairKey names an object to the API server, with the cluster and the unit that
-// it comes from. Objects of base and head with one pairKey are the same object.
-// What nothing deploys is on no cluster, so it is never the same as what is
-// deployed.
+// A pairKey identifies an object to the API server, with its cluster and unit.
+// Objects of base and head with the same pairKey are the same object. Objects
+// that nothing deploys are on no cluster, so they are never the same as
+// deployed ones.
 type pairKey struct {
 	kind            schema.GroupKind
 	namespace, name string
@@ -65,7 +65,7 @@ func pairKeyOf(o *render.Object) pairKey {
 	return id
 }
 
-// counterparts finds the base object of each head object that has one.
+// counterparts returns the base object of each head object that has one.
 func counterparts(base, head []*render.Object) map[*render.Object]*render.Object {
 	was := make(map[*render.Object]*render.Object, len(base))
 	base, head = match(was, base, head, pairKeyOf)
@@ -77,9 +77,9 @@ func counterparts(base, head []*render.Object) map[*render.Object]*render.Object
 	return was
 }
 
-// match pairs the objects that alone have their pairKey on both sides, and
-// returns the others. Of several that one unit has, which it should not, the
-// first are paired with the first.
+// match pairs the objects whose pairKey is unique on both sides, and returns
+// the others. If a unit wrongly has several, the first are paired with the
+// first.
 func match(was map[*render.Object]*render.Object, base, head []*render.Object, of func(*render.Object) pairKey) (oldRest, newRest []*render.Object) {
 	old, now := byPairKey(base, of), byPairKey(head, of)
 	paired := make(map[*render.Object]bool)
@@ -117,25 +117,25 @@ func without(objects []*render.Object, paired map[*render.Object]bool) []*render
 	return rest
 }
 
-// Unchanged says whether an update would change nothing: the objects are equal,
-// whatever their lines. The API server would not be asked.
+// Unchanged reports whether an update would change nothing, so that the API
+// server would not be asked. Line numbers don't count.
 func (r *Request) Unchanged() bool {
 	return r.Operation == Update && reflect.DeepEqual(r.OldObject.Object, r.Object.Object)
 }
 
-// A Comparison is what results of the head are held against.
+// A Comparison compares results of the head with those of the base.
 type Comparison struct {
 	// Base are the results of the base.
 	Base []Result
-	// Moved gives the units of head objects that were in another unit of the
-	// base, by the head objects' keys.
+	// Moved maps the keys of head objects to the unit that they had in the
+	// base, if it was another one.
 	Moved map[render.Key]string
-	// Incomparable says of a unit that the other side could not be rendered
-	// whole, so that what is there or not says nothing.
+	// Incomparable reports whether the other side of a unit was rendered only
+	// in part, so that a missing result there says nothing.
 	Incomparable func(unit string) bool
 }
 
-// Moves lists, for a Comparison, the objects that requests update from
+// Moves returns, for a Comparison, the objects that requests update from
 // another unit.
 func Moves(reqs []Request) map[render.Key]string {
 	moved := make(map[render.Key]string)
@@ -149,9 +149,9 @@ func Moves(reqs []Request) map[render.Key]string {
 }
 
 // Compare marks results of the head as New or Unchanged, by fingerprint and
-// outcome, and appends those of the base that are Absent: what failed, or could
-// not be decided, and does no more. Results of units that can't be compared
-// keep no mark, so they count.
+// outcome, and appends the Absent ones: failures and undecided results of the
+// base that the head no longer has. Results of units that can't be compared get
+// no mark, so they count.
 func (c Comparison) Compare(head []Result) []Result {
 	known := make(map[string]int, len(c.Base))
 	for i := range c.Base {
@@ -181,8 +181,8 @@ func (c Comparison) Compare(head []Result) []Result {
 	return head
 }
 
-// BaseUnit is the unit that an object was in. A result names the namespace that
-// its object may leave to the unit.
+// BaseUnit returns the unit that an object had in the base. A result names the
+// namespace even if its object leaves that to the unit.
 func (c Comparison) BaseUnit(o render.Key) string {
 	unit := o.Unit
 	from, ok := c.Moved[o]
@@ -200,8 +200,8 @@ func (c Comparison) incomparable(r *Result) bool {
 	return r.Object.Unit != "" && r.Object.Kind != "" && c.Incomparable != nil && c.Incomparable(r.Object.Unit)
 }
 
-// comparable is what two results have in common that say the same of the same
-// object in a unit of the base.
+// comparable returns a key that is equal for results which say the same about
+// the same object of a unit in the base.
 func (r *Result) comparable(unit string) string {
 	return strings.Join([]string{r.Identity, unit, string(r.Outcome), string(r.Action)}, "\x00")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Branch is one way that the evaluation of a rule can take, with how often it was
-// taken.
+// A Branch is one way that the evaluation of a rule can take, and how often it
+// was taken.
 type Branch struct {
 	Engine string      `json:"engine"`
 	Policy string      `json:"policy"`
@@ -22,10 +22,10 @@ type Branch struct {
 	Origin render.Span `json:"policyOrigin"` // of the part
 }
 
-// A Coverage counts the branches that policies take. Engines declare the branches of
-// what they compile, so that those count too that nothing takes. A policy that is
-// compiled several times counts once. It is safe for concurrent use, and nil
-// counts nothing.
+// A Coverage counts the branches that policies take. Engines declare the
+// branches when they compile policies, so that branches which nothing takes are
+// counted too. A policy that is compiled several times counts once. A Coverage
+// is safe for concurrent use; nil counts nothing.
 type Coverage struct {
 	mu       sync.Mutex
 	branches map[Branch]*atomic.Int64
@@ -47,7 +47,7 @@ func (c *Coverage) Declare(b Branch) *atomic.Int64 {
 	return hits
 }
 
-// Branches returns the branches with their hits so far, in the order of their places.
+// Branches returns the branches with their hits so far, ordered by place.
 func (c *Coverage) Branches() []Branch {
 	c.mu.Lock()
 	defer c.mu.Unlock()

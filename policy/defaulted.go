@@ -9,10 +9,10 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// defaulted is what Result.Assumed says of a field that nobody wrote and that
-// no mutation set: it is there because the API server's own defaulting, at the
-// release that is judged for, puts it there. It is "" of all others. held is
-// the object as the API server held it before any mutation.
+// defaulted returns an assumption about a field that nobody wrote and no
+// mutation set: the API server of the chosen version defaults it. It returns ""
+// for all other fields. held is the object as the API server had it before any
+// mutation.
 func defaulted(field string, rendered *render.Object, held map[string]any, h *history) string {
 	was, touched := h.before(field)
 	if touched {
@@ -37,8 +37,8 @@ func defaulted(field string, rendered *render.Object, held map[string]any, h *hi
 	}
 }
 
-// before is where the field at a pointer of the object as it is now was before
-// all mutations, and whether any of them did something to it.
+// before returns the pointer that a field of the current object had before all
+// mutations, and whether any of them touched it.
 func (h *history) before(pointer string) (was string, touched bool) {
 	was = pointer
 	for i := len(h.changes) - 1; i >= 0; i-- {
@@ -48,7 +48,7 @@ func (h *history) before(pointer string) (was string, touched bool) {
 	return was, touched
 }
 
-// first is the object before all mutations, held being what it is after them.
+// first returns the object before all mutations; held is the object after them.
 func (h *history) first(held map[string]any) map[string]any {
 	if len(h.changes) > 0 {
 		return h.changes[0].before
@@ -56,7 +56,7 @@ func (h *history) first(held map[string]any) map[string]any {
 	return held
 }
 
-// brief is the JSON of a value, cut to what a line can bear.
+// brief returns the JSON of a value, cut to fit on a line.
 func brief(value any) string {
 	const most = 100
 	var text bytes.Buffer

@@ -9,11 +9,12 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// exceptionWords stand before the names of the exceptions that exempted an object, in
-// the messages of Kyverno's policies.
+// exceptionWords precede the names of exceptions in messages of Kyverno's
+// policies about exempted objects.
 var exceptionWords = []string{"due to policy exceptions ", "due to policy exception: "}
 
-// noteException remembers the exceptions that a result says exempted its object.
+// noteException records the exceptions that a result names as the reason for
+// exempting its object.
 func (u *Uses) noteException(message string) {
 	for _, words := range exceptionWords {
 		if _, names, ok := strings.Cut(message, words); ok {
@@ -29,7 +30,7 @@ func (u *Uses) noteException(message string) {
 // that they match.
 func (u *Uses) UnusedExceptions(objects []*render.Object) []Result {
 	var all []Result
-	written := make(map[string]bool) // also policies that do not compile
+	written := make(map[string]bool) // includes policies that do not compile
 	for _, o := range objects {
 		written[o.GetName()] = strings.HasSuffix(o.GetKind(), "Policy") || written[o.GetName()]
 	}
@@ -51,8 +52,8 @@ func (u *Uses) UnusedExceptions(objects []*render.Object) []Result {
 	return all
 }
 
-// namesNothing finds the policies and rules that an exception names and that are not
-// here. named says that it names one that is.
+// namesNothing returns findings for the policies and rules that an exception
+// names and that do not exist. named reports that it names an existing one.
 func (u *Uses) namesNothing(o *render.Object, written map[string]bool) (found []Result, named bool) {
 	for i, x := range listAt(o, "/spec/exceptions") {
 		at := render.Pointer("spec", "exceptions", i)
@@ -101,8 +102,8 @@ func (u *Uses) unknownPolicy(o *render.Object, pointer, name string) Result {
 	return f
 }
 
-// named are the engines that have a policy of a name, which may begin with its
-// namespace, and its rules.
+// named returns the engines that have a policy of a name, which may begin with
+// its namespace, and the policy's rules.
 func (u *Uses) named(name string) (engines, rules []string) {
 	_, bare, ok := strings.Cut(name, "/")
 	for _, use := range u.list {
@@ -113,8 +114,8 @@ func (u *Uses) named(name string) (engines, rules []string) {
 	return engines, rules
 }
 
-// partial reports whether an exception exempts parts of an object, which results do not
-// say: controls of the Pod Security Standards, images, values.
+// partial reports whether an exception exempts only parts of an object, which
+// results do not show: controls of the Pod Security Standards, images, values.
 func partial(o *render.Object) bool {
 	for _, p := range []string{"/spec/podSecurity", "/spec/images", "/spec/allowedValues"} {
 		if _, ok := render.Lookup(o.Object, p); ok {

@@ -10,11 +10,11 @@ import (
 
 // An Explainer is a Validator, or a Mutator, that can explain its decisions.
 type Explainer interface {
-	// Explain describes, step by step, how the policies of a name decide on a
-	// request: one of their rules, or with "" all of them. It returns none when
-	// it has no policy of that name. The chain sets
-	// Operation, Object, Origins, Request, and the places of culprits and
-	// results. A Mutator is given the request as it was before it changed it.
+	// Explain describes step by step how a policy, or one of its rules, decides
+	// on a request. An empty rule means all. It returns nil if it has no policy
+	// of that name. The chain sets Operation, Object, Origins, Request, and the
+	// places of culprits and results. A Mutator is given the request as it was
+	// before the Mutator changed it.
 	Explain(ctx context.Context, req *Request, policy, rule string) ([]Explanation, error)
 }
 
@@ -24,17 +24,17 @@ type Explanation struct {
 	Engine string      `json:"engine"`
 	Policy string      `json:"policy"`
 	Origin render.Span `json:"policyOrigin"`
-	Rules  []Rule      `json:"rules"` // those explained
+	Rules  []Rule      `json:"rules"` // the explained rules
 
 	Operation Operation       `json:"operation"`
 	Object    render.Key      `json:"object"`
 	Origins   []render.Origin `json:"origins"`
 	Request   Asked           `json:"request"`
 
-	// Matches says whether the policy is about the request; "" where its
-	// engine doesn't tell.
+	// Matches tells whether the policy matches the request; "" if its engine
+	// does not say.
 	Matches       Answer  `json:"matches"`
-	Match         []Check `json:"match"` // the questions that this hung on, in order
+	Match         []Check `json:"match"` // the checks that decided Matches, in order
 	FailurePolicy string  `json:"failurePolicy"`
 
 	Bindings []Bound  `json:"bindings"`
@@ -42,7 +42,7 @@ type Explanation struct {
 	Results  []Result `json:"results"`
 }
 
-// Asked is what the API server is asked, as policies see it.
+// Asked is the request to the API server, as policies see it.
 type Asked struct {
 	Group     string   `json:"group"`
 	Version   string   `json:"version"`
@@ -52,7 +52,7 @@ type Asked struct {
 	Groups    []string `json:"groups"`
 }
 
-// An Answer is that to a question on the way to a verdict.
+// An Answer is the answer to a Check.
 type Answer string
 
 // The answers.
@@ -64,8 +64,8 @@ const (
 
 // A Check is a question on the way to a verdict, with its answer.
 type Check struct {
-	Name   string      `json:"name"` // as the policy's language has it: "objectSelector"
-	Text   string      `json:"text"` // what it asks for
+	Name   string      `json:"name"` // the policy language's name for it, such as "objectSelector"
+	Text   string      `json:"text"` // what the policy asks for
 	Answer Answer      `json:"answer"`
 	Why    string      `json:"why"`
 	Origin render.Span `json:"policyOrigin"`
@@ -73,7 +73,7 @@ type Check struct {
 
 // Bound is a binding of the policy.
 type Bound struct {
-	Name    string       `json:"name"` // "" where none is there, and one is assumed
+	Name    string       `json:"name"` // "" if there is none, and one is assumed
 	Origin  render.Span  `json:"policyOrigin"`
 	Matches Answer       `json:"matches"`
 	Match   []Check      `json:"match"`
@@ -84,9 +84,9 @@ type Bound struct {
 
 // A Trial is the policy evaluated with one parameter.
 type Trial struct {
-	Param       *render.Key     `json:"param"` // null for none
+	Param       *render.Key     `json:"param"` // null if there is none
 	ParamOrigin []render.Origin `json:"paramOrigins"`
-	As          string          `json:"as"` // the version that the policy sees the object in, where that is another
+	As          string          `json:"as"` // the version in which the policy sees the object, if it is another one
 	Problem     string          `json:"problem"`
 
 	Conditions  []Evaluation `json:"conditions"`
@@ -116,27 +116,27 @@ type Evaluation struct {
 	Origin     render.Span `json:"policyOrigin"`
 	Value      string      `json:"value"`
 	Error      string      `json:"error"`
-	Unknown    string      `json:"unknown"` // what would have to be known
+	Unknown    string      `json:"unknown"` // the missing information, if the result is undecided
 	NotRun     string      `json:"notRun"`  // why it was not evaluated
-	Cost       int64       `json:"cost"`    // with that of the variables that it was the first to read
+	Cost       int64       `json:"cost"`    // includes the variables that it was the first to read
 	Message    *Evaluation `json:"message,omitempty"`
 
 	Parts      []Part    `json:"parts"`
 	Summary    string    `json:"summary"`
 	Culprits   []Culprit `json:"culprits"`
-	More       int       `json:"more"`       // culprits left out
+	More       int       `json:"more"`       // number of culprits left out
 	Incomplete bool      `json:"incomplete"` // there may be others
 }
 
 // A Part is a sub-expression with its value.
 type Part struct {
 	Depth int    `json:"depth"`
-	Loop  string `json:"loop"` // the element it was evaluated for
+	Loop  string `json:"loop"` // the element of a loop that it was evaluated for
 	Text  string `json:"text"`
 	Value string `json:"value"`
 	Error bool   `json:"error"`
 
-	Origin render.Span `json:"policyOrigin,omitzero"` // where it is written, if not where the evaluation is
+	Origin render.Span `json:"policyOrigin,omitzero"` // where it is written, if not at the evaluation's place
 }
 
 // A Culprit is a field that was telling.
@@ -146,7 +146,7 @@ type Culprit struct {
 	Missing bool            `json:"missing"`
 	Value   string          `json:"value"`
 	Text    string          `json:"text"`    // the part of the expression that failed on it
-	Element string          `json:"element"` // the list element it belongs to
+	Element string          `json:"element"` // the list element that contains it
 	Origins []render.Origin `json:"origins"`
 }
 
@@ -223,7 +223,8 @@ func (c Chain) explainWritten(ctx context.Context, req *Request, policy, rule st
 	return all, nil
 }
 
-// explainMutations runs the mutators, and tells what those of the name did.
+// explainMutations runs the mutators, and explains those with the policy's
+// name.
 func (c Chain) explainMutations(ctx context.Context, req *Request, h *history, policy, rule string) ([]Explanation, error) {
 	var all []Explanation
 	for _, m := range c.Mutators {
@@ -258,7 +259,7 @@ func explainMutator(ctx context.Context, x Explainer, m Mutator, req *Request, p
 	return x.Explain(ctx, req, policy, rule)
 }
 
-// adopt puts the results that have their places for those of the engine.
+// adopt replaces the engine's results by those that have places.
 func (e *Explanation) adopt(results []Result) {
 	for i := range e.Results {
 		mine := &e.Results[i]
@@ -271,7 +272,8 @@ func (e *Explanation) adopt(results []Result) {
 	}
 }
 
-// explain turns a panic in an engine's libraries into a result, as validate does.
+// explain converts a panic in an engine's libraries to a result, as validate
+// does.
 func explain(ctx context.Context, v Validator, req *Request, policy, rule string) (es []Explanation, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -299,8 +301,8 @@ func pick(rules []Rule, policy, rule string) []Rule {
 	return picked
 }
 
-// told is what can be told of an engine that is no Explainer: an explanation
-// for each engine that has such a policy.
+// told returns what can be said about engines that are not Explainers: an
+// explanation for each one that has such a policy.
 func told(rules []Rule, results []Result, policy, rule string) []Explanation {
 	var es []Explanation
 	for _, r := range pick(rules, policy, rule) {
@@ -320,7 +322,7 @@ func told(rules []Rule, results []Result, policy, rule string) []Explanation {
 	return es
 }
 
-// locate completes an explanation, and puts places to its results.
+// locate completes an explanation, and sets the places of its results.
 func (e *Explanation) locate(req *Request, h *history) {
 	for i := range e.Results {
 		locate(&e.Results[i], req, h)
@@ -328,7 +330,8 @@ func (e *Explanation) locate(req *Request, h *history) {
 	e.complete(req, h)
 }
 
-// complete sets what the request knows, and the places of culprits.
+// complete sets the fields that follow from the request, and the places of
+// culprits.
 func (e *Explanation) complete(req *Request, h *history) {
 	subject := req.Subject()
 	e.Operation, e.Object, e.Origins = req.Operation, subject.Key(), subject.At("")
@@ -357,8 +360,8 @@ func (t *Trial) locate(req *Request, h *history) {
 	}
 }
 
-// place finds the lines of a culprit. In another version of the object the
-// pointers are others.
+// place sets the lines of a culprit. Another version of the object has other
+// pointers.
 func (t *Trial) place(c *Culprit, req *Request, h *history) {
 	switch {
 	case c.Root == "object" && req.Object != nil && t.As == "":
@@ -373,5 +376,5 @@ func (t *Trial) place(c *Culprit, req *Request, h *history) {
 	}
 }
 
-// String is the cost beside its limit.
+// String returns the cost and its limit.
 func (c Cost) String() string { return fmt.Sprintf("%d of %d", c.Spent, c.Limit) }

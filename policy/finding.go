@@ -11,7 +11,7 @@ import (
 // EnginePolicies is the engine of findings: results about policies themselves.
 const EnginePolicies = "Policies"
 
-// The findings, as they stand in Result.Rule.
+// The findings, as in Result.Rule.
 const (
 	NeverMatches  = "never-matches"
 	NotAsked      = "not-asked"
@@ -33,13 +33,13 @@ const (
 // A FindingKind documents a finding.
 type FindingKind struct {
 	Name   string
-	Unused bool // the policy, or its part, has no effect here
+	Unused bool // the policy, or a part of it, has no effect in this run
 	Action Action
 	Title  string
 	Help   string
 }
 
-// FindingKinds are all kinds of findings that Inspectors and Uses make.
+// FindingKinds documents all findings that Inspectors and Uses make.
 var FindingKinds = []FindingKind{
 	{NeverMatches, true, Warn, "The rule matches no object of the repository.", "Compare the match of the policy with the objects that it is meant for. `preadmit explain POLICY OBJECT` answers each of its questions for one object."},
 	{NotAsked, false, Audit, "The rule is about operations that are not evaluated here.", "`preadmit policies` evaluates objects as they are created. `preadmit check --base REV` evaluates updates and deletions."},
@@ -56,8 +56,8 @@ var FindingKinds = []FindingKind{
 	{AcceptsNone, true, Warn, "A suppression accepts no failure.", "Remove the suppression."},
 }
 
-// An Inspector is a Validator or Mutator that finds what is wrong with its
-// policies without any request. Findings are made with NewFinding.
+// An Inspector is a Validator or Mutator that finds mistakes in its policies
+// without any request. It makes findings with NewFinding.
 type Inspector interface{ Inspect() []Result }
 
 // NewFinding returns a finding about a policy at a place in it.
@@ -75,8 +75,8 @@ func NewFinding(kind, policy string, at render.Span, format string, args ...any)
 	return r.Fingerprinted()
 }
 
-// Unused reports whether a finding, or a compile warning, says that something has no
-// effect here.
+// Unused reports whether a finding, or a compile warning, says that something
+// has no effect in this run.
 func (r *Result) Unused() bool {
 	switch r.Engine {
 	case EnginePolicies:
@@ -87,7 +87,7 @@ func (r *Result) Unused() bool {
 	return false
 }
 
-// nearLimit is the part of a limit from which a cost is reported.
+// nearLimit is the share of a limit from which a cost is reported.
 const nearLimit = 0.5
 
 // Findings returns the findings that follow from the counts: rules that are always
@@ -123,12 +123,12 @@ func (u *Uses) Findings() []Result {
 	return all
 }
 
-// exempted adds the finding for a rule that is always exempt: one for the policy if
-// all of its rules are, for the same reason.
+// exempted adds the finding for a rule that is always exempt. If all rules of a
+// policy are exempt for the same reason, it adds one finding for the policy.
 func (u *Uses) exempted(all []Result, use *Use) []Result {
 	why, name := use.exemption(), use.name()
 	if strings.Contains(why, "names this policy") {
-		return all // which the finding about the missing binding says
+		return all // the finding about the missing binding reports it
 	}
 	if rules := u.policies[useKey{engine: use.Engine, policy: use.Policy}]; len(rules) > 1 && !slices.ContainsFunc(rules, func(x *Use) bool {
 		return x.Exempted != use.Exempted || x.Matched != use.Matched || x.exemption() != why
@@ -141,8 +141,8 @@ func (u *Uses) exempted(all []Result, use *Use) []Result {
 		name, allOf(use.Matched), isAre(use.Matched), mostly(why, use)))
 }
 
-// Unmatched are the uses of rules that no object matched. The rules of a policy
-// whose engine matches policies as a whole are one use, without a rule.
+// Unmatched returns the uses of rules that matched no object. If an engine
+// matches policies as a whole, a policy's rules are one use without a rule.
 func (u *Uses) Unmatched() []*Use {
 	var all []*Use
 	for _, use := range u.List() {
@@ -181,8 +181,8 @@ func isAre(n int) string {
 	return "are"
 }
 
-// mostly gives the reason for which objects are exempt, and for how many if there
-// are others.
+// mostly returns the most frequent reason for exemptions, with its count if
+// there are other reasons.
 func mostly(why string, use *Use) string {
 	n := use.exempts[why]
 	why = strings.TrimPrefix(why, "exempt ")
@@ -196,8 +196,9 @@ func mostly(why string, use *Use) string {
 	}
 }
 
-// WithoutConsequences leaves out findings that follow from others about the same
-// policy: one whose condition can't hold, or that has no parameter, is always exempt.
+// WithoutConsequences drops findings that follow from others about the same
+// policy. For example, a policy with an impossible condition or without a
+// parameter is always exempt.
 func WithoutConsequences(findings []Result) []Result {
 	causes := make(map[string]bool)
 	for i := range findings {

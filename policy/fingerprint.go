@@ -12,17 +12,18 @@ import (
 )
 
 // Fingerprinted returns the result with its Identity and Fingerprint. The chain
-// sets them for the results of engines; whoever makes results besides calls this.
+// sets them for results of engines; the maker of any other result must call
+// this.
 func (r Result) Fingerprinted() Result {
 	r.setFingerprint(nil)
 	return r
 }
 
-// setFingerprint sets Identity and Fingerprint. The identity is made of the rule,
-// the object and the first field, so that it survives moved lines and reordered
-// lists. The fingerprint adds the unit, but not the path of a plain manifest, so
-// that it survives a renamed file. A result without an object is identified by
-// its file and message. o is the object, or nil.
+// setFingerprint sets Identity and Fingerprint. The identity is computed from
+// the rule, the object and the first field, so that it survives moved lines and
+// reordered lists. The fingerprint adds the unit, but not the path of a plain
+// manifest, so that it survives a renamed file. A result without an object is
+// identified by its file and message. o may be nil.
 func (r *Result) setFingerprint(o *render.Object) {
 	parts := []string{
 		r.Engine, r.Policy, r.Rule,
@@ -45,7 +46,7 @@ func (r *Result) setFingerprint(o *render.Object) {
 	r.Fingerprint = digest(r.Identity, unit)
 }
 
-// lines are the numbers of lines in messages, which move.
+// lines matches line numbers in messages, which change.
 var lines = regexp.MustCompile(`\blines? [0-9]+`)
 
 func digest(parts ...string) string {
@@ -70,9 +71,9 @@ func group(apiVersion string) string {
 	return g
 }
 
-// stablePointer returns a pointer that names elements of lists by their keys
-// instead of their indexes, where they have any: it is the same after the list is
-// reordered.
+// stablePointer returns a pointer that names list elements by their keys
+// instead of indexes, where they have keys, so that reordering the list does
+// not change it.
 func stablePointer(o *render.Object, pointer string) string {
 	if o == nil || o.Unstructured == nil {
 		return pointer
@@ -102,12 +103,13 @@ func stablePointer(o *render.Object, pointer string) string {
 	return b.String()
 }
 
-// elementKeys are the fields that tell elements of the API's lists apart, the
-// likeliest first (x-kubernetes-list-map-keys). Fingerprints depend on the order.
+// elementKeys are the fields that identify elements of the API's lists
+// (x-kubernetes-list-map-keys), the likeliest first. Fingerprints depend on the
+// order.
 var elementKeys = []string{"name", "id", "key", "mountPath", "devicePath", "containerPort", "port", "topologyKey", "ip", "uid", "type"}
 
-// called names the element i of a list: by its key, or itself if it is a
-// scalar; else by its index. Further ones of one name are counted.
+// called returns a name for element i of a list: its key, or the element itself
+// if it is a scalar, or else its index. Repeated names get a number.
 func called(list []any, i int) string {
 	name, ok := nameOf(list[i])
 	if !ok {

@@ -10,12 +10,12 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A history is what mutators did to an object since it was rendered. The zero
-// history is that of an object that nothing changed.
+// A history holds the changes that mutators made to an object since it was
+// rendered. The zero history has none.
 type history struct {
 	changes []change
-	mute    bool     // names nobody
-	doubts  []string // what Result.Assumed says of results that come after
+	mute    bool     // name no policy
+	doubts  []string // assumptions of all later results
 
 	traced map[tracedField]trace // nil: fields are traced each time they are asked for
 }
@@ -50,21 +50,21 @@ func (h *history) trace(i int, pointer string) trace {
 	return t
 }
 
-// A change is one step that left the object different.
+// A change is one step of a mutator that changed the object.
 type change struct {
 	before, after map[string]any
 	by            Result
 }
 
-// silent is the history for the results of the mutators themselves: it leads to
-// what was rendered and names nobody.
+// silent returns the history for results of the mutators themselves: it leads
+// to the rendered places and names no policy.
 func (h *history) silent() *history {
 	return &history{changes: h.changes, mute: true, traced: h.traced}
 }
 
-// at returns the places that made the field at a pointer of the object as it
-// is now what it is: the expression of a policy that set it before the lines
-// of what was rendered there. set says in words which policies did.
+// at returns the places that determined a field of the current object: the
+// expression of the policy that set it, then the lines of the rendered field.
+// set describes which policies set it.
 func (h *history) at(rendered *render.Object, pointer string) (origins []render.Origin, set []string) {
 	was := pointer
 	var later []render.Origin
@@ -102,7 +102,7 @@ func appendNew[T comparable](list []T, item T) []T {
 	return append(list, item)
 }
 
-// A touch is what a change did to a field.
+// A touch says how a change touched a field.
 type touch int
 
 const (
@@ -116,9 +116,9 @@ func (t touch) String() string {
 	return [...]string{"is left", "is changed", "is removed", "is set"}[t]
 }
 
-// trace finds where the field at a pointer of the object after the change was
-// before it: itself, maybe at another index, or its nearest ancestor. touched
-// is what the change did something to: the field or an ancestor.
+// trace finds where a field of the changed object was before the change: the
+// field itself, perhaps at another index, or its nearest ancestor. touched is
+// the pointer that the change touched: of the field or an ancestor.
 func (c *change) trace(pointer string) (was, touched string, how touch) {
 	var before, after any = c.before, c.after
 	path := render.Path(pointer)
@@ -192,16 +192,16 @@ func pointerOf(path []string) string {
 	return p
 }
 
-// A pair is a child of two values: one that a key names in the value after a
-// change, and what it was before.
+// A pair is a child of two values: the value of a key after a change, and its
+// value before.
 type pair struct {
-	key           string // of it before
+	key           string // the key before the change
 	was, is       any
-	before, after bool // whether there is one
+	before, after bool // whether there is a value
 }
 
-// step goes down by a key. ok is false where the values have no children in
-// common: one is a list and the other an object, or a scalar.
+// step descends by a key. ok is false if the values have no children in common,
+// since they are of different kinds or scalars.
 func step(before, after any, key string) (p pair, ok bool) {
 	switch a := after.(type) {
 	case map[string]any:
@@ -214,7 +214,7 @@ func step(before, after any, key string) (p pair, ok bool) {
 		b, same := before.([]any)
 		i, err := strconv.Atoi(key)
 		if err != nil || i < 0 || i >= len(a) {
-			return p, same // neither has it
+			return p, same // neither has the key
 		}
 		p.is, p.after = a[i], true
 		if j := counterpart(b, a, i); j >= 0 {
@@ -226,15 +226,16 @@ func step(before, after any, key string) (p pair, ok bool) {
 	}
 }
 
-// counterpartKeys are the fields that tell elements of lists apart: elementKeys,
-// and those of lists without keys.
+// counterpartKeys are the fields that identify list elements: elementKeys, and
+// further ones for lists without keys.
 var counterpartKeys = slices.Concat(elementKeys, []string{"url", "host", "path"})
 
-// maxCompared bounds the lists whose elements are compared one by one.
+// maxCompared limits the length of lists whose elements are compared one by
+// one.
 const maxCompared = 512
 
-// counterpart finds what element i of the list after was in the list before,
-// -1 when it was not there or can't be told.
+// counterpart returns the index in the list before of element i of the list
+// after, or -1 if there is none or it is not certain.
 func counterpart(before, after []any, i int) int {
 	if i < len(before) && len(before) == len(after) && sameValue(before[i], after[i]) {
 		return i
@@ -257,14 +258,14 @@ func counterpart(before, after []any, i int) int {
 	return inPlace(before, after, i)
 }
 
-// index tells the elements of a list apart by a field, which all of them have
-// and no two alike.
+// index indexes the elements of a list by a field. ok is false unless all
+// elements have the field, with different values.
 func index(list []any, key string) (map[any]int, bool) {
 	found := make(map[any]int, len(list))
 	for i, e := range list {
 		m, _ := e.(map[string]any)
 		id := m[key]
-		if !scalar(id) { // also of what no map can have as a key
+		if !scalar(id) { // excludes values that can't be a map's key
 			return nil, false
 		}
 		if _, dup := found[id]; dup {
@@ -295,7 +296,7 @@ func lookUp(before, after map[any]int, i int) int {
 	return -1
 }
 
-// nth finds the element that is equal, of several the one at the same place
+// nth finds an equal element; if there are several, the one at the same place
 // among them.
 func nth(before, after []any, i int) (int, bool) {
 	n := 0
@@ -315,8 +316,8 @@ func nth(before, after []any, i int) (int, bool) {
 	return -1, false
 }
 
-// inPlace says of an element that is new whether it took the place of one that
-// is gone, the lists being the same otherwise.
+// inPlace returns the index of the removed element whose place a new element
+// took, if the lists are otherwise the same.
 func inPlace(before, after []any, i int) int {
 	if len(before) != len(after) {
 		return -1

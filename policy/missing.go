@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// A Missing is something that a result waits for: an object of the cluster that
-// is neither in the tree nor in --with, a user, or a source that cannot be read.
+// A Missing is what an undecided result needs: an object of the cluster that is
+// neither in the tree nor in --with, a user, or a source that cannot be read.
 type Missing struct {
 	// Kind is the object's kind or resource, such as "Namespace" or
-	// "configmaps", or one of the kinds below.
+	// "configmaps", or one of the constants below.
 	Kind string `json:"kind"`
-	// Name is namespace/name, the name alone, or empty if any object will do.
+	// Name is namespace/name, a name, or empty if any object will do.
 	Name string `json:"name,omitempty"`
 }
 
-// Kinds of Missing that are no kinds of objects.
+// Kinds of Missing other than kinds of objects.
 const (
-	MissingUser   = "user"   // who makes the request
-	MissingAnswer = "answer" // of the API server; Name is the path asked for
+	MissingUser   = "user"   // the user who makes the request
+	MissingAnswer = "answer" // a response of the API server; Name is the path
 	MissingSource = "source" // a chart, repository or base; Name says which
 )
 
-// Engines ask for what they need in sentences such as "needs ConfigMap a/b:
-// give it with --with". These are the forms, with the thing as first group.
+// questionForms match the sentences in which engines ask for something, such as
+// "needs ConfigMap a/b: give it with --with". The first group is the thing.
 var questionForms = []struct {
 	kind string // empty where the thing begins with its kind
 	form *regexp.Regexp
@@ -38,8 +38,8 @@ var questionForms = []struct {
 	{"", regexp.MustCompile(`\bneeds (?:to know )?([^\s,:]+ [^\s,:]+)(?:, which it clones)?: give it with --with$`)},
 }
 
-// missingIn returns what a message of an engine asks for, or nil if it also
-// asks for something that no flag gives.
+// missingIn returns what a message of an engine asks for. It returns nil if the
+// message also asks for something that no flag provides.
 func missingIn(message string) []Missing {
 	var all []Missing
 	for question := range strings.SplitSeq(message, "; ") {

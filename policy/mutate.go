@@ -14,28 +14,28 @@ import (
 // before the validators see them. It is safe for concurrent use and does not
 // change the request.
 type Mutator interface {
-	// Mutate returns what each rule that matches did to Request.Admitted, in
-	// the order in which they ran. It sets of results what a Validator does;
-	// the chain sets the rest. A request without an object has no steps. The
-	// error is for cancellation and bugs.
+	// Mutate returns a Step for each rule that matches Request.Admitted, in the
+	// order in which they ran. It sets the same fields of results as a
+	// Validator; the chain sets the rest. A request without an object has no
+	// steps. The error is not nil only if ctx is done or there is a bug.
 	Mutate(context.Context, *Request) ([]Step, error)
 
-	// Rules documents every rule it would apply, in stable order.
+	// Rules returns the documentation of every rule, in a stable order.
 	Rules() []Rule
 }
 
-// A Step is what one rule of a Mutator said, and did.
+// A Step is the effect of one rule of a Mutator.
 type Step struct {
-	// Result says whether it could be applied; its Fields are the pointers of
-	// what it set, into the object as the step left it.
+	// Result tells whether the rule could be applied. Its Fields are pointers
+	// of the fields that it set, in the object after the step.
 	Result Result
-	// Admitted is the object as the step left it, admitted again; nil where
-	// it changed nothing. It shares nothing that changes with the request.
+	// Admitted is the object after the step, admitted again, or nil if the step
+	// changed nothing. It shares no mutable data with the request.
 	Admitted map[string]any
 }
 
-// mutate runs the mutators one after the other, each on what the one before
-// left, and returns their results, located.
+// mutate runs the mutators in order, each on the result of the previous one,
+// and returns their results with places.
 func (c Chain) mutate(ctx context.Context, req *Request, h *history) ([]Result, error) {
 	var results []Result
 	for _, m := range c.Mutators {
@@ -57,7 +57,8 @@ func (c Chain) mutate(ctx context.Context, req *Request, h *history) ([]Result, 
 	return results, nil
 }
 
-// steps turns a panic in an engine's libraries into a result, as validate does.
+// steps converts a panic in an engine's libraries to a result, as validate
+// does.
 func steps(ctx context.Context, m Mutator, req *Request) (steps []Step, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -67,8 +68,8 @@ func steps(ctx context.Context, m Mutator, req *Request) (steps []Step, err erro
 	return m.Mutate(ctx, req)
 }
 
-// doubt notes that the object is judged as it is without what a mutation would
-// have done, which could not be told.
+// doubt records that the object is evaluated without a mutation whose effect
+// could not be determined.
 func (h *history) doubt(r *Result) {
 	if r.Undecided() && r.Action == Deny {
 		line := fmt.Sprintf("%s %s could not be applied: checked without what it would change", r.Engine, r.Policy)
@@ -78,12 +79,11 @@ func (h *history) doubt(r *Result) {
 	}
 }
 
-// Stored returns the objects of the requests as the API server would store
-// them if it let them pass, typed, defaulted and mutated, with what the
-// mutators said; nil stands for that of a DELETE. An object that can't be
-// decoded is as it was rendered. The objects' provenance is that of the
-// rendered ones, and knows the policies that set fields. The error is for
-// cancellation and bugs.
+// Stored returns the objects as the API server would store them if it accepted
+// the requests: typed, defaulted and mutated, with the results of the mutators.
+// The object of a DELETE is nil. An object that can't be decoded is returned as
+// rendered. The objects keep their provenance, extended by the policies that
+// set fields. The error is not nil only if ctx is done or there is a bug.
 func (c Chain) Stored(ctx context.Context, reqs []Request) ([]*render.Object, []Result, error) {
 	objects := make([]*render.Object, len(reqs))
 	results, err := inParallel(ctx, len(reqs), func(ctx context.Context, i int) ([]Result, error) {
@@ -97,7 +97,7 @@ func (c Chain) Stored(ctx context.Context, reqs []Request) ([]*render.Object, []
 	return objects, sorted(results), err
 }
 
-// stored is Stored of one request. Where it panics the object is as it was
+// stored is Stored for one request. If it panics, the object is returned as
 // rendered.
 func (c Chain) stored(ctx context.Context, req *Request) (object *render.Object, results []Result, err error) {
 	if req.Object == nil {
@@ -133,7 +133,7 @@ func (c Chain) storedUnguarded(ctx context.Context, req *Request) (*render.Objec
 	}, results, nil
 }
 
-// mutated is the provenance of an object after its history.
+// mutated is the provenance of an object with a history.
 type mutated struct {
 	rendered *render.Object
 	history  *history

@@ -1,7 +1,6 @@
 package policy
 
-// A NamedError is an error about a policy, with its name: that of the result
-// which Errors makes of it.
+// A NamedError is an error about a policy. Errors sets the name in the result.
 type NamedError struct {
 	Policy string
 	Err    error

@@ -15,27 +15,27 @@ import (
 //	preadmit.dev/url          where there is more to read
 type Notes []map[string]string
 
-// maxNote is how much of an annotation is kept.
+// maxNote limits how much of an annotation is kept.
 const maxNote = 16 << 10
 
-// Title is the title in one line.
+// Title returns the title, in one line.
 func (n Notes) Title() string {
 	return FirstLine(n.Text("preadmit.dev/title", "policies.kyverno.io/title"))
 }
 
-// Description says what the policy is about. others are further annotations
-// that may hold it.
+// Description returns what the policy is about. others are further annotations
+// that may contain it.
 func (n Notes) Description(others ...string) string {
 	return n.Text(append([]string{"preadmit.dev/description", "policies.kyverno.io/description"}, others...)...)
 }
 
-// Help says how to fix a failure.
+// Help returns how to fix a failure.
 func (n Notes) Help() string { return n.Text("preadmit.dev/help") }
 
-// URL is where there is more to read.
+// URL returns the address of further documentation.
 func (n Notes) URL() string { return n.Text("preadmit.dev/url") }
 
-// Severity is that of the first annotation that has one.
+// Severity returns the severity of the first annotation that has one.
 func (n Notes) Severity() Severity {
 	for _, annotations := range n {
 		for _, key := range []string{"preadmit.dev/severity", "policies.kyverno.io/severity"} {
@@ -47,7 +47,7 @@ func (n Notes) Severity() Severity {
 	return ""
 }
 
-// Text is the first text that one of the annotations has.
+// Text returns the first text among the annotations with these keys.
 func (n Notes) Text(keys ...string) string {
 	for _, annotations := range n {
 		for _, key := range keys {
@@ -59,7 +59,7 @@ func (n Notes) Text(keys ...string) string {
 	return ""
 }
 
-// SeverityOf is the severity of that name, or "".
+// SeverityOf returns the severity of that name, or "".
 func SeverityOf(name string) Severity {
 	if s := Severity(name); slices.Contains(Severities, s) {
 		return s
@@ -67,7 +67,7 @@ func SeverityOf(name string) Severity {
 	return ""
 }
 
-// FirstLine is the first line of the first text that is not empty.
+// FirstLine returns the first line of the first text that is not empty.
 func FirstLine(texts ...string) string {
 	for _, text := range texts {
 		if line, _, _ := strings.Cut(strings.TrimSpace(text), "\n"); line != "" {
@@ -77,8 +77,7 @@ func FirstLine(texts ...string) string {
 	return ""
 }
 
-// Shorten cuts a text to what a report may hold, at most limit bytes, between
-// characters.
+// Shorten cuts a text to at most limit bytes, between characters.
 func Shorten(s string, limit int) string {
 	if len(s) <= limit {
 		return s

@@ -9,9 +9,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// decrypted returns the object as it is known to be deployed where SOPS
-// encrypted it: without the field "sops", and with other values, for which the
-// encrypted ones stand. Other objects are returned as they are.
+// decrypted returns an object that SOPS encrypted as it is deployed, as far as
+// that is known: without the field "sops", and with placeholders for the
+// encrypted values. It returns other objects unchanged.
 func decrypted(o *render.Object) *render.Object {
 	if o == nil || !render.HasSOPS(o.Object) {
 		return o
@@ -32,9 +32,9 @@ func decrypted(o *render.Object) *render.Object {
 	return &copied
 }
 
-// undecide makes a failure Unknown where it follows from text in the tree that
-// stands for another value: one that SOPS encrypted, a variable that Flux
-// replaces, a placeholder of a template. o is the object as it is rendered.
+// undecide changes a failure to Unknown if it follows from a text that is
+// replaced before it is deployed: one that SOPS encrypted, a variable that Flux
+// replaces, a placeholder of a template. o is the rendered object.
 func (c Chain) undecide(r *Result, o *render.Object) {
 	if r.Outcome != Fail || o == nil {
 		return
@@ -54,9 +54,9 @@ func (c Chain) undecide(r *Result, o *render.Object) {
 	r.Message = why + ", so this is not decided: " + r.Message
 }
 
-// touches reports whether a field of the result holds a text that is as asked;
-// with within, also whether one is anywhere below a field, and a result without
-// fields is about the whole object.
+// touches reports whether is returns true for the text in a field of the
+// result. With within, texts anywhere below a field count too, and a result
+// without fields concerns the whole object.
 func touches(r *Result, o *render.Object, is func(string) bool, within bool) bool {
 	fields := written(r.Fields, o)
 	if len(fields) == 0 && within {

@@ -12,11 +12,11 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Passes holds results that say that a rule holds. A large run has hundreds of
-// thousands of them, and few people read one, so they are kept in columns: what
-// the results of an object have in common once, what those of a rule have in
-// common once, and 24 bytes for each. The zero Passes is empty. Take and Join are
-// safe for concurrent use; the other methods are not to be called beside them.
+// Passes holds passing results. A large run has hundreds of thousands of them,
+// and few people read one, so they are stored in columns: the data that results
+// of an object share once, the data that results of a rule share once, and 24
+// bytes for each result. The zero Passes is empty. Take and Join are safe for
+// concurrent use; no other method may be called at the same time.
 type Passes struct {
 	mu      sync.Mutex
 	objects []passed
@@ -25,7 +25,7 @@ type Passes struct {
 	all     []pass
 }
 
-// passed is what passes of one object share.
+// A passed holds the data that passes of one object share.
 type passed struct {
 	Object    render.Key
 	Origins   []render.Origin
@@ -39,9 +39,9 @@ type pass struct {
 
 const fingerprintSize = 16
 
-// Take moves the passes among results to p and returns the other results, in the same
-// array. Passes with more data stay: passes about fields, passes of a variant, and
-// passes with a cost.
+// Take moves the passes among results to p and returns the other results, in
+// the same array. Passes with more data are not moved: those with fields, of a
+// variant, or with a cost.
 func (p *Passes) Take(results []Result) []Result {
 	if p == nil || !slices.ContainsFunc(results, func(r Result) bool { return r.Outcome == Pass }) {
 		return results
@@ -72,8 +72,8 @@ func (p *Passes) add(r *Result) bool {
 	return true
 }
 
-// object returns the number of what a pass says of its object. Passes of one
-// object come one after the other, so only the last one is compared.
+// object returns the number of an object's data. Passes of one object come one
+// after another, so it compares only with the last one.
 func (p *Passes) object(o passed) uint32 {
 	if n := len(p.objects); n > 0 {
 		last := &p.objects[n-1]
@@ -85,7 +85,7 @@ func (p *Passes) object(o passed) uint32 {
 	return uint32(len(p.objects) - 1)
 }
 
-// rule returns the number of what a pass says of its rule.
+// rule returns the number of a rule's data.
 func (p *Passes) rule(r *Result) uint32 {
 	key := make([]byte, 0, 512)
 	for _, s := range []string{
@@ -136,7 +136,7 @@ func (p *Passes) Join(other *Passes) {
 	}
 }
 
-// Len is how many passes there are.
+// Len returns the number of passes.
 func (p *Passes) Len() int {
 	if p == nil {
 		return 0
@@ -161,7 +161,7 @@ func (p *Passes) Change(f func(*Result)) {
 	}
 }
 
-// Objects yields what passes say of their objects: the fields Object, Origins and
+// Objects yields the objects of passes, in the fields Object, Origins and
 // Unreached. An object may come more than once.
 func (p *Passes) Objects() iter.Seq[Result] {
 	return func(yield func(Result) bool) {
@@ -176,8 +176,8 @@ func (p *Passes) Objects() iter.Seq[Result] {
 	}
 }
 
-// Rules yields what passes say of their rules, in the report's order, and how
-// many passes say it. Fields that concern an object are empty.
+// Rules yields the rules of passes, in the report's order, and the number of
+// passes of each. Fields that concern an object are empty.
 func (p *Passes) Rules() iter.Seq2[*Result, int] {
 	return func(yield func(*Result, int) bool) {
 		if p == nil {
@@ -195,7 +195,7 @@ func (p *Passes) Rules() iter.Seq2[*Result, int] {
 	}
 }
 
-// Units counts the passes of each unit.
+// Units returns the number of passes of each unit.
 func (p *Passes) Units() map[string]int {
 	counts := make(map[string]int)
 	if p == nil {
@@ -207,7 +207,7 @@ func (p *Passes) Units() map[string]int {
 	return counts
 }
 
-// ruleOrder are the indexes of rules, sorted by all that they say.
+// ruleOrder returns the indexes of rules, sorted by all their fields.
 func (p *Passes) ruleOrder() []uint32 {
 	order := make([]uint32, len(p.rules))
 	for i := range order {
@@ -223,8 +223,9 @@ func (p *Passes) ruleOrder() []uint32 {
 	return order
 }
 
-// Sort puts passes into the report's order. Passes that are equal in it are ordered
-// by their other fields, so that the order does not depend on that of evaluation.
+// Sort sorts passes into the report's order. Passes that are equal in it are
+// ordered by their other fields, so that the order does not depend on that of
+// evaluation.
 func (p *Passes) Sort() {
 	if p == nil {
 		return
@@ -252,7 +253,8 @@ func (p *Passes) compare(a, b pass) int {
 	return cmp.Or(places, strings.Compare(x.Message, y.Message))
 }
 
-// objectRanks numbers objects in the report's order, equal keys alike.
+// objectRanks numbers objects in the report's order. Equal keys get the same
+// number.
 func (p *Passes) objectRanks() []uint32 {
 	order := make([]uint32, len(p.objects))
 	for i := range order {
@@ -298,8 +300,8 @@ func (p *Passes) expand(i int, r *Result) {
 	r.Fingerprint = hex.EncodeToString(x.fingerprint[:])
 }
 
-// Merged yields results and passes, both sorted, in the report's order. A pass is
-// valid until the next result comes.
+// Merged yields results and passes, both sorted, in the report's order. A pass
+// is valid only until the next result comes.
 func Merged(results []*Result, p *Passes) iter.Seq[*Result] {
 	return func(yield func(*Result) bool) {
 		for r := range p.All() {
@@ -321,8 +323,8 @@ func Merged(results []*Result, p *Passes) iter.Seq[*Result] {
 	}
 }
 
-// By divides passes by what f returns for their objects. The parts keep the order,
-// and share what their passes have in common: they are only to be read.
+// By divides passes by the value of f for their objects. The parts keep the
+// order and share data, so they must not be changed.
 func (p *Passes) By(f func(render.Key) string) map[string]*Passes {
 	parts := make(map[string]*Passes)
 	if p == nil {
@@ -343,15 +345,15 @@ func (p *Passes) By(f func(render.Key) string) map[string]*Passes {
 	return parts
 }
 
-// PackedPasses are passes as data.
+// PackedPasses holds passes as plain data.
 type PackedPasses struct {
 	Objects      []passed
 	Rules        []Result
 	Object, Rule []uint32
-	Fingerprints string // of all, one after the other
+	Fingerprints string // all fingerprints, concatenated
 }
 
-// Pack returns passes as data.
+// Pack returns passes as plain data.
 func (p *Passes) Pack() PackedPasses {
 	var k PackedPasses
 	if p.Len() == 0 {
@@ -369,7 +371,8 @@ func (p *Passes) Pack() PackedPasses {
 	return k
 }
 
-// number returns the new number of an old one; add is called for a first one.
+// number returns the new number of an old one; it calls add for a number that
+// it sees first.
 func number(ids map[uint32]uint32, old uint32, add func()) uint32 {
 	id, ok := ids[old]
 	if !ok {
@@ -380,8 +383,7 @@ func number(ids map[uint32]uint32, old uint32, add func()) uint32 {
 	return id
 }
 
-// Unpack returns the passes that were packed. ok is false for what Pack did not
-// make.
+// Unpack returns the packed passes. ok is false if Pack did not make k.
 func (k *PackedPasses) Unpack() (p *Passes, ok bool) {
 	p = &Passes{objects: k.Objects}
 	if len(k.Object) != len(k.Rule) || len(k.Fingerprints) != fingerprintSize*len(k.Object) {

@@ -1,15 +1,15 @@
-// Package policy answers what an API server would say to the rendered objects.
+// Package policy evaluates rendered objects as an API server would.
 //
-// [Requests] makes admission [Request]s of rendered objects. A [Chain] takes them
-// through the engines, mutators before validators, as the API server does, and
-// returns [Result]s: plain data with the rule, the object, the outcome and the
-// lines concerned. Each child package is one engine. Engines return JSON pointers
-// of the object ([Result.Fields]), never a file or a line; the chain turns pointers
-// into places.
+// [Requests] makes admission [Request]s from rendered objects. A [Chain] passes
+// them through the engines, mutators before validators, as the API server does,
+// and returns [Result]s: plain data with the rule, the object, the outcome and
+// the lines concerned. Each child package is one engine. Engines return JSON
+// pointers of the object ([Result.Fields]), never a file or a line; the chain
+// turns pointers into places.
 //
-// compare.go, reapply.go and prune.go handle a change from a base, explanation.go
-// the steps of a decision, history.go the fields that mutators set, suppress.go
-// the failures that people accept.
+// compare.go, reapply.go and prune.go handle a change from a base,
+// explanation.go the steps of a decision, history.go the fields that mutators
+// set, suppress.go the failures that people accept.
 package policy
 
 import (
@@ -20,38 +20,40 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// An Operation is what a request does, in the words of admission.k8s.io.
+// An Operation is the operation of a request, as in admission.k8s.io.
 type Operation string
 
-// The operations that a change of a tree leads to.
+// The operations of a change.
 const (
 	Create Operation = "CREATE"
 	Update Operation = "UPDATE"
 	Delete Operation = "DELETE"
 )
 
-// A Request is one admission request, provenance kept.
+// A Request is one admission request, with the provenance of its objects.
 type Request struct {
 	Operation   Operation
-	Object      *render.Object // nil on DELETE
-	OldObject   *render.Object // nil on CREATE
+	Object      *render.Object // nil for a DELETE
+	OldObject   *render.Object // nil for a CREATE
 	SubResource string
 	UserInfo    UserInfo
 	DryRun      bool
 
-	// What follows is set by Chain.Review from its Kinds, and read-only.
+	// Chain.Review sets the following fields from its Kinds. They are
+	// read-only.
 
 	Kind      schema.GroupVersionKind
 	Resource  Resource
-	Namespace string // of the request: "" for cluster-scoped objects
-	Name      string // "" when the API server would generate it
+	Namespace string // the request's namespace; "" for cluster-scoped objects
+	Name      string // "" if the API server would generate it
 	// Admitted and OldAdmitted are the objects as the API server holds them:
-	// typed, defaulted, namespace filled in. nil as Object and OldObject are.
+	// typed, defaulted, with their namespace. They are nil if Object and
+	// OldObject are.
 	Admitted, OldAdmitted map[string]any
 }
 
-// Subject is the object that the request is about: the new one, or the old
-// one of a DELETE.
+// Subject returns the object of the request: the new one, or the old one of a
+// DELETE.
 func (r *Request) Subject() *render.Object {
 	if r.Object != nil {
 		return r.Object
@@ -59,8 +61,8 @@ func (r *Request) Subject() *render.Object {
 	return r.OldObject
 }
 
-// Fields are those of an AdmissionRequest in JSON, as a policy sees it that is
-// about a version, but for the objects. What is empty is left out.
+// Fields returns the fields of the AdmissionRequest, without the objects, as a
+// policy for a version sees them in JSON. Empty fields are left out.
 func (r *Request) Fields(as Version) map[string]any {
 	fields := map[string]any{
 		"uid": "", "kind": kindFields(as.Kind), "resource": resourceFields(as.Resource),
@@ -78,7 +80,7 @@ func (r *Request) Fields(as Version) map[string]any {
 	return fields
 }
 
-// options is the kind of an operation's options.
+// options returns the kind of an operation's options.
 func (o Operation) options() string {
 	switch o {
 	case Create:
@@ -99,12 +101,12 @@ func resourceFields(r schema.GroupVersionResource) map[string]any {
 	return map[string]any{"group": r.Group, "version": r.Version, "resource": r.Resource}
 }
 
-// Version is the version in which the request was made.
+// Version returns the version in which the request was made.
 func (r *Request) Version() Version {
 	return Version{Resource: r.Resource.GroupVersionResource, Kind: r.Kind}
 }
 
-// UserInfo is who makes the request, as in authentication.k8s.io/v1.
+// UserInfo identifies the user of a request, as in authentication.k8s.io/v1.
 type UserInfo struct {
 	Username string
 	UID      string
@@ -112,13 +114,13 @@ type UserInfo struct {
 	Extra    map[string][]string
 }
 
-// Known says whether anything is known of the user.
+// Known reports whether anything is known about the user.
 func (u *UserInfo) Known() bool {
 	return u.Username != "" || u.UID != "" || len(u.Groups) > 0 || len(u.Extra) > 0
 }
 
-// Fields are what is known of the user as the field userInfo of a request has
-// it: what is empty is left out.
+// Fields returns the user as in the field userInfo of a request, without empty
+// fields.
 func (u *UserInfo) Fields() map[string]any {
 	fields := map[string]any{}
 	if u.Username != "" {
@@ -140,7 +142,7 @@ func (u *UserInfo) Fields() map[string]any {
 	return fields
 }
 
-// Anys returns the strings as a list of a JSON value.
+// Anys returns the strings as a list in a JSON value.
 func Anys(list []string) []any {
 	all := make([]any, len(list))
 	for i, s := range list {
@@ -149,29 +151,28 @@ func Anys(list []string) []any {
 	return all
 }
 
-// A Resource is what a kind is called in the API server's paths.
+// A Resource is the name of a kind in the API server's paths.
 type Resource struct {
 	schema.GroupVersionResource
 	Namespaced bool
-	Known      bool // false: neither built in nor defined by a CRD; the name is a guess
+	Known      bool // false if the kind is neither built in nor defined by a CRD; the name is then a guess
 }
 
 // Kinds knows the kinds that the API server serves: the built-in ones and
 // those of CustomResourceDefinitions. It is safe for concurrent use.
 type Kinds interface {
-	// Resource tells what the kind is called and whether it is namespaced.
+	// Resource returns the kind's resource name and whether it is namespaced.
 	// For an unknown kind it guesses, and Known is false.
 	Resource(schema.GroupVersionKind) Resource
 
 	// Admit returns the object as the API server holds it: decoded into its
-	// type, defaulted, in the given namespace (for a namespaced object that
-	// names none). The result shares nothing with o. The error says, as the
-	// API server does, why it can't be decoded; Fields of a *FieldError are
-	// the pointers at fault. One that unwraps to several is about as many
-	// fields.
+	// type, defaulted, and in the given namespace if it is namespaced and names
+	// none. The result shares nothing with o. The error gives the API server's
+	// reason for refusing the object; Fields of a *FieldError are the pointers
+	// at fault. An error that joins several concerns as many fields.
 	Admit(o *render.Object, namespace string) (map[string]any, error)
 
-	// Equivalent lists the other resources that serve the same objects, such
+	// Equivalent returns the other resources that serve the same objects, such
 	// as deployments in extensions/v1beta1, with their kinds.
 	Equivalent(schema.GroupVersionResource) []Version
 
@@ -179,7 +180,7 @@ type Kinds interface {
 	Convert(admitted map[string]any, to schema.GroupVersionKind) (map[string]any, error)
 }
 
-// A Version is one of the resources by which the same objects are served.
+// A Version is one of the resources that serve the same objects.
 type Version struct {
 	Resource schema.GroupVersionResource
 	Kind     schema.GroupVersionKind
@@ -190,7 +191,7 @@ type FieldError struct {
 	Fields []string // JSON pointers
 	Err    error
 
-	NotServed bool // the API server has no such kind or version: it refuses the request before any policy
+	NotServed bool // the API server does not serve the kind or version, and refuses the request before any policy runs
 }
 
 func (e *FieldError) Error() string { return e.Err.Error() }
@@ -198,22 +199,22 @@ func (e *FieldError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// A Validator judges requests by policies that it compiled once. It is safe
+// A Validator evaluates requests by policies that it compiled once. It is safe
 // for concurrent use and does not change the request.
 type Validator interface {
-	// Validate returns what each rule that matches says. It sets Engine,
+	// Validate returns a result for each rule that matches. It sets Engine,
 	// Policy, Rule, Outcome, Action, Message, Fields, PolicyOrigin, Severity
-	// and Assumed; the chain sets the rest. What can't be decided is a
-	// result, not an error: the error is for cancellation and bugs.
+	// and Assumed; the chain sets the rest. What can't be decided is a result,
+	// not an error. The error is not nil only if ctx is done or there is a bug.
 	Validate(context.Context, *Request) ([]Result, error)
 
-	// Rules documents every rule it would apply, in stable order.
+	// Rules returns the documentation of every rule, in a stable order.
 	Rules() []Rule
 }
 
-// A WrittenValidator also judges objects that the API server refuses because it
-// does not serve their version, as they are written: its policies may be about
-// just that. Request.Admitted is what is written then.
+// A WrittenValidator also evaluates, as written, objects whose version the API
+// server does not serve: its policies may forbid such versions.
+// Request.Admitted is then the written object.
 type WrittenValidator interface {
 	Validator
 	JudgesWritten()

@@ -11,16 +11,16 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Pruned leaves out the requests that GitOps controllers do not make: the DELETE
-// of an object that they leave on the cluster, and changes of definitions in a
-// chart that an upgrade leaves alone. before and stays hold the units of the base
-// and of the head, by Identity. notes names what is left out, and why.
+// Pruned drops the requests that GitOps controllers do not make: the DELETE of
+// an object that they leave on the cluster, and changes of definitions in a
+// chart that an upgrade leaves alone. before and stays hold the units of the
+// base and of the head, by Identity. notes say what is dropped, and why.
 func Pruned(reqs []Request, before, stays map[string]bool) (rest []Request, notes []string) {
 	left := make(map[string]int)
 	for _, r := range reqs {
 		if r.Operation == Delete {
 			if u := r.OldObject.Unit; u != nil && u.State == render.Unreached {
-				continue // nothing has deployed it
+				continue // it was never deployed
 			}
 			if why := leftBehind(r.OldObject, stays); why != "" {
 				left[r.OldObject.Unit.Identity()+" left on the cluster, though no longer deployed: "+why]++
@@ -42,8 +42,8 @@ func Pruned(reqs []Request, before, stays map[string]bool) (rest []Request, note
 	return rest, notes
 }
 
-// notUpgraded says why Flux does not apply a definition of a chart's crds
-// directory when it upgrades a release, or "" where it does.
+// notUpgraded returns why Flux does not apply a definition of a chart's crds
+// directory when it upgrades a release, or "" if it does.
 func notUpgraded(r Request, before map[string]bool) string {
 	u := r.Object.Unit
 	if u == nil || u.Owner == nil || u.Owner.GetKind() != "HelmRelease" || !before[u.Identity()] || !ofCRDs(r.Object) ||
@@ -69,8 +69,8 @@ func ofCRDs(o *render.Object) bool {
 	return len(at) > 0 && strings.Contains("/"+at[0].File, "/crds/") && !strings.Contains("/"+at[0].File, "/templates/")
 }
 
-// leftBehind says why an object that is no longer deployed is not deleted, or
-// "" where it is. stays are the units that are still there.
+// leftBehind returns why an object that is no longer deployed is not deleted,
+// or "" if it is. stays are the units that still exist.
 func leftBehind(o *render.Object, stays map[string]bool) string {
 	if o.Unit == nil || o.Unit.Owner == nil {
 		return ""
@@ -95,7 +95,7 @@ func leftBehind(o *render.Object, stays map[string]bool) string {
 	case "Application":
 		return leftByArgoCD(o, owner, kept)
 	case "ApplicationSet":
-		if !kept { // the Applications go with it, which a finalizer of its own alone would hinder
+		if !kept { // its Applications are deleted too, unless it has a finalizer of its own
 			return ""
 		}
 		if preserve, _ := render.Lookup(owner.Object, "/spec/syncPolicy/applicationsSync"); preserve == "create-only" || preserve == "create-update" {

@@ -7,7 +7,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Divide parts requests into those that would change nothing and the others.
+// Divide divides requests into those that would change nothing and the others.
 func Divide(reqs []Request) (same, changed []Request) {
 	for _, r := range reqs {
 		if r.Unchanged() {
@@ -19,9 +19,9 @@ func Divide(reqs []Request) (same, changed []Request) {
 	return same, changed
 }
 
-// StoreOld replaces the old objects of requests by what the API server holds once
-// the base is applied: defaulted and mutated. The error is for cancellation and
-// bugs.
+// StoreOld replaces the old objects of requests by what the API server holds
+// after the base is applied: defaulted and mutated. The error is not nil only
+// if ctx is done or there is a bug.
 func (c Chain) StoreOld(ctx context.Context, reqs []Request) error {
 	var creates []Request
 	var at []int
@@ -41,7 +41,7 @@ func (c Chain) StoreOld(ctx context.Context, reqs []Request) error {
 	return nil
 }
 
-// OldObjects returns the old object of each request, nil where it has none.
+// OldObjects returns the old object of each request, or nil.
 func OldObjects(reqs []Request) []*render.Object {
 	old := make([]*render.Object, len(reqs))
 	for i := range reqs {
@@ -50,9 +50,9 @@ func OldObjects(reqs []Request) []*render.Object {
 	return old
 }
 
-// Reapplying returns the requests that apply the base's objects again, as written
-// there. Their results are what held before the change. written has the object of
-// each request, see [OldObjects].
+// Reapplying returns the requests that apply the base's objects again, as
+// written there. Their results are the state before the change. written has the
+// object of each request, see [OldObjects].
 func Reapplying(reqs []Request, written []*render.Object) []Request {
 	var before []Request
 	for i, r := range reqs {
@@ -65,8 +65,8 @@ func Reapplying(reqs []Request, written []*render.Object) []Request {
 	return before
 }
 
-// InBase returns results of objects that the change leaves as they are, with the
-// units that the objects have in the base.
+// InBase returns results of objects that the change does not touch, with the
+// units of the objects in the base.
 func (c Comparison) InBase(kept []Result) []Result {
 	was := slices.Clone(kept)
 	for i := range was {

@@ -2,22 +2,23 @@ package policy
 
 import "github.com/preadmit/preadmit/render"
 
-// An Outcome is what a rule said.
+// An Outcome is the verdict of a rule.
 type Outcome string
 
 // The outcomes.
 const (
-	Pass    Outcome = "pass"    // holds
-	Fail    Outcome = "fail"    // violated; Action says what follows
-	Skip    Outcome = "skip"    // an exception or condition in the policy's own language exempts it
+	Pass    Outcome = "pass"    // the rule holds
+	Fail    Outcome = "fail"    // the rule is violated; Action is the consequence
+	Skip    Outcome = "skip"    // an exception or condition in the policy itself exempts the object
 	Unknown Outcome = "unknown" // depends on something that only a live cluster knows
-	Error   Outcome = "error"   // broke while it ran, or did not render or compile
+	Error   Outcome = "error"   // the rule failed to run, or did not render or compile
 )
 
 // Outcomes lists them all, the worst first.
 var Outcomes = []Outcome{Fail, Error, Unknown, Skip, Pass}
 
-// An Action is what follows from a failure: a binding's validationActions.
+// An Action is the consequence of a failure, as in a binding's
+// validationActions.
 type Action string
 
 // The actions.
@@ -27,10 +28,10 @@ const (
 	Audit Action = "audit"
 )
 
-// Actions lists them all, the strongest first.
+// Actions lists all actions, the strongest first.
 var Actions = []Action{Deny, Warn, Audit}
 
-// AtLeast says whether a is as strong as b.
+// AtLeast reports whether a is as strong as b.
 func (a Action) AtLeast(b Action) bool { return a.rank() <= b.rank() }
 
 func (a Action) rank() int {
@@ -42,10 +43,10 @@ func (a Action) rank() int {
 	return len(Actions)
 }
 
-// A Severity is how bad a policy's author says a failure is; often empty.
+// A Severity is the severity that a policy's author gives; it is often empty.
 type Severity string
 
-// The severities, as PolicyReport has them.
+// The severities of PolicyReport.
 const (
 	Critical Severity = "critical"
 	High     Severity = "high"
@@ -57,7 +58,7 @@ const (
 // Severities lists them all, the worst first.
 var Severities = []Severity{Critical, High, Medium, Low, Info}
 
-// The engines, as they stand in Result.Engine.
+// The engines, as in Result.Engine.
 const (
 	EngineAdmission   = "ValidatingAdmissionPolicy"
 	EngineMutation    = "MutatingAdmissionPolicy"
@@ -80,7 +81,7 @@ type Rule struct {
 	Policy      string      `json:"policy"`
 	Name        string      `json:"rule"`
 	Severity    Severity    `json:"severity,omitempty"`
-	Action      Action      `json:"action,omitempty"` // the strongest it may have
+	Action      Action      `json:"action,omitempty"` // the strongest possible action
 	Title       string      `json:"title,omitempty"`  // one line
 	Description string      `json:"description,omitempty"`
 	Expression  string      `json:"expression,omitempty"` // in the policy's language
@@ -89,8 +90,8 @@ type Rule struct {
 	Origin      render.Span `json:"policyOrigin"`
 }
 
-// A Result is what one rule said about one request. It is plain data, holds
-// no object, and is the `results` entry of the JSON report.
+// A Result is the verdict of one rule on one request. It is plain data, holds
+// no object, and is an entry of `results` in the JSON report.
 type Result struct {
 	Engine       string          `json:"engine"`
 	Policy       string          `json:"policy"`
@@ -101,38 +102,39 @@ type Result struct {
 	Action       Action          `json:"action"`
 	Severity     Severity        `json:"severity"`
 	Message      string          `json:"message"`
-	Fields       []string        `json:"fields"`  // JSON pointers, the telling one first; set by the engine
-	Telling      []string        `json:"-"`       // texts that the rule found, or looked for, in the fields; set by the engine
-	AsWritten    bool            `json:"-"`       // Fields are of the object before mutators; set by the engine
-	Origins      []render.Origin `json:"origins"` // set by the chain from Fields
+	Fields       []string        `json:"fields"`  // JSON pointers, the most specific first; set by the engine
+	Telling      []string        `json:"-"`       // texts that the rule found or expected in the fields; set by the engine
+	AsWritten    bool            `json:"-"`       // Fields refer to the object before mutators; set by the engine
+	Origins      []render.Origin `json:"origins"` // set by the chain, from Fields
 	PolicyOrigin render.Span     `json:"policyOrigin"`
 	Assumed      []string        `json:"assumed"`
-	Hint         string          `json:"hint,omitempty"`      // the next step, if there is one
-	Missing      []Missing       `json:"missing,omitempty"`   // what an undecided result waits for, where a flag or a fetch gives it
-	Reason       string          `json:"reason,omitempty"`    // of the refusal, in the API server's words: "Invalid", "Forbidden"
-	Cost         *RuleCost       `json:"cost,omitempty"`      // where it was asked for
-	Only         string          `json:"only,omitempty"`      // when it is the case: "only on upgrade"
-	Baseline     Baseline        `json:"baseline"`            // "" where there was no base to compare with
-	Unreached    bool            `json:"unreached,omitempty"` // nothing found in the tree deploys its unit, so it does not count
+	Hint         string          `json:"hint,omitempty"`      // the next step, if any
+	Missing      []Missing       `json:"missing,omitempty"`   // what an undecided result needs and a flag or a fetch can provide
+	Reason       string          `json:"reason,omitempty"`    // reason of the refusal, in the API server's words: "Invalid", "Forbidden"
+	Cost         *RuleCost       `json:"cost,omitempty"`      // set if costs were asked for
+	Only         string          `json:"only,omitempty"`      // the installations that have the object: "only on upgrade"
+	Baseline     Baseline        `json:"baseline"`            // "" if there is no base
+	Unreached    bool            `json:"unreached,omitempty"` // nothing found in the tree deploys its unit, so the result does not count
 	Suppression  *Suppression    `json:"suppression"`
 	Fingerprint  string          `json:"fingerprint"`
 
-	Identity string `json:"-"` // the fingerprint without the unit; set with it
+	Identity string `json:"-"` // Fingerprint without the unit; set together with it
 }
 
-// A RuleCost is what CEL expressions cost on one request, in the API server's
-// units. It stops an expression at ExpressionLimit, and a policy at PolicyLimit.
+// A RuleCost is the cost of CEL expressions on one request, in the API server's
+// units. The server stops an expression at ExpressionLimit, and a policy at
+// PolicyLimit.
 type RuleCost struct {
-	Expression int64 `json:"expression"` // of the rule: with the variables that it was the first to read, and its message
-	Policy     int64 `json:"policy"`     // of all the policy's validations and messages
+	Expression int64 `json:"expression"` // cost of the rule: with the variables that it was the first to read, and its message
+	Policy     int64 `json:"policy"`     // cost of all the policy's validations and messages
 
 	ExpressionLimit int64 `json:"expressionLimit"`
 	PolicyLimit     int64 `json:"policyLimit"`
 }
 
-// FunctionsFailed begins the message of a pass that rests on functions which
-// failed, where the engine takes a failure for no violation.
+// FunctionsFailed begins the message of a pass that depends on failed
+// functions, for engines to which a failure is no violation.
 const FunctionsFailed = "built-in functions failed"
 
-// Undecided says whether the result keeps the report from being complete.
+// Undecided reports whether the result keeps the report from being complete.
 func (r *Result) Undecided() bool { return r.Outcome == Error || r.Outcome == Unknown }

@@ -16,20 +16,20 @@ import (
 type Suppression struct {
 	Rule    string `json:"rule"`           // policy or policy/rule; * and ** match
 	Object  string `json:"object"`         // group/Kind/namespace/name; * and ** match
-	Path    string `json:"path,omitempty"` // of the unit or of the first origin's file; * and ** match
+	Path    string `json:"path,omitempty"` // of the unit, or of the first origin's file; * and ** match
 	Reason  string `json:"reason"`
-	Expires string `json:"expires"` // the last day on which it holds, UTC
+	Expires string `json:"expires"` // the last day on which it applies, UTC
 	Owner   string `json:"owner,omitempty"`
 
-	Origin render.Span `json:"origin,omitzero"` // of its entry in the file
+	Origin render.Span `json:"origin,omitzero"` // place of its entry in the file
 }
 
-// dateFormat is that of Suppression.Expires.
+// dateFormat is the format of Suppression.Expires.
 const dateFormat = time.DateOnly
 
 // ParseSuppressions reads a suppressions file. The errors, joined, are
-// *render.Error values: what is unknown, missing or wrong in an entry, each at
-// its line. None of the file's entries hold then.
+// *render.Error values, each at its line, for unknown, missing or wrong keys of
+// an entry. On error it returns no entries.
 func ParseSuppressions(file string, data []byte) ([]Suppression, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
@@ -97,7 +97,7 @@ func (p *suppressionParser) entry(n *yaml.Node) {
 		switch {
 		case field == nil:
 			p.fail(key, "unknown key %q; %s", key.Value, render.Instead(key.Value, suppressionKeys))
-			seen[render.Nearest(key.Value, suppressionKeys)] = true // the one that was meant is not missing
+			seen[render.Nearest(key.Value, suppressionKeys)] = true // don't report the key that was meant as missing
 		case seen[key.Value]:
 			p.fail(key, "%s stands here twice", key.Value)
 		case value.Kind != yaml.ScalarNode:
@@ -128,15 +128,15 @@ func (s *Suppression) Malformed() bool {
 	return !strings.Contains(s.Object, "**") && strings.Count(s.Object, "/") != 3
 }
 
-// expired says whether the last day on which it holds is over.
+// expired reports whether the last day of the suppression is over.
 func (s *Suppression) expired(today time.Time) bool {
 	last, err := time.Parse(dateFormat, s.Expires)
 	return err != nil || !today.UTC().Before(last.AddDate(0, 0, 1))
 }
 
-// Covers says whether the suppression is about a result, expired or not. What
-// could not be rendered or compiled hides other results, so only a rule that is
-// named in full, without a wildcard, accepts it.
+// Covers reports whether the suppression matches a result, expired or not. An
+// error of rendering or compiling hides other results, so only a suppression
+// that names its rule in full, without a wildcard, covers it.
 func (s *Suppression) Covers(r *Result) bool {
 	if r.Undecided() && (r.Engine == EngineRender || r.Engine == EngineCompile) && strings.Contains(s.Rule, "*") {
 		return false
@@ -154,10 +154,10 @@ func (s *Suppression) Covers(r *Result) bool {
 	return len(r.Origins) > 0 && render.Glob(s.Path, r.Origins[0].File)
 }
 
-// Suppress marks the results that suppressions accept, which stay in the list,
-// and says which suppressions are over and which accept nothing. Of several
-// that cover a result the first counts. Only what failed or could not be
-// decided is marked.
+// Suppress marks the results that suppressions accept, which stay in the list.
+// It returns the expired suppressions and those that accept nothing. If several
+// cover a result, the first counts. Only failures and undecided results are
+// marked.
 func Suppress(results []Result, suppressions []Suppression, today time.Time) (over, unused []Suppression) {
 	used := make([]bool, len(suppressions))
 	for i := range results {
@@ -187,8 +187,8 @@ func Suppress(results []Result, suppressions []Suppression, today time.Time) (ov
 	return over, unused
 }
 
-// WriteSuppressions is the inverse of ParseSuppressions: YAML whose entries
-// have their keys in the order of the documentation.
+// WriteSuppressions is the inverse of ParseSuppressions: it returns YAML with
+// the keys of entries in the documented order.
 func WriteSuppressions(suppressions []Suppression) []byte {
 	var b strings.Builder
 	b.WriteString("suppressions:\n")
@@ -210,7 +210,7 @@ func WriteSuppressions(suppressions []Suppression) []byte {
 	return []byte(b.String())
 }
 
-// yamlScalar writes a value as YAML: plain where that reads back the same.
+// yamlScalar writes a value as YAML, unquoted if that reads back the same.
 func yamlScalar(key, value string) string {
 	if key == "expires" {
 		return value

@@ -48,7 +48,7 @@ func partOf(text, literal string) string {
 	return ""
 }
 
-// quoted returns the words that a message has in quotes.
+// quoted returns the quoted words of a message.
 func quoted(message string) []string {
 	var words []string
 	for _, m := range quotedWords.FindAllStringSubmatch(message, -1) {

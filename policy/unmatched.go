@@ -12,15 +12,15 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// mostNear bounds the objects of a kind that are compared with a rule which
+// mostNear limits how many objects of a kind are compared with a rule that
 // matches none of them.
 const mostNear = 10
 
-// A miss is why a rule does not match an object.
+// A miss holds the reasons why a rule does not match an object.
 type miss struct {
 	object render.Key
-	checks []Check // that say no
-	from   string  // the binding that they are of; "" is the policy
+	checks []Check // the checks that failed
+	from   string  // the binding with the checks; "" for the policy
 }
 
 // A nearest finds, for a rule that matches nothing, the object that fails the fewest
@@ -30,13 +30,13 @@ type nearest struct {
 	engine     Explainer
 	mutates    bool
 	near       *miss
-	kinds      []Check // of objects of other kinds
-	candidates int     // objects of its kinds
+	kinds      []Check // failed checks for objects of other kinds
+	candidates int     // number of objects of its kinds
 }
 
-// WhyUnmatched returns a finding for each rule of the uses that matches none of the
-// requests: the kinds that are not among them, or the check that the nearest object
-// fails. Those of engines that do not explain have none.
+// WhyUnmatched returns a finding for each rule of the uses that matches none of
+// the requests: it names the kinds that are absent, or the check that the
+// nearest object fails. Rules of engines that are not Explainers have none.
 func (c Chain) WhyUnmatched(ctx context.Context, reqs []Request, uses []*Use) (map[*Use]Result, error) {
 	all := c.nearests(uses)
 	for _, group := range byKind(reqs) {
@@ -61,7 +61,7 @@ func (c Chain) WhyUnmatched(ctx context.Context, reqs []Request, uses []*Use) (m
 	return found, ctx.Err()
 }
 
-// nearests finds the engines of uses.
+// nearests returns a nearest for each use whose engine is an Explainer.
 func (c Chain) nearests(uses []*Use) []*nearest {
 	type owner struct {
 		engine  Explainer
@@ -91,8 +91,9 @@ func (c Chain) nearests(uses []*Use) []*nearest {
 	return all
 }
 
-// compare asks the rules about one object, and returns those to be asked about others
-// of its kind. candidates is how many there are of the kind, for the first of them.
+// compare compares the rules with one object, and returns the rules to compare
+// with others of its kind. For the first object of a kind candidates is the
+// number of objects.
 func (c Chain) compare(ctx context.Context, req Request, open []*nearest, candidates int) []*nearest {
 	_, admitted := c.admit(&req)
 	if req.Admitted == nil {
@@ -127,11 +128,11 @@ func (c Chain) compare(ctx context.Context, req Request, open []*nearest, candid
 	return rest
 }
 
-// ask says why the rule, or what Kyverno generates from it, does not match an object.
-// It is nil where the engine does not tell.
+// ask returns why the rule, or one that Kyverno generates from it, does not
+// match an object. It returns nil if the engine does not say.
 func (n *nearest) ask(ctx context.Context, req *Request) (m *miss) {
 	defer func() {
-		if recover() != nil { // which evaluating has reported
+		if recover() != nil { // the evaluation has reported it
 			m = nil
 		}
 	}()
@@ -170,8 +171,8 @@ func (n *nearest) finding() Result {
 	}
 }
 
-// A kindGroup is requests about objects of one kind: some of them, and how many there
-// are.
+// A kindGroup holds some requests about objects of one kind, and the number of
+// all of them.
 type kindGroup struct {
 	reqs  []Request
 	total int
@@ -202,8 +203,8 @@ func nearer(a, b *miss) bool {
 	return wrongB && !wrongA || wrongA == wrongB && len(a.checks) < len(b.checks)
 }
 
-// miss collects the checks that keep the policy, or else all of its bindings, from
-// matching.
+// miss returns the checks that keep the policy, or else all of its bindings,
+// from matching.
 func (e *Explanation) miss() *miss {
 	if e.Matches == No {
 		return &miss{object: e.Object, checks: refusals(e.Match)}
@@ -236,8 +237,8 @@ func refusals(checks []Check) []Check {
 	return all
 }
 
-// wrongKind are the checks that fail if it is the object's kind alone for which
-// the rule does not match.
+// wrongKind returns the checks that fail, if the rule does not match only
+// because of the object's kind.
 func (m *miss) wrongKind() []Check {
 	var wrong []Check
 	for _, c := range m.checks {
@@ -251,12 +252,13 @@ func (m *miss) wrongKind() []Check {
 	return wrong
 }
 
-// aboutKind reports whether a resource rule does not match for the resource.
+// aboutKind reports whether a resource rule does not match because of the
+// resource.
 func aboutKind(why string) bool {
 	return slices.ContainsFunc([]string{"its apiGroups", "its apiVersions", "its resources"}, func(s string) bool { return strings.HasSuffix(why, s) })
 }
 
-// telling is the check to name: one that is not about a kind.
+// telling returns the check to name: one that is not about a kind.
 func (m *miss) telling() Check {
 	i := slices.IndexFunc(m.checks, func(c Check) bool { return !strings.HasPrefix(c.Name, "resourceRules[") || !aboutKind(c.Why) })
 	return m.checks[max(i, 0)]
@@ -271,7 +273,7 @@ func appendChecks(all, more []Check) []Check {
 	return all
 }
 
-// maxTexts bounds the texts of checks in a message.
+// maxTexts limits the texts of checks in a message.
 const maxTexts = 4
 
 func kindTexts(checks []Check) string {

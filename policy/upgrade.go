@@ -11,8 +11,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// EngineUpgrade is the engine of results that say what an upgrade of the API server
-// changes in an object.
+// EngineUpgrade is the engine of results about an upgrade of the API server.
 const EngineUpgrade = "Upgrade"
 
 // An Upgrade is the change from one version of Kubernetes to another.
@@ -21,11 +20,11 @@ type Upgrade struct {
 	Before, After Kinds
 }
 
-// Changes returns what the later API server holds that the earlier one does not, and
-// the reverse: fields that one of them drops, and defaults. The requests lead from
-// what is rendered for the earlier version to what is for the later one; objects
-// that are rendered differently are results too. Refusals are not: the chains of
-// both versions say those.
+// Changes returns the differences between the objects that both API servers
+// hold: fields that one of them drops, and defaults. The requests lead from the
+// objects rendered for the earlier version to those for the later one; objects
+// that are rendered differently are results too. Refusals are not included,
+// since the chains of both versions report them.
 func (u Upgrade) Changes(reqs []Request) []Result {
 	var all []Result
 	for i := range reqs {
@@ -50,13 +49,13 @@ func (u Upgrade) Changes(reqs []Request) []Result {
 	return all
 }
 
-// result is one difference. In the format, the versions are the first two arguments,
-// the field the third.
+// result returns one difference. The first two arguments of the format are the
+// versions, the third is the field.
 func (u Upgrade) result(rule, format, pointer string, args ...any) Result {
 	field := strings.ReplaceAll(strings.TrimPrefix(pointer, "/"), "/", ".")
 	args = append([]any{"Kubernetes " + u.From, "Kubernetes " + u.To, field}, args...)
 	r := Result{Engine: EngineUpgrade, Rule: rule, Outcome: Fail, Action: Audit, Message: fmt.Sprintf(format, args...)}
-	if n := strings.Index(r.Message, "%!(EXTRA"); n >= 0 { // arguments that the format leaves out
+	if n := strings.Index(r.Message, "%!(EXTRA"); n >= 0 { // arguments that the format does not use
 		r.Message = r.Message[:n]
 	}
 	if pointer != "" {
@@ -65,10 +64,11 @@ func (u Upgrade) result(rule, format, pointer string, args ...any) Result {
 	return r
 }
 
-// maxUpgradeFields bounds the fields that are named of an object.
+// maxUpgradeFields limits the fields that are named for an object.
 const maxUpgradeFields = 20
 
-// rendered is the difference between what is rendered for the versions.
+// rendered returns the differences between the objects rendered for the
+// versions.
 func (u Upgrade) rendered(req *Request) []Result {
 	fields := differences(req.OldObject.Object, req.Object.Object)
 	r := u.result("rendered", "the object is rendered differently for %[2]s than for %[1]s", "")
@@ -78,8 +78,8 @@ func (u Upgrade) rendered(req *Request) []Result {
 	return []Result{r}
 }
 
-// held is the difference between what API servers hold of an object that is rendered
-// alike for both.
+// held returns the differences between what both API servers hold for the same
+// rendered object.
 func (u Upgrade) held(o *render.Object) []Result {
 	before, ok := u.admitted(u.Before, o)
 	after, ok2 := u.admitted(u.After, o)
@@ -126,8 +126,8 @@ func (u Upgrade) admitted(k Kinds, o *render.Object) (map[string]any, bool) {
 	return held, err == nil
 }
 
-// ignored reports whether versions differ in a field that says nothing: times that are
-// null or not there.
+// ignored reports whether a difference in a field is meaningless: a time that
+// is null or missing.
 func ignored(pointer string) bool {
 	return strings.HasSuffix(pointer, "/creationTimestamp") || strings.HasPrefix(pointer, "/status")
 }
@@ -140,7 +140,7 @@ func short(v any) string {
 	return Shorten(string(data), 100)
 }
 
-// A difference is a field that has two values, nil being none.
+// A difference is a field with two values; nil means none.
 type difference struct {
 	pointer       string
 	before, after any

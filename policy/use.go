@@ -11,27 +11,27 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Use counts the objects that one rule decided on in a run. Of several
-// results about an object the worst counts.
+// A Use counts the objects that one rule decided on in a run. If there are
+// several results about an object, the worst counts.
 type Use struct {
 	Engine string      `json:"engine"`
 	Policy string      `json:"policy"`
 	Rule   string      `json:"rule"`
-	Action Action      `json:"action"` // the strongest it may have
+	Action Action      `json:"action"` // the strongest possible action
 	Origin render.Span `json:"policyOrigin"`
 
-	Matched   int `json:"matched"` // the sum of those below
+	Matched   int `json:"matched"` // the sum of the following counts
 	Exempted  int `json:"exempted"`
 	Passed    int `json:"passed"`
 	Failed    int `json:"failed"`
 	Undecided int `json:"undecided"`
 	WouldDeny int `json:"wouldDeny"` // failures that are only warned about or audited
 
-	Cost *RuleCost `json:"cost,omitempty"` // of the most expensive object, where the engine counts it
+	Cost *RuleCost `json:"cost,omitempty"` // cost of the most expensive object, if the engine counts it
 
 	current  *decision
-	verdicts hash.Hash64    // of the objects that passed or failed
-	exempts  map[string]int // why objects were exempt, and how many
+	verdicts hash.Hash64    // hash over the objects that passed or failed
+	exempts  map[string]int // number of exempted objects by reason
 }
 
 // A decision is a rule's verdict on one object. Later results may change it.
@@ -43,13 +43,13 @@ type decision struct {
 	message   string
 }
 
-// Uses counts what rules did in a run.
+// Uses counts the results of each rule in a run.
 type Uses struct {
 	list     []*Use
 	rules    map[useKey]*Use
 	policies map[useKey][]*Use
 
-	exceptions map[string]bool // that exempted an object
+	exceptions map[string]bool // names of the exceptions that exempted an object
 }
 
 // A useKey names a rule, or with an empty rule a policy.
@@ -78,7 +78,8 @@ func NewUses(rules []Rule) *Uses {
 	return u
 }
 
-// WithoutAutogen is the name of the rule that Kyverno generated a rule from.
+// WithoutAutogen returns the name of the rule that Kyverno generated a rule
+// from.
 func WithoutAutogen(rule string) string {
 	base, generated := strings.CutPrefix(rule, "autogen-")
 	if !generated {
@@ -102,8 +103,8 @@ func (u *Uses) Add(r *Result) {
 	}
 }
 
-// List returns the uses in the order of engine, policy and place. Nothing may be
-// added any more.
+// List returns the uses in the order of engine, policy and place. Add must not
+// be called afterwards.
 func (u *Uses) List() []*Use {
 	for _, use := range u.list {
 		use.close()
@@ -129,7 +130,7 @@ func (use *Use) add(r *Result) {
 	}
 }
 
-// close counts the object that results were about last.
+// close counts the object of the last results.
 func (use *Use) close() {
 	c := use.current
 	if c == nil {
@@ -159,7 +160,7 @@ func (use *Use) close() {
 	}
 }
 
-// note adds a verdict to the hash of them all.
+// note adds a verdict to the hash of all verdicts.
 func (use *Use) note(c *decision) {
 	for _, s := range []string{c.object.Unit, c.object.APIVersion, c.object.Kind, c.object.Namespace, c.object.Name, string(c.operation), string(c.outcome)} {
 		var n [4]byte
@@ -169,7 +170,7 @@ func (use *Use) note(c *decision) {
 	}
 }
 
-// exemption is the reason for which most objects were exempt.
+// exemption returns the reason for which most objects were exempt.
 func (use *Use) exemption() string {
 	most := ""
 	for why, n := range use.exempts {
@@ -180,8 +181,8 @@ func (use *Use) exemption() string {
 	return most
 }
 
-// Share is the part of a limit that is used up: of the expression's, or the policy's
-// if that is nearer.
+// Share returns the used share of a limit: of the expression's or the policy's,
+// whichever is larger.
 func (c *RuleCost) Share() float64 {
 	share := 0.0
 	if c.ExpressionLimit > 0 {

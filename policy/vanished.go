@@ -12,10 +12,10 @@ import (
 )
 
 // Vanished finds the objects that a change deletes from the cluster although
-// they still stand in its files: nobody judges them any more.
+// they are still in its files, where no policy evaluates them any more.
 type Vanished struct {
 	Base, Head []render.TreeDocument
-	// Objects returns what a document of the head holds, nothing where it can't
+	// Objects returns the objects of a document of the head, or nil if it can't
 	// be decoded.
 	Objects func(render.TreeDocument) []*render.Object
 	// Elsewhere are the objects that the head deploys to other clusters.
@@ -40,7 +40,7 @@ func (v Vanished) Results(reqs []Request) []Result {
 	if len(deletes) == 0 {
 		return nil
 	}
-	deployed := make(map[[2]string]bool) // files and kinds that base deploys
+	deployed := make(map[[2]string]bool) // files and kinds of the objects that the base deploys
 	for _, d := range v.Base {
 		if d.State == render.DocRendered {
 			deployed[[2]string{d.File, d.Kind}] = true
@@ -122,9 +122,9 @@ func sources(applied []*render.Object, deletes map[schema.GroupKind][]*Request) 
 	return still, idle
 }
 
-// Stranded returns an Unknown result for each unit that nothing deploys any more
-// although the base deployed it: its own results do not count. deployed reports
-// whether the base read a unit's files to deploy them.
+// Stranded returns an Unknown result for each unit that the base deployed and
+// that nothing deploys any more, since the unit's own results do not count.
+// deployed reports whether the base read a unit's files to deploy them.
 func Stranded(reqs []Request, deployed func(*render.Unit) bool) []Result {
 	first := make(map[*render.Unit]*Request)
 	count := make(map[*render.Unit]int)
@@ -151,7 +151,7 @@ func Stranded(reqs []Request, deployed func(*render.Unit) bool) []Result {
 			what = fmt.Sprintf("%d objects, among them %s", n, what)
 		}
 		object, by := r.Object.Key(), "the base"
-		object.Unit = "" // results of the unit itself do not count, and this one does
+		object.Unit = "" // the unit's own results do not count, but this one does
 		if r.OldObject != nil {
 			object, by = r.OldObject.Key(), r.OldObject.Unit.Identity()
 		}
@@ -168,8 +168,8 @@ func Stranded(reqs []Request, deployed func(*render.Unit) bool) []Result {
 
 func isUnreached(o *render.Object) bool { return o.Unit != nil && o.Unit.State == render.Unreached }
 
-// held are the requests that delete what a document holds. before says that
-// base deploys an object of its kind from its file.
+// held returns the requests that delete objects of a document. before reports
+// that the base deploys an object of its kind from its file.
 func (v Vanished) held(d render.TreeDocument, before bool, deletes map[schema.GroupKind][]*Request) []*Request {
 	var held []*Request
 	objects := v.Objects(d)
@@ -184,7 +184,7 @@ func (v Vanished) held(d render.TreeDocument, before bool, deletes map[schema.Gr
 	if len(objects) > 0 || !before {
 		return held
 	}
-	for gk, rs := range deletes { // what can't be decoded is known by its file and kind
+	for gk, rs := range deletes { // a document that can't be decoded is matched by its file and kind
 		for _, r := range rs {
 			if gk.Kind == d.Kind && r.from(d.File) {
 				held = append(held, r)
@@ -221,16 +221,16 @@ func (v Vanished) result(r *Request, d render.TreeDocument) Result {
 	return x.Fingerprinted()
 }
 
-// Hidden finds the objects that a change adds to the tree without anything that
-// judges them.
+// Hidden finds the objects that a change adds to the tree where no policy
+// evaluates them.
 type Hidden struct {
 	Base []render.TreeDocument
 	Head []render.TreeDocument // of files that the change adds or edits
 }
 
 // Results returns an Unknown result for each directory in which the change adds
-// documents of one state that are not judged, unless such documents were the
-// way of the directory at the base.
+// documents of one state that are not evaluated, unless the base already had
+// such documents there.
 func (h Hidden) Results() []Result {
 	had := make(map[[2]string]int) // documents of the base, by file and kind
 	for _, d := range h.Base {
@@ -265,14 +265,14 @@ func (h Hidden) Results() []Result {
 	return results
 }
 
-// hides reports whether a document is one that nothing judges or speaks of.
+// hides reports whether a document is neither evaluated nor reported.
 func hides(d render.TreeDocument) bool {
 	return !d.Usual && d.State != render.DocRendered && d.State != render.DocFailed
 }
 
-// usual reports whether documents of the state were the way of a document's
-// directory, or of the nearest one above that held any. Test suites and
-// excluded directories hold others too.
+// usual reports whether the base had documents of that state in the document's
+// directory, or in the nearest directory above with any documents. Directories
+// of test suites and excluded ones have other documents as well.
 func (h Hidden) usual(d render.TreeDocument) bool {
 	for dir := path.Dir(d.File); dir != "."; dir = path.Dir(dir) {
 		same, other := 0, 0

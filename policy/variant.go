@@ -2,7 +2,7 @@ package policy
 
 import "github.com/preadmit/preadmit/render"
 
-// VariantRequests are the requests that create the objects, and the forms of
+// VariantRequests returns the requests that create the objects, and forms of
 // objects, that only some installations of units have.
 func VariantRequests(units []*render.Unit) []Request {
 	var reqs []Request
@@ -14,8 +14,8 @@ func VariantRequests(units []*render.Unit) []Request {
 	return reqs
 }
 
-// inVariant says in which variant the result's object is the case. What lookup
-// finds is made up, so what rests on it is undecided.
+// inVariant sets the variant of the result's object. Results that depend on the
+// invented results of lookup become undecided.
 func (r *Result) inVariant(v render.Variant) {
 	if v.IsDefault() || r.Only != "" {
 		return
@@ -27,9 +27,9 @@ func (r *Result) inVariant(v render.Variant) {
 	}
 }
 
-// WithoutRepeats leaves out the results of variants that say no more than those
-// of the default, or of an earlier variant: passes, and what has the same
-// fingerprint as a failure among results or defaults.
+// WithoutRepeats drops the results of variants that add nothing to those of the
+// default or an earlier variant: passes, and results with the fingerprint of a
+// failure among results or defaults.
 func WithoutRepeats(results []Result, defaults ...Result) []Result {
 	known := make(map[string]bool)
 	learn := func(r *Result) {

@@ -5,13 +5,14 @@ import (
 	"fmt"
 )
 
-// A Watch is told of each request that is reviewed, with engine nil, and within
-// it of each Mutator and Validator that is asked. done, which may be nil, is
-// called at the end. With an error the step is left out, and the error is its
-// result. It is called by several goroutines at a time.
+// A Watch is called for each request that is reviewed, with a nil engine, and
+// within that for each Mutator and Validator. The returned done may be nil; it
+// is called at the end. If the Watch returns an error, the step is skipped and
+// the error becomes its result. A Watch is called by several goroutines at a
+// time.
 type Watch func(req *Request, engine any) (done func(), err error)
 
-// watched does a step that is watched, or returns the result of leaving it out.
+// watched runs a step under the Watch, or returns the result of skipping it.
 func (c Chain) watched(req *Request, engine any, step func() error) (leftOut []Result, err error) {
 	if c.Watch == nil {
 		return nil, step()
