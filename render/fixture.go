@@ -8,7 +8,7 @@ import (
 )
 
 // suiteFiles are the names under which test suites look for their tests.
-var suiteFiles = []string{"kyverno-test.yaml", "kyverno-test.yml", "suite.yaml", "suite.yml"}
+var suiteFiles = []string{"kyverno-test.yaml", "kyverno-test.yml", "suite.yaml", "suite.yml", "kaptest.yaml", "kaptest.yml"}
 
 // isChainsaw reports whether a directory holds a chainsaw test, which applies
 // the files beside it to a test cluster.
@@ -44,7 +44,14 @@ func (w *walk) suites(dir string, entries []fs.DirEntry) {
 func isSuite(v any) bool {
 	m, _ := v.(map[string]any)
 	group, _, _ := strings.Cut(text(m["apiVersion"]), "/")
-	return group == "cli.kyverno.io" || group == "test.gatekeeper.sh" || m["apiVersion"] == nil && m["policies"] != nil && m["results"] != nil
+	switch {
+	case group == "cli.kyverno.io" || group == "test.gatekeeper.sh":
+		return true
+	case m["apiVersion"] != nil:
+		return false
+	}
+	policies := m["policies"] != nil || m["validatingAdmissionPolicies"] != nil
+	return policies && (m["results"] != nil || m["testSuites"] != nil || m["vapTestSuites"] != nil || m["mapTestSuites"] != nil)
 }
 
 // fixtures marks the files that a part of a suite names.
@@ -62,7 +69,7 @@ func (w *walk) fixtures(dir, suite string, v any) {
 	case map[string]any:
 		for key, item := range v {
 			switch key {
-			case "policies", "template", "constraint":
+			case "policies", "validatingAdmissionPolicies", "template", "constraint":
 			default:
 				w.fixtures(dir, suite, item)
 			}

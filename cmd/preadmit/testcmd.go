@@ -36,6 +36,7 @@ type testOptions struct {
 	supervision
 	coverageFlags
 	mutationFlags
+	writeFlags
 }
 
 func newTestCommand(code *int) *cobra.Command {
@@ -61,6 +62,15 @@ tests that evaluate what is changed run again, and should fail. The report lists
 the changes that no test notices. The score is the percentage that tests notice,
 of all that were tried, compile and make a difference.
 
+With --write DIR, nothing is run: a test is written for each policy of --policy, or
+among what PATH renders. It has the fewest objects of this repository that pass and
+fail each rule and take each branch. Where none does, one is changed at a field
+that the policy reads. It is a kyverno-test.yaml for Kyverno's policies, a suite
+of gator verify for constraints, and a kaptest manifest for a
+ValidatingAdmissionPolicy. What no object reaches is listed with its line.
+
+  preadmit test --write tests -p policies apps
+
 Exit codes: 0 every case passed, 1 some did not, or less is covered than
 --fail-under or noticed than --fail-under-score, 2 bad command line, no suite
 found, or one that can't be read.`,
@@ -68,14 +78,22 @@ found, or one that can't be read.`,
 			if err := configure(shared(cmd.Flags(), "kube-version", "timeout", "task-memory", "task-time", "quiet", "verbose"), args); err != nil {
 				return err
 			}
-			c, err := runTest(cmd.Context(), &o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			if err := o.writeFlags.check(o.output == "text" && len(o.coverage)+len(o.mutate) == 0 && o.failUnder == 0); err != nil {
+				return err
+			}
+			c, err := 0, error(nil)
+			if o.write != "" {
+				c, err = runTestWrite(cmd.Context(), &o, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			} else {
+				c, err = runTest(cmd.Context(), &o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
 			*code = c
 			return err
 		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "text", "`FORMAT[=FILE]` of the results: text or json")
-	f.StringArrayVarP(&o.policies, "policy", "p", nil, "Rego modules with unit tests, in a file or directory `PATH`, or at oci://REGISTRY/NAME:TAG or a URL as preadmit fetch brought them (repeatable)")
+	f.StringArrayVarP(&o.policies, "policy", "p", nil, "Rego modules with unit tests, in a file or directory `PATH`, or at oci://REGISTRY/NAME:TAG or a URL as preadmit fetch brought them (repeatable); with --write the policies to test")
 	f.StringArrayVar(&o.data, "data", nil, "what these modules read below data: a YAML or JSON file or a directory `PATH` (repeatable)")
 	f.StringVar(&o.store, "store", "", "read what preadmit fetch stored in `DIR`, or what an OCI image layout there holds, besides .preadmit/vendor")
 	f.BoolVar(&o.strict, "strict", false, "a case of which no rule ran fails")
@@ -84,6 +102,7 @@ found, or one that can't be read.`,
 	o.supervision.addFlags(f)
 	o.coverageFlags.addFlags(f)
 	o.mutationFlags.addFlags(f)
+	o.writeFlags.addFlags(f)
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "list only cases that did not pass")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "also report why cases passed, and what was assumed")
 	return cmd

@@ -56,6 +56,7 @@ type KyvernoResponse struct {
 	Rule    string // as reported; "" stands for the policy
 	Status  string // pass, fail, warn, error, skip; "unknown" where it can't be decided
 	Message string
+	Fields  []string // JSON pointers into the object at fault
 	Assumed []string
 
 	Target    map[string]any   // that a mutation of existing objects changed

@@ -88,7 +88,7 @@ func (t *rulesTest) Judge(ctx context.Context, phase policytest.Phase, req *poli
 
 func (t *rulesTest) add(v *policytest.KyvernoVerdict, r *kyverno.Response, req *policytest.KyvernoRequest) {
 	said := policytest.KyvernoResponse{
-		Rule: r.Name, Status: string(r.Status), Message: r.Message, Assumed: r.Assumed, Generated: r.Generated,
+		Rule: r.Name, Status: string(r.Status), Message: r.Message, Fields: r.Fields, Assumed: r.Assumed, Generated: r.Generated,
 	}
 	switch {
 	case r.Rule.Mutate != nil && len(r.Rule.Mutate.Targets) > 0:

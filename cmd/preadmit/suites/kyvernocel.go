@@ -50,7 +50,7 @@ func (t *celTest) Judge(ctx context.Context, _ policytest.Phase, req *policytest
 		if v.Silent = v.Silent && t.silent(r); !r.Matched {
 			continue
 		}
-		said := policytest.KyvernoResponse{Status: string(r.Status), Message: r.Message, Assumed: r.Assumed, Generated: r.Generated}
+		said := policytest.KyvernoResponse{Status: string(r.Status), Message: r.Message, Fields: r.Fields, Assumed: r.Assumed, Generated: r.Generated}
 		if t.kind == kyvernocel.Generating || t.kind == kyvernocel.Deleting {
 			said.Rule = t.name
 		}

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/suites"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/policytest"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/disk"
+)
+
+// writeFlags ask for tests to be written.
+type writeFlags struct {
+	write     string
+	overwrite bool
+	with      []string
+}
+
+func (o *writeFlags) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.write, "write", "", "write a test for each policy below `DIR`, from the objects that PATH renders")
+	f.BoolVar(&o.overwrite, "overwrite", false, "with --write: replace tests that are there")
+	f.StringArrayVar(&o.with, "with", nil, "with --write: objects that exist on the cluster, such as parameters, Namespaces and CRDs, in a file or directory `PATH` (repeatable)")
+}
+
+func (o *writeFlags) check(text bool) error {
+	switch {
+	case o.write == "" && (o.overwrite || len(o.with) > 0):
+		return errors.New("--overwrite and --with belong to --write")
+	case o.write != "" && !text:
+		return errors.New("--output: what --write says is text")
+	}
+	return nil
+}
+
+// runTestWrite renders what args name, writes tests of the policies and says what they
+// lack.
+func runTestWrite(ctx context.Context, o *testOptions, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+	c, err := o.asCheck(args)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel, err := c.begin(ctx, stderr)
+	if err != nil {
+		return 0, err
+	}
+	defer cancel()
+	rendering, rendered := timeToRender(ctx)
+	in, err := load(rendering, c, args, stdin)
+	rendered()
+	if err != nil {
+		return 0, timedOut(ctx, err)
+	}
+	dir, err := insideTree(in.tree, o.write)
+	if err != nil {
+		return 0, err
+	}
+	c.watch.phase("writing tests")
+	drafts, late := policytest.Write(ctx, writeOptions(in, c, dir))
+	if late != nil && !isTimeUp(ctx, late) {
+		return 0, late
+	}
+	if len(drafts) == 0 && late == nil {
+		return 0, fmt.Errorf("no policy to write a test of in %s: there are tests for Kyverno's policies, constraints of Gatekeeper and ValidatingAdmissionPolicies", strings.Join(slices.Concat(o.policies, args), ", "))
+	}
+	p := draftPrinter{out: stdout, t: in.tree, testOptions: o}
+	for i := range drafts {
+		if err := p.put(&drafts[i]); err != nil {
+			return 0, err
+		}
+	}
+	p.summary()
+	if late != nil {
+		return 0, timedOut(ctx, late)
+	}
+	if n := notRendered(in); n > 0 {
+		fmt.Fprintf(stderr, "preadmit: %d could not be rendered, so its objects are in no test; see preadmit check\n", n)
+		return exitIncomplete, nil
+	}
+	return exitOK, nil
+}
+
+// asCheck returns the options with which check would render the same.
+func (o *testOptions) asCheck(args []string) (*checkOptions, error) {
+	c := &checkOptions{}
+	f := pflag.NewFlagSet("check", pflag.ContinueOnError)
+	c.sources.addFlags(f)
+	c.policyFlags.addFlags(f)
+	if err := configure(f, args); err != nil {
+		return nil, err
+	}
+	if len(o.policies) > 0 {
+		c.policies = o.policies
+	}
+	c.with = append(c.with, o.with...)
+	if o.kubeVersion != "" {
+		c.kubeVersion = o.kubeVersion
+	}
+	c.timeout, c.supervision, c.quiet, c.verbose, c.noCache, c.store = o.timeout, o.supervision, o.quiet, o.verbose, true, o.store
+	return c, nil
+}
+
+func writeOptions(in *input, c *checkOptions, dir string) policytest.WriteOptions {
+	all := render.Objects(in.head)
+	policies := slices.Concat(render.Objects(in.judges), only(all, isForJudging))
+	return policytest.WriteOptions{
+		FS: in.tree, Dir: dir, Jobs: runtime.GOMAXPROCS(0), Watch: c.watch.suites(),
+		Engines: func(counted *policy.Coverage) policytest.Engines {
+			return suites.Engines(suites.Options{KubeVersion: c.kubeVersion, Coverage: counted})
+		},
+		Policies: distinct(policies),
+		Objects:  distinct(only(all, func(o *render.Object) bool { return !isForJudging(o) })),
+		Others:   render.Objects(in.context),
+	}
+}
+
+func notRendered(in *input) int {
+	n := 0
+	for i := range in.found {
+		if in.found[i].Undecided() && !in.found[i].Unreached {
+			n++
+		}
+	}
+	return n
+}
+
+// insideTree returns the name in the tree of a directory that need not be there. It
+// must not lie outside, since tests name the policies by their paths.
+func insideTree(t *tree, dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	for up, below := abs, ""; ; up, below = filepath.Dir(up), filepath.Join(filepath.Base(up), below) {
+		if _, err := os.Lstat(up); err != nil && filepath.Dir(up) != up {
+			continue
+		}
+		real, err := filepath.EvalSymlinks(up)
+		if err != nil {
+			return "", fmt.Errorf("--write %s: %w", dir, err)
+		}
+		name, ok := disk.Within(t.Dir, filepath.Join(real, below))
+		if !ok {
+			return "", fmt.Errorf("--write %s: is outside of the repository: a test names its policy by a path in it", dir)
+		}
+		return name, nil
+	}
+}
+
+// A draftPrinter writes the files of tests, and for people what they have and lack.
+type draftPrinter struct {
+	out io.Writer
+	t   *tree
+	*testOptions
+	written, kept, refused int
+	rules, both            int
+}
+
+func (p *draftPrinter) line(format string, args ...any) {
+	for i, a := range args {
+		if s, ok := a.(string); ok {
+			args[i] = plain(s)
+		}
+	}
+	fmt.Fprintf(p.out, format+"\n", args...)
+}
+
+func (p *draftPrinter) at(s render.Span) string {
+	s.File = p.t.Display(s.File)
+	return s.String()
+}
+
+// put writes the files of one test.
+func (p *draftPrinter) put(d *policytest.Draft) error {
+	if d.Refused != "" {
+		p.refused++
+		p.line("not written: %s %s at %s: %s", d.Kind, d.Policy, p.at(d.Origin), d.Refused)
+		return nil
+	}
+	if !p.overwrite {
+		for _, f := range d.Files {
+			if _, err := os.Lstat(p.path(f.Name)); !errors.Is(err, fs.ErrNotExist) {
+				p.kept++
+				p.line("kept: %s is there already; --overwrite replaces it", p.t.Display(f.Name))
+				return nil
+			}
+		}
+	}
+	for _, f := range d.Files {
+		if err := p.file(f); err != nil {
+			return err
+		}
+	}
+	p.written++
+	p.draft(d)
+	return nil
+}
+
+func (p *draftPrinter) path(name string) string {
+	return filepath.Join(p.t.Dir, filepath.FromSlash(name))
+}
+
+func (p *draftPrinter) file(f policytest.File) error {
+	name := p.path(f.Name)
+	if _, ok := p.out.(fileWriter); !ok { // which makes directories by itself
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return notWritten(name, err)
+		}
+	}
+	return writeFile(p.out, name, bytesOf(f.Data))
+}
+
+// draft says what a test has and lacks.
+func (p *draftPrinter) draft(d *policytest.Draft) {
+	both := 0
+	for _, r := range d.Rules {
+		if len(r.Missing) == 0 {
+			both++
+		}
+	}
+	p.rules, p.both = p.rules+len(d.Rules), p.both+both
+	branches := ""
+	if d.Branches > 0 {
+		branches = fmt.Sprintf(", %d of %d branches", d.Covered, d.Branches)
+	}
+	p.line("written: %s: %s of %s %s: %d of %s complete%s", p.t.Display(d.File), plural(d.Cases, "case"), d.Kind, d.Policy, both, plural(len(d.Rules), "rule"), branches)
+	if p.verbose {
+		for _, e := range d.Edits {
+			p.line("  changed: %s", e)
+		}
+	}
+	if p.quiet {
+		return
+	}
+	for _, r := range d.Rules {
+		if len(r.Missing) > 0 {
+			p.line("  lacks: %s: no object here gives %s", orPolicy(r.Name, d), strings.Join(r.Missing, " or "))
+		}
+	}
+	for _, b := range d.Untaken {
+		p.line("  lacks: %s: never %s: %s", p.at(b.Origin), b.Case, cutText(b.Part))
+	}
+}
+
+func orPolicy(rule string, d *policytest.Draft) string {
+	if rule == "" {
+		return d.Policy
+	}
+	return rule
+}
+
+// cutText returns text in one line that is not long.
+func cutText(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if r := []rune(text); len(r) > 100 {
+		return string(r[:100]) + "…"
+	}
+	return text
+}
+
+func (p *draftPrinter) summary() {
+	p.line("%s written, %d kept, %d not written; %d of %s with each verdict that a test can want", plural(p.written, "test"), p.kept, p.refused, p.both, plural(p.rules, "rule"))
+}

@@ -1,0 +1,433 @@
+package policytest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// WriteOptions are what tests are written from.
+type WriteOptions struct {
+	FS       fs.FS                          // in which the tests will stand
+	Dir      string                         // of FS: each test has a directory in it
+	Engines  func(*policy.Coverage) Engines // that count the branches they take
+	Policies []*render.Object               // with their templates
+	Objects  []*render.Object               // of which samples are made
+	Others   []*render.Object               // that exist beside them: parameters, Namespaces, definitions of kinds
+	Jobs     int                            // tests that are written at once
+
+	// Watch is called before each test is written, see Options.
+	Watch func(name string) (done func(), err error)
+}
+
+// A Draft is the test of one policy.
+type Draft struct {
+	Policy string
+	Kind   string
+	Origin render.Span // of the policy
+	Format string      // the name of the suite's Format; "" if there is no test
+	File   string      // the suite
+	Files  []File      // all that the test is made of
+	Cases  int
+	Rules  []DraftRule
+	Edits  []string // how objects of the repository were changed
+
+	Branches, Covered int
+	Untaken           []policy.Branch // that no object takes
+	Refused           string          // why there is no test
+}
+
+// A File is one file of a test.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// A DraftRule is a rule with the statuses that the test has of it.
+type DraftRule struct {
+	Name    string
+	Has     []string
+	Missing []string
+}
+
+// A drafter writes the test of one policy in the format of a tool.
+type drafter interface {
+	// judge returns what the rules say of an object; nothing if the policy is not
+	// about it.
+	judge(ctx context.Context, o *render.Object) []ruling
+	// wants returns the statuses that a test should have of each rule.
+	wants() []goal
+	// texts returns the values of the policy that say what it is about.
+	texts() []any
+	// files returns the test of samples, the suite first. n names the objects.
+	files(d *draft, samples []*sample) []File
+}
+
+// A draft is a test while it is written.
+type draft struct {
+	Draft
+	o      *WriteOptions
+	object *render.Object // the policy
+	dir    string
+	kinds  policy.Kinds
+}
+
+// Write writes a test for each policy: few objects that pass and fail each rule and
+// take each branch. Where no object of the repository does, one is changed at the
+// fields that the policy reads. A test is
+// kept only with the cases that [Run] finds true. The error is for cancellation: drafts
+// that were not done by then are refused.
+func Write(ctx context.Context, o WriteOptions) ([]Draft, error) {
+	kinds, err := o.Engines(nil).Kinds(slices.Concat(o.Others, o.Objects))
+	if err != nil && kinds == nil {
+		return nil, err
+	}
+	var all []*draft
+	taken := make(map[string]bool)
+	for _, p := range o.Policies {
+		if writes(p) {
+			d := &draft{o: &o, object: p, kinds: kinds}
+			d.Policy, d.Kind, d.Origin = name(p), p.GetKind(), placeOf(p)
+			d.dir = path.Join(o.Dir, unusedName(p.GetName(), taken))
+			all = append(all, d)
+		}
+	}
+	var samples []*render.Object
+	for _, x := range o.Objects {
+		if !isReview(x) { // a request, which is in no repository to be deployed
+			samples = append(samples, forTest(x, kinds))
+		}
+	}
+	var group errgroup.Group
+	group.SetLimit(max(o.Jobs, 1))
+	for _, d := range all {
+		group.Go(func() error {
+			d.watched(ctx, samples)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	drafts := make([]Draft, len(all))
+	for i, d := range all {
+		drafts[i] = d.Draft
+	}
+	return drafts, ctx.Err()
+}
+
+// writes reports whether a policy is of a kind that tests can be written for.
+func writes(p *render.Object) bool {
+	switch p.GroupVersionKind().Group {
+	case "kyverno.io", "policies.kyverno.io", "admissionregistration.k8s.io":
+		return isPolicyKind(p.GetKind())
+	case "constraints.gatekeeper.sh":
+		return true
+	}
+	return false
+}
+
+// unusedName returns a name for a directory, which taken then has.
+func unusedName(called string, taken map[string]bool) string {
+	plain := strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
+			return r
+		}
+		return '-'
+	}, called[:min(len(called), 100)]), ".-")
+	plain = cmp.Or(plain, "policy")
+	for n := 1; ; n++ {
+		free := plain
+		if n > 1 {
+			free = fmt.Sprintf("%s-%d", plain, n)
+		}
+		if key := strings.ToLower(free); !taken[key] {
+			taken[key] = true
+			return free
+		}
+	}
+}
+
+func (d *draft) watched(ctx context.Context, samples []*render.Object) {
+	if ctx.Err() != nil {
+		d.Refused = outOfTime
+		return
+	}
+	if d.o.Watch != nil {
+		done, err := d.o.Watch(d.Policy)
+		if err != nil {
+			d.Refused = fmt.Sprintf("writing it %s", err)
+			return
+		}
+		defer done()
+	}
+	err := d.write(ctx, samples)
+	if ctx.Err() != nil {
+		err = errors.New(outOfTime)
+	}
+	if err != nil {
+		d.Files, d.Format = nil, ""
+		d.Refused = oneLine(bare(err).Error())
+	}
+}
+
+const outOfTime = "there was no time for it"
+
+// write finds samples and writes the test.
+func (d *draft) write(ctx context.Context, objects []*render.Object) error {
+	coverage := policy.NewCoverage()
+	w, err := d.drafter(d.o.Engines(coverage))
+	if err != nil {
+		return err
+	}
+	words := &vocabulary{words: make(map[string]bool)}
+	for _, text := range w.texts() {
+		words.read(text, false, nil)
+	}
+	s := &finder{
+		ctx: ctx, judge: func(o *render.Object) []ruling { return w.judge(ctx, o) }, coverage: coverage, words: words, kinds: d.kinds,
+		wanted: w.wants(), hits: make(map[policy.Branch]int64), best: make(map[goal]*sample), seen: make(map[string]bool),
+	}
+	s.run(objects)
+	if s.matched == 0 {
+		return errors.New("the policy is about none of the objects here, or can't be decided")
+	}
+	samples := s.choose()
+	if len(samples) == 0 {
+		return errors.New("no object gives it a verdict that a test could hold")
+	}
+	if samples, err = d.keepTrue(ctx, w, samples); err != nil {
+		return err
+	}
+	d.account(s, samples)
+	return nil
+}
+
+// drafter returns what writes the policy's test.
+func (d *draft) drafter(e Engines) (drafter, error) {
+	switch d.object.GroupVersionKind().Group {
+	case "constraints.gatekeeper.sh":
+		return d.gatorDrafter(e)
+	case "admissionregistration.k8s.io":
+		return d.kaptestDrafter(e)
+	default:
+		return d.kyvernoDrafter(e)
+	}
+}
+
+// keepTrue writes the files of samples and runs the test. Samples of cases that do
+// not pass, or that no rule ran on, are left out. It returns the rest.
+func (d *draft) keepTrue(ctx context.Context, w drafter, samples []*sample) ([]*sample, error) {
+	for range 3 {
+		d.rename(samples)
+		d.Files = w.files(d, samples)
+		r, err := d.tried(ctx)
+		if err != nil {
+			return nil, err
+		}
+		bad := make(map[string]string)
+		for _, c := range r.Cases {
+			if !c.OK || c.Vacuous || c.Unmatched {
+				bad[c.Kind+" "+c.Resource] = cmp.Or(c.Reason, "the policy does not see it")
+			}
+		}
+		if r.Error != "" {
+			return nil, fmt.Errorf("the test could not be run: %s", r.Error)
+		}
+		if len(bad) == 0 {
+			d.Cases, d.Format, d.File = len(r.Cases), r.Kind, d.Files[0].Name
+			return samples, nil
+		}
+		why := ""
+		samples = slices.DeleteFunc(samples, func(x *sample) bool {
+			reason, ok := bad[x.object.GetKind()+" "+name(x.object)]
+			why = cmp.Or(why, reason)
+			return ok
+		})
+		if len(samples) == 0 {
+			return nil, fmt.Errorf("a test of it would not hold: %s", why)
+		}
+	}
+	return nil, errors.New("a test of it would not hold")
+}
+
+// tried runs the test as it is written.
+func (d *draft) tried(ctx context.Context) (*Suite, error) {
+	overlay := render.NewOverlay(d.o.FS, nil)
+	for _, f := range d.Files {
+		overlay.WriteText(f.Name, f.Data, nil)
+	}
+	r, err := Run(ctx, Options{FS: overlay, Engines: d.o.Engines(nil)}, d.Files[0].Name)
+	if err != nil {
+		return nil, err
+	}
+	return &r.Suites[0], nil
+}
+
+// rename gives samples names of which no two are alike, whatever their kinds:
+// Kyverno finds objects by name alone.
+func (d *draft) rename(samples []*sample) {
+	taken := make(map[string]bool)
+	for _, x := range samples {
+		o := changedObject(x.object, x.object.DeepCopy().Object)
+		called := o.GetName()
+		if len(x.edits) > 0 && x.from.GetName() == called {
+			called = strings.TrimRight(called[:min(len(called), 40)], "-.") + "-changed"
+		}
+		free := called
+		for n := 2; taken[o.GetNamespace()+"/"+free]; n++ {
+			free = fmt.Sprintf("%s-%d", called, n)
+		}
+		taken[o.GetNamespace()+"/"+free] = true
+		o.SetName(free)
+		x.object = o
+	}
+}
+
+// account says what the test has and what it lacks.
+func (d *draft) account(s *finder, samples []*sample) {
+	has := make(map[goal]bool)
+	for _, x := range samples {
+		for _, g := range x.reaches {
+			has[g] = true
+		}
+		for _, e := range x.edits {
+			d.Edits = append(d.Edits, oneLine(fmt.Sprintf("%s %s: %s", x.object.GetKind(), name(x.object), e)))
+		}
+	}
+	for _, g := range s.goals() {
+		if g.rule == "" && g.status == "" {
+			d.Branches++
+			if has[g] {
+				d.Covered++
+			} else {
+				d.Untaken = append(d.Untaken, g.branch)
+			}
+			continue
+		}
+		i := slices.IndexFunc(d.Rules, func(r DraftRule) bool { return r.Name == g.rule })
+		if i < 0 {
+			i, d.Rules = len(d.Rules), append(d.Rules, DraftRule{Name: g.rule})
+		}
+		if has[g] {
+			d.Rules[i].Has = append(d.Rules[i].Has, g.status)
+		} else {
+			d.Rules[i].Missing = append(d.Rules[i].Missing, g.status)
+		}
+	}
+}
+
+// reference returns the path, relative to the test, of a file that has o as it is, or
+// of a copy if there is none. fits reports whether the suite may name a file with these
+// objects.
+func (d *draft) reference(o *render.Object, fits func([]*render.Object) bool, files *[]File, copied string) string {
+	file := placeOf(o).File
+	if objects, err := d.written(file); err == nil && len(objects) > 0 {
+		same := func(x *render.Object) bool {
+			return x.GroupVersionKind() == o.GroupVersionKind() && x.GetName() == o.GetName() && reflect.DeepEqual(x.Object["spec"], o.Object["spec"])
+		}
+		if slices.ContainsFunc(objects, same) && fits(objects) {
+			return relative(d.dir, file)
+		}
+	}
+	copied = path.Join(copies, copied)
+	*files = append(*files, File{path.Join(d.dir, copied), d.document("A copy of the one in "+cmp.Or(file, "a rendered unit")+".", o.Object)})
+	return copied
+}
+
+// copies is the directory of copied policies: what is in it is not deployed.
+const copies = "testdata"
+
+// written reads the documents of a file that a suite can name. A List stays one object.
+func (d *draft) written(file string) ([]*render.Object, error) {
+	if file == "" || strings.HasPrefix(file, ".outside/") {
+		return nil, fs.ErrNotExist
+	}
+	data, err := render.ReadFile(d.o.FS, file)
+	if err != nil {
+		return nil, err
+	}
+	docs, err := render.Documents(file, data, render.YAML11)
+	var all []*render.Object
+	for i := range docs {
+		if docs[i].Value == nil {
+			continue
+		}
+		o, err := objectOf(docs[i].Value, nil)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, o)
+	}
+	return all, err
+}
+
+// relative returns the path from a directory of the tree to a file.
+func relative(dir, file string) string {
+	from, to := strings.Split(dir, "/"), strings.Split(file, "/")
+	n := 0
+	for n < len(from) && n < len(to)-1 && from[n] == to[n] {
+		n++
+	}
+	return strings.Repeat("../", len(from)-n) + strings.Join(to[n:], "/")
+}
+
+// document returns a YAML document below a comment.
+func (d *draft) document(comment string, value any) []byte {
+	data, err := yaml.Marshal(value)
+	if err != nil { // a value of JSON always has YAML
+		data = fmt.Appendf(nil, "# %s\n", oneLine(err.Error()))
+	}
+	if comment == "" {
+		return data
+	}
+	return append([]byte("# "+oneLine(comment)+"\n"), data...)
+}
+
+// sampleDocument returns an object as a document that says where it comes from.
+func (d *draft) sampleDocument(x *sample) []byte {
+	var b bytes.Buffer
+	from := "As it is"
+	if len(x.edits) > 0 {
+		from = "Changed from the one"
+	}
+	if x.from.Unit != nil {
+		from += " in " + x.from.Unit.Identity()
+	}
+	fmt.Fprintf(&b, "# %s", oneLine(from))
+	for i, e := range x.edits {
+		if i == 0 {
+			b.WriteByte(':')
+		}
+		fmt.Fprintf(&b, "\n#   %s", oneLine(e.String()))
+	}
+	if len(x.edits) == 0 {
+		b.WriteByte('.')
+	}
+	b.WriteByte('\n')
+	b.Write(d.document("", x.object.Object))
+	return b.Bytes()
+}
+
+// samplesFile returns a file of objects.
+func (d *draft) samplesFile(called string, samples []*sample) File {
+	parts := make([][]byte, len(samples))
+	for i, x := range samples {
+		parts[i] = d.sampleDocument(x)
+	}
+	return File{path.Join(d.dir, called), bytes.Join(parts, []byte("---\n"))}
+}
+
+// suiteHead is the comment of each suite.
+const suiteHead = "Written by preadmit test --write. It may be edited: preadmit replaces it only with --overwrite."

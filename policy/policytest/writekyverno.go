@@ -1,0 +1,218 @@
+package policytest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A kyvernoDraft writes a kyverno-test.yaml.
+type kyvernoDraft struct {
+	test   *kyvernoTest
+	policy *kyvernoPolicy
+}
+
+func (d *draft) kyvernoDrafter(e Engines) (drafter, error) {
+	s := &suite{Suite: Suite{Notes: []string{}}, opts: &Options{FS: d.o.FS, Engines: e, Name: func(name string) string { return name }}}
+	t := &kyvernoTest{suite: s, sources: map[*kyvernoPolicy][]*render.Object{}}
+	t.setup.Kinds = asWritten{d.kinds}
+	if strings.Contains(fmt.Sprint(d.object.Object["spec"]), "namespaceSelector") {
+		t.setup.NamespaceLabels = namespaceLabels(d.o)
+	}
+	t.compile(node{s: s}, []*render.Object{d.object})
+	if len(t.policies) == 0 {
+		return nil, errors.New("is no policy of Kyverno")
+	}
+	p := t.policies[0]
+	if broken := p.broken(); len(broken) > 0 {
+		return nil, fmt.Errorf("does not compile: %s", t.text(broken...))
+	}
+	return &kyvernoDraft{t, p}, nil
+}
+
+// namespaceLabels returns the labels of the Namespaces at hand.
+func namespaceLabels(o *WriteOptions) map[string]map[string]string {
+	all := make(map[string]map[string]string)
+	for _, x := range slices.Concat(o.Others, o.Objects) {
+		if x.GetKind() == "Namespace" && x.GetAPIVersion() == "v1" {
+			all[x.GetName()] = x.GetLabels()
+		}
+	}
+	return all
+}
+
+func (w *kyvernoDraft) texts() []any { return []any{w.policy.object.Object["spec"]} }
+
+// wants implements drafter: a rule that mutates or generates does not fail.
+func (w *kyvernoDraft) wants() []goal {
+	spec, _ := w.policy.object.Object["spec"].(map[string]any)
+	rules, _ := spec["rules"].([]any)
+	if len(w.policy.ruleNames()) == 0 {
+		return statuses("", !strings.HasSuffix(w.policy.kind, "MutatingPolicy") && !strings.HasSuffix(w.policy.kind, "GeneratingPolicy"))
+	}
+	var all []goal
+	for _, r := range rules {
+		if m, ok := r.(map[string]any); ok {
+			called, _ := m["name"].(string)
+			all = append(all, statuses(called, m["mutate"] == nil && m["generate"] == nil)...)
+		}
+	}
+	return all
+}
+
+func statuses(rule string, fails bool) []goal {
+	all := []goal{{rule: rule, status: "pass"}}
+	if fails {
+		all = append(all, goal{rule: rule, status: "fail"})
+	}
+	return all
+}
+
+// judge implements drafter. A status that a test can't hold, such as one that is
+// undecided, is left out.
+func (w *kyvernoDraft) judge(ctx context.Context, o *render.Object) []ruling {
+	w.test.ctx, w.test.verdicts = ctx, map[string]*verdicts{}
+	var all []ruling
+	for _, one := range w.test.judge(o, "", false).ones {
+		if one.err != nil {
+			return nil
+		}
+		for _, r := range one.Rules {
+			x := ruling{rule: w.ruleName(r.Rule), status: r.Status, message: r.Message, fields: r.Fields}
+			switch {
+			case r.Target != nil || !slices.Contains([]string{"pass", "fail", "skip", "warn"}, r.Status):
+				return nil
+			case one.phase == Mutating && r.Status == "pass":
+				x.made = []map[string]any{one.patched}
+			case one.phase == Generating && r.Status == "pass":
+				x.made, x.generated = r.Generated, true
+			}
+			if !slices.ContainsFunc(all, func(y ruling) bool { return y.rule == x.rule }) {
+				all = append(all, x)
+			}
+		}
+	}
+	return all
+}
+
+// ruleName returns the rule's name as it is written, for one that Kyverno generated.
+func (w *kyvernoDraft) ruleName(reported string) string {
+	names := w.policy.ruleNames()
+	for _, n := range names {
+		if n == reported {
+			return n
+		}
+	}
+	for _, n := range names {
+		if sameRule(n, reported) {
+			return n
+		}
+	}
+	return ""
+}
+
+// files implements drafter.
+func (w *kyvernoDraft) files(d *draft, samples []*sample) []File {
+	files := []File{{}}
+	test := map[string]any{
+		"apiVersion": "cli.kyverno.io/v1alpha1", "kind": "Test", "metadata": map[string]any{"name": path.Base(d.dir)},
+		"policies":  []any{d.reference(d.object, onlyPolicy, &files, "policy.yaml")},
+		"resources": []any{"resources.yaml"},
+	}
+	files = append(files, d.samplesFile("resources.yaml", samples))
+	var results []map[string]any
+	for _, x := range samples {
+		for _, r := range x.rulings {
+			results = w.result(d, results, x, r, &files)
+		}
+	}
+	test["results"] = results
+	if values := w.namespaceValues(samples); values != nil {
+		test["variables"] = "values.yaml"
+		files = append(files, File{path.Join(d.dir, "values.yaml"), d.document("", values)})
+	}
+	files[0] = File{path.Join(d.dir, "kyverno-test.yaml"), d.document(suiteHead, test)}
+	return files
+}
+
+// onlyPolicy reports whether a file has one policy: others would be run, too.
+func onlyPolicy(all []*render.Object) bool { return len(all) == 1 }
+
+// result adds what one rule says of a sample to the results, to the one with the same
+// rule, kind and status if there is one.
+func (w *kyvernoDraft) result(d *draft, results []map[string]any, x *sample, r ruling, files *[]File) []map[string]any {
+	one := map[string]any{"policy": d.object.GetName(), "kind": x.object.GetKind(), "result": r.status}
+	if r.rule != "" {
+		one["rule"] = r.rule
+	}
+	for flag, kind := range kyvernoFlags {
+		if kind == strings.TrimPrefix(d.object.GetKind(), "Namespaced") && d.object.GroupVersionKind().Group == "policies.kyverno.io" {
+			one[flag] = true
+		}
+	}
+	if len(r.made) > 0 {
+		key, word := "patchedResources", "patched"
+		if r.generated {
+			key, word = "generatedResource", strings.ToLower(r.rule)+"-generated"
+		}
+		called := fmt.Sprintf("%s-%s-%s.yaml", unusedName(x.object.GetName(), map[string]bool{}), strings.ToLower(x.object.GetKind()), word)
+		called = unusedName(called, map[string]bool{})
+		var docs []string
+		for _, made := range r.made {
+			if !r.generated {
+				made = x.renamed(made)
+			}
+			docs = append(docs, string(d.document("", made)))
+		}
+		one[key] = called
+		f := File{path.Join(d.dir, called), []byte(strings.Join(docs, "---\n"))}
+		if !slices.ContainsFunc(*files, func(g File) bool { return g.Name == f.Name }) {
+			*files = append(*files, f)
+		}
+	}
+	for _, was := range results {
+		same := maps.Clone(was)
+		delete(same, "resources")
+		if maps.Equal(same, one) {
+			was["resources"] = append(was["resources"].([]string), name(x.object))
+			return results
+		}
+	}
+	one["resources"] = []string{name(x.object)}
+	return append(results, one)
+}
+
+// renamed returns what became of the sample's object, under its name in the test.
+func (x *sample) renamed(made map[string]any) map[string]any {
+	o := changedObject(x.object, made)
+	o = changedObject(o, o.DeepCopy().Object)
+	o.SetName(x.object.GetName())
+	return o.Object
+}
+
+// namespaceValues returns the labels of the samples' namespaces, if the policy asks
+// for them.
+func (w *kyvernoDraft) namespaceValues(samples []*sample) map[string]any {
+	var all []any
+	seen := make(map[string]bool)
+	for _, x := range samples {
+		ns := cmp.Or(x.object.GetNamespace(), "default")
+		if labels := w.test.setup.NamespaceLabels[ns]; len(labels) > 0 && !seen[ns] {
+			seen[ns] = true
+			all = append(all, map[string]any{"name": ns, "labels": labels})
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	return map[string]any{
+		"apiVersion": "cli.kyverno.io/v1alpha1", "kind": "Values", "metadata": map[string]any{"name": "values"}, "namespaceSelector": all,
+	}
+}
