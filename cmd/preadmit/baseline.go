@@ -142,7 +142,7 @@ func addToFile(stdout io.Writer, file string, more []policy.Suppression) error {
 	if len(more) == 0 {
 		return nil
 	}
-	if data, err = addSuppressions(data, more); err != nil {
+	if data, err = policy.AddSuppressions(data, more, schemaLine("suppressions")); err != nil {
 		return notWritten(file, err)
 	}
 	if _, ok := stdout.(fileWriter); !ok { // which makes directories by itself

@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/confine"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 )
 
@@ -46,7 +47,7 @@ func runChild() int {
 	}
 	w.confine(os.Args[1:])
 	debug.SetMaxStack(maxStack)
-	limitProcess()
+	confine.NoCore()
 	go w.keepLimits()
 	code := run(withWatch(withUserCache(ctx), w), os.Args[1:], &childStdin{end: p}, &childStdout{p, supervise.Stdout}, &childStdout{p, supervise.Stderr})
 	w.close()
@@ -175,7 +176,7 @@ func boundedChild(ctx context.Context, w *watch, timeout time.Duration) (context
 	}
 	until, _ := json.Marshal(timeout.Milliseconds())
 	w.to.Send(supervise.Until, until)
-	limitCPU(processCPU() + (timeout+grace)*time.Duration(runtime.NumCPU()))
+	confine.CPU(confine.UsedCPU() + (timeout+grace)*time.Duration(runtime.NumCPU()))
 	left := timeout
 	if w.order.Careful { // an earlier child took some of the time
 		left = max(timeout-time.Duration(w.order.Elapsed)*time.Millisecond, time.Second)

@@ -5,6 +5,8 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/confine"
 )
 
 // collectAt is how much memory there is to be before it is worth collecting.
@@ -54,7 +56,7 @@ type collector struct {
 // newCollector looks up how much memory there is. A part of it is left to the
 // parent and the rest of the system.
 func newCollector() collector {
-	c := collector{most: memoryOfMachine(), fixed: os.Getenv("GOGC") != ""}
+	c := collector{most: confine.MachineMemory(), fixed: os.Getenv("GOGC") != ""}
 	c.most -= c.most / 8
 	if os.Getenv("GOMEMLIMIT") != "" {
 		given := uint64(debug.SetMemoryLimit(-1))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/confine"
 	"github.com/preadmit/preadmit/render/git/gittest"
 )
 
@@ -64,11 +65,11 @@ func BenchmarkGraph(b *testing.B) {
 			if c.name == "again" {
 				check()
 			}
-			began := processCPU()
+			began := confine.UsedCPU()
 			for b.Loop() {
 				check()
 			}
-			b.ReportMetric((processCPU()-began).Seconds()/float64(b.N), "cpu-s/op")
+			b.ReportMetric((confine.UsedCPU()-began).Seconds()/float64(b.N), "cpu-s/op")
 		})
 	}
 }

@@ -13,7 +13,8 @@
 //   - bench.go, settings.go: the engines and what they are given
 //   - base.go: the change from a revision; recall.go: cached results
 //   - outputs.go, sections.go: reports
-//   - child.go, watch.go, sandbox.go, supervision.go: the child that does the work
+//   - child.go, watch.go, sandbox.go, supervision.go: the child that does the work,
+//     and package confine: what the kernel lets it do
 //
 // The one thing to know: the program that a user starts is the parent (package
 // supervise). It starts itself again as a child, which does everything here, but

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/confine"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/git"
 )
@@ -23,7 +24,7 @@ func (w *watch) confine(args []string) {
 		off = off || args[i] == "--sandbox" && i+1 < len(args) && args[i+1] == "off"
 	}
 	if !off {
-		w.unconfined = denyCalls()
+		w.unconfined = confine.DenyCalls()
 	}
 }
 
@@ -39,8 +40,8 @@ func (w *watch) confineFiles(mode string, read []string, cache string, notes io.
 	}
 	missing := errors.New("this command has no process of its own")
 	if w != nil {
-		missing = errors.Join(w.unconfined, denyFiles(read, cache))
-		limitFiles(cache != "")
+		missing = errors.Join(w.unconfined, confine.DenyFiles(read, cache))
+		confine.FileSize(cache != "")
 	}
 	switch {
 	case missing == nil:

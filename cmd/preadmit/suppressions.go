@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -27,15 +25,6 @@ func schemaURL(name string) string {
 // schemaLine is the comment that names a YAML file's schema for editors.
 func schemaLine(name string) string {
 	return "# yaml-language-server: $schema=" + schemaURL(name) + "\n"
-}
-
-// firstSuppressions writes suppressions to a file that has none, below its
-// comments, if it has any. A new file begins with the name of its schema.
-func firstSuppressions(data []byte, all []policy.Suppression) []byte {
-	if len(data) == 0 {
-		data = []byte(schemaLine("suppressions"))
-	}
-	return slices.Concat(data, []byte(newlineAfter(data)), policy.WriteSuppressions(all))
 }
 
 // suppressionFlags say which results people accept.
@@ -158,52 +147,6 @@ func readSuppressions(o *checkOptions, in *input) ([]policy.Suppression, error) 
 		return nil, places(nil, err)
 	}
 	return found, nil
-}
-
-// addSuppressions appends suppressions to a file's, comments and all. The
-// bytes given are those of a file that was read as suppressions, or none.
-func addSuppressions(data []byte, more []policy.Suppression) ([]byte, error) {
-	var doc, added yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return nil, err
-	}
-	if err := yaml.Unmarshal(policy.WriteSuppressions(more), &added); err != nil {
-		return nil, err
-	}
-	entries := added.Content[0].Content[1]
-	list := listOf(&doc)
-	if list == nil {
-		return firstSuppressions(data, more), nil
-	}
-	list.Content = append(list.Content, entries.Content...)
-	list.Style &^= yaml.FlowStyle
-	var b bytes.Buffer
-	e := yaml.NewEncoder(&b)
-	e.SetIndent(2)
-	if err := errors.Join(e.Encode(&doc), e.Close()); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
-}
-
-// listOf is the list of a suppressions file, made where there is none; nil when
-// the file holds nothing but comments, if that.
-func listOf(doc *yaml.Node) *yaml.Node {
-	if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
-		return nil
-	}
-	root := doc.Content[0]
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		if root.Content[i].Value == "suppressions" {
-			if value := root.Content[i+1]; value.Kind != yaml.SequenceNode {
-				*value = yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-			}
-			return root.Content[i+1]
-		}
-	}
-	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-	root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "suppressions"}, list)
-	return list
 }
 
 // objectPattern is how a suppression names an object.

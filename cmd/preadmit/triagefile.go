@@ -7,13 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/report"
 	"github.com/preadmit/preadmit/tui"
@@ -48,7 +43,7 @@ func (h *triageHost) Propose(d tui.Decisions) (*tui.Change, error) {
 	if err != nil {
 		return nil, notWritten(display, err)
 	}
-	after, err := decided(display, before, d)
+	after, err := policy.SuppressionEdit{Add: d.Add, Remove: d.Remove, Header: schemaLine("suppressions")}.Apply(display, before)
 	if err != nil {
 		return nil, err
 	}
@@ -111,165 +106,4 @@ func writeChange(path string, c *tui.Change) error {
 		return notWritten(c.File, err)
 	}
 	return writeFile(nil, path, bytesOf(c.After))
-}
-
-// decided is a suppressions file after decisions: comments and order stay, what
-// is added comes last, and takes the place of what said the same before. What
-// is to be removed and is not there any more is no error.
-func decided(file string, data []byte, d tui.Decisions) ([]byte, error) {
-	old, err := policy.ParseSuppressions(file, data)
-	if err != nil {
-		return nil, fmt.Errorf("nothing can be added until this is mended: %w", firstOf(err))
-	}
-	gone := make([]bool, len(old))
-	var want []policy.Suppression
-	for i, s := range old {
-		gone[i] = removes(d, s)
-		if !gone[i] {
-			want = append(want, s)
-		}
-	}
-	if len(want) == len(old) && len(d.Add) == 0 {
-		return data, nil
-	}
-	want = append(want, d.Add...)
-	for _, make := range []func() ([]byte, error){
-		func() ([]byte, error) { return editText(data, old, gone, d.Add), nil },
-		func() ([]byte, error) { return editNodes(data, gone, d.Add) },
-		func() ([]byte, error) { return policy.WriteSuppressions(want), nil },
-	} {
-		after, err := make()
-		if err == nil && after != nil && says(file, after, want) {
-			return after, nil
-		}
-	}
-	return nil, errors.New("the decisions can't be written as YAML")
-}
-
-func firstOf(err error) error {
-	if all := render.Errors(err); len(all) > 0 {
-		return all[0]
-	}
-	return err
-}
-
-// removes says whether decisions take an entry out: it is to be removed, or is
-// decided anew.
-func removes(d tui.Decisions, s policy.Suppression) bool {
-	s.Origin = render.Span{}
-	return slices.ContainsFunc(d.Remove, func(r policy.Suppression) bool {
-		r.Origin = render.Span{}
-		return r == s
-	}) || slices.ContainsFunc(d.Add, func(a policy.Suppression) bool {
-		return a.Rule == s.Rule && a.Object == s.Object && a.Path == s.Path
-	})
-}
-
-// says whether a file holds these suppressions, in this order.
-func says(file string, data []byte, want []policy.Suppression) bool {
-	got, err := policy.ParseSuppressions(file, data)
-	return err == nil && slices.EqualFunc(got, want, func(a, b policy.Suppression) bool {
-		a.Origin, b.Origin = render.Span{}, render.Span{}
-		return a == b
-	})
-}
-
-// editText takes entries out of the lines of a file and puts others after the
-// last, indented as they are, and touches nothing else. Whether that was right
-// is for says to tell; nil is that it can't be done so.
-func editText(data []byte, old []policy.Suppression, gone []bool, add []policy.Suppression) []byte {
-	if len(old) == 0 {
-		if contentEnd(strings.Split("\n"+string(data), "\n"), 0, strings.Count(string(data), "\n")+2) > 1 {
-			return nil
-		}
-		return firstSuppressions(data, add)
-	}
-	newline := "\n"
-	if bytes.Contains(data, []byte("\r\n")) {
-		newline = "\r\n"
-	}
-	lines := strings.SplitAfter(string(data), "\n")
-	var out strings.Builder
-	next := 0
-	for i := range old {
-		from, to := old[i].Origin.Line-1, len(lines)
-		if i+1 < len(old) {
-			to = old[i+1].Origin.Line - 1
-		}
-		if from < next || to > len(lines) || from >= to {
-			return nil
-		}
-		to = contentEnd(lines, from, to)
-		writeLines(&out, lines[next:from])
-		if !gone[i] {
-			writeLines(&out, lines[from:to])
-		}
-		next = to
-	}
-	if len(add) > 0 {
-		if !strings.HasSuffix(out.String(), "\n") {
-			out.WriteString(newline)
-		}
-		dash := lines[old[0].Origin.Line-1]
-		indent := dash[:len(dash)-len(strings.TrimLeft(dash, " "))]
-		for l := range strings.Lines(strings.TrimPrefix(string(policy.WriteSuppressions(add)), "suppressions:\n")) {
-			out.WriteString(indent + strings.TrimSuffix(l, "\n") + newline)
-		}
-	}
-	writeLines(&out, lines[next:])
-	return []byte(out.String())
-}
-
-func newlineAfter(data []byte) string {
-	if len(data) == 0 || bytes.HasSuffix(data, []byte("\n")) {
-		return ""
-	}
-	return "\n"
-}
-
-// contentEnd is where an entry ends: the comments and blank lines below belong
-// to what follows.
-func contentEnd(lines []string, from, to int) int {
-	for to > from+1 {
-		l := strings.TrimSpace(lines[to-1])
-		if l != "" && l[0] != '#' {
-			break
-		}
-		to--
-	}
-	return to
-}
-
-func writeLines(out *strings.Builder, lines []string) {
-	for _, l := range lines {
-		out.WriteString(l)
-	}
-}
-
-// editNodes does it to the YAML's nodes, which keeps comments and not layout.
-func editNodes(data []byte, gone []bool, add []policy.Suppression) ([]byte, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return nil, err
-	}
-	if list := listOf(&doc); list != nil && len(list.Content) == len(gone) {
-		var kept []*yaml.Node
-		for i, n := range list.Content {
-			if !gone[i] {
-				kept = append(kept, n)
-			}
-		}
-		list.Content = kept
-		var b bytes.Buffer
-		e := yaml.NewEncoder(&b)
-		e.SetIndent(2)
-		if err := errors.Join(e.Encode(&doc), e.Close()); err != nil {
-			return nil, err
-		}
-		data = b.Bytes()
-	}
-	if len(add) == 0 {
-		return data, nil
-	}
-	return addSuppressions(data, add)
 }

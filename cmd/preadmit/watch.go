@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/confine"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -305,7 +306,7 @@ func (w *watch) keepLimits() {
 		}
 		if known != limit {
 			known = limit
-			limitMemory(limit)
+			confine.Memory(limit)
 		}
 		w.collector.adjust(now, limit)
 		time.Sleep(lookEvery)
@@ -356,7 +357,7 @@ func (w *watch) excess(now footprint, limit uint64) (supervise.Excess, bool) {
 func look() footprint {
 	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}, {Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/heap:bytes"}}
 	metrics.Read(s)
-	f := footprint{live: s[2].Value.Uint64(), total: s[0].Value.Uint64() - s[1].Value.Uint64(), cpu: processCPU(), scanned: s[3].Value.Uint64()}
+	f := footprint{live: s[2].Value.Uint64(), total: s[0].Value.Uint64() - s[1].Value.Uint64(), cpu: confine.UsedCPU(), scanned: s[3].Value.Uint64()}
 	if f.collected = f.live > 0; !f.collected {
 		f.live = f.total // nobody knows better yet
 	}

@@ -1,4 +1,12 @@
-package main
+// Package confine has the kernel bound a child: what it may ask for and open
+// (deny_linux.go), how much memory and processor time it may take (limits_*.go). It
+// also reads how much of both there is (memory_linux.go).
+//
+// In go limits; out come errors where the kernel can't hold them. Where a system has
+// no such limit, the functions do nothing, and the watch of the command ends what
+// takes too much. The one thing to know: all of it holds for the whole process and
+// can't be taken back.
+package confine
 
 import (
 	"errors"
@@ -34,8 +42,9 @@ var newProcess = seccomp.NameWithConditions{Name: "clone", Conditions: seccomp.A
 	{Argument: 0, Operation: seccomp.BitsNotSet, Value: unix.CLONE_THREAD},
 }}
 
-// denyCalls has the kernel refuse them, on all threads.
-func denyCalls() error {
+// DenyCalls has the kernel refuse system calls that evaluation has no use for, on all
+// threads.
+func DenyCalls() error {
 	runtime.LockOSThread() // no_new_privs is the thread's, from which the others take it
 	defer runtime.UnlockOSThread()
 	info, err := arch.GetInfo("")
@@ -59,9 +68,9 @@ func denyCalls() error {
 	})
 }
 
-// denyFiles has the kernel refuse to open any file but those below the
+// DenyFiles has the kernel refuse to open any file but those below the
 // directories given, and to change any but those of the cache.
-func denyFiles(read []string, cache string) error {
+func DenyFiles(read []string, cache string) error {
 	if abi, err := landlocksys.LandlockGetABIVersion(); err != nil || abi < 1 {
 		return errors.New("the kernel has no Landlock")
 	}

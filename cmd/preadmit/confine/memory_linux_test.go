@@ -1,4 +1,4 @@
-package main
+package confine
 
 import (
 	"testing"
@@ -19,7 +19,7 @@ func TestLimitFilesOf(t *testing.T) {
 			t.Errorf("%q: %s", groups, diff)
 		}
 	}
-	if memoryOfMachine() == 0 {
+	if MachineMemory() == 0 {
 		t.Error("the memory of this machine is not known")
 	}
 }

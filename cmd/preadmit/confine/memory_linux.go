@@ -1,4 +1,4 @@
-package main
+package confine
 
 import (
 	"os"
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memoryOfMachine is how many bytes of memory the machine has, or the control
+// MachineMemory is how many bytes of memory the machine has, or the control
 // group of this process if that is less; 0 if it is not known.
-func memoryOfMachine() uint64 {
+func MachineMemory() uint64 {
 	var info unix.Sysinfo_t
 	most := uint64(0)
 	if unix.Sysinfo(&info) == nil {

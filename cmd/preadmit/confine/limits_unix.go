@@ -1,0 +1,31 @@
+//go:build unix && !linux
+
+package confine
+
+import (
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// NoCore has the kernel bound the process: no core file.
+func NoCore() { unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) }
+
+// FileSize does nothing here.
+func FileSize(bool) {}
+
+// CPU does nothing here: the watch of the command bounds time.
+func CPU(time.Duration) {}
+
+// Memory leaves it to the watch: this kernel bounds no writable memory.
+func Memory(uint64) {}
+
+// UsedCPU returns the processor time that the process has used; 0 if it is not known.
+func UsedCPU() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

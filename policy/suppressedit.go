@@ -1,0 +1,237 @@
+package policy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A SuppressionEdit adds suppressions to a file and removes others.
+type SuppressionEdit struct {
+	Add, Remove []Suppression
+	Header      string // the first line of a new file, with its line end
+}
+
+// Apply returns a suppressions file after the edit: comments and order stay, what
+// is added comes last, and takes the place of what said the same before. What
+// is to be removed and is not there any more is no error.
+func (d SuppressionEdit) Apply(file string, data []byte) ([]byte, error) {
+	old, err := ParseSuppressions(file, data)
+	if err != nil {
+		return nil, fmt.Errorf("nothing can be added until this is mended: %w", firstOf(err))
+	}
+	gone := make([]bool, len(old))
+	var want []Suppression
+	for i, s := range old {
+		gone[i] = d.removes(s)
+		if !gone[i] {
+			want = append(want, s)
+		}
+	}
+	if len(want) == len(old) && len(d.Add) == 0 {
+		return data, nil
+	}
+	want = append(want, d.Add...)
+	for _, make := range []func() ([]byte, error){
+		func() ([]byte, error) { return d.text(data, old, gone), nil },
+		func() ([]byte, error) { return d.nodes(data, gone) },
+		func() ([]byte, error) { return WriteSuppressions(want), nil },
+	} {
+		after, err := make()
+		if err == nil && after != nil && says(file, after, want) {
+			return after, nil
+		}
+	}
+	return nil, errors.New("the decisions can't be written as YAML")
+}
+
+func firstOf(err error) error {
+	if all := render.Errors(err); len(all) > 0 {
+		return all[0]
+	}
+	return err
+}
+
+// removes says whether the edit takes an entry out: it is to be removed, or is
+// added anew.
+func (d SuppressionEdit) removes(s Suppression) bool {
+	s.Origin = render.Span{}
+	return slices.ContainsFunc(d.Remove, func(r Suppression) bool {
+		r.Origin = render.Span{}
+		return r == s
+	}) || slices.ContainsFunc(d.Add, func(a Suppression) bool {
+		return a.Rule == s.Rule && a.Object == s.Object && a.Path == s.Path
+	})
+}
+
+// says whether a file holds these suppressions, in this order.
+func says(file string, data []byte, want []Suppression) bool {
+	got, err := ParseSuppressions(file, data)
+	return err == nil && slices.EqualFunc(got, want, func(a, b Suppression) bool {
+		a.Origin, b.Origin = render.Span{}, render.Span{}
+		return a == b
+	})
+}
+
+// text takes entries out of the lines of a file and puts others after the
+// last, indented as they are, and touches nothing else. Whether that was right
+// is for says to tell; nil is that it can't be done so.
+func (d SuppressionEdit) text(data []byte, old []Suppression, gone []bool) []byte {
+	add := d.Add
+	if len(old) == 0 {
+		if contentEnd(strings.Split("\n"+string(data), "\n"), 0, strings.Count(string(data), "\n")+2) > 1 {
+			return nil
+		}
+		return firstSuppressions(data, add, d.Header)
+	}
+	newline := "\n"
+	if bytes.Contains(data, []byte("\r\n")) {
+		newline = "\r\n"
+	}
+	lines := strings.SplitAfter(string(data), "\n")
+	var out strings.Builder
+	next := 0
+	for i := range old {
+		from, to := old[i].Origin.Line-1, len(lines)
+		if i+1 < len(old) {
+			to = old[i+1].Origin.Line - 1
+		}
+		if from < next || to > len(lines) || from >= to {
+			return nil
+		}
+		to = contentEnd(lines, from, to)
+		writeLines(&out, lines[next:from])
+		if !gone[i] {
+			writeLines(&out, lines[from:to])
+		}
+		next = to
+	}
+	if len(add) > 0 {
+		if !strings.HasSuffix(out.String(), "\n") {
+			out.WriteString(newline)
+		}
+		dash := lines[old[0].Origin.Line-1]
+		indent := dash[:len(dash)-len(strings.TrimLeft(dash, " "))]
+		for l := range strings.Lines(strings.TrimPrefix(string(WriteSuppressions(add)), "suppressions:\n")) {
+			out.WriteString(indent + strings.TrimSuffix(l, "\n") + newline)
+		}
+	}
+	writeLines(&out, lines[next:])
+	return []byte(out.String())
+}
+
+func newlineAfter(data []byte) string {
+	if len(data) == 0 || bytes.HasSuffix(data, []byte("\n")) {
+		return ""
+	}
+	return "\n"
+}
+
+// contentEnd is where an entry ends: the comments and blank lines below belong
+// to what follows.
+func contentEnd(lines []string, from, to int) int {
+	for to > from+1 {
+		l := strings.TrimSpace(lines[to-1])
+		if l != "" && l[0] != '#' {
+			break
+		}
+		to--
+	}
+	return to
+}
+
+func writeLines(out *strings.Builder, lines []string) {
+	for _, l := range lines {
+		out.WriteString(l)
+	}
+}
+
+// nodes does it to the YAML's nodes, which keeps comments and not layout.
+func (d SuppressionEdit) nodes(data []byte, gone []bool) ([]byte, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, err
+	}
+	if list := suppressionNodes(&doc); list != nil && len(list.Content) == len(gone) {
+		var kept []*yaml.Node
+		for i, n := range list.Content {
+			if !gone[i] {
+				kept = append(kept, n)
+			}
+		}
+		list.Content = kept
+		var b bytes.Buffer
+		e := yaml.NewEncoder(&b)
+		e.SetIndent(2)
+		if err := errors.Join(e.Encode(&doc), e.Close()); err != nil {
+			return nil, err
+		}
+		data = b.Bytes()
+	}
+	if len(d.Add) == 0 {
+		return data, nil
+	}
+	return AddSuppressions(data, d.Add, d.Header)
+}
+
+// AddSuppressions appends suppressions to a file's, comments and all. The
+// bytes given are those of a file that was read as suppressions, or none: a new
+// file begins with the header.
+func AddSuppressions(data []byte, more []Suppression, header string) ([]byte, error) {
+	var doc, added yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, err
+	}
+	if err := yaml.Unmarshal(WriteSuppressions(more), &added); err != nil {
+		return nil, err
+	}
+	entries := added.Content[0].Content[1]
+	list := suppressionNodes(&doc)
+	if list == nil {
+		return firstSuppressions(data, more, header), nil
+	}
+	list.Content = append(list.Content, entries.Content...)
+	list.Style &^= yaml.FlowStyle
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := errors.Join(e.Encode(&doc), e.Close()); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// suppressionNodes is the list of a suppressions file, made where there is none; nil when
+// the file holds nothing but comments, if that.
+func suppressionNodes(doc *yaml.Node) *yaml.Node {
+	if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
+		return nil
+	}
+	root := doc.Content[0]
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if root.Content[i].Value == "suppressions" {
+			if value := root.Content[i+1]; value.Kind != yaml.SequenceNode {
+				*value = yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+			}
+			return root.Content[i+1]
+		}
+	}
+	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+	root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "suppressions"}, list)
+	return list
+}
+
+// firstSuppressions writes suppressions to a file that has none, below its
+// comments, if it has any. A new file begins with the header.
+func firstSuppressions(data []byte, all []Suppression, header string) []byte {
+	if len(data) == 0 {
+		data = []byte(header)
+	}
+	return slices.Concat(data, []byte(newlineAfter(data)), WriteSuppressions(all))
+}
