@@ -65,7 +65,7 @@ func checkConcise(_ *Report, out []byte, o Options) error {
 	return checkText(nil, out, o)
 }
 
-var conciseLine = regexp.MustCompile(`^(.+: )?(denied|error|unknown|warning|audit|not rendered)(: .*)?\n$`)
+var conciseLine = regexp.MustCompile(`^(.*: )?(denied|error|unknown|warning|audit|not rendered)(:( .*)?)?\n$`)
 
 func checkText(_ *Report, out []byte, o Options) error {
 	if !o.Verbose && len(out) > 4<<20 {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // A ranked finding is one whose place is spelled out for sorting.
@@ -173,7 +175,7 @@ func (r *run) reason(at *place, err *types.Err) string {
 	case r.secret():
 		return "error in evaluation"
 	}
-	return err.Error()
+	return render.WithoutAddresses(err.Error())
 }
 
 // forElements names the elements that the same code failed on.
@@ -298,7 +300,7 @@ func Show(v ref.Val) string { return shown(v) }
 func shown(v ref.Val) string {
 	switch v := v.(type) {
 	case *types.Err:
-		return cut(v.Error(), maxLine)
+		return cut(render.WithoutAddresses(v.Error()), maxLine)
 	case *types.Optional:
 		if !v.HasValue() {
 			return "optional.none()"
