@@ -14,6 +14,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
+// breaks are what YAML 1.1 ends lines with.
+var breaks = regexp.MustCompile("\r\n|[\r\n\u0085\u2028\u2029]")
+
 var placed = regexp.MustCompile(`^c\.yaml(?::([0-9]+))?[: ]`)
 
 // FuzzConfig holds of a configuration file that errors stand at a line which it
@@ -25,13 +28,13 @@ func FuzzConfig(f *testing.F) {
 		"deployments:\n- path: 'x/*'\n  values-each: ci/*.yaml\n  set: {a.b: 1, c: [true, ~]}\n  cluster: a\nclusters: [{name: a}]\n",
 		"sources: [{url: https://a/b, path: ../c}, {object: A/b/c, path: .}]\n", "generators: [{applicationset: a/b, params: [{a: {b: 1}}]}]\n",
 		"fetch: {hosts: [a, b]}\nrepository: [<A>]\n", "a: b\n", "- x\n", "", "# x\n", "exclude: &a ['**']\npolicy: *a\n", "x: [\n", "timeout: 1ns\n---\njobs: 1\n",
-		"<<: {fail-on: never}\n", "fail-on: deny\nfail-on: never\n", "clusters: [{name: a, name: b}]\n", "deployments: [{path: /etc}]\n", "\xff\xfef\x00",
+		"<<: {fail-on: never}\n", "fail-on: deny\nfail-on: never\n", "clusters: [{name: a, name: b}]\n", "deployments: [{path: /etc}]\n", "\xff\xfef\x00", "\r\r x\n",
 	} {
 		f.Add([]byte(text))
 	}
 	flags := newCheckCommand(new(int)).Flags()
 	f.Fuzz(func(t *testing.T, data []byte) {
-		lines := 1 + bytes.Count(data, []byte("\n"))
+		lines := 1 + len(breaks.FindAllIndex(data, -1))
 		config, err := parseConfig("c.yaml", data)
 		if err != nil {
 			holdPlace(t, err, lines)
