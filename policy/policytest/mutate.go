@@ -55,7 +55,10 @@ func Mutate(ctx context.Context, o MutateOptions, paths ...string) ([]policy.Mut
 	if err := m.prepare(ctx, paths); err != nil {
 		return nil, err
 	}
-	all := m.mutants()
+	all := m.mutants(ctx)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	timed, cancel := context.WithTimeout(ctx, o.Time)
 	defer cancel()
 	done := make([]policy.Mutant, len(all))
@@ -280,7 +283,7 @@ type tried struct {
 }
 
 // mutants are those of all policies that the tests compile.
-func (m *mutator) mutants() []tried {
+func (m *mutator) mutants(ctx context.Context) []tried {
 	files := make(map[string]bool)
 	for _, t := range m.tests {
 		for p := range t.policies {
@@ -289,7 +292,7 @@ func (m *mutator) mutants() []tried {
 	}
 	var all []tried
 	for _, file := range slices.Sorted(maps.Keys(files)) {
-		all = append(all, m.ofFile(file)...)
+		all = append(all, m.ofFile(ctx, file)...)
 	}
 	if m.o.Modules != nil {
 		t := m.tests[len(m.tests)-1]
@@ -307,14 +310,14 @@ func (m *mutator) mutants() []tried {
 }
 
 // ofFile makes the mutants of the policies in a file.
-func (m *mutator) ofFile(file string) []tried {
+func (m *mutator) ofFile(ctx context.Context, file string) []tried {
 	data, err := render.ReadFile(m.o.FS, file)
 	if err != nil {
 		return nil
 	}
 	objects, _ := render.Parse(file, data)
 	var all []tried
-	for i, o := range objects {
+	for _, o := range objects {
 		s := o.Span("")
 		at := policyPlace{s.File, s.Line, s.Column}
 		var tests []*mutatedTests
@@ -327,7 +330,7 @@ func (m *mutator) ofFile(file string) []tried {
 		if len(tests) == 0 {
 			continue
 		}
-		for _, x := range mutation.OfPolicy(o, i, data, mutation.MatchEvaluated(match)) {
+		for _, x := range mutation.OfPolicy(ctx, o, data, mutation.MatchEvaluated(match)) {
 			all = append(all, tried{x, data, tests})
 		}
 	}

@@ -4,13 +4,14 @@
 // In go a file and the policies in it ([OfPolicy]), or a Rego module ([OfModule]);
 // out come [Mutant] values in the order of their places. A mutant is a byte range
 // of the file with its replacement, so its line and its diff are those of the
-// file that a person edits. A change is only made if the file, read again,
+// file that a person edits. A change is only made if the document, read again,
 // differs at the intended field alone.
 package mutation
 
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -114,17 +115,17 @@ func sorted(all []Mutant) []Mutant {
 // policy matches; kaptest does not.
 type MatchEvaluated bool
 
-// OfPolicy returns the mutants of the policy o, which is the document nth among the
-// objects that render.Parse finds in the file's data. A kind without mutators has
-// none.
-func OfPolicy(o *render.Object, nth int, data []byte, match MatchEvaluated) []Mutant {
+// OfPolicy returns the mutants of the policy o, which render.Parse found in the
+// file's data. A kind without mutators has none. If ctx is done, some are missing.
+func OfPolicy(ctx context.Context, o *render.Object, data []byte, match MatchEvaluated) []Mutant {
 	fields, ok := o.Provenance.(interface {
 		Field(pointer string) (key, value render.Span, ok bool)
 	})
 	if !ok {
 		return nil
 	}
-	e := &editor{o: o, fields: fields.Field, nth: nth, data: data, lines: lineStarts(data), file: o.Span("").File}
+	e := &editor{ctx: ctx, o: o, fields: fields.Field, data: data, lines: lineStarts(data), file: o.Span("").File}
+	e.from, e.to = e.document()
 	group, kind := o.GroupVersionKind().Group, strings.TrimPrefix(o.GetKind(), "Namespaced")
 	switch {
 	case group == "kyverno.io" && (kind == "ClusterPolicy" || kind == "Policy"):
@@ -145,8 +146,10 @@ func OfPolicy(o *render.Object, nth int, data []byte, match MatchEvaluated) []Mu
 type editor struct {
 	o      *render.Object
 	fields func(pointer string) (key, value render.Span, ok bool)
-	nth    int
+	ctx    context.Context
 	data   []byte
+	from   int // of the policy's document in data
+	to     int
 	lines  []int // where lines begin
 	file   string
 	rule   string
@@ -231,21 +234,43 @@ func (e *editor) within(pointer string, look func()) {
 	e.reach = before
 }
 
-// add makes a mutant, if the file read again has the value want.
+// add makes a mutant, if its document read again has the value want.
 func (e *editor) add(m Mutator, from, to int, text, change string, want map[string]any) {
 	x := Mutant{
 		Policy: e.o.GetName(), Rule: e.rule, Mutator: m, Change: change, Origin: e.written(from, to),
 		From: from, To: to, Text: text, Reach: slices.Clone(e.reach),
 	}
-	objects, err := render.Parse(e.file, x.Apply(e.data))
+	if from < e.from || to > e.to || e.ctx.Err() != nil {
+		return
+	}
+	document := slices.Concat(e.data[e.from:from], []byte(text), e.data[to:e.to])
+	objects, err := render.Parse(e.file, document)
 	for _, p := range render.Errors(err) {
 		if !p.Warning {
 			return
 		}
 	}
-	if e.nth < len(objects) && reflect.DeepEqual(objects[e.nth].Object, want) {
+	if slices.ContainsFunc(objects, func(o *render.Object) bool { return reflect.DeepEqual(o.Object, want) }) {
 		e.all = append(e.all, x)
 	}
+}
+
+// document is the range of the policy's document in the file: between the lines that
+// begin with ---.
+func (e *editor) document() (from, to int) {
+	line := min(max(e.o.Span("").Line, 1), len(e.lines))
+	marks := func(n int) bool { return bytes.HasPrefix(e.data[e.lines[n]:], []byte("---")) }
+	first, last := line-1, line
+	for first > 0 && !marks(first) {
+		first--
+	}
+	for last < len(e.lines) && !marks(last) {
+		last++
+	}
+	if last == len(e.lines) {
+		return e.lines[first], len(e.data)
+	}
+	return e.lines[first], e.lines[last]
 }
 
 // spans gives the offsets of a key and a value.

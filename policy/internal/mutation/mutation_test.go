@@ -28,8 +28,8 @@ func mutantsOf(t testing.TB, file string) ([]Mutant, []byte) {
 		t.Fatal(err)
 	}
 	var all []Mutant
-	for i, o := range objects {
-		all = append(all, OfPolicy(o, i, data, true)...)
+	for _, o := range objects {
+		all = append(all, OfPolicy(t.Context(), o, data, true)...)
 	}
 	return all, data
 }
@@ -72,7 +72,7 @@ func TestMatchNotEvaluated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := OfPolicy(objects[0], 0, data, false)
+	all := OfPolicy(t.Context(), objects[0], data, false)
 	for i := range all {
 		if all[i].Mutator == Match {
 			t.Errorf("%v: %s", all[i].Origin, all[i].Change)
@@ -154,8 +154,8 @@ func FuzzPolicy(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		objects, _ := render.Parse("a.yaml", data)
-		for i, o := range objects {
-			all := OfPolicy(o, i, data, true)
+		for _, o := range objects {
+			all := OfPolicy(t.Context(), o, data, true)
 			for k := range all {
 				if bytes.Equal(all[k].Apply(data), data) {
 					t.Fatalf("%s changes nothing", all[k].Change)
