@@ -121,8 +121,9 @@ func unrendered(u Unit) policy.Result {
 	}
 }
 
-// judged says what was looked at and by what.
-func (d *digest) judged() string {
+// evaluated returns the sentence with the numbers of objects, units, rules and
+// policies.
+func (d *digest) evaluated() string {
 	s := d.Summary
 	deployed := ""
 	if d.followed() {
@@ -132,7 +133,7 @@ func (d *digest) judged() string {
 		" by " + plural(s.Rules, "rule") + " of " + policies(s.Policies) + "."
 }
 
-// cutShort says why the run ended before all was judged, or is empty.
+// cutShort returns why the run ended before everything was evaluated, or "".
 func (d *digest) cutShort() string {
 	for i := range d.results {
 		if x := &d.results[i]; x.Engine == policy.EngineRender && x.Rule == RuleIncomplete {

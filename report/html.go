@@ -108,7 +108,7 @@ func (p *pageWriter) head() string {
 		parts = append(parts, s.page())
 	}
 	return p.render("head", map[string]any{
-		"Tally": p.tally.String(), "Judged": p.judged(), "Change": change, "Shares": shares, "Nothing": p.nothing(), "CutShort": p.cutShort(),
+		"Tally": p.tally.String(), "Evaluated": p.evaluated(), "Change": change, "Shares": shares, "Nothing": p.nothing(), "CutShort": p.cutShort(),
 		"Left": leftOut(p.sections), "Parts": parts, "Kinds": p.kinds,
 	})
 }

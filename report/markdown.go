@@ -101,7 +101,7 @@ func (p *printer) embed(b *bytes.Buffer, print func()) string {
 // head is written last, since it says what is missing below.
 func (m *markdownWriter) head() string {
 	var b strings.Builder
-	b.WriteString("## preadmit: " + m.tally.String() + "\n\n" + m.judged() + "\n")
+	b.WriteString("## preadmit: " + m.tally.String() + "\n\n" + m.evaluated() + "\n")
 	if m.Base != nil {
 		b.WriteString(m.changeSummary())
 	}

@@ -24,10 +24,10 @@ import (
 const Schema = "preadmit.report/v1"
 
 // RuleIncomplete is the rule of the result that says that a run ended before all
-// was judged.
+// was evaluated.
 const RuleIncomplete = "incomplete-run"
 
-// A Report is one run: what was rendered and what the rules said of it.
+// A Report holds the results of one run.
 type Report struct {
 	Schema  string          `json:"schema"`
 	Tool    Tool            `json:"tool"`

@@ -108,7 +108,7 @@ func (p *printer) summary(r *Report, results []policy.Result) {
 	}
 }
 
-// nothing reports whether nothing was judged, so that the report can't be taken
+// nothing reports whether nothing was evaluated, so that the report can't be taken
 // for a clean one.
 func (r *Report) nothing() bool { return r.Summary.Objects == 0 || r.Summary.Rules == 0 }
 
@@ -117,7 +117,7 @@ func (p *printer) remark(label, text string) {
 	p.paragraph(p.paint(bold, label+": "), "      ", text)
 }
 
-// verdict writes what was judged and what came of it.
+// verdict writes the numbers of evaluated objects and of results.
 func (p *printer) verdict(r *Report, results []policy.Result) {
 	if p.Quiet {
 		return

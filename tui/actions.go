@@ -6,7 +6,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// run does what an action says, where the person is.
+// run performs an action at the cursor.
 func (m *model) run(a action) tea.Cmd {
 	parts := []func(action) (tea.Cmd, bool){m.inPane, m.move, m.show, m.look, m.decide, m.do}
 	if m.inGraph() {
@@ -20,7 +20,8 @@ func (m *model) run(a action) tea.Cmd {
 	return nil
 }
 
-// inPane scrolls the preview; other keys are its when it has the focus.
+// inPane scrolls the preview. If the preview has the focus, it takes other keys
+// too.
 func (m *model) inPane(a action) (tea.Cmd, bool) {
 	page := max(1, m.layout.paneHeight())
 	by := map[action]int{
@@ -89,7 +90,7 @@ func rowsBy(a action, height, n int) (by int, ok bool) {
 	return 0, false
 }
 
-// show are the actions about what is shown.
+// show performs the actions that choose what is shown.
 func (m *model) show(a action) (tea.Cmd, bool) {
 	switch a {
 	case actFilter:
@@ -139,7 +140,7 @@ func (m *model) sortBy(o ordering) tea.Cmd {
 	return m.arrange()
 }
 
-// look are the actions about the preview.
+// look performs the actions of the preview.
 func (m *model) look(a action) (tea.Cmd, bool) {
 	switch a {
 	case actOpen:
@@ -167,7 +168,8 @@ func (m *model) look(a action) (tea.Cmd, bool) {
 	return nil, true
 }
 
-// clear goes a step back: from the graph, the preview, a range, marks, the filter.
+// clear goes one step back: from the graph, the preview, a range, marks, the
+// filter.
 func (m *model) clear() tea.Cmd {
 	switch {
 	case m.inGraph() && m.focusPreview:
@@ -210,7 +212,7 @@ func (m *model) nextSection(by section) tea.Cmd {
 	}
 }
 
-// inGraph says whether the graph is shown instead of results.
+// inGraph reports whether the graph is shown instead of results.
 func (m *model) inGraph() bool { return m.section == sectionGraph }
 
 func (m *model) toggleGraph() tea.Cmd {
@@ -247,7 +249,7 @@ func (m *model) showInGraph() tea.Cmd {
 	return m.toSection(sectionGraph)
 }
 
-// onGraph are the actions that the graph has instead of the list.
+// onGraph performs the actions that differ in the graph from the list.
 func (m *model) onGraph(a action) (tea.Cmd, bool) {
 	g := m.graph
 	switch a {
@@ -289,7 +291,7 @@ func (m *model) onGraph(a action) (tea.Cmd, bool) {
 	return nil, true
 }
 
-// openNode shows the results of the unit under the cursor; a heading it folds.
+// openNode shows the results of the unit under the cursor, or folds a heading.
 func (m *model) openNode() tea.Cmd {
 	n := m.graph.node()
 	switch {
@@ -337,7 +339,7 @@ func (m *model) unfold() {
 	m.list.move(1)
 }
 
-// decide are the actions that choose results and decide about them.
+// decide performs the actions that choose results and decide about them.
 func (m *model) decide(a action) (tea.Cmd, bool) {
 	switch a {
 	case actMark:
@@ -366,7 +368,7 @@ func (m *model) decide(a action) (tea.Cmd, bool) {
 	return nil, true
 }
 
-// mark marks what is under the cursor, or the range, and goes on.
+// mark marks the row under the cursor, or the range, and moves on.
 func (m *model) mark() {
 	l := m.list
 	if l.anchor >= 0 {
@@ -398,7 +400,7 @@ func (m *model) markAll() {
 	m.say("%s marked", counted(m.session.marked, "result"))
 }
 
-// do are the actions that leave the screen or lay something over it.
+// do performs the actions that leave the screen or open an overlay.
 func (m *model) do(a action) (tea.Cmd, bool) {
 	e := m.selected()
 	switch a {

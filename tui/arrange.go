@@ -8,7 +8,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// A section is a part of the results that is looked at by itself.
+// A section is a part of the results with a tab of its own.
 type section int
 
 const (
@@ -18,13 +18,13 @@ const (
 	sectionUndecided
 	sectionPassed
 	sectionProposed
-	sectionGraph // what deploys what, instead of results
+	sectionGraph // shows what deploys what instead of results
 	numSections
 )
 
 var sectionNames = [numSections]string{"New", "All", "Suppressed", "Not evaluated", "Passed", "Proposed", "Graph"}
 
-// title is how a section is called.
+// title returns the name of a section.
 func (s section) title(x *index) string {
 	if s == sectionNew && !x.compared() {
 		return "Open"
@@ -32,7 +32,7 @@ func (s section) title(x *index) string {
 	return sectionNames[s]
 }
 
-// shown says whether there is anything in a section that may be left out.
+// shown reports whether a section is shown; some are not if they are empty.
 func (s section) shown(x *index) bool {
 	switch s {
 	case sectionProposed:
@@ -63,7 +63,7 @@ func (s section) has(e *entry) bool {
 	}
 }
 
-// sectionCount is how many results a section has.
+// sectionCount returns the number of results in a section.
 func (s *session) sectionCount(x section) int {
 	switch x {
 	case sectionNew:
@@ -83,7 +83,7 @@ func (s *session) sectionCount(x section) int {
 	}
 }
 
-// A grouping is what groups have in common.
+// A grouping is the property that groups results.
 type grouping int
 
 const (
@@ -112,7 +112,7 @@ func (g grouping) of(e *entry) groupKey {
 	}
 }
 
-// name is how a group is shown.
+// name returns the name of a group.
 func (g grouping) name(e *entry) string {
 	switch g {
 	case byRule:
@@ -128,10 +128,10 @@ func (g grouping) name(e *entry) string {
 	}
 }
 
-// groupKey tells groups apart without a string being made for each entry.
+// groupKey identifies a group without making a string for each entry.
 type groupKey struct{ a, b, c string }
 
-// An ordering is how groups stand, and entries in them.
+// An ordering is the order of groups, and of entries in them.
 type ordering int
 
 const (
@@ -143,7 +143,7 @@ const (
 
 var orderingNames = [numOrderings]string{"worst first", "most first", "name"}
 
-// A spec says what of the results is shown, and how.
+// A spec selects the results to show, and their arrangement.
 type spec struct {
 	section  section
 	filter   filter
@@ -151,7 +151,7 @@ type spec struct {
 	ordering ordering
 }
 
-// A group is entries that have something in common.
+// A group holds the entries with a common property.
 type group struct {
 	key    groupKey
 	name   string
@@ -160,10 +160,10 @@ type group struct {
 	rank   int
 }
 
-// An arrangement is the groups of what a spec asks for.
+// An arrangement holds the groups for a spec.
 type arrangement struct {
 	groups []*group
-	n      int // entries in them
+	n      int // number of entries in them
 }
 
 // arrange returns the arrangement of entries. It runs while the screen is in use, so

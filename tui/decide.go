@@ -12,12 +12,12 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A scope is how much a suppression is about.
+// A scope is how many results a suppression covers.
 type scope int
 
 const (
 	thisObject scope = iota // this rule for this object
-	thisFile                // this rule for what is written in this file
+	thisFile                // this rule for everything written in this file
 	thisUnit                // this rule for this unit
 	thisRule                // this rule anywhere
 	numScopes
@@ -25,13 +25,14 @@ const (
 
 var scopeWords = [numScopes]string{"this object", "this rule in this file", "this rule in this unit", "this rule everywhere"}
 
-// An acceptance is what a person says when accepting results.
+// An acceptance holds the user's input for accepting results.
 type acceptance struct {
 	reason, expires, owner string
 	scope                  scope
 }
 
-// check says what is missing or wrong, and gives the day in full.
+// check returns an error if something is missing or wrong, and completes the
+// day.
 func (a *acceptance) check(today time.Time) error {
 	a.reason, a.owner = strings.TrimSpace(a.reason), strings.TrimSpace(a.owner)
 	if a.reason == "" {
@@ -45,7 +46,7 @@ func (a *acceptance) check(today time.Time) error {
 	return nil
 }
 
-// parseDay reads a day, or a time from today such as 90d, 12w, 6m or 1y.
+// parseDay parses a day, or a time from today such as 90d, 12w, 6m or 1y.
 func parseDay(s string, today time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, errors.New("the last day is required, such as 2027-03-31 or 90d")
@@ -78,8 +79,8 @@ func parseDay(s string, today time.Time) (time.Time, error) {
 	return day, nil
 }
 
-// accept gives the suppressions for entries, one for each that differs. What
-// needs none is left out.
+// accept returns the suppressions for entries, each different one once. It
+// skips entries that need none.
 func (s *session) accept(entries []*entry, a acceptance) []policy.Suppression {
 	seen := make(map[policy.Suppression]bool)
 	var all []policy.Suppression
@@ -117,7 +118,8 @@ func (s *session) suppression(e *entry, a acceptance) policy.Suppression {
 	return x
 }
 
-// path is what tells the place of a result: its unit, or else its file.
+// path returns the path for a suppression of a result: its unit, or else its
+// file.
 func (e *entry) path() string {
 	if e.Object.Unit == "" && len(e.Origins) > 0 {
 		return e.Origins[0].File
@@ -125,8 +127,8 @@ func (e *entry) path() string {
 	return e.Object.Unit
 }
 
-// inSeveralUnits says whether more than one unit has an object that goes by a
-// pattern: a suppression for one of them names its unit.
+// inSeveralUnits reports whether several units have an object that matches a
+// pattern. A suppression for one of them must name its unit.
 func (s *session) inSeveralUnits(pattern string) bool {
 	if s.ambiguous == nil {
 		s.ambiguous = make(map[string]bool)
@@ -142,7 +144,7 @@ func (s *session) inSeveralUnits(pattern string) bool {
 	return s.ambiguous[pattern]
 }
 
-// objectPattern is how a suppression names an object.
+// objectPattern returns the pattern by which a suppression names an object.
 func objectPattern(k render.Key) string {
 	group, _, ok := strings.Cut(k.APIVersion, "/")
 	if !ok {
@@ -151,7 +153,7 @@ func objectPattern(k render.Key) string {
 	return strings.Join([]string{group, k.Kind, k.Namespace, k.Name}, "/")
 }
 
-// described is a suppression in words.
+// described describes a suppression in words.
 func described(s policy.Suppression) string {
 	at := ""
 	if s.Path != "" {

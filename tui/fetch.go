@@ -11,11 +11,11 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// Objects and explanations take their time, so they are asked for one after
-// another, the one under the cursor next, and a few are kept.
+// Objects and explanations take time, so they are requested one after another,
+// the one under the cursor first, and a few are kept.
 
-// A fetchKey is what is asked for: the explanation or the object of an entry, or
-// the lines of a file.
+// A fetchKey identifies a request: for the explanation or the object of an
+// entry, or for the lines of a file.
 type fetchKey struct {
 	entry   string
 	explain bool
@@ -30,7 +30,7 @@ type fetched struct {
 }
 
 type fetchedMsg struct {
-	report *report.Report // that it is of
+	report *report.Report // the report it belongs to
 	key    fetchKey
 	fetched
 }
@@ -55,7 +55,7 @@ func (f *fetches) keep(k fetchKey, x fetched) {
 	}
 }
 
-// needs is what the pane needs of the host.
+// needs returns the requests that the pane needs.
 func (k paneKind) needs(e *entry) []fetchKey {
 	switch k {
 	case paneObject, paneDiff:
@@ -78,7 +78,7 @@ func (k paneKind) needs(e *entry) []fetchKey {
 	return keys
 }
 
-// want asks for what the preview needs and has not, one thing at a time.
+// want requests what the preview lacks, one thing at a time.
 func (m *model) want() tea.Cmd {
 	e := m.selected()
 	if e == nil || m.fetched.busy || !m.layout.previews() {
@@ -110,7 +110,7 @@ func get(ctx context.Context, host Host, key fetchKey, e *entry) (f fetched) {
 	return f
 }
 
-// lines are those of a file that was asked for.
+// lines returns the lines of a requested file.
 func (f *fetches) lines(file string) (lines []string, err error) {
 	x, ok := f.kept[fetchKey{file: file}]
 	if !ok {
@@ -130,7 +130,7 @@ func (m *model) fetchedOne(msg fetchedMsg) tea.Cmd {
 	return m.want()
 }
 
-// A builtPane is a pane with what it was made of.
+// A builtPane is a pane with the data it was built from.
 type builtPane struct {
 	pane
 	of    *entry
@@ -138,8 +138,8 @@ type builtPane struct {
 	width int
 }
 
-// preview is the pane of the result under the cursor, made when it is another
-// than before.
+// preview returns the pane of the result under the cursor. It builds the pane
+// again only if the data has changed.
 func (m *model) preview(width int) *pane {
 	e := m.selected()
 	if b := &m.built; b.of == e && b.kind == m.pane && b.width == width && e != nil {
@@ -151,7 +151,7 @@ func (m *model) preview(width int) *pane {
 		m.built.pane = m.makePane(e, width)
 	}
 	if was.of == nil || was.of != e || was.kind != m.pane {
-		m.paneTop = -1 // show what is at fault
+		m.paneTop = -1 // scroll to the fault
 	}
 	return &m.built.pane
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// A field is a line that is typed. (That of Bubbles would bring in programs
-// that it runs to read the clipboard; the terminal pastes well enough.)
+// A field is a line of input. (Bubbles' own field runs programs to read the
+// clipboard; pasting by the terminal is enough.)
 type field struct {
 	value []rune
 	at    int // where the next character goes
@@ -26,7 +26,7 @@ func newField(value, hint string) field {
 
 func (f *field) String() string { return string(f.value) }
 
-// insert types text; what can't be seen of it becomes a space.
+// insert inserts text; invisible characters become spaces.
 func (f *field) insert(s string) {
 	for _, r := range s {
 		if len(f.value) >= maxField {
@@ -40,7 +40,7 @@ func (f *field) insert(s string) {
 	}
 }
 
-// press takes the keys of a shell's line.
+// press handles the keys of a shell's line editor.
 func (f *field) press(msg tea.KeyPressMsg) {
 	switch msg.String() {
 	case "left", "ctrl+b":
@@ -75,7 +75,7 @@ func (f *field) remove(from, to int) {
 	f.at = from
 }
 
-// word is where the word before the cursor begins.
+// word returns where the word before the cursor begins.
 func (f *field) word() int {
 	i := f.at
 	for i > 0 && f.value[i-1] == ' ' {
@@ -87,7 +87,7 @@ func (f *field) word() int {
 	return i
 }
 
-// view draws the part around the cursor, which is reversed when it is focused.
+// view draws the part around the cursor, reversed if the field is focused.
 func (f *field) view(t *theme, width int, focused bool) string {
 	width = max(width, 4)
 	if len(f.value) == 0 && !focused {

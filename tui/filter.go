@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// A filter is a list of terms that must all hold: words that stand somewhere
-// in a result's names, file or message, and field:value.
+// A filter is a list of terms that must all hold: words that occur in a
+// result's names, file or message, and field:value.
 type filter []term
 
 type term struct {
 	field string // "" for a word
 	value string // lower case
 	not   bool
-	exact bool // the value is all of the field
+	exact bool // the value must be the whole field
 }
 
-// filterFields are the fields of terms, with what they look at.
+// filterFields are the fields of terms, with their descriptions.
 var filterFields = []struct{ name, doc string }{
 	{"rule", "policy/rule"},
 	{"kind", "the object's kind"},
@@ -29,8 +29,8 @@ var filterFields = []struct{ name, doc string }{
 	{"is", "open, new, known, suppressed, unknown, passed, fixed, staged, marked"},
 }
 
-// parseFilter reads what is typed: words apart by blanks, "quoted words", with
-// ! before those that must not hold. Any text is a filter.
+// parseFilter parses a filter: words between blanks, "quoted words", with !
+// before those that must not occur. Any text is a valid filter.
 func parseFilter(s string) filter {
 	var f filter
 	for _, word := range splitWords(strings.ToLower(s)) {
@@ -145,7 +145,7 @@ func (t *term) is(e *entry) bool {
 	return i >= 0 && e.state() == state(i)
 }
 
-// contains says whether a lower-case text is in s, whatever its case.
+// contains reports whether s contains a lower-case text, in any case.
 func contains(s, lower string) bool {
 	if strings.Contains(s, lower) {
 		return true

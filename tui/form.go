@@ -10,16 +10,15 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// A form asks for what a suppression needs. What was said the last time stands
-// in it already.
+// A form asks for the fields of a suppression. It begins with the last input.
 type form struct {
 	targets []*entry
 	fields  [3]field // reason, expires, owner
 	scope   scope
-	at      int // the field that is typed in; the scope is the last
+	at      int // the focused field; the scope is the last
 	err     error
 	last    acceptance
-	would   []policy.Suppression // what would be staged, but for what is typed
+	would   []policy.Suppression // the suppressions that would be staged, without the input
 }
 
 var fieldNames = [4]string{"reason", "expires", "owner", "scope"}
@@ -44,14 +43,14 @@ func (f *form) focus(at int) {
 	f.at = (at + n) % n
 }
 
-// answer is what was typed, checked.
+// answer returns the checked input.
 func (f *form) answer(today time.Time) (acceptance, error) {
 	a := acceptance{f.fields[0].String(), f.fields[1].String(), f.fields[2].String(), f.scope}
 	err := a.check(today)
 	return a, err
 }
 
-// accept opens the form for what is chosen.
+// accept opens the form for the chosen results.
 func (m *model) accept() tea.Cmd {
 	if m.ReadOnly {
 		m.say("--readonly: nothing is accepted")
@@ -97,7 +96,7 @@ func (m *model) formKey(msg tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// turn chooses another scope.
+// turn selects another scope.
 func (f *form) turn(key string) {
 	switch key {
 	case "left", "h":
@@ -107,7 +106,7 @@ func (f *form) turn(key string) {
 	}
 }
 
-// submit stages what the form says and goes on to the next result.
+// submit stages the form's suppressions and moves to the next result.
 func (m *model) submit() tea.Cmd {
 	f := &m.form
 	a, err := f.answer(m.Today)
@@ -132,7 +131,7 @@ func (m *model) submit() tea.Cmd {
 	return m.arrange()
 }
 
-// takeBack stages the removal of the suppressions of what is chosen.
+// takeBack stages the removal of the suppressions of the chosen results.
 func (m *model) takeBack() tea.Cmd {
 	if m.ReadOnly {
 		m.say("--readonly: nothing is removed")
@@ -163,7 +162,7 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// formLines are the form as it is drawn.
+// formLines returns the drawn form.
 func (m *model) formLines(width int) []string {
 	f, t := &m.form, m.theme
 	what := counted(len(f.targets), "result")
@@ -194,7 +193,7 @@ func (m *model) label(i int) string {
 	return "  " + s
 }
 
-// formPreview says what would be written.
+// formPreview shows the suppressions that would be written.
 func (m *model) formPreview(width int) []string {
 	all := m.form.would
 	lines := []string{m.theme.dim.Render(counted(len(all), "suppression") + ":")}

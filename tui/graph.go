@@ -13,8 +13,8 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// A graph is what deploys what: the clusters, the units on them, and below each
-// unit those that its objects make.
+// A graph shows what deploys what: the clusters, the units on them, and below
+// each unit those that its objects make.
 type graph struct {
 	roots  []*node
 	units  map[string]*node // by identity
@@ -23,10 +23,10 @@ type graph struct {
 
 	cursor, top int
 	height      int
-	scroll      int // of the preview
+	scroll      int // scroll position of the preview
 }
 
-// A node is a unit, or the heading of several.
+// A node is a unit, or a heading above several.
 type node struct {
 	key      string
 	title    string
@@ -34,10 +34,10 @@ type node struct {
 	parent   *node
 	children []*node
 
-	own, all tally // results of the unit, and of all below too
+	own, all tally // results of the unit, and of everything below it too
 }
 
-// A tally counts the results that are open, by how bad they are.
+// A tally counts the open results by how bad they are.
 type tally struct{ denied, undecided, warned, audited int }
 
 type graphRow struct {
@@ -47,7 +47,7 @@ type graphRow struct {
 
 func newGraph() *graph { return &graph{folded: make(map[string]bool)} }
 
-// load takes the units of a report. The cursor stays with its node.
+// load loads the units of a report. The cursor stays on its node.
 func (g *graph) load(r *report.Report) {
 	was := g.node()
 	g.units, g.roots = make(map[string]*node, len(r.Units)), nil
@@ -80,7 +80,7 @@ func (g *graph) load(r *report.Report) {
 	}
 }
 
-// below says whether a node is n or made by it, whoever is between.
+// below reports whether a node is n or made by it, directly or indirectly.
 func (n *node) below(other *node) bool {
 	for up := n; up != nil; up = up.parent {
 		if up == other {
@@ -90,8 +90,8 @@ func (n *node) below(other *node) bool {
 	return false
 }
 
-// headings are one for each cluster, where clusters are known, and one for what
-// nothing deploys.
+// headings holds a heading for each cluster, if clusters are known, and one for
+// the units that nothing deploys.
 type headings struct {
 	clusters  map[string]*node
 	unreached *node
@@ -108,7 +108,8 @@ func (g *graph) headings(units []report.Unit) *headings {
 	return h
 }
 
-// of is the heading for a unit that no other makes; nil where it needs none.
+// of returns the heading for a unit that no other makes, or nil if it needs
+// none.
 func (h *headings) of(u *report.Unit) *node {
 	if u.Status == string(render.Unreached) {
 		return h.unreached
@@ -130,7 +131,7 @@ func (h *headings) inOrder() []*node {
 	return all
 }
 
-// entitle names units, by what tells them from others below the same node.
+// entitle gives units titles that are unique below the same node.
 func (g *graph) entitle() {
 	for _, n := range g.units {
 		title := n.unit.Identity()
@@ -144,7 +145,7 @@ func (g *graph) entitle() {
 	}
 }
 
-// count counts the results that are open, by their units.
+// count counts the open results of each unit.
 func (g *graph) count(entries []*entry) {
 	for _, n := range g.units {
 		n.own = tally{}
@@ -182,7 +183,7 @@ func (n *node) sum() tally {
 	return n.all
 }
 
-// String is what is wrong, in words.
+// String describes the counts in words.
 func (t tally) String() string {
 	var parts []string
 	for _, p := range []struct {
@@ -196,7 +197,7 @@ func (t tally) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// build makes the rows again, after folding.
+// build builds the rows again, after folding.
 func (g *graph) build() {
 	g.rows = g.rows[:0]
 	for _, n := range g.roots {
@@ -214,7 +215,7 @@ func (g *graph) rowsOf(n *node, depth int) {
 	}
 }
 
-// node is the one under the cursor; nil in an empty graph.
+// node returns the node under the cursor, or nil in an empty graph.
 func (g *graph) node() *node {
 	if g.cursor < 0 || g.cursor >= len(g.rows) {
 		return nil
@@ -222,7 +223,7 @@ func (g *graph) node() *node {
 	return g.rows[g.cursor].node
 }
 
-// move moves the cursor, within bounds, and the window with it.
+// move moves the cursor and the window, within bounds.
 func (g *graph) move(by int) {
 	if by != 0 {
 		g.scroll = 0
@@ -231,7 +232,7 @@ func (g *graph) move(by int) {
 	g.top = windowOn(g.cursor, g.top, g.height, len(g.rows))
 }
 
-// to goes to a node, and unfolds what is above it.
+// to moves to a node, and unfolds the nodes above it.
 func (g *graph) to(key string) (ok bool) {
 	n := g.units[key]
 	if n != nil {
@@ -249,7 +250,7 @@ func (g *graph) to(key string) (ok bool) {
 	return false
 }
 
-// fold folds the cursor's node; one that has nothing to fold, what is above it.
+// fold folds the cursor's node or, if that can't be folded, the one above it.
 func (g *graph) fold(folded bool) {
 	n := g.node()
 	if n == nil {
@@ -282,12 +283,12 @@ func (g *graph) foldAll(folded bool) {
 	g.to(n.key)
 }
 
-// unitUnreached says whether nothing found in the tree deploys the unit.
+// unitUnreached reports whether nothing found in the tree deploys the unit.
 func (n *node) unitUnreached() bool {
 	return n.unit != nil && n.unit.Status == string(render.Unreached)
 }
 
-// next goes to the next node of the first level, or the one before.
+// next moves to the next node of the first level, or the previous one.
 func (g *graph) next(by int) {
 	for i := g.cursor + by; i >= 0 && i < len(g.rows); i += by {
 		if g.rows[i].depth == 0 {
@@ -297,7 +298,8 @@ func (g *graph) next(by int) {
 	}
 }
 
-// ownersOf are the units that deploy a unit, the root first, and the unit last.
+// ownersOf returns the units that deploy a unit, the root first, and the unit
+// last.
 func ownersOf(units []report.Unit, id string) []*report.Unit {
 	var chain []*report.Unit
 	for id != "" && len(chain) < 64 {
@@ -312,7 +314,7 @@ func ownersOf(units []report.Unit, id string) []*report.Unit {
 	return chain
 }
 
-// unitTitle names a unit with where it is from and goes to.
+// unitTitle names a unit with its source and destination.
 func unitTitle(u *report.Unit) string {
 	title := u.Identity()
 	if u.Path != "" && u.Path != u.Identity() {
@@ -365,7 +367,7 @@ func prefixed(prefix, s string) string {
 	return prefix + s
 }
 
-// unitRules adds the rules by which results of a unit are open.
+// unitRules adds the rules with open results in a unit.
 func (m *model) unitRules(p *pane, id string, width int) {
 	of := func(e *entry) bool { return e.Object.Unit == id && (e.state() == isNew || e.state() == isUndecided) }
 	var mine []*entry
@@ -384,7 +386,7 @@ func (m *model) unitRules(p *pane, id string, width int) {
 	}
 }
 
-// graphLines are the rows of the graph in the window.
+// graphLines returns the rows of the graph in the window.
 func (m *model) graphLines(r rect) []string {
 	g := m.graph
 	var lines []string
@@ -394,7 +396,7 @@ func (m *model) graphLines(r rect) []string {
 	return block(lines, r.w, r.h)
 }
 
-// nodeLine is a row: what is wrong, the name, the state and the counts.
+// nodeLine draws a row: a symbol, the name, the state and the counts.
 func (m *model) nodeLine(row graphRow, cursor bool, width int) string {
 	n := row.node
 	fold := "  "
@@ -414,7 +416,7 @@ func (m *model) nodeLine(row graphRow, cursor bool, width int) string {
 	right := strings.TrimPrefix(n.state()+prefixed(", ", open.String()), ", ")
 	left := sign + strings.Repeat("  ", min(row.depth, 12)) + fold
 	style, symbol := m.symbol(n, open)
-	least := min(ansi.StringWidth(n.title), 30) // cells for the name, which says more than counts
+	least := min(ansi.StringWidth(n.title), 30) // cells for the name, which is more important than counts
 	room := width - ansi.StringWidth(left) - 3
 	for _, shorter := range []string{open.String(), ""} {
 		if room-ansi.StringWidth(right) < least {
@@ -429,7 +431,7 @@ func (m *model) nodeLine(row graphRow, cursor bool, width int) string {
 	return fit(left+style.Render(symbol)+" "+name+" "+m.theme.dim.Render(right), width)
 }
 
-// state is what is worth saying of a unit that is not simply rendered.
+// state describes the state of a unit that is not simply rendered.
 func (n *node) state() string {
 	switch {
 	case n.unit == nil:
@@ -440,7 +442,7 @@ func (n *node) state() string {
 	return counted(n.unit.Objects, "object")
 }
 
-// symbol is how bad what is open in a node is.
+// symbol returns the symbol and style for the worst open result of a node.
 func (m *model) symbol(n *node, open tally) (lipgloss.Style, string) {
 	switch {
 	case open.denied > 0:
@@ -457,7 +459,7 @@ func (m *model) symbol(n *node, open tally) (lipgloss.Style, string) {
 	return m.theme.good, "✓"
 }
 
-// nodeLines are the preview of the node under the cursor.
+// nodeLines returns the preview of the node under the cursor.
 func (m *model) nodeLines(r rect) []string {
 	n := m.graph.node()
 	if n == nil {

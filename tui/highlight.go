@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A language is how a line is highlighted, one line at a time: what goes on
-// over lines, such as a block scalar, looks like what stands there.
+// A language selects how lines are highlighted. Each line is highlighted alone,
+// so a block scalar looks like the YAML that it resembles.
 type language uint8
 
 const (
@@ -16,7 +16,8 @@ const (
 	diffLanguage
 )
 
-// languageOf goes by a file's name. Templates of charts look like YAML.
+// languageOf returns the language for a file's name. Templates of charts are
+// treated as YAML.
 func languageOf(file string) language {
 	switch path.Ext(file) {
 	case ".yaml", ".yml", ".json", ".tpl", ".tmpl", ".txt":
@@ -25,7 +26,7 @@ func languageOf(file string) language {
 	return noLanguage
 }
 
-// highlight colours a line that is safe to show.
+// highlight colours a line, which must be safe to show.
 func (t *theme) highlight(l language, s string) string {
 	switch l {
 	case yamlLanguage:
@@ -54,7 +55,7 @@ func (t *theme) yaml(s string) string {
 	return b.String()
 }
 
-// keyEnd is where a key's colon stands, or -1.
+// keyEnd returns the offset of a key's colon, or -1.
 func keyEnd(s string) int {
 	if s == "" || s[0] == '#' {
 		return -1
@@ -82,7 +83,7 @@ func keyEnd(s string) int {
 	return -1
 }
 
-// yamlValues colours what comes after the key.
+// yamlValues colours the part of a line after the key.
 func (t *theme) yamlValues(b *strings.Builder, s string) {
 	for s != "" {
 		n, style := 1, t.yamlValue
@@ -121,7 +122,8 @@ func (t *theme) yamlValues(b *strings.Builder, s string) {
 	}
 }
 
-// scalar says whether a word is a number, a boolean, null, an anchor or alias.
+// scalar reports whether a word is a number, a boolean, null, an anchor or
+// alias.
 func scalar(s string) bool {
 	switch s {
 	case "true", "false", "null", "~":

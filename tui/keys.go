@@ -10,7 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// An action is something that a key does, and a command of the palette.
+// An action is what a key does. Each is also a command of the palette.
 type action int
 
 const (
@@ -129,7 +129,7 @@ var actions = [numActions]struct {
 // helpParts are the parts of the help, in order.
 var helpParts = []string{"move", "show", "look", "decide", "do"}
 
-// Actions are the names of what keys can be set for.
+// Actions returns the names of the actions for which keys can be set.
 func Actions() []string {
 	var names []string
 	for a := noAction + 1; a < numActions; a++ {
@@ -138,7 +138,7 @@ func Actions() []string {
 	return names
 }
 
-// IsAction says whether an action has that name.
+// IsAction reports whether there is an action of that name.
 func IsAction(name string) bool { return actionNamed(name) != noAction }
 
 func actionNamed(name string) action {
@@ -154,7 +154,7 @@ func actionNamed(name string) action {
 // default keys; one with an empty list has no key.
 type Keys map[string][]string
 
-// A KeyError is what is wrong with the keys of an action.
+// A KeyError describes what is wrong with the keys of an action.
 type KeyError struct {
 	Action string
 	Err    error
@@ -189,13 +189,13 @@ func (k Keys) Check(names []string) error {
 	return nil
 }
 
-// namedKeys are the keys that are no letter, digit or sign.
+// namedKeys are the keys other than letters, digits and signs.
 var namedKeys = []string{
 	"up", "down", "left", "right", "home", "end", "pgup", "pgdown", "insert", "delete", "backspace", "enter", "esc", "tab", "space",
 	"f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "f10", "f11", "f12",
 }
 
-// checkKey says of a text that it is the name of no key.
+// checkKey returns an error if a text is not the name of a key.
 func checkKey(key string) error {
 	name, modified := key, false
 	for _, m := range []string{"ctrl+", "alt+", "shift+"} {
@@ -217,8 +217,8 @@ func checkKey(key string) error {
 	return nil
 }
 
-// A keyMap has the keys of every action. The footer, the help and the palette
-// are made of it, so that they say what the keys do.
+// A keyMap holds the keys of every action. The footer, the help and the palette
+// are built from it, so they always show the real keys.
 type keyMap struct {
 	keys    [numActions][]string
 	actions map[string]action
@@ -239,10 +239,10 @@ func newKeyMap(changed Keys) keyMap {
 	return m
 }
 
-// keyNames are shorter names of keys.
+// keyNames are short names of keys.
 var keyNames = map[string]string{"up": "↑", "down": "↓", "left": "←", "right": "→", "pgdown": "pgdn"}
 
-// first is the first key of an action; "" where it has none.
+// first returns the first key of an action, or "".
 func (m *keyMap) first(a action) string {
 	if len(m.keys[a]) == 0 {
 		return ""
@@ -250,7 +250,7 @@ func (m *keyMap) first(a action) string {
 	return keyName(m.keys[a][0])
 }
 
-// of is how a message names what runs an action: its key, or the command.
+// of returns how a message names an action: by its key, or else its command.
 func (m *keyMap) of(a action) string {
 	if key := m.first(a); key != "" {
 		return key
@@ -258,7 +258,7 @@ func (m *keyMap) of(a action) string {
 	return ":" + actions[a].name
 }
 
-// shown are the keys of an action, as many as there is room for.
+// shown returns the keys of an action that fit.
 func (m *keyMap) shown(a action) string {
 	text := m.first(a)
 	for _, key := range m.keys[a][min(1, len(m.keys[a])):] {
@@ -276,7 +276,8 @@ func keyName(key string) string {
 	return key
 }
 
-// footer are the actions that are worth knowing now, the most useful first.
+// footer returns the actions that are useful at the moment, the most useful
+// first.
 func (m *model) footer() []action {
 	switch {
 	case m.inGraph():
@@ -309,7 +310,7 @@ func (m *model) footer() []action {
 	return append(all, actExplain, actMark, actNextSection, actGroup, actCommand)
 }
 
-// helpLines are the help, in as many columns as fit.
+// helpLines returns the help, in as many columns as fit.
 func (m *model) helpLines(width int) []string {
 	var lines []string
 	for _, part := range helpParts {
@@ -329,7 +330,7 @@ func (m *model) helpLines(width int) []string {
 	return append(lines, "", m.theme.accent.Render("signs")+"  ✗ denied  ! error  ? unknown  w warning  i audit  ✓ passed", "       * marked  + accepted, not written  - suppression removed, not written")
 }
 
-// inColumns sets cells in columns, one below the other.
+// inColumns arranges cells in columns, from top to bottom.
 func inColumns(cells []string, width int) []string {
 	columns := max(1, width/38)
 	rows := (len(cells) + columns - 1) / columns

@@ -1,7 +1,7 @@
 package tui
 
-// A list is a window on an arrangement: the rows that are not folded away, the
-// cursor, and what of it is seen. Only the rows in the window are ever drawn.
+// A list is a window on an arrangement. It knows the rows that are not folded
+// away, the cursor, and the visible part. Only rows in the window are drawn.
 type list struct {
 	arrangement
 	folded map[groupKey]bool
@@ -10,7 +10,7 @@ type list struct {
 
 	cursor, top int
 	height      int
-	anchor      int // where a range began, -1 without one
+	anchor      int // where a range began; -1 if there is none
 }
 
 // A row is a group's head, where item is -1, or one of its entries.
@@ -18,8 +18,8 @@ type row struct{ group, item int32 }
 
 func newList() *list { return &list{folded: make(map[groupKey]bool), anchor: -1} }
 
-// show takes another arrangement. The cursor stays with its entry, or group, or
-// where it was.
+// show shows another arrangement. The cursor stays on its entry, or its group,
+// or else in its place.
 func (l *list) show(a arrangement, flat bool) {
 	var key string
 	var head *groupKey
@@ -44,7 +44,7 @@ func (l *list) show(a arrangement, flat bool) {
 	l.move(0)
 }
 
-// first is the first row that is an entry.
+// first returns the first row with an entry.
 func (l *list) first() int {
 	if !l.flat && len(l.rows) > 1 && l.at(1) != nil {
 		return 1
@@ -52,7 +52,7 @@ func (l *list) first() int {
 	return 0
 }
 
-// build makes the rows again, after folding.
+// build builds the rows again, after folding.
 func (l *list) build() {
 	l.rows = l.rows[:0]
 	for i, g := range l.groups {
@@ -67,7 +67,7 @@ func (l *list) build() {
 	}
 }
 
-// at is the entry of a row, nil for the head of a group.
+// at returns the entry of a row, or nil for the head of a group.
 func (l *list) at(i int) *entry {
 	if i < 0 || i >= len(l.rows) || l.rows[i].item < 0 {
 		return nil
@@ -75,10 +75,10 @@ func (l *list) at(i int) *entry {
 	return l.groups[l.rows[i].group].items[l.rows[i].item]
 }
 
-// entry is the one under the cursor, nil on the head of a group.
+// entry returns the entry under the cursor, or nil on the head of a group.
 func (l *list) entry() *entry { return l.at(l.cursor) }
 
-// group is the one that the cursor is in, nil in an empty list.
+// group returns the group of the cursor, or nil in an empty list.
 func (l *list) group() *group {
 	if l.cursor < 0 || l.cursor >= len(l.rows) {
 		return nil
@@ -86,13 +86,14 @@ func (l *list) group() *group {
 	return l.groups[l.rows[l.cursor].group]
 }
 
-// move moves the cursor, within bounds, and the window with it.
+// move moves the cursor and the window, within bounds.
 func (l *list) move(by int) {
 	l.cursor = max(0, min(l.cursor+by, len(l.rows)-1))
 	l.window()
 }
 
-// next moves to the next entry below that is wanted, if there is one.
+// next moves to the next entry below for which wanted returns true, if there is
+// one.
 func (l *list) next(wanted func(*entry) bool) {
 	for i := l.cursor + 1; i < len(l.rows); i++ {
 		if e := l.at(i); e != nil && wanted(e) {
@@ -102,14 +103,14 @@ func (l *list) next(wanted func(*entry) bool) {
 	}
 }
 
-// window moves the window so that the cursor is in it, with its group's head
-// where there is room.
+// window moves the window to contain the cursor and, if there is room, its
+// group's head.
 func (l *list) window() {
 	l.top = windowOn(l.cursor, l.top, l.height, len(l.rows))
 }
 
-// windowOn is where a window of a height begins in n rows, so that the cursor is
-// in it and it moves as little as possible.
+// windowOn returns where a window of a height begins in n rows, so that it
+// contains the cursor and moves as little as possible.
 func windowOn(cursor, top, height, n int) int {
 	h := max(height, 1)
 	margin := min(2, (h-1)/2)
@@ -165,7 +166,7 @@ func (l *list) toGroup(at int32) {
 	}
 }
 
-// nextGroup moves to the next group's head, or the one before.
+// nextGroup moves to the next group's head, or the previous one.
 func (l *list) nextGroup(by int) {
 	g := l.group()
 	if g == nil {
@@ -177,13 +178,13 @@ func (l *list) nextGroup(by int) {
 	}
 	at := int(l.rows[l.cursor].group) + by
 	if by < 0 && l.rows[l.cursor].item >= 0 {
-		at++ // its own head first
+		at++ // the group's own head first
 	}
 	l.toGroup(int32(max(0, min(at, len(l.groups)-1))))
 }
 
-// chosen are the entries that an action is about: those marked, those of the
-// range, or what is under the cursor, all of it when that is a group.
+// chosen returns the entries for an action: the marked ones, those of the
+// range, or the entry under the cursor, or its whole group on a head.
 func (l *list) chosen(entries []*entry) []*entry {
 	if l.anchor >= 0 {
 		return l.ranged()
@@ -210,7 +211,7 @@ func (l *list) under(i int) []*entry {
 	return nil
 }
 
-// ranged are the entries from where a range began to the cursor.
+// ranged returns the entries from the beginning of a range to the cursor.
 func (l *list) ranged() []*entry {
 	from, to := min(l.anchor, l.cursor), max(l.anchor, l.cursor)
 	var all []*entry

@@ -12,27 +12,27 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// A mode is what keys are for.
+// A mode selects what keys do.
 type mode int
 
 const (
 	modeList   mode = iota
 	modeFilter      // typing a filter
 	modeForm        // accepting
-	modeReview      // looking at the diff of what is staged
+	modeReview      // showing the diff of the staged decisions
 	modeHelp
 	modeCopy    // choosing what to copy
-	modeQuit    // decisions are not written: really?
+	modeQuit    // leaving with unwritten decisions
 	modeCommand // typing a command
 )
 
-// A model is the screen. It is changed in place, by Update alone, which makes the
-// next frame too: View hands it out and changes nothing.
+// A model is the screen. Only Update changes it, in place, and also draws the
+// next frame; View returns the frame and changes nothing.
 type model struct {
 	Options
 	ctx  context.Context
 	host Host
-	send func(tea.Msg) // to itself, from other goroutines
+	send func(tea.Msg) // sends a message from another goroutine
 
 	session *session
 	list    *list
@@ -43,12 +43,12 @@ type model struct {
 	width, height int
 	mode          mode
 	section       section
-	before        section // that the graph was opened from
+	before        section // the section that was shown before the graph
 	grouping      grouping
 	ordering      ordering
 	input         field  // the filter
-	filtered      string // the filter that is applied
-	generation    int    // of what is arranged
+	filtered      string // the filter in effect
+	generation    int    // of the arranged results
 
 	pane         paneKind
 	built        builtPane
@@ -60,19 +60,19 @@ type model struct {
 	form    form
 	palette palette
 	change  *Change
-	scroll  int // of an overlay
+	scroll  int // scroll position of an overlay
 
 	evaluating bool
-	again      bool // evaluate once more when done
-	touched    bool // the person did something
-	watching   bool // somebody waits for a file to change
-	whole      bool // the report is not one of a run that goes on
+	again      bool // evaluate once more afterwards
+	touched    bool // the user has pressed a key
+	watching   bool // a goroutine waits for a file to change
+	whole      bool // the report is complete
 	progress   Progress
 	message    string
 	bad        bool // the message is an error
 
 	layout layout
-	screen string // what View shows
+	screen string // the frame that View returns
 }
 
 func newModel(ctx context.Context, host Host, o Options) *model {
@@ -85,7 +85,7 @@ func newModel(ctx context.Context, host Host, o Options) *model {
 	return m
 }
 
-// Init asks for the results, and for the terminal's background.
+// Init requests the results and the terminal's background colour.
 func (m *model) Init() tea.Cmd {
 	if m.Theme == "light" || m.Theme == "dark" {
 		return m.evaluate()
@@ -102,11 +102,11 @@ func (m *model) fail(err error) {
 	m.message, m.bad = report.Message(err.Error()), true
 }
 
-// What other goroutines say.
+// Messages from other goroutines.
 type (
 	progressMsg struct {
 		Progress
-		index index // of the results so far; without a report when nothing is new
+		index index // the results so far; without a report if there are no new ones
 	}
 	evaluatedMsg struct {
 		index index
@@ -140,8 +140,8 @@ type (
 	}
 )
 
-// evaluate asks the host for results. While it is at it, another wish to do so
-// is remembered.
+// evaluate requests results from the host. If an evaluation is running, it
+// requests another one after it.
 func (m *model) evaluate() tea.Cmd {
 	if m.evaluating {
 		m.again = true
@@ -169,7 +169,7 @@ func (m *model) evaluated(msg evaluatedMsg) tea.Cmd {
 		m.fail(msg.err)
 	} else {
 		m.whole = true
-		if !m.again { // else it began before what was written last
+		if !m.again { // otherwise it began before the last write
 			m.session.applied = nil
 		}
 		m.load(msg.index)
@@ -186,7 +186,7 @@ func (m *model) evaluated(msg evaluatedMsg) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// progressed shows how far it is, and the first results as they come.
+// progressed shows the progress, and the first results as they come.
 func (m *model) progressed(p progressMsg) tea.Cmd {
 	m.progress = p.Progress
 	if p.index.report == nil || m.whole {
@@ -203,11 +203,12 @@ func (m *model) load(x index) {
 	m.built = builtPane{}
 }
 
-// arrangeAtOnce is the number of results that are arranged between two frames.
+// arrangeAtOnce is the number of results that can be arranged between two
+// frames.
 const arrangeAtOnce = 4096
 
-// arrange makes the list anew, apart from the screen's goroutine when it takes
-// longer than a frame.
+// arrange arranges the list again, in another goroutine if it would take longer
+// than a frame.
 func (m *model) arrange() tea.Cmd {
 	m.generation++
 	if m.inGraph() {
@@ -224,7 +225,8 @@ func (m *model) arrange() tea.Cmd {
 	return func() tea.Msg { return arranged{generation, arrange(entries, s)} }
 }
 
-// live says that a filter is about what this goroutine alone may look at.
+// live reports whether a filter depends on data that only this goroutine may
+// read.
 func (f filter) live() bool {
 	for _, t := range f {
 		if t.field == "is" && (t.value == "marked" || t.value == "staged") {
@@ -236,15 +238,15 @@ func (f filter) live() bool {
 
 func (m *model) arranged(a arranged) {
 	if a.generation != m.generation {
-		return // another is under way
+		return // another arrangement is running
 	}
-	if !m.touched { // results still come in above
+	if !m.touched { // results are still arriving above
 		m.list.rows = nil
 	}
 	m.list.show(a.arrangement, m.grouping == ungrouped)
 }
 
-// selected is the result under the cursor, or the first of its group.
+// selected returns the result under the cursor, or the first of its group.
 func (m *model) selected() *entry {
 	if m.inGraph() {
 		return nil
@@ -258,7 +260,7 @@ func (m *model) selected() *entry {
 	return nil
 }
 
-// propose asks what the staged decisions would make of the file.
+// propose requests the change of the file that the staged decisions would make.
 func (m *model) propose(note string) tea.Cmd {
 	d := m.session.staged.Decisions
 	m.mode, m.change = modeReview, nil
@@ -273,7 +275,7 @@ func (m *model) write() tea.Cmd {
 	return func() tea.Msg { return writtenMsg{c, host.Write(c)} }
 }
 
-// undo takes back what was staged last, or else what was written last.
+// undo takes back the last staged decision, or else the last write.
 func (m *model) undo() tea.Cmd {
 	c, host := m.session.lastWrite(), m.host
 	if c == nil {
@@ -284,7 +286,7 @@ func (m *model) undo() tea.Cmd {
 
 func (m *model) unwritten(msg unwrittenMsg) tea.Cmd {
 	if msg.change != m.session.lastWrite() {
-		return nil // asked for twice
+		return nil // requested twice
 	}
 	switch {
 	case errors.Is(msg.err, ErrChanged):
@@ -299,7 +301,7 @@ func (m *model) unwritten(msg unwrittenMsg) tea.Cmd {
 	return tea.Batch(m.arrange(), m.evaluate())
 }
 
-// step undoes or redoes something that is staged.
+// step undoes or redoes a staged decision.
 func (m *model) step(word string, step func() (string, bool)) tea.Cmd {
 	did, ok := step()
 	if !ok {
@@ -335,11 +337,11 @@ func (m *model) edited(msg editedMsg) tea.Cmd {
 	} else {
 		m.say("edited %s: evaluating again%s", msg.name, msg.note)
 	}
-	return tea.Batch(tea.ClearScreen, m.evaluate()) // whatever the editor left there
+	return tea.Batch(tea.ClearScreen, m.evaluate()) // restore the screen after the editor
 }
 
-// maxCopied bounds what is given to the terminal's clipboard: terminals drop
-// longer ones in silence.
+// maxCopied limits the text for the terminal's clipboard: terminals silently
+// drop longer texts.
 const maxCopied = 48 << 10
 
 func (m *model) copied(msg copiedMsg) tea.Cmd {
@@ -355,7 +357,7 @@ func (m *model) copied(msg copiedMsg) tea.Cmd {
 	return tea.SetClipboard(msg.text)
 }
 
-// copySuppression is the YAML that would accept a result.
+// copySuppression returns the YAML that would accept a result.
 func (m *model) copySuppression(e *entry) string {
 	a := m.form.last
 	if a.reason == "" {

@@ -12,18 +12,18 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A command is what can be typed after the colon: every action, and some that
-// take an argument.
+// A command is a command of the palette: one for every action, and some with an
+// argument.
 type command struct {
 	name, help string
 	action     action
-	argument   string // what it takes, as the help shows it; "" for nothing
+	argument   string // its argument, as in the help; "" if it has none
 	values     func(m *model) []string
 	run        func(m *model, argument string) (tea.Cmd, error)
 }
 
-// withArgument are the commands that take an argument. One of the name of an
-// action is that action where it is given none.
+// withArgument returns the commands with an argument. If one has the name of an
+// action, that action runs when there is no argument.
 func withArgument() []command {
 	words := func(w []string) func(*model) []string { return func(*model) []string { return w } }
 	return []command{
@@ -101,7 +101,7 @@ func (m *model) helpFor(name string) (tea.Cmd, error) {
 var (
 	orderingWords = [numOrderings]string{"worst", "most", "name"}
 	themeWords    = []string{"dark", "light"}
-	// shortCommands are what vim and others call some commands.
+	// shortCommands are short names of commands, as in vim.
 	shortCommands = map[string]string{"q": "quit", "w": "write", "h": "help", "e": "edit", "f": "filter", "r": "evaluate"}
 )
 
@@ -123,7 +123,7 @@ func instead(command, value string, values []string) error {
 	return fmt.Errorf("%s: no %q; %s", command, value, render.Instead(value, values))
 }
 
-// allCommands are the commands by name.
+// allCommands returns the commands, sorted by name.
 func allCommands() []command {
 	all := withArgument()
 	for a := noAction + 1; a < numActions; a++ {
@@ -153,7 +153,7 @@ func commandNamed(name string) (command, error) {
 	return command{}, fmt.Errorf("no command %q; tab completes, :help lists the keys", name)
 }
 
-// describe says what a command takes and does, and its key.
+// describe describes a command, with its argument and its key.
 func (m *model) describe(c command) string {
 	text := c.name
 	if c.argument != "" {
@@ -166,11 +166,11 @@ func (m *model) describe(c command) string {
 	return text
 }
 
-// A palette is a line with a command that is typed, and what it may become.
+// A palette is a line with a command being typed, and its completions.
 type palette struct {
 	field
-	found    []string // lines that complete what is typed
-	selected int      // of found; -1 for none
+	found    []string // completions of the line
+	selected int      // index in found; -1 for none
 	offer    func(typed string) []string
 }
 
@@ -181,8 +181,8 @@ func (p *palette) open(m *model) {
 	p.found = p.offer("")
 }
 
-// offer are the lines that what is typed can become: names that begin with it
-// before those that hold it, then values of the argument.
+// offer returns the completions: names that begin with the typed text before
+// those that contain it, then values of the argument.
 func (m *model) offer(typed string) []string {
 	name, argument, hasArgument := strings.Cut(typed, " ")
 	if !hasArgument {
@@ -200,7 +200,8 @@ func (m *model) offer(typed string) []string {
 	return lines
 }
 
-// completing are the words that begin with what is typed, then those that hold it.
+// completing returns the words that begin with the typed text, then those that
+// contain it.
 func completing(typed string, words []string) []string {
 	var begin, hold []string
 	for _, w := range words {
@@ -214,7 +215,7 @@ func completing(typed string, words []string) []string {
 	return append(begin, hold...)
 }
 
-// commandKey types a command, completes it, or runs it.
+// commandKey handles a key: it edits the command, completes it, or runs it.
 func (m *model) commandKey(msg tea.KeyPressMsg) tea.Cmd {
 	p := &m.palette
 	switch s := msg.String(); {
@@ -238,7 +239,7 @@ func (m *model) commandKey(msg tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// choose writes the next completion into the line.
+// choose puts the next completion into the line.
 func (p *palette) choose(by int) {
 	n := len(p.found)
 	if n == 0 {
@@ -251,7 +252,8 @@ func (p *palette) choose(by int) {
 	p.field = newField(p.found[p.selected], "")
 }
 
-// line is the command to run: what is typed, or the one name that it begins.
+// line returns the command to run: the typed text, or the only name that begins
+// with it.
 func (p *palette) line() string {
 	typed := strings.TrimSpace(p.String())
 	if _, err := commandNamed(typed); err != nil && typed != "" && !strings.Contains(typed, " ") {
@@ -267,7 +269,7 @@ func (p *palette) insert(text string) {
 	p.found, p.selected = p.offer(p.String()), -1
 }
 
-// command runs a line of the palette; a number goes to that row.
+// command runs a line of the palette. A number moves to that row.
 func (m *model) command(line string) (tea.Cmd, error) {
 	name, argument, _ := strings.Cut(line, " ")
 	argument = strings.TrimSpace(argument)
@@ -296,7 +298,7 @@ func (m *model) command(line string) (tea.Cmd, error) {
 	return nil, errors.New(m.describe(c))
 }
 
-// commandLines are the completions, the selected one marked.
+// commandLines returns the completions, with the selected one marked.
 func (m *model) commandLines(width, height int) []string {
 	p := &m.palette
 	n := min(maxOffered, height-1, len(p.found))

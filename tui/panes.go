@@ -13,7 +13,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// A paneKind is what the preview shows of a result.
+// A paneKind selects what the preview shows.
 type paneKind int
 
 const (
@@ -28,8 +28,8 @@ const (
 
 var paneNames = [numPanes]string{"source", "object", "origins", "rule", "explain", "diff"}
 
-// A pane is lines to show, of which one is to be seen first. Lines are text
-// that is safe, coloured when they are drawn.
+// A pane holds lines to show, and which one must be visible first. The lines
+// are safe to show; they are coloured when drawn.
 type pane struct {
 	lines []pline
 	focus int
@@ -43,25 +43,25 @@ type pline struct {
 	look   look
 }
 
-// A look is what a line is.
+// A look is the kind of a line, which determines its style.
 type look uint8
 
 const (
 	plainLine look = iota
 	faultLine      // the line at fault
-	caretLine      // what marks the fault, below it
+	caretLine      // the mark below the fault
 	titleLine
 	dimLine
 )
 
 const (
-	maxLine    = 4 << 10 // bytes of a line that are looked at
+	maxLine    = 4 << 10 // bytes of a line that are read
 	maxContext = 500     // lines of a file around the one at fault
 )
 
 func (p *pane) add(l look, text string) { p.lines = append(p.lines, pline{text: text, look: l}) }
 
-// wrap adds text of others, broken at the width, with a hanging indent.
+// wrap adds foreign text, broken at the width, with a hanging indent.
 func (p *pane) wrap(l look, lang language, text string, width int) {
 	if width == 0 {
 		width = plainWidth
@@ -82,8 +82,8 @@ func (p *pane) wrap(l look, lang language, text string, width int) {
 	}
 }
 
-// wrapped breaks safe text into lines of at most a width, two cells less for a
-// hanging indent.
+// wrapped breaks safe text into lines of at most width cells, two less after
+// the first for a hanging indent.
 func wrapped(s string, width int) []string {
 	if ansi.StringWidth(s) <= width {
 		return []string{s}
@@ -91,10 +91,10 @@ func wrapped(s string, width int) []string {
 	return strings.Split(ansi.Wrap(s, max(width-2, 1), ""), "\n")
 }
 
-// linesOf are the lines of a file, errNotYet when they are still to come.
+// linesOf returns the lines of a file, or errNotYet if they have not arrived.
 type linesOf func(file string) ([]string, error)
 
-// sourcePane is the file around the line to edit, with what is at fault marked.
+// sourcePane shows the file around the line to edit, with the fault marked.
 func sourcePane(e *entry, of linesOf, width int) pane {
 	var p pane
 	at := report.Place(e.Result)
@@ -165,7 +165,7 @@ func (p *pane) sourceLines(e *entry, at render.Origin, lines []string, width int
 	}
 }
 
-// masked is the span to mark: none in a line of which only the key is shown.
+// masked returns the span to mark: none if only the line's key is shown.
 func masked(text string, sp render.Span) render.Span {
 	if strings.HasSuffix(text, "…") {
 		sp.Column = 1 << 30
@@ -188,8 +188,7 @@ func placeText(o render.Origin) string {
 	return strings.TrimSpace(report.RoleLabel(o.Role) + " " + sp.String())
 }
 
-// originsPane is the chain of places that made the field what it is, each with
-// its line.
+// originsPane shows the places that determined the field, each with its line.
 func (s *session) originsPane(e *entry, of linesOf, width int) pane {
 	var p pane
 	for _, f := range e.Fields {
@@ -220,7 +219,7 @@ func (s *session) originsPane(e *entry, of linesOf, width int) pane {
 	return p
 }
 
-// deployedBy adds what deploys the object's unit, from the root on.
+// deployedBy adds the units that deploy the object's unit, from the root on.
 func (s *session) deployedBy(p *pane, e *entry, width int) {
 	chain := ownersOf(s.report.Units, e.Object.Unit)
 	if len(chain) < 2 && (len(chain) == 0 || chain[0].Cluster == "") {
@@ -233,8 +232,8 @@ func (s *session) deployedBy(p *pane, e *entry, width int) {
 	}
 }
 
-// rulePane is what is known of the rule: what it says, its expression, its
-// documentation, where it is written, and what was assumed.
+// rulePane shows the rule: its text, its expression, its documentation, where
+// it is written, and the assumptions.
 func (s *session) rulePane(e *entry, width int) pane {
 	var p pane
 	p.wrap(titleLine, noLanguage, report.RuleName(e.Result)+"  ("+report.Name(e.Engine)+")", width)
@@ -274,7 +273,7 @@ func ownedBy(owner string) string {
 	return ", by " + owner
 }
 
-// objectPane is the rendered object with the place of each line beside it.
+// objectPane shows the rendered object with the place of each line beside it.
 func objectPane(e *entry, r *Rendered, width int) pane {
 	var p pane
 	if r.Note != "" {
@@ -300,7 +299,7 @@ func objectPane(e *entry, r *Rendered, width int) pane {
 	return p
 }
 
-// placesWidth is the room for places beside YAML: none where it is narrow.
+// placesWidth returns the width for places beside YAML, 0 on narrow screens.
 func placesWidth(lines []Line, width int) int {
 	if width < 50 {
 		return 0
@@ -312,7 +311,7 @@ func placesWidth(lines []Line, width int) int {
 	return min(longest, width*2/5)
 }
 
-// faultIn is the line of the field at fault, or of its nearest parent.
+// faultIn returns the line of the field at fault, or of its nearest parent.
 func faultIn(e *entry, lines []Line) int {
 	if len(e.Fields) == 0 {
 		return -1
@@ -330,14 +329,14 @@ func faultIn(e *entry, lines []Line) int {
 	return -1
 }
 
-// textPane is a text of several lines.
+// textPane shows a text of several lines.
 func textPane(text string, lang language, width int) pane {
 	var p pane
 	p.wrap(plainLine, lang, text, width)
 	return p
 }
 
-// diffPane is how the object differs from what it is at base.
+// diffPane shows the object's difference from the base.
 func diffPane(r *Rendered, width int) pane {
 	switch {
 	case r.Diff == "":

@@ -13,8 +13,8 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// A dialogue is triage in lines: what a screen reader can follow, and a pipe.
-// Nothing is drawn; lists are numbered, questions are asked one at a time.
+// A dialogue is triage line by line, for screen readers and pipes. It draws
+// nothing: lists are numbered, and questions are asked one at a time.
 type dialogue struct {
 	Options
 	ctx     context.Context
@@ -28,8 +28,8 @@ type dialogue struct {
 	last    acceptance
 }
 
-// RunPlain asks and answers in lines until the input ends or the person leaves.
-// It returns the decisions that are staged and not written.
+// RunPlain runs the dialogue until the input ends or the user leaves. It
+// returns the staged decisions that are not written.
 func RunPlain(ctx context.Context, host Host, o Options) (Decisions, error) {
 	d := &dialogue{
 		Options: o, ctx: ctx, host: host, in: bufio.NewScanner(o.Input), out: bufio.NewWriter(o.Output),
@@ -57,7 +57,7 @@ func (d *dialogue) line(format string, args ...any) {
 	}
 }
 
-// ask asks a question; ok is false when there is no answer any more.
+// ask asks a question; ok is false if the input has ended.
 func (d *dialogue) ask(question string) (answer string, ok bool) {
 	d.out.WriteString(question)
 	d.out.Flush()
@@ -113,7 +113,7 @@ func placeWord(e *entry) string {
 	return report.Visible(e.place().String(), maxLine)
 }
 
-// plainHelp is what the dialogue understands.
+// plainHelp describes the dialogue's commands.
 const plainHelp = `l              list the results
 N              show result N: what is wrong, the line, the rule
 /WORDS         filter: words, !word, rule: kind: ns: unit: file: sev: is:; / alone clears it
@@ -129,7 +129,7 @@ w              write it
 r              evaluate again
 q              leave; what is not written is printed`
 
-// command does what a line says; it returns true to leave.
+// command runs a line; it returns true to leave.
 func (d *dialogue) command(line string) (leave bool) {
 	word, rest, _ := strings.Cut(line, " ")
 	rest = strings.TrimSpace(rest)
@@ -196,7 +196,7 @@ func (d *dialogue) toSection(name string) {
 	d.line("There are open or new, all, suppressed, undecided, passed, proposed.")
 }
 
-// chosen are the results of "1,3-5" or "all".
+// chosen returns the results of "1,3-5" or "all".
 func (d *dialogue) chosen(s string) ([]*entry, error) {
 	if s == "all" {
 		return d.shown, nil
@@ -227,7 +227,7 @@ func (d *dialogue) each(s string, f func(*entry)) {
 
 const plainWidth = 100
 
-// show tells what is wrong, with the line and the rule.
+// show describes a result, with the line and the rule.
 func (d *dialogue) show(e *entry) {
 	d.line("%s: %s", e.class, report.Message(e.Message))
 	d.line("object: %s in %s", report.ObjectName(e.Object), report.Visible(e.Object.Unit, maxLine))
@@ -271,7 +271,7 @@ func (d *dialogue) look(what string, e *entry) {
 			d.say(err)
 			return
 		}
-		d.pane(objectPane(e, r, 0)) // without the places beside it
+		d.pane(objectPane(e, r, 0)) // without places
 	}
 }
 
@@ -281,7 +281,7 @@ func (d *dialogue) pane(p pane) {
 	}
 }
 
-// acceptance asks what a suppression needs, and stages it.
+// acceptance asks for the fields of a suppression, and stages it.
 func (d *dialogue) acceptance(which string) {
 	targets, err := d.chosen(which)
 	if err != nil || d.ReadOnly {
@@ -313,7 +313,7 @@ func cmpErr(a, b error) error {
 	return b
 }
 
-// asked asks for reason, day, owner and scope until they are right.
+// asked asks for reason, day, owner and scope until they are valid.
 func (d *dialogue) asked() (a acceptance, ok bool) {
 	if a.reason, ok = d.ask("reason: "); !ok || strings.TrimSpace(a.reason) == "" {
 		return a, false
@@ -367,7 +367,7 @@ func (d *dialogue) step(word string, f func() (string, bool)) {
 	d.line("%s %s; staged now: %s.", word, did, counted(d.session.staged.Len(), "decision"))
 }
 
-// undo takes back what was staged last, or else what was written last.
+// undo takes back the last staged decision, or else the last write.
 func (d *dialogue) undo() {
 	c := d.session.lastWrite()
 	if c == nil {
@@ -387,7 +387,7 @@ func (d *dialogue) undo() {
 	d.evaluateAgain()
 }
 
-// evaluateAgain shows the results with what was written.
+// evaluateAgain evaluates again after a write and shows the results.
 func (d *dialogue) evaluateAgain() {
 	d.say(d.evaluate())
 	d.list()

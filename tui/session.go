@@ -11,64 +11,64 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// A session is what the screen and the plain dialogue share: the results, what
-// is marked, what is staged, and what was written.
+// A session is the state that the screen and the dialogue share: the results,
+// the marks, the staged decisions, and the writes.
 type session struct {
 	index
 	today  time.Time
-	marked int // entries that are
+	marked int // number of marked entries
 
 	staged staged
-	undone []staged // to redo, the next one last
-	done   []staged // to undo, the last one last
+	undone []staged // decisions to redo, the next one last
+	done   []staged // decisions to undo, the last one last
 
-	writes []write // that can be taken back, the last one last
-	// Written, or taken back, since the results on the screen were evaluated.
+	writes []write // writes that can be undone, the last one last
+	// Decisions written, or taken back, since the shown results were evaluated.
 	applied []Decisions
 
 	ambiguous map[string]bool // object patterns of more than one unit; nil until asked for
 }
 
-// A write is a change of the file, and what was staged for it.
+// A write is a change of the file, with the decisions that were staged for it.
 type write struct {
 	change *Change
 	staged staged
 }
 
-// An index is a report made ready to be gone through.
+// An index prepares a report for navigation.
 type index struct {
 	report  *report.Report
 	entries []*entry
 	rules   map[[3]string]*policy.Rule
-	counts  [numStates]int // of entries, with what is decided
+	counts  [numStates]int // number of entries by state, with all decisions
 }
 
-// staged are decisions, with what they are called.
+// A staged is a group of decisions with a description.
 type staged struct {
 	Decisions
-	did string // what made it from the one before
+	did string // description of the decision that changed the previous one
 }
 
-// A state is what a result is to the person who goes through them.
+// A state classifies a result for the user.
 type state uint8
 
 const (
-	isNew        state = iota // counts: nobody accepted it and it was not there before
-	isKnown                   // was there at the base
+	isNew        state = iota // counts: not accepted, and not at the base
+	isKnown                   // also at the base
 	isSuppressed              // accepted
 	isUndecided               // could not be rendered, compiled or decided
-	isPassed                  // holds, or is exempted
-	isFixed                   // was there at the base and is not any more
+	isPassed                  // passed or exempted
+	isFixed                   // at the base only
 	numStates
 )
 
 var stateWords = [numStates]string{"new", "known", "suppressed", "unknown", "passed", "fixed"}
 
-// compared says whether the results are those of a change: without a base
-// nothing is new, it is open.
+// compared reports whether the results are those of a change. Without a base,
+// results are open rather than new.
 func (x *index) compared() bool { return x.report.Base != nil }
 
-// word is how a state is called.
+// word returns the name of a state.
 func (x *index) word(s state) string {
 	if s == isNew && !x.compared() {
 		return "open"
@@ -79,31 +79,31 @@ func (x *index) word(s state) string {
 // An entry is a result in the list.
 type entry struct {
 	*policy.Result
-	bare     state         // without any suppression
+	bare     state         // its state without suppressions
 	now      atomic.Uint32 // its state, which an arrangement reads while decisions change it
-	rank     int           // of its class, 0 the worst
+	rank     int           // rank of its class, 0 is the worst
 	class    string
-	proposed bool   // said by changed policies, which don't judge yet
-	cluster  string // that it is on, where there are several
+	proposed bool   // the result of a changed policy, which is not in force yet
+	cluster  string // its cluster, if there are several
 	file     string
 	line     int
-	key      string // tells it from others, also after the next evaluation
-	text     string // what words of a filter are looked for in, lower case
+	key      string // identifies it, also after the next evaluation
+	text     string // lower-case text that words of a filter are searched in
 
-	held     *policy.Suppression // what accepts it now
+	held     *policy.Suppression // the suppression that accepts it
 	marked   bool
-	accepted bool // by a staged suppression
+	accepted bool // accepted by a staged suppression
 	restored bool // its suppression is staged for removal
 }
 
-// state is what the result is now, with what is decided.
+// state returns the state of the result with all decisions so far.
 func (e *entry) state() state { return state(e.now.Load()) }
 
 func newSession(today time.Time) *session {
 	return &session{today: today, index: newIndex(&report.Report{})}
 }
 
-// newIndex takes the results as they are sorted in a report, which it keeps.
+// newIndex indexes the results in the report's order. It keeps the report.
 func newIndex(r *report.Report) index {
 	x := index{report: r, rules: make(map[[3]string]*policy.Rule, len(r.Rules))}
 	lists := [][]policy.Result{r.Results, report.Unrendered(r), r.Proposed}
@@ -125,7 +125,7 @@ func newIndex(r *report.Report) index {
 	return x
 }
 
-// clustersOf are the clusters of units, nothing where there are not several.
+// clustersOf returns the clusters of units, or nil unless there are several.
 func clustersOf(r *report.Report) map[string]string {
 	of, names := make(map[string]string), make(map[string]bool)
 	for i := range r.Units {
@@ -139,7 +139,7 @@ func clustersOf(r *report.Report) map[string]string {
 	return of
 }
 
-// load takes a new report. Marks stay on what is still there.
+// load loads a new report. Entries that still exist keep their marks.
 func (s *session) load(x index) {
 	marked := make(map[string]bool)
 	for _, e := range s.entries {
@@ -155,7 +155,7 @@ func (s *session) load(x index) {
 	s.note()
 }
 
-// mark marks entries, or unmarks them when all are marked.
+// mark marks entries, or unmarks them if all are marked.
 func (s *session) mark(entries []*entry) {
 	all := true
 	for _, e := range entries {
@@ -193,7 +193,7 @@ func (e *entry) fill(seen map[string]int) {
 	}, ""))
 }
 
-// stateOf is the state of a result that nothing suppresses.
+// stateOf returns the state of a result that nothing suppresses.
 func stateOf(x *policy.Result) state {
 	_, _, finding := report.Class(x)
 	bare := *x
@@ -212,12 +212,13 @@ func stateOf(x *policy.Result) state {
 	}
 }
 
-// rule documents the rule of a result; nil where the report does not.
+// rule returns the documentation of the result's rule, or nil.
 func (s *session) rule(e *entry) *policy.Rule {
 	return s.rules[[3]string{e.Engine, e.Policy, e.Rule}]
 }
 
-// stage adds decisions to those staged; what is there already is left out.
+// stage stages further decisions; it skips those that are staged already. It
+// returns the number of new ones.
 func (s *session) stage(did string, d Decisions) int {
 	return s.restage(did, Decisions{
 		Add:    joined(s.staged.Add, d.Add, accepts),
@@ -225,8 +226,7 @@ func (s *session) stage(did string, d Decisions) int {
 	})
 }
 
-// restage takes decisions in the place of those staged, and returns how many
-// are other.
+// restage replaces the staged decisions, and returns how many of them are new.
 func (s *session) restage(did string, d Decisions) int {
 	n := d.Len() - s.staged.Len()
 	if n != 0 {
@@ -237,8 +237,8 @@ func (s *session) restage(did string, d Decisions) int {
 	return max(n, -n)
 }
 
-// unaccept stages the removal of what accepts entries. A suppression that is
-// only staged is not written then.
+// unaccept stages the removal of the suppressions that accept entries. A
+// suppression that is only staged is unstaged instead.
 func (s *session) unaccept(entries []*entry) int {
 	var gone []policy.Suppression
 	drop := make(map[policy.Suppression]bool)
@@ -258,7 +258,7 @@ func (s *session) unaccept(entries []*entry) int {
 		}
 	}
 	n := len(drop) + len(next.Remove) - len(s.staged.Remove)
-	if n > 0 && next.Len() == s.staged.Len() { // one dropped for each removed
+	if n > 0 && next.Len() == s.staged.Len() { // one is dropped for each removed one
 		s.done, s.undone = append(s.done, s.staged), nil
 		s.staged = staged{next, "removing " + counted(n, "suppression")}
 		s.note()
@@ -268,18 +268,18 @@ func (s *session) unaccept(entries []*entry) int {
 	return n
 }
 
-// withoutOrigin is a suppression wherever it is written.
+// withoutOrigin returns a suppression without its place.
 func withoutOrigin(x policy.Suppression) policy.Suppression {
 	x.Origin = render.Span{}
 	return x
 }
 
-// accepts is what a suppression is about, without who says so and why.
+// accepts returns only the fields of a suppression that select results.
 func accepts(x policy.Suppression) policy.Suppression {
 	return policy.Suppression{Rule: x.Rule, Object: x.Object, Path: x.Path}
 }
 
-// joined is a list with those of more whose key it has not yet.
+// joined returns list with those of more whose key is not in it yet.
 func joined(list, more []policy.Suppression, key func(policy.Suppression) policy.Suppression) []policy.Suppression {
 	seen := make(map[policy.Suppression]bool, len(list)+len(more))
 	all := slices.Clone(list)
@@ -295,7 +295,7 @@ func joined(list, more []policy.Suppression, key func(policy.Suppression) policy
 	return all
 }
 
-// undo takes the last decision back and says which it was.
+// undo takes back the last staged decisions, and returns their description.
 func (s *session) undo() (did string, ok bool) {
 	if len(s.done) == 0 {
 		return "", false
@@ -317,7 +317,7 @@ func (s *session) redo() (did string, ok bool) {
 	return s.staged.did, true
 }
 
-// canUndo says whether there is something to take back.
+// canUndo reports whether there is something to take back.
 func (s *session) canUndo() bool { return len(s.done)+len(s.writes) > 0 }
 
 // lastWrite is the change of the file that is to be taken back next; nil where
@@ -329,7 +329,7 @@ func (s *session) lastWrite() *Change {
 	return s.writes[len(s.writes)-1].change
 }
 
-// written says that what was staged is in the file by a change, and applies it.
+// written records that a change wrote the staged decisions, and applies them.
 func (s *session) written(c *Change) {
 	s.writes = append(s.writes, write{c, s.staged})
 	s.applied = append(s.applied, s.staged.Decisions)
@@ -337,7 +337,8 @@ func (s *session) written(c *Change) {
 	s.note()
 }
 
-// unwritten says that the last change was taken back. Redo stages its decisions.
+// unwritten records that the last change was taken back. Redo stages its
+// decisions again.
 func (s *session) unwritten() {
 	w := s.writes[len(s.writes)-1]
 	s.writes = s.writes[:len(s.writes)-1]
@@ -346,15 +347,15 @@ func (s *session) unwritten() {
 	s.note()
 }
 
-// discard forgets what is staged.
+// discard drops the staged decisions.
 func (s *session) discard() {
 	s.staged, s.done, s.undone = staged{}, nil, nil
 	s.note()
 }
 
-// A coverage is an index of decisions, which finds quickly those about an entry.
+// A coverage is an index of decisions that quickly finds those for an entry.
 type coverage struct {
-	literal map[string][]*policy.Suppression // by the object that they name
+	literal map[string][]*policy.Suppression // by the name of their object
 	globs   []*policy.Suppression
 	removed map[policy.Suppression]bool
 }
@@ -375,7 +376,7 @@ func newCoverage(d Decisions) coverage {
 	return x
 }
 
-// covering is the suppression that accepts a result; nil if none does.
+// covering returns the suppression that accepts a result, or nil.
 func (c *coverage) covering(x *policy.Result) *policy.Suppression {
 	if len(c.literal) > 0 {
 		for _, a := range c.literal[objectPattern(x.Object)] {
@@ -392,8 +393,8 @@ func (c *coverage) covering(x *policy.Result) *policy.Suppression {
 	return nil
 }
 
-// note gives every entry its state with what is written since the evaluation
-// and what is staged, and counts.
+// note sets the state of every entry from the writes since the evaluation and
+// the staged decisions, and counts the states.
 func (s *session) note() {
 	var steps []coverage
 	for _, d := range s.applied {
@@ -430,10 +431,10 @@ func (e *entry) decide(steps []coverage) {
 	e.now.Store(uint32(now))
 }
 
-// open says whether a suppression makes a difference to it.
+// open reports whether a suppression would make a difference to the entry.
 func (e *entry) open() bool {
 	return !e.proposed && (e.bare == isNew || e.bare == isKnown || e.bare == isUndecided)
 }
 
-// acceptable says whether there is something to accept.
+// acceptable reports whether the entry can be accepted.
 func (e *entry) acceptable() bool { return e.open() && e.held == nil }

@@ -4,24 +4,24 @@ import (
 	"charm.land/lipgloss/v2"
 )
 
-// A theme is how things look. Nothing is told by colour alone: NO_COLOR leaves
-// words, symbols, bold and reverse.
+// A theme holds the styles. No meaning depends on colour alone: with NO_COLOR,
+// words, symbols, bold and reverse remain.
 type theme struct {
-	bad, warn, note, good lipgloss.Style // by how bad a result is
+	bad, warn, note, good lipgloss.Style // by severity of a result
 	title, dim, accent    lipgloss.Style
 	selected, unfocused   lipgloss.Style // the row under the cursor
 	tab, activeTab        lipgloss.Style
 	bar                   lipgloss.Style // the status line
-	key                   lipgloss.Style // in the footer
-	mark                  lipgloss.Style // what is at fault in a line
-	line                  lipgloss.Style // the line at fault
+	key                   lipgloss.Style // a key in the footer
+	mark                  lipgloss.Style // the fault in a line
+	line                  lipgloss.Style // the line with the fault
 
 	yamlKey, yamlString, yamlValue, comment, template lipgloss.Style
 	added, removed                                    lipgloss.Style
 }
 
-// newTheme is for terminals with a dark or a light background. The sixteen
-// colours are the terminal's own, so they fit its scheme.
+// newTheme returns the theme for a dark or a light background. It uses the
+// terminal's own sixteen colours, so that they fit its scheme.
 func newTheme(dark bool) *theme {
 	yellow, grey, shade, faded := "130", "242", "254", "255"
 	if dark {
@@ -43,7 +43,7 @@ func newTheme(dark bool) *theme {
 	}
 }
 
-// class is how a result's class looks, and its symbol.
+// class returns the style and the symbol of a result's class.
 func (t *theme) class(rank int) (lipgloss.Style, string) {
 	switch rank {
 	case 0:

@@ -1,10 +1,9 @@
-// Package tui is the interactive triage: it takes a report and returns a person's
+// Package tui is the interactive triage of a report: it returns the user's
 // decisions.
 //
-// It shows and asks. What it shows beyond the report (the rendered object, an
-// explanation) and what follows from an answer (a file that is written, an
-// editor that is opened) its [Host] does, which cmd implements: nothing here
-// renders, reads a file or writes one.
+// The package draws the screen and handles input. Everything else is done by
+// its [Host], which cmd implements: rendering objects, explaining results,
+// reading and writing files, and opening the editor.
 package tui
 
 import (
@@ -21,98 +20,103 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// A Host does what the person at the screen asks for. Its methods are called
-// from several goroutines, Evaluate never twice at once. Text in what they
-// return need not be safe to show. An error is a sentence for the status line.
+// A Host does the work for the screen. Its methods are called from several
+// goroutines, but Evaluate never twice at the same time. The screen makes the
+// texts that they return safe to show. Errors are shown on the status line and
+// should be one sentence.
 type Host interface {
-	// Evaluate renders and evaluates, or reads the saved report again. It tells how far it
-	// is, with the results so far where there are some.
+	// Evaluate renders and evaluates, or reads the saved report again. It
+	// reports its progress by tell, with the results so far if there are new
+	// ones.
 	Evaluate(ctx context.Context, tell func(Progress)) (*report.Report, error)
 	// Watch returns nil once a file has changed since the last Evaluate began.
 	Watch(ctx context.Context) error
-	// Object is the rendered object of a result, and how it differs from base.
+	// Object returns the rendered object of a result, and its difference from
+	// the base.
 	Object(ctx context.Context, x *policy.Result) (*Rendered, error)
-	// Explain tells step by step how the result came about.
+	// Explain returns a step-by-step explanation of the result.
 	Explain(ctx context.Context, x *policy.Result) (string, error)
-	// Lines are those of a file of the report's tree, without what may be secret.
-	// An error says that there is no such file.
+	// Lines returns the lines of a file of the report's tree, with secret
+	// values left out. It returns an error if there is no such file.
 	Lines(ctx context.Context, file string) ([]string, error)
-	// Propose is what decisions would make of the suppressions file.
+	// Propose returns the change that decisions would make to the suppressions
+	// file.
 	Propose(d Decisions) (*Change, error)
-	// Write does it, as a whole or not at all. When the file is not any more
-	// what the change was made from, it is ErrChanged and nothing is written.
+	// Write makes the change, completely or not at all. If the file has changed
+	// since Propose, it writes nothing and returns ErrChanged.
 	Write(c *Change) error
-	// Edit is the person's editor at a place.
+	// Edit returns the user's editor for a place.
 	Edit(at render.Span) (*Editor, error)
 }
 
-// ErrChanged is the error of a Host that would overwrite somebody's work.
+// ErrChanged reports that a write would overwrite somebody else's changes.
 var ErrChanged = errors.New("the suppressions file was changed meanwhile")
 
-// Progress is how far an evaluation is.
+// Progress describes the progress of an evaluation.
 type Progress struct {
 	Step        string // "rendering", "evaluating"
 	Done, Total int
-	Report      *report.Report // the results so far; nil when nothing is new
+	Report      *report.Report // the results so far; nil if there are no new ones
 }
 
-// Rendered is an object as lines of YAML.
+// Rendered is an object as YAML.
 type Rendered struct {
-	Note  string // what to know about it, such as where it is from
+	Note  string // a note to show, such as the place it comes from
 	Lines []Line
-	Diff  string // unified, from the object at base; "" without a base
+	Diff  string // unified diff from the base; "" without a base
 }
 
-// A Line is one line of YAML with the place that a person would edit for it.
+// A Line is one line of YAML with the place where a person would edit it.
 type Line struct {
 	Text    string
-	Pointer string // the JSON pointer of the deepest field that is written there
+	Pointer string // JSON pointer of the innermost field written there
 	Place   string
 }
 
-// Decisions are suppressions to add and to remove.
+// Decisions holds suppressions to add and to remove.
 type Decisions struct {
 	Add, Remove []policy.Suppression
 }
 
-// Len counts the decisions.
+// Len returns the number of decisions.
 func (d Decisions) Len() int { return len(d.Add) + len(d.Remove) }
 
-// A Change is what decisions would make of a file.
+// A Change is a change of a file by decisions.
 type Change struct {
-	File          string // as it is shown
-	Diff          string // unified
-	Before, After []byte // nil where there is no file
+	File          string // its name as shown
+	Diff          string // unified diff
+	Before, After []byte // nil if there is no file
 }
 
-// reverse takes a change back.
+// reverse returns the change that undoes c.
 func (c *Change) reverse() *Change { return &Change{File: c.File, Before: c.After, After: c.Before} }
 
-// An Editor is a program to run. One that opens a window of its own leaves the
-// screen alone.
+// An Editor is a command to run. An editor with a window of its own does not
+// use the terminal.
 type Editor struct {
 	Cmd    *exec.Cmd
 	Window bool
-	Note   string // to add to the message about it, such as that it is at no line
+	Note   string // addition to the message, such as that the line is unknown
 }
 
-// Options say how to show.
+// Options configure the screen.
 type Options struct {
-	Today    time.Time // the day that suppressions are held against
+	Today    time.Time // the day for which suppressions are checked
 	Theme    string    // "auto" ("" too), "light" or "dark"
-	ReadOnly bool      // decide and edit nothing
+	ReadOnly bool      // disables decisions and the editor
 	Watch    bool      // evaluate again when files change
-	Owner    string    // prefilled in forms
-	Filter   string    // to begin with
-	Keys     Keys      // instead of those that actions have
+	Owner    string    // default for forms
+	Filter   string    // initial filter
+	Keys     Keys      // override the default keys
 
 	Input       io.Reader
 	Output      io.Writer
-	Environment []string // NO_COLOR, TERM and their like
+	Environment []string // values of NO_COLOR, TERM and similar variables
 }
 
-// Run shows the screen until the person leaves it, and returns the decisions
-// that are staged and neither written nor discarded, also with an error.
+// Run shows the screen until the user leaves it. It returns the staged
+// decisions that are neither written nor discarded, even if it returns an
+// error.
 func Run(ctx context.Context, host Host, o Options) (Decisions, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -23,7 +23,7 @@ func (m *model) take(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
-		m.paneTop = -1 // what is at fault is to be seen
+		m.paneTop = -1 // scroll to the fault
 	case tea.BackgroundColorMsg:
 		m.theme = newTheme(msg.IsDark())
 	case tea.KeyPressMsg:
@@ -43,7 +43,7 @@ func (m *model) take(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// told takes what other goroutines say.
+// told handles messages from other goroutines.
 func (m *model) told(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case progressMsg:
@@ -53,7 +53,7 @@ func (m *model) told(msg tea.Msg) tea.Cmd {
 	case changedMsg:
 		m.watching = false
 		if msg.err != nil {
-			return nil // it is over
+			return nil // the run has ended
 		}
 		return m.evaluate()
 	case arranged:
@@ -82,7 +82,7 @@ func (m *model) review(msg proposedMsg) {
 		return
 	}
 	if m.mode != modeReview {
-		return // the person went back
+		return // the user has gone back
 	}
 	m.change, m.scroll = msg.change, 0
 	if msg.note != "" {
@@ -149,14 +149,15 @@ func (m *model) quitKey(msg tea.KeyPressMsg) tea.Cmd {
 		m.session.discard()
 		return tea.Quit
 	case "ctrl+c":
-		return tea.Quit // what is staged is printed
+		return tea.Quit // the caller prints the staged decisions
 	default:
 		m.mode = modeList
 	}
 	return nil
 }
 
-// filterKey types a filter; each letter shows what it finds.
+// filterKey handles a key of the filter. The results are filtered after each
+// letter.
 func (m *model) filterKey(msg tea.KeyPressMsg) tea.Cmd {
 	switch msg.String() {
 	case "esc":
@@ -200,7 +201,7 @@ func (m *model) reviewKey(msg tea.KeyPressMsg) tea.Cmd {
 	case s == "esc" || s == "q" || s == "n" || s == "ctrl+c":
 		m.mode = modeList
 		m.say("not written: %s still staged", counted(m.session.staged.Len(), "decision"))
-	case m.change == nil: // nobody writes what is not seen yet
+	case m.change == nil: // the diff must be seen before it is written
 	case s == "enter" || s == "y" || s == "W":
 		return m.write()
 	default:
@@ -222,7 +223,7 @@ func (m *model) helpKey(msg tea.KeyPressMsg, a action) tea.Cmd {
 	return nil
 }
 
-// scrollKey moves an overlay of n lines.
+// scrollKey scrolls an overlay of n lines.
 func (m *model) scrollKey(key string, n int) {
 	page := max(1, m.layout.body-2)
 	by := map[string]int{"j": 1, "down": 1, "k": -1, "up": -1, "pgdown": page, "space": page, "pgup": -page, "g": -n, "home": -n, "G": n, "end": n}[key]
@@ -264,7 +265,7 @@ func yamlOf(r *Rendered) string {
 	return b.String()
 }
 
-// place is the line to edit, with the file alone where no line is known.
+// place returns the line to edit, or only the file if the line is unknown.
 func (e *entry) place() render.Span {
 	at := report.Place(e.Result).Span
 	at.EndLine, at.EndColumn = 0, 0

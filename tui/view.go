@@ -12,19 +12,20 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// A layout is where things are on the screen. From 120 columns the preview
-// stands beside the list, from 80 below it, else one of them is seen.
+// A layout holds the positions of the parts of the screen. From 120 columns on
+// the preview is beside the list, from 80 on below it; on narrower screens only
+// one of them is shown.
 type layout struct {
 	tooSmall bool
-	single   bool // list or preview
+	single   bool // only the list or the preview is shown
 	beside   bool
-	onlyPane bool // of a single one the preview
-	body     int  // lines between the tabs and the status line
+	onlyPane bool // if only one is shown, it is the preview
+	body     int  // number of lines between the tabs and the status line
 	list     rect
 	preview  rect
-	head     int      // lines of the preview above its tabs
-	tabs     []tabPos // sections, in the first line
-	panes    []tabPos // previews
+	head     int      // number of lines of the preview above its tabs
+	tabs     []tabPos // positions of the sections, in the first line
+	panes    []tabPos // positions of the previews
 	column   int      // width of the list's first column
 }
 
@@ -42,13 +43,13 @@ const (
 	belowHeight         = 18
 )
 
-// previews says whether a preview is seen.
+// previews reports whether a preview is shown.
 func (l *layout) previews() bool { return !l.tooSmall && (!l.single || l.onlyPane) }
 
-// paneHeight is the room for the lines of a pane.
+// paneHeight returns the number of lines for a pane.
 func (l *layout) paneHeight() int { return max(1, l.preview.h-l.head-1) }
 
-// lay says where things go.
+// lay computes the layout.
 func (m *model) lay() {
 	l := &m.layout
 	w, h := m.width, m.height
@@ -79,7 +80,7 @@ func (m *model) lay() {
 	}
 }
 
-// View shows the frame that Update made.
+// View returns the frame that Update drew.
 func (m *model) View() tea.View {
 	v := tea.NewView(m.screen)
 	v.AltScreen = true
@@ -88,7 +89,7 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// frame is the screen as lines, each as wide as the screen.
+// frame draws the screen as lines, each as wide as the screen.
 func (m *model) frame() []string {
 	if m.width <= 0 || m.height <= 0 {
 		return nil
@@ -116,7 +117,7 @@ func (m *model) small() []string {
 	return lines
 }
 
-// header are the sections with their counts.
+// header draws the sections with their counts.
 func (m *model) header() string {
 	var all []section
 	for s := range numSections {
@@ -150,7 +151,7 @@ func (m *model) sectionTabs(all []section) (string, []tabPos) {
 	return b.String(), tabs
 }
 
-// bodyLines are the list and the preview, or what is laid over them.
+// bodyLines draws the list and the preview, or an overlay.
 func (m *model) bodyLines() []string {
 	lines := m.mainLines()
 	if m.mode == modeCommand {
@@ -190,7 +191,7 @@ func (m *model) mainLines() []string {
 	return list
 }
 
-// overlay is a window on lines under a title.
+// overlay draws a window on lines under a title.
 func (m *model) overlay(title string, lines []string) []string {
 	n := max(1, m.layout.body-1)
 	m.scroll = max(0, min(m.scroll, len(lines)-n))
@@ -209,7 +210,7 @@ func (m *model) diffLines() []string {
 	return lines
 }
 
-// listLines are the rows in the window.
+// listLines draws the rows in the window.
 func (m *model) listLines() []string {
 	l, r := m.list, m.layout.list
 	if m.inGraph() {
@@ -227,7 +228,7 @@ func (m *model) listLines() []string {
 	return block(lines, r.w, r.h)
 }
 
-// nothing says why the list is empty.
+// nothing explains why the list is empty.
 func (m *model) nothing(width int) []string {
 	r := m.session.report
 	text := ""
@@ -248,8 +249,9 @@ func (m *model) nothing(width int) []string {
 	return append([]string{""}, wrapStyled(m.theme.dim, text, width)...)
 }
 
-// columnWidth is that of the first column of the rows that are seen: half of the
-// room, or less where none needs it, or more where the second column leaves it.
+// columnWidth returns the width of the first column of the visible rows: half
+// of the room, less if no row needs that much, or more if the second column
+// leaves it.
 func (m *model) columnWidth(from, to, width int) int {
 	first, second := 0, 0
 	for i := from; i < to; i++ {
@@ -291,7 +293,7 @@ func (m *model) rowLine(i, width int) string {
 	}
 }
 
-// groupText is the head of a group: its name, and how many of what it has.
+// groupText draws the head of a group: its name and its counts.
 func (m *model) groupText(g *group, width int, plain bool) string {
 	fold := "▾ "
 	if m.list.folded[g.key] {
@@ -315,7 +317,8 @@ func (m *model) groupText(g *group, width int, plain bool) string {
 	return fold + m.theme.title.Render(name) + gap + m.theme.dim.Render(right)
 }
 
-// entryText is a row: its signs, then what the group does not say already.
+// entryText draws a row: its symbols, then what the group's head does not
+// already say.
 func (m *model) entryText(e *entry, width int, plain bool) string {
 	mark, staged := " ", " "
 	if e.marked {
@@ -345,7 +348,7 @@ func (m *model) entryText(e *entry, width int, plain bool) string {
 	return mark + staged + style.Render(symbol) + " " + a + "  " + m.theme.dim.Render(ansi.Truncate(b, max(rest, 0), "…"))
 }
 
-// columns are what tells an entry from the others of its group.
+// columns returns the texts that distinguish an entry within its group.
 func (m *model) columns(e *entry) (a, b string) {
 	place := report.Visible(e.place().String(), 1024)
 	object := shortObject(e)
@@ -361,12 +364,12 @@ func (m *model) columns(e *entry) (a, b string) {
 	}
 }
 
-// shorten cuts the first column in the middle: of an object its kind stays.
+// shorten cuts the first column in the middle. The kind of an object is kept.
 func (m *model) shorten(e *entry, s string, width int) string {
 	kind := " " + report.Name(e.Object.Kind)
 	name, ok := strings.CutSuffix(s, kind)
 	if room := width - ansi.StringWidth(kind); ok && m.grouping == byRule && room >= 4 {
-		if cluster, rest, several := strings.Cut(name, ":"); several && e.cluster != "" { // the object tells more
+		if cluster, rest, several := strings.Cut(name, ":"); several && e.cluster != "" { // the object says more
 			name = ansi.Truncate(cluster, max(4, room-1-ansi.StringWidth(rest)), "…") + ":" + rest
 		}
 		return elide(name, room) + kind
@@ -374,7 +377,7 @@ func (m *model) shorten(e *entry, s string, width int) string {
 	return elide(s, width)
 }
 
-// elide cuts a text in the middle: both its ends tell it from others.
+// elide cuts a text in the middle, since both ends distinguish it.
 func elide(s string, width int) string {
 	n := ansi.StringWidth(s)
 	if n <= width || width < 4 {
@@ -384,7 +387,7 @@ func elide(s string, width int) string {
 	return ansi.Truncate(s, width-right, "…") + ansi.TruncateLeft(s, n-right, "")
 }
 
-// shortObject begins with what tells objects apart.
+// shortObject returns an object's name, beginning with the distinguishing part.
 func shortObject(e *entry) string {
 	if e.Object.Kind == "" {
 		return report.ObjectName(e.Object)
@@ -399,7 +402,8 @@ func shortObject(e *entry) string {
 	return name + " " + report.Name(e.Object.Kind)
 }
 
-// tail is the end of a text, which tells more of a path than its beginning.
+// tail returns the end of a text. The end of a path says more than its
+// beginning.
 func tail(s string, width int) string {
 	n := ansi.StringWidth(s)
 	if n <= width || width < 2 {
@@ -408,7 +412,7 @@ func tail(s string, width int) string {
 	return "…" + ansi.TruncateLeft(s, n-width+1, "")
 }
 
-// previewLines are what is wrong, and the pane below it.
+// previewLines draws the message, and the pane below it.
 func (m *model) previewLines(r rect) []string {
 	if m.inGraph() {
 		return m.nodeLines(r)
@@ -432,7 +436,7 @@ func (m *model) previewLines(r rect) []string {
 	return block(lines, r.w, r.h)
 }
 
-// headLines say what is wrong with what.
+// headLines draws the message and the object.
 func (m *model) headLines(e *entry, r rect) []string {
 	style, symbol := m.theme.class(e.rank)
 	state := ""
@@ -508,8 +512,8 @@ func (m *model) paneLine(l *pline, width int) string {
 	}
 }
 
-// status is the line above the footer: what happened or is being typed, and
-// where one is.
+// status draws the line above the footer: the message or input, and the
+// position.
 func (m *model) status() string {
 	switch m.mode {
 	case modeCommand:
@@ -532,7 +536,7 @@ func (m *model) status() string {
 	return m.theme.bar.Render(fit(style.Inherit(m.theme.bar).Render(ansi.Truncate(left, max(room-1, 1), "…")), max(room, 1)) + m.theme.bar.Render(right))
 }
 
-// where is what is seen of how much.
+// where returns the position in the list.
 func (m *model) where() string {
 	var parts []string
 	if n := m.session.staged.Len(); n > 0 {
@@ -565,7 +569,7 @@ func (p Progress) String() string {
 	return fmt.Sprintf("%s %d of %d", p.Step, p.Done, p.Total)
 }
 
-// help is the last line.
+// help draws the last line.
 func (m *model) help() string {
 	switch m.mode {
 	case modeCommand:
@@ -586,7 +590,7 @@ func (m *model) help() string {
 	return m.keyLine(m.footer(), []action{actHelp, actQuit})
 }
 
-// keyLine are keys, as many as fit before those that are always there.
+// keyLine draws as many keys as fit before those that are always shown.
 func (m *model) keyLine(keys, always []action) string {
 	text := func(a action) string {
 		return m.theme.key.Render(m.keys.of(a)) + " " + m.theme.dim.Render(actions[a].help)
@@ -604,7 +608,7 @@ func (m *model) keyLine(keys, always []action) string {
 	return strings.TrimPrefix(line+end, "  ")
 }
 
-// fit makes a line as wide as asked for.
+// fit cuts or pads a line to a width.
 func fit(s string, width int) string {
 	n := ansi.StringWidth(s)
 	if n > width {
@@ -614,12 +618,12 @@ func fit(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-n))
 }
 
-// pad fills a text to a width.
+// pad pads a text to a width.
 func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
 }
 
-// block makes lines a rectangle.
+// block cuts and pads lines to a rectangle.
 func block(lines []string, width, height int) []string {
 	out := make([]string, height)
 	for i := range out {
