@@ -52,6 +52,7 @@ type task struct {
 	at     footprint // the process when it began
 	engine any       // of a request: the one that is asked
 	named  bool      // the parent knows that it is in flight
+	extent int       // how many times a task's time it may take; 0 is once
 }
 
 // A footprint is what the process takes.
@@ -348,8 +349,8 @@ func (w *watch) excess(now footprint, limit uint64) (supervise.Excess, bool) {
 		return excess(supervise.OutOfMemory, tasks), true
 	}
 	late := slices.DeleteFunc(tasks, func(t *task) bool {
-		share := (now.cpu - t.at.cpu) / time.Duration(max(1, len(w.flying)))
-		return share <= w.limits.cpu && time.Since(t.began) <= w.limits.wall
+		share, times := (now.cpu-t.at.cpu)/time.Duration(max(1, len(w.flying))), time.Duration(max(1, t.extent))
+		return share <= times*w.limits.cpu && time.Since(t.began) <= times*w.limits.wall
 	})
 	return excess(outOfTime, late), len(late) > 0
 }

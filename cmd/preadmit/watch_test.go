@@ -61,3 +61,30 @@ func TestProgressOfManyTasks(t *testing.T) {
 	expect(supervise.End, `4`)
 	expect(supervise.Phase, supervise.Writing)
 }
+
+// TestManyPoliciesTakeLonger holds that compiling a library of policies may take as
+// long as its parts together, and one task no longer than it did.
+func TestManyPoliciesTakeLonger(t *testing.T) {
+	w := newWatch(supervise.NewPipe(io.Discard), supervise.Order{})
+	w.allow(1<<20, time.Minute)
+	late := func(extent int, cpu, wall time.Duration) bool {
+		all, done, err := w.start(compileTask, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer done()
+		w.extend(all, extent)
+		all.began = time.Now().Add(-wall)
+		x, over := w.excess(footprint{cpu: all.at.cpu + cpu}, 1)
+		return over && x.Why == outOfTime
+	}
+	if late(14, 10*time.Minute, 40*time.Minute) {
+		t.Error("1,300 policies may not take the time of 14 tasks")
+	}
+	if !late(14, 15*time.Minute, 0) || !late(14, 0, 45*time.Minute) {
+		t.Error("1,300 policies may take the time of more than 14 tasks")
+	}
+	if late(1, 50*time.Second, 2*time.Minute) || !late(1, 70*time.Second, 0) || !late(1, 0, 4*time.Minute) {
+		t.Error("a few policies have another limit than a task")
+	}
+}

@@ -28,7 +28,10 @@ func newBench(in, judge *input, o benchOptions) (*bench, error) {
 	var lost []error
 	if none {
 		lost = []error{setApartError(render.Span{}, "all policies", err)}
-	} else if w.order.Careful {
+	} else {
+		w.extend(whole, 1+compiledOf(in, judge)/fewPolicies)
+	}
+	if !none && w.order.Careful {
 		w.compileEach(in, judge, o)
 	}
 	lessIn, dropped := w.withoutApart(in, none)
@@ -47,6 +50,30 @@ func newBench(in, judge *input, o benchOptions) (*bench, error) {
 
 const compileTask = "compile policies"
 
+// fewPolicies are compiled in the time of one task; more get as much again.
+const fewPolicies = 500
+
+// compiled returns the policies and definitions of an input.
+func (in *input) compiled() []*render.Object {
+	return only(slices.Concat(render.Objects(in.head), render.Objects(in.judges), render.Objects(in.context)), isJudge)
+}
+
+// compiledOf counts policies, definitions and modules.
+func compiledOf(in, judge *input) int {
+	n := 0
+	for _, from := range sides(in, judge) {
+		n += len(from.compiled()) + len(from.modules)
+	}
+	return n
+}
+
+// extend gives a task the time of several, since it is the work of several.
+func (w *watch) extend(t *task, times int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.extent = times
+}
+
 // compileEach compiles each policy and definition by itself, so that the one
 // that ends the process is known by name.
 func (w *watch) compileEach(in, judge *input, o benchOptions) {
@@ -63,7 +90,7 @@ func (w *watch) compileEach(in, judge *input, o benchOptions) {
 		compileBench(&only, &only, alone)
 	}
 	for _, from := range sides(in, judge) {
-		for _, object := range only(slices.Concat(render.Objects(from.head), render.Objects(from.judges), render.Objects(from.context)), isJudge) {
+		for _, object := range from.compiled() {
 			unit := &render.Unit{Source: render.Source{Path: object.Unit.Path}, Objects: []*render.Object{object}}
 			try(compileName(object), input{judges: []*render.Unit{unit}})
 		}
