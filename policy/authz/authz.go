@@ -51,15 +51,15 @@ import (
 // Modes are the modes.
 var Modes = []string{"unknown", "allow", "deny", "rbac"}
 
-// Options are what an authorizer decides by.
+// Options configure an authorizer.
 type Options struct {
-	// Cluster holds the Roles and bindings of the mode rbac, besides those
-	// that Kubernetes makes itself; nil has none.
+	// Cluster holds the Roles and bindings for the mode rbac, in addition to
+	// those that Kubernetes makes itself; it may be nil.
 	Cluster *policy.Cluster
 
-	// Given says of an object that it is on the cluster before the change:
-	// one of the same kind, namespace and name that is not given replaces
-	// it. nil: none is.
+	// Given reports whether an object is on the cluster before the change. An
+	// object of the same kind, namespace and name that is not given replaces
+	// it. nil means that no object is given.
 	Given func(*render.Object) bool
 
 	// KubeVersion is the API server's version, such as "1.31", which the
@@ -71,7 +71,7 @@ type Options struct {
 // safe for concurrent use.
 type Authorizer struct {
 	decider
-	// Assumed is what its answers rest on, for Result.Assumed.
+	// Assumed is the assumption behind its answers, for Result.Assumed.
 	Assumed string
 }
 
@@ -111,14 +111,14 @@ func Parse(file string, data []byte) (*Authorizer, error) {
 	return &Authorizer{rules, "authorizer: decided by the rules of " + file}, nil
 }
 
-// undecided can't tell anything.
+// undecided decides nothing.
 type undecided struct{}
 
 func (undecided) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	return cannotTell(a, "")
 }
 
-// A fixed decision is taken for every check.
+// A fixed makes the same decision for every check.
 type fixed struct {
 	decision authorizer.Decision
 	reason   string

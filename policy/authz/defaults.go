@@ -18,13 +18,13 @@ import (
 //go:embed defaults.tsv
 var defaults string
 
-// The versions that defaults tells apart. Older ones are taken for the oldest,
-// newer ones for the newest.
+// The minor versions whose defaults differ. An older version uses the oldest
+// defaults, a newer one the newest.
 const oldestDefaults, newestDefaults = 29, 36
 
 func defaultsOf(v cel.Version) int { return min(max(int(v), oldestDefaults), newestDefaults) }
 
-// addDefaults adds what an API server of version 1.v makes itself.
+// addDefaults adds the objects that an API server of version 1.v makes itself.
 func (s *store) addDefaults(v int) error {
 	var r *roleObject // the one whose rules follow
 	for i, line := range strings.Split(strings.TrimSuffix(defaults, "\n"), "\n") {
@@ -60,7 +60,7 @@ func (s *store) shelfOf(kind string) *shelf[*roleObject] {
 	return &s.clusterRoles
 }
 
-// includes reads versions such as "29-33,35-".
+// includes reports whether a list of versions such as "29-33,35-" contains v.
 func includes(versions string, v int) (bool, error) {
 	for span := range strings.SplitSeq(versions, ",") {
 		from, to, _ := strings.Cut(span, "-")

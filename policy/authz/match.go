@@ -7,7 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// A check is what RBAC reads of a request.
+// A check holds the fields of a request that RBAC reads.
 type check struct {
 	verb, group, resource, subresource, name string
 	combined                                 string // resource/subresource
@@ -27,7 +27,7 @@ func newCheck(a authorizer.Attributes) check {
 	return c
 }
 
-// allowedBy says whether a rule allows it
+// allowedBy reports whether a rule allows the check
 // (k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac.RuleAllows).
 func (c *check) allowedBy(r *rbacv1.PolicyRule) bool {
 	if !hasOrAll(r.Verbs, c.verb) {
@@ -48,7 +48,8 @@ func (c *check) allowedByAny(rules []rbacv1.PolicyRule) bool {
 	return false
 }
 
-// resourceIn knows "*", which includes subresources, and "*/subresource".
+// resourceIn reports whether a rule's resources contain the check's. "*"
+// includes subresources, and "*/subresource" is allowed.
 func (c *check) resourceIn(resources []string) bool {
 	for _, r := range resources {
 		if r == rbacv1.ResourceAll || r == c.combined {
@@ -61,8 +62,8 @@ func (c *check) resourceIn(resources []string) bool {
 	return false
 }
 
-// pathIn knows paths that end in "*". As in Kubernetes, all the asterisks at
-// the end go.
+// pathIn reports whether a rule's URLs contain the check's path. As in
+// Kubernetes, all asterisks at the end of a URL are removed.
 func (c *check) pathIn(urls []string) bool {
 	for _, u := range urls {
 		if u == c.path || strings.HasSuffix(u, "*") && strings.HasPrefix(c.path, strings.TrimRight(u, "*")) {

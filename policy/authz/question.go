@@ -9,10 +9,11 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
-// maxQuestion bounds what an expression may put into a message by its names.
+// maxQuestion limits the names of an expression that are quoted in a message.
 const maxQuestion = 1 << 10
 
-// cannotTell is the answer to a check that can't be decided, with why.
+// cannotTell returns the answer to a check that can't be decided, with the
+// reason.
 func cannotTell(a authorizer.Attributes, why string) (authorizer.Decision, string, error) {
 	q := question(a)
 	if why != "" {
@@ -21,7 +22,7 @@ func cannotTell(a authorizer.Attributes, why string) (authorizer.Decision, strin
 	return authorizer.DecisionNoOpinion, "", &cel.Undecided{Question: policy.Shorten(q, maxQuestion)}
 }
 
-// question says what has to be known to decide a check.
+// question returns what must be known to decide a check.
 func question(a authorizer.Attributes) string {
 	var b strings.Builder
 	b.WriteString("needs to know whether ")

@@ -15,8 +15,8 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
-// An rbac decides as k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac does,
-// by an index of who is bound to what. It is immutable.
+// An rbac decides as k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac does, by
+// an index of subjects and their bindings. It is immutable.
 type rbac struct {
 	defaults int // the minor version whose default roles it has
 	bindings []binding
@@ -24,14 +24,14 @@ type rbac struct {
 	broken   map[string][]string // by namespace: bindings that can't be read
 }
 
-// A subject is a user (service accounts by their user name) or group for which
-// bindings of a namespace, "" for those of the cluster, count.
+// A subject is a user (a service account by its user name) or group, in the
+// bindings of one namespace, or with "" those of the cluster.
 type subject struct {
 	namespace, name string
 	group           bool
 }
 
-// A hit says that a binding has a subject, by their indices.
+// A hit is the index of a binding and of the subject in it.
 type hit struct{ binding, subject int32 }
 
 // A binding is one that grants a role to its subjects.
@@ -39,15 +39,14 @@ type binding struct {
 	*bindingObject
 	key     key
 	role    *role
-	reasons []string // by subject: what it says when it allows
-	// Objects of one name that differ are neighbours: of is how many they
-	// are, first the index of the first of them.
+	reasons []string // RBAC's message when it allows, by subject
+	// Different objects of one name are neighbours: of is their number, first
+	// the index of the first one.
 	first, of int32
 }
 
-// Authorize decides a check. RBAC only adds up what is allowed, so what allows
-// is certain; what would be denied is undecided when something that is not
-// known could allow it.
+// Authorize decides a check. RBAC only adds permissions, so an allowed check is
+// certain; a denied one is undecided if something unknown could allow it.
 func (r *rbac) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	u := a.GetUser()
 	if u != nil && has(u.GetGroups(), user.SystemPrivilegedGroup) {
@@ -74,19 +73,20 @@ func (r *rbac) Authorize(_ context.Context, a authorizer.Attributes) (authorizer
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// A walk is the way of one check through the bindings.
+// A walk is one check's walk through the bindings.
 type walk struct {
 	*rbac
 	check check
 	user  user.Info
 	doubt string // the first reason why more might be allowed
 
-	// What roles answered, once there are many; nil before.
+	// The answers of roles, by role; nil while there are few.
 	roles  map[*role]answer
 	leaves map[*roleObject]bool
 }
 
-// allows says whether bindings of a namespace allow the check, and which.
+// allows reports whether bindings of a namespace allow the check, and by which
+// one.
 func (w *walk) allows(namespace string) (reason string, ok bool) {
 	var buffer [16]hit
 	hits := w.hitsOf(namespace, buffer[:0])
@@ -122,7 +122,7 @@ func (w *walk) allows(namespace string) (reason string, ok bool) {
 	return "", false
 }
 
-// hitsOf are the bindings of a namespace that count for the user, in order.
+// hitsOf returns the bindings of a namespace that apply to the user, in order.
 func (w *walk) hitsOf(namespace string, hits []hit) []hit {
 	if w.user.GetName() != "" {
 		hits = append(hits, w.hits[subject{namespace, w.user.GetName(), false}]...)
@@ -150,7 +150,7 @@ func (b *binding) kind() string {
 	return "RoleBinding"
 }
 
-// reason is what RBAC says when the binding allows for a subject
+// reason returns RBAC's message when the binding allows a check for a subject
 // (k8s.io/kubernetes/pkg/registry/rbac/validation).
 func (b *binding) reason(s rbacv1.Subject) string {
 	name, who := b.key.name, s.Name
@@ -163,7 +163,7 @@ func (b *binding) reason(s rbacv1.Subject) string {
 	return fmt.Sprintf("RBAC: allowed by %s %q of %s to %s %q", b.kind(), name, b.role.title, s.Kind, who)
 }
 
-// newRBAC reads what is known of the cluster.
+// newRBAC reads the objects of the cluster.
 func newRBAC(o Options) (*rbac, error) {
 	version, err := cel.ParseVersion(o.KubeVersion)
 	if err != nil {
@@ -178,13 +178,13 @@ func newRBAC(o Options) (*rbac, error) {
 	return r, nil
 }
 
-// assumed is what its answers rest on.
+// assumed returns the assumption behind the answers.
 func (r *rbac) assumed() string {
 	return fmt.Sprintf("authorizer: RBAC, by the Roles and bindings in the tree and in --with,"+
 		" and the default ones of Kubernetes 1.%d; others are taken not to exist", r.defaults)
 }
 
-// index tells who is bound to what.
+// index indexes the bindings by subject.
 func (r *rbac) index(s *store) {
 	r.hits, r.broken = make(map[subject][]hit), make(map[string][]string)
 	for _, bound := range s.bindings.all {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// A grant says whether something allows a check.
+// A grant tells whether something allows a check.
 type grant int
 
 const (
@@ -13,27 +13,29 @@ const (
 	yes
 )
 
-// A role is what bindings of one name and kind of role grant.
+// A role holds the permissions granted by the bindings with one name and kind
+// of role.
 type role struct {
-	title    string // in RBAC's words: Role "x"
+	title    string // as RBAC names it: Role "x"
 	unknown  string // why it may grant anything, after "which"
 	variants [][]part
 }
 
-// A part of a role is its rules, or those of a role that it aggregates.
+// A part of a role holds its own rules, or those of a role that it aggregates.
 type part struct {
 	leaf    *roleObject
-	doubt   string // why they may not count, ""
-	unknown string // why it may grant anything, ""
+	doubt   string // why they may not apply, or ""
+	unknown string // why it may grant anything, or ""
 }
 
-// An answer is whether something allows, and why that is not certain.
+// An answer tells whether something allows a check, and why that may be
+// uncertain.
 type answer struct {
 	grant grant
 	why   string
 }
 
-// role says whether a role allows the check.
+// role returns whether a role allows the check.
 func (w *walk) role(r *role) answer {
 	if w.roles == nil {
 		return w.askRole(r)
@@ -92,7 +94,7 @@ func (w *walk) parts(parts []part) answer {
 	return answer{grant: no}
 }
 
-// leaf says whether the rules of a role that is not aggregated allow the check.
+// leaf reports whether the rules of a role without aggregation allow the check.
 func (w *walk) leaf(o *roleObject) bool {
 	if w.leaves == nil {
 		return w.check.allowedByAny(o.rules)

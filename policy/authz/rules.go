@@ -35,7 +35,7 @@ type rule struct {
 	decision, reason string
 }
 
-// A kind says which checks a rule is for.
+// A kind selects the checks that a rule applies to.
 type kind int
 
 const (
@@ -74,8 +74,8 @@ func decide(decision, reason string, a authorizer.Attributes) (authorizer.Decisi
 	}
 }
 
-// matches says whether the rule is for a check. It is not known when that
-// hangs on who asks, and who asks is not known.
+// matches reports whether the rule applies to a check. known is false if that
+// depends on the user and the user is unknown.
 func (r *rule) matches(a authorizer.Attributes) (matched, known bool) {
 	if !r.asks(a) {
 		return false, true
@@ -92,7 +92,7 @@ func (r *rule) matches(a authorizer.Attributes) (matched, known bool) {
 	return group, r.user == nil && group
 }
 
-// asks says whether the rule is for what is asked.
+// asks reports whether the rule applies to the operation of a check.
 func (r *rule) asks(a authorizer.Attributes) bool {
 	if !oneOf(r.verb, a.GetVerb()) {
 		return false
@@ -113,12 +113,12 @@ func (r *rule) hasResource(a authorizer.Attributes) bool {
 	})
 }
 
-// oneOf says whether s matches one of the patterns; nil matches anything.
+// oneOf reports whether s matches one of the patterns; nil matches anything.
 func oneOf(patterns []pattern, s string) bool {
 	return patterns == nil || slices.ContainsFunc(patterns, func(p pattern) bool { return p.matches(s) })
 }
 
-// fieldsOf is a check's field selector in canonical form.
+// fieldsOf returns a check's field selector in canonical form.
 func fieldsOf(a authorizer.Attributes) string {
 	requirements, err := a.GetFieldSelector()
 	if err != nil {
@@ -135,7 +135,7 @@ func canonicalFields(requirements fields.Requirements) string {
 	return canonical(terms)
 }
 
-// labelsOf is a check's label selector in canonical form.
+// labelsOf returns a check's label selector in canonical form.
 func labelsOf(a authorizer.Attributes) string {
 	requirements, err := a.GetLabelSelector()
 	if err != nil {
@@ -157,8 +157,8 @@ func canonical(terms []string) string {
 	return strings.Join(slices.Compact(terms), ",")
 }
 
-// A pattern is text in which every * stands for any text: what is between the
-// asterisks.
+// A pattern is a text in which every * matches any text. It holds the parts
+// between the asterisks.
 type pattern []string
 
 func newPattern(s string) pattern { return strings.Split(s, "*") }
@@ -243,8 +243,8 @@ func patterns(texts []string) []pattern {
 	return out
 }
 
-// resources reads resources as RBAC has them: "*" includes subresources, any
-// other has them only by name.
+// resources reads resources in RBAC's form: "*" includes subresources, other
+// resources only by name.
 func (r *reader) resources(m map[string]any, at string) []resourcePattern {
 	var out []resourcePattern
 	_, separate := m["subresource"]
@@ -296,7 +296,7 @@ func (r *reader) selectors(m map[string]any, at string, out *rule) {
 	}
 }
 
-// kind tells checks of paths and of resources apart.
+// kind distinguishes checks of paths from checks of resources.
 func (r *reader) kind(m map[string]any, at string, out *rule) {
 	if _, ok := m["path"]; ok {
 		out.kind = pathCheck

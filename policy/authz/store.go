@@ -15,13 +15,13 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A store holds the objects that RBAC decides by.
+// A store holds the objects that RBAC reads.
 type store struct {
 	roles, clusterRoles shelf[*roleObject]
 	bindings            shelf[*bindingObject]
 
 	made    map[madeKey]*role // roles that bindings refer to
-	matched int               // how often a selector was asked, see maxMatches
+	matched int               // how often selectors were evaluated, see maxMatches
 }
 
 type madeKey struct {
@@ -29,24 +29,25 @@ type madeKey struct {
 	kind string
 }
 
-// A roleObject is what counts of a Role or ClusterRole.
+// A roleObject holds the relevant fields of a Role or ClusterRole.
 type roleObject struct {
 	labels    labels.Set
 	rules     []rbacv1.PolicyRule
-	selectors []labels.Selector // of an aggregated role, whose rules are others'
+	selectors []labels.Selector // for an aggregated role, whose rules come from other roles
 	combined  bool              // aggregated
-	broken    bool              // what it grants can't be read
-	anyLabels bool              // nor its labels
+	broken    bool              // its rules can't be read
+	anyLabels bool              // its labels can't be read either
 }
 
-// A bindingObject is what counts of a RoleBinding or ClusterRoleBinding.
+// A bindingObject holds the relevant fields of a RoleBinding or
+// ClusterRoleBinding.
 type bindingObject struct {
 	role     rbacv1.RoleRef
 	subjects []rbacv1.Subject
-	broken   bool // what it says can't be read
+	broken   bool // it can't be read
 }
 
-// A key names an object; those of the cluster have no namespace.
+// A key identifies an object; cluster-scoped objects have no namespace.
 type key struct{ namespace, name string }
 
 func (k key) String() string {
@@ -56,7 +57,7 @@ func (k key) String() string {
 	return k.namespace + "/" + k.name
 }
 
-// A rank says which objects of one name count: those of the best rank.
+// A rank decides which objects of one name count: those of the best rank.
 type rank int
 
 const (
@@ -69,14 +70,14 @@ const (
 type shelf[T any] struct {
 	all []*named[T]
 	at  map[key]*named[T]
-	any T // stands for those of one name that are too many
+	any T // replaces the objects of one name if there are too many
 }
 
-// maxVariants bounds how many objects of one name are told apart.
+// maxVariants limits the different objects of one name.
 const maxVariants = 16
 
-// A named is what there is of one name: usually one object, several when they
-// differ, such as those of two overlays.
+// A named holds the objects of one name: usually one, or several that differ,
+// such as those of two overlays.
 type named[T any] struct {
 	key      key
 	rank     rank
@@ -134,8 +135,8 @@ func (s *store) add(kind string, r rank, o *render.Object) {
 	}
 }
 
-// keyOf names an object as it will be stored. Of a generated name only the
-// beginning is known.
+// keyOf returns the key of an object after it is stored. For a generated name
+// it is only the prefix.
 func keyOf(kind string, o *render.Object) key {
 	k := key{name: o.Key().Name}
 	if kind == "Role" || kind == "RoleBinding" {
@@ -149,7 +150,7 @@ func keyOf(kind string, o *render.Object) key {
 }
 
 func readRole(o *render.Object) *roleObject {
-	var r rbacv1.ClusterRole // a Role's fields are among its
+	var r rbacv1.ClusterRole // it has all fields of a Role
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &r); err != nil {
 		return &roleObject{labels: o.GetLabels(), broken: true}
 	}
@@ -176,7 +177,7 @@ func readBinding(o *render.Object) *bindingObject {
 	return &bindingObject{role: b.RoleRef, subjects: b.Subjects}
 }
 
-// role is what a binding in a namespace refers to.
+// role returns the role that a binding in a namespace refers to.
 func (s *store) role(ref rbacv1.RoleRef, namespace string) *role {
 	k := madeKey{key{name: ref.Name}, ref.Kind}
 	if ref.Kind == "Role" {
@@ -199,7 +200,7 @@ func (s *store) makeRole(k madeKey) *role {
 	case k.kind == "Role" && k.namespace != "":
 		found = s.roles.at[k.key]
 	default:
-		return r // the API server takes no such binding: it grants nothing
+		return r // the API server refuses such a binding, so it grants nothing
 	}
 	if found == nil {
 		r.unknown = "which is neither in the tree nor in --with"
@@ -215,8 +216,8 @@ func (s *store) makeRole(k madeKey) *role {
 // of roles, for a cluster.
 const maxMatches = 1 << 22
 
-// parts are the rules of a role, of an aggregated one those of the roles that
-// it selects, and that these select
+// parts returns the rules of a role. For an aggregated role they are those of
+// the roles that it selects, directly or indirectly
 // (k8s.io/kubernetes/pkg/controller/clusterroleaggregation).
 func (s *store) parts(of *named[*roleObject], v *roleObject) []part {
 	switch {
@@ -248,13 +249,13 @@ func (s *store) parts(of *named[*roleObject], v *roleObject) []part {
 
 var tooMany = []part{{unknown: "which aggregates more roles than can be followed"}}
 
-// A selection is of the roles that one aggregated role selects.
+// A selection is the set of roles that one aggregated role selects.
 type selection struct {
 	selectors []labels.Selector
-	doubt     string // why its rules may not be there
+	doubt     string // why its rules may be absent
 }
 
-// take is what a role that is selected adds: its rules, or what it selects.
+// take returns what a selected role adds: its rules, or further selections.
 func (by selection) take(n *named[*roleObject]) (parts []part, next []selection) {
 	doubt := by.doubt
 	if len(n.variants) > 1 {

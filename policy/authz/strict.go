@@ -10,8 +10,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A reader reads a document of one file strictly: whatever it does not expect
-// is an error at its line.
+// A reader reads a document strictly: everything unexpected is an error at its
+// line.
 type reader struct {
 	file      string
 	ruleName  string // of the errors
@@ -19,8 +19,8 @@ type reader struct {
 	errs      []error
 }
 
-// readDocument decodes a file that holds one mapping. It is nil with an error
-// when there is none.
+// readDocument decodes a file with one mapping. It returns nil and an error if
+// there is none.
 func readDocument(file string, data []byte, ruleName, want string) (*reader, map[string]any, error) {
 	r := &reader{file: file, ruleName: ruleName}
 	docs, err := render.Documents(file, data, render.YAML11)
@@ -45,12 +45,12 @@ func (r *reader) error(s render.Span, hint, format string, args ...any) error {
 	return &render.Error{Span: s, Rule: r.ruleName, Err: fmt.Errorf(format, args...), Hint: hint}
 }
 
-// fail notes an error about the field at a pointer.
+// fail records an error about the field at a pointer.
 func (r *reader) fail(pointer, format string, args ...any) {
 	r.errs = append(r.errs, r.error(r.span(pointer), "", format, args...))
 }
 
-// span is where a field is written: its key, else its value.
+// span returns where a field is written: its key, else its value.
 func (r *reader) span(pointer string) render.Span {
 	if at := r.positions.At(pointer); len(at) > 0 {
 		return at[0].Span
@@ -58,7 +58,7 @@ func (r *reader) span(pointer string) render.Span {
 	return render.Span{File: r.file}
 }
 
-// keySpan is where the key of a field is written.
+// keySpan returns where the key of a field is written.
 func (r *reader) keySpan(pointer string) render.Span {
 	if key, _, ok := r.positions.Field(pointer); ok && key != (render.Span{}) {
 		return key
@@ -66,10 +66,10 @@ func (r *reader) keySpan(pointer string) render.Span {
 	return r.span(pointer)
 }
 
-// maxErrors bounds how many errors of one file are told.
+// maxErrors limits the reported errors of one file.
 const maxErrors = 10
 
-// done is the errors noted, in the order of their places.
+// done returns the recorded errors, ordered by place.
 func (r *reader) done() error {
 	slices.SortStableFunc(r.errs, func(a, b error) int {
 		x, y := place(a), place(b)
@@ -92,7 +92,7 @@ func place(err error) render.Span {
 	return render.Span{}
 }
 
-// known notes the keys of a mapping that are none of those expected.
+// known records an error for each unexpected key of a mapping.
 func (r *reader) known(m map[string]any, pointer string, keys ...string) {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		if slices.Contains(keys, k) {
@@ -116,7 +116,7 @@ func (r *reader) text(m map[string]any, pointer, name string) (string, bool) {
 	return s, ok
 }
 
-// texts reads a string or a list of strings, of which there is one at least.
+// texts reads a string or a non-empty list of strings.
 func (r *reader) texts(m map[string]any, pointer, name string) []string {
 	v, there := m[name]
 	if !there {
@@ -137,7 +137,7 @@ func (r *reader) texts(m map[string]any, pointer, name string) []string {
 	return r.strings(list, at, name)
 }
 
-// item points to the i-th of what texts has read.
+// item returns the pointer of the i-th string that texts read.
 func item(m map[string]any, pointer, name string, i int) string {
 	if _, ok := m[name].([]any); ok {
 		return pointer + render.Pointer(name, i)
@@ -159,7 +159,7 @@ func (r *reader) strings(list []any, at, name string) []string {
 	return out
 }
 
-// quoteIt is what to do about a scalar that is no string.
+// quoteIt returns a hint for a scalar that is not a string.
 func quoteIt(v any) string {
 	switch v.(type) {
 	case bool, int64, float64:

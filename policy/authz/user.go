@@ -11,9 +11,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// ParseUser reads a user from YAML or JSON as authentication.k8s.io/v1 has it:
-// username, which is required, uid, groups and extra. The groups are
-// completed as [Complete] does. Errors are joined *render.Error values with
+// ParseUser reads a user from YAML or JSON in the form of
+// authentication.k8s.io/v1: username, which is required, uid, groups and extra.
+// It adds groups as [Complete] does. The error joins *render.Error values with
 // their places in file.
 func ParseUser(file string, data []byte) (policy.UserInfo, error) {
 	r, doc, err := readDocument(file, data, "user-info", "a user: username, uid, groups, extra")
@@ -60,10 +60,11 @@ func (r *reader) extra(v any) map[string][]string {
 	return out
 }
 
-// Complete adds the groups that an API server gives a user: a service account
-// of which no others are known those of its kind, and everybody that of who is
-// or is not authenticated (k8s.io/apiserver/pkg/endpoints/filters/impersonation).
-// Somebody of whom nothing is known is left alone.
+// Complete adds the groups that an API server gives to a user: to a service
+// account without groups those of service accounts, and to everybody the group
+// of authenticated or unauthenticated users
+// (k8s.io/apiserver/pkg/endpoints/filters/impersonation). An unknown user is
+// not changed.
 func Complete(u policy.UserInfo) policy.UserInfo {
 	if u.Username == "" && len(u.Groups) == 0 {
 		return u

@@ -13,7 +13,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Answer is a truth in the words of explanations.
+// Answer returns the truth as an answer in explanations.
 func (t Truth) Answer() policy.Answer {
 	switch t {
 	case Yes:
@@ -25,9 +25,8 @@ func (t Truth) Answer() policy.Answer {
 	}
 }
 
-// Checks lists the questions that Match answers, each with its own answer, in
-// the order in which it asks them. o is the policy or binding, base the
-// pointer of the criteria in it.
+// Checks lists the questions of Match in their order, each with its own answer.
+// o is the policy or binding, base the pointer of the criteria in it.
 func (c *Criteria) Checks(s Subject, o *render.Object, base string) []policy.Check {
 	if c == nil {
 		return nil
@@ -69,7 +68,7 @@ func (l *checkList) objects() {
 		"the object has "+strings.Join(slices.Compact(have), ", and had "))
 }
 
-// set shows labels.
+// set formats labels.
 func set(all map[string]string) string {
 	if len(all) == 0 {
 		return "no labels"
@@ -108,7 +107,8 @@ func (l *checkList) namespaces() {
 	l.add("namespaceSelector", "/namespaceSelector", l.Criteria.namespaces.String(), l.matchNamespace(r), why)
 }
 
-// mismatch says why a rule is not about the requested resource, "" when it is.
+// mismatch returns why a rule does not match the requested resource, or "" if
+// it does.
 func mismatch(rule *v1.NamedRuleWithOperations, r Subject, resource schema.GroupVersionResource) string {
 	switch {
 	case !matchScope(rule.Scope, r, resource):
@@ -127,7 +127,7 @@ func mismatch(rule *v1.NamedRuleWithOperations, r Subject, resource schema.Group
 	return ""
 }
 
-// ruleText puts a rule in a line: CREATE, UPDATE of deployments in apps/v1.
+// ruleText formats a rule: CREATE, UPDATE of deployments in apps/v1.
 func ruleText(rule *v1.NamedRuleWithOperations) string {
 	var operations []string
 	for _, o := range rule.Operations {
@@ -150,12 +150,12 @@ func ruleText(rule *v1.NamedRuleWithOperations) string {
 	return text
 }
 
-// ResourceText is a resource in words.
+// ResourceText describes a resource in words.
 func ResourceText(r schema.GroupVersionResource) string {
 	return r.Resource + " in " + r.GroupVersion().String()
 }
 
-// UnknownNamespace says what would have to be known of a namespace.
+// UnknownNamespace returns what must be known about a namespace.
 func UnknownNamespace(name string) string {
 	return fmt.Sprintf("labels of namespace %s are unknown: give the Namespace with --with", name)
 }

@@ -1,11 +1,10 @@
-// Package match says whether requests are among those that a policy's
-// MatchResources name: matchConstraints of policies, matchResources of
-// bindings, and what others build on them.
+// Package match evaluates the MatchResources of policies and bindings:
+// matchConstraints, matchResources, and criteria derived from them.
 //
-// In go defaulted match resources ([New]) and what is known of a request
-// ([Subject]); out comes a [Truth], and the version of the resource in which
-// the policy sees the object ([Criteria.Match]), or each question that was
-// asked with its own answer ([Criteria.Checks]).
+// It takes defaulted match resources ([New]) and a request ([Subject]).
+// [Criteria.Match] returns a [Truth] and the version of the resource in which
+// the policy sees the object; [Criteria.Checks] returns each question with its
+// own answer.
 //
 // Source: k8s.io/apiserver/pkg/admission/plugin/policy/matching.
 package match
@@ -23,7 +22,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// A Truth has three values: what hangs on labels that only the live cluster
+// A Truth has three values: a condition on labels that only the live cluster
 // knows is neither true nor false.
 type Truth int
 
@@ -52,18 +51,18 @@ func (t Truth) and(u Truth) Truth {
 	}
 }
 
-// A Subject is a request, and what else match resources ask about.
+// A Subject is a request, with the further data that match resources need.
 type Subject interface {
 	Request() *policy.Request
 
-	// In is the request's namespace; a Namespace is in itself.
+	// In returns the request's namespace; a Namespace is in itself.
 	In() string
 
-	// NamespaceLabels are those of the namespace; complete is false where
-	// more than its name is not known.
+	// NamespaceLabels returns the labels of the namespace; complete is false if
+	// only its name is known.
 	NamespaceLabels() (set map[string]string, complete bool)
 
-	// Equivalents are the other resources that serve the same objects.
+	// Equivalents returns the other resources that serve the same objects.
 	Equivalents() []policy.Version
 }
 
@@ -89,7 +88,7 @@ func New(m *v1.MatchResources) *Criteria {
 	}
 }
 
-// Default fills in what the API server does.
+// Default sets the defaults of the API server.
 func Default(m *v1.MatchResources) {
 	if m.MatchPolicy == nil {
 		equivalent := v1.Equivalent
@@ -107,8 +106,8 @@ func requested(r *policy.Request) policy.Version {
 	return policy.Version{Resource: r.Resource.GroupVersionResource, Kind: r.Kind}
 }
 
-// Match says whether the criteria hold for a request, and in which version of
-// the resource the policy sees the object.
+// Match returns whether the criteria match a request, and the version of the
+// resource in which the policy sees the object.
 func (c *Criteria) Match(s Subject) (Truth, policy.Version) {
 	requested := requested(s.Request())
 	if c == nil {
@@ -159,8 +158,8 @@ func (c *Criteria) matchNamespace(s Subject) Truth {
 	return result
 }
 
-// matchRules looks for a rule that names the requested resource, and where
-// the policy is about equivalent resources for one that names such.
+// matchRules looks for a rule with the requested resource or, if the policy
+// includes equivalent resources, with one of those.
 func (c *Criteria) matchRules(rules []v1.NamedRuleWithOperations, s Subject, requested policy.Version) (policy.Version, bool) {
 	for i := range rules {
 		if matchRule(&rules[i], s, requested.Resource) {
@@ -190,7 +189,7 @@ func matchRule(rule *v1.NamedRuleWithOperations, s Subject, resource schema.Grou
 		(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, r.Name))
 }
 
-// Namespaces is the resource of namespaces.
+// Namespaces returns the resource of namespaces.
 func Namespaces() schema.GroupVersionResource {
 	return corev1.SchemeGroupVersion.WithResource("namespaces")
 }
@@ -216,12 +215,13 @@ func matchOperation(operations []v1.OperationType, op policy.Operation) bool {
 	})
 }
 
-// Wildcard says whether a list of groups or versions names one.
+// Wildcard reports whether a list of groups or versions contains the requested
+// one.
 func Wildcard(items []string, requested string) bool {
 	return slices.ContainsFunc(items, func(s string) bool { return s == "*" || s == requested })
 }
 
-// Resource says whether a list of resources, such as pods/*, names one.
+// Resource reports whether a list of resources, such as pods/*, contains one.
 func Resource(resources []string, resource, sub string) bool {
 	return slices.ContainsFunc(resources, func(s string) bool {
 		ruleResource, ruleSub, _ := strings.Cut(s, "/")
@@ -229,7 +229,7 @@ func Resource(resources []string, resource, sub string) bool {
 	})
 }
 
-// LabelsOf are the labels of an object's value tree.
+// LabelsOf returns the labels in an object's value tree.
 func LabelsOf(object map[string]any) map[string]string {
 	metadata, _ := object["metadata"].(map[string]any)
 	all, _ := metadata["labels"].(map[string]any)

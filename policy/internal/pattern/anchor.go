@@ -2,10 +2,10 @@ package pattern
 
 import "strings"
 
-// An Anchor is how a key stands in a pattern.
+// An Anchor is the anchor of a key in a pattern.
 type Anchor byte
 
-// The anchors, by what stands before the parenthesis. None is of a plain key.
+// The anchors, by the sign before the parenthesis. A plain key has None.
 const (
 	None      Anchor = 0
 	Condition Anchor = '('
@@ -16,8 +16,8 @@ const (
 	Addition  Anchor = '+'
 )
 
-// ParseKey takes the anchor from a key of a pattern: "=(image)" is Equality
-// and image. A key without one is None, and the key itself.
+// ParseKey splits a key of a pattern into anchor and name: "=(image)" gives
+// Equality and image. A key without an anchor gives None and the key itself.
 func ParseKey(key string) (Anchor, string) {
 	s := strings.TrimSpace(key)
 	if !strings.HasSuffix(s, ")") || strings.Contains(s, "\n") {
@@ -34,11 +34,11 @@ func ParseKey(key string) (Anchor, string) {
 	return a, inner[1 : len(inner)-1]
 }
 
-// HasAnchors says whether any key of a pattern, however deep, is an anchor.
+// HasAnchors reports whether any key of a pattern, at any depth, has an anchor.
 func HasAnchors(p any) bool { return anyKey(p, maxDepth, func(a Anchor) bool { return a != None }) }
 
-// ordersKeys says whether a pattern holds an anchor for the sake of which
-// Kyverno matches its key before the plain ones.
+// ordersKeys reports whether a pattern contains an anchor that makes Kyverno
+// match its key before the plain ones.
 func ordersKeys(p any) bool {
 	return anyKey(p, maxDepth, func(a Anchor) bool { return a != None && a != Addition })
 }

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// A Problem is what makes a pattern invalid, and where in it.
+// A Problem is a mistake in a pattern, and where it is.
 type Problem struct{ Pointer, Message string }
 
-// Check says what Kyverno refuses in a pattern, whatever it is matched with, in
-// the order of its keys. mutate is for patchStrategicMerge, where any anchor
-// may stand.
+// Check returns the mistakes for which Kyverno refuses a pattern, in the order
+// of its keys. mutate is true for patchStrategicMerge, where any anchor is
+// allowed.
 func Check(p any, mutate bool) []Problem {
 	var c checker
 	if !mutate {
@@ -58,7 +58,7 @@ func (c *checker) anchor(key string, value any, at string) {
 	}
 }
 
-// metadata looks at labels and annotations where a whole object has them.
+// metadata checks labels and annotations where a whole object has them.
 func (c *checker) metadata(p any) {
 	root, _ := p.(map[string]any)
 	metadata, _ := root["metadata"].(map[string]any)

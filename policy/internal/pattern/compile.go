@@ -15,9 +15,9 @@ type node struct {
 	leaf leaf    // of a scalar
 	list []*node // of a list
 
-	anchors []entry // of a map: those that decide whether the rest is looked at, by raw key
-	rest    []entry // of a map: the others, in the order in which they are matched
-	expand  bool    // of a map: labels or annotations, whose keys may hold wildcards
+	anchors []entry // for a map: the entries that decide whether the rest is matched, by raw key
+	rest    []entry // for a map: the other entries, in the order of matching
+	expand  bool    // for a map: labels or annotations, whose keys may contain wildcards
 }
 
 type nodeKind uint8
@@ -34,14 +34,14 @@ type entry struct {
 	raw    string // as written
 	key    string // without its anchor
 	value  *node
-	track  int // number of a condition's or existence's raw key; -1 of others
+	track  int // number of the raw key of a condition or existence anchor, else -1
 	star   bool
 	orders bool // is matched before plain keys
 	wild   bool // the key holds wildcards
 }
 
-// Compile reads a pattern. The error says that it nests too deep, or holds
-// what is no JSON.
+// Compile compiles a pattern. It returns an error if the pattern is nested too
+// deep or is not JSON.
 func Compile(p any) (*Pattern, error) {
 	c := compiler{keys: make(map[string]int)}
 	root, err := c.compile(p, maxDepth)
@@ -72,8 +72,8 @@ func (c *compiler) compile(p any, depth int) (*node, error) {
 	return &node{kind: scalarNode, leaf: l}, nil
 }
 
-// compileList reads a list. Unless it is one of lists, or of an existence
-// anchor, its first element is the pattern of each element of a value.
+// compileList compiles a list. Except in a list of lists or under an existence
+// anchor, the first element is the pattern of each element of a value.
 func (c *compiler) compileList(p []any, depth int) (*node, error) {
 	n := &node{kind: listNode}
 	for _, e := range p {
@@ -135,7 +135,7 @@ func (n *node) add(e entry) {
 	}
 }
 
-// order puts those that hold anchors first, the last of the alphabet leading.
+// order sorts entries: those with anchors first, in reverse alphabetical order.
 func (n *node) order() {
 	slices.SortStableFunc(n.rest, func(a, b entry) int {
 		switch {
@@ -160,7 +160,7 @@ func compareStrings(a, b string) int {
 	return 0
 }
 
-// each calls do with the patterns of a key, with an anchor or without, that are
+// each calls do with the patterns of a key, with or without anchor, that are
 // maps.
 func (n *node) each(key string, do func(*node)) {
 	for _, entries := range [][]entry{n.rest, n.anchors} {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// A failure is what doesn't match, and where. Its words are put together only
-// when somebody asks.
+// A failure is a mismatch and its place. Its message is formatted only when
+// needed.
 type failure struct {
 	status   Status // Fail, unless Skip
-	negation bool   // of X(): never an error, whatever keys are missing
-	direct   bool   // a skip that an anchor of the map asks for, not one from below
+	negation bool   // of X(): never an error, whichever keys are missing
+	direct   bool   // a skip by an anchor of the map itself, not from below
 
-	path    string // as Kyverno writes it
+	path    string // in Kyverno's form
 	pointer string
 
 	text           message
@@ -22,7 +22,7 @@ type failure struct {
 	causes         []*failure
 }
 
-// A message is a sentence of Kyverno's.
+// A message selects one of Kyverno's sentences.
 type message uint8
 
 const (
@@ -43,7 +43,7 @@ const (
 	combined
 )
 
-// fail is a failure at what is looked at.
+// fail returns a failure at the current value.
 func (m *matcher) fail(f failure) *failure {
 	if f.status != Skip {
 		f.status = Fail
@@ -52,7 +52,7 @@ func (m *matcher) fail(f failure) *failure {
 	return &f
 }
 
-// path writes the first so many segments as Kyverno does.
+// path returns the first length segments in Kyverno's form.
 func (m *matcher) path(length int) string {
 	var b strings.Builder
 	b.WriteByte('/')
@@ -85,10 +85,10 @@ func pointerTo(s segment) string {
 	return "/" + escape.Replace(s.key)
 }
 
-// maxText is how much of a message is kept.
+// maxText limits the length of a message.
 const maxText = 4 << 10
 
-// Error words a failure as Kyverno does.
+// Error formats a failure as Kyverno does.
 func (f *failure) Error() string {
 	var b strings.Builder
 	f.write(&b)
@@ -154,7 +154,7 @@ func (f *failure) sentence() string {
 	}
 }
 
-// goType names a type as Kyverno's messages do; it has no integers.
+// goType names a type as Kyverno's messages do, which know no integers.
 func goType(v any) string {
 	if _, ok := Number(v); ok {
 		return "float64"
@@ -162,7 +162,7 @@ func goType(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// show writes a value as Kyverno's messages do: numbers as floats.
+// show formats a value as Kyverno's messages do: numbers as floats.
 func show(v any) string {
 	return truncate(fmt.Sprint(floats(v, maxDepth)))
 }

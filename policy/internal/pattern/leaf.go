@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Leaf compares a value with a pattern that is no list: a scalar, or a map,
-// which any map is. A nil value is a missing one.
+// Leaf compares a value with a pattern that is not a list: a scalar, or a map,
+// which any map matches. A nil value is a missing one.
 func Leaf(value, pattern any) bool {
 	if _, ok := pattern.(map[string]any); ok {
 		_, ok = value.(map[string]any)
@@ -26,8 +26,8 @@ type leaf struct {
 	any     [][]term
 }
 
-// A term is an operator and what stands behind it, read once as everything
-// that values may be compared with.
+// A term is an operator with its operand, parsed once into all types that
+// values may be compared with.
 type term struct {
 	op       operator
 	text     string
@@ -37,8 +37,8 @@ type term struct {
 	isDuration, isQuantity bool
 	isWild                 bool
 
-	both   []term // of a range, in place of all else
-	either []term // of what is outside of a range
+	both   []term // for a range, instead of all else
+	either []term // for values outside of a range
 }
 
 type operator uint8
@@ -52,7 +52,7 @@ const (
 	lessEqual
 )
 
-// compileLeaf reads a scalar; ok is false for what is none.
+// compileLeaf compiles a scalar; ok is false for other values.
 func compileLeaf(p any) (leaf, bool) {
 	if f, ok := Number(p); ok {
 		return leaf{pattern: f}, true
@@ -66,7 +66,7 @@ func compileLeaf(p any) (leaf, bool) {
 	return leaf{}, false
 }
 
-// alternatives reads | and &.
+// alternatives parses | and &.
 func alternatives(p string) [][]term {
 	var found [][]term
 	for alternative := range strings.SplitSeq(p, "|") {
@@ -104,8 +104,8 @@ func compileTerm(s string) term {
 
 var operators = map[string]operator{"": equal, "!": notEqual, ">": more, "<": less, ">=": moreEqual, "<=": lessEqual}
 
-// operatorOf is the operator that a term starts with. A term of one character has
-// none.
+// operatorOf returns the operator that a term starts with. A term of one
+// character has none.
 func operatorOf(s string) string {
 	if len(s) < 2 {
 		return ""
@@ -182,7 +182,7 @@ func matchesAll(value any, all []term) bool {
 	return true
 }
 
-// matches compares as durations, else as quantities, else as texts.
+// matches compares durations, else quantities, else texts.
 func (t *term) matches(value any) bool {
 	switch {
 	case t.both != nil:
@@ -213,8 +213,8 @@ func compare(a, b time.Duration) int {
 	return 0
 }
 
-// durationValue reads a value as a duration. A missing one is 0; numbers,
-// which have no unit, are none.
+// durationValue parses a value as a duration. A missing value is 0; numbers
+// without a unit are not durations.
 func durationValue(value any) (time.Duration, bool) {
 	if value == nil {
 		return 0, true
@@ -257,8 +257,8 @@ func (op operator) holds(order int) bool {
 	}
 }
 
-// matchesText compares wildcards; nothing but = and ! can, and nothing but
-// scalars. Of numbers they see 8.08E+03.
+// matchesText compares wildcards. Only = and ! do so, and only with scalars.
+// Numbers are compared in the form 8.08E+03.
 func (t *term) matchesText(value any) bool {
 	if t.op != equal && t.op != notEqual {
 		return false

@@ -8,14 +8,14 @@ type matcher struct {
 	few  [1]presence
 	many []presence // in place of few, for more than 64 keys
 
-	told *tracer // nil: nobody wants to know the way
+	told *tracer // nil if no trace is wanted
 
-	at   [24]segment // the way to the value that is looked at
-	deep []segment   // of what at has no room for
+	at   [24]segment // the path to the current value
+	deep []segment   // the segments for which at has no room
 	len  int
 }
 
-// presence says of 64 raw keys which were looked for, and which were there.
+// presence records for 64 raw keys which were looked for, and which were found.
 type presence struct{ seen, found uint64 }
 
 // A segment is a key of a map, or an index of a list.
@@ -54,8 +54,8 @@ func (m *matcher) track(number int, found bool) {
 	}
 }
 
-// keysMissing says whether the key of some condition or existence anchor was
-// looked for, and was nowhere.
+// keysMissing reports whether the key of some condition or existence anchor was
+// looked for and never found.
 func (m *matcher) keysMissing() bool {
 	missing := m.few[0].seen &^ m.few[0].found
 	for _, word := range m.many {
@@ -64,7 +64,7 @@ func (m *matcher) keysMissing() bool {
 	return missing != 0
 }
 
-// match returns nil where the value is as the pattern wants it.
+// match returns nil if the value matches the pattern.
 func (m *matcher) match(value any, n *node) *failure {
 	switch n.kind {
 	case mapNode:
@@ -83,7 +83,8 @@ func (m *matcher) match(value any, n *node) *failure {
 	return m.matchScalar(value, &n.leaf)
 }
 
-// matchScalar compares a scalar; of a list, every element must match it.
+// matchScalar compares a scalar. If the value is a list, every element must
+// match.
 func (m *matcher) matchScalar(value any, l *leaf) *failure {
 	list, ok := value.([]any)
 	if !ok {
@@ -102,8 +103,8 @@ func (m *matcher) matchScalar(value any, l *leaf) *failure {
 	return nil
 }
 
-// matchMap is Kyverno's in its two phases: anchors that decide whether the map
-// is looked at, then the rest.
+// matchMap matches a map in Kyverno's two phases: first the anchors that decide
+// whether it is matched at all, then the rest.
 func (m *matcher) matchMap(value map[string]any, n *node) *failure {
 	for i := range n.anchors {
 		if e := &n.anchors[i]; e.track >= 0 {
@@ -124,9 +125,9 @@ func (m *matcher) matchMap(value map[string]any, n *node) *failure {
 	return nil
 }
 
-// matchAnchors returns what ends the map: a failure, unless an anchor of this
-// very map asked for a skip before it, or the skips. Skips from below are
-// forgotten where another anchor holds.
+// matchAnchors returns the failure or skip that ends the map, or nil. A failure
+// does not count after a skip by an anchor of the same map. Skips from below do
+// not count if another anchor holds.
 func (m *matcher) matchAnchors(value map[string]any, n *node) *failure {
 	var skips []*failure
 	holds, direct := false, false
@@ -150,14 +151,14 @@ func (m *matcher) matchAnchors(value map[string]any, n *node) *failure {
 	return m.skip(skips)
 }
 
-// skip is the skip of what is looked at, for the sake of skips in it.
+// skip returns a skip of the current value, caused by skips in it.
 func (m *matcher) skip(causes []*failure) *failure {
 	f := m.fail(failure{status: Skip, text: combined, causes: causes})
 	f.pointer = causes[0].pointer
 	return f
 }
 
-// matchEntry matches what a map has at a key.
+// matchEntry matches a map's value at a key.
 func (m *matcher) matchEntry(value map[string]any, key string, e *entry) *failure {
 	v, found := value[key]
 	m.push(segment{key: key, index: -1})
@@ -168,7 +169,7 @@ func (m *matcher) matchEntry(value map[string]any, key string, e *entry) *failur
 	return m.matchAnchored(v, found, e)
 }
 
-// matchAnchored matches what stands at a key as its anchor wants it.
+// matchAnchored matches the value at a key by the rules of its anchor.
 func (m *matcher) matchAnchored(v any, found bool, e *entry) *failure {
 	switch e.anchor {
 	case Condition:
@@ -202,8 +203,7 @@ func (m *matcher) matchAnchored(v any, found bool, e *entry) *failure {
 	return m.match(v, e.value)
 }
 
-// matchStar wants a field to be there and not null. It is the parent that is at
-// fault.
+// matchStar requires a field that is not null. The fault is at the parent.
 func (m *matcher) matchStar(value any) *failure {
 	if value != nil {
 		return nil
@@ -214,7 +214,7 @@ func (m *matcher) matchStar(value any) *failure {
 	return f
 }
 
-// mismatched makes a skip of what fails inside a condition.
+// mismatched turns a failure inside a condition into a skip.
 func mismatched(f *failure, text message) *failure {
 	if f == nil {
 		return nil
@@ -222,7 +222,7 @@ func mismatched(f *failure, text message) *failure {
 	return &failure{status: Skip, text: text, direct: true, path: f.path, pointer: f.pointer, causes: []*failure{f}}
 }
 
-// matchExistence wants an element of the list for each pattern.
+// matchExistence requires an element of the list for each pattern.
 func (m *matcher) matchExistence(value any, n *node) *failure {
 	list, ok := value.([]any)
 	if !ok {
@@ -273,7 +273,7 @@ func (m *matcher) matchList(value []any, n *node) *failure {
 }
 
 // matchElements matches each element of a value with the one pattern, or each
-// pattern with the element of its index. Skips count where nothing matches.
+// pattern with the element of its index. Skips count only if nothing matches.
 func (m *matcher) matchElements(value []any, patterns []*node, byIndex bool) *failure {
 	matched := false
 	var skips []*failure
@@ -304,9 +304,9 @@ func (m *matcher) matchElements(value []any, patterns []*node, byIndex bool) *fa
 	return m.skip(skips)
 }
 
-// resolve is the key of the value that an entry is about. Where keys may hold
-// wildcards it is the first of the value's keys that they match, of those
-// whose value matches too if there are any, else the key as written.
+// resolve returns the key of the value for an entry. If keys may contain
+// wildcards, it is the first matching key of the value, preferably one whose
+// value matches too, or else the key as written.
 func (n *node) resolve(value map[string]any, e *entry) string {
 	if !n.expand || !e.wild {
 		return e.key

@@ -29,15 +29,15 @@ func Number(v any) (float64, bool) {
 	return 0, false
 }
 
-// Limits of what is read as a quantity. Longer ones are nothing a person
-// writes, and the parser's time grows with the exponent's value.
+// Limits of quantities. Nobody writes longer ones, and parsing takes longer the
+// larger the exponent is.
 const (
 	maxQuantity = 128
 	maxExponent = 3 // digits
 )
 
-// Quantity parses a quantity of Kubernetes such as 1Gi. It doesn't take those
-// whose exponent alone would keep the parser busy for long, such as 1e999999.
+// Quantity parses a Kubernetes quantity such as 1Gi. It refuses exponents that
+// would keep the parser busy for long, such as 1e999999.
 func Quantity(s string) (resource.Quantity, bool) {
 	if s == "" || len(s) > maxQuantity || !startsNumber(s[0]) {
 		return resource.Quantity{}, false
@@ -51,7 +51,7 @@ func Quantity(s string) (resource.Quantity, bool) {
 	return q, err == nil
 }
 
-// Duration parses a duration of Go such as 1h30m, and 0.
+// Duration parses a Go duration such as 1h30m, or 0.
 func Duration(s string) (time.Duration, bool) {
 	if s == "" || len(s) > maxQuantity || !startsNumber(s[0]) {
 		return 0, false
@@ -67,8 +67,8 @@ func startsNumber(c byte) bool {
 	return '0' <= c && c <= '9' || c == '+' || c == '-' || c == '.'
 }
 
-// quantityOf is the quantity that a number is. Kyverno writes it with six
-// decimals first.
+// quantityOf converts a number to a quantity. Kyverno first formats it with six
+// decimals.
 func quantityOf(f float64) (resource.Quantity, bool) {
 	if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
 		return *resource.NewQuantity(int64(f), resource.DecimalSI), true

@@ -1,18 +1,18 @@
 // Package pattern matches JSON values with Kyverno's patterns: wildcards,
 // operators and ranges in leaves, anchors in keys.
 //
-// In goes a pattern whose variables are substituted ([Compile]); out comes,
-// for each value it is asked about, a [Verdict] with the place of the mismatch.
+// [Compile] takes a pattern whose variables are substituted. [Pattern.Match]
+// returns for each value a [Verdict] with the place of the mismatch.
 //
-// Kyverno reads every number as a float64; here integers of any type are
-// taken for one, so objects need no conversion.
+// Kyverno reads every number as a float64. This package accepts numbers of any
+// type, so objects need no conversion.
 package pattern
 
-// A Status is what matching came to.
+// A Status is the result of matching.
 type Status uint8
 
-// The statuses. Error is Kyverno's for a mismatch where an anchor's key was
-// missing from every place it was looked for.
+// The statuses. Error is Kyverno's status for a mismatch if an anchor's key was
+// missing everywhere it was looked for.
 const (
 	Pass Status = iota
 	Fail
@@ -24,12 +24,12 @@ func (s Status) String() string {
 	return [...]string{"pass", "fail", "skip", "error"}[s]
 }
 
-// A Verdict is what a pattern says of a value.
+// A Verdict is the result of matching a value with a pattern.
 type Verdict struct {
 	Status  Status
-	Path    string // as Kyverno writes it: /spec/containers/0/image/; "" of Pass and Error
-	Pointer string // JSON pointer into the value: what was compared, or the field that is missing
-	Err     string // as Kyverno words it, which names the values compared; "" of Pass
+	Path    string // in Kyverno's form: /spec/containers/0/image/; "" for Pass and Error
+	Pointer string // JSON pointer into the value: the compared value, or the missing field
+	Err     string // Kyverno's message, which names the compared values; "" for Pass
 }
 
 // A Pattern is compiled, and safe for concurrent use.

@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// A Step is what a key of a pattern asked of a value, and what came of it.
+// A Step records what a key of a pattern required of a value, and the result.
 type Step struct {
 	Place   string // JSON pointer into the pattern, as compiled
 	Pointer string // JSON pointer into the value
 	Anchor  Anchor // None also of an Addition
-	Scalar  bool   // Wants is what the value is compared with
+	Scalar  bool   // Wants is the scalar that the value is compared with
 	Wants   any
 	Value   any
-	Found   bool // something stands at the key
+	Found   bool // the key has a value
 	Status  Status
-	Depth   int // anchors that it stands in
+	Depth   int // number of anchors around it
 }
 
-// Trace is Match, and tells the way: a step for each scalar and each anchor
-// that was looked at, in order, and for what is neither map nor list where the
-// pattern has one. Beyond so many steps those that hold are left out.
+// Trace is Match with a trace: a step for each scalar and each anchor, in
+// order, and for each value that is a scalar where the pattern has a map or
+// list. Beyond limit steps those that hold are left out.
 func (p *Pattern) Trace(value any, limit int) (Verdict, []Step) {
 	t := &tracer{limit: limit, places: map[*entry]string{}}
 	t.place(p.root, "")
@@ -35,7 +35,7 @@ func (p *Pattern) Trace(value any, limit int) (Verdict, []Step) {
 	return v, kept
 }
 
-// Steps are what the pattern may ask: a step for each scalar and each anchor, without
+// Steps returns a step for each scalar and each anchor in the pattern, without
 // values.
 func (p *Pattern) Steps() []Step {
 	t := &tracer{places: map[*entry]string{}}
@@ -55,7 +55,7 @@ func (p *Pattern) Steps() []Step {
 	return all
 }
 
-// A tracer notes the steps of a matcher.
+// A tracer records the steps of a matcher.
 type tracer struct {
 	limit   int
 	places  map[*entry]string
@@ -64,7 +64,7 @@ type tracer struct {
 	depth   int
 }
 
-// place finds where in the pattern every entry stands.
+// place finds the pointer of every entry in the pattern.
 func (t *tracer) place(n *node, at string) {
 	for i, e := range n.list {
 		t.place(e, at+"/"+strconv.Itoa(i))
@@ -78,7 +78,7 @@ func (t *tracer) place(n *node, at string) {
 	}
 }
 
-// entry matches an entry, and notes what is to be told of it.
+// entry matches an entry, and records its step.
 func (t *tracer) entry(m *matcher, v any, found bool, e *entry) *failure {
 	i := len(t.steps)
 	s := Step{Place: t.places[e], Pointer: m.pointer(), Value: v, Found: found, Depth: t.depth}
@@ -123,8 +123,8 @@ func (t *tracer) drop(i int) {
 	t.dropped[i] = true
 }
 
-// scalar is what a value is compared with, where it is one: the elements of a
-// list, if the pattern is a list of one.
+// scalar returns the scalar that a value is compared with, if there is one: the
+// element, if the pattern is a list of one.
 func (e *entry) scalar() (any, bool) {
 	n := e.value
 	if n.kind == listNode && e.anchor != Existence && len(n.list) > 0 {

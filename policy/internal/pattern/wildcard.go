@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Wildcard says whether * (any run, also an empty one) and ? (exactly one
-// character) in a pattern make it the text. Nothing else is special, and an
-// empty pattern is an empty text alone.
+// Wildcard reports whether a text matches a pattern, in which * matches any run
+// of characters, also an empty one, and ? exactly one. No other character is
+// special. An empty pattern matches only an empty text.
 func Wildcard(pattern, text string) bool {
 	head, rest, starred := strings.Cut(pattern, "*")
 	end, ok := prefix(text, head)
@@ -33,11 +33,11 @@ func AnyWildcard(patterns []string, text string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return Wildcard(p, text) })
 }
 
-// HasWildcard says whether a text holds * or ?.
+// HasWildcard reports whether a text contains * or ?.
 func HasWildcard(s string) bool { return strings.ContainsAny(s, "*?") }
 
-// prefix says whether a text starts with a segment, in which ? is any
-// character, and where it ends.
+// prefix reports whether a text starts with a segment, in which ? is any
+// character, and returns where the segment ends.
 func prefix(text, segment string) (end int, ok bool) {
 	if strings.IndexByte(segment, '?') < 0 {
 		return len(segment), strings.HasPrefix(text, segment)
@@ -58,8 +58,8 @@ func prefix(text, segment string) (end int, ok bool) {
 	return end, true
 }
 
-// find is where a segment first stands in a text, which is the best place for
-// what follows it.
+// find returns where a segment first occurs in a text, which is the best place
+// for the segments after it.
 func find(text, segment string) (start, end int, ok bool) {
 	if strings.IndexByte(segment, '?') < 0 {
 		start = strings.Index(text, segment)
@@ -75,7 +75,7 @@ func find(text, segment string) (start, end int, ok bool) {
 	return 0, 0, false
 }
 
-// endsIn says whether a text ends in a segment.
+// endsIn reports whether a text ends in a segment.
 func endsIn(text, segment string) bool {
 	if strings.IndexByte(segment, '?') < 0 {
 		return strings.HasSuffix(text, segment)
