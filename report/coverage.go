@@ -80,6 +80,7 @@ func NewCoverage(tool Tool, branches []policy.Branch, tree fs.FS) *Coverage {
 var CoverageFormats = FormatList[*Coverage]{
 	{"text", "for people: rules, and the lines with branches that were not taken", writeCoverageText},
 	{"json", "for programs: everything", func(w io.Writer, c *Coverage, _ Options) error { return WriteValue(w, c) }},
+	{"html", "for people: the policies' lines with their branches, one file without network", writeCoverageHTML},
 	{"lcov", "for coverage viewers", writeLCOV},
 	{"cobertura", "for Jenkins, GitLab and Azure (Cobertura XML)", writeCobertura},
 }
@@ -144,7 +145,7 @@ func (p *printer) uncovered(c *Coverage) {
 			text, _ := p.src.line(b.Origin)
 			p.line(fmt.Sprintf("%5d | ", at), newExcerpt(text, b.Origin, p.Width-8).text)
 		}
-		p.line("      ", p.paint(red, "! never "+b.Case), ": ", prose(b.Part), " [", name(b.Policy), "/", name(b.Rule), "]")
+		p.line("      ", p.paint(red, "! never "+prose(b.Case)), ": ", prose(b.Part), " [", name(b.Policy), "/", name(b.Rule), "]")
 	}
 	if file != "" {
 		p.line()
@@ -293,7 +294,7 @@ type (
 
 // writeCobertura writes Cobertura's XML: a class for each file.
 func writeCobertura(w io.Writer, c *Coverage, _ Options) error {
-	all := coberturaCoverage{Version: c.Tool.Name + " " + c.Tool.Version, Sources: []string{"."}, BranchesCovered: c.Summary.Covered, BranchesValid: c.Summary.Branches}
+	all := coberturaCoverage{Version: name(c.Tool.Name) + " " + name(c.Tool.Version), Sources: []string{"."}, BranchesCovered: c.Summary.Covered, BranchesValid: c.Summary.Branches}
 	p := coberturaPackage{Name: "policies", BranchRate: rate(c.Summary.Covered, c.Summary.Branches)}
 	for _, f := range c.files() {
 		n := f.count()

@@ -167,6 +167,43 @@ func checkSinks(t *testing.T, s string) {
 		sink.check(t, r, s)
 	}
 	agree(t, r)
+	checkCoverageSinks(t, s)
+}
+
+// checkCoverageSinks holds each format of a coverage against lines that a runner acts on,
+// and its page as checkPage does.
+func checkCoverageSinks(t *testing.T, s string) {
+	t.Helper()
+	var branches []policy.Branch
+	for _, file := range []string{s, "plain.yaml"} {
+		for hits := range int64(2) {
+			branches = append(branches, policy.Branch{
+				Engine: s, Policy: s, Rule: s, Part: s, Case: s, Hits: hits, Origin: render.Span{File: file, Line: 2 + int(hits), Column: 1, EndLine: 2, EndColumn: 9},
+			})
+		}
+	}
+	c := NewCoverage(Tool{Name: s, Version: s}, branches, hostileTree(s))
+	for _, format := range CoverageFormats.Names() {
+		var out bytes.Buffer
+		if err := CoverageFormats.Write(&out, format, c, Options{}); err != nil {
+			t.Errorf("%q: coverage %s: %v", s[:min(len(s), 60)], format, err)
+		}
+		for i, line := range strings.Split(out.String(), "\n") {
+			if bad := unsafeLine(line); bad != "" {
+				t.Errorf("%q: coverage %s, line %d: %s: %.300q", s[:min(len(s), 60)], format, i+1, bad, line)
+				break
+			}
+		}
+		if format != "html" {
+			continue
+		}
+		if err := checkPage(nil, out.Bytes(), Options{}); err != nil {
+			t.Errorf("%q: coverage html: %v", s[:min(len(s), 60)], err)
+		}
+		if strings.Contains(out.String(), "<script>alert") {
+			t.Errorf("%q: coverage html has a script that is not ours", s)
+		}
+	}
 }
 
 // A sink is a format with options, and the golden file that shows it.

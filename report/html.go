@@ -70,7 +70,7 @@ func writeHTML(w io.Writer, r *Report, o Options) error {
 		return p.err
 	}
 	out := bufio.NewWriterSize(w, 64<<10)
-	out.WriteString(p.preamble())
+	out.WriteString(preamble(p.tally.String()))
 	for line := range strings.Lines(head + "<main>\n" + main.String() + "</main>\n") {
 		out.WriteString(guard(line))
 	}
@@ -78,13 +78,13 @@ func writeHTML(w io.Writer, r *Report, o Options) error {
 	return out.Flush()
 }
 
-// preamble is all before what is seen.
-func (p *pageWriter) preamble() string {
+// preamble returns everything before the visible part of a page.
+func preamble(title string) string {
 	csp := "default-src 'none'; style-src " + cspHash(pageCSS) + "; script-src " + cspHash(pageJS) + "; base-uri 'none'; form-action 'none'"
 	return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n" +
 		"<meta http-equiv=\"Content-Security-Policy\" content=\"" + csp + "\">\n" +
 		"<meta name=\"referrer\" content=\"no-referrer\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n" +
-		"<title>preadmit: " + xmlText(p.tally.String()) + "</title>\n<style>" + pageCSS + "</style>\n</head>\n<body>\n"
+		"<title>preadmit: " + xmlText(title) + "</title>\n<style>" + pageCSS + "</style>\n</head>\n<body>\n"
 }
 
 func cspHash(s string) string {
