@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -177,5 +178,67 @@ func TestReadTakes(t *testing.T) {
 		if err != nil || len(r.Results) != 1 || r.Results[0].Fields == nil || r.Units == nil {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
+	}
+}
+
+// TestPassesInParts holds the passes that are written in parts against encoding each
+// whole.
+func TestPassesInParts(t *testing.T) {
+	t.Parallel()
+	var results []*policy.Result
+	add := func(change func(*policy.Result)) {
+		x := &policy.Result{
+			Engine: "Kyverno", Policy: "limits", Rule: "memory", Operation: policy.Create, Outcome: policy.Pass, Action: policy.Deny,
+			Object: render.Key{APIVersion: "v1", Kind: "Pod", Name: "a", Unit: "u"}, Fingerprint: "00ff",
+		}
+		change(x)
+		results = append(results, x)
+	}
+	origin := render.Origin{Span: render.Span{File: "##[a]\u202e<b>.yaml", Line: 1, Column: 2, EndLine: 3, EndColumn: 4}, Role: render.Value}
+	for range 2 {
+		for _, change := range []func(*policy.Result){
+			func(*policy.Result) {},
+			func(x *policy.Result) { x.Object.Name = `"object":{"apiVersion":"","kind":""}##[` },
+			func(x *policy.Result) { x.Origins = []render.Origin{origin} },
+			func(x *policy.Result) { x.Origins = []render.Origin{origin, {}} },
+			func(x *policy.Result) { x.Origins = []render.Origin{} },
+			func(x *policy.Result) {
+				x.Object, x.Message = render.Key{}, `"origins":[] "fingerprint":"" <&>`+"\x00\u2028"
+			},
+			func(x *policy.Result) { x.Hint, x.Reason, x.Only = "##[hint", "Invalid", "only on upgrade" },
+			func(x *policy.Result) { x.Unreached, x.Baseline, x.Severity = true, policy.New, policy.High },
+			func(x *policy.Result) { x.PolicyOrigin = origin.Span },
+			func(x *policy.Result) { x.Fingerprint = "no\"hex" },
+			func(x *policy.Result) { x.Fingerprint = "" },
+			func(x *policy.Result) { x.Fields = []string{"/spec"} },
+			func(x *policy.Result) { x.Assumed = []string{"a"} },
+			func(x *policy.Result) { x.Outcome = policy.Fail },
+			func(x *policy.Result) { x.Suppression = &policy.Suppression{Reason: "later"} },
+			func(x *policy.Result) { x.Cost = &policy.RuleCost{Policy: 3} },
+		} {
+			add(change)
+		}
+	}
+	var got, want bytes.Buffer
+	j, w := newJSONWriter(&got), newJSONWriter(&want)
+	inParts := 0
+	for _, x := range results {
+		if j.pass(x) {
+			inParts++
+		} else {
+			j.value(whole(*x))
+		}
+		w.value(whole(*x))
+		j.text("\n")
+		w.text("\n")
+	}
+	if err := errors.Join(j.flush(), w.flush()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(want.String(), "\n"), strings.Split(got.String(), "\n")); diff != "" {
+		t.Errorf("(-whole +in parts):\n%s", diff)
+	}
+	if inParts != 22 {
+		t.Errorf("%d results are written in parts, want 22", inParts)
 	}
 }
