@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
@@ -46,7 +47,7 @@ func Cost(a *cel.Ast, roots Roots) uint64 {
 		return math.MaxUint64
 	}
 	m := measured(a, roots)
-	estimate, err := r.cost(a, &library.CostEstimator{SizeEstimator: estimator{m}})
+	estimate, err := r.cost(a, &costEstimator{&library.CostEstimator{SizeEstimator: estimator{m}}, m})
 	if err != nil || calls(a, "validate") {
 		return math.MaxUint64
 	}
@@ -96,6 +97,44 @@ func (e estimator) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 
 func (estimator) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
 	return nil
+}
+
+// A costEstimator is the API server's, but that it knows how long the elements of
+// a list are which an expression made, when they are joined.
+type costEstimator struct {
+	*library.CostEstimator
+	measure *measure
+}
+
+// EstimateCallCost implements checker.CostEstimator.
+func (c *costEstimator) EstimateCallCost(function, overload string, target *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
+	if function != "join" || target == nil || (*target).Expr() == nil {
+		return c.CostEstimator.EstimateCallCost(function, overload, target, args)
+	}
+	operands := []ast.Expr{(*target).Expr()}
+	for _, a := range args {
+		operands = append(operands, a.Expr())
+	}
+	for _, x := range operands {
+		if x == nil {
+			return c.CostEstimator.EstimateCallCost(function, overload, target, args)
+		}
+		if _, ok := c.measure.sizes[x.ID()]; !ok {
+			return c.CostEstimator.EstimateCallCost(function, overload, target, args)
+		}
+	}
+	size := checker.SizeEstimate{Max: c.measure.joined(operands).Length}
+	return &checker.CallEstimate{CostEstimate: size.MultiplyByCostFactor(2 * common.StringTraversalCostFactor), ResultSize: &size}
+}
+
+// joined bounds the string that a list is joined to, of a list and a separator that
+// are measured.
+func (m *measure) joined(operands []ast.Expr) Sizes {
+	list, separator := m.sizes[operands[0].ID()], Sizes{}
+	if len(operands) > 1 {
+		separator = m.sizes[operands[1].ID()]
+	}
+	return Sizes{Length: mul(list.Items, add(list.Length, separator.Length))}
 }
 
 // read bounds what stands at a path from a root.
@@ -271,6 +310,8 @@ func (m *measure) call(c ast.CallExpr, in *scope) bound {
 		return largest.max(bounded(Sizes{Length: scalarLength}))
 	case "split", "findAll":
 		return bound{Sizes{Items: add(largest.Length, 1), Length: largest.Length}, largest.ok}
+	case "join":
+		return bound{m.joined(args), largest.ok}
 	case "flatten":
 		return bound{Sizes{Items: mul(largest.Items, largest.Items), Length: largest.Length}, largest.ok}
 	default:

@@ -200,6 +200,29 @@ func TestCosts(t *testing.T) {
 	}
 }
 
+// TestJoinBound holds the bound of joined lists that expressions make against their
+// cost, and far below the limit from which on costs are counted.
+func TestJoinBound(t *testing.T) {
+	t.Parallel()
+	env := newestEnv(t)
+	for _, expression := range []string{
+		"['a', 'bcd'].map(x, x + '-').join(', ')",
+		"['a', 'bcd'].filter(x, x != 'a').map(x, [x]).map(x, x[0] + '!').join()",
+		"'in ' + [['a', 'b'], ['c']].map(l, l.join(' and ')).join('; ')",
+		"[1, 22, 333].map(n, string(n)).join('------------------------------------------------')",
+		"'a b c d e f'.split(' ').map(x, x + x).join(', ').size() > 3",
+	} {
+		ast, err := Compile(env, expression)
+		if err != nil {
+			t.Fatalf("%s: %v", expression, err)
+		}
+		compareCost(t, env, ast, expression)
+		if bound := Cost(ast, Roots{}); bound > 50_000 {
+			t.Errorf("%s: the bound is %d", expression, bound)
+		}
+	}
+}
+
 func compareCost(t *testing.T, env *cel.Env, ast *cel.Ast, expression string) {
 	t.Helper()
 	upstream, err := env.Program(ast)
