@@ -15,7 +15,7 @@ func (g Graph) render(ctx context.Context, src Source) *Unit {
 		return u
 	}
 	store := storeOf(g.Store)
-	src.Inputs, src.Store = new(Inputs), store
+	src.Inputs, src.Store, src.Made = new(Inputs), store, new(Made)
 	u.Objects, u.Err = r.Render(ctx, src)
 	if store.used.Load() {
 		u.edited(src.Owner)

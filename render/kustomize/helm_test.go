@@ -3,10 +3,13 @@ package kustomize_test
 import (
 	"context"
 	"io/fs"
+	"testing"
+	"testing/fstest"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/kustomize"
 )
 
 // fakeHelm renders every chart to one ConfigMap that says what it was asked
@@ -53,4 +56,48 @@ func fakeObject(name, hook, file string, spec map[string]any) *render.Object {
 		Unstructured: &unstructured.Unstructured{Object: object},
 		Provenance:   render.File{Span: render.Span{File: file, Line: 3, Column: 1, EndLine: 3, EndColumn: 9}, Role: render.Template},
 	}
+}
+
+// TestMade renders a kustomization for two variants that its chart does not tell
+// apart, and for one that it does.
+func TestMade(t *testing.T) {
+	t.Parallel()
+	fsys := fstest.MapFS{
+		"app/kustomization.yaml":     {Data: []byte("helmCharts: [{name: web, releaseName: web}]\nnamePrefix: a-\n")},
+		"app/charts/web/Chart.yaml":  {Data: []byte("{apiVersion: v2, name: web, version: 1.0.0}\n")},
+		"app/charts/web/values.yaml": {Data: []byte("{}\n")},
+	}
+	r := kustomize.New(kustomize.Options{Helm: upgradeHelm{}})
+	src := render.Source{FS: fsys, Path: "app", Kind: "kustomize", Made: new(render.Made)}
+	objects := func(v render.Variant) []*render.Object {
+		src.Variant, src.Inputs = v, new(render.Inputs)
+		all, err := r.Render(t.Context(), src)
+		if err != nil || len(all) != 3 {
+			t.Fatalf("%d objects, %v", len(all), err)
+		}
+		return all
+	}
+	first := objects(render.Variant{})
+	if served := objects(render.Variant{APIVersions: []string{"example.org/v1"}}); served[0] != first[0] {
+		t.Error("a variant with the same objects of its chart is built again")
+	}
+	upgrade := objects(render.Variant{Upgrade: true})
+	if upgrade[0] == first[0] || upgrade[0].Object["spec"].(map[string]any)["upgrade"] != true {
+		t.Errorf("the variant with other objects of its chart is %v", upgrade[0].Object)
+	}
+	src.Made = nil
+	if again := objects(render.Variant{}); again[0] == first[0] {
+		t.Error("a rendering of which nobody wants variants returns the objects of another")
+	}
+}
+
+// upgradeHelm is fakeHelm, which says in one object whether there is an upgrade.
+type upgradeHelm struct{ fakeHelm }
+
+func (h upgradeHelm) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
+	all, err := h.fakeHelm.Render(ctx, src)
+	if src.Variant.Upgrade {
+		all[0].Object["spec"].(map[string]any)["upgrade"] = true
+	}
+	return all, err
 }

@@ -17,6 +17,7 @@ package kustomize
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -63,6 +64,13 @@ func (r *Renderer) Render(ctx context.Context, src render.Source) ([]*render.Obj
 		return nil, errors.Join(append(w.errs, err)...)
 	}
 	w.publishAll()
+	var digest [sha256.Size]byte
+	if len(w.inflated) > 0 && src.Made != nil {
+		digest = w.snap.digest()
+		if objects, ok := src.Made.Objects(digest); ok {
+			return objects, errors.Join(w.errs...)
+		}
+	}
 	origins := newOrigins(w, root)
 	m, err := origins.build()
 	if err != nil {
@@ -72,6 +80,9 @@ func (r *Renderer) Render(ctx context.Context, src render.Source) ([]*render.Obj
 	objects, err := w.objects(origins, m)
 	w.fail(err)
 	origins.account()
+	if len(w.inflated) > 0 && src.Made != nil && !w.failed() {
+		src.Made.Keep(digest, objects)
+	}
 	w.release()
 	return objects, errors.Join(w.errs...)
 }

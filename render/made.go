@@ -1,0 +1,29 @@
+package render
+
+import "sync"
+
+// Made keeps the objects of renderings of one Source whose Variants differ, by a
+// digest of everything that they were made from. A renderer that finds the digest
+// of a variant there returns those objects. It is safe for concurrent use.
+type Made struct {
+	mu      sync.Mutex
+	objects map[[32]byte][]*Object
+}
+
+// Objects returns the objects that were kept for a digest.
+func (m *Made) Objects(digest [32]byte) (objects []*Object, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	objects, ok = m.objects[digest]
+	return objects, ok
+}
+
+// Keep keeps objects for a digest.
+func (m *Made) Keep(digest [32]byte, objects []*Object) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.objects == nil {
+		m.objects = make(map[[32]byte][]*Object)
+	}
+	m.objects[digest] = objects
+}
