@@ -26,7 +26,7 @@ type rehearsalFlags struct {
 }
 
 func (o *rehearsalFlags) addFlags(f *pflag.FlagSet) {
-	f.Var((*kubeVersion)(&o.fromKubeVersion), "from-kube-version", "rehearse the upgrade from version `X.Y` of the API server to --kube-version: only what it newly refuses, changes or newly allows counts")
+	f.Var((*kubeVersion)(&o.fromKubeVersion), "from-kube-version", "rehearse the upgrade from version `X.Y` of the API server to --kube-version: only what it newly refuses, changes or newly allows counts. "+schema.Versions()[0]+" is the oldest, since older schemas are not in the program")
 	f.StringArrayVar(&o.enforce, "enforce", nil, "rehearse that `POLICY`, or POLICY/RULE, denies what it warns about or audits now; * matches; only what it would newly deny counts (repeatable)")
 	f.StringVar(&o.enforceBy, "enforce-by", "", "with --enforce, count by the `LABEL` of objects or else of their Namespaces, such as team (default: by namespace)")
 }
