@@ -11,7 +11,7 @@ build: ## the program, static, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/preadmit ./cmd/preadmit
 
 test: ## every test that needs Go alone
-	$(GO) test ./...
+	$(GO) test -timeout 25m ./...
 
 # The packages whose code or tests run in parallel; CI's job for them has an hour.
 RACE := ./render/... ./policy ./policy/admission ./policy/crd ./policy/gatekeeper ./policy/internal/cel ./policy/internal/explain \

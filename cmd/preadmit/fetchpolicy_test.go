@@ -68,13 +68,13 @@ func TestFetchPolicies(t *testing.T) {
 		configFile: allow(d.host()) + "policy: [" + at + "kyverno:1, " + at + "gatekeeper:v3]\n",
 	})
 	code, out, errs := program(t, dir, nil, "check")
-	if code != exitIncomplete || !strings.Contains(errs, "artifact "+at+"kyverno 1 is not in the tree") || !strings.Contains(errs, "run `preadmit fetch -p "+at+"kyverno:1`, or without -p if") {
+	if code != exitIncomplete || !strings.Contains(errs, "artifact "+at+"kyverno 1 is not in the tree") || !strings.Contains(errs, "run `preadmit fetch`, with -p or --with if") {
 		t.Errorf("before: exit code %d\n%s%s", code, out, errs)
 	}
 	flags := []string{"-p", at + "conftest", "--data", at + "conftest"}
 	for _, command := range []string{"check", "test"} {
 		code, out, errs := program(t, dir, nil, append([]string{command}, flags...)...)
-		if code != exitIncomplete || !strings.Contains(errs, "run `preadmit fetch -p "+at+"conftest`, or without -p if "+configFile+" names it") {
+		if code != exitIncomplete || !strings.Contains(errs, "run `preadmit fetch`, with -p or --with if "+configFile+" does not name it") {
 			t.Errorf("%s before: exit code %d\n%s%s", command, code, out, errs)
 		}
 	}

@@ -69,7 +69,7 @@ func (t *tree) fetched(address string) (string, error) {
 	var e *render.Error
 	if errors.As(err, &e) {
 		if e.Missing {
-			e.Hint = fmt.Sprintf("run `preadmit fetch -p %s`, or without -p if %s names it", address, configFile)
+			e.Hint = "run `preadmit fetch`, with -p or --with if " + configFile + " does not name it"
 		}
 		return "", &exitError{exitIncomplete, fmt.Errorf("%w; %s", e.Err, e.Hint)}
 	}
