@@ -53,8 +53,11 @@ func newExcerpt(text string, sp render.Span, width int) excerpt {
 	if c.from == c.to {
 		return excerpt{text: b.String()}
 	}
-	from := c.cell[c.from] + shift
-	return excerpt{text: b.String(), from: from, to: max(from+1, c.cell[min(c.to, end)]+shift)}
+	from, to := c.cell[c.from]+shift, c.cell[min(c.to, end)]+shift
+	if from == to { // a combining mark alone: mark the character that it belongs to
+		from = max(0, to-1)
+	}
+	return excerpt{text: b.String(), from: from, to: max(from+1, to)}
 }
 
 // window is the range of glyphs to show when not all fit: from the start if

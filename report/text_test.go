@@ -66,6 +66,7 @@ func TestExcerpt(t *testing.T) {
 
 func FuzzExcerpt(f *testing.F) {
 	f.Add("key: \t名前 e\u0301 \x1b", 3, 7, 30)
+	f.Add("key: \t名前\x1be\u0301  ", 11, 80, -48) // a combining mark alone, at the end of a text that fills the width
 	f.Fuzz(func(t *testing.T, line string, column, end, width int) {
 		if width > 1000 || strings.ContainsAny(line, "\r\n") {
 			t.Skip()
