@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/sample"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -67,13 +68,13 @@ type DraftRule struct {
 type drafter interface {
 	// judge returns what the rules say of an object; nothing if the policy is not
 	// about it.
-	judge(ctx context.Context, o *render.Object) []ruling
+	judge(ctx context.Context, o *render.Object) []sample.Ruling
 	// wants returns the statuses that a test should have of each rule.
-	wants() []goal
+	wants() []sample.Goal
 	// texts returns the values of the policy that say what it is about.
 	texts() []any
 	// files returns the test of samples, the suite first. n names the objects.
-	files(d *draft, samples []*sample) []File
+	files(d *draft, samples []*sample.Sample) []File
 }
 
 // A draft is a test while it is written.
@@ -108,7 +109,7 @@ func Write(ctx context.Context, o WriteOptions) ([]Draft, error) {
 	var samples []*render.Object
 	for _, x := range o.Objects {
 		if !isReview(x) { // a request, which is in no repository to be deployed
-			samples = append(samples, forTest(x, kinds))
+			samples = append(samples, sample.Prepare(x, kinds))
 		}
 	}
 	var group errgroup.Group
@@ -178,7 +179,7 @@ func (d *draft) watched(ctx context.Context, samples []*render.Object) {
 	}
 	if err != nil {
 		d.Files, d.Format = nil, ""
-		d.Refused = oneLine(bare(err).Error())
+		d.Refused = sample.OneLine(bare(err).Error())
 	}
 }
 
@@ -191,26 +192,21 @@ func (d *draft) write(ctx context.Context, objects []*render.Object) error {
 	if err != nil {
 		return err
 	}
-	words := &vocabulary{words: make(map[string]bool)}
-	for _, text := range w.texts() {
-		words.read(text, false, nil)
-	}
-	s := &finder{
-		ctx: ctx, judge: func(o *render.Object) []ruling { return w.judge(ctx, o) }, coverage: coverage, words: words, kinds: d.kinds,
-		wanted: w.wants(), hits: make(map[policy.Branch]int64), best: make(map[goal]*sample), seen: make(map[string]bool),
-	}
-	s.run(objects)
-	if s.matched == 0 {
+	found := sample.Find(ctx, sample.Search{
+		Evaluate: func(o *render.Object) []sample.Ruling { return w.judge(ctx, o) },
+		Coverage: coverage, Texts: w.texts(), Statuses: w.wants(), Kinds: d.kinds,
+	}, objects)
+	if !found.Matches() {
 		return errors.New("the policy is about none of the objects here, or can't be decided")
 	}
-	samples := s.choose()
+	samples := found.Choose()
 	if len(samples) == 0 {
 		return errors.New("no object gives it a verdict that a test could hold")
 	}
 	if samples, err = d.keepTrue(ctx, w, samples); err != nil {
 		return err
 	}
-	d.account(s, samples)
+	d.account(found, samples)
 	return nil
 }
 
@@ -228,7 +224,7 @@ func (d *draft) drafter(e Engines) (drafter, error) {
 
 // keepTrue writes the files of samples and runs the test. Samples of cases that do
 // not pass, or that no rule ran on, are left out. It returns the rest.
-func (d *draft) keepTrue(ctx context.Context, w drafter, samples []*sample) ([]*sample, error) {
+func (d *draft) keepTrue(ctx context.Context, w drafter, samples []*sample.Sample) ([]*sample.Sample, error) {
 	for range 3 {
 		d.rename(samples)
 		d.Files = w.files(d, samples)
@@ -250,8 +246,8 @@ func (d *draft) keepTrue(ctx context.Context, w drafter, samples []*sample) ([]*
 			return samples, nil
 		}
 		why := ""
-		samples = slices.DeleteFunc(samples, func(x *sample) bool {
-			reason, ok := bad[x.object.GetKind()+" "+name(x.object)]
+		samples = slices.DeleteFunc(samples, func(x *sample.Sample) bool {
+			reason, ok := bad[x.Object.GetKind()+" "+x.Name()]
 			why = cmp.Or(why, reason)
 			return ok
 		})
@@ -277,12 +273,12 @@ func (d *draft) tried(ctx context.Context) (*Suite, error) {
 
 // rename gives samples names of which no two are alike, whatever their kinds:
 // Kyverno finds objects by name alone.
-func (d *draft) rename(samples []*sample) {
+func (d *draft) rename(samples []*sample.Sample) {
 	taken := make(map[string]bool)
 	for _, x := range samples {
-		o := changedObject(x.object, x.object.DeepCopy().Object)
+		o := sample.Replace(x.Object, x.Object.DeepCopy().Object)
 		called := o.GetName()
-		if len(x.edits) > 0 && x.from.GetName() == called {
+		if len(x.Edits) > 0 && x.From.GetName() == called {
 			called = strings.TrimRight(called[:min(len(called), 40)], "-.") + "-changed"
 		}
 		free := called
@@ -291,39 +287,39 @@ func (d *draft) rename(samples []*sample) {
 		}
 		taken[o.GetNamespace()+"/"+free] = true
 		o.SetName(free)
-		x.object = o
+		x.Object = o
 	}
 }
 
 // account says what the test has and what it lacks.
-func (d *draft) account(s *finder, samples []*sample) {
-	has := make(map[goal]bool)
+func (d *draft) account(found *sample.Finder, samples []*sample.Sample) {
+	has := make(map[sample.Goal]bool)
 	for _, x := range samples {
-		for _, g := range x.reaches {
+		for _, g := range x.Reaches {
 			has[g] = true
 		}
-		for _, e := range x.edits {
-			d.Edits = append(d.Edits, oneLine(fmt.Sprintf("%s %s: %s", x.object.GetKind(), name(x.object), e)))
+		for _, e := range x.Edits {
+			d.Edits = append(d.Edits, sample.OneLine(fmt.Sprintf("%s %s: %s", x.Object.GetKind(), x.Name(), e)))
 		}
 	}
-	for _, g := range s.goals() {
-		if g.rule == "" && g.status == "" {
+	for _, g := range found.Goals() {
+		if g.Rule == "" && g.Status == "" {
 			d.Branches++
 			if has[g] {
 				d.Covered++
 			} else {
-				d.Untaken = append(d.Untaken, g.branch)
+				d.Untaken = append(d.Untaken, g.Branch)
 			}
 			continue
 		}
-		i := slices.IndexFunc(d.Rules, func(r DraftRule) bool { return r.Name == g.rule })
+		i := slices.IndexFunc(d.Rules, func(r DraftRule) bool { return r.Name == g.Rule })
 		if i < 0 {
-			i, d.Rules = len(d.Rules), append(d.Rules, DraftRule{Name: g.rule})
+			i, d.Rules = len(d.Rules), append(d.Rules, DraftRule{Name: g.Rule})
 		}
 		if has[g] {
-			d.Rules[i].Has = append(d.Rules[i].Has, g.status)
+			d.Rules[i].Has = append(d.Rules[i].Has, g.Status)
 		} else {
-			d.Rules[i].Missing = append(d.Rules[i].Missing, g.status)
+			d.Rules[i].Missing = append(d.Rules[i].Missing, g.Status)
 		}
 	}
 }
@@ -387,41 +383,41 @@ func relative(dir, file string) string {
 func (d *draft) document(comment string, value any) []byte {
 	data, err := yaml.Marshal(value)
 	if err != nil { // a value of JSON always has YAML
-		data = fmt.Appendf(nil, "# %s\n", oneLine(err.Error()))
+		data = fmt.Appendf(nil, "# %s\n", sample.OneLine(err.Error()))
 	}
 	if comment == "" {
 		return data
 	}
-	return append([]byte("# "+oneLine(comment)+"\n"), data...)
+	return append([]byte("# "+sample.OneLine(comment)+"\n"), data...)
 }
 
 // sampleDocument returns an object as a document that says where it comes from.
-func (d *draft) sampleDocument(x *sample) []byte {
+func (d *draft) sampleDocument(x *sample.Sample) []byte {
 	var b bytes.Buffer
 	from := "As it is"
-	if len(x.edits) > 0 {
+	if len(x.Edits) > 0 {
 		from = "Changed from the one"
 	}
-	if x.from.Unit != nil {
-		from += " in " + x.from.Unit.Identity()
+	if x.From.Unit != nil {
+		from += " in " + x.From.Unit.Identity()
 	}
-	fmt.Fprintf(&b, "# %s", oneLine(from))
-	for i, e := range x.edits {
+	fmt.Fprintf(&b, "# %s", sample.OneLine(from))
+	for i, e := range x.Edits {
 		if i == 0 {
 			b.WriteByte(':')
 		}
-		fmt.Fprintf(&b, "\n#   %s", oneLine(e.String()))
+		fmt.Fprintf(&b, "\n#   %s", sample.OneLine(e.String()))
 	}
-	if len(x.edits) == 0 {
+	if len(x.Edits) == 0 {
 		b.WriteByte('.')
 	}
 	b.WriteByte('\n')
-	b.Write(d.document("", x.object.Object))
+	b.Write(d.document("", x.Object.Object))
 	return b.Bytes()
 }
 
 // samplesFile returns a file of objects.
-func (d *draft) samplesFile(called string, samples []*sample) File {
+func (d *draft) samplesFile(called string, samples []*sample.Sample) File {
 	parts := make([][]byte, len(samples))
 	for i, x := range samples {
 		parts[i] = d.sampleDocument(x)

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/sample"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -53,30 +54,30 @@ func (w *gatorDraft) texts() []any {
 	return []any{parameters, targets}
 }
 
-func (w *gatorDraft) wants() []goal { return statuses(w.setup.Constraint.GetKind(), true) }
+func (w *gatorDraft) wants() []sample.Goal { return statuses(w.setup.Constraint.GetKind(), true) }
 
 // judge implements drafter.
-func (w *gatorDraft) judge(ctx context.Context, o *render.Object) []ruling {
+func (w *gatorDraft) judge(ctx context.Context, o *render.Object) []sample.Ruling {
 	results, err := w.engine.Judge(ctx, o)
 	if err != nil || len(results) == 0 {
 		return nil
 	}
-	x := ruling{rule: w.setup.Constraint.GetKind(), status: "pass"}
+	x := sample.Ruling{Rule: w.setup.Constraint.GetKind(), Status: "pass"}
 	var messages []string
 	for i := range results {
 		switch r := &results[i]; r.Outcome {
 		case policy.Fail:
-			x.status = "fail"
-			x.fields = append(x.fields, r.Fields...)
+			x.Status = "fail"
+			x.Fields = append(x.Fields, r.Fields...)
 			messages = append(messages, r.Message)
 		case policy.Error, policy.Unknown:
 			return nil
 		}
 	}
 	if len(messages) == 1 {
-		x.message = messages[0]
+		x.Message = messages[0]
 	}
-	return []ruling{x}
+	return []sample.Ruling{x}
 }
 
 // The keys of a suite in the order in which people write them.
@@ -105,7 +106,7 @@ type (
 )
 
 // files implements drafter: gator reads an object a file.
-func (w *gatorDraft) files(d *draft, samples []*sample) []File {
+func (w *gatorDraft) files(d *draft, samples []*sample.Sample) []File {
 	files := []File{{}}
 	test := gatorTestText{
 		Name:       d.object.GetName(),
@@ -114,14 +115,14 @@ func (w *gatorDraft) files(d *draft, samples []*sample) []File {
 	}
 	taken := make(map[string]bool)
 	for _, x := range samples {
-		r := x.rulings[0]
-		verdict := map[string]string{"pass": "allowed", "fail": "denied"}[r.status]
-		called := unusedName(strings.ToLower(x.object.GetKind())+"-"+x.object.GetName()+"-"+verdict, taken)
+		r := x.Rulings[0]
+		verdict := map[string]string{"pass": "allowed", "fail": "denied"}[r.Status]
+		called := unusedName(strings.ToLower(x.Object.GetKind())+"-"+x.Object.GetName()+"-"+verdict, taken)
 		files = append(files, File{path.Join(d.dir, called+".yaml"), d.sampleDocument(x)})
 		a := gatorAssertionText{Violations: "no"}
-		if r.status == "fail" {
+		if r.Status == "fail" {
 			a.Violations = "yes"
-			if text := oneLine(r.message); text == r.message && !strings.Contains(text, x.object.GetName()) {
+			if text := sample.OneLine(r.Message); text == r.Message && !strings.Contains(text, x.Object.GetName()) {
 				a.Message = regexp.QuoteMeta(text)
 			}
 		}
@@ -149,7 +150,7 @@ func encoded(suite any) []byte {
 	enc := yaml.NewEncoder(b)
 	enc.SetIndent(2)
 	if err := enc.Encode(suite); err != nil {
-		fmt.Fprintf(b, "# %s\n", oneLine(err.Error()))
+		fmt.Fprintf(b, "# %s\n", sample.OneLine(err.Error()))
 	}
 	return b.Bytes()
 }

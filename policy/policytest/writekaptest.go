@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/sample"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -17,7 +18,7 @@ import (
 type kaptestDraft struct {
 	suite *kaptestSuite
 	name  string
-	rules []goal
+	rules []sample.Goal
 	param *render.Object
 }
 
@@ -44,7 +45,7 @@ func (d *draft) kaptestDrafter(e Engines) (drafter, error) {
 	list, _ := validations.([]any)
 	for i := range list {
 		rule := fmt.Sprintf("validations[%d]", i)
-		w.rules = append(w.rules, goal{rule: rule, status: admit}, goal{rule: rule, status: deny})
+		w.rules = append(w.rules, sample.Goal{Rule: rule, Status: admit}, sample.Goal{Rule: rule, Status: deny})
 	}
 	if kind, _ := render.Lookup(d.object.Object, "/spec/paramKind/kind"); kind != nil {
 		if w.param = d.param(kind); w.param == nil {
@@ -97,11 +98,11 @@ func (w *kaptestDraft) texts() []any {
 	return texts
 }
 
-func (w *kaptestDraft) wants() []goal { return w.rules }
+func (w *kaptestDraft) wants() []sample.Goal { return w.rules }
 
 // judge implements drafter. An object that the policy does not match is left out,
 // although kaptest would not ask.
-func (w *kaptestDraft) judge(ctx context.Context, o *render.Object) []ruling {
+func (w *kaptestDraft) judge(ctx context.Context, o *render.Object) []sample.Ruling {
 	k, p := w.suite, w.suite.policies[w.name]
 	k.ctx = ctx
 	c := &kaptestCase{k: k, Case: Case{Policy: w.name, Operation: string(policy.Create)}}
@@ -116,14 +117,14 @@ func (w *kaptestDraft) judge(ctx context.Context, o *render.Object) []ruling {
 	if err != nil {
 		return nil
 	}
-	var all []ruling
+	var all []sample.Ruling
 	for i := range results {
 		r := &results[i]
 		switch r.Outcome {
 		case policy.Pass:
-			all = append(all, ruling{rule: r.Rule, status: admit})
+			all = append(all, sample.Ruling{Rule: r.Rule, Status: admit})
 		case policy.Fail:
-			all = append(all, ruling{rule: r.Rule, status: deny, message: r.Message, fields: r.Fields})
+			all = append(all, sample.Ruling{Rule: r.Rule, Status: deny, Message: r.Message, Fields: r.Fields})
 		default:
 			return nil
 		}
@@ -151,15 +152,15 @@ type (
 )
 
 // files implements drafter.
-func (w *kaptestDraft) files(d *draft, samples []*sample) []File {
+func (w *kaptestDraft) files(d *draft, samples []*sample.Sample) []File {
 	files := []File{{}}
 	text := kaptestText{Version: "v1alpha1", Policies: []string{d.reference(d.object, admissionPolicies, &files, "policy.yaml")}, Resources: []string{"resources.yaml"}}
 	files = append(files, d.samplesFile("resources.yaml", samples))
 	suite := kaptestSuiteText{Policy: w.name}
 	for _, x := range samples {
-		one := kaptestTestText{Object: identified(x.object), Expect: admit}
-		for _, r := range x.rulings {
-			if r.status == deny {
+		one := kaptestTestText{Object: identified(x.Object), Expect: admit}
+		for _, r := range x.Rulings {
+			if r.Status == deny {
 				one.Expect = deny
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/preadmit/preadmit/policy/internal/sample"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -51,13 +52,13 @@ func namespaceLabels(o *WriteOptions) map[string]map[string]string {
 func (w *kyvernoDraft) texts() []any { return []any{w.policy.object.Object["spec"]} }
 
 // wants implements drafter: a rule that mutates or generates does not fail.
-func (w *kyvernoDraft) wants() []goal {
+func (w *kyvernoDraft) wants() []sample.Goal {
 	spec, _ := w.policy.object.Object["spec"].(map[string]any)
 	rules, _ := spec["rules"].([]any)
 	if len(w.policy.ruleNames()) == 0 {
 		return statuses("", !strings.HasSuffix(w.policy.kind, "MutatingPolicy") && !strings.HasSuffix(w.policy.kind, "GeneratingPolicy"))
 	}
-	var all []goal
+	var all []sample.Goal
 	for _, r := range rules {
 		if m, ok := r.(map[string]any); ok {
 			called, _ := m["name"].(string)
@@ -67,34 +68,34 @@ func (w *kyvernoDraft) wants() []goal {
 	return all
 }
 
-func statuses(rule string, fails bool) []goal {
-	all := []goal{{rule: rule, status: "pass"}}
+func statuses(rule string, fails bool) []sample.Goal {
+	all := []sample.Goal{{Rule: rule, Status: "pass"}}
 	if fails {
-		all = append(all, goal{rule: rule, status: "fail"})
+		all = append(all, sample.Goal{Rule: rule, Status: "fail"})
 	}
 	return all
 }
 
 // judge implements drafter. A status that a test can't hold, such as one that is
 // undecided, is left out.
-func (w *kyvernoDraft) judge(ctx context.Context, o *render.Object) []ruling {
+func (w *kyvernoDraft) judge(ctx context.Context, o *render.Object) []sample.Ruling {
 	w.test.ctx, w.test.verdicts = ctx, map[string]*verdicts{}
-	var all []ruling
+	var all []sample.Ruling
 	for _, one := range w.test.judge(o, "", false).ones {
 		if one.err != nil {
 			return nil
 		}
 		for _, r := range one.Rules {
-			x := ruling{rule: w.ruleName(r.Rule), status: r.Status, message: r.Message, fields: r.Fields}
+			x := sample.Ruling{Rule: w.ruleName(r.Rule), Status: r.Status, Message: r.Message, Fields: r.Fields}
 			switch {
 			case r.Target != nil || !slices.Contains([]string{"pass", "fail", "skip", "warn"}, r.Status):
 				return nil
 			case one.phase == Mutating && r.Status == "pass":
-				x.made = []map[string]any{one.patched}
+				x.Made = []map[string]any{one.patched}
 			case one.phase == Generating && r.Status == "pass":
-				x.made, x.generated = r.Generated, true
+				x.Made, x.Generated = r.Generated, true
 			}
-			if !slices.ContainsFunc(all, func(y ruling) bool { return y.rule == x.rule }) {
+			if !slices.ContainsFunc(all, func(y sample.Ruling) bool { return y.Rule == x.Rule }) {
 				all = append(all, x)
 			}
 		}
@@ -119,7 +120,7 @@ func (w *kyvernoDraft) ruleName(reported string) string {
 }
 
 // files implements drafter.
-func (w *kyvernoDraft) files(d *draft, samples []*sample) []File {
+func (w *kyvernoDraft) files(d *draft, samples []*sample.Sample) []File {
 	files := []File{{}}
 	test := map[string]any{
 		"apiVersion": "cli.kyverno.io/v1alpha1", "kind": "Test", "metadata": map[string]any{"name": path.Base(d.dir)},
@@ -129,7 +130,7 @@ func (w *kyvernoDraft) files(d *draft, samples []*sample) []File {
 	files = append(files, d.samplesFile("resources.yaml", samples))
 	var results []map[string]any
 	for _, x := range samples {
-		for _, r := range x.rulings {
+		for _, r := range x.Rulings {
 			results = w.result(d, results, x, r, &files)
 		}
 	}
@@ -147,27 +148,27 @@ func onlyPolicy(all []*render.Object) bool { return len(all) == 1 }
 
 // result adds what one rule says of a sample to the results, to the one with the same
 // rule, kind and status if there is one.
-func (w *kyvernoDraft) result(d *draft, results []map[string]any, x *sample, r ruling, files *[]File) []map[string]any {
-	one := map[string]any{"policy": d.object.GetName(), "kind": x.object.GetKind(), "result": r.status}
-	if r.rule != "" {
-		one["rule"] = r.rule
+func (w *kyvernoDraft) result(d *draft, results []map[string]any, x *sample.Sample, r sample.Ruling, files *[]File) []map[string]any {
+	one := map[string]any{"policy": d.object.GetName(), "kind": x.Object.GetKind(), "result": r.Status}
+	if r.Rule != "" {
+		one["rule"] = r.Rule
 	}
 	for flag, kind := range kyvernoFlags {
 		if kind == strings.TrimPrefix(d.object.GetKind(), "Namespaced") && d.object.GroupVersionKind().Group == "policies.kyverno.io" {
 			one[flag] = true
 		}
 	}
-	if len(r.made) > 0 {
+	if len(r.Made) > 0 {
 		key, word := "patchedResources", "patched"
-		if r.generated {
-			key, word = "generatedResource", strings.ToLower(r.rule)+"-generated"
+		if r.Generated {
+			key, word = "generatedResource", strings.ToLower(r.Rule)+"-generated"
 		}
-		called := fmt.Sprintf("%s-%s-%s.yaml", unusedName(x.object.GetName(), map[string]bool{}), strings.ToLower(x.object.GetKind()), word)
+		called := fmt.Sprintf("%s-%s-%s.yaml", unusedName(x.Object.GetName(), map[string]bool{}), strings.ToLower(x.Object.GetKind()), word)
 		called = unusedName(called, map[string]bool{})
 		var docs []string
-		for _, made := range r.made {
-			if !r.generated {
-				made = x.renamed(made)
+		for _, made := range r.Made {
+			if !r.Generated {
+				made = x.Renamed(made)
 			}
 			docs = append(docs, string(d.document("", made)))
 		}
@@ -181,29 +182,21 @@ func (w *kyvernoDraft) result(d *draft, results []map[string]any, x *sample, r r
 		same := maps.Clone(was)
 		delete(same, "resources")
 		if maps.Equal(same, one) {
-			was["resources"] = append(was["resources"].([]string), name(x.object))
+			was["resources"] = append(was["resources"].([]string), x.Name())
 			return results
 		}
 	}
-	one["resources"] = []string{name(x.object)}
+	one["resources"] = []string{x.Name()}
 	return append(results, one)
-}
-
-// renamed returns what became of the sample's object, under its name in the test.
-func (x *sample) renamed(made map[string]any) map[string]any {
-	o := changedObject(x.object, made)
-	o = changedObject(o, o.DeepCopy().Object)
-	o.SetName(x.object.GetName())
-	return o.Object
 }
 
 // namespaceValues returns the labels of the samples' namespaces, if the policy asks
 // for them.
-func (w *kyvernoDraft) namespaceValues(samples []*sample) map[string]any {
+func (w *kyvernoDraft) namespaceValues(samples []*sample.Sample) map[string]any {
 	var all []any
 	seen := make(map[string]bool)
 	for _, x := range samples {
-		ns := cmp.Or(x.object.GetNamespace(), "default")
+		ns := cmp.Or(x.Object.GetNamespace(), "default")
 		if labels := w.test.setup.NamespaceLabels[ns]; len(labels) > 0 && !seen[ns] {
 			seen[ns] = true
 			all = append(all, map[string]any{"name": ns, "labels": labels})

@@ -1,4 +1,4 @@
-package policytest
+package sample
 
 import (
 	"encoding/json"
@@ -16,9 +16,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// An edit changes the fields of an object at a path, in which "*" is every element of
+// An Edit changes the fields of an object at a path, in which "*" is every element of
 // a list.
-type edit struct {
+type Edit struct {
 	path   []string
 	remove bool
 	merge  bool // value is a tree, of which each leaf is set
@@ -30,14 +30,14 @@ const each = "*"
 
 // apply returns a changed copy of an object. changed is false if the edit makes no
 // difference.
-func (e edit) apply(object map[string]any) (copied map[string]any, changed bool) {
+func (e Edit) apply(object map[string]any) (copied map[string]any, changed bool) {
 	copied = runtime.DeepCopyJSON(object)
 	after, _ := e.at(copied, e.path).(map[string]any)
 	return after, after != nil && !reflect.DeepEqual(after, object)
 }
 
 // at returns v with the rest of the path changed.
-func (e edit) at(v any, path []string) any {
+func (e Edit) at(v any, path []string) any {
 	if len(path) == 0 {
 		if e.merge {
 			return merged(v, e.value)
@@ -109,7 +109,7 @@ func merged(v, tree any) any {
 }
 
 // String describes the edit in one line.
-func (e edit) String() string {
+func (e Edit) String() string {
 	at := strings.TrimPrefix(strings.ReplaceAll("."+strings.Join(e.path, "."), ".*", "[*]"), ".")
 	if e.remove {
 		return at + " removed"
@@ -124,8 +124,8 @@ func (e edit) String() string {
 	return at + ": " + string(data)
 }
 
-// oneLine returns text without line breaks and control characters, cut.
-func oneLine(text string) string {
+// OneLine returns text without line breaks and control characters, cut.
+func OneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
@@ -512,16 +512,16 @@ func (v *vocabulary) mappings(now map[string]any) []any {
 // edits yields the changes of an object that are worth trying, the likely ones
 // first: of the fields that rules named, of the fields that the policy's text is
 // about, of all others. admits reports whether an object may have a field.
-func (v *vocabulary) edits(object map[string]any, named []string, admits func(path []string) bool, yield func(edit) bool) {
+func (v *vocabulary) edits(object map[string]any, named []string, admits func(path []string) bool, yield func(Edit) bool) {
 	all := patterns(object, nil, nil)
 	on := func(path []string) bool {
 		now, present := first(object, path)
 		for _, value := range v.values(now, present) {
-			if !yield(edit{path: path, value: value}) {
+			if !yield(Edit{path: path, value: value}) {
 				return false
 			}
 		}
-		return !present || yield(edit{path: path, remove: true})
+		return !present || yield(Edit{path: path, remove: true})
 	}
 	done := make(map[string]bool)
 	once := func(path []string) bool {
@@ -540,7 +540,7 @@ func (v *vocabulary) edits(object map[string]any, named []string, admits func(pa
 	}
 	for _, tree := range v.trees {
 		for _, at := range [][]string{nil, {"spec", "template"}, {"spec", "jobTemplate", "spec", "template"}} {
-			if _, ok := first(object, at); ok && !yield(edit{path: at, merge: true, value: tree}) {
+			if _, ok := first(object, at); ok && !yield(Edit{path: at, merge: true, value: tree}) {
 				return
 			}
 		}
@@ -549,7 +549,7 @@ func (v *vocabulary) edits(object map[string]any, named []string, admits func(pa
 		if fixed(path) || !v.words[path[len(path)-1]] {
 			continue
 		}
-		if now, _ := first(object, path); isList(now) && !yield(edit{path: path, value: []any{}}) || !yield(edit{path: path, remove: true}) {
+		if now, _ := first(object, path); isList(now) && !yield(Edit{path: path, value: []any{}}) || !yield(Edit{path: path, remove: true}) {
 			return
 		}
 	}
