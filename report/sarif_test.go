@@ -118,6 +118,11 @@ func TestSARIFClean(t *testing.T) {
 	if n := run.Invocations[0].Notifications; n == nil || len(n) > 0 {
 		t.Errorf("notifications: %v", n)
 	}
+	for _, d := range run.Tool.Driver.Notifications {
+		if strings.EqualFold(d.ID, d.Name) {
+			t.Errorf("notification %s: id and name are the same, which SARIF1001 forbids", d.ID)
+		}
+	}
 }
 
 // No finding is lost: each has a result or, when nothing in the tree is near

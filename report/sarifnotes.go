@@ -10,9 +10,10 @@ import (
 	"github.com/preadmit/preadmit/report/sarif"
 )
 
-// notes are the kinds of notification, by id.
+// notes lists the kinds of notification, sorted by id. An id and its name have
+// to differ by more than letter case: rule SARIF1001 of the validator.
 var notes = []struct{ id, name, doc, level string }{
-	{"deployed", "Deployed", "Of how many units it is known what they deploy.", "note"},
+	{"deployed", "DeployedUnits", "The number of units that Argo CD and Flux deploy, and of those that could not be followed.", "note"},
 	{"no-place", "NoPlace", "A result has no place in this repository.", "warning"},
 	{"not-compiled", "NotCompiled", "A policy can't be used as it is written, so it checked nothing.", "error"},
 	{"not-decided", "NotDecided", "A rule depends on something that only a live cluster knows.", "warning"},

@@ -218,7 +218,7 @@ func (v *Validator) Rules() []policy.Rule {
 		for _, d := range documentation {
 			rules = append(rules, policy.Rule{
 				Engine: policy.EngineSchema, Policy: kind, Name: d.rule, Action: policy.Deny, Title: d.title,
-				Description: fmt.Sprintf("%s\n\nKubernetes %s is asked for; %s to %s are known.", d.text, v.kinds.release, oldest, newest),
+				Description: fmt.Sprintf("%s\n\nChecked for Kubernetes %s. Versions %s to %s are known.", d.text, v.kinds.release, oldest, newest),
 				Help:        d.help, URL: d.url,
 			})
 		}
@@ -228,20 +228,20 @@ func (v *Validator) Rules() []policy.Rule {
 
 const conventions = "https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation"
 
-// documentation is of the rules, by name.
+// documentation describes each rule.
 var documentation = []struct{ rule, title, text, help, url string }{
-	{kindcheck.RuleDuplicate, "Names and keys are not there twice", "A value that has to be unique in its list is there twice.", "", ""},
-	{kindcheck.RuleForbidden, "Fields are not set together with others that rule them out", "A field is set where the API server forbids it.", "", ""},
-	{kindcheck.RuleImmutable, "Fields are not changed that are fixed once the object exists", "An update changes a field that the API server does not let change. It has to be deleted and created anew.", "", ""},
+	{kindcheck.RuleDuplicate, "Names and keys are unique", "A value that must be unique in its list occurs twice.", "", ""},
+	{kindcheck.RuleForbidden, "No forbidden field is set", "The API server forbids this field here, for example next to another one.", "", ""},
+	{kindcheck.RuleImmutable, "Immutable fields keep their values", "An update changes an immutable field. Delete the object and create it again.", "", ""},
 	{kindcheck.RuleInvalid, "Values are valid", "The API server's validation refuses a value.", "", ""},
-	{kindcheck.RuleNotFound, "References within the object lead to something", "A name refers to a part of the object that is not there, such as a volume mount to a volume.", "", ""},
-	{kindcheck.RuleRequired, "Required fields are there", "A field is missing that the API server's validation requires.", "", ""},
+	{kindcheck.RuleNotFound, "References within the object exist", "A name refers to a missing part of the object: a volume mount, for example, to a volume.", "", ""},
+	{kindcheck.RuleRequired, "Required fields are set", "A field that the API server requires is missing.", "", ""},
 	{kindcheck.RuleTooLong, "Values are not too long", "A value or list is longer than the API server allows.", "", ""},
 	{
 		ruleUnknown, "Fields are known to Kubernetes",
-		"The API server does not know the field. It refuses the object when strict field validation is asked for, as kubectl does, or when it is applied server-side; otherwise the field is dropped without a trace.",
-		"Check the spelling, the letter case and the indentation, and the Kubernetes version that the field came with.", conventions,
+		"The API server does not know the field. With strict field validation, which kubectl asks for, and with server-side apply it refuses the object. Otherwise it drops the field silently.",
+		"Check the spelling, the letter case, the indentation, and which Kubernetes version introduced the field.", conventions,
 	},
-	{kindcheck.RuleUnsupported, "Values are among those that Kubernetes supports", "A value is not one of those that the API server supports there.", "", ""},
-	{ruleValid, "The object passes strict decoding and validation", "Passes when none of the other rules fails. The validation that is reproduced here is a part of the API server's.", "", ""},
+	{kindcheck.RuleUnsupported, "Values are supported", "The API server supports only certain values here, and this is none of them.", "", ""},
+	{ruleValid, "The object passes strict decoding and validation", "Passes if no other rule fails. Only part of the API server's validation is reproduced here.", "", ""},
 }
