@@ -54,6 +54,10 @@ type Options struct {
 	// Skip results.
 	AssumeBound func(*render.Object) bool
 
+	// ListParams gives the parameters that a binding's selector finds as one
+	// list, as Kyverno's command line does.
+	ListParams bool
+
 	// Authorizer answers the `authorizer` variable; nil can't tell anything.
 	// AuthorizerAssumed is what its answers rest on, for Result.Assumed.
 	Authorizer        Authorizer

@@ -63,6 +63,10 @@ func (e *Engine) params(r *review, kind *v1.ParamKind, ref *v1.ParamRef) ([]*par
 	if len(found) == 0 && !e.options.Kinds.Resource(gvk).Known && len(e.options.Cluster.List(gvk.GroupKind())) == 0 {
 		return nil, &cel.Undecided{Question: fmt.Sprintf("needs to know whether the cluster serves %v, of which there is nothing here: give its CustomResourceDefinition with --with", gvk)}
 	}
+	if e.options.ListParams && ref.Selector != nil && len(found) > 0 {
+		list, err := e.listParam(found, gvk)
+		return []*param{list}, err
+	}
 	params := make([]*param, len(found))
 	for i, o := range found {
 		if params[i] = e.param(o, gvk); params[i].err != nil {
@@ -158,21 +162,50 @@ type paramKey struct {
 }
 
 func (e *Engine) newParam(o *render.Object, kind schema.GroupVersionKind) *param {
+	tree, assumed, err := e.paramTree(o, kind)
+	if err != nil {
+		return &param{err: err}
+	}
+	p := &param{object: o, assumed: assumed}
+	p.value, p.sizes = cel.Freeze(tree)
+	return p
+}
+
+// paramTree returns the object as the API server would hold it in the version
+// of paramKind. assumed is why it is taken as written instead.
+func (e *Engine) paramTree(o *render.Object, kind schema.GroupVersionKind) (tree map[string]any, assumed string, err error) {
 	namespace := ""
 	if e.options.Kinds.Resource(o.GroupVersionKind()).Namespaced {
 		namespace = effectiveNamespace(o)
 	}
-	p := &param{object: o}
-	tree, err := e.options.Kinds.Admit(o, namespace)
+	tree, err = e.options.Kinds.Admit(o, namespace)
 	if err != nil {
 		tree = o.Object
-		p.assumed = policy.Shorten(fmt.Sprintf("parameter %s %s is taken as it is written: %v", kind.Kind, o.GetName(), err), maxMessage)
+		assumed = policy.Shorten(fmt.Sprintf("parameter %s %s is taken as it is written: %v", kind.Kind, o.GetName(), err), maxMessage)
 	}
-	if o.GroupVersionKind() != kind {
-		if tree, err = e.options.Kinds.Convert(tree, kind); err != nil {
-			return &param{err: fmt.Errorf("parameter %s %s: %w", kind.Kind, o.GetName(), err)}
+	if o.GroupVersionKind() == kind {
+		return tree, assumed, nil
+	}
+	if tree, err = e.options.Kinds.Convert(tree, kind); err != nil {
+		return nil, "", fmt.Errorf("parameter %s %s: %w", kind.Kind, o.GetName(), err)
+	}
+	return tree, assumed, nil
+}
+
+// listParam returns one parameter whose items are all objects.
+func (e *Engine) listParam(objects []*render.Object, kind schema.GroupVersionKind) (*param, error) {
+	var items []any
+	for _, o := range objects {
+		tree, _, err := e.paramTree(o, kind)
+		if err != nil {
+			return nil, err
 		}
+		items = append(items, tree)
 	}
-	p.value, p.sizes = cel.Freeze(tree)
-	return p
+	p := &param{
+		object:  objects[0],
+		assumed: "Kyverno's command line gives the parameters that a selector finds as one list, params.items; an API server evaluates the policy once for each",
+	}
+	p.value, p.sizes = cel.Freeze(map[string]any{"items": items})
+	return p, nil
 }

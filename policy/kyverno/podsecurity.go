@@ -2,14 +2,13 @@ package kyverno
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
 )
 
-// judgePodSecurity checks the object's pod by the rule's level. What the rule
-// excludes, and what exceptions do, is taken out of what is at fault.
-func (x *run) judgePodSecurity(exempt []podsecurity.Exclude) *verdict {
+// judgePodSecurity checks the object's pod by the rule's level, without what the
+// rule excludes. If exceptions exempt all violations, the rule is skipped.
+func (x *run) judgePodSecurity(exceptions []*exemption) *verdict {
 	p, name := x.program.rule.Validate.PodSecurity, x.program.rule.Name
 	pod, err := x.review.pod()
 	switch {
@@ -22,17 +21,27 @@ func (x *run) judgePodSecurity(exempt []podsecurity.Exclude) *verdict {
 	if err != nil {
 		return broken("failed to parse pod security api version", err)
 	}
-	level, version := p.Level, cmp.Or(p.Version, "latest")
-	violations := standard.Check(pod)
-	if excludes := slices.Concat(x.program.excludes, exempt); len(excludes) > 0 && len(violations) > 0 {
-		left := standard.Exempt(violations, excludes, pod)
-		x.review.trace.spares(violations, left)
-		violations = left
+	found := standard.Check(pod)
+	without := func(violations []podsecurity.Violation, excludes []podsecurity.Exclude) []podsecurity.Violation {
+		if len(violations) == 0 || len(excludes) == 0 {
+			return violations
+		}
+		return standard.Exempt(violations, excludes, pod)
 	}
-	x.review.trace.finds(violations)
-	v := &verdict{status: StatusPass, message: podsecurity.Message(name, level, version, pod, violations)}
-	if len(violations) > 0 {
-		v.status, v.fields = StatusFail, podsecurity.Fields(violations)
+	refused := without(found, x.program.excludes)
+	left := refused
+	for _, e := range exceptions {
+		left = without(left, excludesOf(e.PodSecurity))
+	}
+	x.review.trace.spares(found, left)
+	x.review.trace.finds(left)
+	if len(refused) > 0 && len(left) == 0 {
+		return skippedBy(exceptions)
+	}
+	level, version := p.Level, cmp.Or(p.Version, "latest")
+	v := &verdict{status: StatusPass, message: podsecurity.Message(name, level, version, pod, left)}
+	if len(left) > 0 {
+		v.status, v.fields = StatusFail, podsecurity.Fields(left)
 	}
 	return v
 }

@@ -100,8 +100,8 @@ func (x *run) validate() *verdict {
 }
 
 // admits returns a result if preconditions or an exception end the rule early.
-// Otherwise it returns the Pod Security controls that exceptions exempt.
-func (x *run) admits(s *scope) (*verdict, []podsecurity.Exclude) {
+// Otherwise it returns the exceptions of Pod Security controls that apply.
+func (x *run) admits(s *scope) (*verdict, []*exemption) {
 	held, decided, err := x.program.preconditions.holds(s)
 	switch {
 	case err != nil:
@@ -112,11 +112,10 @@ func (x *run) admits(s *scope) (*verdict, []podsecurity.Exclude) {
 	return x.exceptions(s)
 }
 
-// exceptions returns a result if an exception covers the rule and the request. If
-// exceptions cover only some Pod Security controls, it returns these.
-func (x *run) exceptions(s *scope) (*verdict, []podsecurity.Exclude) {
-	var keys []string
-	var exempt []podsecurity.Exclude
+// exceptions returns a result if an exception covers the rule and the request.
+// Otherwise it returns the exceptions that cover some Pod Security controls.
+func (x *run) exceptions(s *scope) (*verdict, []*exemption) {
+	var whole, controls []*exemption
 	for _, e := range x.review.engine.exceptions {
 		if !e.Covers(x.program.policy, x.program.rule.Name) {
 			continue
@@ -136,15 +135,23 @@ func (x *run) exceptions(s *scope) (*verdict, []podsecurity.Exclude) {
 			continue
 		}
 		if len(e.PodSecurity) > 0 && x.program.rule.Validate != nil && x.program.rule.Validate.PodSecurity != nil {
-			exempt = append(exempt, excludesOf(e.PodSecurity)...)
+			controls = append(controls, e)
 			continue
 		}
+		whole = append(whole, e)
+	}
+	if len(whole) == 0 {
+		return nil, controls
+	}
+	return skippedBy(whole), nil
+}
+
+func skippedBy(exceptions []*exemption) *verdict {
+	var keys []string
+	for _, e := range exceptions {
 		keys = append(keys, e.key())
 	}
-	if len(keys) == 0 {
-		return nil, exempt
-	}
-	return &verdict{status: StatusSkip, message: "rule is skipped due to policy exceptions " + strings.Join(keys, ", ")}, nil
+	return &verdict{status: StatusSkip, message: "rule is skipped due to policy exceptions " + strings.Join(keys, ", ")}
 }
 
 // An exemption is an exception with its conditions read.
@@ -156,7 +163,7 @@ type exemption struct {
 func (e *exemption) key() string { return e.Namespace + "/" + e.Name }
 
 // handle asks what the rule's validate is about.
-func (x *run) handle(s *scope, exempt []podsecurity.Exclude) *verdict {
+func (x *run) handle(s *scope, exempt []*exemption) *verdict {
 	v := x.program.rule.Validate
 	switch {
 	case v.Manifests:

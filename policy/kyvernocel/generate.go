@@ -373,18 +373,21 @@ func (r *review) apply(args []ref.Val) ref.Val {
 
 const maxGenerated = 10_000
 
-// placed is a copy of an object in a namespace, without what a cluster wrote
-// into the one that it was made of.
+// placed returns a copy of an object in a namespace, without the fields that a
+// cluster sets. Owners count in their own namespace only.
 func placed(object map[string]any, namespace string) map[string]any {
 	object = maps.Clone(object)
 	given, _ := object["metadata"].(map[string]any)
 	metadata := map[string]any{}
 	for k, v := range given {
 		switch k {
-		case "uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "ownerReferences", "selfLink":
+		case "uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink":
 		default:
 			metadata[k] = v
 		}
+	}
+	if from, _ := given["namespace"].(string); from != "" && from != namespace {
+		delete(metadata, "ownerReferences")
 	}
 	if namespace != "" {
 		metadata["namespace"] = namespace

@@ -61,6 +61,9 @@ func (r *review) candidates(w wanted) []*render.Object {
 		return all
 	}
 	lists := [][]*render.Object{r.mocks.Resources}
+	if r.policy.spec.TargetMatchConstraints != nil {
+		lists = append(lists, r.mocks.Targets)
+	}
 	if r.mocks.HasCluster {
 		lists = append(lists, r.mocks.Cluster)
 	}

@@ -2,8 +2,11 @@ package kyvernocel
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
+	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
@@ -33,9 +36,10 @@ func (e *Engine) Respond(ctx context.Context, req *policy.Request, mocks *Mocks)
 
 func (p *Policy) respond(r *review) []Response {
 	json := p.spec.Evaluation.Mode == modeJSON
-	if r.mocks.JSON && !json {
+	if r.mocks.JSON && !json && p.Kind != Deleting {
 		return nil
 	}
+	json = json || r.mocks.JSON && r.req.Kind.Empty()
 	c, as, matches := p.main, policy.Version{Resource: r.req.Resource.GroupVersionResource, Kind: r.req.Kind}, match.Yes
 	if !json {
 		c, as, matches = p.about(r)
@@ -111,8 +115,12 @@ func (x *run) respondMutating() []Response {
 	if x.c.targets == nil && x.c.targetExpression == nil {
 		return []Response{x.patched(x.as.Kind, x.objects.Tree)}
 	}
+	targets, err := x.existing()
+	if err != nil {
+		return []Response{p.response(x.broken(x.c.targetExpression, "", err))}
+	}
 	var all []Response
-	for _, target := range x.existing() {
+	for _, target := range targets {
 		all = append(all, x.respondTarget(target))
 	}
 	if len(all) == 0 {
@@ -121,39 +129,59 @@ func (x *run) respondMutating() []Response {
 	return all
 }
 
-// existing are the objects that a policy is to change.
-func (x *run) existing() []*render.Object {
+// existing returns the target resources that the policy changes: those that its
+// expression returns, or else those that its target constraints match.
+func (x *run) existing() ([]*render.Object, error) {
+	wanted := func(o *render.Object) bool {
+		t, _ := x.c.targets.Match(x.targetReview(o))
+		return t == match.Yes
+	}
+	if x.c.targetExpression != nil {
+		v, err := x.eval(x.c.targetExpression)
+		if err != nil {
+			return nil, err
+		}
+		found, err := returnedObjects(v)
+		if err != nil {
+			return nil, err
+		}
+		wanted = func(o *render.Object) bool {
+			return slices.ContainsFunc(found, func(f unstructured.Unstructured) bool {
+				return f.GroupVersionKind() == o.GroupVersionKind() && f.GetName() == o.GetName() && f.GetNamespace() == x.namespaceOf(o)
+			})
+		}
+	}
 	var all []*render.Object
 	for _, o := range x.mocks.Targets {
-		if x.targeted(x.targetReview(o)) {
+		if wanted(o) {
 			all = append(all, o)
 		}
 	}
-	return all
+	return all, nil
 }
 
-func (x *run) targeted(r *review) bool {
-	if x.c.targetExpression != nil {
-		return x.named(r.req.Object)
-	}
-	t, _ := x.c.targets.Match(r)
-	return t == match.Yes
-}
-
-// named says whether the expression for targets yields an object's kind, name
-// and namespace.
-func (x *run) named(o *render.Object) bool {
-	v, err := x.eval(x.c.targetExpression)
-	if err != nil {
-		return false
-	}
+// returnedObjects converts the result of an expression to objects: one, or
+// those of a list. null is none.
+func returnedObjects(v ref.Val) ([]unstructured.Unstructured, error) {
 	native, err := nativeOf(v)
-	tree, ok := native.(map[string]any)
-	if err != nil || !ok {
-		return false
+	if err != nil || native == nil {
+		return nil, err
 	}
-	is := func(key, value string) bool { s, given := tree[key].(string); return !given || s == value }
-	return is("apiVersion", o.GetAPIVersion()) && is("kind", o.GetKind()) && is("name", o.GetName()) && is("namespace", o.GetNamespace())
+	tree, ok := native.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("returns %T, not an object or a list of objects", native)
+	}
+	items, ok := tree["items"].([]any)
+	if !ok {
+		items = []any{tree}
+	}
+	var all []unstructured.Unstructured
+	for _, item := range items {
+		if m, ok := item.(map[string]any); ok {
+			all = append(all, unstructured.Unstructured{Object: m})
+		}
+	}
+	return all, nil
 }
 
 // targetReview is a review of an object that exists.

@@ -1,6 +1,7 @@
 package policytest
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -31,12 +32,15 @@ func (t *kyvernoTest) all() []subject {
 		t.byName = make(map[string][]subject, len(t.subjects))
 		for _, s := range t.subjects {
 			t.byName[s.object.GetName()] = append(t.byName[s.object.GetName()], s)
+			if file := path.Base(s.file); s.file != "" && file != s.object.GetName() {
+				t.byName[file] = append(t.byName[file], s)
+			}
 		}
 	}
 	return t.subjects
 }
 
-// called are the objects of a name.
+// called are the objects of a name, and payloads of files of that name.
 func (t *kyvernoTest) called(name string) []subject {
 	t.all()
 	return t.byName[name]
@@ -48,10 +52,10 @@ func (e *kyvernoEntry) subjects() (found []subject, missing []Case) {
 	if len(e.resources)+len(e.specs) == 0 {
 		return e.unnamed(e.t.all()), nil
 	}
-	add := func(n node, called string, means func(*render.Object) bool) {
+	add := func(n node, called string, means func(subject) bool) {
 		var hits []subject
 		for _, s := range e.t.called(called[strings.LastIndexByte(called, '/')+1:]) {
-			if means(s.object) {
+			if means(s) {
 				hits = append(hits, s)
 			}
 		}
@@ -70,7 +74,7 @@ func (e *kyvernoEntry) subjects() (found []subject, missing []Case) {
 	}
 	for _, r := range e.resources {
 		called := r.text()
-		add(r, called, func(o *render.Object) bool { return meant(called, o) })
+		add(r, called, func(s subject) bool { return s.file == called || meant(called, s.object) })
 	}
 	for _, s := range e.specs {
 		add(s.node, s.String(), s.means)
@@ -113,7 +117,8 @@ func (s resourceSpec) String() string {
 	return s.namespace + "/" + s.called
 }
 
-func (s resourceSpec) means(o *render.Object) bool {
+func (s resourceSpec) means(of subject) bool {
+	o := of.object
 	gv := o.GroupVersionKind().GroupVersion()
 	return gv.Group == s.group && gv.Version == s.version && o.GetNamespace() == s.namespace && o.GetName() == s.called
 }
@@ -126,7 +131,7 @@ func (t *kyvernoTest) likely(kind string) string {
 	var names []string
 	for _, s := range t.all() {
 		if kind == "" || s.object.GetKind() == kind {
-			names = append(names, name(s.object))
+			names = append(names, cmpOr(name(s.object), s.file))
 		}
 	}
 	slices.Sort(names)

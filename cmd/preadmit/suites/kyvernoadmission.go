@@ -27,7 +27,7 @@ func newAdmissionTest(p *render.Object, s *policytest.KyvernoSetup, o Options) (
 	}
 	options := admission.Options{
 		Kinds: s.Kinds, Cluster: policy.NewCluster(slices.Concat(s.Params, testNamespaces(s))...), KubeVersion: o.KubeVersion, Coverage: o.Coverage,
-		AssumeBound: func(*render.Object) bool { return true },
+		AssumeBound: func(*render.Object) bool { return true }, ListParams: true,
 	}
 	if k, ok := s.Kinds.(interface{ Unwrap() policy.Kinds }); ok {
 		options.Mergers, _ = k.Unwrap().(admission.Mergers)
