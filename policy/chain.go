@@ -291,9 +291,7 @@ func locate(r *Result, req *Request, h *history) {
 	}
 	r.Operation = req.Operation
 	r.Object = subject.Key()
-	if r.Object.Namespace == "" {
-		r.Object.Namespace = req.Namespace
-	}
+	r.Object.Namespace = cmp.Or(r.Object.Namespace, req.Namespace)
 	held := h.first(req.Admitted)
 	if req.Object == nil {
 		held = req.OldAdmitted

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -335,9 +336,7 @@ func (e *Explanation) locate(req *Request, h *history) {
 func (e *Explanation) complete(req *Request, h *history) {
 	subject := req.Subject()
 	e.Operation, e.Object, e.Origins = req.Operation, subject.Key(), subject.At("")
-	if e.Object.Namespace == "" {
-		e.Object.Namespace = req.Namespace
-	}
+	e.Object.Namespace = cmp.Or(e.Object.Namespace, req.Namespace)
 	e.Request = Asked{
 		Group: req.Resource.Group, Version: req.Resource.Version, Resource: req.Resource.Resource,
 		Namespace: req.Namespace, User: req.UserInfo.Username, Groups: req.UserInfo.Groups,

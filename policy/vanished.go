@@ -196,12 +196,7 @@ func (v Vanished) held(d render.TreeDocument, before bool, deletes map[schema.Gr
 
 // from reports whether the old object was written in a file.
 func (r *Request) from(file string) bool {
-	for _, o := range r.OldObject.At("") {
-		if o.File == file {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.OldObject.At(""), func(o render.Origin) bool { return o.File == file })
 }
 
 func (v Vanished) result(r *Request, d render.TreeDocument) Result {

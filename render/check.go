@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -134,12 +135,7 @@ func (u *Unit) checkTwice(o *Object, first map[Key]*Object) error {
 	}
 	gv, _ := schema.ParseGroupVersion(k.APIVersion)
 	k.APIVersion = gv.Group
-	if k.Namespace == "" {
-		k.Namespace = u.Namespace
-	}
-	if k.Namespace == "" {
-		k.Namespace = "default"
-	}
+	k.Namespace = cmp.Or(k.Namespace, u.Namespace, "default")
 	was, twice := first[k]
 	if !twice {
 		first[k] = o

@@ -3,6 +3,7 @@ package render
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -88,11 +89,11 @@ func Errors(err error) []*Error {
 	return []*Error{{Rule: "internal", Err: err}}
 }
 
+// Failures returns the *Errors that err joins, without warnings.
+func Failures(err error) []*Error {
+	return slices.DeleteFunc(Errors(err), func(e *Error) bool { return e.Warning })
+}
+
 func onlyMissing(err error) bool {
-	for _, e := range Errors(err) {
-		if !e.Missing && !e.Warning {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(Failures(err), func(e *Error) bool { return !e.Missing })
 }

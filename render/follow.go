@@ -117,9 +117,7 @@ type target struct {
 
 func targetOf(o *Object, cluster string) target {
 	t := target{cluster: cluster, kind: o.GroupVersionKind().GroupKind(), namespace: o.GetNamespace(), name: o.GetName()}
-	if t.name == "" {
-		t.name = o.GetGenerateName()
-	}
+	t.name = cmp.Or(t.name, o.GetGenerateName())
 	if t.namespace == "" {
 		t.namespace = o.HomeNamespace()
 	}
@@ -283,7 +281,7 @@ func (w *following) directories() (deployed map[string][]target, entries []targe
 // kustomizes returns the kustomization directory that an object deploys.
 func (w *following) kustomizes(t target) (dir string, ok bool) {
 	n := w.nodes[t]
-	if n == nil || n.unit == nil || n.unit.Renderer != "kustomize" || hard(n.unit.Err) {
+	if n == nil || n.unit == nil || n.unit.Renderer != "kustomize" || len(Failures(n.unit.Err)) > 0 {
 		return "", false
 	}
 	return path.Clean(n.unit.Path), true
@@ -469,7 +467,7 @@ func (w *following) resolve(ctx context.Context, n *maker) {
 		u.State = Foreign
 	}
 	n.lost = nil
-	if hard(u.Err) { // the objects are not those that would be applied
+	if len(Failures(u.Err)) > 0 { // the objects are not those that would be applied
 		n.lost = slices.DeleteFunc(slices.Clone(u.Objects), func(o *Object) bool { return !w.Follows(o) })
 		u.Objects, u.Inputs = nil, nil
 	}
@@ -507,16 +505,8 @@ func (w *following) vary(ctx context.Context) error {
 }
 
 func onlyForeign(err error) bool {
-	foreign := false
-	for _, e := range Errors(err) {
-		if !e.Warning {
-			if e.Rule != "foreign-repository" {
-				return false
-			}
-			foreign = true
-		}
-	}
-	return foreign
+	failures := Failures(err)
+	return len(failures) > 0 && !slices.ContainsFunc(failures, func(e *Error) bool { return e.Rule != "foreign-repository" })
 }
 
 func (w *following) cluster(name string) Cluster {
@@ -622,7 +612,7 @@ func (w *following) notFollowed(nodes []*maker, all []candidate) []*Unit {
 		units = append(units, u)
 	}
 	for _, n := range nodes {
-		if !hard(n.unit.Err) {
+		if len(Failures(n.unit.Err)) == 0 {
 			continue
 		}
 		for _, o := range n.lost {

@@ -72,11 +72,12 @@ func parseFile(file string, data []byte) parsedFile {
 		shapes[i] = shapeOf(doc.Value)
 		seen[shapes[i]] = true
 	}
-	switch broken := hard(err) && looksLikeManifest(data); {
-	case (broken || seen[template]) && !seen[object] && !seen[half] && (!hard(err) || isTemplate(data, err)):
+	failed := len(Failures(err)) > 0
+	switch broken := failed && looksLikeManifest(data); {
+	case (broken || seen[template]) && !seen[object] && !seen[half] && (!failed || isTemplate(data, err)):
 		return parsedFile{foreign: foreignFile{"is a template: something has to fill in its placeholders first", DocTemplate}}
 	case seen[object] || seen[half] || broken:
-	case hard(err):
+	case failed:
 		return parsedFile{err: err, foreign: foreignFile{why: "cannot be read, and does not look like a manifest"}}
 	case seen[config]:
 		return parsedFile{foreign: foreignFile{why: "holds the configuration of a tool, no Kubernetes object"}}
@@ -96,16 +97,6 @@ func parseFile(file string, data []byte) parsedFile {
 	}
 	f.err = errors.Join(errs...)
 	return f
-}
-
-// hard reports whether err joins an error that is not a warning.
-func hard(err error) bool {
-	for _, e := range Errors(err) {
-		if !e.Warning {
-			return true
-		}
-	}
-	return false
 }
 
 // looksLikeManifest reports whether a text that can't be decoded may hold an

@@ -71,8 +71,8 @@ var templateMark = regexp.MustCompile(`(?m)^[^#\n]*(?:\{\{.*\}\}|\{%.*%\}|<%.*%>
 // isTemplate reports whether all errors in a file come from actions of a
 // template language, so that the file is not meant to be YAML.
 func isTemplate(data []byte, err error) bool {
-	for _, e := range Errors(err) {
-		if !e.Warning && e.Rule != "yaml-syntax" && e.Rule != "invalid-key" {
+	for _, e := range Failures(err) {
+		if e.Rule != "yaml-syntax" && e.Rule != "invalid-key" {
 			return false
 		}
 	}

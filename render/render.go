@@ -117,7 +117,7 @@ func (u *Unit) Status() string {
 	switch {
 	case u.State != "":
 		return string(u.State)
-	case !hard(u.Err) || len(u.Objects) > 0:
+	case len(Failures(u.Err)) == 0 || len(u.Objects) > 0:
 		return "rendered"
 	case onlyMissing(u.Err):
 		return "not-rendered"

@@ -34,12 +34,7 @@ func newSource(file string, data []byte) *source {
 }
 
 func isASCII(data []byte) bool {
-	for _, b := range data {
-		if b >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(data, func(b byte) bool { return b >= utf8.RuneSelf })
 }
 
 func (s *source) lineCount() int { return len(s.lines) }

@@ -196,7 +196,7 @@ type varying struct {
 // rendering.
 func (u *Unit) vary(ctx context.Context, inputs *Inputs, again func(Variant, *Inputs) ([]*Object, error)) {
 	asked := inputs.Questions()
-	if len(asked)+len(inputs.branches) == 0 || hard(u.Err) {
+	if len(asked)+len(inputs.branches) == 0 || len(Failures(u.Err)) > 0 {
 		return
 	}
 	w := &varying{unit: u, again: again, asked: asked, branches: inputs.branches, known: make(map[Key][]*Object)}
@@ -277,7 +277,7 @@ func (w *varying) isDone(v Variant) bool {
 func (w *varying) render(v Variant) {
 	inputs := new(Inputs)
 	objects, err := w.again(v, inputs)
-	if hard(err) && v.Lookup == LookupObject && Errors(err)[0].Rule == "helm-template" { // the chart may expect another type of field
+	if len(Failures(err)) > 0 && v.Lookup == LookupObject && Errors(err)[0].Rule == "helm-template" { // the chart may expect another type of field
 		v.Lookup, inputs = LookupBare, new(Inputs)
 		objects, err = w.again(v, inputs)
 	}
@@ -286,7 +286,7 @@ func (w *varying) render(v Variant) {
 			w.asked = append(w.asked, q)
 		}
 	}
-	if hard(err) {
+	if len(Failures(err)) > 0 {
 		w.failed(v, err)
 		return
 	}

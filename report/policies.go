@@ -90,9 +90,7 @@ var PoliciesFormats = FormatList[*Policies]{
 	{"text", "for people: a table of rules, and each finding with its source line", writePoliciesText},
 	{"json", "for programs: everything", writePoliciesJSON},
 	{"sarif", "for GitHub code scanning: the findings on the policies' lines", func(w io.Writer, p *Policies, o Options) error {
-		if o.Category == "" {
-			o.Category = "preadmit-policies/"
-		}
+		o.Category = cmp.Or(o.Category, "preadmit-policies/")
 		return writeSARIF(w, p.run, o)
 	}},
 	{"markdown", "for an issue or a pull request", writePoliciesMarkdown},
@@ -145,9 +143,7 @@ func useName(u *policy.Use) string {
 func writePoliciesText(w io.Writer, p *Policies, o Options) error {
 	t := &printer{Options: o, out: bufio.NewWriterSize(w, 64<<10), src: newSource(p.run)}
 	t.wrap = t.Width > 0
-	if t.Width == 0 {
-		t.Width = defaultWidth
-	}
+	t.Width = cmp.Or(t.Width, defaultWidth)
 	if !o.Quiet {
 		t.table(p.Rules)
 	}

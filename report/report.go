@@ -206,11 +206,8 @@ func NewUnit(u *render.Unit) Unit {
 	if u.Owner != nil && u.Owner.Unit != nil {
 		n.Owner = u.Owner.Unit.Identity()
 	}
-	for _, e := range render.Errors(u.Err) {
-		if !e.Warning {
-			n.Reason = e.Error()
-			break
-		}
+	if failures := render.Failures(u.Err); len(failures) > 0 {
+		n.Reason = failures[0].Error()
 	}
 	return n
 }

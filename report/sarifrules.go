@@ -73,9 +73,7 @@ func addRule(rules map[ruleKey]*policy.Rule, x *policy.Result) {
 		rule = &policy.Rule{Engine: x.Engine, Policy: x.Policy, Name: x.Rule, Origin: x.PolicyOrigin}
 		rules[key] = rule
 	}
-	if rule.Severity == "" {
-		rule.Severity = x.Severity
-	}
+	rule.Severity = cmp.Or(rule.Severity, x.Severity)
 	if x.Action != "" && (rule.Action == "" || !rule.Action.AtLeast(x.Action)) {
 		rule.Action = x.Action
 	}

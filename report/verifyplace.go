@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -186,9 +187,7 @@ func (v *verifier) area(r node) (area, bool) {
 		}
 		*part.to = i
 	}
-	if a.endLine == 0 {
-		a.endLine = a.line
-	}
+	a.endLine = cmp.Or(a.endLine, a.line)
 	if a.line == 0 && (a.column != 0 || a.endColumn != 0 || a.endLine != 0) && ok {
 		v.add(r, "the region has no startLine")
 		ok = false

@@ -1,9 +1,11 @@
 package tui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -228,12 +230,7 @@ func (m *model) arrange() tea.Cmd {
 // live reports whether a filter depends on data that only this goroutine may
 // read.
 func (f filter) live() bool {
-	for _, t := range f {
-		if t.field == "is" && (t.value == "marked" || t.value == "staged") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f, func(t term) bool { return t.field == "is" && (t.value == "marked" || t.value == "staged") })
 }
 
 func (m *model) arranged(a arranged) {
@@ -360,9 +357,7 @@ func (m *model) copied(msg copiedMsg) tea.Cmd {
 // copySuppression returns the YAML that would accept a result.
 func (m *model) copySuppression(e *entry) string {
 	a := m.form.last
-	if a.reason == "" {
-		a.reason = "TODO"
-	}
+	a.reason = cmp.Or(a.reason, "TODO")
 	if a.expires == "" {
 		a.expires = m.Today.AddDate(0, 0, 90).Format("2006-01-02")
 	}

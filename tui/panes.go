@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -63,9 +64,7 @@ func (p *pane) add(l look, text string) { p.lines = append(p.lines, pline{text: 
 
 // wrap adds foreign text, broken at the width, with a hanging indent.
 func (p *pane) wrap(l look, lang language, text string, width int) {
-	if width == 0 {
-		width = plainWidth
-	}
+	width = cmp.Or(width, plainWidth)
 	for raw := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 		line := report.Visible(strings.ReplaceAll(strings.TrimRight(raw, " \r"), "\t", "  "), maxLine)
 		body := strings.TrimLeft(line, " ")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"reflect"
+	"slices"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -23,10 +24,5 @@ func distinct(objects []*render.Object) []*render.Object {
 }
 
 func containsEqual(objects []*render.Object, o *render.Object) bool {
-	for _, other := range objects {
-		if reflect.DeepEqual(other.Object, o.Object) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(objects, func(other *render.Object) bool { return reflect.DeepEqual(other.Object, o.Object) })
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -293,10 +294,7 @@ func (p *testPrinter) report(r *policytest.Report) {
 }
 
 func (p *testPrinter) suite(s *policytest.Suite) {
-	kind := s.Kind
-	if kind == "" {
-		kind = "no suite"
-	}
+	kind := cmp.Or(s.Kind, "no suite")
 	p.line("%s (%s)", s.File, kind)
 	for i := range s.Cases {
 		p.testCase(&s.Cases[i])

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -200,7 +201,7 @@ func handBack(left tui.Decisions, stdout, stderr io.Writer) {
 // inputs are what standard input holds, where a path says that it holds
 // something, and where keys come from: the terminal then.
 func inputs(args []string, stdin io.Reader) (data []byte, keys io.Reader, err error) {
-	if !hasDash(args) {
+	if !slices.Contains(args, "-") {
 		return nil, stdin, nil
 	}
 	if data, err = io.ReadAll(io.LimitReader(stdin, maxReport)); err != nil {
@@ -215,7 +216,7 @@ func inputs(args []string, stdin io.Reader) (data []byte, keys io.Reader, err er
 // newTriageHost says what is gone through: a report, or what is evaluated now.
 func newTriageHost(o *triageOptions, args []string, stdin io.Reader) (*triageHost, error) {
 	h := &triageHost{watcher: watcher{args: args}, options: o}
-	if hasDash(args) {
+	if slices.Contains(args, "-") {
 		data, err := io.ReadAll(io.LimitReader(stdin, maxReport))
 		if err != nil {
 			return nil, fmt.Errorf("standard input: %w", err)
@@ -237,15 +238,6 @@ func newTriageHost(o *triageOptions, args []string, stdin io.Reader) (*triageHos
 	}
 	h.saved, h.args = args[0], nil
 	return h, nil
-}
-
-func hasDash(args []string) bool {
-	for _, a := range args {
-		if a == "-" {
-			return true
-		}
-	}
-	return false
 }
 
 // eof is an input that is over.

@@ -251,9 +251,7 @@ func (r *triageRun) oldOf(k render.Key) *render.Object {
 func (r *triageRun) compare(x *tui.Rendered, old, now *render.Object) error {
 	switch {
 	case r.was == nil:
-		if x.Note == "" {
-			x.Note = "Nothing to compare with: --base names a revision."
-		}
+		x.Note = cmp.Or(x.Note, "Nothing to compare with: --base names a revision.")
 		return nil
 	case old == nil:
 		x.Note = "The change creates it."

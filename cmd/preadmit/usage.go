@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -225,9 +226,7 @@ func oneDash(root *cobra.Command, args []string, err error) error {
 func notFound(shown, real string) error {
 	err := fmt.Errorf("%s: no such file or directory", shown)
 	dir, name := filepath.Split(filepath.Clean(real))
-	if dir == "" {
-		dir = "."
-	}
+	dir = cmp.Or(dir, ".")
 	entries, readErr := os.ReadDir(dir)
 	if readErr != nil {
 		return err

@@ -54,7 +54,7 @@ func (in *input) unreadable() func(file string) string {
 			return ""
 		}
 		docs, err := render.Documents(file, data, render.YAML11)
-		scalar := slices.ContainsFunc(render.Errors(err), func(e *render.Error) bool { return !e.Warning })
+		scalar := len(render.Failures(err)) > 0
 		for _, doc := range docs {
 			switch doc.Value.(type) {
 			case map[string]any, []any:

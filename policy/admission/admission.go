@@ -259,12 +259,7 @@ func (e *Engine) named(name string, unit *render.Unit) []*bound {
 }
 
 func exists(name string, policies []*render.Object) bool {
-	for _, o := range policies {
-		if o.GetName() == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(policies, func(o *render.Object) bool { return o.GetName() == name })
 }
 
 func strongest(actions []v1.ValidationAction) policy.Action {

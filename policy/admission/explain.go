@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -183,9 +184,7 @@ func (x *explaining) conditions(run *run, t *policy.Trial) (exempt string) {
 		}
 	}
 	t.ConditionsCost = m.cost()
-	if exempt == "" {
-		exempt = unsettled
-	}
+	exempt = cmp.Or(exempt, unsettled)
 	return exempt
 }
 

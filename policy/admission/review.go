@@ -89,9 +89,7 @@ func (r *review) namespaceLabels() (set map[string]string, complete bool) {
 	if set == nil {
 		set = map[string]string{}
 	}
-	if set[cel.NameLabel] == "" {
-		set[cel.NameLabel] = r.namespace
-	}
+	set[cel.NameLabel] = cmp.Or(set[cel.NameLabel], r.namespace)
 	return set, true
 }
 

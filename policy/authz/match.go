@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -36,7 +37,7 @@ func (c *check) allowedBy(r *rbacv1.PolicyRule) bool {
 	if !c.isResource {
 		return c.pathIn(r.NonResourceURLs)
 	}
-	return hasOrAll(r.APIGroups, c.group) && c.resourceIn(r.Resources) && (len(r.ResourceNames) == 0 || has(r.ResourceNames, c.name))
+	return hasOrAll(r.APIGroups, c.group) && c.resourceIn(r.Resources) && (len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, c.name))
 }
 
 func (c *check) allowedByAny(rules []rbacv1.PolicyRule) bool {
@@ -65,28 +66,11 @@ func (c *check) resourceIn(resources []string) bool {
 // pathIn reports whether a rule's URLs contain the check's path. As in
 // Kubernetes, all asterisks at the end of a URL are removed.
 func (c *check) pathIn(urls []string) bool {
-	for _, u := range urls {
-		if u == c.path || strings.HasSuffix(u, "*") && strings.HasPrefix(c.path, strings.TrimRight(u, "*")) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(urls, func(u string) bool {
+		return u == c.path || strings.HasSuffix(u, "*") && strings.HasPrefix(c.path, strings.TrimRight(u, "*"))
+	})
 }
 
 func hasOrAll(list []string, want string) bool {
-	for _, s := range list {
-		if s == "*" || s == want {
-			return true
-		}
-	}
-	return false
-}
-
-func has(list []string, want string) bool {
-	for _, s := range list {
-		if s == want {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(s string) bool { return s == "*" || s == want })
 }

@@ -49,7 +49,7 @@ type binding struct {
 // certain; a denied one is undecided if something unknown could allow it.
 func (r *rbac) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	u := a.GetUser()
-	if u != nil && has(u.GetGroups(), user.SystemPrivilegedGroup) {
+	if u != nil && slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) {
 		return authorizer.DecisionAllow, "", nil // before RBAC is asked: authorizerfactory.NewPrivilegedGroups
 	}
 	if u == nil {
@@ -64,7 +64,7 @@ func (r *rbac) Authorize(_ context.Context, a authorizer.Attributes) (authorizer
 			break
 		}
 	}
-	if w.doubt == "" && strings.HasPrefix(u.GetName(), "system:node:") && has(u.GetGroups(), user.NodesGroup) {
+	if w.doubt == "" && strings.HasPrefix(u.GetName(), "system:node:") && slices.Contains(u.GetGroups(), user.NodesGroup) {
 		w.doubt = "the Node authorizer decides as well, by what runs on the node"
 	}
 	if w.doubt != "" || u.GetName() == "" {

@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -124,9 +125,7 @@ func spotOf(root map[string]any, object any, pointer, word string) string {
 		object, _ = render.Lookup(object, render.Pointer(key))
 	}
 	for _, s := range spots {
-		if last == "" {
-			last = s.pointer
-		}
+		last = cmp.Or(last, s.pointer)
 		for _, w := range alternatives(word) {
 			if _, ok := s.node[w]; ok {
 				return s.pointer + render.Pointer(w)

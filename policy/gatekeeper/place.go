@@ -85,12 +85,5 @@ func quoted(s string) string {
 
 // broken says whether any of the errors is more than a warning.
 func broken(errs []error) bool {
-	for _, err := range errs {
-		for _, e := range render.Errors(err) {
-			if !e.Warning {
-				return true
-			}
-		}
-	}
-	return false
+	return len(render.Failures(errors.Join(errs...))) > 0
 }

@@ -1,6 +1,7 @@
 package gatekeeper
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 
@@ -16,9 +17,6 @@ func alike(a, b *render.Object) bool {
 
 // otherOf is the error of an object whose name another one has already.
 func otherOf(what, name string, first *render.Object) error {
-	where := first.Span("").String()
-	if where == "" {
-		where = "before it"
-	}
+	where := cmp.Or(first.Span("").String(), "before it")
 	return fmt.Errorf("%s %s is another one than that of %s, which is used", what, name, where)
 }

@@ -1,6 +1,7 @@
 package kyverno
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -31,9 +32,7 @@ func (b *ruleExplainer) asks(exempt string) []policy.Evaluation {
 		}
 	case rule.Validate.CEL != nil:
 		all = []policy.Evaluation{b.described("validate.cel", rule.Pointer+"/validate/cel", "")}
-		if exempt == "" {
-			exempt = "the object is deleted, and Kyverno leaves these out then"
-		}
+		exempt = cmp.Or(exempt, "the object is deleted, and Kyverno leaves these out then")
 	default:
 		all = b.clause()
 	}

@@ -1,6 +1,7 @@
 package kyverno
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -82,9 +83,7 @@ func (b *ruleExplainer) steps(n *tracedMatch, depth int, loop string) []policy.P
 	for i := range n.steps {
 		p := b.step(n, &n.steps[i])
 		p.Depth += depth
-		if p.Loop == "" {
-			p.Loop = loop
-		}
+		p.Loop = cmp.Or(p.Loop, loop)
 		parts = append(parts, p)
 	}
 	return thinned(parts, n.steps)

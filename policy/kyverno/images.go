@@ -1,6 +1,7 @@
 package kyverno
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -142,10 +143,7 @@ func (f *imageFinder) put(at string, holder map[string]any, x kyvernodoc.ImageEx
 	if !ok || x.Key == "" {
 		name = at + render.Pointer(x.Value)
 	}
-	group := x.Name
-	if group == "" {
-		group = "custom"
-	}
+	group := cmp.Or(x.Name, "custom")
 	in, ok := f.groups[group].(map[string]any)
 	if !ok {
 		in = map[string]any{}

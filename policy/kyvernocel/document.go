@@ -1,6 +1,7 @@
 package kyvernocel
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -335,9 +336,7 @@ func (s *spec) defaults() {
 		match.Default(&s.TargetMatchConstraints.MatchResources)
 		anyOperation(&s.TargetMatchConstraints.MatchResources)
 	}
-	if s.Evaluation.Mode == "" {
-		s.Evaluation.Mode = modeKubernetes
-	}
+	s.Evaluation.Mode = cmp.Or(s.Evaluation.Mode, modeKubernetes)
 }
 
 // anyOperation makes rules that name no operations rules about all.

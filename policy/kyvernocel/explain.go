@@ -1,6 +1,7 @@
 package kyvernocel
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -145,9 +146,7 @@ func (x *telling) conditions(r *run, t *policy.Trial) (exempt string) {
 			unsettled = fmt.Sprintf("match condition %q could not be evaluated", e.name)
 		}
 	}
-	if exempt == "" {
-		exempt = unsettled
-	}
+	exempt = cmp.Or(exempt, unsettled)
 	if exempt == "" && r.c.policy.Kind == ImageValidating {
 		if vs, done := r.verifiedImages(); done && len(vs) > 0 {
 			exempt = vs[0].message

@@ -110,9 +110,7 @@ func (r *review) NamespaceLabels() (set map[string]string, complete bool) {
 			maps.Copy(set, o.GetLabels())
 		}
 	}
-	if set[cel.NameLabel] == "" {
-		set[cel.NameLabel] = r.namespace
-	}
+	set[cel.NameLabel] = cmp.Or(set[cel.NameLabel], r.namespace)
 	return set, complete
 }
 

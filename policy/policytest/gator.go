@@ -1,6 +1,7 @@
 package policytest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -58,10 +59,8 @@ type gatorEngine struct {
 // gator runs a suite of gator verify.
 func gator(s *suite) {
 	docs, err := s.opts.files.documents(s.name, s.data, render.YAML12)
-	for _, e := range render.Errors(err) {
-		if !e.Warning { // that others would read it otherwise is no matter here
-			s.fail(e)
-		}
+	for _, e := range render.Failures(err) { // how other parsers would read it does not matter here
+		s.fail(e)
 	}
 	if len(docs) == 0 {
 		if err == nil {
@@ -191,10 +190,7 @@ func isKind(o *render.Object, group, kind string) error {
 	if gvk.Group == group && (kind == "" || gvk.Kind == kind) {
 		return nil
 	}
-	want := kind
-	if want == "" {
-		want = "constraint"
-	}
+	want := cmp.Or(kind, "constraint")
 	return fmt.Errorf("is no %s of %s, but a %.63s of %.253q", want, group, gvk.Kind, gvk.GroupVersion())
 }
 

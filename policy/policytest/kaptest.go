@@ -218,11 +218,7 @@ func (k *kaptestSuite) compile(o *render.Object) {
 	} else {
 		p.evaluator, err = k.opts.Engines.Admission(o, k.kinds, k.cluster)
 	}
-	for _, e := range render.Errors(err) {
-		if !e.Warning {
-			p.faults = append(p.faults, e)
-		}
-	}
+	p.faults = append(p.faults, render.Failures(err)...)
 	all[o.GetName()] = p
 }
 

@@ -3,6 +3,7 @@ package policytest
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -53,12 +54,7 @@ var stages = []stage{
 }
 
 func (s stage) has(kind string) bool {
-	for _, k := range s.kinds {
-		if k == kind || "Namespaced"+k == kind {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.kinds, func(k string) bool { return k == kind || "Namespaced"+k == kind })
 }
 
 // judge returns what the policies say of an object under an operation; it asks

@@ -2,6 +2,7 @@ package policytest
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
@@ -189,12 +190,7 @@ func (t *kyvernoTest) unused() {
 }
 
 func (t *kyvernoTest) hasResource(name string) bool {
-	for _, o := range t.setup.Resources {
-		if o.GetName() == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.setup.Resources, func(o *render.Object) bool { return o.GetName() == name })
 }
 
 // search is a search with JMESPath.

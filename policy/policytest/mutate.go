@@ -132,10 +132,8 @@ func (r *recorder) compiled(match bool, err error, objects ...*render.Object) {
 			r.policies[policyPlace{s.File, s.Line, s.Column}] = match
 		}
 	}
-	for _, e := range render.Errors(err) {
-		if !e.Warning {
-			r.errs[e.Span.File]++
-		}
+	for _, e := range render.Failures(err) {
+		r.errs[e.Span.File]++
 	}
 }
 

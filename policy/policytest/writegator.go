@@ -37,10 +37,8 @@ func (d *draft) gatorDrafter(e Engines) (drafter, error) {
 	}
 	var err error
 	w.engine, err = e.Gator(&w.setup)
-	for _, e := range render.Errors(err) {
-		if !e.Warning {
-			return nil, fmt.Errorf("does not compile: %w", e.Err)
-		}
+	if failures := render.Failures(err); len(failures) > 0 {
+		return nil, fmt.Errorf("does not compile: %w", failures[0].Err)
 	}
 	if w.engine == nil {
 		return nil, errors.New("does not compile")

@@ -65,12 +65,7 @@ func newSet(program *opa.Program, rules []*rule) *set {
 
 // isSet says of a rule that it is defined whatever the input is.
 func isSet(rules []*ast.Rule) bool {
-	for _, r := range rules {
-		if r.Head.DocKind() != ast.PartialSetDoc || len(r.Head.Reference) != 1 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(rules, func(r *ast.Rule) bool { return r.Head.DocKind() != ast.PartialSetDoc || len(r.Head.Reference) != 1 })
 }
 
 // ask asks the rules, and notes their answers in the question where nothing

@@ -36,7 +36,7 @@ func deploy(ctx context.Context, o *render.Object, w *render.World) *render.Unit
 	if u.State == render.Suspended {
 		return u
 	}
-	if hard(err) {
+	if len(render.Failures(err)) > 0 {
 		u.Objects, u.Err, u.State = objects, err, state(err) // objects that were rendered nevertheless show which ones are not followed
 		return u
 	}
@@ -61,11 +61,6 @@ func (d *deployment) run() ([]*render.Object, error) {
 		return nil, nil
 	}
 	return d.render()
-}
-
-// hard reports whether err holds more than warnings.
-func hard(err error) bool {
-	return slices.ContainsFunc(render.Errors(err), func(e *render.Error) bool { return !e.Warning })
 }
 
 // destination sets the cluster that the Application deploys to.

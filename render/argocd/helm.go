@@ -1,6 +1,7 @@
 package argocd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,12 +32,8 @@ func (d *deployment) helm(l *located) ([]*render.Object, error) {
 		ReleaseName: options.ReleaseName, SkipCRDs: options.SkipCrds, SkipTests: true, SkipSchema: options.SkipSchemaValidation,
 		KubeVersion: options.KubeVersion, APIVersions: options.APIVersions,
 	}
-	if r.helm.ReleaseName == "" {
-		r.helm.ReleaseName = d.object.GetName()
-	}
-	if r.helm.KubeVersion == "" {
-		r.helm.KubeVersion = d.target.KubeVersion
-	}
+	r.helm.ReleaseName = cmp.Or(r.helm.ReleaseName, d.object.GetName())
+	r.helm.KubeVersion = cmp.Or(r.helm.KubeVersion, d.target.KubeVersion)
 	if len(r.helm.APIVersions) == 0 {
 		r.helm.APIVersions = d.world.APIVersions(d.target, d.object, l.repo.FS, l.root())
 	}

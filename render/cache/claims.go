@@ -2,6 +2,7 @@ package cache
 
 import (
 	"io/fs"
+	"slices"
 	"sync"
 
 	"github.com/preadmit/preadmit/render"
@@ -102,12 +103,7 @@ func (d detector) Detect(_ fs.FS, dir string) (render.Claim, bool) {
 
 // holds says whether a tree answers as it is noted.
 func (t *Tree) holds(reads []read) bool {
-	for _, r := range reads {
-		if t.outcome(r.access) != r.outcome {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(reads, func(r read) bool { return t.outcome(r.access) != r.outcome })
 }
 
 func (e *Encoder) reads(reads []read) {

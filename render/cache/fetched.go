@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/preadmit/preadmit/render"
@@ -60,10 +61,7 @@ func (h *heardStore) condition() condition {
 // holds reports whether the Graph's store answers as is noted.
 func (g *Graph) holds(c *condition) bool {
 	store := newHeardStore(g.graph.Store, nil).of
-	for _, a := range c.Asked {
-		if a.Question.What != "fetched" || rootOf(store.Fetched(remoteOf(a.Question))) != a.Answer {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.Asked, func(a asked) bool {
+		return a.Question.What != "fetched" || rootOf(store.Fetched(remoteOf(a.Question))) != a.Answer
+	})
 }

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -15,10 +16,7 @@ func Root(cwd string, paths []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	root := repository(cwd)
-	if root == "" {
-		root = cwd
-	}
+	root := cmp.Or(repository(cwd), cwd)
 	for _, p := range paths {
 		if p == "-" {
 			continue

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -124,9 +125,7 @@ func newest(versions []string, requested string) (int, error) {
 			return i, nil
 		}
 	}
-	if requested == "" {
-		requested = "*"
-	}
+	requested = cmp.Or(requested, "*")
 	constraint, err := semver.NewConstraint(requested)
 	if err != nil {
 		return 0, fmt.Errorf("there is no version %s, and it is no range", requested)

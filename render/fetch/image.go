@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,9 +128,7 @@ func findTag(ctx context.Context, repo *remote.Repository, r *render.Remote) (re
 	case strings.HasPrefix(version, "sha256:"):
 		return version, version, nil
 	case r.Kind == render.OCIArtifact && !isRange:
-		if tag == "" {
-			tag = "latest"
-		}
+		tag = cmp.Or(tag, "latest")
 		return tag, tag, nil
 	case r.Kind == render.HelmOCIChart:
 		if ranged = version; isExact(version) {

@@ -420,7 +420,7 @@ func mergeFiles(under, over staged) (staged, error) {
 			return staged{}, errors.New("it can't be read")
 		}
 		docs, err := render.Documents(f.name, data, render.YAML11)
-		if failed(err) {
+		if len(render.Failures(err)) > 0 {
 			return staged{}, errors.New("it is not YAML")
 		}
 		for _, doc := range docs {

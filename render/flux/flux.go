@@ -84,7 +84,7 @@ func (*Resolver) Resolve(ctx context.Context, o *render.Object, w *render.World)
 	}
 	err := m.resolve(t)
 	t.unit.Err = errors.Join(append(t.warnings, err)...)
-	if failed(t.unit.Err) {
+	if len(render.Failures(t.unit.Err)) > 0 {
 		t.unit.Objects = nil
 	}
 	return t.unit
@@ -113,16 +113,6 @@ type task struct {
 
 func serviceAccount(namespace, name string) string {
 	return "system:serviceaccount:" + namespace + ":" + name
-}
-
-// failed reports whether err joins an error that is not a warning.
-func failed(err error) bool {
-	for _, e := range render.Errors(err) {
-		if !e.Warning {
-			return true
-		}
-	}
-	return false
 }
 
 // error returns an error at a field of the task's object.

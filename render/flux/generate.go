@@ -69,7 +69,7 @@ func (g *generated) read(a artifact) error {
 		return a.errors(err)
 	}
 	docs, err := render.Documents(g.name, data, render.YAML11)
-	if failed(err) {
+	if len(render.Failures(err)) > 0 {
 		return a.errors(err)
 	}
 	if len(docs) > 0 {

@@ -132,7 +132,7 @@ func (t *task) install(a artifact, chart string, values *composed, spec *helmRel
 // tree. It records warnings, and returns other errors.
 func (t *task) traced(a artifact, objects []*render.Object, err error) ([]*render.Object, error) {
 	err = a.errors(err)
-	if failed(err) {
+	if len(render.Failures(err)) > 0 {
 		return nil, err
 	}
 	if err != nil {
@@ -302,7 +302,7 @@ func (t *task) withValues(a artifact, chart string, spec chartSpec, pointer stri
 		}
 		docs, err := render.Documents(file, data, render.YAML11)
 		var values map[string]any
-		if failed(err) || yaml.Unmarshal(data, &values) != nil {
+		if len(render.Failures(err)) > 0 || yaml.Unmarshal(data, &values) != nil {
 			return a, errors.Join(a.errors(err), t.error(pointer+"/valuesFiles", "invalid-values", "values file %s is no YAML document of values", name))
 		}
 		layer := valuesLayer{values: values, places: fixed{}}

@@ -1,6 +1,7 @@
 package flux
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -112,9 +113,7 @@ func (t *task) kustomization() error {
 }
 
 func withNamespace(r reference, o *render.Object) reference {
-	if r.Namespace == "" {
-		r.Namespace = o.GetNamespace()
-	}
+	r.Namespace = cmp.Or(r.Namespace, o.GetNamespace())
 	return r
 }
 

@@ -267,7 +267,7 @@ func (t *task) resourcesTemplate(text, pointer string, all []inputs) error {
 			return t.error(pointer, "invalid-template", "resourcesTemplate of ResourceSet %s: %w", t.object.GetName(), err)
 		}
 		objects, err := render.Parse("", []byte(result))
-		if failed(err) {
+		if len(render.Failures(err)) > 0 {
 			return t.error(pointer, "invalid-template", "resourcesTemplate of ResourceSet %s is not YAML once it is filled in: %w", t.object.GetName(), err)
 		}
 		for _, o := range objects {
@@ -292,7 +292,7 @@ func (t *task) template(text, pointer string) (*gotemplate.Template, error) {
 // decodeObject reads the YAML of one object.
 func decodeObject(text string) (map[string]any, error) {
 	docs, err := render.Documents("", []byte(text), render.YAML11)
-	if failed(err) || len(docs) != 1 {
+	if len(render.Failures(err)) > 0 || len(docs) != 1 {
 		return nil, fmt.Errorf("is no document: %w", err)
 	}
 	m, ok := docs[0].Value.(map[string]any)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	yamlv3 "go.yaml.in/yaml/v3"
@@ -48,12 +49,7 @@ func (r *reader) local(c *chart.Chart, dir string, chain []string) error {
 }
 
 func vendored(c *chart.Chart, dep *chart.Dependency) bool {
-	for _, sub := range c.Dependencies() {
-		if sub.Name() == dep.Name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Dependencies(), func(sub *chart.Chart) bool { return sub.Name() == dep.Name })
 }
 
 func (r *reader) localChart(c *chart.Chart, i int, dir string, chain []string) (*chart.Chart, error) {
@@ -160,7 +156,7 @@ func (r *reader) unmet(root *chart.Chart) (fatal, warnings []error) {
 
 // listing returns the chart at or below c that lists a dependency, or nil.
 func listing(c *chart.Chart, dep *chart.Dependency) *chart.Chart {
-	if contains(c.Metadata.Dependencies, dep) {
+	if slices.Contains(c.Metadata.Dependencies, dep) {
 		return c
 	}
 	for _, sub := range c.Dependencies() {
@@ -169,15 +165,6 @@ func listing(c *chart.Chart, dep *chart.Dependency) *chart.Chart {
 		}
 	}
 	return nil
-}
-
-func contains(deps []*chart.Dependency, dep *chart.Dependency) bool {
-	for _, d := range deps {
-		if d == dep {
-			return true
-		}
-	}
-	return false
 }
 
 // mismatched returns errors for dependencies whose vendored chart has another

@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,9 +77,7 @@ func (rel *release) fill(user map[string]any, at place) error {
 	if rel.src.Variant.Upgrade {
 		opts.Revision, opts.IsInstall, opts.IsUpgrade = 2, false, true
 	}
-	if opts.Namespace == "" {
-		opts.Namespace = "default"
-	}
+	opts.Namespace = cmp.Or(opts.Namespace, "default")
 	if err := chartutil.ValidateReleaseName(opts.Name); err != nil && params(rel.src).ReleaseName != "" {
 		return sourceError(rel.src, "helm-values", fmt.Errorf("%s is no name for a release", sentence(opts.Name)))
 	}
@@ -113,10 +112,7 @@ func line(r *reader, c *chart.Chart, key string) int {
 // unless the release sets a version. Helm's own default is the oldest.
 func (o Options) capabilities(h render.Helm) (*chartutil.Capabilities, error) {
 	caps := chartutil.DefaultCapabilities.Copy()
-	want := h.KubeVersion
-	if want == "" {
-		want = version.DefaultKubeBinaryVersion + ".0"
-	}
+	want := cmp.Or(h.KubeVersion, version.DefaultKubeBinaryVersion+".0")
 	kube, err := chartutil.ParseKubeVersion(want)
 	if err != nil {
 		return nil, fmt.Errorf("%s is no version of Kubernetes", sentence(want))

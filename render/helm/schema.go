@@ -321,10 +321,7 @@ func reason(k jsonschema.ErrorKind) string {
 // last file that sets it, else in the chart's own values, else at the schema.
 func (rel *release) violation(c *chart.Chart, path []string, what string) error {
 	at, _, _ := rel.reader.chartFile(c, "values.schema.json")
-	name := strings.Join(path, ".")
-	if name == "" {
-		name = "values"
-	}
+	name := cmp.Or(strings.Join(path, "."), "values")
 	err := fmt.Errorf("%s: %s", sentence(name), sentence(what))
 	layers := rel.valueLayers(c, path)
 	for n := range path {

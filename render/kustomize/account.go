@@ -1,6 +1,7 @@
 package kustomize
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/preadmit/preadmit/render"
@@ -69,12 +70,7 @@ func (o *origins) used() map[*source]bool {
 func mayBecome(resource any, object map[string]any) bool {
 	m, _ := resource.(map[string]any)
 	if items, ok := m["items"].([]any); ok {
-		for _, item := range items {
-			if mayBecome(item, object) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(items, func(item any) bool { return mayBecome(item, object) })
 	}
 	return text(m, "kind") == text(object, "kind") && strings.Contains(text(object, "metadata", "name"), text(m, "metadata", "name"))
 }

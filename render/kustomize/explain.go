@@ -1,6 +1,7 @@
 package kustomize
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -112,10 +113,7 @@ var accumulated = regexp.MustCompile(`path '(/[^']*)'`)
 func (w *walk) culprit(root *node, msg string) *node {
 	n := root
 	for _, m := range accumulated.FindAllStringSubmatch(msg, -1) {
-		dir := strings.TrimPrefix(m[1], "/")
-		if dir == "" {
-			dir = "."
-		}
+		dir := cmp.Or(strings.TrimPrefix(m[1], "/"), ".")
 		if inner := w.nodes[dir]; inner != nil {
 			n = inner
 		}

@@ -1,6 +1,7 @@
 package kustomize
 
 import (
+	"cmp"
 	"io/fs"
 	"net/url"
 	"path"
@@ -63,9 +64,7 @@ func repository(text string) (address, dir, revision string, ok bool) {
 		repo, dir = splitElements(rest)
 	}
 	repo, dir = strings.Trim(repo, "/"), strings.Trim(dir, "/")
-	if dir == "" {
-		dir = "."
-	}
+	dir = cmp.Or(dir, ".")
 	return host + repo, path.Clean(dir), revision, repo != "" && fs.ValidPath(path.Clean(dir))
 }
 

@@ -85,7 +85,7 @@ func parse(name string, data []byte) (*file, error) {
 }
 
 func warnings(err error) bool {
-	return !slices.ContainsFunc(render.Errors(err), func(e *render.Error) bool { return !e.Warning })
+	return len(render.Failures(err)) == 0
 }
 
 func (f *file) index() {

@@ -1,6 +1,7 @@
 package kustomize
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -132,10 +133,7 @@ func (s *snapshot) digest() (sum [sha256.Size]byte) {
 }
 
 func (s *snapshot) find(name string) (place, error) {
-	clean := strings.TrimPrefix(path.Clean("/"+filepath.ToSlash(name)), "/")
-	if clean == "" {
-		clean = "."
-	}
+	clean := cmp.Or(strings.TrimPrefix(path.Clean("/"+filepath.ToSlash(name)), "/"), ".")
 	p, ok := s.places[clean]
 	if !ok {
 		return place{}, &fs.PathError{Op: "open", Path: clean, Err: fs.ErrNotExist}

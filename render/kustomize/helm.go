@@ -196,9 +196,7 @@ func (w *walk) chartSource(n *node, c *chart) (render.Source, error) {
 	helm.KubeVersion, helm.APIVersions = c.KubeVersion, c.ApiVersions
 	if d := w.src.Helm; d != nil {
 		helm.SkipSchema = d.SkipSchema
-		if helm.KubeVersion == "" {
-			helm.KubeVersion = d.KubeVersion
-		}
+		helm.KubeVersion = cmp.Or(helm.KubeVersion, d.KubeVersion)
 		if len(helm.APIVersions) == 0 {
 			helm.APIVersions = d.APIVersions
 		}
@@ -237,10 +235,7 @@ func (c *chart) release() (string, error) {
 
 // home is the directory in which a chart is looked for.
 func (c *chart) home() string {
-	home := c.ChartHome
-	if home == "" {
-		home = types.HelmDefaultHome
-	}
+	home := cmp.Or(c.ChartHome, types.HelmDefaultHome)
 	if c.Version != "" && c.Repo != "" {
 		home = path.Join(home, c.Name+"-"+c.Version)
 	}

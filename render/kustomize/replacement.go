@@ -1,6 +1,7 @@
 package kustomize
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -106,9 +107,7 @@ func (r *replacement) writesTo(s *types.SourceSelector) int {
 }
 
 func fieldPath(p string) []string {
-	if p == "" {
-		p = types.DefaultReplacementFieldPath
-	}
+	p = cmp.Or(p, types.DefaultReplacementFieldPath)
 	return utils.SmarterPathSplitter(p, ".")
 }
 
@@ -210,10 +209,7 @@ func (f *field) from(s *types.SourceSelector) []render.Origin {
 	}
 	f.p.o.depth++
 	defer func() { f.p.o.depth-- }()
-	fieldPath := s.FieldPath
-	if fieldPath == "" {
-		fieldPath = types.DefaultReplacementFieldPath
-	}
+	fieldPath := cmp.Or(s.FieldPath, types.DefaultReplacementFieldPath)
 	for _, o := range f.p.o.objects {
 		if o == f.p || !isSource(s.ResId, o.value) {
 			continue

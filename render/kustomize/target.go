@@ -245,12 +245,7 @@ func (n *node) renames() bool {
 			return true
 		}
 	}
-	for _, p := range n.patches {
-		if p.json() && slices.ContainsFunc(p.docs, touchesIdentity) || p.field == "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.patches, func(p *patch) bool { return p.json() && slices.ContainsFunc(p.docs, touchesIdentity) || p.field == "" })
 }
 
 // relabels tells whether a patch writes to labels or annotations.

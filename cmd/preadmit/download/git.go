@@ -2,6 +2,7 @@ package download
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,9 +34,7 @@ func gitProgram(ctx context.Context, c fetch.Clone) (commit string, tar []byte, 
 			return "", nil, err
 		}
 	}
-	if revision == "" {
-		revision = "HEAD"
-	}
+	revision = cmp.Or(revision, "HEAD")
 	if _, err := gitCommand(ctx, dir, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--end-of-options", c.Address, revision); err != nil {
 		return "", nil, err
 	}

@@ -1,6 +1,7 @@
 package download
 
 import (
+	"cmp"
 	"io"
 	"os"
 	"path/filepath"
@@ -19,10 +20,7 @@ func helmCached(e *store.Entry) *fetch.Content {
 	if e == nil || e.Kind != render.HelmChart {
 		return nil
 	}
-	dir := os.Getenv("HELM_REPOSITORY_CACHE")
-	if dir == "" {
-		dir = helmpath.CachePath("repository")
-	}
+	dir := cmp.Or(os.Getenv("HELM_REPOSITORY_CACHE"), helmpath.CachePath("repository"))
 	name := e.Name + "-" + e.Resolved + ".tgz"
 	if filepath.Base(name) != name {
 		return nil

@@ -3,6 +3,7 @@ package download
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,10 +34,7 @@ func readLogins() ([]fetch.Login, error) {
 
 // helmLogins reads the repositories that `helm repo add` keeps.
 func helmLogins() ([]fetch.Login, error) {
-	name := os.Getenv("HELM_REPOSITORY_CONFIG")
-	if name == "" {
-		name = helmpath.ConfigPath("repositories.yaml")
-	}
+	name := cmp.Or(os.Getenv("HELM_REPOSITORY_CONFIG"), helmpath.ConfigPath("repositories.yaml"))
 	data, err := readOwnFile(name)
 	if data == nil || err != nil {
 		return nil, err
@@ -151,10 +149,7 @@ func registryLogins() (func(ctx context.Context, hostport string) (username, pas
 	if err != nil {
 		return nil, fmt.Errorf("docker's configuration: %w", err)
 	}
-	name := os.Getenv("HELM_REGISTRY_CONFIG")
-	if name == "" {
-		name = helmpath.ConfigPath("registry/config.json")
-	}
+	name := cmp.Or(os.Getenv("HELM_REGISTRY_CONFIG"), helmpath.ConfigPath("registry/config.json"))
 	helm, err := credentials.NewStore(name, credentials.StoreOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

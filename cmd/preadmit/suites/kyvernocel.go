@@ -29,10 +29,8 @@ func newCELTest(p *render.Object, s *policytest.KyvernoSetup, o Options) (policy
 		}
 	}
 	engine, err := kyvernocel.New(append([]*render.Object{p}, s.Exceptions...), options)
-	for _, e := range render.Errors(err) {
-		if !e.Warning {
-			return nil, err
-		}
+	if len(render.Failures(err)) > 0 {
+		return nil, err
 	}
 	return &celTest{setup: s, engine: engine, name: p.GetName(), kind: strings.TrimPrefix(p.GetKind(), "Namespaced")}, err
 }

@@ -152,12 +152,7 @@ func presence(n *node) bool {
 }
 
 func isNull(n *node) bool {
-	for _, kid := range n.kids {
-		if kid.x != nil && kid.x.op == opConst && kid.val == types.NullValue {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.kids, func(kid *node) bool { return kid.x != nil && kid.x.op == opConst && kid.val == types.NullValue })
 }
 
 // progress counts the leading operands of && that hold, but for tests for

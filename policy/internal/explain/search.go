@@ -114,12 +114,7 @@ func (c *collector) candidates(n *node, want bool, best int) (inside, outside []
 }
 
 func isWithin(p *place, of []finding) bool {
-	for _, f := range of {
-		if f.at != nil && p.within(f.at) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(of, func(f finding) bool { return f.at != nil && p.within(f.at) })
 }
 
 // apart collects into a list of its own.

@@ -1,6 +1,9 @@
 package kyvernodoc
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // images checks verifyImages, with the extractors that say where images are.
 func (c checker) images(r *Rule, x field) {
@@ -30,10 +33,7 @@ func (c checker) verify(v *VerifyImages, x field) {
 		c.noVariables(ref, "a variable can't stand in an image reference")
 	}
 	c.noVariables(x.at("image"), "a variable can't stand in an image reference")
-	action := v.Action
-	if action == "" {
-		action = c.Action
-	}
+	action := cmp.Or(v.Action, c.Action)
 	if v.MutateDigest && action == actionAudit {
 		c.add(x.pointer, "mutateDigest has to be false where a failure is audited alone")
 	}

@@ -262,12 +262,9 @@ func sameBlock(r *Rule) bool {
 		if len(some)*len(others) > maxPairs {
 			return false
 		}
-		for _, a := range some {
-			if slices.ContainsFunc(others, func(b field) bool { return reflect.DeepEqual(a.value, b.value) }) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(some, func(a field) bool {
+			return slices.ContainsFunc(others, func(b field) bool { return reflect.DeepEqual(a.value, b.value) })
+		})
 	}
 	if len(some)+len(others) > 0 || len(r.Match.All) == 0 || len(r.Exclude.All) == 0 {
 		return false

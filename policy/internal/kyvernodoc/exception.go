@@ -1,9 +1,11 @@
 package kyvernodoc
 
 import (
+	"cmp"
 	"github.com/preadmit/preadmit/policy/internal/conditions"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 	"github.com/preadmit/preadmit/render"
+	"slices"
 )
 
 func readException(o *render.Object, f *faults) *Exception {
@@ -20,9 +22,7 @@ func readException(o *render.Object, f *faults) *Exception {
 		Conditions:  r.conditions(spec.at("conditions"), r.form),
 		PodSecurity: podSecurityExcludes(spec.at("podSecurity")),
 	}
-	if e.Namespace == "" {
-		e.Namespace = "default"
-	}
+	e.Namespace = cmp.Or(e.Namespace, "default")
 	for _, x := range spec.at("exceptions").list() {
 		e.Exceptions = append(e.Exceptions, ExceptionOf{PolicyName: x.text("policyName"), RuleNames: x.texts("ruleNames")})
 	}
@@ -46,12 +46,7 @@ func checkException(e *Exception, f *faults) {
 // Covers reports whether the exception names the policy and the rule. A rule
 // that autogen generated is named by its generated name.
 func (e *Exception) Covers(p *Policy, rule string) bool {
-	for _, x := range e.Exceptions {
-		if x.PolicyName == p.key() && pattern.AnyWildcard(x.RuleNames, rule) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.Exceptions, func(x ExceptionOf) bool { return x.PolicyName == p.key() && pattern.AnyWildcard(x.RuleNames, rule) })
 }
 
 // key is the name that exceptions know the policy by.

@@ -1,6 +1,7 @@
 package kyvernodoc
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -109,15 +110,8 @@ func (r reader) policy(o *render.Object) *Policy {
 }
 
 func (p *Policy) defaults(spec field) {
-	if p.Action == "" {
-		p.Action = "Audit"
-	}
-	if p.FailurePolicy == "" {
-		p.FailurePolicy = spec.text("failurePolicy")
-	}
-	if p.FailurePolicy == "" {
-		p.FailurePolicy = "Fail"
-	}
+	p.Action = cmp.Or(p.Action, "Audit")
+	p.FailurePolicy = cmp.Or(p.FailurePolicy, spec.text("failurePolicy"), "Fail")
 	if p.Cluster {
 		p.Namespace = ""
 	} else if p.Namespace == "" {
@@ -191,9 +185,7 @@ func apiCall(x field) *APICallEntry {
 		Method: x.text("method"), URLPath: x.text("urlPath"), JMESPath: x.text("jmesPath"), ServiceURL: x.at("service").text("url"),
 		Default: x.at("default").value, HasDefault: x.at("default").there(),
 	}
-	if call.Method == "" {
-		call.Method = "GET"
-	}
+	call.Method = cmp.Or(call.Method, "GET")
 	call.Data = keyValuesOf(x.at("data"), "value")
 	return call
 }

@@ -1,6 +1,7 @@
 package kyvernodoc
 
 import (
+	"cmp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,10 +21,7 @@ func RolesOf(c *policy.Cluster, u *policy.UserInfo, requested string) (roles, cl
 		return nil, nil
 	}
 	for _, o := range c.List(schema.GroupKind{Group: rbacGroup, Kind: "RoleBinding"}) {
-		namespace := o.GetNamespace()
-		if namespace == "" {
-			namespace = "default"
-		}
+		namespace := cmp.Or(o.GetNamespace(), "default")
 		switch kind, name := bound(o, u, namespace); kind {
 		case "Role":
 			roles = append(roles, namespace+":"+name)

@@ -1,6 +1,7 @@
 package podsecurity
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -15,9 +16,7 @@ func Message(rule, level, version string, pod *Pod, violations []Violation) stri
 	if len(violations) == 0 {
 		return fmt.Sprintf("Validation rule '%s' passed.", rule)
 	}
-	if version == "" {
-		version = "latest"
-	}
+	version = cmp.Or(version, "latest")
 	var b strings.Builder
 	fmt.Fprintf(&b, `Validation rule '%s' failed. It violates PodSecurity "%s:%s": `, rule, level, version)
 	for _, v := range violations {

@@ -11,6 +11,7 @@
 package podsecurity
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -114,9 +115,7 @@ func checksOf(level, version string) ([]check, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pod security level must be privileged, baseline or restricted, not %.32q", level)
 	}
-	if version == "" {
-		version = "latest"
-	}
+	version = cmp.Or(version, "latest")
 	at, err := api.ParseVersion(version)
 	if err != nil {
 		return nil, fmt.Errorf("pod security version must be latest or like v1.31, not %.32q", version)
