@@ -76,12 +76,12 @@ func (s *spec) targets() *v1.MatchResources {
 }
 
 // errProxy says why a policy is not compiled that is not about objects.
-var errProxy = errors.New("judges requests of a proxy, which nothing here does")
+var errProxy = errors.New("checks requests of a proxy, not objects; preadmit test runs its tests")
 
 func (c *checker) mode() {
 	switch mode := c.policy.spec.Evaluation.Mode; mode {
 	case "", modeKubernetes, modeJSON:
-	case "Envoy", "HTTP":
+	case modeEnvoy, modeHTTP:
 		e := at(c.policy.Object, "/spec/evaluation/mode", "policy", fmt.Errorf("spec.evaluation.mode %s: %w", mode, errProxy))
 		e.Warning = true // on a cluster it judges no objects either
 		c.errs = append(c.errs, e)

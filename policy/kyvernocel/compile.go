@@ -59,12 +59,17 @@ type compiled struct {
 }
 
 // compiler compiles policies and exceptions. It is safe for concurrent use.
-type compiler struct{}
+type compiler struct {
+	proxies bool // policies about a proxy's requests are compiled, too
+}
 
 // policy reads, checks and compiles a policy; nil is one that Kyverno refuses.
 func (k *compiler) policy(o *render.Object) (*Policy, []error) {
 	p, errs := read(o)
-	if p == nil {
+	if len(errs) == 1 && errors.Is(errs[0], errProxy) && k.proxies {
+		errs = nil
+	}
+	if p == nil || len(errs) > 0 {
 		return nil, errs
 	}
 	p.main = newCompiled(p, p.spec)
@@ -122,6 +127,9 @@ func (c *compiled) ready() *compiled {
 	c.once.Do(func() {
 		c.sources()
 		f := flavour{kind: c.policy.Kind, namespaced: c.policy.Namespace != ""}
+		if m := c.spec.Evaluation.Mode; proxies[m] != nil {
+			f.proxy = m
+		}
 		var err error
 		if c.dialect, err = f.dialect(); err == nil {
 			err = c.compile()
@@ -183,10 +191,14 @@ func (c *compiled) named(list string, conditions []v1.MatchCondition, before boo
 }
 
 func (c *compiled) validationSources() {
+	want := boolean
+	if p := proxies[c.spec.Evaluation.Mode]; p != nil {
+		want = []*celgo.Type{p.response.celType(), celgo.NullType}
+	}
 	for i, v := range c.spec.Validations {
 		rule := fmt.Sprintf("validations[%d]", i)
 		c.validations = append(c.validations, c.add(expression{
-			rule: rule, pointer: render.Pointer("spec", "validations", i, "expression"), source: v.Expression, want: boolean,
+			rule: rule, pointer: render.Pointer("spec", "validations", i, "expression"), source: v.Expression, want: want,
 		}))
 		c.messages = append(c.messages, nil)
 		if v.MessageExpression != "" {
@@ -273,6 +285,7 @@ func brokenAt(o *render.Object, e *expression, err error) *render.Error {
 const (
 	assumedTime   = "time.now() gives a fixed time"
 	assumedRandom = "random() gives always the same text"
+	assumedToken  = "jwt.Decode checks tokens at a fixed time"
 )
 
 // assume notes which stubs an expression uses.
@@ -288,6 +301,8 @@ func (c *compiled) assume(a *celgo.Ast) {
 			note(assumedTime)
 		case e.Kind() == celast.CallKind && (e.AsCall().FunctionName() == "random" || e.AsCall().FunctionName() == "random.random"):
 			note(assumedRandom)
+		case e.Kind() == celast.CallKind && e.AsCall().FunctionName() == "jwt.Decode":
+			note(assumedToken)
 		}
 	}))
 }

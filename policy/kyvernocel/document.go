@@ -317,13 +317,13 @@ func read(o *render.Object) (*Policy, []error) {
 	c := &checker{policy: p}
 	c.fields()
 	c.check()
-	if len(c.errs) > 0 {
+	if len(c.errs) > 0 && !errors.Is(c.errs[0], errProxy) {
 		return nil, c.errs
 	}
 	p.spec.defaults()
 	p.action = p.spec.action()
 	p.Plain = plain(p)
-	return p, nil
+	return p, c.errs
 }
 
 // defaults fills in what Kyverno does.

@@ -24,6 +24,7 @@ type flavour struct {
 	kind       string // of policies; "" is that of exceptions
 	namespaced bool   // the policies' lookups are in their own namespace
 	strict     bool   // orValue is for optional values alone, as explanations know it
+	proxy      string // the evaluation mode of policies about a proxy's requests
 }
 
 // Limits of what one evaluation may cost, in the API server's units: Kyverno
@@ -64,6 +65,9 @@ const (
 // options are those of Kyverno's environments (pkg/cel/compiler of Kyverno,
 // cel/libs of kyverno/sdk).
 func (f flavour) options() []celgo.EnvOption {
+	if p := proxies[f.proxy]; p != nil {
+		return p.options()
+	}
 	opts := []celgo.EnvOption{
 		celgo.EnableMacroCallTracking(), // for the texts of explanations
 		celgo.EagerlyValidateDeclarations(true), celgo.DefaultUTCTimeZone(true), celgo.CrossTypeNumericComparisons(true),

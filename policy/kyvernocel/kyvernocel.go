@@ -78,7 +78,7 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 	e := &Engine{options: o, resources: resourcesOf(o)}
 	all := make([]*Policy, len(objects))
 	faults := make([][]error, len(objects))
-	k := &compiler{}
+	k := &compiler{proxies: o.CLI}
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, obj := range objects {
@@ -173,9 +173,9 @@ type Mocks struct {
 	Global     map[string]any   // GlobalContextEntries, by name or name.projection
 	Targets    []*render.Object // that MutatingPolicies may change
 
-	// JSON says that the request's object is a payload: only policies whose
-	// evaluation mode is JSON judge it.
-	JSON bool
+	// Payload is the evaluation mode of the policies that the request is for,
+	// if its object is not one of Kubernetes: JSON, Envoy or HTTP.
+	Payload string
 }
 
 // An HTTPCall is a mocked answer to http.Get and its like.

@@ -18,7 +18,7 @@ import (
 // does: one response a policy, or one a target of a policy that changes
 // existing objects. What a Plain policy does not match gets none. The request
 // is one of a Chain, or one whose Kind, Resource, Name and Namespace are set.
-// The error is for cancellation.
+// The error is for cancellation, or for a payload that is no request of a proxy.
 func (e *Engine) Respond(ctx context.Context, req *policy.Request, mocks *Mocks) ([]Response, error) {
 	if mocks == nil {
 		mocks = &Mocks{}
@@ -29,17 +29,25 @@ func (e *Engine) Respond(ctx context.Context, req *policy.Request, mocks *Mocks)
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		all = append(all, p.respond(r)...)
+		if proxies[mocks.Payload] == nil {
+			all = append(all, p.respond(r)...)
+		} else if p.spec.Evaluation.Mode == mocks.Payload {
+			response, err := p.respondProxy(r)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, response)
+		}
 	}
 	return all, ctx.Err()
 }
 
 func (p *Policy) respond(r *review) []Response {
-	json := p.spec.Evaluation.Mode == modeJSON
-	if r.mocks.JSON && !json && p.Kind != Deleting {
+	mode, payload := p.spec.Evaluation.Mode, r.mocks.Payload == modeJSON
+	if proxies[mode] != nil || payload && mode != modeJSON && p.Kind != Deleting {
 		return nil
 	}
-	json = json || r.mocks.JSON && r.req.Kind.Empty()
+	json := mode == modeJSON || payload && r.req.Kind.Empty()
 	c, as, matches := p.main, policy.Version{Resource: r.req.Resource.GroupVersionResource, Kind: r.req.Kind}, match.Yes
 	if !json {
 		c, as, matches = p.about(r)

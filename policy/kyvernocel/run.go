@@ -92,6 +92,7 @@ func (x *run) ResolveName(name string) (any, bool) {
 
 var handles = map[string]*types.Type{
 	"resource": resourceType, "http": httpType, "globalContext": globalType, "image": imageDataType, "generator": generatorType,
+	"json": jsonType, "mcp": mcpType,
 }
 
 // Parent implements cel.Activation.

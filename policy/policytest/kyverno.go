@@ -3,7 +3,6 @@ package policytest
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -46,7 +45,7 @@ type kyvernoPolicy struct {
 type payload struct {
 	file   string
 	object *render.Object
-	refuse error // why it can't be judged
+	mode   string // the evaluation mode that it is for
 }
 
 // maxCases is how many cases a suite may have.
@@ -125,12 +124,10 @@ func (t *kyvernoTest) load(f map[string]node) {
 		*list = t.normalise(*list)
 	}
 	t.setup.Resources = t.unique(resources)
-	for _, key := range []string{"jsonPayload", "jsonPayloads"} {
-		t.readPayloads(f[key], nil)
-	}
-	for _, key := range []string{"httpPayload", "httpPayloads", "envoyPayload", "envoyPayloads"} {
-		kind := strings.TrimSuffix(strings.TrimSuffix(key, "s"), "Payload")
-		t.readPayloads(f[key], fmt.Errorf("%s payloads are not evaluated: such policies judge requests of a proxy, not of Kubernetes", kind))
+	for _, mode := range []string{"JSON", "HTTP", "Envoy"} {
+		for _, key := range []string{"Payload", "Payloads"} {
+			t.readPayloads(f[strings.ToLower(mode)+key], mode)
+		}
 	}
 	if len(t.setup.Resources)+len(t.payloads) == 0 && len(t.errs) == 0 {
 		f["resources"].fail("the test has no resources")

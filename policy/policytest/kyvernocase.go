@@ -18,14 +18,10 @@ func (e *kyvernoEntry) judge(s subject, policies []*kyvernoPolicy) []Case {
 	}
 	c.Kind, c.Resource = tested(s.object, s.file)
 	c.Kind = cmpOr(c.Kind, e.Kind)
-	switch {
-	case s.refuse != nil:
-		c.Reason = s.refuse.Error()
-		return []Case{c}
-	case s.target:
+	if s.target {
 		return e.target(c, s, policies)
 	}
-	v := e.t.judge(s.object, e.Operation, s.json)
+	v := e.t.judge(s.object, e.Operation, s.payload)
 	var said []rowOf
 	silent := true
 	for _, p := range policies {
@@ -157,7 +153,7 @@ func (e *kyvernoEntry) differs(expected []*render.Object, o map[string]any, key 
 func (t *kyvernoTest) changes(s subject, policies []*kyvernoPolicy) bool {
 	for _, o := range t.setup.Resources {
 		for _, p := range policies {
-			for _, one := range t.judge(o, "", false).of(p) {
+			for _, one := range t.judge(o, "", "").of(p) {
 				for _, r := range one.Rules {
 					if isOf(r.Target, s.object) {
 						return true
@@ -183,7 +179,7 @@ func (e *kyvernoEntry) target(c Case, s subject, policies []*kyvernoPolicy) []Ca
 	var said []rowOf
 	for _, o := range e.t.setup.Resources {
 		for _, p := range policies {
-			for _, one := range e.t.judge(o, e.Operation, false).of(p) {
+			for _, one := range e.t.judge(o, e.Operation, "").of(p) {
 				for _, r := range one.Rules {
 					if isOf(r.Target, s.object) && (sameRule(e.Rule, r.Rule) || e.byPolicy(policies)) {
 						changed := *one

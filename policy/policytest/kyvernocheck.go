@@ -31,10 +31,10 @@ func (t *kyvernoTest) check(n node) []Case {
 	}
 	var cases []Case
 	for _, s := range t.all() {
-		if s.target || s.refuse != nil {
+		if s.target {
 			continue
 		}
-		for _, one := range t.judge(s.object, "", s.json).ones {
+		for _, one := range t.judge(s.object, "", s.payload).ones {
 			cases = append(cases, t.checked(c, f, m, s, one)...)
 		}
 	}

@@ -34,7 +34,7 @@ const (
 // policy that is asked.
 type KyvernoRequest struct {
 	*policy.Request
-	JSON      bool                      // the object is a payload, not of Kubernetes
+	Payload   string                    // the evaluation mode that the object is for, if it is not of Kubernetes: JSON, Envoy, HTTP
 	Variables map[string]any            // by dotted name: global values, and those for the policy and the object
 	Rules     map[string]map[string]any // values, by the rule's own name
 	Foreach   map[string]map[string]any // foreachValues, by the rule's own name

@@ -247,9 +247,9 @@ func (t *kyvernoTest) readClusterResources(list node) {
 	}
 }
 
-// readPayloads reads files of JSON, in a list or one alone. refuse is why they
-// are not judged.
-func (t *kyvernoTest) readPayloads(list node, refuse error) {
+// readPayloads reads files of JSON, in a list or one alone, for policies of an
+// evaluation mode.
+func (t *kyvernoTest) readPayloads(list node, mode string) {
 	items := []node{list}
 	if _, one := list.value.(string); !one {
 		items = list.items()
@@ -271,7 +271,7 @@ func (t *kyvernoTest) readPayloads(list node, refuse error) {
 				continue
 			}
 			o := &render.Object{Unstructured: &unstructured.Unstructured{Object: m}, Provenance: docs[i].Positions}
-			t.payloads = append(t.payloads, payload{file: item.text(), object: o, refuse: refuse})
+			t.payloads = append(t.payloads, payload{file: item.text(), object: o, mode: mode})
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 type verdicts struct {
 	t       *kyvernoTest
 	subject *render.Object
-	json    bool
+	payload string // its evaluation mode, if it is one
 	given   string // the operation that a result asks for; ""
 
 	object *render.Object // as mutations left it
@@ -59,11 +59,11 @@ func (s stage) has(kind string) bool {
 
 // judge returns what the policies say of an object under an operation; it asks
 // them once.
-func (t *kyvernoTest) judge(o *render.Object, op string, json bool) *verdicts {
+func (t *kyvernoTest) judge(o *render.Object, op, payload string) *verdicts {
 	key := op + "\x00" + keyOf(o)
 	v := t.verdicts[key]
 	if v == nil {
-		v = &verdicts{t: t, subject: o, object: o, json: json, given: op}
+		v = &verdicts{t: t, subject: o, object: o, payload: payload, given: op}
 		for _, s := range stages {
 			v.run(s)
 		}
@@ -118,7 +118,7 @@ func (v *verdicts) seen(p *kyvernoPolicy, s stage) *render.Object {
 
 func (v *verdicts) request(p *kyvernoPolicy, o *render.Object) *KyvernoRequest {
 	policyName := p.object.GetName()
-	req := &KyvernoRequest{JSON: v.json, Variables: v.t.variables(policyName, v.subject.GetName()), Sources: v.t.sources[p]}
+	req := &KyvernoRequest{Payload: v.payload, Variables: v.t.variables(policyName, v.subject.GetName()), Sources: v.t.sources[p]}
 	req.Rules, req.Foreach = v.t.rules(policyName)
 	op := operation(v.given, req.Variables)
 	if v.given != "" {

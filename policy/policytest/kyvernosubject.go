@@ -10,11 +10,10 @@ import (
 
 // A subject is an object that an entry is about.
 type subject struct {
-	object *render.Object
-	target bool // of mutations of existing objects
-	json   bool
-	file   string // of a payload
-	refuse error
+	object  *render.Object
+	target  bool   // of mutations of existing objects
+	payload string // its evaluation mode, if it is one
+	file    string // of a payload
 }
 
 // all are the objects that may be meant: targets first, as Kyverno has it.
@@ -27,7 +26,7 @@ func (t *kyvernoTest) all() []subject {
 			t.subjects = append(t.subjects, subject{object: o})
 		}
 		for _, p := range t.payloads {
-			t.subjects = append(t.subjects, subject{object: p.object, json: true, file: p.file, refuse: p.refuse})
+			t.subjects = append(t.subjects, subject{object: p.object, payload: p.mode, file: p.file})
 		}
 		t.byName = make(map[string][]subject, len(t.subjects))
 		for _, s := range t.subjects {
@@ -149,7 +148,7 @@ func (e *kyvernoEntry) kindIsWrong(subjects []subject) bool {
 	if e.Kind == "" || len(subjects) == 0 {
 		return false
 	}
-	return !slices.ContainsFunc(subjects, func(s subject) bool { return s.object.GetKind() == e.Kind || s.json })
+	return !slices.ContainsFunc(subjects, func(s subject) bool { return s.object.GetKind() == e.Kind || s.payload != "" })
 }
 
 func kindsOf(subjects []subject) string {

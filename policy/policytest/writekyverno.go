@@ -81,7 +81,7 @@ func statuses(rule string, fails bool) []sample.Goal {
 func (w *kyvernoDraft) judge(ctx context.Context, o *render.Object) []sample.Ruling {
 	w.test.ctx, w.test.verdicts = ctx, map[string]*verdicts{}
 	var all []sample.Ruling
-	for _, one := range w.test.judge(o, "", false).ones {
+	for _, one := range w.test.judge(o, "", "").ones {
 		if one.err != nil {
 			return nil
 		}

@@ -72,7 +72,7 @@ func (t *rulesTest) Rules() []string {
 // for policies that have rules of a phase, also when none of them matches; to
 // generate rules only when one does.
 func (t *rulesTest) Judge(ctx context.Context, phase policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
-	if !t.phases[phase] || req.JSON {
+	if !t.phases[phase] || req.Payload != "" {
 		return policytest.KyvernoVerdict{Silent: true}, nil
 	}
 	responses, err := t.engine.Respond(ctx, req.Request, t.mocks(req))

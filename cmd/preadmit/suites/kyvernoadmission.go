@@ -89,7 +89,7 @@ func (*validatingTest) Rules() []string { return nil }
 // Judge implements policytest.KyvernoPolicy. The first validation that does
 // not hold is the verdict.
 func (t *validatingTest) Judge(ctx context.Context, _ policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
-	if req.JSON {
+	if req.Payload != "" {
 		return policytest.KyvernoVerdict{Silent: true}, nil
 	}
 	results, err := t.engine.Validate(ctx, created(req.Request))
@@ -126,7 +126,7 @@ func (*mutatingTest) Rules() []string { return nil }
 
 // Judge implements policytest.KyvernoPolicy. What changes nothing is a skip.
 func (t *mutatingTest) Judge(ctx context.Context, _ policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
-	if req.JSON {
+	if req.Payload != "" {
 		return policytest.KyvernoVerdict{Silent: true}, nil
 	}
 	steps, err := t.engine.Mutate(ctx, created(req.Request))
