@@ -128,7 +128,7 @@ func (k *kaptestSuite) objects(list node) []*render.Object {
 		ref := item.text()
 		switch {
 		case strings.Contains(ref, "://"):
-			item.fail("%s is not read: nothing is fetched", ref)
+			item.fail("%s is not read: nothing is fetched; keep a copy beside the suite, and name that", ref)
 			continue
 		case ref == "" || path.IsAbs(ref):
 			item.fail("%q is not a path relative to the suite", ref)

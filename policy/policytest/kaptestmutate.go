@@ -113,9 +113,12 @@ func (c *mutationCase) judge(steps []policy.Step, want, got map[string]any) {
 			}
 		}
 		if said := s.Result; c.Got == mutate && said.Outcome != policy.Pass {
-			c.Reason = said.Rule + ": " + said.Message
-			if c.Got = broke; said.Outcome == policy.Skip {
+			c.Got, c.Reason = broke, said.Rule+": "+said.Message
+			switch said.Outcome {
+			case policy.Skip:
 				c.Got, c.Reason = skip, said.Message
+			case policy.Unknown: // meets no expectation, not even error
+				c.Got, c.Reason = string(policy.Unknown), strings.ReplaceAll(c.Reason, "with --with", "in a file that crds names")
 			}
 		}
 	}
