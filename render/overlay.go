@@ -1,18 +1,16 @@
 package render
 
 import (
-	"bytes"
 	"cmp"
-	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render/internal/memfile"
 )
 
 // An Overlay adds files to a tree: those that a GitOps controller writes before
@@ -299,7 +297,7 @@ func (o *Overlay) Open(name string) (fs.File, error) {
 		if f.fsys != nil {
 			return f.fsys.Open(f.target)
 		}
-		return &overlayFile{Reader: bytes.NewReader(f.data), info: overlayInfo{path.Base(name), int64(len(f.data)), 0o444}}, nil
+		return memfile.Open(path.Base(name), f.data), nil
 	}
 	if o.hidden(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
@@ -310,7 +308,7 @@ func (o *Overlay) Open(name string) (fs.File, error) {
 			_ = f.Close()
 		}
 		entries, err := o.ReadDir(name)
-		return &overlayDir{entries: entries, info: overlayInfo{path.Base(name), 0, fs.ModeDir | 0o555}}, err
+		return memfile.OpenDir(memfile.OfDir(path.Base(name)), entries), err
 	}
 	if err != nil || o.hide == nil {
 		return f, err
@@ -319,7 +317,7 @@ func (o *Overlay) Open(name string) (fs.File, error) {
 	if err == nil && info.IsDir() {
 		_ = f.Close()
 		entries, err := o.ReadDir(name)
-		return &overlayDir{entries: entries, info: info}, err
+		return memfile.OpenDir(info, entries), err
 	}
 	return f, err
 }
@@ -343,14 +341,14 @@ func (o *Overlay) stat(name, op string, stat func(fs.FS, string) (fs.FileInfo, e
 		if f.fsys != nil {
 			return fs.Stat(f.fsys, f.target)
 		}
-		return overlayInfo{path.Base(name), int64(len(f.data)), 0o444}, nil
+		return memfile.Of(path.Base(name), f.data), nil
 	}
 	if o.hidden(name) {
 		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
 	}
 	info, err := stat(o.base, name)
 	if err != nil && o.dirs[name] {
-		return overlayInfo{path.Base(name), 0, fs.ModeDir | 0o555}, nil
+		return memfile.OfDir(path.Base(name)), nil
 	}
 	return info, err
 }
@@ -396,48 +394,3 @@ type renamed struct {
 }
 
 func (r renamed) Name() string { return r.name }
-
-type overlayFile struct {
-	*bytes.Reader
-	info overlayInfo
-}
-
-func (f *overlayFile) Stat() (fs.FileInfo, error) { return f.info, nil }
-func (f *overlayFile) Close() error               { return nil }
-
-type overlayDir struct {
-	entries []fs.DirEntry
-	info    fs.FileInfo
-}
-
-func (d *overlayDir) Stat() (fs.FileInfo, error) { return d.info, nil }
-func (d *overlayDir) Close() error               { return nil }
-func (d *overlayDir) Read([]byte) (int, error) {
-	return 0, fmt.Errorf("%s is a directory", d.info.Name())
-}
-
-// ReadDir implements fs.ReadDirFile.
-func (d *overlayDir) ReadDir(n int) ([]fs.DirEntry, error) {
-	if n <= 0 || n > len(d.entries) {
-		if n > 0 && len(d.entries) == 0 {
-			return nil, io.EOF
-		}
-		n = len(d.entries)
-	}
-	head := d.entries[:n]
-	d.entries = d.entries[n:]
-	return head, nil
-}
-
-type overlayInfo struct {
-	name string
-	size int64
-	mode fs.FileMode
-}
-
-func (i overlayInfo) Name() string       { return i.name }
-func (i overlayInfo) Size() int64        { return i.size }
-func (i overlayInfo) Mode() fs.FileMode  { return i.mode }
-func (i overlayInfo) ModTime() time.Time { return time.Time{} }
-func (i overlayInfo) IsDir() bool        { return i.mode.IsDir() }
-func (i overlayInfo) Sys() any           { return nil }

@@ -1,10 +1,8 @@
 package policytest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"runtime"
@@ -187,7 +185,9 @@ func (m *mutator) suite(f found) *mutatedTests {
 		o := m.o.Options
 		o.Watch, o.Engines, o.about, o.files = nil, r.engines(m.o.NewEngines(coverage)), file, m.files
 		if file != "" {
-			o.FS, o.enough = changedFile{m.o.FS, file, data}, enough
+			changed := render.NewOverlay(m.o.FS, nil)
+			changed.WriteText(file, data, nil)
+			o.FS, o.enough = changed, enough
 		}
 		s := f.run(ctx, &o)
 		return []Suite{s}, ctx.Err()
@@ -414,43 +414,3 @@ func (t *mutatedTests) against(ctx context.Context, x *tried, strict bool, r *po
 		r.Vacuous = true
 	}
 }
-
-// changedFile is a tree in which one file has another content.
-type changedFile struct {
-	fs.FS
-	name string
-	data []byte
-}
-
-// Open implements fs.FS.
-func (c changedFile) Open(name string) (fs.File, error) {
-	f, err := c.FS.Open(name)
-	if err != nil || name != c.name {
-		return f, err
-	}
-	return &replacedFile{f, bytes.NewReader(c.data), int64(len(c.data))}, nil
-}
-
-// A replacedFile is a file with another content.
-type replacedFile struct {
-	fs.File
-	content *bytes.Reader
-	size    int64
-}
-
-// Read implements fs.File.
-func (f *replacedFile) Read(p []byte) (int, error) { return f.content.Read(p) }
-
-// Stat implements fs.File.
-func (f *replacedFile) Stat() (fs.FileInfo, error) {
-	info, err := f.File.Stat()
-	return replacedInfo{info, f.size}, err
-}
-
-type replacedInfo struct {
-	fs.FileInfo
-	size int64
-}
-
-// Size implements fs.FileInfo.
-func (i replacedInfo) Size() int64 { return i.size }

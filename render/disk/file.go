@@ -1,9 +1,9 @@
 package disk
 
 import (
-	"bytes"
 	"io/fs"
-	"time"
+
+	"github.com/preadmit/preadmit/render/internal/memfile"
 )
 
 // A File is a file system whose root is a file: standard input.
@@ -14,7 +14,7 @@ func (f File) Open(name string) (fs.File, error) {
 	if name != "." {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
-	return &openFile{Reader: bytes.NewReader(f), size: int64(len(f))}, nil
+	return memfile.Open("-", f), nil
 }
 
 // Lstat implements fs.ReadLinkFS.
@@ -24,20 +24,3 @@ func (f File) Lstat(name string) (fs.FileInfo, error) { return fs.Stat(f, name) 
 func (f File) ReadLink(name string) (string, error) {
 	return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
 }
-
-type openFile struct {
-	*bytes.Reader
-	size int64
-}
-
-func (f *openFile) Close() error               { return nil }
-func (f *openFile) Stat() (fs.FileInfo, error) { return fileInfo(f.size), nil }
-
-type fileInfo int64
-
-func (fileInfo) Name() string       { return "-" }
-func (i fileInfo) Size() int64      { return int64(i) }
-func (fileInfo) Mode() fs.FileMode  { return 0o444 }
-func (fileInfo) ModTime() time.Time { return time.Time{} }
-func (fileInfo) IsDir() bool        { return false }
-func (fileInfo) Sys() any           { return nil }

@@ -1,16 +1,14 @@
 package store
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/preadmit/preadmit/render/internal/artifact"
+	"github.com/preadmit/preadmit/render/internal/memfile"
 )
 
 // A memory is a file system of unpacked regular files. It is read-only once it
@@ -73,18 +71,18 @@ func (m *memory) Open(name string) (fs.File, error) {
 	}
 	if info.IsDir() {
 		entries, err := m.readDir(name)
-		return &memoryDir{entries: entries, info: info}, err
+		return memfile.OpenDir(info, entries), err
 	}
-	return &memoryFile{bytes.NewReader(m.files[name]), info}, nil
+	return memfile.Open(path.Base(name), m.files[name]), nil
 }
 
 // Stat implements fs.StatFS.
 func (m *memory) Stat(name string) (fs.FileInfo, error) {
 	if data, ok := m.files[name]; ok {
-		return memoryInfo{path.Base(name), int64(len(data)), 0o444}, nil
+		return memfile.Of(path.Base(name), data), nil
 	}
 	if _, ok := m.dirs[name]; ok {
-		return memoryInfo{path.Base(name), 0, fs.ModeDir | 0o555}, nil
+		return memfile.OfDir(path.Base(name)), nil
 	}
 	return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
 }
@@ -101,48 +99,3 @@ func (m *memory) readDir(name string) ([]fs.DirEntry, error) {
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, nil
 }
-
-type memoryFile struct {
-	*bytes.Reader
-	info fs.FileInfo
-}
-
-func (f *memoryFile) Stat() (fs.FileInfo, error) { return f.info, nil }
-func (f *memoryFile) Close() error               { return nil }
-
-type memoryDir struct {
-	entries []fs.DirEntry
-	info    fs.FileInfo
-}
-
-func (d *memoryDir) Stat() (fs.FileInfo, error) { return d.info, nil }
-func (d *memoryDir) Close() error               { return nil }
-func (d *memoryDir) Read([]byte) (int, error) {
-	return 0, fmt.Errorf("%s is a directory", d.info.Name())
-}
-
-// ReadDir implements fs.ReadDirFile.
-func (d *memoryDir) ReadDir(n int) ([]fs.DirEntry, error) {
-	if n > 0 && len(d.entries) == 0 {
-		return nil, io.EOF
-	}
-	if n <= 0 || n > len(d.entries) {
-		n = len(d.entries)
-	}
-	head := d.entries[:n]
-	d.entries = d.entries[n:]
-	return head, nil
-}
-
-type memoryInfo struct {
-	name string
-	size int64
-	mode fs.FileMode
-}
-
-func (i memoryInfo) Name() string       { return i.name }
-func (i memoryInfo) Size() int64        { return i.size }
-func (i memoryInfo) Mode() fs.FileMode  { return i.mode }
-func (i memoryInfo) ModTime() time.Time { return time.Time{} }
-func (i memoryInfo) IsDir() bool        { return i.mode.IsDir() }
-func (i memoryInfo) Sys() any           { return nil }
