@@ -1,5 +1,7 @@
 package policy
 
+import "github.com/preadmit/preadmit/render"
+
 // keepDefaults copies into a new object the values that the old object has on
 // the cluster for fields which neither manifest sets. A field that was
 // defaulted once keeps its value when the object is applied again, by kubectl,
@@ -23,7 +25,7 @@ func keepDefaults(admitted, live, applied, was any) {
 			case !had:
 			case says:
 				keepDefaults(value, old, said[key], saidBefore[key])
-			case !saysBefore && isScalar(value) && isScalar(old):
+			case !saysBefore && render.IsScalar(value) && render.IsScalar(old):
 				now[key] = old
 			case !saysBefore:
 				keepDefaults(value, old, nil, nil)
@@ -57,14 +59,6 @@ func named(list []any, name string) any {
 		}
 	}
 	return found
-}
-
-func isScalar(v any) bool {
-	switch v.(type) {
-	case map[string]any, []any:
-		return false
-	}
-	return true
 }
 
 // applied changes the new object of an update to what the cluster would hold

@@ -129,12 +129,12 @@ func (c *change) trace(pointer string) (was, touched string, how touch) {
 		case !ok || next.after && !next.before:
 			return was, touched, replaced
 		case !next.after && next.before:
-			return was + pointerOf(path[i:]), touched, removed
+			return was + render.PathPointer(path[i:]), touched, removed
 		case !next.after:
 			if _, list := before.([]any); list {
 				return was, touched, untouched // another one may have had the index
 			}
-			return was + pointerOf(path[i:]), touched, untouched
+			return was + render.PathPointer(path[i:]), touched, untouched
 		}
 		was += render.Pointer(next.key)
 		before, after = next.was, next.is
@@ -182,14 +182,6 @@ func sameValue(a, b any) bool {
 		return a == b
 	}
 	return reflect.DeepEqual(a, b)
-}
-
-func pointerOf(path []string) string {
-	p := ""
-	for _, key := range path {
-		p += render.Pointer(key)
-	}
-	return p
 }
 
 // A pair is a child of two values: the value of a key after a change, and its

@@ -1,8 +1,11 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // Notes are annotations that document a policy; of several maps the first that
@@ -84,4 +87,28 @@ func Shorten(s string, limit int) string {
 	}
 	const mark = " … (shortened)"
 	return strings.ToValidUTF8(s[:max(0, limit-len(mark))], "") + mark
+}
+
+// Few joins the first of many names.
+func Few(names []string) string {
+	const most = 8
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// Plural returns a count with its noun.
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func objectText(k render.Key) string {
+	if k.Namespace == "" {
+		return k.Kind + " " + k.Name
+	}
+	return k.Kind + " " + k.Namespace + "/" + k.Name
 }

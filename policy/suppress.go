@@ -226,3 +226,12 @@ func yamlScalar(key, value string) string {
 	}
 	return strings.TrimSuffix(string(out), "\n")
 }
+
+// ObjectPattern returns the pattern by which a suppression names one object.
+func ObjectPattern(k render.Key) string {
+	group, _, ok := strings.Cut(k.APIVersion, "/")
+	if !ok {
+		group = ""
+	}
+	return strings.Join([]string{group, k.Kind, k.Namespace, k.Name}, "/")
+}

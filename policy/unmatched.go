@@ -302,7 +302,7 @@ func (m *miss) finding(use *Use, candidates int) Result {
 		subject = "binding " + m.from + " of " + use.Policy
 	}
 	if len(m.checks) == 0 {
-		return NewFinding(NeverMatches, use.Policy, use.Origin, "%s matches none of %s of its kinds", subject, counted(candidates, "object"))
+		return NewFinding(NeverMatches, use.Policy, use.Origin, "%s matches none of %s of its kinds", subject, Plural(candidates, "object"))
 	}
 	c := m.telling()
 	if strings.HasSuffix(c.Name, "operations") || strings.HasSuffix(c.Why, "its operations") {
@@ -316,7 +316,7 @@ func (m *miss) finding(use *Use, candidates int) Result {
 		text += ": " + c.Why
 	}
 	return NewFinding(NeverMatches, use.Policy, placeOf(c, use), "%s matches none of %s of its kinds: %s fails %s",
-		subject, counted(candidates, "object"), objectText(m.object), Shorten(text, 400))
+		subject, Plural(candidates, "object"), objectText(m.object), Shorten(text, 400))
 }
 
 func placeOf(c Check, use *Use) render.Span {
@@ -324,18 +324,4 @@ func placeOf(c Check, use *Use) render.Span {
 		return c.Origin
 	}
 	return use.Origin
-}
-
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-func objectText(k render.Key) string {
-	if k.Namespace == "" {
-		return k.Kind + " " + k.Name
-	}
-	return k.Kind + " " + k.Namespace + "/" + k.Name
 }

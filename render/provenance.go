@@ -82,6 +82,25 @@ func Pointer(path ...any) string {
 	return b.String()
 }
 
+// IsScalar reports whether a value is neither a mapping nor a list.
+func IsScalar(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return true
+}
+
+// PathPointer returns the JSON pointer with the keys of a path.
+func PathPointer(path []string) string {
+	var b strings.Builder
+	for _, key := range path {
+		b.WriteByte('/')
+		b.WriteString(escape.Replace(key))
+	}
+	return b.String()
+}
+
 // FieldPointer converts a field path of a Kubernetes error, such as
 // spec.rules[0].host, to a JSON pointer.
 func FieldPointer(path string) string {

@@ -86,7 +86,7 @@ func (p *printer) clusterChanges(r *Report) {
 		}
 	}
 	if more := shown - maxTextChanges; more > 0 && !p.Verbose {
-		p.line("… and ", plural(more, "more change"), " (-v shows all)")
+		p.line("… and ", policy.Plural(more, "more change"), " (-v shows all)")
 	}
 	if shown > 0 {
 		p.line()
@@ -109,7 +109,7 @@ func (p *printer) change(c *Change) {
 	lines := c.diffLines()
 	for i, line := range lines {
 		if i == maxTextDiff && !p.Verbose {
-			p.line("    … and ", plural(len(lines)-i, "more line"))
+			p.line("    … and ", policy.Plural(len(lines)-i, "more line"))
 			break
 		}
 		if colour := diffColour(line); colour != "" {
@@ -225,7 +225,7 @@ func changeShares(units []unitChanges) []clusterShare {
 // where names the share's cluster, if there is one to name.
 func (s *clusterShare) where() string {
 	if s.cluster == "" {
-		return "in " + plural(len(s.units), "unit")
+		return "in " + policy.Plural(len(s.units), "unit")
 	}
 	return name(s.cluster)
 }
@@ -264,7 +264,7 @@ func (m *markdownWriter) changeSummary() string {
 		if s.cluster != "" {
 			where = code(name(s.cluster))
 		}
-		fmt.Fprintf(&b, "- %s: %s in %s\n", where, s.count, plural(len(s.units), "unit"))
+		fmt.Fprintf(&b, "- %s: %s in %s\n", where, s.count, policy.Plural(len(s.units), "unit"))
 	}
 	return b.String()
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/preadmit/preadmit/policy"
 )
 
 // The concise format is a line for each finding, as compilers and linters write
@@ -52,7 +54,7 @@ func (p *printer) concise(c class, s *spot) {
 		if x.Object.Kind != "" {
 			about = short(x.Object)
 			if more > 0 {
-				about += " and " + plural(more, "more object")
+				about += " and " + policy.Plural(more, "more object")
 			}
 			about += ": "
 		}

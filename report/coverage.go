@@ -122,7 +122,7 @@ func covered(c *Coverage) string {
 	if c.Summary.Branches == 0 {
 		return "no policy has branches to take; those of packs are not counted"
 	}
-	return fmt.Sprintf("%d of %s of %s: %s%%", c.Summary.Covered, branchCount(c.Summary.Branches), plural(len(c.Rules), "rule"), percent(c.Summary))
+	return fmt.Sprintf("%d of %s of %s: %s%%", c.Summary.Covered, branchCount(c.Summary.Branches), policy.Plural(len(c.Rules), "rule"), percent(c.Summary))
 }
 
 // uncovered writes the lines with branches that nothing took, each below its line.

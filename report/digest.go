@@ -129,8 +129,8 @@ func (d *digest) evaluated() string {
 	if d.followed() {
 		deployed = "Deployed: " + s.Completeness() + ". "
 	}
-	return deployed + "Checked: " + plural(s.Objects, "object") + " of " + plural(s.Rendered+s.Unreached, "unit") + ofAll(s) +
-		" by " + plural(s.Rules, "rule") + " of " + policies(s.Policies) + "."
+	return deployed + "Checked: " + policy.Plural(s.Objects, "object") + " of " + policy.Plural(s.Rendered+s.Unreached, "unit") + ofAll(s) +
+		" by " + policy.Plural(s.Rules, "rule") + " of " + policies(s.Policies) + "."
 }
 
 // cutShort returns why the run ended before everything was evaluated, or "".

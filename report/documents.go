@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -60,7 +61,7 @@ func (r *Report) CountDocuments() {
 			parts = append(parts, fmt.Sprintf("%d %s%s", n, documentWords[s], first[s]))
 		}
 	}
-	note := fmt.Sprintf("%d of %s in the files are not deployed: %s", total-counts[render.DocRendered], plural(total, "Kubernetes object"), strings.Join(parts, ", "))
+	note := fmt.Sprintf("%d of %s in the files are not deployed: %s", total-counts[render.DocRendered], policy.Plural(total, "Kubernetes object"), strings.Join(parts, ", "))
 	r.Notes = append(slices.Clone(r.Notes), note)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -56,7 +57,7 @@ func writeGitHub(w io.Writer, r *Report, _ Options) error {
 			p.annotation(kind.command, g)
 		}
 		if n := len(found) - maxAnnotations; n > 0 {
-			left = append(left, plural(n, kind.command))
+			left = append(left, policy.Plural(n, kind.command))
 		}
 	}
 	if len(left) > 0 {
@@ -127,7 +128,7 @@ func (p *printer) annotationText(g *group, shown map[line]bool) string {
 	add("", headlineOf(x))
 	add("", strings.TrimSuffix(subject(x.Object), ": "))
 	if n := len(objects(g.results)); n > 1 {
-		add("and ", plural(n-1, "more object"))
+		add("and ", policy.Plural(n-1, "more object"))
 	}
 	for _, o := range x.Origins {
 		if key := (line{o.File, o.Line}); o.File != "" && !shown[key] && len(shown) <= maxRelated {

@@ -105,7 +105,7 @@ func (q *qualityWriter) description(g *group) string {
 	x := g.first()
 	text := classes[g.class].word + ": " + subject(x.Object) + headlineOf(x)
 	if n := len(objects(g.results)); n > 1 {
-		text += " (and " + plural(n-1, "more object") + ")"
+		text += " (and " + policy.Plural(n-1, "more object") + ")"
 	}
 	return cutBytes(text, maxSARIFMessage)
 }

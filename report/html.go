@@ -100,7 +100,7 @@ func (p *pageWriter) head() string {
 	var shares []string
 	for _, s := range changeShares(p.changes) {
 		if s.cluster != "" {
-			shares = append(shares, name(s.cluster)+": "+s.count+" in "+plural(len(s.units), "unit"))
+			shares = append(shares, name(s.cluster)+": "+s.count+" in "+policy.Plural(len(s.units), "unit"))
 		}
 	}
 	var parts []pagePart
@@ -174,7 +174,7 @@ func (p *pageWriter) write(b *strings.Builder, s *section) {
 func (p *pageWriter) assumed() {
 	repeated := mostRepeated(p.repeated)
 	p.section("assumed", "Assumed", shareAssumed, len(repeated), func(i int) string {
-		return p.render("note", prose(repeated[i])+" ("+plural(p.repeated[repeated[i]], "finding")+")")
+		return p.render("note", prose(repeated[i])+" ("+policy.Plural(p.repeated[repeated[i]], "finding")+")")
 	})
 }
 

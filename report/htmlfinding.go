@@ -120,13 +120,13 @@ func (p *pageWriter) objects(f *pageFinding, x *policy.Result, s *spot) {
 			f.mono("unit", visible(u, maxMessage))
 		}
 		if more := len(units) - maxFacts; more > 0 {
-			f.add("and", plural(more, "more unit"))
+			f.add("and", policy.Plural(more, "more unit"))
 		}
 		return
 	}
 	for i, k := range objects(s.results) {
 		if i == maxFacts {
-			f.add("and", plural(len(objects(s.results))-i, "more object"))
+			f.add("and", policy.Plural(len(objects(s.results))-i, "more object"))
 			return
 		}
 		f.mono("object", full(k)+inUnit(k.Unit))
@@ -149,7 +149,7 @@ func (p *pageWriter) messages(f *pageFinding, g *group) {
 		f.add("also", prose(x.Message))
 	}
 	if more > 0 {
-		f.add("also", plural(more, "more message")+" of this rule here")
+		f.add("also", policy.Plural(more, "more message")+" of this rule here")
 	}
 }
 
@@ -170,7 +170,7 @@ func (p *pageWriter) origins(f *pageFinding, x *policy.Result, primary render.Or
 		p.at(f, relatedLabel(o.Role), "", o.Span, p.text.quote(o, x))
 	}
 	if more > 0 {
-		f.add("from", plural(more, "more place"))
+		f.add("from", policy.Plural(more, "more place"))
 	}
 }
 
@@ -178,7 +178,7 @@ func (p *pageWriter) origins(f *pageFinding, x *policy.Result, primary render.Or
 func (p *pageWriter) places(f *pageFinding, spots []*spot) {
 	for i, s := range spots {
 		if i == maxFacts {
-			f.add("also", "at "+plural(len(spots)-i, "more place"))
+			f.add("also", "at "+policy.Plural(len(spots)-i, "more place"))
 			return
 		}
 		whose := strings.TrimSuffix(": "+strings.Join(p.text.whose(s), ", "), ": ")
@@ -199,7 +199,7 @@ func (p *pageWriter) missing() {
 		var things []thingOnPage
 		for j, t := range l.things {
 			if j == maxFolded {
-				things = append(things, thingOnPage{Name: plural(len(l.things)-j, "more")})
+				things = append(things, thingOnPage{Name: policy.Plural(len(l.things)-j, "more")})
 				break
 			}
 			names := t.waiting()

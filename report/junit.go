@@ -209,7 +209,7 @@ func (j *junitWriter) suite(s *suite) {
 		j.testCase(c)
 	}
 	if left > 0 {
-		j.line(`<system-out>`, plural(left, "more result"), ` of this unit left out, of which the counts tell: the JSON report has all</system-out>`)
+		j.line(`<system-out>`, policy.Plural(left, "more result"), ` of this unit left out, of which the counts tell: the JSON report has all</system-out>`)
 	}
 	j.line(`</testsuite>`)
 }
@@ -226,7 +226,7 @@ func (j *junitWriter) testCase(c *testCase) {
 	object := "(no object)"
 	switch needs := needsOf(x); {
 	case needs != "" && len(c.results) > 1:
-		object = plural(len(c.results), "result") + " that wait for " + needs
+		object = policy.Plural(len(c.results), "result") + " that wait for " + needs
 	case x.Object.Kind != "":
 		object = full(x.Object)
 	}
@@ -266,7 +266,7 @@ func (j *junitWriter) body(c *testCase) string {
 		j.text.line()
 		for i, x := range c.results {
 			if i == maxSpots {
-				j.text.line("and ", plural(len(c.results)-i, "more result"))
+				j.text.line("and ", policy.Plural(len(c.results)-i, "more result"))
 				break
 			}
 			class, _ := classOf(x)

@@ -134,7 +134,7 @@ func (m *markdownWriter) notRendered() {
 	}
 	m.section("Not rendered, or only partly", shareNotWhole, n, func(i int) string {
 		if i == len(m.notWhole) {
-			return "- " + plural(m.unreachedCut, "unit") + " that nothing found here deploys\n"
+			return "- " + policy.Plural(m.unreachedCut, "unit") + " that nothing found here deploys\n"
 		}
 		return unitItem(m.notWhole[i])
 	})
@@ -258,7 +258,7 @@ func (m *markdownWriter) accepted() {
 func (m *markdownWriter) notes() {
 	repeated := mostRepeated(m.repeated)
 	m.section("Assumed", shareAssumed, len(repeated), func(i int) string {
-		return "- " + plainText(prose(repeated[i])) + " (" + plural(m.repeated[repeated[i]], "finding") + ")\n"
+		return "- " + plainText(prose(repeated[i])) + " (" + policy.Plural(m.repeated[repeated[i]], "finding") + ")\n"
 	})
 	m.section("Notes", shareNotes, len(m.Notes), func(i int) string { return "- " + plainText(prose(m.Notes[i])) + "\n" })
 }

@@ -137,9 +137,9 @@ func (l *lack) count(results []*policy.Result) int {
 // counted is count with its noun.
 func (l *lack) counted(results []*policy.Result) string {
 	if l.kind != policy.MissingSource {
-		return plural(len(results), "result")
+		return policy.Plural(len(results), "result")
 	}
-	return plural(l.count(results), "unit")
+	return policy.Plural(l.count(results), "unit")
 }
 
 // unitsOf are the different units of results, in order.
@@ -166,11 +166,11 @@ func (l *lack) headline() string {
 	}
 	switch {
 	case l.kind == policy.MissingSource:
-		return fmt.Sprintf("%s that %s not in the tree %s %s from being rendered", plural(n, "source"), verb("is", "are"), verb("keeps", "keep"), waiting)
+		return fmt.Sprintf("%s that %s not in the tree %s %s from being rendered", policy.Plural(n, "source"), verb("is", "are"), verb("keeps", "keep"), waiting)
 	case l.kind == policy.MissingUser:
 		return "who makes the request is not known, and decides " + waiting
 	case l.kind == policy.MissingAnswer:
-		return fmt.Sprintf("%s of the API server that %s not known %s %s", plural(n, "answer"), verb("is", "are"), verb("decides", "decide"), waiting)
+		return fmt.Sprintf("%s of the API server that %s not known %s %s", policy.Plural(n, "answer"), verb("is", "are"), verb("decides", "decide"), waiting)
 	case n == 1 && l.things[0].name == "":
 		return fmt.Sprintf("objects of kind %s that are not here decide %s", name(l.kind), waiting)
 	default:

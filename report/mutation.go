@@ -128,7 +128,7 @@ func (c *MutationCount) String() string {
 	if c.Mutants+c.Equivalent+c.Invalid == 0 {
 		return "the tests compile no policy that can be changed"
 	}
-	text := fmt.Sprintf("%s: %d killed, %d survived, %d not covered", plural(c.Mutants, "mutant"), c.Killed, c.Survived, c.NotCovered)
+	text := fmt.Sprintf("%s: %d killed, %d survived, %d not covered", policy.Plural(c.Mutants, "mutant"), c.Killed, c.Survived, c.NotCovered)
 	for _, more := range []struct {
 		n    int
 		what string

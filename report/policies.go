@@ -209,14 +209,14 @@ func (p *printer) columns(rows [][]string, from, to int, colour func(row int) st
 
 // String is the summary in a line.
 func (s PoliciesSummary) String() string {
-	text := plural(s.Rules, "rule") + " of " + policies(s.Policies) + " over " + plural(s.Objects, "object")
+	text := policy.Plural(s.Rules, "rule") + " of " + policies(s.Policies) + " over " + policy.Plural(s.Objects, "object")
 	if s.Unmatched > 0 {
-		text += "; " + plural(s.Unmatched, "rule") + " without a match"
+		text += "; " + policy.Plural(s.Unmatched, "rule") + " without a match"
 	}
 	if s.WouldDeny > 0 {
-		text += "; " + plural(s.WouldDeny, "failure") + " would be denied if enforced"
+		text += "; " + policy.Plural(s.WouldDeny, "failure") + " would be denied if enforced"
 	}
-	return text + "; " + plural(s.Findings, "finding")
+	return text + "; " + policy.Plural(s.Findings, "finding")
 }
 
 // maxPolicyRows bounds the table in markdown.

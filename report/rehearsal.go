@@ -47,7 +47,7 @@ func (r *Report) outcome() string {
 		for _, row := range r.Rehearsal.Rows {
 			objects, failures = objects+row.Objects, failures+row.Failures
 		}
-		return plural(objects, "object") + " would be denied, by " + plural(failures, "failure")
+		return policy.Plural(objects, "object") + " would be denied, by " + policy.Plural(failures, "failure")
 	}
 	refused, changed, allowed := 0, 0, 0
 	for i := range r.Results {

@@ -287,12 +287,12 @@ func (r *Report) Incomplete() int {
 
 // Completeness says of how many units the report knows what they deploy.
 func (s *Summary) Completeness() string {
-	text := plural(s.Discovered, "unit")
+	text := policy.Plural(s.Discovered, "unit")
 	if s.Roots > 0 {
-		text += " from " + plural(s.Roots, "root")
+		text += " from " + policy.Plural(s.Roots, "root")
 	}
 	if s.Clusters > 1 {
-		text += " on " + plural(s.Clusters, "cluster")
+		text += " on " + policy.Plural(s.Clusters, "cluster")
 	}
 	var states []string
 	for _, x := range []struct {
@@ -314,7 +314,7 @@ func (s *Summary) Completeness() string {
 		text += ": " + strings.Join(states, ", ")
 	}
 	if s.Excluded > 0 {
-		text += "; " + plural(s.Excluded, "file") + " excluded"
+		text += "; " + policy.Plural(s.Excluded, "file") + " excluded"
 	}
 	return text
 }

@@ -72,7 +72,7 @@ func others(a *alert) string {
 	if len(rest) > maxSpots {
 		names = append(names, "…")
 	}
-	return unlinked("And " + plural(len(rest), "more object") + ": " + strings.Join(names, ", "))
+	return unlinked("And " + policy.Plural(len(rest), "more object") + ": " + strings.Join(names, ", "))
 }
 
 // differing are the messages that are not the first's, safe to show.

@@ -94,11 +94,11 @@ func (p *printer) summary(r *Report, results []policy.Result) {
 	p.clusterChanges(r)
 	p.verdict(r, results)
 	for _, a := range mostRepeated(p.repeated) {
-		p.remark("assumed", prose(a)+" ("+plural(p.repeated[a], "finding")+")")
+		p.remark("assumed", prose(a)+" ("+policy.Plural(p.repeated[a], "finding")+")")
 	}
 	for i, n := range r.Notes {
 		if i == maxNotes && p.embedded {
-			p.line(plural(len(r.Notes)-i, "more note"))
+			p.line(policy.Plural(len(r.Notes)-i, "more note"))
 			break
 		}
 		p.remark("note", prose(n))
@@ -123,8 +123,8 @@ func (p *printer) verdict(r *Report, results []policy.Result) {
 		return
 	}
 	t, s := newTally(results, r.Passes), r.Summary
-	p.remark("checked", plural(s.Objects, "object")+" of "+plural(s.Rendered+s.Unreached, "unit")+ofAll(s)+
-		" by "+plural(s.Rules, "rule")+" of "+policies(s.Policies))
+	p.remark("checked", policy.Plural(s.Objects, "object")+" of "+policy.Plural(s.Rendered+s.Unreached, "unit")+ofAll(s)+
+		" by "+policy.Plural(s.Rules, "rule")+" of "+policies(s.Policies))
 	if r.Base != nil {
 		p.changeSummary(r)
 	}
@@ -148,7 +148,7 @@ func happeningCount(changes []Change, noun string) string {
 	for _, word := range []string{"created", "updated", "deleted", "moved"} {
 		switch n := counts[word]; {
 		case n > 0 && len(words) == 0 && noun != "":
-			words = append(words, plural(n, noun)+" "+word)
+			words = append(words, policy.Plural(n, noun)+" "+word)
 		case n > 0:
 			words = append(words, fmt.Sprintf("%d %s", n, word))
 		}
@@ -240,10 +240,10 @@ func (p *printer) units(r *Report) {
 		p.unit(line, names[line])
 	}
 	if told > 0 {
-		p.remark("not rendered, or only partly", plural(told, "unit")+", for the reasons above"+p.flag("lists them"))
+		p.remark("not rendered, or only partly", policy.Plural(told, "unit")+", for the reasons above"+p.flag("lists them"))
 	}
 	if unreached > 0 {
-		p.remark("partly rendered", plural(unreached, "unit")+" that nothing found here deploys"+p.flag("lists them"))
+		p.remark("partly rendered", policy.Plural(unreached, "unit")+" that nothing found here deploys"+p.flag("lists them"))
 	}
 }
 
@@ -260,7 +260,7 @@ func (p *printer) unit(line string, units []string) {
 		p.line(p.paint(yellow, word), visible(units[0], maxMessage), state, reason(u))
 		return
 	}
-	p.line(p.paint(yellow, word), plural(len(units), "unit"), state, reason(u), ": ", strings.Join(p.few(units), ", "))
+	p.line(p.paint(yellow, word), policy.Plural(len(units), "unit"), state, reason(u), ": ", strings.Join(p.few(units), ", "))
 }
 
 // unitsTold are the units of which a finding says that they were not rendered.

@@ -104,7 +104,7 @@ func (p *printer) details(g *group) {
 	if k := x.Object; k.Kind != "" {
 		p.note("object", full(k)+inUnit(k.Unit))
 	} else if units := unitsOf(spots[0].results); len(units) > 1 {
-		p.wrapped(plural(len(units), "unit")+": ", p.few(units))
+		p.wrapped(policy.Plural(len(units), "unit")+": ", p.few(units))
 	} else if k.Unit != "" {
 		p.note("unit", name(k.Unit))
 	}
@@ -208,14 +208,14 @@ func (p *printer) messages(g *group) {
 		p.note("also", prose(x.Message))
 	}
 	if more > 0 {
-		p.note("also", plural(more, "more message")+" of this rule here"+p.flag("shows them"))
+		p.note("also", policy.Plural(more, "more message")+" of this rule here"+p.flag("shows them"))
 	}
 }
 
 // moreObjects names the other objects of the finding at one place.
 func (p *printer) moreObjects(s *spot) {
 	if keys := objects(s.results); len(keys) > 1 {
-		p.wrapped("and "+plural(len(keys)-1, "more object")+": ", p.names(keys[1:], keys[0].Unit))
+		p.wrapped("and "+policy.Plural(len(keys)-1, "more object")+": ", p.names(keys[1:], keys[0].Unit))
 	}
 }
 
@@ -307,7 +307,7 @@ func (p *printer) related(x *policy.Result, primary render.Origin) {
 		p.note(relatedLabel(o.Role), p.place(o.Span)+p.quote(o, x))
 	}
 	if more > 0 {
-		p.note("from", plural(more, "more place")+p.flag("lists them"))
+		p.note("from", policy.Plural(more, "more place")+p.flag("lists them"))
 	}
 }
 
@@ -385,15 +385,8 @@ func inUnit(unit string) string {
 	return " in " + visible(unit, maxMessage)
 }
 
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
-}
-
 // unlisted says how many are not listed.
-func unlisted(n int) string { return "… " + plural(n, "other") }
+func unlisted(n int) string { return "… " + policy.Plural(n, "other") }
 
 // cellsOf is how many columns a line takes: our own escapes take none.
 func cellsOf(s string) int {

@@ -3,6 +3,7 @@ package tui
 import (
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -397,7 +398,7 @@ func (m *model) markAll() {
 		all = append(all, g.items...)
 	}
 	m.session.mark(all)
-	m.say("%s marked", counted(m.session.marked, "result"))
+	m.say("%s marked", policy.Plural(m.session.marked, "result"))
 }
 
 // do performs the actions that leave the screen or open an overlay.

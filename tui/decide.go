@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/render"
 )
 
 // A scope is how many results a suppression covers.
@@ -103,7 +102,7 @@ func (s *session) suppression(e *entry, a acceptance) policy.Suppression {
 	}
 	switch a.scope {
 	case thisObject:
-		x.Object = objectPattern(e.Object)
+		x.Object = policy.ObjectPattern(e.Object)
 		if e.Object.Kind == "" || s.inSeveralUnits(x.Object) {
 			x.Path = e.path()
 		}
@@ -134,7 +133,7 @@ func (s *session) inSeveralUnits(pattern string) bool {
 		s.ambiguous = make(map[string]bool)
 		unit := make(map[string]string)
 		for _, e := range s.entries {
-			p := objectPattern(e.Object)
+			p := policy.ObjectPattern(e.Object)
 			if u, ok := unit[p]; ok && u != e.Object.Unit {
 				s.ambiguous[p] = true
 			}
@@ -142,15 +141,6 @@ func (s *session) inSeveralUnits(pattern string) bool {
 		}
 	}
 	return s.ambiguous[pattern]
-}
-
-// objectPattern returns the pattern by which a suppression names an object.
-func objectPattern(k render.Key) string {
-	group, _, ok := strings.Cut(k.APIVersion, "/")
-	if !ok {
-		group = ""
-	}
-	return strings.Join([]string{group, k.Kind, k.Namespace, k.Name}, "/")
 }
 
 // described describes a suppression in words.

@@ -116,7 +116,7 @@ func (m *model) submit() tea.Cmd {
 	}
 	f.last = a
 	add := m.session.accept(f.targets, a)
-	did := "accepting " + counted(len(f.targets), "result")
+	did := "accepting " + policy.Plural(len(f.targets), "result")
 	n := m.session.stage(did, Decisions{Add: add})
 	m.mode = modeList
 	m.unmark()
@@ -127,7 +127,7 @@ func (m *model) submit() tea.Cmd {
 	if len(f.targets) == 1 {
 		m.list.next(func(e *entry) bool { return e.acceptable() })
 	}
-	m.say("staged %s: %s reviews and writes, %s takes it back", counted(n, "suppression"), m.keys.of(actWrite), m.keys.of(actUndo))
+	m.say("staged %s: %s reviews and writes, %s takes it back", policy.Plural(n, "suppression"), m.keys.of(actWrite), m.keys.of(actUndo))
 	return m.arrange()
 }
 
@@ -143,7 +143,7 @@ func (m *model) takeBack() tea.Cmd {
 		m.say("no suppression here")
 		return nil
 	}
-	m.say("staged the removal of %s: %s reviews and writes, %s takes it back", counted(n, "suppression"), m.keys.of(actWrite), m.keys.of(actUndo))
+	m.say("staged the removal of %s: %s reviews and writes, %s takes it back", policy.Plural(n, "suppression"), m.keys.of(actWrite), m.keys.of(actUndo))
 	return m.arrange()
 }
 
@@ -155,17 +155,10 @@ func (m *model) unmark() {
 	m.session.marked = 0
 }
 
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // formLines returns the drawn form.
 func (m *model) formLines(width int) []string {
 	f, t := &m.form, m.theme
-	what := counted(len(f.targets), "result")
+	what := policy.Plural(len(f.targets), "result")
 	if len(f.targets) == 1 {
 		e := f.targets[0]
 		what = report.RuleName(e.Result) + " for " + report.ObjectName(e.Object)
@@ -196,7 +189,7 @@ func (m *model) label(i int) string {
 // formPreview shows the suppressions that would be written.
 func (m *model) formPreview(width int) []string {
 	all := m.form.would
-	lines := []string{m.theme.dim.Render(counted(len(all), "suppression") + ":")}
+	lines := []string{m.theme.dim.Render(policy.Plural(len(all), "suppression") + ":")}
 	for i, s := range all {
 		if i == 5 {
 			lines = append(lines, m.theme.dim.Render(fmt.Sprintf("… %d more", len(all)-i)))

@@ -9,6 +9,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
 )
@@ -332,7 +333,7 @@ func (m *model) nodePane(n *node, width int) pane {
 	var p pane
 	p.wrap(titleLine, noLanguage, n.title, width)
 	if n.unit == nil {
-		p.add(plainLine, counted(len(n.children), "unit")+" directly below"+cmp.Or(prefixed(": ", n.all.String()), ", nothing open"))
+		p.add(plainLine, policy.Plural(len(n.children), "unit")+" directly below"+cmp.Or(prefixed(": ", n.all.String()), ", nothing open"))
 		return p
 	}
 	u := n.unit
@@ -439,7 +440,7 @@ func (n *node) state() string {
 	case n.unit.Status != string(render.Rendered) && !n.unitUnreached():
 		return n.unit.Status
 	}
-	return counted(n.unit.Objects, "object")
+	return policy.Plural(n.unit.Objects, "object")
 }
 
 // symbol returns the symbol and style for the worst open result of a node.

@@ -305,7 +305,7 @@ func (m *model) step(word string, step func() (string, bool)) tea.Cmd {
 		m.say("nothing to take back or do again")
 		return nil
 	}
-	m.say("%s: %s; %s", word, did, counted(m.session.staged.Len(), "decision")+" staged")
+	m.say("%s: %s; %s", word, did, policy.Plural(m.session.staged.Len(), "decision")+" staged")
 	return m.arrange()
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -86,9 +87,9 @@ func (d *dialogue) list() {
 	if d.filter != "" {
 		filtered = " with " + report.Message(d.filter)
 	}
-	d.line("%s: %s%s.", d.section.title(&d.session.index), counted(a.n, "result"), filtered)
+	d.line("%s: %s%s.", d.section.title(&d.session.index), policy.Plural(a.n, "result"), filtered)
 	for _, g := range a.groups {
-		d.line("%s, %s:", g.name, counted(len(g.items), "result"))
+		d.line("%s, %s:", g.name, policy.Plural(len(g.items), "result"))
 		for _, e := range g.items {
 			d.shown = append(d.shown, e)
 			d.line("  %d. %s%s: %s, %s", len(d.shown), e.class, stagedWord(e), report.ObjectName(e.Object), placeWord(e))
@@ -293,15 +294,15 @@ func (d *dialogue) acceptance(which string) {
 		d.line("Nothing to accept there.")
 		return
 	}
-	d.line("Accepting %s. An empty reason leaves it.", counted(len(targets), "result"))
+	d.line("Accepting %s. An empty reason leaves it.", policy.Plural(len(targets), "result"))
 	a, ok := d.asked()
 	if !ok {
 		d.line("Nothing was accepted.")
 		return
 	}
 	d.last = a
-	n := d.session.stage("accepting "+counted(len(targets), "result"), Decisions{Add: d.session.accept(targets, a)})
-	d.line("Staged %s. diff shows what w would write, u takes it back.", counted(n, "suppression"))
+	n := d.session.stage("accepting "+policy.Plural(len(targets), "result"), Decisions{Add: d.session.accept(targets, a)})
+	d.line("Staged %s. diff shows what w would write, u takes it back.", policy.Plural(n, "suppression"))
 }
 
 var errReadOnly = errors.New("--readonly: nothing is decided")
@@ -355,7 +356,7 @@ func (d *dialogue) remove(which string) {
 		return
 	}
 	n := d.session.unaccept(targets)
-	d.line("Staged the removal of %s.", counted(n, "suppression"))
+	d.line("Staged the removal of %s.", policy.Plural(n, "suppression"))
 }
 
 func (d *dialogue) step(word string, f func() (string, bool)) {
@@ -364,7 +365,7 @@ func (d *dialogue) step(word string, f func() (string, bool)) {
 		d.line("There is nothing to undo or do again.")
 		return
 	}
-	d.line("%s %s; staged now: %s.", word, did, counted(d.session.staged.Len(), "decision"))
+	d.line("%s %s; staged now: %s.", word, did, policy.Plural(d.session.staged.Len(), "decision"))
 }
 
 // undo takes back the last staged decision, or else the last write.
@@ -425,7 +426,7 @@ func (d *dialogue) write() {
 		d.line("Not written; all stays staged.")
 		return
 	}
-	d.line("Wrote %s to %s.", counted(d.session.staged.Len(), "decision"), report.Visible(c.File, maxLine))
+	d.line("Wrote %s to %s.", policy.Plural(d.session.staged.Len(), "decision"), report.Visible(c.File, maxLine))
 	d.session.written(c)
 	d.evaluateAgain()
 }

@@ -260,11 +260,11 @@ func (s *session) unaccept(entries []*entry) int {
 	n := len(drop) + len(next.Remove) - len(s.staged.Remove)
 	if n > 0 && next.Len() == s.staged.Len() { // one is dropped for each removed one
 		s.done, s.undone = append(s.done, s.staged), nil
-		s.staged = staged{next, "removing " + counted(n, "suppression")}
+		s.staged = staged{next, "removing " + policy.Plural(n, "suppression")}
 		s.note()
 		return n
 	}
-	s.restage("removing "+counted(n, "suppression"), next)
+	s.restage("removing "+policy.Plural(n, "suppression"), next)
 	return n
 }
 
@@ -379,7 +379,7 @@ func newCoverage(d Decisions) coverage {
 // covering returns the suppression that accepts a result, or nil.
 func (c *coverage) covering(x *policy.Result) *policy.Suppression {
 	if len(c.literal) > 0 {
-		for _, a := range c.literal[objectPattern(x.Object)] {
+		for _, a := range c.literal[policy.ObjectPattern(x.Object)] {
 			if a.Covers(x) {
 				return a
 			}

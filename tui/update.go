@@ -6,6 +6,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
 )
@@ -99,7 +100,7 @@ func (m *model) written(msg writtenMsg) tea.Cmd {
 		m.mode = modeList
 		return nil
 	}
-	m.say("wrote %s to %s; %s takes the file back", counted(m.session.staged.Len(), "decision"), msg.change.File, m.keys.of(actUndo))
+	m.say("wrote %s to %s; %s takes the file back", policy.Plural(m.session.staged.Len(), "decision"), msg.change.File, m.keys.of(actUndo))
 	m.session.written(msg.change)
 	m.mode, m.change = modeList, nil
 	return tea.Batch(m.arrange(), m.evaluate())
@@ -200,7 +201,7 @@ func (m *model) reviewKey(msg tea.KeyPressMsg) tea.Cmd {
 	switch s := msg.String(); {
 	case s == "esc" || s == "q" || s == "n" || s == "ctrl+c":
 		m.mode = modeList
-		m.say("not written: %s still staged", counted(m.session.staged.Len(), "decision"))
+		m.say("not written: %s still staged", policy.Plural(m.session.staged.Len(), "decision"))
 	case m.change == nil: // the diff must be seen before it is written
 	case s == "enter" || s == "y" || s == "W":
 		return m.write()

@@ -9,6 +9,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -585,7 +586,7 @@ func (m *model) help() string {
 	case modeCopy:
 		return m.theme.title.Render("copy: ") + "p place · m message · o object's YAML · s suppression · esc"
 	case modeQuit:
-		return m.theme.warn.Render(counted(m.session.staged.Len(), "decision")+" not written: ") + "W review and write · D discard · esc stay"
+		return m.theme.warn.Render(policy.Plural(m.session.staged.Len(), "decision")+" not written: ") + "W review and write · D discard · esc stay"
 	}
 	return m.keyLine(m.footer(), []action{actHelp, actQuit})
 }

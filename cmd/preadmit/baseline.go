@@ -101,7 +101,7 @@ func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin i
 func (o *baselineOptions) debt(results []policy.Result) []policy.Suppression {
 	units := make(map[string]map[string]bool)
 	for i := range results {
-		p := objectPattern(results[i].Object)
+		p := policy.ObjectPattern(results[i].Object)
 		if units[p] == nil {
 			units[p] = make(map[string]bool)
 		}
@@ -116,7 +116,7 @@ func (o *baselineOptions) debt(results []policy.Result) []policy.Suppression {
 			continue
 		}
 		s := policy.Suppression{
-			Rule: r.Policy + "/" + r.Rule, Object: objectPattern(r.Object),
+			Rule: r.Policy + "/" + r.Rule, Object: policy.ObjectPattern(r.Object),
 			Reason: o.reason, Expires: o.expires.Format(time.DateOnly), Owner: o.owner,
 		}
 		if len(units[s.Object]) > 1 {

@@ -383,6 +383,6 @@ func (j *evaluation) unfinished(ctx context.Context, in *input, err error, slowe
 		evaluated[r.Object] = true
 	}
 	j.results = slices.Concat(j.shard.once(in.found, j.bench.results), j.results, failure(fmt.Sprintf(
-		"%v: %d of %s evaluated; the rest was not checked", context.Cause(ctx), len(evaluated), plural(len(render.Objects(in.head)), "object")), slowest()))
+		"%v: %d of %s evaluated; the rest was not checked", context.Cause(ctx), len(evaluated), policy.Plural(len(render.Objects(in.head)), "object")), slowest()))
 	return nil
 }

@@ -211,7 +211,7 @@ func noSuchRule(in *input, b *bench, o *explainOptions, rules []policy.Rule, pol
 		return &exitError{exitIncomplete, fmt.Errorf("policy %s does not compile: %s", policyName, broken)}
 	}
 	if len(names) > 0 && rule != "" {
-		return fmt.Errorf("policy %s has no rule %q; there are %s", policyName, rule, few(unique(names)))
+		return fmt.Errorf("policy %s has no rule %q; there are %s", policyName, rule, policy.Few(unique(names)))
 	}
 	for _, p := range embedded() {
 		if !slices.Contains(o.packs, p.name) && packHas(p.name, policyName) {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/download"
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/store"
 )
 
@@ -159,7 +160,7 @@ func runFetch(ctx context.Context, o *fetchOptions, args []string, stdout, stder
 	for _, why := range done.Failed {
 		fmt.Fprintf(stderr, "preadmit: %s\n", plain(why))
 	}
-	f.Say(fmt.Sprintf("%s needed, %d fetched, %d failed", plural(done.Needed, "source"), done.Fetched, len(done.Failed)))
+	f.Say(fmt.Sprintf("%s needed, %d fetched, %d failed", policy.Plural(done.Needed, "source"), done.Fetched, len(done.Failed)))
 	if len(done.Failed) > 0 {
 		return exitIncomplete, nil
 	}
@@ -257,7 +258,7 @@ func (o *fetchOptions) checkLock(ctx context.Context, f *download.Fetch, t *tree
 	case absent:
 		f.Say("the lock has all that is known to be needed; the store lacks content: run `preadmit fetch --locked`")
 	default:
-		f.Say("the lock is complete: ", plural(len(needs), "source"))
+		f.Say("the lock is complete: ", policy.Plural(len(needs), "source"))
 	}
 	return code, nil
 }

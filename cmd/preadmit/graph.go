@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/store"
 	"github.com/preadmit/preadmit/report"
@@ -230,7 +230,7 @@ func (t *graphText) unit(u *graphUnit, depth int) {
 	if u.Path != u.ID && u.Path != "" {
 		where = "  " + u.Path
 	}
-	state := plural(u.Objects, "object")
+	state := policy.Plural(u.Objects, "object")
 	if u.Status != string(render.Rendered) && u.Status != string(render.Unreached) {
 		state = cmp.Or(strings.ReplaceAll(u.Status, "-", " "), state)
 	}
@@ -243,17 +243,10 @@ func (t *graphText) unit(u *graphUnit, depth int) {
 	}
 }
 
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
-}
-
 // label is what a drawing says of a unit.
 func (u *graphUnit) label() string {
 	if u.Status == string(render.Rendered) {
-		return u.ID + " (" + plural(u.Objects, "object") + ")"
+		return u.ID + " (" + policy.Plural(u.Objects, "object") + ")"
 	}
 	return u.ID + " (" + strings.ReplaceAll(u.Status, "-", " ") + ")"
 }

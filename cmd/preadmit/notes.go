@@ -15,7 +15,7 @@ import (
 func notes(head []*render.Object) []string {
 	var notes []string
 	if names := webhooks(head); len(names) > 0 {
-		notes = append(notes, "admission webhooks are not called: "+few(names))
+		notes = append(notes, "admission webhooks are not called: "+policy.Few(names))
 	}
 	return append(notes, standIns(head)...)
 }
@@ -33,7 +33,7 @@ func standIns(head []*render.Object) []string {
 	}
 	var notes []string
 	for a, in := range units {
-		notes = append(notes, a+": in "+few(unique(in)))
+		notes = append(notes, a+": in "+policy.Few(unique(in)))
 	}
 	slices.Sort(notes)
 	return notes
@@ -87,7 +87,7 @@ func withoutSchema(unknown []clusterKind, head []*render.Object) []string {
 	}
 	return []string{fmt.Sprintf("%s of %s without a schema (not built in, no CustomResourceDefinition in the tree or --with) %s checked without defaults or validation: %s; "+
 		"to check these too: kubectl get customresourcedefinitions -o yaml > crds.yaml, and then --with crds.yaml",
-		plural(total, "object"), plural(len(names), "kind"), verb, few(names))}
+		policy.Plural(total, "object"), policy.Plural(len(names), "kind"), verb, policy.Few(names))}
 }
 
 func webhooks(head []*render.Object) []string {
@@ -106,15 +106,6 @@ func unique(names []string) []string {
 	return slices.Compact(names)
 }
 
-// few joins the first names of many.
-func few(names []string) string {
-	const most = 8
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-}
-
 // brokenPasses say which objects pass only because a function of a template
 // failed, which Gatekeeper takes for no violation.
 func brokenPasses(results []policy.Result, passes *policy.Passes) []string {
@@ -124,7 +115,7 @@ func brokenPasses(results []policy.Result, passes *policy.Passes) []string {
 	}
 	name := func(r *policy.Result) {
 		if is(r) {
-			objects = append(objects, fmt.Sprintf("%s by %s", objectPattern(r.Object), r.Policy))
+			objects = append(objects, fmt.Sprintf("%s by %s", policy.ObjectPattern(r.Object), r.Policy))
 		}
 	}
 	for i := range results {
@@ -142,5 +133,5 @@ func brokenPasses(results []policy.Result, passes *policy.Passes) []string {
 	if len(objects) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d passed only because a function of the template failed, which Gatekeeper takes for no violation: %s", len(objects), few(unique(objects)))}
+	return []string{fmt.Sprintf("%d passed only because a function of the template failed, which Gatekeeper takes for no violation: %s", len(objects), policy.Few(unique(objects)))}
 }

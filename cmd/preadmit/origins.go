@@ -129,7 +129,7 @@ func coarse(in *input) []string {
 	for _, u := range in.head {
 		for _, o := range u.Objects {
 			fields(o.Object, "", func(pointer string, v any) {
-				if at := o.At(pointer); pointer != "" && isScalar(v) && len(at) > 0 && at[0].Line == 0 {
+				if at := o.At(pointer); pointer != "" && render.IsScalar(v) && len(at) > 0 && at[0].Line == 0 {
 					counts[place{in.tree.Display(u.Identity()), in.tree.Display(at[0].File)}]++
 				}
 			})
@@ -141,12 +141,4 @@ func coarse(in *input) []string {
 	}
 	slices.Sort(notes)
 	return notes
-}
-
-func isScalar(v any) bool {
-	switch v.(type) {
-	case map[string]any, []any:
-		return false
-	}
-	return true
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -147,13 +146,4 @@ func readSuppressions(o *checkOptions, in *input) ([]policy.Suppression, error) 
 		return nil, places(nil, err)
 	}
 	return found, nil
-}
-
-// objectPattern is how a suppression names an object.
-func objectPattern(k render.Key) string {
-	group, _, ok := strings.Cut(k.APIVersion, "/")
-	if !ok {
-		group = ""
-	}
-	return strings.Join([]string{group, k.Kind, k.Namespace, k.Name}, "/")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/suites"
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/policytest"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
@@ -289,7 +290,7 @@ func (p *testPrinter) report(r *policytest.Report) {
 		p.line("note: on a cluster the policy would not see the request of %d cases, by what it matches (-v says why)", unmatched)
 	}
 	s := r.Summary
-	p.line("%s, %s: %d passed, %d failed, %s, %d vacuous", plural(s.Suites, "suite"), plural(s.Cases, "case"), s.Passed, s.Failed, plural(s.Errors, "error"), s.Vacuous)
+	p.line("%s, %s: %d passed, %d failed, %s, %d vacuous", policy.Plural(s.Suites, "suite"), policy.Plural(s.Cases, "case"), s.Passed, s.Failed, policy.Plural(s.Errors, "error"), s.Vacuous)
 	p.out.Flush()
 }
 

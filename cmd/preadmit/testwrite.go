@@ -234,7 +234,7 @@ func (p *draftPrinter) draft(d *policytest.Draft) {
 	if d.Branches > 0 {
 		branches = fmt.Sprintf(", %d of %d branches", d.Covered, d.Branches)
 	}
-	p.line("written: %s: %s of %s %s: %d of %s complete%s", p.t.Display(d.File), plural(d.Cases, "case"), d.Kind, d.Policy, both, plural(len(d.Rules), "rule"), branches)
+	p.line("written: %s: %s of %s %s: %d of %s complete%s", p.t.Display(d.File), policy.Plural(d.Cases, "case"), d.Kind, d.Policy, both, policy.Plural(len(d.Rules), "rule"), branches)
 	if p.verbose {
 		for _, e := range d.Edits {
 			p.line("  changed: %s", e)
@@ -270,5 +270,5 @@ func cutText(text string) string {
 }
 
 func (p *draftPrinter) summary() {
-	p.line("%s written, %d kept, %d not written; %d of %s with each verdict that a test can want", plural(p.written, "test"), p.kept, p.refused, p.both, plural(p.rules, "rule"))
+	p.line("%s written, %d kept, %d not written; %d of %s with each verdict that a test can want", policy.Plural(p.written, "test"), p.kept, p.refused, p.both, policy.Plural(p.rules, "rule"))
 }

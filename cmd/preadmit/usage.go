@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -42,7 +43,7 @@ func instead(name string, names []string) string {
 	if meant := render.DidYouMean(name, names); meant != "" {
 		return meant
 	}
-	return "there are " + few(names)
+	return "there are " + policy.Few(names)
 }
 
 // wants returns an error unless there are from least to most arguments, most -1

@@ -247,22 +247,12 @@ func (w *watch) send(k supervise.Kind, v any) {
 
 func (w *watch) apart(name string) (why string, apart bool) {
 	i, found := slices.BinarySearchFunc(w.order.Apart, name, func(a supervise.Apart, name string) int {
-		return compareStrings(a.Task, name)
+		return strings.Compare(a.Task, name)
 	})
 	if !found {
 		return "", false
 	}
 	return w.reason(w.order.Apart[i].Why), true
-}
-
-func compareStrings(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // reason gives a parent's words with the limits that a child knows.
@@ -456,21 +446,13 @@ func (r watchedResolver) Resolve(ctx context.Context, o *render.Object, world *r
 	failed := func(err error) *render.Unit { return &render.Unit{State: render.Failed, Err: err} }
 	done, err := r.watch.begin(strings.TrimSpace(fmt.Sprintf("resolve %s %s %s %s/%s %s", r.side, world.Cluster.Name, o.GroupVersionKind().GroupKind(), o.GetNamespace(), o.GetName(), world.Variant)), true)
 	if err != nil {
-		return failed(renderApart(placeOf(o), err))
+		return failed(renderApart(o.Span(""), err))
 	}
 	u, err := unlessStuck(ctx, done, func() *render.Unit { return r.Resolver.Resolve(ctx, o, world) })
 	if err != nil {
 		return failed(err)
 	}
 	return u
-}
-
-// placeOf is where an object begins.
-func placeOf(o *render.Object) render.Span {
-	if at := o.At(""); len(at) > 0 {
-		return at[0].Span
-	}
-	return render.Span{}
 }
 
 // Name is the unit's, as the renderer has it.

@@ -110,17 +110,10 @@ func sides(in, judge *input) []*input {
 
 func compileName(o *render.Object) string {
 	k := o.Key()
-	return fmt.Sprintf("compile %s %s %s/%s %s", k.APIVersion, k.Kind, k.Namespace, k.Name, spanOf(o))
+	return fmt.Sprintf("compile %s %s %s/%s %s", k.APIVersion, k.Kind, k.Namespace, k.Name, o.Span(""))
 }
 
 func moduleName(m rego.Module) string { return "compile " + m.File }
-
-func spanOf(o *render.Object) render.Span {
-	if at := o.At("/metadata/name"); len(at) > 0 {
-		return at[0].Span
-	}
-	return render.Span{}
-}
 
 // withoutApart is an input without the policies that are set apart, or without
 // any, and why each is missing.
@@ -142,7 +135,7 @@ func (w *watch) withoutApart(in *input, none bool) (*input, []error) {
 		for i, u := range *units {
 			copied := *u
 			copied.Objects = slices.DeleteFunc(slices.Clone(u.Objects), func(o *render.Object) bool {
-				return isJudge(o) && leftOut(compileName(o), o.GetKind()+" "+o.GetName(), spanOf(o))
+				return isJudge(o) && leftOut(compileName(o), o.GetKind()+" "+o.GetName(), o.Span(""))
 			})
 			(*units)[i] = &copied
 		}

@@ -24,7 +24,6 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/render"
 )
 
 // A review is one custom object under judgement.
@@ -373,8 +372,6 @@ func (r *review) more() {
 		})
 	}
 }
-
-func pointerOf(keys []any) string { return render.Pointer(keys...) }
 
 // within says whether a pointer leads to another's value or below it.
 func within(pointer, outer string) bool {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/common"
 
 	"github.com/preadmit/preadmit/policy/internal/explain"
+	"github.com/preadmit/preadmit/render"
 )
 
 // A walk evaluates the rules of a schema over one object, as validate of
@@ -352,7 +353,7 @@ func (v *violation) blame(ctx context.Context) []string {
 	var fields, inside []string
 	told := base
 	if v.rule != nil {
-		told += pointerOf(v.rule.fieldKeys)
+		told += render.Pointer(v.rule.fieldKeys...)
 	}
 	for _, p := range v.culprits(ctx) {
 		if told != base && within(base+p, told) {

@@ -115,7 +115,7 @@ func (b *ruleExplainer) loop(n *tracedList, el *tracedElement) string {
 // looped are the parts of a list: how long it is, then what each element came
 // to. Where they are too many those before one that fails are left out.
 func (b *ruleExplainer) looped(n *tracedList, depth int, loop string) []policy.Part {
-	head := policy.Part{Depth: depth, Loop: loop, Text: n.text(), Value: plural(n.count, "element"), Origin: b.program.policy.Object.Span(n.pointer + "/list")}
+	head := policy.Part{Depth: depth, Loop: loop, Text: n.text(), Value: policy.Plural(n.count, "element"), Origin: b.program.policy.Object.Span(n.pointer + "/list")}
 	if n.err != nil {
 		failed, unknown := b.broken(n.err)
 		head.Value, head.Error = "error: "+failed, true
@@ -143,13 +143,13 @@ func (b *ruleExplainer) looped(n *tracedList, depth int, loop string) []policy.P
 				continue
 			}
 		} else if left > 0 {
-			parts = append(parts, policy.Part{Depth: depth + 1, Text: "…", Value: plural(left, "element") + " that did not fail"})
+			parts = append(parts, policy.Part{Depth: depth + 1, Text: "…", Value: policy.Plural(left, "element") + " that did not fail"})
 			left = 0
 		}
 		parts = append(parts, el...)
 	}
 	if left > 0 {
-		parts = append(parts, policy.Part{Depth: depth + 1, Text: "…", Value: plural(left, "element") + " that did not fail"})
+		parts = append(parts, policy.Part{Depth: depth + 1, Text: "…", Value: policy.Plural(left, "element") + " that did not fail"})
 	}
 	return parts
 }
@@ -180,7 +180,7 @@ func (b *ruleExplainer) inElement(n *tracedList, el *tracedElement, depth int) [
 		}
 	}
 	if el.patched {
-		parts = append(parts, policy.Part{Depth: depth, Loop: loop, Text: "patched", Value: plural(el.changed, "field")})
+		parts = append(parts, policy.Part{Depth: depth, Loop: loop, Text: "patched", Value: policy.Plural(el.changed, "field")})
 	}
 	if len(parts) == 0 {
 		parts = append(parts, policy.Part{Depth: depth, Loop: loop, Text: "nothing is asked of it"})

@@ -2,7 +2,6 @@ package kyverno
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -284,11 +283,4 @@ func notRun(all []policy.Evaluation, why string) []policy.Evaluation {
 		all[i] = policy.Evaluation{Name: all[i].Name, Expression: all[i].Expression, Origin: all[i].Origin, NotRun: why}
 	}
 	return all
-}
-
-func plural(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %ss", n, one)
 }

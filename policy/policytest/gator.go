@@ -179,7 +179,7 @@ func (t *gatorTest) first(item, at node, group, kind string) *render.Object {
 		return nil
 	}
 	for _, o := range objects[1:] {
-		t.note("%s: is not looked at: of a %s gator reads the first document", t.shown(placeOf(o)), at.name())
+		t.note("%s: is not looked at: of a %s gator reads the first document", t.shown(o.Span("")), at.name())
 	}
 	return objects[0]
 }
@@ -281,7 +281,7 @@ func (t *gatorTest) compile() *gatorEngine {
 	}
 	e := &gatorEngine{}
 	t.engine = e
-	at := placeOf(t.setup.Constraint)
+	at := t.setup.Constraint.Span("")
 	if t.opts.Engines.Gator == nil {
 		e.faults = append(e.faults, &render.Error{Span: at, Err: errors.New("constraints of Gatekeeper are not evaluated")})
 		return e

@@ -63,7 +63,7 @@ func gatorEngines(got *[]*render.Object) Engines {
 	e := testEngines(new([]*policy.Request))
 	e.Gator = func(s *GatorSetup) (GatorPolicy, error) {
 		if rule, ok := s.Constraint.GetAnnotations()["broken"]; ok {
-			return nil, &render.Error{Span: placeOf(s.Constraint), Rule: rule, Err: errors.New("is broken")}
+			return nil, &render.Error{Span: s.Constraint.Span(""), Rule: rule, Err: errors.New("is broken")}
 		}
 		return aConstraint{setup: s, got: got}, nil
 	}

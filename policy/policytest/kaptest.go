@@ -112,7 +112,7 @@ func (k *kaptestSuite) load(f map[string]node) {
 	k.resources = k.objects(f["resources"])
 	k.engine(k.objects(f["crds"]))
 	for _, o := range k.objects(list) {
-		if k.opts.about == "" || placeOf(o).File == k.opts.about {
+		if k.opts.about == "" || o.Span("").File == k.opts.about {
 			k.compile(o)
 		}
 	}
@@ -196,7 +196,7 @@ func (k *kaptestSuite) bareNamespaces(given []*render.Object) []*render.Object {
 
 // compile adds a policy of the suite.
 func (k *kaptestSuite) compile(o *render.Object) {
-	at := placeOf(o)
+	at := o.Span("")
 	all := k.policies
 	switch kind := o.GetKind(); {
 	case strings.HasSuffix(kind, "AdmissionPolicyBinding"):
@@ -208,7 +208,7 @@ func (k *kaptestSuite) compile(o *render.Object) {
 		return
 	}
 	if was := all[o.GetName()]; was != nil {
-		k.fail(&render.Error{Span: at, Err: fmt.Errorf("policy %s is defined already at %s", o.GetName(), k.shown(placeOf(was.object)))})
+		k.fail(&render.Error{Span: at, Err: fmt.Errorf("policy %s is defined already at %s", o.GetName(), k.shown(was.object.Span("")))})
 		return
 	}
 	p := &kaptestPolicy{object: o}
@@ -226,13 +226,6 @@ const (
 	validatingKind = "ValidatingAdmissionPolicy"
 	mutatingKind   = "MutatingAdmissionPolicy"
 )
-
-func placeOf(o *render.Object) render.Span {
-	if at := o.At(""); len(at) > 0 {
-		return at[0].Span
-	}
-	return render.Span{}
-}
 
 // policySuite runs the tests of one policy.
 func (k *kaptestSuite) policySuite(item node) {
@@ -263,14 +256,5 @@ func missing(kind, name string, policies map[string]*kaptestPolicy) error {
 	if len(names) == 0 {
 		return fmt.Errorf("there is no %s %q in the files that policies names", kind, name)
 	}
-	return fmt.Errorf("there is no %s %q; there are %s", kind, name, few(names))
-}
-
-// few joins the first names of many.
-func few(names []string) string {
-	const most = 8
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	return fmt.Errorf("there is no %s %q; there are %s", kind, name, policy.Few(names))
 }

@@ -192,7 +192,7 @@ func (c *kaptestCase) one(r resourceRef, what string) *render.Object {
 	case 0:
 		c.refuse(r.errorf("%s: there is no %s %s among the resources%s", what, r.kind, r, c.k.likely(r)))
 	default:
-		c.refuse(r.errorf("%s: %s %s is %d of the resources: %s and %s", what, r.kind, r, len(all), c.k.shown(placeOf(all[0])), c.k.shown(placeOf(all[1]))))
+		c.refuse(r.errorf("%s: %s %s is %d of the resources: %s and %s", what, r.kind, r, len(all), c.k.shown(all[0].Span("")), c.k.shown(all[1].Span(""))))
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func (k *kaptestSuite) likely(r resourceRef) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "; there are " + few(names)
+	return "; there are " + policy.Few(names)
 }
 
 // params is the parameter that the policy reads.

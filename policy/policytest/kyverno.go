@@ -147,7 +147,7 @@ func (t *kyvernoTest) compile(at node, objects []*render.Object) {
 		case isPolicyKind(kind):
 			policies = append(policies, o)
 		default:
-			t.note("%s: %.63s %.253s is no policy, and is left out", t.shown(placeOf(o)), kind, o.GetName())
+			t.note("%s: %.63s %.253s is no policy, and is left out", t.shown(o.Span("")), kind, o.GetName())
 		}
 	}
 	if len(policies) == 0 && len(t.errs) == 0 {
@@ -156,7 +156,7 @@ func (t *kyvernoTest) compile(at node, objects []*render.Object) {
 	for _, o := range policies {
 		p := &kyvernoPolicy{object: o, kind: o.GetKind()}
 		if t.opts.Engines.Kyverno == nil {
-			p.faults = append(p.faults, &render.Error{Span: placeOf(o), Err: errors.New("Kyverno policies are not evaluated")})
+			p.faults = append(p.faults, &render.Error{Span: o.Span(""), Err: errors.New("Kyverno policies are not evaluated")})
 		} else {
 			var err error
 			p.engine, err = t.opts.Engines.Kyverno(o, &t.setup)

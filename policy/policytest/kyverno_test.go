@@ -108,7 +108,7 @@ func kyvernoEngines(seen func(Phase, *KyvernoRequest)) Engines {
 	e := testEngines(new([]*policy.Request))
 	e.Kyverno = func(p *render.Object, _ *KyvernoSetup) (KyvernoPolicy, error) {
 		if p.GetName() == "broken" {
-			return nil, &render.Error{Span: placeOf(p), Err: fmt.Errorf("is refused")}
+			return nil, &render.Error{Span: p.Span(""), Err: fmt.Errorf("is refused")}
 		}
 		if seen == nil {
 			seen = func(Phase, *KyvernoRequest) {}

@@ -144,7 +144,7 @@ func (e *kyvernoEntry) differs(expected []*render.Object, o map[string]any, key 
 		return fmt.Errorf("%s: %w", key, err)
 	}
 	if d := difference(tidied(want.Object), tidied(o)); d != "" {
-		return fmt.Errorf("not as in %s (%s): %s", key, e.t.shown(placeOf(want)), d)
+		return fmt.Errorf("not as in %s (%s): %s", key, e.t.shown(want.Span("")), d)
 	}
 	return nil
 }

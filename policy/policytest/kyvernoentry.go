@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -213,7 +214,7 @@ func (t *kyvernoTest) policyNames() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return " among the policies; there are " + few(names)
+	return " among the policies; there are " + policy.Few(names)
 }
 
 func ruleNames(policies []*kyvernoPolicy) string {
@@ -224,7 +225,7 @@ func ruleNames(policies []*kyvernoPolicy) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "; there are " + few(names)
+	return "; there are " + policy.Few(names)
 }
 
 // refused are the cases of an entry that can't be judged.

@@ -141,7 +141,7 @@ func (t *kyvernoTest) unique(objects []*render.Object) []*render.Object {
 		gvk := o.GroupVersionKind()
 		key := strings.Join([]string{gvk.Group, gvk.Kind, o.GetNamespace(), o.GetName(), o.GetGenerateName()}, "\x00")
 		if was := seen[key]; was != nil {
-			t.note("%s: %s %s is at %s already, and is left out", t.shown(placeOf(o)), gvk.Kind, name(o), t.shown(placeOf(was)))
+			t.note("%s: %s %s is at %s already, and is left out", t.shown(o.Span("")), gvk.Kind, name(o), t.shown(was.Span("")))
 			continue
 		}
 		seen[key] = o

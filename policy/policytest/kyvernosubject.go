@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -136,7 +137,7 @@ func (t *kyvernoTest) likely(kind string) string {
 	slices.Sort(names)
 	said := ""
 	if names = slices.Compact(names); len(names) > 0 {
-		said = "; there are " + few(names)
+		said = "; there are " + policy.Few(names)
 	}
 	t.hints[kind] = said
 	return said
@@ -158,5 +159,5 @@ func kindsOf(subjects []subject) string {
 			kinds = append(kinds, kind)
 		}
 	}
-	return "there are " + few(kinds)
+	return "there are " + policy.Few(kinds)
 }

@@ -54,7 +54,7 @@ func testEngines(got *[]*policy.Request) Engines {
 		Kinds: func([]*render.Object) (policy.Kinds, error) { return flat{}, nil },
 		Admission: func(p *render.Object, _ policy.Kinds, _ *policy.Cluster) (Evaluator, error) {
 			if rule := p.GetAnnotations()["broken"]; rule != "" {
-				return scripted{got}, &render.Error{Span: placeOf(p), Rule: rule, Err: errors.New("is broken")}
+				return scripted{got}, &render.Error{Span: p.Span(""), Rule: rule, Err: errors.New("is broken")}
 			}
 			return scripted{got}, nil
 		},

@@ -101,7 +101,7 @@ func Write(ctx context.Context, o WriteOptions) ([]Draft, error) {
 	for _, p := range o.Policies {
 		if writes(p) {
 			d := &draft{o: &o, object: p, kinds: kinds}
-			d.Policy, d.Kind, d.Origin = name(p), p.GetKind(), placeOf(p)
+			d.Policy, d.Kind, d.Origin = name(p), p.GetKind(), p.Span("")
 			d.dir = path.Join(o.Dir, unusedName(p.GetName(), taken))
 			all = append(all, d)
 		}
@@ -328,7 +328,7 @@ func (d *draft) account(found *sample.Finder, samples []*sample.Sample) {
 // of a copy if there is none. fits reports whether the suite may name a file with these
 // objects.
 func (d *draft) reference(o *render.Object, fits func([]*render.Object) bool, files *[]File, copied string) string {
-	file := placeOf(o).File
+	file := o.Span("").File
 	if objects, err := d.written(file); err == nil && len(objects) > 0 {
 		same := func(x *render.Object) bool {
 			return x.GroupVersionKind() == o.GroupVersionKind() && x.GetName() == o.GetName() && reflect.DeepEqual(x.Object["spec"], o.Object["spec"])

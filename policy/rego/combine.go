@@ -183,7 +183,7 @@ func (c *Combined) split(path []string) (i int, fields []string, ok bool) {
 		return 0, nil, false
 	}
 	if len(path) > 2 && path[1] == "contents" {
-		fields = []string{opa.Pointer(path[2:])}
+		fields = []string{render.PathPointer(path[2:])}
 	}
 	return i, fields, true
 }

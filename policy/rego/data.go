@@ -137,7 +137,7 @@ func (d Document) decode() (any, []error) {
 func (d Document) conflict(at []string) error {
 	e := dataError(d.File, "data", fmt.Errorf("data.%s stands in another file too", strings.Join(at, ".")))
 	if docs, _ := render.Documents(d.File, []byte(d.Text), render.YAML11); len(docs) > 0 && len(at) > len(d.Under) {
-		if key, _, ok := docs[0].Positions.Field(opa.Pointer(at[len(d.Under):])); ok {
+		if key, _, ok := docs[0].Positions.Field(render.PathPointer(at[len(d.Under):])); ok {
 			e.Span = key
 		}
 	}

@@ -265,7 +265,7 @@ func misshapen(o *render.Object, pointer string, err error) *render.Error {
 	if errors.As(err, &wrong) {
 		pointer += render.FieldPointer(wrong.Field)
 	}
-	return &render.Error{Span: spanOf(o, pointer), Rule: "argocd-" + strings.ToLower(o.GetKind()), Err: shapeError(err)}
+	return &render.Error{Span: o.Span(pointer), Rule: "argocd-" + strings.ToLower(o.GetKind()), Err: shapeError(err)}
 }
 
 // shapeError explains in the user's terms what decode could not read.

@@ -448,7 +448,7 @@ func (g *generation) errorAt(pointer string, err error) *render.Error {
 	if errors.As(err, &placed) {
 		return placed
 	}
-	return &render.Error{Span: spanOf(g.set, pointer), Rule: "argocd-applicationset", Err: err}
+	return &render.Error{Span: g.set.Span(pointer), Rule: "argocd-applicationset", Err: err}
 }
 
 // sourceError adds the place to an error of World.Repository.

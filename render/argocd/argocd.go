@@ -101,24 +101,16 @@ func serviceAccount(namespace, name string) string {
 	return "system:serviceaccount:" + namespace + ":" + name
 }
 
-// spanOf returns the place of a field, or the nearest known one.
-func spanOf(o *render.Object, pointer string) render.Span {
-	if places := o.At(pointer); len(places) > 0 {
-		return places[0].Span
-	}
-	return render.Span{}
-}
-
 // placed adds the place of a field to an error without one.
 func placed(o *render.Object, pointer string, err error) error {
 	var e *render.Error
 	if !errors.As(err, &e) {
-		return &render.Error{Span: spanOf(o, pointer), Rule: "argocd-application", Err: err}
+		return &render.Error{Span: o.Span(pointer), Rule: "argocd-application", Err: err}
 	}
 	if e.Span != (render.Span{}) {
 		return e
 	}
 	moved := *e
-	moved.Span = spanOf(o, pointer)
+	moved.Span = o.Span(pointer)
 	return &moved
 }

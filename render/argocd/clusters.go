@@ -170,7 +170,7 @@ func (c knownCluster) places(path []string) []render.Origin {
 	if c.secret == nil {
 		return nil
 	}
-	pointer := pointerOf(path)
+	pointer := render.PathPointer(path)
 	for _, field := range []string{"annotations", "labels"} {
 		if key, ok := cutPrefix(path[0], "metadata."+field+"."); ok {
 			pointer = render.Pointer("metadata", field, key)

@@ -256,8 +256,8 @@ func (d *deployment) distinct(objects []*render.Object) ([]*render.Object, error
 			kept = append(kept, o)
 			continue
 		}
-		errs = append(errs, &render.Error{Span: spanOf(o, ""), Rule: "duplicate-object", Warning: true, Err: fmt.Errorf(
-			"%s %s is in Application %s twice: Argo CD applies the last one, at %s", o.GetKind(), o.GetName(), d.object.GetName(), spanOf(wins, ""))})
+		errs = append(errs, &render.Error{Span: o.Span(""), Rule: "duplicate-object", Warning: true, Err: fmt.Errorf(
+			"%s %s is in Application %s twice: Argo CD applies the last one, at %s", o.GetKind(), o.GetName(), d.object.GetName(), wins.Span(""))})
 	}
 	return kept, errors.Join(errs...)
 }

@@ -353,7 +353,7 @@ func (g *generation) element(element map[string]any, pointer string) (*paramSet,
 	if g.golang {
 		values, _ := plain(element).(map[string]any)
 		return &paramSet{values: values, layers: []layer{{values, func(path []string) []render.Origin {
-			return g.places(pointer + pointerOf(path))
+			return g.places(pointer + render.PathPointer(path))
 		}}}}, nil
 	}
 	flat, paths := make(map[string]any), make(map[string]string)
@@ -581,13 +581,4 @@ func (s selector) matches(set map[string]string) bool {
 		}
 		return has
 	})
-}
-
-// pointerOf returns the JSON pointer of a path.
-func pointerOf(path []string) string {
-	var pointer string
-	for _, key := range path {
-		pointer += render.Pointer(key)
-	}
-	return pointer
 }

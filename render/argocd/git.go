@@ -218,7 +218,7 @@ func (g *generation) fileParams(m map[string]any, places func(pointer string) []
 		if values == nil {
 			values = make(map[string]any)
 		}
-		return &paramSet{values: values, layers: []layer{{values, func(path []string) []render.Origin { return places(pointerOf(path)) }}}}
+		return &paramSet{values: values, layers: []layer{{values, func(path []string) []render.Origin { return places(render.PathPointer(path)) }}}}
 	}
 	tree, _ := plain(m).(map[string]any)
 	values := make(map[string]any)
@@ -228,7 +228,7 @@ func (g *generation) fileParams(m map[string]any, places func(pointer string) []
 	return &paramSet{values: values, layers: []layer{{values, func(path []string) []render.Origin {
 		// A file's key may contain dots itself; this leads to the nearest
 		// place.
-		return places(pointerOf(strings.Split(path[0], ".")))
+		return places(render.PathPointer(strings.Split(path[0], ".")))
 	}}}}
 }
 

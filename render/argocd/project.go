@@ -57,7 +57,7 @@ func (d *deployment) project() *project {
 func (d *deployment) permitted(p *project, objects []*render.Object) error {
 	if name := cmp.Or(d.spec.Project, "default"); p == nil && name != "default" {
 		return &render.Error{
-			Span: spanOf(d.object, "/spec/project"), Rule: "argocd-project", Warning: true,
+			Span: d.object.Span("/spec/project"), Rule: "argocd-project", Warning: true,
 			Err:  fmt.Errorf("project %s is not in the tree, so what it permits is not checked; without it, Argo CD deploys nothing", name),
 			Hint: "name the file with the AppProject under clusters[].with in .preadmit/config.yaml",
 		}
@@ -69,7 +69,7 @@ func (d *deployment) permitted(p *project, objects []*render.Object) error {
 	deny := func(places []render.Origin, format string, args ...any) {
 		e := &render.Error{
 			Rule: "argocd-project", Err: fmt.Errorf("project %s doesn't permit "+format, append([]any{p.object.GetName()}, args...)...),
-			Hint: "Argo CD won't sync the Application; change it, or the project at " + spanOf(p.object, "/spec").String(),
+			Hint: "Argo CD won't sync the Application; change it, or the project at " + p.object.Span("/spec").String(),
 		}
 		if len(places) > 0 {
 			e.Span = places[0].Span

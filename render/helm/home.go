@@ -202,7 +202,7 @@ func fileOrigin(v any) (render.Origin, bool) {
 // lookup returns the value that the source sets at a path.
 func (s *valuesSource) lookup(path []string) (any, bool) {
 	if s.at.file == "" {
-		return render.Lookup(s.values, pointer(path))
+		return render.Lookup(s.values, render.PathPointer(path))
 	}
 	if !s.read {
 		s.read = true
@@ -214,15 +214,7 @@ func (s *valuesSource) lookup(path []string) (any, bool) {
 	if s.doc == nil {
 		return nil, false
 	}
-	return render.Lookup(s.doc.Value, pointer(path))
-}
-
-func pointer(path []string) string {
-	var b strings.Builder
-	for _, key := range path {
-		b.WriteString(render.Pointer(key))
-	}
-	return b.String()
+	return render.Lookup(s.doc.Value, render.PathPointer(path))
 }
 
 // A wanted selects a part of a value: its key, or its text from an offset on.
@@ -247,7 +239,7 @@ func (s *valuesSource) origin(path []string, at wanted) (render.Origin, bool) {
 	if s.at.entry != "" {
 		return render.Origin{}, false // an archive has no lines to edit
 	}
-	key, value, ok := s.doc.Positions.Field(pointer(path))
+	key, value, ok := s.doc.Positions.Field(render.PathPointer(path))
 	if !ok {
 		return render.Origin{}, false
 	}
@@ -255,7 +247,7 @@ func (s *valuesSource) origin(path []string, at wanted) (render.Origin, bool) {
 	if text, isString := at.val.(string); isString && !at.key {
 		o.Span = s.line(value, text, at.off)
 	} else if !at.key {
-		places := s.doc.Positions.At(pointer(path))
+		places := s.doc.Positions.At(render.PathPointer(path))
 		o.Span = places[len(places)-1].Span
 	}
 	return o, o.Span.Line > 0
@@ -265,7 +257,7 @@ func (s *valuesSource) ownerOrigin(path []string) (render.Origin, bool) {
 	if s.owner == nil {
 		return render.Origin{}, false
 	}
-	p := pointer(append(slices.Clone(ownerValues), path...))
+	p := render.PathPointer(append(slices.Clone(ownerValues), path...))
 	if _, ok := render.Lookup(s.owner.Object, p); ok {
 		for _, at := range s.owner.At(p) {
 			return render.Origin{Span: at.Span, Role: render.Value}, true

@@ -57,7 +57,7 @@ func translate(path []string, value any, other any, from string) (string, bool) 
 func itemLike(list []any, i int, other []any) (int, bool) {
 	if m, ok := list[i].(map[string]any); ok {
 		for _, key := range mergeKeys {
-			if v, ok := m[key]; ok && scalar(v) {
+			if v, ok := m[key]; ok && render.IsScalar(v) {
 				if j, ok := only(list, other, i, key); ok {
 					return j, true
 				}
@@ -73,7 +73,7 @@ func itemLike(list []any, i int, other []any) (int, bool) {
 			return j, true
 		}
 	}
-	return i, len(list) == len(other) && !scalar(list[i])
+	return i, len(list) == len(other) && !render.IsScalar(list[i])
 }
 
 // mostAlike returns the index of the item that shares most fields with a map.
@@ -168,7 +168,7 @@ func sameItem(n *yaml.Node, v any) bool {
 		return n.Kind == yaml.ScalarNode && n.Value == fmt.Sprint(v)
 	}
 	for _, key := range mergeKeys {
-		if want, ok := m[key]; ok && scalar(want) {
+		if want, ok := m[key]; ok && render.IsScalar(want) {
 			e := entryOf(n, key)
 			return e != nil && e.Value == fmt.Sprint(want)
 		}

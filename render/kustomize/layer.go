@@ -17,7 +17,7 @@ import (
 // annotations, replicas, images and generators. The value written there is
 // compared with the object's.
 func (f *field) transformed() []render.Origin {
-	if !scalar(f.value) {
+	if !render.IsScalar(f.value) {
 		return nil
 	}
 	for _, n := range f.p.chain {
@@ -323,19 +323,19 @@ func (f *field) writtenBy(op any, same func(a, b string) bool) (writing, bool) {
 	}
 	v, ok := render.Lookup(m["value"], at)
 	w.at = "/value" + at
-	return w, ok && (scalar(f.value) && equal(v, f.value) || !scalar(f.value) && !scalar(v))
+	return w, ok && (render.IsScalar(f.value) && equal(v, f.value) || !render.IsScalar(f.value) && !render.IsScalar(v))
 }
 
 // likeness compares what an operation wrote with what is there now.
 func (f *field) likeness(wrote any, depth int) int {
-	now, _ := render.Lookup(f.p.value, pointerOf(f.path[:depth]))
-	if scalar(wrote) && equal(wrote, now) || reflect.DeepEqual(wrote, now) {
+	now, _ := render.Lookup(f.p.value, render.PathPointer(f.path[:depth]))
+	if render.IsScalar(wrote) && equal(wrote, now) || reflect.DeepEqual(wrote, now) {
 		return sameValue
 	}
 	a, _ := wrote.(map[string]any)
 	b, _ := now.(map[string]any)
 	for _, key := range mergeKeys {
-		if v, ok := a[key]; ok && scalar(v) {
+		if v, ok := a[key]; ok && render.IsScalar(v) {
 			if equal(v, b[key]) {
 				return sameName
 			}
@@ -352,7 +352,7 @@ func (f *field) rank(all []writing) int {
 	if w.score < sameValue || w.depth == 0 || !isIndex(f.path[w.depth-1]) {
 		return 0
 	}
-	v, _ := render.Lookup(f.p.value, pointerOf(f.path[:w.depth-1]))
+	v, _ := render.Lookup(f.p.value, render.PathPointer(f.path[:w.depth-1]))
 	list, _ := v.([]any)
 	i, err := strconv.Atoi(f.path[w.depth-1])
 	if err != nil || i >= len(list) {
@@ -365,12 +365,4 @@ func (f *field) rank(all []writing) int {
 		}
 	}
 	return min(after, len(all)-1)
-}
-
-func pointerOf(path []string) string {
-	at := ""
-	for _, key := range path {
-		at += render.Pointer(key)
-	}
-	return at
 }

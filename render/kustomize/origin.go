@@ -238,10 +238,10 @@ func (f *field) holds(s *source, at string) bool {
 	if !ok {
 		return false
 	}
-	if scalar(f.value) {
+	if render.IsScalar(f.value) {
 		return equal(v, f.value) || sameWords(v, f.value) || f.quoted(v)
 	}
-	return !scalar(v) && (lastOf(at) == f.last() || isIndex(f.last()))
+	return !render.IsScalar(v) && (lastOf(at) == f.last() || isIndex(f.last()))
 }
 
 // quoted tells whether the field is the text of a number or boolean, which
@@ -344,14 +344,6 @@ func (f *field) children() []render.Origin {
 		}
 	}
 	return nil
-}
-
-func scalar(v any) bool {
-	switch v.(type) {
-	case map[string]any, []any:
-		return false
-	}
-	return true
 }
 
 // equal compares scalars as JSON does: a whole float is an integer.

@@ -217,7 +217,7 @@ func (f *field) from(s *types.SourceSelector) []render.Origin {
 		o.prepare()
 		pointer := pointerTo(o.value, fieldPath)
 		v, ok := render.Lookup(o.value, pointer)
-		if !ok || !scalar(v) || !f.takes(s, fmt.Sprint(v)) {
+		if !ok || !render.IsScalar(v) || !f.takes(s, fmt.Sprint(v)) {
 			continue
 		}
 		return o.at(pointer)
@@ -235,7 +235,7 @@ func (f *field) fromSource(s *types.SourceSelector, fieldPath string) []render.O
 				continue
 			}
 			pointer := pointerTo(m, fieldPath)
-			if v, ok := render.Lookup(m, pointer); ok && scalar(v) && f.takes(s, fmt.Sprint(v)) {
+			if v, ok := render.Lookup(m, pointer); ok && render.IsScalar(v) && f.takes(s, fmt.Sprint(v)) {
 				return src.origins(pointer)
 			}
 		}

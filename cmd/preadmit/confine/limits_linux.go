@@ -1,7 +1,6 @@
 package confine
 
 import (
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,13 +33,4 @@ func set(which int, value uint64) {
 		l.Cur = min(value, l.Max)
 		unix.Setrlimit(which, &l)
 	}
-}
-
-// UsedCPU returns the processor time that the process has used; 0 if it is not known.
-func UsedCPU() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -3,7 +3,6 @@
 package confine
 
 import (
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,12 +19,3 @@ func CPU(time.Duration) {}
 
 // Memory leaves it to the watch: this kernel bounds no writable memory.
 func Memory(uint64) {}
-
-// UsedCPU returns the processor time that the process has used; 0 if it is not known.
-func UsedCPU() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}

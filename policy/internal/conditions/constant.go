@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // Constant decides blocks that must all hold, if the answer is the same for every
@@ -80,7 +82,7 @@ func contradict(all []Condition) bool {
 	for i := range all {
 		for j := range i {
 			a, b := &all[i], &all[j]
-			if variable(a.Value) || variable(b.Value) || !scalar(a.Value) || !scalar(b.Value) || !reflect.DeepEqual(a.Key, b.Key) || random(a.Key) {
+			if variable(a.Value) || variable(b.Value) || !render.IsScalar(a.Value) || !render.IsScalar(b.Value) || !reflect.DeepEqual(a.Key, b.Key) || random(a.Key) {
 				continue
 			}
 			same := reflect.DeepEqual(a.Value, b.Value)
@@ -94,14 +96,6 @@ func contradict(all []Condition) bool {
 
 func isEqual(c *Condition) bool    { return c.Operator == "Equals" || c.Operator == "Equal" }
 func isNotEqual(c *Condition) bool { return c.Operator == "NotEquals" || c.Operator == "NotEqual" }
-
-func scalar(v any) bool {
-	switch v.(type) {
-	case map[string]any, []any:
-		return false
-	}
-	return true
-}
 
 // plain reports whether a value equals no text but its own: no wildcard, no quantity,
 // duration or number in another spelling.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // maxDepth is how deep a pattern may nest.
@@ -140,24 +141,14 @@ func (n *node) order() {
 	slices.SortStableFunc(n.rest, func(a, b entry) int {
 		switch {
 		case a.orders && b.orders:
-			return -compareStrings(a.raw, b.raw)
+			return -strings.Compare(a.raw, b.raw)
 		case a.orders:
 			return -1
 		case b.orders:
 			return 1
 		}
-		return compareStrings(a.raw, b.raw)
+		return strings.Compare(a.raw, b.raw)
 	})
-}
-
-func compareStrings(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // each calls do with the patterns of a key, with or without anchor, that are

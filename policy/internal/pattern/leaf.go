@@ -1,6 +1,7 @@
 package pattern
 
 import (
+	"cmp"
 	"regexp"
 	"strconv"
 	"strings"
@@ -192,7 +193,7 @@ func (t *term) matches(value any) bool {
 	}
 	if t.isDuration {
 		if d, ok := durationValue(value); ok {
-			return t.op.holds(compare(d, t.duration))
+			return t.op.holds(cmp.Compare(d, t.duration))
 		}
 	}
 	if t.isQuantity {
@@ -201,16 +202,6 @@ func (t *term) matches(value any) bool {
 		}
 	}
 	return t.matchesText(value)
-}
-
-func compare(a, b time.Duration) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // durationValue parses a value as a duration. A missing value is 0; numbers

@@ -3,6 +3,8 @@ package rego
 import (
 	"cmp"
 	"slices"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // A Field is a place of the input that a violation hangs on.
@@ -28,7 +30,7 @@ func Pointers(fields []Field, roots ...[]string) (pointers []string, sure bool) 
 			if f.Sure != sure || i < 0 {
 				continue
 			}
-			if p := Pointer(f.Path[len(roots[i]):]); !slices.Contains(pointers, p) {
+			if p := render.PathPointer(f.Path[len(roots[i]):]); !slices.Contains(pointers, p) {
 				pointers = append(pointers, p)
 			}
 		}

@@ -121,7 +121,7 @@ func existing(object any, path []string) []string {
 		if i > 0 && !slices.Contains([]string{"$", "input", "review", "object"}, path[i-1]) {
 			return nil
 		}
-		if p := Pointer(path[i:]); exists(object, path[i:], p) {
+		if p := render.PathPointer(path[i:]); exists(object, path[i:], p) {
 			return []string{p}
 		}
 	}
@@ -132,16 +132,7 @@ func exists(object any, path []string, pointer string) bool {
 	if _, ok := render.Lookup(object, pointer); ok {
 		return true
 	}
-	parent, ok := render.Lookup(object, Pointer(path[:len(path)-1]))
+	parent, ok := render.Lookup(object, render.PathPointer(path[:len(path)-1]))
 	_, isMap := parent.(map[string]any)
 	return ok && isMap && len(path) > 1
-}
-
-// Pointer is a path as a JSON pointer.
-func Pointer(path []string) string {
-	var b strings.Builder
-	for _, p := range path {
-		b.WriteString(render.Pointer(p))
-	}
-	return b.String()
 }
