@@ -3,15 +3,12 @@ package render_test
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -134,46 +131,6 @@ error     apps/up.yaml: symbolic link leads out of the tree [escapes-tree]
 `
 	if d := gocmp.Diff(want, show(graph.Discover(fsys, "apps"))); d != "" {
 		t.Error(d)
-	}
-}
-
-func TestDiscoverOnDisk(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	outside := filepath.Join(t.TempDir(), "canary.yaml")
-	must(t, os.WriteFile(outside, []byte(pod), 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "ok.yaml"), []byte(pod), 0o600))
-	must(t, os.Symlink(outside, filepath.Join(dir, "abs.yaml")))
-	must(t, os.Symlink("../"+filepath.Base(filepath.Dir(outside))+"/canary.yaml", filepath.Join(dir, "rel.yaml")))
-	must(t, os.Symlink("../"+filepath.Base(dir)+"/ok.yaml", filepath.Join(dir, "back.yaml")))
-	must(t, syscall.Mkfifo(filepath.Join(dir, "pipe.yaml"), 0o600))
-	must(t, os.Mkdir(filepath.Join(dir, "dir.yaml"), 0o700))
-	must(t, os.WriteFile(filepath.Join(dir, "bad\xff.yaml"), []byte(pod), 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "lfs.yaml"), []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"), 0o600))
-	must(t, os.Truncate(create(t, filepath.Join(dir, "big.yaml")), 10<<30))
-	root, err := os.OpenRoot(dir)
-	must(t, err)
-	defer root.Close()
-	want := `manifest  ok.yaml
-error     abs.yaml: symbolic link leads out of the tree [escapes-tree]
-error     back.yaml: symbolic link leads out of the tree [escapes-tree]
-error     bad` + "\xff" + `.yaml: name is not UTF-8 [invalid-name]
-error     big.yaml: file is larger than 10 MiB [file-too-large]
-error     lfs.yaml: content is not in the tree, only its Git LFS pointer is [lfs-pointer]
-error     pipe.yaml: is a named pipe, not a regular file [not-a-regular-file]
-error     rel.yaml: symbolic link leads out of the tree [escapes-tree]
-`
-	if d := gocmp.Diff(want, show(graph.Discover(root.FS()))); d != "" {
-		t.Error(d)
-	}
-	for name, rule := range map[string]string{
-		"abs.yaml": "escapes-tree", "rel.yaml": "escapes-tree", "pipe.yaml": "not-a-regular-file", "dir.yaml": "not-a-regular-file",
-		"big.yaml": "file-too-large", "none.yaml": "not-found", "../x": "escapes-tree", "lfs.yaml": "lfs-pointer",
-	} {
-		_, err := render.ReadFile(root.FS(), name)
-		if e := (*render.Error)(nil); !errors.As(err, &e) || e.Rule != rule || strings.Contains(err.Error(), dir) {
-			t.Errorf("%s: %v, want %s", name, err, rule)
-		}
 	}
 }
 

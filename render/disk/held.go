@@ -78,11 +78,16 @@ func (d *dirs) open(dir string) *os.Root {
 	return r
 }
 
-// in does something to a name, in its directory and else from the root.
-func in[T any](d *dirs, name string, do func(r *os.Root, name string) (T, error)) (T, error) {
+// in calls do with the open directory that holds name, and if that fails with
+// the root. On Windows a name with a backslash or a device's name is an error.
+func in[T any](d *dirs, name string, do func(r *os.Root, name string) (T, error)) (v T, err error) {
+	local, err := filepath.Localize(name)
+	if err != nil {
+		return v, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
 	r, base := d.of(name)
 	if r != d.root {
-		v, err := do(r, base)
+		v, err = do(r, base)
 		var pe *fs.PathError
 		switch {
 		case err == nil:
@@ -91,5 +96,5 @@ func in[T any](d *dirs, name string, do func(r *os.Root, name string) (T, error)
 			return v, &fs.PathError{Op: pe.Op, Path: name, Err: pe.Err}
 		}
 	}
-	return do(d.root, filepath.FromSlash(name))
+	return do(d.root, local)
 }

@@ -2,7 +2,9 @@ package kustomize
 
 import (
 	"errors"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,7 +40,31 @@ func (w *walk) build(fsys *snapshot, dir string, order krusty.ReorderOption) (m 
 		schema.RLock()
 		defer schema.RUnlock()
 	}
-	return krusty.MakeKustomizer(w.buildOptions(order)).Run(fsys, string(confirmed(dir)))
+	m, err = krusty.MakeKustomizer(w.buildOptions(order)).Run(fsys, string(confirmed(dir)))
+	if err == nil && filepath.Separator != '/' {
+		err = slashPaths(m)
+	}
+	return m, err
+}
+
+// slashPaths writes the paths in the annotations of buildMetadata with slashes,
+// so that a build on Windows gives the objects that one on Linux gives.
+func slashPaths(m resmap.ResMap) error {
+	for _, r := range m.Resources() {
+		all := r.GetAnnotations()
+		changed := false
+		for _, key := range []string{"config.kubernetes.io/origin", "alpha.config.kubernetes.io/transformations"} {
+			if strings.Contains(all[key], `\`) {
+				all[key], changed = strings.ReplaceAll(all[key], `\`, "/"), true
+			}
+		}
+		if changed {
+			if err := r.SetAnnotations(all); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // errPanic is a build that broke kustomize itself: it trusts annotations of

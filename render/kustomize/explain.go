@@ -3,6 +3,7 @@ package kustomize
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -107,13 +108,13 @@ func tidy(id string) string {
 	return m[1] + " " + m[2] + " in namespace " + m[3]
 }
 
-var accumulated = regexp.MustCompile(`path '(/[^']*)'`)
+var accumulated = regexp.MustCompile(`path '([/\\][^']*)'`)
 
 // culprit is the innermost kustomization that an error names.
 func (w *walk) culprit(root *node, msg string) *node {
 	n := root
 	for _, m := range accumulated.FindAllStringSubmatch(msg, -1) {
-		dir := cmp.Or(strings.TrimPrefix(m[1], "/"), ".")
+		dir := cmp.Or(strings.TrimPrefix(filepath.ToSlash(m[1]), "/"), ".")
 		if inner := w.nodes[dir]; inner != nil {
 			n = inner
 		}

@@ -153,8 +153,10 @@ func (s *snapshot) CleanedAbs(name string) (filesys.ConfirmedDir, string, error)
 	return confirmed(path.Dir(p.real)), path.Base(p.real), nil
 }
 
+// confirmed returns dir, a path from the root of the tree, with the separators
+// of this system: kustomize joins and compares directories by path/filepath.
 func confirmed(dir string) filesys.ConfirmedDir {
-	return filesys.ConfirmedDir(path.Join("/", dir))
+	return filesys.ConfirmedDir(filepath.FromSlash(path.Join("/", dir)))
 }
 
 // ReadFile implements [filesys.FileSystem].
