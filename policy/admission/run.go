@@ -282,8 +282,9 @@ func (x *run) validation(v *verdict, e *expression) error {
 	case err != nil && x.review.questions.Any():
 		*v = x.open(e)
 	case err != nil:
-		*v = x.broken(e.rule, e.origin, err)
-		v.fields, v.telling = x.blame(e)
+		if *v = x.broken(e.rule, e.origin, err); !cel.WasStopped(err) {
+			v.fields, v.telling = x.blame(e)
+		}
 	case val == types.True:
 		*v = verdict{rule: e.rule, origin: e.origin, outcome: policy.Pass}
 		v.assumed = x.assumed()

@@ -253,7 +253,7 @@ func (x *nativeRun) validations() []Response {
 		if x.remaining < 0 {
 			return []Response{x.broken(fmt.Errorf("failed messageExpression: %w", cel.ErrBudget))}
 		}
-		if !x.engine.options.Written {
+		if !x.engine.options.Written && !cel.WasStopped(err) {
 			r.Fields, r.telling = x.blame(e)
 		}
 		all = append(all, r)

@@ -172,7 +172,7 @@ func (x *run) validation(i int) verdict {
 	held, err := x.holds(e)
 	if err != nil {
 		v := x.broken(e, "error: ", err)
-		if v.outcome == policy.Error {
+		if v.outcome == policy.Error && !cel.WasStopped(err) {
 			v.fields, v.telling = x.blame(e)
 		}
 		return v

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
 )
 
 // A Program runs one checked expression. It is safe for concurrent use.
@@ -80,6 +81,13 @@ func (p *Program) EvalExact(ctx context.Context, input cel.Activation) (v ref.Va
 		p.observe(input)
 	}
 	return v, cost, err
+}
+
+// WasStopped says whether an error of EvalExact means that the evaluation was
+// stopped, by the limit of its cost or by its context. Then no field is at fault,
+// and a second evaluation to look for one would take as long.
+func WasStopped(err error) bool {
+	return errors.As(err, new(interpreter.EvalCancelledError))
 }
 
 // observe evaluates once more where branches are counted. Variables that were read
