@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -48,11 +49,19 @@ func lineHash(units []uint16) uint64 {
 	return h
 }
 
-// hashUnits returns the units that count, and where in them each line starts.
+// hashUnits returns the units that count, and where in them each line starts. Of a
+// long line it returns only as many as a hash is made of.
 func hashUnits(data []byte) (units []uint16, starts []int) {
-	units = make([]uint16, 0, len(data)+1)
+	units = make([]uint16, 0, min(len(data), 1<<20)+1)
 	starts = append(starts, 0)
 	for i := 0; i < len(data); {
+		if len(units)-starts[len(starts)-1] >= hashBlock {
+			end := bytes.IndexAny(data[i:], "\r\n")
+			if end < 0 {
+				break
+			}
+			i += end
+		}
 		r, n := decode(data[i:])
 		switch {
 		case r == ' ' || r == '\t':

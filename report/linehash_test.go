@@ -59,3 +59,15 @@ func TestLineHashBrokenUTF8(t *testing.T) {
 		}
 	}
 }
+
+// The end of a long line is no part of any line's hash.
+func TestLineHashLongLines(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x\U0001F600", hashBlock)
+	for _, eol := range []string{"\n", "\r", "\r\n"} {
+		with, without := []string{"a", long + strings.Repeat(" y", 200), "b", long + "z"}, []string{"a", long, "b", long}
+		if diff := cmp.Diff(lineHashes([]byte(strings.Join(without, eol))), lineHashes([]byte(strings.Join(with, eol)))); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
