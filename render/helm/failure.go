@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,6 +31,12 @@ var (
 	execPlace  = regexp.MustCompile(`^template: (` + idPrefix + `[0-9a-f]+):(\d+):(\d+): executing "((?:[^"\\]|\\.)*)" at <`)
 	hookText   = regexp.MustCompile(` \| __(out \d+|take)|__has \d+ (\| )?`)
 )
+
+// failed is an error at an offset of the text, placed as text/template does it.
+func (s *source) failed(off int, err error) error {
+	before := s.text[:off]
+	return fmt.Errorf(`template: %s:%d:%d: executing "" at <>: %w`, s.id, 1+bytes.Count(before, []byte("\n")), off-1-bytes.LastIndexByte(before, '\n'), err)
+}
 
 // parseError places an error of the parser at its line.
 func parseError(f *templateFile, err error) error {

@@ -73,6 +73,7 @@ func TestHostileTemplates(t *testing.T) {
 		{"seq", `{{ seq 2000000000 }}`, "", "list of more than"},
 		{"range over a number", `{{range 2000000000}}{{end}}`, "", "steps"},
 		{"range over ranges", `{{range until 100000}}{{range until 100000}}{{end}}{{end}}`, "", "steps"},
+		{"range over ranges on another line", "é\n{{range until 100000}}\n\té{{range until 100000}}{{end}}{{end}}", "", "pod.yaml:3:11: templates take more than"},
 		{"repeat", `{{ repeat 2000000000 "x" }}`, "", "string of more than"},
 		{"repeat of nothing", `{{ repeat 2000000000 "" }}`, "", ""},
 		{"repeat below zero", `{{ repeat -1 "x" }}`, "", "not negative"},

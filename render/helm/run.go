@@ -93,10 +93,10 @@ type frame struct {
 // Write receives the output of text/template: a text node as it is in its tree,
 // or what an action prints.
 func (f *frame) Write(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
 	r := f.run
+	if len(p) == 0 {
+		return 0, r.turn(f, p)
+	}
 	if r.written += len(p); r.written > maxOutput {
 		return 0, r.exceeded("templates write more than %d MiB", maxOutput>>20)
 	}
@@ -108,6 +108,18 @@ func (f *frame) Write(p []byte) (int, error) {
 	f.events = append(f.events, e)
 	f.next, f.kids = event{}, nil
 	return f.out.Write(p)
+}
+
+// turn charges a turn of a loop, if p is the empty text at the head of one.
+func (r *run) turn(f *frame, p []byte) error {
+	src, off, ok := r.locate(f, p)
+	if !ok {
+		return nil
+	}
+	if err := r.step(1); err != nil {
+		return src.failed(off, err)
+	}
+	return nil
 }
 
 // locate finds the text node that p belongs to.
@@ -193,8 +205,6 @@ func (r *run) hookTake(v reflect.Value) (reflect.Value, error) {
 	r.frame.kids = nil
 	return v, r.step(1)
 }
-
-func (r *run) hookStep() (string, error) { return "", r.step(1) }
 
 func (r *run) hookIn(n int) (string, error) {
 	if r.includes++; r.includes > maxInclude {

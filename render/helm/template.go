@@ -129,7 +129,7 @@ func address(p []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(
 
 // An instrument inserts hooks into a parsed template, without changing its
 // output: `| __out N` behind an action that prints, `| __take` behind one that
-// does not, `__step` at the head of loops, `__in` and `__leave` around calls,
+// does not, an empty text at the head of loops, `__in` and `__leave` around calls,
 // `__ask N` before what depends on the cluster, `__see` before what may read
 // all data of the release, and `__has` around the API version given to
 // APIVersions.Has.
@@ -182,7 +182,7 @@ func (in *instrument) node(nodes []parse.Node, n parse.Node, depth int) []parse.
 	case *parse.RangeNode:
 		in.ranges = true
 		nodes, past := in.branch(nodes, &n.BranchNode, depth)
-		n.List.Nodes = append([]parse.Node{hook("__step", n.Position())}, n.List.Nodes...)
+		n.List.Nodes = append([]parse.Node{in.step(n.Position())}, n.List.Nodes...)
 		return append(append(nodes, n), past...)
 	case *parse.TemplateNode:
 		if n.Pipe != nil {
@@ -228,6 +228,12 @@ func (in *instrument) out(p *parse.PipeNode) {
 	carries := carries(p)
 	p.Cmds = append(p.Cmds, command("__out", p.Position(), in.spot(p.Position())))
 	in.src.spots[len(in.src.spots)-1].carries = carries
+}
+
+// step returns an empty text at pos. Writing it counts a turn of a loop in a tenth
+// of the time that calling a function takes.
+func (in *instrument) step(pos parse.Pos) parse.Node {
+	return &parse.TextNode{NodeType: parse.NodeText, Pos: pos, Text: in.src.text[pos:][:0]}
 }
 
 // take hooks a pipeline that calls templates and prints nothing.
