@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -92,24 +94,72 @@ func (o *triageOptions) prepare(flags *pflag.FlagSet, args []string) error {
 	return o.start()
 }
 
+// settingsFile is in the user's configuration directory. The repository's own settings
+// are never read: it may be somebody else's.
+const settingsFile = "preadmit/triage.yaml"
+
+// readTriageSettings reads the given file, or without one the user's own if it exists.
+func readTriageSettings(given string) (tui.Settings, error) {
+	name := given
+	if name == "" {
+		dir, err := os.UserConfigDir()
+		if err != nil {
+			return tui.Settings{}, nil // there is no user
+		}
+		name = filepath.Join(dir, filepath.FromSlash(settingsFile))
+	}
+	data, err := readRegular(name)
+	switch {
+	case given == "" && errors.Is(err, fs.ErrNotExist):
+		return tui.Settings{}, nil
+	case given != "" && err != nil:
+		return tui.Settings{}, fmt.Errorf("--settings: %w", err)
+	case err != nil:
+		return tui.Settings{}, err
+	}
+	return tui.ParseSettings(name, data, checkSetting)
+}
+
+// checkSetting checks the value of a setting.
+func checkSetting(key, value string) error {
+	if key == "theme" {
+		return flagOneOf(key, value, themes...)
+	}
+	_, err := tui.EditorWords(key, value)
+	return err
+}
+
+// editorPath is the variable that keeps PATH as it was at the start: PATH itself is
+// emptied, so that nothing but the editor can start a program.
+const editorPath = "PREADMIT_EDITOR_PATH"
+
+// editorCommand returns the person's editor with the environment at the start.
+func editorCommand(command string) tui.EditorCommand {
+	environ := slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return name == "PATH" || name == editorPath
+	})
+	return tui.EditorCommand{Command: command, Environ: append(environ, "PATH="+os.Getenv(editorPath))}
+}
+
 // personal reads the settings of the person, and checks the flags about them.
-func (o *triageOptions) personal() (tui.Options, editor, error) {
+func (o *triageOptions) personal() (tui.Options, tui.EditorCommand, error) {
 	show := tui.Options{Today: o.day(), Theme: o.theme, ReadOnly: o.readOnly, Watch: o.watch, Filter: o.filter, Environment: os.Environ()}
 	if err := flagOneOf("theme", o.theme, themes...); err != nil {
-		return show, editor{}, err
+		return show, tui.EditorCommand{}, err
 	}
 	own, err := readTriageSettings(o.settings)
 	if err != nil {
-		return show, editor{}, err
+		return show, tui.EditorCommand{}, err
 	}
-	if _, err := editorWords("--editor", cmp.Or(o.editor, "vi")); err != nil {
-		return show, editor{}, err
+	if _, err := tui.EditorWords("--editor", cmp.Or(o.editor, "vi")); err != nil {
+		return show, tui.EditorCommand{}, err
 	}
 	if o.theme == "auto" {
-		show.Theme = cmp.Or(own.theme, o.theme)
+		show.Theme = cmp.Or(own.Theme, o.theme)
 	}
-	show.Keys = own.keys
-	return show, editor{cmp.Or(o.editor, own.editor), os.LookupEnv}, nil
+	show.Keys = own.Keys
+	return show, editorCommand(cmp.Or(o.editor, own.Editor)), nil
 }
 
 func runTriage(ctx context.Context, o *triageOptions, flags *pflag.FlagSet, args []string, std stdio) error {
@@ -149,7 +199,7 @@ type stdio struct {
 
 // host has a child read the repository; where none can be started, it does so
 // itself.
-func (o *triageOptions) host(ctx context.Context, flags *pflag.FlagSet, args []string, stdin []byte, ed editor) (tui.Host, func(), error) {
+func (o *triageOptions) host(ctx context.Context, flags *pflag.FlagSet, args []string, stdin []byte, ed tui.EditorCommand) (tui.Host, func(), error) {
 	if supervise.CanServe() {
 		h, err := newTriageRemote(ctx, o, args, stdin, ed)
 		if err != nil {

@@ -22,7 +22,7 @@ import (
 type triageHost struct {
 	watcher
 	options *triageOptions
-	editor  editor
+	editor  tui.EditorCommand
 	stdin   []byte
 
 	rendering sync.Mutex // while a saved report's tree is rendered
@@ -372,7 +372,7 @@ func (h *triageHost) Edit(at render.Span) (*tui.Editor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.editor.open(file, at)
+	return h.editor.Open(file, at)
 }
 
 // real is the path of a file of the run, by its name in reports.

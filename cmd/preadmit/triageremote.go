@@ -24,7 +24,7 @@ type triageRemote struct {
 	watcher
 	line     []string // of the command
 	stdin    []byte
-	editor   editor
+	editor   tui.EditorCommand
 	readOnly bool
 	facts    triageFacts
 
@@ -38,7 +38,7 @@ const lookLimit = 2 * time.Minute
 
 // newTriageRemote starts the child. An *Ended error holds the child's message about
 // a wrong command line or configuration.
-func newTriageRemote(ctx context.Context, o *triageOptions, args []string, stdin []byte, ed editor) (*triageRemote, error) {
+func newTriageRemote(ctx context.Context, o *triageOptions, args []string, stdin []byte, ed tui.EditorCommand) (*triageRemote, error) {
 	h := &triageRemote{watcher: watcher{args: args}, line: os.Args[1:], stdin: stdin, editor: ed, readOnly: o.readOnly, fresh: true}
 	var err error
 	if h.service, err = supervise.NewService(h.line, stdin); err != nil {
@@ -179,5 +179,5 @@ func (h *triageRemote) Edit(at render.Span) (*tui.Editor, error) {
 	if info, err := os.Stat(file); err != nil || !filepath.IsAbs(file) || !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: there is no such file here to edit", at.File)
 	}
-	return h.editor.open(file, at)
+	return h.editor.Open(file, at)
 }

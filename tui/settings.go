@@ -1,53 +1,24 @@
-package main
+package tui
 
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/tui"
 )
 
-// triageSettings are a person's own: the keys and the editor of triage. They are
-// never read from the repository, which may be somebody else's.
-type triageSettings struct {
-	editor string
-	theme  string
-	keys   tui.Keys
+// Settings are a person's own keys, editor and theme.
+type Settings struct {
+	Editor string
+	Theme  string
+	Keys   Keys
 }
 
-// settingsFile stands in the user's configuration directory.
-const settingsFile = "preadmit/triage.yaml"
-
-// readTriageSettings reads the file that is given, which must be there, or else
-// the user's own.
-func readTriageSettings(given string) (triageSettings, error) {
-	name := given
-	if name == "" {
-		dir, err := os.UserConfigDir()
-		if err != nil {
-			return triageSettings{}, nil // nobody's
-		}
-		name = filepath.Join(dir, filepath.FromSlash(settingsFile))
-	}
-	data, err := readRegular(name)
-	switch {
-	case given == "" && errors.Is(err, fs.ErrNotExist):
-		return triageSettings{}, nil
-	case given != "" && err != nil:
-		return triageSettings{}, fmt.Errorf("--settings: %w", err)
-	case err != nil:
-		return triageSettings{}, err
-	}
-	return parseTriageSettings(name, data)
-}
-
-func parseTriageSettings(file string, data []byte) (s triageSettings, err error) {
+// ParseSettings reads a file of settings. check says what is wrong with the value of
+// editor or theme.
+func ParseSettings(file string, data []byte, check func(key, value string) error) (s Settings, err error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return s, render.SyntaxError(file, data, err)
@@ -61,30 +32,24 @@ func parseTriageSettings(file string, data []byte) (s triageSettings, err error)
 	err = eachKey(doc.Content[0], at, func(key, value *yaml.Node) error {
 		switch {
 		case key.Value == "keys":
-			s.keys, err = parseKeys(value, at)
+			s.Keys, err = parseKeys(value, at)
 			return err
 		case key.Value != "editor" && key.Value != "theme":
 			return at(key, "unknown key %q; %s", key.Value, render.Instead(key.Value, []string{"editor", "keys", "theme"}))
 		case value.Kind != yaml.ScalarNode:
 			return at(value, "%s: want text", key.Value)
 		}
-		if err := s.set(key.Value, value.Value); err != nil {
+		if err := check(key.Value, value.Value); err != nil {
 			return at(value, "%w", err)
+		}
+		if key.Value == "theme" {
+			s.Theme = value.Value
+		} else {
+			s.Editor = value.Value
 		}
 		return nil
 	})
 	return s, err
-}
-
-// set sets the editor or the theme.
-func (s *triageSettings) set(key, value string) (err error) {
-	if key == "theme" {
-		s.theme = value
-		return flagOneOf(key, value, themes...)
-	}
-	s.editor = value
-	_, err = editorWords(key, value)
-	return err
 }
 
 // eachKey calls f for each key of a mapping. A key that is there twice is an error.
@@ -107,8 +72,8 @@ func eachKey(n *yaml.Node, at func(*yaml.Node, string, ...any) error, f func(key
 }
 
 // parseKeys reads the keys of actions: one, or a list.
-func parseKeys(n *yaml.Node, at func(*yaml.Node, string, ...any) error) (tui.Keys, error) {
-	keys, lines := make(tui.Keys), make(map[string]*yaml.Node)
+func parseKeys(n *yaml.Node, at func(*yaml.Node, string, ...any) error) (Keys, error) {
+	keys, lines := make(Keys), make(map[string]*yaml.Node)
 	var names []string
 	err := eachKey(n, at, func(action, value *yaml.Node) error {
 		list := []*yaml.Node{value}
@@ -128,10 +93,10 @@ func parseKeys(n *yaml.Node, at func(*yaml.Node, string, ...any) error) (tui.Key
 	if err != nil {
 		return nil, err
 	}
-	var wrong *tui.KeyError
+	var wrong *KeyError
 	if err := keys.Check(names); errors.As(err, &wrong) {
-		if !tui.IsAction(wrong.Action) {
-			return nil, at(lines[wrong.Action], "keys: unknown action %q; %s", wrong.Action, render.Instead(wrong.Action, tui.Actions()))
+		if !IsAction(wrong.Action) {
+			return nil, at(lines[wrong.Action], "keys: unknown action %q; %s", wrong.Action, render.Instead(wrong.Action, Actions()))
 		}
 		return nil, at(lines[wrong.Action], "keys: %w", wrong)
 	}

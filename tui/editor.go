@@ -1,9 +1,8 @@
-package main
+package tui
 
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -11,50 +10,48 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/tui"
 )
 
-// editorPath is the variable that holds the search path of the start: PATH is
-// emptied, so that nothing else runs a program.
-const editorPath = "PREADMIT_EDITOR_PATH"
-
-// An editor is the person's own: the one of --editor or of the settings, else
-// $VISUAL, $EDITOR or vi. It is the one program that triage starts, and only when
-// it is asked to.
-type editor struct {
-	command string // of --editor or the settings; may be empty
-	env     func(string) (string, bool)
+// An EditorCommand starts the person's editor: Command, else $VISUAL, $EDITOR or vi. It
+// is the one program that triage starts, and only when the person asks for it.
+type EditorCommand struct {
+	Command string   // of --editor or the settings; may be empty
+	Environ []string // of the editor; its PATH is searched
 }
 
-// open is the editor at a place of a file.
-func (e *editor) open(file string, at render.Span) (*tui.Editor, error) {
+// Open returns the editor at a place of a file.
+func (e *EditorCommand) Open(file string, at render.Span) (*Editor, error) {
 	words, err := e.words()
 	if err != nil {
 		return nil, err
 	}
-	path, _ := e.env(editorPath)
-	program, err := lookPath(words[0], path)
+	program, err := lookPath(words[0], e.variable("PATH"))
 	if err != nil {
 		return nil, fmt.Errorf("%s: no such program: name your editor by --editor or EDITOR", words[0])
 	}
 	args, known := editorArgs(program, words[1:], file, max(at.Line, 1), max(at.Column, 1))
 	cmd := exec.Command(program, args...)
-	for _, kv := range os.Environ() {
-		if name, _, _ := strings.Cut(kv, "="); name != "PATH" && name != editorPath {
-			cmd.Env = append(cmd.Env, kv)
-		}
-	}
-	cmd.Env = append(cmd.Env, "PATH="+path)
-	ed := &tui.Editor{Cmd: cmd, Window: editorNamed(program).window}
+	cmd.Env = e.Environ
+	ed := &Editor{Cmd: cmd, Window: editorNamed(program).window}
 	if !known && at.Line > 1 {
 		ed.Note = fmt.Sprintf("; --editor '%s +{line} {file}' would open it at line %d", filepath.Base(program), at.Line)
 	}
 	return ed, nil
 }
 
-// editorArgs are the arguments after the program: words with the placeholders
-// {file}, {line} and {column} in them, or else those of an editor that is known.
-// Others are given the file alone.
+// variable returns the value of a variable of the environment.
+func (e *EditorCommand) variable(name string) (value string) {
+	for _, kv := range e.Environ {
+		if k, v, _ := strings.Cut(kv, "="); k == name {
+			value = v
+		}
+	}
+	return value
+}
+
+// editorArgs returns the arguments after the program: words with the placeholders
+// {file}, {line} and {column} replaced, or those of a known editor. Other editors get
+// only the file.
 func editorArgs(program string, words []string, file string, line, column int) (args []string, known bool) {
 	if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "{file}") }) {
 		r := strings.NewReplacer("{file}", file, "{line}", strconv.Itoa(line), "{column}", strconv.Itoa(column))
@@ -70,19 +67,20 @@ func editorArgs(program string, words []string, file string, line, column int) (
 	return append(words, kind.at(file, line, column)...), true
 }
 
-func (e *editor) words() ([]string, error) {
-	if e.command != "" {
-		return editorWords("--editor", e.command)
+func (e *EditorCommand) words() ([]string, error) {
+	if e.Command != "" {
+		return EditorWords("--editor", e.Command)
 	}
 	for _, name := range []string{"VISUAL", "EDITOR"} {
-		if value, _ := e.env(name); strings.TrimSpace(value) != "" {
-			return editorWords(name, value)
+		if value := e.variable(name); strings.TrimSpace(value) != "" {
+			return EditorWords(name, value)
 		}
 	}
 	return []string{"vi"}, nil
 }
 
-func editorWords(from, value string) ([]string, error) {
+// EditorWords splits the command of an editor into words. from names the setting in errors.
+func EditorWords(from, value string) ([]string, error) {
 	words, err := shellWords(value)
 	switch {
 	case err != nil || len(words) == 0:
@@ -149,15 +147,15 @@ func lookPath(name, path string) (string, error) {
 	return "", exec.ErrNotFound
 }
 
-// An editorKind is how an editor is told a line, and whether it has a window of
-// its own.
+// An editorKind describes how an editor is given a line, and whether it has a window
+// of its own.
 type editorKind struct {
 	names  []string
 	window bool
 	at     func(file string, line, column int) []string
 }
 
-// editorKinds are those that are known.
+// editorKinds lists the known editors.
 var editorKinds = []editorKind{
 	{[]string{"vi", "vim", "nvim", "view", "ex", "vile", "elvis"}, false, inVim},
 	{[]string{"gvim", "mvim", "neovide"}, true, inVim},
@@ -180,7 +178,7 @@ func inVim(f string, l, c int) []string { return []string{fmt.Sprintf("+call cur
 
 func inPath(f string, l, c int) []string { return []string{fmt.Sprintf("%s:%d:%d", f, l, c)} }
 
-// editorNamed is the kind of an editor, nothing for one that is not known.
+// editorNamed returns the kind of an editor, a zero one if it is not known.
 func editorNamed(program string) editorKind {
 	name := strings.TrimSuffix(filepath.Base(program), ".exe")
 	for _, k := range editorKinds {
