@@ -12,6 +12,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/change"
+	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/git"
 	"github.com/preadmit/preadmit/report"
@@ -129,7 +130,7 @@ func (j *evaluation) compare(ctx context.Context, o *checkOptions, b *base, in *
 	j.changes = report.Changes(reqs, report.Sides{Base: was.Units, Head: now.Units, BaseFile: b.in.tree.Display, HeadFile: in.tree.Display, Half: half})
 	moved := policy.Moves(reqs)
 	same, changed := policy.Divide(reqs)
-	standing := notFollowed(applied(same), o.gitops != gitopsOff)
+	standing := policy.NotFollowed(applied(same), o.gitops != gitopsOff)
 	same, changed = j.shard.requests(same), j.shard.requests(changed)
 	if o.combine { // what stays as it is, too, is judged among what changes
 		same, changed = nil, reqs
@@ -178,9 +179,9 @@ func (j *evaluation) compare(ctx context.Context, o *checkOptions, b *base, in *
 		return err
 	}
 	c := policy.Comparison{Moved: moved, Incomparable: half}
-	c.Base = slices.Concat(j.shard.once(b.in.found, j.bench.results, c.InBase(standing), onlyInVariants(b.in.head)), c.InBase(kept), old, restOld)
+	c.Base = slices.Concat(j.shard.once(b.in.found, j.bench.results, c.InBase(standing), policy.OnlyInVariants(b.in.head, lint.IsPart)), c.InBase(kept), old, restOld)
 	again := change.ChangedInputs(was, now)
-	j.results = c.Compare(slices.Concat(j.shard.once(in.found, j.bench.results, notFollowed(render.Objects(in.head), o.gitops != gitopsOff), onlyInVariants(in.head)), kept, fresh, exempted, rest))
+	j.results = c.Compare(slices.Concat(j.shard.once(in.found, j.bench.results, policy.NotFollowed(render.Objects(in.head), o.gitops != gitopsOff), policy.OnlyInVariants(in.head, lint.IsPart)), kept, fresh, exempted, rest))
 	for i := range j.results {
 		r := &j.results[i]
 		if r.Engine == policy.EngineRender && r.Baseline == policy.Unchanged && r.Undecided() && again[r.Object.Unit] {
@@ -283,7 +284,7 @@ func sameJudges(base, head *input, noTreePolicies bool) bool {
 func judging(in *input, noTreePolicies bool) []*render.Object {
 	all := render.Objects(in.judges)
 	if !noTreePolicies {
-		all = slices.Concat(all, slices.DeleteFunc(render.Objects(in.head), func(x *render.Object) bool { return !isForJudging(x) }))
+		all = slices.Concat(all, slices.DeleteFunc(render.Objects(in.head), func(x *render.Object) bool { return !lint.IsPart(x) }))
 	}
 	return all
 }

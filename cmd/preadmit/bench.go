@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/preadmit/preadmit/policy/admission"
 	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/policy/crd"
+	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
@@ -43,14 +43,14 @@ type benchOptions struct {
 // compileBench makes the engines, which are these: the one list. The policies are
 // those of judge, and so is what they read; that is in itself, or its base.
 // Engines may see nothing that is not in the key of their cached results
-// (recall.go): objects that judge (isJudge), the cluster, Rego modules with
+// (recall.go): objects that judge (lint.IsCompiled), the cluster, Rego modules with
 // their data, and the settings.
 func compileBench(in, judge *input, o benchOptions) (*bench, error) {
 	b := &bench{chain: policy.Chain{Watch: o.watch.requests()}}
 	head, given, context := render.Objects(in.head), render.Objects(judge.judges), render.Objects(slices.Concat(in.context, in.anywhere))
 	all := slices.Concat(head, given, context)
 
-	kinds, err := schema.New(only(all, isJudge), schema.Options{KubeVersion: o.KubeVersion})
+	kinds, err := schema.New(only(all, lint.IsCompiled), schema.Options{KubeVersion: o.KubeVersion})
 	if kinds == nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)
 	}
@@ -60,7 +60,7 @@ func compileBench(in, judge *input, o benchOptions) (*bench, error) {
 	b.chain.Validators = append(b.chain.Validators, schema.NewValidator(kinds, head))
 
 	b.unknown = unknownKinds(kinds, head)
-	definitions, err := crd.New(only(slices.Concat(head, context, given), isJudge), crd.Options{KubeVersion: o.KubeVersion})
+	definitions, err := crd.New(only(slices.Concat(head, context, given), lint.IsCompiled), crd.Options{KubeVersion: o.KubeVersion})
 	if err != nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)
 	}
@@ -73,12 +73,9 @@ func compileBench(in, judge *input, o benchOptions) (*bench, error) {
 	if judge != in {
 		cluster = change.Cluster(in.side(), judge.side(), judge.exempts)
 	}
-	policies = distinct(only(policies, isJudge))
+	policies = distinct(only(policies, lint.IsCompiled))
 	b.cluster = cluster
-	for _, p := range policies {
-		b.broken(cmp.Or(misspelt(p), misspeltGatekeeper(p)))
-	}
-	b.broken(errors.Join(slices.Concat(unbound(policies, given, context), misnamed(policies, kinds))...))
+	b.broken(lint.Check(policies, given, context, kinds))
 	authorizer, err := newAuthorizer(in, o.engineSettings, cluster)
 	if err != nil {
 		return nil, err
@@ -116,7 +113,7 @@ func compileBench(in, judge *input, o benchOptions) (*bench, error) {
 // packs are the embedded packs that judge: those asked for, or the default
 // where nothing else judges.
 func (b *bench) packs(s *engineSettings, policies []*render.Object) []string {
-	if len(s.Packs) > 0 || s.PoliciesGiven || slices.ContainsFunc(policies, isPolicy) {
+	if len(s.Packs) > 0 || s.PoliciesGiven || slices.ContainsFunc(policies, lint.IsPolicy) {
 		return withoutRepeats(s.Packs)
 	}
 	b.implied = true
@@ -124,72 +121,9 @@ func (b *bench) packs(s *engineSettings, policies []*render.Object) []string {
 	return []string{defaultPack}
 }
 
-// isPolicy tells of an object that it judges.
-func isPolicy(o *render.Object) bool {
-	gvk := o.GroupVersionKind()
-	kind := strings.TrimPrefix(gvk.Kind, "Namespaced")
-	switch gvk.Group {
-	case "admissionregistration.k8s.io":
-		return kind == "ValidatingAdmissionPolicy"
-	case "kyverno.io":
-		return kind == "ClusterPolicy" || kind == "Policy"
-	case "policies.kyverno.io":
-		return kind == "ValidatingPolicy" || kind == "ImageValidatingPolicy"
-	case "constraints.gatekeeper.sh":
-		return true
-	}
-	return false
-}
-
-// policyGroups are the API groups of what judges, with its bindings, templates
-// and exceptions.
-var policyGroups = []string{
-	"admissionregistration.k8s.io", "config.gatekeeper.sh", "constraints.gatekeeper.sh", "expansion.gatekeeper.sh",
-	"externaldata.gatekeeper.sh", "kyverno.io", "mutations.gatekeeper.sh", "policies.kyverno.io", "syncset.gatekeeper.sh",
-	"templates.gatekeeper.sh",
-}
-
-// isForJudging tells of an object that it is a policy or belongs to one, also
-// when its kind is misspelt.
-func isForJudging(o *render.Object) bool {
-	return slices.Contains(policyGroups, o.GroupVersionKind().Group) || misspelt(o) != nil || misspeltGatekeeper(o) != nil
-}
-
-// isJudge tells of an object that it says what is served, or how others are
-// judged.
-func isJudge(o *render.Object) bool {
-	group := o.GroupVersionKind().Group
-	return group == "apiextensions.k8s.io" || group == "apiregistration.k8s.io" || o.GetKind() == "PolicyException" || isForJudging(o)
-}
-
 // only are the objects of which something holds.
 func only(objects []*render.Object, holds func(*render.Object) bool) []*render.Object {
 	return slices.DeleteFunc(slices.Clone(objects), func(o *render.Object) bool { return !holds(o) })
-}
-
-// misspelt is the error for an object that was meant to be an admission policy
-// or binding and that no API server knows.
-func misspelt(o *render.Object) error {
-	const group = "admissionregistration.k8s.io"
-	kinds := []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
-	others := []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}
-	gvk := o.GroupVersionKind()
-	err := &render.Error{Rule: "unknown-kind", Err: fmt.Errorf("no matches for kind %q in version %q", gvk.Kind, gvk.GroupVersion())}
-	pointer := "/apiVersion"
-	switch {
-	case gvk.Group != group && slices.Contains(kinds, gvk.Kind),
-		gvk.Group == group && !slices.Contains([]string{"v1", "v1beta1", "v1alpha1"}, gvk.Version):
-		err.Hint = "did you mean " + group + "/v1?"
-	case gvk.Group == group && !slices.Contains(kinds, gvk.Kind) && !slices.Contains(others, gvk.Kind):
-		pointer = "/kind"
-		err.Hint = "there are " + strings.Join(append(kinds, others...), ", ")
-	default:
-		return nil
-	}
-	if at := o.At(pointer); len(at) > 0 {
-		err.Span = at[0].Span
-	}
-	return err
 }
 
 func (b *bench) broken(err error) {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/preadmit/preadmit/policy/crd"
+	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/store"
@@ -69,7 +70,7 @@ func (l *loader) undefined(kubeVersion string) map[kube.GroupKind][]string {
 	versions := make(map[kube.GroupKind][]string)
 	for _, o := range head {
 		gvk := o.GroupVersionKind()
-		if isCustom(gvk) && !defined[gvk.GroupKind()] && !isForJudging(o) && !kinds.Resource(gvk).Known && !slices.Contains(versions[gvk.GroupKind()], gvk.Version) {
+		if isCustom(gvk) && !defined[gvk.GroupKind()] && !lint.IsPart(o) && !kinds.Resource(gvk).Known && !slices.Contains(versions[gvk.GroupKind()], gvk.Version) {
 			versions[gvk.GroupKind()] = append(versions[gvk.GroupKind()], gvk.Version)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/cache"
 	"github.com/preadmit/preadmit/render/disk"
@@ -222,7 +223,7 @@ func (j *evaluation) all(ctx context.Context, o *checkOptions, in *input, s benc
 		return err
 	}
 	rest, err := j.bench.rest(ctx)
-	j.results = append(results, j.shard.once(in.found, notFollowed(render.Objects(in.head), o.gitops != gitopsOff), onlyInVariants(in.head), j.bench.results, rest)...)
+	j.results = append(results, j.shard.once(in.found, policy.NotFollowed(render.Objects(in.head), o.gitops != gitopsOff), policy.OnlyInVariants(in.head, lint.IsPart), j.bench.results, rest)...)
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/authz"
+	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -150,7 +151,7 @@ func (o benchOptions) onCluster(in *input, cluster string) benchOptions {
 // is not judged by a pack where others have some.
 func (o benchOptions) amongClusters(judge *input) benchOptions {
 	s := *o.engineSettings
-	s.PoliciesGiven = s.PoliciesGiven || !s.NoTreePolicies && slices.ContainsFunc(render.Objects(judge.head), isPolicy)
+	s.PoliciesGiven = s.PoliciesGiven || !s.NoTreePolicies && slices.ContainsFunc(render.Objects(judge.head), lint.IsPolicy)
 	o.engineSettings = &s
 	return o
 }

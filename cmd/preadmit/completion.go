@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/preadmit/preadmit/policy/authz"
+	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/git"
@@ -136,7 +137,7 @@ func writtenPolicies() []string {
 
 func policiesOf(t *tree, name string) []string {
 	data, err := render.ReadFile(t, name)
-	if err != nil || !slices.ContainsFunc(policyGroups, func(g string) bool { return strings.Contains(string(data), g) }) {
+	if err != nil || !slices.ContainsFunc(lint.Groups(), func(g string) bool { return strings.Contains(string(data), g) }) {
 		return nil
 	}
 	docs, _ := render.Documents(name, data, render.YAML11)
@@ -146,7 +147,7 @@ func policiesOf(t *tree, name string) []string {
 		kind, _ := render.Lookup(d.Value, "/kind")
 		named, _ := render.Lookup(d.Value, "/metadata/name")
 		group, _, _ := strings.Cut(text(apiVersion), "/")
-		if slices.Contains(policyGroups, group) && !strings.HasSuffix(text(kind), "Binding") && text(named) != "" {
+		if slices.Contains(lint.Groups(), group) && !strings.HasSuffix(text(kind), "Binding") && text(named) != "" {
 			names = append(names, text(named))
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
@@ -136,7 +137,7 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 
 // kinds are the kinds that the clusters serve, as far as the objects tell.
 func (in *input) kinds(o benchOptions) (policy.Kinds, error) {
-	kinds, err := schema.New(only(slices.Concat(render.Objects(in.head), render.Objects(in.judges), render.Objects(in.context)), isJudge), schema.Options{KubeVersion: o.KubeVersion})
+	kinds, err := schema.New(only(slices.Concat(render.Objects(in.head), render.Objects(in.judges), render.Objects(in.context)), lint.IsCompiled), schema.Options{KubeVersion: o.KubeVersion})
 	if kinds == nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)
 	}

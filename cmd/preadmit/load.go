@@ -13,6 +13,7 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
@@ -286,7 +287,7 @@ func (l *loader) complain(units []*render.Unit) {
 // look like a verdict.
 func (l *loader) holdPolicies(p string, units []*render.Unit) {
 	name, _ := l.in.tree.name(p, l.stdin)
-	if slices.ContainsFunc(render.Objects(units), isForJudging) || len(regoFiles(l.in.tree, name)) > 0 {
+	if slices.ContainsFunc(render.Objects(units), lint.IsPart) || len(regoFiles(l.in.tree, name)) > 0 {
 		return
 	}
 	for _, u := range units {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/preadmit/preadmit/render/git/gittest"
+	"github.com/preadmit/preadmit/tui"
 )
 
 var commitHash = regexp.MustCompile(`\b[0-9a-f]{40}\b`)
@@ -110,7 +111,7 @@ func transcript(t *testing.T, dir, said string) string {
 			continue
 		}
 		fmt.Fprintln(&out, line)
-		words, err := shellWords(command)
+		words, err := tui.EditorWords("command", command)
 		if err != nil {
 			t.Fatal(err)
 		}

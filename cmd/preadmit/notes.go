@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -52,7 +53,7 @@ func clusterKindOf(o *render.Object) clusterKind {
 func unknownKinds(kinds policy.Kinds, head []*render.Object) []clusterKind {
 	var unknown []clusterKind
 	for _, o := range head {
-		if gvk := o.GroupVersionKind(); !isForJudging(o) && strings.Contains(gvk.Group, ".") && !kinds.Resource(gvk).Known {
+		if gvk := o.GroupVersionKind(); !lint.IsPart(o) && strings.Contains(gvk.Group, ".") && !kinds.Resource(gvk).Known {
 			unknown = append(unknown, clusterKindOf(o))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/cache"
@@ -61,7 +62,7 @@ func (j *evaluation) recall(ctx context.Context, o *checkOptions, in *input, s b
 	}
 	policy.Sort(results)
 	r.keep(j.bench)
-	j.results = append(j.shard.once(in.found, notFollowed(render.Objects(in.head), o.gitops != gitopsOff), onlyInVariants(in.head), j.bench.results), results...)
+	j.results = append(j.shard.once(in.found, policy.NotFollowed(render.Objects(in.head), o.gitops != gitopsOff), policy.OnlyInVariants(in.head, lint.IsPart), j.bench.results), results...)
 	return nil
 }
 
@@ -143,7 +144,7 @@ func (r *recollection) index(lists ...[]*render.Unit) {
 			all = append(all, o)
 			gk := o.GroupVersionKind().GroupKind()
 			r.byKind[gk] = append(r.byKind[gk], member{o, i})
-			if isJudge(o) {
+			if lint.IsCompiled(o) {
 				r.judges = append(r.judges, member{o, i})
 			}
 		}
@@ -252,7 +253,7 @@ func (r *recollection) about(kinds []schema.GroupKind) []member {
 	all := slices.Clone(r.judges)
 	for _, k := range kinds {
 		for _, o := range r.byKind[k] {
-			if !isJudge(o.Object) {
+			if !lint.IsCompiled(o.Object) {
 				all = append(all, o)
 			}
 		}

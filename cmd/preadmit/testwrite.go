@@ -16,6 +16,7 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/suites"
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/policytest"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
@@ -113,14 +114,14 @@ func (o *testOptions) asCheck(args []string) (*checkOptions, error) {
 
 func writeOptions(in *input, c *checkOptions, dir string) policytest.WriteOptions {
 	all := render.Objects(in.head)
-	policies := slices.Concat(render.Objects(in.judges), only(all, isForJudging))
+	policies := slices.Concat(render.Objects(in.judges), only(all, lint.IsPart))
 	return policytest.WriteOptions{
 		FS: in.tree, Dir: dir, Jobs: runtime.GOMAXPROCS(0), Watch: c.watch.suites(),
 		Engines: func(counted *policy.Coverage) policytest.Engines {
 			return suites.Engines(suites.Options{KubeVersion: c.kubeVersion, Coverage: counted})
 		},
 		Policies: distinct(policies),
-		Objects:  distinct(only(all, func(o *render.Object) bool { return !isForJudging(o) })),
+		Objects:  distinct(only(all, func(o *render.Object) bool { return !lint.IsPart(o) })),
 		Others:   render.Objects(in.context),
 	}
 }

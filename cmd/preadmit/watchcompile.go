@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/render"
 )
@@ -55,7 +56,7 @@ const fewPolicies = 500
 
 // compiled returns the policies and definitions of an input.
 func (in *input) compiled() []*render.Object {
-	return only(slices.Concat(render.Objects(in.head), render.Objects(in.judges), render.Objects(in.context)), isJudge)
+	return only(slices.Concat(render.Objects(in.head), render.Objects(in.judges), render.Objects(in.context)), lint.IsCompiled)
 }
 
 // compiledOf counts policies, definitions and modules.
@@ -135,7 +136,7 @@ func (w *watch) withoutApart(in *input, none bool) (*input, []error) {
 		for i, u := range *units {
 			copied := *u
 			copied.Objects = slices.DeleteFunc(slices.Clone(u.Objects), func(o *render.Object) bool {
-				return isJudge(o) && leftOut(compileName(o), o.GetKind()+" "+o.GetName(), o.Span(""))
+				return lint.IsCompiled(o) && leftOut(compileName(o), o.GetKind()+" "+o.GetName(), o.Span(""))
 			})
 			(*units)[i] = &copied
 		}

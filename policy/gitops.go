@@ -1,4 +1,4 @@
-package main
+package policy
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -18,10 +17,10 @@ var deployers = map[schema.GroupKind]string{
 	{Group: "argoproj.io", Kind: "ApplicationSet"}:         "the Applications that this ApplicationSet makes are not checked: Argo CD objects are not followed with --gitops off",
 }
 
-// notFollowed returns an Unknown result for each GitOps object whose deployment is
+// NotFollowed returns an Unknown result for each GitOps object whose deployment is
 // not rendered, so that the run does not pass by omission.
-func notFollowed(head []*render.Object, followed bool) []policy.Result {
-	var results []policy.Result
+func NotFollowed(head []*render.Object, followed bool) []Result {
+	var results []Result
 	if followed {
 		return nil
 	}
@@ -33,34 +32,34 @@ func notFollowed(head []*render.Object, followed bool) []policy.Result {
 		if why == "" {
 			continue
 		}
-		results = append(results, policy.Result{
-			Engine: policy.EngineRender, Policy: "gitops", Rule: "not-followed", Operation: policy.Create, Object: o.Key(),
-			Outcome: policy.Unknown, Action: policy.Warn, Message: why, Origins: o.At(""),
+		results = append(results, Result{
+			Engine: EngineRender, Policy: "gitops", Rule: "not-followed", Operation: Create, Object: o.Key(),
+			Outcome: Unknown, Action: Warn, Message: why, Origins: o.At(""),
 		}.Fingerprinted())
 	}
 	return results
 }
 
-// onlyInVariants are results about objects that only some installations of a chart
-// have and that say what else is deployed, which is not followed, or checked,
-// which they do not do here.
-func onlyInVariants(units []*render.Unit) []policy.Result {
-	var results []policy.Result
+// OnlyInVariants returns results about objects that only some installations of a chart
+// have: what they would deploy is not rendered, and policies among them check nothing
+// here.
+func OnlyInVariants(units []*render.Unit, isPolicy func(*render.Object) bool) []Result {
+	var results []Result
 	for _, u := range units {
 		for _, o := range u.Variants {
 			gk := o.GroupVersionKind().GroupKind()
-			r := policy.Result{
-				Engine: policy.EngineRender, Policy: "gitops", Rule: "only-in-variant", Operation: policy.Create, Object: o.Key(),
+			r := Result{
+				Engine: EngineRender, Policy: "gitops", Rule: "only-in-variant", Operation: Create, Object: o.Key(),
 				Origins: o.At(""),
 			}
 			switch {
 			case slices.ContainsFunc(u.Objects, func(x *render.Object) bool { return x.Unversioned() == o.Unversioned() }):
 				continue // that one is followed, or checks
 			case deploying[gk]:
-				r.Outcome, r.Action = policy.Unknown, policy.Deny
+				r.Outcome, r.Action = Unknown, Deny
 				r.Message = fmt.Sprintf("what this %s deploys is not checked: it is there %s", gk.Kind, o.Variant)
-			case isForJudging(o):
-				r.Outcome, r.Action = policy.Fail, policy.Warn
+			case isPolicy(o):
+				r.Outcome, r.Action = Fail, Warn
 				r.Message = fmt.Sprintf("nothing is checked by this %s: it is there %s", gk.Kind, o.Variant)
 			default:
 				continue

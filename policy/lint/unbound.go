@@ -1,4 +1,4 @@
-package main
+package lint
 
 import (
 	"fmt"
@@ -28,7 +28,7 @@ func unbound(policies, given, context []*render.Object) []error {
 		if o.GroupVersionKind().Group != group || !isPolicy || bound[kind+" "+o.GetName()] || slices.Contains(given, o) {
 			continue
 		}
-		warnings = append(warnings, policyWarning(o, "/metadata/name", "no-binding",
+		warnings = append(warnings, warning(o, "/metadata/name", "no-binding",
 			"no binding in the tree or --with names this policy, so it has no effect",
 			"a "+kind+"Binding with policyName: "+o.GetName()+" makes the API server ask it"))
 	}

@@ -1,15 +1,12 @@
-package main
+package lint
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -18,7 +15,7 @@ import (
 // misspelt, a plural, or in a group that does not have it. A kind that is like no
 // other may be of a CustomResourceDefinition that is not at hand, and is left alone.
 // Admission policies say the same by themselves.
-func misnamed(policies []*render.Object, kinds *schema.Kinds) []error {
+func misnamed(policies []*render.Object, kinds Kinds) []error {
 	m := misnaming{kinds: kinds, served: kinds.Resources()}
 	var warnings []error
 	for _, o := range policies {
@@ -34,7 +31,7 @@ func misnamed(policies []*render.Object, kinds *schema.Kinds) []error {
 
 // misnaming looks for kinds that are no kinds.
 type misnaming struct {
-	kinds  *schema.Kinds
+	kinds  Kinds
 	served []metav1.APIResource
 }
 
@@ -44,7 +41,7 @@ func (m misnaming) kyverno(o *render.Object) []error {
 	isPolicy := kind == "ClusterPolicy" || kind == "Policy"
 	rules := listAt(o, "/spec/rules")
 	if isPolicy && len(rules) == 0 {
-		return []error{policyWarning(o, "/metadata/name", "no-rules", "the policy has no rules, so it has no effect", "")}
+		return []error{warning(o, "/metadata/name", "no-rules", "the policy has no rules, so it has no effect", "")}
 	}
 	blocks := []string{"/spec/match"}
 	for i := range rules {
@@ -134,30 +131,13 @@ func (m misnaming) warning(o *render.Object, pointer, kind string, groups []stri
 	}
 	switch {
 	case found:
-		return policyWarning(o, pointer, "unknown-kind", fmt.Sprintf("kind %s matches nothing: it is not in API group %s, but in %q",
-			kind, strings.Join(quotedGroups(groups), " or "), groupOf), "")
+		return warning(o, pointer, "unknown-kind", fmt.Sprintf("kind %s matches nothing: it is not in API group %s, but in %q",
+			kind, `"`+strings.Join(groups, `" or "`)+`"`, groupOf), "")
 	case meant != "":
-		return policyWarning(o, pointer, "unknown-kind", fmt.Sprintf(
+		return warning(o, pointer, "unknown-kind", fmt.Sprintf(
 			"kind %q matches nothing: it is not built in, and no CustomResourceDefinition in the tree or --with defines it; did you mean %s?", kind, meant), "")
 	}
 	return nil
-}
-
-func quotedGroups(groups []string) []string {
-	var quoted []string
-	for _, g := range groups {
-		quoted = append(quoted, fmt.Sprintf("%q", g))
-	}
-	return quoted
-}
-
-// policyWarning is a warning at a field of a policy.
-func policyWarning(o *render.Object, pointer, rule, text, hint string) error {
-	e := &render.Error{Rule: rule, Warning: true, Hint: hint, Err: &policy.NamedError{Policy: o.GetName(), Err: errors.New(text)}}
-	if at := o.At(pointer); len(at) > 0 {
-		e.Span = at[0].Span
-	}
-	return e
 }
 
 // listAt is the list at a pointer of an object, if there is one.
