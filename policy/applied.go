@@ -61,8 +61,8 @@ func named(list []any, name string) any {
 	return found
 }
 
-// applied changes the new object of an update to what the cluster would hold
-// after applying it over the old one.
+// applied keeps, in the new object of an update, the defaults that the cluster has set
+// in the old one: applying a manifest changes only the fields that it has.
 func (r *Request) applied() {
 	if was, ok := r.OldObject.Provenance.(mutated); ok && r.Object != nil {
 		keepDefaults(r.Admitted, r.OldAdmitted, r.Object.Object, was.rendered.Object)

@@ -66,7 +66,7 @@ const (
 // A Check is a question on the way to a verdict, with its answer.
 type Check struct {
 	Name   string      `json:"name"` // the policy language's name for it, such as "objectSelector"
-	Text   string      `json:"text"` // what the policy asks for
+	Text   string      `json:"text"` // the condition, as the policy writes it
 	Answer Answer      `json:"answer"`
 	Why    string      `json:"why"`
 	Origin render.Span `json:"policyOrigin"`

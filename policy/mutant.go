@@ -19,16 +19,16 @@ type Mutant struct {
 	Vacuous bool `json:"vacuous"`
 }
 
-// A MutantStatus says what became of a mutant.
+// A MutantStatus is the outcome of a mutant: whether tests noticed it.
 type MutantStatus string
 
 // The states of a mutant.
 const (
 	MutantKilled     MutantStatus = "killed"      // a test failed
-	MutantTimedOut   MutantStatus = "timed-out"   // the tests did not end within its time or memory
+	MutantTimedOut   MutantStatus = "timed-out"   // the tests reached the limit of time or memory
 	MutantSurvived   MutantStatus = "survived"    // all tests passed
-	MutantNotCovered MutantStatus = "not-covered" // no test evaluates what is changed
-	MutantEquivalent MutantStatus = "equivalent"  // constant folding shows that it decides alike
+	MutantNotCovered MutantStatus = "not-covered" // no test evaluates the changed code
+	MutantEquivalent MutantStatus = "equivalent"  // constant folding shows that it changes no verdict
 	MutantInvalid    MutantStatus = "invalid"     // it does not compile
-	MutantNotTried   MutantStatus = "not-tried"   // the time for all was over
+	MutantNotTried   MutantStatus = "not-tried"   // the run reached its time limit first
 )

@@ -242,9 +242,10 @@ func (l *lack) rules() []string {
 	return names
 }
 
-// text is the thing's name. Of one that a single finding waits for it also says which.
-func (l *lack) text(t *thing) string {
-	if l.count(t.results) > 1 {
+// text returns the thing's name. If a single finding waits for it, that one is named
+// behind it, unless a list follows.
+func (l *lack) text(t *thing, listed bool) string {
+	if l.count(t.results) > 1 || listed && t.name != "" {
 		return t.name
 	}
 	x := t.results[0]
@@ -291,7 +292,7 @@ func (p *printer) lackDetails(l *lack) {
 			break
 		}
 		if t.name != "" || len(l.things) > 1 {
-			p.note(l.counted(t.results), l.text(t))
+			p.note(l.counted(t.results), l.text(t, p.Verbose))
 		}
 		if p.Verbose {
 			p.list("     ", t.waiting())

@@ -73,7 +73,7 @@ func (o *fetchOptions) addFlags(f *pflag.FlagSet) {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	own.StringArrayVarP(&o.policies, "policy", "p", nil, "fetch the policies, or data for Rego, at `oci://REGISTRY/NAME:TAG` or a URL, besides those that the configuration names (repeatable)")
 	own.StringArrayVar(&o.with, "with", nil, "fetch the objects, such as CRDs, at `URL`, besides those that the configuration names (repeatable)")
-	own.BoolVar(&o.locked, "locked", false, "bring exactly what is locked, and lock nothing")
+	own.BoolVar(&o.locked, "locked", false, "fetch only what the lock names, and do not change the lock")
 	own.StringVar(&o.update, "update", "", "look again which version an address and range stand for: of all, or of those with `NAME` in their name or address")
 	own.Lookup("update").NoOptDefVal = "*"
 	own.BoolVar(&o.checkOnly, "check", false, "without fetching, exit 1 if the lock lacks something, or has something that nothing needs")
@@ -182,7 +182,7 @@ func (o *fetchOptions) newFetch(t *tree, args []string, stdout, stderr io.Writer
 		},
 	}
 	f.Dirs = store.Dirs{os.DirFS(vendor)}
-	if o.store != "" { // what is committed need not come again
+	if o.store != "" { // content that is committed to the repository is not fetched again
 		f.Content, f.Shared = filepath.Join(o.store, store.ContentDir(os.DirFS(o.store))), true
 		f.Dirs = store.Dirs{os.DirFS(f.Content), f.Dirs[0]}
 	}

@@ -40,7 +40,7 @@ func (o *writeFlags) check(text bool) error {
 	case o.write == "" && (o.overwrite || len(o.with) > 0):
 		return errors.New("--overwrite and --with belong to --write")
 	case o.write != "" && !text:
-		return errors.New("--output: what --write says is text")
+		return errors.New("--write prints text only: leave out --output")
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func runTestWrite(ctx context.Context, o *testOptions, args []string, stdin io.R
 		return 0, timedOut(ctx, late)
 	}
 	if n := notRendered(in); n > 0 {
-		fmt.Fprintf(stderr, "preadmit: %d could not be rendered, so its objects are in no test; see preadmit check\n", n)
+		fmt.Fprintf(stderr, "preadmit: %s could not be rendered, so tests have none of their objects; see preadmit check\n", policy.Plural(n, "unit"))
 		return exitIncomplete, nil
 	}
 	return exitOK, nil
@@ -159,7 +159,7 @@ func insideTree(t *tree, dir string) (string, error) {
 	}
 }
 
-// A draftPrinter writes the files of tests, and for people what they have and lack.
+// A draftPrinter writes the files of tests, and prints which cases each test has and lacks.
 type draftPrinter struct {
 	out io.Writer
 	t   *tree

@@ -122,8 +122,8 @@ func uncovered(half map[string]bool, sides []*Side) {
 	}
 }
 
-// ChangedInputs returns the units that neither side could render, and that are made
-// of something else by now: what they deploy has changed, nobody knows how.
+// ChangedInputs returns the units that neither side could render and whose inputs
+// differ between the sides, so that their objects may have changed, too.
 func ChangedInputs(base, head *Side) map[string]bool {
 	was := make(map[string]*render.Unit)
 	for _, u := range base.Units {

@@ -18,9 +18,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// MutateOptions are what mutants are made and run with.
+// MutateOptions configure how mutants are made and run.
 type MutateOptions struct {
-	Options // Engines are not used
+	Options // with NewEngines in place of Engines
 
 	// NewEngines returns the engines of one suite, which count the branches that
 	// its policies take; nil counts nothing.

@@ -206,7 +206,7 @@ func (d *draft) write(ctx context.Context, objects []*render.Object) error {
 	if samples, err = d.keepTrue(ctx, w, samples); err != nil {
 		return err
 	}
-	d.account(found, samples)
+	d.report(found, samples)
 	return nil
 }
 
@@ -291,8 +291,8 @@ func (d *draft) rename(samples []*sample.Sample) {
 	}
 }
 
-// account says what the test has and what it lacks.
-func (d *draft) account(found *sample.Finder, samples []*sample.Sample) {
+// report sets which statuses and branches the test reaches, and which it does not.
+func (d *draft) report(found *sample.Finder, samples []*sample.Sample) {
 	has := make(map[sample.Goal]bool)
 	for _, x := range samples {
 		for _, g := range x.Reaches {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// shown is a name below the mount as reports show it. Those of a revision are
-// written as git does, commit:path; those of what was fetched so that they are no
-// path of the repository.
+// shown returns a name below the mount as reports show it: for a revision
+// commit:path, as git writes it, and for fetched content a name that no path of the
+// repository can have.
 func (m *Mount) shown(rest string) string {
 	if m.Fetched {
 		return m.Display + "//" + rest
@@ -21,7 +21,7 @@ func (m *Mount) shown(rest string) string {
 	return path.Join(m.Display, rest)
 }
 
-// Display returns a name in the tree as reports show it.
+// Display converts a name in the tree to the form of reports.
 func (t *Tree) Display(name string) string {
 	for _, m := range t.Mounts() {
 		if name == m.Name {

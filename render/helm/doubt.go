@@ -45,17 +45,17 @@ func (d doubt) ofRelease() bool { return d == byReleaseName || d == byNamespace 
 var doubtful = map[string]doubt{
 	"lookup": byLookup, "getHostByName": byName,
 	"now": byTime, "ago": byTime, "date": byTime, "dateInZone": byTime, "date_in_zone": byTime,
-	"htmlDate": byTime, "htmlDateInZone": byTime, "durationRound": byTime, // which take what is no time for now
+	"htmlDate": byTime, "htmlDateInZone": byTime, "durationRound": byTime, // given no time, these use the current time
 	"randAlphaNum": byChance, "randAlpha": byChance, "randNumeric": byChance, "randAscii": byChance,
 	"randBytes": byChance, "randInt": byChance, "shuffle": byChance, "uuidv4": byChance,
 	"genPrivateKey": byChance, "genCA": byChance, "genSelfSignedCert": byChance, "genSignedCert": byChance,
 	"bcrypt": byChance, "htpasswd": byChance, "encryptAES": byChance, "derivePassword": byChance,
 }
 
-// assumedBy are the doubts about what a function assumes when it is called.
+// assumedBy maps each assumption of a function to the doubt that it leaves.
 var assumedBy = map[string]doubt{assumedLookup: byLookup, assumedClock: byTime, assumedRandom: byChance, assumedKeys: byChance}
 
-// doubtCounts says how often templates asked for what is in doubt.
+// doubtCounts counts how often templates asked for a value, by its doubt.
 type doubtCounts [len(doubts)]int
 
 // A weighing finds the conditions of a source that are in doubt. It tracks

@@ -22,8 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// denied are the system calls that a child has no use for and that input could
-// do harm by: the network, other programs and processes, and the system itself.
+// denied lists system calls that evaluation does not need and that hostile input could
+// do harm with: the network, other programs and processes, and the system itself.
 var denied = []string{
 	"socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto", "sendmsg", "sendmmsg",
 	"execve", "execveat", "fork", "vfork", "kill", "pidfd_open", "pidfd_getfd", "pidfd_send_signal",
@@ -35,9 +35,9 @@ var denied = []string{
 	"mknod", "mknodat", "open_by_handle_at", "name_to_handle_at",
 }
 
-// newProcess is how a process is started rather than a thread. As clone3 tells
-// them apart in memory, it is made one that the kernel does not know: callers
-// use clone then.
+// newProcess is the flag of clone that starts a process and not a thread. The filter
+// can't see clone3's flags, which are in memory, so clone3 is reported as unknown and
+// callers fall back to clone.
 var newProcess = seccomp.NameWithConditions{Name: "clone", Conditions: seccomp.ArgumentConditions{
 	{Argument: 0, Operation: seccomp.BitsNotSet, Value: unix.CLONE_THREAD},
 }}
@@ -68,8 +68,8 @@ func DenyCalls() error {
 	})
 }
 
-// DenyFiles has the kernel refuse to open any file but those below the
-// directories given, and to change any but those of the cache.
+// DenyFiles has the kernel refuse to open files outside the given directories, and to
+// change files outside the cache.
 func DenyFiles(read []string, cache string) error {
 	if abi, err := landlocksys.LandlockGetABIVersion(); err != nil || abi < 1 {
 		return errors.New("the kernel has no Landlock")

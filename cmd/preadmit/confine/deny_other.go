@@ -6,8 +6,8 @@ import "errors"
 
 var errNoSandbox = errors.New("this system has neither seccomp nor Landlock")
 
-// DenyCalls is an error here.
+// DenyCalls returns an error: only Linux can.
 func DenyCalls() error { return errNoSandbox }
 
-// DenyFiles is an error here.
+// DenyFiles returns an error: only Linux can.
 func DenyFiles([]string, string) error { return errNoSandbox }

@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NoCore has the kernel bound the process: no core file. That it starts no
-// process is the sandbox's, since this limit would count all of the user's.
+// NoCore has the kernel write no core file. There is no limit on processes, which
+// would count all processes of the user; the sandbox denies starting any.
 func NoCore() { set(unix.RLIMIT_CORE, 0) }
 
-// FileSize bounds the size of a file that the process writes, which only one
-// that keeps a cache does.
+// FileSize limits the size of files that the process writes. Without a cache it writes
+// none.
 func FileSize(cache bool) {
 	most := uint64(0)
 	if cache {
@@ -20,13 +20,13 @@ func FileSize(cache bool) {
 	set(unix.RLIMIT_FSIZE, most)
 }
 
-// CPU bounds the time of all processors, for a run that no watch ends.
+// CPU limits the processor time, for a run that no watch ends.
 func CPU(d time.Duration) { set(unix.RLIMIT_CPU, uint64(d/time.Second)+1) }
 
-// Memory bounds the memory of the process.
+// Memory limits the memory of the process.
 func Memory(bytes uint64) { set(unix.RLIMIT_DATA, bytes) }
 
-// set lowers a limit, or raises it as far as it may.
+// set sets a limit, to at most its hard limit.
 func set(which int, value uint64) {
 	var l unix.Rlimit
 	if unix.Getrlimit(which, &l) == nil {

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NoCore has the kernel bound the process: no core file.
+// NoCore has the kernel write no core file.
 func NoCore() { unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) }
 
-// FileSize does nothing here.
+// FileSize does nothing on these systems.
 func FileSize(bool) {}
 
-// CPU does nothing here: the watch of the command bounds time.
+// CPU does nothing: the command's watch limits time.
 func CPU(time.Duration) {}
 
-// Memory leaves it to the watch: this kernel bounds no writable memory.
+// Memory does nothing: these kernels can't limit writable memory; the command's watch does.
 func Memory(uint64) {}

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// NoCore does nothing here.
+// NoCore does nothing on Windows.
 func NoCore() {}
 
-// FileSize does nothing here.
+// FileSize does nothing on Windows.
 func FileSize(bool) {}
 
-// CPU does nothing here: the watch of the command bounds time.
+// CPU does nothing: the command's watch limits time.
 func CPU(time.Duration) {}
 
-// Memory does nothing here: the watch of the command bounds memory.
+// Memory does nothing: the command's watch limits memory.
 func Memory(uint64) {}
 
 // UsedCPU returns the processor time that the process has used; 0 if it is not known.

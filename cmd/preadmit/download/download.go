@@ -34,7 +34,7 @@ import (
 
 // Limits of a run of fetch.
 const (
-	maxRounds   = 8 // what is fetched may need more
+	maxRounds   = 8 // fetched sources may need further sources
 	maxRemotes  = 5000
 	maxDownload = 3 * time.Minute
 	downloads   = 6 // at once
@@ -56,7 +56,7 @@ type Fetch struct {
 	Addresses []string // that are needed besides
 	Whole     bool     // Graph looks at all of the repository
 
-	Locked bool   // bring exactly what is locked, and lock nothing
+	Locked bool   // fetch only what the lock names, and do not change the lock
 	Git    bool   // clone with the git program
 	Update string // look again for the version of Remotes with this in their name; "*" is all
 	Header string // the first line of a lock that is written
@@ -96,7 +96,7 @@ func (f *Fetch) Run(ctx context.Context) (done Done, err error) {
 	return done, err
 }
 
-// fetcher is a Fetcher for the hosts and logins of this run.
+// fetcher returns a Fetcher for the hosts and logins of this run.
 func (f *Fetch) fetcher() (*fetch.Fetcher, error) {
 	o := fetch.Options{Hosts: f.Hosts, Locked: hostsOf(f.Base), Only: f.Only, Proxy: http.ProxyFromEnvironment, Timeout: maxDownload}
 	os.Setenv("PATH", f.Path)
@@ -211,7 +211,7 @@ func (f *Fetch) fetchLocked(ctx context.Context) (int, error) {
 	return len(entries), nil
 }
 
-// lockedEntries are those of the lock, and those of the base that are others.
+// lockedEntries returns the entries of the lock, and the entries of the base that differ from them.
 func (f *Fetch) lockedEntries() []store.Entry {
 	entries := slices.Clone(f.Lock.Entries)
 	if f.Base == nil {
@@ -222,7 +222,7 @@ func (f *Fetch) lockedEntries() []store.Entry {
 	})...)
 }
 
-// bring fetches Remotes, writes their content, and then the lock.
+// bring fetches Remotes and writes their content, then the lock.
 func (f *Fetch) bring(ctx context.Context, fetcher *fetch.Fetcher, bars *progress, todo []wanted) error {
 	bars.expect(len(todo))
 	entries := make([]*store.Entry, len(todo))
@@ -259,7 +259,7 @@ func (f *Fetch) bring(ctx context.Context, fetcher *fetch.Fetcher, bars *progres
 	return f.writeLock()
 }
 
-// locks puts an entry into the lock, and says what is another than before.
+// locks puts an entry into the lock, and prints how it differs from the one before.
 func (f *Fetch) locks(e store.Entry) bool {
 	was := f.Lock.Find(e.Remote())
 	switch {
@@ -403,8 +403,8 @@ func replaceFile(name string, data []byte) error {
 	})
 }
 
-// prune takes out of the lock what nothing needs, and out of the repository's
-// store what the lock does not name.
+// prune removes entries from the lock that nothing needs, and content from the
+// repository's store that the lock does not name.
 func (f *Fetch) prune(needs []store.Need) error {
 	stale := f.Stale(needs)
 	for _, e := range stale {
@@ -417,7 +417,7 @@ func (f *Fetch) prune(needs []store.Need) error {
 		}
 	}
 	if f.Shared {
-		return nil // which others may use
+		return nil // other repositories may use the content
 	}
 	named := make(map[string]bool)
 	for i := range f.Lock.Entries {

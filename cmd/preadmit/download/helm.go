@@ -14,8 +14,8 @@ import (
 )
 
 // helmCached returns the archive that an entry is locked to from Helm's own
-// cache, with the provenance file beside it. It is nil if Helm has another one
-// there, or none.
+// cache, with the provenance file beside it. It is nil if Helm has
+// none, or another one.
 func helmCached(e *store.Entry) *fetch.Content {
 	if e == nil || e.Kind != render.HelmChart {
 		return nil
