@@ -114,7 +114,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	in, err := load(rendering, o, args, stdin)
 	rendered()
 	if isTimeUp(ctx, err) {
-		r := failedReport(context.Cause(ctx).Error()+": not all was rendered, and nothing evaluated", o.watch.slowest())
+		r := o.unrendered(ctx)
 		return verdict(r, o, saysSo(outs), stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})
 	}
 	if err != nil {
@@ -358,6 +358,11 @@ func timedOut(ctx context.Context, err error) error {
 		return &exitError{exitIncomplete, context.Cause(ctx)}
 	}
 	return err
+}
+
+// unrendered is the report of a run whose time was over before all was rendered.
+func (o *checkOptions) unrendered(ctx context.Context) *report.Report {
+	return failedReport(context.Cause(ctx).Error()+": not all was rendered, and nothing evaluated", o.watch.slowest())
 }
 
 // isTimeUp tells of an error that it is the end of the run's time, or a signal

@@ -72,19 +72,8 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 	if err != nil {
 		return nil, err
 	}
-	if err := o.cacheFlags.open(ctx, t); err != nil {
-		return nil, err
-	}
 	t.Paired, o.sections = o.base != "", nil
-	if _, err := o.readSections(t); err != nil {
-		return nil, err
-	}
-	read := readable(t, stdin, o.named(t, args))
-	if o.store != "" {
-		read = append(read, o.store)
-	}
-	o.watch, err = o.supervision.begin(ctx, read, o.memory.dir(), o.notes)
-	if err != nil {
+	if err := o.confine(ctx, t, args, stdin); err != nil {
 		return nil, err
 	}
 	o.watch.phase("rendering")
@@ -99,6 +88,24 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 		in.notes = append(in.notes, flag+" changes nothing: there is no chart among the paths")
 	}
 	return in, nil
+}
+
+// confine opens the cache and confines the process to reading the tree and what is
+// named.
+func (o *checkOptions) confine(ctx context.Context, t *tree, args []string, stdin io.Reader) error {
+	if err := o.cacheFlags.open(ctx, t); err != nil {
+		return err
+	}
+	if _, err := o.readSections(t); err != nil {
+		return err
+	}
+	read := readable(t, stdin, o.named(t, args))
+	if o.store != "" {
+		read = append(read, o.store)
+	}
+	var err error
+	o.watch, err = o.supervision.begin(ctx, read, o.memory.dir(), o.notes)
+	return err
 }
 
 // loadFrom renders what the command line names from a tree. In one of two that

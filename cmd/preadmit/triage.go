@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -184,12 +185,31 @@ func runTriage(ctx context.Context, o *triageOptions, flags *pflag.FlagSet, args
 		return err
 	}
 	defer done()
-	left, err := run(ctx, host, show)
+	last := &lastReport{Host: host}
+	left, err := run(ctx, last, show)
 	handBack(left, std.out, std.err)
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		err = nil // the person left it
 	}
+	if err == nil && last.unfinished.Load() {
+		err = &exitError{exitIncomplete, errors.New("the run is incomplete")}
+	}
 	return asExit(err)
+}
+
+// A lastReport is a host that remembers whether its last evaluation was finished.
+type lastReport struct {
+	tui.Host
+	unfinished atomic.Bool
+}
+
+// Evaluate implements tui.Host.
+func (h *lastReport) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.Report, error) {
+	r, err := h.Host.Evaluate(ctx, tell)
+	if err == nil {
+		h.unfinished.Store(slices.ContainsFunc(r.Results, func(x policy.Result) bool { return x.Engine == policy.EngineRender && x.Rule == report.RuleIncomplete }))
+	}
+	return r, err
 }
 
 type stdio struct {

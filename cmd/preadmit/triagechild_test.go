@@ -121,6 +121,58 @@ func TestTriageSupervised(t *testing.T) {
 	}
 }
 
+// TestTriageTimeout holds that a run that --timeout cuts short is shown, and that the
+// exit code says so.
+func TestTriageTimeout(t *testing.T) {
+	t.Parallel()
+	d := newConversation(t, slowTree(t), "--timeout", "1ms")
+	d.expect("", "Type ? for what can be done here.")
+	d.expect("s undecided", "render/incomplete-run, 1 result:")
+	fmt.Fprintln(d.in, "q")
+	_ = d.cmd.Wait()
+	if code := d.cmd.ProcessState.ExitCode(); code != exitIncomplete || !strings.Contains(d.errs.String(), "the run is incomplete") {
+		t.Errorf("exit code %d\n%s", code, d.errs.String())
+	}
+}
+
+// TestTriageSavedConfined holds that the child that reads a saved report can read
+// only what the run is about.
+func TestTriageSavedConfined(t *testing.T) {
+	t.Parallel()
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("no strace on PATH: what processes do is not seen")
+	}
+	preadmit, err := exec.LookPath("preadmit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := slowTree(t)
+	saved := filepath.Join(t.TempDir(), "saved.json")
+	check := exec.Command(preadmit, "check", "--no-cache", "--sandbox", "require", "-o", "json="+saved, "pod.yaml")
+	check.Dir = dir
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Skipf("no process can be confined here: %v\n%s", err, out)
+	}
+	log := filepath.Join(t.TempDir(), "log")
+	cmd := exec.Command(strace, "-qq", "-f", "-e", "trace=landlock_restrict_self", "-o", log, preadmit, "triage", "--plain", saved)
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader("1\nr\nq\n")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Skipf("strace: %v\n%s", err, out)
+	}
+	if n := strings.Count(string(out), "Pod default/good"); n < 2 {
+		t.Errorf("the report is shown %d times, not again when it is read again:\n%s", n, out)
+	}
+	trace, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(trace), "landlock_restrict_self(") {
+		t.Error("its child may read every file")
+	}
+}
+
 // TestTriageReadsNothing holds that the process with the screen opens no file of
 // the repository: its child does.
 func TestTriageReadsNothing(t *testing.T) {

@@ -50,7 +50,7 @@ type triageRun struct {
 // Evaluate judges what is there now, or reads the report again.
 func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.Report, error) {
 	if h.saved != "" {
-		return h.readSaved()
+		return h.readSaved(ctx)
 	}
 	o := h.options.checkOptions
 	o.progress, o.notes = &progress{tell: tell}, io.Discard
@@ -58,27 +58,47 @@ func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 	if err != nil {
 		return nil, err
 	}
-	in, j, err := h.judge(ctx, &o, h.args)
+	r, run, err := h.evaluate(ctx, &o)
+	if err != nil && exitCode(err) == exitIncomplete {
+		r, run, err = h.failed(failedReport(plain(err.Error()), ""))
+	}
 	if err != nil {
 		return nil, err
 	}
-	o.cacheFlags.save()
-	r := newReport(in, j)
-	run := newTriageRun(in, j)
-	run.source = report.NewSource(r)
 	h.keep(run, before)
 	return r, nil
 }
 
-func (h *triageHost) judge(ctx context.Context, o *checkOptions, args []string) (*input, *evaluation, error) {
+// evaluate renders and evaluates. When --timeout is over, it returns what is done.
+func (h *triageHost) evaluate(ctx context.Context, o *checkOptions) (*report.Report, *triageRun, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after --timeout %s", o.timeout))
 	defer cancel()
-	in, err := load(ctx, o, args, bytes.NewReader(h.stdin))
-	if err != nil {
-		return nil, nil, timedOut(ctx, err)
+	rendering, rendered := timeToRender(ctx)
+	in, err := load(rendering, o, h.args, bytes.NewReader(h.stdin))
+	rendered()
+	if isTimeUp(ctx, err) {
+		return h.failed(o.unrendered(ctx))
 	}
-	j, err := judge(ctx, o, in, args, bytes.NewReader(h.stdin))
-	return in, j, timedOut(ctx, err)
+	if err != nil {
+		return nil, nil, err
+	}
+	j, err := judge(o.watch.timed(ctx), o, in, h.args, bytes.NewReader(h.stdin))
+	late := isTimeUp(ctx, err)
+	if err = j.unfinished(ctx, in, err, o.watch.slowest); err != nil {
+		return nil, nil, err
+	}
+	if !late {
+		o.cacheFlags.save()
+	}
+	r, run := newReport(in, j), newTriageRun(in, j)
+	run.source = report.NewSource(r)
+	return r, run, nil
+}
+
+// failed returns the run of a report without any object.
+func (h *triageHost) failed(r *report.Report) (*report.Report, *triageRun, error) {
+	t, err := openTree(h.args)
+	return r, &triageRun{tree: t, in: &input{tree: t}, source: report.NewSource(r)}, err
 }
 
 func newTriageRun(in *input, j *evaluation) *triageRun {
@@ -123,9 +143,17 @@ func (h *triageHost) keep(run *triageRun, before stamp) {
 }
 
 // readSaved reads the report, and marks what the suppressions of now accept.
-func (h *triageHost) readSaved() (*report.Report, error) {
+func (h *triageHost) readSaved(ctx context.Context) (*report.Report, error) {
 	before, err := h.look()
 	if err != nil {
+		return nil, err
+	}
+	t, err := openTree(nil)
+	if err != nil {
+		return nil, err
+	}
+	o := h.options.checkOptions
+	if err := o.confine(ctx, t, []string{h.saved}, nil); err != nil {
 		return nil, err
 	}
 	data := h.stdin
@@ -137,10 +165,6 @@ func (h *triageHost) readSaved() (*report.Report, error) {
 	r, err := report.Read(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", h.saved, err)
-	}
-	t, err := openTree(nil)
-	if err != nil {
-		return nil, err
 	}
 	r.Tree = disk.Shown{Tree: t.Tree}
 	held, err := readSuppressions(&h.options.checkOptions, &input{tree: t})
