@@ -253,7 +253,7 @@ func brokenPolicy(in *input, b *bench, name string) string {
 // extent are the lines of the file of an object that its fields stand in.
 func extent(o *render.Object) render.Span {
 	var whole render.Span
-	fields(o.Object, "", func(pointer string, _ any) {
+	report.EachField(o.Object, "", func(pointer string, _ any) {
 		for _, at := range o.At(pointer) {
 			switch {
 			case whole.File == "":

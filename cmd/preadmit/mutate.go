@@ -107,11 +107,11 @@ func (o *testOptions) runMutation(ctx context.Context, code int, t *tree, w *wat
 		Strict: o.strict, Time: o.mutateTime, MutantTime: o.mutantTime,
 	}
 	if len(o.policies) > 0 {
-		tests, err := newRegoUnitTests(t, o)
+		tests, err := newRegoTests(t, o)
 		if err != nil {
 			return 0, err
 		}
-		options.Modules = tests.mutated()
+		options.Modules = tests.Mutable()
 	}
 	mutants, err := policytest.Mutate(ctx, options, names...)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/suites"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/render"
@@ -78,6 +78,24 @@ func regoModules(t *tree, paths []string, stdin io.Reader) (modules []rego.Modul
 	return modules, errors.Join(unread...), nil
 }
 
+// newRegoTests reads the unit tests at or below the paths of --policy.
+func newRegoTests(t *tree, o *testOptions) (*suites.RegoTests, error) {
+	modules, unread, err := regoModules(t, o.policies, nil)
+	if err = cmp.Or(err, unread); err != nil {
+		return nil, fmt.Errorf("--policy: %w", err)
+	}
+	if len(modules) == 0 {
+		return nil, fmt.Errorf("--policy %s: no .rego file is there", strings.Join(o.policies, ", "))
+	}
+	names, err := dataNames(t, o.data, nil)
+	if err != nil {
+		return nil, err
+	}
+	r := &suites.RegoTests{Modules: modules, Now: (&suppressionFlags{}).midnight(), Display: t.Display}
+	r.Data, r.Broken = rego.LoadData(t, names...)
+	return r, nil
+}
+
 // dataNames are values of --data with names in the tree for their paths.
 func dataNames(t *tree, values []string, stdin io.Reader) ([]string, error) {
 	names := make([]string, len(values))
@@ -135,50 +153,15 @@ func regoFiles(t *tree, name string) []string {
 	if err != nil {
 		return nil
 	}
-	w := regoWalk{fsys: fsys, dirs: make(map[string]bool), files: make(map[string]bool)}
-	w.entry(below)
 	prefix := strings.TrimSuffix(name, below)
 	if below == "." && name != "." {
 		prefix = name + "/"
 	}
 	var files []string
-	for _, file := range slices.Sorted(maps.Keys(w.files)) {
+	for _, file := range rego.Files(fsys, below) {
 		files = append(files, path.Join(prefix, file))
 	}
 	return files
-}
-
-// A regoWalk looks for .rego files, and at each once, whatever leads there.
-type regoWalk struct {
-	fsys        fs.FS
-	dirs, files map[string]bool
-}
-
-func (w *regoWalk) entry(name string) {
-	real, err := render.Resolve(w.fsys, name)
-	if err != nil {
-		real = name
-	}
-	info, err := fs.Stat(w.fsys, real)
-	switch {
-	case err == nil && info.IsDir():
-		w.dir(real)
-	case strings.HasSuffix(name, ".rego"):
-		w.files[real] = true
-	}
-}
-
-func (w *regoWalk) dir(name string) {
-	if w.dirs[name] || path.Base(name) == ".git" {
-		return
-	}
-	w.dirs[name] = true
-	entries, _ := fs.ReadDir(w.fsys, name)
-	for _, e := range entries {
-		if e.IsDir() || e.Type()&fs.ModeSymlink != 0 || strings.HasSuffix(e.Name(), ".rego") {
-			w.entry(path.Join(name, e.Name()))
-		}
-	}
 }
 
 // rego adds the engine of packages in Rego. They judge what is written, each

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
 )
 
 func newRenderCommand(code *int) *cobra.Command {
@@ -88,7 +90,7 @@ func runRender(ctx context.Context, o *checkOptions, printed printing, args []st
 		return 0, err
 	}
 	if printed.origins && o.verbose {
-		for _, note := range coarse(in) {
+		for _, note := range report.WithoutLines(in.head, in.tree.Display) {
 			fmt.Fprintf(stderr, "note: %s\n", plain(note))
 		}
 	}
@@ -131,7 +133,7 @@ func printYAML(w io.Writer, in *input, origins bool) error {
 				return err
 			}
 			if origins {
-				err = originsYAML(w, in.tree, o, data)
+				err = writeLines(w, report.ObjectLines(o, data, in.tree.Display))
 			} else {
 				_, err = w.Write(data)
 			}
@@ -170,9 +172,9 @@ func printJSON(w io.Writer, in *input, stored *admitted, origins bool) error {
 	separator := "[\n"
 	for _, u := range in.head {
 		for _, o := range u.Objects {
-			r := renderedObject{Unit: in.tree.Display(u.Identity()), Kind: u.Kind, Origins: displayed(in.tree, o.At("")), Assumed: o.Assumed, Object: o.Object, Stored: stored.tree(o)}
+			r := renderedObject{Unit: in.tree.Display(u.Identity()), Kind: u.Kind, Origins: report.Displayed(o.At(""), in.tree.Display), Assumed: o.Assumed, Object: o.Object, Stored: stored.tree(o)}
 			if origins {
-				r.Fields = fieldOrigins(in.tree, o)
+				r.Fields = report.FieldOrigins(o, in.tree.Display)
 			}
 			data, err := json.Marshal(r)
 			if err != nil {
@@ -190,4 +192,21 @@ func printJSON(w io.Writer, in *input, stored *admitted, origins bool) error {
 	}
 	_, err := io.WriteString(w, "\n]\n")
 	return err
+}
+
+// writeLines writes the lines of an object with the place of each before it, as `git
+// blame` does.
+func writeLines(w io.Writer, lines []report.ObjectLine) error {
+	places := make([]string, len(lines))
+	width := 0
+	for i := range lines {
+		places[i] = plain(lines[i].Place.String())
+		width = max(width, utf8.RuneCountInString(places[i]))
+	}
+	for i := range lines {
+		if _, err := fmt.Fprintf(w, "%-*s | %s\n", width, places[i], lines[i].Text); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -193,10 +193,10 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 		if err != nil {
 			return 0, &exitError{exitIncomplete, fmt.Errorf("--policy: running the tests of Rego modules %w", err)}
 		}
-		tests, err := newRegoUnitTests(t, o)
+		tests, err := newRegoTests(t, o)
 		if err == nil {
 			var suites []policytest.Suite
-			suites, err = tests.run(ctx, o.counted)
+			suites, err = tests.Run(ctx, o.counted)
 			r.Add(suites...)
 		}
 		done()

@@ -295,21 +295,15 @@ func (r *triageRun) compare(x *tui.Rendered, old, now *render.Object) error {
 	return nil
 }
 
-// renderedOf is an object as YAML with the place of each line.
+// renderedOf returns an object as YAML with the place of each line.
 func renderedOf(t *tree, o *render.Object) (*tui.Rendered, error) {
 	data, err := report.ObjectYAML(o)
 	if err != nil {
 		return nil, err
 	}
-	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
-	at := pointers(data, len(lines))
-	r := &tui.Rendered{Lines: make([]tui.Line, len(lines))}
-	header := 0
-	for i, line := range lines {
-		if i == 0 || at[i-1] != at[i] {
-			header = i
-		}
-		r.Lines[i] = tui.Line{Text: line, Pointer: at[i], Place: originOf(t, o, at[i], i-header-1)}
+	r := &tui.Rendered{}
+	for _, line := range report.ObjectLines(o, data, t.Display) {
+		r.Lines = append(r.Lines, tui.Line{Text: line.Text, Pointer: line.Pointer, Place: plain(line.Place.String())})
 	}
 	return r, nil
 }

@@ -1,0 +1,52 @@
+package rego
+
+import (
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// Files returns the .rego files at or below a name, sorted. Links are followed, and a
+// file that several links lead to is returned once. A file that can't be read is
+// returned, too: reading it says why.
+func Files(fsys fs.FS, name string) []string {
+	w := fileWalk{fsys: fsys, dirs: make(map[string]bool), files: make(map[string]bool)}
+	w.entry(name)
+	return slices.Sorted(maps.Keys(w.files))
+}
+
+type fileWalk struct {
+	fsys        fs.FS
+	dirs, files map[string]bool
+}
+
+func (w *fileWalk) entry(name string) {
+	real, err := render.Resolve(w.fsys, name)
+	if err != nil {
+		real = name
+	}
+	info, err := fs.Stat(w.fsys, real)
+	switch {
+	case err == nil && info.IsDir():
+		w.dir(real)
+	case strings.HasSuffix(name, ".rego"):
+		w.files[real] = true
+	}
+}
+
+func (w *fileWalk) dir(name string) {
+	if w.dirs[name] || path.Base(name) == ".git" {
+		return
+	}
+	w.dirs[name] = true
+	entries, _ := fs.ReadDir(w.fsys, name)
+	for _, e := range entries {
+		if e.IsDir() || e.Type()&fs.ModeSymlink != 0 || strings.HasSuffix(e.Name(), ".rego") {
+			w.entry(path.Join(name, e.Name()))
+		}
+	}
+}

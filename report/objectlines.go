@@ -1,0 +1,140 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// An ObjectLine is a line of an object's YAML. Its texts are not safe to show.
+type ObjectLine struct {
+	Text    string
+	Pointer string      // JSON pointer of the innermost field written there
+	Place   render.Span // the line that a person would edit, without a column
+}
+
+// ObjectLines returns the lines of data, an object's YAML. display names files.
+func ObjectLines(o *render.Object, data []byte, display func(string) string) []ObjectLine {
+	texts := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	lines := make([]ObjectLine, len(texts))
+	header := 0
+	at := linePointers(data, len(lines))
+	for i, pointer := range at {
+		if i == 0 || at[i-1] != pointer {
+			header = i
+		}
+		lines[i] = ObjectLine{Text: texts[i], Pointer: pointer}
+		if origins := lineOrigins(o, pointer, i-header-1); len(origins) > 0 {
+			lines[i].Place = origins[0].Span
+			lines[i].Place.File, lines[i].Place.Column = display(origins[0].File), 0
+		}
+	}
+	return lines
+}
+
+// lineOrigins returns the places of a field, or of one of its lines, from 0, if it is
+// a text whose lines have places of their own.
+func lineOrigins(o *render.Object, pointer string, line int) []render.Origin {
+	if line >= 0 {
+		if origins := o.Line(pointer, line); len(origins) > 0 {
+			return origins
+		}
+	}
+	return o.At(pointer)
+}
+
+// linePointers returns for each line of an object's YAML the field that is written
+// there, the deepest one. What has lines of its own, such as a block scalar,
+// goes on until the next field.
+func linePointers(data []byte, n int) []string {
+	at := make([]string, n)
+	docs, err := render.Documents("", slices.Clone(data), render.YAML11)
+	if err != nil || len(docs) != 1 {
+		return at
+	}
+	EachField(docs[0].Value, "", func(pointer string, _ any) {
+		key, value, _ := docs[0].Positions.Field(pointer)
+		line := key.Line
+		if line == 0 {
+			line = value.Line // an item of a list
+		}
+		if line > 0 && line <= n && pointer != "" {
+			at[line-1] = pointer
+		}
+	})
+	for i := 1; i < n; i++ {
+		if at[i] == "" {
+			at[i] = at[i-1]
+		}
+	}
+	return at
+}
+
+// EachField calls f for each map, list and scalar of a value, the outer ones first.
+func EachField(v any, pointer string, f func(pointer string, v any)) {
+	f(pointer, v)
+	switch v := v.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			EachField(v[key], pointer+render.Pointer(key), f)
+		}
+	case []any:
+		for i, item := range v {
+			EachField(item, pointer+render.Pointer(i), f)
+		}
+	}
+}
+
+// FieldOrigins returns the places of an object's scalars, and of its empty maps and
+// lists, by JSON pointer. display names files.
+func FieldOrigins(o *render.Object, display func(string) string) map[string][]render.Origin {
+	all := make(map[string][]render.Origin)
+	EachField(o.Object, "", func(pointer string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if len(v) > 0 {
+				return
+			}
+		case []any:
+			if len(v) > 0 {
+				return
+			}
+		}
+		all[pointer] = Displayed(o.At(pointer), display)
+	})
+	return all
+}
+
+// Displayed returns origins with the names that display gives their files.
+func Displayed(origins []render.Origin, display func(string) string) []render.Origin {
+	origins = slices.Clone(origins)
+	for i := range origins {
+		origins[i].File = display(origins[i].File)
+	}
+	return origins
+}
+
+// WithoutLines returns notes about fields of which only the file is known: those of
+// charts in archives, and those that templates make in ways that can't be traced.
+func WithoutLines(units []*render.Unit, display func(string) string) []string {
+	type place struct{ unit, file string }
+	counts := make(map[place]int)
+	for _, u := range units {
+		for _, o := range u.Objects {
+			EachField(o.Object, "", func(pointer string, v any) {
+				if at := o.At(pointer); pointer != "" && render.IsScalar(v) && len(at) > 0 && at[0].Line == 0 {
+					counts[place{display(u.Identity()), display(at[0].File)}]++
+				}
+			})
+		}
+	}
+	var notes []string
+	for at, n := range counts {
+		notes = append(notes, fmt.Sprintf("%s: %d fields of %s are known by this file alone, not by a line", at.file, n, at.unit))
+	}
+	slices.Sort(notes)
+	return notes
+}
