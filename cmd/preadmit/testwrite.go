@@ -271,5 +271,5 @@ func cutText(text string) string {
 }
 
 func (p *draftPrinter) summary() {
-	p.line("%s written, %d kept, %d not written; %d of %s with each verdict that a test can want", policy.Plural(p.written, "test"), p.kept, p.refused, p.both, policy.Plural(p.rules, "rule"))
+	p.line("%s written, %d kept, %d not written; %d of %s with each result that a test can expect", policy.Plural(p.written, "test"), p.kept, p.refused, p.both, policy.Plural(p.rules, "rule"))
 }

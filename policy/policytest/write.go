@@ -26,7 +26,7 @@ type WriteOptions struct {
 	Dir      string                         // of FS: each test has a directory in it
 	Engines  func(*policy.Coverage) Engines // that count the branches they take
 	Policies []*render.Object               // with their templates
-	Objects  []*render.Object               // of which samples are made
+	Objects  []*render.Object               // candidates for samples
 	Others   []*render.Object               // that exist beside them: parameters, Namespaces, definitions of kinds
 	Jobs     int                            // tests that are written at once
 
@@ -66,9 +66,9 @@ type DraftRule struct {
 
 // A drafter writes the test of one policy in the format of a tool.
 type drafter interface {
-	// judge returns what the rules say of an object; nothing if the policy is not
-	// about it.
-	judge(ctx context.Context, o *render.Object) []sample.Ruling
+	// evaluate returns the rules' results for an object: none if the policy does not
+	// match it, or can't be decided. undecided is the reason.
+	evaluate(ctx context.Context, o *render.Object) (results []sample.Result, undecided string)
 	// wants returns the statuses that a test should have of each rule.
 	wants() []sample.Goal
 	// texts returns the values of the policy that say what it is about.
@@ -193,15 +193,17 @@ func (d *draft) write(ctx context.Context, objects []*render.Object) error {
 		return err
 	}
 	found := sample.Find(ctx, sample.Search{
-		Evaluate: func(o *render.Object) []sample.Ruling { return w.judge(ctx, o) },
+		Evaluate: func(o *render.Object) ([]sample.Result, string) { return w.evaluate(ctx, o) },
 		Coverage: coverage, Texts: w.texts(), Statuses: w.wants(), Kinds: d.kinds,
 	}, objects)
-	if !found.Matches() {
-		return errors.New("the policy is about none of the objects here, or can't be decided")
+	if matches, undecided := found.Matches(); undecided != "" && !matches {
+		return fmt.Errorf("the policy can't be decided for the objects here that it matches: %s", undecided)
+	} else if !matches {
+		return errors.New("the policy matches none of the objects here")
 	}
 	samples := found.Choose()
 	if len(samples) == 0 {
-		return errors.New("no object gives it a verdict that a test could hold")
+		return errors.New("no object has a result that a test could expect")
 	}
 	if samples, err = d.keepTrue(ctx, w, samples); err != nil {
 		return err
@@ -271,8 +273,8 @@ func (d *draft) tried(ctx context.Context) (*Suite, error) {
 	return &r.Suites[0], nil
 }
 
-// rename gives samples names of which no two are alike, whatever their kinds:
-// Kyverno finds objects by name alone.
+// rename gives each sample a name of its own, whatever its kind: Kyverno finds
+// objects by name alone.
 func (d *draft) rename(samples []*sample.Sample) {
 	taken := make(map[string]bool)
 	for _, x := range samples {

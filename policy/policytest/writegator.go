@@ -54,13 +54,16 @@ func (w *gatorDraft) texts() []any {
 
 func (w *gatorDraft) wants() []sample.Goal { return statuses(w.setup.Constraint.GetKind(), true) }
 
-// judge implements drafter.
-func (w *gatorDraft) judge(ctx context.Context, o *render.Object) []sample.Ruling {
+// evaluate implements drafter.
+func (w *gatorDraft) evaluate(ctx context.Context, o *render.Object) ([]sample.Result, string) {
 	results, err := w.engine.Judge(ctx, o)
-	if err != nil || len(results) == 0 {
-		return nil
+	switch {
+	case err != nil:
+		return nil, err.Error()
+	case len(results) == 0:
+		return nil, ""
 	}
-	x := sample.Ruling{Rule: w.setup.Constraint.GetKind(), Status: "pass"}
+	x := sample.Result{Rule: w.setup.Constraint.GetKind(), Status: "pass"}
 	var messages []string
 	for i := range results {
 		switch r := &results[i]; r.Outcome {
@@ -69,13 +72,13 @@ func (w *gatorDraft) judge(ctx context.Context, o *render.Object) []sample.Rulin
 			x.Fields = append(x.Fields, r.Fields...)
 			messages = append(messages, r.Message)
 		case policy.Error, policy.Unknown:
-			return nil
+			return nil, r.Message
 		}
 	}
 	if len(messages) == 1 {
 		x.Message = messages[0]
 	}
-	return []sample.Ruling{x}
+	return []sample.Result{x}, ""
 }
 
 // The keys of a suite in the order in which people write them.
@@ -113,9 +116,9 @@ func (w *gatorDraft) files(d *draft, samples []*sample.Sample) []File {
 	}
 	taken := make(map[string]bool)
 	for _, x := range samples {
-		r := x.Rulings[0]
-		verdict := map[string]string{"pass": "allowed", "fail": "denied"}[r.Status]
-		called := unusedName(strings.ToLower(x.Object.GetKind())+"-"+x.Object.GetName()+"-"+verdict, taken)
+		r := x.Results[0]
+		outcome := map[string]string{"pass": "allowed", "fail": "denied"}[r.Status]
+		called := unusedName(strings.ToLower(x.Object.GetKind())+"-"+x.Object.GetName()+"-"+outcome, taken)
 		files = append(files, File{path.Join(d.dir, called+".yaml"), d.sampleDocument(x)})
 		a := gatorAssertionText{Violations: "no"}
 		if r.Status == "fail" {

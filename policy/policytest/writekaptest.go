@@ -100,9 +100,9 @@ func (w *kaptestDraft) texts() []any {
 
 func (w *kaptestDraft) wants() []sample.Goal { return w.rules }
 
-// judge implements drafter. An object that the policy does not match is left out,
+// evaluate implements drafter. An object that the policy does not match is left out,
 // although kaptest would not ask.
-func (w *kaptestDraft) judge(ctx context.Context, o *render.Object) []sample.Ruling {
+func (w *kaptestDraft) evaluate(ctx context.Context, o *render.Object) ([]sample.Result, string) {
 	k, p := w.suite, w.suite.policies[w.name]
 	k.ctx = ctx
 	c := &kaptestCase{k: k, Case: Case{Policy: w.name, Operation: string(policy.Create)}}
@@ -111,25 +111,27 @@ func (w *kaptestDraft) judge(ctx context.Context, o *render.Object) []sample.Rul
 	req.Resource = k.kinds.Resource(req.Kind)
 	req.Namespace, req.Name = o.GetNamespace(), o.GetName()
 	if c.unmatched(p, req); c.Unmatched {
-		return nil
+		return nil, ""
 	}
 	results, err := p.evaluator.Evaluate(ctx, req, w.name, w.param)
 	if err != nil {
-		return nil
+		return nil, err.Error()
 	}
-	var all []sample.Ruling
+	var all []sample.Result
 	for i := range results {
 		r := &results[i]
 		switch r.Outcome {
 		case policy.Pass:
-			all = append(all, sample.Ruling{Rule: r.Rule, Status: admit})
+			all = append(all, sample.Result{Rule: r.Rule, Status: admit})
 		case policy.Fail:
-			all = append(all, sample.Ruling{Rule: r.Rule, Status: deny, Message: r.Message, Fields: r.Fields})
+			all = append(all, sample.Result{Rule: r.Rule, Status: deny, Message: r.Message, Fields: r.Fields})
+		case policy.Skip:
+			return nil, ""
 		default:
-			return nil
+			return nil, r.Message
 		}
 	}
-	return all
+	return all, ""
 }
 
 // The keys of a manifest in the order in which people write them.
@@ -159,7 +161,7 @@ func (w *kaptestDraft) files(d *draft, samples []*sample.Sample) []File {
 	suite := kaptestSuiteText{Policy: w.name}
 	for _, x := range samples {
 		one := kaptestTestText{Object: identified(x.Object), Expect: admit}
-		for _, r := range x.Rulings {
+		for _, r := range x.Results {
 			if r.Status == deny {
 				one.Expect = deny
 			}

@@ -76,31 +76,33 @@ func statuses(rule string, fails bool) []sample.Goal {
 	return all
 }
 
-// judge implements drafter. A status that a test can't hold, such as one that is
-// undecided, is left out.
-func (w *kyvernoDraft) judge(ctx context.Context, o *render.Object) []sample.Ruling {
+// evaluate implements drafter. A status that a test can't expect makes it
+// undecided.
+func (w *kyvernoDraft) evaluate(ctx context.Context, o *render.Object) ([]sample.Result, string) {
 	w.test.ctx, w.test.verdicts = ctx, map[string]*verdicts{}
-	var all []sample.Ruling
+	var all []sample.Result
 	for _, one := range w.test.judge(o, "", "").ones {
 		if one.err != nil {
-			return nil
+			return nil, one.err.Error()
 		}
 		for _, r := range one.Rules {
-			x := sample.Ruling{Rule: w.ruleName(r.Rule), Status: r.Status, Message: r.Message, Fields: r.Fields}
+			x := sample.Result{Rule: w.ruleName(r.Rule), Status: r.Status, Message: r.Message, Fields: r.Fields}
 			switch {
-			case r.Target != nil || !slices.Contains([]string{"pass", "fail", "skip", "warn"}, r.Status):
-				return nil
+			case r.Target != nil:
+				return nil, "changes of existing objects are not written"
+			case !slices.Contains([]string{"pass", "fail", "skip", "warn"}, r.Status):
+				return nil, r.Message
 			case one.phase == Mutating && r.Status == "pass":
 				x.Made = []map[string]any{one.patched}
 			case one.phase == Generating && r.Status == "pass":
 				x.Made, x.Generated = r.Generated, true
 			}
-			if !slices.ContainsFunc(all, func(y sample.Ruling) bool { return y.Rule == x.Rule }) {
+			if !slices.ContainsFunc(all, func(y sample.Result) bool { return y.Rule == x.Rule }) {
 				all = append(all, x)
 			}
 		}
 	}
-	return all
+	return all, ""
 }
 
 // ruleName returns the rule's name as it is written, for one that Kyverno generated.
@@ -130,7 +132,7 @@ func (w *kyvernoDraft) files(d *draft, samples []*sample.Sample) []File {
 	files = append(files, d.samplesFile("resources.yaml", samples))
 	var results []map[string]any
 	for _, x := range samples {
-		for _, r := range x.Rulings {
+		for _, r := range x.Results {
 			results = w.result(d, results, x, r, &files)
 		}
 	}
@@ -148,7 +150,7 @@ func onlyPolicy(all []*render.Object) bool { return len(all) == 1 }
 
 // result adds what one rule says of a sample to the results, to the one with the same
 // rule, kind and status if there is one.
-func (w *kyvernoDraft) result(d *draft, results []map[string]any, x *sample.Sample, r sample.Ruling, files *[]File) []map[string]any {
+func (w *kyvernoDraft) result(d *draft, results []map[string]any, x *sample.Sample, r sample.Result, files *[]File) []map[string]any {
 	one := map[string]any{"policy": d.object.GetName(), "kind": x.Object.GetKind(), "result": r.Status}
 	if r.Rule != "" {
 		one["rule"] = r.Rule

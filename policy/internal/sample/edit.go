@@ -21,7 +21,7 @@ import (
 type Edit struct {
 	path   []string
 	remove bool
-	merge  bool // value is a tree, of which each leaf is set
+	merge  bool // value is a tree; each of its leaves is set
 	value  any
 }
 
@@ -311,8 +311,8 @@ func (v *vocabulary) chain(chain string) {
 	}
 }
 
-// example returns values of which s is the literal, a wildcard, an operator with its
-// operand, a range or a regular expression.
+// example returns values that s stands for, as a literal, a wildcard, an operator with
+// its operand, a range or a regular expression.
 func example(s string) []string {
 	all := []string{s}
 	for part := range strings.SplitSeq(s, "|") {

@@ -7,7 +7,6 @@ package sample
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,9 +18,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Ruling is the status of one rule of the policy for an object, in the words of the
+// A Result is the status of one rule of the policy for an object, in the words of the
 // suite that is written.
-type Ruling struct {
+type Result struct {
 	Rule, Status, Message string
 
 	Fields    []string         // JSON pointers at fault
@@ -34,11 +33,14 @@ type Sample struct {
 	Object  *render.Object
 	From    *render.Object // of the repository
 	Edits   []Edit
-	Rulings []Ruling
+	Results []Result
 	Reaches []Goal
 
 	size     int // of its JSON
 	distance int // by how much its size was changed
+
+	valid  bool            // the API server would take the object
+	fields map[string]bool // the fields that it may have, as far as is known
 }
 
 // A Goal is what a test should reach: a status of a rule, or a branch.
@@ -49,10 +51,12 @@ type Goal struct {
 
 // A Search says what samples are looked for.
 type Search struct {
-	Evaluate func(*render.Object) []Ruling // returns nothing if the policy does not match the object
-	Coverage *policy.Coverage              // in which Evaluate counts branches
-	Texts    []any                         // values of the policy: fields and literals in them are tried
-	Statuses []Goal                        // to reach, besides all branches
+	// Evaluate returns no results if the policy does not match the object, or
+	// can't be decided for it: undecided is the reason.
+	Evaluate func(*render.Object) (results []Result, undecided string)
+	Coverage *policy.Coverage // in which Evaluate counts branches
+	Texts    []any            // values of the policy: fields and literals in them are tried
+	Statuses []Goal           // to reach, besides all branches
 	Kinds    policy.Kinds
 }
 
@@ -66,18 +70,23 @@ type Finder struct {
 	best    map[Goal]*Sample
 	seen    map[string]bool // what samples reach, with the fields at fault
 	samples []*Sample       // to change next
-	tried   int
-	further int // the limit of tried, once it is lower
-	matched int // objects of the repository that the policy matches
+	missing map[Goal]bool   // goals that no sample reaches
+	idle    int             // effort since a goal was reached
+	allowed int             // the limit of idle
+	matches bool            // one of the objects
+	reason  string          // why the policy can't be decided for one of them
 }
 
-// Limits of a finder.
+// Limits of a finder. Effort is counted in changed objects, large ones more than
+// once, so that a search ends at the same object on every machine.
 const (
-	maxSamples = 10   // that are changed in each round
-	maxRounds  = 3    // of changes, one upon the other
-	maxTried   = 3000 // changed objects
-	maxEach    = 800  // changes of one object
-	maxFurther = 800  // changed objects once every rule has each status
+	maxSamples   = 10   // that are changed in each round
+	maxRounds    = 3    // of changes, one upon the other
+	maxEach      = 800  // changes of one object
+	atOnce       = 200  // changes of one object before the next object's turn
+	ruleEffort   = 2500 // that may be spent in vain on each rule without a status
+	branchEffort = 500  // that may be spent in vain on branches
+	largeObject  = 4096 // bytes of JSON that count as much as one more object
 )
 
 // Find looks among the objects, then among their changes. It always tries the same
@@ -85,7 +94,7 @@ const (
 func Find(ctx context.Context, search Search, objects []*render.Object) *Finder {
 	f := &Finder{
 		Search: search, ctx: ctx, words: vocabulary{words: make(map[string]bool)},
-		hits: make(map[policy.Branch]int64), best: make(map[Goal]*Sample), seen: make(map[string]bool),
+		hits: make(map[policy.Branch]int64), best: make(map[Goal]*Sample), seen: make(map[string]bool), missing: make(map[Goal]bool),
 	}
 	for _, text := range search.Texts {
 		f.words.read(text, false, nil)
@@ -94,26 +103,35 @@ func Find(ctx context.Context, search Search, objects []*render.Object) *Finder 
 	return f
 }
 
-// Matches reports whether the policy matches any of the unchanged objects.
-func (f *Finder) Matches() bool { return f.matched > 0 }
+// Matches reports whether the policy gives results for any of the unchanged objects,
+// or why it can't be decided for one that it matches.
+func (f *Finder) Matches() (matches bool, undecided string) { return f.matches, f.reason }
 
 func (f *Finder) run(objects []*render.Object) {
 	for _, o := range objects {
 		if f.ctx.Err() != nil {
 			return
 		}
-		if x := f.try(o, o, nil); len(x.Rulings) > 0 {
-			f.matched++
+		if x := f.try(o, o, nil); len(x.Results) > 0 {
+			f.matches = true
 			f.offer(x)
 		}
 	}
+	for _, g := range f.Goals() {
+		if f.best[g] == nil {
+			f.missing[g] = true
+		}
+	}
+	f.allow()
 	for range maxRounds {
 		round := f.samples
 		slices.SortStableFunc(round, func(a, b *Sample) int { return cmp.Or(cmp.Compare(a.faults(), b.faults()), cheaper(a, b)) })
-		f.samples = nil
-		for _, x := range round[:min(len(round), maxSamples)] {
-			if !f.change(x) {
-				return
+		round, f.samples = round[:min(len(round), maxSamples)], nil
+		for done := 0; done < maxEach; done += atOnce {
+			for _, x := range round {
+				if !f.change(x, done) {
+					return
+				}
 			}
 		}
 	}
@@ -134,7 +152,7 @@ func (x *Sample) Renamed(made map[string]any) map[string]any {
 // faults counts what is wrong with a sample: those with little are changed first.
 func (x *Sample) faults() int {
 	n := 0
-	for _, r := range x.Rulings {
+	for _, r := range x.Results {
 		if r.Status != "pass" && r.Status != "admit" {
 			n += 1 + len(r.Fields)
 		}
@@ -142,47 +160,56 @@ func (x *Sample) faults() int {
 	return n
 }
 
-// change tries the changes of one sample. It returns false if there is nothing more to try.
-func (f *Finder) change(x *Sample) bool {
+// change tries some changes of one sample: those after the first done ones. It
+// returns false if the search is over.
+func (f *Finder) change(x *Sample, done int) bool {
 	var named []string
-	for _, r := range x.Rulings {
+	for _, r := range x.Results {
 		named = append(named, r.Fields...)
 	}
 	namespace := cmp.Or(x.Object.GetNamespace(), "default")
-	valid := f.admits(x.Object, namespace)
-	fields := make(map[string]bool)
-	tried, going := 0, true
-	f.words.edits(x.Object.Object, named, func(path []string) bool { return f.hasField(x.Object, namespace, path, valid, fields) }, func(e Edit) bool {
-		if tried >= maxEach {
-			return false
-		}
-		if f.tried >= f.limit() || len(f.missing()) == 0 || f.ctx.Err() != nil {
-			going = false
-			return false
-		}
-		tree, changed := e.apply(x.Object.Object)
-		if !changed {
+	if x.fields == nil {
+		x.valid, x.fields = f.admits(x.Object, namespace), make(map[string]bool)
+	}
+	n, going := 0, true
+	f.words.edits(x.Object.Object, named, func(path []string) bool { return f.hasField(x.Object, namespace, path, x.valid, x.fields) }, func(e Edit) bool {
+		if n++; n <= done {
 			return true
 		}
-		o := Replace(x.Object, tree)
-		if valid && !f.admits(o, namespace) {
-			return true
+		if going = f.idle < f.allowed && f.ctx.Err() == nil; n > done+atOnce || !going {
+			return false
 		}
-		tried++
-		f.tried++
-		f.offer(f.try(o, x.From, append(slices.Clone(x.Edits), e)))
+		if tree, changed := e.apply(x.Object.Object); changed {
+			f.tryChange(x, Replace(x.Object, tree), e, namespace)
+		}
 		return true
 	})
 	return going
 }
 
-// limit returns how many changed objects may be tried: fewer from when only branches
-// are missing.
-func (f *Finder) limit() int {
-	if f.further == 0 && !slices.ContainsFunc(f.Statuses, func(g Goal) bool { return f.best[g] == nil }) {
-		f.further = min(f.tried+maxFurther, maxTried)
+// tryChange evaluates a changed object. It is offered if it may be of use and the
+// API server would take it.
+func (f *Finder) tryChange(x *Sample, o *render.Object, e Edit, namespace string) {
+	changed := f.try(o, x.From, append(slices.Clone(x.Edits), e))
+	f.idle += 1 + changed.size/largeObject
+	if f.useful(changed) && (!x.valid || f.admits(o, namespace)) {
+		f.offer(changed)
 	}
-	return cmp.Or(f.further, maxTried)
+}
+
+// allow sets the limit of effort in vain, by what is missing.
+func (f *Finder) allow() {
+	f.idle, f.allowed = 0, 0
+	rules := make(map[string]bool)
+	for g := range f.missing {
+		if g.Status != "" {
+			rules[g.Rule] = true
+		}
+		f.allowed = branchEffort
+	}
+	if len(rules) > 0 {
+		f.allowed = ruleEffort * len(rules)
+	}
 }
 
 func (f *Finder) admits(o *render.Object, namespace string) bool {
@@ -217,12 +244,22 @@ func (f *Finder) hasField(o *render.Object, namespace string, path []string, val
 	return true
 }
 
-func sizeOf(o *render.Object) int {
-	data, err := json.Marshal(o.Object)
-	if err != nil {
-		return 0
+// sizeOf returns about how long the JSON of a value is.
+func sizeOf(v any) int {
+	n := 2
+	switch v := v.(type) {
+	case map[string]any:
+		for k, x := range v {
+			n += len(k) + 4 + sizeOf(x)
+		}
+	case []any:
+		for _, x := range v {
+			n += 1 + sizeOf(x)
+		}
+	case string:
+		n += len(v)
 	}
-	return len(data)
+	return n
 }
 
 // Replace returns a copy of an object with other content.
@@ -234,11 +271,15 @@ func Replace(o *render.Object, tree map[string]any) *render.Object {
 
 // try evaluates an object and notes which branches that took.
 func (f *Finder) try(o, from *render.Object, edits []Edit) *Sample {
-	x := &Sample{Object: o, From: from, Edits: edits, Rulings: f.Evaluate(o), size: sizeOf(o)}
-	if len(edits) > 0 {
-		x.distance = max(x.size, sizeOf(from)) - min(x.size, sizeOf(from))
+	x := &Sample{Object: o, From: from, Edits: edits, size: sizeOf(o.Object)}
+	var undecided string
+	if x.Results, undecided = f.Evaluate(o); len(edits) == 0 {
+		f.reason = cmp.Or(f.reason, undecided)
+	} else {
+		was := sizeOf(from.Object)
+		x.distance = max(x.size, was) - min(x.size, was)
 	}
-	for _, r := range x.Rulings {
+	for _, r := range x.Results {
 		x.Reaches = append(x.Reaches, Goal{Rule: r.Rule, Status: r.Status})
 	}
 	for _, b := range f.Coverage.Branches() {
@@ -252,24 +293,42 @@ func (f *Finder) try(o, from *render.Object, edits []Edit) *Sample {
 	return x
 }
 
+// signature tells apart samples that reach different goals or have other fields at
+// fault.
+func (x *Sample) signature() string {
+	var b strings.Builder
+	fmt.Fprint(&b, x.Object.GetKind(), x.Reaches)
+	for _, r := range x.Results {
+		fmt.Fprint(&b, "\x00", r.Rule, r.Status, r.Fields)
+	}
+	return b.String()
+}
+
+// useful reports whether a sample is better than others for a goal, or unlike them.
+func (f *Finder) useful(x *Sample) bool {
+	return len(x.Results) > 0 && (!f.seen[x.signature()] || slices.ContainsFunc(x.Reaches, func(g Goal) bool { return f.better(x, g) }))
+}
+
+func (f *Finder) better(x *Sample, g Goal) bool {
+	was := f.best[g]
+	return was == nil || cheaper(x, was) < 0
+}
+
 // offer keeps a sample for the goals that it reaches better than others, and to be
 // changed if no other reaches the same.
 func (f *Finder) offer(x *Sample) {
-	if len(x.Rulings) == 0 {
-		return
-	}
 	for _, g := range x.Reaches {
-		if was := f.best[g]; was == nil || cheaper(x, was) < 0 {
-			f.best[g] = x
+		if !f.better(x, g) {
+			continue
+		}
+		f.best[g] = x
+		if f.missing[g] {
+			delete(f.missing, g)
+			f.allow()
 		}
 	}
-	var b strings.Builder
-	fmt.Fprint(&b, x.Object.GetKind(), x.Reaches)
-	for _, r := range x.Rulings {
-		fmt.Fprint(&b, "\x00", r.Rule, r.Status, r.Fields)
-	}
-	if sig := b.String(); !f.seen[sig] {
-		f.seen[sig] = true
+	if signature := x.signature(); !f.seen[signature] {
+		f.seen[signature] = true
 		f.samples = append(f.samples, x)
 	}
 }
@@ -290,10 +349,6 @@ func (f *Finder) Goals() []Goal {
 		all = append(all, Goal{Branch: b})
 	}
 	return all
-}
-
-func (f *Finder) missing() []Goal {
-	return slices.DeleteFunc(f.Goals(), func(g Goal) bool { return f.best[g] != nil })
 }
 
 // Choose returns a small set of samples that reaches every goal that any reaches.
