@@ -32,6 +32,14 @@ func (p *Positions) Field(pointer string) (key, value Span, ok bool) {
 	return key, p.src.span(p.extent(f.entry.node)), true
 }
 
+// Len returns the number of values in the document; p may be nil.
+func (p *Positions) Len() int {
+	if p == nil {
+		return 0
+	}
+	return len(p.tree.nodes)
+}
+
 // Each calls f for each field, outer fields first, with the line and column
 // where the parser has its value begin: at its anchor or tag if it has one, or
 // at the alias.

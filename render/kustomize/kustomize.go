@@ -107,11 +107,14 @@ func (w *walk) objects(origins *origins, m resmap.ResMap) ([]*render.Object, err
 	resources := m.Resources()
 	objects := make([]*render.Object, 0, len(resources))
 	for i, r := range resources {
+		var at render.Provenance
 		u, err := object(r.YNode())
+		if err == nil {
+			at, err = origins.object(i, u.Object, r.YNode())
+		}
 		if err != nil {
 			return nil, origins.root.error("not-representable", fmt.Errorf("%s %s: %w", r.GetKind(), r.GetName(), err))
 		}
-		at := origins.object(i, u.Object, r.YNode())
 		if len(w.asked) > 0 {
 			at = referred{at, w.asked}
 		}

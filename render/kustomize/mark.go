@@ -32,6 +32,9 @@ func (m *marking) add(value any, n *yaml.Node) {
 			n = n.Alias
 		}
 	}
+	if n != nil && n.Kind == yaml.ScalarNode {
+		value = nil // of a hidden schema, the whole has a mark
+	}
 	switch v := value.(type) {
 	case map[string]any:
 		entry := entriesOf(n)
@@ -66,13 +69,16 @@ func entriesOf(n *yaml.Node) func(key string) *yaml.Node {
 }
 
 // markAt returns the line and column of the mark at a path of a value, 0 when
-// there is none.
-func markAt(marks []mark, value any, path []string) (line, column int) {
+// there is none, and how many elements of the path lead to the mark.
+func markAt(marks []mark, value any, path []string) (line, column, depth int) {
 	if len(marks) == 0 {
-		return 0, 0
+		return 0, 0, 0
 	}
 	at := int32(0)
-	for _, key := range path {
+	for depth, key := range path {
+		if marks[at].size == 1 {
+			return int(marks[at].line), int(marks[at].column), depth
+		}
 		at++ // of what is in it, the first
 		switch v := value.(type) {
 		case map[string]any:
@@ -86,15 +92,15 @@ func markAt(marks []mark, value any, path []string) (line, column int) {
 		case []any:
 			i, err := strconv.Atoi(key)
 			if err != nil || i >= len(v) {
-				return 0, 0
+				return 0, 0, 0
 			}
 			for range i {
 				at += marks[at].size
 			}
 			value = v[i]
 		default:
-			return 0, 0
+			return 0, 0, 0
 		}
 	}
-	return int(marks[at].line), int(marks[at].column)
+	return int(marks[at].line), int(marks[at].column), len(path)
 }

@@ -22,6 +22,8 @@ type origins struct {
 	byFile  map[string][]*source
 	inline  map[*patch][]*source
 	parents map[*node][]*node // kustomizations that take another in
+	hides   bool              // schemas, see hidden.go
+	charts  map[string][]byte // the files of charts without schemas
 	json    bool              // there are JSON patches
 	tags    []tag             // of the build; none when it could not be tagged
 
@@ -42,6 +44,7 @@ type source struct {
 	chart   *render.Object // when the document is an object of a chart
 	places  map[[2]int][]string
 	shifted bool // the lines of doc are those of patch.text
+	hidden  []hidden
 }
 
 // A provenance is that of one object.
@@ -66,13 +69,18 @@ func newOrigins(w *walk, root *node) *origins {
 	return o
 }
 
-func (o *origins) object(i int, value map[string]any, node *yaml.Node) render.Provenance {
+// object returns the provenance of an object that the build made as a node, and
+// completes the object.
+func (o *origins) object(i int, value map[string]any, node *yaml.Node) (render.Provenance, error) {
+	if err := o.reveal(value, node); err != nil {
+		return nil, err
+	}
 	p := &provenance{o: o, i: i, value: value}
 	if len(o.tags) > 0 {
 		p.marks = marksOf(value, node)
 	}
 	o.objects = append(o.objects, p)
-	return p
+	return p, nil
 }
 
 // At implements [render.Provenance].

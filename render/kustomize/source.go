@@ -16,6 +16,8 @@ func (o *origins) collectAll() {
 	o.byFile = map[string][]*source{}
 	o.inline = map[*patch][]*source{}
 	o.parents = map[*node][]*node{}
+	o.hides = o.w.hides()
+	o.charts = map[string][]byte{}
 	renamed := false
 	for _, n := range o.w.nodes {
 		renamed = renamed || n != nil && n.affixes()
@@ -37,7 +39,11 @@ func (o *origins) collect(n *node) {
 			o.parents[it.node] = append(o.parents[it.node], n)
 		}
 		for _, doc := range it.docs {
-			o.add(&source{doc: doc, line: doc.Span.Line, owner: n})
+			s := &source{doc: doc, line: doc.Span.Line, owner: n}
+			if o.hides {
+				s.hide(o.w.snap.files[doc.Span.File])
+			}
+			o.add(s)
 		}
 	}
 	for _, c := range n.components {
@@ -63,10 +69,19 @@ func (o *origins) add(s *source) {
 
 // collectChart notes the objects of charts, whose documents are ours.
 func (o *origins) collectChart(c inflated) {
-	docs, _ := render.Documents(c.file, o.w.snap.files[c.file], render.YAML12)
+	data := o.w.snap.files[c.file]
+	if o.hides {
+		data = c.withoutSchemas(data)
+		o.charts[c.file] = data
+	}
+	docs, _ := render.Documents(c.file, data, render.YAML12)
 	for i, doc := range docs {
 		if i < len(c.objects) {
-			o.add(&source{doc: doc, line: doc.Span.Line, owner: c.owner, chart: c.objects[i]})
+			s := &source{doc: doc, line: doc.Span.Line, owner: c.owner, chart: c.objects[i]}
+			if o.hides {
+				s.hideChart()
+			}
+			o.add(s)
 		}
 	}
 }
@@ -333,7 +348,7 @@ func (s *source) whole(at string) []render.Origin {
 // tagged follows a path in the tagged build, and returns the document and the
 // pointer that what stands there was read from.
 func (p *provenance) tagged(path []string) (*source, string) {
-	tags, line, column := p.o.tags, 0, 0
+	tags, line, column, depth := p.o.tags, 0, 0, len(path)
 	if p.node != nil {
 		n := follow(p.node, path, p.value)
 		if n == nil {
@@ -341,17 +356,17 @@ func (p *provenance) tagged(path []string) (*source, string) {
 		}
 		tags, line, column = p.o.bare, n.Line, n.Column
 	} else {
-		line, column = markAt(p.marks, p.value, path)
+		line, column, depth = markAt(p.marks, p.value, path)
 	}
 	s, line, ok := find(tags, line)
 	if !ok {
 		return nil, ""
 	}
-	at, ok := s.pointer(line, column, path)
+	at, ok := s.pointer(line, column, path[:depth])
 	if !ok {
 		return nil, ""
 	}
-	return s, at
+	return s, at + pointerOf(path[depth:])
 }
 
 // pointer returns what field begins at a line and column of a document, the

@@ -2,6 +2,7 @@ package kustomize
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -20,13 +21,13 @@ import (
 // which every document is moved down by a number of lines that no other
 // document has: the line of a node then tells its document as well.
 
-const (
-	// firstTag keeps away from the lines of nodes that kustomize made itself
-	// by writing and reading an object.
-	firstTag = 2000
-	// maxPadding is how many lines may be added to a unit in all.
-	maxPadding = 16 << 20
-)
+// leastTag is how many lines an object has at most beside those of its document
+// and patches. The lines below belong to nodes that kustomize made itself by
+// writing and reading an object.
+const leastTag = 200
+
+// maxPadding is how many lines may be added to a unit in all.
+const maxPadding = 16 << 20
 
 // patchDir holds, in tagged builds alone, the patches that stand in the
 // kustomization itself.
@@ -41,12 +42,22 @@ type tag struct {
 
 // A tagger moves documents apart.
 type tagger struct {
-	o       *origins
-	snap    *snapshot
-	tags    []tag
-	next    int
-	padding int
-	specs   map[*node]*types.Kustomization // that differ from those of the unit
+	o      *origins
+	snap   *snapshot
+	tags   []tag // by line
+	pieces []piece
+	specs  map[*node]*types.Kustomization // that differ from those of the unit
+}
+
+// A piece is a part of a file: the text of a document, or what separates two.
+type piece struct {
+	file   string
+	text   []byte
+	line   int     // in the file
+	lines  int     // of the text as it is built
+	source *source // nil if it keeps its lines
+	hidden []hidden
+	from   int // the number of lines above it in the tagged build
 }
 
 // separator is what kio splits documents at (splitDocuments in kyaml/kio).
@@ -56,45 +67,151 @@ var separator = regexp.MustCompile(`\n---.*\n`)
 // begins; chunks without one are left alone.
 func (t *tagger) file(name string, data []byte, sources []*source) {
 	text := bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
-	var out bytes.Buffer
 	line, from := 1, 0
 	for _, at := range append(separator.FindAllIndex(text, -1), []int{len(text), len(text)}) {
-		chunk := text[from:at[0]]
-		t.chunk(&out, chunk, line, sources)
-		out.Write(text[at[0]:at[1]])
+		p := piece{file: name, text: text[from:at[0]], line: line}
+		p.lines = bytes.Count(p.text, []byte("\n")) + 1
+		if !bytes.HasPrefix(p.text, []byte("%")) && !bytes.HasPrefix(p.text, []byte("\xef\xbb\xbf")) {
+			p.find(sources)
+		}
+		t.pieces = append(t.pieces, p, piece{file: name, text: text[at[0]:at[1]]})
 		line += bytes.Count(text[from:at[1]], []byte("\n"))
 		from = at[1]
 	}
-	t.snap.files[name] = out.Bytes()
 }
 
-func (t *tagger) chunk(out *bytes.Buffer, chunk []byte, line int, sources []*source) {
-	lines := bytes.Count(chunk, []byte("\n")) + 1
-	i := slices.IndexFunc(sources, func(s *source) bool { return line <= s.line && s.line < line+lines })
-	if i < 0 || bytes.HasPrefix(chunk, []byte("%")) || bytes.HasPrefix(chunk, []byte("\xef\xbb\xbf")) || t.padding+t.next > maxPadding {
-		out.Write(chunk)
-		return
-	}
-	t.padding += t.next
-	t.tags = append(t.tags, tag{from: t.next, to: t.next + lines + 1, shift: line - 1 - t.next, source: sources[i]})
-	pad := bytes.Repeat([]byte("\n"), t.next)
-	if bytes.HasPrefix(chunk, []byte("---")) {
-		end := bytes.IndexByte(chunk, '\n') + 1
-		if end == 0 {
-			end = len(chunk)
+// find looks for the document of the piece.
+func (p *piece) find(sources []*source) {
+	for _, s := range sources {
+		if p.line <= s.line && s.line < p.line+p.lines {
+			p.source = s
+			if n := len(s.hidden); n > 0 && s.chart == nil && s.hidden[n-1].to <= p.line+p.lines {
+				p.hidden = s.hidden
+			}
+			for _, h := range p.hidden {
+				p.lines -= h.to - h.line - 1
+			}
+			return
 		}
-		out.Write(chunk[:end])
-		chunk = chunk[end:]
 	}
-	out.Write(pad)
-	out.Write(chunk)
-	t.next += lines + 2
+}
+
+// place gives the documents their lines, the short ones first: that takes the
+// least padding.
+func (t *tagger) place() {
+	var order []*piece
+	longest, added := 0, 0
+	for i := range t.pieces {
+		if p := &t.pieces[i]; p.source != nil {
+			order = append(order, p)
+			longest = max(longest, p.written())
+		}
+	}
+	for _, n := range t.o.w.nodes {
+		if n != nil {
+			added += t.o.w.addedLines(n)
+		}
+	}
+	next := leastTag + longest + added
+	slices.SortStableFunc(order, func(a, b *piece) int { return cmp.Compare(a.lines, b.lines) })
+	padding := 0
+	for _, p := range order {
+		if padding+next > maxPadding {
+			p.source = nil
+			continue
+		}
+		p.from = next
+		padding += next
+		next += p.lines + 2
+		t.tag(p)
+	}
+	t.writeFiles(bytes.Repeat([]byte("\n"), next))
+}
+
+// written is how many lines kustomize needs at most to write an object made of
+// the piece. It writes none of which a schema is hidden.
+func (p *piece) written() int {
+	if len(p.hidden) > 0 {
+		return 0
+	}
+	return p.lines + p.source.doc.Positions.Len() + bytes.Count(p.text, []byte(`\n`))
+}
+
+// addedLines is how many lines the patches of a kustomization add at most to such
+// an object, or its generators write.
+func (w *walk) addedLines(n *node) (lines int) {
+	if len(n.spec.ConfigMapGenerator)+len(n.spec.SecretGenerator) > 0 {
+		lines += bytes.Count(n.data, []byte("\n"))
+		for name := range w.verbatim {
+			lines += bytes.Count(w.snap.files[name], []byte("\n"))
+		}
+	}
+	for _, p := range n.patches {
+		for _, doc := range p.docs {
+			lines += doc.Span.EndLine - doc.Span.Line + 1 + doc.Positions.Len()
+		}
+	}
+	return lines
+}
+
+// tag notes the lines of a piece, which go on elsewhere behind what is hidden.
+func (t *tagger) tag(p *piece) {
+	from, line := p.from, p.line
+	for _, h := range p.hidden {
+		to := from + h.line - line + 2
+		t.tags = append(t.tags, tag{from: from, to: to, shift: line - 1 - from, source: p.source})
+		from, line = to-1, h.to
+	}
+	t.tags = append(t.tags, tag{from: from, to: p.from + p.lines + 1, shift: line - 1 - from, source: p.source})
+}
+
+// writeFiles writes the files of the pieces.
+func (t *tagger) writeFiles(padding []byte) {
+	sizes := map[string]int{}
+	for _, p := range t.pieces {
+		sizes[p.file] += len(p.text) + p.from
+	}
+	for _, p := range t.pieces {
+		out := t.snap.files[p.file]
+		if n := sizes[p.file]; n >= 0 {
+			out, sizes[p.file] = make([]byte, 0, n), -1
+		}
+		if p.source != nil {
+			if bytes.HasPrefix(p.text, []byte("---")) {
+				end := bytes.IndexByte(p.text, '\n') + 1
+				if end == 0 {
+					end = len(p.text)
+				}
+				out, p.text = append(out, p.text[:end]...), p.text[end:]
+				p.line++
+			}
+			out = append(out, padding[:p.from]...)
+			for _, h := range p.hidden {
+				before := linesOf(p.text, h.line-p.line)
+				out = append(append(out, p.text[:before]...), h.stub...)
+				p.text, p.line = p.text[before+linesOf(p.text[before:], h.to-h.line):], h.to
+			}
+		}
+		t.snap.files[p.file] = append(out, p.text...)
+	}
+}
+
+// linesOf returns the length of the first n lines of a text.
+func linesOf(text []byte, n int) (length int) {
+	for ; n > 0; n-- {
+		end := bytes.IndexByte(text[length:], '\n') + 1
+		if end == 0 {
+			return len(text)
+		}
+		length += end
+	}
+	return length
 }
 
 // find returns the document and the line in its file of a node's line.
 func find(tags []tag, line int) (*source, int, bool) {
 	i := sort.Search(len(tags), func(i int) bool { return tags[i].to > line })
-	if line < firstTag || i == len(tags) || line < tags[i].from {
+	if i == len(tags) || line < tags[i].from {
 		return nil, 0, false
 	}
 	return tags[i].source, line + tags[i].shift, true
@@ -155,13 +272,18 @@ func (o *origins) unsorted(withJSON bool) ([]tag, []*yaml.Node) {
 // newTagger tags the files and patches of the unit. Files that are also read as
 // the data that they are stay so.
 func (o *origins) newTagger(withJSON bool) *tagger {
-	t := &tagger{o: o, snap: o.w.snap.clone(), next: o.firstTag(), specs: map[*node]*types.Kustomization{}}
+	t := &tagger{o: o, snap: o.w.snap.clone(), specs: map[*node]*types.Kustomization{}}
 	for _, name := range sorted(o.byFile) {
-		if data, ok := o.w.snap.files[name]; ok && !o.w.verbatim[name] {
+		data, ok := o.charts[name]
+		if !ok {
+			data, ok = o.w.snap.files[name]
+		}
+		if ok && !o.w.verbatim[name] {
 			t.file(name, data, o.byFile[name])
 		}
 	}
 	t.kustomizations(withJSON)
+	t.place()
 	return t
 }
 
@@ -181,17 +303,6 @@ func (o *origins) rank(nodes []*yaml.Node) (rank []int, ok bool) {
 		rank = append(rank, i)
 	}
 	return rank, len(nodes) == len(o.objects)
-}
-
-// firstTag is beyond the lines of every document.
-func (o *origins) firstTag() int {
-	first := firstTag
-	for _, sources := range o.byFile {
-		for _, s := range sources {
-			first = max(first, 2*(s.doc.Span.EndLine-s.doc.Span.Line))
-		}
-	}
-	return first
 }
 
 // kustomizations moves patches out of the kustomizations into tagged files.

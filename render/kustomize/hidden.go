@@ -1,0 +1,183 @@
+package kustomize
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/resid"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// The schemas of CustomResourceDefinitions are a large part of what units read,
+// and kyaml copies each map of a file once for every map around it. kustomize
+// itself never looks into a schema. Where nothing in the unit does so either, the
+// build reads a short text in the place of each schema, and the objects get the
+// schemas from the documents.
+
+// schemaText is what the build reads in the place of a schema.
+const schemaText = "preadmit-hidden-schema"
+
+// leastHidden is how many lines a schema has at least to be hidden.
+const leastHidden = 20
+
+// A hidden is a schema of a document that the build does not read.
+type hidden struct {
+	pointer      string
+	line, column int    // of schemaText, as if it stood in the document
+	to           int    // the first line after the schema
+	stub         string // the line that the build reads instead of the schema's lines
+}
+
+var definition = resid.Gvk{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+
+// hides tells whether nothing in the unit looks into CustomResourceDefinitions.
+func (w *walk) hides() bool {
+	for _, n := range w.nodes {
+		if n == nil {
+			continue
+		}
+		s := &n.spec
+		if len(s.Configurations)+len(s.Crds)+len(s.OpenAPI)+len(s.Vars)+len(s.Transformers)+len(s.Validators)+len(n.plugins)+len(n.replacements()) > 0 ||
+			slices.ContainsFunc(s.Labels, func(l types.Label) bool { return len(l.FieldSpecs) > 0 }) ||
+			slices.ContainsFunc(n.patches, (*patch).mayDefine) {
+			return false
+		}
+	}
+	return true
+}
+
+// mayDefine tells whether the patch may be for a CustomResourceDefinition.
+func (p *patch) mayDefine() bool {
+	if p.target == nil {
+		return slices.ContainsFunc(p.docs, func(doc render.Document) bool { return kindOf(doc) == definition.Kind })
+	}
+	r, err := types.NewSelectorRegex(p.target)
+	return err != nil || r.MatchGvk(definition)
+}
+
+// versionsOf returns the versions that a CustomResourceDefinition defines.
+func versionsOf(value any) []any {
+	if text(value, "kind") != definition.Kind || !strings.HasPrefix(text(value, "apiVersion"), definition.Group+"/") {
+		return nil
+	}
+	v, _ := render.Lookup(value, "/spec/versions")
+	versions, _ := v.([]any)
+	return versions
+}
+
+// hide finds the schemas that the build need not read: those in block style, on
+// lines of their own. An anchor may be used elsewhere, and folded scalars do not
+// survive kustomize as they are.
+func (s *source) hide(data []byte) {
+	for i := range versionsOf(s.doc.Value) {
+		pointer := render.Pointer("spec", "versions", i, "schema")
+		_, at, ok := s.doc.Positions.Field(pointer)
+		if !ok || at.EndLine-at.Line < leastHidden {
+			continue
+		}
+		from := linesOf(data, at.Line-1)
+		text := data[from : from+linesOf(data[from:], at.EndLine+1-at.Line)]
+		indent := strings.Repeat(" ", at.Column-1)
+		if bytes.HasPrefix(text, []byte(indent)) && isLetter(text[len(indent)]) && !anchored(text) && !folded(text) {
+			s.hidden = append(s.hidden, hidden{pointer, at.Line, at.Column, at.EndLine + 1, indent + schemaText + "\n"})
+		}
+	}
+}
+
+func isLetter(c byte) bool { return 'a' <= c && c <= 'z' }
+
+// anchored tells whether there may be an anchor or an alias in a text.
+func anchored(text []byte) bool {
+	for i, c := range text {
+		if (c == '&' || c == '*') && i > 0 && i+1 < len(text) && strings.IndexByte(" \n[{,", text[i-1]) >= 0 && strings.IndexByte(" \n&*", text[i+1]) < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// folded tells whether there may be a folded scalar in a text.
+func folded(text []byte) bool {
+	return bytes.Contains(text, []byte(": >")) || bytes.Contains(text, []byte("- >")) || bytes.Contains(text, []byte(": !"))
+}
+
+// withoutSchemas returns the text of the chart's objects, which are on every
+// other line, without their schemas.
+func (c *inflated) withoutSchemas(data []byte) []byte {
+	lines := bytes.Split(data, []byte("\n"))
+	for i, o := range c.objects {
+		if len(versionsOf(o.Object)) == 0 || 2*i >= len(lines) {
+			continue
+		}
+		value := marked(o)
+		for _, v := range versionsOf(value) {
+			if version, ok := v.(map[string]any); ok && version["schema"] != nil {
+				version["schema"] = schemaText
+			}
+		}
+		if text, err := json.Marshal(value); err == nil {
+			lines[2*i] = text
+		}
+	}
+	return bytes.Join(lines, []byte("\n"))
+}
+
+// hideChart notes the schemas that withoutSchemas left out, and puts them into
+// the document's value.
+func (s *source) hideChart() {
+	real := versionsOf(s.chart.Object)
+	for i, v := range versionsOf(s.doc.Value) {
+		if version, ok := v.(map[string]any); ok && version["schema"] == schemaText {
+			pointer := render.Pointer("spec", "versions", i, "schema")
+			_, at, _ := s.doc.Positions.Field(pointer)
+			version["schema"] = real[i].(map[string]any)["schema"]
+			s.hidden = append(s.hidden, hidden{pointer: pointer, line: at.Line, column: at.Column})
+		}
+	}
+}
+
+// reveal puts the schemas into an object that the build made as a node.
+func (o *origins) reveal(object map[string]any, node *yaml.Node) error {
+	for i, v := range versionsOf(object) {
+		version, ok := v.(map[string]any)
+		if !ok || version["schema"] != schemaText {
+			continue
+		}
+		schema, ok := o.schemaOf(follow(node, []string{"spec", "versions", strconv.Itoa(i), "schema"}, object))
+		if !ok {
+			return errors.New("has a schema that was lost")
+		}
+		schema, err := plain(schema)
+		if err != nil {
+			return err
+		}
+		version["schema"] = schema
+	}
+	return nil
+}
+
+// schemaOf returns a copy of the schema that was hidden at a node.
+func (o *origins) schemaOf(n *yaml.Node) (any, bool) {
+	if n == nil {
+		return nil, false
+	}
+	s, line, ok := find(o.tags, n.Line)
+	if !ok {
+		return nil, false
+	}
+	for _, h := range s.hidden {
+		if h.line == line && h.column == n.Column {
+			schema, ok := render.Lookup(s.doc.Value, h.pointer)
+			return runtime.DeepCopyJSONValue(schema), ok
+		}
+	}
+	return nil, false
+}
