@@ -38,20 +38,30 @@ type hidden struct {
 
 var definition = resid.Gvk{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// hides tells whether nothing in the unit looks into CustomResourceDefinitions.
-func (w *walk) hides() bool {
+// simple tells whether the unit has nothing that reads or writes fields of its
+// choice, but for patches.
+func (w *walk) simple() bool {
 	for _, n := range w.nodes {
 		if n == nil {
 			continue
 		}
 		s := &n.spec
 		if len(s.Configurations)+len(s.Crds)+len(s.OpenAPI)+len(s.Vars)+len(s.Transformers)+len(s.Validators)+len(n.plugins)+len(n.replacements()) > 0 ||
-			slices.ContainsFunc(s.Labels, func(l types.Label) bool { return len(l.FieldSpecs) > 0 }) ||
-			slices.ContainsFunc(n.patches, (*patch).mayDefine) {
+			slices.ContainsFunc(s.Labels, func(l types.Label) bool { return len(l.FieldSpecs) > 0 }) {
 			return false
 		}
 	}
 	return true
+}
+
+// patchesDefinitions tells whether a patch may be for a CustomResourceDefinition.
+func (w *walk) patchesDefinitions() bool {
+	for _, n := range w.nodes {
+		if n != nil && slices.ContainsFunc(n.patches, (*patch).mayDefine) {
+			return true
+		}
+	}
+	return false
 }
 
 // mayDefine tells whether the patch may be for a CustomResourceDefinition.

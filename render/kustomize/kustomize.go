@@ -23,7 +23,7 @@ import (
 	"io/fs"
 	"path"
 
-	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/api/resource"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -72,12 +72,12 @@ func (r *Renderer) Render(ctx context.Context, src render.Source) ([]*render.Obj
 		}
 	}
 	origins := newOrigins(w, root)
-	m, err := origins.build()
+	resources, err := origins.build()
 	if err != nil {
 		return nil, errors.Join(append(w.errs, w.explain(root, err))...)
 	}
 	w.fail(w.unmatched())
-	objects, err := w.objects(origins, m)
+	objects, err := w.objects(origins, resources)
 	w.fail(err)
 	origins.account()
 	if len(w.inflated) > 0 && src.Made != nil && !w.failed() {
@@ -103,8 +103,7 @@ func (w *walk) start() *node {
 }
 
 // objects turns what kustomize built into objects.
-func (w *walk) objects(origins *origins, m resmap.ResMap) ([]*render.Object, error) {
-	resources := m.Resources()
+func (w *walk) objects(origins *origins, resources []*resource.Resource) ([]*render.Object, error) {
 	objects := make([]*render.Object, 0, len(resources))
 	for i, r := range resources {
 		var at render.Provenance

@@ -22,6 +22,7 @@ type origins struct {
 	byFile  map[string][]*source
 	inline  map[*patch][]*source
 	parents map[*node][]*node // kustomizations that take another in
+	simple  bool              // nothing in the unit reads fields to write them elsewhere
 	hides   bool              // schemas, see hidden.go
 	charts  map[string][]byte // the files of charts without schemas
 	json    bool              // there are JSON patches
@@ -31,6 +32,7 @@ type origins struct {
 	rebuilt bool
 	bare    []tag        // of the build without JSON patches
 	nodes   []*yaml.Node // of that, by object; none when it failed
+	order   []int        // of objects: their indices in the order of resources, if it was found
 	objects []*provenance
 	depth   int // of replacements that lead to replacements
 }

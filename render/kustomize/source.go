@@ -16,7 +16,8 @@ func (o *origins) collectAll() {
 	o.byFile = map[string][]*source{}
 	o.inline = map[*patch][]*source{}
 	o.parents = map[*node][]*node{}
-	o.hides = o.w.hides()
+	o.simple = o.w.simple()
+	o.hides = o.simple && !o.w.patchesDefinitions()
 	o.charts = map[string][]byte{}
 	renamed := false
 	for _, n := range o.w.nodes {
@@ -112,6 +113,14 @@ func (p *provenance) prepare() {
 	}
 	p.chain = p.o.chain(p)
 	p.collectPatches()
+}
+
+// marked tells whether the object has lines of a resource.
+func (p *provenance) marked() bool {
+	return slices.ContainsFunc(p.marks, func(m mark) bool {
+		s, _, ok := find(p.o.tags, int(m.line))
+		return ok && s.patch == nil
+	})
 }
 
 // mostSeen is the resource that most of an object comes from.

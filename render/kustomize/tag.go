@@ -9,9 +9,11 @@ import (
 	"regexp"
 	"slices"
 	"sort"
+	"strconv"
+	"strings"
 
 	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/api/resource"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
@@ -46,6 +48,7 @@ type tagger struct {
 	snap   *snapshot
 	tags   []tag // by line
 	pieces []piece
+	kinds  map[string]bool                // of resources that are built with more than their metadata; nil is all
 	specs  map[*node]*types.Kustomization // that differ from those of the unit
 }
 
@@ -74,6 +77,9 @@ func (t *tagger) file(name string, data []byte, sources []*source) {
 		if !bytes.HasPrefix(p.text, []byte("%")) && !bytes.HasPrefix(p.text, []byte("\xef\xbb\xbf")) {
 			p.find(sources)
 		}
+		if p.source != nil && t.kinds != nil {
+			p.shorten(t.kinds)
+		}
 		t.pieces = append(t.pieces, p, piece{file: name, text: text[at[0]:at[1]]})
 		line += bytes.Count(text[from:at[1]], []byte("\n"))
 		from = at[1]
@@ -93,6 +99,19 @@ func (p *piece) find(sources []*source) {
 			}
 			return
 		}
+	}
+}
+
+// shorten leaves only the metadata of a resource that is of no given kind.
+func (p *piece) shorten(kinds map[string]bool) {
+	m, ok := p.source.doc.Value.(map[string]any)
+	kind := kindOf(p.source.doc)
+	if !ok || p.source.patch != nil || kinds[kind] || strings.HasSuffix(kind, "List") {
+		return
+	}
+	short, err := json.Marshal(map[string]any{"apiVersion": m["apiVersion"], "kind": m["kind"], "metadata": m["metadata"]})
+	if err == nil {
+		p.text, p.source = short, nil
 	}
 }
 
@@ -219,33 +238,96 @@ func find(tags []tag, line int) (*source, int, bool) {
 
 // build builds the unit. Errors are those of the files as they are: in tagged
 // ones they would have other lines.
-func (o *origins) build() (resmap.ResMap, error) {
-	t := o.newTagger(true)
-	m, err := o.w.build(t.snap, o.root.dir, krusty.ReorderOptionUnspecified)
-	if err == nil {
+func (o *origins) build() ([]*resource.Resource, error) {
+	t := o.newTagger(true, nil)
+	if resources, err := o.tagged(t); err == nil {
 		o.tags = t.tags
-		return m, nil
+		return resources, nil
 	}
-	return o.w.build(o.w.snap, o.root.dir, krusty.ReorderOptionUnspecified)
+	o.order = nil
+	m, err := o.w.build(o.w.snap, o.root.dir, krusty.ReorderOptionUnspecified)
+	if err != nil {
+		return nil, err
+	}
+	return m.Resources(), nil
+}
+
+// tagged builds the unit from tagged files. If it may have to be built again, it
+// is built in the order of its resources, which then tells objects apart.
+func (o *origins) tagged(t *tagger) ([]*resource.Resource, error) {
+	inOrder := o.json && !o.w.openapi
+	order := krusty.ReorderOptionUnspecified
+	if inOrder {
+		t.inOrder()
+		order = krusty.ReorderOptionNone
+	}
+	m, err := o.w.build(t.snap, o.root.dir, order)
+	if err != nil {
+		return nil, err
+	}
+	if !inOrder {
+		return m.Resources(), nil
+	}
+	if o.order, err = o.w.sort(m.Resources(), o.root.build.SortOptions); err != nil {
+		return nil, err
+	}
+	sorted := make([]*resource.Resource, len(o.order))
+	for i, j := range o.order {
+		sorted[i] = m.Resources()[j]
+	}
+	return sorted, nil
+}
+
+// sort returns the indices of resources in the order that kustomize gives them. It
+// finds out by a build of their names alone.
+func (w *walk) sort(resources []*resource.Resource, options *types.SortOptions) (order []int, err error) {
+	var names bytes.Buffer
+	for i, r := range resources {
+		fmt.Fprintf(&names, "{apiVersion: %q, kind: %q, metadata: {name: %q, namespace: %q, annotations: {index: '%d'}}}\n---\n",
+			r.GetApiVersion(), r.GetKind(), r.GetName(), r.GetNamespace(), i)
+	}
+	spec, err := json.Marshal(&types.Kustomization{Resources: []string{"names.yaml"}, SortOptions: options})
+	if err != nil {
+		return nil, err
+	}
+	snap := newSnapshot()
+	snap.addFile("names.yaml", "names.yaml", names.Bytes())
+	snap.addFile("kustomization.yaml", "kustomization.yaml", spec)
+	m, err := w.build(snap, ".", krusty.ReorderOptionUnspecified)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range m.Resources() {
+		i, err := strconv.Atoi(r.GetAnnotations()["index"])
+		if err != nil {
+			return nil, err
+		}
+		order = append(order, i)
+	}
+	return order, nil
 }
 
 // rebuild builds the unit once more without JSON patches, which make kustomize
 // forget the lines of the whole object. Objects are known by kind and name
-// then, unless JSON patches change these: a third build, with them, tells which
-// object is which by the order of both.
+// then, unless JSON patches change these: then by the order of both.
 func (o *origins) rebuild() {
 	if o.rebuilt {
 		return
 	}
 	o.rebuilt = true
-	bare, nodes := o.unsorted(false)
+	bare, nodes := o.unsorted(false, o.lost())
+	if nodes == nil {
+		bare, nodes = o.unsorted(false, nil)
+	}
 	rank, ok := o.rank(nodes)
-	if !ok {
-		_, full := o.unsorted(true)
-		rank, ok = o.rank(full)
-		ok = ok && len(full) == len(nodes)
+	if !ok && o.w.openapi {
+		_, full := o.unsorted(true, nil)
+		o.order, _ = o.rank(full)
 	}
 	if !ok {
+		rank = o.order
+	}
+	if len(rank) != len(nodes) {
 		return
 	}
 	o.bare = bare
@@ -254,9 +336,27 @@ func (o *origins) rebuild() {
 	}
 }
 
-// unsorted builds the unit in the order of its resources.
-func (o *origins) unsorted(withJSON bool) ([]tag, []*yaml.Node) {
-	t := o.newTagger(withJSON)
+// lost returns the kinds of the objects without lines. It returns nil if they may
+// have been other kinds.
+func (o *origins) lost() map[string]bool {
+	kinds := map[string]bool{}
+	for _, n := range o.w.nodes {
+		if n != nil && n.renames() || !o.simple {
+			return nil
+		}
+	}
+	for _, p := range o.objects {
+		if !p.marked() {
+			kinds[text(p.value, "kind")] = true
+		}
+	}
+	return kinds
+}
+
+// unsorted builds the unit in the order of its resources. Those of kinds other
+// than the given ones have only their metadata.
+func (o *origins) unsorted(withJSON bool, kinds map[string]bool) ([]tag, []*yaml.Node) {
+	t := o.newTagger(withJSON, kinds)
 	t.inOrder()
 	m, err := o.w.build(t.snap, o.root.dir, krusty.ReorderOptionNone)
 	if err != nil {
@@ -271,8 +371,8 @@ func (o *origins) unsorted(withJSON bool) ([]tag, []*yaml.Node) {
 
 // newTagger tags the files and patches of the unit. Files that are also read as
 // the data that they are stay so.
-func (o *origins) newTagger(withJSON bool) *tagger {
-	t := &tagger{o: o, snap: o.w.snap.clone(), specs: map[*node]*types.Kustomization{}}
+func (o *origins) newTagger(withJSON bool, kinds map[string]bool) *tagger {
+	t := &tagger{o: o, kinds: kinds, snap: o.w.snap.clone(), specs: map[*node]*types.Kustomization{}}
 	for _, name := range sorted(o.byFile) {
 		data, ok := o.charts[name]
 		if !ok {
