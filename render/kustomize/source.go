@@ -375,7 +375,7 @@ func (p *provenance) tagged(path []string) (*source, string) {
 	if !ok {
 		return nil, ""
 	}
-	return s, at + pointerOf(path[depth:])
+	return s, at + render.PathPointer(path[depth:])
 }
 
 // pointer returns what field begins at a line and column of a document, the
