@@ -48,11 +48,11 @@ func (u *Unit) checkName(o *Object) error {
 	value, ok := o.Object["metadata"]
 	meta, isMap := value.(map[string]any)
 	if ok && value != nil && !isMap {
-		return u.errorAt(o, "/metadata", "invalid-name", "metadata is %s, not a map", typeName(value))
+		return u.errorAt(o, "/metadata", "invalid-name", "metadata is %s, not a map", TypeName(value))
 	}
 	for _, key := range []string{"name", "generateName", "namespace"} {
 		if v := meta[key]; v != nil && !isString(v) {
-			return u.errorAt(o, Pointer("metadata", key), "invalid-name", "metadata.%s is %s, not a string", key, typeName(v))
+			return u.errorAt(o, Pointer("metadata", key), "invalid-name", "metadata.%s is %s, not a string", key, TypeName(v))
 		}
 	}
 	if o.GetName() == "" && o.GetGenerateName() == "" {

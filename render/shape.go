@@ -79,7 +79,7 @@ func mayHoldObjects(data []byte) bool {
 func missingPart(v any) (pointer, what string) {
 	m, ok := v.(map[string]any)
 	if !ok {
-		return "", "it is " + typeName(v)
+		return "", "it is " + TypeName(v)
 	}
 	var missing []string
 	for _, key := range []string{"apiVersion", "kind"} {
@@ -89,13 +89,14 @@ func missingPart(v any) (pointer, what string) {
 		case v == "":
 			return Pointer(key), key + " is empty"
 		case text(v) == "":
-			return Pointer(key), fmt.Sprintf("%s is %s, not a string", key, typeName(v))
+			return Pointer(key), fmt.Sprintf("%s is %s, not a string", key, TypeName(v))
 		}
 	}
 	return "", "it has no " + strings.Join(missing, " and no ")
 }
 
-func typeName(v any) string {
+// TypeName names the type of a JSON value for people.
+func TypeName(v any) string {
 	switch v.(type) {
 	case nil:
 		return "null"

@@ -96,19 +96,8 @@ func (d *digest) proposals() {
 // of each that was not rendered, and of which no result says so, there is one.
 func allResults(r *Report) []policy.Result {
 	results := sortedResults(r)
-	told := make(map[string]bool)
-	for i := range results {
-		if x := &results[i]; x.Engine == policy.EngineRender && x.Undecided() {
-			told[x.Object.Unit] = true
-		}
-	}
-	n := len(results)
-	for _, u := range r.Units {
-		if u.missing() && !told[u.Identity()] {
-			results = append(results, unrendered(u))
-		}
-	}
-	if len(results) > n {
+	if missing := Unrendered(r); len(missing) > 0 {
+		results = slices.Concat(results, missing)
 		policy.Sort(results)
 	}
 	return results

@@ -88,10 +88,10 @@ func kaptest(s *suite) {
 		root.fail("has no tests")
 	}
 	for _, item := range suites.items() {
-		k.policySuite(item)
+		k.policySuite(item, k.policies, runKaptestCase)
 	}
 	for _, item := range f["mapTestSuites"].items() {
-		k.mutatingSuite(item)
+		k.policySuite(item, k.mutating, runMutationCase)
 	}
 }
 
@@ -228,10 +228,10 @@ const (
 )
 
 // policySuite runs the tests of one policy.
-func (k *kaptestSuite) policySuite(item node) {
+func (k *kaptestSuite) policySuite(item node, policies map[string]*kaptestPolicy, run func(c *kaptestCase, test node)) {
 	f := item.fields("policy", "tests")
 	name := f["policy"].text()
-	if k.opts.about != "" && k.policies[name] == nil {
+	if k.opts.about != "" && policies[name] == nil {
 		return
 	}
 	tests := f["tests"].items()
@@ -240,10 +240,14 @@ func (k *kaptestSuite) policySuite(item node) {
 	}
 	for _, t := range tests {
 		c := &kaptestCase{k: k, at: f["policy"], Case: Case{Line: t.span().Line, Policy: name, Notes: []string{}}}
-		c.read(t)
-		c.run()
+		run(c, t)
 		k.Cases = append(k.Cases, c.Case)
 	}
+}
+
+func runKaptestCase(c *kaptestCase, test node) {
+	c.read(test)
+	c.run()
 }
 
 // missing says that a policy is not there, and which are.

@@ -20,23 +20,11 @@ type mutationCase struct {
 	keepName bool        // disableNameOverwrite: its name counts
 }
 
-// mutatingSuite runs the tests of one MutatingAdmissionPolicy.
-func (k *kaptestSuite) mutatingSuite(item node) {
-	f := item.fields("policy", "tests")
-	name := f["policy"].text()
-	if k.opts.about != "" && k.mutating[name] == nil {
-		return
-	}
-	tests := f["tests"].items()
-	if len(tests) == 0 {
-		f["tests"].fail("policy %s has no tests", name)
-	}
-	for _, t := range tests {
-		c := &mutationCase{kaptestCase: kaptestCase{k: k, at: f["policy"], Case: Case{Line: t.span().Line, Policy: name, Notes: []string{}}}}
-		c.read(t)
-		c.run()
-		k.Cases = append(k.Cases, c.Case)
-	}
+func runMutationCase(c *kaptestCase, test node) {
+	m := &mutationCase{kaptestCase: *c}
+	m.read(test)
+	m.run()
+	*c = m.kaptestCase
 }
 
 func (c *mutationCase) read(t node) {

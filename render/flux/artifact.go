@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/render"
+	mergevalues "github.com/preadmit/preadmit/render/internal/values"
 )
 
 // Limits of one artifact.
@@ -428,7 +429,7 @@ func mergeFiles(under, over staged) (staged, error) {
 			if !ok && doc.Value != nil {
 				return staged{}, fmt.Errorf("a document is no map")
 			}
-			all.values = merge(all.values, m)
+			all.values = mergevalues.Merge(all.values, m)
 			places := f.at
 			if places == nil {
 				places = f.from.provenance(doc.Positions)

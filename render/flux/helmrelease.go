@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/render"
+	mergevalues "github.com/preadmit/preadmit/render/internal/values"
 )
 
 // helmReleaseSpec is the spec of a HelmRelease, of any version.
@@ -309,7 +310,7 @@ func (t *task) withValues(a artifact, chart string, spec chartSpec, pointer stri
 		if len(docs) > 0 {
 			layer.places = a.provenance(docs[0].Positions)
 		}
-		all.values = merge(all.values, values)
+		all.values = mergevalues.Merge(all.values, values)
 		all.layers = append(all.layers, layer)
 	}
 	all.values, _ = plain(all.values).(map[string]any)

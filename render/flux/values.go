@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/render"
+	mergevalues "github.com/preadmit/preadmit/render/internal/values"
 )
 
 // A valuesReference is an entry of a HelmRelease's spec.valuesFrom.
@@ -55,7 +56,7 @@ func (t *task) compose(inline map[string]any, refs []valuesReference) (*composed
 			continue
 		}
 		if ref.TargetPath != "" {
-			c.values = merge(c.values, inline)
+			c.values = mergevalues.Merge(c.values, inline)
 			err = c.set(ref, text)
 		} else {
 			err = c.add(ref, text)
@@ -64,7 +65,7 @@ func (t *task) compose(inline map[string]any, refs []valuesReference) (*composed
 			return nil, t.error(pointer, "invalid-values", "%s of %s %s/%s %w", ref.key(), ref.Kind, t.object.GetNamespace(), ref.Name, err)
 		}
 	}
-	c.values, _ = plain(merge(c.values, inline)).(map[string]any)
+	c.values, _ = plain(mergevalues.Merge(c.values, inline)).(map[string]any)
 	given, _ := t.object.Object["spec"].(map[string]any)
 	own, _ := given["values"].(map[string]any)
 	c.layers = append(c.layers, valuesLayer{values: own, places: below{t.object, "/spec/values"}})
@@ -109,7 +110,7 @@ func (c *composed) add(ref valuesReference, text *variable) error {
 	if err != nil {
 		return fmt.Errorf("is no YAML document of values")
 	}
-	c.values = merge(c.values, values)
+	c.values = mergevalues.Merge(c.values, values)
 	layer := valuesLayer{values: values, places: fixed(text.origins), secret: ref.Kind == "Secret"}
 	if docs, _ := render.Documents("", []byte(text.value), render.YAML11); len(docs) > 0 {
 		layer.places = &embedded{positions: docs[0].Positions, text: text}
@@ -144,24 +145,6 @@ func (c *composed) set(ref valuesReference, text *variable) error {
 
 func quoted(text, quote string) bool {
 	return strings.HasPrefix(text, quote) && strings.HasSuffix(text, quote)
-}
-
-// merge merges over into a copy of under, map by map. The copy shares what only
-// one of them has, on which the rule of target paths depends.
-func merge(under, over map[string]any) map[string]any {
-	out := make(map[string]any, len(under)+len(over))
-	for k, v := range under {
-		out[k] = v
-	}
-	for k, v := range over {
-		upper, isMap := v.(map[string]any)
-		lower, both := out[k].(map[string]any)
-		if isMap && both {
-			v = merge(lower, upper)
-		}
-		out[k] = v
-	}
-	return out
 }
 
 // plain copies a value into the form that a Unit holds.

@@ -62,20 +62,7 @@ func (p *part) span(s render.Span) render.Span {
 
 // offset converts a position in the document to an offset in the output.
 func (p *part) offset(line, column int) int {
-	text := p.text[p.from:p.to]
-	off := 0
-	for ; line > 1; line-- {
-		n := strings.IndexByte(text[off:], '\n')
-		if n < 0 {
-			return p.to
-		}
-		off += n + 1
-	}
-	for ; column > 1 && off < len(text) && text[off] != '\n'; column-- {
-		_, size := utf8.DecodeRuneInString(text[off:])
-		off += size
-	}
-	return p.from + off
+	return p.from + offset(p.text[p.from:p.to], line, column)
 }
 
 // origins returns the places that wrote the output between two offsets,

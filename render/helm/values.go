@@ -11,6 +11,7 @@ import (
 	"helm.sh/helm/v3/pkg/strvals"
 
 	"github.com/preadmit/preadmit/render"
+	mergevalues "github.com/preadmit/preadmit/render/internal/values"
 )
 
 // A layer is a values file. It keeps the text to find lines in it.
@@ -38,9 +39,9 @@ func userValues(src render.Source) (values map[string]any, layers []layer, err e
 			continue
 		}
 		layers = append(layers, layer{at: place{file: path.Clean(name)}, data: data})
-		values = merge(values, m)
+		values = mergevalues.Merge(values, m)
 	}
-	values = merge(values, copyMap(h.Values))
+	values = mergevalues.Merge(values, copyMap(h.Values))
 	for _, set := range h.Set {
 		errs = append(errs, flagError(src, "--set", strvals.ParseInto(set, values)))
 	}
@@ -143,23 +144,6 @@ func chartFile(src render.Source) string {
 		return path.Join(src.Path, "Chart.yaml")
 	}
 	return src.Path
-}
-
-// merge puts over into a copy of under, map by map.
-func merge(under, over map[string]any) map[string]any {
-	out := make(map[string]any, len(under)+len(over))
-	for k, v := range under {
-		out[k] = v
-	}
-	for k, v := range over {
-		lower, isMap := out[k].(map[string]any)
-		upper, both := v.(map[string]any)
-		if isMap && both {
-			v = merge(lower, upper)
-		}
-		out[k] = v
-	}
-	return out
 }
 
 // copyMap copies values down to the leaves: they belong to the caller.

@@ -12,6 +12,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/preadmit/preadmit/render"
+	mergevalues "github.com/preadmit/preadmit/render/internal/values"
 )
 
 // chartValues says which values a chart is rendered with. Kustomize merges
@@ -81,7 +82,7 @@ func (w *walk) mergedValues(c *chart, file string, additional []string) (*render
 		if err != nil {
 			return nil, err
 		}
-		inline = layer(inline, more.values)
+		inline = mergevalues.Merge(inline, more.values) // null is kept: it deletes a default of the chart later
 		given = append([]givenValues{more}, given...)
 	}
 	c.owner = &render.Object{
@@ -196,24 +197,6 @@ func merge(dest, src map[string]any) map[string]any {
 		default:
 			result[key] = v
 		}
-	}
-	return result
-}
-
-// layer puts one values file over another as Helm does: null is kept, since it
-// deletes a default of the chart later.
-func layer(dest, src map[string]any) map[string]any {
-	result := make(map[string]any, len(dest)+len(src))
-	for key, v := range dest {
-		result[key] = v
-	}
-	for key, v := range src {
-		sub, isMap := v.(map[string]any)
-		under, wasMap := result[key].(map[string]any)
-		if isMap && wasMap {
-			v = layer(under, sub)
-		}
-		result[key] = v
 	}
 	return result
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // A Form is how an API version writes conditions.
@@ -37,7 +39,7 @@ func Parse(block any, pointer string, form Form) (*Block, []Problem) {
 	case []any:
 		b.Groups = p.list(v, pointer)
 	default:
-		p.add(pointer, "conditions are any and all of them, not %s", kind(v))
+		p.add(pointer, "conditions are any and all of them, not %s", render.TypeName(v))
 	}
 	return b, p.problems
 }
@@ -65,7 +67,7 @@ func (p *parser) list(v []any, pointer string) []Group {
 		at := pointer + "/" + strconv.Itoa(i)
 		m, ok := e.(map[string]any)
 		if !ok {
-			p.add(at, "any and all expected, not %s", kind(e))
+			p.add(at, "any and all expected, not %s", render.TypeName(e))
 			continue
 		}
 		groups = append(groups, p.group(m, at))
@@ -102,7 +104,7 @@ func (p *parser) group(m map[string]any, pointer string) Group {
 		}
 		list, ok := m[key].([]any)
 		if !ok {
-			p.add(at, "a list of conditions expected, not %s", kind(m[key]))
+			p.add(at, "a list of conditions expected, not %s", render.TypeName(m[key]))
 			continue
 		}
 		if key == "any" {
@@ -122,7 +124,7 @@ func (p *parser) conditions(list []any, pointer string) []Condition {
 		at := pointer + "/" + strconv.Itoa(i)
 		m, ok := e.(map[string]any)
 		if !ok {
-			p.add(at, "a condition expected, not %s", kind(e))
+			p.add(at, "a condition expected, not %s", render.TypeName(e))
 			continue
 		}
 		if c, ok := p.condition(m, at); ok {
@@ -143,7 +145,7 @@ func (p *parser) condition(m map[string]any, pointer string) (Condition, bool) {
 		case "message":
 			c.Message, _ = m[key].(string)
 			if _, ok := m[key].(string); !ok && m[key] != nil {
-				p.add(at, "a message is a string, not %s", kind(m[key]))
+				p.add(at, "a message is a string, not %s", render.TypeName(m[key]))
 			}
 		default:
 			p.add(at, "unknown field %q: a condition has key, operator, value and message", key)
@@ -163,7 +165,7 @@ func (p *parser) operator(v any, pointer string) string {
 	name, ok := v.(string)
 	switch {
 	case !ok:
-		p.add(pointer, "an operator is a string, not %s", kind(v))
+		p.add(pointer, "an operator is a string, not %s", render.TypeName(v))
 	case !KnownOperator(name):
 		p.add(pointer, "unknown operator %.64q", name)
 	case p.form == AnyAll && (name == "In" || name == "NotIn"):
@@ -194,7 +196,7 @@ func (p *parser) operation(c *Condition) {
 			p.operationName(s, at+"/"+strconv.Itoa(i))
 		}
 	default:
-		p.add(at, "request.operation is compared with a string or a list, not %s", kind(v))
+		p.add(at, "request.operation is compared with a string or a list, not %s", render.TypeName(v))
 	}
 }
 
@@ -243,21 +245,4 @@ func nested(v any) any {
 		return m
 	}
 	return v
-}
-
-// kind names what a JSON value is, for people.
-func kind(v any) string {
-	switch v.(type) {
-	case nil:
-		return "null"
-	case bool:
-		return "a boolean"
-	case string:
-		return "a string"
-	case []any:
-		return "a list"
-	case map[string]any:
-		return "a map"
-	}
-	return "a number"
 }

@@ -9,6 +9,8 @@ import (
 
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // JSON6902 applies a patchesJson6902, YAML or JSON, as Kyverno does with
@@ -32,7 +34,7 @@ func JSON6902(object map[string]any, patchText string) (Result, error) {
 	}
 	after, ok := d.root.(map[string]any)
 	if !ok {
-		return Result{}, fmt.Errorf("the patch leaves %s in place of the object", kind(d.root))
+		return Result{}, fmt.Errorf("the patch leaves %s in place of the object", render.TypeName(d.root))
 	}
 	return Result{Object: after, Applied: true, Pointers: differences(object, after)}, nil
 }

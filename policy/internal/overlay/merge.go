@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // A merger merges a patch into an object as kustomize's kyaml does (its
@@ -39,8 +41,8 @@ func (m *merger) merge(object, patch any, s shape, at string) (any, error) {
 	if object == nil {
 		return m.added(patch, s, at)
 	}
-	if kind(object) != kind(patch) && (isTree(object) || isTree(patch)) {
-		return nil, fmt.Errorf("the patch has %s where the object has %s: %s", kind(patch), kind(object), at)
+	if render.TypeName(object) != render.TypeName(patch) && (isTree(object) || isTree(patch)) {
+		return nil, fmt.Errorf("the patch has %s where the object has %s: %s", render.TypeName(patch), render.TypeName(object), at)
 	}
 	switch p := patch.(type) {
 	case map[string]any:
@@ -251,7 +253,7 @@ func grouped(object, patch []any, keys []string, at string) ([]*group, error) {
 	for _, e := range patch {
 		p, ok := e.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("the patch has %s in a list of maps: %s", kind(e), at)
+			return nil, fmt.Errorf("the patch has %s in a list of maps: %s", render.TypeName(e), at)
 		}
 		g := old.find(p)
 		switch {

@@ -14,6 +14,7 @@ import (
 	"fmt"
 
 	"github.com/preadmit/preadmit/policy/internal/patch"
+	"github.com/preadmit/preadmit/render"
 )
 
 // A Result is the object after a patch.
@@ -36,7 +37,7 @@ func StrategicMerge(object map[string]any, patch any) (Result, error) {
 	}
 	overlay, ok := p.(map[string]any)
 	if !ok {
-		return Result{}, fmt.Errorf("the patch is %s, and an object is a map", kind(p))
+		return Result{}, fmt.Errorf("the patch is %s, and an object is a map", render.TypeName(p))
 	}
 	switch overlay, err = preprocess(overlay, object); {
 	case errors.As(err, new(*unmet)):
@@ -104,21 +105,4 @@ func clone(v any, depth int) (any, error) {
 func copied(v any) any {
 	c, _ := clone(v, 0)
 	return c
-}
-
-// kind names what a JSON value is, for people.
-func kind(v any) string {
-	switch v.(type) {
-	case nil:
-		return "null"
-	case map[string]any:
-		return "a map"
-	case []any:
-		return "a list"
-	case string:
-		return "a string"
-	case bool:
-		return "a boolean"
-	}
-	return "a number"
 }

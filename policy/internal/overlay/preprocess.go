@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy/internal/pattern"
+	"github.com/preadmit/preadmit/render"
 )
 
 // An unmet error is a condition that the object doesn't meet: in a list it
@@ -146,7 +147,7 @@ func scalarText(v any) any {
 func processList(list []any, object any) ([]any, error) {
 	there, ok := object.([]any)
 	if object != nil && !ok {
-		return nil, fmt.Errorf("the patch has a list where the object has %s", kind(object))
+		return nil, fmt.Errorf("the patch has a list where the object has %s", render.TypeName(object))
 	}
 	result := list
 	for _, e := range list {

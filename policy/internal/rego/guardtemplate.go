@@ -1,6 +1,7 @@
 package rego
 
 import (
+	"slices"
 	"strings"
 	"text/template/parse"
 
@@ -78,39 +79,25 @@ func calls(p *parse.PipeNode) bool { return len(p.Cmds) > 1 || makesText(p) }
 
 // makesText says whether a pipe calls one of the functions that print.
 func makesText(p *parse.PipeNode) bool {
-	for _, c := range p.Cmds {
-		for _, a := range c.Args {
-			switch a := a.(type) {
-			case *parse.IdentifierNode:
-				switch a.Ident {
-				case "print", "printf", "println", "html", "js", "urlquery":
-					return true
-				}
-			case *parse.PipeNode:
-				if makesText(a) {
-					return true
-				}
-			}
-		}
-	}
-	return false
+	return hasArgument(p, func(a parse.Node) bool {
+		f, ok := a.(*parse.IdentifierNode)
+		return ok && slices.Contains([]string{"print", "printf", "println", "html", "js", "urlquery"}, f.Ident)
+	})
 }
 
 // hasNumber says whether a pipe names a number: a range over one counts to it.
 func hasNumber(p *parse.PipeNode) bool {
-	for _, c := range p.Cmds {
-		for _, a := range c.Args {
-			switch a := a.(type) {
-			case *parse.NumberNode:
-				return true
-			case *parse.PipeNode:
-				if hasNumber(a) {
-					return true
-				}
-			}
-		}
-	}
-	return false
+	return hasArgument(p, func(a parse.Node) bool { _, ok := a.(*parse.NumberNode); return ok })
+}
+
+// hasArgument says whether is holds for a part of a pipe, or of a pipe in it.
+func hasArgument(p *parse.PipeNode, is func(parse.Node) bool) bool {
+	return slices.ContainsFunc(p.Cmds, func(c *parse.CommandNode) bool {
+		return slices.ContainsFunc(c.Args, func(a parse.Node) bool {
+			below, ok := a.(*parse.PipeNode)
+			return is(a) || ok && hasArgument(below, is)
+		})
+	})
 }
 
 // counts says whether there is a number in a value that a range would count
