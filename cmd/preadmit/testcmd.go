@@ -67,9 +67,10 @@ of all that were tried, compile and make a difference.
 With --write DIR, nothing is run: a test is written for each policy of --policy, or
 among what PATH renders. It has the fewest objects of this repository that pass and
 fail each rule and take each branch. Where none does, one is changed at a field
-that the policy reads. It is a kyverno-test.yaml for Kyverno's policies, a suite
-of gator verify for constraints, and a kaptest manifest for a
-ValidatingAdmissionPolicy. What no object reaches is listed with its line.
+that the policy reads. It is a kyverno-test.yaml for Kyverno's policies and for a
+MutatingAdmissionPolicy, a suite of gator verify for constraints, and a kaptest
+manifest for a ValidatingAdmissionPolicy. What no object reaches is listed with its
+line.
 
   preadmit test --write tests -p policies apps
 

@@ -73,7 +73,7 @@ func runTestWrite(ctx context.Context, o *testOptions, args []string, stdin io.R
 		return 0, late
 	}
 	if len(drafts) == 0 && late == nil {
-		return 0, fmt.Errorf("no policy to write a test of in %s: there are tests for Kyverno's policies, constraints of Gatekeeper and ValidatingAdmissionPolicies", strings.Join(slices.Concat(o.policies, args), ", "))
+		return 0, fmt.Errorf("no policy to write a test of in %s: there are tests for Kyverno's policies, constraints of Gatekeeper and admission policies", strings.Join(slices.Concat(o.policies, args), ", "))
 	}
 	p := draftPrinter{out: stdout, t: in.tree, testOptions: o}
 	for i := range drafts {

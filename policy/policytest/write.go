@@ -214,10 +214,10 @@ func (d *draft) write(ctx context.Context, objects []*render.Object) error {
 
 // drafter returns what writes the policy's test.
 func (d *draft) drafter(e Engines) (drafter, error) {
-	switch d.object.GroupVersionKind().Group {
-	case "constraints.gatekeeper.sh":
+	switch group := d.object.GroupVersionKind().Group; {
+	case group == "constraints.gatekeeper.sh":
 		return d.gatorDrafter(e)
-	case "admissionregistration.k8s.io":
+	case d.object.GetKind() == validatingKind:
 		return d.kaptestDrafter(e)
 	default:
 		return d.kyvernoDrafter(e)

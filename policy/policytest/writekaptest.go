@@ -23,9 +23,6 @@ type kaptestDraft struct {
 }
 
 func (d *draft) kaptestDrafter(e Engines) (drafter, error) {
-	if d.object.GetKind() != validatingKind {
-		return nil, fmt.Errorf("tests of a %s are not written", d.object.GetKind())
-	}
 	s := &suite{Suite: Suite{Notes: []string{}}, opts: &Options{FS: d.o.FS, Engines: e, Name: func(name string) string { return name }}}
 	k := &kaptestSuite{suite: s, policies: map[string]*kaptestPolicy{}, mutating: map[string]*kaptestPolicy{}, kinds: asWritten{d.kinds}}
 	var namespaces []*render.Object

@@ -18,6 +18,7 @@ import (
 type kyvernoDraft struct {
 	test   *kyvernoTest
 	policy *kyvernoPolicy
+	param  *render.Object // of a MutatingAdmissionPolicy
 }
 
 func (d *draft) kyvernoDrafter(e Engines) (drafter, error) {
@@ -27,15 +28,33 @@ func (d *draft) kyvernoDrafter(e Engines) (drafter, error) {
 	if strings.Contains(fmt.Sprint(d.object.Object["spec"]), "namespaceSelector") {
 		t.setup.NamespaceLabels = namespaceLabels(d.o)
 	}
-	t.compile(node{s: s}, []*render.Object{d.object})
+	w := &kyvernoDraft{test: t}
+	if kind, _ := render.Lookup(d.object.Object, "/spec/paramKind/kind"); kind != nil {
+		if w.param = d.param(kind); w.param == nil {
+			return nil, fmt.Errorf("there is no parameter of kind %v", kind)
+		}
+		t.setup.Params = []*render.Object{w.param}
+	}
+	t.compile(node{s: s}, append(d.bindings(), d.object))
 	if len(t.policies) == 0 {
 		return nil, errors.New("is no policy of Kyverno")
 	}
-	p := t.policies[0]
-	if broken := p.broken(); len(broken) > 0 {
+	w.policy = t.policies[0]
+	if broken := w.policy.broken(); len(broken) > 0 {
 		return nil, fmt.Errorf("does not compile: %s", t.text(broken...))
 	}
-	return &kyvernoDraft{t, p}, nil
+	return w, nil
+}
+
+// bindings returns those of an admission policy.
+func (d *draft) bindings() []*render.Object {
+	var all []*render.Object
+	for _, b := range d.o.Policies {
+		if called, _ := render.Lookup(b.Object, "/spec/policyName"); called == any(d.object.GetName()) && b.GetKind() == d.object.GetKind()+"Binding" {
+			all = append(all, b)
+		}
+	}
+	return all
 }
 
 // namespaceLabels returns the labels of the Namespaces at hand.
@@ -56,7 +75,7 @@ func (w *kyvernoDraft) wants() []sample.Goal {
 	spec, _ := w.policy.object.Object["spec"].(map[string]any)
 	rules, _ := spec["rules"].([]any)
 	if len(w.policy.ruleNames()) == 0 {
-		return statuses("", !strings.HasSuffix(w.policy.kind, "MutatingPolicy") && !strings.HasSuffix(w.policy.kind, "GeneratingPolicy"))
+		return statuses("", !strings.Contains(w.policy.kind, "Mutating") && !strings.HasSuffix(w.policy.kind, "GeneratingPolicy"))
 	}
 	var all []sample.Goal
 	for _, r := range rules {
@@ -126,8 +145,23 @@ func (w *kyvernoDraft) files(d *draft, samples []*sample.Sample) []File {
 	files := []File{{}}
 	test := map[string]any{
 		"apiVersion": "cli.kyverno.io/v1alpha1", "kind": "Test", "metadata": map[string]any{"name": path.Base(d.dir)},
-		"policies":  []any{d.reference(d.object, onlyPolicy, &files, "policy.yaml")},
 		"resources": []any{"resources.yaml"},
+	}
+	bindings := d.bindings()
+	// Others in the file would be run, too.
+	fits := func(all []*render.Object) bool {
+		return len(all) == 1 || len(all) <= 1+len(bindings) && d.areOf(all, bindings)
+	}
+	policies := []any{d.reference(d.object, fits, &files, "policy.yaml")}
+	for i, b := range bindings {
+		if file := d.reference(b, fits, &files, fmt.Sprintf("binding-%d.yaml", i+1)); !slices.Contains(policies, any(file)) {
+			policies = append(policies, file)
+		}
+	}
+	test["policies"] = policies
+	if w.param != nil {
+		single := func(all []*render.Object) bool { return len(all) == 1 }
+		test["paramResources"] = []any{d.reference(w.param, single, &files, "param.yaml")}
 	}
 	files = append(files, d.samplesFile("resources.yaml", samples))
 	var results []map[string]any
@@ -145,8 +179,14 @@ func (w *kyvernoDraft) files(d *draft, samples []*sample.Sample) []File {
 	return files
 }
 
-// onlyPolicy reports whether a file has one policy: others would be run, too.
-func onlyPolicy(all []*render.Object) bool { return len(all) == 1 }
+// areOf reports whether objects are the policy and its bindings.
+func (d *draft) areOf(all, bindings []*render.Object) bool {
+	return !slices.ContainsFunc(all, func(o *render.Object) bool {
+		return !slices.ContainsFunc(append(bindings, d.object), func(x *render.Object) bool {
+			return x.GetKind() == o.GetKind() && x.GetName() == o.GetName()
+		})
+	})
+}
 
 // result adds what one rule says of a sample to the results, to the one with the same
 // rule, kind and status if there is one.
@@ -156,7 +196,7 @@ func (w *kyvernoDraft) result(d *draft, results []map[string]any, x *sample.Samp
 		one["rule"] = r.Rule
 	}
 	for flag, kind := range kyvernoFlags {
-		if kind == strings.TrimPrefix(d.object.GetKind(), "Namespaced") && d.object.GroupVersionKind().Group == "policies.kyverno.io" {
+		if kind == strings.TrimPrefix(d.object.GetKind(), "Namespaced") && d.object.GroupVersionKind().Group != "kyverno.io" {
 			one[flag] = true
 		}
 	}
