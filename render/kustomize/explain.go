@@ -228,8 +228,8 @@ func (w *walk) sensitive() []string {
 			}
 		}
 	}
-	for _, docs := range w.docs {
-		for _, doc := range docs {
+	for _, p := range w.docs {
+		for _, doc := range p.docs {
 			if kind := kindOf(doc); kind == "Secret" || kind == "ConfigMap" {
 				m, _ := doc.Value.(map[string]any)
 				for _, field := range []string{"data", "stringData", "binaryData"} {

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"weak"
 
 	"sigs.k8s.io/kustomize/api/resource"
 
@@ -36,11 +37,14 @@ type Options struct {
 
 // A Renderer renders kustomizations. It is safe for concurrent use.
 type Renderer struct {
-	options Options
+	options   Options
+	documents *documents
 }
 
 // New returns a Renderer.
-func New(o Options) *Renderer { return &Renderer{o} }
+func New(o Options) *Renderer {
+	return &Renderer{o, &documents{files: map[fileKey]weak.Pointer[parsed]{}}}
+}
 
 var _ render.Renderer = (*Renderer)(nil)
 
@@ -55,7 +59,7 @@ func (r *Renderer) Render(ctx context.Context, src render.Source) ([]*render.Obj
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	w := newWalk(ctx, src, r.options.Helm)
+	w := newWalk(ctx, src, r)
 	root := w.start()
 	if root == nil || w.failed() {
 		return nil, errors.Join(w.errs...)

@@ -28,17 +28,18 @@ const (
 // every file that the build will see, once, and finds what would make the
 // build reach out, run, explode or fail without saying where.
 type walk struct {
-	ctx     context.Context
-	src     render.Source
-	options render.Kustomize
-	helm    render.Renderer
-	tree    *tree
-	snap    *snapshot
-	nodes   map[string]*node             // by real directory
-	docs    map[string][]render.Document // of YAML files, by real path
-	stack   []string                     // directories from the root to here
-	errs    []error
-	openapi bool // some kustomization brings its own schema
+	ctx       context.Context
+	src       render.Source
+	options   render.Kustomize
+	helm      render.Renderer
+	tree      *tree
+	snap      *snapshot
+	nodes     map[string]*node   // by real directory
+	docs      map[string]*parsed // YAML files, by real path
+	stack     []string           // directories from the root to here
+	errs      []error
+	documents *documents
+	openapi   bool // some kustomization brings its own schema
 	// verbatim are the files that are read as something else than resources
 	// and patches, such as the data of a ConfigMap.
 	verbatim map[string]bool
@@ -82,14 +83,14 @@ type item struct {
 	node *node
 }
 
-func newWalk(ctx context.Context, src render.Source, helm render.Renderer) *walk {
+func newWalk(ctx context.Context, src render.Source, r *Renderer) *walk {
 	var options render.Kustomize
 	if src.Kustomize != nil {
 		options = *src.Kustomize
 	}
 	return &walk{
-		options: options, ctx: ctx, src: src, helm: helm, tree: newTree(src.FS), snap: newSnapshot(),
-		nodes: map[string]*node{}, docs: map[string][]render.Document{}, verbatim: map[string]bool{}, asked: map[string]render.Origin{},
+		options: options, ctx: ctx, src: src, helm: r.options.Helm, documents: r.documents, tree: newTree(src.FS), snap: newSnapshot(),
+		nodes: map[string]*node{}, docs: map[string]*parsed{}, verbatim: map[string]bool{}, asked: map[string]render.Origin{},
 	}
 }
 
@@ -465,13 +466,14 @@ func (w *walk) read(name, real string) ([]byte, bool) {
 // yaml decodes a file under the limits that keep alias bombs and endless
 // nesting from kyaml, which has none, and notes what is wrong with it.
 func (w *walk) yaml(real string, data []byte, dialect render.Dialect) []render.Document {
-	if docs, ok := w.docs[real]; ok {
-		return docs
+	p, ok := w.docs[real]
+	if !ok {
+		var err error
+		p, err = w.documents.read(real, data, dialect)
+		w.fail(err)
+		w.docs[real], w.snap.files[real] = p, p.data
 	}
-	docs, err := render.Documents(real, data, dialect)
-	w.fail(err)
-	w.docs[real] = docs
-	return docs
+	return p.docs
 }
 
 // publishAll gives the build the kustomizations.
