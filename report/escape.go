@@ -36,7 +36,7 @@ func prose(s string) string {
 	return visible(strings.ReplaceAll(strings.TrimSpace(s), "\t", " "), maxMessage)
 }
 
-// name makes an identifier safe to show: breaks in it are shown as what they are.
+// name makes an identifier safe to show: line breaks in it become visible.
 func name(s string) string { return visible(s, maxName) }
 
 func isBreak(r rune) bool {

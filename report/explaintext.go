@@ -182,7 +182,7 @@ func (p *explainPrinter) match(e *policy.Explanation) {
 	}
 }
 
-// word is what something is called: in explanations of a policy, and of a rule
+// word returns the name of something: in explanations of a policy, and of a rule
 // of Kyverno's.
 func (p *explainPrinter) word(ofPolicy, ofRule string) string {
 	if p.byRule {

@@ -90,7 +90,7 @@ func (q *qualityWriter) entry(g *group) *qualityEntry {
 	}
 }
 
-// rest stands for what is left out, at the place of the first of it.
+// rest returns one finding for all that are left out, at the place of the first.
 func (q *qualityWriter) rest(left []*group) *qualityEntry {
 	return &qualityEntry{
 		Description: fmt.Sprintf("%d more findings are left out, the worst of them here; the JSON report has all.", len(left)),

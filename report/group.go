@@ -30,7 +30,7 @@ var classes = [numClasses]struct{ word, count string }{
 	audited:   {"audit", "audited"},
 }
 
-// classOf says what x is; ok is false for what is no finding: a pass or a skip.
+// classOf returns the class of x; ok is false for a pass or a skip, which is no finding.
 // A failure whose action is not known counts as denied.
 func classOf(x *policy.Result) (c class, ok bool) {
 	switch {
@@ -188,7 +188,7 @@ func qualified(k render.Key) string {
 	return name(k.Namespace) + "/" + name(k.Name)
 }
 
-// ruleName is policy/rule, or what there is of it, safe to show.
+// ruleName returns policy/rule, or the part that is known, safe to show.
 func ruleName(engine, pol, rule string) string {
 	switch {
 	case pol == "" && rule == "":

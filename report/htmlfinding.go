@@ -153,7 +153,7 @@ func (p *pageWriter) messages(f *pageFinding, g *group) {
 	}
 }
 
-// origins are the other places that made the field what it is.
+// origins adds the other places that set the field's value.
 func (p *pageWriter) origins(f *pageFinding, x *policy.Result, primary render.Origin) {
 	shown := map[line]bool{{primary.File, primary.Line}: true}
 	more := 0

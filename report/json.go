@@ -60,7 +60,7 @@ func writeJSON(w io.Writer, r *Report, _ Options) error {
 	return j.flush()
 }
 
-// whole is a result of which no array is null.
+// whole returns a result without null arrays.
 func whole(x policy.Result) *policy.Result {
 	if x.Fields == nil {
 		x.Fields = []string{}

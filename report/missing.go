@@ -27,7 +27,7 @@ type lack struct {
 	results []*policy.Result // each once
 }
 
-// A thing is one that is missing, with the findings that wait for it.
+// A thing is a missing source or answer with the findings that wait for it.
 type thing struct {
 	name    string // may be empty; safe to show
 	results []*policy.Result

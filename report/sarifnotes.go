@@ -93,7 +93,7 @@ func (s *sarifRun) notifyFirst(id, level, text string) {
 	s.notifications = append(s.notifications, others...)
 }
 
-// units notifies of units that were not rendered and of which no result says so.
+// units notifies of units that were not rendered and that have no result about it.
 func (s *sarifRun) units(r *Report) {
 	for _, u := range r.Units {
 		if !u.missing() || s.notRendered[u.Identity()] {

@@ -23,7 +23,7 @@ func Name(s string) string { return name(s) }
 // Visible makes a line of text safe to show, cut at limit bytes.
 func Visible(s string, limit int) string { return visible(s, limit) }
 
-// RuleName is policy/rule, or what there is of it, safe to show.
+// RuleName returns policy/rule, or the part that is known, safe to show.
 func RuleName(x *policy.Result) string { return ruleName(x.Engine, x.Policy, x.Rule) }
 
 // ObjectName is the object's kind and name, safe to show; a result about no
@@ -39,7 +39,7 @@ func ObjectName(k render.Key) string {
 // The zero Origin is an unknown place.
 func Place(x *policy.Result) render.Origin { return place(x) }
 
-// RoleLabel says what a person did at a line that made a field what it is.
+// RoleLabel says how a line set the value of a field.
 func RoleLabel(r render.Role) string { return relatedLabel(r) }
 
 // Open says that a result counts now: nobody accepted it, and it was not there
@@ -87,7 +87,7 @@ type Source struct{ src *source }
 // NewSource reads from the tree of r.
 func NewSource(r *Report) *Source { return &Source{newSource(r)} }
 
-// Lines are a file's lines, of which those that may hold a secret show their
+// Lines returns a file's lines. Those that may hold a secret show their
 // key alone; ok is false when there is no such file. They are not yet safe to
 // show: see Excerpt and Visible.
 func (s *Source) Lines(file string) (lines []string, ok bool) {
@@ -118,5 +118,6 @@ func (s *Source) maskIn(f *file, lines []string, start, end int) {
 	}
 }
 
-// harmless are the lines of a Secret that say what it is.
+// harmless matches the lines of a Secret that can hold no value: its apiVersion, kind and
+// type, separators, comments without text and empty lines.
 var harmless = regexp.MustCompile(`^(---.*|(apiVersion|kind|type):\s.*|\s*#?\s*)$`)

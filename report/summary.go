@@ -263,7 +263,7 @@ func (p *printer) unit(line string, units []string) {
 	p.line(p.paint(yellow, word), policy.Plural(len(units), "unit"), state, reason(u), ": ", strings.Join(p.few(units), ", "))
 }
 
-// unitsTold are the units of which a finding says that they were not rendered.
+// unitsTold returns the units that a finding reports as not rendered.
 func unitsTold(all []*group) map[string]bool {
 	told := make(map[string]bool)
 	for _, g := range all {

@@ -291,7 +291,7 @@ func (p *printer) list(prefix string, items []string) {
 	p.line(strings.TrimSuffix(text, ": "))
 }
 
-// related writes the other places that made the field what it is.
+// related writes the other places that set the field's value.
 func (p *printer) related(x *policy.Result, primary render.Origin) {
 	more := 0
 	shown := map[line]bool{{primary.File, primary.Line}: true}

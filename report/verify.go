@@ -425,7 +425,7 @@ func (v *verifier) related(r node) {
 	}
 }
 
-// ids are those of the result's locations, of which no two may be the same.
+// ids returns the ids of the result's locations, and reports those that occur twice.
 func (v *verifier) ids(r node) map[string]bool {
 	ids := make(map[string]bool)
 	for _, l := range append(r.get("locations").list(), r.get("relatedLocations").list()...) {

@@ -1,20 +1,19 @@
-// Package crd is the CustomResourceDefinition engine: what the API server says
-// to custom resources by the schemas, list types and CEL rules of their
-// CustomResourceDefinitions, and to the definitions themselves.
+// Package crd validates custom resources as the API server does, by the schemas, list
+// types and CEL rules of their CustomResourceDefinitions, and the definitions
+// themselves.
 //
 // In go the objects of the tree and of its context ([New]), then requests as a
 // policy.Chain completes them; out come results.
 //
-// A definition is judged by the API server's own validation
+// A definition is validated by the API server's own code
 // (definition.go, written.go), with the CEL environment of the wanted version
-// (gate.go). A custom resource is judged as its strategy in
-// k8s.io/apiextensions-apiserver/pkg/registry/customresource does: unknown
+// (gate.go). A custom resource is validated as by its strategy in
+// k8s.io/apiextensions-apiserver/pkg/registry/customresource: unknown
 // fields, metadata, schema, embedded objects, list types (custom.go), then
 // x-kubernetes-validations (compile.go, walk.go), with ratcheting and the cost
-// budgets. What the API server does by default for `kubectl apply` counts:
-// with fieldValidation=Strict, as kubectl and Argo CD ask for, an unknown
-// field is refused; a controller that applies server-side meets the same
-// refusal, as "field not declared in schema".
+// budgets. Unknown fields are refused, as by `kubectl apply` and Argo CD, which ask for
+// fieldValidation=Strict; a server-side apply is refused, too, with "field not declared
+// in schema".
 //
 // The results' policy is the definition's name, and their rule one of
 //
@@ -24,11 +23,10 @@
 //	metadata         of the object
 //	schema           passes once all of the schema but its CEL rules holds
 //	validation       of a definition, outside its schemas; passes once all holds
-//	limits           too large to be judged
+//	limits           too large to be checked
 //
-// where openAPIV3Schema is left out and the version goes by its name. Each CEL
-// rule that had something to look at passes once an object, or fails once for
-// each place. PolicyOrigin is the rule's line in the definition.
+// in which openAPIV3Schema is left out and the version is named. Each CEL rule that was
+// evaluated passes once for an object, or fails once for each place. PolicyOrigin is the rule's line in the definition.
 package crd
 
 import (
@@ -42,14 +40,14 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Options are what objects are judged with besides their definitions.
+// Options configure an Engine.
 type Options struct {
 	// KubeVersion is the API server's version, such as "1.31"; "" is the
 	// newest that the libraries know.
 	KubeVersion string
 }
 
-// An Engine judges requests by CustomResourceDefinitions. It is safe for
+// An Engine validates requests by CustomResourceDefinitions. It is safe for
 // concurrent use.
 type Engine struct {
 	version     cel.Version
@@ -119,7 +117,7 @@ type collector struct {
 	failures int
 }
 
-// maxFailures is how many failures of one object are told one by one.
+// maxFailures limits the failures of one object that are reported one by one.
 const maxFailures = 100
 
 // full says that further failures are only counted.

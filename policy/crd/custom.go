@@ -218,7 +218,7 @@ func (r *review) schema() error {
 	return nil
 }
 
-// limit tells that the object, or a part of it, is not judged.
+// limit reports that the object, or a part of it, is not checked.
 func (r *review) limit(err error) {
 	r.out.add(policy.Result{
 		Policy: r.definition.object.GetName(), Rule: limitsRule, Outcome: policy.Error, Action: policy.Deny, Message: err.Error(),

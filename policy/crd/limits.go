@@ -98,7 +98,7 @@ func (l *load) count(node map[string]any) int {
 	return n
 }
 
-// refuse says why an object is not judged by such a schema.
+// refuse says why objects are not checked with a schema.
 func (l load) refuse(tree any) error {
 	var w weight
 	w.add(tree, 0)
@@ -153,7 +153,7 @@ func eachRule(tree any, visit func(map[string]any)) {
 
 const validationsKey = "x-kubernetes-validations"
 
-// refuseDefinition says why a definition is not judged.
+// refuseDefinition says why a definition is not checked.
 func refuseDefinition(object map[string]any) error {
 	if tooManyRules(object) {
 		return errTooMuch

@@ -24,7 +24,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A definition is a CustomResourceDefinition by which objects are judged.
+// A definition is a CustomResourceDefinition with which objects are checked.
 type definition struct {
 	object      *render.Object
 	target      cel.Version

@@ -345,9 +345,9 @@ func (a *activation) oldSelf() ref.Val {
 // Parent implements interpreter.Activation.
 func (a *activation) Parent() interpreter.Activation { return nil }
 
-// blame names the fields that made a rule fail, as pointers below the object,
-// the telling one first. Where the rule says which field it is about, that
-// comes first, unless what is at fault lies within it.
+// blame returns pointers to the fields that made a rule fail, the likeliest cause first.
+// If the rule has a fieldPath, that field comes first, unless a field at fault is
+// within it.
 func (v *violation) blame(ctx context.Context) []string {
 	base := v.at.pointer()
 	var fields, inside []string
@@ -371,7 +371,7 @@ func (v *violation) blame(ctx context.Context) []string {
 	return fields
 }
 
-// culprits asks for what was telling in self.
+// culprits returns the fields of self that decided.
 func (v *violation) culprits(ctx context.Context) []string {
 	if v.rule == nil || v.rule.explainer == nil || v.self == nil {
 		return nil

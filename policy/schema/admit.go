@@ -114,7 +114,7 @@ func (e refusals) Error() string { return e[0].Error() }
 // Unwrap returns them all, as errors.Join does.
 func (e refusals) Unwrap() []error { return e }
 
-// maxRefusals is how many fields of one object are told.
+// maxRefusals limits the reported fields of one object.
 const maxRefusals = 20
 
 // refuseAll gives what the API server would say of an object one after the other,

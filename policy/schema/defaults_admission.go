@@ -10,7 +10,7 @@ import (
 
 const httpsPort = 443
 
-// admissionDefaults are those of webhook configurations and admission
+// admissionDefaults lists the defaults of webhook configurations and admission
 // policies, and of what else extends the API server.
 var admissionDefaults = []rule{
 	on(func(_ release, w *admissionv1.ValidatingWebhook) {

@@ -9,7 +9,7 @@ import (
 // defaultCPU is the utilization that an autoscaler without metrics aims at.
 const defaultCPU = 80
 
-// autoscalingDefaults are those of horizontal pod autoscalers. The metric of
+// autoscalingDefaults lists the defaults of horizontal pod autoscalers. The metric of
 // one in v1 comes with its stored form, since annotations have a say in it.
 var autoscalingDefaults = []rule{
 	on(func(_ release, h *autoscalingv1.HorizontalPodAutoscaler) { fillPtr(&h.Spec.MinReplicas, 1) }),

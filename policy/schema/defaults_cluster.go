@@ -24,7 +24,7 @@ const (
 	queueLengthLimit   = 50
 )
 
-// clusterDefaults are those of the groups that hold few defaults each.
+// clusterDefaults lists the defaults of groups that have only a few each.
 var clusterDefaults = []rule{
 	on(func(_ release, p *networkingv1.NetworkPolicyPort) { fillPtr(&p.Protocol, corev1.ProtocolTCP) }),
 	on(func(_ release, p *networkingv1.NetworkPolicy) {

@@ -7,7 +7,7 @@ import (
 	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 )
 
-// deviceDefaults are those of resource.k8s.io. A taint's time is left out: it
+// deviceDefaults lists the defaults of resource.k8s.io. A taint's time is left out: it
 // is the time of the request.
 var deviceDefaults = []rule{
 	on(func(_ release, q *resourcev1.ExactDeviceRequest) { devices(&q.AllocationMode, &q.Count) }),

@@ -15,7 +15,7 @@ const (
 	loadBalancerIPMode release = 30
 )
 
-// podDefaults are those of pods and of pod templates. A pod gets some that a
+// podDefaults lists the defaults of pods and of pod templates. A pod gets some that a
 // template doesn't.
 var podDefaults = []rule{
 	on(pod),

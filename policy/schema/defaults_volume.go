@@ -7,7 +7,7 @@ import (
 
 type quantity = resource.Quantity
 
-// volumeDefaults are those of volumes, in pods and by themselves.
+// volumeDefaults lists the defaults of volumes, in pods and as objects.
 var volumeDefaults = []rule{
 	on(func(r release, v *corev1.Volume) {
 		fill(&v.VolumeSource, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// workloadDefaults are those of apps and batch.
+// workloadDefaults lists the defaults of the groups apps and batch.
 var workloadDefaults = []rule{
 	on(func(_ release, d *appsv1.Deployment) {
 		fillPtr(&d.Spec.Replicas, 1)

@@ -55,7 +55,7 @@ func (k *Kinds) customSchema(compile func() (*customSchema, error)) (*spec.Schem
 	return s, true
 }
 
-// exposable says whether the schema is one that can be published: of a
+// exposable reports whether the schema can be published: of a
 // hostile definition it may be none.
 func exposable(s *structural.Structural) bool {
 	return len(structural.ValidateStructural(nil, s)) == 0

@@ -227,7 +227,7 @@ func (f *faults) pointer() string {
 	return render.Pointer(path...)
 }
 
-// errType stands for the decoder's error about a value of a wrong type.
+// errType replaces the decoder's error about a value of a wrong type.
 var errType = errors.New("wrong type")
 
 // takesScalar accepts what the decoder takes for a bool, string or number.

@@ -15,9 +15,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// known are the fields that an API server knows of a type, as its strict
-// decoder sees them. nil takes whatever it is given: a scalar, a map of
-// scalars, or a type that decodes itself.
+// known lists the fields of a type that the API server's strict decoder accepts. A nil
+// known accepts any value: it is a scalar, a map of scalars, or a type that decodes
+// itself.
 type known struct {
 	fields map[string]*known
 	each   *known // of a list, or of a map's values
@@ -133,8 +133,8 @@ func (k *known) descend(names []string) *known {
 	return k
 }
 
-// knownOf compiles what a release knows of a kind; nil when that can't be told.
-// For the newest release the types of client-go tell, for others their schema.
+// knownOf returns the fields of a kind in a release, nil if they are not known. They
+// come from the types of client-go for the newest release, else from the schema.
 func knownOf(gvk schema.GroupVersionKind, r release) (*known, error) {
 	if r == newest {
 		typ := typeOf(gvk)

@@ -61,7 +61,7 @@ func NewValidator(kinds *Kinds, objects []*render.Object) *Validator {
 	return v
 }
 
-// A judge is what the validator knows of a kind.
+// A judge validates objects of one kind.
 type judge struct {
 	*builtin
 	release release

@@ -7,7 +7,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// A rank says how telling a culprit is.
+// A rank orders culprits: the likelier cause comes first.
 type rank uint8
 
 const (
@@ -220,7 +220,7 @@ func logical(o op) bool {
 	return false
 }
 
-// opposite blames a boolean for being what it is.
+// opposite blames a boolean for its value.
 func (c *collector) opposite(n *node, k rank) bool {
 	b, ok := n.val.(types.Bool)
 	if !ok {

@@ -1,13 +1,13 @@
-// Package explain answers why a CEL expression did not give what it should
-// have: which fields of which root object were telling, down to every element
-// of a list that was at fault, as JSON pointers.
+// Package explain says why a CEL expression did not have the expected result: it
+// returns the fields of the root objects that decided, as JSON pointers, down to each
+// element of a list.
 //
 // In goes a checked AST with the environment it was checked in ([New]), then,
 // per failure, the roots it was evaluated over; out comes an [Explanation].
-// The expression is evaluated once more by an interpreter of our own that
-// calls the environment's functions and keeps a node for every value: where it
-// was read, what it was made of, and for each turn of a macro. Blame then
-// walks these nodes down from the verdict. Where CEL stops at the first
+// The expression is evaluated once more by an interpreter of our own. It calls the
+// environment's functions and keeps a node for each value, with the place where it was
+// read, the nodes it was computed from, and each turn of a macro. Blame then
+// walks these nodes down from the result. Where CEL stops at the first
 // element that decides a quantifier, the interpreter goes on, so that all
 // elements at fault are named. Nothing is known here of admission: it serves
 // whatever holds CEL against JSON.
@@ -65,7 +65,7 @@ type Input struct {
 // MaxCulprits is how many culprits an explanation names at most.
 const MaxCulprits = 32
 
-// A Culprit is a field that was telling.
+// A Culprit is a field that decided the result.
 type Culprit struct {
 	Root    string // the name of the root, such as object
 	Pointer string // RFC 6901, within the root

@@ -47,10 +47,10 @@ func parts(n *node, o op, to []*node) []*node {
 	return to
 }
 
-// joint blames operands that decided together: those of an || that are all
-// false, or of an && that should not all be true. The last is the most
-// telling, those before it are conditions: weak if they only test for presence
-// before a ||, or if they are alternatives that another came closer to.
+// joint blames operands that decided together: of an || all operands were false, or of
+// an && all were true and should not have been. The last operand is the likeliest
+// cause. Those before it are conditions; they are weak causes if they only test for
+// presence before a ||, or if another alternative was closer to holding.
 func (c *collector) joint(n *node, conjunction bool, k rank) bool {
 	kids, before := parts(n, n.x.op, nil), len(c.found)
 	best, telling, found := 0, 0, false
@@ -82,10 +82,10 @@ func (c *collector) joint(n *node, conjunction bool, k rank) bool {
 	return found
 }
 
-// alternatives are the findings of several operands of an ||, none of which
-// failed alone: it is the whole that did. What is not there at all is less
-// telling than what is there and wrong: it is often an exemption. But what the
-// object lacks is more telling than what the request is.
+// alternatives ranks the findings of several operands of an ||, which failed together.
+// A field that is missing is a less likely cause than one with a wrong value, since
+// such an operand is often an exemption. But a field that the object lacks is a
+// likelier cause than a field of the request.
 func (c *collector) alternatives(n *node, before int, k rank) {
 	found := c.found[before:]
 	exists := slices.ContainsFunc(found, func(f finding) bool {

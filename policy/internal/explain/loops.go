@@ -70,7 +70,7 @@ func (r *run) turns(n, rng *node, f *frame) ([]turn, ref.Val) {
 	return turns, nil
 }
 
-// mapTurns goes by sorted keys, so that explanations are deterministic.
+// mapTurns sorts the keys, so that explanations are deterministic.
 func (r *run) mapTurns(n *node, m traits.Mapper, f *frame) []turn {
 	keys, values := r.mapNodes(m)
 	turns := make([]turn, len(keys))

@@ -121,7 +121,7 @@ func existsOne(e ast.ComprehensionExpr, accu string) ast.Expr {
 	return nil
 }
 
-// listShape is that of map, filter and transformList.
+// listShape is the shape of map, filter and transformList.
 func listShape(e ast.ComprehensionExpr, accu string) shape {
 	test, step := guarded(e.LoopStep(), accu)
 	add := call(step, operators.Add, 2)
@@ -135,7 +135,7 @@ func listShape(e ast.ComprehensionExpr, accu string) shape {
 	return shape{op: opMap, test: test, body: body}
 }
 
-// mapShape is that of transformMap and transformMapEntry.
+// mapShape is the shape of transformMap and transformMapEntry.
 func mapShape(e ast.ComprehensionExpr, accu string) shape {
 	const insert = "cel.@mapInsert"
 	test, step := guarded(e.LoopStep(), accu)

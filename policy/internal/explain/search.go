@@ -138,7 +138,7 @@ func (c *collector) take(found []finding, k rank) bool {
 	return len(found) > 0
 }
 
-// class is that of the foremost root among findings.
+// class returns the class of the first root among findings.
 func class(found []finding) int {
 	best := len(classes)
 	for _, f := range found {

@@ -18,10 +18,9 @@ type ranked struct {
 	path []*place
 }
 
-// reduce drops what says nothing new: weak findings beside others, doubles,
-// and of a field and what holds it the less telling one, or the one that
-// holds. It sorts by root, then by how telling they are, then as in the
-// document.
+// reduce drops findings that add nothing: weak ones beside others, repeated ones, and
+// of a field and the one that contains it the less likely cause, or else the container.
+// It sorts them by root, then by likelihood, then as in the document.
 func (c *collector) reduce() []ranked {
 	better := slices.ContainsFunc(c.found, func(f finding) bool { return f.rank != weak })
 	var all []ranked
@@ -49,7 +48,7 @@ func firstOf(orders ...int) int {
 	return 0
 }
 
-// nested drops doubles, and the less telling of those that hold each other.
+// nested drops repeated findings, and the less likely one of two that contain each other.
 func nested(sorted []ranked) []ranked {
 	var kept []ranked
 	for _, f := range sorted {
@@ -149,7 +148,7 @@ func (r *run) summary(top *node, found []ranked) string {
 	if err, ok := atom.val.(*types.Err); ok {
 		fmt.Fprintf(&b, " fails: %s", cut(r.reason(first.at, err), maxLine))
 	} else {
-		fmt.Fprintf(&b, " is %s", r.told(atom.val))
+		fmt.Fprintf(&b, " is %s", r.shown(atom.val))
 	}
 	b.WriteString(forElements(found, atom.x))
 	if !r.secret() && !failed(atom) && atom.x.op != opHas && atom.x.op != opSelect {
@@ -158,8 +157,8 @@ func (r *run) summary(top *node, found []ranked) string {
 	return b.String()
 }
 
-// told is a value, unless it may be secret.
-func (r *run) told(v ref.Val) string {
+// shown returns a value for people, unless it may be secret.
+func (r *run) shown(v ref.Val) string {
 	t := tracer{hide: r.secret()}
 	return t.value(v)
 }
@@ -315,7 +314,7 @@ func shown(v ref.Val) string {
 	return container(v)
 }
 
-// secret says whether a root is a Secret, whose content must not be told.
+// secret reports whether a root is a Secret, whose content must not be shown.
 func (r *run) secret() bool {
 	if r.input.Hide {
 		return true

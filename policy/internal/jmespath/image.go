@@ -26,7 +26,7 @@ func (i Image) String() string {
 	return i.Registry + "/" + i.Path + ":" + i.Tag
 }
 
-// The grammar of references is that of github.com/distribution/reference.
+// References are parsed by the grammar of github.com/distribution/reference.
 const (
 	domainPart = `(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])`
 	domainRule = `(?:` + domainPart + `(?:\.` + domainPart + `)*|\[(?:[a-fA-F0-9:]+)\])(?::[0-9]+)?`

@@ -80,11 +80,11 @@ func (e *Expression) Search(data any, o *Options) (any, error) {
 	return out.v, err
 }
 
-// Trace is Search, and says as JSON pointers into data where the value was
-// taken from, the telling place first: for || what decided, for filters and
-// projections the elements that passed, for functions their arguments. Of a
-// *NotFoundError it is where the key would be; of another error, what the
-// function was given. There may be none, and are at most 256.
+// Trace is Search that also returns JSON pointers to the fields of data that the value
+// comes from, the deciding one first: for || the operand that decided, for filters and
+// projections the elements that passed, for functions their arguments. For a
+// *NotFoundError it is the place where the key would be; for another error, the
+// arguments of the function. There may be none, and there are at most 256.
 func (e *Expression) Trace(data any, o *Options) (value any, pointers []string, err error) {
 	s := newSearch(o)
 	s.tracing = true

@@ -13,8 +13,9 @@ const (
 	maxPlaces   = 16 << 10
 )
 
-// A place says where a value stands in the data, or of what it was made. Nil
-// is a value that has nothing to do with the data, such as a literal.
+// A place is where a value is in the data, or the places of the values that it was
+// computed from. It is nil for a value that does not depend on the data, such as a
+// literal.
 type place struct {
 	in     *place // nil of the root
 	step   string // the key or index in it
@@ -102,8 +103,8 @@ func escape(step string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(step, "~", "~0"), "/", "~1")
 }
 
-// pointers are those of the data that p stands for, the telling one first,
-// each once, and at most maxPointers.
+// pointers returns the pointers of the data that the value at p comes from, the
+// deciding one first, each once, and at most maxPointers.
 func (p *place) pointers() []string {
 	c := collector{seen: map[string]bool{}}
 	c.add(p)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// maxRandom bounds the text that stands for a random one.
+// maxRandom limits the length of the text that replaces a random one.
 const maxRandom = 64 << 10
 
 func random(s *search, a []val) (val, error) {

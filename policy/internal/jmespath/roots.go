@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Whole among [Expression.Roots] stands for all of the root.
+// Whole among [Expression.Roots] means all of the root.
 const Whole = "@"
 
 // Roots are the names of the root that the expression reads, sorted; "@" among

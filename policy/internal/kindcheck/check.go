@@ -64,7 +64,7 @@ func (c *check) object(o Object) {
 	}
 }
 
-// kind validates what is below spec, or stands for it.
+// kind validates spec, or the fields that the kind has in its place.
 func (c *check) kind(all Object) {
 	spec, old := Top.In("spec"), all.Old
 	switch o := all.Now.(type) {

@@ -317,7 +317,7 @@ func (c *podCheck) probe(o *corev1.Probe, p *Spot, once bool) {
 	}
 }
 
-// A handler is that of a probe or of a lifecycle hook.
+// A handler is the action of a probe or of a lifecycle hook.
 type handler struct {
 	exec  *corev1.ExecAction
 	http  *corev1.HTTPGetAction

@@ -91,7 +91,7 @@ func (c *check) clusterIPs(s *corev1.ServiceSpec, p *Spot) {
 	}
 }
 
-// nodePorts are those that API servers give out by default.
+// nodePorts is the default range of node ports.
 const firstNodePort, lastNodePort = 30000, 32767
 
 func (c *check) servicePorts(s *corev1.ServiceSpec, p *Spot, sameType bool) {

@@ -114,7 +114,7 @@ func (c *check) updateStatefulSet(now, old *appsv1.StatefulSetSpec, p *Spot) {
 	}
 }
 
-// statefulFields are those that may be changed: revisionHistoryLimit since 1.33.
+// statefulFields lists the fields that may be changed: revisionHistoryLimit since 1.33.
 func (c *check) statefulFields() string {
 	if c.release < 33 {
 		return "'replicas', 'ordinals', 'template', 'updateStrategy', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
