@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -115,10 +116,10 @@ func dataNames(t *tree, values []string, stdin io.Reader) ([]string, error) {
 	return names, nil
 }
 
-// cutData parts a value of --data into where its content stands, with the
-// colon behind, and the path.
+// cutData splits a value of --data, PREFIX:PATH or PATH, into the prefix with
+// its colon and the path. The letter of a Windows drive is no prefix.
 func cutData(value string) (under, file string) {
-	if render.IsAddress(value) {
+	if render.IsAddress(value) || filepath.VolumeName(value) != "" {
 		return "", value
 	}
 	if i := strings.IndexByte(value, ':'); i > 0 {
