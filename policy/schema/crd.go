@@ -19,8 +19,9 @@ import (
 type custom struct {
 	group, kind, plural string
 	namespaced          bool
-	served              []string // versions, as listed
-	webhook             bool     // converts between the versions
+	served              []string          // versions, as listed
+	deprecated          map[string]string // warnings, by version
+	webhook             bool              // converts between the versions
 	schemas             map[string]func() (*customSchema, error)
 	subresources        map[string][]string // by version
 }
@@ -79,6 +80,7 @@ func readCRD(object map[string]any) (c *custom, pointer string, err error) {
 	c.webhook = strategy == "Webhook"
 	c.schemas = readSchemas(object)
 	c.subresources = readSubresources(spec)
+	c.deprecated = readDeprecated(spec, c.group, c.kind)
 	if c.served = servedVersions(spec); len(c.served) == 0 {
 		return nil, "/spec/versions", errors.New("spec.versions: Required value: no version is served")
 	}

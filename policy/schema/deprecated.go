@@ -1,0 +1,70 @@
+package schema
+
+import (
+	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// A lifecycle is what the types of Kubernetes say of their versions.
+type lifecycle interface {
+	APILifecycleDeprecated() (major, minor int)
+}
+
+// Deprecated returns since when a version of a kind that the API server serves is
+// deprecated, the release that removes it, and what to use instead; "" for other
+// versions. Of custom resources it returns the warning of their definition.
+func (k *Kinds) Deprecated(gvk schema.GroupVersionKind) string {
+	if c := k.customs[gvk.GroupKind()]; c != nil {
+		return c.deprecated[gvk.Version]
+	}
+	typ := typeOf(gvk)
+	if k.builtins[gvk] == nil || typ == nil {
+		return ""
+	}
+	object := reflect.New(typ).Interface()
+	old, ok := object.(lifecycle)
+	if !ok {
+		return ""
+	}
+	_, since := old.APILifecycleDeprecated()
+	if release(since) > k.release {
+		return ""
+	}
+	text := fmt.Sprintf("%s %s is deprecated since Kubernetes 1.%d", gvk.GroupVersion(), gvk.Kind, since)
+	if r, ok := object.(interface{ APILifecycleRemoved() (major, minor int) }); ok {
+		_, in := r.APILifecycleRemoved()
+		text += fmt.Sprintf(", and Kubernetes 1.%d removes it", in)
+	}
+	use := k.sibling(gvk)
+	if r, ok := object.(interface {
+		APILifecycleReplacement() schema.GroupVersionKind
+	}); ok {
+		use = r.APILifecycleReplacement().GroupVersion().String() + " " + r.APILifecycleReplacement().Kind
+	}
+	if use == gvk.GroupVersion().String()+" "+gvk.Kind {
+		use = ""
+	}
+	return text + useInstead(use)
+}
+
+// readDeprecated returns the warnings about versions that a definition marks as
+// deprecated, in the API server's words where it gives none.
+func readDeprecated(spec map[string]any, group, kind string) map[string]string {
+	warnings := map[string]string{}
+	versions, _ := spec["versions"].([]any)
+	for _, v := range versions {
+		v, _ := v.(map[string]any)
+		name, _ := v["name"].(string)
+		if on, _ := v["deprecated"].(bool); !on {
+			continue
+		}
+		warnings[name], _, _ = unstructured.NestedString(v, "deprecationWarning")
+		if warnings[name] == "" {
+			warnings[name] = fmt.Sprintf("%s/%s %s is deprecated", group, name, kind)
+		}
+	}
+	return warnings
+}
