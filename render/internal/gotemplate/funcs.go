@@ -40,6 +40,7 @@ var library = sync.OnceValue(func() template.FuncMap {
 	}
 	maps.Copy(fns, template.FuncMap{
 		"print": fmt.Sprint, "printf": fmt.Sprintf, "println": fmt.Sprintln,
+		"__keys": entries("keys"), "__values": entries("values"),
 		"normalize": Normalize, "slugify": Slugify,
 		"toYaml": toYAML, "fromYaml": fromYAML, "fromYamlArray": fromYAMLArray,
 		"until": func(n int) ([]int, error) { return untilStep(0, n, sign(n)) }, "untilStep": untilStep,

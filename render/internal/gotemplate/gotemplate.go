@@ -60,6 +60,7 @@ func Parse(ctx context.Context, text string, o Options) (*Template, error) {
 	t.tree = tree
 	for _, defined := range tree.Templates() {
 		if defined.Tree != nil {
+			unsorted(defined.Root, false)
 			t.read(defined.Root)
 		}
 	}

@@ -1,0 +1,90 @@
+package gotemplate
+
+import (
+	"fmt"
+	"text/template/parse"
+
+	"github.com/Masterminds/sprig/v3"
+)
+
+// Functions by what they do with the order of a list that they are given.
+var (
+	ofMaps    = map[string]bool{"keys": true, "values": true} // return the entries of maps, in another order each time
+	orderless = map[string]bool{"sortAlpha": true, "has": true, "mustHas": true, "len": true, "empty": true}
+	keepOrder = map[string]bool{"concat": true, "uniq": true, "mustUniq": true, "compact": true, "mustCompact": true, "without": true, "mustWithout": true, "append": true, "mustAppend": true, "prepend": true, "mustPrepend": true}
+)
+
+// unsorted replaces the functions that return the entries of maps by functions that
+// fail for more than one entry, but where the order of the entries does not matter.
+func unsorted(n parse.Node, sorted bool) {
+	switch n := n.(type) {
+	case *parse.ListNode:
+		if n != nil {
+			for _, child := range n.Nodes {
+				unsorted(child, false)
+			}
+		}
+	case *parse.ActionNode:
+		unsorted(n.Pipe, false)
+	case *parse.TemplateNode:
+		unsorted(n.Pipe, false)
+	case *parse.IfNode:
+		unsortedBranch(&n.BranchNode, true)
+	case *parse.WithNode:
+		unsortedBranch(&n.BranchNode, false)
+	case *parse.RangeNode:
+		unsortedBranch(&n.BranchNode, false)
+	case *parse.ChainNode:
+		unsorted(n.Node, sorted)
+	case *parse.PipeNode:
+		for i := 0; n != nil && i < len(n.Cmds); i++ { // the last command first: it takes what those before it return
+			sorted = unsortedCommand(n.Cmds[len(n.Cmds)-1-i], sorted)
+		}
+	}
+}
+
+func unsortedBranch(n *parse.BranchNode, sorted bool) {
+	unsorted(n.Pipe, sorted)
+	unsorted(n.List, false)
+	unsorted(n.ElseList, false)
+}
+
+// unsortedCommand reports whether the order of a list that the command is given does
+// not matter either.
+func unsortedCommand(c *parse.CommandNode, sorted bool) bool {
+	name, ok := c.Args[0].(*parse.IdentifierNode)
+	if !ok {
+		unsorted(c.Args[0], sorted)
+		return false
+	}
+	if ofMaps[name.Ident] && !sorted {
+		name.Ident = "__" + name.Ident
+	}
+	sorted = orderless[name.Ident] || keepOrder[name.Ident] && sorted
+	for _, arg := range c.Args[1:] {
+		unsorted(arg, sorted)
+	}
+	return sorted
+}
+
+// entries is sprig's function of that name, which fails for more than one entry.
+func entries(name string) any {
+	all := sprig.GenericFuncMap()[name]
+	return func(maps ...map[string]any) ([]any, error) {
+		var list []any
+		switch f := all.(type) {
+		case func(...map[string]any) []string: // keys
+			for _, key := range f(maps...) {
+				list = append(list, key)
+			}
+		case func(map[string]any) []any: // values
+			for _, m := range maps {
+				list = append(list, f(m)...)
+			}
+		}
+		if len(list) > 1 {
+			return nil, fmt.Errorf("%s gives the entries of a map in another order each time, so what is made of them is not known: sort them by sortAlpha", name)
+		}
+		return list, nil
+	}
+}
