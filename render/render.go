@@ -45,6 +45,7 @@ type Helm struct {
 	Values      map[string]any
 	KubeVersion string   // such as "1.31"; default: the newest that the libraries know
 	APIVersions []string // added to those of Kubernetes
+	AtCommit    []string // last parts of the names of values that hold the commit, which is not known before the merge
 	SkipCRDs    bool     // leaves out the chart's crds/ directory
 	SkipSchema  bool
 	SkipTests   bool // leaves out hooks that are tests

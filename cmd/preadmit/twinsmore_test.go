@@ -1,11 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/format/index"
 
 	"github.com/preadmit/preadmit/render/git/gittest"
 )
@@ -92,9 +97,12 @@ func graphDisguises(h string) []twin {
 		argo("argo: patch that deletes", "app.yaml", source("kustomize: {patches: [{target: {name: hidden}, patch: \"$patch: delete\\napiVersion: v1\\nkind: X\\nmetadata: {name: hidden}\"}]}"), "apps/kustomization.yaml", "resources: [h.yaml, x.yaml]\n"),
 		argo("argo: chart above", "apps/Chart.yaml", chartFile),
 		argo("argo: ApplicationSet without elements", "app.yaml", "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: a, namespace: argocd}\nspec:\n  generators: [{list: {elements: []}}]\n  template:\n"+indented("metadata: {name: a}\n"+application[strings.Index(application, "spec:"):], 4)),
+		argo("argo: ApplicationSet that picks a key", "app.yaml", "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: a, namespace: argocd}\nspec:\n  goTemplate: true\n  generators: [{list: {elements: [{m: {other: 1, apps: 2}}]}}]\n  template:\n"+indented("metadata: {name: a}\n"+edit(application[strings.Index(application, "spec:"):], "path: apps", "path: '{{ first (keys .m) }}'"), 4), "other/x.yaml", fineObject),
 		argo("argo: kustomization above", "apps/kustomization.yaml", "resources: [x.yaml]\n"),
 		argo("argo: Application with a finalizer and deleted", "app.yaml", edit(application, "name: a, namespace: argocd", "name: a, namespace: argocd, deletionTimestamp: 2020-01-01T00:00:00Z")),
 		argo("argo: chart on upgrade", "apps/h.yaml", "", "apps/Chart.yaml", chartFile, "apps/templates/h.yaml", gated(".Release.IsUpgrade")),
+		argo("argo: commit as a parameter", "app.yaml", source("helm: {parameters: [{name: x, value: $ARGOCD_APP_REVISION}]}"), "apps/h.yaml", "", "apps/Chart.yaml", chartFile, "apps/values.yaml", "{}\n", "apps/templates/h.yaml", gated(`hasPrefix "a1" (.Values.x | toString)`)),
+		argo("argo: commit in a name of values", "app.yaml", source("helm: {valueFiles: [v-${ARGOCD_APP_REVISION_SHORT}.yaml], ignoreMissingValueFiles: true}"), "apps/h.yaml", "", "apps/Chart.yaml", chartFile, "apps/values.yaml", "{}\n", "apps/v-abcdefa.yaml", "x: true\n", "apps/templates/h.yaml", gated(".Values.x")),
 		argo("argo: source hydrator", "app.yaml", edit(application, "  source: {repoURL: https://github.com/example/repo, path: apps, targetRevision: HEAD}", "  sourceHydrator: {drySource: {repoURL: https://github.com/example/repo, path: other, targetRevision: HEAD}, syncSource: {targetBranch: x, path: apps}}"), "other/x.yaml", fineObject),
 		flux("flux: suspended", "flux/k.yaml", spec("suspend: true")),
 		flux("flux: sourceignore", ".sourceignore", "apps/h.yaml\n"),
@@ -119,6 +127,7 @@ func graphDisguises(h string) []twin {
 		chart("release: other chart", "hr.yaml", edit(helmRelease, "chart: c,", "chart: d,"), "d/Chart.yaml", chartFile, "d/templates/x.yaml", fineObject),
 		later(chart("release: hook of a test", "c/templates/h.yaml", annotated(h, "helm.sh/hook: test"))),
 		chart("release: unknown hook", "c/templates/h.yaml", annotated(h, "helm.sh/hook: never")),
+		chart("release: optional values elsewhere", "hr.yaml", helmRelease+"  valuesFrom: [{kind: ConfigMap, name: none, optional: true}]\n", "c/templates/h.yaml", gated(".Values.x")),
 		chart("release: values in a Secret elsewhere", "hr.yaml", helmRelease+"  valuesFrom: [{kind: Secret, name: none}]\n", "c/templates/h.yaml", gated("not .Values.x")),
 	}
 }
@@ -386,4 +395,34 @@ func (tw *twin) repository(t *testing.T, plain int) string {
 	}
 	writeFiles(t, dir, tw.head)
 	return dir
+}
+
+// TestSubmoduleIsNotSilent holds that objects whose directory becomes a submodule are
+// undecided, also where no .gitmodules says so.
+func TestSubmoduleIsNotSilent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	repo, err := gittest.Init(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFiles(t, dir, files("fine.yaml", fineObject, "apps/h.yaml", deniedObjects["pod"]))
+	if _, err := repo.CommitAll("base"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "apps/h.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if code, said := checkTree(dir, "--base", "HEAD"); code != exitOK {
+		t.Errorf("deleted: exit %d\n%s", code, said)
+	}
+	var staged bytes.Buffer
+	link := &index.Entry{Name: "apps", Mode: filemode.Submodule, Hash: plumbing.NewHash("1234567890123456789012345678901234567890")}
+	if err := index.NewEncoder(&staged).Encode(&index.Index{Version: 2, Entries: []*index.Entry{link}}); err != nil {
+		t.Fatal(err)
+	}
+	writeFiles(t, dir, files(".git/index", staged.String()))
+	if code, said := checkTree(dir, "--base", "HEAD"); code != exitIncomplete || !strings.Contains(said, "in the submodule apps now, which is not checked out") {
+		t.Errorf("a submodule: exit %d\n%s", code, said)
+	}
 }

@@ -27,7 +27,7 @@ func (b *base) vanished(head *input, reqs []policy.Request) []policy.Result {
 			_, err := fs.Stat(b.in.tree, file)
 			return err != nil
 		},
-		Unreadable: head.unreadable(),
+		Unreadable: head.unreadable(b.repo),
 	}.Results(reqs)
 	known := make(map[string]bool)
 	for i := range vanished {
@@ -41,8 +41,8 @@ func (b *base) vanished(head *input, reqs []policy.Request) []policy.Result {
 // unreadable returns a function that says why a file may hold objects which
 // can't be seen: it is no YAML, such as an encrypted file, or belongs to a
 // submodule that is not checked out.
-func (in *input) unreadable() func(file string) string {
-	absent := git.AbsentModules(in.tree)
+func (in *input) unreadable(repo *git.Repository) func(file string) string {
+	absent := repo.AbsentModules(in.tree)
 	return func(file string) string {
 		for _, module := range absent {
 			if strings.HasPrefix(file, module+"/") {

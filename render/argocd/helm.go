@@ -173,6 +173,9 @@ func (r *release) resolve(entry string) (*located, string, error) {
 			repo, base, entry = found, ".", rest
 		}
 	}
+	if namesCommit(entry) {
+		return nil, "", errors.New("values file is named by the commit that Argo CD deploys, which is not known before the merge")
+	}
 	name := r.env.expand(entry)
 	if scheme, _, ok := strings.Cut(name, "://"); ok {
 		if scheme != "http" && scheme != "https" {
@@ -369,6 +372,9 @@ func (r *release) copied(repo *located, name string) (string, error) {
 
 func (r *release) parameter(p helmParameter, i int, values map[string]any, at map[string]int) {
 	set := p.Name + "=" + commas(r.env.expand(p.Value))
+	if namesCommit(p.Value) {
+		r.helm.AtCommit = append(r.helm.AtCommit, p.Name[strings.LastIndexByte(p.Name, '.')+1:])
+	}
 	if strings.Contains(p.Name, "[") {
 		if p.ForceString {
 			r.helm.SetString = append(r.helm.SetString, set)

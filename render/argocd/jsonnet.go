@@ -63,7 +63,15 @@ func (d *deployment) jsonnet(l *located, options *jsonnetOptions, name string, d
 	if err != nil {
 		return nil, jsonnetError(name, err)
 	}
-	return jsonnetObjects(name, text)
+	objects, err := jsonnetObjects(name, text)
+	for _, v := range slices.Concat(options.ExtVars, options.TLAs) {
+		if namesCommit(v.Value) {
+			e := l.errorAt(render.Pointer("directory", "jsonnet"), fmt.Errorf("variable %s holds the commit that Argo CD deploys, which is not known before the merge", v.Name))
+			e.Warning, e.Undecided = true, true
+			err = errors.Join(err, e)
+		}
+	}
+	return objects, err
 }
 
 // nested refuses code that is nested too deep, in the file and in variables

@@ -319,6 +319,15 @@ func newEnvironment(name string, spec *applicationSpec, s *source) environment {
 	}
 }
 
+// namesCommit reports whether a text names a variable that holds the commit.
+func namesCommit(text string) (found bool) {
+	os.Expand(text, func(name string) string {
+		found = found || strings.HasPrefix(name, "ARGOCD_APP_REVISION")
+		return ""
+	})
+	return found
+}
+
 // expand expands variables in a text. `$$` becomes `$`, and an unknown variable
 // "".
 func (e environment) expand(text string) string {

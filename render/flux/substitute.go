@@ -327,8 +327,12 @@ func (t *task) variables(post *postBuild) (variables, error) {
 // noData returns an error for a ConfigMap or Secret that is not in the tree.
 func (t *task) noData(pointer, kind, name string) error {
 	e := t.missing(pointer, "missing-values", "there is no %s %s/%s in the tree", kind, t.object.GetNamespace(), name)
-	e.Hint = fmt.Sprintf("declare its data under clusters[].substitute, as %s/%s, in .preadmit/config.yaml", t.object.GetNamespace(), name)
+	e.Hint = dataHint(t.object.GetNamespace(), name)
 	return e
+}
+
+func dataHint(namespace, name string) string {
+	return fmt.Sprintf("declare its data under clusters[].substitute, as %s/%s, in .preadmit/config.yaml", namespace, name)
 }
 
 // data returns the data of a ConfigMap or Secret in the object's namespace, and

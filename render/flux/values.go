@@ -92,8 +92,16 @@ func (t *task) valuesText(ref valuesReference, pointer string) (*variable, error
 		e := t.missing(pointer, "encrypted-values", "values in %s %s/%s are not known: %s", ref.Kind, t.object.GetNamespace(), ref.Name, text.unknown)
 		e.Hint = fmt.Sprintf("declare a stand-in under clusters[].substitute, as %s/%s, in .preadmit/config.yaml", t.object.GetNamespace(), ref.Name)
 		return nil, e
-	case text != nil || ref.Optional:
+	case text != nil:
 		return text, nil
+	case ref.Optional:
+		if !ok {
+			e := t.error(pointer, "missing-values", "there is no %s %s/%s in the tree: what values it brings on the cluster is not known", ref.Kind, t.object.GetNamespace(), ref.Name)
+			e.Hint = dataHint(t.object.GetNamespace(), ref.Name)
+			e.Undecided = true
+			t.warn(e)
+		}
+		return nil, nil
 	case !ok:
 		return nil, t.noData(pointer, ref.Kind, ref.Name)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-git/go-git/v5/config"
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -51,24 +52,38 @@ func (t *Tree) AbsentSubmodules() []string {
 	return slices.Clone(t.absent)
 }
 
-// AbsentModules names the directories of a tree that .gitmodules declares as
-// submodules and that hold nothing: those are not checked out.
-func AbsentModules(tree fs.FS) []string {
+// AbsentModules names the submodules of the work tree that are not checked out: the
+// directories that .gitmodules or the index declares as submodules, and that hold
+// nothing.
+func (r *Repository) AbsentModules(tree fs.FS) []string {
 	data, err := render.ReadFile(tree, ".gitmodules")
 	modules := config.NewModules()
 	if err != nil || modules.Unmarshal(data) != nil {
-		return nil
+		modules = config.NewModules()
 	}
 	var absent []string
-	for _, m := range modules.Submodules {
-		if dir := path.Clean(m.Path); fs.ValidPath(dir) {
+	add := func(dir string) {
+		if dir = path.Clean(dir); fs.ValidPath(dir) {
 			if entries, _ := fs.ReadDir(tree, dir); len(entries) == 0 {
 				absent = append(absent, dir)
 			}
 		}
 	}
+	for _, m := range modules.Submodules {
+		add(m.Path)
+	}
+	r.mu.Lock()
+	staged, err := r.store.Index()
+	r.mu.Unlock()
+	if err == nil {
+		for _, e := range staged.Entries {
+			if e.Mode == filemode.Submodule {
+				add(e.Name)
+			}
+		}
+	}
 	slices.Sort(absent)
-	return absent
+	return slices.Compact(absent)
 }
 
 // Err returns an error that names the files read so far whose content the

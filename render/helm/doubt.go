@@ -24,13 +24,14 @@ const (
 	byName
 	byHelm
 	byOrder
+	byCommit
 )
 
 var doubts = [...]string{
 	byKubeVersion: "the version of Kubernetes", byReleaseName: "the release's name", byNamespace: "the release's namespace",
 	byLookup: "what lookup finds", byRevision: "the release's revision", byVersions: "the list of API versions that the cluster serves",
 	byTime: "the time", byChance: "random values", byName: "what a host name resolves to",
-	byHelm: "the version of Helm", byOrder: "the order of a map's keys",
+	byHelm: "the version of Helm", byOrder: "the order of a map's keys", byCommit: "the commit that Argo CD deploys",
 }
 
 // assumptions are the rules of the errors that name assumed values.
@@ -38,8 +39,9 @@ var assumptions = map[doubt]string{
 	byKubeVersion: render.AssumedVersion, byReleaseName: render.AssumedRelease, byNamespace: render.AssumedRelease,
 }
 
-// ofRelease reports whether the doubt is about the release's name or namespace.
-func (d doubt) ofRelease() bool { return d == byReleaseName || d == byNamespace }
+// isName reports whether the doubt is about a name, of which only a comparison with
+// another one matters: that of the release, of its namespace or of the commit.
+func (d doubt) isName() bool { return d == byReleaseName || d == byNamespace || d == byCommit }
 
 // doubtful are functions whose results differ between clusters or calls.
 var doubtful = map[string]doubt{
@@ -186,7 +188,7 @@ func (w *weighing) identifies(n parse.Node) bool {
 			}
 			return ok && keyed[name.Ident] && slices.ContainsFunc(c.Args[1:], func(arg parse.Node) bool {
 				d, _ := w.of(arg)
-				return d.ofRelease()
+				return d.isName()
 			}) || slices.ContainsFunc(c.Args, w.identifies)
 		})
 	case *parse.ChainNode:
@@ -254,7 +256,7 @@ func (w *weighing) compares(n parse.Node) bool {
 // doubtPrinted hooks an action that prints the result of a doubtful comparison.
 // It counts as a side of a branch that nothing takes.
 func (in *instrument) doubtPrinted(p *parse.PipeNode) []parse.Node {
-	if d, _ := in.of(p); d != sure && in.compares(p) && !isSilent(p) && (!d.ofRelease() || in.identifies(p)) {
+	if d, _ := in.of(p); d != sure && in.compares(p) && !isSilent(p) && (!d.isName() || in.identifies(p)) {
 		spot := in.spot(p.Position())
 		s := &in.src.spots[len(in.src.spots)-1]
 		s.doubt, s.sides[0] = d, true
@@ -267,7 +269,7 @@ func (in *instrument) doubtPrinted(p *parse.PipeNode) []parse.Node {
 // something, and the nodes that follow the branch.
 func (in *instrument) weigh(nodes []parse.Node, n *parse.BranchNode) (d doubt, before, past []parse.Node) {
 	d, called := in.of(n.Pipe)
-	if d.ofRelease() && !in.identifies(n.Pipe) {
+	if d.isName() && !in.identifies(n.Pipe) {
 		d = sure
 	}
 	if d == sure && !called {

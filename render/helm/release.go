@@ -237,10 +237,14 @@ func (x *execution) parse(r *reader) error {
 	return errors.Join(errs...)
 }
 
-// doubtfulFields returns the fields that templates set to doubtful values, or
+// doubtfulFields returns the fields that hold the commit, that templates set to
+// doubtful values, or
 // to values that they make of such fields.
 func (x *execution) doubtfulFields() map[string]doubt {
 	fields := map[string]doubt{}
+	for _, name := range params(x.src).AtCommit {
+		fields[name] = byCommit
+	}
 	for {
 		more := maps.Clone(fields)
 		for _, f := range x.files {

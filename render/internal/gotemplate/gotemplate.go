@@ -191,7 +191,10 @@ var errLong = fmt.Errorf("makes a text of more than %d MiB", maxText>>20)
 // template without a name: `template: :1:2: executing "" at <.x>: `.
 func Brief(err error) error {
 	text := templatePlace.ReplaceAllString(err.Error(), "")
-	return errors.New(text)
+	return errors.New(hookName.ReplaceAllString(text, "$1"))
 }
+
+// hookName matches the begin of the name of a function that replaces sprig's.
+var hookName = regexp.MustCompile(`(^at <|calling |\()__`)
 
 var templatePlace = regexp.MustCompile(`^template: (?:base)?:\d+(?::\d+)?: (?:executing "" )?`)
