@@ -19,20 +19,26 @@ func misspeltAdmission(o *render.Object) error {
 	kinds := []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
 	others := []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}
 	gvk := o.GroupVersionKind()
-	err := &render.Error{Rule: "unknown-kind", Err: fmt.Errorf("no matches for kind %q in version %q", gvk.Kind, gvk.GroupVersion())}
-	pointer := "/apiVersion"
+	pointer, hint := "/apiVersion", ""
 	switch {
 	case gvk.Group != group && slices.Contains(kinds, gvk.Kind),
 		gvk.Group == group && !slices.Contains([]string{"v1", "v1beta1", "v1alpha1"}, gvk.Version):
-		err.Hint = "did you mean " + group + "/v1?"
+		hint = "did you mean " + group + "/v1?"
 	case gvk.Group == group && !slices.Contains(kinds, gvk.Kind) && !slices.Contains(others, gvk.Kind):
 		pointer = "/kind"
-		err.Hint = "there are " + strings.Join(append(kinds, others...), ", ")
+		hint = "there are " + strings.Join(append(kinds, others...), ", ")
 	default:
 		return nil
 	}
-	err.Span = o.Span(pointer)
-	return err
+	return unknownKind(o, pointer, hint)
+}
+
+func unknownKind(o *render.Object, pointer, hint string) error {
+	gvk := o.GroupVersionKind()
+	return &render.Error{
+		Span: o.Span(pointer), Rule: "unknown-kind", Hint: hint,
+		Err: fmt.Errorf("no matches for kind %q in version %q", gvk.Kind, gvk.GroupVersion()),
+	}
 }
 
 // gatekeeperKinds lists the kinds of Gatekeeper's groups, but for constraints, whose
@@ -54,24 +60,22 @@ func IsGatekeeper(group string) bool { return gatekeeperKinds[group] != nil }
 func misspeltGatekeeper(o *render.Object) error {
 	gvk := o.GroupVersionKind()
 	kinds, known := gatekeeperKinds[gvk.Group]
-	err := &render.Error{Rule: "unknown-kind", Err: fmt.Errorf("no matches for kind %q in version %q", gvk.Kind, gvk.GroupVersion())}
-	pointer := "/kind"
+	pointer, hint := "/kind", ""
 	switch {
 	case known && slices.Contains(kinds, gvk.Kind):
 		return nil
 	case known:
-		err.Hint = "there is " + strings.Join(kinds, ", ")
+		hint = "there is " + strings.Join(kinds, ", ")
 	case strings.HasSuffix(gvk.Group, ".gatekeeper.sh") && !slices.Contains(othersOfGatekeeper, gvk.Group):
 		pointer = "/apiVersion"
 	case gvk.Kind == "ConstraintTemplate":
-		pointer, err.Hint = "/apiVersion", "did you mean templates.gatekeeper.sh/v1?"
+		pointer, hint = "/apiVersion", "did you mean templates.gatekeeper.sh/v1?"
 	case gvk.Kind == "ExpansionTemplate":
-		pointer, err.Hint = "/apiVersion", "did you mean expansion.gatekeeper.sh/v1beta1?"
+		pointer, hint = "/apiVersion", "did you mean expansion.gatekeeper.sh/v1beta1?"
 	default:
 		return nil
 	}
-	err.Span = o.Span(pointer)
-	return err
+	return unknownKind(o, pointer, hint)
 }
 
 // othersOfGatekeeper are groups whose objects Gatekeeper makes itself, or whose kinds

@@ -300,7 +300,7 @@ func (p *provenance) selects(q *patch) bool {
 
 func (p *provenance) mayTake(patch *patch) bool {
 	if patch.target != nil {
-		return matches(patch.target, p.candidate())
+		return matching(patch.target)(p.candidate())
 	}
 	return slices.ContainsFunc(patch.docs, func(doc render.Document) bool {
 		m, _ := doc.Value.(map[string]any)

@@ -331,8 +331,11 @@ func (o *origins) rebuild() {
 		return
 	}
 	o.bare = bare
-	for _, i := range rank {
-		o.nodes = append(o.nodes, nodes[i])
+	o.nodes = make([]*yaml.Node, len(rank))
+	for i, j := range rank {
+		if !o.objects[i].marked() {
+			o.nodes[i] = nodes[j]
+		}
 	}
 }
 

@@ -54,30 +54,34 @@ func (c *candidate) add(was candidate) {
 	c.notes = append(c.notes, was.notes...)
 }
 
-// matches tells whether a target may select a candidate. It errs on the side
-// of yes.
-func matches(s *types.Selector, c candidate) bool {
+// matching returns a function that tells whether a target may select a candidate.
+// It errs on the side of yes.
+func matching(s *types.Selector) func(candidate) bool {
 	r, err := types.NewSelectorRegex(s)
 	if err != nil {
-		return true
+		return func(candidate) bool { return true }
 	}
-	return r.MatchGvk(c.gvk) &&
-		slices.ContainsFunc(c.names, r.MatchName) &&
-		slices.ContainsFunc(c.namespaces, func(ns string) bool {
-			return r.MatchNamespace(ns) || ns == "" && r.MatchNamespace(resid.DefaultNamespace)
-		}) &&
-		selected(s.LabelSelector, c.labels) && selected(s.AnnotationSelector, c.notes)
+	hasLabels, hasNotes := selecting(s.LabelSelector), selecting(s.AnnotationSelector)
+	return func(c candidate) bool {
+		return r.MatchGvk(c.gvk) &&
+			slices.ContainsFunc(c.names, r.MatchName) &&
+			slices.ContainsFunc(c.namespaces, func(ns string) bool {
+				return r.MatchNamespace(ns) || ns == "" && r.MatchNamespace(resid.DefaultNamespace)
+			}) &&
+			hasLabels(c.labels) && hasNotes(c.notes)
+	}
 }
 
-func selected(selector string, sets []map[string]string) bool {
-	if selector == "" {
-		return true
-	}
+// selecting returns a function that tells whether a selector may select one of
+// several sets of labels.
+func selecting(selector string) func([]map[string]string) bool {
 	s, err := labels.Parse(selector)
-	if err != nil {
-		return true
+	if selector == "" || err != nil {
+		return func([]map[string]string) bool { return true }
 	}
-	return slices.ContainsFunc(sets, func(set map[string]string) bool { return s.Matches(labels.Set(set)) })
+	return func(sets []map[string]string) bool {
+		return slices.ContainsFunc(sets, func(set map[string]string) bool { return s.Matches(labels.Set(set)) })
+	}
 }
 
 // A pool is what the patches of a kustomization can select from.
@@ -115,7 +119,7 @@ func (p *pool) excludes(s *types.Selector) bool {
 	if p.open || p.patched && s.LabelSelector+s.AnnotationSelector != "" {
 		return false
 	}
-	return !slices.ContainsFunc(p.all, func(c candidate) bool { return matches(s, c) })
+	return !slices.ContainsFunc(p.all, matching(s))
 }
 
 func (p *pool) take(q *pool) {
