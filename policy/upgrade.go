@@ -16,6 +16,10 @@ import (
 // EngineUpgrade is the engine of results about an upgrade of the API server.
 const EngineUpgrade = "Upgrade"
 
+// DeprecatedVersion is the rule of results about versions that the later API server
+// still serves.
+const DeprecatedVersion = "deprecated"
+
 // An Upgrade is the change from one version of Kubernetes to another.
 type Upgrade struct {
 	From, To      string
@@ -68,7 +72,7 @@ func (u Upgrade) deprecated(o *render.Object) []Result {
 	if text == "" {
 		return nil
 	}
-	return []Result{{Engine: EngineUpgrade, Rule: "deprecated", Outcome: Fail, Action: Audit, Message: text, Fields: []string{"/apiVersion"}}}
+	return []Result{{Engine: EngineUpgrade, Rule: DeprecatedVersion, Outcome: Fail, Action: Audit, Message: text, Fields: []string{"/apiVersion"}}}
 }
 
 // result returns one difference. The first two arguments of the format are the

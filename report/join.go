@@ -49,9 +49,19 @@ func Join(parts []Part) (*Report, error) {
 	}
 	joined := *byNumber[1].Report
 	joined.Shard, joined.Results, joined.Proposed = nil, nil, nil
+	if h := joined.Rehearsal; h != nil {
+		all := *h
+		all.Rows = nil
+		joined.Rehearsal = &all
+	}
 	for n := 1; n <= first.Shard.Of; n++ {
 		p := byNumber[n]
 		joined.Results = append(joined.Results, p.Results...)
+		if p.Rehearsal != nil && joined.Rehearsal != nil {
+			for _, row := range p.Rehearsal.Rows {
+				joined.Rehearsal.Add(row)
+			}
+		}
 		joined.Proposed = append(joined.Proposed, p.Proposed...)
 		joined.Notes = slices.DeleteFunc(slices.Clone(joined.Notes), func(note string) bool { return !slices.Contains(p.Notes, note) })
 	}

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,6 +30,22 @@ type EnforcedRow struct {
 	Policies []string `json:"policies"`
 }
 
+// Add counts a row, which may be of a name that has one already.
+func (h *Rehearsal) Add(row EnforcedRow) {
+	i := slices.IndexFunc(h.Rows, func(r EnforcedRow) bool { return r.Name == row.Name })
+	if i < 0 {
+		i, h.Rows = len(h.Rows), append(h.Rows, EnforcedRow{Name: row.Name})
+	}
+	r := &h.Rows[i]
+	r.Objects, r.Failures = r.Objects+row.Objects, r.Failures+row.Failures
+	r.Policies = slices.Concat(r.Policies, row.Policies)
+	slices.Sort(r.Policies)
+	r.Policies = slices.Compact(r.Policies)
+	slices.SortFunc(h.Rows, func(a, b EnforcedRow) int {
+		return cmp.Or(cmp.Compare(b.Failures, a.Failures), strings.Compare(a.Name, b.Name))
+	})
+}
+
 // title is the rehearsal in a line.
 func (h *Rehearsal) title() string {
 	if h.To != "" {
@@ -49,12 +67,14 @@ func (r *Report) outcome() string {
 		}
 		return policy.Plural(objects, "object") + " would be denied, by " + policy.Plural(failures, "failure")
 	}
-	refused, changed, allowed := 0, 0, 0
+	refused, changed, allowed, deprecated := 0, 0, 0, 0
 	for i := range r.Results {
 		x := &r.Results[i]
 		c, finding := classOf(x)
 		switch {
 		case !finding:
+		case x.Engine == policy.EngineUpgrade && x.Rule == policy.DeprecatedVersion:
+			deprecated++
 		case x.Engine == policy.EngineUpgrade:
 			changed++
 		case x.Baseline == policy.Absent:
@@ -63,7 +83,7 @@ func (r *Report) outcome() string {
 			refused++
 		}
 	}
-	return fmt.Sprintf("%d newly refused, %d changed, %d newly allowed", refused, changed, allowed)
+	return fmt.Sprintf("%d newly refused, %d changed, %d newly allowed, %d deprecated", refused, changed, allowed, deprecated)
 }
 
 // fixedWord is what happened to failures that are no more.

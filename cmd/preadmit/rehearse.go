@@ -35,11 +35,11 @@ func (o *rehearsalFlags) addFlags(f *pflag.FlagSet) {
 func (o *rehearsalFlags) check(base, to string) error {
 	switch {
 	case o.fromKubeVersion != "" && base != "":
-		return errors.New("--from-kube-version and --base are two comparisons: give one of them")
+		return errors.New("--from-kube-version compares two API servers, --base two trees: a difference could come from either, so run check once with each")
 	case len(o.enforce) > 0 && base != "":
-		return errors.New("--enforce and --base are two comparisons: give one of them")
+		return errors.New("--enforce compares policies before and after they deny, --base two trees: run check once with each; for a change that may break no policy at all, use --base with --fail-on audit")
 	case len(o.enforce) > 0 && o.fromKubeVersion != "":
-		return errors.New("--enforce and --from-kube-version are two comparisons: give one of them")
+		return errors.New("--enforce and --from-kube-version change two things: a denial could come from either, so run check once with each")
 	case o.enforceBy != "" && len(o.enforce) == 0:
 		return errors.New("--enforce-by counts what --enforce would deny, and that is not given")
 	case o.fromKubeVersion != "" && release(o.fromKubeVersion) == release(to):
@@ -177,12 +177,8 @@ func (j *evaluation) enforced(o *checkOptions, in *input) error {
 		}
 	}
 	for _, row := range rows {
-		slices.Sort(row.Policies)
-		j.rehearsal.Rows = append(j.rehearsal.Rows, *row)
+		j.rehearsal.Add(*row)
 	}
-	slices.SortFunc(j.rehearsal.Rows, func(a, b report.EnforcedRow) int {
-		return cmp.Or(cmp.Compare(b.Failures, a.Failures), strings.Compare(a.Name, b.Name))
-	})
 	return nil
 }
 
