@@ -27,7 +27,7 @@ func celChanges(source string) (*expression, []change) {
 		return nil, nil
 	}
 	x := &expression{source: source, tokens: tokens}
-	return x, slices.Concat(compared(tokens), constants(tokens), x.logic(), x.conditions(), quantifiers(tokens))
+	return x, slices.Concat(compared(tokens), constants(tokens), x.logic(), x.conditions(), quantifiers(tokens), functions(tokens))
 }
 
 // logic swaps && and ||.
@@ -51,6 +51,35 @@ func quantifiers(tokens []token) []change {
 		if to := quantifierNames[t.text]; to != "" && tokens[i-1].text == "." && tokens[i+1].text == "(" {
 			all = append(all, change{Quantifier, t.from, t.to, to, t.text + " to " + to, i})
 		}
+	}
+	return all
+}
+
+// otherFunctions are functions of CEL, Rego and JMESPath that take the same
+// arguments, and that are easily taken for each other.
+var otherFunctions = map[string]string{
+	"startsWith": "endsWith", "endsWith": "startsWith", "contains": "startsWith", "lowerAscii": "upperAscii", "upperAscii": "lowerAscii",
+	"isGreaterThan": "isLessThan", "isLessThan": "isGreaterThan", "greatest": "least", "least": "greatest",
+	"startswith": "endswith", "endswith": "startswith", "lower": "upper", "upper": "lower",
+	"any_prefix_match": "any_suffix_match", "any_suffix_match": "any_prefix_match",
+	"starts_with": "ends_with", "ends_with": "starts_with", "to_lower": "to_upper", "to_upper": "to_lower",
+	"min": "max", "max": "min",
+}
+
+// functions swaps the functions that are called. contains is a method of strings in
+// CEL, and a function of sets with other arguments.
+func functions(tokens []token) []change {
+	var all []change
+	for i := 0; i+1 < len(tokens); i++ {
+		t := tokens[i]
+		to := otherFunctions[t.text]
+		if to == "" || t.kind != wordToken || tokens[i+1].text != "(" {
+			continue
+		}
+		if t.text == "contains" && (i < 2 || tokens[i-1].text != "." || tokens[i-2].text == "sets") {
+			continue
+		}
+		all = append(all, change{Function, t.from, t.to, to, t.text + " to " + to, i})
 	}
 	return all
 }

@@ -371,7 +371,7 @@ func (e *editor) jmespath(at string, v any) {
 			tokens, ok := jmespathLanguage.tokens(v[start:end])
 			if ok {
 				x := &expression{source: v[start:end], tokens: tokens}
-				for _, c := range append(compared(tokens), x.logic()...) {
+				for _, c := range slices.Concat(compared(tokens), x.logic(), functions(tokens)) {
 					c.from, c.to = c.from+start, c.to+start
 					e.inside(at, v, c, nil)
 				}

@@ -33,6 +33,7 @@ const (
 	Negation   Mutator = "negation"   // a condition negated, or its negation left out
 	Dropped    Mutator = "dropped"    // a condition, pattern or expression left out
 	Quantifier Mutator = "quantifier" // all and exists, any and all
+	Function   Mutator = "function"   // startsWith and endsWith, min and max
 	Constant   Mutator = "constant"   // a number, string or boolean changed
 	Match      Mutator = "match"      // a kind, operation, namespace or selector left out
 	Anchor     Mutator = "anchor"     // an anchor of Kyverno's patterns changed

@@ -41,7 +41,7 @@ func regoChanges(source string, version ast.RegoVersion) []regoChange {
 	}
 	exprs, defaults := regoExprs(m, source)
 	var all []regoChange
-	for _, c := range append(compared(tokens), constants(tokens)...) {
+	for _, c := range slices.Concat(compared(tokens), constants(tokens), functions(tokens)) {
 		at := tokens[c.at]
 		around, rule := enclosing(exprs, at.from)
 		if i := strings.LastIndexByte(source[:at.from], '\n') + 1; rule == "" && at.kind == wordToken {
