@@ -231,6 +231,9 @@ func chartDisguises(h string) []twin {
 	returned := func(name, value string) twin {
 		return chart("gate: returned, "+name, append(gated(`eq (include "q" .) "prod"`), "c/templates/_q.tpl", `{{ define "q" }}{{ `+value+` }}{{ end }}`)...)
 	}
+	kept := func(name, value, keep string) twin {
+		return chart("gate: kept from a helper, "+name, append(gated(`eq (.Values.x | toString) "yes"`), "c/templates/_q.tpl", `{{ define "q" }}{{ `+value+` }}{{ end }}`, "c/templates/deep/z.yaml", keep)...)
+	}
 	return []twin{
 		chart("gate: upgrade by index", gated(`index .Release "IsUpgrade"`)...),
 		chart("gate: upgrade by pluck", gated(`first (pluck "IsUpgrade" .Release)`)...),
@@ -294,6 +297,10 @@ func chartDisguises(h string) []twin {
 		set("time", `now | date "2006"`),
 		chart("gate: set by what another field says", append(gated(`eq (.Values.x | toString) "2"`), "c/templates/deep/z.yaml", `{{ $_ := mergeOverwrite .Values (dict "y" (randNumeric 1)) }}`, "c/templates/m/n.yaml", `{{ $_ := set .Values "x" .Values.y }}`)...),
 		chart("gate: set under a condition", append(gated(`.Values.x`), "c/templates/deep/z.yaml", `{{ if eq .Release.Namespace "prod" }}{{ $_ := set .Values "x" true }}{{ end }}`)...),
+		kept("time", `now | date "2006"`, `{{ $_ := set .Values "x" (include "q" .) }}`),
+		kept("lookup by a variable", `dig "data" "k" "" (lookup "v1" "ConfigMap" "a" "b")`, `{{ $q := include "q" . }}{{ $_ := set .Values "x" $q }}`),
+		kept("name by two", `include "r" . }}{{ end }}{{ define "r" }}{{ .Release.Name`, `{{ $_ := mergeOverwrite .Values (dict "x" (include "q" .)) }}`),
+		chart("gate: name by a variable", append(gated(`$q := include "q" . }}{{ end }}{{ $q := include "q" . }}{{ if eq $q "prod"`), "c/templates/_q.tpl", `{{ define "q" }}{{ .Release.Name }}{{ end }}`)...),
 		returned("time", `now | date "2006"`),
 		returned("chance", `randNumeric 1`),
 		returned("name", `.Release.Name`),

@@ -64,8 +64,9 @@ type doubtCounts [len(doubts)]int
 // variables by name, and the dot within with and range.
 type weighing struct {
 	variables map[string]doubt
-	called    map[string]bool // variables that hold the result of a template
-	compared  map[string]bool // variables that hold the result of a comparison of doubtful values
+	called    map[string]bool     // variables that hold the result of a template
+	compared  map[string]bool     // variables that hold the result of a comparison of doubtful values
+	templates map[string][]string // names of templates whose results variables hold
 	dot       doubt
 	under     doubt            // about the conditions around
 	fields    map[string]doubt // fields that templates of the chart set to doubtful values
@@ -80,6 +81,9 @@ func (w *weighing) of(n parse.Node) (d doubt, calls bool) {
 			for _, arg := range c.Args {
 				x, c := w.of(arg)
 				d, calls = max(d, x), calls || c
+			}
+			if name, ok := included(c); ok {
+				d = max(d, w.fields[resultOf+name])
 			}
 		}
 		if inMapOrder(n) {
@@ -151,6 +155,7 @@ func (in *instrument) assign(n parse.Node) {
 			if name, ok := c.Args[0].(*parse.IdentifierNode); ok && mutators[name.Ident] {
 				d, _ := in.of(n)
 				in.assigned(n, max(d, in.under))
+				in.use(n, resultKept)
 			}
 			for _, arg := range c.Args {
 				in.assign(arg)
@@ -222,7 +227,9 @@ func (w *weighing) declare(p *parse.PipeNode) {
 	if p.IsAssign {
 		d = max(d, w.under)
 	}
+	names := w.holds(p)
 	for _, v := range p.Decl {
+		w.templates[v.Ident[0]] = joined(w.templates[v.Ident[0]], names)
 		w.variables[v.Ident[0]] = max(d, w.variables[v.Ident[0]])
 		w.called[v.Ident[0]] = calls || w.called[v.Ident[0]]
 		w.compared[v.Ident[0]] = d != sure && (w.compares(p) || p.IsAssign && w.under != sure) || w.compared[v.Ident[0]]
@@ -269,6 +276,9 @@ func (in *instrument) doubtPrinted(p *parse.PipeNode) []parse.Node {
 // something, and the nodes that follow the branch.
 func (in *instrument) weigh(nodes []parse.Node, n *parse.BranchNode) (d doubt, before, past []parse.Node) {
 	d, called := in.of(n.Pipe)
+	if called && in.identifies(n.Pipe) {
+		in.use(n.Pipe, resultCompared)
+	}
 	if d.isName() && !in.identifies(n.Pipe) {
 		d = sure
 	}

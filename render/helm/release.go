@@ -245,6 +245,7 @@ func (x *execution) doubtfulFields() map[string]doubt {
 	for _, name := range params(x.src).AtCommit {
 		fields[name] = byCommit
 	}
+	x.doubtfulResults(fields)
 	for {
 		more := maps.Clone(fields)
 		for _, f := range x.files {

@@ -27,6 +27,9 @@ type source struct {
 	paths   [][]string       // the fields that it reads
 	strings []string         // the strings in its actions
 	sets    map[string]doubt // fields that it sets to doubtful values
+
+	returns map[string]*returned // what the templates that it defines return
+	results map[string]resultUse // uses of what templates return, by their names
 }
 
 // A spot is an action in a template's text.
@@ -98,16 +101,19 @@ func newSource(id, text string, functions map[string]any, fields map[string]doub
 	if err != nil {
 		return nil, err
 	}
-	s := &source{id: id, text: []byte(text), main: trees[id], trees: trees, sets: map[string]doubt{}}
+	s := &source{id: id, text: []byte(text), main: trees[id], trees: trees, sets: map[string]doubt{}, returns: map[string]*returned{}, results: map[string]resultUse{}}
 	if s.main == nil { // only definitions
 		s.main = &parse.Tree{Name: id, ParseName: id, Root: &parse.ListNode{NodeType: parse.NodeList}}
 	}
 	delete(trees, id)
-	in := instrument{src: s, weighing: weighing{variables: map[string]doubt{}, called: map[string]bool{}, compared: map[string]bool{}, fields: fields}}
+	in := instrument{src: s, weighing: weighing{variables: map[string]doubt{}, called: map[string]bool{}, compared: map[string]bool{}, templates: map[string][]string{}, fields: fields}}
 	s.names = sortedKeys(trees)
 	for _, name := range s.names {
+		in.body = &returned{}
+		s.returns[name] = in.body
 		in.list(trees[name].Root, 0)
 	}
+	in.body = &returned{}
 	in.list(s.main.Root, 0)
 	s.base = int(spotNumbers.Add(int64(len(s.spots)))) - len(s.spots)
 	in.number(s.base)
@@ -138,6 +144,7 @@ type instrument struct {
 	pending []*parse.NumberNode
 	whole   []parse.Node // the dot and the variables in the pipeline that is being hooked
 	ranges  bool         // which is that of a range
+	body    *returned    // of the template that is being hooked
 	weighing
 	err error
 }
@@ -185,6 +192,7 @@ func (in *instrument) node(nodes []parse.Node, n parse.Node, depth int) []parse.
 		n.List.Nodes = append([]parse.Node{in.step(n.Position())}, n.List.Nodes...)
 		return append(append(nodes, n), past...)
 	case *parse.TemplateNode:
+		in.body.calls = append(in.body.calls, n.Name)
 		if n.Pipe != nil {
 			nodes = in.ask(nodes, n.Pipe, depth)
 			in.take(n.Pipe)
@@ -249,6 +257,7 @@ func (in *instrument) ask(nodes []parse.Node, p *parse.PipeNode, depth int) []pa
 	var asked asks
 	in.whole = in.whole[:0]
 	in.pipe(p, depth, &asked)
+	in.returned(p)
 	in.assign(p)
 	for i, yes := range asked {
 		if yes {

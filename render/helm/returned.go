@@ -1,0 +1,151 @@
+package helm
+
+import (
+	"maps"
+	"slices"
+	"text/template/parse"
+)
+
+// A returned is what a template asks for, which decides what it returns.
+type returned struct {
+	doubts uint32   // bits
+	calls  []string // names of the templates that it calls
+}
+
+// A resultUse is a use of what a template returns that has to be known before the
+// chart is executed: where the template is called, the doubts about its result are
+// counted as they come.
+type resultUse uint8
+
+const (
+	resultCompared resultUse = iota + 1 // with a text
+	resultKept                          // in a field, by set or merge
+)
+
+// resultOf begins the names of the results of templates among doubtful fields.
+const resultOf = "include "
+
+const maxHolding = 64 // templates whose results one variable holds
+
+// included returns the name of the template that a command includes.
+func included(c *parse.CommandNode) (name string, ok bool) {
+	if f, is := c.Args[0].(*parse.IdentifierNode); !is || f.Ident != "include" || len(c.Args) < 2 {
+		return "", false
+	}
+	text, ok := c.Args[1].(*parse.StringNode)
+	if ok {
+		name = text.Text
+	}
+	return name, ok
+}
+
+// returned adds a pipeline to what the template that it is in asks for.
+func (in *instrument) returned(p *parse.PipeNode) {
+	d, _ := in.of(p)
+	in.body.doubts |= 1 << d
+	eachIncluded(p, func(name string) { in.body.calls = append(in.body.calls, name) })
+}
+
+// use notes that a pipeline uses what templates return.
+func (in *instrument) use(p *parse.PipeNode, how resultUse) {
+	for _, name := range in.holds(p) {
+		in.src.results[name] = max(in.src.results[name], how)
+	}
+}
+
+// holds returns the templates whose results a pipeline has, sorted.
+func (w *weighing) holds(n parse.Node) []string {
+	var names []string
+	eachIncluded(n, func(name string) { names = append(names, name) })
+	slices.Sort(names)
+	names = slices.Compact(names)
+	eachVariable(n, func(name string) { names = joined(names, w.templates[name]) })
+	return names
+}
+
+func joined(a, b []string) []string {
+	if len(b) == 0 {
+		return a
+	}
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return all[:min(len(all), maxHolding)]
+}
+
+func eachIncluded(n parse.Node, f func(name string)) {
+	switch n := n.(type) {
+	case *parse.PipeNode:
+		for _, c := range n.Cmds {
+			if name, ok := included(c); ok {
+				f(name)
+			}
+			for _, arg := range c.Args {
+				eachIncluded(arg, f)
+			}
+		}
+	case *parse.ChainNode:
+		eachIncluded(n.Node, f)
+	}
+}
+
+func eachVariable(n parse.Node, f func(name string)) {
+	switch n := n.(type) {
+	case *parse.PipeNode:
+		for _, c := range n.Cmds {
+			for _, arg := range c.Args {
+				eachVariable(arg, f)
+			}
+		}
+	case *parse.ChainNode:
+		eachVariable(n.Node, f)
+	case *parse.VariableNode:
+		f(n.Ident[0])
+	}
+}
+
+// doubtfulResults adds to fields the doubts about what templates return, where these
+// results are kept in fields or, for doubts about names, compared.
+func (x *execution) doubtfulResults(fields map[string]doubt) {
+	returns, uses := map[string]*returned{}, map[string]resultUse{}
+	for _, f := range x.files {
+		src, err := x.cache.parse(f.text, fields)
+		if err != nil {
+			continue
+		}
+		maps.Copy(returns, src.returns)
+		for name, how := range src.results {
+			uses[name] = max(uses[name], how)
+		}
+	}
+	found := map[string]doubt{}
+	for name, how := range uses {
+		all := doubtsOf(name, returns)
+		for d := byCommit; d > sure; d-- {
+			if all&(1<<d) != 0 && (how == resultKept || d.isName()) {
+				found[resultOf+name] = d
+				break
+			}
+		}
+	}
+	maps.Copy(fields, found)
+}
+
+// doubtsOf returns the bits of the doubts about what a template returns.
+func doubtsOf(name string, returns map[string]*returned) (doubts uint32) {
+	seen := map[string]bool{name: true}
+	for open := []string{name}; len(open) > 0; {
+		r := returns[open[0]]
+		if open = open[1:]; r == nil {
+			continue
+		}
+		doubts |= r.doubts
+		for _, called := range r.calls {
+			if !seen[called] {
+				seen[called] = true
+				open = append(open, called)
+			}
+		}
+	}
+	return doubts
+}
