@@ -156,38 +156,34 @@ func (s *source) hideChart() {
 
 // reveal puts the schemas into an object that the build made as a node.
 func (o *origins) reveal(object map[string]any, node *yaml.Node) error {
+	if !o.hides || len(o.tags) == 0 {
+		return nil
+	}
 	for i, v := range versionsOf(object) {
 		version, ok := v.(map[string]any)
 		if !ok || version["schema"] != schemaText {
 			continue
 		}
-		schema, ok := o.schemaOf(follow(node, []string{"spec", "versions", strconv.Itoa(i), "schema"}, object))
+		line := 0
+		n := follow(node, []string{"spec", "versions", strconv.Itoa(i), "schema"}, object)
+		if n != nil {
+			line = n.Line
+		}
+		s, line, ok := find(o.tags, line)
 		if !ok {
 			return errors.New("has a schema that was lost")
 		}
-		schema, err := plain(schema)
-		if err != nil {
-			return err
+		for _, h := range s.hidden {
+			if h.line != line || h.column != n.Column {
+				continue
+			}
+			schema, _ := render.Lookup(s.doc.Value, h.pointer)
+			schema, err := plain(runtime.DeepCopyJSONValue(schema))
+			if err != nil {
+				return err
+			}
+			version["schema"] = schema
 		}
-		version["schema"] = schema
 	}
 	return nil
-}
-
-// schemaOf returns a copy of the schema that was hidden at a node.
-func (o *origins) schemaOf(n *yaml.Node) (any, bool) {
-	if n == nil {
-		return nil, false
-	}
-	s, line, ok := find(o.tags, n.Line)
-	if !ok {
-		return nil, false
-	}
-	for _, h := range s.hidden {
-		if h.line == line && h.column == n.Column {
-			schema, ok := render.Lookup(s.doc.Value, h.pointer)
-			return runtime.DeepCopyJSONValue(schema), ok
-		}
-	}
-	return nil, false
 }

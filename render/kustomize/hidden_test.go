@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // definitions returns two CustomResourceDefinitions, in which last is the schema of
@@ -88,5 +90,19 @@ func TestSchemasAreHidden(t *testing.T) {
 	}
 	if hidden, read := cost(""), cost("configurations: [conf.yaml]\n"); 2*hidden > read {
 		t.Errorf("%v allocations with hidden schemas, %v with schemas that are read", hidden, read)
+	}
+}
+
+// TestSchemaText renders a definition whose author wrote what the build reads in
+// the place of a schema.
+func TestSchemaText(t *testing.T) {
+	t.Parallel()
+	objects, err := renderApp(tree("app/kustomization.yaml", "resources: [crd.yaml]\n", "app/crd.yaml",
+		"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a}\nspec: {versions: [{name: v1, schema: preadmit-hidden-schema}]}\n"))
+	if err != nil || len(objects) != 1 {
+		t.Fatal(len(objects), err)
+	}
+	if v, _ := render.Lookup(objects[0].Object, "/spec/versions/0/schema"); v != "preadmit-hidden-schema" {
+		t.Errorf("schema is %v", v)
 	}
 }
