@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"runtime"
 	"runtime/metrics"
@@ -126,6 +127,9 @@ func (w *watch) phase(name string) {
 	w.mu.Lock()
 	w.floor = w.now
 	w.mu.Unlock()
+	if name == supervise.Writing {
+		confine.CPU(math.MaxInt64) // the parent bounds it: a large report takes its time
+	}
 	w.to.Send(supervise.Phase, []byte(name))
 }
 

@@ -185,6 +185,7 @@ type child struct {
 	flying map[int]Task
 	phase  string
 	began  time.Time
+	wrote  time.Time   // when it last sent a part of its output, or a phase
 	late   atomic.Bool // it was ended since it took too long
 }
 
@@ -245,15 +246,15 @@ func (p *parent) attend(c *child) ending {
 	}
 }
 
-// toReport is how long after the run's time a child may take: longer where it
-// has stopped working and puts the report together, or does nothing else.
+// toReport returns how long after the end of the run's time a child may take. A
+// child that writes its report may take as long as it keeps sending parts of it.
 func (p *parent) toReport(c *child) time.Duration {
-	const writing = time.Minute
+	const pause = time.Minute
 	switch {
 	case p.order.Fatal != "":
 		return max(0, c.began.Sub(p.until)) + grace
 	case c.phase == Writing:
-		return writing
+		return max(0, c.wrote.Sub(p.until)) + pause
 	}
 	return grace
 }
@@ -282,6 +283,10 @@ func receive(from io.Reader, to chan<- received) {
 func (p *parent) frame(c *child, f received) (e ending, done bool) {
 	if f.err != nil {
 		return c.ended("it sent what is no message"), true
+	}
+	switch f.kind {
+	case Stdout, Stderr, Data, Phase:
+		c.wrote = time.Now()
 	}
 	switch f.kind {
 	case Stdout, Stderr:

@@ -143,8 +143,8 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// A child that writes the report when the time is over gets time for that, and
-// so does one that only says why there is none.
+// A child that writes the report when the time is over gets time for that, as long
+// as it writes, and so does one that only says why there is none.
 func TestTimeToReport(t *testing.T) {
 	t.Parallel()
 	p := &parent{until: time.Now().Add(-time.Hour)}
@@ -153,6 +153,18 @@ func TestTimeToReport(t *testing.T) {
 	}
 	if got := p.toReport(&child{phase: "writing the report"}); got < 2*grace {
 		t.Errorf("writing: %s", got)
+	}
+	c := &child{}
+	for _, f := range []received{{kind: Phase, payload: []byte(Writing)}, {kind: Data}, {kind: Stdout}} {
+		c.wrote = time.Time{}
+		p.frame(c, f)
+		if left := time.Until(p.until) + p.toReport(c); left < 2*grace {
+			t.Errorf("writing, after a frame %q: %s are left", f.kind, left)
+		}
+	}
+	c.wrote = time.Now().Add(-time.Hour)
+	if left := time.Until(p.until) + p.toReport(c); left > 0 {
+		t.Errorf("nothing written for an hour: %s are left", left)
 	}
 	p.order.Fatal = "it does not end"
 	if got := time.Until(p.until) + p.toReport(&child{began: time.Now()}); got < grace/2 {
