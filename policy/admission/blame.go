@@ -26,7 +26,7 @@ func (x *run) blame(e *expression) (fields, telling []string) {
 	if explainer == nil {
 		return nil, nil
 	}
-	why, err := explainer.Explain(x.review.ctx, explain.Input{Roots: x.roots(), Want: true})
+	why, err := explainer.Explain(x.review.ctx, explain.Input{Roots: x.roots(), Want: true, Places: true})
 	if err != nil {
 		return nil, nil
 	}

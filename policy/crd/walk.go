@@ -385,7 +385,7 @@ func (v *violation) culprits(ctx context.Context) []string {
 	if old := a.oldSelf(); old != nil {
 		roots[schemacel.OldScopedVarName] = old
 	}
-	why, err := x.Explain(ctx, explain.Input{Roots: roots, Want: true})
+	why, err := x.Explain(ctx, explain.Input{Roots: roots, Want: true, Places: true})
 	if err != nil {
 		return nil
 	}

@@ -11,7 +11,7 @@ const maxFields = 16
 // blame names the fields of the object that made a validation fail, and the
 // texts that what failed compares them with.
 func (x *nativeRun) blame(e *expression) (fields, telling []string) {
-	why, ok := x.why(e, explain.Input{})
+	why, ok := x.why(e, explain.Input{Places: true})
 	if !ok {
 		return nil, nil
 	}

@@ -341,7 +341,7 @@ func (r *celRun) blame(n *celExpression) []string {
 	if explainer == nil {
 		return nil
 	}
-	why, err := explainer.Explain(r.run.review.ctx, explain.Input{Roots: r.roots(), Want: true})
+	why, err := explainer.Explain(r.run.review.ctx, explain.Input{Roots: r.roots(), Want: true, Places: true})
 	if err != nil {
 		return nil
 	}

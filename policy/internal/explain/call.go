@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/google/cel-go/common/operators"
@@ -34,7 +35,22 @@ func (r *run) call(n *node) {
 	}
 }
 
+// compilePattern compiles the regular expression of matches if it is a constant.
+func (c *code) compilePattern() {
+	if c.name != "matches" || len(c.args) != 2 || c.args[1].op != opConst {
+		return
+	}
+	if pattern, ok := c.args[1].val.(types.String); ok {
+		c.pattern, _ = regexp.Compile(string(pattern)) // if it is broken, calls give the error
+	}
+}
+
 func invoke(x *code, args []ref.Val) ref.Val {
+	if x.pattern != nil {
+		if s, ok := args[0].(types.String); ok {
+			return types.Bool(x.pattern.MatchString(string(s)))
+		}
+	}
 	fn := x.fn
 	if fn != nil && (fn.OperandTrait == 0 || len(args) > 0 && (types.IsError(args[0]) || args[0].Type().HasTrait(fn.OperandTrait))) {
 		switch {
@@ -150,7 +166,7 @@ func (r *run) elements(list *node, l traits.Lister) []*node {
 		return b.items
 	}
 	size, _ := l.Size().(types.Int)
-	items := make([]*node, 0, min(int(size), 1024))
+	items := r.kids(min(int(size), 1024))
 	for i := range int(size) {
 		if !r.step() {
 			break
@@ -162,7 +178,7 @@ func (r *run) elements(list *node, l traits.Lister) []*node {
 
 // literal builds a list, map or object.
 func (r *run) literal(n *node, f *frame) {
-	n.kids = make([]*node, 0, len(n.x.args))
+	n.kids = r.kids(len(n.x.args))
 	for _, a := range n.x.args {
 		k := r.eval(a, f)
 		n.kids = append(n.kids, k)
@@ -191,7 +207,7 @@ func (r *run) literal(n *node, f *frame) {
 }
 
 func (r *run) listLiteral(n *node) {
-	items := make([]*node, 0, len(n.kids))
+	items := r.kids(len(n.kids))
 	for i, k := range n.kids {
 		if n.x.optional[i] {
 			var err ref.Val

@@ -3,6 +3,7 @@ package explain
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"sync"
 
@@ -56,6 +57,7 @@ type code struct {
 	args     []*code
 	optional []bool // elements of a list or map literal, or args[1:] of opIndex
 	fn       *functions.Overload
+	pattern  *regexp.Regexp // of matches, if it is a constant
 	overload string
 	depth    int    // opLocal: frames up
 	slot     int    // opLocal: which variable of the frame
@@ -67,6 +69,9 @@ type code struct {
 	info *ast.SourceInfo
 	once sync.Once
 	text string
+
+	quoting sync.Once
+	quoted  []string
 }
 
 // Parts of comprehensions in args.
@@ -93,6 +98,9 @@ func (c *code) source() string {
 	})
 	return c.text
 }
+
+// shortSource is the source, cut to the length that a culprit's text may have.
+func (c *code) shortSource() string { return cut(c.source(), maxAtom) }
 
 // maxDepth is how deep an expression may nest to be explained: the walk is
 // recursive, and CEL's own parser allows 250 levels.
@@ -300,6 +308,7 @@ func (c *compiler) finish(x *code) error {
 	case opCall:
 		fn, err := c.function(x.name, x.overload)
 		x.fn = fn
+		x.compilePattern()
 		return err
 	}
 	return nil

@@ -58,6 +58,7 @@ type run struct {
 	slabs [][]node
 	slab  int
 	used  int
+	links []*node // room for kids of nodes
 	gen   uint32
 }
 
@@ -90,6 +91,16 @@ func (r *run) node(x *code) *node {
 	return n
 }
 
+// kids returns an empty list with room for n kids.
+func (r *run) kids(n int) []*node {
+	if len(r.links)+n > cap(r.links) {
+		r.links = make([]*node, 0, max(4*slabSize, n))
+	}
+	from := len(r.links)
+	r.links = r.links[:from+n]
+	return r.links[from : from : from+n]
+}
+
 // reset makes r ready for another evaluation and forgets what it held.
 func (r *run) reset() {
 	for i := range r.slab {
@@ -101,7 +112,8 @@ func (r *run) reset() {
 	if len(r.slabs) > keptSlabs {
 		r.slabs = r.slabs[:keptSlabs]
 	}
-	*r = run{e: r.e, slabs: r.slabs, roots: r.roots, vars: r.vars}
+	clear(r.links)
+	*r = run{e: r.e, slabs: r.slabs, links: r.links[:0], roots: r.roots, vars: r.vars}
 	clear(r.roots)
 	clear(r.vars)
 }
@@ -145,7 +157,7 @@ func (r *run) eval(x *code, f *frame) *node {
 	case opVariable:
 		r.variable(n)
 	case opSelect, opHas:
-		n.kids = []*node{r.eval(x.args[0], f)}
+		n.kids = append(r.kids(1), r.eval(x.args[0], f))
 		r.qualify(n, n.kids[0], x.val, false)
 	case opIndex:
 		r.index(n, f)
@@ -172,7 +184,7 @@ func (r *run) eval(x *code, f *frame) *node {
 }
 
 func (r *run) operands(n *node, f *frame) {
-	n.kids = make([]*node, 0, len(n.x.args))
+	n.kids = r.kids(len(n.x.args))
 	for _, a := range n.x.args {
 		k := r.eval(a, f)
 		n.kids = append(n.kids, k)
@@ -256,7 +268,7 @@ func (r *run) allVariables(n *node) {
 // after it is not evaluated.
 func (r *run) logic(n *node, absorbing bool) {
 	var problem ref.Val
-	n.kids = make([]*node, 0, len(n.x.args))
+	n.kids = r.kids(len(n.x.args))
 	for _, a := range n.x.args {
 		k := r.eval(a, n.frame)
 		n.kids = append(n.kids, k)
@@ -277,7 +289,7 @@ func (r *run) logic(n *node, absorbing bool) {
 
 func (r *run) cond(n *node, f *frame) {
 	test := r.eval(n.x.args[0], f)
-	n.kids = append(make([]*node, 0, 2), test)
+	n.kids = append(r.kids(2), test)
 	b, ok := test.val.(types.Bool)
 	if !ok {
 		n.val = types.MaybeNoSuchOverloadErr(test.val)
@@ -296,7 +308,7 @@ func (r *run) cond(n *node, f *frame) {
 // only when it is needed.
 func (r *run) orElse(n *node, f *frame) {
 	first := r.eval(n.x.args[0], f)
-	n.kids = append(make([]*node, 0, 2), first)
+	n.kids = append(r.kids(2), first)
 	o, ok := first.val.(*types.Optional)
 	switch {
 	case failed(first):
@@ -319,7 +331,7 @@ func (r *run) orElse(n *node, f *frame) {
 
 func (r *run) index(n *node, f *frame) {
 	op, key := r.eval(n.x.args[0], f), r.eval(n.x.args[1], f)
-	n.kids = []*node{op, key}
+	n.kids = append(r.kids(2), op, key)
 	switch {
 	case failed(op):
 		n.val = op.val
@@ -440,7 +452,7 @@ func (r *run) element(list *node, l traits.Lister, i int) *node {
 	n.val = l.Get(types.Int(i))
 	if n.at = placeOf(n.val); n.at == nil {
 		if n.at = placeOf(l).item(i); n.at == nil {
-			n.kids = []*node{list}
+			n.kids = append(r.kids(1), list)
 		}
 	}
 	return n

@@ -58,6 +58,10 @@ type Input struct {
 	// Hide says that no value may be told, as none is where a root is a Secret.
 	Hide bool
 
+	// Places leaves out the texts for people: of culprits there are the root, the
+	// pointer, whether they are missing, and literals; there is no summary.
+	Places bool
+
 	// Nodes limits how many sub-expressions are evaluated; 0 means 200,000.
 	Nodes int
 }
@@ -73,6 +77,8 @@ type Culprit struct {
 	Value   any    // what stands there, as in the root; may be secret
 	Text    string // the part of the expression that failed on it
 	Element string // the list element it belongs to, such as `containers[1] "side"`
+
+	failed *code // what failed on it; nil where it is unknown
 }
 
 // A Step is a sub-expression and the value it had.
@@ -179,6 +185,8 @@ func (r *run) explain(top *node) Explanation {
 	found := c.reduce()
 	ex.More = max(0, len(found)-MaxCulprits)
 	ex.Culprits = slices.Clip(r.culprits(found[:len(found)-ex.More]))
-	ex.Summary = r.summary(top, found)
+	if !r.input.Places {
+		ex.Summary = r.summary(top, found)
+	}
 	return ex
 }

@@ -8,16 +8,26 @@ import (
 // Literals are the texts that the failing part of the expression has in
 // quotes: what it looked for in the field, or held it against.
 func (c *Culprit) Literals() []string {
-	if !strings.ContainsAny(c.Text, `'"`) {
+	if c.failed == nil {
 		return nil
 	}
-	var all []string
-	for _, m := range literal.FindAllStringSubmatch(c.Text, -1) {
-		if s := strings.ReplaceAll(m[1]+m[2], `\\`, `\`); s != "" {
-			all = append(all, s)
+	return c.failed.literals()
+}
+
+// literals returns the texts that the expression has in quotes.
+func (c *code) literals() []string {
+	c.quoting.Do(func() {
+		text := c.shortSource()
+		if !strings.ContainsAny(text, `'"`) {
+			return
 		}
-	}
-	return all
+		for _, m := range literal.FindAllStringSubmatch(text, -1) {
+			if s := strings.ReplaceAll(m[1]+m[2], `\\`, `\`); s != "" {
+				c.quoted = append(c.quoted, s)
+			}
+		}
+	})
+	return c.quoted
 }
 
 var literal = regexp.MustCompile(`'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"`)

@@ -13,7 +13,7 @@ import (
 func (r *run) comprehension(n *node, f *frame) {
 	if n.x.op == opBind {
 		init := r.eval(n.x.args[argInit], f)
-		n.kids = []*node{init}
+		n.kids = append(r.kids(2), init)
 		inner := &frame{up: f, vars: [3]*node{slotAccu: init}}
 		result := r.eval(n.x.args[argResult], inner)
 		n.kids = append(n.kids, result)
@@ -21,7 +21,7 @@ func (r *run) comprehension(n *node, f *frame) {
 		return
 	}
 	rng := r.eval(n.x.args[argRange], f)
-	n.kids = []*node{rng}
+	n.kids = append(r.kids(1), rng)
 	if failed(rng) {
 		n.val = rng.val
 		return

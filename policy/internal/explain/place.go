@@ -75,7 +75,7 @@ func (p *place) token() string {
 
 // steps are the places from below the root down to p.
 func (p *place) steps() []*place {
-	var steps []*place
+	steps := make([]*place, 0, p.depth())
 	for ; p.up != nil; p = p.up {
 		steps = append(steps, p)
 	}
@@ -87,10 +87,10 @@ func (p *place) steps() []*place {
 
 var escaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-// pointer is the RFC 6901 pointer.
-func (p *place) pointer() string {
+// pointer is the RFC 6901 pointer of a path.
+func pointer(path []*place) string {
 	var b strings.Builder
-	for _, s := range p.steps() {
+	for _, s := range path {
 		b.WriteByte('/')
 		if s.index >= 0 {
 			b.WriteString(strconv.Itoa(s.index))

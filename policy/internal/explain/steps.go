@@ -77,7 +77,7 @@ func (t *tracer) label(x *code, of *turn) string {
 		if at := placeOf(n.val); at != nil {
 			text = element(at.steps())
 			if text == "" {
-				text = at.pointer()
+				text = pointer(at.steps())
 			}
 		}
 		parts = append(parts, name+" = "+text)

@@ -72,15 +72,21 @@ func nested(sorted []ranked) []ranked {
 }
 
 func (r *run) culprits(found []ranked) []Culprit {
-	var culprits []Culprit
+	if len(found) == 0 {
+		return nil
+	}
+	culprits := make([]Culprit, 0, len(found))
 	for _, f := range found {
 		value, there := f.at.value()
-		k := Culprit{
-			Root: f.at.root.name, Pointer: f.at.pointer(), Missing: !there,
-			Value: native(value), Element: element(f.path),
+		k := Culprit{Root: f.at.root.name, Pointer: pointer(f.path), Missing: !there}
+		if f.atom != nil {
+			k.failed = f.atom.x
 		}
-		if f.atom != nil && f.atom.x != nil {
-			k.Text = cut(f.atom.x.source(), maxAtom)
+		if !r.input.Places {
+			k.Value, k.Element = native(value), element(f.path)
+			if k.failed != nil {
+				k.Text = k.failed.shortSource()
+			}
 		}
 		culprits = append(culprits, k)
 	}
