@@ -47,6 +47,7 @@ func (Manifests) Render(_ context.Context, src Source) ([]*Object, error) {
 		return nil, err
 	}
 	f := parseFile(src.Path, data)
+	share(f.objects)
 	for _, i := range f.indices {
 		src.Inputs.Note(src.Path, i, DocRendered)
 	}

@@ -1,0 +1,54 @@
+package render
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestShare holds that objects of a file share their equal parts, but for their
+// metadata, and have the values that they had.
+func TestShare(t *testing.T) {
+	t.Parallel()
+	const text = `
+apiVersion: v1
+kind: Pod
+metadata: {name: a, labels: {app: x}}
+spec: {containers: [{name: c, ports: [{containerPort: 80}]}], list: [], none: {}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: a, labels: {app: x}}
+spec: {containers: [{name: c, ports: [{containerPort: 80}]}, {name: c, ports: [{containerPort: 80.5}]}], list: {}, none: []}
+`
+	parse := func() []*Object {
+		objects, err := Parse("a.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return objects
+	}
+	want, got := parse(), parse()
+	share(got)
+	for i := range want {
+		if d := cmp.Diff(want[i].Object, got[i].Object); d != "" {
+			t.Error(d)
+		}
+	}
+	at := func(o *Object, pointer string) uintptr {
+		v, _ := Lookup(o.Object, pointer)
+		return reflect.ValueOf(v).Pointer()
+	}
+	for pointer, shared := range map[string]bool{
+		"/spec/containers/0": true, "/metadata/labels": true,
+		"": false, "/metadata": false, "/spec": false, "/spec/containers": false,
+	} {
+		if is := at(got[0], pointer) == at(got[1], pointer); is != shared {
+			t.Errorf("%q is shared: %v", pointer, is)
+		}
+	}
+	if at(got[1], "/spec/containers/0/ports") == at(got[1], "/spec/containers/1/ports") {
+		t.Error("ports that differ are shared")
+	}
+}
