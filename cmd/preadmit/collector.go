@@ -33,12 +33,12 @@ func collectLate() {
 	}, 0)
 }
 
-// moderate is how much garbage is worth no collection of its own. A process that
-// has more than that in use lets garbage grow to less than what is in use, but not
-// below leastPercent of it, since each collection looks through all that is in use.
+// How much memory garbage may take: each collection looks through all that is in use,
+// so a few large ones are cheaper than many small ones.
 const (
-	moderate     = 128 << 20
-	leastPercent = 50
+	usual    = 2 * collectAt // a process of this size is no reason to collect
+	moderate = 160 << 20     // nor is as much garbage as this, in a larger one,
+	least    = 2             // or as the part of what is in use that this divides
 
 	// apart is memory that is neither in use nor garbage, such as what is free
 	// between objects. What is more than that goes back to the system.
@@ -78,24 +78,24 @@ func (c *collector) adjust(now footprint, limit uint64) {
 		soft = min(soft, max(collectMore, now.live+now.live/4))
 	}
 	if now.collected && !c.fixed {
-		soft = min(soft, max(2*collectAt, now.live+now.live*uint64(garbagePercent(now.live))/100+apart))
+		soft = min(soft, now.live+garbage(now.live)+apart)
 	}
-	if (now.collected || limit < 2*collectAt) && debug.SetMemoryLimit(-1) != int64(soft) { // before that, collectLate has its way
+	if (now.collected || limit < usual) && debug.SetMemoryLimit(-1) != int64(soft) { // before that, collectLate has its way
 		debug.SetMemoryLimit(int64(soft))
 	}
 	if !now.collected || c.fixed {
 		return
 	}
-	const step = 10 // each change stops the program for a moment
-	if p := garbagePercent(now.live) / step * step; p != c.percent {
+	const step = 10 // percent: each change stops the program for a moment
+	if p := int(garbage(now.live)*100/max(now.live, 1)) / step * step; p != c.percent {
 		c.percent = p
 		debug.SetGCPercent(p)
 	}
 }
 
-// garbagePercent is how much garbage there may be, in percent of what is in use.
-func garbagePercent(live uint64) int {
-	return int(max(leastPercent, min(100, moderate*100/max(live, 1))))
+// garbage is how much garbage there may be beside what is in use.
+func garbage(live uint64) uint64 {
+	return max(moderate, live/least, usual-min(usual, live+apart))
 }
 
 // jobsFor is how many processors are used if nobody says how many: no more than

@@ -2,11 +2,11 @@ package main
 
 import "testing"
 
-func TestGarbagePercent(t *testing.T) {
+func TestGarbage(t *testing.T) {
 	t.Parallel()
-	for live, want := range map[uint64]int{0: 100, 100 << 20: 100, 128 << 20: 100, 160 << 20: 80, 2 << 30: 50} {
-		if got := garbagePercent(live); got != want {
-			t.Errorf("%d MiB in use: %d %%, want %d", live>>20, got, want)
+	for live, want := range map[uint64]uint64{0: 336, 100: 236, 200: 160, 300: 160, 400: 200, 2000: 1000} {
+		if got := garbage(live << 20); got != want<<20 {
+			t.Errorf("%d MiB in use: %d MiB of garbage, want %d", live, got>>20, want)
 		}
 	}
 }
