@@ -208,12 +208,12 @@ type jsonWriter struct {
 	enc *json.Encoder
 	err error
 
-	passes passWriter
+	parts partWriter
 }
 
 func newJSONWriter(w io.Writer) *jsonWriter {
 	j := &jsonWriter{out: bufio.NewWriterSize(w, 64<<10)}
-	j.passes.from = []render.Origin{} // not null in JSON
+	j.parts.from = []render.Origin{} // not null in JSON
 	j.enc = json.NewEncoder(&j.buf)
 	j.enc.SetEscapeHTML(false)
 	return j
@@ -244,7 +244,7 @@ func (j *jsonWriter) results(all iter.Seq[*policy.Result]) {
 	lead, end := "[\n    ", "[]"
 	for x := range all {
 		j.text(lead)
-		if !j.pass(x) {
+		if !j.inParts(x) {
 			j.value(whole(*x))
 		}
 		lead, end = ",\n    ", "\n  ]"

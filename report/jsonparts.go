@@ -1,0 +1,119 @@
+package report
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A partWriter encodes what the results of a rule share once, and what those of an
+// object share once. The bytes that are written are those of encoding each result
+// whole.
+type partWriter struct {
+	rules   map[sharedRule]*encodedRule
+	key     render.Key
+	object  []byte // of key
+	from    []render.Origin
+	origins []byte // of from
+}
+
+// sharedRule is what results of a rule have in common.
+type sharedRule struct {
+	engine, policy, rule, message, hint, reason, only, assumed string
+
+	operation policy.Operation
+	outcome   policy.Outcome
+	action    policy.Action
+	severity  policy.Severity
+	baseline  policy.Baseline
+	origin    render.Span
+	unreached bool
+	assumes   int // number of texts in assumed
+}
+
+// encodedRule is an encoded result without its object, fields, origins and fingerprint.
+type encodedRule struct{ before, middle, after, end []byte }
+
+// The values of a result that is cut into an encodedRule. No text of a result can
+// have them: it has no quotes that are not escaped.
+var (
+	noObject      = []byte(`"object":{"apiVersion":"","kind":"","namespace":"","name":"","unit":""}`)
+	noFields      = []byte(`"fields":[],"origins":[]`)
+	noFingerprint = []byte(`"fingerprint":""`)
+)
+
+// inParts writes a result, if it is one of those that are written in parts.
+func (j *jsonWriter) inParts(r *policy.Result) bool {
+	if len(r.Missing) > 0 || r.Cost != nil || r.Suppression != nil {
+		return false
+	}
+	rule := j.rule(r)
+	if rule == nil {
+		return false
+	}
+	p := &j.parts
+	if p.object == nil || p.key != r.Object {
+		p.key, p.object = r.Object, append(append(p.object[:0], `"object":`...), j.encoded(r.Object)...)
+	}
+	if p.origins == nil || !slices.Equal(p.from, r.Origins) {
+		p.from = append(p.from[:0], r.Origins...)
+		p.origins = append(append(p.origins[:0], `,"origins":`...), j.encoded(p.from)...)
+	}
+	for _, part := range [][]byte{rule.before, p.object, rule.middle, []byte(`"fields":`)} {
+		j.out.Write(part)
+	}
+	if len(r.Fields) == 0 {
+		j.text("[]")
+	} else {
+		j.value(r.Fields)
+	}
+	j.out.Write(p.origins)
+	j.out.Write(rule.after)
+	j.text(`"fingerprint":`)
+	if strings.Trim(r.Fingerprint, "0123456789abcdef") == "" {
+		j.text(`"` + r.Fingerprint + `"`)
+	} else {
+		j.value(r.Fingerprint)
+	}
+	j.out.Write(rule.end)
+	return true
+}
+
+// maxRules bounds how many rules are kept encoded, since each message is one.
+const maxRules = 8 << 10
+
+// rule returns nil for a result that can't be cut.
+func (j *jsonWriter) rule(r *policy.Result) *encodedRule {
+	key := sharedRule{
+		r.Engine, r.Policy, r.Rule, r.Message, r.Hint, r.Reason, r.Only, strings.Join(r.Assumed, "\x00"),
+		r.Operation, r.Outcome, r.Action, r.Severity, r.Baseline, r.PolicyOrigin, r.Unreached, len(r.Assumed),
+	}
+	if strings.Count(key.assumed, "\x00") != max(0, len(r.Assumed)-1) {
+		return nil
+	}
+	if e, ok := j.parts.rules[key]; ok {
+		return e
+	}
+	if len(j.parts.rules) >= maxRules {
+		return nil
+	}
+	x := *r
+	x.Object, x.Fields, x.Origins, x.Fingerprint = render.Key{}, nil, nil, ""
+	data := bytes.Clone(j.encoded(whole(x)))
+	e := &encodedRule{}
+	var ok, ok2, ok3 bool
+	e.before, data, ok = bytes.Cut(data, noObject)
+	e.middle, data, ok2 = bytes.Cut(data, noFields)
+	e.after, e.end, ok3 = bytes.Cut(data, noFingerprint)
+	if !ok || !ok2 || !ok3 {
+		e = nil
+	}
+	if j.parts.rules == nil {
+		j.parts.rules = make(map[sharedRule]*encodedRule)
+	}
+	j.parts.rules[key] = e
+	return e
+}
