@@ -33,41 +33,27 @@ type Chain struct {
 // places and sorted. The error is not nil only if ctx is done or there is a
 // bug.
 func (c Chain) Review(ctx context.Context, reqs []Request) ([]Result, error) {
-	found, err := c.ReviewEach(ctx, reqs)
-	return sorted(found), err
+	found, err := c.reviewAll(ctx, reqs)
+	return found.sorted(), err
 }
 
 // ReviewEach is Review with the results of each request kept apart.
 func (c Chain) ReviewEach(ctx context.Context, reqs []Request) ([][]Result, error) {
+	found, err := c.reviewAll(ctx, reqs)
+	return found.each(), err
+}
+
+func (c Chain) reviewAll(ctx context.Context, reqs []Request) (*gathered, error) {
 	return inParallel(ctx, len(reqs), func(ctx context.Context, i int) ([]Result, error) {
 		req := reqs[i]
 		return c.watchedRequest(&req, func() ([]Result, error) { return c.review(ctx, &req) })
 	})
 }
 
-// sorted joins results into one sorted slice, with room for a few more. It
-// drops each part once it is copied, since in a large run results take most of
-// the memory.
-func sorted(found [][]Result) []Result {
-	n := 0
-	for _, part := range found {
-		n += len(part)
-	}
-	results := make([]Result, 0, n+n/64+64)
-	for i, part := range found {
-		results = append(results, part...)
-		found[i] = nil
-	}
-	Sort(results)
-	return results
-}
-
-// inParallel calls f for 0 to n-1 and returns the results of each call. On
-// error it returns the results so far; calls that do not stop when ctx ends are
-// abandoned.
-func inParallel(over context.Context, n int, f func(context.Context, int) ([]Result, error)) ([][]Result, error) {
-	var mu sync.Mutex
-	found := make([][]Result, n)
+// inParallel calls f for 0 to n-1 and gathers the results. On error it returns
+// the results so far; calls that do not stop when ctx ends are abandoned.
+func inParallel(over context.Context, n int, f func(context.Context, int) ([]Result, error)) (*gathered, error) {
+	found := &gathered{parts: make([]part, n)}
 	group, ctx := errgroup.WithContext(over)
 	group.SetLimit(goruntime.GOMAXPROCS(0))
 	const batch = 16
@@ -81,9 +67,7 @@ func inParallel(over context.Context, n int, f func(context.Context, int) ([]Res
 				if err != nil {
 					return err
 				}
-				mu.Lock()
-				found[i] = results
-				mu.Unlock()
+				found.add(i, results)
 			}
 			return nil
 		})
@@ -91,9 +75,8 @@ func inParallel(over context.Context, n int, f func(context.Context, int) ([]Res
 	all := make(chan error, 1)
 	go func() { all <- group.Wait() }()
 	err := stopped(over, all)
-	mu.Lock()
-	defer mu.Unlock()
-	return slices.Clone(found), err
+	found.close()
+	return found, err
 }
 
 // stopped waits for all calls to return. After the context ends it waits only a
@@ -127,7 +110,9 @@ func (c Chain) review(ctx context.Context, req *Request) (results []Result, err 
 func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, error) {
 	h := newHistory()
 	asRendered := req.Subject()
-	results, admitted := c.admit(req)
+	refused, admitted := c.admit(req)
+	room := rooms.Get().(*room)
+	results := append(room.results, refused...)
 	var mutations []Result
 	if !admitted && req.Admitted != nil {
 		written, err := c.validateWritten(ctx, req)
@@ -142,6 +127,7 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 			return nil, err
 		}
 		for _, v := range c.Validators {
+			req.room = results[len(results):]
 			rs, err := c.validate(ctx, v, req)
 			if err != nil {
 				return nil, err
@@ -149,15 +135,32 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 			results = append(results, rs...)
 		}
 	}
+	l := newLocator(req, h)
 	for i := range results {
 		c.undecide(&results[i], asRendered)
-		locate(&results[i], req, h)
+		l.locate(&results[i])
 	}
-	results = c.Passes.Take(results)
-	if len(mutations) == 0 && cap(results) < len(results)+len(results)/8 {
-		return results, nil
+	kept := slices.Concat(mutations, c.Passes.Take(results)) // apart from the room, which another request gets
+	for i := len(mutations); i < len(kept); i++ {
+		kept[i].Origins = slices.Clone(kept[i].Origins) // results of the request share them
 	}
-	return slices.Concat(mutations, results), nil // allocates no spare room: there can be very many
+	if ctx.Err() == nil { // else an engine that does not stop may still write into it
+		room.free(results)
+	}
+	return kept, nil
+}
+
+// A room is memory for the results of a request, which the next one reuses. Results
+// are large.
+type room struct{ results []Result }
+
+var rooms = sync.Pool{New: func() any { return new(room) }}
+
+// free leaves the memory of results to another request.
+func (r *room) free(results []Result) {
+	clear(results)
+	r.results = results[:0]
+	rooms.Put(r)
 }
 
 // admit completes a request as the API server does before any policy runs. If
@@ -174,7 +177,12 @@ func (c Chain) admit(req *Request) (results []Result, admitted bool) {
 	}
 	var err error
 	if req.Object != nil {
-		if req.Admitted, err = c.Kinds.Admit(req.Object, req.Namespace); err != nil {
+		if kinds, ok := c.Kinds.(TypedKinds); ok && req.Operation == Create {
+			req.Admitted, req.Typed, err = kinds.AdmitTyped(req.Object, req.Namespace)
+		} else {
+			req.Admitted, err = c.Kinds.Admit(req.Object, req.Namespace)
+		}
+		if err != nil {
 			req.Admitted = notServed(req, err)
 			return decodeErrors(req, err), false
 		}
@@ -282,46 +290,6 @@ func brokenDown(req *Request, p any) Result {
 	return r
 }
 
-// locate sets the fields of a result that follow from the request, its object
-// and the object's history. Only here JSON pointers become lines.
-func locate(r *Result, req *Request, h *history) {
-	subject := req.Subject()
-	if r.Outcome == Unknown {
-		r.Missing = missingIn(r.Message)
-	}
-	r.Operation = req.Operation
-	r.Object = subject.Key()
-	r.Object.Namespace = cmp.Or(r.Object.Namespace, req.Namespace)
-	held := h.first(req.Admitted)
-	if req.Object == nil {
-		held = req.OldAdmitted
-	}
-	if req.Object == nil || r.AsWritten {
-		h = &history{}
-	}
-	fields := r.Fields
-	if len(fields) == 0 {
-		fields = []string{""}
-	}
-	assumed := slices.Concat(r.Assumed, subject.Assumed, h.doubts)
-	for _, f := range fields {
-		origins, set := h.at(subject, f)
-		for _, o := range tellingFirst(r, subject, f, origins) {
-			r.Origins = appendNew(r.Origins, o)
-		}
-		assumed = append(assumed, set...)
-		if d := defaulted(f, subject, held, h); d != "" {
-			assumed = append(assumed, d)
-		}
-	}
-	r.Fields, r.Assumed = written(r.Fields, subject), nil
-	for _, a := range assumed {
-		r.Assumed = appendNew(r.Assumed, a)
-	}
-	r.setFingerprint(subject)
-	r.inVariant(subject.Variant)
-}
-
 // written converts fields to where they were written, if the API server moves
 // them: it stores the stringData of a Secret as data.
 func written(fields []string, o *render.Object) []string {
@@ -344,10 +312,16 @@ func Sort(results []Result) {
 	if IsSorted(results) {
 		return
 	}
-	order := make([]int32, len(results)) // results are large, so each is moved only once, within the slice
+	order := make([]int32, len(results))
 	for i := range order {
 		order[i] = int32(i)
 	}
+	sortFrom(results, order)
+}
+
+// sortFrom sorts results that are in some order, given by their indexes. Results are
+// large, so each is moved only once, within the slice.
+func sortFrom(results []Result, order []int32) {
 	slices.SortStableFunc(order, func(a, b int32) int { return compareResults(&results[a], &results[b]) })
 	for i := range order {
 		moved, to := results[i], i

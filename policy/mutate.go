@@ -47,7 +47,7 @@ func (c Chain) mutate(ctx context.Context, req *Request, h *history) ([]Result, 
 			s := &steps[i]
 			if s.Admitted != nil {
 				h.changes = append(h.changes, change{req.Admitted, s.Admitted, s.Result})
-				req.Admitted = s.Admitted
+				req.Admitted, req.Typed = s.Admitted, nil
 			}
 			locate(&s.Result, req, h.silent())
 			h.doubt(&s.Result)
@@ -94,7 +94,7 @@ func (c Chain) Stored(ctx context.Context, reqs []Request) ([]*render.Object, []
 			return found, err
 		})
 	})
-	return objects, sorted(results), err
+	return objects, results.sorted(), err
 }
 
 // stored is Stored for one request. If it panics, the object is returned as

@@ -50,7 +50,16 @@ type Request struct {
 	// typed, defaulted, with their namespace. They are nil if Object and
 	// OldObject are.
 	Admitted, OldAdmitted map[string]any
+	// Typed is a pointer to Admitted in its Go type, as defaulting made it. It is nil
+	// if there is none at hand, as after a mutation.
+	Typed any
+
+	room []Result
 }
+
+// Room returns memory for the results of a Validator: an empty slice to append to
+// and to return. What is behind its end need not be zero.
+func (r *Request) Room() []Result { return r.room[:0] }
 
 // Subject returns the object of the request: the new one, or the old one of a
 // DELETE.
@@ -178,6 +187,14 @@ type Kinds interface {
 
 	// Convert returns an admitted object in another version of its kind.
 	Convert(admitted map[string]any, to schema.GroupVersionKind) (map[string]any, error)
+}
+
+// TypedKinds are Kinds that have the Go types of built-in kinds.
+type TypedKinds interface {
+	Kinds
+
+	// AdmitTyped is Admit, with a pointer to the object in its Go type, or nil.
+	AdmitTyped(o *render.Object, namespace string) (held map[string]any, typed any, err error)
 }
 
 // A Version is one of the resources that serve the same objects.

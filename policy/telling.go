@@ -13,9 +13,12 @@ import (
 // The part is the one that matches Result.Telling, else the one that the message
 // quotes.
 func tellingFirst(r *Result, o *render.Object, field string, origins []render.Origin) []render.Origin {
+	if r.Outcome != Fail || len(origins) < 2 {
+		return origins
+	}
 	value, _ := render.Lookup(o.Object, field)
 	text, ok := value.(string)
-	if !ok || r.Outcome != Fail || len(origins) < 2 {
+	if !ok {
 		return origins
 	}
 	for _, s := range slices.Concat(r.Telling, quoted(r.Message)) {

@@ -290,7 +290,7 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 		return nil, nil
 	}
 	r := newReview(ctx, e, req)
-	all := results{expected: e.rules}
+	all := results{list: req.Room(), expected: e.rules}
 	for _, p := range e.policies {
 		if err := ctx.Err(); err != nil {
 			return nil, err

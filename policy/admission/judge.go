@@ -182,7 +182,7 @@ func (rs *results) next() *policy.Result {
 	if n := len(rs.list); n == cap(rs.list) {
 		rs.list = slices.Grow(rs.list, max(min(rs.expected-n, max(n, 64)), 1))
 	}
-	rs.list = rs.list[:len(rs.list)+1]
+	rs.list = append(rs.list, policy.Result{})
 	return &rs.list[len(rs.list)-1]
 }
 

@@ -43,7 +43,7 @@ func (e mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step
 		}
 		for _, s := range p.mutate(e.review(ctx, &now, nil)) {
 			if s.Admitted != nil {
-				now.Admitted = s.Admitted
+				now.Admitted, now.Typed = s.Admitted, nil
 			}
 			steps = append(steps, s)
 		}

@@ -1,6 +1,8 @@
 package podsecurity
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -69,6 +71,29 @@ func extract(tree map[string]any, at string) (*pod, error) {
 	}
 	return p, nil
 }
+
+// typedPod is extract for an admitted object in its Go type; nil for other types.
+func typedPod(typed any, at string) *pod {
+	switch o := typed.(type) {
+	case *corev1.Pod:
+		return &pod{&o.ObjectMeta, &o.Spec, at}
+	case *appsv1.Deployment:
+		return podOf(&o.Spec.Template, at)
+	case *appsv1.StatefulSet:
+		return podOf(&o.Spec.Template, at)
+	case *appsv1.DaemonSet:
+		return podOf(&o.Spec.Template, at)
+	case *appsv1.ReplicaSet:
+		return podOf(&o.Spec.Template, at)
+	case *batchv1.Job:
+		return podOf(&o.Spec.Template, at)
+	case *batchv1.CronJob:
+		return podOf(&o.Spec.JobTemplate.Spec.Template, at)
+	}
+	return nil
+}
+
+func podOf(t *corev1.PodTemplateSpec, at string) *pod { return &pod{&t.ObjectMeta, &t.Spec, at} }
 
 // stringMap takes the strings of a map; an admitted object has no others.
 func stringMap(v any) map[string]string {

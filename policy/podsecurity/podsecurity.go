@@ -83,7 +83,10 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	if !ok || !examined(req) {
 		return nil, nil
 	}
-	p, err := extract(req.Admitted, path)
+	p, err := typedPod(req.Typed, path), error(nil)
+	if p == nil {
+		p, err = extract(req.Admitted, path)
+	}
 	if err != nil {
 		return []policy.Result{e.undecided(path, err)}, nil
 	}
@@ -99,7 +102,7 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 
 // evaluate judges a pod by what is in force in its namespace.
 func (e *Engine) evaluate(req *policy.Request, ns namespace, p *pod) []policy.Result {
-	var results []policy.Result
+	results := req.Room()
 	denied := make(map[string]bool)
 	for _, d := range e.plan(ns) {
 		verdict := psa.CheckResult{Allowed: true}

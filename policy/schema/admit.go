@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,24 +30,31 @@ const (
 // as they are. The error is the API server's own, of type *policy.FieldError
 // where it is about fields.
 func (k *Kinds) Admit(o *render.Object, namespace string) (map[string]any, error) {
+	held, _, err := k.AdmitTyped(o, namespace)
+	return held, err
+}
+
+// AdmitTyped implements policy.TypedKinds.
+func (k *Kinds) AdmitTyped(o *render.Object, namespace string) (held map[string]any, typed any, err error) {
 	gv, err := schema.ParseGroupVersion(o.GetAPIVersion())
 	if err != nil {
-		return nil, fieldError(fmt.Errorf("apiVersion: %w", err), "/apiVersion")
+		return nil, nil, fieldError(fmt.Errorf("apiVersion: %w", err), "/apiVersion")
 	}
 	if err := tooLarge(o.Object); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	gvk := gv.WithKind(o.GetKind())
 	if b := k.builtins[gvk]; b != nil {
 		return k.admitBuiltin(b, o, namespace)
 	}
 	if c := k.customs[gvk.GroupKind()]; c != nil {
-		return c.admit(k.release, o, gvk, namespace)
+		held, err = c.admit(k.release, o, gvk, namespace)
+		return held, nil, err
 	}
 	if err := k.unknown(gvk); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return runtime.DeepCopyJSON(o.Object), nil
+	return runtime.DeepCopyJSON(o.Object), nil, nil
 }
 
 // unknown is the error for a kind that the API server can't serve, whatever
@@ -84,25 +92,28 @@ func (k *Kinds) noMatchElsewhere(gvk schema.GroupVersionKind) error {
 	return fmt.Errorf("no matches for kind %q in version %q%s", gvk.Kind, gvk.GroupVersion(), hint)
 }
 
-func (k *Kinds) admitBuiltin(b *builtin, o *render.Object, namespace string) (map[string]any, error) {
+func (k *Kinds) admitBuiltin(b *builtin, o *render.Object, namespace string) (held map[string]any, typed any, err error) {
 	t := b.goType()
 	if t == nil {
 		held := runtime.DeepCopyJSON(o.Object)
 		place(held, b.namespaced, namespace)
-		return held, nil
+		return held, nil, nil
 	}
-	typed, err := t.decode(o.Object)
-	if err != nil {
-		return nil, t.refuseAll(b.gvk, o.Object, err)
+	if typed, err = t.decode(o.Object); err != nil {
+		return nil, nil, t.refuseAll(b.gvk, o.Object, err)
 	}
 	t.complete(k.release, typed)
-	held, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
-	if err != nil {
-		return nil, fmt.Errorf("%s in version %q: %w", b.gvk.Kind, b.gvk.Version, err)
+	if held, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err != nil {
+		return nil, nil, fmt.Errorf("%s in version %q: %w", b.gvk.Kind, b.gvk.Version, err)
 	}
 	t.older.adapt(held)
 	place(held, b.namespaced, namespace)
-	return held, nil
+	meta, ok := typed.(metav1.Object)
+	if !ok || t.older != nil {
+		return held, nil, nil
+	}
+	meta.SetNamespace((&unstructured.Unstructured{Object: held}).GetNamespace())
+	return held, typed, nil
 }
 
 // refusals are the errors about several fields of an object. The API server

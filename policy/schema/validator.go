@@ -131,9 +131,11 @@ func (j *judge) faults(req *policy.Request) ([]*kindcheck.Fault, error) {
 	if j.typ == nil {
 		return nil, nil
 	}
-	object, err := j.typ.read(req.Admitted)
-	if err != nil {
-		return nil, err
+	object, err := req.Typed, error(nil)
+	if object == nil {
+		if object, err = j.typ.read(req.Admitted); err != nil {
+			return nil, err
+		}
 	}
 	var old any
 	if req.OldAdmitted != nil {

@@ -1,0 +1,122 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A locator sets the fields of a request's results that follow from the request, its
+// object and the object's history. Only here JSON pointers become lines. Results are
+// often about the same few fields, so it looks up each once.
+type locator struct {
+	req     *Request
+	h       *history
+	subject *render.Object
+	key     render.Key
+	fields  map[locatedField]*located
+	whole   *located // of the object as a whole
+}
+
+// A locatedField is a pointer into the object, before or after the mutators.
+type locatedField struct {
+	pointer   string
+	asWritten bool
+}
+
+// A located holds the places of a field, and assumptions about it.
+type located struct {
+	origins []render.Origin
+	assumed []string
+}
+
+func newLocator(req *Request, h *history) *locator {
+	l := &locator{req: req, h: h, subject: req.Subject()}
+	l.key = l.subject.Key()
+	l.key.Namespace = cmp.Or(l.key.Namespace, req.Namespace)
+	return l
+}
+
+func locate(r *Result, req *Request, h *history) { newLocator(req, h).locate(r) }
+
+// locate completes a result. Its Origins may be those of other results, too.
+func (l *locator) locate(r *Result) {
+	if r.Outcome == Unknown {
+		r.Missing = missingIn(r.Message)
+	}
+	r.Operation, r.Object = l.req.Operation, l.key
+	h := l.h
+	if l.asWritten(r) {
+		h = &history{}
+	}
+	assumed := make([]string, 0, 4)
+	for _, list := range [][]string{r.Assumed, l.subject.Assumed, h.doubts} {
+		assumed = append(assumed, list...)
+	}
+	switch len(r.Fields) {
+	case 0:
+		assumed = l.add(r, "", h, assumed)
+	default:
+		for _, f := range r.Fields {
+			assumed = l.add(r, f, h, assumed)
+		}
+	}
+	r.Fields = written(r.Fields, l.subject)
+	if len(assumed) != 1 || len(r.Assumed) != 1 {
+		r.Assumed = nil
+		for _, a := range assumed {
+			r.Assumed = appendNew(r.Assumed, a)
+		}
+	}
+	r.setFingerprint(l.subject)
+	r.inVariant(l.subject.Variant)
+}
+
+func (l *locator) asWritten(r *Result) bool { return l.req.Object == nil || r.AsWritten }
+
+// add adds the places of a field to a result, and assumptions about it to assumed.
+func (l *locator) add(r *Result, field string, h *history, assumed []string) []string {
+	at := l.field(field, l.asWritten(r), h)
+	origins := tellingFirst(r, l.subject, field, at.origins)
+	if len(r.Origins) == 0 && len(origins) > 0 {
+		r.Origins = slices.Clip(origins)
+		return append(assumed, at.assumed...)
+	}
+	for _, o := range origins {
+		r.Origins = appendNew(r.Origins, o)
+	}
+	return append(assumed, at.assumed...)
+}
+
+func (l *locator) field(field string, asWritten bool, h *history) *located {
+	if field == "" && !asWritten {
+		if l.whole == nil {
+			l.whole = l.find(field, h)
+		}
+		return l.whole
+	}
+	key := locatedField{field, asWritten}
+	at := l.fields[key]
+	if at == nil {
+		if l.fields == nil {
+			l.fields = make(map[locatedField]*located)
+		}
+		at = l.find(field, h)
+		l.fields[key] = at
+	}
+	return at
+}
+
+func (l *locator) find(field string, h *history) *located {
+	held := l.h.first(l.req.Admitted)
+	if l.req.Object == nil {
+		held = l.req.OldAdmitted
+	}
+	at := new(located)
+	at.origins, at.assumed = h.at(l.subject, field)
+	if d := defaulted(field, l.subject, held, h); d != "" {
+		at.assumed = append(at.assumed, d)
+	}
+	return at
+}
