@@ -77,8 +77,11 @@ type Engine struct {
 	options  Options
 	family   *family
 	policies []*bound
-	rules    int      // how many validations they have
-	frozen   sync.Map // paramKey to *param
+	rules    int // how many validations they have
+
+	definitions int // of variables that the policies share
+
+	frozen sync.Map // paramKey to *param
 }
 
 // bound is a policy with its bindings.
@@ -150,6 +153,9 @@ func newEngine(f *family, objects []*render.Object, options Options) (*Engine, e
 		e.assume(b)
 		b.namesake = len(e.named(b.policy.Name, nil)) > 1
 		e.rules += len(b.validations)
+	}
+	if options.Coverage == nil { // which counts for each policy what its variables do
+		e.definitions = share(e.policies)
 	}
 	return e, errors.Join(errs...)
 }

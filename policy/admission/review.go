@@ -31,6 +31,7 @@ type review struct {
 	free            []verdict // of it
 	said            []say     // by one policy
 	objects         cel.Objects
+	shared          []ref.Val // values of variables, by definition
 	requests        []requestValue
 	namespaceLooked bool
 	namespaceKnown  *frozenNamespace

@@ -152,9 +152,17 @@ func (x *run) program(e *expression) (ref.Val, error) {
 
 // variable evaluates a composited variable.
 func (x *run) variable(i int) ref.Val {
-	v, err := x.program(x.policy.variables[i])
+	e := x.policy.variables[i]
+	shared := x.shared(e)
+	if shared != nil && *shared != nil {
+		return *shared
+	}
+	v, err := x.program(e)
 	if err != nil {
 		return x.policy.names.VariableError(i, err)
+	}
+	if shared != nil {
+		*shared = v
 	}
 	return v
 }

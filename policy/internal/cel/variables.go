@@ -30,9 +30,9 @@ func (n *Names) Add(name string) {
 // At is the name of the i-th variable.
 func (n *Names) At(i int) string { return n.list[i] }
 
-// find returns the index of a variable. Expressions escape names that are
+// Index returns the index of a variable. Expressions escape names that are
 // reserved words.
-func (n *Names) find(name string) (i int, ok bool) {
+func (n *Names) Index(name string) (i int, ok bool) {
 	if i, ok = n.index[name]; ok {
 		return i, true
 	}
@@ -93,7 +93,7 @@ func (v *Variables) Find(key ref.Val) (ref.Val, bool) {
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(key), true
 	}
-	i, ok := v.names.find(string(name))
+	i, ok := v.names.Index(string(name))
 	if !ok {
 		return nil, false
 	}
