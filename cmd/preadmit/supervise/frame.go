@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 )
 
@@ -47,10 +48,14 @@ const (
 // maxFrame bounds a frame: what a child sends is as hostile as its input.
 const maxFrame = 64 << 20
 
+// maxRoom bounds the memory that is kept for the next frame.
+const maxRoom = 2 << 20
+
 // A Pipe sends frames. It is safe for concurrent use.
 type Pipe struct {
-	mu sync.Mutex
-	w  io.Writer
+	mu   sync.Mutex
+	w    io.Writer
+	room []byte // for a frame
 }
 
 // NewPipe returns a Pipe that sends to w.
@@ -66,11 +71,13 @@ func (p *Pipe) Send(k Kind, payload []byte) error {
 		if k != Stdout && k != Stderr && k != Data {
 			part = payload
 		}
-		frame := make([]byte, 5, 5+len(part))
-		frame[0] = byte(k)
-		binary.LittleEndian.PutUint32(frame[1:], uint32(len(part)))
-		if _, err := p.w.Write(append(frame, part...)); err != nil {
+		p.room = binary.LittleEndian.AppendUint32(append(p.room[:0], byte(k)), uint32(len(part)))
+		p.room = append(p.room, part...)
+		if _, err := p.w.Write(p.room); err != nil {
 			return err
+		}
+		if cap(p.room) > maxRoom {
+			p.room = nil
 		}
 		if payload = payload[len(part):]; len(payload) == 0 {
 			return nil
@@ -85,7 +92,10 @@ type Reader struct{ r *bufio.Reader }
 func NewReader(r io.Reader) *Reader { return &Reader{bufio.NewReaderSize(r, 64<<10)} }
 
 // Next returns the next frame.
-func (r *Reader) Next() (Kind, []byte, error) {
+func (r *Reader) Next() (Kind, []byte, error) { return r.nextIn(nil) }
+
+// nextIn is Next with the payload in a buffer, if it fits.
+func (r *Reader) nextIn(room []byte) (Kind, []byte, error) {
 	var head [5]byte
 	if _, err := io.ReadFull(r.r, head[:]); err != nil {
 		return 0, nil, err
@@ -94,7 +104,7 @@ func (r *Reader) Next() (Kind, []byte, error) {
 	if n > maxFrame {
 		return 0, nil, fmt.Errorf("a message of %d bytes", n)
 	}
-	payload := make([]byte, n)
+	payload := slices.Grow(room[:0], int(n))[:n]
 	_, err := io.ReadFull(r.r, payload)
 	return Kind(head[0]), payload, err
 }

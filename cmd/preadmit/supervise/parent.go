@@ -267,8 +267,12 @@ type received struct {
 
 func receive(from io.Reader, to chan<- received) {
 	defer close(to)
-	for r := NewReader(from); ; {
-		k, payload, err := r.Next()
+	var rooms [2][]byte // of the frame that is handled, and of the next
+	for r, i := NewReader(from), 0; ; i = 1 - i {
+		k, payload, err := r.nextIn(rooms[i])
+		if cap(payload) <= maxRoom {
+			rooms[i] = payload
+		}
 		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrClosed) {
 			return
 		}
