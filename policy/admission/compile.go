@@ -297,7 +297,7 @@ func (c *compiled) ready(o *render.Object) {
 	c.each(func(e *expression) { e.origin = o.Span(e.pointer) })
 	c.object, c.severity = o, policy.Notes{c.policy.Annotations}.Severity()
 	c.criteria = newCriteria(c.policy.Spec.MatchConstraints)
-	c.plans = cel.NewBySize(func(s cel.Sizes) *plan { return c.plan(s, s) })
+	c.plans = cel.NewBySize(func(s cel.Sizes) *plan { return c.plan(planKey{s, s, s}) })
 }
 
 func (k *compiler) check(v cel.Version, p *v1.ValidatingAdmissionPolicy, m *mutates) (*compiled, map[int]error, error) {

@@ -22,15 +22,17 @@ type plan struct {
 // counting is the plan for inputs beyond all buckets: everything is counted.
 func (c *compiled) counting() *plan { return &plan{fast: make([]bool, c.expressions)} }
 
-// planFor returns the plan for inputs of the given sizes, and parameters. Most
-// expressions are cheap whatever bucket they are in; a policy with one that is
-// not gets a plan for sizes that are closer to those of the inputs.
-func (c *compiled) planFor(inputs, params cel.Sizes) *plan {
-	all := inputs.Max(params)
-	if p, ok := c.plans.For(all); ok && p.whole() {
+// A planKey is the sizes that a plan is for.
+type planKey struct{ objects, others, params cel.Sizes }
+
+// planFor returns the plan for inputs of the given sizes. Most expressions are cheap
+// whatever bucket they are in; a policy with one that is not gets a plan for sizes
+// that are closer to those of the inputs.
+func (c *compiled) planFor(k planKey) *plan {
+	if p, ok := c.plans.For(k.objects.Max(k.others).Max(k.params)); ok && p.whole() {
 		return p
 	}
-	return c.closePlan(inputs, params)
+	return c.closePlan(k)
 }
 
 // whole says whether nothing has to be counted.
@@ -55,28 +57,26 @@ func rounded(s cel.Sizes) (r cel.Sizes, ok bool) {
 	return cel.Sizes{Items: itemSteps[i], Length: lengthSteps[l]}, true
 }
 
-// A planKey is what close plans go by.
-type planKey struct{ inputs, params cel.Sizes }
-
-func (c *compiled) closePlan(inputs, params cel.Sizes) *plan {
-	in, ok := rounded(inputs)
-	with, ok2 := rounded(params)
-	if !ok || !ok2 {
+func (c *compiled) closePlan(k planKey) *plan {
+	var fits [3]bool
+	k.objects, fits[0] = rounded(k.objects)
+	k.others, fits[1] = rounded(k.others)
+	k.params, fits[2] = rounded(k.params)
+	if fits != [3]bool{true, true, true} {
 		return c.counting()
 	}
-	key := planKey{in, with}
-	if p, ok := c.closePlans.Load(key); ok {
+	if p, ok := c.closePlans.Load(k); ok {
 		return p.(*plan)
 	}
-	p, _ := c.closePlans.LoadOrStore(key, c.plan(in, with))
+	p, _ := c.closePlans.LoadOrStore(k, c.plan(k))
 	return p.(*plan)
 }
 
-func (c *compiled) plan(inputs, params cel.Sizes) *plan {
+func (c *compiled) plan(k planKey) *plan {
 	p := c.counting()
 	asts := make([]*celgo.Ast, c.expressions)
 	c.each(func(e *expression) { asts[e.id] = e.ast })
-	bounds := c.names.Costs(asts, cel.Roots{Inputs: inputs, Params: &params})
+	bounds := c.names.Costs(asts, cel.Roots{Inputs: k.others, Objects: &k.objects, Params: &k.params})
 	c.each(func(e *expression) {
 		if bounds[e.id] <= celconfig.PerCallLimit {
 			p.fast[e.id] = true

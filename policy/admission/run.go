@@ -56,7 +56,7 @@ func (x *run) setUp(c *compiled, p *param, as policy.Version) *run {
 	x.policy, x.params, x.as, x.objects = c, p, as, x.review.objects.In(as.Kind)
 	var request cel.Sizes
 	x.request, request = x.review.request(as)
-	x.plan = c.planFor(x.objects.Sizes.Max(request).Max(x.review.namespaceSizes()), p.sizes)
+	x.plan = c.planFor(planKey{x.objects.Sizes, request.Max(x.review.namespaceSizes()), p.sizes})
 	return x
 }
 

@@ -14,10 +14,11 @@ import (
 )
 
 // Roots are the sizes of what an expression reads: of the inputs, all of them
-// taken together but for params, if these are known for themselves, and of
-// each composited variable. A variable that is not there may be of any size.
+// taken together but for the objects and params, if these are known for themselves,
+// and of each composited variable. A variable that is not there may be of any size.
 type Roots struct {
 	Inputs    Sizes
+	Objects   *Sizes // of object and oldObject
 	Params    *Sizes
 	Variables map[string]Sizes
 	// Assumed is taken for variables whose sizes can't be bounded. Whoever sets it
@@ -27,8 +28,11 @@ type Roots struct {
 
 // input bounds what is read under an identifier.
 func (r *Roots) input(name string) Sizes {
-	if name == paramsRoot && r.Params != nil {
+	switch {
+	case name == paramsRoot && r.Params != nil:
 		return *r.Params
+	case (name == "object" || name == "oldObject") && r.Objects != nil:
+		return *r.Objects
 	}
 	return r.Inputs
 }
