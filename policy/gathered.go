@@ -14,6 +14,7 @@ type gathered struct {
 	parts   []part // of the results, by request
 	done    int    // requests
 	closed  bool
+	shared  sharedTexts
 }
 
 type part struct{ from, to int32 }
@@ -32,7 +33,42 @@ func (g *gathered) add(i int, results []Result) {
 		g.results = slices.Grow(g.results, g.expected(need)-from)
 	}
 	g.results = append(g.results, results...)
+	for i := from; i < len(g.results); i++ {
+		g.shared.share(&g.results[i])
+	}
 	g.parts[i] = part{int32(from), int32(len(g.results))}
+}
+
+// sharedTexts holds messages and fields that results share: those about many objects
+// are often equal.
+type sharedTexts struct {
+	messages map[string]string
+	fields   map[string][]string // by the only one of them
+}
+
+// maxShared bounds the number of texts that are held, and maxSharedText their length.
+const (
+	maxShared     = 4096
+	maxSharedText = 512
+)
+
+func (t *sharedTexts) share(r *Result) {
+	if t.messages == nil {
+		t.messages, t.fields = make(map[string]string), make(map[string][]string)
+	}
+	if known, ok := t.messages[r.Message]; ok {
+		r.Message = known
+	} else if len(t.messages) < maxShared && len(r.Message) <= maxSharedText {
+		t.messages[r.Message] = r.Message
+	}
+	if len(r.Fields) != 1 {
+		return
+	}
+	if known, ok := t.fields[r.Fields[0]]; ok {
+		r.Fields = known
+	} else if len(t.fields) < maxShared && len(r.Fields[0]) <= maxSharedText {
+		t.fields[r.Fields[0]] = slices.Clip(r.Fields)
+	}
 }
 
 // expected is how many results there will be, if the other requests have as many as

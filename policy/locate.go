@@ -62,7 +62,7 @@ func (l *locator) locate(r *Result) {
 			assumed = l.add(r, f, h, assumed)
 		}
 	}
-	r.Fields = written(r.Fields, l.subject)
+	r.Fields, r.Telling = written(r.Fields, l.subject), nil
 	if len(assumed) != 1 || len(r.Assumed) != 1 {
 		r.Assumed = nil
 		for _, a := range assumed {

@@ -37,7 +37,7 @@ func collectLate() {
 // so a few large ones are cheaper than many small ones.
 const (
 	usual    = 2 * collectAt // a process of this size is no reason to collect
-	moderate = 160 << 20     // nor is as much garbage as this, in a larger one,
+	moderate = 128 << 20     // nor is as much garbage as this, in a larger one,
 	least    = 2             // or as the part of what is in use that this divides
 
 	// apart is memory that is neither in use nor garbage, such as what is free
