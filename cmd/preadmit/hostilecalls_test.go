@@ -1,0 +1,131 @@
+//go:build linux
+
+package main
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+)
+
+// hostileCalls is a tree that has every engine and renderer connect to a port, run a
+// program, or read a file outside of the tree.
+func hostileCalls(at, secret string) map[string]string {
+	url := "http://" + at
+	return files(
+		".git/HEAD", "ref: refs/heads/main\n",
+		"good.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: good}\nspec: {hostPID: true, containers: [{name: a, image: a}]}\n",
+		"chart/Chart.yaml", chartFile+"dependencies: [{name: d, version: 1.0.0, repository: "+url+"}]\n",
+		"chart/templates/a.yaml", `{{ getHostByName "localhost" }}{{ .Files.Get "`+secret+`" }}{{ .Files.Get "../../../../../../..`+secret+`" }}`,
+		"schema/Chart.yaml", chartFile, "schema/values.schema.json", `{"$ref": "`+url+`/s.json", "allOf": [{"$ref": "file://`+secret+`"}]}`, "schema/templates/a.yaml", fineObject,
+		"kust/kustomization.yaml", "resources: ["+url+"/a.yaml, git::"+url+"/a.git, "+secret+", ../../../../../../../.."+secret+"]\ncrds: ["+url+"/crd.json]\nconfigMapGenerator: [{name: a, files: ["+secret+"]}]\nhelmCharts: [{name: c, repo: "+url+", version: 1.0.0}]\n",
+		"plugin/kustomization.yaml", "generators: [g.yaml]\ntransformers: [g.yaml]\n", "plugin/g.yaml", "apiVersion: e.com/v1\nkind: G\nmetadata: {name: g, annotations: {config.kubernetes.io/function: \"exec: {path: /bin/sh}\"}}\n",
+		"policies/a.rego", "package main\nimport rego.v1\ndeny contains x if { x := http.send({\"method\": \"get\", \"url\": \""+url+"\"}).status_code }\ndeny contains x if { x := net.lookup_ip_addr(\"localhost\")[_] }\ndeny contains x if { json.match_schema({}, {\"$ref\": \""+url+"\"}); x := opa.runtime().env }\n",
+		"policies/k.yaml", "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata: {name: k}\nspec:\n  validationFailureAction: Enforce\n  rules:\n  - name: r\n    match: {any: [{resources: {kinds: [Pod]}}]}\n    context: [{name: a, apiCall: {service: {url: \""+url+"\"}, method: GET}}, {name: i, imageRegistry: {reference: \""+at+"/a:b\"}}]\n    validate: {message: m, deny: {conditions: [{key: \"{{ a }}{{ i }}\", operator: Equals, value: x}]}}\n",
+		"app/app.yaml", strings.NewReplacer("https://github.com/example/repo", url+"/r.git", "path: apps", "path: ../../../../etc").Replace(application),
+		"app/jsonnet.yaml", strings.Replace(application, "path: apps,", "path: app/jsonnet, directory: {jsonnet: {libs: [/etc]}},", 1), "app/jsonnet/a.jsonnet", "importstr \""+secret+"\"\n",
+		"flux/source.yaml", strings.Replace(gitSource, "https://github.com/example/repo", url+"/r.git", 1), "flux/k.yaml", fluxKustomization,
+		".preadmit/config.yaml", ownRepository,
+	)
+}
+
+var (
+	connects = regexp.MustCompile(`\b(?:socket|connect|sendto|sendmsg)\([^)]*(?:AF_INET|AF_UNIX)`)
+	executes = regexp.MustCompile(`\bexecve\("([^"]*)", \["([^"]*)"`)
+	opens    = regexp.MustCompile(`\bopen(?:at2?)?\((?:(?:AT_FDCWD|\d+)(?:<([^>]*)>)?, )?"([^"]*)"`)
+)
+
+// TestHostileCalls holds that no input has a run connect, start a program or open a
+// file outside of the tree, also where the kernel does not forbid it.
+func TestHostileCalls(t *testing.T) {
+	t.Parallel()
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("no strace on PATH: what processes do is not seen")
+	}
+	preadmit, err := exec.LookPath("preadmit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer listener.Close()
+	var connected atomic.Int32
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			connected.Add(1)
+			c.Close()
+		}
+	}()
+	dir, other := t.TempDir(), t.TempDir()
+	secret := filepath.Join(other, "secret.yaml")
+	const canary = "canary-5d1f0a"
+	writeFiles(t, other, files("secret.yaml", "a: "+canary+"\n", "bin/git", "#!/bin/sh\n"))
+	writeFiles(t, dir, hostileCalls(listener.Addr().String(), secret))
+	if err := os.Symlink(secret, filepath.Join(dir, "link.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(t.TempDir(), "log")
+	cmd := exec.Command(strace, "-qq", "-f", "-y", "-s", "300", "-e", "trace=network,execve,open,openat,openat2", "-o", log,
+		preadmit, "check", "--sandbox=off", "--no-cache", "-p", "policies", "--pack", "pod-security-baseline")
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if strings.Contains(string(out), canary) {
+		t.Errorf("the secret is told:\n%s", out)
+	}
+	trace, readErr := os.ReadFile(log)
+	if readErr != nil {
+		t.Skipf("strace: %v\n%s", err, out)
+	}
+	if code := cmd.ProcessState.ExitCode(); code != exitIncomplete {
+		t.Errorf("exit code %d: %v\n%s", code, err, out)
+	}
+	read := 0
+	for line := range strings.Lines(string(trace)) {
+		if connects.MatchString(line) {
+			t.Errorf("connects: %s", line)
+		}
+		if m := executes.FindStringSubmatch(line); m != nil && m[1] != preadmit && m[2] != supervise.Marker {
+			t.Errorf("runs %s", line)
+		}
+		m := opens.FindStringSubmatch(line)
+		if m == nil || strings.Contains(line, "ENOENT") {
+			continue
+		}
+		name := m[2]
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(m[1], name)
+		}
+		switch {
+		case within(dir, name):
+			read++
+		case within(other, name), within("/etc", name) && filepath.Base(name) != "localtime" && !strings.HasPrefix(filepath.Base(name), "ld.so"):
+			t.Errorf("opens %s", line)
+		}
+	}
+	if read == 0 {
+		t.Error("no file of the tree is opened")
+	}
+	if n := connected.Load(); n > 0 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// within reports whether a path lies in a directory.
+func within(dir, name string) bool {
+	rel, err := filepath.Rel(dir, name)
+	return err == nil && filepath.IsLocal(rel)
+}
