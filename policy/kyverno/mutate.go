@@ -169,7 +169,8 @@ func applied(object map[string]any, merge any, merges bool, json string) (map[st
 	if err != nil {
 		return nil, broken("failed to patch resource", err)
 	}
-	if !result.Applied || len(result.Pointers) == 0 {
+	// A merge that brings the elements of a list into another order names no field.
+	if !result.Applied || len(result.Pointers) == 0 && reflect.DeepEqual(result.Object, object) {
 		return nil, &verdict{status: StatusSkip, message: "no patches applied"}
 	}
 	return result.Object, nil
