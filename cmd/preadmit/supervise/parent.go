@@ -394,6 +394,7 @@ func (c *child) causeOfDeath() string {
 		{"stack overflow", "recurses without end"},
 		{"out of memory", OutOfMemory},
 		{"cannot allocate memory", OutOfMemory},
+		{"failed to create new OS thread", OutOfMemory}, // there is no room for its stack
 		{"panic:", "fails by an internal error"},
 	} {
 		if strings.Contains(text, cause.sign) {
