@@ -19,6 +19,18 @@ const (
 	Absent    Baseline = "absent"    // the base had it, the head does not
 )
 
+// The rules of results of EngineRender that say that the run itself ended early.
+const (
+	RuleIncomplete = "incomplete-run" // not everything was evaluated
+	RuleOutOfTime  = "out-of-time"    // the unit was not rendered within --timeout
+)
+
+// CutShort reports whether the result says that the run ended early. Such results
+// of the base and the head are never equal: they say nothing about the objects.
+func (r *Result) CutShort() bool {
+	return r.Engine == EngineRender && (r.Rule == RuleIncomplete || r.Rule == RuleOutOfTime)
+}
+
 // Requests returns the requests that change a cluster from the base objects to
 // the head objects: CREATEs and UPDATEs in the order of head, then DELETEs in
 // the order of base. Without base objects they are all CREATEs. Objects are the
@@ -150,8 +162,8 @@ func Moves(reqs []Request) map[render.Key]string {
 
 // Compare marks results of the head as New or Unchanged, by fingerprint and
 // outcome, and appends the Absent ones: failures and undecided results of the
-// base that the head no longer has. Results of units that can't be compared get
-// no mark, so they count.
+// base that the head no longer has. Results of units that can't be compared, and
+// those that say that the run ended early, get no mark, so they count.
 func (c Comparison) Compare(head []Result) []Result {
 	known := make(map[string]int, len(c.Base))
 	for i := range c.Base {
@@ -197,7 +209,7 @@ func (c Comparison) BaseUnit(o render.Key) string {
 }
 
 func (c Comparison) incomparable(r *Result) bool {
-	return r.Object.Unit != "" && r.Object.Kind != "" && c.Incomparable != nil && c.Incomparable(r.Object.Unit)
+	return r.CutShort() || r.Object.Unit != "" && r.Object.Kind != "" && c.Incomparable != nil && c.Incomparable(r.Object.Unit)
 }
 
 // comparable returns a key that is equal for results which say the same about

@@ -178,3 +178,15 @@ func TestCompare(t *testing.T) {
 		})
 	}
 }
+
+// TestCompareCutShort holds that a run which ended early on both sides is not
+// taken for one whose results are unchanged.
+func TestCompareCutShort(t *testing.T) {
+	t.Parallel()
+	for _, rule := range []string{RuleIncomplete, RuleOutOfTime} {
+		r := Result{Engine: EngineRender, Rule: rule, Outcome: Error, Action: Deny, Identity: "same"}
+		if got := (Comparison{Base: []Result{r}}).Compare([]Result{r}); len(got) != 1 || got[0].Baseline != "" {
+			t.Errorf("%s: %+v, want one result without a mark", rule, got)
+		}
+	}
+}

@@ -125,7 +125,7 @@ func (d *digest) evaluated() string {
 // cutShort returns why the run ended before everything was evaluated, or "".
 func (d *digest) cutShort() string {
 	for i := range d.results {
-		if x := &d.results[i]; x.Engine == policy.EngineRender && x.Rule == RuleIncomplete {
+		if x := &d.results[i]; x.Engine == policy.EngineRender && x.Rule == policy.RuleIncomplete {
 			return prose(x.Message)
 		}
 	}

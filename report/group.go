@@ -80,7 +80,7 @@ func groups(results []policy.Result, keep func(*policy.Result) bool) []*group {
 
 // rank is the class. That the run ended early comes before all.
 func (g *group) rank() int {
-	if x := g.first(); x.Engine == policy.EngineRender && x.Rule == RuleIncomplete {
+	if x := g.first(); x.Engine == policy.EngineRender && x.Rule == policy.RuleIncomplete {
 		return -1
 	}
 	return int(g.class)

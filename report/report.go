@@ -23,10 +23,6 @@ import (
 // Schema names the version of the JSON report.
 const Schema = "preadmit.report/v1"
 
-// RuleIncomplete is the rule of the result that says that a run ended before all
-// was evaluated.
-const RuleIncomplete = "incomplete-run"
-
 // A Report holds the results of one run.
 type Report struct {
 	Schema  string          `json:"schema"`

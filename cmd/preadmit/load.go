@@ -242,7 +242,7 @@ func cutShort(units []*render.Unit, srcs []render.Source, why error) {
 			continue
 		}
 		units[i] = &render.Unit{Source: srcs[i], Name: path.Base(srcs[i].Path), Err: &render.Error{
-			Span: render.Span{File: srcs[i].Path}, Rule: "out-of-time", Err: fmt.Errorf("not rendered: %w", why),
+			Span: render.Span{File: srcs[i].Path}, Rule: policy.RuleOutOfTime, Err: fmt.Errorf("not rendered: %w", why),
 		}}
 	}
 }

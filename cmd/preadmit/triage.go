@@ -207,7 +207,7 @@ type lastReport struct {
 func (h *lastReport) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.Report, error) {
 	r, err := h.Host.Evaluate(ctx, tell)
 	if err == nil {
-		h.unfinished.Store(slices.ContainsFunc(r.Results, func(x policy.Result) bool { return x.Engine == policy.EngineRender && x.Rule == report.RuleIncomplete }))
+		h.unfinished.Store(slices.ContainsFunc(r.Results, func(x policy.Result) bool { return x.CutShort() }))
 	}
 	return r, err
 }

@@ -583,7 +583,7 @@ func failedReport(why, hint string) *report.Report {
 // failure is the result that says that a run is incomplete, with the next step.
 func failure(why, hint string) []policy.Result {
 	return []policy.Result{{
-		Engine: policy.EngineRender, Rule: report.RuleIncomplete, Operation: policy.Create, Outcome: policy.Error, Action: policy.Deny,
+		Engine: policy.EngineRender, Rule: policy.RuleIncomplete, Operation: policy.Create, Outcome: policy.Error, Action: policy.Deny,
 		Message: "the run is incomplete: " + why, Hint: hint,
 	}}
 }
