@@ -16,8 +16,8 @@ type Settings struct {
 	Keys   Keys
 }
 
-// ParseSettings reads a file of settings. check says what is wrong with the value of
-// editor or theme.
+// ParseSettings parses the settings in data; errors name file and the line. check returns
+// an error if the value of editor or theme is wrong.
 func ParseSettings(file string, data []byte, check func(key, value string) error) (s Settings, err error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {

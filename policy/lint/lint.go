@@ -1,5 +1,5 @@
-// Package lint recognizes policies among objects and says what is wrong with them as
-// they are written, before any engine compiles them.
+// Package lint recognizes policies among objects and reports mistakes in how they are
+// written, before any engine compiles them.
 //
 // In go objects; out come policies ([IsPolicy]), what belongs to them ([IsPart]), what
 // engines are compiled from ([IsCompiled]), and errors about policies that no engine

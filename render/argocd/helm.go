@@ -15,6 +15,7 @@ import (
 	"helm.sh/helm/v3/pkg/strvals"
 
 	"github.com/preadmit/preadmit/render"
+	mergevalues "github.com/preadmit/preadmit/render/internal/values"
 )
 
 // inlineValues is the name, in the tree's root, of the file with the values
@@ -67,7 +68,7 @@ func (r *release) fail(pointer string, err error) { r.errs = append(r.errs, r.er
 // add adds a values file.
 func (r *release) add(name string, values map[string]any) {
 	r.helm.ValueFiles = append(r.helm.ValueFiles, name)
-	r.values = mergeValues(r.values, values)
+	r.values = mergevalues.Merge(r.values, values)
 }
 
 // files finds the values files, in order.
@@ -392,7 +393,7 @@ func (r *release) parameter(p helmParameter, i int, values map[string]any, at ma
 		r.fail(render.Pointer("helm", "parameters", i), errors.New("Helm can't parse this parameter"))
 		return
 	}
-	maps.Copy(values, mergeValues(values, one))
+	maps.Copy(values, mergevalues.Merge(values, one))
 	var leaves func(tree map[string]any, pointer string)
 	leaves = func(tree map[string]any, pointer string) {
 		for key, v := range tree {
@@ -415,21 +416,4 @@ func commas(value string) string {
 		return value
 	}
 	return bareComma.ReplaceAllString(value, `$1\,`)
-}
-
-// mergeValues merges over into a copy of under, map by map, as Helm does.
-func mergeValues(under, over map[string]any) map[string]any {
-	merged := maps.Clone(under)
-	if merged == nil {
-		merged = make(map[string]any, len(over))
-	}
-	for key, value := range over {
-		lower, isMap := merged[key].(map[string]any)
-		upper, both := value.(map[string]any)
-		if isMap && both {
-			value = mergeValues(lower, upper)
-		}
-		merged[key] = value
-	}
-	return merged
 }

@@ -6,15 +6,14 @@ import (
 	"text/template/parse"
 )
 
-// A returned is what a template asks for, which decides what it returns.
+// A returned lists what the result of a template depends on.
 type returned struct {
 	doubts uint32   // bits
 	calls  []string // names of the templates that it calls
 }
 
-// A resultUse is a use of what a template returns that has to be known before the
-// chart is executed: where the template is called, the doubts about its result are
-// counted as they come.
+// A resultUse says how the chart uses the result of a template. Uses are found before
+// the chart is executed; at a call, the doubts about the result are counted as it runs.
 type resultUse uint8
 
 const (
@@ -39,14 +38,14 @@ func included(c *parse.CommandNode) (name string, ok bool) {
 	return name, ok
 }
 
-// returned adds a pipeline to what the template that it is in asks for.
+// returned notes that the result of the template around a pipeline depends on it.
 func (in *instrument) returned(p *parse.PipeNode) {
 	d, _ := in.of(p)
 	in.body.doubts |= 1 << d
 	eachIncluded(p, func(name string) { in.body.calls = append(in.body.calls, name) })
 }
 
-// use notes that a pipeline uses what templates return.
+// use notes that a pipeline uses the results of templates.
 func (in *instrument) use(p *parse.PipeNode, how resultUse) {
 	for _, name := range in.holds(p) {
 		in.src.results[name] = max(in.src.results[name], how)
@@ -104,8 +103,8 @@ func eachVariable(n parse.Node, f func(name string)) {
 	}
 }
 
-// doubtfulResults adds to fields the doubts about what templates return, where these
-// results are kept in fields or, for doubts about names, compared.
+// doubtfulResults adds to fields the doubts about the results of templates that are kept
+// in fields. Doubts about names count only if the result is compared.
 func (x *execution) doubtfulResults(fields map[string]doubt) {
 	returns, uses := map[string]*returned{}, map[string]resultUse{}
 	for _, f := range x.files {

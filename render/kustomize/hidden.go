@@ -22,7 +22,7 @@ import (
 // build reads a short text in the place of each schema, and the objects get the
 // schemas from the documents.
 
-// schemaText is what the build reads in the place of a schema.
+// schemaText replaces a hidden schema in the files that the build reads.
 const schemaText = "preadmit-hidden-schema"
 
 // leastHidden is how many lines a schema has at least to be hidden.

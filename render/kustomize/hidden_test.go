@@ -93,8 +93,8 @@ func TestSchemasAreHidden(t *testing.T) {
 	}
 }
 
-// TestSchemaText renders a definition whose author wrote what the build reads in
-// the place of a schema.
+// TestSchemaText renders a definition whose schema is the placeholder of hidden
+// schemas.
 func TestSchemaText(t *testing.T) {
 	t.Parallel()
 	objects, err := renderApp(tree("app/kustomization.yaml", "resources: [crd.yaml]\n", "app/crd.yaml",

@@ -311,7 +311,7 @@ func (v *vocabulary) chain(chain string) {
 	}
 }
 
-// example returns values that s stands for, as a literal, a wildcard, an operator with
+// example returns values that match s: a literal, a wildcard, an operator with
 // its operand, a range or a regular expression.
 func example(s string) []string {
 	all := []string{s}
