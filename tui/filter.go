@@ -53,12 +53,12 @@ func parseFilter(s string) filter {
 }
 
 func isField(name string) bool {
-	return slices.ContainsFunc(filterFields, func(f struct {
-		name string
-		doc  string
-	}) bool {
-		return f.name == name
-	})
+	for _, f := range filterFields {
+		if f.name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // splitWords splits at blanks that are not between quotes.

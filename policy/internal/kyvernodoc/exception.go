@@ -2,10 +2,11 @@ package kyvernodoc
 
 import (
 	"cmp"
+	"slices"
+
 	"github.com/preadmit/preadmit/policy/internal/conditions"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 	"github.com/preadmit/preadmit/render"
-	"slices"
 )
 
 func readException(o *render.Object, f *faults) *Exception {
