@@ -47,7 +47,7 @@ func TestShare(t *testing.T) {
 	for _, equal := range [][]string{{"a0", "b4", "c0"}, {"a1", "c1"}, {"b1"}, {"b0"}, {"a4", "b3"}} {
 		n := 0
 		for name, definition := range shared {
-			short := name[:1] + strings.Trim(name[2:], "variables[]")
+			short := name[:1] + strings.TrimSuffix(strings.TrimPrefix(name[2:], "variables[v"), "]")
 			if definition != shared[equal[0][:1]+".variables[v"+equal[0][1:]+"]"] {
 				continue
 			}
