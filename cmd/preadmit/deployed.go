@@ -330,6 +330,9 @@ func (d *deployer) follow(ctx context.Context) error {
 	}
 	maps.DeleteFunc(d.in.deployed.Roots, func(u *render.Unit, _ bool) bool { return d.elsewhere(u) })
 	d.complain(d.in.head)
+	if d.sources.chartFlag() == "" {
+		d.in.notes = append(d.in.notes, rootCharts(d.in, d.found)...)
+	}
 	return nil
 }
 
