@@ -25,7 +25,7 @@ func (b *ruleExplainer) asks(exempt string) []policy.Evaluation {
 		all = b.verification()
 	case rule.Validate.PodSecurity != nil:
 		all = b.podSecurity()
-	case rule.Validate.Manifests:
+	case rule.Validate.Manifests != nil:
 		all = []policy.Evaluation{b.described("validate.manifests", rule.Pointer+"/validate/manifests", "")}
 		if exempt == "" {
 			return nil

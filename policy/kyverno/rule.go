@@ -9,6 +9,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
+	"github.com/preadmit/preadmit/policy/internal/signed"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -26,7 +27,8 @@ type program struct {
 	excludes      []podsecurity.Exclude
 	standard      *podsecurity.Standard // nil: none, or noStandard says why not
 	noStandard    error
-	broken        bool // it can't work, which is reported of the policy
+	broken        bool           // it can't work, which is reported of the policy
+	ignored       signed.Ignored // fields of a signed manifest that may differ
 	mutation      *mutation
 	generation    *generation
 	reported      reported
@@ -56,6 +58,9 @@ func (e *Engine) newProgram(p *Policy, rule *Rule) *program {
 		if v.PodSecurity != nil {
 			g.excludes = excludesOf(v.PodSecurity.Exclude)
 			g.standard, g.noStandard = podsecurity.New(v.PodSecurity.Level, v.PodSecurity.Version)
+		}
+		if v.Manifests != nil {
+			g.ignored = ignoredOf(v.Manifests)
 		}
 	}
 	if rule.Mutate != nil {
@@ -166,8 +171,8 @@ func (e *exemption) key() string { return e.Namespace + "/" + e.Name }
 func (x *run) handle(s *scope, exempt []*exemption) *verdict {
 	v := x.program.rule.Validate
 	switch {
-	case v.Manifests:
-		return x.unverifiable("the signatures of manifests")
+	case v.Manifests != nil:
+		return x.judgeManifests()
 	case v.PodSecurity != nil:
 		return x.judgePodSecurity(exempt)
 	case v.CEL != nil:
@@ -194,7 +199,7 @@ func (x *run) existing(v *verdict) *verdict {
 	if validate.Action != "" {
 		action = validate.Action
 	}
-	if r.operation != opUpdate || action != kyvernodoc.ActionEnforce || !validate.AllowExisting || validate.PodSecurity != nil || validate.CEL != nil {
+	if r.operation != opUpdate || action != kyvernodoc.ActionEnforce || !validate.AllowExisting || validate.PodSecurity != nil || validate.CEL != nil || validate.Manifests != nil {
 		return v
 	}
 	before := &run{review: r.with(opCreate, r.old, nil), program: x.program}

@@ -97,7 +97,7 @@ func (c checker) exactlyOne(x field, some map[string]bool, keys ...string) {
 func (c checker) validate(v *Validate, x field) {
 	some := map[string]bool{
 		"pattern": v.HasPattern, "anyPattern": x.at("anyPattern").there(), "deny": v.Deny != nil, "foreach": len(v.Foreach) > 0,
-		"podSecurity": v.PodSecurity != nil, "cel": v.CEL != nil, "manifests": v.Manifests,
+		"podSecurity": v.PodSecurity != nil, "cel": v.CEL != nil, "manifests": v.Manifests != nil,
 	}
 	c.exactlyOne(x, some, "pattern", "anyPattern", "deny", "foreach", "podSecurity", "cel", "manifests") // assert is none since 1.19
 	c.namespacedOverrides(v, x)

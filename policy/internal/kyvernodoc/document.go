@@ -188,8 +188,42 @@ type Validate struct {
 	Foreach     []*ForeachValidate
 	PodSecurity *PodSecurity
 	CEL         *CEL
-	Manifests   bool // signed manifests: nothing here can verify them
-	Assert      bool // in the schema, and ignored by Kyverno since 1.19
+	Manifests   *Manifests // nil: no attestors
+	Assert      bool       // in the schema, and ignored by Kyverno since 1.19
+}
+
+// Manifests is validate.manifests: who must have signed an object's manifest.
+type Manifests struct {
+	Attestors    []*AttestorSet
+	Domain       string // of the annotations
+	Repository   string
+	IgnoreFields []IgnoreFields
+	DryRun       bool
+}
+
+// IgnoreFields are fields that may differ from the manifest, in some objects.
+type IgnoreFields struct {
+	Fields  []string
+	Objects []ObjectReference
+}
+
+// An ObjectReference selects objects by patterns; "" matches all.
+type ObjectReference struct{ Group, Version, Kind, Name, Namespace string }
+
+// An AttestorSet holds if at least Count of its entries do; 0 is all.
+type AttestorSet struct {
+	Count   int
+	Entries []*Attestor
+}
+
+// An Attestor is one of a public key, other attestors, and what only a registry
+// or a service of sigstore can verify.
+type Attestor struct {
+	Form        string // keys, certificates, keyless or attestor; "" for none
+	Key         string // publicKeys
+	Annotations map[string]string
+	Repository  string
+	Nested      *AttestorSet
 }
 
 // Deny is validate.deny. Conditions are nil for `deny: {}`.

@@ -12,13 +12,65 @@ func (r reader) validate(x field) *Validate {
 		Deny:        r.deny(x.at("deny")),
 		PodSecurity: podSecurity(x.at("podSecurity")),
 		CEL:         celOf(x.at("cel")),
-		Manifests:   len(x.at("manifests", "attestors").list()) > 0,
+		Manifests:   manifestsOf(x.at("manifests")),
 		Assert:      x.at("assert").there(),
 	}
 	for _, x := range x.at("foreach").list() {
 		v.Foreach = append(v.Foreach, r.foreachValidate(x))
 	}
 	return v
+}
+
+func manifestsOf(x field) *Manifests {
+	m := &Manifests{
+		Attestors: attestorSets(x.at("attestors"), maxAttestors),
+		Domain:    x.text("annotationDomain"), Repository: x.text("repository"),
+		DryRun: x.at("dryRun").flag("enable", false),
+	}
+	if len(m.Attestors) == 0 {
+		return nil
+	}
+	for _, i := range x.at("ignoreFields").list() {
+		ignore := IgnoreFields{Fields: i.texts("fields")}
+		for _, o := range i.at("objects").list() {
+			ignore.Objects = append(ignore.Objects, ObjectReference{
+				Group: o.text("group"), Version: o.text("version"), Kind: o.text("kind"), Name: o.text("name"), Namespace: o.text("namespace"),
+			})
+		}
+		m.IgnoreFields = append(m.IgnoreFields, ignore)
+	}
+	return m
+}
+
+func attestorSets(x field, depth int) []*AttestorSet {
+	var all []*AttestorSet
+	for _, set := range x.list() {
+		all = append(all, attestorSetOf(set, depth))
+	}
+	return all
+}
+
+func attestorSetOf(x field, depth int) *AttestorSet {
+	n, _ := wholeNumber(x.at("count").value)
+	set := &AttestorSet{Count: int(n)}
+	for _, e := range x.at("entries").list() {
+		set.Entries = append(set.Entries, attestorOf(e, depth))
+	}
+	return set
+}
+
+func attestorOf(x field, depth int) *Attestor {
+	a := &Attestor{Key: x.at("keys").text("publicKeys"), Annotations: x.textMap("annotations"), Repository: x.text("repository")}
+	for _, form := range []string{"attestor", "keys", "certificates", "keyless"} {
+		if x.at(form).there() {
+			a.Form = form
+			break
+		}
+	}
+	if a.Form == "attestor" && depth > 0 {
+		a.Nested = attestorSetOf(x.at("attestor"), depth-1)
+	}
+	return a
 }
 
 func anyPattern(x field) []any {

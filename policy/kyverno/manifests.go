@@ -1,0 +1,211 @@
+package kyverno
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
+	"github.com/preadmit/preadmit/policy/internal/signed"
+)
+
+func domainOf(m *kyvernodoc.Manifests) string { return cmp.Or(m.Domain, signed.DefaultDomain) }
+
+func ignoredOf(m *kyvernodoc.Manifests) signed.Ignored {
+	var list []signed.Ignore
+	for _, i := range m.IgnoreFields {
+		ignore := signed.Ignore{Fields: i.Fields}
+		for _, o := range i.Objects {
+			ignore.Objects = append(ignore.Objects, signed.Reference(o))
+		}
+		list = append(list, ignore)
+	}
+	return signed.NewIgnored(list, domainOf(m))
+}
+
+// A manifestCheck holds the signed manifest of an object against attestors.
+type manifestCheck struct {
+	rule        *kyvernodoc.Manifests
+	notes       map[string]any // the object's annotations
+	message     *signed.Message
+	unread      error // why there is no message
+	differences []signed.Difference
+}
+
+// judgeManifests says whether each set of attestors signed the object's manifest.
+// A set that certainly did not comes before one that can't be decided.
+func (x *run) judgeManifests() *verdict {
+	m := x.program.rule.Validate.Manifests
+	if x.review.object == nil {
+		return nil
+	}
+	object, err := plainJSON(x.review.object)
+	if err != nil {
+		return broken("error occurred during manifest verification", err)
+	}
+	c := &manifestCheck{rule: m}
+	meta, _ := object["metadata"].(map[string]any)
+	c.notes, _ = meta["annotations"].(map[string]any)
+	if c.message, c.unread = signed.Read(object, domainOf(m)); c.unread == nil {
+		c.differences = c.message.Differences(object, x.program.ignored)
+		c.differences = c.differences[:min(len(c.differences), maxFields)]
+	}
+	if x.isSecret() { // the manifest's values are not to be shown either
+		for i := range c.differences {
+			c.differences[i].Values = signed.Values{}
+		}
+	}
+	var passed []string
+	var open *signed.UndecidedError
+	for i, set := range m.Attestors {
+		reason, err := c.set(set, fmt.Sprintf(".attestors[%d]", i))
+		var refused *refusal
+		switch {
+		case err == nil:
+			passed = append(passed, reason)
+		case errors.As(err, &refused):
+			return &verdict{status: StatusFail, message: err.Error(), fields: c.fields()}
+		case !errors.As(err, &open):
+			return broken("error occurred during manifest verification", err)
+		}
+	}
+	if open != nil {
+		return x.unverifiable("a signed manifest, and " + open.Reason)
+	}
+	return &verdict{status: StatusPass, message: "verified manifest signatures; " + strings.Join(passed, ",")}
+}
+
+// plainJSON is the object with numbers as JSON has them, float64.
+func plainJSON(object map[string]any) (map[string]any, error) {
+	data, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	var same map[string]any
+	err = json.Unmarshal(data, &same)
+	return same, err
+}
+
+// fields are the places in the object that differ from the manifest, else the
+// annotations.
+func (c *manifestCheck) fields() []string {
+	var all []string
+	for _, d := range c.differences {
+		all = append(all, d.Pointer)
+	}
+	if len(all) == 0 {
+		all = []string{"/metadata/annotations"}
+	}
+	return all
+}
+
+// A refusal is why a manifest is not verified, where Kyverno calls that a failure.
+type refusal struct{ reason string }
+
+func (r *refusal) Error() string { return r.reason }
+
+// set returns how the attestors of a set verified the manifest, or a [refusal],
+// a [signed.UndecidedError], or an error.
+func (c *manifestCheck) set(set *kyvernodoc.AttestorSet, at string) (string, error) {
+	required, verified := set.Count, 0
+	entries := expand(set.Entries)
+	if required == 0 {
+		required = len(entries)
+	}
+	var failures, passed []string
+	var errs []error
+	var undecided []*signed.UndecidedError
+	for i, a := range entries {
+		reason, err := c.attestor(a, fmt.Sprintf("%s.entries[%d]", at, i))
+		var refused *refusal
+		var open *signed.UndecidedError
+		switch {
+		case errors.As(err, &refused):
+			failures = append(failures, refused.reason)
+		case errors.As(err, &open):
+			undecided = append(undecided, open)
+		case err != nil:
+			errs = append(errs, err)
+		default:
+			verified, passed = verified+1, append(passed, reason)
+		}
+		if err == nil && verified >= required {
+			return fmt.Sprintf("manifest verification succeeded; verifiedCount %d; requiredCount %d; message %s", verified, required, strings.Join(passed, ",")), nil
+		}
+	}
+	switch {
+	case len(undecided) > 0 && verified+len(undecided) >= required:
+		return "", undecided[0]
+	case len(errs) > 0:
+		return "", errors.Join(errs...)
+	}
+	return "", &refusal{fmt.Sprintf("manifest verification failed; verifiedCount %d; requiredCount %d; message %s", verified, required, strings.Join(failures, ","))}
+}
+
+const beginKey, endKey = "-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----"
+
+// expand makes an entry of each key where an entry has several.
+func expand(entries []*kyvernodoc.Attestor) []*kyvernodoc.Attestor {
+	var all []*kyvernodoc.Attestor
+	for _, a := range entries {
+		keys := strings.SplitAfter(a.Key, endKey)
+		if len(keys) <= 2 {
+			all = append(all, a)
+			continue
+		}
+		for _, key := range keys[:len(keys)-1] {
+			one := *a
+			one.Key = key
+			all = append(all, &one)
+		}
+	}
+	return all
+}
+
+func (c *manifestCheck) attestor(a *kyvernodoc.Attestor, at string) (string, error) {
+	if a.Nested != nil {
+		return c.set(a.Nested, at+".attestor")
+	}
+	for key, want := range a.Annotations {
+		if is, _ := c.notes[key].(string); is != want {
+			return "", fmt.Errorf("annotations mismatch: %s does not match expected value %s for key %s", is, want, key)
+		}
+	}
+	at += "." + a.Form
+	switch {
+	case cmp.Or(a.Repository, c.rule.Repository) != "":
+		return "", &signed.UndecidedError{Reason: "it is in a registry: " + cmp.Or(a.Repository, c.rule.Repository)}
+	case errors.Is(c.unread, signed.ErrNoMessage):
+		return "", &refusal{at + ": YAML manifest not found for this resource: " + c.unread.Error()}
+	case errors.Is(c.unread, signed.ErrNoSignature):
+		return "", &refusal{at + ": failed to verify signature: " + c.unread.Error()}
+	case c.unread != nil:
+		return "", fmt.Errorf("%s: %w", at, c.unread)
+	case a.Form != "keys":
+		return "", &signed.UndecidedError{Reason: at + " can only be verified online"}
+	case !strings.HasPrefix(a.Key, beginKey) && strings.Contains(a.Key, beginKey):
+		return "", fmt.Errorf("%s: Kyverno reads a public key only where it begins the text, and no second one of a text", at)
+	case !strings.HasPrefix(a.Key, beginKey):
+		return "", &signed.UndecidedError{Reason: at + " names a key that is not in the policy"}
+	}
+	key, err := signed.ParseKey(a.Key)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", at, err)
+	}
+	if err := c.message.Verify(key); err != nil {
+		return "", fmt.Errorf("%s: failed to verify signature: %w", at, err)
+	}
+	switch {
+	case len(c.differences) == 0:
+		return "signed by a valid signer", nil
+	case c.rule.DryRun:
+		return "", &signed.UndecidedError{Reason: "the object differs from its manifest: the dry run of an API server may explain it"}
+	}
+	diff, err := json.Marshal(map[string]any{"items": c.differences})
+	if err != nil {
+		return "", err
+	}
+	return "", &refusal{fmt.Sprintf("%s: failed to verify signature. diff found; %s", at, diff)}
+}
