@@ -1,5 +1,12 @@
 package policy
 
+import (
+	"errors"
+	"strings"
+
+	"github.com/preadmit/preadmit/render"
+)
+
 // A NamedError is an error about a policy. Errors sets the name in the result.
 type NamedError struct {
 	Policy string
@@ -10,3 +17,26 @@ func (e *NamedError) Error() string { return e.Err.Error() }
 
 // Unwrap returns Err.
 func (e *NamedError) Unwrap() error { return e.Err }
+
+// ErrorAt is an error about the field of a policy at a JSON pointer.
+func ErrorAt(o *render.Object, pointer, rule string, err error) *render.Error {
+	return &render.Error{Span: o.Span(pointer), Rule: rule, Err: &NamedError{Policy: o.GetName(), Err: ShortError(err)}}
+}
+
+// MaxMessage is how many bytes a message may have: it may quote values of objects.
+const MaxMessage = 4 << 10
+
+// ShortError is err with at most [MaxMessage] bytes of text.
+func ShortError(err error) error {
+	if s := err.Error(); len(s) > MaxMessage {
+		return errors.New(Shorten(s, MaxMessage))
+	}
+	return err
+}
+
+// UnknownField is the path in `unknown field "spec.foo"`, an error of strict decoding.
+func UnknownField(err error) string {
+	_, rest, _ := strings.Cut(err.Error(), `"`)
+	path, _, _ := strings.Cut(rest, `"`)
+	return path
+}

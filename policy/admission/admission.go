@@ -108,7 +108,7 @@ var validatingFamily = family{policyKind, bindingKind, newPolicy, newBinding}
 type binding struct {
 	object   *render.Object // nil where it is assumed
 	name     string
-	criteria *criteria
+	criteria *match.Criteria
 	paramRef *v1.ParamRef
 	action   policy.Action // the strongest of its actions
 }
@@ -242,7 +242,7 @@ func newBinding(o *render.Object) (*binding, string, []error) {
 		return nil, b.Spec.PolicyName, errs
 	}
 	return &binding{
-		object: o, name: b.Name, criteria: newCriteria(b.Spec.MatchResources), paramRef: b.Spec.ParamRef,
+		object: o, name: b.Name, criteria: match.New(b.Spec.MatchResources), paramRef: b.Spec.ParamRef,
 		action: strongest(b.Spec.ValidationActions),
 	}, b.Spec.PolicyName, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/explain"
+	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -82,7 +83,7 @@ type expression struct {
 type compiled struct {
 	object      *render.Object
 	policy      *v1.ValidatingAdmissionPolicy
-	criteria    *criteria
+	criteria    *match.Criteria
 	variables   []*expression
 	names       cel.Names // of the variables
 	conditions  []*expression
@@ -296,7 +297,7 @@ func (c *compiled) ready(o *render.Object) {
 	}
 	c.each(func(e *expression) { e.origin = o.Span(e.pointer) })
 	c.object, c.severity = o, policy.Notes{c.policy.Annotations}.Severity()
-	c.criteria = newCriteria(c.policy.Spec.MatchConstraints)
+	c.criteria = match.New(c.policy.Spec.MatchConstraints)
 	c.plans = cel.NewBySize(func(s cel.Sizes) *plan { return c.plan(planKey{s, s, s}) })
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -90,8 +91,8 @@ func (c *matchCase) check(t *testing.T) {
 		Operation: policy.Operation(c.Operation), Kind: c.Kind, SubResource: c.Subresource, Name: c.Name, Namespace: c.Namespace,
 		Resource: policy.Resource{GroupVersionResource: c.Resource, Namespaced: true, Known: true}, Object: &render.Object{}, Admitted: map[string]any{},
 	}
-	got, as := newCriteria(&c.Criteria).match(newReview(context.Background(), e, req))
-	if (got == yes) != c.Matches {
+	got, as := match.New(&c.Criteria).Match(&newReview(context.Background(), e, req).subject)
+	if (got == match.Yes) != c.Matches {
 		t.Errorf("%s: match is %v, want %v", c.ID, got, c.Matches)
 	}
 	if c.Matches && (as.Kind != c.MatchKind || !c.MatchResource.Empty() && as.Resource != c.MatchResource) {

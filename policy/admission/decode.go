@@ -33,7 +33,7 @@ func isKind(o *render.Object, kind string) bool {
 
 // at is an error about the field of o at an RFC 6901 pointer.
 func at(o *render.Object, pointer, rule string, err error) *render.Error {
-	return &render.Error{Span: o.Span(pointer), Rule: rule, Err: &policy.NamedError{Policy: policyOf(o), Err: shorten(err)}}
+	return &render.Error{Span: o.Span(pointer), Rule: rule, Err: &policy.NamedError{Policy: policyOf(o), Err: policy.ShortError(err)}}
 }
 
 // policyOf is the name of the policy that o is or binds.
@@ -44,15 +44,6 @@ func policyOf(o *render.Object) string {
 		}
 	}
 	return o.GetName()
-}
-
-const maxMessage = 4 << 10
-
-func shorten(err error) error {
-	if s := err.Error(); len(s) > maxMessage {
-		return errors.New(policy.Shorten(s, maxMessage))
-	}
-	return err
 }
 
 // decode reads o into a v1 policy or binding, which the beta and alpha
@@ -68,7 +59,7 @@ func decode(o *render.Object, into any, rule string) (errs []error, ok bool) {
 		return []error{at(o, decodePointer(err), rule, errors.New(strings.TrimPrefix(err.Error(), "json: ")))}, false
 	}
 	for _, e := range strict {
-		path := quoted(e.Error())
+		path := policy.UnknownField(e)
 		wrong := at(o, render.FieldPointer(path), rule, e)
 		wrong.Hint = render.DidYouMean(path[strings.LastIndexByte(path, '.')+1:], fieldNames(reflect.TypeOf(into), path))
 		errs = append(errs, wrong)
@@ -122,13 +113,6 @@ func decodePointer(err error) string {
 		return render.FieldPointer(field[i+1:])
 	}
 	return ""
-}
-
-// quoted is the field path in `unknown field "spec.foo"`.
-func quoted(s string) string {
-	_, rest, _ := strings.Cut(s, `"`)
-	path, _, _ := strings.Cut(rest, `"`)
-	return path
 }
 
 // defaultPolicy fills in what the API server does.

@@ -15,6 +15,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/explain"
+	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -70,14 +71,14 @@ func (x *explaining) explain() policy.Explanation {
 		}
 	}
 	if r := x.review.req.Resource; exempt(r.GroupVersionResource) {
-		ex.Match = []policy.Check{{Name: "resource", Text: resourceText(r.GroupVersionResource), Answer: policy.No, Why: "the API server never shows these to admission policies"}}
+		ex.Match = []policy.Check{{Name: "resource", Text: match.ResourceText(r.GroupVersionResource), Answer: policy.No, Why: "the API server never shows these to admission policies"}}
 		return ex
 	}
-	matches, as := b.criteria.match(x.review)
-	ex.Matches, ex.Match = matches.Answer(), b.criteria.checks(x.review, b.object, "/spec/matchConstraints")
+	matches, as := b.criteria.Match(&x.review.subject)
+	ex.Matches, ex.Match = matches.Answer(), b.criteria.Checks(&x.review.subject, b.object, "/spec/matchConstraints")
 	ex.Results = x.results()
 	params := x.bindings(&ex, matches)
-	if matches == no {
+	if matches == match.No {
 		return ex
 	}
 	if len(b.bindings) == 0 && b.policy.Spec.ParamKind == nil {
@@ -100,16 +101,16 @@ func (x *explaining) results() []policy.Result {
 
 // bindings adds the policy's bindings, and returns the parameters by those
 // that match, each once.
-func (x *explaining) bindings(ex *policy.Explanation, matches truth) []*param {
+func (x *explaining) bindings(ex *policy.Explanation, matches match.Truth) []*param {
 	var all []*param
 	for _, bind := range x.bound.bindings {
 		b := policy.Bound{Name: bind.name, Origin: bind.object.Span(""), Actions: actionsOf(bind)}
-		m, _ := bind.criteria.match(x.review)
+		m, _ := bind.criteria.Match(&x.review.subject)
 		b.Matches = m.Answer()
 		if bind.object != nil {
-			b.Match = bind.criteria.checks(x.review, bind.object, "/spec/matchResources")
+			b.Match = bind.criteria.Checks(&x.review.subject, bind.object, "/spec/matchResources")
 		}
-		if matches != no && m != no {
+		if matches != match.No && m != match.No {
 			params, err := x.engine.paramsOf(x.review, x.bound, bind)
 			if err != nil {
 				b.Problem = err.Error()
@@ -149,13 +150,13 @@ func (x *explaining) trial(p *param, as policy.Version) policy.Trial {
 	run := x.review.run.setUp(x.bound.compiled, p, as)
 	run.plan, run.exact = x.bound.counting(), true
 	x.hide = run.secret()
-	t := policy.Trial{ParamObject: p.object, NamespaceObject: x.review.namespaceObject()}
+	t := policy.Trial{ParamObject: p.object, NamespaceObject: x.review.subject.NamespaceObject()}
 	if p.object != nil {
 		key := p.object.Key()
 		t.Param = &key
 	}
 	if as.Kind != x.review.req.Kind {
-		t.As = resourceText(as.Resource)
+		t.As = match.ResourceText(as.Resource)
 	}
 	if err := run.objects.Err; err != nil {
 		t.Problem = err.Error()
@@ -262,7 +263,7 @@ func (x *explaining) say(ev *policy.Evaluation, v ref.Val, err error) {
 	}
 	switch _, verdict := v.(types.Bool); {
 	case err != nil:
-		ev.Error = policy.Shorten(err.Error(), maxMessage)
+		ev.Error = policy.Shorten(err.Error(), policy.MaxMessage)
 	case x.hide && !verdict:
 		ev.Value = cel.Hidden
 	default:

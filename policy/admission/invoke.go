@@ -12,6 +12,8 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/match"
+	"github.com/preadmit/preadmit/policy/internal/patch"
 )
 
 // A mutation takes one request through the policies, as the API server's
@@ -87,9 +89,9 @@ func (x *mutation) review() *review {
 // where that is not because it is about other objects.
 func (x *mutation) matching(b *bound) []invocation {
 	r := x.review()
-	matches, as := b.criteria.match(r)
+	matches, as := b.criteria.Match(&r.subject)
 	switch {
-	case matches == no:
+	case matches == match.No:
 		return nil
 	case len(b.bindings) == 0:
 		if !b.doubtful {
@@ -99,8 +101,8 @@ func (x *mutation) matching(b *bound) []invocation {
 			})
 		}
 		return nil
-	case matches == unknown:
-		x.say(b, verdict{rule: "matchConstraints", origin: b.object.Span("/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown, message: r.unknownNamespace()})
+	case matches == match.Unknown:
+		x.say(b, verdict{rule: "matchConstraints", origin: b.object.Span("/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown, message: match.UnknownNamespace(r.namespace)})
 		return nil
 	}
 	var all []invocation
@@ -111,11 +113,11 @@ func (x *mutation) matching(b *bound) []invocation {
 }
 
 func (x *mutation) bound(r *review, b *bound, bind *binding, as policy.Version) []invocation {
-	switch matches, _ := bind.criteria.match(r); matches {
-	case no:
+	switch matches, _ := bind.criteria.Match(&r.subject); matches {
+	case match.No:
 		return nil
-	case unknown:
-		x.say(b, verdict{rule: "matchResources", origin: bind.object.Span("/spec/matchResources/namespaceSelector"), outcome: policy.Unknown, message: fmt.Sprintf("binding %s: %s", bind.name, r.unknownNamespace())})
+	case match.Unknown:
+		x.say(b, verdict{rule: "matchResources", origin: bind.object.Span("/spec/matchResources/namespaceSelector"), outcome: policy.Unknown, message: fmt.Sprintf("binding %s: %s", bind.name, match.UnknownNamespace(r.namespace))})
 		return nil
 	}
 	params, err := x.engine.paramsOf(r, b, bind)
@@ -224,8 +226,8 @@ func (x *mutation) applied(b *bound, v verdict, changed map[string]any) {
 		x.say(b, v)
 		return
 	}
-	v.fields = differences(x.req.Admitted, changed)
-	v.message = "sets " + orList(v.fields)
+	v.fields = patch.Differences(x.req.Admitted, changed)
+	v.message = "sets " + patch.OrList(v.fields)
 	x.req.Admitted, x.latest = changed, nil
 	x.steps = append(x.steps, policy.Step{Result: x.result(b, v), Admitted: changed})
 }
@@ -234,7 +236,7 @@ func (x *mutation) applied(b *bound, v verdict, changed map[string]any) {
 // failure policy has no say in it.
 func (x *mutation) refuse(b *bound, runs *run, e *expression, err error) {
 	v := runs.broken(e.rule, e.origin, err)
-	v.message = shorten(err).Error()
+	v.message = policy.ShortError(err).Error()
 	r := x.result(b, v)
 	r.Action = policy.Deny
 	x.steps = append(x.steps, policy.Step{Result: r})

@@ -9,12 +9,13 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/match"
 )
 
 // judge adds what one policy says by its bindings.
 func (e *Engine) judge(r *review, b *bound, all *results) {
-	matches, as := b.criteria.match(r)
-	if matches == no {
+	matches, as := b.criteria.Match(&r.subject)
+	if matches == match.No {
 		return
 	}
 	if len(b.bindings) == 0 {
@@ -26,8 +27,8 @@ func (e *Engine) judge(r *review, b *bound, all *results) {
 		}
 		return
 	}
-	if matches == unknown {
-		all.add(b, b.strongest(), verdict{rule: "matchConstraints", origin: b.object.Span("/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown, message: r.unknownNamespace()})
+	if matches == match.Unknown {
+		all.add(b, b.strongest(), verdict{rule: "matchConstraints", origin: b.object.Span("/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown, message: match.UnknownNamespace(r.namespace)})
 		return
 	}
 	r.said, r.free = r.said[:0], r.room
@@ -54,11 +55,11 @@ func (b *bound) strongest() policy.Action {
 }
 
 func (e *Engine) judgeBinding(r *review, b *bound, bind *binding, as policy.Version, all *results) {
-	switch matches, _ := bind.criteria.match(r); matches {
-	case no:
+	switch matches, _ := bind.criteria.Match(&r.subject); matches {
+	case match.No:
 		return
-	case unknown:
-		all.add(b, bind.action, verdict{rule: "matchResources", origin: bind.object.Span("/spec/matchResources/namespaceSelector"), outcome: policy.Unknown, message: fmt.Sprintf("binding %s: %s", bind.name, r.unknownNamespace())})
+	case match.Unknown:
+		all.add(b, bind.action, verdict{rule: "matchResources", origin: bind.object.Span("/spec/matchResources/namespaceSelector"), outcome: policy.Unknown, message: fmt.Sprintf("binding %s: %s", bind.name, match.UnknownNamespace(r.namespace))})
 		return
 	}
 	params, err := e.paramsOf(r, b, bind)

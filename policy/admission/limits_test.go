@@ -72,7 +72,7 @@ func TestHostileObject(t *testing.T) {
 		if strings.Contains(r.Message, "cost limit exceeded") && len(r.Fields) > 0 {
 			t.Errorf("%s blames %q for what the expression costs", r.Rule, r.Fields)
 		}
-		if len(r.Message) > maxMessage {
+		if len(r.Message) > policy.MaxMessage {
 			t.Errorf("%s: message of %d bytes", r.Rule, len(r.Message))
 		}
 	}

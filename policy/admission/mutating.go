@@ -212,6 +212,6 @@ func newMutatingBinding(o *render.Object) (*binding, string, []error) {
 		return nil, b.Spec.PolicyName, errs
 	}
 	return &binding{
-		object: o, name: b.Name, criteria: newCriteria(b.Spec.MatchResources), paramRef: b.Spec.ParamRef, action: policy.Deny,
+		object: o, name: b.Name, criteria: match.New(b.Spec.MatchResources), paramRef: b.Spec.ParamRef, action: policy.Deny,
 	}, b.Spec.PolicyName, nil
 }

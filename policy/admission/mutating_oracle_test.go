@@ -32,7 +32,6 @@ import (
 	"k8s.io/client-go/openapi/openapitest"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
@@ -88,7 +87,7 @@ func setDefaults(kinds *schema.Kinds, o runtime.Object, s *runtime.Scheme) {
 type everyNamespace struct{ listers.NamespaceLister }
 
 func (everyNamespace) Get(name string) (*corev1.Namespace, error) {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{cel.NameLabel: name}}}, nil
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}}, nil
 }
 func (everyNamespace) List(labels.Selector) ([]*corev1.Namespace, error) { return nil, nil }
 

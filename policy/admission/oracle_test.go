@@ -30,7 +30,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -286,7 +285,7 @@ func withoutPanics(want, got []string) []string {
 
 func namespaceOf(t *testing.T, e *Engine, req *policy.Request) *corev1.Namespace {
 	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: req.Namespace, Labels: map[string]string{cel.NameLabel: req.Namespace}}}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: req.Namespace, Labels: map[string]string{corev1.LabelMetadataName: req.Namespace}}}
 	if o := e.options.Cluster.Namespace(nil, req.Namespace); o != nil {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(namespaceTree(o, req.Namespace), ns); err != nil {
 			t.Fatal(err)

@@ -181,7 +181,7 @@ func (e *Engine) paramTree(o *render.Object, kind schema.GroupVersionKind) (tree
 	tree, err = e.options.Kinds.Admit(o, namespace)
 	if err != nil {
 		tree = o.Object
-		assumed = policy.Shorten(fmt.Sprintf("parameter %s %s is taken as it is written: %v", kind.Kind, o.GetName(), err), maxMessage)
+		assumed = policy.Shorten(fmt.Sprintf("parameter %s %s is taken as it is written: %v", kind.Kind, o.GetName(), err), policy.MaxMessage)
 	}
 	if o.GroupVersionKind() == kind {
 		return tree, assumed, nil

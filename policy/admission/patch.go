@@ -157,7 +157,3 @@ func (e *Engine) custom(kind schema.GroupVersionKind) bool {
 		return group == kind.Group && name == kind.Kind
 	})
 }
-
-func differences(before, after any) []string { return patch.Differences(before, after) }
-
-func orList(pointers []string) string { return patch.OrList(pointers) }

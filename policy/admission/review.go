@@ -1,13 +1,12 @@
 package admission
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -21,7 +20,8 @@ type review struct {
 	ctx       context.Context
 	engine    *Engine
 	req       *policy.Request
-	namespace string        // as the API server has it: a Namespace is in itself
+	subject   match.Review
+	namespace string        // that of subject
 	whole     bool          // who makes the request is known, also where it says nothing
 	questions cel.Questions // of the running expression
 	assume    string        // what an answer of the authorizer rests on
@@ -36,8 +36,6 @@ type review struct {
 	namespaceLooked bool
 	namespaceKnown  *frozenNamespace
 	namespaceValue  ref.Val
-	equivalent      []policy.Version
-	hasEquivalent   bool
 	authorizer      ref.Val
 	resource        ref.Val
 }
@@ -55,57 +53,13 @@ func (r *review) verdicts(n int) []verdict {
 }
 
 func newReview(ctx context.Context, e *Engine, req *policy.Request) *review {
-	r := &review{ctx: ctx, engine: e, req: req, namespace: req.Namespace}
+	r := &review{ctx: ctx, engine: e, req: req, subject: match.NewReview(req, e.options.Cluster, e.options.Kinds)}
+	r.namespace = r.subject.Namespace
 	r.objects = cel.Objects{Request: req, Kinds: e.options.Kinds}
 	r.run.review, r.run.act.review = r, r
 	r.run.act.variables = cel.NewVariables(&cel.Names{}, &r.questions, r.run.variable)
-	if req.Resource.GroupVersionResource == namespaces {
-		r.namespace = cmp.Or(r.namespace, req.Name)
-	}
 	return r
 }
-
-// equivalents lists the resources that serve the same objects.
-func (r *review) equivalents() []policy.Version {
-	if !r.hasEquivalent {
-		r.equivalent = r.engine.options.Kinds.Equivalent(r.req.Resource.GroupVersionResource)
-		r.hasEquivalent = true
-	}
-	return r.equivalent
-}
-
-// namespaceLabels are the labels by which a namespaceSelector goes. complete
-// is false when the namespace is not known, and only its name is.
-func (r *review) namespaceLabels() (set map[string]string, complete bool) {
-	switch {
-	case r.req.Resource.Resource == "namespaces" && r.req.SubResource == "":
-		set = labelsOf(cmpMap(r.req.Admitted, r.req.OldAdmitted))
-	default:
-		o := r.namespaceObject()
-		if o == nil {
-			return map[string]string{cel.NameLabel: r.namespace}, false
-		}
-		set = maps.Clone(o.GetLabels())
-	}
-	if set == nil {
-		set = map[string]string{}
-	}
-	set[cel.NameLabel] = cmp.Or(set[cel.NameLabel], r.namespace)
-	return set, true
-}
-
-func cmpMap(a, b map[string]any) map[string]any {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
-func (r *review) namespaceObject() *render.Object {
-	return r.engine.options.Cluster.Namespace(r.req.Subject().Unit, r.namespace)
-}
-
-func (r *review) unknownNamespace() string { return match.UnknownNamespace(r.namespace) }
 
 // namespaceVar is the `namespaceObject` variable: null for what is in none,
 // and a map that asks where the namespace is not known.
@@ -136,7 +90,7 @@ func (r *review) namespaceSizes() cel.Sizes {
 }
 
 func (r *review) inNamespace() bool {
-	return r.namespace != "" && (r.req.Kind.Kind != "Namespace" || r.req.Kind != namespaces.GroupVersion().WithKind("Namespace"))
+	return r.namespace != "" && (r.req.Kind != corev1.SchemeGroupVersion.WithKind("Namespace"))
 }
 
 // A frozenNamespace is the value of a namespace, made once for all requests in it.
@@ -151,7 +105,7 @@ func (r *review) knownNamespace() *frozenNamespace {
 		return r.namespaceKnown
 	}
 	r.namespaceLooked = true
-	if o := r.namespaceObject(); o != nil && r.inNamespace() {
+	if o := r.subject.NamespaceObject(); o != nil && r.inNamespace() {
 		r.namespaceKnown = r.engine.namespace(o, r.namespace)
 	}
 	return r.namespaceKnown

@@ -230,9 +230,9 @@ func (x *run) open(e *expression) verdict {
 
 // broken is the verdict of what went wrong while it ran.
 func (x *run) broken(rule string, origin render.Span, err error) verdict {
-	message := policy.Shorten(err.Error(), maxMessage)
+	message := policy.Shorten(err.Error(), policy.MaxMessage)
 	if x.policy.ignores() {
-		message = policy.Shorten("ignored error: "+message, maxMessage)
+		message = policy.Shorten("ignored error: "+message, policy.MaxMessage)
 	}
 	return verdict{rule: rule, origin: origin, outcome: policy.Error, message: message, assumed: x.assumed()}
 }

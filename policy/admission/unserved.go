@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -63,14 +64,14 @@ func (t *typeChecker) otherRelease(r *v1.Rule, resource string) bool {
 // policies.
 func (t *typeChecker) matchesAny(r *v1.Rule, resource string) bool {
 	return slices.ContainsFunc(t.served(), func(s metav1.APIResource) bool {
-		return wildcard(r.APIGroups, s.Group) && wildcard(r.APIVersions, s.Version) && names(resource, s) &&
+		return match.Wildcard(r.APIGroups, s.Group) && match.Wildcard(r.APIVersions, s.Version) && names(resource, s) &&
 			!exempt(schema.GroupVersionResource{Group: s.Group, Version: s.Version, Resource: s.Name})
 	})
 }
 
 func names(resource string, s metav1.APIResource) bool {
 	name, sub, _ := strings.Cut(s.Name, "/")
-	return matchResource([]string{resource}, name, sub)
+	return match.Resource([]string{resource}, name, sub)
 }
 
 // whyUnserved says why a rule's resource matches nothing, and what may have
@@ -79,7 +80,7 @@ func (t *typeChecker) whyUnserved(r *v1.Rule, resource string) string {
 	groups, versions := quotedList(r.APIGroups), quotedList(r.APIVersions)
 	for _, s := range t.served() {
 		gvr := schema.GroupVersionResource{Group: s.Group, Version: s.Version, Resource: s.Name}
-		if exempt(gvr) && names(resource, s) && wildcard(r.APIGroups, s.Group) {
+		if exempt(gvr) && names(resource, s) && match.Wildcard(r.APIGroups, s.Group) {
 			return fmt.Sprintf("matches nothing: the API server does not show %s to admission policies", s.Name)
 		}
 	}
@@ -98,7 +99,7 @@ func (t *typeChecker) meant(r *v1.Rule, resource string) string {
 		say func(metav1.APIResource) string
 	}{
 		{
-			func(s metav1.APIResource) bool { return wildcard(r.APIGroups, s.Group) && names(resource, s) },
+			func(s metav1.APIResource) bool { return match.Wildcard(r.APIGroups, s.Group) && names(resource, s) },
 			func(s metav1.APIResource) string { return "version " + quotedList([]string{s.Version}) },
 		},
 		{
@@ -106,7 +107,7 @@ func (t *typeChecker) meant(r *v1.Rule, resource string) string {
 			func(s metav1.APIResource) string { return "API group " + quotedList([]string{s.Group}) },
 		},
 		{
-			func(s metav1.APIResource) bool { return wildcard(r.APIGroups, s.Group) && alike(resource, s) },
+			func(s metav1.APIResource) bool { return match.Wildcard(r.APIGroups, s.Group) && alike(resource, s) },
 			func(s metav1.APIResource) string { return s.Name },
 		},
 		{

@@ -136,9 +136,6 @@ func (c *collector) add(r policy.Result) {
 		}
 	}
 	r.Engine = policy.EngineCRD
-	r.Message = policy.Shorten(r.Message, maxMessage)
+	r.Message = policy.Shorten(r.Message, policy.MaxMessage)
 	c.results = append(c.results, r)
 }
-
-// maxMessage bounds a message in bytes.
-const maxMessage = 4 << 10

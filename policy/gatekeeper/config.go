@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -77,7 +78,7 @@ func newConfig(objects []*render.Object) (*config, []error) {
 
 func (c *config) readConfig(o *render.Object) []error {
 	if o.GetName() != "config" {
-		return []error{at(o, "/metadata/name", "config", fmt.Errorf("Gatekeeper takes no Config of another name than config, and this one is %q", o.GetName()))}
+		return []error{policy.ErrorAt(o, "/metadata/name", "config", fmt.Errorf("Gatekeeper takes no Config of another name than config, and this one is %q", o.GetName()))}
 	}
 	var spec configSpec
 	errs := decode(o, "/spec", o.Object["spec"], &spec, "config")
@@ -94,7 +95,7 @@ func (c *config) readConfig(o *render.Object) []error {
 		for j, n := range m.ExcludedNamespaces {
 			pointer := base + render.Pointer("excludedNamespaces", j)
 			if !wildcardPattern.MatchString(string(n)) {
-				errs = append(errs, at(o, pointer, "config", fmt.Errorf("%q is no name, with a * at its front or end at most", n)))
+				errs = append(errs, policy.ErrorAt(o, pointer, "config", fmt.Errorf("%q is no name, with a * at its front or end at most", n)))
 				continue
 			}
 			c.excluded = append(c.excluded, exclusion{o, pointer, n, m.Processes})

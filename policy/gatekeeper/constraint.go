@@ -74,17 +74,17 @@ type scopedAction struct {
 func (k *compiler) newConstraint(o *render.Object, all templates) (*constraint, []error) {
 	gvk := o.GroupVersionKind()
 	if gvk.Version != "v1beta1" && gvk.Version != "v1alpha1" {
-		return nil, []error{at(o, "/apiVersion", "constraint", fmt.Errorf("Gatekeeper has no constraints in version %s: they are v1beta1", gvk.Version))}
+		return nil, []error{policy.ErrorAt(o, "/apiVersion", "constraint", fmt.Errorf("Gatekeeper has no constraints in version %s: they are v1beta1", gvk.Version))}
 	}
 	t := all[strings.ToLower(gvk.Kind)]
 	if t == nil {
 		return nil, k.withoutTemplate(o)
 	}
 	if t.kind != gvk.Kind {
-		return nil, []error{at(o, "/kind", "constraint", fmt.Errorf("kind %s is written %s in its template", gvk.Kind, t.kind))}
+		return nil, []error{policy.ErrorAt(o, "/kind", "constraint", fmt.Errorf("kind %s is written %s in its template", gvk.Kind, t.kind))}
 	}
 	if f := nameFault(o); f != nil {
-		return nil, []error{at(o, f.pointer, "constraint", f.err)}
+		return nil, []error{policy.ErrorAt(o, f.pointer, "constraint", f.err)}
 	}
 	c := &constraint{object: o, template: t, origin: o.Span(""), tree: t.schema.held(o, k.options.Written)}
 	given := c.tree
@@ -100,7 +100,7 @@ func (k *compiler) newConstraint(o *render.Object, all templates) (*constraint, 
 		return nil, errs
 	}
 	if f := k.enforce(c, spec); f != nil {
-		return nil, append(errs, at(o, f.pointer, "constraint", f.err))
+		return nil, append(errs, policy.ErrorAt(o, f.pointer, "constraint", f.err))
 	}
 	if t.rego != nil {
 		c.parameters = parametersOf(spec["parameters"])
@@ -127,7 +127,7 @@ func (k *compiler) withoutTemplate(o *render.Object) []error {
 	if k.refused[strings.ToLower(kind)] {
 		return nil
 	}
-	return []error{at(o, "/kind", "constraint", fmt.Errorf("there is no ConstraintTemplate %s, of which this would be a constraint", strings.ToLower(kind)))}
+	return []error{policy.ErrorAt(o, "/kind", "constraint", fmt.Errorf("there is no ConstraintTemplate %s, of which this would be a constraint", strings.ToLower(kind)))}
 }
 
 // parametersOf is what templates see of parameters: an empty object for none.

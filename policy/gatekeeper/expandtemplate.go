@@ -70,7 +70,7 @@ func newExpansions(objects []*render.Object, m *mutators) (*expansions, error) {
 	circles := e.circles(all)
 	for _, circle := range circles {
 		for _, t := range circle {
-			errs = append(errs, at(t.object, "/spec/generatedGVK", "expansion-cycle", fmt.Errorf("what is expanded comes back to where it began by way of %s: none of them is applied", namesOf(circle))))
+			errs = append(errs, policy.ErrorAt(t.object, "/spec/generatedGVK", "expansion-cycle", fmt.Errorf("what is expanded comes back to where it began by way of %s: none of them is applied", namesOf(circle))))
 			all = slices.DeleteFunc(all, func(o *expansionTemplate) bool { return o == t })
 		}
 	}
@@ -102,7 +102,7 @@ func withExpansionTemplate(all []*expansionTemplate, t *expansionTemplate) ([]*e
 	case i < 0:
 		return append(all, t), nil
 	case !alike(all[i].object, t.object):
-		return all, []error{at(t.object, "/metadata/name", ruleExpansion, otherOf(expansionKind, t.name, all[i].object))}
+		return all, []error{policy.ErrorAt(t.object, "/metadata/name", ruleExpansion, otherOf(expansionKind, t.name, all[i].object))}
 	}
 	return all, nil
 }
@@ -114,7 +114,7 @@ const ruleExpansion = "expansion-template"
 func newExpansionTemplate(o *render.Object) (*expansionTemplate, []error) {
 	var errs []error
 	add := func(pointer, format string, args ...any) {
-		errs = append(errs, at(o, pointer, ruleExpansion, fmt.Errorf(format, args...)))
+		errs = append(errs, policy.ErrorAt(o, pointer, ruleExpansion, fmt.Errorf(format, args...)))
 	}
 	var spec expansionSpec
 	written, ok := o.Object["spec"].(map[string]any)
@@ -187,7 +187,7 @@ func (t *expansionTemplate) implied(message string) string {
 func (t *expansionTemplate) broken(err error, pointer string) policy.Result {
 	return policy.Result{
 		Engine: policy.EngineGatekeeper, Policy: t.name, Rule: expansionKind, Outcome: policy.Error, Action: policy.Deny,
-		Message: shorten(err).Error(), Fields: []string{pointer + t.pointer()}, PolicyOrigin: t.object.Span("/spec/templateSource"),
+		Message: policy.ShortError(err).Error(), Fields: []string{pointer + t.pointer()}, PolicyOrigin: t.object.Span("/spec/templateSource"),
 	}
 }
 

@@ -203,7 +203,7 @@ func jsonText(v any) string {
 	if err != nil {
 		return ""
 	}
-	return policy.Shorten(string(text), maxMessage)
+	return policy.Shorten(string(text), policy.MaxMessage)
 }
 
 // nativeTrial evaluates the expressions of a template in CEL, every cost
@@ -253,7 +253,7 @@ func (x *nativeRun) evaluation(name string, e *expression) policy.Evaluation {
 	case errors.Is(err, errOpen):
 		ev.Unknown = x.undecided(x.questions.All()).Message
 	case err != nil:
-		ev.Error = policy.Shorten(err.Error(), maxMessage)
+		ev.Error = policy.Shorten(err.Error(), policy.MaxMessage)
 	default:
 		ev.Value = explain.Show(v)
 	}

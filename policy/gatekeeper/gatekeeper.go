@@ -153,7 +153,7 @@ func (k *compiler) templates(objects []*render.Object) (templates, []error) {
 		case same < 0:
 			given = append(given, o)
 		case !alike(given[same], o):
-			errs = append(errs, at(o, "/metadata/name", "template", otherOf("template", o.GetName(), given[same])))
+			errs = append(errs, policy.ErrorAt(o, "/metadata/name", "template", otherOf("template", o.GetName(), given[same])))
 		}
 	}
 	made, faults := make([]*template, len(given)), make([][]error, len(given))
@@ -258,7 +258,7 @@ func (r *Response) result() policy.Result {
 	return policy.Result{
 		Engine: policy.EngineGatekeeper, Policy: c.object.GetName(), Rule: c.object.GetKind(),
 		Outcome: r.Outcome, Action: action, Severity: c.severity,
-		Message: policy.Shorten(r.Message, maxMessage), Fields: r.Fields, Telling: r.telling, Assumed: r.Assumed,
+		Message: policy.Shorten(r.Message, policy.MaxMessage), Fields: r.Fields, Telling: r.telling, Assumed: r.Assumed,
 		PolicyOrigin: c.origin,
 	}
 }

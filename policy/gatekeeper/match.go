@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
@@ -81,7 +83,7 @@ func newMatch(o *render.Object, pointer string, value any) (*match, []error) {
 		return nil, nil
 	}
 	if _, ok := value.(map[string]any); !ok {
-		return nil, []error{at(o, pointer, "match", errors.New("match must be an object"))}
+		return nil, []error{policy.ErrorAt(o, pointer, "match", errors.New("match must be an object"))}
 	}
 	m := &match{}
 	errs := decode(o, pointer, value, &m.block, "match")
@@ -89,7 +91,7 @@ func newMatch(o *render.Object, pointer string, value any) (*match, []error) {
 		return nil, errs
 	}
 	for _, f := range m.block.faults() {
-		errs = append(errs, at(o, pointer+f.pointer, "match", f.err))
+		errs = append(errs, policy.ErrorAt(o, pointer+f.pointer, "match", f.err))
 	}
 	if broken(errs) {
 		return nil, errs
@@ -252,9 +254,9 @@ func selectsByName(s labels.Selector, name string) (bool, error) {
 	var err error
 	for _, r := range requirements {
 		switch {
-		case r.Key() != cel.NameLabel:
+		case r.Key() != corev1.LabelMetadataName:
 			err = &cel.Undecided{Question: fmt.Sprintf("labels of namespace %s are unknown: give the Namespace with --with", name)}
-		case !r.Matches(labels.Set{cel.NameLabel: name}):
+		case !r.Matches(labels.Set{corev1.LabelMetadataName: name}):
 			return false, nil
 		}
 	}

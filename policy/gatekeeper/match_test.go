@@ -6,6 +6,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
@@ -42,7 +44,7 @@ func TestMatch(t *testing.T) {
 		space     = "{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {team: a}}}"
 		nowhere   = "{apiVersion: v1, kind: Pod, metadata: {name: p}}"
 	)
-	shop := &namespace{name: "shop", known: true, labels: map[string]string{"team": "a", cel.NameLabel: "shop"}}
+	shop := &namespace{name: "shop", known: true, labels: map[string]string{"team": "a", corev1.LabelMetadataName: "shop"}}
 	dark := &namespace{name: "shop"}
 	for _, c := range []struct {
 		name, match, object string

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -118,7 +119,7 @@ func TestHostileDepth(t *testing.T) {
 		t.Errorf("%d values, %v", weight(done.object), err)
 	}
 	_, err = newMutators(parseAll(t, mutatorOf("Assign", "a", "spec"+strings.Repeat(".a", 100_000), `{"assign": {"value": 1}}`)))
-	if err == nil || len(err.Error()) > 2*maxMessage {
+	if err == nil || len(err.Error()) > 2*policy.MaxMessage {
 		t.Errorf("too deep: %.100v", err)
 	}
 }
@@ -231,7 +232,7 @@ func TestHostileExpansion(t *testing.T) {
 	within(t, 2*time.Minute, func() {
 		e, err := newExpansions(parseAll(t, strings.Join(circle, "---\n")), &mutators{})
 		errs := render.Errors(err)
-		if !e.none() || len(errs) != 2000 || len(errs[0].Error()) > 2*maxMessage {
+		if !e.none() || len(errs) != 2000 || len(errs[0].Error()) > 2*policy.MaxMessage {
 			t.Errorf("%d errors", len(errs))
 		}
 	})

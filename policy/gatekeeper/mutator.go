@@ -134,7 +134,7 @@ type mutatorCheck struct {
 const ruleMutator = "mutator"
 
 func (c *mutatorCheck) add(pointer string, err error) {
-	c.errs = append(c.errs, at(c.object, pointer, ruleMutator, err))
+	c.errs = append(c.errs, policy.ErrorAt(c.object, pointer, ruleMutator, err))
 }
 
 func (c *mutatorCheck) warn(pointer string, err error) {
@@ -188,7 +188,7 @@ func (c *mutatorCheck) location(pointer, text string) (location, bool) {
 		return l, true
 	}
 	field := pointer[strings.LastIndexByte(pointer, '/')+1:]
-	e := at(c.object, pointer, ruleMutator, fmt.Errorf("%s %q %w", field, policy.Shorten(text, 200), err))
+	e := policy.ErrorAt(c.object, pointer, ruleMutator, fmt.Errorf("%s %q %w", field, policy.Shorten(text, 200), err))
 	var where *locationError
 	if errors.As(err, &where) {
 		if s, ok := c.object.Inside(pointer, text, where.offset); ok {

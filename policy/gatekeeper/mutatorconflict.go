@@ -26,7 +26,7 @@ func findConflicts(all []*mutator) []error {
 	f.visit(root)
 	var errs []error
 	if f.work == 0 {
-		errs = append(errs, at(all[0].object, "", "mutator-conflict", errors.New("there are too many mutators to tell which of them are at odds")))
+		errs = append(errs, policy.ErrorAt(all[0].object, "", "mutator-conflict", errors.New("there are too many mutators to tell which of them are at odds")))
 	}
 	for _, m := range all {
 		others := f.found[m]
@@ -34,7 +34,7 @@ func findConflicts(all []*mutator) []error {
 			continue
 		}
 		m.conflicts = others
-		errs = append(errs, at(m.object, "/spec/location", "mutator-conflict", fmt.Errorf("location %s takes objects for something else than %s: Gatekeeper applies none of them", m.location, m.opponents())))
+		errs = append(errs, policy.ErrorAt(m.object, "/spec/location", "mutator-conflict", fmt.Errorf("location %s takes objects for something else than %s: Gatekeeper applies none of them", m.location, m.opponents())))
 	}
 	return errs
 }

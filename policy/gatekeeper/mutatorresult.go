@@ -20,7 +20,7 @@ func (e *mutatorError) result() policy.Result {
 	if errors.Is(e.err, errNotConverging) {
 		message = e.err.Error()
 	}
-	return e.by.result(policy.Error, shorten(errors.New(message)).Error())
+	return e.by.result(policy.Error, policy.ShortError(errors.New(message)).Error())
 }
 
 func (u *unsettled) result() policy.Result {

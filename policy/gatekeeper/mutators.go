@@ -54,7 +54,7 @@ func (s *mutators) insert(m *mutator) []error {
 	case i < 0:
 		s.all = append(s.all, m)
 	case !alike(s.all[i].object, m.object):
-		return []error{at(m.object, "/metadata/name", ruleMutator, otherOf(m.kind, m.name, s.all[i].object))}
+		return []error{policy.ErrorAt(m.object, "/metadata/name", ruleMutator, otherOf(m.kind, m.name, s.all[i].object))}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/explain"
 	"github.com/preadmit/preadmit/render"
@@ -74,7 +75,7 @@ const (
 // newNative reads and compiles the CEL at a pointer of a template.
 func (k *compiler) newNative(o *render.Object, pointer string, source map[string]any) (*nativeCode, []error) {
 	if source == nil {
-		return nil, []error{at(o, pointer, "cel", errors.New("the code has no source"))}
+		return nil, []error{policy.ErrorAt(o, pointer, "cel", errors.New("the code has no source"))}
 	}
 	var s nativeSource
 	errs := decode(o, pointer, source, &s, "cel")
@@ -82,7 +83,7 @@ func (k *compiler) newNative(o *render.Object, pointer string, source map[string
 		return nil, errs
 	}
 	if f := s.fault(); f != nil {
-		return nil, append(errs, at(o, pointer+f.pointer, "cel", f.err))
+		return nil, append(errs, policy.ErrorAt(o, pointer+f.pointer, "cel", f.err))
 	}
 	envs, err := k.cel()
 	if err != nil {
@@ -187,11 +188,11 @@ func (c *nativeCode) compile(o *render.Object, base string, envs *nativeEnvs) []
 	}
 	plain, err := cel.Newest().Extend(envs.plain, declared)
 	if err != nil {
-		return []error{at(o, base, "cel", err)}
+		return []error{policy.ErrorAt(o, base, "cel", err)}
 	}
 	params, err := cel.Newest().Extend(envs.params, declared)
 	if err != nil {
-		return []error{at(o, base, "cel", err)}
+		return []error{policy.ErrorAt(o, base, "cel", err)}
 	}
 	var errs []error
 	ofVariables := len(c.variables)
@@ -230,7 +231,7 @@ func compileExpression(env *celgo.Env, e *expression) (*celgo.Ast, error) {
 // expressionError is about an expression that does not compile, where in it
 // that is if it is known.
 func expressionError(o *render.Object, pointer, source string, err error) error {
-	e := at(o, pointer, "cel", cel.PlainError(err))
+	e := policy.ErrorAt(o, pointer, "cel", cel.PlainError(err))
 	if wrong := (*cel.CompileError)(nil); errors.As(err, &wrong) && len(wrong.Issues) > 0 {
 		if s, ok := o.Inside(pointer, source, wrong.Issues[0].Offset(source)); ok {
 			e.Span = s

@@ -216,9 +216,9 @@ func (x *nativeRun) matchConditions() (said []Response, done bool) {
 
 // broken is the response of what went wrong while it ran.
 func (x *nativeRun) broken(err error) Response {
-	r := x.c.said(policy.Error, policy.Shorten(err.Error(), maxMessage))
+	r := x.c.said(policy.Error, policy.Shorten(err.Error(), policy.MaxMessage))
 	if x.code.ignores {
-		r.ignored, r.Message = true, policy.Shorten("ignored error: "+r.Message, maxMessage)
+		r.ignored, r.Message = true, policy.Shorten("ignored error: "+r.Message, policy.MaxMessage)
 	}
 	return r
 }

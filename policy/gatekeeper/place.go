@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 
 	kjson "sigs.k8s.io/json"
 
@@ -14,27 +13,11 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// maxMessage is how long a message may be.
-const maxMessage = 4 << 10
-
-// at is an error about the field of o at a JSON pointer. A field that is not
-// there is where it would stand.
-func at(o *render.Object, pointer, rule string, err error) *render.Error {
-	return &render.Error{Span: o.Span(pointer), Rule: rule, Err: &policy.NamedError{Policy: o.GetName(), Err: shorten(err)}}
-}
-
-// warning is at, of what does not keep o from being used.
+// warning is an error about a field that does not keep o from being used.
 func warning(o *render.Object, pointer, rule string, err error) *render.Error {
-	e := at(o, pointer, rule, err)
+	e := policy.ErrorAt(o, pointer, rule, err)
 	e.Warning = true
 	return e
-}
-
-func shorten(err error) error {
-	if s := err.Error(); len(s) > maxMessage {
-		return errors.New(policy.Shorten(s, maxMessage))
-	}
-	return err
 }
 
 // decode reads the value at a pointer of o into a struct. What is of another
@@ -43,15 +26,15 @@ func shorten(err error) error {
 func decode(o *render.Object, pointer string, value, into any, rule string) []error {
 	data, err := json.Marshal(value)
 	if err != nil {
-		return []error{at(o, pointer, rule, err)}
+		return []error{policy.ErrorAt(o, pointer, rule, err)}
 	}
 	strict, err := kjson.UnmarshalStrict(data, into)
 	if err != nil {
-		return []error{at(o, pointer+decodePointer(err), rule, typeError(err))}
+		return []error{policy.ErrorAt(o, pointer+decodePointer(err), rule, typeError(err))}
 	}
 	var errs []error
 	for _, e := range strict {
-		errs = append(errs, warning(o, pointer+render.FieldPointer(quoted(e.Error())), rule, e))
+		errs = append(errs, warning(o, pointer+render.FieldPointer(policy.UnknownField(e)), rule, e))
 	}
 	return errs
 }
@@ -74,13 +57,6 @@ func decodePointer(err error) string {
 		return render.FieldPointer(e.Field)
 	}
 	return ""
-}
-
-// quoted is the field path in `unknown field "spec.foo"`.
-func quoted(s string) string {
-	_, rest, _ := strings.Cut(s, `"`)
-	path, _, _ := strings.Cut(rest, `"`)
-	return path
 }
 
 // broken says whether any of the errors is more than a warning.

@@ -83,7 +83,7 @@ var (
 func newRegoCode(o *render.Object, target *templateTarget, coverage *policy.Coverage) (*regoCode, []error) {
 	s, f := regoOf(target)
 	if f != nil {
-		return nil, []error{at(o, f.pointer, "rego", f.err)}
+		return nil, []error{policy.ErrorAt(o, f.pointer, "rego", f.err)}
 	}
 	c := &regoCompiler{object: o, coverage: coverage, entry: s.pointer, texts: map[string]string{}, modules: map[string]*ast.Module{}}
 	modules := c.read(s)
@@ -204,7 +204,7 @@ func (c *regoCompiler) failed(err error) {
 			continue
 		}
 		if !errors.As(err, &e) || c.texts[e.Name] == "" {
-			c.errs = append(c.errs, at(c.object, "/spec/targets/0", "rego", err))
+			c.errs = append(c.errs, policy.ErrorAt(c.object, "/spec/targets/0", "rego", err))
 			continue
 		}
 		c.add(e.Name, e.Line, e.Column, errors.New(e.Text))
@@ -228,7 +228,7 @@ func isViolation(r *ast.Rule) bool { return string(r.Head.Name) == "violation" }
 
 // add adds an error at a place of a module.
 func (c *regoCompiler) add(pointer string, line, column int, err error) {
-	e := at(c.object, pointer, "rego", err)
+	e := policy.ErrorAt(c.object, pointer, "rego", err)
 	if s := inside(c.object, pointer, c.texts[pointer], line, column); s.File != "" {
 		e.Span = s
 	}

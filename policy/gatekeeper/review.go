@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
@@ -65,7 +66,7 @@ func (e *Engine) namespaceOf(unit *render.Unit, name string) *namespace {
 	if name == "" {
 		return nil
 	}
-	ns := &namespace{name: name, labels: map[string]string{cel.NameLabel: name}}
+	ns := &namespace{name: name, labels: map[string]string{corev1.LabelMetadataName: name}}
 	if o := e.options.Cluster.Namespace(unit, name); o != nil {
 		ns.object, ns.known = o, true
 		maps.Copy(ns.labels, o.GetLabels())

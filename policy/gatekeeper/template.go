@@ -8,6 +8,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -98,7 +99,7 @@ func (k *compiler) newTemplate(o *render.Object) (*template, []error) {
 	t := &template{object: o}
 	version := o.GroupVersionKind().Version
 	if !slices.Contains([]string{"v1", "v1beta1", "v1alpha1"}, version) {
-		return nil, []error{at(o, "/apiVersion", "template", fmt.Errorf("Gatekeeper has no ConstraintTemplate in version %s", version))}
+		return nil, []error{policy.ErrorAt(o, "/apiVersion", "template", fmt.Errorf("Gatekeeper has no ConstraintTemplate in version %s", version))}
 	}
 	var spec templateSpec
 	errs := decode(o, "/spec", o.Object["spec"], &spec, "template")
@@ -106,7 +107,7 @@ func (k *compiler) newTemplate(o *render.Object) (*template, []error) {
 		return nil, errs
 	}
 	if f := spec.fault(o.GetName()); f != nil {
-		return nil, append(errs, at(o, f.pointer, "template", f.err))
+		return nil, append(errs, policy.ErrorAt(o, f.pointer, "template", f.err))
 	}
 	t.kind = spec.CRD.Spec.Names.Kind
 	var fs []fault
@@ -126,7 +127,7 @@ func (k *compiler) newTemplate(o *render.Object) (*template, []error) {
 func faultsAt(o *render.Object, rule string, fs []fault) []error {
 	var errs []error
 	for _, f := range fs {
-		errs = append(errs, at(o, f.pointer, rule, f.err))
+		errs = append(errs, policy.ErrorAt(o, f.pointer, rule, f.err))
 	}
 	return errs
 }
@@ -184,7 +185,7 @@ func (k *compiler) code(t *template, target *templateTarget) []error {
 		t.rego, errs = newRegoCode(t.object, target, k.options.Coverage)
 		return errs
 	}
-	return []error{at(t.object, "/spec/targets/0", "template", fmt.Errorf("the target has no code of an engine that is known: %s or %s", engineRego, engineNative))}
+	return []error{policy.ErrorAt(t.object, "/spec/targets/0", "template", fmt.Errorf("the target has no code of an engine that is known: %s or %s", engineRego, engineNative))}
 }
 
 // codeOf is which of the target's code is that of an engine; -1 for none.

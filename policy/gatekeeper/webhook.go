@@ -8,11 +8,11 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 	matching "github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
@@ -215,7 +215,7 @@ func (s *asking) NamespaceLabels() (set map[string]string, complete bool) {
 	switch {
 	case isNamespace(s.subject()):
 		set = labelsOf(s.subject())
-		set[cel.NameLabel] = s.In()
+		set[corev1.LabelMetadataName] = s.In()
 		return set, true
 	case s.namespace != nil:
 		return s.namespace.labels, s.namespace.known || s.bare

@@ -10,11 +10,11 @@ import (
 	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	corev1 "k8s.io/api/core/v1"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -68,7 +68,7 @@ func (r *review) namespaceObject() any {
 	}
 	if !r.engine.options.CLI {
 		if o := r.engine.options.Cluster.Namespace(r.unit(), name); o != nil {
-			return merge(o.Object, map[string]any{"metadata": map[string]any{"labels": map[string]any{kyvernodoc.NameLabel: name}}})
+			return merge(o.Object, map[string]any{"metadata": map[string]any{"labels": map[string]any{corev1.LabelMetadataName: name}}})
 		}
 	} else if labels := r.mocks.Namespaces[name]; labels != nil {
 		set := map[string]any{}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
@@ -168,9 +169,9 @@ func (r *review) namespaceLabels() map[string]string {
 		if name != "" {
 			_ = r.ask(fmt.Sprintf("labels of namespace %s are unknown: give the Namespace with --with", name))
 		}
-		return map[string]string{kyvernodoc.NameLabel: name}
+		return map[string]string{corev1.LabelMetadataName: name}
 	}
-	labels := map[string]string{kyvernodoc.NameLabel: name}
+	labels := map[string]string{corev1.LabelMetadataName: name}
 	maps.Copy(labels, o.GetLabels())
 	return labels
 }

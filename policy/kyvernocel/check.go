@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -21,7 +22,7 @@ type checker struct {
 }
 
 func (c *checker) add(pointer, rule, format string, args ...any) {
-	c.errs = append(c.errs, at(c.policy.Object, pointer, rule, fmt.Errorf(format, args...)))
+	c.errs = append(c.errs, policy.ErrorAt(c.policy.Object, pointer, rule, fmt.Errorf(format, args...)))
 }
 
 // fields finds those that only other kinds have.
@@ -82,7 +83,7 @@ func (c *checker) mode() {
 	switch mode := c.policy.spec.Evaluation.Mode; mode {
 	case "", modeKubernetes, modeJSON:
 	case modeEnvoy, modeHTTP:
-		e := at(c.policy.Object, "/spec/evaluation/mode", "policy", fmt.Errorf("spec.evaluation.mode %s: %w", mode, errProxy))
+		e := policy.ErrorAt(c.policy.Object, "/spec/evaluation/mode", "policy", fmt.Errorf("spec.evaluation.mode %s: %w", mode, errProxy))
 		e.Warning = true // on a cluster it judges no objects either
 		c.errs = append(c.errs, e)
 	default:

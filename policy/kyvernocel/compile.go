@@ -11,6 +11,7 @@ import (
 	celast "github.com/google/cel-go/common/ast"
 	v1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
@@ -78,7 +79,7 @@ func (k *compiler) policy(o *render.Object) (*Policy, []error) {
 	}
 	specs, err := p.autogen()
 	if err != nil {
-		return nil, []error{at(o, "/spec", "policy", err)}
+		return nil, []error{policy.ErrorAt(o, "/spec", "policy", err)}
 	}
 	for _, s := range specs {
 		p.copies = append(p.copies, newCompiled(p, s))
@@ -92,7 +93,7 @@ func (p *Policy) idle() []error {
 	if p.spec.Evaluation.Mode != modeKubernetes || m != nil && len(m.ResourceRules) > 0 {
 		return nil
 	}
-	e := at(p.Object, "/spec", "policy", errors.New("spec.matchConstraints names no resources: the policy checks nothing"))
+	e := policy.ErrorAt(p.Object, "/spec", "policy", errors.New("spec.matchConstraints names no resources: the policy checks nothing"))
 	e.Warning = true
 	return []error{e}
 }
@@ -135,7 +136,7 @@ func (c *compiled) ready() *compiled {
 			err = c.compile()
 		}
 		if err != nil {
-			c.broken = append(c.broken, at(c.policy.Object, "", "policy", err))
+			c.broken = append(c.broken, policy.ErrorAt(c.policy.Object, "", "policy", err))
 		}
 		c.covered()
 	})
@@ -272,13 +273,13 @@ func brokenAt(o *render.Object, e *expression, err error) *render.Error {
 	var compile *cel.CompileError
 	if errors.As(err, &compile) && len(compile.Issues) > 0 {
 		i := compile.Issues[0]
-		f := at(o, e.pointer, e.rule, fmt.Errorf("%s: %s", e.rule, compile.Plain()))
+		f := policy.ErrorAt(o, e.pointer, e.rule, fmt.Errorf("%s: %s", e.rule, compile.Plain()))
 		if s, ok := o.Inside(e.pointer, e.source, i.Offset(e.source)); ok {
 			f.Span = s
 		}
 		return f
 	}
-	return at(o, e.pointer, e.rule, fmt.Errorf("%s: %w", e.rule, err))
+	return policy.ErrorAt(o, e.pointer, e.rule, fmt.Errorf("%s: %w", e.rule, err))
 }
 
 // The stubs that verdicts can rest on.

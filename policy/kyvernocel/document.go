@@ -195,22 +195,12 @@ type document struct {
 	Status     any               `json:"status"`
 }
 
-// at is an error about the field of o at a pointer.
-func at(o *render.Object, pointer, rule string, err error) *render.Error {
-	if s := err.Error(); len(s) > maxMessage {
-		err = errors.New(policy.Shorten(s, maxMessage))
-	}
-	return &render.Error{Span: o.Span(pointer), Rule: rule, Err: &policy.NamedError{Policy: o.GetName(), Err: err}}
-}
-
-const maxMessage = 4 << 10
-
 // decode reads an object. A field that its type does not have is an error, as
 // it is for Kyverno.
 func decode(o *render.Object, into any, rule string) []error {
 	data, err := json.Marshal(o.Object)
 	if err != nil {
-		return []error{at(o, "", rule, err)}
+		return []error{policy.ErrorAt(o, "", rule, err)}
 	}
 	strict, err := kjson.UnmarshalStrict(data, into)
 	if err != nil {
@@ -218,9 +208,7 @@ func decode(o *render.Object, into any, rule string) []error {
 	}
 	var errs []error
 	for _, e := range strict {
-		_, path, _ := strings.Cut(e.Error(), `"`)
-		path, _, _ = strings.Cut(path, `"`)
-		errs = append(errs, at(o, render.FieldPointer(path), rule, e))
+		errs = append(errs, policy.ErrorAt(o, render.FieldPointer(policy.UnknownField(e)), rule, e))
 	}
 	return errs
 }
@@ -229,14 +217,14 @@ func decode(o *render.Object, into any, rule string) []error {
 func mistyped(o *render.Object, rule string, err error) *render.Error {
 	var e *json.UnmarshalTypeError
 	if !errors.As(err, &e) {
-		return at(o, "", rule, errors.New(strings.TrimPrefix(err.Error(), "json: ")))
+		return policy.ErrorAt(o, "", rule, errors.New(strings.TrimPrefix(err.Error(), "json: ")))
 	}
 	is, _, _ := strings.Cut(e.Value, " ") // of a number there is the number behind it
 	pointer, ok := find(o.Object, strings.Split(e.Field, "."), is)
 	if !ok {
 		pointer = render.FieldPointer(e.Field)
 	}
-	return at(o, pointer, rule, fmt.Errorf("%s is %s, not %s", render.FieldPath(pointer), kindWords[is], wordOf(e.Type)))
+	return policy.ErrorAt(o, pointer, rule, fmt.Errorf("%s is %s, not %s", render.FieldPath(pointer), kindWords[is], wordOf(e.Type)))
 }
 
 // kindWords are the kinds of JSON values in words.

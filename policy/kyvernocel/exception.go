@@ -59,7 +59,7 @@ func (k *compiler) exception(o *render.Object) (*exception, []error) {
 	f := flavour{}
 	dialect, err := f.dialect()
 	if err != nil {
-		return nil, append(errs, at(o, "", rule, err))
+		return nil, append(errs, policy.ErrorAt(o, "", rule, err))
 	}
 	errs = append(errs, x.compile(dialect)...)
 	if len(errs) > 0 {
@@ -70,7 +70,7 @@ func (k *compiler) exception(o *render.Object) (*exception, []error) {
 
 func (x *exception) check(rule string) (errs []error) {
 	add := func(pointer, format string, args ...any) {
-		errs = append(errs, at(x.object, pointer, rule, fmt.Errorf(format, args...)))
+		errs = append(errs, policy.ErrorAt(x.object, pointer, rule, fmt.Errorf(format, args...)))
 	}
 	if len(x.spec.PolicyRefs) == 0 {
 		add("/spec", "spec.policyRefs: must specify at least one policy ref")
@@ -89,7 +89,7 @@ func (x *exception) check(rule string) (errs []error) {
 func (x *exception) compile(d *cel.Dialect) (errs []error) {
 	s, err := newScope(d)
 	if err != nil {
-		return []error{at(x.object, "", "exception", err)}
+		return []error{policy.ErrorAt(x.object, "", "exception", err)}
 	}
 	for i, m := range x.spec.MatchConditions {
 		e := &expression{

@@ -98,7 +98,7 @@ func (x *telling) matching(c *compiled) []policy.Check {
 
 func (x *telling) trial(c *compiled, as policy.Version) policy.Trial {
 	r := x.review.run(c, as)
-	t := policy.Trial{NamespaceObject: x.review.namespaceObject()}
+	t := policy.Trial{NamespaceObject: x.review.NamespaceObject()}
 	if as.Kind != x.review.req.Kind {
 		t.As = match.ResourceText(as.Resource)
 	}
@@ -172,7 +172,7 @@ func (x *telling) say(ev *policy.Evaluation, v ref.Val, err error) {
 			ev.Unknown = q.text
 			return
 		}
-		ev.Error = policy.Shorten(err.Error(), maxMessage)
+		ev.Error = policy.Shorten(err.Error(), policy.MaxMessage)
 	case x.hide && !verdict:
 		ev.Value = cel.Hidden
 	default:

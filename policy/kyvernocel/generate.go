@@ -15,6 +15,7 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -49,7 +50,7 @@ func (c *compiled) makingOf(i int, g generation) *making {
 	}
 	pointer := render.Pointer("spec", "generate", i, "template", "value")
 	if len(g.Template.Value) > maxData {
-		c.broken = append(c.broken, at(c.policy.Object, pointer, m.rule, errors.New("template is too large")))
+		c.broken = append(c.broken, policy.ErrorAt(c.policy.Object, pointer, m.rule, errors.New("template is too large")))
 		return m
 	}
 	t := &templating{c: c, rule: m.rule, pointer: pointer, interpolate: g.Template.Interpolate == "cel"}
@@ -66,12 +67,12 @@ func (c *compiled) makingOf(i int, g generation) *making {
 			}
 		}
 		if err != nil {
-			c.broken = append(c.broken, at(c.policy.Object, pointer, m.rule, fmt.Errorf("%s.template.value: %w", m.rule, err)))
+			c.broken = append(c.broken, policy.ErrorAt(c.policy.Object, pointer, m.rule, fmt.Errorf("%s.template.value: %w", m.rule, err)))
 			break
 		}
 	}
 	if len(m.documents) == 0 && len(c.broken) == 0 {
-		c.broken = append(c.broken, at(c.policy.Object, pointer, m.rule, errors.New("template must contain at least one YAML document")))
+		c.broken = append(c.broken, policy.ErrorAt(c.policy.Object, pointer, m.rule, errors.New("template must contain at least one YAML document")))
 	}
 	return m
 }

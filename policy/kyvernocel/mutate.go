@@ -203,7 +203,7 @@ func (x *run) admit(before, after map[string]any) (map[string]any, error) {
 	}
 	admitted, err := x.engine.options.Kinds.Admit(&render.Object{Unstructured: is}, x.req.Namespace)
 	if err != nil {
-		return nil, errors.New(policy.Shorten(err.Error(), maxMessage))
+		return nil, policy.ShortError(err)
 	}
 	if reflect.DeepEqual(before, admitted) {
 		return nil, nil

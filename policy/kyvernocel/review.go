@@ -1,13 +1,13 @@
 package kyvernocel
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -18,19 +18,17 @@ import (
 // A review is one request under judgement: what policies read of it, made once
 // and shared by them all. It is not for concurrent use.
 type review struct {
+	match.Review
 	ctx    context.Context
 	engine *Engine
 	mocks  *Mocks         // nil outside Kyverno's command line
 	req    policy.Request // Admitted and OldAdmitted are the objects as they are judged
 	policy *Policy        // under judgement, whose namespace lookups are in
 
-	namespace      string // a Namespace is in itself
 	objects        cel.Objects
 	requests       []requestValue
 	namespaceValue ref.Val
 	namespaceSizes cel.Sizes
-	equivalent     []policy.Version
-	hasEquivalent  bool
 
 	assumed   []string // what an answer to the running policy rests on
 	secret    bool     // a Secret was looked up by it
@@ -45,14 +43,12 @@ type requestValue struct {
 }
 
 func (e *Engine) review(ctx context.Context, req *policy.Request, mocks *Mocks) *review {
-	r := &review{ctx: ctx, engine: e, mocks: mocks, req: *req, namespace: req.Namespace}
+	r := &review{ctx: ctx, engine: e, mocks: mocks, req: *req}
 	if mocks != nil {
 		r.req.Admitted, r.req.OldAdmitted = asWritten(req.Object, req.Namespace), asWritten(req.OldObject, req.Namespace)
 	}
 	r.objects = cel.Objects{Request: &r.req, Kinds: e.options.Kinds, Absent: map[string]any{}}
-	if req.Resource.GroupVersionResource == match.Namespaces() {
-		r.namespace = cmp.Or(r.namespace, req.Name)
-	}
+	r.Review = match.NewReview(&r.req, e.options.Cluster, e.options.Kinds)
 	return r
 }
 
@@ -75,47 +71,25 @@ func asWritten(o *render.Object, namespace string) map[string]any {
 	return tree
 }
 
-// Request implements match.Subject.
-func (r *review) Request() *policy.Request { return &r.req }
-
-// In implements match.Subject.
-func (r *review) In() string { return r.namespace }
-
 // Equivalents implements match.Subject. Kyverno's command line knows none.
 func (r *review) Equivalents() []policy.Version {
-	if !r.hasEquivalent && r.mocks == nil {
-		r.equivalent, r.hasEquivalent = r.engine.options.Kinds.Equivalent(r.req.Resource.GroupVersionResource), true
+	if r.mocks != nil {
+		return nil
 	}
-	return r.equivalent
+	return r.Review.Equivalents()
 }
 
 // NamespaceLabels implements match.Subject.
 func (r *review) NamespaceLabels() (set map[string]string, complete bool) {
-	set, complete = map[string]string{}, true
-	switch {
-	case r.req.Resource.Resource == "namespaces" && r.req.SubResource == "":
-		tree := r.req.Admitted
-		if tree == nil {
-			tree = r.req.OldAdmitted
-		}
-		set = match.LabelsOf(tree)
-	case r.mocks != nil:
-		if o := r.mocks.Namespaces[r.namespace]; o != nil {
-			maps.Copy(set, o.GetLabels())
-		}
-		maps.Copy(set, r.mocks.Labels[r.namespace])
-	default:
-		o := r.namespaceObject()
-		if complete = o != nil; complete {
-			maps.Copy(set, o.GetLabels())
-		}
+	if r.mocks == nil || r.OfNamespace() {
+		return r.Review.NamespaceLabels()
 	}
-	set[cel.NameLabel] = cmp.Or(set[cel.NameLabel], r.namespace)
-	return set, complete
-}
-
-func (r *review) namespaceObject() *render.Object {
-	return r.engine.options.Cluster.Namespace(r.req.Subject().Unit, r.namespace)
+	set = map[string]string{}
+	if o := r.mocks.Namespaces[r.Namespace]; o != nil {
+		maps.Copy(set, o.GetLabels())
+	}
+	maps.Copy(set, r.mocks.Labels[r.Namespace])
+	return r.Labelled(set), true
 }
 
 // request is the `request` variable for a policy that sees the request as one
@@ -176,11 +150,11 @@ func (r *review) newNamespace() (ref.Val, cel.Sizes) {
 		}
 		return types.NullValue, cel.Sizes{}
 	}
-	if o := r.namespaceObject(); o != nil {
-		return cel.Freeze(namespaceTree(o, r.namespace))
+	if o := r.NamespaceObject(); o != nil {
+		return cel.Freeze(namespaceTree(o, r.Namespace))
 	}
-	ask := asking(fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", r.namespace))
-	return cel.PartialNamespace(r.namespace, ask), cel.Sizes{Items: 1, Length: 256}
+	ask := asking(fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", r.Namespace))
+	return cel.PartialNamespace(r.Namespace, ask), cel.Sizes{Items: 1, Length: 256}
 }
 
 // namespaceTree is a Namespace with the label that the API server gives it.
@@ -188,7 +162,7 @@ func namespaceTree(o *render.Object, name string) map[string]any {
 	tree := maps.Clone(o.Object)
 	given, _ := o.Object["metadata"].(map[string]any)
 	metadata := maps.Clone(given)
-	labels := map[string]any{cel.NameLabel: name}
+	labels := map[string]any{corev1.LabelMetadataName: name}
 	if all, ok := given["labels"].(map[string]any); ok {
 		maps.Copy(labels, all)
 	}

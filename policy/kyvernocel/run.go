@@ -1,7 +1,6 @@
 package kyvernocel
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -141,7 +140,7 @@ func (x *run) told(e *expression, err error) error {
 	if x.secret {
 		return cel.HideError(e.source, err)
 	}
-	return errors.New(policy.Shorten(err.Error(), maxMessage))
+	return policy.ShortError(err)
 }
 
 // holds evaluates a condition.

@@ -87,7 +87,7 @@ func (p *Policy) about(r *review) (*compiled, policy.Version, match.Truth) {
 func (p *Policy) unknownNamespace(r *review) verdict {
 	return verdict{
 		rule: "matchConstraints", origin: p.Object.Span("/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown,
-		message: match.UnknownNamespace(r.namespace),
+		message: match.UnknownNamespace(r.Namespace),
 	}
 }
 

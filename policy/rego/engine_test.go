@@ -153,7 +153,7 @@ warn contains concat("", [s | some i in numbers.range(1, 1000); s := "0123456789
 	if n := len(results); n != maxViolations+2 || results[n-2].Message != "500 more violations of main.deny" {
 		t.Errorf("%d results, the last but one says %q", n, results[n-2].Message)
 	}
-	if last := results[len(results)-1].Message; len(last) > maxMessage {
+	if last := results[len(results)-1].Message; len(last) > policy.MaxMessage {
 		t.Errorf("a message has %d bytes", len(last))
 	}
 }

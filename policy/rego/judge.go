@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	maxMessage    = 4 << 10 // bytes of a result's message
-	maxViolations = 1000    // of one rule in one input that are told one by one
+	maxViolations = 1000 // of one rule in one input that are told one by one
 )
 
 // A question is an input, with what must not be told of it.
@@ -275,7 +274,7 @@ func (r *rule) violation(q *question, v ast.Value) finding {
 	if f.Message == "" {
 		f.Outcome, f.Message = policy.Error, r.name()+" gives "+silence(v)
 	}
-	f.Message = policy.Shorten(q.secrets.Hide(f.Message), maxMessage)
+	f.Message = policy.Shorten(q.secrets.Hide(f.Message), policy.MaxMessage)
 	return f
 }
 
@@ -318,7 +317,7 @@ func (r *rule) shapeless(what string) finding {
 // undecided is a rule that found nothing while functions in it failed.
 func (r *rule) undecided(q *question, errs []*opa.Error) finding {
 	f := r.finding(policy.Error)
-	f.Message = policy.Shorten(q.secrets.Hide(r.name()+" found nothing, but could not look at everything: "+swallowed(errs)), maxMessage)
+	f.Message = policy.Shorten(q.secrets.Hide(r.name()+" found nothing, but could not look at everything: "+swallowed(errs)), policy.MaxMessage)
 	f.place(errs[0])
 	return f
 }
@@ -336,7 +335,7 @@ func swallowed(errs []*opa.Error) string {
 // failed is a rule whose evaluation ended.
 func (r *rule) failed(q *question, what string, err error) finding {
 	f := r.finding(policy.Error)
-	f.Message = policy.Shorten(q.secrets.Hide(fmt.Sprintf("%s can't be evaluated: %v", what, err)), maxMessage)
+	f.Message = policy.Shorten(q.secrets.Hide(fmt.Sprintf("%s can't be evaluated: %v", what, err)), policy.MaxMessage)
 	if e := (*opa.Error)(nil); errors.As(err, &e) {
 		f.place(e)
 	}

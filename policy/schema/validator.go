@@ -115,7 +115,7 @@ func (j *judge) unknownFields(req *policy.Request) []policy.Result {
 	var results []policy.Result
 	for _, u := range j.strict.now.unknown(req.Object.Object) {
 		r := j.result(ruleUnknown, policy.Fail)
-		r.Message = policy.Shorten("strict decoding error: unknown field "+strconv.Quote(u.path), maxMessage)
+		r.Message = policy.Shorten("strict decoding error: unknown field "+strconv.Quote(u.path), policy.MaxMessage)
 		r.Fields, r.Reason, r.Assumed = []string{u.pointer}, "BadRequest", []string{strictly}
 		r.AsWritten = true
 		if r.Hint = j.strict.when(u, j.release); r.Hint == "" {
@@ -181,17 +181,13 @@ func (t *goType) read(admitted map[string]any) (any, error) {
 	return typed, runtime.DefaultUnstructuredConverter.FromUnstructured(admitted, typed)
 }
 
-// maxMessage is how long the message of a result may be: it may quote values of
-// the object.
-const maxMessage = 4 << 10
-
 // results tells each field's faults of a rule together.
 func (j *judge) results(faults []*kindcheck.Fault) []policy.Result {
 	var results []policy.Result
 	index := map[[2]string]int{}
 	for _, f := range faults {
 		r := j.result(f.Rule(), policy.Fail)
-		r.Message, r.Fields, r.Reason = policy.Shorten(f.Err.Error(), maxMessage), f.Fields, "Invalid"
+		r.Message, r.Fields, r.Reason = policy.Shorten(f.Err.Error(), policy.MaxMessage), f.Fields, "Invalid"
 		r.Action, r.Assumed, r.Hint = f.Action(), f.Assumed, f.Hint
 		key := [2]string{r.Rule, r.Fields[0]}
 		i, ok := index[key]
@@ -201,7 +197,7 @@ func (j *judge) results(faults []*kindcheck.Fault) []policy.Result {
 			continue
 		}
 		if old := &results[i]; !strings.Contains(old.Message, r.Message) {
-			old.Message = policy.Shorten(old.Message+", "+r.Message, maxMessage)
+			old.Message = policy.Shorten(old.Message+", "+r.Message, policy.MaxMessage)
 		}
 	}
 	return results

@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/google/cel-go/common/types/ref"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -78,9 +79,6 @@ func (o *Objects) Convert(tree map[string]any, to schema.GroupVersionKind) (map[
 	return converted, nil
 }
 
-// NameLabel is the label that the API server gives every Namespace: its name.
-const NameLabel = "kubernetes.io/metadata.name"
-
 // NamespaceTree is a Namespace as the API server holds it once it is in use:
 // active, and labelled with its name.
 func NamespaceTree(o *render.Object, name string) map[string]any {
@@ -101,7 +99,7 @@ func namespaceMetadata(o *render.Object, name string) map[string]any {
 	given, _ := o.Object["metadata"].(map[string]any)
 	metadata := map[string]any{}
 	maps.Copy(metadata, given)
-	labels := map[string]any{NameLabel: name}
+	labels := map[string]any{corev1.LabelMetadataName: name}
 	if all, ok := given["labels"].(map[string]any); ok {
 		maps.Copy(labels, all)
 	}

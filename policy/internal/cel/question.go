@@ -8,6 +8,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Questions collects what the running expression would have to know and can't.
@@ -87,7 +88,7 @@ type Partial struct {
 // PartialNamespace is a Namespace of which only the name is known.
 func PartialNamespace(name string, ask func() ref.Val) *Partial {
 	text := types.String(name)
-	labels := &Partial{map[string]ref.Val{NameLabel: text}, ask}
+	labels := &Partial{map[string]ref.Val{corev1.LabelMetadataName: text}, ask}
 	metadata := &Partial{map[string]ref.Val{"name": text, "labels": labels}, ask}
 	return &Partial{map[string]ref.Val{"metadata": metadata}, ask}
 }

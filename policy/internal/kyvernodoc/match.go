@@ -3,6 +3,7 @@ package kyvernodoc
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
@@ -310,11 +311,8 @@ func (r *SelectorRequirement) matches(labels map[string]string) bool {
 	return false
 }
 
-// NameLabel is the label that holds the name of a Namespace.
-const NameLabel = "kubernetes.io/metadata.name"
-
 // SelectsByNameOnly reports whether the rule's namespaceSelectors look at no
-// label other than [NameLabel], so that they need no Namespace object.
+// label other than [corev1.LabelMetadataName], so that they need no Namespace object.
 func (r *Rule) SelectsByNameOnly() bool {
 	for _, m := range []*Match{r.Match, r.Exclude} {
 		for _, f := range m.Filters() {
@@ -327,14 +325,14 @@ func (r *Rule) SelectsByNameOnly() bool {
 }
 
 // SelectsByNameOnly reports whether the selector looks at no label other than
-// [NameLabel].
+// [corev1.LabelMetadataName].
 func (s *Selector) SelectsByNameOnly() bool {
 	for key := range s.MatchLabels {
-		if key != NameLabel {
+		if key != corev1.LabelMetadataName {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(s.MatchExpressions, func(r SelectorRequirement) bool { return r.Key != NameLabel })
+	return !slices.ContainsFunc(s.MatchExpressions, func(r SelectorRequirement) bool { return r.Key != corev1.LabelMetadataName })
 }
 
 // For returns the same request about another object.

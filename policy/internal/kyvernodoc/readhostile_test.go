@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -104,7 +105,7 @@ func TestHostilePolicies(t *testing.T) {
 				t.Errorf("valid is %v: %.400v", valid, err)
 			}
 			for _, e := range render.Errors(err) {
-				if len(e.Error()) > maxMessage+100 {
+				if len(e.Error()) > policy.MaxMessage+100 {
 					t.Errorf("an error of %d bytes", len(e.Error()))
 				}
 			}

@@ -101,12 +101,9 @@ func (f *faults) err(o *render.Object) error {
 
 // Invalid returns an error about a policy, at a place in it.
 func Invalid(o *render.Object, at render.Span, message string) *render.Error {
-	err := &policy.NamedError{Policy: o.GetName(), Err: errors.New(policy.Shorten(message, maxMessage))}
+	err := &policy.NamedError{Policy: o.GetName(), Err: errors.New(policy.Shorten(message, policy.MaxMessage))}
 	return &render.Error{Span: at, Rule: ruleInvalid, Err: err}
 }
-
-// maxMessage is how long an error about a policy may be.
-const maxMessage = 4 << 10
 
 // check compares a value with the shape. A null is a field that is not there.
 func (s *shape) check(value any, pointer string, f *faults) {
@@ -197,7 +194,7 @@ func (s *shape) unknown(key, pointer string) fault {
 
 // Dotted writes a pointer as Kubernetes writes paths: spec.rules[0].name.
 func Dotted(pointer string) string {
-	return policy.Shorten(render.FieldPath(pointer), maxMessage)
+	return policy.Shorten(render.FieldPath(pointer), policy.MaxMessage)
 }
 
 func kindOf(value any) string {
