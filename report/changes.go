@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -76,21 +77,64 @@ func (p *printer) clusterChanges(r *Report) {
 	if p.embedded {
 		return
 	}
-	shown := 0
-	for _, u := range changesByUnit(r.Changes) {
-		for i := range u.changes {
-			if c := &u.changes[i]; p.Verbose || shown < maxTextChanges {
-				p.change(c)
-			}
-			shown++
+	all := alike(changesByUnit(r.Changes))
+	for i, same := range all {
+		if i == maxTextChanges && !p.Verbose {
+			p.line("… and ", policy.Plural(len(all)-i, "more change"), " (-v shows all)")
+			break
 		}
+		p.change(same[0])
+		p.others(same)
 	}
-	if more := shown - maxTextChanges; more > 0 && !p.Verbose {
-		p.line("… and ", policy.Plural(more, "more change"), " (-v shows all)")
-	}
-	if shown > 0 {
+	if len(all) > 0 {
 		p.line()
 	}
+}
+
+// alike groups updates that change the same lines in objects of one kind, in the
+// order of each group's first. Every other change is a group of its own.
+func alike(units []unitChanges) [][]*Change {
+	var groups [][]*Change
+	at := make(map[string]int)
+	for i := range units {
+		for j := range units[i].changes {
+			c := &units[i].changes[j]
+			if lines := c.changedLines(); lines != "" && c.From == nil {
+				key := c.Object.APIVersion + " " + c.Object.Kind + "\n" + lines
+				if k, ok := at[key]; ok {
+					groups[k] = append(groups[k], c)
+					continue
+				}
+				at[key] = len(groups)
+			}
+			groups = append(groups, []*Change{c})
+		}
+	}
+	return groups
+}
+
+// changedLines are the lines that an update takes out and puts in.
+func (c *Change) changedLines() string {
+	var b strings.Builder
+	for line := range strings.Lines(c.Diff) {
+		if c.Operation == policy.Update && diffColour(line) != "" {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// others names the objects that change like the first.
+func (p *printer) others(same []*Change) {
+	if len(same) == 1 {
+		return
+	}
+	keys := make([]render.Key, len(same))
+	for i, c := range same {
+		keys[i] = c.Object
+	}
+	p.pad = ""
+	p.list("  the same lines change in "+policy.Plural(len(same)-1, "more object")+": ", p.names(keys[1:], keys[0].Unit))
 }
 
 func (p *printer) change(c *Change) {
@@ -148,25 +192,22 @@ func placeLink(s render.Span, link string) string {
 
 // diffs is the section of what changes in objects, each folded.
 func (m *markdownWriter) diffs() {
-	var changed []*Change
-	for i := range m.changes {
-		for j := range m.changes[i].changes {
-			if c := &m.changes[i].changes[j]; c.Diff != "" {
-				changed = append(changed, c)
-			}
-		}
-	}
-	m.section("What changes in objects", shareDiffs, len(changed), func(i int) string {
-		c := changed[i]
+	changed := slices.DeleteFunc(alike(m.changes), func(same []*Change) bool { return same[0].Diff == "" })
+	s := m.section("What changes in objects", shareDiffs, len(changed), func(i int) string {
+		c := changed[i][0]
 		block := fenced(strings.Join(c.diffLines(), "\n"))
 		fence, rest, _ := strings.Cut(block, "\n")
 		place := ""
 		if c.Origin != nil {
 			place = " at " + placeLink(*c.Origin, m.links.of(c))
 		}
+		if more := len(changed[i]) - 1; more > 0 {
+			place += ", and the same lines in " + policy.Plural(more, "more object")
+		}
 		return "**" + c.happens() + "**: " + code(full(c.Object)) + place + "\n\n<details><summary>what changes</summary>\n\n" +
 			fence + "diff\n" + rest + "\n\n</details>\n" + strings.Repeat("\n", min(1, len(changed)-1-i))
 	})
+	s.weight = func(i int) int { return len(changed[i]) }
 }
 
 // losses is the section of deletions that take more along.

@@ -149,7 +149,7 @@ func (m *markdownWriter) placeOf(x *policy.Result) string {
 }
 
 func unitItem(u Unit) string {
-	item := "- " + code(visible(u.Path, maxMessage)) + " (" + plainText(name(u.Kind)) + ", " + plainText(name(u.Status)) + ")"
+	item := "- " + code(visible(u.Identity(), maxMessage)) + " (" + plainText(name(u.Kind)) + ", " + plainText(name(u.Status)) + ")"
 	if u.Reason != "" {
 		item += ": " + plainText(prose(u.Reason))
 	}

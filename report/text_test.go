@@ -371,3 +371,42 @@ func TestRepeatedAssumptions(t *testing.T) {
 		}
 	}
 }
+
+// A change of many objects in the same lines is shown once, with their names.
+func TestEqualChanges(t *testing.T) {
+	t.Parallel()
+	r := &Report{Base: &Base{Revision: "HEAD", Commit: "0123456789abcdef"}}
+	update := func(i int, kind, diff string) {
+		k := pod(i)
+		k.Kind = kind
+		r.Changes = append(r.Changes, Change{Operation: policy.Update, Object: k, Diff: diff})
+	}
+	for i := range 30 {
+		update(i, "Pod", fmt.Sprintf("@@ -%d,3 +%d,3 @@\n context: %d\n-a: 1\n+a: 2\n", i, i, i))
+	}
+	update(30, "Pod", "@@ -1,3 +1,3 @@\n-a: 1\n+a: 3\n")
+	update(31, "Job", "@@ -1,3 +1,3 @@\n-a: 1\n+a: 2\n")
+	r.Changes = append(r.Changes, Change{Operation: policy.Create, Object: pod(32)}, Change{Operation: policy.Create, Object: pod(33)})
+	text := string(write(t, "text", r, Options{}))
+	for part, n := range map[string]int{
+		"updated: ": 3, "created: ": 2, "the same lines change in 29 more objects: Pod n/p001, ": 1, "… 21 others (-v names them)": 1, "+a: 2": 2, "+a: 3": 1,
+	} {
+		if strings.Count(text, part) != n {
+			t.Errorf("want %d times %q:\n%s", n, part, text)
+		}
+	}
+	markdown := string(write(t, "markdown", r, Options{}))
+	_, diffs, _ := strings.Cut(markdown, "### What changes in objects (32)")
+	if strings.Count(diffs, "**updated**") != 3 || !strings.Contains(diffs, ", and the same lines in 29 more objects\n") {
+		t.Errorf("markdown:\n%s", markdown)
+	}
+}
+
+// What Argo CD made of one repository is told apart by name, not by path.
+func TestMarkdownUnits(t *testing.T) {
+	t.Parallel()
+	r := &Report{Units: []Unit{{ID: "argocd/a/one", Path: ".", Kind: "argocd", Status: "not-rendered", Reason: "no chart"}}}
+	if out := string(write(t, "markdown", r, Options{})); !strings.Contains(out, "- `argocd/a/one` (argocd, not") {
+		t.Errorf("got\n%s", out)
+	}
+}

@@ -317,16 +317,21 @@ func (b *base) notes(head *input) []string {
 		}
 	}
 	for _, name := range b.in.unread() {
-		notes = append(notes, name+" could not be read at the base, so all that is said of it counts")
+		notes = append(notes, name+" could not be read at the base, so all its results count")
 	}
-	half := make(map[string]bool)
+	var half []string
+	var why error
 	for _, u := range b.in.head {
-		for _, e := range render.Errors(u.Err) {
-			if !e.Warning && !half[u.Identity()] {
-				half[u.Identity()] = true
-				notes = append(notes, fmt.Sprintf("%s could not be rendered whole at the base, so all that is said of it counts: %v", u.Identity(), e))
-			}
+		if i := slices.IndexFunc(render.Errors(u.Err), func(e *render.Error) bool { return !e.Warning }); i >= 0 && !slices.Contains(half, u.Identity()) {
+			half, why = append(half, u.Identity()), render.Errors(u.Err)[i]
 		}
+	}
+	switch len(half) {
+	case 0:
+	case 1:
+		notes = append(notes, fmt.Sprintf("%s could not be rendered whole at the base, so all its results count: %v", half[0], why))
+	default:
+		notes = append(notes, fmt.Sprintf("%d units could not be rendered whole at the base, so all their results count: %s", len(half), policy.Few(half)))
 	}
 	return notes
 }
