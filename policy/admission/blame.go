@@ -3,7 +3,6 @@ package admission
 import (
 	celgo "github.com/google/cel-go/cel"
 
-	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/explain"
 )
@@ -22,23 +21,8 @@ func (x *run) blame(e *expression) (fields, telling []string) {
 	if x.as.Kind != x.review.req.Kind {
 		return nil, nil
 	}
-	explainer := e.explainer()
-	if explainer == nil {
-		return nil, nil
-	}
-	why, err := explainer.Explain(x.review.ctx, explain.Input{Roots: x.roots(), Want: true, Places: true})
-	if err != nil {
-		return nil, nil
-	}
-	root := "object"
-	if x.review.req.Operation == policy.Delete {
-		root = "oldObject"
-	}
-	return x.failure(e).Fields(&why, root)
-}
-
-func (x *run) failure(e *expression) cel.Failure {
-	return cel.Failure{Source: e.source, Secret: x.secret()}
+	f := cel.Failure{Source: e.source, Secret: x.secret()}
+	return f.Fields(x.review.ctx, e.explainer(), x.roots(), cel.RootOf(x.review.req.Operation))
 }
 
 // roots are the values that the expression was evaluated over.

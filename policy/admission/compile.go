@@ -9,9 +9,7 @@ import (
 
 	celgo "github.com/google/cel-go/cel"
 	v1 "k8s.io/api/admissionregistration/v1"
-	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
-	"k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -45,22 +43,11 @@ func newEnvironments(v cel.Version) *environments {
 	return e
 }
 
-// newEnv is the environment of a policy's expressions, but for its variables
-// (k8s.io/apiserver/pkg/admission/plugin/cel).
+// newEnv is the environment of a policy's expressions, but for its variables.
 func newEnv(v cel.Version, d declares) (*celgo.Env, error) {
-	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
-	vars := map[string]*celgo.Type{
-		"object": celgo.DynType, "oldObject": celgo.DynType,
-		"request": request.CelType(), "namespaceObject": namespace.CelType(),
-	}
-	if d.params {
-		vars["params"] = celgo.DynType
-	}
-	if d.authorizer {
-		vars["authorizer"] = library.AuthorizerType
-		vars["authorizer.requestResource"] = library.ResourceCheckType
-	}
-	return v.Env(cel.Declarations{Variables: vars, Types: []*apiservercel.DeclType{namespace, request}, Patches: d.patches})
+	all := cel.PolicyDeclarations(d.params, d.authorizer)
+	all.Patches = d.patches
+	return v.Env(all)
 }
 
 // An expression is one CEL expression of a policy.
@@ -178,10 +165,7 @@ func (s *scope) extend(envs *environments, d declares) (*celgo.Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	return envs.version.Extend(base, cel.Declarations{
-		Variables: map[string]*celgo.Type{"variables": s.variables.CelType()},
-		Types:     []*apiservercel.DeclType{s.variables},
-	})
+	return envs.version.WithVariables(base, s.variables)
 }
 
 func (s *scope) compile(e *expression) (err error) {

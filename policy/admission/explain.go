@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"github.com/preadmit/preadmit/policy"
@@ -242,7 +241,7 @@ func (x *explaining) variables(run *run) []policy.Evaluation {
 		case len(asked) > 0 && types.IsError(v):
 			ev.Unknown = cel.QuestionsText(asked)
 		default:
-			x.say(&ev, v, nil)
+			cel.Describe(&ev, v, cel.ErrorOf(v, nil, x.hide), x.hide)
 		}
 		all = append(all, ev)
 	}
@@ -252,23 +251,6 @@ func (x *explaining) variables(run *run) []policy.Evaluation {
 // described is an expression that was not evaluated.
 func (x *explaining) described(e *expression) policy.Evaluation {
 	return policy.Evaluation{Name: e.rule, Expression: e.source, Origin: e.origin}
-}
-
-// say puts a value or error into words.
-func (x *explaining) say(ev *policy.Evaluation, v ref.Val, err error) {
-	if broken, ok := v.(*types.Err); ok && err == nil {
-		if err = broken; x.hide {
-			err = cel.ErrHidden
-		}
-	}
-	switch _, verdict := v.(types.Bool); {
-	case err != nil:
-		ev.Error = policy.Shorten(err.Error(), policy.MaxMessage)
-	case x.hide && !verdict:
-		ev.Value = cel.Hidden
-	default:
-		ev.Value = explain.Show(v)
-	}
 }
 
 // A meter evaluates a group of expressions that share a budget.
@@ -305,7 +287,7 @@ func (m *meter) plain(e *expression) policy.Evaluation {
 	case err != nil && m.review.questions.Any():
 		ev.Unknown = m.review.questions.Text()
 	default:
-		m.say(&ev, v, err)
+		cel.Describe(&ev, v, cel.ErrorOf(v, err, m.hide), m.hide)
 	}
 	ev.Cost = before - m.run.remaining
 	return ev
@@ -335,7 +317,7 @@ func (m *meter) evaluate(e *expression) policy.Evaluation {
 
 func (m *meter) tell(e *expression, ev *policy.Evaluation, told *explain.Explanation) {
 	told.Steps = shown(told.Steps)
-	cel.Failure{Source: e.source, Secret: m.hide}.Explain(ev, told)
+	cel.Failure{Source: e.source, Secret: m.hide}.Add(ev, told)
 }
 
 // shown leaves out the steps that are but the way to the field before them.

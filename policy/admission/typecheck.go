@@ -12,10 +12,8 @@ import (
 	v1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/common"
-	"k8s.io/apiserver/pkg/cel/library"
 	"k8s.io/apiserver/pkg/cel/openapi"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -168,22 +166,14 @@ func (t *typeChecker) env(of typing) (*celgo.Env, error) {
 }
 
 func (t *typeChecker) newEnv(of typing) (*celgo.Env, error) {
-	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
-	d := cel.Declarations{
-		Variables: map[string]*celgo.Type{
-			"request": request.CelType(), "namespaceObject": namespace.CelType(),
-			"authorizer": library.AuthorizerType, "authorizer.requestResource": library.ResourceCheckType,
-		},
-		Types: []*apiservercel.DeclType{request, namespace},
-	}
+	d := cel.PolicyDeclarations(of.hasParams, true)
 	declare := func(decl *apiservercel.DeclType, names ...string) {
-		typ := celgo.DynType
-		if decl != nil {
-			typ = decl.CelType()
-			d.Types = append(d.Types, decl)
+		if decl == nil {
+			return
 		}
+		d.Types = append(d.Types, decl)
 		for _, name := range names {
-			d.Variables[name] = typ
+			d.Variables[name] = decl.CelType()
 		}
 	}
 	declare(t.decl(of.object, ""), "object", "oldObject")
@@ -241,10 +231,7 @@ func (x *checked) check(of typing) error {
 		return err
 	}
 	variables := cel.VariablesType()
-	env, err = x.version.Extend(env, cel.Declarations{
-		Variables: map[string]*celgo.Type{"variables": variables.CelType()}, Types: []*apiservercel.DeclType{variables},
-	})
-	if err != nil {
+	if env, err = x.version.WithVariables(env, variables); err != nil {
 		return err
 	}
 	for i, v := range x.variables {

@@ -219,7 +219,7 @@ func (r *review) nativeTrial(c *constraint, t *policy.Trial) {
 	for i, e := range x.code.validations {
 		ev := x.evaluation(fmt.Sprintf("validations[%d]", i), e)
 		if ev.Value != "true" && ev.Unknown == "" {
-			x.tell(e, &ev)
+			x.failure(e).Explain(x.ctx, e.explainer(), x.roots(), &ev)
 		}
 		t.Validations = append(t.Validations, ev)
 	}
@@ -258,13 +258,4 @@ func (x *nativeRun) evaluation(name string, e *expression) policy.Evaluation {
 		ev.Value = explain.Show(v)
 	}
 	return ev
-}
-
-// tell adds the parts of a validation, and the culprits.
-func (x *nativeRun) tell(e *expression, ev *policy.Evaluation) {
-	why, ok := x.why(e, explain.Input{Steps: cel.MaxParts, Hide: x.secret()})
-	if !ok {
-		return
-	}
-	x.failure(e).Explain(ev, &why)
 }

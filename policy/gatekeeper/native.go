@@ -7,8 +7,6 @@ import (
 	"sync"
 
 	celgo "github.com/google/cel-go/cel"
-	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
-	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"github.com/preadmit/preadmit/policy"
@@ -163,15 +161,8 @@ func (c *nativeCode) each(f func(*expression)) {
 type nativeEnvs struct{ plain, params *celgo.Env }
 
 func newNativeEnvs() (*nativeEnvs, error) {
-	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
 	stored := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
-	plain, err := cel.Newest().Extend(stored, cel.Declarations{
-		Variables: map[string]*celgo.Type{
-			"object": celgo.DynType, "oldObject": celgo.DynType,
-			"request": request.CelType(), "namespaceObject": namespace.CelType(),
-		},
-		Types: []*apiservercel.DeclType{namespace, request},
-	})
+	plain, err := cel.Newest().Extend(stored, cel.PolicyDeclarations(false, false))
 	if err != nil {
 		return nil, err
 	}
@@ -183,14 +174,11 @@ func newNativeEnvs() (*nativeEnvs, error) {
 // plans them. The errors are at their places in the template.
 func (c *nativeCode) compile(o *render.Object, base string, envs *nativeEnvs) []error {
 	types := cel.VariablesType()
-	declared := cel.Declarations{
-		Variables: map[string]*celgo.Type{"variables": types.CelType()}, Types: []*apiservercel.DeclType{types},
-	}
-	plain, err := cel.Newest().Extend(envs.plain, declared)
+	plain, err := cel.Newest().WithVariables(envs.plain, types)
 	if err != nil {
 		return []error{policy.ErrorAt(o, base, "cel", err)}
 	}
-	params, err := cel.Newest().Extend(envs.params, declared)
+	params, err := cel.Newest().WithVariables(envs.params, types)
 	if err != nil {
 		return []error{policy.ErrorAt(o, base, "cel", err)}
 	}

@@ -11,10 +11,8 @@ import (
 
 	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
-	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
-	"k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -43,22 +41,9 @@ func newCELEnvs(version string, err error) (*celEnvs, error) {
 	}
 	return &celEnvs{
 		version: v,
-		bare:    sync.OnceValues(func() (*celgo.Env, error) { return newCELEnv(v, false) }),
-		params:  sync.OnceValues(func() (*celgo.Env, error) { return newCELEnv(v, true) }),
+		bare:    sync.OnceValues(func() (*celgo.Env, error) { return v.Env(cel.PolicyDeclarations(false, true)) }),
+		params:  sync.OnceValues(func() (*celgo.Env, error) { return v.Env(cel.PolicyDeclarations(true, true)) }),
 	}, err
-}
-
-func newCELEnv(v cel.Version, params bool) (*celgo.Env, error) {
-	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
-	vars := map[string]*celgo.Type{
-		"object": celgo.DynType, "oldObject": celgo.DynType,
-		"request": request.CelType(), "namespaceObject": namespace.CelType(),
-		"authorizer": library.AuthorizerType, "authorizer.requestResource": library.ResourceCheckType,
-	}
-	if params {
-		vars["params"] = celgo.DynType
-	}
-	return v.Env(cel.Declarations{Variables: vars, Types: []*apiservercel.DeclType{namespace, request}})
 }
 
 // A celProgram is the CEL of a rule, or the match conditions of a policy.
@@ -181,10 +166,7 @@ func (e *Engine) newCELCompiler(g *celProgram) (*celCompiler, error) {
 		return nil, err
 	}
 	c := &celCompiler{program: g, types: cel.VariablesType(), roots: cel.Roots{Inputs: usual, Variables: map[string]cel.Sizes{}}}
-	c.env, err = e.celEnvs.version.Extend(env, cel.Declarations{
-		Variables: map[string]*celgo.Type{"variables": c.types.CelType()},
-		Types:     []*apiservercel.DeclType{c.types},
-	})
+	c.env, err = e.celEnvs.version.WithVariables(env, c.types)
 	return c, err
 }
 
@@ -337,20 +319,9 @@ func (r *celRun) message(n *celValidation) string {
 
 // blame names the fields of the object that made an expression fail.
 func (r *celRun) blame(n *celExpression) []string {
-	explainer := n.explainer()
-	if explainer == nil {
-		return nil
-	}
-	why, err := explainer.Explain(r.run.review.ctx, explain.Input{Roots: r.roots(), Want: true, Places: true})
-	if err != nil {
-		return nil
-	}
-	fields, _ := r.failure(n).Fields(&why, "object")
+	f := cel.Failure{Source: n.source, Secret: r.run.secret()}
+	fields, _ := f.Fields(r.run.review.ctx, n.explainer(), r.roots(), "object")
 	return fields
-}
-
-func (r *celRun) failure(n *celExpression) cel.Failure {
-	return cel.Failure{Source: n.source, Secret: r.run.secret()}
 }
 
 // roots are the values that expressions were evaluated over.

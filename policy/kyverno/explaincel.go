@@ -137,17 +137,8 @@ func (b *ruleExplainer) say(e *policy.Evaluation, n *celExpression, v ref.Val, e
 func (b *ruleExplainer) evaluate(r *celRun, n *celExpression, name string, parts bool) policy.Evaluation {
 	e := b.described(name, n.pointer, n.source)
 	v, err := r.eval(n)
-	if b.say(&e, n, v, err); e.Unknown != "" || !parts || n.explainer == nil {
-		return e
+	if b.say(&e, n, v, err); e.Unknown == "" && parts && n.explainer != nil {
+		cel.Failure{Source: n.source, Secret: b.hide}.Explain(b.review.ctx, n.explainer(), r.roots(), &e)
 	}
-	why := n.explainer()
-	if why == nil {
-		return e
-	}
-	told, err := why.Explain(b.review.ctx, explain.Input{Roots: r.roots(), Want: true, Steps: maxParts, Hide: b.hide})
-	if err != nil {
-		return e
-	}
-	cel.Failure{Source: n.source, Secret: b.hide}.Explain(&e, &told)
 	return e
 }

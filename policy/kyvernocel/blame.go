@@ -1,50 +1,39 @@
 package kyvernocel
 
 import (
-	"sync"
-
 	celgo "github.com/google/cel-go/cel"
 
-	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/explain"
 )
 
-// explaining makes the explainer of an expression on first use.
-type explaining struct {
-	once sync.Once
-	is   *explain.Explainer // nil when it can't be explained
-}
-
 // explainer compiles an expression once more, in the environment whose orValue
-// is that which explanations understand.
+// is that which explanations understand. It returns nil where it can't be explained.
 func (c *compiled) explainer(e *expression) *explain.Explainer {
-	e.explaining.once.Do(func() {
-		f := flavour{kind: c.policy.Kind, namespaced: c.policy.Namespace != "", strict: true}
-		d, err := f.dialect()
+	f := flavour{kind: c.policy.Kind, namespaced: c.policy.Namespace != "", strict: true}
+	d, err := f.dialect()
+	if err != nil {
+		return nil
+	}
+	s, err := newScope(d)
+	if err != nil {
+		return nil
+	}
+	variables := make([]explain.Variable, 0, len(c.variables))
+	for _, v := range c.variables {
+		a, err := cel.Compile(s.env, v.source)
 		if err != nil {
-			return
+			return nil
 		}
-		s, err := newScope(d)
-		if err != nil {
-			return
-		}
-		variables := make([]explain.Variable, 0, len(c.variables))
-		for _, v := range c.variables {
-			a, err := cel.Compile(s.env, v.source)
-			if err != nil {
-				return
-			}
-			s.fields[v.name] = a.OutputType()
-			variables = append(variables, explain.Variable{Name: v.name, AST: a})
-		}
-		a, err := cel.Compile(s.env, e.source)
-		if err != nil {
-			return
-		}
-		e.explaining.is, _ = explain.New(d.Env(), a, variables)
-	})
-	return e.explaining.is
+		s.fields[v.name] = a.OutputType()
+		variables = append(variables, explain.Variable{Name: v.name, AST: a})
+	}
+	a, err := cel.Compile(s.env, e.source)
+	if err != nil {
+		return nil
+	}
+	x, _ := explain.New(d.Env(), a, variables)
+	return x
 }
 
 // blame names the fields of the object that made a validation fail, as
@@ -55,19 +44,7 @@ func (x *run) blame(e *expression) (fields, telling []string) {
 	if x.as.Kind != x.req.Kind {
 		return nil, nil
 	}
-	explainer := x.c.explainer(e)
-	if explainer == nil {
-		return nil, nil
-	}
-	why, err := explainer.Explain(x.ctx, explain.Input{Roots: x.roots(), Want: true, Places: true})
-	if err != nil {
-		return nil, nil
-	}
-	root := "object"
-	if x.req.Operation == policy.Delete {
-		root = "oldObject"
-	}
-	return x.failure(e).Fields(&why, root)
+	return x.failure(e).Fields(x.ctx, e.explainer(), x.roots(), cel.RootOf(x.req.Operation))
 }
 
 func (x *run) failure(e *expression) cel.Failure {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/explain"
 	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
@@ -26,7 +27,7 @@ type expression struct {
 	origin                      render.Span
 	ast                         *celgo.Ast
 	program                     *cel.Program
-	explaining                  *explaining
+	explainer                   func() *explain.Explainer
 }
 
 // compiled is a policy, or a copy of it for pod controllers, ready to run. It
@@ -144,8 +145,8 @@ func (c *compiled) ready() *compiled {
 }
 
 func (c *compiled) add(e expression) *expression {
-	e.id, e.explaining = len(c.expressions), &explaining{}
-	e.origin = c.policy.Object.Span(e.pointer)
+	e.id, e.origin = len(c.expressions), c.policy.Object.Span(e.pointer)
+	e.explainer = sync.OnceValue(func() *explain.Explainer { return c.explainer(&e) })
 	c.expressions = append(c.expressions, &e)
 	return &e
 }

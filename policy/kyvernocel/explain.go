@@ -7,12 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/policy/internal/explain"
 	"github.com/preadmit/preadmit/policy/internal/match"
 )
 
@@ -161,23 +159,12 @@ func described(e *expression) policy.Evaluation {
 
 // say puts a value or an error into words.
 func (x *telling) say(ev *policy.Evaluation, v ref.Val, err error) {
-	if broken, ok := v.(*types.Err); ok && err == nil {
-		if err = broken; x.hide {
-			err = cel.ErrHidden
-		}
+	err = cel.ErrorOf(v, err, x.hide)
+	if q, open := asked(err); open {
+		ev.Unknown = q.text
+		return
 	}
-	switch _, verdict := v.(types.Bool); {
-	case err != nil:
-		if q, open := asked(err); open {
-			ev.Unknown = q.text
-			return
-		}
-		ev.Error = policy.Shorten(err.Error(), policy.MaxMessage)
-	case x.hide && !verdict:
-		ev.Value = cel.Hidden
-	default:
-		ev.Value = explain.Show(v)
-	}
+	cel.Describe(ev, v, err, x.hide)
 }
 
 // evaluate evaluates an expression and tells its parts and culprits.
@@ -185,17 +172,8 @@ func (x *telling) evaluate(r *run, e *expression) policy.Evaluation {
 	ev := described(e)
 	v, err := r.eval(e)
 	x.hide = r.secret
-	if x.say(&ev, v, err); ev.Unknown != "" {
-		return ev
+	if x.say(&ev, v, err); ev.Unknown == "" {
+		r.failure(e).Explain(r.ctx, e.explainer(), r.roots(), &ev)
 	}
-	why := r.c.explainer(e)
-	if why == nil {
-		return ev
-	}
-	told, err := why.Explain(r.ctx, explain.Input{Roots: r.roots(), Want: true, Steps: cel.MaxParts, Hide: x.hide})
-	if err != nil {
-		return ev
-	}
-	cel.Failure{Source: e.source, Secret: x.hide}.Explain(&ev, &told)
 	return ev
 }

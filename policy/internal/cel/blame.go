@@ -1,11 +1,13 @@
 package cel
 
 import (
+	"context"
 	"strings"
 	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/explain"
@@ -42,8 +44,17 @@ type Failure struct {
 }
 
 // Fields names the fields of a root, such as object, that made the expression
-// fail, as pointers, and the texts that the expression compares them with.
-func (f Failure) Fields(why *explain.Explanation, root string) (fields, texts []string) {
+// fail, as pointers, and the texts that the expression compares them with. roots
+// are the values that the expression was evaluated over. It names none where x is
+// nil or can't tell.
+func (f Failure) Fields(ctx context.Context, x *explain.Explainer, roots map[string]any, root string) (fields, texts []string) {
+	if x == nil {
+		return nil, nil
+	}
+	why, err := x.Explain(ctx, explain.Input{Roots: roots, Want: true, Places: true})
+	if err != nil {
+		return nil, nil
+	}
 	for _, c := range why.Culprits {
 		if c.Root == root {
 			fields = append(fields, f.Pointer(&c))
@@ -70,9 +81,53 @@ const Hidden = "(hidden)"
 // MaxParts is how many parts of an expression are shown.
 const MaxParts = 100
 
-// Explain adds to an evaluation the parts of its expression with their values,
-// and the culprits.
-func (f Failure) Explain(ev *policy.Evaluation, why *explain.Explanation) {
+// RootOf is the root whose fields are at fault in a request.
+func RootOf(op policy.Operation) string {
+	if op == policy.Delete {
+		return "oldObject"
+	}
+	return "object"
+}
+
+// Describe puts the value of an expression, or its error, into an evaluation. hide
+// says that a value other than true and false may be a Secret's.
+func Describe(ev *policy.Evaluation, v ref.Val, err error, hide bool) {
+	switch _, verdict := v.(types.Bool); {
+	case err != nil:
+		ev.Error = policy.Shorten(err.Error(), policy.MaxMessage)
+	case hide && !verdict:
+		ev.Value = Hidden
+	default:
+		ev.Value = explain.Show(v)
+	}
+}
+
+// ErrorOf is the error of an evaluation that gave v or err, if it has one. hide says
+// that the text of a variable's error may quote a Secret.
+func ErrorOf(v ref.Val, err error, hide bool) error {
+	broken, ok := v.(*types.Err)
+	switch {
+	case !ok || err != nil:
+		return err
+	case hide:
+		return ErrHidden
+	}
+	return broken
+}
+
+// Explain evaluates the expression once more, and adds its parts with their values,
+// and the culprits, to the evaluation.
+func (f Failure) Explain(ctx context.Context, x *explain.Explainer, roots map[string]any, ev *policy.Evaluation) {
+	if x == nil {
+		return
+	}
+	if why, err := x.Explain(ctx, explain.Input{Roots: roots, Want: true, Steps: MaxParts, Hide: f.Secret}); err == nil {
+		f.Add(ev, &why)
+	}
+}
+
+// Add adds an explanation to an evaluation.
+func (f Failure) Add(ev *policy.Evaluation, why *explain.Explanation) {
 	for _, s := range why.Steps {
 		ev.Parts = append(ev.Parts, policy.Part{Depth: s.Depth, Loop: s.Loop, Text: s.Text, Value: s.Value, Error: s.Error})
 	}

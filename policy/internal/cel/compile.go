@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/google/cel-go/cel"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/common"
 	"k8s.io/apiserver/pkg/cel/library"
@@ -17,6 +18,34 @@ type Declarations struct {
 	Variables map[string]*cel.Type
 	Types     []*apiservercel.DeclType
 	Patches   bool // the types Object and JSONPatch, of what mutations yield
+}
+
+// PolicyDeclarations are those of the expressions of policies, besides their own
+// variables: object and oldObject are of any type
+// (k8s.io/apiserver/pkg/admission/plugin/cel).
+func PolicyDeclarations(params, authorizer bool) Declarations {
+	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
+	d := Declarations{
+		Variables: map[string]*cel.Type{
+			"object": cel.DynType, "oldObject": cel.DynType, "request": request.CelType(), "namespaceObject": namespace.CelType(),
+		},
+		Types: []*apiservercel.DeclType{namespace, request},
+	}
+	if params {
+		d.Variables["params"] = cel.DynType
+	}
+	if authorizer {
+		d.Variables["authorizer"], d.Variables["authorizer.requestResource"] = library.AuthorizerType, library.ResourceCheckType
+	}
+	return d
+}
+
+// WithVariables adds to an environment of version v the composited variables of a
+// policy, whose types are added to variables.
+func (v Version) WithVariables(env *cel.Env, variables *apiservercel.DeclType) (*cel.Env, error) {
+	return v.Extend(env, Declarations{
+		Variables: map[string]*cel.Type{"variables": variables.CelType()}, Types: []*apiservercel.DeclType{variables},
+	})
 }
 
 // fieldNamesMayBeKeywords is the environment version from which reserved words
