@@ -40,9 +40,18 @@ const maxSubstituted = 16 << 20
 // encrypted variable is unknown.
 type variable struct {
 	value   string
-	unknown string // why the value is unknown; "" if it is known
+	unknown string        // why the value is unknown; "" if it is known
+	absent  *absentSource // would replace the value; nil if there is none
 	origins []render.Origin
 	line    func(n int) []render.Origin // where a line of the value is written; may be nil
+}
+
+// An absentSource is an optional source of variables that is not in the tree. Whether
+// it exists on the cluster is not known.
+type absentSource struct {
+	substituteFrom
+	pointer string
+	names   []string // variables of objects that it may set, sorted
 }
 
 // Variables holds variables by name.
@@ -139,6 +148,7 @@ func (t *task) substitute(objects []*render.Object, post *postBuild) ([]*render.
 		return objects, nil
 	}
 	var values variables
+	var absent []*absentSource
 	strict := t.since29()
 	for i, o := range objects {
 		if o.GetLabels()[substituteKey] == "disabled" || o.GetAnnotations()[substituteKey] == "disabled" {
@@ -146,13 +156,14 @@ func (t *task) substitute(objects []*render.Object, post *postBuild) ([]*render.
 		}
 		if values == nil {
 			var err error
-			if values, err = t.variables(post); err != nil {
+			if values, absent, err = t.variables(post); err != nil {
 				return nil, err
 			}
 			if name := values.check(); name != "" {
 				return nil, t.errorOf(values[name], "invalid-variable", "%q is no name of a variable, so Flux substitutes none", name)
 			}
 		}
+		values.leaveOpen(o, absent)
 		if len(values) == 0 && post.SubstituteStrategy != "Always" {
 			continue
 		}
@@ -165,7 +176,48 @@ func (t *task) substitute(objects []*render.Object, post *postBuild) ([]*render.
 			return nil, errorAt(o, "/metadata/name", "duplicate-object", "variables make two objects of %s %s", changed.GetKind(), changed.GetName())
 		}
 	}
+	for _, a := range absent {
+		t.warnAbsent(a)
+	}
 	return objects, nil
+}
+
+// leaveOpen adds an object's variables to the absent sources that may set them.
+func (v variables) leaveOpen(o *render.Object, absent []*absentSource) {
+	if len(absent) == 0 {
+		return
+	}
+	eachText(o.Object, "", func(_, text string) bool {
+		for _, name := range namesIn(text) {
+			a := absent[len(absent)-1]
+			if found, ok := v[name]; ok {
+				a = found.absent
+			}
+			if a == nil {
+				continue
+			}
+			if i, known := slices.BinarySearch(a.names, name); !known {
+				a.names = slices.Insert(a.names, i, name)
+			}
+		}
+		return true
+	})
+}
+
+const maxNamed = 5 // variables in a message
+
+func (t *task) warnAbsent(a *absentSource) {
+	if len(a.names) == 0 {
+		return
+	}
+	names := strings.Join(a.names[:min(len(a.names), maxNamed)], ", ")
+	if more := len(a.names) - maxNamed; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	e := t.error(a.pointer, "missing-values", "there is no %s %s/%s in the tree: whether it sets %s on the cluster is not known", a.Kind, t.object.GetNamespace(), a.Name, names)
+	e.Hint = dataHint(t.object.GetNamespace(), a.Name)
+	e.Undecided = true
+	t.warn(e)
 }
 
 // errorOf returns an error at the place of a variable.
@@ -298,9 +350,11 @@ func sameIdentity(a, b *render.Object) bool {
 	return a.GetKind() == b.GetKind() && a.GetAPIVersion() == b.GetAPIVersion() && a.GetName() == b.GetName() && namespace(a) == namespace(b)
 }
 
-// variables collects the variables of a Kustomization; later ones win.
-func (t *task) variables(post *postBuild) (variables, error) {
+// variables collects the variables of a Kustomization; later ones win. It returns the
+// optional sources that are not in the tree, too.
+func (t *task) variables(post *postBuild) (variables, []*absentSource, error) {
 	all := make(variables)
+	var absent []*absentSource
 	for i, from := range post.SubstituteFrom {
 		pointer := render.Pointer("spec", "postBuild", "substituteFrom", i)
 		if from.Kind != "ConfigMap" && from.Kind != "Secret" {
@@ -308,7 +362,14 @@ func (t *task) variables(post *postBuild) (variables, error) {
 		}
 		data, ok := t.data(from.Kind, from.Name, pointer)
 		if !ok && !from.Optional {
-			return nil, t.noData(pointer, from.Kind, from.Name)
+			return nil, nil, t.noData(pointer, from.Kind, from.Name)
+		}
+		if !ok {
+			a := &absentSource{substituteFrom: from, pointer: pointer}
+			for _, v := range all {
+				v.absent = a
+			}
+			absent = append(absent, a)
 		}
 		for key, v := range data {
 			v.value = strings.ReplaceAll(v.value, "\n", "")
@@ -321,7 +382,7 @@ func (t *task) variables(post *postBuild) (variables, error) {
 			origins: t.object.At(render.Pointer("spec", "postBuild", "substitute", key)),
 		}
 	}
-	return all, nil
+	return all, absent, nil
 }
 
 // noData returns an error for a ConfigMap or Secret that is not in the tree.

@@ -95,17 +95,29 @@ func (t *task) valuesText(ref valuesReference, pointer string) (*variable, error
 	case text != nil:
 		return text, nil
 	case ref.Optional:
-		if !ok {
-			e := t.error(pointer, "missing-values", "there is no %s %s/%s in the tree: what values it brings on the cluster is not known", ref.Kind, t.object.GetNamespace(), ref.Name)
-			e.Hint = dataHint(t.object.GetNamespace(), ref.Name)
-			e.Undecided = true
-			t.warn(e)
-		}
+		t.warnOptional(ref, pointer, ok)
 		return nil, nil
 	case !ok:
 		return nil, t.noData(pointer, ref.Kind, ref.Name)
 	}
 	return nil, t.error(pointer, "missing-values", "%s %s/%s has no key %s", ref.Kind, t.object.GetNamespace(), ref.Name, ref.key())
+}
+
+// warnOptional says that optional values are not in the tree, unless the configuration
+// declares what is on the cluster. They are undecided if their ConfigMap or Secret is
+// absent, too.
+func (t *task) warnOptional(ref valuesReference, pointer string, exists bool) {
+	namespace := t.object.GetNamespace()
+	if _, declared := t.world.Cluster.Substitute[namespace+"/"+ref.Name]; declared {
+		return
+	}
+	e := t.error(pointer, "missing-values", "there is no %s %s/%s in the tree: what values it brings on the cluster is not known", ref.Kind, namespace, ref.Name)
+	if exists {
+		e.Err = fmt.Errorf("%s %s/%s has no key %s in the tree, so none on the cluster is assumed", ref.Kind, namespace, ref.Name, ref.key())
+	}
+	e.Hint = dataHint(namespace, ref.Name)
+	e.Undecided = !exists
+	t.warn(e)
 }
 
 // add merges a document with values over the others.

@@ -13,9 +13,11 @@ type doubt uint8
 
 const (
 	sure          doubt = iota
-	byKubeVersion       // the next three have assumed values unless the user sets them
+	byKubeVersion       // the next five have assumed values unless the user sets them
 	byReleaseName
 	byNamespace
+	byRelease  // a map with both of them
+	byIdentity // the result of a comparison with them
 	byLookup
 	byRevision
 	byVersions
@@ -28,7 +30,7 @@ const (
 )
 
 var doubts = [...]string{
-	byKubeVersion: "the version of Kubernetes", byReleaseName: "the release's name", byNamespace: "the release's namespace",
+	byKubeVersion: "the version of Kubernetes", byReleaseName: "the release's name", byNamespace: "the release's namespace", byRelease: "the release's name or namespace", byIdentity: "the release's name or namespace",
 	byLookup: "what lookup finds", byRevision: "the release's revision", byVersions: "the list of API versions that the cluster serves",
 	byTime: "the time", byChance: "random values", byName: "what a host name resolves to",
 	byHelm: "the version of Helm", byOrder: "the order of a map's keys", byCommit: "the commit that Argo CD deploys",
@@ -36,12 +38,20 @@ var doubts = [...]string{
 
 // assumptions are the rules of the errors that name assumed values.
 var assumptions = map[doubt]string{
-	byKubeVersion: render.AssumedVersion, byReleaseName: render.AssumedRelease, byNamespace: render.AssumedRelease,
+	byKubeVersion: render.AssumedVersion, byReleaseName: render.AssumedRelease, byNamespace: render.AssumedRelease, byRelease: render.AssumedRelease, byIdentity: render.AssumedRelease,
 }
 
 // isName reports whether the doubt is about a name, of which only a comparison with
 // another one matters: that of the release, of its namespace or of the commit.
-func (d doubt) isName() bool { return d == byReleaseName || d == byNamespace || d == byCommit }
+func (d doubt) isName() bool { return byReleaseName <= d && d <= byRelease || d == byCommit }
+
+// compared returns the doubt about the result of a comparison with a doubtful value.
+func (d doubt) compared() doubt {
+	if byReleaseName <= d && d <= byRelease {
+		return byIdentity
+	}
+	return d
+}
 
 // doubtful are functions whose results differ between clusters or calls.
 var doubtful = map[string]doubt{
@@ -79,8 +89,11 @@ func (w *weighing) of(n parse.Node) (d doubt, calls bool) {
 	case *parse.PipeNode:
 		for _, c := range n.Cmds {
 			for _, arg := range c.Args {
-				x, c := w.of(arg)
-				d, calls = max(d, x), calls || c
+				x, called := w.of(arg)
+				if f, ok := c.Args[0].(*parse.IdentifierNode); ok && x == byRelease && collecting[f.Ident] {
+					x = sure
+				}
+				d, calls = max(d, x), calls || called
 			}
 			if name, ok := included(c); ok {
 				d = max(d, w.fields[resultOf+name])
@@ -91,13 +104,13 @@ func (w *weighing) of(n parse.Node) (d doubt, calls bool) {
 		}
 	case *parse.ChainNode:
 		d, calls = w.of(n.Node)
-		return max(d, w.fieldDoubt(n.Field)), calls
+		return max(d.of(n.Field), w.fieldDoubt(n.Field)), calls
 	case *parse.DotNode:
 		return w.dot, false
 	case *parse.FieldNode:
-		return max(w.dot, w.fieldDoubt(n.Ident)), false
+		return max(w.dot.of(n.Ident), w.fieldDoubt(n.Ident)), false
 	case *parse.VariableNode:
-		return max(w.variables[n.Ident[0]], w.fieldDoubt(n.Ident[1:])), w.called[n.Ident[0]]
+		return max(w.variables[n.Ident[0]].of(n.Ident[1:]), w.fieldDoubt(n.Ident[1:])), w.called[n.Ident[0]]
 	case *parse.StringNode:
 		return w.fields[n.Text], false
 	case *parse.IdentifierNode:
@@ -105,6 +118,19 @@ func (w *weighing) of(n parse.Node) (d doubt, calls bool) {
 	}
 	return d, calls
 }
+
+// of returns the doubt about a field of a value that is in doubt. Only two fields of
+// the release are.
+func (d doubt) of(field []string) doubt {
+	if d == byRelease && len(field) > 0 && field[0] != "Name" && field[0] != "Namespace" {
+		return sure
+	}
+	return d
+}
+
+// collecting are functions that put values into a collection: a field of it is in doubt
+// only if it is one of the release.
+var collecting = map[string]bool{"dict": true, "list": true, "tuple": true, "set": true, "merge": true, "mergeOverwrite": true, "mustMerge": true, "mustMergeOverwrite": true}
 
 func (w *weighing) fieldDoubt(idents []string) doubt {
 	for _, name := range idents {
@@ -125,6 +151,8 @@ func (w *weighing) fieldDoubt(idents []string) doubt {
 		return byReleaseName
 	case isOfRelease(idents, "Namespace"):
 		return byNamespace
+	case len(idents) > 0 && idents[len(idents)-1] == "Release":
+		return byRelease
 	}
 	return sure
 }
@@ -154,7 +182,10 @@ func (in *instrument) assign(n parse.Node) {
 		for _, c := range n.Cmds {
 			if name, ok := c.Args[0].(*parse.IdentifierNode); ok && mutators[name.Ident] {
 				d, _ := in.of(n)
-				in.assigned(n, max(d, in.under))
+				if in.identifies(n) {
+					d = d.compared()
+				}
+				in.assigned(n, max(d, in.under.compared()))
 				in.use(n, resultKept)
 			}
 			for _, arg := range c.Args {
@@ -188,7 +219,7 @@ func (w *weighing) identifies(n parse.Node) bool {
 	case *parse.PipeNode:
 		return slices.ContainsFunc(n.Cmds, func(c *parse.CommandNode) bool {
 			name, ok := c.Args[0].(*parse.IdentifierNode)
-			if ok && comparing[name.Ident] && (name.Ident != "contains" || slices.ContainsFunc(c.Args, isText)) && name.Ident != "len" {
+			if ok && (comparing[name.Ident] || cutting[name.Ident]) && (name.Ident != "contains" || slices.ContainsFunc(c.Args, isText)) && name.Ident != "len" {
 				return true
 			}
 			return ok && keyed[name.Ident] && slices.ContainsFunc(c.Args[1:], func(arg parse.Node) bool {
@@ -242,6 +273,13 @@ var comparing = map[string]bool{
 	"ternary": true, "eq": true, "ne": true, "lt": true, "le": true, "gt": true, "ge": true, "has": true, "contains": true,
 	"hasPrefix": true, "hasSuffix": true, "regexMatch": true, "mustRegexMatch": true, "semverCompare": true, "deepEqual": true,
 	"regexFind": true, "mod": true, "len": true,
+}
+
+// cutting are functions that leave out a given text: a condition on what is left
+// compares values with it.
+var cutting = map[string]bool{
+	"without": true, "replace": true, "trimPrefix": true, "trimSuffix": true, "trimAll": true,
+	"regexReplaceAll": true, "regexReplaceAllLiteral": true, "mustRegexReplaceAll": true, "mustRegexReplaceAllLiteral": true,
 }
 
 // compares reports whether a pipeline compares values, or uses the result of a
@@ -410,7 +448,7 @@ func (s *spot) matters(d doubt) bool {
 		return true
 	case byKubeVersion:
 		return s.asks || s.versions
-	case byReleaseName, byNamespace:
+	case byReleaseName, byNamespace, byRelease:
 		return s.asks && s.identifies
 	}
 	return s.compares
@@ -427,6 +465,8 @@ func (rel *release) given(d doubt) bool {
 		return params(rel.src).ReleaseName != ""
 	case byNamespace:
 		return rel.src.Namespace != ""
+	case byRelease, byIdentity:
+		return rel.given(byReleaseName) && rel.given(byNamespace)
 	}
 	return false
 }

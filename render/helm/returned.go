@@ -104,7 +104,8 @@ func eachVariable(n parse.Node, f func(name string)) {
 }
 
 // doubtfulResults adds to fields the doubts about the results of templates that are kept
-// in fields. Doubts about names count only if the result is compared.
+// in fields. Doubts about names and the version of Kubernetes count if the result is
+// compared, too.
 func (x *execution) doubtfulResults(fields map[string]doubt) {
 	returns, uses := map[string]*returned{}, map[string]resultUse{}
 	for _, f := range x.files {
@@ -121,7 +122,7 @@ func (x *execution) doubtfulResults(fields map[string]doubt) {
 	for name, how := range uses {
 		all := doubtsOf(name, returns)
 		for d := byCommit; d > sure; d-- {
-			if all&(1<<d) != 0 && (how == resultKept || d.isName()) {
+			if all&(1<<d) != 0 && (how == resultKept || d.isName() || d == byKubeVersion) {
 				found[resultOf+name] = d
 				break
 			}
