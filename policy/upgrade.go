@@ -8,15 +8,13 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/preadmit/preadmit/render"
 )
 
 // EngineUpgrade is the engine of results about an upgrade of the API server.
 const EngineUpgrade = "Upgrade"
 
-// DeprecatedVersion is the rule of results about versions that the later API server
+// DeprecatedVersion is the rule of [EngineSchema] for versions that the API server
 // still serves.
 const DeprecatedVersion = "deprecated"
 
@@ -27,8 +25,7 @@ type Upgrade struct {
 }
 
 // Changes returns the differences between the objects that both API servers
-// hold: fields that one of them drops, and defaults. It also returns which of them
-// are of versions that the later one serves, but that are deprecated. The requests lead from the
+// hold: fields that one of them drops, and defaults. The requests lead from the
 // objects rendered for the earlier version to those for the later one; objects
 // that are rendered differently are results too. Refusals are not included,
 // since the chains of both versions report them.
@@ -47,9 +44,6 @@ func (u Upgrade) Changes(reqs []Request) []Result {
 		default:
 			found = u.held(req.Object)
 		}
-		if req.Operation != Delete {
-			found = append(found, u.deprecated(req.Object)...)
-		}
 		for k := range found {
 			locate(&found[k], &Request{Operation: req.Operation, Object: req.Object, OldObject: req.OldObject}, &history{})
 			found[k].Policy, found[k].Baseline = req.Subject().GroupVersionKind().GroupKind().String(), New
@@ -57,22 +51,6 @@ func (u Upgrade) Changes(reqs []Request) []Result {
 		}
 	}
 	return all
-}
-
-// deprecated returns a result if the later API server serves the object's version
-// with a warning.
-func (u Upgrade) deprecated(o *render.Object) []Result {
-	k, ok := u.After.(interface {
-		Deprecated(schema.GroupVersionKind) string
-	})
-	if !ok {
-		return nil
-	}
-	text := k.Deprecated(o.GroupVersionKind())
-	if text == "" {
-		return nil
-	}
-	return []Result{{Engine: EngineUpgrade, Rule: DeprecatedVersion, Outcome: Fail, Action: Audit, Message: text, Fields: []string{"/apiVersion"}}}
 }
 
 // result returns one difference. The first two arguments of the format are the

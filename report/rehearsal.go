@@ -73,7 +73,7 @@ func (r *Report) outcome() string {
 		c, finding := classOf(x)
 		switch {
 		case !finding:
-		case x.Engine == policy.EngineUpgrade && x.Rule == policy.DeprecatedVersion:
+		case x.Engine == policy.EngineSchema && x.Rule == policy.DeprecatedVersion:
 			deprecated++
 		case x.Engine == policy.EngineUpgrade:
 			changed++

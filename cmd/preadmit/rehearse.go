@@ -108,8 +108,13 @@ func (j *evaluation) compareVersions(ctx context.Context, o *checkOptions, was, 
 	c := policy.Comparison{Base: base}
 	lost := unrenderedUnits(in)
 	results := slices.DeleteFunc(c.Compare(head), func(r policy.Result) bool {
-		return r.Baseline == policy.Absent && lost[r.Object.Unit]
+		return r.Baseline == policy.Absent && (lost[r.Object.Unit] || isDeprecation(&r))
 	})
+	for i := range results {
+		if isDeprecation(&results[i]) { // a later upgrade will refuse it, whether or not the earlier version warns too
+			results[i].Baseline = policy.New
+		}
+	}
 	u := policy.Upgrade{From: release(older.KubeVersion), To: release(s.KubeVersion), Before: before.chain.Kinds, After: j.bench.chain.Kinds}
 	lostBefore := unrenderedUnits(was)
 	j.results = append(results, u.Changes(slices.DeleteFunc(policy.Requests(render.Objects(was.head), render.Objects(in.head)), func(r policy.Request) bool {
@@ -117,6 +122,10 @@ func (j *evaluation) compareVersions(ctx context.Context, o *checkOptions, was, 
 		return unit != nil && (lost[unit.Identity()] || lostBefore[unit.Identity()])
 	}))...)
 	return nil
+}
+
+func isDeprecation(r *policy.Result) bool {
+	return r.Engine == policy.EngineSchema && r.Rule == policy.DeprecatedVersion
 }
 
 // reviewAll evaluates every object as if it were created. The results include what
@@ -154,7 +163,7 @@ func (j *evaluation) enforced(o *checkOptions, in *input) error {
 	for i := range j.results {
 		r := &j.results[i]
 		r.Baseline = policy.Unchanged
-		if r.Outcome != policy.Fail || r.Action == policy.Deny || r.Object.Kind == "" || !matchesRule(o.enforce, r.Policy, r.Rule) {
+		if r.Outcome != policy.Fail || r.Action == policy.Deny || r.Engine == policy.EngineSchema || r.Object.Kind == "" || !matchesRule(o.enforce, r.Policy, r.Rule) {
 			continue
 		}
 		r.Action, r.Baseline = policy.Deny, policy.New

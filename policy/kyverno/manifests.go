@@ -72,7 +72,7 @@ func (x *run) judgeManifests() *verdict {
 		}
 	}
 	if open != nil {
-		return x.unverifiable("a signed manifest, and " + open.Reason)
+		return x.unverifiable("a signed manifest: " + open.Reason)
 	}
 	return &verdict{status: StatusPass, message: "verified manifest signatures; " + strings.Join(passed, ",")}
 }

@@ -89,3 +89,14 @@ func line(out *strings.Builder, r *policy.Result) {
 	rule := strings.TrimPrefix(r.Policy, "best-practices-") + "/" + r.Rule
 	fmt.Fprintf(out, "%s %s: %s %s: %s %q\n", r.Object.Kind, r.Object.Name, r.Outcome, rule, r.Message, r.Fields)
 }
+
+func named(t *testing.T, version, name string) []*render.Object {
+	t.Helper()
+	for _, p := range pairs(t, objects(t, version)) {
+		if p.name == name {
+			return []*render.Object{p.policy, p.binding}
+		}
+	}
+	t.Fatalf("no policy %s", name)
+	return nil
+}

@@ -130,7 +130,7 @@ func variables(p *render.Object) map[string]string {
 // examples alike, but where the version is the question.
 func TestVersions(t *testing.T) {
 	t.Parallel()
-	ofVersion := map[string]string{"best-practices-deprecated-apis": "1.33", "best-practices-removed-volumes": "1.33"}
+	ofVersion := map[string]string{"best-practices-removed-volumes": "1.33"}
 	for _, v := range versions {
 		for _, p := range pairs(t, objects(t, v)) {
 			j := newJudge(t, v, []*render.Object{p.policy, p.binding})

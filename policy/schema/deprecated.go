@@ -13,9 +13,9 @@ type lifecycle interface {
 	APILifecycleDeprecated() (major, minor int)
 }
 
-// Deprecated returns since when a version of a kind that the API server serves is
-// deprecated, the release that removes it, and what to use instead; "" for other
-// versions. Of custom resources it returns the warning of their definition.
+// Deprecated returns the API server's warning about a version of a kind that it
+// serves but that is deprecated, with what to use instead; "" for other versions.
+// Of custom resources it returns the warning of their definition.
 func (k *Kinds) Deprecated(gvk schema.GroupVersionKind) string {
 	if c := k.customs[gvk.GroupKind()]; c != nil {
 		return c.deprecated[gvk.Version]
@@ -33,10 +33,10 @@ func (k *Kinds) Deprecated(gvk schema.GroupVersionKind) string {
 	if release(since) > k.release {
 		return ""
 	}
-	text := fmt.Sprintf("%s %s is deprecated since Kubernetes 1.%d", gvk.GroupVersion(), gvk.Kind, since)
+	text := fmt.Sprintf("%s %s is deprecated in v1.%d+", gvk.GroupVersion(), gvk.Kind, since)
 	if r, ok := object.(interface{ APILifecycleRemoved() (major, minor int) }); ok {
 		_, in := r.APILifecycleRemoved()
-		text += fmt.Sprintf(", and Kubernetes 1.%d removes it", in)
+		text += fmt.Sprintf(", unavailable in v1.%d+", in)
 	}
 	use := k.sibling(gvk)
 	if r, ok := object.(interface {

@@ -33,7 +33,7 @@ func TestDeprecatedBeforeRemoval(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := k.Deprecated(policy.ParseGroupVersion(m[2]).WithKind(m[3]))
-		if want := fmt.Sprintf(", and Kubernetes 1.%s removes it; use %s", m[1], m[4]); !strings.HasSuffix(got, want) {
+		if want := fmt.Sprintf(", unavailable in v1.%s+; use %s", m[1], m[4]); !strings.HasSuffix(got, want) {
 			t.Errorf("%s: got %q, want %q at its end", m[0], got, want)
 		}
 	}
@@ -46,7 +46,7 @@ func TestDeprecatedBeforeRemoval(t *testing.T) {
 // the most stable version of a kind is not deprecated unless its kind is.
 func TestDeprecatedIsServed(t *testing.T) {
 	t.Parallel()
-	removes := regexp.MustCompile(`Kubernetes 1\.(\d+) removes it`)
+	removes := regexp.MustCompile(`unavailable in v1\.(\d+)\+`)
 	for _, v := range Versions() {
 		k, err := New(nil, Options{KubeVersion: v})
 		if err != nil {

@@ -23,8 +23,9 @@ import (
 // The rules of a Validator beside those of package kindcheck. What can't be
 // decoded at all is the chain's rule "decode".
 const (
-	ruleUnknown = "unknown-field"
-	ruleValid   = "valid"
+	ruleUnknown    = "unknown-field"
+	ruleValid      = "valid"
+	ruleDeprecated = policy.DeprecatedVersion
 )
 
 // A Validator says what the API server's strict decoding and its validation
@@ -36,6 +37,8 @@ const (
 // in the server's words, and denies. An object with none of them has one
 // result that passes, of the rule valid. What it does not look at, it does not
 // refuse: what passes here may still be refused by the server.
+//
+// A deprecated version gives a warning beside that.
 //
 // An unknown field is refused by kubectl, which asks for
 // fieldValidation=Strict, and so by Argo CD, and by whoever applies
@@ -76,12 +79,17 @@ func newJudge(b *builtin, r release) *judge {
 	return j
 }
 
-// Validate implements policy.Validator. Requests that delete, and those for
-// kinds that are not built in, give no results.
+// Validate implements policy.Validator. Requests that delete give no results;
+// those for kinds that are not built in only give the warning about a deprecated
+// version.
 func (v *Validator) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
-	of := v.byKind[req.Kind]
-	if of == nil || req.Object == nil || req.SubResource != "" {
+	if req.Object == nil || req.SubResource != "" {
 		return nil, nil
+	}
+	warnings := v.warnings(req)
+	of := v.byKind[req.Kind]
+	if of == nil {
+		return warnings, nil
 	}
 	j := of()
 	if j.err != nil {
@@ -96,13 +104,27 @@ func (v *Validator) Validate(ctx context.Context, req *policy.Request) ([]policy
 	if len(results) == 0 {
 		results = append(results, j.result(ruleValid, policy.Pass))
 	}
-	return results, ctx.Err()
+	return append(results, warnings...), ctx.Err()
+}
+
+// warnings returns the API server's warning if it serves the object's version, but
+// that is deprecated.
+func (v *Validator) warnings(req *policy.Request) []policy.Result {
+	text := v.kinds.Deprecated(req.Kind)
+	if text == "" {
+		return nil
+	}
+	r := result(req.Kind, ruleDeprecated, policy.Fail)
+	r.Action, r.Message, r.Fields = policy.Warn, policy.Shorten(text, policy.MaxMessage), []string{"/apiVersion"}
+	return []policy.Result{r}
 }
 
 func (j *judge) result(rule string, outcome policy.Outcome) policy.Result {
-	return policy.Result{
-		Engine: policy.EngineSchema, Policy: j.gvk.GroupKind().String(), Rule: rule, Outcome: outcome, Action: policy.Deny,
-	}
+	return result(j.gvk, rule, outcome)
+}
+
+func result(gvk schema.GroupVersionKind, rule string, outcome policy.Outcome) policy.Result {
+	return policy.Result{Engine: policy.EngineSchema, Policy: gvk.GroupKind().String(), Rule: rule, Outcome: outcome, Action: policy.Deny}
 }
 
 // strictly is what the refusal of an unknown field rests on.
@@ -205,29 +227,51 @@ func (j *judge) results(faults []*kindcheck.Fault) []policy.Result {
 
 // Rules implements policy.Validator.
 func (v *Validator) Rules() []policy.Rule {
-	seen := map[string]bool{}
+	seen, deprecated := map[string]bool{}, map[string]bool{}
 	for _, o := range v.objects {
-		if gvk := o.GroupVersionKind(); v.byKind[gvk] != nil {
-			seen[gvk.GroupKind().String()] = true
+		gvk := o.GroupVersionKind()
+		kind := gvk.GroupKind().String()
+		if v.byKind[gvk] != nil {
+			seen[kind] = true
+		}
+		if v.kinds.Deprecated(gvk) != "" {
+			deprecated[kind] = true
 		}
 	}
 	var rules []policy.Rule
 	for _, kind := range slices.Sorted(maps.Keys(seen)) {
 		for _, d := range documentation {
-			rules = append(rules, policy.Rule{
-				Engine: policy.EngineSchema, Policy: kind, Name: d.rule, Action: policy.Deny, Title: d.title,
-				Description: fmt.Sprintf("%s\n\nChecked for Kubernetes %s. Versions %s to %s are known.", d.text, v.kinds.release, oldest, newest),
-				Help:        d.help, URL: d.url,
-			})
+			rules = append(rules, v.document(kind, d))
 		}
 	}
+	for _, kind := range slices.Sorted(maps.Keys(deprecated)) {
+		r := v.document(kind, deprecation)
+		r.Action = policy.Warn
+		rules = append(rules, r)
+	}
 	return rules
+}
+
+func (v *Validator) document(kind string, d ruleText) policy.Rule {
+	return policy.Rule{
+		Engine: policy.EngineSchema, Policy: kind, Name: d.rule, Action: policy.Deny, Title: d.title,
+		Description: fmt.Sprintf("%s\n\nChecked for Kubernetes %s. Versions %s to %s are known.", d.text, v.kinds.release, oldest, newest),
+		Help:        d.help, URL: d.url,
+	}
+}
+
+type ruleText struct{ rule, title, text, help, url string }
+
+var deprecation = ruleText{
+	ruleDeprecated, "API versions are not deprecated",
+	"The API server serves the version, with a warning, until the release that removes it. Removed versions are errors.",
+	"Write the object in the version that the message names.", "https://kubernetes.io/docs/reference/using-api/deprecation-guide/",
 }
 
 const conventions = "https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation"
 
 // documentation describes each rule.
-var documentation = []struct{ rule, title, text, help, url string }{
+var documentation = []ruleText{
 	{kindcheck.RuleDuplicate, "Names and keys are unique", "A value that must be unique in its list occurs twice.", "", ""},
 	{kindcheck.RuleForbidden, "No forbidden field is set", "The API server forbids this field here, for example next to another one.", "", ""},
 	{kindcheck.RuleImmutable, "Immutable fields keep their values", "An update changes an immutable field. Delete the object and create it again.", "", ""},

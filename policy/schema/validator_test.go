@@ -362,7 +362,7 @@ func TestEveryRuleIsDocumented(t *testing.T) {
 			t.Error(rule)
 		}
 	}
-	if len(documented) != len(documentation) || !slices.IsSortedFunc(documentation, func(a, b struct{ rule, title, text, help, url string }) int {
+	if len(documented) != len(documentation) || !slices.IsSortedFunc(documentation, func(a, b ruleText) int {
 		return strings.Compare(a.rule, b.rule)
 	}) {
 		t.Error("not sorted, or twice")
