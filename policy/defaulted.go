@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -65,13 +64,5 @@ func brief(value any) string {
 	if err := e.Encode(value); err != nil {
 		return "…"
 	}
-	s := strings.TrimSuffix(text.String(), "\n")
-	if len(s) <= most {
-		return s
-	}
-	cut := most - len("…")
-	for !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
+	return render.Cut(strings.TrimSuffix(text.String(), "\n"), most)
 }

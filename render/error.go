@@ -54,6 +54,15 @@ func (e *Error) Error() string {
 // runs.
 var addresses = regexp.MustCompile(`\b0x[0-9a-f]{8,16}\b`)
 
+// Cut cuts a text to at most limit bytes, between characters. It ends in an ellipsis
+// then.
+func Cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:max(0, limit-len("…"))], "") + "…"
+}
+
 // WithoutAddresses replaces memory addresses in a message, so that it is the
 // same in every run.
 func WithoutAddresses(text string) string {

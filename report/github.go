@@ -97,8 +97,8 @@ func (p *printer) annotation(command string, g *group) {
 		props = append(props, "file="+commandProperty.Replace(at.File))
 		props = append(props, regionProperties(p.src, at, x.Object)...)
 	}
-	props = append(props, "title="+commandProperty.Replace(cutBytes(title, maxTitle)))
-	out := "::" + command + " " + strings.Join(props, ",") + "::" + commandData.Replace(cutBytes(p.annotationText(g, shown), maxAnnotation))
+	props = append(props, "title="+commandProperty.Replace(render.Cut(title, maxTitle)))
+	out := "::" + command + " " + strings.Join(props, ",") + "::" + commandData.Replace(render.Cut(p.annotationText(g, shown), maxAnnotation))
 	p.out.WriteString(strings.ReplaceAll(out, "##[", "##%5B"))
 	p.out.WriteByte('\n')
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
 )
 
 // The gitlab format is GitLab's Code Quality report (November 2026):
@@ -107,7 +108,7 @@ func (q *qualityWriter) description(g *group) string {
 	if n := len(objects(g.results)); n > 1 {
 		text += " (and " + policy.Plural(n-1, "more object") + ")"
 	}
-	return cutBytes(text, maxSARIFMessage)
+	return render.Cut(text, maxSARIFMessage)
 }
 
 // location is the line a person would edit, or the nearest file of the tree.

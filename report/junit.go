@@ -231,7 +231,7 @@ func (j *junitWriter) testCase(c *testCase) {
 		object = full(x.Object)
 	}
 	j.line(fmt.Sprintf(`<testcase classname="%s" name="%s">`, xmlText(j.ids.id(x)), xmlText(object)))
-	message := cutBytes(headlineOf(x), maxCaseMessage)
+	message := render.Cut(headlineOf(x), maxCaseMessage)
 	switch why := notCounted(x); {
 	case why != "":
 		message = why + ": " + message

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
 )
 
 // The markdown format is GitHub's job summary, and good for comments. GitHub
@@ -168,7 +169,7 @@ func (m *markdownWriter) findings(title string, share int, found []*group) {
 	s.brief = func(i int) string {
 		g := found[i]
 		x := *g.first()
-		x.Message = cutBytes(prose(x.Message), maxBrief)
+		x.Message = render.Cut(prose(x.Message), maxBrief)
 		item := m.item(&x, classes[g.class].word)
 		if more := len(g.results) - 1; more > 0 {
 			item = strings.TrimSuffix(item, "\n") + ", and " + strconv.Itoa(more) + " more\n"

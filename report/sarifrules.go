@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report/sarif"
 )
 
@@ -207,7 +208,7 @@ func help(r *policy.Rule, long string) *sarif.Text {
 	if u := webURL(r.URL); u != "" {
 		add("See "+u, "[More on this rule]("+u+")")
 	}
-	return &sarif.Text{Text: cutBytes(strings.Join(text, "\n\n"), maxHelp), Markdown: cutBytes(strings.Join(md, "\n\n"), maxHelp)}
+	return &sarif.Text{Text: render.Cut(strings.Join(text, "\n\n"), maxHelp), Markdown: render.Cut(strings.Join(md, "\n\n"), maxHelp)}
 }
 
 func tags(r *policy.Rule) []string {
@@ -284,15 +285,6 @@ func cutRunes(s string, n int) string {
 		return s
 	}
 	return string([]rune(s)[:n-1]) + "…"
-}
-
-func cutBytes(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n -= len("…"); !utf8.RuneStart(s[n]); n-- {
-	}
-	return s[:n] + "…"
 }
 
 // lines makes text of several lines safe to show: breaks stay.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -168,10 +167,4 @@ func quoteIt(v any) string {
 	return ""
 }
 
-func shorten(s string) string {
-	const most = 64
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}
+func shorten(s string) string { return render.Cut(s, 64) }

@@ -177,7 +177,7 @@ func (e *Engine) validateLabels(req *policy.Request) []policy.Result {
 	_, wrong := api.PolicyToEvaluate(found, e.defaults)
 	if len(wrong) > 0 && !e.wrongBefore(req, wrong) {
 		r.Outcome = policy.Fail
-		r.Message = limit(apierrors.NewInvalid(namespaceKind, req.Name, wrong).Error())
+		r.Message = render.Cut(apierrors.NewInvalid(namespaceKind, req.Name, wrong).Error(), policy.MaxMessage)
 		r.Fields = wrongLabels(found, e.defaults)
 	}
 	return []policy.Result{r}

@@ -16,7 +16,6 @@ package podsecurity
 import (
 	"context"
 	"fmt"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/pod-security-admission/api"
@@ -116,7 +115,7 @@ func (e *Engine) evaluate(req *policy.Request, ns namespace, p *pod) []policy.Re
 		if !verdict.Allowed {
 			denied[d.id] = true
 			r.Outcome = policy.Fail
-			r.Message = limit(message(d, verdict, p))
+			r.Message = render.Cut(message(d, verdict, p), policy.MaxMessage)
 			r.Fields = d.locate(p)
 			if d.id == "hostPorts" {
 				r.Fields = defaultedPorts(r.Fields, req.Object, p)
@@ -165,7 +164,7 @@ func (e *Engine) undecided(path string, err error) policy.Result {
 	return policy.Result{
 		Engine: policy.EnginePodSecurity, Policy: string(e.defaults.Enforce.Level), Rule: "podSpec",
 		Outcome: policy.Error, Action: e.action(namespace{}), Severity: policy.High,
-		Message: limit("the pod can't be read: " + err.Error()),
+		Message: render.Cut("the pod can't be read: "+err.Error(), policy.MaxMessage),
 		Fields:  []string{path},
 	}
 }
@@ -182,17 +181,4 @@ func defaultedPorts(fields []string, o *render.Object, p *pod) []string {
 		}
 	}
 	return fields
-}
-
-// limit keeps a message within what a report can bear.
-func limit(s string) string {
-	const most = 4096
-	if len(s) <= most {
-		return s
-	}
-	cut := most - len("…")
-	for !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
 }

@@ -221,11 +221,7 @@ func (c *gatorCase) assume(text string) {
 
 // joined are messages in one, within bounds.
 func joined(messages []string) string {
-	text := strings.Join(messages, "; ")
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "…"
-	}
-	return text
+	return render.Cut(strings.Join(messages, "; "), maxText)
 }
 
 // wants puts the assertions into words.

@@ -93,8 +93,5 @@ func reviewed(o *render.Object, field string) (*render.Object, error) {
 // bounded is the first line of an error, cut.
 func bounded(err error) string {
 	text, _, _ := strings.Cut(err.Error(), "\n")
-	if len(text) > 512 {
-		text = strings.ToValidUTF8(text[:512], "") + "…"
-	}
-	return text
+	return render.Cut(text, 512)
 }

@@ -127,8 +127,5 @@ func (d *differ) text(pointer string, v any) string {
 	if err != nil {
 		return "a value"
 	}
-	if len(data) > most {
-		return strings.ToValidUTF8(string(data[:most]), "") + "…"
-	}
-	return string(data)
+	return render.Cut(string(data), most)
 }

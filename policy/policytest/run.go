@@ -244,10 +244,7 @@ func (s *suite) lines(errs ...error) []string {
 	for _, e := range render.Errors(errors.Join(errs...)) {
 		shown := *e
 		shown.Span.File = s.opts.Name(shown.Span.File)
-		line := strings.ReplaceAll(shown.Error(), "\n", " ")
-		if len(line) > maxText {
-			line = strings.ToValidUTF8(line[:maxText], "") + "…"
-		}
+		line := render.Cut(strings.ReplaceAll(shown.Error(), "\n", " "), maxText)
 		if !slices.Contains(all, line) {
 			all = append(all, line)
 		}

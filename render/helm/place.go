@@ -62,12 +62,5 @@ func sentence(text string) string {
 		}
 		return r
 	}, strings.TrimSpace(text))
-	if text = render.WithoutAddresses(text); len(text) <= maxMessage {
-		return text
-	}
-	cut := maxMessage - len("…")
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "…"
+	return render.Cut(render.WithoutAddresses(text), maxMessage)
 }
