@@ -49,8 +49,8 @@ func (j *evaluation) change(ctx context.Context, o *checkOptions, in *input, arg
 		return j.compare(ctx, o, &one, on(in), s)
 	})
 	if err == nil {
-		configured, notes := b.reconfigured(ctx, o, in, args, stdin)
-		j.results = append(j.results, j.shard.once(b.hidden(o, in, j.results), b.swapped(in), configured, change.NewlyAssumed(b.in.assumed, in.assumed))...)
+		configured, notes := b.configurationChange(ctx, o, in, args, stdin)
+		j.results = append(j.results, j.shard.once(b.unchecked(o, in, j.results), b.replacedContent(in), configured, change.NewlyAssumed(b.in.assumed, in.assumed))...)
 		j.notes = append(j.notes, notes...)
 	}
 	return b.in, err
@@ -194,7 +194,7 @@ func (j *evaluation) compare(ctx context.Context, o *checkOptions, b *base, in *
 			}
 		}
 	}
-	j.results = append(j.results, j.shard.once(b.vanished(in, reqs), b.newlyExcluded(o, in))...)
+	j.results = append(j.results, j.shard.once(b.undeployed(in, reqs), b.newlyExcluded(o, in))...)
 	j.notes = append(j.notes, b.notes(in)...)
 	return j.propose(ctx, s, b, in, slices.Concat(same, changed, variants), slices.Concat(kept, fresh))
 }

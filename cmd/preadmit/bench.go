@@ -43,7 +43,7 @@ type benchOptions struct {
 // compileBench makes the engines, which are these: the one list. The policies are
 // those of judge, and so is what they read; that is in itself, or its base.
 // Engines may see nothing that is not in the key of their cached results
-// (recall.go): objects that judge (lint.IsCompiled), the cluster, Rego modules with
+// (resultcache.go): objects that judge (lint.IsCompiled), the cluster, Rego modules with
 // their data, and the settings.
 func compileBench(in, judge *input, o benchOptions) (*bench, error) {
 	b := &bench{chain: policy.Chain{Watch: o.watch.requests()}}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/lint"
@@ -31,13 +32,13 @@ type checkOptions struct {
 	outputs
 	cacheFlags
 
-	sections *sections      // of the configuration, once they are read
-	head     *cache.Graph   // that rendered the work tree, where it is compared with a base
-	prints   *prints        // by policies; nil where nobody reads it
-	shard    string         // the flag
-	part     *shard         // that it names; nil is the whole run
-	passes   *policy.Passes // where passes are kept apart; nil where each is looked at
-	sparse   bool           // objects of --with that are not fetched are left out, see present
+	configuration *config.File   // of the configuration, once they are read
+	head          *cache.Graph   // that rendered the work tree, where it is compared with a base
+	prints        *prints        // by policies; nil where nobody reads it
+	shard         string         // the flag
+	part          *shard         // that it names; nil is the whole run
+	passes        *policy.Passes // where passes are kept apart; nil where each is looked at
+	sparse        bool           // objects of --with that are not fetched are left out, see present
 }
 
 func newCheckCommand(code *int) *cobra.Command {
@@ -207,7 +208,7 @@ func judge(ctx context.Context, o *checkOptions, in *input, args []string, stdin
 // all judges every object as if it were created.
 func (j *evaluation) all(ctx context.Context, o *checkOptions, in *input, s benchOptions) error {
 	if o.memory != nil && o.progress == nil { // a screen shows results as they come
-		return j.recall(ctx, o, in, s)
+		return j.reviewCached(ctx, o, in, s)
 	}
 	var err error
 	if j.bench, err = newBench(in, in, s); err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/git"
 )
@@ -17,10 +18,10 @@ import (
 // checkouts finds the files of the repositories and sources that GitOps
 // objects name. It implements render.Outside.
 type checkouts struct {
-	tree     *tree
-	graph    render.Graph
-	sections *sections
-	sources  []mountedSource // of the sections, in their order
+	tree          *tree
+	graph         render.Graph
+	configuration *config.File
+	sources       []mountedSource // of the sections, in their order
 
 	names    map[string]bool // of this repository, normalised
 	branches map[string]bool // that the work tree stands for
@@ -32,22 +33,22 @@ type checkouts struct {
 }
 
 type mountedSource struct {
-	sourceSection
+	config.Source
 	url  string // normalised
 	root string // in the tree
 }
 
 // newCheckouts mounts the sources of the configuration and finds out which
 // repository the tree is.
-func newCheckouts(o *checkOptions, t *tree, s *sections, g render.Graph) (*checkouts, error) {
+func newCheckouts(o *checkOptions, t *tree, s *config.File, g render.Graph) (*checkouts, error) {
 	r := &checkouts{
-		tree: t, graph: g, sections: s,
+		tree: t, graph: g, configuration: s,
 		names: make(map[string]bool), branches: map[string]bool{"": true, "head": true, "main": true, "master": true}, revisions: make(map[string]string),
 	}
 	for _, x := range s.Sources {
 		name, err := t.name(filepath.Join(t.Dir, filepath.FromSlash(x.Path)), nil)
 		if err != nil {
-			return nil, configError(x.Line, "sources: %v", err)
+			return nil, config.Errorf(x.Line, "sources: %v", err)
 		}
 		r.sources = append(r.sources, mountedSource{x, normaliseURL(x.URL), name})
 	}
@@ -168,7 +169,7 @@ func (r *checkouts) Source(kind, namespace, name string) (render.Repository, boo
 
 // Params implements render.Outside.
 func (r *checkouts) Params(namespace, name string) ([]map[string]any, bool) {
-	for _, g := range r.sections.Generators {
+	for _, g := range r.configuration.Generators {
 		if g.ApplicationSet == namespace+"/"+name {
 			return g.Params, true
 		}

@@ -12,13 +12,14 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/policy/authz"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
 )
 
 // configFile holds a repository's defaults for flags, under the flags' names.
-const configFile = ".preadmit/config.yaml"
+const configFile = config.Path
 
 // configure gives flags that the command line leaves alone the values of the
 // repository's configuration file, or of the one that --config names. Paths in
@@ -44,14 +45,14 @@ func configure(flags *pflag.FlagSet, args []string) error {
 		defer b.repo.Close()
 		t = b.in.tree
 	}
-	config, err := readConfig(t, file)
-	if err != nil || config == nil {
+	node, err := config.ReadNode(t, file)
+	if err != nil || node == nil {
 		return err
 	}
-	if err := inFile(t.Display(file), new(sections).decode(config)); err != nil {
+	if err := config.InFile(t.Display(file), new(config.File).Decode(node)); err != nil {
 		return err
 	}
-	return configureFrom(flags, t.Dir, t.Display(file), config)
+	return configureFrom(flags, t.Dir, t.Display(file), node)
 }
 
 // configName is the name of the file that --config names, which must be there:
@@ -65,15 +66,15 @@ func configName(t *tree, path string) (string, error) {
 	return name, err
 }
 
-func configureFrom(flags *pflag.FlagSet, root, file string, config *yaml.Node) error {
+func configureFrom(flags *pflag.FlagSet, root, file string, node *yaml.Node) error {
 	seen := make(map[string]bool)
-	for i := 0; i+1 < len(config.Content); i += 2 {
-		key, value := config.Content[i], config.Content[i+1]
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
 		if seen[key.Value] {
 			return fmt.Errorf("%s:%d: %s stands here twice", file, key.Line, key.Value)
 		}
 		seen[key.Value] = true
-		if slices.Contains(sectionKeys(), key.Value) {
+		if slices.Contains(config.Keys(), key.Value) {
 			continue
 		}
 		if err := setFlag(flags, root, file, key, value); err != nil {
@@ -88,7 +89,7 @@ func setFlag(flags *pflag.FlagSet, root, file string, key, value *yaml.Node) err
 		return fmt.Errorf("%s:%d: triage: the keys and the editor are each person's own: they go to %s in the user's configuration directory", file, key.Line, settingsFile)
 	}
 	if !slices.Contains(configurable, key.Value) {
-		return fmt.Errorf("%s:%d: unknown key %q; %s", file, key.Line, key.Value, render.Instead(key.Value, slices.Sorted(slices.Values(slices.Concat(configurable, sectionKeys())))))
+		return fmt.Errorf("%s:%d: unknown key %q; %s", file, key.Line, key.Value, render.Instead(key.Value, slices.Sorted(slices.Values(slices.Concat(configurable, config.Keys())))))
 	}
 	if slices.Contains(trusted, key.Value) && (flags.Lookup("base") == nil || flags.Lookup("base").Value.String() == "") {
 		return fmt.Errorf("%s:%d: %s: only the configuration at --base may allow more, or the flag", configFile, key.Line, key.Value)

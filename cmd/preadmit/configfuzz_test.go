@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -20,7 +21,7 @@ var breaks = regexp.MustCompile("\r\n|[\r\n\u0085\u2028\u2029]")
 var placed = regexp.MustCompile(`^c\.yaml(?::([0-9]+))?[: ]`)
 
 // FuzzConfig holds of a configuration file that errors stand at a line which it
-// has, that what is accepted has known keys alone, once each, and that sections
+// has, that what is accepted has known keys alone, once each, and that entries
 // which are written and read again are the same.
 func FuzzConfig(f *testing.F) {
 	for _, text := range []string{
@@ -35,30 +36,30 @@ func FuzzConfig(f *testing.F) {
 	flags := newCheckCommand(new(int)).Flags()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		lines := 1 + len(breaks.FindAllIndex(data, -1))
-		config, err := parseConfig("c.yaml", data)
+		node, err := config.Parse("c.yaml", data)
 		if err != nil {
 			holdPlace(t, err, lines)
 			return
 		}
-		if config == nil {
+		if node == nil {
 			return
 		}
-		s := new(sections)
-		if err := inFile("c.yaml", s.decode(config)); err != nil {
+		s := new(config.File)
+		if err := config.InFile("c.yaml", s.Decode(node)); err != nil {
 			holdPlace(t, err, lines)
 			return
 		}
 		holdSame(t, s)
-		if err := configureFrom(flags, t.TempDir(), "c.yaml", config); err != nil {
+		if err := configureFrom(flags, t.TempDir(), "c.yaml", node); err != nil {
 			if !bytes.Contains([]byte(err.Error()), []byte("only the configuration at --base")) {
 				holdPlace(t, err, lines)
 			}
 			return
 		}
 		seen := map[string]bool{}
-		for i := 0; i < len(config.Content); i += 2 {
-			key := config.Content[i].Value
-			if seen[key] || !slices.Contains(configurable, key) && !slices.Contains(sectionKeys(), key) {
+		for i := 0; i < len(node.Content); i += 2 {
+			key := node.Content[i].Value
+			if seen[key] || !slices.Contains(configurable, key) && !slices.Contains(config.Keys(), key) {
 				t.Errorf("%q: key %q is accepted", data, key)
 			}
 			seen[key] = true
@@ -82,17 +83,17 @@ func holdPlace(t *testing.T, err error, lines int) {
 	}
 }
 
-// holdSame writes sections and reads them again.
-func holdSame(t *testing.T, s *sections) {
+// holdSame writes a configuration and reads them again.
+func holdSame(t *testing.T, s *config.File) {
 	t.Helper()
 	text, err := yaml.Marshal(s)
 	if err != nil {
 		t.Fatalf("%+v: %v", s, err)
 	}
-	config, err := parseConfig("c.yaml", text)
-	again := new(sections)
+	node, err := config.Parse("c.yaml", text)
+	again := new(config.File)
 	if err == nil {
-		err = again.decode(config)
+		err = again.Decode(node)
 	}
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)

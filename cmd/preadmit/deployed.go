@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
@@ -19,50 +20,36 @@ import (
 // configuration declares, else by the paths alone.
 type deployer struct {
 	*loader
-	o        *checkOptions
-	sections *sections
-	declared []*render.Unit // that are judged
-	present  []*render.Unit // on the cluster without being judged
-	found    []*render.Unit // at the paths
+	o             *checkOptions
+	configuration *config.File
+	declared      []*render.Unit // that are judged
+	present       []*render.Unit // on the cluster without being judged
+	found         []*render.Unit // at the paths
 }
 
 // deployed puts into the input what is judged.
 func (l *loader) deployed(ctx context.Context, o *checkOptions, args []string) error {
-	s, err := o.readSections(l.in.tree)
+	s, err := o.readConfiguration(l.in.tree)
 	if err != nil {
 		return err
 	}
-	if err := s.hold(o.clusters); err != nil {
+	if err := s.HasClusters(o.clusters); err != nil {
 		return err
 	}
-	l.in.clusters = slices.DeleteFunc(s.clusters(), func(c render.Cluster) bool { return !o.looksAt(c.Name) })
-	d := &deployer{loader: l, o: o, sections: s}
+	l.in.clusters = slices.DeleteFunc(s.RenderClusters(), func(c render.Cluster) bool { return !o.looksAt(c.Name) })
+	d := &deployer{loader: l, o: o, configuration: s}
 	if err := d.declare(ctx); err != nil {
-		return inFile(s.file, err)
+		return config.InFile(s.Name, err)
 	}
 	if err := d.find(ctx, args); err != nil {
 		return err
 	}
-	return inFile(s.file, d.follow(ctx))
-}
-
-// hold holds that clusters which are asked for are declared, if any are.
-func (s *sections) hold(names []string) error {
-	var declared []string
-	for _, c := range s.Clusters {
-		declared = append(declared, c.Name)
-	}
-	for _, name := range names {
-		if len(declared) > 0 && !slices.Contains(declared, name) {
-			return fmt.Errorf("--cluster %q: no such cluster in %s; %s", name, configFile, render.Instead(name, declared))
-		}
-	}
-	return nil
+	return config.InFile(s.Name, d.follow(ctx))
 }
 
 // declare renders the clusters and deployments of the configuration.
 func (d *deployer) declare(ctx context.Context) error {
-	for _, c := range d.sections.Clusters {
+	for _, c := range d.configuration.Clusters {
 		entry, err := d.renderAt(ctx, c.Line, c.Entry)
 		if err != nil {
 			return err
@@ -75,7 +62,7 @@ func (d *deployer) declare(ctx context.Context) error {
 		d.declared = append(d.declared, entry...)
 		d.present = append(d.present, with...)
 	}
-	for _, x := range d.sections.Deployments {
+	for _, x := range d.configuration.Deployments {
 		units, err := d.deploy(ctx, x)
 		if err != nil {
 			return err
@@ -119,15 +106,15 @@ func (d *deployer) sourcesAt(line int, paths []string) ([]render.Source, error) 
 	}
 	srcs, err := d.discover(rooted)
 	if err != nil {
-		return nil, configError(line, "%s", strings.ReplaceAll(err.Error(), d.in.tree.Dir+string(filepath.Separator), ""))
+		return nil, config.Errorf(line, "%s", strings.ReplaceAll(err.Error(), d.in.tree.Dir+string(filepath.Separator), ""))
 	}
 	return srcs, nil
 }
 
 // deploy renders a deployment: each match of its path, once for each of its
 // values files.
-func (d *deployer) deploy(ctx context.Context, x deploymentSection) ([]*render.Unit, error) {
-	name := cmp.Or(x.Cluster, d.sections.home())
+func (d *deployer) deploy(ctx context.Context, x config.Deployment) ([]*render.Unit, error) {
+	name := cmp.Or(x.Cluster, d.configuration.Home())
 	paths, err := d.glob(x)
 	if err != nil {
 		return nil, err
@@ -147,7 +134,7 @@ func (d *deployer) deploy(ctx context.Context, x deploymentSection) ([]*render.U
 			return nil, err
 		}
 		for i, u := range units {
-			if len(d.sections.Clusters) > 1 && name != "" {
+			if len(d.configuration.Clusters) > 1 && name != "" {
 				ids[i] = name + ":" + ids[i]
 			}
 			u.ID, u.Cluster, u.State = ids[i], name, render.State(u.Status())
@@ -162,7 +149,7 @@ func (d *deployer) deploy(ctx context.Context, x deploymentSection) ([]*render.U
 
 // glob lists what a deployment's path matches: directories, manifests and packed
 // charts. As in a shell, a wildcard does not match a dot at the beginning of a name.
-func (d *deployer) glob(x deploymentSection) ([]string, error) {
+func (d *deployer) glob(x config.Deployment) ([]string, error) {
 	if !strings.ContainsAny(x.Path, "*?[") {
 		return []string{x.Path}, nil
 	}
@@ -171,9 +158,9 @@ func (d *deployer) glob(x deploymentSection) ([]string, error) {
 	paths = slices.DeleteFunc(paths, func(p string) bool { return hiddenFrom(pattern, p) || !deployable(d.in.tree, p) })
 	switch {
 	case err != nil:
-		return nil, configError(x.Line, "deployments: path %q: %v", x.Path, err)
+		return nil, config.Errorf(x.Line, "deployments: path %q: %v", x.Path, err)
 	case len(paths) == 0 && !d.in.tree.Paired:
-		return nil, configError(x.Line, "deployments: nothing is at %s", x.Path)
+		return nil, config.Errorf(x.Line, "deployments: nothing is at %s", x.Path)
 	}
 	return paths, nil
 }
@@ -203,7 +190,7 @@ func deployable(tree fs.FS, p string) bool {
 
 // parameters gives sources those of a deployment, and says what the unit of
 // each is called.
-func (d *deployer) parameters(x deploymentSection, srcs []render.Source, several bool) (all []render.Source, ids []string, err error) {
+func (d *deployer) parameters(x config.Deployment, srcs []render.Source, several bool) (all []render.Source, ids []string, err error) {
 	for _, src := range srcs {
 		src.Namespace = cmp.Or(x.Namespace, src.Namespace)
 		id := src.Path
@@ -220,8 +207,8 @@ func (d *deployer) parameters(x deploymentSection, srcs []render.Source, several
 		helm := *src.Helm
 		helm.ReleaseName = cmp.Or(x.Release, helm.ReleaseName)
 		helm.ValueFiles = slices.Concat(helm.ValueFiles, x.Values)
-		helm.KubeVersion = cmp.Or(helm.KubeVersion, d.sections.cluster(x.Cluster).KubeVersion)
-		set, places := d.sections.settings(x)
+		helm.KubeVersion = cmp.Or(helm.KubeVersion, d.configuration.Cluster(x.Cluster).KubeVersion)
+		set, places := d.configuration.HelmSet(x)
 		helm.SetAt = append(make([]render.Span, len(helm.Set)), places...)
 		helm.Set = slices.Concat(helm.Set, set)
 		src.Helm = &helm
@@ -231,7 +218,7 @@ func (d *deployer) parameters(x deploymentSection, srcs []render.Source, several
 		}
 		each, err := fs.Glob(d.in.tree, path.Join(src.Path, x.ValuesEach))
 		if err != nil {
-			return nil, nil, configError(x.Line, "deployments: values-each: %v", err)
+			return nil, nil, config.Errorf(x.Line, "deployments: values-each: %v", err)
 		}
 		if len(each) == 0 {
 			all, ids = append(all, src), append(ids, id)
@@ -246,31 +233,10 @@ func (d *deployer) parameters(x deploymentSection, srcs []render.Source, several
 	return all, ids, nil
 }
 
-// settings returns the values of a deployment's set as --set has them, and where
-// they are written.
-func (s *sections) settings(x deploymentSection) (set []string, places []render.Span) {
-	for _, key := range slices.Sorted(maps.Keys(x.Set)) {
-		set = append(set, key+"="+strings.NewReplacer(`\`, `\\`, ",", `\,`).Replace(fmt.Sprint(x.Set[key])))
-		at := x.SetAt[key]
-		at.File = s.file
-		places = append(places, at)
-	}
-	return set, places
-}
-
-func (s *sections) cluster(name string) clusterSection {
-	for _, c := range s.Clusters {
-		if c.Name == name || name == "" && len(s.Clusters) == 1 {
-			return c
-		}
-	}
-	return clusterSection{}
-}
-
 // find renders the paths of the command line. Where the configuration says
 // where to begin and nothing else counts, the tree is not looked at.
 func (d *deployer) find(ctx context.Context, args []string) error {
-	if d.o.gitops == gitopsOnly && d.sections.declaresRoots() {
+	if d.o.gitops == gitopsOnly && d.configuration.HasEntries() {
 		names, err := d.names(args)
 		d.in.walked = d.graph.Discover(d.in.tree, names...)
 		return err
@@ -288,8 +254,8 @@ func (d *deployer) find(ctx context.Context, args []string) error {
 	if d.found, err = d.renderSources(ctx, srcs); err != nil {
 		return err
 	}
-	onCluster(d.sections.home(), d.found)
-	if len(d.sections.Clusters) == 0 && d.o.gitops != gitopsOff {
+	onCluster(d.configuration.Home(), d.found)
+	if len(d.configuration.Clusters) == 0 && d.o.gitops != gitopsOff {
 		inferClusters(d.found)
 	}
 	return nil
@@ -298,13 +264,13 @@ func (d *deployer) find(ctx context.Context, args []string) error {
 // follow follows the GitOps objects among what is rendered, and puts together
 // what is judged.
 func (d *deployer) follow(ctx context.Context) error {
-	f := render.Follower{Clusters: d.sections.clusters()}
+	f := render.Follower{Clusters: d.configuration.RenderClusters()}
 	if d.o.gitops != gitopsOff {
 		f.Resolvers = d.o.watch.resolvers(resolvers(), d.in.tree.side())
 		if d.in.graph != nil {
 			f.Resolvers = d.in.graph.Resolvers(f.Resolvers)
 		}
-		outside, err := newCheckouts(d.o, d.in.tree, d.sections, render.Graph{Renderers: d.o.progress.renderers(renderers()), Store: d.in.tree.store})
+		outside, err := newCheckouts(d.o, d.in.tree, d.configuration, render.Graph{Renderers: d.o.progress.renderers(renderers()), Store: d.in.tree.store})
 		if err != nil {
 			return err
 		}
@@ -345,7 +311,7 @@ func (d *deployer) given() []*render.Unit {
 			all = append(all, u)
 		}
 	}
-	onCluster(d.sections.home(), all)
+	onCluster(d.configuration.Home(), all)
 	return all
 }
 
@@ -390,11 +356,11 @@ func compareReach(a, b *render.Unit) int {
 	return 1
 }
 
-// readSections reads the sections of the configuration: those of the base where
+// readConfiguration reads the configuration file: that of the base where
 // there is one, since a change does not choose how it is judged.
-func (o *checkOptions) readSections(t *tree) (*sections, error) {
-	if o.sections != nil {
-		return o.sections, nil
+func (o *checkOptions) readConfiguration(t *tree) (*config.File, error) {
+	if o.configuration != nil {
+		return o.configuration, nil
 	}
 	file := configFile
 	if o.config != "" {
@@ -411,8 +377,8 @@ func (o *checkOptions) readSections(t *tree) (*sections, error) {
 		defer b.repo.Close()
 		t = b.in.tree
 	}
-	s, err := readSections(t, file)
-	o.sections = s
+	s, err := config.Read(t, file)
+	o.configuration = s
 	return s, err
 }
 

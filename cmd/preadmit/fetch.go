@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/cmd/preadmit/download"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/store"
@@ -219,11 +220,11 @@ func (o *fetchOptions) trust(f *download.Fetch, t *tree) error {
 			return fmt.Errorf("--base: %w", err)
 		}
 	}
-	s, err := readSections(t, configFile)
+	s, err := config.Read(t, configFile)
 	if err != nil {
 		return err
 	}
-	f.Hosts, f.Only, f.Trust = s.Fetch.Hosts, len(s.Fetch.Hosts) > 0 || o.base != "", s.trust
+	f.Hosts, f.Only, f.Trust = s.Fetch.Hosts, len(s.Fetch.Hosts) > 0 || o.base != "", s.Trust
 	return nil
 }
 

@@ -72,7 +72,7 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 	if err != nil {
 		return nil, err
 	}
-	t.Paired, o.sections = o.base != "", nil
+	t.Paired, o.configuration = o.base != "", nil
 	if err := o.confine(ctx, t, args, stdin); err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (o *checkOptions) confine(ctx context.Context, t *tree, args []string, stdi
 	if err := o.cacheFlags.open(ctx, t); err != nil {
 		return err
 	}
-	if _, err := o.readSections(t); err != nil {
+	if _, err := o.readConfiguration(t); err != nil {
 		return err
 	}
 	read := readable(t, stdin, o.named(t, args))
@@ -111,11 +111,11 @@ func (o *checkOptions) confine(ctx context.Context, t *tree, args []string, stdi
 // loadFrom renders what the command line names from a tree. In one of two that
 // are compared a name may be missing.
 func loadFrom(ctx context.Context, o *checkOptions, t *tree, args []string, stdin io.Reader) (*input, error) {
-	s, err := o.readSections(t)
+	s, err := o.readConfiguration(t)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.openStore(o.store, s.trust); err != nil {
+	if err := t.openStore(o.store, s.Trust); err != nil {
 		return nil, err
 	}
 	in := &input{tree: t, stdin: stdin}

@@ -7,12 +7,13 @@
 // download, triage.go). A run goes
 // through these files:
 //
-//   - options.go, config.go, user.go, suppressions.go, cache.go: flags
+//   - options.go, config.go, user.go, suppressions.go, cache.go: flags; package config:
+//     the configuration file
 //   - tree.go: the tree with what was fetched; checkouts.go: other repositories
 //   - load.go, deployed.go, clusters.go: rendering, and what is deployed where
 //   - bench.go, settings.go: the engines and what they are given
-//   - base.go: the change from a revision; recall.go: cached results
-//   - outputs.go, sections.go: reports
+//   - base.go, undeployed.go, configchange.go: the change from a revision; resultcache.go: cached results
+//   - outputs.go: reports
 //   - child.go, watch.go, sandbox.go, supervision.go: the child that does the work,
 //     and package confine: what the kernel lets it do
 //

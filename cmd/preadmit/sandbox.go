@@ -79,7 +79,7 @@ func (o *checkOptions) named(t *tree, args []string) []string {
 		_, file, _ := strings.Cut(kv, "=")
 		paths = append(paths, file)
 	}
-	for _, s := range o.sections.Sources {
+	for _, s := range o.configuration.Sources {
 		paths = append(paths, filepath.Join(t.Dir, filepath.FromSlash(s.Path)))
 	}
 	return paths

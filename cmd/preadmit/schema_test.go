@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/policytest"
 	"github.com/preadmit/preadmit/render/store"
@@ -159,10 +160,10 @@ func lockSchema(types *typeSchemas) jsonSchema {
 }
 
 // configSchema is made of the flags that a configuration file may set, and of
-// its sections.
+// what else it holds.
 func configSchema(t *testing.T) jsonSchema {
 	t.Helper()
-	types := newTypeSchemas(t, ".")
+	types := newTypeSchemas(t, "config")
 	types.tag = "yaml"
 	var code int
 	root := newRootCommand(&code)
@@ -191,7 +192,7 @@ func configSchema(t *testing.T) jsonSchema {
 		schema["description"] = usage
 		properties[name] = schema
 	}
-	schema := types.root(reflect.TypeFor[sections](), "Defaults for the flags of preadmit, and what is deployed (.preadmit/config.yaml)")
+	schema := types.root(reflect.TypeFor[config.File](), "Defaults for the flags of preadmit, and what is deployed (.preadmit/config.yaml)")
 	maps.Copy(schema["properties"].(jsonSchema), properties)
 	return schema
 }

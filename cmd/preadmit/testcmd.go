@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/cmd/preadmit/suites"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/policytest"
@@ -150,9 +151,9 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 		return 0, err
 	}
 	if slices.ContainsFunc(slices.Concat(o.policies, o.data), render.IsAddress) {
-		s, err := readSections(t, configFile)
+		s, err := config.Read(t, configFile)
 		if err == nil {
-			err = t.openStore(o.store, s.trust)
+			err = t.openStore(o.store, s.Trust)
 		}
 		if err != nil {
 			return 0, err

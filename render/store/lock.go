@@ -209,10 +209,10 @@ func (l *Lock) Marshal() ([]byte, error) {
 	return b.Bytes(), e.Close()
 }
 
-// Swapped returns the entries of the lock whose content is another than in an earlier
+// Replaced returns the entries of the lock whose content is another than in an earlier
 // one, although their version is the same and always names the same content. What a
 // cluster gets for that version is one of the two at most. Both may be nil.
-func (l *Lock) Swapped(was *Lock) []Entry {
+func (l *Lock) Replaced(was *Lock) []Entry {
 	var all []Entry
 	if was == nil || l == nil {
 		return nil

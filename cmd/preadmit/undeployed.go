@@ -6,22 +6,21 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/git"
 )
 
-// vanished are the results about objects that the change deletes although they
+// undeployed are the results about objects that the change deletes although they
 // still stand in the tree.
-func (b *base) vanished(head *input, reqs []policy.Request) []policy.Result {
-	stranded := policy.Stranded(reqs, func(u *render.Unit) bool { return b.in.deployed.Reaches(&u.Source) })
+func (b *base) undeployed(head *input, reqs []policy.Request) []policy.Result {
+	units := policy.UndeployedUnits(reqs, func(u *render.Unit) bool { return b.in.deployed.Reaches(&u.Source) })
 	if !slices.ContainsFunc(reqs, func(r policy.Request) bool { return r.Operation == policy.Delete }) {
-		return stranded
+		return units
 	}
-	vanished := policy.Vanished{
+	undeployed := policy.Undeployed{
 		Base: b.in.documents(), Head: head.documents(), Objects: head.walked.Objects, Elsewhere: render.Objects(head.others),
 		Added: func(file string) bool {
 			_, err := fs.Stat(b.in.tree, file)
@@ -30,10 +29,10 @@ func (b *base) vanished(head *input, reqs []policy.Request) []policy.Result {
 		Unreadable: head.unreadable(b.repo),
 	}.Results(reqs)
 	known := make(map[string]bool)
-	for i := range vanished {
-		known[vanished[i].Origins[0].File] = true
+	for i := range undeployed {
+		known[undeployed[i].Origins[0].File] = true
 	}
-	return append(vanished, slices.DeleteFunc(stranded, func(r policy.Result) bool {
+	return append(undeployed, slices.DeleteFunc(units, func(r policy.Result) bool {
 		return len(r.Origins) > 0 && known[r.Origins[0].File]
 	})...)
 }
@@ -71,12 +70,12 @@ func (in *input) unreadable(repo *git.Repository) func(file string) string {
 	}
 }
 
-// hidden are results about objects that the change adds without anything that
-// judges them. Those that told names are known to be no longer judged.
-func (b *base) hidden(o *checkOptions, head *input, told []policy.Result) []policy.Result {
+// unchecked returns results about objects that the change adds without anything that
+// checks them, without those that already say so.
+func (b *base) unchecked(o *checkOptions, head *input, already []policy.Result) []policy.Result {
 	known := make(map[string]bool)
-	for i := range told {
-		if r := &told[i]; r.Rule == "no-longer-judged" {
+	for i := range already {
+		if r := &already[i]; r.Rule == "no-longer-judged" {
 			known[fmt.Sprintf("%s:%d", r.Origins[0].File, r.Origins[0].Line)] = true
 		}
 	}
@@ -99,14 +98,14 @@ func (b *base) hidden(o *checkOptions, head *input, told []policy.Result) []poli
 	if !some {
 		return nil
 	}
-	return policy.Hidden{Base: b.in.documents(), Head: added}.Results()
+	return policy.Unchecked{Base: b.in.documents(), Head: added}.Results()
 }
 
 // newlyExcluded are results about globs that the change adds to the
 // configuration: once it is merged, what they match is not judged.
 func (b *base) newlyExcluded(o *checkOptions, head *input) []policy.Result {
 	var results []policy.Result
-	for _, glob := range excludesOf(head.tree) {
+	for _, glob := range config.Excludes(head.tree) {
 		if slices.Contains(o.selection.Exclude, glob.Value) {
 			continue
 		}
@@ -130,22 +129,4 @@ func (b *base) newlyExcluded(o *checkOptions, head *input) []policy.Result {
 		}.Fingerprinted())
 	}
 	return results
-}
-
-// excludesOf returns the globs that a tree's configuration excludes.
-func excludesOf(t *tree) []*yaml.Node {
-	data, err := render.ReadFile(t, configFile)
-	var doc struct {
-		Exclude yaml.Node `yaml:"exclude"`
-	}
-	if err != nil || yaml.Unmarshal(data, &doc) != nil {
-		return nil
-	}
-	if doc.Exclude.Kind == yaml.SequenceNode {
-		return doc.Exclude.Content
-	}
-	if doc.Exclude.Value == "" {
-		return nil
-	}
-	return []*yaml.Node{&doc.Exclude}
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/preadmit/preadmit/render/cache"
 )
 
-// recall evaluates every unit, but reuses cached results of units whose inputs
+// reviewCached evaluates every unit, but reuses cached results of units whose inputs
 // have not changed: the unit itself, the policies and options, and the other
 // objects that policies looked at.
-func (j *evaluation) recall(ctx context.Context, o *checkOptions, in *input, s benchOptions) error {
-	r := newRecollection(o.memory, in, s)
+func (j *evaluation) reviewCached(ctx context.Context, o *checkOptions, in *input, s benchOptions) error {
+	r := newResultCache(o.memory, in, s)
 	r.head = j.shard.unitsOf(in.head)
 	known := r.results(j.passes)
 	var rest []policy.Request
@@ -83,24 +83,24 @@ func (j *evaluation) makeBench(in *input, s benchOptions, known *bench, judging 
 	return nil
 }
 
-// A recollection holds the cached results of earlier runs that still apply.
+// A resultCache holds the cached results of earlier runs that still apply.
 //
 // The results of a unit depend on the unit (its ID, and the lines of its fields),
 // the program and its options, the policies, and the other objects that engines
 // looked at: their kinds, their content and the lines of their fields. What
 // engines look at is recorded during a run, for all requests together, and its
 // hash is part of the key.
-type recollection struct {
+type resultCache struct {
 	memory *memory
 	graph  *cache.Graph
 	head   []*render.Unit
 	byKind map[schema.GroupKind][]member
 	served string // the kinds there are, with their versions
 
-	judges []member // policies, and the objects that belong to them
-	key    string   // hash of engineInputs
-	kinds  string   // the kinds of the head's objects, on which notes depend
-	off    bool     // nothing is cached
+	policies []member // policies, and the objects that belong to them
+	key      string   // hash of engineInputs
+	kinds    string   // the kinds of the head's objects, on which notes depend
+	off      bool     // nothing is cached
 
 	around *surroundings // recorded ones that still hold; nil: none
 	put    map[*render.Unit][]byte
@@ -113,8 +113,8 @@ type member struct {
 	list int
 }
 
-func newRecollection(m *memory, in *input, s benchOptions) *recollection {
-	r := &recollection{
+func newResultCache(m *memory, in *input, s benchOptions) *resultCache {
+	r := &resultCache{
 		memory: m, graph: in.graph, head: in.head, byKind: make(map[schema.GroupKind][]member),
 		put: make(map[*render.Unit][]byte), got: make(map[*render.Unit]bool),
 	}
@@ -123,21 +123,21 @@ func newRecollection(m *memory, in *input, s benchOptions) *recollection {
 	// results depend on all the others.
 	r.off = s.Combine || s.Verbose && len(in.modules) > 0
 	var e cache.Encoder
-	e.Plain(engineInputs{m.build, *s.engineSettings, in.modules, in.data, r.sum(r.judges)})
+	e.Plain(engineInputs{m.build, *s.engineSettings, in.modules, in.data, r.sum(r.policies)})
 	data, err := e.Data()
 	r.off = r.off || err != nil
-	r.key = r.keyOf("judges", string(data))
+	r.key = r.keyOf("policies", string(data))
 	r.kinds = strings.Join(append(versions(render.Objects(in.head)), clusterNames(nil, in)...), "\n")
 	r.findAround()
 	return r
 }
 
-func (r *recollection) keyOf(parts ...string) string {
+func (r *resultCache) keyOf(parts ...string) string {
 	k := cache.KeyOf(parts...)
 	return string(k[:])
 }
 
-func (r *recollection) index(lists ...[]*render.Unit) {
+func (r *resultCache) index(lists ...[]*render.Unit) {
 	var all []*render.Object
 	for i, units := range lists {
 		for _, o := range render.Objects(units) {
@@ -145,7 +145,7 @@ func (r *recollection) index(lists ...[]*render.Unit) {
 			gk := o.GroupVersionKind().GroupKind()
 			r.byKind[gk] = append(r.byKind[gk], member{o, i})
 			if lint.IsCompiled(o) {
-				r.judges = append(r.judges, member{o, i})
+				r.policies = append(r.policies, member{o, i})
 			}
 		}
 	}
@@ -167,7 +167,7 @@ func versions(objects []*render.Object) []string {
 }
 
 // sum returns a hash of objects, without their lines.
-func (r *recollection) sum(objects []member) string {
+func (r *resultCache) sum(objects []member) string {
 	var e cache.Encoder
 	for _, o := range objects {
 		e.Uint(uint64(o.list))
@@ -192,7 +192,7 @@ type engineInputs struct {
 	Settings engineSettings
 	Modules  []rego.Module
 	Data     []rego.Document
-	Judges   string // the objects that judge
+	Policies string // the policies, and the objects that belong to them
 }
 
 // surroundings records the other objects that engines looked at.
@@ -200,7 +200,7 @@ type surroundings struct {
 	Kinds  []schema.GroupKind // whose objects they looked at
 	Sums   []string           // of these
 	Served string             // the kinds there are, if they asked; else empty
-	Told   []string           // the lines of the judges, and of objects of the kinds
+	Told   []string           // the lines of the policies, and of objects of the kinds
 }
 
 func (s *surroundings) encode() string {
@@ -213,7 +213,7 @@ func (s *surroundings) encode() string {
 const maxSurroundings = 4
 
 // findAround looks for recorded surroundings that still hold.
-func (r *recollection) findAround() {
+func (r *resultCache) findAround() {
 	if r.off {
 		return
 	}
@@ -225,7 +225,7 @@ func (r *recollection) findAround() {
 	}
 }
 
-func (r *recollection) surroundings() []surroundings {
+func (r *resultCache) surroundings() []surroundings {
 	var all []surroundings
 	if data, ok := r.memory.store.Get(cache.KeyOf("surroundings", r.key)); ok {
 		d := cache.NewDecoder(data)
@@ -236,7 +236,7 @@ func (r *recollection) surroundings() []surroundings {
 	return all
 }
 
-func (r *recollection) holds(s *surroundings) bool {
+func (r *resultCache) holds(s *surroundings) bool {
 	if s.Served != "" && s.Served != r.served || len(s.Sums) != len(s.Kinds) {
 		return false
 	}
@@ -249,8 +249,8 @@ func (r *recollection) holds(s *surroundings) bool {
 }
 
 // about returns the objects whose lines results of other objects may name.
-func (r *recollection) about(kinds []schema.GroupKind) []member {
-	all := slices.Clone(r.judges)
+func (r *resultCache) about(kinds []schema.GroupKind) []member {
+	all := slices.Clone(r.policies)
 	for _, k := range kinds {
 		for _, o := range r.byKind[k] {
 			if !lint.IsCompiled(o.Object) {
@@ -278,7 +278,7 @@ type unitResults struct {
 
 // results returns the cached results, by unit. Passes go to passes, if there are
 // any.
-func (r *recollection) results(passes *policy.Passes) map[*render.Unit][]policy.Result {
+func (r *resultCache) results(passes *policy.Passes) map[*render.Unit][]policy.Result {
 	known := make(map[*render.Unit][]policy.Result)
 	if r.around == nil {
 		return known
@@ -319,12 +319,12 @@ func add(results []policy.Result, found, apart *policy.Passes) []policy.Result {
 	return results
 }
 
-func (r *recollection) resultsKey(u *render.Unit, id cache.Key, around string) cache.Key {
+func (r *resultCache) resultsKey(u *render.Unit, id cache.Key, around string) cache.Key {
 	return cache.KeyOf("results", r.key, around, string(id[:]), u.Identity(), u.Cluster, u.User, u.Namespace)
 }
 
 // learn stores the results of a unit, unless another run could differ.
-func (r *recollection) learn(u *render.Unit, results []policy.Result, passes *policy.Passes) {
+func (r *resultCache) learn(u *render.Unit, results []policy.Result, passes *policy.Passes) {
 	if r.got[u] || r.off || slices.ContainsFunc(results, isFault) {
 		return
 	}
@@ -350,12 +350,12 @@ type compiled struct {
 	Rules   []policy.Rule
 }
 
-func (r *recollection) benchKey(around string) cache.Key {
+func (r *resultCache) benchKey(around string) cache.Key {
 	return cache.KeyOf("bench", r.key, around, r.kinds)
 }
 
 // bench returns the cached compile errors and rules, nil if there are none.
-func (r *recollection) bench() *bench {
+func (r *resultCache) bench() *bench {
 	if r.around == nil {
 		return nil
 	}
@@ -372,7 +372,7 @@ func (r *recollection) bench() *bench {
 }
 
 // keep lets the memory store new results once the report is written.
-func (r *recollection) keep(b *bench) {
+func (r *resultCache) keep(b *bench) {
 	if r.off || b.cluster == nil {
 		return
 	}
@@ -402,7 +402,7 @@ func (r *recollection) keep(b *bench) {
 }
 
 // seen returns the surroundings of this run, with those of its cached results.
-func (r *recollection) seen(c *policy.Cluster) (surroundings, bool) {
+func (r *resultCache) seen(c *policy.Cluster) (surroundings, bool) {
 	kinds, served := c.Asked()
 	if r.around != nil {
 		served = served || r.around.Served != ""
@@ -427,7 +427,7 @@ func (r *recollection) seen(c *policy.Cluster) (surroundings, bool) {
 	return s, true
 }
 
-func (r *recollection) keepAround(now surroundings) {
+func (r *resultCache) keepAround(now surroundings) {
 	all := append([]surroundings{now}, r.surroundings()...)
 	var e cache.Encoder
 	e.Plain(all[:min(len(all), maxSurroundings)])

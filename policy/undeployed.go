@@ -11,9 +11,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Vanished finds the objects that a change deletes from the cluster although
+// Undeployed finds the objects that a change deletes from the cluster although
 // they are still in its files, where no policy evaluates them any more.
-type Vanished struct {
+type Undeployed struct {
 	Base, Head []render.TreeDocument
 	// Objects returns the objects of a document of the head, or nil if it can't
 	// be decoded.
@@ -29,7 +29,7 @@ type Vanished struct {
 
 // Results returns an Unknown result for each DELETE request whose object still
 // stands in a document of the head that is not deployed.
-func (v Vanished) Results(reqs []Request) []Result {
+func (v Undeployed) Results(reqs []Request) []Result {
 	deletes := make(map[schema.GroupKind][]*Request)
 	for i := range reqs {
 		if r := &reqs[i]; r.Operation == Delete {
@@ -90,7 +90,7 @@ func (v Vanished) Results(reqs []Request) []Result {
 
 // unreadable returns the result about a deleted object whose file can't be read
 // any more: it may still hold the object.
-func (v Vanished) unreadable(r *Request, deployed map[[2]string]bool) []Result {
+func (v Undeployed) unreadable(r *Request, deployed map[[2]string]bool) []Result {
 	for _, o := range r.OldObject.At("") {
 		if !deployed[[2]string{o.File, r.OldObject.GetKind()}] {
 			continue
@@ -122,10 +122,10 @@ func sources(applied []*render.Object, deletes map[schema.GroupKind][]*Request) 
 	return still, idle
 }
 
-// Stranded returns an Unknown result for each unit that the base deployed and
+// UndeployedUnits returns an Unknown result for each unit that the base deployed and
 // that nothing deploys any more, since the unit's own results do not count.
 // deployed reports whether the base read a unit's files to deploy them.
-func Stranded(reqs []Request, deployed func(*render.Unit) bool) []Result {
+func UndeployedUnits(reqs []Request, deployed func(*render.Unit) bool) []Result {
 	first := make(map[*render.Unit]*Request)
 	count := make(map[*render.Unit]int)
 	var order []*render.Unit
@@ -170,7 +170,7 @@ func isUnreached(o *render.Object) bool { return o.Unit != nil && o.Unit.State =
 
 // held returns the requests that delete objects of a document. before reports
 // that the base deploys an object of its kind from its file.
-func (v Vanished) held(d render.TreeDocument, before bool, deletes map[schema.GroupKind][]*Request) []*Request {
+func (v Undeployed) held(d render.TreeDocument, before bool, deletes map[schema.GroupKind][]*Request) []*Request {
 	var held []*Request
 	objects := v.Objects(d)
 	for _, o := range objects {
@@ -199,7 +199,7 @@ func (r *Request) from(file string) bool {
 	return slices.ContainsFunc(r.OldObject.At(""), func(o render.Origin) bool { return o.File == file })
 }
 
-func (v Vanished) result(r *Request, d render.TreeDocument) Result {
+func (v Undeployed) result(r *Request, d render.TreeDocument) Result {
 	x := Result{
 		Engine: EngineRender, Policy: "documents", Rule: "no-longer-judged", Operation: Delete, Object: r.OldObject.Key(),
 		Outcome: Unknown, Action: Deny, Baseline: New,
@@ -216,9 +216,9 @@ func (v Vanished) result(r *Request, d render.TreeDocument) Result {
 	return x.Fingerprinted()
 }
 
-// Hidden finds the objects that a change adds to the tree where no policy
+// Unchecked finds the objects that a change adds to the tree where no policy
 // evaluates them.
-type Hidden struct {
+type Unchecked struct {
 	Base []render.TreeDocument
 	Head []render.TreeDocument // of files that the change adds or edits
 }
@@ -226,9 +226,9 @@ type Hidden struct {
 // Results returns an Unknown result for each directory in which the change adds
 // documents of one state that are not evaluated, unless the base already had
 // such documents there.
-func (h Hidden) Results() []Result {
+func (u Unchecked) Results() []Result {
 	had := make(map[[2]string]int) // documents of the base, by file and kind
-	for _, d := range h.Base {
+	for _, d := range u.Base {
 		had[[2]string{d.File, d.Kind}]++
 	}
 	type group struct {
@@ -238,13 +238,13 @@ func (h Hidden) Results() []Result {
 	}
 	var order []group
 	added := make(map[group][]render.TreeDocument)
-	for _, d := range h.Head {
+	for _, d := range u.Head {
 		id := [2]string{d.File, d.Kind}
 		if had[id] > 0 {
 			had[id]--
 			continue
 		}
-		if !hides(d) || h.usual(d) {
+		if !hides(d) || u.usual(d) {
 			continue
 		}
 		g := group{path.Dir(d.File), d.State, d.Reason}
@@ -255,7 +255,7 @@ func (h Hidden) Results() []Result {
 	}
 	var results []Result
 	for _, g := range order {
-		results = append(results, hidden(added[g]))
+		results = append(results, unchecked(added[g]))
 	}
 	return results
 }
@@ -268,10 +268,10 @@ func hides(d render.TreeDocument) bool {
 // usual reports whether the base had documents of that state in the document's
 // directory, or in the nearest directory above with any documents. Directories
 // of test suites and excluded ones have other documents as well.
-func (h Hidden) usual(d render.TreeDocument) bool {
+func (u Unchecked) usual(d render.TreeDocument) bool {
 	for dir := path.Dir(d.File); dir != "."; dir = path.Dir(dir) {
 		same, other := 0, 0
-		for _, b := range h.Base {
+		for _, b := range u.Base {
 			switch {
 			case !strings.HasPrefix(b.File, dir+"/"):
 			case b.State == d.State:
@@ -291,7 +291,7 @@ func (h Hidden) usual(d render.TreeDocument) bool {
 	return false
 }
 
-func hidden(added []render.TreeDocument) Result {
+func unchecked(added []render.TreeDocument) Result {
 	d := added[0]
 	what := fmt.Sprintf("%s %s:%d", d.Kind, d.File, d.Line)
 	if n := len(added); n > 1 {

@@ -1,0 +1,284 @@
+// Package config reads the configuration file of a repository, .preadmit/config.yaml.
+// The flags whose defaults it holds are package main's; [File] is everything else.
+// Errors name the line. It also compares two versions of the file, since a change
+// may edit it.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/store"
+)
+
+// Path is the configuration file of a repository.
+const Path = ".preadmit/config.yaml"
+
+// A File is a configuration file without the defaults for flags: it declares what
+// is deployed where the tree does not say it, and what may be fetched.
+type File struct {
+	Repository  []string     `yaml:"repository"`
+	Clusters    []Cluster    `yaml:"clusters"`
+	Deployments []Deployment `yaml:"deployments"`
+	Sources     []Source     `yaml:"sources"`
+	Generators  []Generator  `yaml:"generators"`
+	Fetch       Fetch        `yaml:"fetch"`
+
+	Name  string      `yaml:"-"` // as reports have it
+	Trust store.Trust `yaml:"-"` // of Fetch.Verify
+}
+
+// A Tree has the files of a repository.
+type Tree interface {
+	fs.FS
+	Display(name string) string // in reports
+}
+
+// A Cluster declares a cluster.
+type Cluster struct {
+	Line          int                          `yaml:"-"`
+	Name          string                       `yaml:"name"`
+	Server        string                       `yaml:"server"`
+	Labels        map[string]string            `yaml:"labels"`
+	Annotations   map[string]string            `yaml:"annotations"`
+	Entry         []string                     `yaml:"entry"`
+	KubeVersion   string                       `yaml:"kube-version"`
+	APIVersions   []string                     `yaml:"api-versions"`
+	FluxVersion   string                       `yaml:"flux-version"`
+	ArgoCDVersion string                       `yaml:"argocd-version"`
+	With          []string                     `yaml:"with"`
+	Substitute    map[string]map[string]string `yaml:"substitute"`
+}
+
+// A Deployment declares what something else than a GitOps object deploys.
+type Deployment struct {
+	Line       int            `yaml:"-"`
+	Path       string         `yaml:"path"`
+	Name       string         `yaml:"name"`
+	Cluster    string         `yaml:"cluster"`
+	Namespace  string         `yaml:"namespace"`
+	Release    string         `yaml:"release"`
+	Values     []string       `yaml:"values"`
+	ValuesEach string         `yaml:"values-each"`
+	Set        map[string]any `yaml:"set"`
+
+	SetAt map[string]render.Span `yaml:"-"` // where the entries of Set are written, without the file
+}
+
+// A Source says where a repository or source object has its files.
+type Source struct {
+	Line     int    `yaml:"-"`
+	URL      string `yaml:"url"`
+	Revision string `yaml:"revision"`
+	Object   string `yaml:"object"`
+	Path     string `yaml:"path"`
+}
+
+// A Generator has the parameters of an ApplicationSet's generator that
+// asks something outside of git.
+type Generator struct {
+	Line           int              `yaml:"-"`
+	ApplicationSet string           `yaml:"applicationset"`
+	Params         []map[string]any `yaml:"params"`
+}
+
+// A Fetch says what preadmit fetch may do.
+type Fetch struct {
+	Line  int      `yaml:"-"`
+	Hosts []string `yaml:"hosts"` // that may be asked, and no others
+
+	// CRDs are catalogues of schemas for custom resources that nothing in the tree
+	// defines: URLs or directories with GROUP/KIND_VERSION.json.
+	CRDs []string `yaml:"crds"`
+
+	// Verify says whose signature content of an address needs.
+	Verify []Verification `yaml:"verify"`
+}
+
+// A Verification says with which keys the content at an address and below it is
+// signed.
+type Verification struct {
+	Line int    `yaml:"-"`
+	URL  string `yaml:"url"` // such as oci://ghcr.io/example, or "*" for everything
+	Key  string `yaml:"key"` // file of an OpenPGP keyring (Helm's provenance) or of public keys (cosign)
+}
+
+// Keys are the keys of the configuration file that are not flags.
+func Keys() []string { return keysOf(reflect.TypeFor[File]()) }
+
+// ReadNode returns the mapping of a configuration file of a tree, nil where
+// there is none.
+func ReadNode(t Tree, file string) (*yaml.Node, error) {
+	data, err := render.ReadFile(t, file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return Parse(t.Display(file), data)
+}
+
+// Parse returns the mapping that a configuration file holds, nil for an
+// empty one.
+func Parse(file string, data []byte) (*yaml.Node, error) {
+	if err := render.OneDocument(file, data); err != nil {
+		return nil, err
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, render.SyntaxError(file, data, err)
+	}
+	if len(doc.Content) == 0 {
+		return nil, nil
+	}
+	if config := doc.Content[0]; config.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("%s:%d: the file has to hold keys with values, such as fail-on: warn", file, config.Line)
+	}
+	return doc.Content[0], nil
+}
+
+// Read reads the configuration file of a tree. Without one the File is empty.
+func Read(t Tree, file string) (*File, error) {
+	config, err := ReadNode(t, file)
+	s := &File{Name: t.Display(file)}
+	if err != nil || config == nil {
+		return s, err
+	}
+	if err := s.Decode(config); err != nil {
+		return s, InFile(s.Name, err)
+	}
+	s.Trust, err = s.Fetch.trust(t)
+	return s, InFile(s.Name, err)
+}
+
+// trust reads the keys from the tree that the configuration is of.
+func (f *Fetch) trust(t Tree) (store.Trust, error) {
+	var trust store.Trust
+	for _, v := range f.Verify {
+		key, err := render.ReadFile(t, path.Clean(v.Key))
+		if err != nil {
+			return nil, Errorf(v.Line, "fetch: verify: key %s can't be read", v.Key)
+		}
+		signer, err := store.NewSigner(v.URL, v.Key, key)
+		if err != nil {
+			return nil, Errorf(v.Line, "fetch: verify: key %s: %s", v.Key, err)
+		}
+		trust = append(trust, signer)
+	}
+	return trust, nil
+}
+
+// Decode decodes the entries that are not defaults for flags.
+func (f *File) Decode(config *yaml.Node) error {
+	own := *config
+	own.Content = nil
+	for i := 0; i+1 < len(config.Content); i += 2 {
+		if slices.Contains(Keys(), config.Content[i].Value) {
+			own.Content = append(own.Content, config.Content[i], config.Content[i+1])
+		}
+	}
+	if err := decodeStrictly(&own, reflect.ValueOf(f).Elem(), ""); err != nil {
+		return err
+	}
+	return f.check()
+}
+
+// A lineError is an error at a line of the configuration file.
+type lineError struct {
+	line int
+	text string
+}
+
+func (e *lineError) Error() string { return e.text }
+
+// Errorf returns an error at a line of the configuration file.
+func Errorf(line int, format string, args ...any) error {
+	return &lineError{line, fmt.Sprintf(format, args...)}
+}
+
+// InFile puts the place before an error in a configuration file.
+func InFile(file string, err error) error {
+	var e *lineError
+	if errors.As(err, &e) {
+		return fmt.Errorf("%s:%d: %s", file, e.line, e.text)
+	}
+	return err
+}
+
+// RenderClusters returns the declared clusters for resolvers.
+func (f *File) RenderClusters() []render.Cluster {
+	var all []render.Cluster
+	for _, c := range f.Clusters {
+		all = append(all, render.Cluster{
+			Name: c.Name, Server: c.Server, Labels: c.Labels, Annotations: c.Annotations,
+			KubeVersion: c.KubeVersion, APIVersions: c.APIVersions, FluxVersion: c.FluxVersion, ArgoCDVersion: c.ArgoCDVersion,
+			Substitute: c.Substitute,
+		})
+	}
+	return all
+}
+
+// Home returns the name of the cluster to which units go that name none: the only
+// declared one, else the one that Argo CD runs in.
+func (f *File) Home() string {
+	if len(f.Clusters) == 1 {
+		return f.Clusters[0].Name
+	}
+	for _, c := range f.Clusters {
+		if c.Server == "https://kubernetes.default.svc" {
+			return c.Name
+		}
+	}
+	return ""
+}
+
+// HasEntries reports whether the file declares where rendering begins.
+func (f *File) HasEntries() bool {
+	return len(f.Deployments) > 0 || slices.ContainsFunc(f.Clusters, func(c Cluster) bool { return len(c.Entry)+len(c.With) > 0 })
+}
+
+// HasClusters returns an error if clusters are declared, but not all of those named.
+func (f *File) HasClusters(names []string) error {
+	var declared []string
+	for _, c := range f.Clusters {
+		declared = append(declared, c.Name)
+	}
+	for _, name := range names {
+		if len(declared) > 0 && !slices.Contains(declared, name) {
+			return fmt.Errorf("--cluster %q: no such cluster in %s; %s", name, Path, render.Instead(name, declared))
+		}
+	}
+	return nil
+}
+
+// HelmSet returns the values of a deployment's set as --set has them, and where
+// they are written.
+func (f *File) HelmSet(x Deployment) (set []string, places []render.Span) {
+	for _, key := range slices.Sorted(maps.Keys(x.Set)) {
+		set = append(set, key+"="+strings.NewReplacer(`\`, `\\`, ",", `\,`).Replace(fmt.Sprint(x.Set[key])))
+		at := x.SetAt[key]
+		at.File = f.Name
+		places = append(places, at)
+	}
+	return set, places
+}
+
+// Cluster returns the declared cluster of a name; of "" the only one.
+func (f *File) Cluster(name string) Cluster {
+	for _, c := range f.Clusters {
+		if c.Name == name || name == "" && len(f.Clusters) == 1 {
+			return c
+		}
+	}
+	return Cluster{}
+}

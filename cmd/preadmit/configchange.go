@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/config"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/change"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/store"
+)
+
+// configurationChange returns results about a changed configuration file. A run with
+// --base uses the base's file, so it can't see what the new one leaves out. Each
+// result names objects that are checked now, and are not once the change is merged.
+func (b *base) configurationChange(ctx context.Context, o *checkOptions, head *input, args []string, stdin io.Reader) (results []policy.Result, notes []string) {
+	file := configFile
+	if o.config != "" {
+		var err error
+		if file, err = configName(head.tree, o.config); err != nil {
+			return nil, nil // configure has said so
+		}
+	}
+	was, err := config.ReadNode(b.in.tree, file)
+	if err != nil {
+		return nil, nil // as before
+	}
+	now, err := config.ReadNode(head.tree, file)
+	if err != nil {
+		return b.unusable(file, 1, err), nil
+	}
+	line, differs := config.FirstDifference(was, now)
+	then, err := o.after(head.tree, file, was, now)
+	if err != nil && !config.Same(was, now) {
+		return b.unusable(file, line, err), nil
+	}
+	if err != nil || !differs {
+		return nil, nil
+	}
+	if len(args) == 0 {
+		args = []string{"."}
+	}
+	later, err := loadFrom(ctx, then, head.tree, args, stdin)
+	if err != nil {
+		return b.unusable(file, line, err), nil
+	}
+	gone, other := change.Missing(head.head, later.head)
+	if len(gone) == 0 {
+		return nil, otherwise(file, other)
+	}
+	return []policy.Result{b.configured("newly-unjudged", file, line, fmt.Sprintf(
+		"no longer checked once this change of the configuration is merged: %d objects that are checked today, the first %s", len(gone), change.Where(gone[0])))}, nil
+}
+
+// unusable is the result about a configuration that the next run can't use.
+func (b *base) unusable(file string, line int, err error) []policy.Result {
+	return []policy.Result{b.configured("unusable-configuration", file, line, "once this change is merged, no run can use this configuration: "+plain(err.Error()))}
+}
+
+func (b *base) configured(rule, file string, line int, message string) policy.Result {
+	return policy.Result{
+		Engine: policy.EngineRender, Policy: "documents", Rule: rule, Operation: policy.Update,
+		Outcome: policy.Unknown, Action: policy.Deny, Baseline: policy.New, Message: message,
+		Origins: []render.Origin{{Span: render.Span{File: file, Line: line, Column: 1, EndLine: line, EndColumn: 1}, Role: render.Value}},
+	}.Fingerprinted()
+}
+
+// after returns the options of a run without a base once the configuration now
+// is merged in place of was. What the command line gave stays.
+func (o *checkOptions) after(t *tree, file string, was, now *yaml.Node) (*checkOptions, error) {
+	s := &config.File{Name: t.Display(file)}
+	if now != nil {
+		if err := config.InFile(s.Name, s.Decode(now)); err != nil {
+			return nil, err
+		}
+		if err := configureFrom(newCheckCommand(new(int)).Flags(), t.Dir, s.Name, config.Without(now, trusted...)); err != nil {
+			return nil, err
+		}
+	}
+	s.Sources = o.configuration.Readable(s.Sources)
+	then := *o
+	then.configuration, then.memory, then.head = s, nil, nil
+	if value, given := config.Flag(was, "gitops"); o.gitops == gitopsMode(value) || !given && o.gitops == gitopsAuto {
+		then.gitops = gitopsAuto
+		if value, given := config.Flag(now, "gitops"); given {
+			then.gitops = gitopsMode(value)
+		}
+	}
+	if value, _ := config.Flag(was, "include-hidden"); value == "true" && o.selection.Hidden {
+		value, _ := config.Flag(now, "include-hidden")
+		then.selection.Hidden = value == "true"
+	}
+	return &then, nil
+}
+
+func otherwise(file string, other []*render.Object) []string {
+	if len(other) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s is changed: the base's was used, and once this one is merged %d objects are rendered otherwise, the first %s", file, len(other), change.Where(other[0]))}
+}
+
+// replacedContent returns results about locked content that is another while its version is
+// the same.
+func (b *base) replacedContent(head *input) []policy.Result {
+	was, _ := store.ReadLock(b.in.tree.Repository())
+	now, _ := store.ReadLock(head.tree.Repository())
+	data, _ := render.ReadFile(head.tree, store.LockFile)
+	var results []policy.Result
+	for _, e := range now.Replaced(was) {
+		line := 1 + bytes.Count(data[:max(0, bytes.Index(data, []byte(e.Digest)))], []byte("\n"))
+		results = append(results, b.configured("swapped-content", store.LockFile, line,
+			e.Label()+" is locked to other content than at the base, and its version is the same: "+
+				"a cluster gets what the repository has for that version. Ask it by `preadmit fetch --update`, and review why it changed"))
+	}
+	return results
+}
