@@ -103,7 +103,7 @@ func (k *Kinds) admitBuiltin(b *builtin, o *render.Object, namespace string) (he
 		return nil, nil, t.refuseAll(b.gvk, o.Object, err)
 	}
 	t.complete(k.release, typed)
-	if held, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err != nil {
+	if held, err = t.toTree(typed); err != nil {
 		return nil, nil, fmt.Errorf("%s in version %q: %w", b.gvk.Kind, b.gvk.Version, err)
 	}
 	t.older.adapt(held)

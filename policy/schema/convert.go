@@ -97,7 +97,7 @@ func convertBuiltin(from, to *builtin, admitted map[string]any) (map[string]any,
 	if reflect.TypeOf(converted) != reflect.PointerTo(b.typ) {
 		return nil, cantConvert(from.gvk, to.gvk)
 	}
-	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(converted)
+	tree, err := b.toTree(converted)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"reflect"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	serverjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -17,6 +16,7 @@ import (
 type goType struct {
 	typ      reflect.Type
 	shape    *shape
+	form     *form // nil: the library knows it alone
 	defaults *plan
 	stored   *plan
 	older    *adapter
@@ -29,7 +29,7 @@ func (k *Kinds) newGoType(gvk schema.GroupVersionKind) *goType {
 	if typ == nil {
 		return nil
 	}
-	t := &goType{typ: typ, shape: shapeOf(typ), stored: newPlan(typ, stored), older: k.newAdapter(gvk, typ)}
+	t := &goType{typ: typ, shape: shapeOf(typ), form: formOf(typ), stored: newPlan(typ, stored), older: k.newAdapter(gvk, typ)}
 	if gvk.Group != "node.k8s.io" { // has no defaults, not even for the quantities of core that it holds
 		t.defaults = newPlan(typ, defaults)
 	}
@@ -69,13 +69,12 @@ func (t *goType) decode(object map[string]any) (any, error) {
 // typed is decode for an object whose quantities are harmless and in which
 // fault is the first value of a wrong type, or "".
 func (t *goType) typed(object map[string]any, fault string) (any, error) {
-	typed := reflect.New(t.typ).Interface()
 	if fault == "" {
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(object, typed) == nil {
+		if typed, err := t.fromTree(object); err == nil {
 			return typed, nil
 		}
-		typed = reflect.New(t.typ).Interface()
 	}
+	typed := reflect.New(t.typ).Interface()
 	// The words are those of the decoder that the API server uses, which also
 	// has the last one on whether something is wrong.
 	data, err := json.Marshal(object)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
@@ -155,13 +153,13 @@ func (j *judge) faults(req *policy.Request) ([]*kindcheck.Fault, error) {
 	}
 	object, err := req.Typed, error(nil)
 	if object == nil {
-		if object, err = j.typ.read(req.Admitted); err != nil {
+		if object, err = j.typ.fromTree(req.Admitted); err != nil {
 			return nil, err
 		}
 	}
 	var old any
 	if req.OldAdmitted != nil {
-		if old, err = j.typ.read(req.OldAdmitted); err != nil {
+		if old, err = j.typ.fromTree(req.OldAdmitted); err != nil {
 			return nil, err
 		}
 	}
@@ -195,12 +193,6 @@ func asWritten(faults []*kindcheck.Fault, written map[string]any) {
 			}
 		}
 	}
-}
-
-// read makes a typed object, a pointer, of one that was admitted.
-func (t *goType) read(admitted map[string]any) (any, error) {
-	typed := reflect.New(t.typ).Interface()
-	return typed, runtime.DefaultUnstructuredConverter.FromUnstructured(admitted, typed)
 }
 
 // results tells each field's faults of a rule together.

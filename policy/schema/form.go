@@ -1,0 +1,362 @@
+package schema
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// A form is how values of a Go type stand in a value tree, and are made of one.
+// It does what runtime.DefaultUnstructuredConverter does, with what that looks up
+// for every value looked up once, and with maps no larger than they have to be.
+type form struct {
+	typ    reflect.Type
+	own    *value.TypeReflectCacheEntry // of a type with its own encoder and decoder; nil: it has none
+	fields []formField                  // of a struct
+	elem   *form                        // of a pointer, slice or map
+}
+
+// A formField is a field of a struct, or of one inlined in it.
+type formField struct {
+	*form
+	name      string
+	index     []int
+	omitEmpty bool
+	omitZero  func(reflect.Value) bool // nil: the tag does not ask for it
+}
+
+// errForm says that a form does not know what to do, which the library may.
+var errForm = errors.New("not known")
+
+// formOf compiles the form of a type. It is nil where the type has something that
+// no type of the API has.
+func formOf(typ reflect.Type) *form {
+	c := forms{known: map[reflect.Type]*form{}}
+	f := c.of(typ)
+	if c.failed {
+		return nil
+	}
+	return f
+}
+
+// forms are those under way, since types may contain themselves.
+type forms struct {
+	known  map[reflect.Type]*form
+	failed bool
+}
+
+func (c *forms) of(typ reflect.Type) *form {
+	if f := c.known[typ]; f != nil {
+		return f
+	}
+	f := &form{typ: typ}
+	c.known[typ] = f
+	if typ.Kind() != reflect.Pointer && reflect.PointerTo(typ).Implements(reflect.TypeFor[json.Marshaler]()) {
+		f.own = value.TypeReflectEntryOf(typ)
+		c.failed = c.failed || !reflect.PointerTo(typ).Implements(reflect.TypeFor[json.Unmarshaler]())
+		return f
+	}
+	switch typ.Kind() {
+	case reflect.String, reflect.Bool, reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint8, reflect.Float64:
+	case reflect.Pointer, reflect.Slice:
+		f.elem = c.of(typ.Elem())
+	case reflect.Map:
+		f.elem = c.of(typ.Elem())
+		c.failed = c.failed || typ.Key().Kind() != reflect.String
+	case reflect.Struct:
+		c.fields(f, typ, nil)
+	default:
+		c.failed = true
+	}
+	return f
+}
+
+// fields adds those of a struct to a form.
+func (c *forms) fields(f *form, typ reflect.Type, above []int) {
+	for i := range typ.NumField() {
+		field := typ.Field(i)
+		index := append(above[:len(above):len(above)], i)
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		x := formField{name: name, index: index}
+		inlined := name == "" && field.Anonymous
+		for option := range strings.SplitSeq(options, ",") {
+			switch option {
+			case "omitempty":
+				x.omitEmpty = true
+			case "omitzero":
+				x.omitZero = value.OmitZeroFunc(field.Type)
+			case "inline":
+				inlined = true
+			}
+		}
+		switch {
+		case name == "-":
+		case inlined && field.Type.Kind() == reflect.Struct && x.omitZero == nil && c.of(field.Type).own == nil:
+			c.fields(f, field.Type, index)
+		case inlined || name == "" || !field.IsExported():
+			c.failed = true
+		default:
+			x.form = c.of(field.Type)
+			f.fields = append(f.fields, x)
+		}
+	}
+}
+
+// tree is a value as a value tree.
+func (f *form) tree(v reflect.Value) (any, error) {
+	if f.own != nil {
+		return f.own.ToUnstructured(v)
+	}
+	switch f.typ.Kind() {
+	case reflect.String:
+		return v.String(), nil
+	case reflect.Bool:
+		return v.Bool(), nil
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return v.Int(), nil
+	case reflect.Uint8:
+		return int64(v.Uint()), nil
+	case reflect.Float64:
+		return v.Float(), nil
+	case reflect.Struct:
+		return f.object(v)
+	}
+	if v.IsNil() {
+		return nil, nil
+	}
+	switch f.typ.Kind() {
+	case reflect.Pointer:
+		return f.elem.tree(v.Elem())
+	case reflect.Slice:
+		return f.list(v)
+	}
+	out := make(map[string]any, v.Len())
+	for each := v.MapRange(); each.Next(); {
+		x, err := f.elem.tree(each.Value())
+		if err != nil {
+			return nil, err
+		}
+		out[each.Key().String()] = x
+	}
+	return out, nil
+}
+
+func (f *form) list(v reflect.Value) (any, error) {
+	if f.elem.typ.Kind() == reflect.Uint8 {
+		return base64.StdEncoding.EncodeToString(v.Bytes()), nil
+	}
+	out := make([]any, v.Len())
+	for i := range out {
+		x, err := f.elem.tree(v.Index(i))
+		if err != nil {
+			return nil, err
+		}
+		out[i] = x
+	}
+	return out, nil
+}
+
+// object is a struct as a value tree.
+func (f *form) object(v reflect.Value) (map[string]any, error) {
+	kept := make([]int, 0, 64)
+	for i := range f.fields {
+		if x := &f.fields[i]; !x.omits(v.FieldByIndex(x.index)) {
+			kept = append(kept, i)
+		}
+	}
+	out := make(map[string]any, len(kept))
+	for _, i := range kept {
+		x := &f.fields[i]
+		child, err := x.tree(v.FieldByIndex(x.index))
+		if err != nil {
+			return nil, err
+		}
+		out[x.name] = child
+	}
+	return out, nil
+}
+
+// omits says whether the field is left out for its value.
+func (x *formField) omits(v reflect.Value) bool {
+	if x.omitEmpty {
+		switch v.Kind() {
+		case reflect.Struct:
+		case reflect.Map, reflect.Slice:
+			return v.Len() == 0
+		default:
+			if v.IsZero() {
+				return true
+			}
+		}
+	}
+	return x.omitZero != nil && x.omitZero(v)
+}
+
+// set makes the value that a value tree stands for, of one that is still zero. It
+// returns errForm for what does not fit.
+func (f *form) set(v reflect.Value, tree any) error {
+	if tree == nil {
+		return nil
+	}
+	if f.own != nil {
+		return f.read(v, tree)
+	}
+	switch t := tree.(type) {
+	case string:
+		return f.setText(v, t)
+	case bool:
+		if f.typ.Kind() == reflect.Bool {
+			v.SetBool(t)
+			return nil
+		}
+	case int64:
+		switch f.typ.Kind() {
+		case reflect.Int, reflect.Int32, reflect.Int64:
+			v.SetInt(t)
+			return nil
+		case reflect.Float64:
+			v.SetFloat(float64(t))
+			return nil
+		}
+	case float64:
+		switch f.typ.Kind() {
+		case reflect.Float64:
+			v.SetFloat(t)
+			return nil
+		case reflect.Int, reflect.Int32, reflect.Int64:
+			if t == math.Trunc(t) {
+				v.SetInt(int64(t))
+				return nil
+			}
+		}
+	case []any:
+		return f.setList(v, t)
+	case map[string]any:
+		return f.setObject(v, t)
+	}
+	return f.setPointer(v, tree)
+}
+
+// setPointer makes what a pointer leads to.
+func (f *form) setPointer(v reflect.Value, tree any) error {
+	if f.typ.Kind() != reflect.Pointer {
+		return errForm
+	}
+	v.Set(reflect.New(f.elem.typ))
+	return f.elem.set(v.Elem(), tree)
+}
+
+func (f *form) setText(v reflect.Value, text string) error {
+	switch {
+	case f.typ.Kind() == reflect.String:
+		v.SetString(text)
+	case f.typ.Kind() == reflect.Slice && f.elem.typ.Kind() == reflect.Uint8:
+		data, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			return errForm
+		}
+		v.SetBytes(data)
+	default:
+		return f.setPointer(v, text)
+	}
+	return nil
+}
+
+func (f *form) setList(v reflect.Value, list []any) error {
+	if f.typ.Kind() != reflect.Slice {
+		return f.setPointer(v, list)
+	}
+	if list == nil {
+		return nil
+	}
+	v.Set(reflect.MakeSlice(f.typ, len(list), len(list)))
+	for i, x := range list {
+		if err := f.elem.set(v.Index(i), x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *form) setObject(v reflect.Value, object map[string]any) error {
+	switch {
+	case f.typ.Kind() == reflect.Struct:
+		for i := range f.fields {
+			x := &f.fields[i]
+			if child := object[x.name]; child != nil {
+				if err := x.set(v.FieldByIndex(x.index), child); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	case f.typ.Kind() != reflect.Map:
+		return f.setPointer(v, object)
+	case object == nil:
+		return nil
+	}
+	v.Set(reflect.MakeMapWithSize(f.typ, len(object)))
+	for key, child := range object {
+		x := reflect.New(f.elem.typ).Elem()
+		if err := f.elem.set(x, child); err != nil {
+			return err
+		}
+		v.SetMapIndex(reflect.ValueOf(key).Convert(f.typ.Key()), x)
+	}
+	return nil
+}
+
+// read has the type's own decoder make a value.
+func (f *form) read(v reflect.Value, tree any) error {
+	data, err := encode(tree)
+	if err != nil {
+		return errForm
+	}
+	if v.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(data) != nil {
+		return errForm
+	}
+	return nil
+}
+
+// encode is json.Marshal, faster for what most values are.
+func encode(tree any) ([]byte, error) {
+	switch t := tree.(type) {
+	case int64:
+		return strconv.AppendInt(nil, t, 10), nil
+	case string:
+		plain := !strings.ContainsFunc(t, func(r rune) bool {
+			return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r)
+		})
+		if plain {
+			return append(append(append(make([]byte, 0, len(t)+2), '"'), t...), '"'), nil
+		}
+	}
+	return json.Marshal(tree)
+}
+
+// fromTree makes a typed object, a pointer, of a value tree.
+func (t *goType) fromTree(object map[string]any) (any, error) {
+	if t.form != nil {
+		typed := reflect.New(t.typ)
+		if t.form.set(typed.Elem(), object) == nil {
+			return typed.Interface(), nil
+		}
+	}
+	typed := reflect.New(t.typ).Interface()
+	return typed, runtime.DefaultUnstructuredConverter.FromUnstructured(object, typed)
+}
+
+// toTree makes a value tree of a typed object, a pointer.
+func (t *goType) toTree(typed any) (map[string]any, error) {
+	if t.form == nil {
+		return runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	}
+	return t.form.object(reflect.ValueOf(typed).Elem())
+}
