@@ -141,7 +141,7 @@ func (j *evaluation) compare(ctx context.Context, o *checkOptions, b *base, in *
 			return err
 		}
 	}
-	o.watch.expect(supervise.EvaluateTask, len(same)+2*len(changed)) // as they are, and as they were
+	o.watch.Expect(supervise.EvaluateTask, len(same)+2*len(changed)) // as they are, and as they were
 	kept, err := j.bench.chain.Review(ctx, same)
 	if err != nil {
 		return err

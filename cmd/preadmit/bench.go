@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/admission"
 	"github.com/preadmit/preadmit/policy/change"
@@ -33,9 +34,9 @@ type bench struct {
 // benchOptions are the settings of engines, and what changes no result.
 type benchOptions struct {
 	*engineSettings
-	prints   *prints // what policies print; nil where nobody reads it
-	watch    *watch  // of a child; nil elsewhere
-	compiled bool    // compile errors are known: types are not checked again
+	prints   *prints      // what policies print; nil where nobody reads it
+	watch    *tasks.Watch // of a child; nil elsewhere
+	compiled bool         // compile errors are known: types are not checked again
 
 	coverage *policy.Coverage // of policies; nil where nobody asks
 }
@@ -46,7 +47,7 @@ type benchOptions struct {
 // (resultcache.go): objects that judge (lint.IsCompiled), the cluster, Rego modules with
 // their data, and the settings.
 func compileBench(in, judge *input, o benchOptions) (*bench, error) {
-	b := &bench{chain: policy.Chain{Watch: o.watch.requests()}}
+	b := &bench{chain: policy.Chain{Watch: o.watch.Requests()}}
 	head, given, context := render.Objects(in.head), render.Objects(judge.judges), render.Objects(slices.Concat(in.context, in.anywhere))
 	all := slices.Concat(head, given, context)
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/render"
@@ -104,7 +105,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
 
-	if why := watchOf(ctx).fatal(); why != "" {
+	if why := tasks.Of(ctx).Fatal(); why != "" {
 		r := failedReport(why, "")
 		return verdict(r, o, saysSo(outs), stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})
 	}
@@ -114,18 +115,18 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	rendering, rendered := timeToRender(ctx)
 	in, err := load(rendering, o, args, stdin)
 	rendered()
-	if isTimeUp(ctx, err) {
+	if tasks.IsTimeUp(ctx, err) {
 		r := o.unrendered(ctx)
 		return verdict(r, o, saysSo(outs), stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})
 	}
 	if err != nil {
 		return 0, err
 	}
-	j, err := judge(o.watch.timed(ctx), o, in, args, stdin)
-	if err = j.unfinished(ctx, in, err, o.watch.slowest); err != nil {
+	j, err := judge(o.watch.Timed(ctx), o, in, args, stdin)
+	if err = j.unfinished(ctx, in, err, o.watch.Slowest); err != nil {
 		return 0, errors.Join(err, o.reportFailure(stdout, outs, err))
 	}
-	o.watch.phase(supervise.Writing)
+	o.watch.Phase(supervise.Writing)
 	r := newReport(in, j)
 	if err := o.part.mark(r, o, in, j); err != nil {
 		return 0, err
@@ -216,7 +217,7 @@ func (j *evaluation) all(ctx context.Context, o *checkOptions, in *input, s benc
 	}
 	defer j.keepPasses()()
 	reqs := j.shard.requests(s.by(allRequests(in.head)))
-	o.watch.expect(supervise.EvaluateTask, len(reqs))
+	o.watch.Expect(supervise.EvaluateTask, len(reqs))
 	results, err := o.progress.review(ctx, o, in, j, reqs)
 	results = policy.WithoutRepeats(results)
 	if err != nil {
@@ -355,7 +356,7 @@ func verdictLine(denied, undecided int) string {
 }
 
 func timedOut(ctx context.Context, err error) error {
-	if isTimeUp(ctx, err) {
+	if tasks.IsTimeUp(ctx, err) {
 		return &exitError{exitIncomplete, context.Cause(ctx)}
 	}
 	return err
@@ -363,19 +364,13 @@ func timedOut(ctx context.Context, err error) error {
 
 // unrendered is the report of a run whose time was over before all was rendered.
 func (o *checkOptions) unrendered(ctx context.Context) *report.Report {
-	return failedReport(context.Cause(ctx).Error()+": not all was rendered, and nothing evaluated", o.watch.slowest())
+	return failedReport(context.Cause(ctx).Error()+": not all was rendered, and nothing evaluated", o.watch.Slowest())
 }
 
-// isTimeUp tells of an error that it is the end of the run's time, or a signal
-// to end with a report.
-func isTimeUp(ctx context.Context, err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) && context.Cause(ctx) == errTerminated
-}
-
-// unfinished makes a evaluation of one that the end of the run's time cut short:
-// the results that there are, that it is not whole, and what was slowest. Other errors it returns.
+// unfinished completes an evaluation that the end of the run's time cut short, with a
+// result that says so and what was slowest. It returns other errors.
 func (j *evaluation) unfinished(ctx context.Context, in *input, err error, slowest func() string) error {
-	if !isTimeUp(ctx, err) {
+	if !tasks.IsTimeUp(ctx, err) {
 		return err
 	}
 	if j.bench == nil {
@@ -392,4 +387,17 @@ func (j *evaluation) unfinished(ctx context.Context, in *input, err error, slowe
 	j.results = slices.Concat(j.shard.once(in.found, j.bench.results), j.results, failure(fmt.Sprintf(
 		"%v: %d of %s evaluated; the rest was not checked", context.Cause(ctx), len(evaluated), policy.Plural(len(render.Objects(in.head)), "object")), slowest()))
 	return nil
+}
+
+// failedReport is the report of a run that came to nothing. The hint may be empty.
+func failedReport(why, hint string) *report.Report {
+	return report.New(report.Tool{Name: "preadmit", Version: version}, nil, nil, failure(why, hint))
+}
+
+// failure is the result that says that a run is incomplete, with the next step.
+func failure(why, hint string) []policy.Result {
+	return []policy.Result{{
+		Engine: policy.EngineRender, Rule: policy.RuleIncomplete, Operation: policy.Create, Outcome: policy.Error, Action: policy.Deny,
+		Message: "the run is incomplete: " + why, Hint: hint,
+	}}
 }

@@ -12,10 +12,10 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
-	"time"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/confine"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 )
 
 // runChild does a command's work for a parent, which package supervise has:
@@ -35,22 +35,22 @@ func runChild() int {
 	if null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0); err == nil {
 		os.Stdout, os.Stdin = null, null // of no library
 	}
-	collectLate()
+	tasks.CollectLate()
 	quietLibraries()
 	cutOff()
 	ctx, stop := context.WithCancelCause(context.Background())
 	p := &parentEnd{to: to, order: order, written: make(chan string), stdin: make(chan []byte), asked: make(chan []byte, maxAsked), stop: stop}
 	go p.listen(from)
-	w := newWatch(to, order)
-	if n := jobsFor(runtime.GOMAXPROCS(0), w.collector.most); n < runtime.GOMAXPROCS(0) && os.Getenv("GOMAXPROCS") == "" {
+	w := tasks.New(to, order)
+	if n := w.Jobs(runtime.GOMAXPROCS(0)); n < runtime.GOMAXPROCS(0) && os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(n)
 	}
-	w.confine(os.Args[1:])
+	confineCalls(w, os.Args[1:])
 	debug.SetMaxStack(maxStack)
 	confine.NoCore()
-	go w.keepLimits()
-	code := run(withWatch(withUserCache(ctx), w), os.Args[1:], &childStdin{end: p}, &childStdout{p, supervise.Stdout}, &childStdout{p, supervise.Stderr})
-	w.close()
+	go w.KeepLimits()
+	code := run(tasks.With(withUserCache(ctx), w), os.Args[1:], &childStdin{end: p}, &childStdout{p, supervise.Stdout}, &childStdout{p, supervise.Stderr})
+	w.Close()
 	to.Send(supervise.Exit, []byte{byte(code)})
 	return code
 }
@@ -70,9 +70,6 @@ func readOrder(from *supervise.Reader) (supervise.Order, error) {
 	}
 	return order, nil
 }
-
-// errTerminated is why a run ends at SIGTERM.
-var errTerminated = errors.New("ended by a signal")
 
 // A parentEnd is a child's end of what it has with its parent.
 type parentEnd struct {
@@ -102,7 +99,7 @@ func (p *parentEnd) listen(from *supervise.Reader) {
 		case supervise.Ask:
 			p.asked <- payload
 		case supervise.Terminate:
-			p.stop(errTerminated)
+			p.stop(tasks.ErrTerminated)
 		}
 	}
 }
@@ -166,24 +163,6 @@ func (s *childStdin) Read(p []byte) (int, error) {
 // A fileWriter replaces files, in place of the process that it writes for.
 type fileWriter interface {
 	WriteFile(name string, content func(io.Writer) error) error
-}
-
-// boundedChild is bounded for a child: what does not stop is ended by the
-// parent, which has what is known reported.
-func boundedChild(ctx context.Context, w *watch, timeout time.Duration) (context.Context, context.CancelFunc) {
-	if w.order.Careful {
-		runtime.GOMAXPROCS(1) // one task at a time
-	}
-	until, _ := json.Marshal(timeout.Milliseconds())
-	w.to.Send(supervise.Until, until)
-	confine.CPU(confine.UsedCPU() + (timeout+grace)*time.Duration(runtime.NumCPU()))
-	left := timeout
-	if w.order.Careful { // an earlier child took some of the time
-		left = max(timeout-time.Duration(w.order.Elapsed)*time.Millisecond, time.Second)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, left, fmt.Errorf("not done after --timeout %s", timeout))
-	context.AfterFunc(ctx, func() { w.stopping(ctx) })
-	return ctx, cancel
 }
 
 var _ io.Writer = (*childStdout)(nil)

@@ -8,10 +8,9 @@ import (
 	"os"
 	"sync"
 	"time"
-)
 
-// grace is how long what runs may take to stop when its time is over.
-const grace = 2 * time.Second
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
+)
 
 // begin starts a command: it checks the flags, and returns a context that ends at
 // --timeout. The caller must call the function. The error is a wrong flag, or why
@@ -21,7 +20,7 @@ func (o *sources) begin(ctx context.Context, stderr io.Writer) (context.Context,
 		return nil, nil, err
 	}
 	ctx, cancel := bounded(ctx, o.timeout, stderr)
-	if why := watchOf(ctx).fatal(); why != "" {
+	if why := tasks.Of(ctx).Fatal(); why != "" {
 		cancel()
 		return nil, nil, &exitError{exitIncomplete, errors.New(why)}
 	}
@@ -32,8 +31,8 @@ func (o *sources) begin(ctx context.Context, stderr io.Writer) (context.Context,
 // within grace of that, or of an interrupt, the process is ended: a library that is
 // busy with hostile input may never look at the context.
 func bounded(ctx context.Context, timeout time.Duration, stderr io.Writer) (context.Context, context.CancelFunc) {
-	if w := watchOf(ctx); w != nil {
-		return boundedChild(ctx, w, timeout)
+	if w := tasks.Of(ctx); w != nil {
+		return w.Bound(ctx, timeout)
 	}
 	over := fmt.Errorf("not done after --timeout %s", timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, over)
@@ -41,7 +40,7 @@ func bounded(ctx context.Context, timeout time.Duration, stderr io.Writer) (cont
 	stop := context.AfterFunc(ctx, func() {
 		select {
 		case <-done:
-		case <-time.After(grace):
+		case <-time.After(tasks.Grace):
 			code := exitInterrupted
 			if context.Cause(ctx) == over {
 				code = exitIncomplete

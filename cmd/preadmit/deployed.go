@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/config"
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
@@ -266,7 +267,7 @@ func (d *deployer) find(ctx context.Context, args []string) error {
 func (d *deployer) follow(ctx context.Context) error {
 	f := render.Follower{Clusters: d.configuration.RenderClusters()}
 	if d.o.gitops != gitopsOff {
-		f.Resolvers = d.o.watch.resolvers(resolvers(), d.in.tree.side())
+		f.Resolvers = d.o.watch.Resolvers(resolvers(), d.in.tree.side())
 		if d.in.graph != nil {
 			f.Resolvers = d.in.graph.Resolvers(f.Resolvers)
 		}
@@ -279,7 +280,7 @@ func (d *deployer) follow(ctx context.Context) error {
 	var err error
 	present := slices.Concat(d.declared, d.present, d.given())
 	d.in.deployed, err = f.Follow(ctx, present, d.found)
-	if isTimeUp(ctx, err) {
+	if tasks.IsTimeUp(ctx, err) {
 		d.in.deployed, err = &render.Deployment{}, nil
 		d.in.found = append(d.in.found, failure(context.Cause(ctx).Error()+": Argo CD and Flux objects are not followed", "")...)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/rego"
@@ -34,7 +35,7 @@ func renderers() []render.Renderer {
 	}
 }
 
-// resolvers is the one list of what GitOps objects are followed.
+// Resolvers is the one list of what GitOps objects are followed.
 func resolvers() []render.Resolver {
 	return []render.Resolver{argocd.New(), flux.New()}
 }
@@ -76,8 +77,8 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 	if err := o.confine(ctx, t, args, stdin); err != nil {
 		return nil, err
 	}
-	o.watch.phase("rendering")
-	if o.watch.disturbed() {
+	o.watch.Phase("rendering")
+	if o.watch.Disturbed() {
 		o.memory = nil // what is set apart now may be done another time
 	}
 	in, err := loadFrom(ctx, o, t, args, stdin)
@@ -222,9 +223,9 @@ func (l *loader) renderSources(ctx context.Context, srcs []render.Source) ([]*re
 		return nil, nil
 	}
 	l.sources.progress.expect(len(srcs))
-	l.sources.watch.expect(supervise.RenderTask, len(srcs))
+	l.sources.watch.Expect(supervise.RenderTask, len(srcs))
 	units, err := l.graph.Render(ctx, srcs...)
-	if isTimeUp(ctx, err) {
+	if tasks.IsTimeUp(ctx, err) {
 		err = nil
 		cutShort(units, srcs, context.Cause(ctx))
 	}

@@ -14,8 +14,8 @@
 //   - bench.go, settings.go: the engines and what they are given
 //   - base.go, undeployed.go, configchange.go: the change from a revision; resultcache.go: cached results
 //   - outputs.go: reports
-//   - child.go, watch.go, sandbox.go, supervision.go: the child that does the work,
-//     and package confine: what the kernel lets it do
+//   - child.go, newbench.go, sandbox.go, supervision.go: the child that does the work,
+//     package tasks: its limits, and package confine: what the kernel lets it do
 //
 // The one thing to know: the program that a user starts is the parent (package
 // supervise). It starts itself again as a child, which does everything here, but
@@ -34,6 +34,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 )
 
 // The exit codes, one table for all commands.
@@ -49,7 +50,7 @@ func main() {
 	if os.Args[0] == supervise.Marker {
 		os.Exit(runChild())
 	}
-	collectLate()
+	tasks.CollectLate()
 	stderr := quietLibraries()
 	cutOff()
 	survivePipe()
@@ -69,7 +70,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	switch {
-	case ctx.Err() != nil && context.Cause(ctx) != errTerminated:
+	case ctx.Err() != nil && context.Cause(ctx) != tasks.ErrTerminated:
 		fmt.Fprintln(stderr, "preadmit: interrupted")
 		return exitInterrupted
 	case err != nil:

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/suites"
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/policytest"
 	"github.com/preadmit/preadmit/report"
@@ -94,13 +95,13 @@ func writeExtra[T any](formats report.FormatList[T], values []string, x T, stdou
 // runMutation runs the tests at names with mutants of their policies, and writes the
 // reports. It returns code, the run's exit code, or 1 if the score is less than
 // --fail-under-score.
-func (o *testOptions) runMutation(ctx context.Context, code int, t *tree, w *watch, names []string, stdout, stderr io.Writer) (int, error) {
+func (o *testOptions) runMutation(ctx context.Context, code int, t *tree, w *tasks.Watch, names []string, stdout, stderr io.Writer) (int, error) {
 	if len(o.mutate) == 0 {
 		return code, nil
 	}
-	w.phase("mutating policies")
+	w.Phase("mutating policies")
 	options := policytest.MutateOptions{
-		Options: policytest.Options{FS: t, Name: t.Display, Watch: w.suites()},
+		Options: policytest.Options{FS: t, Name: t.Display, Watch: w.Suites()},
 		NewEngines: func(c *policy.Coverage) policytest.Engines {
 			return suites.Engines(suites.Options{KubeVersion: o.kubeVersion, Coverage: c})
 		},

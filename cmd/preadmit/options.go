@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
@@ -43,8 +44,8 @@ type sources struct {
 	config string // read by configure
 	store  string // beside the tree's own
 
-	progress *progress // of a screen; nil elsewhere
-	watch    *watch    // of a child; nil elsewhere
+	progress *progress    // of a screen; nil elsewhere
+	watch    *tasks.Watch // of a child; nil elsewhere
 }
 
 func (o *sources) addFlags(f *pflag.FlagSet) {

@@ -104,7 +104,7 @@ func runPolicies(ctx context.Context, o *policiesOptions, args []string, stdin i
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
-	v, err := reviewPolicies(o.watch.timed(ctx), &o.checkOptions, in, in.tree.holdsAll(args, in.stdin))
+	v, err := reviewPolicies(o.watch.Timed(ctx), &o.checkOptions, in, in.tree.holdsAll(args, in.stdin))
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
@@ -145,7 +145,7 @@ func reviewPolicies(ctx context.Context, o *checkOptions, in *input, whole bool)
 	if err != nil {
 		return nil, err
 	}
-	o.watch.phase("looking at policies")
+	o.watch.Phase("looking at policies")
 	policy.Sort(v.results)
 	v.uses = policy.NewUses(policyRules(v.bench.rules()))
 	for i := range v.results {

@@ -96,7 +96,7 @@ func (j *evaluation) compareVersions(ctx context.Context, o *checkOptions, was, 
 	if j.bench, err = newBench(in, in, s); err != nil {
 		return err
 	}
-	o.watch.expect(supervise.EvaluateTask, len(render.Objects(was.head))+len(render.Objects(in.head)))
+	o.watch.Expect(supervise.EvaluateTask, len(render.Objects(was.head))+len(render.Objects(in.head)))
 	base, err := before.reviewAll(ctx, was, old)
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func (j *evaluation) reviewCached(ctx context.Context, o *checkOptions, in *inpu
 	}
 	// Engines end compilations that take too long, which differs between runs.
 	r.off = r.off || len(j.bench.results) > 0 && time.Since(start) > quickCompile
-	o.watch.expect(supervise.EvaluateTask, len(rest))
+	o.watch.Expect(supervise.EvaluateTask, len(rest))
 	defer j.keepPasses()()
 	found, err := j.bench.chain.ReviewEach(ctx, rest)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/confine"
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/git"
 )
@@ -16,22 +17,22 @@ import (
 // sandboxModes are the values of --sandbox.
 var sandboxModes = []string{"auto", "require", "off"}
 
-// confine has the kernel deny a child what evaluation has no use for. Flags are
+// confineCalls has the kernel deny a child what evaluation has no use for. Flags are
 // not parsed yet, and nothing of the repository is read.
-func (w *watch) confine(args []string) {
+func confineCalls(w *tasks.Watch, args []string) {
 	off := slices.Contains(args, "--sandbox=off")
 	for i := range args {
 		off = off || args[i] == "--sandbox" && i+1 < len(args) && args[i+1] == "off"
 	}
 	if !off {
-		w.unconfined = confine.DenyCalls()
+		w.Unconfined = confine.DenyCalls()
 	}
 }
 
 // confineFiles has the kernel deny reading, but below the directories given, and
 // writing, but to the cache. It says with -v what of the sandbox is missing.
 // --sandbox=require makes that an error.
-func (w *watch) confineFiles(mode string, read []string, cache string, notes io.Writer) error {
+func confineFiles(w *tasks.Watch, mode string, read []string, cache string, notes io.Writer) error {
 	if err := flagOneOf("sandbox", mode, sandboxModes...); err != nil {
 		return err
 	}
@@ -40,7 +41,7 @@ func (w *watch) confineFiles(mode string, read []string, cache string, notes io.
 	}
 	missing := errors.New("this command has no process of its own")
 	if w != nil {
-		missing = errors.Join(w.unconfined, confine.DenyFiles(read, cache))
+		missing = errors.Join(w.Unconfined, confine.DenyFiles(read, cache))
 		confine.FileSize(cache != "")
 	}
 	switch {

@@ -11,17 +11,19 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 )
 
 // trySandbox is a command of scripts that tries, in the sandbox of a child, what
 // is to be denied. It prints what was not.
 func trySandbox() {
-	w := &watch{}
-	w.confine(nil)
+	w := &tasks.Watch{}
+	confineCalls(w, nil)
 	cache := os.Args[1]
 	here, err := os.Getwd()
 	if err == nil {
-		err = w.confineFiles("require", []string{here}, cache, nil)
+		err = confineFiles(w, "require", []string{here}, cache, nil)
 	}
 	if err != nil {
 		fmt.Println("no sandbox here:", err)

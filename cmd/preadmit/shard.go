@@ -90,7 +90,7 @@ func (s *shard) divide(inputs ...*input) {
 // has says whether this shard evaluates the unit.
 func (s *shard) has(u *render.Unit) bool { return s == nil || u != nil && s.units[u.Identity()] }
 
-// requests are those that this shard evaluates. Requests about objects without a
+// Requests are those that this shard evaluates. Requests about objects without a
 // unit are the first shard's.
 func (s *shard) requests(reqs []policy.Request) []policy.Request {
 	if s == nil {

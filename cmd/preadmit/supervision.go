@@ -7,15 +7,12 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 )
 
-// What rendering one unit or evaluating one object may take by default, and the
-// least memory with which the program itself gets along.
-const (
-	defaultTaskMemory = 1024 // MiB
-	minTaskMemory     = 160
-	defaultTaskTime   = 20 * time.Second
-)
+// minTaskMemory is the least memory, in MiB, with which the program itself gets along.
+const minTaskMemory = 160
 
 // supervision are the flags that say what a child may take.
 type supervision struct {
@@ -25,8 +22,8 @@ type supervision struct {
 }
 
 func (o *supervision) addFlags(f *pflag.FlagSet) {
-	f.IntVar(&o.taskMemory, "task-memory", defaultTaskMemory, fmt.Sprintf("memory limit in `MIB` for rendering one unit or evaluating one object, at least %d; what needs more is an error, and the run goes on", minTaskMemory))
-	f.DurationVar(&o.taskTime, "task-time", defaultTaskTime, "limit of processor time for one unit or object, `DURATION`; three times as long by the clock")
+	f.IntVar(&o.taskMemory, "task-memory", tasks.DefaultMemory, fmt.Sprintf("memory limit in `MIB` for rendering one unit or evaluating one object, at least %d; what needs more is an error, and the run goes on", minTaskMemory))
+	f.DurationVar(&o.taskTime, "task-time", tasks.DefaultTime, "limit of processor time for one unit or object, `DURATION`; three times as long by the clock")
 	f.StringVar(&o.sandbox, "sandbox", "auto", "on Linux, let the kernel deny connections, programs, writing, and reading files other than those named, `MODE`: auto, require or off")
 }
 
@@ -41,10 +38,10 @@ func (o *supervision) check() error {
 	return nil
 }
 
-// begin sets the limits of tasks and confines the process to files below the
+// Begin sets the limits of tasks and confines the process to files below the
 // directories given. The watch is nil without a parent.
-func (o *supervision) begin(ctx context.Context, read []string, cache string, notes io.Writer) (*watch, error) {
-	w := watchOf(ctx)
-	w.allow(o.taskMemory, o.taskTime)
-	return w, w.confineFiles(o.sandbox, read, cache, notes)
+func (o *supervision) begin(ctx context.Context, read []string, cache string, notes io.Writer) (*tasks.Watch, error) {
+	w := tasks.Of(ctx)
+	w.Allow(o.taskMemory, o.taskTime)
+	return w, confineFiles(w, o.sandbox, read, cache, notes)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/cmd/preadmit/suites"
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/policytest"
 	"github.com/preadmit/preadmit/policy/schema"
@@ -170,7 +171,7 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	}
 	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
-	if why := watchOf(ctx).fatal(); why != "" {
+	if why := tasks.Of(ctx).Fatal(); why != "" {
 		return 0, &exitError{exitIncomplete, errors.New(why)}
 	}
 	var notes io.Writer
@@ -185,13 +186,13 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	if err != nil {
 		return 0, err
 	}
-	w.phase("running suites")
-	r, err := policytest.Run(ctx, policytest.Options{FS: t, Engines: suites.Engines(suites.Options{KubeVersion: o.kubeVersion, Coverage: o.counted}), Name: t.Display, Watch: w.suites()}, names...)
+	w.Phase("running suites")
+	r, err := policytest.Run(ctx, policytest.Options{FS: t, Engines: suites.Engines(suites.Options{KubeVersion: o.kubeVersion, Coverage: o.counted}), Name: t.Display, Watch: w.Suites()}, names...)
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
 	if len(o.policies) > 0 {
-		done, err := w.begin(regoTests, true)
+		done, err := w.Begin(regoTests, true)
 		if err != nil {
 			return 0, &exitError{exitIncomplete, fmt.Errorf("--policy: running the tests of Rego modules %w", err)}
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/suites"
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/policytest"
@@ -67,9 +68,9 @@ func runTestWrite(ctx context.Context, o *testOptions, args []string, stdin io.R
 	if err != nil {
 		return 0, err
 	}
-	c.watch.phase("writing tests")
+	c.watch.Phase("writing tests")
 	drafts, late := policytest.Write(ctx, writeOptions(in, c, dir))
-	if late != nil && !isTimeUp(ctx, late) {
+	if late != nil && !tasks.IsTimeUp(ctx, late) {
 		return 0, late
 	}
 	if len(drafts) == 0 && late == nil {
@@ -116,7 +117,7 @@ func writeOptions(in *input, c *checkOptions, dir string) policytest.WriteOption
 	all := render.Objects(in.head)
 	policies := slices.Concat(render.Objects(in.judges), only(all, lint.IsPart))
 	return policytest.WriteOptions{
-		FS: in.tree, Dir: dir, Jobs: runtime.GOMAXPROCS(0), Watch: c.watch.suites(),
+		FS: in.tree, Dir: dir, Jobs: runtime.GOMAXPROCS(0), Watch: c.watch.Suites(),
 		Engines: func(counted *policy.Coverage) policytest.Engines {
 			return suites.Engines(suites.Options{KubeVersion: c.kubeVersion, Coverage: counted})
 		},

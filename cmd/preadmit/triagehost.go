@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
@@ -76,15 +77,15 @@ func (h *triageHost) evaluate(ctx context.Context, o *checkOptions) (*report.Rep
 	rendering, rendered := timeToRender(ctx)
 	in, err := load(rendering, o, h.args, bytes.NewReader(h.stdin))
 	rendered()
-	if isTimeUp(ctx, err) {
+	if tasks.IsTimeUp(ctx, err) {
 		return h.failed(o.unrendered(ctx))
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	j, err := judge(o.watch.timed(ctx), o, in, h.args, bytes.NewReader(h.stdin))
-	late := isTimeUp(ctx, err)
-	if err = j.unfinished(ctx, in, err, o.watch.slowest); err != nil {
+	j, err := judge(o.watch.Timed(ctx), o, in, h.args, bytes.NewReader(h.stdin))
+	late := tasks.IsTimeUp(ctx, err)
+	if err = j.unfinished(ctx, in, err, o.watch.Slowest); err != nil {
 		return nil, nil, err
 	}
 	if !late {

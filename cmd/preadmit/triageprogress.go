@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"path"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
@@ -29,7 +29,7 @@ const (
 	partialEvery = 400 * time.Millisecond
 )
 
-// expect says that n more units are to be rendered.
+// Expect says that n more units are to be rendered.
 func (p *progress) expect(n int) {
 	if p == nil {
 		return
@@ -54,29 +54,10 @@ func (p *progress) renderers(all []render.Renderer) []render.Renderer {
 	if p == nil {
 		return all
 	}
-	observed := make([]render.Renderer, len(all))
-	for i, r := range all {
-		observed[i] = observedRenderer{r, p}
-	}
-	return observed
-}
-
-type observedRenderer struct {
-	render.Renderer
-	progress *progress
-}
-
-func (o observedRenderer) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
-	defer o.progress.rendered()
-	return o.Renderer.Render(ctx, src)
-}
-
-// Name is the unit's, as the renderer has it.
-func (o observedRenderer) Name(src render.Source) string {
-	if n, ok := o.Renderer.(interface{ Name(render.Source) string }); ok {
-		return n.Name(src)
-	}
-	return path.Base(src.Path)
+	return tasks.Around(all, func(_ context.Context, _ string, _ render.Source, next tasks.Rendering) ([]*render.Object, error) {
+		defer p.rendered()
+		return next()
+	})
 }
 
 // review is the chain's, some requests after others, so that the first results

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
@@ -65,7 +66,7 @@ func (h *triageRemote) current() *supervise.Service {
 
 // ask has the child of the last evaluation answer.
 func (h *triageRemote) ask(ctx context.Context, q triageQuestion, answer any) error {
-	data, err := h.current().Ask(ctx, supervise.Question{Text: q, Limit: max(lookLimit, h.facts.Timeout+grace)})
+	data, err := h.current().Ask(ctx, supervise.Question{Text: q, Limit: max(lookLimit, h.facts.Timeout+tasks.Grace)})
 	if err != nil {
 		return err
 	}

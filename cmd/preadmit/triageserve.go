@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/report"
 	"github.com/preadmit/preadmit/tui"
@@ -41,8 +42,8 @@ type triageNews struct {
 // serveTriage answers the questions of the process that has the screen, until
 // that ends this one.
 func serveTriage(ctx context.Context, o *triageOptions, args []string, stdin io.Reader, end *parentEnd) error {
-	w := watchOf(ctx)
-	if w.order.Careful {
+	w := tasks.Of(ctx)
+	if w.Order.Careful {
 		runtime.GOMAXPROCS(1) // one task at a time
 	}
 	host, err := newTriageHost(o, args, stdin)
@@ -91,7 +92,7 @@ func sendMessage(to *supervise.Pipe, last supervise.Kind, number, message []byte
 }
 
 func (h *triageHost) answerTo(ctx context.Context, q *triageQuestion, news func([]byte)) ([]byte, error) {
-	if why := watchOf(ctx).fatal(); why != "" {
+	if why := tasks.Of(ctx).Fatal(); why != "" {
 		return nil, errors.New(why)
 	}
 	switch q.Do {
@@ -141,7 +142,7 @@ func (h *triageHost) about(ctx context.Context, q *triageQuestion) ([]byte, erro
 	if err := h.evaluated(ctx); err != nil {
 		return nil, err
 	}
-	done, err := watchOf(ctx).begin("look "+q.Do+" "+name, true)
+	done, err := tasks.Of(ctx).Begin("look "+q.Do+" "+name, true)
 	if err != nil {
 		return nil, fmt.Errorf("this %w", err)
 	}

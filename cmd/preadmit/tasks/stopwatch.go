@@ -1,4 +1,4 @@
-package main
+package tasks
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ type stopwatch struct {
 	next    int
 }
 
-// timed is what takes time: a task, or a policy of an engine.
+// Timed is what takes time: a task, or a policy of an engine.
 type timed struct{ name, engine string }
 
 func (t timed) String() string {
@@ -90,16 +90,19 @@ func (s *stopwatch) slowest() string {
 	return "slowest: " + strings.Join(names, ", ") + "; --timeout allows more"
 }
 
-// slowest is what took the longest in this process, or "".
-func (w *watch) slowest() string {
+// Measure begins to measure what has a name; the function that it returns ends that.
+func (w *Watch) Measure(name string) (end func()) { return w.clock.start(timed{name: name}) }
+
+// Slowest is what took the longest in this process, or "".
+func (w *Watch) Slowest() string {
 	if w == nil {
 		return ""
 	}
 	return w.clock.slowest()
 }
 
-// timed has engines tell the watch's clock of the policies that they evaluate.
-func (w *watch) timed(ctx context.Context) context.Context {
+// Timed has engines tell the watch's clock of the policies that they evaluate.
+func (w *Watch) Timed(ctx context.Context) context.Context {
 	if w == nil {
 		return ctx
 	}

@@ -1,4 +1,4 @@
-package main
+package tasks
 
 import (
 	"context"
@@ -12,14 +12,14 @@ import (
 // TestResultsAreNoTask holds that what a run keeps between tasks may take more
 // than a single task: 20,000 objects have results of a gigabyte.
 func TestResultsAreNoTask(t *testing.T) {
-	w := newWatch(supervise.NewPipe(io.Discard), supervise.Order{})
-	w.allow(100, defaultTaskTime)
+	w := New(supervise.NewPipe(io.Discard), supervise.Order{})
+	w.Allow(100, DefaultTime)
 	w.floor = footprint{live: 50 << 20}
 	if got, want := w.limit(), uint64(450<<20); got != want {
 		t.Errorf("between tasks a run may have %d MiB, want %d", got>>20, want>>20)
 	}
 	w.now = footprint{live: 400 << 20}
-	_, done, err := w.start("one", true)
+	_, done, err := w.Start("one", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestResultsAreNoTask(t *testing.T) {
 func TestProgressOfManyTasks(t *testing.T) {
 	from, to := io.Pipe()
 	frames := supervise.NewReader(from)
-	w := newWatch(supervise.NewPipe(to), supervise.Order{})
+	w := New(supervise.NewPipe(to), supervise.Order{})
 	expect := func(kind supervise.Kind, payload string) {
 		t.Helper()
 		if k, got, err := frames.Next(); err != nil || k != kind || string(got) != payload {
@@ -43,17 +43,17 @@ func TestProgressOfManyTasks(t *testing.T) {
 		}
 	}
 	for range 3 {
-		_, done, _ := w.start(supervise.EvaluateTask+"CREATE a", false)
+		_, done, _ := w.Start(supervise.EvaluateTask+"CREATE a", false)
 		done()
 	}
-	slow, done, _ := w.start(supervise.EvaluateTask+"CREATE slow", false)
+	slow, done, _ := w.Start(supervise.EvaluateTask+"CREATE slow", false)
 	slow.began = slow.began.Add(-2 * longTask)
 	go w.report()
 	expect(supervise.Begin, `{"Number":4,"Name":"evaluate CREATE slow","Narrowest":false}`)
 	expect(supervise.Done, `{"Task":"evaluate ","N":3}`)
 	ctx, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
-	go w.stopping(ctx)
+	go w.Stopping(ctx)
 	go func() {
 		time.Sleep(2 * lookEvery) // what is in flight stops a little later
 		done()
@@ -65,15 +65,15 @@ func TestProgressOfManyTasks(t *testing.T) {
 // TestManyPoliciesTakeLonger holds that compiling a library of policies may take as
 // long as its parts together, and one task no longer than it did.
 func TestManyPoliciesTakeLonger(t *testing.T) {
-	w := newWatch(supervise.NewPipe(io.Discard), supervise.Order{})
-	w.allow(1<<20, time.Minute)
+	w := New(supervise.NewPipe(io.Discard), supervise.Order{})
+	w.Allow(1<<20, time.Minute)
 	late := func(extent int, cpu, wall time.Duration) bool {
-		all, done, err := w.start(compileTask, false)
+		all, done, err := w.Start("compile policies", false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer done()
-		w.extend(all, extent)
+		w.Extend(all, extent)
 		all.began = time.Now().Add(-wall)
 		x, over := w.excess(footprint{cpu: all.at.cpu + cpu}, 1)
 		return over && x.Why == outOfTime

@@ -1,4 +1,8 @@
-package main
+// Package tasks holds what is in flight in a child to its limits. A [Watch] tells the
+// parent (package supervise) which unit, request or policy is worked on, leaves out
+// those that ended an earlier child, and stops the process where one takes more
+// memory or time than it may. It also sets how much memory garbage may take.
+package tasks
 
 import (
 	"context"
@@ -18,36 +22,35 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/report"
 )
 
-// A watch tells a parent which task is in flight, leaves out those that are set
-// apart, and holds each to its limits. A nil watch, that of a process without a
+// A Watch tells a parent which task is in flight, leaves out those that are set
+// apart, and holds each to its limits. A nil Watch, that of a process without a
 // parent, does nothing.
-type watch struct {
+type Watch struct {
 	to     *supervise.Pipe
-	order  supervise.Order
-	limits taskLimits
+	Order  supervise.Order
+	limits limits
 
 	mu     sync.Mutex
 	next   int
-	flying map[int]*task
-	asked  map[*policy.Request]*task // of requests
+	flying map[int]*Task
+	asked  map[*policy.Request]*Task // of requests
 	now    footprint                 // as of the last look
 	floor  footprint                 // when the phase began, or a task ended and none was left
 	over   bool
 	done   map[string]int // tasks by how their names begin
 	told   map[string]int // what the parent knows of done
 
-	unconfined error // what of the sandbox is missing
+	Unconfined error // what of the sandbox is missing
 
 	clock stopwatch
 
 	collector collector
 }
 
-// A task is what is in flight.
-type task struct {
+// A Task is in flight.
+type Task struct {
 	supervise.Task
 	began  time.Time
 	at     footprint // the process when it began
@@ -67,12 +70,21 @@ type footprint struct {
 	collected bool // there was a garbage collection
 }
 
-// taskLimits are what one task may take.
-type taskLimits struct {
+// limits are what one task may take.
+type limits struct {
 	memory uint64
 	cpu    time.Duration
 	wall   time.Duration
 }
+
+// What rendering one unit or evaluating one object may take by default.
+const (
+	DefaultMemory = 1024 // MiB
+	DefaultTime   = 20 * time.Second
+)
+
+// Grace is how long a run may take to stop when its time is over.
+const Grace = 2 * time.Second
 
 const (
 	lookEvery   = 25 * time.Millisecond
@@ -80,47 +92,50 @@ const (
 	longTask    = time.Second
 )
 
-func newWatch(to *supervise.Pipe, order supervise.Order) *watch {
+// New returns a Watch that tells the parent at the other end of to.
+func New(to *supervise.Pipe, order supervise.Order) *Watch {
 	now := look()
-	return &watch{now: now, floor: now, to: to, order: order, limits: taskLimits{defaultTaskMemory << 20, defaultTaskTime, 3 * defaultTaskTime}, flying: make(map[int]*task), done: make(map[string]int), told: make(map[string]int), asked: make(map[*policy.Request]*task), collector: newCollector()}
+	return &Watch{now: now, floor: now, to: to, Order: order, limits: limits{DefaultMemory << 20, DefaultTime, 3 * DefaultTime}, flying: make(map[int]*Task), done: make(map[string]int), told: make(map[string]int), asked: make(map[*policy.Request]*Task), collector: newCollector()}
 }
 
-// allow sets what one task may take: MiB, and a time of the processor, of which
+// Allow sets what one task may take: MiB, and a time of the processor, of which
 // thrice may pass.
-func (w *watch) allow(memory int, cpu time.Duration) {
+func (w *Watch) Allow(memory int, cpu time.Duration) {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.limits = taskLimits{memory: uint64(memory) << 20, cpu: cpu, wall: 3 * cpu}
+	w.limits = limits{memory: uint64(memory) << 20, cpu: cpu, wall: 3 * cpu}
 }
 
-// disturbed says whether something is set apart.
-func (w *watch) disturbed() bool { return w != nil && len(w.order.Apart) > 0 }
+// Disturbed says whether something is set apart.
+func (w *Watch) Disturbed() bool { return w != nil && len(w.Order.Apart) > 0 }
 
 type watchKey struct{}
 
-func withWatch(ctx context.Context, w *watch) context.Context {
+// With returns a context that holds a Watch.
+func With(ctx context.Context, w *Watch) context.Context {
 	return context.WithValue(ctx, watchKey{}, w)
 }
 
-func watchOf(ctx context.Context) *watch {
-	w, _ := ctx.Value(watchKey{}).(*watch)
+// Of returns the Watch of a context, nil without a parent.
+func Of(ctx context.Context) *Watch {
+	w, _ := ctx.Value(watchKey{}).(*Watch)
 	return w
 }
 
-// fatal returns why the parent gave up starting children for the work, so that this
+// Fatal returns why the parent gave up starting children for the work, so that this
 // child only reports it; empty otherwise.
-func (w *watch) fatal() string {
-	if w == nil || w.order.Fatal == "" {
+func (w *Watch) Fatal() string {
+	if w == nil || w.Order.Fatal == "" {
 		return ""
 	}
-	return w.reason(w.order.Fatal)
+	return w.reason(w.Order.Fatal)
 }
 
-// phase says what the run does between tasks.
-func (w *watch) phase(name string) {
+// Phase says what the run does between tasks.
+func (w *Watch) Phase(name string) {
 	if w == nil {
 		return
 	}
@@ -133,64 +148,97 @@ func (w *watch) phase(name string) {
 	w.to.Send(supervise.Phase, []byte(name))
 }
 
-// stopping tells the parent, once the run's time is over and no task is in flight any
+// Stopping tells the parent, once the run's time is over and no task is in flight any
 // more, that what is done is put together. Of a large run that takes longer than the
 // parent waits for one that hangs.
-func (w *watch) stopping(ctx context.Context) {
-	if !isTimeUp(ctx, ctx.Err()) {
+func (w *Watch) Stopping(ctx context.Context) {
+	if !IsTimeUp(ctx, ctx.Err()) {
 		return
 	}
 	for w.busy() {
 		time.Sleep(lookEvery)
 	}
-	w.phase(supervise.Writing)
+	w.Phase(supervise.Writing)
 }
 
-func (w *watch) busy() bool {
+// ErrTerminated is why a run ends at SIGTERM.
+var ErrTerminated = errors.New("ended by a signal")
+
+// IsTimeUp reports whether an error is the end of the run's time, or a signal to end
+// with a report.
+func IsTimeUp(ctx context.Context, err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) && context.Cause(ctx) == ErrTerminated
+}
+
+// Bound returns a context that ends after the timeout. The parent ends what does not
+// stop then, and has what is known reported.
+func (w *Watch) Bound(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if w.Order.Careful {
+		runtime.GOMAXPROCS(1) // one task at a time
+	}
+	w.send(supervise.Until, timeout.Milliseconds())
+	confine.CPU(confine.UsedCPU() + (timeout+Grace)*time.Duration(runtime.NumCPU()))
+	left := timeout
+	if w.Order.Careful { // an earlier child took some of the time
+		left = max(timeout-time.Duration(w.Order.Elapsed)*time.Millisecond, time.Second)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, left, fmt.Errorf("not done after --timeout %s", timeout))
+	context.AfterFunc(ctx, func() { w.Stopping(ctx) })
+	return ctx, cancel
+}
+
+// Extend gives a task the time of several, since it is the work of several.
+func (w *Watch) Extend(t *Task, times int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.extent = times
+}
+
+func (w *Watch) busy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.flying) > 0
 }
 
-// expect says that n more tasks are to be done whose names begin so.
-func (w *watch) expect(task string, n int) {
+// Expect says that n more tasks are to be done whose names begin so.
+func (w *Watch) Expect(task string, n int) {
 	if w != nil {
 		w.send(supervise.Expect, supervise.Expected{Task: task, N: n})
 	}
 }
 
-// begin says that a task is in flight until done is called. The narrowest tasks
+// Begin says that a task is in flight until done is called. The narrowest tasks
 // are those that have no tasks within them. The error is why it is set apart.
-func (w *watch) begin(name string, narrowest bool) (done func(), err error) {
+func (w *Watch) Begin(name string, narrowest bool) (done func(), err error) {
 	if w == nil {
 		return func() {}, nil
 	}
-	_, done, err = w.start(name, narrowest)
+	_, done, err = w.Start(name, narrowest)
 	return done, err
 }
 
-func (w *watch) start(name string, narrowest bool) (t *task, done func(), err error) {
-	if why, apart := w.apart(name); apart {
-		return nil, nil, &setApart{why}
+func (w *Watch) Start(name string, narrowest bool) (t *Task, done func(), err error) {
+	if err := w.Apart(name); err != nil {
+		return nil, nil, err
 	}
 	w.mu.Lock()
 	w.next++
-	t = &task{Task: supervise.Task{Number: w.next, Name: name, Narrowest: narrowest}, began: time.Now(), at: w.now}
+	t = &Task{Task: supervise.Task{Number: w.next, Name: name, Narrowest: narrowest}, began: time.Now(), at: w.now}
 	w.flying[t.Number] = t
 	w.mu.Unlock()
-	if w.order.Careful {
+	if w.Order.Careful {
 		w.name(t)
 	}
 	return t, func() { w.end(t) }, nil
 }
 
 // name tells the parent that a task is in flight.
-func (w *watch) name(t *task) {
+func (w *Watch) name(t *Task) {
 	t.named = true
 	w.send(supervise.Begin, t.Task)
 }
 
-func (w *watch) end(t *task) {
+func (w *Watch) end(t *Task) {
 	w.settle(t)
 	w.mu.Lock()
 	if delete(w.flying, t.Number); len(w.flying) == 0 {
@@ -208,7 +256,7 @@ func (w *watch) end(t *task) {
 
 // report tells the parent of a child that is not careful how many tasks are done,
 // and which have been in flight for long.
-func (w *watch) report() {
+func (w *Watch) report() {
 	var done []supervise.Expected
 	w.mu.Lock()
 	for _, kind := range []string{supervise.RenderTask, supervise.EvaluateTask} {
@@ -230,7 +278,7 @@ func (w *watch) report() {
 
 // settle collects what a task that took much leaves behind, since the next may
 // take as much beside it.
-func (w *watch) settle(t *task) {
+func (w *Watch) settle(t *Task) {
 	w.mu.Lock()
 	much := w.now.live > t.at.live+w.limits.memory/4
 	w.mu.Unlock()
@@ -243,24 +291,25 @@ func (w *watch) settle(t *task) {
 	w.mu.Unlock()
 }
 
-func (w *watch) send(k supervise.Kind, v any) {
+func (w *Watch) send(k supervise.Kind, v any) {
 	if data, err := json.Marshal(v); err == nil {
 		w.to.Send(k, data)
 	}
 }
 
-func (w *watch) apart(name string) (why string, apart bool) {
-	i, found := slices.BinarySearchFunc(w.order.Apart, name, func(a supervise.Apart, name string) int {
+// Apart returns why a task is set apart, nil if it is not.
+func (w *Watch) Apart(name string) error {
+	i, found := slices.BinarySearchFunc(w.Order.Apart, name, func(a supervise.Apart, name string) int {
 		return strings.Compare(a.Task, name)
 	})
 	if !found {
-		return "", false
+		return nil
 	}
-	return w.reason(w.order.Apart[i].Why), true
+	return &setApart{w.reason(w.Order.Apart[i].Why)}
 }
 
 // reason gives a parent's words with the limits that a child knows.
-func (w *watch) reason(why string) string {
+func (w *Watch) reason(why string) string {
 	switch why {
 	case supervise.OutOfMemory:
 		return fmt.Sprintf("needs more than %d MiB of memory", w.limits.memory>>20)
@@ -279,10 +328,10 @@ func (e *setApart) Error() string { return e.why }
 
 // keepLimits looks at what the process takes, and stops it where a task takes
 // more than it may. The kernel holds the same line for what comes at once.
-func (w *watch) keepLimits() {
+func (w *Watch) KeepLimits() {
 	var known uint64
 	for n := 1; ; n++ {
-		if n%reportEvery == 0 && !w.order.Careful {
+		if n%reportEvery == 0 && !w.Order.Careful {
 			w.report()
 		}
 		now := look()
@@ -310,7 +359,7 @@ func (w *watch) keepLimits() {
 
 // limit is how many bytes the process may take now. Between tasks the results of
 // all of them are put together, which a single task's limit says nothing about.
-func (w *watch) limit() uint64 {
+func (w *Watch) limit() uint64 {
 	const tasks = 4
 	if len(w.flying) == 0 {
 		return w.floor.live + tasks*w.limits.memory
@@ -319,7 +368,7 @@ func (w *watch) limit() uint64 {
 }
 
 // floorOf is what was in use before the tasks in flight, or the phase, began.
-func (w *watch) floorOf() footprint {
+func (w *Watch) floorOf() footprint {
 	low := w.floor
 	first := true
 	for _, t := range w.flying {
@@ -331,7 +380,7 @@ func (w *watch) floorOf() footprint {
 }
 
 // excess is what takes more than it may.
-func (w *watch) excess(now footprint, limit uint64) (supervise.Excess, bool) {
+func (w *Watch) excess(now footprint, limit uint64) (supervise.Excess, bool) {
 	if w.over {
 		return supervise.Excess{}, false
 	}
@@ -342,7 +391,7 @@ func (w *watch) excess(now footprint, limit uint64) (supervise.Excess, bool) {
 		}
 		return excess(supervise.OutOfMemory, tasks), true
 	}
-	late := slices.DeleteFunc(tasks, func(t *task) bool {
+	late := slices.DeleteFunc(tasks, func(t *Task) bool {
 		share, times := (now.cpu-t.at.cpu)/time.Duration(max(1, len(w.flying))), time.Duration(max(1, t.extent))
 		return share <= times*w.limits.cpu && time.Since(t.began) <= times*w.limits.wall
 	})
@@ -359,50 +408,68 @@ func look() footprint {
 	return f
 }
 
-func (w *watch) close() {
+func (w *Watch) Close() {
 	w.mu.Lock()
 	w.over = true
 	w.mu.Unlock()
 }
 
-// renderers are the same, each unit a task.
-func (w *watch) renderers(all []render.Renderer, side string) []render.Renderer {
+// Renderers returns renderers for which each unit is a task.
+func (w *Watch) Renderers(all []render.Renderer, side string) []render.Renderer {
 	if w == nil {
 		return all
 	}
-	watched := make([]render.Renderer, len(all))
-	for i, r := range all {
-		watched[i] = watchedRenderer{r, w, side}
-	}
-	return watched
-}
-
-type watchedRenderer struct {
-	render.Renderer
-	watch *watch
-	side  string
-}
-
-func (r watchedRenderer) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
-	done, err := r.watch.begin(strings.TrimSpace(supervise.RenderTask+r.side+" "+r.Kind()+" "+src.Path+" "+src.Variant.String()), true)
-	if err != nil {
-		return nil, renderApart(render.Span{File: src.Path}, err)
-	}
-	defer r.watch.clock.start(timed{name: "unit " + src.Path})()
-	type rendered struct {
-		objects []*render.Object
-		err     error
-	}
-	x, err := unlessStuck(ctx, done, func() rendered {
-		objects, err := r.Renderer.Render(ctx, src)
-		return rendered{objects, err}
+	return Around(all, func(ctx context.Context, kind string, src render.Source, next Rendering) ([]*render.Object, error) {
+		done, err := w.Begin(strings.TrimSpace(supervise.RenderTask+side+" "+kind+" "+src.Path+" "+src.Variant.String()), true)
+		if err != nil {
+			return nil, renderApart(render.Span{File: src.Path}, err)
+		}
+		defer w.Measure("unit " + src.Path)()
+		type rendered struct {
+			objects []*render.Object
+			err     error
+		}
+		x, err := unlessStuck(ctx, done, func() rendered {
+			objects, err := next()
+			return rendered{objects, err}
+		})
+		return x.objects, errors.Join(x.err, err)
 	})
-	return x.objects, errors.Join(x.err, err)
+}
+
+// A Rendering renders a source.
+type Rendering func() ([]*render.Object, error)
+
+// Around returns renderers that call around, which calls next to render.
+func Around(all []render.Renderer, around func(ctx context.Context, kind string, src render.Source, next Rendering) ([]*render.Object, error)) []render.Renderer {
+	wrapped := make([]render.Renderer, len(all))
+	for i, r := range all {
+		wrapped[i] = renderer{r, around}
+	}
+	return wrapped
+}
+
+type renderer struct {
+	render.Renderer
+	around func(context.Context, string, render.Source, Rendering) ([]*render.Object, error)
+}
+
+// Render implements render.Renderer.
+func (r renderer) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
+	return r.around(ctx, r.Kind(), src, func() ([]*render.Object, error) { return r.Renderer.Render(ctx, src) })
+}
+
+// Name is the unit's, as the renderer has it.
+func (r renderer) Name(src render.Source) string {
+	if n, ok := r.Renderer.(interface{ Name(render.Source) string }); ok {
+		return n.Name(src)
+	}
+	return path.Base(src.Path)
 }
 
 // renderApart is the error of a unit that is set apart.
 func renderApart(at render.Span, why error) *render.Error {
-	return &render.Error{Span: at, Rule: "set-apart", Err: fmt.Errorf("rendering it %w: it is set apart", why), Hint: limitsHint}
+	return &render.Error{Span: at, Rule: "set-apart", Err: fmt.Errorf("rendering it %w: it is set apart", why), Hint: LimitsHint}
 }
 
 // unlessStuck returns what f returns, after which done is called. Where the run's
@@ -421,14 +488,14 @@ func unlessStuck[T any](ctx context.Context, done func(), f func() T) (T, error)
 	select {
 	case x := <-result:
 		return x, nil
-	case <-time.After(grace):
+	case <-time.After(Grace):
 		var none T
 		return none, ctx.Err()
 	}
 }
 
-// resolvers are the same, each object that they resolve a task.
-func (w *watch) resolvers(all []render.Resolver, side string) []render.Resolver {
+// Resolvers are the same, each object that they resolve a task.
+func (w *Watch) Resolvers(all []render.Resolver, side string) []render.Resolver {
 	if w == nil {
 		return all
 	}
@@ -441,14 +508,14 @@ func (w *watch) resolvers(all []render.Resolver, side string) []render.Resolver 
 
 type watchedResolver struct {
 	render.Resolver
-	watch *watch
+	watch *Watch
 	side  string
 }
 
 // Resolve implements render.Resolver.
 func (r watchedResolver) Resolve(ctx context.Context, o *render.Object, world *render.World) *render.Unit {
 	failed := func(err error) *render.Unit { return &render.Unit{State: render.Failed, Err: err} }
-	done, err := r.watch.begin(strings.TrimSpace(fmt.Sprintf("resolve %s %s %s %s/%s %s", r.side, world.Cluster.Name, o.GroupVersionKind().GroupKind(), o.GetNamespace(), o.GetName(), world.Variant)), true)
+	done, err := r.watch.Begin(strings.TrimSpace(fmt.Sprintf("resolve %s %s %s %s/%s %s", r.side, world.Cluster.Name, o.GroupVersionKind().GroupKind(), o.GetNamespace(), o.GetName(), world.Variant)), true)
 	if err != nil {
 		return failed(renderApart(o.Span(""), err))
 	}
@@ -459,19 +526,11 @@ func (r watchedResolver) Resolve(ctx context.Context, o *render.Object, world *r
 	return u
 }
 
-// Name is the unit's, as the renderer has it.
-func (r watchedRenderer) Name(src render.Source) string {
-	if n, ok := r.Renderer.(interface{ Name(render.Source) string }); ok {
-		return n.Name(src)
-	}
-	return path.Base(src.Path)
-}
-
-const limitsHint = "where it is meant to take that much, allow more by --task-memory or --task-time"
+const LimitsHint = "where it is meant to take that much, allow more by --task-memory or --task-time"
 
 // innermost are the tasks in flight that have no other in flight within them.
-func (w *watch) innermost() []*task {
-	var narrowest, all []*task
+func (w *Watch) innermost() []*Task {
+	var narrowest, all []*Task
 	for _, t := range w.flying {
 		if all = append(all, t); t.Narrowest {
 			narrowest = append(narrowest, t)
@@ -484,7 +543,7 @@ func (w *watch) innermost() []*task {
 }
 
 // excess is what a parent is told where tasks are known to be why.
-func excess(why string, tasks []*task) supervise.Excess {
+func excess(why string, tasks []*Task) supervise.Excess {
 	x := supervise.Excess{Why: why, Narrowest: true}
 	for _, t := range tasks {
 		x.Tasks, x.Narrowest = append(x.Tasks, t.narrow()), x.Narrowest && t.Narrowest
@@ -494,7 +553,7 @@ func excess(why string, tasks []*task) supervise.Excess {
 }
 
 // narrow is the task's name, with the engine that a request is at.
-func (t *task) narrow() string {
+func (t *Task) narrow() string {
 	if t.engine == nil || t.Narrowest {
 		return t.Name
 	}
@@ -503,17 +562,17 @@ func (t *task) narrow() string {
 
 func byEngine(engine any) string { return supervise.By + engineName(engine) }
 
-// suites is the hook of policy tests: each suite is a task.
-func (w *watch) suites() func(name string) (func(), error) {
+// Suites is the hook of policy tests: each suite is a task.
+func (w *Watch) Suites() func(name string) (func(), error) {
 	if w == nil {
 		return nil
 	}
-	return func(name string) (func(), error) { return w.begin("test "+name, true) }
+	return func(name string) (func(), error) { return w.Begin("test "+name, true) }
 }
 
-// requests is the hook of a chain: each request is a task, and so is each
+// Requests is the hook of a chain: each request is a task, and so is each
 // engine's part in one that is looked at closely or has a part set apart.
-func (w *watch) requests() policy.Watch {
+func (w *Watch) Requests() policy.Watch {
 	if w == nil {
 		return nil
 	}
@@ -527,25 +586,22 @@ func (w *watch) requests() policy.Watch {
 			t.engine = engine
 		}
 		w.mu.Unlock()
-		if t == nil || len(w.order.Apart) == 0 && !w.order.Careful {
+		if t == nil || len(w.Order.Apart) == 0 && !w.Order.Careful {
 			return nil, nil
 		}
-		if why, apart := w.apart(byEngine(engine)); apart {
-			return nil, &setApart{why}
+		if err := w.Apart(byEngine(engine)); err != nil {
+			return nil, err
 		}
 		name := t.Name + byEngine(engine)
-		if w.order.Careful {
-			return w.begin(name, true)
+		if w.Order.Careful {
+			return w.Begin(name, true)
 		}
-		if why, apart := w.apart(name); apart {
-			return nil, &setApart{why}
-		}
-		return nil, nil
+		return nil, w.Apart(name)
 	}
 }
 
-func (w *watch) request(req *policy.Request) (func(), error) {
-	t, done, err := w.start(requestName(req), false)
+func (w *Watch) request(req *policy.Request) (func(), error) {
+	t, done, err := w.Start(requestName(req), false)
 	if err != nil {
 		return nil, err
 	}
@@ -573,17 +629,4 @@ func engineName(engine any) string {
 		}
 	}
 	return name
-}
-
-// failedReport is the report of a run that came to nothing. The hint may be empty.
-func failedReport(why, hint string) *report.Report {
-	return report.New(report.Tool{Name: "preadmit", Version: version}, nil, nil, failure(why, hint))
-}
-
-// failure is the result that says that a run is incomplete, with the next step.
-func failure(why, hint string) []policy.Result {
-	return []policy.Result{{
-		Engine: policy.EngineRender, Rule: policy.RuleIncomplete, Operation: policy.Create, Outcome: policy.Error, Action: policy.Deny,
-		Message: "the run is incomplete: " + why, Hint: hint,
-	}}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/render"
@@ -18,10 +19,10 @@ func newBench(in, judge *input, o benchOptions) (*bench, error) {
 	if w == nil {
 		return compileBench(in, judge, o)
 	}
-	w.phase("compiling policies")
-	defer w.phase("evaluating")
-	defer w.clock.start(timed{name: "compiling policies"})()
-	whole, done, err := w.start(compileTask, false)
+	w.Phase("compiling policies")
+	defer w.Phase("evaluating")
+	defer w.Measure("compiling policies")()
+	whole, done, err := w.Start(compileTask, false)
 	if err == nil {
 		defer done()
 	}
@@ -30,16 +31,16 @@ func newBench(in, judge *input, o benchOptions) (*bench, error) {
 	if none {
 		lost = []error{setApartError(render.Span{}, "all policies", err)}
 	} else {
-		w.extend(whole, 1+compiledOf(in, judge)/fewPolicies)
+		w.Extend(whole, 1+compiledOf(in, judge)/fewPolicies)
 	}
-	if !none && w.order.Careful {
-		w.compileEach(in, judge, o)
+	if !none && w.Order.Careful {
+		compileEach(w, in, judge, o)
 	}
-	lessIn, dropped := w.withoutApart(in, none)
+	lessIn, dropped := withoutApart(w, in, none)
 	lost = append(lost, dropped...)
 	lessJudge := lessIn
 	if judge != in {
-		lessJudge, dropped = w.withoutApart(judge, none)
+		lessJudge, dropped = withoutApart(w, judge, none)
 		lost = append(lost, dropped...)
 	}
 	b, err := compileBench(lessIn, lessJudge, o)
@@ -68,21 +69,14 @@ func compiledOf(in, judge *input) int {
 	return n
 }
 
-// extend gives a task the time of several, since it is the work of several.
-func (w *watch) extend(t *task, times int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	t.extent = times
-}
-
 // compileEach compiles each policy and definition by itself, so that the one
 // that ends the process is known by name.
-func (w *watch) compileEach(in, judge *input, o benchOptions) {
+func compileEach(w *tasks.Watch, in, judge *input, o benchOptions) {
 	settings := *o.engineSettings
 	settings.NoTreePolicies, settings.Packs = true, []string{defaultPack}
 	alone := benchOptions{engineSettings: &settings, prints: o.prints}
 	try := func(name string, only input) {
-		done, err := w.begin(name, true)
+		done, err := w.Begin(name, true)
 		if err != nil {
 			return
 		}
@@ -118,17 +112,17 @@ func moduleName(m rego.Module) string { return "compile " + m.File }
 
 // withoutApart is an input without the policies that are set apart, or without
 // any, and why each is missing.
-func (w *watch) withoutApart(in *input, none bool) (*input, []error) {
-	if len(w.order.Apart) == 0 {
+func withoutApart(w *tasks.Watch, in *input, none bool) (*input, []error) {
+	if len(w.Order.Apart) == 0 {
 		return in, nil
 	}
 	var lost []error
 	leftOut := func(name, what string, at render.Span) bool {
-		why, apart := w.apart(name)
-		if apart {
-			lost = append(lost, setApartError(at, what, &setApart{why}))
+		err := w.Apart(name)
+		if err != nil {
+			lost = append(lost, setApartError(at, what, err))
 		}
-		return apart || none
+		return err != nil || none
 	}
 	less := *in
 	for _, units := range []*[]*render.Unit{&less.head, &less.judges, &less.context} {
@@ -148,5 +142,5 @@ func (w *watch) withoutApart(in *input, none bool) (*input, []error) {
 }
 
 func setApartError(at render.Span, what string, why error) error {
-	return &render.Error{Span: at, Rule: "set-apart", Hint: limitsHint, Err: fmt.Errorf("compiling %.253s %w: it is set apart", what, why)}
+	return &render.Error{Span: at, Rule: "set-apart", Hint: tasks.LimitsHint, Err: fmt.Errorf("compiling %.253s %w: it is set apart", what, why)}
 }

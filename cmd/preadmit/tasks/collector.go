@@ -1,4 +1,4 @@
-package main
+package tasks
 
 import (
 	"math"
@@ -17,10 +17,10 @@ const collectAt = 192 << 20
 // which costs a collection nothing.
 const collectMore = 512 << 20
 
-// collectLate has the garbage collector wait until there is something to
+// CollectLate has the garbage collector wait until there is something to
 // collect: a run over a repository of usual size, or one that recalls most of
 // it, ends before. From then on it works as ever.
-func collectLate() {
+func CollectLate() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
@@ -80,7 +80,7 @@ func (c *collector) adjust(now footprint, limit uint64) {
 	if now.collected && !c.fixed {
 		soft = min(soft, now.live+garbage(now.live)+apart)
 	}
-	if (now.collected || limit < usual) && debug.SetMemoryLimit(-1) != int64(soft) { // before that, collectLate has its way
+	if (now.collected || limit < usual) && debug.SetMemoryLimit(-1) != int64(soft) { // before that, CollectLate has its way
 		debug.SetMemoryLimit(int64(soft))
 	}
 	if !now.collected || c.fixed {
@@ -97,6 +97,9 @@ func (c *collector) adjust(now footprint, limit uint64) {
 func garbage(live uint64) uint64 {
 	return max(moderate, live/least, usual-min(usual, live+apart))
 }
+
+// Jobs returns how many processors are used if nobody says how many.
+func (w *Watch) Jobs(processors int) int { return jobsFor(processors, w.collector.most) }
 
 // jobsFor is how many processors are used if nobody says how many: no more than
 // there is memory for.
