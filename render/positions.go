@@ -167,7 +167,7 @@ type found struct {
 
 func (p *Positions) find(pointer string) found {
 	f := found{entry: p.entry, root: true, keyed: p.keyed, flow: p.flow}
-	for _, key := range Path(pointer) {
+	for key := range segments(pointer) {
 		parent := p.tree.nodes[f.entry.node]
 		e, ok := p.tree.child(f.entry.node, key)
 		if !ok {

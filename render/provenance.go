@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 )
@@ -135,16 +136,35 @@ func Path(pointer string) []string {
 	}
 	parts := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
 	for i, p := range parts {
-		if strings.Contains(p, "~") {
-			parts[i] = unescape.Replace(p)
-		}
+		parts[i] = segment(p)
 	}
 	return parts
 }
 
+// segments goes through a pointer's segments, as Path returns them.
+func segments(pointer string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		rest, more := strings.TrimPrefix(pointer, "/"), pointer != ""
+		for more {
+			var part string
+			part, rest, more = strings.Cut(rest, "/")
+			if !yield(segment(part)) {
+				return
+			}
+		}
+	}
+}
+
+func segment(escaped string) string {
+	if strings.Contains(escaped, "~") {
+		return unescape.Replace(escaped)
+	}
+	return escaped
+}
+
 // Lookup returns the value at a JSON pointer in a value tree.
 func Lookup(value any, pointer string) (any, bool) {
-	for _, key := range Path(pointer) {
+	for key := range segments(pointer) {
 		switch v := value.(type) {
 		case map[string]any:
 			child, ok := v[key]

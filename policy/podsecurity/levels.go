@@ -20,7 +20,10 @@ type control struct {
 // locate returns the pointers of the fields for which a control refuses a pod,
 // in the order in which its message names them.
 func (c control) locate(p *pod) []string {
-	return podsecurity.Locate(c.id, c.check, p.meta, p.spec, p.at)
+	if p.read == nil {
+		p.read = podsecurity.NewPod(p.meta, p.spec, p.at)
+	}
+	return podsecurity.Locate(c.id, c.check, p.read)
 }
 
 // levels knows the controls of each level at each version. The library's own

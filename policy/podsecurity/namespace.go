@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,6 +34,8 @@ type namespace struct {
 	object *render.Object // nil when it is not in the tree
 	labels map[string]string
 	policy api.Policy
+
+	assumed []string // of every result about it
 }
 
 // namespace looks up that of a request.
@@ -44,6 +47,9 @@ func (e *Engine) namespace(req *policy.Request) namespace {
 	// What a wrong label leads to is the plugin's answer too: it takes the
 	// strictest level. The Namespace itself gets a result for it.
 	ns.policy, _ = api.PolicyToEvaluate(ns.labels, e.defaults)
+	if ns.object == nil && ns.name != "" {
+		ns.assumed = []string{"namespace " + strconv.Quote(ns.name) + " is not in the tree: taken to have no pod-security labels"}
+	}
 	return ns
 }
 
@@ -91,7 +97,7 @@ type duty struct {
 	level  api.LevelVersion // that asks for it
 	action policy.Action
 	label  string // that asks for it or lifts it; the pack does when the namespace lacks it
-	exempt string // why it need not hold
+	exempt bool   // it need not hold: a label says so
 	again  bool   // another revision of it is in force already
 }
 
@@ -100,13 +106,10 @@ func (d duty) result(ns namespace) policy.Result {
 	r := policy.Result{
 		Engine: policy.EnginePodSecurity, Policy: string(d.level.Level), Rule: d.id,
 		Outcome: policy.Pass, Action: d.action, Severity: documents[d.id].severity,
-		PolicyOrigin: ns.origin(d.label),
+		PolicyOrigin: ns.origin(d.label), Assumed: ns.assumed,
 	}
-	if d.exempt != "" {
-		r.Outcome, r.Message = policy.Skip, d.exempt
-	}
-	if ns.object == nil && ns.name != "" {
-		r.Assumed = []string{fmt.Sprintf("namespace %q is not in the tree: taken to have no pod-security labels", ns.name)}
+	if d.exempt {
+		r.Outcome, r.Message = policy.Skip, ns.exemption()
 	}
 	return r
 }
@@ -115,16 +118,31 @@ func (d duty) result(ns namespace) policy.Result {
 // is the pack's unless a label says another, those that its warn and audit
 // labels add, and those of the pack that the labels lift.
 func (e *Engine) plan(ns namespace) []duty {
-	pack, enforce := e.defaults.Enforce, ns.policy.Enforce
+	key := planKey{ns.policy, e.action(ns)}
+	if known, ok := e.plans.Load(key); ok {
+		return known.([]duty)
+	}
+	known, _ := e.plans.LoadOrStore(key, e.newPlan(key))
+	return known.([]duty)
+}
+
+// A planKey is what the controls for a namespace depend on.
+type planKey struct {
+	policy api.Policy
+	action policy.Action
+}
+
+func (e *Engine) newPlan(key planKey) []duty {
+	pack, enforce := e.defaults.Enforce, key.policy.Enforce
 	var p planner
 	if api.CompareLevels(enforce.Level, pack.Level) > 0 {
 		kept := api.LevelVersion{Level: pack.Level, Version: enforce.Version}
 		p.add(duty{level: kept, action: policy.Deny, label: api.EnforceLevelLabel}, e.levels.controls(kept))
 	}
-	p.add(duty{level: enforce, action: e.action(ns), label: api.EnforceLevelLabel}, e.levels.controls(enforce))
-	p.add(duty{level: ns.policy.Warn, action: policy.Warn, label: api.WarnLevelLabel}, e.levels.controls(ns.policy.Warn))
-	p.add(duty{level: ns.policy.Audit, action: policy.Audit, label: api.AuditLevelLabel}, e.levels.controls(ns.policy.Audit))
-	p.add(duty{level: pack, action: e.action(ns), label: api.EnforceLevelLabel, exempt: ns.exemption()}, e.levels.controls(pack))
+	p.add(duty{level: enforce, action: key.action, label: api.EnforceLevelLabel}, e.levels.controls(enforce))
+	p.add(duty{level: key.policy.Warn, action: policy.Warn, label: api.WarnLevelLabel}, e.levels.controls(key.policy.Warn))
+	p.add(duty{level: key.policy.Audit, action: policy.Audit, label: api.AuditLevelLabel}, e.levels.controls(key.policy.Audit))
+	p.add(duty{level: pack, action: key.action, label: api.EnforceLevelLabel, exempt: true}, e.levels.controls(pack))
 	return p.duties
 }
 

@@ -51,6 +51,8 @@ type pod struct {
 	meta *metav1.ObjectMeta
 	spec *corev1.PodSpec
 	at   string // pointer of what holds metadata and spec: "" for a Pod
+
+	read *podsecurity.Pod // the same, once fields are looked for
 }
 
 // extract reads the pod at a pointer of an admitted object. It is nil where
@@ -76,7 +78,7 @@ func extract(tree map[string]any, at string) (*pod, error) {
 func typedPod(typed any, at string) *pod {
 	switch o := typed.(type) {
 	case *corev1.Pod:
-		return &pod{&o.ObjectMeta, &o.Spec, at}
+		return &pod{meta: &o.ObjectMeta, spec: &o.Spec, at: at}
 	case *appsv1.Deployment:
 		return podOf(&o.Spec.Template, at)
 	case *appsv1.StatefulSet:
@@ -93,7 +95,9 @@ func typedPod(typed any, at string) *pod {
 	return nil
 }
 
-func podOf(t *corev1.PodTemplateSpec, at string) *pod { return &pod{&t.ObjectMeta, &t.Spec, at} }
+func podOf(t *corev1.PodTemplateSpec, at string) *pod {
+	return &pod{meta: &t.ObjectMeta, spec: &t.Spec, at: at}
+}
 
 // stringMap takes the strings of a map; an admitted object has no others.
 func stringMap(v any) map[string]string {

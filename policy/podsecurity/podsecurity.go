@@ -16,6 +16,8 @@ package podsecurity
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/pod-security-admission/api"
@@ -44,6 +46,7 @@ type Engine struct {
 	defaults api.Policy
 	levels   levels
 	implied  bool
+	plans    sync.Map // of planKey: []duty
 }
 
 // New returns the engine of a pack. The error says which option is wrong.
@@ -105,7 +108,7 @@ func (e *Engine) evaluate(req *policy.Request, ns namespace, p *pod) []policy.Re
 	denied := make(map[string]bool)
 	for _, d := range e.plan(ns) {
 		verdict := psa.CheckResult{Allowed: true}
-		if d.exempt == "" {
+		if !d.exempt {
 			verdict = d.check(p.meta, p.spec)
 		}
 		if d.again && (verdict.Allowed || denied[d.id]) {
@@ -121,7 +124,7 @@ func (e *Engine) evaluate(req *policy.Request, ns namespace, p *pod) []policy.Re
 				r.Fields = defaultedPorts(r.Fields, req.Object, p)
 			}
 			if e.implied && d.action == policy.Warn && d.level.Level == e.defaults.Enforce.Level {
-				r.Assumed = append(r.Assumed, impliedNote)
+				r.Assumed = append(slices.Clip(r.Assumed), impliedNote)
 			}
 		}
 		results = append(results, r)
@@ -151,7 +154,7 @@ func (e *Engine) unchanged(ns namespace) []policy.Result {
 		}
 		r := d.result(ns)
 		r.Outcome = policy.Skip
-		if d.exempt == "" {
+		if !d.exempt {
 			r.Message = "the update changes no container and no image, so PodSecurity does not look at the pod again"
 		}
 		results = append(results, r)

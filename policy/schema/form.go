@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
@@ -112,7 +114,7 @@ func (c *forms) fields(f *form, typ reflect.Type, above []int) {
 // tree is a value as a value tree.
 func (f *form) tree(v reflect.Value) (any, error) {
 	if f.own != nil {
-		return f.own.ToUnstructured(v)
+		return f.ownTree(v)
 	}
 	switch f.typ.Kind() {
 	case reflect.String:
@@ -138,14 +140,40 @@ func (f *form) tree(v reflect.Value) (any, error) {
 		return f.list(v)
 	}
 	out := make(map[string]any, v.Len())
+	if texts, ok := v.Interface().(map[string]string); ok {
+		for key, text := range texts {
+			out[key] = text
+		}
+		return out, nil
+	}
+	key, child := reflect.New(f.typ.Key()).Elem(), reflect.New(f.elem.typ).Elem()
 	for each := v.MapRange(); each.Next(); {
-		x, err := f.elem.tree(each.Value())
+		key.SetIterKey(each)
+		child.SetIterValue(each)
+		x, err := f.elem.tree(child)
 		if err != nil {
 			return nil, err
 		}
-		out[each.Key().String()] = x
+		out[key.String()] = x
 	}
 	return out, nil
+}
+
+// ownTree is a value of a type with its own encoder, which takes text to make JSON
+// and read it again where it is not one of the usual types.
+func (f *form) ownTree(v reflect.Value) (any, error) {
+	if v.CanAddr() {
+		switch x := v.Addr().Interface().(type) {
+		case *resource.Quantity:
+			return x.String(), nil
+		case *intstr.IntOrString:
+			if x.Type == intstr.Int {
+				return int64(x.IntVal), nil
+			}
+			return x.StrVal, nil
+		}
+	}
+	return f.own.ToUnstructured(v)
 }
 
 func (f *form) list(v reflect.Value) (any, error) {
@@ -303,12 +331,14 @@ func (f *form) setObject(v reflect.Value, object map[string]any) error {
 		return nil
 	}
 	v.Set(reflect.MakeMapWithSize(f.typ, len(object)))
+	name, x := reflect.New(f.typ.Key()).Elem(), reflect.New(f.elem.typ).Elem()
 	for key, child := range object {
-		x := reflect.New(f.elem.typ).Elem()
+		name.SetString(key)
+		x.SetZero()
 		if err := f.elem.set(x, child); err != nil {
 			return err
 		}
-		v.SetMapIndex(reflect.ValueOf(key).Convert(f.typ.Key()), x)
+		v.SetMapIndex(name, x)
 	}
 	return nil
 }

@@ -96,16 +96,32 @@ func (f *finder) context() corev1.PodSecurityContext {
 
 // containers calls visit for each container, in the library's order.
 func (f *finder) containers(visit func(p place, c *corev1.Container)) {
-	spec := &f.pod.Spec
+	spec, places := &f.pod.Spec, f.pod.containerPlaces()
 	for i := range spec.InitContainers {
-		visit(specPlace.child("initContainers").index(i), &spec.InitContainers[i])
+		visit(places[i], &spec.InitContainers[i])
 	}
+	places = places[len(spec.InitContainers):]
 	for i := range spec.Containers {
-		visit(specPlace.child("containers").index(i), &spec.Containers[i])
+		visit(places[i], &spec.Containers[i])
 	}
+	places = places[len(spec.Containers):]
 	for i := range spec.EphemeralContainers {
-		visit(specPlace.child("ephemeralContainers").index(i), (*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon))
+		visit(places[i], (*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon))
 	}
+}
+
+func (p *Pod) containerPlaces() []place {
+	if p.places == nil {
+		add := func(list string, n int) {
+			for i := range n {
+				p.places = append(p.places, specPlace.child(list).index(i))
+			}
+		}
+		add("initContainers", len(p.Spec.InitContainers))
+		add("containers", len(p.Spec.Containers))
+		add("ephemeralContainers", len(p.Spec.EphemeralContainers))
+	}
+	return p.places
 }
 
 // contexts calls visit for each container with a security context.

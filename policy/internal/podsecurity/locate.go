@@ -4,15 +4,13 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	psa "k8s.io/pod-security-admission/policy"
 )
 
-// Locate returns pointers to the fields for which a check refuses a pod, whose
-// metadata and spec stand at a pointer of its object. They are in the order in
-// which the message of the API server names them, and never none.
-func Locate(id string, check psa.CheckPodFn, meta *metav1.ObjectMeta, spec *corev1.PodSpec, at string) []string {
-	f := &finder{pod: &Pod{Metadata: *meta, Spec: *spec, At: at, metadata: at + "/metadata"}, check: check}
+// Locate returns pointers to the fields for which a check refuses a pod. They are
+// in the order in which the message of the API server names them, and never none.
+func Locate(id string, check psa.CheckPodFn, pod *Pod) []string {
+	f := &finder{pod: pod, check: check}
 	fields := finders[id]
 	if named, ok := inMessages[id]; ok {
 		fields = named
@@ -28,7 +26,7 @@ func Locate(id string, check psa.CheckPodFn, meta *metav1.ObjectMeta, spec *core
 		pointers = append(pointers, e.Parts...)
 	}
 	if len(pointers) == 0 { // a check that is not known here
-		return []string{at + "/spec"}
+		return []string{pod.At + "/spec"}
 	}
 	return pointers[:min(len(pointers), maxFields)]
 }

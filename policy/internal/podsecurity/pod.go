@@ -16,6 +16,13 @@ type Pod struct {
 	Spec     corev1.PodSpec
 	At       string // pointer, in its object, of what holds the spec: "" of a Pod
 	metadata string // pointer of its metadata
+
+	places []place // of its containers, in the library's order; nil: not asked for yet
+}
+
+// NewPod makes one of its metadata and spec, which stand at a pointer of its object.
+func NewPod(meta *metav1.ObjectMeta, spec *corev1.PodSpec, at string) *Pod {
+	return &Pod{Metadata: *meta, Spec: *spec, At: at, metadata: at + "/metadata"}
 }
 
 // cronJobPod is where a CronJob has its pod. Kyverno takes the metadata from
@@ -34,7 +41,7 @@ func Read(object map[string]any, at string) (*Pod, error) {
 	if !ok {
 		return nil, nil
 	}
-	pod := &Pod{At: at, metadata: at + "/metadata"}
+	pod := NewPod(&metav1.ObjectMeta{}, &corev1.PodSpec{}, at)
 	if at == cronJobPod {
 		pod.metadata = cronJobMetadata
 	}
