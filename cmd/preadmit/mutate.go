@@ -14,6 +14,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/suites"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/gatekeeper"
 	"github.com/preadmit/preadmit/policy/policytest"
 	"github.com/preadmit/preadmit/report"
 )
@@ -100,10 +101,11 @@ func (o *testOptions) runMutation(ctx context.Context, code int, t *tree, w *tas
 		return code, nil
 	}
 	w.Phase("mutating policies")
+	templates := new(gatekeeper.Compiled)
 	options := policytest.MutateOptions{
 		Options: policytest.Options{FS: t, Name: t.Display, Watch: w.Suites()},
 		NewEngines: func(c *policy.Coverage) policytest.Engines {
-			return suites.Engines(suites.Options{KubeVersion: o.kubeVersion, Coverage: c})
+			return suites.Engines(suites.Options{KubeVersion: o.kubeVersion, Coverage: c, Templates: templates})
 		},
 		Strict: o.strict, Time: o.mutateTime, MutantTime: o.mutantTime,
 	}

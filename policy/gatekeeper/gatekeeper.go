@@ -67,6 +67,10 @@ type Options struct {
 	// Coverage counts the branches that templates take; nil counts nothing.
 	Coverage *policy.Coverage
 
+	// Compiled keeps templates for engines that are made later with the same
+	// options; nil keeps none. Nothing may be counted then.
+	Compiled *Compiled
+
 	// Deletes says that the webhook is asked about DELETE too, which Gatekeeper's
 	// chart has to be told (enableDeleteOperations). So does a
 	// ValidatingWebhookConfiguration of Gatekeeper's in the Cluster.
@@ -161,7 +165,7 @@ func (k *compiler) templates(objects []*render.Object) (templates, []error) {
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, o := range given {
 		group.Go(func() error {
-			made[i], faults[i] = k.newTemplate(o)
+			made[i], faults[i] = k.options.Compiled.template(o, k.newTemplate)
 			return nil
 		})
 	}

@@ -138,7 +138,7 @@ func (g *gatorSuite) run(item node) {
 
 // concerned reports whether tests of a file of policies are wanted.
 func (g *gatorSuite) concerned(files ...node) bool {
-	return g.opts.about == "" || slices.ContainsFunc(files, func(n node) bool { return path.Join(path.Dir(g.name), n.text()) == g.opts.about })
+	return g.opts.about == (policyPlace{}) || slices.ContainsFunc(files, func(n node) bool { return path.Join(path.Dir(g.name), n.text()) == g.opts.about.file })
 }
 
 // load reads the files of a test.

@@ -112,7 +112,7 @@ func (k *kaptestSuite) load(f map[string]node) {
 	k.resources = k.objects(f["resources"])
 	k.engine(k.objects(f["crds"]))
 	for _, o := range k.objects(list) {
-		if k.opts.about == "" || o.Span("").File == k.opts.about {
+		if k.opts.about == (policyPlace{}) || o.Span("").File == k.opts.about.file {
 			k.compile(o)
 		}
 	}
@@ -231,7 +231,7 @@ const (
 func (k *kaptestSuite) policySuite(item node, policies map[string]*kaptestPolicy, run func(c *kaptestCase, test node)) {
 	f := item.fields("policy", "tests")
 	name := f["policy"].text()
-	if k.opts.about != "" && policies[name] == nil {
+	if k.opts.about != (policyPlace{}) && policies[name] == nil {
 		return
 	}
 	tests := f["tests"].items()

@@ -31,6 +31,7 @@ type kyvernoTest struct {
 	byName   map[string][]subject
 	hints    map[string]string // the objects of a kind, in words
 	sources  map[*kyvernoPolicy][]*render.Object
+	whole    bool // results about all policies are wanted
 }
 
 // A kyvernoPolicy is a policy of the test, compiled.
@@ -86,6 +87,9 @@ func runKyverno(s *suite, root node) {
 		root.fail("has neither results nor checks")
 	}
 	for _, e := range t.entries {
+		if !t.concerned(e.Policy) {
+			continue
+		}
 		t.Cases = append(t.Cases, e.run()...)
 		if s.done() {
 			return
@@ -132,7 +136,31 @@ func (t *kyvernoTest) load(f map[string]node) {
 	if len(t.setup.Resources)+len(t.payloads) == 0 && len(t.errs) == 0 {
 		f["resources"].fail("the test has no resources")
 	}
+	t.whole = t.opts.about == (policyPlace{}) || len(f["checks"].items()) > 0 || slices.ContainsFunc(policies, func(o *render.Object) bool {
+		return placeOf(o) == t.opts.about && changesObjects(o)
+	})
 	t.compile(f["policies"], policies)
+}
+
+// concerned reports whether results about the policy of a name are wanted: all, or
+// those of the policy that opts.about names.
+func (t *kyvernoTest) concerned(name string) bool {
+	policies := t.named(name)
+	return t.whole || len(policies) == 0 || slices.ContainsFunc(policies, func(p *kyvernoPolicy) bool { return placeOf(p.object) == t.opts.about })
+}
+
+// changesObjects reports whether other policies may see an object as this one
+// leaves it.
+func changesObjects(o *render.Object) bool {
+	if strings.Contains(o.GetKind(), "Mutating") {
+		return true
+	}
+	spec, _ := o.Object["spec"].(map[string]any)
+	rules, _ := spec["rules"].([]any)
+	return slices.ContainsFunc(rules, func(rule any) bool {
+		r, _ := rule.(map[string]any)
+		return r["mutate"] != nil || r["verifyImages"] != nil
+	})
 }
 
 // compile makes the policies ready.
@@ -155,6 +183,10 @@ func (t *kyvernoTest) compile(at node, objects []*render.Object) {
 	}
 	for _, o := range policies {
 		p := &kyvernoPolicy{object: o, kind: o.GetKind()}
+		if !t.whole && placeOf(o) != t.opts.about && !changesObjects(o) {
+			t.policies = append(t.policies, p)
+			continue // no result about it is wanted
+		}
 		if t.opts.Engines.Kyverno == nil {
 			p.faults = append(p.faults, &render.Error{Span: o.Span(""), Err: errors.New("Kyverno policies are not evaluated")})
 		} else {

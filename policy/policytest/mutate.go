@@ -82,9 +82,15 @@ type mutator struct {
 	files *readFiles
 }
 
-// runTests runs tests with the content of a file replaced, until enough, which may
-// be nil, reports that the cases so far suffice. With "" nothing is replaced.
-type runTests func(ctx context.Context, file string, data []byte, coverage *policy.Coverage, r *recorder, enough func([]Case) bool) ([]Suite, error)
+func placeOf(o *render.Object) policyPlace {
+	s := o.Span("")
+	return policyPlace{s.File, s.Line, s.Column}
+}
+
+// runTests runs the tests that concern the policy at a place, with the content of
+// its file replaced, until enough, which may be nil, reports that the cases so far
+// suffice. With a zero place all run, and nothing is replaced.
+type runTests func(ctx context.Context, at policyPlace, data []byte, coverage *policy.Coverage, r *recorder, enough func([]Case) bool) ([]Suite, error)
 
 // mutatedTests are tests that run together, as they are without a mutant.
 type mutatedTests struct {
@@ -126,8 +132,7 @@ func (r *recorder) compiled(match bool, err error, objects ...*render.Object) {
 	defer r.mu.Unlock()
 	for _, o := range objects {
 		if o != nil {
-			s := o.Span("")
-			r.policies[policyPlace{s.File, s.Line, s.Column}] = match
+			r.policies[placeOf(o)] = match
 		}
 	}
 	for _, e := range render.Failures(err) {
@@ -181,12 +186,12 @@ func (m *mutator) prepare(ctx context.Context, paths []string) error {
 
 // suite are the tests of a file.
 func (m *mutator) suite(f found) *mutatedTests {
-	return &mutatedTests{name: m.o.Name(f.name), run: func(ctx context.Context, file string, data []byte, coverage *policy.Coverage, r *recorder, enough func([]Case) bool) ([]Suite, error) {
+	return &mutatedTests{name: m.o.Name(f.name), run: func(ctx context.Context, at policyPlace, data []byte, coverage *policy.Coverage, r *recorder, enough func([]Case) bool) ([]Suite, error) {
 		o := m.o.Options
-		o.Watch, o.Engines, o.about, o.files = nil, r.engines(m.o.NewEngines(coverage)), file, m.files
-		if file != "" {
+		o.Watch, o.Engines, o.about, o.files = nil, r.engines(m.o.NewEngines(coverage)), at, m.files
+		if at.file != "" {
 			changed := render.NewOverlay(m.o.FS, nil)
-			changed.WriteText(file, data, nil)
+			changed.WriteText(at.file, data, nil)
 			o.FS, o.enough = changed, enough
 		}
 		s := f.run(ctx, &o)
@@ -197,8 +202,8 @@ func (m *mutator) suite(f found) *mutatedTests {
 // modules are the unit tests of Rego.
 func (m *mutator) modules() *mutatedTests {
 	t := &mutatedTests{name: "unit tests of Rego", modules: true, policies: make(map[policyPlace]bool)}
-	t.run = func(ctx context.Context, file string, data []byte, coverage *policy.Coverage, r *recorder, _ func([]Case) bool) ([]Suite, error) {
-		all, err := m.o.Modules.Run(ctx, file, data, coverage)
+	t.run = func(ctx context.Context, at policyPlace, data []byte, coverage *policy.Coverage, r *recorder, _ func([]Case) bool) ([]Suite, error) {
+		all, err := m.o.Modules.Run(ctx, at.file, data, coverage)
 		for _, s := range all {
 			if s.Error != "" {
 				r.errs[""]++
@@ -211,7 +216,7 @@ func (m *mutator) modules() *mutatedTests {
 
 func (t *mutatedTests) prepare(ctx context.Context) error {
 	coverage, r := policy.NewCoverage(), newRecorder()
-	all, err := t.run(ctx, "", nil, coverage, r, nil)
+	all, err := t.run(ctx, policyPlace{}, nil, coverage, r, nil)
 	if err != nil {
 		return err
 	}
@@ -273,9 +278,11 @@ func more(now, before map[string]int) string {
 	return ""
 }
 
-// A tried mutant has its file and the tests that compile it.
+// A tried mutant has its policy, the content of that file, and the tests that
+// compile it.
 type tried struct {
 	mutation.Mutant
+	at    policyPlace
 	data  []byte
 	tests []*mutatedTests
 }
@@ -300,7 +307,7 @@ func (m *mutator) mutants(ctx context.Context) []tried {
 				continue
 			}
 			for _, x := range mutation.OfModule(file, data) {
-				all = append(all, tried{x, data, []*mutatedTests{t}})
+				all = append(all, tried{x, policyPlace{file: file}, data, []*mutatedTests{t}})
 			}
 		}
 	}
@@ -316,8 +323,7 @@ func (m *mutator) ofFile(ctx context.Context, file string) []tried {
 	objects, _ := render.Parse(file, data)
 	var all []tried
 	for _, o := range objects {
-		s := o.Span("")
-		at := policyPlace{s.File, s.Line, s.Column}
+		at := placeOf(o)
 		var tests []*mutatedTests
 		match := false
 		for _, t := range m.tests {
@@ -329,7 +335,7 @@ func (m *mutator) ofFile(ctx context.Context, file string) []tried {
 			continue
 		}
 		for _, x := range mutation.OfPolicy(ctx, o, data, mutation.MatchEvaluated(match)) {
-			all = append(all, tried{x, data, tests})
+			all = append(all, tried{x, at, data, tests})
 		}
 	}
 	return all
@@ -396,7 +402,7 @@ func (t *mutatedTests) reaches(x *tried) bool {
 // against runs the tests with a mutant, and notes in r what became of it.
 func (t *mutatedTests) against(ctx context.Context, x *tried, strict bool, r *policy.Mutant) {
 	rec := newRecorder()
-	all, err := t.run(ctx, x.Origin.File, x.Apply(x.data), nil, rec, t.enough(x.Origin.File, strict))
+	all, err := t.run(ctx, x.at, x.Apply(x.data), nil, rec, t.enough(x.Origin.File, strict))
 	if err != nil {
 		return
 	}

@@ -49,7 +49,7 @@ type Options struct {
 	Watch func(name string) (done func(), err error)
 
 	files  *readFiles              // read before; nil: none
-	about  string                  // run only tests of policies in this file; "": all
+	about  policyPlace             // run only tests that a change of this policy may concern; zero: all
 	enough func(cases []Case) bool // ends a suite after these cases; nil: none does
 }
 

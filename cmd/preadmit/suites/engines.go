@@ -10,6 +10,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/admission"
 	"github.com/preadmit/preadmit/policy/authz"
+	"github.com/preadmit/preadmit/policy/gatekeeper"
 	"github.com/preadmit/preadmit/policy/policytest"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
@@ -19,6 +20,10 @@ import (
 type Options struct {
 	KubeVersion string           // "" is the newest
 	Coverage    *policy.Coverage // counts the branches that they take; nil counts nothing
+
+	// Templates keeps compiled templates of Gatekeeper for further engines that
+	// count nothing; nil keeps none.
+	Templates *gatekeeper.Compiled
 }
 
 // Engines returns what evaluates the policies of suites.

@@ -18,9 +18,12 @@ type gatorTest struct {
 // newGatorTest compiles the template and the constraint of a test, with its
 // expansion templates.
 func newGatorTest(o Options) func(*policytest.GatorSetup) (policytest.GatorPolicy, error) {
+	if o.Coverage != nil {
+		o.Templates = nil
+	}
 	return func(s *policytest.GatorSetup) (policytest.GatorPolicy, error) {
 		engine, err := gatekeeper.New(append([]*render.Object{s.Template, s.Constraint}, s.Expansions...), gatekeeper.Options{
-			Kinds: s.Kinds, EnforcementPoint: gatekeeper.PointGator, Written: true, Coverage: o.Coverage,
+			Kinds: s.Kinds, EnforcementPoint: gatekeeper.PointGator, Written: true, Coverage: o.Coverage, Compiled: o.Templates,
 		})
 		return gatorTest{engine: engine}, withSchemaRule(err)
 	}

@@ -2,9 +2,12 @@ package suites
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/policytest"
 	"github.com/preadmit/preadmit/policy/rego"
+	"github.com/preadmit/preadmit/render"
 )
 
 const shouldBe = "# SHOULD BE: "
@@ -137,4 +141,58 @@ func TestPlantedFaults(t *testing.T) {
 		t.Errorf("%d faults only", len(faults))
 	}
 	t.Logf("%d faults, %d mutants", len(faults), len(mutants))
+}
+
+// TestMutantsLeaveOthersAlone holds that a mutant compiles no policy whose verdicts
+// it can't change, and that a policy which changes objects is evaluated with those
+// that see them.
+func TestMutantsLeaveOthersAlone(t *testing.T) {
+	t.Parallel()
+	const head = "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata: {name: %s}\nspec:\n  rules:\n  - name: r\n    match: {any: [{resources: {kinds: [ConfigMap]}}]}\n    "
+	suite := "apiVersion: cli.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: t}\npolicies: [a.yaml, b.yaml, m.yaml]\nresources: [r.yaml]\nresults:\n"
+	for _, name := range []string{"a", "b"} {
+		suite += "- {policy: " + name + ", rule: r, kind: ConfigMap, resources: [c], result: pass}\n"
+	}
+	file := func(name, rule string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte(strings.Replace(head, "%s", name, 1) + rule + "\n")}
+	}
+	files := fstest.MapFS{
+		"kyverno-test.yaml": {Data: []byte(suite)},
+		"r.yaml":            {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {x: '1', k: '2'}\n")},
+		"a.yaml":            file("a", "validate: {pattern: {data: {x: '<3'}}}"),
+		"b.yaml":            file("b", "validate: {pattern: {data: {z: '>4', k: '>1'}}}"),
+		"m.yaml":            file("m", "preconditions: {all: [{key: '{{ request.object.data.x }}', operator: Equals, value: '1'}]}\n    mutate: {patchStrategicMerge: {data: {z: '5'}}}"),
+	}
+	var mu sync.Mutex
+	compiled := map[string]int{}
+	engines := func(c *policy.Coverage) policytest.Engines {
+		e := Engines(Options{Coverage: c})
+		made := e.Kyverno
+		e.Kyverno = func(o *render.Object, s *policytest.KyvernoSetup) (policytest.KyvernoPolicy, error) {
+			mu.Lock()
+			compiled[o.GetName()]++
+			mu.Unlock()
+			return made(o, s)
+		}
+		return e
+	}
+	mutants, err := policytest.Mutate(t.Context(), policytest.MutateOptions{
+		Options: policytest.Options{FS: files}, NewEngines: engines, Time: time.Minute, MutantTime: time.Minute,
+	}, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := map[string]int{}
+	for _, m := range mutants {
+		if len(m.Tests) > 0 {
+			tried[m.Policy]++
+		}
+	}
+	all := tried["a"] + tried["b"] + tried["m"] + 1
+	if want := map[string]int{"a": all - tried["b"], "b": all - tried["a"], "m": all}; tried["a"] == 0 || tried["m"] == 0 || !maps.Equal(compiled, want) {
+		t.Errorf("compiled %v, want %v, with mutants %v", compiled, want, tried)
+	}
+	if !slices.ContainsFunc(mutants, func(m policy.Mutant) bool { return m.Policy == "m" && m.Status == policy.MutantKilled }) {
+		t.Error("no result about b notices that m does not add z")
+	}
 }
