@@ -31,7 +31,7 @@ type kyvernoTest struct {
 	byName   map[string][]subject
 	hints    map[string]string // the objects of a kind, in words
 	sources  map[*kyvernoPolicy][]*render.Object
-	whole    bool // results about all policies are wanted
+	partial  bool // only results about the policy that opts.about names are wanted
 }
 
 // A kyvernoPolicy is a policy of the test, compiled.
@@ -136,7 +136,7 @@ func (t *kyvernoTest) load(f map[string]node) {
 	if len(t.setup.Resources)+len(t.payloads) == 0 && len(t.errs) == 0 {
 		f["resources"].fail("the test has no resources")
 	}
-	t.whole = t.opts.about == (policyPlace{}) || len(f["checks"].items()) > 0 || slices.ContainsFunc(policies, func(o *render.Object) bool {
+	t.partial = t.opts.about != (policyPlace{}) && len(f["checks"].items()) == 0 && !slices.ContainsFunc(policies, func(o *render.Object) bool {
 		return placeOf(o) == t.opts.about && changesObjects(o)
 	})
 	t.compile(f["policies"], policies)
@@ -146,7 +146,7 @@ func (t *kyvernoTest) load(f map[string]node) {
 // those of the policy that opts.about names.
 func (t *kyvernoTest) concerned(name string) bool {
 	policies := t.named(name)
-	return t.whole || len(policies) == 0 || slices.ContainsFunc(policies, func(p *kyvernoPolicy) bool { return placeOf(p.object) == t.opts.about })
+	return !t.partial || len(policies) == 0 || slices.ContainsFunc(policies, func(p *kyvernoPolicy) bool { return placeOf(p.object) == t.opts.about })
 }
 
 // changesObjects reports whether other policies may see an object as this one
@@ -183,7 +183,7 @@ func (t *kyvernoTest) compile(at node, objects []*render.Object) {
 	}
 	for _, o := range policies {
 		p := &kyvernoPolicy{object: o, kind: o.GetKind()}
-		if !t.whole && placeOf(o) != t.opts.about && !changesObjects(o) {
+		if t.partial && placeOf(o) != t.opts.about && !changesObjects(o) {
 			t.policies = append(t.policies, p)
 			continue // no result about it is wanted
 		}
