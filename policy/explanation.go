@@ -140,7 +140,7 @@ type Part struct {
 	Origin render.Span `json:"policyOrigin,omitzero"` // where it is written, if not at the evaluation's place
 }
 
-// A Culprit is a field that was telling.
+// A Culprit is a field that is at fault.
 type Culprit struct {
 	Root    string          `json:"root"` // "object", "oldObject", "params", "namespaceObject", "request"
 	Pointer string          `json:"pointer"`

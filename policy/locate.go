@@ -62,7 +62,7 @@ func (l *locator) locate(r *Result) {
 			assumed = l.add(r, f, h, assumed)
 		}
 	}
-	r.Fields, r.Telling = written(r.Fields, l.subject), nil
+	r.Fields, r.Literals = written(r.Fields, l.subject), nil
 	if len(assumed) != 1 || len(r.Assumed) != 1 {
 		r.Assumed = nil
 		for _, a := range assumed {
@@ -78,7 +78,7 @@ func (l *locator) asWritten(r *Result) bool { return l.req.Object == nil || r.As
 // add adds the places of a field to a result, and assumptions about it to assumed.
 func (l *locator) add(r *Result, field string, h *history, assumed []string) []string {
 	at := l.field(field, l.asWritten(r), h)
-	origins := tellingFirst(r, l.subject, field, at.origins)
+	origins := literalsFirst(r, l.subject, field, at.origins)
 	if len(r.Origins) == 0 && len(origins) > 0 {
 		r.Origins = slices.Clip(origins)
 		return append(assumed, at.assumed...)

@@ -110,7 +110,7 @@ func (p *Passes) rule(r *Result) uint32 {
 	p.ids[string(key)] = id
 	rule := *r
 	rule.Object, rule.Origins, rule.Unreached, rule.Fingerprint, rule.Identity = render.Key{}, nil, false, "", ""
-	rule.Fields, rule.Telling, rule.AsWritten = nil, nil, false
+	rule.Fields, rule.Literals, rule.AsWritten = nil, nil, false
 	p.rules = append(p.rules, rule)
 	return id
 }

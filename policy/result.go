@@ -103,7 +103,7 @@ type Result struct {
 	Severity     Severity        `json:"severity"`
 	Message      string          `json:"message"`
 	Fields       []string        `json:"fields"`  // JSON pointers, the most specific first; set by the engine
-	Telling      []string        `json:"-"`       // texts that the rule found or expected in the fields; set by the engine
+	Literals     []string        `json:"-"`       // texts that the rule found or expected in the fields; set by the engine
 	AsWritten    bool            `json:"-"`       // Fields refer to the object before mutators; set by the engine
 	Origins      []render.Origin `json:"origins"` // set by the chain, from Fields
 	PolicyOrigin render.Span     `json:"policyOrigin"`

@@ -258,8 +258,8 @@ func aboutKind(why string) bool {
 	return slices.ContainsFunc([]string{"its apiGroups", "its apiVersions", "its resources"}, func(s string) bool { return strings.HasSuffix(why, s) })
 }
 
-// telling returns the check to name: one that is not about a kind.
-func (m *miss) telling() Check {
+// decisive returns the check to name: one that is not about a kind.
+func (m *miss) decisive() Check {
 	i := slices.IndexFunc(m.checks, func(c Check) bool { return !strings.HasPrefix(c.Name, "resourceRules[") || !aboutKind(c.Why) })
 	return m.checks[max(i, 0)]
 }
@@ -304,7 +304,7 @@ func (m *miss) finding(use *Use, candidates int) Result {
 	if len(m.checks) == 0 {
 		return NewFinding(NeverMatches, use.Policy, use.Origin, "%s matches none of %s of its kinds", subject, Plural(candidates, "object"))
 	}
-	c := m.telling()
+	c := m.decisive()
 	if strings.HasSuffix(c.Name, "operations") || strings.HasSuffix(c.Why, "its operations") {
 		return NewFinding(NotAsked, use.Policy, placeOf(c, use), "%s matches no object that is created: it is about %s", subject, Shorten(c.Text, 400))
 	}

@@ -73,16 +73,16 @@ func (p *Positions) At(pointer string) []Origin {
 	for _, site := range append(p.sites[:len(p.sites):len(p.sites)], f.sites...) {
 		origins = append(origins, p.origin(p.src.token(node{at: site, kind: styledScalar})))
 	}
-	return append(origins, p.origin(p.telling(f)))
+	return append(origins, p.origin(p.identifying(f)))
 }
 
 func (p *Positions) origin(from, to int) Origin {
 	return Origin{Span: p.src.oneLine(from, to), Role: Manifest}
 }
 
-// telling returns the offsets of the part of a field that identifies it best in
+// identifying returns the offsets of the part of a field that identifies it best in
 // one line.
-func (p *Positions) telling(f found) (from, to int) {
+func (p *Positions) identifying(f found) (from, to int) {
 	n := p.tree.nodes[f.entry.node]
 	scalar := n.kind == plainScalar || n.kind == styledScalar
 	if scalar && !f.missing {

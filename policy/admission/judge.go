@@ -198,7 +198,7 @@ func (b *bound) report(r *policy.Result, v *verdict, action policy.Action) {
 	r.Engine, r.Policy, r.Rule = b.engine(), b.policy.Name, v.rule
 	r.Outcome, r.Action, r.Severity = v.outcome, action, b.severity
 	r.Message, r.Reason, r.Hint = v.message, v.reason, v.hint
-	r.Fields, r.Telling, r.Assumed, r.Cost = v.fields, v.telling, v.assumed, v.cost
+	r.Fields, r.Literals, r.Assumed, r.Cost = v.fields, v.literals, v.assumed, v.cost
 	r.PolicyOrigin = v.origin
 }
 

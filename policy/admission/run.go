@@ -17,17 +17,17 @@ import (
 // A verdict is what one rule of a policy said with one parameter; bindings
 // make results of it.
 type verdict struct {
-	rule    string
-	origin  render.Span // of the rule
-	outcome policy.Outcome
-	message string
-	reason  string
-	hint    string
-	assumed []string
-	fields  []string
-	telling []string
-	spent   int64 // by the expression and its message, where it is counted
-	cost    *policy.RuleCost
+	rule     string
+	origin   render.Span // of the rule
+	outcome  policy.Outcome
+	message  string
+	reason   string
+	hint     string
+	assumed  []string
+	fields   []string
+	literals []string
+	spent    int64 // by the expression and its message, where it is counted
+	cost     *policy.RuleCost
 	// certain verdicts deny (or warn, where the failure policy is Ignore)
 	// whatever the binding's actions are.
 	certain bool
@@ -291,14 +291,14 @@ func (x *run) validation(v *verdict, e *expression) error {
 		*v = x.open(e)
 	case err != nil:
 		if *v = x.broken(e.rule, e.origin, err); !cel.WasStopped(err) {
-			v.fields, v.telling = x.blame(e)
+			v.fields, v.literals = x.blame(e)
 		}
 	case val == types.True:
 		*v = verdict{rule: e.rule, origin: e.origin, outcome: policy.Pass}
 		v.assumed = x.assumed()
 	default:
 		*v = verdict{rule: e.rule, origin: e.origin, outcome: policy.Fail, assumed: x.assumed()}
-		v.fields, v.telling = x.blame(e)
+		v.fields, v.literals = x.blame(e)
 	}
 	return nil
 }

@@ -8,10 +8,10 @@ import (
 )
 
 // A blame is the fields that a violation is about. It is unsure where they were
-// only read. telling is what its rule looks for.
+// only read. literals is what its rule looks for.
 type blame struct {
-	fields, telling []string
-	unsure          bool
+	fields, literals []string
+	unsure           bool
 }
 
 // blames finds the fields that each violation is about: those that its details
@@ -52,7 +52,7 @@ func (r *review) blamed(cause rego.Cause) (b blame) {
 	fields, sure := rego.Pointers(cause.Fields, roots...)
 	b = blame{fields: fields, unsure: len(fields) > 0 && !sure}
 	if cause.Rule != nil {
-		b.telling = rego.Literals(cause.Rule.Body)
+		b.literals = rego.Literals(cause.Rule.Body)
 	}
 	return b
 }

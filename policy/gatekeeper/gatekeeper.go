@@ -262,7 +262,7 @@ func (r *Response) result() policy.Result {
 	return policy.Result{
 		Engine: policy.EngineGatekeeper, Policy: c.object.GetName(), Rule: c.object.GetKind(),
 		Outcome: r.Outcome, Action: action, Severity: c.severity,
-		Message: policy.Shorten(r.Message, policy.MaxMessage), Fields: r.Fields, Telling: r.telling, Assumed: r.Assumed,
+		Message: policy.Shorten(r.Message, policy.MaxMessage), Fields: r.Fields, Literals: r.literals, Assumed: r.Assumed,
 		PolicyOrigin: c.origin,
 	}
 }

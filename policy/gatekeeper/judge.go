@@ -26,12 +26,12 @@ type Response struct {
 	Actions    []string // what follows, in Gatekeeper's words: "deny"; of a constraint whose actions are scoped there may be several
 	Message    string
 	Details    any      // of a violation, in Go's JSON; nil where it has none
-	Fields     []string // JSON pointers into the object, the telling one first
+	Fields     []string // JSON pointers into the object, the one at fault first
 	Assumed    []string
 
 	constraint *constraint
 	ignored    bool     // broke, and the template says to let that pass
-	telling    []string // for policy.Result
+	literals   []string // for policy.Result
 	override   string   // the action of the expansion template, of what it made
 }
 
@@ -272,7 +272,7 @@ func (r *review) failed(c *constraint, q rego.Question, violations []violation) 
 		if v.details != nil {
 			x.Details = rego.Plain(v.details)
 		}
-		x.Fields, x.telling, x.Assumed = blames[i].fields, blames[i].telling, r.assumed(c)
+		x.Fields, x.literals, x.Assumed = blames[i].fields, blames[i].literals, r.assumed(c)
 		if blames[i].unsure {
 			x.Assumed = append(x.Assumed, rego.Unsure)
 		}

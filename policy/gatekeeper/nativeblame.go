@@ -9,13 +9,13 @@ const maxFields = 16
 
 // blame names the fields of the object that made a validation fail, and the
 // texts that what failed compares them with.
-func (x *nativeRun) blame(e *expression) (fields, telling []string) {
+func (x *nativeRun) blame(e *expression) (fields, literals []string) {
 	root := "object"
 	if x.celObject() == nil {
 		root = "oldObject"
 	}
-	fields, telling = x.failure(e).Fields(x.ctx, e.explainer(), x.roots(), root)
-	return fields[:min(len(fields), maxFields)], telling
+	fields, literals = x.failure(e).Fields(x.ctx, e.explainer(), x.roots(), root)
+	return fields[:min(len(fields), maxFields)], literals
 }
 
 func (x *nativeRun) failure(e *expression) cel.Failure {

@@ -254,7 +254,7 @@ func (x *nativeRun) validations() []Response {
 			return []Response{x.broken(fmt.Errorf("failed messageExpression: %w", cel.ErrBudget))}
 		}
 		if !x.engine.options.Written && !cel.WasStopped(err) {
-			r.Fields, r.telling = x.blame(e)
+			r.Fields, r.literals = x.blame(e)
 		}
 		all = append(all, r)
 	}

@@ -34,7 +34,7 @@ func (r *review) hide(c *constraint, all []Response) []Response {
 	for i := range all {
 		x := &all[i]
 		x.Details, x.Message = nil, secrets.Hide(x.Message)
-		x.Fields, x.telling = secrets.Fields(r.subject(), x.Fields), nil
+		x.Fields, x.literals = secrets.Fields(r.subject(), x.Fields), nil
 	}
 	return all
 }

@@ -352,14 +352,14 @@ func (b *ruleExplainer) seen() map[string]any {
 	return b.review.subject()
 }
 
-// culprits are fields of the object that were telling.
+// culprits are fields of the object that are at fault.
 func (b *ruleExplainer) culprits(fields []string, text string) []policy.Culprit {
 	root, object := "object", b.seen()
 	if b.review.object == nil {
 		root = "oldObject"
 	}
 	var all []policy.Culprit
-	for _, f := range telling(fields) {
+	for _, f := range withoutRoot(fields) {
 		v, found := render.Lookup(object, f)
 		c := policy.Culprit{Root: root, Pointer: f, Missing: !found, Text: text, Element: b.element(object, f)}
 		if found {

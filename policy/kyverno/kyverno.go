@@ -90,7 +90,7 @@ type Response struct {
 	Name      string // of the rule as reported: autogen- and all
 	Status    Status
 	Message   string
-	Fields    []string         // JSON pointers into the object judged, the telling one first
+	Fields    []string         // JSON pointers into the object judged, the one at fault first
 	Assumed   []string         // what the answer rests on
 	Patched   map[string]any   // mutate: the object, or the target, as the rule left it; nil: unchanged
 	Target    map[string]any   // mutate: the other object that a rule with targets is about, as it was

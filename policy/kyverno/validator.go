@@ -65,7 +65,7 @@ func (r *review) result(resp *Response) policy.Result {
 	return policy.Result{
 		Engine: policy.EngineKyverno, Policy: t.policy, Rule: resp.Name,
 		Outcome: outcomes[resp.Status], Action: r.action(resp, t), Severity: t.severity,
-		Message: policy.Shorten(resp.Message, maxResultMessage), Fields: telling(resp.Fields), Assumed: filters.With(resp.Assumed, r.req),
+		Message: policy.Shorten(resp.Message, maxResultMessage), Fields: withoutRoot(resp.Fields), Assumed: filters.With(resp.Assumed, r.req),
 		PolicyOrigin: t.origin,
 	}
 }
@@ -75,8 +75,8 @@ var outcomes = map[Status]policy.Outcome{
 	StatusError: policy.Error, StatusSkip: policy.Skip, StatusUndecided: policy.Unknown,
 }
 
-// telling leaves the whole object out where a field is named.
-func telling(fields []string) []string {
+// withoutRoot leaves the whole object out where a field is named.
+func withoutRoot(fields []string) []string {
 	if len(fields) < 2 {
 		return fields
 	}

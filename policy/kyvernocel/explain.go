@@ -26,7 +26,7 @@ func (e validator) Explain(ctx context.Context, req *policy.Request, name, rule 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		x := &telling{policy: p, review: e.review(ctx, req, nil), rule: rule}
+		x := &explaining{policy: p, review: e.review(ctx, req, nil), rule: rule}
 		all = append(all, x.explain())
 	}
 	return all, ctx.Err()
@@ -38,19 +38,19 @@ func (p *Policy) has(rule string) bool {
 	return !strings.HasPrefix(rule, "validations[") || slices.ContainsFunc(p.main.validations, func(e *expression) bool { return e.rule == rule })
 }
 
-// telling is one policy being explained on one request.
-type telling struct {
+// explaining is one policy being explained on one request.
+type explaining struct {
 	policy *Policy
 	review *review
 	rule   string // "" is all of them
 	hide   bool   // a Secret's values
 }
 
-func (x *telling) about(rule string) bool {
+func (x *explaining) about(rule string) bool {
 	return x.rule == "" || x.rule == rule || !strings.HasPrefix(rule, "validations[")
 }
 
-func (x *telling) explain() policy.Explanation {
+func (x *explaining) explain() policy.Explanation {
 	p := x.policy
 	ex := policy.Explanation{Engine: p.engine(), Policy: p.Name, Origin: p.Object.Span(""), FailurePolicy: "Fail"}
 	if p.spec.ignores() {
@@ -79,7 +79,7 @@ func (x *telling) explain() policy.Explanation {
 }
 
 // matching are the questions about the request.
-func (x *telling) matching(c *compiled) []policy.Check {
+func (x *explaining) matching(c *compiled) []policy.Check {
 	var all []policy.Check
 	if ns := x.policy.Namespace; ns != "" {
 		answer := policy.Yes
@@ -94,7 +94,7 @@ func (x *telling) matching(c *compiled) []policy.Check {
 	return all
 }
 
-func (x *telling) trial(c *compiled, as policy.Version) policy.Trial {
+func (x *explaining) trial(c *compiled, as policy.Version) policy.Trial {
 	r := x.review.run(c, as)
 	t := policy.Trial{NamespaceObject: x.review.NamespaceObject()}
 	if as.Kind != x.review.req.Kind {
@@ -129,7 +129,7 @@ func (x *telling) trial(c *compiled, as policy.Version) policy.Trial {
 
 // conditions evaluates what comes before the validations, and says why these
 // are not run, if so.
-func (x *telling) conditions(r *run, t *policy.Trial) (exempt string) {
+func (x *explaining) conditions(r *run, t *policy.Trial) (exempt string) {
 	if v, done := r.exempt(); done {
 		return v.message
 	}
@@ -158,7 +158,7 @@ func described(e *expression) policy.Evaluation {
 }
 
 // say puts a value or an error into words.
-func (x *telling) say(ev *policy.Evaluation, v ref.Val, err error) {
+func (x *explaining) say(ev *policy.Evaluation, v ref.Val, err error) {
 	err = cel.ErrorOf(v, err, x.hide)
 	if q, open := asked(err); open {
 		ev.Unknown = q.text
@@ -168,7 +168,7 @@ func (x *telling) say(ev *policy.Evaluation, v ref.Val, err error) {
 }
 
 // evaluate evaluates an expression and tells its parts and culprits.
-func (x *telling) evaluate(r *run, e *expression) policy.Evaluation {
+func (x *explaining) evaluate(r *run, e *expression) policy.Evaluation {
 	ev := described(e)
 	v, err := r.eval(e)
 	x.hide = r.secret

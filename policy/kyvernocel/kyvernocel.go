@@ -152,7 +152,7 @@ type Response struct {
 	// there is no Status.
 	Matched bool
 
-	Fields    []string         // JSON pointers into the object judged, the telling one first
+	Fields    []string         // JSON pointers into the object judged, the one at fault first
 	Assumed   []string         // what the answer rests on
 	Target    *render.Object   // the existing object that was to be changed; nil: the one judged
 	Patched   map[string]any   // the object, or the target, as a MutatingPolicy left it; nil: unchanged

@@ -15,13 +15,13 @@ import (
 
 // A verdict is what a part of a policy said.
 type verdict struct {
-	rule    string
-	origin  render.Span
-	outcome policy.Outcome
-	message string
-	fields  []string
-	telling []string
-	assumed []string
+	rule     string
+	origin   render.Span
+	outcome  policy.Outcome
+	message  string
+	fields   []string
+	literals []string
+	assumed  []string
 }
 
 // A run judges one request by one policy, or one copy of it.

@@ -173,14 +173,14 @@ func (x *run) validation(i int) verdict {
 	if err != nil {
 		v := x.broken(e, "error: ", err)
 		if v.outcome == policy.Error && !cel.WasStopped(err) {
-			v.fields, v.telling = x.blame(e)
+			v.fields, v.literals = x.blame(e)
 		}
 		return v
 	}
 	v := verdict{rule: e.rule, origin: e.origin, outcome: policy.Pass, assumed: x.assumptions()}
 	if !held {
 		v.outcome, v.message = policy.Fail, x.message(i)
-		v.fields, v.telling = x.blame(e)
+		v.fields, v.literals = x.blame(e)
 	}
 	return v
 }
@@ -226,7 +226,7 @@ func (x *run) auditAnnotations() []verdict {
 func (p *Policy) result(v verdict) policy.Result {
 	r := policy.Result{
 		Engine: p.engine(), Policy: p.Name, Rule: v.rule, Outcome: v.outcome, Action: p.action, Severity: p.severity,
-		Message: v.message, Fields: v.fields, Telling: v.telling, Assumed: v.assumed, PolicyOrigin: v.origin,
+		Message: v.message, Fields: v.fields, Literals: v.literals, Assumed: v.assumed, PolicyOrigin: v.origin,
 	}
 	if v.outcome == policy.Error && p.spec.ignores() {
 		r.Action = policy.Warn

@@ -385,7 +385,7 @@ deny contains msg if {
 deny contains "other" if input.spec.x == "other text"
 `)
 	want := []string{"registry", ".example", ":latest", "Pod"}
-	if diff := cmp.Diff(want, validate(t, e, o[0])[0].Telling); diff != "" {
+	if diff := cmp.Diff(want, validate(t, e, o[0])[0].Literals); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -250,7 +250,7 @@ func (f *finding) attribute(r *rule, by *ast.Rule) {
 	at := locationSpan(by.Location)
 	for _, b := range r.bodies {
 		if b.origin == at {
-			f.PolicyOrigin, f.Telling = at, b.telling
+			f.PolicyOrigin, f.Literals = at, b.literals
 			f.Severity = cmp.Or(f.said, b.severity)
 		}
 	}

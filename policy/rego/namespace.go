@@ -42,7 +42,7 @@ type rule struct {
 type body struct {
 	origin   render.Span
 	severity policy.Severity
-	telling  []string // texts that it looks for
+	literals []string // texts that it looks for
 }
 
 // entry are the names that conftest asks, and warning those that only warn.

@@ -101,14 +101,14 @@ func (t *validatingTest) Judge(ctx context.Context, _ policytest.Phase, req *pol
 
 // oneResponse is what results of one policy come to.
 func oneResponse(name string, results []policy.Result) policytest.KyvernoResponse {
-	telling := results[0]
+	decisive := results[0]
 	for _, r := range results {
 		if r.Outcome != policy.Pass {
-			telling = r
+			decisive = r
 			break
 		}
 	}
-	response := policytest.KyvernoResponse{Rule: name, Status: string(telling.Outcome), Message: telling.Message}
+	response := policytest.KyvernoResponse{Rule: name, Status: string(decisive.Outcome), Message: decisive.Message}
 	for _, r := range results {
 		response.Assumed = append(response.Assumed, r.Assumed...)
 	}

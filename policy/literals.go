@@ -8,11 +8,11 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// tellingFirst moves to the front the origins of the part of the string that the
+// literalsFirst moves to the front the origins of the part of the string that the
 // failure is about: of `image: repo:latest`, the tag rather than the repository.
-// The part is the one that matches Result.Telling, else the one that the message
+// The part is the one that matches Result.Literals, else the one that the message
 // quotes.
-func tellingFirst(r *Result, o *render.Object, field string, origins []render.Origin) []render.Origin {
+func literalsFirst(r *Result, o *render.Object, field string, origins []render.Origin) []render.Origin {
 	if r.Outcome != Fail || len(origins) < 2 {
 		return origins
 	}
@@ -21,7 +21,7 @@ func tellingFirst(r *Result, o *render.Object, field string, origins []render.Or
 	if !ok {
 		return origins
 	}
-	for _, s := range slices.Concat(r.Telling, quoted(r.Message)) {
+	for _, s := range slices.Concat(r.Literals, quoted(r.Message)) {
 		part := partOf(text, s)
 		if part == "" || part == text {
 			continue
