@@ -205,7 +205,7 @@ func notServed(req *Request, err error) map[string]any {
 	return runtime.DeepCopyJSON(req.Object.Object)
 }
 
-const judgedAsWritten = "checked as it is written: the API server does not serve this version"
+const evaluatedAsWritten = "checked as it is written: the API server does not serve this version"
 
 // validateWritten runs the validators that evaluate objects as written.
 func (c Chain) validateWritten(ctx context.Context, req *Request) ([]Result, error) {
@@ -219,7 +219,7 @@ func (c Chain) validateWritten(ctx context.Context, req *Request) ([]Result, err
 			return nil, err
 		}
 		for i := range rs {
-			rs[i].Assumed = append(rs[i].Assumed, judgedAsWritten)
+			rs[i].Assumed = append(rs[i].Assumed, evaluatedAsWritten)
 		}
 		results = append(results, rs...)
 	}

@@ -198,8 +198,8 @@ func (c Chain) explainUnguarded(ctx context.Context, req Request, policy, rule s
 	return all, ctx.Err()
 }
 
-// explainWritten tells of the validators that judge what is written, where the
-// API server does not serve its version, as review has them judge it.
+// explainWritten tells of the validators that evaluate what is written, where the
+// API server does not serve its version, as review has them evaluate it.
 func (c Chain) explainWritten(ctx context.Context, req *Request, policy, rule string) ([]Explanation, error) {
 	if req.Admitted == nil {
 		return nil, nil
@@ -215,7 +215,7 @@ func (c Chain) explainWritten(ctx context.Context, req *Request, policy, rule st
 		}
 		for i := range es {
 			for k := range es[i].Results {
-				es[i].Results[k].Assumed = append(es[i].Results[k].Assumed, judgedAsWritten)
+				es[i].Results[k].Assumed = append(es[i].Results[k].Assumed, evaluatedAsWritten)
 			}
 			es[i].locate(req, &history{})
 		}

@@ -256,7 +256,7 @@ func TestChainMutates(t *testing.T) {
 }
 
 // TestPanicsAreResults: what breaks anywhere in a review is said of its object,
-// and the others are judged.
+// and the others are evaluated.
 func TestPanicsAreResults(t *testing.T) {
 	t.Parallel()
 	objects, err := render.Parse("o.yaml", []byte("apiVersion: v1\nkind: T\nmetadata: {name: bad}\n---\napiVersion: v1\nkind: T\nmetadata: {name: good}\n"))

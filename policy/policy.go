@@ -234,5 +234,5 @@ type Validator interface {
 // Request.Admitted is then the written object.
 type WrittenValidator interface {
 	Validator
-	JudgesWritten()
+	EvaluatesWritten()
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // The rows of table 3.2 of the security study that hold for any kind. Every
-// object is judged all the same.
+// object is evaluated all the same.
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	const head = "apiVersion: v1\nkind: ConfigMap\n"
@@ -59,7 +59,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// K11: what may keep an object from being applied is said, and it is judged.
+// K11: what may keep an object from being applied is said, and it is evaluated.
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	fsys := fstest.MapFS{"x.yaml": file(`apiVersion: v1

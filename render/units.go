@@ -174,7 +174,7 @@ func (w *walk) manifests() {
 	for start := 0; start < len(files); start += batch {
 		group.Go(func() error {
 			for i := start; i < min(start+batch, len(files)); i++ {
-				reasons[i], errs[i] = w.judge(files[i])
+				reasons[i], errs[i] = w.classify(files[i])
 			}
 			return nil
 		})
@@ -198,8 +198,8 @@ type foreignFile struct {
 	state DocumentState // state of its documents
 }
 
-// judge says whether a file is a manifest.
-func (w *walk) judge(name string) (foreignFile, error) {
+// classify says whether a file is a manifest.
+func (w *walk) classify(name string) (foreignFile, error) {
 	data, err := ReadFile(w.fsys, name)
 	if err != nil {
 		return foreignFile{}, err

@@ -284,7 +284,7 @@ func testActionPrivate(t *testing.T, s *shop) {
 
 const newestMerge = "refs/pull/7/merge"
 
-// testActionFork holds that a change from elsewhere is judged and annotated,
+// testActionFork holds that a change from elsewhere is evaluated and annotated,
 // whatever code scanning says to its report.
 func testActionFork(t *testing.T, s *shop) {
 	refuse := func(map[string]string) (map[string]string, error) {

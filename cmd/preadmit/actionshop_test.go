@@ -28,7 +28,7 @@ const (
 )
 
 // A shop is the repository: its main branch, a change of it, and the merge of
-// both that a pull request is judged by.
+// both that a pull request is evaluated by.
 type shop struct {
 	url, privateURL      string // of the servers
 	dir                  string // of what it serves

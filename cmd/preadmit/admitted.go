@@ -44,7 +44,7 @@ func admit(ctx context.Context, in *input, o *checkOptions) (*admitted, error) {
 }
 
 // admit takes the objects of one cluster, which are a part of in, through what
-// judges there.
+// evaluates there.
 func (a *admitted) admit(ctx context.Context, in, there *input, s benchOptions) error {
 	bench, err := newBench(there, there, s)
 	if err != nil {

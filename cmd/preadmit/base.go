@@ -29,7 +29,7 @@ func (o *changeFlags) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.requireComplete, "require-complete", false, "exit 3 if anything could not be rendered or decided, even if it was so at --base")
 }
 
-// change judges the change from --base, and returns what is there.
+// change evaluates the change from --base, and returns what is there.
 func (j *evaluation) change(ctx context.Context, o *checkOptions, in *input, args []string, stdin io.Reader, s benchOptions) (*input, error) {
 	b, err := openBase(in.tree, o.base)
 	if err != nil {
@@ -115,8 +115,8 @@ func (b *base) held(head *tree, paths ...string) error {
 	return nil
 }
 
-// compare judges the change from the base to the head by the base's policies,
-// and says which results it brings in. What stays as it is is judged once.
+// compare reviews the change from the base to the head by the base's policies,
+// and says which results it brings in. What stays as it is, is evaluated once.
 func (j *evaluation) compare(ctx context.Context, o *checkOptions, b *base, in *input, s benchOptions) error {
 	var err error
 	if j.bench, err = newBench(in, b.trusted(in), s); err != nil {
@@ -132,7 +132,7 @@ func (j *evaluation) compare(ctx context.Context, o *checkOptions, b *base, in *
 	same, changed := policy.Divide(reqs)
 	standing := policy.NotFollowed(applied(same), o.gitops != gitopsOff)
 	same, changed = j.shard.requests(same), j.shard.requests(changed)
-	if o.combine { // what stays as it is, too, is judged among what changes
+	if o.combine { // what stays as it is, too, is evaluated among what changes
 		same, changed = nil, reqs
 	}
 	written := policy.OldObjects(changed)
@@ -199,12 +199,12 @@ func (j *evaluation) compare(ctx context.Context, o *checkOptions, b *base, in *
 	return j.propose(ctx, s, b, in, slices.Concat(same, changed, variants), slices.Concat(kept, fresh))
 }
 
-// trusted is the base as the judge of the head: each object that the head has
+// trusted is the base with whose policies the head is evaluated: each object that the head has
 // just as it is stands at the head's lines, which a reader can look up, and the
 // others at places of the base's commit.
 func (b *base) trusted(head *input) *input {
 	in := *b.in
-	in.head, in.judges, in.context = change.Standing(b.in.head, head.head, b.name), change.Standing(b.in.judges, head.judges, b.name), change.Standing(b.in.context, head.context, b.name)
+	in.head, in.given, in.context = change.Standing(b.in.head, head.head, b.name), change.Standing(b.in.given, head.given, b.name), change.Standing(b.in.context, head.context, b.name)
 	in.modules, in.data = b.trustedRego(head)
 	return &in
 }
@@ -233,9 +233,9 @@ func (b *base) exempted(ctx context.Context, s benchOptions, head *input, reqs [
 	if len(changed) == 0 {
 		return nil, nil
 	}
-	judge := b.trusted(head)
-	judge.exempts = is
-	bench, err := newBench(head, judge, s)
+	trusted := b.trusted(head)
+	trusted.exempts = is
+	bench, err := newBench(head, trusted, s)
 	if err != nil {
 		return nil, err
 	}
@@ -246,10 +246,10 @@ func (b *base) exempted(ctx context.Context, s benchOptions, head *input, reqs [
 	return change.Exempted(results, found, changed), nil
 }
 
-// propose judges the head by its own policies, where these differ from the
+// propose evaluates the head by its own policies, where these differ from the
 // base's, and keeps what they would newly say and no longer say.
 func (j *evaluation) propose(ctx context.Context, s benchOptions, b *base, in *input, reqs []policy.Request, trusted []policy.Result) error {
-	if sameJudges(b.in, in, s.NoTreePolicies) {
+	if samePolicies(b.in, in, s.NoTreePolicies) {
 		return nil
 	}
 	bench, err := newBench(in, in, s)
@@ -276,13 +276,13 @@ func (j *evaluation) propose(ctx context.Context, s benchOptions, b *base, in *i
 
 // sameJudges tells whether both sides have the same policies, whatever their
 // lines, with what these read: bindings, parameters, exceptions.
-func sameJudges(base, head *input, noTreePolicies bool) bool {
-	return change.SamePolicies(judging(base, noTreePolicies), judging(head, noTreePolicies), base.side(), head.side()) && sameRego(base, head)
+func samePolicies(base, head *input, noTreePolicies bool) bool {
+	return change.SamePolicies(policyObjects(base, noTreePolicies), policyObjects(head, noTreePolicies), base.side(), head.side()) && sameRego(base, head)
 }
 
-// judging are the objects of a side that judge.
-func judging(in *input, noTreePolicies bool) []*render.Object {
-	all := render.Objects(in.judges)
+// policyObjects are the policies of a side, with what belongs to them.
+func policyObjects(in *input, noTreePolicies bool) []*render.Object {
+	all := render.Objects(in.given)
 	if !noTreePolicies {
 		all = slices.Concat(all, slices.DeleteFunc(render.Objects(in.head), func(x *render.Object) bool { return !lint.IsPart(x) }))
 	}
@@ -292,7 +292,7 @@ func judging(in *input, noTreePolicies bool) []*render.Object {
 // side is what comparing with another input goes by.
 func (in *input) side() *change.Side {
 	return &change.Side{
-		Tree: in.tree, Units: in.head, Given: in.judges, Context: in.context, Anywhere: in.anywhere,
+		Tree: in.tree, Units: in.head, Given: in.given, Context: in.context, Anywhere: in.anywhere,
 		Deployed: in.deployed, Unread: in.unread(),
 	}
 }

@@ -75,7 +75,7 @@ func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin i
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
-	j, err := judge(ctx, &o.checkOptions, in, args, stdin)
+	j, err := evaluate(ctx, &o.checkOptions, in, args, stdin)
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}

@@ -17,14 +17,14 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A bench is the judges of a run: every engine, compiled.
+// A bench holds the engines of a run, compiled.
 type bench struct {
 	chain   policy.Chain
 	cluster *policy.Cluster // that the engines look at
 	results []policy.Result // what did not compile
 	notes   []string
 	unknown []clusterKind // kinds without a schema
-	implied bool          // the default pack judges, for want of policies
+	implied bool          // the default pack is used, for want of policies
 	said    []policy.Rule // by the engines of an earlier run, in place of a chain
 
 	together *rego.Engine   // with --combine
@@ -42,13 +42,13 @@ type benchOptions struct {
 }
 
 // compileBench makes the engines, which are these: the one list. The policies are
-// those of judge, and so is what they read; that is in itself, or its base.
+// those of trusted, and so is what they read; that is in itself, or its base.
 // Engines may see nothing that is not in the key of their cached results
-// (resultcache.go): objects that judge (lint.IsCompiled), the cluster, Rego modules with
+// (resultcache.go): policies and what belongs to them (lint.IsCompiled), the cluster, Rego modules with
 // their data, and the settings.
-func compileBench(in, judge *input, o benchOptions) (*bench, error) {
+func compileBench(in, trusted *input, o benchOptions) (*bench, error) {
 	b := &bench{chain: policy.Chain{Watch: o.watch.Requests()}}
-	head, given, context := render.Objects(in.head), render.Objects(judge.judges), render.Objects(slices.Concat(in.context, in.anywhere))
+	head, given, context := render.Objects(in.head), render.Objects(trusted.given), render.Objects(slices.Concat(in.context, in.anywhere))
 	all := slices.Concat(head, given, context)
 
 	kinds, err := schema.New(only(all, lint.IsCompiled), schema.Options{KubeVersion: o.KubeVersion})
@@ -69,10 +69,10 @@ func compileBench(in, judge *input, o benchOptions) (*bench, error) {
 	cluster := policy.NewCluster(all...)
 	policies := given
 	if !o.NoTreePolicies {
-		policies = slices.Concat(given, render.Objects(judge.head), render.Objects(judge.anywhere))
+		policies = slices.Concat(given, render.Objects(trusted.head), render.Objects(trusted.anywhere))
 	}
-	if judge != in {
-		cluster = change.Cluster(in.side(), judge.side(), judge.exempts)
+	if trusted != in {
+		cluster = change.Cluster(in.side(), trusted.side(), trusted.exempts)
 	}
 	policies = distinct(only(policies, lint.IsCompiled))
 	b.cluster = cluster
@@ -95,11 +95,11 @@ func compileBench(in, judge *input, o benchOptions) (*bench, error) {
 	validating, err := admission.New(policies, options)
 	b.broken(err)
 	b.chain.Validators = append(b.chain.Validators, validating)
-	b.gatekeeper(judge, o, policies, options)
-	if err := b.kyverno(judge, o.engineSettings, policies, options); err != nil {
+	b.gatekeeper(trusted, o, policies, options)
+	if err := b.kyverno(trusted, o.engineSettings, policies, options); err != nil {
 		return nil, err
 	}
-	b.rego(in, judge, o)
+	b.rego(in, trusted, o)
 
 	for _, name := range b.packs(o.engineSettings, policies) {
 		engine, err := newPack(name, o.engineSettings, kinds, cluster)
@@ -111,8 +111,8 @@ func compileBench(in, judge *input, o benchOptions) (*bench, error) {
 	return b, nil
 }
 
-// packs are the embedded packs that judge: those asked for, or the default
-// where nothing else judges.
+// packs are the embedded packs in use: those asked for, or the default
+// where there are no other policies.
 func (b *bench) packs(s *engineSettings, policies []*render.Object) []string {
 	if len(s.Packs) > 0 || s.PoliciesGiven || slices.ContainsFunc(policies, lint.IsPolicy) {
 		return withoutRepeats(s.Packs)

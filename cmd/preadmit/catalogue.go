@@ -56,7 +56,7 @@ func (l *loader) catalogued(kubeVersion string, catalogues []string) {
 // undefined are the versions of custom resources that nothing defines, by kind.
 func (l *loader) undefined(kubeVersion string) map[kube.GroupKind][]string {
 	head := render.Objects(l.in.head)
-	definitions := only(slices.Concat(head, render.Objects(l.in.context), render.Objects(l.in.judges)), func(o *render.Object) bool { return o.GetKind() == "CustomResourceDefinition" })
+	definitions := only(slices.Concat(head, render.Objects(l.in.context), render.Objects(l.in.given)), func(o *render.Object) bool { return o.GetKind() == "CustomResourceDefinition" })
 	kinds, _ := schema.New(definitions, schema.Options{KubeVersion: kubeVersion})
 	if kinds == nil {
 		return nil

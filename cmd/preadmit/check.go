@@ -122,7 +122,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	if err != nil {
 		return 0, err
 	}
-	j, err := judge(o.watch.Timed(ctx), o, in, args, stdin)
+	j, err := evaluate(o.watch.Timed(ctx), o, in, args, stdin)
 	if err = j.unfinished(ctx, in, err, o.watch.Slowest); err != nil {
 		return 0, errors.Join(err, o.reportFailure(stdout, outs, err))
 	}
@@ -170,8 +170,8 @@ type evaluation struct {
 	proposed  []policy.Result   // of changed policies
 }
 
-// judge evaluates what is rendered: all of it, or the change from --base.
-func judge(ctx context.Context, o *checkOptions, in *input, args []string, stdin io.Reader) (*evaluation, error) {
+// evaluate reviews what is rendered: all of it, or the change from --base.
+func evaluate(ctx context.Context, o *checkOptions, in *input, args []string, stdin io.Reader) (*evaluation, error) {
 	j := &evaluation{notes: in.notes, passes: o.passes, shard: o.part}
 	s, assumed, err := o.benchOptions(in)
 	if err != nil {
@@ -206,7 +206,7 @@ func judge(ctx context.Context, o *checkOptions, in *input, args []string, stdin
 	return j, nil
 }
 
-// all judges every object as if it were created.
+// all evaluates every object as if it were created.
 func (j *evaluation) all(ctx context.Context, o *checkOptions, in *input, s benchOptions) error {
 	if o.memory != nil && o.progress == nil { // a screen shows results as they come
 		return j.reviewCached(ctx, o, in, s)
@@ -248,7 +248,7 @@ func allRequests(units []*render.Unit) []policy.Request {
 // saysSo tells whether the verdict stands on standard output already.
 func saysSo(outs []output) bool { return slices.Contains(outs, output{format: "text"}) }
 
-// listSkipped names the files that hold nothing to judge.
+// listSkipped names the files that hold nothing to evaluate.
 func listSkipped(w io.Writer, in *input) {
 	for _, s := range in.skipped {
 		fmt.Fprintf(w, "skipped: %s: %s\n", plain(in.tree.Display(s.Path)), plain(s.Reason))

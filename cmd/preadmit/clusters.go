@@ -148,15 +148,15 @@ func (o benchOptions) onCluster(in *input, cluster string) benchOptions {
 }
 
 // amongClusters are the options for one of several clusters: one without policies
-// is not judged by a pack where others have some.
-func (o benchOptions) amongClusters(judge *input) benchOptions {
+// is not evaluated by a pack where others have some.
+func (o benchOptions) amongClusters(trusted *input) benchOptions {
 	s := *o.engineSettings
-	s.PoliciesGiven = s.PoliciesGiven || !s.NoTreePolicies && slices.ContainsFunc(render.Objects(judge.head), lint.IsPolicy)
+	s.PoliciesGiven = s.PoliciesGiven || !s.NoTreePolicies && slices.ContainsFunc(render.Objects(trusted.head), lint.IsPolicy)
 	o.engineSettings = &s
 	return o
 }
 
-// there is the part of an input by which objects of a cluster are judged, with
+// there is the part of an input by which objects of a cluster are evaluated, with
 // the options for it.
 func (o benchOptions) there(in *input, cluster string) (*input, benchOptions) {
 	names := clusterNames(in)
@@ -166,18 +166,18 @@ func (o benchOptions) there(in *input, cluster string) (*input, benchOptions) {
 	return in.on(cluster), o.amongClusters(in).onCluster(in, cluster)
 }
 
-// eachCluster judges each cluster by what is on it, and puts the results
+// eachCluster evaluates each cluster by what is on it, and puts the results
 // together.
 func (j *evaluation) eachCluster(ctx context.Context, o benchOptions, was, in *input, one func(j *evaluation, o benchOptions, on func(*input) *input) error) error {
 	names := clusterNames(was, in)
 	if len(names) < 2 {
 		return one(j, o.onCluster(in, append(names, "")[0]), func(in *input) *input { return in })
 	}
-	judge := in
+	trusted := in
 	if was != nil {
-		judge = was
+		trusted = was
 	}
-	o = o.amongClusters(judge)
+	o = o.amongClusters(trusted)
 	said := &bench{}
 	for _, name := range names {
 		if ctx.Err() != nil {

@@ -24,7 +24,7 @@ const configFile = config.Path
 // configure gives flags that the command line leaves alone the values of the
 // repository's configuration file, or of the one that --config names. Paths in
 // it count from the repository's root. With --base it is the file there: a
-// change does not choose how it is judged.
+// change does not choose how it is evaluated.
 func configure(flags *pflag.FlagSet, args []string) error {
 	t, err := openTree(args)
 	if err != nil {

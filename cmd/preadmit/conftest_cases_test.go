@@ -99,7 +99,7 @@ func (c *conftestCase) check(t *testing.T) string {
 	var report struct{ Results []policy.Result }
 	if err := json.Unmarshal(stdout.Bytes(), &report); err != nil {
 		if c.want.Result == "fail" && len(c.Files.Policies) == 0 && code == exitUsage {
-			return "" // there is nothing to judge by, which conftest calls a failure
+			return "" // there is nothing to evaluate by, which conftest calls a failure
 		}
 		return fmt.Sprintf("exit code %d: %s", code, stderr.String())
 	}

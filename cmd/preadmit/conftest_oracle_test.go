@@ -16,7 +16,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A conftestSample is policies and data with the objects that they judge.
+// A conftestSample is policies and data with the objects that they evaluate.
 type conftestSample struct {
 	name           string
 	policies, data []string
@@ -28,7 +28,7 @@ type conftestSample struct {
 const regoPolicies, regoData = "../../testdata/rego/kubernetes", "../../testdata/rego/data"
 
 // conftestSamples are the policies of conftest's own tests that are about
-// Kubernetes, and those of this project, which judge the objects of the
+// Kubernetes, and those of this project, which evaluate the objects of the
 // Gatekeeper library.
 func conftestSamples(t *testing.T) []conftestSample {
 	t.Helper()
@@ -96,7 +96,7 @@ func TestConftestPerturbed(t *testing.T) {
 				}
 			}
 		}
-		ours, broke := s.judge(t, objects)
+		ours, broke := s.evaluate(t, objects)
 		theirs := s.ask(t, conftest, objects)
 		differences := 0
 		for i := range objects {
@@ -140,9 +140,9 @@ func differ(ours, theirs []string) string {
 	return b.String()
 }
 
-// judge returns what the engine says of each object, and which built-in
+// evaluate returns what the engine says of each object, and which built-in
 // functions failed.
-func (s *conftestSample) judge(t *testing.T, objects []map[string]any) (said [][]string, broke []string) {
+func (s *conftestSample) evaluate(t *testing.T, objects []map[string]any) (said [][]string, broke []string) {
 	t.Helper()
 	var modules []rego.Module
 	for i, text := range contents(t, s.policies) {

@@ -23,12 +23,12 @@ type deployer struct {
 	*loader
 	o             *checkOptions
 	configuration *config.File
-	declared      []*render.Unit // that are judged
-	present       []*render.Unit // on the cluster without being judged
+	declared      []*render.Unit // that are evaluated
+	present       []*render.Unit // on the cluster without being evaluated
 	found         []*render.Unit // at the paths
 }
 
-// deployed puts into the input what is judged.
+// deployed puts into the input what is evaluated.
 func (l *loader) deployed(ctx context.Context, o *checkOptions, args []string) error {
 	s, err := o.readConfiguration(l.in.tree)
 	if err != nil {
@@ -263,7 +263,7 @@ func (d *deployer) find(ctx context.Context, args []string) error {
 }
 
 // follow follows the GitOps objects among what is rendered, and puts together
-// what is judged.
+// what is evaluated.
 func (d *deployer) follow(ctx context.Context) error {
 	f := render.Follower{Clusters: d.configuration.RenderClusters()}
 	if d.o.gitops != gitopsOff {
@@ -358,7 +358,7 @@ func compareReach(a, b *render.Unit) int {
 }
 
 // readConfiguration reads the configuration file: that of the base where
-// there is one, since a change does not choose how it is judged.
+// there is one, since a change does not choose how it is evaluated.
 func (o *checkOptions) readConfiguration(t *tree) (*config.File, error) {
 	if o.configuration != nil {
 		return o.configuration, nil

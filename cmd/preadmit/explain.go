@@ -137,11 +137,11 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 
 // kinds are the kinds that the clusters serve, as far as the objects tell.
 func (in *input) kinds(o benchOptions) (policy.Kinds, error) {
-	kinds, err := schema.New(only(slices.Concat(render.Objects(in.head), render.Objects(in.judges), render.Objects(in.context)), lint.IsCompiled), schema.Options{KubeVersion: o.KubeVersion})
+	kinds, err := schema.New(only(slices.Concat(render.Objects(in.head), render.Objects(in.given), render.Objects(in.context)), lint.IsCompiled), schema.Options{KubeVersion: o.KubeVersion})
 	if kinds == nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)
 	}
-	return kinds, nil // what is wrong with definitions is said when they judge
+	return kinds, nil // what is wrong with definitions is said when they are compiled
 }
 
 // explained asks the chain, and says what there is when there is no such policy.
@@ -168,7 +168,7 @@ func splitRule(name string, in *input, rules []policy.Rule) (policyName, rule st
 	for _, r := range rules {
 		known = append(known, r.Policy)
 	}
-	for _, units := range [][]*render.Unit{in.head, in.judges} {
+	for _, units := range [][]*render.Unit{in.head, in.given} {
 		for _, o := range render.Objects(units) {
 			known = append(known, o.GetName())
 		}
@@ -197,7 +197,7 @@ func tellsOf(es []policy.Explanation, rule string) bool {
 }
 
 // noSuchRule says which policies and rules there are, or why the policy can't
-// judge.
+// be evaluated.
 func noSuchRule(in *input, b *bench, o *explainOptions, rules []policy.Rule, policyName, rule string) error {
 	var names, policies []string
 	for _, r := range rules {
@@ -233,7 +233,7 @@ func packHas(name, policyName string) bool {
 // brokenPolicy is what is wrong with the policies of a name.
 func brokenPolicy(in *input, b *bench, name string) string {
 	var lines []string
-	for _, units := range [][]*render.Unit{in.head, in.judges} {
+	for _, units := range [][]*render.Unit{in.head, in.given} {
 		for _, o := range render.Objects(units) {
 			if o.GetName() != name {
 				continue

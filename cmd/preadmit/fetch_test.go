@@ -208,7 +208,7 @@ func TestFetchTen(t *testing.T) {
 	}
 }
 
-// TestFetchBump judges a version bump by each side's own lock: what changes is
+// TestFetchBump evaluates a version bump by each side's own lock: what changes is
 // that release alone.
 func TestFetchBump(t *testing.T) {
 	t.Parallel()

@@ -151,7 +151,7 @@ func TestFetchPoliciesBase(t *testing.T) {
 		t.Errorf("by the base's: exit code %d\n%s%s", code, out, errs)
 	}
 
-	// A lock of the change alone judges nothing.
+	// A lock of the change alone evaluates nothing.
 	if err := os.RemoveAll(filepath.Join(dir, ".git")); err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,9 @@ import (
 
 // gatekeeper adds Gatekeeper's engines. They are webhooks, asked in the order
 // of their configurations' names: Gatekeeper mutates before Kyverno does.
-func (b *bench) gatekeeper(in *input, o benchOptions, policies []*render.Object, judged admission.Options) {
+func (b *bench) gatekeeper(in *input, o benchOptions, policies []*render.Object, evaluated admission.Options) {
 	policies = withTemplates(policies, in)
-	options := gatekeeper.Options{Cluster: judged.Cluster, Kinds: b.chain.Kinds, Now: o.now, Coverage: o.coverage}
+	options := gatekeeper.Options{Cluster: evaluated.Cluster, Kinds: b.chain.Kinds, Now: o.now, Coverage: o.coverage}
 	if o.prints != nil {
 		options.Print = func(_ string, at render.Span, text string) { o.prints.add(at.File, at.Line, text) }
 	}
@@ -26,7 +26,7 @@ func (b *bench) gatekeeper(in *input, o benchOptions, policies []*render.Object,
 }
 
 // withTemplates are the policies, with what constraints and mutators among them
-// go by that is on the cluster and judges nothing by itself.
+// go by that is on the cluster and checks nothing by itself.
 func withTemplates(policies []*render.Object, in *input) []*render.Object {
 	all := slices.Clone(policies)
 	for _, o := range render.Objects(in.context) {

@@ -168,7 +168,7 @@ func (s *gatorSample) perturbed(most int) []*render.Object {
 }
 
 // compare asks both about the objects. Where gator refuses them together it
-// asks about halves: one object that gator can't judge ends its run.
+// asks about halves: one object that gator can't evaluate ends its run.
 func (s *gatorSample) compare(t *testing.T, gator string, objects []*render.Object) (same int, differences []string) {
 	theirs, refused := s.askTest(t, gator, objects)
 	if refused != "" && len(objects) > 1 {
@@ -177,7 +177,7 @@ func (s *gatorSample) compare(t *testing.T, gator string, objects []*render.Obje
 		n, more := s.compare(t, gator, objects[half:])
 		return same + n, append(differences, more...)
 	}
-	ours, undecided := s.judge(t, objects)
+	ours, undecided := s.evaluate(t, objects)
 	for _, o := range objects {
 		key := toJSON(o.Object)
 		switch a, b := ours[key], theirs[key]; {
@@ -245,9 +245,9 @@ func actionOf(actions []string) string {
 	return string(policy.Audit)
 }
 
-// judge returns the engine's violations of each object, in order, and why it
+// evaluate returns the engine's violations of each object, in order, and why it
 // could not tell.
-func (s *gatorSample) judge(t *testing.T, objects []*render.Object) (said, undecided map[string][]string) {
+func (s *gatorSample) evaluate(t *testing.T, objects []*render.Object) (said, undecided map[string][]string) {
 	t.Helper()
 	engine, err := gatekeeper.New(append([]*render.Object{s.template, s.constraint}, s.expansions...), gatekeeper.Options{
 		EnforcementPoint: gatekeeper.PointGator, Written: true,

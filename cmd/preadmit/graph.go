@@ -104,7 +104,7 @@ type graphCluster struct {
 // remotes lists what units asked the store for.
 func (in *input) remotes() []store.Need {
 	needed := make(map[render.Remote]*render.Span)
-	for _, u := range slices.Concat(in.head, in.context, in.judges) {
+	for _, u := range slices.Concat(in.head, in.context, in.given) {
 		for _, e := range render.Errors(u.Err) {
 			if e.Remote != nil {
 				span := e.Span

@@ -15,19 +15,19 @@ import (
 )
 
 // kyverno adds Kyverno's engines. They are webhooks: on the cluster they
-// mutate after MutatingAdmissionPolicies and judge after
+// mutate after MutatingAdmissionPolicies and validate after
 // ValidatingAdmissionPolicies, with the same cluster and authorizer.
-func (b *bench) kyverno(in *input, s *engineSettings, policies []*render.Object, judged admission.Options) error {
-	all, cluster := withExceptions(policies, in), judged.Cluster
+func (b *bench) kyverno(in *input, s *engineSettings, policies []*render.Object, evaluated admission.Options) error {
+	all, cluster := withExceptions(policies, in), evaluated.Cluster
 	rules, err := kyverno.New(all, kyverno.Options{
 		Cluster: cluster, Kinds: b.chain.Kinds, KubeVersion: s.KubeVersion, Now: s.now,
-		Authorizer: judged.Authorizer, AuthorizerAssumed: judged.AuthorizerAssumed, Coverage: judged.Coverage,
+		Authorizer: evaluated.Authorizer, AuthorizerAssumed: evaluated.AuthorizerAssumed, Coverage: evaluated.Coverage,
 	})
 	if rules == nil {
 		return err
 	}
 	b.broken(err)
-	expressions, err := kyvernocel.New(all, kyvernocel.Options{Cluster: cluster, Kinds: b.chain.Kinds, Now: s.now(), Coverage: judged.Coverage})
+	expressions, err := kyvernocel.New(all, kyvernocel.Options{Cluster: cluster, Kinds: b.chain.Kinds, Now: s.now(), Coverage: evaluated.Coverage})
 	b.broken(err)
 	b.chain.Mutators = append(b.chain.Mutators, rules.Mutator(), expressions.Mutator())
 	b.chain.Validators = append(b.chain.Validators, rules.Validator(), expressions.Validator())
@@ -35,7 +35,7 @@ func (b *bench) kyverno(in *input, s *engineSettings, policies []*render.Object,
 }
 
 // withExceptions are the policies, with the PolicyExceptions that are on the
-// cluster, wherever they come from: they judge nothing by themselves.
+// cluster, wherever they come from: they check nothing by themselves.
 func withExceptions(policies []*render.Object, in *input) []*render.Object {
 	all := slices.Clone(policies)
 	for _, units := range [][]*render.Unit{in.head, in.context} {

@@ -44,10 +44,10 @@ func resolvers() []render.Resolver {
 type input struct {
 	tree     *tree
 	stdin    io.Reader
-	head     []*render.Unit     // what is judged
+	head     []*render.Unit     // what is evaluated
 	clusters []render.Cluster   // that are declared
 	deployed *render.Deployment // by GitOps objects; without units where there are none
-	judges   []*render.Unit     // from --policy
+	given    []*render.Unit     // from --policy
 	modules  []rego.Module      // from --policy
 	data     []rego.Document
 	context  []*render.Unit // from --with
@@ -134,7 +134,7 @@ func loadFrom(ctx context.Context, o *checkOptions, t *tree, args []string, stdi
 			return nil, err
 		}
 		l.holdPolicies(p, units)
-		in.judges = append(in.judges, units...)
+		in.given = append(in.given, units...)
 	}
 	clusters, with, err := l.clusterResources(o.present(t))
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 // newBench makes the engines, without the policies and definitions that ended
 // the process when an earlier child compiled them. What a child died of while it
 // compiled is found by compiling each by itself.
-func newBench(in, judge *input, o benchOptions) (*bench, error) {
+func newBench(in, trusted *input, o benchOptions) (*bench, error) {
 	w := o.watch
 	if w == nil {
-		return compileBench(in, judge, o)
+		return compileBench(in, trusted, o)
 	}
 	w.Phase("compiling policies")
 	defer w.Phase("evaluating")
@@ -31,19 +31,19 @@ func newBench(in, judge *input, o benchOptions) (*bench, error) {
 	if none {
 		lost = []error{setApartError(render.Span{}, "all policies", err)}
 	} else {
-		w.Extend(whole, 1+compiledOf(in, judge)/fewPolicies)
+		w.Extend(whole, 1+compiledOf(in, trusted)/fewPolicies)
 	}
 	if !none && w.Order.Careful {
-		compileEach(w, in, judge, o)
+		compileEach(w, in, trusted, o)
 	}
 	lessIn, dropped := withoutApart(w, in, none)
 	lost = append(lost, dropped...)
-	lessJudge := lessIn
-	if judge != in {
-		lessJudge, dropped = withoutApart(w, judge, none)
+	lessTrusted := lessIn
+	if trusted != in {
+		lessTrusted, dropped = withoutApart(w, trusted, none)
 		lost = append(lost, dropped...)
 	}
-	b, err := compileBench(lessIn, lessJudge, o)
+	b, err := compileBench(lessIn, lessTrusted, o)
 	if err == nil {
 		b.broken(errors.Join(lost...))
 	}
@@ -57,13 +57,13 @@ const fewPolicies = 500
 
 // compiled returns the policies and definitions of an input.
 func (in *input) compiled() []*render.Object {
-	return only(slices.Concat(render.Objects(in.head), render.Objects(in.judges), render.Objects(in.context)), lint.IsCompiled)
+	return only(slices.Concat(render.Objects(in.head), render.Objects(in.given), render.Objects(in.context)), lint.IsCompiled)
 }
 
 // compiledOf counts policies, definitions and modules.
-func compiledOf(in, judge *input) int {
+func compiledOf(in, trusted *input) int {
 	n := 0
-	for _, from := range sides(in, judge) {
+	for _, from := range sides(in, trusted) {
 		n += len(from.compiled()) + len(from.modules)
 	}
 	return n
@@ -71,7 +71,7 @@ func compiledOf(in, judge *input) int {
 
 // compileEach compiles each policy and definition by itself, so that the one
 // that ends the process is known by name.
-func compileEach(w *tasks.Watch, in, judge *input, o benchOptions) {
+func compileEach(w *tasks.Watch, in, trusted *input, o benchOptions) {
 	settings := *o.engineSettings
 	settings.NoTreePolicies, settings.Packs = true, []string{defaultPack}
 	alone := benchOptions{engineSettings: &settings, prints: o.prints}
@@ -84,10 +84,10 @@ func compileEach(w *tasks.Watch, in, judge *input, o benchOptions) {
 		only.tree, only.stdin = in.tree, in.stdin
 		compileBench(&only, &only, alone)
 	}
-	for _, from := range sides(in, judge) {
+	for _, from := range sides(in, trusted) {
 		for _, object := range from.compiled() {
 			unit := &render.Unit{Source: render.Source{Path: object.Unit.Path}, Objects: []*render.Object{object}}
-			try(compileName(object), input{judges: []*render.Unit{unit}})
+			try(compileName(object), input{given: []*render.Unit{unit}})
 		}
 		for _, m := range from.modules {
 			try(moduleName(m), input{modules: []rego.Module{m}})
@@ -96,11 +96,11 @@ func compileEach(w *tasks.Watch, in, judge *input, o benchOptions) {
 }
 
 // sides are the two inputs, or the one that both are.
-func sides(in, judge *input) []*input {
-	if in == judge {
+func sides(in, trusted *input) []*input {
+	if in == trusted {
 		return []*input{in}
 	}
-	return []*input{in, judge}
+	return []*input{in, trusted}
 }
 
 func compileName(o *render.Object) string {
@@ -125,7 +125,7 @@ func withoutApart(w *tasks.Watch, in *input, none bool) (*input, []error) {
 		return err != nil || none
 	}
 	less := *in
-	for _, units := range []*[]*render.Unit{&less.head, &less.judges, &less.context} {
+	for _, units := range []*[]*render.Unit{&less.head, &less.given, &less.context} {
 		*units = slices.Clone(*units)
 		for i, u := range *units {
 			copied := *u

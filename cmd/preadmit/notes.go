@@ -22,7 +22,7 @@ func notes(head []*render.Object) []string {
 }
 
 // standIns are what templates were given for what only a cluster or the moment
-// knows: what they would write otherwise is not judged.
+// knows: what they would write otherwise is not evaluated.
 func standIns(head []*render.Object) []string {
 	units := make(map[string][]string)
 	for _, o := range head {

@@ -198,7 +198,7 @@ func (v *policyReview) look(o *checkOptions, in *input, parts []clusterPart, who
 	}
 	for _, p := range parts {
 		v.findings = appendNew(v.findings, p.bench.inspect())
-		there := slices.Concat(render.Objects(p.in.head), render.Objects(p.in.judges), render.Objects(p.in.context))
+		there := slices.Concat(render.Objects(p.in.head), render.Objects(p.in.given), render.Objects(p.in.context))
 		v.findings = appendNew(v.findings, v.uses.UnusedExceptions(distinct(there)))
 	}
 	if !whole {

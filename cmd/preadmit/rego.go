@@ -165,14 +165,14 @@ func regoFiles(t *tree, name string) []string {
 	return files
 }
 
-// rego adds the engine of packages in Rego. They judge what is written, each
+// rego adds the engine of packages in Rego. They see what is written, each
 // object by itself or, with --combine, all together.
-func (b *bench) rego(in, judge *input, o benchOptions) {
-	if len(judge.modules) == 0 {
+func (b *bench) rego(in, trusted *input, o benchOptions) {
+	if len(trusted.modules) == 0 {
 		return
 	}
-	engine, err := rego.New(judge.modules, rego.Options{
-		Namespaces: o.RegoNamespaces, Data: judge.data, Now: o.now(), Print: o.prints.add, Coverage: o.coverage,
+	engine, err := rego.New(trusted.modules, rego.Options{
+		Namespaces: o.RegoNamespaces, Data: trusted.data, Now: o.now(), Print: o.prints.add, Coverage: o.coverage,
 	})
 	b.broken(err)
 	b.notes = append(b.notes, engine.Notes()...)
@@ -185,7 +185,7 @@ func (b *bench) rego(in, judge *input, o benchOptions) {
 }
 
 // among is the bench for other objects than those that it was made for: with
-// --combine these are judged together.
+// --combine these are evaluated together.
 func (b *bench) among(others []*render.Object) *bench {
 	if b.together == nil {
 		return b

@@ -71,8 +71,8 @@ const quickCompile = 2 * time.Second
 
 // makeBench returns the engines. If every result is cached it returns the cached
 // compile errors and does not compile the policies.
-func (j *evaluation) makeBench(in *input, s benchOptions, known *bench, judging bool) (err error) {
-	if j.bench = known; known != nil && !judging {
+func (j *evaluation) makeBench(in *input, s benchOptions, known *bench, needed bool) (err error) {
+	if j.bench = known; known != nil && !needed {
 		return nil
 	}
 	s.compiled = known != nil
@@ -118,7 +118,7 @@ func newResultCache(m *memory, in *input, s benchOptions) *resultCache {
 		memory: m, graph: in.graph, head: in.head, byKind: make(map[schema.GroupKind][]member),
 		put: make(map[*render.Unit][]byte), got: make(map[*render.Unit]bool),
 	}
-	r.index(in.head, in.judges, in.context, in.anywhere)
+	r.index(in.head, in.given, in.context, in.anywhere)
 	// Policies that print say it in every run, and with --combine an object's
 	// results depend on all the others.
 	r.off = s.Combine || s.Verbose && len(in.modules) > 0

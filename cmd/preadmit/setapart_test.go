@@ -9,7 +9,7 @@ import (
 )
 
 // TestSetApartPolicy holds that a policy whose compilation takes too much is
-// named, and that the others and their bindings judge as ever.
+// named, and that the others and their bindings evaluate as ever.
 func TestSetApartPolicy(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -152,7 +152,7 @@ func runDigest(r *report.Report, o *checkOptions, in *input, j *evaluation) (str
 		}
 		e.Plain(side.modules)
 		e.Plain(side.data)
-		for _, o := range slices.Concat(render.Objects(side.head), render.Objects(side.judges), render.Objects(side.context)) {
+		for _, o := range slices.Concat(render.Objects(side.head), render.Objects(side.given), render.Objects(side.context)) {
 			e.Value(o.Object)
 		}
 	}

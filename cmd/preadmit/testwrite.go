@@ -115,7 +115,7 @@ func (o *testOptions) asCheck(args []string) (*checkOptions, error) {
 
 func writeOptions(in *input, c *checkOptions, dir string) policytest.WriteOptions {
 	all := render.Objects(in.head)
-	policies := slices.Concat(render.Objects(in.judges), only(all, lint.IsPart))
+	policies := slices.Concat(render.Objects(in.given), only(all, lint.IsPart))
 	return policytest.WriteOptions{
 		FS: in.tree, Dir: dir, Jobs: runtime.GOMAXPROCS(0), Watch: c.watch.Suites(),
 		Engines: func(counted *policy.Coverage) policytest.Engines {

@@ -88,7 +88,7 @@ func (o *triageOptions) prepare(flags *pflag.FlagSet, args []string) error {
 	if err := configure(without(flags, "output"), repositoryPaths(args)); err != nil {
 		return err
 	}
-	o.allowNew = true // what is written here is for the person who reads it to judge
+	o.allowNew = true // what is written here is for the person who reads it to decide
 	if err := checkPacks(o.packs); err != nil {
 		return err
 	}

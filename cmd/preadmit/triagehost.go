@@ -18,7 +18,7 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// A triageHost does for the screen what touches the world: it judges, renders,
+// A triageHost does for the screen what touches the world: it evaluates, renders,
 // explains, writes the suppressions file and names the editor.
 type triageHost struct {
 	watcher
@@ -48,7 +48,7 @@ type triageRun struct {
 	old     map[render.Key]*render.Object // at the base
 }
 
-// Evaluate judges what is there now, or reads the report again.
+// Evaluate renders and evaluates what is there now, or reads the report again.
 func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.Report, error) {
 	if h.saved != "" {
 		return h.readSaved(ctx)
@@ -83,7 +83,7 @@ func (h *triageHost) evaluate(ctx context.Context, o *checkOptions) (*report.Rep
 	if err != nil {
 		return nil, nil, err
 	}
-	j, err := judge(o.watch.Timed(ctx), o, in, h.args, bytes.NewReader(h.stdin))
+	j, err := evaluate(o.watch.Timed(ctx), o, in, h.args, bytes.NewReader(h.stdin))
 	late := tasks.IsTimeUp(ctx, err)
 	if err = j.unfinished(ctx, in, err, o.watch.Slowest); err != nil {
 		return nil, nil, err
@@ -309,7 +309,7 @@ func renderedOf(t *tree, o *render.Object) (*tui.Rendered, error) {
 	return r, nil
 }
 
-// benchOf is what judges on the cluster of an object. Where there are several
+// benchOf returns the engines for the cluster of an object. Where there are several
 // clusters it is made when it is first asked for.
 func (h *triageHost) benchOf(run *triageRun, o *render.Object) (*bench, benchOptions, error) {
 	options, _, err := h.options.benchOptions(run.in)

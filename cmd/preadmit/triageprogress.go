@@ -61,7 +61,7 @@ func (p *progress) renderers(all []render.Renderer) []render.Renderer {
 }
 
 // review is the chain's, some requests after others, so that the first results
-// can be looked at while the rest is judged.
+// can be looked at while the rest is evaluated.
 func (p *progress) review(ctx context.Context, o *checkOptions, in *input, j *evaluation, reqs []policy.Request) ([]policy.Result, error) {
 	if p == nil {
 		return j.bench.chain.Review(ctx, reqs)

@@ -322,7 +322,7 @@ func chartDisguises(h string) []twin {
 	}
 }
 
-// addedDisguises are trees in which a change adds an object that nothing judges.
+// addedDisguises are trees in which a change adds an object that nothing evaluates.
 func addedDisguises(h string) []twin {
 	base := files("fine.yaml", fineObject, "other/kustomization.yaml", "resources: [x.yaml]\n", "other/x.yaml", fineObject)
 	add := func(name string, change ...string) twin {

@@ -102,7 +102,7 @@ func (b *base) unchecked(o *checkOptions, head *input, already []policy.Result) 
 }
 
 // newlyExcluded are results about globs that the change adds to the
-// configuration: once it is merged, what they match is not judged.
+// configuration: once it is merged, what they match is not evaluated.
 func (b *base) newlyExcluded(o *checkOptions, head *input) []policy.Result {
 	var results []policy.Result
 	for _, glob := range config.Excludes(head.tree) {

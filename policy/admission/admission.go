@@ -31,7 +31,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Options are what policies are judged with besides the request.
+// Options are what policies are evaluated with besides the request.
 type Options struct {
 	Cluster *policy.Cluster // namespaces and parameters; nil has none
 	Kinds   policy.Kinds    // required
@@ -44,12 +44,12 @@ type Options struct {
 	// the API server gives in their status; nil gives none.
 	Types Types
 
-	// Cost asks for Result.Cost, which makes judging several times slower.
+	// Cost asks for Result.Cost, which makes evaluating several times slower.
 	// Only what runs is limited: no policy is refused for what it might cost,
 	// as CustomResourceDefinitions are.
 	Cost bool
 
-	// AssumeBound says of a policy without a binding that it is to be judged
+	// AssumeBound says of a policy without a binding that it is to be evaluated
 	// as if it had one that denies. nil assumes nothing: such a policy gives
 	// Skip results.
 	AssumeBound func(*render.Object) bool
@@ -71,7 +71,7 @@ type Options struct {
 	Mergers Mergers
 }
 
-// An Engine judges requests by ValidatingAdmissionPolicies. It is safe for
+// An Engine evaluates requests by ValidatingAdmissionPolicies. It is safe for
 // concurrent use.
 type Engine struct {
 	options  Options
@@ -117,7 +117,7 @@ var _ policy.Validator = (*Engine)(nil)
 
 // New compiles the policies among the objects, with their bindings; other
 // objects are ignored. The error joins *render.Error values, each at the place
-// in the policy or binding that it is about; what is not broken is judged all
+// in the policy or binding that it is about; what is not broken is evaluated all
 // the same, so the engine is never nil.
 func New(objects []*render.Object, options Options) (*Engine, error) {
 	return newEngine(&validatingFamily, objects, options)
@@ -304,7 +304,7 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 		if all.since = len(all.list); p.namesake {
 			all.since = 0
 		}
-		policy.Timed(ctx, policy.EngineAdmission, p.object.GetName(), func() { e.judge(r, p, &all) })
+		policy.Timed(ctx, policy.EngineAdmission, p.object.GetName(), func() { e.evaluate(r, p, &all) })
 	}
 	return all.list, ctx.Err()
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// TestGolden judges the objects of each archive and compares the results, one
+// TestGolden evaluates the objects of each archive and compares the results, one
 // a line. An archive holds policy.yaml (policies and bindings), object.yaml,
 // old.yaml (what is there before) and cluster.yaml (context). The comment's
 // lines may set `version: 1.30`, `user: name`,
@@ -39,8 +39,8 @@ func golden(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := judgeArchive(t, a)
-	if again := judgeArchive(t, a); again != got {
+	got := evaluateArchive(t, a)
+	if again := evaluateArchive(t, a); again != got {
 		t.Errorf("a second run differs:\n%s", again)
 	}
 	for i := range a.Files {
@@ -59,7 +59,7 @@ func golden(t *testing.T, file string) {
 	}
 }
 
-func judgeArchive(t *testing.T, a *txtar.Archive) string {
+func evaluateArchive(t *testing.T, a *txtar.Archive) string {
 	setting := settings(string(a.Comment))
 	objects := map[string][]*render.Object{}
 	for _, f := range a.Files {

@@ -8,7 +8,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Evaluate judges a request by the expressions of one policy alone, with the
+// Evaluate checks a request by the expressions of one policy alone, with the
 // given parameter (nil is null), whatever the policy matches and however it is
 // bound: what tests of expressions want. The request is one that a Chain has
 // filled in, and tells everything about the user. The error is for

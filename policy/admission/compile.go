@@ -226,7 +226,7 @@ func (k *compiler) environments(v cel.Version) *environments {
 }
 
 // compile makes a policy ready to run. The errors join *render.Error values,
-// one for each expression that does not compile. A policy is judged without
+// one for each expression that does not compile. A policy is evaluated without
 // the validations, messages and annotations that do not; without a variable or
 // a match condition it can't be, and is nil.
 func (k *compiler) compile(o *render.Object, p *v1.ValidatingAdmissionPolicy, m *mutates) (*compiled, []error) {

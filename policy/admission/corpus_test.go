@@ -125,7 +125,7 @@ func (k tableKinds) Equivalent(r schema.GroupVersionResource) []policy.Version {
 	return vs
 }
 
-// TestPublishedOutcomes judges other people's objects by their policies and
+// TestPublishedOutcomes evaluates other people's objects by their policies and
 // compares with the outcomes that they publish.
 func TestPublishedOutcomes(t *testing.T) {
 	t.Parallel()
@@ -180,7 +180,7 @@ func (c *publishedCase) outcome(policies, cluster []*render.Object, want publish
 	return "pass"
 }
 
-// TestPublishedExpressions judges by expressions alone, as kaptest does: with
+// TestPublishedExpressions evaluates by expressions alone, as kaptest does: with
 // the parameter and the user that each row names, whatever the policy matches.
 func TestPublishedExpressions(t *testing.T) {
 	t.Parallel()

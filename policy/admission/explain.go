@@ -92,7 +92,7 @@ func (x *explaining) explain() policy.Explanation {
 // results are what the policy says, by the rule or in its place.
 func (x *explaining) results() []policy.Result {
 	var all results
-	x.engine.judge(x.review, x.bound, &all)
+	x.engine.evaluate(x.review, x.bound, &all)
 	return slices.DeleteFunc(all.list, func(r policy.Result) bool {
 		return !x.about(r.Rule) && strings.HasPrefix(r.Rule, "validations[")
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// TestExplanationsAgree holds what is explained against what is judged: on
+// TestExplanationsAgree holds what is explained against what is evaluated: on
 // the archives of the golden tests, and on other people's policies and objects.
 func TestExplanationsAgree(t *testing.T) {
 	t.Parallel()

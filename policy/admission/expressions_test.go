@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// expressions are judged on expressionObjects both by us and by the API
+// expressions are evaluated on expressionObjects both by us and by the API
 // server's own code: values, errors, laziness, types. Left out are integers as
 // keys of an object's maps: these are errors for the API server in built-in
 // kinds, as they are here, but in other words.

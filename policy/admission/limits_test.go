@@ -78,7 +78,7 @@ func TestHostileObject(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse judges the same requests from several sides at once.
+// TestConcurrentUse evaluates the same requests from several sides at once.
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	objects, cluster := parse(t, "objects.yaml", []byte(expressionObjects)), parse(t, "cluster.yaml", []byte(expressionCluster))

@@ -213,7 +213,7 @@ func one(expressions ...string) mutationPolicy {
 	return mutationPolicy{name: "p", mutations: expressions}
 }
 
-// oracleMutations are judged one by one.
+// oracleMutations are evaluated one by one.
 var oracleMutations = []mutationPolicy{
 	one(`Object{}`),
 	one(`Object{metadata: Object.metadata{labels: {"a": "b", "app": "other"}}}`),

@@ -193,7 +193,7 @@ func brokenConditions(vs []verdict) []string {
 	return []string{"error " + utilerrors.NewAggregate(errs).Error()}
 }
 
-// compareWithOracle judges every object, new, changed and deleted, by every
+// compareWithOracle evaluates every object, new, changed and deleted, by every
 // policy with every parameter, and returns how many verdicts agreed.
 func compareWithOracle(t *testing.T, policies, objects, cluster []*render.Object) int {
 	t.Helper()
@@ -349,7 +349,7 @@ func TestAgreesWithUpstream(t *testing.T) {
 	}
 }
 
-// TestAgreesWithUpstreamOnPublished judges other people's objects by their
+// TestAgreesWithUpstreamOnPublished evaluates other people's objects by their
 // policies.
 func TestAgreesWithUpstreamOnPublished(t *testing.T) {
 	t.Parallel()

@@ -105,7 +105,7 @@ func (e *Engine) namespaced(kind schema.GroupVersionKind, ref *v1.ParamRef) bool
 }
 
 // findParams lists the objects of a kind that are wanted, one of a name, in
-// the order in which they were given. Those of the unit under judgement count
+// the order in which they were given. Those of the unit under evaluation count
 // before those of others.
 func (e *Engine) findParams(r *review, kind schema.GroupKind, namespace string, want func(*render.Object) bool) []*render.Object {
 	var found []*render.Object

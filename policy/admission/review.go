@@ -14,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A review is one request under judgement: what the policies read of it, made
+// A review is the evaluation of one request: what the policies read of it, made
 // once and shared by all of them. It is not for concurrent use.
 type review struct {
 	ctx       context.Context
@@ -41,7 +41,7 @@ type review struct {
 }
 
 // verdicts makes room for those of a policy's validations. They are good until
-// the next policy is judged.
+// the next policy is evaluated.
 func (r *review) verdicts(n int) []verdict {
 	if n > len(r.free) {
 		r.room = make([]verdict, max(n, 2*len(r.room)))

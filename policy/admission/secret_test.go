@@ -18,7 +18,7 @@ func TestSecretsAreNotQuoted(t *testing.T) {
 		`url(%[1]s.data.a).getHost() == ''`, `semver(%[1]s.data.a).major() == 1`, `'%%d'.format([%[1]s.data.a]) == ''`, `variables.parsed == %[1]s.data.a`,
 	} {
 		for _, root := range []string{"object", "params"} {
-			got := judgeArchive(t, txtar.Parse([]byte(secretArchive(fmt.Sprintf(expression, root), root))))
+			got := evaluateArchive(t, txtar.Parse([]byte(secretArchive(fmt.Sprintf(expression, root), root))))
 			if !strings.Contains(got, "error") || !strings.Contains(got, "not shown, since it may quote a Secret") {
 				t.Errorf("%s of %s: want an error that is not shown:\n%s", expression, root, got)
 			}
@@ -28,7 +28,7 @@ func TestSecretsAreNotQuoted(t *testing.T) {
 		}
 	}
 	// The key that is missing is one that the policy names.
-	if got := judgeArchive(t, txtar.Parse([]byte(secretArchive("object.data.nope == 'x'", "object")))); !strings.Contains(got, "no such key: nope") {
+	if got := evaluateArchive(t, txtar.Parse([]byte(secretArchive("object.data.nope == 'x'", "object")))); !strings.Contains(got, "no such key: nope") {
 		t.Errorf("want the missing key:\n%s", got)
 	}
 }
@@ -39,7 +39,7 @@ func TestMessagesOfSecrets(t *testing.T) {
 	t.Parallel()
 	for _, expression := range []string{"'got ' + string(object.data.a)", "'got ' + string(params.data.a)", "'got ' + object.metadata.name"} {
 		archive := strings.Replace(secretArchive("1 == 2", "object"), `- expression: "1 == 2"`, `- {expression: "1 == 2", messageExpression: "`+expression+`"}`, 1)
-		got := judgeArchive(t, txtar.Parse([]byte(archive)))
+		got := evaluateArchive(t, txtar.Parse([]byte(archive)))
 		want := "not shown, since it may quote a Secret"
 		if strings.HasSuffix(expression, "name") {
 			want = "got x"

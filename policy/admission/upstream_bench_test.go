@@ -35,7 +35,7 @@ func BenchmarkUpstream(b *testing.B) {
 	b.ReportMetric(float64(b.N)*60/b.Elapsed().Seconds(), "validations/s")
 }
 
-// besideUpstream gives both ways to judge one of n objects by the policies.
+// besideUpstream gives both ways to evaluate one of n objects by the policies.
 // Both fail where not all validations pass.
 func besideUpstream(b *testing.B, policies int) (ours, theirs func(int), n int) {
 	b.Helper()
@@ -83,7 +83,7 @@ func BenchmarkBesideUpstream(b *testing.B) {
 	})
 	b.Run("policy", func(b *testing.B) {
 		_, theirs, n := besideUpstream(b, 20)
-		beside(b, judgeRead(b, 20, n), theirs, n, 60)
+		beside(b, evaluateRead(b, 20, n), theirs, n, 60)
 	})
 	b.Run("published", func(b *testing.B) {
 		ours, theirs, n, validations := publishedSet(b)
@@ -131,7 +131,7 @@ func publishedSet(b *testing.B) (ours, theirs func(int), n, validations int) {
 	return ours, theirs, len(runs), validations / max(1, len(runs))
 }
 
-// publishedObject judges an object in both ways by the policies that let it pass.
+// publishedObject evaluates an object in both ways by the policies that let it pass.
 func publishedObject(b *testing.B, e *Engine, o, param *render.Object) (ours func(), theirs []func(), validations int) {
 	reqs := requestsAbout(b, e.options.Kinds, o)
 	if len(reqs) == 0 {
@@ -143,7 +143,7 @@ func publishedObject(b *testing.B, e *Engine, o, param *render.Object) (ours fun
 	some := &Engine{options: e.options, family: e.family}
 	for _, p := range e.policies {
 		all := results{}
-		e.judge(newReview(context.Background(), e, req), p, &all)
+		e.evaluate(newReview(context.Background(), e, req), p, &all)
 		if len(all.list) == 0 || !allPass(all.list, len(p.validations)) {
 			continue
 		}
@@ -169,14 +169,14 @@ func publishedObject(b *testing.B, e *Engine, o, param *render.Object) (ours fun
 	}, theirs, some.rules
 }
 
-// judgeRead judges objects that were judged before.
-func judgeRead(b *testing.B, policies, n int) func(int) {
+// evaluateRead evaluates objects that were evaluated before.
+func evaluateRead(b *testing.B, policies, n int) func(int) {
 	e, reqs := benchEngine(b, policies)
 	reviews := make([]*review, n)
-	judge := func(i int) {
+	evaluate := func(i int) {
 		all := results{expected: e.rules}
 		for _, p := range e.policies {
-			e.judge(reviews[i], p, &all)
+			e.evaluate(reviews[i], p, &all)
 		}
 		if !allPass(all.list, 3*policies) {
 			b.Error(all.list)
@@ -184,9 +184,9 @@ func judgeRead(b *testing.B, policies, n int) func(int) {
 	}
 	for i := range reviews {
 		reviews[i] = newReview(context.Background(), e, &reqs[i])
-		judge(i)
+		evaluate(i)
 	}
-	return judge
+	return evaluate
 }
 
 func beside(b *testing.B, ours, theirs func(int), n, validations int) {
@@ -207,9 +207,9 @@ func beside(b *testing.B, ours, theirs func(int), n, validations int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// spent is the CPU time of judging objects, by all processors, and how often
+// spent is the CPU time of evaluating objects, by all processors, and how often
 // it allocated.
-func spent(objects int, judge func(int)) (time.Duration, uint64) {
+func spent(objects int, evaluate func(int)) (time.Duration, uint64) {
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -218,7 +218,7 @@ func spent(objects int, judge func(int)) (time.Duration, uint64) {
 	for worker := range runtime.GOMAXPROCS(0) {
 		group.Go(func() {
 			for i := worker; i < objects; i += runtime.GOMAXPROCS(0) {
-				judge(i)
+				evaluate(i)
 			}
 		})
 	}

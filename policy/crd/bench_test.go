@@ -66,7 +66,7 @@ func benchmark(b *testing.B, engine *crd.Engine, req *policy.Request) {
 	}
 }
 
-// BenchmarkCustom judges a custom resource by a schema with seven rules: one
+// BenchmarkCustom evaluates a custom resource by a schema with seven rules: one
 // that holds, and one that fails most of them.
 func BenchmarkCustom(b *testing.B) {
 	engine, reqs := requests(b, archive(b, "testdata/cel.txtar", "with.yaml"), archive(b, "testdata/cel.txtar", "object.yaml"))

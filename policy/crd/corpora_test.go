@@ -15,7 +15,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// TestPublishedDefinitions judges the CustomResourceDefinitions of published
+// TestPublishedDefinitions evaluates the CustomResourceDefinitions of published
 // repositories, which their API servers took.
 func TestPublishedDefinitions(t *testing.T) {
 	t.Parallel()
@@ -26,7 +26,7 @@ func TestPublishedDefinitions(t *testing.T) {
 	if len(definitions) == 0 {
 		t.Skip("no repositories here")
 	}
-	for _, r := range judge(t, "", definitions, nil, definitions) {
+	for _, r := range evaluate(t, "", definitions, nil, definitions) {
 		if r.Outcome != policy.Pass && r.Action == policy.Deny {
 			t.Errorf("%s: %s: %s", r.Policy, r.Rule, r.Message)
 		}
@@ -82,7 +82,7 @@ func TestKubectlValidate(t *testing.T) {
 	for _, c := range cases {
 		objects := parse(t, os.DirFS(dir), c.Resource.File)
 		var got strings.Builder
-		for _, r := range judge(t, "", objects, nil, objects) {
+		for _, r := range evaluate(t, "", objects, nil, objects) {
 			got.WriteString(string(r.Outcome) + " " + r.Message + "\n")
 		}
 		for _, cause := range c.Status.Details.Causes {

@@ -149,7 +149,7 @@ func (x *row) pathIs(t *testing.T, s *schema.Structural) bool {
 	return true
 }
 
-// judges evaluates the rules and compares errors and costs.
+// evaluates runs the rules and compares errors and costs.
 func (x *row) judges(t *testing.T, s *schema.Structural, root bool, want, wantRatcheted []string) bool {
 	t.Helper()
 	k := &compiler{env: storedEnv}

@@ -87,13 +87,13 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 		return nil, nil
 	}
 	if isDefinition(req.Object) {
-		return e.judgeDefinition(ctx, req)
+		return e.evaluateDefinition(ctx, req)
 	}
 	d := e.byKind[req.Kind.GroupKind()]
 	if d == nil {
 		return nil, nil
 	}
-	return e.judgeCustom(ctx, req, d)
+	return e.evaluateCustom(ctx, req, d)
 }
 
 // Rules implements policy.Validator: for each definition what holds for all

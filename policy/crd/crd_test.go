@@ -14,33 +14,33 @@ import (
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
-// TestGolden judges the objects of each archive in the API server's order and
+// TestGolden evaluates the objects of each archive in the API server's order and
 // compares the results, one a line. An archive holds object.yaml, old.yaml
 // (what is there before), with.yaml (context), and the file version.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	rendertest.Run(t, "testdata", func(t *testing.T, fsys fs.FS) string {
-		got := judgeTree(t, fsys)
-		if again := judgeTree(t, fsys); again != got {
+		got := evaluateTree(t, fsys)
+		if again := evaluateTree(t, fsys); again != got {
 			t.Errorf("a second run differs:\n%s", again)
 		}
 		return got
 	})
 }
 
-func judgeTree(t *testing.T, fsys fs.FS) string {
+func evaluateTree(t *testing.T, fsys fs.FS) string {
 	t.Helper()
 	object, old, with := parse(t, fsys, "object.yaml"), parse(t, fsys, "old.yaml"), parse(t, fsys, "with.yaml")
 	version, _ := fs.ReadFile(fsys, "version")
 	var out strings.Builder
-	for _, r := range judge(t, strings.TrimSpace(string(version)), append(with, object...), old, object) {
+	for _, r := range evaluate(t, strings.TrimSpace(string(version)), append(with, object...), old, object) {
 		writeResult(&out, &r)
 	}
 	return out.String()
 }
 
-// judge reviews what brings the cluster from old to objects.
-func judge(t testing.TB, version string, all, old, objects []*render.Object) []policy.Result {
+// evaluate reviews what brings the cluster from old to objects.
+func evaluate(t testing.TB, version string, all, old, objects []*render.Object) []policy.Result {
 	t.Helper()
 	kinds, err := schema.New(all, schema.Options{KubeVersion: version})
 	if kinds == nil {
@@ -109,7 +109,7 @@ func TestRules(t *testing.T) {
 	if len(documented) != 3+9 {
 		t.Errorf("%d rules: %v", len(documented), documented)
 	}
-	for _, r := range judge(t, "", definitions, nil, objects) {
+	for _, r := range evaluate(t, "", definitions, nil, objects) {
 		origin, ok := documented[r.Policy+" "+r.Rule]
 		if strings.Contains(r.Rule, "x-kubernetes-validations") && (!ok || origin != r.PolicyOrigin) {
 			t.Errorf("%s at %v is documented at %v", r.Rule, r.PolicyOrigin, origin)

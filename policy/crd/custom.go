@@ -26,7 +26,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
-// A review is one custom object under judgement.
+// A review is the evaluation of one custom object.
 type review struct {
 	ctx         context.Context
 	req         *policy.Request
@@ -44,7 +44,7 @@ type review struct {
 // ratcheting is on by default since 1.30 (KEP 4008).
 const ratchetingSince cel.Version = 30
 
-func (e *Engine) judgeCustom(ctx context.Context, req *policy.Request, d *definition) ([]policy.Result, error) {
+func (e *Engine) evaluateCustom(ctx context.Context, req *policy.Request, d *definition) ([]policy.Result, error) {
 	r := &review{ctx: ctx, req: req, definition: d, ratchets: e.version >= ratchetingSince}
 	if r.version = d.version(req.Kind.Version); r.version == nil {
 		r.out.add(policy.Result{
@@ -64,13 +64,13 @@ func (e *Engine) judgeCustom(ctx context.Context, req *policy.Request, d *defini
 			return r.out.results, nil
 		}
 	}
-	r.judge()
+	r.evaluate()
 	r.more()
 	return r.out.results, ctx.Err()
 }
 
-// judge goes in the API server's order.
-func (r *review) judge() {
+// evaluate goes in the API server's order.
+func (r *review) evaluate() {
 	r.prepare()
 	r.unknownFields()
 	r.metadata()
@@ -89,7 +89,7 @@ func (r *review) judge() {
 	r.rules()
 }
 
-// unusable tells that there is no schema to judge by.
+// unusable tells that there is no schema.
 func (r *review) unusable(err error) {
 	rule := schemaRule
 	if err == errTooMuch {

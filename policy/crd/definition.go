@@ -20,7 +20,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A definitionReview is one CustomResourceDefinition under judgement.
+// A definitionReview is the evaluation of one CustomResourceDefinition.
 type definitionReview struct {
 	ctx      context.Context
 	target   cel.Version
@@ -30,7 +30,7 @@ type definitionReview struct {
 	name     string
 }
 
-func (e *Engine) judgeDefinition(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
+func (e *Engine) evaluateDefinition(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
 	r := &definitionReview{ctx: ctx, target: e.version, written: req.Object.Object, name: req.Object.GetName()}
 	if req.Kind.Version != v1.SchemeGroupVersion.Version {
 		return nil, nil // the chain has said that it is not served any more

@@ -146,7 +146,7 @@ func TestHostile(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			results := judge(t, "", []*render.Object{definitionOf(c.spec, c.rest)}, nil, []*render.Object{thing(c.of)})
+			results := evaluate(t, "", []*render.Object{definitionOf(c.spec, c.rest)}, nil, []*render.Object{thing(c.of)})
 			found := false
 			for _, r := range results {
 				found = found || strings.Contains(r.Message, c.want) && r.Outcome != policy.Pass
@@ -194,7 +194,7 @@ func TestHostileDefinitions(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			d := definitionOf(c.spec, nil)
-			results := judge(t, "1.30", []*render.Object{d}, nil, []*render.Object{d, thing(map[string]any{})})
+			results := evaluate(t, "1.30", []*render.Object{d}, nil, []*render.Object{d, thing(map[string]any{})})
 			found := false
 			for _, r := range results {
 				found = found || strings.Contains(r.Message, c.want)
@@ -216,7 +216,7 @@ func TestHostileUpdate(t *testing.T) {
 		want   policy.Outcome
 	}{{50, policy.Fail}, {50_000, policy.Error}} {
 		old, now := thing(strs(c.values, "x")), thing(strs(c.values, "y"))
-		results := judge(t, "", []*render.Object{definition}, []*render.Object{old}, []*render.Object{now})
+		results := evaluate(t, "", []*render.Object{definition}, []*render.Object{old}, []*render.Object{now})
 		for _, r := range results {
 			if r.Outcome != c.want {
 				t.Errorf("%d values: %s %s %s", c.values, r.Outcome, r.Rule, r.Message)
@@ -225,7 +225,7 @@ func TestHostileUpdate(t *testing.T) {
 		if len(results) == 0 {
 			t.Errorf("%d values: no results", c.values)
 		}
-		same := judge(t, "", []*render.Object{definition}, []*render.Object{old}, []*render.Object{old})
+		same := evaluate(t, "", []*render.Object{definition}, []*render.Object{old}, []*render.Object{old})
 		if c.want == policy.Fail && (len(same) != 1 || same[0].Outcome != policy.Pass) {
 			t.Errorf("nothing has changed: %+v", same)
 		}

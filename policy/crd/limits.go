@@ -7,7 +7,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Limits of what is judged at all. No real object comes near; beyond them the
+// Limits of what is evaluated at all. No real object comes near; beyond them the
 // API server's validation, which knows no limit but that of a request's size
 // and its time, takes minutes or gigabytes.
 const (
@@ -28,7 +28,7 @@ var (
 	errTooManyErrors = errors.New("more values violate the schema than can be told from those that did before")
 )
 
-// A weight is what judging an object may take.
+// A weight is what evaluating an object may take.
 type weight struct {
 	values, paths, longest, bytes int
 }

@@ -121,7 +121,7 @@ func BenchmarkNew(b *testing.B) {
 	}
 }
 
-// BenchmarkValidate judges 300 objects by 40 templates.
+// BenchmarkValidate evaluates 300 objects by 40 templates.
 func BenchmarkValidate(b *testing.B) {
 	e, err := New(benchObjects(b, 40), Options{})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// TestImplied judges what expansion templates make of objects, with the lines
+// TestImplied evaluates what expansion templates make of objects, with the lines
 // of what they are made from.
 func TestImplied(t *testing.T) {
 	t.Parallel()
@@ -61,7 +61,7 @@ func TestImpliedBesideGator(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		policies, objects := a.Files[0].Data, judged(t, a.Files[1].Data)
+		policies, objects := a.Files[0].Data, evaluated(t, a.Files[1].Data)
 		if bin := os.Getenv("GATOR"); bin != "" && os.Getenv("UPDATE_GOLDEN") != "" {
 			if err := os.WriteFile(record, testWithGator(t, bin, policies, objects), 0o600); err != nil {
 				t.Fatal(err)
@@ -77,8 +77,8 @@ func TestImpliedBesideGator(t *testing.T) {
 	}
 }
 
-// judged are the objects that gator does not refuse to look at.
-func judged(t *testing.T, objects []byte) []byte {
+// evaluated are the objects that gator does not refuse to look at.
+func evaluated(t *testing.T, objects []byte) []byte {
 	t.Helper()
 	before, _, _ := strings.Cut(string(objects), "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: empty")
 	return []byte(before)

@@ -13,7 +13,7 @@
 //   - constraint.go reads constraints, match.go decides which objects they match
 //   - webhook.go decides whether Gatekeeper gets the request, ignorelabel.go
 //     evaluates its second validating webhook
-//   - judge.go takes the request through the constraints; review.go builds the
+//   - evaluate.go takes the request through the constraints; review.go builds the
 //     input of their policies, inventory.go the other objects that they can see
 //   - open.go returns undecided results where data is missing, fields.go finds the
 //     fields that made a constraint fail
@@ -46,7 +46,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Options are what policies are judged with.
+// Options are what policies are evaluated with.
 type Options struct {
 	// Cluster has the Namespaces that namespaceSelectors go by, and the objects
 	// of data.inventory. nil has none.
@@ -60,7 +60,7 @@ type Options struct {
 	// and vap.k8s.io for templates of which Gatekeeper makes policies.
 	EnforcementPoint string
 
-	// Written judges as gator does: objects are as they are written, Config and
+	// Written evaluates as gator does: objects are as they are written, Config and
 	// SyncSet count for nothing, and whatever operation is asked about.
 	Written bool
 
@@ -183,7 +183,7 @@ func (k *compiler) templates(objects []*render.Object) (templates, []error) {
 }
 
 // constraints reads the constraints. Those of several units may differ, and
-// then each is judged; what is rendered twice alike counts once.
+// then each is evaluated; what is rendered twice alike counts once.
 func (k *compiler) constraints(objects []*render.Object, all templates) (made []*constraint, errs []error) {
 	seen := map[string][]*render.Object{}
 	for _, o := range objects {
@@ -243,9 +243,9 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	return append(append(results, implied...), e.refuseLabel(r)...), nil
 }
 
-// JudgesWritten implements policy.WrittenValidator: there are templates about
+// EvaluatesWritten implements policy.WrittenValidator: there are templates about
 // versions that are no longer served.
-func (e *Engine) JudgesWritten() {}
+func (e *Engine) EvaluatesWritten() {}
 
 // asked says whether the webhook is asked about an operation.
 func (e *Engine) asked(op policy.Operation) bool {

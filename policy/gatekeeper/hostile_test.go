@@ -93,7 +93,7 @@ var oddities = []any{
 }
 
 // TestOddities holds that whatever stands at whatever place of a policy, or of an
-// object, it is judged or refused.
+// object, it is evaluated or refused.
 func TestOddities(t *testing.T) {
 	t.Parallel()
 	objects := []string{
@@ -107,7 +107,7 @@ func TestOddities(t *testing.T) {
 	if _, err := NewMutating(policies, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	judge := func(t *testing.T, policies []*render.Object, object map[string]any) {
+	evaluate := func(t *testing.T, policies []*render.Object, object map[string]any) {
 		req := requestOf(t, objects[0])
 		req.Object = &render.Object{Unstructured: req.Object.DeepCopy()}
 		req.Object.Object, req.Admitted, req.Kind = object, object, kindOf(object)
@@ -137,7 +137,7 @@ func TestOddities(t *testing.T) {
 							t.Errorf("%s: panic: %v", place, p)
 						}
 					}()
-					judge(t, changed, parseOne(t, objects[2]).Object)
+					evaluate(t, changed, parseOne(t, objects[2]).Object)
 					if t.Failed() {
 						t.Fatal(place)
 					}
@@ -149,7 +149,7 @@ func TestOddities(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
 			for _, odd := range oddly(parseOne(t, text).Object) {
-				judge(t, policies, odd)
+				evaluate(t, policies, odd)
 			}
 		})
 	}

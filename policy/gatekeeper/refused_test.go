@@ -8,7 +8,7 @@ import (
 )
 
 // TestRefused holds that what Gatekeeper or the API server would refuse is an
-// error at its line, and that nothing judges by it.
+// error at its line, and that nothing evaluates by it.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	change := func(old, with string) string {

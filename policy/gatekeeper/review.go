@@ -33,7 +33,7 @@ type review struct {
 	before    *rego.Data // data.inventory
 	native    nativeReview
 	questions cel.Questions // of CEL: what it would have to know
-	exemption exemption     // why policies don't judge it
+	exemption exemption     // why policies don't evaluate it
 }
 
 // reviewOf is the review of a request, as the webhook makes it.

@@ -50,7 +50,7 @@ webhooks:
 }
 
 // TestAskedByConfiguration holds that what the webhook's configuration does not
-// name is not judged, and that where it depends on labels that nobody knows
+// name is not evaluated, and that where it depends on labels that nobody knows
 // nothing is decided.
 func TestAskedByConfiguration(t *testing.T) {
 	t.Parallel()

@@ -115,7 +115,7 @@ func benchValidator(b *testing.B, objects []*render.Object) {
 	b.ReportMetric(float64(results)/float64(b.N), "results")
 }
 
-// BenchmarkValidate judges 300 Deployments by three rules.
+// BenchmarkValidate evaluates 300 Deployments by three rules.
 func BenchmarkValidate(b *testing.B) {
 	objects, err := render.Parse("bench.yaml", []byte(benchPolicy))
 	if err != nil {
@@ -124,7 +124,7 @@ func BenchmarkValidate(b *testing.B) {
 	benchValidator(b, objects)
 }
 
-// BenchmarkPodSecurityPolicies judges 300 Deployments by Kyverno's published
+// BenchmarkPodSecurityPolicies evaluates 300 Deployments by Kyverno's published
 // policies for the Pod Security Standards.
 func BenchmarkPodSecurityPolicies(b *testing.B) {
 	var objects []*render.Object

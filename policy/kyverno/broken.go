@@ -14,7 +14,7 @@ import (
 
 // Kyverno takes some policies with rules that can't work: each request that
 // they are about fails, or is in error. Here such a rule is an error at its
-// line, and judges nothing, as a policy that Kyverno refuses; its command line
+// line, and evaluates nothing, as a policy that Kyverno refuses; its command line
 // is followed to the letter.
 
 // brokenRules marks the programs of rules that can't work, and says why.

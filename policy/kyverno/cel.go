@@ -209,9 +209,9 @@ func (g *celProgram) variableAST(i int) *celgo.Ast {
 	return nil
 }
 
-// judge evaluates the preconditions, then the expressions until one does not
+// evaluate takes the preconditions, then the expressions until one does not
 // hold.
-func (g *celProgram) judge(x *run) *verdict {
+func (g *celProgram) evaluate(x *run) *verdict {
 	if x.review.object == nil {
 		return nil // Kyverno leaves these out on DELETE
 	}
@@ -220,14 +220,14 @@ func (g *celProgram) judge(x *run) *verdict {
 		return v
 	}
 	for _, p := range params {
-		if v := g.judgeWith(x, p); v.status != StatusPass {
+		if v := g.evaluateWith(x, p); v.status != StatusPass {
 			return v
 		}
 	}
 	return &verdict{status: StatusPass, message: "Validation rule '" + x.program.rule.Name + "' passed."}
 }
 
-func (g *celProgram) judgeWith(x *run, params *render.Object) *verdict {
+func (g *celProgram) evaluateWith(x *run, params *render.Object) *verdict {
 	r := newCELRun(g, x, params)
 	if v := r.conditionsHold(); v != nil {
 		return v
@@ -246,7 +246,7 @@ func (g *celProgram) judgeWith(x *run, params *render.Object) *verdict {
 }
 
 // conditionsHold is nil where the policy's match conditions let the request be
-// judged.
+// evaluated.
 func (g *celProgram) conditionsHold(x *run) *verdict {
 	return newCELRun(g, x, nil).conditionsHold()
 }

@@ -68,7 +68,7 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 	return e, err
 }
 
-// Policies are those that are judged by, in the order of the objects.
+// Policies are those in use, in the order of the objects.
 func (e *Engine) Policies() []*Policy { return e.policies }
 
 // resource is what a kind is called in paths of the API server.

@@ -188,7 +188,7 @@ func TestOddObjects(t *testing.T) {
 	}
 }
 
-// TestParallel has many requests judged at once give what each alone gives.
+// TestParallel has many requests evaluated at once give what each alone gives.
 func TestParallel(t *testing.T) {
 	t.Parallel()
 	e := engineOf(t, benchPolicy, Options{})

@@ -44,7 +44,7 @@ func (m *mutator) Explain(ctx context.Context, req *policy.Request, name, rule s
 type explainer struct {
 	policy, rule string // "" is every rule of the policy
 	concerns     func(*Rule) bool
-	inTurn       bool // the rules of other policies change what is judged
+	inTurn       bool // the rules of other policies change what is evaluated
 	result       func(*review, *Response) policy.Result
 	done         map[*Rule]policy.Explanation
 }
@@ -344,7 +344,7 @@ func redactEvaluation(e *policy.Evaluation, quotes func(string) bool, clean func
 	}
 }
 
-// seen is the object that the rule is about, as it is judged.
+// seen is the object that the rule is about, as it is evaluated.
 func (b *ruleExplainer) seen() map[string]any {
 	if b.before != nil {
 		return b.before

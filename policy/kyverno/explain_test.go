@@ -14,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// TestExplanationsAgree holds what is explained against what is judged: on the
+// TestExplanationsAgree holds what is explained against what is evaluated: on the
 // archives of the rules' tests, and on other people's policies and objects.
 func TestExplanationsAgree(t *testing.T) {
 	t.Parallel()

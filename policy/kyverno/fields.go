@@ -13,7 +13,7 @@ import (
 // maxFields is how many fields of an object a response names.
 const maxFields = 32
 
-// places collects pointers into the object that is judged: where expressions
+// places collects pointers into the object that is evaluated: where expressions
 // took their values from.
 type places struct {
 	scope    *scope

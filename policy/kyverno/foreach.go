@@ -80,9 +80,9 @@ func newLoops(entries []*kyvernodoc.ForeachValidate) []*loop {
 	return loops
 }
 
-// judgeLoops goes through all lists. Where no element was concerned, there is
+// evaluateLoops goes through all lists. Where no element was concerned, there is
 // no verdict.
-func (x *run) judgeLoops(loops []*loop, s *scope, at *element) *verdict {
+func (x *run) evaluateLoops(loops []*loop, s *scope, at *element) *verdict {
 	applied := 0
 	x.nesting++
 	defer func() { x.nesting-- }()
@@ -100,7 +100,7 @@ func (x *run) judgeLoops(loops []*loop, s *scope, at *element) *verdict {
 				continue
 			}
 			traced.into(i, e)
-			v := x.judgeElement(l, expr, s, at, i, e)
+			v := x.evaluateElement(l, expr, s, at, i, e)
 			traced.out(v)
 			if v == nil || v.status == StatusSkip || excused(v) {
 				continue
@@ -126,7 +126,7 @@ func excused(v *verdict) bool {
 	return v.status == StatusError && strings.Contains(v.message, "failed to evaluate preconditions")
 }
 
-func (x *run) judgeElement(l *loop, expr *jmespath.Expression, s *scope, at *element, i int, e any) *verdict {
+func (x *run) evaluateElement(l *loop, expr *jmespath.Expression, s *scope, at *element, i int, e any) *verdict {
 	if x.elements++; x.elements > maxElements {
 		return broken("failed to process foreach", fmt.Errorf("it has more than %d elements", maxElements))
 	}
@@ -139,7 +139,7 @@ func (x *run) judgeElement(l *loop, expr *jmespath.Expression, s *scope, at *ele
 		return failure(broken("failed to process foreach", err))
 	}
 	inner := s.inner(elementNames(x.nesting-1, i, e, where), l.clause.entries)
-	v := l.clause.judge(x, inner, at)
+	v := l.clause.evaluate(x, inner, at)
 	if v == nil || v.status == StatusPass || v.status == StatusSkip {
 		return v
 	}

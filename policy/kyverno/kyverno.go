@@ -26,7 +26,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Options are what policies are judged with.
+// Options are what policies are evaluated with.
 type Options struct {
 	Cluster     *policy.Cluster // what context entries and namespaceSelectors look at
 	Kinds       policy.Kinds
@@ -90,7 +90,7 @@ type Response struct {
 	Name      string // of the rule as reported: autogen- and all
 	Status    Status
 	Message   string
-	Fields    []string         // JSON pointers into the object judged, the one at fault first
+	Fields    []string         // JSON pointers into the object evaluated, the one at fault first
 	Assumed   []string         // what the answer rests on
 	Patched   map[string]any   // mutate: the object, or the target, as the rule left it; nil: unchanged
 	Target    map[string]any   // mutate: the other object that a rule with targets is about, as it was

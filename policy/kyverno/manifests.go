@@ -34,9 +34,9 @@ type manifestCheck struct {
 	differences []signed.Difference
 }
 
-// judgeManifests says whether each set of attestors signed the object's manifest.
+// evaluateManifests says whether each set of attestors signed the object's manifest.
 // A set that certainly did not comes before one that can't be decided.
-func (x *run) judgeManifests() *verdict {
+func (x *run) evaluateManifests() *verdict {
 	m := x.program.rule.Validate.Manifests
 	if x.review.object == nil {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
 )
 
-// judgePodSecurity checks the object's pod by the rule's level, without what the
+// evaluatePodSecurity checks the object's pod by the rule's level, without what the
 // rule excludes. If exceptions exempt all violations, the rule is skipped.
-func (x *run) judgePodSecurity(exceptions []*exemption) *verdict {
+func (x *run) evaluatePodSecurity(exceptions []*exemption) *verdict {
 	p, name := x.program.rule.Validate.PodSecurity, x.program.rule.Name
 	pod, err := x.review.pod()
 	switch {

@@ -172,11 +172,11 @@ func (x *run) handle(s *scope, exempt []*exemption) *verdict {
 	v := x.program.rule.Validate
 	switch {
 	case v.Manifests != nil:
-		return x.judgeManifests()
+		return x.evaluateManifests()
 	case v.PodSecurity != nil:
-		return x.judgePodSecurity(exempt)
+		return x.evaluatePodSecurity(exempt)
 	case v.CEL != nil:
-		return x.program.cel().judge(x)
+		return x.program.cel().evaluate(x)
 	default:
 		return x.program.clause.body(x, s, nil)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// TestRules judges each archive's object by its policies. In it are
+// TestRules evaluates each archive's object by its policies. In it are
 // policy.yaml, object.yaml (objects), and perhaps old.yaml (the old object of
 // an UPDATE; without an object, of a DELETE), cluster.yaml and user (a name);
 // want has a line for each result, with its fields, and what mutations left.
@@ -38,7 +38,7 @@ func TestRules(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := judgeArchive(t, archive)
+			got := evaluateArchive(t, archive)
 			if os.Getenv("UPDATE_GOLDEN") != "" {
 				rewrite(t, file, archive, got)
 				return
@@ -100,7 +100,7 @@ func (plainKinds) Convert(o map[string]any, _ schema.GroupVersionKind) (map[stri
 	return o, nil
 }
 
-func judgeArchive(t *testing.T, a *txtar.Archive) string {
+func evaluateArchive(t *testing.T, a *txtar.Archive) string {
 	t.Helper()
 	options := Options{
 		Kinds: plainKinds{}, Cluster: policy.NewCluster(parse(t, "cluster.yaml", fileOf(a, "cluster.yaml"))...),
@@ -118,7 +118,7 @@ func judgeArchive(t *testing.T, a *txtar.Archive) string {
 			respondTo(t, &out, engine, req)
 			continue
 		}
-		judgeRequest(t, &out, engine, req)
+		evaluateRequest(t, &out, engine, req)
 	}
 	return out.String()
 }
@@ -168,7 +168,7 @@ func admitRequest(t *testing.T, r *policy.Request) {
 	}
 }
 
-func judgeRequest(t *testing.T, out *bytes.Buffer, engine *Engine, req *policy.Request) {
+func evaluateRequest(t *testing.T, out *bytes.Buffer, engine *Engine, req *policy.Request) {
 	t.Helper()
 	before := asJSON(req.Admitted)
 	steps, err := engine.Mutator().Mutate(context.Background(), req)

@@ -16,7 +16,7 @@ func TestSecretsAreNotQuoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := 0
-	for line := range strings.Lines(judgeArchive(t, archive)) {
+	for line := range strings.Lines(evaluateArchive(t, archive)) {
 		if _, made, _ := strings.Cut(line, " "); !strings.HasPrefix(made, "sec/") {
 			continue // what a mutation made of the object, which holds it
 		}

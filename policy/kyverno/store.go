@@ -83,7 +83,7 @@ func (s *store) in(kind schema.GroupKind, namespace string) []*render.Object {
 	return found
 }
 
-// held is an object as the API server holds it while the request is judged:
+// held is an object as the API server holds it while the request is evaluated:
 // that of an UPDATE as it was, that of a CREATE not at all.
 func (s *store) held(o *render.Object) map[string]any {
 	switch {

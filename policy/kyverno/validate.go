@@ -79,9 +79,9 @@ func broken(what string, err error) *verdict {
 	return &verdict{status: StatusError, message: what + ": " + err.Error()}
 }
 
-// judge says what the clause says in a scope, of the whole object or of the
+// evaluate says what the clause says in a scope, of the whole object or of the
 // element at hand.
-func (c *clause) judge(x *run, s *scope, at *element) *verdict {
+func (c *clause) evaluate(x *run, s *scope, at *element) *verdict {
 	held, decided, err := c.preconditions.holds(s)
 	switch {
 	case err != nil:
@@ -104,18 +104,18 @@ func (x *run) unmet(b *block, decided []*conditions.Condition, s *scope) *verdic
 func (c *clause) body(x *run, s *scope, at *element) *verdict {
 	switch {
 	case c.denies:
-		return c.judgeDeny(x, s)
+		return c.evaluateDeny(x, s)
 	case c.pattern != nil || c.anyPattern != nil:
-		return c.judgePattern(x, s, at)
+		return c.evaluatePattern(x, s, at)
 	case c.loops != nil:
-		return x.judgeLoops(c.loops, s, at)
+		return x.evaluateLoops(c.loops, s, at)
 	default:
 		return nil
 	}
 }
 
-// judgeDeny fails where the conditions hold.
-func (c *clause) judgeDeny(x *run, s *scope) *verdict {
+// evaluateDeny fails where the conditions hold.
+func (c *clause) evaluateDeny(x *run, s *scope) *verdict {
 	held, decided, err := c.deny.holds(s)
 	switch {
 	case err != nil:
@@ -130,8 +130,8 @@ func (x *run) passed() *verdict {
 	return &verdict{status: StatusPass, message: x.program.passed}
 }
 
-// judgePattern matches the element at hand, or the object: nothing on DELETE.
-func (c *clause) judgePattern(x *run, s *scope, at *element) *verdict {
+// evaluatePattern matches the element at hand, or the object: nothing on DELETE.
+func (c *clause) evaluatePattern(x *run, s *scope, at *element) *verdict {
 	var patterns []*pattern.Pattern
 	shapes := c.anyPattern
 	if c.pattern != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 )
 
-// Validator judges requests by the validate and verifyImages rules, as
-// Kyverno's validating webhook does. Generate rules judge none: they work when
+// Validator evaluates requests by the validate and verifyImages rules, as
+// Kyverno's validating webhook does. Generate rules are not among them: they work when
 // a request is admitted.
 func (e *Engine) Validator() policy.Validator { return &validator{e} }
 
@@ -24,8 +24,8 @@ func (v *validator) Rules() []policy.Rule {
 	return v.engine.rules(func(r *Rule) bool { return r.Validate != nil || len(r.VerifyImages) > 0 })
 }
 
-// JudgesWritten implements policy.WrittenValidator.
-func (v *validator) JudgesWritten() {}
+// EvaluatesWritten implements policy.WrittenValidator.
+func (v *validator) EvaluatesWritten() {}
 
 // Validate implements policy.Validator.
 func (v *validator) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {

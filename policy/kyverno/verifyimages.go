@@ -22,7 +22,7 @@ var verifies = phase{
 		if v, _ := x.admits(s); v != nil {
 			return []Response{x.response(v)}
 		}
-		if v := x.judgeImages(s); v != nil || len(x.review.asked) > 0 {
+		if v := x.evaluateImages(s); v != nil || len(x.review.asked) > 0 {
 			if v == nil {
 				v = &verdict{}
 			}
@@ -32,9 +32,9 @@ var verifies = phase{
 	},
 }
 
-// judgeImages takes the entries in turn. The first that does not pass tells;
+// evaluateImages takes the entries in turn. The first that does not pass tells;
 // where no image is named there is no verdict.
-func (x *run) judgeImages(s *scope) *verdict {
+func (x *run) evaluateImages(s *scope) *verdict {
 	images, _, err := s.Lookup("images")
 	if err != nil {
 		return broken("failed to extract images", err)
@@ -46,7 +46,7 @@ func (x *run) judgeImages(s *scope) *verdict {
 			in, _ := groups[group].(map[string]any)
 			for _, name := range slices.Sorted(maps.Keys(in)) {
 				image, _ := in[name].(map[string]any)
-				v := x.judgeImage(entry, image)
+				v := x.evaluateImage(entry, image)
 				x.review.trace.image(entry, image, v)
 				switch {
 				case v == nil:
@@ -61,7 +61,7 @@ func (x *run) judgeImages(s *scope) *verdict {
 	return told
 }
 
-func (x *run) judgeImage(entry *kyvernodoc.VerifyImages, image map[string]any) *verdict {
+func (x *run) evaluateImage(entry *kyvernodoc.VerifyImages, image map[string]any) *verdict {
 	ref, _ := image["reference"].(string)
 	at, _ := image["jsonPointer"].(string)
 	if !pattern.AnyWildcard(entry.ImageReferences, ref) {

@@ -237,7 +237,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestConcurrent judges by one engine from several sides.
+// TestConcurrent evaluates by one engine from several sides.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	kinds := kindsOf(t)

@@ -68,7 +68,7 @@ func BenchmarkNew(b *testing.B) {
 	}
 }
 
-// BenchmarkValidate judges 300 Deployments by 16 policies an iteration.
+// BenchmarkValidate evaluates 300 Deployments by 16 policies an iteration.
 func BenchmarkValidate(b *testing.B) {
 	kinds := kindsOf(b)
 	e, err := New(benchPolicies(b, 16), Options{Kinds: kinds})

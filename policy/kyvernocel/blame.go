@@ -37,7 +37,7 @@ func (c *compiled) explainer(e *expression) *explain.Explainer {
 }
 
 // blame names the fields of the object that made a validation fail, as
-// pointers into the object as it was judged. It names none where it can't
+// pointers into the object as it was evaluated. It names none where it can't
 // tell, or where the policy sees the object in another version. literals are the
 // texts that what failed compares them with.
 func (x *run) blame(e *expression) (fields, literals []string) {

@@ -84,7 +84,7 @@ func (c *checker) mode() {
 	case "", modeKubernetes, modeJSON:
 	case modeEnvoy, modeHTTP:
 		e := policy.ErrorAt(c.policy.Object, "/spec/evaluation/mode", "policy", fmt.Errorf("spec.evaluation.mode %s: %w", mode, errProxy))
-		e.Warning = true // on a cluster it judges no objects either
+		e.Warning = true // on a cluster it evaluates no objects either
 		c.errs = append(c.errs, e)
 	default:
 		c.add("/spec/evaluation/mode", "policy", "spec.evaluation.mode: unsupported value %q: must be Kubernetes, JSON, Envoy or HTTP", mode)

@@ -132,7 +132,7 @@ type evaluation struct {
 	UseServerSideApply *bool    `json:"useServerSideApply"`
 }
 
-// The evaluation modes that judge objects; others judge requests of proxies.
+// The evaluation modes that evaluate objects; others evaluate requests of proxies.
 const (
 	modeKubernetes = "Kubernetes"
 	modeJSON       = "JSON"

@@ -67,7 +67,7 @@ func (x *explaining) explain() policy.Explanation {
 		c = p.main
 	}
 	ex.Match = x.matching(c)
-	for _, v := range p.judge(x.review) {
+	for _, v := range p.evaluate(x.review) {
 		if x.about(v.rule) {
 			ex.Results = append(ex.Results, p.result(v))
 		}

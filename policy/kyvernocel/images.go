@@ -108,7 +108,7 @@ func (x *run) extracted() ([]namedImage, *expression, error) {
 	return all, nil, nil
 }
 
-// verifiedImages binds the images that the policy is about, and judges what
+// verifiedImages binds the images that the policy is about, and evaluates what
 // holds before its validations. done says that they are not to be run.
 func (x *run) verifiedImages() (vs []verdict, done bool) {
 	images, culprit, err := x.extracted()

@@ -11,7 +11,7 @@
 // A policy is read and checked in document.go, copied for pod controllers in
 // autogen.go, and compiled in compile.go, in an environment (env.go) with the
 // functions that Kyverno adds to CEL (the files lib_*). review.go is what
-// policies read of a request; run.go judges by one policy: exceptions, match
+// policies read of a request; run.go evaluates by one policy: exceptions, match
 // conditions, then what it does, a file each.
 //
 // What hangs on a cluster, a registry or a service is an Unknown result that
@@ -35,7 +35,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Options are what policies are judged with.
+// Options are what policies are evaluated with.
 type Options struct {
 	Cluster *policy.Cluster // what expressions look up, and Namespaces; nil has none
 	Kinds   policy.Kinds    // required
@@ -53,12 +53,12 @@ type Options struct {
 	Coverage *policy.Coverage
 
 	// CLI gives the verdicts of Kyverno's command line instead of those of its
-	// webhooks: objects are judged as they are written, and whatever a policy
+	// webhooks: objects are evaluated as they are written, and whatever a policy
 	// asks for comes from mocks alone.
 	CLI bool
 }
 
-// An Engine judges requests by policies. It is safe for concurrent use.
+// An Engine evaluates requests by policies. It is safe for concurrent use.
 type Engine struct {
 	options    Options
 	policies   []*Policy
@@ -152,9 +152,9 @@ type Response struct {
 	// there is no Status.
 	Matched bool
 
-	Fields    []string         // JSON pointers into the object judged, the one at fault first
+	Fields    []string         // JSON pointers into the object evaluated, the one at fault first
 	Assumed   []string         // what the answer rests on
-	Target    *render.Object   // the existing object that was to be changed; nil: the one judged
+	Target    *render.Object   // the existing object that was to be changed; nil: the one evaluated
 	Patched   map[string]any   // the object, or the target, as a MutatingPolicy left it; nil: unchanged
 	Generated []map[string]any // what a GeneratingPolicy made
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A review is one request under judgement: what policies read of it, made once
+// A review is the evaluation of one request: what policies read of it, made once
 // and shared by them all. It is not for concurrent use.
 type review struct {
 	match.Review
 	ctx    context.Context
 	engine *Engine
 	mocks  *Mocks         // nil outside Kyverno's command line
-	req    policy.Request // Admitted and OldAdmitted are the objects as they are judged
-	policy *Policy        // under judgement, whose namespace lookups are in
+	req    policy.Request // Admitted and OldAdmitted are the objects as they are evaluated
+	policy *Policy        // under evaluation, whose namespace lookups are in
 
 	objects        cel.Objects
 	requests       []requestValue

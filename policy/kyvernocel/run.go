@@ -24,7 +24,7 @@ type verdict struct {
 	assumed  []string
 }
 
-// A run judges one request by one policy, or one copy of it.
+// A run evaluates one request by one policy, or one copy of it.
 type run struct {
 	*review
 	c       *compiled

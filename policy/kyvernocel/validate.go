@@ -17,10 +17,10 @@ import (
 // A validator is what the chain asks about objects as they will be stored.
 type validator struct{ *Engine }
 
-// JudgesWritten implements policy.WrittenValidator.
-func (validator) JudgesWritten() {}
+// EvaluatesWritten implements policy.WrittenValidator.
+func (validator) EvaluatesWritten() {}
 
-// Validator judges requests by ValidatingPolicies and ImageValidatingPolicies,
+// Validator evaluates requests by ValidatingPolicies and ImageValidatingPolicies,
 // a result for each validation.
 func (e *Engine) Validator() policy.Validator { return validator{e} }
 
@@ -39,7 +39,7 @@ func (e validator) Validate(ctx context.Context, req *policy.Request) ([]policy.
 			r = e.review(ctx, req, nil)
 		}
 		policy.Timed(ctx, policy.EngineValidating, p.Name, func() {
-			for _, v := range p.judge(r) {
+			for _, v := range p.evaluate(r) {
 				v.assumed = filters.With(v.assumed, req)
 				all = append(all, p.result(v))
 			}
@@ -48,9 +48,9 @@ func (e validator) Validate(ctx context.Context, req *policy.Request) ([]policy.
 	return all, ctx.Err()
 }
 
-// judge is what a policy says, by itself and by its copies. They are about
+// evaluate is what a policy says, by itself and by its copies. They are about
 // different kinds.
-func (p *Policy) judge(r *review) []verdict {
+func (p *Policy) evaluate(r *review) []verdict {
 	c, as, matches := p.about(r)
 	switch matches {
 	case match.No:

@@ -9,7 +9,7 @@ import (
 )
 
 // unbound returns a warning for each admission policy of the tree that no
-// binding names: the API server never asks it. Policies of --policy are judged
+// binding names: the API server never asks it. Policies of --policy are evaluated
 // as if they were bound, and are left out.
 func unbound(policies, given, context []*render.Object) []error {
 	const group = "admissionregistration.k8s.io"

@@ -7,10 +7,10 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// BenchmarkReview judges a Deployment that passes and one that fails by the
+// BenchmarkReview evaluates a Deployment that passes and one that fails by the
 // whole pack, messages and blame included.
 func BenchmarkReview(b *testing.B) {
-	j := newJudge(b, newest, objects(b, newest))
+	j := newKindValidator(b, newest, objects(b, newest))
 	for name, image := range map[string]string{"good": "registry.example/web:1.4.2", "bad": "web"} {
 		all := parse(b, "web.yaml", []byte(strings.ReplaceAll(deployment, "IMAGE", image)))
 		chain := policy.Chain{Kinds: j.kinds, Validators: []policy.Validator{j.engine}}
@@ -27,7 +27,7 @@ func BenchmarkReview(b *testing.B) {
 // BenchmarkCompile makes an engine of the pack.
 func BenchmarkCompile(b *testing.B) {
 	for b.Loop() {
-		newJudge(b, newest, objects(b, newest))
+		newKindValidator(b, newest, objects(b, newest))
 	}
 }
 

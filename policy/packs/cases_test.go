@@ -14,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// TestCases judges the objects of each archive by the policies that its
+// TestCases evaluates the objects of each archive by the policies that its
 // comment names (`policies: a b`), and holds what does not pass: exemptions,
 // all kinds of workloads, and what is easily mistaken.
 func TestCases(t *testing.T) {
@@ -60,7 +60,7 @@ func cases(t *testing.T, file string, a *txtar.Archive, names []string) {
 	for _, name := range names {
 		chosen = append(chosen, named(t, newest, "best-practices-"+name)...)
 	}
-	j := newJudge(t, newest, chosen)
+	j := newKindValidator(t, newest, chosen)
 	var out strings.Builder
 	for i := range a.Files {
 		if a.Files[i].Name != "want" {

@@ -36,8 +36,8 @@ var bodies = []string{
 // of any kind that it is asked about.
 func TestEmptyObjects(t *testing.T) {
 	t.Parallel()
-	j := newJudge(t, newest, objects(t, newest))
-	judged := 0
+	j := newKindValidator(t, newest, objects(t, newest))
+	evaluated := 0
 	for gvk := range scheme.Scheme.AllKnownTypes() {
 		if strings.HasSuffix(gvk.Kind, "List") || !j.kinds.Resource(gvk).Known {
 			continue
@@ -50,23 +50,23 @@ func TestEmptyObjects(t *testing.T) {
 				break // no policy is asked about this kind
 			}
 			for _, r := range results {
-				judged++
+				evaluated++
 				if r.Engine == policy.EngineAdmission && r.Undecided() {
 					t.Errorf("%s: %s/%s: %s", text, r.Policy, r.Rule, r.Message)
 				}
 			}
 		}
 	}
-	if judged < 1000 {
-		t.Errorf("only %d results", judged)
+	if evaluated < 1000 {
+		t.Errorf("only %d results", evaluated)
 	}
 }
 
-// TestLargeObjects: objects as large as they get are judged within what the
+// TestLargeObjects: objects as large as they get are evaluated within what the
 // API server lets expressions cost.
 func TestLargeObjects(t *testing.T) {
 	t.Parallel()
-	j := newJudge(t, newest, objects(t, newest))
+	j := newKindValidator(t, newest, objects(t, newest))
 	for name, text := range map[string]string{"deployment": largeDeployment(), "role": largeRole(), "service": largeService(), "secret": largeSecret()} {
 		results := j.review(t, parse(t, name+".yaml", []byte(text)))
 		if len(results) == 0 {

@@ -1,7 +1,7 @@
 // Package packs holds the policies that are in the binary.
 //
 // In go a pack's name and the API server's version; out come the policies and
-// bindings of the pack as objects, to be judged by like anybody's. A pack is a
+// bindings of the pack as objects, to be used like anybody's. A pack is a
 // directory here: one file a policy, which documents itself by annotations
 // (their names stand in package admission) and can be applied to a cluster as
 // it is. The tests hold that the examples in the documentation fail and pass

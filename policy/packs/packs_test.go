@@ -32,13 +32,13 @@ var kindsOf = func() map[string]func() (*schema.Kinds, error) {
 	return all
 }()
 
-// A judge is the engine of a pack, or of some of its policies.
-type judge struct {
+// An evaluate is the engine of a pack, or of some of its policies.
+type evaluate struct {
 	kinds  *schema.Kinds
 	engine *admission.Engine
 }
 
-func newJudge(t testing.TB, kubeVersion string, objects []*render.Object) judge {
+func newKindValidator(t testing.TB, kubeVersion string, objects []*render.Object) evaluate {
 	t.Helper()
 	kinds, err := kindsOf[kubeVersion]()
 	if err != nil {
@@ -48,10 +48,10 @@ func newJudge(t testing.TB, kubeVersion string, objects []*render.Object) judge 
 	if err != nil {
 		t.Fatalf("%s: %v", kubeVersion, err)
 	}
-	return judge{kinds, engine}
+	return evaluate{kinds, engine}
 }
 
-func (j judge) review(t testing.TB, objects []*render.Object) []policy.Result {
+func (j evaluate) review(t testing.TB, objects []*render.Object) []policy.Result {
 	t.Helper()
 	results, err := policy.Chain{Kinds: j.kinds, Validators: []policy.Validator{j.engine}}.Review(t.Context(), policy.Requests(nil, objects))
 	if err != nil {
@@ -78,7 +78,7 @@ func parse(t testing.TB, name string, data []byte) []*render.Object {
 	return all
 }
 
-// TestExamples judges the examples of each policy's documentation by that
+// TestExamples evaluates the examples of each policy's documentation by that
 // policy: the good ones pass, each bad one fails, and together they fail by
 // every validation. Which fields are blamed, in which words, is held by
 // testdata/examples.txt.
@@ -129,7 +129,7 @@ func pairs(t *testing.T, all []*render.Object) []pair {
 
 func (p pair) examples(t *testing.T, out *bytes.Buffer) {
 	t.Helper()
-	j := newJudge(t, newest, []*render.Object{p.policy, p.binding})
+	j := newKindValidator(t, newest, []*render.Object{p.policy, p.binding})
 	bad, good := examples(p.policy.GetAnnotations()["preadmit.dev/help"])
 	if len(bad) == 0 || len(good) == 0 {
 		t.Fatalf("%s has no examples", p.name)

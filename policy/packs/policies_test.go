@@ -126,14 +126,14 @@ func variables(p *render.Object) map[string]string {
 	return found
 }
 
-// TestVersions: every policy compiles for every API server, and judges its
+// TestVersions: every policy compiles for every API server, and evaluates its
 // examples alike, but where the version is the question.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	ofVersion := map[string]string{"best-practices-removed-volumes": "1.33"}
 	for _, v := range versions {
 		for _, p := range pairs(t, objects(t, v)) {
-			j := newJudge(t, v, []*render.Object{p.policy, p.binding})
+			j := newKindValidator(t, v, []*render.Object{p.policy, p.binding})
 			bad, good := examples(p.policy.GetAnnotations()["preadmit.dev/help"])
 			for _, example := range bad {
 				want := policy.Fail
@@ -169,7 +169,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// worst is the worst outcome, "" where nothing was judged.
+// worst is the worst outcome, "" where nothing was evaluated.
 func worst(results []policy.Result) policy.Outcome {
 	for _, outcome := range policy.Outcomes {
 		if slices.ContainsFunc(results, func(r policy.Result) bool { return r.Outcome == outcome }) {
@@ -179,8 +179,8 @@ func worst(results []policy.Result) policy.Outcome {
 	return ""
 }
 
-// TestRealTrees judges the manifests of real repositories, as they are written:
-// every policy must be able to judge what people write.
+// TestRealTrees evaluates the manifests of real repositories, as they are written:
+// every policy must be able to evaluate what people write.
 func TestRealTrees(t *testing.T) {
 	t.Parallel()
 	const root = "../../../shared/repos"
@@ -202,17 +202,17 @@ func TestRealTrees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	judged := 0
-	for _, r := range newJudge(t, newest, objects(t, newest)).review(t, all) {
+	evaluated := 0
+	for _, r := range newKindValidator(t, newest, objects(t, newest)).review(t, all) {
 		if r.Engine != policy.EngineAdmission {
 			continue
 		}
-		judged++
+		evaluated++
 		if r.Undecided() || r.Outcome == policy.Fail && len(r.Fields) == 0 {
 			t.Errorf("%s %s: %s/%s: %s: %s, fields %v", r.Object.Kind, r.Object.Name, r.Policy, r.Rule, r.Outcome, r.Message, r.Fields)
 		}
 	}
-	if judged < 10_000 {
-		t.Errorf("only %d results", judged)
+	if evaluated < 10_000 {
+		t.Errorf("only %d results", evaluated)
 	}
 }

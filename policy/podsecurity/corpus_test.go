@@ -11,7 +11,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// TestUpstreamFixtures judges the pods that the library is tested with on real
+// TestUpstreamFixtures evaluates the pods that the library is tested with on real
 // clusters: those under pass must pass at their level and version, each of
 // those under fail must fail by the control that it is named after.
 func TestUpstreamFixtures(t *testing.T) {
@@ -27,11 +27,11 @@ func TestUpstreamFixtures(t *testing.T) {
 	}
 	for _, file := range files {
 		parts := strings.Split(strings.TrimPrefix(file, dir+string(filepath.Separator)), string(filepath.Separator))
-		judgeFixture(t, file, parts[0], parts[1], parts[2] == "pass")
+		evaluateFixture(t, file, parts[0], parts[1], parts[2] == "pass")
 	}
 }
 
-func judgeFixture(t *testing.T, file, level, version string, pass bool) {
+func evaluateFixture(t *testing.T, file, level, version string, pass bool) {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// labelsRule is the rule that Namespaces are judged by.
+// labelsRule is the rule that Namespaces are evaluated by.
 const labelsRule = "namespaceLabels"
 
 var namespaceKind = schema.GroupKind{Kind: "Namespace"}
@@ -179,7 +179,7 @@ func (p *planner) add(d duty, controls []control) {
 	}
 }
 
-// validateLabels judges a Namespace that has pod-security labels.
+// validateLabels evaluates a Namespace that has pod-security labels.
 func (e *Engine) validateLabels(req *policy.Request) []policy.Result {
 	if req.SubResource != "" {
 		return nil

@@ -39,7 +39,7 @@ type Options struct {
 	Implied bool
 }
 
-// An Engine judges pods by one level and by the labels of their Namespaces.
+// An Engine evaluates pods by one level and by the labels of their Namespaces.
 // It is safe for concurrent use.
 type Engine struct {
 	cluster  *policy.Cluster
@@ -102,7 +102,7 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	return e.evaluate(req, ns, p), nil
 }
 
-// evaluate judges a pod by what is in force in its namespace.
+// evaluate checks a pod by what is in force in its namespace.
 func (e *Engine) evaluate(req *policy.Request, ns namespace, p *pod) []policy.Result {
 	results := req.Room()
 	denied := make(map[string]bool)

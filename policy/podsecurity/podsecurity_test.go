@@ -107,7 +107,7 @@ func results(t testing.TB, e *Engine, op policy.Operation, text string) []policy
 	return got
 }
 
-// TestGolden judges objects.yaml, as updates of those in old.yaml, among the
+// TestGolden evaluates objects.yaml, as updates of those in old.yaml, among the
 // Namespaces of cluster.yaml, and compares with want. The archive's comment
 // ends in a line "level [version]".
 func TestGolden(t *testing.T) {
@@ -134,7 +134,7 @@ func golden(t *testing.T, file string) {
 	for _, f := range archive.Files {
 		content[f.Name] = string(f.Data)
 	}
-	got := judge(t, string(archive.Comment), content)
+	got := evaluate(t, string(archive.Comment), content)
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		for i := range archive.Files {
 			if archive.Files[i].Name == "want" {
@@ -151,7 +151,7 @@ func golden(t *testing.T, file string) {
 	}
 }
 
-func judge(t *testing.T, comment string, content map[string]string) string {
+func evaluate(t *testing.T, comment string, content map[string]string) string {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(comment), "\n")
 	words := strings.Fields(lines[len(lines)-1] + " ")
@@ -269,7 +269,7 @@ func TestSubresources(t *testing.T) {
 	}
 	tests := []struct {
 		kind, sub string
-		judged    bool
+		evaluated bool
 	}{
 		{"v1\nkind: Pod", "ephemeralcontainers", true},
 		{"v1\nkind: Pod", "resize", true},
@@ -282,7 +282,7 @@ func TestSubresources(t *testing.T) {
 		req := request(t, policy.Create, object(t, "apiVersion: "+test.kind+"\nspec: {template: {spec: {}}}\n"), nil)
 		req.SubResource = test.sub
 		rs, err := e.Validate(t.Context(), req)
-		if err != nil || len(rs) > 0 != test.judged {
+		if err != nil || len(rs) > 0 != test.evaluated {
 			t.Errorf("%s %s: %d results, %v", test.kind, test.sub, len(rs), err)
 		}
 	}
@@ -307,7 +307,7 @@ func TestAssumed(t *testing.T) {
 	}
 }
 
-// BenchmarkValidate judges a Deployment that holds the baseline level, and one
+// BenchmarkValidate evaluates a Deployment that holds the baseline level, and one
 // that breaks it.
 func BenchmarkValidate(b *testing.B) {
 	const text = `

@@ -28,7 +28,7 @@ func (a aConstraint) Among(inventory []*render.Object) GatorPolicy {
 	return a
 }
 
-func (a aConstraint) Judge(_ context.Context, o *render.Object) ([]policy.Result, error) {
+func (a aConstraint) Evaluate(_ context.Context, o *render.Object) ([]policy.Result, error) {
 	if a.got != nil {
 		*a.got = append(*a.got, o)
 	}

@@ -43,11 +43,11 @@ func (t *gatorTest) runCase(item node) {
 	c.readAssertions(item, f["assertions"])
 	c.errs = append(c.errs, t.errs[before:]...)
 	c.Want = c.wants()
-	c.judge()
+	c.evaluate()
 	t.Cases = append(t.Cases, c.Case)
 }
 
-// readObject reads the object to judge.
+// readObject reads the object to evaluate.
 func (c *gatorCase) readObject(item, at node) {
 	if at.text() == "" {
 		item.fail("object is missing")
@@ -86,7 +86,7 @@ func (c *gatorCase) subject(o *render.Object) {
 	}
 }
 
-// readInventory reads the objects beside which it is judged.
+// readInventory reads the objects beside which it is evaluated.
 func (c *gatorCase) readInventory(list node) {
 	for _, item := range list.items() {
 		objects, err := c.t.read(item)
@@ -153,8 +153,8 @@ func counted(n int) string {
 	}
 }
 
-// judge asks the constraint and holds what it says against the assertions.
-func (c *gatorCase) judge() {
+// evaluate asks the constraint and holds what it says against the assertions.
+func (c *gatorCase) evaluate() {
 	if len(c.t.failures) > 0 {
 		c.errs = append(c.errs, c.t.failures...)
 	}
@@ -170,7 +170,7 @@ func (c *gatorCase) judge() {
 		c.Reason = c.t.text(c.errs...)
 		return
 	}
-	results, err := engine.among(c.files, c.inventory).Judge(c.t.ctx, c.object)
+	results, err := engine.among(c.files, c.inventory).Evaluate(c.t.ctx, c.object)
 	if err != nil {
 		c.Reason = c.t.text(err)
 		return

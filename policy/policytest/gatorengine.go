@@ -7,21 +7,21 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A GatorPolicy judges objects by the constraint of one test, as gator verify
+// A GatorPolicy evaluates objects by the constraint of one test, as gator verify
 // does. It is compiled once and safe for concurrent use.
 type GatorPolicy interface {
-	// Judge returns what the constraint says of an object as it is written, or
+	// Evaluate returns what the constraint says of an object as it is written, or
 	// of the request of an AdmissionReview: a failure for each violation,
 	// whatever its action, or a pass; nothing where it does not match. The
 	// results of objects that expansion templates make of it are among them. The
 	// error says why nothing can be told.
-	Judge(ctx context.Context, o *render.Object) ([]policy.Result, error)
+	Evaluate(ctx context.Context, o *render.Object) ([]policy.Result, error)
 	// Among is the policy beside other objects: what data.inventory holds, and
 	// Namespaces. Each object is given once.
 	Among(inventory []*render.Object) GatorPolicy
 }
 
-// A GatorSetup is what a test brings besides objects to judge.
+// A GatorSetup is what a test brings besides objects to evaluate.
 type GatorSetup struct {
 	Template, Constraint *render.Object
 	Expansions           []*render.Object

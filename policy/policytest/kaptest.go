@@ -14,9 +14,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// kaptest (github.com/pfnet/kaptest) judges by the expressions of a policy
+// kaptest (github.com/pfnet/kaptest) checks by the expressions of a policy
 // alone: what it matches, how it is bound and its failure policy don't count.
-// Objects are judged as they are written, without the API server's defaults,
+// Objects are evaluated as they are written, without the API server's defaults,
 // and an object that names no namespace is in none. There are two forms of its
 // manifests: that of v0.1, and v1alpha1, which v0.2 brought with tests of
 // MutatingAdmissionPolicies. Where it logs and goes on, such as at a file that
@@ -160,7 +160,7 @@ func bare(err error) error {
 	return err
 }
 
-// engine makes what policies are judged with: the kinds, of which objects are
+// engine makes what policies are evaluated with: the kinds, of which objects are
 // taken as they are written, and the Namespaces.
 func (k *kaptestSuite) engine(crds []*render.Object) {
 	kinds, err := k.opts.Engines.Kinds(append(crds, k.resources...))

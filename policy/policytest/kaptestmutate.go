@@ -75,7 +75,7 @@ func (c *mutationCase) run() {
 		c.Reason = c.k.text(err)
 		return
 	}
-	c.judge(steps, tree(want), req.Admitted)
+	c.evaluate(steps, tree(want), req.Admitted)
 }
 
 // broken is why a policy can't be run.
@@ -87,9 +87,9 @@ func (p *kaptestPolicy) broken() []error {
 	return errs
 }
 
-// judge compares the object after the steps. The expected one may have any
+// evaluate compares the object after the steps. The expected one may have any
 // name.
-func (c *mutationCase) judge(steps []policy.Step, want, got map[string]any) {
+func (c *mutationCase) evaluate(steps []policy.Step, want, got map[string]any) {
 	c.Got = mutate
 	for _, s := range steps {
 		if s.Admitted != nil {

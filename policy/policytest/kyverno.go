@@ -27,7 +27,7 @@ type kyvernoTest struct {
 	payloads []payload
 	entries  []*kyvernoEntry
 	verdicts map[string]*verdicts // by operation and resource
-	subjects []subject            // what may be judged
+	subjects []subject            // what may be evaluated
 	byName   map[string][]subject
 	hints    map[string]string // the objects of a kind, in words
 	sources  map[*kyvernoPolicy][]*render.Object
@@ -42,7 +42,7 @@ type kyvernoPolicy struct {
 	faults []*render.Error
 }
 
-// A payload is JSON that is judged as it is.
+// A payload is JSON that is evaluated as it is.
 type payload struct {
 	file   string
 	object *render.Object
@@ -206,7 +206,7 @@ func isPolicyKind(kind string) bool {
 	return slices.Contains(kinds, strings.TrimPrefix(kind, "Namespaced"))
 }
 
-// broken is why the policy can't judge; nil when it can.
+// broken is why the policy can't evaluate; nil when it can.
 func (p *kyvernoPolicy) broken() []error {
 	var errs []error
 	for _, e := range p.faults {

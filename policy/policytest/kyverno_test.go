@@ -26,7 +26,7 @@ type obedient struct {
 
 func (o obedient) Rules() []string { return strings.Fields(o.policy.GetAnnotations()["rules"]) }
 
-func (o obedient) Judge(_ context.Context, phase Phase, req *KyvernoRequest) (KyvernoVerdict, error) {
+func (o obedient) Evaluate(_ context.Context, phase Phase, req *KyvernoRequest) (KyvernoVerdict, error) {
 	o.seen(phase, req)
 	v := KyvernoVerdict{Silent: o.policy.GetAnnotations()["silent"] != ""}
 	subject := req.Subject()

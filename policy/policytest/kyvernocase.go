@@ -8,8 +8,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// judge makes the cases of one object: one for each rule that said something.
-func (e *kyvernoEntry) judge(s subject, policies []*kyvernoPolicy) []Case {
+// evaluate makes the cases of one object: one for each rule that said something.
+func (e *kyvernoEntry) evaluate(s subject, policies []*kyvernoPolicy) []Case {
 	c := e.Case
 	c.Notes = []string{}
 	if e.Rule != "" && e.byPolicy(policies) {
@@ -21,7 +21,7 @@ func (e *kyvernoEntry) judge(s subject, policies []*kyvernoPolicy) []Case {
 	if s.target {
 		return e.target(c, s, policies)
 	}
-	v := e.t.judge(s.object, e.Operation, s.payload)
+	v := e.t.evaluate(s.object, e.Operation, s.payload)
 	var said []rowOf
 	silent := true
 	for _, p := range policies {
@@ -153,7 +153,7 @@ func (e *kyvernoEntry) differs(expected []*render.Object, o map[string]any, key 
 func (t *kyvernoTest) changes(s subject, policies []*kyvernoPolicy) bool {
 	for _, o := range t.setup.Resources {
 		for _, p := range policies {
-			for _, one := range t.judge(o, "", "").of(p) {
+			for _, one := range t.evaluate(o, "", "").of(p) {
 				for _, r := range one.Rules {
 					if isOf(r.Target, s.object) {
 						return true
@@ -179,7 +179,7 @@ func (e *kyvernoEntry) target(c Case, s subject, policies []*kyvernoPolicy) []Ca
 	var said []rowOf
 	for _, o := range e.t.setup.Resources {
 		for _, p := range policies {
-			for _, one := range e.t.judge(o, e.Operation, "").of(p) {
+			for _, one := range e.t.evaluate(o, e.Operation, "").of(p) {
 				for _, r := range one.Rules {
 					if isOf(r.Target, s.object) && (sameRule(e.Rule, r.Rule) || e.byPolicy(policies)) {
 						changed := *one

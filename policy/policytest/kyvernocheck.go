@@ -34,7 +34,7 @@ func (t *kyvernoTest) check(n node) []Case {
 		if s.target {
 			continue
 		}
-		for _, one := range t.judge(s.object, "", s.payload).ones {
+		for _, one := range t.evaluate(s.object, "", s.payload).ones {
 			cases = append(cases, t.checked(c, f, m, s, one)...)
 		}
 	}

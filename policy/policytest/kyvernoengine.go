@@ -7,12 +7,12 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A KyvernoPolicy judges objects by one policy of a suite for Kyverno, as
+// A KyvernoPolicy evaluates objects by one policy of a suite for Kyverno, as
 // Kyverno's command line does. It is compiled once and safe for concurrent use.
 type KyvernoPolicy interface {
-	// Judge returns what the policy says of a request in a phase. The error
+	// Evaluate returns what the policy says of a request in a phase. The error
 	// says why nothing can be told.
-	Judge(ctx context.Context, phase Phase, req *KyvernoRequest) (KyvernoVerdict, error)
+	Evaluate(ctx context.Context, phase Phase, req *KyvernoRequest) (KyvernoVerdict, error)
 	// Rules are the names of the policy's rules as written; none where the
 	// policy has no rules of their own names.
 	Rules() []string
@@ -30,7 +30,7 @@ const (
 	Deleting   Phase = "delete"
 )
 
-// A KyvernoRequest is one object to judge, with what the test mocks for the
+// A KyvernoRequest is one object to evaluate, with what the test mocks for the
 // policy that is asked.
 type KyvernoRequest struct {
 	*policy.Request
@@ -63,13 +63,13 @@ type KyvernoResponse struct {
 	Generated []map[string]any // what it made
 }
 
-// A KyvernoSetup is what a suite brings besides policies and resources to judge.
+// A KyvernoSetup is what a suite brings besides policies and resources to evaluate.
 type KyvernoSetup struct {
 	Kinds      policy.Kinds
 	Exceptions []*render.Object // PolicyExceptions of either kind
 	Bindings   []*render.Object // of ValidatingAdmissionPolicies and MutatingAdmissionPolicies
 	Params     []*render.Object // what these name as parameters
-	Resources  []*render.Object // all that is judged
+	Resources  []*render.Object // all that is evaluated
 	Targets    []*render.Object // that mutations of existing objects may change
 	Context    []*render.Object // what the Context file has as resources
 	Images     []map[string]any // what it has of images

@@ -108,7 +108,7 @@ func (e *kyvernoEntry) run() []Case {
 	}
 	var cases []Case
 	for _, s := range subjects {
-		cases = append(cases, e.judge(s, policies)...)
+		cases = append(cases, e.evaluate(s, policies)...)
 	}
 	if cases = append(cases, missing...); len(cases) == 0 {
 		return e.refused([]error{e.at["policy"].errorf("there is no resource to check")})
@@ -116,7 +116,7 @@ func (e *kyvernoEntry) run() []Case {
 	return cases
 }
 
-// faults are the reasons for which the entry can't be judged.
+// faults are the reasons for which the entry can't be evaluated.
 func (e *kyvernoEntry) faults(policies []*kyvernoPolicy) []error {
 	var errs []error
 	add := func(n node, format string, args ...any) { errs = append(errs, n.errorf(format, args...)) }
@@ -228,7 +228,7 @@ func ruleNames(policies []*kyvernoPolicy) string {
 	return "; there are " + policy.Few(names)
 }
 
-// refused are the cases of an entry that can't be judged.
+// refused are the cases of an entry that can't be evaluated.
 func (e *kyvernoEntry) refused(errs []error) []Case {
 	c := e.Case
 	c.Reason = e.t.text(errs...)

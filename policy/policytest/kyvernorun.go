@@ -27,7 +27,7 @@ type verdict struct {
 	policy *kyvernoPolicy
 	phase  Phase
 	KyvernoVerdict
-	given   *render.Object // that it judged
+	given   *render.Object // that it evaluated
 	patched map[string]any // the object as the policy left it
 	err     error
 }
@@ -57,9 +57,9 @@ func (s stage) has(kind string) bool {
 	return slices.ContainsFunc(s.kinds, func(k string) bool { return k == kind || "Namespaced"+k == kind })
 }
 
-// judge returns what the policies say of an object under an operation; it asks
+// evaluate returns what the policies say of an object under an operation; it asks
 // them once.
-func (t *kyvernoTest) judge(o *render.Object, op, payload string) *verdicts {
+func (t *kyvernoTest) evaluate(o *render.Object, op, payload string) *verdicts {
 	key := op + "\x00" + keyOf(o)
 	v := t.verdicts[key]
 	if v == nil {
@@ -80,7 +80,7 @@ func (v *verdicts) run(s stage) {
 			continue
 		}
 		one := &verdict{policy: p, phase: s.phase, given: v.seen(p, s)}
-		one.KyvernoVerdict, one.err = p.engine.Judge(v.t.ctx, s.phase, v.request(p, one.given))
+		one.KyvernoVerdict, one.err = p.engine.Evaluate(v.t.ctx, s.phase, v.request(p, one.given))
 		if one.Object != nil {
 			v.object = &render.Object{Unstructured: &unstructured.Unstructured{Object: one.Object}, Provenance: v.subject.Provenance, Unit: v.subject.Unit}
 		}

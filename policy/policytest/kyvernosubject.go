@@ -90,7 +90,7 @@ func cmpOr(a, b string) string {
 }
 
 // unnamed are the objects where an entry names none: what it has a target for
-// is judged there.
+// is evaluated there.
 func (e *kyvernoEntry) unnamed(all []subject) []subject {
 	var found []subject
 	for _, s := range all {

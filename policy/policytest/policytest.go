@@ -70,7 +70,7 @@ type Summary struct {
 	Errors  int `json:"errors"`
 }
 
-// An Evaluator judges requests by policies that it compiled, each alone: by
+// An Evaluator evaluates requests by policies that it compiled, each alone: by
 // the policy's expressions, whatever it matches and however it is bound.
 type Evaluator interface {
 	// Evaluate returns what the rules of the named policy say with the given
@@ -92,7 +92,7 @@ type Engines struct {
 	Kinds func(crds []*render.Object) (policy.Kinds, error)
 
 	// Admission compiles a ValidatingAdmissionPolicy, with the kinds and the
-	// Namespaces it is judged with. The error joins *render.Error values;
+	// Namespaces it is evaluated with. The error joins *render.Error values;
 	// what compiles can be evaluated all the same.
 	Admission func(p *render.Object, kinds policy.Kinds, cluster *policy.Cluster) (Evaluator, error)
 
@@ -101,14 +101,14 @@ type Engines struct {
 	Mutation func(p *render.Object, kinds policy.Kinds, cluster *policy.Cluster) (Mutator, error)
 
 	// Kyverno compiles a policy of a suite for Kyverno: one of Kyverno's own
-	// kinds, or an admission policy, which its command line judges too. The
+	// kinds, or an admission policy, which its command line evaluates too. The
 	// error joins *render.Error values; with nil the policy is not valid.
 	Kyverno func(p *render.Object, s *KyvernoSetup) (KyvernoPolicy, error)
 
 	// Gator compiles the constraint of a test with its template. The error
 	// joins *render.Error values, of which those with RuleConstraintSchema say
 	// that the constraint breaks its template's schema; with any of them that
-	// is no warning nothing can be judged.
+	// is no warning nothing can be evaluated.
 	Gator func(s *GatorSetup) (GatorPolicy, error)
 }
 

@@ -56,7 +56,7 @@ func (w *gatorDraft) wants() []sample.Goal { return statuses(w.setup.Constraint.
 
 // evaluate implements drafter.
 func (w *gatorDraft) evaluate(ctx context.Context, o *render.Object) ([]sample.Result, string) {
-	results, err := w.engine.Judge(ctx, o)
+	results, err := w.engine.Evaluate(ctx, o)
 	switch {
 	case err != nil:
 		return nil, err.Error()

@@ -100,7 +100,7 @@ func statuses(rule string, fails bool) []sample.Goal {
 func (w *kyvernoDraft) evaluate(ctx context.Context, o *render.Object) ([]sample.Result, string) {
 	w.test.ctx, w.test.verdicts = ctx, map[string]*verdicts{}
 	var all []sample.Result
-	for _, one := range w.test.judge(o, "", "").ones {
+	for _, one := range w.test.evaluate(o, "", "").ones {
 		if one.err != nil {
 			return nil, one.err.Error()
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Combined judges objects together, as `conftest --combine` does: the input is
+// Combined evaluates objects together, as `conftest --combine` does: the input is
 // a list of them, each as its path and contents. It evaluates once, when it is
 // first asked, and tells each object what is about it. It is safe for
 // concurrent use.
@@ -38,7 +38,7 @@ type verdict struct {
 
 var _ policy.WrittenValidator = (*Combined)(nil)
 
-// Combine makes a validator that judges all of the objects together. They are
+// Combine makes a validator that evaluates all of the objects together. They are
 // ordered by file, as conftest does, and by the order given.
 func (e *Engine) Combine(objects []*render.Object) *Combined {
 	c := &Combined{engine: e, objects: slices.Clone(objects), index: map[*render.Object]int{}}
@@ -62,8 +62,8 @@ func fileOf(o *render.Object) string {
 // Rules are those of the engine.
 func (c *Combined) Rules() []policy.Rule { return c.engine.Rules() }
 
-// JudgesWritten implements [policy.WrittenValidator].
-func (c *Combined) JudgesWritten() {}
+// EvaluatesWritten implements [policy.WrittenValidator].
+func (c *Combined) EvaluatesWritten() {}
 
 // Validate returns what was said of all objects together that is about the
 // request's object. Of one that is not among them nothing is said.
@@ -72,7 +72,7 @@ func (c *Combined) Validate(ctx context.Context, req *policy.Request) ([]policy.
 	if !ok {
 		return nil, nil
 	}
-	if err := c.judge(ctx); err != nil {
+	if err := c.evaluate(ctx); err != nil {
 		return nil, err
 	}
 	results := slices.Clone(c.about[i])
@@ -87,14 +87,14 @@ func (c *Combined) Validate(ctx context.Context, req *policy.Request) ([]policy.
 // Rest returns what was said of all objects together and is about none of them
 // in particular, as a rule that broke. The results are without an object.
 func (c *Combined) Rest(ctx context.Context) ([]policy.Result, error) {
-	if err := c.judge(ctx); err != nil {
+	if err := c.evaluate(ctx); err != nil {
 		return nil, err
 	}
 	return slices.Clone(c.rest), nil
 }
 
-// judge evaluates, the first time.
-func (c *Combined) judge(ctx context.Context) error {
+// evaluate asks the rules, the first time.
+func (c *Combined) evaluate(ctx context.Context) error {
 	c.once.Lock()
 	defer c.once.Unlock()
 	if c.done {
@@ -108,7 +108,7 @@ func (c *Combined) judge(ctx context.Context) error {
 	q.Print = e.print(q.secrets)
 	c.about, c.rest, c.verdicts = map[int][]policy.Result{}, nil, nil
 	found := map[*rule][]finding{}
-	if err := e.judge(ctx, &q, func(r *rule, f finding) { found[r] = append(found[r], f) }); err != nil {
+	if err := e.evaluate(ctx, &q, func(r *rule, f finding) { found[r] = append(found[r], f) }); err != nil {
 		return err
 	}
 	for _, p := range e.packages {

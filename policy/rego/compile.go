@@ -14,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// compile makes a program of what compiles, and packages of it that judge. One
+// compile makes a program of what compiles, and packages of it with rules. One
 // broken module takes with it only those that ask for what it would define.
 func (s *sources) compile(o Options) ([]*namespace, []*set) {
 	program := s.program(opa.Options{Time: o.Time, Cover: s.cover(o.Coverage)})

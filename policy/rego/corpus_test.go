@@ -29,7 +29,7 @@ type corpusCase struct {
 // A summary is what conftest counts.
 type summary struct{ Tests, Passed, Warnings, Failures, Exceptions int }
 
-// elsewhere are the cases that are not about judging objects, and why.
+// elsewhere are the cases that are not about evaluating objects, and why.
 var elsewhere = map[string]string{
 	"05": "without a policy there is nothing to make an engine of: cmd says so",
 }

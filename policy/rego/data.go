@@ -167,7 +167,7 @@ func merge(into, from map[string]any) []string {
 	return nil
 }
 
-// about is the data for the judgement of an object, which conftest puts its
+// about is the data for the evaluation of an object, which conftest puts its
 // file into. The folder is that in the tree; conftest's is that on its disk.
 func (d *data) about(o *render.Object) *opa.Data {
 	if !d.names {

@@ -16,7 +16,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A namespace is a package that judges.
+// A namespace is a package of rules about objects.
 type namespace struct {
 	name       string
 	rules      []*rule
@@ -238,7 +238,7 @@ func (s *sources) checkAsked(pkg string) {
 		"package %s defines no deny, violation or warn rule, and no other package uses it", pkg)
 }
 
-// onlyTests says whether a module tests others, and judges nothing itself.
+// onlyTests says whether a module tests others, and has no rules itself.
 func onlyTests(m *ast.Module) bool {
 	tests := strings.HasSuffix(nameOf(m.Package.Path), "_test")
 	for _, r := range m.Rules {

@@ -12,7 +12,7 @@
 //   - a package without such rules that no other uses, as with dney for deny.
 //
 // A broken module loses itself and what cannot do without it, and not all. All
-// packages judge, and not main alone; Rego v0 and v1 stand side by side.
+// packages are used, and not main alone; Rego v0 and v1 stand side by side.
 package rego
 
 import (
@@ -33,9 +33,9 @@ type Module struct {
 	Text string
 }
 
-// Options say which packages judge, and what they know.
+// Options say which packages are used, and what they know.
 type Options struct {
-	// Namespaces are the packages that judge, by name or pattern, as conftest's
+	// Namespaces are the packages in use, by name or pattern, as conftest's
 	// --namespace. None: every package that has a rule to ask.
 	Namespaces []string
 
@@ -54,7 +54,7 @@ type Options struct {
 	Print func(file string, line int, text string)
 }
 
-// An Engine is modules, compiled once, that judge each object by itself. It is
+// An Engine is modules, compiled once, for each object by itself. It is
 // safe for concurrent use. For `conftest --combine`, see [Engine.Combine].
 type Engine struct {
 	packages []*namespace
@@ -67,11 +67,11 @@ type Engine struct {
 	printing sync.Mutex
 }
 
-// A Engine judges also what no API server serves: conftest does.
+// An Engine evaluates also what no API server serves: conftest does.
 var _ policy.WrittenValidator = (*Engine)(nil)
 
 // New compiles modules. The error joins a *[render.Error] for each that can't
-// judge, with its place, and for data that can't be read; the engine has the
+// evaluate, with its place, and for data that can't be read; the engine has the
 // others.
 func New(modules []Module, o Options) (*Engine, error) {
 	e := &Engine{options: o}
@@ -87,11 +87,11 @@ func New(modules []Module, o Options) (*Engine, error) {
 	return e, errors.Join(append(errs, s.errs...)...)
 }
 
-// Notes are sentences about what was given and does not judge, and need not.
+// Notes are sentences about what was given and is not used, and need not be.
 func (e *Engine) Notes() []string { return e.notes }
 
-// JudgesWritten implements [policy.WrittenValidator].
-func (e *Engine) JudgesWritten() {}
+// EvaluatesWritten implements [policy.WrittenValidator].
+func (e *Engine) EvaluatesWritten() {}
 
 // Rules documents the rules that are asked, by package and name.
 func (e *Engine) Rules() []policy.Rule {
@@ -117,7 +117,7 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	}
 	q.Print = e.print(q.secrets)
 	results := make([]policy.Result, 0, e.count)
-	err := e.judge(ctx, &q, func(_ *rule, f finding) { results = append(results, f.about(object, q.secrets)) })
+	err := e.evaluate(ctx, &q, func(_ *rule, f finding) { results = append(results, f.about(object, q.secrets)) })
 	if err != nil {
 		return nil, err
 	}

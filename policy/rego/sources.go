@@ -45,7 +45,7 @@ type sources struct {
 	strict bool // a broken unit test is an error, and not a warning
 }
 
-// readSources parses modules that judge objects.
+// readSources parses modules with rules about objects.
 func readSources(modules []Module) *sources {
 	s := parseSources(modules, false)
 	s.setAside()

@@ -44,7 +44,7 @@ const (
 type Validator struct {
 	kinds   *Kinds
 	objects []*render.Object
-	byKind  map[schema.GroupVersionKind]func() *judge
+	byKind  map[schema.GroupVersionKind]func() *kindValidator
 }
 
 var _ policy.Validator = (*Validator)(nil)
@@ -53,17 +53,17 @@ var _ policy.Validator = (*Validator)(nil)
 // Rules documents the rules of the kinds of the objects; any object may be
 // validated.
 func NewValidator(kinds *Kinds, objects []*render.Object) *Validator {
-	v := &Validator{kinds: kinds, objects: objects, byKind: make(map[schema.GroupVersionKind]func() *judge, len(kinds.builtins))}
+	v := &Validator{kinds: kinds, objects: objects, byKind: make(map[schema.GroupVersionKind]func() *kindValidator, len(kinds.builtins))}
 	for gvk, b := range kinds.builtins {
-		if b.gvk.Group != "apiextensions.k8s.io" { // whose definitions policy/crd judges
-			v.byKind[gvk] = sync.OnceValue(func() *judge { return newJudge(b, kinds.release) })
+		if b.gvk.Group != "apiextensions.k8s.io" { // whose definitions policy/crd evaluates
+			v.byKind[gvk] = sync.OnceValue(func() *kindValidator { return newKindValidator(b, kinds.release) })
 		}
 	}
 	return v
 }
 
-// A judge validates objects of one kind.
-type judge struct {
+// A kindValidator validates objects of one kind.
+type kindValidator struct {
 	*builtin
 	release release
 	typ     *goType // nil if client-go has none
@@ -71,10 +71,10 @@ type judge struct {
 	err     error
 }
 
-func newJudge(b *builtin, r release) *judge {
-	j := &judge{builtin: b, release: r, typ: b.goType()}
-	j.strict, j.err = newStrict(b.gvk, r)
-	return j
+func newKindValidator(b *builtin, r release) *kindValidator {
+	k := &kindValidator{builtin: b, release: r, typ: b.goType()}
+	k.strict, k.err = newStrict(b.gvk, r)
+	return k
 }
 
 // Validate implements policy.Validator. Requests that delete give no results;
@@ -117,8 +117,8 @@ func (v *Validator) warnings(req *policy.Request) []policy.Result {
 	return []policy.Result{r}
 }
 
-func (j *judge) result(rule string, outcome policy.Outcome) policy.Result {
-	return result(j.gvk, rule, outcome)
+func (k *kindValidator) result(rule string, outcome policy.Outcome) policy.Result {
+	return result(k.gvk, rule, outcome)
 }
 
 func result(gvk schema.GroupVersionKind, rule string, outcome policy.Outcome) policy.Result {
@@ -128,18 +128,18 @@ func result(gvk schema.GroupVersionKind, rule string, outcome policy.Outcome) po
 // strictly is what the refusal of an unknown field rests on.
 const strictly = "applied server-side or with fieldValidation=Strict, as kubectl, Argo CD and Flux do; otherwise the field is dropped"
 
-func (j *judge) unknownFields(req *policy.Request) []policy.Result {
-	if j.strict == nil {
+func (k *kindValidator) unknownFields(req *policy.Request) []policy.Result {
+	if k.strict == nil {
 		return nil
 	}
 	var results []policy.Result
-	for _, u := range j.strict.now.unknown(req.Object.Object) {
-		r := j.result(ruleUnknown, policy.Fail)
+	for _, u := range k.strict.now.unknown(req.Object.Object) {
+		r := k.result(ruleUnknown, policy.Fail)
 		r.Message = policy.Shorten("strict decoding error: unknown field "+strconv.Quote(u.path), policy.MaxMessage)
 		r.Fields, r.Reason, r.Assumed = []string{u.pointer}, "BadRequest", []string{strictly}
 		r.AsWritten = true
-		if r.Hint = j.strict.when(u, j.release); r.Hint == "" {
-			r.Hint = j.strict.suggest(u)
+		if r.Hint = k.strict.when(u, k.release); r.Hint == "" {
+			r.Hint = k.strict.suggest(u)
 		}
 		results = append(results, r)
 	}
@@ -147,27 +147,27 @@ func (j *judge) unknownFields(req *policy.Request) []policy.Result {
 }
 
 // faults runs the validation of the kind.
-func (j *judge) faults(req *policy.Request) ([]*kindcheck.Fault, error) {
-	if j.typ == nil {
+func (k *kindValidator) faults(req *policy.Request) ([]*kindcheck.Fault, error) {
+	if k.typ == nil {
 		return nil, nil
 	}
 	object, err := req.Typed, error(nil)
 	if object == nil {
-		if object, err = j.typ.fromTree(req.Admitted); err != nil {
+		if object, err = k.typ.fromTree(req.Admitted); err != nil {
 			return nil, err
 		}
 	}
 	var old any
 	if req.OldAdmitted != nil {
-		if old, err = j.typ.fromTree(req.OldAdmitted); err != nil {
+		if old, err = k.typ.fromTree(req.OldAdmitted); err != nil {
 			return nil, err
 		}
 	}
-	o := kindcheck.Object{Kind: j.gvk, Namespaced: j.namespaced, Now: object, Old: old}
+	o := kindcheck.Object{Kind: k.gvk, Namespaced: k.namespaced, Now: object, Old: old}
 	if v1, ok := object.(*autoscalingv1.HorizontalPodAutoscaler); ok {
 		o.Autoscaler = hpaV2(v1)
 	}
-	faults := kindcheck.Check(o, int(j.release))
+	faults := kindcheck.Check(o, int(k.release))
 	if _, ok := object.(*corev1.Secret); ok {
 		asWritten(faults, req.Object.Object)
 	}
@@ -196,11 +196,11 @@ func asWritten(faults []*kindcheck.Fault, written map[string]any) {
 }
 
 // results tells each field's faults of a rule together.
-func (j *judge) results(faults []*kindcheck.Fault) []policy.Result {
+func (k *kindValidator) results(faults []*kindcheck.Fault) []policy.Result {
 	var results []policy.Result
 	index := map[[2]string]int{}
 	for _, f := range faults {
-		r := j.result(f.Rule(), policy.Fail)
+		r := k.result(f.Rule(), policy.Fail)
 		r.Message, r.Fields, r.Reason = policy.Shorten(f.Err.Error(), policy.MaxMessage), f.Fields, "Invalid"
 		r.Action, r.Assumed, r.Hint = f.Action(), f.Assumed, f.Hint
 		key := [2]string{r.Rule, r.Fields[0]}

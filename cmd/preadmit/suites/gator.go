@@ -49,8 +49,8 @@ func (t gatorTest) Among(inventory []*render.Object) policytest.GatorPolicy {
 	return gatorTest{engine: t.engine.With(policy.NewCluster(inventory...))}
 }
 
-// Judge implements policytest.GatorPolicy.
-func (t gatorTest) Judge(ctx context.Context, o *render.Object) ([]policy.Result, error) {
+// Evaluate implements policytest.GatorPolicy.
+func (t gatorTest) Evaluate(ctx context.Context, o *render.Object) ([]policy.Result, error) {
 	responses, err := t.engine.Review(ctx, gatekeeper.Review{Object: o, Passes: true})
 	if err != nil {
 		return nil, err

@@ -68,10 +68,10 @@ func (t *rulesTest) Rules() []string {
 	return names
 }
 
-// Judge implements policytest.KyvernoPolicy. Kyverno's command line responds
+// Evaluate implements policytest.KyvernoPolicy. Kyverno's command line responds
 // for policies that have rules of a phase, also when none of them matches; to
 // generate rules only when one does.
-func (t *rulesTest) Judge(ctx context.Context, phase policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
+func (t *rulesTest) Evaluate(ctx context.Context, phase policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
 	if !t.phases[phase] || req.Payload != "" {
 		return policytest.KyvernoVerdict{Silent: true}, nil
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Kyverno's command line judges by admission policies too: a policy without a
+// Kyverno's command line evaluates by admission policies too: a policy without a
 // binding by what it matches alone, every object as one that is created, with
 // the labels of namespaces that the test's values give, and without an
 // authorizer.
@@ -40,7 +40,7 @@ func newAdmissionTest(p *render.Object, s *policytest.KyvernoSetup, o Options) (
 	return whereRules(&validatingTest{p.GetName(), e}, len(e.Rules()), err)
 }
 
-// whereRules returns the policy where something of it can be judged by.
+// whereRules returns the policy with what can be checked of it.
 func whereRules(p policytest.KyvernoPolicy, rules int, err error) (policytest.KyvernoPolicy, error) {
 	if err != nil && rules == 0 {
 		return nil, err
@@ -86,9 +86,9 @@ type validatingTest struct {
 // Rules implements policytest.KyvernoPolicy: validations have no names.
 func (*validatingTest) Rules() []string { return nil }
 
-// Judge implements policytest.KyvernoPolicy. The first validation that does
+// Evaluate implements policytest.KyvernoPolicy. The first validation that does
 // not hold is the verdict.
-func (t *validatingTest) Judge(ctx context.Context, _ policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
+func (t *validatingTest) Evaluate(ctx context.Context, _ policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
 	if req.Payload != "" {
 		return policytest.KyvernoVerdict{Silent: true}, nil
 	}
@@ -124,8 +124,8 @@ type mutatingTest struct {
 // Rules implements policytest.KyvernoPolicy: mutations have no names.
 func (*mutatingTest) Rules() []string { return nil }
 
-// Judge implements policytest.KyvernoPolicy. What changes nothing is a skip.
-func (t *mutatingTest) Judge(ctx context.Context, _ policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
+// Evaluate implements policytest.KyvernoPolicy. What changes nothing is a skip.
+func (t *mutatingTest) Evaluate(ctx context.Context, _ policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
 	if req.Payload != "" {
 		return policytest.KyvernoVerdict{Silent: true}, nil
 	}

@@ -39,8 +39,8 @@ func newCELTest(p *render.Object, s *policytest.KyvernoSetup, o Options) (policy
 // names of their own.
 func (*celTest) Rules() []string { return nil }
 
-// Judge implements policytest.KyvernoPolicy.
-func (t *celTest) Judge(ctx context.Context, _ policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
+// Evaluate implements policytest.KyvernoPolicy.
+func (t *celTest) Evaluate(ctx context.Context, _ policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
 	responses, err := t.engine.Respond(ctx, req.Request, t.mocks(req))
 	v := policytest.KyvernoVerdict{Silent: true}
 	for i := range responses {

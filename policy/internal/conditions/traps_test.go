@@ -9,11 +9,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestTraps judges the trap policies' deny rules whose variables are plain
+// TestTraps evaluates the trap policies' deny rules whose variables are plain
 // fields, with the verdicts that Kyverno's binary gave.
 func TestTraps(t *testing.T) {
 	t.Parallel()
-	judged := 0
+	evaluated := 0
 	for _, name := range []string{"conditions", "patterns-1"} {
 		dir := "../../../../shared/corpora/kyverno-traps/" + name
 		table, err := os.ReadFile(dir + "/expected.tsv")
@@ -53,14 +53,14 @@ func TestTraps(t *testing.T) {
 			if s.hard {
 				continue
 			}
-			judged++
+			evaluated++
 			if denied != (want[r.Name] == "Fail") {
 				t.Errorf("%s: denied is %v, want %s", r.Name, denied, want[r.Name])
 			}
 		}
 	}
-	t.Logf("%d rules judged", judged)
-	if judged < 30 {
+	t.Logf("%d rules judged", evaluated)
+	if evaluated < 30 {
 		t.Error("too few rules were judged")
 	}
 }

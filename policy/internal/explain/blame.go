@@ -89,7 +89,7 @@ func (c *collector) blame(n *node, want bool, k rank) bool {
 	if n.x != nil {
 		c.atom = n
 	}
-	found = c.judge(n, want, k)
+	found = c.dispatch(n, want, k)
 	c.atom = outer
 	if found {
 		n.hit |= q
@@ -97,7 +97,7 @@ func (c *collector) blame(n *node, want bool, k rank) bool {
 	return found
 }
 
-func (c *collector) judge(n *node, want bool, k rank) bool {
+func (c *collector) dispatch(n *node, want bool, k rank) bool {
 	if n.val == types.Bool(want) {
 		return false
 	}
@@ -192,7 +192,7 @@ func (c *collector) origin(n *node, k rank) bool {
 		return c.unplaced(n, k)
 	}
 	if b, ok := n.val.(types.Bool); ok && logical(n.x.op) {
-		return c.judge(n, !bool(b), k)
+		return c.dispatch(n, !bool(b), k)
 	}
 	switch {
 	case n.x.op == opOr2:

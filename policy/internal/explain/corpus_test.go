@@ -112,7 +112,7 @@ func ours(t testing.TB, ast *cel.Ast, roots map[string]any, variables []Variable
 	return top.val
 }
 
-// A corpusCase is a folder of policies and of objects that they judge.
+// A corpusCase is a folder of policies and of objects that they evaluate.
 type corpusCase struct {
 	dir     string
 	exprs   []corpusExpr
@@ -241,7 +241,7 @@ func TestCorpus(t *testing.T) {
 				c := loadCase(t, filepath.Join(corpora, name, d.Name()))
 				for _, x := range c.exprs {
 					for _, o := range c.objects {
-						sum.judge(t, c, x, o)
+						sum.dispatch(t, c, x, o)
 					}
 				}
 			}
@@ -262,7 +262,7 @@ func (s *tally) report(t *testing.T) {
 	}
 }
 
-func (s *tally) judge(t *testing.T, c *corpusCase, x corpusExpr, object map[string]any) {
+func (s *tally) dispatch(t *testing.T, c *corpusCase, x corpusExpr, object map[string]any) {
 	roots := c.roots(object)
 	want, err := evaluateAST(x.ast, roots, x.variables)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // verdicts and messages that Kyverno's binary gave.
 func TestTraps(t *testing.T) {
 	t.Parallel()
-	judged := 0
+	evaluated := 0
 	for _, name := range []string{"patterns-1", "patterns-2"} {
 		dir := "../../../../shared/corpora/kyverno-traps/" + name
 		table, err := os.ReadFile(dir + "/expected.tsv")
@@ -41,7 +41,7 @@ func TestTraps(t *testing.T) {
 			}
 			for line := range strings.Lines(string(table)) {
 				if f := strings.Split(strings.TrimSuffix(line, "\n"), "\t"); f[1] == r.Name {
-					judged++
+					evaluated++
 					if got := worded(r.Name, compiled.Match(object)); got != f[3]+": "+f[4] {
 						t.Errorf("%s:\n got %s\nwant %s: %s", r.Name, got, f[3], f[4])
 					}
@@ -49,8 +49,8 @@ func TestTraps(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d rules judged", judged)
-	if judged < 20 {
+	t.Logf("%d rules judged", evaluated)
+	if evaluated < 20 {
 		t.Error("too few rules were judged")
 	}
 }

@@ -35,7 +35,7 @@ type rule struct {
 
 type policy struct{ Spec struct{ Rules []rule } }
 
-func (r *rule) judge(t *testing.T, object map[string]any) (string, bool) {
+func (r *rule) evaluate(t *testing.T, object map[string]any) (string, bool) {
 	t.Helper()
 	at := map[any]string{"Pod": "", "CronJob": cronJobPod}
 	place, ok := at[object["kind"]]
@@ -73,7 +73,7 @@ func TestRecordedMessages(t *testing.T) {
 		if r.Validate.PodSecurity == nil {
 			continue
 		}
-		got, _ := r.judge(t, object)
+		got, _ := r.evaluate(t, object)
 		for line := range strings.Lines(string(table)) {
 			if f := strings.Split(strings.TrimSuffix(line, "\n"), "\t"); f[1] == r.Name {
 				compared++
@@ -88,7 +88,7 @@ func TestRecordedMessages(t *testing.T) {
 	}
 }
 
-// TestPublishedOutcomes judges the pods of published tests by their policies.
+// TestPublishedOutcomes evaluates the pods of published tests by their policies.
 func TestPublishedOutcomes(t *testing.T) {
 	t.Parallel()
 	dirs, _ := filepath.Glob(corpora + "kyverno-chainsaw/*psa*")
@@ -141,7 +141,7 @@ func publishedOutcomes(t *testing.T, dir string) int {
 			continue
 		}
 		compared++
-		if message, ok := p.Spec.Rules[0].judge(t, object); ok != (e.Result == "pass") {
+		if message, ok := p.Spec.Rules[0].evaluate(t, object); ok != (e.Result == "pass") {
 			t.Errorf("%s %s: want %s: %s", dir, e.Resource.File, e.Result, message)
 		}
 	}

@@ -35,8 +35,8 @@ type finding struct {
 	said    policy.Severity // what the violation itself says that it is
 }
 
-// judge asks every rule about an input, and tells what each says of it.
-func (e *Engine) judge(ctx context.Context, q *question, tell func(*rule, finding)) error {
+// evaluate asks every rule about an input, and tells what each says of it.
+func (e *Engine) evaluate(ctx context.Context, q *question, tell func(*rule, finding)) error {
 	q.values = map[*rule]ast.Value{}
 	var err error
 	for _, s := range e.sets {
@@ -45,15 +45,15 @@ func (e *Engine) judge(ctx context.Context, q *question, tell func(*rule, findin
 		}
 	}
 	for _, p := range e.packages {
-		if policy.Timed(ctx, policy.EngineRego, p.name, func() { err = p.judge(ctx, q, tell) }); err != nil {
+		if policy.Timed(ctx, policy.EngineRego, p.name, func() { err = p.evaluate(ctx, q, tell) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// judge asks every rule of the package about an input.
-func (n *namespace) judge(ctx context.Context, q *question, tell func(*rule, finding)) error {
+// evaluate asks every rule of the package about an input.
+func (n *namespace) evaluate(ctx context.Context, q *question, tell func(*rule, finding)) error {
 	exempt, err := n.exempt(ctx, q)
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
@@ -67,7 +67,7 @@ func (n *namespace) judge(ctx context.Context, q *question, tell func(*rule, fin
 			f.Message = "exempted by " + strings.Join(n.exempting, ", ")
 			tell(r, f)
 		default:
-			err := r.judge(ctx, q, func(r *rule, f finding) {
+			err := r.evaluate(ctx, q, func(r *rule, f finding) {
 				f.Assumed = append(f.Assumed, exempt.doubts...)
 				tell(r, f)
 			})
@@ -149,8 +149,8 @@ func (r *rule) ask(ctx context.Context, q *question) (opa.Answer, error) {
 	return answer, err
 }
 
-// judge asks one rule.
-func (r *rule) judge(ctx context.Context, q *question, tell func(*rule, finding)) error {
+// evaluate asks one rule.
+func (r *rule) evaluate(ctx context.Context, q *question, tell func(*rule, finding)) error {
 	answer, err := r.ask(ctx, q)
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -48,13 +48,13 @@ func (e *Engine) respond(r *review) ([]Response, error) {
 		if err := r.ctx.Err(); err != nil {
 			return nil, err
 		}
-		policy.Timed(r.ctx, policy.EngineGatekeeper, c.object.GetName(), func() { all = append(all, r.judge(c)...) })
+		policy.Timed(r.ctx, policy.EngineGatekeeper, c.object.GetName(), func() { all = append(all, r.evaluate(c)...) })
 	}
 	return all, nil
 }
 
-// judge asks one constraint.
-func (r *review) judge(c *constraint) []Response {
+// evaluate asks one constraint.
+func (r *review) evaluate(c *constraint) []Response {
 	if !r.engine.options.Written && !c.template.concerns(r.operation) {
 		return nil
 	}

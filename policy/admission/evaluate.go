@@ -12,8 +12,8 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/match"
 )
 
-// judge adds what one policy says by its bindings.
-func (e *Engine) judge(r *review, b *bound, all *results) {
+// evaluate adds what one policy says by its bindings.
+func (e *Engine) evaluate(r *review, b *bound, all *results) {
 	matches, as := b.criteria.Match(&r.subject)
 	if matches == match.No {
 		return
@@ -33,7 +33,7 @@ func (e *Engine) judge(r *review, b *bound, all *results) {
 	}
 	r.said, r.free = r.said[:0], r.room
 	for _, bind := range b.bindings {
-		e.judgeBinding(r, b, bind, as, all)
+		e.evaluateBinding(r, b, bind, as, all)
 	}
 }
 
@@ -54,7 +54,7 @@ func (b *bound) strongest() policy.Action {
 	return action
 }
 
-func (e *Engine) judgeBinding(r *review, b *bound, bind *binding, as policy.Version, all *results) {
+func (e *Engine) evaluateBinding(r *review, b *bound, bind *binding, as policy.Version, all *results) {
 	switch matches, _ := bind.criteria.Match(&r.subject); matches {
 	case match.No:
 		return
@@ -79,7 +79,7 @@ func (e *Engine) judgeBinding(r *review, b *bound, bind *binding, as policy.Vers
 	}
 }
 
-// sayOf is what the policy under judgement says with a parameter.
+// sayOf is what the policy under evaluation says with a parameter.
 func (r *review) sayOf(b *bound, p *param, as policy.Version) []verdict {
 	for i := range r.said {
 		if r.said[i].param == p {
