@@ -41,7 +41,7 @@ func TestWrittenFields(t *testing.T) {
 	}
 }
 
-// TestDefaulted: a result says of fields that nobody wrote what the API server
+// TestDefaulted: a result says about fields that nobody wrote what the API server
 // defaults them to, and of no others.
 func TestDefaulted(t *testing.T) {
 	t.Parallel()

@@ -198,7 +198,7 @@ func (c Chain) explainUnguarded(ctx context.Context, req Request, policy, rule s
 	return all, ctx.Err()
 }
 
-// explainWritten tells of the validators that evaluate what is written, where the
+// explainWritten tells about the validators that evaluate what is written, where the
 // API server does not serve its version, as review has them evaluate it.
 func (c Chain) explainWritten(ctx context.Context, req *Request, policy, rule string) ([]Explanation, error) {
 	if req.Admitted == nil {

@@ -255,7 +255,7 @@ func TestChainMutates(t *testing.T) {
 	}
 }
 
-// TestPanicsAreResults: what breaks anywhere in a review is said of its object,
+// TestPanicsAreResults: what breaks anywhere in a review is said about its object,
 // and the others are evaluated.
 func TestPanicsAreResults(t *testing.T) {
 	t.Parallel()

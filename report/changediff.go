@@ -204,7 +204,7 @@ func UnifiedDiff(oldName string, old []byte, newName string, new []byte) string 
 	return text
 }
 
-// markValues says of covered values which are not what they were.
+// markValues says about covered values which are not what they were.
 func markValues(hidden, values any, was *render.Object, field string) any {
 	h, ok := hidden.(map[string]any)
 	v, isMap := values.(map[string]any)

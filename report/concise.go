@@ -13,7 +13,7 @@ import (
 
 // The concise format is a line for each finding, as compilers and linters write
 // it and editors jump to it: "FILE:LINE:COLUMN: denied: OBJECT: MESSAGE [RULE]".
-// What one rule says of several objects at one line is one line. A finding
+// What one rule says about several objects at one line is one line. A finding
 // without a place begins with its unit.
 
 func writeConcise(w io.Writer, r *Report, o Options) error {

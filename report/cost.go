@@ -6,7 +6,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// costs tells of each rule whose cost is known the most that it cost, beside
+// costs tells about each rule whose cost is known the most that it cost, beside
 // the API server's limits.
 func (p *printer) costs(results []policy.Result) {
 	type rule struct{ engine, policy, rule string }

@@ -9,7 +9,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Document is a Kubernetes object in a file of the tree, and what becomes of it.
+// A Document is a Kubernetes object in a file of the tree, and what happens to it.
 type Document struct {
 	File   string               `json:"file"`
 	Line   int                  `json:"line"`

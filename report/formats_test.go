@@ -152,7 +152,7 @@ func TestJUnitVerdicts(t *testing.T) {
 }
 
 // Several results of one rule about one object are one case, as bad as the
-// worst of them, and a unit that nothing tells of is in error.
+// worst of them, and a unit that nothing tells about is in error.
 func TestJUnitCases(t *testing.T) {
 	t.Parallel()
 	r := sample(t)

@@ -253,7 +253,7 @@ func (p *pageWriter) units(id, title string, share int, units []Unit) {
 	s.head = "unitsTable"
 }
 
-// rules tells of each rule what it said, which is all that tells of passes.
+// rules tells about each rule what it said, which is all that tells about passes.
 func (p *pageWriter) rules() {
 	counts := make(map[ruleKey]*tally)
 	of := func(x *policy.Result) *tally {

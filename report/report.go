@@ -33,11 +33,11 @@ type Report struct {
 	Rules   []policy.Rule   `json:"rules"` // every rule that was applied, sorted
 	Notes   []string        `json:"notes"` // what was assumed for the whole run, such as the default pack
 
-	Documents []Document `json:"documents"` // Kubernetes objects in the tree's files, and what becomes of them
+	Documents []Document `json:"documents"` // Kubernetes objects in the tree's files, and what happens to them
 
 	// Base is what the tree was compared with, nil where there was nothing;
 	// Changes is what would change on the cluster, and Proposed what changed
-	// policies would newly say of it (Baseline is New) and no longer say
+	// policies would newly say about it (Baseline is New) and no longer say
 	// (Absent). The results are those of the base's policies.
 	Base     *Base           `json:"base,omitempty"`
 	Changes  []Change        `json:"changes,omitempty"`
@@ -281,7 +281,7 @@ func (r *Report) Incomplete() int {
 	return n
 }
 
-// Completeness says of how many units the report knows what they deploy.
+// Completeness says for how many units the report has what they deploy.
 func (s *Summary) Completeness() string {
 	text := policy.Plural(s.Discovered, "unit")
 	if s.Roots > 0 {

@@ -23,7 +23,7 @@ func (v *verifier) places(all node) {
 	}
 }
 
-// place checks a location: its path, and what it says of the file.
+// place checks a location: its path, and what it says about the file.
 func (v *verifier) place(l node) {
 	physical := l.get("physicalLocation")
 	artifact := physical.get("artifactLocation")

@@ -7,7 +7,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// documents says, once, what becomes of the documents of the tree.
+// documents says, once, what happens to the documents of the tree.
 func (in *input) documents() []render.TreeDocument {
 	if in.accounted == nil {
 		in.accounted = in.walked.Documents(slices.Concat(in.head, in.others))
@@ -36,7 +36,7 @@ func complete(s *report.Summary, in *input) {
 	}
 }
 
-// account puts into a report what becomes of the documents of the tree.
+// account puts into a report what happens to the documents of the tree.
 func account(r *report.Report, in *input) {
 	complete(&r.Summary, in)
 	for _, d := range in.documents() {

@@ -100,7 +100,7 @@ func (b *base) load(ctx context.Context, o *checkOptions, args []string, stdin i
 	return nil
 }
 
-// held says of paths that neither side has that they are not there.
+// held says about paths that neither side has that they are not there.
 func (b *base) held(head *tree, paths ...string) error {
 	for _, p := range paths {
 		name, err := head.name(p, nil)
@@ -308,7 +308,7 @@ func (in *input) unread() []string {
 	return names
 }
 
-// notes are what to say of the base.
+// notes are what to say about the base.
 func (b *base) notes(head *input) []string {
 	var notes []string
 	for _, m := range b.files.AbsentSubmodules() {

@@ -333,7 +333,7 @@ func verdict(r *report.Report, o *checkOptions, said bool, stderr io.Writer) int
 	}
 }
 
-// allUndecided counts what could not be decided, whoever knows of it.
+// allUndecided counts what could not be decided, whoever knows it.
 func allUndecided(r *report.Report) int {
 	n := 0
 	for i := range r.Results {
@@ -389,7 +389,7 @@ func (j *evaluation) unfinished(ctx context.Context, in *input, err error, slowe
 	return nil
 }
 
-// failedReport is the report of a run that came to nothing. The hint may be empty.
+// failedReport is the report of a run that failed. The hint may be empty.
 func failedReport(why, hint string) *report.Report {
 	return report.New(report.Tool{Name: "preadmit", Version: version}, nil, nil, failure(why, hint))
 }

@@ -200,7 +200,7 @@ func (j *evaluation) eachCluster(ctx context.Context, o benchOptions, was, in *i
 	return nil
 }
 
-// appendNew appends results. What is said of no object is the same on every
+// appendNew appends results. What is said about no object is the same on every
 // cluster, and stands once.
 func appendNew(all, more []policy.Result) []policy.Result {
 	type text struct{ policy, rule, unit, message string }

@@ -120,7 +120,7 @@ func setFlag(flags *pflag.FlagSet, root, file string, key, value *yaml.Node) err
 	return nil
 }
 
-// held says of a path that it is not there. With --base it may be on one side
+// held says about a path that it is not there. With --base it may be on one side
 // only.
 func held(flags *pflag.FlagSet, flag, value, rooted string) error {
 	base := flags.Lookup("base")

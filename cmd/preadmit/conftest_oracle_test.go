@@ -140,7 +140,7 @@ func differ(ours, theirs []string) string {
 	return b.String()
 }
 
-// evaluate returns what the engine says of each object, and which built-in
+// evaluate returns what the engine says about each object, and which built-in
 // functions failed.
 func (s *conftestSample) evaluate(t *testing.T, objects []map[string]any) (said [][]string, broke []string) {
 	t.Helper()
@@ -189,7 +189,7 @@ func (s *conftestSample) evaluate(t *testing.T, objects []map[string]any) (said 
 	return said, broke
 }
 
-// ask returns what conftest says of each object, all in one process.
+// ask returns what conftest says about each object, all in one process.
 func (s *conftestSample) ask(t *testing.T, conftest string, objects []map[string]any) [][]string {
 	t.Helper()
 	dir := t.TempDir()

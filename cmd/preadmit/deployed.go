@@ -303,8 +303,8 @@ func (d *deployer) follow(ctx context.Context) error {
 	return nil
 }
 
-// given are the units of --with as they are on the cluster. Those that are on
-// every cluster can't be told by their lookups.
+// given returns the units of --with that are on the cluster where the tree's objects
+// go, without those that the configuration declares.
 func (d *deployer) given() []*render.Unit {
 	var all []*render.Unit
 	for _, u := range d.in.context {

@@ -79,7 +79,7 @@ func TestGatorSuites(t *testing.T) {
 }
 
 // TestGatorSuitesOracle holds every case of the published suites against what
-// gator says of it.
+// gator says about it.
 func TestGatorSuitesOracle(t *testing.T) {
 	t.Parallel()
 	gator := needProgram(t, "PREADMIT_GATOR", "gator")
@@ -91,7 +91,7 @@ func TestGatorSuitesOracle(t *testing.T) {
 	}
 }
 
-// A gatorVerdict is what gator verify says of a case, or of a test that it
+// A gatorVerdict is what gator verify says about a case, or of a test that it
 // could not run.
 type gatorVerdict struct {
 	test, name string // name is "" of a test
@@ -101,7 +101,7 @@ type gatorVerdict struct {
 
 var gatorLine = regexp.MustCompile(`^( *)(?:--- (PASS|FAIL): |=== (SKIP|RUN) +)([^\t]*)`)
 
-// askVerify returns what gator verify says of the suites below dir, by file.
+// askVerify returns what gator verify says about the suites below dir, by file.
 func askVerify(t *testing.T, gator, dir string) map[string][]gatorVerdict {
 	t.Helper()
 	out, errOut := runProgram(t, dir, gator, "verify", "./...", "-v")

@@ -162,7 +162,7 @@ func newGraphOutput(in *input) *graphOutput {
 	return g
 }
 
-// documentKinds are what becomes of a YAML document in the tree.
+// documentKinds are what happens to a YAML document in the tree.
 var documentKinds = []string{"rendered", "data", "in-chart", "unused", "local-config", "deleted", "excluded", "fixture", "template"}
 
 func writeGraphJSON(w io.Writer, g *graphOutput) error {
@@ -243,7 +243,7 @@ func (t *graphText) unit(u *graphUnit, depth int) {
 	}
 }
 
-// label is what a drawing says of a unit.
+// label is what a drawing says about a unit.
 func (u *graphUnit) label() string {
 	if u.Status == string(render.Rendered) {
 		return u.ID + " (" + policy.Plural(u.Objects, "object") + ")"

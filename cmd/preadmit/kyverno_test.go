@@ -64,7 +64,7 @@ func TestKyvernoCLI(t *testing.T) {
 
 const statusSkipped = "excluded"
 
-// kyvernoRow is what Kyverno's command line said of one case.
+// kyvernoRow is what Kyverno's command line said about one case.
 type kyvernoRow struct{ test, policy, rule, resource, result, reason, message string }
 
 func kyvernoRows(t *testing.T) []kyvernoRow {
@@ -191,7 +191,7 @@ func (s *kyvernoScore) atLeast(t *testing.T, thousandths int) {
 	}
 }
 
-// tablesOf says of every policy below a directory what its rules are: by the
+// tablesOf says about every policy below a directory what its rules are: by the
 // directory of a suite that names it, policy and rule.
 func tablesOf(dir string) map[string]string {
 	tables := make(map[string]string)

@@ -56,7 +56,7 @@ func TestScript(t *testing.T) {
 }
 
 // exits runs a program that must end with the given code, which testscript's
-// exec can't tell: exits CODE program args...
+// exec can't tell apart: exits CODE program args...
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE program args...")

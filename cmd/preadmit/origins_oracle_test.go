@@ -108,7 +108,7 @@ type trial struct {
 	same      int // are as before
 }
 
-// A question is a place and the fields that are said to hang on it.
+// A question is a place and the fields that are said to depend on it.
 type question struct {
 	at     render.Origin
 	class  string
@@ -257,7 +257,7 @@ func hash(unit string, at render.Origin) uint64 {
 	return h.Sum64()
 }
 
-// try changes the text at a place until the fields that hang on it change.
+// try changes the text at a place until the fields that depend on it change.
 func (o *oracle) try(n *tally, tree string, graph render.Graph, u *render.Unit, q *question) {
 	out := n.of(q.class)
 	data, err := fs.ReadFile(u.FS, q.at.File)
@@ -464,7 +464,7 @@ func (o *oracle) report(t *testing.T) {
 }
 
 // hold wants a line for 99.9% of the fields, and each edit of a place to change
-// what is said to hang on it.
+// what is said to depend on it.
 func (n *tally) hold(t *testing.T, kind string) {
 	if n.whole*1000 > n.fields {
 		t.Errorf("%s: %d of %d fields have no line", kind, n.whole, n.fields)

@@ -188,7 +188,7 @@ func (v *policyReview) unmatched(ctx context.Context, parts []clusterPart) error
 }
 
 // look adds the other findings: what follows from the counts, what engines and the
-// API server say of policies as they are written, and what exempts nothing.
+// API server say about policies as they are written, and what exempts nothing.
 func (v *policyReview) look(o *checkOptions, in *input, parts []clusterPart, whole bool) error {
 	v.findings = append(v.findings, v.uses.Findings()...)
 	for _, r := range v.results {

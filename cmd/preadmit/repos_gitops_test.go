@@ -11,7 +11,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// TestGitOpsRepositories holds what check says of repositories that Argo CD and
+// TestGitOpsRepositories holds what check says about repositories that Argo CD and
 // Flux deploy against what their READMEs say is wrong: each violation in its
 // unit, with the whole way from the line to edit to the rendered field.
 func TestGitOpsRepositories(t *testing.T) {

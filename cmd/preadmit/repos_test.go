@@ -21,7 +21,7 @@ import (
 // there on purpose, and the line a person would edit.
 type finding struct{ rule, action, object, place string }
 
-// TestShop holds what check says of a repository against what its README says
+// TestShop holds what check says about a repository against what its README says
 // is wrong with it.
 func TestShop(t *testing.T) {
 	tables := findings(t, "../../testdata/repos/shop")

@@ -335,7 +335,7 @@ func (h *triageHost) benchOf(run *triageRun, o *render.Object) (*bench, benchOpt
 	return run.benches[o.Unit.Cluster], s, nil
 }
 
-// Explain is what explain says of the result.
+// Explain is what explain says about the result.
 func (h *triageHost) Explain(ctx context.Context, x *policy.Result) (string, error) {
 	run, err := h.looked(ctx)
 	if err != nil {

@@ -68,7 +68,7 @@ func given(args []string) string {
 	}
 }
 
-// noSuchCommand says of what stands in a command's place what may have been meant.
+// noSuchCommand says about what stands in a command's place what may have been meant.
 func noSuchCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -222,7 +222,7 @@ func oneDash(root *cobra.Command, args []string, err error) error {
 	return err
 }
 
-// notFound says of a path that it is not there, and which one may have been
+// notFound says about a path that it is not there, and which one may have been
 // meant. real is the path from the working directory.
 func notFound(shown, real string) error {
 	err := fmt.Errorf("%s: no such file or directory", shown)

@@ -8,7 +8,7 @@
 // the API server of the wanted version does when they are written
 // (decode.go, compile.go), matched (match.go) and evaluated (run.go) as it
 // does when it admits, with its cost limits; mutations are evaluated and applied
-// by invoke.go and patch.go. What hangs on what only a live cluster knows is an
+// by invoke.go and patch.go. What depends on what only a live cluster knows is an
 // Unknown result.
 //
 // Sources: KEP 3488, KEP 3962 and k8s.io/apiserver/pkg/admission/plugin/policy.
@@ -49,7 +49,7 @@ type Options struct {
 	// as CustomResourceDefinitions are.
 	Cost bool
 
-	// AssumeBound says of a policy without a binding that it is to be evaluated
+	// AssumeBound says about a policy without a binding that it is to be evaluated
 	// as if it had one that denies. nil assumes nothing: such a policy gives
 	// Skip results.
 	AssumeBound func(*render.Object) bool
@@ -58,7 +58,7 @@ type Options struct {
 	// list, as Kyverno's command line does.
 	ListParams bool
 
-	// Authorizer answers the `authorizer` variable; nil can't tell anything.
+	// Authorizer answers the `authorizer` variable; nil does not know anything.
 	// AuthorizerAssumed is what its answers rest on, for Result.Assumed.
 	Authorizer        Authorizer
 	AuthorizerAssumed string

@@ -14,17 +14,17 @@ import (
 
 // An Authorizer answers the checks of the `authorizer` variable, as
 // authorizers of k8s.io/apiserver do. An *Undecided error says that it can't
-// tell; a policy whose verdict hangs on that gives Unknown. It is safe for
+// tell; a policy whose verdict depends on that gives Unknown. It is safe for
 // concurrent use.
 type Authorizer interface {
 	Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error)
 }
 
-// Undecided is the error of an Authorizer that can't tell, with what it would
+// Undecided is the error of an Authorizer that does not know, with what it would
 // need to know: "needs to know whether …".
 type Undecided = cel.Undecided
 
-// asking records the questions of an authorizer that can't tell.
+// asking records the questions of an authorizer that does not know.
 type asking struct {
 	review *review
 	inner  Authorizer // nil can tell nothing

@@ -24,7 +24,7 @@ spec:
   - {expression: "1 == 1", message: "one is one"}
 `
 
-// TestDocuments: what annotations say of a policy is what its rules say.
+// TestDocuments: what annotations say about a policy is what its rules say.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

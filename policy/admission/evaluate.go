@@ -91,7 +91,7 @@ func (r *review) sayOf(b *bound, p *param, as policy.Version) []verdict {
 	return vs
 }
 
-// withoutConfiguration is the say of a policy whose parameters can't be had.
+// withoutConfiguration is the verdict of a policy whose parameters are not there.
 func (b *bound) withoutConfiguration(bind *binding, err error) verdict {
 	x := run{policy: b.compiled, review: &review{}, params: nullParam}
 	v := x.broken("params", bind.object.Span("/spec/paramRef"), fmt.Errorf("failed to configure binding: %w", err))
@@ -124,7 +124,7 @@ func (e *Engine) paramsOf(r *review, b *bound, bind *binding) ([]*param, error) 
 	return params, nil
 }
 
-// withoutParams is the say of a policy for which there are no parameters and
+// withoutParams adds the verdicts of a policy for which there are no parameters and
 // need be none.
 func (e *Engine) withoutParams(r *review, b *bound, bind *binding, all *results) {
 	kind := b.policy.Spec.ParamKind
@@ -210,7 +210,7 @@ func (c *compiled) engine() string {
 	return policy.EngineAdmission
 }
 
-// assumption is what the say of a policy rests on whose binding is assumed.
+// assumption says that the binding of a policy is assumed.
 func (b *bound) assumption() string {
 	if b.mutates != nil {
 		return fmt.Sprintf("policy %s has no binding: applied as if it had one", b.policy.Name)

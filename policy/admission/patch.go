@@ -27,7 +27,7 @@ type errRefused = patch.Refused
 
 func refused(format string, args ...any) error { return patch.Refuse(format, args...) }
 
-// errUndecided is what can't be told here.
+// errUndecided is what is not known here.
 type errUndecided struct{ question string }
 
 func (e *errUndecided) Error() string { return e.question }
@@ -137,7 +137,7 @@ func (x *mutation) known(kind schema.GroupVersionKind, before, after map[string]
 		return nil // what else is wrong with it, decoding finds
 	}
 	if _, was := converter.ObjectToTyped(&unstructured.Unstructured{Object: before}, smd.AllowDuplicates); was != nil {
-		return nil // the schema can't tell
+		return nil // the schema does not know
 	}
 	var unknown []string
 	for line := range strings.Lines(err.Error()) {

@@ -119,7 +119,7 @@ func (x *run) eval(e *expression) (ref.Val, error) {
 	return v, nil
 }
 
-// told is the error of an expression as it may be told.
+// told is the error of an expression as it may be shown.
 func (x *run) told(e *expression, err error) error {
 	if x.secret() {
 		return cel.HideError(e.source, err)
@@ -209,12 +209,12 @@ func (x *run) eachCondition(vs *[]verdict, done *bool) error {
 	return nil
 }
 
-// exempt is what becomes of a policy one of whose conditions is false.
+// exempt is what happens to a policy one of whose conditions is false.
 func (x *run) exempt(condition string) []verdict {
 	return x.skip(fmt.Sprintf("exempt by match condition %q", condition))
 }
 
-// skip says of each validation why it was not run.
+// skip says about each validation why it was not run.
 func (x *run) skip(why string) []verdict {
 	vs := make([]verdict, len(x.policy.validations))
 	for i, e := range x.policy.validations {
@@ -223,7 +223,7 @@ func (x *run) skip(why string) []verdict {
 	return vs
 }
 
-// open is the verdict of an expression that hangs on what is not known.
+// open is the verdict of an expression that depends on what is not known.
 func (x *run) open(e *expression) verdict {
 	return verdict{rule: e.rule, origin: e.origin, outcome: policy.Unknown, message: x.review.questions.Text()}
 }

@@ -33,7 +33,7 @@ func TestSecretsAreNotQuoted(t *testing.T) {
 	}
 }
 
-// TestMessagesOfSecrets holds that a messageExpression tells of a Secret what it
+// TestMessagesOfSecrets holds that a messageExpression tells about a Secret what it
 // is called, and not what it holds.
 func TestMessagesOfSecrets(t *testing.T) {
 	t.Parallel()

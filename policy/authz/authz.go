@@ -2,7 +2,7 @@
 //
 // In go a mode and the objects known of the cluster ([New]) or a file of rules
 // ([Parse]), and checks as k8s.io/apiserver puts them; out come decisions, and
-// what they rest on ([Authorizer.Assumed]). What can't be told is an error that
+// what they rest on ([Authorizer.Assumed]). What is not known is an error that
 // says what would have to be known, which engines turn into Unknown results.
 // The modes are
 //

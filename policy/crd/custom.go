@@ -267,7 +267,7 @@ func (r *review) reportAt(rule, word, path string, e *field.Error) {
 }
 
 func (r *review) spot(pointer, word string) string {
-	if word == "x-kubernetes-list-type" { // what is said of an element is said by its list
+	if word == "x-kubernetes-list-type" { // what is said about an element is said by its list
 		pointer = pointer[:max(0, strings.LastIndexByte(pointer, '/'))]
 	}
 	return spotOf(r.version.written, r.object, pointer, word)
@@ -358,7 +358,7 @@ func (r *review) violation(v violation) {
 	r.out.add(result)
 }
 
-// more tells of the failures that were only counted.
+// more tells about the failures that were only counted.
 func (r *review) more() {
 	if left := r.out.failures - maxFailures; left > 0 {
 		atLeast := ""

@@ -126,7 +126,7 @@ func store(d *apiextensions.CustomResourceDefinition) {
 	}
 }
 
-// contributed is said of up to four rules of those that exceed the limit for a
+// contributed is said about up to four rules of those that exceed the limit for a
 // definition; which of rules that cost the same is up to the order of a map.
 const contributed = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
 

@@ -120,7 +120,7 @@ func writtenPath(pointer string) string {
 	return strings.TrimPrefix(schemaPath(pointer), ".")
 }
 
-// warn tells of what the API server only warns of: formats that it does not
+// warn tells about what the API server only warns of: formats that it does not
 // know and therefore does not validate (WarningsOnCreate of
 // k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition).
 func (r *definitionReview) warn() {

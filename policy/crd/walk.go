@@ -191,7 +191,7 @@ func (w *walk) exhausted(v violation) {
 
 const overCallLimit = "operation cancelled: actual cost limit exceeded"
 
-// error tells of a rule that broke, in the API server's words.
+// error tells about a rule that broke, in the API server's words.
 func (w *walk) error(v violation, err error) {
 	text, rule := err.Error(), ruleText(v.rule)
 	switch {
@@ -207,7 +207,7 @@ func (w *walk) error(v violation, err error) {
 	w.fail(v, invalid(v.at, v.node, "%s", text))
 }
 
-// refuse tells of a rule that is violated.
+// refuse tells about a rule that is violated.
 func (w *walk) refuse(v violation, value any, input *activation, unchanged bool) {
 	r := v.rule
 	path := v.at.path()

@@ -93,7 +93,7 @@ func requestOf(t testing.TB, text string) *policy.Request {
 	}
 }
 
-// said is what the policies say of a request, a line each.
+// said is what the policies say about a request, a line each.
 func said(t testing.TB, e *Engine, req *policy.Request) []string {
 	t.Helper()
 	results, err := e.Validate(t.Context(), req)

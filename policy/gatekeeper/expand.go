@@ -49,7 +49,7 @@ const (
 	maxExpandedWeight = 2 << 20
 )
 
-// expand lists the objects that will be made of x, and what is to be said of
+// expand lists the objects that will be made of x, and what is to be said about
 // what can't be made. What was made of what was made comes first. A written x
 // is changed by the mutators before that, as gator does it; else the chain has
 // done so. The error is that of the context.
@@ -164,7 +164,7 @@ func (r *expansionRun) refused(err error, t *expansionTemplate, prefix string) [
 }
 
 // pointers leads from fields of what was expanded to those of the object that
-// the request is about. What only the expanded object has is said of all that
+// the request is about. What only the expanded object has is said about all that
 // it was made from.
 func (e *expanded) pointers(fields []string) []string {
 	out := make([]string, 0, len(fields))

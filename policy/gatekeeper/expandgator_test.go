@@ -22,7 +22,7 @@ import (
 
 // TestBesideGator takes what was written for it through mutators and expansion
 // templates, and compares with what `gator expand` v3.23.1 made of it, which is
-// recorded in the files: objects, or an error. What we say of what is wrong
+// recorded in the files: objects, or an error. What we say about what is wrong
 // stands in them too. GATOR=path/to/gator UPDATE_GOLDEN=1 records both anew;
 // UPDATE_GOLDEN=1 alone what we say.
 func TestBesideGator(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 const randomCases = 600
 
 // TestRandomBesideGator makes mutators and objects up, always the same ones, and
-// compares what becomes of them with the sums of what `gator expand` v3.23.1
+// compares what happens to them with the sums of what `gator expand` v3.23.1
 // made of them, or that it refused them. GATOR=path/to/gator UPDATE_GOLDEN=1
 // records the sums anew.
 func TestRandomBesideGator(t *testing.T) {

@@ -22,7 +22,7 @@ func (e *Engine) expanding(objects []*render.Object) []error {
 }
 
 // validateImplied evaluates what will be made of the object of a request. What is
-// said of it is about the fields that it is made from. That a constraint holds
+// said about it is about the fields that it is made from. That a constraint holds
 // is said once, with the responses to the object itself.
 func (e *Engine) validateImplied(r *review, own []Response) ([]policy.Result, error) {
 	responses, results, err := e.implied(r)

@@ -15,7 +15,7 @@ type blame struct {
 }
 
 // blames finds the fields that each violation is about: those that its details
-// name, else those that the rule's body hung on.
+// name, else those that the rule's body depended on.
 func (r *review) blames(c *constraint, q rego.Question, violations []violation) []blame {
 	all := make([]blame, len(violations))
 	secrets := r.secrets(c)
@@ -33,7 +33,7 @@ func (r *review) blames(c *constraint, q rego.Question, violations []violation) 
 	}
 	causes, err := c.template.rego.query.Causes(r.ctx, q, values)
 	if err != nil {
-		return all // without what it hangs on the violation stands
+		return all // without what it depends on the violation stands
 	}
 	for i, cause := range causes {
 		if len(all[i].fields) == 0 {

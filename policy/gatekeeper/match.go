@@ -166,7 +166,7 @@ func listed(list []string, s string) bool {
 }
 
 // matches says whether an object is among those that the match is about. The
-// error is a *cel.Undecided where that hangs on the labels of a namespace that
+// error is a *cel.Undecided where that depends on the labels of a namespace that
 // is not known; another one is what Gatekeeper says.
 func (m *match) matches(x *matchable) (bool, error) {
 	if m == nil {
@@ -244,7 +244,7 @@ func (m *match) selectsNamespace(x *matchable) (bool, error) {
 	return selectsByName(m.namespaces, x.in())
 }
 
-// selectsByName says what can be said of a namespace of which only the name is
+// selectsByName says what can be said about a namespace of which only the name is
 // known.
 func selectsByName(s labels.Selector, name string) (bool, error) {
 	requirements, selectable := s.Requirements()

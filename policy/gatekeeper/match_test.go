@@ -31,7 +31,7 @@ func matchOf(t testing.TB, text string) (*match, []error) {
 	return newMatch(o, "/spec/match", block)
 }
 
-// unknown stands in the table for what hangs on the labels of a namespace.
+// unknown stands in the table for what depends on the labels of a namespace.
 const unknown = "unknown"
 
 func TestMatch(t *testing.T) {

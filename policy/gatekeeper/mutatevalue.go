@@ -158,7 +158,7 @@ func writeKey(b *strings.Builder, v any) {
 	}
 }
 
-// typeName says of a value what it is, and nothing of what it says.
+// typeName says about a value what it is, and nothing of what it says.
 func typeName(v any) string {
 	switch v.(type) {
 	case nil:

@@ -79,7 +79,7 @@ func asksMutation(req *policy.Request) bool {
 	return req.Kind.Group != registrationGroup && !slices.Contains(gatekeeperGroups, req.Kind.Group)
 }
 
-// skip is what is said of the mutators that match an object which the webhook
+// skip is what is said about the mutators that match an object which the webhook
 // does not look at.
 func (s *mutators) skip(x *mutable, why exemption) []policy.Step {
 	var steps []policy.Step

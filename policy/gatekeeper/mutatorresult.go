@@ -6,7 +6,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// result is what is said of a mutator. What breaks it makes its webhook refuse
+// result is what is said about a mutator. What breaks it makes its webhook refuse
 // the request.
 func (m *mutator) result(outcome policy.Outcome, message string) policy.Result {
 	return policy.Result{

@@ -72,7 +72,7 @@ type mutated struct {
 	after map[string]any // nil where it changed nothing
 }
 
-// An unsettled is why it can't be told whether, or how, a mutator is applied.
+// An unsettled is why it is not known whether, or how, a mutator is applied.
 type unsettled struct {
 	by       *mutator
 	question string

@@ -175,7 +175,7 @@ func (x *nativeRun) variable(i int) ref.Val {
 	return v
 }
 
-// told is an error as it may be told.
+// told is an error as it may be shown.
 func (x *nativeRun) told(e *expression, err error) error {
 	if x.secret() {
 		return cel.HideError(e.source, err)
@@ -184,7 +184,7 @@ func (x *nativeRun) told(e *expression, err error) error {
 }
 
 // matchConditions says whether the constraint is about the review at all; done
-// that it is not, or that this can't be told
+// that it is not, or that this is not known
 // (k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions).
 func (x *nativeRun) matchConditions() (said []Response, done bool) {
 	if len(x.code.conditions) == 0 {
@@ -223,7 +223,7 @@ func (x *nativeRun) broken(err error) Response {
 	return r
 }
 
-// undecided is the response of what hangs on things that nobody knows.
+// undecided is the response of what depends on things that nobody knows.
 func (x *nativeRun) undecided(needs []string) Response {
 	slices.Sort(needs)
 	return x.c.said(policy.Unknown, "needs "+strings.Join(slices.Compact(needs), "; "))

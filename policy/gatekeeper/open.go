@@ -10,7 +10,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/rego"
 )
 
-// What a verdict may hang on that nobody knows. It is undecided where policies
+// What a verdict may depend on that nobody knows. It is undecided where policies
 // come to read it, and only there.
 
 // The fields of input.review that nobody may know.

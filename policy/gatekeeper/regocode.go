@@ -177,7 +177,7 @@ func (c *regoCompiler) parse(pointer, text string, v ast.RegoVersion) *ast.Modul
 	return m
 }
 
-// otherVersion says of a module that does not read as v0 that it would as v1.
+// otherVersion says about a module that does not read as v0 that it would as v1.
 func (c *regoCompiler) otherVersion(pointer, text string, v ast.RegoVersion, err error) error {
 	var first *rego.Error
 	if v != ast.RegoV0 || !errors.As(err, &first) {

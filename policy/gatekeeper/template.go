@@ -72,7 +72,7 @@ type templateCode struct {
 }
 
 // parameters is the schema of the parameters; nil allows none. Where nothing
-// is said of it, v1 is strict and what came before allows everything.
+// is said about it, v1 is strict and what came before allows everything.
 func (s *templateSpec) parameters(version string) *apiextensionsv1.JSONSchemaProps {
 	v := s.CRD.Spec.Validation
 	legacy := version != "v1"

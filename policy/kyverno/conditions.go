@@ -38,7 +38,7 @@ func newBlock(b *conditions.Block) *block {
 	return n
 }
 
-// holds says whether the conditions hold, and which it hung on.
+// holds says whether the conditions hold, and which it depended on.
 func (b *block) holds(s *scope) (bool, []*conditions.Condition, error) {
 	if b == nil {
 		return true, nil, nil

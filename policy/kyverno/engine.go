@@ -158,7 +158,7 @@ func (r *review) assumeRoles() {
 }
 
 // namespaceLabels are those of the object's namespace: on the command line of
-// Kyverno what a test says of it.
+// Kyverno what a test says about it.
 func (r *review) namespaceLabels() map[string]string {
 	name := r.req.Namespace
 	if r.engine.options.CLI {
@@ -288,7 +288,7 @@ const (
 
 var phases = [...]*phase{Mutating: &mutates, VerifyingImages: &verifies, Validating: &validates, Generating: &generates}
 
-// Respond gives what every rule of the phases says of a request; of all, where
+// Respond gives what every rule of the phases says about a request; of all, where
 // none is named. Mutate rules come first, each on what the one before left,
 // and what follows sees what they left. mocks may be nil. The request's Kind,
 // Resource, Namespace and admitted objects are to be set; they are not changed.

@@ -164,8 +164,8 @@ func bytesOf(v any) []byte {
 	return data
 }
 
-// explanation holds that what an explanation says of its parts comes to what
-// it says of the whole.
+// explanation holds that what an explanation says about its parts comes to what
+// it says about the whole.
 func (h *explained) explanation(x *policy.Explanation) {
 	h.t.Helper()
 	h.rules++

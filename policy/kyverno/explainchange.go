@@ -79,7 +79,7 @@ func (b *ruleExplainer) targets(at string) []policy.Evaluation {
 	return all
 }
 
-// hidesOf says that nothing of an object may be told.
+// hidesOf says that nothing of an object may be shown.
 func (b *ruleExplainer) hidesOf(o map[string]any) bool {
 	return o["kind"] == "Secret" && !b.review.engine.options.CLI
 }

@@ -65,7 +65,7 @@ func (b *ruleExplainer) matched(in *tracedElement, c *clause, i int) *tracedMatc
 	return nil
 }
 
-// failing is the step that the verdict hung on: the innermost of the last that
+// failing is the step that the verdict depended on: the innermost of the last that
 // did not hold.
 func (n *tracedMatch) failing() *pattern.Step {
 	for i := len(n.steps) - 1; i >= 0; i-- {

@@ -32,7 +32,7 @@ type Options struct {
 	Kinds       policy.Kinds
 	KubeVersion string // of validate.cel's environment; "" is the newest
 
-	// Authorizer answers the authorizer variable of validate.cel; nil can't tell
+	// Authorizer answers the authorizer variable of validate.cel; nil does not know
 	// anything. AuthorizerAssumed is what its answers rest on.
 	Authorizer        Authorizer
 	AuthorizerAssumed string
@@ -52,13 +52,13 @@ type Options struct {
 }
 
 // An Authorizer answers the checks of the authorizer variable, as authorizers
-// of k8s.io/apiserver do. An *Undecided error says that it can't tell. It is
+// of k8s.io/apiserver do. An *Undecided error says that it does not know. It is
 // safe for concurrent use.
 type Authorizer interface {
 	Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error)
 }
 
-// Undecided is the error of an Authorizer that can't tell, with what it would
+// Undecided is the error of an Authorizer that does not know, with what it would
 // need to know: "needs to know whether …".
 type Undecided = cel.Undecided
 
@@ -82,7 +82,7 @@ type Policy = kyvernodoc.Policy
 // A Rule is one rule of a [Policy].
 type Rule = kyvernodoc.Rule
 
-// A Response is what one rule said of one request. A rule that does not match
+// A Response is what one rule said about one request. A rule that does not match
 // gives none.
 type Response struct {
 	Policy    *Policy
@@ -124,7 +124,7 @@ type APICall struct {
 	Status int // "0" is 200
 }
 
-// A Subresource says of a kind that it is the body of a subresource.
+// A Subresource says about a kind that it is the body of a subresource.
 type Subresource struct {
 	Kind, Version, Group string // of the body
 	Name                 string // such as "pods/exec" or "deployments/scale"

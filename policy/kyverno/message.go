@@ -18,7 +18,7 @@ func (x *run) message(t *template, s *scope) (any, error) {
 		}
 		return v, err
 	}
-	asked := x.review.asked // a message hanging on what is not known is no reason not to evaluate
+	asked := x.review.asked // a message depending on what is not known is no reason not to evaluate
 	v, err := t.fill(s)
 	x.review.asked = asked
 	if err == nil && !t.static && x.secret() { // it is the message that looked the Secret up

@@ -220,7 +220,7 @@ func (x *run) existing(v *verdict) *verdict {
 	return &verdict{status: StatusSkip, message: "skipping the rule evaluation as pre-existing violations are allowed"}
 }
 
-// response makes a response of a verdict: what hangs on something that is not
+// response makes a response of a verdict: what depends on something that is not
 // known is undecided, whatever came of it.
 func (x *run) response(v *verdict) Response {
 	p := x.program

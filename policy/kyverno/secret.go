@@ -10,7 +10,7 @@ import (
 // hidden stands for what quotes a Secret's values.
 const hidden = "not shown, since it may quote a Secret"
 
-// harmless are the variables whose values may be told of a Secret, ofThisRequest
+// harmless are the variables whose values may be shown of a Secret, ofThisRequest
 // those that hold nothing of another object.
 var (
 	harmless      = regexp.MustCompile(`^request\.(operation|namespace|name|object\.(kind|apiVersion|type|metadata\.(name|namespace|labels\.[^|]*)))$`)

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// TestSecretsAreNotQuoted holds that nothing that is said of a Secret, or of
+// TestSecretsAreNotQuoted holds that nothing that is said about a Secret, or of
 // what a rule holds against one, has its values.
 func TestSecretsAreNotQuoted(t *testing.T) {
 	t.Parallel()

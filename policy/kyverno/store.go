@@ -105,7 +105,7 @@ func (s *store) held(o *render.Object) map[string]any {
 }
 
 // admitted is another object as the API server holds it, or as it is written
-// where that can't be told.
+// where that is not known.
 func (e *Engine) admitted(o *render.Object, namespace string) map[string]any {
 	if e.options.Kinds != nil {
 		if held, err := e.options.Kinds.Admit(o, namespace); err == nil {

@@ -27,7 +27,7 @@ type clusterWant struct {
 	}
 }
 
-// TestPublishedUpdates asks what a cluster said of UPDATEs, and of images that
+// TestPublishedUpdates asks what a cluster said about UPDATEs, and of images that
 // no rule names: denied or not.
 func TestPublishedUpdates(t *testing.T) {
 	t.Parallel()

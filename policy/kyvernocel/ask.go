@@ -10,7 +10,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
-// A question is the error of what can't be told here: `a || question` is
+// A question is the error of what is not known here: `a || question` is
 // decided where a is true, and else it is not.
 type question struct{ text string }
 

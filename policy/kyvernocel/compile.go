@@ -309,7 +309,7 @@ func (c *compiled) assume(a *celgo.Ast) {
 	}))
 }
 
-// planFor says of each expression whether it can't reach the limit on inputs
+// planFor says about each expression whether it can't reach the limit on inputs
 // of the given sizes, so that it runs without counting.
 func (c *compiled) planFor(s cel.Sizes) []bool {
 	if fast, ok := c.plans.For(s); ok {

@@ -14,7 +14,7 @@
 // policies read of a request; run.go evaluates by one policy: exceptions, match
 // conditions, then what it does, a file each.
 //
-// What hangs on a cluster, a registry or a service is an Unknown result that
+// What depends on a cluster, a registry or a service is an Unknown result that
 // says what would have to be known; time and randomness are stubs, and results
 // that rest on them say so.
 package kyvernocel
@@ -121,7 +121,7 @@ func (e *Engine) bind() {
 	slices.SortStableFunc(e.policies, func(a, b *Policy) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// resourcesOf says of which kind the resources are that the cluster holds.
+// resourcesOf says about which kind the resources are that the cluster holds.
 func resourcesOf(o Options) map[schema.GroupResource]schema.GroupKind {
 	resources := map[schema.GroupResource]schema.GroupKind{}
 	for _, gvk := range o.Cluster.Versions() {
@@ -133,7 +133,7 @@ func resourcesOf(o Options) map[schema.GroupResource]schema.GroupKind {
 // A Status is what a policy came to, in Kyverno's words.
 type Status string
 
-// The statuses. StatusUndecided is ours: what hangs on something that is not
+// The statuses. StatusUndecided is ours: what depends on something that is not
 // here.
 const (
 	StatusPass      Status = "pass"
@@ -143,7 +143,7 @@ const (
 	StatusUndecided Status = "unknown"
 )
 
-// A Response is what one policy said of one request.
+// A Response is what one policy said about one request.
 type Response struct {
 	Policy  *Policy
 	Status  Status

@@ -18,7 +18,7 @@ const (
 )
 
 // randomString makes a string that a regular expression matches, always the
-// same: the first that it can. What hangs on it says so.
+// same: the first that it can. What depends on it says so.
 func randomString(pattern string) ref.Val {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {

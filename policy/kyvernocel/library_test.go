@@ -189,7 +189,7 @@ func said(responses []Response) string {
 	return b.String()
 }
 
-// TestBroken holds what gives errors, and what can't be told.
+// TestBroken holds what gives errors, and what is not known.
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ expression, want string }{

@@ -14,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Respond says what each policy says of a request, as Kyverno's command line
+// Respond says what each policy says about a request, as Kyverno's command line
 // does: one response a policy, or one a target of a policy that changes
 // existing objects. What a Plain policy does not match gets none. The request
 // is one of a Chain, or one whose Kind, Resource, Name and Namespace are set.

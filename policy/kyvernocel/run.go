@@ -135,7 +135,7 @@ func (x *run) variable(i int) ref.Val {
 	return v
 }
 
-// told is an error as it may be told.
+// told is an error as it may be shown.
 func (x *run) told(e *expression, err error) error {
 	if x.secret {
 		return cel.HideError(e.source, err)
@@ -171,7 +171,7 @@ func (x *run) all(conditions []*expression) (holds bool, culprit *expression, er
 	return err == nil, culprit, err
 }
 
-// broken is the verdict of what went wrong, or can't be told.
+// broken is the verdict of what went wrong, or is not known.
 func (x *run) broken(e *expression, prefix string, err error) verdict {
 	v := verdict{outcome: policy.Error, message: prefix + err.Error(), assumed: x.assumptions()}
 	if e != nil {

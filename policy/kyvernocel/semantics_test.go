@@ -37,7 +37,7 @@ spec:
         spec: {restartPolicy: Never, containers: [{name: a, image: nginx}]}
 `
 
-// TestResponses holds what policies of each kind say of an object.
+// TestResponses holds what policies of each kind say about an object.
 func TestResponses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, kind, spec, object, want string }{

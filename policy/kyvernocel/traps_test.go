@@ -13,7 +13,7 @@ import (
 )
 
 // TestTraps holds small policies, each about one thing that implementations
-// get wrong, against what Kyverno's command line says of them.
+// get wrong, against what Kyverno's command line says about them.
 func TestTraps(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(corpora, "kyverno-traps", "vpol")

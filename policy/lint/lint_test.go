@@ -57,7 +57,7 @@ spec: {policyName: p}
 
 const unbounded = "3:18 warning no-binding: no binding in the tree or --with names this policy, so it has no effect"
 
-// TestCheck holds what is said of each mistake, and where.
+// TestCheck holds what is said about each mistake, and where.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -78,7 +78,7 @@ func read(name string) ([]*render.Object, error) {
 	return all, nil
 }
 
-// minorVariable is the variable of a policy that hangs on the API server's
+// minorVariable is the variable of a policy that depends on the API server's
 // version, which CEL can't ask for. Its expression is the minor version.
 const minorVariable = "minor"
 

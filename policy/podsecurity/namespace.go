@@ -154,7 +154,7 @@ func (e *Engine) action(ns namespace) policy.Action {
 	return policy.Deny
 }
 
-// impliedNote tells of a failure that no cluster would utter.
+// impliedNote tells about a failure that no cluster would utter.
 const impliedNote = "preadmit's default: nothing in this repository enforces it"
 
 // A planner gathers duties. The first that asks for a control counts, other

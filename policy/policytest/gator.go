@@ -15,7 +15,7 @@ import (
 )
 
 // A suite of gator verify (github.com/open-policy-agent/gatekeeper, pkg/gator)
-// says of a template and a constraint how many violations there are of which
+// says about a template and a constraint how many violations there are of which
 // objects. Files are read as gator reads them: by YAML 1.2, the first document
 // of templates and constraints, every document of inventories and expansions;
 // an object that names no namespace is in none. What gator passes over, such as

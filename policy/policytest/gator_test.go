@@ -15,7 +15,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// aConstraint says of an object what its annotation "says" tells it to: a word
+// aConstraint says about an object what its annotation "says" tells it to: a word
 // a violation, "pass", "unknown" and "error" apart; nothing without one.
 type aConstraint struct {
 	setup     *GatorSetup

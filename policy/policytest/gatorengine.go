@@ -10,7 +10,7 @@ import (
 // A GatorPolicy evaluates objects by the constraint of one test, as gator verify
 // does. It is compiled once and safe for concurrent use.
 type GatorPolicy interface {
-	// Evaluate returns what the constraint says of an object as it is written, or
+	// Evaluate returns what the constraint says about an object as it is written, or
 	// of the request of an AdmissionReview: a failure for each violation,
 	// whatever its action, or a pass; nothing where it does not match. The
 	// results of objects that expansion templates make of it are among them. The

@@ -290,7 +290,7 @@ func TestKyvernoChecks(t *testing.T) {
 }
 
 // TestKyvernoBroken holds that what can't be read is an error of the suite with
-// its line, and passes nothing that hangs on it.
+// its line, and passes nothing that depends on it.
 func TestKyvernoBroken(t *testing.T) {
 	t.Parallel()
 	const result = "results:\n- {policy: p, rule: a, kind: Pod, resources: [good], result: pass}\n"

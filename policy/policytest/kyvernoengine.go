@@ -10,7 +10,7 @@ import (
 // A KyvernoPolicy evaluates objects by one policy of a suite for Kyverno, as
 // Kyverno's command line does. It is compiled once and safe for concurrent use.
 type KyvernoPolicy interface {
-	// Evaluate returns what the policy says of a request in a phase. The error
+	// Evaluate returns what the policy says about a request in a phase. The error
 	// says why nothing can be told.
 	Evaluate(ctx context.Context, phase Phase, req *KyvernoRequest) (KyvernoVerdict, error)
 	// Rules are the names of the policy's rules as written; none where the
@@ -41,7 +41,7 @@ type KyvernoRequest struct {
 	Sources   []*render.Object          // cloneSourceResource of the results about the policy
 }
 
-// A KyvernoVerdict is what a policy said of a request in a phase.
+// A KyvernoVerdict is what a policy said about a request in a phase.
 type KyvernoVerdict struct {
 	Rules []KyvernoResponse
 	// Silent says that Kyverno's command line gives no response at all, not

@@ -11,7 +11,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// verdicts are what the policies of a test say of one object.
+// verdicts are what the policies of a test say about one object.
 type verdicts struct {
 	t       *kyvernoTest
 	subject *render.Object
@@ -57,7 +57,7 @@ func (s stage) has(kind string) bool {
 	return slices.ContainsFunc(s.kinds, func(k string) bool { return k == kind || "Namespaced"+k == kind })
 }
 
-// evaluate returns what the policies say of an object under an operation; it asks
+// evaluate returns what the policies say about an object under an operation; it asks
 // them once.
 func (t *kyvernoTest) evaluate(o *render.Object, op, payload string) *verdicts {
 	key := op + "\x00" + keyOf(o)

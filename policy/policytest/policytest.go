@@ -35,7 +35,7 @@ type Suite struct {
 	Notes []string `json:"notes"` // what was not looked at, or taken for granted
 }
 
-// A Case is one expectation: what a policy, or a rule of it, should say of a
+// A Case is one expectation: what a policy, or a rule of it, should say about a
 // resource, in the suite's words.
 type Case struct {
 	Name     string `json:"name,omitempty"` // that the suite gives it

@@ -16,7 +16,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// scripted says of a request what the object's annotation "says" tells it to:
+// scripted says about a request what the object's annotation "says" tells it to:
 // outcomes, one a rule.
 type scripted struct{ got *[]*policy.Request }
 

@@ -188,7 +188,7 @@ func (d *draft) areOf(all, bindings []*render.Object) bool {
 	})
 }
 
-// result adds what one rule says of a sample to the results, to the one with the same
+// result adds what one rule says about a sample to the results, to the one with the same
 // rule, kind and status if there is one.
 func (w *kyvernoDraft) result(d *draft, results []map[string]any, x *sample.Sample, r sample.Result, files *[]File) []map[string]any {
 	one := map[string]any{"policy": d.object.GetName(), "kind": x.Object.GetKind(), "result": r.Status}

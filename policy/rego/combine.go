@@ -65,7 +65,7 @@ func (c *Combined) Rules() []policy.Rule { return c.engine.Rules() }
 // EvaluatesWritten implements [policy.WrittenValidator].
 func (c *Combined) EvaluatesWritten() {}
 
-// Validate returns what was said of all objects together that is about the
+// Validate returns what was said about all objects together that is about the
 // request's object. Of one that is not among them nothing is said.
 func (c *Combined) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
 	i, ok := c.index[req.Object]
@@ -84,7 +84,7 @@ func (c *Combined) Validate(ctx context.Context, req *policy.Request) ([]policy.
 	return results, nil
 }
 
-// Rest returns what was said of all objects together and is about none of them
+// Rest returns what was said about all objects together and is about none of them
 // in particular, as a rule that broke. The results are without an object.
 func (c *Combined) Rest(ctx context.Context) ([]policy.Result, error) {
 	if err := c.evaluate(ctx); err != nil {
@@ -188,7 +188,7 @@ func (c *Combined) split(path []string) (i int, fields []string, ok bool) {
 	return i, fields, true
 }
 
-// fields are the places in an object that a violation hangs on.
+// fields are the places in an object that a violation depends on.
 func (c *Combined) fields(f *finding, object int) []string {
 	fields, sure := opa.Pointers(f.blamed, []string{strconv.Itoa(object), "contents"})
 	fields = slices.DeleteFunc(fields, func(p string) bool { return p == "" })
@@ -239,7 +239,7 @@ func (c *Combined) only(holds func(*render.Object) bool) (int, bool) {
 // maxSharing is how many objects a violation may be about to be told of one.
 const maxSharing = 3
 
-// blamed is the object that a violation hangs on: the first of the few that
+// blamed is the object that a violation depends on: the first of the few that
 // the message names, or else that what failed does, or that were read at all.
 func (c *Combined) blamed(f *finding) (int, bool) {
 	var told, sure, read []int

@@ -21,7 +21,7 @@ const several = `
 {apiVersion: v1, kind: Secret, metadata: {name: key}, stringData: {password: hunter2hunter2}}
 `
 
-// together is what is said of all objects together, by object.
+// together is what is said about all objects together, by object.
 func together(t *testing.T, text string) string {
 	t.Helper()
 	e, objects := engine(t, several+text)

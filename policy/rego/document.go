@@ -17,7 +17,7 @@ const (
 )
 
 // document is what the "# METADATA" comments of a rule's definitions say, and
-// its text. What several definitions say of themselves is listed.
+// its text. What several definitions say about themselves is listed.
 func document(program *opa.Program, rules []*ast.Rule) policy.Rule {
 	rules = slices.Clone(rules)
 	slices.SortFunc(rules, func(a, b *ast.Rule) int { return byPlace(locationSpan(a.Location), locationSpan(b.Location)) })
@@ -78,7 +78,7 @@ func (a *annotations) title() string       { return a.own(a.Title) }
 func (a *annotations) description() string { return a.own(a.Description) }
 func (a *annotations) severity() string    { return a.custom("severity") }
 
-// own is what is said of the rule itself, and not of its whole package.
+// own is what is said about the rule itself, and not of its whole package.
 func (a *annotations) own(text string) string {
 	if a.Scope == "package" || a.Scope == "subpackages" {
 		return ""

@@ -19,23 +19,23 @@ const (
 	maxViolations = 1000 // of one rule in one input that are told one by one
 )
 
-// A question is an input, with what must not be told of it.
+// A question is an input, with what must not be shown of it.
 type question struct {
 	opa.Question
 	secrets opa.Secrets         // in the input
 	values  map[*rule]ast.Value // of the rules that have been asked
 }
 
-// A finding is what a rule said of an input: a result without fields.
+// A finding is what a rule said about an input: a result without fields.
 type finding struct {
 	policy.Result
 	details map[string]any  // of a violation that is more than a message
-	blamed  []opa.Field     // the places of the input that it hangs on
+	blamed  []opa.Field     // the places of the input that it depends on
 	value   ast.Value       // the violation
 	said    policy.Severity // what the violation itself says that it is
 }
 
-// evaluate asks every rule about an input, and tells what each says of it.
+// evaluate asks every rule about an input, and tells what each says about it.
 func (e *Engine) evaluate(ctx context.Context, q *question, tell func(*rule, finding)) error {
 	q.values = map[*rule]ast.Value{}
 	var err error
@@ -222,7 +222,7 @@ func (r *rule) violations(ctx context.Context, q *question, value ast.Value) ([]
 	return found, nil
 }
 
-// blame finds what the violations hang on, and which definition gave each.
+// blame finds what the violations depend on, and which definition gave each.
 func (r *rule) blame(ctx context.Context, q *question, found []finding) error {
 	values := make([]ast.Value, len(found))
 	for i := range found {
@@ -233,7 +233,7 @@ func (r *rule) blame(ctx context.Context, q *question, found []finding) error {
 		return ctx.Err()
 	}
 	if err != nil {
-		return nil // it was asked before: without what it hangs on the violation stands
+		return nil // it was asked before: without what it depends on the violation stands
 	}
 	for i, c := range causes {
 		found[i].blamed = c.Fields
@@ -242,7 +242,7 @@ func (r *rule) blame(ctx context.Context, q *question, found []finding) error {
 	return nil
 }
 
-// attribute sets what a definition of the rule says of its violations.
+// attribute sets what a definition of the rule says about its violations.
 func (f *finding) attribute(r *rule, by *ast.Rule) {
 	if by == nil {
 		return
@@ -322,7 +322,7 @@ func (r *rule) undecided(q *question, errs []*opa.Error) finding {
 	return f
 }
 
-// swallowed tells of functions that failed, which Rego takes for undefined.
+// swallowed tells about functions that failed, which Rego takes for undefined.
 func swallowed(errs []*opa.Error) string {
 	e := errs[0]
 	text := fmt.Sprintf("%s (%s)", e.Text, spanOf(e, ""))

@@ -222,7 +222,7 @@ func bodies(program *opa.Program, rules []*ast.Rule) []body {
 	return all
 }
 
-// checkAsked says of a package without rules that conftest asks that nobody
+// checkAsked says about a package without rules that conftest asks that nobody
 // would notice it: no other uses it either.
 func (s *sources) checkAsked(pkg string) {
 	var first *source

@@ -140,7 +140,7 @@ func (e *Engine) print(secrets opa.Secrets) func(string, int, string) {
 	}
 }
 
-// secrets are those of the objects whose values must not be told.
+// secrets are those of the objects whose values must not be shown.
 func secrets(objects ...*render.Object) opa.Secrets {
 	var found opa.Secrets
 	for _, o := range objects {

@@ -119,7 +119,7 @@ spec: {containers: [{name: a, image: "web:latest"}, {name: b, image: "db:1"}]}
 `
 
 // TestSaid goes through testdata: each has modules, data and objects beside a
-// Pod, and what is said of them.
+// Pod, and what is said about them.
 func TestSaid(t *testing.T) {
 	t.Parallel()
 	golden, err := filepath.Glob("testdata/*.txtar")

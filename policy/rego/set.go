@@ -63,7 +63,7 @@ func newSet(program *opa.Program, rules []*rule) *set {
 	return &set{rules: rules, query: query}
 }
 
-// isSet says of a rule that it is defined whatever the input is.
+// isSet says about a rule that it is defined whatever the input is.
 func isSet(rules []*ast.Rule) bool {
 	return !slices.ContainsFunc(rules, func(r *ast.Rule) bool { return r.Head.DocKind() != ast.PartialSetDoc || len(r.Head.Reference) != 1 })
 }

@@ -128,7 +128,7 @@ func (e refusals) Unwrap() []error { return e }
 // maxRefusals limits the reported fields of one object.
 const maxRefusals = 20
 
-// refuseAll gives what the API server would say of an object one after the other,
+// refuseAll gives what the API server would say about an object one after the other,
 // if each field at fault were left out once it was told. err is the first.
 func (t *goType) refuseAll(gvk schema.GroupVersionKind, object map[string]any, err error) error {
 	all := refusals{badRequest(gvk, err)}
@@ -176,7 +176,7 @@ func forget(object map[string]any, pointer string) bool {
 	return false
 }
 
-// badRequest says what the API server's create handler says of an object that
+// badRequest says what the API server's create handler says about an object that
 // it can't decode.
 func badRequest(gvk schema.GroupVersionKind, err error) error {
 	what := fmt.Errorf("%s in version %q cannot be handled as a %s: %w", gvk.Kind, gvk.Version, gvk.Kind, err)

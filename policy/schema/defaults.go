@@ -6,7 +6,7 @@ import (
 
 // defaults are what API servers fill in, type by type: the SetDefaults
 // functions of k8s.io/kubernetes/pkg/apis/*/v*/defaults.go and the values of
-// +default markers, for the releases in kinds.tsv. What hangs on a feature
+// +default markers, for the releases in kinds.tsv. What depends on a feature
 // gate hangs here on the release since which the gate is open.
 var defaults = slices.Concat(
 	podDefaults, volumeDefaults, coreDefaults, workloadDefaults,

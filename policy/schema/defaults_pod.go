@@ -8,7 +8,7 @@ import (
 	podresources "k8s.io/component-helpers/resource"
 )
 
-// Releases since which feature gates are open that defaults hang on.
+// Releases since which feature gates are open that defaults depend on.
 const (
 	podLevelResources  release = 34
 	imageVolume        release = 35

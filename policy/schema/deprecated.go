@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A lifecycle is what the types of Kubernetes say of their versions.
+// A lifecycle is what the types of Kubernetes say about their versions.
 type lifecycle interface {
 	APILifecycleDeprecated() (major, minor int)
 }

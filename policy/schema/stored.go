@@ -17,7 +17,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// stored is what becomes of objects on their way through the API server's
+// stored is what happens to objects on their way through the API server's
 // internal types and back, which is how admission sees them: the conversion.go
 // files of k8s.io/kubernetes/pkg/apis/*/v*, where they do more than to copy.
 var stored = []rule{

@@ -29,7 +29,7 @@ type validateCase struct {
 	object map[string]any
 }
 
-// What Kubernetes 1.36.3 itself says of the objects in testdata/validate is
+// What Kubernetes 1.36.3 itself says about the objects in testdata/validate is
 // recorded beside them (.json), and what we say (.txt): each fault with its
 // rule and fields, and what the server says besides. UPDATE_GOLDEN=1 asks
 // both again.
@@ -246,7 +246,7 @@ func TestValidInEveryRelease(t *testing.T) {
 	}
 }
 
-// What hangs on the release: each text is refused by the first version alone.
+// What depends on the release: each text is refused by the first version alone.
 func TestValidationByRelease(t *testing.T) {
 	t.Parallel()
 	pod := func(spec string) string {

@@ -128,7 +128,7 @@ func (g *Graph) plainly(ctx context.Context, src render.Source) (*render.Unit, e
 }
 
 // key is that of a source's entry, if it may have one. Values of the command
-// line may be secrets of whoever runs this, and what other objects say of the
+// line may be secrets of whoever runs this, and what other objects say about the
 // source is no part of the key.
 func (g *Graph) key(src render.Source) (Key, bool) {
 	if src.Owner != nil || src.Kustomize != nil || g.isApart(src.Path) && src.Kind == "manifest" && path.Dir(src.Path) == g.options.Apart {

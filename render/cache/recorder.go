@@ -18,7 +18,7 @@ type recorder struct {
 
 	mu      sync.Mutex
 	seen    map[access]string
-	spoiled bool // what it saw can't be told
+	spoiled bool // what it saw is not known
 }
 
 func newRecorder(t *Tree) *recorder { return &recorder{tree: t, seen: make(map[access]string)} }
@@ -29,7 +29,7 @@ type read struct {
 	outcome string
 }
 
-// reads are what was seen, in order; false when that can't be told: files
+// reads are what was seen, in order; false when that is not known: files
 // changed in the meantime or were read in part.
 func (r *recorder) reads() ([]read, bool) {
 	r.mu.Lock()
@@ -44,7 +44,7 @@ func (r *recorder) reads() ([]read, bool) {
 	return reads, !r.spoiled
 }
 
-// implied says of an access that the content of the file tells its outcome.
+// implied says about an access that the content of the file tells its outcome.
 func (r *recorder) implied(a access, out string) bool {
 	if a.op != opOpen && a.op != opSize && (a.op != opStat || out != isFile) {
 		return false
@@ -164,7 +164,7 @@ type entry struct {
 
 func (e entry) Info() (fs.FileInfo, error) { return e.r.Lstat(e.name) }
 
-// info tells of a file what a recorder notes, and nothing else.
+// info tells about a file what a recorder notes, and nothing else.
 type info struct {
 	fs.FileInfo
 	sized func()

@@ -69,7 +69,7 @@ func (g *Graph) objectKey(o *render.Object, w *render.World) (Key, bool) {
 }
 
 // digest tells objects apart by all but the places of their fields. It begins
-// with failure for one that can't be told.
+// with failure for one that is not known.
 func (g *Graph) digest(o *render.Object) string {
 	if o == nil {
 		return isMissing

@@ -117,7 +117,7 @@ func (s *Store) use(name string) {
 }
 
 // Put keeps an entry, unless it is larger than half of a shard. It never fails
-// in a way that matters; Err tells of what it could not write.
+// in a way that matters; Err tells about what it could not write.
 func (s *Store) Put(k Key, content []byte) {
 	if s == nil || int64(len(content)) > s.limit/2 {
 		return

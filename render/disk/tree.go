@@ -161,7 +161,7 @@ func (t *Tree) MountRevision(commit string, files fs.FS) string {
 }
 
 // mountName is a name in the tree for a place outside: it depends on nothing
-// but the place, since fingerprints hang on it.
+// but the place, since fingerprints depend on it.
 func mountName(display string) string {
 	elements := strings.Split(strings.Trim(filepath.ToSlash(display), "/"), "/")
 	for i, e := range elements {

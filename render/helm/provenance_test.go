@@ -13,7 +13,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// TestEveryField holds what is said of each field of other people's charts
+// TestEveryField holds what is said about each field of other people's charts
 // against the files: there is a place, it is in the file, and where it is text
 // of a template that text is the field's value.
 func TestEveryField(t *testing.T) {

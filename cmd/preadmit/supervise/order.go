@@ -5,7 +5,7 @@ type Order struct {
 	Magic   string
 	Apart   []Apart // tasks that are not begun
 	Careful bool    // do one task after the other, and journal each
-	Fatal   string  // why the run came to nothing: report that, and do nothing else
+	Fatal   string  // why the run failed: report that, and do nothing else
 	Columns int     // of the terminal that standard output is; 0 for none
 	Elapsed int64   // milliseconds of the run's time that earlier children took
 }

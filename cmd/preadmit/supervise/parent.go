@@ -170,7 +170,7 @@ func (e *ending) suspects() []string {
 	return all
 }
 
-// isNarrowest says of a task that is known to be why whether there is none
+// isNarrowest says about a task that is known to be why whether there is none
 // within it.
 func (e *ending) isNarrowest(task string) bool {
 	return slices.Contains(e.overran, task) && (e.narrowest || strings.Contains(task, By))

@@ -64,7 +64,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestOver is what becomes of questions whose child ends.
+// TestOver is what happens to questions whose child ends.
 func TestOver(t *testing.T) {
 	t.Parallel()
 	unit := Task{Number: 1, Name: "render a", Narrowest: true}

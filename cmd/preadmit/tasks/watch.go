@@ -40,7 +40,7 @@ type Watch struct {
 	floor  footprint                 // when the phase began, or a task ended and none was left
 	over   bool
 	done   map[string]int // tasks by how their names begin
-	told   map[string]int // what the parent knows of done
+	told   map[string]int // done as the parent knows it
 
 	Unconfined error // what of the sandbox is missing
 

@@ -46,7 +46,7 @@ type Failure struct {
 // Fields names the fields of a root, such as object, that made the expression
 // fail, as pointers, and the texts that the expression compares them with. roots
 // are the values that the expression was evaluated over. It names none where x is
-// nil or can't tell.
+// nil or does not know.
 func (f Failure) Fields(ctx context.Context, x *explain.Explainer, roots map[string]any, root string) (fields, texts []string) {
 	if x == nil {
 		return nil, nil

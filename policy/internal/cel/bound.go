@@ -69,7 +69,7 @@ func calls(a *cel.Ast, function string) bool {
 }
 
 // ResultSizes bounds the value of an expression. ok is false when there is no
-// bound that this knows of.
+// bound that this knows.
 func ResultSizes(a *cel.Ast, roots Roots) (s Sizes, ok bool) {
 	s, ok = measured(a, roots).sizes[a.NativeRep().Expr().ID()]
 	return s, ok

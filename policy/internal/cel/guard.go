@@ -20,7 +20,7 @@ import (
 type guard func(args []ref.Val) ref.Val
 
 // guards are by function. "check" is no guard: it turns an authorizer that
-// can't tell into an error (see Undecided).
+// does not know into an error (see Undecided).
 var guards = map[string]guard{
 	"quantity": guardQuantity, "isQuantity": guardQuantity,
 	"matches": guardRegex, "find": guardRegex, "findAll": guardRegex,
@@ -266,7 +266,7 @@ func tooLong(n int) ref.Val {
 	return types.NewErr("a string of more than %d bytes refused", maxString)
 }
 
-// An Undecided is the error of an authorizer that can't tell, with what it
+// An Undecided is the error of an authorizer that does not know, with what it
 // would need to know.
 type Undecided struct{ Question string }
 

@@ -15,7 +15,7 @@
 //   - freeze.go, values.go, objects.go: objects as immutable values
 //   - variables.go, question.go: values that are made when they are read, or
 //     that only a cluster has
-//   - blame.go, words.go, secret.go: what is said of a failure, and hidden
+//   - blame.go, words.go, secret.go: what is said about a failure, and hidden
 //
 // The one thing to know: a program runs without cost tracking when an upper
 // bound of its cost ([Cost]) is under the limit, which gives the same answer

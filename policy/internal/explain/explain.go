@@ -55,7 +55,7 @@ type Input struct {
 	// Steps is how many steps the explanation shall show at most.
 	Steps int
 
-	// Hide says that no value may be told, as none is where a root is a Secret.
+	// Hide says that no value may be shown, as none is where a root is a Secret.
 	Hide bool
 
 	// Places leaves out the texts for people: of culprits there are the root, the

@@ -168,7 +168,7 @@ func (r *run) shown(v ref.Val) string {
 	return t.value(v)
 }
 
-// reason is the text of an error, which may quote what must not be told.
+// reason is the text of an error, which may quote what must not be shown.
 func (r *run) reason(at *place, err *types.Err) string {
 	_, there := at.value()
 	switch {

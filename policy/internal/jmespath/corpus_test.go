@@ -17,7 +17,7 @@ import (
 
 const table = "../../../../shared/corpora/kyverno-tables/kyverno-jmespath.jsonl"
 
-// What Kyverno 1.19.1 says of its own tests.
+// What Kyverno 1.19.1 says about its own tests.
 func TestKyvernoTable(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(filepath.FromSlash(table))

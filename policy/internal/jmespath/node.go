@@ -309,7 +309,7 @@ func (b *builder) project(each node, e val) error {
 }
 
 // list is what was collected. If that is nothing it was taken from the
-// elements that came to nothing, or the list that has none.
+// elements without results, or the list that has none.
 func (b *builder) list() val {
 	out := val{v: b.out}
 	switch {

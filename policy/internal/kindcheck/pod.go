@@ -60,7 +60,7 @@ func (c *check) template(t *corev1.PodTemplateSpec, p *Spot) {
 	}
 }
 
-// podAnnotations validates what annotations say of AppArmor and seccomp.
+// podAnnotations validates what annotations say about AppArmor and seccomp.
 func (c *check) podAnnotations(annotations map[string]string, spec *corev1.PodSpec, p *Spot) {
 	for _, k := range slices.Sorted(maps.Keys(annotations)) {
 		value := annotations[k]

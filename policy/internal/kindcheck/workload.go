@@ -18,7 +18,7 @@ import (
 type workload struct {
 	kind     string // as the server calls it in errors about deadlines
 	empty    string // in errors about empty selectors
-	invalid  string // what is said of an invalid selector
+	invalid  string // what is said about an invalid selector
 	needed   bool   // the selector is wanted, and said to be invalid as a whole, too
 	selector *metav1.LabelSelector
 	template *corev1.PodTemplateSpec

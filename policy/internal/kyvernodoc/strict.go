@@ -20,7 +20,7 @@ const (
 	ruleInvalid      = "invalid-policy"
 )
 
-// A shape is what a CustomResourceDefinition says of a field.
+// A shape is what a CustomResourceDefinition says about a field.
 type shape struct {
 	kind   string            // of the JSON value, in words; "" is any
 	fields map[string]*shape // of a map; nil: any

@@ -9,7 +9,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Review is a request with what the cluster knows of its namespace and resource.
+// A Review is a request with its namespace and resource as the cluster knows them.
 // It is not for concurrent use.
 type Review struct {
 	Req       *policy.Request

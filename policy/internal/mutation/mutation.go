@@ -112,7 +112,7 @@ func sorted(all []Mutant) []Mutant {
 	return slices.CompactFunc(all, func(a, b Mutant) bool { return a.From == b.From && a.To == b.To && a.Text == b.Text })
 }
 
-// MatchEvaluated says of OfPolicy whether the tests evaluate what an admission
+// MatchEvaluated says about OfPolicy whether the tests evaluate what an admission
 // policy matches; kaptest does not.
 type MatchEvaluated bool
 

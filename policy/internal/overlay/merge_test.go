@@ -211,7 +211,7 @@ func TestStrategicMergeRefuses(t *testing.T) {
 	}
 }
 
-// Neither what goes in nor another result sees what becomes of a result.
+// Neither what goes in nor another result sees what happens to a result.
 func TestResultIsAlone(t *testing.T) {
 	t.Parallel()
 	before, patch := object(t, "{a: {b: [1]}, c: {d: 1}}"), parse(t, "{x: [{z: 1}]}")
