@@ -127,7 +127,7 @@ func (r *review) question(c *constraint) rego.Question {
 		[2]*ast.Term{ast.StringTerm("review"), r.input()},
 		[2]*ast.Term{ast.StringTerm("parameters"), c.parameters},
 	)
-	q := rego.Question{Input: ast.NewTerm(input), Open: r.openPlaces(c.template.rego)}
+	q := rego.Question{Input: ast.NewTerm(input), Open: r.openPlaces(c.template.rego), Inside: r.insideReview()}
 	if c.template.rego.inventory != nil {
 		q.Data = r.engine.inventory.data(r)
 	}

@@ -43,6 +43,12 @@ func (r *review) blames(c *constraint, q rego.Question, violations []violation) 
 	return all
 }
 
+// insideReview is what blame keeps for the constraints that are asked next.
+func (r *review) insideReview() *rego.Inside {
+	r.inside.Field = "review"
+	return &r.inside
+}
+
 // blamed is the blame by what the evaluation read: what failed names, else all.
 func (r *review) blamed(cause rego.Cause) (b blame) {
 	roots := [][]string{{"review", "object"}}

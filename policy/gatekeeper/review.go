@@ -29,7 +29,8 @@ type review struct {
 	userKnown   bool
 	request     *policy.Request // nil: there is none, in gator's tests
 
-	term      *ast.Term  // input.review
+	term      *ast.Term // input.review
+	inside    rego.Inside
 	before    *rego.Data // data.inventory
 	native    nativeReview
 	questions cel.Questions // of CEL: what it would have to know

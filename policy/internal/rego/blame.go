@@ -55,7 +55,7 @@ func fields(reads []read, root []string) []Field {
 	best := likeliest(reads, root)
 	slices.SortStableFunc(best, func(a, b read) int { return cmp.Compare(len(b.path), len(a.path)) })
 	var out []Field
-	for _, r := range merge(best) {
+	for _, r := range merge(slices.Clone(best)) {
 		above := slices.ContainsFunc(best, func(o read) bool { return len(o.path) > len(r.path) && within(o.path, r.path) })
 		if !above && len(out) < maxFields {
 			out = append(out, Field{r.path, r.missing, r.rank >= rankAssigned && !r.weak && len(best) <= maxFields})

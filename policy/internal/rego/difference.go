@@ -58,7 +58,7 @@ func (t *tracer) keysOf(f *frame, term *ast.Term, reads []read) []string {
 	}
 	for _, e := range set.Slice() {
 		if place, key, ok := t.origins.of(e); ok && key {
-			return t.origins.path(t.origins.places[place].parent)
+			return place.parent().path()
 		}
 	}
 	if set.Len() == 0 && len(reads) == 1 && t.takesKeys(f, term, 0) {
@@ -83,7 +83,7 @@ func (t *tracer) takesKeys(f *frame, term *ast.Term, depth int) bool {
 			}
 			return t.takesKeys(g, other, depth+1)
 		}
-		return operator(d) == "object.keys"
+		return t.operator(d) == "object.keys"
 	case *ast.SetComprehension:
 		found := false
 		ast.WalkRefs(v.Body, func(r ast.Ref) bool {

@@ -18,10 +18,19 @@ import (
 // and numbers all lie in one text, so that a part of a text is known too.
 type origins struct {
 	input  *ast.Term
+	above  []string // the path of the input, where it is a part of another one
+	below  *origins // of a part of the input that others have as well, or nil
 	places []origin
-	text   string  // all keys, texts and numbers of the input
-	starts []start // where they begin in it, in order
+	paths  [][]string // of places, once they are asked for
+	text   string     // all keys, texts and numbers of the input
+	starts []start    // where they begin in it, in order
 	values map[any]int32
+}
+
+// A spot is a place of one input.
+type spot struct {
+	*origins
+	at int32
 }
 
 // An origin is a place of the input, as a step from the one above.
@@ -41,6 +50,8 @@ type start struct {
 // queries may be asked about it. The zero value is ready. It is for one question
 // at a time.
 type Inside struct {
+	Field string // of the inputs that is the same in all of them; "": the whole is
+
 	of      *ast.Term
 	origins *origins
 }
@@ -48,17 +59,33 @@ type Inside struct {
 // origins are those of the question's input.
 func (in *Question) origins() *origins {
 	if in.Inside == nil || in.Input == nil {
-		return newOrigins(in.Input)
+		return newOrigins(in.Input, nil, nil)
 	}
-	if in.Inside.of != in.Input {
-		in.Inside.of, in.Inside.origins = in.Input, newOrigins(in.Input)
+	same, field := in.Input, ast.StringTerm(in.Inside.Field)
+	var above []string
+	if in.Inside.Field != "" {
+		above = []string{in.Inside.Field}
+		same = in.Input.Value.(ast.Object).Get(field)
 	}
-	return in.Inside.origins
+	if in.Inside.of != same {
+		in.Inside.of, in.Inside.origins = same, newOrigins(same, above, nil)
+	}
+	if above == nil {
+		return in.Inside.origins
+	}
+	rest := ast.NewObject([2]*ast.Term{field, ast.NullTerm()})
+	in.Input.Value.(ast.Object).Foreach(func(k, v *ast.Term) {
+		if !k.Equal(field) {
+			rest.Insert(k, v)
+		}
+	})
+	return newOrigins(ast.NewTerm(rest), nil, in.Inside.origins)
 }
 
-// newOrigins copies an input.
-func newOrigins(input *ast.Term) *origins {
-	o := &origins{values: map[any]int32{}, places: []origin{{parent: -1}}}
+// newOrigins copies an input that stands at a path, but for the part that is
+// copied already, in whose place it has null.
+func newOrigins(input *ast.Term, above []string, below *origins) *origins {
+	o := &origins{values: map[any]int32{}, places: []origin{{parent: -1}}, above: above, below: below}
 	if input == nil {
 		return o
 	}
@@ -127,6 +154,10 @@ func (o *origins) copy(v ast.Value, place int32, at *int) *ast.Term {
 			} else {
 				*at += textSize(k.Value)
 			}
+			if place == 0 && o.below != nil && k.Equal(ast.StringTerm(o.below.above[0])) {
+				pairs = append(pairs, [2]*ast.Term{key, o.below.input})
+				return
+			}
 			pairs = append(pairs, [2]*ast.Term{key, o.copy(t.Value, below, at)})
 		})
 		return o.know(ast.NewObject(pairs...), place)
@@ -160,18 +191,24 @@ func (o *origins) take(n int, place int32, key bool, at *int) string {
 
 // of is the place that a term was read from, and whether it is the last
 // segment of it rather than what stands there.
-func (o *origins) of(t *ast.Term) (place int32, key, ok bool) {
-	switch v := t.Value.(type) {
-	case ast.String:
-		return o.ofText(string(v))
-	case ast.Number:
-		return o.ofText(string(v))
-	case *ast.Array, ast.Object:
-		place, ok = o.values[v]
-	default:
-		place, ok = o.values[t]
+func (o *origins) of(t *ast.Term) (place spot, key, ok bool) {
+	for ; o != nil; o = o.below {
+		place.origins = o
+		switch v := t.Value.(type) {
+		case ast.String:
+			place.at, key, ok = o.ofText(string(v))
+		case ast.Number:
+			place.at, key, ok = o.ofText(string(v))
+		case *ast.Array, ast.Object:
+			place.at, ok = o.values[v]
+		default:
+			place.at, ok = o.values[t]
+		}
+		if ok {
+			return place, key, true
+		}
 	}
-	return place, false, ok
+	return spot{}, false, false
 }
 
 // ofText finds a text in the one that holds all, by where it lies in memory.
@@ -191,18 +228,30 @@ func (o *origins) ofText(s string) (int32, bool, bool) {
 }
 
 // path is a place as segments from the input's root.
-func (o *origins) path(place int32) []string {
-	n := 0
-	for p := place; p > 0; p = o.places[p].parent {
+func (s spot) path() []string {
+	o := s.origins
+	if o.paths == nil {
+		o.paths = make([][]string, len(o.places))
+	}
+	if known := o.paths[s.at]; known != nil {
+		return known
+	}
+	n := len(o.above)
+	for p := s.at; p > 0; p = o.places[p].parent {
 		n++
 	}
 	out := make([]string, n)
-	for p := place; p > 0; p = o.places[p].parent {
+	copy(out, o.above)
+	for p := s.at; p > 0; p = o.places[p].parent {
 		n--
 		out[n] = o.places[p].segment
 	}
+	o.paths[s.at] = out
 	return out
 }
+
+// parent is the place above.
+func (s spot) parent() spot { return spot{s.origins, s.places[s.at].parent} }
 
 // exists says whether something stands at a path.
 func (o *origins) exists(path []string) bool { return o.find(path) != nil }

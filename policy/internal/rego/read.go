@@ -76,9 +76,9 @@ func derived(reads []read) []read {
 }
 
 // merge drops reads of the same place, keeping the highest rank, and those
-// beyond what is told.
+// beyond what is told. The reads are no more what they were.
 func merge(reads []read) []read {
-	var out []read
+	out := reads[:0]
 	for _, r := range reads {
 		i := slices.IndexFunc(out, func(o read) bool { return slices.Equal(o.path, r.path) })
 		switch {

@@ -38,7 +38,7 @@ func (t *tracer) variable(f *frame, x *ast.Expr, term *ast.Term, v ast.Var, dept
 	}
 	value := f.event.Plug(term)
 	if place, _, ok := t.origins.of(value); ok {
-		return []read{{path: t.origins.path(place)}}
+		return []read{{path: place.path()}}
 	}
 	if g, d := t.definition(f, v); d != nil {
 		if out := t.made(g, d, term, value, depth); len(out) > 0 {
@@ -59,7 +59,7 @@ func (t *tracer) elements(value *ast.Term) []read {
 	var out []read
 	each(value.Value, func(e *ast.Term) {
 		if place, _, ok := t.origins.of(e); ok && len(out) < maxReads {
-			out = append(out, read{path: t.origins.path(place)})
+			out = append(out, read{path: place.path()})
 		}
 	})
 	return out
@@ -127,7 +127,7 @@ func (t *tracer) made(f *frame, x *ast.Expr, v, value *ast.Term, depth int) []re
 		}
 		return t.narrowed(f, v, t.reads(f, x, other, depth+1))
 	}
-	switch name := operator(x); {
+	switch name := t.operator(x); {
 	case name == "object.get" && len(terms) == 5:
 		return t.got(f, x, terms, depth)
 	case name == "minus" && len(terms) == 4:
@@ -189,7 +189,7 @@ func (t *tracer) reference(f *frame, x *ast.Expr, ref ast.Ref, depth int) []read
 	head := t.reads(f, x, ref[0], depth+1)
 	at := f.event.Plug(ref[0])
 	if place, _, ok := t.origins.of(stepped(f, at, ref[1:])); ok {
-		return append(tested(head), read{path: t.origins.path(place)})
+		return append(tested(head), read{path: place.path()})
 	}
 	if _, isSet := at.Value.(ast.Set); isSet {
 		return head
@@ -244,11 +244,11 @@ func (t *tracer) fromInput(f *frame, ref ast.Ref) []read {
 		return nil
 	}
 	if place, _, ok := t.origins.of(input); ok {
-		return []read{t.below(read{path: t.origins.path(place)}, keys)}
+		return []read{t.below(read{path: place.path()}, keys)}
 	}
 	for n := len(keys); n > 0; n-- {
 		if place, _, ok := t.origins.of(descend(input, keys[:n])); ok {
-			return []read{t.below(read{path: t.origins.path(place)}, keys[n:])}
+			return []read{t.below(read{path: place.path()}, keys[n:])}
 		}
 	}
 	return nil

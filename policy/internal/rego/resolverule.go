@@ -47,7 +47,7 @@ func (t *tracer) value(f *frame, rule *ast.Rule, value *ast.Term, steps ast.Ref)
 	keys := t.keys(f, steps)
 	for n := len(keys); n >= 0; n-- {
 		if place, _, ok := t.origins.of(descend(value, keys[:n])); ok {
-			return []read{t.below(read{path: t.origins.path(place)}, keys[n:])}
+			return []read{t.below(read{path: place.path()}, keys[n:])}
 		}
 	}
 	return t.elements(value)

@@ -15,7 +15,7 @@ func (t *tracer) succeeded(f *frame) []read {
 	}
 	var out []read
 	for i := range f.body {
-		if pardoned(f.body, reads, i) {
+		if t.pardoned(f.body, reads, i) {
 			demoted(reads[i], rankUsed)
 		}
 		out = append(out, reads[i]...)
@@ -32,16 +32,18 @@ var (
 )
 
 // pardoned says whether an expression is a negation that only lets off.
-func pardoned(body ast.Body, reads [][]read, i int) bool {
+func (t *tracer) pardoned(body ast.Body, reads [][]read, i int) bool {
 	if !body[i].Negated {
 		return false
 	}
-	others := slices.Concat(reads[i+1:]...)
-	switch name := operator(body[i]); {
-	case pardons.MatchString(name):
-		others = append(others, slices.Concat(reads[:i]...)...)
-	case !permits.MatchString(name):
+	name := t.operator(body[i])
+	all := pardons.MatchString(name)
+	if !all && !permits.MatchString(name) {
 		return false
+	}
+	others := slices.Concat(reads[i+1:]...)
+	if all {
+		others = append(others, slices.Concat(reads[:i]...)...)
 	}
 	return useful(slices.DeleteFunc(others, func(r read) bool { return r.rank < rankCompared }))
 }
@@ -149,7 +151,7 @@ func (t *tracer) call(f *frame, x *ast.Expr, terms []*ast.Term) []read {
 	if x.IsEquality() {
 		return t.equality(f, x, terms[1], terms[2])
 	}
-	name := operator(x)
+	name := t.operator(x)
 	out, isUser := t.entered(f, x, terms)
 	if output := t.output(f, x, terms); output != nil {
 		if isUser {
@@ -193,7 +195,7 @@ func (t *tracer) narrowed(f *frame, v *ast.Term, reads []read) []read {
 	if !ok {
 		return named(reads, value)
 	}
-	at := t.origins.path(place)
+	at := place.path()
 	return slices.DeleteFunc(reads, func(r read) bool { return !within(r.path, at) && !within(at, r.path) })
 }
 
@@ -317,6 +319,15 @@ func (t *tracer) children(f *frame, x *ast.Expr) []*frame {
 }
 
 // operator is the name of what an expression calls or refers to.
+func (t *tracer) operator(x *ast.Expr) string {
+	name, ok := t.names[x]
+	if !ok {
+		name = operator(x)
+		t.names[x] = name
+	}
+	return name
+}
+
 func operator(x *ast.Expr) string {
 	switch terms := x.Terms.(type) {
 	case *ast.Term:

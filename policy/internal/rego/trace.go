@@ -14,13 +14,14 @@ import (
 // comprehensions to the expressions they belong to.
 type tracer struct {
 	origins *origins
-	frames  map[uint64]*frame
+	frames  []*frame // by the identifier of their query
 	wanted  []ast.Value
 	found   [][]read
 	from    []*ast.Rule // the definition that gave each first
 	budget  int         // how many more successes and failures are looked into
 	defs    map[*ast.Expr]map[ast.Var]int
-	rules   *sync.Map // of *ast.Rule: the same of rules' bodies, which stay
+	rules   *sync.Map            // of *ast.Rule: the same of rules' bodies, which stay
+	names   map[*ast.Expr]string // operators
 }
 
 // A frame is one evaluation of a body.
@@ -59,7 +60,7 @@ const maxLooks = 100_000
 func newTracer(o *origins, wanted []ast.Value) *tracer {
 	return &tracer{
 		origins: o, wanted: wanted, found: make([][]read, len(wanted)), from: make([]*ast.Rule, len(wanted)),
-		frames: map[uint64]*frame{}, budget: maxLooks, defs: map[*ast.Expr]map[ast.Var]int{},
+		budget: maxLooks, defs: map[*ast.Expr]map[ast.Var]int{}, names: map[*ast.Expr]string{},
 	}
 }
 
@@ -92,12 +93,29 @@ func (t *tracer) enter(e topdown.Event) {
 	case *ast.Expr: // an every, whose domain has a body of one expression
 		f.body, f.every = ast.Body{n}, true
 	}
-	if p := t.frames[e.ParentID]; p != nil && e.ParentID != e.QueryID {
+	if p := t.frame(e.ParentID); p != nil && e.ParentID != e.QueryID {
 		f.parent = p
 		s := p.slot(p.at)
 		s.children = append(s.children, f)
 	}
+	for uint64(len(t.frames)) <= e.QueryID {
+		t.frames = append(t.frames, nil)
+	}
 	t.frames[e.QueryID] = f
+}
+
+// frame is that of a query, or nil.
+func (t *tracer) frame(query uint64) *frame {
+	if query < uint64(len(t.frames)) {
+		return t.frames[query]
+	}
+	return nil
+}
+
+// isAnswer says whether a frame is of a definition that the query asks for: its
+// elements are the answer.
+func (f *frame) isAnswer() bool {
+	return f.rule != nil && f.parent != nil && f.parent.parent == nil && f.parent.rule == nil
 }
 
 // slot is that of an expression of the body.
@@ -109,7 +127,7 @@ func (f *frame) slot(i int) *slot {
 }
 
 func (t *tracer) eval(e topdown.Event) {
-	f, x := t.frames[e.QueryID], expression(e)
+	f, x := t.frame(e.QueryID), expression(e)
 	if f == nil || x == nil {
 		return
 	}
@@ -121,26 +139,29 @@ func (t *tracer) eval(e topdown.Event) {
 
 // redo goes back to an expression: what is entered next belongs to it.
 func (t *tracer) redo(e topdown.Event) {
-	if f, x := t.frames[e.QueryID], expression(e); f != nil && x != nil {
+	if f, x := t.frame(e.QueryID), expression(e); f != nil && x != nil {
 		f.at = x.Index
 	}
 }
 
 func (t *tracer) fail(e topdown.Event) {
-	f, x := t.frames[e.QueryID], expression(e)
+	f, x := t.frame(e.QueryID), expression(e)
 	if f == nil || x == nil || f.every || t.budget <= 0 {
 		return
 	}
-	t.budget--
 	f.at = x.Index
+	if f.parent == nil || f.isAnswer() {
+		return // nothing depends on why there are no more elements
+	}
+	t.budget--
 	if reads := t.failed(f, x); len(reads) > 0 && len(f.fails) < maxReads {
 		f.fails = append(f.fails, failure{x.Index, reads, t.before(f, x, reads)})
 	}
 }
 
 func (t *tracer) exit(e topdown.Event) {
-	f := t.frames[e.QueryID]
-	if f == nil || f.every || t.budget <= 0 {
+	f := t.frame(e.QueryID)
+	if f == nil || f.every || f.parent == nil || t.budget <= 0 {
 		return
 	}
 	t.budget--
@@ -151,7 +172,7 @@ func (t *tracer) exit(e topdown.Event) {
 	if len(f.exits) < maxReads {
 		f.exits = append(f.exits, x)
 	}
-	if f.rule != nil && f.parent != nil && f.parent.parent == nil && f.parent.rule == nil {
+	if f.isAnswer() {
 		t.answer(f.rule, x)
 	}
 }
