@@ -1,6 +1,7 @@
 package rego
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -30,6 +31,7 @@ type frame struct {
 	parent *frame
 	rule   *ast.Rule // nil for a negation, comprehension or every
 	every  bool      // it goes through the domain of an every
+	exact  bool      // what depends on it depends on how it succeeds alone
 	body   ast.Body
 	at     int // the expression that is evaluated
 	slots  []slot
@@ -98,6 +100,7 @@ func (t *tracer) enter(e topdown.Event) {
 		s := p.slot(p.at)
 		s.children = append(s.children, f)
 	}
+	f.exact = f.parent == nil || f.isAnswer() || f.parent.exact && f.parent.needs(f.rule)
 	for uint64(len(t.frames)) <= e.QueryID {
 		t.frames = append(t.frames, nil)
 	}
@@ -110,6 +113,36 @@ func (t *tracer) frame(query uint64) *frame {
 		return t.frames[query]
 	}
 	return nil
+}
+
+// needs says whether the expression that is evaluated can't hold unless the rule
+// does: it calls it, or goes through its elements.
+func (f *frame) needs(rule *ast.Rule) bool {
+	if rule == nil || f.at >= len(f.body) || f.body[f.at].Negated {
+		return false
+	}
+	var operands []*ast.Term
+	switch terms := f.body[f.at].Terms.(type) {
+	case *ast.Term:
+		operands = []*ast.Term{terms}
+	case []*ast.Term:
+		operands = terms[1:]
+	default:
+		return false
+	}
+	for _, o := range operands {
+		switch v := o.Value.(type) {
+		case ast.Var, ast.String, ast.Number, ast.Boolean, ast.Null:
+		case ast.Ref:
+			inner := slices.ContainsFunc(v[1:], func(s *ast.Term) bool { _, ok := s.Value.(ast.Ref); return ok })
+			if inner || isData(v) && rule.Head.RuleKind() != ast.MultiValue {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // isAnswer says whether a frame is of a definition that the query asks for: its
@@ -150,8 +183,8 @@ func (t *tracer) fail(e topdown.Event) {
 		return
 	}
 	f.at = x.Index
-	if f.parent == nil || f.isAnswer() {
-		return // nothing depends on why there are no more elements
+	if f.exact {
+		return
 	}
 	t.budget--
 	if reads := t.failed(f, x); len(reads) > 0 && len(f.fails) < maxReads {
