@@ -14,27 +14,70 @@ import (
 
 // evaluate adds what one policy says by its bindings.
 func (e *Engine) evaluate(r *review, b *bound, all *results) {
-	matches, as := b.criteria.Match(&r.subject)
-	if matches == match.No {
-		return
+	as, why, ok := b.matches(r)
+	if why != nil {
+		all.add(b, b.strongest(), *why)
 	}
-	if len(b.bindings) == 0 {
-		if !b.doubtful {
-			all.add(b, policy.Audit, verdict{
-				rule: "binding", origin: b.object.Span(""), outcome: policy.Skip,
-				message: "no ValidatingAdmissionPolicyBinding names this policy, so it is not enforced",
-			})
-		}
-		return
-	}
-	if matches == match.Unknown {
-		all.add(b, b.strongest(), verdict{rule: "matchConstraints", origin: b.object.Span("/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown, message: match.UnknownNamespace(r.namespace)})
+	if !ok {
 		return
 	}
 	r.said, r.free = r.said[:0], r.room
 	for _, bind := range b.bindings {
-		e.evaluateBinding(r, b, bind, as, all)
+		params, others := e.paramsBy(r, b, bind)
+		for _, v := range others {
+			all.add(b, bind.action, v)
+		}
+		for _, p := range params {
+			vs := r.sayOf(b, p, as)
+			for i := range vs {
+				all.tell(b, bind.action, &vs[i])
+			}
+		}
 	}
+}
+
+// matches reports whether bindings of the policy are to be looked at, and in which
+// version it sees the object. why is its verdict where they are not, though it is about
+// the object.
+func (b *bound) matches(r *review) (as policy.Version, why *verdict, ok bool) {
+	matches, as := b.criteria.Match(&r.subject)
+	switch {
+	case matches == match.No:
+		return as, nil, false
+	case len(b.bindings) == 0 && b.doubtful:
+		return as, nil, false
+	case len(b.bindings) == 0:
+		kind, effect := bindingKind, "enforced"
+		if b.mutates != nil {
+			kind, effect = "MutatingAdmissionPolicyBinding", "applied"
+		}
+		return as, &verdict{
+			rule: "binding", origin: b.object.Span(""), outcome: policy.Skip,
+			message: fmt.Sprintf("no %s names this policy, so it is not %s", kind, effect),
+		}, false
+	case matches == match.Unknown:
+		return as, &verdict{rule: "matchConstraints", origin: b.object.Span("/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown, message: match.UnknownNamespace(r.namespace)}, false
+	}
+	return as, nil, true
+}
+
+// paramsBy returns the parameters with which a binding has its policy look at the
+// request, and the verdicts that need none.
+func (e *Engine) paramsBy(r *review, b *bound, bind *binding) ([]*param, []verdict) {
+	switch matches, _ := bind.criteria.Match(&r.subject); matches {
+	case match.No:
+		return nil, nil
+	case match.Unknown:
+		return nil, []verdict{{rule: "matchResources", origin: bind.object.Span("/spec/matchResources/namespaceSelector"), outcome: policy.Unknown, message: fmt.Sprintf("binding %s: %s", bind.name, match.UnknownNamespace(r.namespace))}}
+	}
+	params, err := e.paramsOf(r, b, bind)
+	switch {
+	case err != nil:
+		return nil, []verdict{b.withoutConfiguration(bind, err)}
+	case len(params) == 0:
+		return nil, b.withoutParams(r, bind)
+	}
+	return params, nil
 }
 
 // A say is what a policy says with a parameter. It does not depend on the
@@ -52,31 +95,6 @@ func (b *bound) strongest() policy.Action {
 		}
 	}
 	return action
-}
-
-func (e *Engine) evaluateBinding(r *review, b *bound, bind *binding, as policy.Version, all *results) {
-	switch matches, _ := bind.criteria.Match(&r.subject); matches {
-	case match.No:
-		return
-	case match.Unknown:
-		all.add(b, bind.action, verdict{rule: "matchResources", origin: bind.object.Span("/spec/matchResources/namespaceSelector"), outcome: policy.Unknown, message: fmt.Sprintf("binding %s: %s", bind.name, match.UnknownNamespace(r.namespace))})
-		return
-	}
-	params, err := e.paramsOf(r, b, bind)
-	if err != nil {
-		all.add(b, bind.action, b.withoutConfiguration(bind, err))
-		return
-	}
-	if len(params) == 0 {
-		e.withoutParams(r, b, bind, all)
-		return
-	}
-	for _, p := range params {
-		vs := r.sayOf(b, p, as)
-		for i := range vs {
-			all.tell(b, bind.action, &vs[i])
-		}
-	}
 }
 
 // sayOf is what the policy under evaluation says with a parameter.
@@ -124,21 +142,18 @@ func (e *Engine) paramsOf(r *review, b *bound, bind *binding) ([]*param, error) 
 	return params, nil
 }
 
-// withoutParams adds the verdicts of a policy for which there are no parameters and
-// need be none.
-func (e *Engine) withoutParams(r *review, b *bound, bind *binding, all *results) {
+// withoutParams is the verdict of a policy for which there are no parameters and need
+// be none.
+func (b *bound) withoutParams(r *review, bind *binding) []verdict {
 	kind := b.policy.Spec.ParamKind
 	if b.assumed {
-		all.add(b, bind.action, verdict{
+		return []verdict{{
 			rule: "params", origin: b.object.Span("/spec/paramKind"), outcome: policy.Unknown,
 			message: fmt.Sprintf("needs a parameter of kind %s: give it, and a binding, with --with", kind.Kind),
-		})
-		return
+		}}
 	}
 	x := run{policy: b.compiled, review: r, params: nullParam}
-	for _, v := range x.skip(fmt.Sprintf("binding %s finds no %s, and its parameterNotFoundAction is %s", bind.name, kind.Kind, v1.AllowAction)) {
-		all.add(b, bind.action, v)
-	}
+	return x.skip(fmt.Sprintf("binding %s finds no %s, and its parameterNotFoundAction is %s", bind.name, kind.Kind, v1.AllowAction))
 }
 
 // results collects what policies say, one result a rule, outcome and message,

@@ -8,11 +8,9 @@ import (
 	"slices"
 
 	"github.com/google/cel-go/common/types/ref"
-	v1 "k8s.io/api/admissionregistration/v1"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/policy/internal/patch"
 )
 
@@ -89,64 +87,24 @@ func (x *mutation) review() *review {
 // where that is not because it is about other objects.
 func (x *mutation) matching(b *bound) []invocation {
 	r := x.review()
-	matches, as := b.criteria.Match(&r.subject)
-	switch {
-	case matches == match.No:
-		return nil
-	case len(b.bindings) == 0:
-		if !b.doubtful {
-			x.say(b, verdict{
-				rule: "binding", origin: b.object.Span(""), outcome: policy.Skip,
-				message: "no MutatingAdmissionPolicyBinding names this policy, so it is not applied",
-			})
-		}
-		return nil
-	case matches == match.Unknown:
-		x.say(b, verdict{rule: "matchConstraints", origin: b.object.Span("/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown, message: match.UnknownNamespace(r.namespace)})
+	as, why, ok := b.matches(r)
+	if why != nil {
+		x.say(b, *why)
+	}
+	if !ok {
 		return nil
 	}
 	var all []invocation
 	for _, bind := range b.bindings {
-		all = append(all, x.bound(r, b, bind, as)...)
+		params, others := x.engine.paramsBy(r, b, bind)
+		for _, v := range others {
+			x.say(b, v)
+		}
+		for _, p := range params {
+			all = append(all, invocation{b, bind, p, as})
+		}
 	}
 	return all
-}
-
-func (x *mutation) bound(r *review, b *bound, bind *binding, as policy.Version) []invocation {
-	switch matches, _ := bind.criteria.Match(&r.subject); matches {
-	case match.No:
-		return nil
-	case match.Unknown:
-		x.say(b, verdict{rule: "matchResources", origin: bind.object.Span("/spec/matchResources/namespaceSelector"), outcome: policy.Unknown, message: fmt.Sprintf("binding %s: %s", bind.name, match.UnknownNamespace(r.namespace))})
-		return nil
-	}
-	params, err := x.engine.paramsOf(r, b, bind)
-	switch {
-	case err != nil:
-		x.say(b, b.withoutConfiguration(bind, err))
-	case len(params) == 0:
-		x.withoutParams(r, b, bind)
-	}
-	var all []invocation
-	for _, p := range params {
-		all = append(all, invocation{b, bind, p, as})
-	}
-	return all
-}
-
-func (x *mutation) withoutParams(r *review, b *bound, bind *binding) {
-	kind := b.policy.Spec.ParamKind
-	if b.assumed {
-		x.say(b, verdict{
-			rule: "params", origin: b.object.Span("/spec/paramKind"), outcome: policy.Unknown,
-			message: fmt.Sprintf("needs a parameter of kind %s: give it, and a binding, with --with", kind.Kind),
-		})
-		return
-	}
-	without := run{policy: b.compiled, review: r, params: nullParam}
-	for _, v := range without.skip(fmt.Sprintf("binding %s finds no %s, and its parameterNotFoundAction is %s", bind.name, kind.Kind, v1.AllowAction)) {
-		x.say(b, v)
-	}
 }
 
 // invoke applies the mutations of a policy, each to what the one before left.
