@@ -34,14 +34,9 @@ be rendered or decided is not suppressed: it is counted, and the exit code is 3.
 
 Review the file like code. Take entries out as the failures are fixed: check
 names those that match nothing any more.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := configure(cmd.Flags(), args); err != nil {
-				return err
-			}
-			c, err := runBaseline(cmd.Context(), &o, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-			*code = c
-			return err
-		},
+		RunE: runs(code, func(ctx context.Context, args []string, std stdio) (int, error) {
+			return runBaseline(ctx, &o, args, std.in, std.out, std.err)
+		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.reason, "reason", "", "why the failures are accepted (required)")

@@ -53,14 +53,9 @@ admission policy over the objects, and report each violation at its line.
 A PATH is a directory, a manifest, a chart directory or .tgz, a kustomization
 directory, or - for YAML on standard input. Without --policy, --pack and
 policies among the rendered objects, the pack pod-security-baseline warns.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := configure(cmd.Flags(), args); err != nil {
-				return err
-			}
-			c, err := runCheck(cmd.Context(), &o, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-			*code = c
-			return err
-		},
+		RunE: runs(code, func(ctx context.Context, args []string, std stdio) (int, error) {
+			return runCheck(ctx, &o, args, std.in, std.out, std.err)
+		}),
 	}
 	o.sources.addFlags(cmd.Flags())
 	o.policyFlags.addFlags(cmd.Flags())

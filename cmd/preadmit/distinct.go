@@ -15,14 +15,10 @@ func distinct(objects []*render.Object) []*render.Object {
 	for _, o := range objects {
 		key := o.Key()
 		key.Unit = ""
-		if !containsEqual(seen[key], o) {
-			seen[key] = append(seen[key], o)
-			kept = append(kept, o)
+		if slices.ContainsFunc(seen[key], func(other *render.Object) bool { return reflect.DeepEqual(other.Object, o.Object) }) {
+			continue
 		}
+		seen[key], kept = append(seen[key], o), append(kept, o)
 	}
 	return kept
-}
-
-func containsEqual(objects []*render.Object, o *render.Object) bool {
-	return slices.ContainsFunc(objects, func(other *render.Object) bool { return reflect.DeepEqual(other.Object, o.Object) })
 }

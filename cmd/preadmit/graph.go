@@ -26,14 +26,9 @@ func newGraphCommand(code *int) *cobra.Command {
 		Short: "Show what deploys what, on which cluster",
 		Long: `Show the units that Argo CD and Flux objects at each PATH (default: the current
 directory) deploy, with the objects that make them, and what nothing deploys.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := configure(without(cmd.Flags(), "output"), args); err != nil {
-				return err
-			}
-			c, err := runGraph(cmd.Context(), &o, format, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-			*code = c
-			return err
-		},
+		RunE: runs(code, func(ctx context.Context, args []string, std stdio) (int, error) {
+			return runGraph(ctx, &o, format, args, std.in, std.out, std.err)
+		}, "output"),
 	}
 	o.sources.addFlags(cmd.Flags())
 	o.policyFlags.addFlags(cmd.Flags())

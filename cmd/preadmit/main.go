@@ -53,7 +53,7 @@ func main() {
 	tasks.CollectLate()
 	stderr := quietLibraries()
 	cutOff()
-	survivePipe()
+	supervise.IgnorePipe()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(withUserCache(ctx), os.Args[1:], os.Stdin, os.Stdout, stderr)
 	stop()
@@ -78,6 +78,24 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitCode(err)
 	}
 	return code
+}
+
+// stdio is what a command reads and writes.
+type stdio struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// runs returns what a command does: it takes defaults from the configuration, but for
+// the command's own flags, and runs.
+func runs(code *int, run func(ctx context.Context, args []string, std stdio) (int, error), own ...string) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		err := configure(without(cmd.Flags(), own...), args)
+		if err == nil {
+			*code, err = run(cmd.Context(), args, stdio{cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()})
+		}
+		return err
+	}
 }
 
 // newRootCommand lists the commands. A command that ran to its end leaves its

@@ -167,7 +167,7 @@ func (o *outputs) automationID() string {
 
 // brokenPipe forgives a reader that has seen enough: the verdict stands.
 func brokenPipe(err error) error {
-	if errors.Is(err, errPipe) {
+	if errors.Is(err, supervise.BrokenPipe) {
 		return nil
 	}
 	return err

@@ -48,14 +48,9 @@ from. Schemas and the rules of CustomResourceDefinitions are left out.
 
 Exit codes: 0, or 1 by --fail-on; 2 bad command line or configuration; 3 something
 could not be rendered, or a policy does not compile.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := configure(without(cmd.Flags(), "output", "fail-on"), args); err != nil {
-				return err
-			}
-			c, err := runPolicies(cmd.Context(), &o, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-			*code = c
-			return err
-		},
+		RunE: runs(code, func(ctx context.Context, args []string, std stdio) (int, error) {
+			return runPolicies(ctx, &o, args, std.in, std.out, std.err)
+		}, "output", "fail-on"),
 	}
 	f := cmd.Flags()
 	o.sources.addFlags(f)

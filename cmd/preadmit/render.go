@@ -23,14 +23,9 @@ func newRenderCommand(code *int) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "render [PATH ...]",
 		Short: "Print the rendered objects, with where each came from",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := configure(cmd.Flags(), args); err != nil {
-				return err
-			}
-			c, err := runRender(cmd.Context(), &o, printed, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-			*code = c
-			return err
-		},
+		RunE: runs(code, func(ctx context.Context, args []string, std stdio) (int, error) {
+			return runRender(ctx, &o, printed, args, std.in, std.out, std.err)
+		}),
 	}
 	o.sources.addFlags(cmd.Flags())
 	o.policyFlags.addFlags(cmd.Flags())

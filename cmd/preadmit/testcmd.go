@@ -262,19 +262,22 @@ func writeTests(stdout io.Writer, r *policytest.Report, o *testOptions, format, 
 	return brokenPipe(err)
 }
 
-// A testPrinter writes what suites came to for people.
+// A testPrinter writes the outcome of suites for people.
 type testPrinter struct {
 	out *bufio.Writer
 	testOptions
 }
 
-func (p *testPrinter) line(format string, args ...any) {
+func (p *testPrinter) line(format string, args ...any) { printLine(p.out, format, args...) }
+
+// printLine prints a line, with its texts as a terminal may get them.
+func printLine(w io.Writer, format string, args ...any) {
 	for i, a := range args {
 		if s, ok := a.(string); ok {
 			args[i] = plain(s)
 		}
 	}
-	fmt.Fprintf(p.out, format+"\n", args...)
+	fmt.Fprintf(w, format+"\n", args...)
 }
 
 func (p *testPrinter) report(r *policytest.Report) {

@@ -169,14 +169,7 @@ type draftPrinter struct {
 	rules, both            int
 }
 
-func (p *draftPrinter) line(format string, args ...any) {
-	for i, a := range args {
-		if s, ok := a.(string); ok {
-			args[i] = plain(s)
-		}
-	}
-	fmt.Fprintf(p.out, format+"\n", args...)
-}
+func (p *draftPrinter) line(format string, args ...any) { printLine(p.out, format, args...) }
 
 func (p *draftPrinter) at(s render.Span) string {
 	s.File = p.t.Display(s.File)

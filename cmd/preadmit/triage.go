@@ -212,11 +212,6 @@ func (h *lastReport) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 	return r, err
 }
 
-type stdio struct {
-	in       io.Reader
-	out, err io.Writer
-}
-
 // host has a child read the repository; where none can be started, it does so
 // itself.
 func (o *triageOptions) host(ctx context.Context, flags *pflag.FlagSet, args []string, stdin []byte, ed tui.EditorCommand) (tui.Host, func(), error) {

@@ -48,7 +48,7 @@ func newParent(args []string) (*parent, error) {
 	p := &parent{args: args, order: Order{Magic: Magic, Columns: columns(os.Stdout)}, began: time.Now(), signals: make(chan os.Signal, 4)}
 	p.progress = newProgress(args, p.began)
 	signal.Notify(p.signals, os.Interrupt, syscall.SIGTERM)
-	ignorePipe()
+	IgnorePipe()
 	return p, nil
 }
 
@@ -81,7 +81,7 @@ func (p *parent) run() int {
 // finish hands on what a child wrote.
 func (p *parent) finish(c *child, code int) int {
 	err := c.out.print(os.Stdout, os.Stderr)
-	if err == nil || errors.Is(err, brokenPipe) {
+	if err == nil || errors.Is(err, BrokenPipe) {
 		return code // a reader that goes away has seen enough
 	}
 	var pe *os.PathError

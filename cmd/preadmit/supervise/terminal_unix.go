@@ -10,10 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var brokenPipe error = syscall.EPIPE
+// BrokenPipe is the error of writing to a reader that is gone.
+var BrokenPipe error = syscall.EPIPE
 
-// ignorePipe makes a reader that goes away an error of the write.
-func ignorePipe() { signal.Ignore(syscall.SIGPIPE) }
+// IgnorePipe makes a reader that goes away an error of the write, and
+// not the end of the program.
+func IgnorePipe() { signal.Ignore(syscall.SIGPIPE) }
 
 // columns are those of the terminal that a file is; 0 if it is none.
 func columns(f *os.File) int {

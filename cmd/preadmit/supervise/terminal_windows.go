@@ -7,9 +7,11 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-var brokenPipe error = syscall.ERROR_BROKEN_PIPE
+// BrokenPipe is the error of writing to a reader that is gone.
+var BrokenPipe error = syscall.ERROR_BROKEN_PIPE
 
-func ignorePipe() {}
+// IgnorePipe does nothing: there is no such signal.
+func IgnorePipe() {}
 
 // columns are those of the terminal that a file is; 0 if it is none.
 func columns(f *os.File) int {
