@@ -39,11 +39,12 @@ type Options struct {
 type Renderer struct {
 	options   Options
 	documents *documents
+	bases     *bases
 }
 
 // New returns a Renderer.
 func New(o Options) *Renderer {
-	return &Renderer{o, &documents{files: map[fileKey]weak.Pointer[parsed]{}}}
+	return &Renderer{o, &documents{files: map[fileKey]weak.Pointer[parsed]{}}, newBases()}
 }
 
 var _ render.Renderer = (*Renderer)(nil)

@@ -19,14 +19,15 @@ type origins struct {
 	w    *walk
 	root *node
 
-	byFile  map[string][]*source
-	inline  map[*patch][]*source
-	parents map[*node][]*node // kustomizations that take another in
-	simple  bool              // nothing in the unit reads fields to write them elsewhere
-	hides   bool              // schemas, see hidden.go
-	charts  map[string][]byte // the files of charts without schemas
-	json    bool              // there are JSON patches
-	tags    []tag             // of the build; none when it could not be tagged
+	byFile   map[string][]*source
+	inline   map[*patch][]*source
+	inlineAt map[string][]*source // the same by patch.virtual
+	parents  map[*node][]*node    // kustomizations that take another in
+	simple   bool                 // nothing in the unit reads fields to write them elsewhere
+	hides    bool                 // schemas, see hidden.go
+	charts   map[string][]byte    // the files of charts without schemas
+	json     bool                 // there are JSON patches
+	tags     []tag                // of the build; none when it could not be tagged
 
 	mu      sync.Mutex // guards all below
 	rebuilt bool

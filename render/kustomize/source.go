@@ -15,6 +15,7 @@ import (
 func (o *origins) collectAll() {
 	o.byFile = map[string][]*source{}
 	o.inline = map[*patch][]*source{}
+	o.inlineAt = map[string][]*source{}
 	o.parents = map[*node][]*node{}
 	o.simple = o.w.simple()
 	o.hides = o.simple && !o.w.patchesDefinitions()
@@ -52,10 +53,12 @@ func (o *origins) collect(n *node) {
 	}
 	for _, p := range n.patches {
 		o.json = o.json || p.json()
+		name, _ := p.virtual(n)
 		for _, doc := range p.docs {
 			s := &source{doc: doc, line: doc.Span.Line, owner: n, patch: p, shifted: p.text != ""}
 			if s.shifted {
 				o.inline[p] = append(o.inline[p], s)
+				o.inlineAt[name] = append(o.inlineAt[name], s)
 			} else if !p.json() {
 				o.add(s)
 			}

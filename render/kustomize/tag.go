@@ -9,8 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"sort"
-	"strconv"
-	"strings"
 
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/resource"
@@ -48,7 +46,6 @@ type tagger struct {
 	snap   *snapshot
 	tags   []tag // by line
 	pieces []piece
-	kinds  map[string]bool                // of resources that are built with more than their metadata; nil is all
 	specs  map[*node]*types.Kustomization // that differ from those of the unit
 }
 
@@ -57,6 +54,7 @@ type piece struct {
 	file   string
 	text   []byte
 	line   int     // in the file
+	end    int     // the line after it
 	lines  int     // of the text as it is built
 	source *source // nil if it keeps its lines
 	hidden []hidden
@@ -66,52 +64,51 @@ type piece struct {
 // separator is what kio splits documents at (splitDocuments in kyaml/kio).
 var separator = regexp.MustCompile(`\n---.*\n`)
 
-// file tags a file. Sources are its documents by the line on which their text
-// begins; chunks without one are left alone.
+// file tags a file.
 func (t *tagger) file(name string, data []byte, sources []*source) {
+	t.pieces = append(t.pieces, piecesOf(name, data, sources)...)
+}
+
+// piecesOf splits a file: each piece of text is followed by what separates it from
+// the next, which is empty at the end. Sources are the file's documents by the line
+// on which their text begins; text without one is left alone.
+func piecesOf(name string, data []byte, sources []*source) (all []piece) {
 	text := bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 	line, from := 1, 0
 	for _, at := range append(separator.FindAllIndex(text, -1), []int{len(text), len(text)}) {
 		p := piece{file: name, text: text[from:at[0]], line: line}
 		p.lines = bytes.Count(p.text, []byte("\n")) + 1
+		p.end = p.line + p.lines
 		if !bytes.HasPrefix(p.text, []byte("%")) && !bytes.HasPrefix(p.text, []byte("\xef\xbb\xbf")) {
-			p.find(sources)
+			if p.source = p.sourceIn(sources); p.source != nil {
+				p.hide()
+			}
 		}
-		if p.source != nil && t.kinds != nil {
-			p.shorten(t.kinds)
-		}
-		t.pieces = append(t.pieces, p, piece{file: name, text: text[at[0]:at[1]]})
+		all = append(all, p, piece{file: name, text: text[at[0]:at[1]]})
 		line += bytes.Count(text[from:at[1]], []byte("\n"))
 		from = at[1]
 	}
+	return all
 }
 
-// find looks for the document of the piece.
-func (p *piece) find(sources []*source) {
+// sourceIn returns the document of the piece, one of those of the file.
+func (p *piece) sourceIn(sources []*source) *source {
 	for _, s := range sources {
-		if p.line <= s.line && s.line < p.line+p.lines {
-			p.source = s
-			if n := len(s.hidden); n > 0 && s.chart == nil && s.hidden[n-1].to <= p.line+p.lines {
-				p.hidden = s.hidden
-			}
-			for _, h := range p.hidden {
-				p.lines -= h.to - h.line - 1
-			}
-			return
+		if p.line <= s.line && s.line < p.end {
+			return s
 		}
 	}
+	return nil
 }
 
-// shorten leaves only the metadata of a resource that is of no given kind.
-func (p *piece) shorten(kinds map[string]bool) {
-	m, ok := p.source.doc.Value.(map[string]any)
-	kind := kindOf(p.source.doc)
-	if !ok || p.source.patch != nil || kinds[kind] || strings.HasSuffix(kind, "List") {
-		return
+// hide leaves out the schemas that the build need not read.
+func (p *piece) hide() {
+	s := p.source
+	if n := len(s.hidden); n > 0 && s.chart == nil && s.hidden[n-1].to <= p.end {
+		p.hidden = s.hidden
 	}
-	short, err := json.Marshal(map[string]any{"apiVersion": m["apiVersion"], "kind": m["kind"], "metadata": m["metadata"]})
-	if err == nil {
-		p.text, p.source = short, nil
+	for _, h := range p.hidden {
+		p.lines -= h.to - h.line - 1
 	}
 }
 
@@ -195,24 +192,31 @@ func (t *tagger) writeFiles(padding []byte) {
 		if n := sizes[p.file]; n >= 0 {
 			out, sizes[p.file] = make([]byte, 0, n), -1
 		}
-		if p.source != nil {
-			if bytes.HasPrefix(p.text, []byte("---")) {
-				end := bytes.IndexByte(p.text, '\n') + 1
-				if end == 0 {
-					end = len(p.text)
-				}
-				out, p.text = append(out, p.text[:end]...), p.text[end:]
-				p.line++
-			}
-			out = append(out, padding[:p.from]...)
-			for _, h := range p.hidden {
-				before := linesOf(p.text, h.line-p.line)
-				out = append(append(out, p.text[:before]...), h.stub...)
-				p.text, p.line = p.text[before+linesOf(p.text[before:], h.to-h.line):], h.to
-			}
-		}
-		t.snap.files[p.file] = append(out, p.text...)
+		t.snap.files[p.file] = p.write(out, padding)
 	}
+}
+
+// write appends the text of the piece as it is built, below as many empty lines as it
+// is moved down.
+func (p piece) write(out, padding []byte) []byte {
+	if p.source == nil {
+		return append(out, p.text...)
+	}
+	if bytes.HasPrefix(p.text, []byte("---")) {
+		end := bytes.IndexByte(p.text, '\n') + 1
+		if end == 0 {
+			end = len(p.text)
+		}
+		out, p.text = append(out, p.text[:end]...), p.text[end:]
+		p.line++
+	}
+	out = append(out, padding[:p.from]...)
+	for _, h := range p.hidden {
+		before := linesOf(p.text, h.line-p.line)
+		out = append(append(out, p.text[:before]...), h.stub...)
+		p.text, p.line = p.text[before+linesOf(p.text[before:], h.to-h.line):], h.to
+	}
+	return append(out, p.text...)
 }
 
 // linesOf returns the length of the first n lines of a text.
@@ -239,7 +243,11 @@ func find(tags []tag, line int) (*source, int, bool) {
 // build builds the unit. Errors are those of the files as they are: in tagged
 // ones they would have other lines.
 func (o *origins) build() ([]*resource.Resource, error) {
-	t := o.newTagger(true, nil)
+	if all, err := o.accumulate(true); err == nil {
+		o.tags, o.order = all.tags, all.order
+		return inOrder(all.resources, all.order), nil
+	}
+	t := o.newTagger(true)
 	if resources, err := o.tagged(t); err == nil {
 		o.tags = t.tags
 		return resources, nil
@@ -255,9 +263,9 @@ func (o *origins) build() ([]*resource.Resource, error) {
 // tagged builds the unit from tagged files. If it may have to be built again, it
 // is built in the order of its resources, which then tells objects apart.
 func (o *origins) tagged(t *tagger) ([]*resource.Resource, error) {
-	inOrder := o.json && !o.w.openapi
+	again := o.json && !o.w.openapi
 	order := krusty.ReorderOptionUnspecified
-	if inOrder {
+	if again {
 		t.inOrder()
 		order = krusty.ReorderOptionNone
 	}
@@ -265,46 +273,19 @@ func (o *origins) tagged(t *tagger) ([]*resource.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !inOrder {
+	if !again {
 		return m.Resources(), nil
 	}
-	if o.order, err = o.w.sort(m.Resources(), o.root.build.SortOptions); err != nil {
-		return nil, err
-	}
-	sorted := make([]*resource.Resource, len(o.order))
-	for i, j := range o.order {
-		sorted[i] = m.Resources()[j]
-	}
-	return sorted, nil
+	o.order, err = sortedOrder(m.Resources(), o.root.build.SortOptions)
+	return inOrder(m.Resources(), o.order), err
 }
 
-// sort returns the indices of resources in the order that kustomize gives them. It
-// finds out by a build of their names alone.
-func (w *walk) sort(resources []*resource.Resource, options *types.SortOptions) (order []int, err error) {
-	var names bytes.Buffer
-	for i, r := range resources {
-		fmt.Fprintf(&names, "{apiVersion: %q, kind: %q, metadata: {name: %q, namespace: %q, annotations: {index: '%d'}}}\n---\n",
-			r.GetApiVersion(), r.GetKind(), r.GetName(), r.GetNamespace(), i)
+func inOrder(resources []*resource.Resource, order []int) []*resource.Resource {
+	sorted := make([]*resource.Resource, len(order))
+	for i, j := range order {
+		sorted[i] = resources[j]
 	}
-	spec, err := json.Marshal(&types.Kustomization{Resources: []string{"names.yaml"}, SortOptions: options})
-	if err != nil {
-		return nil, err
-	}
-	snap := newSnapshot()
-	snap.addFile("names.yaml", "names.yaml", names.Bytes())
-	snap.addFile("kustomization.yaml", "kustomization.yaml", spec)
-	m, err := w.build(snap, ".", krusty.ReorderOptionUnspecified)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range m.Resources() {
-		i, err := strconv.Atoi(r.GetAnnotations()["index"])
-		if err != nil {
-			return nil, err
-		}
-		order = append(order, i)
-	}
-	return order, nil
+	return sorted
 }
 
 // rebuild builds the unit once more without JSON patches, which make kustomize
@@ -315,13 +296,10 @@ func (o *origins) rebuild() {
 		return
 	}
 	o.rebuilt = true
-	bare, nodes := o.unsorted(false, o.lost())
-	if nodes == nil {
-		bare, nodes = o.unsorted(false, nil)
-	}
+	bare, nodes := o.unsorted(false)
 	rank, ok := o.rank(nodes)
 	if !ok && o.w.openapi {
-		_, full := o.unsorted(true, nil)
+		_, full := o.unsorted(true)
 		o.order, _ = o.rank(full)
 	}
 	if !ok {
@@ -339,43 +317,31 @@ func (o *origins) rebuild() {
 	}
 }
 
-// lost returns the kinds of the objects without lines. It returns nil if they may
-// have been other kinds.
-func (o *origins) lost() map[string]bool {
-	kinds := map[string]bool{}
-	for _, n := range o.w.nodes {
-		if n != nil && n.renames() || !o.simple {
-			return nil
-		}
+// unsorted builds the unit in the order of its resources.
+func (o *origins) unsorted(withJSON bool) ([]tag, []*yaml.Node) {
+	if all, err := o.accumulate(withJSON); err == nil {
+		return all.tags, nodesOf(all.resources)
 	}
-	for _, p := range o.objects {
-		if !p.marked() {
-			kinds[text(p.value, "kind")] = true
-		}
-	}
-	return kinds
-}
-
-// unsorted builds the unit in the order of its resources. Those of kinds other
-// than the given ones have only their metadata.
-func (o *origins) unsorted(withJSON bool, kinds map[string]bool) ([]tag, []*yaml.Node) {
-	t := o.newTagger(withJSON, kinds)
+	t := o.newTagger(withJSON)
 	t.inOrder()
 	m, err := o.w.build(t.snap, o.root.dir, krusty.ReorderOptionNone)
 	if err != nil {
 		return nil, nil
 	}
-	var nodes []*yaml.Node
-	for _, r := range m.Resources() {
+	return t.tags, nodesOf(m.Resources())
+}
+
+func nodesOf(resources []*resource.Resource) (nodes []*yaml.Node) {
+	for _, r := range resources {
 		nodes = append(nodes, r.YNode())
 	}
-	return t.tags, nodes
+	return nodes
 }
 
 // newTagger tags the files and patches of the unit. Files that are also read as
 // the data that they are stay so.
-func (o *origins) newTagger(withJSON bool, kinds map[string]bool) *tagger {
-	t := &tagger{o: o, kinds: kinds, snap: o.w.snap.clone(), specs: map[*node]*types.Kustomization{}}
+func (o *origins) newTagger(withJSON bool) *tagger {
+	t := &tagger{o: o, snap: o.w.snap.clone(), specs: map[*node]*types.Kustomization{}}
 	for _, name := range sorted(o.byFile) {
 		data, ok := o.charts[name]
 		if !ok {
@@ -469,9 +435,15 @@ func (t *tagger) inOrder() {
 // virtual makes a tagged file of an embedded patch and returns its path from
 // the kustomization.
 func (t *tagger) virtual(n *node, p *patch) string {
-	rel := path.Join(patchDir, fmt.Sprintf("%s-%d.yaml", p.field, p.entry))
-	name := path.Join(n.dir, rel)
+	name, rel := p.virtual(n)
 	t.snap.addFile(name, name, []byte(p.text))
 	t.file(name, []byte(p.text), t.o.inline[p])
 	return rel
+}
+
+// virtual returns the name of the file that stands for an embedded patch, and its path
+// from the kustomization.
+func (p *patch) virtual(n *node) (name, rel string) {
+	rel = path.Join(patchDir, fmt.Sprintf("%s-%d.yaml", p.field, p.entry))
+	return path.Join(n.dir, rel), rel
 }

@@ -39,6 +39,7 @@ type walk struct {
 	stack     []string           // directories from the root to here
 	errs      []error
 	documents *documents
+	bases     *bases
 	openapi   bool // some kustomization brings its own schema
 	// verbatim are the files that are read as something else than resources
 	// and patches, such as the data of a ConfigMap.
@@ -89,7 +90,7 @@ func newWalk(ctx context.Context, src render.Source, r *Renderer) *walk {
 		options = *src.Kustomize
 	}
 	return &walk{
-		options: options, ctx: ctx, src: src, helm: r.options.Helm, documents: r.documents, tree: newTree(src.FS), snap: newSnapshot(),
+		options: options, ctx: ctx, src: src, helm: r.options.Helm, documents: r.documents, bases: r.bases, tree: newTree(src.FS), snap: newSnapshot(),
 		nodes: map[string]*node{}, docs: map[string]*parsed{}, verbatim: map[string]bool{}, asked: map[string]render.Origin{},
 	}
 }

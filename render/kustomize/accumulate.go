@@ -1,0 +1,518 @@
+package kustomize
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/builtins"
+	"sigs.k8s.io/kustomize/api/filters/nameref"
+	"sigs.k8s.io/kustomize/api/ifc"
+	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/api/resource"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/kio"
+	"sigs.k8s.io/kustomize/kyaml/resid"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+	yamljson "sigs.k8s.io/yaml"
+)
+
+// kustomize accumulates a base anew for every overlay that names it. This does so
+// once for all units with the same base: it calls kustomize's own transformers in
+// kustomize's own order (KustTarget.accumulateTarget in its internal/target), and
+// gives each overlay a copy of the base. Between bases and overlays, kustomize keeps
+// all it knows of an object in annotations of that object, so a copy of the objects
+// is all that an overlay needs.
+//
+// Units with other fields than those below, and units that cannot be built, are left
+// to kustomize itself, see origins.build.
+
+// errNotShared is the error for units that kustomize itself must build.
+var errNotShared = errors.New("kustomize must build this unit")
+
+// An accumulation builds one unit.
+type accumulation struct {
+	o        *origins
+	bases    *bases
+	specs    *defaults
+	withJSON bool // apply JSON patches, which make kustomize forget the lines of an object
+	made     *made
+}
+
+// made is what a kustomization and those in it were made of.
+type made struct {
+	reads  map[string]read // by path from the root of the tree
+	pieces []piece         // of files, without their text
+}
+
+// A read is what a path led to.
+type read struct {
+	place place
+	data  []byte // of a file
+}
+
+// A built is a unit that was built.
+type built struct {
+	resources []*resource.Resource // in the order of the kustomization's entries
+	order     []int                // their indices in the order of the output
+	tags      []tag
+}
+
+// accumulate builds the unit.
+func (o *origins) accumulate(withJSON bool) (all *built, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errPanic
+		}
+	}()
+	if !o.w.shareable() {
+		return nil, errNotShared
+	}
+	schema.RLock()
+	defer schema.RUnlock()
+	specs, err := readFieldSpecs()
+	if err != nil {
+		return nil, err
+	}
+	a := &accumulation{o: o, bases: o.w.bases, specs: specs, withJSON: withJSON, made: newMade()}
+	m, err := a.target(o.root, resmap.New())
+	if err != nil {
+		return nil, err
+	}
+	if err := a.finish(m); err != nil {
+		return nil, err
+	}
+	all = &built{resources: m.Resources(), tags: o.tagsOf(a.made.pieces)}
+	all.order, err = sortedOrder(m.Resources(), o.root.build.SortOptions)
+	if err != nil {
+		return nil, err
+	}
+	m.RemoveBuildAnnotations()
+	return all, errors.Join(m.RemoveOriginAnnotations(), m.RemoveTransformerAnnotations())
+}
+
+// shareable tells whether accumulate knows every field of the unit.
+func (w *walk) shareable() bool {
+	for _, n := range w.nodes {
+		if n == nil {
+			continue
+		}
+		k := &n.build
+		if len(k.Configurations)+len(k.Crds)+len(k.OpenAPI)+len(k.Vars)+len(k.Generators)+len(k.Transformers)+len(k.Validators)+
+			len(k.BuildMetadata)+len(k.HelmCharts)+len(k.HelmChartInflationGenerator)+len(k.CommonLabels)+len(k.Bases)+len(k.ImageTags)+len(n.plugins) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// target adds to the resources what a kustomization makes and changes.
+func (a *accumulation) target(n *node, m resmap.ResMap) (resmap.ResMap, error) {
+	for _, entry := range n.build.Resources {
+		if err := a.resource(n, entry, m); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.generate(n, m); err != nil {
+		return nil, err
+	}
+	for _, entry := range n.build.Components {
+		child, err := a.component(n, entry)
+		if err != nil {
+			return nil, err
+		}
+		changed, err := a.target(child, m)
+		if err != nil {
+			return nil, err
+		}
+		m = resmap.New()
+		if err := m.AppendAll(changed); err != nil {
+			return nil, err
+		}
+	}
+	return m, a.transform(n, m)
+}
+
+// resource adds the objects of a file or of another kustomization.
+func (a *accumulation) resource(n *node, entry string, m resmap.ResMap) error {
+	real, err := a.find(n, entry)
+	if err != nil {
+		return err
+	}
+	if !real.dir {
+		resources, err := a.file(real.real)
+		if err != nil {
+			return err
+		}
+		for _, r := range resources {
+			if err := m.Append(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	child := a.o.w.nodes[real.real]
+	if child == nil {
+		return errNotShared
+	}
+	base, err := a.base(child)
+	if err != nil {
+		return err
+	}
+	return m.AppendAll(base)
+}
+
+func (a *accumulation) component(n *node, entry string) (*node, error) {
+	real, err := a.find(n, entry)
+	if err != nil {
+		return nil, err
+	}
+	if child := a.o.w.nodes[real.real]; child != nil {
+		return child, nil
+	}
+	if entry != chartDir {
+		return nil, errNotShared
+	}
+	return &node{dir: real.real, build: types.Kustomization{Resources: []string{chartFile}}}, nil
+}
+
+// find looks up the file or directory of an entry and notes what it was.
+func (a *accumulation) find(n *node, entry string) (place, error) {
+	if path.IsAbs(entry) || remote(entry) {
+		return place{}, errNotShared
+	}
+	name := path.Join(n.dir, filepath.ToSlash(entry))
+	real, err := a.o.w.snap.find(name)
+	if err == nil {
+		a.made.reads[name] = read{real, a.o.w.snap.files[real.real]}
+	}
+	return real, err
+}
+
+// base returns a copy of what a kustomization comes to, for an overlay to change.
+func (a *accumulation) base(n *node) (resmap.ResMap, error) {
+	outer := a.made
+	key := baseKey{dir: n.dir, hides: a.o.hides, withJSON: a.withJSON}
+	b := a.bases.get(key)
+	if b == nil || !a.o.w.snap.has(b.made.reads) {
+		a.made = newMade()
+		a.made.reads[n.name] = read{place{real: n.name}, a.o.w.snap.files[n.name]}
+		m, err := a.target(n, resmap.New())
+		if err != nil {
+			return nil, err
+		}
+		b = &base{made: a.made, objects: m}
+		a.bases.put(key, b)
+	}
+	outer.add(b.made)
+	a.made = outer
+	return b.objects.DeepCopy(), nil
+}
+
+func newMade() *made { return &made{reads: map[string]read{}} }
+
+func (m *made) add(b *made) {
+	maps.Copy(m.reads, b.reads)
+	m.pieces = append(m.pieces, b.pieces...)
+}
+
+// has tells whether the snapshot has what was read, at the same paths.
+func (s *snapshot) has(reads map[string]read) bool {
+	for name, r := range reads {
+		if s.places[name] != r.place || !bytes.Equal(s.files[r.place.real], r.data) {
+			return false
+		}
+	}
+	return true
+}
+
+// file returns the objects of a file. Their nodes have lines that no other node of
+// this process has.
+func (a *accumulation) file(name string) ([]*resource.Resource, error) {
+	data, ok := a.o.charts[name]
+	if !ok {
+		data = a.o.w.snap.files[name]
+	}
+	var sources []*source
+	if !a.o.w.verbatim[name] {
+		sources = a.o.byFile[name]
+	}
+	return a.documents(name, data, sources)
+}
+
+// splits is a separator of documents that kustomize takes.
+var splits = regexp.MustCompile(`^\n---[ \t]*(#.*)?\n$`)
+
+func (a *accumulation) documents(name string, data []byte, sources []*source) ([]*resource.Resource, error) {
+	pieces := piecesOf(name, data, sources)
+	if len(pieces) > 2 && slices.ContainsFunc(sources, func(s *source) bool { return strings.HasSuffix(kindOf(s.doc), "List") }) {
+		return nil, errNotShared // kustomize puts what is in lists to the end
+	}
+	var all []*resource.Resource
+	for i, p := range pieces {
+		if i%2 == 1 {
+			if len(p.text) > 0 && !splits.Match(p.text) {
+				return nil, errNotShared
+			}
+			continue
+		}
+		text := p.write(nil, nil)
+		if i < len(pieces)-2 {
+			text = append(text, '\n')
+		}
+		resources, err := a.parse(text)
+		if err != nil {
+			return nil, err
+		}
+		if p.source != nil {
+			if p.from, err = a.bases.lines(p.lines + 2); err != nil {
+				return nil, err
+			}
+			for _, r := range resources {
+				moveDown(r.YNode(), p.from)
+			}
+			p.text, p.source = nil, nil
+			a.made.pieces = append(a.made.pieces, p)
+		}
+		all = append(all, resources...)
+	}
+	return all, nil
+}
+
+// parse reads the objects of a document as resource.Factory.SliceFromBytes does, but
+// for lists, which are left to that, and the copies that it makes of every map to
+// resolve aliases that are not there.
+func (a *accumulation) parse(text []byte) (all []*resource.Resource, err error) {
+	nodes, err := (&kio.ByteReader{OmitReaderAnnotations: true, Reader: bytes.NewReader(text)}).Read()
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes {
+		if aliased(n.YNode()) {
+			if err := n.DeAnchor(); err != nil {
+				return nil, err
+			}
+		}
+		if n.IsNilOrEmpty() {
+			continue
+		}
+		meta, err := n.GetValidatedMetadata()
+		if err != nil {
+			return nil, err
+		}
+		if strings.HasSuffix(meta.Kind, "List") {
+			return a.bases.factory.RF().SliceFromBytes(text)
+		}
+		if empty, _ := n.HasNilEntryInList(); empty {
+			return nil, errNotShared
+		}
+		all = append(all, &resource.Resource{RNode: *n})
+	}
+	return all, nil
+}
+
+// aliased tells whether there is an anchor, an alias or a key that is no plain word in a
+// node: kustomize would change it as it resolves aliases.
+func aliased(n *yaml.Node) bool {
+	if n == nil {
+		return false
+	}
+	if n.Kind == yaml.AliasNode || n.Anchor != "" {
+		return true
+	}
+	for i, c := range n.Content {
+		key := n.Kind == yaml.MappingNode && i%2 == 0
+		if key && (c.Tag != yaml.NodeTagString || c.Value != strings.TrimSpace(c.Value) || c.Value == "") || aliased(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// moveDown adds to the lines of nodes that were read.
+func moveDown(n *yaml.Node, by int) {
+	if n.Line > 0 && n.Line < firstLines {
+		n.Line += by
+	}
+	for _, c := range n.Content {
+		moveDown(c, by)
+	}
+}
+
+// tagsOf returns the tags of pieces for this unit's documents.
+func (o *origins) tagsOf(pieces []piece) []tag {
+	t := &tagger{o: o}
+	slices.SortFunc(pieces, func(a, b piece) int { return a.from - b.from })
+	for i := range pieces {
+		p := pieces[i]
+		if i > 0 && p.from == pieces[i-1].from {
+			continue
+		}
+		sources := o.byFile[p.file]
+		if len(sources) == 0 {
+			sources = o.inlineAt[p.file]
+		}
+		if p.source = p.sourceIn(sources); p.source != nil {
+			t.tag(&p)
+		}
+	}
+	return t.tags
+}
+
+// generate adds the objects of generators.
+func (a *accumulation) generate(n *node, m resmap.ResMap) error {
+	k := &n.build
+	for _, args := range k.ConfigMapGenerator {
+		args.Options = optionsOf(args.Options, k.GeneratorOptions)
+		if err := a.generator(n, m, builtins.NewConfigMapGeneratorPlugin(), args); err != nil {
+			return err
+		}
+	}
+	for _, args := range k.SecretGenerator {
+		args.Options = optionsOf(args.Options, k.GeneratorOptions)
+		if err := a.generator(n, m, builtins.NewSecretGeneratorPlugin(), args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// optionsOf returns the options of a generator with those for all generators. The
+// function of kustomize writes to the first.
+func optionsOf(own, all *types.GeneratorOptions) *types.GeneratorOptions {
+	if own != nil {
+		o := *own
+		o.Labels, o.Annotations = maps.Clone(o.Labels), maps.Clone(o.Annotations)
+		own = &o
+	}
+	return types.MergeGlobalOptionsIntoLocal(own, all)
+}
+
+func (a *accumulation) generator(n *node, m resmap.ResMap, g resmap.GeneratorPlugin, args any) error {
+	if err := a.configure(n, g, args); err != nil {
+		return err
+	}
+	objects, err := g.Generate()
+	if err != nil {
+		return err
+	}
+	return m.AbsorbAll(objects)
+}
+
+// configure gives a plugin its configuration as kustomize does, in YAML.
+func (a *accumulation) configure(n *node, p resmap.Configurable, args any) error {
+	text, err := yamljson.Marshal(args)
+	if err != nil {
+		return err
+	}
+	return p.Config(resmap.NewPluginHelpers(&loader{a, n}, a.bases.validator, a.bases.factory, types.DisabledPluginConfig()), text)
+}
+
+// A loader reads the files of a kustomization.
+type loader struct {
+	a *accumulation
+	n *node
+}
+
+var _ ifc.Loader = (*loader)(nil)
+
+// Repo implements [ifc.Loader]: it is empty for what was not fetched.
+func (l *loader) Repo() string { return "" }
+
+// Root implements [ifc.Loader].
+func (l *loader) Root() string { return string(confirmed(l.n.dir)) }
+
+// New implements [ifc.Loader] by refusing.
+func (l *loader) New(string) (ifc.Loader, error) { return nil, errNotShared }
+
+// Cleanup implements [ifc.Loader].
+func (l *loader) Cleanup() error { return nil }
+
+// Load implements [ifc.Loader].
+func (l *loader) Load(name string) ([]byte, error) {
+	real, err := l.a.find(l.n, name)
+	if err != nil {
+		return nil, err
+	}
+	return l.a.o.w.snap.ReadFile(real.real)
+}
+
+// finish does what kustomize does once all is accumulated: it appends hashes to
+// names, follows names that changed, and drops objects that are only for local use.
+func (a *accumulation) finish(m resmap.ResMap) error {
+	if err := a.plugin(a.o.root, m, builtins.NewHashTransformerPlugin(), nil); err != nil {
+		return err
+	}
+	for _, r := range m.Resources() {
+		if err := a.followNames(r, m); err != nil {
+			return err
+		}
+	}
+	kept, err := a.bases.factory.RF().DropLocalNodes(m.ToRNodeSlice())
+	if err != nil {
+		return err
+	}
+	ids := make(map[resid.ResId]bool, len(kept))
+	for _, r := range kept {
+		ids[r.CurId()] = true
+	}
+	for _, id := range m.AllIds() {
+		if !ids[id] {
+			if err := m.Remove(id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// followNames puts the new names of other objects into an object.
+func (a *accumulation) followNames(r *resource.Resource, m resmap.ResMap) (err error) {
+	id := r.OrgId()
+	var candidates resmap.ResMap
+	if r.GetKind() == "RoleBinding" { // where this may fail
+		if candidates, err = m.SubsetThatCouldBeReferencedByResource(r); err != nil {
+			return err
+		}
+	}
+	for _, kind := range a.specs.NameReference {
+		for i, field := range kind.Fields {
+			if !id.IsSelected(&field.Gvk) || !mayHave(r.YNode(), kind.paths[i]) {
+				continue
+			}
+			if candidates == nil {
+				if candidates, err = m.SubsetThatCouldBeReferencedByResource(r); err != nil {
+					return err
+				}
+			}
+			err := r.ApplyFilter(nameref.Filter{Referrer: r, NameFieldToUpdate: field, ReferralTarget: kind.Gvk, ReferralCandidates: candidates})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mayHave tells whether there is something at a path, which does not name the items of
+// lists. It errs on the side of yes: where it says no, kustomize's filter for fields does nothing.
+func mayHave(n *yaml.Node, path []string) bool {
+	if n == nil || n.Tag == yaml.NodeTagNull {
+		return false
+	}
+	if len(path) == 0 {
+		return true
+	}
+	switch n.Kind {
+	case yaml.DocumentNode, yaml.SequenceNode:
+		return slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return mayHave(c, path) })
+	case yaml.MappingNode:
+		return mayHave(entryOf(n, strings.TrimSuffix(path[0], "[]")), path[1:])
+	}
+	return true
+}

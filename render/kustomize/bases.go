@@ -1,0 +1,112 @@
+package kustomize
+
+import (
+	"container/list"
+	"errors"
+	"sync"
+
+	"sigs.k8s.io/kustomize/api/ifc"
+	"sigs.k8s.io/kustomize/api/provider"
+	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// maxNodes is how many YAML nodes the kept bases have in all: each takes some 200
+// bytes.
+const maxNodes = 100_000
+
+// The nodes of bases have lines from firstLines to lastLines. Those that kustomize
+// made itself have lower ones.
+const (
+	firstLines = 1 << 28
+	lastLines  = 1 << 30
+)
+
+// bases keeps the bases that units used last. It is safe for concurrent use.
+type bases struct {
+	factory   *resmap.Factory
+	validator ifc.Validator
+
+	mu    sync.Mutex
+	all   map[baseKey]*list.Element // of *base
+	used  list.List                 // the last one first
+	nodes int
+	line  int
+}
+
+type baseKey struct {
+	dir             string
+	hides, withJSON bool
+}
+
+// A base is what a kustomization comes to before an overlay changes it. Nobody may
+// change it.
+type base struct {
+	key     baseKey
+	made    *made
+	objects resmap.ResMap
+	nodes   int
+}
+
+func newBases() *bases {
+	p := provider.NewDepProvider()
+	return &bases{
+		factory: resmap.NewFactory(p.GetResourceFactory()), validator: p.GetFieldValidator(),
+		all: map[baseKey]*list.Element{}, line: firstLines,
+	}
+}
+
+// get returns the base that was kept for a key, or nil.
+func (b *bases) get(key baseKey) *base {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.all[key]
+	if e == nil {
+		return nil
+	}
+	b.used.MoveToFront(e)
+	return e.Value.(*base)
+}
+
+// put keeps a base, and forgets those that were not used for longest.
+func (b *bases) put(key baseKey, made *base) {
+	made.key = key
+	for _, r := range made.objects.Resources() {
+		made.nodes += nodesIn(r.YNode())
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.all[key]; e != nil {
+		b.forget(e)
+	}
+	b.all[key] = b.used.PushFront(made)
+	for b.nodes += made.nodes; b.nodes > maxNodes; {
+		b.forget(b.used.Back())
+	}
+}
+
+func (b *bases) forget(e *list.Element) {
+	old := b.used.Remove(e).(*base)
+	b.nodes -= old.nodes
+	delete(b.all, old.key)
+}
+
+func nodesIn(n *yaml.Node) int {
+	count := 1
+	for _, c := range n.Content {
+		count += nodesIn(c)
+	}
+	return count
+}
+
+// lines returns a line from which on as many lines belong to the caller.
+func (b *bases) lines(count int) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if count > lastLines-b.line {
+		return 0, errors.New("no lines are left")
+	}
+	from := b.line
+	b.line += count
+	return from, nil
+}

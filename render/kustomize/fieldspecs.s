@@ -1,0 +1,1 @@
+// Without a file like this, the compiler takes functions without a body for mistakes.

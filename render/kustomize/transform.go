@@ -1,0 +1,205 @@
+package kustomize
+
+import (
+	"slices"
+
+	"sigs.k8s.io/kustomize/api/builtins"
+	"sigs.k8s.io/kustomize/api/filters/namespace"
+	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/api/resource"
+	"sigs.k8s.io/kustomize/api/types"
+)
+
+// transform changes the resources as a kustomization says, in kustomize's order.
+func (a *accumulation) transform(n *node, m resmap.ResMap) error {
+	if err := a.mergePatches(n, m); err != nil {
+		return err
+	}
+	for i, p := range n.build.Patches {
+		q := n.patch("patches", i)
+		switch {
+		case q == nil:
+			return errNotShared
+		case !q.json():
+			patches, err := a.patchResources(n, q, p.Path)
+			if err != nil {
+				return err
+			}
+			if err := mergePatch(m, patches, &p); err != nil {
+				return err
+			}
+			m.DropEmpties()
+		case a.withJSON:
+			if err := a.plugin(n, m, builtins.NewPatchTransformerPlugin(), p); err != nil {
+				return err
+			}
+		}
+	}
+	transformers, err := a.transformers(n)
+	if err != nil {
+		return err
+	}
+	for _, t := range transformers {
+		if err := t.Transform(m); err != nil {
+			return err
+		}
+		m.DropEmpties()
+	}
+	if k := &n.build; len(k.Replacements) > 0 {
+		return a.plugin(n, m, builtins.NewReplacementTransformerPlugin(), map[string]any{"replacements": k.Replacements})
+	}
+	return nil
+}
+
+// plugin configures and runs a transformer.
+func (a *accumulation) plugin(n *node, m resmap.ResMap, t resmap.TransformerPlugin, args any) error {
+	if err := a.configure(n, t, args); err != nil {
+		return err
+	}
+	if err := t.Transform(m); err != nil {
+		return err
+	}
+	m.DropEmpties()
+	return nil
+}
+
+// mergePatches applies patchesStrategicMerge, which kustomize reads before it
+// applies any of them.
+func (a *accumulation) mergePatches(n *node, m resmap.ResMap) error {
+	var all []*resource.Resource
+	for i, p := range n.build.PatchesStrategicMerge {
+		q := n.patch("patchesStrategicMerge", i)
+		if q == nil || q.json() {
+			return errNotShared
+		}
+		patches, err := a.patchResources(n, q, string(p))
+		if err != nil {
+			return err
+		}
+		all = append(all, patches...)
+	}
+	for _, patch := range all {
+		target, err := m.GetById(patch.OrgId())
+		if err != nil {
+			return err
+		}
+		if err := m.ApplySmPatch(resource.MakeIdSet([]*resource.Resource{target}), patch); err != nil {
+			return err
+		}
+	}
+	m.DropEmpties()
+	return nil
+}
+
+// patchResources reads a strategic merge patch.
+func (a *accumulation) patchResources(n *node, q *patch, file string) ([]*resource.Resource, error) {
+	if q.text != "" {
+		name, _ := q.virtual(n)
+		return a.documents(name, []byte(q.text), a.o.inline[q])
+	}
+	real, err := a.find(n, file)
+	if err != nil {
+		return nil, err
+	}
+	return a.file(real.real)
+}
+
+// mergePatch applies an entry of patches, see PatchTransformerPlugin in kustomize's
+// internal/builtins.
+func mergePatch(m resmap.ResMap, patches []*resource.Resource, p *types.Patch) error {
+	if o := p.Options; o != nil {
+		for _, patch := range patches {
+			if o.AllowNameChange {
+				patch.AllowNameChange()
+			}
+			if o.AllowKindChange {
+				patch.AllowKindChange()
+			}
+		}
+	}
+	if p.Target != nil {
+		if len(patches) != 1 {
+			return errNotShared
+		}
+		selected, err := m.Select(*p.Target)
+		if err != nil {
+			return err
+		}
+		return m.ApplySmPatch(resource.MakeIdSet(selected), patches[0])
+	}
+	for _, patch := range patches {
+		target, err := m.GetById(patch.OrgId())
+		if err != nil {
+			return err
+		}
+		if err := target.ApplySmPatch(patch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// transformers returns those between patches and replacements.
+func (a *accumulation) transformers(n *node) (all []resmap.Transformer, err error) {
+	k, s := &n.build, a.specs
+	if k.Namespace != "" {
+		t := &builtins.NamespaceTransformerPlugin{FieldSpecs: s.Namespace, SetRoleBindingSubjects: namespace.DefaultSubjectsOnly}
+		t.Namespace = k.Namespace
+		all = append(all, t)
+	}
+	if k.NamePrefix != "" {
+		all = append(all, &builtins.PrefixTransformerPlugin{Prefix: k.NamePrefix, FieldSpecs: s.NamePrefix})
+	}
+	if k.NameSuffix != "" {
+		all = append(all, &builtins.SuffixTransformerPlugin{Suffix: k.NameSuffix, FieldSpecs: s.NameSuffix})
+	}
+	for _, l := range k.Labels {
+		fields, err := s.labels(l)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, &builtins.LabelTransformerPlugin{Labels: l.Pairs, FieldSpecs: fields})
+	}
+	if len(k.CommonAnnotations) > 0 {
+		all = append(all, &builtins.AnnotationsTransformerPlugin{Annotations: k.CommonAnnotations, FieldSpecs: s.CommonAnnotations})
+	}
+	if a.withJSON {
+		for _, p := range k.PatchesJson6902 {
+			t := builtins.NewPatchJson6902TransformerPlugin()
+			if err := a.configure(n, t, map[string]any{"target": p.Target, "path": p.Path, "jsonOp": p.Patch}); err != nil {
+				return nil, err
+			}
+			all = append(all, t)
+		}
+	}
+	for _, r := range k.Replicas {
+		all = append(all, &builtins.ReplicaCountTransformerPlugin{Replica: r, FieldSpecs: s.Replicas})
+	}
+	for _, image := range k.Images {
+		all = append(all, &builtins.ImageTagTransformerPlugin{ImageTag: image, FieldSpecs: s.Images})
+	}
+	return all, nil
+}
+
+// labels returns the fields that an entry of labels changes.
+func (s *defaults) labels(l types.Label) (fields types.FsSlice, err error) {
+	add := func(more types.FsSlice) {
+		if err == nil {
+			fields, err = fields.MergeAll(more)
+		}
+	}
+	fields = slices.Clone(types.FsSlice(l.FieldSpecs))
+	add(s.Labels)
+	if l.IncludeSelectors {
+		add(s.CommonLabels)
+		return fields, err
+	}
+	if l.IncludeTemplates {
+		add(s.TemplateLabels)
+	}
+	if l.IncludeVolumeClaimTemplates {
+		add(s.VolumeClaimTemplateLabels)
+	}
+	add(types.FsSlice{{Path: "metadata/labels", CreateIfNotPresent: true}})
+	return fields, err
+}
