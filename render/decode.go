@@ -434,7 +434,7 @@ func (d *decoder) mergeOne(m *mapping, val *yaml.Node) error {
 		} else if old := d.find(m, e.key); old.merged {
 			*old = e
 		} else {
-			if !equal(was, from[e.key]) {
+			if !Equal(was, from[e.key]) {
 				d.report(val, "ambiguous-merge",
 					"a merged key is already set on line %d: kubectl, Helm and Argo CD take the merged value, kustomize and Flux the other", old.keyAt.line+1)
 			}
@@ -448,8 +448,8 @@ func (d *decoder) mergeOne(m *mapping, val *yaml.Node) error {
 	return nil
 }
 
-// equal compares value trees.
-func equal(a, b any) bool {
+// Equal compares trees of values: maps, lists and scalars.
+func Equal(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)
@@ -458,7 +458,7 @@ func equal(a, b any) bool {
 		}
 		for k, v := range a {
 			w, ok := b[k]
-			if !ok || !equal(v, w) {
+			if !ok || !Equal(v, w) {
 				return false
 			}
 		}
@@ -469,7 +469,7 @@ func equal(a, b any) bool {
 			return false
 		}
 		for i := range a {
-			if !equal(a[i], b[i]) {
+			if !Equal(a[i], b[i]) {
 				return false
 			}
 		}

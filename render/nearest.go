@@ -74,9 +74,11 @@ func NearFile(tree fs.FS, name, shown string) string {
 	return "; did you mean " + shown[:len(shown)-len(path.Base(shown))] + meant + "?"
 }
 
+var separators = strings.NewReplacer("-", "", "_", "", " ", "")
+
 // plainName returns a name in lower case, without separators and plural.
 func plainName(s string) string {
-	s = strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(s))
+	s = separators.Replace(strings.ToLower(s))
 	if y, ok := strings.CutSuffix(s, "ies"); ok {
 		return y + "y"
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 )
@@ -328,7 +327,7 @@ func (w *varying) question(subject string) (Question, bool) {
 // object.
 func (w *varying) add(v Variant, o *Object) {
 	key := w.key(o)
-	same := func(x *Object) bool { return reflect.DeepEqual(x.Object, o.Object) }
+	same := func(x *Object) bool { return Equal(x.Object, o.Object) }
 	if slices.ContainsFunc(w.known[key], same) || len(w.unit.Variants) >= maxObjects {
 		return
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"reflect"
 	"slices"
 
 	"github.com/preadmit/preadmit/render"
@@ -15,7 +14,7 @@ func distinct(objects []*render.Object) []*render.Object {
 	for _, o := range objects {
 		key := o.Key()
 		key.Unit = ""
-		if slices.ContainsFunc(seen[key], func(other *render.Object) bool { return reflect.DeepEqual(other.Object, o.Object) }) {
+		if slices.ContainsFunc(seen[key], func(other *render.Object) bool { return render.Equal(other.Object, o.Object) }) {
 			continue
 		}
 		seen[key], kept = append(seen[key], o), append(kept, o)

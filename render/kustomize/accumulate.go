@@ -92,8 +92,22 @@ func (o *origins) accumulate(withJSON bool) (all *built, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m.RemoveBuildAnnotations()
-	return all, errors.Join(m.RemoveOriginAnnotations(), m.RemoveTransformerAnnotations())
+	for _, r := range all.resources {
+		if err := removeOwnAnnotations(r); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// removeOwnAnnotations removes what kustomize notes in annotations. It removes an empty map of
+// annotations, too.
+func removeOwnAnnotations(r *resource.Resource) error {
+	annotations := r.GetAnnotations()
+	for _, key := range slices.Concat(resource.BuildAnnotations, []string{originAnnotation, transformationsAnnotation}) {
+		delete(annotations, key)
+	}
+	return r.SetAnnotations(annotations)
 }
 
 // shareable tells whether accumulate knows every field of the unit.
@@ -448,8 +462,14 @@ func (a *accumulation) finish(m resmap.ResMap) error {
 	if err := a.plugin(a.o.root, m, builtins.NewHashTransformerPlugin(), nil); err != nil {
 		return err
 	}
+	were := map[string]bool{}
 	for _, r := range m.Resources() {
-		if err := a.followNames(r, m); err != nil {
+		for _, id := range r.PrevIds() {
+			were[id.Name] = true
+		}
+	}
+	for _, r := range m.Resources() {
+		if err := a.followNames(r, m, were); err != nil {
 			return err
 		}
 	}
@@ -471,8 +491,9 @@ func (a *accumulation) finish(m resmap.ResMap) error {
 	return nil
 }
 
-// followNames puts the new names of other objects into an object.
-func (a *accumulation) followNames(r *resource.Resource, m resmap.ResMap) (err error) {
+// followNames puts the new names of other objects into an object. It gets all earlier
+// names: a field with another value names nothing whose name changed.
+func (a *accumulation) followNames(r *resource.Resource, m resmap.ResMap, were map[string]bool) (err error) {
 	id := r.OrgId()
 	var candidates resmap.ResMap
 	if r.GetKind() == "RoleBinding" { // where this may fail
@@ -482,7 +503,7 @@ func (a *accumulation) followNames(r *resource.Resource, m resmap.ResMap) (err e
 	}
 	for _, kind := range a.specs.NameReference {
 		for i, field := range kind.Fields {
-			if !id.IsSelected(&field.Gvk) || !mayHave(r.YNode(), kind.paths[i]) {
+			if !id.IsSelected(&field.Gvk) || !mayName(r.YNode(), kind.paths[i], were) {
 				continue
 			}
 			if candidates == nil {
@@ -499,20 +520,24 @@ func (a *accumulation) followNames(r *resource.Resource, m resmap.ResMap) (err e
 	return nil
 }
 
-// mayHave tells whether there is something at a path, which does not name the items of
-// lists. It errs on the side of yes: where it says no, kustomize's filter for fields does nothing.
-func mayHave(n *yaml.Node, path []string) bool {
+// mayName tells whether one of the names may stand at a path, which does not name the
+// items of lists. It errs on the side of yes: where it says no, kustomize's filter does
+// nothing.
+func mayName(n *yaml.Node, path []string, names map[string]bool) bool {
 	if n == nil || n.Tag == yaml.NodeTagNull {
 		return false
 	}
-	if len(path) == 0 {
-		return true
-	}
 	switch n.Kind {
 	case yaml.DocumentNode, yaml.SequenceNode:
-		return slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return mayHave(c, path) })
+		return slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return mayName(c, path, names) })
 	case yaml.MappingNode:
-		return mayHave(entryOf(n, strings.TrimSuffix(path[0], "[]")), path[1:])
+		if len(path) > 0 {
+			return mayName(entryOf(n, strings.TrimSuffix(path[0], "[]")), path[1:], names)
+		}
+		name := entryOf(n, "name")
+		return name == nil || name.Kind != yaml.ScalarNode || names[name.Value]
+	case yaml.ScalarNode:
+		return len(path) > 0 || names[n.Value]
 	}
 	return true
 }

@@ -47,13 +47,19 @@ func (w *walk) build(fsys *snapshot, dir string, order krusty.ReorderOption) (m 
 	return m, err
 }
 
+// The annotations of buildMetadata.
+const (
+	originAnnotation          = "config.kubernetes.io/origin"
+	transformationsAnnotation = "alpha.config.kubernetes.io/transformations"
+)
+
 // slashPaths writes the paths in the annotations of buildMetadata with slashes,
 // so that a build on Windows gives the objects that one on Linux gives.
 func slashPaths(m resmap.ResMap) error {
 	for _, r := range m.Resources() {
 		all := r.GetAnnotations()
 		changed := false
-		for _, key := range []string{"config.kubernetes.io/origin", "alpha.config.kubernetes.io/transformations"} {
+		for _, key := range []string{originAnnotation, transformationsAnnotation} {
 			if strings.Contains(all[key], `\`) {
 				all[key], changed = strings.ReplaceAll(all[key], `\`, "/"), true
 			}

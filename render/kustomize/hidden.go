@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,6 +69,9 @@ func (w *walk) patchesDefinitions() bool {
 func (p *patch) mayDefine() bool {
 	if p.target == nil {
 		return slices.ContainsFunc(p.docs, func(doc render.Document) bool { return kindOf(doc) == definition.Kind })
+	}
+	if kind := p.target.Kind; regexp.QuoteMeta(kind) == kind && kind != "" && kind != definition.Kind {
+		return false
 	}
 	r, err := types.NewSelectorRegex(p.target)
 	return err != nil || r.MatchGvk(definition)

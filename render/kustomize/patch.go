@@ -14,9 +14,10 @@ import (
 type patch struct {
 	field  string // "patches", "patchesStrategicMerge", "patchesJson6902", or "" for a transformer's
 	entry  int
-	at     []any           // where the patch, or the path to it, stands
-	span   render.Span     // the same
-	target *types.Selector // nil when it finds its targets by kind and name
+	at     []any                // where the patch, or the path to it, stands
+	span   render.Span          // the same
+	target *types.Selector      // nil when it finds its targets by kind and name
+	match  func(candidate) bool // of the target, once it was asked for
 	docs   []render.Document
 	text   string // when it stands in the kustomization itself
 }

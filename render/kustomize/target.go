@@ -54,6 +54,14 @@ func (c *candidate) add(was candidate) {
 	c.notes = append(c.notes, was.notes...)
 }
 
+// matches tells whether the target of a patch may select a candidate.
+func (p *patch) matches(c candidate) bool {
+	if p.match == nil {
+		p.match = matching(p.target)
+	}
+	return p.match(c)
+}
+
 // matching returns a function that tells whether a target may select a candidate.
 // It errs on the side of yes.
 func matching(s *types.Selector) func(candidate) bool {
@@ -104,7 +112,7 @@ func (w *walk) unmatched() error {
 		}
 		for _, p := range n.patches {
 			shared := n.build.Kind == types.ComponentKind && p.target != nil && p.target.Name == ""
-			if p.target != nil && !shared && pools.of(n).excludes(p.target) {
+			if p.target != nil && !shared && pools.of(n).excludes(p) {
 				errs = append(errs, &render.Error{
 					Span: n.at(p.field, p.entry, "target"), Rule: "unmatched-patch", Warning: true,
 					Err: errors.New("patch changes nothing: its target selects no resource here"),
@@ -115,11 +123,11 @@ func (w *walk) unmatched() error {
 	return errors.Join(errs...)
 }
 
-func (p *pool) excludes(s *types.Selector) bool {
-	if p.open || p.patched && s.LabelSelector+s.AnnotationSelector != "" {
+func (p *pool) excludes(by *patch) bool {
+	if p.open || p.patched && by.target.LabelSelector+by.target.AnnotationSelector != "" {
 		return false
 	}
-	return !slices.ContainsFunc(p.all, matching(s))
+	return !slices.ContainsFunc(p.all, by.matches)
 }
 
 func (p *pool) take(q *pool) {
