@@ -13,7 +13,7 @@ import (
 
 // maxNodes is how many YAML nodes the kept bases have in all: each takes some 200
 // bytes.
-const maxNodes = 100_000
+const maxNodes = 40_000
 
 // The nodes of bases have lines from firstLines to lastLines. Those that kustomize
 // made itself have lower ones.
