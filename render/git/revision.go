@@ -186,34 +186,41 @@ func (r *Repository) commit(h plumbing.Hash) (*Commit, error) {
 	return nil, fmt.Errorf("is a tag of a tag, more than %d deep", depth)
 }
 
+// parseCommit reads a commit as Git does: its tree is in the first line, and its parents
+// follow at once. Other headers of these names are none.
 func parseCommit(h plumbing.Hash, data []byte) (*Commit, error) {
 	c := &Commit{Hash: h.String()}
-	header, _, _ := bytes.Cut(data, []byte("\n\n"))
-	for line := range bytes.SplitSeq(header, []byte("\n")) {
-		key, value, _ := strings.Cut(string(line), " ")
-		if len(value) != 40 || !isHex(value) {
-			continue
-		}
-		switch key {
-		case "tree":
-			c.tree = plumbing.NewHash(value)
-		case "parent":
-			c.parents = append(c.parents, plumbing.NewHash(value))
-		}
-	}
-	if c.tree.IsZero() {
+	tree, rest, ok := hashLine(data, "tree ")
+	if !ok {
 		return nil, fmt.Errorf("commit %s has no tree", h)
 	}
-	return c, nil
+	c.tree = tree
+	for {
+		parent, more, ok := hashLine(rest, "parent ")
+		if !ok {
+			return c, nil
+		}
+		c.parents, rest = append(c.parents, parent), more
+	}
+}
+
+// hashLine returns the hash in the first line, which begins with a header's name, and the
+// lines behind it.
+func hashLine(data []byte, name string) (h plumbing.Hash, rest []byte, ok bool) {
+	line, rest, _ := bytes.Cut(data, []byte("\n"))
+	text, ok := strings.CutPrefix(string(line), name)
+	if !ok || len(text) != 40 || !isHex(text) {
+		return h, nil, false
+	}
+	return plumbing.NewHash(text), rest, true
 }
 
 func parseTag(data []byte) (plumbing.Hash, error) {
-	line, _, _ := bytes.Cut(data, []byte("\n"))
-	name, ok := strings.CutPrefix(string(line), "object ")
-	if !ok || len(name) != 40 || !isHex(name) {
+	h, _, ok := hashLine(data, "object ")
+	if !ok {
 		return plumbing.ZeroHash, errors.New("is a tag that names no object")
 	}
-	return plumbing.NewHash(name), nil
+	return h, nil
 }
 
 // walk follows the steps ~N and ^N from a commit.
