@@ -75,7 +75,7 @@ func (k *Key) VerifyChart(c Chart, provenance []byte) error {
 	if len(provenance) > MaxSize {
 		return fmt.Errorf("the provenance file is larger than %d MiB", MaxSize>>20)
 	}
-	block, _ := clearsign.Decode(provenance)
+	block := decode(provenance)
 	if block == nil {
 		return errors.New("the provenance file has no signature")
 	}
@@ -92,6 +92,18 @@ func (k *Key) VerifyChart(c Chart, provenance []byte) error {
 		return fmt.Errorf("the provenance file is not signed by a key of the keyring: %w", err)
 	}
 	return c.isIn(block.Plaintext)
+}
+
+// decode returns the signed text of a provenance file, or nil. The library panics on
+// some damaged ones.
+func decode(provenance []byte) (block *clearsign.Block) {
+	defer func() {
+		if recover() != nil {
+			block = nil
+		}
+	}()
+	block, _ = clearsign.Decode(provenance)
+	return block
 }
 
 // signedAt returns when a signature was made.
