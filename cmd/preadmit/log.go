@@ -46,7 +46,7 @@ func (refuse) RoundTrip(r *http.Request) (*http.Response, error) {
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
-		case r == '\n' || r == '\t':
+		case r == '\n' || r == '\t' || r == '\u2028' || r == '\u2029':
 			return ' '
 		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r):
 			return unicode.ReplacementChar

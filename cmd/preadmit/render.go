@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -119,7 +120,7 @@ func complain(w io.Writer, results []policy.Result) int {
 func printYAML(w io.Writer, in *input, origins bool) error {
 	for _, u := range in.head {
 		for _, o := range u.Objects {
-			data, err := yaml.Marshal(o.Object)
+			data, err := marshalObject(o.Object)
 			if err != nil {
 				return err
 			}
@@ -138,6 +139,18 @@ func printYAML(w io.Writer, in *input, origins bool) error {
 		}
 	}
 	return nil
+}
+
+// marshalObject writes an object as YAML. The library does not quote the key `<<`, which
+// would merge its value into the map around it: such an object is written as JSON, which
+// is YAML, too.
+func marshalObject(object map[string]any) ([]byte, error) {
+	data, err := yaml.Marshal(object)
+	if err != nil || !bytes.Contains(data, []byte("<<:")) {
+		return data, err
+	}
+	data, err = json.MarshalIndent(object, "", "  ")
+	return append(data, '\n'), err
 }
 
 func sourceLine(t *tree, o *render.Object) string {
