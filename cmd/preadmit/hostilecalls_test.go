@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -95,24 +96,12 @@ func TestHostileCalls(t *testing.T) {
 	}
 	read := 0
 	for line := range strings.Lines(string(trace)) {
-		if connects.MatchString(line) {
-			t.Errorf("connects: %s", line)
-		}
-		if m := executes.FindStringSubmatch(line); m != nil && m[1] != preadmit && m[2] != supervise.Marker {
-			t.Errorf("runs %s", line)
-		}
-		m := opens.FindStringSubmatch(line)
-		if m == nil || strings.Contains(line, "ENOENT") {
-			continue
-		}
-		name := m[2]
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(m[1], name)
-		}
-		switch {
+		checkCall(t, line, preadmit)
+		switch name := opened(line); {
+		case name == "":
 		case within(dir, name):
 			read++
-		case within(other, name), within("/etc", name) && filepath.Base(name) != "localtime" && !strings.HasPrefix(filepath.Base(name), "ld.so"):
+		case within(other, name), within("/etc", name) && !ofLinker(name):
 			t.Errorf("opens %s", line)
 		}
 	}
@@ -122,6 +111,97 @@ func TestHostileCalls(t *testing.T) {
 	if n := connected.Load(); n > 0 {
 		t.Errorf("%d connections", n)
 	}
+}
+
+// checkCall fails for a traced call that connects, or starts a program other than the
+// given ones and children.
+func checkCall(t *testing.T, line string, programs ...string) {
+	t.Helper()
+	if connects.MatchString(line) {
+		t.Errorf("connects: %s", line)
+	}
+	if m := executes.FindStringSubmatch(line); m != nil && !slices.Contains(programs, m[1]) && m[2] != supervise.Marker {
+		t.Errorf("runs %s", line)
+	}
+}
+
+// opened returns the path of the file that a traced call opens, or "".
+func opened(line string) string {
+	m := opens.FindStringSubmatch(line)
+	if m == nil || strings.Contains(line, "ENOENT") {
+		return ""
+	}
+	if filepath.IsAbs(m[2]) {
+		return m[2]
+	}
+	return filepath.Join(m[1], m[2])
+}
+
+// ofLinker reports whether a file of /etc is read by the dynamic linker or for the
+// time zone.
+func ofLinker(name string) bool {
+	return filepath.Base(name) == "localtime" || strings.HasPrefix(filepath.Base(name), "ld.so")
+}
+
+// TestHostileCorpusCalls holds the same for the cases of ../shared/hostile. The cases are
+// those of the areas in PREADMIT_HOSTILE, such as yaml,git, whose name has the word
+// behind a colon, if there is one.
+func TestHostileCorpusCalls(t *testing.T) {
+	areas, word, _ := strings.Cut(os.Getenv("PREADMIT_HOSTILE"), ":")
+	if areas == "" {
+		t.Skip("takes long: PREADMIT_HOSTILE names the areas of hostile cases to trace")
+	}
+	runner, err := filepath.Abs("../../../shared/hostile/run")
+	if _, statErr := os.Stat(runner); err != nil || statErr != nil {
+		t.Skip("no ../shared/hostile")
+	}
+	preadmit, err := exec.LookPath("preadmit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("no strace on PATH: what processes do is not seen")
+	}
+	scratch := t.TempDir()
+	unconfined := filepath.Join(scratch, "preadmit")
+	tracer := filepath.Join(scratch, "bin", "strace") // the runner's PATH is that directory alone
+	writeFiles(t, scratch, files(
+		"preadmit", "#!/bin/sh\ncommand=$1; shift\nexec "+preadmit+" \"$command\" --sandbox=off \"$@\"\n",
+		"bin/strace", "#!/bin/sh\nexec "+strace+" -y \"$@\"\n"))
+	for _, name := range []string{unconfined, tracer} {
+		if err := os.Chmod(name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.Command(runner, unconfined, scratch, "-a", areas, "-k", word, "--trace", "--keep").CombinedOutput()
+	t.Logf("%s%v", out, err)
+	logs, _ := filepath.Glob(filepath.Join(scratch, "r", "*", "out", "strace"))
+	if len(logs) == 0 {
+		t.Fatal("no case was traced")
+	}
+	outside := filepath.Join(scratch, "outside")
+	calls := 0
+	for _, log := range logs {
+		dir := filepath.Dir(filepath.Dir(log))
+		data, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(data)) {
+			calls++
+			checkCall(t, line, unconfined, preadmit)
+			name := opened(line)
+			if name == "" || within(dir, name) || slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, func(d string) bool { return within(d, name) }) {
+				continue
+			}
+			named := strings.Contains(dir, "path-argument") && within(outside, name) // on the command line
+			if !named && name != unconfined && name != preadmit && !ofLinker(name) && !strings.Contains(filepath.Base(name), ".so") {
+				t.Errorf("%s opens %s", filepath.Base(dir), line)
+			}
+		}
+	}
+	t.Logf("%d calls of %d runs", calls, len(logs))
 }
 
 // within reports whether a path lies in a directory.
