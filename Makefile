@@ -5,7 +5,7 @@ GO ?= go
 GOFUMPT     := mvdan.cc/gofumpt@v0.9.2
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: build test race lint vet fmt golden screens pictures bench fidelity origins recall profile oracle beside rego conformance offline action release-dry-run sarif ci hooks clean
+.PHONY: build test race lint vet fmt golden screens pictures bench fuzz fidelity origins recall profile oracle beside rego conformance offline action release-dry-run sarif ci hooks clean
 
 build: ## the program, static, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/preadmit ./cmd/preadmit
@@ -45,6 +45,11 @@ pictures: ## draw the pictures of README.md anew, from the screen of triage and 
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+FOR ?= 60s # how long each target runs
+fuzz: ## every fuzz target in turn; minimizing an interesting input would take most of the time
+	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9]+' --with-filename cmd render policy report tui | sed -E 's,(.*)/[^/]*:func (.*),\1 \2,' | while read dir target; do \
+		$(GO) test ./$$dir -run '^$$' -fuzz "^$$target$$" -fuzztime $(firstword $(FOR)) -fuzzminimizetime 10x || exit 1; done
 
 fidelity: ## rendered objects beside those of the helm and kustomize binaries, where they are on PATH
 	PREADMIT_FIDELITY=1 $(GO) test -count=1 -timeout 30m -run TestFidelity -v ./cmd/preadmit

@@ -71,7 +71,7 @@ func Files(manifest []byte) ([]File, error) {
 			return nil, fmt.Errorf("its layers are larger than %d MiB", MaxBlob>>20)
 		}
 		name := l.fileName(i)
-		if seen[name] { // as names of policies may be, which have none of files
+		for seen[name] { // as names of policies may be, which have none of files
 			name = path.Join(fmt.Sprint(i), name)
 		}
 		seen[name] = true
