@@ -2,6 +2,7 @@ package policy
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -120,13 +121,7 @@ func byPairKey(objects []*render.Object, of func(*render.Object) pairKey) map[pa
 }
 
 func without(objects []*render.Object, paired map[*render.Object]bool) []*render.Object {
-	var rest []*render.Object
-	for _, o := range objects {
-		if !paired[o] {
-			rest = append(rest, o)
-		}
-	}
-	return rest
+	return slices.DeleteFunc(slices.Clone(objects), func(o *render.Object) bool { return paired[o] })
 }
 
 // Unchanged reports whether an update would change nothing, so that the API

@@ -360,12 +360,7 @@ func (p *testPrinter) word(c *policytest.Case) string {
 }
 
 func subject(c *policytest.Case) string {
-	var words []string
-	for _, w := range []string{c.Operation, c.Kind, c.Resource} {
-		if w != "" {
-			words = append(words, w)
-		}
-	}
+	words := slices.DeleteFunc([]string{c.Operation, c.Kind, c.Resource}, func(w string) bool { return w == "" })
 	return strings.Join(words, " ")
 }
 

@@ -129,12 +129,7 @@ func newEngine(f *family, objects []*render.Object, options Options) (*Engine, e
 	if err != nil {
 		return e, err
 	}
-	var policies []*render.Object
-	for _, o := range objects {
-		if isKind(o, f.policy) {
-			policies = append(policies, o)
-		}
-	}
+	policies := slices.DeleteFunc(slices.Clone(objects), func(o *render.Object) bool { return !isKind(o, f.policy) })
 	k := newCompiler(v)
 	k.types = newTypeChecker(v, options.Types)
 	compiled, errs := compileAll(k, policies, f.compile)

@@ -3,6 +3,7 @@ package admission
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -244,13 +245,7 @@ func (x *run) assumed() []string {
 	if x.review.assume == "" && x.params.assumed == "" {
 		return nil
 	}
-	var all []string
-	for _, a := range []string{x.review.assume, x.params.assumed} {
-		if a != "" {
-			all = append(all, a)
-		}
-	}
-	return all
+	return slices.DeleteFunc([]string{x.review.assume, x.params.assumed}, func(a string) bool { return a == "" })
 }
 
 // validations evaluates the validations and the messages of those that fail.

@@ -71,12 +71,7 @@ func constants(p *Policy, rule *Rule) []policy.Result {
 
 // deprecatedKinds is one finding for all policies of the older kinds.
 func (e *Engine) deprecatedKinds() []policy.Result {
-	var all []*Policy
-	for _, p := range e.policies {
-		if p.Object.Span("").File != "" {
-			all = append(all, p)
-		}
-	}
+	all := slices.DeleteFunc(slices.Clone(e.policies), func(p *Policy) bool { return p.Object.Span("").File == "" })
 	if len(all) == 0 {
 		return nil
 	}

@@ -159,12 +159,7 @@ func (x *run) existing() ([]*render.Object, error) {
 			})
 		}
 	}
-	var all []*render.Object
-	for _, o := range x.mocks.Targets {
-		if wanted(o) {
-			all = append(all, o)
-		}
-	}
+	all := slices.DeleteFunc(slices.Clone(x.mocks.Targets), func(o *render.Object) bool { return !wanted(o) })
 	return all, nil
 }
 

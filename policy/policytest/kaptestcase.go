@@ -180,12 +180,7 @@ func (c *kaptestCase) find(r resourceRef, what string) *render.Object {
 }
 
 func (c *kaptestCase) one(r resourceRef, what string) *render.Object {
-	var all []*render.Object
-	for _, o := range c.k.resources {
-		if r.means(o) {
-			all = append(all, o)
-		}
-	}
+	all := slices.DeleteFunc(slices.Clone(c.k.resources), func(o *render.Object) bool { return !r.means(o) })
 	switch len(all) {
 	case 1:
 		return all[0]

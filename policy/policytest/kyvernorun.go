@@ -130,13 +130,7 @@ func (v *verdicts) request(p *kyvernoPolicy, o *render.Object) *KyvernoRequest {
 
 // of are what a policy said.
 func (v *verdicts) of(p *kyvernoPolicy) []*verdict {
-	var all []*verdict
-	for _, one := range v.ones {
-		if one.policy == p {
-			all = append(all, one)
-		}
-	}
-	return all
+	return slices.DeleteFunc(slices.Clone(v.ones), func(one *verdict) bool { return one.policy != p })
 }
 
 // tested is the object that a case is about: its kind and name.

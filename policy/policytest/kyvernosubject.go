@@ -53,12 +53,7 @@ func (e *kyvernoEntry) subjects() (found []subject, missing []Case) {
 		return e.unnamed(e.t.all()), nil
 	}
 	add := func(n node, called string, means func(subject) bool) {
-		var hits []subject
-		for _, s := range e.t.called(called[strings.LastIndexByte(called, '/')+1:]) {
-			if means(s) {
-				hits = append(hits, s)
-			}
-		}
+		hits := slices.DeleteFunc(slices.Clone(e.t.called(called[strings.LastIndexByte(called, '/')+1:])), func(s subject) bool { return !means(s) })
 		if len(hits) > 0 && !e.kindIsWrong(hits) {
 			found = append(found, hits...)
 			return

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"reflect"
+	"slices"
 )
 
 // A rule is what is done to every value of one type, wherever in an object it
@@ -75,12 +76,7 @@ func (c *planner) plan(typ reflect.Type) *plan {
 
 // prune drops the parts in which there is nothing to do.
 func (p *plan) prune() {
-	var busy []part
-	for _, part := range p.parts {
-		if part.busy {
-			busy = append(busy, part)
-		}
-	}
+	busy := slices.DeleteFunc(slices.Clone(p.parts), func(part part) bool { return !part.busy })
 	p.parts = busy
 	for _, part := range p.parts {
 		part.prune()

@@ -319,12 +319,7 @@ func below(u unknownField) string {
 }
 
 func describe(names []string) string {
-	var parts []string
-	for _, n := range names {
-		if n != "" {
-			parts = append(parts, n)
-		}
-	}
+	parts := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == "" })
 	if len(parts) == 0 {
 		return "the object itself"
 	}

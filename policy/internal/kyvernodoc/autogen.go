@@ -350,13 +350,7 @@ func (t podTemplate) replaced(source map[string]any, cel bool) map[string]any {
 
 // MadeFor returns the kinds for which autogen generated the rule.
 func (p *Policy) MadeFor(rule *Rule) []string {
-	var kinds []string
-	for _, kind := range slices.Sorted(maps.Keys(p.controllers)) {
-		if slices.Contains(p.controllers[kind], rule) {
-			kinds = append(kinds, kind)
-		}
-	}
-	return kinds
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(p.controllers)), func(kind string) bool { return !slices.Contains(p.controllers[kind], rule) })
 }
 
 // MadeOver reports whether autogen generated a rule for the kind from this one.

@@ -79,12 +79,7 @@ func conditionsIn(block field) []field {
 
 // exactlyOne names what stands in x of some keys, and refuses none or several.
 func (c checker) exactlyOne(x field, some map[string]bool, keys ...string) {
-	var found []string
-	for _, key := range keys {
-		if some[key] {
-			found = append(found, key)
-		}
-	}
+	found := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return !some[key] })
 	switch len(found) {
 	case 0:
 		c.add(x.pointer, "%s has none of %s", Dotted(x.pointer), strings.Join(keys, ", "))
