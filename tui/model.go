@@ -80,7 +80,7 @@ type model struct {
 func newModel(ctx context.Context, host Host, o Options) *model {
 	m := &model{
 		Options: o, ctx: ctx, host: host, send: func(tea.Msg) {},
-		session: newSession(o.Today), list: newList(), graph: newGraph(), keys: newKeyMap(o.Keys), theme: newTheme(o.Theme != "light"),
+		session: newSession(), list: newList(), graph: newGraph(), keys: newKeyMap(o.Keys), theme: newTheme(o.Theme != "light"),
 		input: newField(o.Filter, ""), fetched: newFetches(),
 	}
 	m.filtered = m.input.String()

@@ -34,7 +34,7 @@ type dialogue struct {
 func RunPlain(ctx context.Context, host Host, o Options) (Decisions, error) {
 	d := &dialogue{
 		Options: o, ctx: ctx, host: host, in: bufio.NewScanner(o.Input), out: bufio.NewWriter(o.Output),
-		session: newSession(o.Today), filter: o.Filter,
+		session: newSession(), filter: o.Filter,
 	}
 	d.in.Buffer(nil, 1<<20)
 	defer d.out.Flush()

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -15,7 +14,6 @@ import (
 // the marks, the staged decisions, and the writes.
 type session struct {
 	index
-	today  time.Time
 	marked int // number of marked entries
 
 	staged staged
@@ -99,8 +97,8 @@ type entry struct {
 // state returns the state of the result with all decisions so far.
 func (e *entry) state() state { return state(e.now.Load()) }
 
-func newSession(today time.Time) *session {
-	return &session{today: today, index: newIndex(&report.Report{})}
+func newSession() *session {
+	return &session{index: newIndex(&report.Report{})}
 }
 
 // newIndex indexes the results in the report's order. It keeps the report.

@@ -427,7 +427,7 @@ func TestFilter(t *testing.T) {
 		{"日本", 0},
 	} {
 		f := parseFilter(c.filter)
-		s := newSession(today)
+		s := newSession()
 		s.load(newIndex(sample()))
 		got := 0
 		for _, e := range s.entries {
@@ -444,7 +444,7 @@ func TestFilter(t *testing.T) {
 // TestArrange holds that no grouping or ordering loses or doubles a result.
 func TestArrange(t *testing.T) {
 	t.Parallel()
-	s := newSession(today)
+	s := newSession()
 	s.load(newIndex(sample()))
 	for g := range numGroupings {
 		for o := range numOrderings {

@@ -484,12 +484,6 @@ violation[{"msg": msg}] {
 	if got := said(t, e, req); got != nil {
 		t.Error(got)
 	}
-	if e, err = New(parseAll(t, policies), Options{Deletes: true}); err != nil {
-		t.Fatal(err)
-	}
-	if got := said(t, e, req); len(got) != 1 || got[0] != `fail deny K/c: DELETE {"v": "old"} {"v": "old"}` {
-		t.Error(got)
-	}
 }
 
 func TestInventory(t *testing.T) {

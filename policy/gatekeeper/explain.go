@@ -184,19 +184,15 @@ func (r *review) culprit(pointer string) policy.Culprit {
 	switch {
 	case !there:
 	case r.secret():
-		c.Value = concealed
+		c.Value = cel.Hidden
 	default:
 		c.Value = policy.Shorten(jsonText(value), maxValue)
 	}
 	return c
 }
 
-// concealed stands for the value of a Secret, and maxValue is how much of
-// another one is shown.
-const (
-	concealed = "(hidden)"
-	maxValue  = 200
-)
+// maxValue is how much of a value is shown.
+const maxValue = 200
 
 func jsonText(v any) string {
 	text, err := json.Marshal(v)
@@ -234,7 +230,7 @@ func (r *review) nativeTrial(c *constraint, t *policy.Trial) {
 		case types.IsError(v):
 			ev.Error = x.told(e, v.(*types.Err)).Error()
 		case r.secret():
-			ev.Value = concealed
+			ev.Value = cel.Hidden
 		default:
 			ev.Value = explain.Show(v)
 		}

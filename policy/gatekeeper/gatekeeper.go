@@ -71,11 +71,6 @@ type Options struct {
 	// options; nil keeps none. Nothing may be counted then.
 	Compiled *Compiled
 
-	// Deletes says that the webhook is asked about DELETE too, which Gatekeeper's
-	// chart has to be told (enableDeleteOperations). So does a
-	// ValidatingWebhookConfiguration of Gatekeeper's in the Cluster.
-	Deletes bool
-
 	// Now is the time that policies see. nil: verdicts of those that ask for it
 	// are undecided.
 	Now func() time.Time
@@ -249,7 +244,7 @@ func (e *Engine) EvaluatesWritten() {}
 
 // asked says whether the webhook is asked about an operation.
 func (e *Engine) asked(op policy.Operation) bool {
-	return op == policy.Delete && e.options.Deletes || e.options.Written || e.webhook.about(op)
+	return e.options.Written || e.webhook.about(op)
 }
 
 // result makes a result of a response.

@@ -127,7 +127,7 @@ func (b *ruleExplainer) say(e *policy.Evaluation, n *celExpression, v ref.Val, e
 	case err != nil:
 		e.Error, e.Unknown = b.broken(err)
 	case hide:
-		e.Value = concealed
+		e.Value = cel.Hidden
 	default:
 		e.Value = explain.Show(v)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/conditions"
 	"github.com/preadmit/preadmit/policy/internal/explain"
 	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
@@ -21,13 +22,11 @@ const (
 	maxParts      = 100 // of one evaluation
 )
 
-const concealed = "(hidden)"
-
 // show is a value on a line; open says that it may quote a Secret, if one is
 // involved.
 func (b *ruleExplainer) show(v any, open bool) string {
 	if b.hide && open {
-		return concealed
+		return cel.Hidden
 	}
 	return explain.Show(types.DefaultTypeAdapter.NativeToValue(v))
 }

@@ -97,7 +97,7 @@ type KyvernoCall struct {
 
 // A KyvernoSubresource says that a kind is the body of a subresource.
 type KyvernoSubresource struct {
-	Group, Version, Kind                   string // of the body
-	Name                                   string // such as pods/exec
-	ParentGroup, ParentVersion, ParentKind string
+	Group, Version, Kind string // of the body
+	Name                 string // such as pods/exec
+	ParentKind           string
 }

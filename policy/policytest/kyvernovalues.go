@@ -101,7 +101,7 @@ func readSubresource(n node) KyvernoSubresource {
 	s, p := resource(f["subresource"]), resource(f["parentResource"])
 	sub := KyvernoSubresource{
 		Group: s["group"].text(), Version: s["version"].text(), Kind: s["kind"].text(), Name: s["name"].text(),
-		ParentGroup: p["group"].text(), ParentVersion: p["version"].text(), ParentKind: p["kind"].text(),
+		ParentKind: p["kind"].text(),
 	}
 	if !strings.Contains(sub.Name, "/") {
 		f["subresource"].fail("name of a subresource must be such as pods/exec, not %q", sub.Name)
