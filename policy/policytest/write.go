@@ -84,6 +84,8 @@ type draft struct {
 	object *render.Object // the policy
 	dir    string
 	kinds  policy.Kinds
+
+	coverage *policy.Coverage // of the engines that samples are looked for with
 }
 
 // Write writes a test for each policy: few objects that pass and fail each rule and
@@ -187,14 +189,14 @@ const outOfTime = "there was no time for it"
 
 // write finds samples and writes the test.
 func (d *draft) write(ctx context.Context, objects []*render.Object) error {
-	coverage := policy.NewCoverage()
-	w, err := d.drafter(d.o.Engines(coverage))
+	d.coverage = policy.NewCoverage()
+	w, err := d.drafter(d.o.Engines(d.coverage))
 	if err != nil {
 		return err
 	}
 	found := sample.Find(ctx, sample.Search{
 		Evaluate: func(o *render.Object) ([]sample.Result, string) { return w.evaluate(ctx, o) },
-		Coverage: coverage, Texts: w.texts(), Statuses: w.wants(), Kinds: d.kinds,
+		Coverage: d.coverage, Texts: w.texts(), Statuses: w.wants(), Kinds: d.kinds,
 	}, objects)
 	if matches, undecided := found.Matches(); undecided != "" && !matches {
 		return fmt.Errorf("the policy can't be decided for the objects here that it matches: %s", undecided)

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"go.yaml.in/yaml/v3"
 
@@ -20,8 +21,10 @@ import (
 
 // A gatorDraft writes a suite of gator verify.
 type gatorDraft struct {
-	setup  GatorSetup
-	engine GatorPolicy
+	setup     GatorSetup
+	engine    GatorPolicy
+	inventory []*render.Object // of the repository, if the template reads it
+	beside    GatorPolicy      // engine with the inventory
 }
 
 func (d *draft) gatorDrafter(e Engines) (drafter, error) {
@@ -43,7 +46,80 @@ func (d *draft) gatorDrafter(e Engines) (drafter, error) {
 	if w.engine == nil {
 		return nil, errors.New("does not compile")
 	}
+	w.inventory = d.inventory(w.setup.Template)
+	w.beside = w.among(w.inventory)
 	return w, nil
+}
+
+// maxInventory limits the objects that a template may compare with.
+const maxInventory = 500
+
+// inventory returns the objects that a template may read from its inventory: those
+// of kinds that its code names, or any if it names none of theirs.
+func (d *draft) inventory(template *render.Object) []*render.Object {
+	targets, _ := render.Lookup(template.Object, "/spec/targets")
+	code := fmt.Sprint(targets)
+	if !strings.Contains(code, "data.inventory") {
+		return nil
+	}
+	var objects []*render.Object
+	for _, o := range slices.Concat(d.o.Others, d.o.Objects) {
+		if !isReview(o) {
+			objects = append(objects, sample.Prepare(o, d.kinds))
+		}
+	}
+	objects = lastOfEach(objects)
+	named := slices.DeleteFunc(slices.Clone(objects), func(o *render.Object) bool { return !strings.Contains(code, o.GetKind()) })
+	if len(named) > 0 {
+		objects = named
+	}
+	return objects[:min(len(objects), maxInventory)]
+}
+
+func (w *gatorDraft) among(inventory []*render.Object) GatorPolicy {
+	if len(inventory) == 0 {
+		return w.engine
+	}
+	return w.engine.Among(inventory)
+}
+
+// needed returns few objects of the inventory beside which a sample has its status
+// and takes its branches: none, one, or else those of which none can be left out.
+func (w *gatorDraft) needed(ctx context.Context, d *draft, x *sample.Sample) []*render.Object {
+	var taken []*atomic.Int64
+	for _, g := range x.Reaches {
+		if g.Rule == "" && g.Status == "" {
+			taken = append(taken, d.coverage.Declare(g.Branch))
+		}
+	}
+	has := func(inventory []*render.Object) bool {
+		before := make([]int64, len(taken))
+		for i, hits := range taken {
+			before[i] = hits.Load()
+		}
+		results, _ := evaluated(ctx, w.among(inventory), w.setup.Constraint.GetKind(), x.Object)
+		for i, hits := range taken {
+			if hits.Load() == before[i] {
+				return false
+			}
+		}
+		return len(results) > 0 && results[0].Status == x.Results[0].Status
+	}
+	if len(w.inventory) == 0 || has(nil) {
+		return nil
+	}
+	for _, x := range w.inventory {
+		if has([]*render.Object{x}) {
+			return []*render.Object{x}
+		}
+	}
+	kept := slices.Clone(w.inventory)
+	for i := len(kept) - 1; i >= 0; i-- {
+		if fewer := slices.Delete(slices.Clone(kept), i, i+1); has(fewer) {
+			kept = fewer
+		}
+	}
+	return kept
 }
 
 func (w *gatorDraft) texts() []any {
@@ -56,14 +132,18 @@ func (w *gatorDraft) wants() []sample.Goal { return statuses(w.setup.Constraint.
 
 // evaluate implements drafter.
 func (w *gatorDraft) evaluate(ctx context.Context, o *render.Object) ([]sample.Result, string) {
-	results, err := w.engine.Evaluate(ctx, o)
+	return evaluated(ctx, w.beside, w.setup.Constraint.GetKind(), o)
+}
+
+func evaluated(ctx context.Context, engine GatorPolicy, rule string, o *render.Object) ([]sample.Result, string) {
+	results, err := engine.Evaluate(ctx, o)
 	switch {
 	case err != nil:
 		return nil, err.Error()
 	case len(results) == 0:
 		return nil, ""
 	}
-	x := sample.Result{Rule: w.setup.Constraint.GetKind(), Status: "pass"}
+	x := sample.Result{Rule: rule, Status: "pass"}
 	var messages []string
 	for i := range results {
 		switch r := &results[i]; r.Outcome {
@@ -98,6 +178,7 @@ type (
 	gatorCaseText struct {
 		Name       string               `yaml:"name"`
 		Object     string               `yaml:"object"`
+		Inventory  []string             `yaml:"inventory,omitempty"`
 		Assertions []gatorAssertionText `yaml:"assertions"`
 	}
 	gatorAssertionText struct {
@@ -127,7 +208,7 @@ func (w *gatorDraft) files(d *draft, samples []*sample.Sample) []File {
 				a.Message = regexp.QuoteMeta(text)
 			}
 		}
-		test.Cases = append(test.Cases, gatorCaseText{called, called + ".yaml", []gatorAssertionText{a}})
+		test.Cases = append(test.Cases, gatorCaseText{called, called + ".yaml", w.inventoryFiles(d, x, &files), []gatorAssertionText{a}})
 	}
 	slices.SortStableFunc(test.Cases, func(a, b gatorCaseText) int {
 		return cmp.Compare(a.Assertions[0].Violations, b.Assertions[0].Violations)
@@ -136,6 +217,23 @@ func (w *gatorDraft) files(d *draft, samples []*sample.Sample) []File {
 		"test.gatekeeper.sh/v1alpha1", "Suite", map[string]string{"name": path.Base(d.dir)}, []gatorTestText{test},
 	})}
 	return files
+}
+
+// inventoryFiles returns the files of the inventory that a case needs, and adds those
+// that are not there yet.
+func (w *gatorDraft) inventoryFiles(d *draft, x *sample.Sample, files *[]File) []string {
+	var names []string
+	for _, o := range w.needed(context.Background(), d, x) {
+		gvk := o.GroupVersionKind()
+		called := strings.ToLower(strings.Trim(strings.Join([]string{"inventory", gvk.Kind, gvk.Group, o.GetNamespace(), o.GetName()}, "-"), "-")) + ".yaml"
+		called = strings.NewReplacer("/", "-", ":", "-", "--", "-").Replace(called)
+		file := path.Join(d.dir, called)
+		if !slices.ContainsFunc(*files, func(f File) bool { return f.Name == file }) {
+			*files = append(*files, File{file, d.document("In the cluster beside the object of a case.", o.Object)})
+		}
+		names = append(names, called)
+	}
+	return names
 }
 
 // begins reports whether an object is the first of a file: gator reads that one.
