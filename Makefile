@@ -15,7 +15,7 @@ test: ## every test that needs Go alone
 
 # The packages whose code or tests run in parallel; CI's job for them has an hour.
 RACE := ./render/... ./policy ./policy/admission ./policy/crd ./policy/gatekeeper ./policy/internal/cel ./policy/internal/explain \
-	./policy/internal/kyvernodoc ./policy/internal/rego ./policy/kyverno ./policy/kyvernocel ./policy/rego ./policy/schema ./tui ./cmd/preadmit/supervise
+	./policy/internal/kyvernodoc ./policy/internal/rego ./policy/kyverno ./policy/kyvernocel ./policy/rego ./policy/schema ./tui ./cmd/preadmit/supervise ./cmd/preadmit/tasks
 race: ## data races, where code runs in parallel, and in the command's own goroutines
 	CGO_ENABLED=1 $(GO) test -race -timeout 40m $(RACE)
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m -run '^TestScript$$/^(base|cache|gitops|shard|triage)$$' ./cmd/preadmit

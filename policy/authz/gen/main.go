@@ -6,25 +6,21 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"log"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/policy/internal/releases"
 )
 
-// releases are the modules read, one a Kubernetes version, from 1.29 on.
-var releases = []string{"v1.29.6", "v1.30.14", "v1.31.14", "v1.32.13", "v1.33.13", "v1.34.4", "v1.35.4", "v1.36.3"}
-
 const (
-	oldest  = 29
 	policy  = "plugin/pkg/auth/authorizer/rbac/bootstrappolicy/testdata"
 	boot    = "kubernetes.io/bootstrapping"
 	heading = `# Written by gen: what an API server makes when it starts, by the versions 1.N that make it.
@@ -73,8 +69,8 @@ func (t *table) add(kind, text string, bit int) *row {
 func main() {
 	log.SetFlags(0)
 	var t table
-	for bit, release := range releases {
-		dir, err := moduleDir(release)
+	for bit, release := range releases.All {
+		dir, err := releases.Dir(release)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -90,27 +86,6 @@ func main() {
 	if err := os.WriteFile("defaults.tsv", b.Bytes(), 0o644); err != nil {
 		log.Fatal(err)
 	}
-}
-
-// moduleDir downloads a release of Kubernetes into the module cache.
-func moduleDir(release string) (string, error) {
-	tmp, err := os.MkdirTemp("", "gen")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(tmp)
-	if err := os.WriteFile(filepath.Join(tmp, "go.mod"), []byte("module gen\n"), 0o644); err != nil {
-		return "", err
-	}
-	c := exec.Command("go", "mod", "download", "-json", "k8s.io/kubernetes@"+release)
-	c.Dir = tmp
-	out, err := c.Output()
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", release, err)
-	}
-	var m struct{ Dir string }
-	err = json.Unmarshal(out, &m)
-	return m.Dir, err
 }
 
 // An object is any of the four kinds.
@@ -235,19 +210,19 @@ func (t *table) write(b *bytes.Buffer) {
 // spans writes versions as "29-33,35-"; an open end is the newest and later.
 func spans(bits uint32) string {
 	var out []string
-	for i := 0; i < len(releases); i++ {
+	for i := 0; i < len(releases.All); i++ {
 		if bits>>i&1 == 0 {
 			continue
 		}
 		from := i
-		for i < len(releases) && bits>>i&1 == 1 {
+		for i < len(releases.All) && bits>>i&1 == 1 {
 			i++
 		}
 		to := ""
-		if i < len(releases) {
-			to = fmt.Sprint(oldest + i - 1)
+		if i < len(releases.All) {
+			to = fmt.Sprint(releases.Oldest + i - 1)
 		}
-		out = append(out, fmt.Sprintf("%d-%s", oldest+from, to))
+		out = append(out, fmt.Sprintf("%d-%s", releases.Oldest+from, to))
 	}
 	return strings.Join(out, ",")
 }

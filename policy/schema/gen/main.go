@@ -13,14 +13,12 @@ import (
 	"log"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-)
 
-// releases are the modules read, one a Kubernetes version, in order.
-var releases = []string{"v1.29.6", "v1.30.14", "v1.31.14", "v1.32.13", "v1.33.13", "v1.34.4", "v1.35.4", "v1.36.3"}
+	"github.com/preadmit/preadmit/policy/internal/releases"
+)
 
 // newest is the version of the k8s.io/api that this module requires.
 const newest = 37
@@ -47,8 +45,8 @@ type variant struct {
 func main() {
 	log.SetFlags(0)
 	t := &tables{map[kind]uint32{}, map[kind]map[string]bool{}, map[string][]*variant{}}
-	for i, release := range releases {
-		dir, err := moduleDir(release)
+	for i, release := range releases.All {
+		dir, err := releases.Dir(release)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -69,27 +67,6 @@ func main() {
 	if err := os.WriteFile("openapi.json.gz", bundle, 0o644); err != nil {
 		log.Fatal(err)
 	}
-}
-
-// moduleDir downloads a release of Kubernetes into the module cache.
-func moduleDir(release string) (string, error) {
-	tmp, err := os.MkdirTemp("", "gen")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(tmp)
-	if err := os.WriteFile(filepath.Join(tmp, "go.mod"), []byte("module gen\n"), 0o644); err != nil {
-		return "", err
-	}
-	c := exec.Command("go", "mod", "download", "-json", "k8s.io/kubernetes@"+release)
-	c.Dir = tmp
-	out, err := c.Output()
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", release, err)
-	}
-	var m struct{ Dir string }
-	err = json.Unmarshal(out, &m)
-	return m.Dir, err
 }
 
 func (t *tables) readRelease(dir string, bit int) error {
