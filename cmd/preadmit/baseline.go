@@ -40,8 +40,8 @@ names those that match nothing any more.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.reason, "reason", "", "why the failures are accepted (required)")
-	f.Var(&o.expires, "expires", "the last `DAY` on which they are, such as 2027-03-31 (required)")
-	f.StringVar(&o.owner, "owner", "", "who answers for them")
+	f.Var(&o.expires, "expires", "the last `DAY` on which the suppressions apply, such as 2027-03-31 (required)")
+	f.StringVar(&o.owner, "owner", "", "the `NAME` of who is responsible for them")
 	o.sources.addFlags(f)
 	o.policyFlags.addFlags(f)
 	o.userFlags.addFlags(f)

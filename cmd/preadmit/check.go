@@ -51,8 +51,9 @@ func newCheckCommand(code *int) *cobra.Command {
 admission policy over the objects, and report each violation at its line.
 
 A PATH is a directory, a manifest, a chart directory or .tgz, a kustomization
-directory, or - for YAML on standard input. Without --policy, --pack and
-policies among the rendered objects, the pack pod-security-baseline warns.`,
+directory, or - for YAML on standard input. If there are no
+policies (--policy, --pack, or among the rendered objects), the pack
+pod-security-baseline is used, and warns.`,
 		RunE: runs(code, func(ctx context.Context, args []string, std stdio) (int, error) {
 			return runCheck(ctx, &o, args, std.in, std.out, std.err)
 		}),

@@ -24,7 +24,7 @@ func newConvertCommand() *cobra.Command {
 from the repository around the working directory, if it has the files.
 
 Several reports must be the parts of one run, one of each check --shard NUMBER/OF.
-They are joined to the report that a run without --shard would have written.`,
+The joined report is the one that a run without --shard would have written.`,
 		Args: wants(1, maxShards, "a REPORT.json, which check -o json writes, or those of all parts of a run", "preadmit convert report.json -o html=report.html"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runConvert(&o, args, verbose, cmd.InOrStdin(), cmd.OutOrStdout())
@@ -81,7 +81,8 @@ func newVerifyCommand(code *int) *cobra.Command {
 		Short: "Check that a SARIF file's locations, snippets, fingerprints and links match this tree",
 		Long: `Check a SARIF file of any tool against the files of the repository around
 the working directory: each URI, line, column, snippet, line hash, link and
-limit that GitHub code scanning relies on. Exit code 1: something in it is wrong.`,
+limit that GitHub code scanning relies on. The exit code is 1 if
+something in it is wrong.`,
 		Args: wants(1, 1, "one SARIF file", "preadmit verify preadmit.sarif"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			problems, err := runVerify(args[0], cmd.InOrStdin())

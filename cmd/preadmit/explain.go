@@ -48,7 +48,7 @@ PATH or name the unit with --unit.
   preadmit explain require-limits/validations[0] deployment/web -p policies
   preadmit explain baseline/privileged pod/web --pack pod-security-baseline
 
-Exit codes are those of check, for this decision alone.`,
+The exit code is that of check, for this decision alone.`,
 		Args: wants(2, -1, "POLICY[/RULE] and OBJECT", "preadmit explain require-limits prod/deployment/web"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := configure(without(cmd.Flags(), "output"), args[2:]); err != nil {
@@ -69,7 +69,7 @@ Exit codes are those of check, for this decision alone.`,
 	o.userFlags.addFlags(f)
 	f.StringVarP(&o.output, "output", "o", "text", "`FORMAT[=FILE]` of the explanation: text or json")
 	f.StringVar(&o.color, "color", "auto", "colour: auto, always or never")
-	f.StringVar(&o.unit, "unit", "", "the `PATH` of the unit that OBJECT is of, as reports have it")
+	f.StringVar(&o.unit, "unit", "", "the unit `PATH` that has OBJECT, as reports name it")
 	return cmd
 }
 

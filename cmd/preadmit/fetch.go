@@ -75,13 +75,13 @@ func (o *fetchOptions) addFlags(f *pflag.FlagSet) {
 	own.StringArrayVarP(&o.policies, "policy", "p", nil, "fetch the policies, or data for Rego, at `oci://REGISTRY/NAME:TAG` or a URL, besides those that the configuration names (repeatable)")
 	own.StringArrayVar(&o.with, "with", nil, "fetch the objects, such as CRDs, at `URL`, besides those that the configuration names (repeatable)")
 	own.BoolVar(&o.locked, "locked", false, "fetch only what the lock names, and do not change the lock")
-	own.StringVar(&o.update, "update", "", "look again which version an address and range stand for: of all, or of those with `NAME` in their name or address")
+	own.StringVar(&o.update, "update", "", "look up the version for each address and range again, or for those with `NAME` in their name or address")
 	own.Lookup("update").NoOptDefVal = "*"
 	own.BoolVar(&o.checkOnly, "check", false, "without fetching, exit 1 if the lock lacks something, or has something that nothing needs")
 	own.BoolVar(&o.dryRun, "dry-run", false, "without fetching, list what would be fetched")
 	own.StringVarP(&o.format, "output", "o", "text", "`FORMAT` of --dry-run: text or json")
 	own.BoolVar(&o.git, "git", false, "clone with the git program, its credential helpers and ssh")
-	own.StringVar(&o.base, "base", "", "ask no hosts but those that the configuration (fetch.hosts) and the lock at this git revision name, `REV`; with --locked, bring what is locked there, too")
+	own.StringVar(&o.base, "base", "", "ask only hosts that the configuration (fetch.hosts) or the lock names at git revision `REV`; with --locked, also fetch what is locked there")
 	o.own = own
 	f.AddFlagSet(own)
 	f.Lookup("store").Usage = "keep the content in `DIR`, which may be an OCI image layout, instead of .preadmit/vendor"

@@ -34,7 +34,7 @@ as check does, and count for each rule the objects that it matches: how many are
 exempt, pass, fail or can't be decided. WOULD DENY counts the failures that are
 only warned about or audited: they would be denied if the policy were enforced.
 
-Then each policy is looked at: rules that match nothing, with the check that the
+Then report what is wrong with the policies: rules that match nothing, with the check that the
 nearest object fails; that are always exempt; that can never fail or never pass;
 policies without binding, bindings without policy or parameter; exceptions and
 suppressions that exempt nothing; two rules with the same verdict on all objects;

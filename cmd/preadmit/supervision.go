@@ -24,7 +24,7 @@ type supervision struct {
 func (o *supervision) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.taskMemory, "task-memory", tasks.DefaultMemory, fmt.Sprintf("memory limit in `MIB` for rendering one unit or evaluating one object, at least %d; what needs more is an error, and the run goes on", minTaskMemory))
 	f.DurationVar(&o.taskTime, "task-time", tasks.DefaultTime, "limit of processor time for one unit or object, `DURATION`; three times as long by the clock")
-	f.StringVar(&o.sandbox, "sandbox", "auto", "on Linux, let the kernel deny connections, programs, writing, and reading files other than those named, `MODE`: auto, require or off")
+	f.StringVar(&o.sandbox, "sandbox", "auto", "on Linux, have the kernel deny connections, other programs, writing, and reading files that are not named, `MODE`: auto, require or off")
 }
 
 // check returns an error if no run can keep the limits.

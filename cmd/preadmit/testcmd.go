@@ -49,7 +49,7 @@ func newTestCommand(code *int) *cobra.Command {
 		Use:   "test [PATH ...]",
 		Short: "Run Kyverno, gator, kaptest and Rego tests unchanged",
 		Long: `Run the suites at each PATH, a file or a directory that is walked (default: the
-current directory), and compare what policies say with what they should.
+current directory), and compare the results of policies with the expected ones.
 
 Suites are ` + suiteDocs() + `.
 A kaptest manifest tests the expressions of a policy alone, not its match,
@@ -61,7 +61,7 @@ With --policy, the unit tests of Rego modules run too: the rules named test_x, a
 with conftest verify and opa test. Then PATH may be left out.
 
 With --mutate, each policy is changed in small ways, one at a time: a comparison
-turned round, a condition, kind or namespace left out, a constant, an anchor. The
+is reversed, a condition, kind or namespace left out, a constant, an anchor. The
 tests that evaluate what is changed run again, and should fail. The report lists
 the changes that no test notices. The score is the percentage that tests notice,
 of all that were tried, compile and make a difference.
@@ -101,7 +101,7 @@ found, or one that can't be read.`,
 	f.StringArrayVarP(&o.policies, "policy", "p", nil, "Rego modules with unit tests, in a file or directory `PATH`, or at oci://REGISTRY/NAME:TAG or a URL as preadmit fetch brought them (repeatable); with --write the policies to test")
 	f.StringArrayVar(&o.data, "data", nil, "what these modules read below data: a YAML or JSON file or a directory `PATH` (repeatable)")
 	f.StringVar(&o.store, "store", "", "read what preadmit fetch stored in `DIR`, or what an OCI image layout there holds, besides .preadmit/vendor")
-	f.BoolVar(&o.strict, "strict", false, "a case of which no rule ran fails")
+	f.BoolVar(&o.strict, "strict", false, "fail cases for which no rule ran")
 	f.Var((*kubeVersion)(&o.kubeVersion), "kube-version", "version of the API server, `X.Y` (default: the newest known)")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "stop after `DURATION`")
 	o.supervision.addFlags(f)

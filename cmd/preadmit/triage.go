@@ -47,15 +47,15 @@ editor ($VISUAL or $EDITOR), or accept it with a reason and a last day. What is
 accepted is staged, shown as a diff, and then written to the suppressions file;
 u takes back what is staged, and then what is written.
 
-Press ? for the keys and : for commands. Keys of your own, the editor and the
-theme stand in preadmit/triage.yaml in your configuration directory, such as
-~/.config:
+Press ? for the keys and : for commands. preadmit/triage.yaml in your configuration
+directory, such as ~/.config, sets keys, editor and theme:
 
   editor: myed +{line} {file}    # instead of $VISUAL and $EDITOR
   theme: light
   keys: {accept: [a, f2], mark-all: A}
 
---plain asks and answers in lines instead, for screen readers and pipes.`,
+--plain prints numbered lists and asks questions instead, for screen readers and
+pipes.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if end, ok := cmd.OutOrStdout().(*childStdout); ok {
 				if err := o.prepare(cmd.Flags(), args); err != nil {
@@ -77,9 +77,9 @@ theme stand in preadmit/triage.yaml in your configuration directory, such as
 	f.BoolVar(&o.readOnly, "readonly", false, "look only: accept, write and edit nothing")
 	f.BoolVar(&o.watch, "watch", true, "evaluate again when files change")
 	f.StringVar(&o.theme, "theme", "auto", "colours for a `BACKGROUND`: auto, light or dark")
-	f.StringVar(&o.editor, "editor", "", "open files with `COMMAND`, in which {file}, {line} and {column} are replaced (default: $VISUAL, $EDITOR or vi)")
+	f.StringVar(&o.editor, "editor", "", "open files with `COMMAND`, with the place instead of {file}, {line} and {column} (default: $VISUAL, $EDITOR or vi)")
 	f.StringVar(&o.settings, "settings", "", "read keys, editor and theme from `FILE` (default: "+settingsFile+" in the user's configuration directory, if it exists)")
-	f.StringVar(&o.filter, "filter", "", "show what `WORDS` match to begin with, as / does")
+	f.StringVar(&o.filter, "filter", "", "begin with the filter `WORDS`, as / sets it")
 	return cmd
 }
 
