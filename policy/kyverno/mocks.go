@@ -15,6 +15,9 @@ func (r *review) mocked(rule *Rule) map[string]any {
 	sets := []map[string]any{r.mocks.Variables, r.mocks.Rules[own], r.mocks.Foreach[own]}
 	var tree map[string]any
 	for _, set := range sets {
+		if len(set) == 0 {
+			continue
+		}
 		for _, name := range slices.Sorted(maps.Keys(set)) {
 			if tree == nil {
 				tree = map[string]any{}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/filters"
 	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
@@ -33,7 +31,7 @@ func (v *validator) Validate(ctx context.Context, req *policy.Request) ([]policy
 		return nil, nil
 	}
 	r := v.engine.newReview(ctx, req, nil)
-	results := make([]policy.Result, 0, v.engine.rulesOf(req.Kind))
+	results := req.Room()
 	for _, p := range []*phase{&verifies, &validates} {
 		if err := r.each(p, func(resp Response) { results = append(results, r.result(&resp)) }); err != nil {
 			return nil, err
@@ -41,23 +39,6 @@ func (v *validator) Validate(ctx context.Context, req *policy.Request) ([]policy
 	}
 	return results, nil
 }
-
-// rulesOf is about how many rules say something of an object of a kind: of a
-// controller half of them are about pods.
-func (e *Engine) rulesOf(gvk schema.GroupVersionKind) int {
-	n := 0
-	for _, p := range e.index.For(gvk.Kind) {
-		for _, rule := range p.RulesFor(gvk) {
-			if rule.Validate != nil || len(rule.VerifyImages) > 0 {
-				n++
-			}
-		}
-	}
-	return min(n/2+1, maxReserved)
-}
-
-// maxReserved is for how many results there is room before there are any.
-const maxReserved = 256
 
 // result makes a result of a response.
 func (r *review) result(resp *Response) policy.Result {

@@ -31,18 +31,18 @@ func StrategicMerge(object map[string]any, patch any) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	after, err := cloneObject(object)
-	if err != nil {
-		return Result{}, err
-	}
 	overlay, ok := p.(map[string]any)
 	if !ok {
 		return Result{}, fmt.Errorf("the patch is %s, and an object is a map", render.TypeName(p))
 	}
 	switch overlay, err = preprocess(overlay, object); {
 	case errors.As(err, new(*unmet)):
-		return Result{Object: after}, nil
+		return Result{Object: object}, nil
 	case err != nil:
+		return Result{}, err
+	}
+	after, err := cloneObject(object)
+	if err != nil {
 		return Result{}, err
 	}
 	var m merger
