@@ -21,14 +21,14 @@ import (
 // (AddCohabitatingResources in pkg/kubeapiserver): what deployments and
 // ingresses shared with extensions is gone from all releases known here.
 func (k *Kinds) Equivalent(gvr schema.GroupVersionResource) []policy.Version {
-	if found, builtin := k.equivalents[gvr]; builtin {
+	if found, builtin := k.equivalents()[gvr]; builtin {
 		return found
 	}
 	return k.equivalentCustoms(gvr)
 }
 
-// builtinEquivalents are the answers for every built-in resource.
-func (k *Kinds) builtinEquivalents() map[schema.GroupVersionResource][]policy.Version {
+// newEquivalents are the answers for every built-in resource.
+func (k *server) newEquivalents() map[schema.GroupVersionResource][]policy.Version {
 	kept := make(map[schema.GroupResource][]policy.Version)
 	for _, b := range k.sortedKinds((*builtin).byDefault) {
 		storage := storageOf(b.gvr().GroupResource())

@@ -24,7 +24,7 @@ type goType struct {
 
 // newGoType returns nil for a kind that client-go has no type for: such as
 // were dropped before the version that this module requires.
-func (k *Kinds) newGoType(gvk schema.GroupVersionKind) *goType {
+func (k *server) newGoType(gvk schema.GroupVersionKind) *goType {
 	typ := typeOf(gvk)
 	if typ == nil {
 		return nil

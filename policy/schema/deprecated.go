@@ -20,8 +20,17 @@ func (k *Kinds) Deprecated(gvk schema.GroupVersionKind) string {
 	if c := k.customs[gvk.GroupKind()]; c != nil {
 		return c.deprecated[gvk.Version]
 	}
+	b := k.builtins[gvk]
+	if b == nil {
+		return ""
+	}
+	return b.deprecated()
+}
+
+// deprecation is Deprecated of a built-in kind.
+func (k *server) deprecation(gvk schema.GroupVersionKind) string {
 	typ := typeOf(gvk)
-	if k.builtins[gvk] == nil || typ == nil {
+	if typ == nil {
 		return ""
 	}
 	object := reflect.New(typ).Interface()

@@ -27,9 +27,13 @@ func (k *Kinds) TypeConverter(gvk schema.GroupVersionKind) (managedfields.TypeCo
 	if !k.Resource(gvk).Known {
 		return nil, nil
 	}
-	made, ok := k.mergers.byKind.Load(gvk)
+	mergers := &k.mergers
+	if k.builtins[gvk] != nil {
+		mergers = &k.server.mergers
+	}
+	made, ok := mergers.byKind.Load(gvk)
 	if !ok {
-		made, _ = k.mergers.byKind.LoadOrStore(gvk, sync.OnceValues(func() (managedfields.TypeConverter, error) {
+		made, _ = mergers.byKind.LoadOrStore(gvk, sync.OnceValues(func() (managedfields.TypeConverter, error) {
 			return k.newTypeConverter(gvk)
 		}))
 	}

@@ -55,7 +55,7 @@ func (p *adapter) adapt(value any) {
 
 // newAdapter compares a kind's type with its schema in the release. The newest
 // release knows all fields.
-func (k *Kinds) newAdapter(gvk apischema.GroupVersionKind, typ reflect.Type) *adapter {
+func (k *server) newAdapter(gvk apischema.GroupVersionKind, typ reflect.Type) *adapter {
 	if k.release == newest {
 		return nil
 	}

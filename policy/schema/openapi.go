@@ -41,7 +41,7 @@ var components = sync.OnceValues(func() (map[string]component, error) {
 // References between them are "#/components/schemas/NAME". The schemas of
 // Kubernetes 1.37 are those of 1.36, since no newer ones are published as a
 // module.
-func (k *Kinds) Components() (map[string]json.RawMessage, error) {
+func (k *server) Components() (map[string]json.RawMessage, error) {
 	all, err := components()
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (k *Kinds) Components() (map[string]json.RawMessage, error) {
 
 // ComponentOf is the name of the component that describes a built-in kind,
 // or "".
-func (k *Kinds) ComponentOf(gvk schema.GroupVersionKind) (string, error) {
+func (k *server) ComponentOf(gvk schema.GroupVersionKind) (string, error) {
 	names, err := componentNames()
 	if err != nil || k.builtins[gvk] == nil {
 		return "", err
@@ -93,7 +93,7 @@ var componentNames = sync.OnceValues(func() (map[schema.GroupVersionKind]string,
 
 // Subresources are the subresources of a built-in resource that are served,
 // in order: "scale", "status".
-func (k *Kinds) Subresources(gvr schema.GroupVersionResource) []string {
+func (k *server) Subresources(gvr schema.GroupVersionResource) []string {
 	if b := k.byName[gvr]; b != nil {
 		return slices.Clone(b.subresources)
 	}

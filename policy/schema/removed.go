@@ -90,7 +90,7 @@ func (k *Kinds) whenServed(r *row) string {
 }
 
 // sibling is the most stable served version of a kind, or "".
-func (k *Kinds) sibling(gvk schema.GroupVersionKind) string {
+func (k *server) sibling(gvk schema.GroupVersionKind) string {
 	found := k.sortedKinds(func(b *builtin) bool { return b.gvk.GroupKind() == gvk.GroupKind() })
 	if len(found) == 0 {
 		return ""

@@ -40,15 +40,10 @@ type Options struct {
 // Kinds are the kinds that an API server of one version serves. It is safe
 // for concurrent use.
 type Kinds struct {
-	release  release
-	builtins map[schema.GroupVersionKind]*builtin
-	byName   map[schema.GroupVersionResource]*builtin
-	// equivalents are the other built-in resources that serve the same objects
-	equivalents map[schema.GroupVersionResource][]policy.Version
-	groups      map[string]bool // that are built in
-	customs     map[schema.GroupKind]*custom
-	resolved    resolved
-	mergers     mergers
+	*server
+	customs  map[schema.GroupKind]*custom
+	resolved resolved
+	mergers  mergers // of kinds that are not built in
 }
 
 var _ policy.Kinds = (*Kinds)(nil)
@@ -62,9 +57,7 @@ func New(crds []*render.Object, opts Options) (*Kinds, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Kinds{release: r, customs: map[schema.GroupKind]*custom{}}
-	k.addBuiltins()
-	k.equivalents = k.builtinEquivalents()
+	k := &Kinds{server: servers[r-oldest](), customs: map[schema.GroupKind]*custom{}}
 	var errs []error
 	for _, o := range crds {
 		if !isCRD(o) {

@@ -3,13 +3,14 @@ package schema
 import (
 	_ "embed"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
 )
 
 //go:embed kinds.tsv
@@ -59,7 +60,9 @@ func APIVersions(kubeVersion string) []string {
 // A builtin is a row that the chosen release serves.
 type builtin struct {
 	row
-	goType func() *goType // nil in it: client-go has no type
+	goType     func() *goType // nil in it: client-go has no type
+	validator  func() *kindValidator
+	deprecated func() string // what is said about it, or ""
 }
 
 // rows parses kinds.tsv once.
@@ -122,31 +125,61 @@ func parseRanges(s string) (uint32, error) {
 	return bits, nil
 }
 
-func (k *Kinds) addBuiltins() {
-	k.builtins = make(map[schema.GroupVersionKind]*builtin, len(rows()))
-	k.byName = make(map[schema.GroupVersionResource]*builtin, len(rows()))
-	k.groups = make(map[string]bool)
-	for _, r := range rows() {
-		k.groups[r.gvk.Group] = true
-		if r.served&k.release.bit() == 0 {
+// A server is what an API server of a release has built in. There is one of each
+// release: what is found out about a kind serves all Kinds.
+type server struct {
+	release  release
+	builtins map[schema.GroupVersionKind]*builtin
+	byName   map[schema.GroupVersionResource]*builtin
+	ordered  []*builtin      // by group, version and kind
+	groups   map[string]bool // that are built in
+
+	// equivalents are the other built-in resources that serve the same objects.
+	equivalents func() map[schema.GroupVersionResource][]policy.Version
+	mergers     mergers
+}
+
+// servers makes the server of a release when it is first asked for. The first is
+// the oldest release.
+var servers = func() (all [newest - oldest + 1]func() *server) {
+	for i := range all {
+		all[i] = sync.OnceValue(func() *server { return newServer(oldest + release(i)) })
+	}
+	return all
+}()
+
+func newServer(r release) *server {
+	k := &server{
+		release:  r,
+		builtins: make(map[schema.GroupVersionKind]*builtin, len(rows())),
+		byName:   make(map[schema.GroupVersionResource]*builtin, len(rows())),
+		groups:   make(map[string]bool),
+	}
+	for _, row := range rows() {
+		k.groups[row.gvk.Group] = true
+		if row.served&r.bit() == 0 {
 			continue
 		}
-		b := &builtin{row: r}
+		b := &builtin{row: row}
 		b.goType = sync.OnceValue(func() *goType { return k.newGoType(b.gvk) })
-		k.builtins[r.gvk], k.byName[r.gvr()] = b, b
+		b.validator = sync.OnceValue(func() *kindValidator { return newKindValidator(b, r) })
+		b.deprecated = sync.OnceValue(func() string { return k.deprecation(b.gvk) })
+		k.builtins[row.gvk], k.byName[row.gvr()] = b, b
+		k.ordered = append(k.ordered, b)
 	}
+	slices.SortFunc(k.ordered, func(a, b *builtin) int { return strings.Compare(a.gvk.String(), b.gvk.String()) })
 	for gvk := range removed() {
 		k.groups[gvk.Group] = true
 	}
+	k.equivalents = sync.OnceValue(k.newEquivalents)
+	return k
 }
 
 // sortedKinds are the served built-in kinds that keep accepts, in order.
-func (k *Kinds) sortedKinds(keep func(*builtin) bool) []*builtin {
+func (k *server) sortedKinds(keep func(*builtin) bool) []*builtin {
 	var found []*builtin
-	for _, gvk := range slices.SortedFunc(maps.Keys(k.builtins), func(a, b schema.GroupVersionKind) int {
-		return strings.Compare(a.String(), b.String())
-	}) {
-		if b := k.builtins[gvk]; keep(b) {
+	for _, b := range k.ordered {
+		if keep(b) {
 			found = append(found, b)
 		}
 	}

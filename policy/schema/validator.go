@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -44,7 +43,6 @@ const (
 type Validator struct {
 	kinds   *Kinds
 	objects []*render.Object
-	byKind  map[schema.GroupVersionKind]func() *kindValidator
 }
 
 var _ policy.Validator = (*Validator)(nil)
@@ -53,13 +51,16 @@ var _ policy.Validator = (*Validator)(nil)
 // Rules documents the rules of the kinds of the objects; any object may be
 // validated.
 func NewValidator(kinds *Kinds, objects []*render.Object) *Validator {
-	v := &Validator{kinds: kinds, objects: objects, byKind: make(map[schema.GroupVersionKind]func() *kindValidator, len(kinds.builtins))}
-	for gvk, b := range kinds.builtins {
-		if b.gvk.Group != "apiextensions.k8s.io" { // whose definitions policy/crd evaluates
-			v.byKind[gvk] = sync.OnceValue(func() *kindValidator { return newKindValidator(b, kinds.release) })
-		}
+	return &Validator{kinds: kinds, objects: objects}
+}
+
+// builtin is the kind, if its objects are to be validated: definitions are
+// evaluated by policy/crd.
+func (v *Validator) builtin(gvk schema.GroupVersionKind) *builtin {
+	if gvk.Group == "apiextensions.k8s.io" {
+		return nil
 	}
-	return v
+	return v.kinds.builtins[gvk]
 }
 
 // A kindValidator validates objects of one kind.
@@ -85,11 +86,11 @@ func (v *Validator) Validate(ctx context.Context, req *policy.Request) ([]policy
 		return nil, nil
 	}
 	warnings := v.warnings(req)
-	of := v.byKind[req.Kind]
-	if of == nil {
+	b := v.builtin(req.Kind)
+	if b == nil {
 		return warnings, nil
 	}
-	j := of()
+	j := b.validator()
 	if j.err != nil {
 		return nil, j.err
 	}
@@ -223,7 +224,7 @@ func (v *Validator) Rules() []policy.Rule {
 	for _, o := range v.objects {
 		gvk := o.GroupVersionKind()
 		kind := gvk.GroupKind().String()
-		if v.byKind[gvk] != nil {
+		if v.builtin(gvk) != nil {
 			seen[kind] = true
 		}
 		if v.kinds.Deprecated(gvk) != "" {

@@ -112,7 +112,7 @@ func newDifferential(t *testing.T, kinds *Kinds) *differential {
 func (d *differential) add(object, old map[string]any) {
 	u := &unstructured.Unstructured{Object: object}
 	b := d.kinds.builtins[u.GroupVersionKind()]
-	if b == nil || b.goType() == nil || d.validator.byKind[b.gvk] == nil {
+	if b == nil || b.goType() == nil || d.validator.builtin(b.gvk) == nil {
 		return
 	}
 	d.requests = append(d.requests, oracleRequest{Object: object, Old: old, Validate: true})
@@ -236,7 +236,7 @@ func faultsOf(t *testing.T, kinds *Kinds, v *Validator, req oracleRequest) (foun
 			return nil, nil, false
 		}
 	}
-	j := v.byKind[r.Kind]()
+	j := v.builtin(r.Kind).validator()
 	found, warned = map[string]bool{}, map[string]bool{}
 	for _, u := range j.unknownFields(&r) {
 		found[strings.TrimPrefix(u.Message, "strict decoding error: ")] = true
