@@ -11,6 +11,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/preadmit/preadmit/policy"
 )
@@ -36,7 +37,7 @@ var pageJS string
 //go:embed page/page.tmpl
 var pageText string
 
-var page = template.Must(template.New("page").Parse(pageText))
+var page = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(pageText)) })
 
 // A pageWriter writes the parts of a page. It is an error's witness: the first
 // stays in err.
@@ -117,7 +118,7 @@ func (s *section) page() pagePart { return pagePart{s.id, s.title, s.total(), s.
 
 func (p *pageWriter) render(name string, data any) string {
 	var b strings.Builder
-	if err := page.ExecuteTemplate(&b, name, data); err != nil && p.err == nil {
+	if err := page().ExecuteTemplate(&b, name, data); err != nil && p.err == nil {
 		p.err = err
 	}
 	return b.String()

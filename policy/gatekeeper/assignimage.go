@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // assignImage reads an AssignImage, which sets parts of the name of an image
@@ -35,22 +36,24 @@ func (c *mutatorCheck) assignImage(m *mutator) {
 // What the parts of an image may be, so that putting them into a name twice
 // does what doing it once does.
 var (
-	imageDomain = regexp.MustCompile(`^(\w[\w-]*\.[\w.-]*\w|localhost)(:\d+)?$`)
-	imagePath   = regexp.MustCompile(`^[a-z0-9]+((\.|_|/|__|-*)[a-z0-9]+)*$`)
-	imageTag    = regexp.MustCompile(`^(:\w[\w.-]{0,127}|@[A-Za-z][A-Za-z0-9]*([-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9A-Fa-f]{32,})$`)
+	imageDomain = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\w[\w-]*\.[\w.-]*\w|localhost)(:\d+)?$`) })
+	imagePath   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]+((\.|_|/|__|-*)[a-z0-9]+)*$`) })
+	imageTag    = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(:\w[\w.-]{0,127}|@[A-Za-z][A-Za-z0-9]*([-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9A-Fa-f]{32,})$`)
+	})
 )
 
 func (c *mutatorCheck) image(s imageSetter) {
 	if s == (imageSetter{}) {
 		c.add("/spec/parameters", errors.New("one of assignDomain, assignPath and assignTag must be set"))
 	}
-	if s.domain != "" && !imageDomain.MatchString(s.domain) {
+	if s.domain != "" && !imageDomain().MatchString(s.domain) {
 		c.add("/spec/parameters/assignDomain", fmt.Errorf("assignDomain %q must be a fully-qualified domain name or localhost", s.domain))
 	}
-	if s.path != "" && !imagePath.MatchString(s.path) {
+	if s.path != "" && !imagePath().MatchString(s.path) {
 		c.add("/spec/parameters/assignPath", fmt.Errorf("assignPath %q must be the path of an image", s.path))
 	}
-	if s.tag != "" && !imageTag.MatchString(s.tag) {
+	if s.tag != "" && !imageTag().MatchString(s.tag) {
 		c.add("/spec/parameters/assignTag", fmt.Errorf("assignTag %q must be a tag or a digest, with the ':' or '@' before it", s.tag))
 	}
 	if domain, _ := splitDomain(s.path); s.domain == "" && domain != "" {

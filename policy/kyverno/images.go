@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
 	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
@@ -155,10 +156,16 @@ func (f *imageFinder) put(at string, holder map[string]any, x kyvernodoc.ImageEx
 const defaultRegistry = "docker.io"
 
 var (
-	imagePath   = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
-	imageTag    = regexp.MustCompile(`^\w[\w.-]{0,127}$`)
-	imageDigest = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}$`)
-	imageHost   = regexp.MustCompile(`^(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?$`)
+	imagePath = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
+	})
+	imageTag    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\w[\w.-]{0,127}$`) })
+	imageDigest = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}$`)
+	})
+	imageHost = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?$`)
+	})
 )
 
 // parseImage takes a reference apart as Kyverno does: without a registry it is
@@ -170,11 +177,11 @@ func parseImage(image string) (map[string]any, error) {
 	tag := ""
 	if i := strings.LastIndexByte(path, ':'); i >= 0 {
 		path, tag = path[:i], path[i+1:]
-		if !imageTag.MatchString(tag) {
+		if !imageTag().MatchString(tag) {
 			return nil, bad
 		}
 	}
-	if !imageHost.MatchString(registry) || !imagePath.MatchString(path) || hasDigest && !imageDigest.MatchString(digest) {
+	if !imageHost().MatchString(registry) || !imagePath().MatchString(path) || hasDigest && !imageDigest().MatchString(digest) {
 		return nil, bad
 	}
 	if tag == "" && digest == "" {

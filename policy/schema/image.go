@@ -3,6 +3,7 @@ package schema
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // The grammar of image references, as in github.com/distribution/reference,
@@ -17,16 +18,20 @@ const (
 )
 
 var (
-	imageReference = regexp.MustCompile(`^((?:` + domain + `/)?` + pathComponent + `(?:/` + pathComponent + `)*)(?::(` + tagPart + `))?(?:@(` + digestPart + `))?$`)
-	imageID        = regexp.MustCompile(`^[a-f0-9]{64}$`)
-	imageDigest    = regexp.MustCompile(`^(?:sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128})$`)
+	imageReference = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^((?:` + domain + `/)?` + pathComponent + `(?:/` + pathComponent + `)*)(?::(` + tagPart + `))?(?:@(` + digestPart + `))?$`)
+	})
+	imageID     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-f0-9]{64}$`) })
+	imageDigest = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128})$`)
+	})
 )
 
 // latest tells whether the API server takes an image for one that changes: it
 // has the tag latest, or neither a tag nor a digest. What is no image
 // reference is not: there the server goes by the empty tag.
 func latest(image string) bool {
-	if imageID.MatchString(image) {
+	if imageID().MatchString(image) {
 		return false
 	}
 	registry, remainder := splitDomain(image)
@@ -34,8 +39,8 @@ func latest(image string) bool {
 	if strings.ToLower(path) != path {
 		return false
 	}
-	m := imageReference.FindStringSubmatch(registry + "/" + remainder)
-	if m == nil || len(m[1])-len(registry)-1 > maxImagePath || m[3] != "" && !imageDigest.MatchString(m[3]) {
+	m := imageReference().FindStringSubmatch(registry + "/" + remainder)
+	if m == nil || len(m[1])-len(registry)-1 > maxImagePath || m[3] != "" && !imageDigest().MatchString(m[3]) {
 		return false
 	}
 	return m[2] == "latest" || m[2] == "" && m[3] == ""

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"sigs.k8s.io/kustomize/api/types"
@@ -24,55 +25,57 @@ type explanation struct {
 	field   string // of the kustomization to which it belongs
 }
 
-var explanations = []explanation{
-	{regexp.MustCompile(`no resource matches strategic merge patch "([^"]+)"`), "unmatched-patch", "no resource matches the patch for %s", "patches"},
-	{regexp.MustCompile(`no matches for Id ([^;]+); failed to find unique target for patch`), "unmatched-patch", "no resource matches the patch for %s", "patchesStrategicMerge"},
-	{regexp.MustCompile(`multiple matches for Id ([^;]+); failed to find unique target`), "unmatched-patch", "several resources match the patch for %s", "patches"},
-	{regexp.MustCompile(`may not add resource with an already registered id: (\S+)`), "duplicate-object", "two resources are %s", "resources"},
-	{regexp.MustCompile(`namespace transformation produces ID conflict`), "duplicate-object", "two resources become one by the namespace", "namespace"},
-	{regexp.MustCompile(`resource with name (\S+) does not match a config`), "unmatched-replicas", "replicas: no resource with the name %s has replicas", "replicas"},
-	{regexp.MustCompile(`Multiple Strategic-Merge Patches in one .patches. entry`), "invalid-patch", "a patch with a target must be one document", "patches"},
-	{regexp.MustCompile(`illegally qualifies as both an SM and JSON patch`), "invalid-patch", "patch could be a strategic merge patch or a JSON patch", "patches"},
-	{regexp.MustCompile(`unable to parse SM or JSON patch`), "invalid-patch", "patch is neither a strategic merge patch nor a JSON patch", "patches"},
-	{regexp.MustCompile(`must specify a target for JSON patch`), "invalid-patch", "a JSON patch needs a target", "patches"},
-	{regexp.MustCompile(`must specify the target name`), "invalid-patch", "a JSON patch needs the name of its target", "patchesJson6902"},
-	{regexp.MustCompile(`(?:must specify one of|cannot specify both|can't be set at the same time|patch appears to be empty)`), "invalid-patch", "a patch needs either a path or the patch itself", "patches"},
-	{regexp.MustCompile(`(add|remove|replace|move|copy|test) operation does not apply: doc is missing (?:path|key|from path): "?([^\s":]+)`), "invalid-patch", "JSON patch: %s does not apply, there is no %s", "patches"},
-	{regexp.MustCompile(`error in (remove|move|copy) for path: '([^']*)'`), "invalid-patch", "JSON patch: %s does not apply, there is no %s", "patches"},
-	{regexp.MustCompile(`(?i)unexpected (?:kind|operation)[: ]+"?(\w+)`), "invalid-patch", "JSON patch: there is no operation %s, but add, remove, replace, move, copy and test", "patches"},
-	{regexp.MustCompile(`testing value (\S+) failed`), "invalid-patch", "JSON patch: test of %s fails", "patches"},
-	{regexp.MustCompile(`nothing selected by ([^:\s]+)`), "unmatched-replacement", "replacement: nothing is selected by %s", "replacements"},
-	{regexp.MustCompile(`multiple matches for selector ([^:\s]+)`), "unmatched-replacement", "replacement: several resources are selected by %s", "replacements"},
-	{regexp.MustCompile("fieldPath `([^`]*)` is missing for replacement source (\\S+)"), "unmatched-replacement", "replacement: %s is missing in its source %s", "replacements"},
-	{regexp.MustCompile(`unable to find (?:or create )?field "([^"]*)" in replacement target`), "unmatched-replacement", "replacement: its target has no field %s", "replacements"},
-	{regexp.MustCompile(`options.index (-?\d+) is out of bounds`), "unmatched-replacement", "replacement: options.index %s is out of bounds", "replacements"},
-	{regexp.MustCompile(`replacements must specify a source and at least one target|target must specify resources to select|must specify at least one target`), "wrong-value", "replacement needs a source and a target", "replacements"},
-	{regexp.MustCompile(`var '\{(\S+) [^']*' cannot be mapped`), "unmatched-var", "var %s refers to no field of a resource", "vars"},
-	{regexp.MustCompile(`field specified in var '\{(\S+) `), "unmatched-var", "the field of var %s does not exist", "vars"},
-	{regexp.MustCompile(`var '([^']*)' already encountered`), "duplicate-var", "var %s is defined twice", "vars"},
-	{regexp.MustCompile(`found \d+ resId matches for var`), "unmatched-var", "a var refers to more than one resource", "vars"},
-	{regexp.MustCompile(`id resid\.ResId\{.*Kind:"([^"]*)".*Name:"([^"]*)".*\} does not exist; cannot merge or replace`), "unmatched-generator", "there is no %s %s to merge with or to replace", "configMapGenerator"},
-	{regexp.MustCompile(`id resid\.ResId\{.*Kind:"([^"]*)".*Name:"([^"]*)".*\} exists; .*behavior must be merge or replace`), "duplicate-object", "%s %s exists already: behavior must be merge or replace", "configMapGenerator"},
-	{regexp.MustCompile(`configmap (\S+) illegally repeats the key`), "duplicate-key", "generator: ConfigMap %s has a key twice", "configMapGenerator"},
-	{regexp.MustCompile(`invalid literal source|literal source`), "wrong-value", "generator: a literal is not key=value", "configMapGenerator"},
-	{regexp.MustCompile(`a (configmap|secret) must have a name`), "wrong-value", "generator: a %s must have a name", "configMapGenerator"},
-	{regexp.MustCompile(`missing (metadata\.name|kind|apiVersion) in object|[Mm]issing (metadata)`), "not-an-object", "a resource has no %s", "resources"},
-	{regexp.MustCompile(`empty item at \[([^\]]*)\]`), "empty-item", "a list in a resource has an empty item at %s", "resources"},
-	{regexp.MustCompile(`expected array in (\w+)/items`), "not-an-object", "items of a %s is not a list", "resources"},
-	{regexp.MustCompile(`mapping key .* already defined at line (\d+)`), "duplicate-key", "a key stands twice in one map, the first on line %s of its document", "resources"},
-	{regexp.MustCompile(`invalid document separator`), "document-separator", "text follows a document separator", "resources"},
-	{regexp.MustCompile(`builtin version and custom schema provided`), "wrong-value", "openapi: version and path exclude each other", "openapi"},
-	{regexp.MustCompile(`specified OpenAPI version is not built in`), "wrong-value", "openapi: this version is not built in", "openapi"},
-	{regexp.MustCompile(`sortOptions`), "wrong-value", "sortOptions are not valid", "sortOptions"},
-	{regexp.MustCompile(`error parsing regexp`), "wrong-value", "a target is not a valid regular expression", "patches"},
-	{regexp.MustCompile(`kustomize broke on this input`), "internal", "kustomize breaks on this input", ""},
-}
+var explanations = sync.OnceValue(func() []explanation {
+	return []explanation{
+		{regexp.MustCompile(`no resource matches strategic merge patch "([^"]+)"`), "unmatched-patch", "no resource matches the patch for %s", "patches"},
+		{regexp.MustCompile(`no matches for Id ([^;]+); failed to find unique target for patch`), "unmatched-patch", "no resource matches the patch for %s", "patchesStrategicMerge"},
+		{regexp.MustCompile(`multiple matches for Id ([^;]+); failed to find unique target`), "unmatched-patch", "several resources match the patch for %s", "patches"},
+		{regexp.MustCompile(`may not add resource with an already registered id: (\S+)`), "duplicate-object", "two resources are %s", "resources"},
+		{regexp.MustCompile(`namespace transformation produces ID conflict`), "duplicate-object", "two resources become one by the namespace", "namespace"},
+		{regexp.MustCompile(`resource with name (\S+) does not match a config`), "unmatched-replicas", "replicas: no resource with the name %s has replicas", "replicas"},
+		{regexp.MustCompile(`Multiple Strategic-Merge Patches in one .patches. entry`), "invalid-patch", "a patch with a target must be one document", "patches"},
+		{regexp.MustCompile(`illegally qualifies as both an SM and JSON patch`), "invalid-patch", "patch could be a strategic merge patch or a JSON patch", "patches"},
+		{regexp.MustCompile(`unable to parse SM or JSON patch`), "invalid-patch", "patch is neither a strategic merge patch nor a JSON patch", "patches"},
+		{regexp.MustCompile(`must specify a target for JSON patch`), "invalid-patch", "a JSON patch needs a target", "patches"},
+		{regexp.MustCompile(`must specify the target name`), "invalid-patch", "a JSON patch needs the name of its target", "patchesJson6902"},
+		{regexp.MustCompile(`(?:must specify one of|cannot specify both|can't be set at the same time|patch appears to be empty)`), "invalid-patch", "a patch needs either a path or the patch itself", "patches"},
+		{regexp.MustCompile(`(add|remove|replace|move|copy|test) operation does not apply: doc is missing (?:path|key|from path): "?([^\s":]+)`), "invalid-patch", "JSON patch: %s does not apply, there is no %s", "patches"},
+		{regexp.MustCompile(`error in (remove|move|copy) for path: '([^']*)'`), "invalid-patch", "JSON patch: %s does not apply, there is no %s", "patches"},
+		{regexp.MustCompile(`(?i)unexpected (?:kind|operation)[: ]+"?(\w+)`), "invalid-patch", "JSON patch: there is no operation %s, but add, remove, replace, move, copy and test", "patches"},
+		{regexp.MustCompile(`testing value (\S+) failed`), "invalid-patch", "JSON patch: test of %s fails", "patches"},
+		{regexp.MustCompile(`nothing selected by ([^:\s]+)`), "unmatched-replacement", "replacement: nothing is selected by %s", "replacements"},
+		{regexp.MustCompile(`multiple matches for selector ([^:\s]+)`), "unmatched-replacement", "replacement: several resources are selected by %s", "replacements"},
+		{regexp.MustCompile("fieldPath `([^`]*)` is missing for replacement source (\\S+)"), "unmatched-replacement", "replacement: %s is missing in its source %s", "replacements"},
+		{regexp.MustCompile(`unable to find (?:or create )?field "([^"]*)" in replacement target`), "unmatched-replacement", "replacement: its target has no field %s", "replacements"},
+		{regexp.MustCompile(`options.index (-?\d+) is out of bounds`), "unmatched-replacement", "replacement: options.index %s is out of bounds", "replacements"},
+		{regexp.MustCompile(`replacements must specify a source and at least one target|target must specify resources to select|must specify at least one target`), "wrong-value", "replacement needs a source and a target", "replacements"},
+		{regexp.MustCompile(`var '\{(\S+) [^']*' cannot be mapped`), "unmatched-var", "var %s refers to no field of a resource", "vars"},
+		{regexp.MustCompile(`field specified in var '\{(\S+) `), "unmatched-var", "the field of var %s does not exist", "vars"},
+		{regexp.MustCompile(`var '([^']*)' already encountered`), "duplicate-var", "var %s is defined twice", "vars"},
+		{regexp.MustCompile(`found \d+ resId matches for var`), "unmatched-var", "a var refers to more than one resource", "vars"},
+		{regexp.MustCompile(`id resid\.ResId\{.*Kind:"([^"]*)".*Name:"([^"]*)".*\} does not exist; cannot merge or replace`), "unmatched-generator", "there is no %s %s to merge with or to replace", "configMapGenerator"},
+		{regexp.MustCompile(`id resid\.ResId\{.*Kind:"([^"]*)".*Name:"([^"]*)".*\} exists; .*behavior must be merge or replace`), "duplicate-object", "%s %s exists already: behavior must be merge or replace", "configMapGenerator"},
+		{regexp.MustCompile(`configmap (\S+) illegally repeats the key`), "duplicate-key", "generator: ConfigMap %s has a key twice", "configMapGenerator"},
+		{regexp.MustCompile(`invalid literal source|literal source`), "wrong-value", "generator: a literal is not key=value", "configMapGenerator"},
+		{regexp.MustCompile(`a (configmap|secret) must have a name`), "wrong-value", "generator: a %s must have a name", "configMapGenerator"},
+		{regexp.MustCompile(`missing (metadata\.name|kind|apiVersion) in object|[Mm]issing (metadata)`), "not-an-object", "a resource has no %s", "resources"},
+		{regexp.MustCompile(`empty item at \[([^\]]*)\]`), "empty-item", "a list in a resource has an empty item at %s", "resources"},
+		{regexp.MustCompile(`expected array in (\w+)/items`), "not-an-object", "items of a %s is not a list", "resources"},
+		{regexp.MustCompile(`mapping key .* already defined at line (\d+)`), "duplicate-key", "a key stands twice in one map, the first on line %s of its document", "resources"},
+		{regexp.MustCompile(`invalid document separator`), "document-separator", "text follows a document separator", "resources"},
+		{regexp.MustCompile(`builtin version and custom schema provided`), "wrong-value", "openapi: version and path exclude each other", "openapi"},
+		{regexp.MustCompile(`specified OpenAPI version is not built in`), "wrong-value", "openapi: this version is not built in", "openapi"},
+		{regexp.MustCompile(`sortOptions`), "wrong-value", "sortOptions are not valid", "sortOptions"},
+		{regexp.MustCompile(`error parsing regexp`), "wrong-value", "a target is not a valid regular expression", "patches"},
+		{regexp.MustCompile(`kustomize broke on this input`), "internal", "kustomize breaks on this input", ""},
+	}
+})
 
 // explain makes one clean error of what kustomize says.
 func (w *walk) explain(root *node, err error) *render.Error {
 	msg := err.Error()
 	n := w.culprit(root, msg)
-	for _, e := range explanations {
+	for _, e := range explanations() {
 		m := e.pattern.FindStringSubmatch(msg)
 		if m == nil {
 			continue
