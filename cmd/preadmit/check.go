@@ -263,7 +263,7 @@ func newReport(in *input, j *evaluation) *report.Report {
 	}
 	j.passes.Change(func(r *policy.Result) {
 		r.Unreached = unreached[r.Object.Unit]
-		relabelOne(in.tree, r)
+		r.Rename(in.tree)
 	})
 	j.passes.Sort()
 	rules := j.bench.rules()
@@ -284,23 +284,14 @@ func newReport(in *input, j *evaluation) *report.Report {
 	r.Base, r.Changes, r.Proposed = j.base, j.changes, j.proposed
 	r.Rehearsal = j.rehearsal
 	r.Tree = disk.Shown{Tree: in.tree.Tree}
-	account(r, in)
+	addDocuments(r, in)
 	return r
 }
 
 // relabel names places as reports do.
 func relabel(t *tree, results []policy.Result) {
 	for i := range results {
-		relabelOne(t, &results[i])
-	}
-}
-
-func relabelOne(t *tree, r *policy.Result) {
-	r.Object.Unit = t.Display(r.Object.Unit)
-	r.PolicyOrigin.File = t.Display(r.PolicyOrigin.File)
-	r.Message = render.WithoutAddresses(t.DisplayIn(r.Message))
-	for j := range r.Origins {
-		r.Origins[j].File = t.Display(r.Origins[j].File)
+		results[i].Rename(t)
 	}
 }
 

@@ -156,7 +156,7 @@ func explained(ctx context.Context, o *explainOptions, in *input, b *bench, name
 		return nil, noSuchRule(in, b, o, rules, policyName, rule)
 	}
 	for i := range es {
-		relabelExplanation(in.tree, &es[i])
+		es[i].Rename(in.tree)
 	}
 	return es, nil
 }
@@ -295,66 +295,6 @@ func (o *explainOptions) writeExplanations(stdout io.Writer, format, file string
 	}
 	_, err := stdout.Write(b.Bytes())
 	return brokenPipe(err)
-}
-
-// relabelExplanation names places as reports do.
-func relabelExplanation(t *tree, e *policy.Explanation) {
-	span := func(s *render.Span) { s.File = t.Display(s.File) }
-	origins := func(list *[]render.Origin) {
-		*list = slices.Clone(*list)
-		for i := range *list {
-			span(&(*list)[i].Span)
-		}
-	}
-	checks := func(list []policy.Check) {
-		for i := range list {
-			span(&list[i].Origin)
-		}
-	}
-	span(&e.Origin)
-	e.Object.Unit = t.Display(e.Object.Unit)
-	origins(&e.Origins)
-	for i := range e.Rules {
-		span(&e.Rules[i].Origin)
-	}
-	checks(e.Match)
-	for i := range e.Bindings {
-		span(&e.Bindings[i].Origin)
-		checks(e.Bindings[i].Match)
-		relabelKeys(t, e.Bindings[i].Params)
-	}
-	for i := range e.Trials {
-		x := &e.Trials[i]
-		origins(&x.ParamOrigin)
-		if x.Param != nil {
-			x.Param.Unit = t.Display(x.Param.Unit)
-		}
-		for _, list := range [][]policy.Evaluation{x.Conditions, x.Variables, x.Validations, x.Annotations} {
-			for j := range list {
-				relabelEvaluation(&list[j], span, origins)
-			}
-		}
-	}
-	relabel(t, e.Results)
-}
-
-func relabelKeys(t *tree, keys []render.Key) {
-	for i := range keys {
-		keys[i].Unit = t.Display(keys[i].Unit)
-	}
-}
-
-func relabelEvaluation(e *policy.Evaluation, span func(*render.Span), origins func(*[]render.Origin)) {
-	span(&e.Origin)
-	for i := range e.Parts {
-		span(&e.Parts[i].Origin)
-	}
-	for i := range e.Culprits {
-		origins(&e.Culprits[i].Origins)
-	}
-	if e.Message != nil {
-		span(&e.Message.Origin)
-	}
 }
 
 // An objectRef is what OBJECT names.

@@ -146,7 +146,7 @@ func newGraphOutput(in *input) *graphOutput {
 		g.Units = append(g.Units, x)
 	}
 	g.summary = report.New(report.Tool{}, in.head, nil, nil).Summary
-	complete(&g.summary, in)
+	countCovered(&g.summary, in)
 	for _, d := range in.documents() {
 		g.Documents[string(d.State)]++
 	}

@@ -59,9 +59,9 @@ type input struct {
 	notes    []string
 	assumed  []policy.Result // about templates that write more where an assumption does not hold
 
-	exempts   func(*render.Object) bool // what counts as the base has it, see change.Cluster
-	walked    render.Discovery          // of the paths of the command line
-	accounted []render.TreeDocument     // see documents
+	exempts       func(*render.Object) bool // what counts as the base has it, see change.Cluster
+	walked        render.Discovery          // of the paths of the command line
+	treeDocuments []render.TreeDocument     // see documents
 }
 
 // load renders what the command line names.

@@ -357,7 +357,7 @@ func (h *triageHost) Explain(ctx context.Context, x *policy.Result) (string, err
 		return "", fmt.Errorf("%s has no steps to show; preview 4 shows the rule", x.Engine)
 	}
 	for i := range es {
-		relabelExplanation(run.tree, &es[i])
+		es[i].Rename(run.tree)
 	}
 	var b strings.Builder
 	err = report.WriteExplanations(&b, "text", report.Tool{}, es, report.Options{Verbose: h.options.verbose})

@@ -9,15 +9,15 @@ import (
 
 // documents says, once, what happens to the documents of the tree.
 func (in *input) documents() []render.TreeDocument {
-	if in.accounted == nil {
-		in.accounted = in.walked.Documents(slices.Concat(in.head, in.others))
+	if in.treeDocuments == nil {
+		in.treeDocuments = in.walked.Documents(slices.Concat(in.head, in.others))
 	}
-	return in.accounted
+	return in.treeDocuments
 }
 
-// complete counts what says how much of the tree a report covers: the files that
+// countCovered counts how much of the tree a report covers: the files that
 // are left out, and where what is deployed begins.
-func complete(s *report.Summary, in *input) {
+func countCovered(s *report.Summary, in *input) {
 	excluded := make(map[string]bool)
 	for _, d := range in.documents() {
 		if d.State == render.DocExcluded {
@@ -36,9 +36,9 @@ func complete(s *report.Summary, in *input) {
 	}
 }
 
-// account puts into a report what happens to the documents of the tree.
-func account(r *report.Report, in *input) {
-	complete(&r.Summary, in)
+// addDocuments puts into a report what happens to the documents of the tree.
+func addDocuments(r *report.Report, in *input) {
+	countCovered(&r.Summary, in)
 	for _, d := range in.documents() {
 		units := make([]string, len(d.Units))
 		for i, u := range d.Units {
