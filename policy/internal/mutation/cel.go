@@ -142,8 +142,14 @@ func (x *expression) conditions() []change {
 		text := shortened(x.source[from:to])
 		switch { // && binds closer
 		case s.before != "&&" && (s.after == "&&" || s.after == "||" && s.before != "||"):
+			if s.last+2 >= len(x.tokens) {
+				continue // the other operand is missing
+			}
 			to = x.tokens[s.last+2].from
 		case s.before == "&&" || s.before == "||":
+			if s.first < 2 {
+				continue
+			}
 			from = x.tokens[s.first-2].to
 		default:
 			continue

@@ -125,7 +125,7 @@ func TestEquivalent(t *testing.T) {
 // FuzzTokens holds that tokens stand in order and cover everything but blanks and
 // comments.
 func FuzzTokens(f *testing.F) {
-	for _, s := range []string{`a.all(x, x.y != "b\"")`, "r'\\' + '''a'b'''", "[{(", "x // y\n && z", "a[?0].?b", "not x; y == `z`"} {
+	for _, s := range []string{`a.all(x, x.y != "b\"")`, "r'\\' + '''a'b'''", "[{(", "x // y\n && z", "a[?0].?b", "not x; y == `z`", "&& y", "a ? : b"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
