@@ -108,11 +108,10 @@ func (l *checkList) namespaces() {
 }
 
 // mismatch returns why a rule does not match the requested resource, or "" if
-// it does.
+// it does. The scope comes after the resource: a rule about Secrets differs from a
+// Namespace by its resources first.
 func mismatch(rule *v1.NamedRuleWithOperations, r Subject, resource schema.GroupVersionResource) string {
 	switch {
-	case !matchScope(rule.Scope, r, resource):
-		return fmt.Sprintf("its scope is %s", *rule.Scope)
 	case !matchOperation(rule.Operations, r.Request().Operation):
 		return fmt.Sprintf("%s is not among its operations", r.Request().Operation)
 	case !Wildcard(rule.APIGroups, resource.Group):
@@ -121,6 +120,8 @@ func mismatch(rule *v1.NamedRuleWithOperations, r Subject, resource schema.Group
 		return fmt.Sprintf("%q is not among its apiVersions", resource.Version)
 	case !Resource(rule.Resources, resource.Resource, r.Request().SubResource):
 		return fmt.Sprintf("%q is not among its resources", resource.Resource)
+	case !matchScope(rule.Scope, r, resource):
+		return fmt.Sprintf("its scope is %s", *rule.Scope)
 	case len(rule.ResourceNames) > 0 && !slices.Contains(rule.ResourceNames, r.Request().Name):
 		return fmt.Sprintf("%q is not among its resourceNames", r.Request().Name)
 	}
