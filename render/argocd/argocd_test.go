@@ -3,8 +3,6 @@ package argocd
 import (
 	"fmt"
 	"io/fs"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -46,7 +44,7 @@ func TestResolve(t *testing.T) {
 
 func writeUnit(b *strings.Builder, u *render.Unit) {
 	fmt.Fprintf(b, "unit %s: %s\n", u.ID, u.Status())
-	for _, field := range [][2]string{
+	rendertest.WriteUnit(b, u, [][2]string{
 		{"cluster", u.Cluster},
 		{"path", u.Path},
 		{"renderer", u.Renderer},
@@ -54,41 +52,5 @@ func writeUnit(b *strings.Builder, u *render.Unit) {
 		{"namespace", u.Namespace},
 		{"user", u.User},
 		{"reason", u.Reason},
-	} {
-		if field[1] != "" {
-			fmt.Fprintf(b, "  %s: %s\n", field[0], field[1])
-		}
-	}
-	if u.Values != nil {
-		fmt.Fprintf(b, "  values: %v\n", u.Values)
-	}
-	for _, e := range render.Errors(u.Err) {
-		fmt.Fprintf(b, "  %s: %v\n", e.Rule, e)
-	}
-	for _, o := range u.Objects {
-		fmt.Fprintf(b, "  %s %s/%s\n", o.GetKind(), o.GetNamespace(), o.GetName())
-		writeFields(b, o, o.Object, "")
-	}
-}
-
-func writeFields(b *strings.Builder, o *render.Object, value any, pointer string) {
-	switch v := value.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			writeFields(b, o, v[key], pointer+render.Pointer(key))
-		}
-	case []any:
-		for i, e := range v {
-			writeFields(b, o, e, pointer+render.Pointer(i))
-		}
-	default:
-		if pointer == "/apiVersion" || pointer == "/kind" {
-			return
-		}
-		var places []string
-		for _, at := range o.At(pointer) {
-			places = append(places, fmt.Sprintf("%s:%d %s", at.File, at.Line, at.Role))
-		}
-		fmt.Fprintf(b, "    %s = %v <- %s\n", pointer, value, strings.Join(places, ", "))
-	}
+	}...)
 }

@@ -6,15 +6,20 @@
 package rendertest
 
 import (
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // Run calls f with the tree of each .txtar file in dir, in parallel, and
@@ -78,4 +83,49 @@ func update(file string, archive *txtar.Archive, got string) error {
 	}
 	archive.Files = append(archive.Files, txtar.File{Name: "want", Data: []byte(got)})
 	return os.WriteFile(file, txtar.Format(archive), 0o644)
+}
+
+// WriteUnit writes the given facts about a unit, its errors, and its objects with the
+// places of their fields.
+func WriteUnit(b *strings.Builder, u *render.Unit, facts ...[2]string) {
+	for _, fact := range facts {
+		if fact[1] != "" {
+			fmt.Fprintf(b, "  %s: %s\n", fact[0], fact[1])
+		}
+	}
+	if u.Values != nil {
+		fmt.Fprintf(b, "  values: %v\n", u.Values)
+	}
+	for _, e := range render.Errors(u.Err) {
+		fmt.Fprintf(b, "  %s: %v\n", e.Rule, e)
+	}
+	for _, o := range u.Objects {
+		fmt.Fprintf(b, "  %s %s/%s\n", o.GetKind(), o.GetNamespace(), o.GetName())
+		writeFields(b, o, o.Object, "")
+		for _, note := range o.Assumed {
+			fmt.Fprintf(b, "    assumed: %s\n", note)
+		}
+	}
+}
+
+func writeFields(b *strings.Builder, o *render.Object, value any, pointer string) {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			writeFields(b, o, v[key], pointer+render.Pointer(key))
+		}
+	case []any:
+		for i, e := range v {
+			writeFields(b, o, e, pointer+render.Pointer(i))
+		}
+	default:
+		if pointer == "/apiVersion" || pointer == "/kind" {
+			return
+		}
+		var places []string
+		for _, at := range o.At(pointer) {
+			places = append(places, fmt.Sprintf("%s:%d %s", at.File, at.Line, at.Role))
+		}
+		fmt.Fprintf(b, "    %s = %v <- %s\n", pointer, value, strings.Join(places, ", "))
+	}
 }
