@@ -40,7 +40,8 @@ type accumulation struct {
 	o        *origins
 	bases    *bases
 	specs    *defaults
-	withJSON bool // apply JSON patches, which make kustomize forget the lines of an object
+	withJSON bool            // apply JSON patches, which make kustomize forget the lines of an object
+	kinds    map[string]bool // of resources that have more than their metadata; nil is all
 	made     *made
 }
 
@@ -63,8 +64,9 @@ type built struct {
 	tags      []tag
 }
 
-// accumulate builds the unit.
-func (o *origins) accumulate(withJSON bool) (all *built, err error) {
+// accumulate builds the unit. Resources of kinds other than the given ones have only
+// their metadata.
+func (o *origins) accumulate(withJSON bool, kinds map[string]bool) (all *built, err error) {
 	defer func() {
 		if recover() != nil {
 			err = errPanic
@@ -79,7 +81,7 @@ func (o *origins) accumulate(withJSON bool) (all *built, err error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &accumulation{o: o, bases: o.w.bases, specs: specs, withJSON: withJSON, made: newMade()}
+	a := &accumulation{o: o, bases: o.w.bases, specs: specs, withJSON: withJSON, kinds: kinds, made: newMade()}
 	m, err := a.target(o.root, resmap.New())
 	if err != nil {
 		return nil, err
@@ -158,27 +160,18 @@ func (a *accumulation) resource(n *node, entry string, m resmap.ResMap) error {
 	if err != nil {
 		return err
 	}
-	if !real.dir {
-		resources, err := a.file(real.real)
-		if err != nil {
-			return err
-		}
-		for _, r := range resources {
-			if err := m.Append(r); err != nil {
-				return err
-			}
-		}
-		return nil
+	var resources []*resource.Resource
+	if child := a.o.w.nodes[real.real]; !real.dir {
+		resources, err = a.file(real.real)
+	} else if child != nil {
+		resources, err = a.base(child)
+	} else {
+		err = errNotShared
 	}
-	child := a.o.w.nodes[real.real]
-	if child == nil {
-		return errNotShared
+	for i := 0; i < len(resources) && err == nil; i++ {
+		err = m.Append(a.short(resources[i]))
 	}
-	base, err := a.base(child)
-	if err != nil {
-		return err
-	}
-	return m.AppendAll(base)
+	return err
 }
 
 func (a *accumulation) component(n *node, entry string) (*node, error) {
@@ -209,23 +202,48 @@ func (a *accumulation) find(n *node, entry string) (place, error) {
 }
 
 // base returns a copy of what a kustomization comes to, for an overlay to change.
-func (a *accumulation) base(n *node) (resmap.ResMap, error) {
+func (a *accumulation) base(n *node) ([]*resource.Resource, error) {
 	outer := a.made
 	key := baseKey{dir: n.dir, hides: a.o.hides, withJSON: a.withJSON}
 	b := a.bases.get(key)
 	if b == nil || !a.o.w.snap.has(b.made.reads) {
 		a.made = newMade()
 		a.made.reads[n.name] = read{place{real: n.name}, a.o.w.snap.files[n.name]}
+		kinds := a.kinds
+		a.kinds = nil
 		m, err := a.target(n, resmap.New())
 		if err != nil {
 			return nil, err
 		}
-		b = &base{made: a.made, objects: m}
+		a.kinds = kinds
+		b = &base{made: a.made, objects: m.Resources()}
 		a.bases.put(key, b)
 	}
 	outer.add(b.made)
 	a.made = outer
-	return b.objects.DeepCopy(), nil
+	copied := make([]*resource.Resource, len(b.objects))
+	for i, r := range b.objects {
+		copied[i] = a.short(r).DeepCopy()
+	}
+	return copied, nil
+}
+
+// short returns the resource, or one with its metadata alone if it is of another kind
+// than those that matter.
+func (a *accumulation) short(r *resource.Resource) *resource.Resource {
+	n := r.YNode()
+	if a.kinds == nil || a.kinds[r.GetKind()] || n.Kind != yaml.MappingNode {
+		return r
+	}
+	only := *n
+	only.Content = nil
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		switch n.Content[i].Value {
+		case "apiVersion", "kind", "metadata":
+			only.Content = append(only.Content, n.Content[i], n.Content[i+1])
+		}
+	}
+	return &resource.Resource{RNode: *yaml.NewRNode(&only)}
 }
 
 func newMade() *made { return &made{reads: map[string]read{}} }
@@ -473,7 +491,11 @@ func (a *accumulation) finish(m resmap.ResMap) error {
 			return err
 		}
 	}
-	kept, err := a.bases.factory.RF().DropLocalNodes(m.ToRNodeSlice())
+	nodes := make([]*yaml.RNode, m.Size())
+	for i, r := range m.Resources() {
+		nodes[i] = &r.RNode
+	}
+	kept, err := a.bases.factory.RF().DropLocalNodes(nodes)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/kustomize/api/ifc"
 	"sigs.k8s.io/kustomize/api/provider"
 	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/api/resource"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
@@ -44,7 +45,7 @@ type baseKey struct {
 type base struct {
 	key     baseKey
 	made    *made
-	objects resmap.ResMap
+	objects []*resource.Resource
 	nodes   int
 }
 
@@ -71,7 +72,7 @@ func (b *bases) get(key baseKey) *base {
 // put keeps a base, and forgets those that were not used for longest.
 func (b *bases) put(key baseKey, made *base) {
 	made.key = key
-	for _, r := range made.objects.Resources() {
+	for _, r := range made.objects {
 		made.nodes += nodesIn(r.YNode())
 	}
 	b.mu.Lock()

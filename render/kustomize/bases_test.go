@@ -50,12 +50,12 @@ func TestOldBasesAreForgotten(t *testing.T) {
 		if dir == "new" {
 			b.get(baseKey{dir: "used"})
 		}
-		b.put(baseKey{dir: dir}, &base{objects: b.factory.FromResourceSlice(nil), nodes: maxNodes / 2})
+		b.put(baseKey{dir: dir}, &base{nodes: maxNodes / 2})
 	}
 	if b.get(baseKey{dir: "old"}) != nil || b.get(baseKey{dir: "used"}) == nil || b.get(baseKey{dir: "new"}) == nil {
 		t.Error("did not forget the base that was not used for longest")
 	}
-	b.put(baseKey{dir: "huge"}, &base{objects: b.factory.FromResourceSlice(nil), nodes: maxNodes + 1})
+	b.put(baseKey{dir: "huge"}, &base{nodes: maxNodes + 1})
 	if len(b.all) != 0 || b.nodes != 0 {
 		t.Errorf("keeps %d bases with %d nodes though the last is too large", len(b.all), b.nodes)
 	}

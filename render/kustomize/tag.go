@@ -243,7 +243,7 @@ func find(tags []tag, line int) (*source, int, bool) {
 // build builds the unit. Errors are those of the files as they are: in tagged
 // ones they would have other lines.
 func (o *origins) build() ([]*resource.Resource, error) {
-	if all, err := o.accumulate(true); err == nil {
+	if all, err := o.accumulate(true, nil); err == nil {
 		o.tags, o.order = all.tags, all.order
 		return inOrder(all.resources, all.order), nil
 	}
@@ -296,10 +296,10 @@ func (o *origins) rebuild() {
 		return
 	}
 	o.rebuilt = true
-	bare, nodes := o.unsorted(false)
+	bare, nodes := o.unsorted(false, o.lost())
 	rank, ok := o.rank(nodes)
 	if !ok && o.w.openapi {
-		_, full := o.unsorted(true)
+		_, full := o.unsorted(true, nil)
 		o.order, _ = o.rank(full)
 	}
 	if !ok {
@@ -317,9 +317,31 @@ func (o *origins) rebuild() {
 	}
 }
 
-// unsorted builds the unit in the order of its resources.
-func (o *origins) unsorted(withJSON bool) ([]tag, []*yaml.Node) {
-	if all, err := o.accumulate(withJSON); err == nil {
+// lost returns the kinds of the objects without lines. It returns nil if they may
+// have been other kinds.
+func (o *origins) lost() map[string]bool {
+	kinds := map[string]bool{}
+	for _, n := range o.w.nodes {
+		if n != nil && n.renames() || !o.simple {
+			return nil
+		}
+	}
+	for _, p := range o.objects {
+		if !p.marked() {
+			kinds[text(p.value, "kind")] = true
+		}
+	}
+	return kinds
+}
+
+// unsorted builds the unit in the order of its resources. Those of kinds other than
+// the given ones need only have their metadata.
+func (o *origins) unsorted(withJSON bool, kinds map[string]bool) ([]tag, []*yaml.Node) {
+	all, err := o.accumulate(withJSON, kinds)
+	if err != nil && kinds != nil {
+		all, err = o.accumulate(withJSON, nil)
+	}
+	if err == nil {
 		return all.tags, nodesOf(all.resources)
 	}
 	t := o.newTagger(withJSON)
