@@ -1,13 +1,19 @@
 package kustomize
 
 import (
+	"encoding/json"
+	"maps"
 	"slices"
+	"strings"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"sigs.k8s.io/kustomize/api/builtins"
 	"sigs.k8s.io/kustomize/api/filters/namespace"
 	"sigs.k8s.io/kustomize/api/resmap"
 	"sigs.k8s.io/kustomize/api/resource"
 	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/kio/kioutil"
+	yamljson "sigs.k8s.io/yaml"
 )
 
 // transform changes the resources as a kustomization says, in kustomize's order.
@@ -30,9 +36,10 @@ func (a *accumulation) transform(n *node, m resmap.ResMap) error {
 			}
 			m.DropEmpties()
 		case a.withJSON:
-			if err := a.plugin(n, m, builtins.NewPatchTransformerPlugin(), p); err != nil {
+			if err := a.jsonPatch(n, m, &p); err != nil {
 				return err
 			}
+			m.DropEmpties()
 		}
 	}
 	transformers, err := a.transformers(n)
@@ -137,6 +144,64 @@ func mergePatch(m resmap.ResMap, patches []*resource.Resource, p *types.Patch) e
 		}
 	}
 	return nil
+}
+
+// jsonPatch applies an entry of patches that is a JSON patch, as the same plugin does.
+// It makes JSON of an object without writing YAML first.
+func (a *accumulation) jsonPatch(n *node, m resmap.ResMap, p *types.Patch) error {
+	text := []byte(strings.TrimSpace(p.Patch))
+	if p.Path != "" {
+		var err error
+		if text, err = (&loader{a, n}).Load(p.Path); err != nil {
+			return err
+		}
+	}
+	if p.Target == nil || len(text) == 0 {
+		return errNotShared
+	}
+	if text[0] != '[' {
+		var err error
+		if text, err = yamljson.YAMLToJSON(text); err != nil {
+			return err
+		}
+	}
+	patch, err := jsonpatch.DecodePatch(text)
+	if err != nil {
+		return err
+	}
+	selected, err := m.Select(*p.Target)
+	if err != nil {
+		return err
+	}
+	for _, r := range selected {
+		if err := patched(r, patch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func patched(r *resource.Resource, patch jsonpatch.Patch) error {
+	r.StorePreviousId()
+	own := kioutil.GetInternalAnnotations(&r.RNode)
+	var value any
+	if err := decode(r.YNode(), &value); err != nil {
+		return err
+	}
+	was, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	now, err := patch.Apply(was)
+	if err != nil {
+		return err
+	}
+	if err := r.UnmarshalJSON(now); err != nil {
+		return err
+	}
+	annotations := r.GetAnnotations()
+	maps.Copy(annotations, own)
+	return r.SetAnnotations(annotations)
 }
 
 // transformers returns those between patches and replacements.
