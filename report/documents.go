@@ -51,18 +51,30 @@ func (r *Report) CountDocuments() {
 		}
 	}
 	r.Summary.Documents = counts
-	total := len(r.Documents)
-	if counts[render.DocRendered] == total {
-		return
+	if note := undeployed(counts, first); note != "" {
+		r.Notes = append(slices.Clone(r.Notes), note)
 	}
+}
+
+// Undeployed counts the documents that are not deployed, for formats without notes. It
+// returns "" if there are none.
+func (s *Summary) Undeployed() string { return undeployed(s.Documents, nil) }
+
+// undeployed says how many documents are not deployed and why, with the first of each
+// kind.
+func undeployed(counts map[render.DocumentState]int, first map[render.DocumentState]string) string {
 	var parts []string
+	total := 0
 	for _, s := range render.DocumentStates {
-		if n := counts[s]; n > 0 && s != render.DocRendered {
+		n := counts[s]
+		if total += n; n > 0 && s != render.DocRendered {
 			parts = append(parts, fmt.Sprintf("%d %s%s", n, documentWords[s], first[s]))
 		}
 	}
-	note := fmt.Sprintf("%d of %s in the files are not deployed: %s", total-counts[render.DocRendered], policy.Plural(total, "Kubernetes object"), strings.Join(parts, ", "))
-	r.Notes = append(slices.Clone(r.Notes), note)
+	if len(parts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %s in the files are not deployed: %s", total-counts[render.DocRendered], policy.Plural(total, "Kubernetes object"), strings.Join(parts, ", "))
 }
 
 // documents lists the documents that are not deployed.

@@ -97,6 +97,9 @@ func writeJUnit(w io.Writer, r *Report, o Options) error {
 	if r.followed() {
 		j.line(`<testsuite name="deployed" tests="0" failures="0" errors="0" skipped="0"><properties><property name="deployed" value="` + xmlText(r.Summary.Completeness()) + `"/></properties></testsuite>`)
 	}
+	if text := r.Summary.Undeployed(); text != "" {
+		j.line(`<testsuite name="documents" tests="0" failures="0" errors="0" skipped="0"><properties><property name="not deployed" value="` + xmlText(text) + `"/></properties></testsuite>`)
+	}
 	for _, s := range suites {
 		j.suite(s)
 	}

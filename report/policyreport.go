@@ -55,11 +55,13 @@ type clusterReport struct {
 type clusterReportWriter struct {
 	out      *bufio.Writer
 	clusters map[string]string // of units
+
+	undeployed string // see Summary.Undeployed
 }
 
 func writePolicyReport(w io.Writer, r *Report, _ Options) error {
 	results := allResults(r)
-	p := &clusterReportWriter{out: bufio.NewWriterSize(w, 64<<10), clusters: make(map[string]string)}
+	p := &clusterReportWriter{out: bufio.NewWriterSize(w, 64<<10), clusters: make(map[string]string), undeployed: r.Summary.Undeployed()}
 	for _, u := range r.Units {
 		p.clusters[u.Identity()] = u.Cluster
 	}
@@ -114,7 +116,12 @@ func (p *clusterReportWriter) write(c *clusterReport) {
 	if c.namespace != "" {
 		p.out.WriteString("  namespace: " + yamlText(name(c.namespace)) + "\n")
 	}
-	p.out.WriteString("  labels:\n    app.kubernetes.io/managed-by: preadmit\nsummary:\n")
+	p.out.WriteString("  labels:\n    app.kubernetes.io/managed-by: preadmit\n")
+	if p.undeployed != "" { // in the first report
+		p.out.WriteString("  annotations:\n    preadmit/not-deployed: " + yamlText(p.undeployed) + "\n")
+		p.undeployed = ""
+	}
+	p.out.WriteString("summary:\n")
 	for _, result := range reportResults {
 		fmt.Fprintf(p.out, "  %s: %d\n", result, c.counts[result])
 	}

@@ -103,7 +103,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 
 	if why := tasks.Of(ctx).Fatal(); why != "" {
 		r := failedReport(why, "")
-		return verdict(r, o, saysSo(outs), stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})
+		return verdict(r, o, outs, stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})
 	}
 	if o.fromKubeVersion == "" && len(o.enforce) == 0 {
 		o.passes = new(policy.Passes) // which no comparison has to look at
@@ -113,7 +113,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	rendered()
 	if tasks.IsTimeUp(ctx, err) {
 		r := o.unrendered(ctx)
-		return verdict(r, o, saysSo(outs), stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})
+		return verdict(r, o, outs, stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})
 	}
 	if err != nil {
 		return 0, err
@@ -138,7 +138,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	if len(r.Units) == 0 && len(r.Results) == 0 && o.base == "" {
 		return 0, &exitError{exitIncomplete, fmt.Errorf("nothing was checked: there is no chart, kustomization or manifest in %s", cmp.Or(strings.Join(args, ", "), "."))}
 	}
-	return o.writeCoverage(verdict(r, o, saysSo(outs), stderr), in.tree, stdout, stderr, report.Options{Color: o.colored(stdout), Width: width(stdout)})
+	return o.writeCoverage(verdict(r, o, outs, stderr), in.tree, stdout, stderr, report.Options{Color: o.colored(stdout), Width: width(stdout)})
 }
 
 // reportFailure writes the reports of a run that ended because its input, such as
@@ -244,6 +244,10 @@ func allRequests(units []*render.Unit) []policy.Request {
 // saysSo tells whether the verdict stands on standard output already.
 func saysSo(outs []output) bool { return slices.Contains(outs, output{format: "text"}) }
 
+// countsDocuments reports whether the format says how many documents are not deployed:
+// some are lists of findings alone.
+func (o output) countsDocuments() bool { return o.format != "concise" && o.format != "gitlab" }
+
 // listSkipped names the files that hold nothing to evaluate.
 func listSkipped(w io.Writer, in *input) {
 	for _, s := range in.skipped {
@@ -297,7 +301,7 @@ func relabel(t *tree, results []policy.Result) {
 
 // verdict is the exit code, and says on standard error what it rests on, where
 // that is not to be seen or the code stands for one of two reasons.
-func verdict(r *report.Report, o *checkOptions, said bool, stderr io.Writer) int {
+func verdict(r *report.Report, o *checkOptions, outs []output, stderr io.Writer) int {
 	denied := 0
 	if o.failOn != "never" {
 		denied = r.Denied(policy.Action(o.failOn))
@@ -307,8 +311,11 @@ func verdict(r *report.Report, o *checkOptions, said bool, stderr io.Writer) int
 		undecided = allUndecided(r)
 	}
 	both := denied > 0 && undecided > 0
-	if !o.quiet && denied+undecided > 0 && (both || !said) {
+	if !o.quiet && denied+undecided > 0 && (both || !saysSo(outs)) {
 		fmt.Fprintf(stderr, "preadmit: %s\n", verdictLine(denied, undecided))
+	}
+	if text := r.Summary.Undeployed(); text != "" && !o.quiet && !slices.ContainsFunc(outs, output.countsDocuments) {
+		fmt.Fprintf(stderr, "preadmit: %s\n", text)
 	}
 	switch {
 	case denied > 0:
