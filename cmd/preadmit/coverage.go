@@ -1,8 +1,12 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,14 +20,17 @@ import (
 // coverageFlags ask which branches of policies a run takes.
 type coverageFlags struct {
 	coverage  []string
+	add       []string
 	failUnder percentage
 
 	counted *policy.Coverage // nil where nobody asks
+	added   []policy.Branch  // that other runs took, of --coverage-add
 }
 
 func (o *coverageFlags) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.coverage, "coverage", nil, "report which branches of the policies were taken: of CEL, Kyverno's conditions and Rego, as `FORMAT[=FILE]`: "+strings.Join(report.CoverageFormats.Names(), ", ")+" (repeatable; default: text)")
 	f.Lookup("coverage").NoOptDefVal = "text"
+	f.StringArrayVar(&o.add, "coverage-add", nil, "add the branches that another run took, of its --coverage=json=`FILE`: those of the tests to those of the repository; implies --coverage (repeatable)")
 	f.Var(&o.failUnder, "fail-under", "exit 1 if less than `PERCENT` of the branches was taken; implies --coverage")
 }
 
@@ -51,7 +58,7 @@ func (p *percentage) Set(s string) error {
 // prepareCoverage checks the flags, and turns on counting if coverage is asked for.
 // text reports whether standard output may hold more text.
 func (o *coverageFlags) prepareCoverage(text bool) error {
-	if len(o.coverage) == 0 && o.failUnder > 0 {
+	if len(o.coverage) == 0 && (o.failUnder > 0 || len(o.add) > 0) {
 		o.coverage = []string{"text"}
 	}
 	if err := checkExtra("--coverage", o.coverage, report.CoverageFormats.Names(), text); err != nil {
@@ -60,7 +67,39 @@ func (o *coverageFlags) prepareCoverage(text bool) error {
 	if len(o.coverage) > 0 {
 		o.counted = policy.NewCoverage()
 	}
+	for _, file := range o.add {
+		c, err := readCoverage(file)
+		if err != nil {
+			return fmt.Errorf("--coverage-add %s: %w", file, err)
+		}
+		o.added = append(o.added, c.Branches...)
+	}
 	return nil
+}
+
+// readCoverage reads a report of --coverage=json.
+func readCoverage(file string) (*report.Coverage, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, errors.Unwrap(err) // which names the file again
+	}
+	var c report.Coverage
+	if err := json.Unmarshal(data, &c); err != nil || c.Schema != report.CoverageSchema {
+		return nil, errors.New("is no report of --coverage=json")
+	}
+	return &c, nil
+}
+
+// withAdded returns the branches together with those that other runs took.
+func (o *coverageFlags) withAdded(branches []policy.Branch) []policy.Branch {
+	if len(o.added) == 0 {
+		return branches
+	}
+	all := policy.NewCoverage()
+	for _, b := range slices.Concat(branches, o.added) {
+		all.Declare(b).Add(max(b.Hits, 0))
+	}
+	return all.Branches()
 }
 
 // writeCoverage writes the coverage in each format. It returns code, the run's exit
@@ -73,7 +112,7 @@ func (o *coverageFlags) writeCoverage(code int, t *tree, stdout, stderr io.Write
 	for i := range branches {
 		branches[i].Origin.File = t.Display(branches[i].Origin.File)
 	}
-	c := report.NewCoverage(report.Tool{Name: "preadmit", Version: version}, branches, disk.Shown{Tree: t.Tree})
+	c := report.NewCoverage(report.Tool{Name: "preadmit", Version: version}, o.withAdded(branches), disk.Shown{Tree: t.Tree})
 	if err := writeExtra(report.CoverageFormats, o.coverage, c, stdout, opts); err != nil {
 		return 0, err
 	}
