@@ -24,7 +24,6 @@ var fuzzedBy = map[string]string{
 	"cmd/preadmit/download":      "cmd/preadmit FuzzGraph", // whose JSON it reads
 	"policy/internal/kindcheck":  "cmd/preadmit FuzzBeside",
 	"policy/internal/kyvernodoc": "cmd/preadmit FuzzBeside",
-	"policy/internal/signed":     "render/internal/tarball FuzzEach",
 	"render/fetch":               "render/internal/artifact FuzzFiles",
 	"render/internal/gotemplate": "render/argocd FuzzTemplate",
 }
