@@ -10,7 +10,7 @@ import (
 	yaml2 "go.yaml.in/yaml/v2"
 )
 
-// Forms of text that stands for a value which is not in the tree.
+// Forms of text in place of a value that is not in the tree.
 var (
 	placeholder = regexp.MustCompile(`\{\{[^{}]*\}\}|<[A-Z][A-Z0-9_-]*>`)
 	variable    = regexp.MustCompile(`\$\{[A-Za-z_][^}]*\}`)

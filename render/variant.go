@@ -35,7 +35,7 @@ func (v *Variant) IsDefault() bool {
 	return !v.Upgrade && len(v.APIVersions) == 0 && v.Lookup == LookupNothing
 }
 
-// String names the installations that the variant stands for, such as "only on
+// String names the installations that have the variant, such as "only on
 // upgrade".
 func (v Variant) String() string {
 	if v.IsDefault() {

@@ -31,7 +31,7 @@ type Sides struct {
 }
 
 // Changes returns what requests do to the cluster. Of a unit that one side could not
-// render whole nobody knows what is new, and what nothing deploys is not on the
+// render whole, it is unknown what is new, and what nothing deploys is not on the
 // cluster. Values of Secrets are covered, also where they are written in other objects.
 func Changes(reqs []policy.Request, s Sides) []Change {
 	d := newChangeDiffs(s)

@@ -55,7 +55,7 @@ func (s *source) within(o render.Origin) (_ render.Origin, ok bool) {
 	return o, true
 }
 
-// nearest is the file that stands for the path, or for the closest directory
+// nearest is the file that represents the path, or the closest directory
 // above it that has one.
 func (s *source) nearest(p string) string {
 	if p == "" || path.IsAbs(p) {

@@ -193,7 +193,7 @@ var (
 	errLinks   = errors.New("goes through too many symbolic links")
 )
 
-// resolve returns the path that name stands for once its symbolic links are
+// resolve returns the path of name once its symbolic links are
 // followed. The error says why it is none of the tree's.
 func resolve(tree fs.FS, name string) (string, error) {
 	if !fs.ValidPath(name) {
@@ -244,7 +244,7 @@ func splitLines(s string) []string {
 	}
 }
 
-// unitFile is the file that stands for a unit: itself, or the one in its
+// unitFile is the file that represents a unit: itself, or the one in its
 // directory that makes it a unit, or any; "" when the tree has none.
 func (s *source) unitFile(unit string) string {
 	if s.tree == nil || unit == "" || !fs.ValidPath(unit) {

@@ -38,7 +38,7 @@ type benchOptions struct {
 	watch    *tasks.Watch // of a child; nil elsewhere
 	compiled bool         // compile errors are known: types are not checked again
 
-	coverage *policy.Coverage // of policies; nil where nobody asks
+	coverage *policy.Coverage // of policies; nil if it is not asked for
 }
 
 // compileBench makes the engines, which are these: the one list. The policies are

@@ -177,7 +177,7 @@ func (o *checkOptions) graph(t *tree, args []string) (rendering, *cache.Graph) {
 	return g, g
 }
 
-// save keeps what this run came to. It is called when the report is written.
+// save keeps the results of this run. It is called when the report is written.
 func (o *cacheFlags) save() {
 	m := o.memory
 	if m == nil {

@@ -300,7 +300,7 @@ func relabel(t *tree, results []policy.Result) {
 }
 
 // verdict is the exit code, and says on standard error what it rests on, where
-// that is not to be seen or the code stands for one of two reasons.
+// that is not to be seen or the code has one of two reasons.
 func verdict(r *report.Report, o *checkOptions, outs []output, stderr io.Writer) int {
 	denied := 0
 	if o.failOn != "never" {

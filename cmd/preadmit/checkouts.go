@@ -24,7 +24,7 @@ type checkouts struct {
 	sources       []mountedSource // of the sections, in their order
 
 	names    map[string]bool // of this repository, normalised
-	branches map[string]bool // that the work tree stands for
+	branches map[string]bool // that the work tree is used for
 
 	mu        sync.Mutex
 	git       *git.Repository

@@ -23,7 +23,7 @@ type coverageFlags struct {
 	add       []string
 	failUnder percentage
 
-	counted *policy.Coverage // nil where nobody asks
+	counted *policy.Coverage // nil if coverage is not asked for
 	added   []policy.Branch  // that other runs took, of --coverage-add
 }
 

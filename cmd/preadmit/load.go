@@ -55,7 +55,7 @@ type input struct {
 	skipped  []render.Skipped
 	found    []policy.Result // what went wrong on the way
 	others   []*render.Unit  // of other clusters, where this is one
-	anywhere []*render.Unit  // of which nobody knows on which cluster they are, where this is one
+	anywhere []*render.Unit  // whose cluster is unknown, if this input is one cluster
 	notes    []string
 	assumed  []policy.Result // about templates that write more where an assumption does not hold
 

@@ -140,7 +140,7 @@ func listRules(w io.Writer, rules []policy.Rule) error {
 	return tw.Flush()
 }
 
-// documentRules writes what the rules are about that a name stands for: a
+// documentRules writes the documentation of the rules that a name selects: a
 // rule's, its policy's, or both with a slash; the pack's name may be left out.
 // A policy's text is written once.
 func documentRules(w io.Writer, pack, name string, rules []policy.Rule) error {

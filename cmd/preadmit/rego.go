@@ -137,7 +137,7 @@ func dataFiles(values []string) []string {
 	return files
 }
 
-// regoFilesOf are the .rego files that a path of the command line stands for. A
+// regoFilesOf returns the .rego files at a path of the command line. A
 // file that it names so is one, also when the name is of a link to another.
 func regoFilesOf(t *tree, p, name string) []string {
 	if info, err := fs.Stat(t, name); err == nil && !info.IsDir() && strings.HasSuffix(p, ".rego") {

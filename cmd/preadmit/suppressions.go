@@ -65,7 +65,7 @@ func (o *suppressionFlags) day() time.Time {
 	return o.date.Time
 }
 
-// midnight is when that day begins: what policies are told of the time, so that
+// midnight is when that day begins: the time that policies see, so that
 // all runs of a day say the same.
 func (o *suppressionFlags) midnight() time.Time { return o.day().UTC().Truncate(24 * time.Hour) }
 

@@ -49,7 +49,7 @@ func (p *progress) rendered() {
 	}
 }
 
-// renderers are the same, and each unit that is done is told.
+// renderers are the same, and each unit that is done is reported.
 func (p *progress) renderers(all []render.Renderer) []render.Renderer {
 	if p == nil {
 		return all

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A stamp stands for the names, sizes and times of all files that a run reads.
+// A stamp is a hash of the names, sizes and times of all files that a run reads.
 type stamp uint64
 
 const (

@@ -34,7 +34,7 @@
 //
 // A key that is left out matches anything. Keys may have a list of values
 // instead of one, of which one has to match (but not selectors, decision and
-// reason), and a * in a value stands for any text. Unknown keys are errors.
+// reason), and a * in a value matches any text. Unknown keys are errors.
 package authz
 
 import (

@@ -27,7 +27,7 @@ type Side struct {
 	Units    []*render.Unit // that are deployed
 	Given    []*render.Unit // by --policy
 	Context  []*render.Unit // by --with
-	Anywhere []*render.Unit // of which nobody knows on which cluster they are
+	Anywhere []*render.Unit // whose cluster is unknown
 	Deployed *render.Deployment
 	Unread   []string // files and directories that could not be read
 }

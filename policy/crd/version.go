@@ -96,7 +96,7 @@ func (d *definition) span(pointer string) render.Span {
 }
 
 // versionNames lists the versions of a definition as it is written; the
-// spec.version of v1beta1 stands for a list of one.
+// spec.version of v1beta1 means a list of one.
 func versionNames(object map[string]any) []string {
 	list, _, _ := unstructured.NestedFieldNoCopy(object, "spec", "versions")
 	var names []string

@@ -48,7 +48,7 @@ const (
 	pointAudit = "audit.gatekeeper.sh"
 	// PointGator is gator's.
 	PointGator = "gator.gatekeeper.sh"
-	// everyPoint stands for all of them.
+	// everyPoint means all of them.
 	everyPoint = "*"
 )
 

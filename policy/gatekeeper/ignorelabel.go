@@ -12,7 +12,7 @@ import (
 
 // The label admission.gatekeeper.sh/ignore would let everything in a namespace
 // off. So Gatekeeper has another webhook, which refuses Namespaces with it but
-// for those that its controller is told of
+// for those that its controller is given
 // (gatekeeper/v3/pkg/webhook/namespacelabel.go).
 
 // ruleIgnoreLabel is the rule of its results, whose policy is the webhook.

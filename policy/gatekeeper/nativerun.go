@@ -132,7 +132,7 @@ func (x *nativeRun) begin(budget int64, conditions bool) {
 	x.variables.Reset(&x.code.names)
 }
 
-// errOpen is why an expression has no value that came to read what nobody knows:
+// errOpen is the error of an expression that reads an unknown value:
 // review.questions tells what that is.
 var errOpen = errors.New("undecided")
 
@@ -223,7 +223,7 @@ func (x *nativeRun) broken(err error) Response {
 	return r
 }
 
-// undecided is the response of what depends on things that nobody knows.
+// undecided is the response of an expression that depends on unknown values.
 func (x *nativeRun) undecided(needs []string) Response {
 	slices.Sort(needs)
 	return x.c.said(policy.Unknown, "needs "+strings.Join(slices.Compact(needs), "; "))

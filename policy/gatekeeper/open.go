@@ -10,7 +10,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/rego"
 )
 
-// What a verdict may depend on that nobody knows. It is undecided where policies
+// What a verdict may depend on and is unknown. It is undecided where policies
 // come to read it, and only there.
 
 // The fields of input.review that nobody may know.
@@ -21,10 +21,10 @@ const (
 
 const needsUser = "to know who makes the request: give the user with --as"
 
-// userOpen says whether nobody knows who makes the request.
+// userOpen reports whether it is unknown who makes the request.
 func (r *review) userOpen() bool { return !r.userKnown && !r.engine.options.Written }
 
-// namespaceOpen says whether nobody knows the object's namespace.
+// namespaceOpen reports whether the object's namespace is unknown.
 func (r *review) namespaceOpen() bool {
 	return r.namespace != nil && !r.namespace.known && !r.engine.options.Written
 }

@@ -114,7 +114,7 @@ func (w *webhook) about(op policy.Operation) bool {
 // that it does.
 type exemption struct {
 	why  string
-	open bool // nobody knows whether it does
+	open bool // it is unknown whether it does
 }
 
 func (x exemption) outcome() policy.Outcome {

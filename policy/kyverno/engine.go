@@ -30,7 +30,7 @@ type Engine struct {
 	celEnvs    *celEnvs
 	held       sync.Map // of *render.Object: others than the request's, as they are held
 	listed     sync.Map // of listing: the cluster's objects in it
-	covered    *covered // counts branches; nil where nobody asks
+	covered    *covered // counts branches; nil if coverage is not asked for
 	granted    sync.Map // of who asks where, as text: the roles that bindings give, see roles
 }
 
@@ -102,7 +102,7 @@ func (r *review) matchesUsers() bool {
 }
 
 // roles are those of the user in the request's namespace. There may be thousands
-// of bindings and of requests, and mostly one user: each is told once.
+// of bindings and of requests, and mostly one user: each is reported once.
 func (r *review) roles() (roles, clusterRoles []string) {
 	if r.engine.options.CLI {
 		return r.mocks.Roles, r.mocks.ClusterRoles

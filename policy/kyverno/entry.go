@@ -121,7 +121,7 @@ func (e *entry) pick(s *scope, loaded any) (any, error) {
 }
 
 // loadVariable is a value, or what JMESPath finds in it, or without one in the
-// whole scope; the default stands for what is null or fails.
+// whole scope; the default replaces a value that is null or fails.
 func (e *entry) loadVariable(s *scope) (any, error) {
 	v, err := e.variable(s)
 	if _, open := errors.AsType[*openError](err); open {

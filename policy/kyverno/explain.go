@@ -17,7 +17,7 @@ var (
 
 // Explain implements policy.Explainer: an explanation for each rule that may
 // concern objects of the kind. The results are those of Validate, which runs
-// with its way noted. Generate rules are told as well.
+// with its way noted. Generate rules are explained as well.
 func (v *validator) Explain(ctx context.Context, req *policy.Request, name, rule string) ([]policy.Explanation, error) {
 	t := &explainer{policy: name, rule: rule, concerns: func(r *Rule) bool { return r.Mutate == nil }, result: (*review).result}
 	return v.engine.explain(ctx, req, t, &verifies, &validates, &generates)

@@ -65,7 +65,7 @@ func (b *ruleExplainer) celTrials(base policy.Trial, exempt string) []policy.Tri
 				t.Conditions, t.Variables = base.Conditions, base.Variables
 			}
 			b.celTrial(&t, g, p, exempt)
-			if all = append(all, t); len(all) == maxTold {
+			if all = append(all, t); len(all) == maxShown {
 				return
 			}
 		}

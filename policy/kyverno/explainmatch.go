@@ -12,7 +12,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// maxChecks is how many questions about a request are told of one rule.
+// maxChecks is the most checks of a request that are shown for one rule.
 const maxChecks = 100
 
 // A matching lists the questions that decide whether a rule concerns a request.

@@ -158,7 +158,7 @@ func (b *ruleExplainer) placeOf(c *clause, i int, place string) render.Span {
 	return b.program.policy.Object.Span(at + strings.TrimPrefix(place, b.program.rule.Prefix))
 }
 
-// came is what a step of a pattern came to, in words.
+// came is the outcome of a step of a pattern, in words.
 func (b *ruleExplainer) came(s *pattern.Step) string {
 	it := "it is " + b.show(s.Value, true)
 	if _, ok := s.Value.(map[string]any); ok && !s.Scalar {

@@ -12,7 +12,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A trace notes how one rule comes to its verdict, while it does. Nobody asks
+// A trace notes how one rule reaches its verdict. Nobody asks
 // for most: then it is nil, and its methods, and those of what they return,
 // do nothing.
 type trace struct {
@@ -29,8 +29,8 @@ type trace struct {
 
 // Limits of a trace.
 const (
-	maxTold  = 16   // elements of one list that are told, beside one that fails
-	maxNotes = 4096 // notes, beyond which elements are told only if they fail
+	maxShown = 16   // elements of one list that are shown, beside one that fails
+	maxNotes = 4096 // notes, beyond which elements are shown only if they fail
 	maxSteps = 256  // of one pattern
 )
 
@@ -203,7 +203,7 @@ func (n *tracedList) out(v *verdict) {
 	e := n.elements[len(n.elements)-1]
 	n.trace.at, e.verdict = n.outer, v
 	fails := v != nil && v.status != StatusPass && v.status != StatusSkip
-	if !fails && (len(n.elements) > maxTold || n.trace.notes > maxNotes) {
+	if !fails && (len(n.elements) > maxShown || n.trace.notes > maxNotes) {
 		n.elements = n.elements[:len(n.elements)-1]
 		n.dropped++
 		return

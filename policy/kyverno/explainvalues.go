@@ -31,7 +31,7 @@ func (b *ruleExplainer) show(v any, open bool) string {
 	return explain.Show(types.DefaultTypeAdapter.NativeToValue(v))
 }
 
-// broken is the text of an error, or the question that it stands for.
+// broken is the text of an error, or the question that the error is about.
 func (b *ruleExplainer) broken(err error) (failed, unknown string) {
 	if q, ok := errors.AsType[*openError](err); ok {
 		return "", policy.Shorten(q.question, maxValue)
@@ -151,7 +151,7 @@ func (b *ruleExplainer) evaluations(n *tracedBlock, o *render.Object, base, pref
 	return all
 }
 
-// compared are the parts of a condition: what it comes to, and below it the
+// compared are the parts of a condition: its result, and below it the
 // values of its variables.
 func (b *ruleExplainer) compared(n *tracedBlock, t *tracedCondition, depth int, loop, name string) []policy.Part {
 	c, terms := t.Condition, n.block.terms[t.Condition]

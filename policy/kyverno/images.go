@@ -64,7 +64,7 @@ type imageFinder struct {
 	search *jmespath.Options
 }
 
-// custom follows an extractor's path, in which * stands for all of a list or
+// custom follows an extractor's path, in which * means all of a list or
 // map, to what holds an image.
 func (f *imageFinder) custom(object map[string]any, x kyvernodoc.ImageExtractor) error {
 	path := strings.Split(strings.Trim(x.Path, "/"), "/")

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// hidden stands for what quotes a Secret's values.
+// hidden replaces text that quotes a Secret's values.
 const hidden = "not shown, since it may quote a Secret"
 
 // harmless are the variables whose values may be shown of a Secret, ofThisRequest

@@ -209,7 +209,7 @@ func unescape(s string) string {
 	return strings.ReplaceAll(s, shut, "{{")
 }
 
-// shut stands for the braces of a shallow variable's value.
+// shut replaces the braces of a shallow variable's value.
 const shut = "{\x00{"
 
 func newVariable(text string, path []string) *variable {

@@ -130,7 +130,7 @@ func resourcesOf(o Options) map[schema.GroupResource]schema.GroupKind {
 	return resources
 }
 
-// A Status is what a policy came to, in Kyverno's words.
+// A Status is the outcome of a policy, in Kyverno's words.
 type Status string
 
 // The statuses. StatusUndecided is ours: what depends on something that is not

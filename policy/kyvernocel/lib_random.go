@@ -32,7 +32,7 @@ func randomString(pattern string) ref.Val {
 }
 
 // A generatorOf walks a regular expression. It turns through the characters of
-// a class, so that a string looks like what it stands for.
+// a class, so that a string looks like a random one.
 type generatorOf struct {
 	b strings.Builder
 	n rune

@@ -154,7 +154,7 @@ func (x *run) mutation(i int, kind schema.GroupVersionKind, before map[string]an
 	return after, nil
 }
 
-// nothing says whether a mutation yielded what stands for none.
+// nothing reports whether a mutation yielded no value.
 func nothing(v ref.Val) bool {
 	if v == nil || v == types.NullValue {
 		return true

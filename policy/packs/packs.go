@@ -31,7 +31,7 @@ var All = []Pack{
 	{"best-practices", "what reviewers ask of workloads, RBAC, Services and Ingresses, as ValidatingAdmissionPolicies"},
 }
 
-// newest is the API server's version where none is told.
+// newest is the API server's version if none is given.
 const newest = 37
 
 // Objects returns the policies and bindings of a pack, the policies named

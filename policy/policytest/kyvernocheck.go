@@ -137,7 +137,7 @@ func tidyNumber(v any) any {
 
 var bindingSuffix = regexp.MustCompile(`\s*->\s*\w+$`)
 
-// assertKey holds what a key of a tree stands for against the tree below it.
+// assertKey holds the value that a key of a tree selects against the tree below it.
 func assertKey(key string, tree, value any, at string) error {
 	if bindingSuffix.MatchString(key) {
 		return fmt.Errorf("%s: bindings, such as %s, are not evaluated", where(at), key)
@@ -175,7 +175,7 @@ func assertKey(key string, tree, value any, at string) error {
 	return nil
 }
 
-// project is what a key stands for in a value: a field, or a JMESPath in
+// project returns the value that a key selects: a field, or a JMESPath in
 // parentheses. Backslashes around parentheses take their meaning away.
 func project(key string, value any) (any, error) {
 	if expr, ok := inParentheses(key); ok {

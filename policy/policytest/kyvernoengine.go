@@ -53,7 +53,7 @@ type KyvernoVerdict struct {
 
 // A KyvernoResponse is what one rule said.
 type KyvernoResponse struct {
-	Rule    string // as reported; "" stands for the policy
+	Rule    string // as reported; "" means the policy
 	Status  string // pass, fail, warn, error, skip; "unknown" where it can't be decided
 	Message string
 	Fields  []string // JSON pointers into the object at fault

@@ -19,7 +19,7 @@ import (
 // Schema names the version of the JSON.
 const Schema = "preadmit.test/v1"
 
-// A Report is what running suites came to.
+// A Report holds the results of suites.
 type Report struct {
 	Schema  string  `json:"schema"`
 	Suites  []Suite `json:"suites"`

@@ -44,7 +44,7 @@ type Options struct {
 	// Name gives a name in FS as reports show it; nil: as it is.
 	Name func(string) string
 
-	// Watch, where it is not nil, is told of each suite that is run. done is
+	// Watch, where it is not nil, learns of each suite that is run. done is
 	// called at the end. With an error the suite is left out.
 	Watch func(name string) (done func(), err error)
 

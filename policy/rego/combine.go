@@ -236,7 +236,7 @@ func (c *Combined) only(holds func(*render.Object) bool) (int, bool) {
 	return found, n == 1
 }
 
-// maxSharing is how many objects a violation may be about to be told of one.
+// maxSharing is the most objects that one violation is reported for together.
 const maxSharing = 3
 
 // blamed is the object that a violation depends on: the first of the few that
@@ -267,7 +267,7 @@ func (c *Combined) blamed(f *finding) (int, bool) {
 	return 0, false
 }
 
-// sharing says why a violation is told of the first of some objects.
+// sharing says why a violation is reported for the first of several objects.
 func (c *Combined) sharing(some []int) string {
 	text := "all objects are checked together, and this one is what the violation hangs on"
 	for i, o := range some[1:] {

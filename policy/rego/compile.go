@@ -35,7 +35,7 @@ func (s *sources) compile(o Options) ([]*namespace, []*set) {
 	return judging, sets(program, judging)
 }
 
-// maxCompiling is how long broken modules are told from others: each attempt
+// maxCompiling limits the time to find out which modules are broken: each attempt
 // without them takes its time.
 const maxCompiling = 20 * time.Second
 

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxViolations = 1000 // of one rule in one input that are told one by one
+	maxViolations = 1000 // of one rule in one input that are reported one by one
 )
 
 // A question is an input, with what must not be shown of it.

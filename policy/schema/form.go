@@ -227,7 +227,7 @@ func (x *formField) omits(v reflect.Value) bool {
 	return x.omitZero != nil && x.omitZero(v)
 }
 
-// set makes the value that a value tree stands for, of one that is still zero. It
+// set fills a value, which is still zero, from a value tree. It
 // returns errForm for what does not fit.
 func (f *form) set(v reflect.Value, tree any) error {
 	if tree == nil {

@@ -96,7 +96,7 @@ const (
 	failure   = "!"
 )
 
-// outcome is what an access comes to. Equal outcomes mean that the one who asks
+// outcome describes the result of an access. Equal outcomes mean that the one who asks
 // sees the same.
 func (t *Tree) outcome(a access) string {
 	t.mu.Lock()
@@ -332,7 +332,7 @@ func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
 // A file is read as a whole when the first byte is asked for.
 type file struct {
 	fs.File
-	read func(outcome string) // is told what reading it came to
+	read func(outcome string) // is called with the outcome of reading it
 	keep func(*contents)      // is given what it holds
 	kept *contents            // of an earlier reading; nil for none
 	data *bytes.Reader

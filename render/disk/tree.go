@@ -237,7 +237,7 @@ func (t *Tree) Lstat(name string) (fs.FileInfo, error) {
 	return fs.Lstat(fsys, rest)
 }
 
-// Stat describes what a name stands for, without opening it.
+// Stat describes the file with a name, without opening it.
 func (t *Tree) Stat(name string) (fs.FileInfo, error) {
 	fsys, rest, err := t.Locate("stat", name)
 	if err != nil {

@@ -138,7 +138,7 @@ func sourceError(src render.Source, rule string, err error) *render.Error {
 	return &render.Error{Span: render.Span{File: chartFile(src)}, Rule: rule, Err: err}
 }
 
-// chartFile is the file that stands for a source's chart.
+// chartFile is the file that represents a source's chart.
 func chartFile(src render.Source) string {
 	if info, err := fs.Stat(src.FS, src.Path); err == nil && info.IsDir() {
 		return path.Join(src.Path, "Chart.yaml")

@@ -201,7 +201,7 @@ func (a *accumulation) find(n *node, entry string) (place, error) {
 	return real, err
 }
 
-// base returns a copy of what a kustomization comes to, for an overlay to change.
+// base returns a copy of the result of a kustomization, for an overlay to change.
 func (a *accumulation) base(n *node) ([]*resource.Resource, error) {
 	outer := a.made
 	key := baseKey{dir: n.dir, hides: a.o.hides, withJSON: a.withJSON}

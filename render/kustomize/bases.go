@@ -40,7 +40,7 @@ type baseKey struct {
 	hides, withJSON bool
 }
 
-// A base is what a kustomization comes to before an overlay changes it. Nobody may
+// A base is the result of a kustomization before an overlay changes it. Nobody may
 // change it.
 type base struct {
 	key     baseKey

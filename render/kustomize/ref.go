@@ -29,7 +29,7 @@ const (
 	refValues                       // a values file of a chart
 )
 
-// nouns name what a reference stands for in messages and, with "missing-" in
+// nouns name the target of a reference in messages and, with "missing-" in
 // front, in rules.
 var nouns = [...]string{
 	refResource: "resource", refComponent: "component", refPlugin: "plugin", refPatch: "patch",
@@ -94,7 +94,7 @@ func (l *refList) add(kind refKind, text string, at ...any) {
 	}
 }
 
-// sources adds the files of a generator; "key=path" stands for the path.
+// sources adds the files of a generator; of "key=path" the path counts.
 func (l *refList) sources(s *types.KvPairSources, at ...any) {
 	for i, text := range s.FileSources {
 		if _, file, ok := strings.Cut(text, "="); ok {

@@ -33,7 +33,7 @@ const maxPadding = 16 << 20
 // kustomization itself.
 const patchDir = ".preadmit-patches"
 
-// A tag is the range of lines that stands for a document.
+// A tag is the range of lines that identifies a document.
 type tag struct {
 	from, to int // to is exclusive
 	shift    int // from a node's line to the line in the file
@@ -463,7 +463,7 @@ func (t *tagger) virtual(n *node, p *patch) string {
 	return rel
 }
 
-// virtual returns the name of the file that stands for an embedded patch, and its path
+// virtual returns the name of the file that holds an embedded patch, and its path
 // from the kustomization.
 func (p *patch) virtual(n *node) (name, rel string) {
 	rel = path.Join(patchDir, fmt.Sprintf("%s-%d.yaml", p.field, p.entry))

@@ -403,7 +403,7 @@ func look() footprint {
 	metrics.Read(s)
 	f := footprint{live: s[2].Value.Uint64(), total: s[0].Value.Uint64() - s[1].Value.Uint64(), cpu: confine.UsedCPU(), scanned: s[3].Value.Uint64()}
 	if f.collected = f.live > 0; !f.collected {
-		f.live = f.total // nobody knows better yet
+		f.live = f.total // there is no better estimate yet
 	}
 	return f
 }
@@ -542,7 +542,7 @@ func (w *Watch) innermost() []*Task {
 	return all
 }
 
-// excess is what a parent is told where tasks are known to be why.
+// excess is the message to the parent if it is known that tasks are the reason.
 func excess(why string, tasks []*Task) supervise.Excess {
 	x := supervise.Excess{Why: why, Narrowest: true}
 	for _, t := range tasks {

@@ -13,7 +13,7 @@ func VariablesType() *apiservercel.DeclType {
 }
 
 // AddVariable declares a variable of the type that its expression has; nil
-// stands for one that does not compile, which may be of any type.
+// means one that does not compile, which may be of any type.
 func AddVariable(variables *apiservercel.DeclType, name string, t *cel.Type) {
 	variables.Fields[name] = apiservercel.NewDeclField(name, declType(t), true, nil, nil)
 }

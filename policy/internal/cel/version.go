@@ -31,7 +31,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// A Version is a minor version of Kubernetes: 31 stands for 1.31.
+// A Version is a minor version of Kubernetes: 31 is 1.31.
 type Version uint
 
 // oldest is the first version that had CEL in the API server.

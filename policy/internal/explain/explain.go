@@ -45,7 +45,7 @@ type Input struct {
 	// Roots are the values the expression starts from, by the names it uses:
 	// trees of map[string]any, []any, string, int64, float64, bool and nil, or
 	// CEL values, such as an authorizer or objects typed by a schema (whose
-	// escaped property names are told in the pointers as they are written).
+	// escaped property names are in the pointers as they are written).
 	// They are only read.
 	Roots map[string]any
 

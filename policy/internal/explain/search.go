@@ -54,7 +54,7 @@ func (c *collector) exactlyOne(n *node, want bool, k rank) bool {
 // exists(), that found none. If one or more candidates came closest, it is
 // what they lack. Else what was searched for is to blame, if it comes from the
 // object: the image that is in no list of allowed ones. If the list does, and
-// elements are told apart by a key, it is the list that lacks one; otherwise
+// elements have a key, it is the list that lacks one; otherwise
 // all candidates are at fault.
 func (c *collector) miss(n *node, want bool, k rank) bool {
 	if len(n.turns) == 0 {

@@ -176,7 +176,7 @@ func (m *typedMap) Get(key ref.Val) ref.Val {
 	return wrapVal(m.Mapper.Get(key), m.at.child(m.property(key)))
 }
 
-// property is the name of the property that key stands for: a property of a
+// property is the name of the property that key means: a property of a
 // schema may be escaped (x__dash__prop), a key of a map is not.
 func (m *typedMap) property(key ref.Val) string {
 	k, ok := key.(types.String)

@@ -30,7 +30,7 @@ var (
 // may hold variables themselves.
 const MaxPasses = 64
 
-// variableMark stands for a variable in text that is read without its value.
+// variableMark replaces a variable in text that is read without its value.
 const variableMark = "preadmitvariable"
 
 func withoutVariables(s string) string {

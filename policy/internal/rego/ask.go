@@ -17,8 +17,8 @@ var nothing = NewData(ast.NewObject())
 
 // Ask evaluates the query. The error is an *Error where the program is at
 // fault, as with two values for one rule or an evaluation that doesn't end,
-// and the context's where that ends first. What print said and what is unknown
-// is told even then.
+// and the context's where that ends first. The answer has the output of
+// print and what is unknown even then.
 func (q *Query) Ask(ctx context.Context, in Question) (Answer, error) {
 	if q.ended.Load() >= maxEnded {
 		return Answer{}, q.broken(fmt.Sprintf("the evaluation of %v took too much for other objects, and is not begun again", q.ref))
@@ -27,7 +27,7 @@ func (q *Query) Ask(ctx context.Context, in Question) (Answer, error) {
 	if b.opened && err == nil {
 		// Rules are chosen by what they compare, before what stands before that:
 		// without choice an open place is read only where the rule comes to it.
-		in.Print = nil // it has been told
+		in.Print = nil // the first evaluation has printed
 		b, value, swallowed, err = q.once(ctx, in, false)
 	}
 	a := Answer{Unknown: b.asked()}

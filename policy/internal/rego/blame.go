@@ -7,7 +7,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Field is a place of the input that a violation hangs on.
+// A Field is a place of the input that a violation depends on.
 type Field struct {
 	Path    []string // keys and indices below input
 	Missing bool     // nothing is there
@@ -50,7 +50,7 @@ func (o *origins) about() []string {
 	return nil
 }
 
-// fields are the likeliest of the places that a violation hangs on.
+// fields returns the likeliest of the places that a violation depends on.
 func fields(reads []read, root []string) []Field {
 	best := likeliest(reads, root)
 	slices.SortStableFunc(best, func(a, b read) int { return cmp.Compare(len(b.path), len(a.path)) })

@@ -8,13 +8,13 @@ import (
 
 // A Cause is why a value is in a query's answer.
 type Cause struct {
-	Fields []Field   // the places of the input that it hangs on, the likeliest first
+	Fields []Field   // the places of the input that it depends on, the likeliest first
 	Rule   *ast.Rule // the definition that gave it first; nil where that isn't known
 }
 
 // Causes evaluates the query again, and says for each of the values, elements
-// of its set, why it is there. One that the query doesn't have, or that hangs on
-// nothing of the input, has no fields.
+// of its set, why it is there. A value that the query doesn't have, or that depends
+// on nothing of the input, has no fields.
 func (q *Query) Causes(ctx context.Context, in Question, values []ast.Value) ([]Cause, error) {
 	o := in.origins()
 	in.Input, in.Print = o.input, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// lacking is what a difference of sets hangs on: the elements that the second
-// doesn't have, below the object whose keys it is.
+// lacking returns the reads that a difference of sets depends on: the elements that
+// the second set lacks, below the object whose keys the set holds.
 func (t *tracer) lacking(f *frame, x *ast.Expr, terms []*ast.Term, value *ast.Term, depth int) []read {
 	second := t.reads(f, x, terms[2], depth+1)
 	set, ok := value.Value.(ast.Set)
@@ -30,9 +30,9 @@ func (t *tracer) lacking(f *frame, x *ast.Expr, terms []*ast.Term, value *ast.Te
 	return out
 }
 
-// left is what a difference of sets hangs on that aren't keys of an object: the
-// elements that are left of the first set, else the second, where they are
-// looked for.
+// left returns the reads that a difference of sets depends on, if the sets aren't
+// keys of an object: the elements left of the first set, else the second set, in
+// which they are looked for.
 func (t *tracer) left(first, second []read, set ast.Set) []read {
 	kept := slices.DeleteFunc(slices.Clone(first), func(r read) bool {
 		at := t.origins.find(r.path)

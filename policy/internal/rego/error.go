@@ -45,7 +45,7 @@ func shorten(text string) string {
 	return text[:cut] + " ..."
 }
 
-// maxErrors bounds how many errors of one program are told.
+// maxErrors bounds the reported errors of one program.
 const maxErrors = 50
 
 // moduleErrors are the errors of the parser or the compiler, by place.

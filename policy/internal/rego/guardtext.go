@@ -168,7 +168,7 @@ func schema(operands []*ast.Term) int {
 	for _, o := range operands {
 		var x any
 		if s, ok := o.Value.(ast.String); ok {
-			_ = json.Unmarshal([]byte(s), &x) // what is no JSON is told by the function
+			_ = json.Unmarshal([]byte(s), &x) // if it is no JSON, the function says so
 		} else if size(o.Value, maxMade/64) < maxMade/64 {
 			x = Plain(o.Value)
 		} else {

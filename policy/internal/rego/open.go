@@ -8,7 +8,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
-// An Open is a place of an input that nobody knows. Reading it decides nothing:
+// An Open is an unknown place of an input. Reading it decides nothing:
 // Answer.Unknown tells what the question needs.
 type Open struct {
 	Path  []string // below input

@@ -2,7 +2,7 @@ package rego
 
 import "slices"
 
-// A read is a place of the input that an expression's outcome hangs on.
+// A read is a place of the input that an expression's outcome depends on.
 type read struct {
 	path    []string
 	missing bool
@@ -22,7 +22,7 @@ const (
 	rankRefused  rank = 6    // what a negation is of
 )
 
-// maxReads bounds how many places one expression or body is said to hang on.
+// maxReads bounds the places that one expression or body is said to depend on.
 const maxReads = 64
 
 // tested are the reads that a test was of.
@@ -75,8 +75,8 @@ func derived(reads []read) []read {
 	return reads
 }
 
-// merge drops reads of the same place, keeping the highest rank, and those
-// beyond what is told. The reads are no more what they were.
+// merge drops reads of the same place, keeping the highest rank, and those beyond
+// the limit. It changes the given slice.
 func merge(reads []read) []read {
 	out := reads[:0]
 	for _, r := range reads {

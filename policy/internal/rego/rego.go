@@ -58,7 +58,7 @@ func NewData(documents ast.Object) *Data {
 // A Question is what a query is asked about.
 type Question struct {
 	Input  *ast.Term // nil: undefined
-	Open   []Open    // places of the input that nobody knows
+	Open   []Open    // places of the input that are unknown
 	Data   *Data     // nil: none
 	Now    time.Time // for time.now_ns; the zero time is not known
 	Strict bool      // an error of a built-in function ends it, instead of being undefined

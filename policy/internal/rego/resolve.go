@@ -94,7 +94,7 @@ func (t *tracer) owner(f *frame, v ast.Var) (*frame, int, bool) {
 	return owner, at, owner != nil
 }
 
-// argument is what a rule's argument stands for at the place that calls it.
+// argument returns the frame and the term that a caller passes as a rule's argument.
 func (t *tracer) argument(f *frame, v ast.Var) (*frame, *ast.Term) {
 	for f != nil && f.rule == nil {
 		f = f.parent

@@ -6,8 +6,9 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// rule is what a reference to a rule hangs on: the value, where it comes from
-// the input, and why the rule has it. Of a set it is the element that is meant.
+// rule returns the reads that a reference to a rule depends on: the value, where it
+// comes from the input, and why the rule has it. Of a set, it is the element that
+// the reference selects.
 func (t *tracer) rule(f *frame, x *ast.Expr, ref ast.Ref) []read {
 	var out []read
 	for _, c := range t.children(f, x) {
@@ -35,8 +36,8 @@ func (t *tracer) rule(f *frame, x *ast.Expr, ref ast.Ref) []read {
 	return merge(out)
 }
 
-// isDefault says whether a body is that of a rule's default: what it comes to
-// is because all others failed.
+// isDefault reports whether the body is a rule's default, which applies because all
+// others failed.
 func (f *frame) isDefault() bool { return f.rule != nil && f.rule.Default }
 
 // value is where a rule's value was read from, as far down as steps lead.

@@ -7,7 +7,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Hidden stands for what quotes a Secret's values.
+// Hidden replaces text that quotes a Secret's values.
 const Hidden = "not shown, since it may quote a Secret"
 
 // Secrets lists the objects visible to rules whose values must not appear in

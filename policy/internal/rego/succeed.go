@@ -7,7 +7,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// succeeded is what a body that came to its end hangs on.
+// succeeded returns the reads that make a body true.
 func (t *tracer) succeeded(f *frame) []read {
 	reads := make([][]read, len(f.body))
 	for i, x := range f.body {
@@ -48,7 +48,7 @@ func (t *tracer) pardoned(body ast.Body, reads [][]read, i int) bool {
 	return useful(slices.DeleteFunc(others, func(r read) bool { return r.rank < rankCompared }))
 }
 
-// success is what an expression that held hangs on.
+// success returns the reads that make an expression true.
 func (t *tracer) success(f *frame, x *ast.Expr) []read {
 	if x.Negated {
 		return t.refused(f, x)
@@ -66,7 +66,7 @@ func (t *tracer) success(f *frame, x *ast.Expr) []read {
 	return t.bodies(f, x)
 }
 
-// truth is what a reference that is true hangs on: one that goes through
+// truth returns the reads that make a reference true: one that goes through
 // elements is about each of them, another one is a test.
 func (t *tracer) truth(f *frame, x *ast.Expr, term *ast.Term) []read {
 	r := t.reads(f, x, term, 0)
@@ -87,7 +87,7 @@ func (t *tracer) iterates(f *frame, x *ast.Expr, ref ast.Ref) bool {
 	return false
 }
 
-// refused is what a negation that held hangs on: why its inside failed.
+// refused returns the reads that make a negation true: why its inside failed.
 func (t *tracer) refused(f *frame, x *ast.Expr) []read {
 	var out []read
 	for _, c := range t.children(f, x) {
@@ -124,7 +124,7 @@ func (f *frame) tried() []read {
 	return out
 }
 
-// why is what a body that failed hangs on: its failures furthest on.
+// why returns the reads that make a body fail: those of its last failures.
 func (f *frame) why() []read {
 	last := -1
 	for _, x := range f.fails {
@@ -146,7 +146,7 @@ func (f *frame) why() []read {
 	return merge(out)
 }
 
-// call is what an equality or a call that held hangs on.
+// call returns the reads that make an equality or a call true.
 func (t *tracer) call(f *frame, x *ast.Expr, terms []*ast.Term) []read {
 	if x.IsEquality() {
 		return t.equality(f, x, terms[1], terms[2])
@@ -187,8 +187,7 @@ func (t *tracer) equality(f *frame, x *ast.Expr, a, b *ast.Term) []read {
 	return ranked(out, rankUsed)
 }
 
-// narrowed drops what belongs to other elements than the one that a variable
-// stands for.
+// narrowed drops reads of elements other than the variable's.
 func (t *tracer) narrowed(f *frame, v *ast.Term, reads []read) []read {
 	value := f.event.Plug(v)
 	place, _, ok := t.origins.of(value)
@@ -242,8 +241,8 @@ func (t *tracer) operands(f *frame, x *ast.Expr, terms []*ast.Term, r rank) []re
 	return atLeast(out, r)
 }
 
-// entered is what the rules that a call entered came to their end for, and
-// whether it is a call of such.
+// entered returns the reads that make the rules true which a call entered, and
+// whether it is a call of rules.
 func (t *tracer) entered(f *frame, x *ast.Expr, terms []*ast.Term) ([]read, bool) {
 	ref, ok := terms[0].Value.(ast.Ref)
 	if !ok || !isData(ref) {
@@ -252,7 +251,7 @@ func (t *tracer) entered(f *frame, x *ast.Expr, terms []*ast.Term) ([]read, bool
 	return t.bodies(f, x), true
 }
 
-// bodies is what the bodies that an expression entered came to their end for.
+// bodies returns the reads that make the bodies true which an expression entered.
 func (t *tracer) bodies(f *frame, x *ast.Expr) []read {
 	var out []read
 	for _, c := range t.children(f, x) {
@@ -263,7 +262,7 @@ func (t *tracer) bodies(f *frame, x *ast.Expr) []read {
 	return merge(out)
 }
 
-// failed is what an expression that did not hold hangs on.
+// failed returns the reads that make an expression false.
 func (t *tracer) failed(f *frame, x *ast.Expr) []read {
 	if x.Negated {
 		return atLeast(t.bodies(f, x), rankCompared)

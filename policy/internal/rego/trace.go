@@ -50,7 +50,7 @@ type failure struct {
 	before []read // what came before it read, where its own reads tell nothing
 }
 
-// An exit is what a body came to, and why.
+// An exit is the result of a body, with its reasons.
 type exit struct {
 	value *ast.Term // of a rule: its element or value
 	reads []read
@@ -210,7 +210,7 @@ func (t *tracer) exit(e topdown.Event) {
 	}
 }
 
-// answer keeps what an element of the query's answer hangs on.
+// answer keeps the reads that an element of the query's answer depends on.
 func (t *tracer) answer(r *ast.Rule, x exit) {
 	for i, w := range t.wanted {
 		if x.value.Value.Compare(w) == 0 || holds(x.value.Value, w) {

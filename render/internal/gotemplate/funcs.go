@@ -58,7 +58,7 @@ var random = []string{
 	"genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey", "buildCustomCert",
 }
 
-// unstable stands for a function whose value is not known offline.
+// unstable replaces a function whose value is not known offline.
 func unstable(name string) any {
 	return func(...any) (any, error) {
 		return nil, fmt.Errorf("%s gives another value each time, so what is made of it is not known", name)
