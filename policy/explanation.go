@@ -104,7 +104,7 @@ type Trial struct {
 	NamespaceObject *render.Object `json:"-"`
 }
 
-// A Cost is what a group of expressions cost, in the API server's units.
+// A Cost is the cost of a group of expressions, in the API server's units.
 type Cost struct {
 	Spent int64 `json:"spent"`
 	Limit int64 `json:"limit"`

@@ -66,7 +66,7 @@ const (
 	AsksLookup  = "lookup"  // for an object on the cluster
 )
 
-// A Question is what a template asked that only a cluster knows.
+// A Question is a question of a template that only a cluster can answer.
 type Question struct {
 	Subject string
 	API     string // for AsksAPI

@@ -237,7 +237,7 @@ func (u *unitChanges) onCluster(quote func(string) string) string {
 	return unit + " on " + quote(name(u.cluster))
 }
 
-// A clusterShare is what a change does to one cluster.
+// A clusterShare is the part of a change that concerns one cluster.
 type clusterShare struct {
 	cluster string // "" where the tree does not say
 	count   string

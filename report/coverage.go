@@ -152,7 +152,7 @@ func (p *printer) uncovered(c *Coverage) {
 	}
 }
 
-// A coveredLine is what is covered of a line of a file.
+// A coveredLine holds the covered branches of a line of a file.
 type coveredLine struct {
 	line     int
 	branches []*policy.Branch

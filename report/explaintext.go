@@ -228,7 +228,7 @@ func (p *explainPrinter) bindings(e *policy.Explanation) {
 	}
 }
 
-// followsBy is what the setting that fits says.
+// followsBy returns the text of the setting that applies.
 func followsBy(e *policy.Explanation) string {
 	for _, b := range e.Bindings {
 		if b.Matches == policy.Yes {
@@ -296,7 +296,7 @@ func (p *explainPrinter) trial(t *policy.Trial, only bool) {
 	}
 }
 
-// does is what a rule of Kyverno's is about.
+// does names the kind of a Kyverno rule.
 func does(all []policy.Evaluation) string {
 	if strings.HasPrefix(all[0].Name, "mutate") || strings.HasPrefix(all[0].Name, "generate") {
 		return "what it does"
@@ -358,7 +358,7 @@ func (p *explainPrinter) evaluation(e *policy.Evaluation, parts bool) {
 	}
 }
 
-// costOf is what an evaluation cost, where that is counted.
+// costOf returns the cost of an evaluation, if it was counted.
 func costOf(e *policy.Evaluation) string {
 	if e.NotRun != "" || e.Cost == 0 {
 		return ""

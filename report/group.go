@@ -9,7 +9,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A class is what a finding is to a person, the worst first.
+// A class is the weight of a finding for a reader, the worst first.
 type class int
 
 const (

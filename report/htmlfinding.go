@@ -133,7 +133,7 @@ func (p *pageWriter) objects(f *pageFinding, x *policy.Result, s *spot) {
 	}
 }
 
-// messages are what the rule said at the same line in other words.
+// messages are the other messages of the rule at the same line.
 func (p *pageWriter) messages(f *pageFinding, g *group) {
 	seen := map[string]bool{g.first().Message: true}
 	more := 0

@@ -47,7 +47,7 @@ const (
 
 var verdicts = [numVerdicts]string{failure: "failure", inError: "error", skipped: "skipped"}
 
-// A testCase is what one rule said about one object.
+// A testCase is the outcome of one rule for one object.
 type testCase struct {
 	verdict verdict
 	results []*policy.Result // the worst first

@@ -115,7 +115,7 @@ type sarifRun struct {
 	notRendered   map[string]bool // units that have a notification
 }
 
-// An alert is what one rule says at one line.
+// An alert is a finding of one rule at one line.
 type alert struct {
 	id      string
 	at      render.Origin    // in the tree, if that is at hand

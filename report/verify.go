@@ -66,7 +66,7 @@ type verifier struct {
 	run      *runFacts
 }
 
-// runFacts is what a run's results are held against.
+// runFacts are the facts that a run's results are held against.
 type runFacts struct {
 	full       bool              // preadmit's full profile, which is not for GitHub
 	columnKind string            //

@@ -10,7 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// An action is what a key does. Each is also a command of the palette.
+// An action is the effect of a key. Each is also a command of the palette.
 type action int
 
 const (

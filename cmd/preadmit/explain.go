@@ -230,7 +230,7 @@ func packHas(name, policyName string) bool {
 	return err == nil && slices.ContainsFunc(rules, func(r policy.Rule) bool { return r.Policy == policyName })
 }
 
-// brokenPolicy is what is wrong with the policies of a name.
+// brokenPolicy returns the errors of the policies with a name.
 func brokenPolicy(in *input, b *bench, name string) string {
 	var lines []string
 	for _, units := range [][]*render.Unit{in.head, in.given} {

@@ -238,7 +238,7 @@ func (t *graphText) unit(u *graphUnit, depth int) {
 	}
 }
 
-// label is what a drawing says about a unit.
+// label is the text of a unit in a drawing.
 func (u *graphUnit) label() string {
 	if u.Status == string(render.Rendered) {
 		return u.ID + " (" + policy.Plural(u.Objects, "object") + ")"

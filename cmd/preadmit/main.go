@@ -80,7 +80,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return code
 }
 
-// stdio is what a command reads and writes.
+// stdio holds the streams of a command.
 type stdio struct {
 	in       io.Reader
 	out, err io.Writer

@@ -35,7 +35,7 @@ type triageHost struct {
 	partial    *report.Source // of the results so far, while it is
 }
 
-// A triageRun is what one evaluation leaves to look at.
+// A triageRun holds the results of one evaluation.
 type triageRun struct {
 	tree    *tree
 	source  *report.Source

@@ -26,7 +26,7 @@ type triageQuestion struct {
 	Decisions *tui.Decisions `json:"decisions,omitempty"`
 }
 
-// triageFacts are what the screen's process has to know before it draws.
+// triageFacts are the facts that the screen's process needs before it draws.
 type triageFacts struct {
 	Timeout time.Duration
 	Path    string // of the suppressions file

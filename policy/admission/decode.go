@@ -126,7 +126,7 @@ func defaultPolicy(p *v1.ValidatingAdmissionPolicy) {
 	}
 }
 
-// A fault is what the API server finds wrong with a field.
+// A fault is the API server's error about a field.
 type fault struct {
 	pointer, rule string
 	err           error

@@ -80,7 +80,7 @@ func (e *Engine) paramsBy(r *review, b *bound, bind *binding) ([]*param, []verdi
 	return params, nil
 }
 
-// A say is what a policy says with a parameter. It does not depend on the
+// A say is the outcome of a policy with a parameter. It does not depend on the
 // binding by which the parameter was found.
 type say struct {
 	param    *param
@@ -97,7 +97,7 @@ func (b *bound) strongest() policy.Action {
 	return action
 }
 
-// sayOf is what the policy under evaluation says with a parameter.
+// sayOf returns the outcome of the policy under evaluation with a parameter.
 func (r *review) sayOf(b *bound, p *param, as policy.Version) []verdict {
 	for i := range r.said {
 		if r.said[i].param == p {

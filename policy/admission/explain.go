@@ -89,7 +89,7 @@ func (x *explaining) explain() policy.Explanation {
 	return ex
 }
 
-// results are what the policy says, by the rule or in its place.
+// results are the results of the policy for the rule.
 func (x *explaining) results() []policy.Result {
 	var all results
 	x.engine.evaluate(x.review, x.bound, &all)

@@ -27,7 +27,7 @@ type errRefused = patch.Refused
 
 func refused(format string, args ...any) error { return patch.Refuse(format, args...) }
 
-// errUndecided is what is not known here.
+// errUndecided is the error for values that are unknown offline.
 type errUndecided struct{ question string }
 
 func (e *errUndecided) Error() string { return e.question }

@@ -134,7 +134,7 @@ func (r *review) askNamespace() ref.Val {
 	})
 }
 
-// namespaceTree is what the API server shows policies of a namespace.
+// namespaceTree returns the fields of a Namespace that the API server shows to policies.
 func namespaceTree(o *render.Object, name string) map[string]any {
 	tree := cel.NamespaceTree(o, name)
 	metadata := tree["metadata"].(map[string]any)

@@ -11,9 +11,8 @@ import (
 	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 )
 
-// valueOf is what a rule sees of a value: the API server's own typed value, but
-// its maps are iterated in the order of their keys. The API server goes in any
-// order, so that its messages and costs may differ from one time to the next.
+// valueOf converts a value to the API server's own typed value, with maps that are
+// iterated in the order of their keys. The API server iterates them in any order, so that its messages and costs may differ from one time to the next.
 func valueOf(value any, s *schema.Structural) ref.Val {
 	return stable(schemacel.UnstructuredToVal(value, s))
 }

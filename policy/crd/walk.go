@@ -36,7 +36,7 @@ type walk struct {
 	say      func(violation)
 }
 
-// A violation is what a rule found.
+// A violation is a failure of a rule.
 type violation struct {
 	rule     *rule
 	node     *node

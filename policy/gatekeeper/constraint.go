@@ -109,7 +109,7 @@ func (k *compiler) newConstraint(o *render.Object, all templates) (*constraint, 
 	return c, errs
 }
 
-// nameFault is what is wrong with a constraint's name.
+// nameFault is the error about a constraint's name.
 func nameFault(o *render.Object) *fault {
 	if o.GetName() == "" {
 		return &fault{"/metadata", errors.New("the constraint has no name")}

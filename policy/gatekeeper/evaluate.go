@@ -19,7 +19,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Response is what a constraint said once: that it holds, or one violation.
+// A Response is one answer of a constraint: that it holds, or one violation.
 type Response struct {
 	Constraint *render.Object
 	Outcome    policy.Outcome
@@ -121,7 +121,7 @@ func (c *constraint) ask(ctx context.Context, q rego.Question) (rego.Answer, err
 	return answer, err
 }
 
-// question is what a constraint is asked.
+// question is the input of a constraint.
 func (r *review) question(c *constraint) rego.Question {
 	input := ast.NewObject(
 		[2]*ast.Term{ast.StringTerm("review"), r.input()},

@@ -33,7 +33,7 @@ type expanded struct {
 	set       []setBy        // what mutators did to it
 }
 
-// A setBy is what a mutator did to an expanded object.
+// A setBy is the change of a mutator to an expanded object.
 type setBy struct {
 	pointers []string
 	by       *mutator
@@ -150,7 +150,7 @@ func (r *expansionRun) room(object map[string]any, depth int) error {
 	return nil
 }
 
-// refused is what is said where a mutator breaks.
+// refused is the response if a mutator fails.
 func (r *expansionRun) refused(err error, t *expansionTemplate, prefix string) []policy.Result {
 	var e *mutatorError
 	if !errors.As(err, &e) {

@@ -182,7 +182,7 @@ func (t *expansionTemplate) implied(message string) string {
 	return "[Implied by " + t.name + "] " + message
 }
 
-// broken is what is said where the template can't be applied to an object; what
+// broken is the response if the template can't be applied to an object; what
 // it was to be made from stands at the pointer.
 func (t *expansionTemplate) broken(err error, pointer string) policy.Result {
 	return policy.Result{

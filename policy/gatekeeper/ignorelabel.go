@@ -33,7 +33,7 @@ func (e *Engine) ignoreLabelRule() policy.Rule {
 	}
 }
 
-// refuseLabel is what the webhook says about a Namespace that has the label.
+// refuseLabel is the webhook's response to a Namespace that has the label.
 func (e *Engine) refuseLabel(r *review) []policy.Result {
 	if e.options.Written || r.operation == string(policy.Delete) || !isNamespace(r.object) || r.request.SubResource != "" {
 		return nil

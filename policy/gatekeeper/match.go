@@ -67,7 +67,7 @@ type matchable struct {
 	written bool
 }
 
-// A namespace is what is known of one.
+// A namespace holds the known facts of one.
 type namespace struct {
 	name   string
 	labels map[string]string // with kubernetes.io/metadata.name
@@ -109,7 +109,7 @@ func selectorOf(s *metav1.LabelSelector) (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(s)
 }
 
-// A fault is what is wrong with a field.
+// A fault is an error about a field.
 type fault struct {
 	pointer string
 	err     error
@@ -119,7 +119,7 @@ type fault struct {
 // with wildcards.
 var wildcardPattern = regexp.MustCompile(`^\*?[-:a-z0-9]*\*?$`)
 
-// faults is what the API server, and Gatekeeper, would refuse in a match.
+// faults returns the fields of a match that the API server or Gatekeeper would refuse.
 func (b *matchBlock) faults() []fault {
 	var fs []fault
 	add := func(pointer string, err error) { fs = append(fs, fault{pointer, err}) }

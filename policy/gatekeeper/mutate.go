@@ -128,7 +128,7 @@ func (x *application) field(object map[string]any, depth int) (bool, any, error)
 	return mutated, object, err
 }
 
-// missingAt is what is made for a part of the location that is not there.
+// missingAt makes the value of a part of the location that is not there.
 func (x *application) missingAt(depth int) any {
 	if x.location[depth+1].list {
 		return []any{}

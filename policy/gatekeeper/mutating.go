@@ -91,7 +91,7 @@ func (s *mutators) skip(x *mutable, why exemption) []policy.Step {
 	return steps
 }
 
-// steps are what the mutators did, with the object admitted again after each.
+// steps are the changes of the mutators, with the object admitted again after each.
 // The API server gets to see only the last one.
 func (m *Mutating) steps(req *policy.Request, done *mutation) []policy.Step {
 	if err := m.admit(req, done.steps); err != nil {

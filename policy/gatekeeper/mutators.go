@@ -66,7 +66,7 @@ type mutable struct {
 	operation policy.Operation // "" of what expansion templates make
 }
 
-// A mutated is what a mutator that matches did to an object.
+// A mutated is the change of a mutator to an object that it matches.
 type mutated struct {
 	by    *mutator
 	after map[string]any // nil where it changed nothing

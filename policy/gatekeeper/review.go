@@ -62,7 +62,7 @@ func requestFields(req *policy.Request) map[string]any {
 	return fields
 }
 
-// namespaceOf is what is known of a namespace.
+// namespaceOf returns the known facts of a namespace.
 func (e *Engine) namespaceOf(unit *render.Unit, name string) *namespace {
 	if name == "" {
 		return nil

@@ -47,7 +47,7 @@ func (e *Engine) brokenRules(p *Policy) error {
 	return errors.Join(b.errs...)
 }
 
-// A breakage is what is wrong with the rules of a policy.
+// A breakage holds the errors of the rules of a policy.
 type breakage struct {
 	policy *Policy
 	errs   []error

@@ -304,7 +304,7 @@ func (g *celProgram) params(x *run) ([]*render.Object, *verdict) {
 	return found, nil
 }
 
-// message is what a failed expression is reported with.
+// message is the message of a failed expression.
 func (r *celRun) message(n *celValidation) string {
 	if n.expression != nil {
 		if text, ok := cel.Message(r.eval(n.expression)); ok {

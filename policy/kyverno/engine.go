@@ -71,7 +71,7 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 // Policies are those in use, in the order of the objects.
 func (e *Engine) Policies() []*Policy { return e.policies }
 
-// resource is what a kind is called in paths of the API server.
+// resource is the name of a kind in paths of the API server.
 func (e *Engine) resource(gvk schema.GroupVersionKind) string {
 	if e.options.Kinds != nil {
 		return e.options.Kinds.Resource(gvk).Resource

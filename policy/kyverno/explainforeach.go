@@ -102,7 +102,7 @@ func (el *tracedElement) clauseOf(b *ruleExplainer, n *tracedBlock) string {
 	return ""
 }
 
-// loop is what an element is called.
+// loop is the name of an element.
 func (b *ruleExplainer) loop(n *tracedList, el *tracedElement) string {
 	if el.pointer != "" {
 		if name := b.element(b.seen(), el.pointer); name != "" {

@@ -82,7 +82,7 @@ type Policy = kyvernodoc.Policy
 // A Rule is one rule of a [Policy].
 type Rule = kyvernodoc.Rule
 
-// A Response is what one rule said about one request. A rule that does not match
+// A Response is the outcome of one rule for one request. A rule that does not match
 // gives none.
 type Response struct {
 	Policy    *Policy

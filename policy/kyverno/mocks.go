@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// mocked is what a test brings for a rule, as a tree. nil: nothing.
+// mocked are the values that a test supplies for a rule, as a tree; nil if there are none.
 func (r *review) mocked(rule *Rule) map[string]any {
 	own := rule.Name
 	if rule.Base != nil {

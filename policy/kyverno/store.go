@@ -115,7 +115,7 @@ func (e *Engine) admitted(o *render.Object, namespace string) map[string]any {
 	return o.Object
 }
 
-// A path is what a GET of the API server asks for.
+// An apiPath is the path of a GET to the API server.
 type apiPath struct {
 	group, version, resource, namespace, name string
 	query                                     map[string]string

@@ -404,7 +404,7 @@ func (f *filling) resolve(v *variable) (any, error) {
 	return value, nil
 }
 
-// expression is what the variable asks, in a request of its kind.
+// expression is the expression of the variable, in a request of its kind.
 func (v *variable) expression(s *scope) (*jmespath.Expression, string, error) {
 	deleting := s.review.operation == opDelete
 	switch {

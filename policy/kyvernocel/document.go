@@ -154,7 +154,7 @@ type template struct {
 	Interpolate string `json:"interpolate"`
 }
 
-// images are what an ImageValidatingPolicy has of its own.
+// images are the fields that only an ImageValidatingPolicy has.
 type images struct {
 	MatchImageReferences []struct {
 		Glob       string `json:"glob"`

@@ -143,7 +143,7 @@ const (
 	StatusUndecided Status = "unknown"
 )
 
-// A Response is what one policy said about one request.
+// A Response is the outcome of one policy for one request.
 type Response struct {
 	Policy  *Policy
 	Status  Status

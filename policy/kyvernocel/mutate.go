@@ -20,7 +20,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A mutator is what the chain asks to change objects before they are evaluated.
+// A mutator changes objects before they are evaluated.
 type mutator struct{ *Engine }
 
 // Mutator changes requests' objects by MutatingPolicies, in the order of their

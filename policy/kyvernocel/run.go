@@ -13,7 +13,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A verdict is what a part of a policy said.
+// A verdict is the outcome of a part of a policy.
 type verdict struct {
 	rule     string
 	origin   render.Span
@@ -97,7 +97,7 @@ var handles = map[string]*types.Type{
 // Parent implements cel.Activation.
 func (x *run) Parent() celgo.Activation { return nil }
 
-// byName is what an ImageValidatingPolicy names, by its name.
+// byName returns entries of an ImageValidatingPolicy as a map by their names.
 func byName(list []map[string]any) ref.Val {
 	m := map[string]any{}
 	for _, entry := range list {

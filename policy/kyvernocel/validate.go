@@ -14,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A validator is what the chain asks about objects as they will be stored.
+// A validator evaluates objects as they will be stored.
 type validator struct{ *Engine }
 
 // EvaluatesWritten implements policy.WrittenValidator.

@@ -28,7 +28,7 @@ var labelKeys = []string{
 	api.AuditLevelLabel, api.AuditVersionLabel,
 }
 
-// A namespace is what a pod's namespace asks for.
+// A namespace holds the levels that a pod's namespace sets.
 type namespace struct {
 	name   string
 	object *render.Object // nil when it is not in the tree
@@ -126,7 +126,7 @@ func (e *Engine) plan(ns namespace) []duty {
 	return known.([]duty)
 }
 
-// A planKey is what the controls for a namespace depend on.
+// A planKey holds everything that the controls for a namespace depend on.
 type planKey struct {
 	policy api.Policy
 	action policy.Action

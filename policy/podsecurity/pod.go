@@ -46,7 +46,7 @@ func examined(req *policy.Request) bool {
 
 func isPod(req *policy.Request) bool { return req.Kind.GroupKind() == schema.GroupKind{Kind: "Pod"} }
 
-// A pod is what the controls look at, and where it stands in its object.
+// A pod is the pod that the controls check, with its place in its object.
 type pod struct {
 	meta *metav1.ObjectMeta
 	spec *corev1.PodSpec

@@ -21,7 +21,7 @@ type GatorPolicy interface {
 	Among(inventory []*render.Object) GatorPolicy
 }
 
-// A GatorSetup is what a test brings besides objects to evaluate.
+// A GatorSetup holds the inputs of a test besides the objects to evaluate.
 type GatorSetup struct {
 	Template, Constraint *render.Object
 	Expansions           []*render.Object

@@ -41,13 +41,13 @@ func (e *kyvernoEntry) evaluate(s subject, policies []*kyvernoPolicy) []Case {
 	return e.compare(c, said, silent)
 }
 
-// A rowOf is what a rule said, within what its policy said.
+// A rowOf is the outcome of a rule, within that of its policy.
 type rowOf struct {
 	*verdict
 	KyvernoResponse
 }
 
-// statusExcluded is what is got where no rule said anything.
+// statusExcluded is the status if no rule has an outcome.
 const statusExcluded = "excluded"
 
 // compare holds what the rules said against what is expected: a case for each

@@ -14,7 +14,7 @@ import (
 // in parentheses is a JMESPath of the value, and "~." before a key goes through
 // its elements; lists are of the same length, and leaves are equal.
 
-// wantAssert and wantError are what a check expects of its tree.
+// wantAssert and wantError are the expectations of a check for its tree.
 const (
 	wantAssert = "assert"
 	wantError  = "error"

@@ -41,7 +41,7 @@ type KyvernoRequest struct {
 	Sources   []*render.Object          // cloneSourceResource of the results about the policy
 }
 
-// A KyvernoVerdict is what a policy said about a request in a phase.
+// A KyvernoVerdict is the outcome of a policy for a request in a phase.
 type KyvernoVerdict struct {
 	Rules []KyvernoResponse
 	// Silent says that Kyverno's command line gives no response at all, not
@@ -51,7 +51,7 @@ type KyvernoVerdict struct {
 	Object map[string]any
 }
 
-// A KyvernoResponse is what one rule said.
+// A KyvernoResponse is the outcome of one rule.
 type KyvernoResponse struct {
 	Rule    string // as reported; "" means the policy
 	Status  string // pass, fail, warn, error, skip; "unknown" where it can't be decided
@@ -63,7 +63,7 @@ type KyvernoResponse struct {
 	Generated []map[string]any // what it made
 }
 
-// A KyvernoSetup is what a suite brings besides policies and resources to evaluate.
+// A KyvernoSetup holds the inputs of a suite besides policies and resources.
 type KyvernoSetup struct {
 	Kinds      policy.Kinds
 	Exceptions []*render.Object // PolicyExceptions of either kind

@@ -345,7 +345,7 @@ func (t *kyvernoTest) globalData(f map[string]node) any {
 	return items
 }
 
-// at is what a JMESPath finds in a value.
+// at returns the value that a JMESPath finds in a value.
 func (t *kyvernoTest) at(n node, expression string, value any) any {
 	found, err := search(expression, value)
 	if err != nil {

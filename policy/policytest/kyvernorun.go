@@ -11,7 +11,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// verdicts are what the policies of a test say about one object.
+// verdicts are the outcomes of the policies of a test for one object.
 type verdicts struct {
 	t       *kyvernoTest
 	subject *render.Object
@@ -22,7 +22,7 @@ type verdicts struct {
 	ones   []*verdict
 }
 
-// A verdict is what one policy said in one phase.
+// A verdict is the outcome of one policy in one phase.
 type verdict struct {
 	policy *kyvernoPolicy
 	phase  Phase
@@ -128,7 +128,7 @@ func (v *verdicts) request(p *kyvernoPolicy, o *render.Object) *KyvernoRequest {
 	return req
 }
 
-// of are what a policy said.
+// of returns the verdicts of a policy.
 func (v *verdicts) of(p *kyvernoPolicy) []*verdict {
 	return slices.DeleteFunc(slices.Clone(v.ones), func(one *verdict) bool { return one.policy != p })
 }

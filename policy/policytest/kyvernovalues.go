@@ -10,7 +10,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// kyvernoValues are what a test mocks.
+// kyvernoValues are the values that a test mocks.
 type kyvernoValues struct {
 	global   map[string]any
 	policies []policyValues

@@ -78,7 +78,7 @@ func (a *annotations) title() string       { return a.own(a.Title) }
 func (a *annotations) description() string { return a.own(a.Description) }
 func (a *annotations) severity() string    { return a.custom("severity") }
 
-// own is what is said about the rule itself, and not of its whole package.
+// own is the documentation of the rule itself, without that of its package.
 func (a *annotations) own(text string) string {
 	if a.Scope == "package" || a.Scope == "subpackages" {
 		return ""
@@ -111,7 +111,7 @@ func (a *annotations) url() string {
 	return a.custom("url")
 }
 
-// nearest is what the nearest scope says.
+// nearest returns the value of the nearest scope.
 func nearest(chain ast.FlatAnnotationsRefSet, what func(*annotations) string) string {
 	for _, ref := range chain {
 		if text := what((*annotations)(ref.Annotations)); text != "" {

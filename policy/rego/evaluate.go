@@ -26,7 +26,7 @@ type question struct {
 	values  map[*rule]ast.Value // of the rules that have been asked
 }
 
-// A finding is what a rule said about an input: a result without fields.
+// A finding is the outcome of a rule for an input: a result without fields.
 type finding struct {
 	policy.Result
 	details map[string]any  // of a violation that is more than a message
@@ -79,7 +79,7 @@ func (n *namespace) evaluate(ctx context.Context, q *question, tell func(*rule, 
 	return nil
 }
 
-// exemption is what a package's exceptions say about an input.
+// exemption holds the rules that a package's exceptions leave out for an input.
 type exemption struct {
 	names  map[string]bool // the suffixes of rules that it is exempt from
 	doubts []string

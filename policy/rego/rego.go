@@ -45,7 +45,7 @@ type Options struct {
 	// Coverage counts the outcomes of expressions; nil counts nothing.
 	Coverage *policy.Coverage
 
-	// Time is what one rule may take on one input; zero is five seconds.
+	// Time limits one rule on one input; zero is five seconds.
 	Time time.Duration
 
 	// Print gets what print() says in a policy, one call at a time, in no

@@ -29,7 +29,7 @@ type source struct {
 // out says whether the source is not part of the program.
 func (src *source) out() bool { return src.broken || src.aside }
 
-// A use is what a module refers to below data.
+// A use is a reference of a module below data.
 type use struct {
 	path []string
 	at   *ast.Location

@@ -14,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Test is what a unit test said: a rule test_x, as `conftest verify` and
+// A Test is the outcome of a unit test: a rule test_x, as `conftest verify` and
 // `opa test` run them.
 type Test struct {
 	Package, Name string

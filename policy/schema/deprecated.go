@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A lifecycle is what the types of Kubernetes say about their versions.
+// A lifecycle holds the releases that introduce, deprecate and remove a version, as the types of Kubernetes state them.
 type lifecycle interface {
 	APILifecycleDeprecated() (major, minor int)
 }

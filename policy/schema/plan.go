@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A rule is what is done to every value of one type, wherever in an object it
+// A rule changes every value of one type, wherever in an object it
 // is: what defaulter-gen makes of a function SetDefaults_T.
 type rule struct {
 	typ reflect.Type

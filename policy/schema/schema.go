@@ -30,7 +30,7 @@ import (
 
 //go:generate go run ./gen
 
-// Options are what the kinds depend on besides the definitions.
+// Options are the inputs of kinds besides the definitions.
 type Options struct {
 	// KubeVersion is the API server's version: "1.33", "v1.33.2". "" is the
 	// newest that is known.

@@ -103,7 +103,7 @@ func fieldsOf(typ reflect.Type) []field {
 	return fields
 }
 
-// faults are what is wrong in an object: the pointer of the first value of a
+// faults are the faults of an object: the pointer of the first value of a
 // wrong type, and an error about a value that no library may see.
 type faults struct {
 	path    []step

@@ -125,8 +125,8 @@ func parseRanges(s string) (uint32, error) {
 	return bits, nil
 }
 
-// A server is what an API server of a release has built in. There is one of each
-// release: what is found out about a kind serves all Kinds.
+// A server holds the kinds that an API server of a release has built in. There is
+// one for each release: what is found out about a kind serves all Kinds.
 type server struct {
 	release  release
 	builtins map[schema.GroupVersionKind]*builtin

@@ -238,7 +238,7 @@ func (c *knownSchemas) schema(s *openAPI) *known {
 	return nil
 }
 
-// A strict is what is known of a kind in the chosen release and, when it is
+// A strict holds the fields of a kind in the chosen release and, when it is
 // asked for, in the others.
 type strict struct {
 	gvk    schema.GroupVersionKind

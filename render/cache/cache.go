@@ -24,7 +24,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Options are what a Graph goes by.
+// Options are the settings of a Graph.
 type Options struct {
 	Store *Store
 	Build string // the identity of the program: its entries are no other's

@@ -12,7 +12,7 @@ func inquiryFor(r *render.Remote) inquiry {
 	return inquiry{"fetched", string(r.Kind), r.URL, r.Name, r.Version}
 }
 
-// remoteOf is what a question is for.
+// remoteOf is the Remote that a question is for.
 func remoteOf(q inquiry) *render.Remote {
 	return &render.Remote{Kind: render.RemoteKind(q.Cluster), URL: q.A, Name: q.B, Version: q.C}
 }

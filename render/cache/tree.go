@@ -41,7 +41,7 @@ type found struct {
 	err  error
 }
 
-// contents are what a file holds. They implement fs.File, for a file that reads
+// contents are the bytes of a file. They implement fs.File, for a file that reads
 // them as its data.
 type contents struct {
 	info    fs.FileInfo
@@ -200,7 +200,7 @@ func readAll(f io.Reader, info fs.FileInfo) (data []byte, outcome string) {
 	return buffer.Bytes(), content + string(sum[:])
 }
 
-// A listing is what a directory holds.
+// A listing holds the entries of a directory.
 type listing struct {
 	once    sync.Once
 	entries []fs.DirEntry

@@ -302,7 +302,7 @@ type problem struct {
 	Remote           *render.Remote
 }
 
-// made is what a resolver says about a unit besides its objects.
+// made holds a resolver's facts about a unit besides its objects.
 type made struct {
 	ID, Kind, Path, Namespace, Renderer, Reason, Release, User string
 

@@ -45,13 +45,13 @@ type accumulation struct {
 	made     *made
 }
 
-// made is what a kustomization and those in it were made of.
+// made lists the files and reads of a kustomization and of those in it.
 type made struct {
 	reads  map[string]read // by path from the root of the tree
 	pieces []piece         // of files, without their text
 }
 
-// A read is what a path led to.
+// A read is the file or directory at a path.
 type read struct {
 	place place
 	data  []byte // of a file

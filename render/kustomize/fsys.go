@@ -31,7 +31,7 @@ type tree struct {
 	known map[string]place
 }
 
-// A place is what a path turned out to be.
+// A place is the file or directory that a path leads to.
 type place struct {
 	real string // without symbolic links, from the root of the tree
 	dir  bool

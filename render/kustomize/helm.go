@@ -36,7 +36,7 @@ type chart struct {
 	owner             *render.Object // of its values, when they are merged
 }
 
-// An inflated is what a chart was rendered to.
+// An inflated is the output of a chart.
 type inflated struct {
 	owner   *node
 	file    string // in the snapshot

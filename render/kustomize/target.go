@@ -92,7 +92,7 @@ func selecting(selector string) func([]map[string]string) bool {
 	}
 }
 
-// A pool is what the patches of a kustomization can select from.
+// A pool holds the objects that the patches of a kustomization can select.
 type pool struct {
 	all     []candidate
 	open    bool // it cannot be told what they are: warn of nothing

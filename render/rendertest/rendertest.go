@@ -1,7 +1,7 @@
 // Package rendertest runs tests that are written as trees of files.
 //
 // Each .txtar file of a directory is one case: its files are the tree, and the
-// file `want` among them is what the tree should come to. The comment before
+// file `want` among them is the expected result of the tree. The comment before
 // the first file says what the case is about.
 package rendertest
 

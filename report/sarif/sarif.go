@@ -3,7 +3,7 @@
 // specification's (OASIS SARIF 2.1.0 errata 01, section 3).
 package sarif
 
-// Schema and Version are what a log says about itself.
+// Schema and Version identify the format of a log.
 const (
 	Schema  = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 	Version = "2.1.0"

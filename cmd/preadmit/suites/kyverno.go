@@ -99,7 +99,7 @@ func (t *rulesTest) add(v *policytest.KyvernoVerdict, r *kyverno.Response, req *
 	v.Rules = append(v.Rules, said)
 }
 
-// mocks are what the test brings for a request.
+// mocks are the values that the test supplies for a request.
 func (t *rulesTest) mocks(req *policytest.KyvernoRequest) *kyverno.Mocks {
 	s := t.setup
 	m := &kyverno.Mocks{

@@ -1,6 +1,6 @@
 package supervise
 
-// An Order is what a parent tells a child to do besides its command line.
+// An Order holds the instructions of a parent to a child besides the command line.
 type Order struct {
 	Magic   string
 	Apart   []Apart // tasks that are not begun

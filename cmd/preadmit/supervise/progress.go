@@ -95,7 +95,7 @@ func (p *progress) finished(x Expected) {
 	}
 }
 
-// line is what the terminal shows.
+// line is the line that the terminal shows.
 func (p *progress) line(phase string, now time.Time) string {
 	text := cmp.Or(printable(phase), "starting")
 	switch phase {

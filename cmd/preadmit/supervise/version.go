@@ -12,7 +12,7 @@ var version = "0.1.0"
 // Version is the program's version.
 func Version() string { return version }
 
-// VersionLine is what the command version prints.
+// VersionLine is the output of the command version.
 func VersionLine() string {
 	return fmt.Sprintf("preadmit %s %s/%s %s\n", version, runtime.GOOS, runtime.GOARCH, runtime.Version())
 }

@@ -59,7 +59,7 @@ type Task struct {
 	extent int       // how many times a task's time it may take; 0 is once
 }
 
-// A footprint is what the process takes.
+// A footprint is the memory and time that the process takes.
 type footprint struct {
 	live  uint64        // bytes that the last garbage collection found in use
 	total uint64        // bytes that it has of the system
@@ -70,7 +70,7 @@ type footprint struct {
 	collected bool // there was a garbage collection
 }
 
-// limits are what one task may take.
+// limits are the limits of one task.
 type limits struct {
 	memory uint64
 	cpu    time.Duration

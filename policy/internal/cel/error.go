@@ -7,7 +7,7 @@ import (
 	"github.com/google/cel-go/cel"
 )
 
-// A CompileError is what is wrong with an expression.
+// A CompileError is an error of an expression.
 type CompileError struct {
 	Issues []Issue
 	text   string // all of them in the API server's words, with the lines they are about

@@ -9,7 +9,7 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// ErrBudget is what the API server says when a group of expressions costs too
+// ErrBudget is the API server's error when a group of expressions costs too
 // much.
 var ErrBudget = errors.New("validation failed due to running out of cost budget, no further validation rules will be run")
 

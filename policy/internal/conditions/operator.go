@@ -11,7 +11,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
-// A comparison is what an operator does with a key and a value.
+// A comparison compares a key with a value, as an operator does.
 type comparison func(key, value any) bool
 
 // operators are those of Kyverno, exactly as they must be spelled.

@@ -276,7 +276,7 @@ func (c *collector) equal(list *node, v ref.Val, k rank) bool {
 	return found
 }
 
-// result is what a function's value comes from.
+// result returns the sources of a function's value.
 func (c *collector) result(n *node, k rank) bool {
 	switch n.x.name {
 	case "max", "min":

@@ -16,7 +16,7 @@ import (
 	"github.com/google/cel-go/parser"
 )
 
-// An op is what a piece of code does. The macros are recognised in their
+// An op is the operation of a piece of code. The macros are recognised in their
 // expanded form, so an AST without macro calls is as good.
 type op uint8
 
@@ -119,7 +119,7 @@ type compiler struct {
 	known     map[string]bool // functions whose overloads are in overloads
 }
 
-// A scope is what one comprehension declares.
+// A scope holds the variables that one comprehension declares.
 type scope struct{ vars [3]string }
 
 // Slots of a frame.

@@ -31,7 +31,7 @@ func With(assumed []string, req *policy.Request) []string {
 	return assumed
 }
 
-// Assumed is what is taken for granted when Kyverno's policies evaluate a request;
+// Assumed is the assumption made when Kyverno's policies evaluate a request;
 // "" if nothing is.
 func Assumed(req *policy.Request) string {
 	namespace := req.Namespace

@@ -139,7 +139,7 @@ func (l *lexer) unquote(delimiter byte, start int, text string) error {
 	return nil
 }
 
-// symbols are what is written with punctuation, longest first.
+// symbols are the tokens of punctuation, longest first.
 var symbols = []struct {
 	text string
 	kind kind

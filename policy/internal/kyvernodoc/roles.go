@@ -44,7 +44,7 @@ func sorted(names []string) []string {
 	return slices.Compact(names)
 }
 
-// bound is what the binding gives, if the user is among its subjects.
+// bound returns the role of the binding, if the user is among its subjects.
 func bound(o *render.Object, u *policy.UserInfo, namespace string) (kind, name string) {
 	x := field{o.Object, ""}
 	for _, s := range x.at("subjects").list() {

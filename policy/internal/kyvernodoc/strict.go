@@ -20,7 +20,7 @@ const (
 	ruleInvalid      = "invalid-policy"
 )
 
-// A shape is what a CustomResourceDefinition says about a field.
+// A shape is the schema of a field in a CustomResourceDefinition.
 type shape struct {
 	kind   string            // of the JSON value, in words; "" is any
 	fields map[string]*shape // of a map; nil: any
@@ -57,7 +57,7 @@ func (s *shape) with(fields map[string]*shape) *shape {
 	return &shape{kind: aMap, fields: all, needs: s.needs}
 }
 
-// A fault is what is wrong with a policy, and where in its object.
+// A fault is an error of a policy, with its place in the object.
 type fault struct {
 	pointer, rule string
 	message       string

@@ -26,7 +26,7 @@ func (m *merger) set(at string) {
 	}
 }
 
-// cleared is what a patch removes.
+// cleared are the fields that a patch removes.
 type cleared struct{}
 
 // The directives of strategic merge patches.

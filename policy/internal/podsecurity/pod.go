@@ -10,7 +10,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Pod is what the checks look at.
+// A Pod is the input of the checks.
 type Pod struct {
 	Metadata metav1.ObjectMeta
 	Spec     corev1.PodSpec

@@ -20,7 +20,7 @@ const (
 	maxGrown = 512 << 20 // bytes that the heap may grow meanwhile
 )
 
-// A bound is what is left of what a question may take. The evaluator asks it
+// A bound holds the rest of the limits of a question. The evaluator asks it
 // before each expression whether to go on, from one goroutine, so that it
 // needs neither a timer nor a lock.
 type bound struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
-// An Error is what is wrong with a module, at its place in the text.
+// An Error is an error of a module, at its place in the text.
 type Error struct {
 	Name         string // of the source; empty where it isn't known
 	Line, Column int    // from 1; 0 where it isn't known

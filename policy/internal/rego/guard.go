@@ -271,7 +271,7 @@ func numbersOf(operands []*ast.Term) int {
 	return n
 }
 
-// number is what it takes to write a number out.
+// number is the size of a number that is written out.
 func number(s string) int {
 	if len(s) <= 18 && !strings.ContainsAny(s, "eE") {
 		return 0

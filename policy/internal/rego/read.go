@@ -11,7 +11,7 @@ type read struct {
 	rank    rank
 }
 
-// A rank is how likely a place is what a person would change.
+// A rank is how likely a person would change a place.
 type rank int8
 
 const (

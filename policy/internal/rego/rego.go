@@ -28,12 +28,12 @@ type Source struct {
 	NoMetadata bool
 }
 
-// Options are what a program may do besides the pure functions of Rego.
+// Options allow a program more than the pure functions of Rego.
 type Options struct {
 	// ExternalData makes Gatekeeper's external_data known. Asking it decides
 	// nothing: it is undefined, and Answer.Unknown tells.
 	ExternalData bool
-	// Time is what one question may take; zero is five seconds.
+	// Time limits one question; zero is five seconds.
 	Time time.Duration
 	// Cover has the outcomes of expressions counted; nil counts nothing.
 	Cover Cover
@@ -55,7 +55,7 @@ func NewData(documents ast.Object) *Data {
 	return &Data{store, txn}
 }
 
-// A Question is what a query is asked about.
+// A Question is the input of a query.
 type Question struct {
 	Input  *ast.Term // nil: undefined
 	Open   []Open    // places of the input that are unknown
@@ -69,7 +69,7 @@ type Question struct {
 	Inside *Inside
 }
 
-// An Answer is what a query said.
+// An Answer is the result of a query.
 type Answer struct {
 	Value   ast.Value // nil: undefined
 	Errors  []*Error  // of built-in functions, which were undefined for them

@@ -114,7 +114,7 @@ func (t *tracer) argument(f *frame, v ast.Var) (*frame, *ast.Term) {
 	return nil, nil
 }
 
-// made is what the expression read that gave a variable its value.
+// made returns the reads of the expression that gave a variable its value.
 func (t *tracer) made(f *frame, x *ast.Expr, v, value *ast.Term, depth int) []read {
 	terms, ok := x.Terms.([]*ast.Term)
 	if !ok {

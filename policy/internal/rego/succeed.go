@@ -232,7 +232,7 @@ func (t *tracer) output(f *frame, x *ast.Expr, terms []*ast.Term) *ast.Term {
 	return nil
 }
 
-// operands is what the operands of a call were read from.
+// operands returns the reads of the operands of a call.
 func (t *tracer) operands(f *frame, x *ast.Expr, terms []*ast.Term, r rank) []read {
 	var out []read
 	for _, o := range terms {
