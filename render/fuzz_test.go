@@ -113,6 +113,7 @@ func compareChunk(t *testing.T, text []byte) {
 // The text at a field's place is the field, and each field has a place.
 func FuzzParse(f *testing.F) {
 	seeds(f)
+	f.Add([]byte("{apiVersion: v1, kind: K, a:, b: [c:, {~:}], ? d:}")) // keys that kubectl reads with their colon
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 1<<14 {
 			return

@@ -27,7 +27,7 @@ func (p *Positions) Field(pointer string) (key, value Span, ok bool) {
 		return Span{}, Span{}, false
 	}
 	if f.keyed {
-		key = p.src.span(p.src.keyToken(f.entry.keyAt, f.flow))
+		key = p.src.span(p.src.keyToken(f.entry, f.flow))
 	}
 	return key, p.src.span(p.extent(f.entry.node)), true
 }
@@ -92,13 +92,13 @@ func (p *Positions) identifying(f found) (from, to int) {
 	}
 	aliased := f.entry.site != place{} && !f.entry.merged
 	if f.keyed && !aliased {
-		return p.src.keyToken(f.entry.keyAt, f.flow)
+		return p.src.keyToken(f.entry, f.flow)
 	}
 	if n.flow {
 		return p.extent(f.entry.node)
 	}
 	if entries := p.tree.entriesOf(f.entry.node); n.kind == mapNode && len(entries) > 0 && !entries[0].merged {
-		from, _ = p.src.keyToken(entries[0].keyAt, n.flow)
+		from, _ = p.src.keyToken(entries[0], n.flow)
 		return from, p.entryEnd(entries[0], n)
 	}
 	from = p.src.skipProperties(p.src.offset(int(n.at.line), int(n.at.column)))
@@ -233,7 +233,7 @@ func (p *Positions) last(i int32) (last entry, ok bool) {
 func (p *Positions) entryEnd(e entry, parent node) int {
 	end := 0
 	if parent.kind == mapNode && !e.merged {
-		_, end = p.src.keyToken(e.keyAt, parent.flow)
+		_, end = p.src.keyToken(e, parent.flow)
 	}
 	if e.site != (place{}) {
 		_, to := p.src.token(node{at: e.site, kind: styledScalar})

@@ -101,6 +101,10 @@ func textIs(text string, v any) bool {
 			return true
 		}
 	}
+	if strings.HasSuffix(text, ":") { // which ends a plain scalar in a list in flow style alone
+		got, err := sigsDecode([]byte("[" + text + "]"))
+		return err == nil && cmp.Equal(got, any([]any{v}))
+	}
 	for _, tag := range []string{"", "!!str ", "!!float ", "!!int ", "!!bool ", "!!null ", "!!binary "} {
 		if got, err := sigsDecode([]byte(tag + text)); err == nil && cmp.Equal(got, v) {
 			return true

@@ -2,6 +2,7 @@ package render
 
 import (
 	"bytes"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -229,9 +230,10 @@ func (s *source) tagEnd(off int) int {
 	return off
 }
 
-// keyToken returns the offsets of a map's key.
-func (s *source) keyToken(at place, flow bool) (from, to int) {
-	from = s.skipProperties(s.offset(int(at.line), int(at.column)))
+// keyToken returns the offsets of a map's key. kubectl reads {a:} as the key "a:"
+// without a value, {a: } as the key "a".
+func (s *source) keyToken(e entry, flow bool) (from, to int) {
+	from = s.skipProperties(s.offset(int(e.keyAt.line), int(e.keyAt.column)))
 	if from >= len(s.data) {
 		return from, from
 	}
@@ -242,6 +244,9 @@ func (s *source) keyToken(at place, flow bool) (from, to int) {
 		return from, s.singleQuotedEnd(from)
 	}
 	for to = from; to < len(s.data) && !s.endsKey(to, flow); to++ {
+	}
+	if strings.HasSuffix(e.key, ":") && bytes.HasPrefix(s.data[from:], []byte(e.key)) {
+		to = max(to, from+len(e.key))
 	}
 	return from, s.trimRight(from, to)
 }
