@@ -202,21 +202,22 @@ func (p piece) write(out, padding []byte) []byte {
 	if p.source == nil {
 		return append(out, p.text...)
 	}
-	if bytes.HasPrefix(p.text, []byte("---")) {
-		end := bytes.IndexByte(p.text, '\n') + 1
+	text, line := p.text, p.line
+	if bytes.HasPrefix(text, []byte("---")) {
+		end := bytes.IndexByte(text, '\n') + 1
 		if end == 0 {
-			end = len(p.text)
+			end = len(text)
 		}
-		out, p.text = append(out, p.text[:end]...), p.text[end:]
-		p.line++
+		out, text = append(out, text[:end]...), text[end:]
+		line++
 	}
 	out = append(out, padding[:p.from]...)
 	for _, h := range p.hidden {
-		before := linesOf(p.text, h.line-p.line)
-		out = append(append(out, p.text[:before]...), h.stub...)
-		p.text, p.line = p.text[before+linesOf(p.text[before:], h.to-h.line):], h.to
+		before := linesOf(text, h.line-line)
+		out = append(append(out, text[:before]...), h.stub...)
+		text, line = text[before+linesOf(text[before:], h.to-h.line):], h.to
 	}
-	return append(out, p.text...)
+	return append(out, text...)
 }
 
 // linesOf returns the length of the first n lines of a text.
