@@ -254,7 +254,7 @@ func (p *pageWriter) units(id, title string, share int, units []Unit) {
 	s.head = "unitsTable"
 }
 
-// rules tells about each rule what it said, which is all that tells about passes.
+// rules lists each rule with its counts, the only place that shows passes.
 func (p *pageWriter) rules() {
 	counts := make(map[ruleKey]*tally)
 	of := func(x *policy.Result) *tally {

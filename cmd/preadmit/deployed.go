@@ -28,7 +28,7 @@ type deployer struct {
 	found         []*render.Unit // at the paths
 }
 
-// deployed puts into the input what is evaluated.
+// deployed adds the units to evaluate to the input.
 func (l *loader) deployed(ctx context.Context, o *checkOptions, args []string) error {
 	s, err := o.readConfiguration(l.in.tree)
 	if err != nil {

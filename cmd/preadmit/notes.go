@@ -21,8 +21,8 @@ func notes(head []*render.Object) []string {
 	return append(notes, standIns(head)...)
 }
 
-// standIns are what templates were given for what only a cluster or the moment
-// knows: what they would write otherwise is not evaluated.
+// standIns lists the fixed values that templates got in place of values from the
+// cluster, the clock or a random source. Output for other values is not evaluated.
 func standIns(head []*render.Object) []string {
 	units := make(map[string][]string)
 	for _, o := range head {

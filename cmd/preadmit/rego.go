@@ -201,7 +201,7 @@ func (b *bench) among(others []*render.Object) *bench {
 	return &moved
 }
 
-// rest is what is said about all objects together and about none in particular.
+// rest returns the results about all objects together.
 func (b *bench) rest(ctx context.Context) ([]policy.Result, error) {
 	if b.all == nil {
 		return nil, nil

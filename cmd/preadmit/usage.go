@@ -68,7 +68,8 @@ func given(args []string) string {
 	}
 }
 
-// noSuchCommand says about what stands in a command's place what may have been meant.
+// noSuchCommand returns an error for an unknown command, with the command that was
+// probably meant.
 func noSuchCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -120,7 +120,7 @@ func (x *run) eval(e *expression) (ref.Val, error) {
 	return v, nil
 }
 
-// told is the error of an expression as it may be shown.
+// told returns the error of an expression without values of Secrets.
 func (x *run) told(e *expression, err error) error {
 	if x.secret() {
 		return cel.HideError(e.source, err)

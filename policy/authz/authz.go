@@ -2,8 +2,8 @@
 //
 // In go a mode and the objects known of the cluster ([New]) or a file of rules
 // ([Parse]), and checks as k8s.io/apiserver puts them; out come decisions, and
-// what they rest on ([Authorizer.Assumed]). What is not known is an error that
-// says what would have to be known, which engines turn into Unknown results.
+// the assumptions behind them ([Authorizer.Assumed]). If an answer is unknown, the
+// error names the missing fact, and engines return an Unknown result.
 // The modes are
 //
 //	unknown  nothing is decided

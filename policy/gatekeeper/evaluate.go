@@ -252,7 +252,7 @@ func (c *constraint) place(err error) string {
 // modulePlace is a line of a module as errors name it.
 var modulePlace = regexp.MustCompile(`/spec/targets/0/[a-z0-9/]*:\d+`)
 
-// inventoryAssumed is what verdicts rest on that depend on other objects.
+// inventoryAssumed is the assumption of verdicts that depend on other objects.
 const inventoryAssumed = "data.inventory holds the objects of the tree, and those given with --with, alone"
 
 // assumed is what a verdict rests on.

@@ -10,7 +10,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A gatorCase is one object with what is to be said about it.
+// A gatorCase is one object with its expected violations.
 type gatorCase struct {
 	Case
 	t          *gatorTest

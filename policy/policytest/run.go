@@ -232,7 +232,7 @@ func (s *suite) note(format string, args ...any) {
 	}
 }
 
-// Limits of what is said about one suite.
+// Limits of the messages about one suite.
 const (
 	maxText   = 4 << 10
 	maxErrors = 100

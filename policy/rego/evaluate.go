@@ -242,7 +242,7 @@ func (r *rule) blame(ctx context.Context, q *question, found []finding) error {
 	return nil
 }
 
-// attribute sets what a definition of the rule says about its violations.
+// attribute sets the documentation of the rule's definition on its violations.
 func (f *finding) attribute(r *rule, by *ast.Rule) {
 	if by == nil {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// graphKeys are the keys that decide what is deployed, without exclude, whose globs
-// are reported one by one.
+// graphKeys returns the keys that decide what is deployed. The key exclude is not
+// among them: its globs are reported one by one.
 func graphKeys() []string {
 	return append(slices.DeleteFunc(Keys(), func(k string) bool { return k == "fetch" }), "gitops", "include-hidden")
 }

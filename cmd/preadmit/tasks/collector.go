@@ -98,7 +98,7 @@ func garbage(live uint64) uint64 {
 	return max(moderate, live/least, usual-min(usual, live+apart))
 }
 
-// Jobs returns how many processors are used if nobody says how many.
+// Jobs returns the default number of processors to use.
 func (w *Watch) Jobs(processors int) int { return jobsFor(processors, w.collector.most) }
 
 // jobsFor is how many processors are used if nobody says how many: no more than

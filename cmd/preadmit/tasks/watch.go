@@ -42,7 +42,7 @@ type Watch struct {
 	done   map[string]int // tasks by how their names begin
 	told   map[string]int // done as the parent knows it
 
-	Unconfined error // what of the sandbox is missing
+	Unconfined error // why a part of the sandbox is missing
 
 	clock stopwatch
 
