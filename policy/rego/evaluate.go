@@ -242,7 +242,8 @@ func (r *rule) blame(ctx context.Context, q *question, found []finding) error {
 	return nil
 }
 
-// attribute sets the documentation of the rule's definition on its violations.
+// attribute gives a violation the place, literals and severity of the definition that
+// made it.
 func (f *finding) attribute(r *rule, by *ast.Rule) {
 	if by == nil {
 		return
