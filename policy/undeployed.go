@@ -225,7 +225,8 @@ type Unchecked struct {
 
 // Results returns an Unknown result for each directory in which the change adds
 // documents of one state that are not evaluated, unless the base already had
-// such documents there.
+// such documents there. Documents that could not be rendered count if the change
+// edits their file, too.
 func (u Unchecked) Results() []Result {
 	had := make(map[[2]string]int) // documents of the base, by file and kind
 	for _, d := range u.Base {
@@ -240,7 +241,7 @@ func (u Unchecked) Results() []Result {
 	added := make(map[group][]render.TreeDocument)
 	for _, d := range u.Head {
 		id := [2]string{d.File, d.Kind}
-		if had[id] > 0 {
+		if had[id] > 0 && d.State != render.DocFailed {
 			had[id]--
 			continue
 		}
@@ -260,15 +261,19 @@ func (u Unchecked) Results() []Result {
 	return results
 }
 
-// hides reports whether a document is neither evaluated nor reported.
+// hides reports whether a document is neither evaluated nor reported. The error of a
+// unit that could not be rendered reports the documents that are known to be its own.
 func hides(d render.TreeDocument) bool {
-	return !d.Usual && d.State != render.DocRendered && d.State != render.DocFailed
+	return !d.Usual && d.State != render.DocRendered && (d.State != render.DocFailed || len(d.Units) == 0)
 }
 
 // usual reports whether the base had documents of that state in the document's
 // directory, or in the nearest directory above with any documents. Directories
 // of test suites and excluded ones have other documents as well.
 func (u Unchecked) usual(d render.TreeDocument) bool {
+	if d.State == render.DocFailed {
+		return false
+	}
 	for dir := path.Dir(d.File); dir != "."; dir = path.Dir(dir) {
 		same, other := 0, 0
 		for _, b := range u.Base {
@@ -297,12 +302,16 @@ func unchecked(added []render.TreeDocument) Result {
 	if n := len(added); n > 1 {
 		what = fmt.Sprintf("%d Kubernetes objects, the first %s", n, what)
 	}
+	does, hint := "adds", "delete the document if nothing is to deploy it, else undo what hides it"
+	if d.State == render.DocFailed {
+		does, hint = "adds or edits", "it is checked once the kustomization can be rendered"
+	}
 	x := Result{
 		Engine: EngineRender, Policy: "documents", Rule: "added-not-judged", Operation: Create,
 		Outcome: Unknown, Action: Deny, Baseline: New,
-		Message: fmt.Sprintf("this change adds what is not checked: %s, %s", what, d.Reason),
+		Message: fmt.Sprintf("this change %s what is not checked: %s, %s", does, what, d.Reason),
 		Origins: []render.Origin{{Span: render.Span{File: d.File, Line: d.Line, Column: 1, EndLine: d.Line, EndColumn: 1}, Role: render.Manifest}},
-		Hint:    "delete the document if nothing is to deploy it, else undo what hides it",
+		Hint:    hint,
 	}
 	return x.Fingerprinted()
 }

@@ -127,12 +127,19 @@ func (s *source) token(n node) (from, to int) {
 // each.
 func (s *source) skipProperties(off int) int {
 	for off < len(s.data) && (s.data[off] == '!' || s.data[off] == '&') {
-		for off < len(s.data) && !blank(s.data[off]) {
+		anchor := s.data[off] == '&'
+		for off++; off < len(s.data) && !blank(s.data[off]) && (!anchor || ofAnchor(s.data[off])); {
 			off++
 		}
 		off = s.skipBlanks(off)
 	}
 	return off
+}
+
+// ofAnchor reports whether the name of an anchor may contain c. A value may follow
+// without a blank, as in &a:b.
+func ofAnchor(c byte) bool {
+	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 }
 
 // skipBlanks skips blanks, line breaks and comments.

@@ -348,6 +348,23 @@ func addedDisguises(h string) []twin {
 	}
 }
 
+// brokenDisguises are trees in which a change adds an object to what could not be
+// rendered before it either.
+func brokenDisguises(h string) []twin {
+	const remote = "https://example.org/a.yaml"
+	kust := changing(files("fine.yaml", fineObject, "over/kustomization.yaml", "resources: [../apps, "+remote+"]\n", "apps/kustomization.yaml", "resources: [x.yaml]\n", "apps/x.yaml", fineObject))
+	chart := changing(files("fine.yaml", fineObject, "c/Chart.yaml", chartFile+"dependencies: [{name: d, version: 1.0.0, repository: 'https://example.org'}]\n",
+		"c/values.yaml", "open: false\n", "c/templates/x.yaml", fineObject, "c/templates/y.yaml", "{{ if .Values.open }}\n"+h+"{{ end }}\n"))
+	return []twin{
+		kust("broken: added in a kustomization", "over/kustomization.yaml", "resources: [../apps, h.yaml, "+remote+"]\n", "over/h.yaml", h),
+		kust("broken: added in its base", "apps/kustomization.yaml", "resources: [x.yaml, h.yaml]\n", "apps/h.yaml", h),
+		kust("broken: added to a file", "apps/x.yaml", fineObject+"---\n"+h),
+		kust("broken: in place of another", "apps/x.yaml", h),
+		chart("broken: added in a chart", "c/templates/h.yaml", h),
+		chart("broken: by a value of a chart", "c/values.yaml", "open: true\n"),
+	}
+}
+
 func TestNoFurtherTwinIsGreenAndSilent(t *testing.T) {
 	t.Parallel()
 	object := deniedObjects["pod"]
@@ -363,6 +380,12 @@ func TestNoFurtherTwinIsGreenAndSilent(t *testing.T) {
 		t.Run(tw.name, func(t *testing.T) {
 			t.Parallel()
 			tw.compare(t, exitOK)
+		})
+	}
+	for _, tw := range brokenDisguises(object) {
+		t.Run(tw.name, func(t *testing.T) {
+			t.Parallel()
+			tw.compare(t, exitIncomplete)
 		})
 	}
 }

@@ -132,17 +132,31 @@ func ChangedInputs(base, head *Side) map[string]bool {
 	changed := make(map[string]bool)
 	for _, u := range head.Units {
 		old := was[u.Identity()]
-		if old == nil || u.Owner == nil || old.Owner == nil || len(u.Objects)+len(old.Objects) > 0 {
+		if old == nil || len(u.Objects)+len(old.Objects) > 0 {
 			continue
 		}
-		changed[u.Identity()] = !reflect.DeepEqual(u.Owner.Object, old.Owner.Object) ||
-			slices.ContainsFunc(head.Deployed.Reads[u], func(name string) bool { return !SameFile(base.Tree, head.Tree, name) })
+		differs := func(name string) bool { return !SameFile(base.Tree, head.Tree, name) }
+		switch {
+		case u.Owner == nil && old.Owner == nil:
+			changed[u.Identity()] = slices.ContainsFunc(slices.Concat(below(head.Tree, u.Path), below(base.Tree, u.Path)), differs)
+		case u.Owner != nil && old.Owner != nil:
+			changed[u.Identity()] = !reflect.DeepEqual(u.Owner.Object, old.Owner.Object) || slices.ContainsFunc(head.Deployed.Reads[u], differs)
+		}
 	}
 	return changed
 }
 
-// SameFile reports whether a file, or the names in a directory, are the same in
-// two trees.
+// below returns a file or directory and everything in it.
+func below(tree fs.FS, root string) []string {
+	var all []string
+	_ = fs.WalkDir(tree, root, func(name string, _ fs.DirEntry, _ error) error {
+		all = append(all, name)
+		return nil
+	})
+	return all
+}
+
+// SameFile reports whether a file is the same in two trees.
 func SameFile(a, b fs.FS, name string) bool {
 	x, errX := render.ReadFile(a, name)
 	y, errY := render.ReadFile(b, name)
