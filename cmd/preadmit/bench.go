@@ -51,7 +51,11 @@ func compileBench(in, trusted *input, o benchOptions) (*bench, error) {
 	head, given, context := render.Objects(in.head), render.Objects(trusted.given), render.Objects(slices.Concat(in.context, in.anywhere))
 	all := slices.Concat(head, given, context)
 
-	kinds, err := schema.New(only(all, lint.IsCompiled), schema.Options{KubeVersion: o.KubeVersion})
+	defined := only(all, lint.IsCompiled)
+	if trusted != in {
+		defined = change.Definitions(defined, only(render.Objects(slices.Concat(trusted.head, trusted.context)), lint.IsCompiled))
+	}
+	kinds, err := schema.New(defined, schema.Options{KubeVersion: o.KubeVersion})
 	if kinds == nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)
 	}
@@ -61,7 +65,7 @@ func compileBench(in, trusted *input, o benchOptions) (*bench, error) {
 	b.chain.Validators = append(b.chain.Validators, schema.NewValidator(kinds, head))
 
 	b.unknown = unknownKinds(kinds, head)
-	definitions, err := crd.New(only(slices.Concat(head, context, given), lint.IsCompiled), crd.Options{KubeVersion: o.KubeVersion})
+	definitions, err := crd.New(defined, crd.Options{KubeVersion: o.KubeVersion})
 	if err != nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)
 	}

@@ -348,6 +348,52 @@ func addedDisguises(h string) []twin {
 	}
 }
 
+const (
+	definitionOfA = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: as.e.com}
+spec:
+  group: e.com
+  scope: Namespaced
+  names: {kind: A, plural: as, singular: a, listKind: AList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {x: {type: string, enum: [good]}}}}}}
+`
+	customObject = "apiVersion: e.com/v1\nkind: A\nmetadata: {name: hidden, namespace: prod}\nspec: {x: bad}\n"
+)
+
+// definedDisguises are the twins of an object that a definition of its kind denies.
+func definedDisguises(t *testing.T) []twin {
+	tree := changing(files("fine.yaml", fineObject, "crd.yaml", definitionOfA, "apps/h.yaml", strings.Replace(customObject, "x: bad", "x: bad, y: 1", 1)))
+	loose := edited(t, definitionOfA, ", enum: [good]", "")
+	return []twin{
+		tree("definition: deleted", "crd.yaml", "", "apps/h.yaml", customObject),
+		tree("definition: hidden", "crd.yaml", "", ".crd/crd.yaml", definitionOfA, "apps/h.yaml", customObject),
+		tree("definition: twice, the other first", "a.yaml", loose, "apps/h.yaml", customObject),
+		tree("definition: twice, the other last", "z.yaml", loose, "apps/h.yaml", customObject),
+		tree("definition: not served", "crd.yaml", edited(t, definitionOfA, "served: true", "served: false"), "apps/h.yaml", customObject),
+	}
+}
+
+// TestDefinitionsOfTheBaseHold holds that a change can't have an object pass by deleting
+// the definition of its kind, or by adding another.
+func TestDefinitionsOfTheBaseHold(t *testing.T) {
+	t.Parallel()
+	for _, tw := range definedDisguises(t) {
+		t.Run(tw.name, func(t *testing.T) {
+			t.Parallel()
+			tw.head["apps/new.yaml"] = edited(t, customObject, "hidden", "other")
+			code, said := checkTree(tw.repository(t, exitDenied), "--base", "HEAD")
+			if code != exitDenied || !strings.Contains(said, "A prod/other") {
+				t.Errorf("exit %d\n%s", code, said)
+			}
+		})
+	}
+}
+
 // brokenDisguises are trees in which a change adds an object to what could not be
 // rendered before it either.
 func brokenDisguises(h string) []twin {

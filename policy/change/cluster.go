@@ -29,6 +29,30 @@ func Cluster(head, base *Side, exempts func(*render.Object) bool) *policy.Cluste
 	return clusterOf(first, render.Objects(head.Units), render.Objects(head.Given), render.Objects(head.Context), render.Objects(head.Anywhere), render.Objects(base.Units))
 }
 
+// Definitions returns the policies and definitions of a head in the order in which
+// definitions hold, of which the first of a kind counts: those that the base has too
+// come before those that the change adds. Last are definitions that the change deletes,
+// for objects of their kinds that it leaves or adds.
+func Definitions(head, base []*render.Object) []*render.Object {
+	was, is := make(map[render.Key]bool, len(base)), make(map[render.Key]bool, len(head))
+	for _, o := range base {
+		was[o.Unversioned()] = true
+	}
+	var first, added []*render.Object
+	for _, o := range head {
+		is[o.Unversioned()] = true
+		if was[o.Unversioned()] {
+			first = append(first, o)
+		} else {
+			added = append(added, o)
+		}
+	}
+	deleted := slices.DeleteFunc(slices.Clone(base), func(o *render.Object) bool {
+		return is[o.Unversioned()] || o.GetKind() != "CustomResourceDefinition"
+	})
+	return slices.Concat(first, added, deleted)
+}
+
 // clusterOf is a cluster of the first of each object in lists.
 func clusterOf(lists ...[]*render.Object) *policy.Cluster {
 	all := slices.Concat(lists...)
