@@ -78,8 +78,7 @@ type compiled struct {
 	messages    []*expression // by validation; nil for those without
 	annotations []*expression
 	expressions int
-	plans       *cel.BySize[*plan]
-	closePlans  sync.Map // planKey to *plan
+	plans       *cel.Plans
 	severity    policy.Severity
 	mutates     *mutates // what else a MutatingAdmissionPolicy says
 }
@@ -282,7 +281,7 @@ func (c *compiled) ready(o *render.Object) {
 	c.each(func(e *expression) { e.origin = o.Span(e.pointer) })
 	c.object, c.severity = o, policy.Notes{c.policy.Annotations}.Severity()
 	c.criteria = match.New(c.policy.Spec.MatchConstraints)
-	c.plans = cel.NewBySize(func(s cel.Sizes) *plan { return c.plan(planKey{s, s, s}) })
+	c.plans = c.plan()
 }
 
 func (k *compiler) check(v cel.Version, p *v1.ValidatingAdmissionPolicy, m *mutates) (*compiled, map[int]error, error) {

@@ -298,15 +298,14 @@ func spend(t *testing.T, object map[string]any, expressions []string, params boo
 		Admitted: object, Object: &render.Object{},
 	}
 	x := newReview(context.Background(), e, req).run.setUp(b.compiled, nullParam, policy.Version{Kind: req.Kind})
-	x.plan = b.counting()
-	err = x.group(budget, 0, func() error {
-		x.bind(true, true, x.as)
-		for _, v := range b.validations {
-			if _, err := x.eval(v); err != nil {
-				return err
-			}
+	x.meter = b.plans.Counting()
+	x.meter.Begin(budget)
+	x.bind(true, true, x.as)
+	for _, v := range b.validations {
+		before := x.meter.Remaining()
+		if _, err := x.eval(v); err != nil {
+			return before, err
 		}
-		return nil
-	})
-	return x.remaining, err
+	}
+	return x.meter.Remaining(), nil
 }

@@ -15,7 +15,7 @@ func (x *run) tellCosts(vs []verdict) {
 	for i := range vs {
 		vs[i].cost = &policy.RuleCost{
 			Expression: vs[i].spent, ExpressionLimit: celconfig.PerCallLimit,
-			Policy: celconfig.RuntimeCELCostBudget - x.remaining, PolicyLimit: celconfig.RuntimeCELCostBudget,
+			Policy: celconfig.RuntimeCELCostBudget - x.meter.Remaining(), PolicyLimit: celconfig.RuntimeCELCostBudget,
 		}
 	}
 }

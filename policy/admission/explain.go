@@ -147,7 +147,7 @@ func actionsOf(bind *binding) []string {
 // trial evaluates the policy with a parameter.
 func (x *explaining) trial(p *param, as policy.Version) policy.Trial {
 	run := x.review.run.setUp(x.bound.compiled, p, as)
-	run.plan, run.exact = x.bound.counting(), true
+	run.meter = x.bound.plans.Counting()
 	x.hide = run.secret()
 	t := policy.Trial{ParamObject: p.object, NamespaceObject: x.review.subject.NamespaceObject()}
 	if p.object != nil {
@@ -262,12 +262,12 @@ type meter struct {
 }
 
 func (x *explaining) meter(run *run, budget int64) *meter {
-	run.remaining, run.spent = budget, 0
+	run.meter.Begin(budget)
 	return &meter{explaining: x, run: run, budget: budget}
 }
 
 func (m *meter) cost() policy.Cost {
-	return policy.Cost{Spent: m.budget - m.run.remaining, Limit: m.budget}
+	return policy.Cost{Spent: m.budget - m.run.meter.Remaining(), Limit: m.budget}
 }
 
 // plain evaluates an expression to its value and cost.
@@ -277,19 +277,20 @@ func (m *meter) plain(e *expression) policy.Evaluation {
 		ev.NotRun = cel.ErrBudget.Error()
 		return ev
 	}
-	before := m.run.remaining
+	before := m.run.meter.Remaining()
 	v, err := m.run.eval(e)
 	switch {
 	case errors.Is(err, cel.ErrBudget):
 		ev.Error, m.out = err.Error(), true
-		ev.Cost, m.run.spent = m.run.spent, 0
+		ev.Cost = before - m.run.meter.Remaining()
+		m.run.meter.Begin(before)
 		return ev
 	case err != nil && m.review.questions.Any():
 		ev.Unknown = m.review.questions.Text()
 	default:
 		cel.Describe(&ev, v, cel.ErrorOf(v, err, m.hide), m.hide)
 	}
-	ev.Cost = before - m.run.remaining
+	ev.Cost = before - m.run.meter.Remaining()
 	return ev
 }
 

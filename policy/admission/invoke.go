@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/google/cel-go/common/types/ref"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/patch"
@@ -169,7 +168,7 @@ func (x *mutation) apply(i invocation, e *expression) {
 
 // evaluate gives what a mutation yields. Each has a budget of its own.
 func (x *run) evaluate(e *expression) (v ref.Val, err error) {
-	err = x.group(celconfig.RuntimeCELCostBudget, x.plan.validations, func() error {
+	err = x.meter.Group(validationsGroup, func() error {
 		x.bind(true, true, x.as)
 		v, err = x.eval(e)
 		return err

@@ -236,7 +236,7 @@ func compareObject(t *testing.T, e *Engine, b *bound, v validating.Validator, o 
 			for _, exact := range []bool{false, true} {
 				x := r.run.setUp(b.compiled, param, as)
 				if exact {
-					x.plan = b.counting()
+					x.meter = b.plans.Counting()
 				}
 				if got := ours(x.verdicts()); !cmp.Equal(withoutPanics(want, got), got) {
 					t.Errorf("%s on %s %s %s (exact %v): upstream -, ours +\n%s", b.policy.Name, req.Operation, o.GetKind(), o.GetName(), exact, cmp.Diff(want, got))
@@ -253,19 +253,21 @@ func compareObject(t *testing.T, e *Engine, b *bound, v validating.Validator, o 
 // against the bound by which they would run without.
 func holdBound(t *testing.T, x *run) {
 	t.Helper()
-	if slices.Contains(x.plan.fast, false) {
-		return
+	for _, list := range [][]*expression{x.policy.variables, x.policy.validations, x.policy.messages} {
+		if slices.ContainsFunc(list, func(e *expression) bool { return e != nil && !x.meter.Uncounted(e.program) }) {
+			return
+		}
 	}
-	bound := x.plan.validations
-	x.plan = x.policy.counting()
-	_ = x.group(celconfig.RuntimeCELCostBudget, 0, func() error {
+	bound := x.meter.Bound(validationsGroup)
+	x.meter = x.policy.plans.Counting()
+	_ = x.meter.Group(validationsGroup, func() error {
 		x.bind(true, true, x.as)
 		for _, e := range x.policy.validations {
 			_, _ = x.eval(e)
 		}
 		return nil
 	})
-	if spent := celconfig.RuntimeCELCostBudget - x.remaining; uint64(spent) > bound {
+	if spent := celconfig.RuntimeCELCostBudget - x.meter.Remaining(); spent > bound {
 		t.Errorf("%s: validations cost %d, more than their bound %d", x.policy.policy.Name, spent, bound)
 	}
 }

@@ -43,12 +43,8 @@ type run struct {
 	as      policy.Version
 	request ref.Val // as that version
 	objects *cel.Versioned
-	plan    *plan
+	meter   cel.Meter
 	act     activation
-
-	exact     bool  // count the cost of everything
-	remaining int64 // of the budget
-	spent     int64 // by what is being evaluated
 }
 
 // setUp makes the run one of a policy with a parameter, on the request as a
@@ -57,7 +53,11 @@ func (x *run) setUp(c *compiled, p *param, as policy.Version) *run {
 	x.policy, x.params, x.as, x.objects = c, p, as, x.review.objects.In(as.Kind)
 	var request cel.Sizes
 	x.request, request = x.review.request(as)
-	x.plan = c.planFor(planKey{x.objects.Sizes, request.Max(x.review.namespaceSizes()), p.sizes})
+	if x.review.engine.options.Cost {
+		x.meter = c.plans.Counting()
+	} else {
+		x.meter = c.plans.Meter(cel.Inputs{Objects: x.objects.Sizes, Others: request.Max(x.review.namespaceSizes()), Params: p.sizes})
+	}
 	return x
 }
 
@@ -87,33 +87,15 @@ func (x *run) bind(namespace, authorizer bool, as policy.Version) {
 	x.act.variables.Reset(&x.policy.names)
 }
 
-// group evaluates expressions that share a budget. bound is what those cost
-// at most that are not counted; when the others leave less than that, all are
-// counted.
-func (x *run) group(budget int64, bound uint64, f func() error) error {
-	x.exact = bound > uint64(budget) || x.review.engine.options.Cost
-	if !x.exact {
-		x.remaining, x.spent = budget-int64(bound), 0
-		if err := f(); !errors.Is(err, cel.ErrBudget) {
-			return err
-		}
-		x.exact = true
-	}
-	x.remaining, x.spent = budget, 0
-	return f()
-}
-
 // eval evaluates an expression. The error is cel.ErrBudget, or the API server's
 // words for what went wrong with this expression alone.
 func (x *run) eval(e *expression) (ref.Val, error) {
 	x.review.questions.Reset()
 	x.review.assume = ""
-	v, err := x.program(e)
-	if x.spent > x.remaining {
+	v, err := x.meter.Eval(x.review.ctx, e.program, &x.act)
+	if x.meter.Out() {
 		return nil, cel.ErrBudget
 	}
-	x.remaining -= x.spent
-	x.spent = 0
 	if err != nil {
 		return nil, fmt.Errorf("expression '%v' resulted in error: %w", e.source, x.told(e, err))
 	}
@@ -142,30 +124,18 @@ func (x *run) secrets() []map[string]any {
 	return all
 }
 
-func (x *run) program(e *expression) (ref.Val, error) {
-	if x.plan.fast[e.id] && !x.exact {
-		return e.program.Eval(&x.act)
-	}
-	v, cost, err := e.program.EvalExact(x.review.ctx, &x.act)
-	x.spent += cost
-	return v, err
-}
-
 // variable evaluates a composited variable.
 func (x *run) variable(i int) ref.Val {
 	e := x.policy.variables[i]
 	shared := x.shared(e)
 	if shared != nil && *shared != nil {
-		return *shared
+		return x.meter.Variable(i, *shared, nil)
 	}
-	v, err := x.program(e)
-	if err != nil {
-		return x.policy.names.VariableError(i, err)
-	}
-	if shared != nil {
+	v, err := x.meter.Eval(x.review.ctx, e.program, &x.act)
+	if shared != nil && err == nil {
 		*shared = v
 	}
-	return v
+	return x.meter.Variable(i, v, err)
 }
 
 // conditions evaluates the match conditions. done says that the validations
@@ -174,7 +144,7 @@ func (x *run) conditions() (vs []verdict, done bool) {
 	if len(x.policy.conditions) == 0 {
 		return nil, false
 	}
-	err := x.group(celconfig.RuntimeCELCostBudgetMatchConditions, x.plan.conditions, func() error {
+	err := x.meter.Group(conditionsGroup, func() error {
 		x.bind(false, true, policy.Version{Resource: x.review.req.Resource.GroupVersionResource, Kind: x.as.Kind})
 		vs, done = nil, false
 		return x.eachCondition(&vs, &done)
@@ -255,18 +225,18 @@ func (x *run) validations() []verdict {
 	}
 	var vs []verdict
 	var last *expression
-	err := x.group(celconfig.RuntimeCELCostBudget, x.plan.validations, func() error {
+	err := x.meter.Group(validationsGroup, func() error {
 		x.bind(true, true, x.as)
 		if vs == nil {
 			vs = x.review.verdicts(len(x.policy.validations))
 		}
 		for i, e := range x.policy.validations {
 			last = e
-			before := x.remaining
+			before := x.meter.Remaining()
 			if err := x.validation(&vs[i], e); err != nil {
 				return err
 			}
-			vs[i].spent = before - x.remaining
+			vs[i].spent = before - x.meter.Remaining()
 		}
 		return x.messages(vs)
 	})
@@ -298,25 +268,25 @@ func (x *run) validation(v *verdict, e *expression) error {
 	return nil
 }
 
-// messages words the failures. Where cost is counted, the messages of passing
-// validations count too, as the API server evaluates them all.
+// messages words the failures. Counted messages of passing validations are evaluated
+// for their cost, as the API server evaluates all.
 func (x *run) messages(vs []verdict) error {
 	bound := false
 	for i := range vs {
 		e := x.policy.messages[i]
-		if vs[i].outcome != policy.Fail && (!x.exact || e == nil) {
+		if vs[i].outcome != policy.Fail && (e == nil || x.meter.Uncounted(e.program)) {
 			continue
 		}
 		if e != nil && !bound {
 			x.bind(true, false, x.as)
 			bound = true
 		}
-		before := x.remaining
+		before := x.meter.Remaining()
 		evaluated, err := x.message(e)
 		if err != nil {
 			return x.outOfMessages(vs, err)
 		}
-		vs[i].spent += before - x.remaining
+		vs[i].spent += before - x.meter.Remaining()
 		if vs[i].outcome == policy.Fail {
 			x.word(&vs[i], i, evaluated)
 		}
@@ -347,9 +317,6 @@ func (x *run) message(e *expression) (string, error) {
 // outOfMessages is what the API server makes of messages that cost too much:
 // no validation that did not break by itself has a verdict.
 func (x *run) outOfMessages(vs []verdict, err error) error {
-	if !x.exact {
-		return err
-	}
 	for i, e := range x.policy.validations {
 		if vs[i].outcome != policy.Error && vs[i].outcome != policy.Unknown {
 			vs[i] = x.broken(e.rule, e.origin, fmt.Errorf("failed messageExpression: %w", err))
@@ -376,7 +343,7 @@ func (x *run) annotations() []verdict {
 		return nil
 	}
 	var vs []verdict
-	err := x.group(celconfig.RuntimeCELCostBudget, x.plan.annotation, func() error {
+	err := x.meter.Group(annotationsGroup, func() error {
 		x.bind(true, false, x.as)
 		vs = nil
 		for _, e := range x.policy.annotations {

@@ -84,7 +84,7 @@ func (c *compiled) read(variables celast.NavigableExpr, i int) (number int, ok b
 // that is not shared or whose cost is counted.
 func (x *run) shared(e *expression) *ref.Val {
 	r := x.review
-	if e.definition == 0 || x.exact || !x.plan.fast[e.id] || x.as.Kind != r.req.Kind {
+	if e.definition == 0 || !x.meter.Uncounted(e.program) || x.as.Kind != r.req.Kind {
 		return nil
 	}
 	if r.shared == nil {

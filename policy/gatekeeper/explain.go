@@ -206,12 +206,14 @@ func jsonText(v any) string {
 // counted.
 func (r *review) nativeTrial(c *constraint, t *policy.Trial) {
 	x := r.nativeRun(c)
-	x.plan = nil
-	x.begin(nativeBudget, true)
+	x.meter = x.code.plans.Counting()
+	x.meter.Begin(nativeBudget)
+	x.begin(true)
 	for _, e := range x.code.conditions {
 		t.Conditions = append(t.Conditions, x.evaluation("matchCondition["+e.name+"]", e))
 	}
-	x.begin(nativeBudget, false)
+	x.meter.Begin(nativeBudget)
+	x.begin(false)
 	for i, e := range x.code.validations {
 		ev := x.evaluation(fmt.Sprintf("validations[%d]", i), e)
 		if ev.Value != "true" && ev.Unknown == "" {
@@ -219,7 +221,7 @@ func (r *review) nativeTrial(c *constraint, t *policy.Trial) {
 		}
 		t.Validations = append(t.Validations, ev)
 	}
-	t.ValidationsCost = policy.Cost{Spent: nativeBudget - x.remaining, Limit: nativeBudget}
+	t.ValidationsCost = policy.Cost{Spent: nativeBudget - x.meter.Remaining(), Limit: nativeBudget}
 	for i, e := range x.code.variables {
 		ev := policy.Evaluation{Name: "variables." + e.name, Expression: e.source, Origin: e.origin}
 		switch v, asked := x.variables.Known(i); {
@@ -240,9 +242,9 @@ func (r *review) nativeTrial(c *constraint, t *policy.Trial) {
 
 func (x *nativeRun) evaluation(name string, e *expression) policy.Evaluation {
 	ev := policy.Evaluation{Name: name, Expression: e.source, Origin: e.origin}
-	before := x.remaining
+	before := x.meter.Remaining()
 	v, err := x.eval(e)
-	ev.Cost = before - x.remaining
+	ev.Cost = before - x.meter.Remaining()
 	switch {
 	case errors.Is(err, cel.ErrBudget):
 		ev.Error = err.Error()

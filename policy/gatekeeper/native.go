@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	celgo "github.com/google/cel-go/cel"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"github.com/preadmit/preadmit/policy"
@@ -29,7 +29,7 @@ type nativeCode struct {
 	messages    []*expression // by validation; nil for those without
 	fixed       []string      // messages by validation, as they are written
 
-	plans sync.Map // of planKey to *nativePlan
+	plans *cel.Plans
 }
 
 // An expression is one CEL expression of a template.
@@ -233,4 +233,17 @@ func (c *nativeCode) ready() {
 	for _, e := range c.validations {
 		e.explainer = c.names.ExplainerOf(e.program.AST, func(i int) *celgo.Ast { return c.variables[i].program.AST })
 	}
+	programs := func(lists ...[]*expression) (all []*cel.Program) {
+		for _, list := range lists {
+			for _, e := range list {
+				if e != nil {
+					all = append(all, e.program)
+				}
+			}
+		}
+		return all
+	}
+	c.plans = cel.NewPlans(&c.names, programs(c.variables),
+		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: programs(c.conditions)},
+		cel.Group{Budget: nativeBudget, Rounds: 1, Programs: programs(c.validations, c.messages)})
 }

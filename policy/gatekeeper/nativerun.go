@@ -16,6 +16,12 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
+// The groups of expressions that share a budget.
+const (
+	conditionsGroup = iota
+	validationsGroup
+)
+
 // nativeBudget is what a constraint's validations and messages may cost
 // together: Gatekeeper gives them what the API server gives one expression.
 const nativeBudget = celconfig.PerCallLimit
@@ -79,9 +85,7 @@ type nativeRun struct {
 	code       *nativeCode
 	values     *nativeReview
 	params     ref.Val
-	plan       *nativePlan // what is not counted; nil: the cost of everything is
-	larger     bool        // a variable is larger than the plan assumes
-	remaining  int64
+	meter      cel.Meter
 	conditions bool // what is evaluated is a match condition, which sees no namespace
 	variables  *cel.Variables
 }
@@ -89,22 +93,13 @@ type nativeRun struct {
 // askNative asks a constraint whose template is in CEL.
 func (r *review) askNative(c *constraint) []Response {
 	x := r.nativeRun(c)
-	if said, done := x.surely(x.matchConditions); done {
-		return said
+	var all []Response
+	done := false
+	_ = x.meter.Group(conditionsGroup, func() error { all, done = x.matchConditions(); return nil })
+	if !done {
+		_ = x.meter.Group(validationsGroup, func() error { all = x.validations(); return nil })
 	}
-	said, _ := x.surely(func() ([]Response, bool) { return x.validations(), true })
-	return said
-}
-
-// surely calls f, and again with everything counted if the plan does not tell whether
-// the budget is spent.
-func (x *nativeRun) surely(f func() ([]Response, bool)) (said []Response, done bool) {
-	said, done = f()
-	if x.plan != nil && (x.larger || x.remaining < 0) {
-		x.plan = nil
-		return f()
-	}
-	return said, done
+	return all
 }
 
 func (r *review) nativeRun(c *constraint) *nativeRun {
@@ -112,7 +107,7 @@ func (r *review) nativeRun(c *constraint) *nativeRun {
 	values := r.frozen()
 	x := &nativeRun{review: r, c: c, code: c.template.native, values: values, params: params}
 	x.variables = cel.NewVariables(&x.code.names, &r.questions, x.variable)
-	x.plan = x.code.planFor(values.sizes, sizes)
+	x.meter = x.code.plans.Meter(cel.Inputs{Objects: values.sizes, Others: values.sizes, Params: sizes})
 	return x
 }
 
@@ -124,11 +119,8 @@ func (c *constraint) frozen() (ref.Val, cel.Sizes) {
 
 // begin makes the run ready for a group of expressions, which evaluate the
 // variables anew.
-func (x *nativeRun) begin(budget int64, conditions bool) {
-	if x.plan != nil {
-		budget -= x.plan.bound
-	}
-	x.remaining, x.conditions = budget, conditions
+func (x *nativeRun) begin(conditions bool) {
+	x.conditions = conditions
 	x.variables.Reset(&x.code.names)
 }
 
@@ -140,8 +132,8 @@ var errOpen = errors.New("undecided")
 // API server's words.
 func (x *nativeRun) eval(e *expression) (ref.Val, error) {
 	x.questions.Reset()
-	v, err := x.program(e)
-	if x.remaining < 0 || x.larger && x.plan != nil {
+	v, err := x.meter.Eval(x.ctx, e.program, x)
+	if x.meter.Out() {
 		return nil, cel.ErrBudget
 	}
 	if err != nil && x.questions.Any() {
@@ -153,26 +145,10 @@ func (x *nativeRun) eval(e *expression) (ref.Val, error) {
 	return v, nil
 }
 
-func (x *nativeRun) program(e *expression) (ref.Val, error) {
-	if x.plan != nil && x.plan.fast[e] {
-		return e.program.Eval(x)
-	}
-	v, cost, err := e.program.EvalExact(x.ctx, x)
-	x.remaining -= cost
-	return v, err
-}
-
 // variable evaluates a variable.
 func (x *nativeRun) variable(i int) ref.Val {
-	v, err := x.program(x.code.variables[i])
-	if err != nil {
-		return x.code.names.VariableError(i, err)
-	}
-	if x.plan != nil && !cel.Fits(v, x.plan.assumed) {
-		x.larger = true
-		return x.code.names.VariableError(i, cel.ErrBudget)
-	}
-	return v
+	v, err := x.meter.Eval(x.ctx, x.code.variables[i].program, x)
+	return x.meter.Variable(i, v, err)
 }
 
 // told is an error as it may be shown.
@@ -190,7 +166,7 @@ func (x *nativeRun) matchConditions() (said []Response, done bool) {
 	if len(x.code.conditions) == 0 {
 		return nil, false
 	}
-	x.begin(celconfig.RuntimeCELCostBudgetMatchConditions, true)
+	x.begin(true)
 	var wrong, needs []string
 	for _, e := range x.code.conditions {
 		v, err := x.eval(e)
@@ -231,7 +207,7 @@ func (x *nativeRun) undecided(needs []string) Response {
 
 // validations evaluates the validations, and the messages of those that fail.
 func (x *nativeRun) validations() []Response {
-	x.begin(nativeBudget, false)
+	x.begin(false)
 	var all []Response
 	var needs []string
 	for i, e := range x.code.validations {
@@ -250,7 +226,7 @@ func (x *nativeRun) validations() []Response {
 		default:
 			r = x.c.said(policy.Fail, x.message(i))
 		}
-		if x.remaining < 0 {
+		if x.meter.Out() {
 			return []Response{x.broken(fmt.Errorf("failed messageExpression: %w", cel.ErrBudget))}
 		}
 		if !x.engine.options.Written && !cel.WasStopped(err) {

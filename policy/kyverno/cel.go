@@ -51,6 +51,7 @@ type celProgram struct {
 	conditions  []*celExpression
 	variables   []*celExpression
 	names       cel.Names // of the variables
+	plans       *cel.Plans
 	validations []*celValidation
 	message     string // of the rule
 	ofPolicy    bool   // not of a rule
@@ -67,7 +68,6 @@ type celExpression struct {
 	pointer   string // in the policy as it is written
 	program   *cel.Program
 	err       error
-	bound     uint64 // of its cost, on inputs of usual
 	explainer func() *explain.Explainer
 
 	user, namespace bool // reads who makes the request, and the namespace but for its name
@@ -85,10 +85,6 @@ type celValidation struct {
 	message    string
 	expression *celExpression // of the message; nil: none
 }
-
-// usual are the sizes of inputs for which costs are bounded beforehand: larger
-// ones have them counted.
-var usual = cel.Sizes{Items: 64, Length: 1 << 10}
 
 var (
 	celUser      = regexp.MustCompile(`\buserInfo\b`)
@@ -111,6 +107,7 @@ func (e *Engine) newCEL(rule *Rule) *celProgram {
 	c, err := e.newCELCompiler(g)
 	if err != nil {
 		g.validations = []*celValidation{{celExpression: &celExpression{err: err, pointer: rule.Pointer + "/validate/cel"}}}
+		g.plan()
 		return g
 	}
 	at := rule.Pointer + "/validate/cel/"
@@ -130,6 +127,7 @@ func (e *Engine) newCEL(rule *Rule) *celProgram {
 		}
 		g.validations = append(g.validations, n)
 	}
+	g.plan()
 	return g
 }
 
@@ -144,7 +142,33 @@ func (e *Engine) newMatchConditions(p *Policy) *celProgram {
 		}
 		g.conditions = append(g.conditions, n.at("/spec/webhookConfiguration/", "matchConditions", i, "expression"))
 	}
+	g.plan()
 	return g
+}
+
+// The groups of expressions that share a budget.
+const (
+	conditionsGroup = iota
+	validationsGroup
+)
+
+// plan prepares what is needed once the expressions are compiled.
+func (g *celProgram) plan() {
+	var variables, conditions, validations []*cel.Program
+	for _, e := range g.variables {
+		variables = append(variables, e.program)
+	}
+	for _, e := range g.conditions {
+		conditions = append(conditions, e.program)
+	}
+	for _, e := range g.validations {
+		if validations = append(validations, e.program); e.expression != nil {
+			validations = append(validations, e.expression.program)
+		}
+	}
+	g.plans = cel.NewPlans(&g.names, variables,
+		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: conditions},
+		cel.Group{Budget: celconfig.RuntimeCELCostBudget, Rounds: 1, Programs: validations})
 }
 
 // A celCompiler compiles the expressions of one program: its variables' type
@@ -153,7 +177,6 @@ type celCompiler struct {
 	program *celProgram
 	env     *celgo.Env
 	types   *apiservercel.DeclType
-	roots   cel.Roots
 }
 
 func (e *Engine) newCELCompiler(g *celProgram) (*celCompiler, error) {
@@ -165,7 +188,7 @@ func (e *Engine) newCELCompiler(g *celProgram) (*celCompiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &celCompiler{program: g, types: cel.VariablesType(), roots: cel.Roots{Inputs: usual, Variables: map[string]cel.Sizes{}}}
+	c := &celCompiler{program: g, types: cel.VariablesType()}
 	c.env, err = e.celEnvs.version.WithVariables(env, c.types)
 	return c, err
 }
@@ -183,7 +206,6 @@ func (c *celCompiler) compile(source string, want ...*celgo.Type) *celExpression
 	if n.program, n.err = cel.Plan(ast); n.err != nil {
 		return n
 	}
-	n.bound = cel.Cost(ast, c.roots)
 	n.explainer = c.program.names.ExplainerOf(ast, c.program.variableAST)
 	return n
 }
@@ -193,9 +215,6 @@ func (c *celCompiler) variable(x kyvernodoc.Expression) *celExpression {
 	var t *celgo.Type
 	if n.program != nil {
 		t = n.program.AST.OutputType()
-		if s, ok := cel.ResultSizes(n.program.AST, c.roots); ok {
-			c.roots.Variables[x.Name] = s
-		}
 	}
 	cel.AddVariable(c.types, x.Name, t)
 	return n
@@ -232,8 +251,11 @@ func (g *celProgram) evaluateWith(x *run, params *render.Object) *verdict {
 	if v := r.conditionsHold(); v != nil {
 		return v
 	}
-	r.budget(celconfig.RuntimeCELCostBudget)
-	for _, n := range g.validations {
+	return r.group(validationsGroup, r.validate)
+}
+
+func (r *celRun) validate() *verdict {
+	for _, n := range r.program.validations {
 		v, err := r.eval(n.celExpression)
 		switch {
 		case err != nil:
@@ -253,9 +275,10 @@ func (g *celProgram) conditionsHold(x *run) *verdict {
 
 // conditionsHold evaluates the conditions: one that is false counts more than
 // one that breaks.
-func (r *celRun) conditionsHold() *verdict {
+func (r *celRun) conditionsHold() *verdict { return r.group(conditionsGroup, r.eachCondition) }
+
+func (r *celRun) eachCondition() *verdict {
 	var first *verdict
-	r.budget(celconfig.RuntimeCELCostBudgetMatchConditions)
 	for _, n := range r.program.conditions {
 		v, err := r.eval(n)
 		switch {

@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	corev1 "k8s.io/api/core/v1"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -94,8 +92,7 @@ type celRun struct {
 	values    *celReview
 	params    ref.Val
 	variables *cel.Variables
-	remaining int64
-	exact     bool // costs are counted
+	meter     cel.Meter
 }
 
 var _ celgo.Activation = (*celRun)(nil)
@@ -108,25 +105,20 @@ func newCELRun(g *celProgram, x *run, params *render.Object) *celRun {
 		r.params, s = cel.Freeze(params.Object)
 		sizes = sizes.Max(s)
 	}
-	r.exact = sizes.Items > usual.Items || sizes.Length > usual.Length || g.total() > celconfig.RuntimeCELCostBudgetMatchConditions
+	r.meter = g.plans.Meter(cel.Inputs{Objects: sizes, Others: sizes, Params: sizes})
 	r.variables = cel.NewVariables(&g.names, nil, r.variable)
 	return r
 }
 
-// total bounds what all expressions cost together on usual inputs.
-func (g *celProgram) total() (n uint64) {
-	for _, e := range slices.Concat(g.conditions, g.variables) {
-		n = cel.Sum(n, e.bound)
-	}
-	for _, v := range g.validations {
-		if n = cel.Sum(n, v.bound); v.expression != nil {
-			n = cel.Sum(n, v.expression.bound)
-		}
-	}
-	return n
+// group evaluates expressions that share a budget.
+func (r *celRun) group(group int, f func() *verdict) (v *verdict) {
+	_ = r.meter.Group(group, func() error {
+		r.variables.Reset(&r.program.names)
+		v = f()
+		return nil
+	})
+	return v
 }
-
-func (r *celRun) budget(n int64) { r.remaining = n }
 
 // eval evaluates an expression. The error is in the API server's words.
 func (r *celRun) eval(e *celExpression) (ref.Val, error) {
@@ -140,22 +132,14 @@ func (r *celRun) eval(e *celExpression) (ref.Val, error) {
 	if e.namespace && !review.namespaceKnown() {
 		return nil, review.ask(fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", review.req.Namespace))
 	}
-	v, err := r.evaluate(e)
+	v, err := r.meter.Eval(review.ctx, e.program, r)
+	if r.meter.Out() {
+		err = cel.ErrBudget
+	}
 	if err != nil {
 		return nil, fmt.Errorf("expression '%s' resulted in error: %w", e.source, err)
 	}
 	return v, nil
-}
-
-func (r *celRun) evaluate(e *celExpression) (ref.Val, error) {
-	if !r.exact {
-		return e.program.Eval(r)
-	}
-	v, cost, err := e.program.EvalExact(r.run.review.ctx, r)
-	if r.remaining -= cost; r.remaining < 0 {
-		return nil, cel.ErrBudget
-	}
-	return v, err
 }
 
 // ResolveName implements cel.Activation.
@@ -225,13 +209,10 @@ func question(attrs authorizer.Attributes) string {
 
 // variable evaluates a variable.
 func (r *celRun) variable(i int) ref.Val {
-	e, names := r.program.variables[i], &r.program.names
+	e := r.program.variables[i]
 	if e.err != nil {
-		return types.NewErr("composited variable %q fails to compile: %v", names.At(i), e.err)
+		return types.NewErr("composited variable %q fails to compile: %v", r.program.names.At(i), e.err)
 	}
 	v, err := r.eval(e)
-	if err != nil {
-		return names.VariableError(i, err)
-	}
-	return v
+	return r.meter.Variable(i, v, err)
 }

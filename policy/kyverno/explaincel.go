@@ -34,11 +34,11 @@ func (b *ruleExplainer) matchConditions(t *policy.Trial) (exempt string) {
 	return exempt
 }
 
-// celRun evaluates expressions once more, without a limit of what they cost.
+// celRun evaluates expressions once more, under one budget.
 func (b *ruleExplainer) celRun(g *celProgram, params *render.Object) *celRun {
 	r := newCELRun(g, &run{review: b.review, program: b.program, target: b.target}, params)
-	r.exact = false
-	r.budget(celconfig.RuntimeCELCostBudget)
+	r.meter = g.plans.Counting()
+	r.meter.Begin(celconfig.RuntimeCELCostBudget)
 	return r
 }
 

@@ -23,7 +23,6 @@ type expression struct {
 	name, rule, pointer, source string
 	want                        []*celgo.Type
 	before                      bool // the variables can't be read
-	id                          int
 	origin                      render.Span
 	ast                         *celgo.Ast
 	program                     *cel.Program
@@ -56,7 +55,7 @@ type compiled struct {
 	extractors       []*expression
 
 	expressions []*expression // all of them
-	plans       *cel.BySize[[]bool]
+	plans       *cel.Plans
 	assumed     []string
 }
 
@@ -112,7 +111,6 @@ func newCompiled(p *Policy, s *spec) *compiled {
 		everyOperation(t.ResourceRules)
 		c.targets = match.New(t)
 	}
-	c.plans = cel.NewBySize(c.plan)
 	return c
 }
 
@@ -139,13 +137,14 @@ func (c *compiled) ready() *compiled {
 		if err != nil {
 			c.broken = append(c.broken, policy.ErrorAt(c.policy.Object, "", "policy", err))
 		}
+		c.plans = c.plan()
 		c.covered()
 	})
 	return c
 }
 
 func (c *compiled) add(e expression) *expression {
-	e.id, e.origin = len(c.expressions), c.policy.Object.Span(e.pointer)
+	e.origin = c.policy.Object.Span(e.pointer)
 	e.explainer = sync.OnceValue(func() *explain.Explainer { return c.explainer(&e) })
 	c.expressions = append(c.expressions, &e)
 	return &e
@@ -309,25 +308,15 @@ func (c *compiled) assume(a *celgo.Ast) {
 	}))
 }
 
-// planFor says about each expression whether it can't reach the limit on inputs
-// of the given sizes, so that it runs without counting.
-func (c *compiled) planFor(s cel.Sizes) []bool {
-	if fast, ok := c.plans.For(s); ok {
-		return fast
+// plan returns the plans of the expressions. Kyverno has no budget for several.
+func (c *compiled) plan() *cel.Plans {
+	var variables, others []*cel.Program
+	for _, e := range c.expressions {
+		if slices.Contains(c.variables, e) {
+			variables = append(variables, e.program)
+		} else {
+			others = append(others, e.program)
+		}
 	}
-	return make([]bool, len(c.expressions))
-}
-
-func (c *compiled) plan(inputs cel.Sizes) []bool {
-	others := slices.DeleteFunc(slices.Clone(c.expressions), func(e *expression) bool { return slices.Contains(c.variables, e) })
-	all := slices.Concat(c.variables, others)
-	asts := make([]*celgo.Ast, len(all))
-	for i, e := range all {
-		asts[i] = e.ast
-	}
-	fast := make([]bool, len(all))
-	for i, cost := range c.names.Costs(asts, cel.Roots{Inputs: inputs}) {
-		fast[all[i].id] = !counted(all[i].ast) && cost <= uncountedLimit
-	}
-	return fast
+	return cel.NewPlans(&c.names, variables, cel.Group{Programs: others})
 }

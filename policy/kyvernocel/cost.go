@@ -1,10 +1,8 @@
 package kyvernocel
 
 import (
-	"slices"
 	"strings"
 
-	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 )
@@ -45,14 +43,4 @@ func costOf(overload string, args []ref.Val) *uint64 {
 func costly(overload string) bool {
 	return strings.HasPrefix(overload, "kyverno") && !strings.HasPrefix(overload, orValueName) ||
 		strings.HasPrefix(overload, "base64") || strings.HasPrefix(overload, "regex_")
-}
-
-// counted says whether an expression's cost has to be counted as it runs.
-func counted(a *celgo.Ast) bool {
-	for _, r := range a.NativeRep().ReferenceMap() {
-		if slices.ContainsFunc(r.OverloadIDs, costly) {
-			return true
-		}
-	}
-	return false
 }

@@ -48,7 +48,7 @@ func (f flavour) dialect() (*cel.Dialect, error) {
 			if err != nil {
 				return nil, err
 			}
-			return cel.NewDialect(env, evaluationLimit, costOf)
+			return cel.NewDialect(env, cel.Limits{Counted: evaluationLimit, Bounded: uncountedLimit}, costOf)
 		}))
 	}
 	return made.(func() (*cel.Dialect, error))()

@@ -172,9 +172,9 @@ func orNone(list []any) []any {
 
 // excepted evaluates an exception's conditions, which no plan knows.
 func (x *run) excepted(exc *exception) (bool, *expression, error) {
-	fast := x.fast
-	x.fast = nil
-	defer func() { x.fast = fast }()
+	meter := x.meter
+	x.meter = cel.Meter{}
+	defer func() { x.meter = meter }()
 	return x.all(exc.conditions)
 }
 

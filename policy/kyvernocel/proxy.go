@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -161,7 +162,7 @@ func (p *Policy) respondProxy(r *review) (Response, error) {
 		return Response{}, &render.Error{Span: r.req.Object.Span(""), Err: fmt.Errorf("is no %s: %w", of.request.name, err)}
 	}
 	x := r.run(p.main, policy.Version{})
-	x.object, x.fast = object, nil
+	x.object, x.meter = object, cel.Meter{}
 	answer, culprit, err := x.answer()
 	v := verdict{outcome: policy.Skip, message: "request does not match", assumed: x.assumptions()}
 	switch {

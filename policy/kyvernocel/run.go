@@ -30,7 +30,7 @@ type run struct {
 	c       *compiled
 	as      policy.Version
 	objects *cel.Versioned
-	fast    []bool
+	meter   cel.Meter
 
 	variables *cel.Variables
 
@@ -48,7 +48,8 @@ func (r *review) run(c *compiled, as policy.Version) *run {
 	_, request := r.request(as)
 	_, namespace := r.namespaceVar()
 	if len(c.broken) == 0 {
-		x.fast = c.planFor(x.objects.Sizes.Max(request).Max(namespace))
+		s := x.objects.Sizes.Max(request).Max(namespace)
+		x.meter = c.plans.Meter(cel.Inputs{Objects: s, Others: s})
 	}
 	return x
 }
@@ -110,13 +111,7 @@ func byName(list []map[string]any) ref.Val {
 
 // eval evaluates an expression. Its error has Kyverno's words.
 func (x *run) eval(e *expression) (ref.Val, error) {
-	var v ref.Val
-	var err error
-	if x.fast != nil && x.fast[e.id] {
-		v, err = e.program.Eval(x)
-	} else {
-		v, _, err = e.program.EvalExact(x.ctx, x)
-	}
+	v, err := x.meter.Eval(x.ctx, e.program, x)
 	if err != nil {
 		if _, open := asked(err); !open {
 			err = x.told(e, err)

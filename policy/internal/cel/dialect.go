@@ -1,6 +1,8 @@
 package cel
 
 import (
+	"slices"
+
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
@@ -11,18 +13,21 @@ import (
 // A Dialect runs programs with functions that the API server does not have.
 // It is safe for concurrent use.
 type Dialect struct {
-	run   *runner
-	limit uint64
-	costs Costs
+	run    *runner
+	limits Limits
+	costs  Costs
 }
+
+// Limits are what one evaluation may cost: where that is counted, and where it is
+// bounded beforehand and so not counted.
+type Limits struct{ Counted, Bounded uint64 }
 
 // Costs tells what a call of a function costs that the API server does not
 // have, in its units; nil that it knows none.
 type Costs func(overload string, args []ref.Val) *uint64
 
 // NewDialect is the dialect of an environment, which has no program options.
-// No evaluation may cost more than limit where its cost is counted.
-func NewDialect(env *cel.Env, limit uint64, costs Costs) (*Dialect, error) {
+func NewDialect(env *cel.Env, limits Limits, costs Costs) (*Dialect, error) {
 	r := &runner{env: env}
 	var err error
 	if r.guards, err = guardedOverloads(env); err != nil {
@@ -41,7 +46,7 @@ func NewDialect(env *cel.Env, limit uint64, costs Costs) (*Dialect, error) {
 			r.guards = append(r.guards, guardOverload(b, guardRegex))
 		}
 	}
-	return &Dialect{run: r, limit: limit, costs: costs}, nil
+	return &Dialect{run: r, limits: limits, costs: costs}, nil
 }
 
 // Env is the environment of the dialect. Its functions are not guarded against
@@ -49,15 +54,22 @@ func NewDialect(env *cel.Env, limit uint64, costs Costs) (*Dialect, error) {
 func (d *Dialect) Env() *cel.Env { return d.run.env }
 
 // Plan makes a program of a checked expression. EvalExact runs it under the
-// dialect's limit.
+// dialect's limit. The cost of functions that the API server does not have can't be
+// bounded, so calls of them are counted.
 func (d *Dialect) Plan(ast *cel.Ast) (*Program, error) {
-	return newProgram(ast, d.run.fast, d.exact)
+	uncounted := d.limits.Bounded
+	for _, r := range ast.NativeRep().ReferenceMap() {
+		if slices.ContainsFunc(r.OverloadIDs, func(id string) bool { return d.costs(id, nil) != nil }) {
+			uncounted = 0
+		}
+	}
+	return newProgram(ast, uncounted, d.run.fast, d.exact)
 }
 
 func (d *Dialect) exact(ast *cel.Ast) (cel.Program, error) {
 	return d.run.env.Program(ast,
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.OptimizeRegex(guardedRegexes()...), cel.Functions(d.run.guards...),
-		cel.CostLimit(d.limit), cel.CostTracking(callCosts{costs: d.costs}),
+		cel.CostLimit(d.limits.Counted), cel.CostTracking(callCosts{costs: d.costs}),
 		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
 		cel.InterruptCheckFrequency(celconfig.CheckFrequency))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
 // A Program runs one checked expression. It is safe for concurrent use.
@@ -18,6 +19,9 @@ type Program struct {
 	AST   *cel.Ast
 	fast  cel.Program // does not count its cost
 	exact func() (cel.Program, error)
+
+	uncounted uint64 // runs without counting if its cost is bounded by this
+	number    int    // among those of its policy
 
 	plan     planner         // of fast
 	observed cel.Program     // that counts its branches; nil where nobody asked for that
@@ -33,13 +37,13 @@ func Plan(ast *cel.Ast) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newProgram(ast, r.fast, r.exact)
+	return newProgram(ast, celconfig.PerCallLimit, r.fast, r.exact)
 }
 
 // newProgram plans a program twice: at once without counting its cost, and
 // with that when it is first needed.
-func newProgram(ast *cel.Ast, fast planner, exact func(*cel.Ast) (cel.Program, error)) (*Program, error) {
-	p := &Program{AST: ast, plan: fast, exact: sync.OnceValues(func() (cel.Program, error) { return planned(exact, ast) })}
+func newProgram(ast *cel.Ast, uncounted uint64, fast planner, exact func(*cel.Ast) (cel.Program, error)) (*Program, error) {
+	p := &Program{AST: ast, uncounted: uncounted, plan: fast, exact: sync.OnceValues(func() (cel.Program, error) { return planned(exact, ast) })}
 	var err error
 	if p.fast, err = planned(func(a *cel.Ast) (cel.Program, error) { return fast(a) }, ast); err != nil {
 		return nil, errors.New("program instantiation failed: " + err.Error())
