@@ -22,6 +22,7 @@ func FuzzRendered(f *testing.F) {
 	for _, s := range []string{"a", "---\n", "0x10", "1e3", "yes", "~", "a: b", "\u2028", "\u0085", "\ttab\n\n", " # x", "'", "\x1b[2J", "2001-01-01", "=", "<<", "-", "a\r\nb", "0o7", "1_000", ".5", "\ufeff", "|\n a"} {
 		f.Add(s, s)
 	}
+	f.Add(strings.Repeat("long ", 300), "<<")
 	opened, err := disk.OpenTree(f.TempDir())
 	if err != nil {
 		f.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/policy"
@@ -141,16 +142,15 @@ func printYAML(w io.Writer, in *input, origins bool) error {
 	return nil
 }
 
-// marshalObject writes an object as YAML. The library does not quote the key `<<`, which
-// would merge its value into the map around it: such an object is written as JSON, which
-// is YAML, too.
+// marshalObject writes an object as YAML. The first library does not quote the key `<<`,
+// which would merge its value into the map around it, and does not write keys of more
+// than 1024 bytes; the other one does.
 func marshalObject(object map[string]any) ([]byte, error) {
 	data, err := yaml.Marshal(object)
-	if err != nil || !bytes.Contains(data, []byte("<<:")) {
-		return data, err
+	if err != nil || bytes.Contains(data, []byte("<<:")) {
+		return yamlv3.Marshal(object)
 	}
-	data, err = json.MarshalIndent(object, "", "  ")
-	return append(data, '\n'), err
+	return data, nil
 }
 
 func sourceLine(t *tree, o *render.Object) string {

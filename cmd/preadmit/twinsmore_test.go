@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -394,6 +395,33 @@ func TestDefinitionsOfTheBaseHold(t *testing.T) {
 	}
 }
 
+// parameterPolicy denies ServiceAccounts unless a parameter of their namespace allows them.
+const parameterPolicy = `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: p}
+spec:
+  paramKind: {apiVersion: v1, kind: ConfigMap}
+  matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: [serviceaccounts]}]}
+  validations: [{expression: "params.data.allow == 'yes'"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: p}
+spec: {policyName: p, validationActions: [Deny], paramRef: {name: allowed, parameterNotFoundAction: Deny}}
+`
+
+// allowedDisguises are trees in which a change adds an object with the parameter that
+// allows it.
+func allowedDisguises(t *testing.T) []twin {
+	const account = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: hidden, namespace: prod}\n"
+	const allows = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: allowed, namespace: prod}\ndata: {allow: 'yes'}\n"
+	tree := changing(files("fine.yaml", fineObject, "policy.yaml", parameterPolicy, "other.yaml", edited(t, allows, "namespace: prod", "namespace: other")))
+	return []twin{
+		tree("allowed: by a parameter", "p.yaml", allows, "apps/h.yaml", account),
+		tree("allowed: by the parameter of a new namespace", "p.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: prod}\n---\n"+allows, "apps/h.yaml", account),
+	}
+}
+
 // brokenDisguises are trees in which a change adds an object to what could not be
 // rendered before it either.
 func brokenDisguises(h string) []twin {
@@ -422,7 +450,7 @@ func TestNoFurtherTwinIsGreenAndSilent(t *testing.T) {
 			})
 		}
 	}
-	for _, tw := range addedDisguises(object) {
+	for _, tw := range slices.Concat(addedDisguises(object), allowedDisguises(t)) {
 		t.Run(tw.name, func(t *testing.T) {
 			t.Parallel()
 			tw.compare(t, exitOK)

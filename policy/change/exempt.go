@@ -32,18 +32,19 @@ func Exempting(base, head *Side) (changed []policy.Request, is func(*render.Obje
 	return changed, is
 }
 
-// Exempted returns the failures that a change alone makes pass: those of results,
-// which go by what the base exempts, that are not among found, which go by the head's.
-// Each names the object of the change that exempts.
+// Exempted returns the failures, and what is undecided, that a change alone makes
+// pass: those of results, which go by what the base exempts, that are not among found,
+// which go by the head's. Each names the object of the change that exempts.
 func Exempted(results, found []policy.Result, changed []policy.Request) []policy.Result {
-	fails := make(map[string]bool)
+	counts := func(r *policy.Result) bool { return r.Outcome == policy.Fail || r.Undecided() }
+	known := make(map[string]bool)
 	for i := range found {
-		if r := &found[i]; r.Outcome == policy.Fail {
-			fails[r.Fingerprint] = true
+		if r := &found[i]; counts(r) {
+			known[r.Fingerprint] = true
 		}
 	}
 	results = slices.DeleteFunc(results, func(r policy.Result) bool {
-		return r.Outcome != policy.Fail || r.Operation == policy.Delete || fails[r.Fingerprint]
+		return !counts(&r) || r.Operation == policy.Delete || known[r.Fingerprint]
 	})
 	for i := range results {
 		explainExemption(&results[i], changed)
