@@ -169,6 +169,9 @@ func (d Dialect) number(text string) resolved {
 	if u, err := strconv.ParseUint(bare, 0, 64); err == nil {
 		return resolved{value: u, odd: imprecise}
 	}
+	if r, ok := d.signInside(bare); ok {
+		return r
+	}
 	if decimal.MatchString(bare) {
 		f, err := strconv.ParseFloat(bare, 64)
 		if err != nil {
@@ -177,6 +180,20 @@ func (d Dialect) number(text string) resolved {
 		return resolved{value: f, odd: digitsLost(bare)}
 	}
 	return resolved{value: text}
+}
+
+// signInside reads an integer with its sign behind the prefix, such as 0b-1, as the
+// libraries do: both in base 2, and yaml.v3 alone in base 8.
+func (d Dialect) signInside(bare string) (r resolved, ok bool) {
+	if digits, ok := strings.CutPrefix(bare, "0b"); ok {
+		i, err := strconv.ParseInt(digits, 2, 64)
+		return resolved{value: i}, err == nil
+	}
+	if digits, ok := strings.CutPrefix(bare, "0o"); ok && d == YAML12 {
+		i, err := strconv.ParseInt(digits, 8, 64)
+		return resolved{value: i, odd: ambiguous}, err == nil
+	}
+	return resolved{}, false
 }
 
 // digitsLost returns the oddity of an integer that no float64 represents

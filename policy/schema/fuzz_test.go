@@ -2,6 +2,7 @@ package schema
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -40,7 +41,11 @@ func FuzzUnknownFields(f *testing.F) {
 		}
 		var want, got []string
 		for _, e := range strict {
-			want = append(want, strings.Trim(strings.TrimPrefix(e.Error(), "unknown field "), `"`))
+			path, err := strconv.Unquote(strings.TrimPrefix(e.Error(), "unknown field "))
+			if err != nil {
+				t.Fatal(e)
+			}
+			want = append(want, path)
 		}
 		for _, u := range known.unknown(value) {
 			got = append(got, u.path)
