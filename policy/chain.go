@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -27,6 +28,7 @@ type Chain struct {
 	Watch      Watch   // may be nil
 	Passes     *Passes // receives passes instead of the results; may be nil
 	Variables  bool    // Flux replaces variables such as ${NAME} in what the tree deploys
+	Forgets    bool    // units forget their places when all requests about them are evaluated
 }
 
 // Review evaluates the requests in parallel and returns the results, with their
@@ -44,10 +46,33 @@ func (c Chain) ReviewEach(ctx context.Context, reqs []Request) ([][]Result, erro
 }
 
 func (c Chain) reviewAll(ctx context.Context, reqs []Request) (*gathered, error) {
+	done := func(*render.Unit) {}
+	if c.Forgets {
+		done = forgetful(reqs)
+	}
 	return inParallel(ctx, len(reqs), func(ctx context.Context, i int) ([]Result, error) {
 		req := reqs[i]
+		defer done(reqs[i].Subject().Unit)
 		return c.watchedRequest(&req, func() ([]Result, error) { return c.review(ctx, &req) })
 	})
+}
+
+// forgetful returns a function to call after each request, with the unit of its
+// object. After the last one about a unit, the unit forgets its places.
+func forgetful(reqs []Request) func(*render.Unit) {
+	left := make(map[*render.Unit]*atomic.Int32)
+	for i := range reqs {
+		u := reqs[i].Subject().Unit
+		if left[u] == nil {
+			left[u] = new(atomic.Int32)
+		}
+		left[u].Add(1)
+	}
+	return func(u *render.Unit) {
+		if left[u].Add(-1) == 0 {
+			u.Forget()
+		}
+	}
 }
 
 // inParallel calls f for 0 to n-1 and gathers the results. On error it returns

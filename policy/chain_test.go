@@ -2,9 +2,13 @@ package policy
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/fstest"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -134,4 +138,53 @@ func (k defaultingKinds) Admit(o *render.Object, namespace string) (map[string]a
 	held, err := k.plainKinds.Admit(o, namespace)
 	held["immutable"], held["kept"] = false, "k"
 	return held, err
+}
+
+// A rendersCounted renders manifests and counts how often.
+type rendersCounted struct {
+	render.Manifests
+	times *atomic.Int32
+}
+
+func (r rendersCounted) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
+	r.times.Add(1)
+	return r.Manifests.Render(ctx, src)
+}
+
+// TestForgets holds that a unit's places are kept until its last request is evaluated,
+// and not longer: each unit is rendered once while requests are evaluated, and again
+// when somebody asks for a place afterwards.
+func TestForgets(t *testing.T) {
+	t.Parallel()
+	tree, srcs := fstest.MapFS{}, []render.Source(nil)
+	for i := range 40 {
+		var text string
+		for k := range 30 {
+			text += fmt.Sprintf("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d-%d}\n", i, k)
+		}
+		name := fmt.Sprintf("%d.yaml", i)
+		tree[name] = &fstest.MapFile{Data: []byte(text)}
+		srcs = append(srcs, render.Source{FS: tree, Path: name, Kind: "manifest"})
+	}
+	var times atomic.Int32
+	units, err := render.Graph{Renderers: []render.Renderer{rendersCounted{times: &times}}, Forgets: true}.Render(t.Context(), srcs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusing := func(*Request, any) (func(), error) { return nil, errors.New("is refused") } // whose result has a place
+	for _, forgets := range []bool{false, true} {
+		results, err := Chain{Forgets: forgets, Watch: refusing}.Review(t.Context(), Requests(nil, render.Objects(units)))
+		if err != nil || len(results) != 40*30 || results[0].Origins[0].Line == 0 {
+			t.Fatal(len(results), err)
+		}
+		if n := times.Load(); n != 40 {
+			t.Errorf("%d renderings of 40 units while requests were evaluated", n)
+		}
+	}
+	for _, u := range units {
+		u.Objects[0].At("")
+	}
+	if n := times.Load(); n != 80 {
+		t.Errorf("%d renderings of 40 units, want 80: places were kept", n)
+	}
 }

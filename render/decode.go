@@ -35,6 +35,7 @@ type decoder struct {
 	lastOff int
 	errs    []error // errors that do not end the document
 	texts   map[string]any
+	keys    map[string]keyNumber
 }
 
 // A scratch holds buffers and short strings that the decoders of a file's
@@ -43,6 +44,7 @@ type scratch struct {
 	tree  tree
 	stack []entry
 	texts map[string]any
+	keys  map[string]keyNumber
 }
 
 // Limits of the strings that documents share: the bytes of each, and their
@@ -63,12 +65,22 @@ func (d *decoder) shared(text string) any {
 	return v
 }
 
+// number returns the number of a key, and adds the key to the source's.
+func (d *decoder) number(key string) keyNumber {
+	n, ok := d.keys[key]
+	if !ok {
+		n = keyNumber(len(d.src.keys))
+		d.keys[key] = n
+		d.src.keys = append(d.src.keys, key)
+	}
+	return n
+}
+
 // finish returns a copy of the document's tree, and leaves the buffers to the
 // next decoder.
 func (d *decoder) finish() *tree {
 	t := &tree{nodes: slices.Concat(d.tree.nodes), entries: slices.Concat(d.tree.entries)}
-	clear(d.tree.entries)
-	d.src.scratch = scratch{tree: tree{d.tree.nodes[:0], d.tree.entries[:0]}, stack: d.stack[:0], texts: d.texts}
+	d.src.scratch = scratch{tree: tree{d.tree.nodes[:0], d.tree.entries[:0]}, stack: d.stack[:0], texts: d.texts, keys: d.keys}
 	return t
 }
 
@@ -92,12 +104,12 @@ func newDecoder(s *source, c *chunk, d Dialect) *decoder {
 	free := s.scratch
 	s.scratch = scratch{}
 	if free.texts == nil {
-		free.texts = make(map[string]any)
+		free.texts, free.keys = make(map[string]any), make(map[string]keyNumber)
 	}
 	return &decoder{
 		src: s, line: c.line, dialect: d,
 		bang: bytes.IndexByte(c.text, '!') >= 0,
-		tree: free.tree, stack: free.stack, texts: free.texts,
+		tree: free.tree, stack: free.stack, texts: free.texts, keys: free.keys,
 	}
 }
 
@@ -270,7 +282,6 @@ func (d *decoder) site(n *yaml.Node) place {
 // close adds a tree node with the entries that are on the stack from base on.
 func (d *decoder) close(base int, n *yaml.Node) int32 {
 	node := d.tree.collection(d.at(n), n, d.stack[base:])
-	clear(d.stack[base:])
 	d.stack = d.stack[:base]
 	return node
 }
@@ -281,7 +292,7 @@ type mapping struct {
 	fields map[string]any
 	base   int
 	depth  int
-	index  map[string]int // index by key of entries on the stack; nil until a key comes twice
+	index  map[keyNumber]int // index by key of entries on the stack; nil until a key comes twice
 	sum    result
 }
 
@@ -324,11 +335,11 @@ func (d *decoder) field(m *mapping, key, val *yaml.Node) error {
 	}
 	m.sum.add(r)
 	m.sum.add(result{nodes: 1, size: len(name)})
-	e := entry{key: name, keyAt: d.at(key), node: r.node, site: d.site(val)}
+	e := entry{key: d.number(name), keyAt: d.at(key), node: r.node, site: d.site(val)}
 	if _, twice := m.fields[name]; !twice {
 		d.push(m, e)
 	} else {
-		old := d.find(m, name)
+		old := d.find(m, e.key)
 		if !old.merged {
 			d.report(key, "duplicate-key", "key is already set on line %d: kubectl takes the last, kustomize refuses both", old.keyAt.line+1)
 		}
@@ -346,14 +357,14 @@ func (d *decoder) push(m *mapping, e entry) {
 }
 
 // find returns the entry of a key that the map has.
-func (d *decoder) find(m *mapping, name string) *entry {
+func (d *decoder) find(m *mapping, key keyNumber) *entry {
 	if m.index == nil {
-		m.index = make(map[string]int, len(m.fields))
+		m.index = make(map[keyNumber]int, len(m.fields))
 		for i := m.base; i < len(d.stack); i++ {
 			m.index[d.stack[i].key] = i
 		}
 	}
-	return &d.stack[m.index[name]]
+	return &d.stack[m.index[key]]
 }
 
 // report records an error that does not end the document. It returns nil once
@@ -429,12 +440,13 @@ func (d *decoder) mergeOne(m *mapping, val *yaml.Node) error {
 		if val.Kind == yaml.AliasNode {
 			e.site = d.at(val)
 		}
-		if was, twice := m.fields[e.key]; !twice {
+		key := d.src.keys[e.key]
+		if was, twice := m.fields[key]; !twice {
 			d.push(m, e)
 		} else if old := d.find(m, e.key); old.merged {
 			*old = e
 		} else {
-			if !Equal(was, from[e.key]) {
+			if !Equal(was, from[key]) {
 				d.report(val, "ambiguous-merge",
 					"a merged key is already set on line %d: kubectl, Helm and Argo CD take the merged value, kustomize and Flux the other", old.keyAt.line+1)
 			}
@@ -443,7 +455,7 @@ func (d *decoder) mergeOne(m *mapping, val *yaml.Node) error {
 			}
 			*old = e
 		}
-		m.fields[e.key] = from[e.key]
+		m.fields[key] = from[key]
 	}
 	return nil
 }

@@ -8,6 +8,16 @@ import (
 )
 
 func (g Graph) render(ctx context.Context, src Source) *Unit {
+	u := g.renderOnce(ctx, src)
+	g.Parts.share(u)
+	if g.Forgets {
+		ctx := context.WithoutCancel(ctx)
+		u.forgets(func() *Unit { return g.renderOnce(ctx, src) })
+	}
+	return u
+}
+
+func (g Graph) renderOnce(ctx context.Context, src Source) *Unit {
 	u := &Unit{Source: src, Name: path.Base(src.Path)}
 	r := g.renderer(src.Kind)
 	if r == nil {

@@ -55,7 +55,7 @@ func (p *Positions) each(e entry, pointer string, f func(string, int, int)) {
 		if n.kind == listNode {
 			p.each(child, pointer+"/"+strconv.Itoa(i), f)
 		} else {
-			p.each(child, pointer+Pointer(child.key), f)
+			p.each(child, pointer+Pointer(p.src.keys[child.key]), f)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func (p *Positions) find(pointer string) found {
 	f := found{entry: p.entry, root: true, keyed: p.keyed, flow: p.flow}
 	for key := range segments(pointer) {
 		parent := p.tree.nodes[f.entry.node]
-		e, ok := p.tree.child(f.entry.node, key)
+		e, ok := p.child(f.entry.node, key)
 		if !ok {
 			f.missing = true
 			return f
@@ -182,12 +182,12 @@ func (p *Positions) find(pointer string) found {
 	return f
 }
 
-func (t *tree) child(i int32, key string) (entry, bool) {
-	entries := t.entriesOf(i)
-	switch t.nodes[i].kind {
+func (p *Positions) child(i int32, key string) (entry, bool) {
+	entries := p.tree.entriesOf(i)
+	switch p.tree.nodes[i].kind {
 	case mapNode:
 		for _, e := range entries {
-			if e.key == key {
+			if p.src.keys[e.key] == key {
 				return e, true
 			}
 		}

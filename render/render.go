@@ -94,6 +94,7 @@ type Unit struct {
 	// installations; Object.Variant says in which.
 	Variants []*Object
 	Err      error // joins *Error values
+	memory   *memory
 
 	// The following fields are set for units that a GitOps object makes, or
 	// that the configuration declares.
@@ -131,7 +132,9 @@ func (u *Unit) Status() string {
 type Graph struct {
 	Renderers []Renderer
 	Selection Selection
-	Store     Store // fetched content for all sources; may be nil
+	Store     Store  // fetched content for all sources; may be nil
+	Forgets   bool   // whether Unit.Forget frees memory
+	Parts     *Parts // that objects share; nil if they do not
 }
 
 // Render renders the sources in parallel and returns a unit for each, in the

@@ -4,7 +4,38 @@ import (
 	"hash/maphash"
 	"math/bits"
 	"reflect"
+	"sync"
 )
+
+// Parts has units share the equal maps and lists of their objects, as sharer does for
+// one file. It is safe for concurrent use.
+type Parts struct {
+	mu sync.Mutex
+	sharer
+}
+
+// NewParts returns Parts that know nothing yet.
+func NewParts() *Parts { return &Parts{sharer: newSharer()} }
+
+// maxParts bounds what is held, since most maps of a large run have no equal.
+const maxParts = 1 << 16
+
+// share makes the objects of a unit share parts with each other and with those of
+// units before. p may be nil.
+func (p *Parts) share(u *Unit) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, objects := range [][]*Object{u.Objects, u.Variants} {
+		for _, o := range objects {
+			if p.object(o); len(p.known) > maxParts {
+				clear(p.known)
+			}
+		}
+	}
+}
 
 // A sharer replaces equal maps and lists below objects by one of them. Objects of one
 // file are often alike, and what they share takes memory once. The objects themselves
@@ -19,14 +50,20 @@ func share(objects []*Object) {
 	if len(objects) < 2 {
 		return
 	}
-	s := sharer{seed: maphash.MakeSeed(), known: make(map[uint64]any)}
+	s := newSharer()
 	for _, o := range objects {
-		for key, v := range o.Object {
-			if meta, ok := v.(map[string]any); ok && key == "metadata" {
-				s.parts(meta)
-			} else if one, _ := s.one(v); !identical(one, v) {
-				o.Object[key] = one
-			}
+		s.object(o)
+	}
+}
+
+func newSharer() sharer { return sharer{seed: maphash.MakeSeed(), known: make(map[uint64]any)} }
+
+func (s *sharer) object(o *Object) {
+	for key, v := range o.Object {
+		if meta, ok := v.(map[string]any); ok && key == "metadata" {
+			s.parts(meta)
+		} else if one, _ := s.one(v); !identical(one, v) {
+			o.Object[key] = one
 		}
 	}
 }

@@ -52,3 +52,33 @@ spec: {containers: [{name: c, ports: [{containerPort: 80}]}, {name: c, ports: [{
 		t.Error("ports that differ are shared")
 	}
 }
+
+// TestParts holds that units share what their objects have in common, and that no
+// more than a bounded number of parts is held for that.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	parts := NewParts()
+	unit := func(name string) *Unit {
+		objects, err := Parse("a.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {name: "+name+"}\nlist: [{a: 1}]\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &Unit{Objects: objects}
+		parts.share(u)
+		return u
+	}
+	at := func(u *Unit, pointer string) uintptr {
+		v, _ := Lookup(u.Objects[0].Object, pointer)
+		return reflect.ValueOf(v).Pointer()
+	}
+	a, b := unit("a"), unit("b")
+	if at(a, "/list") != at(b, "/list") || at(a, "/data") == at(b, "/data") || at(a, "/metadata") == at(b, "/metadata") {
+		t.Error("equal parts, and those alone, are shared")
+	}
+	for i := range maxParts + 10 {
+		parts.known[uint64(i)] = nil
+	}
+	if unit("c"); len(parts.known) > maxParts {
+		t.Errorf("%d parts are held", len(parts.known))
+	}
+}

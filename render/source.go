@@ -14,6 +14,7 @@ type source struct {
 	data  []byte
 	lines []uint32 // offsets of the beginnings of lines
 	ascii bool     // every character is one byte
+	keys  []string // of maps, each once
 
 	scratch scratch // buffers of the document being decoded
 }

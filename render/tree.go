@@ -36,14 +36,18 @@ const (
 	listNode
 )
 
-// An entry is a field of a map or an item of a list.
+// An entry is a field of a map or an item of a list. It has no pointers, since a large
+// run holds millions of entries and the garbage collector follows each pointer.
 type entry struct {
-	key    string
+	key    keyNumber
 	keyAt  place // for an item: where it begins
 	site   place // the alias that brought the value, or the entry, here
 	node   int32
 	merged bool // set by a merge key
 }
+
+// A keyNumber is the index of a map's key in source.keys.
+type keyNumber int32
 
 func newNode(at place, n *yaml.Node) node {
 	switch {
@@ -252,8 +256,8 @@ func (s *source) keyToken(e entry, flow bool) (from, to int) {
 	}
 	for to = from; to < len(s.data) && !s.endsKey(to, flow); to++ {
 	}
-	if strings.HasSuffix(e.key, ":") && bytes.HasPrefix(s.data[from:], []byte(e.key)) {
-		to = max(to, from+len(e.key))
+	if key := s.keys[e.key]; strings.HasSuffix(key, ":") && bytes.HasPrefix(s.data[from:], []byte(key)) {
+		to = max(to, from+len(key))
 	}
 	return from, s.trimRight(from, to)
 }

@@ -156,7 +156,7 @@ type rendering interface {
 // may. What was found is kept for each side of a change by itself.
 func (o *checkOptions) graph(t *tree, args []string) (rendering, *cache.Graph) {
 	side := t.side()
-	graph := render.Graph{Renderers: o.progress.renderers(o.watch.Renderers(renderers(), side)), Selection: o.selection, Store: t.store}
+	graph := render.Graph{Renderers: o.progress.renderers(o.watch.Renderers(renderers(), side)), Selection: o.selection, Store: t.store, Forgets: o.passes != nil, Parts: o.parts}
 	if o.memory == nil && o.base == "" {
 		return graph, nil
 	}

@@ -39,6 +39,7 @@ type checkOptions struct {
 	shard         string         // the flag
 	part          *shard         // that it names; nil is the whole run
 	passes        *policy.Passes // where passes are kept apart; nil where each is looked at
+	parts         *render.Parts  // that objects share; nil where they do not
 	sparse        bool           // objects of --with that are not fetched are left out, see present
 }
 
@@ -107,6 +108,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	}
 	if o.fromKubeVersion == "" && len(o.enforce) == 0 {
 		o.passes = new(policy.Passes) // which no comparison has to look at
+		o.parts = render.NewParts()
 	}
 	rendering, rendered := timeToRender(ctx)
 	in, err := load(rendering, o, args, stdin)
@@ -225,14 +227,15 @@ func (j *evaluation) all(ctx context.Context, o *checkOptions, in *input, s benc
 	return err
 }
 
-// keepPasses has the chain keep passes apart, if that is wanted. The function that
-// it returns adds them to those of the evaluation.
+// keepPasses has the chain keep passes apart, if that is wanted, and forget the places
+// of units that are evaluated, which nobody compares. The function that it returns
+// adds the passes to those of the evaluation.
 func (j *evaluation) keepPasses() (done func()) {
 	if j.passes == nil {
 		return func() {}
 	}
 	found := new(policy.Passes) // of its own: a review that does not end in time may still add to it
-	j.bench.chain.Passes = found
+	j.bench.chain.Passes, j.bench.chain.Forgets = found, true
 	return func() { j.passes.Join(found) }
 }
 

@@ -168,6 +168,7 @@ func (rel *release) execute(ctx context.Context) ([]*output, error) {
 		}
 		outputs = append(outputs, out)
 	}
+	x.set = nil // it has a copy of all functions, and places are found without it
 	rel.tellQuestions(x)
 	rel.tellBranches(x)
 	return outputs, nil
