@@ -79,6 +79,7 @@ type compiled struct {
 	annotations []*expression
 	expressions int
 	plans       *cel.Plans
+	repeats     cel.Repeats[[]verdict]
 	severity    policy.Severity
 	mutates     *mutates // what else a MutatingAdmissionPolicy says
 }
@@ -282,6 +283,9 @@ func (c *compiled) ready(o *render.Object) {
 	c.object, c.severity = o, policy.Notes{c.policy.Annotations}.Severity()
 	c.criteria = match.New(c.policy.Spec.MatchConstraints)
 	c.plans = c.plan()
+	if c.mutates == nil {
+		c.repeating()
+	}
 }
 
 func (k *compiler) check(v cel.Version, p *v1.ValidatingAdmissionPolicy, m *mutates) (*compiled, map[int]error, error) {

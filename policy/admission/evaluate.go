@@ -104,7 +104,7 @@ func (r *review) sayOf(b *bound, p *param, as policy.Version) []verdict {
 			return r.said[i].verdicts
 		}
 	}
-	vs := r.run.setUp(b.compiled, p, as).verdicts()
+	vs := r.verdictsOf(b.compiled, p, as)
 	r.said = append(r.said, say{p, vs})
 	return vs
 }

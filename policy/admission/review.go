@@ -30,6 +30,7 @@ type review struct {
 	room            []verdict // for the validations of one policy
 	free            []verdict // of it
 	said            []say     // by one policy
+	key             []byte    // room for the key of repeats
 	objects         cel.Objects
 	shared          []ref.Val // values of variables, by definition
 	requests        []requestValue

@@ -56,6 +56,7 @@ type compiled struct {
 
 	expressions []*expression // all of them
 	plans       *cel.Plans
+	repeats     cel.Repeats[[]verdict]
 	assumed     []string
 }
 
@@ -111,7 +112,18 @@ func newCompiled(p *Policy, s *spec) *compiled {
 		everyOperation(t.ResourceRules)
 		c.targets = match.New(t)
 	}
+	c.repeats.Reading(&c.names, func(i int) *celgo.Ast { return c.variables[i].ast },
+		func() []*celgo.Ast { return asts(c.conditions, c.validations, c.annotations) }, func() []*celgo.Ast { return asts(c.messages) })
 	return c
+}
+
+func asts(lists ...[]*expression) (all []*celgo.Ast) {
+	for _, e := range slices.Concat(lists...) {
+		if e != nil {
+			all = append(all, e.ast)
+		}
+	}
+	return all
 }
 
 // everyOperation makes rules be about all operations: what exists is not

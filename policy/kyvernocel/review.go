@@ -33,6 +33,7 @@ type review struct {
 	assumed   []string // what an answer to the running policy rests on
 	secret    bool     // a Secret was looked up by it
 	generated []map[string]any
+	key       []byte // room for the key of repeats
 }
 
 // requestValue is the `request` variable for one matched version.

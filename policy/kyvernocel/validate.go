@@ -3,6 +3,7 @@ package kyvernocel
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/common/types"
@@ -58,6 +59,28 @@ func (p *Policy) evaluate(r *review) []verdict {
 	case match.Unknown:
 		return []verdict{p.unknownNamespace(r)}
 	}
+	if !r.repeatable(p, as) || !c.ready().repeats.Worthwhile() || r.objects.In(as.Kind).Err != nil {
+		return p.verdicts(r, c, as)
+	}
+	vs, found, key := c.repeats.LookUp(r.key, r.objects.In(as.Kind).Object)
+	r.key = key.Room()
+	if found {
+		return vs
+	}
+	vs = p.verdicts(r, c, as)
+	if !slices.ContainsFunc(vs, func(v verdict) bool { return v.outcome == policy.Error || v.outcome == policy.Unknown }) && len(r.assumed) == 0 {
+		c.repeats.Learn(key, slices.Clone(vs), slices.ContainsFunc(vs, func(v verdict) bool { return v.outcome == policy.Fail }))
+	}
+	return vs
+}
+
+// repeatable reports whether what a policy says may depend on the object alone.
+func (r *review) repeatable(p *Policy, as policy.Version) bool {
+	return p.Kind == Validating && len(p.exceptions) == 0 && r.mocks == nil && r.engine.options.Coverage == nil &&
+		r.req.Operation != policy.Delete && as.Kind == r.req.Kind && as.Kind.Kind != "Secret"
+}
+
+func (p *Policy) verdicts(r *review, c *compiled, as policy.Version) []verdict {
 	x := r.run(c, as)
 	if v, unfit := x.unfit(); unfit {
 		return []verdict{v}
