@@ -160,6 +160,11 @@ func (j *evaluation) compare(ctx context.Context, o *checkOptions, b *base, in *
 	if err != nil {
 		return err
 	}
+	impersonated, err := b.impersonated(ctx, s, j.bench, slices.Concat(same, changed), slices.Concat(kept, fresh))
+	if err != nil {
+		return err
+	}
+	exempted = append(exempted, impersonated...)
 	before := j.bench.among(render.Objects(b.in.head))
 	old, err := before.chain.Review(ctx, policy.Reapplying(changed, written))
 	if err != nil {

@@ -395,6 +395,41 @@ func TestDefinitionsOfTheBaseHold(t *testing.T) {
 	}
 }
 
+// TestChangedUserIsTold holds that a change can't have its objects pass in silence by
+// having Flux apply them as a user whom a policy exempts.
+func TestChangedUserIsTold(t *testing.T) {
+	t.Parallel()
+	policy := edited(t, parameterPolicy, "  validations:", "  matchConditions: [{name: c, expression: 'request.userInfo.username != \"system:serviceaccount:flux-system:admin\"'}]\n  validations:")
+	policy = edited(t, policy, "  paramKind: {apiVersion: v1, kind: ConfigMap}\n", "")
+	policy = edited(t, policy, ", paramRef: {name: allowed, parameterNotFoundAction: Deny}", "")
+	policy = edited(t, policy, "params.data.allow == 'yes'", "false")
+	const account = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: hidden, namespace: prod}\n"
+	plain := files(".preadmit/config.yaml", ownRepository, "source.yaml", gitSource, "policy.yaml", policy, "apps/x.yaml", fineObject)
+	as := fluxKustomization + "  serviceAccountName: admin\n"
+	for name, c := range map[string]struct {
+		base, head string
+		code       int
+		says       string
+	}{
+		"same":    {fluxKustomization, fluxKustomization, exitDenied, "denied: failed expression"},
+		"changed": {fluxKustomization, as, exitDenied, "denied: exempted by what this change sets in Kustomization k at k.yaml:9"},
+		"new":     {"", as, exitOK, "warning: exempted by what this change sets in Kustomization k at k.yaml:9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			base := maps.Clone(plain)
+			if c.base != "" {
+				base["k.yaml"] = c.base
+			}
+			tw := changing(base)(name, "k.yaml", c.head, "apps/h.yaml", account)
+			code, said := checkTree(tw.repository(t, exitOK), "--base", "HEAD")
+			if code != c.code || !strings.Contains(said, c.says) {
+				t.Errorf("exit %d\n%s", code, said)
+			}
+		})
+	}
+}
+
 // parameterPolicy denies ServiceAccounts unless a parameter of their namespace allows them.
 const parameterPolicy = `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy

@@ -10,6 +10,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/admission"
 	"github.com/preadmit/preadmit/policy/authz"
+	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -46,6 +47,56 @@ func controller(head []*render.Object) string {
 		}
 	}
 	return ""
+}
+
+// impersonated returns the failures that the change alone makes pass by having a unit
+// applied as another user, such as by spec.serviceAccountName. For units that the change
+// adds they are warnings, since each unit has to name some user. Found are the results of
+// the requests as the head's users make them.
+func (b *base) impersonated(ctx context.Context, s benchOptions, with *bench, reqs []policy.Request, found []policy.Result) ([]policy.Result, error) {
+	if s.UserGiven {
+		return nil, nil
+	}
+	was := make(map[string]*render.Unit)
+	for _, u := range b.in.head {
+		was[u.Identity()] = u
+	}
+	of := make(map[*render.Unit][]policy.Request)
+	var order []*render.Unit
+	for _, r := range reqs {
+		u := r.Subject().Unit
+		if r.Object == nil || u == nil || u.Owner == nil || u.User == "" {
+			continue
+		}
+		user := controller([]*render.Object{u.Owner})
+		if old := was[u.Identity()]; old != nil {
+			user = old.User
+		}
+		if user == "" || user == u.User || u.Owner.GetKind() == "ApplicationSet" {
+			continue
+		}
+		if of[u] == nil {
+			order = append(order, u)
+		}
+		r.UserInfo = authz.Complete(policy.UserInfo{Username: user})
+		of[u] = append(of[u], r)
+	}
+	var all []policy.Result
+	for _, u := range order {
+		results, err := with.chain.Review(ctx, of[u])
+		if err != nil {
+			return nil, err
+		}
+		old := was[u.Identity()]
+		results = change.Exempted(results, found, []policy.Request{{Object: u.Owner}})
+		for i := range results {
+			if old == nil && results[i].Action == policy.Deny {
+				results[i].Action = policy.Warn
+			}
+		}
+		all = append(all, results...)
+	}
+	return all, nil
 }
 
 // asksWho tells whether some rule reads who makes the request.

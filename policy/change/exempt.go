@@ -68,6 +68,11 @@ func explainExemption(r *policy.Result, changed []policy.Request) {
 			}
 		}
 	}
+	if account := "/spec/serviceAccountName"; pointer == "" {
+		if _, ok := render.Lookup(by.Object.Object, account); ok {
+			pointer = account
+		}
+	}
 	at := by.Object.At(pointer)
 	what := by.Object.GetKind() + " " + by.Object.GetName()
 	if len(at) > 0 {
