@@ -14,7 +14,6 @@ type theme struct {
 	bar                   lipgloss.Style // the status line
 	key                   lipgloss.Style // a key in the footer
 	mark                  lipgloss.Style // the fault in a line
-	line                  lipgloss.Style // the line with the fault
 
 	yamlKey, yamlString, yamlValue, comment, template lipgloss.Style
 	added, removed                                    lipgloss.Style
@@ -35,9 +34,9 @@ func newTheme(dark bool) *theme {
 		selected:  bold.Background(lipgloss.Color(shade)),
 		unfocused: lipgloss.NewStyle().Background(lipgloss.Color(faded)),
 		tab:       fg(grey), activeTab: bold.Reverse(true),
-		bar:  lipgloss.NewStyle().Background(lipgloss.Color(shade)),
-		key:  bold,
-		mark: fg("1").Bold(true), line: bold,
+		bar:     lipgloss.NewStyle().Background(lipgloss.Color(shade)),
+		key:     bold,
+		mark:    fg("1").Bold(true),
 		yamlKey: fg("4"), yamlString: fg("2"), yamlValue: fg("5"), comment: fg(grey), template: fg(yellow),
 		added: fg("2"), removed: fg("1"),
 	}

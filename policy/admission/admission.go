@@ -130,7 +130,7 @@ func newEngine(f *family, objects []*render.Object, options Options) (*Engine, e
 		return e, err
 	}
 	policies := slices.DeleteFunc(slices.Clone(objects), func(o *render.Object) bool { return !isKind(o, f.policy) })
-	k := newCompiler(v)
+	k := &compiler{version: v, envs: map[cel.Version]*environments{}}
 	k.types = newTypeChecker(v, options.Types)
 	compiled, errs := compileAll(k, policies, f.compile)
 	for _, c := range compiled {

@@ -212,10 +212,6 @@ type compiler struct {
 	types   *typeChecker // nil checks nothing
 }
 
-func newCompiler(v cel.Version) *compiler {
-	return &compiler{version: v, envs: map[cel.Version]*environments{}}
-}
-
 func (k *compiler) environments(v cel.Version) *environments {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -16,15 +16,8 @@ const (
 // plan returns the plans of the policy's expressions. Validations and their messages
 // share a budget, but not the variables.
 func (c *compiled) plan() *cel.Plans {
-	programs := func(lists ...[]*expression) (all []*cel.Program) {
-		for _, list := range lists {
-			for _, e := range list {
-				if e != nil {
-					all = append(all, e.program)
-				}
-			}
-		}
-		return all
+	programs := func(lists ...[]*expression) []*cel.Program {
+		return cel.Programs(func(e *expression) *cel.Program { return e.program }, lists...)
 	}
 	return cel.NewPlans(&c.names, programs(c.variables),
 		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: programs(c.conditions)},

@@ -33,7 +33,7 @@ type review struct {
 	key             []byte    // room for the key of repeats
 	objects         cel.Objects
 	shared          []ref.Val // values of variables, by definition
-	requests        []requestValue
+	requests        cel.Requests
 	namespaceLooked bool
 	namespaceKnown  *frozenNamespace
 	namespaceValue  ref.Val
@@ -151,4 +151,20 @@ func (r *review) authorizers() (authorizer, resource ref.Val) {
 		r.authorizer, r.resource = cel.AuthorizerValues(r.req, r.namespace, r.req.UserInfo, &asking{review: r, inner: r.engine.options.Authorizer})
 	}
 	return r.authorizer, r.resource
+}
+
+// requestFields are the variable `request` for a policy that sees the request as one of
+// a version (k8s.io/apiserver/pkg/admission/plugin/cel.CreateAdmissionRequest).
+func (r *review) requestFields(as policy.Version) map[string]any {
+	fields := r.req.Fields(as)
+	fields["object"], fields["oldObject"] = nil, nil
+	if r.namespace != "" {
+		fields["namespace"] = r.namespace
+	}
+	if !r.whole && !r.req.UserInfo.Known() {
+		fields["userInfo"] = &cel.Partial{Ask: func() ref.Val {
+			return r.questions.Ask("needs to know who makes the request: give the user with --as")
+		}}
+	}
+	return fields
 }

@@ -52,7 +52,7 @@ type run struct {
 func (x *run) setUp(c *compiled, p *param, as policy.Version) *run {
 	x.policy, x.params, x.as, x.objects = c, p, as, x.review.objects.In(as.Kind)
 	var request cel.Sizes
-	x.request, request = x.review.request(as)
+	x.request, request = x.review.requests.As(as, x.review.requestFields)
 	if x.review.engine.options.Cost {
 		x.meter = c.plans.Counting()
 	} else {
@@ -81,7 +81,7 @@ func (x *run) bind(namespace, authorizer bool, as policy.Version) {
 	x.act.object, x.act.oldObject, x.act.params = x.objects.Object, x.objects.Old, x.params.value
 	x.act.request = x.request
 	if as != x.as {
-		x.act.request, _ = x.review.request(as)
+		x.act.request, _ = x.review.requests.As(as, x.review.requestFields)
 	}
 	x.act.namespace, x.act.authorizer = namespace, authorizer
 	x.act.variables.Reset(&x.policy.names)
@@ -97,17 +97,9 @@ func (x *run) eval(e *expression) (ref.Val, error) {
 		return nil, cel.ErrBudget
 	}
 	if err != nil {
-		return nil, fmt.Errorf("expression '%v' resulted in error: %w", e.source, x.told(e, err))
+		return nil, fmt.Errorf("expression '%v' resulted in error: %w", e.source, cel.ShownError(e.source, err, x.secret()))
 	}
 	return v, nil
-}
-
-// told returns the error of an expression without values of Secrets.
-func (x *run) told(e *expression, err error) error {
-	if x.secret() {
-		return cel.HideError(e.source, err)
-	}
-	return err
 }
 
 // secret says whether the expressions see a Secret.

@@ -106,7 +106,7 @@ func compareTypes(t *testing.T, name string, objects []*render.Object, kinds *sc
 		if !isKind(o, policyKind) {
 			continue
 		}
-		c, errs := newPolicy(newCompiler(cel.Newest()), o)
+		c, errs := newPolicy(&compiler{version: cel.Newest(), envs: map[cel.Version]*environments{}}, o)
 		if c == nil || len(errs) > 0 {
 			continue // the API server would not take it
 		}

@@ -230,7 +230,7 @@ func (r *review) nativeTrial(c *constraint, t *policy.Trial) {
 		case types.IsError(v) && len(asked) > 0:
 			ev.Unknown = x.undecided(asked).Message
 		case types.IsError(v):
-			ev.Error = x.told(e, v.(*types.Err)).Error()
+			ev.Error = cel.ShownError(e.source, v.(*types.Err), x.secret()).Error()
 		case r.secret():
 			ev.Value = cel.Hidden
 		default:

@@ -63,7 +63,6 @@ type schemaNode struct {
 
 // A schemaField is a field, or the key of a list's elements.
 type schemaField struct {
-	name     string
 	mutators []*mutator // through or at it
 	shapes   []shape    // that they take it for
 	ends     []bool     // whether they end here
@@ -81,7 +80,7 @@ func (n *schemaNode) add(m *mutator) {
 		}
 		f := n.fields[key]
 		if f == nil {
-			f = &schemaField{name: p.name, next: &schemaNode{}}
+			f = &schemaField{next: &schemaNode{}}
 			n.fields[key] = f
 		}
 		f.mutators = append(f.mutators, m)

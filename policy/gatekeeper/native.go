@@ -233,15 +233,8 @@ func (c *nativeCode) ready() {
 	for _, e := range c.validations {
 		e.explainer = c.names.ExplainerOf(e.program.AST, func(i int) *celgo.Ast { return c.variables[i].program.AST })
 	}
-	programs := func(lists ...[]*expression) (all []*cel.Program) {
-		for _, list := range lists {
-			for _, e := range list {
-				if e != nil {
-					all = append(all, e.program)
-				}
-			}
-		}
-		return all
+	programs := func(lists ...[]*expression) []*cel.Program {
+		return cel.Programs(func(e *expression) *cel.Program { return e.program }, lists...)
 	}
 	c.plans = cel.NewPlans(&c.names, programs(c.variables),
 		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: programs(c.conditions)},

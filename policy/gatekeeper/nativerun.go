@@ -140,7 +140,7 @@ func (x *nativeRun) eval(e *expression) (ref.Val, error) {
 		return nil, errOpen
 	}
 	if err != nil {
-		return nil, fmt.Errorf("expression '%v' resulted in error: %w", e.source, x.told(e, err))
+		return nil, fmt.Errorf("expression '%v' resulted in error: %w", e.source, cel.ShownError(e.source, err, x.secret()))
 	}
 	return v, nil
 }
@@ -149,14 +149,6 @@ func (x *nativeRun) eval(e *expression) (ref.Val, error) {
 func (x *nativeRun) variable(i int) ref.Val {
 	v, err := x.meter.Eval(x.ctx, x.code.variables[i].program, x)
 	return x.meter.Variable(i, v, err)
-}
-
-// told is an error as it may be shown.
-func (x *nativeRun) told(e *expression, err error) error {
-	if x.secret() {
-		return cel.HideError(e.source, err)
-	}
-	return err
 }
 
 // matchConditions says whether the constraint is about the review at all; done

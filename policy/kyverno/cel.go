@@ -53,8 +53,7 @@ type celProgram struct {
 	names       cel.Names // of the variables
 	plans       *cel.Plans
 	validations []*celValidation
-	message     string // of the rule
-	ofPolicy    bool   // not of a rule
+	ofPolicy    bool // not of a rule
 	paramKind   schemaKind
 	paramRef    map[string]any // nil: no params
 }
@@ -95,7 +94,7 @@ var (
 // newCEL compiles a rule's validate.cel.
 func (e *Engine) newCEL(rule *Rule) *celProgram {
 	v := rule.Validate.CEL
-	g := &celProgram{message: rule.Validate.Message}
+	g := &celProgram{}
 	if kind, ok := v.ParamKind.(map[string]any); ok {
 		g.paramKind.apiVersion, _ = kind["apiVersion"].(string)
 		g.paramKind.kind, _ = kind["kind"].(string)
@@ -154,21 +153,16 @@ const (
 
 // plan prepares what is needed once the expressions are compiled.
 func (g *celProgram) plan() {
-	var variables, conditions, validations []*cel.Program
-	for _, e := range g.variables {
-		variables = append(variables, e.program)
+	programs := func(list []*celExpression) []*cel.Program {
+		return cel.Programs(func(e *celExpression) *cel.Program { return e.program }, list)
 	}
-	for _, e := range g.conditions {
-		conditions = append(conditions, e.program)
+	var validations []*celExpression
+	for _, v := range g.validations {
+		validations = append(validations, v.celExpression, v.expression)
 	}
-	for _, e := range g.validations {
-		if validations = append(validations, e.program); e.expression != nil {
-			validations = append(validations, e.expression.program)
-		}
-	}
-	g.plans = cel.NewPlans(&g.names, variables,
-		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: conditions},
-		cel.Group{Budget: celconfig.RuntimeCELCostBudget, Rounds: 1, Programs: validations})
+	g.plans = cel.NewPlans(&g.names, programs(g.variables),
+		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: programs(g.conditions)},
+		cel.Group{Budget: celconfig.RuntimeCELCostBudget, Rounds: 1, Programs: programs(validations)})
 }
 
 // A celCompiler compiles the expressions of one program: its variables' type

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/policy/internal/patch"
 	"github.com/preadmit/preadmit/render"
@@ -146,7 +147,7 @@ func (x *run) mutation(i int, kind schema.GroupVersionKind, before map[string]an
 		after, err = x.configure(kind, before, v)
 	}
 	if err != nil {
-		return nil, x.told(x.c.mutations[i], err)
+		return nil, policy.ShortError(cel.ShownError(x.c.mutations[i].source, err, x.secret))
 	}
 	if after == nil || reflect.DeepEqual(before, after) {
 		return nil, nil

@@ -2,6 +2,7 @@ package kyvernocel
 
 import (
 	"fmt"
+	"net/textproto"
 	"strings"
 
 	celgo "github.com/google/cel-go/cel"
@@ -311,7 +312,7 @@ func proxyHTTPFunctions() []celgo.EnvOption {
 			celgo.FunctionBinding(func(...ref.Val) ref.Val { return httpOK.of(nil) }))),
 		celgo.Function("http.Denied", celgo.Overload("http_denied", []*celgo.Type{celgo.StringType}, httpDenied.celType(),
 			celgo.UnaryBinding(func(reason ref.Val) ref.Val { return httpDenied.of(map[string]ref.Val{"reason": reason}) }))),
-		values("Header", "header", canonicalHeader),
+		values("Header", "header", textproto.CanonicalMIMEHeaderKey),
 		values("QueryParam", "query", func(key string) string { return key }),
 		respond(httpOK, "ok"), respond(httpDenied, "denied"),
 	}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"hash"
 	"math"
-	"net/textproto"
 	"strings"
 
 	celgo "github.com/google/cel-go/cel"
@@ -24,8 +23,6 @@ var (
 	jsonType   = celgo.OpaqueType("json.Json")
 	mcpType    = celgo.OpaqueType("mcp.MCP")
 )
-
-func canonicalHeader(name string) string { return textproto.CanonicalMIMEHeaderKey(name) }
 
 // tokenFunctions read JSON and JSON Web Tokens. Whether a token is valid by now
 // is decided by the time that time.now() has, as a claim of the engine.

@@ -26,7 +26,7 @@ type review struct {
 	policy *Policy        // under evaluation, whose namespace lookups are in
 
 	objects        cel.Objects
-	requests       []requestValue
+	requests       cel.Requests
 	namespaceValue ref.Val
 	namespaceSizes cel.Sizes
 
@@ -34,13 +34,6 @@ type review struct {
 	secret    bool     // a Secret was looked up by it
 	generated []map[string]any
 	key       []byte // room for the key of repeats
-}
-
-// requestValue is the `request` variable for one matched version.
-type requestValue struct {
-	as    policy.Version
-	value ref.Val
-	sizes cel.Sizes
 }
 
 func (e *Engine) review(ctx context.Context, req *policy.Request, mocks *Mocks) *review {
@@ -91,19 +84,6 @@ func (r *review) NamespaceLabels() (set map[string]string, complete bool) {
 	}
 	maps.Copy(set, r.mocks.Labels[r.Namespace])
 	return r.Labelled(set), true
-}
-
-// request is the `request` variable for a policy that sees the request as one
-// of a version.
-func (r *review) request(as policy.Version) (ref.Val, cel.Sizes) {
-	for _, v := range r.requests {
-		if v.as == as {
-			return v.value, v.sizes
-		}
-	}
-	value, sizes := cel.Freeze(r.requestTree(as))
-	r.requests = append(r.requests, requestValue{as, value, sizes})
-	return value, sizes
 }
 
 // requestTree is what Kyverno shows of a request: with the objects, and without

@@ -34,6 +34,7 @@ type run struct {
 
 	variables *cel.Variables
 
+	request    ref.Val
 	object     ref.Val // as it is by now
 	exceptions ref.Val
 	images     ref.Val // of an ImageValidatingPolicy
@@ -45,7 +46,8 @@ func (r *review) run(c *compiled, as policy.Version) *run {
 	r.policy, r.assumed, r.secret = c.policy, nil, as.Kind.Kind == "Secret"
 	x.variables = cel.NewVariables(&c.names, nil, x.variable)
 	x.object = x.objects.Object
-	_, request := r.request(as)
+	var request cel.Sizes
+	x.request, request = r.requests.As(as, r.requestTree)
 	_, namespace := r.namespaceVar()
 	if len(c.broken) == 0 {
 		s := x.objects.Sizes.Max(request).Max(namespace)
@@ -66,8 +68,7 @@ func (x *run) ResolveName(name string) (any, bool) {
 	case variablesName:
 		return x.variables, true
 	case "request":
-		v, _ := x.request(x.as)
-		return v, true
+		return x.request, true
 	case "namespaceObject":
 		v, _ := x.namespaceVar()
 		return v, true
@@ -114,7 +115,7 @@ func (x *run) eval(e *expression) (ref.Val, error) {
 	v, err := x.meter.Eval(x.ctx, e.program, x)
 	if err != nil {
 		if _, open := asked(err); !open {
-			err = x.told(e, err)
+			err = policy.ShortError(cel.ShownError(e.source, err, x.secret))
 		}
 		return nil, err
 	}
@@ -128,14 +129,6 @@ func (x *run) variable(i int) ref.Val {
 		return types.WrapErr(err)
 	}
 	return v
-}
-
-// told is an error as it may be shown.
-func (x *run) told(e *expression, err error) error {
-	if x.secret {
-		return cel.HideError(e.source, err)
-	}
-	return policy.ShortError(err)
 }
 
 // holds evaluates a condition.

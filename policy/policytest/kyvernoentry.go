@@ -51,7 +51,7 @@ func (t *kyvernoTest) readEntries(list node) {
 		"policy", "rule", "resources", "resourceSpecs", "kind", "result", "operation", "patchedResources", "generatedResource",
 		"cloneSourceResource", "failOnMissingResources",
 	}
-	keys = append(keys, slices.Sorted(maps.Keys(asAny(kyvernoFlags)))...)
+	keys = append(keys, slices.Sorted(maps.Keys(kyvernoFlags))...)
 	for _, item := range list.items() {
 		m, _ := item.value.(map[string]any)
 		for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -59,17 +59,9 @@ func (t *kyvernoTest) readEntries(list node) {
 				node{s: item.s, doc: item.doc, pointer: item.pointer + render.Pointer(k)}.fail("%s is no longer known in results: use %s", k, better)
 			}
 		}
-		f := item.folded(append(slices.Clone(keys), slices.Sorted(maps.Keys(asAny(kyvernoRenamed)))...)...)
+		f := item.folded(append(slices.Clone(keys), slices.Sorted(maps.Keys(kyvernoRenamed))...)...)
 		t.entries = append(t.entries, t.readEntry(item, f))
 	}
-}
-
-func asAny(m map[string]string) map[string]any {
-	all := make(map[string]any, len(m))
-	for k, v := range m {
-		all[k] = v
-	}
-	return all
 }
 
 func (t *kyvernoTest) readEntry(item node, f map[string]node) *kyvernoEntry {
@@ -82,7 +74,7 @@ func (t *kyvernoTest) readEntry(item node, f map[string]node) *kyvernoEntry {
 		g := s.folded("group", "version", "resource", "kind", "namespace", "name", "subresource")
 		e.specs = append(e.specs, resourceSpec{s, g["group"].text(), g["version"].text(), g["namespace"].text(), g["name"].text()})
 	}
-	for _, flag := range slices.Sorted(maps.Keys(asAny(kyvernoFlags))) {
+	for _, flag := range slices.Sorted(maps.Keys(kyvernoFlags)) {
 		if f[flag].flag() {
 			e.flags = append(e.flags, flag)
 		}

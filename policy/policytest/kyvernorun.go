@@ -60,7 +60,7 @@ func (s stage) has(kind string) bool {
 // evaluate returns what the policies say about an object under an operation; it asks
 // them once.
 func (t *kyvernoTest) evaluate(o *render.Object, op, payload string) *verdicts {
-	key := op + "\x00" + keyOf(o)
+	key := op + "\x00" + fmt.Sprintf("%p", o)
 	v := t.verdicts[key]
 	if v == nil {
 		v = &verdicts{t: t, subject: o, object: o, payload: payload, given: op}
@@ -71,8 +71,6 @@ func (t *kyvernoTest) evaluate(o *render.Object, op, payload string) *verdicts {
 	}
 	return v
 }
-
-func keyOf(o *render.Object) string { return fmt.Sprintf("%p", o) }
 
 func (v *verdicts) run(s stage) {
 	for _, p := range v.t.policies {

@@ -96,7 +96,6 @@ type runTests func(ctx context.Context, at policyPlace, data []byte, coverage *p
 type mutatedTests struct {
 	name     string
 	run      runTests
-	modules  bool
 	policies map[policyPlace]bool
 	hits     map[render.Span]int64 // of the branches that begin at a place
 	outcome  testOutcome
@@ -201,7 +200,7 @@ func (m *mutator) suite(f found) *mutatedTests {
 
 // modules are the unit tests of Rego.
 func (m *mutator) modules() *mutatedTests {
-	t := &mutatedTests{name: "unit tests of Rego", modules: true, policies: make(map[policyPlace]bool)}
+	t := &mutatedTests{name: "unit tests of Rego", policies: make(map[policyPlace]bool)}
 	t.run = func(ctx context.Context, at policyPlace, data []byte, coverage *policy.Coverage, r *recorder, _ func([]Case) bool) ([]Suite, error) {
 		all, err := m.o.Modules.Run(ctx, at.file, data, coverage)
 		for _, s := range all {

@@ -241,7 +241,6 @@ func (c *knownSchemas) schema(s *openAPI) *known {
 // A strict holds the fields of a kind in the chosen release and, when it is
 // asked for, in the others.
 type strict struct {
-	gvk    schema.GroupVersionKind
 	now    *known
 	others func() map[release]*known
 }
@@ -251,7 +250,7 @@ func newStrict(gvk schema.GroupVersionKind, r release) (*strict, error) {
 	if now == nil || err != nil {
 		return nil, err
 	}
-	return &strict{gvk, now, sync.OnceValue(func() map[release]*known {
+	return &strict{now, sync.OnceValue(func() map[release]*known {
 		all := map[release]*known{}
 		for other := oldest; other <= newest; other++ {
 			if k, err := knownOf(gvk, other); err == nil && k != nil {

@@ -451,16 +451,6 @@ func (g *generation) errorAt(pointer string, err error) *render.Error {
 	return &render.Error{Span: g.set.Span(pointer), Rule: "argocd-applicationset", Err: err}
 }
 
-// sourceError adds the place to an error of World.Repository.
-func (g *generation) sourceError(pointer string, err error) error {
-	return placed(g.set, pointer, err)
-}
-
-// parameter returns an entry of Argo CD's ConfigMap argocd-cmd-params-cm.
-func (g *generation) parameter(key string) string {
-	return setting(g.world, g.namespace, "argocd-cmd-params-cm", key)
-}
-
 // setting returns an entry of one of Argo CD's ConfigMaps, or "".
 func setting(w *render.World, namespace, name, key string) string {
 	o := w.Object(schema.GroupKind{Kind: "ConfigMap"}, namespace, name)
@@ -473,5 +463,3 @@ func setting(w *render.World, namespace, name, key string) string {
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
-func cutPrefix(s, prefix string) (string, bool) { return strings.CutPrefix(s, prefix) }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"maps"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -172,7 +173,7 @@ func (c knownCluster) places(path []string) []render.Origin {
 	}
 	pointer := render.PathPointer(path)
 	for _, field := range []string{"annotations", "labels"} {
-		if key, ok := cutPrefix(path[0], "metadata."+field+"."); ok {
+		if key, ok := strings.CutPrefix(path[0], "metadata."+field+"."); ok {
 			pointer = render.Pointer("metadata", field, key)
 		}
 	}

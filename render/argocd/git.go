@@ -53,7 +53,7 @@ func (g *generation) git(gen *gitGenerator, pointer string) ([]*paramSet, error)
 	}
 	repo, err := g.world.Repository(gen.RepoURL, gen.Revision)
 	if err != nil {
-		return nil, g.sourceError(pointer+"/repoURL", err)
+		return nil, placed(g.set, pointer+"/repoURL", err)
 	}
 	if len(gen.Directories) > 0 {
 		return g.directories(gen, repo, pointer)
@@ -279,7 +279,7 @@ func (g *generation) fileGlob(pattern string) (*regexp.Regexp, error) {
 	if path.IsAbs(pattern) || !fs.ValidPath(path.Clean(pattern)) {
 		return nil, errors.New("path leads out of the repository")
 	}
-	if g.parameter("applicationsetcontroller.enable.new.git.file.globbing") == "true" {
+	if setting(g.world, g.namespace, "argocd-cmd-params-cm", "applicationsetcontroller.enable.new.git.file.globbing") == "true" {
 		return globstar(path.Clean(pattern))
 	}
 	expr, err := globExpr(strings.TrimSuffix(path.Clean(pattern), "/"), ".*", ".")

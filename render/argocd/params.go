@@ -170,7 +170,7 @@ func (g *generation) combine(a, b *paramSet) (*paramSet, error) {
 	joined := &paramSet{values: make(map[string]any), layers: slices.Concat(a.layers, b.layers)}
 	if g.golang {
 		joined.values = copyParams(a.values).(map[string]any)
-		return joined, fill(joined.values, b.values)
+		return joined, merge(joined.values, copyParams(b.values).(map[string]any))
 	}
 	for k, v := range a.values {
 		joined.values[k] = fmt.Sprint(v)
@@ -198,11 +198,6 @@ func (g *generation) override(a, b *paramSet) (*paramSet, error) {
 		}
 	}
 	return joined, nil
-}
-
-// fill sets in dst the values of src that it lacks or that are empty.
-func fill(dst, src map[string]any) error {
-	return merge(dst, copyParams(src).(map[string]any))
 }
 
 // merge is the library's, which Argo CD uses, since its notion of empty is its

@@ -24,13 +24,10 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"github.com/go-git/go-git/v5/storage/memory"
-	godigest "github.com/opencontainers/go-digest"
 
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/internal/artifact"
 )
-
-func digestOf(text string) godigest.Digest { return godigest.Digest(text) }
 
 // Limits of a Git tree.
 const (

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"strings"
 
+	godigest "github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
@@ -63,7 +64,7 @@ func (f *Fetcher) image(ctx context.Context, w Want) (*Content, error) {
 		if _, ok := c.More[layer.Digest]; ok || w.Has(layer.Digest) {
 			continue
 		}
-		of := ocispec.Descriptor{MediaType: layer.MediaType, Digest: digestOf(layer.Digest), Size: layer.Size}
+		of := ocispec.Descriptor{MediaType: layer.MediaType, Digest: godigest.Digest(layer.Digest), Size: layer.Size}
 		if c.More[layer.Digest], err = blob(ctx, repo, of, artifact.MaxBlob); err != nil {
 			return nil, err
 		}

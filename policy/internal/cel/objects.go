@@ -36,6 +36,29 @@ type Versioned struct {
 	Err           error
 }
 
+// Requests are the variable `request` for policies that see the request as one of a
+// version. They are not for concurrent use.
+type Requests []requestAs
+
+type requestAs struct {
+	as    policy.Version
+	value ref.Val
+	sizes Sizes
+}
+
+// As returns the variable for a version, and its sizes. fields is called for the first
+// policy of the version.
+func (r *Requests) As(version policy.Version, fields func(policy.Version) map[string]any) (ref.Val, Sizes) {
+	for _, v := range *r {
+		if v.as == version {
+			return v.value, v.sizes
+		}
+	}
+	value, sizes := Freeze(fields(version))
+	*r = append(*r, requestAs{version, value, sizes})
+	return value, sizes
+}
+
 // In returns the objects in the version of a kind.
 func (o *Objects) In(kind schema.GroupVersionKind) *Versioned {
 	for _, v := range o.versions {

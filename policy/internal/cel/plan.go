@@ -44,6 +44,16 @@ func NewPlans(names *Names, variables []*Program, groups ...Group) *Plans {
 	return p
 }
 
+// Programs lists the programs of expressions, of which some are nil.
+func Programs[E any](program func(*E) *Program, lists ...[]*E) (all []*Program) {
+	for _, e := range slices.Concat(lists...) {
+		if e != nil {
+			all = append(all, program(e))
+		}
+	}
+	return all
+}
+
 // Inputs are the sizes of what a policy's expressions read.
 type Inputs struct{ Objects, Others, Params Sizes }
 

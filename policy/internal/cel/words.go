@@ -16,10 +16,13 @@ var ErrBudget = errors.New("validation failed due to running out of cost budget,
 // ErrHidden replaces errors that may quote a Secret.
 var ErrHidden = errors.New("not shown, since it may quote a Secret")
 
-// HideError replaces the error of an expression that sees a Secret, since
-// functions quote the values that they can't use. A missing key is shown if the
-// expression itself names it.
-func HideError(source string, err error) error {
+// ShownError returns the error of an expression. For one that sees a Secret it is
+// replaced, since functions quote the values that they can't use; a missing key is
+// shown if the expression itself names it.
+func ShownError(source string, err error, secret bool) error {
+	if !secret {
+		return err
+	}
 	if key, ok := strings.CutPrefix(err.Error(), "no such key: "); ok && strings.Contains(source, key) {
 		return err
 	}

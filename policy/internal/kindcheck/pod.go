@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	fielderr "k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -18,7 +17,6 @@ import (
 type podCheck struct {
 	*check
 	spec    *corev1.PodSpec
-	meta    *metav1.ObjectMeta             // nil for templates
 	volumes map[string]corev1.VolumeSource // that are valid
 	claims  []string                       // names of resource claims
 	grace   *int64
@@ -28,7 +26,7 @@ type podCheck struct {
 func (c *check) pod(o *corev1.Pod, create bool) {
 	spec := Top.In("spec")
 	c.podAnnotations(o.Annotations, &o.Spec, Top.In("metadata", "annotations"))
-	p := &podCheck{check: c, spec: &o.Spec, meta: &o.ObjectMeta, pod: true}
+	p := &podCheck{check: c, spec: &o.Spec, pod: true}
 	p.all(spec)
 	if create && len(o.Spec.EphemeralContainers) > 0 {
 		c.forbidden(spec.In("ephemeralContainers"), "cannot be set on create")

@@ -9,14 +9,13 @@ import (
 
 // An Index finds the policies that may apply to objects of a kind.
 type Index struct {
-	all    []*Policy
 	byKind map[string][]*Policy // of kinds that some policy names
 	any    []*Policy            // of every other kind
 }
 
 // NewIndex returns an index that keeps the order of the policies.
 func NewIndex(policies []*Policy) *Index {
-	x := &Index{all: policies, byKind: make(map[string][]*Policy)}
+	x := &Index{byKind: make(map[string][]*Policy)}
 	kinds := make([]kindSet, len(policies))
 	for i, p := range policies {
 		kinds[i] = p.kinds()
