@@ -78,7 +78,7 @@ func forgetful(reqs []Request) func(*render.Unit) {
 // inParallel calls f for 0 to n-1 and gathers the results. On error it returns
 // the results so far; calls that do not stop when ctx ends are abandoned.
 func inParallel(over context.Context, n int, f func(context.Context, int) ([]Result, error)) (*gathered, error) {
-	found := &gathered{parts: make([]part, n)}
+	found := &gathered{parts: make([][]Result, n)}
 	group, ctx := errgroup.WithContext(over)
 	group.SetLimit(goruntime.GOMAXPROCS(0))
 	const batch = 16
@@ -332,7 +332,8 @@ func written(fields []string, o *render.Object) []string {
 }
 
 // Sort sorts results into the report's order: by unit, object, engine, policy,
-// rule, operation, then by place and message.
+// rule, operation, then by place and message. Results are large, so each is moved
+// only once, within the slice.
 func Sort(results []Result) {
 	if IsSorted(results) {
 		return
@@ -341,12 +342,6 @@ func Sort(results []Result) {
 	for i := range order {
 		order[i] = int32(i)
 	}
-	sortFrom(results, order)
-}
-
-// sortFrom sorts results that are in some order, given by their indexes. Results are
-// large, so each is moved only once, within the slice.
-func sortFrom(results []Result, order []int32) {
 	slices.SortStableFunc(order, func(a, b int32) int { return compareResults(&results[a], &results[b]) })
 	for i := range order {
 		moved, to := results[i], i

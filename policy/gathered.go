@@ -5,21 +5,15 @@ import (
 	"sync"
 )
 
-// A gathered collects the results of requests that are evaluated in parallel, in one
-// slice: in a large run results take most of the memory, so they are not copied to
-// put them together. They are in the order in which they came.
+// A gathered collects the results of requests that are evaluated in parallel.
 type gathered struct {
-	mu      sync.Mutex
-	results []Result
-	parts   []part // of the results, by request
-	done    int    // requests
-	closed  bool
-	shared  sharedTexts
+	mu     sync.Mutex
+	parts  [][]Result // by request
+	closed bool
+	shared sharedTexts
 }
 
-type part struct{ from, to int32 }
-
-// add copies the results of request i. It ignores those of a request that is done
+// add keeps the results of request i. It ignores those of a request that is done
 // after the time of the run is over.
 func (g *gathered) add(i int, results []Result) {
 	g.mu.Lock()
@@ -27,16 +21,10 @@ func (g *gathered) add(i int, results []Result) {
 	if g.closed {
 		return
 	}
-	g.done++
-	from := len(g.results)
-	if need := from + len(results); need > cap(g.results) {
-		g.results = slices.Grow(g.results, g.expected(need)-from)
+	for k := range results {
+		g.shared.share(&results[k])
 	}
-	g.results = append(g.results, results...)
-	for i := from; i < len(g.results); i++ {
-		g.shared.share(&g.results[i])
-	}
-	g.parts[i] = part{int32(from), int32(len(g.results))}
+	g.parts[i] = slices.Clip(results)
 }
 
 // sharedTexts holds messages and fields that results share: those about many objects
@@ -71,16 +59,6 @@ func (t *sharedTexts) share(r *Result) {
 	}
 }
 
-// expected is how many results there will be, if the other requests have as many as
-// those that are done, and a few more.
-func (g *gathered) expected(need int) int {
-	if g.done < len(g.parts)/16 {
-		return 2 * need // too early to say
-	}
-	n := need * len(g.parts) / g.done
-	return max(need, n+n/16+64)
-}
-
 // close ends the gathering.
 func (g *gathered) close() {
 	g.mu.Lock()
@@ -89,24 +67,26 @@ func (g *gathered) close() {
 }
 
 // each returns the results of each request.
-func (g *gathered) each() [][]Result {
-	all := make([][]Result, len(g.parts))
-	for i, p := range g.parts {
-		if p.from < p.to {
-			all[i] = g.results[p.from:p.to:p.to]
-		}
-	}
-	return all
-}
+func (g *gathered) each() [][]Result { return g.parts }
 
-// sorted returns all results, sorted.
+// sorted returns all results, sorted. Each is copied once, to its place, since results
+// are large. There is room for a few more.
 func (g *gathered) sorted() []Result {
-	order := make([]int32, 0, len(g.results))
-	for _, p := range g.parts {
-		for i := p.from; i < p.to; i++ {
-			order = append(order, i)
+	n := 0
+	for _, results := range g.parts {
+		n += len(results)
+	}
+	order := make([]*Result, 0, n)
+	for _, results := range g.parts {
+		for i := range results {
+			order = append(order, &results[i])
 		}
 	}
-	sortFrom(g.results, order)
-	return g.results
+	slices.SortStableFunc(order, compareResults)
+	all := make([]Result, n, n+n/16+64)
+	for i, r := range order {
+		all[i] = *r
+	}
+	g.parts = nil
+	return all
 }

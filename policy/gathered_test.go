@@ -22,7 +22,7 @@ func TestGathered(t *testing.T) {
 			want = append(want, each[i]...)
 		}
 		Sort(want)
-		g := &gathered{parts: make([]part, n)}
+		g := &gathered{parts: make([][]Result, n)}
 		for _, i := range random.Perm(n) {
 			g.add(i, each[i])
 		}

@@ -40,6 +40,11 @@ const (
 	moderate = 128 << 20     // nor is as much garbage as this, in a larger one,
 	least    = 2             // or as the part of what is in use that this divides
 
+	// A process with more than large in use has a long run, of which collections would
+	// take a third. Twice what is beyond large may be garbage, but not more than ample.
+	large = 192 << 20
+	ample = 512 << 20
+
 	// apart is memory that is neither in use nor garbage, such as what is free
 	// between objects. What is more than that goes back to the system.
 	apart = 48 << 20
@@ -95,7 +100,7 @@ func (c *collector) adjust(now footprint, limit uint64) {
 
 // garbage is how much garbage there may be beside what is in use.
 func garbage(live uint64) uint64 {
-	return max(moderate, live/least, usual-min(usual, live+apart))
+	return max(moderate, live/least, usual-min(usual, live+apart), min(ample, 2*(max(live, large)-large)))
 }
 
 // Jobs returns the default number of processors to use.
