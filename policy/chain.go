@@ -25,10 +25,11 @@ type Chain struct {
 	Kinds      Kinds
 	Mutators   []Mutator
 	Validators []Validator
-	Watch      Watch   // may be nil
-	Passes     *Passes // receives passes instead of the results; may be nil
-	Variables  bool    // Flux replaces variables such as ${NAME} in what the tree deploys
-	Forgets    bool    // units forget their places when all requests about them are evaluated
+	Watch      Watch       // may be nil
+	Passes     *Passes     // receives passes instead of the results; may be nil
+	Variables  bool        // Flux replaces variables such as ${NAME} in what the tree deploys
+	Fails      func(n int) // called with the number of failures of a request; may be nil
+	Forgets    bool        // units forget their places when all requests about them are evaluated
 }
 
 // Review evaluates the requests in parallel and returns the results, with their
@@ -53,8 +54,23 @@ func (c Chain) reviewAll(ctx context.Context, reqs []Request) (*gathered, error)
 	return inParallel(ctx, len(reqs), func(ctx context.Context, i int) ([]Result, error) {
 		req := reqs[i]
 		defer done(reqs[i].Subject().Unit)
-		return c.watchedRequest(&req, func() ([]Result, error) { return c.review(ctx, &req) })
+		results, err := c.watchedRequest(&req, func() ([]Result, error) { return c.review(ctx, &req) })
+		if n := failures(results); n > 0 && c.Fails != nil {
+			c.Fails(n)
+		}
+		return results, err
 	})
+}
+
+// failures counts the results that are failures.
+func failures(results []Result) int {
+	n := 0
+	for i := range results {
+		if results[i].Outcome == Fail {
+			n++
+		}
+	}
+	return n
 }
 
 // forgetful returns a function to call after each request, with the unit of its

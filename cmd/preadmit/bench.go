@@ -47,7 +47,7 @@ type benchOptions struct {
 // (resultcache.go): policies and what belongs to them (lint.IsCompiled), the cluster, Rego modules with
 // their data, and the settings.
 func compileBench(in, trusted *input, o benchOptions) (*bench, error) {
-	b := &bench{chain: policy.Chain{Watch: o.watch.Requests()}}
+	b := &bench{chain: policy.Chain{Watch: o.watch.Requests(), Fails: o.watch.Fails}}
 	head, given, context := render.Objects(in.head), render.Objects(trusted.given), render.Objects(slices.Concat(in.context, in.anywhere))
 	all := slices.Concat(head, given, context)
 

@@ -25,6 +25,10 @@ const (
 	EvaluateTask = "evaluate "
 )
 
+// Failures stands for the number of failures found so far, where a child says how
+// many tasks are done.
+const Failures = "failures"
+
 const (
 	drawEvery = 100 * time.Millisecond
 	quietFor  = 700 * time.Millisecond // a run that is faster shows nothing
@@ -108,6 +112,9 @@ func (p *progress) line(phase string, now time.Time) string {
 		text = fmt.Sprintf("evaluating: %d objects", p.done[EvaluateTask])
 		if n := p.expected[EvaluateTask]; n >= p.done[EvaluateTask] && n > 0 {
 			text = fmt.Sprintf("evaluating: %d of %d objects", p.done[EvaluateTask], n)
+		}
+		if n := p.done[Failures]; n > 0 {
+			text += fmt.Sprintf(", failures so far: %d", n)
 		}
 	}
 	text += fmt.Sprintf(", %d s", int(now.Sub(p.began).Seconds()))

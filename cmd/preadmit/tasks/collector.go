@@ -46,8 +46,11 @@ const (
 	ample = 512 << 20
 
 	// apart is memory that is neither in use nor garbage, such as what is free
-	// between objects. What is more than that goes back to the system.
-	apart = 48 << 20
+	// between objects, besides as much as the part of what is in use that between
+	// divides. What is more than that goes back to the system. With too little of it,
+	// gaps between objects make collections more frequent than garbage does.
+	apart   = 48 << 20
+	between = 4
 )
 
 // A collector tells Go's garbage collector how much memory there is, and how much
@@ -83,7 +86,7 @@ func (c *collector) adjust(now footprint, limit uint64) {
 		soft = min(soft, max(collectMore, now.live+now.live/4))
 	}
 	if now.collected && !c.fixed {
-		soft = min(soft, now.live+garbage(now.live)+apart)
+		soft = min(soft, now.live+garbage(now.live)+apart+now.live/between)
 	}
 	if (now.collected || limit < usual) && debug.SetMemoryLimit(-1) != int64(soft) { // before that, CollectLate has its way
 		debug.SetMemoryLimit(int64(soft))

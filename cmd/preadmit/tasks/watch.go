@@ -254,12 +254,22 @@ func (w *Watch) end(t *Task) {
 	}
 }
 
+// Fails counts failures that were found, for the parent to show. w may be nil.
+func (w *Watch) Fails(n int) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done[supervise.Failures] += n
+}
+
 // report tells the parent of a child that is not careful how many tasks are done,
 // and which have been in flight for long.
 func (w *Watch) report() {
 	var done []supervise.Expected
 	w.mu.Lock()
-	for _, kind := range []string{supervise.RenderTask, supervise.EvaluateTask} {
+	for _, kind := range []string{supervise.RenderTask, supervise.EvaluateTask, supervise.Failures} {
 		if n := w.done[kind]; n != w.told[kind] {
 			w.told[kind] = n
 			done = append(done, supervise.Expected{Task: kind, N: n})

@@ -48,9 +48,12 @@ func TestProgressOfManyTasks(t *testing.T) {
 	}
 	slow, done, _ := w.Start(supervise.EvaluateTask+"CREATE slow", false)
 	slow.began = slow.began.Add(-2 * longTask)
+	w.Fails(2)
+	w.Fails(3)
 	go w.report()
 	expect(supervise.Begin, `{"Number":4,"Name":"evaluate CREATE slow","Narrowest":false}`)
 	expect(supervise.Done, `{"Task":"evaluate ","N":3}`)
+	expect(supervise.Done, `{"Task":"failures","N":5}`)
 	ctx, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
 	go w.Stopping(ctx)
