@@ -2,13 +2,76 @@ package kyverno
 
 import (
 	"cmp"
+	"slices"
+	"sync"
 
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
 )
 
 // evaluatePodSecurity checks the object's pod by the rule's level, without what the
-// rule excludes. If exceptions exempt all violations, the rule is skipped.
+// rule excludes. If exceptions exempt all violations, the rule is skipped. The verdict on
+// a pod is that on an earlier one that is equal in what the checks look at.
 func (x *run) evaluatePodSecurity(exceptions []*exemption) *verdict {
+	if len(exceptions) > 0 || x.review.trace != nil || x.program.pods == nil {
+		return x.checkPod(exceptions)
+	}
+	key := x.review.podKey()
+	v, known := x.program.pods.find(key)
+	if !known {
+		if v = *x.checkPod(nil); v.status != StatusError {
+			x.program.pods.add(key, v)
+		}
+	}
+	return &v
+}
+
+// podVerdicts holds the verdicts of a rule by pods. It is safe for concurrent use.
+type podVerdicts struct {
+	mu    sync.RWMutex
+	known map[string]verdict
+}
+
+// mostPods is how many verdicts of a rule are held.
+const mostPods = 1024
+
+// newPodVerdicts is nil for a rule that looks at images, which most pods differ in.
+func newPodVerdicts(excludes []podsecurity.Exclude) *podVerdicts {
+	if slices.ContainsFunc(excludes, func(e podsecurity.Exclude) bool { return len(e.Images) > 0 }) {
+		return nil
+	}
+	return &podVerdicts{known: make(map[string]verdict)}
+}
+
+func (p *podVerdicts) find(key string) (verdict, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	v, known := p.known[key]
+	return v, known && key != ""
+}
+
+func (p *podVerdicts) add(key string, v verdict) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if key != "" && len(p.known) < mostPods {
+		v.fields = slices.Clip(v.fields)
+		p.known[key] = v
+	}
+}
+
+// podKey is the same for pods of objects that are equal but for what no check looks at;
+// "" if there is no pod, or it is large.
+func (r *review) podKey() string {
+	if !r.podKeyed {
+		r.podKeyed = true
+		if at, ok := podPaths[r.req.Kind.Kind]; ok {
+			r.podKeyValue = podsecurity.Key(r.subject(), at)
+		}
+	}
+	return r.podKeyValue
+}
+
+// checkPod is evaluatePodSecurity of a pod that no verdict is known of.
+func (x *run) checkPod(exceptions []*exemption) *verdict {
 	p, name := x.program.rule.Validate.PodSecurity, x.program.rule.Name
 	pod, err := x.review.pod()
 	switch {

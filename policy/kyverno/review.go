@@ -42,6 +42,8 @@ type review struct {
 	podValue     *podsecurity.Pod
 	podErr       error
 	podRead      bool
+	podKeyValue  string
+	podKeyed     bool
 
 	explainer *explainer // nil: nobody asked for explanations
 	trace     *trace     // of the rule that is explained; nil: none
@@ -90,7 +92,7 @@ func (r *review) replace(object map[string]any) {
 // forget drops what was made of the object.
 func (r *review) forget() {
 	r.requestValue, r.images, r.imagesDone, r.cel = nil, nil, false, nil
-	r.podValue, r.podErr, r.podRead = nil, nil, false
+	r.podValue, r.podErr, r.podRead, r.podKeyed, r.podKeyValue = nil, nil, false, false, ""
 }
 
 // seen is the object as JMESPath sees it.

@@ -29,7 +29,7 @@ func isKaptest(base string, data []byte) bool {
 	if base == "kaptest.yaml" || base == "kaptest.yml" {
 		return true
 	}
-	return kaptestKeys.Match(data) && !bytes.Contains(data, []byte("\nkind:")) && !bytes.HasPrefix(data, []byte("kind:"))
+	return !bytes.Contains(data, []byte("\nkind:")) && !bytes.HasPrefix(data, []byte("kind:")) && kaptestKeys.Match(data)
 }
 
 // The outcomes of a test.

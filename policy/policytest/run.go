@@ -265,7 +265,9 @@ var (
 
 func isKyverno(base string, data []byte) bool {
 	return base == "kyverno-test.yaml" || base == "kyverno-test.yml" ||
-		kyvernoKind.Match(data) && bytes.Contains(data, []byte("results:"))
+		bytes.Contains(data, []byte("cli.kyverno.io/")) && bytes.Contains(data, []byte("results:")) && kyvernoKind.Match(data)
 }
 
-func isGator(_ string, data []byte) bool { return gatorKind.Match(data) }
+func isGator(_ string, data []byte) bool {
+	return bytes.Contains(data, []byte("test.gatekeeper.sh/")) && gatorKind.Match(data)
+}

@@ -17,8 +17,8 @@ import (
 type stopwatch struct {
 	mu      sync.Mutex
 	spent   map[timed]time.Duration
-	running map[int]lap
-	next    int
+	running []lap
+	free    []int // of running
 }
 
 // Timed is what takes time: a task, or a policy of an engine.
@@ -31,6 +31,7 @@ func (t timed) String() string {
 	return strings.TrimSpace("policy " + t.name + " (" + t.engine + ")")
 }
 
+// A lap is what is measured now. One that has ended began at the zero time.
 type lap struct {
 	timed
 	began time.Time
@@ -40,18 +41,24 @@ type lap struct {
 func (s *stopwatch) start(what timed) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running == nil {
-		s.running, s.spent = make(map[int]lap), make(map[timed]time.Duration)
+	if len(s.free) == 0 {
+		s.free, s.running = append(s.free, len(s.running)), append(s.running, lap{})
 	}
-	s.next++
-	number := s.next
-	s.running[number] = lap{what, time.Now()}
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.spent[what] += time.Since(s.running[number].began)
-		delete(s.running, number)
+	i := s.free[len(s.free)-1]
+	s.free = s.free[:len(s.free)-1]
+	s.running[i] = lap{what, time.Now()}
+	return func() { s.end(i) }
+}
+
+func (s *stopwatch) end(i int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.spent == nil {
+		s.spent = make(map[timed]time.Duration)
 	}
+	s.spent[s.running[i].timed] += time.Since(s.running[i].began)
+	s.running[i] = lap{}
+	s.free = append(s.free, i)
 }
 
 // slowest names what took the longest until now, as a hint for a report, or
@@ -65,6 +72,9 @@ func (s *stopwatch) slowest() string {
 		spent[what.String()] += d
 	}
 	for _, r := range s.running {
+		if r.began.IsZero() {
+			continue
+		}
 		spent[r.String()] += time.Since(r.began)
 		still[r.String()] = true
 	}

@@ -85,9 +85,7 @@ func withoutQuantities(v any, depth int) any {
 	case map[string]any:
 		m := make(map[string]any, len(v))
 		for k, e := range v {
-			switch k {
-			case "resources", "overhead", "sizeLimit", "divisor":
-			default:
+			if !isQuantity(k) {
 				m[k] = withoutQuantities(e, depth-1)
 			}
 		}
@@ -100,4 +98,9 @@ func withoutQuantities(v any, depth int) any {
 		return list
 	}
 	return v
+}
+
+// isQuantity reports whether a field of a pod holds quantities.
+func isQuantity(name string) bool {
+	return name == "resources" || name == "overhead" || name == "sizeLimit" || name == "divisor"
 }
