@@ -23,6 +23,9 @@ func (q *Query) Ask(ctx context.Context, in Question) (Answer, error) {
 	if q.ended.Load() >= maxEnded {
 		return Answer{}, q.broken(fmt.Sprintf("the evaluation of %v took too much for other objects, and is not begun again", q.ref))
 	}
+	if value, ok := q.evaluate(ctx, &in); ok {
+		return q.sized(Answer{Value: value})
+	}
 	b, value, swallowed, err := q.once(ctx, in, true)
 	if b.opened && err == nil {
 		// Rules are chosen by what they compare, before what stands before that:
@@ -34,14 +37,19 @@ func (q *Query) Ask(ctx context.Context, in Question) (Answer, error) {
 	if err != nil {
 		return a, q.fault(b, err)
 	}
-	if value != nil && size(value, maxTree) >= maxTree {
-		return a, q.broken(fmt.Sprintf("what %v comes to is larger than %d MiB", q.ref, maxTree>>20))
-	}
 	a.Value = value
 	for i := range swallowed {
 		a.Errors = append(a.Errors, evalError(&swallowed[i]))
 	}
 	a.Errors = tidy(a.Errors)
+	return q.sized(a)
+}
+
+// sized refuses an answer that is too large.
+func (q *Query) sized(a Answer) (Answer, error) {
+	if a.Value != nil && size(a.Value, maxTree) >= maxTree {
+		return Answer{Unknown: a.Unknown}, q.broken(fmt.Sprintf("what %v comes to is larger than %d MiB", q.ref, maxTree>>20))
+	}
 	return a, nil
 }
 

@@ -18,15 +18,23 @@ type Cause struct {
 func (q *Query) Causes(ctx context.Context, in Question, values []ast.Value) ([]Cause, error) {
 	o := in.origins()
 	in.Input, in.Print = o.input, nil
-	t := newTracer(o, values)
-	t.rules = &q.program.seen
-	_, _, err := q.run(ctx, in, newBound(ctx, q.program.time), setup{cache: forgetful{}, tracer: t})
-	if err != nil && ctx.Err() != nil {
-		return nil, ctx.Err()
+	t := q.tracer(o, values)
+	if !q.trace(ctx, &in, t) {
+		t = q.tracer(o, values)
+		_, _, err := q.run(ctx, in, newBound(ctx, q.program.time), setup{cache: forgetful{}, tracer: t})
+		if err != nil && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 	}
 	causes := make([]Cause, len(values))
 	for i, reads := range t.found {
 		causes[i] = Cause{fields(reads, o.about()), t.from[i]}
 	}
 	return causes, nil
+}
+
+func (q *Query) tracer(o *origins, values []ast.Value) *tracer {
+	t := newTracer(o, values)
+	t.rules = &q.program.seen
+	return t
 }

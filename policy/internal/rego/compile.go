@@ -109,6 +109,8 @@ type Query struct {
 	compiler ast.QueryCompiler
 	body     ast.Body
 	ended    *atomic.Int32 // how often its bound ended it
+	plan     *plan         // nil: OPA's evaluator is needed
+	usage    *usage
 }
 
 // answer is the variable of a query that gets its value.
@@ -117,15 +119,16 @@ const answer = ast.Var("answer")
 // Prepare readies a query for the document at ref, such as data.main.deny. One
 // that no module defines is undefined, unless a question's data has it.
 func (p *Program) Prepare(ref ast.Ref) (*Query, error) {
-	return p.prepare(ast.NewTerm(ref), ref)
+	return p.prepare(ast.NewTerm(ref), []ast.Ref{ref})
 }
 
-// prepare readies a query for a term; errors name the ref.
-func (p *Program) prepare(term *ast.Term, ref ast.Ref) (*Query, error) {
+// prepare readies a query for a term of the documents at refs; errors name the first.
+func (p *Program) prepare(term *ast.Term, refs []ast.Ref) (*Query, error) {
 	qc := p.compiler.QueryCompiler()
 	body, err := qc.Compile(ast.NewBody(ast.Equality.Expr(term, ast.VarTerm(string(answer)))))
 	if err != nil {
 		return nil, join(moduleErrors("", err))
 	}
-	return &Query{p, ref, qc, body, new(atomic.Int32)}, nil
+	_, isOne := term.Value.(ast.Ref)
+	return &Query{p, refs[0], qc, body, new(atomic.Int32), newPlan(p.compiler, refs, !isOne), new(usage)}, nil
 }

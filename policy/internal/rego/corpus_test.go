@@ -115,15 +115,7 @@ func libraryTemplate(t *testing.T, d map[string]any) (string, *Query) {
 }
 
 func libraryObject(t *testing.T, dir string, q *Query, data *Data, constraint, object map[string]any) []blamed {
-	params, _ := at(constraint, "spec", "parameters").(map[string]any)
-	group, version, _ := strings.Cut(fmt.Sprint(object["apiVersion"]), "/")
-	if version == "" {
-		group, version = "", group
-	}
-	in := Question{Data: data, Input: Value(map[string]any{"parameters": params, "review": map[string]any{
-		"object": object, "operation": "CREATE", "name": at(object, "metadata", "name"), "namespace": at(object, "metadata", "namespace"),
-		"kind": map[string]any{"kind": object["kind"], "group": group, "version": version},
-	}})}
+	in := libraryQuestion(data, constraint, object)
 	var values []ast.Value
 	a := ask(t, q, in)
 	each(a.Value, func(v *ast.Term) { values = append(values, v.Value) })
@@ -142,6 +134,19 @@ func libraryObject(t *testing.T, dir string, q *Query, data *Data, constraint, o
 		out = append(out, b)
 	}
 	return out
+}
+
+// libraryQuestion asks a constraint about the creation of an object.
+func libraryQuestion(data *Data, constraint, object map[string]any) Question {
+	params, _ := at(constraint, "spec", "parameters").(map[string]any)
+	group, version, _ := strings.Cut(fmt.Sprint(object["apiVersion"]), "/")
+	if version == "" {
+		group, version = "", group
+	}
+	return Question{Data: data, Input: Value(map[string]any{"parameters": params, "review": map[string]any{
+		"object": object, "operation": "CREATE", "name": at(object, "metadata", "name"), "namespace": at(object, "metadata", "namespace"),
+		"kind": map[string]any{"kind": object["kind"], "group": group, "version": version},
+	}})}
 }
 
 // libraryData is an inventory as Gatekeeper lays it out.

@@ -10,11 +10,12 @@ import (
 
 // FuzzProgram holds that a module decides the same whether or not rules are chosen by
 // what they compare, and that the fields named as the cause of an answer are in the
-// input, or said to be missing.
+// input, or said to be missing. A plan answers as OPA's evaluator does.
 func FuzzProgram(f *testing.F) {
 	for _, s := range []string{
 		"deny contains input.a if input.b == 1", "deny contains x if { some x in input.l; x > 1 }", "deny contains m if { m := sprintf(\"%v %d\", [input, count(input.l)]) }",
 		"f(x) := x if x == 1\nf(x) := 2 if x != 1\ndeny contains f(input.b)", "default allow := false\nallow if not input.b\ndeny contains allow", "deny contains x if { x := data.main.deny }",
+		"p contains {\"m\": x, \"f\": f} if { some f in [\"a\", \"b\"]; x := input[f] }\ndeny contains m if data.main.p[{\"m\": m, \"f\": \"a\"}]", "deny contains x if { [x, 1] = [input.a, input.b]; not input.c.e }", "g(x, y) := z if { z := x + y }\ndeny contains g(input.l[_], input.b)", "deny contains y if { input.l[i] = input.b; y := {i: input.c.d[j] | j := i} }",
 		"deny contains walk(input)[0][_]", "deny contains x if x := [y | some y in input.l][_]", "deny contains object.get(input, [\"c\", \"d\"], 3)", "deny contains x if { regex.match(\"a+\", input.a); x := json.unmarshal(\"{}\") }",
 	} {
 		f.Add(s)
@@ -46,10 +47,10 @@ func FuzzProgram(f *testing.F) {
 		if b.err != nil {
 			return
 		}
-		same := func(a, b ast.Value) bool { return a == nil && b == nil || a != nil && b != nil && a.Compare(b) == 0 }
-		if !same(want, got) || (err == nil) != (gotErr == nil) {
+		if !sameValue(want, got) || (err == nil) != (gotErr == nil) {
 			t.Errorf("%s\nby an index %v %v %v, without %v %v %v", text, want, wantErrors, err, got, gotErrors, gotErr)
 		}
+		besideOPA(t, q, in)
 		set, ok := want.(ast.Set)
 		if err != nil || !ok {
 			return

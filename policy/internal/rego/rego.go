@@ -41,8 +41,9 @@ type Options struct {
 
 // Data is what stands under data besides the rules of modules.
 type Data struct {
-	store storage.Store
-	txn   storage.Transaction
+	documents *ast.Term
+	store     storage.Store
+	txn       storage.Transaction
 }
 
 // NewData takes documents by their names under data. They are read-only from
@@ -52,7 +53,7 @@ func NewData(documents ast.Object) *Data {
 	// Nothing ever writes, so that one reading transaction serves all
 	// questions. It takes no context that could end it.
 	txn, _ := store.NewTransaction(context.Background())
-	return &Data{store, txn}
+	return &Data{ast.NewTerm(documents), store, txn}
 }
 
 // A Question is the input of a query.

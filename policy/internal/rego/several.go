@@ -13,5 +13,5 @@ func (p *Program) PrepareAll(refs []ast.Ref) (*Query, error) {
 	for i, ref := range refs {
 		terms[i] = ast.NewTerm(ref)
 	}
-	return p.prepare(ast.ArrayTerm(terms...), refs[0])
+	return p.prepare(ast.ArrayTerm(terms...), refs)
 }

@@ -27,7 +27,7 @@ type tracer struct {
 
 // A frame is one evaluation of a body.
 type frame struct {
-	event  topdown.Event // knows what variables stand for
+	event  bindings
 	parent *frame
 	rule   *ast.Rule // nil for a negation, comprehension or every
 	every  bool      // it goes through the domain of an every
@@ -73,21 +73,28 @@ func (t *tracer) Config() topdown.TraceConfig { return topdown.TraceConfig{} }
 func (t *tracer) TraceEvent(e topdown.Event) {
 	switch e.Op {
 	case topdown.EnterOp:
-		t.enter(e)
+		t.enter(e.Node, e.QueryID, e.ParentID, &e)
 	case topdown.EvalOp:
-		t.eval(e)
+		t.eval(e.QueryID, expression(e))
 	case topdown.RedoOp:
-		t.redo(e)
+		t.redo(e.QueryID, expression(e))
 	case topdown.FailOp:
-		t.fail(e)
+		t.fail(e.QueryID, expression(e))
 	case topdown.ExitOp:
-		t.exit(e)
+		t.exit(e.QueryID)
 	}
 }
 
-func (t *tracer) enter(e topdown.Event) {
-	f := &frame{event: e}
-	switch n := e.Node.(type) {
+// bindings tell what the variables of an evaluation stand for.
+type bindings interface {
+	Plug(*ast.Term) *ast.Term
+	Input() *ast.Term
+}
+
+// enter begins a body. The query that it is part of is its parent, but for the first.
+func (t *tracer) enter(node ast.Node, query, parent uint64, b bindings) {
+	f := &frame{event: b}
+	switch n := node.(type) {
 	case *ast.Rule:
 		f.rule, f.body = n, n.Body
 	case ast.Body:
@@ -95,16 +102,16 @@ func (t *tracer) enter(e topdown.Event) {
 	case *ast.Expr: // an every, whose domain has a body of one expression
 		f.body, f.every = ast.Body{n}, true
 	}
-	if p := t.frame(e.ParentID); p != nil && e.ParentID != e.QueryID {
+	if p := t.frame(parent); p != nil && parent != query {
 		f.parent = p
 		s := p.slot(p.at)
 		s.children = append(s.children, f)
 	}
 	f.exact = f.parent == nil || f.isAnswer() || f.parent.exact && f.parent.needs(f.rule)
-	for uint64(len(t.frames)) <= e.QueryID {
+	for uint64(len(t.frames)) <= query {
 		t.frames = append(t.frames, nil)
 	}
-	t.frames[e.QueryID] = f
+	t.frames[query] = f
 }
 
 // frame is that of a query, or nil.
@@ -114,6 +121,9 @@ func (t *tracer) frame(query uint64) *frame {
 	}
 	return nil
 }
+
+// isExact says of a query whether why its expressions fail is of no interest.
+func (t *tracer) isExact(query uint64) bool { return t.frame(query).exact }
 
 // needs says whether the expression that is evaluated can't hold unless the rule
 // does: it calls it, or goes through its elements.
@@ -159,8 +169,8 @@ func (f *frame) slot(i int) *slot {
 	return &f.slots[i]
 }
 
-func (t *tracer) eval(e topdown.Event) {
-	f, x := t.frame(e.QueryID), expression(e)
+func (t *tracer) eval(query uint64, x *ast.Expr) {
+	f := t.frame(query)
 	if f == nil || x == nil {
 		return
 	}
@@ -171,14 +181,14 @@ func (t *tracer) eval(e topdown.Event) {
 }
 
 // redo goes back to an expression: what is entered next belongs to it.
-func (t *tracer) redo(e topdown.Event) {
-	if f, x := t.frame(e.QueryID), expression(e); f != nil && x != nil {
+func (t *tracer) redo(query uint64, x *ast.Expr) {
+	if f := t.frame(query); f != nil && x != nil {
 		f.at = x.Index
 	}
 }
 
-func (t *tracer) fail(e topdown.Event) {
-	f, x := t.frame(e.QueryID), expression(e)
+func (t *tracer) fail(query uint64, x *ast.Expr) {
+	f := t.frame(query)
 	if f == nil || x == nil || f.every || t.budget <= 0 {
 		return
 	}
@@ -192,8 +202,8 @@ func (t *tracer) fail(e topdown.Event) {
 	}
 }
 
-func (t *tracer) exit(e topdown.Event) {
-	f := t.frame(e.QueryID)
+func (t *tracer) exit(query uint64) {
+	f := t.frame(query)
 	if f == nil || f.every || f.parent == nil || t.budget <= 0 {
 		return
 	}

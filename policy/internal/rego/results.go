@@ -1,0 +1,140 @@
+package rego
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// A callKey is a function with its arguments: texts, numbers and the like by value,
+// collections by identity.
+type callKey struct {
+	function *virtual
+	args     [2]ast.Value
+}
+
+// results are those of a function that depends on its arguments alone, for all
+// questions. It is safe for concurrent use.
+type results struct {
+	known sync.Map // of [2]ast.Value: *ast.Term, nil if undefined
+	size  atomic.Int64
+}
+
+// maxResults bounds how many results of a function are kept for all questions, and
+// maxResult the bytes of a text in them.
+const (
+	maxResults = 4096
+	maxResult  = 64
+)
+
+// callOf is the call of a step. It is not ok if its result is not kept.
+func (m *machine) callOf(s *scope, st *step) (k callKey, ok bool) {
+	n := st.arguments()
+	if n == 0 || n > len(k.args) {
+		return k, false
+	}
+	k.function = st.function
+	for i := range n {
+		t := m.known(s, &st.operands[i])
+		if t == nil {
+			return k, false
+		}
+		k.args[i] = t.Value
+	}
+	return k, true
+}
+
+// arguments is the number of arguments of the function that a step calls.
+func (st *step) arguments() int {
+	switch {
+	case len(st.function.rules) > 0:
+		return len(st.function.rules[0].args)
+	case st.function.fallback != nil:
+		return len(st.function.fallback.args)
+	}
+	return 0
+}
+
+// callOnce goes on for the result of a call, which is evaluated once.
+func (m *machine) callOnce(s *scope, st *step, k callKey, next resume) *stop {
+	result, known := m.result(k)
+	if !known {
+		if h := m.evaluateCall(s, st, &result, resume{}); h != nil {
+			return h
+		}
+		m.keep(k, result)
+	}
+	switch n := st.arguments(); {
+	case result == nil:
+		return nil
+	case n < len(st.operands):
+		return m.unify(s, &st.operands[n], result, next)
+	case isFalse(result):
+		return nil
+	}
+	return m.resume(next)
+}
+
+// result is that of a call, if it is kept; nil if it is undefined.
+func (m *machine) result(k callKey) (*ast.Term, bool) {
+	if k.isLasting() {
+		if t, ok := k.function.results.known.Load(k.args); ok {
+			return t.(*ast.Term), true
+		}
+	}
+	r := m.calls[k]
+	return r.term, r.known
+}
+
+// keep keeps the result of a call: for this question, or for all of them.
+func (m *machine) keep(k callKey, result *ast.Term) {
+	if m.lost {
+		return
+	}
+	if k.isLasting() && (result == nil || isShort(result.Value)) && k.function.results.size.Load() < maxResults {
+		k.function.results.size.Add(1)
+		for i, a := range k.args {
+			k.args[i] = cloned(a)
+		}
+		if result != nil {
+			result = ast.NewTerm(cloned(result.Value))
+		}
+		k.function.results.known.Store(k.args, result)
+		return
+	}
+	if m.calls == nil {
+		m.calls = map[callKey]memo{}
+	}
+	m.calls[k] = memo{true, result}
+}
+
+// isLasting says whether the result of a call is the same for all questions.
+func (k *callKey) isLasting() bool {
+	return !k.function.depends && isShort(k.args[0]) && (k.args[1] == nil || isShort(k.args[1]))
+}
+
+// isShort says whether a value is a scalar, and short.
+func isShort(v ast.Value) bool {
+	switch v := v.(type) {
+	case ast.String:
+		return len(v) <= maxResult
+	case ast.Number:
+		return len(v) <= maxResult
+	case ast.Boolean, ast.Null:
+		return true
+	}
+	return false
+}
+
+// cloned is a scalar that is no part of a larger text.
+func cloned(v ast.Value) ast.Value {
+	switch v := v.(type) {
+	case ast.String:
+		return ast.String(strings.Clone(string(v)))
+	case ast.Number:
+		return ast.Number(strings.Clone(string(v)))
+	}
+	return v
+}
