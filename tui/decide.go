@@ -96,34 +96,53 @@ func (s *session) accept(entries []*entry, a acceptance) []policy.Suppression {
 }
 
 func (s *session) suppression(e *entry, a acceptance) policy.Suppression {
-	x := policy.Suppression{Rule: e.Policy, Object: "**", Reason: a.reason, Expires: a.expires, Owner: a.owner}
-	if e.Rule != "" {
-		x.Rule += "/" + e.Rule
+	several := a.scope == thisObject && s.inSeveralUnits(policy.ObjectPattern(e.Object))
+	x := a.scope.suppression(e.Result, several)
+	x.Reason, x.Expires, x.Owner = a.reason, a.expires, a.owner
+	return x
+}
+
+// suppression returns a suppression of a result, without reason and day. It names the
+// unit of an object that is in several.
+func (c scope) suppression(r *policy.Result, several bool) policy.Suppression {
+	x := policy.Suppression{Rule: r.Policy, Object: "**"}
+	if r.Rule != "" {
+		x.Rule += "/" + r.Rule
 	}
-	switch a.scope {
+	switch c {
 	case thisObject:
-		x.Object = policy.ObjectPattern(e.Object)
-		if e.Object.Kind == "" || s.inSeveralUnits(x.Object) {
-			x.Path = e.path()
+		x.Object = policy.ObjectPattern(r.Object)
+		if r.Object.Kind == "" || several {
+			x.Path = pathOf(r)
 		}
 	case thisFile:
-		x.Path = e.path()
-		if len(e.Origins) > 0 && e.Origins[0].File != "" {
-			x.Path = e.Origins[0].File
+		x.Path = pathOf(r)
+		if len(r.Origins) > 0 && r.Origins[0].File != "" {
+			x.Path = r.Origins[0].File
 		}
 	case thisUnit:
-		x.Path = e.path()
+		x.Path = pathOf(r)
 	}
 	return x
 }
 
-// path returns the path for a suppression of a result: its unit, or else its
+// AcceptObject returns a suppression of a rule for one object, without reason and day.
+// It names the unit of an object that is in several.
+func AcceptObject(r *policy.Result, several bool) policy.Suppression {
+	return thisObject.suppression(r, several)
+}
+
+// AcceptFile returns a suppression of a rule for all that is written in the file of a
+// result, without reason and day.
+func AcceptFile(r *policy.Result) policy.Suppression { return thisFile.suppression(r, false) }
+
+// pathOf returns the path for a suppression of a result: its unit, or else its
 // file.
-func (e *entry) path() string {
-	if e.Object.Unit == "" && len(e.Origins) > 0 {
-		return e.Origins[0].File
+func pathOf(r *policy.Result) string {
+	if r.Object.Unit == "" && len(r.Origins) > 0 {
+		return r.Origins[0].File
 	}
-	return e.Object.Unit
+	return r.Object.Unit
 }
 
 // inSeveralUnits reports whether several units have an object that matches a

@@ -33,14 +33,15 @@ type checkOptions struct {
 	outputs
 	cacheFlags
 
-	configuration *config.File   // of the configuration, once they are read
-	head          *cache.Graph   // that rendered the work tree, where it is compared with a base
-	prints        *prints        // by policies; nil where nobody reads it
-	shard         string         // the flag
-	part          *shard         // that it names; nil is the whole run
-	passes        *policy.Passes // where passes are kept apart; nil where each is looked at
-	parts         *render.Parts  // that objects share; nil where they do not
-	sparse        bool           // objects of --with that are not fetched are left out, see present
+	configuration *config.File      // of the configuration, once they are read
+	head          *cache.Graph      // that rendered the work tree, where it is compared with a base
+	prints        *prints           // by policies; nil where nobody reads it
+	shard         string            // the flag
+	part          *shard            // that it names; nil is the whole run
+	passes        *policy.Passes    // where passes are kept apart; nil where each is looked at
+	parts         *render.Parts     // that objects share; nil where they do not
+	sparse        bool              // objects of --with that are not fetched are left out, see present
+	texts         map[string]string // of files, in the place of those on disk
 }
 
 func newCheckCommand(code *int) *cobra.Command {
@@ -206,7 +207,7 @@ func evaluate(ctx context.Context, o *checkOptions, in *input, args []string, st
 
 // all evaluates every object as if it were created.
 func (j *evaluation) all(ctx context.Context, o *checkOptions, in *input, s benchOptions) error {
-	if o.memory != nil && o.progress == nil { // a screen shows results as they come
+	if o.memory != nil && !o.progress.early() { // a screen shows results as they come
 		return j.reviewCached(ctx, o, in, s)
 	}
 	var err error

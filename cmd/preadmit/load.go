@@ -73,6 +73,7 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 	if err != nil {
 		return nil, err
 	}
+	t.Edit(o.texts)
 	t.Paired, o.configuration = o.base != "", nil
 	if err := o.confine(ctx, t, args, stdin); err != nil {
 		return nil, err

@@ -4,7 +4,7 @@
 // It holds command lines, lists of renderers, engines and packs, and output
 // files. main.go lists the commands; a command has a file of its name (check.go,
 // render.go, explain.go, policiescmd.go, testcmd.go, graph.go, fetch.go with package
-// download, triage.go). A run goes
+// download, triage.go, lsp.go). A run goes
 // through these files:
 //
 //   - options.go, config.go, user.go, suppressions.go, cache.go: flags; package config:
@@ -118,6 +118,7 @@ func newRootCommand(code *int) *cobra.Command {
 		newGraphCommand(code),
 		newFetchCommand(code),
 		newTriageCommand(code),
+		newLSPCommand(code),
 		newConvertCommand(),
 		newExplainCommand(code),
 		newPoliciesCommand(code),

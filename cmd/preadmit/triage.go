@@ -61,7 +61,11 @@ pipes.`,
 				if err := o.prepare(cmd.Flags(), args); err != nil {
 					return err
 				}
-				return serveTriage(cmd.Context(), &o, args, cmd.InOrStdin(), end.end)
+				host, err := newTriageHost(&o, args, cmd.InOrStdin())
+				if err != nil {
+					return err
+				}
+				return host.serve(cmd.Context(), end.end)
 			}
 			return runTriage(cmd.Context(), &o, cmd.Flags(), args, stdio{cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()})
 		},

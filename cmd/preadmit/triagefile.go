@@ -43,11 +43,16 @@ func (h *triageHost) Propose(d tui.Decisions) (*tui.Change, error) {
 	if err != nil {
 		return nil, notWritten(display, err)
 	}
-	after, err := policy.SuppressionEdit{Add: d.Add, Remove: d.Remove, Header: schemaLine("suppressions")}.Apply(display, before)
+	after, err := decided(d, display, before)
 	if err != nil {
 		return nil, err
 	}
 	return withDiff(&tui.Change{File: display, Before: before, After: after}), nil
+}
+
+// decided returns a suppressions file after decisions.
+func decided(d tui.Decisions, display string, before []byte) ([]byte, error) {
+	return policy.SuppressionEdit{Add: d.Add, Remove: d.Remove, Header: schemaLine("suppressions")}.Apply(display, before)
 }
 
 // withDiff sets the diff of a change.

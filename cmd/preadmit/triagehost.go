@@ -26,13 +26,15 @@ type triageHost struct {
 	editor  tui.EditorCommand
 	stdin   []byte
 
+	quiet     bool       // no results are shown before the end
 	rendering sync.Mutex // while a saved report's tree is rendered
 
 	mu         sync.Mutex
 	run        *triageRun
-	trees      []*tree        // of the last runs: a screen still reads from the one before
-	evaluating bool           // for the first time
-	partial    *report.Source // of the results so far, while it is
+	trees      []*tree           // of the last runs: a screen still reads from the one before
+	evaluating bool              // for the first time
+	partial    *report.Source    // of the results so far, while it is
+	texts      map[string]string // of files that an editor has open
 }
 
 // A triageRun holds the results of one evaluation.
@@ -54,7 +56,13 @@ func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 		return h.readSaved(ctx)
 	}
 	o := h.options.checkOptions
-	o.progress, o.notes = &progress{tell: tell}, io.Discard
+	o.progress, o.notes = &progress{tell: tell, quiet: h.quiet}, io.Discard
+	if h.quiet {
+		o.passes = new(policy.Passes) // which nobody looks at
+	}
+	h.mu.Lock()
+	o.texts = h.texts
+	h.mu.Unlock()
 	before, err := h.look()
 	if err != nil {
 		return nil, err
@@ -310,14 +318,14 @@ func renderedOf(t *tree, o *render.Object) (*tui.Rendered, error) {
 }
 
 // benchOf returns the engines for the cluster of an object. Where there are several
-// clusters it is made when it is first asked for.
+// clusters, or all results were cached, it is made when it is first asked for.
 func (h *triageHost) benchOf(run *triageRun, o *render.Object) (*bench, benchOptions, error) {
 	options, _, err := h.options.benchOptions(run.in)
 	if err != nil {
 		return nil, options, err
 	}
 	there, s := options.there(run.in, o.Unit.Cluster)
-	if there == run.in {
+	if there == run.in && run.bench.cluster != nil { // it is compiled
 		return run.bench, s, nil
 	}
 	h.mu.Lock()

@@ -16,7 +16,8 @@ import (
 // A progress tells a screen how far a run is, with the first results as they
 // come. A nil one, that of the other commands, changes nothing.
 type progress struct {
-	tell func(tui.Progress)
+	tell  func(tui.Progress)
+	quiet bool // it tells of no results before the end
 
 	mu          sync.Mutex
 	done, total int
@@ -49,6 +50,9 @@ func (p *progress) rendered() {
 	}
 }
 
+// early reports whether results are told before the end.
+func (p *progress) early() bool { return p != nil && !p.quiet }
+
 // renderers are the same, and each unit that is done is reported.
 func (p *progress) renderers(all []render.Renderer) []render.Renderer {
 	if p == nil {
@@ -63,7 +67,7 @@ func (p *progress) renderers(all []render.Renderer) []render.Renderer {
 // review is the chain's, some requests after others, so that the first results
 // can be looked at while the rest is evaluated.
 func (p *progress) review(ctx context.Context, o *checkOptions, in *input, j *evaluation, reqs []policy.Request) ([]policy.Result, error) {
-	if p == nil {
+	if !p.early() {
 		return j.bench.chain.Review(ctx, reqs)
 	}
 	var all []policy.Result

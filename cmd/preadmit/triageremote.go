@@ -96,14 +96,19 @@ func (h *triageRemote) Evaluate(ctx context.Context, tell func(tui.Progress)) (*
 		}
 		return nil, err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.service != s {
-		h.service.Close()
-		h.service = s
-	}
+	h.use(s)
 	h.begun(before)
 	return r, nil
+}
+
+// use has a service answer from now on, in the place of that of the evaluation before.
+func (h *triageRemote) use(s *supervise.Service) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if was := h.service; was != nil && was != s {
+		was.Close()
+	}
+	h.service = s
 }
 
 func (h *triageRemote) evaluate(ctx context.Context, s *supervise.Service, tell func(tui.Progress)) (*report.Report, error) {

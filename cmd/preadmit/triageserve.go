@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"time"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/lsp"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
@@ -24,6 +24,10 @@ type triageQuestion struct {
 	Result    *policy.Result `json:"result,omitempty"`
 	File      string         `json:"file,omitempty"`
 	Decisions *tui.Decisions `json:"decisions,omitempty"`
+
+	// An editor also says which files it has open, by their names, and how it counts.
+	Texts    map[string]string `json:"texts,omitempty"`
+	Encoding lsp.Encoding      `json:"encoding,omitempty"`
 }
 
 // triageFacts are the facts that the screen's process needs before it draws.
@@ -39,24 +43,19 @@ type triageNews struct {
 	Done, Total int
 }
 
-// serveTriage answers the questions of the process that has the screen, until
-// that ends this one.
-func serveTriage(ctx context.Context, o *triageOptions, args []string, stdin io.Reader, end *parentEnd) error {
-	w := tasks.Of(ctx)
-	if w.Order.Careful {
+// serve answers the questions of the process that has the screen, until that ends
+// this one.
+func (h *triageHost) serve(ctx context.Context, end *parentEnd) error {
+	if tasks.Of(ctx).Order.Careful {
 		runtime.GOMAXPROCS(1) // one task at a time
 	}
-	host, err := newTriageHost(o, args, stdin)
-	if err != nil {
-		return err
-	}
-	if _, err := treeRoot(host.args); err != nil {
+	if _, err := treeRoot(h.args); err != nil {
 		return err
 	}
 	for {
 		select {
 		case payload := <-end.asked:
-			go host.answer(ctx, end.to, payload)
+			go h.answer(ctx, end.to, payload)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -95,12 +94,23 @@ func (h *triageHost) answerTo(ctx context.Context, q *triageQuestion, news func(
 	if why := tasks.Of(ctx).Fatal(); why != "" {
 		return nil, errors.New(why)
 	}
+	if q.Encoding != "" {
+		h.mu.Lock()
+		h.texts = q.Texts
+		h.mu.Unlock()
+	}
 	switch q.Do {
 	case "facts":
 		path, _, err := h.suppressionsPath()
 		return asJSON(triageFacts{h.options.timeout, path, h.saved}, err)
 	case "evaluate":
 		return h.evaluateFor(ctx, news)
+	case "findings":
+		found, err := h.findings(ctx, q, news)
+		return asJSON(found, err)
+	case "accept":
+		c, err := h.accept(q)
+		return asJSON(c, err)
 	case "propose":
 		c, err := h.Propose(*q.Decisions)
 		return asJSON(c, err)
@@ -110,6 +120,16 @@ func (h *triageHost) answerTo(ctx context.Context, q *triageQuestion, news func(
 
 // evaluateFor evaluates, and tells how far it is.
 func (h *triageHost) evaluateFor(ctx context.Context, news func([]byte)) ([]byte, error) {
+	r, err := h.firstOrNext(ctx, news)
+	if err != nil {
+		return nil, err
+	}
+	return reportJSON(r)
+}
+
+// firstOrNext evaluates, and tells how far it is. Until the end of the first evaluation
+// the results so far are looked at.
+func (h *triageHost) firstOrNext(ctx context.Context, news func([]byte)) (*report.Report, error) {
 	h.mu.Lock()
 	h.evaluating = true
 	h.mu.Unlock()
@@ -128,9 +148,8 @@ func (h *triageHost) evaluateFor(ctx context.Context, news func([]byte)) ([]byte
 		h.mu.Lock()
 		h.evaluating = false
 		h.mu.Unlock()
-		return nil, err
 	}
-	return reportJSON(r)
+	return r, err
 }
 
 // about answers questions about what is rendered. Each is a task, as units are.

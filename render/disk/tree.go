@@ -62,8 +62,19 @@ func (t *Tree) At(files fs.FS) *Tree {
 // WorkTree reports whether the files are those of the repository's directory
 // rather than of a revision.
 func (t *Tree) WorkTree() bool {
-	_, isDir := t.files.(Dir)
-	return isDir
+	switch t.files.(type) {
+	case Dir, edited:
+		return true
+	}
+	return false
+}
+
+// Edit puts texts in the place of the repository's files of these names, as an editor
+// has them open. It must be called before the tree is used.
+func (t *Tree) Edit(texts map[string]string) {
+	if d, ok := t.files.(Dir); ok && len(texts) > 0 {
+		t.files = edited{d, texts}
+	}
 }
 
 // Repository returns the repository's files without the mounts: of the revision if

@@ -19,6 +19,8 @@ import (
 // the Service starts another one that leaves out the task at fault. The child can't
 // replace files.
 type Service struct {
+	Died func(why string) // is called when a child ends on the way; may be nil
+
 	mu      sync.Mutex
 	p       *parent
 	c       *child // nil where none runs
@@ -258,6 +260,7 @@ func (s *Service) over(c *child, e ending) {
 		c.out.print(&text, &text)
 		r.err = &Ended{e.code, text.String()}
 	case len(s.waiting) > 0:
+		s.died(e)
 		s.p.learn(e, s.starts)
 		if s.p.order.Fatal != "" {
 			r.err = fmt.Errorf("%s: nothing that could be set apart is why", s.p.order.Fatal)
@@ -267,6 +270,12 @@ func (s *Service) over(c *child, e ending) {
 	for _, number := range sortedNumbers(s.waiting) {
 		s.waiting[number].done <- r
 		delete(s.waiting, number)
+	}
+}
+
+func (s *Service) died(e ending) {
+	if s.Died != nil {
+		s.Died(e.inPhase())
 	}
 }
 

@@ -31,8 +31,8 @@ const Marker = "preadmit-supervised-child"
 // commands are the commands that run wholly in a child.
 var commands = []string{"check", "render", "explain", "test", "graph", "baseline", "policies"}
 
-// others are the commands that work by themselves; triage has a [Service].
-var others = []string{"triage", "convert", "verify", "packs", "version", "help", "completion", "fetch", "__complete", "__completeNoDesc"}
+// others are the commands that work by themselves; triage and lsp have a [Service].
+var others = []string{"triage", "lsp", "convert", "verify", "packs", "version", "help", "completion", "fetch", "__complete", "__completeNoDesc"}
 
 // The variable is what has the parent's work done at initialization, see above.
 // A child, a test or another command goes on to package main.

@@ -1,0 +1,214 @@
+package lsp
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	settle       = 250 * time.Millisecond // without a change, before an evaluation
+	showProgress = 700 * time.Millisecond // shorter evaluations show none
+	watchAgain   = 5 * time.Second        // after an error
+)
+
+// changed has the repository evaluated again, and ends the evaluation under way. The
+// first one goes on: what it renders is kept, and makes the next ones quick.
+func (s *server) changed() {
+	s.state.Lock()
+	if s.stale != nil {
+		s.stale()
+	}
+	s.state.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// keepEvaluating evaluates after each change.
+func (s *server) keepEvaluating(ctx context.Context) {
+	go func() {
+		for ctx.Err() == nil {
+			if err := s.host.Watch(ctx); err != nil {
+				pause(ctx, watchAgain)
+				continue
+			}
+			s.changed()
+			pause(ctx, time.Second) // for the evaluation to begin
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake:
+		}
+		for resting := true; resting; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-s.wake:
+			case <-time.After(settle):
+				resting = false
+			}
+		}
+		s.evaluate(ctx)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// evaluate evaluates once, and publishes what was found unless it is stale by then.
+func (s *server) evaluate(ctx context.Context) {
+	ctx, stale := context.WithCancel(ctx)
+	defer stale()
+	s.state.Lock()
+	if s.findings != nil {
+		s.stale = stale
+	}
+	s.state.Unlock()
+	tell, done := s.progress()
+	found, err := s.host.Evaluate(ctx, s.texts(), tell)
+	done()
+	s.state.Lock()
+	defer s.state.Unlock()
+	s.stale = nil
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		found = s.failed(err)
+	default:
+		s.findings, s.shown = s.settled(found), ""
+		found = s.findings
+	}
+	s.publish(found)
+}
+
+// settled returns what was found. While an open document is half typed, so that it
+// can't be read, files that are not open keep what was found in them before.
+func (s *server) settled(found []Finding) []Finding {
+	open := func(f Finding) bool { return s.docs[f.File] != nil }
+	if s.findings == nil || !slices.ContainsFunc(found, func(f Finding) bool { return f.Broken && open(f) }) {
+		return append([]Finding{}, found...)
+	}
+	kept := slices.DeleteFunc(slices.Clone(s.findings), open)
+	return append(kept, slices.DeleteFunc(found, func(f Finding) bool { return !open(f) })...)
+}
+
+// failed returns the findings of the last evaluation, with one for the error where it
+// names a line. An error that nobody sees in an open document is shown, once.
+func (s *server) failed(err error) []Finding {
+	text, found := err.Error(), slices.Clone(s.findings)
+	seen := text == s.shown
+	if m := placed.FindStringSubmatch(text); m != nil {
+		line, _ := strconv.Atoi(m[2])
+		at := Range{Position{line - 1, 0}, Position{line, 0}}
+		found = append(found, Finding{Place: Place{File: m[1], Range: at}, Severity: Error, Rule: "configuration", Message: m[3]})
+		seen = seen || s.docs[m[1]] != nil
+	}
+	if !seen {
+		s.shown = text
+		s.show(Error, text)
+	}
+	return found
+}
+
+// placed matches an error that begins with its place.
+var placed = regexp.MustCompile(`^([^:\s]+):([1-9]\d{0,8})(?::\d+)?: (.*)`)
+
+// publish sends the diagnostics of each file of which the editor has others.
+func (s *server) publish(found []Finding) {
+	files := make(map[string][]diagnostic)
+	for uri := range s.sent {
+		files[uri] = []diagnostic{}
+	}
+	for i := range found {
+		if uri := s.uriOf(found[i].File); uri != "" {
+			files[uri] = append(files[uri], s.diagnostic(&found[i]))
+		} else {
+			s.log(found[i].Severity, found[i].Message)
+		}
+	}
+	versions := make(map[string]*int)
+	for _, d := range s.docs {
+		versions[d.uri] = d.version
+	}
+	for _, uri := range slices.Sorted(maps.Keys(files)) {
+		p := publishDiagnosticsParams{uri, versions[uri], files[uri]}
+		if now := string(encoded(p)); now != s.sent[uri] {
+			s.notify("textDocument/publishDiagnostics", p)
+			s.sent[uri] = now
+		}
+		if len(files[uri]) == 0 {
+			delete(s.sent, uri)
+		}
+	}
+}
+
+func (s *server) diagnostic(f *Finding) diagnostic {
+	d := diagnostic{Range: f.Range, Severity: f.Severity, Code: f.Rule, Source: "preadmit", Message: f.Message}
+	if f.URL != "" {
+		d.CodeDescription = &codeDescription{f.URL}
+	}
+	if !s.client.Capabilities.TextDocument.PublishDiagnostics.RelatedInformation {
+		return d
+	}
+	for _, p := range f.Related {
+		if uri := s.uriOf(p.File); uri != "" {
+			d.RelatedInformation = append(d.RelatedInformation, relatedInformation{Location{uri, p.Range}, p.Label})
+		}
+	}
+	return d
+}
+
+// progress shows the progress of an evaluation that takes long, if the editor can.
+func (s *server) progress() (tell func(Progress), done func()) {
+	if !s.client.Capabilities.Window.WorkDoneProgress {
+		return func(Progress) {}, func() {}
+	}
+	var mu sync.Mutex
+	var begun, over bool
+	s.state.Lock()
+	s.number++
+	token := fmt.Sprintf("preadmit-%d", s.number)
+	s.state.Unlock()
+	send := func(value map[string]any) {
+		s.notify("$/progress", map[string]any{"token": token, "value": value})
+	}
+	late := time.AfterFunc(showProgress, func() {
+		s.ask("window/workDoneProgress/create", map[string]any{"token": token}, func(ok bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			if begun = ok && !over; begun {
+				send(map[string]any{"kind": "begin", "title": "preadmit", "message": "evaluating the repository"})
+			}
+		})
+	})
+	tell = func(p Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		if begun && !over {
+			send(map[string]any{"kind": "report", "message": fmt.Sprintf("%s: %d", p.Step, p.Done)})
+		}
+	}
+	return tell, func() {
+		late.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		if over = true; begun {
+			send(map[string]any{"kind": "end"})
+		}
+	}
+}

@@ -1,0 +1,205 @@
+// Package lsp is a language server: it shows the findings of a repository in an editor,
+// by version 3.17 of the Language Server Protocol.
+//
+// [Serve] reads the editor's messages and answers them. It knows nothing of policies: a
+// [Host] evaluates the repository, with the text of open documents in the place of their
+// files, and returns [Finding]s with their ranges. Serve evaluates again when a document
+// or a file changed, and ends an evaluation that became stale.
+//
+// wire.go reads and writes messages, position.go counts characters, uri.go names files,
+// documents.go keeps what is open, evaluate.go evaluates and publishes, requests.go
+// answers questions about a line.
+package lsp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// A Host evaluates a repository for the server.
+type Host interface {
+	// Evaluate returns the findings of the repository as it would be with the given
+	// texts of files, by their names. The error is not nil if there is no verdict, such
+	// as for a wrong configuration.
+	Evaluate(ctx context.Context, texts map[string]string, tell func(Progress)) ([]Finding, error)
+	// Watch returns nil once a file has changed since the last Evaluate began.
+	Watch(ctx context.Context) error
+	// Explain returns a step-by-step explanation of the finding's result.
+	Explain(ctx context.Context, f *Finding, texts map[string]string) (string, error)
+	// Accept returns the suppressions file before and after a suppression is added.
+	Accept(ctx context.Context, s policy.Suppression, texts map[string]string) (*Change, error)
+}
+
+// Progress describes the progress of an evaluation.
+type Progress struct {
+	Step string // such as "rendering"
+	Done int    // units
+}
+
+// A Place is a range of a file of the repository, by its name there.
+type Place struct {
+	File  string
+	Range Range
+	Label string // what the place has to do with the finding
+}
+
+// A Finding is what one rule says at one place, ready to show.
+type Finding struct {
+	Place
+	Severity Severity
+	Broken   bool // the file can't be read, so that others may lack it
+	Rule     string
+	URL      string // of the rule's documentation; may be empty
+	Message  string
+	Hover    string  // plain text
+	Related  []Place // other places that it comes from
+	Policy   *Place  // where the rule is written; nil outside of the repository
+	Accept   []Acceptance
+	Result   *policy.Result // the first, to be explained; nil if there is nothing to explain
+}
+
+// An Acceptance is a suppression that would accept a finding, without reason and day.
+type Acceptance struct {
+	Title       string
+	Suppression policy.Suppression
+}
+
+// A Change is the text of a file before and after a change.
+type Change struct {
+	File          string // by its name in the repository
+	Before, After string
+	New           bool // there is no such file yet
+}
+
+// Options are the settings of a server.
+type Options struct {
+	Version string
+	// Open returns the host for a folder of the editor, "" for the working directory, and
+	// the repository's directory without links.
+	Open func(folder string, e Encoding, log func(string)) (h Host, dir string, err error)
+}
+
+// A server is one conversation with an editor.
+type server struct {
+	Options
+	writer
+	host     Host
+	root     root
+	encoding Encoding
+	client   initializeParams
+	wake     chan struct{} // something changed
+
+	state    sync.Mutex
+	docs     map[string]*document // by name in the repository
+	findings []Finding
+	sent     map[string]string // the diagnostics that the editor has, by URI
+	stale    context.CancelFunc
+	shown    string // the last error that was shown
+	requests map[string]context.CancelFunc
+	asked    map[string]func(ok bool) // requests to the editor
+	number   int
+}
+
+// Serve talks to an editor until it says exit or is gone, and returns the exit code.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) int {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	s := &server{
+		Options: o, writer: writer{out: out}, wake: make(chan struct{}, 1), docs: make(map[string]*document),
+		sent: make(map[string]string), requests: make(map[string]context.CancelFunc), asked: make(map[string]func(bool)),
+	}
+	ending := false
+	for r := newReader(in); ; {
+		m, err := r.next()
+		var bad *responseError
+		switch {
+		case errors.As(err, &bad):
+			s.respond(nil, nil, bad)
+		case err != nil || m.Method == "exit":
+			if ending {
+				return 0
+			}
+			return 1
+		case m.Method == "":
+			s.answered(m)
+		case m.Method == "shutdown" && len(m.ID) > 0:
+			ending = true
+			s.respond(m.ID, nil, nil)
+		case ending && len(m.ID) > 0:
+			s.respond(m.ID, nil, failf(invalidRequest, "%.100q comes after shutdown", m.Method))
+		case len(m.ID) > 0:
+			s.request(ctx, m)
+		default:
+			s.notified(ctx, m)
+		}
+	}
+}
+
+// notified takes a notification. One that makes no sense is logged.
+func (s *server) notified(ctx context.Context, m *message) {
+	if s.host == nil {
+		return // as the specification asks
+	}
+	var err error
+	switch m.Method {
+	case "initialized":
+		go s.keepEvaluating(ctx)
+		s.changed()
+	case "textDocument/didOpen":
+		err = take(m, s.opened)
+	case "textDocument/didChange":
+		err = take(m, s.edited)
+	case "textDocument/didClose":
+		err = take(m, s.closed)
+	case "textDocument/didSave", "workspace/didChangeWatchedFiles":
+		s.changed()
+	case "$/cancelRequest":
+		err = take(m, s.cancel)
+	}
+	if err != nil {
+		s.log(Warning, m.Method+": "+err.Error())
+	}
+}
+
+// take decodes the parameters of a message for a function.
+func take[P any](m *message, do func(*P) error) error {
+	p := new(P)
+	if err := json.Unmarshal(m.Params, p); err != nil {
+		return failf(invalidParams, "%s: wrong parameters: %v", m.Method, err)
+	}
+	return do(p)
+}
+
+// log has the editor log a message, and show has it show one.
+func (s *server) log(severity Severity, text string)  { s.tell("window/logMessage", severity, text) }
+func (s *server) show(severity Severity, text string) { s.tell("window/showMessage", severity, text) }
+
+func (s *server) tell(method string, severity Severity, text string) {
+	s.notify(method, map[string]any{"type": severity, "message": "preadmit: " + text})
+}
+
+// ask sends a request to the editor. done takes whether it succeeded.
+func (s *server) ask(method string, params any, done func(ok bool)) {
+	s.state.Lock()
+	s.number++
+	id := encoded(s.number)
+	s.asked[string(id)] = done
+	s.state.Unlock()
+	s.send(&message{ID: id, Method: method, Params: encoded(params)})
+}
+
+// answered takes the editor's answer to a request.
+func (s *server) answered(m *message) {
+	s.state.Lock()
+	done := s.asked[string(m.ID)]
+	delete(s.asked, string(m.ID))
+	s.state.Unlock()
+	if done != nil {
+		done(m.Error == nil)
+	}
+}

@@ -1,0 +1,344 @@
+package lsp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// A fakeHost finds the word bad in texts.
+type fakeHost struct {
+	mu      sync.Mutex
+	err     error
+	texts   map[string]string
+	block   chan struct{} // what is evaluated waits for it, or for its end
+	stopped int           // evaluations that were ended
+}
+
+func (h *fakeHost) Evaluate(ctx context.Context, texts map[string]string, tell func(Progress)) ([]Finding, error) {
+	h.mu.Lock()
+	block, err := h.block, h.err
+	h.mu.Unlock()
+	if block != nil {
+		tell(Progress{"rendering", 1})
+		select {
+		case <-block:
+		case <-ctx.Done():
+			h.mu.Lock()
+			h.stopped++
+			h.mu.Unlock()
+			return nil, ctx.Err()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found []Finding
+	for name, text := range texts {
+		if i := strings.Index(text, "bad"); i >= 0 {
+			at := Range{UTF16.positionAt(text, i), UTF16.positionAt(text, i+3)}
+			found = append(found, Finding{Place: Place{File: name, Range: at}, Severity: Error, Rule: "no/bad", Message: "this is bad", Hover: "all about bad", Result: &policy.Result{}})
+		}
+	}
+	return found, nil
+}
+
+func (h *fakeHost) Watch(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (h *fakeHost) Explain(ctx context.Context, f *Finding, _ map[string]string) (string, error) {
+	if strings.Contains(f.File, "slow") {
+		<-ctx.Done()
+		return "", ctx.Err()
+	}
+	return "since it is " + f.Rule, nil
+}
+
+func (h *fakeHost) Accept(context.Context, policy.Suppression, map[string]string) (*Change, error) {
+	return nil, errors.New("no")
+}
+
+// A client is an editor.
+type client struct {
+	t   *testing.T
+	in  io.WriteCloser
+	out *reader
+	end chan int
+	id  int
+}
+
+func newClient(t *testing.T, h Host) *client {
+	t.Helper()
+	fromEditor, in := io.Pipe()
+	out, toEditor := io.Pipe()
+	c := &client{t: t, in: in, out: newReader(out), end: make(chan int, 1)}
+	go func() {
+		c.end <- Serve(context.Background(), fromEditor, toEditor, Options{Open: func(string, Encoding, func(string)) (Host, string, error) { return h, "/repo", nil }})
+		toEditor.Close()
+	}()
+	return c
+}
+
+func (c *client) raw(text string) { fmt.Fprintf(c.in, "Content-Length: %d\r\n\r\n%s", len(text), text) }
+
+func (c *client) notify(method, params string) {
+	c.raw(fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":%s}`, method, params))
+}
+
+// until returns the next message for which a condition holds.
+func (c *client) until(holds func(*message) bool) *message {
+	c.t.Helper()
+	late := time.AfterFunc(20*time.Second, func() { c.in.Close() })
+	defer late.Stop()
+	for {
+		m, err := c.out.next()
+		if err != nil {
+			c.t.Fatal("it does not come: ", err)
+		}
+		if holds(m) {
+			return m
+		}
+	}
+}
+
+func (c *client) ask(method, params string) *message {
+	c.t.Helper()
+	c.id++
+	c.raw(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, c.id, method, params))
+	return c.until(func(m *message) bool { return string(m.ID) == fmt.Sprint(c.id) && m.Method == "" })
+}
+
+func (c *client) published() publishDiagnosticsParams {
+	c.t.Helper()
+	m := c.until(func(m *message) bool { return m.Method == "textDocument/publishDiagnostics" })
+	var p publishDiagnosticsParams
+	if err := json.Unmarshal(m.Params, &p); err != nil {
+		c.t.Fatal(err)
+	}
+	return p
+}
+
+func (c *client) open(name, text string) {
+	c.notify("textDocument/didOpen", fmt.Sprintf(`{"textDocument":{"uri":"file:///repo/%s","version":1,"text":%q}}`, name, text))
+}
+
+func (c *client) change(name string, version int, text string) {
+	c.notify("textDocument/didChange", fmt.Sprintf(`{"textDocument":{"uri":"file:///repo/%s","version":%d},"contentChanges":[{"text":%q}]}`, name, version, text))
+}
+
+const initialize = `{"rootUri":"file:///repo","capabilities":{"window":{"workDoneProgress":true}}}`
+
+func started(t *testing.T, h Host) *client {
+	t.Helper()
+	c := newClient(t, h)
+	if m := c.ask("initialize", initialize); m.Error != nil {
+		t.Fatal(m.Error)
+	}
+	c.notify("initialized", "{}")
+	return c
+}
+
+// TestConversation is a person who opens a file, mends it and leaves.
+func TestConversation(t *testing.T) {
+	t.Parallel()
+	c := started(t, &fakeHost{})
+	c.open("a.yaml", "x: 😀 bad\n")
+	p := c.published()
+	if len(p.Diagnostics) != 1 || p.Diagnostics[0].Range != (Range{Position{0, 6}, Position{0, 9}}) || p.URI != "file:///repo/a.yaml" || *p.Version != 1 {
+		t.Errorf("%+v", p)
+	}
+	const at = `{"textDocument":{"uri":"file:///repo/a.yaml"},"position":{"line":0,"character":7}}`
+	if m := c.ask("textDocument/hover", at); !strings.Contains(string(m.Result), "all about bad") {
+		t.Errorf("hover: %s", m.Result)
+	}
+	if m := c.ask("textDocument/hover", strings.Replace(at, `"line":0`, `"line":1`, 1)); string(m.Result) != "null" {
+		t.Errorf("hover elsewhere: %s", m.Result)
+	}
+	if m := c.ask("workspace/executeCommand", `{"command":"preadmit.explain","arguments":[`+at+`]}`); string(m.Result) != `"since it is no/bad"` {
+		t.Errorf("explain: %s", m.Result)
+	}
+	if m := c.ask("textDocument/codeAction", `{"textDocument":{"uri":"file:///repo/a.yaml"},"range":{},"context":{}}`); !strings.Contains(string(m.Result), "Explain no/bad") {
+		t.Errorf("actions: %s %v", m.Result, m.Error)
+	}
+	c.change("a.yaml", 2, "x: good\n")
+	if p := c.published(); len(p.Diagnostics) != 0 || *p.Version != 2 {
+		t.Errorf("%+v", p)
+	}
+	if m := c.ask("shutdown", "null"); string(m.Result) != "null" {
+		t.Errorf("shutdown: %+v", m)
+	}
+	c.notify("exit", "null")
+	if code := <-c.end; code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestStale holds that a change ends the evaluation under way, but for the first, and
+// that errors keep what was found before.
+func TestStale(t *testing.T) {
+	t.Parallel()
+	h := &fakeHost{block: make(chan struct{})}
+	c := started(t, h)
+	m := c.until(func(m *message) bool { return m.Method == "window/workDoneProgress/create" }) // it takes long
+	c.raw(fmt.Sprintf(`{"id":%s,"result":null}`, m.ID))
+	c.until(func(m *message) bool { return m.Method == "$/progress" })
+	c.open("a.yaml", "bad")
+	time.Sleep(2 * settle)
+	h.mu.Lock()
+	if h.stopped != 0 {
+		t.Error("the first evaluation was ended")
+	}
+	h.mu.Unlock()
+	close(h.block)
+	c.published()
+
+	h.mu.Lock()
+	h.block = make(chan struct{})
+	h.mu.Unlock()
+	c.change("a.yaml", 2, "better")
+	time.Sleep(2 * settle)
+	h.mu.Lock()
+	h.block, h.err = nil, errors.New("conf.yaml:3: what is this?")
+	h.mu.Unlock()
+	c.change("a.yaml", 3, "bad again")
+	if p := c.published(); p.URI != "file:///repo/a.yaml" || len(p.Diagnostics) != 1 {
+		t.Errorf("%+v", p)
+	}
+	if p := c.published(); p.URI != "file:///repo/conf.yaml" || len(p.Diagnostics) != 1 || p.Diagnostics[0].Range.Start.Line != 2 || p.Diagnostics[0].Message != "what is this?" {
+		t.Errorf("%+v", p)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stopped != 1 {
+		t.Errorf("%d evaluations were ended", h.stopped)
+	}
+}
+
+// TestHostileMessages holds that no message ends the server, and each request has an answer.
+func TestHostileMessages(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, &fakeHost{})
+	if m := c.ask("textDocument/hover", "{}"); m.Error == nil || m.Error.Code != serverNotInitialized {
+		t.Errorf("%+v", m)
+	}
+	for _, params := range []string{`{"rootUri":"file://server/share"}`, `{"rootUri":"https://example.org"}`, `[]`, `{"rootUri":3}`} {
+		if m := c.ask("initialize", params); m.Error == nil || m.Error.Code != invalidParams {
+			t.Errorf("initialize %s: %+v", params, m)
+		}
+	}
+	c.ask("initialize", initialize)
+	c.notify("initialized", "{}")
+	failed := func(code int) {
+		t.Helper()
+		c.until(func(m *message) bool { return m.Error != nil && m.Error.Code == code })
+	}
+	c.raw(`{"a":`)
+	failed(parseError)
+	c.raw(strings.Repeat("[", 100_000))
+	failed(parseError)
+	c.raw(`[{"jsonrpc":"2.0","id":1,"method":"shutdown"}]`)
+	failed(parseError)
+	c.raw(`{"id":{"a":1},"method":"shutdown"}`)
+	failed(invalidRequest)
+	io.WriteString(c.in, "Content-Length: 12345678901234567890\r\n\r\n")
+	failed(invalidRequest)
+	io.WriteString(c.in, "Content-Length: -1\r\n\r\n")
+	failed(invalidRequest)
+	io.WriteString(c.in, "no header\r\n\r\n"+strings.Repeat("x", 3*maxHeader)+"\n")
+	io.WriteString(c.in, fmt.Sprintf("content-type: x\r\ncontent-length: %d\r\n\r\n", maxMessage+1))
+	io.CopyN(c.in, zeros{}, maxMessage+1)
+	failed(invalidRequest)
+	for method, params := range map[string]string{
+		"textDocument/didOpen": `[1]`, "textDocument/didChange": `{"textDocument":{"uri":"file:///etc/passwd"}}`, "textDocument/didClose": `{"textDocument":{"uri":"untitled:1"}}`,
+	} {
+		c.notify(method, params)
+		c.until(func(m *message) bool {
+			return m.Method == "window/logMessage" && strings.Contains(string(m.Params), method)
+		})
+	}
+	c.notify("unknown/notification", "{}")
+	c.raw(`{"id":77,"result":{}}`)
+	for method, code := range map[string]int{"unknown/request": methodNotFound, "workspace/executeCommand": invalidParams, "initialize": invalidRequest} {
+		if m := c.ask(method, "{}"); m.Error == nil || m.Error.Code != code {
+			t.Errorf("%s: %+v", method, m)
+		}
+	}
+	c.open("large.yaml", strings.Repeat("bad ", maxTexts/4+1))
+	c.until(func(m *message) bool {
+		return m.Method == "window/logMessage" && strings.Contains(string(m.Params), "large.yaml is checked as it was saved")
+	})
+	c.open("slow.yaml", "bad")
+	c.published()
+	c.raw(`{"id":"x","method":"workspace/executeCommand","params":{"command":"preadmit.explain","arguments":[{"textDocument":{"uri":"file:///repo/slow.yaml"},"position":{}}]}}`)
+	c.notify("$/cancelRequest", `{"id":"x"}`)
+	failed(requestCancelled)
+	c.in.Close()
+	if code := <-c.end; code != 1 {
+		t.Errorf("an editor that is gone: exit code %d", code)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// locked is a buffer that goroutines may still write to.
+type locked struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// FuzzServe holds that no input ends the server before its end, and that all it sends
+// are messages.
+func FuzzServe(f *testing.F) {
+	frame := func(bodies ...string) string {
+		var b strings.Builder
+		for _, body := range bodies {
+			fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n%s", len(body), body)
+		}
+		return b.String()
+	}
+	begin := frame(`{"id":1,"method":"initialize","params":` + initialize + `}`)
+	f.Add(begin + frame(`{"id":2,"method":"textDocument/hover","params":{"textDocument":{"uri":"file:///repo/a"},"position":{"line":1}}}`))
+	f.Add(begin + frame(`{"method":"textDocument/didOpen","params":{"textDocument":{"uri":"file:///repo/a","text":"é😀\r\nx"}}}`,
+		`{"method":"textDocument/didChange","params":{"textDocument":{"uri":"file:///repo/a"},"contentChanges":[{"range":{"start":{"line":-1},"end":{"line":9,"character":9}},"text":"y"}]}}`))
+	f.Add("Content-Length: 99999999999\r\n\r\n{}")
+	f.Add("\r\n\r\nContent-Length:2\n\n[]")
+	f.Add(frame(`{"id":"\ud800","method":"shutdown"}`, `{"method":"exit"}`))
+	f.Fuzz(func(t *testing.T, input string) {
+		var out locked
+		code := Serve(t.Context(), strings.NewReader(input), &out, Options{Open: func(string, Encoding, func(string)) (Host, string, error) { return &fakeHost{}, "/repo", nil }})
+		if code != 0 && code != 1 {
+			t.Fatal(code)
+		}
+		out.mu.Lock()
+		defer out.mu.Unlock()
+		for r := (&reader{bufio.NewReader(bytes.NewReader(out.b.Bytes()))}); ; {
+			m, err := r.next()
+			if err == io.EOF {
+				return
+			}
+			if err != nil || m.JSONRPC != "2.0" || m.Method == "" && len(m.Result) == 0 == (m.Error == nil) {
+				t.Fatalf("%v: %+v\n%q", err, m, out.b.String())
+			}
+		}
+	})
+}

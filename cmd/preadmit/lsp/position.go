@@ -1,0 +1,126 @@
+package lsp
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// An Encoding says what the characters of a Position are: bytes, or units of UTF-16.
+type Encoding string
+
+// The encodings that the server can count in.
+const (
+	UTF8  Encoding = "utf-8"
+	UTF16 Encoding = "utf-16"
+)
+
+// width returns the number of characters of a code point that takes so many bytes.
+func (e Encoding) width(r rune, bytes int) int {
+	switch {
+	case e == UTF8:
+		return bytes
+	case r > 0xffff:
+		return 2
+	}
+	return 1
+}
+
+// Character returns the character at a column of a line: columns count code points
+// from 1. Behind the line it is the line's end.
+func (e Encoding) Character(line string, column int) int {
+	n := 0
+	for i := 1; i < column && line != ""; i++ {
+		r, size := utf8.DecodeRuneInString(line)
+		n += e.width(r, size)
+		line = line[size:]
+	}
+	return n
+}
+
+// offset returns the offset of a character in a line: the start of the code point that
+// it is in, or the line's end.
+func (e Encoding) offset(line string, character int) int {
+	at := 0
+	for at < len(line) {
+		r, size := utf8.DecodeRuneInString(line[at:])
+		if character -= e.width(r, size); character < 0 {
+			break
+		}
+		at += size
+	}
+	return at
+}
+
+// offsetIn returns the offset of a position in a text: at most the end of its line, and
+// of the text.
+func (e Encoding) offsetIn(text string, p Position) int {
+	start := 0
+	for range p.Line {
+		_, next := lineEnd(text, start)
+		if next == start {
+			return len(text)
+		}
+		start = next
+	}
+	end, _ := lineEnd(text, start)
+	return start + e.offset(text[start:end], p.Character)
+}
+
+// lineEnd returns the end of the line that starts at an offset, and the start of the
+// next one. Lines end with LF, CRLF or CR.
+func lineEnd(text string, start int) (end, next int) {
+	i := strings.IndexAny(text[start:], "\r\n")
+	if i < 0 {
+		return len(text), len(text)
+	}
+	end, next = start+i, start+i+1
+	if strings.HasPrefix(text[end:], "\r\n") {
+		next++
+	}
+	return end, next
+}
+
+// apply returns a text after a change of the editor.
+func (e Encoding) apply(text string, c contentChange) string {
+	if c.Range == nil {
+		return c.Text
+	}
+	from := e.offsetIn(text, c.Range.Start)
+	to := max(from, e.offsetIn(text, c.Range.End))
+	return text[:from] + c.Text + text[to:]
+}
+
+// positionAt returns the position of an offset in a text.
+func (e Encoding) positionAt(text string, offset int) Position {
+	p, start := Position{}, 0
+	for {
+		end, next := lineEnd(text, start)
+		if next > offset || next == end {
+			p.Character = e.Character(text[start:min(end, offset)], len(text)+1)
+			return p
+		}
+		p.Line, start = p.Line+1, next
+	}
+}
+
+// edit returns the change that makes one text of another: the lines that differ.
+func (e Encoding) edit(before, after string) textEdit {
+	from := 0
+	for from < len(before) && from < len(after) && before[from] == after[from] {
+		from++
+	}
+	from = strings.LastIndexByte(before[:from], '\n') + 1
+	end, to := len(before), len(after)
+	for end > from && to > from && before[end-1] == after[to-1] {
+		end, to = end-1, to-1
+	}
+	rest := 0 // of the line that differs
+	if end > 0 && before[end-1] != '\n' {
+		_, rest = lineEnd(before[end:], 0)
+	}
+	end, to = end+rest, to+rest
+	return textEdit{Range{e.positionAt(before, from), e.positionAt(before, end)}, after[from:to]}
+}
+
+// touches reports whether two ranges have a line in common.
+func (r Range) touches(s Range) bool { return r.Start.Line <= s.End.Line && s.Start.Line <= r.End.Line }

@@ -1,0 +1,251 @@
+package lsp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// request answers a request. Those that ask the host don't hold up what follows.
+func (s *server) request(ctx context.Context, m *message) {
+	if m.Method == "initialize" {
+		err := take(m, s.initialize)
+		s.respond(m.ID, s.capabilities(), err)
+		return
+	}
+	if s.host == nil {
+		s.respond(m.ID, nil, failf(serverNotInitialized, "%.100q comes before initialize", m.Method))
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s.state.Lock()
+	s.requests[string(m.ID)] = cancel
+	s.state.Unlock()
+	go func() {
+		defer cancel()
+		result, err := s.answer(ctx, m)
+		if ctx.Err() != nil {
+			err = failf(requestCancelled, "cancelled")
+		}
+		s.state.Lock()
+		delete(s.requests, string(m.ID))
+		s.state.Unlock()
+		s.respond(m.ID, result, err)
+	}()
+}
+
+// cancel ends a request.
+func (s *server) cancel(p *struct{ ID json.RawMessage }) error {
+	s.state.Lock()
+	defer s.state.Unlock()
+	if end := s.requests[string(p.ID)]; end != nil {
+		end()
+	}
+	return nil
+}
+
+func (s *server) answer(ctx context.Context, m *message) (result any, err error) {
+	switch m.Method {
+	case "textDocument/hover":
+		err = take(m, func(p *textDocumentPositionParams) error { result = s.hover(p); return nil })
+	case "textDocument/definition":
+		err = take(m, func(p *textDocumentPositionParams) error { result = s.definition(p); return nil })
+	case "textDocument/codeAction":
+		err = take(m, func(p *codeActionParams) error { result = s.actions(ctx, p); return nil })
+	case "workspace/executeCommand":
+		err = take(m, func(p *executeCommandParams) (err error) { result, err = s.execute(ctx, p); return err })
+	default:
+		err = failf(methodNotFound, "%.100q is not supported", m.Method)
+	}
+	return result, err
+}
+
+// initialize opens the repository that the editor names: its first folder.
+func (s *server) initialize(p *initializeParams) error {
+	if s.host != nil {
+		return failf(invalidRequest, "initialize comes twice")
+	}
+	folder, err := p.folder()
+	if err != nil {
+		return failf(invalidParams, "%v", err)
+	}
+	s.client, s.encoding = *p, UTF16
+	if slices.Contains(p.Capabilities.General.PositionEncodings, UTF8) {
+		s.encoding = UTF8
+	}
+	h, dir, err := s.Open(folder, s.encoding, func(text string) { s.log(Warning, text) })
+	if err != nil {
+		return failf(invalidParams, "%v", err)
+	}
+	s.host, s.root = h, newRoot(dir, cmp.Or(folder, dir))
+	for _, other := range p.WorkspaceFolders[min(1, len(p.WorkspaceFolders)):] {
+		s.log(Warning, fmt.Sprintf("one server checks one repository, here %s: %.200q needs another", dir, other.URI))
+	}
+	return nil
+}
+
+// folder returns the directory that the editor opened; "" if it names none.
+func (p *initializeParams) folder() (string, error) {
+	switch {
+	case len(p.WorkspaceFolders) > 0:
+		return pathOf(p.WorkspaceFolders[0].URI)
+	case p.RootURI != nil && *p.RootURI != "":
+		return pathOf(*p.RootURI)
+	case p.RootPath != nil:
+		return *p.RootPath, nil
+	}
+	return "", nil
+}
+
+const explainCommand = "preadmit.explain"
+
+func (s *server) capabilities() any {
+	return map[string]any{
+		"serverInfo": map[string]string{"name": "preadmit", "version": s.Version},
+		"capabilities": map[string]any{
+			"positionEncoding":       s.encoding,
+			"textDocumentSync":       map[string]any{"openClose": true, "change": 2, "save": map[string]any{}},
+			"hoverProvider":          true,
+			"definitionProvider":     true,
+			"codeActionProvider":     map[string]any{"codeActionKinds": []string{"quickfix"}},
+			"executeCommandProvider": map[string]any{"commands": []string{explainCommand}},
+		},
+	}
+}
+
+// at returns the findings of the lines of a range.
+func (s *server) at(doc textDocument, r Range) []Finding {
+	name, err := s.root.name(doc.URI)
+	if err != nil {
+		return nil
+	}
+	s.state.Lock()
+	defer s.state.Unlock()
+	var all []Finding
+	for i := range s.findings {
+		if f := &s.findings[i]; f.File == name && f.Range.touches(r) {
+			all = append(all, *f)
+		}
+	}
+	return all
+}
+
+func (s *server) on(p *textDocumentPositionParams) []Finding {
+	return s.at(p.TextDocument, Range{p.Position, p.Position})
+}
+
+func (s *server) hover(p *textDocumentPositionParams) any {
+	var texts []string
+	found := s.on(p)
+	for i := range found {
+		texts = append(texts, found[i].Hover)
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return hover{markupContent{"plaintext", strings.Join(texts, "\n\n---\n\n")}, found[0].Range}
+}
+
+// definition returns the lines of the policies of the findings of a line.
+func (s *server) definition(p *textDocumentPositionParams) any {
+	all := []Location{}
+	for _, f := range s.on(p) {
+		if f.Policy == nil {
+			continue
+		}
+		if at := (Location{s.root.uri(f.Policy.File), f.Policy.Range}); at.URI != "" && !slices.Contains(all, at) {
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
+// actions returns for each finding what would accept it, and its explanation.
+func (s *server) actions(ctx context.Context, p *codeActionParams) []codeAction {
+	all := []codeAction{}
+	if len(p.Context.Only) > 0 && !slices.Contains(p.Context.Only, "quickfix") {
+		return all
+	}
+	texts := s.texts()
+	found := s.at(p.TextDocument, p.Range)
+	for i := range found {
+		f := &found[i]
+		s.state.Lock()
+		about := []diagnostic{s.diagnostic(f)}
+		s.state.Unlock()
+		for _, a := range f.Accept {
+			change, err := s.host.Accept(ctx, a.Suppression, texts)
+			if err != nil {
+				s.log(Warning, err.Error())
+				continue
+			}
+			all = append(all, codeAction{Title: a.Title, Kind: "quickfix", Diagnostics: about, Edit: s.editOf(change)})
+		}
+		if f.Result != nil {
+			title := "Explain " + f.Rule
+			at := textDocumentPositionParams{p.TextDocument, f.Range.Start}
+			all = append(all, codeAction{Title: title, Kind: "quickfix", Diagnostics: about, Command: &command{title, explainCommand, []any{at, f.Rule}}})
+		}
+	}
+	return all
+}
+
+// editOf is a change as the editor understands it: one that creates files, or one that
+// does so by itself.
+func (s *server) editOf(c *Change) *workspaceEdit {
+	s.state.Lock()
+	uri := s.uriOf(c.File)
+	doc := textDocument{URI: uri}
+	if d := s.docs[c.File]; d != nil {
+		doc.Version = d.version
+	}
+	s.state.Unlock()
+	edits := []textEdit{s.encoding.edit(c.Before, c.After)}
+	can := s.client.Capabilities.Workspace.WorkspaceEdit
+	if !can.DocumentChanges {
+		return &workspaceEdit{Changes: map[string][]textEdit{uri: edits}}
+	}
+	var steps []any
+	if c.New && slices.Contains(can.ResourceOperations, "create") {
+		steps = append(steps, createFile{"create", uri, createFileOptions{IgnoreIfExists: true}})
+	}
+	return &workspaceEdit{DocumentChanges: append(steps, textDocumentEdit{doc, edits})}
+}
+
+// execute returns the explanations of the findings of a line: of all, or of one rule,
+// which is then also shown.
+func (s *server) execute(ctx context.Context, p *executeCommandParams) (string, error) {
+	var at textDocumentPositionParams
+	var rule string
+	if p.Command != explainCommand || len(p.Arguments) == 0 {
+		return "", failf(invalidParams, "there is the command %s, with a document and a position", explainCommand)
+	}
+	if err := json.Unmarshal(p.Arguments[0], &at); err != nil {
+		return "", failf(invalidParams, "%s: %v", explainCommand, err)
+	}
+	if len(p.Arguments) > 1 {
+		_ = json.Unmarshal(p.Arguments[1], &rule)
+	}
+	var texts []string
+	for _, f := range s.on(&at) {
+		if f.Result == nil || rule != "" && f.Rule != rule {
+			continue
+		}
+		text, err := s.host.Explain(ctx, &f, s.texts())
+		if err != nil {
+			return "", err
+		}
+		texts = append(texts, text)
+	}
+	if len(texts) == 0 {
+		return "", failf(invalidParams, "there is nothing to explain on this line")
+	}
+	text := strings.Join(texts, "\n")
+	if rule != "" {
+		s.show(Information, text)
+	}
+	return text, nil
+}

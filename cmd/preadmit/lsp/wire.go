@@ -1,0 +1,151 @@
+package lsp
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// maxMessage bounds a message of the editor, and maxHeader a line before it.
+const (
+	maxMessage = 32 << 20
+	maxHeader  = 4 << 10
+)
+
+// A message is a request, a notification or a response.
+type message struct {
+	JSONRPC string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id,omitempty"`
+	Method  string          `json:"method,omitempty"`
+	Params  json.RawMessage `json:"params,omitempty"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Error   *responseError  `json:"error,omitempty"`
+}
+
+// A responseError is the error of a response.
+type responseError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+func (e *responseError) Error() string { return e.Message }
+
+func failf(code int, format string, args ...any) *responseError {
+	return &responseError{code, fmt.Sprintf(format, args...)}
+}
+
+// A reader reads messages.
+type reader struct{ in *bufio.Reader }
+
+func newReader(in io.Reader) *reader { return &reader{bufio.NewReaderSize(in, maxHeader)} }
+
+// next returns the next message. After a *responseError, which says what is wrong with
+// it, there may be more; after another error there is nothing.
+func (r *reader) next() (*message, error) {
+	n, err := r.header()
+	if err != nil {
+		return nil, err
+	}
+	if n > maxMessage {
+		if _, err := io.CopyN(io.Discard, r.in, n); err != nil {
+			return nil, err
+		}
+		return nil, failf(invalidRequest, "a message of %d bytes: at most %d MiB are read", n, maxMessage>>20)
+	}
+	var body bytes.Buffer // grows with what comes, whatever was announced
+	if _, err := io.CopyN(&body, r.in, n); err != nil {
+		return nil, err
+	}
+	m := new(message)
+	if err := json.Unmarshal(body.Bytes(), m); err != nil {
+		return nil, failf(parseError, "this is no message: %v", err)
+	}
+	if len(m.ID) > 0 && !validID(m.ID) {
+		return nil, failf(invalidRequest, "an id is a number or a string")
+	}
+	return m, nil
+}
+
+// validID reports whether an id is neither an object nor a list, and of a length to send
+// back.
+func validID(id json.RawMessage) bool { return len(id) < 1000 && id[0] != '{' && id[0] != '[' }
+
+// header reads the lines before a message, and returns its length. It passes over
+// lines that are none of a header.
+func (r *reader) header() (int64, error) {
+	length := int64(-1)
+	for {
+		line, err := r.in.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil:
+			return 0, err
+		}
+		text := strings.TrimRight(string(line), "\r\n")
+		name, value, _ := strings.Cut(text, ":")
+		switch {
+		case strings.EqualFold(strings.TrimSpace(name), "Content-Length"):
+			length, err = strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+			if err != nil || length < 0 {
+				return 0, failf(invalidRequest, "Content-Length: %.50q is no length", value)
+			}
+		case text == "" && length >= 0:
+			return length, nil
+		}
+	}
+}
+
+// A writer sends messages. It is safe for concurrent use.
+type writer struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (w *writer) send(m *message) {
+	m.JSONRPC = "2.0"
+	data, err := json.Marshal(m)
+	if err != nil {
+		return // nothing that is sent can't be written
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	// An editor that is gone closes the input, too.
+	_, _ = fmt.Fprintf(w.out, "Content-Length: %d\r\n\r\n%s", len(data), data)
+}
+
+func (w *writer) notify(method string, params any) {
+	w.send(&message{Method: method, Params: encoded(params)})
+}
+
+// respond answers a request: with the error, if there is one.
+func (w *writer) respond(id json.RawMessage, result any, err error) {
+	m := &message{ID: id}
+	var failed *responseError
+	switch {
+	case err == nil:
+		m.Result = encoded(result)
+	case errors.As(err, &failed):
+		m.Error = failed
+	default:
+		m.Error = &responseError{internalError, err.Error()}
+	}
+	if len(m.ID) == 0 {
+		m.ID = json.RawMessage("null")
+	}
+	w.send(m)
+}
+
+func encoded(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return data
+}

@@ -1,0 +1,67 @@
+package report
+
+import (
+	"testing"
+	"unicode/utf8"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// TestFindings holds that each result that counts is in one finding, at a part of a line
+// that the tree has, and that those about nothing in the tree are told.
+func TestFindings(t *testing.T) {
+	t.Parallel()
+	for name, r := range map[string]*Report{"all": sample(t), "change": sampleChange(t)} {
+		found, placeless := Findings(r)
+		seen := make(map[*policy.Result]int)
+		for _, f := range found {
+			for _, x := range f.Results {
+				seen[x]++
+			}
+			if f.Text == "" || f.Rule == "" || f.Help == "" || f.Level != "error" && f.Level != "warning" && f.Level != "note" {
+				t.Errorf("%s: %+v", name, f)
+			}
+			for _, at := range append([]Marked{f.At, f.Written}, f.Related...) {
+				if at.File == "" {
+					continue
+				}
+				text, ok := NewSource(r).Lines(at.File)
+				if !ok || at.Line < 1 || at.Line > len(text) || at.From < 1 || at.To < at.From || at.To > utf8.RuneCountInString(at.Text)+1 {
+					t.Errorf("%s: %s: %+v is not in the tree", name, f.Rule, at)
+				}
+			}
+		}
+		want := Unrendered(r)
+		for _, x := range r.Results {
+			if _, _, ok := Class(&x); ok && Open(&x) {
+				want = append(want, x)
+			}
+		}
+		if len(seen)+len(placeless) != len(want) {
+			t.Errorf("%s: %d results are in findings and %d are told; %d count", name, len(seen), len(placeless), len(want))
+		}
+		for x, n := range seen {
+			if n != 1 || !Open(x) {
+				t.Errorf("%s: %d times: %+v", name, n, x)
+			}
+		}
+	}
+}
+
+// TestFindingLevels holds what a person sees as wrong, and what only waits.
+func TestFindingLevels(t *testing.T) {
+	t.Parallel()
+	source := []policy.Missing{{Kind: "source", Name: "charts.example.org"}}
+	for want, results := range map[string][]policy.Result{
+		"error":   {{Outcome: policy.Fail, Action: policy.Deny}, {Outcome: policy.Error, Action: policy.Deny}},
+		"warning": {{Outcome: policy.Fail, Action: policy.Warn}, {Outcome: policy.Unknown, Action: policy.Deny}, {Outcome: policy.Error, Action: policy.Deny, Missing: source}},
+		"note":    {{Outcome: policy.Fail, Action: policy.Audit}, {Outcome: policy.Unknown, Action: policy.Audit}},
+	} {
+		for i := range results {
+			c, _ := classOf(&results[i])
+			if got := findingLevel(&group{c, []*policy.Result{&results[i]}}); got != want {
+				t.Errorf("%+v: %s, want %s", results[i], got, want)
+			}
+		}
+	}
+}
