@@ -786,7 +786,7 @@ func (w *following) index() *objectIndex {
 	for _, layer := range []map[target][]*Object{x.sure, x.found} {
 		for _, all := range layer {
 			slices.SortStableFunc(all, func(a, b *Object) int {
-				return cmp.Or(strings.Compare(targetOf(a, "").namespace, targetOf(b, "").namespace), strings.Compare(a.GetName(), b.GetName()))
+				return cmp.Or(strings.Compare(a.HomeNamespace(), b.HomeNamespace()), strings.Compare(a.GetName(), b.GetName()))
 			})
 		}
 	}

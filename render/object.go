@@ -1,7 +1,10 @@
 package render
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // An Object is one Kubernetes object as a unit would apply it. Its value tree
@@ -22,6 +25,39 @@ type Key struct {
 	Namespace  string `json:"namespace"`
 	Name       string `json:"name"`
 	Unit       string `json:"unit"`
+}
+
+// The methods below are those of Unstructured, which takes several times as long to
+// look up a field.
+
+// GetAPIVersion returns the apiVersion, "" if there is none.
+func (o *Object) GetAPIVersion() string { return text(o.Object["apiVersion"]) }
+
+// GetKind returns the kind, "" if there is none.
+func (o *Object) GetKind() string { return text(o.Object["kind"]) }
+
+// GetName returns the name, "" if there is none.
+func (o *Object) GetName() string { return o.metadata("name") }
+
+// GetNamespace returns the namespace, "" if there is none.
+func (o *Object) GetNamespace() string { return o.metadata("namespace") }
+
+func (o *Object) metadata(field string) string {
+	m, _ := o.Object["metadata"].(map[string]any)
+	return text(m[field])
+}
+
+// GroupVersionKind returns the kind with its group and version. It is empty if the
+// apiVersion is not valid.
+func (o *Object) GroupVersionKind() schema.GroupVersionKind {
+	group, version, ok := strings.Cut(o.GetAPIVersion(), "/")
+	if !ok {
+		group, version = "", group
+	}
+	if strings.Contains(version, "/") {
+		return schema.GroupVersionKind{}
+	}
+	return schema.GroupVersionKind{Group: group, Version: version, Kind: o.GetKind()}
 }
 
 // Key returns the object's identity. The name of an object with generateName is

@@ -106,10 +106,35 @@ func (o *origins) accumulate(withJSON bool, kinds map[string]bool) (all *built, 
 // annotations, too.
 func removeOwnAnnotations(r *resource.Resource) error {
 	annotations := r.GetAnnotations()
-	for _, key := range slices.Concat(resource.BuildAnnotations, []string{originAnnotation, transformationsAnnotation}) {
+	for _, key := range ownAnnotations {
 		delete(annotations, key)
 	}
-	return r.SetAnnotations(annotations)
+	return setAnnotations(r, annotations)
+}
+
+// ownAnnotations are those in which kustomize keeps what it knows of an object.
+var ownAnnotations = slices.Concat(resource.BuildAnnotations, []string{originAnnotation, transformationsAnnotation})
+
+// setAnnotations is RNode.SetAnnotations for an object with metadata, but for the
+// quotes that kustomize puts around texts that YAML 1.1 reads as something else: it
+// parses each text to know.
+func setAnnotations(r *resource.Resource, annotations map[string]string) error {
+	meta := entryOf(r.YNode(), yaml.MetadataField)
+	if meta == nil || meta.Kind != yaml.MappingNode {
+		return r.SetAnnotations(annotations)
+	}
+	if at := childAt(meta, yaml.AnnotationsField); at > 0 {
+		meta.Content = slices.Delete(meta.Content, at-1, at+1)
+	}
+	if len(annotations) == 0 {
+		return nil
+	}
+	all := &yaml.Node{Kind: yaml.MappingNode}
+	for _, key := range sorted(annotations) {
+		all.Content = append(all.Content, yaml.NewScalarRNode(key).YNode(), yaml.NewStringRNode(annotations[key]).YNode())
+	}
+	meta.Content = append(meta.Content, yaml.NewScalarRNode(yaml.AnnotationsField).YNode(), all)
+	return nil
 }
 
 // shareable tells whether accumulate knows every field of the unit.

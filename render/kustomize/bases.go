@@ -28,6 +28,8 @@ type bases struct {
 	factory   *resmap.Factory
 	validator ifc.Validator
 
+	selections selections
+
 	mu    sync.Mutex
 	all   map[baseKey]*list.Element // of *base
 	used  list.List                 // the last one first

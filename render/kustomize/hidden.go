@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/resid"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -73,8 +72,7 @@ func (p *patch) mayDefine() bool {
 	if kind := p.target.Kind; regexp.QuoteMeta(kind) == kind && kind != "" && kind != definition.Kind {
 		return false
 	}
-	r, err := types.NewSelectorRegex(p.target)
-	return err != nil || r.MatchGvk(definition)
+	return p.selection.SelectorRegex == nil || p.selection.MatchGvk(definition)
 }
 
 // versionsOf returns the versions that a CustomResourceDefinition defines.
@@ -158,7 +156,8 @@ func (s *source) hideChart() {
 	}
 }
 
-// reveal puts the schemas into an object that the build made as a node.
+// reveal puts the schemas into an object that the build made as a node. Objects share
+// them: nobody changes what was rendered.
 func (o *origins) reveal(object map[string]any, node *yaml.Node) error {
 	if !o.hides || len(o.tags) == 0 {
 		return nil
@@ -181,12 +180,7 @@ func (o *origins) reveal(object map[string]any, node *yaml.Node) error {
 			if h.line != line || h.column != n.Column {
 				continue
 			}
-			schema, _ := render.Lookup(s.doc.Value, h.pointer)
-			schema, err := plain(runtime.DeepCopyJSONValue(schema))
-			if err != nil {
-				return err
-			}
-			version["schema"] = schema
+			version["schema"], _ = render.Lookup(s.doc.Value, h.pointer)
 		}
 	}
 	return nil

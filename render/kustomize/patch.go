@@ -14,12 +14,13 @@ import (
 type patch struct {
 	field  string // "patches", "patchesStrategicMerge", "patchesJson6902", or "" for a transformer's
 	entry  int
-	at     []any                // where the patch, or the path to it, stands
-	span   render.Span          // the same
-	target *types.Selector      // nil when it finds its targets by kind and name
-	match  func(candidate) bool // of the target, once it was asked for
+	at     []any           // where the patch, or the path to it, stands
+	span   render.Span     // the same
+	target *types.Selector // nil when it finds its targets by kind and name
 	docs   []render.Document
 	text   string // when it stands in the kustomization itself
+
+	selection *selection // of the target
 }
 
 // json tells whether it is a JSON patch.
@@ -57,6 +58,9 @@ func (w *walk) patch(n *node, p *patch) {
 		p.target = n.spec.Patches[p.entry].Target
 	case p.field == "patchesJson6902":
 		p.target = n.spec.PatchesJson6902[p.entry].Target
+	}
+	if p.target != nil {
+		p.selection = w.bases.selections.of(*p.target)
 	}
 	n.patches = append(n.patches, p)
 }

@@ -169,7 +169,7 @@ func replacementsIn(doc render.Document, at string, value any) []replacement {
 // targeted tells whether one of the targets is this field of this object.
 func (f *field) targeted(targets []*types.TargetSelector) bool {
 	for _, t := range targets {
-		if t == nil || t.Select == nil || !matching(t.Select)(f.p.candidate()) {
+		if t == nil || t.Select == nil || !f.p.o.w.bases.selections.of(*t.Select).may(f.p.candidate()) {
 			continue
 		}
 		paths := t.FieldPaths

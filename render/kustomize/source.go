@@ -303,7 +303,7 @@ func (p *provenance) selects(q *patch) bool {
 
 func (p *provenance) mayTake(patch *patch) bool {
 	if patch.target != nil {
-		return patch.matches(p.candidate())
+		return patch.selection.may(p.candidate())
 	}
 	return slices.ContainsFunc(patch.docs, func(doc render.Document) bool {
 		m, _ := doc.Value.(map[string]any)

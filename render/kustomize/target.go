@@ -1,13 +1,16 @@
 package kustomize
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/kustomize/api/resource"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/resid"
 
@@ -54,42 +57,70 @@ func (c *candidate) add(was candidate) {
 	c.notes = append(c.notes, was.notes...)
 }
 
-// matches tells whether the target of a patch may select a candidate.
-func (p *patch) matches(c candidate) bool {
-	if p.match == nil {
-		p.match = matching(p.target)
-	}
-	return p.match(c)
+// A selection is the target of a patch with its expressions compiled. It is safe for
+// concurrent use.
+type selection struct {
+	*types.SelectorRegex
+	selector      types.Selector
+	labels, notes labels.Selector
+	err           error // why it selects nothing
 }
 
-// matching returns a function that tells whether a target may select a candidate.
-// It errs on the side of yes.
-func matching(s *types.Selector) func(candidate) bool {
-	r, err := types.NewSelectorRegex(s)
-	if err != nil {
-		return func(candidate) bool { return true }
-	}
-	hasLabels, hasNotes := selecting(s.LabelSelector), selecting(s.AnnotationSelector)
-	return func(c candidate) bool {
-		return r.MatchGvk(c.gvk) &&
-			slices.ContainsFunc(c.names, r.MatchName) &&
-			slices.ContainsFunc(c.namespaces, func(ns string) bool {
-				return r.MatchNamespace(ns) || ns == "" && r.MatchNamespace(resid.DefaultNamespace)
-			}) &&
-			hasLabels(c.labels) && hasNotes(c.notes)
-	}
+func newSelection(s types.Selector) *selection {
+	t := &selection{selector: s}
+	var err [3]error
+	t.SelectorRegex, err[0] = types.NewSelectorRegex(&t.selector)
+	t.labels, err[1] = labels.Parse(s.LabelSelector)
+	t.notes, err[2] = labels.Parse(s.AnnotationSelector)
+	t.err = cmp.Or(err[0], err[1], err[2])
+	return t
 }
 
-// selecting returns a function that tells whether a selector may select one of
-// several sets of labels.
-func selecting(selector string) func([]map[string]string) bool {
-	s, err := labels.Parse(selector)
-	if selector == "" || err != nil {
-		return func([]map[string]string) bool { return true }
+// selections keeps the targets of patches, of which many units have the same.
+type selections struct{ all sync.Map } // from types.Selector to *selection
+
+func (s *selections) of(target types.Selector) *selection {
+	known, ok := s.all.Load(target)
+	if !ok {
+		known, _ = s.all.LoadOrStore(target, newSelection(target))
 	}
-	return func(sets []map[string]string) bool {
-		return slices.ContainsFunc(sets, func(set map[string]string) bool { return s.Matches(labels.Set(set)) })
+	return known.(*selection)
+}
+
+// among returns the resources that the target selects, as ResMap.Select does.
+func (t *selection) among(resources []*resource.Resource) (selected []*resource.Resource, err error) {
+	if t.err != nil {
+		return nil, t.err
 	}
+	for _, r := range resources {
+		if !t.MatchGvk(r.GetGvk()) {
+			continue
+		}
+		now, first := r.CurId(), r.OrgId()
+		if (t.MatchNamespace(first.EffectiveNamespace()) || t.MatchNamespace(now.EffectiveNamespace())) &&
+			(t.MatchName(first.Name) || t.MatchName(now.Name)) &&
+			(t.labels.Empty() || t.labels.Matches(labels.Set(r.GetLabels()))) &&
+			(t.notes.Empty() || t.notes.Matches(labels.Set(r.GetAnnotations()))) {
+			selected = append(selected, r)
+		}
+	}
+	return selected, nil
+}
+
+// may tells whether the target may select a candidate. It errs on the side of yes.
+func (t *selection) may(c candidate) bool {
+	return t.SelectorRegex == nil || t.MatchGvk(c.gvk) &&
+		slices.ContainsFunc(c.names, t.MatchName) &&
+		slices.ContainsFunc(c.namespaces, func(ns string) bool {
+			return t.MatchNamespace(ns) || ns == "" && t.MatchNamespace(resid.DefaultNamespace)
+		}) &&
+		selecting(t.labels, c.labels) && selecting(t.notes, c.notes)
+}
+
+// selecting tells whether a selector, which may be missing, may select one of several
+// sets of labels.
+func selecting(s labels.Selector, sets []map[string]string) bool {
+	return s == nil || s.Empty() || slices.ContainsFunc(sets, func(set map[string]string) bool { return s.Matches(labels.Set(set)) })
 }
 
 // A pool holds the objects that the patches of a kustomization can select.
@@ -127,7 +158,7 @@ func (p *pool) excludes(by *patch) bool {
 	if p.open || p.patched && by.target.LabelSelector+by.target.AnnotationSelector != "" {
 		return false
 	}
-	return !slices.ContainsFunc(p.all, by.matches)
+	return !slices.ContainsFunc(p.all, by.selection.may)
 }
 
 func (p *pool) take(q *pool) {

@@ -31,12 +31,12 @@ func (a *accumulation) transform(n *node, m resmap.ResMap) error {
 			if err != nil {
 				return err
 			}
-			if err := mergePatch(m, patches, &p); err != nil {
+			if err := mergePatch(m, patches, q, &p); err != nil {
 				return err
 			}
 			m.DropEmpties()
 		case a.withJSON:
-			if err := a.jsonPatch(n, m, &p); err != nil {
+			if err := a.jsonPatch(n, m, q, &p); err != nil {
 				return err
 			}
 			m.DropEmpties()
@@ -113,7 +113,7 @@ func (a *accumulation) patchResources(n *node, q *patch, file string) ([]*resour
 
 // mergePatch applies an entry of patches, see PatchTransformerPlugin in kustomize's
 // internal/builtins.
-func mergePatch(m resmap.ResMap, patches []*resource.Resource, p *types.Patch) error {
+func mergePatch(m resmap.ResMap, patches []*resource.Resource, q *patch, p *types.Patch) error {
 	if o := p.Options; o != nil {
 		for _, patch := range patches {
 			if o.AllowNameChange {
@@ -128,7 +128,7 @@ func mergePatch(m resmap.ResMap, patches []*resource.Resource, p *types.Patch) e
 		if len(patches) != 1 {
 			return errNotShared
 		}
-		selected, err := m.Select(*p.Target)
+		selected, err := q.selection.among(m.Resources())
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func mergePatch(m resmap.ResMap, patches []*resource.Resource, p *types.Patch) e
 
 // jsonPatch applies an entry of patches that is a JSON patch, as the same plugin does.
 // It makes JSON of an object without writing YAML first.
-func (a *accumulation) jsonPatch(n *node, m resmap.ResMap, p *types.Patch) error {
+func (a *accumulation) jsonPatch(n *node, m resmap.ResMap, q *patch, p *types.Patch) error {
 	text := []byte(strings.TrimSpace(p.Patch))
 	if p.Path != "" {
 		var err error
@@ -169,7 +169,7 @@ func (a *accumulation) jsonPatch(n *node, m resmap.ResMap, p *types.Patch) error
 	if err != nil {
 		return err
 	}
-	selected, err := m.Select(*p.Target)
+	selected, err := q.selection.among(m.Resources())
 	if err != nil {
 		return err
 	}
@@ -184,6 +184,18 @@ func (a *accumulation) jsonPatch(n *node, m resmap.ResMap, p *types.Patch) error
 func patched(r *resource.Resource, patch jsonpatch.Patch) error {
 	r.StorePreviousId()
 	own := kioutil.GetInternalAnnotations(&r.RNode)
+	if n := patchNodes(r.YNode(), patch); n != nil {
+		r.SetYNode(n)
+	} else if err := patchJSON(r, patch); err != nil {
+		return err
+	}
+	annotations := r.GetAnnotations()
+	maps.Copy(annotations, own)
+	return setAnnotations(r, annotations)
+}
+
+// patchJSON applies a patch to the JSON of an object, as kustomize does.
+func patchJSON(r *resource.Resource, patch jsonpatch.Patch) error {
 	var value any
 	if err := decode(r.YNode(), &value); err != nil {
 		return err
@@ -196,12 +208,7 @@ func patched(r *resource.Resource, patch jsonpatch.Patch) error {
 	if err != nil {
 		return err
 	}
-	if err := r.UnmarshalJSON(now); err != nil {
-		return err
-	}
-	annotations := r.GetAnnotations()
-	maps.Copy(annotations, own)
-	return r.SetAnnotations(annotations)
+	return r.UnmarshalJSON(now)
 }
 
 // transformers returns those between patches and replacements.
