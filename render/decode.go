@@ -47,6 +47,13 @@ type scratch struct {
 	keys  map[string]keyNumber
 }
 
+// prepare makes the maps if there are none.
+func (s *scratch) prepare() {
+	if s.texts == nil {
+		s.texts, s.keys = make(map[string]any), make(map[string]keyNumber)
+	}
+}
+
 // Limits of the strings that documents share: the bytes of each, and their
 // number.
 const (
@@ -103,9 +110,7 @@ func (r *result) add(part result) {
 func newDecoder(s *source, c *chunk, d Dialect) *decoder {
 	free := s.scratch
 	s.scratch = scratch{}
-	if free.texts == nil {
-		free.texts, free.keys = make(map[string]any), make(map[string]keyNumber)
-	}
+	free.prepare()
 	return &decoder{
 		src: s, line: c.line, dialect: d,
 		bang: bytes.IndexByte(c.text, '!') >= 0,

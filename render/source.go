@@ -16,7 +16,8 @@ type source struct {
 	ascii bool     // every character is one byte
 	keys  []string // of maps, each once
 
-	scratch scratch // buffers of the document being decoded
+	scratch scratch      // buffers of the document being decoded
+	block   *blockReader // nil but while documents are decoded
 }
 
 // newSource indexes the lines of data. It keeps data, which must not change

@@ -88,7 +88,7 @@ func (s *source) documents(chunks []chunk, d Dialect) ([]Document, error) {
 			empty++
 		}
 	}
-	s.scratch = scratch{}
+	s.scratch, s.block = scratch{}, nil
 	if empty > maxEmpty {
 		errs = append(errs, &Error{
 			Span: Span{File: s.file}, Rule: "empty-documents", Warning: true,
@@ -128,6 +128,9 @@ func (s *source) document(c *chunk, d Dialect, first bool) (Document, error) {
 func (s *source) parse(c *chunk) (*yaml.Node, error) {
 	text := bytes.TrimPrefix(c.text, bom)
 	if n := parseJSON(text); n != nil {
+		return n, nil
+	}
+	if n := s.parseBlock(text); n != nil {
 		return n, nil
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(text))

@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/resid"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 	yamljson "sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // kustomize accumulates a base anew for every overlay that names it. This does so
@@ -345,7 +347,7 @@ func (a *accumulation) documents(name string, data []byte, sources []*source) ([
 // for lists, which are left to that, and the copies that it makes of every map to
 // resolve aliases that are not there.
 func (a *accumulation) parse(text []byte) (all []*resource.Resource, err error) {
-	nodes, err := (&kio.ByteReader{OmitReaderAnnotations: true, Reader: bytes.NewReader(text)}).Read()
+	nodes, err := readNodes(text)
 	if err != nil {
 		return nil, err
 	}
@@ -371,6 +373,19 @@ func (a *accumulation) parse(text []byte) (all []*resource.Resource, err error) 
 		all = append(all, &resource.Resource{RNode: *n})
 	}
 	return all, nil
+}
+
+// readNodes reads a text as kio.ByteReader does, but for comments.
+func readNodes(text []byte) ([]*yaml.RNode, error) {
+	rest, marked := bytes.CutPrefix(text, []byte("---\n"))
+	n := render.ParseNode(rest)
+	if n == nil || n.Kind != yaml.MappingNode {
+		return (&kio.ByteReader{OmitReaderAnnotations: true, Reader: bytes.NewReader(text)}).Read()
+	}
+	if marked {
+		moveDown(n, 1)
+	}
+	return []*yaml.RNode{yaml.NewRNode(n)}, nil
 }
 
 // aliased tells whether there is an anchor, an alias or a key that is no plain word in a

@@ -8,11 +8,12 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// documents keeps the documents of files that several units read, for as long as
-// one of these units is in use. It is safe for concurrent use.
+// documents keeps the documents of files that several units read, and kustomizations,
+// for as long as one of these units is in use. It is safe for concurrent use.
 type documents struct {
-	mu    sync.Mutex
-	files map[fileKey]weak.Pointer[parsed]
+	mu             sync.Mutex
+	files          map[fileKey]weak.Pointer[parsed]
+	kustomizations map[string]weak.Pointer[file]
 }
 
 type fileKey struct {

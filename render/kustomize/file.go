@@ -1,6 +1,8 @@
 package kustomize
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"weak"
 
 	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/types"
@@ -42,7 +45,8 @@ func names(fsys fs.FS, dir string) []string {
 
 // load reads the kustomization of a directory. The file it returns with an
 // error says as much as could be read. The error joins *render.Error values.
-func load(fsys fs.FS, dir string) (*file, error) {
+// Nobody may change the file: all units with that kustomization have it.
+func (d *documents) load(fsys fs.FS, dir string) (*file, error) {
 	found := names(fsys, dir)
 	switch {
 	case len(found) == 0:
@@ -57,7 +61,18 @@ func load(fsys fs.FS, dir string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parse(found[0], data)
+	d.mu.Lock()
+	f := d.kustomizations[found[0]].Value()
+	d.mu.Unlock()
+	if f != nil && bytes.Equal(f.data, data) {
+		return f, nil
+	}
+	if f, err = parse(found[0], data); err == nil {
+		d.mu.Lock()
+		d.kustomizations[found[0]] = weak.Make(f)
+		d.mu.Unlock()
+	}
+	return f, err
 }
 
 // parse reads a kustomization as kustomize does: the first document, with
@@ -72,7 +87,7 @@ func parse(name string, data []byte) (*file, error) {
 	if err != nil && !warnings(err) {
 		return f, err
 	}
-	if uerr := f.spec.Unmarshal(data); uerr != nil {
+	if uerr := f.decode(); uerr != nil {
 		return f, errors.Join(err, f.refused(uerr))
 	}
 	if len(docs) > 1 {
@@ -82,6 +97,25 @@ func parse(name string, data []byte) (*file, error) {
 		})
 	}
 	return f, err
+}
+
+// decode does what types.Kustomization.Unmarshal does, with the YAML read already.
+func (f *file) decode() error {
+	if f.doc.Positions == nil { // an empty file
+		return f.spec.Unmarshal(f.data)
+	}
+	data, err := json.Marshal(f.doc.Value)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	var k types.Kustomization
+	if err := d.Decode(&k); err != nil {
+		return err
+	}
+	f.spec = k
+	return nil
 }
 
 func warnings(err error) bool {
@@ -97,11 +131,19 @@ func (f *file) index() {
 }
 
 // fixed returns the kustomization with the fields of old in the place of those
-// that follow them. FixKustomization writes into the generators it is given.
+// that follow them. FixKustomization writes into the generators that it is given, and
+// appends to other lists.
 func (f *file) fixed() types.Kustomization {
 	k := f.spec
 	k.ConfigMapGenerator = slices.Clone(k.ConfigMapGenerator)
 	k.SecretGenerator = slices.Clone(k.SecretGenerator)
+	for i := range k.ConfigMapGenerator {
+		k.ConfigMapGenerator[i].EnvSources = slices.Clip(k.ConfigMapGenerator[i].EnvSources)
+	}
+	for i := range k.SecretGenerator {
+		k.SecretGenerator[i].EnvSources = slices.Clip(k.SecretGenerator[i].EnvSources)
+	}
+	k.Resources, k.Images, k.HelmCharts = slices.Clip(k.Resources), slices.Clip(k.Images), slices.Clip(k.HelmCharts)
 	k.FixKustomization()
 	return k
 }

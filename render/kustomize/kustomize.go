@@ -44,7 +44,7 @@ type Renderer struct {
 
 // New returns a Renderer.
 func New(o Options) *Renderer {
-	return &Renderer{o, &documents{files: map[fileKey]weak.Pointer[parsed]{}}, newBases()}
+	return &Renderer{o, &documents{files: map[fileKey]weak.Pointer[parsed]{}, kustomizations: map[string]weak.Pointer[file]{}}, newBases()}
 }
 
 var _ render.Renderer = (*Renderer)(nil)
@@ -137,7 +137,7 @@ func (r *Renderer) Detect(fsys fs.FS, dir string) (render.Claim, bool) {
 		return render.Claim{}, false
 	}
 	claim := render.Claim{Unit: true, Files: files}
-	f, err := load(fsys, dir)
+	f, err := r.documents.load(fsys, dir)
 	if f == nil || err != nil && !warnings(err) {
 		return claim, f == nil || f.ours()
 	}

@@ -151,7 +151,7 @@ func (w *walk) inspect(n *node) {
 }
 
 func (w *walk) load(dir string) (*file, error) {
-	f, err := load(w.src.FS, dir)
+	f, err := w.documents.load(w.src.FS, dir)
 	if f == nil {
 		return nil, err
 	}
