@@ -168,7 +168,7 @@ func TestHostileCorpusCalls(t *testing.T) {
 	tracer := filepath.Join(scratch, "bin", "strace") // the runner's PATH is that directory alone
 	writeFiles(t, scratch, files(
 		"preadmit", "#!/bin/sh\ncommand=$1; shift\nexec "+preadmit+" \"$command\" --sandbox=off \"$@\"\n",
-		"bin/strace", "#!/bin/sh\nexec "+strace+" -y \"$@\"\n"))
+		"bin/strace", "#!/bin/sh\nexec "+strace+" --seccomp-bpf -y \"$@\"\n"))
 	for _, name := range []string{unconfined, tracer} {
 		if err := os.Chmod(name, 0o755); err != nil {
 			t.Fatal(err)
