@@ -569,3 +569,33 @@ func TestSubmoduleIsNotSilent(t *testing.T) {
 		t.Errorf("a submodule: exit %d\n%s", code, said)
 	}
 }
+
+// TestNameLabelIsTheServers holds that no engine goes by what a Namespace's manifest says of
+// kubernetes.io/metadata.name: the API server sets that label to the name.
+func TestNameLabelIsTheServers(t *testing.T) {
+	t.Parallel()
+	const (
+		selector  = "namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: prod}}"
+		resources = "resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: [configmaps]}]"
+		namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: prod, labels: {kubernetes.io/metadata.name: free}}\n"
+		binding   = "---\napiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: p}\nspec: {policyName: p, validationActions: [Deny], matchResources: {" + selector + "}}\n"
+		cel       = "metadata: {name: p}\nspec:\n  matchConstraints: {" + resources
+	)
+	for name, policy := range map[string]string{
+		"ValidatingAdmissionPolicy": "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\n" + cel + "}\n  validations: [{expression: 'false'}]\n" + binding,
+		"namespaceObject":           "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\n" + cel + "}\n  validations: [{expression: 'namespaceObject.metadata.labels[\"kubernetes.io/metadata.name\"] != \"prod\"'}]\n" + strings.Replace(binding, ", matchResources: {"+selector+"}", "", 1),
+		"ValidatingPolicy":          "apiVersion: policies.kyverno.io/v1\nkind: ValidatingPolicy\n" + cel + ", " + selector + "}\n  validationActions: [Deny]\n  validations: [{expression: 'false'}]\n",
+		"Kyverno":                   "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata: {name: p}\nspec:\n  rules:\n  - name: r\n    match: {any: [{resources: {kinds: [ConfigMap], " + selector + "}}]}\n    validate: {failureAction: Enforce, message: m, deny: {}}\n",
+		"Gatekeeper": "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\nmetadata: {name: denied}\nspec: {crd: {spec: {names: {kind: Denied}}}, targets: [{target: admission.k8s.gatekeeper.sh, rego: 'package denied\n\n      violation[{\"msg\": \"m\"}] { true }'}]}\n" +
+			"---\napiVersion: constraints.gatekeeper.sh/v1beta1\nkind: Denied\nmetadata: {name: p}\nspec: {match: {kinds: [{apiGroups: [''], kinds: [ConfigMap]}], " + selector + "}}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			writeFiles(t, dir, files("policy.yaml", policy, "ns.yaml", namespace, "a.yaml", edited(t, fineObject, "name: fine", "name: hidden, namespace: prod")))
+			if code, said := checkTree(dir); code != exitDenied || !strings.Contains(said, "prod/hidden") {
+				t.Errorf("exit %d\n%s", code, said)
+			}
+		})
+	}
+}

@@ -71,6 +71,7 @@ func (e *Engine) namespaceOf(unit *render.Unit, name string) *namespace {
 	if o := e.options.Cluster.Namespace(unit, name); o != nil {
 		ns.object, ns.known = o, true
 		maps.Copy(ns.labels, o.GetLabels())
+		ns.labels[corev1.LabelMetadataName] = name // whatever the manifest says
 	}
 	return ns
 }

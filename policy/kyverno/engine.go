@@ -171,8 +171,9 @@ func (r *review) namespaceLabels() map[string]string {
 		}
 		return map[string]string{corev1.LabelMetadataName: name}
 	}
-	labels := map[string]string{corev1.LabelMetadataName: name}
+	labels := make(map[string]string)
 	maps.Copy(labels, o.GetLabels())
+	labels[corev1.LabelMetadataName] = name // whatever the manifest says
 	return labels
 }
 

@@ -143,10 +143,11 @@ func namespaceTree(o *render.Object, name string) map[string]any {
 	tree := maps.Clone(o.Object)
 	given, _ := o.Object["metadata"].(map[string]any)
 	metadata := maps.Clone(given)
-	labels := map[string]any{corev1.LabelMetadataName: name}
+	labels := make(map[string]any)
 	if all, ok := given["labels"].(map[string]any); ok {
 		maps.Copy(labels, all)
 	}
+	labels[corev1.LabelMetadataName] = name // whatever the manifest says
 	metadata["labels"] = labels
 	tree["metadata"] = metadata
 	return tree

@@ -122,10 +122,11 @@ func namespaceMetadata(o *render.Object, name string) map[string]any {
 	given, _ := o.Object["metadata"].(map[string]any)
 	metadata := map[string]any{}
 	maps.Copy(metadata, given)
-	labels := map[string]any{corev1.LabelMetadataName: name}
+	labels := make(map[string]any)
 	if all, ok := given["labels"].(map[string]any); ok {
 		maps.Copy(labels, all)
 	}
+	labels[corev1.LabelMetadataName] = name // whatever the manifest says
 	metadata["labels"] = labels
 	return metadata
 }

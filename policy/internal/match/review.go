@@ -70,11 +70,12 @@ func (r *Review) NamespaceLabels() (set map[string]string, complete bool) {
 	return r.Labelled(LabelsOf(tree)), true
 }
 
-// Labelled adds the label that every Namespace has to its labels.
+// Labelled adds the label that every Namespace has to its labels. The API server sets it
+// to the name, whatever the manifest says.
 func (r *Review) Labelled(set map[string]string) map[string]string {
 	if set == nil {
 		set = map[string]string{}
 	}
-	set[corev1.LabelMetadataName] = cmp.Or(set[corev1.LabelMetadataName], r.Namespace)
+	set[corev1.LabelMetadataName] = cmp.Or(r.Namespace, set[corev1.LabelMetadataName])
 	return set
 }
