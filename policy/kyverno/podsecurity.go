@@ -12,10 +12,11 @@ import (
 // rule excludes. If exceptions exempt all violations, the rule is skipped. The verdict on
 // a pod is that on an earlier one that is equal in what the checks look at.
 func (x *run) evaluatePodSecurity(exceptions []*exemption) *verdict {
-	if len(exceptions) > 0 || x.review.trace != nil || x.program.pods == nil {
+	key := x.review.podKey()
+	if len(exceptions) > 0 || x.review.trace != nil || key == "" {
 		return x.checkPod(exceptions)
 	}
-	key := x.review.podKey()
+	key += podsecurity.ImageKey(x.program.excludes, x.review.podImages)
 	v, known := x.program.pods.find(key)
 	if !known {
 		if v = *x.checkPod(nil); v.status != StatusError {
@@ -34,37 +35,32 @@ type podVerdicts struct {
 // mostPods is how many verdicts of a rule are held.
 const mostPods = 1024
 
-// newPodVerdicts is nil for a rule that looks at images, which most pods differ in.
-func newPodVerdicts(excludes []podsecurity.Exclude) *podVerdicts {
-	if slices.ContainsFunc(excludes, func(e podsecurity.Exclude) bool { return len(e.Images) > 0 }) {
-		return nil
-	}
-	return &podVerdicts{known: make(map[string]verdict)}
-}
-
 func (p *podVerdicts) find(key string) (verdict, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	v, known := p.known[key]
-	return v, known && key != ""
+	return v, known
 }
 
 func (p *podVerdicts) add(key string, v verdict) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if key != "" && len(p.known) < mostPods {
+	if p.known == nil {
+		p.known = make(map[string]verdict)
+	}
+	if len(p.known) < mostPods {
 		v.fields = slices.Clip(v.fields)
 		p.known[key] = v
 	}
 }
 
-// podKey is the same for pods of objects that are equal but for what no check looks at;
+// podKey is the same for pods that are equal but for what no check looks at, and images;
 // "" if there is no pod, or it is large.
 func (r *review) podKey() string {
 	if !r.podKeyed {
 		r.podKeyed = true
 		if at, ok := podPaths[r.req.Kind.Kind]; ok {
-			r.podKeyValue = podsecurity.Key(r.subject(), at)
+			r.podKeyValue, r.podImages = podsecurity.Key(r.subject(), at), podsecurity.Images(r.subject(), at)
 		}
 	}
 	return r.podKeyValue

@@ -43,6 +43,7 @@ type review struct {
 	podErr       error
 	podRead      bool
 	podKeyValue  string
+	podImages    []string // once there is a key
 	podKeyed     bool
 
 	explainer *explainer // nil: nobody asked for explanations

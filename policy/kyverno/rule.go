@@ -27,7 +27,7 @@ type program struct {
 	excludes      []podsecurity.Exclude
 	standard      *podsecurity.Standard // nil: none, or noStandard says why not
 	noStandard    error
-	pods          *podVerdicts   // nil: verdicts are not held
+	pods          podVerdicts
 	broken        bool           // it can't work, which is reported of the policy
 	ignored       signed.Ignored // fields of a signed manifest that may differ
 	mutation      *mutation
@@ -59,7 +59,6 @@ func (e *Engine) newProgram(p *Policy, rule *Rule) *program {
 		if v.PodSecurity != nil {
 			g.excludes = excludesOf(v.PodSecurity.Exclude)
 			g.standard, g.noStandard = podsecurity.New(v.PodSecurity.Level, v.PodSecurity.Version)
-			g.pods = newPodVerdicts(g.excludes)
 		}
 		if v.Manifests != nil {
 			g.ignored = ignoredOf(v.Manifests)

@@ -13,8 +13,8 @@ import (
 const maxKey = 16 << 10
 
 // Key returns a text that is the same for pods that [Read] reads alike, but for the
-// images of containers, which no check looks at. It is "" if there is no pod, and for
-// one that is large or is no tree of JSON.
+// images of containers, which no check looks at; see [ImageKey]. It is "" if there is no
+// pod, and for one that is large or is no tree of JSON.
 func Key(object map[string]any, at string) string {
 	v, _ := render.Lookup(object, at)
 	template, ok := v.(map[string]any)
@@ -39,6 +39,40 @@ func Key(object map[string]any, at string) string {
 		return ""
 	}
 	return string(k.bytes)
+}
+
+// ImageKey returns a text that is the same for images that excludes exempt alike. Images
+// are those of the containers of a pod ([Images]).
+func ImageKey(excludes []Exclude, images []string) string {
+	var b []byte
+	for i := range excludes {
+		if len(excludes[i].Images) == 0 {
+			continue
+		}
+		for _, image := range images {
+			if matchesAny(excludes[i].Images, image) {
+				b = append(b, '+')
+			} else {
+				b = append(b, '-')
+			}
+		}
+	}
+	return string(b)
+}
+
+// Images returns the images of the containers of a pod that stands at a pointer of an
+// object.
+func Images(object map[string]any, at string) (images []string) {
+	for _, name := range containerLists {
+		list, _ := render.Lookup(object, at+"/spec/"+name)
+		containers, _ := list.([]any)
+		for _, c := range containers {
+			m, _ := c.(map[string]any)
+			image, _ := m["image"].(string)
+			images = append(images, image)
+		}
+	}
+	return images
 }
 
 // A key is written with types and lengths, so that different values have different keys.
