@@ -25,10 +25,8 @@ func (r Result) Fingerprinted() Result {
 // manifest, so that it survives a renamed file. A result without an object is
 // identified by its file and message. o may be nil.
 func (r *Result) setFingerprint(o *render.Object) {
-	parts := []string{
-		r.Engine, r.Policy, r.Rule,
-		group(r.Object.APIVersion), r.Object.Kind, r.Object.Namespace, r.Object.Name,
-	}
+	var room [11]string
+	parts := append(room[:0], r.Engine, r.Policy, r.Rule, group(r.Object.APIVersion), r.Object.Kind, r.Object.Namespace, r.Object.Name)
 	if len(r.Fields) > 0 {
 		parts = append(parts, stablePointer(o, r.Fields[0]))
 	}
