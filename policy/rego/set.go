@@ -72,7 +72,7 @@ func isSet(rules []*ast.Rule) bool {
 // broke. Where somebody listens to print() each is asked by itself, so that
 // nothing is printed twice.
 func (s *set) ask(ctx context.Context, q *question) error {
-	if q.Print != nil || s.hopeless() {
+	if q.Print != nil && s.query.Prints() || s.hopeless() {
 		return nil
 	}
 	s.asked.Add(1)

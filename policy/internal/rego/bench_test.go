@@ -72,6 +72,33 @@ func BenchmarkAsk(b *testing.B) {
 	}
 }
 
+// BenchmarkEvaluators asks and traces the same question by the query's plan and by OPA's
+// evaluator.
+func BenchmarkEvaluators(b *testing.B) {
+	planned := query(b, program(b, limitsPolicy), "data.main.deny")
+	opa := *planned
+	opa.plan = nil
+	in := Question{Input: Value(deployment(true))}
+	var values []ast.Value
+	each(ask(b, planned, in).Value, func(t *ast.Term) { values = append(values, t.Value) })
+	for name, q := range map[string]*Query{"plan": planned, "opa": &opa} {
+		b.Run("ask/"+name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				ask(b, q, in)
+			}
+		})
+		b.Run("trace/"+name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := blame(q, in, values); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkAskParallel(b *testing.B) {
 	q := query(b, program(b, limitsPolicy), "data.main.deny")
 	in := Question{Input: Value(deployment(true))}

@@ -17,10 +17,13 @@ func (u *usage) hopeless() bool {
 	return lost > 16 && lost*3 > u.all.Load()
 }
 
+// Prints says whether the query may call print().
+func (q *Query) Prints() bool { return q.plan == nil || q.plan.prints }
+
 // evaluate answers a question by the query's plan. It is not ok if OPA's evaluator
 // has to be asked.
 func (q *Query) evaluate(ctx context.Context, in *Question) (ast.Value, bool) {
-	if q.plan == nil || in.Print != nil || in.Strict || q.program.covered != nil || q.usage.hopeless() {
+	if q.plan == nil || in.Print != nil && q.plan.prints || in.Strict || q.program.covered != nil || q.usage.hopeless() {
 		return nil, false
 	}
 	q.usage.all.Add(1)

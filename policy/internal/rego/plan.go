@@ -15,6 +15,7 @@ type plan struct {
 	several   bool       // the answer is the array of their values
 	cached    int        // documents that have a place in machine.values
 	traceable bool       // a machine can trace it as OPA's evaluator does
+	prints    bool       // a rule calls print()
 }
 
 // A virtual document is the rules that define one value or function below data.
@@ -264,6 +265,7 @@ func (p *planner) calls(s *step, terms []*ast.Term) {
 }
 
 func (p *planner) callsBuiltin(s *step, name string) {
+	p.plan.prints = p.plan.prints || name == "internal.print"
 	if own := ownBuiltins[name]; own != nil || timed[name] != nil {
 		p.depends = true
 	}
