@@ -39,6 +39,8 @@ type benchOptions struct {
 	compiled bool         // compile errors are known: types are not checked again
 
 	coverage *policy.Coverage // of policies; nil if it is not asked for
+
+	definitions *crd.Reviews // of all clusters; may be nil
 }
 
 // compileBench makes the engines, which are these: the one list. The policies are
@@ -65,7 +67,7 @@ func compileBench(in, trusted *input, o benchOptions) (*bench, error) {
 	b.chain.Validators = append(b.chain.Validators, schema.NewValidator(kinds, head))
 
 	b.unknown = unknownKinds(kinds, head)
-	definitions, err := crd.New(defined, crd.Options{KubeVersion: o.KubeVersion})
+	definitions, err := crd.New(defined, crd.Options{KubeVersion: o.KubeVersion, Reviews: o.definitions})
 	if err != nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)
 	}

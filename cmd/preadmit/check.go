@@ -216,6 +216,8 @@ func (j *evaluation) all(ctx context.Context, o *checkOptions, in *input, s benc
 	}
 	defer j.keepPasses()()
 	reqs := j.shard.requests(s.by(allRequests(in.head)))
+	// These ask for places, which are forgotten once their unit is evaluated.
+	apart := [][]policy.Result{in.found, policy.NotFollowed(render.Objects(in.head), o.gitops != gitopsOff), policy.OnlyInVariants(in.head, lint.IsPart)}
 	o.watch.Expect(supervise.EvaluateTask, len(reqs))
 	results, err := o.progress.review(ctx, o, in, j, reqs)
 	results = policy.WithoutRepeats(results)
@@ -224,7 +226,7 @@ func (j *evaluation) all(ctx context.Context, o *checkOptions, in *input, s benc
 		return err
 	}
 	rest, err := j.bench.rest(ctx)
-	j.results = append(results, j.shard.once(in.found, policy.NotFollowed(render.Objects(in.head), o.gitops != gitopsOff), policy.OnlyInVariants(in.head, lint.IsPart), j.bench.results, rest)...)
+	j.results = append(results, j.shard.once(append(apart, j.bench.results, rest)...)...)
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/authz"
+	"github.com/preadmit/preadmit/policy/crd"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -46,7 +47,7 @@ func (o *checkOptions) benchOptions(in *input) (b benchOptions, assumed string, 
 	if !slices.Contains(authz.Modes, o.authorizer) {
 		s.AuthorizerFile, s.AuthorizerData, err = o.authorizerFile(in)
 	}
-	return benchOptions{engineSettings: s, prints: o.prints, watch: o.watch, coverage: o.counted}, assumed, err
+	return benchOptions{engineSettings: s, prints: o.prints, watch: o.watch, coverage: o.counted, definitions: new(crd.Reviews)}, assumed, err
 }
 
 // now is when the day begins, so that all runs of a day give the same results.

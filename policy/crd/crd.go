@@ -45,12 +45,17 @@ type Options struct {
 	// KubeVersion is the API server's version, such as "1.31"; "" is the
 	// newest that the libraries know.
 	KubeVersion string
+
+	// Reviews keeps results about definitions, which engines can share; nil
+	// keeps none.
+	Reviews *Reviews
 }
 
 // An Engine validates requests by CustomResourceDefinitions. It is safe for
 // concurrent use.
 type Engine struct {
 	version     cel.Version
+	reviews     *Reviews
 	definitions []*definition
 	byKind      map[schema.GroupKind]*definition
 }
@@ -66,7 +71,7 @@ func New(objects []*render.Object, options Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{version: v, byKind: map[schema.GroupKind]*definition{}}
+	e := &Engine{version: v, reviews: options.Reviews, byKind: map[schema.GroupKind]*definition{}}
 	for _, o := range objects {
 		if !isDefinition(o) {
 			continue
@@ -87,7 +92,7 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 		return nil, nil
 	}
 	if isDefinition(req.Object) {
-		return e.evaluateDefinition(ctx, req)
+		return e.reviews.of(ctx, e, req)
 	}
 	d := e.byKind[req.Kind.GroupKind()]
 	if d == nil {

@@ -192,12 +192,16 @@ func (c *custom) convert(admitted map[string]any, from, to schema.GroupVersionKi
 
 // equivalentCustoms lists the other served versions of a custom resource.
 func (k *Kinds) equivalentCustoms(gvr schema.GroupVersionResource) []policy.Version {
-	var found []policy.Version
-	for _, gk := range slices.SortedFunc(maps.Keys(k.customs), compareKinds) {
-		c := k.customs[gk]
-		if c.group != gvr.Group || c.plural != gvr.Resource || !slices.Contains(c.served, gvr.Version) {
-			continue
+	var kinds []schema.GroupKind
+	for gk, c := range k.customs {
+		if c.group == gvr.Group && c.plural == gvr.Resource && slices.Contains(c.served, gvr.Version) {
+			kinds = append(kinds, gk)
 		}
+	}
+	slices.SortFunc(kinds, compareKinds)
+	var found []policy.Version
+	for _, gk := range kinds {
+		c := k.customs[gk]
 		for _, v := range c.served {
 			if v != gvr.Version {
 				found = append(found, policy.Version{Resource: c.gvr(v), Kind: gk.WithVersion(v)})

@@ -36,9 +36,9 @@ func CollectLate() {
 // How much memory garbage may take: each collection looks through all that is in use,
 // so a few large ones are cheaper than many small ones.
 const (
-	usual    = 2 * collectAt // a process of this size is no reason to collect
-	moderate = 128 << 20     // nor is as much garbage as this, in a larger one,
-	least    = 2             // or as the part of what is in use that this divides
+	usual    = 304 << 20 // a process of this size is no reason to collect
+	moderate = 104 << 20 // nor is as much garbage as this, in a larger one,
+	least    = 2         // or as the part of what is in use that this divides
 
 	// A process with more than large in use has a long run, of which collections would
 	// take a third. Twice what is beyond large may be garbage, but not more than ample.
