@@ -112,6 +112,9 @@ func (h *lspHost) Evaluate(ctx context.Context, texts map[string]string, tell fu
 	return found.Findings, nil
 }
 
+// maxAnswer bounds the findings of a child: maxFindings are far smaller.
+const maxAnswer = 256 << 20
+
 func (h *lspHost) findings(ctx context.Context, s *supervise.Service, texts map[string]string, tell func(lsp.Progress), found *lspFindings) error {
 	data, err := s.Ask(ctx, supervise.Question{Text: triageQuestion{Do: "facts"}, Limit: lookLimit})
 	if err != nil {
@@ -121,7 +124,7 @@ func (h *lspHost) findings(ctx context.Context, s *supervise.Service, texts map[
 		return err
 	}
 	data, err = s.Ask(ctx, supervise.Question{
-		Text: triageQuestion{Do: "findings", Texts: texts, Encoding: h.encoding}, Limit: h.facts.Timeout + time.Minute, Most: maxReport,
+		Text: triageQuestion{Do: "findings", Texts: texts, Encoding: h.encoding}, Limit: h.facts.Timeout + time.Minute, Most: maxAnswer,
 		News: func(message []byte) {
 			var n triageNews
 			head, _, _ := bytes.Cut(message, []byte("\n"))
