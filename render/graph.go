@@ -9,7 +9,7 @@ import (
 
 func (g Graph) render(ctx context.Context, src Source) *Unit {
 	u := g.renderOnce(ctx, src)
-	g.Parts.share(u)
+	g.Parts.Share(u)
 	if g.Forgets {
 		ctx := context.WithoutCancel(ctx)
 		u.forgets(func() *Unit { return g.renderOnce(ctx, src) })

@@ -20,9 +20,9 @@ func NewParts() *Parts { return &Parts{sharer: newSharer()} }
 // maxParts bounds what is held, since most maps of a large run have no equal.
 const maxParts = 1 << 16
 
-// share makes the objects of a unit share parts with each other and with those of
-// units before. p may be nil.
-func (p *Parts) share(u *Unit) {
+// Share makes the objects of a unit, which nobody else holds yet, share parts with each
+// other and with those of units before. p may be nil.
+func (p *Parts) Share(u *Unit) {
 	if p == nil {
 		return
 	}

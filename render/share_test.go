@@ -64,7 +64,7 @@ func TestParts(t *testing.T) {
 			t.Fatal(err)
 		}
 		u := &Unit{Objects: objects}
-		parts.share(u)
+		parts.Share(u)
 		return u
 	}
 	at := func(u *Unit, pointer string) uintptr {

@@ -109,6 +109,7 @@ func (u *unit) recall() bool {
 		}
 		if body, ok := u.graph.options.Store.Get(v.id); ok && u.decode(body) == nil {
 			u.variants = slices.Insert(slices.Delete(u.variants, i, i+1), 0, v)
+			u.graph.graph.Parts.Share(u.unit)
 			u.keepResult()
 			u.recalled = true
 			return true
