@@ -611,6 +611,7 @@ func (w *following) notFollowed(nodes []*maker, all []candidate) []*Unit {
 		u.State, u.Owner = NotRendered, &owned
 		units = append(units, u)
 	}
+	held := byFile(all)
 	for _, n := range nodes {
 		if len(Failures(n.unit.Err)) == 0 {
 			continue
@@ -618,15 +619,32 @@ func (w *following) notFollowed(nodes []*maker, all []candidate) []*Unit {
 		for _, o := range n.lost {
 			add(n, o)
 		}
-		for _, c := range all {
-			if c.target != n.target && c.object.Unit != nil && slices.ContainsFunc(c.object.Unit.files(), func(name string) bool {
-				return slices.Contains(n.reads, name)
-			}) {
-				add(n, c.object)
+		var opened []int
+		for _, name := range n.reads {
+			opened = append(opened, held[name]...)
+		}
+		slices.Sort(opened)
+		for _, i := range slices.Compact(opened) {
+			if all[i].target != n.target {
+				add(n, all[i].object)
 			}
 		}
 	}
 	return units
+}
+
+// byFile returns the indices of candidates by the files of the sources that hold them.
+func byFile(all []candidate) map[string][]int {
+	held := make(map[string][]int)
+	for i, c := range all {
+		if c.object.Unit == nil {
+			continue
+		}
+		for _, name := range c.object.Unit.files() {
+			held[name] = append(held[name], i)
+		}
+	}
+	return held
 }
 
 // several reports whether units go to several clusters, or may do so.

@@ -166,3 +166,27 @@ func TestFollowClusters(t *testing.T) {
 	}
 	same(t, ids, "one:deploy/x", "two:deploy/x", "two:deploy/y")
 }
+
+// TestFollowManyFailing holds that the work grows with the number of objects, and not
+// with its square, if what they deploy is not there: four times as many allocate some
+// four times as often.
+func TestFollowManyFailing(t *testing.T) {
+	allocated := func(n int) float64 {
+		var units []*Unit
+		for i := range n {
+			o := deploy(fmt.Sprintf("o%d", i), "", map[string]any{"needs": "absent"})
+			o.Unit = &Unit{Source: Source{Path: fmt.Sprintf("%d", i), Kind: "kustomize"}, Objects: []*Object{o}}
+			units = append(units, o.Unit)
+		}
+		return testing.AllocsPerRun(1, func() {
+			d, err := Follower{Resolvers: []Resolver{make(deploys)}}.Follow(t.Context(), nil, units)
+			if err != nil || len(d.Units) != n {
+				t.Fatal(len(d.Units), err)
+			}
+		})
+	}
+	few, many := allocated(200), allocated(800)
+	if many > 6*few {
+		t.Errorf("%.0f allocations for 200 objects, %.0f for 800", few, many)
+	}
+}

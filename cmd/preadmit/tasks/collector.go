@@ -43,7 +43,7 @@ const (
 	// A process with more than large in use has a long run, of which collections would
 	// take a third. Twice what is beyond large may be garbage, but not more than ample.
 	large = 192 << 20
-	ample = 512 << 20
+	ample = 384 << 20
 
 	// apart is memory that is neither in use nor garbage, such as what is free
 	// between objects, besides as much as the part of what is in use that between
