@@ -689,7 +689,7 @@ func (s *source) parseBlock(text []byte) *yaml.Node {
 func ParseNode(text []byte) *yaml.Node {
 	r := blockReader{texts: make(map[string]any)}
 	n := r.parse(text)
-	if n == nil && commonEscapes(text) {
+	if n == nil && isJSONLine(text, r.ascii) {
 		n = parseJSON(text)
 	}
 	if n != nil {
@@ -698,9 +698,13 @@ func ParseNode(text []byte) *yaml.Node {
 	return n
 }
 
-// commonEscapes reports whether a JSON text has no escapes that the YAML library reads
-// in another way.
-func commonEscapes(text []byte) bool {
+// isJSONLine reports whether a text, if it is JSON, is one line that the YAML library
+// reads, too: it refuses some escapes, and line breaks before a colon.
+func isJSONLine(text []byte, ascii bool) bool {
+	text = bytes.TrimRight(text, "\n")
+	if bytes.IndexByte(text, '\n') >= 0 || !printable(text, ascii) {
+		return false
+	}
 	for i := bytes.IndexByte(text, '\\'); i >= 0 && i+1 < len(text); i += 2 {
 		if strings.IndexByte(`"\bfnrt`, text[i+1]) < 0 && !bytes.HasPrefix(text[i+1:], []byte("u00")) {
 			return false
