@@ -190,7 +190,7 @@ func placeLink(s render.Span, link string) string {
 	return "[" + shown + "](" + link + ")"
 }
 
-// diffs is the section of what changes in objects, each folded.
+// diffs writes the differences of objects, each folded.
 func (m *markdownWriter) diffs() {
 	changed := slices.DeleteFunc(alike(m.changes), func(same []*Change) bool { return same[0].Diff == "" })
 	s := m.section("What changes in objects", shareDiffs, len(changed), func(i int) string {

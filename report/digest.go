@@ -190,7 +190,7 @@ func (c *Change) happens() string {
 	}
 }
 
-// from is what the object was, if it had another unit or version.
+// from returns the object's former unit or version, if it had another one.
 func (c *Change) from() string {
 	switch {
 	case c.From == nil:

@@ -6,7 +6,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// Explanations is what explain writes: how policies decided on one object.
+// Explanations is the JSON of explain: how policies decided on one object.
 type Explanations struct {
 	Schema       string               `json:"schema"`
 	Tool         Tool                 `json:"tool"`

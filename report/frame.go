@@ -8,7 +8,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// An excerpt is what is shown of a source line, and the cells under it that
+// An excerpt is the part of a source line that is shown, and the cells under it that
 // are marked; without a mark both are 0.
 type excerpt struct {
 	text     string

@@ -140,7 +140,7 @@ var qualitySeverities = []string{"blocker", "critical", "major", "minor", "info"
 
 func severityOrder(g *group) int { return slices.Index(qualitySeverities, qualitySeverity(g)) }
 
-// qualitySeverity is what follows from a finding and then how bad its policy's
+// qualitySeverity is the action of a finding and then how bad its policy's
 // author says it is.
 func qualitySeverity(g *group) string {
 	severe := severityRank(g.first().Severity) <= severityRank(policy.High)

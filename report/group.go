@@ -218,7 +218,7 @@ func open(x *policy.Result) bool {
 	return x.Suppression == nil && !x.Unreached && (x.Baseline == "" || x.Baseline == policy.New)
 }
 
-// sortedKeys sorts keys by a string made of each.
+// sortedKeys sorts keys by a string of each.
 func sortedKeys[K any](keys []K, by func(K) string) []K {
 	slices.SortFunc(keys, func(a, b K) int { return strings.Compare(by(a), by(b)) })
 	return keys

@@ -46,7 +46,7 @@ func (p *pageWriter) at(f *pageFinding, label, before string, s render.Span, aft
 	f.Facts = append(f.Facts, pageFact{Label: label, Text: before, Mono: true, Place: p.text.place(s), Link: p.links.to(s), Rest: after})
 }
 
-// finding is what is known of a group, as text.finding has it.
+// finding returns the facts of a group, as text.finding does.
 func (p *pageWriter) finding(g *group) *pageFinding {
 	x, spots := g.first(), g.spots()
 	at := spots[0].Origin
@@ -174,7 +174,7 @@ func (p *pageWriter) origins(f *pageFinding, x *policy.Result, primary render.Or
 	}
 }
 
-// places are where else the same is said.
+// places are the group's other places.
 func (p *pageWriter) places(f *pageFinding, spots []*spot) {
 	for i, s := range spots {
 		if i == maxFacts {

@@ -20,7 +20,7 @@ type partWriter struct {
 	origins []byte // of from
 }
 
-// sharedRule is what results of a rule have in common.
+// sharedRule has the fields that are equal in many results of a rule.
 type sharedRule struct {
 	engine, policy, rule, message, hint, reason, only, assumed string
 

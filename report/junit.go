@@ -35,7 +35,7 @@ const (
 	maxCaseMessage = 500      // bytes
 )
 
-// A verdict is what happens to a test case, the worst first.
+// A verdict is the state of a test case, the worst first.
 type verdict int
 
 const (

@@ -50,7 +50,7 @@ func lineHash(units []uint16) uint64 {
 }
 
 // hashUnits returns the units that count, and where in them each line starts. Of a
-// long line it returns only as many as a hash is made of.
+// long line it returns only as many as a hash covers.
 func hashUnits(data []byte) (units []uint16, starts []int) {
 	units = make([]uint16, 0, min(len(data), 1<<20)+1)
 	starts = append(starts, 0)

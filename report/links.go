@@ -57,7 +57,7 @@ func (l links) at(commit string, s render.Span) string {
 	return linkTo(l.others+commit, s)
 }
 
-// of is the address of where a change is written: of what is deleted, at the base.
+// of returns the address of the place where a change is written; for a deletion, at the base.
 func (l links) of(c *Change) string {
 	switch {
 	case c.Origin == nil:

@@ -91,7 +91,7 @@ func newEmbedded(b *bytes.Buffer, r *Report) *printer {
 	return &printer{Options: Options{Width: defaultWidth}, out: bufio.NewWriter(b), src: newSource(r), embedded: true}
 }
 
-// embed is what print writes as text, without the last line end.
+// embed returns the text that print writes, without the last line end.
 func (p *printer) embed(b *bytes.Buffer, print func()) string {
 	b.Reset()
 	print()

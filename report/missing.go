@@ -17,7 +17,7 @@ import (
 
 const maxThings = 10 // of a block, but for -v
 
-// A lack is what some undecided findings wait for, of one kind.
+// A lack is one kind of missing data that leaves findings undecided.
 type lack struct {
 	class   class
 	kind    string // as policy.Missing has it
@@ -263,7 +263,7 @@ func (l *lack) text(t *thing, listed bool) string {
 	}
 }
 
-// waiting are the names of what waits for the thing.
+// waiting returns the names of the objects that wait for the missing data.
 func (t *thing) waiting() []string {
 	var names []string
 	for _, k := range objects(t.results) {

@@ -117,7 +117,7 @@ func Displayed(origins []render.Origin, display func(string) string) []render.Or
 	return origins
 }
 
-// WithoutLines returns notes about fields of which only the file is known: those of
+// WithoutLines returns notes about fields whose file, but not whose line, is known: those of
 // charts in archives, and those that templates make in ways that can't be traced.
 func WithoutLines(units []*render.Unit, display func(string) string) []string {
 	type place struct{ unit, file string }

@@ -86,7 +86,7 @@ func (r *Report) outcome() string {
 	return fmt.Sprintf("%d newly refused, %d changed, %d newly allowed, %d deprecated", refused, changed, allowed, deprecated)
 }
 
-// fixedWord is what happened to failures that are no more.
+// fixedWord is the word for failures of the first run that the second has not.
 func (r *Report) fixedWord() string {
 	if r.Rehearsal != nil && r.Rehearsal.To != "" {
 		return "newly allowed"

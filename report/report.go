@@ -63,7 +63,7 @@ type Base struct {
 	Commit   string `json:"commit"`   // 40 hexadecimal digits
 }
 
-// A Change is what would happen to one object.
+// A Change is a change to one object on the cluster.
 type Change struct {
 	Operation policy.Operation `json:"operation"`
 	Object    render.Key       `json:"object"`

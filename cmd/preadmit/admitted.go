@@ -27,7 +27,7 @@ func (a *admitted) tree(rendered *render.Object) map[string]any {
 }
 
 // admit takes the rendered objects through defaults and mutating policies.
-// What went wrong on the way is found.
+// It adds errors to the input's results.
 func admit(ctx context.Context, in *input, o *checkOptions) (*admitted, error) {
 	s, _, err := o.benchOptions(in)
 	if err != nil {

@@ -294,7 +294,7 @@ func policyObjects(in *input, noTreePolicies bool) []*render.Object {
 	return all
 }
 
-// side is what comparing with another input goes by.
+// side returns the input as one side of a comparison.
 func (in *input) side() *change.Side {
 	return &change.Side{
 		Tree: in.tree, Units: in.head, Given: in.given, Context: in.context, Anywhere: in.anywhere,

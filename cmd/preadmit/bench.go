@@ -128,7 +128,7 @@ func (b *bench) packs(s *engineSettings, policies []*render.Object) []string {
 	return []string{defaultPack}
 }
 
-// only are the objects of which something holds.
+// only returns the objects for which something holds.
 func only(objects []*render.Object, holds func(*render.Object) bool) []*render.Object {
 	return slices.DeleteFunc(slices.Clone(objects), func(o *render.Object) bool { return !holds(o) })
 }

@@ -71,7 +71,7 @@ func readOrder(from *supervise.Reader) (supervise.Order, error) {
 	return order, nil
 }
 
-// A parentEnd is a child's end of what it has with its parent.
+// A parentEnd is a child's connection to its parent.
 type parentEnd struct {
 	to      *supervise.Pipe
 	order   supervise.Order

@@ -16,7 +16,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// The values of flags of which there are few.
+// The values of flags that take one of a few.
 var (
 	oneFormats    = []string{"text", "json"} // of explain and test
 	renderFormats = []string{"yaml", "json"}

@@ -144,7 +144,8 @@ func (in *input) kinds(o benchOptions) (policy.Kinds, error) {
 	return kinds, nil // what is wrong with definitions is said when they are compiled
 }
 
-// explained asks the chain, and says what there is when there is no such policy.
+// explained returns the chain's explanations. Without such a policy or rule, the error
+// names those that there are.
 func explained(ctx context.Context, o *explainOptions, in *input, b *bench, name string, req policy.Request) ([]policy.Explanation, error) {
 	rules := b.rules()
 	policyName, rule := splitRule(name, in, rules)
@@ -187,7 +188,7 @@ func splitRule(name string, in *input, rules []policy.Rule) (policyName, rule st
 	return policyName, rule
 }
 
-// tellsOf says whether a rule is among what is explained.
+// tellsOf reports whether a rule is one of the explained.
 func tellsOf(es []policy.Explanation, rule string) bool {
 	return slices.ContainsFunc(es, func(e policy.Explanation) bool {
 		return e.Engine == policy.EngineSchema ||
@@ -297,7 +298,7 @@ func (o *explainOptions) writeExplanations(stdout io.Writer, format, file string
 	return brokenPipe(err)
 }
 
-// An objectRef is what OBJECT names.
+// An objectRef is the argument OBJECT.
 type objectRef struct {
 	text           string
 	group          string

@@ -264,7 +264,7 @@ func (o *fetchOptions) checkLock(ctx context.Context, f *download.Fetch, t *tree
 	return code, nil
 }
 
-// list says what would be fetched.
+// list prints what fetch would fetch.
 func (o *fetchOptions) list(ctx context.Context, f *download.Fetch, stdout io.Writer) error {
 	needs, err := f.Needs(ctx)
 	if err != nil {

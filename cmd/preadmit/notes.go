@@ -48,7 +48,7 @@ func clusterKindOf(o *render.Object) clusterKind {
 	return clusterKind{gvk.Kind + "." + gvk.Group, o.Unit.Cluster}
 }
 
-// unknownKinds are the kinds of which there is no schema. Policies are read by
+// unknownKinds are the kinds that have no schema. Policies are read by
 // their engines.
 func unknownKinds(kinds policy.Kinds, head []*render.Object) []clusterKind {
 	var unknown []clusterKind

@@ -56,7 +56,7 @@ func checkPacks(names []string) error {
 	return nil
 }
 
-// newPack makes the engine of a pack. It warns where nobody asked for it.
+// newPack returns the engine of a pack. Failures only warn if --pack does not name it.
 func newPack(name string, s *engineSettings, kinds policy.Kinds, cluster *policy.Cluster) (policy.Validator, error) {
 	all := embedded()
 	i := slices.IndexFunc(all, func(p pack) bool { return p.name == name })

@@ -112,7 +112,8 @@ func runPolicies(ctx context.Context, o *policiesOptions, args []string, stdin i
 	return policiesCode(p, v, o, stderr), nil
 }
 
-// A policyReview is what policies do over an input, and the findings about them.
+// A policyReview counts the verdicts of policies over an input, and has the findings about
+// the policies.
 type policyReview struct {
 	evaluation
 	uses     *policy.Uses

@@ -282,7 +282,8 @@ func inputs(args []string, stdin io.Reader) (data []byte, keys io.Reader, err er
 	return data, eof{}, nil
 }
 
-// newTriageHost says what is gone through: a report, or what is evaluated now.
+// newTriageHost returns a host for the saved report that args name, otherwise for an
+// evaluation of the paths.
 func newTriageHost(o *triageOptions, args []string, stdin io.Reader) (*triageHost, error) {
 	h := &triageHost{watcher: watcher{args: args}, options: o}
 	if slices.Contains(args, "-") {

@@ -33,7 +33,7 @@ func (h *triageHost) suppressionsPath() (path, display string, err error) {
 	return path, suppressionsFile, nil
 }
 
-// Propose is what the file would be, made from what it is now.
+// Propose returns the new content of the file with the decisions, and the diff.
 func (h *triageHost) Propose(d tui.Decisions) (*tui.Change, error) {
 	path, display, err := h.suppressionsPath()
 	if err != nil {

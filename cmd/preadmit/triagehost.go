@@ -343,7 +343,7 @@ func (h *triageHost) benchOf(run *triageRun, o *render.Object) (*bench, benchOpt
 	return run.benches[o.Unit.Cluster], s, nil
 }
 
-// Explain is what explain says about the result.
+// Explain returns the output of the command explain for the result.
 func (h *triageHost) Explain(ctx context.Context, x *policy.Result) (string, error) {
 	run, err := h.looked(ctx)
 	if err != nil {

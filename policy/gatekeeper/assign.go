@@ -115,8 +115,7 @@ func isMetadataLocation(l location) bool {
 		(l[1] == (part{name: "labels"}) || l[1] == (part{name: "annotations"}))
 }
 
-// value reads which value is assigned. The setter is nil where that is not to
-// be told.
+// value reads which value is assigned. The setter is nil if that is unclear.
 func (c *mutatorCheck) value(f *assignField) setter {
 	given := 0
 	for _, is := range []bool{f.Value != nil, f.FromMetadata != nil, f.ExternalData != nil} {

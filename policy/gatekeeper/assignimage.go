@@ -33,8 +33,8 @@ func (c *mutatorCheck) assignImage(m *mutator) {
 	m.set, m.terminal, m.terminates = image, shapeString, true
 }
 
-// What the parts of an image may be, so that putting them into a name twice
-// does what doing it once does.
+// The parts that an image name may have. They are checked so that applying a mutator
+// twice gives the same name as applying it once.
 var (
 	imageDomain = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\w[\w-]*\.[\w.-]*\w|localhost)(:\d+)?$`) })
 	imagePath   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]+((\.|_|/|__|-*)[a-z0-9]+)*$`) })

@@ -13,8 +13,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A config is what the Config and the SyncSets say: which namespaces are left
-// out, and which kinds data.inventory has. nil says nothing
+// A config has the namespaces that the Config excludes, and the kinds that Config and
+// SyncSets put into data.inventory. nil has neither
 // (gatekeeper/v3/pkg/controller/config/process, pkg/cachemanager).
 type config struct {
 	excluded []exclusion
@@ -123,7 +123,7 @@ func (c *config) sync(kinds []syncedKind) {
 	}
 }
 
-// excludes says what leaves a namespace out of a process; nil if nothing does.
+// excludes returns the exclusion of a namespace from a process, or nil.
 func (c *config) excludes(process, namespace string) *exclusion {
 	if c == nil || namespace == "" {
 		return nil
@@ -137,10 +137,10 @@ func (c *config) excludes(process, namespace string) *exclusion {
 	return nil
 }
 
-// syncAnnotation is where a template says what must be in data.inventory.
+// syncAnnotation lists the kinds that a template needs in data.inventory.
 const syncAnnotation = "metadata.gatekeeper.sh/requires-sync-data"
 
-// A requirement is a set of kinds of which one has to be synced.
+// A requirement is a set of kinds; one of them must be synced.
 type requirement []schema.GroupVersionKind
 
 // requirements reads what a template says that it needs.

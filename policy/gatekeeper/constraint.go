@@ -120,8 +120,8 @@ func nameFault(o *render.Object) *fault {
 	return nil
 }
 
-// withoutTemplate is the error of a constraint whose template is not there; it
-// is none where the template is broken, which is said at its place.
+// withoutTemplate returns the error of a constraint without a template. If the template
+// is there but broken it returns none: the template has an error of its own.
 func (k *compiler) withoutTemplate(o *render.Object) []error {
 	kind := o.GetKind()
 	if k.refused[strings.ToLower(kind)] {
@@ -130,7 +130,8 @@ func (k *compiler) withoutTemplate(o *render.Object) []error {
 	return []error{policy.ErrorAt(o, "/kind", "constraint", fmt.Errorf("there is no ConstraintTemplate %s, of which this would be a constraint", strings.ToLower(kind)))}
 }
 
-// parametersOf is what templates see of parameters: an empty object for none.
+// parametersOf returns the parameters as templates see them: without any, an empty
+// object.
 func parametersOf(parameters any) *ast.Term {
 	if parameters == nil {
 		parameters = map[string]any{}
@@ -190,8 +191,8 @@ func (k *compiler) scope(c *constraint, spec map[string]any) *fault {
 	return nil
 }
 
-// enforces says whether the engine stands at an enforcement point. In admission
-// there are two: ValidatingAdmissionPolicies are made of CEL alone.
+// enforces reports whether the engine acts at an enforcement point. In admission there
+// are two: Gatekeeper's webhook, and for templates in CEL the API server itself.
 func (k *compiler) enforces(t *template, point string) bool {
 	if p := k.options.EnforcementPoint; p != "" && p != pointAdmission {
 		return p == point

@@ -15,15 +15,15 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// expansions are the expansion templates, which tell of objects what will be
-// made of them, and the mutators that will be applied to that. They are
-// read-only and safe for concurrent use (gatekeeper/v3/pkg/expansion).
+// expansions are the expansion templates, which say what objects a controller creates
+// from others, and the mutators that will be applied to those. They are read-only and
+// safe for concurrent use (gatekeeper/v3/pkg/expansion).
 type expansions struct {
 	mutators *mutators
 	byKind   map[string][]*expansionTemplate // by the kind that they apply to, and by name
 }
 
-// An expanded is an object that will be made of another one.
+// An expanded is an object that a controller will create from another one.
 type expanded struct {
 	matchable // with sourceGenerated
 	template  *expansionTemplate
@@ -39,9 +39,9 @@ type setBy struct {
 	by       *mutator
 }
 
-// maxDepth is how often what was expanded is expanded again, as in Gatekeeper.
-// maxExpanded is how many objects are made of one, and maxExpandedWeight how
-// many values they hold; after maxExpandErrors no more are made.
+// maxDepth is how often created objects are expanded again, as in Gatekeeper.
+// maxExpanded is how many objects one object is expanded to, and maxExpandedWeight how
+// many values they hold. After maxExpandErrors expansion ends.
 const (
 	maxDepth          = 30
 	maxExpanded       = 1000
@@ -49,10 +49,10 @@ const (
 	maxExpandedWeight = 2 << 20
 )
 
-// expand lists the objects that will be made of x, and what is to be said about
-// what can't be made. What was made of what was made comes first. A written x
-// is changed by the mutators before that, as gator does it; else the chain has
-// done so. The error is that of the context.
+// expand lists the objects that will be created from x, and a result for each that can't
+// be created. Objects of created objects come first. If x is as it was written, the
+// mutators change it first, as in gator; otherwise the chain has done so. The error is
+// that of the context.
 func (e *expansions) expand(ctx context.Context, x matchable) ([]expanded, []policy.Result, error) {
 	if e.none() {
 		return nil, nil, nil
@@ -163,9 +163,8 @@ func (r *expansionRun) refused(err error, t *expansionTemplate, prefix string) [
 	return []policy.Result{result}
 }
 
-// pointers leads from fields of what was expanded to those of the object that
-// the request is about. What only the expanded object has is said about all that
-// it was made from.
+// pointers converts fields of the expanded object to those of the request's object. A
+// field that only the expanded object has becomes the field that it is created from.
 func (e *expanded) pointers(fields []string) []string {
 	out := make([]string, 0, len(fields))
 	for _, f := range fields {
@@ -180,8 +179,8 @@ func (e *expanded) pointers(fields []string) []string {
 	return out
 }
 
-// assumptions are what a response about fields rests on: what mutators did, and
-// what they could not do.
+// assumptions returns the assumptions behind a response about fields: the mutators that
+// set them, and those that could not be applied.
 func (e *expanded) assumptions(fields []string) []string {
 	assumed := slices.Clone(e.assumed)
 	for _, s := range e.set {
@@ -201,7 +200,7 @@ func given(pointer string) bool {
 	})
 }
 
-// make is what will be made of x.
+// make returns the object that will be created from x.
 func (t *expansionTemplate) make(x matchable) (map[string]any, error) {
 	parent := &unstructured.Unstructured{Object: x.object}
 	found, ok := render.Lookup(x.object, t.pointer())
@@ -234,7 +233,7 @@ func (t *expansionTemplate) make(x matchable) (map[string]any, error) {
 	return made.Object, nil
 }
 
-// addOwner names the parent among the owners of what is made of it.
+// addOwner adds the parent to the owners of the created object.
 func addOwner(made, parent *unstructured.Unstructured) {
 	if parent.GetAPIVersion() == "" || parent.GetKind() == "" || parent.GetName() == "" {
 		return

@@ -21,9 +21,9 @@ func (e *Engine) expanding(objects []*render.Object) []error {
 	return []error{broken, err}
 }
 
-// validateImplied evaluates what will be made of the object of a request. What is
-// said about it is about the fields that it is made from. That a constraint holds
-// is said once, with the responses to the object itself.
+// validateImplied evaluates the objects that a controller will create from the request's
+// object. Its results name the fields that they are created from. Constraints that hold
+// are left out: own has the responses to the object itself.
 func (e *Engine) validateImplied(r *review, own []Response) ([]policy.Result, error) {
 	responses, results, err := e.implied(r)
 	if err != nil {
@@ -61,8 +61,8 @@ func (e *Engine) reviewImplied(r *review, o *render.Object) ([]Response, error) 
 	return responses, err
 }
 
-// implied are the responses to what will be made of the object of a review, and
-// what is to be said where something can't be made.
+// implied returns the responses to the objects that will be created from the review's
+// object, and a result for each that can't be created.
 func (e *Engine) implied(r *review) ([]Response, []policy.Result, error) {
 	if e.expansions == nil || r.exemption.why != "" && !r.exemption.open {
 		return nil, nil, nil
@@ -85,8 +85,8 @@ func (e *Engine) implied(r *review) ([]Response, []policy.Result, error) {
 	return all, results, nil
 }
 
-// expandedIn is the namespace of what is made. gator knows more of it than of
-// the object's: that there is none, and that default has no labels.
+// expandedIn returns the namespace of the created objects. gator assumes there that an
+// object without a namespace has none, and that the namespace default has no labels.
 func (r *review) expandedIn() *namespace {
 	switch ns := r.namespace; {
 	case !r.engine.options.Written:
@@ -98,7 +98,7 @@ func (r *review) expandedIn() *namespace {
 	return r.namespace
 }
 
-// of is the review of what was made. Nobody in particular asks for it.
+// of returns the review of a created object. Its user is unknown.
 func (r *review) of(x *expanded) *review {
 	kind := x.template.generates
 	made := &review{

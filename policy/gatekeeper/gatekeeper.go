@@ -55,9 +55,9 @@ type Options struct {
 	// Kinds tells how the objects of the Cluster are held; nil: as written.
 	Kinds policy.Kinds
 
-	// EnforcementPoint is where the engine stands, of which scoped actions
-	// depend: PointGator for gator's tests. "" is admission: Gatekeeper's webhook,
-	// and vap.k8s.io for templates of which Gatekeeper makes policies.
+	// EnforcementPoint is where constraints are enforced; scoped actions depend on
+	// it. It is PointGator for gator's tests. "" is admission: Gatekeeper's webhook,
+	// and vap.k8s.io for templates that Gatekeeper converts to policies.
 	EnforcementPoint string
 
 	// Written evaluates as gator does: objects are as they are written, Config and
@@ -126,8 +126,8 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 	return e, errors.Join(errs...)
 }
 
-// With is the engine among other objects than those of Options.Cluster. It
-// shares what is compiled.
+// With returns the engine for other objects than those of Options.Cluster. Both share
+// compiled policies.
 func (e *Engine) With(cluster *policy.Cluster) *Engine {
 	o := e.options
 	o.Cluster = cluster

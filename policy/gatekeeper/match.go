@@ -101,7 +101,7 @@ func newMatch(o *render.Object, pointer string, value any) (*match, []error) {
 	return m, errs
 }
 
-// selectorOf is nil where everything is selected because nothing is said.
+// selectorOf returns nil if there is no selector, which selects everything.
 func selectorOf(s *metav1.LabelSelector) (labels.Selector, error) {
 	if s == nil {
 		return nil, nil
@@ -165,9 +165,8 @@ func listed(list []string, s string) bool {
 	return len(list) == 0 || slices.Contains(list, "*") || slices.Contains(list, s)
 }
 
-// matches says whether an object is among those that the match is about. The
-// error is a *cel.Undecided where that depends on the labels of a namespace that
-// is not known; another one is what Gatekeeper says.
+// matches reports whether an object matches. The error is a *cel.Undecided if that
+// depends on the labels of an unknown namespace, and otherwise Gatekeeper's own.
 func (m *match) matches(x *matchable) (bool, error) {
 	if m == nil {
 		return true, nil
@@ -244,8 +243,8 @@ func (m *match) selectsNamespace(x *matchable) (bool, error) {
 	return selectsByName(m.namespaces, x.in())
 }
 
-// selectsByName says what can be said about a namespace of which only the name is
-// known.
+// selectsByName reports whether a selector selects a namespace. Only its name is known;
+// the error is a *cel.Undecided if other labels decide.
 func selectsByName(s labels.Selector, name string) (bool, error) {
 	requirements, selectable := s.Requirements()
 	if !selectable {
@@ -263,8 +262,8 @@ func selectsByName(s labels.Selector, name string) (bool, error) {
 	return err == nil, err
 }
 
-// matches says whether a match with this source is about the object. Of
-// whatever nobody told the source, only a match for all is.
+// matches reports whether a match with this source applies to the object. If the
+// object's source is unknown, only a match for all sources does.
 func (s source) matches(x *matchable) (bool, error) {
 	switch {
 	case s == "" || s == sourceAll:

@@ -75,9 +75,8 @@ func (x *application) apply() error {
 	return err
 }
 
-// part applies the mutator at the part of the location at a depth, where
-// current stands. mutated is false where a test kept it from being applied;
-// else next is what stands there now.
+// part applies the mutator at the part of the location at a depth, to the value current.
+// mutated is false if a test prevented that; otherwise next is the new value.
 func (x *application) part(current any, depth int) (mutated bool, next any, err error) {
 	if err := x.bounds.step(1); err != nil {
 		return false, nil, err

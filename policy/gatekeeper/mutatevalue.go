@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// A number is one of an assigned value. Gatekeeper reads these, but no others,
-// as floating-point numbers, so that they are not the same as integers while
-// mutators run; afterwards nobody can tell.
+// A number is a number of an assigned value. Gatekeeper reads only these as
+// floating-point numbers, so they differ from integers while mutators run, but not in
+// the result.
 type number float64
 
 // numbers is a value with all its numbers as numbers.
@@ -158,7 +158,7 @@ func writeKey(b *strings.Builder, v any) {
 	}
 }
 
-// typeName says about a value what it is, and nothing of what it says.
+// typeName returns the type of a value, for messages that must not quote it.
 func typeName(v any) string {
 	switch v.(type) {
 	case nil:

@@ -79,8 +79,8 @@ func asksMutation(req *policy.Request) bool {
 	return req.Kind.Group != registrationGroup && !slices.Contains(gatekeeperGroups, req.Kind.Group)
 }
 
-// skip is what is said about the mutators that match an object which the webhook
-// does not look at.
+// skip returns a result for each mutator that matches an object which the webhook does
+// not get.
 func (s *mutators) skip(x *mutable, why exemption) []policy.Step {
 	var steps []policy.Step
 	for _, m := range s.applied {

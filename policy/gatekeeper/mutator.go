@@ -31,7 +31,7 @@ type mutator struct {
 	conflicts  []*mutator
 }
 
-// A shape is what a mutator takes something in objects for.
+// A shape is the type that a mutator's location implies for a value of an object.
 type shape int
 
 const (
@@ -51,8 +51,8 @@ type setter interface {
 	// setField changes a field of an object, and says whether it is
 	// another one now.
 	setField(x *application, object map[string]any, field string) (changed bool, err error)
-	// element is what an element of a list with keys is to be; nil where the
-	// setter can't make one.
+	// element returns the new element of a list with keys, or nil if the setter
+	// can't make one.
 	element() map[string]any
 }
 
@@ -141,7 +141,7 @@ func (c *mutatorCheck) warn(pointer string, err error) {
 	c.errs = append(c.errs, warning(c.object, pointer, ruleMutator, err))
 }
 
-// mutatorSpec is what the kinds of mutators have in common, as it is written.
+// mutatorSpec has the fields that all kinds of mutators have.
 type mutatorSpec struct {
 	ApplyTo    []applyTo `json:"applyTo,omitempty"`
 	Match      any       `json:"match,omitempty"`

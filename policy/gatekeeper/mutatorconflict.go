@@ -10,11 +10,10 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// findConflicts finds the mutators whose locations take the same part of
-// objects of one kind for different things, which Gatekeeper does not apply:
-// a field for an object and for a list, a list for one with different keys, or
-// what a mutator must have for itself for something that goes on
-// (gatekeeper/v3/pkg/mutation/schema). The errors are *render.Error.
+// findConflicts finds mutators that disagree about the type of a field of one kind, such
+// as an object and a list, or lists with different keys. A mutator whose location must
+// end at a field also conflicts with those that go on below it. Gatekeeper applies none
+// of them (gatekeeper/v3/pkg/mutation/schema). The errors are *render.Error.
 func findConflicts(all []*mutator) []error {
 	f := &conflictFinder{work: maxConflictWork}
 	root := &schemaNode{}
@@ -39,8 +38,8 @@ func findConflicts(all []*mutator) []error {
 	return errs
 }
 
-// maxOpponents is how many others are remembered of each, of which one less is
-// told.
+// maxOpponents is how many conflicting mutators are kept for each; messages name one
+// less.
 const maxOpponents = 4
 
 // opponents are the others in words.
@@ -90,7 +89,7 @@ func (n *schemaNode) add(m *mutator) {
 	}
 }
 
-// shapeAt is what the location takes the part at i for.
+// shapeAt returns the shape that the location implies for its part at i.
 func (m *mutator) shapeAt(i int) shape {
 	switch {
 	case i == len(m.location)-1:

@@ -6,8 +6,8 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// result is what is said about a mutator. What breaks it makes its webhook refuse
-// the request.
+// result returns a result of a mutator. Its failures and errors deny: the webhook refuses
+// such a request.
 func (m *mutator) result(outcome policy.Outcome, message string) policy.Result {
 	return policy.Result{
 		Engine: policy.EngineGatekeeper, Policy: m.name, Rule: m.kind, Outcome: outcome, Action: policy.Deny,

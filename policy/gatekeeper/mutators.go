@@ -79,14 +79,14 @@ type unsettled struct {
 	pointers []string // of what it would set
 }
 
-// A mutation is what became of an object.
+// A mutation is the outcome of all mutators for one object.
 type mutation struct {
 	steps    []mutated // in the order in which they were made
 	unknowns []unsettled
 	object   map[string]any // after all; the object as it was where nothing changed
 }
 
-// A mutatorError is what Gatekeeper refuses an object for.
+// A mutatorError is an error for which Gatekeeper refuses an object.
 type mutatorError struct {
 	by  *mutator // the last one that was applied
 	err error

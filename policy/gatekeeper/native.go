@@ -59,8 +59,8 @@ type namedExpression struct {
 	Expression string `json:"expression"`
 }
 
-// What Gatekeeper puts before a template's own variables, whose names are
-// taken: parameters come from the constraint, which is what params is there.
+// The variables that Gatekeeper puts before a template's own. Where the variable params is
+// defined, params is the constraint.
 const (
 	paramsName     = "params"
 	anyObjectName  = "anyObject"

@@ -22,11 +22,11 @@ const (
 	validationsGroup
 )
 
-// nativeBudget is what a constraint's validations and messages may cost
-// together: Gatekeeper gives them what the API server gives one expression.
+// nativeBudget limits the cost of a constraint's validations and messages together.
+// Gatekeeper uses the API server's limit for a single expression.
 const nativeBudget = celconfig.PerCallLimit
 
-// A nativeReview is what CEL sees of a review, made once for all constraints.
+// A nativeReview has the values of a review for CEL, made once for all constraints.
 type nativeReview struct {
 	made                        bool
 	object, old, request, space ref.Val
@@ -60,8 +60,8 @@ func (r *review) frozen() *nativeReview {
 	return n
 }
 
-// celRequest is the request as CEL sees it, with what tells where nobody knows
-// who makes it.
+// celRequest returns the request for CEL. If the user is unknown, reading userInfo makes
+// the verdict undecided.
 func (r *review) celRequest() map[string]any {
 	if !r.userOpen() {
 		return r.fields
@@ -182,7 +182,7 @@ func (x *nativeRun) matchConditions() (said []Response, done bool) {
 	return nil, false
 }
 
-// broken is the response of what went wrong while it ran.
+// broken returns the response for an error at run time.
 func (x *nativeRun) broken(err error) Response {
 	r := x.c.said(policy.Error, policy.Shorten(err.Error(), policy.MaxMessage))
 	if x.code.ignores {

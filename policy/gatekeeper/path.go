@@ -22,8 +22,7 @@ type part struct {
 	key  any  // else what the element's field must be: a string or an int64
 }
 
-// maxParts is how many parts a location may have; objects as deep as that
-// nobody writes.
+// maxParts is how many parts a location may have. Real objects are not that deep.
 const maxParts = 500
 
 // A locationError is why a location can't be read.

@@ -14,8 +14,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A review is what Gatekeeper's policies are asked about, made once for all of
-// them. It is not for concurrent use (gatekeeper/v3/pkg/target).
+// A review is the input of all of Gatekeeper's policies for one request. It is not for
+// concurrent use (gatekeeper/v3/pkg/target).
 type review struct {
 	ctx         context.Context
 	engine      *Engine

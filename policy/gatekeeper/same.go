@@ -8,8 +8,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// alike says whether two objects are the same policy, rendered twice: overlays
-// repeat what they have in common. Labels and annotations don't make another.
+// alike reports whether two objects are one policy that several overlays render. Their
+// labels and annotations may differ.
 func alike(a, b *render.Object) bool {
 	return a.GetAPIVersion() == b.GetAPIVersion() && a.GetKind() == b.GetKind() && a.GetName() == b.GetName() &&
 		reflect.DeepEqual(a.Object["spec"], b.Object["spec"])

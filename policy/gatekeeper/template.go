@@ -71,8 +71,8 @@ type templateCode struct {
 	Source map[string]any `json:"source"`
 }
 
-// parameters is the schema of the parameters; nil allows none. Where nothing
-// is said about it, v1 is strict and what came before allows everything.
+// parameters returns the schema of the parameters; nil allows none. Without a schema v1
+// allows none and earlier versions allow everything.
 func (s *templateSpec) parameters(version string) *apiextensionsv1.JSONSchemaProps {
 	v := s.CRD.Spec.Validation
 	legacy := version != "v1"

@@ -53,9 +53,9 @@ var configurationNames = map[string]string{
 	mutatingKind:   "gatekeeper-mutating-webhook-configuration",
 }
 
-// webhookOf reads how the webhook of a name is configured, if it is in the
-// cluster. A configuration that can't be read counts for nothing: the API server
-// would not take it. The errors are warnings of what is not gone by.
+// webhookOf reads the configuration of the webhook of a name, if it is in the cluster. A
+// configuration that can't be read is ignored: the API server would refuse it. The errors
+// are warnings about fields that are ignored.
 func webhookOf(cluster *policy.Cluster, kind, name string) (webhook, []error) {
 	for _, o := range cluster.List(schema.GroupKind{Group: registrationGroup, Kind: kind}) {
 		if o.GetName() != configurationNames[kind] {

@@ -27,7 +27,7 @@ func asked(err error) (*question, bool) {
 	return q, ok
 }
 
-// partial is a map of which nothing is known.
+// partial returns a map with unknown contents.
 func partial(what string) *cel.Partial { return &cel.Partial{Ask: asking(what)} }
 
 // asking asks a question whenever it is called.

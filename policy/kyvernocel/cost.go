@@ -7,8 +7,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// What calls cost that nothing else bounds, in the API server's units: a tenth
-// for a byte that is looked at once.
+// Costs of calls that nothing else bounds, in the API server's units: a tenth for a byte
+// that is read once.
 const (
 	lookupCost   = 1000
 	bytesAtOnce  = 10

@@ -19,7 +19,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
-// A flavour is what distinguishes the environments of policies.
+// A flavour selects the environment of a policy's expressions.
 type flavour struct {
 	kind       string // of policies; "" is that of exceptions
 	namespaced bool   // the policies' lookups are in their own namespace
@@ -27,10 +27,9 @@ type flavour struct {
 	proxy      string // the evaluation mode of policies about a proxy's requests
 }
 
-// Limits of what one evaluation may cost, in the API server's units: Kyverno
-// has none. Where costs are counted, evaluationLimit takes some two seconds.
-// What a bound says to be under uncountedLimit runs without counting, many
-// times faster.
+// Limits of the cost of one evaluation, in the API server's units; Kyverno has none. Where
+// costs are counted, evaluationLimit takes some two seconds. An expression whose bound is
+// under uncountedLimit runs without counting, many times faster.
 const (
 	evaluationLimit = 10_000_000
 	uncountedLimit  = 100_000_000

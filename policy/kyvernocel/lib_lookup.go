@@ -10,7 +10,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// The types of what expressions look things up with.
+// The types of the values whose functions look things up.
 var (
 	resourceType  = celgo.OpaqueType("kyverno.resource")
 	httpType      = celgo.OpaqueType("kyverno.http")

@@ -8,10 +8,10 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// defaultPattern is what random() makes.
+// defaultPattern is the pattern of random() without an argument.
 const defaultPattern = "[0-9a-z]{8}"
 
-// Limits of what random makes.
+// Limits of the texts that random makes.
 const (
 	maxRandom      = 4 << 10
 	unboundedTimes = 3 // that * and + repeat beyond their least

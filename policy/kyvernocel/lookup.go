@@ -21,7 +21,7 @@ import (
 // A gvr is the value of resource.ToGVR.
 type gvr struct{ schema.GroupVersionResource }
 
-// A wanted is what resource.Get and resource.List look for.
+// A wanted is the resource that resource.Get or resource.List looks for.
 type wanted struct {
 	gvr       schema.GroupVersionResource
 	namespace string

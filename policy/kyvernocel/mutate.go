@@ -52,8 +52,8 @@ func (e mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step
 	return steps, ctx.Err()
 }
 
-// mutate is what a policy does to the object of a request: all of it, or
-// nothing where something goes wrong.
+// mutate returns the changes of a policy to the object of a request: all of them, or none
+// if one fails.
 func (p *Policy) mutate(r *review) []policy.Step {
 	c, as, matches := p.about(r)
 	switch {
@@ -88,8 +88,8 @@ func (p *Policy) mutate(r *review) []policy.Step {
 	return x.asRequested(steps)
 }
 
-// asRequested brings what a policy made of another version of the object back
-// into the version of the request.
+// asRequested converts the objects that a policy changed in another version back into the
+// version of the request.
 func (x *run) asRequested(steps []policy.Step) []policy.Step {
 	if x.as.Kind == x.req.Kind {
 		return steps

@@ -24,7 +24,7 @@ const (
 	modeHTTP  = "HTTP"
 )
 
-// A proxy is what policies of such a mode read and answer.
+// A proxy has the types of requests and responses of an evaluation mode.
 type proxy struct {
 	request, response *messageType
 	functions         func() []celgo.EnvOption

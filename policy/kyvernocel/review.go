@@ -86,8 +86,8 @@ func (r *review) NamespaceLabels() (set map[string]string, complete bool) {
 	return r.Labelled(set), true
 }
 
-// requestTree is what Kyverno shows of a request: with the objects, and without
-// what it does not fill in.
+// requestTree returns the variable request as Kyverno fills it in: with the objects, but
+// without the uid.
 func (r *review) requestTree(as policy.Version) map[string]any {
 	tree := r.req.Fields(as)
 	delete(tree, "uid")

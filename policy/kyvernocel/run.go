@@ -159,7 +159,7 @@ func (x *run) all(conditions []*expression) (holds bool, culprit *expression, er
 	return err == nil, culprit, err
 }
 
-// broken is the verdict of what went wrong, or is not known.
+// broken returns the verdict for an error, or for a question that only a cluster answers.
 func (x *run) broken(e *expression, prefix string, err error) verdict {
 	v := verdict{outcome: policy.Error, message: prefix + err.Error(), assumed: x.assumptions()}
 	if e != nil {

@@ -49,8 +49,8 @@ func (e validator) Validate(ctx context.Context, req *policy.Request) ([]policy.
 	return all, ctx.Err()
 }
 
-// evaluate is what a policy says, by itself and by its copies. They are about
-// different kinds.
+// evaluate returns the verdicts of the policy, or of the copy of it that is about the
+// object's kind.
 func (p *Policy) evaluate(r *review) []verdict {
 	c, as, matches := p.about(r)
 	switch matches {
@@ -114,7 +114,7 @@ func (p *Policy) unknownNamespace(r *review) verdict {
 	}
 }
 
-// unfit is the verdict of what can't be run at all.
+// unfit returns the verdict of a policy that can't be run at all.
 func (x *run) unfit() (verdict, bool) {
 	switch {
 	case len(x.c.broken) > 0:

@@ -151,7 +151,7 @@ func (k *kaptestSuite) objects(list node) []*render.Object {
 	return all
 }
 
-// bare is an error without the place that is said already.
+// bare returns an error without its place, which the message names already.
 func bare(err error) error {
 	var e *render.Error
 	if errors.As(err, &e) {

@@ -392,7 +392,7 @@ func (k asWritten) Convert(tree map[string]any, to schema.GroupVersionKind) (map
 	return converted, nil
 }
 
-// newNamespace is a Namespace of which only the name is known. Its provenance
+// newNamespace returns a Namespace with nothing but a name. Its provenance
 // is nil: it is not written anywhere.
 func newNamespace(name string) *render.Object {
 	return &render.Object{Unstructured: &unstructured.Unstructured{Object: map[string]any{

@@ -189,7 +189,7 @@ func sameRule(want, reported string) bool {
 	return reported == want || reported == cut("autogen-"+want) || reported == cut("autogen-cronjob-"+want)
 }
 
-// cut is what Kyverno leaves of the name of a generated rule.
+// cut returns the name of a generated rule as Kyverno shortens it.
 func cut(name string) string {
 	const most = 63
 	if len(name) > most {

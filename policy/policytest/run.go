@@ -53,7 +53,7 @@ type Options struct {
 	enough func(cases []Case) bool // ends a suite after these cases; nil: none does
 }
 
-// Limits of what is walked.
+// Limits of the walk that looks for tests.
 const (
 	maxFiles = 200_000
 	maxDepth = 64

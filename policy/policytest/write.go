@@ -71,7 +71,7 @@ type drafter interface {
 	evaluate(ctx context.Context, o *render.Object) (results []sample.Result, undecided string)
 	// wants returns the statuses that a test should have of each rule.
 	wants() []sample.Goal
-	// texts returns the values of the policy that say what it is about.
+	// texts returns the kinds, names and other values that the policy matches.
 	texts() []any
 	// files returns the test of samples, the suite first. n names the objects.
 	files(d *draft, samples []*sample.Sample) []File

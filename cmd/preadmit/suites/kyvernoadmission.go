@@ -99,7 +99,7 @@ func (t *validatingTest) Evaluate(ctx context.Context, _ policytest.Phase, req *
 	return policytest.KyvernoVerdict{Rules: []policytest.KyvernoResponse{oneResponse(t.name, results)}}, nil
 }
 
-// oneResponse is what results of one policy come to.
+// oneResponse joins the results of one policy.
 func oneResponse(name string, results []policy.Result) policytest.KyvernoResponse {
 	decisive := results[0]
 	for _, r := range results {

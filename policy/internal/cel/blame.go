@@ -64,9 +64,9 @@ func (f Failure) Fields(ctx context.Context, x *explain.Explainer, roots map[str
 	return fields, texts
 }
 
-// Pointer is where a culprit stands. The name of a missing field that the
-// expression does not have may come from a Secret's values: then it is that of
-// what would hold it.
+// Pointer returns the place of a culprit. The name of a missing field that is not in the
+// expression may come from a Secret's values: then it returns the place of the value that
+// lacks it.
 func (f Failure) Pointer(c *explain.Culprit) string {
 	path := render.Path(c.Pointer)
 	if n := len(path); c.Missing && n > 0 && f.Secret && !strings.Contains(f.Source, path[n-1]) {

@@ -75,7 +75,7 @@ func ResultSizes(a *cel.Ast, roots Roots) (s Sizes, ok bool) {
 	return s, ok
 }
 
-// estimator answers for the sizes of what is read and made.
+// estimator gives the sizes of values that an expression reads and makes.
 type estimator struct{ *measure }
 
 func (e estimator) EstimateSize(node checker.AstNode) *checker.SizeEstimate {

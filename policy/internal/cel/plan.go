@@ -44,7 +44,7 @@ func NewPlans(names *Names, variables []*Program, groups ...Group) *Plans {
 	return p
 }
 
-// Programs lists the programs of expressions, of which some are nil.
+// Programs lists the programs of expressions. It leaves out nil ones.
 func Programs[E any](program func(*E) *Program, lists ...[]*E) (all []*Program) {
 	for _, e := range slices.Concat(lists...) {
 		if e != nil {

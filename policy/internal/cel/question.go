@@ -77,15 +77,15 @@ func (q *Questions) since(n int) []string {
 	return slices.Clone(q.list[n:])
 }
 
-// A Partial is a map of which only some keys are known. Whatever else is asked
-// of it gives the error that Ask returns, so that an expression which needs it
-// is undecided. It is safe for concurrent use if Ask is.
+// A Partial is a map with some known keys. Reading any other key gives the error that Ask
+// returns, so that an expression which needs it is undecided. It is safe for concurrent
+// use if Ask is.
 type Partial struct {
 	Known map[string]ref.Val
 	Ask   func() ref.Val
 }
 
-// PartialNamespace is a Namespace of which only the name is known.
+// PartialNamespace returns a Namespace with its name alone; ask answers for the rest.
 func PartialNamespace(name string, ask func() ref.Val) *Partial {
 	text := types.String(name)
 	labels := &Partial{map[string]ref.Val{corev1.LabelMetadataName: text}, ask}

@@ -280,7 +280,7 @@ func (it *iterator) Next() ref.Val {
 	return it.at(it.next - 1)
 }
 
-// unconvertible is what iterators are as values, which no expression sees.
+// unconvertible makes iterators values, which no expression sees.
 type unconvertible struct{}
 
 func (unconvertible) ConvertToNative(t reflect.Type) (any, error) {

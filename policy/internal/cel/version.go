@@ -60,7 +60,7 @@ func ParseVersion(s string) (Version, error) {
 // String is the version as people write it.
 func (v Version) String() string { return "1." + strconv.FormatUint(uint64(v), 10) }
 
-// base is the environment in which an API server of this version checks new
+// base returns the environment in which an API server of this version checks new
 // expressions: that of the version before, so that it can be rolled back.
 func (v Version) base() *environment.EnvSet {
 	return environment.MustBaseEnvSet(version.MajorMinor(1, uint(v)-1))

@@ -31,7 +31,7 @@ func weighed() cel.ProgramOption {
 	})
 }
 
-// isConstant says about a constructor that it is made of constants alone, which are
+// isConstant says about a constructor that all its elements are constants, which are
 // as many as are written.
 func isConstant(c interpreter.InterpretableConstructor) bool {
 	for _, v := range c.InitVals() {
