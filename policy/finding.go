@@ -160,11 +160,11 @@ func (u *Uses) Unmatched() []*Use {
 	return all
 }
 
-func (use *Use) name() string {
-	if use.Rule == "" || use.Rule == use.Policy {
-		return use.Policy
+func (u *Use) name() string {
+	if u.Rule == "" || u.Rule == u.Policy {
+		return u.Policy
 	}
-	return use.Policy + "/" + use.Rule
+	return u.Policy + "/" + u.Rule
 }
 
 func allOf(n int) string {

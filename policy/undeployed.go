@@ -29,7 +29,7 @@ type Undeployed struct {
 
 // Results returns an Unknown result for each DELETE request whose object still
 // stands in a document of the head that is not deployed.
-func (v Undeployed) Results(reqs []Request) []Result {
+func (u Undeployed) Results(reqs []Request) []Result {
 	deletes := make(map[schema.GroupKind][]*Request)
 	for i := range reqs {
 		if r := &reqs[i]; r.Operation == Delete {
@@ -41,21 +41,21 @@ func (v Undeployed) Results(reqs []Request) []Result {
 		return nil
 	}
 	deployed := make(map[[2]string]bool) // files and kinds of the objects that the base deploys
-	for _, d := range v.Base {
+	for _, d := range u.Base {
 		if d.State == render.DocRendered {
 			deployed[[2]string{d.File, d.Kind}] = true
 		}
 	}
 	told := make(map[*Request]bool)
 	var results []Result
-	applied := slices.Clone(v.Elsewhere)
+	applied := slices.Clone(u.Elsewhere)
 	for i := range reqs {
 		if o := reqs[i].Object; o != nil {
 			applied = append(applied, o)
 		}
 	}
 	still, idle := sources(applied, deletes)
-	for _, d := range v.Head {
+	for _, d := range u.Head {
 		at := [2]string{d.File, d.Kind}
 		before := deployed[at]
 		if d.State == render.DocRendered {
@@ -73,16 +73,16 @@ func (v Undeployed) Results(reqs []Request) []Result {
 		if d.Usual && (d.State == render.DocInChart || !before) {
 			continue
 		}
-		for _, r := range v.held(d, before && d.State != render.DocRendered, deletes) {
+		for _, r := range u.held(d, before && d.State != render.DocRendered, deletes) {
 			if !told[r] {
 				told[r] = true
-				results = append(results, v.result(r, d))
+				results = append(results, u.result(r, d))
 			}
 		}
 	}
 	for i := range reqs {
 		if r := &reqs[i]; r.Operation == Delete && !told[r] {
-			results = append(results, v.unreadable(r, deployed)...)
+			results = append(results, u.unreadable(r, deployed)...)
 		}
 	}
 	return results
@@ -90,13 +90,13 @@ func (v Undeployed) Results(reqs []Request) []Result {
 
 // unreadable returns the result about a deleted object whose file can't be read
 // any more: it may still hold the object.
-func (v Undeployed) unreadable(r *Request, deployed map[[2]string]bool) []Result {
+func (u Undeployed) unreadable(r *Request, deployed map[[2]string]bool) []Result {
 	for _, o := range r.OldObject.At("") {
 		if !deployed[[2]string{o.File, r.OldObject.GetKind()}] {
 			continue
 		}
-		if why := v.Unreadable(o.File); why != "" {
-			return []Result{v.result(r, render.TreeDocument{File: o.File, Line: 1, Reason: why})}
+		if why := u.Unreadable(o.File); why != "" {
+			return []Result{u.result(r, render.TreeDocument{File: o.File, Line: 1, Reason: why})}
 		}
 	}
 	return nil
@@ -170,9 +170,9 @@ func isUnreached(o *render.Object) bool { return o.Unit != nil && o.Unit.State =
 
 // held returns the requests that delete objects of a document. before reports
 // that the base deploys an object of its kind from its file.
-func (v Undeployed) held(d render.TreeDocument, before bool, deletes map[schema.GroupKind][]*Request) []*Request {
+func (u Undeployed) held(d render.TreeDocument, before bool, deletes map[schema.GroupKind][]*Request) []*Request {
 	var held []*Request
-	objects := v.Objects(d)
+	objects := u.Objects(d)
 	for _, o := range objects {
 		for _, r := range deletes[o.GroupVersionKind().GroupKind()] {
 			name := r.OldObject.GetName()
@@ -199,7 +199,7 @@ func (r *Request) from(file string) bool {
 	return slices.ContainsFunc(r.OldObject.At(""), func(o render.Origin) bool { return o.File == file })
 }
 
-func (v Undeployed) result(r *Request, d render.TreeDocument) Result {
+func (u Undeployed) result(r *Request, d render.TreeDocument) Result {
 	x := Result{
 		Engine: EngineRender, Policy: "documents", Rule: "no-longer-judged", Operation: Delete, Object: r.OldObject.Key(),
 		Outcome: Unknown, Action: Deny, Baseline: New,
@@ -209,7 +209,7 @@ func (v Undeployed) result(r *Request, d render.TreeDocument) Result {
 	}
 	if d.Cause != "" {
 		x.Origins = append(x.Origins, render.Origin{Span: render.Span{File: d.Cause, Line: 1, Column: 1, EndLine: 1, EndColumn: 1}, Role: render.Reference})
-		if v.Added(d.Cause) {
+		if u.Added(d.Cause) {
 			x.Message += "; this change adds " + d.Cause
 		}
 	}

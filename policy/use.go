@@ -118,63 +118,63 @@ func (u *Uses) List() []*Use {
 	return u.list
 }
 
-func (use *Use) add(r *Result) {
-	if c := use.current; c == nil || c.object != r.Object || c.operation != r.Operation {
-		use.close()
-		use.current = &decision{object: r.Object, operation: r.Operation, outcome: r.Outcome, action: r.Action, message: r.Message}
+func (u *Use) add(r *Result) {
+	if c := u.current; c == nil || c.object != r.Object || c.operation != r.Operation {
+		u.close()
+		u.current = &decision{object: r.Object, operation: r.Operation, outcome: r.Outcome, action: r.Action, message: r.Message}
 	} else if slices.Index(Outcomes, r.Outcome) < slices.Index(Outcomes, c.outcome) {
 		c.outcome, c.action, c.message = r.Outcome, r.Action, r.Message
 	}
-	if c := r.Cost; c != nil && (use.Cost == nil || c.Share() > use.Cost.Share()) {
-		use.Cost = c
+	if c := r.Cost; c != nil && (u.Cost == nil || c.Share() > u.Cost.Share()) {
+		u.Cost = c
 	}
 }
 
 // close counts the object of the last results.
-func (use *Use) close() {
-	c := use.current
+func (u *Use) close() {
+	c := u.current
 	if c == nil {
 		return
 	}
-	use.current = nil
-	use.Matched++
+	u.current = nil
+	u.Matched++
 	switch c.outcome {
 	case Pass:
-		use.Passed++
+		u.Passed++
 	case Fail:
-		use.Failed++
+		u.Failed++
 		if c.action != Deny {
-			use.WouldDeny++
+			u.WouldDeny++
 		}
 	case Skip:
-		use.Exempted++
-		if use.exempts == nil {
-			use.exempts = make(map[string]int)
+		u.Exempted++
+		if u.exempts == nil {
+			u.exempts = make(map[string]int)
 		}
-		use.exempts[c.message]++
+		u.exempts[c.message]++
 	default:
-		use.Undecided++
+		u.Undecided++
 	}
 	if c.outcome == Pass || c.outcome == Fail {
-		use.note(c)
+		u.note(c)
 	}
 }
 
 // note adds a verdict to the hash of all verdicts.
-func (use *Use) note(c *decision) {
+func (u *Use) note(c *decision) {
 	for _, s := range []string{c.object.Unit, c.object.APIVersion, c.object.Kind, c.object.Namespace, c.object.Name, string(c.operation), string(c.outcome)} {
 		var n [4]byte
 		binary.LittleEndian.PutUint32(n[:], uint32(len(s)))
-		use.verdicts.Write(n[:])
-		use.verdicts.Write([]byte(s))
+		u.verdicts.Write(n[:])
+		u.verdicts.Write([]byte(s))
 	}
 }
 
 // exemption returns the reason for which most objects were exempt.
-func (use *Use) exemption() string {
+func (u *Use) exemption() string {
 	most := ""
-	for why, n := range use.exempts {
-		if m := use.exempts[most]; n > m || n == m && why < most {
+	for why, n := range u.exempts {
+		if m := u.exempts[most]; n > m || n == m && why < most {
 			most = why
 		}
 	}

@@ -66,26 +66,26 @@ type Inputs struct {
 }
 
 // Note adds an input.
-func (in *Inputs) Note(file string, index int, state DocumentState) {
-	if in == nil {
+func (i *Inputs) Note(file string, index int, state DocumentState) {
+	if i == nil {
 		return
 	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.all = append(in.all, Input{file, index, state})
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.all = append(i.all, Input{file, index, state})
 }
 
 // NotePatch adds an input whose documents are patches.
-func (in *Inputs) NotePatch(file string, index int) { in.Note(file, index, docPatch) }
+func (i *Inputs) NotePatch(file string, index int) { i.Note(file, index, docPatch) }
 
 // All returns the inputs, ordered by file and document.
-func (in *Inputs) All() []Input {
-	if in == nil {
+func (i *Inputs) All() []Input {
+	if i == nil {
 		return nil
 	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	all := slices.Clone(in.all)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	all := slices.Clone(i.all)
 	slices.SortFunc(all, func(a, b Input) int {
 		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Index, b.Index), strings.Compare(string(a.State), string(b.State)))
 	})

@@ -41,7 +41,7 @@ type layered struct {
 type placesOf func(pointer string) []Origin
 
 // At implements Provenance.
-func (f placesOf) At(pointer string) []Origin { return f(pointer) }
+func (p placesOf) At(pointer string) []Origin { return p(pointer) }
 
 // A start is where a field begins in a written file: at its key if it has one,
 // else at its value.
@@ -98,25 +98,25 @@ func startsOf(p *Positions) []start {
 // origins returns where the field at a place of a written file is written. The
 // file is in block style, so the field is the innermost one that begins at or
 // before the place, and the lines below its first are lines of its text.
-func (f *layered) origins(at Span) []Origin {
-	field, ok := f.field(at)
+func (l *layered) origins(at Span) []Origin {
+	field, ok := l.field(at)
 	if !ok {
-		return f.at.At("")
+		return l.at.At("")
 	}
-	if lines, ok := f.at.(interface {
+	if lines, ok := l.at.(interface {
 		Line(pointer string, n int) []Origin
 	}); ok && at.Line > field.line {
 		if found := lines.Line(field.pointer, at.Line-field.line-1); len(found) > 0 {
 			return found
 		}
 	}
-	return f.at.At(field.pointer)
+	return l.at.At(field.pointer)
 }
 
 // field returns the innermost field that begins at or before a place. At the
 // first key of a list item it returns the item, such as a whole generator.
-func (f *layered) field(at Span) (start, bool) {
-	i, _ := slices.BinarySearchFunc(f.starts, at, func(s start, at Span) int {
+func (l *layered) field(at Span) (start, bool) {
+	i, _ := slices.BinarySearchFunc(l.starts, at, func(s start, at Span) int {
 		if s.line < at.Line || s.line == at.Line && s.column <= at.Column {
 			return -1
 		}
@@ -125,17 +125,17 @@ func (f *layered) field(at Span) (start, bool) {
 	if i == 0 {
 		return start{}, false
 	}
-	if i > 1 && at.Line == f.starts[i-2].line && at.Column == f.starts[i-2].column && f.starts[i-2].pointer != "" {
-		return f.starts[i-2], true
+	if i > 1 && at.Line == l.starts[i-2].line && at.Column == l.starts[i-2].column && l.starts[i-2].pointer != "" {
+		return l.starts[i-2], true
 	}
-	return f.starts[i-1], true
+	return l.starts[i-1], true
 }
 
 // part returns where a part of the text of the field at a place is written, if
 // the file's Provenance knows it.
-func (f *layered) part(at Span, part string) []Origin {
-	field, ok := f.field(at)
-	parts, knows := f.at.(interface {
+func (l *layered) part(at Span, part string) []Origin {
+	field, ok := l.field(at)
+	parts, knows := l.at.(interface {
 		Part(pointer, part string) []Origin
 	})
 	if !ok || !knows {
@@ -195,26 +195,26 @@ type overlaid struct {
 }
 
 // At implements Provenance.
-func (p overlaid) At(pointer string) []Origin {
-	return p.overlay.all(p.Provenance.At(pointer))
+func (o overlaid) At(pointer string) []Origin {
+	return o.overlay.all(o.Provenance.At(pointer))
 }
 
 // Line implements the method that Object.Line looks for.
-func (p overlaid) Line(pointer string, n int) []Origin {
-	if lines, ok := p.Provenance.(interface {
+func (o overlaid) Line(pointer string, n int) []Origin {
+	if lines, ok := o.Provenance.(interface {
 		Line(pointer string, n int) []Origin
 	}); ok {
-		return p.overlay.all(lines.Line(pointer, n))
+		return o.overlay.all(lines.Line(pointer, n))
 	}
 	return nil
 }
 
 // Part implements the method that Object.Part looks for.
-func (p overlaid) Part(pointer, part string) []Origin {
-	if parts, ok := p.Provenance.(interface {
+func (o overlaid) Part(pointer, part string) []Origin {
+	if parts, ok := o.Provenance.(interface {
 		Part(pointer, part string) []Origin
 	}); ok {
-		return p.overlay.parts(parts.Part(pointer, part), part)
+		return o.overlay.parts(parts.Part(pointer, part), part)
 	}
 	return nil
 }

@@ -311,16 +311,16 @@ type editable struct {
 }
 
 // At implements Provenance.
-func (p *editable) At(pointer string) []Origin {
-	if p.Provenance == nil {
+func (e *editable) At(pointer string) []Origin {
+	if e.Provenance == nil {
 		return nil
 	}
-	return p.order(p.Provenance.At(pointer))
+	return e.order(e.Provenance.At(pointer))
 }
 
 // order puts places in fetched files last, and adds the reference if there is
 // no other place.
-func (p *editable) order(origins []Origin) []Origin {
+func (e *editable) order(origins []Origin) []Origin {
 	fetched := func(o Origin) bool { _, _, ok := Fetched(o.File); return ok }
 	if !slices.ContainsFunc(origins, fetched) {
 		return origins
@@ -336,9 +336,9 @@ func (p *editable) order(origins []Origin) []Origin {
 	if len(here) > 0 {
 		return append(here, there...)
 	}
-	at, ok := p.defaults.override(p.owner, there)
+	at, ok := e.defaults.override(e.owner, there)
 	if !ok {
-		at = p.unit.reference(p.owner)
+		at = e.unit.reference(e.owner)
 	}
 	if at.File != "" {
 		here = append(here, at)
@@ -449,28 +449,28 @@ func (d *defaults) of(file string) map[place]string {
 }
 
 // Line is Object.Line.
-func (p *editable) Line(pointer string, n int) []Origin {
-	if lines, ok := p.Provenance.(interface {
+func (e *editable) Line(pointer string, n int) []Origin {
+	if lines, ok := e.Provenance.(interface {
 		Line(pointer string, n int) []Origin
 	}); ok {
-		return p.order(lines.Line(pointer, n))
+		return e.order(lines.Line(pointer, n))
 	}
 	return nil
 }
 
 // Part is Object.Part.
-func (p *editable) Part(pointer, part string) []Origin {
-	if parts, ok := p.Provenance.(interface {
+func (e *editable) Part(pointer, part string) []Origin {
+	if parts, ok := e.Provenance.(interface {
 		Part(pointer, part string) []Origin
 	}); ok {
-		return p.order(parts.Part(pointer, part))
+		return e.order(parts.Part(pointer, part))
 	}
 	return nil
 }
 
 // Inside is Object.Inside.
-func (p *editable) Inside(pointer, text string, n int) (Span, bool) {
-	s, ok := (&Object{Provenance: p.Provenance}).Inside(pointer, text, n)
+func (e *editable) Inside(pointer, text string, n int) (Span, bool) {
+	s, ok := (&Object{Provenance: e.Provenance}).Inside(pointer, text, n)
 	if _, _, fetched := Fetched(s.File); fetched {
 		return Span{}, false
 	}

@@ -75,25 +75,25 @@ type Question struct {
 }
 
 // Ask adds a question, unless it is there already.
-func (in *Inputs) Ask(q Question) {
-	if in == nil {
+func (i *Inputs) Ask(q Question) {
+	if i == nil {
 		return
 	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if !slices.ContainsFunc(in.asked, func(x Question) bool { return x.Subject == q.Subject && x.API == q.API && x.Span.File == q.Span.File }) {
-		in.asked = append(in.asked, q)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !slices.ContainsFunc(i.asked, func(x Question) bool { return x.Subject == q.Subject && x.API == q.API && x.Span.File == q.Span.File }) {
+		i.asked = append(i.asked, q)
 	}
 }
 
 // Questions returns the questions in a fixed order.
-func (in *Inputs) Questions() []Question {
-	if in == nil {
+func (i *Inputs) Questions() []Question {
+	if i == nil {
 		return nil
 	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	all := slices.Clone(in.asked)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	all := slices.Clone(i.asked)
 	slices.SortFunc(all, func(a, b Question) int {
 		return cmp.Or(strings.Compare(a.Subject, b.Subject), strings.Compare(a.API, b.API), strings.Compare(a.Span.File, b.Span.File), cmp.Compare(a.Span.Line, b.Span.Line))
 	})
@@ -119,13 +119,13 @@ const (
 )
 
 // Branch adds a branch.
-func (in *Inputs) Branch(b Branch) {
-	if in == nil {
+func (i *Inputs) Branch(b Branch) {
+	if i == nil {
 		return
 	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.branches = append(in.branches, b)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.branches = append(i.branches, b)
 }
 
 // A GivenPatch is a patch of a unit that is written in its parent, which may give
@@ -144,30 +144,30 @@ type Noted struct {
 }
 
 // noted returns the content; in may be nil.
-func (in *Inputs) noted() Noted {
-	if in == nil {
+func (i *Inputs) noted() Noted {
+	if i == nil {
 		return Noted{}
 	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return Noted{slices.Clone(in.all), slices.Clone(in.asked), slices.Clone(in.branches), slices.Clone(in.patches)}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return Noted{slices.Clone(i.all), slices.Clone(i.asked), slices.Clone(i.branches), slices.Clone(i.patches)}
 }
 
 // include adds the content of other inputs. rename returns the names that its
 // files have here.
-func (in *Inputs) include(other *Inputs, rename func(string) (string, bool)) {
+func (i *Inputs) include(other *Inputs, rename func(string) (string, bool)) {
 	for _, x := range other.All() {
 		if file, ok := rename(x.File); ok {
-			in.Note(file, x.Index, x.State)
+			i.Note(file, x.Index, x.State)
 		}
 	}
 	for _, q := range other.asked {
 		q.Span.File, _ = rename(q.Span.File)
-		in.Ask(q)
+		i.Ask(q)
 	}
 	for _, b := range other.branches {
 		b.Span.File, _ = rename(b.Span.File)
-		in.Branch(b)
+		i.Branch(b)
 	}
 }
 

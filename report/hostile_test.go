@@ -226,24 +226,24 @@ func sinks() []sink {
 
 // check writes a report that holds text, and holds it against what a terminal,
 // a runner and a reader of the format would act on.
-func (k *sink) check(t *testing.T, r *Report, text string) {
+func (s *sink) check(t *testing.T, r *Report, text string) {
 	t.Helper()
-	out := write(t, k.format, r, k.options)
+	out := write(t, s.format, r, s.options)
 	shown := string(out)
-	if k.options.Color {
+	if s.options.Color {
 		shown = ourEscapes.ReplaceAllString(shown, "")
 	}
 	for i, line := range strings.Split(shown, "\n") {
-		if k.format == "github" && strings.HasPrefix(line, "::") {
+		if s.format == "github" && strings.HasPrefix(line, "::") {
 			continue // checked as commands
 		}
 		if bad := unsafeLine(line); bad != "" {
-			t.Errorf("%q: %s, line %d: %s: %.300q", text[:min(len(text), 60)], k.file, i+1, bad, line)
+			t.Errorf("%q: %s, line %d: %s: %.300q", text[:min(len(text), 60)], s.file, i+1, bad, line)
 			break
 		}
 	}
-	if bad := checks[k.format](r, out, k.options); bad != nil {
-		t.Errorf("%q: %s: %v", text[:min(len(text), 60)], k.file, bad)
+	if bad := checks[s.format](r, out, s.options); bad != nil {
+		t.Errorf("%q: %s: %v", text[:min(len(text), 60)], s.file, bad)
 	}
 }
 

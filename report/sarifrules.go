@@ -60,10 +60,10 @@ func newRuleIDs(r *Report, results []policy.Result) *ruleIDs {
 	return ids
 }
 
-func (ids *ruleIDs) number() {
-	clear(ids.index)
-	for i, id := range ids.ids {
-		ids.index[id] = i
+func (r *ruleIDs) number() {
+	clear(r.index)
+	for i, id := range r.ids {
+		r.index[id] = i
 	}
 }
 
@@ -80,7 +80,7 @@ func addRule(rules map[ruleKey]*policy.Rule, x *policy.Result) {
 	}
 }
 
-func (ids *ruleIDs) assign(rules map[ruleKey]*policy.Rule) {
+func (r *ruleIDs) assign(rules map[ruleKey]*policy.Rule) {
 	var keys []ruleKey
 	plain := make(map[string]int)
 	for k := range rules {
@@ -93,20 +93,20 @@ func (ids *ruleIDs) assign(rules map[ruleKey]*policy.Rule) {
 		if plain[id] > 1 {
 			id = name(k.engine) + "/" + id
 		}
-		for n, base := 2, id; ids.rules[id] != nil; n++ {
+		for n, base := 2, id; r.rules[id] != nil; n++ {
 			id = base + "~" + strconv.Itoa(n)
 		}
-		ids.byKey[k], ids.rules[id] = id, rules[k]
-		ids.ids = append(ids.ids, id)
+		r.byKey[k], r.rules[id] = id, rules[k]
+		r.ids = append(r.ids, id)
 	}
-	slices.Sort(ids.ids)
+	slices.Sort(r.ids)
 }
 
-func (ids *ruleIDs) id(x *policy.Result) string {
-	return ids.byKey[ruleKey{x.Engine, x.Policy, x.Rule}]
+func (r *ruleIDs) id(x *policy.Result) string {
+	return r.byKey[ruleKey{x.Engine, x.Policy, x.Rule}]
 }
 
-func (ids *ruleIDs) severity(id string) policy.Severity { return ids.rules[id].Severity }
+func (r *ruleIDs) severity(id string) policy.Severity { return r.rules[id].Severity }
 
 // severityRank orders severities, the worst first and unknown ones last.
 func severityRank(s policy.Severity) int {
@@ -123,11 +123,11 @@ func securitySeverity(s policy.Severity) string {
 	}[s]
 }
 
-func (ids *ruleIDs) descriptors() []sarif.Descriptor {
-	all := make([]sarif.Descriptor, 0, len(ids.ids))
+func (r *ruleIDs) descriptors() []sarif.Descriptor {
+	all := make([]sarif.Descriptor, 0, len(r.ids))
 	help := 0
-	for _, id := range ids.ids {
-		d := descriptor(id, ids.rules[id])
+	for _, id := range r.ids {
+		d := descriptor(id, r.rules[id])
 		if help += len(d.Help.Markdown); help > maxAllHelp {
 			d.Help = &sarif.Text{Text: d.FullDescription.Text}
 		}
@@ -138,20 +138,20 @@ func (ids *ruleIDs) descriptors() []sarif.Descriptor {
 
 // trim leaves out rules without results where there are more than GitHub
 // takes, and returns how many.
-func (ids *ruleIDs) trim(used map[string]bool) int {
-	excess := len(ids.ids) - maxDescriptors
+func (r *ruleIDs) trim(used map[string]bool) int {
+	excess := len(r.ids) - maxDescriptors
 	if excess <= 0 {
 		return 0
 	}
 	left := 0
-	ids.ids = slices.DeleteFunc(ids.ids, func(id string) bool {
+	r.ids = slices.DeleteFunc(r.ids, func(id string) bool {
 		if used[id] || left == excess {
 			return false
 		}
 		left++
 		return true
 	})
-	ids.number()
+	r.number()
 	return left
 }
 

@@ -64,11 +64,11 @@ var stateWords = [numStates]string{"new", "known", "suppressed", "unknown", "pas
 
 // compared reports whether the results are those of a change. Without a base,
 // results are open rather than new.
-func (x *index) compared() bool { return x.report.Base != nil }
+func (i *index) compared() bool { return i.report.Base != nil }
 
 // word returns the name of a state.
-func (x *index) word(s state) string {
-	if s == isNew && !x.compared() {
+func (i *index) word(s state) string {
+	if s == isNew && !i.compared() {
 		return "open"
 	}
 	return stateWords[s]

@@ -18,9 +18,9 @@ type userFlags struct {
 	authorizer string
 }
 
-func (o *userFlags) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.asFile, "as-file", "", "evaluate as the user in `FILE`, with username, uid, groups and extra, instead of --as")
-	f.StringVar(&o.authorizer, "authorizer", "unknown", "how CEL's authorizer checks are answered, `MODE`: unknown, allow, deny, rbac (by the Roles and bindings rendered and in --with), or a file of rules")
+func (u *userFlags) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&u.asFile, "as-file", "", "evaluate as the user in `FILE`, with username, uid, groups and extra, instead of --as")
+	f.StringVar(&u.authorizer, "authorizer", "unknown", "how CEL's authorizer checks are answered, `MODE`: unknown, allow, deny, rbac (by the Roles and bindings rendered and in --with), or a file of rules")
 }
 
 // newAuthorizer is what --authorizer names. Objects of --with are on the
@@ -44,10 +44,10 @@ func newAuthorizer(in *input, s *engineSettings, cluster *policy.Cluster) (*auth
 }
 
 // authorizerFile reads the file of rules that --authorizer names.
-func (o *userFlags) authorizerFile(in *input) (display string, data []byte, err error) {
-	name, data, err := in.file(o.authorizer)
+func (u *userFlags) authorizerFile(in *input) (display string, data []byte, err error) {
+	name, data, err := in.file(u.authorizer)
 	if name == "" {
-		return "", nil, fmt.Errorf("--authorizer %q is neither a file of rules nor one of %s", o.authorizer, strings.Join(authz.Modes, ", "))
+		return "", nil, fmt.Errorf("--authorizer %q is neither a file of rules nor one of %s", u.authorizer, strings.Join(authz.Modes, ", "))
 	}
 	if err != nil {
 		return "", nil, fmt.Errorf("--authorizer: %w", places(in.tree, err))

@@ -24,9 +24,9 @@ type changeFlags struct {
 	requireComplete bool
 }
 
-func (o *changeFlags) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.base, "base", "", "compare with git revision `REV` and evaluate the change by the policies there; only new failures count")
-	f.BoolVar(&o.requireComplete, "require-complete", false, "exit 3 if anything could not be rendered or decided, even if it was so at --base")
+func (c *changeFlags) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&c.base, "base", "", "compare with git revision `REV` and evaluate the change by the policies there; only new failures count")
+	f.BoolVar(&c.requireComplete, "require-complete", false, "exit 3 if anything could not be rendered or decided, even if it was so at --base")
 }
 
 // change evaluates the change from --base, and returns what is there.

@@ -30,9 +30,9 @@ type cacheFlags struct {
 	memory *memory   // set by load; nil without a cache
 }
 
-func (o *cacheFlags) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.cache, "cache", "", "cache `DIR`, outside the repository (default: preadmit in the user's cache directory)")
-	f.BoolVar(&o.noCache, "no-cache", false, "neither read nor write the cache")
+func (c *cacheFlags) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&c.cache, "cache", "", "cache `DIR`, outside the repository (default: preadmit in the user's cache directory)")
+	f.BoolVar(&c.noCache, "no-cache", false, "neither read nor write the cache")
 }
 
 // A memory is the open cache, with what this run will add to it.
@@ -65,12 +65,12 @@ func withUserCache(ctx context.Context) context.Context {
 
 // open makes the memory of a run. Why there is none is said with -v; it is an
 // error only where the directory was asked for and can't be trusted.
-func (o *cacheFlags) open(ctx context.Context, t *tree) error {
-	dir, asked := o.cache, o.cache != ""
+func (c *cacheFlags) open(ctx context.Context, t *tree) error {
+	dir, asked := c.cache, c.cache != ""
 	if !asked {
 		dir, _ = ctx.Value(userCache{}).(string)
 	}
-	if o.noCache || dir == "" || o.notes == nil {
+	if c.noCache || dir == "" || c.notes == nil {
 		return nil
 	}
 	build, err := buildIdentity()
@@ -85,20 +85,20 @@ func (o *cacheFlags) open(ctx context.Context, t *tree) error {
 		store, err = cache.Open(dir, cache.Limit, time.Now())
 	}
 	if err != nil {
-		o.note(dir, err)
+		c.note(dir, err)
 		return nil
 	}
-	o.memory = &memory{store: store, build: build}
+	c.memory = &memory{store: store, build: build}
 	return nil
 }
 
 // note says why nothing is kept, which changes nothing else.
-func (o *cacheFlags) note(dir string, err error) {
+func (c *cacheFlags) note(dir string, err error) {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
 		err = pe.Err
 	}
-	fmt.Fprintf(o.notes, "no cache: %s: %s\n", plain(dir), plain(err.Error()))
+	fmt.Fprintf(c.notes, "no cache: %s: %s\n", plain(dir), plain(err.Error()))
 }
 
 var errInTree = errors.New("lies in the repository, where a change could bring answers of its own")
@@ -178,8 +178,8 @@ func (o *checkOptions) graph(t *tree, args []string) (rendering, *cache.Graph) {
 }
 
 // save keeps the results of this run. It is called when the report is written.
-func (o *cacheFlags) save() {
-	m := o.memory
+func (c *cacheFlags) save() {
+	m := c.memory
 	if m == nil {
 		return
 	}
@@ -191,6 +191,6 @@ func (o *cacheFlags) save() {
 	}
 	m.store.Trim()
 	if err := m.store.Err(); err != nil {
-		o.note(m.store.Dir(), err)
+		c.note(m.store.Dir(), err)
 	}
 }

@@ -410,7 +410,7 @@ spec:
 // removes it where there is nothing to put in, or makes it a link.
 type fileEdit struct{ what, file, old, now string }
 
-func (c fileEdit) apply(t *testing.T, name string) {
+func (f fileEdit) apply(t *testing.T, name string) {
 	t.Helper()
 	data, err := os.ReadFile(name)
 	if err != nil && !os.IsNotExist(err) {
@@ -418,16 +418,16 @@ func (c fileEdit) apply(t *testing.T, name string) {
 	}
 	text := string(data)
 	switch {
-	case c.old == "->":
+	case f.old == "->":
 		_ = os.Remove(name)
-		err = os.Symlink(c.now, name)
-	case c.now == "":
+		err = os.Symlink(f.now, name)
+	case f.now == "":
 		err = os.Remove(name)
 	default:
-		if !strings.Contains(text, c.old) {
-			t.Fatalf("%s: %s holds no %q", c.what, c.file, c.old)
+		if !strings.Contains(text, f.old) {
+			t.Fatalf("%s: %s holds no %q", f.what, f.file, f.old)
 		}
-		err = os.WriteFile(name, []byte(strings.Replace(text, c.old, c.now, 1)), 0o644)
+		err = os.WriteFile(name, []byte(strings.Replace(text, f.old, f.now, 1)), 0o644)
 	}
 	if err != nil {
 		t.Fatal(err)

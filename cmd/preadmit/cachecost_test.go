@@ -68,8 +68,8 @@ type taken struct {
 	out        []byte
 }
 
-func (x taken) String() string {
-	return fmt.Sprintf("%.2fs CPU, %.2fs", x.cpu.Seconds(), x.clock.Seconds())
+func (t taken) String() string {
+	return fmt.Sprintf("%.2fs CPU, %.2fs", t.cpu.Seconds(), t.clock.Seconds())
 }
 
 func measured(t *testing.T, bin string, args []string) taken {

@@ -417,12 +417,12 @@ type severalObjects struct {
 	lines []string
 }
 
-func (e *severalObjects) Error() string {
-	return fmt.Sprintf("%s is %d objects: say which by group/Kind/namespace/name, --unit or PATH", e.ref, len(e.lines))
+func (s *severalObjects) Error() string {
+	return fmt.Sprintf("%s is %d objects: say which by group/Kind/namespace/name, --unit or PATH", s.ref, len(s.lines))
 }
 
-func (e *severalObjects) list(w io.Writer) {
-	for _, l := range e.lines {
+func (s *severalObjects) list(w io.Writer) {
+	for _, l := range s.lines {
 		fmt.Fprintf(w, "  %s\n", plain(l))
 	}
 }

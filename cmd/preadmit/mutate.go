@@ -27,24 +27,24 @@ type mutationFlags struct {
 	mutantTime     time.Duration
 }
 
-func (o *mutationFlags) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.mutate, "mutate", nil, "change the policies in small ways, one at a time, and report which changes no test notices, as `FORMAT[=FILE]`: "+strings.Join(report.MutationFormats.Names(), ", ")+" (repeatable; default: text)")
+func (m *mutationFlags) addFlags(f *pflag.FlagSet) {
+	f.StringArrayVar(&m.mutate, "mutate", nil, "change the policies in small ways, one at a time, and report which changes no test notices, as `FORMAT[=FILE]`: "+strings.Join(report.MutationFormats.Names(), ", ")+" (repeatable; default: text)")
 	f.Lookup("mutate").NoOptDefVal = "text"
-	f.Var(&o.failUnderScore, "fail-under-score", "exit 1 if the tests notice less than `PERCENT` of the changes; implies --mutate")
-	f.DurationVar(&o.mutateTime, "mutate-time", 5*time.Minute, "try changes for `DURATION`; those left are counted as not tried")
-	f.DurationVar(&o.mutantTime, "mutant-time", 10*time.Second, "count a change as timed out if its tests take longer than `DURATION`")
+	f.Var(&m.failUnderScore, "fail-under-score", "exit 1 if the tests notice less than `PERCENT` of the changes; implies --mutate")
+	f.DurationVar(&m.mutateTime, "mutate-time", 5*time.Minute, "try changes for `DURATION`; those left are counted as not tried")
+	f.DurationVar(&m.mutantTime, "mutant-time", 10*time.Second, "count a change as timed out if its tests take longer than `DURATION`")
 }
 
 // prepareMutation checks the flags. text reports whether standard output may hold
 // more text.
-func (o *mutationFlags) prepareMutation(text bool) error {
-	if len(o.mutate) == 0 && o.failUnderScore > 0 {
-		o.mutate = []string{"text"}
+func (m *mutationFlags) prepareMutation(text bool) error {
+	if len(m.mutate) == 0 && m.failUnderScore > 0 {
+		m.mutate = []string{"text"}
 	}
-	if o.mutateTime <= 0 || o.mutantTime <= 0 {
+	if m.mutateTime <= 0 || m.mutantTime <= 0 {
 		return errors.New("--mutate-time and --mutant-time must be longer than 0")
 	}
-	return checkExtra("--mutate", o.mutate, report.MutationFormats.Names(), text)
+	return checkExtra("--mutate", m.mutate, report.MutationFormats.Names(), text)
 }
 
 // checkExtra checks the values of a flag that asks for a report beside the main one.

@@ -28,10 +28,10 @@ type regos struct {
 	combine    bool
 }
 
-func (o *regos) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.data, "data", nil, "data for Rego policies, which they read under data: a YAML or JSON file, or a directory, at `PATH` (repeatable)")
-	f.StringArrayVar(&o.namespaces, "rego-namespace", nil, "evaluate the Rego package `NAME` (repeatable; default: all that have a deny, violation or warn rule)")
-	f.BoolVar(&o.combine, "combine", false, "evaluate Rego packages once over all objects, as conftest --combine does")
+func (r *regos) addFlags(f *pflag.FlagSet) {
+	f.StringArrayVar(&r.data, "data", nil, "data for Rego policies, which they read under data: a YAML or JSON file, or a directory, at `PATH` (repeatable)")
+	f.StringArrayVar(&r.namespaces, "rego-namespace", nil, "evaluate the Rego package `NAME` (repeatable; default: all that have a deny, violation or warn rule)")
+	f.BoolVar(&r.combine, "combine", false, "evaluate Rego packages once over all objects, as conftest --combine does")
 }
 
 // rego reads the Rego modules at or below the paths of --policy, and what

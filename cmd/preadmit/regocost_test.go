@@ -64,8 +64,8 @@ type usage struct {
 	out        int
 }
 
-func (s usage) String() string {
-	return fmt.Sprintf("%6.2fs CPU, %6.2fs, %5d MiB", s.cpu.Seconds(), s.clock.Seconds(), s.memory>>20)
+func (u usage) String() string {
+	return fmt.Sprintf("%6.2fs CPU, %6.2fs, %5d MiB", u.cpu.Seconds(), u.clock.Seconds(), u.memory>>20)
 }
 
 // beside runs two programs in turn and prints the middle of what each takes.

@@ -25,24 +25,24 @@ type rehearsalFlags struct {
 	enforceBy       string
 }
 
-func (o *rehearsalFlags) addFlags(f *pflag.FlagSet) {
-	f.Var((*kubeVersion)(&o.fromKubeVersion), "from-kube-version", "rehearse the upgrade from version `X.Y` of the API server to --kube-version: only what it newly refuses, changes or newly allows counts. "+schema.Versions()[0]+" is the oldest, since older schemas are not in the program")
-	f.StringArrayVar(&o.enforce, "enforce", nil, "rehearse that `POLICY`, or POLICY/RULE, denies what it warns about or audits now; * matches; only what it would newly deny counts (repeatable)")
-	f.StringVar(&o.enforceBy, "enforce-by", "", "with --enforce, count by the `LABEL` of objects or else of their Namespaces, such as team (default: by namespace)")
+func (r *rehearsalFlags) addFlags(f *pflag.FlagSet) {
+	f.Var((*kubeVersion)(&r.fromKubeVersion), "from-kube-version", "rehearse the upgrade from version `X.Y` of the API server to --kube-version: only what it newly refuses, changes or newly allows counts. "+schema.Versions()[0]+" is the oldest, since older schemas are not in the program")
+	f.StringArrayVar(&r.enforce, "enforce", nil, "rehearse that `POLICY`, or POLICY/RULE, denies what it warns about or audits now; * matches; only what it would newly deny counts (repeatable)")
+	f.StringVar(&r.enforceBy, "enforce-by", "", "with --enforce, count by the `LABEL` of objects or else of their Namespaces, such as team (default: by namespace)")
 }
 
 // check is an error if flags exclude each other.
-func (o *rehearsalFlags) check(base, to string) error {
+func (r *rehearsalFlags) check(base, to string) error {
 	switch {
-	case o.fromKubeVersion != "" && base != "":
+	case r.fromKubeVersion != "" && base != "":
 		return errors.New("--from-kube-version compares two API servers, --base two trees: a difference could come from either, so run check once with each")
-	case len(o.enforce) > 0 && base != "":
+	case len(r.enforce) > 0 && base != "":
 		return errors.New("--enforce compares policies before and after they deny, --base two trees: run check once with each; for a change that may break no policy at all, use --base with --fail-on audit")
-	case len(o.enforce) > 0 && o.fromKubeVersion != "":
+	case len(r.enforce) > 0 && r.fromKubeVersion != "":
 		return errors.New("--enforce and --from-kube-version change two things: a denial could come from either, so run check once with each")
-	case o.enforceBy != "" && len(o.enforce) == 0:
+	case r.enforceBy != "" && len(r.enforce) == 0:
 		return errors.New("--enforce-by counts what --enforce would deny, and that is not given")
-	case o.fromKubeVersion != "" && release(o.fromKubeVersion) == release(to):
+	case r.fromKubeVersion != "" && release(r.fromKubeVersion) == release(to):
 		return fmt.Errorf("--from-kube-version and --kube-version are both %s", release(to))
 	}
 	return nil

@@ -33,10 +33,10 @@ type suppressionFlags struct {
 	date         date
 }
 
-func (o *suppressionFlags) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.suppressions, "suppressions", "", "read suppressions from `FILE` (default: "+suppressionsFile+", if there is one)")
-	f.BoolVar(&o.allowNew, "allow-new-suppressions", false, "with --base, also apply suppressions that the change adds")
-	f.Var(&o.date, "date", "evaluate suppressions, exceptions and policies as if today were `DAY`, such as 2027-03-31 (default: today, UTC)")
+func (s *suppressionFlags) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&s.suppressions, "suppressions", "", "read suppressions from `FILE` (default: "+suppressionsFile+", if there is one)")
+	f.BoolVar(&s.allowNew, "allow-new-suppressions", false, "with --base, also apply suppressions that the change adds")
+	f.Var(&s.date, "date", "evaluate suppressions, exceptions and policies as if today were `DAY`, such as 2027-03-31 (default: today, UTC)")
 }
 
 // A date is the value of a flag that is a day; the zero value is today.
@@ -58,16 +58,16 @@ func (d *date) Set(s string) (err error) {
 }
 
 // day is the day that suppressions are held against.
-func (o *suppressionFlags) day() time.Time {
-	if o.date.IsZero() {
+func (s *suppressionFlags) day() time.Time {
+	if s.date.IsZero() {
 		return time.Now()
 	}
-	return o.date.Time
+	return s.date.Time
 }
 
 // midnight is when that day begins: the time that policies see, so that
 // all runs of a day say the same.
-func (o *suppressionFlags) midnight() time.Time { return o.day().UTC().Truncate(24 * time.Hour) }
+func (s *suppressionFlags) midnight() time.Time { return s.day().UTC().Truncate(24 * time.Hour) }
 
 // suppress marks what is accepted, and notes what is over or accepts nothing.
 // With a base its suppressions count: a change can't accept what it brings in.

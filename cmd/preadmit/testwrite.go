@@ -30,17 +30,17 @@ type writeFlags struct {
 	with      []string
 }
 
-func (o *writeFlags) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.write, "write", "", "write a test for each policy below `DIR`, from the objects that PATH renders")
-	f.BoolVar(&o.overwrite, "overwrite", false, "with --write: replace tests that are there")
-	f.StringArrayVar(&o.with, "with", nil, "with --write: objects that exist on the cluster, such as parameters, Namespaces and CRDs, in a file or directory `PATH` (repeatable)")
+func (w *writeFlags) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&w.write, "write", "", "write a test for each policy below `DIR`, from the objects that PATH renders")
+	f.BoolVar(&w.overwrite, "overwrite", false, "with --write: replace tests that are there")
+	f.StringArrayVar(&w.with, "with", nil, "with --write: objects that exist on the cluster, such as parameters, Namespaces and CRDs, in a file or directory `PATH` (repeatable)")
 }
 
-func (o *writeFlags) check(text bool) error {
+func (w *writeFlags) check(text bool) error {
 	switch {
-	case o.write == "" && (o.overwrite || len(o.with) > 0):
+	case w.write == "" && (w.overwrite || len(w.with) > 0):
 		return errors.New("--overwrite and --with belong to --write")
-	case o.write != "" && !text:
+	case w.write != "" && !text:
 		return errors.New("--write prints text only: leave out --output")
 	}
 	return nil

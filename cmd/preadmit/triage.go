@@ -208,10 +208,10 @@ type lastReport struct {
 }
 
 // Evaluate implements tui.Host.
-func (h *lastReport) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.Report, error) {
-	r, err := h.Host.Evaluate(ctx, tell)
+func (l *lastReport) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.Report, error) {
+	r, err := l.Host.Evaluate(ctx, tell)
 	if err == nil {
-		h.unfinished.Store(slices.ContainsFunc(r.Results, func(x policy.Result) bool { return x.CutShort() }))
+		l.unfinished.Store(slices.ContainsFunc(r.Results, func(x policy.Result) bool { return x.CutShort() }))
 	}
 	return r, err
 }

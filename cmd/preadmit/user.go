@@ -118,9 +118,9 @@ func asked(s *engineSettings, a *authz.Authorizer) admission.Authorizer {
 // someone is an authorizer that is asked about known users only.
 type someone struct{ admission.Authorizer }
 
-func (a someone) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+func (s someone) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	if u := attrs.GetUser(); u == nil || u.GetName() == "" && len(u.GetGroups()) == 0 {
 		return authorizer.DecisionNoOpinion, "", &admission.Undecided{Question: "needs to know who makes the request: give the user with --as"}
 	}
-	return a.Authorizer.Authorize(ctx, attrs)
+	return s.Authorizer.Authorize(ctx, attrs)
 }

@@ -256,8 +256,8 @@ type selection struct {
 }
 
 // take returns what a selected role adds: its rules, or further selections.
-func (by selection) take(n *named[*roleObject]) (parts []part, next []selection) {
-	doubt := by.doubt
+func (s selection) take(n *named[*roleObject]) (parts []part, next []selection) {
+	doubt := s.doubt
 	if len(n.variants) > 1 {
 		doubt = fmt.Sprintf("which aggregates ClusterRole %s, which is there %d times, and they differ", quote(n.key.name), len(n.variants))
 	}

@@ -66,9 +66,9 @@ type compiler struct {
 }
 
 // policy reads, checks and compiles a policy; nil is one that Kyverno refuses.
-func (k *compiler) policy(o *render.Object) (*Policy, []error) {
+func (c *compiler) policy(o *render.Object) (*Policy, []error) {
 	p, errs := read(o)
-	if len(errs) == 1 && errors.Is(errs[0], errProxy) && k.proxies {
+	if len(errs) == 1 && errors.Is(errs[0], errProxy) && c.proxies {
 		errs = nil
 	}
 	if p == nil || len(errs) > 0 {

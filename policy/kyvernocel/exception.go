@@ -43,7 +43,7 @@ type exceptionSpec struct {
 }
 
 // exception reads and compiles one; nil is one that Kyverno refuses.
-func (k *compiler) exception(o *render.Object) (*exception, []error) {
+func (c *compiler) exception(o *render.Object) (*exception, []error) {
 	var d struct {
 		APIVersion string            `json:"apiVersion"`
 		Kind       string            `json:"kind"`

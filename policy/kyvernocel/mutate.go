@@ -29,20 +29,20 @@ type mutator struct{ *Engine }
 func (e *Engine) Mutator() policy.Mutator { return mutator{e} }
 
 // Mutate implements policy.Mutator.
-func (e mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step, error) {
+func (m mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step, error) {
 	if req.Admitted == nil || req.Operation == policy.Delete {
 		return nil, nil
 	}
 	var steps []policy.Step
 	now := *req
-	for _, p := range e.policies {
+	for _, p := range m.policies {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		if p.Kind != Mutating || p.spec.Evaluation.Mode != modeKubernetes {
 			continue
 		}
-		for _, s := range p.mutate(e.review(ctx, &now, nil)) {
+		for _, s := range p.mutate(m.review(ctx, &now, nil)) {
 			if s.Admitted != nil {
 				now.Admitted, now.Typed = s.Admitted, nil
 			}

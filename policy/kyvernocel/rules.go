@@ -15,8 +15,8 @@ func (e validator) Rules() []policy.Rule {
 }
 
 // Rules implements policy.Mutator: one rule a mutation.
-func (e mutator) Rules() []policy.Rule {
-	return e.rules(func(p *Policy) []*expression {
+func (m mutator) Rules() []policy.Rule {
+	return m.rules(func(p *Policy) []*expression {
 		if p.Kind != Mutating {
 			return nil
 		}

@@ -69,25 +69,25 @@ func labels(tree map[string]any) map[string]string {
 func labelPointer(key string) string { return render.Pointer("metadata", "labels", key) }
 
 // origin is where a label is written.
-func (ns namespace) origin(label string) render.Span {
-	if _, ok := ns.labels[label]; !ok {
+func (n namespace) origin(label string) render.Span {
+	if _, ok := n.labels[label]; !ok {
 		return render.Span{}
 	}
-	if places := ns.object.At(labelPointer(label)); len(places) > 0 {
+	if places := n.object.At(labelPointer(label)); len(places) > 0 {
 		return places[0].Span
 	}
 	return render.Span{}
 }
 
 // exemption says which labels lift controls of the pack.
-func (ns namespace) exemption() string {
+func (n namespace) exemption() string {
 	var set []string
 	for _, key := range []string{api.EnforceLevelLabel, api.EnforceVersionLabel} {
-		if v, ok := ns.labels[key]; ok {
+		if v, ok := n.labels[key]; ok {
 			set = append(set, key+"="+v)
 		}
 	}
-	return fmt.Sprintf("namespace %q is labelled %s", ns.name, strings.Join(set, ", "))
+	return fmt.Sprintf("namespace %q is labelled %s", n.name, strings.Join(set, ", "))
 }
 
 // A duty is a control that is in force in a namespace, or that a label there

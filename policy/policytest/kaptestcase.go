@@ -383,8 +383,8 @@ func (asWritten) Admit(o *render.Object, _ string) (map[string]any, error) {
 }
 
 // Convert implements policy.Kinds: versions of a kind are taken to look alike.
-func (k asWritten) Convert(tree map[string]any, to schema.GroupVersionKind) (map[string]any, error) {
-	converted, err := k.Kinds.Convert(tree, to)
+func (a asWritten) Convert(tree map[string]any, to schema.GroupVersionKind) (map[string]any, error) {
+	converted, err := a.Kinds.Convert(tree, to)
 	if err != nil {
 		converted = runtime.DeepCopyJSON(tree)
 		converted["apiVersion"] = to.GroupVersion().String()
@@ -401,4 +401,4 @@ func newNamespace(name string) *render.Object {
 }
 
 // Unwrap returns the kinds as the API server knows them.
-func (k asWritten) Unwrap() policy.Kinds { return k.Kinds }
+func (a asWritten) Unwrap() policy.Kinds { return a.Kinds }

@@ -68,14 +68,14 @@ func namespaceLabels(o *WriteOptions) map[string]map[string]string {
 	return all
 }
 
-func (w *kyvernoDraft) texts() []any { return []any{w.policy.object.Object["spec"]} }
+func (k *kyvernoDraft) texts() []any { return []any{k.policy.object.Object["spec"]} }
 
 // wants implements drafter: a rule that mutates or generates does not fail.
-func (w *kyvernoDraft) wants() []sample.Goal {
-	spec, _ := w.policy.object.Object["spec"].(map[string]any)
+func (k *kyvernoDraft) wants() []sample.Goal {
+	spec, _ := k.policy.object.Object["spec"].(map[string]any)
 	rules, _ := spec["rules"].([]any)
-	if len(w.policy.ruleNames()) == 0 {
-		return statuses("", !strings.Contains(w.policy.kind, "Mutating") && !strings.HasSuffix(w.policy.kind, "GeneratingPolicy"))
+	if len(k.policy.ruleNames()) == 0 {
+		return statuses("", !strings.Contains(k.policy.kind, "Mutating") && !strings.HasSuffix(k.policy.kind, "GeneratingPolicy"))
 	}
 	var all []sample.Goal
 	for _, r := range rules {
@@ -97,15 +97,15 @@ func statuses(rule string, fails bool) []sample.Goal {
 
 // evaluate implements drafter. A status that a test can't expect makes it
 // undecided.
-func (w *kyvernoDraft) evaluate(ctx context.Context, o *render.Object) ([]sample.Result, string) {
-	w.test.ctx, w.test.verdicts = ctx, map[string]*verdicts{}
+func (k *kyvernoDraft) evaluate(ctx context.Context, o *render.Object) ([]sample.Result, string) {
+	k.test.ctx, k.test.verdicts = ctx, map[string]*verdicts{}
 	var all []sample.Result
-	for _, one := range w.test.evaluate(o, "", "").ones {
+	for _, one := range k.test.evaluate(o, "", "").ones {
 		if one.err != nil {
 			return nil, one.err.Error()
 		}
 		for _, r := range one.Rules {
-			x := sample.Result{Rule: w.ruleName(r.Rule), Status: r.Status, Message: r.Message, Fields: r.Fields}
+			x := sample.Result{Rule: k.ruleName(r.Rule), Status: r.Status, Message: r.Message, Fields: r.Fields}
 			switch {
 			case r.Target != nil:
 				return nil, "changes of existing objects are not written"
@@ -125,8 +125,8 @@ func (w *kyvernoDraft) evaluate(ctx context.Context, o *render.Object) ([]sample
 }
 
 // ruleName returns the rule's name as it is written, for one that Kyverno generated.
-func (w *kyvernoDraft) ruleName(reported string) string {
-	names := w.policy.ruleNames()
+func (k *kyvernoDraft) ruleName(reported string) string {
+	names := k.policy.ruleNames()
 	for _, n := range names {
 		if n == reported {
 			return n
@@ -141,7 +141,7 @@ func (w *kyvernoDraft) ruleName(reported string) string {
 }
 
 // files implements drafter.
-func (w *kyvernoDraft) files(d *draft, samples []*sample.Sample) []File {
+func (k *kyvernoDraft) files(d *draft, samples []*sample.Sample) []File {
 	files := []File{{}}
 	test := map[string]any{
 		"apiVersion": "cli.kyverno.io/v1alpha1", "kind": "Test", "metadata": map[string]any{"name": path.Base(d.dir)},
@@ -159,19 +159,19 @@ func (w *kyvernoDraft) files(d *draft, samples []*sample.Sample) []File {
 		}
 	}
 	test["policies"] = policies
-	if w.param != nil {
+	if k.param != nil {
 		single := func(all []*render.Object) bool { return len(all) == 1 }
-		test["paramResources"] = []any{d.reference(w.param, single, &files, "param.yaml")}
+		test["paramResources"] = []any{d.reference(k.param, single, &files, "param.yaml")}
 	}
 	files = append(files, d.samplesFile("resources.yaml", samples))
 	var results []map[string]any
 	for _, x := range samples {
 		for _, r := range x.Results {
-			results = w.result(d, results, x, r, &files)
+			results = k.result(d, results, x, r, &files)
 		}
 	}
 	test["results"] = results
-	if values := w.namespaceValues(samples); values != nil {
+	if values := k.namespaceValues(samples); values != nil {
 		test["variables"] = "values.yaml"
 		files = append(files, File{path.Join(d.dir, "values.yaml"), d.document("", values)})
 	}
@@ -190,7 +190,7 @@ func (d *draft) areOf(all, bindings []*render.Object) bool {
 
 // result adds what one rule says about a sample to the results, to the one with the same
 // rule, kind and status if there is one.
-func (w *kyvernoDraft) result(d *draft, results []map[string]any, x *sample.Sample, r sample.Result, files *[]File) []map[string]any {
+func (k *kyvernoDraft) result(d *draft, results []map[string]any, x *sample.Sample, r sample.Result, files *[]File) []map[string]any {
 	one := map[string]any{"policy": d.object.GetName(), "kind": x.Object.GetKind(), "result": r.Status}
 	if r.Rule != "" {
 		one["rule"] = r.Rule
@@ -234,12 +234,12 @@ func (w *kyvernoDraft) result(d *draft, results []map[string]any, x *sample.Samp
 
 // namespaceValues returns the labels of the samples' namespaces, if the policy asks
 // for them.
-func (w *kyvernoDraft) namespaceValues(samples []*sample.Sample) map[string]any {
+func (k *kyvernoDraft) namespaceValues(samples []*sample.Sample) map[string]any {
 	var all []any
 	seen := make(map[string]bool)
 	for _, x := range samples {
 		ns := cmp.Or(x.Object.GetNamespace(), "default")
-		if labels := w.test.setup.NamespaceLabels[ns]; len(labels) > 0 && !seen[ns] {
+		if labels := k.test.setup.NamespaceLabels[ns]; len(labels) > 0 && !seen[ns] {
 			seen[ns] = true
 			all = append(all, map[string]any{"name": ns, "labels": labels})
 		}

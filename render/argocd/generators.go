@@ -204,26 +204,26 @@ func empty(value any) bool {
 	return false
 }
 
-func (t *generator) template(kind string) appTemplate {
+func (g *generator) template(kind string) appTemplate {
 	switch kind {
 	case "list":
-		return t.List.Template
+		return g.List.Template
 	case "clusters":
-		return t.Clusters.Template
+		return g.Clusters.Template
 	case "git":
-		return t.Git.Template
+		return g.Git.Template
 	case "matrix":
-		return t.Matrix.Template
+		return g.Matrix.Template
 	case "merge":
-		return t.Merge.Template
+		return g.Merge.Template
 	case "plugin":
-		return t.Plugin.Template
+		return g.Plugin.Template
 	case "scmProvider":
-		return t.SCMProvider.Template
+		return g.SCMProvider.Template
 	case "pullRequest":
-		return t.PullRequest.Template
+		return g.PullRequest.Template
 	}
-	return t.Decision.Template
+	return g.Decision.Template
 }
 
 // interpolate fills parameters into keys and values of a generator. Those of

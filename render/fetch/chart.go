@@ -92,17 +92,17 @@ func (f *Fetcher) index(ctx context.Context, repository string) (*repositoryInde
 	return index, index.err
 }
 
-func (x *repositoryIndex) parse(data []byte) error {
+func (r *repositoryIndex) parse(data []byte) error {
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
-		return json.Unmarshal(data, x)
+		return json.Unmarshal(data, r)
 	}
-	return yaml.Unmarshal(data, x)
+	return yaml.Unmarshal(data, r)
 }
 
 // find returns the newest version of a chart within a range, as Helm does: the
 // exact version if it exists, and no prerelease unless the range asks for one.
-func (x *repositoryIndex) find(name, requested string) (*chartRelease, error) {
-	releases := x.Entries[name]
+func (r *repositoryIndex) find(name, requested string) (*chartRelease, error) {
+	releases := r.Entries[name]
 	if len(releases) == 0 {
 		return nil, fmt.Errorf("the repository has no chart %s", name)
 	}

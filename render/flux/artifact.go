@@ -166,7 +166,7 @@ func (g *generator) expand() ([]outputArtifact, error) {
 var capture = regexp.MustCompile(`\\\{([A-Za-z_][A-Za-z0-9_]*)\\\}`)
 
 // with returns the artifact with variables replaced.
-func (out outputArtifact) with(names, values []string) outputArtifact {
+func (o outputArtifact) with(names, values []string) outputArtifact {
 	var exact, lower []string
 	for i, name := range names {
 		if name != "" {
@@ -174,13 +174,13 @@ func (out outputArtifact) with(names, values []string) outputArtifact {
 			lower = append(lower, "{"+name+"}", strings.ToLower(values[i]))
 		}
 	}
-	out.Name = strings.NewReplacer(lower...).Replace(out.Name)
-	out.Copy = slices.Clone(out.Copy)
-	for i := range out.Copy {
-		out.Copy[i].From = strings.NewReplacer(exact...).Replace(out.Copy[i].From)
-		out.Copy[i].To = strings.NewReplacer(exact...).Replace(out.Copy[i].To)
+	o.Name = strings.NewReplacer(lower...).Replace(o.Name)
+	o.Copy = slices.Clone(o.Copy)
+	for i := range o.Copy {
+		o.Copy[i].From = strings.NewReplacer(exact...).Replace(o.Copy[i].From)
+		o.Copy[i].To = strings.NewReplacer(exact...).Replace(o.Copy[i].To)
 	}
-	return out
+	return o
 }
 
 // A staging is an artifact that copy operations build. Its files are links to
@@ -197,19 +197,19 @@ type staged struct {
 	at   render.Provenance
 }
 
-func (f staged) read() ([]byte, error) {
-	if f.name == "" {
-		return f.data, nil
+func (s staged) read() ([]byte, error) {
+	if s.name == "" {
+		return s.data, nil
 	}
-	return render.ReadFile(f.from.fsys, f.name)
+	return render.ReadFile(s.from.fsys, s.name)
 }
 
 // isDir reports whether a path of the artifact is a directory.
-func (st *staging) isDir(name string) bool {
+func (s *staging) isDir(name string) bool {
 	if name == "." {
 		return true
 	}
-	for f := range st.files {
+	for f := range s.files {
 		if strings.HasPrefix(f, name+"/") {
 			return true
 		}
@@ -251,18 +251,18 @@ func (g *generator) build(out outputArtifact) (artifact, error) {
 }
 
 // lay adds the file to an overlay.
-func (f staged) lay(to *render.Overlay, name string) error {
+func (s staged) lay(to *render.Overlay, name string) error {
 	switch {
-	case f.name != "":
-		to.LinkTo(name, f.from.fsys, f.name)
-	case f.at == nil:
-		to.WriteText(name, f.data, nil)
+	case s.name != "":
+		to.LinkTo(name, s.from.fsys, s.name)
+	case s.at == nil:
+		to.WriteText(name, s.data, nil)
 	default:
 		var v any
-		if err := yaml.Unmarshal(f.data, &v); err != nil {
+		if err := yaml.Unmarshal(s.data, &v); err != nil {
 			return err
 		}
-		return to.WriteFrom(name, v, f.at)
+		return to.WriteFrom(name, v, s.at)
 	}
 	return nil
 }

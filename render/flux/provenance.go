@@ -18,27 +18,27 @@ type replaced struct {
 }
 
 // At implements render.Provenance.
-func (p *replaced) At(pointer string) []render.Origin {
-	if at, ok := p.places[pointer]; ok {
-		return withRole(p.object.At(at), render.Patch)
+func (r *replaced) At(pointer string) []render.Origin {
+	if at, ok := r.places[pointer]; ok {
+		return withRole(r.object.At(at), render.Patch)
 	}
-	return at(p.Provenance, pointer)
+	return at(r.Provenance, pointer)
 }
 
 // Line is render.Object.Line.
-func (p *replaced) Line(pointer string, n int) []render.Origin {
-	if _, ok := p.places[pointer]; ok {
+func (r *replaced) Line(pointer string, n int) []render.Origin {
+	if _, ok := r.places[pointer]; ok {
 		return nil
 	}
-	return (&render.Object{Provenance: p.Provenance}).Line(pointer, n)
+	return (&render.Object{Provenance: r.Provenance}).Line(pointer, n)
 }
 
 // Part is render.Object.Part.
-func (p *replaced) Part(pointer, part string) []render.Origin {
-	if _, ok := p.places[pointer]; ok {
+func (r *replaced) Part(pointer, part string) []render.Origin {
+	if _, ok := r.places[pointer]; ok {
 		return nil
 	}
-	return (&render.Object{Provenance: p.Provenance}).Part(pointer, part)
+	return (&render.Object{Provenance: r.Provenance}).Part(pointer, part)
 }
 
 func at(p render.Provenance, pointer string) []render.Origin {
@@ -75,19 +75,19 @@ type replacements interface {
 
 // At implements render.Provenance. If a field's text is only a variable, the
 // variable's place comes first, else the field's.
-func (p *substituted) At(pointer string) []render.Origin {
-	pointer, text := p.written(pointer)
-	field := p.inner.At(pointer)
-	names := p.values.names(text)
+func (s *substituted) At(pointer string) []render.Origin {
+	pointer, text := s.written(pointer)
+	field := s.inner.At(pointer)
+	names := s.values.names(text)
 	if len(names) == 0 {
 		return field
 	}
 	var origins []render.Origin
-	if !p.values.whole(text) {
+	if !s.values.whole(text) {
 		origins = slices.Clone(field)
 	}
 	for _, name := range names {
-		origins = append(origins, withRole(p.values.at(name), render.Value)...)
+		origins = append(origins, withRole(s.values.at(name), render.Value)...)
 	}
 	for _, o := range field {
 		if !slices.Contains(origins, o) {
@@ -98,34 +98,34 @@ func (p *substituted) At(pointer string) []render.Origin {
 }
 
 // Line is render.Object.Line.
-func (p *substituted) Line(pointer string, n int) []render.Origin {
-	pointer, _ = p.written(pointer)
-	return p.inner.Line(pointer, n)
+func (s *substituted) Line(pointer string, n int) []render.Origin {
+	pointer, _ = s.written(pointer)
+	return s.inner.Line(pointer, n)
 }
 
 // Part implements the method that render.Object.Part looks for: a part that is
 // a variable's value is written where the variable is.
-func (p *substituted) Part(pointer, part string) []render.Origin {
-	pointer, text := p.written(pointer)
-	for _, name := range p.values.names(text) {
-		if v, ok := p.values.text(name); ok && v == part {
-			return append(withRole(p.values.at(name), render.Value), p.inner.At(pointer)...)
+func (s *substituted) Part(pointer, part string) []render.Origin {
+	pointer, text := s.written(pointer)
+	for _, name := range s.values.names(text) {
+		if v, ok := s.values.text(name); ok && v == part {
+			return append(withRole(s.values.at(name), render.Value), s.inner.At(pointer)...)
 		}
 	}
-	return p.inner.Part(pointer, part)
+	return s.inner.Part(pointer, part)
 }
 
 // written returns where a field was written before substitution, and its text.
 // For a field that a variable's value brought, it is the text with the
 // variable.
-func (p *substituted) written(pointer string) (string, string) {
-	var value any = p.inner.Object
+func (s *substituted) written(pointer string) (string, string) {
+	var value any = s.inner.Object
 	at := ""
 	for _, key := range render.Path(pointer) {
 		switch v := value.(type) {
 		case map[string]any:
 			if _, ok := v[key]; !ok {
-				key = p.keyBefore(v, key)
+				key = s.keyBefore(v, key)
 			}
 			next, ok := v[key]
 			if !ok {
@@ -149,9 +149,9 @@ func (p *substituted) written(pointer string) (string, string) {
 }
 
 // keyBefore returns the key that was substituted to key.
-func (p *substituted) keyBefore(m map[string]any, key string) string {
+func (s *substituted) keyBefore(m map[string]any, key string) string {
 	for k := range m {
-		if p.values.key(k, key) {
+		if s.values.key(k, key) {
 			return k
 		}
 	}

@@ -342,7 +342,7 @@ var (
 )
 
 // names implements replacements: the inputs in a text, as pointers.
-func (in inputs) names(text string) []string {
+func (i inputs) names(text string) []string {
 	var names []string
 	for _, action := range inputsAction.FindAllString(text, -1) {
 		for _, m := range inputsPath.FindAllStringSubmatch(action, -1) {
@@ -355,16 +355,16 @@ func (in inputs) names(text string) []string {
 }
 
 // whole implements replacements.
-func (in inputs) whole(text string) bool { return wholeInput.MatchString(text) }
+func (i inputs) whole(text string) bool { return wholeInput.MatchString(text) }
 
 // at implements replacements.
-func (in inputs) at(name string) []render.Origin { return in.places.At(name) }
+func (i inputs) at(name string) []render.Origin { return i.places.At(name) }
 
 // text implements replacements.
-func (in inputs) text(name string) (string, bool) {
-	v, ok := render.Lookup(in.values, name)
+func (i inputs) text(name string) (string, bool) {
+	v, ok := render.Lookup(i.values, name)
 	return fmt.Sprint(v), ok
 }
 
 // key implements replacements.
-func (in inputs) key(string, string) bool { return false }
+func (i inputs) key(string, string) bool { return false }

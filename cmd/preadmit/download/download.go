@@ -80,8 +80,8 @@ type Done struct {
 // An Incomplete error ends a run before it has tried everything.
 type Incomplete struct{ Err error }
 
-func (e *Incomplete) Error() string { return e.Err.Error() }
-func (e *Incomplete) Unwrap() error { return e.Err }
+func (i *Incomplete) Error() string { return i.Err.Error() }
+func (i *Incomplete) Unwrap() error { return i.Err }
 
 // Run fetches what the lock names, if Locked, and else what the units need, which it
 // locks. What could be fetched before an error is kept.

@@ -334,7 +334,7 @@ const outOfTime = "takes too long"
 // A setApart is the error of a task that is not begun.
 type setApart struct{ why string }
 
-func (e *setApart) Error() string { return e.why }
+func (s *setApart) Error() string { return s.why }
 
 // keepLimits looks at what the process takes, and stops it where a task takes
 // more than it may. The kernel holds the same line for what comes at once.

@@ -212,17 +212,17 @@ func (w *branchWalk) declare(e ast.Expr, outcome string) *atomic.Int64 {
 }
 
 // branch is a branch of a part of the expression, at its place in the policy.
-func (x *CoveredExpression) branch(info *ast.SourceInfo, e ast.Expr, outcome string) policy.Branch {
+func (c *CoveredExpression) branch(info *ast.SourceInfo, e ast.Expr, outcome string) policy.Branch {
 	text, err := parser.Unparse(e, info)
 	if err != nil {
-		text = x.Source
+		text = c.Source
 	}
-	at := x.Object.Span(x.Pointer)
-	if s, ok := x.Object.Inside(x.Pointer, x.Source, startOf(info, e)); ok {
+	at := c.Object.Span(c.Pointer)
+	if s, ok := c.Object.Inside(c.Pointer, c.Source, startOf(info, e)); ok {
 		at = s
 	}
 	return policy.Branch{
-		Engine: x.Engine, Policy: x.Policy, Rule: x.Rule, Part: policy.Shorten(strings.Join(strings.Fields(text), " "), maxPart), Case: outcome, Origin: at,
+		Engine: c.Engine, Policy: c.Policy, Rule: c.Rule, Part: policy.Shorten(strings.Join(strings.Fields(text), " "), maxPart), Case: outcome, Origin: at,
 	}
 }
 

@@ -73,24 +73,24 @@ type folded struct {
 // maxFold bounds the depth of expressions and of variables in variables.
 const maxFold = 200
 
-func (x folded) args() []folded {
+func (f folded) args() []folded {
 	var all []folded
-	for _, a := range x.expr.AsCall().Args() {
-		all = append(all, folded{x.of, a})
+	for _, a := range f.expr.AsCall().Args() {
+		all = append(all, folded{f.of, a})
 	}
 	return all
 }
 
 // function is the name of a global function or operator that is called, or "".
-func (x folded) function() string {
-	if x.expr.Kind() != ast.CallKind || x.expr.AsCall().IsMemberFunction() {
+func (f folded) function() string {
+	if f.expr.Kind() != ast.CallKind || f.expr.AsCall().IsMemberFunction() {
 		return ""
 	}
-	return x.expr.AsCall().FunctionName()
+	return f.expr.AsCall().FunctionName()
 }
 
 // text identifies the expression.
-func (x folded) text() string { return debug.ToDebugString(x.expr) }
+func (f folded) text() string { return debug.ToDebugString(f.expr) }
 
 func (f *Folder) truth(x folded) (value, decided bool) {
 	*f.left--

@@ -253,14 +253,14 @@ type listIterator struct {
 	elems []ref.Val
 }
 
-func (it *listIterator) HasNext() ref.Val { return types.Bool(len(it.elems) > 0) }
+func (l *listIterator) HasNext() ref.Val { return types.Bool(len(l.elems) > 0) }
 
-func (it *listIterator) Next() ref.Val {
-	if len(it.elems) == 0 {
+func (l *listIterator) Next() ref.Val {
+	if len(l.elems) == 0 {
 		return types.NewErr("no more elements")
 	}
-	e := it.elems[0]
-	it.elems = it.elems[1:]
+	e := l.elems[0]
+	l.elems = l.elems[1:]
 	return e
 }
 
@@ -270,14 +270,14 @@ type iterator struct {
 	at         func(int) ref.Val
 }
 
-func (it *iterator) HasNext() ref.Val { return types.Bool(it.next < it.size) }
+func (i *iterator) HasNext() ref.Val { return types.Bool(i.next < i.size) }
 
-func (it *iterator) Next() ref.Val {
-	if it.next >= it.size {
+func (i *iterator) Next() ref.Val {
+	if i.next >= i.size {
 		return types.NewErr("no more elements")
 	}
-	it.next++
-	return it.at(it.next - 1)
+	i.next++
+	return i.at(i.next - 1)
 }
 
 // unconvertible makes iterators values, which no expression sees.

@@ -16,7 +16,7 @@ const (
 	weak               // a guard, or a candidate: only where there is no better
 )
 
-func (k rank) below() rank { return min(k+1, second) }
+func (r rank) below() rank { return min(r+1, second) }
 
 // A finding is a place that was at fault, and the code that failed on it.
 type finding struct {

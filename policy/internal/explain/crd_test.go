@@ -88,12 +88,12 @@ func (e *Explainer) verdict(t *testing.T, roots map[string]any) (bool, Explanati
 	return r.eval(e.code, nil).val == types.True, ex
 }
 
-func (row *ruleRow) self(t *testing.T) (*cel.Env, any) {
+func (r *ruleRow) self(t *testing.T) (*cel.Env, any) {
 	t.Helper()
-	schema := &openapi.Schema{Schema: &row.Schema}
+	schema := &openapi.Schema{Schema: &r.Schema}
 	decl := common.SchemaDeclType(schema, false)
 	if decl == nil {
-		t.Fatal(row.ID, "has no type")
+		t.Fatal(r.ID, "has no type")
 	}
 	decl = decl.MaybeAssignTypeName("selfType")
 	provider := apiservercel.NewDeclTypeProvider(decl)
@@ -107,7 +107,7 @@ func (row *ruleRow) self(t *testing.T) (*cel.Env, any) {
 		t.Fatal(err)
 	}
 	var object any
-	if err := json.Unmarshal(row.Object, &object); err != nil {
+	if err := json.Unmarshal(r.Object, &object); err != nil {
 		t.Fatal(err)
 	}
 	return env, common.UnstructuredToVal(integers(object), schema)

@@ -174,7 +174,7 @@ func isLookup(t *node, want bool, level int) bool {
 }
 
 // reads says whether x depends on the variables of the loop at that level.
-func (x *code) reads(level int) bool { return x.uses&(1<<min(level, 63)) != 0 }
+func (c *code) reads(level int) bool { return c.uses&(1<<min(level, 63)) != 0 }
 
 // isChain says whether x is the loop's variable or a field of it.
 func isChain(x *code, level int) bool {

@@ -321,10 +321,10 @@ type iterator struct {
 	next, size int
 }
 
-func (it *iterator) HasNext() ref.Val { return types.Bool(it.next < it.size) }
-func (it *iterator) Next() ref.Val {
-	it.next++
-	return it.list.Get(types.Int(it.next - 1))
+func (i *iterator) HasNext() ref.Val { return types.Bool(i.next < i.size) }
+func (i *iterator) Next() ref.Val {
+	i.next++
+	return i.list.Get(types.Int(i.next - 1))
 }
-func (it *iterator) Type() ref.Type { return types.IteratorType }
-func (it *iterator) Value() any     { return nil }
+func (i *iterator) Type() ref.Type { return types.IteratorType }
+func (i *iterator) Value() any     { return nil }

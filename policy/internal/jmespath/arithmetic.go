@@ -87,44 +87,44 @@ func parseQuantity(text string) (resource.Quantity, bool) {
 	return q, err == nil
 }
 
-func (a scalar) plus(b operand) (any, error) {
+func (s scalar) plus(b operand) (any, error) {
 	if b, ok := b.(scalar); ok {
-		return float64(a + b), nil
+		return float64(s + b), nil
 	}
 	return nil, mismatch
 }
 
-func (a scalar) minus(b operand) (any, error) {
+func (s scalar) minus(b operand) (any, error) {
 	if b, ok := b.(scalar); ok {
-		return float64(a - b), nil
+		return float64(s - b), nil
 	}
 	return nil, mismatch
 }
 
-func (a scalar) times(b operand) (any, error) {
+func (s scalar) times(b operand) (any, error) {
 	if b, ok := b.(scalar); ok {
-		return float64(a * b), nil
+		return float64(s * b), nil
 	}
-	return b.times(a)
+	return b.times(s)
 }
 
-func (a scalar) over(b operand) (any, error) {
+func (s scalar) over(b operand) (any, error) {
 	switch b, ok := b.(scalar); {
 	case !ok:
 		return nil, mismatch
 	case b == 0:
 		return nil, byZero
 	default:
-		return float64(a / b), nil
+		return float64(s / b), nil
 	}
 }
 
-func (a scalar) modulo(b operand) (any, error) {
+func (s scalar) modulo(b operand) (any, error) {
 	divisor, ok := b.(scalar)
 	if !ok {
 		return nil, mismatch
 	}
-	x, y, err := integers(float64(a), float64(divisor))
+	x, y, err := integers(float64(s), float64(divisor))
 	if err != nil {
 		return nil, err
 	}
@@ -224,16 +224,16 @@ func (a quantity) modulo(b operand) (any, error) {
 	return resource.NewQuantity(x%y, a.Format).String(), nil
 }
 
-func (a duration) plus(b operand) (any, error) {
+func (d duration) plus(b operand) (any, error) {
 	if b, ok := b.(duration); ok {
-		return time.Duration(a + b).String(), nil
+		return time.Duration(d + b).String(), nil
 	}
 	return nil, mismatch
 }
 
-func (a duration) minus(b operand) (any, error) {
+func (d duration) minus(b operand) (any, error) {
 	if b, ok := b.(duration); ok {
-		return time.Duration(a - b).String(), nil
+		return time.Duration(d - b).String(), nil
 	}
 	return nil, mismatch
 }
@@ -247,37 +247,37 @@ func seconds(n float64) (any, error) {
 	return time.Duration(nanoseconds).String(), nil
 }
 
-func (a duration) times(b operand) (any, error) {
+func (d duration) times(b operand) (any, error) {
 	if b, ok := b.(scalar); ok {
-		return seconds(time.Duration(a).Seconds() * float64(b))
+		return seconds(time.Duration(d).Seconds() * float64(b))
 	}
 	return nil, mismatch
 }
 
-func (a duration) over(b operand) (any, error) {
+func (d duration) over(b operand) (any, error) {
 	switch b := b.(type) {
 	case duration:
 		if b == 0 {
 			return nil, byZero
 		}
-		return time.Duration(a).Seconds() / time.Duration(b).Seconds(), nil
+		return time.Duration(d).Seconds() / time.Duration(b).Seconds(), nil
 	case scalar:
 		if b == 0 {
 			return nil, byZero
 		}
-		return seconds(time.Duration(a).Seconds() / float64(b))
+		return seconds(time.Duration(d).Seconds() / float64(b))
 	}
 	return nil, mismatch
 }
 
-func (a duration) modulo(b operand) (any, error) {
+func (d duration) modulo(b operand) (any, error) {
 	switch b, ok := b.(duration); {
 	case !ok:
 		return nil, mismatch
 	case b == 0:
 		return nil, byZero
 	default:
-		return time.Duration(a % b).String(), nil
+		return time.Duration(d % b).String(), nil
 	}
 }
 

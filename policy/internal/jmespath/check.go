@@ -13,32 +13,32 @@ func (e *Expression) Check() error {
 	return err
 }
 
-func (n *call) sound() error {
-	if n.function == nil {
-		return n.unknown()
+func (c *call) sound() error {
+	if c.function == nil {
+		return c.unknown()
 	}
-	if err := n.arity(len(n.args)); err != nil {
+	if err := c.arity(len(c.args)); err != nil {
 		return err
 	}
-	return n.soundRegex()
+	return c.soundRegex()
 }
 
 // regexFunctions take a regular expression first; those that are true say so
 // in their errors.
 var regexFunctions = map[string]bool{"regex_match": false, "regex_replace_all": true, "regex_replace_all_literal": true}
 
-func (n *call) soundRegex() error {
-	named, ok := regexFunctions[n.name]
+func (c *call) soundRegex() error {
+	named, ok := regexFunctions[c.name]
 	if !ok {
 		return nil
 	}
-	text, _ := n.args[0].(*constant)
+	text, _ := c.args[0].(*constant)
 	if text == nil {
 		return nil
 	}
 	source, _ := text.v.(string)
 	if _, err := parseRegex(source); err != nil {
-		return regexError(n.name, err, named)
+		return regexError(c.name, err, named)
 	}
 	return nil
 }

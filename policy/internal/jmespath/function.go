@@ -39,9 +39,9 @@ const (
 	anything    valueKind = "any"
 )
 
-func (n *call) eval(s *search, in val) (val, error) {
+func (c *call) eval(s *search, in val) (val, error) {
 	base := len(s.stack)
-	for _, arg := range n.args {
+	for _, arg := range c.args {
 		v, err := s.argument(arg, in)
 		if err != nil {
 			s.stack = s.stack[:base]
@@ -51,7 +51,7 @@ func (n *call) eval(s *search, in val) (val, error) {
 	}
 	top := len(s.stack)
 	args := s.stack[base:top:top]
-	out, err := n.run(s, args)
+	out, err := c.run(s, args)
 	if s.tracing && out.at == nil {
 		for _, a := range args {
 			out.at = out.at.and(a.at)
@@ -71,25 +71,25 @@ func (s *search) argument(arg node, in val) (val, error) {
 	return s.orNull(arg, in)
 }
 
-func (n *call) run(s *search, args []val) (val, error) {
+func (c *call) run(s *search, args []val) (val, error) {
 	if err := s.spend(1); err != nil {
 		return val{}, err
 	}
-	if n.function == nil {
-		return val{}, n.unknown()
+	if c.function == nil {
+		return val{}, c.unknown()
 	}
-	if err := n.check(s, args); err != nil {
+	if err := c.check(s, args); err != nil {
 		return val{}, err
 	}
-	s.calling = n
-	return n.function.run(s, args)
+	s.calling = c
+	return c.function.run(s, args)
 }
 
-func (n *call) unknown() error { return plainf(n.name, "unknown function: %s", clip(n.name, 64)) }
+func (c *call) unknown() error { return plainf(c.name, "unknown function: %s", clip(c.name, 64)) }
 
-func (n *call) check(s *search, args []val) error {
-	f := n.function
-	if err := n.arity(len(args)); err != nil {
+func (c *call) check(s *search, args []val) error {
+	f := c.function
+	if err := c.arity(len(args)); err != nil {
 		return err
 	}
 	for i, a := range args {
@@ -97,7 +97,7 @@ func (n *call) check(s *search, args []val) error {
 		if !f.variadic && i < len(f.params) {
 			p = f.params[i]
 		}
-		if err := n.checkOne(s, i, a.v, p); err != nil {
+		if err := c.checkOne(s, i, a.v, p); err != nil {
 			return err
 		}
 	}
@@ -105,27 +105,27 @@ func (n *call) check(s *search, args []val) error {
 }
 
 // arity checks how many arguments there are.
-func (n *call) arity(args int) error {
-	switch f := n.function; {
+func (c *call) arity(args int) error {
+	switch f := c.function; {
 	case f.variadic && args < len(f.params):
-		return plainf(n.name, "Invalid arity.")
+		return plainf(c.name, "Invalid arity.")
 	case !f.variadic && len(f.params) > 0 && args != len(f.params):
-		return plainf(n.name, "incorrect number of args")
+		return plainf(c.name, "incorrect number of args")
 	}
 	return nil
 }
 
 // checkOne checks an argument; without a parameter any value will do.
-func (n *call) checkOne(s *search, i int, v any, p param) error {
+func (c *call) checkOne(s *search, i int, v any, p param) error {
 	if _, ok := v.(*reference); ok && (p == nil || p[0] != aReference) {
-		return plainf(n.name, "Invalid type for: an expression reference, expected: a value")
+		return plainf(c.name, "Invalid type for: an expression reference, expected: a value")
 	}
 	if p == nil {
 		return nil
 	}
 	ok, err := p.allows(s, v)
 	if err == nil && !ok {
-		err = plainf(n.name, "Invalid type for: %s, expected: %s", n.show(s, i, v), p)
+		err = plainf(c.name, "Invalid type for: %s, expected: %s", c.show(s, i, v), p)
 	}
 	return err
 }
@@ -193,8 +193,8 @@ func (p param) String() string {
 // show prints an argument for an error. Kyverno prints all of it; here what
 // comes from the data (it may be a Secret's) is only said to be text, a list
 // or a map.
-func (n *call) show(s *search, i int, v any) string {
-	if !readsData(n.args[i]) && s.weigh(v) == nil {
+func (c *call) show(s *search, i int, v any) string {
+	if !readsData(c.args[i]) && s.weigh(v) == nil {
 		return clip(fmt.Sprint(v), 256)
 	}
 	switch v := v.(type) {

@@ -74,42 +74,42 @@ func (here) eval(_ *search, in val) (val, error) {
 	return val{all, in.at}, err
 }
 
-func (n *constant) eval(*search, val) (val, error) { return val{v: n.v}, nil }
+func (c *constant) eval(*search, val) (val, error) { return val{v: c.v}, nil }
 
-func (n *field) eval(s *search, in val) (val, error) {
+func (f *field) eval(s *search, in val) (val, error) {
 	out := val{}
 	if s.tracing {
-		out.at = in.at.field(n.name)
+		out.at = in.at.field(f.name)
 	}
 	found := true
 	var err error
 	switch v := in.v.(type) {
 	case map[string]any:
-		out.v, found = v[n.name]
+		out.v, found = v[f.name]
 	case Scope:
-		out.v, found, err = v.Lookup(n.name)
+		out.v, found, err = v.Lookup(f.name)
 	}
 	if err == nil && !found {
-		err = n.missing
+		err = f.missing
 	}
 	return out, err
 }
 
-func (n *chain) eval(s *search, in val) (val, error) {
-	left, err := n.left.eval(s, in)
+func (c *chain) eval(s *search, in val) (val, error) {
+	left, err := c.left.eval(s, in)
 	if err != nil {
 		return left, err
 	}
-	return n.right.eval(s, left)
+	return c.right.eval(s, left)
 }
 
-func (n *element) eval(s *search, in val) (val, error) {
-	of, err := n.of.eval(s, in)
+func (e *element) eval(s *search, in val) (val, error) {
+	of, err := e.of.eval(s, in)
 	if err != nil {
 		return of, err
 	}
 	list, _ := of.v.([]any)
-	i := n.index
+	i := e.index
 	if i < 0 {
 		i += len(list)
 	}
@@ -175,10 +175,10 @@ func bounds(length int, parts [3]*int) (start, stop, step int, err error) {
 	return capped(parts[0], highest), capped(parts[1], lowest), step, nil
 }
 
-func (n *projection) eval(s *search, in val) (val, error) {
-	of, err := n.of.eval(s, in)
+func (p *projection) eval(s *search, in val) (val, error) {
+	of, err := p.of.eval(s, in)
 	if err != nil {
-		if n.swallows(err) {
+		if p.swallows(err) {
 			err = nil
 		}
 		return val{at: of.at}, err
@@ -191,11 +191,11 @@ func (n *projection) eval(s *search, in val) (val, error) {
 	for i, v := range list {
 		e := val{v, of.at.element(i)}
 		inner, nested := v.([]any)
-		if !n.flat || !nested {
-			err = n.project(b, e)
+		if !p.flat || !nested {
+			err = p.project(b, e)
 		}
-		for j := 0; n.flat && nested && err == nil && j < len(inner); j++ {
-			err = n.project(b, val{inner[j], e.at.element(j)})
+		for j := 0; p.flat && nested && err == nil && j < len(inner); j++ {
+			err = p.project(b, val{inner[j], e.at.element(j)})
 		}
 		if err != nil {
 			return b.failed, err
@@ -206,11 +206,11 @@ func (n *projection) eval(s *search, in val) (val, error) {
 
 // swallows says whether an error of what is projected makes the projection
 // null: in Kyverno a missing key does for x[*], and any error for x[] and x[?].
-func (n *projection) swallows(err error) bool {
+func (p *projection) swallows(err error) bool {
 	if _, missing := err.(*NotFoundError); missing {
 		return true
 	}
-	return (n.flat || n.when != nil) && ordinary(err)
+	return (p.flat || p.when != nil) && ordinary(err)
 }
 
 // ordinary says whether an error is of the expression and its data. The others
@@ -223,12 +223,12 @@ func ordinary(err error) bool {
 	return false
 }
 
-func (n *projection) project(b *builder, e val) error {
-	if err := b.s.spend(n.cost); err != nil {
+func (p *projection) project(b *builder, e val) error {
+	if err := b.s.spend(p.cost); err != nil {
 		return err
 	}
-	if n.when != nil {
-		held, err := b.s.orNull(n.when, e)
+	if p.when != nil {
+		held, err := b.s.orNull(p.when, e)
 		if err != nil {
 			b.failed = held
 			return err
@@ -237,7 +237,7 @@ func (n *projection) project(b *builder, e val) error {
 			return nil
 		}
 	}
-	return b.project(n.each, e)
+	return b.project(p.each, e)
 }
 
 func (n *values) eval(s *search, in val) (val, error) {
@@ -369,24 +369,24 @@ func (n *stages) eval(s *search, in val) (val, error) {
 	return s.orNull(n.right, left)
 }
 
-func (n *either) eval(s *search, in val) (val, error) {
-	left, err := s.orNull(n.left, in)
+func (e *either) eval(s *search, in val) (val, error) {
+	left, err := s.orNull(e.left, in)
 	if err != nil || !falsy(left.v) {
 		return left, err
 	}
-	right, err := s.orNull(n.right, in)
+	right, err := s.orNull(e.right, in)
 	if s.tracing {
 		right.at = right.at.and(left.at)
 	}
 	return right, err
 }
 
-func (n *both) eval(s *search, in val) (val, error) {
-	left, err := s.orNull(n.left, in)
+func (b *both) eval(s *search, in val) (val, error) {
+	left, err := s.orNull(b.left, in)
 	if err != nil || falsy(left.v) {
 		return left, err
 	}
-	right, err := n.right.eval(s, in)
+	right, err := b.right.eval(s, in)
 	if s.tracing && err == nil {
 		right.at = right.at.and(left.at)
 	}
@@ -401,25 +401,25 @@ func (n *negation) eval(s *search, in val) (val, error) {
 	return val{falsy(of.v), s.made(of.at)}, nil
 }
 
-func (n *comparison) eval(s *search, in val) (val, error) {
-	left, err := s.orNull(n.left, in)
+func (c *comparison) eval(s *search, in val) (val, error) {
+	left, err := s.orNull(c.left, in)
 	if err != nil {
 		return left, err
 	}
-	right, err := s.orNull(n.right, in)
+	right, err := s.orNull(c.right, in)
 	if err != nil {
 		return right, err
 	}
 	out := val{at: s.made(left.at, right.at)}
-	if n.operator == equal || n.operator == unequal {
+	if c.operator == equal || c.operator == unequal {
 		same, err := s.equal(left.v, right.v)
-		out.v = same == (n.operator == equal)
+		out.v = same == (c.operator == equal)
 		return out, err
 	}
 	a, ok := left.v.(float64)
 	b, also := right.v.(float64)
 	if ok && also {
-		out.v = ordered(n.operator, a, b)
+		out.v = ordered(c.operator, a, b)
 	}
 	return out, nil
 }
@@ -437,6 +437,6 @@ func ordered(operator kind, a, b float64) bool {
 }
 
 // eval is only reached where an expression reference is no argument.
-func (n *reference) eval(*search, val) (val, error) {
+func (r *reference) eval(*search, val) (val, error) {
 	return val{}, &FunctionError{Message: "an expression reference is no value"}
 }

@@ -16,11 +16,11 @@ type field struct {
 	pointer string
 }
 
-func (x field) at(keys ...string) field {
+func (f field) at(keys ...string) field {
 	for _, key := range keys {
-		x = field{x.get(key), child(x.pointer, key)}
+		f = field{f.get(key), child(f.pointer, key)}
 	}
-	return x
+	return f
 }
 
 // child is the pointer to a key of the map at a pointer.
@@ -31,38 +31,38 @@ func child(pointer, key string) string {
 	return pointer + "/" + key
 }
 
-func (x field) get(key string) any {
-	m, _ := x.value.(map[string]any)
+func (f field) get(key string) any {
+	m, _ := f.value.(map[string]any)
 	return m[key]
 }
 
-func (x field) there() bool { return x.value != nil }
+func (f field) there() bool { return f.value != nil }
 
-func (x field) list() []field {
-	items, _ := x.value.([]any)
+func (f field) list() []field {
+	items, _ := f.value.([]any)
 	all := make([]field, len(items))
 	for i, item := range items {
-		all[i] = field{item, x.pointer + "/" + strconv.Itoa(i)}
+		all[i] = field{item, f.pointer + "/" + strconv.Itoa(i)}
 	}
 	return all
 }
 
 // fields are those of a map, in the order of their keys.
-func (x field) fields() []field {
+func (f field) fields() []field {
 	var all []field
-	for _, key := range slices.Sorted(maps.Keys(x.keys())) {
-		all = append(all, x.at(key))
+	for _, key := range slices.Sorted(maps.Keys(f.keys())) {
+		all = append(all, f.at(key))
 	}
 	return all
 }
 
-func (x field) text(key string) string {
-	s, _ := x.get(key).(string)
+func (f field) text(key string) string {
+	s, _ := f.get(key).(string)
 	return s
 }
 
-func (x field) texts(key string) []string {
-	items, _ := x.get(key).([]any)
+func (f field) texts(key string) []string {
+	items, _ := f.get(key).([]any)
 	var all []string
 	for _, item := range items {
 		if s, ok := item.(string); ok {
@@ -72,8 +72,8 @@ func (x field) texts(key string) []string {
 	return all
 }
 
-func (x field) textMap(key string) map[string]string {
-	m, _ := x.get(key).(map[string]any)
+func (f field) textMap(key string) map[string]string {
+	m, _ := f.get(key).(map[string]any)
 	if m == nil {
 		return nil
 	}
@@ -85,14 +85,14 @@ func (x field) textMap(key string) map[string]string {
 }
 
 // flag is the value, or what the definition's default is.
-func (x field) flag(key string, otherwise bool) bool {
-	if b, ok := x.get(key).(bool); ok {
+func (f field) flag(key string, otherwise bool) bool {
+	if b, ok := f.get(key).(bool); ok {
 		return b
 	}
 	return otherwise
 }
 
-func (x field) keys() map[string]any {
-	m, _ := x.value.(map[string]any)
+func (f field) keys() map[string]any {
+	m, _ := f.value.(map[string]any)
 	return m
 }

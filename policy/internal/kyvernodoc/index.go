@@ -36,20 +36,20 @@ func NewIndex(policies []*Policy) *Index {
 }
 
 // addWild adds the policy to kinds that it does not name, but means.
-func (x *Index) addWild(p *Policy, s kindSet) {
-	for kind := range x.byKind {
+func (i *Index) addWild(p *Policy, s kindSet) {
+	for kind := range i.byKind {
 		if !s.named[kind] && pattern.AnyWildcard(s.wild, kind) {
-			x.byKind[kind] = append(x.byKind[kind], p)
+			i.byKind[kind] = append(i.byKind[kind], p)
 		}
 	}
 }
 
 // For returns the policies that may apply to objects of the kind, in order.
-func (x *Index) For(kind string) []*Policy {
-	if policies, ok := x.byKind[kind]; ok {
+func (i *Index) For(kind string) []*Policy {
+	if policies, ok := i.byKind[kind]; ok {
 		return policies
 	}
-	return x.any
+	return i.any
 }
 
 // A kindSet are the kinds that a policy names, by themselves and by wildcards.

@@ -56,18 +56,18 @@ type thing struct {
 	clusterRoles  []string
 }
 
-func (x thing) target() *Target {
-	gvk := schema.FromAPIVersionAndKind("v1", x.kind)
-	if i := strings.LastIndex(x.kind, "/"); i >= 0 {
-		gvk = schema.FromAPIVersionAndKind(x.kind[:i], x.kind[i+1:])
+func (t thing) target() *Target {
+	gvk := schema.FromAPIVersionAndKind("v1", t.kind)
+	if i := strings.LastIndex(t.kind, "/"); i >= 0 {
+		gvk = schema.FromAPIVersionAndKind(t.kind[:i], t.kind[i+1:])
 	}
-	if x.op == "" {
-		x.op = "CREATE"
+	if t.op == "" {
+		t.op = "CREATE"
 	}
 	return &Target{
-		Object: map[string]any{"kind": gvk.Kind, "metadata": x.metadata}, Kind: gvk, Subresource: x.sub, Operation: x.op,
-		NamespaceLabels: func() map[string]string { return x.namespace },
-		UserKnown:       x.user != nil, User: x.user, Roles: x.roles, ClusterRoles: x.clusterRoles,
+		Object: map[string]any{"kind": gvk.Kind, "metadata": t.metadata}, Kind: gvk, Subresource: t.sub, Operation: t.op,
+		NamespaceLabels: func() map[string]string { return t.namespace },
+		UserKnown:       t.user != nil, User: t.user, Roles: t.roles, ClusterRoles: t.clusterRoles,
 	}
 }
 

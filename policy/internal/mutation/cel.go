@@ -31,9 +31,9 @@ func celChanges(source string) (*expression, []change) {
 }
 
 // logic swaps && and ||.
-func (x *expression) logic() []change {
+func (e *expression) logic() []change {
 	var all []change
-	for i, t := range x.tokens {
+	for i, t := range e.tokens {
 		if to := map[string]string{"&&": "||", "||": "&&"}[t.text]; to != "" && t.kind == operatorToken {
 			all = append(all, change{Logic, t.from, t.to, to, t.text + " to " + to, i})
 		}
@@ -95,19 +95,19 @@ type segment struct {
 var segmentEnds = []string{"&&", "||", "?", ":", ","}
 
 // segments are the parts of an expression.
-func (x *expression) segments() []segment {
+func (e *expression) segments() []segment {
 	var all []segment
 	var part func(first, end int, before, after string)
 	part = func(first, end int, before, after string) {
 		start, ahead := first, before
 		for i := first; i < end; i++ {
-			t := x.tokens[i]
+			t := e.tokens[i]
 			if t.kind == bracketToken && t.mate > i {
-				part(i+1, t.mate, t.text, x.tokens[t.mate].text)
+				part(i+1, t.mate, t.text, e.tokens[t.mate].text)
 				i = t.mate
 				continue
 			}
-			if t.kind == operatorToken && slices.Contains(segmentEnds, t.text) && !x.optional(i) {
+			if t.kind == operatorToken && slices.Contains(segmentEnds, t.text) && !e.optional(i) {
 				if i > start {
 					all = append(all, segment{start, i - 1, ahead, t.text})
 				}
@@ -118,39 +118,39 @@ func (x *expression) segments() []segment {
 			all = append(all, segment{start, end - 1, ahead, after})
 		}
 	}
-	part(0, len(x.tokens), "", "")
+	part(0, len(e.tokens), "", "")
 	return all
 }
 
 // optional reports whether a question mark is that of an optional field, a.?b or
 // a[?b].
-func (x *expression) optional(i int) bool {
-	return x.tokens[i].text == "?" && i > 0 && (x.tokens[i-1].text == "." || x.tokens[i-1].text == "[" || x.tokens[i-1].text == "{" || x.tokens[i-1].text == ",")
+func (e *expression) optional(i int) bool {
+	return e.tokens[i].text == "?" && i > 0 && (e.tokens[i-1].text == "." || e.tokens[i-1].text == "[" || e.tokens[i-1].text == "{" || e.tokens[i-1].text == ",")
 }
 
 // conditions negates each condition and leaves out each operand of && and ||.
-func (x *expression) conditions() []change {
+func (e *expression) conditions() []change {
 	var all []change
-	for _, s := range x.segments() {
-		if !x.isCondition(s) {
+	for _, s := range e.segments() {
+		if !e.isCondition(s) {
 			continue
 		}
-		from, to := x.tokens[s.first].from, x.tokens[s.last].to
-		if negated, words := x.negated(s); negated != "" {
+		from, to := e.tokens[s.first].from, e.tokens[s.last].to
+		if negated, words := e.negated(s); negated != "" {
 			all = append(all, change{Negation, from, to, negated, words, s.first})
 		}
-		text := shortened(x.source[from:to])
+		text := shortened(e.source[from:to])
 		switch { // && binds closer
 		case s.before != "&&" && (s.after == "&&" || s.after == "||" && s.before != "||"):
-			if s.last+2 >= len(x.tokens) {
+			if s.last+2 >= len(e.tokens) {
 				continue // the other operand is missing
 			}
-			to = x.tokens[s.last+2].from
+			to = e.tokens[s.last+2].from
 		case s.before == "&&" || s.before == "||":
 			if s.first < 2 {
 				continue
 			}
-			from = x.tokens[s.first-2].to
+			from = e.tokens[s.first-2].to
 		default:
 			continue
 		}
@@ -161,7 +161,7 @@ func (x *expression) conditions() []change {
 
 // isCondition reports whether a segment is a condition: an operand, what decides
 // ?:, the predicate of a macro, or the whole expression.
-func (x *expression) isCondition(s segment) bool {
+func (e *expression) isCondition(s segment) bool {
 	for _, o := range []string{s.before, s.after} {
 		if o == "&&" || o == "||" {
 			return true
@@ -170,19 +170,19 @@ func (x *expression) isCondition(s segment) bool {
 	if s.after == "?" {
 		return true
 	}
-	return s.before == "," && s.after == ")" && x.predicate(s)
+	return s.before == "," && s.after == ")" && e.predicate(s)
 }
 
 // predicate reports whether a segment is the last argument of a macro.
-func (x *expression) predicate(s segment) bool {
-	open := x.tokens[s.last+1].mate
-	return open > 1 && slices.Contains([]string{"all", "exists", "exists_one", "existsOne", "filter"}, x.tokens[open-1].text) && x.tokens[open-2].text == "."
+func (e *expression) predicate(s segment) bool {
+	open := e.tokens[s.last+1].mate
+	return open > 1 && slices.Contains([]string{"all", "exists", "exists_one", "existsOne", "filter"}, e.tokens[open-1].text) && e.tokens[open-2].text == "."
 }
 
 // negated is a condition negated; "" where another change does the same.
-func (x *expression) negated(s segment) (text, words string) {
-	inside := x.tokens[s.first : s.last+1]
-	source := x.source[inside[0].from:inside[len(inside)-1].to]
+func (e *expression) negated(s segment) (text, words string) {
+	inside := e.tokens[s.first : s.last+1]
+	source := e.source[inside[0].from:inside[len(inside)-1].to]
 	depth := inside[0].depth
 	for i, t := range inside {
 		if t.depth == depth && (t.kind == operatorToken && comparisons[t.text] != nil) {
@@ -195,8 +195,8 @@ func (x *expression) negated(s segment) (text, words string) {
 	first := inside[0]
 	switch {
 	case first.text == "!" && len(inside) > 1:
-		return x.source[inside[1].from:inside[len(inside)-1].to], "! left out"
-	case first.text == "(" && x.tokens[first.mate].to == inside[len(inside)-1].to:
+		return e.source[inside[1].from:inside[len(inside)-1].to], "! left out"
+	case first.text == "(" && e.tokens[first.mate].to == inside[len(inside)-1].to:
 		return "", "" // what is in brackets is changed itself
 	}
 	return "!(" + source + ")", shortened(source) + " negated"
@@ -204,21 +204,21 @@ func (x *expression) negated(s segment) (text, words string) {
 
 // around are the offsets at which the parts around a token begin, the innermost
 // first, as Coverage has them: brackets don't count.
-func (x *expression) around(at int) []int {
+func (e *expression) around(at int) []int {
 	var all []int
-	segments := x.segments()
+	segments := e.segments()
 	slices.SortStableFunc(segments, func(a, b segment) int { return (a.last - a.first) - (b.last - b.first) })
 	for _, s := range segments {
 		if s.first > at || at > s.last {
 			continue
 		}
 		first := s.first
-		for first < s.last && x.tokens[first].text == "(" {
+		for first < s.last && e.tokens[first].text == "(" {
 			first++
 		}
-		all = append(all, x.tokens[first].from)
+		all = append(all, e.tokens[first].from)
 	}
-	return append(all, x.tokens[0].from)
+	return append(all, e.tokens[0].from)
 }
 
 // expression makes the mutants of the CEL expression at a pointer.
@@ -246,8 +246,8 @@ func (e *editor) celExpression(pointer string) {
 const maxSource = 64 << 10
 
 // whole reports whether the expression has no logical operator outside of brackets.
-func (x *expression) whole() bool {
-	return !slices.ContainsFunc(x.tokens, func(t token) bool {
+func (e *expression) whole() bool {
+	return !slices.ContainsFunc(e.tokens, func(t token) bool {
 		return t.depth == 0 && t.kind == operatorToken && slices.Contains(segmentEnds, t.text)
 	})
 }

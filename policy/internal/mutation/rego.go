@@ -108,20 +108,20 @@ func enclosing(exprs []regoExpr, at int) (around []int, rule string) {
 }
 
 // changes negates an expression and leaves it out.
-func (x *regoExpr) changes(source string) []change {
-	text := strings.TrimRight(source[x.from:x.to], " \t\r\n")
-	to := x.from + len(text)
-	if x.expr.IsSome() || x.expr.IsAssignment() || x.expr.IsEvery() && strings.HasPrefix(text, "some") || text == "true" || text == "false" {
+func (r *regoExpr) changes(source string) []change {
+	text := strings.TrimRight(source[r.from:r.to], " \t\r\n")
+	to := r.from + len(text)
+	if r.expr.IsSome() || r.expr.IsAssignment() || r.expr.IsEvery() && strings.HasPrefix(text, "some") || text == "true" || text == "false" {
 		return nil
 	}
 	var all []change
 	if rest, ok := strings.CutPrefix(text, "not "); ok {
-		all = append(all, change{Negation, x.from, to, strings.TrimLeft(rest, " \t"), "not left out", 0})
-	} else if !x.expr.IsEquality() && !hasComparison(x.expr) && len(x.expr.With) == 0 {
-		all = append(all, change{Negation, x.from, x.from, "not ", "not " + shortened(text), 0})
+		all = append(all, change{Negation, r.from, to, strings.TrimLeft(rest, " \t"), "not left out", 0})
+	} else if !r.expr.IsEquality() && !hasComparison(r.expr) && len(r.expr.With) == 0 {
+		all = append(all, change{Negation, r.from, r.from, "not ", "not " + shortened(text), 0})
 	}
-	if x.body > 1 && !x.expr.IsEquality() {
-		from, end := withoutExpr(source, x.from, to)
+	if r.body > 1 && !r.expr.IsEquality() {
+		from, end := withoutExpr(source, r.from, to)
 		all = append(all, change{Dropped, from, end, "", shortened(text) + " left out", 0})
 	}
 	return all

@@ -19,7 +19,7 @@ type unmet struct {
 	key    string
 }
 
-func (e *unmet) Error() string { return "the object does not meet the condition at " + e.key }
+func (u *unmet) Error() string { return "the object does not meet the condition at " + u.key }
 
 // preprocess gives the patch without its anchors: what they ask for, for this
 // very object. It changes the patch. The error is an [unmet] one where the

@@ -37,7 +37,7 @@ type Mergers interface {
 // failure policy says.
 type Refused struct{ Err error }
 
-func (e *Refused) Error() string { return e.Err.Error() }
+func (r *Refused) Error() string { return r.Err.Error() }
 
 // Refuse is a Refused error of these words.
 func Refuse(format string, args ...any) error { return &Refused{fmt.Errorf(format, args...)} }

@@ -231,8 +231,8 @@ func quantityValue(value any) (resource.Quantity, bool) {
 	return quantityOf(f)
 }
 
-func (op operator) holds(order int) bool {
-	switch op {
+func (o operator) holds(order int) bool {
+	switch o {
 	case equal:
 		return order == 0
 	case notEqual:

@@ -138,21 +138,21 @@ func (f *Finder) run(objects []*render.Object) {
 }
 
 // Name returns the object's name, behind its namespace if it has one.
-func (x *Sample) Name() string {
-	return strings.TrimPrefix(x.Object.GetNamespace()+"/"+x.Object.GetName(), "/")
+func (s *Sample) Name() string {
+	return strings.TrimPrefix(s.Object.GetNamespace()+"/"+s.Object.GetName(), "/")
 }
 
 // Renamed returns a changed copy of the sample's object under its name in the test.
-func (x *Sample) Renamed(made map[string]any) map[string]any {
-	o := Replace(x.Object, runtime.DeepCopyJSON(made))
-	o.SetName(x.Object.GetName())
+func (s *Sample) Renamed(made map[string]any) map[string]any {
+	o := Replace(s.Object, runtime.DeepCopyJSON(made))
+	o.SetName(s.Object.GetName())
 	return o.Object
 }
 
 // faults counts what is wrong with a sample: those with little are changed first.
-func (x *Sample) faults() int {
+func (s *Sample) faults() int {
 	n := 0
-	for _, r := range x.Results {
+	for _, r := range s.Results {
 		if r.Status != "pass" && r.Status != "admit" {
 			n += 1 + len(r.Fields)
 		}
@@ -295,10 +295,10 @@ func (f *Finder) try(o, from *render.Object, edits []Edit) *Sample {
 
 // signature tells apart samples that reach different goals or have other fields at
 // fault.
-func (x *Sample) signature() string {
+func (s *Sample) signature() string {
 	var b strings.Builder
-	fmt.Fprint(&b, x.Object.GetKind(), x.Reaches)
-	for _, r := range x.Results {
+	fmt.Fprint(&b, s.Object.GetKind(), s.Reaches)
+	for _, r := range s.Results {
 		fmt.Fprint(&b, "\x00", r.Rule, r.Status, r.Fields)
 	}
 	return b.String()
