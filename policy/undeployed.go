@@ -315,3 +315,26 @@ func unchecked(added []render.TreeDocument) Result {
 	}
 	return x.Fingerprinted()
 }
+
+// NewlyExcluded returns a result about a glob that a change adds at a place of the
+// configuration, if it excludes documents that are rendered.
+func NewlyExcluded(glob string, at render.Span, head []render.TreeDocument) []Result {
+	selection := render.Selection{Exclude: []string{glob}}
+	first, n := "", 0
+	for _, d := range head {
+		if d.State == render.DocRendered && selection.Excludes(d.File) {
+			if n++; n == 1 {
+				first = fmt.Sprintf("%s:%d", d.File, d.Line)
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []Result{Result{
+		Engine: EngineRender, Policy: "documents", Rule: "newly-excluded", Operation: Update,
+		Outcome: Unknown, Action: Deny, Baseline: New,
+		Message: fmt.Sprintf("no longer checked once this change is merged: %d Kubernetes objects that the new glob %q excludes, the first at %s", n, glob, first),
+		Origins: []render.Origin{{Span: at, Role: render.Value}},
+	}.Fingerprinted()}
+}

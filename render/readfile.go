@@ -134,3 +134,24 @@ func DescribeMode(m fs.FileMode) string {
 	}
 	return "something else"
 }
+
+// Unreadable reports whether a file has text that is no YAML, such as an encrypted or
+// binary file, and nothing that could be an object.
+func Unreadable(fsys fs.FS, file string) bool {
+	data, err := ReadFile(fsys, file)
+	if err != nil {
+		return false
+	}
+	docs, err := Documents(file, data, YAML11)
+	text := len(Failures(err)) > 0
+	for _, doc := range docs {
+		switch doc.Value.(type) {
+		case map[string]any, []any:
+			return false
+		case nil:
+		default:
+			text = true
+		}
+	}
+	return text
+}

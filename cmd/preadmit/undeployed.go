@@ -48,22 +48,7 @@ func (in *input) unreadable(repo *git.Repository) func(file string) string {
 				return "in the submodule " + module + " now, which is not checked out"
 			}
 		}
-		data, err := render.ReadFile(in.tree, file)
-		if err != nil {
-			return ""
-		}
-		docs, err := render.Documents(file, data, render.YAML11)
-		scalar := len(render.Failures(err)) > 0
-		for _, doc := range docs {
-			switch doc.Value.(type) {
-			case map[string]any, []any:
-				return ""
-			case nil:
-			default:
-				scalar = true
-			}
-		}
-		if scalar {
+		if render.Unreadable(in.tree, file) {
 			return "no YAML that can be read now, such as a file that is encrypted or binary"
 		}
 		return ""
@@ -109,24 +94,8 @@ func (b *base) newlyExcluded(o *checkOptions, head *input) []policy.Result {
 		if slices.Contains(o.selection.Exclude, glob.Value) {
 			continue
 		}
-		selection := render.Selection{Exclude: []string{glob.Value}}
-		first, n := "", 0
-		for _, d := range head.documents() {
-			if d.State == render.DocRendered && selection.Excludes(d.File) {
-				if n++; n == 1 {
-					first = fmt.Sprintf("%s:%d", d.File, d.Line)
-				}
-			}
-		}
-		if n == 0 {
-			continue
-		}
-		results = append(results, policy.Result{
-			Engine: policy.EngineRender, Policy: "documents", Rule: "newly-excluded", Operation: policy.Update,
-			Outcome: policy.Unknown, Action: policy.Deny, Baseline: policy.New,
-			Message: fmt.Sprintf("no longer checked once this change is merged: %d Kubernetes objects that the new glob %q excludes, the first at %s", n, glob.Value, first),
-			Origins: []render.Origin{{Span: render.Span{File: configFile, Line: glob.Line, Column: glob.Column, EndLine: glob.Line, EndColumn: glob.Column}, Role: render.Value}},
-		}.Fingerprinted())
+		at := render.Span{File: configFile, Line: glob.Line, Column: glob.Column, EndLine: glob.Line, EndColumn: glob.Column}
+		results = append(results, policy.NewlyExcluded(glob.Value, at, head.documents())...)
 	}
 	return results
 }
