@@ -60,19 +60,19 @@ of gator verify says how many violations of a constraint it expects.
 With --policy, the unit tests of Rego modules run too: the rules named test_x, as
 with conftest verify and opa test. Then PATH may be left out.
 
-With --mutate, each policy is changed in small ways, one at a time: a comparison
-is reversed, a condition, kind or namespace left out, a constant, an anchor. The
-tests that evaluate what is changed run again, and should fail. The report lists
-the changes that no test notices. The score is the percentage that tests notice,
-of all that were tried, compile and make a difference.
+With --mutate, each policy is changed in small ways, one at a time: a comparison is
+reversed, a constant or an anchor is replaced, or a condition, kind or namespace is
+left out. The tests that evaluate the changed part run again, and should fail. The
+report lists the changes that no test notices. The score is the percentage of changes
+that a test notices, among those that compile and make a difference.
 
 With --write DIR, nothing is run: a test is written for each policy of --policy, or
 among what PATH renders. It has the fewest objects of this repository that pass and
-fail each rule and take each branch. Where none does, one is changed at a field
+fail each rule and take each branch. If none does, an object is changed at a field
 that the policy reads. It is a kyverno-test.yaml for Kyverno's policies and for a
 MutatingAdmissionPolicy, a suite of gator verify for constraints, and a kaptest
-manifest for a ValidatingAdmissionPolicy. What no object reaches is listed with its
-line.
+manifest for a ValidatingAdmissionPolicy. Branches that no object takes are listed
+with their lines.
 
   preadmit test --write tests -p policies apps
 
