@@ -234,7 +234,7 @@ func (c Chain) explainMutations(ctx context.Context, req *Request, h *history, p
 		if err != nil {
 			return nil, err
 		}
-		es := told(m.Rules(), results, policy, rule)
+		es := ruleExplanations(m.Rules(), results, policy, rule)
 		if x, ok := m.(Explainer); ok && len(es) > 0 {
 			if es, err = explainMutator(ctx, x, m, &before, policy, rule); err != nil {
 				return nil, err
@@ -289,7 +289,7 @@ func explain(ctx context.Context, v Validator, req *Request, policy, rule string
 		return nil, nil
 	}
 	results, err := validate(ctx, v, req)
-	return told(rules, results, policy, rule), err
+	return ruleExplanations(rules, results, policy, rule), err
 }
 
 func pick(rules []Rule, policy, rule string) []Rule {
@@ -302,9 +302,9 @@ func pick(rules []Rule, policy, rule string) []Rule {
 	return picked
 }
 
-// told returns what can be said about engines that are not Explainers: an
-// explanation for each one that has such a policy.
-func told(rules []Rule, results []Result, policy, rule string) []Explanation {
+// ruleExplanations returns explanations of the engines that are not Explainers and have such a
+// policy: their rules and results alone.
+func ruleExplanations(rules []Rule, results []Result, policy, rule string) []Explanation {
 	var es []Explanation
 	for _, r := range pick(rules, policy, rule) {
 		if len(es) == 0 || es[len(es)-1].Engine != r.Engine {

@@ -18,9 +18,9 @@ type SuppressionEdit struct {
 	Header      string // the first line of a new file, with its line end
 }
 
-// Apply returns a suppressions file after the edit: comments and order stay, what
-// is added comes last, and takes the place of what said the same before. What
-// is to be removed and is not there any more is no error.
+// Apply returns a suppressions file after the edit. Comments and order stay. Added
+// entries come last, and replace those for the same results. Removing an entry that is
+// not there is no error.
 func (d SuppressionEdit) Apply(file string, data []byte) ([]byte, error) {
 	old, err := ParseSuppressions(file, data)
 	if err != nil {
@@ -133,8 +133,8 @@ func newlineAfter(data []byte) string {
 	return "\n"
 }
 
-// contentEnd is where an entry ends: the comments and blank lines below belong
-// to what follows.
+// contentEnd returns where an entry ends: the comments and blank lines below belong to
+// the next one.
 func contentEnd(lines []string, from, to int) int {
 	for to > from+1 {
 		l := strings.TrimSpace(lines[to-1])

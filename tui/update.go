@@ -39,13 +39,13 @@ func (m *model) take(msg tea.Msg) tea.Cmd {
 		m.touched = true
 		m.wheel(msg.Mouse())
 	default:
-		return m.told(msg)
+		return m.received(msg)
 	}
 	return nil
 }
 
-// told handles messages from other goroutines.
-func (m *model) told(msg tea.Msg) tea.Cmd {
+// received handles messages from other goroutines.
+func (m *model) received(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case progressMsg:
 		return m.progressed(msg)

@@ -29,7 +29,7 @@ type constraint struct {
 	parameters *ast.Term // of Rego
 	severity   policy.Severity
 	origin     render.Span
-	told       *told
+	rule       policy.Rule
 
 	freeze      sync.Once // what follows, for CEL
 	frozenTree  ref.Val
@@ -105,7 +105,7 @@ func (k *compiler) newConstraint(o *render.Object, all templates) (*constraint, 
 	if t.rego != nil {
 		c.parameters = parametersOf(spec["parameters"])
 	}
-	c.told = tellOf(c)
+	c.rule = documentation(c)
 	return c, errs
 }
 

@@ -22,20 +22,17 @@ var (
 // maxDocument is how much of the code is kept.
 const maxDocument = 16 << 10
 
-// A told is what documents a constraint.
-type told struct{ rule policy.Rule }
-
-// tellOf documents a constraint by its annotations, and by those of its
-// template.
-func tellOf(c *constraint) *told {
+// documentation returns a constraint's rule, documented by its annotations, and by
+// those of its template.
+func documentation(c *constraint) policy.Rule {
 	notes := policy.Notes{c.object.GetAnnotations(), c.template.object.GetAnnotations()}
 	c.severity = policy.SeverityOf(strings.ToLower(notes.Text(severityKeys...)))
-	return &told{policy.Rule{
+	return policy.Rule{
 		Engine: policy.EngineGatekeeper, Policy: c.object.GetName(), Name: c.object.GetKind(),
 		Severity: c.severity, Action: c.action(), Title: policy.FirstLine(notes.Text(titleKeys...)), Description: notes.Text(descriptionKeys...),
 		Expression: policy.Shorten(strings.TrimSpace(c.template.text()), maxDocument),
 		Help:       notes.Help(), URL: notes.Text(urlKeys...), Origin: c.origin,
-	}}
+	}
 }
 
 // text is the code of a template.
@@ -52,7 +49,7 @@ func (t *template) text() string {
 func (e *Engine) Rules() []policy.Rule {
 	rules := make([]policy.Rule, len(e.constraints), len(e.constraints)+1)
 	for i, c := range e.constraints {
-		rules[i] = c.told.rule
+		rules[i] = c.rule
 	}
 	if len(rules) > 0 && e.label.object != nil {
 		rules = append(rules, e.ignoreLabelRule())

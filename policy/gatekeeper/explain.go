@@ -38,7 +38,7 @@ func (e *Engine) Explain(ctx context.Context, req *policy.Request, name, rule st
 func (e *Engine) explain(ctx context.Context, req *policy.Request, c *constraint) (policy.Explanation, error) {
 	x := policy.Explanation{
 		Engine: policy.EngineGatekeeper, Policy: c.object.GetName(), Origin: c.origin,
-		Rules: []policy.Rule{c.told.rule}, Matches: policy.No,
+		Rules: []policy.Rule{c.rule}, Matches: policy.No,
 	}
 	if n := c.template.native; n != nil {
 		x.FailurePolicy = "Fail"

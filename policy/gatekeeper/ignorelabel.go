@@ -45,7 +45,7 @@ func (e *Engine) refuseLabel(r *review) []policy.Result {
 	if e.label.object == nil && e.webhook.object != nil || e.label.object != nil && e.label.exempts(s).why != "" {
 		return nil
 	}
-	exempt, told := e.exemptNamespaces()
+	exempt, known := e.exemptNamespaces()
 	if slices.ContainsFunc(exempt, func(w wildcard) bool { return w.matches(s.In()) }) {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (e *Engine) refuseLabel(r *review) []policy.Result {
 		Engine: policy.EngineGatekeeper, Policy: labelWebhook, Rule: ruleIgnoreLabel, Outcome: policy.Fail, Action: policy.Deny,
 		Message: ignoreLabelMessage, Fields: []string{render.Pointer("metadata", "labels", ignoreLabel)}, PolicyOrigin: e.label.origin(),
 	}
-	if !told {
+	if !known {
 		result.Assumed = []string{"--exempt-namespace of Gatekeeper's controller names " + ownNamespace + " alone"}
 	}
 	return []policy.Result{result}
@@ -68,8 +68,8 @@ func (w *webhook) origin() render.Span {
 }
 
 // exemptNamespaces are those that may have the label, by the arguments of
-// Gatekeeper's controller; told is false where it is not in the tree.
-func (e *Engine) exemptNamespaces() (names []wildcard, told bool) {
+// Gatekeeper's controller; known is false if it is not in the tree.
+func (e *Engine) exemptNamespaces() (names []wildcard, known bool) {
 	for _, o := range e.options.Cluster.List(schema.GroupKind{Group: "apps", Kind: "Deployment"}) {
 		if o.GetName() != controllerName || o.GetNamespace() != ownNamespace {
 			continue
@@ -81,15 +81,15 @@ func (e *Engine) exemptNamespaces() (names []wildcard, told bool) {
 			for _, a := range args {
 				text, _ := a.(string)
 				if w, ok := exemptArgument(text); ok {
-					names, told = append(names, w), true
+					names, known = append(names, w), true
 				}
 			}
 		}
 	}
-	if !told {
+	if !known {
 		names = []wildcard{ownNamespace}
 	}
-	return names, told
+	return names, known
 }
 
 // exemptArgument is the namespaces that an argument of the controller exempts.

@@ -146,7 +146,7 @@ func (e *Engine) newPlan(key planKey) []duty {
 	return p.duties
 }
 
-// action is what follows in a namespace from a failure of the level in force.
+// action returns the action of a failure of the enforced level in a namespace.
 func (e *Engine) action(ns namespace) policy.Action {
 	if _, asked := ns.labels[api.EnforceLevelLabel]; e.implied && !asked {
 		return policy.Warn

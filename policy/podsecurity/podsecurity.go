@@ -162,7 +162,7 @@ func (e *Engine) unchanged(ns namespace) []policy.Result {
 	return results
 }
 
-// undecided is the result for an object of which no pod can be made.
+// undecided returns the result for an object whose pod can't be made.
 func (e *Engine) undecided(path string, err error) policy.Result {
 	return policy.Result{
 		Engine: policy.EnginePodSecurity, Policy: string(e.defaults.Enforce.Level), Rule: "podSpec",

@@ -10,8 +10,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A node is a value of a suite's file, with its place. Reading it notes in the
-// suite what is not as it should be, and goes on.
+// A node is a value of a suite's file, with its place. Reading it adds errors to the
+// suite, and goes on.
 type node struct {
 	s       *suite
 	doc     *render.Document

@@ -15,8 +15,8 @@ import (
 )
 
 // A suite of gator verify (github.com/open-policy-agent/gatekeeper, pkg/gator)
-// says about a template and a constraint how many violations there are of which
-// objects. Files are read as gator reads them: by YAML 1.2, the first document
+// expects numbers of violations of a constraint by objects. Files are read as gator
+// reads them: by YAML 1.2, the first document
 // of templates and constraints, every document of inventories and expansions;
 // an object that names no namespace is in none. What gator passes over, such as
 // a key that it doesn't know and what stands behind the suite's first document,

@@ -85,7 +85,7 @@ func (e *kyvernoEntry) add(c *Case, r rowOf) {
 	}
 }
 
-// excluded is the case of which no rule ran. Kyverno passes it, unless the
+// excluded sets the result of a case for which no rule ran. Kyverno passes it, unless the
 // policy gives no response at all.
 func (e *kyvernoEntry) excluded(c *Case, silent bool) {
 	c.Got, c.Vacuous, c.OK = statusExcluded, true, !silent

@@ -12,8 +12,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// tidied is a tree as Kyverno compares it: without what is empty and without
-// the marks of what Kyverno generated, numbers all of one type.
+// tidied returns a tree as Kyverno compares it: without empty values and the marks of
+// generated objects, and with all numbers of one type.
 func tidied(tree map[string]any) map[string]any {
 	t, _ := tidy(tree).(map[string]any)
 	meta, _ := t["metadata"].(map[string]any)
@@ -63,8 +63,8 @@ func tidy(v any) any {
 	return nil
 }
 
-// difference is the first place, in the order of keys, at which got is not as
-// wanted; "" where there is none. Values of Secrets are not told.
+// difference describes the first difference between want and got, in the order of keys; ""
+// if there is none. It does not show values of Secrets.
 func difference(want, got map[string]any) string {
 	secret := want["kind"] == "Secret" || got["kind"] == "Secret"
 	return (&differ{hide: secret}).at("", want, got)

@@ -18,8 +18,8 @@ type KyvernoPolicy interface {
 	Rules() []string
 }
 
-// A Phase is a part of Kyverno's way with one object: what mutates comes
-// before what validates, and what generates comes last.
+// A Phase is a stage of Kyverno's work on one object: policies mutate it first, then
+// validate it, and generate other objects last.
 type Phase string
 
 // The phases.

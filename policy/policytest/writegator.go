@@ -83,8 +83,8 @@ func (w *gatorDraft) among(inventory []*render.Object) GatorPolicy {
 	return w.engine.Among(inventory)
 }
 
-// needed returns few objects of the inventory beside which a sample has its status
-// and takes its branches: none, one, or else those of which none can be left out.
+// needed returns the objects of the inventory that a sample needs for its status and
+// branches: none, one, or several that are all needed.
 func (w *gatorDraft) needed(ctx context.Context, d *draft, x *sample.Sample) []*render.Object {
 	var taken []*atomic.Int64
 	for _, g := range x.Reaches {

@@ -143,8 +143,7 @@ func (v values) has(key string) bool {
 	return slices.ContainsFunc(v.wild, func(e string) bool { return pattern.Wildcard(e, key) })
 }
 
-// lacks says whether a key is not in the list, or outside of the range, which
-// what is no number is not.
+// lacks reports whether a key is not in the list, or is a number outside of the range.
 func (v values) lacks(key string) bool {
 	if v.span != "" {
 		return pattern.Leaf(key, strings.Replace(v.span, "-", "!-", 1))

@@ -172,8 +172,8 @@ func equalFloat(key float64, value any) verdict {
 	return mismatch
 }
 
-// durations reads a key and a value of which at least one is a duration, other
-// than 0; a number on the other side is seconds, cut to whole ones.
+// durations reads a key and a value as durations. One of them at least must be a duration
+// other than "0"; the other may be a number of seconds, which is cut to whole ones.
 func durations(key, value any) (k, v time.Duration, ok bool) {
 	k, keyIs := durationText(key)
 	v, valueIs := durationText(value)
@@ -196,8 +196,8 @@ func durationText(v any) (time.Duration, bool) {
 	return pattern.Duration(s)
 }
 
-// seconds reads a number as seconds. More than a duration holds are as many as
-// it does: Go says nothing of what Kyverno's conversion makes of them.
+// seconds reads a number as seconds, and returns the longest duration for larger numbers:
+// Go leaves open how Kyverno's conversion overflows.
 func seconds(v any) (time.Duration, bool) {
 	f, ok := pattern.Number(v)
 	if !ok {

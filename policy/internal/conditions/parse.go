@@ -21,7 +21,7 @@ const (
 	AnyAll
 )
 
-// A Problem is what Kyverno refuses in conditions, and where in the policy.
+// A Problem is an error of Kyverno about conditions, with its place in the policy.
 type Problem struct{ Pointer, Message string }
 
 // Parse reads conditions from the JSON value at a pointer of a policy. What it

@@ -229,8 +229,7 @@ func (c *collector) opposite(n *node, k rank) bool {
 	return c.blame(n, !bool(b), k)
 }
 
-// optional is what `a.orValue(b)` comes from: the place a was looked for at,
-// then b.
+// optional traces `a.orValue(b)` to the place where a was looked for, then to b.
 func (c *collector) optional(n *node, k rank) bool {
 	found := c.trace(n.kids[0], k)
 	if len(n.kids) == 2 {
@@ -293,8 +292,8 @@ func (c *collector) result(n *node, k rank) bool {
 	return c.operands(n, k)
 }
 
-// built is what the list or map of a comprehension comes from: what its
-// elements come from, or when there are none the list that was searched.
+// built traces the list or map of a comprehension to the origins of its elements, or if
+// it has none to the list that was searched.
 func (c *collector) built(n *node, k rank) bool {
 	found := false
 	for i := range n.turns {

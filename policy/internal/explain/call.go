@@ -74,9 +74,8 @@ func invoke(x *code, args []ref.Val) ref.Val {
 // functions take time that no limit bounds.
 const maxText = 64 << 10
 
-// affordable says whether a function may be called: quantifiers are evaluated
-// for every element here, also for those that CEL's evaluation, and so its cost
-// limit, never came to.
+// affordable reports whether a function may be called. Explanations evaluate quantifiers
+// for every element, so CEL's cost limit does not bound them.
 func (r *run) affordable(name string, args []ref.Val) bool {
 	var sizes [4]int
 	for i, a := range args {

@@ -207,7 +207,7 @@ func content(n *node) *node {
 	return nil
 }
 
-// equality is == and !=; wantEqual is what should have been.
+// equality finds the culprits of == and !=; wantEqual is the result that was wanted.
 func (c *collector) equality(n *node, wantEqual bool, k rank) bool {
 	a, b := n.kids[0], n.kids[1]
 	x, boolA := a.val.(types.Bool)
@@ -304,7 +304,7 @@ func sized(n *node) *node {
 	return n.kids[0]
 }
 
-// An amount says what is wrong with a size.
+// An amount is how a size is wrong.
 type amount uint8
 
 const (

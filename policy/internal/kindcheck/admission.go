@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// A hook is what validating and mutating webhooks have in common.
+// A hook has the fields that validating and mutating webhooks share.
 type hook struct {
 	name                              string
 	client                            *admissionv1.WebhookClientConfig

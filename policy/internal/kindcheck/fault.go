@@ -117,8 +117,8 @@ func oneOf[T ~string](c *check, p *Spot, value T, valid ...T) bool {
 	return false
 }
 
-// errors adds what a validation function of apimachinery found at p or below,
-// having been told p.field().
+// errors adds the errors that a validation function of apimachinery returned for p.field()
+// or fields below.
 func (c *check) errors(p *Spot, errs fielderr.ErrorList) {
 	base, path := p.Pointer(), p.Path()
 	for _, e := range errs {

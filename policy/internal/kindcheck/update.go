@@ -122,8 +122,8 @@ func (c *check) statefulFields() string {
 	return "'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
 }
 
-// updateJob refuses changes of what Jobs run. Of suspended ones, and of those
-// that the server gave a selector, parts may be changed.
+// updateJob refuses changes to the fields of a Job that are fixed; its template is not
+// while it is suspended.
 func (c *check) updateJob(now, old *batchv1.JobSpec, p *Spot) {
 	if suspended := old.Suspend != nil && *old.Suspend; !suspended && !equality.Semantic.DeepEqual(now.Template, old.Template) {
 		c.omitted(p.In("template"), apivalidation.FieldImmutableErrorMsg)

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// A workload is what Deployments, ReplicaSets, DaemonSets and StatefulSets
-// have in common.
+// A workload has the fields that Deployments, ReplicaSets, DaemonSets and StatefulSets
+// share.
 type workload struct {
 	kind     string // as the server calls it in errors about deadlines
 	empty    string // in errors about empty selectors

@@ -382,7 +382,7 @@ func (e *editor) dropOrAll(at, list string, i int) {
 	e.drop(Dropped, at, list+"["+strconv.Itoa(i)+"] left out")
 }
 
-// constraints makes the mutants of what an admission policy matches.
+// constraints makes the mutants of an admission policy's matchConstraints.
 func (e *editor) constraints(at string) {
 	e.rule = strings.TrimPrefix(at, "/spec/")
 	for _, list := range []string{"resourceRules", "excludeResourceRules"} {

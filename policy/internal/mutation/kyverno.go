@@ -65,7 +65,7 @@ func (e *editor) quantifier(at, key string) {
 	}
 }
 
-// filter makes the mutants of what one filter asks of an object and its user.
+// filter makes the mutants of one filter of objects and users.
 func (e *editor) filter(at string) {
 	for _, key := range []string{"subjects", "roles", "clusterRoles"} {
 		e.dropItems(Match, at+"/"+key)

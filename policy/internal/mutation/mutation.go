@@ -402,7 +402,7 @@ func (e *editor) dropItems(m Mutator, pointer string) {
 	}
 }
 
-// dropRange is what has to go for a field or an item to go.
+// dropRange returns the bytes to remove for a field or an item.
 func (e *editor) dropRange(pointer string) (from, to int, ok bool) {
 	key, value, ok := e.spans(pointer)
 	_, parent, there := e.spans(parentOf(pointer))

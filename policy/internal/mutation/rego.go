@@ -131,8 +131,8 @@ func hasComparison(x *ast.Expr) bool {
 	return x.IsCall() && slices.Contains([]string{"equal", "neq", "lt", "lte", "gt", "gte"}, x.Operator().String())
 }
 
-// withoutExpr is what goes with an expression: its line if it stands alone, or a
-// semicolon.
+// withoutExpr returns the range to remove with an expression: its whole line if it stands
+// alone, otherwise also a semicolon.
 func withoutExpr(source string, from, to int) (int, int) {
 	line := strings.LastIndexByte(source[:from], '\n') + 1
 	rest, _, _ := strings.Cut(source[to:], "\n")

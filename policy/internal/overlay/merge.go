@@ -12,9 +12,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A merger merges a patch into an object as kustomize's kyaml does (its
-// packages merge2 and walk, new elements of lists before the others), and notes
-// what becomes other.
+// A merger merges a patch into an object as kustomize's kyaml does (its packages merge2
+// and walk, new elements of lists before the others), and notes the changed fields.
 type merger struct{ pointers []string }
 
 // maxPointers is how many a result names.
@@ -100,7 +99,7 @@ func (m *merger) mergeMap(object, patch map[string]any, s shape, at string) (any
 
 var escape = strings.NewReplacer("~", "~0", "/", "~1")
 
-// replacement is a patch in place of what was there.
+// replacement returns the patch, which replaces the object's value.
 func (m *merger) replacement(object any, patch any, s shape, at string) (any, error) {
 	value, err := clean(patch, s, at)
 	if err == nil && !reflect.DeepEqual(object, value) {

@@ -51,8 +51,7 @@ func walk(v any, parts []string) (any, error) {
 	return v, nil
 }
 
-// index reads an index of a list below a limit; one from the end counts from
-// what end says.
+// index reads an index of a list below a limit. Negative ones count back from end.
 func index(part string, limit, end int) (int, error) {
 	i, err := strconv.Atoi(part)
 	if err != nil || part[0] == '+' {
@@ -67,7 +66,7 @@ func index(part string, limit, end int) (int, error) {
 	return i, nil
 }
 
-// maxPadding is how many elements a list is made of to have one at an index.
+// maxPadding is the longest list that is made to have an element at an index.
 const maxPadding = 1 << 10
 
 // ensure makes what is missing on the way to the last part: lists before
@@ -92,7 +91,7 @@ func ensure(v any, parts []string) (any, error) {
 	return place(v, parts[0], after, err)
 }
 
-// container is what holds a part of a path: an index, or a key.
+// container returns an empty list or map for a part of a path: an index or a key.
 func container(part string) (any, error) {
 	n, err := strconv.Atoi(part)
 	if part == "-" {
@@ -107,7 +106,7 @@ func container(part string) (any, error) {
 	return make([]any, max(0, n)), nil
 }
 
-// place puts a value at a part of what holds it.
+// place puts a value at a part of its list or map.
 func place(v any, part string, value any, err error) (any, error) {
 	if err != nil {
 		return nil, err

@@ -34,8 +34,8 @@ func preprocess(patch, object map[string]any) (map[string]any, error) {
 	return patch, nil
 }
 
-// processMap follows the anchors of a map of the patch. object is what stands
-// there, or nil.
+// processMap follows the anchors of a map of the patch. object is the object's value at
+// the same place, or nil.
 func processMap(patch map[string]any, object any) error {
 	there, _ := object.(map[string]any)
 	addMissing(patch, there)
@@ -259,9 +259,9 @@ func isGlobal(key string) bool {
 	return a == pattern.Global
 }
 
-// removeConditions takes from a map what was there to be compared alone, and
-// the anchors from the rest. What becomes empty goes too: merging it would
-// remove what the object has.
+// removeConditions removes from a map the fields that are only compared, and the anchors
+// from the names of the rest. It removes maps that become empty, since merging them would
+// remove the object's own fields.
 func removeConditions(m map[string]any) {
 	for _, raw := range slices.Sorted(maps.Keys(m)) {
 		a, key := pattern.ParseKey(raw)

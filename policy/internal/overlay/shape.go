@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// A shape is what is known of the values at a place: the Go type of the
-// Kubernetes API, and how a list there is merged. The zero shape knows nothing.
+// A shape has the Go type of the Kubernetes API for the values at a place, and how a list
+// there is merged. The zero shape is of an unknown type.
 type shape struct {
 	t     reflect.Type
 	merge bool     // a list whose elements are merged

@@ -138,8 +138,8 @@ func OneLine(text string) string {
 	return text
 }
 
-// A vocabulary holds what the text of a policy names: fields, the paths of fields
-// and literals. Edits are made of it.
+// A vocabulary holds the fields, paths of fields and literals that the text of a policy
+// names. Edits use them.
 type vocabulary struct {
 	words   map[string]bool
 	paths   [][]string // below any mapping of an object
@@ -148,7 +148,7 @@ type vocabulary struct {
 	trees   []any // that satisfy a pattern
 }
 
-// Limits of what is tried.
+// Limits of the edits that are tried.
 const (
 	maxLiterals = 24
 	maxPaths    = 60

@@ -43,13 +43,13 @@ type Sample struct {
 	fields map[string]bool // the fields that it may have, as far as is known
 }
 
-// A Goal is what a test should reach: a status of a rule, or a branch.
+// A Goal is a status of a rule, or a branch, that a test should reach.
 type Goal struct {
 	Rule, Status string
 	Branch       policy.Branch
 }
 
-// A Search says what samples are looked for.
+// A Search looks for samples.
 type Search struct {
 	// Evaluate returns no results if the policy does not match the object, or
 	// can't be decided for it: undecided is the reason.
