@@ -14,6 +14,7 @@ package change
 import (
 	"bytes"
 	"io/fs"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -138,12 +139,18 @@ func ChangedInputs(base, head *Side) map[string]bool {
 		differs := func(name string) bool { return !SameFile(base.Tree, head.Tree, name) }
 		switch {
 		case u.Owner == nil && old.Owner == nil:
-			changed[u.Identity()] = slices.ContainsFunc(slices.Concat(below(head.Tree, u.Path), below(base.Tree, u.Path)), differs)
+			files := slices.Concat(below(head.Tree, u.Path), below(base.Tree, u.Path))
+			changed[u.Identity()] = slices.ContainsFunc(files, func(name string) bool { return !isDocumentation(u, name) && differs(name) })
 		case u.Owner != nil && old.Owner != nil:
 			changed[u.Identity()] = !reflect.DeepEqual(u.Owner.Object, old.Owner.Object) || slices.ContainsFunc(head.Deployed.Reads[u], differs)
 		}
 	}
 	return changed
+}
+
+// isDocumentation reports whether a file is one for a chart's readers, such as its README.md.
+func isDocumentation(u *render.Unit, name string) bool {
+	return u.Kind == "helm" && path.Dir(name) == u.Path && slices.Contains([]string{"README.md", "README.md.gotmpl", "CHANGELOG.md", "LICENSE", "OWNERS"}, path.Base(name))
 }
 
 // below returns a file or directory and everything in it.
@@ -156,9 +163,24 @@ func below(tree fs.FS, root string) []string {
 	return all
 }
 
-// SameFile reports whether a file is the same in two trees.
+// SameFile reports whether a file is the same in two trees, but for comments and blank
+// lines at its beginning.
 func SameFile(a, b fs.FS, name string) bool {
 	x, errX := render.ReadFile(a, name)
 	y, errY := render.ReadFile(b, name)
-	return (errX == nil) == (errY == nil) && bytes.Equal(x, y)
+	return (errX == nil) == (errY == nil) && bytes.Equal(content(x), content(y))
+}
+
+// content returns a text from the first line on that is neither blank nor a comment. A
+// comment with an action of a template counts, since the action may write objects.
+func content(text []byte) []byte {
+	for len(text) > 0 {
+		line, rest, _ := bytes.Cut(text, []byte("\n"))
+		line = bytes.TrimSpace(line)
+		if len(line) > 0 && (line[0] != '#' || bytes.Contains(line, []byte("{{"))) {
+			break
+		}
+		text = rest
+	}
+	return text
 }

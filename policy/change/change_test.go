@@ -80,3 +80,35 @@ func TestExempted(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestChangedInputs holds that a chart that neither side could render counts as changed
+// if an edit may change its objects.
+func TestChangedInputs(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		file, before, after string
+		want                bool
+	}{
+		"template":            {"c/templates/a.yaml", "a: 1\n", "a: 2\n", true},
+		"new file":            {"c/templates/a.yaml", "", "a: 2\n", true},
+		"leading comment":     {"c/templates/a.yaml", "a: 1\n", "# moved\n\na: 1\n", false},
+		"comment that writes": {"c/templates/a.yaml", "a: 1\n", "# {{ \"\\na: 2\" }}\na: 1\n", true},
+		"comment further on":  {"c/templates/a.yaml", "a: 1\n", "a: 1\n# b\n", true},
+		"documentation":       {"c/README.md", "x\n", "y\n", false},
+		"another text":        {"c/files/README.md", "x\n", "y\n", true},
+		"another chart":       {"d/templates/a.yaml", "x: 1\n", "x: 2\n", false},
+	} {
+		base, head := side(unit("c", errors.New("no such value"), nil)), side(unit("c", errors.New("no such value"), nil))
+		for s, text := range map[*Side]string{base: c.before, head: c.after} {
+			tree := fstest.MapFS{"c/Chart.yaml": {Data: []byte("name: c\n")}}
+			if text != "" {
+				tree[c.file] = &fstest.MapFile{Data: []byte(text)}
+			}
+			s.Tree, s.Units[0].Kind = tree, "helm"
+		}
+		changed := ChangedInputs(base, head)
+		if changed[head.Units[0].Identity()] != c.want {
+			t.Errorf("%s: %v, want %v", name, changed, c.want)
+		}
+	}
+}
