@@ -1,7 +1,6 @@
 package rego
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -100,9 +99,6 @@ type comprehension struct {
 	key, value operand
 	kind       ast.Value // an empty *ast.Array, ast.Set or ast.Object
 }
-
-// errUnplanned says that the query needs OPA's evaluator.
-var errUnplanned = errors.New("not planned")
 
 // A planner makes a plan of a program's rules.
 type planner struct {
