@@ -20,7 +20,6 @@ import (
 type fakeHost struct {
 	mu      sync.Mutex
 	err     error
-	texts   map[string]string
 	block   chan struct{} // what is evaluated waits for it, or for its end
 	stopped int           // evaluations that were ended
 }
