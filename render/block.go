@@ -612,7 +612,7 @@ func (r *blockReader) flow(from, depth int) (*yaml.Node, int) {
 	for depth < maxBlockDepth {
 		if closing == '}' {
 			key, end := r.flowScalar(off)
-			if key == nil || r.at(end) != ':' || r.at(end+1) != ' ' || key.Value == "" || key.Value == "<<" {
+			if key == nil || r.at(end) != ':' || r.at(end+1) != ' ' || key.Value == "" || key.Value == "<<" || end-off > maxBlockKey {
 				return nil, 0
 			}
 			r.stack = append(r.stack, key)
@@ -690,7 +690,9 @@ func ParseNode(text []byte) *yaml.Node {
 	r := blockReader{texts: make(map[string]any)}
 	n := r.parse(text)
 	if n == nil && isJSONLine(text, r.ascii) {
-		n = parseJSON(text)
+		if n = parseJSON(text); n != nil && hasLongKey(n) {
+			return nil
+		}
 	}
 	if n != nil {
 		resolveTags(n)
@@ -699,10 +701,10 @@ func ParseNode(text []byte) *yaml.Node {
 }
 
 // isJSONLine reports whether a text, if it is JSON, is one line that the YAML library
-// reads, too: it refuses some escapes, and line breaks before a colon.
+// reads, too: it refuses some escapes, some tabs, and line breaks before a colon.
 func isJSONLine(text []byte, ascii bool) bool {
 	text = bytes.TrimRight(text, "\n")
-	if bytes.IndexByte(text, '\n') >= 0 || !printable(text, ascii) {
+	if bytes.ContainsAny(text, "\n\t") || !printable(text, ascii) {
 		return false
 	}
 	for i := bytes.IndexByte(text, '\\'); i >= 0 && i+1 < len(text); i += 2 {
@@ -716,6 +718,16 @@ func isJSONLine(text []byte, ascii bool) bool {
 		i += next
 	}
 	return true
+}
+
+// hasLongKey reports whether a map has a key that may be longer than the library allows.
+func hasLongKey(n *yaml.Node) bool {
+	for i, c := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && len(c.Value) > maxBlockKey/6 || hasLongKey(c) { // an escape takes up to six bytes
+			return true
+		}
+	}
+	return false
 }
 
 func resolveTags(n *yaml.Node) {
