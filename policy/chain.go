@@ -27,7 +27,7 @@ type Chain struct {
 	Validators []Validator
 	Watch      Watch       // may be nil
 	Passes     *Passes     // receives passes instead of the results; may be nil
-	Variables  bool        // Flux replaces variables such as ${NAME} in what the tree deploys
+	Variables  bool        // Flux replaces variables such as ${NAME} in deployed objects
 	Fails      func(n int) // called with the number of failures of a request; may be nil
 	Forgets    bool        // units forget their places when all requests about them are evaluated
 }

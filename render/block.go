@@ -141,9 +141,9 @@ func (r *blockReader) skip() {
 	r.indent = -1
 }
 
-// finish goes to the next line with content from the end of a value. Nothing but
-// blanks and a comment may follow the value, and nothing that is indented deeper than
-// what the value belongs to.
+// finish goes from the end of a value to the next line with content. Only blanks and a
+// comment may follow the value on its line, and the next line may not be indented deeper
+// than indent, the indentation of the value's map or list.
 func (r *blockReader) finish(off, indent int) {
 	end := r.spaces(off)
 	if c := r.at(end); c == '#' && end > off {

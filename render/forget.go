@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Forget frees what finding the places of the unit's fields takes: the text of files
-// and templates, and what was worked out from it. If a place is asked for later, the
+// Forget frees the memory that finding the places of the unit's fields needs: the text of
+// files and templates, and the positions in them. If a place is asked for later, the
 // unit is rendered again. Only units of a Graph that Forgets do so; Forget does
 // nothing to others. It is safe for concurrent use.
 func (u *Unit) Forget() {

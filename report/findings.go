@@ -34,8 +34,8 @@ type Marked struct {
 	Label    string // how the line set the value of a field
 }
 
-// Findings returns what counts now, the worst first. What has no place in the tree is
-// told in placeless, a line each.
+// Findings returns the results that are neither passed, suppressed nor fixed, the worst
+// first. placeless has a line for each result without a place in the tree.
 func Findings(r *Report) (found []Finding, placeless []string) {
 	results := slices.Concat(sortedResults(r), Unrendered(r))
 	f := finder{&printer{Options: Options{Width: defaultWidth}, src: newSource(r), embedded: true}, newRuleIDs(r, results)}

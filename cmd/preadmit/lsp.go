@@ -54,13 +54,7 @@ Each PATH, and each path of a flag, is relative to that folder.`,
 			return h.serve(cmd.Context(), end.end)
 		},
 	}
-	f := cmd.Flags()
-	o.sources.addFlags(f)
-	o.policyFlags.addFlags(f)
-	o.userFlags.addFlags(f)
-	o.changeFlags.addFlags(f)
-	o.suppressionFlags.addFlags(f)
-	o.cacheFlags.addFlags(f)
+	o.addFlags(cmd.Flags())
 	return cmd
 }
 

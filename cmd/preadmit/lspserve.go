@@ -20,7 +20,8 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// lspFindings is what a child found, in the words and the ranges of an editor.
+// lspFindings is a child's answer: findings with the editor's ranges, and one line for
+// each finding without a place in the tree.
 type lspFindings struct {
 	Findings  []lsp.Finding
 	Placeless []string

@@ -36,6 +36,16 @@ type triageOptions struct {
 	settings string
 }
 
+// addFlags adds the flags of check that triage and lsp have, too.
+func (o *triageOptions) addFlags(f *pflag.FlagSet) {
+	o.sources.addFlags(f)
+	o.policyFlags.addFlags(f)
+	o.userFlags.addFlags(f)
+	o.changeFlags.addFlags(f)
+	o.suppressionFlags.addFlags(f)
+	o.cacheFlags.addFlags(f)
+}
+
 func newTriageCommand(code *int) *cobra.Command {
 	var o triageOptions
 	cmd := &cobra.Command{
@@ -71,12 +81,7 @@ pipes.`,
 		},
 	}
 	f := cmd.Flags()
-	o.sources.addFlags(f)
-	o.policyFlags.addFlags(f)
-	o.userFlags.addFlags(f)
-	o.changeFlags.addFlags(f)
-	o.suppressionFlags.addFlags(f)
-	o.cacheFlags.addFlags(f)
+	o.addFlags(f)
 	f.BoolVar(&o.plain, "plain", false, "no screen: numbered lists and questions on standard input")
 	f.BoolVar(&o.readOnly, "readonly", false, "look only: accept, write and edit nothing")
 	f.BoolVar(&o.watch, "watch", true, "evaluate again when files change")

@@ -128,7 +128,8 @@ func (s *server) failed(err error) []Finding {
 // placed matches an error that begins with its place.
 var placed = regexp.MustCompile(`^([^:\s]+):([1-9]\d{0,8})(?::\d+)?: (.*)`)
 
-// publish sends the diagnostics of each file of which the editor has others.
+// publish sends the diagnostics of each file whose diagnostics have changed since they
+// were last sent.
 func (s *server) publish(found []Finding) {
 	files := make(map[string][]diagnostic)
 	for uri := range s.sent {

@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// An Encoding says what the characters of a Position are: bytes, or units of UTF-16.
+// An Encoding is the unit in which the editor counts characters: bytes of UTF-8, or code
+// units of UTF-16.
 type Encoding string
 
 // The encodings that the server can count in.

@@ -40,15 +40,16 @@ const (
 	moderate = 104 << 20 // nor is as much garbage as this, in a larger one,
 	least    = 2         // or as the part of what is in use that this divides
 
-	// A process with more than large in use has a long run, of which collections would
-	// take a third. Twice what is beyond large may be garbage, but not more than ample.
+	// A process that uses more than large has a long run, and collecting garbage would
+	// take a third of its time. It may keep more garbage: twice the memory used beyond
+	// large, up to ample.
 	large = 192 << 20
 	ample = 384 << 20
 
-	// apart is memory that is neither in use nor garbage, such as what is free
-	// between objects, besides as much as the part of what is in use that between
-	// divides. What is more than that goes back to the system. With too little of it,
-	// gaps between objects make collections more frequent than garbage does.
+	// A process may keep some memory that is neither used nor garbage, such as gaps
+	// between objects: apart, and the memory in use divided by between. Memory beyond
+	// that goes back to the system. If the limits were lower, gaps would trigger more
+	// collections than garbage does.
 	apart   = 48 << 20
 	between = 4
 )

@@ -57,9 +57,9 @@ func Programs[E any](program func(*E) *Program, lists ...[]*E) (all []*Program) 
 // Inputs are the sizes of what a policy's expressions read.
 type Inputs struct{ Objects, Others, Params Sizes }
 
-// A plan is which programs run uncounted on inputs of some sizes. Where these spend
-// what the bounds leave of the budget, or a variable is larger than assumed, the
-// group is evaluated again with everything counted.
+// A plan selects the programs that run uncounted on inputs of some sizes. Their bounds
+// are subtracted from the group's budget. If the counted programs spend the rest, or a
+// variable is larger than assumed, the group is evaluated again with everything counted.
 type plan struct {
 	fast    []bool  // by program
 	bounds  []int64 // by group, what its uncounted programs cost together

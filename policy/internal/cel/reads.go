@@ -90,9 +90,9 @@ type reader struct {
 // maxRead bounds the expressions that are looked at.
 const maxRead = 20_000
 
-// A flow says what a value may be: any of the parts of the object, one of some constant
-// texts, a list that the expression makes, with what its elements may be, or anything
-// else that is computed. The zero flow is no value.
+// A flow describes the possible values of an expression: parts of the object, constant
+// texts, a list that the expression makes (with the flow of its elements), or any other
+// computed value. The zero flow is no value.
 type flow struct {
 	parts    []*part
 	texts    []string
@@ -189,7 +189,8 @@ func (l *local) find(name string) (flow, bool) {
 	return flow{}, false
 }
 
-// of returns what the value of an expression may be, and notes what is read for it.
+// of returns the flow of an expression's value, and records the parts of the object that
+// the expression reads.
 func (r *reader) of(e ast.Expr, scope *local) flow {
 	if r.left--; r.left < 0 {
 		r.more = true

@@ -33,8 +33,8 @@ type machine struct {
 	context topdown.BuiltinContext
 }
 
-// A hiddenField is a field of the input that is unknown: what reads it or all of the
-// object around it can't be evaluated here.
+// A hiddenField is an unknown field of the input. An expression that reads the field, or
+// the whole object around it, can't be evaluated by a machine.
 type hiddenField struct {
 	object ast.Value
 	key    string // "" for an object above
@@ -51,8 +51,8 @@ type binding struct {
 	slot  int
 }
 
-// A stop is why an evaluation doesn't go on to further solutions, as OPA has it: a
-// definition that needs only one solution has it. nil goes on.
+// A stop ends the search for further solutions, as in OPA, because a definition that
+// needs only one solution has found it. With a nil stop the search continues.
 type stop struct {
 	before   *stop
 	deferred bool // a body above needs only one, and not that which has it
@@ -113,7 +113,7 @@ func newMachine(ctx context.Context, q *Query, in *Question, b *bound) *machine 
 	}
 }
 
-// answer evaluates the documents of a plan. It is not ok if OPA's evaluator has to.
+// answer evaluates the documents of a plan. ok is false if OPA's evaluator has to be asked.
 func (m *machine) answer(p *plan) (answer ast.Value, ok bool) {
 	terms := make([]*ast.Term, len(p.documents))
 	for i, d := range p.documents {
@@ -440,7 +440,7 @@ func (m *machine) match(s *scope, o *operand, t *ast.Term) bool {
 	return known != nil && m.same(known, t)
 }
 
-// same says whether two values are equal.
+// same reports whether two values are equal.
 func (m *machine) same(a, b *ast.Term) bool {
 	m.lost = m.lost || m.hides(a) || m.hides(b)
 	return a.Equal(b)
@@ -491,8 +491,8 @@ func (m *machine) collect(s *scope, o *operand) *ast.Term {
 	return t
 }
 
-// hides says whether a value is an object with an unknown field: what looks at all
-// of it can't be evaluated here.
+// hides reports whether a value is an object with an unknown field. An expression that
+// reads all of the object can't be evaluated by a machine.
 func (m *machine) hides(t *ast.Term) bool {
 	for i := range m.hidden {
 		if m.hidden[i].object == t.Value {
@@ -682,8 +682,8 @@ func (m *machine) hide(open []Open) {
 	}
 }
 
-// leadsOn says whether a body comes to its end. It evaluates without the tracer: of a
-// body that others can't hold without, what leads nowhere is of no interest.
+// leadsOn reports whether a body has a solution. It evaluates without the tracer, which
+// ignores the failures of a body that the bodies above it need.
 func (m *machine) leadsOn(s *scope, evaluate func() *stop) bool {
 	tracer, done, next, found := m.tracer, s.done, m.next, false
 	m.tracer = nil

@@ -340,7 +340,7 @@ func (m *machine) first(d *virtual, evaluate func(def *definition, before *ast.T
 	return unwrap(late)
 }
 
-// unwrap is what a stop means above the definition that has it.
+// unwrap returns the stop for the evaluation above the definition that stopped.
 func unwrap(h *stop) *stop {
 	if h == nil || h == givenUp {
 		return h

@@ -85,7 +85,7 @@ func (t *tracer) TraceEvent(e topdown.Event) {
 	}
 }
 
-// bindings tell what the variables of an evaluation stand for.
+// bindings give the values of an evaluation's variables.
 type bindings interface {
 	Plug(*ast.Term) *ast.Term
 	Input() *ast.Term
@@ -122,7 +122,7 @@ func (t *tracer) frame(query uint64) *frame {
 	return nil
 }
 
-// isExact says of a query whether why its expressions fail is of no interest.
+// isExact reports whether the tracer ignores why a query's expressions fail.
 func (t *tracer) isExact(query uint64) bool { return t.frame(query).exact }
 
 // needs says whether the expression that is evaluated can't hold unless the rule
